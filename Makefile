@@ -45,21 +45,22 @@ run: build ## builds, and starts the demo: every app with its data, no key, no n
 
 test: test-go test-race test-web test-browser ## all tests, the browser's too
 
-test-go: web/dist/index.html | need-go postgres ## Go tests of every package
+test-go: web/dist/index.html | need-go postgres ## Go tests of what is not in test-race
 	$(GO) vet ./...
-	$(GO) test -timeout $(PATIENCE) ./...
+	$(GO) test -timeout $(PATIENCE) $$($(GO) list ./... | grep -vxFf <($(GO) list $(RACE)))
 
 # What a package's tests have at most: twice what the longest take on two very busy
 # cores. One that hangs says where, before the whole run is given up.
 PATIENCE := 8m
 
-# What runs concurrently, again under the race detector. The SQLite engine is C
-# turned into Go and takes minutes there; its callers are covered.
+# What runs concurrently has its tests under the race detector, and only there: they
+# are the same tests. The SQLite engine is C turned into Go and takes minutes with
+# it; the stores and the program are tested without, their callers with it.
 RACE := . ./client/... ./internal/api/... ./internal/engine/... ./internal/eventlog/... ./internal/wire/... ./internal/mcpserver/... \
 	./internal/toolbox/... ./internal/runtime/... ./internal/store/mem/... ./internal/model/... ./internal/redact/... ./internal/sse/... ./internal/telemetry/... ./apps/... \
 	./internal/sim/... ./internal/tool/...
 
-test-race: web/dist/index.html | need-go ## tests of what runs concurrently, with the race detector
+test-race: web/dist/index.html | need-go postgres ## Go tests of what runs concurrently, with the race detector
 	$(GO) test -race -timeout $(PATIENCE) $(RACE)
 
 test-web: web/node_modules/.package-lock.json ## the page's unit tests and types
