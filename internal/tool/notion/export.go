@@ -16,8 +16,8 @@ import (
 // export reads the Markdown pages of a real workspace.
 func export(ctx context.Context, e *records.Export) (pages []records.Entry, err error) {
 	markdown := func(p string) bool { return strings.EqualFold(path.Ext(p), ".md") }
-	err = e.Each(ctx, markdown, func(p string, info fs.FileInfo, body []byte) error {
-		pages = append(pages, page(p, info.ModTime(), string(body)).entry())
+	err = e.Each(ctx, markdown, func(p string, _ fs.FileInfo, body []byte) error {
+		pages = append(pages, page(p, string(body)).entry())
 		return nil
 	})
 	return pages, err
@@ -33,9 +33,14 @@ var property = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9 _-]{0,60}):\s*(.*)$`)
 // Properties that say when a page was changed, the surest first.
 var changed = []string{"last edited time", "last edited", "last_edited_time", "last updated", "last_updated", "updated at", "updated", "date"}
 
+// undated stands where a page says nothing of when it was changed.
+const undated = "unknown"
+
 // page reads one page: the title from its heading or its name, the date from its
-// properties or from its file, the rest as text.
-func page(p string, modified time.Time, body string) doc {
+// properties, the rest as text. The time of its file is when the workspace was
+// exported or unpacked, which says nothing of the page: without a property the
+// page has no date, and comes after all that have one.
+func page(p, body string) doc {
 	d := doc{title: id.ReplaceAllString(strings.TrimSuffix(path.Base(p), path.Ext(p)), "")}
 	lines := strings.Split(strings.TrimPrefix(strings.ReplaceAll(body, "\r\n", "\n"), "\uFEFF"), "\n")
 	props := map[string]string{}
@@ -68,9 +73,7 @@ func page(p string, modified time.Time, body string) doc {
 			break
 		}
 	}
-	if d.at.IsZero() {
-		d.at = modified.UTC()
-	}
+	d.updated = undated
 	if !d.at.IsZero() {
 		d.updated = d.at.Format(time.DateOnly)
 	}
