@@ -2,6 +2,7 @@ package parley
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -101,6 +102,17 @@ type Rule struct {
 	Reason  string  `json:"reason,omitempty"` // shown to the model and to people
 }
 
+// Offers reports whether a caller may choose the mode m.
+func (p Policy) Offers(m PermissionMode) bool {
+	switch {
+	case m == "" || m == ModeDefault:
+		return true
+	case p.Modes == nil:
+		return m != ModeBypassPermissions
+	}
+	return slices.Contains(p.Modes, m)
+}
+
 // Policy is what an app lets its agents do. Of the rules that match a call the
 // strictest holds: deny, then ask, then allow. When none matches, reads are
 // allowed and everything else is asked for.
@@ -115,6 +127,10 @@ type Policy struct {
 	// ceiling: a caller's policy may only take away from it.
 	AllowActuation      *bool    `json:"allow_actuation,omitempty"`
 	AllowlistedServices []string `json:"allowlisted_services,omitempty"`
+	// Modes are the permission modes that callers may choose. Default may always be
+	// chosen; nil is every mode but bypassPermissions. A caller's policy may only
+	// take away from it.
+	Modes []PermissionMode `json:"modes,omitempty"`
 	// FixedModel refuses a model chosen by a caller.
 	FixedModel bool `json:"fixed_model,omitempty"`
 	// AnswerWithin is how long an interaction stays open; 0 means 24 h.

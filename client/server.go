@@ -20,6 +20,7 @@ type App struct {
 	Examples    []string       `json:"examples"`   // questions to offer
 	FollowUps   []string       `json:"follow_ups"` // and below an answer
 	Wires       []string       `json:"wires"`
+	Modes       []string       `json:"modes"`   // permission modes that a session may have
 	Notices     []string       `json:"notices"` // to be shown
 }
 

@@ -524,7 +524,7 @@ func TestServer_says_what_it_is(t *testing.T) {
 	}
 	a := apps.Apps[0]
 	if a.Name != "test" || !a.Model.Scripted || a.Agents[0].Name != "lead" || a.Examples[0] != "Hello?" || a.Wires[0] != "chat" ||
-		a.Notices[0] != "No login." || len(a.Notices) != 2 {
+		a.Notices[0] != "No login." || strings.Join(a.Modes, " ") != "default acceptEdits plan" || len(a.Notices) != 2 {
 		t.Errorf("app: %+v", a)
 	}
 	w.call(200, &a, "GET", "/v1/apps/test", "")

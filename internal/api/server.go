@@ -26,6 +26,7 @@ type AppInfo struct {
 	Examples    []string       `json:"examples" nullable:"false"`
 	FollowUps   []string       `json:"follow_ups" nullable:"false"`
 	Wires       []string       `json:"wires" nullable:"false"`
+	Modes       []string       `json:"modes" nullable:"false" doc:"The permission modes that a session of the app may have."`
 	Notices     []string       `json:"notices" nullable:"false" doc:"What a page should show, such as that the model is a demo or that no login is asked for."`
 }
 
@@ -150,6 +151,11 @@ func (s *Server) appInfo(a parley.App) AppInfo {
 	info := AppInfo{
 		Name: a.Name, Title: a.Title, Description: a.Description, Entry: a.Entry, Budgets: a.Budgets,
 		Agents: []AppAgent{}, Tools: []AppTool{}, Examples: some(a.Examples), FollowUps: some(a.FollowUps), Wires: some(a.Wires), Notices: some(slices.Clone(s.o.Notices)),
+	}
+	for _, m := range []parley.PermissionMode{parley.ModeDefault, parley.ModeAcceptEdits, parley.ModePlan, parley.ModeBypassPermissions} {
+		if a.Policy.Offers(m) {
+			info.Modes = append(info.Modes, string(m))
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Agents)) {
 		d := a.Agents[name]

@@ -245,6 +245,9 @@ func (s Settings) loadApp(name string, dir Folder, known Known) (*App, error) {
 	if own := s.App[name]; own.AllowlistedServices != nil {
 		a.Policy.AllowlistedServices = own.AllowlistedServices
 	}
+	if own := s.App[name]; own.Modes != nil {
+		a.Policy.Modes = own.Modes
+	}
 	a.agents(f)
 	a.check(f, known)
 	a.models(s, f)
@@ -402,6 +405,9 @@ func (a *App) check(f appFile, known Known) {
 			a.choice(at+".effect", string(r.Effect), string(parley.EffectRead), string(parley.EffectIdempotent), string(parley.EffectWrite))
 		}
 	}
+	for i, m := range f.Policy.Modes {
+		a.choice(fmt.Sprintf("policy.modes[%d]", i), string(m), permissionModes...)
+	}
 	if f.Policy.AnswerWithin < 0 {
 		a.d.at("policy.answer_within", "can not be negative")
 	}
@@ -501,6 +507,11 @@ func (a *App) choice(at, got string, known ...string) {
 	if !slices.Contains(known, got) {
 		a.d.at(at, "%q is none of %s", got, strings.Join(known, ", "))
 	}
+}
+
+// permissionModes are those that there are.
+var permissionModes = []string{
+	string(parley.ModeDefault), string(parley.ModeAcceptEdits), string(parley.ModePlan), string(parley.ModeBypassPermissions),
 }
 
 func (a *App) known(at, name string, known []string, what string) {

@@ -77,6 +77,7 @@ tools: {notion: {}, slack: {data: other}}
 policy:
   rules: [{verdict: deny, tool: "read_*", reason: no}]
   fixed_model: true
+  modes: [plan, bypassPermissions]
   answer_within: 1h
 budgets: {max_steps: 3, max_usd: 0.5}
 memory: {last_k: 6}
@@ -101,7 +102,8 @@ follow_ups: [And now?]
 		},
 		Tools: []parley.ToolDecl{tool},
 		Policy: parley.Policy{
-			Rules: []parley.Rule{{Verdict: parley.Deny, Tool: "read_*", Reason: "no"}}, FixedModel: true, AnswerWithin: parley.Duration(time.Hour),
+			Rules: []parley.Rule{{Verdict: parley.Deny, Tool: "read_*", Reason: "no"}}, FixedModel: true,
+			Modes: []parley.PermissionMode{parley.ModePlan, parley.ModeBypassPermissions}, AnswerWithin: parley.Duration(time.Hour),
 		},
 		Budgets: parley.Budgets{MaxSteps: 3, MaxUSD: 0.5}, Memory: parley.MemoryOptions{LastK: 6},
 		Busy: parley.BusyEnqueue, MaxOpenTurns: 8, Resume: parley.ResumeAuto, Wires: []string{"chat"}, Examples: []string{"Hello?"}, FollowUps: []string{"And now?"},
@@ -151,7 +153,7 @@ func TestMistakesInAnApp(t *testing.T) {
 			`9: tools.notoin: there is no toolset "notoin"; did you mean notion?`,
 			`10: wires[0]: there is no wire "chats"; did you mean chat?`,
 		}},
-		"values": {ok + "busy: wait\nresume: no\nmax_open_turns: -1\nmemory: {last_k: -1}\nbudgets: {max_usd: -1}\nname: other\ndata: ../..\nruntime: cli\npolicy: {rules: [{verdict: maybe}]}\n", []string{
+		"values": {ok + "busy: wait\nresume: no\nmax_open_turns: -1\nmemory: {last_k: -1}\nbudgets: {max_usd: -1}\nname: other\ndata: ../..\nruntime: cli\npolicy: {rules: [{verdict: maybe}], modes: [yolo]}\n", []string{
 			`6: busy: "wait" is none of reject, enqueue, interrupt, steer`,
 			`7: resume: "no" is none of auto, manual`,
 			"8: max_open_turns: has to be at least 1",
@@ -161,6 +163,7 @@ func TestMistakesInAnApp(t *testing.T) {
 			`12: data: "../.." leads out of the app's folder; write an absolute path`,
 			`13: runtime: there is no runtime "cli"; known are loop`,
 			`14: policy.rules[0].verdict: "maybe" is none of allow, ask, deny`,
+			`14: policy.modes[0]: "yolo" is none of default, acceptEdits, plan, bypassPermissions`,
 		}},
 		"twice, under two names": {ok + "memory: {last_k: 1, lastK: 2}\nttl: {session_idle: 1h, sessionIdleDays: 1, continuationRetentionHours: -1}\nmax_open_turns: 2\nconcurrency: {maxOpenContinuationsPerSession: 2}\nstreaming: {flushCadenceMs: -1, partialUpdateInterval: 1}\n", []string{
 			"6: memory.lastK: is set twice, first in line 6",

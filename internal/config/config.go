@@ -179,6 +179,10 @@ type AppSettings struct {
 	// Parley.
 	AllowActuation      *bool    `yaml:"allow_actuation"`
 	AllowlistedServices []string `yaml:"allowlisted_services"`
+	// Modes are the permission modes that callers may choose, besides default: of
+	// acceptEdits, plan and bypassPermissions. Default: what the app says, or else
+	// all but bypassPermissions.
+	Modes []parley.PermissionMode `yaml:"modes"`
 	// LiveFiles keeps the app's sessions as files too, in the folders sessions,
 	// artifacts and index of the data folder. Default: what the app says, which is
 	// true for home.
@@ -447,6 +451,11 @@ func (o *overrides) check() {
 	for name, k := range s.Keys {
 		if k.Key == "" {
 			o.bad("keys."+name, "the key is empty; refer to one, such as ${NAME}")
+		}
+	}
+	for name, own := range s.App {
+		for i, m := range own.Modes {
+			o.oneOf(fmt.Sprintf("app.%s.modes[%d]", name, i), string(m), permissionModes...)
 		}
 	}
 	if s.Data == "" {

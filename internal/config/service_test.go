@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/config"
 )
 
@@ -24,19 +25,20 @@ func TestServiceOfAnApp(t *testing.T) {
 		Toolset config.Toolset
 		Act     *bool
 		Listed  []string
+		Modes   []parley.PermissionMode
 	}
 	for name, c := range map[string]struct {
 		body string
 		want got
 	}{
-		"the app's": {"", got{config.Toolset{Kind: "notion", URL: "http://app:8123", Token: "secret-1"}, &no, []string{"light.turn_on"}}},
+		"the app's": {"", got{config.Toolset{Kind: "notion", URL: "http://app:8123", Token: "secret-1"}, &no, []string{"light.turn_on"}, nil}},
 		"the owner's": {
-			`app: {mine: {url: "http://own:8123", token: "${OWN_TOKEN}", allow_actuation: true, allowlisted_services: [switch.*]}}`,
-			got{config.Toolset{Kind: "notion", URL: "http://own:8123", Token: "secret-2"}, &yes, []string{"switch.*"}},
+			`app: {mine: {url: "http://own:8123", token: "${OWN_TOKEN}", allow_actuation: true, allowlisted_services: [switch.*], modes: [plan]}}`,
+			got{config.Toolset{Kind: "notion", URL: "http://own:8123", Token: "secret-2"}, &yes, []string{"switch.*"}, []parley.PermissionMode{parley.ModePlan}},
 		},
 		"the owner's without a token": { // the app's token is not for another address
 			`app: {mine: {url: "http://own:8123"}}`,
-			got{config.Toolset{Kind: "notion", URL: "http://own:8123"}, &no, []string{"light.turn_on"}},
+			got{config.Toolset{Kind: "notion", URL: "http://own:8123"}, &no, []string{"light.turn_on"}, nil},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +49,7 @@ func TestServiceOfAnApp(t *testing.T) {
 			}
 			a := list[0]
 			a.Toolsets[0].Data = config.Folder{}
-			if diff := cmp.Diff(c.want, got{a.Toolsets[0], a.Policy.AllowActuation, a.Policy.AllowlistedServices}); diff != "" {
+			if diff := cmp.Diff(c.want, got{a.Toolsets[0], a.Policy.AllowActuation, a.Policy.AllowlistedServices, a.Policy.Modes}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

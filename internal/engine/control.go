@@ -256,7 +256,11 @@ func (e *Engine) Update(ctx context.Context, p parley.Principal, id parley.Sessi
 		}
 	}
 	if c.Mode != nil {
-		if err := checkMode(*c.Mode); err != nil {
+		app, err := s.e.appOf(s.view.App)
+		if err != nil {
+			return parley.SessionInfo{}, err
+		}
+		if err := checkMode(&app.app, s.view.Policy, *c.Mode); err != nil {
 			return parley.SessionInfo{}, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -159,10 +160,10 @@ func (e *Engine) newSession(p parley.Principal, a *appBody, c parley.CreateSessi
 	case len(c.Key) > maxKey:
 		return parley.SessionCreated{}, tooLong("Idempotency-Key", maxKey, "bytes")
 	}
-	if err := checkMode(c.Mode); err != nil {
+	if err := narrower(app.Policy, c.Policy); err != nil {
 		return parley.SessionCreated{}, err
 	}
-	if err := narrower(app.Policy, c.Policy); err != nil {
+	if err := checkMode(&app, c.Policy, c.Mode); err != nil {
 		return parley.SessionCreated{}, err
 	}
 	if err := checkSampling(&app, nil, c.Temperature, &c.MaxOutput); err != nil {
@@ -195,6 +196,15 @@ func narrower(app parley.Policy, p *parley.Policy) error {
 		if !slices.ContainsFunc(app.AllowlistedServices, func(pattern string) bool { return like(pattern, service) }) {
 			return parley.Errorf(parley.CodeInvalid, "policy.allowlisted_services names %q, which the app does not allow", service).
 				WithField("policy.allowlisted_services").WithHint("the app allows %v", app.AllowlistedServices)
+		}
+	}
+	for i, m := range p.Modes {
+		if err := knownMode(m); err != nil {
+			return err.WithField(fmt.Sprintf("policy.modes[%d]", i))
+		}
+		if !app.Offers(m) {
+			return parley.Errorf(parley.CodeInvalid, "policy.modes names %q, which the app does not offer", m).
+				WithField(fmt.Sprintf("policy.modes[%d]", i)).WithHint("a caller may only narrow what the app allows")
 		}
 	}
 	if p.Unattended {
@@ -231,7 +241,24 @@ func checkBusy(b parley.BusyMode) error {
 	return parley.Errorf(parley.CodeInvalid, "busy is %q", b).WithField("busy").WithHint("one of reject, enqueue, interrupt, steer")
 }
 
-func checkMode(m parley.PermissionMode) error {
+// checkMode refuses a mode that nobody knows, or that the app, or the session's
+// own policy, does not let its callers choose.
+func checkMode(app *parley.App, own *parley.Policy, m parley.PermissionMode) error {
+	if err := knownMode(m); err != nil {
+		return err
+	}
+	switch {
+	case !app.Policy.Offers(m):
+		return parley.Errorf(parley.CodeForbidden, "app %s does not let callers choose the mode %s", app.Name, m).WithField("mode").
+			WithHint("an app names the modes that it offers in policy.modes of its app.yaml")
+	case own != nil && own.Modes != nil && !own.Offers(m):
+		return parley.Errorf(parley.CodeForbidden, "the session does not offer the mode %s", m).WithField("mode").
+			WithHint("its policy was made so; start another session")
+	}
+	return nil
+}
+
+func knownMode(m parley.PermissionMode) *parley.Error {
 	switch m {
 	case "", parley.ModeDefault, parley.ModeAcceptEdits, parley.ModePlan, parley.ModeBypassPermissions:
 		return nil

@@ -53,7 +53,7 @@ type Options struct {
 	Reader   *eventlog.Reader
 	Runtimes map[string]seam.Runtime // by App.Runtime
 	Models   seam.Models
-	Tools    map[string]*toolbox.Box // by app name; an app without tools needs none
+	Tools    map[string]*toolbox.Box // by app name; an app without tools needs none, and tools of other apps are not used
 	Apps     []parley.App
 
 	Node   string           // names this process in claims; empty: made up
@@ -126,6 +126,11 @@ func New(o Options) (*Engine, error) {
 	if o.MaxRunning == 0 {
 		o.MaxRunning = 10_000
 	}
+	boxes, err := boxesOf(o)
+	if err != nil {
+		return nil, err
+	}
+	o.Tools = boxes
 	boot, stop := context.WithCancelCause(context.Background())
 	e := &Engine{
 		o: o, apps: map[string]*appBody{}, boot: boot, stop: stop,
@@ -149,6 +154,23 @@ func New(o Options) (*Engine, error) {
 	e.tend()
 	e.watchObserved()
 	return e, nil
+}
+
+// boxesOf gives each app a box, if only an empty one.
+func boxesOf(o Options) (map[string]*toolbox.Box, error) {
+	boxes := map[string]*toolbox.Box{}
+	for _, a := range o.Apps {
+		boxes[a.Name] = o.Tools[a.Name]
+		if boxes[a.Name] != nil {
+			continue
+		}
+		none, err := toolbox.New(nil, toolbox.Options{Logger: o.Logger})
+		if err != nil {
+			return nil, err
+		}
+		boxes[a.Name] = none
+	}
+	return boxes, nil
 }
 
 // Close stops the engine: no new commands, running turns may finish the step
@@ -205,6 +227,16 @@ func (e *Engine) App(name string) (parley.App, error) {
 		return parley.App{}, err
 	}
 	return a.app, nil
+}
+
+// appOf is the app that a session belongs to. Without it nothing of the session
+// can go on; what there is stays as it is.
+func (e *Engine) appOf(session string) (*appBody, error) {
+	if a, ok := e.apps[session]; ok {
+		return a, nil
+	}
+	return nil, parley.Errorf(parley.CodeConflict, "the session's app, %s, is off", session).WithField("app").
+		WithHint("nothing of the session is lost; it goes on when the server serves the app again")
 }
 
 func (e *Engine) app(name string) (*appBody, error) {

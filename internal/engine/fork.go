@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -17,6 +18,10 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 		return none, tooLong("title", maxTitle, "characters")
 	}
 	parent, err := e.Session(ctx, p, id)
+	if err != nil {
+		return none, err
+	}
+	app, err := e.appOf(parent.App)
 	if err != nil {
 		return none, err
 	}
@@ -57,6 +62,9 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	if err != nil {
 		return none, err
 	}
+	if events, err = s.offered(app, p, &ix, events); err != nil {
+		return none, err
+	}
 	if s.view.Turn != nil {
 		closing, err := s.prepare(&s.view, &ix, s.closing(parley.TurnCancelled{Reason: "the session was forked here", By: "forked"}))
 		if err != nil {
@@ -81,6 +89,17 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 		return none, err
 	}
 	return e.Session(ctx, p, s.id)
+}
+
+// offered takes back a mode that came with a log and that its app does not offer:
+// what can not be chosen can not be copied either.
+func (s *session) offered(app *appBody, p parley.Principal, ix *seam.Index, events eventlog.Clean) (eventlog.Clean, error) {
+	if app.app.Policy.Offers(s.view.Mode) {
+		return events, nil
+	}
+	mode := parley.ModeDefault
+	more, err := s.prepare(&s.view, ix, []parley.Event{parley.NewEvent("", "", parley.SessionUpdated{Mode: &mode, By: p.User})})
+	return events.With(more), err
 }
 
 func firstOf(texts ...string) string {

@@ -66,6 +66,13 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 		return none, err
 	}
 	events = events.With(closing)
+	app, err := e.app(s.view.App)
+	if err != nil {
+		return none, err
+	}
+	if events, err = s.offered(app, p, &ix, events); err != nil {
+		return none, err
+	}
 	if s.view.Turn != nil {
 		closing, err := s.prepare(&s.view, &ix, s.closing(parley.TurnCancelled{Reason: "the session was imported here", By: "imported"}))
 		if err != nil {

@@ -252,7 +252,7 @@ func TestPolicy(t *testing.T) {
 			c.Policy = &parley.Policy{Rules: []parley.Rule{{Verdict: parley.Deny, Tool: "mail"}}}
 		}, "mail denied"},
 		"plan mode changes naught": {nil, func(c *parley.CreateSession) { c.Mode = parley.ModePlan }, "mail denied"},
-		"bypass asks nobody":       {asking, func(c *parley.CreateSession) { c.Mode = parley.ModeBypassPermissions }, "mail ok"},
+		"bypass asks nobody":       {func(a *parley.App) { asking(a); a.Policy.Modes = []parley.PermissionMode{parley.ModeBypassPermissions} }, func(c *parley.CreateSession) { c.Mode = parley.ModeBypassPermissions }, "mail ok"},
 		"not this agent's tool": {func(a *parley.App) {
 			d := a.Agents["lead"]
 			d.Tools = []string{"look"}

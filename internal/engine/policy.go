@@ -45,7 +45,11 @@ func judge(app *parley.App, s *parley.Session, w wish) (parley.Verdict, string) 
 	if !matched && w.effect != parley.EffectRead {
 		verdict = parley.Ask
 	}
-	if s.Mode == parley.ModePlan && w.effect != parley.EffectRead {
+	mode := s.Mode
+	if !app.Policy.Offers(mode) { // chosen when the app still offered it
+		mode = parley.ModeDefault
+	}
+	if mode == parley.ModePlan && w.effect != parley.EffectRead {
 		return parley.Deny, "the session is in plan mode: nothing is changed"
 	}
 	if why := barred(app.Policy, s.Policy, w); why != "" {
@@ -57,7 +61,7 @@ func judge(app *parley.App, s *parley.Session, w wish) (parley.Verdict, string) 
 				return parley.Allow, "allowed for this session"
 			}
 		}
-		if s.Mode == parley.ModeBypassPermissions || s.Mode == parley.ModeAcceptEdits && w.decl.Edits {
+		if mode == parley.ModeBypassPermissions || mode == parley.ModeAcceptEdits && w.decl.Edits {
 			return parley.Allow, ""
 		}
 	}

@@ -89,6 +89,7 @@ func TestModes(t *testing.T) {
 	app := parley.App{Policy: parley.Policy{
 		Rules:          []parley.Rule{{Verdict: parley.Ask, Effect: parley.EffectWrite}, {Verdict: parley.Deny, Tool: "rm"}},
 		AllowActuation: &on, AllowlistedServices: []string{"light.*"},
+		Modes: []parley.PermissionMode{parley.ModeAcceptEdits, parley.ModePlan, parley.ModeBypassPermissions},
 	}}
 	type verdicts map[string]parley.Verdict
 	got := map[parley.PermissionMode]verdicts{}
@@ -107,5 +108,9 @@ func TestModes(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	app.Policy.Modes = nil // the app has changed since the session chose its mode
+	if got, _ := judge(&app, &parley.Session{Mode: parley.ModeBypassPermissions}, wishOf(tools["write"], parley.EffectWrite, nil)); got != parley.Ask {
+		t.Errorf("a mode that the app does not offer any more: %s", got)
 	}
 }

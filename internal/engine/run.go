@@ -71,7 +71,7 @@ func (c *outOfTime) Error() string { return fmt.Sprintf("the turn has run for %s
 // start begins a new turn. Its turn.started is staged and joins the runtime's
 // first commit. The caller holds the lock.
 func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool) (*run, error) {
-	app, err := s.e.app(s.view.App)
+	app, err := s.e.appOf(s.view.App)
 	if err != nil {
 		return nil, err
 	}
@@ -391,7 +391,7 @@ func (s *session) startNext() error {
 
 // appOf is the resolved app that a turn began with.
 func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
-	now, err := s.e.app(s.view.App)
+	now, err := s.e.appOf(s.view.App)
 	if err != nil {
 		return nil, err
 	}
@@ -407,7 +407,9 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 		return nil, fmt.Errorf("read the app that turn %s began with: %w", t.ID, err)
 	}
 	// What is forbidden today is forbidden to a turn of yesterday.
-	for _, r := range now.app.Policy.Rules {
+	today := now.app.Policy
+	old.Policy.Modes, old.Policy.AllowActuation, old.Policy.AllowlistedServices = today.Modes, today.AllowActuation, today.AllowlistedServices
+	for _, r := range today.Rules {
 		if r.Verdict == parley.Deny {
 			old.Policy.Rules = append(old.Policy.Rules, r)
 		}

@@ -157,6 +157,9 @@ func (r *runner) open(ctx context.Context, digest parley.Digest) error {
 func (r *runner) changed(app parley.App) parley.App {
 	app.Runtime, app.Resume = "loop", parley.ResumeManual
 	app.TTL = parley.TTL{}
+	if app.Policy.Modes == nil { // older apps did not say which modes they offer
+		app.Policy.Modes = []parley.PermissionMode{parley.ModeAcceptEdits, parley.ModePlan, parley.ModeBypassPermissions}
+	}
 	app.Tools = slices.Clone(app.Tools)
 	for i := range app.Tools {
 		app.Tools[i].OutputLimit *= 2 // what was cut once must not be cut again

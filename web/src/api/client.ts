@@ -93,6 +93,8 @@ export interface AppInfo {
   examples: string[];
   /** Questions that refer to an answer. */
   follow_ups?: string[];
+  /** The permission modes that a session may have. */
+  modes?: PermissionMode[];
   /** What people should be told. */
   notices: string[];
 }

@@ -325,6 +325,7 @@ export interface Policy {
   unattended?: boolean;
   allow_actuation?: boolean;
   allowlisted_services?: string[];
+  modes?: PermissionMode[];
   fixed_model?: boolean;
   answer_within?: Duration;
 }
@@ -343,6 +344,10 @@ export interface Rule {
 
 /** Verdict of a policy over a call. */
 export type Verdict = "allow" | "ask" | "deny";
+
+/** PermissionMode is how much a session asks before it acts. None allows what a
+ * rule denies. */
+export type PermissionMode = "default" | "acceptEdits" | "plan" | "bypassPermissions";
 
 /** MemoryOptions is what a session remembers between turns. Zero values mean all
  * that fits the model. */
@@ -527,10 +532,6 @@ export interface SessionCreated {
   outside_id?: string;
   temporary?: boolean; // ends with its first turn
 }
-
-/** PermissionMode is how much a session asks before it acts. None allows what a
- * rule denies. */
-export type PermissionMode = "default" | "acceptEdits" | "plan" | "bypassPermissions";
 
 /** SessionUpdated changes what it names. */
 export interface SessionUpdated {

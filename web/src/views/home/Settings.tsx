@@ -21,6 +21,7 @@ const others: Partial<Record<PermissionMode, string>> = { acceptEdits: "Accepts 
 export function Settings() {
   const chat = useActions();
   const mode = useChat((s) => s.opened.records.mode);
+  const offered = useChat((s) => s.app?.modes);
   const pins = useChat((s) => s.opened.records.pins.length);
   const rules = useChat((s) => s.opened.records.rules.length);
   const ended = useChat((s) => s.opened.phase === "ended" || s.opened.phase === "local");
@@ -28,6 +29,7 @@ export function Settings() {
   const [editing, setEditing] = useState(false);
   const [listing, setListing] = useState(false);
   if (ended) return null;
+  const choices = modes.filter((m) => offered?.includes(m.mode) ?? m.mode === "default");
   const now = modes.find((m) => m.mode === mode);
   const Icon = now?.Icon ?? Hand;
   const name = now?.name ?? others[mode] ?? mode;
@@ -41,7 +43,7 @@ export function Settings() {
         className={`${row} ${mode === "bypassPermissions" ? "text-danger" : mode === "default" ? "text-text-muted" : "text-link"}`}
         icon={<Icon size={14} />}
       >
-        {modes.map((m) => (
+        {choices.map((m) => (
           <MenuChoice
             key={m.mode}
             icon={<m.Icon size={16} />}
