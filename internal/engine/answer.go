@@ -38,6 +38,9 @@ func (e *Engine) Answer(ctx context.Context, p parley.Principal, id parley.Inter
 		}
 		return row, parley.Errorf(parley.CodeConflict, "interaction %s %s", id, what).WithHint("the first answer counts")
 	}
+	if _, err := e.appOf(s.view.App); err != nil {
+		return row, err // who answered now would end a turn that can not go on
+	}
 	in := s.view.Interactions[at]
 	if over, err := s.expire(ctx, in); err != nil {
 		return row, err
@@ -122,7 +125,10 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 	events := []parley.Event{parley.NewEvent(in.Turn, in.Agent, parley.InteractionAnswered{ID: in.ID, Answer: c.Answer, By: p.User, Client: c.Client})}
 	switch {
 	case in.Kind == parley.KindPermission && c.Choice == parley.ChoiceAllowSession:
-		decl, _ := s.e.o.Tools[s.view.App].Decl(in.Tool)
+		decl, there := s.e.o.Tools[s.view.App].Decl(in.Tool)
+		if !there {
+			break // the call will end so; a rule for no tool would be one for all
+		}
 		input := in.Input
 		if len(c.Input) > 0 {
 			input = c.Input // what is allowed is what runs

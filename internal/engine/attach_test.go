@@ -77,6 +77,14 @@ func TestAttachments(t *testing.T) {
 		if got := r.Await(turn.ID); got.Status != parley.StatusCompleted || saw != "image plot.png image/png PNG" {
 			t.Errorf("got %+v, and the model saw %q", got, saw)
 		}
+		saw = ""
+		again, err := r.Engine.Retry(ctx, enginetest.User, turn.ID, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Await(again.ID); got.Status != parley.StatusCompleted || saw != "image plot.png image/png PNG" {
+			t.Errorf("a retry got %+v, and the model saw %q", got, saw)
+		}
 		for name, c := range map[string]struct {
 			session parley.SessionID
 			ids     []parley.ArtifactID

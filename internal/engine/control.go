@@ -146,12 +146,17 @@ func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID
 		s.release()
 		return parley.TurnInfo{}, parley.Errorf(parley.CodeConflict, "turn %s has not ended", id).WithHint("cancel it first")
 	}
-	again := asked{Send: parley.Send{Message: row.Message}, retryOf: id}
+	again := asked{Send: parley.Send{Message: row.Message}, retryOf: id} // where the log no longer has the request
 	if r, err := e.requestOf(ctx, p, row); err != nil {
 		s.release()
 		return parley.TurnInfo{}, err
 	} else if r != nil {
 		again.Send = parley.Send{Message: r.Message.Text(), Model: r.Model, Hints: r.Hints, Budgets: r.Budgets, NoTools: r.NoTools}
+		for _, part := range r.Message.Parts {
+			if part.Artifact != "" {
+				again.Attachments = append(again.Attachments, part.Artifact)
+			}
+		}
 		if r.Call != nil {
 			again.call = &parley.ToolCall{Call: parley.CallID(e.newID()), Name: r.Call.Name, Input: r.Call.Input}
 		}

@@ -38,12 +38,11 @@ func (e *Engine) CallTool(ctx context.Context, p parley.Principal, c parley.Call
 	if err != nil {
 		return none, err
 	}
-	box := e.o.Tools[s.view.App]
-	if box == nil {
+	if _, err := e.appOf(s.view.App); err != nil {
 		s.release()
-		return none, notFound("tool", c.Name)
+		return none, err
 	}
-	if _, ok := box.Decl(c.Name); !ok {
+	if _, ok := e.o.Tools[s.view.App].Decl(c.Name); !ok {
 		s.release()
 		return none, notFound("tool", c.Name)
 	}

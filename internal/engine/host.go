@@ -180,13 +180,9 @@ func (h *host) Open(ctx context.Context, id parley.ArtifactID) (seam.File, error
 const retrieveWithin = 3 * time.Second
 
 func (h *host) Retrieve(ctx context.Context, query string) ([]parley.Snippet, error) {
-	box := h.s.e.o.Tools[h.r.app.Name]
-	if box == nil {
-		return nil, nil
-	}
 	brief, cancel := context.WithTimeout(ctx, retrieveWithin)
 	defer cancel()
-	found, err := box.Retrieve(brief, h.r.owner, query)
+	found, err := h.s.e.o.Tools[h.r.app.Name].Retrieve(brief, h.r.owner, query)
 	if err != nil {
 		h.s.e.o.Logger.Warn("nothing was looked up for a turn", "session", h.s.id, "err", err)
 	}

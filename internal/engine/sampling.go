@@ -30,7 +30,7 @@ func (s *session) mayModel(c parley.UpdateSession) error {
 	if !other && c.Temperature == nil && c.MaxOutput == nil {
 		return nil
 	}
-	app, err := s.e.app(s.view.App)
+	app, err := s.e.appOf(s.view.App)
 	if err != nil {
 		return err
 	}

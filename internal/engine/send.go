@@ -174,7 +174,7 @@ func (s *session) declineWith(ctx context.Context, p parley.Principal, c parley.
 
 // request checks a message against app and session.
 func (s *session) request(ctx context.Context, p parley.Principal, c asked) (parley.TurnRequest, error) {
-	app, err := s.e.app(s.view.App)
+	app, err := s.e.appOf(s.view.App)
 	if err != nil {
 		return parley.TurnRequest{}, err
 	}

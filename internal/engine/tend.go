@@ -114,6 +114,9 @@ func (e *Engine) expireInteraction(ctx context.Context, in parley.Interaction) e
 	}
 	defer e.unload(s)
 	at := slices.IndexFunc(s.view.Interactions, func(o parley.Interaction) bool { return o.ID == in.ID })
+	if _, off := e.appOf(s.view.App); off != nil {
+		at = -1 // an app that is switched off keeps what it has
+	}
 	if at >= 0 {
 		_, err = s.expire(ctx, s.view.Interactions[at])
 	}

@@ -165,11 +165,7 @@ func (h *host) declared(t *parley.Turn, c *parley.Tool) (parley.ToolDecl, bool) 
 	} else if t.Request.Origin != parley.OriginCall {
 		return parley.ToolDecl{}, false
 	}
-	box := h.s.e.o.Tools[h.r.app.Name]
-	if box == nil {
-		return parley.ToolDecl{}, false
-	}
-	return box.Decl(c.Name)
+	return h.s.e.o.Tools[h.r.app.Name].Decl(c.Name)
 }
 
 // End journals the outcome of a started call: at once when it had effects, with
@@ -309,7 +305,7 @@ func (h *host) Settle(ctx context.Context, call parley.CallID) error {
 		return nil
 	}
 	res := unknownResult(call)
-	if box := h.s.e.o.Tools[h.r.app.Name]; box != nil && box.CanReconcile(c.Name) {
+	if box := h.s.e.o.Tools[h.r.app.Name]; box.CanReconcile(c.Name) {
 		d := seam.Decision{Call: parley.ToolCall{Call: call, Agent: c.Agent, Name: c.Name, Input: c.Input}, Effect: c.Effect, Attempt: c.Attempt, Started: c.StartedAt}
 		ask, cancel := context.WithTimeout(ctx, defaultTimeout)
 		found, known, err := box.Reconcile(ask, h.runOf(d))
