@@ -3,6 +3,7 @@ package main
 import (
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -10,49 +11,117 @@ import (
 )
 
 // knownSecrets are the values that no text may hold, wherever they are met: those of
-// the environment and of the settings.
+// the environment and of the settings. Among them is no ordinary word, or every text
+// with that word would be blanked out.
 func knownSecrets(s config.Settings) []string {
-	list := slices.Concat(secrets(os.Environ()), s.Secrets(), s.Models.Secrets())
+	list := secrets(os.Environ(), isFile)
 	if at, err := storeOf(s); err == nil {
-		list = append(list, at.secret)
+		list = append(list, passwords(at.secret)...)
+	}
+	for _, v := range slices.Concat(s.Secrets(), s.Models.Secrets()) {
+		list = append(list, keys(v)...)
 	}
 	for _, v := range s.Telemetry.Headers {
-		list = append(list, headerSecrets(v)...)
+		list = append(list, keys(headerSecrets(v)...)...)
 	}
 	return list
 }
 
-// secretNames are how the names of variables end that hold a secret.
-var secretNames = []string{
-	"_KEY", "_TOKEN", "_SECRET", "PASSWORD", "_PASSWD", "_PASSPHRASE", "_PASS", "_PAT", "_APIKEY", "_CREDENTIALS", "_AUTH",
-}
+var (
+	// passwordNames are how the names of variables end that hold a password and
+	// nothing else. A person may have chosen it: a short number, a word.
+	passwordNames = []string{"PASSWORD", "_PASSWD", "_PASSPHRASE"}
+	// secretNames are how those end that often hold a secret, and as often say how
+	// something is switched: SMTP_AUTH=enabled, SORT_KEY=created_at, TLS_PASS=none.
+	secretNames = []string{"_KEY", "_TOKEN", "_SECRET", "_PASS", "_PAT", "_APIKEY", "_CREDENTIALS", "_AUTH"}
+)
 
 // secrets are the values of variables that are named like a secret, the
-// passwords in addresses, and what OpenTelemetry is told to send along.
-func secrets(environ []string) []string {
+// passwords in addresses, and what OpenTelemetry is told to send along. The path of a
+// file is none, by what isFile says: the secret is in the file.
+func secrets(environ []string, isFile func(path string) bool) []string {
 	var list []string
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
 		name = strings.ToUpper(name)
+		ends := func(with string) bool { return strings.HasSuffix(name, with) }
 		switch {
-		case slices.ContainsFunc(secretNames, func(end string) bool { return strings.HasSuffix(name, end) }):
-			list = append(list, value)
+		case slices.ContainsFunc(passwordNames, ends):
+			if !isFile(value) {
+				list = append(list, passwords(value)...)
+			}
+		case slices.ContainsFunc(secretNames, ends):
+			if !isFile(value) {
+				list = append(list, keys(value)...)
+			}
 		case strings.HasPrefix(name, "OTEL_") && strings.HasSuffix(name, "_HEADERS"):
 			for _, pair := range strings.Split(value, ",") {
 				_, v, _ := strings.Cut(pair, "=")
 				if plain, err := url.PathUnescape(v); err == nil {
 					v = plain
 				}
-				list = append(list, headerSecrets(v)...)
+				list = append(list, keys(headerSecrets(v)...)...)
 			}
 		case strings.Contains(value, "://"):
 			if u, err := url.Parse(value); err == nil && u.User != nil {
 				password, _ := u.User.Password()
-				list = append(list, password)
+				list = append(list, passwords(password)...)
 			}
 		}
 	}
 	return list
+}
+
+// passwords are the values that may be a password: all but the words that stand in
+// every manual.
+func passwords(values ...string) []string {
+	return slices.DeleteFunc(values, func(v string) bool {
+		return slices.Contains(usual, strings.ToLower(strings.TrimSpace(v)))
+	})
+}
+
+// usual are the values that say nothing secret, whatever they are called: switches,
+// and the passwords that examples, images and packages come with. Shorter ones are too
+// short to be looked for.
+var usual = []string{
+	"admin1", "adminadmin", "always", "anonymous", "changeit", "changeme", "default", "disable", "disabled", "dummy1",
+	"enable", "enabled", "example", "external", "fallback", "insecure", "internal", "localhost", "lm-studio", "manual",
+	"mariadb", "mongodb", "no-key", "not-needed", "nothing", "oauth2", "ollama", "optional", "parley", "password",
+	"placeholder", "postgres", "postgresql", "prompt", "rabbitmq", "required", "sk-no-key-required", "secret", "static",
+	"undefined", "unused", "username", "website",
+}
+
+const (
+	// shortNumber is the length of a number that is no secret by itself: a port, a
+	// count, a time in ms.
+	shortNumber = 7
+	// shortWords is that of words. From 16 letters on they may be a key: mail
+	// providers give out such for programs.
+	shortWords = 15
+)
+
+// keys are the values that may be a key or a token: these are made by machines, so that
+// words in one case, with or without separators, and short numbers are none.
+func keys(values ...string) []string {
+	return slices.DeleteFunc(passwords(values...), func(v string) bool {
+		v = strings.TrimSpace(v)
+		if strings.Trim(v, "0123456789") == "" {
+			return len(v) <= shortNumber
+		}
+		return len(v) <= shortWords && words.MatchString(v)
+	})
+}
+
+// words are some in lower case, upper case or with a capital each.
+var words = regexp.MustCompile(`^([A-Z]?[a-z]+|[A-Z]+)([-_. ,]+([A-Z]?[a-z]+|[A-Z]+))*$`)
+
+// isFile reports whether v is the path of something that is there.
+func isFile(v string) bool {
+	if !strings.ContainsAny(v, `/\`) {
+		return false
+	}
+	_, err := os.Stat(v)
+	return err == nil
 }
 
 // headerSecrets are a header's value, and of "Basic x" the x.

@@ -34,6 +34,9 @@ var planted = []struct{ name, before, secret, after string }{
 	{"hugging face", "h" + "f_", "aBcDeFgHiJkLmNoPqRsTuVwXyZaBcDeFgH", "\n"},
 	{"notion", "n" + "tn_", "123456789012abcDEFghiJKLmnoPQRstuVWXyzABCDEF12", " "},
 	{"our own", "key pr" + "k_", "01ab_Zx81kQpLm7vN3cR5tYw", " made"},
+	{"our own key", "it is p" + "k_", "abcdefgh234567ijklmnopqrst", "\r\n"},
+	{"our own key without a digit", "(p" + "k_", "abcdefghijklmnopqrstuvwxyz", ")"},
+	{"our own key, as an owner sets it", "p" + "k_", "0123456789abcdefghij", ""},
 	{"password assignment", "DB_PASSWORD=", "hunter2", "\n"},
 	{"quoted password", `"password": "`, `tr0ub4dor&3(x)`, `", "n": 1`},
 	{"escaped json", `{\"apiKey\":\"`, `abc123def456`, `\"}`},
@@ -64,5 +67,6 @@ var clean = []string{
 	"MTU 1500, NTP, ODBC.driver.default_configuration_of_the_server, MD5.sums.of_all_that_was_downloaded",
 	"urn:AAA, https://ha.local/api/webhooks/list, POST /api/webhook/doorbell and SHA256:AAxMzWZ0Yc8ZCq9yWf5jY2o1n9JkqSgQkzvHk3p0Q0E",
 	"light.bedroom_2 is on, sensor.fridge_energy_2026 = 1234.5678901234, binary_sensor.door_0x00158d0001a2b3c4",
+	"pk_customer_id_2026_order_lines, pk_id, pk_live_51HxYzAbCdEfGhIj and ALTER TABLE t ADD CONSTRAINT pk_abcdefghijklmnopqrstuvwxyzabc PRIMARY KEY",
 	"password:\n  min: 8\n  max: 64\nsecret: my-app-v1-tls\n",
 }

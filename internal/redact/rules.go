@@ -114,6 +114,8 @@ var rules = []rule{
 	{prefix: "AGE-SECRET-KEY-1", class: upnum, min: 40},
 	// Our own
 	{prefix: "prk_", class: token, min: 16},
+	{prefix: "pk_", class: alnum, min: 20, need: digit},
+	{prefix: "pk_", class: base32, min: 26, max: 26}, // as made; one in 200 has no digit
 
 	{prefix: "eyJ", kind: jwt},
 	{prefix: "-----BEGIN ", kind: pem, inner: true},
@@ -149,7 +151,7 @@ var rules = []rule{
 }
 
 // class is a set of classes of characters, one bit each.
-type class uint16
+type class uint32
 
 const (
 	upnum  class = 1 << iota // A-Z 0-9
@@ -165,6 +167,8 @@ const (
 	pass                     // of a URL, up to the path
 	inPEM                    // all up to the end marker
 	path                     // token and /
+	alnum                    // letters, digits
+	base32                   // a-z 2-7
 )
 
 // chars are kinds of characters that a run must have.
@@ -196,6 +200,8 @@ var classes, has = func() (cs [256]class, hs [256]chars) {
 		an := num || up || low
 		set(num || up, upnum)
 		set(num || 'a' <= c && c <= 'f', hex)
+		set(an, alnum)
+		set(low || '2' <= c && c <= '7', base32)
 		set(an || c == '_', word)
 		set(an || in(c, "_-"), token)
 		set(an || in(c, "_-."), jot)

@@ -98,6 +98,7 @@ func Secrets(seed uint64) []Secret {
 		{"azure", "AccountName=x;AccountKey=", mixed(80) + "==", ";EndpointSuffix=core.windows.net"},
 		{"oauth", "{\"client_secret\": \"", mixed(30), "\"}"},
 		{"our own", "prk" + "_", mixed(24), " opens"},
+		{"our own key", "p" + "k_", "q2" + of("234567abcdefghijklmnopqrstuvwxyz", 24), " is the key"},
 		{"password", "password: ", mixed(10), " ok"},
 		{"a value of the settings", "it says ", Known, " here"},
 	}
