@@ -121,6 +121,9 @@ func decode(w http.ResponseWriter, r *http.Request) (chatBody, error) {
 			err = errors.New("there is more behind the object")
 		}
 	}
+	if _, ours := errors.AsType[*parley.Error](err); ours { // the body did not come
+		return in, err
+	}
 	if _, big := errors.AsType[*http.MaxBytesError](err); big {
 		return in, parley.Errorf(parley.CodeTooLarge, "the body has more than %d bytes", maxBody)
 	}

@@ -115,7 +115,7 @@ func (f *flags) open(cmd *cobra.Command, s config.Settings, own *lock, recover b
 		}
 	}
 	pipe := newPipe()
-	srv := newHTTP(h.owner(), slog.New(slog.DiscardHandler))
+	srv := newServer(h.owner(), s.Limits, slog.New(slog.DiscardHandler))
 	served := make(chan struct{})
 	go func() { defer close(served); _ = srv.Serve(pipe) }()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return pipe.dial(ctx) }}

@@ -180,7 +180,7 @@ func startHouse(story sim.Story, log *slog.Logger) (*demoHouse, error) {
 	}
 	d := &demoHouse{url: "http://" + l.Addr().String(), token: rand.Text()}
 	house := sim.New(sim.Options{Token: d.token, Story: story})
-	srv := newHTTP(house, log)
+	srv := newServer(house, config.Limits{}, log)
 	life, end := context.WithCancel(context.Background())
 	var done [2]chan struct{}
 	for i, run := range []func(){

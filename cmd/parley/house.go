@@ -40,6 +40,7 @@ type house struct {
 
 	off      map[string]string // apps that are not served, and why
 	services []service
+	limits   config.Limits
 
 	store  seam.Store
 	taken  <-chan struct{} // closed when another server has the store; nil: never
@@ -192,7 +193,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	}
 	store := traces.Store(counts.Store(base))
 	writer, reader := eventlog.New(store, p.red, eventlog.Options{Logger: log})
-	h := &house{apps: p.resolved, store: store, writer: writer, traces: traces, log: log, off: p.off, services: p.services}
+	h := &house{apps: p.resolved, store: store, writer: writer, traces: traces, log: log, off: p.off, services: p.services, limits: p.settings.Limits}
 	if b, ok := base.(interface{ Taken() <-chan struct{} }); ok {
 		h.taken = b.Taken()
 	}

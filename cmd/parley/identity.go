@@ -11,6 +11,7 @@ import (
 	"github.com/parley-server/parley/internal/api"
 	"github.com/parley-server/parley/internal/auth"
 	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/edge"
 )
 
 const (
@@ -109,7 +110,17 @@ func (h *house) behind(guard api.GuardOptions, o auth.Options) http.Handler {
 		return clean
 	}
 	o.Open, o.Fail = h.table.isOpen, api.WriteError
-	return api.Guard(auth.Door(h.table, o), guard)
+	return api.Guard(auth.Door(tellEdge(h.table), o), guard)
+}
+
+// tellEdge tells the edge that it is known who asks.
+func tellEdge(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := auth.Of(r.Context()); err == nil {
+			edge.Known(r.Context())
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // owner is the door of a socket or a pipe, which only the data folder's owner

@@ -8,20 +8,20 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/api"
+	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/edge"
 )
 
-// newHTTP is a server for streams: a timeout on writing would cut them.
-func newHTTP(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
+// newServer is the edge of one listener. Each has its own bounds, so that the
+// socket of the data folder's owner is open when the network's is full.
+func newServer(h http.Handler, l config.Limits, log *slog.Logger) *edge.Server {
+	return edge.New(h, edge.Options{
+		Connections: l.MaxConnections, PerAddress: l.MaxConnectionsPerAddress, UploadRate: int(l.MinUploadRate),
+		Refuse: api.Unread, Logger: log,
+	})
 }
 
 // isLoopback reports whether only this machine can reach an address.

@@ -16,6 +16,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/api"
 	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/edge"
 )
 
 // stopGrace is what running turns get when the server stops.
@@ -184,9 +185,9 @@ type door struct {
 // commands, running turns to their end, streams, connections, the store.
 func (h *house) serve(ctx context.Context, log *slog.Logger, doors ...door) error {
 	failed := make(chan error, len(doors))
-	var servers []*http.Server
+	var servers []*edge.Server
 	for _, d := range doors {
-		srv := newHTTP(d.h, log)
+		srv := newServer(d.h, h.limits, log)
 		servers = append(servers, srv)
 		go func() { failed <- srv.Serve(d.l) }()
 	}

@@ -116,8 +116,7 @@ func New(o Options) *Server {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx := context.WithValue(r.Context(), controllerKey{}, http.NewResponseController(w))
-	s.mux.ServeHTTP(w, r.WithContext(ctx))
+	s.mux.ServeHTTP(w, r)
 }
 
 // Route is one line of the table of routes.
@@ -164,21 +163,14 @@ func (r routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Req
 
 func (r routes) ServeHTTP(w http.ResponseWriter, q *http.Request) { r.s.ServeHTTP(w, q) }
 
-type controllerKey struct{}
-
 // route adds one operation: it finds out who asks before h runs, and turns its
 // error into the one shape.
 func route[I, O any](s *Server, op huma.Operation, h func(ctx context.Context, p parley.Principal, in *I) (*O, error)) {
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = s.o.MaxBody
 	}
-	op.BodyReadTimeout = 30 * time.Second // a body of 1 MiB over a slow line
+	op.BodyReadTimeout = -1 // none of its own: package edge bounds the wait for every body
 	huma.Register(s.huma, op, func(ctx context.Context, in *I) (*O, error) {
-		// The deadline was for the body. Left in place it would end the request's
-		// context in the middle of a long answer.
-		if rc, ok := ctx.Value(controllerKey{}).(*http.ResponseController); ok {
-			_ = rc.SetReadDeadline(time.Time{})
-		}
 		p, err := s.o.Principal(ctx)
 		if err != nil {
 			return nil, s.fail(ctx, op, err)

@@ -139,8 +139,34 @@ func writeStatus(w http.ResponseWriter, status int, e *statusError) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
+	_, _ = w.Write(encode(e))
+}
+
+func encode(e *statusError) []byte {
 	body, _ := json.Marshal(Problem{e.info}) // plain data
-	_, _ = w.Write(append(body, '\n'))
+	return append(body, '\n')
+}
+
+// Unread is the answer, as a type and a body, to what is no request that could be
+// read; said is what is wrong with it, or empty.
+func Unread(status int, said string) (contentType string, body []byte) {
+	e := parley.Errorf(parley.CodeInvalid, "this is not a request of HTTP")
+	switch status {
+	case http.StatusRequestHeaderFieldsTooLarge:
+		e = parley.Errorf(parley.CodeTooLarge, "the request's line and headers are larger than this server takes").
+			WithHint("send less in the URL, the headers and the cookies")
+	case http.StatusNotImplemented:
+		e = parley.Errorf(parley.CodeInvalid, "the Transfer-Encoding is not one that this server takes").WithHint("send chunked, or a Content-Length")
+	case http.StatusExpectationFailed:
+		e = parley.Errorf(parley.CodeInvalid, "the Expect header asks for what this server does not do").WithHint("leave it out, or send 100-continue")
+	case http.StatusHTTPVersionNotSupported:
+		e = parley.Errorf(parley.CodeInvalid, "this version of HTTP is not spoken here").WithHint("speak HTTP/1.1")
+	default:
+		if said != "" {
+			e = parley.Errorf(parley.CodeInvalid, "this is not a request of HTTP: %s", said)
+		}
+	}
+	return "application/json", encode(problem(e))
 }
 
 // hookErrors makes huma speak our error shape. Its hooks are package variables,

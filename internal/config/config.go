@@ -117,6 +117,17 @@ type Limits struct {
 	MaxMessage Size `yaml:"max_message"`
 	// MaxStreams is how many streams may be open at once. Default 1000.
 	MaxStreams int `yaml:"max_streams"`
+	// MaxConnections is how many connections a listener may have. One more closes
+	// the oldest that does nothing, or of which it is not known whose it is.
+	// Default 0: 4096, or what the process may have descriptors for beside 256.
+	MaxConnections int `yaml:"max_connections"`
+	// MaxConnectionsPerAddress is the same for one address, or one /64 network of
+	// IPv6, and does not count requests of those who are known. Loopback has no
+	// such bound, since a proxy there speaks for many. Default 256.
+	MaxConnectionsPerAddress int `yaml:"max_connections_per_address"`
+	// MinUploadRate is how many bytes of a request's body have to arrive in a
+	// second; pauses of 10 s are allowed. Default 4KiB.
+	MinUploadRate Size `yaml:"min_upload_rate"`
 	// USDPerDay is what the model calls of a user may cost in a day, by UTC, and
 	// UserUSDPerDay the same for single users. Default: any amount.
 	USDPerDay     float64            `yaml:"usd_per_day"`
@@ -230,7 +241,7 @@ func defaults(env func(string) (string, bool)) Settings {
 		Store:       "sqlite",
 		CORSOrigins: []string{"http://localhost:5173"},
 		Log:         Log{Level: "info", Format: "text"},
-		Limits:      Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000},
+		Limits:      Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10},
 		Scripted:    Scripted{Pace: 25e6},
 		Auth:        Auth{Supervisor: "172.30.32.2"},
 		env:         env,
@@ -424,10 +435,14 @@ func (o *overrides) check() {
 	}
 	for path, n := range map[string]int64{
 		"limits.max_body": int64(s.Limits.MaxBody), "limits.max_message": int64(s.Limits.MaxMessage), "limits.max_streams": int64(s.Limits.MaxStreams),
+		"limits.max_connections_per_address": int64(s.Limits.MaxConnectionsPerAddress), "limits.min_upload_rate": int64(s.Limits.MinUploadRate),
 	} {
 		if n <= 0 {
 			o.bad(path, "has to be more than 0")
 		}
+	}
+	if s.Limits.MaxConnections < 0 {
+		o.bad("limits.max_connections", "can not be less than 0")
 	}
 	if s.Limits.MaxMessage > s.Limits.MaxBody {
 		o.bad("limits.max_message", "is more than limits.max_body, which holds the message")

@@ -46,7 +46,7 @@ func TestNothingSetIsEnough(t *testing.T) {
 		Store:       "sqlite",
 		CORSOrigins: []string{"http://localhost:5173"},
 		Log:         config.Log{Level: "info", Format: "text"},
-		Limits:      config.Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000},
+		Limits:      config.Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10},
 		Scripted:    config.Scripted{Pace: parley.Duration(25 * time.Millisecond)},
 		Auth:        config.Auth{Supervisor: "172.30.32.2"},
 	}
@@ -83,7 +83,7 @@ app:
 		Enabled:     []string{"chaos"},
 		CORSOrigins: []string{"https://a.example", "https://b.example"},
 		Log:         config.Log{Level: "debug", Format: "text"},
-		Limits:      config.Limits{MaxBody: 2 << 20, MaxMessage: 256 << 10, MaxStreams: 7},
+		Limits:      config.Limits{MaxBody: 2 << 20, MaxMessage: 256 << 10, MaxStreams: 7, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10},
 		Telemetry: config.Telemetry{
 			OTLPEndpoint: "https://collector.example/otel", Headers: map[string]string{"Authorization": "Basic a/b"}, Content: true,
 		},

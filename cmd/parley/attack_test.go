@@ -1,0 +1,105 @@
+package main_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// descriptors counts those of a process, or is 0 where that can not be seen.
+func (s *process) descriptors() int {
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
+	if err != nil && runtime.GOOS == "linux" {
+		s.t.Fatal(err)
+	}
+	return len(list)
+}
+
+// TestConnections_that_do_nothing are far more than a server has room for, from
+// somebody without a key. Who has one is served, and afterwards all is as before.
+func TestConnections_that_do_nothing(t *testing.T) {
+	t.Parallel()
+	const bound = 150
+	p := newPlace(t, "PARLEY_AUTH_MODE=keys", "PARLEY_API_KEYS=watch@ana=a-key-from-outside-of-here", fmt.Sprintf("PARLEY_LIMITS_MAX_CONNECTIONS=%d", bound))
+	s := p.serve()
+	key := []string{"Authorization", "Bearer a-key-from-outside-of-here"}
+	if got := s.who(key...); got != "ana" {
+		t.Fatal(got)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	before := s.descriptors()
+	for name, say := range map[string]string{
+		"one byte of a body":    "POST /v1/sessions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+		"one byte of a message": "POST /chat HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+		"one byte of an import": "POST /v1/sessions/import HTTP/1.1\r\nHost: a\r\nContent-Type: application/zip\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nP",
+		"nothing":               "",
+		"half a head":           "GET /v1/sessions HTTP/1.1\r\nHost: a\r\nX-Half: ",
+		"one request each":      "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
+		"many in one":           strings.Repeat("GET /v1/sessions HTTP/1.1\r\nHost: a\r\n\r\n", 20),
+		"half an MCP message":   "POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+	} {
+		var held []net.Conn
+		for range 1200 {
+			c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+			if err != nil {
+				t.Fatalf("%s: %d connections, then %v", name, len(held), err)
+			}
+			held = append(held, c)
+			_, _ = io.WriteString(c, say)
+		}
+		if got := s.who(key...); got != "ana" {
+			t.Errorf("%s: the owner of a key got %s", name, got)
+		}
+		if n := s.descriptors(); n > before+bound+20 {
+			t.Errorf("%s: %d descriptors, %d before", name, n, before)
+		}
+		for _, c := range held {
+			_ = c.Close()
+		}
+		s.until("the descriptors to come back", func() bool { return s.descriptors() <= before+20 })
+	}
+	if code, _, errs := p.run("session", "list"); code != 0 {
+		t.Errorf("by the socket: %s", errs)
+	}
+}
+
+// TestBody_that_stops is ended by the server, with the reason when there is
+// somebody to tell.
+func TestBody_that_stops(t *testing.T) {
+	t.Parallel()
+	s := newPlace(t).serve()
+	began := time.Now()
+	var all []net.Conn
+	paths := []string{"/v1/sessions", "/chat", "/v1/sessions/import", "/nothing", "/healthz"}
+	for _, path := range paths {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		kind := "application/json"
+		if strings.HasSuffix(path, "import") {
+			kind = "application/zip"
+		}
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100\r\n\r\n{", path, kind)
+		all = append(all, c)
+	}
+	for i, c := range all {
+		_ = c.SetReadDeadline(time.Now().Add(within))
+		b, err := io.ReadAll(c)
+		late, ok := errors.AsType[net.Error](err)
+		if ok && late.Timeout() {
+			t.Errorf("%s is open after %s", paths[i], time.Since(began))
+		}
+		if i < 3 && (!strings.HasPrefix(string(b), "HTTP/1.1 408 ") || !strings.Contains(string(b), `"code":"timeout"`) || strings.Contains(string(b), "127.0.0.1")) {
+			t.Errorf("%s: %s", paths[i], b)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package edge
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/parley-server/parley"
+)
+
+const (
+	// slack is how much time a fast upload can gather for a pause, in Graces.
+	slack = 3
+	// linger is how long the rest of a body is waited for that nobody wanted, so
+	// that the connection can be used again.
+	linger = time.Second
+)
+
+// bodies stands before every handler: it gives the request's body its deadlines,
+// and knows when it is there.
+func bodies(next http.Handler, o Options) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, ok := r.Context().Value(connKey{}).(*conn)
+		if !ok { // a request without a connection, as from a recorder
+			next.ServeHTTP(w, r)
+			return
+		}
+		c.handled.Store(true)
+		if r.Body == nil || r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
+			return
+		}
+		b := &body{ReadCloser: r.Body, c: c, o: o, left: o.Grace}
+		c.of.change(c, func() { c.body = true })
+		b.wait() // net/http drains what the handler did not read, when its answer begins
+		defer b.end()
+		own := *r // net/http looks at the body of the request that it made
+		own.Body = b
+		next.ServeHTTP(w, &own)
+	})
+}
+
+// body is a request's body that has to keep coming. Time counts while it is
+// waited for, not while the handler does something else.
+type body struct {
+	io.ReadCloser
+	c    *conn
+	o    Options
+	left time.Duration
+	done bool // it is there
+}
+
+func (b *body) wait() { _ = b.c.SetReadDeadline(time.Now().Add(b.left)) }
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.done {
+		return b.ReadCloser.Read(p)
+	}
+	b.wait()
+	began := time.Now()
+	n, err := b.ReadCloser.Read(p)
+	b.left -= time.Since(began)
+	b.left += time.Duration(n) * time.Second / time.Duration(b.o.UploadRate)
+	b.left = min(max(b.left, 0), slack*b.o.Grace)
+	if err == io.EOF {
+		b.done = true // net/http takes the deadline away
+		b.c.of.change(b.c, func() { b.c.body = false })
+	}
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
+		err = slowError{parley.Errorf(parley.CodeTimeout, "the body stopped, or came too slowly").
+			WithHint("send at least %d bytes a second, without a pause of %s", b.o.UploadRate, b.o.Grace)}
+	}
+	return n, err
+}
+
+// slowError is a body that did not come, to whoever reads it.
+type slowError struct{ err *parley.Error }
+
+func (e slowError) Error() string { return e.err.Error() }
+func (e slowError) Unwrap() error { return e.err }
+
+// Timeout makes it a net.Error.
+func (slowError) Timeout() bool { return true }
+
+// Temporary is for net.Error, which asks for it still.
+func (slowError) Temporary() bool { return false }
+
+// HTTPStatus is for whoever answers with it.
+func (slowError) HTTPStatus() int { return http.StatusRequestTimeout }
+
+// end is called when the handler has returned.
+func (b *body) end() {
+	if !b.done {
+		_ = b.c.SetReadDeadline(time.Now().Add(min(linger, b.o.Grace)))
+	}
+}
