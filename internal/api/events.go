@@ -291,7 +291,7 @@ func (s *Server) page(ctx context.Context, p parley.Principal, id parley.Session
 			next = e.Seq
 			looked++
 		}
-		if len(events) < min(ask, 1000) {
+		if len(events) == 0 {
 			break
 		}
 		more = more || looked >= pageLooked

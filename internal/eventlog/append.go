@@ -84,12 +84,12 @@ func (l *log) settle(ctx context.Context, p parley.Principal, b seam.Batch, err 
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	there, rerr := l.store.Read(ctx, p, b.Session, b.After, len(b.Events))
+	there, rerr := l.written(ctx, p, b)
 	for wait := settleEvery; rerr != nil && !errors.Is(rerr, parley.ErrNotFound) && !l.keep.isClosed(); wait = min(2*wait, time.Second) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
-			there, rerr = l.store.Read(ctx, p, b.Session, b.After, len(b.Events))
+			there, rerr = l.written(ctx, p, b)
 			continue
 		}
 		break
@@ -113,6 +113,21 @@ func (l *log) settle(ctx context.Context, p parley.Principal, b seam.Batch, err 
 		Message: "the store failed, and nothing was appended",
 		Hint:    "the server's log says why; then send the command again",
 	}
+}
+
+// written reads what the log has where b's events belong.
+func (l *log) written(ctx context.Context, p parley.Principal, b seam.Batch) (there []parley.Event, err error) {
+	for len(there) < len(b.Events) {
+		page, err := l.store.Read(ctx, p, b.Session, b.After+int64(len(there)), len(b.Events)-len(there))
+		if err != nil {
+			return nil, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		there = append(there, page...)
+	}
+	return there, nil
 }
 
 func endedCalls(b seam.Batch) []parley.CallID {

@@ -62,7 +62,7 @@ type Options struct {
 	MaxCalls      int           // open calls of a session whose text is shown; 0 means 64
 	MaxQueue      int           // frames that wait for one follower; 0 means 256
 	MaxQueueBytes int           // bytes of events that wait for one follower; 0 means 1 MiB
-	Page          int           // events read from the store at once; 0 means 256
+	Page          int           // events read from the store at once, of whose data it gives no more than 64 KiB; 0 means 256
 	Logger        *slog.Logger  // nil: silent
 }
 

@@ -79,7 +79,7 @@ func (f *follower) page(ctx context.Context, p parley.Principal, yield func(Fram
 			return false, nil
 		}
 	}
-	if len(events) < f.l.o.Page {
+	if len(events) == 0 {
 		f.live, err = f.join()
 	}
 	return err == nil, err

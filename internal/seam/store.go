@@ -23,9 +23,10 @@ type Store interface {
 	// CodeUnavailable when there is no room.
 	Append(ctx context.Context, p parley.Principal, b Batch) error
 
-	// Fork copies the events of from up to and including at into the new session
-	// of b, with their numbers, types and times, and appends b behind them, all or
-	// nothing. b.After equals at.
+	// Fork makes the session of b begin with the events of from up to and including
+	// at, with their numbers, types and times, and appends b behind them, all or
+	// nothing. b.After equals at. What both have is kept once, as long as one of
+	// them has it; what is taken from one of them later stays with the other.
 	Fork(ctx context.Context, p parley.Principal, from parley.SessionID, at int64, b Batch) error
 
 	// Claim makes node the owner of the session and returns its new epoch, higher
@@ -33,7 +34,9 @@ type Store interface {
 	Claim(ctx context.Context, p parley.Principal, id parley.SessionID, node string) (epoch int64, err error)
 
 	// Read returns up to limit events after the given number, in order. A limit
-	// of 0 means 1,000; no more than that are returned at once.
+	// of 0 means 1,000; no more than that are returned at once. A page ends early
+	// before the event with which its data would have more than 64 KiB, unless that
+	// is its first: so an empty page is the end of the log, and a short one is not.
 	Read(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, limit int) ([]parley.Event, error)
 
 	// State returns the stored fold; ErrNotFound when there is none.

@@ -17,10 +17,14 @@ func (s *Store) Read(ctx context.Context, p parley.Principal, id parley.SessionI
 		if err != nil {
 			return err
 		}
-		from := min(max(after, 0), row.seq)
-		for _, e := range row.events[from:min(from+int64(rule.Events(limit)), row.seq)] {
-			out = append(out, stored(e))
+		page := rule.NewPage(limit)
+		for _, e := range row.events[min(max(after, 0), row.seq):] {
+			if !page.Takes(len(e.Data)) {
+				break
+			}
+			page.Events = append(page.Events, stored(e))
 		}
+		out = page.Events
 		return nil
 	})
 	return out, err

@@ -213,7 +213,8 @@ func (t *tables) create(p parley.Principal, b seam.Batch, r rows, parent *sessio
 	return nil
 }
 
-// inherit copies the events of parent, and what they refer to.
+// inherit copies the events of parent, and what they refer to. Their data are
+// shared: bytes are never changed here.
 func (s *session) inherit(parent *session, at int64) {
 	for _, e := range parent.events[:at] {
 		e.Session = s.id
@@ -258,6 +259,9 @@ func (t *tables) taken(s *session, b seam.Batch) error {
 
 func (t *tables) put(s *session, b seam.Batch, r rows) {
 	ix := b.Index
+	if b.Condense > 0 {
+		s.events = slices.Clone(s.events) // a clone of the store shares them
+	}
 	for i := range s.events {
 		if e := &s.events[i]; e.Seq <= b.Condense && parley.IsStep(e.Type) {
 			e.Data = nil

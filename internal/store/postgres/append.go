@@ -127,8 +127,8 @@ func whyNot(ctx context.Context, tx pgx.Tx, p parley.Principal, id parley.Sessio
 
 // find returns where a session is.
 func find(ctx context.Context, q querier, p parley.Principal, id parley.SessionID) (at place, err error) {
-	err = q.QueryRow(ctx, `SELECT usr, org, epoch, seq FROM sessions WHERE id = $1 AND ($2::boolean OR usr = $3 AND org = $4)`,
-		raw(id), p.IsSystem(), raw(p.User), raw(p.Org)).Scan(str(&at.user), str(&at.org), &at.epoch, &at.seq)
+	err = q.QueryRow(ctx, `SELECT usr, org, epoch, seq, shared, condensed FROM sessions WHERE id = $1 AND ($2::boolean OR usr = $3 AND org = $4)`,
+		raw(id), p.IsSystem(), raw(p.User), raw(p.Org)).Scan(str(&at.user), str(&at.org), &at.epoch, &at.seq, &at.shared, &at.condensed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = rule.NotFound("session", id)
 	}
@@ -179,30 +179,4 @@ func again(err error) error {
 		return unavailable("the database can not be reached", "send it again", err)
 	}
 	return err
-}
-
-// Delete implements seam.Store.
-func (s *Store) Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error {
-	return s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, long); err != nil {
-			return err
-		}
-		tag, err := tx.Exec(ctx, `DELETE FROM sessions WHERE id = $1 AND ($2::boolean OR usr = $3 AND org = $4)`, raw(id), p.IsSystem(), raw(p.User), raw(p.Org))
-		switch {
-		case err != nil:
-			return err
-		case tag.RowsAffected() == 0:
-			return rule.NotFound("session", id)
-		}
-		b := &pgx.Batch{}
-		for _, query := range []string{
-			`INSERT INTO gone (id) VALUES ($1)`,
-			`DELETE FROM events WHERE session = $1`, `DELETE FROM states WHERE session = $1`, `DELETE FROM turns WHERE session = $1`,
-			`DELETE FROM interactions WHERE session = $1`, `DELETE FROM artifacts WHERE session = $1`, `DELETE FROM keys WHERE of = $1`,
-			`DELETE FROM aliases WHERE session = $1`, `DELETE FROM refs WHERE session = $1`, `DELETE FROM chunks WHERE session = $1`,
-		} {
-			b.Queue(query, raw(id))
-		}
-		return tx.SendBatch(ctx, b).Close()
-	})
 }

@@ -104,3 +104,16 @@ func (s *Store) AwaitSole() error {
 
 // Doubting reports whether the store does not know what became of a commit.
 func (s *Store) Doubting() bool { return s.w.doubting.Load() }
+
+// EventRows counts the rows of events, whoever reads them.
+func (s *Store) EventRows() (int, error) { return s.count(`SELECT count(*) FROM events`) }
+
+// StepRows counts those of steps that have their data.
+func (s *Store) StepRows() (int, error) {
+	return s.count(`SELECT count(*) FROM events WHERE type = 'model.replied' AND data IS NOT NULL`)
+}
+
+func (s *Store) count(query string) (n int, err error) {
+	err = s.view(context.Background(), func(ctx context.Context, c *pgx.Conn) error { return c.QueryRow(ctx, query).Scan(&n) })
+	return n, err
+}

@@ -66,6 +66,7 @@ type (
 	fork struct {
 		id, from parley.SessionID
 		at       int64
+		shared   int64 // of from
 	}
 )
 
@@ -87,9 +88,6 @@ func (o *output) add(p *piece, at *place) {
 	}
 	if ix.Session != nil {
 		s.told, s.in, s.info = true, ix.Session, r.info
-	}
-	if p.from != "" {
-		o.forks = append(o.forks, fork{r.Session, p.from, r.After})
 	}
 	o.events = append(o.events, r.Events...)
 	if r.Condense > 0 {
@@ -205,17 +203,18 @@ func (o *output) queue(b *pgx.Batch) {
 		switch {
 		case s.made:
 			made.add(id, raw(s.in.User), raw(s.in.Org), raw(s.in.App), raw(s.in.Status), raw(s.owner), s.at.seq, rule.Millis(s.in.UpdatedAt), s.info,
-				rule.Held(s.in), rule.MillisOrNone(s.in.StepsSince))
+				rule.Held(s.in), rule.MillisOrNone(s.in.StepsSince), s.at.shared, s.at.condensed)
 		case s.told:
 			told.add(id, s.at.seq, raw(s.in.App), raw(s.in.Status), rule.Millis(s.in.UpdatedAt), s.info, rule.Held(s.in), rule.MillisOrNone(s.in.StepsSince))
 		default:
 			moved.add(id, s.at.seq)
 		}
 	})
-	insert(made, `INSERT INTO sessions (id, usr, org, app, status, owner, epoch, seq, updated, info, held, steps)
-		SELECT id, usr, org, app, status, owner, 1, seq, updated, info, held, steps
-		FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bytea[], $10::boolean[], $11::bigint[])
-		AS w (id, usr, org, app, status, owner, seq, updated, info, held, steps)`)
+	insert(made, `INSERT INTO sessions (id, usr, org, app, status, owner, epoch, seq, updated, info, held, steps, shared, condensed)
+		SELECT id, usr, org, app, status, owner, 1, seq, updated, info, held, steps, shared, condensed
+		FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bytea[], $10::boolean[], $11::bigint[],
+			$12::bigint[], $13::bigint[])
+		AS w (id, usr, org, app, status, owner, seq, updated, info, held, steps, shared, condensed)`)
 	insert(told, `UPDATE sessions s SET seq = w.seq, app = w.app, status = w.status, updated = w.updated, info = w.info, held = w.held, steps = w.steps
 		FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bytea[], $7::boolean[], $8::bigint[])
 		AS w (id, seq, app, status, updated, info, held, steps) WHERE s.id = w.id`)
@@ -232,11 +231,6 @@ func (o *output) queue(b *pgx.Batch) {
 	insert(m, `INSERT INTO keys (session, key, usr, org, of, body, made, turn)
 		SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[])`)
 	m = nil
-	ordered(o.condensed, func(n name, to int64) { m.add(raw(n[0]), to) })
-	insert(m, `UPDATE events e SET data = NULL FROM unnest($1::bytea[], $2::bigint[]) AS w (session, seq)
-		WHERE e.session = w.session AND e.seq <= w.seq AND e.data IS NOT NULL
-		AND (e.type LIKE 'model.%'::bytea OR e.type LIKE 'tool.%'::bytea OR e.type LIKE 'agent.%'::bytea OR e.type LIKE 'context.%'::bytea)`)
-	m = nil
 	for _, e := range o.events {
 		var data []byte // NULL when there is none
 		if len(e.Data) > 0 {
@@ -247,9 +241,17 @@ func (o *output) queue(b *pgx.Batch) {
 	insert(m, `INSERT INTO events (session, seq, turn, agent, time, type, v, data)
 		SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bytea[], $7::integer[], $8::bytea[])`)
 	o.queueIndex(insert)
+	if len(o.forks)+len(o.condensed) > 0 {
+		b.Queue(lockShares)
+	}
 	for _, f := range o.forks {
 		f.queue(b)
 	}
+	m = nil
+	ordered(o.condensed, func(n name, to int64) { m.add(raw(n[0]), to) })
+	insert(m, `UPDATE sessions s SET condensed = w.upto FROM unnest($1::bytea[], $2::bigint[]) AS w (id, upto) WHERE s.id = w.id AND s.condensed < w.upto`)
+	insert(m, erase(`(SELECT w.id, w.upto FROM unnest($1::bytea[], $2::bigint[]) AS w (id, upto)
+		UNION SELECT h.of, least(h.last, w.upto) FROM unnest($1::bytea[], $2::bigint[]) AS w (id, upto) JOIN shares h ON h.session = w.id)`))
 	m = nil
 	ordered(o.dropped, func(n name, _ bool) { m.add(raw(n[0]), raw(n[1])) })
 	insert(m, `DELETE FROM chunks c USING unnest($1::bytea[], $2::bytea[]) AS w (session, call) WHERE c.session = w.session AND c.call = w.call`)
@@ -290,16 +292,4 @@ func (o *output) queueIndex(insert func(matrix, string)) {
 	m = nil
 	ordered(o.refs, func(n name, seq int64) { m.add(raw(n[0]), raw(n[1]), seq) })
 	insert(m, `INSERT INTO refs (session, digest, seq) SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[]) ON CONFLICT DO NOTHING`)
-}
-
-// queue copies the events of the parent, and what they refer to. The fork's own
-// rows are there already.
-func (f fork) queue(b *pgx.Batch) {
-	id, from := raw(f.id), raw(f.from)
-	b.Queue(`INSERT INTO events (session, seq, turn, agent, time, type, v, data)
-		SELECT $1::bytea, seq, turn, agent, time, type, v, data FROM events WHERE session = $2 AND seq <= $3`, id, from, f.at)
-	b.Queue(`INSERT INTO refs (session, digest, seq) SELECT $1::bytea, digest, seq FROM refs WHERE session = $2 AND seq <= $3
-		ON CONFLICT (session, digest) DO UPDATE SET seq = excluded.seq`, id, from, f.at)
-	b.Queue(`INSERT INTO artifacts (session, id, seq, body) SELECT $1::bytea, id, seq, body FROM artifacts WHERE session = $2 AND seq <= $3
-		ON CONFLICT DO NOTHING`, id, from, f.at)
 }

@@ -29,8 +29,9 @@ type name [4]string
 
 // place is where a session is, with what the flush has accepted so far.
 type place struct {
-	user, org  string
-	epoch, seq int64
+	user, org         string
+	epoch, seq        int64
+	shared, condensed int64 // see migration 0004
 }
 
 func newPlan(group []*piece) *plan {
@@ -83,7 +84,7 @@ func (pl *plan) look(ctx context.Context, c *pgx.Conn, writer string, flush int6
 	if len(sessions) > 0 {
 		// Joined, here and below: a prepared id = ANY($1) may become a scan that
 		// compares each row with each id.
-		ask(`SELECT s.id, s.usr, s.org, s.epoch, s.seq FROM unnest($1::bytea[]) AS w (id) JOIN sessions s USING (id)
+		ask(`SELECT s.id, s.usr, s.org, s.epoch, s.seq, s.shared, s.condensed FROM unnest($1::bytea[]) AS w (id) JOIN sessions s USING (id)
 			ORDER BY s.id FOR NO KEY UPDATE OF s`, pl.seeSession, sessions)
 	}
 	if len(made) > 0 {
@@ -140,7 +141,7 @@ func (pl *plan) receive(r pgx.BatchResults, each []func(pgx.Rows) error) error {
 func (pl *plan) seeSession(r pgx.Rows) error {
 	var id parley.SessionID
 	at := &place{}
-	if err := r.Scan(str(&id), str(&at.user), str(&at.org), &at.epoch, &at.seq); err != nil {
+	if err := r.Scan(str(&id), str(&at.user), str(&at.org), &at.epoch, &at.seq, &at.shared, &at.condensed); err != nil {
 		return err
 	}
 	pl.at[id] = at
@@ -213,14 +214,17 @@ func (pl *plan) extend(p *piece) error {
 
 func (pl *plan) create(p *piece) error {
 	r, in := p.rows, p.rows.Index.Session
+	at := &place{user: in.User, org: in.Org, epoch: 1}
+	var parent *place
 	if p.from != "" {
-		parent, err := pl.find(p.p, p.from)
-		if err != nil {
+		var err error
+		if parent, err = pl.find(p.p, p.from); err != nil {
 			return err
 		}
 		if r.After > parent.seq {
 			return rule.BeyondEnd(p.from, r.After, parent.seq)
 		}
+		at.shared, at.condensed = r.After, min(parent.condensed, r.After)
 	}
 	if pl.gone[r.Session] {
 		return rule.NotFound("session", r.Session)
@@ -235,7 +239,6 @@ func (pl *plan) create(p *piece) error {
 	if in.OutsideID != "" && pl.aliases[alias] {
 		return rule.AliasTaken(in.OutsideID)
 	}
-	at := &place{user: in.User, org: in.Org, epoch: 1}
 	if err := pl.taken(r, at); err != nil {
 		return err
 	}
@@ -245,6 +248,9 @@ func (pl *plan) create(p *piece) error {
 	}
 	pl.at[r.Session] = at
 	pl.accept(p, at)
+	if parent != nil {
+		pl.out.forks = append(pl.out.forks, fork{r.Session, p.from, r.After, parent.shared})
+	}
 	return nil
 }
 
@@ -268,6 +274,7 @@ func (pl *plan) taken(r *rows, at *place) error {
 
 func (pl *plan) accept(p *piece, at *place) {
 	at.seq = p.rows.After + int64(len(p.rows.Events))
+	at.condensed = max(at.condensed, p.rows.Condense)
 	for _, k := range p.rows.Index.Keys {
 		pl.keys[name{string(k.Session), k.Key, at.user, at.org}] = true
 	}

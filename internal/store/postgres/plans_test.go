@@ -79,6 +79,7 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 	for _, p := range []parley.Principal{ann, parley.System()} {
 		_, _ = s.Claim(ctx, p, "S", "node")
 		_, _ = s.Read(ctx, p, "S", 0, 0)
+		_, _ = s.Read(ctx, p, "F", 0, 0)
 		_, _ = s.State(ctx, p, "S")
 		_, _ = s.Session(ctx, p, "S")
 		_, _ = s.Alias(ctx, p, "notes", "x")
@@ -101,6 +102,7 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 		_, _ = s.Resting(ctx, p, seam.RestQuery{App: "notes", Before: time.Now(), After: seam.RestMark{ID: "S"}})
 		_, _ = s.Resting(ctx, p, seam.RestQuery{App: "notes", Status: parley.Active, Before: time.Now(), After: seam.RestMark{ID: "S"}})
 	}
+	must(s.Append(ctx, ann, seam.Batch{Session: "S", Epoch: 3, After: 3, Condense: 3}))
 	must(s.collect(ctx))
 	must(s.Delete(ctx, ann, "F"))
 	must(s.Close())

@@ -2,11 +2,9 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -43,24 +41,6 @@ func scan(ctx context.Context, c *pgx.Conn, each func(pgx.Rows) error, query str
 		}
 	}
 	return n, rows.Err()
-}
-
-// Read implements seam.Store.
-func (s *Store) Read(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, limit int) (out []parley.Event, err error) {
-	err = s.view(ctx, func(ctx context.Context, c *pgx.Conn) error {
-		out = nil
-		return of(ctx, c, p, id, `SELECT seq, turn, agent, time, type, v, data FROM events WHERE session = $1 AND seq > $5 AND `+owned+` ORDER BY seq LIMIT $6`,
-			func(r pgx.Rows) error {
-				e := parley.Event{Session: id}
-				var ms int64
-				var data []byte
-				err := r.Scan(&e.Seq, str(&e.Turn), str(&e.Agent), &ms, str(&e.Type), &e.V, &data)
-				e.Time, e.Data = time.UnixMilli(ms).UTC(), json.RawMessage(data)
-				out = append(out, e)
-				return err
-			}, max(after, 0), rule.Events(limit))
-	})
-	return out, err
 }
 
 // State implements seam.Store.

@@ -56,7 +56,7 @@ func (s *Store) Append(ctx context.Context, p parley.Principal, b seam.Batch) er
 	}
 	return s.write(ctx, func(c *conn) error {
 		if b.Create {
-			return create(c, p, r, "")
+			return create(c, p, r, nil)
 		}
 		return extend(c, p, r)
 	})
@@ -79,34 +79,23 @@ func (s *Store) Fork(ctx context.Context, p parley.Principal, from parley.Sessio
 		if at > parent.seq {
 			return rule.BeyondEnd(from, at, parent.seq)
 		}
-		return create(c, p, r, from)
+		return create(c, p, r, &parent)
 	})
-}
-
-// inherit copies the events of a parent, and what they refer to.
-func inherit(c *conn, id, from parley.SessionID, at int64) error {
-	for _, query := range []string{
-		`INSERT INTO events SELECT ?1, seq, turn, agent, time, type, v, data FROM events WHERE session = ?2 AND seq <= ?3`,
-		`INSERT INTO refs SELECT ?1, digest, seq FROM refs WHERE session = ?2 AND seq <= ?3`,
-		`INSERT INTO artifacts SELECT ?1, id, seq, body FROM artifacts WHERE session = ?2 AND seq <= ?3`,
-	} {
-		if err := c.exec(query, string(id), string(from), at); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // place is where a session is.
 type place struct {
-	user, org  string
-	epoch, seq int64
+	id                parley.SessionID
+	user, org         string
+	epoch, seq        int64
+	shared, condensed int64 // see migration 0004
 }
 
 func find(c *conn, p parley.Principal, id parley.SessionID) (at place, err error) {
 	found := false
-	err = c.rows(`SELECT user, org, epoch, seq FROM sessions WHERE id = ?1 AND (?2 OR user = ?3 AND org = ?4)`, func(s *zombie.Stmt) error {
-		at, found = place{s.ColumnText(0), s.ColumnText(1), s.ColumnInt64(2), s.ColumnInt64(3)}, true
+	err = c.rows(`SELECT user, org, epoch, seq, shared, condensed FROM sessions WHERE id = ?1 AND (?2 OR user = ?3 AND org = ?4)`, func(s *zombie.Stmt) error {
+		at = place{id, s.ColumnText(0), s.ColumnText(1), s.ColumnInt64(2), s.ColumnInt64(3), s.ColumnInt64(4), s.ColumnInt64(5)}
+		found = true
 		return nil
 	}, string(id), p.IsSystem(), p.User, p.Org)
 	if err == nil && !found {
@@ -147,9 +136,9 @@ func extend(c *conn, p parley.Principal, r rows) error {
 	return put(c, r, at.user, at.org)
 }
 
-// create makes the session of r, beginning with the log of from, if any, up to
+// create makes the session of r, beginning with the log of parent, if any, up to
 // r.After.
-func create(c *conn, p parley.Principal, r rows, from parley.SessionID) error {
+func create(c *conn, p parley.Principal, r rows, parent *place) error {
 	in, id := r.Index.Session, string(r.Session)
 	taken, err := exists(c, `SELECT 1 FROM sessions WHERE id = ?1 UNION ALL SELECT 1 FROM gone WHERE id = ?1`, id)
 	if err != nil {
@@ -170,13 +159,18 @@ func create(c *conn, p parley.Principal, r rows, from parley.SessionID) error {
 			return rule.AliasTaken(in.OutsideID)
 		}
 	}
-	err = c.exec(`INSERT INTO sessions (id, user, org, app, status, owner, epoch, seq, updated, info, held, steps) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)`,
-		id, in.User, in.Org, in.App, string(in.Status), r.Owner, r.After+int64(len(r.Events)), rule.Millis(in.UpdatedAt), r.info, rule.Held(in), rule.MillisOrNone(in.StepsSince))
+	shared, condensed := int64(0), int64(0)
+	if parent != nil {
+		shared, condensed = r.After, min(parent.condensed, r.After)
+	}
+	err = c.exec(`INSERT INTO sessions (id, user, org, app, status, owner, epoch, seq, updated, info, held, steps, shared, condensed) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)`,
+		id, in.User, in.Org, in.App, string(in.Status), r.Owner, r.After+int64(len(r.Events)), rule.Millis(in.UpdatedAt), r.info, rule.Held(in), rule.MillisOrNone(in.StepsSince),
+		shared, condensed)
 	if err != nil {
 		return err
 	}
-	if from != "" {
-		if err := inherit(c, r.Session, from, r.After); err != nil {
+	if parent != nil {
+		if err := inherit(c, r.Session, *parent, r.After); err != nil {
 			return err
 		}
 	}
@@ -207,9 +201,7 @@ func put(c *conn, r rows, user, org string) error {
 		}
 	}
 	if r.Condense > 0 {
-		err := c.exec(`UPDATE events SET data = NULL WHERE session = ? AND seq <= ? AND data IS NOT NULL
-			AND (type LIKE 'model.%' OR type LIKE 'tool.%' OR type LIKE 'agent.%' OR type LIKE 'context.%')`, id, r.Condense)
-		if err != nil {
+		if err := condense(c, id, r.Condense); err != nil {
 			return err
 		}
 	}
@@ -306,26 +298,6 @@ func (s *Store) SaveChunks(ctx context.Context, p parley.Principal, chunks []sea
 				WHERE id = ?1 AND (?2 OR user = ?3 AND org = ?4)`,
 				string(ch.Session), p.IsSystem(), p.User, p.Org, string(ch.Call), ch.N, ch.Text)
 			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// Delete implements seam.Store.
-func (s *Store) Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error {
-	return s.write(ctx, func(c *conn) error {
-		if _, err := find(c, p, id); err != nil {
-			return err
-		}
-		for _, query := range []string{
-			`DELETE FROM sessions WHERE id = ?`, `INSERT INTO gone (id) VALUES (?)`,
-			`DELETE FROM events WHERE session = ?`, `DELETE FROM states WHERE session = ?`, `DELETE FROM turns WHERE session = ?`,
-			`DELETE FROM interactions WHERE session = ?`, `DELETE FROM artifacts WHERE session = ?`, `DELETE FROM keys WHERE of = ?`,
-			`DELETE FROM aliases WHERE session = ?`, `DELETE FROM refs WHERE session = ?`, `DELETE FROM chunks WHERE session = ?`,
-		} {
-			if err := c.exec(query, string(id)); err != nil {
 				return err
 			}
 		}

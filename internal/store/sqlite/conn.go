@@ -60,6 +60,9 @@ func (c *conn) once(query string) error {
 // exec runs a statement that returns no rows.
 func (c *conn) exec(query string, args ...any) error { return c.rows(query, nil, args...) }
 
+// errEnough is what rows may be told to end early.
+var errEnough = errors.New("no more rows are wanted")
+
 // rows runs a statement and calls each for every row. What each does with the
 // row must be done when it returns.
 func (c *conn) rows(query string, each func(*zombie.Stmt) error, args ...any) error {

@@ -104,3 +104,18 @@ func (s *Store) Plans() (map[string]string, error) {
 	err := s.view(context.Background(), explain)
 	return plans, errors.Join(err, s.write(context.Background(), explain))
 }
+
+// EventRows counts the rows of events, whoever reads them.
+func (s *Store) EventRows() (int, error) { return s.count(`SELECT count(*) FROM events`) }
+
+// StepRows counts those of steps that have their data.
+func (s *Store) StepRows() (int, error) {
+	return s.count(`SELECT count(*) FROM events WHERE type = 'model.replied' AND data IS NOT NULL`)
+}
+
+func (s *Store) count(query string) (n int, err error) {
+	err = s.view(context.Background(), func(c *conn) error {
+		return c.rows(query, func(s *zombie.Stmt) error { n = s.ColumnInt(0); return nil })
+	})
+	return n, err
+}

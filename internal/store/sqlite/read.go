@@ -2,9 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
-	"time"
 
 	zombie "zombiezen.com/go/sqlite"
 
@@ -28,22 +26,6 @@ func of(c *conn, p parley.Principal, id parley.SessionID, query string, each fun
 		_, err = find(c, p, id)
 	}
 	return err
-}
-
-// Read implements seam.Store.
-func (s *Store) Read(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, limit int) (out []parley.Event, err error) {
-	err = s.view(ctx, func(c *conn) error {
-		return of(c, p, id, `SELECT seq, turn, agent, time, type, v, data FROM events WHERE session = ?1 AND seq > ?5 AND `+owned+` ORDER BY seq LIMIT ?6`,
-			func(s *zombie.Stmt) error {
-				out = append(out, parley.Event{
-					Session: id, Seq: s.ColumnInt64(0), Turn: parley.TurnID(s.ColumnText(1)), Agent: parley.AgentPath(s.ColumnText(2)),
-					Time: time.UnixMilli(s.ColumnInt64(3)).UTC(), Type: parley.EventType(s.ColumnText(4)), V: s.ColumnInt(5),
-					Data: json.RawMessage(bytes(s, 6)),
-				})
-				return nil
-			}, max(after, 0), rule.Events(limit))
-	})
-	return out, err
 }
 
 // State implements seam.Store.

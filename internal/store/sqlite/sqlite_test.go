@@ -60,6 +60,7 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 	for _, p := range []parley.Principal{ann, parley.System()} {
 		_, _ = s.Claim(ctx, p, "S", "node")
 		_, _ = s.Read(ctx, p, "S", 0, 0)
+		_, _ = s.Read(ctx, p, "F", 0, 0)
 		_, _ = s.State(ctx, p, "S")
 		_, _ = s.Session(ctx, p, "S")
 		_, _ = s.Alias(ctx, p, "notes", "x")

@@ -2,11 +2,14 @@ package storetest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/parley-server/parley/internal/store/rule"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
@@ -307,8 +310,12 @@ func strange(t *testing.T, s seam.Store) {
 
 func readPages(t *testing.T, s seam.Store) {
 	ctx := context.Background()
-	create(t, s, ann, "S", 1200)
-	all := steered("S", 1, 1200)
+	b := creation(ann, "S", 1200)
+	for i := range b.Events {
+		b.Events[i].Data = json.RawMessage(`{}`)
+	}
+	must(t, s.Append(ctx, ann, b))
+	all := b.Events
 	for _, c := range []struct {
 		after      int64
 		limit      int
@@ -335,6 +342,28 @@ func readPages(t *testing.T, s seam.Store) {
 	}
 	_, err := s.Read(ctx, ann, "absent", 0, 0)
 	want(t, "read of nothing", err, parley.CodeNotFound)
+}
+
+// readBytes: a page has so many bytes as it has events, or one large event.
+func readBytes(t *testing.T, s seam.Store) {
+	ctx := context.Background()
+	b := creation(ann, "S", 7)
+	for i, size := range []int{rule.PageBytes / 2, rule.PageBytes / 2, 2, rule.PageBytes, 3 * rule.PageBytes, 2, 2} {
+		b.Events[i].Data = json.RawMessage(`"` + strings.Repeat("x", size-2) + `"`)
+	}
+	must(t, s.Append(ctx, ann, b))
+	var pages []int
+	for after := 0; ; {
+		page, err := s.Read(ctx, ann, "S", int64(after), 0)
+		must(t, err)
+		pages = append(pages, len(page))
+		if len(page) == 0 {
+			break
+		}
+		equal(t, fmt.Sprint("page after ", after), page, b.Events[after:after+len(page)])
+		after += len(page)
+	}
+	equal(t, "events of each page", pages, []int{2, 1, 1, 1, 2, 0})
 }
 
 func cancelled(t *testing.T, s seam.Store) {

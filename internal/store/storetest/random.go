@@ -25,7 +25,7 @@ func Random(t *testing.T, b Body) {
 			}
 		}()
 		rt.Repeat(map[string]func(*rapid.T){
-			"create": m.create, "append": m.append, "append again": m.append, "fork": m.fork, "claim": m.claim,
+			"create": m.create, "append": m.append, "append again": m.append, "fork": m.fork, "fork again": m.fork, "claim": m.claim,
 			"delete": m.delete, "put": m.put, "chunks": m.chunks, "find": m.find, "": m.compare,
 		})
 	})
@@ -38,7 +38,7 @@ type machine struct {
 }
 
 var (
-	someSessions = rapid.SampledFrom([]parley.SessionID{"S1", "S2", "S3", "S4"})
+	someSessions = rapid.SampledFrom([]parley.SessionID{"S1", "S2", "S3", "S4", "S5", "S6"})
 	somePeople   = rapid.SampledFrom([]parley.Principal{ann, ann, ann, bob, ann2, parley.System(), nobody})
 	someOwners   = rapid.SampledFrom([]parley.Principal{ann, ann, bob, ann2})
 	someOutside  = rapid.SampledFrom([]string{"", "", "x", "y"})
@@ -47,6 +47,7 @@ var (
 	someTurns    = rapid.SampledFrom([]parley.TurnID{"t1", "t2", "t3"})
 	someStatuses = rapid.SampledFrom([]parley.TurnStatus{parley.StatusPending, parley.StatusRunning, parley.StatusWaiting, parley.StatusCompleted, parley.StatusInterrupted})
 	someCalls    = rapid.SampledFrom([]parley.CallID{"c1", "c2"})
+	someTypes    = rapid.SampledFrom([]parley.EventType{"turn.steered", "model.replied", "tool.ended"})
 	someTimes    = rapid.IntRange(0, 9)
 )
 
@@ -101,6 +102,12 @@ func (m *machine) append(rt *rapid.T) {
 			in.Turn = &parley.TurnRef{ID: "T", Status: someStatuses.Draw(rt, "of the turn")}
 		}
 		b.Index.Session = &in
+	}
+	if rapid.IntRange(0, 3).Draw(rt, "condense") == 0 {
+		b.Condense = int64(rapid.IntRange(0, int(after)).Draw(rt, "up to"))
+	}
+	for i := range b.Events {
+		b.Events[i].Type = someTypes.Draw(rt, "type")
 	}
 	m.index(rt, &b)
 	same(m, rt, "append", func(s seam.Store) (struct{}, error) { return only(s.Append(context.Background(), as, b)) })

@@ -1,0 +1,192 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"time"
+
+	zombie "zombiezen.com/go/sqlite"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/store/rule"
+)
+
+// A fork reads its parent's events where they are (migration 0004). So rows of
+// the table events have readers: the session that appended them, while it is
+// there, and whoever has a share in them. A row goes with its last reader, and a
+// step's data once no reader may see them.
+
+// share is a stretch of a session's log that is rows of another.
+type share struct {
+	of    parley.SessionID
+	first int64
+	last  int64
+}
+
+func shares(c *conn, id parley.SessionID, after int64) (all []share, err error) {
+	err = c.rows(`SELECT of, first, last FROM shares WHERE session = ? AND last > ? ORDER BY first`, func(s *zombie.Stmt) error {
+		all = append(all, share{parley.SessionID(s.ColumnText(0)), s.ColumnInt64(1), s.ColumnInt64(2)})
+		return nil
+	}, string(id), after)
+	return all, err
+}
+
+// inherit lets a new session read the events of parent up to at. What they refer
+// to is small and copied.
+func inherit(c *conn, id parley.SessionID, parent place, at int64) error {
+	err := c.exec(`INSERT INTO shares (session, first, last, of) SELECT ?1, first, min(last, ?3), of FROM shares WHERE session = ?2 AND first <= ?3`,
+		string(id), string(parent.id), at)
+	if err != nil {
+		return err
+	}
+	if parent.shared < at {
+		err := c.exec(`INSERT INTO shares (session, first, last, of) VALUES (?, ?, ?, ?)`, string(id), parent.shared+1, at, string(parent.id))
+		if err != nil {
+			return err
+		}
+	}
+	for _, query := range []string{
+		`INSERT INTO refs SELECT ?1, digest, seq FROM refs WHERE session = ?2 AND seq <= ?3`,
+		`INSERT INTO artifacts SELECT ?1, id, seq, body FROM artifacts WHERE session = ?2 AND seq <= ?3`,
+	} {
+		if err := c.exec(query, string(id), string(parent.id), at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Read implements seam.Store.
+func (s *Store) Read(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, limit int) (out []parley.Event, err error) {
+	after = max(after, 0)
+	page := rule.NewPage(limit)
+	err = s.view(ctx, func(c *conn) error {
+		at, err := find(c, p, id)
+		if err != nil {
+			return err
+		}
+		if after >= at.shared {
+			return read(c, page, at, share{id, after + 1, math.MaxInt64})
+		}
+		// Several statements are to see one moment: a deletion moves rows.
+		if err := c.exec("BEGIN"); err != nil {
+			return err
+		}
+		defer func() { _ = c.rollback() }() // nothing was written
+		if at, err = find(c, p, id); err != nil {
+			return err
+		}
+		all, err := shares(c, id, after)
+		if err != nil {
+			return err
+		}
+		for _, sh := range append(all, share{id, at.shared + 1, math.MaxInt64}) {
+			sh.first = max(sh.first, after+1)
+			if page.Left() <= 0 {
+				break
+			}
+			if err := read(c, page, at, sh); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return page.Events, nil
+}
+
+// read adds the events of a stretch to the page, as the session at reads them.
+func read(c *conn, page *rule.Page, at place, sh share) error {
+	err := c.rows(`SELECT seq, turn, agent, time, type, v, data FROM events WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq LIMIT ?`,
+		func(s *zombie.Stmt) error {
+			e := parley.Event{
+				Session: at.id, Seq: s.ColumnInt64(0), Turn: parley.TurnID(s.ColumnText(1)), Agent: parley.AgentPath(s.ColumnText(2)),
+				Time: time.UnixMilli(s.ColumnInt64(3)).UTC(), Type: parley.EventType(s.ColumnText(4)), V: s.ColumnInt(5),
+			}
+			taken := e.Seq <= at.condensed && parley.IsStep(e.Type)
+			size := s.ColumnLen(6)
+			if taken {
+				size = 0
+			}
+			if !page.Takes(size) {
+				return errEnough
+			}
+			if !taken {
+				e.Data = json.RawMessage(bytes(s, 6))
+			}
+			page.Events = append(page.Events, e)
+			return nil
+		}, string(sh.of), sh.first, sh.last, page.Left())
+	if err == errEnough {
+		return nil
+	}
+	return err
+}
+
+// condense takes the data of a session's steps away, for this session. The bytes
+// go when nobody else reads them.
+func condense(c *conn, id string, to int64) error {
+	if err := c.exec(`UPDATE sessions SET condensed = max(condensed, ?2) WHERE id = ?1`, id, to); err != nil {
+		return err
+	}
+	all, err := shares(c, parley.SessionID(id), 0)
+	if err != nil {
+		return err
+	}
+	for _, sh := range all {
+		if err := erase(c, sh.of, min(sh.last, to)); err != nil {
+			return err
+		}
+	}
+	return erase(c, parley.SessionID(id), to)
+}
+
+// erase takes away the data of steps of a log that none of its readers may see.
+func erase(c *conn, log parley.SessionID, to int64) error {
+	return c.exec(`UPDATE events SET data = NULL WHERE session = ?1 AND seq <= ?2 AND data IS NOT NULL
+		AND (type LIKE 'model.%' OR type LIKE 'tool.%' OR type LIKE 'agent.%' OR type LIKE 'context.%')
+		AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND condensed < events.seq)
+		AND NOT EXISTS (SELECT 1 FROM shares h JOIN sessions r ON r.id = h.session WHERE h.of = ?1 AND h.last >= events.seq AND r.condensed < events.seq)`,
+		string(log), to)
+}
+
+// free removes the events of a session that is gone and that nobody reads.
+func free(c *conn, log parley.SessionID) error {
+	return c.exec(`DELETE FROM events WHERE session = ?1 AND seq > (SELECT coalesce(max(last), 0) FROM shares WHERE of = ?1)
+		AND EXISTS (SELECT 1 FROM gone WHERE id = ?1)`, string(log))
+}
+
+// Delete implements seam.Store.
+func (s *Store) Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error {
+	return s.write(ctx, func(c *conn) error {
+		if _, err := find(c, p, id); err != nil {
+			return err
+		}
+		read, err := shares(c, id, 0)
+		if err != nil {
+			return err
+		}
+		for _, query := range []string{
+			`DELETE FROM sessions WHERE id = ?`, `INSERT INTO gone (id) VALUES (?)`, `DELETE FROM shares WHERE session = ?`,
+			`DELETE FROM states WHERE session = ?`, `DELETE FROM turns WHERE session = ?`,
+			`DELETE FROM interactions WHERE session = ?`, `DELETE FROM artifacts WHERE session = ?`, `DELETE FROM keys WHERE of = ?`,
+			`DELETE FROM aliases WHERE session = ?`, `DELETE FROM refs WHERE session = ?`, `DELETE FROM chunks WHERE session = ?`,
+		} {
+			if err := c.exec(query, string(id)); err != nil {
+				return err
+			}
+		}
+		for _, sh := range append(read, share{of: id, last: math.MaxInt64}) {
+			if err := free(c, sh.of); err != nil {
+				return err
+			}
+			if err := erase(c, sh.of, sh.last); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,139 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// forked makes id of the events of from up to at, with one event of its own.
+func forked(t testing.TB, s seam.Store, from, id parley.SessionID, at int64) {
+	t.Helper()
+	in := info(ann, id)
+	in.Parent = from
+	must(t, s.Fork(context.Background(), ann, from, at, seam.Batch{
+		Session: id, Create: true, Owner: "node-1", After: at, Events: steered(id, at+1, 1), Index: seam.Index{Session: &in},
+	}))
+}
+
+// forks of forks read the same whichever sessions between them are gone, page by
+// page, and what nobody reads is gone for good.
+func forks(t *testing.T, s seam.Store) {
+	ctx := context.Background()
+	create(t, s, ann, "A", 6)
+	forked(t, s, "A", "B", 4)
+	must(t, s.Append(ctx, ann, seam.Batch{Session: "B", Epoch: 1, After: 5, Events: steered("B", 6, 3)}))
+	forked(t, s, "B", "C", 7)
+	forked(t, s, "C", "D", 8)
+	forked(t, s, "D", "E", 2)
+	length := map[parley.SessionID]int{"A": 6, "B": 8, "C": 8, "D": 9, "E": 3}
+	check := func(when string) {
+		t.Helper()
+		for id, n := range length {
+			equal(t, fmt.Sprintf("%s: the log of %s", when, id), withoutTurns(readAll(t, s, ann, id)), withoutTurns(steered(id, 1, n)))
+			for after := range n {
+				page, err := s.Read(ctx, ann, id, int64(after), 2)
+				must(t, err)
+				equal(t, fmt.Sprintf("%s: a page of %s after %d", when, id, after), withoutTurns(page), withoutTurns(steered(id, 1, n)[after:min(after+2, n)]))
+			}
+			_, err := s.Read(ctx, bob, id, 0, 0)
+			want(t, "bob reads "+string(id), err, parley.CodeNotFound)
+		}
+	}
+	check("all there")
+	for _, gone := range []parley.SessionID{"B", "A", "D"} {
+		must(t, s.Delete(ctx, ann, gone))
+		delete(length, gone)
+		_, err := s.Read(ctx, parley.System(), gone, 0, 0)
+		want(t, "read of "+string(gone), err, parley.CodeNotFound)
+		check("without " + string(gone))
+	}
+	forked(t, s, "C", "F", 8)
+	length["F"] = 9
+	check("forked again")
+	for _, gone := range []parley.SessionID{"C", "E", "F"} {
+		must(t, s.Delete(ctx, ann, gone))
+		delete(length, gone)
+		check("without " + string(gone))
+	}
+	if rows, ok := s.(interface{ EventRows() (int, error) }); ok {
+		n, err := rows.EventRows()
+		if err != nil || n != 0 {
+			t.Errorf("got %d rows of events, %v, after everything was deleted", n, err)
+		}
+	}
+}
+
+// withoutTurns leaves out what steered derives from the session's own id: a fork
+// has its parent's.
+func withoutTurns(events []parley.Event) []parley.Event {
+	out := slices.Clone(events)
+	for i := range out {
+		out[i].Turn = ""
+	}
+	return out
+}
+
+// condensedForks: each session loses the steps that it condensed, and no other.
+func condensedForks(t *testing.T, s seam.Store) {
+	ctx := context.Background()
+	b := creation(ann, "A", 6)
+	for i := range b.Events {
+		b.Events[i].Type = "model.replied"
+	}
+	must(t, s.Append(ctx, ann, b))
+	lacks := map[parley.SessionID]int64{}
+	check := func(when string) {
+		t.Helper()
+		for id, to := range lacks {
+			for _, e := range readAll(t, s, ann, id) {
+				if want := e.Seq <= to && parley.IsStep(e.Type); (e.Data == nil) != want {
+					t.Errorf("%s: event %d of %s has data %q, want none: %v", when, e.Seq, id, e.Data, want)
+				}
+			}
+		}
+	}
+	condense := func(id parley.SessionID, to int64) {
+		t.Helper()
+		in, err := s.Session(ctx, ann, id)
+		must(t, err)
+		must(t, s.Append(ctx, ann, seam.Batch{
+			Session: id, Epoch: 1, After: in.Version, Condense: to,
+			Events: []parley.Event{event(id, in.Version+1, "history.condensed", `{"from":1}`)},
+		}))
+		lacks[id] = to
+		check(fmt.Sprint(id, " condensed to ", to))
+	}
+	lacks["A"] = 0
+	condense("A", 1)
+	forked(t, s, "A", "B", 5) // as A has it: without the first
+	lacks["B"] = 1
+	check("forked")
+	condense("A", 6)
+	forked(t, s, "B", "C", 4)
+	lacks["C"] = 1
+	condense("C", 2)
+	forked(t, s, "A", "D", 3)
+	lacks["D"] = 3
+	check("forked of what is condensed")
+	must(t, s.Delete(ctx, ann, "A"))
+	delete(lacks, "A")
+	check("without A")
+	condense("B", 3)
+	must(t, s.Delete(ctx, ann, "B"))
+	delete(lacks, "B")
+	check("without B")
+	if rows, ok := s.(interface{ StepRows() (int, error) }); ok {
+		// C reads 3 and 4; nobody the rest.
+		if n, err := rows.StepRows(); err != nil || n != 2 {
+			t.Errorf("got %d rows of steps with data, %v, want 2", n, err)
+		}
+	}
+	must(t, s.Delete(ctx, ann, "C"))
+	delete(lacks, "C")
+	check("without C")
+}
