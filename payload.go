@@ -288,15 +288,20 @@ type ContextObserved struct {
 }
 
 // HistoryCondensed says that retention took the data of the step events From to
-// To. Base is the Session at To, from which a fold may start, as fold version
-// Version wrote it; Archive names where the events are kept whole.
+// To, which end with the end of a turn. Turns are what folds need of them, so a
+// fold still begins at event 1, whatever its version; Archive names where the
+// events are kept whole. With To 0 nothing was taken.
 type HistoryCondensed struct {
 	From    int64           `json:"from"`
 	To      int64           `json:"to"`
 	Archive string          `json:"archive,omitempty"`
-	Base    json.RawMessage `json:"base"`
-	Version int             `json:"version"`
-	Next    time.Time       `json:"next,omitzero"` // when the oldest turn ended whose steps are still there
+	Turns   []CondensedTurn `json:"turns,omitempty"` // that ended within, in their order
+	Next    time.Time       `json:"next,omitzero"`   // when the oldest turn ended whose steps are still there
+
+	// Base is the Session at To as fold version Version wrote it, in logs from before
+	// there were Turns.
+	Base    json.RawMessage `json:"base,omitempty"`
+	Version int             `json:"version,omitempty"`
 }
 
 // ArtifactStored says that a large result was kept aside.

@@ -9,7 +9,7 @@ import (
 // FoldVersion is the version of Session's fold. A stored state of another
 // version is ignored and rebuilt from the log. Raise it with every change of
 // Apply or of the JSON of Session.
-const FoldVersion = 4
+const FoldVersion = 5
 
 // MaxHistoryBytes bounds what a Session keeps of earlier turns, whatever its
 // memory options say: past it the oldest exchanges leave the fold (never the
@@ -30,7 +30,7 @@ type Session struct {
 	Preview      string            `json:"preview,omitempty"`
 	Status       SessionStatus     `json:"status"`
 	CreatedAt    time.Time         `json:"created_at"`
-	UpdatedAt    time.Time         `json:"updated_at"`
+	UpdatedAt    time.Time         `json:"updated_at"` // of the last event, but history.condensed
 	Model        string            `json:"model,omitempty"`
 	Answered     map[string]string `json:"answered,omitempty"` // by agent name: the model that replied last
 	Temperature  *float64          `json:"temperature,omitempty"`
@@ -52,8 +52,9 @@ type Session struct {
 	HistoryBytes int                      `json:"history_bytes,omitempty"`
 	Provider     map[string]ProviderState `json:"provider,omitempty"` // by agent name; a cache of the log, see ProviderState
 
-	Condensed  int64     `json:"condensed,omitempty"`  // steps up to this number are condensed
-	StepsSince time.Time `json:"steps_since,omitzero"` // when the oldest turn ended whose steps are still there
+	Condensed   int64     `json:"condensed,omitempty"`   // steps up to this number are condensed
+	CondensedAt time.Time `json:"condensed_at,omitzero"` // when they last were; no change of the session
+	StepsSince  time.Time `json:"steps_since,omitzero"`  // when the oldest turn ended whose steps are still there
 
 	Turn         *Turn         `json:"turn,omitempty"` // open or interrupted
 	Last         *TurnRef      `json:"last,omitempty"` // the turn that ended last
@@ -110,8 +111,20 @@ func (s *Session) Apply(e Event) error {
 	}
 	s.apply(e, p)
 	s.Seq = e.Seq
-	s.UpdatedAt = e.Time
+	if e.Type == (HistoryCondensed{}).EventType() {
+		s.CondensedAt = e.Time // nobody used the session
+	} else {
+		s.UpdatedAt = e.Time
+	}
 	return nil
+}
+
+// LastAt is the time of the last event.
+func (s *Session) LastAt() time.Time {
+	if s.CondensedAt.After(s.UpdatedAt) {
+		return s.CondensedAt
+	}
+	return s.UpdatedAt
 }
 
 func (s *Session) apply(e Event, p Payload) {
@@ -139,7 +152,9 @@ func (s *Session) apply(e Event, p Payload) {
 	case MemoryUpdated:
 		s.applyMemory(p)
 	case HistoryCondensed:
-		s.Condensed, s.StepsSince = p.To, p.Next
+		if p.To > s.Condensed { // an import has them whole, and says so with 0
+			s.Condensed, s.StepsSince = p.To, p.Next
+		}
 	case TurnQueued:
 		s.Queue = append(s.Queue, QueuedTurn{ID: e.Turn, Request: p.TurnRequest, At: e.Time, Seq: e.Seq})
 		s.Held = false
@@ -216,12 +231,7 @@ func (s *Session) endTurn(e Event, status TurnStatus, reply string) {
 	if s.StepsSince.IsZero() {
 		s.StepsSince = e.Time
 	}
-	x := Exchange{Turn: t.ID, Seq: e.Seq, User: t.Request.Message, Reply: reply, Status: status}
-	for _, c := range t.Tools {
-		if c.Effect != EffectRead && c.Effect != "" {
-			x.Effects = append(x.Effects, Effected{Call: c.Call, Tool: c.Name, Outcome: c.Outcome, Resolution: c.Resolution})
-		}
-	}
+	x := Exchange{Turn: t.ID, Seq: e.Seq, User: t.Request.Message, Reply: reply, Status: status, Effects: t.effects()}
 	if t.Request.Origin != OriginCall {
 		s.History = append(s.History, x)
 		s.HistoryBytes += x.size()
@@ -240,6 +250,16 @@ func (s *Session) endTurn(e Event, status TurnStatus, reply string) {
 	if status == StatusFailed {
 		s.Provider = nil
 	}
+}
+
+// effects are the turn's calls with effects.
+func (t *Turn) effects() (list []Effected) {
+	for _, c := range t.Tools {
+		if c.Effect != EffectRead && c.Effect != "" {
+			list = append(list, Effected{Call: c.Call, Tool: c.Name, Outcome: c.Outcome, Resolution: c.Resolution})
+		}
+	}
+	return list
 }
 
 func (s *Session) trimHistory() {

@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"encoding/json"
 	"iter"
 	"slices"
 
@@ -12,12 +11,11 @@ import (
 // [Write] packs, and what is kept on a disk while a session goes on. It holds
 // the turns that are open, and of those that ended only when and how long.
 //
-// Where retention took the data of events away, a fold can not begin at the
-// first one: [Files.Apply] then gives CodeCondensed, and [NewFiles] needs what
-// [Base] finds.
+// Where retention took the data of steps away, and no archive has them, the turn
+// has no such steps, and the fold needs what [Kept] finds.
 type Files struct {
 	fold      parley.Session
-	seq       int64 // of the last event applied
+	kept      parley.Condensed
 	messages  []messageMeta
 	open      []*Turn // in the order in which they began
 	artifacts []parley.ArtifactRef
@@ -25,50 +23,27 @@ type Files struct {
 	have      map[string]bool // artifacts and apps
 }
 
-// Base finds the last event of a log that retention left, or nil.
-func Base(events iter.Seq2[parley.Event, error]) (*parley.HistoryCondensed, error) {
-	var last *parley.HistoryCondensed
+// Kept collects what retention kept of the steps that it took out of a log.
+func Kept(events iter.Seq2[parley.Event, error]) (kept parley.Condensed, err error) {
 	for e, err := range events {
+		if err == nil {
+			err = kept.Add(e)
+		}
 		if err != nil {
-			return nil, err
-		}
-		if c, err := condensed(e); c != nil || err != nil {
-			if err != nil {
-				return nil, err
-			}
-			last = c
+			return kept, err
 		}
 	}
-	return last, nil
+	return kept, nil
 }
 
-func condensed(e parley.Event) (*parley.HistoryCondensed, error) {
-	if e.Type != (parley.HistoryCondensed{}).EventType() {
-		return nil, nil
-	}
-	p, err := e.Payload()
-	if err != nil {
-		return nil, err
-	}
-	c, _ := p.(parley.HistoryCondensed)
-	return &c, nil
-}
-
-// NewFiles makes the files of a session before its first event. base is where
-// the fold of a log begins whose beginning was condensed, else nil.
-func NewFiles(base *parley.HistoryCondensed) (*Files, error) {
-	f := &Files{messages: []messageMeta{}, have: map[string]bool{}}
-	if base == nil {
-		return f, nil
-	}
-	if err := json.Unmarshal(base.Base, &f.fold); err != nil || f.fold.Seq != base.To {
-		return nil, parley.Errorf(parley.CodeInternal, "the state kept at event %d can not be read: %v", base.To, err)
-	}
-	return f, nil
+// NewFiles makes the files of a session before its first event. kept is of the
+// whole log; without it an event whose data was taken is CodeCondensed.
+func NewFiles(kept parley.Condensed) *Files {
+	return &Files{kept: kept, messages: []messageMeta{}, have: map[string]bool{}}
 }
 
 // Seq is the number of the last event applied.
-func (f *Files) Seq() int64 { return f.seq }
+func (f *Files) Seq() int64 { return f.fold.Seq }
 
 // App names the session's app.
 func (f *Files) App() string { return f.fold.App }
@@ -90,21 +65,24 @@ func (f *Files) Size() int {
 // Apply goes on by one event, and returns the turn that it belongs to. A turn
 // that has ended is the caller's alone.
 func (f *Files) Apply(e parley.Event) (*Turn, error) {
-	if e.Seq != f.seq+1 {
-		return nil, parley.Errorf(parley.CodeInternal, "session %s: event %d follows %d", e.Session, e.Seq, f.seq)
+	if e.Seq != f.fold.Seq+1 {
+		return nil, parley.Errorf(parley.CodeInternal, "session %s: event %d follows %d", e.Session, e.Seq, f.fold.Seq)
 	}
 	p, err := e.Payload()
-	if e.Seq > f.fold.Seq {
-		if err == nil {
-			err = f.fold.Apply(e)
-		}
-	} else if parley.CodeOf(err) == parley.CodeCondensed {
+	switch parley.CodeOf(err) {
+	case parley.CodeUpgradeRequired: // by a newer version: what is known of the session is shown
 		p, err = nil, nil
+		f.fold.Skip(e)
+	case parley.CodeCondensed:
+		if len(f.kept.Events) > 0 {
+			p, err = nil, f.fold.ApplyCondensed(e, f.kept)
+		}
+	case "":
+		err = f.fold.ApplyCondensed(e, f.kept)
 	}
 	if err != nil {
 		return nil, err
 	}
-	f.seq = e.Seq
 	switch p := p.(type) {
 	case parley.TurnStarted:
 		f.messages = append(f.messages, meta(parley.RoleUser, e, p.Message.Text()))

@@ -2,6 +2,8 @@ package archive_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -21,25 +23,31 @@ func numbered(events []parley.Event) []parley.Event {
 	return events
 }
 
-// condensed is a log of two turns, after retention took the steps of the first.
-func condensed(t *testing.T) []parley.Event {
+// condensed is a log of two turns, after retention took the steps of the first; an
+// early version kept a whole state of them.
+func condensed(t *testing.T, early bool) []parley.Event {
 	t.Helper()
 	events := finished()
 	var base parley.Session
+	var turns parley.Condensing
 	for _, e := range events {
-		if err := base.Apply(e); err != nil {
+		if err := errors.Join(base.Apply(e), turns.Apply(e)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	raw, err := json.Marshal(base)
-	if err != nil {
-		t.Fatal(err)
-	}
 	to := base.Seq
+	h := parley.HistoryCondensed{From: 1, To: to, Turns: turns.Turns}
+	if early {
+		raw, err := json.Marshal(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h = parley.HistoryCondensed{From: 1, To: to, Base: raw, Version: 4}
+	}
 	events = numbered(append(events, logOf(parley.SessionCreated{},
 		turn2, parley.TurnStarted{TurnRequest: asked("and then?")},
 		parley.TurnFailed{Error: parley.ErrorInfo{Code: parley.CodeTimeout, Message: "it took too long"}},
-		parley.TurnID(""), parley.HistoryCondensed{From: 1, To: to, Base: raw, Version: parley.FoldVersion},
+		parley.TurnID(""), h,
 		turn3, parley.TurnStarted{TurnRequest: asked("again")}, parley.TurnCompleted{Response: parley.Response{Message: "It is done."}},
 	)[1:]...))
 	for i := range events[:to] {
@@ -53,7 +61,44 @@ func condensed(t *testing.T) []parley.Event {
 // What retention took is missing in a turn's steps, and nowhere else.
 func TestWrite_a_condensed_session(t *testing.T) {
 	t.Parallel()
-	zip := write(t, condensed(t))
+	for name, early := range map[string]bool{"now": false, "by an early version": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			writeCondensed(t, early)
+		})
+	}
+}
+
+// What a newer version wrote is shown as far as it is known, and not driven.
+func TestWrite_a_newer_event(t *testing.T) {
+	t.Parallel()
+	events := finished()
+	newer := parley.Event{Session: sid, Turn: turn1, Time: events[3].Time, Type: "model.pondered", Data: json.RawMessage(`{"x":1}`)}
+	later := events[4]
+	later.Type, later.V, later.Data = "interaction.opened", 7, json.RawMessage(`{"y":[]}`)
+	events = numbered(slices.Insert(events, 4, newer, later))
+	zip := write(t, events)
+	files := unpack(t, zip)
+	if log := files["events.ndjson"]; !strings.Contains(log, `"type":"model.pondered","data":{"x":1}}`) || strings.Count(log, "\n") != len(events) {
+		t.Errorf("the log in the export:\n%s", log)
+	}
+	for _, name := range []string{"session.json", "turns/" + string(turn1) + ".json"} {
+		was := unpack(t, write(t, finished()))[name]
+		if name == "session.json" {
+			was = strings.Replace(was, fmt.Sprintf(`"version": %d`, len(events)-2), fmt.Sprintf(`"version": %d`, len(events)), 1)
+		}
+		if diff := cmp.Diff(was, files[name]); diff != "" {
+			t.Errorf("%s (-without +with):\n%s", name, diff)
+		}
+	}
+	if _, err := read(zip); parley.CodeOf(err) != parley.CodeUpgradeRequired || !strings.Contains(err.Error(), "model.pondered") {
+		t.Errorf("an import: %v", err)
+	}
+}
+
+func writeCondensed(t *testing.T, early bool) {
+	t.Helper()
+	zip := write(t, condensed(t, early))
 	files := unpack(t, zip)
 	var turn struct {
 		Status   string
@@ -156,10 +201,7 @@ func TestFiles_what_was_seen_and_who_took_over_are_steps(t *testing.T) {
 // Whoever writes lines as they come has in the end what an export has.
 func TestFiles_lines_that_are_appended_are_those_of_the_whole(t *testing.T) {
 	t.Parallel()
-	f, err := archive.NewFiles(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := archive.NewFiles(parley.Condensed{})
 	var log strings.Builder
 	lines := 0
 	var last *archive.Turn
@@ -200,19 +242,13 @@ func TestFiles_lines_that_are_appended_are_those_of_the_whole(t *testing.T) {
 
 func TestFiles_a_gap_is_an_error(t *testing.T) {
 	t.Parallel()
-	f, err := archive.NewFiles(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := archive.NewFiles(parley.Condensed{})
 	if _, err := f.Apply(finished()[1]); parley.CodeOf(err) != parley.CodeInternal {
 		t.Errorf("the second event first: %v", err)
 	}
-	if _, err := archive.NewFiles(&parley.HistoryCondensed{To: 9, Base: json.RawMessage(`{"seq":8}`)}); parley.CodeOf(err) != parley.CodeInternal {
-		t.Errorf("a base of another event: %v", err)
-	}
-	e := parley.NewEvent("", "", parley.SessionCreated{})
+	e := parley.NewEvent("", "", parley.ModelStarted{})
 	e.Session, e.Seq, e.Time = sid, 1, time.Unix(0, 0)
 	if _, err := f.Apply(e.WithData(nil)); parley.CodeOf(err) != parley.CodeCondensed {
-		t.Errorf("a condensed event without a base: %v", err)
+		t.Errorf("a condensed event of which nothing was kept: %v", err)
 	}
 }

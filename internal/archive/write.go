@@ -18,11 +18,11 @@ import (
 // is no zip file.
 func Write(ctx context.Context, w io.Writer, s Source) error {
 	z := &writer{Writer: zip.NewWriter(w), at: s.Info.UpdatedAt}
-	base, err := z.log(s)
+	kept, err := z.log(s)
 	if err != nil {
 		return err
 	}
-	f, err := z.files(s, base)
+	f, err := z.files(s, kept)
 	if err != nil {
 		return err
 	}
@@ -74,47 +74,36 @@ func (z *writer) bytes(name string, body []byte) error {
 	return err
 }
 
-// log writes events.ndjson, and returns where the fold of a log begins whose
-// beginning was condensed, or nil.
-func (z *writer) log(s Source) (*parley.HistoryCondensed, error) {
+// log writes events.ndjson, and returns what retention kept of the steps that it
+// took.
+func (z *writer) log(s Source) (kept parley.Condensed, err error) {
 	raw, err := z.create(eventsFile)
 	if err != nil {
-		return nil, err
+		return kept, err
 	}
 	out := bufio.NewWriterSize(raw, 64<<10)
-	var (
-		base   *parley.HistoryCondensed
-		lacks  bool
-		line   []byte
-		copied = func(yield func(parley.Event, error) bool) {
-			for e, err := range s.Events() {
-				if err == nil {
-					lacks = lacks || e.Data == nil
-					line = append(e.AppendJSON(line[:0]), '\n')
-					_, err = out.Write(line)
-				}
-				if !yield(e, err) {
-					return
-				}
+	var line []byte
+	kept, err = Kept(func(yield func(parley.Event, error) bool) {
+		for e, err := range s.Events() {
+			if err == nil {
+				line = append(e.AppendJSON(line[:0]), '\n')
+				_, err = out.Write(line)
+			}
+			if !yield(e, err) {
+				return
 			}
 		}
-	)
-	if base, err = Base(copied); err != nil {
-		return nil, err
+	})
+	if err != nil {
+		return kept, err
 	}
-	if !lacks {
-		base = nil
-	}
-	return base, out.Flush()
+	return kept, out.Flush()
 }
 
 // files writes session.json, turns/*.json and logs/*.log. A turn is written when
 // it ends, so that only the open ones are in memory.
-func (z *writer) files(s Source, base *parley.HistoryCondensed) (*Files, error) {
-	f, err := NewFiles(base)
-	if err != nil {
-		return nil, err
-	}
+func (z *writer) files(s Source, kept parley.Condensed) (*Files, error) {
+	f := NewFiles(kept)
 	for e, err := range s.Events() {
 		if err != nil {
 			return nil, err

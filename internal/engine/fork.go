@@ -58,7 +58,11 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	s := &session{e: e, id: parley.SessionID(e.newID()), lock: make(chan struct{}, 1), changed: make(chan struct{})}
 	s.state, s.view = st, st.Clone()
 	var ix seam.Index
-	events, err := s.prepare(&s.view, &ix, []parley.Event{parley.NewEvent("", "", parley.SessionForked{Parent: id, At: c.At, Title: title, By: p.User})})
+	begin, err := e.inherited(ctx, p, id, c.At, st.Last)
+	if err != nil {
+		return none, err
+	}
+	events, err := s.prepare(&s.view, &ix, append(begin, parley.NewEvent("", "", parley.SessionForked{Parent: id, At: c.At, Title: title, By: p.User})))
 	if err != nil {
 		return none, err
 	}

@@ -290,8 +290,8 @@ func (s *session) prepare(next *parley.Session, ix *seam.Index, events []parley.
 	}
 	events = slices.Clone(events)
 	now := s.e.now()
-	if now.Before(next.UpdatedAt) {
-		now = next.UpdatedAt // a log's times never run backwards, even if the clock does
+	if last := next.LastAt(); now.Before(last) {
+		now = last // a log's times never run backwards, even if the clock does
 	}
 	for i := range events {
 		events[i].Session, events[i].Seq, events[i].Time = s.id, next.Seq+1+int64(i), now

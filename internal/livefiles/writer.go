@@ -162,15 +162,15 @@ func (w *writer) load(ctx context.Context, id parley.SessionID) (*session, error
 	if position > info.Version {
 		position = 0 // the files are of a log that is not this one
 	}
-	var base *parley.HistoryCondensed
-	s, err := w.fold(ctx, id, position, nil)
+	var kept parley.Condensed
+	s, err := w.fold(ctx, id, position, kept)
 	if parley.CodeOf(err) == parley.CodeCondensed {
-		if base, err = archive.Base(w.events(ctx, id, 0)); err == nil {
-			s, err = w.fold(ctx, id, position, base)
+		if kept, err = archive.Kept(w.events(ctx, id, 0)); err == nil {
+			s, err = w.fold(ctx, id, position, kept)
 		}
 	}
 	if errors.Is(err, errAnew) {
-		s, err = w.fold(ctx, id, 0, base)
+		s, err = w.fold(ctx, id, 0, kept)
 	}
 	if parley.CodeOf(err) == parley.CodeNotFound {
 		return nil, w.remove(ctx, id)
@@ -180,11 +180,8 @@ func (w *writer) load(ctx context.Context, id parley.SessionID) (*session, error
 
 // fold applies a session's log from its beginning. Turns that end on the way and
 // have something new are written at once, so that they need not be kept.
-func (w *writer) fold(ctx context.Context, id parley.SessionID, position int64, base *parley.HistoryCondensed) (*session, error) {
-	files, err := archive.NewFiles(base)
-	if err != nil {
-		return nil, err
-	}
+func (w *writer) fold(ctx context.Context, id parley.SessionID, position int64, kept parley.Condensed) (*session, error) {
+	files := archive.NewFiles(kept)
 	s := &session{files: files, on: position, since: time.Now(), stale: map[parley.TurnID]*turn{}}
 	if position == 0 {
 		s.all = map[parley.TurnID]bool{}

@@ -815,15 +815,35 @@ export interface InteractionExpired {
 }
 
 /** HistoryCondensed says that retention took the data of the step events From to
- * To. Base is the Session at To, from which a fold may start, as fold version
- * Version wrote it; Archive names where the events are kept whole. */
+ * To, which end with the end of a turn. Turns are what folds need of them, so a
+ * fold still begins at event 1, whatever its version; Archive names where the
+ * events are kept whole. With To 0 nothing was taken. */
 export interface HistoryCondensed {
   from: number;
   to: number;
   archive?: string;
-  base: unknown;
-  version: number;
+  turns?: CondensedTurn[]; // that ended within, in their order
   next?: string; // when the oldest turn ended whose steps are still there
+  base?: unknown;
+  version?: number;
+}
+
+/** CondensedTurn is what folds keep of a turn whose steps retention took: all that
+ * the end of the turn takes over into a Session, but for what providers keep. */
+export interface CondensedTurn {
+  turn: TurnID;
+  spent: Spent;
+  effects?: Effected[]; // its calls with effects
+  answered?: Record<string, string>; // by agent name: the model that replied last
+  through?: number; // of its last context.compacted
+}
+
+/** Effected is a call with effects and how it came out. */
+export interface Effected {
+  call: CallID;
+  tool: string;
+  outcome: Outcome;
+  resolution?: string; // of an unknown outcome, by a human
 }
 
 /** ContextCompacted takes the exchanges up to and including Through out of the

@@ -1,0 +1,235 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/parley-server/parley"
+)
+
+const (
+	// What one condensation covers at most, so that neither what is in memory nor
+	// the event grows with how long nobody swept.
+	condenseTurns = 256
+	condenseBytes = 8 << 20
+	// condensePage is how many events are read at once. The last page is read in
+	// vain, again with every turn that comes of age, so it is short.
+	condensePage = 64
+)
+
+// condense takes the steps of turns that ended long ago out of a session's log,
+// after they were archived. It returns how many events it covered.
+func (e *Engine) condense(ctx context.Context, id parley.SessionID, ttl parley.TTL) (n int64, err error) {
+	s, err := e.acquire(ctx, parley.System(), id)
+	if err != nil {
+		return 0, err
+	}
+	defer e.unload(s)
+	defer s.release()
+	if s.run != nil || len(s.view.Interactions) > 0 || s.staged.Len() > 0 {
+		return 0, nil // the next sweep comes
+	}
+	cutoff := e.now().Add(-time.Duration(ttl.TurnSteps))
+	for more := true; more && err == nil; {
+		var did int64
+		did, more, err = s.condenseSome(ctx, cutoff, !ttl.NoArchive)
+		n += did
+	}
+	return n, err
+}
+
+// condenseSome is one condensation. more says that others are due.
+func (s *session) condenseSome(ctx context.Context, cutoff time.Time, keep bool) (n int64, more bool, err error) {
+	st, err := s.e.old(ctx, s.state.Principal(), s.id, s.state.Condensed, cutoff)
+	if err != nil || len(st.events) == 0 {
+		return 0, false, err
+	}
+	c := parley.HistoryCondensed{From: st.events[0].Seq, To: st.events[len(st.events)-1].Seq, Turns: st.turns, Next: st.next}
+	if s.e.o.Archive != nil && keep {
+		if c.Archive, err = s.e.o.Archive.Keep(ctx, s.id, st.events); err != nil {
+			return 0, false, err
+		}
+	}
+	s.condense = c.To
+	defer func() { s.condense = 0 }()
+	if err := s.commit(ctx, parley.NewEvent("", "", c)); err != nil {
+		return 0, false, err
+	}
+	return int64(len(st.events)), !st.next.IsZero() && !st.next.After(cutoff), nil
+}
+
+// stretch is a part of a log that ends with the end of a turn.
+type stretch struct {
+	events []parley.Event
+	turns  []parley.CondensedTurn
+	next   time.Time // when the first turn after it ended
+}
+
+// old is the stretch after a number whose turns ended before the cutoff, or the
+// first part of it.
+func (e *Engine) old(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, cutoff time.Time) (st stretch, err error) {
+	var fold parley.Condensing
+	var open []parley.Event // after the last end of a turn
+	running := parley.TurnID("")
+	size := 0
+	for {
+		events, err := e.o.Store.Read(ctx, p, id, after, condensePage)
+		if err != nil || len(events) == 0 {
+			return st, err
+		}
+		for _, ev := range events {
+			after = ev.Seq
+			ends := false
+			switch ev.Type {
+			case "turn.started":
+				running = ev.Turn
+			case "turn.completed", "turn.failed", "turn.cancelled", "turn.expired":
+				ends = ev.Turn == running // not of a queued turn, while another runs
+			}
+			if ends && (ev.Time.After(cutoff) || len(st.turns) >= condenseTurns || size > condenseBytes) {
+				st.next = ev.Time
+				return st, nil
+			}
+			if err := fold.Apply(ev); err != nil {
+				return stretch{}, err
+			}
+			open = append(open, ev)
+			size += len(ev.Data)
+			if ends {
+				running = ""
+				st.events, open, st.turns = append(st.events, open...), open[:0], fold.Turns
+			}
+		}
+	}
+}
+
+// replay folds a session's log from st up to and including number to. Within a
+// turn whose steps retention took the error is CodeCondensed, and its hint names
+// the archive.
+func (e *Engine) replay(ctx context.Context, p parley.Principal, id parley.SessionID, to int64, st parley.Session) (parley.Session, error) {
+	var kept *parley.Condensed
+	for st.Seq < to {
+		events, err := e.o.Store.Read(ctx, p, id, st.Seq, int(min(to-st.Seq, 1000)))
+		if err != nil {
+			return st, err
+		}
+		if len(events) == 0 {
+			return st, parley.Errorf(parley.CodeInternal, "the log of session %s ends at %d", id, st.Seq)
+		}
+		for _, ev := range events {
+			if kept == nil && ev.Data == nil {
+				all, err := e.condensed(ctx, p, id, ev.Seq)
+				if err != nil {
+					return st, err
+				}
+				kept = &all
+			}
+			if kept == nil {
+				err = st.Apply(ev)
+			} else {
+				err = st.ApplyCondensed(ev, *kept)
+			}
+			if err != nil {
+				return st, err
+			}
+		}
+	}
+	if kept == nil {
+		return st, nil
+	}
+	if h, in := kept.Around(to); in && (st.Turn != nil || h.IsOld()) {
+		err := parley.Errorf(parley.CodeCondensed, "the steps around event %d were condensed", to)
+		if h.Archive != "" {
+			return st, err.WithHint("they are kept in the archive, as %s; the ends of turns can still be used", h.Archive)
+		}
+		return st, err.WithHint("the ends of turns can still be used")
+	}
+	return st, nil
+}
+
+// condensed is what retention kept of the steps that it took after a number.
+func (e *Engine) condensed(ctx context.Context, p parley.Principal, id parley.SessionID, after int64) (c parley.Condensed, err error) {
+	for {
+		events, err := e.o.Store.Read(ctx, p, id, after, 0)
+		if err != nil || len(events) == 0 {
+			return c, err
+		}
+		for _, ev := range events {
+			after = ev.Seq
+			if err := c.Add(ev); err != nil {
+				return c, err
+			}
+		}
+	}
+}
+
+// inherited is what a fork at a number has to say of the steps that its parent
+// condensed later: the events that say so are not among those that it takes.
+// last is the turn that ended last before the number.
+func (e *Engine) inherited(ctx context.Context, p parley.Principal, id parley.SessionID, at int64, last *parley.TurnRef) (list []parley.Event, err error) {
+	c, err := e.condensed(ctx, p, id, at)
+	if err != nil {
+		return nil, err
+	}
+	var of []parley.HistoryCondensed
+	for _, ev := range c.Events {
+		pay, err := ev.Payload()
+		if err != nil {
+			return nil, err
+		}
+		h, ok := pay.(parley.HistoryCondensed)
+		if !ok || h.From > at {
+			continue
+		}
+		if h.To > at {
+			h.To, h.Turns = at, until(h.Turns, last)
+		}
+		of = append(of, h)
+	}
+	if len(of) == 0 {
+		return nil, nil
+	}
+	next, err := e.firstEnd(ctx, p, id, of[len(of)-1].To, at)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range of {
+		h.Next = next
+		list = append(list, parley.NewEvent("", "", h))
+	}
+	return list, nil
+}
+
+// until are the turns up to and including the last; none when it is not there.
+func until(turns []parley.CondensedTurn, last *parley.TurnRef) []parley.CondensedTurn {
+	if last == nil {
+		return nil
+	}
+	at := slices.IndexFunc(turns, func(t parley.CondensedTurn) bool { return t.Turn == last.ID })
+	return slices.Clone(turns[:at+1])
+}
+
+// firstEnd is when the first turn ended after a number and up to another; zero:
+// none did.
+func (e *Engine) firstEnd(ctx context.Context, p parley.Principal, id parley.SessionID, after, to int64) (time.Time, error) {
+	running := parley.TurnID("")
+	for after < to {
+		events, err := e.o.Store.Read(ctx, p, id, after, int(min(condensePage, to-after)))
+		if err != nil || len(events) == 0 {
+			return time.Time{}, err
+		}
+		for _, ev := range events {
+			after = ev.Seq
+			switch ev.Type {
+			case "turn.started":
+				running = ev.Turn
+			case "turn.completed", "turn.failed", "turn.cancelled", "turn.expired":
+				if ev.Turn == running {
+					return ev.Time, nil
+				}
+			}
+		}
+	}
+	return time.Time{}, nil
+}
