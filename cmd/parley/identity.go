@@ -82,10 +82,11 @@ func (l *login) doorOptions() auth.Options {
 }
 
 // hosts are the names under which the server may be asked for. Where a login
-// protects it, or whoever set it up without, any name may lead here.
-func (l *login) hosts(addr string) []string {
-	if l.mode == auth.ModeNone && isLoopback(addr) {
-		return []string{hostOf(addr)}
+// protects it, or whoever set it up without, any name may lead here unless the
+// settings list some.
+func (l *login) hosts(s config.Settings) []string {
+	if len(s.Hosts) > 0 || l.mode == auth.ModeNone && isLoopback(s.Addr) {
+		return append([]string{hostOf(s.Addr)}, s.Hosts...)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func newKeyed(t *testing.T) *keyed {
 		}
 	}
 	l := &login{mode: auth.ModeKeys, keys: keys, supervisor: auth.Supervisor}
-	srv := httptest.NewServer(h.behind(api.GuardOptions{Hosts: l.hosts("0.0.0.0:1")}, l.doorOptions()))
+	srv := httptest.NewServer(h.behind(api.GuardOptions{Hosts: l.hosts(config.Settings{Addr: "0.0.0.0:1"})}, l.doorOptions()))
 	k.url = srv.URL
 	t.Cleanup(func() {
 		_ = h.close(context.Background(), 0) // ends the streams

@@ -73,7 +73,7 @@ func newMCPServer(a parley.App, d wireDeps) *mcpserver.App {
 	return mcpserver.New(a, mcpserver.Options{
 		Engine: d.engine, Reader: d.reader, Version: version, Underscores: d.settings.MCP.Underscores,
 		Transport: mcpserver.Transport{
-			Principal: d.principal, Fail: api.WriteError, Open: d.api.Open, Origins: d.settings.CORSOrigins, Logger: d.log,
+			Principal: d.principal, Fail: api.WriteError, Open: d.api.Open, Logger: d.log,
 			MaxBody: int64(d.settings.Limits.MaxBody),
 		},
 	})
@@ -86,6 +86,7 @@ func mcpDoors(t *table, list []parley.App, d wireDeps) {
 	for n, s := range d.mcp {
 		byApp[list[n].Name] = s
 	}
+	open := func(pattern string, h http.HandlerFunc) { t.Handle(pattern, api.OwnPages(h, d.settings.CORSOrigins)) }
 	serve := func(w http.ResponseWriter, r *http.Request, name string) {
 		if h := byApp[name]; h != nil {
 			h.ServeHTTP(w, r)
@@ -93,6 +94,6 @@ func mcpDoors(t *table, list []parley.App, d wireDeps) {
 		}
 		off(name, d.off[name]).ServeHTTP(w, r)
 	}
-	t.HandleFunc("/apps/{app}/mcp", func(w http.ResponseWriter, r *http.Request) { serve(w, r, r.PathValue("app")) })
-	t.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) { serve(w, r, mcpHome) })
+	open("/apps/{app}/mcp", func(w http.ResponseWriter, r *http.Request) { serve(w, r, r.PathValue("app")) })
+	open("/mcp", func(w http.ResponseWriter, r *http.Request) { serve(w, r, mcpHome) })
 }

@@ -60,6 +60,9 @@ HOME_ASSISTANT_URL names a real one.`,
 				return err
 			}
 			s.Enabled = nil
+			if s.CORSOrigins == nil {
+				s.CORSOrigins = []string{config.DevOrigin}
+			}
 			house, err := furnish(&s, story, newLogger(s, cmd.ErrOrStderr()))
 			if err != nil {
 				return err
@@ -130,7 +133,7 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 	go func() { defer close(watched); who.keys.Watch(watch, keysEvery) }()
 	defer func() { stop(); <-watched }()
 	return h.serve(ctx, log,
-		door{tcp, h.behind(api.GuardOptions{Hosts: who.hosts(s.Addr), Origins: s.CORSOrigins}, who.doorOptions())},
+		door{tcp, h.behind(api.GuardOptions{Hosts: who.hosts(s), Origins: s.CORSOrigins}, who.doorOptions())},
 		door{unix, h.owner()},
 	)
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net"
@@ -61,7 +62,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *guard) answered(w http.ResponseWriter, r *http.Request) bool {
 	if g.o.Hosts != nil && !hostAllowed(r.Host, g.o.Hosts) {
 		WriteError(w, parley.Errorf(parley.CodeForbidden, "this server is not called %s", parley.Cut(r.Host, 100)).
-			WithHint("use the address that the server printed when it started"))
+			WithHint("use the address that the server printed when it started; when a proxy on this machine asks for that name, add it to hosts in parley.yaml"))
 		return true
 	}
 	return crossOrigin(w, r, g.o.Origins)
@@ -76,7 +77,7 @@ func (g *guard) recover(t *tracker, r *http.Request) {
 // crossOrigin answers preflights, sets the CORS headers, and refuses what a page
 // of elsewhere must not do. It reports whether the request is answered.
 func crossOrigin(w http.ResponseWriter, r *http.Request, origins []string) bool {
-	origin := r.Header.Get("Origin")
+	origin := originOf(r)
 	h := w.Header()
 	h.Add("Vary", "Origin")
 	listed := origin != "" && slices.Contains(origins, origin)
@@ -103,9 +104,33 @@ func crossOrigin(w http.ResponseWriter, r *http.Request, origins []string) bool 
 	if !fromElsewhere(r, origin) {
 		return false
 	}
-	WriteError(w, parley.Errorf(parley.CodeForbidden, "pages of %s may not change anything here", parley.Cut(origin, 100)).
-		WithHint("add the origin to PARLEY_CORS_ORIGINS when it is meant to"))
+	refuseOrigin(w, origin, "change anything")
 	return true
+}
+
+func refuseOrigin(w http.ResponseWriter, origin, what string) {
+	WriteError(w, parley.Errorf(parley.CodeForbidden, "pages of %s may not %s here", cmp.Or(parley.Cut(origin, 100), "elsewhere"), what).
+		WithHint("add the origin to PARLEY_CORS_ORIGINS when it is meant to"))
+}
+
+// OwnPages stands before a door that no page of elsewhere may even ask to read,
+// as MCP wants it for all methods.
+func OwnPages(next http.Handler, origins []string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if origin := originOf(r); !slices.Contains(origins, origin) && fromElsewhere(r, origin) {
+			refuseOrigin(w, origin, "ask for anything")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// originOf is the page's origin; several, which no browser sends, are none of ours.
+func originOf(r *http.Request) string {
+	if all := r.Header["Origin"]; len(all) > 1 {
+		return strings.Join(all, ", ")
+	}
+	return r.Header.Get("Origin")
 }
 
 // fromElsewhere reports whether a browser says that the request was made by a
@@ -122,8 +147,11 @@ func fromElsewhere(r *http.Request, origin string) bool {
 		return false
 	}
 	if origin != "" {
-		_, host, ok := strings.Cut(origin, "://")
-		return !ok || !strings.EqualFold(host, r.Host) && !strings.EqualFold(host, r.Header.Get("X-Forwarded-Host"))
+		scheme, host, _ := strings.Cut(origin, "://")
+		if scheme != "http" && scheme != "https" || host == "" {
+			return true // null, or a page in a file: it has no server, so not this one
+		}
+		return !strings.EqualFold(host, r.Host) && !strings.EqualFold(host, r.Header.Get("X-Forwarded-Host"))
 	}
 	return site != "" && site != "none"
 }

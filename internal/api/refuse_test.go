@@ -371,6 +371,10 @@ func TestGuard(t *testing.T) {
 		{"a_page_of_elsewhere_deletes", "DELETE", "localhost:8000", []string{"Origin", "https://evil.example"}, 403, ""},
 		{"a_page_of_elsewhere_reads_nothing", "GET", "localhost:8000", []string{"Origin", "https://evil.example"}, 418, ""},
 		{"a_page_without_origin", "POST", "localhost:8000", []string{"Origin", "null"}, 403, ""},
+		{"a_page_in_a_file", "POST", "localhost:8000", []string{"Origin", "file://"}, 403, ""},
+		{"a_page_in_a_file_behind_a_proxy", "POST", "localhost:8000", []string{"Origin", "file://", "X-Forwarded-Host", ""}, 403, ""},
+		{"an_extension", "POST", "localhost:8000", []string{"Origin", "chrome-extension://localhost:8000"}, 403, ""},
+		{"no_origin_at_all", "POST", "localhost:8000", []string{"Origin", "http://"}, 403, ""},
 		{"another_port_is_elsewhere", "POST", "localhost:8000", []string{"Origin", "http://localhost:9999"}, 403, ""},
 		{"a_form_of_elsewhere", "POST", "localhost:8000", []string{"Sec-Fetch-Site", "cross-site"}, 403, ""},
 		{"our_page_behind_a_proxy", "POST", "localhost:8000", []string{"Origin", "https://ha.example", "Sec-Fetch-Site", "same-origin"}, 418, ""},
@@ -403,6 +407,33 @@ func TestGuard(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("two_origins", func(t *testing.T) {
+		t.Parallel()
+		r := httptest.NewRequest("POST", "/", nil)
+		r.Host = "localhost:8000"
+		r.Header["Origin"] = []string{"http://localhost:8000", "https://evil.example"}
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != 403 {
+			t.Errorf("got %d", w.Code)
+		}
+	})
+
+	t.Run("own_pages_only", func(t *testing.T) {
+		t.Parallel()
+		own := api.OwnPages(inner, []string{ours})
+		for origin, want := range map[string]int{"": 418, ours: 418, "http://localhost:8000": 418, "https://evil.example": 403, "null": 403, "file://": 403} {
+			r := httptest.NewRequest("GET", "/", nil)
+			r.Host = "localhost:8000"
+			if origin != "" {
+				r.Header.Set("Origin", origin)
+			}
+			w := httptest.NewRecorder()
+			if own.ServeHTTP(w, r); w.Code != want {
+				t.Errorf("%s: got %d, want %d", origin, w.Code, want)
+			}
+		}
+	})
 
 	t.Run("a_panic_costs_one_request", func(t *testing.T) {
 		t.Parallel()

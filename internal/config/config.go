@@ -35,6 +35,9 @@ import (
 	"github.com/parley-server/parley"
 )
 
+// DevOrigin is where the development server of the pages is.
+const DevOrigin = "http://localhost:5173"
+
 // File is the name of the settings file.
 const File = "parley.yaml"
 
@@ -57,8 +60,14 @@ type Settings struct {
 	// Model takes the place of every app's model, and of its agents'. Default: each
 	// app's own.
 	Model string `yaml:"model,ref"`
+	// Hosts are the names, without port, under which the server may be asked for,
+	// beside its address and loopback, such as the name by which a proxy on this
+	// machine is known. Default: none others where nobody has to log in on
+	// loopback, so that no page can reach it by a name of its own (DNS rebinding);
+	// any elsewhere.
+	Hosts []string `yaml:"hosts"`
 	// CORSOrigins are the pages of other origins that may call the server.
-	// Default http://localhost:5173.
+	// Default: none; DevOrigin under the command demo.
 	CORSOrigins []string `yaml:"cors_origins"`
 
 	Log       Log       `yaml:"log"`
@@ -236,15 +245,14 @@ type From struct {
 
 func defaults(env func(string) (string, bool)) Settings {
 	return Settings{
-		Addr:        "127.0.0.1:8000",
-		Data:        dataFolder(env),
-		Store:       "sqlite",
-		CORSOrigins: []string{"http://localhost:5173"},
-		Log:         Log{Level: "info", Format: "text"},
-		Limits:      Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10},
-		Scripted:    Scripted{Pace: 25e6},
-		Auth:        Auth{Supervisor: "172.30.32.2"},
-		env:         env,
+		Addr:     "127.0.0.1:8000",
+		Data:     dataFolder(env),
+		Store:    "sqlite",
+		Log:      Log{Level: "info", Format: "text"},
+		Limits:   Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10},
+		Scripted: Scripted{Pace: 25e6},
+		Auth:     Auth{Supervisor: "172.30.32.2"},
+		env:      env,
 	}
 }
 
@@ -432,6 +440,11 @@ func (o *overrides) check() {
 			continue
 		}
 		s.CORSOrigins[i] = u.Scheme + "://" + u.Host
+	}
+	for _, host := range s.Hosts {
+		if host == "" || strings.ContainsAny(host, "/:* ") && net.ParseIP(host) == nil {
+			o.bad("hosts", "%q is not a name of a host; write it like parley.example.com, without a port", host)
+		}
 	}
 	for path, n := range map[string]int64{
 		"limits.max_body": int64(s.Limits.MaxBody), "limits.max_message": int64(s.Limits.MaxMessage), "limits.max_streams": int64(s.Limits.MaxStreams),

@@ -41,14 +41,13 @@ func TestNothingSetIsEnough(t *testing.T) {
 	t.Parallel()
 	got, _, err := settings(t, "", nil, "XDG_DATA_HOME=/xdg")
 	want := config.Settings{
-		Addr:        "127.0.0.1:8000",
-		Data:        "/xdg/parley",
-		Store:       "sqlite",
-		CORSOrigins: []string{"http://localhost:5173"},
-		Log:         config.Log{Level: "info", Format: "text"},
-		Limits:      config.Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10},
-		Scripted:    config.Scripted{Pace: parley.Duration(25 * time.Millisecond)},
-		Auth:        config.Auth{Supervisor: "172.30.32.2"},
+		Addr:     "127.0.0.1:8000",
+		Data:     "/xdg/parley",
+		Store:    "sqlite",
+		Log:      config.Log{Level: "info", Format: "text"},
+		Limits:   config.Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10},
+		Scripted: config.Scripted{Pace: parley.Duration(25 * time.Millisecond)},
+		Auth:     config.Auth{Supervisor: "172.30.32.2"},
 	}
 	if diff := cmp.Diff(want, got, plain); diff != "" || err != nil {
 		t.Errorf("%v -want +got:\n%s", err, diff)
@@ -109,7 +108,7 @@ func TestMistakesHaveLinesAndComeTogether(t *testing.T) {
 		"unknown keys": {"adr: x\nlog:\n  levle: info\nzzzzz: 1\n", nil, nil, []string{
 			"FILE:1: adr: unknown key; did you mean addr?",
 			"FILE:3: log.levle: unknown key; did you mean level?",
-			"FILE:4: zzzzz: unknown key; known are addr, app, apps, auth, cors_origins, data, enabled, events, keys, limits, log, mcp, model, models, scripted, store, telemetry",
+			"FILE:4: zzzzz: unknown key; known are addr, app, apps, auth, cors_origins, data, enabled, events, hosts, keys, limits, log, mcp, model, models, scripted, store, telemetry",
 		}},
 		"wrong types": {"enabled: chaos\nlimits:\n  max_body: lots\n  max_streams: 1.5\nlog: text\nscripted: {pace: 5}\n", nil, nil, []string{
 			"FILE:1: enabled: is text, expected a list",
@@ -118,10 +117,11 @@ func TestMistakesHaveLinesAndComeTogether(t *testing.T) {
 			"FILE:5: log: is text, expected keys and values",
 			`FILE:6: scripted.pace: "5" is not a duration; write it like 90s, 15m or 24h`,
 		}},
-		"wrong values": {"addr: localhost\nlog:\n  level: loud\ncors_origins: ['*']\nlimits: {max_message: 2MiB}\n", nil, nil, []string{
+		"wrong values": {"addr: localhost\nlog:\n  level: loud\ncors_origins: ['*']\nlimits: {max_message: 2MiB}\nhosts: ['https://a.example']\n", nil, nil, []string{
 			"FILE:1: addr: expected host:port, such as 127.0.0.1:8000",
 			`FILE:3: log.level: "loud" is none of debug, info, warn, error`,
 			`FILE:4: cors_origins: "*" is not an origin; write it like https://app.example.com`,
+			`FILE:6: hosts: "https://a.example" is not a name of a host; write it like parley.example.com, without a port`,
 			"FILE:5: limits.max_message: is more than limits.max_body, which holds the message",
 		}},
 		"keys that go nowhere": {"telemetry:\n  headers: {A: b}\n", nil, []string{"PARLEY_TELEMETRY_CONTENT=often"}, []string{

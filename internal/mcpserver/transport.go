@@ -9,7 +9,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,10 +26,8 @@ type Transport struct {
 	// Fail answers with an error in the one shape. Nil: plain text.
 	Fail func(w http.ResponseWriter, err error)
 	// Open counts a request that may be held open, or refuses it. Nil: no limit.
-	Open func() (done func(), err error)
-	// Origins are the pages of elsewhere that may call, as the browser names them.
-	Origins []string
-	Logger  *slog.Logger
+	Open   func() (done func(), err error)
+	Logger *slog.Logger
 
 	MaxBody     int64         // bytes of a request; 0: 1 MiB
 	MaxSessions int           // connections of the older era at once; 0: 1,000
@@ -53,6 +50,9 @@ const (
 // 2026-07-28 or a later version, which stand alone, go to a handler without
 // sessions; all others to one that keeps a connection, with the events to resume
 // its streams.
+//
+// It does not ask under which name, or by which page, it is called: who mounts it
+// guards it as it guards its other doors.
 //
 // A connection belongs to the user who opened it: its id is sealed with the user,
 // so that to another it is not found.
@@ -100,9 +100,11 @@ func NewHandler(server *mcp.Server, t Transport) *Handler {
 	get := func(*http.Request) *mcp.Server { return server }
 	h.old = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
 		EventStore: mcp.NewMemoryEventStore(nil), SessionTimeout: t.IdleAfter, MaxRequestBodyBytes: t.MaxBody,
+		DisableLocalhostProtection: true,
 	})
 	h.alone = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: t.MaxBody,
+		DisableLocalhostProtection: true,
 	})
 	return h
 }
@@ -128,11 +130,6 @@ func status(err error) int {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if origin := r.Header.Get("Origin"); origin != "" && !h.ours(origin, r.Host) {
-		h.t.Fail(w, parley.Errorf(parley.CodeForbidden, "pages of %s may not call this server", parley.Cut(origin, 100)).
-			WithHint("add the origin to PARLEY_CORS_ORIGINS when it is meant to"))
-		return
-	}
 	p, err := h.t.Principal(r.Context())
 	if err != nil {
 		h.t.Fail(w, err)
@@ -167,12 +164,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.connected(out, r, p)
 	}
-}
-
-// ours reports whether a page may call: one that we served, or one that is listed.
-func (h *Handler) ours(origin, host string) bool {
-	_, name, ok := strings.Cut(origin, "://")
-	return ok && strings.EqualFold(name, host) || slices.Contains(h.t.Origins, origin)
 }
 
 // connected serves the older era.
