@@ -73,3 +73,28 @@ export function expensive(): Event[] {
 }
 
 export const inAnHour = (): string => new Date(Date.now() + 3600_000).toISOString();
+
+/** The log of a conversation in which each question has its answer; without one, the last turn runs, and its call is "m" with its number. */
+export function answered(id: string, exchanges: readonly [question: string, answer?: string][], app = "chaos"): Event[] {
+  const session = `S-${id}`;
+  const usage = { input_tokens: 100, output_tokens: 50 };
+  const events: { turn?: string; agent?: string; type: Event["type"]; data: unknown }[] = [
+    { type: "session.created", data: { app, user: "local", budgets: {}, memory: {}, busy: "reject", max_open_turns: 1 } },
+  ];
+  exchanges.forEach(([question, answer], i) => {
+    const turn = `T-${id}-${i}`;
+    const call = `m${i}`;
+    events.push(
+      { turn, type: "turn.started", data: { origin: "user", message: { role: "user", parts: [{ type: "text", text: question }] }, budgets: {}, app: "d", by: "local", client: "api" } },
+      { turn, agent: "interface", type: "agent.started", data: { name: "interface" } },
+      { turn, agent: "interface", type: "model.started", data: { call, model: "scripted", context: "x", reserved: usage } },
+    );
+    if (answer === undefined) return;
+    events.push(
+      { turn, agent: "interface", type: "model.replied", data: { call, model: "scripted", parts: [{ type: "text", text: answer }], usage } },
+      { turn, type: "turn.completed", data: { response: { message: answer }, usage } },
+    );
+  });
+  const begun = Date.now() - 60_000;
+  return events.map((e, i) => ({ session, seq: i + 1, time: new Date(begun + i).toISOString(), ...e }) as Event);
+}

@@ -5,7 +5,7 @@
 import { createServer, request, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-import type { Answer, Event, Interaction, SessionInfo } from "../src/api/types.gen.ts";
+import type { Answer, Delta, Event, Interaction, SessionInfo } from "../src/api/types.gen.ts";
 import { FakeHouse } from "./house.ts";
 
 interface Staged {
@@ -77,6 +77,16 @@ export class Stage {
       s.info.version = event.seq;
       for (const stream of s.streams) stream.write(frame(event));
     }
+  }
+
+  /** Sends a fragment of a call's text to all who follow. */
+  delta(d: Delta): void {
+    for (const stream of this.#sessions.get(d.session)?.streams ?? []) stream.write(`event: model.delta\ndata: ${JSON.stringify(d)}\n\n`);
+  }
+
+  /** How many follow a session. */
+  followers(id: string): number {
+    return this.#sessions.get(id)?.streams.size ?? 0;
   }
 
   #open(): Interaction[] {

@@ -1,9 +1,12 @@
 import { lazy, memo, Suspense } from "react";
 
 import { isOpen, type Exchange } from "../session/exchange.ts";
+import { Boundary } from "../ui/boundary.tsx";
 import { Button, IconButton } from "../ui/button.tsx";
 import { CopyButton } from "../ui/copy.tsx";
 import { Alert, Retry } from "../ui/icons.tsx";
+import { LongText } from "../ui/long-text.tsx";
+import { tame } from "../ui/tame.ts";
 import { sentence, when } from "../ui/text.ts";
 import { useNow } from "../ui/use-now.ts";
 import { factsOf, sessionFact, spentIn } from "./facts.ts";
@@ -26,23 +29,31 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
   const working = open && !waiting;
   return (
     <div className="group/answer flex flex-col gap-4">
-      {x.steps.length > 0 &&
-        (Steps ? (
-          <Steps exchange={x} running={working && x.answer === ""} opened={open} />
-        ) : (
-          <ThoughtProcess steps={x.steps} running={working && x.answer === ""} opened={open} />
-        ))}
-      {Figures && <Figures exchange={x} />}
+      <Boundary fallback={<Quiet text="What was done can not be shown here. It is in the log." />} retry={x.standing}>
+        {x.steps.length > 0 &&
+          (Steps ? (
+            <Steps exchange={x} running={working && x.answer === ""} opened={open} />
+          ) : (
+            <ThoughtProcess steps={x.steps} running={working && x.answer === ""} opened={open} />
+          ))}
+        {Figures && <Figures exchange={x} />}
+      </Boundary>
       {waiting && !Steps && <Text exchange={x} working={false} />}
       {x.asked.length > 0 && (
         <Suspense fallback={<div className="h-12" />}>
           {x.asked.map((a) => (
-            <InteractionCard key={a.interaction.id} asked={a} />
+            <Boundary key={a.interaction.id} fallback={<Quiet text="What was asked here can not be shown. Reload the page, or answer from another client." />}>
+              <InteractionCard asked={a} />
+            </Boundary>
           ))}
         </Suspense>
       )}
       {!waiting && <Text exchange={x} working={working} />}
-      {Below && !open && <Below exchange={x} last={last} />}
+      {Below && !open && (
+        <Boundary fallback={null}>
+          <Below exchange={x} last={last} />
+        </Boundary>
+      )}
       {last && x.standing === "completed" && x.answer !== "" && !x.followUps?.length && <FollowUps />}
       <Ending exchange={x} last={last} />
       <Footer exchange={x} last={last} open={open} />
@@ -58,13 +69,22 @@ function Text({ exchange: x, working }: { exchange: Exchange; working: boolean }
       {x.answer === "" ? (
         <p className="cursor" />
       ) : (
-        <Suspense fallback={<p className="invisible whitespace-pre-wrap">{x.answer}</p>}>
-          <Markdown text={x.answer} streaming={working} />
-        </Suspense>
+        <Boundary fallback={<Plain text={x.answer} />} retry={working}>
+          <Suspense fallback={<p className="invisible whitespace-pre-wrap">{x.answer.slice(0, 2000)}</p>}>
+            <Markdown text={x.answer} streaming={working} />
+          </Suspense>
+        </Boundary>
       )}
     </div>
   );
 }
+
+/** The answer as it was written: where it can not be drawn, or what draws it could not be loaded. */
+const Plain = ({ text }: { text: string }) => (
+  <p className="plain whitespace-pre-wrap">
+    <LongText text={tame(text)} />
+  </p>
+);
 
 /** What stands below an answer that did not come, or not whole. */
 function Ending({ exchange: x, last }: { exchange: Exchange; last: boolean }) {

@@ -1,6 +1,8 @@
 import { useEffect, useState, type ReactNode, type RefObject } from "react";
 
 import { isOpen } from "../session/exchange.ts";
+import { Boundary } from "../ui/boundary.tsx";
+import { Broken } from "../ui/broken.tsx";
 import { Button, IconButton } from "../ui/button.tsx";
 import { Alert, Close, Menu } from "../ui/icons.tsx";
 import { sentence } from "../ui/text.ts";
@@ -57,7 +59,9 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
       {blank ? (
         <EmptyState onAsk={(question) => void chat.send(question)} />
       ) : (
-        <MessageList key={opened.id} opened={opened} />
+        <Boundary key={opened.id} fallback={<Broken what="This conversation" />}>
+          <MessageList opened={opened} />
+        </Boundary>
       )}
       <footer className="shrink-0 px-4 pb-[max(1rem,env(safe-area-inset-bottom))]">
         <div className="mx-auto w-full max-w-[800px]">

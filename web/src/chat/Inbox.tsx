@@ -4,6 +4,7 @@ import { useStore } from "zustand";
 import { toApiError, type InteractionRow } from "../api/client.ts";
 import type { Answer } from "../api/types.gen.ts";
 import { Dialog } from "../ui/dialog.tsx";
+import { oneLine } from "../ui/tame.ts";
 import { ago, sentence } from "../ui/text.ts";
 import { useNow } from "../ui/use-now.ts";
 import { addressOf } from "./browser.ts";
@@ -57,7 +58,7 @@ export default function Inbox({ onClose }: { onClose(): void }) {
                     }}
                     className="min-w-0 truncate font-medium text-text-primary underline underline-offset-2"
                   >
-                    {s.title || s.preview || "Conversation"}
+                    {oneLine(s.title || s.preview || "", 120) || "Conversation"}
                   </a>
                   <span className="shrink-0">
                     {s.app} · {ago(r.opened_at, now)}

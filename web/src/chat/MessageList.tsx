@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 
 import { isOpen } from "../session/exchange.ts";
+import { Boundary } from "../ui/boundary.tsx";
 import { ArrowDown } from "../ui/icons.tsx";
 import { useBottom } from "../ui/use-bottom.ts";
 import { AgentMessage, prepareAnswers } from "./AgentMessage.tsx";
@@ -67,7 +68,9 @@ export function MessageList({ opened }: { opened: Opened }) {
               className="flex flex-col gap-4 py-3"
             >
               <UserMessage text={x.question} />
-              <AgentMessage exchange={x} last={x === last} />
+              <Boundary fallback={<p className="plain text-sm text-text-muted">This answer can not be shown. It is in the log.</p>} retry={x.standing}>
+                <AgentMessage exchange={x} last={x === last} />
+              </Boundary>
             </article>
           ))}
         </div>

@@ -4,6 +4,7 @@ import { Button, IconButton } from "../ui/button.tsx";
 import { Confirm } from "../ui/confirm.tsx";
 import { Close, Dots, Pencil, Plus, Trash } from "../ui/icons.tsx";
 import { Menu, MenuItem } from "../ui/menu.tsx";
+import { oneLine } from "../ui/tame.ts";
 import { ago } from "../ui/text.ts";
 import { useNow } from "../ui/use-now.ts";
 import { useActions, useChat } from "./use-chat.ts";
@@ -65,7 +66,7 @@ export function Sidebar({ sessions, empty = "Your conversations will be listed h
             <Item
               key={s.id}
               id={s.id}
-              name={s.name}
+              name={oneLine(s.name, 120) || "Conversation"}
               when={ago(s.time, now)}
               waiting={s.waiting ?? 0}
               active={s.id === active}
@@ -87,7 +88,7 @@ export function Sidebar({ sessions, empty = "Your conversations will be listed h
           onConfirm={() => void chat.remove(deleting.id)}
           onClose={() => setDeleting(undefined)}
         >
-          “{deleting.name}” is deleted {where}. This can not be undone.
+          “<bdi>{oneLine(deleting.name, 120)}</bdi>” is deleted {where}. This can not be undone.
         </Confirm>
       )}
     </>

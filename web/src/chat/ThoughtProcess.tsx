@@ -3,6 +3,7 @@ import { memo, useId, useState } from "react";
 import type { StepView } from "../api/types.gen.ts";
 import { groupSteps, lineOf } from "../session/exchange.ts";
 import { Chevron } from "../ui/icons.tsx";
+import { Folded } from "../ui/long-text.tsx";
 
 interface Props {
   steps: readonly StepView[];
@@ -52,7 +53,7 @@ export const ThoughtProcess = memo(function ThoughtProcess({ steps, running, ope
             <ul>
               {g.steps.map((s) => (
                 <li key={`${s.seq}.${s.type}`} className="wrap-anywhere whitespace-pre-wrap">
-                  <Line step={s} />
+                  <Folded text={lineOf(s)} longest={longest} />
                 </li>
               ))}
             </ul>
@@ -62,19 +63,5 @@ export const ThoughtProcess = memo(function ThoughtProcess({ steps, running, ope
     </section>
   );
 });
-
-function Line({ step }: { step: StepView }) {
-  const line = lineOf(step);
-  const [all, setAll] = useState(false);
-  if (line.length <= longest) return line;
-  return (
-    <>
-      {all ? line : `${line.slice(0, longest)}…`}{" "}
-      <button type="button" aria-expanded={all} onClick={() => setAll(!all)} className="underline underline-offset-2 hover:text-text-primary">
-        {all ? "show less" : "show all"}
-      </button>
-    </>
-  );
-}
 
 const plural = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`;

@@ -1,6 +1,7 @@
 import { createContext, use, type ComponentType } from "react";
 import { useStore } from "zustand";
 
+import { oneLine } from "../ui/tame.ts";
 import type { Exchange } from "../session/exchange.ts";
 import type { Chat } from "./chat.ts";
 import type { ChatState } from "./state.ts";
@@ -22,7 +23,7 @@ export function useChat<T>(select: (s: ChatState) => T): T {
 /** The name of the open session: the one it was given, or what it began with. */
 export function titleOf(s: ChatState): string {
   const { id, exchanges } = s.opened;
-  return s.known[id]?.title || exchanges[0]?.question || "";
+  return oneLine(s.known[id]?.title || exchanges[0]?.question || "", 120);
 }
 
 type Part = ComponentType<{ exchange: Exchange }>;

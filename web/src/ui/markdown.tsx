@@ -1,33 +1,23 @@
-// Markdown, rendered block by block: while an answer streams only its last block
+// Markdown, rendered piece by piece: while an answer streams only its last piece
 // changes, so only that one is parsed again. There is no way from the text to
 // raw HTML, and pictures stay links: loading one would tell a stranger's server
 // that this answer was read.
 
-import { Lexer } from "marked";
-import { isValidElement, memo, useMemo, type ReactElement, type ReactNode } from "react";
+import { isValidElement, memo, useDeferredValue, useMemo, useRef, type ReactElement, type ReactNode } from "react";
 import ReactMarkdown, { type Components } from "react-markdown";
 import remarkGfm from "remark-gfm";
 
+import { cut, piecesOf, uncut, type Piece } from "./blocks.ts";
+import { Boundary } from "./boundary.tsx";
 import { CopyButton } from "./copy.tsx";
-
-/**
- * Cuts Markdown into blocks that mean the same on their own. Definitions of
- * links and footnotes are given to every block, since any may use them.
- */
-export function splitBlocks(text: string): string[] {
-  const blocks: string[] = [];
-  let definitions = "";
-  for (const token of new Lexer({ gfm: true }).blockTokens(text)) {
-    if (token.type === "def" || /^\[\^[^\]]+\]:/.test(token.raw)) definitions += `\n\n${token.raw}`;
-    else if (token.type !== "space") blocks.push(token.raw);
-  }
-  return definitions === "" ? blocks : blocks.map((b) => b + definitions);
-}
+import { LongText } from "./long-text.tsx";
+import { tame, tameCode } from "./tame.ts";
 
 const plugins = [remarkGfm];
 
 const components: Components = {
-  pre: ({ children }) => <CodeBlock>{children}</CodeBlock>,
+  pre: ({ children }) => <Pre>{children}</Pre>,
+  code: ({ className, children }) => <code className={className}>{typeof children === "string" ? tameCode(children) : children}</code>,
   table: ({ children }) => (
     <div className="table" tabIndex={0} role="region" aria-label="Table">
       <table>{children}</table>
@@ -46,37 +36,72 @@ const components: Components = {
   input: ({ checked }) => <input type="checkbox" checked={checked ?? false} readOnly disabled aria-label={checked ? "done" : "open"} />,
 };
 
-const Block = memo(function Block({ text }: { text: string }) {
-  return (
-    <ReactMarkdown remarkPlugins={plugins} components={components}>
-      {text}
-    </ReactMarkdown>
-  );
-});
+const Drawn = memo(function Drawn({ piece }: { piece: Piece }) {
+  switch (piece.kind) {
+    case "plain":
+      return <Plain text={piece.text} />;
+    case "code":
+      return <CodeBlock text={piece.text} language={piece.language} />;
+    case "markdown":
+      return (
+        <Boundary fallback={<Plain text={piece.text} />} retry={piece.text.slice(0, 64)}>
+          <ReactMarkdown remarkPlugins={plugins} components={components}>
+            {piece.text}
+          </ReactMarkdown>
+        </Boundary>
+      );
+  }
+}, (a, b) => samePiece(a.piece, b.piece));
+
+const samePiece = (a: Piece, b: Piece): boolean =>
+  a.kind === b.kind && a.text === b.text && (a.kind !== "code" || b.kind !== "code" || a.language === b.language);
+
+/** A longer text is drawn bit by bit, and lets people act in between. */
+const long = 20_000;
 
 export const Markdown = memo(function Markdown({ text, streaming = false }: { text: string; streaming?: boolean }) {
-  const blocks = useMemo(() => splitBlocks(text), [text]);
+  const later = useDeferredValue(text, "");
+  return <Pieces text={text.length > long ? later : text} streaming={streaming} />;
+});
+
+const Pieces = memo(function Pieces({ text, streaming }: { text: string; streaming: boolean }) {
+  const before = useRef(uncut);
+  const pieces = useMemo(() => piecesOf((before.current = cut(tame(text), before.current))), [text]);
   return (
     <div className={streaming ? "prose streaming" : "prose"}>
-      {blocks.map((block, i) => (
-        <Block key={i} text={block} />
+      {pieces.map((piece, i) => (
+        <Drawn key={i} piece={piece} />
       ))}
     </div>
   );
 });
 
-function CodeBlock({ children }: { children: ReactNode }) {
+/** What is too much to be drawn as Markdown. */
+const Plain = ({ text }: { text: string }) => (
+  <div className="plain font-mono text-[13px] leading-relaxed whitespace-pre-wrap">
+    <LongText text={text} />
+  </div>
+);
+
+/** Code inside of a list or a quote. */
+function Pre({ children }: { children: ReactNode }) {
   const code = isValidElement(children) ? (children as ReactElement<{ className?: string; children?: ReactNode }>) : undefined;
-  const language = /language-(\S+)/.exec(code?.props.className ?? "")?.[1];
-  const text = String(code?.props.children ?? "");
+  const language = /language-(\S+)/.exec(code?.props.className ?? "")?.[1] ?? "";
+  return <CodeBlock text={String(code?.props.children ?? "").replace(/\n$/, "")} language={language} />;
+}
+
+function CodeBlock({ text, language }: { text: string; language: string }) {
+  const shown = useMemo(() => tameCode(text), [text]);
   return (
     <div className="code overflow-hidden rounded-xl border border-border bg-surface">
-      <div className="flex h-9 items-center justify-between border-b border-border pr-1 pl-4 font-mono text-xs text-text-muted">
-        <span>{language ?? "text"}</span>
-        <CopyButton label="Copy code" className="size-7" text={() => text.replace(/\n$/, "")} />
+      <div className="flex h-9 items-center justify-between gap-2 border-b border-border pr-1 pl-4 font-mono text-xs text-text-muted">
+        <span className="min-w-0 truncate">{language.slice(0, 40) || "text"}</span>
+        <CopyButton label="Copy code" className="size-7" text={() => text} />
       </div>
-      <pre className="overflow-x-auto px-4 py-3 font-mono text-[13px] leading-relaxed" tabIndex={0} aria-label={`Code${language ? `, ${language}` : ""}`} role="region">
-        {children}
+      <pre className="overflow-x-auto px-4 py-3 font-mono text-[13px] leading-relaxed" tabIndex={0} aria-label={`Code${language ? `, ${language.slice(0, 40)}` : ""}`} role="region">
+        <code>
+          <LongText text={shown} />
+        </code>
       </pre>
     </div>
   );

@@ -5,6 +5,8 @@ import type { Answer } from "../../api/types.gen.ts";
 import { agentName } from "../../session/exchange.ts";
 import { isWaiting, type Asked } from "../../session/records.ts";
 import { Alert, Check, Close, Hand, Help } from "../../ui/icons.tsx";
+import { LongText } from "../../ui/long-text.tsx";
+import { oneLine, tame } from "../../ui/tame.ts";
 import { ago, sentence } from "../../ui/text.ts";
 import { useNow } from "../../ui/use-now.ts";
 import { Decide } from "./Decide.tsx";
@@ -78,9 +80,13 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
           <TimeLeft expiresAt={i.expires_at} />
         </div>
         <h3 id={name} className="text-base leading-6 font-semibold wrap-anywhere">
-          {i.title}
+          {oneLine(i.title, 500)}
         </h3>
-        {i.text && <p className="wrap-anywhere whitespace-pre-wrap text-text-muted">{sentence(i.text)}</p>}
+        {i.text && (
+          <p className="wrap-anywhere whitespace-pre-wrap text-text-muted">
+            <LongText text={tame(sentence(i.text))} />
+          </p>
+        )}
         {facts.map((f) => (
           <p key={f} className="text-text-muted">
             {f}
@@ -151,14 +157,14 @@ function Closed({ asked: a, notice, boxRef }: { asked: Asked; notice: string; bo
           <span className="font-medium">{outcomeOf(a)}</span>
           <span className="text-text-muted">
             {" · "}
-            {a.interaction.title}
+            {oneLine(a.interaction.title, 500)}
             {who && ` · ${who}`}
             {a.closedAt && ` · ${ago(a.closedAt, now)}`}
           </span>
         </p>
       </div>
       {a.expired !== undefined && <p className="pl-6.5 text-text-muted">{sentence(a.expired)}</p>}
-      {a.answer?.text && <p className="pl-6.5 wrap-anywhere whitespace-pre-wrap">“{a.answer.text}”</p>}
+      {a.answer?.text && <p className="pl-6.5 wrap-anywhere whitespace-pre-wrap">“<LongText text={tame(a.answer.text)} />”</p>}
       {a.answer?.answers && (
         <dl className="pl-6.5">
           {Object.entries(a.answer.answers).map(([question, answer]) => (

@@ -1,16 +1,33 @@
+import { useState } from "react";
+
+import { LongText } from "../../ui/long-text.tsx";
+import { tameCode } from "../../ui/tame.ts";
+import { count } from "../../ui/text.ts";
 import type { Field } from "./logic.ts";
 
-/** A call's input, a line for each name. */
+/** Lines that are drawn before all are asked for. */
+const most = 100;
+
+/** A call's input, a line for each name, as it will be done: what hides or turns around a part of it is shown by its number. */
 export function Fields({ fields }: { fields: readonly Field[] }) {
+  const [all, setAll] = useState(false);
   if (fields.length === 0) return null;
+  const shown = all ? fields : fields.slice(0, most);
   return (
     <dl className="grid grid-cols-[minmax(0,auto)_minmax(0,1fr)] gap-x-4 gap-y-1 rounded-lg border border-border bg-bg px-3.5 py-2.5 font-mono text-[13px] leading-5">
-      {fields.map((f) => (
+      {shown.map((f) => (
         <div key={f.name} className="contents">
-          {f.name !== "" && <dt className="text-text-muted">{f.name}</dt>}
-          <dd className={`wrap-anywhere whitespace-pre-wrap ${f.name === "" ? "col-span-2" : ""} ${f.block ? "max-h-60 overflow-y-auto" : ""}`}>{f.value}</dd>
+          {f.name !== "" && <dt className="wrap-anywhere text-text-muted">{tameCode(f.name)}</dt>}
+          <dd className={`wrap-anywhere whitespace-pre-wrap ${f.name === "" ? "col-span-2" : ""} ${f.block ? "max-h-60 overflow-y-auto" : ""}`}>
+            <LongText text={tameCode(f.value)} />
+          </dd>
         </div>
       ))}
+      {shown.length < fields.length && (
+        <button type="button" onClick={() => setAll(true)} className="col-span-2 text-left underline underline-offset-2">
+          Show all {count(fields.length)} lines
+        </button>
+      )}
     </dl>
   );
 }

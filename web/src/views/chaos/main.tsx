@@ -6,6 +6,8 @@ import { baseOf, createClient } from "../../api/client.ts";
 import { createKeyring } from "../../api/keyring.ts";
 import { connectBrowser } from "../../chat/browser.ts";
 import { ChatContext } from "../../chat/use-chat.ts";
+import { Boundary } from "../../ui/boundary.tsx";
+import { Broken } from "../../ui/broken.tsx";
 import { KeyGate } from "../../ui/key-gate.tsx";
 import { App } from "./App.tsx";
 import { Chaos } from "./state.ts";
@@ -20,7 +22,9 @@ if (!root) throw new Error("the page has no #root");
 createRoot(root).render(
   <StrictMode>
     <ChatContext value={chaos}>
-      <App chaos={chaos} />
+      <Boundary fallback={<Broken what="The page" />}>
+        <App chaos={chaos} />
+      </Boundary>
     </ChatContext>
     <KeyGate keyring={keyring} />
   </StrictMode>,

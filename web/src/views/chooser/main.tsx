@@ -6,6 +6,8 @@ import { baseOf, createClient, toApiError, type ApiError, type AppInfo } from ".
 import { createKeyring } from "../../api/keyring.ts";
 import { Button } from "../../ui/button.tsx";
 import { Chevron } from "../../ui/icons.tsx";
+import { Boundary } from "../../ui/boundary.tsx";
+import { Broken } from "../../ui/broken.tsx";
 import { KeyGate } from "../../ui/key-gate.tsx";
 import { sentence } from "../../ui/text.ts";
 import { ThemeMenu } from "../../ui/theme-menu.tsx";
@@ -84,7 +86,9 @@ const root = document.getElementById("root");
 if (!root) throw new Error("the page has no #root");
 createRoot(root).render(
   <StrictMode>
-    <Chooser />
+    <Boundary fallback={<Broken what="The page" />}>
+      <Chooser />
+    </Boundary>
     <KeyGate keyring={keyring} />
   </StrictMode>,
 );

@@ -5,6 +5,7 @@ import { useChat } from "../../chat/use-chat.ts";
 import { queryOf, type Exchange } from "../../session/exchange.ts";
 import { stepsOf, type Step, type StepKind } from "../../session/steps.ts";
 import { Bars, Chevron } from "../../ui/icons.tsx";
+import { Folded } from "../../ui/long-text.tsx";
 import { took } from "../../ui/text.ts";
 
 const Timeline = lazy(() => import("./Timeline.tsx"));
@@ -88,12 +89,12 @@ function Line({ step: s, after }: { step: Step; after: number }) {
         {s.tool && (
           <span className="text-text-primary">
             {s.tool}
-            {s.kind === "tool_call" && <span className="text-text-muted">({queryOf(s.input)})</span>}{" "}
+            {s.kind === "tool_call" && <span className="text-text-muted">(<Folded text={queryOf(s.input)} longest={longest} />)</span>}{" "}
           </span>
         )}
-        {s.text && <span className={bad ? "text-danger" : s.kind === "plan" ? "text-text-primary" : ""}>{s.text} </span>}
+        {s.text && <span className={bad ? "text-danger" : s.kind === "plan" ? "text-text-primary" : ""}><Folded text={s.text} longest={3 * longest} /> </span>}
         {s.tookMs !== undefined && <span className="opacity-80">{took(s.tookMs)} </span>}
-        {s.detail && <Long text={s.detail} />}
+        {s.detail && <Folded text={s.detail} longest={longest} />}
         {s.snippets && <Found snippets={s.snippets} />}
       </div>
       <span className="text-[11px] tabular-nums opacity-70 max-sm:order-3">{after >= 50 ? `+${took(after)}` : ""}</span>
@@ -110,20 +111,9 @@ function Found({ snippets }: { snippets: readonly Snippet[] }) {
       <button type="button" aria-expanded={all} onClick={() => setAll(!all)} className="underline underline-offset-2 hover:text-text-primary">
         {all ? "show less" : "show all"}
       </button>
-      {all && snippets.map((n, i) => <div key={i}>{`${n.ref}: ${n.text}`}</div>)}
-    </>
-  );
-}
-
-function Long({ text }: { text: string }) {
-  const [all, setAll] = useState(false);
-  if (text.length <= longest) return text;
-  return (
-    <>
-      {all ? text : `${text.slice(0, longest)}…`}{" "}
-      <button type="button" aria-expanded={all} onClick={() => setAll(!all)} className="underline underline-offset-2 hover:text-text-primary">
-        {all ? "show less" : "show all"}
-      </button>
+      {all && snippets.map((n, i) => <div key={i}>
+          {n.ref}: <Folded text={n.text} longest={3 * longest} />
+        </div>)}
     </>
   );
 }

@@ -6,6 +6,8 @@ import { baseOf, createClient } from "../../api/client.ts";
 import { createKeyring } from "../../api/keyring.ts";
 import { connectBrowser } from "../../chat/browser.ts";
 import { ChatContext } from "../../chat/use-chat.ts";
+import { Boundary } from "../../ui/boundary.tsx";
+import { Broken } from "../../ui/broken.tsx";
 import { KeyGate } from "../../ui/key-gate.tsx";
 import { App } from "./App.tsx";
 import { Entities } from "./entities.ts";
@@ -25,7 +27,9 @@ createRoot(root).render(
   <StrictMode>
     <ChatContext value={home}>
       <HomeContext value={parts}>
-        <App home={home} />
+        <Boundary fallback={<Broken what="The page" />}>
+          <App home={home} />
+        </Boundary>
       </HomeContext>
     </ChatContext>
     <KeyGate keyring={keyring} />

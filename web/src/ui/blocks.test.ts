@@ -1,0 +1,77 @@
+import { describe, expect, test } from "vitest";
+
+import { attacks } from "../testing/attacks.ts";
+import { bounds, cut, markupIn, piecesOf, uncut } from "./blocks.ts";
+
+const pieces = (text: string) => piecesOf(cut(text));
+const short = (text: string) => pieces(text).map((p) => [p.kind, p.text.trim()]);
+
+const filler = "word ".repeat(400);
+
+const answer = `First **bold**.\n\nSecond one,\nin two lines.\n\n${filler}\n\n- a\n- b\n\n  more\n\n\`\`\`go\nfunc main() {}\n\n\n\`\`\`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> quoted\n\nEnd, see [it][1].\n\n[1]: https://example.com/x\n`;
+
+describe("a text is cut", () => {
+  test("where Markdown is", () => {
+    expect(short("# One\n\nTwo\nthree\n\n- a\n- b\n\n```js x\nx\n\ny\n```\n")).toEqual([
+      ["markdown", "# One\n\nTwo\nthree\n\n- a\n- b"],
+      ["code", "x\n\ny"],
+    ]);
+  });
+
+  test("while it grows as it is cut when it is whole, and only its last piece changes", () => {
+    let growing = uncut;
+    let before: string[] = [];
+    for (let n = 1; n <= answer.length; n += n > 60 && n < 60 + filler.length ? 97 : 1) {
+      const text = answer.slice(0, n);
+      growing = cut(text, growing);
+      expect(piecesOf(growing), text).toEqual(pieces(text));
+      const now = piecesOf(growing).map((p) => p.text.trimEnd());
+      if (n < answer.indexOf("[1]: ")) expect(now.slice(0, Math.max(0, before.length - 1))).toEqual(before.slice(0, -1));
+      before = now;
+    }
+  });
+
+  test("anew when it has changed otherwise", () => {
+    expect(piecesOf(cut("Other.\n\nText.", cut("First.\n\nText.")))).toEqual(pieces("Other.\n\nText."));
+  });
+
+  test("with the definitions that a piece uses, and no others", () => {
+    const out = short(`See [it][One] and [two].\n\n${filler}\n\nA[^1].\n\n[one]: /1\n[two]: /2\n[three]: /3\n\n[^1]: B[^2]\n\n[^2]: C[^1]\n`);
+    expect(out).toEqual([
+      ["markdown", "See [it][One] and [two].\n\n[one]: /1\n\n\n[two]: /2"],
+      ["markdown", filler.trim()],
+      ["markdown", "A[^1].\n\n[^1]: B[^2]\n\n[^2]: C[^1]"],
+    ]);
+  });
+
+  test("into more pieces where one would be too much, and nothing is lost", () => {
+    const list = Array.from({ length: 3000 }, (_, i) => `${i + 1}. item **${i}**\n`).join("");
+    const out = pieces(`${list}\nend`);
+    expect(out.length).toBeGreaterThan(10);
+    expect(out.map((p) => p.text).join("").replaceAll("\n", "")).toBe(`${list}end`.replaceAll("\n", ""));
+    const rows = Array.from({ length: 3000 }, (_, i) => `| ${i} | x |\n`).join("");
+    const head = "| a | b |\n|---|---|\n";
+    const tables = pieces(head + rows).filter((p) => p.kind === "markdown");
+    expect(tables.length).toBeGreaterThan(3);
+    for (const t of tables) expect(t.text.startsWith(head)).toBe(true);
+  });
+});
+
+describe("no piece is too much, and nothing is lost, in", () => {
+  test.each(Object.entries(attacks))("%s", (_name, make) => {
+    const text = make();
+    const began = performance.now();
+    const out = pieces(text);
+    const took = performance.now() - began;
+    let markup = 0;
+    for (const p of out) {
+      if (p.kind !== "markdown") continue;
+      expect(p.text.length).toBeLessThanOrEqual(bounds.piece);
+      expect(markupIn(p.text)).toBeLessThanOrEqual(bounds.markup);
+      markup += markupIn(p.text);
+    }
+    expect(markup).toBeLessThanOrEqual(bounds.allMarkup);
+    expect(out.some((p) => p.text.includes("end"))).toBe(true);
+    expect(took, "measured: under 0.7 s for each on two busy cores; 51 s before there were bounds").toBeLessThan(5000);
+  }, 20_000);
+});

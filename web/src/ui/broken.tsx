@@ -1,0 +1,13 @@
+import { Button } from "./button.tsx";
+
+/** In the place of a part of the page that could not be drawn. Nothing is lost by it: what happened is in the server's log. */
+export function Broken({ what }: { what: string }) {
+  return (
+    <div role="alert" className="flex min-h-0 flex-1 flex-col items-center justify-center gap-4 p-6 text-center text-sm text-text-primary">
+      <p className="max-w-md">
+        {what} can not be shown. <span className="text-text-muted">Nothing is lost: it is kept on the server. Reloading the page may help, after an update of the server above all.</span>
+      </p>
+      <Button onClick={() => location.reload()}>Reload</Button>
+    </div>
+  );
+}

@@ -1,0 +1,68 @@
+import { useMemo, useState } from "react";
+
+import { tame } from "./tame.ts";
+import { count } from "./text.ts";
+
+/** Characters that are drawn at first, and in one element: laying out one long text takes more than its share of time. */
+const portion = 20_000;
+
+/** How many portions are added at a time. */
+const more = 5;
+
+/** A text as it was written, however long it is: its beginning, and more of it when it is asked for. */
+export function LongText({ text, className = "" }: { text: string; className?: string }) {
+  const [shown, setShown] = useState(1);
+  const parts = useMemo(() => portions(text, shown), [text, shown]);
+  const drawn = parts.reduce((sum, p) => sum + p.length, 0);
+  return (
+    <>
+      {parts.map((p, i) => (
+        <span key={i} className={parts.length > 1 ? `block ${className}` : className}>
+          {parts.length > 1 ? p.replace(/\n$/, "") : p}
+        </span>
+      ))}
+      {drawn < text.length && (
+        <button
+          type="button"
+          onClick={() => setShown(shown + more)}
+          className="mt-1 block font-sans text-sm text-text-muted underline underline-offset-2 hover:text-text-primary"
+        >
+          Show more: {count(drawn)} of {count(text.length)} characters are shown
+        </button>
+      )}
+    </>
+  );
+}
+
+/** A text in the middle of others: its beginning, and all of it when it is asked for. */
+export function Folded({ text, longest }: { text: string; longest: number }) {
+  const [all, setAll] = useState(false);
+  const shown = tame(text);
+  if (shown.length <= longest) return shown;
+  return (
+    <>
+      {all ? <LongText text={shown} /> : `${shown.slice(0, whole(shown, longest))}…`}{" "}
+      <button type="button" aria-expanded={all} onClick={() => setAll(!all)} className="underline underline-offset-2 hover:text-text-primary">
+        {all ? "show less" : "show all"}
+      </button>
+    </>
+  );
+}
+
+/** The first portions of a text, each up to the end of a line where there is one. */
+function portions(text: string, most: number): string[] {
+  if (text.length <= portion) return [text];
+  const parts: string[] = [];
+  let at = 0;
+  while (at < text.length && parts.length < most) {
+    const end = Math.min(text.length, at + portion);
+    const line = text.lastIndexOf("\n", end - 1) + 1;
+    const to = end < text.length && line > at + portion / 2 ? line : whole(text, end);
+    parts.push(text.slice(at, to));
+    at = to;
+  }
+  return parts;
+}
+
+/** A place between two characters, and not in the middle of one. */
+const whole = (text: string, at: number): number => (at < text.length && /[\udc00-\udfff]/.test(text[at] ?? "") ? at - 1 : at);
