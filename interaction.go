@@ -44,6 +44,7 @@ type Interaction struct {
 	Text      string          `json:"text,omitempty"`
 	Choices   []string        `json:"choices,omitempty"`
 	Questions []Question      `json:"questions,omitempty"`
+	Reaches   []string        `json:"reaches,omitempty"` // of a permission: what the call acts on, where its tool can tell
 	OpenedAt  time.Time       `json:"opened_at"`
 	ExpiresAt time.Time       `json:"expires_at,omitzero"`
 }
@@ -100,6 +101,14 @@ type Rule struct {
 	Tool    string  `json:"tool,omitempty"`
 	Effect  Effect  `json:"effect,omitempty"`
 	Reason  string  `json:"reason,omitempty"` // shown to the model and to people
+	// Reaches narrows a rule that was granted for a session to calls that act on
+	// nothing else.
+	Reaches []string `json:"reaches,omitempty"`
+}
+
+// Same reports whether both say the same of the same calls.
+func (r Rule) Same(o Rule) bool {
+	return r.Verdict == o.Verdict && r.Tool == o.Tool && r.Effect == o.Effect && slices.Equal(r.Reaches, o.Reaches)
 }
 
 // Offers reports whether a caller may choose the mode m.

@@ -230,7 +230,8 @@ type ToolStarted struct {
 	Effect   Effect          `json:"effect"`
 	Grant    InteractionID   `json:"grant,omitempty"`
 	Deadline time.Time       `json:"deadline"`
-	Attempt  int             `json:"attempt"` // from 1; more only for reads and idempotent calls
+	Attempt  int             `json:"attempt"`           // from 1; more only for reads and idempotent calls
+	Reaches  []string        `json:"reaches,omitempty"` // what it acts on, where its tool can tell
 }
 
 // ToolEnded is the outcome of a call.

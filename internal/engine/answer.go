@@ -125,15 +125,17 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 	events := []parley.Event{parley.NewEvent(in.Turn, in.Agent, parley.InteractionAnswered{ID: in.ID, Answer: c.Answer, By: p.User, Client: c.Client})}
 	switch {
 	case in.Kind == parley.KindPermission && c.Choice == parley.ChoiceAllowSession:
-		decl, there := s.e.o.Tools[s.view.App].Decl(in.Tool)
+		box := s.e.o.Tools[s.view.App]
+		decl, there := box.Decl(in.Tool)
 		if !there {
 			break // the call will end so; a rule for no tool would be one for all
 		}
-		input := in.Input
-		if len(c.Input) > 0 {
-			input = c.Input // what is allowed is what runs
+		w := wishOf(decl, "", in.Input).reaching(box, in.Input)
+		w.reaches = in.Reaches // as it was shown
+		if len(c.Input) > 0 {  // what is allowed is what runs
+			w = wishOf(decl, "", c.Input).reaching(box, c.Input)
 		}
-		if rule, ok := granting(decl, input, p.User); ok {
+		if rule, ok := granting(w, p.User); ok {
 			old := s.view.Rules
 			rules := append(slices.Clone(old[max(0, len(old)-maxRules+1):]), rule)
 			events = append(events, parley.NewEvent("", "", parley.SessionUpdated{Rules: &rules, By: p.User}))

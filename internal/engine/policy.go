@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // wish is a call as policy sees it.
@@ -12,10 +13,18 @@ type wish struct {
 	decl    parley.ToolDecl
 	effect  parley.Effect
 	subject string
+	scoped  bool     // what it reaches counts, too
+	reaches []string // of a scoped call; none: nobody knows
 }
 
 func wishOf(d parley.ToolDecl, effect parley.Effect, input []byte) wish {
 	return wish{decl: d, effect: effect, subject: d.SubjectOf(input)}
+}
+
+// reaching is the wish with what its tool says that the call would act on.
+func (w wish) reaching(box *toolbox.Box, input []byte) wish {
+	w.reaches, w.scoped = box.Reaches(w.decl.Name, input)
+	return w
 }
 
 // judge says what policy makes of a call, and why. The strictest matching rule
@@ -57,7 +66,7 @@ func judge(app *parley.App, s *parley.Session, w wish) (parley.Verdict, string) 
 	}
 	if verdict == parley.Ask {
 		for _, r := range s.Rules {
-			if r.Verdict == parley.Allow && matches(r, w) {
+			if r.Verdict == parley.Allow && matches(r, w) && covers(r, w) {
 				return parley.Allow, "allowed for this session"
 			}
 		}
@@ -113,6 +122,15 @@ func matches(r parley.Rule, w wish) bool {
 	return name == "" || name == w.decl.Name
 }
 
+// covers reports whether a rule that was granted for the session is for all that
+// the call would act on.
+func covers(r parley.Rule, w wish) bool {
+	if !w.scoped {
+		return true
+	}
+	return len(w.reaches) > 0 && !slices.ContainsFunc(w.reaches, func(what string) bool { return !slices.Contains(r.Reaches, what) })
+}
+
 // like reports whether text fits a pattern in which "*" stands for any
 // characters.
 func like(pattern, text string) bool {
@@ -135,15 +153,23 @@ func like(pattern, text string) bool {
 	return strings.HasSuffix(text, parts[len(parts)-1])
 }
 
+// maxReach bounds what one rule names, in bytes: rules are part of the session.
+const maxReach = 4 << 10
+
 // granting is the rule that "allow for this session" makes of a call: as narrow
-// as its subject, where the tool says what that is. There is none for a subject
-// that would be read as a pattern: it would allow more than was asked.
-func granting(d parley.ToolDecl, input []byte, by string) (parley.Rule, bool) {
-	r := parley.Rule{Verdict: parley.Allow, Tool: d.Name, Reason: "allowed for this session by " + by}
+// as its subject, where the tool says what that is, and as what it reaches. There
+// is none for a subject that would be read as a pattern, and for a call of which
+// nobody knows what it reaches: it would allow more than was asked.
+func granting(w wish, by string) (parley.Rule, bool) {
+	d := w.decl
+	r := parley.Rule{Verdict: parley.Allow, Tool: d.Name, Reason: "allowed for this session by " + by, Reaches: w.reaches}
+	if size := len(strings.Join(w.reaches, ",")); w.scoped && (size == 0 || size > maxReach) {
+		return parley.Rule{}, false
+	}
 	if d.Subject == "" {
 		return r, true
 	}
-	subject := d.SubjectOf(input)
+	subject := w.subject
 	if strings.Contains(subject, "*") || strings.HasSuffix(subject, ")") {
 		return parley.Rule{}, false
 	}
@@ -158,16 +184,15 @@ func (s *session) keeping(wanted *[]parley.Rule) (*[]parley.Rule, error) {
 	if wanted == nil {
 		return nil, nil
 	}
-	same := func(a, b parley.Rule) bool { return a.Verdict == b.Verdict && a.Tool == b.Tool && a.Effect == b.Effect }
 	for _, w := range *wanted {
-		if !slices.ContainsFunc(s.view.Rules, func(r parley.Rule) bool { return same(r, w) }) {
+		if !slices.ContainsFunc(s.view.Rules, func(r parley.Rule) bool { return r.Same(w) }) {
 			return nil, parley.Errorf(parley.CodeInvalid, "the rule for %s was not granted for this session", parley.Cut(w.Tool, 60)).WithField("rules").
 				WithHint("rules names those that stay; one more is granted by answering %q", parley.ChoiceAllowSession)
 		}
 	}
 	kept := []parley.Rule{}
 	for _, r := range s.view.Rules {
-		if slices.ContainsFunc(*wanted, func(w parley.Rule) bool { return same(r, w) }) {
+		if slices.ContainsFunc(*wanted, func(w parley.Rule) bool { return r.Same(w) }) {
 			kept = append(kept, r)
 		}
 	}

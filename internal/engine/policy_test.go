@@ -40,7 +40,7 @@ func TestJudge(t *testing.T) {
 	light := []byte(`{"domain":"light","service":"turn_on"}`)
 	open := parley.Policy{AllowActuation: &on, AllowlistedServices: []string{"light.*"}}
 	granted := func(input []byte) []parley.Rule {
-		if r, ok := granting(service, input, "ana"); ok {
+		if r, ok := granting(wishOf(service, parley.EffectWrite, input), "ana"); ok {
 			return []parley.Rule{r}
 		}
 		return nil

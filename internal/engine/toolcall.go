@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -70,8 +71,10 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 	if timeout <= 0 {
 		timeout = defaultTimeout
 	}
+	reaches, _ := s.e.o.Tools[s.view.App].Reaches(c.Name, input)
 	started := parley.ToolStarted{
-		Call: call, Name: c.Name, Input: input, Effect: effect, Deadline: s.e.now().Add(timeout), Attempt: c.Attempt + 1,
+		Reaches: reaches,
+		Call:    call, Name: c.Name, Input: input, Effect: effect, Deadline: s.e.now().Add(timeout), Attempt: c.Attempt + 1,
 	}
 	if c.Granted && !c.Consumed {
 		started.Grant = c.Asked
@@ -117,7 +120,8 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 	if bad := box.Check(c.Name, input); bad != nil {
 		return invalid, bad.Message, nil
 	}
-	verdict, reason := judge(h.r.app, &s.view, wishOf(decl, effect, input))
+	w := wishOf(decl, effect, input).reaching(box, input)
+	verdict, reason := judge(h.r.app, &s.view, w)
 	switch {
 	case verdict == parley.Deny:
 		return parley.Deny, sentence("This call is not allowed", reason), nil
@@ -132,7 +136,7 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 	}
 	if err := s.commit(ctx, s.opening(h.r.app, parley.Interaction{
 		Agent: c.Agent, Kind: parley.KindPermission, Call: c.Call, Tool: c.Name, Input: c.Input,
-		Title: title(decl, c.Input), Text: reason,
+		Title: title(decl, c.Input), Text: acting(reason, w.reaches), Reaches: w.reaches,
 		Choices: []string{parley.ChoiceAllow, parley.ChoiceAllowSession, parley.ChoiceDeny},
 	})); err != nil {
 		return "", "", err
@@ -146,6 +150,14 @@ func title(d parley.ToolDecl, input []byte) string {
 		return fmt.Sprintf("Allow %s?", d.Name)
 	}
 	return fmt.Sprintf("Allow %s: %s?", d.Name, parley.Cut(d.SubjectOf(input), 80))
+}
+
+// acting says, beside why it is asked, what the call would act on.
+func acting(reason string, reaches []string) string {
+	if len(reaches) == 0 {
+		return reason
+	}
+	return strings.TrimSpace(reason + "\nIt acts on " + strings.Join(reaches, ", ") + ".")
 }
 
 func sentence(what, why string) string {

@@ -97,6 +97,8 @@ type toolCall struct {
 	ended  *parley.ToolEnded
 	during []command
 	used   bool
+
+	reaches []string
 }
 
 // question is an interaction and its answer, nil when nobody answered in time.
@@ -172,7 +174,7 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 			t.tools = append(t.tools, tc)
 		case parley.ToolStarted:
 			if tc := tools[p.Call]; tc != nil {
-				tc.input = p.Input
+				tc.input, tc.reaches = p.Input, p.Reaches
 			}
 		case parley.ToolEnded:
 			if tc := tools[p.Call]; tc != nil {

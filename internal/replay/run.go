@@ -246,7 +246,7 @@ func (r *runner) revoked(ctx context.Context, rules *[]parley.Rule) (*[]parley.R
 	}
 	now, err := r.engine.Rules(ctx, r.who, r.id)
 	now = slices.DeleteFunc(slices.Clone(now), func(n parley.Rule) bool {
-		return !slices.ContainsFunc(*rules, func(k parley.Rule) bool { return k.Verdict == n.Verdict && k.Tool == n.Tool && k.Effect == n.Effect })
+		return !slices.ContainsFunc(*rules, func(k parley.Rule) bool { return k.Same(n) })
 	})
 	return &now, err
 }

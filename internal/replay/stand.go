@@ -216,6 +216,27 @@ func (s *stage) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) 
 	return parley.ToolResult{}, errLost
 }
 
+// Reaches implements seam.Reacher: what was recorded of the same call.
+func (s *stage) Reaches(tool string, input json.RawMessage) ([]string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn == nil {
+		return nil, false
+	}
+	want := compact(input)
+	for _, q := range s.turn.asked {
+		if q.Tool == tool && len(q.Reaches) > 0 && compact(q.Input) == want {
+			return q.Reaches, true
+		}
+	}
+	for _, c := range s.turn.tools {
+		if c.name == tool && len(c.reaches) > 0 && compact(c.input) == want {
+			return c.reaches, true
+		}
+	}
+	return nil, false
+}
+
 // Retrieve implements seam.Retriever.
 func (s *stage) Retrieve(context.Context, parley.Principal, string, int) ([]parley.Snippet, error) {
 	if t := s.now(); t != nil {

@@ -172,6 +172,16 @@ type Reconciler interface {
 	Reconcile(ctx context.Context, r Run) (res parley.ToolResult, known bool, err error)
 }
 
+// Reacher is a Toolset that can tell what a call would act on, such as the
+// entities of a house, beyond what the call's subject says. A yes for the session
+// is then a yes for those, and for no others.
+type Reacher interface {
+	// Reaches names what the call would act on, sorted. scoped is false for a tool
+	// of which the subject says enough; a scoped call of which nothing is named may
+	// reach anything. It answers from memory, at once: the session is locked.
+	Reaches(tool string, input json.RawMessage) (what []string, scoped bool)
+}
+
 // Retriever is a Toolset that can be asked for snippets about a question.
 type Retriever interface {
 	// Retrieve returns the best few, best first. It is free to repeat and fast:

@@ -201,6 +201,18 @@ func (b *Box) unknown(name string) *parley.Error {
 	return e.WithHint("the tools are %s", clip(joinAnd(names), 1000))
 }
 
+// Reaches names what a call would act on, see [seam.Reacher].
+func (b *Box) Reaches(name string, input json.RawMessage) (what []string, scoped bool) {
+	t := b.tools[name]
+	if t == nil {
+		return nil, false
+	}
+	if r, ok := t.set.(seam.Reacher); ok {
+		return r.Reaches(name, input)
+	}
+	return nil, false
+}
+
 // CanReconcile reports whether the tool's service can be asked what became of a
 // call.
 func (b *Box) CanReconcile(name string) bool {

@@ -91,13 +91,17 @@ func (h *House) find(domain string, target attrs) ([]*entity, *refusal) {
 					missing = append(missing, id)
 					continue
 				}
-				add(e, true)
-				members, _ := texts(e.now().attrs["entity_id"])
-				if e.platform == "group" { // a group hands on what it is told
-					for _, m := range members {
-						if e := h.entities[m]; e != nil {
-							add(e, true)
+				h.expand(e, func(e *entity) { add(e, true) }, 0)
+			case key == "label_id":
+				for _, x := range h.order {
+					e := h.entities[x]
+					switch {
+					case h.labelled(id, e.id):
+						if !e.hidden {
+							add(e, true) // also what is for configuration
 						}
+					case e.device != nil && h.labelled(id, e.device.id), h.labelled(id, e.areaID()):
+						add(e, false)
 					}
 				}
 			default:
@@ -117,6 +121,43 @@ func (h *House) find(domain string, target attrs) ([]*entity, *refusal) {
 		h.warn("WARNING", "homeassistant.helpers.service", "Referenced entities "+strings.Join(missing, ", ")+" are missing or not currently available")
 	}
 	return out, nil
+}
+
+// expand calls f with an entity and, of a group, with all its members: a group
+// hands on what it is told.
+func (h *House) expand(e *entity, f func(*entity), deep int) {
+	f(e)
+	if e.platform != "group" || deep > 8 {
+		return
+	}
+	members, _ := texts(e.now().attrs["entity_id"])
+	for _, m := range members {
+		if e := h.entities[m]; e != nil {
+			h.expand(e, f, deep+1)
+		}
+	}
+}
+
+func (h *House) labelled(label, item string) bool { return slices.Contains(h.labels[label], item) }
+
+// labelsOf are the labels of an entity, a device or an area, by its id.
+func (h *House) labelsOf(item string) []any {
+	out := []any{}
+	for _, label := range slices.Sorted(maps.Keys(h.labels)) {
+		if h.labelled(label, item) {
+			out = append(out, label)
+		}
+	}
+	return out
+}
+
+// Label puts a label on an entity, a device or an area, named by its id.
+func (h *House) Label(label, item string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.labelled(label, item) && len(h.labels) < maxExtra {
+		h.labels[label] = append(h.labels[label], item)
+	}
 }
 
 func (h *House) floorOf(areaID string) string {

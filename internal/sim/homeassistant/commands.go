@@ -1,6 +1,7 @@
 package homeassistant
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -105,7 +106,13 @@ var commands = map[string]command{
 		}
 		return out
 	})},
-	"config/label_registry/list":              {does: just(func(*House) any { return []any{} })},
+	"config/label_registry/list": {does: just(func(h *House) any {
+		out := []any{}
+		for _, id := range slices.Sorted(maps.Keys(h.labels)) {
+			out = append(out, attrs{"label_id": id, "name": id, "color": nil, "icon": nil, "description": nil, "created_at": 0.0, "modified_at": 0.0})
+		}
+		return out
+	})},
 	"config/category_registry/list":           {keys: "scope!", does: just(func(*House) any { return []any{} })},
 	"config/entity_registry/list_for_display": {does: just(func(h *House) any { return h.display() })},
 	"config/entity_registry/get": {keys: "entity_id!", does: plain(func(h *House, m attrs) (any, *refusal) {

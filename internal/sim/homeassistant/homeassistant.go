@@ -83,6 +83,7 @@ type House struct {
 	tokens   map[string]string // made by auth/long_lived_access_token: token to user
 	notes    int               // persistent notifications so far
 	todo     []todoItem
+	labels   map[string][]string // label to what has it, by id
 }
 
 // limits of what grows.
@@ -112,7 +113,7 @@ func New(o Options) *House {
 	if o.Story == "" {
 		o.Story = StoryVoltageDip
 	}
-	h := &House{o: o, services: services(), conns: map[*conn]bool{}, calls: map[Call]int{}, tokens: map[string]string{}}
+	h := &House{o: o, services: services(), conns: map[*conn]bool{}, calls: map[Call]int{}, tokens: map[string]string{}, labels: map[string][]string{}}
 	h.life, h.end = context.WithCancel(context.Background())
 	h.mu.Lock()
 	h.build()

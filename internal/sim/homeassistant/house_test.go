@@ -116,6 +116,46 @@ func TestREST(t *testing.T) {
 
 // TestSameSeed: the same seed, story and clock make the same house, and another
 // of them another.
+// TestTargets: floors and labels are expanded, also from a call's data, and groups
+// hand on what they are told.
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		target  string
+		on, off []string
+	}{
+		"a floor":                 {`{"floor_id":"upper"}`, []string{"light.bedroom_ceiling", "light.office_desk"}, []string{"light.kitchen_counter"}},
+		"a label of an entity":    {`{"label_id":"warm"}`, []string{"light.garden"}, []string{"light.bedroom_ceiling"}},
+		"a label of an area":      {`{"label_id":["sleep"]}`, []string{"light.bedroom_ceiling"}, []string{"light.garden"}},
+		"a label that is unknown": {`{"label_id":"none"}`, nil, []string{"light.bedroom_ceiling", "light.garden"}},
+		"a group":                 {`{"entity_id":"light.bedroom"}`, []string{"light.bedroom_ceiling", "light.bedroom_bedside_left"}, []string{"light.garden"}},
+		"nothing":                 {`{"entity_id":"none"}`, nil, []string{"light.garden"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, srv := house(t, homeassistant.Options{Token: "tok"})
+			h.Label("warm", "light.garden")
+			h.Label("sleep", "bedroom")
+			for _, id := range append(c.on, c.off...) {
+				h.SetState(id, "off", nil)
+			}
+			if code, body := rest(t, srv, "POST", "/api/services/light/turn_on", c.target); code != 200 {
+				t.Fatalf("%d %s", code, body)
+			}
+			for _, id := range c.on {
+				if got := h.Reported(id); got != "on" {
+					t.Errorf("%s is %s", id, got)
+				}
+			}
+			for _, id := range c.off {
+				if got := h.Reported(id); got != "off" {
+					t.Errorf("%s is %s", id, got)
+				}
+			}
+		})
+	}
+}
+
 func TestSameSeed(t *testing.T) {
 	t.Parallel()
 	past := func(o homeassistant.Options) string {

@@ -10,7 +10,7 @@ func (h *House) areaList() []any {
 	out := []any{}
 	for _, a := range h.areas {
 		out = append(out, attrs{
-			"area_id": a.id, "name": a.name, "floor_id": orNull(a.floor), "icon": orNull(a.icon), "picture": nil, "aliases": list(a.aliases), "labels": []any{},
+			"area_id": a.id, "name": a.name, "floor_id": orNull(a.floor), "icon": orNull(a.icon), "picture": nil, "aliases": list(a.aliases), "labels": h.labelsOf(a.id),
 			"humidity_entity_id": nil, "temperature_entity_id": nil, "created_at": epoch(h.began.Add(-9000 * h1)), "modified_at": epoch(h.began.Add(-8000 * h1)),
 		})
 	}
@@ -33,7 +33,7 @@ func (h *House) deviceList() []any {
 			"id": d.id, "name": d.name, "name_by_user": nil, "area_id": orNull(d.area), "manufacturer": d.maker, "model": d.model, "model_id": nil,
 			"sw_version": orNull(d.sw), "hw_version": nil, "serial_number": nil, "via_device_id": via, "config_entries": []any{entry},
 			"config_entries_subentries": attrs{entry: []any{nil}}, "primary_config_entry": entry, "connections": []any{}, "identifiers": []any{[]any{d.platform, d.key}},
-			"configuration_url": nil, "entry_type": kind, "disabled_by": nil, "labels": []any{}, "created_at": epoch(h.began.Add(-9000 * h1)), "modified_at": epoch(h.began.Add(-8000 * h1)),
+			"configuration_url": nil, "entry_type": kind, "disabled_by": nil, "labels": h.labelsOf(d.id), "created_at": epoch(h.began.Add(-9000 * h1)), "modified_at": epoch(h.began.Add(-8000 * h1)),
 		})
 	}
 	return out
@@ -58,7 +58,9 @@ func (h *House) entityList() []any {
 	out := []any{}
 	for _, id := range h.order {
 		if e := h.entities[id]; e.uid != "" {
-			out = append(out, e.registry())
+			row := e.registry()
+			row["labels"] = h.labelsOf(e.id)
+			out = append(out, row)
 		}
 	}
 	// Some are in the registry only: integrations bring more than people want.
@@ -78,7 +80,7 @@ func (h *House) display() attrs {
 		if e.uid == "" {
 			continue
 		}
-		r := attrs{"ei": e.id, "pl": e.platform, "lb": []any{}, "hn": e.device != nil}
+		r := attrs{"ei": e.id, "pl": e.platform, "lb": h.labelsOf(e.id), "hn": e.device != nil}
 		if e.area != "" {
 			r["ai"] = e.area
 		}

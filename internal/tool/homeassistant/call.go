@@ -82,7 +82,8 @@ func (t *Toolset) Allowed(service string) (reason string, ok bool) {
 type checked struct {
 	domain, name string
 	in           callInput
-	entities     []Entity
+	entities     []Entity // that are targets
+	reached      []string // ids of those, of the members of groups and scenes, and of what the data name
 }
 
 // check refuses what can be seen to be wrong before anything is sent. Home
@@ -100,10 +101,8 @@ func (t *Toolset) check(in callInput) (c checked, err error) {
 	if known, ok := t.index.service(c.domain, c.name); !ok {
 		return c, parley.Errorf(parley.CodeNotFound, "Home Assistant has no service %s", in.Service).WithField("service").WithHint("%s", known)
 	}
-	for k := range in.Data {
-		if k == "entity_id" || k == "device_id" || k == "area_id" {
-			return c, parley.Errorf(parley.CodeInvalid, "%s belongs into target, not into data", k).WithField("target")
-		}
+	if err := t.index.inData(&c, in.Data, "data", 0); err != nil {
+		return c, err
 	}
 	for _, id := range in.Target.Entities {
 		if id == "all" {
@@ -134,8 +133,11 @@ func (t *Toolset) check(in callInput) (c checked, err error) {
 			c.add(e)
 		}
 	}
-	if len(c.entities) > maxTargets {
-		return c, parley.Errorf(parley.CodeTooLarge, "the call would reach %d entities, at most %d are taken", len(c.entities), maxTargets).WithField("target")
+	for _, e := range c.entities {
+		t.index.reach(&c, e.ID)
+	}
+	if len(c.reached) > maxTargets {
+		return c, parley.Errorf(parley.CodeTooLarge, "the call would reach %d entities, at most %d are taken", len(c.reached), maxTargets).WithField("target")
 	}
 	return c, nil
 }

@@ -340,6 +340,7 @@ export interface Rule {
   tool?: string;
   effect?: Effect;
   reason?: string; // shown to the model and to people
+  reaches?: string[];
 }
 
 /** Verdict of a policy over a call. */
@@ -455,6 +456,7 @@ export interface Interaction {
   text?: string;
   choices?: string[];
   questions?: Question[];
+  reaches?: string[]; // of a permission: what the call acts on, where its tool can tell
   opened_at: string;
   expires_at?: string;
 }
@@ -758,6 +760,7 @@ export interface ToolStarted {
   grant?: InteractionID;
   deadline: string;
   attempt: number; // from 1; more only for reads and idempotent calls
+  reaches?: string[]; // what it acts on, where its tool can tell
 }
 
 /** ToolEnded is the outcome of a call. */

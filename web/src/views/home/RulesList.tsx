@@ -6,18 +6,21 @@ import { Button } from "../../ui/button.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { sentence } from "../../ui/text.ts";
 
+/** A rule in words: the tool, with its subject, and what it may act on. */
+const nameOf = (r: Rule) => (r.reaches?.length ? `${r.tool}: ${r.reaches.join(", ")}` : (r.tool ?? ""));
+
 /** What was allowed for the conversation, and how to take it back. */
 export default function RulesList({ onClose }: { onClose(): void }) {
   const chat = useActions();
   const rules = useChat((s) => s.opened.records.rules);
   // Two calls that were asked about at once grant the same.
-  const unlike = rules.filter((r, i) => rules.findIndex((x) => x.tool === r.tool) === i);
+  const unlike = rules.filter((r, i) => rules.findIndex((x) => nameOf(x) === nameOf(r)) === i);
   const problem = useChat((s) => s.problem);
   const [state, setState] = useState<"" | "saving" | "failed">("");
 
   const revoke = async (gone: Rule) => {
     setState("saving");
-    setState((await chat.keepRules(rules.filter((r) => r.tool !== gone.tool))) ? "" : "failed");
+    setState((await chat.keepRules(rules.filter((r) => nameOf(r) !== nameOf(gone)))) ? "" : "failed");
   };
 
   return (
@@ -29,9 +32,9 @@ export default function RulesList({ onClose }: { onClose(): void }) {
         {rules.length > 0 && (
           <ul className="flex flex-col gap-2">
             {unlike.map((r) => (
-              <li key={r.tool} className="flex items-center justify-between gap-3 rounded-xl border border-border bg-surface p-3">
-                <code className="min-w-0 break-words">{r.tool}</code>
-                <Button kind="quiet" className="shrink-0" busy={state === "saving"} aria-label={`Ask again for ${r.tool}`} onClick={() => void revoke(r)}>
+              <li key={nameOf(r)} className="flex items-center justify-between gap-3 rounded-xl border border-border bg-surface p-3">
+                <code className="min-w-0 break-words">{nameOf(r)}</code>
+                <Button kind="quiet" className="shrink-0" busy={state === "saving"} aria-label={`Ask again for ${nameOf(r)}`} onClick={() => void revoke(r)}>
                   Ask again
                 </Button>
               </li>

@@ -1,0 +1,129 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/engine"
+	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/toolbox"
+)
+
+// switchboard turns on lamps, one or several; room is all that are in it now.
+type switchboard struct{ room []string }
+
+func (*switchboard) Tools(context.Context) ([]parley.ToolDecl, error) {
+	return []parley.ToolDecl{{Name: "on", Description: "Turns on.", Effect: parley.EffectWrite, InputSchema: json.RawMessage(`{"type":"object"}`)}}, nil
+}
+
+func (*switchboard) Run(_ context.Context, r seam.Run) (parley.ToolResult, error) {
+	return parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK, Output: "on"}, nil
+}
+
+func (b *switchboard) Reaches(_ string, input json.RawMessage) ([]string, bool) {
+	var in struct{ Lamps string }
+	_ = json.Unmarshal(input, &in)
+	switch in.Lamps {
+	case "whatever":
+		return nil, true
+	case "room":
+		return b.room, true
+	}
+	return strings.Fields(in.Lamps), true
+}
+
+// TestGrantsReach: a yes for the session is for what was shown: for all or a part
+// of it, by whatever words, and for nothing else of the same tool.
+func TestGrantsReach(t *testing.T) {
+	board := &switchboard{room: []string{"lamp.a", "lamp.b"}}
+	tools := func(o *engine.Options) {
+		box, err := toolbox.New([]seam.Toolset{board}, toolbox.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Tools = map[string]*toolbox.Box{"test": box}
+	}
+	model := func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+		if r.Messages[len(r.Messages)-1].Role == parley.RoleTool {
+			say("done")
+			return seam.Reply{}, nil
+		}
+		in, _ := json.Marshal(map[string]string{"lamps": enginetest.Last(r)})
+		return seam.Reply{Parts: []parley.Part{{Type: parley.PartToolCall, Name: "on", Input: in}}, StopReason: "tool_use"}, nil
+	}
+	app := enginetest.App(asking, func(a *parley.App) {
+		a.Tools, _ = board.Tools(ctx)
+		def := a.Agents["lead"]
+		def.Tools = []string{"on"}
+		a.Agents["lead"] = def
+	})
+	rigged(t, model, app, func(t *testing.T, first *enginetest.Rig) {
+		first.Close()
+		r := enginetest.Over(t, first.Mem, first.Service, model, app, tools)
+		defer r.Close()
+		s := r.Session()
+		ask := func(lamps string, choice parley.Answer) (shown []string) {
+			turn := r.Await(r.Send(s.ID, lamps).ID)
+			if turn.Status != parley.StatusWaiting {
+				return nil
+			}
+			row, err := r.Engine.Interaction(ctx, enginetest.User, turn.Interactions[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(row.Text, strings.Join(row.Reaches, ", ")) {
+				t.Errorf("%v are not shown: %q", row.Reaches, row.Text)
+			}
+			if _, err := r.Engine.Answer(ctx, enginetest.User, row.ID, parley.AnswerInteraction{Answer: choice}); err != nil {
+				t.Fatal(err)
+			}
+			r.Await(turn.ID)
+			return append([]string{"asked"}, row.Reaches...)
+		}
+		always, once := parley.Answer{Choice: parley.ChoiceAllowSession}, parley.Answer{Choice: parley.ChoiceAllow}
+		for i, c := range []struct {
+			lamps  string
+			answer parley.Answer
+			want   []string
+		}{
+			{"room", always, []string{"asked", "lamp.a", "lamp.b"}},
+			{"room", once, nil},
+			{"lamp.b", once, nil},
+			{"lamp.c", once, []string{"asked", "lamp.c"}},
+			{"lamp.b lamp.c", once, []string{"asked", "lamp.b", "lamp.c"}},
+			{"lamp.d", parley.Answer{Choice: parley.ChoiceAllowSession, Input: json.RawMessage(`{"lamps":"lamp.e"}`)}, []string{"asked", "lamp.d"}},
+			{"lamp.d", once, []string{"asked", "lamp.d"}},
+			{"lamp.e", once, nil},
+			{"whatever", always, []string{"asked"}}, // nobody knows what it reaches
+			{"whatever", once, []string{"asked"}},
+		} {
+			if diff := cmp.Diff(c.want, ask(c.lamps, c.answer)); diff != "" {
+				t.Errorf("%d. %q (-want +got):\n%s", i, c.lamps, diff)
+			}
+		}
+		board.room = append(board.room, "lamp.new")
+		if got := ask("room", once); !slices.Contains(got, "lamp.new") {
+			t.Errorf("a lamp that came into the room later is not asked for: %v", got)
+		}
+		rules, err := r.Engine.Rules(ctx, enginetest.User, s.ID)
+		if err != nil || len(rules) != 2 {
+			t.Fatalf("rules %+v, %v", rules, err)
+		}
+		if _, err := r.Engine.Update(ctx, enginetest.User, s.ID, parley.UpdateSession{Rules: &[]parley.Rule{rules[1]}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := ask("lamp.a", once); got == nil {
+			t.Error("what was taken back is still allowed")
+		}
+		if got := ask("lamp.e", once); got != nil {
+			t.Error("what was left is asked for")
+		}
+	})
+}

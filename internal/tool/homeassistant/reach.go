@@ -1,0 +1,129 @@
+package homeassistant
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/parley-server/parley"
+)
+
+// targetKeys are the fields by which Home Assistant finds what a service acts on.
+// It takes them from a call's target and, just as well, from its data.
+var targetKeys = []string{"entity_id", "device_id", "area_id", "floor_id", "label_id"}
+
+// maxDeep bounds how deep data may be nested.
+const maxDeep = 16
+
+// inData collects the entities that a call's data name, such as those that a
+// player is to be grouped with, and refuses what would reach past its target.
+func (x *Index) inData(c *checked, v any, at string, deep int) error {
+	if deep > maxDeep {
+		return parley.Errorf(parley.CodeInvalid, "%s is nested too deeply", clip(at, 80)).WithField("data")
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for k, inner := range v {
+			key := strings.ToLower(strings.TrimSpace(k))
+			if slices.Contains(targetKeys, key) && (deep == 0 || key != "entity_id" || !x.areEntities(inner)) {
+				return parley.Errorf(parley.CodeInvalid, "%s belongs into target, not into %s", key, clip(at, 80)).WithField("target").
+					WithHint("name the entities in target.entity_id, or an area in target.area_id")
+			}
+			x.named(c, k) // as of a scene that is described
+			if err := x.inData(c, inner, at+"."+k, deep+1); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, inner := range v {
+			if err := x.inData(c, inner, fmt.Sprintf("%s[%d]", at, i), deep+1); err != nil {
+				return err
+			}
+		}
+	case string:
+		for one := range strings.SplitSeq(v, ",") {
+			x.named(c, one)
+		}
+	}
+	return nil
+}
+
+// named adds an entity that a text is the id of.
+func (x *Index) named(c *checked, text string) {
+	if e, ok := x.Entity(strings.ToLower(strings.TrimSpace(text))); ok {
+		x.reach(c, e.ID)
+	}
+}
+
+// areEntities reports whether v is the id of an entity, or a list of such.
+func (x *Index) areEntities(v any) bool {
+	switch v := v.(type) {
+	case string:
+		_, ok := x.Entity(v)
+		return ok
+	case []any:
+		return len(v) > 0 && !slices.ContainsFunc(v, func(one any) bool {
+			_, list := one.([]any)
+			return list || !x.areEntities(one)
+		})
+	}
+	return false
+}
+
+// reach adds an entity and, of a group or a scene, all that it hands on to. It
+// stops behind the limit, where the call is refused.
+func (x *Index) reach(c *checked, id string) {
+	if slices.Contains(c.reached, id) || len(c.reached) > maxTargets {
+		return
+	}
+	c.reached = append(c.reached, id)
+	e, ok := x.Entity(id)
+	if !ok {
+		return // a member that is no more
+	}
+	var has struct {
+		Members json.RawMessage `json:"entity_id"`
+		Players json.RawMessage `json:"group_members"`
+	}
+	_ = json.Unmarshal(e.Attributes, &has) // no object has none of them
+	for _, raw := range []json.RawMessage{has.Members, has.Players} {
+		var members strings1
+		_ = json.Unmarshal(raw, &members)
+		for _, m := range members {
+			x.reach(c, m)
+		}
+	}
+}
+
+// Reaches implements seam.Reacher: the entities that a call would act on, as the
+// house is known now. A call without any acts on what its service and data say.
+func (t *Toolset) Reaches(tool string, input json.RawMessage) ([]string, bool) {
+	if tool != CallService {
+		return nil, false
+	}
+	var in callInput
+	if json.Unmarshal(input, &in) != nil {
+		return nil, true
+	}
+	c, err := t.check(in)
+	if err != nil || t.index.empty() {
+		return nil, true
+	}
+	if len(c.reached) == 0 {
+		raw, err := json.Marshal(in.Data)
+		if err != nil {
+			return nil, true
+		}
+		return []string{strings.TrimSpace(in.Service + " " + strings.TrimPrefix(string(raw), "null"))}, true
+	}
+	slices.Sort(c.reached)
+	return c.reached, true
+}
+
+// empty reports whether the index was never filled.
+func (x *Index) empty() bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.synced.IsZero()
+}

@@ -1,0 +1,82 @@
+package homeassistant_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-server/parley"
+)
+
+// TestNothingReachesPastTheTarget: Home Assistant also takes targets from the data
+// of a call. None of its ways there is taken here, at any depth.
+func TestNothingReachesPastTheTarget(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.house.Label("everything", "light.garden")
+	r.house.Label("everything", "bedroom")
+	for _, data := range []m{
+		{"floor_id": "upper"},
+		{"label_id": "everything"},
+		{"label_id": []string{"everything"}},
+		{"area_id": "bedroom"},
+		{"device_id": "x"},
+		{"entity_id": "all"},
+		{"Floor_ID ": "upper"},
+		{"brightness_pct": 40, "floor_id": []string{"upper", "ground"}},
+		{"variables": m{"floor_id": "upper"}},
+		{"variables": []m{{"entity_id": "all"}}},
+		{"variables": m{"entity_id": []string{"light.garden", "all"}}},
+	} {
+		r.refused("ha_call_service", on("light.turn_on", "light.kitchen_counter", data), parley.CodeInvalid, "belongs into target, not into data")
+		r.refused("ha_call_service", m{"service": "light.turn_on", "data": data}, parley.CodeInvalid, "belongs into target, not into data")
+	}
+	for _, target := range []m{{"floor_id": "upper"}, {"label_id": "everything"}} {
+		raw, _ := json.Marshal(m{"service": "light.turn_on", "target": target})
+		if e := r.box.Check("ha_call_service", raw); e == nil {
+			t.Errorf("the target %v is taken", target)
+		}
+	}
+	for _, id := range []string{"all", "ALL", " all", "none", "light.*", "{{ states.light | list }}", "light.garden, lock.front_door"} {
+		if res := r.run("ha_call_service", on("light.turn_on", id, nil)); res.Outcome != parley.OutcomeError {
+			t.Errorf("%q is taken: %s", id, res.Output)
+		}
+	}
+	if got := r.house.Calls(); len(got) != 0 {
+		t.Errorf("got %v, want no call", got)
+	}
+}
+
+// TestReaches: what a call acts on is named with the members of groups and what
+// its data name.
+func TestReaches(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.live()
+	bedroom := []string{"light.bedroom", "light.bedroom_bedside_left", "light.bedroom_bedside_right", "light.bedroom_ceiling"}
+	for name, c := range map[string]struct {
+		in   m
+		want []string
+	}{
+		"an entity":            {on("light.turn_on", "light.garden", m{"brightness_pct": 3}), []string{"light.garden"}},
+		"a group":              {on("light.turn_on", "light.bedroom", nil), bedroom},
+		"an area":              {m{"service": "light.turn_on", "target": m{"area_id": "bedroom"}}, bedroom[1:]},
+		"named by the data":    {on("media_player.media_play", "media_player.living_room_tv", m{"group_members": []string{"light.garden"}}), []string{"light.garden", "media_player.living_room_tv"}},
+		"a scene in the data":  {m{"service": "homeassistant.check_config", "data": m{"entities": m{"light.garden": m{"state": "on"}}}}, []string{"light.garden"}},
+		"a list in one text":   {m{"service": "homeassistant.check_config", "data": m{"x": "light.garden, lock.front_door"}}, []string{"light.garden", "lock.front_door"}},
+		"no entity":            {m{"service": "persistent_notification.create", "data": m{"message": "hi"}}, []string{`persistent_notification.create {"message":"hi"}`}},
+		"nothing at all":       {m{"service": "script.movie_night"}, []string{"script.movie_night"}},
+		"what is refused":      {on("light.turn_on", "light.nowhere", nil), nil},
+		"more than is allowed": {on("light.turn_on", "light.garden", m{"floor_id": "upper"}), nil},
+	} {
+		raw, _ := json.Marshal(c.in)
+		got, scoped := r.box.Reaches("ha_call_service", raw)
+		if d := cmp.Diff(c.want, got); d != "" || !scoped {
+			t.Errorf("%s: scoped %v (-want +got):\n%s", name, scoped, d)
+		}
+	}
+	if got, scoped := r.box.Reaches("ha_history", json.RawMessage(`{}`)); scoped || got != nil {
+		t.Errorf("a tool that reads: %v, %v", got, scoped)
+	}
+}
