@@ -147,7 +147,7 @@ describe("on a desktop", () => {
     const before = await p.last.locator(".prose").innerText();
     await page().reload();
     await p.last.locator(".prose").waitFor();
-    expect((await p.last.locator(".prose").innerText()).startsWith(before.slice(0, 20))).toBe(true);
+    expect((await p.last.locator(".prose").innerText()).slice(0, 20)).toBe(before.slice(0, 20));
     expect(await p.input.isDisabled()).toBe(true);
     await p.done();
     expect(await p.answers.count()).toBe(1);
@@ -234,6 +234,37 @@ describe("on a desktop", () => {
     await p.done();
     expect(await p.last.innerText()).toMatch(/Allowed once · Allow read_slack_mock/);
     expect(await p.last.locator(".prose").innerText()).toMatch(/Google OAuth/);
+  });
+
+  test("words under a call that is asked for decline it, and say that they do", async () => {
+    const p = parts(page());
+    const outside = `declines-${Date.now()}`;
+    await page().evaluate(
+      async ([url, outside_id]) => {
+        const body = JSON.stringify({ app: "chaos", outside_id, max_open_turns: 2, policy: { rules: [{ verdict: "ask", tool: "read_slack_mock" }] } });
+        await fetch(`${url}/v1/sessions`, { method: "POST", headers: { "Content-Type": "application/json" }, body });
+      },
+      [server.url, outside] as const,
+    );
+    await page().goto(`${home()}#/${outside}`);
+    await page().getByText(first).waitFor();
+    await p.ask(first);
+    await page().getByRole("button", { name: "Allow once" }).waitFor();
+    const sent: unknown[] = [];
+    page().on("request", (r) => r.method() === "POST" && /\/turns$/.test(r.url()) && sent.push(r.postDataJSON()));
+    await page().getByText("Declines what is asked above and says this instead.").waitFor();
+    const later = page().getByText("After this", { exact: true });
+    await later.click();
+    await page().getByText("What is asked above stays open.").waitFor();
+    expect(await p.input.getAttribute("placeholder")).toBe("What to do after this");
+    await page().getByText("Instead", { exact: true }).click();
+    await p.input.fill("Leave Slack alone.");
+    await browser.shot("desktop-decline");
+    await page().getByRole("button", { name: "Decline and say this" }).click();
+    await page().getByText(/Denied · Allow read_slack_mock/).waitFor();
+    await p.done();
+    expect(sent).toEqual([{ message: "Leave Slack alone.", busy: "steer" }]);
+    expect(await page().getByText("“Leave Slack alone.”").count()).toBe(1);
   });
 
   test("a refusal shows the server's words and its hint", async () => {

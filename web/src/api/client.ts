@@ -1,7 +1,7 @@
 // The one door to the server: every request of the pages goes through here, and
 // every failure comes out as an ApiError that says what to do.
 
-import type { Answer, Code, ErrorInfo, Interaction, PermissionMode, Pin, Rule, SessionInfo, TurnInfo } from "./types.gen.ts";
+import type { Answer, BusyMode, Code, ErrorInfo, Interaction, PermissionMode, Pin, Rule, SessionInfo, TurnInfo } from "./types.gen.ts";
 
 /** Where the server is: the pages may live below a prefix, at PREFIX/ or at PREFIX/apps/{app}/. */
 export function baseOf(href: string): string {
@@ -130,7 +130,7 @@ export interface Client {
   update(id: string, patch: SessionPatch): Promise<SessionInfo>;
   remove(id: string): Promise<void>;
   /** The same key returns the same turn, so a lost answer may be asked for again. */
-  send(session: string, message: string, key: string): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
+  send(session: string, message: string, key: string, busy?: BusyMode): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
   cancel(turn: string, reason: string): Promise<void>;
   retry(turn: string): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
   resume(turn: string): Promise<void>;
@@ -197,8 +197,8 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
       (await call("POST", "v1/sessions", { body: { app, outside_id: outsideID, ...more } })) as SessionInfo,
     update: async (session, patch) => (await call("PATCH", `v1/sessions/${id(session)}`, { body: patch })) as SessionInfo,
     remove: async (session) => void (await call("DELETE", `v1/sessions/${id(session)}`)),
-    send: async (session, message, key) =>
-      (await call("POST", `v1/sessions/${id(session)}/turns`, { body: { message }, key })) as TurnInfo,
+    send: async (session, message, key, busy) =>
+      (await call("POST", `v1/sessions/${id(session)}/turns`, { body: { message, ...(busy && { busy }) }, key })) as TurnInfo,
     cancel: async (turn, reason) => void (await call("POST", `v1/turns/${id(turn)}/cancel`, { body: { reason } })),
     retry: async (turn) => (await call("POST", `v1/turns/${id(turn)}/retry`)) as TurnInfo,
     resume: async (turn) => void (await call("POST", `v1/turns/${id(turn)}/resume`)),

@@ -1,4 +1,4 @@
-import { useEffect, useState, type ReactNode, type RefObject } from "react";
+import { useEffect, useMemo, useState, type ReactNode, type RefObject } from "react";
 
 import { isOpen } from "../session/exchange.ts";
 import { Boundary } from "../ui/boundary.tsx";
@@ -14,6 +14,7 @@ import { InboxButton } from "./InboxButton.tsx";
 import { MessageList } from "./MessageList.tsx";
 import { Notices } from "./Notices.tsx";
 import { titleOf, useActions, useChat } from "./use-chat.ts";
+import { waitingIn } from "./waiting.ts";
 
 interface Props {
   narrow: boolean;
@@ -31,7 +32,8 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
   const appTitle = useChat((s) => s.app?.title ?? chat.words.title);
   const title = useChat(titleOf);
   const last = opened.exchanges.at(-1);
-  const waiting = last?.standing === "waiting";
+  const open = useMemo(() => waitingIn(opened.exchanges, opened.records), [opened.exchanges, opened.records]);
+  const waiting = last?.standing === "sending" ? undefined : open;
   const streaming = last !== undefined && isOpen(last.standing) && !waiting;
   const blank = (opened.phase === "new" || opened.phase === "live") && opened.exchanges.length === 0;
 
@@ -83,7 +85,7 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
               waiting={waiting}
               stopping={last?.stopping ?? false}
               blocked={opened.phase === "loading" || opened.phase === "failed" || last?.standing === "unsent"}
-              onSend={(text) => void chat.send(text)}
+              onSend={(text, busy) => void chat.send(text, busy)}
               onStop={() => void chat.stop()}
             />
           )}

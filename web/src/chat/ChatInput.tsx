@@ -1,18 +1,20 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 
 import { ArrowUp, Stop } from "../ui/icons.tsx";
+import type { BusyMode } from "../api/types.gen.ts";
 import { putBackEvent } from "./AgentMessage.tsx";
 import { useActions, useParts } from "./use-chat.ts";
+import type { Waiting } from "./waiting.ts";
 
 interface Props {
   session: string;
   streaming: boolean;
-  /** The turn waits for an answer of ours: a message is one, too. */
-  waiting: boolean;
+  /** The turn waits for an answer of ours: a message is one, too, unless it comes after it. */
+  waiting: Waiting | undefined;
   stopping: boolean;
   /** Nothing can be sent now, for another reason. */
   blocked: boolean;
-  onSend(text: string): void;
+  onSend(text: string, busy?: BusyMode): void;
   onStop(): void;
 }
 
@@ -29,6 +31,8 @@ export function ChatInput({ session, streaming, waiting, stopping, blocked, onSe
   const area = useRef<HTMLTextAreaElement>(null);
   const stop = useRef<HTMLButtonElement>(null);
   const form = useRef<HTMLFormElement>(null);
+  const [later, setLater] = useState(false);
+  const after = later && waiting?.canQueue === true;
   const ready = text.trim() !== "" && !streaming && !blocked;
 
   useEffect(() => {
@@ -73,8 +77,9 @@ export function ChatInput({ session, streaming, waiting, stopping, blocked, onSe
   const submit = () => {
     if (!ready) return;
     had.current = !matchMedia("(hover: none)").matches;
-    onSend(text.trim());
+    onSend(text.trim(), waiting && (after ? "enqueue" : "steer"));
     setText("");
+    setLater(false);
   };
 
   return (
@@ -91,8 +96,10 @@ export function ChatInput({ session, streaming, waiting, stopping, blocked, onSe
         if (e.key === "Escape" && !stopping) onStop();
         if (e.key === " ") e.preventDefault(); // it would scroll the page
       }}
-      className="flex outline-none items-end gap-2 rounded-[12px] border border-border bg-surface py-1.5 pr-1.5 pl-4 transition-colors has-[textarea:focus]:border-accent/60"
+      className="rounded-[12px] border border-border bg-surface outline-none transition-colors has-[textarea:focus]:border-accent/60"
     >
+      {waiting && <Intent waiting={waiting} after={after} onAfter={setLater} />}
+      <div className="flex items-end gap-2 py-1.5 pr-1.5 pl-4">
       <label htmlFor="message" className="sr-only">
         Message
       </label>
@@ -102,7 +109,8 @@ export function ChatInput({ session, streaming, waiting, stopping, blocked, onSe
         rows={1}
         value={text}
         disabled={streaming}
-        placeholder={streaming ? "Wait for the answer, or stop it" : waiting ? "Or say what to do instead" : placeholder}
+        aria-describedby={waiting ? "message-does" : undefined}
+        placeholder={streaming ? "Wait for the answer, or stop it" : waiting ? (after ? "What to do after this" : "What to do instead") : placeholder}
         onChange={(e) => setText(e.currentTarget.value)}
         onKeyDown={(e) => {
           // Enter also ends the writing of a word in Japanese or Chinese.
@@ -131,16 +139,40 @@ export function ChatInput({ session, streaming, waiting, stopping, blocked, onSe
         <button
           key="send"
           type="submit"
-          aria-label="Send"
-          title="Send (Enter)"
+          aria-label={waiting ? (after ? "Ask after this" : waiting.action) : "Send"}
+          title={waiting ? (after ? "Ask after this (Enter)" : `${waiting.action} (Enter)`) : "Send (Enter)"}
           disabled={!ready}
           className="inline-flex size-9 shrink-0 items-center justify-center rounded-lg transition-colors enabled:bg-accent enabled:text-on-accent enabled:hover:bg-accent-hover disabled:text-text-muted"
         >
           <ArrowUp />
         </button>
       )}
+      </div>
     </form>
     {Settings && <Settings />}
     </>
+  );
+}
+
+/** What the message will do while something waits above, and the choice where there is one. */
+function Intent({ waiting, after, onAfter }: { waiting: Waiting; after: boolean; onAfter(after: boolean): void }) {
+  const choice = "cursor-pointer rounded-md px-2 py-0.5 has-checked:bg-bubble has-checked:text-text-primary has-focus-visible:outline-2 has-focus-visible:outline-focus";
+  return (
+    <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1 border-b border-border px-4 py-1.5 text-[13px] leading-5 text-text-muted">
+      <p id="message-does" className="min-w-0">
+        {after ? "Is asked when this is done. What is asked above stays open." : waiting.says}
+      </p>
+      {waiting.canQueue && (
+        <fieldset className="-mx-2 flex shrink-0 gap-1">
+          <legend className="sr-only">What your message does</legend>
+          {[false, true].map((is) => (
+            <label key={String(is)} className={choice}>
+              <input type="radio" name="message-intent" className="sr-only" checked={after === is} onChange={() => onAfter(is)} />
+              {is ? "After this" : "Instead"}
+            </label>
+          ))}
+        </fieldset>
+      )}
+    </div>
   );
 }

@@ -5,7 +5,7 @@
 import { createStore, type StoreApi } from "zustand/vanilla";
 
 import { toApiError, type ApiError, type Client } from "../api/client.ts";
-import type { Answer, PermissionMode, Pin, Rule, SessionInfo } from "../api/types.gen.ts";
+import type { Answer, BusyMode, PermissionMode, Pin, Rule, SessionInfo } from "../api/types.gen.ts";
 import { exchangesOf, isOpen, type Exchange } from "../session/exchange.ts";
 import { Inbox } from "../session/inbox.ts";
 import { isWaiting, noRecords, type Records } from "../session/records.ts";
@@ -17,6 +17,8 @@ import { newUUID } from "./uuid.ts";
 interface Outbox {
   key: string;
   text: string;
+  /** What becomes of it while a turn is open; without, what the session says. */
+  busy: BusyMode | undefined;
   /** How many turns there were before it. */
   before: number;
   turn?: string;
@@ -312,11 +314,11 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.wrote(id, exchanges);
   }
 
-  /** Sends a message in the open session. To a turn that waits for an answer it is a no, with these words. */
-  async send(text: string): Promise<void> {
+  /** Sends a message in the open session. While its turn waits for a human, "steer" is a no with these words, and "enqueue" comes after it. */
+  async send(text: string, busy?: BusyMode): Promise<void> {
     const { id, exchanges } = this.state.opened;
     const before = this.#watches.get(id)?.view.transcript.turns?.length ?? 0;
-    this.#outboxes.set(id, { key: this.uuid(), text, before });
+    this.#outboxes.set(id, { key: this.uuid(), text, busy, before });
     this.set({ problem: undefined });
     this.#show({ exchanges: this.#withOutbox(id, exchanges.filter((x) => x.standing !== "unsent")) });
     await this.#deliver(id);
@@ -368,7 +370,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       const server = await this.#server(id);
       const w = this.#watch(id, server);
       if (this.#outboxes.get(id) !== o) return;
-      const turn = await this.client.send(server, o.text, o.key);
+      const turn = await this.client.send(server, o.text, o.key, o.busy);
       o.turn = turn.id;
       if (o.stop) await this.#cancel(turn.id);
       // In the list from now on, so that a reload in the middle of the first answer finds it.

@@ -22,6 +22,8 @@ export interface Records {
   /** Of the session, as the log names it. */
   user: string;
   mode: PermissionMode;
+  /** Turns that may be open at a time, those in the queue with them. */
+  maxOpenTurns: number;
   pins: readonly Pin[];
   /** Granted for this session. */
   rules: readonly Rule[];
@@ -31,7 +33,7 @@ export interface Records {
   asked: ReadonlyMap<string, readonly Asked[]>;
 }
 
-export const noRecords: Records = { seq: 0, user: "", mode: "default", pins: [], rules: [], events: new Map(), asked: new Map() };
+export const noRecords: Records = { seq: 0, user: "", mode: "default", maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map() };
 
 /** Folds events. What they do not concern stays the same object. */
 export function record(state: Records, events: readonly Event[]): Records {
@@ -57,6 +59,7 @@ export function record(state: Records, events: readonly Event[]): Records {
       case "session.created":
         next.user = e.data.user;
         next.mode = e.data.mode || "default";
+        next.maxOpenTurns = e.data.max_open_turns || 1;
         break;
       case "session.updated":
         if (e.data.mode) next.mode = e.data.mode;

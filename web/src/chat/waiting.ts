@@ -1,0 +1,31 @@
+// What the message box does while a turn waits for a human.
+
+import type { Exchange } from "../session/exchange.ts";
+import { isOpen } from "../session/exchange.ts";
+import { isWaiting, type Records } from "../session/records.ts";
+
+/** A turn that waits, as the box under it shows it. */
+export interface Waiting {
+  /** What a message does to what was asked. */
+  says: string;
+  /** What the button is called that does it. */
+  action: string;
+  /** The session takes a message that comes after the turn. */
+  canQueue: boolean;
+}
+
+/** The turn that waits for a human, if one does; turns may be queued behind it. */
+export function waitingIn(exchanges: readonly Exchange[], records: Pick<Records, "maxOpenTurns">): Waiting | undefined {
+  const x = exchanges.find((x) => x.standing === "waiting");
+  if (!x) return undefined;
+  const kinds = x.asked.filter(isWaiting).map((a) => a.interaction.kind);
+  const several = kinds.length > 1;
+  const canQueue = exchanges.filter((x) => isOpen(x.standing)).length < records.maxOpenTurns;
+  if (kinds.every((k) => k === "question")) {
+    return { says: `Skips the ${several ? "questions" : "question"} above and says this instead.`, action: "Skip and say this", canQueue };
+  }
+  if (kinds.every((k) => k === "unknown")) {
+    return { says: `Leaves what is open above as it is and says this.`, action: "Leave it and say this", canQueue };
+  }
+  return { says: `Declines what is asked above${several ? ", all of it," : ""} and says this instead.`, action: "Decline and say this", canQueue };
+}
