@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-server/parley"
 )
 
 var update = flag.Bool("update", false, "write src/api/types.gen.ts")
@@ -120,6 +122,9 @@ func generate(t *testing.T, roots ...string) []byte {
 	}
 	var b bytes.Buffer
 	b.WriteString("// Code generated from package parley by go test ./web -run TestTypes -update; DO NOT EDIT.\n")
+	fmt.Fprintf(&b, "\n/** What commands may carry: characters, and bytes of a pin. */\n"+
+		"export const limits = { title: %d, reason: %d, answer: %d, pin: %d, pins: %d } as const;\n",
+		parley.MaxTitle, parley.MaxReason, parley.MaxAnswer, parley.MaxPin, parley.MaxPins)
 	done := map[string]bool{}
 	for len(roots) > 0 {
 		name := roots[0]

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,10 +22,7 @@ const (
 	// Path is where this app's own wire is.
 	Path = "/chat"
 
-	wireName   = "chat" // as an app names it, and as the log says where a turn came from
-	maxSession = 128    // characters of a client's own session id
-	maxBody    = 1 << 20
-	maxMessage = 256 << 10
+	wireName = "chat" // as an app names it, and as the log says where a turn came from
 )
 
 // Engine is what the wire asks of package engine.
@@ -44,13 +42,19 @@ type Options struct {
 	Fail func(w http.ResponseWriter, err error)
 	// Open counts a stream, or refuses it. Nil: there is no limit.
 	Open func() (done func(), err error)
-	Ping time.Duration // how long a stream with ?ping=1 may be silent; 0: 15 s
+	// MaxBody and MaxMessage are the bytes of a request's body and of its message.
+	// 0: 1 MiB, and parley.MaxMessage.
+	MaxBody    int64
+	MaxMessage int
+	Ping       time.Duration // how long a stream with ?ping=1 may be silent; 0: 15 s
 }
 
 // Chat serves POST of [Path]: one message in, the frames of its turn out. The
 // session is the caller's own id and is made when it is first used. A client
 // that goes away does not end its turn.
 func Chat(o Options) http.Handler {
+	o.MaxBody = cmp.Or(o.MaxBody, 1<<20)
+	o.MaxMessage = cmp.Or(o.MaxMessage, parley.MaxMessage)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t, p, done, err := o.begin(w, r)
 		if err != nil {
@@ -72,7 +76,7 @@ func (o Options) begin(w http.ResponseWriter, r *http.Request) (t parley.TurnInf
 	if p, err = o.Principal(r.Context()); err != nil {
 		return t, p, nil, err
 	}
-	in, err := decode(w, r)
+	in, err := o.decode(w, r)
 	if err != nil {
 		return t, p, nil, err
 	}
@@ -103,7 +107,7 @@ func (e mediaError) Unwrap() error { return e.err }
 // HTTPStatus is for whoever writes it as an answer.
 func (mediaError) HTTPStatus() int { return http.StatusUnsupportedMediaType }
 
-func decode(w http.ResponseWriter, r *http.Request) (chatBody, error) {
+func (o Options) decode(w http.ResponseWriter, r *http.Request) (chatBody, error) {
 	var in chatBody
 	invalid := func(field, format string, args ...any) (chatBody, error) {
 		return in, parley.Errorf(parley.CodeInvalid, format, args...).WithField(field)
@@ -113,7 +117,7 @@ func decode(w http.ResponseWriter, r *http.Request) (chatBody, error) {
 			return in, mediaError{parley.Errorf(parley.CodeInvalid, "the body's Content-Type is not one that this request takes").WithHint("send application/json")}
 		}
 	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, o.MaxBody))
 	d.DisallowUnknownFields()
 	err := d.Decode(&in)
 	if err == nil {
@@ -125,7 +129,7 @@ func decode(w http.ResponseWriter, r *http.Request) (chatBody, error) {
 		return in, err
 	}
 	if _, big := errors.AsType[*http.MaxBytesError](err); big {
-		return in, parley.Errorf(parley.CodeTooLarge, "the body has more than %d bytes", maxBody)
+		return in, parley.Errorf(parley.CodeTooLarge, "the body has more than %d bytes", o.MaxBody)
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if wrong.Field == "" {
@@ -143,12 +147,12 @@ func decode(w http.ResponseWriter, r *http.Request) (chatBody, error) {
 	switch {
 	case in.SessionID == nil || *in.SessionID == "":
 		return invalid("session_id", "the field \"session_id\" is missing")
-	case utf8.RuneCountInString(*in.SessionID) > maxSession:
-		return invalid("session_id", "session_id has more than %d characters", maxSession)
+	case utf8.RuneCountInString(*in.SessionID) > parley.MaxOutsideID:
+		return invalid("session_id", "session_id has more than %d characters", parley.MaxOutsideID)
 	case in.Message == nil || strings.TrimSpace(*in.Message) == "":
 		return invalid("message", "the message is empty")
-	case len(*in.Message) > maxMessage:
-		return in, parley.Errorf(parley.CodeTooLarge, "the message has %d bytes; %d are the most", len(*in.Message), maxMessage).WithField("message")
+	case len(*in.Message) > o.MaxMessage:
+		return in, parley.Errorf(parley.CodeTooLarge, "the message has %d bytes; %d are the most", len(*in.Message), o.MaxMessage).WithField("message")
 	}
 	return in, nil
 }

@@ -234,3 +234,44 @@ func TestLimits_are_said_and_end(t *testing.T) {
 	}
 	s.serves("a body without a length")
 }
+
+// TestLongMessages are taken where the settings say so, by every door and in every
+// way in which JSON can write them.
+func TestLongMessages(t *testing.T) {
+	t.Parallel()
+	s := newPlace(t, "PARLEY_SCRIPTED_PACE=0s", "PARLEY_LIMITS_MAX_MESSAGE=512KiB").serve()
+	id := s.session("chaos")
+	send := func(door, message string) answer {
+		switch door {
+		case "/chat":
+			return s.ask("POST", door, `{"session_id":"a","message":"`+message+`"}`)
+		case "/apps/chaos/mcp":
+			return s.ask("POST", door, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"chaos.ask","arguments":{"message":"`+message+`"},`+
+				`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`,
+				"Accept", "application/json, text/event-stream", "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "chaos.ask")
+		}
+		return s.ask("POST", "/v1/sessions/"+string(id)+"/turns", `{"busy":"enqueue","message":"`+message+`"}`)
+	}
+	for _, door := range []string{"/v1", "/chat", "/apps/chaos/mcp"} {
+		for name, c := range map[string]struct {
+			message string
+			good    bool
+		}{
+			"above the default": {strings.Repeat("x", 400<<10), true},
+			"escaped":           {strings.Repeat(`\u00e9`, 255<<10), true},
+			"too long":          {strings.Repeat("x", 512<<10+1), false},
+		} {
+			a := send(door, c.message)
+			// A message that is taken may still be too long for a model's window.
+			refused := a.status == http.StatusRequestEntityTooLarge || bytes.Contains(a.body, []byte(`message is longer than`))
+			if refused == c.good || a.status >= 500 {
+				t.Errorf("%s, %s: %d %.300s", door, name, a.status, a.body)
+			}
+			if door != "/apps/chaos/mcp" && !c.good {
+				if e := problemOf(t, a); e.Field != "message" {
+					t.Errorf("%s, %s: %+v", door, name, e)
+				}
+			}
+		}
+	}
+}

@@ -206,7 +206,8 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Tools: p.boxes, Apps: p.resolved, Logger: log,
 		Archive: shelf{archive.NewFolder(p.settings.Data), h.files},
 		Limits: engine.Limits{
-			USDPerDay: p.settings.Limits.USDPerDay, UserUSDPerDay: p.settings.Limits.UserUSDPerDay, TurnsPerMinute: p.settings.Limits.TurnsPerMinute,
+			MaxMessage: int(p.settings.Limits.MaxMessage),
+			USDPerDay:  p.settings.Limits.USDPerDay, UserUSDPerDay: p.settings.Limits.UserUSDPerDay, TurnsPerMinute: p.settings.Limits.TurnsPerMinute,
 		},
 	})
 	if err != nil {
@@ -223,7 +224,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		},
 		Providers: p.models.ask,
 		Version:   version, Notices: notices, Metrics: counts.Handler(), Streams: counts.Streams, Logger: log,
-		MaxBody: int64(p.settings.Limits.MaxBody), MaxMessage: int(p.settings.Limits.MaxMessage), MaxStreams: p.settings.Limits.MaxStreams,
+		MaxBody: int64(p.settings.Limits.MaxBody), MaxStreams: p.settings.Limits.MaxStreams,
 	})
 	deps := wireDeps{engine: h.engine, reader: reader, api: h.api, principal: auth.Principal, settings: p.settings, log: log, houses: p.houses, off: p.off, apps: p.apps}
 	for _, a := range p.resolved {

@@ -115,6 +115,7 @@ var wires = map[string]wire{
 	"chat": {http.MethodPost, chaos.Path, "chaos", func(app string, d wireDeps) http.Handler {
 		return chaos.Chat(chaos.Options{
 			App: app, Engine: d.engine, Follow: d.reader.Follow, Principal: d.principal, Fail: api.WriteError, Open: d.api.Open,
+			MaxBody: int64(d.settings.Limits.MaxBody), MaxMessage: int(d.settings.Limits.MaxMessage),
 		})
 	}},
 	"events": {http.MethodGet, home.Path, "home", func(app string, d wireDeps) http.Handler {

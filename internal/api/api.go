@@ -52,7 +52,6 @@ type Options struct {
 	Logger  *slog.Logger
 
 	MaxBody    int64         // bytes of a request's body; 0: 1 MiB
-	MaxMessage int           // bytes of a message; 0: 256 KiB
 	MaxImport  int64         // bytes of an archive; 0: 64 MiB
 	MaxStreams int           // open at once over all clients; 0: 1,000
 	Heartbeat  time.Duration // of silent streams; 0: 15 s
@@ -78,7 +77,6 @@ func New(o Options) *Server {
 		o.Version = "dev"
 	}
 	o.MaxBody = orElse(o.MaxBody, 1<<20)
-	o.MaxMessage = orElse(o.MaxMessage, 256<<10)
 	o.MaxImport = orElse(o.MaxImport, 64<<20)
 	o.MaxStreams = orElse(o.MaxStreams, 1000)
 	o.Heartbeat = orElse(o.Heartbeat, 15*time.Second)

@@ -46,7 +46,7 @@ func problem(t *testing.T, resp *http.Response) parley.ErrorInfo {
 
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, enginetest.Echo, enginetest.App(), func(o *api.Options) { o.MaxBody = 4 << 10; o.MaxMessage = 1 << 10 })
+	w := newWorld(t, enginetest.Echo, enginetest.App(), func(o *api.Options) { o.MaxBody = 4 << 10 })
 	s := w.session(`{"app":"test"}`)
 	path := "/v1/sessions/" + string(s.ID)
 	long := strings.Repeat("x", 8<<10)
@@ -61,7 +61,6 @@ func TestBadInput(t *testing.T) {
 		says         string
 	}{
 		{"too_large", "POST", path + "/turns", `{"message":"` + long + `"}`, nil, 413, "too_large", "", "larger"},
-		{"message_too_large", "POST", path + "/turns", `{"message":"` + long[:2000] + `"}`, nil, 413, "too_large", "message", "1024"},
 		{"no_json", "POST", path + "/turns", `hello`, nil, 400, "invalid", "", "not valid JSON"},
 		{"half_json", "POST", path + "/turns", `{"message":"a"`, nil, 400, "invalid", "", "not valid JSON"},
 		{"two_bodies", "POST", path + "/turns", `{"message":"a"}{}`, nil, 400, "invalid", "", "not valid JSON"},
@@ -120,6 +119,83 @@ func TestBadInput(t *testing.T) {
 		t.Errorf("refused requests left %d events", len(log)-1)
 	}
 	w.call(202, nil, "POST", path+"/turns", `{"message":"still here"}`)
+}
+
+// What the description of the routes says is what the engine takes.
+func TestLimits_are_the_engines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginetest.Echo, enginetest.App())
+	s := w.session(`{"app":"test"}`)
+	path := "/v1/sessions/" + string(s.ID)
+	type ask struct{ method, path, body, key string }
+	text := func(n int) string { return strings.Repeat("ä", n) }
+	for name, f := range map[string]struct {
+		most int
+		ask  func(n int) ask
+	}{
+		"key":    {parley.MaxKey, func(n int) ask { return ask{"POST", path + "/turns", `{"message":"a"}`, strings.Repeat("k", n)} }},
+		"fork":   {parley.MaxKey, func(n int) ask { return ask{"POST", path + "/fork", `{}`, strings.Repeat("f", n)} }},
+		"create": {parley.MaxKey, func(n int) ask { return ask{"POST", "/v1/sessions", `{"app":"test"}`, strings.Repeat("c", n)} }},
+		"title":  {parley.MaxTitle, func(n int) ask { return ask{"PATCH", path, `{"title":"` + text(n) + `"}`, ""} }},
+		"pin": {parley.MaxPin, func(n int) ask {
+			return ask{"PATCH", path, `{"pins":[{"label":"a","text":"` + strings.Repeat("x", n-1) + `"}]}`, ""}
+		}},
+		"outside_id": {parley.MaxOutsideID, func(n int) ask {
+			return ask{"POST", "/v1/sessions", `{"app":"test","outside_id":"` + text(n) + `"}`, ""}
+		}},
+		"message": {parley.MaxMessage, func(n int) ask {
+			return ask{"POST", path + "/turns", `{"busy":"enqueue","message":"` + strings.Repeat("x", n) + `"}`, ""}
+		}},
+		"reason": {parley.MaxReason, func(n int) ask { return ask{"POST", "", `{"reason":"` + text(n) + `"}`, ""} }},
+	} {
+		for n, good := range map[int]bool{f.most: true, f.most + 1: false} {
+			a := f.ask(n)
+			if a.path == "" {
+				a.path = "/v1/sessions/" + string(w.session(`{"app":"test"}`).ID) + "/end"
+			}
+			header := []string{"Content-Type", "application/json"}
+			if a.key != "" {
+				header = append(header, "Idempotency-Key", a.key)
+			}
+			resp := w.ask(a.method, a.path, a.body, header...)
+			if resp.StatusCode/100 == 2 != good || resp.StatusCode >= 500 {
+				b, _ := io.ReadAll(resp.Body)
+				t.Errorf("%s of %d: got %d %s", name, n, resp.StatusCode, b)
+			}
+		}
+	}
+	var doc struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct{ MaxLength int }
+			}
+		}
+		Paths map[string]map[string]struct {
+			Parameters []struct {
+				Name   string
+				Schema struct{ MaxLength int }
+			}
+		}
+	}
+	w.call(200, &doc, "GET", "/openapi.json", "")
+	seen := 0
+	for path, item := range doc.Paths {
+		for method, op := range item {
+			for _, p := range op.Parameters {
+				if p.Name == "Idempotency-Key" {
+					if seen++; p.Schema.MaxLength != parley.MaxKey {
+						t.Errorf("%s %s: a key may have %d characters", method, path, p.Schema.MaxLength)
+					}
+				}
+			}
+		}
+	}
+	if seen < 4 {
+		t.Errorf("%d routes take a key", seen)
+	}
+	if got := doc.Components.Schemas["ReasonBody"].Properties["reason"].MaxLength; got != parley.MaxReason {
+		t.Errorf("a reason may have %d characters", got)
+	}
 }
 
 func TestErrors_say_when_to_come_back(t *testing.T) {

@@ -23,8 +23,22 @@ type SessionParam struct {
 
 // KeyParam: as SessionParam.
 type KeyParam struct {
-	Key string `header:"Idempotency-Key" maxLength:"255" doc:"The same key returns what it first made; with another body it is refused (422)."`
+	Key keyText `header:"Idempotency-Key" doc:"The same key returns what it first made; with another body it is refused (422)."`
 }
+
+// keyText and reasonText are texts whose schema says the engine's limit.
+type (
+	keyText    string
+	reasonText string
+)
+
+// Schema implements huma.SchemaProvider.
+func (keyText) Schema(huma.Registry) *huma.Schema { return textOf(parley.MaxKey) }
+
+// Schema implements huma.SchemaProvider.
+func (reasonText) Schema(huma.Registry) *huma.Schema { return textOf(parley.MaxReason) }
+
+func textOf(most int) *huma.Schema { return &huma.Schema{Type: huma.TypeString, MaxLength: &most} }
 
 type createInput struct {
 	KeyParam
@@ -59,7 +73,7 @@ type forkInput struct {
 }
 
 type reasonBody struct {
-	Reason string `json:"reason,omitempty" maxLength:"2000" doc:"Why; kept in the log."`
+	Reason reasonText `json:"reason,omitempty" doc:"Why; kept in the log."`
 }
 
 type endInput struct {
@@ -101,7 +115,7 @@ func (s *Server) sessionRoutes() {
 		if strings.TrimSpace(c.App) == "" {
 			return nil, invalid("app", "the session needs an app").WithHint("GET /v1/apps lists them")
 		}
-		c.Key, c.Client = in.Key, clientName
+		c.Key, c.Client = string(in.Key), clientName
 		info, created, err := e.Create(ctx, p, c)
 		if err != nil {
 			return nil, err
@@ -150,7 +164,7 @@ func (s *Server) sessionRoutes() {
 		if c.At < 0 {
 			return nil, invalid("at", "at is the number of an event, and those begin at 1")
 		}
-		c.Key = in.Key
+		c.Key = string(in.Key)
 		return ok(e.Fork(ctx, p, in.ID, c))
 	})
 	route(s, huma.Operation{
@@ -194,7 +208,7 @@ func reasonOf(b *reasonBody) string {
 	if b == nil {
 		return ""
 	}
-	return b.Reason
+	return string(b.Reason)
 }
 
 // some gives an empty list in place of null.

@@ -125,18 +125,14 @@ func (s *Server) turnRoutes() {
 		OperationID: "retry-turn", Method: http.MethodPost, Path: "/v1/turns/{id}/retry", Tags: tags, DefaultStatus: http.StatusAccepted,
 		Summary: "Ask again what a turn was asked, as a new turn that names the old one",
 	}, func(ctx context.Context, p parley.Principal, in *retryInput) (*body[parley.TurnInfo], error) {
-		return ok(e.Retry(ctx, p, in.ID, in.Key, clientName))
+		return ok(e.Retry(ctx, p, in.ID, string(in.Key), clientName))
 	})
 }
 
 func (s *Server) send(ctx context.Context, p parley.Principal, in *sendInput) (*huma.StreamResponse, error) {
 	c := in.Body
-	switch {
-	case strings.TrimSpace(c.Message) == "":
+	if strings.TrimSpace(c.Message) == "" {
 		return nil, invalid("message", "the message is empty")
-	case len(c.Message) > s.o.MaxMessage:
-		return nil, parley.Errorf(parley.CodeTooLarge, "the message has %d bytes; %d are the most", len(c.Message), s.o.MaxMessage).
-			WithField("message").WithHint("send less, or send it in several messages")
 	}
 	var done func()
 	after, follow := ctx.Value(leftKey{}).(*left)
@@ -146,7 +142,7 @@ func (s *Server) send(ctx context.Context, p parley.Principal, in *sendInput) (*
 			return nil, err
 		}
 	}
-	c.Key, c.Client = in.Key, clientName
+	c.Key, c.Client = string(in.Key), clientName
 	t, err := s.o.Engine.Send(ctx, p, in.ID, c)
 	if err != nil {
 		if done != nil {

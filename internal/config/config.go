@@ -120,9 +120,10 @@ type Log struct {
 
 // Limits bound what clients may ask for.
 type Limits struct {
-	// MaxBody is the largest request body. Default 1MiB.
+	// MaxBody is the largest request body. Default 1MiB, or four times MaxMessage
+	// where that is more, since a message in JSON may be longer than its text.
 	MaxBody Size `yaml:"max_body"`
-	// MaxMessage is the longest message of a user. Default 256KiB.
+	// MaxMessage is the longest message of a user, up to 4MiB. Default 256KiB.
 	MaxMessage Size `yaml:"max_message"`
 	// MaxStreams is how many streams may be open at once. Default 1000.
 	MaxStreams int `yaml:"max_streams"`
@@ -249,7 +250,7 @@ func defaults(env func(string) (string, bool)) Settings {
 		Data:     dataFolder(env),
 		Store:    "sqlite",
 		Log:      Log{Level: "info", Format: "text"},
-		Limits:   Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10},
+		Limits:   Limits{MaxBody: 1 << 20, MaxMessage: parley.MaxMessage, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10},
 		Scripted: Scripted{Pace: 25e6},
 		Auth:     Auth{Supervisor: "172.30.32.2"},
 		env:      env,
@@ -446,6 +447,10 @@ func (o *overrides) check() {
 			o.bad("hosts", "%q is not a name of a host; write it like parley.example.com, without a port", host)
 		}
 	}
+	_, outside := o.from["limits.max_body"]
+	if _, inFile := o.d.lines["limits.max_body"]; !outside && !inFile {
+		s.Limits.MaxBody = max(s.Limits.MaxBody, 4*s.Limits.MaxMessage)
+	}
 	for path, n := range map[string]int64{
 		"limits.max_body": int64(s.Limits.MaxBody), "limits.max_message": int64(s.Limits.MaxMessage), "limits.max_streams": int64(s.Limits.MaxStreams),
 		"limits.max_connections_per_address": int64(s.Limits.MaxConnectionsPerAddress), "limits.min_upload_rate": int64(s.Limits.MinUploadRate),
@@ -456,6 +461,9 @@ func (o *overrides) check() {
 	}
 	if s.Limits.MaxConnections < 0 {
 		o.bad("limits.max_connections", "can not be less than 0")
+	}
+	if s.Limits.MaxMessage > parley.MaxMessageSetting {
+		o.bad("limits.max_message", "can not be more than %dMiB", parley.MaxMessageSetting>>20)
 	}
 	if s.Limits.MaxMessage > s.Limits.MaxBody {
 		o.bad("limits.max_message", "is more than limits.max_body, which holds the message")

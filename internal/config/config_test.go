@@ -117,7 +117,7 @@ func TestMistakesHaveLinesAndComeTogether(t *testing.T) {
 			"FILE:5: log: is text, expected keys and values",
 			`FILE:6: scripted.pace: "5" is not a duration; write it like 90s, 15m or 24h`,
 		}},
-		"wrong values": {"addr: localhost\nlog:\n  level: loud\ncors_origins: ['*']\nlimits: {max_message: 2MiB}\nhosts: ['https://a.example']\n", nil, nil, []string{
+		"wrong values": {"addr: localhost\nlog:\n  level: loud\ncors_origins: ['*']\nlimits: {max_body: 1MiB, max_message: 2MiB}\nhosts: ['https://a.example']\n", nil, nil, []string{
 			"FILE:1: addr: expected host:port, such as 127.0.0.1:8000",
 			`FILE:3: log.level: "loud" is none of debug, info, warn, error`,
 			`FILE:4: cors_origins: "*" is not an origin; write it like https://app.example.com`,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
@@ -69,13 +70,10 @@ func (e *Engine) Answer(ctx context.Context, p parley.Principal, id parley.Inter
 // is asked for again.
 const maxRules = 100
 
-// maxAnswer bounds one answer in a person's own words.
-const maxAnswer = 4 << 10
-
 // checkAnswers wants an answer to each question, and to none that was not asked.
 func checkAnswers(in parley.Interaction, a parley.Answer) error {
-	if len(a.Text) > maxAnswer {
-		return tooLong("text", maxAnswer, "bytes")
+	if utf8.RuneCountInString(a.Text) > parley.MaxAnswer {
+		return tooLong("text", parley.MaxAnswer, "characters")
 	}
 	if in.Kind != parley.KindQuestion || a.Choice != parley.ChoiceAnswered {
 		if len(a.Answers) > 0 {
@@ -89,8 +87,8 @@ func checkAnswers(in parley.Interaction, a parley.Answer) error {
 		case strings.TrimSpace(said) == "":
 			return parley.Errorf(parley.CodeInvalid, "there is no answer to %q", q.Question).WithField("answers").
 				WithHint("answers holds a text for each question, by the question's own text: a label, or other words")
-		case len(said) > maxAnswer:
-			return tooLong("answers", maxAnswer, "bytes each")
+		case utf8.RuneCountInString(said) > parley.MaxAnswer:
+			return tooLong("answers", parley.MaxAnswer, "characters each")
 		}
 	}
 	if len(a.Answers) > len(in.Questions) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/parley-server/parley"
 )
@@ -27,8 +28,8 @@ func (e *Engine) acquireTurn(ctx context.Context, p parley.Principal, id parley.
 // running, with Stopping set. Cancelling a turn that has ended returns it as it
 // is.
 func (e *Engine) Cancel(ctx context.Context, p parley.Principal, id parley.TurnID, reason string) (parley.TurnInfo, error) {
-	if len(reason) > maxReason {
-		return parley.TurnInfo{}, tooLong("reason", maxReason, "bytes")
+	if utf8.RuneCountInString(reason) > parley.MaxReason {
+		return parley.TurnInfo{}, tooLong("reason", parley.MaxReason, "characters")
 	}
 	s, row, err := e.acquireTurn(ctx, p, id)
 	if err != nil {
@@ -252,8 +253,8 @@ func (e *Engine) Update(ctx context.Context, p parley.Principal, id parley.Sessi
 	if sizeOf(c.Preferences) > maxSettings {
 		return parley.SessionInfo{}, tooLong("preferences", maxSettings, "bytes of JSON")
 	}
-	if c.Title != nil && len([]rune(*c.Title)) > maxTitle {
-		return parley.SessionInfo{}, tooLong("title", maxTitle, "characters")
+	if c.Title != nil && utf8.RuneCountInString(*c.Title) > parley.MaxTitle {
+		return parley.SessionInfo{}, tooLong("title", parley.MaxTitle, "characters")
 	}
 	if c.Busy != nil {
 		if err := checkBusy(*c.Busy); err != nil {
@@ -282,8 +283,8 @@ func (e *Engine) Update(ctx context.Context, p parley.Principal, id parley.Sessi
 			return parley.SessionInfo{}, tooLong("pins", parley.MaxPins, "entries")
 		}
 		for _, pin := range *c.Pins {
-			if len(pin.Label)+len(pin.Text) > maxPin {
-				return parley.SessionInfo{}, tooLong("pins", maxPin, "bytes each")
+			if len(pin.Label)+len(pin.Text) > parley.MaxPin {
+				return parley.SessionInfo{}, tooLong("pins", parley.MaxPin, "bytes each")
 			}
 		}
 		events = append(events, parley.NewEvent("", "", parley.MemoryUpdated{Pins: c.Pins, By: p.User}))
@@ -300,8 +301,8 @@ func (e *Engine) Update(ctx context.Context, p parley.Principal, id parley.Sessi
 // End closes a session for good; a running turn is cancelled first. Ending it
 // again changes nothing.
 func (e *Engine) End(ctx context.Context, p parley.Principal, id parley.SessionID, reason string) (parley.SessionInfo, error) {
-	if len(reason) > maxReason {
-		return parley.SessionInfo{}, tooLong("reason", maxReason, "bytes")
+	if utf8.RuneCountInString(reason) > parley.MaxReason {
+		return parley.SessionInfo{}, tooLong("reason", parley.MaxReason, "characters")
 	}
 	s, err := e.still(ctx, p, id, &stopped{by: "session_ended", reason: reason})
 	if err != nil {

@@ -15,17 +15,10 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Limits of what a command may carry. They are generous against any honest
-// client and small against memory.
+// Limits of what a command may carry, beside those that parley names for all.
 const (
-	maxMessage   = 256 << 10 // bytes of one message
-	maxTitle     = 200       // characters
-	maxOutsideID = 128
-	maxKey       = 200
-	maxReason    = 1000
-	maxPin       = 16 << 10
-	maxSettings  = 16 << 10 // bytes of preferences, of a policy, and of a turn's hints, as JSON
-	maxQueue     = 100      // max_open_turns at most
+	maxSettings = 16 << 10 // bytes of preferences, of a policy, and of a turn's hints, as JSON
+	maxQueue    = 100      // max_open_turns at most
 )
 
 // Create makes a session. An outside id that the caller has used in the app
@@ -149,16 +142,16 @@ func (e *Engine) newSession(p parley.Principal, a *appBody, c parley.CreateSessi
 		open = c.MaxOpenTurns
 	}
 	switch {
-	case utf8.RuneCountInString(c.OutsideID) > maxOutsideID:
-		return parley.SessionCreated{}, tooLong("outside_id", maxOutsideID, "characters")
+	case utf8.RuneCountInString(c.OutsideID) > parley.MaxOutsideID:
+		return parley.SessionCreated{}, tooLong("outside_id", parley.MaxOutsideID, "characters")
 	case sizeOf(c.Preferences) > maxSettings:
 		return parley.SessionCreated{}, tooLong("preferences", maxSettings, "bytes of JSON")
 	case sizeOf(c.Policy) > maxSettings:
 		return parley.SessionCreated{}, tooLong("policy", maxSettings, "bytes of JSON")
-	case len([]rune(c.Title)) > maxTitle:
-		return parley.SessionCreated{}, tooLong("title", maxTitle, "characters")
-	case len(c.Key) > maxKey:
-		return parley.SessionCreated{}, tooLong("Idempotency-Key", maxKey, "bytes")
+	case utf8.RuneCountInString(c.Title) > parley.MaxTitle:
+		return parley.SessionCreated{}, tooLong("title", parley.MaxTitle, "characters")
+	case utf8.RuneCountInString(c.Key) > parley.MaxKey:
+		return parley.SessionCreated{}, tooLong("Idempotency-Key", parley.MaxKey, "characters")
 	}
 	if err := narrower(app.Policy, c.Policy); err != nil {
 		return parley.SessionCreated{}, err

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"unicode/utf8"
 
 	"github.com/parley-server/parley"
 )
@@ -22,8 +23,8 @@ func (e *Engine) CallTool(ctx context.Context, p parley.Principal, c parley.Call
 	switch {
 	case len(c.Input) > maxInput:
 		return none, tooLong("input", maxInput, "bytes")
-	case len(c.Key) > maxKey:
-		return none, tooLong("Idempotency-Key", maxKey, "bytes")
+	case utf8.RuneCountInString(c.Key) > parley.MaxKey:
+		return none, tooLong("Idempotency-Key", parley.MaxKey, "characters")
 	}
 	if c.Session == "" {
 		s, _, err := e.Create(ctx, p, parley.CreateSession{

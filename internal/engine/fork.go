@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
@@ -14,8 +15,8 @@ import (
 // interactions, queue, keys or provider state with it.
 func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.ForkSession) (parley.SessionInfo, error) {
 	none := parley.SessionInfo{}
-	if len([]rune(c.Title)) > maxTitle {
-		return none, tooLong("title", maxTitle, "characters")
+	if utf8.RuneCountInString(c.Title) > parley.MaxTitle {
+		return none, tooLong("title", parley.MaxTitle, "characters")
 	}
 	parent, err := e.Session(ctx, p, id)
 	if err != nil {

@@ -12,9 +12,11 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Limits bound what users may use, beside the budgets of turns. Zero fields bound
-// nothing.
+// Limits bound what users may use, beside the budgets of turns. Other zero fields
+// than MaxMessage bound nothing.
 type Limits struct {
+	// MaxMessage is the bytes of one message. 0: parley.MaxMessage.
+	MaxMessage int
 	// USDPerDay is what the model calls of a user may cost in a day, by UTC. What a
 	// call may cost at most is reserved before it leaves, so a day ends below it.
 	// A model whose price nobody knows is refused where there is a quota.

@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
@@ -15,7 +17,7 @@ import (
 // answer no, with the message as what to do instead. It returns once the turn
 // is durable. A key returns the turn that it made before.
 func (e *Engine) Send(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.Send) (parley.TurnInfo, error) {
-	if err := checkSend(c); err != nil {
+	if err := e.checkSend(c); err != nil {
 		return parley.TurnInfo{}, err
 	}
 	s, err := e.acquire(ctx, p, id)
@@ -232,14 +234,15 @@ func (s *session) attached(ctx context.Context, p parley.Principal, id parley.Ar
 	return parley.Part{Type: kind, Artifact: id, MediaType: a.MediaType, Name: a.Name}, nil
 }
 
-func checkSend(c parley.Send) error {
+func (e *Engine) checkSend(c parley.Send) error {
+	most := cmp.Or(e.o.Limits.MaxMessage, parley.MaxMessage)
 	switch {
 	case strings.TrimSpace(c.Message) == "":
 		return parley.Errorf(parley.CodeInvalid, "message is empty").WithField("message").WithHint("say something")
-	case len(c.Message) > maxMessage:
-		return tooLong("message", maxMessage, "bytes")
-	case len(c.Key) > maxKey:
-		return tooLong("Idempotency-Key", maxKey, "bytes")
+	case len(c.Message) > most:
+		return tooLong("message", most, "bytes").WithHint("send less, or send it in several messages")
+	case utf8.RuneCountInString(c.Key) > parley.MaxKey:
+		return tooLong("Idempotency-Key", parley.MaxKey, "characters")
 	case len(c.Attachments) > maxAttachments:
 		return tooLong("attachments", maxAttachments, "entries")
 	case sizeOf(c.Hints) > maxSettings:

@@ -1,5 +1,8 @@
 // Code generated from package parley by go test ./web -run TestTypes -update; DO NOT EDIT.
 
+/** What commands may carry: characters, and bytes of a pin. */
+export const limits = { title: 200, reason: 2000, answer: 4096, pin: 32768, pins: 32 } as const;
+
 /** Event is one entry of a session's log. Its number, type and time never
  * change. Data is the payload's JSON; Payload decodes it. */
 export type Event = EventOf[keyof EventOf];

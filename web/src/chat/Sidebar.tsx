@@ -1,5 +1,6 @@
 import { memo, useEffect, useRef, useState, type KeyboardEvent } from "react";
 
+import { limits } from "../api/types.gen.ts";
 import { Button, IconButton } from "../ui/button.tsx";
 import { Confirm } from "../ui/confirm.tsx";
 import { Close, Dots, Pencil, Plus, Trash } from "../ui/icons.tsx";
@@ -184,7 +185,7 @@ function Rename({ name, onDone }: { name: string; onDone(title: string): void })
         ref={field}
         aria-label="Name of the conversation"
         defaultValue={name}
-        maxLength={120}
+        maxLength={limits.title}
         className="h-8 w-full rounded-lg border border-border bg-bg px-2 text-sm"
         onBlur={(e) => finish(e.currentTarget.value)}
         onKeyDown={(e) => {

@@ -1,6 +1,6 @@
 import { useEffect, useId, useRef, useState, type KeyboardEvent } from "react";
 
-import type { Answer, Interaction } from "../../api/types.gen.ts";
+import { limits, type Answer, type Interaction } from "../../api/types.gen.ts";
 import { Button } from "../../ui/button.tsx";
 import { sentence } from "../../ui/text.ts";
 import { Fields } from "./Fields.tsx";
@@ -150,7 +150,7 @@ function Denial({ label, busy, onEscape, onCancel, onDeny }: DenialProps) {
         id={id}
         rows={2}
         value={why}
-        maxLength={2000}
+        maxLength={limits.answer}
         onChange={(e) => setWhy(e.currentTarget.value)}
         onKeyDown={(e) => {
           if (e.key === "Enter" && !e.shiftKey && !e.nativeEvent.isComposing) {

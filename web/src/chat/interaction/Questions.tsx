@@ -1,6 +1,6 @@
 import { useId, useState } from "react";
 
-import type { Answer, Interaction, Question } from "../../api/types.gen.ts";
+import { limits, type Answer, type Interaction, type Question } from "../../api/types.gen.ts";
 import { Button } from "../../ui/button.tsx";
 import { answersOf, choicesOf, labelOf, nothingPicked, pick, pickOther, type Picked } from "./logic.ts";
 
@@ -92,7 +92,7 @@ function Choice({ question: q, alone, picked, onPick }: ChoiceProps) {
           placeholder="in your own words"
           rows={1}
           value={picked.text}
-          maxLength={2000}
+          maxLength={limits.answer}
           onFocus={() => !picked.other && onPick(pickOther(q, picked, true))}
           onChange={(e) => onPick({ ...pickOther(q, picked, true), text: e.currentTarget.value })}
           onKeyDown={(e) => {

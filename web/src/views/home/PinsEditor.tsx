@@ -1,14 +1,11 @@
 import { useId, useRef, useState } from "react";
 
-import type { Pin } from "../../api/types.gen.ts";
+import { limits, type Pin } from "../../api/types.gen.ts";
 import { useActions, useChat } from "../../chat/use-chat.ts";
 import { Button, IconButton } from "../../ui/button.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { Plus, Trash } from "../../ui/icons.tsx";
 import { sentence } from "../../ui/text.ts";
-
-/** As many as the server keeps. */
-const most = 32;
 
 interface Row extends Pin {
   key: number;
@@ -70,7 +67,7 @@ export default function PinsEditor({ onClose }: { onClose(): void }) {
                   id={`${name}-${r.key}-text`}
                   value={r.text}
                   rows={2}
-                  maxLength={8000}
+                  maxLength={limits.pin / 4 - 80 /* a character has up to four bytes, and the label has 80 */}
                   placeholder="The bedroom dimmer was replaced in May."
                   onChange={(e) => change(r.key, { text: e.currentTarget.value })}
                   className="w-full resize-y rounded-lg border border-border bg-bg px-2.5 py-1.5"
@@ -85,7 +82,7 @@ export default function PinsEditor({ onClose }: { onClose(): void }) {
           </p>
         )}
         <div className="flex flex-wrap justify-between gap-2">
-          <Button disabled={rows.length >= most} onClick={() => setRows([...rows, { key: next.current++, label: "", text: "" }])}>
+          <Button disabled={rows.length >= limits.pins} onClick={() => setRows([...rows, { key: next.current++, label: "", text: "" }])}>
             <Plus size={16} />
             Add a pin
           </Button>
