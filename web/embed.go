@@ -102,23 +102,28 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		h.Set("Allow", "GET, HEAD")
-		say(w, r, http.StatusMethodNotAllowed, "Pages are only read.")
-		return
-	}
-
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	page, rest := "index", strings.TrimPrefix(r.URL.Path, "/")
 	if after, ok := strings.CutPrefix(rest, "apps/"); ok {
 		app, inside, slash := strings.Cut(after, "/")
-		if !slash && app != "" {
+		if !slash && app != "" && reads {
 			// The dot keeps a name with a colon from being read as a scheme.
 			redirect(w, "./"+url.PathEscape(app)+"/")
 			return
 		}
-		page, rest = app, inside
+		if page, rest = app, inside; !slash {
+			rest = app // no page is here
+		}
 	}
+	there := rest == "" && (page == "index" || s.has(page+".html")) || s.has(rest) && path.Ext(rest) != ".html"
 	switch {
+	case !reads:
+		if !there {
+			say(w, r, http.StatusNotFound, "There is nothing at this address. The routes of the API are listed at /docs")
+			return
+		}
+		h.Set("Allow", "GET, HEAD")
+		say(w, r, http.StatusMethodNotAllowed, "Pages are only read.")
 	case rest == "":
 		s.page(w, r, page)
 	case s.has(rest) && path.Ext(rest) != ".html":
@@ -261,7 +266,7 @@ func redirect(w http.ResponseWriter, to string) {
 func say(w http.ResponseWriter, r *http.Request, status int, text string) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
-	if accept := r.Header.Get("Accept"); accept == "" || strings.Contains(accept, "text/html") {
+	if accept := r.Header.Get("Accept"); strings.Contains(accept, "text/html") {
 		h.Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, text+"\n")

@@ -36,6 +36,7 @@ type answer struct {
 func get(t *testing.T, site fs.FS, method, path string, header ...string) (answer, http.Header) {
 	t.Helper()
 	r := httptest.NewRequest(method, path, nil)
+	r.Header.Set("Accept", "text/html") // as a browser
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}

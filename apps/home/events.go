@@ -55,11 +55,6 @@ func Events(o Options) http.Handler {
 		o.PartialEvery = PartialEvery
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet {
-			w.Header().Set("Allow", http.MethodGet)
-			o.Fail(w, parley.Errorf(parley.CodeInvalid, "/events takes GET only"))
-			return
-		}
 		if err := o.serve(w, r); err != nil {
 			o.Fail(w, err)
 		}

@@ -63,8 +63,14 @@ func doors(list []parley.App, d wireDeps) (*table, error) {
 			t.Handle(w.path, off(w.app, d.off[w.app]))
 			continue
 		}
-		t.Handle(w.method+" "+w.path, w.open(owner, d))
-		t.HandleFunc(w.path, func(rw http.ResponseWriter, r *http.Request) { api.MethodNotAllowed(rw, r, w.method) })
+		open := w.open(owner, d)
+		t.HandleFunc(w.path, func(rw http.ResponseWriter, r *http.Request) {
+			if r.Method != w.method { // HEAD, too: a stream has no end to tell of
+				api.MethodNotAllowed(rw, r, w.method)
+				return
+			}
+			open.ServeHTTP(rw, r)
+		})
 	}
 	mcpDoors(t, list, d)
 	entityDoors(t, d)

@@ -108,7 +108,7 @@ func New(o Options) *Server {
 	s.serverRoutes()
 	s.archiveRoutes()
 	s.specRoutes()
-	s.mux.HandleFunc("/v1/", s.nothing)
+	s.mux.HandleFunc("/", s.nothing)
 	return s
 }
 
@@ -200,7 +200,7 @@ func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
 	var allow string
 	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
 		probe := &http.Request{Method: m, URL: r.URL, Host: r.Host}
-		if _, pattern := s.mux.Handler(probe); pattern != "" && pattern != "/v1/" {
+		if _, pattern := s.mux.Handler(probe); pattern != "" && pattern != "/" {
 			if allow != "" {
 				allow += ", "
 			}

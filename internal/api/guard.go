@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/parley-server/parley"
 )
@@ -65,8 +66,37 @@ func (g *guard) answered(w http.ResponseWriter, r *http.Request) bool {
 			WithHint("use the address that the server printed when it started; when a proxy on this machine asks for that name, add it to hosts in parley.yaml"))
 		return true
 	}
+	if err := unreadable(r); err != nil {
+		WriteError(w, err)
+		return true
+	}
 	return crossOrigin(w, r, g.o.Origins)
 }
+
+// unreadable says what no door behind takes.
+func unreadable(r *http.Request) error {
+	switch coding := r.Header.Get("Content-Encoding"); {
+	case r.RequestURI == "*" && r.Method != http.MethodOptions:
+		return parley.Errorf(parley.CodeInvalid, "%s * asks for nothing", parley.Cut(r.Method, 20))
+	case !utf8.ValidString(r.URL.Path) || strings.ContainsRune(r.URL.Path, 0):
+		return parley.Errorf(parley.CodeInvalid, "the path is not text in UTF-8")
+	case coding != "" && !strings.EqualFold(coding, "identity"):
+		return &refusedAs{parley.Errorf(parley.CodeInvalid, "the body's Content-Encoding is not one that this server takes").
+			WithHint("send the body as it is"), http.StatusUnsupportedMediaType}
+	}
+	return nil
+}
+
+// refusedAs is a refusal with a closer status than its code's.
+type refusedAs struct {
+	error
+	status int
+}
+
+func (e *refusedAs) Unwrap() error { return e.error }
+
+// HTTPStatus implements withStatus.
+func (e *refusedAs) HTTPStatus() int { return e.status }
 
 func (g *guard) recover(t *tracker, r *http.Request) {
 	if v := recover(); v != nil {

@@ -495,6 +495,35 @@ func TestGuard(t *testing.T) {
 		}
 	})
 
+	t.Run("what_no_door_takes", func(t *testing.T) {
+		t.Parallel()
+		for name, c := range map[string]struct {
+			method, target string
+			header         []string
+			status         int
+		}{
+			"a packed body":        {"POST", "/", []string{"Content-Encoding", "gzip"}, 415},
+			"a plain body":         {"POST", "/", []string{"Content-Encoding", "identity"}, 418},
+			"a path with a zero":   {"GET", "/a%00b", nil, 400},
+			"a path of bad UTF-8":  {"GET", "/a%ffb", nil, 400},
+			"a path of good UTF-8": {"GET", "/%C3%A4", nil, 418},
+			"a star":               {"GET", "*", nil, 400},
+		} {
+			r := httptest.NewRequest(c.method, c.target, nil)
+			r.Host = "localhost:8000"
+			for i := 0; i < len(c.header); i += 2 {
+				r.Header.Set(c.header[i], c.header[i+1])
+			}
+			w := httptest.NewRecorder()
+			if h.ServeHTTP(w, r); w.Code != c.status {
+				t.Errorf("%s: got %d, want %d", name, w.Code, c.status)
+			}
+			if w.Code != 418 {
+				problem(t, w.Result())
+			}
+		}
+	})
+
 	t.Run("own_pages_only", func(t *testing.T) {
 		t.Parallel()
 		own := api.OwnPages(inner, []string{ours})

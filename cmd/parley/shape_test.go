@@ -1,0 +1,159 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parley-server/parley"
+)
+
+// TestShape_by_the_tables asks for everything that is in the tables of patterns
+// and of routes in every way that is wrong. Each refusal is one error of the one
+// shape, whatever door it comes from.
+func TestShape_by_the_tables(t *testing.T) {
+	t.Parallel()
+	k := newKeyed(t)
+	const none = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+	fill := strings.NewReplacer("{app}", "home", "{session_id}", none, "{id}", none, "{turn}", none)
+	methods := map[string][]string{} // by path; nil: not known here
+	for _, pattern := range k.house.table.patterns {
+		methods[fill.Replace(pattern)] = nil
+	}
+	for _, r := range k.house.api.Routes() {
+		path := fill.Replace(r.Path)
+		methods[path] = append(methods[path], r.Method)
+	}
+	methods["/v1/sessions/import"] = nil // may be the id of a session, too
+	for _, path := range []string{"/metrics", "/openapi.json", "/docs", "/"} {
+		methods[path] = []string{"GET"}
+	}
+	for name, w := range wires {
+		if k.house.off[w.app] == "" {
+			methods[fill.Replace(w.path)] = []string{w.method}
+		} else {
+			t.Logf("%s is off", name)
+		}
+	}
+	// refused checks an answer, and returns its error if it is one.
+	refused := func(what string, status int, text string, h http.Header) parley.ErrorInfo {
+		t.Helper()
+		if status < 400 {
+			if to := h.Get("Location"); strings.Contains(to, "://") || strings.HasPrefix(to, "//") {
+				t.Errorf("%s: leads to %s", what, to)
+			}
+			return parley.ErrorInfo{}
+		}
+		if status >= 500 && status != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d %s", what, status, text)
+		}
+		var p struct {
+			JSONRPC string            `json:"jsonrpc"`
+			ID      any               `json:"id"`
+			Error   *parley.ErrorInfo `json:"error"`
+		}
+		if strings.HasPrefix(text, `{"error":{"code":-`) || strings.Contains(text, `"jsonrpc":"2.0"`) {
+			if !strings.HasSuffix(strings.Fields(what)[1], "/mcp") {
+				t.Errorf("%s: JSON-RPC: %s", what, text)
+			}
+			return parley.ErrorInfo{}
+		}
+		d := json.NewDecoder(strings.NewReader(text))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&p); err != nil || p.Error == nil || p.Error.Code == "" || p.Error.Message == "" || h.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %d %s: %v: %.300s", what, status, h.Get("Content-Type"), err, text)
+			return parley.ErrorInfo{}
+		}
+		return *p.Error
+	}
+	ask := func(method, path, body string, header ...string) (int, parley.ErrorInfo, http.Header) {
+		t.Helper()
+		status, text, h := k.ask("ana", method, path, body, header...)
+		if method == http.MethodHead {
+			if text != "" {
+				t.Errorf("HEAD %s has a body", path)
+			}
+			return status, parley.ErrorInfo{}, h
+		}
+		return status, refused(fmt.Sprintf("%s %s", method, path), status, text, h), h
+	}
+	all := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND", "get"}
+	tried := 0
+	for path, known := range methods {
+		for _, method := range all {
+			tried++
+			status, _, h := ask(method, path, "{}")
+			takes := slices.Contains(known, method) || method == "HEAD" && slices.Contains(known, "GET")
+			if known != nil && !takes && (status != http.StatusMethodNotAllowed || h.Get("Allow") == "") {
+				t.Errorf("%s %s: got %d, Allow %q, want 405", method, path, status, h.Get("Allow"))
+			}
+			if known != nil && !takes && !slices.Equal(sorted(strings.Split(h.Get("Allow"), ", ")), sorted(withHead(path, known))) {
+				t.Errorf("%s %s: Allow is %q, and it takes %v", method, path, h.Get("Allow"), known)
+			}
+			if takes && method != "HEAD" && status == http.StatusMethodNotAllowed {
+				t.Errorf("%s %s: 405", method, path)
+			}
+		}
+		if status, text, _ := k.ask("ana", "OPTIONS", path, ""); status != http.StatusNoContent || text != "" {
+			t.Errorf("OPTIONS %s: %d %s", path, status, text)
+		}
+		for _, body := range []string{"", "{", "null", "[]", `"a"`, "\x00\xff", strings.Repeat("[", 5000), `{"a":1}{`} {
+			for _, method := range known {
+				if method == "POST" || method == "PATCH" || method == "PUT" {
+					tried++
+					ask(method, path, body)
+				}
+			}
+		}
+		for _, method := range known {
+			if method != "POST" && method != "PATCH" {
+				continue
+			}
+			for _, header := range [][]string{{"Content-Type", "text/plain"}, {"Content-Type", ";;"}, {"Content-Encoding", "gzip"}, {"Accept", "image/png"}} {
+				tried++
+				ask(method, path, "{}", header...)
+			}
+			if path != "/v1/sessions/import" {
+				if status, e, _ := ask(method, path, `{"a":"`+strings.Repeat("x", 2<<20)+`"}`); status != http.StatusRequestEntityTooLarge && !ignoresBody(status) {
+					t.Errorf("%s %s with 2 MiB: %d %+v", method, path, status, e)
+				}
+			}
+		}
+		bare := strings.TrimSuffix(path, "/")
+		if bare == "" {
+			continue
+		}
+		for _, odd := range []string{bare + "/nothing-here", bare + "//", "/" + path, bare + "/%2e%2e/x", bare + "%2F", bare + "/%00", bare + "/%ff", bare + "?%zz=1", bare + "?a=1;b=2", bare + "/..", bare + ";x"} {
+			for _, method := range []string{"GET", "POST"} {
+				tried++
+				ask(method, odd, "{}")
+			}
+		}
+	}
+	for _, path := range []string{"/nothing", "/v1/nothing", "/v1", "/v2/sessions", "/assets/nothing.js", "/apps/home/nothing", "/apps/nothing/", "/apps/nothing", "/events", "/chat/", "/mcp/", "/healthz/", "/metrics/x"} {
+		for _, method := range []string{"POST", "PUT", "DELETE"} {
+			if status, e, _ := ask(method, path, "{}"); (status != http.StatusNotFound || e.Code != parley.CodeNotFound) && status/100 != 3 {
+				t.Errorf("%s %s: got %d %+v, want 404", method, path, status, e)
+			}
+		}
+	}
+	if tried < 800 {
+		t.Errorf("only %d requests were made", tried)
+	}
+}
+
+// ignoresBody: who is not found, or reads no body, does not mind its size.
+func ignoresBody(status int) bool { return status/100 == 2 || status == 404 }
+
+func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
+
+// withHead: the page names HEAD, too, which goes wherever GET does.
+func withHead(path string, known []string) []string {
+	if path == "/" {
+		return []string{"GET", "HEAD"}
+	}
+	return known
+}
