@@ -199,44 +199,67 @@ func (e *Engine) Await(ctx context.Context, p parley.Principal, id parley.TurnID
 	over := time.NewTimer(timeout)
 	defer over.Stop()
 	for {
-		info, changed, err := e.look(ctx, p, row)
+		s, err := e.enter(row.SessionID)
+		if err != nil {
+			return row, err
+		}
+		info, changed, err := s.look(ctx, p, row)
 		if err != nil || changed == nil {
+			e.leave(s)
 			return info, err
 		}
+		// Commits of an owner in another process wake nobody here.
+		again := time.NewTimer(lookEvery)
 		select {
 		case <-changed:
+		case <-again.C:
 		case <-over.C:
-			return e.Turn(ctx, p, id)
+			info, err = e.Turn(ctx, p, id)
+			changed = nil
 		case <-ctx.Done():
-			return info, context.Cause(ctx)
+			err, changed = context.Cause(ctx), nil
+		}
+		again.Stop()
+		e.leave(s)
+		if changed == nil {
+			return info, err
 		}
 	}
 }
 
+// lookEvery is how often Await looks again at a turn of which it hears nothing.
+const lookEvery = time.Second
+
 // look returns the turn of an index row, and unless there is nothing to wait for
-// a channel that is closed when its session changes. As long as the turn is
-// open its owner's memory has all of it; the store is asked when it has ended.
-func (e *Engine) look(ctx context.Context, p parley.Principal, row parley.TurnInfo) (parley.TurnInfo, <-chan struct{}, error) {
-	id := row.ID
-	s, err := e.acquire(ctx, p, row.SessionID)
-	if err != nil {
-		return row, nil, err
+// a channel that is closed when its session changes. It neither loads nor claims.
+// As long as the turn is open its owner's memory has all of it; the store is asked
+// when it has ended, and when the session is not in memory here.
+func (s *session) look(ctx context.Context, p parley.Principal, row parley.TurnInfo) (parley.TurnInfo, <-chan struct{}, error) {
+	e, id := s.e, row.ID
+	select {
+	case s.lock <- struct{}{}:
+	case <-ctx.Done():
+		return row, nil, context.Cause(ctx)
 	}
-	defer s.release()
-	if t := s.state.Turn; t != nil && t.ID == id {
+	defer func() { <-s.lock }()
+	here := s.loaded && !s.gone
+	if t := s.state.Turn; here && t != nil && t.ID == id {
 		switch t.Status {
 		case parley.StatusInterrupted:
-			row, err = e.o.Store.Turn(ctx, p, id) // the row says why
+			row, err := e.o.Store.Turn(ctx, p, id) // the row says why
 			return row, nil, err
 		case parley.StatusRunning:
 			return *turnInfo(&s.state), s.changed, nil
 		}
 		return *turnInfo(&s.state), nil, nil
 	}
-	if slices.ContainsFunc(s.state.Queue, func(q parley.QueuedTurn) bool { return q.ID == id }) {
+	if here && slices.ContainsFunc(s.state.Queue, func(q parley.QueuedTurn) bool { return q.ID == id }) {
 		return row, s.changed, nil
 	}
-	row, err = e.o.Store.Turn(ctx, p, id)
+	row, err := e.o.Store.Turn(ctx, p, id)
+	if !here && err == nil && (row.Status == parley.StatusRunning || row.Status == parley.StatusPending) {
+		return row, s.changed, nil
+	}
 	return row, nil, err
 }
 

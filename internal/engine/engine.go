@@ -19,8 +19,12 @@
 // [Engine.Recover], or by the first command that needs their session.
 //
 // When the store can not append (disk full, database away) a command is refused
-// with CodeUnavailable and changes nothing; a running turn ends with one clear
-// error as soon as there is room again.
+// with CodeUnavailable and changes nothing; a turn that is in the log waits, as
+// long as its budget of time lasts, and goes on (outage.go).
+//
+// What only reads neither loads a session nor claims it. A session that another
+// engine over the same store drives can be read here, and not taken from it as
+// long as that one is alive; commands to it are refused.
 //
 // Methods are safe for concurrent use.
 package engine
@@ -81,6 +85,7 @@ type Engine struct {
 	apps map[string]*appBody
 	boot context.Context // ends with the engine; parent of every turn
 	stop context.CancelCauseFunc
+	away func() // says to the store that this node drives nothing any more
 
 	mu       sync.Mutex
 	sessions map[parley.SessionID]*session
@@ -150,6 +155,7 @@ func New(o Options) (*Engine, error) {
 		sum := sha256.Sum256(body)
 		e.apps[a.Name] = &appBody{app: a, digest: parley.Digest(hex.EncodeToString(sum[:])), body: body}
 	}
+	e.away = o.Store.Join(o.Node)
 	e.tasks.Go(e.sweep)
 	e.tend()
 	e.watchObserved()
@@ -196,6 +202,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		}
 	}
 	e.tasks.Wait()
+	e.away()
 	return err
 }
 

@@ -33,10 +33,15 @@ func (h *host) with(ctx context.Context, f func(s *session) error) error {
 	}
 	defer func() { <-s.lock }()
 	if s.gone || s.run != h.r {
-		return parley.Errorf(parley.CodeFenced, "the turn is not driven here any more")
+		return errNotHere
+	}
+	if err := s.settle(ctx); err != nil {
+		return err
 	}
 	return f(s)
 }
+
+var errNotHere = parley.Errorf(parley.CodeFenced, "the turn is not driven here any more")
 
 func (h *host) State() parley.Session {
 	s := h.s
@@ -50,21 +55,19 @@ func (h *host) Emit(ctx context.Context, events ...parley.Event) error {
 	if err != nil {
 		return err
 	}
-	free, err := h.s.e.afford(ctx, h.r.owner, events)
-	if err != nil {
-		return err
-	}
-	defer free()
-	return h.with(ctx, func(s *session) error {
-		// A server that stops lets a step end and begins no other.
-		if s.e.isClosing() && slices.ContainsFunc(events, func(ev parley.Event) bool { return ev.Type == "model.started" }) {
-			return errShutdown
+	return h.lasting(ctx, func() error {
+		free, err := h.s.e.afford(ctx, h.r.owner, events)
+		if err != nil {
+			return err
 		}
-		err := s.commit(ctx, events...)
-		if err == nil {
-			h.r.kept(nil)
-		}
-		return err
+		defer free()
+		return h.with(ctx, func(s *session) error {
+			// A server that stops lets a step end and begins no other.
+			if s.e.isClosing() && slices.ContainsFunc(events, func(ev parley.Event) bool { return ev.Type == "model.started" }) {
+				return errShutdown
+			}
+			return h.commit(ctx, s, events...)
+		})
 	})
 }
 
@@ -73,7 +76,9 @@ func (h *host) Stage(events ...parley.Event) error {
 	if err != nil {
 		return err
 	}
-	return h.with(context.Background(), func(s *session) error { return s.stageSoon(events...) })
+	return h.lasting(h.r.ctx, func() error {
+		return h.with(context.Background(), func(s *session) error { return s.stageSoon(events...) })
+	})
 }
 
 // allowed refuses what a runtime may not append, names the turn, and adds the
@@ -118,7 +123,7 @@ func (h *host) Publish(d parley.Delta) {
 // Ask opens an interaction, once for each call and kind.
 func (h *host) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
 	var answer parley.Answer
-	err := h.with(ctx, func(s *session) error {
+	ask := func(s *session) error {
 		t := s.view.Turn
 		if c := t.Tool(in.Call); c != nil && in.Kind == parley.KindUnknown {
 			switch {
@@ -138,12 +143,12 @@ func (h *host) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 		if slices.ContainsFunc(s.view.Interactions, func(o parley.Interaction) bool { return o.Kind == in.Kind && o.Call == in.Call }) {
 			return seam.ErrParked
 		}
-		if err := s.commit(ctx, s.opening(h.r.app, in)); err != nil {
+		if err := h.commit(ctx, s, s.opening(h.r.app, in)); err != nil {
 			return err
 		}
-		h.r.kept(nil)
 		return seam.ErrParked
-	})
+	}
+	err := h.lasting(ctx, func() error { return h.with(ctx, ask) })
 	return answer, err
 }
 
@@ -166,7 +171,12 @@ func (e *Engine) isClosing() bool {
 
 // Open reads an artifact of the session.
 func (h *host) Open(ctx context.Context, id parley.ArtifactID) (seam.File, error) {
-	a, body, err := h.s.e.Artifact(ctx, h.r.owner, id)
+	var a seam.Artifact
+	var body []byte
+	err := h.lasting(ctx, func() (err error) {
+		a, body, err = h.s.e.Artifact(ctx, h.r.owner, id)
+		return err
+	})
 	if err == nil && a.Session != h.s.id {
 		err = notFound("artifact", id)
 	}

@@ -290,16 +290,23 @@ func TestCrashLoop(t *testing.T) {
 	})
 }
 
+// unleased is a store that takes the engine over it for gone, as it does with one
+// whose lease is over.
+type unleased struct{ seam.Store }
+
+func (unleased) Join(string) func() { return func() {} }
+
 // TestFenced takes a session away from an engine that is running a turn in it.
 func TestFenced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated("one")
-		r := enginetest.New(t, g.model, enginetest.App())
+		store := mem.New()
+		r := enginetest.Over(t, unleased{store}, &enginetest.Service{}, g.model, enginetest.App())
 		s := r.Session()
 		turn := r.Send(s.ID, "one")
 		synctest.Wait()
-		other := enginetest.Over(t, r.Mem, r.Service, enginetest.Echo, enginetest.App())
+		other := enginetest.Over(t, store, r.Service, enginetest.Echo, enginetest.App())
 		if got, err := other.Engine.Resume(ctx, enginetest.User, turn.ID); err != nil {
 			t.Fatalf("%+v, %v", got, err)
 		}

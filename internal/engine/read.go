@@ -118,12 +118,8 @@ func (e *Engine) Rules(ctx context.Context, p parley.Principal, id parley.Sessio
 
 // Queue lists the turns that wait behind the open one, first to run first.
 func (e *Engine) Queue(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.QueuedTurn, error) {
-	s, err := e.acquire(ctx, p, id)
-	if err != nil {
-		return nil, err
-	}
-	defer s.release()
-	return append([]parley.QueuedTurn{}, s.state.Queue...), nil
+	st, err := e.State(ctx, p, id)
+	return append([]parley.QueuedTurn{}, st.Queue...), err
 }
 
 // Interaction returns an interaction and where it stands.

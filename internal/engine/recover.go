@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -14,7 +15,8 @@ import (
 // that brings the process down would otherwise do so for ever.
 const maxAutoResumes = 2
 
-// Recover finds the turns that a crash left open. It returns once they are
+// Recover finds the turns that a crash left open, except those of another node
+// that is alive. It returns once they are
 // listed; marking them, and resuming those whose app says so, goes on in the
 // background and never delays a command: a command that needs such a session
 // marks it first. The channel is closed when all are marked and every automatic
@@ -32,7 +34,7 @@ func (e *Engine) Recover(ctx context.Context) (<-chan struct{}, error) {
 	for range min(len(rows), cap(e.resuming)) {
 		wg.Go(func() {
 			for row := range work {
-				if err := e.recoverTurn(row); err != nil && e.boot.Err() == nil {
+				if err := e.recoverTurn(row); err != nil && !errors.Is(err, seam.ErrDriven) && e.boot.Err() == nil {
 					e.o.Logger.Warn("a turn could not be recovered", "session", row.SessionID, "turn", row.ID, "err", err)
 				}
 			}
@@ -101,7 +103,9 @@ func (e *Engine) resumeLater(row parley.TurnInfo, wait time.Duration) {
 		e.o.Logger.Warn("a turn could not be resumed", "session", row.SessionID, "turn", row.ID, "err", err)
 		return
 	}
-	<-r.done
+	// Its place is free once it is durable that it runs: how long it takes, and
+	// whether it waits for a human, is no matter of the others.
+	_ = r.durable(e.boot)
 }
 
 // interrupt marks the turn that this session's last owner left running: its

@@ -47,6 +47,9 @@ func (e *Engine) Sweep(ctx context.Context, p parley.Principal) (Swept, error) {
 			q := seam.RestQuery{App: a.Name, Status: status, Before: now.Add(-time.Duration(after)), Limit: sweepPage}
 			err := e.eachResting(ctx, p, q, func(id parley.SessionID) {
 				did, err := do(id)
+				if errors.Is(err, seam.ErrDriven) {
+					return // its node sweeps, too
+				}
 				mu.Lock()
 				defer mu.Unlock()
 				if did {

@@ -191,6 +191,10 @@ func TestInterruptedWrite(t *testing.T) {
 				r.Kill()
 				next := enginetest.Over(t, disk, r.Service, mailer("look"), enginetest.App())
 				defer next.Close()
+				if _, err := next.Engine.Recover(ctx); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
 				if got := next.Await(turn.ID); got.Status != parley.StatusInterrupted {
 					t.Fatalf("%+v", got)
 				}
@@ -226,6 +230,9 @@ func TestStopAskedThenCrash(t *testing.T) {
 		r.Kill()
 		next := enginetest.Over(t, disk, r.Service, mailer("mail"), enginetest.App())
 		defer next.Close()
+		if _, err := next.Engine.Recover(ctx); err != nil {
+			t.Fatal(err)
+		}
 		if got := next.Await(turn.ID); got.Status != parley.StatusCancelled || got.Reason != "enough" {
 			t.Errorf("got %+v", got)
 		}
@@ -269,11 +276,7 @@ func TestStateOfAnotherVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		epoch, err := r.Store.Claim(ctx, enginetest.User, s.ID, "other")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Store.Append(ctx, enginetest.User, seam.Batch{Session: s.ID, Epoch: epoch, After: info.Version, Index: seam.Index{
+		if err := r.Store.Append(ctx, enginetest.User, seam.Batch{Session: s.ID, Epoch: 1, After: info.Version, Index: seam.Index{
 			State: &seam.State{Seq: info.Version, Version: parley.FoldVersion - 1, Body: []byte(`{"id":"wrong","status":"ended"}`)},
 		}}); err != nil {
 			t.Fatal(err)

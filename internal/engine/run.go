@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -147,7 +148,7 @@ func (s *session) begin(app *parley.App, turn parley.TurnID, admitted bool, even
 func (s *session) carry(r *run) {
 	defer close(r.done)
 	ending, err := s.guarded(r)
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		s.lock <- struct{}{}
 		again := s.finish(r, ending, err)
 		<-s.lock
@@ -189,6 +190,8 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 		r.kept(parley.Errorf(parley.CodeFenced, "session %s is driven elsewhere now", s.id).WithRetry(time.Second))
 		s.run = nil
 		return false
+	case s.settle(r.ctx) != nil && !shutdown:
+		return s.e.boot.Err() == nil
 	case shutdown:
 		// Left as it is: the next start finds it, marks it and goes on by policy.
 		r.kept(s.commit(r.ctx))
@@ -199,6 +202,9 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 		// Its turn.started could not be kept: the turn never was.
 		r.kept(notKept(err))
 		s.run = nil
+		if slices.ContainsFunc(s.view.Queue, func(q parley.QueuedTurn) bool { return q.ID == r.turn }) {
+			s.startLater()
+		}
 		return false
 	}
 	parked := errors.Is(err, seam.ErrParked) && cause == nil
@@ -208,7 +214,7 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 	}
 	if cerr := s.commit(r.ctx, events...); cerr != nil {
 		r.kept(cerr)
-		if s.gone || s.view.Turn == nil || s.view.Turn.ID != r.turn {
+		if s.gone || s.doubt == nil && (s.view.Turn == nil || s.view.Turn.ID != r.turn) {
 			s.run = nil
 			return false
 		}
@@ -225,7 +231,11 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 		return false
 	}
 	if r.next != "" || !s.view.Held {
-		s.logged("start the next turn", s.startNext())
+		err := s.startNext()
+		s.logged("start the next turn", err)
+		if err != nil && s.e.awayFor(err) {
+			s.startLater()
+		}
 	}
 	return false
 }

@@ -40,6 +40,8 @@ type session struct {
 	stateSize int   // bytes of the stored fold
 	logBytes  int   // bytes appended since
 
+	doubt *doubt // an append of which nobody can say whether it took place, or nil
+
 	run     *run          // the turn that runs in this process
 	changed chan struct{} // closed and replaced at every commit
 }
@@ -61,7 +63,15 @@ func (e *Engine) acquire(ctx context.Context, p parley.Principal, id parley.Sess
 			s.release()
 			continue
 		}
-		if err := s.load(ctx, p); err != nil {
+		err = s.load(ctx, p)
+		if err == nil {
+			err = s.settle(ctx)
+		}
+		if s.gone {
+			s.release()
+			continue
+		}
+		if err != nil {
 			s.release()
 			return nil, err
 		}
@@ -205,28 +215,44 @@ func (s *session) stageSoon(events ...parley.Event) error {
 		if _, err := s.e.enter(s.id); err != nil {
 			return s.commit(context.Background())
 		}
-		s.flush = time.AfterFunc(flushAfter, func() {
-			s.lock <- struct{}{}
-			s.flush = nil
-			if s.staged.Len() > 0 && !s.gone {
-				err := s.commit(context.Background())
-				if err != nil {
-					s.e.o.Logger.Warn("staged events were not kept", "session", s.id, "err", err)
-				}
-				if s.run != nil {
-					s.run.kept(err) // the turn's start may have been among them
-				}
-			}
-			s.release()
-		})
+		s.flushIn(flushAfter)
 	}
 	return nil
 }
 
+// flushIn commits what is staged after a while. The caller has counted a holder in.
+func (s *session) flushIn(d time.Duration) {
+	s.flush = time.AfterFunc(d, func() {
+		s.lock <- struct{}{}
+		s.flush = nil
+		if s.staged.Len() > 0 && !s.gone {
+			err := s.commit(context.Background())
+			if s.run != nil {
+				s.run.kept(err) // the turn's start may have been among them
+			}
+			if err != nil {
+				s.e.o.Logger.Warn("staged events were not kept", "session", s.id, "err", err, "again", s.staged.Len() > 0)
+			}
+			if err != nil && s.staged.Len() > 0 && !s.gone && s.e.boot.Err() == nil {
+				s.flushIn(longestPause)
+				<-s.lock
+				return
+			}
+		}
+		s.release()
+	})
+}
+
 // commit appends what is staged and the given events in one batch and advances
-// the state. On error nothing was appended, and what was staged is forgotten:
-// a staged event never stands for an effect that may not be repeated.
+// the state. On an error that has a code nothing was appended. The given events are
+// forgotten then, and what was staged too, unless a durable turn runs, which tries
+// again: a staged event never stands for an effect that may not be repeated. An
+// error without a code leaves the session in doubt.
 func (s *session) commit(ctx context.Context, events ...parley.Event) error {
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
+	before := s.staging()
 	if err := s.stage(events...); err != nil {
 		s.discard()
 		return err
@@ -237,23 +263,38 @@ func (s *session) commit(ctx context.Context, events ...parley.Event) error {
 	batch := seam.Batch{Session: s.id, Epoch: s.epoch, After: s.state.Seq, Index: s.index, Condense: s.condense}
 	stored := s.storeState(&batch)
 	if err := s.e.o.Log.Append(context.WithoutCancel(ctx), s.state.Principal(), batch, s.staged); err != nil {
-		s.discard()
-		if _, known := errors.AsType[*parley.Error](err); !known || errors.Is(err, parley.ErrFenced) || errors.Is(err, parley.ErrConflict) || isCode(err, parley.CodeNotFound) {
-			s.forget() // not ours any more, or nobody can say what the log holds: who comes next reads it
+		_, known := errors.AsType[*parley.Error](err)
+		switch {
+		case !known:
+			s.doubt = &doubt{batch: batch, events: s.staged, view: s.view, stored: stored, err: err}
+			err = &doubtful{s.doubt}
+			s.undo(before)
+		case errors.Is(err, parley.ErrFenced) || errors.Is(err, parley.ErrConflict) || isCode(err, parley.CodeNotFound):
+			s.discard()
+			s.forget() // not ours any more
+		case isCode(err, parley.CodeUnavailable):
+			s.undo(before)
+		default:
+			s.discard() // it would be refused again
 		}
 		return err
 	}
+	s.advance(s.view, s.staged, stored)
+	return nil
+}
+
+// advance makes view, with the events that were appended, the state.
+func (s *session) advance(view parley.Session, events eventlog.Clean, stored int) {
 	if stored >= 0 {
 		s.stateSize, s.logBytes = stored, 0
 	} else {
-		for _, ev := range s.staged.Events() {
+		for _, ev := range events.Events() {
 			s.logBytes += len(ev.Data) + 100
 		}
 	}
-	s.state = s.view
+	s.state = view
 	s.discard()
 	s.wake()
-	return nil
 }
 
 // discard forgets what is staged.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -93,7 +94,7 @@ func (e *Engine) expireDue(ctx context.Context) error {
 			return err
 		}
 		byHands(page, func(row seam.InteractionRow) {
-			if err := e.expireInteraction(ctx, row.Interaction); err != nil && ctx.Err() == nil {
+			if err := e.expireInteraction(ctx, row.Interaction); err != nil && !errors.Is(err, seam.ErrDriven) && ctx.Err() == nil {
 				e.o.Logger.Warn("a question could not be closed", "session", row.Session, "interaction", row.ID, "err", err)
 			}
 		})

@@ -20,9 +20,11 @@ const defaultTimeout = 60 * time.Second
 // Begin takes a call through schema, policy, human and grant.
 func (h *host) Begin(ctx context.Context, c parley.ToolCall) (seam.Decision, error) {
 	var d seam.Decision
-	err := h.with(ctx, func(s *session) (err error) {
-		d, err = h.begin(ctx, s, c.Call)
-		return err
+	err := h.lasting(ctx, func() error {
+		return h.with(ctx, func(s *session) (err error) {
+			d, err = h.begin(ctx, s, c.Call)
+			return err
+		})
 	})
 	return d, err
 }
@@ -79,21 +81,25 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 	if c.Granted && !c.Consumed {
 		started.Grant = c.Asked
 	}
-	ev := parley.NewEvent(t.ID, c.Agent, started)
-	var err error
-	if effect == parley.EffectRead && started.Grant == "" {
-		err = s.stageSoon(ev) // free to repeat: it need not be known before it happens
-	} else if err = s.commit(ctx, ev); err == nil {
-		h.r.kept(nil)
-	}
 	first := c.StartedAt
 	if first.IsZero() {
 		first = s.e.now()
 	}
-	return seam.Decision{
+	d := seam.Decision{
 		Run: true, Effect: effect, Deadline: started.Deadline, Attempt: started.Attempt, Started: first,
 		Call: parley.ToolCall{Call: call, Agent: c.Agent, Name: c.Name, Input: input},
-	}, err
+	}
+	ev := parley.NewEvent(t.ID, c.Agent, started)
+	var err error
+	if effect == parley.EffectRead && started.Grant == "" {
+		err = s.stageSoon(ev) // free to repeat: it need not be known before it happens
+	} else {
+		err = h.commit(ctx, s, ev)
+	}
+	if err != nil {
+		return seam.Decision{}, err
+	}
+	return d, nil
 }
 
 func verdict2outcome(v parley.Verdict) parley.Outcome {
@@ -134,14 +140,13 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 	case c.Asked != "":
 		return "", "", seam.ErrParked
 	}
-	if err := s.commit(ctx, s.opening(h.r.app, parley.Interaction{
+	if err := h.commit(ctx, s, s.opening(h.r.app, parley.Interaction{
 		Agent: c.Agent, Kind: parley.KindPermission, Call: c.Call, Tool: c.Name, Input: c.Input,
 		Title: title(decl, c.Input), Text: acting(reason, w.reaches), Reaches: w.reaches,
 		Choices: []string{parley.ChoiceAllow, parley.ChoiceAllowSession, parley.ChoiceDeny},
 	})); err != nil {
 		return "", "", err
 	}
-	h.r.kept(nil)
 	return "", "", seam.ErrParked
 }
 
@@ -187,7 +192,6 @@ func (h *host) End(ctx context.Context, r parley.ToolResult) error {
 }
 
 func (h *host) end(ctx context.Context, r toolbox.Result) error {
-	e := h.s.e
 	var ref *parley.ArtifactRef
 	if r.Artifact != nil {
 		var err error
@@ -226,22 +230,12 @@ func (h *host) end(ctx context.Context, r toolbox.Result) error {
 		if c.Effect == parley.EffectRead {
 			return s.stageSoon(events...)
 		}
-		return s.commit(ctx, events...)
+		return h.commit(context.WithoutCancel(ctx), s, events...)
 	}
 	// What became of a write is known here and nowhere else: it is kept until the
 	// store can take it.
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		err := h.with(context.WithoutCancel(ctx), journal)
-		if !isCode(err, parley.CodeUnavailable) {
-			return err
-		}
-		h.r.kept(err) // who waits to hear that the turn goes on need not wait for that
-		select {
-		case <-time.After(wait):
-		case <-e.boot.Done():
-			return err
-		}
-	}
+	ctx = context.WithoutCancel(ctx)
+	return h.lasting(ctx, func() error { return h.with(ctx, journal) })
 }
 
 // keepFile puts bytes aside under the name of an artifact to be, redacted like
@@ -252,7 +246,11 @@ func (h *host) keepFile(ctx context.Context, f seam.File) (*parley.ArtifactRef, 
 	if !ok {
 		return nil, parley.Errorf(parley.CodeInvalid, "it holds something that looks like a secret")
 	}
-	d, err := e.o.Store.PutBlob(context.WithoutCancel(ctx), h.r.owner, body)
+	var d parley.Digest
+	err := h.lasting(context.WithoutCancel(ctx), func() (err error) {
+		d, err = e.o.Store.PutBlob(context.WithoutCancel(ctx), h.r.owner, body)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -271,15 +269,25 @@ func (h *host) Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, 
 		run = context.WithoutCancel(ctx)
 	}
 	work := h.runOf(d)
-	var asked error // a question that could not be asked is no result of the tool
+	// A question that could not be asked is no result of the tool, which may still be
+	// at it when its time is over.
+	asked := make(chan error, 1)
 	work.Ask = func(ctx context.Context, in parley.Interaction) (a parley.Answer, err error) {
-		a, asked = h.askFor(ctx, d, in)
-		return a, asked
+		a, err = h.askFor(ctx, d, in)
+		select {
+		case asked <- err:
+		default:
+		}
+		return a, err
 	}
 	res := h.s.e.o.Tools[h.r.app.Name].Run(run, work, d.Deadline)
 	res.Call = c.Call
-	if asked != nil && !isCode(asked, parley.CodeInvalid) {
-		return res.ToolResult, asked
+	select {
+	case err := <-asked:
+		if err != nil && !isCode(err, parley.CodeInvalid) {
+			return res.ToolResult, err
+		}
+	default:
 	}
 	return res.ToolResult, h.end(ctx, res)
 }

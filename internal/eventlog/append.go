@@ -46,25 +46,31 @@ func (l *log) append(ctx context.Context, p parley.Principal, b seam.Batch, even
 		return notBegun(ctx)
 	}
 	b.Events = events.events
-	unseal := func() {}
-	if ended := endedCalls(b); len(ended) > 0 {
-		var err error
-		if unseal, err = l.seal(ctx, b.Session, ended); err != nil {
-			return err
-		}
+	ended := endedCalls(b)
+	if err := l.seal(ctx, b.Session, ended); err != nil {
+		return err
 	}
 	ctx = context.WithoutCancel(ctx)
 	if err := to(ctx, p, b); err != nil {
 		if err = l.settle(ctx, p, b, err); err != nil {
 			if _, known := errors.AsType[*parley.Error](err); known {
-				unseal()
+				l.unseal(b.Session, ended)
 			}
 			return err
 		}
 	}
-	l.publish(b.Session, b.Events)
-	l.bells.ring(p, b)
+	l.shown(p, b)
 	return nil
+}
+
+// shown shows what was appended.
+func (l *log) shown(p parley.Principal, b seam.Batch) {
+	epoch := b.Epoch
+	if b.Create {
+		epoch = 1
+	}
+	l.publish(b.Session, epoch, b.Events)
+	l.bells.ring(p, b)
 }
 
 // notBegun is the error of an append that ctx ended before it was made.
@@ -76,6 +82,20 @@ func notBegun(ctx context.Context) error {
 	return &parley.Error{Code: parley.CodeCancelled, Message: "nothing was appended: the request was given up", Err: cause}
 }
 
+// Settle asks once more what became of an append whose error was no parley.Error:
+// nil, and shown to whoever follows, when it did take place. The error is one as
+// Append's. The session is not to be appended to before it is known.
+func (w *Writer) Settle(ctx context.Context, p parley.Principal, b seam.Batch, events Clean, err error) error {
+	b.Events = events.events
+	err = w.l.look(ctx, p, b, err)
+	if err == nil {
+		w.l.shown(p, b)
+	} else if _, known := errors.AsType[*parley.Error](err); known {
+		w.l.unseal(b.Session, endedCalls(b))
+	}
+	return err
+}
+
 // settle decides what became of an append that returned err: nil, if it did
 // take place.
 func (l *log) settle(ctx context.Context, p parley.Principal, b seam.Batch, err error) error {
@@ -84,16 +104,22 @@ func (l *log) settle(ctx context.Context, p parley.Principal, b seam.Batch, err 
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	there, rerr := l.written(ctx, p, b)
-	for wait := settleEvery; rerr != nil && !errors.Is(rerr, parley.ErrNotFound) && !l.keep.isClosed(); wait = min(2*wait, time.Second) {
+	for wait := settleEvery; ; wait = min(2*wait, time.Second) {
+		found := l.look(ctx, p, b, err)
+		if _, known := errors.AsType[*parley.Error](found); known || found == nil || l.keep.isClosed() {
+			return found
+		}
 		select {
 		case <-ctx.Done():
+			return found
 		case <-time.After(wait):
-			there, rerr = l.written(ctx, p, b)
-			continue
 		}
-		break
 	}
+}
+
+// look reads the log where the events of an append are to be that returned err.
+func (l *log) look(ctx context.Context, p parley.Principal, b seam.Batch, err error) error {
+	there, rerr := l.written(ctx, p, b)
 	switch {
 	case errors.Is(rerr, parley.ErrNotFound):
 		// Not even the session is there.

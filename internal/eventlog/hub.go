@@ -18,6 +18,7 @@ type hub struct {
 	id parley.SessionID
 
 	mu        sync.Mutex
+	epoch     int64 // of the last events published
 	last      int64 // number of the last event published; 0: none since the hub was made
 	calls     []*call
 	followers []*follower
@@ -185,12 +186,13 @@ func (l *log) showTails(h *hub, c *call) {
 }
 
 // publish passes on a committed batch.
-func (l *log) publish(id parley.SessionID, events []parley.Event) {
+func (l *log) publish(id parley.SessionID, epoch int64, events []parley.Event) {
 	begin := slices.ContainsFunc(events, func(e parley.Event) bool { id, _ := begins(e); return id != "" })
 	h := l.hubs.lock(id, begin)
 	if h == nil {
 		return
 	}
+	h.epoch = epoch
 	for i := range events {
 		l.event(h, &events[i])
 	}

@@ -83,7 +83,7 @@ func (k *keeper) save(ctx context.Context) error {
 		}
 		for _, c := range h.calls {
 			if s := c.answer(); !c.sealed && len(s) > c.saved {
-				chunks = append(chunks, seam.Chunk{Session: h.id, Call: c.id, N: c.n, Text: s[c.saved:]})
+				chunks = append(chunks, seam.Chunk{Session: h.id, Epoch: h.epoch, Call: c.id, N: c.n, Text: s[c.saved:]})
 				calls = append(calls, saved{h, c, len(s)})
 				h.saving = done
 			}
@@ -118,12 +118,14 @@ func (k *keeper) save(ctx context.Context) error {
 }
 
 // seal stops keeping text of calls that an append is about to end, and waits for
-// a save under way. The function it returns takes that back, for an append
-// that failed.
-func (l *log) seal(ctx context.Context, session parley.SessionID, ids []parley.CallID) (undo func(), err error) {
+// a save under way; unseal takes that back.
+func (l *log) seal(ctx context.Context, session parley.SessionID, ids []parley.CallID) error {
+	if len(ids) == 0 {
+		return nil
+	}
 	h := l.hubs.lock(session, false)
 	if h == nil {
-		return func() {}, nil
+		return nil
 	}
 	for _, id := range ids {
 		if c := h.call(id); c != nil {
@@ -132,28 +134,36 @@ func (l *log) seal(ctx context.Context, session parley.SessionID, ids []parley.C
 	}
 	saving := h.saving
 	h.mu.Unlock()
-	undo = func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		for _, id := range ids {
-			if c := h.call(id); c != nil {
-				c.sealed = false
-			}
-		}
-		if !h.dirty && !h.dead {
-			h.dirty = true
-			l.keep.add(h)
-		}
-	}
 	if saving != nil {
 		select {
 		case <-saving:
 		case <-ctx.Done():
-			undo()
-			return nil, notBegun(ctx)
+			l.unseal(session, ids)
+			return notBegun(ctx)
 		}
 	}
-	return undo, nil
+	return nil
+}
+
+// unseal lets text of calls be kept again, after an append that failed.
+func (l *log) unseal(session parley.SessionID, ids []parley.CallID) {
+	if len(ids) == 0 {
+		return
+	}
+	h := l.hubs.lock(session, false)
+	if h == nil {
+		return
+	}
+	defer h.mu.Unlock()
+	for _, id := range ids {
+		if c := h.call(id); c != nil {
+			c.sealed = false
+		}
+	}
+	if !h.dirty {
+		h.dirty = true
+		l.keep.add(h)
+	}
 }
 
 // isClosed reports whether the log is about to end.

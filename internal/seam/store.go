@@ -2,6 +2,7 @@ package seam
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -29,8 +30,14 @@ type Store interface {
 	// them has it; what is taken from one of them later stays with the other.
 	Fork(ctx context.Context, p parley.Principal, from parley.SessionID, at int64, b Batch) error
 
+	// Join says that node drives sessions of this store from now on, until leave
+	// is called. Whoever holds sessions joins first.
+	Join(node string) (leave func())
+
 	// Claim makes node the owner of the session and returns its new epoch, higher
-	// than any before. It is fenced against everybody who held it earlier.
+	// than any before. It is fenced against everybody who held it earlier. The
+	// error is ErrDriven when the owner is another node that is alive: one that has
+	// joined this store and not left, or whose lease lasts.
 	Claim(ctx context.Context, p parley.Principal, id parley.SessionID, node string) (epoch int64, err error)
 
 	// Read returns up to limit events after the given number, in order. A limit
@@ -82,7 +89,8 @@ type Store interface {
 
 	// SaveChunks keeps text in flight, durable by the next sync. Chunks of a call
 	// go away with Index.DropChunks or with the session. Chunks of an unknown
-	// session are dropped silently.
+	// session, and those under an epoch that is not the session's, are dropped
+	// silently: once Claim has returned, the owner before can add nothing.
 	SaveChunks(ctx context.Context, p parley.Principal, chunks []Chunk) error
 	// Chunks returns the kept text of the session's open calls, by call, in order.
 	Chunks(ctx context.Context, p parley.Principal, id parley.SessionID) ([]Chunk, error)
@@ -97,6 +105,10 @@ type Store interface {
 	// CodeUnavailable.
 	Close() error
 }
+
+// ErrDriven is what errors of Claim wrap when another node that is alive owns the
+// session. Their code is CodeUnavailable.
+var ErrDriven = errors.New("another node drives the session")
 
 // Batch is one append: the events After+1 … of a session, and the index rows
 // that change with them in the same transaction.
@@ -179,6 +191,7 @@ type Artifact struct {
 // the order of N, the count of source deltas up to the chunk's end.
 type Chunk struct {
 	Session parley.SessionID
+	Epoch   int64 // of who keeps it; 0 in what Chunks returns
 	Call    parley.CallID
 	N       int64
 	Text    string

@@ -145,6 +145,11 @@ func (st *stream) end(ctx context.Context, a *callModel, reply *seam.Reply, serr
 // keep commits the end of a call even when ctx is cancelled, and then returns
 // the cause of that.
 func keep(ctx context.Context, h seam.Host, e parley.Event) error {
+	if ctx.Err() == nil {
+		if err := h.Emit(ctx, e); err == nil || ctx.Err() == nil {
+			return err // which has waited for the store, if need be
+		}
+	}
 	brief, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	err := h.Emit(brief, e)

@@ -28,6 +28,7 @@ type Store struct {
 	closed bool
 	faults Faults
 	t      tables
+	rule.Nodes
 }
 
 var _ seam.Store = (*Store)(nil)
@@ -160,6 +161,9 @@ func (s *Store) Claim(ctx context.Context, p parley.Principal, id parley.Session
 		if err != nil {
 			return err
 		}
+		if slices.Contains(s.Others(node), row.owner) {
+			return rule.Driven(id)
+		}
 		row.epoch++
 		row.owner, epoch = node, row.epoch
 		return nil
@@ -190,7 +194,7 @@ func (s *Store) PutBlob(ctx context.Context, p parley.Principal, body []byte) (p
 func (s *Store) SaveChunks(ctx context.Context, p parley.Principal, chunks []seam.Chunk) error {
 	return s.write(ctx, Call{Method: "SaveChunks"}, func(t *tables) error {
 		for _, c := range chunks {
-			if row, err := t.session(p, c.Session); err == nil {
+			if row, err := t.session(p, c.Session); err == nil && row.epoch == c.Epoch {
 				row.chunks[chunk{c.Call, c.N}] = c.Text
 			}
 		}

@@ -87,17 +87,26 @@ func (s *Store) Fork(ctx context.Context, p parley.Principal, from parley.Sessio
 	return outside(s.w.submit(ctx, &piece{p: p, rows: r, from: from}))
 }
 
-// Claim implements seam.Store. Two rows of the table nodes can stand against it:
-// that of the owner, as long as its lease lasts (CodeUnavailable), and that of
-// node itself, when its lease is over (CodeFenced). Who keeps no lease can claim
-// whatever nobody holds a lease on.
+// Claim implements seam.Store. Beside the nodes of this process two rows of the
+// table nodes can stand against it: that of the owner, as long as its lease lasts
+// (ErrDriven), and that of node itself, when its lease is over (CodeFenced). Who
+// keeps no lease can claim whatever nobody holds a lease on.
 func (s *Store) Claim(ctx context.Context, p parley.Principal, id parley.SessionID, node string) (epoch int64, err error) {
+	others := [][]byte{}
+	for _, o := range s.Others(node) {
+		others = append(others, raw(o))
+	}
 	err = s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		// It waits for chunks that are being saved under the old epoch.
+		if _, err := tx.Exec(ctx, `SELECT 1 FROM sessions WHERE id = $1 FOR UPDATE`, raw(id)); err != nil {
+			return err
+		}
 		err := tx.QueryRow(ctx, `UPDATE sessions SET epoch = epoch + 1, owner = $5
 			WHERE id = $1 AND ($2::boolean OR usr = $3 AND org = $4)
 			AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = owner AND n.id <> $5 AND n.lease_until > clock_timestamp())
 			AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = $5 AND n.lease_until <= clock_timestamp())
-			RETURNING epoch`, raw(id), p.IsSystem(), raw(p.User), raw(p.Org), raw(node)).Scan(&epoch)
+			AND NOT owner = ANY($6)
+			RETURNING epoch`, raw(id), p.IsSystem(), raw(p.User), raw(p.Org), raw(node), others).Scan(&epoch)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return whyNot(ctx, tx, p, id, node)
 		}
@@ -122,7 +131,7 @@ func whyNot(ctx context.Context, tx pgx.Tx, p parley.Principal, id parley.Sessio
 	case over:
 		return parley.Errorf(parley.CodeFenced, "the lease of node %q is over", node)
 	}
-	return unavailable("another node drives session "+string(id), "ask that node, or try again when its lease is over", nil)
+	return rule.Driven(id)
 }
 
 // find returns where a session is.
@@ -136,13 +145,14 @@ func find(ctx context.Context, q querier, p parley.Principal, id parley.SessionI
 }
 
 // SaveChunks implements seam.Store. It does not wait for the disk. The sessions'
-// rows are locked against a deletion, not against appends.
+// rows are locked against a deletion and a claim, not against appends.
 func (s *Store) SaveChunks(ctx context.Context, p parley.Principal, chunks []seam.Chunk) error {
 	if len(chunks) == 0 {
 		return s.begin(ctx)
 	}
 	type at struct {
 		session parley.SessionID
+		epoch   int64
 		call    parley.CallID
 		n       int64
 	}
@@ -150,12 +160,12 @@ func (s *Store) SaveChunks(ctx context.Context, p parley.Principal, chunks []sea
 	var sessions [][]byte
 	last := map[at]int{}
 	for i, c := range chunks {
-		last[at{c.Session, c.Call, c.N}] = i
+		last[at{c.Session, c.Epoch, c.Call, c.N}] = i
 	}
 	for i, c := range chunks {
-		if last[at{c.Session, c.Call, c.N}] == i { // one statement can not write a row twice
+		if last[at{c.Session, c.Epoch, c.Call, c.N}] == i { // one statement can not write a row twice
 			sessions = append(sessions, raw(c.Session))
-			m.add(raw(c.Session), raw(c.Call), c.N, raw(c.Text))
+			m.add(raw(c.Session), c.Epoch, raw(c.Call), c.N, raw(c.Text))
 		}
 	}
 	err := s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -163,8 +173,8 @@ func (s *Store) SaveChunks(ctx context.Context, p parley.Principal, chunks []sea
 		b.Queue(`SET LOCAL synchronous_commit = off`)
 		b.Queue(`SELECT 1 FROM unnest($1::bytea[]) AS w (id) JOIN sessions s USING (id) ORDER BY s.id FOR KEY SHARE OF s`, sessions)
 		b.Queue(`INSERT INTO chunks (session, call, n, text)
-			SELECT s.id, w.call, w.n, w.text FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bytea[]) AS w (session, call, n, text)
-			JOIN sessions s ON s.id = w.session AND ($5::boolean OR s.usr = $6 AND s.org = $7)
+			SELECT s.id, w.call, w.n, w.text FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[]) AS w (session, epoch, call, n, text)
+			JOIN sessions s ON s.id = w.session AND s.epoch = w.epoch AND ($6::boolean OR s.usr = $7 AND s.org = $8)
 			ORDER BY 1, 2, 3
 			ON CONFLICT (session, call, n) DO UPDATE SET text = excluded.text`, append(m, p.IsSystem(), raw(p.User), raw(p.Org))...)
 		return tx.SendBatch(ctx, b).Close()

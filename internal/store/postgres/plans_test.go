@@ -74,7 +74,7 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 	must(s.Append(ctx, ann, seam.Batch{Session: "S", Epoch: 1, After: 2, Events: event("S", 3)}))
 	fork := parley.SessionInfo{ID: "F", User: "ann"}
 	must(s.Fork(ctx, ann, "S", 2, seam.Batch{Session: "F", After: 2, Index: seam.Index{Session: &fork}}))
-	must(s.SaveChunks(ctx, ann, []seam.Chunk{{Session: "S", Call: "c", N: 1}}))
+	must(s.SaveChunks(ctx, ann, []seam.Chunk{{Session: "S", Epoch: 1, Call: "c", N: 1}}))
 	open := []parley.TurnStatus{parley.StatusRunning, parley.StatusWaiting}
 	for _, p := range []parley.Principal{ann, parley.System()} {
 		_, _ = s.Claim(ctx, p, "S", "node")

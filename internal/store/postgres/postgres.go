@@ -84,6 +84,7 @@ type Options struct {
 
 // Store is a seam.Store.
 type Store struct {
+	rule.Nodes
 	config *pgxpool.Config
 	pool   *pgxpool.Pool
 	now    func() time.Time

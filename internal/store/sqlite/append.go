@@ -274,15 +274,23 @@ func putIndex(c *conn, r rows, user, org string, last int64) error {
 
 // Claim implements seam.Store.
 func (s *Store) Claim(ctx context.Context, p parley.Principal, id parley.SessionID, node string) (epoch int64, err error) {
+	others, err := rule.Encode(s.Others(node))
+	if err != nil {
+		return 0, err
+	}
 	err = s.write(ctx, func(c *conn) error {
 		epoch = 0
-		err := c.rows(`UPDATE sessions SET epoch = epoch + 1, owner = ?5 WHERE id = ?1 AND (?2 OR user = ?3 AND org = ?4) RETURNING epoch`,
+		err := c.rows(`UPDATE sessions SET epoch = epoch + 1, owner = ?5 WHERE id = ?1 AND (?2 OR user = ?3 AND org = ?4)
+			AND owner NOT IN (SELECT value FROM json_each(?6)) RETURNING epoch`,
 			func(s *zombie.Stmt) error { epoch = s.ColumnInt64(0); return nil },
-			string(id), p.IsSystem(), p.User, p.Org, node)
-		if err == nil && epoch == 0 {
-			err = rule.NotFound("session", id)
+			string(id), p.IsSystem(), p.User, p.Org, node, string(others))
+		if err != nil || epoch != 0 {
+			return err
 		}
-		return err
+		if _, err := find(c, p, id); err != nil {
+			return err
+		}
+		return rule.Driven(id)
 	})
 	if err != nil {
 		return 0, err
@@ -295,8 +303,8 @@ func (s *Store) SaveChunks(ctx context.Context, p parley.Principal, chunks []sea
 	return s.write(ctx, func(c *conn) error {
 		for _, ch := range chunks {
 			err := c.exec(`INSERT OR REPLACE INTO chunks (session, call, n, text) SELECT id, ?5, ?6, ?7 FROM sessions
-				WHERE id = ?1 AND (?2 OR user = ?3 AND org = ?4)`,
-				string(ch.Session), p.IsSystem(), p.User, p.Org, string(ch.Call), ch.N, ch.Text)
+				WHERE id = ?1 AND (?2 OR user = ?3 AND org = ?4) AND epoch = ?8`,
+				string(ch.Session), p.IsSystem(), p.User, p.Org, string(ch.Call), ch.N, ch.Text, ch.Epoch)
 			if err != nil {
 				return err
 			}

@@ -64,6 +64,7 @@ type Options struct {
 
 // Store is a seam.Store.
 type Store struct {
+	rule.Nodes
 	path   string
 	now    func() time.Time
 	log    *slog.Logger

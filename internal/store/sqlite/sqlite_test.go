@@ -55,7 +55,7 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 	must(t, s.Append(ctx, ann, storetest.Turn("S", 2)))
 	in := parley.SessionInfo{ID: "F", User: "ann", OutsideID: "x", App: "notes"}
 	must(t, s.Fork(ctx, ann, "S", 2, seam.Batch{Session: "F", After: 2, Index: seam.Index{Session: &in, DropChunks: []parley.CallID{"c"}}}))
-	must(t, s.SaveChunks(ctx, ann, []seam.Chunk{{Session: "S", Call: "c", N: 1}}))
+	must(t, s.SaveChunks(ctx, ann, []seam.Chunk{{Session: "S", Epoch: 1, Call: "c", N: 1}}))
 	open := []parley.TurnStatus{parley.StatusRunning, parley.StatusWaiting}
 	for _, p := range []parley.Principal{ann, parley.System()} {
 		_, _ = s.Claim(ctx, p, "S", "node")

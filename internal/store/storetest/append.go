@@ -230,7 +230,7 @@ func manySessions(t *testing.T, s seam.Store) {
 					want(t, "refused", s.Append(ctx, ann, seam.Batch{Session: id, Epoch: 1, After: n + 5, Events: steered(id, n+6, 1)}), parley.CodeConflict)
 				}
 				if hand%5 == 0 {
-					if err := s.SaveChunks(ctx, ann, []seam.Chunk{{Session: id, Call: "c", N: n, Text: "x"}}); err != nil {
+					if err := s.SaveChunks(ctx, ann, []seam.Chunk{{Session: id, Epoch: 1, Call: "c", N: n, Text: "x"}}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -298,7 +298,7 @@ func strange(t *testing.T, s seam.Store) {
 	k, err := s.Key(ctx, ann, in.ID, text)
 	must(t, err)
 	equal(t, "the key", k, key)
-	must(t, s.SaveChunks(ctx, ann, []seam.Chunk{{Session: in.ID, Call: "c", N: 1, Text: text}}))
+	must(t, s.SaveChunks(ctx, ann, []seam.Chunk{{Session: in.ID, Epoch: 1, Call: "c", N: 1, Text: text}}))
 	chunks, err := s.Chunks(ctx, ann, in.ID)
 	must(t, err)
 	equal(t, "chunks", chunks, []seam.Chunk{{Session: in.ID, Call: "c", N: 1, Text: text}})

@@ -17,7 +17,7 @@ import (
 type reach func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error)
 
 // asksNobody are the methods that take no principal.
-var asksNobody = []string{"Check", "Close"}
+var asksNobody = []string{"Join", "Join", "Check", "Close"}
 
 var reaches = map[string]reach{
 	"Append": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {
@@ -128,7 +128,7 @@ var reaches = map[string]reach{
 		return bytes.Equal(got, w.blob), err
 	},
 	"SaveChunks": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {
-		if err := s.SaveChunks(ctx, p, []seam.Chunk{{Session: w.id, Call: "forged", N: 1, Text: "forged"}}); err != nil {
+		if err := s.SaveChunks(ctx, p, []seam.Chunk{{Session: w.id, Epoch: 1, Call: "forged", N: 1, Text: "forged"}}); err != nil {
 			return false, err
 		}
 		got, err := s.Chunks(ctx, parley.System(), w.id)

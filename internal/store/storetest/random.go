@@ -198,7 +198,7 @@ func (m *machine) chunks(rt *rapid.T) {
 	var all []seam.Chunk
 	for range rapid.IntRange(1, 3).Draw(rt, "count") {
 		n := int64(rapid.IntRange(1, 5).Draw(rt, "n"))
-		all = append(all, seam.Chunk{Session: someSessions.Draw(rt, "session"), Call: someCalls.Draw(rt, "call"), N: n, Text: fmt.Sprint("text ", len(all), n)})
+		all = append(all, seam.Chunk{Session: someSessions.Draw(rt, "session"), Epoch: int64(rapid.IntRange(1, 2).Draw(rt, "epoch")), Call: someCalls.Draw(rt, "call"), N: n, Text: fmt.Sprint("text ", len(all), n)})
 	}
 	same(m, rt, "chunks", func(s seam.Store) (struct{}, error) { return only(s.SaveChunks(context.Background(), p, all)) })
 }

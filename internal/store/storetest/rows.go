@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -414,9 +415,16 @@ func chunks(t *testing.T, s seam.Store) {
 	c := func(id parley.SessionID, call parley.CallID, n int64, text string) seam.Chunk {
 		return seam.Chunk{Session: id, Call: call, N: n, Text: text}
 	}
-	must(t, s.SaveChunks(ctx, ann, []seam.Chunk{c("S", "b", 2, "two"), c("S", "a", 10, "ten"), c("T", "a", 1, "t"), c("absent", "a", 1, "dropped")}))
-	must(t, s.SaveChunks(ctx, parley.System(), []seam.Chunk{c("S", "a", 9, "nine"), c("S", "b", 2, "two again")}))
-	must(t, s.SaveChunks(ctx, ann, nil))
+	save := func(p parley.Principal, epoch int64, chunks ...seam.Chunk) {
+		t.Helper()
+		for i := range chunks {
+			chunks[i].Epoch = epoch
+		}
+		must(t, s.SaveChunks(ctx, p, chunks))
+	}
+	save(ann, 1, c("S", "b", 2, "two"), c("S", "a", 10, "ten"), c("T", "a", 1, "t"), c("absent", "a", 1, "dropped"))
+	save(parley.System(), 1, c("S", "a", 9, "nine"), c("S", "b", 2, "two again"))
+	save(ann, 1)
 	got, err := s.Chunks(ctx, ann, "S")
 	must(t, err)
 	equal(t, "chunks", got, []seam.Chunk{c("S", "a", 9, "nine"), c("S", "a", 10, "ten"), c("S", "b", 2, "two again")})
@@ -427,4 +435,55 @@ func chunks(t *testing.T, s seam.Store) {
 	got, err = s.Chunks(ctx, ann, "T")
 	must(t, err)
 	equal(t, "chunks of another session", got, []seam.Chunk{c("T", "a", 1, "t")})
+}
+
+// staleChunks lets the owner before save after a claim: neither what it adds nor
+// what it overwrites is kept.
+func staleChunks(t *testing.T, s seam.Store) {
+	ctx := context.Background()
+	create(t, s, ann, "S", 1)
+	c := func(epoch, n int64, text string) seam.Chunk {
+		return seam.Chunk{Session: "S", Epoch: epoch, Call: "a", N: n, Text: text}
+	}
+	must(t, s.SaveChunks(ctx, ann, []seam.Chunk{c(1, 1, "one")}))
+	if _, err := s.Claim(ctx, ann, "S", "next"); err != nil {
+		t.Fatal(err)
+	}
+	must(t, s.SaveChunks(ctx, parley.System(), []seam.Chunk{c(1, 1, "stale"), c(1, 2, "stale"), c(2, 3, "three"), c(3, 3, "of nobody yet"), c(0, 4, "of nobody")}))
+	got, err := s.Chunks(ctx, ann, "S")
+	must(t, err)
+	equal(t, "chunks after a claim", got, []seam.Chunk{c(0, 1, "one"), c(0, 3, "three")})
+}
+
+// claims lets two nodes ask for one session: of one that is alive it can not be
+// taken, and once that has left it can.
+func claims(t *testing.T, s seam.Store) {
+	ctx := context.Background()
+	create(t, s, ann, "S", 1)
+	leaveOne, leaveTwo := s.Join("one"), s.Join("two")
+	defer leaveTwo()
+	claim := func(p parley.Principal, node string, epoch int64, code parley.Code) {
+		t.Helper()
+		got, err := s.Claim(ctx, p, "S", node)
+		if got != epoch || parley.CodeOf(err) != code {
+			t.Errorf("%s claims: got epoch %d, %v, want %d, %q", node, got, err, epoch, code)
+		}
+		if code == parley.CodeUnavailable && !errors.Is(err, seam.ErrDriven) {
+			t.Errorf("%s claims: %v is no ErrDriven", node, err)
+		}
+	}
+	claim(ann, "one", 2, "") // from one that made it and never joined
+	claim(ann, "two", 0, parley.CodeUnavailable)
+	claim(parley.System(), "three", 0, parley.CodeUnavailable)
+	claim(bob, "two", 0, parley.CodeNotFound)
+	claim(ann, "one", 3, "")
+	must(t, s.Append(ctx, ann, seam.Batch{Session: "S", Epoch: 3, After: 1, Events: steered("S", 2, 1)}))
+	again := s.Join("one")
+	leaveOne()
+	leaveOne()
+	claim(ann, "two", 0, parley.CodeUnavailable)
+	again()
+	claim(ann, "two", 4, "")
+	claim(ann, "one", 0, parley.CodeUnavailable)
+	want(t, "append of the owner before", s.Append(ctx, ann, seam.Batch{Session: "S", Epoch: 3, After: 2, Events: steered("S", 3, 1)}), parley.CodeFenced)
 }

@@ -59,6 +59,8 @@ func Run(t *testing.T, b Body) {
 		{"an_outside_id_is_taken_once", aliases},
 		{"artifacts_and_blobs", blobs},
 		{"chunks_are_kept_until_dropped", chunks},
+		{"chunks_of_the_owner_before_are_dropped", staleChunks},
+		{"a_session_is_not_taken_from_a_node_that_is_alive", claims},
 		{"a_call_given_up_before_it_began_did_nothing", cancelled},
 		{"after_close_everything_is_unavailable", closed},
 	} {

@@ -145,7 +145,9 @@ func newWorld(t testing.TB, s seam.Store, p parley.Principal, name string) world
 			Spend: []seam.Spend{{Day: "2026-11-21", Model: "acme/" + name, Calls: 1, Usage: parley.Usage{InputTokens: 7, USD: 0.5}}},
 		},
 	}))
-	must(t, s.SaveChunks(ctx, p, []seam.Chunk{w.chunk}))
+	save := w.chunk
+	save.Epoch = 1
+	must(t, s.SaveChunks(ctx, p, []seam.Chunk{save}))
 	return w
 }
 

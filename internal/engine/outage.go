@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// The store can be away for a while: a full disk, a database that is started
+// again. A command is refused then. A turn that is durable waits, as long as its
+// budget of time lasts: what it was about to append is appended later.
+
+const (
+	firstPause = 100 * time.Millisecond
+	// longestPause between two attempts: a turn goes on soon after the store has
+	// come back, and a thousand that wait ask it 500 times a second.
+	longestPause = 2 * time.Second
+)
+
+// doubt is an append of which nobody could say whether it took place. Until that
+// is known the session takes no other, and commands to it are refused.
+type doubt struct {
+	batch  seam.Batch
+	events eventlog.Clean
+	view   parley.Session // the state, if it took place
+	stored int            // bytes of the fold in the batch, or -1
+	err    error          // of the append; once it is known, nil: it took place
+}
+
+// doubtful is the error of the commit that is in doubt.
+type doubtful struct{ d *doubt }
+
+func (e *doubtful) Error() string { return e.d.err.Error() }
+func (e *doubtful) Unwrap() error { return e.d.err }
+
+// settle asks once what became of an append in doubt. Without an error there is
+// none, and the state is what the log says. Callers hold the lock.
+func (s *session) settle(ctx context.Context) error {
+	d := s.doubt
+	if d == nil {
+		return nil
+	}
+	err := s.e.o.Log.Settle(context.WithoutCancel(ctx), s.state.Principal(), d.batch, d.events, d.err)
+	known, ok := errors.AsType[*parley.Error](err)
+	if err != nil && !ok {
+		e := parley.Errorf(parley.CodeUnavailable, "it is not known what the store has kept: %w", err).WithRetry(time.Second)
+		e.Message, e.Hint = "it is not known what the store has kept", "the server goes on by itself once the store can be asked"
+		return e
+	}
+	s.doubt, d.err = nil, err
+	switch {
+	case err == nil:
+		s.advance(d.view, d.events, d.stored)
+	case known.Code != parley.CodeUnavailable:
+		s.forget() // another has written: not ours any more
+		return err
+	}
+	return nil // nothing of it was appended, and what was staged before still is
+}
+
+// staging is what a commit that fails goes back to.
+type staging struct {
+	view   parley.Session
+	staged eventlog.Clean
+	index  seam.Index
+}
+
+func (s *session) staging() staging {
+	ix := s.index // its rows are changed in place
+	ix.Turns, ix.Interactions, ix.Keys = slices.Clone(ix.Turns), slices.Clone(ix.Interactions), slices.Clone(ix.Keys)
+	ix.Artifacts, ix.Blobs, ix.Spend, ix.DropChunks = slices.Clone(ix.Artifacts), slices.Clone(ix.Blobs), slices.Clone(ix.Spend), slices.Clone(ix.DropChunks)
+	return staging{s.view, s.staged, ix}
+}
+
+// undo goes back to before a commit that the store could not take. What a durable
+// turn has staged stays so: it was paid for, and is appended later. Everything else
+// is forgotten, and its sender is told so.
+func (s *session) undo(before staging) {
+	if !s.runsDurably(s.run) {
+		s.discard()
+		return
+	}
+	s.view, s.staged, s.index = before.view, before.staged, before.index
+}
+
+// runsDurably reports whether r is this session's run of a turn that is in the log.
+func (s *session) runsDurably(r *run) bool {
+	return r != nil && s.run == r && s.state.Turn != nil && s.state.Turn.ID == r.turn
+}
+
+// awayFor reports whether err says that the store can not be used now, and not
+// that the server stops.
+func (e *Engine) awayFor(err error) bool {
+	return isCode(err, parley.CodeUnavailable) && !errors.Is(err, errShutdown) && e.boot.Err() == nil
+}
+
+// lasting does f, and again as long as the store is away and the turn, if it is
+// durable, may wait for it: until ctx ends.
+func (h *host) lasting(ctx context.Context, f func() error) error {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := f()
+		if !h.s.e.awayFor(err) {
+			return err
+		}
+		h.r.kept(err) // who waits to hear that the turn is durable does not wait for that
+		if !h.waits() {
+			return err
+		}
+		if pause == firstPause {
+			h.s.e.o.Logger.Warn("a turn waits for the store", "session", h.s.id, "turn", h.r.turn, "err", err)
+		}
+		if err := h.s.e.rest(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// waits reports whether the run is there to wait for the store.
+func (h *host) waits() bool {
+	h.s.lock <- struct{}{}
+	defer func() { <-h.s.lock }()
+	return !h.s.gone && h.s.runsDurably(h.r)
+}
+
+// rest waits for a while, unless ctx or the engine ends.
+func (e *Engine) rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-e.boot.Done():
+		return context.Cause(e.boot)
+	}
+}
+
+// commit commits events of the run. When nobody can say whether that took place it
+// gives the lock back and waits until it is known: a started call must not be
+// started again because of that. The caller holds the lock, and may rely on nothing
+// that it knew of the session before.
+func (h *host) commit(ctx context.Context, s *session, events ...parley.Event) error {
+	err := s.commit(ctx, events...)
+	in, ok := errors.AsType[*doubtful](err)
+	for pause := firstPause; ok && s.doubt == in.d && !s.gone; pause = min(2*pause, longestPause) {
+		h.r.kept(err)
+		<-s.lock
+		rested := s.e.rest(ctx, pause)
+		s.lock <- struct{}{}
+		if rested != nil {
+			return rested
+		}
+		_ = s.settle(ctx) // asked again
+	}
+	switch {
+	case !ok:
+	case s.gone || s.run != h.r:
+		return errNotHere
+	default:
+		err = in.d.err
+	}
+	if err == nil {
+		h.r.kept(nil)
+	}
+	return err
+}
+
+// startLater starts a queued turn whose beginning the store could not take: it was
+// accepted, and nobody will ask for it again.
+func (s *session) startLater() {
+	e := s.e
+	if _, err := e.enter(s.id); err != nil {
+		return // the next start finds it
+	}
+	e.tasks.Go(func() {
+		defer e.leave(s)
+		if e.rest(e.boot, longestPause) != nil {
+			return
+		}
+		s.lock <- struct{}{}
+		defer func() { <-s.lock }()
+		if s.gone || !s.loaded {
+			return
+		}
+		err := s.settle(e.boot)
+		if err == nil && !s.view.Held {
+			err = s.startNext()
+		}
+		if err != nil && e.awayFor(err) {
+			s.startLater()
+		}
+	})
+}
