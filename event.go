@@ -111,7 +111,7 @@ func (e Event) AppendJSON(dst []byte) []byte {
 		dst = appendInt(dst, int64(e.V))
 	}
 	dst = append(dst, `,"data":`...)
-	if e.Data == nil {
+	if e.Data == nil || string(e.Data) == "null" { // as it is when it was read from a wire
 		dst = append(dst, `null,"condensed":true`...)
 	} else {
 		dst = append(dst, e.Data...)

@@ -192,7 +192,8 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		return nil, usage(err)
 	}
 	store := traces.Store(counts.Store(base))
-	writer, reader := eventlog.New(store, p.red, eventlog.Options{Logger: log})
+	kept := archive.NewFolder(p.settings.Data)
+	writer, reader := eventlog.New(store, p.red, eventlog.Options{Logger: log, Archive: kept})
 	h := &house{apps: p.resolved, store: store, writer: writer, traces: traces, log: log, off: p.off, services: p.services, limits: p.settings.Limits}
 	if b, ok := base.(interface{ Taken() <-chan struct{} }); ok {
 		h.taken = b.Taken()
@@ -204,7 +205,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	h.files = p.liveFiles(log, reader, store, counts)
 	h.engine, err = engine.New(engine.Options{
 		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Tools: p.boxes, Apps: p.resolved, Logger: log,
-		Archive: shelf{archive.NewFolder(p.settings.Data), h.files},
+		Archive: shelf{kept, h.files},
 		Limits: engine.Limits{
 			MaxMessage: int(p.settings.Limits.MaxMessage),
 			USDPerDay:  p.settings.Limits.USDPerDay, UserUSDPerDay: p.settings.Limits.UserUSDPerDay, TurnsPerMinute: p.settings.Limits.TurnsPerMinute,

@@ -53,6 +53,27 @@ func TestSweep_archives_what_it_condenses(t *testing.T) {
 	if out := p.must(append([]string{"session", "sweep"}, with...)...); out != "0 expired, 0 condensed, 0 deleted\n" {
 		t.Errorf("a second sweep: %q", out)
 	}
+	log := p.must("session", "events", "last")
+	if !strings.Contains(log, `"condensed":true`) {
+		t.Errorf("the log is whole:\n%s", log)
+	}
+	// An export has it whole: it can be run again, and imported elsewhere.
+	file := filepath.Join(t.TempDir(), "s.zip")
+	p.must("session", "export", "last", "-o", file)
+	if out := p.must(append([]string{"session", "replay", file}, with...)...); !strings.Contains(out, "There is no difference.") {
+		t.Errorf("run again: %s", out)
+	}
+	id := strings.TrimSpace(p.must(append([]string{"session", "import", file}, with...)...))
+	if log := p.must("session", "events", id); strings.Contains(log, `"condensed":true`) || !strings.Contains(log, `"model.replied"`) {
+		t.Errorf("the log of an import:\n%s", log)
+	}
+	if err := json.Unmarshal([]byte(p.must(append([]string{"session", "sweep", "--json"}, with...)...)), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(client.Swept{Condensed: 1}, got); diff != "" {
+		t.Errorf("the sweep of an import (-want +got):\n%s", diff)
+	}
+	p.must("session", "delete", id)
 	p.must("session", "delete", "last")
 	if _, err := os.Stat(filepath.Dir(kept[0])); !os.IsNotExist(err) {
 		t.Errorf("the archive of a deleted session: got %v, want that it is gone", err)

@@ -89,20 +89,15 @@ func (s *Server) export(ctx context.Context, p parley.Principal, in *SessionPara
 
 func (s *Server) eventsTo(ctx context.Context, p parley.Principal, id parley.SessionID, last int64) iter.Seq2[parley.Event, error] {
 	return func(yield func(parley.Event, error) bool) {
-		for at := int64(0); at < last; {
-			page, err := s.o.Reader.Read(ctx, p, id, at, int(min(1000, last-at)))
-			if err == nil && len(page) == 0 {
-				err = parley.Errorf(parley.CodeInternal, "session %s: the log ends at event %d before its version %d", id, at, last)
-			}
-			if err != nil {
-				yield(parley.Event{}, err)
+		at := int64(0)
+		for e, err := range s.o.Reader.Whole(ctx, p, id, 0) {
+			if !yield(e, err) || err != nil {
 				return
 			}
-			for _, e := range page {
-				if at = e.Seq; !yield(e, nil) {
-					return
-				}
+			if at = e.Seq; at == last {
+				return
 			}
 		}
+		yield(parley.Event{}, parley.Errorf(parley.CodeInternal, "session %s: the log ends at event %d before its version %d", id, at, last))
 	}
 }

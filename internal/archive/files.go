@@ -45,6 +45,9 @@ func NewFiles(kept parley.Condensed) *Files {
 // Seq is the number of the last event applied.
 func (f *Files) Seq() int64 { return f.fold.Seq }
 
+// ID names the session.
+func (f *Files) ID() parley.SessionID { return f.fold.ID }
+
 // App names the session's app.
 func (f *Files) App() string { return f.fold.App }
 

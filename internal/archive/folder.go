@@ -3,12 +3,20 @@ package archive
 import (
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -16,14 +24,16 @@ import (
 )
 
 // Folder keeps what retention takes out of logs, as archive/{session}/{from}-{to}.ndjson.gz
-// in a data folder, one event a line, readable by their owner only. It keeps
-// no files open and is safe for concurrent use, one call at a time for a session.
+// in a data folder, one event a line, with large results as archive/{session}/blobs/{digest},
+// readable by their owner only. It keeps no files open between calls and is safe for
+// concurrent use, one write at a time for a session.
 type Folder struct {
 	data string
 }
 
 const (
 	folderName = "archive"
+	blobFolder = "blobs" // of a session
 	foldedEnd  = ".ndjson.gz"
 	halfEnd    = ".half"
 )
@@ -66,6 +76,200 @@ func (a *Folder) Keep(ctx context.Context, session parley.SessionID, events []pa
 	begin := fmt.Sprintf("%d-", from)
 	err = remove(dir, func(n string) bool { return n != file && strings.HasPrefix(n, begin) })
 	return path.Join(folderName, string(session), file), err
+}
+
+// Kept implements eventlog.Archive. An error is CodeUnavailable: the file is damaged
+// or can not be read.
+func (a *Folder) Kept(ctx context.Context, session parley.SessionID, seq int64) iter.Seq2[parley.Event, error] {
+	return func(yield func(parley.Event, error) bool) {
+		err := a.kept(ctx, session, seq, func(e parley.Event) bool { return yield(e, nil) })
+		if err != nil {
+			yield(parley.Event{}, parley.Errorf(parley.CodeUnavailable, "read the archive of session %s: %w", session, err))
+		}
+	}
+}
+
+func (a *Folder) kept(ctx context.Context, session parley.SessionID, seq int64, yield func(parley.Event) bool) error {
+	dir, err := a.of(session)
+	if err != nil {
+		return err
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return gone(err)
+	}
+	at := slices.IndexFunc(list, func(e fs.DirEntry) bool {
+		from, to, ok := numbers(e.Name())
+		return ok && from <= seq && seq <= to
+	})
+	if at < 0 {
+		return nil
+	}
+	f, err := os.Open(filepath.Join(dir, list[at].Name()))
+	if err != nil {
+		return gone(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return err
+	}
+	lines := json.NewDecoder(z)
+	for ctx.Err() == nil {
+		var e parley.Event
+		err := lines.Decode(&e)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if e.Seq >= seq && !yield(e) {
+			return nil
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// numbers are those of a file's first and last event.
+func numbers(name string) (from, to int64, ok bool) {
+	name, ok = strings.CutSuffix(name, foldedEnd)
+	first, last, both := strings.Cut(name, "-")
+	from, err := strconv.ParseInt(first, 10, 64)
+	to, err2 := strconv.ParseInt(last, 10, 64)
+	return from, to, ok && both && err == nil && err2 == nil
+}
+
+// KeepBlob writes a large result, beside the events.
+func (a *Folder) KeepBlob(_ context.Context, session parley.SessionID, d parley.Digest, body []byte) error {
+	name, err := a.blob(session, d)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Lstat(name); err == nil && info.Size() == int64(len(body)) {
+		return nil // it appeared whole
+	}
+	dir := filepath.Dir(name)
+	if err := a.make(filepath.Dir(dir)); err != nil {
+		return wrote(err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return wrote(err)
+	}
+	half := name + halfEnd
+	if err := errors.Join(put(half, body), os.Rename(half, name)); err != nil {
+		return wrote(errors.Join(err, gone(os.Remove(half))))
+	}
+	return wrote(errors.Join(syncDir(dir), syncDir(filepath.Dir(dir))))
+}
+
+// Blob reads a large result. One whose bytes are not those of its name is CodeNotFound,
+// as one that is not there.
+func (a *Folder) Blob(_ context.Context, session parley.SessionID, d parley.Digest) ([]byte, error) {
+	name, err := a.blob(session, d)
+	if err != nil {
+		return nil, err
+	}
+	body, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, parley.Errorf(parley.CodeUnavailable, "read the archive of session %s: %w", session, err)
+	}
+	if sum := sha256.Sum256(body); err != nil || hex.EncodeToString(sum[:]) != string(d) {
+		return nil, parley.Errorf(parley.CodeNotFound, "the archive of session %s has no %s", session, d)
+	}
+	return body, nil
+}
+
+func (a *Folder) blob(session parley.SessionID, d parley.Digest) (string, error) {
+	dir, err := a.of(session)
+	if err == nil && !digest.MatchString(string(d)) {
+		err = parley.Errorf(parley.CodeInvalid, "%q is not a digest", parley.Cut(string(d), 80))
+	}
+	return filepath.Join(dir, blobFolder, string(d)), err
+}
+
+var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+func put(name string, body []byte) (err error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Write(body); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// Share gives a fork the files that are kept of its parent: as other names of the
+// same files, since none is ever changed, or as copies where the disk has no such
+// names.
+func (a *Folder) Share(ctx context.Context, session, fork parley.SessionID, at int64) (err error) {
+	defer func() { err = wrote(err) }()
+	from, err := a.of(session)
+	if err != nil {
+		return err
+	}
+	to, err := a.of(fork)
+	if err != nil {
+		return err
+	}
+	for _, sub := range []string{".", blobFolder} {
+		list, err := os.ReadDir(filepath.Join(from, sub))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := a.make(to); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Join(to, sub), 0o700); err != nil {
+			return err
+		}
+		for _, e := range list {
+			if ctx.Err() != nil {
+				return parley.Errorf(parley.CodeCancelled, "the archive was not shared: %w", context.Cause(ctx))
+			}
+			if !e.Type().IsRegular() || strings.HasSuffix(e.Name(), halfEnd) {
+				continue
+			}
+			if first, _, ok := numbers(e.Name()); ok && first > at {
+				continue
+			}
+			name := filepath.Join(to, sub, e.Name())
+			if os.Link(filepath.Join(from, sub, e.Name()), name) == nil {
+				continue
+			}
+			body, err := os.ReadFile(filepath.Join(from, sub, e.Name()))
+			if err == nil {
+				err = put(name, body)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := syncDir(filepath.Join(to, sub)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sessions lists those of which something is kept.
+func (a *Folder) Sessions(context.Context) (ids []parley.SessionID, err error) {
+	list, err := os.ReadDir(filepath.Join(a.data, folderName))
+	if gone(err) != nil {
+		return nil, parley.Errorf(parley.CodeUnavailable, "list the archive: %w", err)
+	}
+	for _, e := range list {
+		if e.IsDir() && IsID(e.Name()) { // another one is not ours
+			ids = append(ids, parley.SessionID(e.Name()))
+		}
+	}
+	return ids, nil
 }
 
 // Drop removes what was kept of a session; there may be nothing.

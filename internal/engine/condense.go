@@ -124,6 +124,11 @@ func (e *Engine) replay(ctx context.Context, p parley.Principal, id parley.Sessi
 					return st, err
 				}
 				kept = &all
+				if kept.Old() { // the state that was kept is that of another fold
+					if whole, err := e.replayWhole(ctx, p, id, to); err == nil {
+						return whole, nil
+					}
+				}
 			}
 			if kept == nil {
 				err = st.Apply(ev)
@@ -146,6 +151,19 @@ func (e *Engine) replay(ctx context.Context, p parley.Principal, id parley.Sessi
 		return st, err.WithHint("the ends of turns can still be used")
 	}
 	return st, nil
+}
+
+// replayWhole is replay from event 1 with what the archive has.
+func (e *Engine) replayWhole(ctx context.Context, p parley.Principal, id parley.SessionID, to int64) (st parley.Session, err error) {
+	for ev, err := range e.o.Reader.Whole(ctx, p, id, 0) {
+		if err == nil {
+			err = st.Apply(ev)
+		}
+		if err != nil || st.Seq == to {
+			return st, err
+		}
+	}
+	return st, parley.Errorf(parley.CodeInternal, "the log of session %s ends at %d", id, st.Seq)
 }
 
 // condensed is what retention kept of the steps that it took after a number.

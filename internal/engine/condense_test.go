@@ -68,7 +68,7 @@ func told(s parley.Session) parley.Session {
 	return s
 }
 
-func noArchive(o *engine.Options) { o.SweepEvery, o.TendEvery = 10_000*time.Hour, 10_000*time.Hour }
+func byHand(o *engine.Options) { o.SweepEvery, o.TendEvery = 10_000*time.Hour, 10_000*time.Hour }
 
 func sweep(t *testing.T, r *enginetest.Rig) engine.Swept {
 	t.Helper()
@@ -102,7 +102,7 @@ func TestCondensedFoldIsTheSame(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				app := enginetest.App(keeping, change)
-				r := enginetest.New(t, secretary, app, noArchive)
+				r := enginetest.New(t, secretary, app, byHand)
 				s, before := busy(t, r, 23)
 				young := r.Await(r.Send(s.ID, "put young").ID)
 				want := state(t, r, s.ID)
@@ -120,7 +120,7 @@ func TestCondensedFoldIsTheSame(t *testing.T) {
 
 				disk := r.Mem.Clone()
 				disk.ForgetStates()
-				next := enginetest.Over(t, disk, r.Service, secretary, app, noArchive)
+				next := enginetest.Over(t, disk, r.Service, secretary, app, byHand)
 				defer next.Close()
 				if diff := cmp.Diff(told(later), told(state(t, next, s.ID))); diff != "" {
 					t.Errorf("rebuilt from the condensed log (-before +after):\n%s", diff)
@@ -171,7 +171,7 @@ func TestCondensedByAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		app := enginetest.App(keeping)
-		r := enginetest.New(t, secretary, app, noArchive)
+		r := enginetest.New(t, secretary, app, byHand)
 		s, states := busy(t, r, 6)
 		log := r.Log(s.ID)
 		info, err := r.Store.Session(ctx, parley.System(), s.ID)
@@ -201,7 +201,7 @@ func TestCondensedByAnEarlierVersion(t *testing.T) {
 		if err := old.Append(ctx, parley.System(), seam.Batch{Session: s.ID, Create: true, Events: log, Index: seam.Index{Session: &info}}); err != nil {
 			t.Fatal(err)
 		}
-		next := enginetest.Over(t, old, r.Service, secretary, app, noArchive)
+		next := enginetest.Over(t, old, r.Service, secretary, app, byHand)
 		defer next.Close()
 		if diff := cmp.Diff(told(states[end]), told(state(t, next, s.ID))); diff != "" {
 			t.Errorf("the state (-before +after):\n%s", diff)
@@ -229,7 +229,7 @@ func TestCondensedByAnEarlierVersion(t *testing.T) {
 func TestCondensingIsNoUse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := enginetest.New(t, enginetest.Echo, enginetest.App(keeping), noArchive)
+		r := enginetest.New(t, enginetest.Echo, enginetest.App(keeping), byHand)
 		defer r.Close()
 		start := time.Now()
 		first := r.Session()

@@ -349,7 +349,8 @@ func (e *Engine) End(ctx context.Context, p parley.Principal, id parley.SessionI
 }
 
 // Delete removes a session and everything in it. A running turn is stopped
-// first, and a write of it that has started is waited for.
+// first, and a write of it that has started is waited for. What could not be removed
+// from the archive goes with one of the next sweeps.
 func (e *Engine) Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error {
 	s, err := e.still(ctx, p, id, &stopped{by: p.User, reason: "the session was deleted"})
 	if err != nil {
@@ -362,7 +363,7 @@ func (e *Engine) Delete(ctx context.Context, p parley.Principal, id parley.Sessi
 	s.forget()
 	e.o.Log.Forget(id)
 	if e.o.Archive != nil {
-		return e.o.Archive.Drop(ctx, id)
+		e.logDropped(context.WithoutCancel(ctx), id)
 	}
 	return nil
 }

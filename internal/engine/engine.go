@@ -91,6 +91,7 @@ type Engine struct {
 	sessions map[parley.SessionID]*session
 	running  int
 	closing  bool
+	orphans  orphans // guarded by mu
 
 	meter    meter
 	observed chan Observation

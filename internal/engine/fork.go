@@ -84,9 +84,16 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	if c.Key != "" {
 		ix.Keys = []seam.Key{{Key: c.Key, Body: body, Made: s.id}}
 	}
+	done := func(error) {}
+	if s.view.Condensed > 0 {
+		if done, err = e.share(ctx, id, s.id, c.At); err != nil {
+			return none, err
+		}
+	}
 	err = e.o.Log.Fork(context.WithoutCancel(ctx), p, id, c.At, seam.Batch{
 		Session: s.id, Create: true, Owner: e.o.Node, After: c.At, Index: ix,
 	}, events)
+	done(err)
 	if isCode(err, parley.CodeKeyReused) {
 		return none, keyReused(c.Key)
 	}

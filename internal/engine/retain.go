@@ -7,15 +7,27 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Archive keeps what retention takes out of a log. It is called again for the
-// same events when a condensation could not be committed.
+// Archive keeps what retention takes out of a log. What was kept belongs to its
+// session and is never changed. Calls for one session come one after the other.
 type Archive interface {
-	// Keep stores events whole and durably and returns a name for people.
+	// Keep stores events whole and durably and returns a name for people. It is
+	// called again for the same events when a condensation could not be committed.
 	Keep(ctx context.Context, session parley.SessionID, events []parley.Event) (name string, err error)
-	// Drop removes what was kept of a session that is deleted.
+	// KeepBlob stores a large result of such events, before they are kept.
+	KeepBlob(ctx context.Context, session parley.SessionID, d parley.Digest, body []byte) error
+	// Archive reads events.
+	eventlog.Archive
+	// Blob reads a large result; CodeNotFound when it is not there.
+	Blob(ctx context.Context, session parley.SessionID, d parley.Digest) ([]byte, error)
+	// Share gives what is kept of a session's events up to a number to a fork of it.
+	Share(ctx context.Context, session, fork parley.SessionID, at int64) error
+	// Sessions lists those of which something is kept.
+	Sessions(ctx context.Context) ([]parley.SessionID, error)
+	// Drop removes what was kept of a session that is deleted; there may be nothing.
 	Drop(ctx context.Context, session parley.SessionID) error
 }
 
@@ -37,6 +49,9 @@ func (e *Engine) Sweep(ctx context.Context, p parley.Principal) (Swept, error) {
 	var mu sync.Mutex
 	var done Swept
 	var failed error
+	if p.IsSystem() {
+		failed = e.dropArchives(ctx)
+	}
 	now := e.now()
 	for _, a := range e.Apps() { // an app that is switched off keeps what it has
 		ttl := a.TTL
@@ -55,7 +70,7 @@ func (e *Engine) Sweep(ctx context.Context, p parley.Principal) (Swept, error) {
 				if did {
 					*count++
 				}
-				if failed == nil {
+				if err != nil && failed == nil {
 					failed = err // those of the others are likely to be the same
 				}
 			})

@@ -2,10 +2,10 @@ package engine_test
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,31 +13,45 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/archive"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// shelf is an archive in memory.
+// shelf is an archive on a disk that can fail.
 type shelf struct {
-	mu   sync.Mutex
-	kept map[parley.SessionID][]parley.Event
+	*archive.Folder
+	stuck atomic.Bool // it can not remove anything
 }
 
-func (s *shelf) Keep(_ context.Context, id parley.SessionID, events []parley.Event) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.kept == nil {
-		s.kept = map[parley.SessionID][]parley.Event{}
+func newShelf(t *testing.T) *shelf { return &shelf{Folder: archive.NewFolder(t.TempDir())} }
+
+func (s *shelf) Drop(ctx context.Context, id parley.SessionID) error {
+	if s.stuck.Load() {
+		return errors.New("the disk is read-only")
 	}
-	s.kept[id] = append(s.kept[id], events...)
-	return fmt.Sprintf("shelf/%s/%d", id, events[0].Seq), nil
+	return s.Folder.Drop(ctx, id)
 }
 
-func (s *shelf) Drop(_ context.Context, id parley.SessionID) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.kept, id)
-	return nil
+// kept counts the events that are kept of a session from a number on.
+func (s *shelf) kept(t *testing.T, id parley.SessionID, seq int64) (n int) {
+	t.Helper()
+	for _, err := range s.Kept(ctx, id, seq) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+func (s *shelf) sessions(t *testing.T) []parley.SessionID {
+	t.Helper()
+	all, err := s.Sessions(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 func keeping(a *parley.App) {
@@ -48,8 +62,8 @@ func keeping(a *parley.App) {
 
 func TestRetention(t *testing.T) {
 	t.Parallel()
+	sh := newShelf(t)
 	synctest.Test(t, func(t *testing.T) {
-		sh := &shelf{}
 		with := func(o *engine.Options) { o.Archive, o.TendEvery = sh, time.Hour }
 		app := enginetest.App(keeping)
 		r := enginetest.New(t, mailer("look"), app, with)
@@ -79,7 +93,7 @@ func TestRetention(t *testing.T) {
 		if !strings.HasSuffix(string(log[2].AppendJSON(nil)), `"data":null,"condensed":true}`) {
 			t.Errorf("a condensed event reads %s", log[2].AppendJSON(nil))
 		}
-		if got := len(sh.kept[s.ID]); got != len(whole) {
+		if got := sh.kept(t, s.ID, 1); got != len(whole) {
 			t.Errorf("%d of %d events are archived", got, len(whole))
 		}
 		last := log[len(log)-1]
@@ -88,7 +102,7 @@ func TestRetention(t *testing.T) {
 		}
 
 		// What needs the steps is told where they are; what does not goes on.
-		if _, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{At: 5}); code(err) != parley.CodeCondensed || !strings.Contains(parley.Info(err).Hint, "shelf/") {
+		if _, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{At: 5}); code(err) != parley.CodeCondensed || !strings.Contains(parley.Info(err).Hint, "archive/") {
 			t.Errorf("a fork before: %v, %+v", err, parley.Info(err))
 		}
 		if _, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{At: int64(len(whole)) + 1}); err != nil {
@@ -117,8 +131,8 @@ func TestRetention(t *testing.T) {
 			t.Errorf("after a week: %+v, %v", info, err)
 		}
 		time.Sleep(31 * 24 * time.Hour)
-		if _, err = next.Engine.Session(ctx, enginetest.User, s.ID); code(err) != parley.CodeNotFound || len(sh.kept[s.ID]) != 0 {
-			t.Errorf("after a month: %v, %d events kept", err, len(sh.kept[s.ID]))
+		if _, err = next.Engine.Session(ctx, enginetest.User, s.ID); code(err) != parley.CodeNotFound || len(sh.sessions(t)) != 0 {
+			t.Errorf("after a month: %v, kept of %v", err, sh.sessions(t))
 		}
 		next.Close()
 	})
@@ -166,4 +180,101 @@ func TestSweepIsTheCallers(t *testing.T) {
 			t.Errorf("log: %v", types)
 		}
 	})
+}
+
+// whole is a session's log with what the archive has.
+func whole(t *testing.T, r *enginetest.Rig, id parley.SessionID) (all []parley.Event) {
+	t.Helper()
+	for e, err := range r.Reader.Whole(ctx, enginetest.User, id, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// TestArchiveGivesItBack reads whole what was condensed in several pieces: of the
+// session, and of a fork of it when the session itself is gone.
+func TestArchiveGivesItBack(t *testing.T) {
+	t.Parallel()
+	sh := newShelf(t)
+	synctest.Test(t, func(t *testing.T) {
+		r := enginetest.New(t, secretary, enginetest.App(keeping), byHand, func(o *engine.Options) { o.Archive = sh })
+		defer r.Close()
+		s, _ := busy(t, r, 7)
+		before := r.Log(s.ID)
+		time.Sleep(25 * time.Hour)
+		sweep(t, r)
+		r.Await(r.Send(s.ID, "put again").ID)
+		time.Sleep(25 * time.Hour)
+		sweep(t, r)
+		log := r.Log(s.ID)
+		got := whole(t, r, s.ID)
+		if len(got) != len(log) || log[3].Data != nil {
+			t.Fatalf("%d events, %d in the log, of which the fourth is %s", len(got), len(log), log[3].Data)
+		}
+		if diff := cmp.Diff(before, got[:len(before)], cmp.Comparer(parley.Event.Equal)); diff != "" {
+			t.Errorf("whole (-before +after):\n%s", diff)
+		}
+		if err := enginetest.CheckLog(got); err != nil {
+			t.Error(err)
+		}
+		fork, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Engine.Delete(ctx, enginetest.User, s.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := enginetest.CheckLog(whole(t, r, fork.ID)); err != nil {
+			t.Errorf("the fork of a session that is gone: %v", err)
+		}
+		if diff := cmp.Diff([]parley.SessionID{fork.ID}, sh.sessions(t)); diff != "" {
+			t.Errorf("archived (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestArchiveIsDroppedLater lets the removal of an archive fail, with a restart in
+// between: a sweep makes up for it.
+func TestArchiveIsDroppedLater(t *testing.T) {
+	t.Parallel()
+	for name, restart := range map[string]bool{"the same process": false, "the next one": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sh := newShelf(t)
+			synctest.Test(t, func(t *testing.T) {
+				with := func(o *engine.Options) { o.Archive = sh }
+				r := enginetest.New(t, secretary, enginetest.App(keeping), byHand, with)
+				defer func() { r.Close() }()
+				s, _ := busy(t, r, 2)
+				other, _ := busy(t, r, 2)
+				time.Sleep(25 * time.Hour)
+				sweep(t, r)
+				sh.stuck.Store(true)
+				if err := r.Engine.Delete(ctx, enginetest.User, s.ID); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := r.Engine.Session(ctx, enginetest.User, s.ID); code(err) != parley.CodeNotFound {
+					t.Errorf("the session: %v", err)
+				}
+				if _, err := r.Engine.Sweep(ctx, parley.System()); err == nil {
+					t.Error("a sweep that can not remove an archive says nothing")
+				}
+				if restart {
+					r.Close()
+					r = enginetest.Over(t, r.Mem.Clone(), r.Service, secretary, enginetest.App(keeping), byHand, with)
+				}
+				sh.stuck.Store(false)
+				if got := sh.sessions(t); len(got) != 2 {
+					t.Errorf("archived: %v", got)
+				}
+				sweep(t, r)
+				if diff := cmp.Diff([]parley.SessionID{other.ID}, sh.sessions(t)); diff != "" {
+					t.Errorf("archived (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }

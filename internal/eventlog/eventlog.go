@@ -63,6 +63,7 @@ type Options struct {
 	MaxQueue      int           // frames that wait for one follower; 0 means 256
 	MaxQueueBytes int           // bytes of events that wait for one follower; 0 means 1 MiB
 	Page          int           // events read from the store at once, of whose data it gives no more than 64 KiB; 0 means 256
+	Archive       Archive       // of what retention took, for [Reader.Whole]; nil: there is none
 	Logger        *slog.Logger  // nil: silent
 }
 

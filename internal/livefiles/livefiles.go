@@ -23,7 +23,8 @@
 //
 // A record, session.json and an artifact appear whole or not at all. A log only
 // grows, except where its turn is written anew: after a crash, or when retention
-// took its steps away. The files of a deleted session go, and so do its artifacts.
+// deleted its steps. Steps that moved to the archive stay in the files, as in an
+// export. The files of a deleted session go, and so do its artifacts.
 //
 // # Failure
 //
@@ -38,9 +39,12 @@
 // # Costs
 //
 // One goroutine writes, another listens. No file stays open. Only sessions with
-// recent events are in memory, up to [Options.Memory]; another one is folded from
-// its log when it wakes. Of a session that rests nothing is kept, and once a
-// minute one page of the list is read for what was not heard.
+// recent events are in memory, up to [Options.Memory]. When another one wakes it is
+// folded from its log, from the last checkpoint on: every hundred events the fold is
+// put into the session's folder, as .fold, so that waking costs the same however
+// long a session is. It is a cache of the log, for this version alone. Where
+// retention deletes steps and keeps no archive, the files are written anew each time.
+// Once a minute one page of the list is read for what was not heard.
 package livefiles
 
 import (
@@ -58,7 +62,7 @@ import (
 
 // Log is what is asked of an [eventlog.Reader].
 type Log interface {
-	Read(ctx context.Context, p parley.Principal, session parley.SessionID, after int64, limit int) ([]parley.Event, error)
+	Whole(ctx context.Context, p parley.Principal, session parley.SessionID, after int64) iter.Seq2[parley.Event, error]
 	Watch(ctx context.Context, p parley.Principal) iter.Seq2[eventlog.Bell, error]
 }
 

@@ -1,14 +1,17 @@
 package livefiles_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +21,9 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/livefiles"
+	"github.com/parley-server/parley/internal/redact"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -82,7 +87,7 @@ func TestFiles_catch_up_after_a_crash_at_any_moment(t *testing.T) {
 		check := func() {
 			moments++
 			data, store := r.afterCrash()
-			want := export(t, store, id)
+			want := export(t, store, r.kept, id)
 			if diff := cmp.Diff(want, onDisk(t, data)); diff != "" {
 				t.Errorf("moment %d (-export +disk):\n%s", moments, diff)
 			}
@@ -161,7 +166,7 @@ func TestFiles_what_was_torn_is_written_anew(t *testing.T) {
 					delete(got, n)
 				}
 			}
-			if diff := cmp.Diff(export(t, store, id), got); diff != "" {
+			if diff := cmp.Diff(export(t, store, r.kept, id), got); diff != "" {
 				t.Errorf("%s (-export +disk):\n%s", name, diff)
 			}
 		}
@@ -182,7 +187,7 @@ func TestFiles_follow_a_log_that_went_back(t *testing.T) {
 		settled()
 		r.Mem = backup
 		data, store := r.afterCrash()
-		if diff := cmp.Diff(export(t, store, id), onDisk(t, data)); diff != "" {
+		if diff := cmp.Diff(export(t, store, r.kept, id), onDisk(t, data)); diff != "" {
 			t.Errorf("the files (-export +disk):\n%s", diff)
 		}
 	})
@@ -288,11 +293,23 @@ func TestFiles_of_a_deleted_session_go(t *testing.T) {
 	})
 }
 
-// The steps that retention takes leave the files too.
+// The steps that retention deletes leave the files too; those that it archives stay,
+// as in an export.
 func TestFiles_follow_retention(t *testing.T) {
 	t.Parallel()
+	for name, deletes := range map[string]bool{"archived": false, "deleted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			followRetention(t, deletes)
+		})
+	}
+}
+
+func followRetention(t *testing.T, deletes bool) {
 	app := enginetest.App(func(a *parley.App) {
-		a.TTL = parley.TTL{SessionIdle: parley.Duration(7 * 24 * time.Hour), TurnSteps: parley.Duration(24 * time.Hour), Ended: parley.Duration(30 * 24 * time.Hour)}
+		a.TTL = parley.TTL{
+			SessionIdle: parley.Duration(7 * 24 * time.Hour), TurnSteps: parley.Duration(24 * time.Hour), Ended: parley.Duration(30 * 24 * time.Hour), NoArchive: deletes,
+		}
 	})
 	live(t, clerk, app, func(t *testing.T, r *rig) {
 		id := r.Session().ID
@@ -307,8 +324,8 @@ func TestFiles_follow_retention(t *testing.T) {
 		r.same("condensed", id)
 		got := onDisk(t, r.data)
 		dir := "sessions/" + string(id) + "/logs/"
-		if got[dir+string(old)+".log"] != "" || strings.Count(got[dir+string(young)+".log"], "\n") < 5 {
-			t.Errorf("the steps of the old turn are there, or those of the young one not: %v", slices.Sorted(maps.Keys(got)))
+		if (got[dir+string(old)+".log"] == "") != deletes || strings.Count(got[dir+string(young)+".log"], "\n") < 5 {
+			t.Errorf("the steps of the old turn (deleted: %t) or of the young one: %v", deletes, slices.Sorted(maps.Keys(got)))
 		}
 		r.Await(r.Send(id, "look 1").ID)
 		settled()
@@ -318,7 +335,7 @@ func TestFiles_follow_retention(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if diff := cmp.Diff(export(t, store, id), onDisk(t, data)); diff != "" {
+		if diff := cmp.Diff(export(t, store, r.kept, id), onDisk(t, data)); diff != "" {
 			t.Errorf("written anew from a condensed log (-export +disk):\n%s", diff)
 		}
 		time.Sleep(9 * 24 * time.Hour)
@@ -492,4 +509,118 @@ func TestClose_writes_what_is_left(t *testing.T) {
 	})
 	r.T = t
 	r.same("closed", ids...)
+}
+
+// counted is a log that counts what is read of it.
+type counted struct {
+	livefiles.Log
+	whole interface {
+		Whole(ctx context.Context, p parley.Principal, id parley.SessionID, after int64) iter.Seq2[parley.Event, error]
+	}
+}
+
+func (c counted) Whole(ctx context.Context, p parley.Principal, id parley.SessionID, after int64) iter.Seq2[parley.Event, error] {
+	return c.whole.Whole(ctx, p, id, after)
+}
+
+type countedStore struct {
+	seam.Store
+	read *atomic.Int64
+}
+
+func (c countedStore) Read(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, limit int) ([]parley.Event, error) {
+	events, err := c.Store.Read(ctx, p, id, after, limit)
+	c.read.Add(int64(len(events)))
+	return events, err
+}
+
+// A session that wakes costs the same however long it is, whether retention was
+// there or not.
+func TestFiles_waking_costs_the_same(t *testing.T) {
+	t.Parallel()
+	for name, steps := range map[string]time.Duration{"kept": 0, "archived": 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			app := enginetest.App(func(a *parley.App) {
+				a.TTL.TurnSteps = parley.Duration(steps)
+				a.Memory = parley.MemoryOptions{LastK: 6}
+			})
+			live(t, clerk, app, func(t *testing.T, r *rig) {
+				var read atomic.Int64
+				w, reader := eventlog.New(countedStore{r.Store, &read}, redact.New(), eventlog.Options{Archive: r.kept})
+				defer func() { _ = w.Close(t.Context()) }()
+				r.files.Close(t.Context())
+				o := r.options()
+				o.Log = counted{r.Reader, reader}
+				r.files = livefiles.Start(o)
+				id := r.Session().ID
+				for n := 1; n <= 200; n++ {
+					time.Sleep(time.Hour) // until it has left memory
+					before := read.Load()
+					r.Await(r.Send(id, "look 1").ID)
+					settled()
+					if got := read.Load() - before; got > 300 { // a sweep may wake it too
+						t.Fatalf("waking at turn %d read %d events", n, got)
+					}
+				}
+				r.same("in the end", id)
+				data, store := r.afterCrash()
+				if diff := cmp.Diff(export(t, store, r.kept, id), onDisk(t, data)); diff != "" {
+					t.Errorf("after a crash (-export +disk):\n%s", diff)
+				}
+			}, func(o *engine.Options) { o.SweepEvery, o.TendEvery = time.Hour, time.Hour })
+		})
+	}
+}
+
+// A checkpoint that is damaged, of another version or of another log is not believed.
+func TestFiles_a_checkpoint_is_a_cache(t *testing.T) {
+	t.Parallel()
+	live(t, clerk, enginetest.App(asking), func(t *testing.T, r *rig) {
+		one, two := r.Session().ID, r.Session().ID
+		for n := range 30 {
+			r.Await(r.Send(one, fmt.Sprint("look ", n%3)).ID)
+			r.Await(r.Send(two, "plot").ID)
+			settled()
+		}
+		r.Await(r.Send(one, "mail 1").ID) // and waits
+		r.Send(one, "look 1")
+		settled()
+		fold := func(data string, id parley.SessionID) string {
+			return filepath.Join(data, "sessions", string(id), ".fold")
+		}
+		for name, change := range map[string]func(was []byte) []byte{
+			"as it is":           func(was []byte) []byte { return was },
+			"half of it":         func(was []byte) []byte { return was[:len(was)/2] },
+			"of another version": func(was []byte) []byte { return bytes.Replace(was, []byte(`"version":`), []byte(`"version":1`), 1) },
+			"of another session": func(was []byte) []byte { return bytes.ReplaceAll(was, []byte(one), []byte(two)) },
+			"of the future":      func(was []byte) []byte { return bytes.Replace(was, []byte(`"seq":`), []byte(`"seq":9`), 1) },
+		} {
+			data, store := r.afterCrash(func(data string) {
+				was, err := os.ReadFile(fold(data, one))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(fold(data, one), change(was), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				// session.json is an older one, so that there is something to do.
+				name := filepath.Join(data, "sessions", string(one), "session.json")
+				body, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				at := bytes.LastIndex(body, []byte(`"version": `))
+				var version int
+				_, _ = fmt.Sscanf(string(body[at:]), `"version": %d`, &version)
+				body = fmt.Appendf(body[:at], "\"version\": %d\n}\n", version-3)
+				if err := os.WriteFile(name, body, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if diff := cmp.Diff(export(t, store, r.kept, one, two), onDisk(t, data)); diff != "" {
+				t.Errorf("%s (-export +disk):\n%s", name, diff)
+			}
+		}
+	})
 }

@@ -57,6 +57,7 @@ func asking(a *parley.App) {
 type rig struct {
 	*enginetest.Rig
 	data  string
+	kept  *archive.Folder
 	files *livefiles.Files
 
 	failed, behind atomic.Int64
@@ -65,10 +66,11 @@ type rig struct {
 // live runs f in a bubble of its own time.
 func live(t *testing.T, model enginetest.Model, app parley.App, f func(t *testing.T, r *rig), change ...func(*engine.Options)) {
 	t.Helper()
-	data := t.TempDir()
+	data, shelves := t.TempDir(), t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{data: data}
-		change = append(change, func(o *engine.Options) { o.Archive = shelf{r} })
+		r.kept = archive.NewFolder(shelves)
+		change = append(change, func(o *engine.Options) { o.Archive = shelf{r.kept, r} })
 		r.Rig = enginetest.New(t, model, app, change...)
 		r.start()
 		defer func() {
@@ -80,15 +82,14 @@ func live(t *testing.T, model enginetest.Model, app parley.App, f func(t *testin
 }
 
 // shelf tells the files what the engine deletes.
-type shelf struct{ r *rig }
-
-func (shelf) Keep(context.Context, parley.SessionID, []parley.Event) (string, error) {
-	return "shelf", nil
+type shelf struct {
+	*archive.Folder
+	r *rig
 }
 
-func (s shelf) Drop(_ context.Context, id parley.SessionID) error {
+func (s shelf) Drop(ctx context.Context, id parley.SessionID) error {
 	s.r.files.Forget(id)
-	return nil
+	return s.Folder.Drop(ctx, id)
 }
 
 func (r *rig) options() livefiles.Options {
@@ -104,9 +105,11 @@ func (r *rig) start() { r.files = livefiles.Start(r.options()) }
 func settled() { time.Sleep(2*time.Second + time.Millisecond); synctest.Wait() }
 
 // export is what an export of the sessions has of their files.
-func export(t testing.TB, store seam.Store, ids ...parley.SessionID) map[string]string {
+func export(t testing.TB, store seam.Store, kept eventlog.Archive, ids ...parley.SessionID) map[string]string {
 	t.Helper()
 	ctx, all := context.Background(), map[string]string{}
+	w, reader := eventlog.New(store, redact.New(), eventlog.Options{Archive: kept})
+	defer func() { _ = w.Close(ctx) }()
 	for _, id := range ids {
 		info, err := store.Session(ctx, parley.System(), id)
 		if err != nil {
@@ -114,23 +117,8 @@ func export(t testing.TB, store seam.Store, ids ...parley.SessionID) map[string]
 		}
 		var b bytes.Buffer
 		err = archive.Write(ctx, &b, archive.Source{
-			Info: info,
-			Events: func() iter.Seq2[parley.Event, error] {
-				return func(yield func(parley.Event, error) bool) {
-					for at := int64(0); at < info.Version; {
-						page, err := store.Read(ctx, parley.System(), id, at, 0)
-						if err != nil {
-							yield(parley.Event{}, err)
-							return
-						}
-						for _, e := range page {
-							if at = e.Seq; !yield(e, nil) {
-								return
-							}
-						}
-					}
-				}
-			},
+			Info:   info,
+			Events: func() iter.Seq2[parley.Event, error] { return reader.Whole(ctx, parley.System(), id, 0) },
 			Artifact: func(ctx context.Context, id parley.ArtifactID) ([]byte, error) {
 				a, err := store.Artifact(ctx, parley.System(), id)
 				if err != nil {
@@ -187,7 +175,7 @@ func onDisk(t testing.TB, data string) map[string]string {
 		if info.Mode().Perm() != want {
 			t.Errorf("%s has mode %o, want %o", name, info.Mode().Perm(), want)
 		}
-		if d.IsDir() || name == "sessions/.form" {
+		if d.IsDir() || name == "sessions/.form" || d.Name() == ".fold" {
 			return nil
 		}
 		body, err := os.ReadFile(path)
@@ -203,7 +191,7 @@ func onDisk(t testing.TB, data string) map[string]string {
 // same compares the files with an export of the sessions.
 func (r *rig) same(when string, ids ...parley.SessionID) {
 	r.T.Helper()
-	if diff := cmp.Diff(export(r.T, r.Store, ids...), onDisk(r.T, r.data)); diff != "" {
+	if diff := cmp.Diff(export(r.T, r.Store, r.kept, ids...), onDisk(r.T, r.data)); diff != "" {
 		r.T.Errorf("%s: the files (-export +disk):\n%s", when, diff)
 	}
 }
@@ -230,7 +218,7 @@ func (r *rig) afterCrash(change ...func(data string)) (data string, store *mem.S
 		f(data)
 	}
 	store = r.Mem.Clone()
-	w, reader := eventlog.New(store, redact.New(), eventlog.Options{})
+	w, reader := eventlog.New(store, redact.New(), eventlog.Options{Archive: r.kept})
 	o := r.options()
 	o.Data, o.Store, o.Log = data, store, reader
 	f := livefiles.Start(o)

@@ -3,7 +3,6 @@ package livefiles
 import (
 	"context"
 	"errors"
-	"iter"
 	"maps"
 	"time"
 
@@ -34,6 +33,7 @@ type session struct {
 	named bool  // since then there were names in the folders of turns
 	since time.Time
 	stale map[parley.TurnID]*turn // turns with events after on, or with less on the disk
+	saved int64                   // the number of its checkpoint
 	kept  int                     // artifacts that are on the disk
 	all   map[parley.TurnID]bool  // all turns there are, when everything is written anew
 }
@@ -162,15 +162,26 @@ func (w *writer) load(ctx context.Context, id parley.SessionID) (*session, error
 	if position > info.Version {
 		position = 0 // the files are of a log that is not this one
 	}
+	fresh := archive.NewFiles(parley.Condensed{})
+	files := w.checkpoint(id, position)
+	if files == nil {
+		files = fresh
+	}
+	s, err := w.fold(ctx, id, position, files)
+	if parley.CodeOf(err) == parley.CodeInternal && files != fresh && !errors.Is(err, errAnew) {
+		w.forgetCheckpoint(id) // of another log
+		s, err = w.fold(ctx, id, position, fresh)
+	}
 	var kept parley.Condensed
-	s, err := w.fold(ctx, id, position, kept)
 	if parley.CodeOf(err) == parley.CodeCondensed {
-		if kept, err = archive.Kept(w.events(ctx, id, 0)); err == nil {
-			s, err = w.fold(ctx, id, position, kept)
+		if kept, err = archive.Kept(w.f.o.Log.Whole(ctx, parley.System(), id, 0)); err == nil {
+			s, err = w.fold(ctx, id, position, archive.NewFiles(kept))
 		}
 	}
 	if errors.Is(err, errAnew) {
-		s, err = w.fold(ctx, id, 0, kept)
+		if kept, err = archive.Kept(w.f.o.Log.Whole(ctx, parley.System(), id, 0)); err == nil {
+			s, err = w.fold(ctx, id, 0, archive.NewFiles(kept))
+		}
 	}
 	if parley.CodeOf(err) == parley.CodeNotFound {
 		return nil, w.remove(ctx, id)
@@ -178,15 +189,15 @@ func (w *writer) load(ctx context.Context, id parley.SessionID) (*session, error
 	return s, err
 }
 
-// fold applies a session's log from its beginning. Turns that end on the way and
+// fold applies what files lack of a session's log. Turns that end on the way and
 // have something new are written at once, so that they need not be kept.
-func (w *writer) fold(ctx context.Context, id parley.SessionID, position int64, kept parley.Condensed) (*session, error) {
-	files := archive.NewFiles(kept)
-	s := &session{files: files, on: position, since: time.Now(), stale: map[parley.TurnID]*turn{}}
+func (w *writer) fold(ctx context.Context, id parley.SessionID, position int64, files *archive.Files) (*session, error) {
+	s := &session{files: files, on: position, saved: files.Seq(), since: time.Now(), stale: map[parley.TurnID]*turn{}}
+	s.kept = len(files.Artifacts())
 	if position == 0 {
 		s.all = map[parley.TurnID]bool{}
 	}
-	for e, err := range w.events(ctx, id, 0) {
+	for e, err := range w.f.o.Log.Whole(ctx, parley.System(), id, files.Seq()) {
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +209,7 @@ func (w *writer) fold(ctx context.Context, id parley.SessionID, position int64, 
 			s.kept = len(files.Artifacts())
 			continue
 		}
-		if position > 0 && isCondensing(e) {
+		if position > 0 && deletes(e) {
 			return nil, errAnew
 		}
 		if t == nil {
@@ -219,19 +230,27 @@ func (w *writer) fold(ctx context.Context, id parley.SessionID, position int64, 
 	return s, nil
 }
 
-// errAnew says that retention has been here: what is on the disk is to be
-// written anew.
-var errAnew = parley.Errorf(parley.CodeInternal, "the log was condensed")
+// errAnew says that retention deleted steps: what is on the disk is to be written
+// anew.
+var errAnew = parley.Errorf(parley.CodeInternal, "steps were deleted")
 
-func isCondensing(e parley.Event) bool { return e.Type == (parley.HistoryCondensed{}).EventType() }
+// deletes reports whether retention took steps that no archive has.
+func deletes(e parley.Event) bool {
+	if e.Type != (parley.HistoryCondensed{}).EventType() {
+		return false
+	}
+	p, err := e.Payload()
+	h, ok := p.(parley.HistoryCondensed)
+	return err == nil && ok && h.To > 0 && h.Archive == ""
+}
 
 // read applies what is new in a session's log.
 func (w *writer) read(ctx context.Context, id parley.SessionID, s *session) error {
-	for e, err := range w.events(ctx, id, s.files.Seq()) {
+	for e, err := range w.f.o.Log.Whole(ctx, parley.System(), id, s.files.Seq()) {
 		if err != nil {
 			return err
 		}
-		if isCondensing(e) {
+		if deletes(e) {
 			return errAnew
 		}
 		t, err := s.files.Apply(e)
@@ -256,27 +275,6 @@ func (s *session) touch(t *archive.Turn, e parley.Event) {
 	}
 	have.Turn, have.fresh, s.named = t, true, true
 	s.late = s.late || !parley.IsStep(e.Type)
-}
-
-// events reads a session's log from a number to its present end.
-func (w *writer) events(ctx context.Context, id parley.SessionID, after int64) iter.Seq2[parley.Event, error] {
-	return func(yield func(parley.Event, error) bool) {
-		for at := after; ; {
-			page, err := w.f.o.Log.Read(ctx, parley.System(), id, at, 0)
-			if err != nil {
-				yield(parley.Event{}, err)
-				return
-			}
-			for _, e := range page {
-				if at = e.Seq; !yield(e, nil) {
-					return
-				}
-			}
-			if len(page) == 0 {
-				return
-			}
-		}
-	}
 }
 
 // write writes what is stale of a session. Where session.json is due, all else is
@@ -308,5 +306,8 @@ func (w *writer) write(ctx context.Context, id parley.SessionID, s *session) err
 	}
 	all := s.all
 	s.all = nil
-	return w.prune(id, all)
+	if err := w.prune(id, all); err != nil {
+		return err
+	}
+	return w.save(id, s)
 }

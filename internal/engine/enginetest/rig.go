@@ -56,7 +56,8 @@ func Over(t testing.TB, store seam.Store, service *Service, model Model, app par
 	t.Helper()
 	r := &Rig{T: t, Store: store, Service: service, Model: model, options: change}
 	r.Mem, _ = store.(*mem.Store)
-	r.Writer, r.Reader = eventlog.New(store, redact.New(), eventlog.Options{})
+	late := &lateArchive{}
+	r.Writer, r.Reader = eventlog.New(store, redact.New(), eventlog.Options{Archive: late})
 	box, err := toolbox.New([]seam.Toolset{service, ask.New()}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -71,11 +72,25 @@ func Over(t testing.TB, store seam.Store, service *Service, model Model, app par
 	for _, f := range change {
 		f(&o)
 	}
+	if o.Archive != nil {
+		late.is = o.Archive
+	}
 	r.Engine, err = engine.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// lateArchive is the archive of the engine's options, which are known later than
+// those of the log.
+type lateArchive struct{ is eventlog.Archive }
+
+func (l *lateArchive) Kept(ctx context.Context, id parley.SessionID, seq int64) iter.Seq2[parley.Event, error] {
+	if l.is == nil {
+		return func(func(parley.Event, error) bool) {}
+	}
+	return l.is.Kept(ctx, id, seq)
 }
 
 // Loop is the runtimes of an engine over other models than the rig's own.

@@ -1,0 +1,57 @@
+package archive
+
+import (
+	"encoding/json"
+
+	"github.com/parley-server/parley"
+)
+
+// checkpointForm is raised with every change of the files' forms or of how a log is
+// folded into them.
+const checkpointForm = 1
+
+// checkpoint is what Files hold.
+type checkpoint struct {
+	Form      int                  `json:"form"`
+	Version   int                  `json:"version"` // parley.FoldVersion
+	Fold      parley.Session       `json:"fold"`
+	Messages  []messageMeta        `json:"messages"`
+	Open      []continuation       `json:"open"`
+	Artifacts []parley.ArtifactRef `json:"artifacts"`
+	Apps      []parley.Digest      `json:"apps"`
+}
+
+// Save returns what [Restore] goes on from.
+func (f *Files) Save() ([]byte, error) {
+	c := checkpoint{Form: checkpointForm, Version: parley.FoldVersion, Fold: f.fold, Messages: f.messages, Artifacts: f.artifacts, Apps: f.apps}
+	for _, t := range f.open {
+		c.Open = append(c.Open, t.c)
+	}
+	return encode(c, "")
+}
+
+// Restore returns the Files that Save had, or nil when another version saved them or
+// they can not be read: they are folded from the log then.
+func Restore(body []byte) *Files {
+	var c checkpoint
+	if json.Unmarshal(body, &c) != nil || c.Form != checkpointForm || c.Version != parley.FoldVersion {
+		return nil
+	}
+	f := NewFiles(parley.Condensed{})
+	f.fold, f.artifacts, f.apps = c.Fold, c.Artifacts, c.Apps
+	f.messages = append(f.messages, c.Messages...)
+	for _, a := range c.Artifacts {
+		f.isNew(string(a.ID))
+	}
+	for _, d := range c.Apps {
+		f.isNew("app " + string(d))
+	}
+	for _, t := range c.Open {
+		raw, err := encode(t, "")
+		if err != nil {
+			return nil
+		}
+		f.open = append(f.open, &Turn{c: t, size: len(raw)})
+	}
+	return f
+}
