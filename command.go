@@ -76,6 +76,7 @@ type CallTool struct {
 	Name    string          `json:"name"`
 	Input   json.RawMessage `json:"input"`
 
-	Key    string `json:"-"`
-	Client string `json:"-"`
+	Redacted bool   `json:"-"` // Input comes from a log, without the secrets that it had
+	Key      string `json:"-"`
+	Client   string `json:"-"`
 }

@@ -39,6 +39,7 @@ type Part struct {
 	ProviderID string          `json:"provider_id,omitempty"` // the provider's own id of the call; may repeat or be missing
 	Name       string          `json:"name,omitempty"`
 	Input      json.RawMessage `json:"input,omitempty"`
+	Redacted   bool            `json:"redacted,omitempty"` // Input is without the secrets that it came with
 	IsError    bool            `json:"is_error,omitempty"`
 	Cut        bool            `json:"cut,omitempty"` // the text ends where a call was cut off
 	Artifact   ArtifactID      `json:"artifact,omitempty"`

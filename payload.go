@@ -220,6 +220,9 @@ type ToolRequested struct {
 	Name  string          `json:"name"`
 	Input json.RawMessage `json:"input"`
 	Redo  CallID          `json:"redo,omitempty"` // a human asked to do this unknown call again
+	// Redacted says that Input is without the secrets that it came with. It is set
+	// by what takes them out, so that a text which only reads so is told from it.
+	Redacted bool `json:"redacted,omitempty"`
 }
 
 // ToolStarted is committed before a call with effects leaves.
@@ -230,8 +233,9 @@ type ToolStarted struct {
 	Effect   Effect          `json:"effect"`
 	Grant    InteractionID   `json:"grant,omitempty"`
 	Deadline time.Time       `json:"deadline"`
-	Attempt  int             `json:"attempt"`           // from 1; more only for reads and idempotent calls
-	Reaches  []string        `json:"reaches,omitempty"` // what it acts on, where its tool can tell
+	Attempt  int             `json:"attempt"`            // from 1; more only for reads and idempotent calls
+	Reaches  []string        `json:"reaches,omitempty"`  // what it acts on, where its tool can tell
+	Redacted bool            `json:"redacted,omitempty"` // see ToolRequested; what ran had the secrets
 }
 
 // ToolEnded is the outcome of a call.
@@ -253,6 +257,8 @@ type InteractionAnswered struct {
 	Answer Answer        `json:"answer"`
 	By     string        `json:"by,omitempty"`
 	Client string        `json:"client,omitempty"`
+	// Redacted says that the answer's Input is without the secrets that it came with.
+	Redacted bool `json:"redacted,omitempty"`
 }
 
 // InteractionExpired closes an interaction that nobody answered in time, or

@@ -36,14 +36,20 @@ type ToolDecl struct {
 	Effect       Effect          `json:"effect"` // empty means write
 	// Subject says what a call is about, for rules and for people: words of the
 	// input in braces, such as "{domain}.{service}". Empty: the input's JSON.
-	Subject     string   `json:"subject,omitempty"`
-	Actuation   bool     `json:"actuation,omitempty"`    // acts on the physical world, see Policy.AllowActuation
-	Edits       bool     `json:"edits,omitempty"`        // changes files of the session's workspace and nothing else, see ModeAcceptEdits
-	KeyTTL      Duration `json:"key_ttl,omitempty"`      // for idempotent: how long the service keeps keys
-	Timeout     Duration `json:"timeout,omitempty"`      // of one call; 0: the engine's default
-	OutputLimit int      `json:"output_limit,omitempty"` // bytes of output kept in the log; 0: the toolbox's default
-	Cost        string   `json:"cost,omitempty"`         // free text for people
-	Safety      string   `json:"safety,omitempty"`
+	Subject   string `json:"subject,omitempty"`
+	Actuation bool   `json:"actuation,omitempty"` // acts on the physical world, see Policy.AllowActuation
+	Edits     bool   `json:"edits,omitempty"`     // changes files of the session's workspace and nothing else, see ModeAcceptEdits
+	// WorkspaceOwn says that a call's input goes into files of the session's
+	// workspace, or is compared with them, and nowhere else. So it may hold what
+	// looks like a secret: the tool is given the input as it came, from memory, and
+	// the log has it redacted. An input that is lost by then is asked for again. Of
+	// other tools such an input is refused.
+	WorkspaceOwn bool     `json:"workspace_own,omitempty"`
+	KeyTTL       Duration `json:"key_ttl,omitempty"`      // for idempotent: how long the service keeps keys
+	Timeout      Duration `json:"timeout,omitempty"`      // of one call; 0: the engine's default
+	OutputLimit  int      `json:"output_limit,omitempty"` // bytes of output kept in the log; 0: the toolbox's default
+	Cost         string   `json:"cost,omitempty"`         // free text for people
+	Safety       string   `json:"safety,omitempty"`
 }
 
 // SubjectOf says what a call with the given input is about. A field that is
@@ -77,6 +83,8 @@ type ToolCall struct {
 	Agent AgentPath       `json:"agent,omitempty"`
 	Name  string          `json:"name"`
 	Input json.RawMessage `json:"input"`
+	// Redacted says that Input is without the secrets that it came with.
+	Redacted bool `json:"redacted,omitempty"`
 }
 
 // ToolResult is what came of it. Output is what the model sees: text, or JSON

@@ -98,15 +98,17 @@ type Tool struct {
 	Call       CallID          `json:"call"`
 	Agent      AgentPath       `json:"agent,omitempty"`
 	Name       string          `json:"name"`
-	Input      json.RawMessage `json:"input"` // as asked; after tool.started: what runs
+	Input      json.RawMessage `json:"input"`              // as asked; after tool.started: what runs
+	Redacted   bool            `json:"redacted,omitempty"` // Input is without the secrets that it came with
 	Seq        int64           `json:"seq"`
 	Status     ToolStatus      `json:"status"`
 	Effect     Effect          `json:"effect,omitempty"` // known once started
 	Attempt    int             `json:"attempt,omitempty"`
 	StartedAt  time.Time       `json:"started_at,omitzero"` // first start
 	Deadline   time.Time       `json:"deadline,omitzero"`
-	Asked      InteractionID   `json:"asked,omitempty"`  // the permission that was asked for
-	Answer     *Answer         `json:"answer,omitempty"` // to it
+	Asked      InteractionID   `json:"asked,omitempty"`    // the permission that was asked for
+	Answer     *Answer         `json:"answer,omitempty"`   // to it
+	EditCut    bool            `json:"edit_cut,omitempty"` // the answer's Input is without the secrets that it came with
 	Granted    bool            `json:"granted,omitempty"`
 	Consumed   bool            `json:"consumed,omitempty"` // the grant was used
 	Outcome    Outcome         `json:"outcome,omitempty"`
@@ -293,7 +295,7 @@ func (t *Turn) applyTool(e Event, p Payload) {
 	switch p := p.(type) {
 	case ToolRequested:
 		t.Tools = append(t.Tools, Tool{
-			Call: p.Call, Agent: e.Agent, Name: p.Name, Input: p.Input, Seq: e.Seq, Status: ToolIsRequested, Redo: p.Redo,
+			Call: p.Call, Agent: e.Agent, Name: p.Name, Input: p.Input, Redacted: p.Redacted, Seq: e.Seq, Status: ToolIsRequested, Redo: p.Redo,
 			Granted: p.Redo != "", // a human has just asked for exactly this
 		})
 		if old := t.Tool(p.Redo); old != nil {
@@ -302,7 +304,8 @@ func (t *Turn) applyTool(e Event, p Payload) {
 		t.Spent.ToolCalls++
 	case ToolStarted:
 		if c := t.Tool(p.Call); c != nil {
-			c.Status, c.Input, c.Effect, c.Deadline, c.Attempt = ToolIsStarted, p.Input, p.Effect, p.Deadline, p.Attempt
+			c.Status, c.Input, c.Redacted = ToolIsStarted, p.Input, p.Redacted
+			c.Effect, c.Deadline, c.Attempt = p.Effect, p.Deadline, p.Attempt
 			c.Consumed = c.Consumed || p.Grant != ""
 			if c.StartedAt.IsZero() {
 				c.StartedAt = e.Time
@@ -334,6 +337,11 @@ func (s *Session) applyInteraction(t *Turn, e Event, p Payload) {
 		t.stopClock(e.Time)
 		t.Status = StatusWaiting
 	case InteractionAnswered:
+		for _, in := range s.Interactions {
+			if c := t.Tool(in.Call); in.ID == p.ID && c != nil {
+				c.EditCut = p.Redacted
+			}
+		}
 		s.closeInteraction(t, e, p.ID, &p.Answer)
 	case InteractionExpired:
 		s.closeInteraction(t, e, p.ID, nil)

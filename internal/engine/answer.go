@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -115,12 +118,19 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 		if c.Choice != parley.ChoiceAllow && c.Choice != parley.ChoiceAllowSession {
 			return nil, parley.Errorf(parley.CodeInvalid, "input is given with %q", c.Choice).WithField("input").WithHint("edit the input only of a call that you allow")
 		}
+		// What was taken out of what a person saw is not to be put in its place.
+		if asked := s.view.Turn.Tool(in.Call); s.e.o.RunRedacted == nil && asked != nil && asked.Redacted && holdsMark(c.Input) {
+			return nil, parley.Errorf(parley.CodeInvalid, "the input has %s where a secret was taken out", eventlog.Mark).WithField("input").
+				WithHint("write what belongs there, or allow the call as it is: it is made with what was taken out")
+		}
 		// What was edited is judged like what was asked.
 		if bad := s.e.o.Tools[s.view.App].Check(in.Tool, c.Input); bad != nil {
 			return nil, bad.WithField("input")
 		}
 	}
-	events := []parley.Event{parley.NewEvent(in.Turn, in.Agent, parley.InteractionAnswered{ID: in.ID, Answer: c.Answer, By: p.User, Client: c.Client})}
+	events := []parley.Event{parley.NewEvent(in.Turn, in.Agent, parley.InteractionAnswered{
+		ID: in.ID, Answer: c.Answer, By: p.User, Client: c.Client, Redacted: s.e.o.RunRedacted != nil && len(c.Input) > 0 && holdsMark(c.Input),
+	})}
 	switch {
 	case in.Kind == parley.KindPermission && c.Choice == parley.ChoiceAllowSession:
 		box := s.e.o.Tools[s.view.App]
@@ -140,10 +150,27 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 		}
 	case in.Kind == parley.KindUnknown && c.Choice == parley.ChoiceAgain:
 		if old := s.view.Turn.Tool(in.Call); old != nil {
-			events = append(events, parley.NewEvent(in.Turn, in.Agent, parley.ToolRequested{
-				Call: parley.CallID(s.e.newID()), Name: old.Name, Input: old.Input, Redo: old.Call,
-			}))
+			again := parley.ToolRequested{Call: parley.CallID(s.e.newID()), Name: old.Name, Input: old.Input, Redacted: old.Redacted, Redo: old.Call}
+			if old.Redacted {
+				now := s.e.now()
+				s.e.inputs.put(heldInput{
+					inputKey: inputKey{call: again.Call}, owner: s.view.Principal(), session: s.id, turn: in.Turn,
+					body: s.e.inputs.get(s.id, keyOf(old), now), since: now,
+				})
+			}
+			events = append(events, parley.NewEvent(in.Turn, in.Agent, again))
 		}
 	}
 	return events, nil
+}
+
+// holdsMark reports whether a secret was taken out of a JSON value, or it reads so,
+// however it is spelt.
+func holdsMark(raw json.RawMessage) bool {
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return bytes.Contains(raw, []byte(eventlog.Mark))
+	}
+	plain, err := json.Marshal(v)
+	return err != nil || bytes.Contains(plain, []byte(eventlog.Mark))
 }

@@ -159,7 +159,7 @@ func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID
 			}
 		}
 		if r.Call != nil {
-			again.call = &parley.ToolCall{Call: parley.CallID(e.newID()), Name: r.Call.Name, Input: r.Call.Input}
+			again.call = &parley.ToolCall{Call: parley.CallID(e.newID()), Name: r.Call.Name, Input: r.Call.Input, Redacted: r.Call.Redacted}
 		}
 	}
 	again.Key, again.Client = key, client

@@ -50,7 +50,7 @@ func (e *Engine) CallTool(ctx context.Context, p parley.Principal, c parley.Call
 	if len(c.Input) == 0 {
 		c.Input = []byte("{}")
 	}
-	call := &parley.ToolCall{Call: parley.CallID(e.newID()), Name: c.Name, Input: c.Input}
+	call := &parley.ToolCall{Call: parley.CallID(e.newID()), Name: c.Name, Input: c.Input, Redacted: c.Redacted}
 	return s.send(ctx, p, asked{Send: parley.Send{Message: c.Name + " " + string(c.Input), Key: c.Key, Client: c.Client}, call: call})
 }
 

@@ -77,6 +77,9 @@ type Options struct {
 	// MaxRunning bounds the turns that run at once; 0 means 10,000. One more is
 	// refused with CodeUnavailable.
 	MaxRunning int
+	// RunRedacted reports whether a call may run with what the log has of an input
+	// that is lost: in a replay, whose tools touch nothing. nil: none may.
+	RunRedacted func(c parley.Tool, input json.RawMessage) bool
 }
 
 // Engine drives sessions. Make one with New.
@@ -93,6 +96,7 @@ type Engine struct {
 	closing  bool
 	orphans  orphans // guarded by mu
 
+	inputs   inputs
 	meter    meter
 	observed chan Observation
 	resuming chan struct{} // at most 8 automatic resumptions at once
@@ -296,6 +300,7 @@ func (e *Engine) sweep() {
 			return
 		case <-tick.C:
 		}
+		e.inputs.tidy(e.o.Now())
 		old := e.o.Now().Add(-e.o.IdleAfter)
 		e.mu.Lock()
 		for id, s := range e.sessions {

@@ -108,7 +108,7 @@ func (h *host) allowed(events []parley.Event) ([]parley.Event, error) {
 				if len(input) == 0 {
 					input = []byte("{}")
 				}
-				out = append(out, parley.NewEvent(h.r.turn, ev.Agent, parley.ToolRequested{Call: part.Call, Name: part.Name, Input: input}))
+				out = append(out, parley.NewEvent(h.r.turn, ev.Agent, parley.ToolRequested{Call: part.Call, Name: part.Name, Input: input, Redacted: part.Redacted}))
 			}
 		}
 	}

@@ -81,7 +81,7 @@ func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool)
 	}
 	events := []parley.Event{parley.NewEvent(turn, "", parley.TurnStarted{TurnRequest: r, App: app.digest})}
 	if r.Call != nil {
-		events = append(events, parley.NewEvent(turn, "", parley.ToolRequested{Call: r.Call.Call, Name: r.Call.Name, Input: r.Call.Input}))
+		events = append(events, parley.NewEvent(turn, "", parley.ToolRequested{Call: r.Call.Call, Name: r.Call.Name, Input: r.Call.Input, Redacted: r.Call.Redacted}))
 	}
 	return s.begin(&app.app, turn, admitted, events...)
 }

@@ -116,6 +116,7 @@ func (s *session) release() {
 // forget takes a session that is not ours any more out of memory.
 func (s *session) forget() {
 	s.gone = true
+	s.e.inputs.drop(s.id, func(*heldInput) bool { return true })
 	if s.run != nil {
 		s.run.cancel(parley.Errorf(parley.CodeFenced, "session %s is driven elsewhere now", s.id))
 	}
@@ -293,6 +294,7 @@ func (s *session) advance(view parley.Session, events eventlog.Clean, stored int
 		}
 	}
 	s.state = view
+	s.letGo(events.Events())
 	s.discard()
 	s.wake()
 }
@@ -338,7 +340,8 @@ func (s *session) prepare(next *parley.Session, ix *seam.Index, events []parley.
 		events[i].Session, events[i].Seq, events[i].Time = s.id, next.Seq+1+int64(i), now
 	}
 	clean := s.e.o.Log.Redact(events...)
-	for _, ev := range clean.Events() {
+	for i, ev := range clean.Events() {
+		s.hold(events[i], ev)
 		if err := applyIndexed(next, ix, ev); err != nil {
 			return eventlog.Clean{}, err
 		}

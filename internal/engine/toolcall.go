@@ -1,14 +1,15 @@
 package engine
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/toolbox"
 )
@@ -56,18 +57,21 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 	if c.Status == parley.ToolIsStarted && effect == parley.EffectWrite {
 		return seam.Decision{}, parley.Errorf(parley.CodeInternal, "call %s has started and has to be settled", call)
 	}
+	input := s.inputOf(c, decl.WorkspaceOwn)
+	if c.Status == parley.ToolIsStarted && input == nil {
+		if effect == parley.EffectRead {
+			return refuse(parley.OutcomeError, lostInput)
+		}
+		return refuse(parley.OutcomeUnknown, unknownResult(call).Output) // it can not be made again with its key
+	}
 	if c.Status == parley.ToolIsRequested {
-		verdict, text, err := h.permitted(ctx, s, c, decl, effect)
+		verdict, text, err := h.permitted(ctx, s, c, decl, effect, input)
 		switch {
 		case err != nil:
 			return seam.Decision{}, err
 		case verdict != parley.Allow:
 			return refuse(verdict2outcome(verdict), text)
 		}
-	}
-	input := c.Input
-	if c.Answer != nil && len(c.Answer.Input) > 0 && !c.Consumed {
-		input = c.Answer.Input // as the human edited it; permitted has checked it
 	}
 	timeout := time.Duration(decl.Timeout)
 	if timeout <= 0 {
@@ -77,6 +81,9 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 	started := parley.ToolStarted{
 		Reaches: reaches,
 		Call:    call, Name: c.Name, Input: input, Effect: effect, Deadline: s.e.now().Add(timeout), Attempt: c.Attempt + 1,
+	}
+	if started.Redacted = c.Redacted; keyOf(c).edited && !c.Consumed {
+		started.Redacted = c.EditCut
 	}
 	if c.Granted && !c.Consumed {
 		started.Grant = c.Asked
@@ -112,16 +119,25 @@ func verdict2outcome(v parley.Verdict) parley.Outcome {
 // invalid is the verdict over a call that its schema refuses.
 const invalid parley.Verdict = "invalid"
 
-// permitted decides over a requested call: Allow, Deny or invalid, with the
-// words for the model. ErrParked means that a human was asked.
-func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl parley.ToolDecl, effect parley.Effect) (parley.Verdict, string, error) {
+const (
+	secretInput = "The input holds something that looks like a secret, which was taken out of the log, so the call can not be made. Refer to the secret by its name instead."
+	lostInput   = "The call was not made: part of its input looks like a secret, which is held in memory only, and it is gone, as after a restart of the server or a long wait. " +
+		"Make the call again and write the whole input, with what belongs where " + eventlog.Mark + " stands. Write a very large one in pieces."
+)
+
+// permitted decides over a requested call with the input that it is to run with, nil
+// when there is none: Allow, Deny or invalid, with the words for the model. ErrParked
+// means that a human was asked.
+func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl parley.ToolDecl, effect parley.Effect, input json.RawMessage) (parley.Verdict, string, error) {
 	box := s.e.o.Tools[s.view.App]
-	input := c.Input
-	if c.Answer != nil && len(c.Answer.Input) > 0 {
-		input = c.Answer.Input
-	}
-	if bytes.Contains(input, []byte("[redacted]")) {
-		return invalid, "The input holds something that looks like a secret, which was taken out of the log, so the call can not be made. Refer to the secret by its name instead.", nil
+	switch {
+	case input != nil:
+	case !decl.WorkspaceOwn:
+		return invalid, secretInput, nil
+	case c.Answer != nil && !c.Granted:
+		return parley.Deny, sentence("The user did not allow this call", c.Answer.Text), nil
+	default:
+		return invalid, lostInput, nil
 	}
 	if bad := box.Check(c.Name, input); bad != nil {
 		return invalid, bad.Message, nil
@@ -325,8 +341,11 @@ func (h *host) Settle(ctx context.Context, call parley.CallID) error {
 		return nil
 	}
 	res := unknownResult(call)
-	if box := h.s.e.o.Tools[h.r.app.Name]; box.CanReconcile(c.Name) {
-		d := seam.Decision{Call: parley.ToolCall{Call: call, Agent: c.Agent, Name: c.Name, Input: c.Input}, Effect: c.Effect, Attempt: c.Attempt, Started: c.StartedAt}
+	box := h.s.e.o.Tools[h.r.app.Name]
+	decl, _ := box.Decl(c.Name)
+	// A service is asked about the input that it was given, or not at all.
+	if input := h.s.inputOf(c, decl.WorkspaceOwn); input != nil && box.CanReconcile(c.Name) {
+		d := seam.Decision{Call: parley.ToolCall{Call: call, Agent: c.Agent, Name: c.Name, Input: input}, Effect: c.Effect, Attempt: c.Attempt, Started: c.StartedAt}
 		ask, cancel := context.WithTimeout(ctx, defaultTimeout)
 		found, known, err := box.Reconcile(ask, h.runOf(d))
 		cancel()

@@ -1,10 +1,12 @@
 package eventlog
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/redact"
 )
 
 // Clean are events that hold no secret. Only [Writer.Redact] makes them, and
@@ -23,8 +25,12 @@ func (c Clean) With(more Clean) Clean {
 	return Clean{append(slices.Clip(c.events), more.events...)}
 }
 
+// Mark stands where a secret was.
+const Mark = redact.Mark
+
 // Redact returns events without the secrets in their data. Doing it twice changes
-// nothing more.
+// nothing more. Where the input of a call is not what it was, the event says so in its
+// field Redacted: a text that only reads like [Mark] is told from it by that.
 //
 // What a provider wants back byte for byte, the signatures of a reply's parts and
 // its state, is not matched by shape. What of it holds a known value is dropped whole,
@@ -38,7 +44,7 @@ func (w *Writer) Redact(events ...parley.Event) Clean {
 			if e.Type == (parley.ModelReplied{}).EventType() {
 				raw = w.l.redactReply(e, raw)
 			}
-			out[i] = e.WithData(raw)
+			out[i] = marked(e, e.WithData(raw))
 		}
 	}
 	return Clean{out}
@@ -60,6 +66,44 @@ func opaque(t parley.EventType) []string {
 	return nil
 }
 
+// marked returns clean, which is what became of e, with Redacted set where the input of
+// a call was changed. The parts of a reply have it from redactReply.
+func marked(e, clean parley.Event) parley.Event {
+	before, err := e.WithData(e.Data).Payload() // spelt as after is: what is cached may not be
+	if err != nil {
+		return clean // of a later version: it is not driven here
+	}
+	after, err := clean.Payload()
+	if err != nil {
+		return clean
+	}
+	differs := func(a, b json.RawMessage) bool { return !bytes.Equal(a, b) }
+	switch p := after.(type) {
+	case parley.ToolRequested:
+		p.Redacted = p.Redacted || differs(before.(parley.ToolRequested).Input, p.Input)
+		after = p
+	case parley.ToolStarted:
+		p.Redacted = p.Redacted || differs(before.(parley.ToolStarted).Input, p.Input)
+		after = p
+	case parley.InteractionAnswered:
+		p.Redacted = p.Redacted || differs(before.(parley.InteractionAnswered).Answer.Input, p.Answer.Input)
+		after = p
+	case parley.TurnStarted:
+		markCall(p.Call, before.(parley.TurnStarted).Call)
+	case parley.TurnQueued:
+		markCall(p.Call, before.(parley.TurnQueued).Call)
+	default:
+		return clean
+	}
+	return clean.WithData(parley.NewEvent("", "", after).Data)
+}
+
+func markCall(c, was *parley.ToolCall) {
+	if c != nil && was != nil {
+		c.Redacted = c.Redacted || !bytes.Equal(was.Input, c.Input)
+	}
+}
+
 // redactReply goes over a reply in which something was found. raw is what it is
 // redacted without regard to what is signed.
 func (l *log) redactReply(e parley.Event, raw []byte) []byte {
@@ -77,6 +121,10 @@ func (l *log) redactReply(e parley.Event, raw []byte) []byte {
 				continue
 			}
 			part.Signature, part.Provider = nil, ""
+		}
+		if part.Type == parley.PartToolCall {
+			_, found := l.red.JSON(part.Input)
+			part.Redacted = part.Redacted || found
 		}
 		parts = append(parts, part)
 	}

@@ -45,12 +45,12 @@ func TestRedact_leaves_what_is_signed_or_drops_it_whole(t *testing.T) {
 			}},
 			parley.ModelReplied{State: sealed, Parts: []parley.Part{
 				{Type: parley.PartThinking, Text: "it is sk-ant-[redacted]"},
-				{Type: parley.PartToolCall, Call: "c", Name: "f", Input: json.RawMessage(`{"x":"[redacted]"}`)},
+				{Type: parley.PartToolCall, Call: "c", Name: "f", Input: json.RawMessage(`{"x":"[redacted]"}`), Redacted: true},
 			}},
 		},
 		"a tool's own state and signature": {
 			parley.ModelReplied{Parts: []parley.Part{{Type: parley.PartToolCall, Name: "f", Input: json.RawMessage(`{"state":"` + shape + `","signature":["` + known + `"]}`)}}},
-			parley.ModelReplied{Parts: []parley.Part{{Type: parley.PartToolCall, Name: "f", Input: json.RawMessage(`{"state":"sk-ant-[redacted]","signature":["[redacted]"]}`)}}},
+			parley.ModelReplied{Parts: []parley.Part{{Type: parley.PartToolCall, Name: "f", Input: json.RawMessage(`{"state":"sk-ant-[redacted]","signature":["[redacted]"]}`), Redacted: true}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -93,10 +93,12 @@ type modelCall struct {
 type toolCall struct {
 	call   parley.CallID
 	name   string
+	asked  json.RawMessage // as it was requested
 	input  json.RawMessage // that ran
 	ended  *parley.ToolEnded
 	during []command
 	used   bool
+	again  parley.CallID // what repeats it, where that has to be known
 
 	reaches []string
 }
@@ -169,7 +171,7 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 				c.failed = &p
 			}
 		case parley.ToolRequested:
-			tc := &toolCall{call: p.Call, name: p.Name}
+			tc := &toolCall{call: p.Call, name: p.Name, asked: p.Input}
 			tools[p.Call] = tc
 			t.tools = append(t.tools, tc)
 		case parley.ToolStarted:

@@ -9,9 +9,11 @@ import (
 	"testing"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/replay"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/toolbox"
 )
 
 var ctx = context.Background()
@@ -80,6 +82,79 @@ func same(t *testing.T, rec *replay.Recording) {
 	}
 }
 
+// own is a tool whose input may hold what the log must not have.
+type own struct{ t *testing.T }
+
+func (own) Tools(context.Context) ([]parley.ToolDecl, error) {
+	schema := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)
+	return []parley.ToolDecl{
+		{Name: "write", Description: "Write.", Effect: parley.EffectWrite, WorkspaceOwn: true, InputSchema: schema},
+		{Name: "mail", Description: "Mail.", Effect: parley.EffectWrite, InputSchema: schema},
+	}, nil
+}
+
+func (o own) Run(_ context.Context, r seam.Run) (parley.ToolResult, error) {
+	if !strings.Contains(string(r.Input), "hunter22") {
+		o.t.Errorf("%s was given %s", r.Name, r.Input)
+	}
+	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: "done"}, nil
+}
+
+// TestReplayOfWhatTheLogLacks: a call that ran with more than the log has of its input
+// has its recorded result; one that was refused for it is refused again; and what is
+// written in place of an input that was lost, too.
+func TestReplayOfWhatTheLogLacks(t *testing.T) {
+	t.Parallel()
+	decls, _ := own{}.Tools(ctx)
+	app := enginetest.App(func(a *parley.App) {
+		a.Tools = decls
+		a.Agents = map[string]parley.AgentDef{"lead": {Name: "lead", Prompt: "Write.", Tools: []string{"write", "mail"}}}
+		a.Policy.Rules = []parley.Rule{{Verdict: parley.Ask, Tool: "write"}, {Verdict: parley.Allow}}
+	})
+	model := func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+		got := enginetest.Results(r)
+		if len(got) > 0 && !strings.Contains(got[0], "Make the call again") || len(got) > 2 {
+			say(strings.Join(got, "; "))
+			return seam.Reply{}, nil
+		}
+		in := map[string]string{"text": `password = "hunter22"`}
+		return seam.Reply{Parts: []parley.Part{enginetest.Call("write", in), enginetest.Call("mail", in)}}, nil
+	}
+	box, err := toolbox.New([]seam.Toolset{own{t}}, toolbox.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(o *engine.Options) { o.Tools = map[string]*toolbox.Box{app.Name: box} }
+	r := enginetest.New(t, model, app, in)
+	defer func() { r.Close() }()
+	s := r.Session()
+	turn := r.Await(r.Send(s.ID, "go").ID)
+	answer(t, r, turn, parley.Answer{Choice: parley.ChoiceAllow})
+	r.Await(turn.ID)
+	turn = r.Await(r.Send(s.ID, "and again").ID)
+	r.Close()
+	r = enginetest.Over(t, r.Store, r.Service, r.Model, app, in) // what it was to write is lost
+	answer(t, r, turn, parley.Answer{Choice: parley.ChoiceAllow})
+	if turn = r.Await(turn.ID); turn.Status == parley.StatusWaiting {
+		answer(t, r, turn, parley.Answer{Choice: parley.ChoiceAllow})
+		turn = r.Await(turn.ID)
+	}
+	if turn.Status != parley.StatusCompleted {
+		t.Errorf("the turn is %s", turn.Status)
+	}
+	same(t, recording(t, r, s.ID))
+}
+
+// answer answers the question that a turn waits for.
+func answer(t *testing.T, r *enginetest.Rig, turn parley.TurnInfo, a parley.Answer) {
+	t.Helper()
+	for _, id := range turn.Interactions {
+		if _, err := r.Engine.Answer(ctx, enginetest.User, id, parley.AnswerInteraction{Answer: a}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // mailer mails, and says what came of it.
 func mailer(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	if res := enginetest.Results(r); len(res) > 0 {
@@ -98,14 +173,6 @@ func asks(a *parley.App) {
 
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	answer := func(t *testing.T, r *enginetest.Rig, turn parley.TurnInfo, a parley.Answer) {
-		t.Helper()
-		for _, id := range turn.Interactions {
-			if _, err := r.Engine.Answer(ctx, enginetest.User, id, parley.AnswerInteraction{Answer: a}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	for name, c := range map[string]struct {
 		model enginetest.Model
 		app   parley.App

@@ -144,6 +144,8 @@ func (r *runner) open(ctx context.Context, digest parley.Digest) error {
 		Runtimes: map[string]seam.Runtime{app.Runtime: loop.New(r.stage, loop.Options{})},
 		Tools:    map[string]*toolbox.Box{app.Name: box},
 		Now:      func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
+
+		RunRedacted: r.stage.ran,
 	})
 	if err != nil {
 		return err
@@ -265,7 +267,7 @@ func (r *runner) turn(ctx context.Context, id parley.TurnID) error {
 	var info parley.TurnInfo
 	var err error
 	if q := t.started.TurnRequest; q.Call != nil {
-		info, err = r.engine.CallTool(ctx, r.who, parley.CallTool{Session: r.id, Name: q.Call.Name, Input: q.Call.Input})
+		info, err = r.engine.CallTool(ctx, r.who, parley.CallTool{Session: r.id, Name: q.Call.Name, Input: q.Call.Input, Redacted: q.Call.Redacted})
 	} else {
 		send := parley.Send{Message: q.Message.Text(), Model: q.Model, Hints: q.Hints, NoTools: q.NoTools, Budgets: q.Budgets}
 		if r.o.Models != nil {

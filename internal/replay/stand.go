@@ -164,6 +164,27 @@ func (s *stage) take(name, input string) *toolCall {
 	return nil
 }
 
+// ran reports whether the recorded call that again repeats had its input then: it ran,
+// or somebody was asked whether it may, and again has no answer yet.
+func (s *stage) ran(again parley.Tool, input json.RawMessage) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn == nil {
+		return false
+	}
+	for _, c := range s.turn.tools {
+		same := c.name == again.Name && (compact(c.asked) == compact(input) || compact(c.input) == compact(input))
+		if !same || c.again != "" && c.again != again.Call {
+			continue
+		}
+		c.again = again.Call
+		return c.input != nil || again.Answer == nil && slices.ContainsFunc(s.turn.asked, func(q *question) bool {
+			return q.Kind == parley.KindPermission && q.Call == c.call
+		})
+	}
+	return false
+}
+
 // Tools implements seam.Toolset: those of the app.
 func (s *stage) Tools(context.Context) ([]parley.ToolDecl, error) { return s.app.Tools, nil }
 

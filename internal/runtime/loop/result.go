@@ -78,6 +78,9 @@ func toolResult(t *parley.Turn, p parley.Part) parley.Part {
 		return r
 	}
 	r.Text, r.IsError = resultOf(t, c)
+	if c.Redacted && c.Status == parley.ToolIsEnded && c.Attempt > 0 {
+		r.Text = "[the tool was given the input as you wrote it; its record says [redacted] where something looks like a secret]\n" + r.Text
+	}
 	if c.Status != parley.ToolIsRequested && !sameJSON(c.Input, p.Input) {
 		r.Text = "[a person changed the input of this call to " + string(compactJSON(c.Input)) + "]\n" + r.Text
 	}

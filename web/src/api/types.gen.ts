@@ -295,6 +295,7 @@ export interface ToolDecl {
   subject?: string;
   actuation?: boolean; // acts on the physical world, see Policy.AllowActuation
   edits?: boolean; // changes files of the session's workspace and nothing else, see ModeAcceptEdits
+  workspace_own?: boolean;
   key_ttl?: Duration; // for idempotent: how long the service keeps keys
   timeout?: Duration; // of one call; 0: the engine's default
   output_limit?: number; // bytes of output kept in the log; 0: the toolbox's default
@@ -608,6 +609,7 @@ export interface Part {
   provider_id?: string; // the provider's own id of the call; may repeat or be missing
   name?: string;
   input?: unknown;
+  redacted?: boolean; // Input is without the secrets that it came with
   is_error?: boolean;
   cut?: boolean; // the text ends where a call was cut off
   artifact?: ArtifactID;
@@ -627,6 +629,7 @@ export interface ToolCall {
   agent?: AgentPath;
   name: string;
   input: unknown;
+  redacted?: boolean;
 }
 
 /** TurnQueued puts a turn behind the open one. */
@@ -752,6 +755,7 @@ export interface ToolRequested {
   name: string;
   input: unknown;
   redo?: CallID; // a human asked to do this unknown call again
+  redacted?: boolean;
 }
 
 /** ToolStarted is committed before a call with effects leaves. */
@@ -764,6 +768,7 @@ export interface ToolStarted {
   deadline: string;
   attempt: number; // from 1; more only for reads and idempotent calls
   reaches?: string[]; // what it acts on, where its tool can tell
+  redacted?: boolean; // see ToolRequested; what ran had the secrets
 }
 
 /** ToolEnded is the outcome of a call. */
@@ -803,6 +808,7 @@ export interface InteractionAnswered {
   answer: Answer;
   by?: string;
   client?: string;
+  redacted?: boolean;
 }
 
 /** Answer is what a human said. */

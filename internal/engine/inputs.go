@@ -1,0 +1,225 @@
+package engine
+
+import (
+	"bytes"
+	"container/list"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/parley-server/parley"
+)
+
+const (
+	// maxInputs bounds the inputs that are held, in bytes with what holding one costs.
+	// The oldest go first.
+	maxInputs = 32 << 20
+	// maxInputsOf is what one user may have of that, so that nobody pushes out the
+	// rest: more than a model writes in one reply.
+	maxInputsOf = 8 << 20
+	// holdInput is how long an input is held for a call that waits for a person.
+	holdInput = time.Hour
+	// inputCost is about what an entry costs beside its bytes.
+	inputCost = 512
+)
+
+// inputs holds, in memory only, what the log must not have: the inputs of calls of
+// workspace-own tools that redaction changed. An input is held until its call has ended,
+// at most for holdInput, and may be gone at any time: then the call is not made and
+// is asked for again. It is safe for concurrent use.
+type inputs struct {
+	mu    sync.Mutex
+	order list.List // of *heldInput, the oldest first
+	of    map[parley.SessionID]map[inputKey]*list.Element
+	bytes int
+	users map[parley.Principal]int // bytes of each
+}
+
+// inputKey names the input of a call, or the one that a person edited it to.
+type inputKey struct {
+	call   parley.CallID
+	edited bool
+}
+
+type heldInput struct {
+	inputKey
+	owner   parley.Principal
+	session parley.SessionID
+	turn    parley.TurnID
+	body    json.RawMessage
+	since   time.Time
+}
+
+func (h *heldInput) size() int { return len(h.body) + inputCost }
+
+// put holds h, in place of what was held under its key. What is too large is not held,
+// nor what has no body.
+func (in *inputs) put(h heldInput) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.remove(in.of[h.session][h.inputKey])
+	in.expire(h.since)
+	if h.body == nil {
+		return
+	}
+	if in.users[h.owner]+h.size() > maxInputsOf {
+		return
+	}
+	for in.bytes+h.size() > maxInputs {
+		in.remove(in.order.Front())
+	}
+	if in.of == nil {
+		in.of, in.users = map[parley.SessionID]map[inputKey]*list.Element{}, map[parley.Principal]int{}
+	}
+	if in.of[h.session] == nil {
+		in.of[h.session] = map[inputKey]*list.Element{}
+	}
+	in.of[h.session][h.inputKey] = in.order.PushBack(&h)
+	in.bytes += h.size()
+	in.users[h.owner] += h.size()
+}
+
+// get returns what is held, or nil.
+func (in *inputs) get(s parley.SessionID, k inputKey, now time.Time) json.RawMessage {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.expire(now)
+	if e := in.of[s][k]; e != nil {
+		return e.Value.(*heldInput).body
+	}
+	return nil
+}
+
+// drop forgets what is held of a session, as far as which says so.
+func (in *inputs) drop(s parley.SessionID, which func(*heldInput) bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, e := range in.of[s] {
+		if which(e.Value.(*heldInput)) {
+			in.remove(e)
+		}
+	}
+}
+
+// tidy forgets what was held for too long.
+func (in *inputs) tidy(now time.Time) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.expire(now)
+}
+
+// expire is tidy with the lock held.
+func (in *inputs) expire(now time.Time) {
+	for e := in.order.Front(); e != nil && now.Sub(e.Value.(*heldInput).since) > holdInput; e = in.order.Front() {
+		in.remove(e)
+	}
+}
+
+func (in *inputs) remove(e *list.Element) {
+	if e == nil {
+		return
+	}
+	h := in.order.Remove(e).(*heldInput)
+	in.bytes -= h.size()
+	if in.users[h.owner] -= h.size(); in.users[h.owner] == 0 {
+		delete(in.users, h.owner)
+	}
+	if delete(in.of[h.session], h.inputKey); len(in.of[h.session]) == 0 {
+		delete(in.of, h.session)
+	}
+}
+
+// hold keeps what redaction takes out of the input of a call, when its tool may have
+// it. was is the event as it came, is what the log gets.
+func (s *session) hold(was, is parley.Event) {
+	switch is.Type {
+	case "tool.requested", "interaction.answered", "turn.queued", "turn.started":
+	default:
+		return
+	}
+	if bytes.Equal(was.Data, is.Data) {
+		return // what was lost, was lost before
+	}
+	p, err := is.Payload()
+	if err != nil {
+		return
+	}
+	k, tool, _, redacted := s.callIn(p)
+	box := s.e.o.Tools[s.view.App]
+	if !redacted {
+		return
+	}
+	if d, _ := box.Decl(tool); !d.WorkspaceOwn {
+		return
+	}
+	if p, err = was.Payload(); err != nil {
+		return
+	}
+	_, _, input, _ := s.callIn(p)
+	s.e.inputs.put(heldInput{inputKey: k, owner: s.view.Principal(), session: s.id, turn: is.Turn, body: input, since: s.e.now()})
+}
+
+// callIn is the input of a call that an event brings.
+func (s *session) callIn(p parley.Payload) (k inputKey, tool string, input json.RawMessage, redacted bool) {
+	var wish *parley.ToolCall
+	switch p := p.(type) {
+	case parley.ToolRequested:
+		return inputKey{call: p.Call}, p.Name, p.Input, p.Redacted
+	case parley.InteractionAnswered:
+		for _, in := range s.view.Interactions {
+			if in.ID == p.ID {
+				return inputKey{in.Call, true}, in.Tool, p.Answer.Input, p.Redacted
+			}
+		}
+	case parley.TurnQueued:
+		wish = p.Call
+	case parley.TurnStarted:
+		wish = p.Call
+	}
+	if wish != nil {
+		return inputKey{call: wish.Call}, wish.Name, wish.Input, wish.Redacted
+	}
+	return inputKey{}, "", nil, false
+}
+
+// letGo forgets the inputs that nobody will ask for after the given events, which were
+// committed. A write whose outcome is unknown may be done again in its turn.
+func (s *session) letGo(events []parley.Event) {
+	for _, ev := range events {
+		switch ev.Type {
+		case "tool.ended":
+			if p, err := ev.Payload(); err == nil {
+				if ended, ok := p.(parley.ToolEnded); ok && ended.Outcome != parley.OutcomeUnknown {
+					s.e.inputs.drop(s.id, func(h *heldInput) bool { return h.call == ended.Call })
+				}
+			}
+		case "turn.completed", "turn.failed", "turn.cancelled", "turn.expired":
+			s.e.inputs.drop(s.id, func(h *heldInput) bool { return h.turn == ev.Turn })
+		}
+	}
+}
+
+// keyOf names the input that a call runs with.
+func keyOf(c *parley.Tool) inputKey {
+	return inputKey{c.Call, c.Answer != nil && len(c.Answer.Input) > 0}
+}
+
+// inputOf is the input that a call is to run with, or nil when it was redacted and is
+// not held any more. own says that its tool may have what redaction takes out.
+func (s *session) inputOf(c *parley.Tool, own bool) json.RawMessage {
+	k := keyOf(c)
+	input, redacted := c.Input, c.Redacted
+	if k.edited && !c.Consumed {
+		input, redacted = c.Answer.Input, c.EditCut
+	}
+	switch {
+	case !redacted:
+		return input
+	case !own:
+		return nil
+	}
+	if held := s.e.inputs.get(s.id, k, s.e.now()); held != nil || s.e.o.RunRedacted == nil || !s.e.o.RunRedacted(*c, input) {
+		return held
+	}
+	return input
+}
