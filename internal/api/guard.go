@@ -62,7 +62,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answered reports whether the request ends here.
 func (g *guard) answered(w http.ResponseWriter, r *http.Request) bool {
 	if g.o.Hosts != nil && !hostAllowed(r.Host, g.o.Hosts) {
-		WriteError(w, parley.Errorf(parley.CodeForbidden, "this server is not called %s", parley.Cut(r.Host, 100)).
+		WriteError(w, parley.Errorf(parley.CodeForbidden, "this server is not called %q", parley.Cut(r.Host, 100)).
 			WithHint("use the address that the server printed when it started; when a proxy on this machine asks for that name, add it to hosts in parley.yaml"))
 		return true
 	}

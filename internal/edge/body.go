@@ -32,6 +32,12 @@ func bodies(next http.Handler, o Options) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		if len(r.TransferEncoding) > 0 {
+			// Where there was a Content-Length, too, which net/http drops, a proxy may
+			// see another end of this request than we do: what follows it on the
+			// connection is not to be trusted (RFC 9112, 6.1).
+			w.Header().Set("Connection", "close")
+		}
 		b := &body{ReadCloser: r.Body, c: c, o: o, left: o.Grace}
 		c.of.change(c, func() { c.body = true })
 		b.wait() // net/http drains what the handler did not read, when its answer begins
