@@ -55,6 +55,11 @@ func Events(o Options) http.Handler {
 		o.PartialEvery = PartialEvery
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			w.Header().Set("Allow", http.MethodGet)
+			o.Fail(w, parley.Errorf(parley.CodeInvalid, "/events takes GET only"))
+			return
+		}
 		if err := o.serve(w, r); err != nil {
 			o.Fail(w, err)
 		}
@@ -121,7 +126,14 @@ func (o Options) start(ctx context.Context, p parley.Principal, id parley.Sessio
 		return NewWire(from), from.Seq, nil
 	}
 	form := NewWire(from)
-	at := slices.IndexFunc(turns, func(t parley.TurnInfo) bool { return t.Status != parley.StatusPending && t.FirstSeq <= from.Seq })
+	begun := func(t parley.TurnInfo) bool { return t.Status != parley.StatusPending && t.FirstSeq <= from.Seq }
+	at := slices.IndexFunc(turns, begun)
+	for at < 0 && len(turns) > 0 { // the cursor is further back than a page of turns
+		if turns, err = o.Engine.Turns(ctx, p, seam.TurnQuery{Session: id, Before: turns[len(turns)-1].ID, Limit: 500}); err != nil {
+			return nil, 0, err
+		}
+		at = slices.IndexFunc(turns, begun)
+	}
 	if at < 0 || turns[at].Status.Ended() && turns[at].LastSeq <= from.Seq {
 		return form, from.Seq, nil
 	}

@@ -154,6 +154,40 @@ func TestEventsLive(t *testing.T) {
 	}
 }
 
+// TestEventsFromFarBack comes back to a turn that more turns followed than fit on a
+// page of their list, with the cursor of each of its frames.
+func TestEventsFromFarBack(t *testing.T) {
+	t.Parallel()
+	s := serve(t, time.Millisecond)
+	id := s.Session().ID
+	say := func(client string, words ...string) {
+		turn, err := s.Engine.Send(t.Context(), enginetest.User, id, parley.Send{Message: "hello", Client: client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range append(words, "") {
+			s.words <- w
+		}
+		s.Await(turn.ID)
+	}
+	var turns [][]got
+	for _, client := range []string{"", home.QuietClient} {
+		say(client, "Hello", " there", ", Ana.")
+		turns = append(turns, s.open(t, "/events/"+string(id)).until("final"))
+	}
+	for range 60 {
+		say("", "Yes.")
+	}
+	for _, all := range turns {
+		for i, g := range all[:len(all)-1] {
+			rest := s.open(t, "/events/"+string(id), "Last-Event-ID", g.id).until("final")
+			if diff := cmp.Diff(all[i+1:], rest, cmp.AllowUnexported(got{})); diff != "" {
+				t.Errorf("after frame %d, %s (-uncut +cut):\n%s", i, g.id, diff)
+			}
+		}
+	}
+}
+
 func TestPartialsAreGathered(t *testing.T) {
 	t.Parallel()
 	s := serve(t, time.Second)
