@@ -78,7 +78,7 @@ type EntityOptions struct {
 	Principal func(ctx context.Context) (parley.Principal, error)
 	Fail      func(w http.ResponseWriter, err error)
 	// Open counts a stream, or refuses it. Nil: there is no limit.
-	Open func() (done func(), err error)
+	Open func(p parley.Principal) (done func(), err error)
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }

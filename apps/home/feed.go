@@ -101,7 +101,11 @@ const (
 func (o EntityOptions) stream(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	if o.Open != nil {
-		done, err := o.Open()
+		p, err := o.Principal(ctx)
+		if err != nil {
+			return err
+		}
+		done, err := o.Open(p)
 		if err != nil {
 			return err
 		}

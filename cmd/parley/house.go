@@ -171,6 +171,17 @@ func (p *plan) secrets() []string {
 	return list
 }
 
+// labels are the names that metrics may have.
+func (p *plan) labels() telemetry.Labels {
+	l := telemetry.Labels{Models: p.models.Names()}
+	for _, a := range p.resolved {
+		for _, d := range a.Tools {
+			l.Tools = append(l.Tools, d.Name)
+		}
+	}
+	return l
+}
+
 // build opens the store in the plan's data folder, whose lock the caller holds,
 // and puts everything over it.
 func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*house, error) {
@@ -182,7 +193,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
-	counts := telemetry.New()
+	counts := telemetry.New(p.labels())
 	traces, err := telemetry.NewTracer(telemetry.TraceOptions{
 		Endpoint: p.settings.Telemetry.OTLPEndpoint, Headers: p.settings.Telemetry.Headers, Content: p.settings.Telemetry.Content,
 		Version: version, Metrics: counts, Env: os.LookupEnv, Logger: log,

@@ -20,7 +20,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -51,18 +51,24 @@ type Options struct {
 	Streams func(n int)  // is told how many streams are open
 	Logger  *slog.Logger
 
-	MaxBody    int64         // bytes of a request's body; 0: 1 MiB
-	MaxImport  int64         // bytes of an archive; 0: 64 MiB
-	MaxStreams int           // open at once over all clients; 0: 1,000
-	Heartbeat  time.Duration // of silent streams; 0: 15 s
+	MaxBody    int64 // bytes of a request's body; 0: 1 MiB
+	MaxImport  int64 // bytes of an archive; 0: 64 MiB
+	MaxStreams int   // open at once over all clients; 0: 1,000
+	// MaxUserStreams is how many of them one user may have, but parley.Local; 0: a
+	// quarter, and at least one.
+	MaxUserStreams int
+	Heartbeat      time.Duration // of silent streams; 0: 15 s
 }
 
 // Server is the native API.
 type Server struct {
-	o       Options
-	mux     *http.ServeMux
-	huma    huma.API
-	streams atomic.Int64
+	o    Options
+	mux  *http.ServeMux
+	huma huma.API
+
+	mu      sync.Mutex
+	streams int
+	byUser  map[parley.Principal]int
 }
 
 // New makes the native API.
@@ -79,10 +85,11 @@ func New(o Options) *Server {
 	o.MaxBody = orElse(o.MaxBody, 1<<20)
 	o.MaxImport = orElse(o.MaxImport, 64<<20)
 	o.MaxStreams = orElse(o.MaxStreams, 1000)
+	o.MaxUserStreams = orElse(o.MaxUserStreams, max(o.MaxStreams/4, 1))
 	o.Heartbeat = orElse(o.Heartbeat, 15*time.Second)
 
 	hookErrors()
-	s := &Server{o: o, mux: http.NewServeMux()}
+	s := &Server{o: o, mux: http.NewServeMux(), byUser: map[parley.Principal]int{}}
 	s.huma = humago.New(routes{s}, huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",

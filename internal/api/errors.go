@@ -258,7 +258,7 @@ func invalid(field, format string, args ...any) *parley.Error {
 	return parley.Errorf(parley.CodeInvalid, format, args...).WithField(field)
 }
 
-func busyStreams(limit int) *parley.Error {
-	return parley.Errorf(parley.CodeRateLimited, "there are %d open streams already, which is this server's limit", limit).
+func busyStreams(limit int, whose string) *parley.Error {
+	return parley.Errorf(parley.CodeRateLimited, "there are %d open streams already, which is %s", limit, whose).
 		WithHint("close one, or follow several sessions in one stream at /v1/stream").WithRetry(time.Second)
 }

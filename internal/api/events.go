@@ -219,7 +219,7 @@ func (s *Server) follow(r *http.Request, form string) (*stream, error) {
 	if form == "sse" {
 		st.serve = wire.ServeSSE
 	}
-	if st.done, err = s.Open(); err != nil {
+	if st.done, err = s.Open(p); err != nil {
 		return nil, err
 	}
 	st.frames = follow(r.Context(), p, parley.SessionID(r.PathValue("id")), after)
@@ -235,7 +235,7 @@ func (s *Server) many(_ context.Context, p parley.Principal, in *manyInput) (*hu
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.Open()
+	done, err := s.Open(p)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -209,6 +210,41 @@ func TestStreams_are_limited(t *testing.T) {
 	}
 	w.call(200, nil, "GET", path+"/events", "")
 	open.Body.Close()
+}
+
+// TestStreams_of_one_user leave room for others.
+func TestStreams_of_one_user(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginetest.Echo, enginetest.App(), func(o *api.Options) { o.MaxStreams = 8 })
+	paths := map[string]string{}
+	for _, user := range []string{"ana", "ben"} {
+		s, _, err := w.rig.Engine.Create(t.Context(), parley.Principal{User: user, Org: "acme"}, parley.CreateSession{App: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths[user] = "/v1/sessions/" + string(s.ID) + "/events?format=sse"
+	}
+	open := func(user string) *http.Response {
+		resp := w.ask("GET", paths[user], "", "Test-User", user)
+		if resp.StatusCode == 200 {
+			readSSE(resp.Body, 1)
+		}
+		return resp
+	}
+	var first *http.Response
+	for range 2 {
+		first = open("ana")
+	}
+	if resp := open("ana"); resp.StatusCode != 429 || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("got %d, want 429 with Retry-After", resp.StatusCode)
+	}
+	if resp := open("ben"); resp.StatusCode != 200 {
+		t.Errorf("got %d for another user", resp.StatusCode)
+	}
+	first.Body.Close() // gives it back
+	for resp := open("ana"); resp.StatusCode != 200; resp = open("ana") {
+		resp.Body.Close()
+	}
 }
 
 func TestStream_asked_for_by_head_ends(t *testing.T) {

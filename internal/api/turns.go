@@ -138,7 +138,7 @@ func (s *Server) send(ctx context.Context, p parley.Principal, in *sendInput) (*
 	after, follow := ctx.Value(leftKey{}).(*left)
 	if follow = follow && accepts(in.Accept, "text/event-stream"); follow { // before the turn is made: a refusal must not leave one behind
 		var err error
-		if done, err = s.Open(); err != nil {
+		if done, err = s.Open(p); err != nil {
 			return nil, err
 		}
 	}

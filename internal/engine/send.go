@@ -118,9 +118,15 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 	}
 	switch {
 	case status == parley.StatusWaiting && c.call == nil:
+		if err := s.roomToSteer(r.Message); err != nil {
+			return none, nil, err
+		}
 		return s.declineWith(ctx, p, c.Send, r)
 	case status == parley.StatusRunning && busy == parley.BusySteer && c.call == nil:
 		own := v.Turn.ID
+		if err := s.roomToSteer(r.Message); err != nil {
+			return none, nil, err
+		}
 		s.retarget(c.Key, own)
 		err := s.commit(ctx, parley.NewEvent(own, "", parley.TurnSteered{Message: r.Message, Key: c.Key, By: p.User}))
 		if err == nil && s.run != nil {
@@ -134,6 +140,9 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 		if limit := v.MaxOpenTurns; v.OpenTurns() >= limit && busy != parley.BusyInterrupt {
 			return none, nil, parley.Errorf(parley.CodeBusy, "the session already has %d open turns", v.OpenTurns()).
 				WithHint("its limit is %d; wait for one to end", limit).WithRetry(2 * time.Second)
+		}
+		if err := s.roomInQueue(r.Message); err != nil {
+			return none, nil, err
 		}
 		if err := s.commit(ctx, parley.NewEvent(turn, "", parley.TurnQueued{TurnRequest: r})); err != nil {
 			return none, nil, err

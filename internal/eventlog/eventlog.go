@@ -61,7 +61,7 @@ type Options struct {
 	MaxText       int           // bytes of text shown of one call in flight, the rest comes with its last event; 0 means 8 MiB
 	MaxCalls      int           // open calls of a session whose text is shown; 0 means 64
 	MaxQueue      int           // frames that wait for one follower; 0 means 256
-	MaxQueueBytes int           // bytes of events that wait for one follower; 0 means 1 MiB
+	MaxQueueBytes int           // bytes of events that wait for one follower, or one event that is larger; 0 means 256 KiB
 	Page          int           // events read from the store at once, of whose data it gives no more than 64 KiB; 0 means 256
 	Archive       Archive       // of what retention took, for [Reader.Whole]; nil: there is none
 	Logger        *slog.Logger  // nil: silent
@@ -82,7 +82,7 @@ func (o Options) withDefaults() Options {
 	// A follower that has just caught up is given its partials at once, two
 	// kinds of text a call, and must have room for them.
 	o.MaxQueue = max(o.MaxQueue, 3*o.MaxCalls)
-	def(&o.MaxQueueBytes, 1<<20)
+	def(&o.MaxQueueBytes, 256<<10)
 	def(&o.Page, 256)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -79,22 +79,21 @@ func (f *follower) page(ctx context.Context, p parley.Principal, yield func(Fram
 			return false, nil
 		}
 	}
-	if len(events) == 0 {
-		f.live, err = f.join()
-	}
+	f.live, err = f.join(len(events) == 0)
+
 	return err == nil, err
 }
 
 // join makes the follower live, unless the hub has published, or may have
-// published, something that was not there when the store was read.
-func (f *follower) join() (bool, error) {
+// published, something that was not there when the store was read. end says that
+// the store had nothing more then.
+func (f *follower) join(end bool) (bool, error) {
 	h, known := f.h, true
 	if h == nil {
 		h = f.l.hubs.lock(f.session, true)
 		h.followers = append(h.followers, f)
 		f.h = h
-		// What was published before a hub was made is not known to it.
-		known = h.last != 0
+		known = false // what was published before a hub was made
 	} else {
 		h.mu.Lock()
 	}
@@ -102,7 +101,10 @@ func (f *follower) join() (bool, error) {
 	if h.gone != nil {
 		return false, h.gone
 	}
-	if !known || h.last > f.at {
+	switch {
+	case h.last != 0 && h.last == f.at: // the log ends where the store's page did
+	case end && h.last <= f.at && (known || h.last != 0):
+	default:
 		return false, nil
 	}
 	f.drop() // of an earlier life
@@ -254,7 +256,7 @@ func (f *follower) pushText(c *call, t *text, from int) {
 }
 
 func (f *follower) push(it item) {
-	if len(f.queue) >= f.l.o.MaxQueue || f.bytes > f.l.o.MaxQueueBytes {
+	if len(f.queue) >= f.l.o.MaxQueue || f.bytes > f.l.o.MaxQueueBytes && len(f.queue) > 0 {
 		f.drop()
 		f.reset = true
 	} else {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -182,7 +183,7 @@ const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol
 
 func TestConnections(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxSessions = 2; o.MaxBody = 4096 })
+	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxSessions, o.MaxUserSessions = 2, 2; o.MaxBody = 4096 })
 	one := h.post(hello)
 	id := one.Header.Get("Mcp-Session-Id")
 	if one.StatusCode != 200 || id == "" {
@@ -214,6 +215,25 @@ func TestConnections(t *testing.T) {
 		}
 	}
 	t.Error("three connections, where two are the most")
+}
+
+// TestConnections_of_one_user leave room for others.
+func TestConnections_of_one_user(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxSessions = 8 })
+	hello := func(user string) int {
+		resp := h.post(hello, "User", user)
+		_, _ = io.Copy(io.Discard, resp.Body)
+		return resp.StatusCode
+	}
+	var got []int
+	for range 3 {
+		got = append(got, hello("ana"))
+	}
+	got = append(got, hello("ben"))
+	if want := []int{200, 200, 429, 200}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
 }
 
 func TestLargeBody(t *testing.T) {

@@ -26,13 +26,16 @@ type Transport struct {
 	// Fail answers with an error in the one shape. Nil: plain text.
 	Fail func(w http.ResponseWriter, err error)
 	// Open counts a request that may be held open, or refuses it. Nil: no limit.
-	Open   func() (done func(), err error)
+	Open   func(p parley.Principal) (done func(), err error)
 	Logger *slog.Logger
 
-	MaxBody     int64         // bytes of a request; 0: 1 MiB
-	MaxSessions int           // connections of the older era at once; 0: 1,000
-	IdleAfter   time.Duration // when such a connection ends; 0: 1 h
-	WriteWithin time.Duration // how long a host may take to accept what was written; 0: 30 s
+	MaxBody     int64 // bytes of a request; 0: 1 MiB
+	MaxSessions int   // connections of the older era at once; 0: 1,000
+	// MaxUserSessions is how many of them one user may have, but parley.Local; 0: a
+	// quarter, and at least one.
+	MaxUserSessions int
+	IdleAfter       time.Duration // when such a connection ends; 0: 1 h
+	WriteWithin     time.Duration // how long a host may take to accept what was written; 0: 30 s
 }
 
 const (
@@ -63,8 +66,10 @@ type Handler struct {
 	alone  http.Handler
 	key    []byte // seals connection ids; they end with the process
 
-	mu   sync.Mutex
-	kept map[kept]context.CancelFunc
+	mu      sync.Mutex
+	kept    map[kept]context.CancelFunc
+	owners  map[string]parley.Principal // of connections, by their id
+	opening map[parley.Principal]int    // connections that are about to be
 }
 
 type kept struct {
@@ -89,13 +94,16 @@ func NewHandler(server *mcp.Server, t Transport) *Handler {
 	if t.MaxSessions == 0 {
 		t.MaxSessions = 1000
 	}
+	if t.MaxUserSessions == 0 {
+		t.MaxUserSessions = max(t.MaxSessions/4, 1)
+	}
 	if t.IdleAfter == 0 {
 		t.IdleAfter = time.Hour
 	}
 	if t.WriteWithin == 0 {
 		t.WriteWithin = 30 * time.Second
 	}
-	h := &Handler{t: t, server: server, key: make([]byte, 32), kept: map[kept]context.CancelFunc{}}
+	h := &Handler{t: t, server: server, key: make([]byte, 32), kept: map[kept]context.CancelFunc{}, owners: map[string]parley.Principal{}, opening: map[parley.Principal]int{}}
 	_, _ = rand.Read(h.key) // never fails
 	get := func(*http.Request) *mcp.Server { return server }
 	h.old = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
@@ -120,6 +128,8 @@ func status(err error) int {
 		return http.StatusUnauthorized
 	case parley.CodeNotFound:
 		return http.StatusNotFound
+	case parley.CodeRateLimited:
+		return http.StatusTooManyRequests
 	case parley.CodeUnavailable:
 		return http.StatusServiceUnavailable
 	case parley.CodeInvalid:
@@ -136,7 +146,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if h.t.Open != nil && r.Method != http.MethodDelete {
-		done, err := h.t.Open()
+		done, err := h.t.Open(p)
 		if err != nil {
 			h.t.Fail(w, err)
 			return
@@ -176,17 +186,58 @@ func (h *Handler) connected(out *response, r *http.Request, p parley.Principal) 
 		}
 		r.Header.Set(sessionHeader, id)
 	} else if r.Method == http.MethodPost {
-		n := 0
-		for range h.server.Sessions() {
-			n++
-		}
-		if n >= h.t.MaxSessions {
-			h.t.Fail(out, parley.Errorf(parley.CodeUnavailable, "%d MCP connections are open, and no more are taken", n).
-				WithHint("close one, or wait until an idle one ends").WithRetry(10*time.Second))
+		done, err := h.connect(p)
+		if err != nil {
+			h.t.Fail(out, err)
 			return
 		}
+		defer done()
 	}
 	h.old.ServeHTTP(out, r)
+}
+
+// connect makes room for another connection of p, or refuses it. Until done is
+// called it is not among the server's sessions.
+func (h *Handler) connect(p parley.Principal) (done func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all, mine, open := 0, h.opening[p], map[string]parley.Principal{}
+	for s := range h.server.Sessions() {
+		all++
+		who, known := h.owners[s.ID()]
+		if known {
+			open[s.ID()] = who
+		}
+		if known && who == p {
+			mine++
+		}
+	}
+	h.owners = open // without those that have ended
+	for _, n := range h.opening {
+		all += n
+	}
+	switch {
+	case all >= h.t.MaxSessions:
+		return nil, parley.Errorf(parley.CodeUnavailable, "%d MCP connections are open, and no more are taken", all).
+			WithHint("close one, or wait until an idle one ends").WithRetry(10 * time.Second)
+	case p != parley.Local && mine >= h.t.MaxUserSessions:
+		return nil, parley.Errorf(parley.CodeRateLimited, "you have %d MCP connections open, which is the limit of one user", mine).
+			WithHint("close one, or wait until an idle one ends").WithRetry(10 * time.Second)
+	}
+	h.opening[p]++
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.opening[p]--; h.opening[p] <= 0 {
+			delete(h.opening, p)
+		}
+	}, nil
+}
+
+func (h *Handler) own(id string, p parley.Principal) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.owners[id] = p
 }
 
 func (h *Handler) seal(id string, p parley.Principal) string {
@@ -278,6 +329,7 @@ func (w *response) begin() {
 	}
 	w.head = true
 	if id := w.Header().Get(sessionHeader); id != "" {
+		w.h.own(id, w.who)
 		w.Header().Set(sessionHeader, w.h.seal(id, w.who))
 	}
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy that gathers would undo the streaming

@@ -202,7 +202,7 @@ func TestTracer_tries_again_and_counts_what_was_refused(t *testing.T) {
 		answer := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial)
 		var asked []time.Duration
 		began := time.Now()
-		m := telemetry.New()
+		m := telemetry.New(telemetry.Labels{Models: []string{"test/model"}, Tools: []string{"mail"}})
 		tr, err := telemetry.NewTracer(telemetry.TraceOptions{Endpoint: "http://h", Metrics: m, Transport: transport(func(r *http.Request) (*http.Response, error) {
 			asked = append(asked, time.Since(began))
 			switch len(asked) {
@@ -240,7 +240,7 @@ func TestTracer_tries_again_and_counts_what_was_refused(t *testing.T) {
 func TestDeadCollector(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := telemetry.New()
+		m := telemetry.New(telemetry.Labels{Models: []string{"test/model"}, Tools: []string{"mail"}})
 		tr, err := telemetry.NewTracer(telemetry.TraceOptions{Endpoint: "http://h", Metrics: m, Transport: transport(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()

@@ -56,6 +56,8 @@ type Metrics struct {
 	untraced prometheus.Counter     // appends
 	spans    *prometheus.CounterVec // outcome
 
+	known labels
+
 	mu    sync.Mutex
 	calls map[parley.CallID]string    // models of the calls that are open
 	apps  map[parley.SessionID]string // of the sessions whose turn runs
@@ -65,8 +67,38 @@ type Metrics struct {
 // whose app is; of others it is "unknown".
 const maxRemembered = 16384
 
+// Labels are the values that labels may have beside our own words. A client may
+// ask for a model by any name, and a model for a tool by any: each other name is
+// "other", or whoever asks often enough would fill the memory.
+type Labels struct {
+	Models []string
+	Tools  []string
+}
+
+// labels are those of a process.
+type labels struct{ models, tools map[string]bool }
+
+func (l Labels) set() labels {
+	of := func(names []string) map[string]bool {
+		all := map[string]bool{}
+		for _, n := range names {
+			all[n] = true
+		}
+		return all
+	}
+	return labels{of(l.Models), of(l.Tools)}
+}
+
+// label is name if it is one of those that are known.
+func label(known map[string]bool, name string) string {
+	if known[name] {
+		return name
+	}
+	return "other"
+}
+
 // New makes counters at zero.
-func New() *Metrics {
+func New(l Labels) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "parley", Name: name, Help: help}, labels)
 	}
@@ -77,6 +109,7 @@ func New() *Metrics {
 	}
 	m := &Metrics{
 		registry:   prometheus.NewRegistry(),
+		known:      l.set(),
 		calls:      map[parley.CallID]string{},
 		apps:       map[parley.SessionID]string{},
 		waiting:    &waiting{desc: prometheus.NewDesc("parley_interactions_waiting", "Interactions that wait for a human.", []string{"kind"}, nil)},
@@ -191,22 +224,24 @@ func (m *Metrics) count(b seam.Batch) {
 		case parley.TurnExpired:
 			m.turns.WithLabelValues(app, string(parley.StatusExpired)).Inc()
 		case parley.ModelStarted:
-			m.called(p.Call, p.Model)
+			m.called(p.Call, label(m.known.models, p.Model))
 		case parley.ModelReplied:
 			m.called(p.Call, "")
-			m.model(app, p.Model, "replied", p.Usage)
+			model := label(m.known.models, p.Model)
+			m.model(app, model, "replied", p.Usage)
 			if p.TookMS > 0 {
-				m.modelTime.WithLabelValues(p.Model).Observe(float64(p.TookMS) / 1000)
+				m.modelTime.WithLabelValues(model).Observe(float64(p.TookMS) / 1000)
 			}
 			if p.TTFTMS > 0 {
-				m.firstText.WithLabelValues(p.Model).Observe(float64(p.TTFTMS) / 1000)
+				m.firstText.WithLabelValues(model).Observe(float64(p.TTFTMS) / 1000)
 			}
 		case parley.ModelFailed:
 			m.model(app, m.called(p.Call, ""), "failed", p.Usage)
 		case parley.ToolEnded:
-			m.tools.WithLabelValues(p.Name, string(p.Outcome)).Inc()
+			tool := label(m.known.tools, p.Name)
+			m.tools.WithLabelValues(tool, string(p.Outcome)).Inc()
 			if p.TookMS > 0 {
-				m.toolTime.WithLabelValues(p.Name).Observe(float64(p.TookMS) / 1000)
+				m.toolTime.WithLabelValues(tool).Observe(float64(p.TookMS) / 1000)
 			}
 		case parley.InteractionOpened:
 			m.asked.WithLabelValues(string(p.Kind)).Inc()

@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ func TestStore_counts_what_was_committed(t *testing.T) {
 		}
 		return seam.Reply{Parts: []parley.Part{enginetest.Call("mail", map[string]string{"text": "hi"})}}, nil
 	}
-	m := telemetry.New()
+	m := telemetry.New(telemetry.Labels{Models: []string{"test/model"}, Tools: []string{"mail"}})
 	rig := enginetest.Over(t, m.Store(mem.New()), &enginetest.Service{}, model, enginetest.App())
 	defer rig.Close()
 	s := rig.Session()
@@ -65,7 +66,7 @@ func TestStore_counts_what_was_committed(t *testing.T) {
 
 func TestStore_counts_refusals_apart(t *testing.T) {
 	t.Parallel()
-	m := telemetry.New()
+	m := telemetry.New(telemetry.Labels{Models: []string{"test/model"}, Tools: []string{"mail"}})
 	store := m.Store(mem.New())
 	err := store.Append(t.Context(), parley.Local, seam.Batch{Session: "none", Epoch: 1, Events: []parley.Event{parley.NewEvent("", "", parley.SessionEnded{})}})
 	if err == nil {
@@ -84,7 +85,7 @@ func TestStore_counts_refusals_apart(t *testing.T) {
 // turn or text is one.
 func TestLabels(t *testing.T) {
 	t.Parallel()
-	m := telemetry.New()
+	m := telemetry.New(telemetry.Labels{Models: []string{"test/model"}, Tools: []string{"mail"}})
 	rig := enginetest.Over(t, m.Store(mem.New()), &enginetest.Service{}, mailer, enginetest.App(asking))
 	s := rig.Session(func(c *parley.CreateSession) { c.Title = "a planted title" })
 	turn := rig.Send(s.ID, "a planted question")
@@ -122,5 +123,46 @@ func TestLabels(t *testing.T) {
 	}
 	if series < 30 {
 		t.Errorf("only %d series", series)
+	}
+}
+
+// TestLabels_of_others: names that come from a client or from a model are labels
+// only if they are set up here.
+func TestLabels_of_others(t *testing.T) {
+	t.Parallel()
+	m := telemetry.New(telemetry.Labels{Models: []string{"test/model"}, Tools: []string{"mail"}})
+	s := m.Store(mem.New())
+	info := parley.SessionInfo{ID: "S", App: "test", User: "ann"}
+	var events []parley.Event
+	for i := range 300 {
+		name := fmt.Sprint("planted-", i)
+		events = append(events,
+			parley.NewEvent("t", "", parley.ModelStarted{Call: parley.CallID(name), Model: "test/" + name}),
+			parley.NewEvent("t", "", parley.ModelReplied{Call: parley.CallID(name), Model: "test/" + name, TookMS: 1, TTFTMS: 1}),
+			parley.NewEvent("t", "", parley.ModelStarted{Call: parley.CallID(name), Model: "test/" + name}),
+			parley.NewEvent("t", "", parley.ModelFailed{Call: parley.CallID(name)}),
+			parley.NewEvent("t", "", parley.ToolEnded{ToolResult: parley.ToolResult{Call: parley.CallID(name), Outcome: parley.OutcomeError}, Name: name, TookMS: 1}),
+		)
+	}
+	for i := range events {
+		events[i].Session, events[i].Seq = "S", int64(i)+1
+	}
+	if err := s.Append(t.Context(), parley.Principal{User: "ann"}, seam.Batch{Session: "S", Create: true, Events: events, Index: seam.Index{Session: &info}}); err != nil {
+		t.Fatal(err)
+	}
+	got := scrape(m)
+	for name := range got {
+		if strings.Contains(name, "planted") {
+			t.Errorf("a planted name is a label: %s", name)
+		}
+	}
+	for name, want := range map[string]string{
+		`parley_model_calls_total{app="test",model="other",outcome="replied"}`: "300",
+		`parley_model_calls_total{app="test",model="other",outcome="failed"}`:  "300",
+		`parley_tool_calls_total{outcome="error",tool="other"}`:                "300",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %s", name, got[name], want)
+		}
 	}
 }

@@ -73,7 +73,7 @@ func NewTracer(o TraceOptions) (*Tracer, error) {
 		o.Env = func(string) (string, bool) { return "", false }
 	}
 	if o.Metrics == nil {
-		o.Metrics = New()
+		o.Metrics = New(Labels{})
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -33,6 +33,9 @@ type stream struct {
 
 func newStream(w http.ResponseWriter, enc Encoding, o Options) *stream {
 	s := &stream{enc: enc, o: o, w: w, rc: http.NewResponseController(w), beat: orElse(o.Heartbeat, 0)}
+	if o.held == nil {
+		s.o.held = held
+	}
 	if o.WriteWithin <= 0 {
 		s.o.WriteWithin = 30 * time.Second
 	}
@@ -179,6 +182,10 @@ func (s *stream) write(b []byte) {
 		s.w.WriteHeader(http.StatusOK)
 		b = append([]byte(s.enc.Head), b...)
 	}
+	if len(b) > kept { // what is small fits into the connection's buffers
+		e := s.o.held.begin(2*len(b)+behind, s.cut)
+		defer s.o.held.end(e)
+	}
 	if len(b) > 0 {
 		if _, err := s.w.Write(b); err != nil {
 			s.err = err
@@ -187,6 +194,9 @@ func (s *stream) write(b []byte) {
 	}
 	s.err = s.rc.Flush()
 }
+
+// cut makes the write under way fail, and with it the stream.
+func (s *stream) cut() { _ = s.rc.SetWriteDeadline(time.Unix(1, 0)) }
 
 // end lets nothing more be written, as the ResponseWriter is not ours any longer.
 func (s *stream) end() {

@@ -6,7 +6,8 @@
 // one piece and a lone one leaves at once; a silent stream is kept alive
 // where that is asked for; and a client that does not read for
 // [Options.WriteWithin] is cut, so that it holds nothing up. It resumes with its
-// cursor and misses nothing.
+// cursor and misses nothing. What all streams together hold for clients that do
+// not read is bounded, too: beyond 64 MiB the slowest is cut before its time.
 //
 // The native SSE form: each event is `id: <number>`, `event: <type>`, `data:
 // <the event's JSON>`. Text in flight has no id, so that a browser keeps the
@@ -57,6 +58,8 @@ type Options struct {
 	// head can leave before there is one. Without it, a stream with nothing to
 	// show yet sends its head after a twentieth of a second.
 	Accepted bool
+
+	held *budget // nil: that of the process
 }
 
 func orElse(d, def time.Duration) time.Duration {
