@@ -5,13 +5,11 @@ import (
 	"strings"
 )
 
-// look judges the rule at position i. Its answer yes or no must be the same for
+// look judges the rule at position i, where a word begins or the rule may stand within
+// one. Its answer yes or no must be the same for
 // every text that goes on from b; only with final may the end itself decide.
 // With wait comes the first byte that may be secret, len(b) when it is still to come.
 func (r *rule) look(b string, i int, final bool) (span, verdict, int) {
-	if !r.inner && i > 0 && has[b[i-1]] != 0 && !escape(b, i-1) {
-		return span{}, no, 0
-	}
 	rest := b[i:]
 	if !r.begins(rest) {
 		return span{}, no, 0

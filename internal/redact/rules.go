@@ -112,6 +112,110 @@ var rules = []rule{
 	{prefix: "ATATT3", class: token, min: 50},
 	{prefix: "PMAK-", class: token, min: 40, need: digit},
 	{prefix: "AGE-SECRET-KEY-1", class: upnum, min: 40},
+	// More that have a prefix of their own. The formats are facts, from the makers'
+	// pages and from what gitleaks (config/gitleaks.toml) and GitHub's list of
+	// secret scanning patterns name; where one has a checksum or an exact length, a
+	// little less is enough here: what was cut off is a secret, too.
+	{prefix: "ops_eyJ", class: b64, min: 100},                     // 1Password
+	{prefix: "p8e-", class: alnum, min: 32, max: 32, need: digit}, // Adobe
+	{prefix: "pat", class: jot, min: 79, max: 79, need: digit},    // Airtable
+	{prefix: "LTAI", class: alnum, min: 12, max: 24, need: digit}, // Alibaba
+	{prefix: "AKCp", class: alnum, min: 60, need: digit},          // Artifactory
+	{prefix: "cmVmd", class: alnum, min: 59, max: 59, need: digit},
+	{prefix: "ABSK", class: b64, min: 100, need: digit}, // Bedrock
+	{prefix: "bedrock-api-key-", class: b64, min: 30},
+	{prefix: "Q~", inner: true, class: bearer, min: 31, max: 36, need: digit}, // Entra, behind four characters
+	{prefix: "4b1d", class: alnum, min: 38, max: 38, need: digit | upcase},    // ClickHouse
+	{prefix: "CLOJARS_", class: alnum, min: 50},
+	{prefix: "v1.0-", class: token, min: 120, need: digit}, // Cloudflare
+	{prefix: "doo_v1_", class: hex, min: 60},
+	{prefix: "dor_v1_", class: hex, min: 60},
+	{prefix: "dckr_pat_", class: token, min: 20, need: digit},
+	{prefix: "dckr_oat_", class: token, min: 20, need: digit},
+	{prefix: "dp.pt.", class: alnum, min: 40}, // Doppler
+	{prefix: "dp.st.", class: jot, min: 40, need: digit},
+	{prefix: "duffel_live_", class: token, min: 40},
+	{prefix: "duffel_test_", class: token, min: 40},
+	{prefix: "dt0c01.", class: jot, min: 60, need: digit}, // Dynatrace
+	{prefix: "EZAK", class: alnum, min: 50, need: digit},  // EasyPost
+	{prefix: "EZTK", class: alnum, min: 50, need: digit},
+	{prefix: "EAA", class: alnum, min: 100, need: digit | upcase | lowcase}, // Facebook
+	{prefix: "EAAA", class: token, min: 60, max: 60, need: digit},           // Square
+	{prefix: "sq0atp-", class: token, min: 20},
+	{prefix: "sq0csp-", class: token, min: 40},
+	{prefix: "FLWSECK", class: token, min: 12, need: digit}, // Flutterwave
+	{prefix: "fo1_", class: token, min: 40, need: digit},    // Fly.io
+	{prefix: "fm1a_", class: b64, min: 100},
+	{prefix: "fm1r_", class: b64, min: 100},
+	{prefix: "fm2_", class: b64, min: 100},
+	{prefix: "fio-u-", class: token, min: 60}, // Frame.io
+	{prefix: "glcbt-", class: token, min: 20}, // GitLab
+	{prefix: "glffct-", class: token, min: 20},
+	{prefix: "glft-", class: token, min: 20},
+	{prefix: "glimt-", class: token, min: 20},
+	{prefix: "glagent-", class: token, min: 40},
+	{prefix: "gloas-", class: token, min: 40},
+	{prefix: "glsoat-", class: token, min: 20},
+	{prefix: "GR1348941", class: token, min: 20},
+	{prefix: "_gitlab_session=", inner: true, class: hex, min: 32},
+	{prefix: "eyJrIjoi", class: b64, min: 60}, // Grafana
+	{prefix: "glc_", class: b64, min: 32, need: digit},
+	{prefix: "glsa_", class: word, min: 40, need: digit},
+	{prefix: "pat.", class: jot, min: 60, need: digit | upcase}, // Harness
+	{prefix: "sat.", class: jot, min: 60, need: digit | upcase},
+	{prefix: ".atlasv1.", inner: true, class: token, min: 50}, // Terraform
+	{prefix: "HRKU-", class: token, min: 36, need: digit},     // Heroku
+	{prefix: "api_org_", class: alnum, min: 30, need: upcase}, // Hugging Face
+	{prefix: "ico-", class: alnum, min: 32, max: 32, need: digit},
+	{prefix: "s-s4t2", class: token, min: 60},
+	{prefix: "lin_oauth_", class: word, min: 30, need: digit},
+	{prefix: ".webhook.office.com/webhookb2/", inner: true, class: value, min: 60, need: digit},
+	{prefix: "hooks.slack.com/workflows/", class: b64, min: 20, need: digit},
+	{prefix: "hooks.slack.com/triggers/", class: b64, min: 20, need: digit},
+	{prefix: "API-", class: upnum, min: 26, max: 26, need: digit}, // Octopus
+	{prefix: "sha256~", class: token, min: 43, max: 43},           // OpenShift
+	{prefix: "pscale_", class: jot, min: 32, need: digit},
+	{prefix: "pnu_", class: alnum, min: 36, max: 36, need: digit}, // Prefect
+	{prefix: "pul-", class: hex, min: 40, max: 40, need: digit},   // Pulumi
+	{prefix: "rdme_", class: alnum, min: 60},
+	{prefix: "rubygems_", class: hex, min: 40},
+	{prefix: "tk-us-", class: token, min: 40, need: digit},   // Scalingo
+	{prefix: "xkeysib-", class: token, min: 60, need: digit}, // Brevo
+	{prefix: "xsmtpsib-", class: token, min: 60, need: digit},
+	{prefix: "key-", class: hex, min: 32, max: 32, need: digit}, // Mailgun
+	{prefix: "sntrys_", class: bearer, min: 40, need: digit},    // Sentry
+	{prefix: "sntryu_", class: hex, min: 60},
+	{prefix: "sm_aat_", class: alnum, min: 16, max: 16, need: digit}, // SettleMint
+	{prefix: "sm_pat_", class: alnum, min: 16, max: 16, need: digit},
+	{prefix: "sm_sat_", class: alnum, min: 16, max: 16, need: digit},
+	{prefix: "shippo_live_", class: hex, min: 40},
+	{prefix: "shippo_test_", class: hex, min: 40},
+	{prefix: "shpca_", class: hex, min: 32}, // Shopify
+	{prefix: "shppa_", class: hex, min: 32},
+	{prefix: "shpss_", class: hex, min: 32},
+	{prefix: "sgp_", class: word, min: 40, need: digit}, // Sourcegraph
+	{prefix: "sk_prod_", class: word, min: 16, need: digit},
+	{prefix: "rk_prod_", class: word, min: 16, need: digit},
+	{prefix: "hvb.", class: token, min: 60, need: digit}, // Vault
+	{prefix: "hvr.", class: token, min: 24, need: digit},
+	{prefix: "xoxo-", class: token, min: 10, need: digit},
+	{prefix: "tvly-", class: token, min: 28, need: digit},      // Tavily
+	{prefix: "lsv2_", class: word, min: 40, need: digit},       // LangSmith
+	{prefix: "pcsk_", class: word, min: 40, need: digit},       // Pinecone
+	{prefix: "nvapi-", class: token, min: 50, need: digit},     // NVIDIA
+	{prefix: "sk_", class: hex, min: 40, max: 64, need: digit}, // ElevenLabs
+	{prefix: "sbp_", class: hex, min: 40, need: digit},         // Supabase
+	{prefix: "sb_secret_", class: token, min: 20, need: digit},
+	{prefix: "nfp_", class: alnum, min: 36, need: digit}, // Netlify
+	{prefix: "vercel_blob_rw_", class: word, min: 30, need: digit},
+	{prefix: "NRAK-", class: upnum, min: 27, max: 27, need: digit},       // New Relic
+	{prefix: "CFPAT-", class: token, min: 40},                            // Contentful
+	{prefix: "CCIPAT_", class: word, min: 40, need: digit},               // CircleCI
+	{prefix: "bkua_", class: hex, min: 40},                               // Buildkite
+	{prefix: "aio_", class: alnum, min: 28, max: 28, need: digit},        // Adafruit
+	{prefix: "tfp_", class: token, min: 40, need: digit},                 // Typeform
+	{prefix: "sl.", class: token, min: 100, need: digit},                 // Dropbox
+	{prefix: "pk_", class: word, min: 38, max: 44, need: digit | upcase}, // ClickUp
 	// Our own
 	{prefix: "prk_", class: token, min: 16},
 	{prefix: "pk_", class: alnum, min: 20, need: digit},

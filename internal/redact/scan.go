@@ -15,6 +15,12 @@ type table struct {
 	first  [256]bool
 
 	rules [256][]*rule // by first byte
+	inner [256]bool    // one of them may follow a letter or digit
+	// begun has for each (hash of) three bytes the rules that may begin so, as an
+	// index into lists: of many makers' keys only one or two are looked at.
+	begun [1 << 15]uint16
+	lists [][]*rule
+
 	names [256][]*rule // of kind assign, by last byte in lower case
 
 	lits []string    // known values in all spellings, sorted
@@ -23,7 +29,7 @@ type table struct {
 
 func newTable(lits []string) *table {
 	slices.Sort(lits)
-	t := &table{lits: slices.Compact(lits)}
+	t := &table{lits: slices.Compact(lits), lists: make([][]*rule, 1)}
 	n := 0
 	for c := range 256 {
 		t.at[c] = uint32(n)
@@ -44,7 +50,21 @@ func newTable(lits []string) *table {
 		if r.fold && upper(a) != a {
 			t.rules[upper(a)] = append(t.rules[upper(a)], r)
 		}
-		r.beginnings(t.begin)
+		t.inner[a] = t.inner[a] || r.inner
+		if r.fold {
+			t.inner[upper(a)] = t.inner[upper(a)] || r.inner
+		}
+		r.beginnings(func(b string) {
+			t.begin(b)
+			k := three(b, 0)
+			if t.begun[k] == 0 {
+				t.begun[k] = uint16(len(t.lists))
+				t.lists = append(t.lists, nil)
+			}
+			if l := &t.lists[t.begun[k]]; len(*l) == 0 || (*l)[len(*l)-1] != r {
+				*l = append(*l, r)
+			}
+		})
 	}
 	return t
 }
@@ -145,10 +165,13 @@ func (t *table) scan(b string, from int, shapes, final bool, spans []span) (_ []
 	n := len(b)
 	keep, hold = n, n
 	for i := from; i < n; i++ {
+		var begun []*rule
 		if i+2 < n {
-			if k := three(b, i); t.threes[k>>6]&(1<<(k&63)) == 0 {
+			k := three(b, i)
+			if t.threes[k>>6]&(1<<(k&63)) == 0 {
 				continue
 			}
+			begun = t.lists[t.begun[k]]
 		} else if !t.first[b[i]] {
 			continue
 		} else if i+1 < n {
@@ -168,7 +191,22 @@ func (t *table) scan(b string, from int, shapes, final bool, spans []span) (_ []
 		if !shapes {
 			continue
 		}
-		for _, r := range t.rules[b[i]] {
+		switch {
+		case i+1 == n: // each prefix is longer: whether one begins here is still to come
+			if !final && (t.inner[b[i]] || i == 0 || has[b[i-1]] == 0 || escape(b, i-1)) && len(t.rules[b[i]]) > 0 {
+				keep = min(keep, i)
+			}
+		case i+2 == n:
+			begun = t.rules[b[i]]
+		}
+		if len(begun) == 0 {
+			continue
+		}
+		within := i > 0 && has[b[i-1]] != 0 && !escape(b, i-1) // a word
+		for _, r := range begun {
+			if within && !r.inner || r.prefix[1]|0x20 != b[i+1]|0x20 {
+				continue
+			}
 			sp, v, h := r.look(b, i, final)
 			switch v {
 			case yes:
