@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,15 +21,17 @@ import (
 const within = time.Minute
 
 type rig struct {
-	t    *testing.T
-	srv  *edge.Server
-	addr string
-	slow chan error // what a handler's read of a body ended with
+	t             *testing.T
+	srv           *edge.Server
+	network, addr string
+	slow          chan error // what a handler's read of a body ended with
 }
 
 // newRig serves /known, which reads its body, /stranger, which refuses without
 // reading it, /stream, which is known and never ends, and /big.
-func newRig(t *testing.T, o edge.Options) *rig {
+func newRig(t *testing.T, o edge.Options) *rig { return newRigAt(t, "tcp", "127.0.0.1:0", o) }
+
+func newRigAt(t *testing.T, network, address string, o edge.Options) *rig {
 	t.Helper()
 	r := &rig{t: t, slow: make(chan error, 10_000)}
 	mux := http.NewServeMux()
@@ -59,11 +62,11 @@ func newRig(t *testing.T, o edge.Options) *rig {
 		_, err := w.Write(make([]byte, 64<<20))
 		r.slow <- err
 	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen(network, address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.addr = l.Addr().String()
+	r.network, r.addr = network, l.Addr().String()
 	r.srv = edge.New(mux, o)
 	done := make(chan error, 1)
 	go func() { done <- r.srv.Serve(l) }()
@@ -78,7 +81,7 @@ func newRig(t *testing.T, o edge.Options) *rig {
 
 func (r *rig) dial(say string) *client {
 	r.t.Helper()
-	c, err := net.Dial("tcp", r.addr)
+	c, err := net.Dial(r.network, r.addr)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -273,7 +276,7 @@ func TestServer_under_attack(t *testing.T) {
 	r := newRig(t, edge.Options{Connections: bound})
 	for i, say := range []string{"", "GET / HTTP/1.1\r\nX: ", post("/stranger"), post("/known"), "GET /stranger HTTP/1.1\r\nHost: a\r\n\r\n"} {
 		for range 240 {
-			c, err := net.Dial("tcp", r.addr)
+			c, err := net.Dial(r.network, r.addr)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -287,6 +290,27 @@ func TestServer_under_attack(t *testing.T) {
 		if n := r.srv.Connections(); n > bound {
 			t.Errorf("attack %d: %d connections are open", i, n)
 		}
+	}
+}
+
+// A socket in the file system has the same deadlines and the same bound.
+func TestServer_on_a_socket(t *testing.T) {
+	t.Parallel()
+	r := newRigAt(t, "unix", filepath.Join(t.TempDir(), "s"), edge.Options{Connections: 4, Grace: 50 * time.Millisecond})
+	for _, say := range []string{"", "GET /", post("/known"), post("/stranger")} {
+		var held []*client
+		for range 12 {
+			held = append(held, r.dial(say))
+		}
+		for _, c := range held {
+			if err := c.gone(); err != nil {
+				t.Errorf("%q: %v", say, err)
+			}
+		}
+	}
+	c := r.dial("POST /known HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello")
+	if status, body := c.answer(); status != 200 || body != "5" {
+		t.Errorf("got %d %s", status, body)
 	}
 }
 
