@@ -81,7 +81,7 @@ func (s *conns) add(raw net.Conn) *conn {
 	s.counts(c, 1)
 	s.mu.Unlock()
 	if victim != nil {
-		s.o.Logger.Debug("closed a connection for a new one", "remote", victim.RemoteAddr(), "phase", int(victim.phase))
+		s.o.Logger.Debug("closed a connection for a new one", "remote", victim.RemoteAddr())
 		_ = victim.Close()
 	}
 	return c
