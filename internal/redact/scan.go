@@ -16,6 +16,8 @@ type table struct {
 
 	rules [256][]*rule // by first byte
 	inner [256]bool    // one of them may follow a letter or digit
+	// innerPairs has a bit for each two bytes with which such a one begins.
+	innerPairs [1 << 16 / 64]uint64
 	// begun has for each (hash of) three bytes the rules that may begin so, as an
 	// index into lists: of many makers' keys only one or two are looked at.
 	begun [1 << 15]uint16
@@ -56,6 +58,10 @@ func newTable(lits []string) *table {
 		}
 		r.beginnings(func(b string) {
 			t.begin(b)
+			if r.inner {
+				k := uint32(b[0])<<8 | uint32(b[1])
+				t.innerPairs[k>>6] |= 1 << (k & 63)
+			}
 			k := three(b, 0)
 			if t.begun[k] == 0 {
 				t.begun[k] = uint16(len(t.lists))
@@ -191,18 +197,21 @@ func (t *table) scan(b string, from int, shapes, final bool, spans []span) (_ []
 		if !shapes {
 			continue
 		}
-		switch {
-		case i+1 == n: // each prefix is longer: whether one begins here is still to come
-			if !final && (t.inner[b[i]] || i == 0 || has[b[i-1]] == 0 || escape(b, i-1)) && len(t.rules[b[i]]) > 0 {
-				keep = min(keep, i)
-			}
-		case i+2 == n:
-			begun = t.rules[b[i]]
-		}
-		if len(begun) == 0 {
+		within := i > 0 && has[b[i-1]] != 0 && !escape(b, i-1) // a word
+		if within && !t.inner[b[i]] {
 			continue
 		}
-		within := i > 0 && has[b[i-1]] != 0 && !escape(b, i-1) // a word
+		switch {
+		case i+1 == n: // each prefix is longer: whether one begins here is still to come
+			if !final && len(t.rules[b[i]]) > 0 {
+				keep = min(keep, i)
+			}
+			continue
+		case i+2 == n:
+			if k := uint32(b[i])<<8 | uint32(b[i+1]); !within || t.innerPairs[k>>6]&(1<<(k&63)) != 0 {
+				begun = t.rules[b[i]]
+			}
+		}
 		for _, r := range begun {
 			if within && !r.inner || r.prefix[1]|0x20 != b[i+1]|0x20 {
 				continue
