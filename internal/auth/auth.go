@@ -12,6 +12,9 @@
 // its address, and everybody else needs a key. A key is understood in each mode,
 // and a wrong one is refused in each, so that nobody acts as another by mistake.
 //
+// Wrong keys are slowed: after a few from an address, or of one beginning, each is
+// answered with 429 and how long to wait. Right ones pass all the same.
+//
 // A [Verifier] turns what a client shows into an identity. [Keys] is one; one
 // for JSON web tokens takes its place beside it.
 //
@@ -25,6 +28,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/parley-server/parley"
 )
@@ -67,6 +71,8 @@ type Options struct {
 	// Open reports whether a request needs no identity, such as one for a page,
 	// which holds no data. Nil: none is so.
 	Open func(*http.Request) bool
+	// Now is the clock that wrong keys are slowed by; nil: time.Now.
+	Now func() time.Time
 	// Fail answers with an error in the server's one shape.
 	Fail func(http.ResponseWriter, error)
 }
@@ -79,12 +85,16 @@ func Door(next http.Handler, o Options) http.Handler {
 	if o.Open == nil {
 		o.Open = func(*http.Request) bool { return false }
 	}
-	return &door{next, o}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &door{next: next, o: o}
 }
 
 type door struct {
-	next http.Handler
-	o    Options
+	next  http.Handler
+	o     Options
+	wrong wrongs
 }
 
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -132,8 +142,8 @@ func (d *door) who(r *http.Request, trusted bool) (Identity, error) {
 		// Without a login, what is no key of ours may be meant for somebody else:
 		// clients send a token that they were told to send, whoever listens.
 		if d.o.Mode != ModeNone || strings.HasPrefix(shown, keyPrefix) {
-			return Identity{}, parley.Errorf(parley.CodeUnauthenticated, "this key is not known, or was revoked").
-				WithHint("`parley keys list` shows those that are, and `parley keys create` makes one")
+			return Identity{}, d.refused(r, shown, parley.Errorf(parley.CodeUnauthenticated, "this key is not known, or was revoked").
+				WithHint("`parley keys list` shows those that are, and `parley keys create` makes one"))
 		}
 	}
 	if d.o.Mode == ModeNone {

@@ -1,0 +1,95 @@
+package auth
+
+import (
+	"container/list"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parley-server/parley"
+)
+
+const (
+	// wrongAtOnce is how many wrong keys one may show without a pause: a person who
+	// mistypes, or a program that begins with an old key on several connections.
+	wrongAtOnce = 10
+	// wrongEvery is how often one more is looked at as such from then on.
+	wrongEvery = 6 * time.Second
+	// maxWrong bounds those that are remembered, about 200 bytes each. The one that was
+	// quiet the longest is forgotten first.
+	maxWrong = 4096
+)
+
+// wrongs counts wrong keys, by the address that they come from and by how they begin.
+// It slows who guesses and who tries over and over; it never stands before a right
+// key: whoever shares an address with a guesser, as behind a proxy, is not locked out.
+type wrongs struct {
+	mu    sync.Mutex
+	order list.List // of *wrong, the longest quiet first
+	by    map[string]*list.Element
+}
+
+type wrong struct {
+	by   string
+	full time.Time // when none counts any more
+}
+
+// count adds a wrong key and returns how long to wait before the next, 0 for not at all.
+func (w *wrongs) count(by string, now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.by == nil {
+		w.by = map[string]*list.Element{}
+	}
+	e := w.by[by]
+	if e == nil {
+		if w.order.Len() >= maxWrong {
+			old := w.order.Remove(w.order.Front()).(*wrong)
+			delete(w.by, old.by)
+		}
+		e = w.order.PushBack(&wrong{by: by})
+		w.by[by] = e
+	}
+	w.order.MoveToBack(e)
+	c := e.Value.(*wrong)
+	if c.full.Before(now) {
+		c.full = now
+	}
+	if left := c.full.Sub(now) - (wrongAtOnce-1)*wrongEvery; left > 0 {
+		return left // not counted: who goes on must not wait for ever longer
+	}
+	c.full = c.full.Add(wrongEvery)
+	return 0
+}
+
+// refused is the answer to a wrong key that r shows.
+func (d *door) refused(r *http.Request, shown string, err *parley.Error) error {
+	now := d.o.Now()
+	wait := d.wrong.count("from "+network(r), now)
+	if strings.HasPrefix(shown, keyPrefix) { // other credentials begin alike by themselves
+		wait = max(wait, d.wrong.count("key "+parley.Cut(shown, len(keyPrefix)+4), now))
+	}
+	if wait == 0 {
+		return err
+	}
+	return parley.Errorf(parley.CodeRateLimited, "too many wrong keys came from here, or of this one").
+		WithHint("a right key is let in at once; `parley keys list` shows those that are").WithRetry(wait)
+}
+
+// network is where a request comes from: an address, or of the sixth version what one
+// customer usually has of them.
+func network(r *http.Request) string {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	a := at.Addr().Unmap().WithZone("")
+	if a.Is6() {
+		if p, err := a.Prefix(64); err == nil {
+			return p.String()
+		}
+	}
+	return a.String()
+}
