@@ -72,14 +72,20 @@ type TTL struct {
 	NoArchive   bool     `json:"no_archive,omitempty"`   // what is taken is not archived first
 }
 
-// BusyMode is what a second message does while a turn is open.
+// BusyMode is what a message does while a turn runs, waits for a human, or is
+// about to be resumed by itself. Where nothing is open, it begins a turn at once,
+// or lets a queue go on that was held.
 type BusyMode string
 
 const (
-	BusyReject    BusyMode = "reject"
-	BusyEnqueue   BusyMode = "enqueue"
+	BusyReject  BusyMode = "reject"  // it is refused, and told what the session is busy with
+	BusyEnqueue BusyMode = "enqueue" // it runs after those that are there
+	// BusyInterrupt ends the open turn and runs next, before those that wait.
 	BusyInterrupt BusyMode = "interrupt"
-	BusySteer     BusyMode = "steer"
+	// BusySteer hands it to the open turn, for its next step; one that comes too
+	// late for that runs as a turn of its own. To a turn that waits for a human it
+	// is the answer no to all that is asked, with the message as what to do instead.
+	BusySteer BusyMode = "steer"
 )
 
 // ResumeMode is what happens to turns that a crash interrupted.

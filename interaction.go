@@ -38,6 +38,7 @@ type Interaction struct {
 	Agent     AgentPath       `json:"agent,omitempty"`
 	Kind      InteractionKind `json:"kind"`
 	Call      CallID          `json:"call,omitempty"` // the tool call it is about
+	Key       string          `json:"key,omitempty"`  // which of the call's own questions this is; empty for what others ask about it
 	Tool      string          `json:"tool,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
 	Title     string          `json:"title"`
@@ -47,6 +48,15 @@ type Interaction struct {
 	Reaches   []string        `json:"reaches,omitempty"` // of a permission: what the call acts on, where its tool can tell
 	OpenedAt  time.Time       `json:"opened_at"`
 	ExpiresAt time.Time       `json:"expires_at,omitzero"`
+}
+
+// AskedAs is the key under which an interaction is found again when the call that
+// asked it is begun anew: the one that the call gave, or its kind.
+func (i Interaction) AskedAs() string {
+	if i.Key == "" {
+		return string(i.Kind)
+	}
+	return i.Key
 }
 
 // Question is one structured question.

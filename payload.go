@@ -82,9 +82,16 @@ type TurnRequest struct {
 	NoTools bool           `json:"no_tools,omitempty"`
 }
 
-// TurnQueued puts a turn behind the open one.
+// TurnQueued puts a turn behind the open one. It lets a held queue go on, unless
+// it is Late.
 type TurnQueued struct {
 	TurnRequest
+	// Next puts it before those that wait already: its message interrupts the open
+	// turn.
+	Next bool `json:"next,omitempty"`
+	// Late is a message that was sent into a turn which ended before it could read
+	// it. That is nobody's command: what was stopped stays stopped.
+	Late bool `json:"late,omitempty"`
 }
 
 // TurnStarted opens a turn.
@@ -100,9 +107,9 @@ type TurnSteered struct {
 	By      string  `json:"by,omitempty"`
 }
 
-// TurnStopRequested says that someone asked to stop a turn whose started writes
-// still have to come to an end. After a crash it is why the turn is cancelled
-// and not resumed.
+// TurnStopRequested says that someone asked to stop a turn that does not end at
+// once: started writes still have to come to an end, or another turn is to run
+// next. After a crash it is why the turn is cancelled and not resumed.
 type TurnStopRequested struct {
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"`

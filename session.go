@@ -9,7 +9,7 @@ import (
 // FoldVersion is the version of Session's fold. A stored state of another
 // version is ignored and rebuilt from the log. Raise it with every change of
 // Apply or of the JSON of Session.
-const FoldVersion = 6
+const FoldVersion = 7
 
 // MaxHistoryBytes bounds what a Session keeps of earlier turns, whatever its
 // memory options say: past it the oldest exchanges leave the fold (never the
@@ -59,7 +59,7 @@ type Session struct {
 	Turn         *Turn         `json:"turn,omitempty"` // open or interrupted
 	Last         *TurnRef      `json:"last,omitempty"` // the turn that ended last
 	Queue        []QueuedTurn  `json:"queue,omitempty"`
-	Held         bool          `json:"held,omitempty"` // the queue waits for the next command: a turn was cancelled or a crash came
+	Held         bool          `json:"held,omitempty"` // the queue waits for the next command: somebody stopped a turn, or a crash came
 	Interactions []Interaction `json:"interactions,omitempty"`
 	Rules        []Rule        `json:"rules,omitempty"` // granted for this session
 	Totals       Totals        `json:"totals"`
@@ -156,8 +156,12 @@ func (s *Session) apply(e Event, p Payload) {
 			s.Condensed, s.StepsSince = p.To, p.Next
 		}
 	case TurnQueued:
-		s.Queue = append(s.Queue, QueuedTurn{ID: e.Turn, Request: p.TurnRequest, At: e.Time, Seq: e.Seq})
-		s.Held = false
+		at := len(s.Queue)
+		if p.Next {
+			at = 0
+		}
+		s.Queue = slices.Insert(slices.Clip(s.Queue), at, QueuedTurn{ID: e.Turn, Request: p.TurnRequest, At: e.Time, Seq: e.Seq})
+		s.Held = s.Held && p.Late
 	case TurnStarted:
 		s.startTurn(e, p)
 	default:
@@ -216,7 +220,7 @@ func (s *Session) startTurn(e Event, p TurnStarted) {
 func (s *Session) dequeue(id TurnID) {
 	s.Queue = slices.DeleteFunc(slices.Clone(s.Queue), func(q QueuedTurn) bool { return q.ID == id })
 	if len(s.Queue) == 0 {
-		s.Queue = nil
+		s.Queue, s.Held = nil, false
 	}
 }
 
@@ -243,12 +247,15 @@ func (s *Session) endTurn(e Event, status TurnStatus, reply string) {
 	s.Last = &TurnRef{ID: t.ID, Status: status}
 	s.Turn = nil
 	s.Interactions = nil
-	if status == StatusCancelled || status == StatusExpired {
+	switch status {
+	case StatusCancelled, StatusExpired:
 		s.Provider = nil
-		s.Held = len(s.Queue) > 0
-	}
-	if status == StatusFailed {
-		s.Provider = nil
+		// A command that came after the wish to stop has let the queue go.
+		s.Held = len(s.Queue) > 0 && (s.Held || t.Stop == nil)
+	case StatusFailed:
+		s.Provider, s.Held = nil, false
+	default:
+		s.Held = false
 	}
 }
 

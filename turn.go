@@ -122,12 +122,24 @@ type Tool struct {
 	RedoneBy   CallID          `json:"redone_by,omitempty"`
 }
 
-// Answered is an answer of this turn to something that is not a tool call.
+// Answered is an answer of this turn to something that is not about a tool call:
+// what the call itself has asked.
 type Answered struct {
 	ID     InteractionID   `json:"id"`
 	Kind   InteractionKind `json:"kind"`
 	Call   CallID          `json:"call,omitempty"`
+	Key    string          `json:"key"` // see Interaction.Key
 	Answer Answer          `json:"answer"`
+}
+
+// AnswerTo returns the answer to what a call has asked under a key.
+func (t *Turn) AnswerTo(call CallID, key string) (Answer, bool) {
+	for _, a := range t.Answers {
+		if a.Call == call && a.Key == key {
+			return a.Answer, true
+		}
+	}
+	return Answer{}, false
 }
 
 // applyTurn folds the events inside a turn. Events of a turn that is not the
@@ -155,7 +167,7 @@ func (s *Session) applyTurn(e Event, p Payload) {
 	case TurnSteered:
 		t.Steers = append(t.Steers, p.Message)
 	case TurnStopRequested:
-		t.Stop = &p
+		t.Stop, s.Held = &p, true
 	case TurnInterrupted:
 		at := e.Time
 		if !p.Last.IsZero() {
@@ -170,6 +182,7 @@ func (s *Session) applyTurn(e Event, p Payload) {
 			t.AutoAttempts++
 		}
 		t.Status, t.RunningSince, t.Failed, t.Failures, t.GivenUp = StatusRunning, e.Time, nil, 0, nil
+		s.Held = false
 	case ContextRetrieved:
 		t.retrieved(p)
 	case ContextTransferred:
@@ -329,7 +342,9 @@ func (s *Session) applyInteraction(t *Turn, e Event, p Payload) {
 		if c := t.Tool(p.Call); c != nil {
 			switch p.Kind {
 			case KindPermission, KindConfirmation:
-				c.Asked = p.ID
+				if p.Key == "" {
+					c.Asked = p.ID
+				}
 			case KindUnknown:
 				c.AskedWhat = p.ID
 			}
@@ -360,7 +375,7 @@ func (s *Session) closeInteraction(t *Turn, e Event, id InteractionID, answer *A
 	t.Waiting = slices.DeleteFunc(slices.Clone(t.Waiting), func(w InteractionID) bool { return w == id })
 	c := t.Tool(in.Call)
 	switch {
-	case c != nil && (in.Kind == KindPermission || in.Kind == KindConfirmation):
+	case c != nil && in.Key == "" && (in.Kind == KindPermission || in.Kind == KindConfirmation):
 		if answer == nil {
 			answer = &Answer{Choice: ChoiceDeny, Text: "nobody answered in time"}
 		}
@@ -371,10 +386,11 @@ func (s *Session) closeInteraction(t *Turn, e Event, id InteractionID, answer *A
 		if answer != nil {
 			c.Resolution = answer.Choice
 		}
-	case answer != nil:
-		t.Answers = append(t.Answers, Answered{ID: id, Kind: in.Kind, Call: in.Call, Answer: *answer})
 	default:
-		t.Answers = append(t.Answers, Answered{ID: id, Kind: in.Kind, Call: in.Call, Answer: Answer{Choice: ChoiceDeny, Text: "nobody answered in time"}})
+		if answer == nil {
+			answer = &Answer{Choice: ChoiceDeny, Text: "nobody answered in time"}
+		}
+		t.Answers = append(t.Answers, Answered{ID: id, Kind: in.Kind, Call: in.Call, Key: in.AskedAs(), Answer: *answer})
 	}
 	if len(t.Waiting) == 0 && t.Status == StatusWaiting {
 		t.Status, t.RunningSince = StatusRunning, e.Time

@@ -88,7 +88,8 @@ func (o Options) begin(w http.ResponseWriter, r *http.Request) (t parley.TurnInf
 	}
 	s, _, err := o.Engine.Create(r.Context(), p, parley.CreateSession{App: o.App, OutsideID: *in.SessionID, Client: wireName})
 	if err == nil {
-		// This wire knows no queue: a second message is refused while a turn runs.
+		// This wire knows no queue and no answers: a second message is refused while a
+		// turn runs or waits for a human, who answers elsewhere.
 		t, err = o.Engine.Send(r.Context(), p, s.ID, parley.Send{Message: *in.Message, Busy: parley.BusyReject, Client: wireName})
 	}
 	if err != nil {

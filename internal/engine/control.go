@@ -54,8 +54,12 @@ func (e *Engine) Cancel(ctx context.Context, p parley.Principal, id parley.TurnI
 // cancel returns a channel to wait on when the turn is on its way to stop.
 func (s *session) cancel(ctx context.Context, p parley.Principal, row parley.TurnInfo, reason string) (<-chan struct{}, error) {
 	if slices.ContainsFunc(s.view.Queue, func(q parley.QueuedTurn) bool { return q.ID == row.ID }) {
-		s.index.Turns = append(s.index.Turns, row)
-		return nil, s.commit(ctx, parley.NewEvent(row.ID, "", parley.TurnCancelled{Reason: reason, By: p.User}))
+		s.keepRow(row)
+		events := []parley.Event{parley.NewEvent(row.ID, "", parley.TurnCancelled{Reason: reason, By: p.User})}
+		if s.view.Temporary && s.view.Turn == nil && len(s.view.Queue) == 1 {
+			events = append(events, temporaryEnd())
+		}
+		return nil, s.commit(ctx, events...)
 	}
 	t := s.view.Turn
 	if t == nil || t.ID != row.ID {
@@ -70,10 +74,11 @@ func (s *session) cancel(ctx context.Context, p parley.Principal, row parley.Tur
 	done := (<-chan struct{})(s.run.done)
 	if inFlight {
 		done = nil
-		if t.Stop == nil {
-			if err := s.commit(ctx, parley.NewEvent(t.ID, "", parley.TurnStopRequested{Reason: reason, By: p.User})); err != nil {
-				return nil, err
-			}
+	}
+	// A queue that was let go since the turn was first asked to stop is held again.
+	if inFlight && t.Stop == nil || t.Stop != nil && len(s.view.Queue) > 0 && !s.view.Held {
+		if err := s.commit(ctx, parley.NewEvent(t.ID, "", parley.TurnStopRequested{Reason: reason, By: p.User})); err != nil {
+			return nil, err
 		}
 	}
 	s.run.cancel(&stopped{by: p.User, reason: reason})
@@ -142,7 +147,7 @@ func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID
 	if err != nil {
 		return parley.TurnInfo{}, err
 	}
-	open := s.view.Turn != nil && s.view.Turn.ID == id && s.view.Turn.Status.Open()
+	open := s.view.Turn != nil && s.view.Turn.ID == id && (s.view.Turn.Status.Open() || s.e.goesOn(s.id))
 	if open || row.Status == parley.StatusPending {
 		s.release()
 		return parley.TurnInfo{}, parley.Errorf(parley.CodeConflict, "turn %s has not ended", id).WithHint("cancel it first")
@@ -335,16 +340,11 @@ func (e *Engine) End(ctx context.Context, p parley.Principal, id parley.SessionI
 	if s.view.Status != parley.Active {
 		return s.state.Info(), nil
 	}
-	var events []parley.Event
-	if s.view.Turn != nil {
-		events = s.closing(parley.TurnCancelled{Reason: reason, By: "session_ended"})
+	if err = s.closeAll(parley.TurnCancelled{Reason: reason, By: "session_ended"}); err != nil {
+		s.discard()
+		return s.state.Info(), err
 	}
-	for _, q := range s.view.Queue {
-		s.index.Turns = append(s.index.Turns, s.info(q.ID))
-		events = append(events, parley.NewEvent(q.ID, "", parley.TurnCancelled{Reason: reason, By: "session_ended"}))
-	}
-	events = append(events, parley.NewEvent("", "", parley.SessionEnded{Status: parley.Ended, Reason: reason, By: p.User}))
-	err = s.commit(ctx, events...)
+	err = s.commit(ctx, parley.NewEvent("", "", parley.SessionEnded{Status: parley.Ended, Reason: reason, By: p.User}))
 	return s.state.Info(), err
 }
 
@@ -368,7 +368,8 @@ func (e *Engine) Delete(ctx context.Context, p parley.Principal, id parley.Sessi
 	return nil
 }
 
-// still returns the session, locked, with no turn running in this process.
+// still returns the session, locked, with no turn running in this process. One
+// that runs is stopped, and nothing starts after it.
 func (e *Engine) still(ctx context.Context, p parley.Principal, id parley.SessionID, why *stopped) (*session, error) {
 	for {
 		s, err := e.acquire(ctx, p, id)
@@ -379,7 +380,7 @@ func (e *Engine) still(ctx context.Context, p parley.Principal, id parley.Sessio
 		if r == nil {
 			return s, nil
 		}
-		r.next = ""
+		r.last = true
 		r.cancel(why)
 		s.release()
 		select {

@@ -99,7 +99,9 @@ type Engine struct {
 	inputs   inputs
 	meter    meter
 	observed chan Observation
-	resuming chan struct{} // at most 8 automatic resumptions at once
+	resuming chan struct{}             // at most 8 automatic resumptions at once
+	going    map[parley.SessionID]bool // sessions that are about to go on by themselves; guarded by mu
+	inVain   map[parley.TurnID]bool    // turns that this process could not resume; guarded by mu
 	turns    sync.WaitGroup
 	tasks    sync.WaitGroup // sweeper and recovery
 }
@@ -144,7 +146,7 @@ func New(o Options) (*Engine, error) {
 	boot, stop := context.WithCancelCause(context.Background())
 	e := &Engine{
 		o: o, apps: map[string]*appBody{}, boot: boot, stop: stop,
-		sessions: map[parley.SessionID]*session{}, observed: make(chan Observation, observeQueue), resuming: make(chan struct{}, 8),
+		sessions: map[parley.SessionID]*session{}, observed: make(chan Observation, observeQueue), resuming: make(chan struct{}, 8), going: map[parley.SessionID]bool{}, inVain: map[parley.TurnID]bool{},
 	}
 	for _, a := range o.Apps {
 		body, err := json.Marshal(a)

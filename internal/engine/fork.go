@@ -71,7 +71,7 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 		return none, err
 	}
 	if s.view.Turn != nil {
-		closing, err := s.prepare(&s.view, &ix, s.closing(parley.TurnCancelled{Reason: "the session was forked here", By: "forked"}))
+		closing, err := s.prepare(&s.view, &ix, s.closingTurn(parley.TurnCancelled{Reason: "the session was forked here", By: "forked"}))
 		if err != nil {
 			return none, err
 		}

@@ -43,6 +43,17 @@ func (h *host) with(ctx context.Context, f func(s *session) error) error {
 
 var errNotHere = parley.Errorf(parley.CodeFenced, "the turn is not driven here any more")
 
+// step is with for what a turn begins. It goes no further when the store has
+// refused what was staged of it.
+func (h *host) step(ctx context.Context, f func(s *session) error) error {
+	return h.with(ctx, func(s *session) error {
+		if h.r.lost != nil {
+			return h.r.lost
+		}
+		return f(s)
+	})
+}
+
 func (h *host) State() parley.Session {
 	s := h.s
 	s.lock <- struct{}{}
@@ -61,7 +72,7 @@ func (h *host) Emit(ctx context.Context, events ...parley.Event) error {
 			return err
 		}
 		defer free()
-		return h.with(ctx, func(s *session) error {
+		return h.step(ctx, func(s *session) error {
 			// A server that stops lets a step end and begins no other.
 			if s.e.isClosing() && slices.ContainsFunc(events, func(ev parley.Event) bool { return ev.Type == "model.started" }) {
 				return errShutdown
@@ -77,7 +88,7 @@ func (h *host) Stage(events ...parley.Event) error {
 		return err
 	}
 	return h.lasting(h.r.ctx, func() error {
-		return h.with(context.Background(), func(s *session) error { return s.stageSoon(events...) })
+		return h.step(context.Background(), func(s *session) error { return s.stageSoon(events...) })
 	})
 }
 
@@ -120,8 +131,11 @@ func (h *host) Publish(d parley.Delta) {
 	h.s.e.o.Log.Publish(d)
 }
 
-// Ask opens an interaction, once for each call and kind.
+// Ask opens an interaction, once for each call and key.
 func (h *host) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
+	if in.Kind != parley.KindUnknown { // which is asked about a call, not by it
+		in.Key = in.AskedAs()
+	}
 	var answer parley.Answer
 	ask := func(s *session) error {
 		t := s.view.Turn
@@ -134,13 +148,11 @@ func (h *host) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 				return seam.ErrParked
 			}
 		}
-		for _, a := range t.Answers {
-			if a.Kind == in.Kind && a.Call == in.Call {
-				answer = a.Answer
-				return nil
-			}
+		if a, ok := t.AnswerTo(in.Call, in.AskedAs()); ok {
+			answer = a
+			return nil
 		}
-		if slices.ContainsFunc(s.view.Interactions, func(o parley.Interaction) bool { return o.Kind == in.Kind && o.Call == in.Call }) {
+		if slices.ContainsFunc(s.view.Interactions, func(o parley.Interaction) bool { return o.Call == in.Call && o.AskedAs() == in.AskedAs() }) {
 			return seam.ErrParked
 		}
 		if err := h.commit(ctx, s, s.opening(h.r.app, in)); err != nil {
@@ -148,7 +160,7 @@ func (h *host) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 		}
 		return seam.ErrParked
 	}
-	err := h.lasting(ctx, func() error { return h.with(ctx, ask) })
+	err := h.lasting(ctx, func() error { return h.step(ctx, ask) })
 	return answer, err
 }
 

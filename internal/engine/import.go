@@ -74,7 +74,7 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 		return none, err
 	}
 	if s.view.Turn != nil {
-		closing, err := s.prepare(&s.view, &ix, s.closing(parley.TurnCancelled{Reason: "the session was imported here", By: "imported"}))
+		closing, err := s.prepare(&s.view, &ix, s.closingTurn(parley.TurnCancelled{Reason: "the session was imported here", By: "imported"}))
 		if err != nil {
 			return none, err
 		}

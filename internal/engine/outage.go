@@ -170,30 +170,3 @@ func (h *host) commit(ctx context.Context, s *session, events ...parley.Event) e
 	}
 	return err
 }
-
-// startLater starts a queued turn whose beginning the store could not take: it was
-// accepted, and nobody will ask for it again.
-func (s *session) startLater() {
-	e := s.e
-	if _, err := e.enter(s.id); err != nil {
-		return // the next start finds it
-	}
-	e.tasks.Go(func() {
-		defer e.leave(s)
-		if e.rest(e.boot, longestPause) != nil {
-			return
-		}
-		s.lock <- struct{}{}
-		defer func() { <-s.lock }()
-		if s.gone || !s.loaded {
-			return
-		}
-		err := s.settle(e.boot)
-		if err == nil && !s.view.Held {
-			err = s.startNext()
-		}
-		if err != nil && e.awayFor(err) {
-			s.startLater()
-		}
-	})
-}

@@ -222,7 +222,7 @@ func TestMessageToAWaitingTurnDeclines(t *testing.T) {
 		s := r.Session()
 		turn := r.Send(s.ID, "go")
 		r.Await(turn.ID)
-		same := r.Send(s.ID, "no, wait until Friday")
+		same := say(t, r, s.ID, "no, wait until Friday", parley.BusySteer)
 		if same.ID != turn.ID {
 			t.Errorf("got another turn %s", same.ID)
 		}

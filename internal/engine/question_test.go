@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -10,9 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/tool/ask"
+	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // curious lets the agent ask.
@@ -116,7 +119,7 @@ func TestQuestionDeclined(t *testing.T) {
 	rigged(t, asker, enginetest.App(curious), func(t *testing.T, r *enginetest.Rig) {
 		s := r.Session()
 		turn := r.Await(r.Send(s.ID, "go").ID)
-		r.Send(s.ID, "leave it")
+		say(t, r, s.ID, "leave it", parley.BusySteer)
 		r.Await(turn.ID)
 		want := "AskUserQuestion error"
 		if got := enginetest.Outcomes(r.Log(s.ID)); len(got) != 1 || got[0] != want {
@@ -140,4 +143,95 @@ func TestNobodyToAsk(t *testing.T) {
 			t.Errorf("got %+v %v", end, end.Response)
 		}
 	})
+}
+
+// inquirer is a tool that asks as many questions as it was told, one after the
+// other in one call.
+type inquirer struct {
+	keys []string
+	asks []parley.Interaction
+}
+
+func (q inquirer) Tools(context.Context) ([]parley.ToolDecl, error) {
+	return []parley.ToolDecl{{
+		Name: "inquire", Description: "Ask.", Effect: parley.EffectRead,
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`),
+	}}, nil
+}
+
+func (q inquirer) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
+	var said []string
+	for i, in := range q.asks {
+		in.Key = q.keys[i]
+		a, err := r.Ask(ctx, in)
+		if err != nil {
+			return parley.ToolResult{}, err
+		}
+		said = append(said, a.Choice+a.Text)
+	}
+	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: strings.Join(said, ", ")}, nil
+}
+
+// TestQuestionsOfOneCall: each question of a call gets its own answer, over a
+// crash too; two under one key are the tool's mistake.
+func TestQuestionsOfOneCall(t *testing.T) {
+	question := func(title string) parley.Interaction {
+		return parley.Interaction{Kind: parley.KindQuestion, Title: title, Choices: []string{parley.ChoiceAnswered, parley.ChoiceDeny}}
+	}
+	confirm := parley.Interaction{Kind: parley.KindConfirmation, Title: "Sure?", Choices: []string{parley.ChoiceAllow, parley.ChoiceDeny}}
+	for name, tc := range map[string]struct {
+		keys []string
+		asks []parley.Interaction
+		want string
+	}{
+		"three questions": {[]string{"a", "b", "c"}, []parley.Interaction{question("A"), question("B"), question("C")}, "done: answered to A, answered to B, answered to C"},
+		"a confirmation":  {[]string{"", "sure"}, []parley.Interaction{question("A"), confirm}, "done: answered to A, allow to Sure?"},
+		"one key":         {[]string{"", ""}, []parley.Interaction{question("A"), question("B")}, `has asked under the key "question" already`},
+		"a permission":    {[]string{"a"}, []parley.Interaction{{Kind: parley.KindPermission, Title: "May I?"}}, "asked about a call and not by it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				q := inquirer{tc.keys, tc.asks}
+				app := enginetest.App(func(a *parley.App) {
+					def := a.Agents["lead"]
+					def.Tools = []string{"inquire"}
+					a.Agents = map[string]parley.AgentDef{"lead": def}
+					a.Tools, _ = q.Tools(ctx)
+				})
+				box := func(o *engine.Options) {
+					b, err := toolbox.New([]seam.Toolset{q}, toolbox.Options{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					o.Tools = map[string]*toolbox.Box{"test": b}
+				}
+				r := enginetest.New(t, mailer("inquire"), app, box)
+				id := r.Session().ID
+				turn := r.Await(r.Send(id, "go").ID)
+				for range len(tc.asks) {
+					if turn.Status != parley.StatusWaiting {
+						break
+					}
+					disk := r.Mem.Clone()
+					r.Kill()
+					r = enginetest.Over(t, disk, r.Service, mailer("inquire"), app, box)
+					open, err := r.Engine.Interactions(ctx, enginetest.User, 10)
+					if err != nil || len(open) != 1 {
+						t.Fatalf("%d open, %v", len(open), err)
+					}
+					if _, err := r.Engine.Answer(ctx, enginetest.User, open[0].ID, parley.AnswerInteraction{
+						Answer: parley.Answer{Choice: open[0].Choices[0], Text: " to " + open[0].Title},
+					}); err != nil {
+						t.Fatal(err)
+					}
+					turn = r.Await(turn.ID)
+				}
+				defer r.Close()
+				if turn.Status != parley.StatusCompleted || !strings.Contains(turn.Response.Message, tc.want) {
+					t.Errorf("got %s %+v, want %q", turn.Status, turn.Response, tc.want)
+				}
+			})
+		})
+	}
 }

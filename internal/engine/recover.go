@@ -15,15 +15,15 @@ import (
 // that brings the process down would otherwise do so for ever.
 const maxAutoResumes = 2
 
-// Recover finds the turns that a crash left open, except those of another node
-// that is alive. It returns once they are
-// listed; marking them, and resuming those whose app says so, goes on in the
-// background and never delays a command: a command that needs such a session
-// marks it first. The channel is closed when all are marked and every automatic
-// resumption has begun.
+// Recover finds the turns that a crash left open or waiting behind one, except
+// those of another node that is alive. It returns once they are listed; marking
+// them, and going on where the app says so, happens in the background and never
+// delays a command: a command that needs such a session marks it first. The
+// channel is closed when all are marked and all that goes on by itself is on its
+// way.
 func (e *Engine) Recover(ctx context.Context) (<-chan struct{}, error) {
 	rows, err := e.o.Store.Turns(ctx, parley.System(), seam.TurnQuery{
-		Statuses: []parley.TurnStatus{parley.StatusRunning, parley.StatusInterrupted}, Limit: -1,
+		Statuses: []parley.TurnStatus{parley.StatusRunning, parley.StatusInterrupted, parley.StatusPending}, Limit: -1,
 	})
 	if err != nil {
 		return nil, err
@@ -54,58 +54,145 @@ func (e *Engine) Recover(ctx context.Context) (<-chan struct{}, error) {
 	return done, nil
 }
 
+// recoverTurn loads the turn's session, which marks the turn and lets the session
+// go on. A queued turn behind an open one comes after that; behind none, its
+// session is not marked by anything else.
 func (e *Engine) recoverTurn(row parley.TurnInfo) error {
 	if e.boot.Err() != nil {
 		return nil
 	}
-	s, err := e.acquire(e.boot, parley.System(), row.SessionID) // loading marks it
-	if err != nil {
-		return err
-	}
-	defer s.release()
-	t := s.view.Turn
-	if t == nil || t.ID != row.ID || t.Status != parley.StatusInterrupted || s.run != nil {
-		return nil
-	}
-	app, err := e.app(s.view.App)
-	if err != nil || app.app.Resume != parley.ResumeAuto || t.AutoAttempts >= maxAutoResumes {
-		return nil // an app that is switched off is not resumed
-	}
-	e.tasks.Go(func() { e.resumeLater(row, time.Duration(t.AutoAttempts)*2*time.Second) })
-	return nil
-}
-
-// resumeLater resumes a turn that is still interrupted, when there is a place.
-func (e *Engine) resumeLater(row parley.TurnInfo, wait time.Duration) {
-	select {
-	case <-time.After(wait):
-	case <-e.boot.Done():
-		return
-	}
-	select {
-	case e.resuming <- struct{}{}:
-		defer func() { <-e.resuming }()
-	case <-e.boot.Done():
-		return
+	if row.Status == parley.StatusPending {
+		info, err := e.o.Store.Session(e.boot, parley.System(), row.SessionID)
+		if err != nil || info.Turn != nil || !e.resumes(info.App) {
+			return err
+		}
 	}
 	s, err := e.acquire(e.boot, parley.System(), row.SessionID)
 	if err != nil {
+		return err
+	}
+	s.release()
+	return nil
+}
+
+// resumes reports whether the app's sessions go on by themselves after a crash.
+// Those of an app that is switched off do not.
+func (e *Engine) resumes(app string) bool {
+	a, err := e.app(app)
+	return err == nil && a.app.Resume == parley.ResumeAuto
+}
+
+// goOnByItself lets a session go on where its last owner left it, if its app says
+// so: the interrupted turn, or the queue when nothing was open. It waits at least
+// as long.
+func (s *session) goOnByItself(least time.Duration) {
+	if !s.e.resumes(s.view.App) {
 		return
 	}
 	t := s.view.Turn
-	if t == nil || t.ID != row.ID || t.Status != parley.StatusInterrupted {
-		s.release()
+	switch {
+	case t != nil && t.Status == parley.StatusInterrupted && t.AutoAttempts < maxAutoResumes && !s.e.triedInVain(t.ID):
+		s.e.goOnLater(s.id, max(least, time.Duration(t.AutoAttempts)*2*time.Second))
+	case s.startsNext():
+		s.e.goOnLater(s.id, least)
+	}
+}
+
+// triedInVain reports whether this process could not resume the turn: then it is
+// left to a human.
+func (e *Engine) triedInVain(id parley.TurnID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.inVain[id]
+}
+
+// goesOn reports whether the session is about to go on by itself: an interrupted
+// turn of it then counts as running.
+func (e *Engine) goesOn(id parley.SessionID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.going[id]
+}
+
+// goOnLater lets the session go on after a while, when there is a place. It is
+// asked for once, however often it is called before that.
+func (e *Engine) goOnLater(id parley.SessionID, wait time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closing || e.going[id] {
 		return
 	}
-	r, err := s.resume("", true)
-	s.release()
+	e.going[id] = true
+	e.tasks.Go(func() {
+		r := e.goOnAfter(id, wait)
+		if r == nil {
+			return
+		}
+		// Its place is free once it is durable that it runs: how long it takes, and
+		// whether it waits for a human, is no matter of the others.
+		_ = r.durable(e.boot)
+		<-e.resuming
+	})
+}
+
+// goOnAfter waits, takes a place and lets the session go on. The place is held
+// when it returns a run.
+func (e *Engine) goOnAfter(id parley.SessionID, wait time.Duration) *run {
+	over := func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.going, id)
+	}
+	for {
+		select {
+		case <-time.After(wait):
+		case <-e.boot.Done():
+			return nil
+		}
+		select {
+		case e.resuming <- struct{}{}:
+		case <-e.boot.Done():
+			return nil
+		}
+		r, err := e.goOnNow(id, over)
+		if r != nil {
+			return r
+		}
+		<-e.resuming
+		if err == nil || !e.awayFor(err) || errors.Is(err, seam.ErrDriven) {
+			return nil
+		}
+		wait = longestPause
+	}
+}
+
+// goOnNow resumes an interrupted turn, or begins the first queued one. It calls
+// over with the lock held, unless it is to be tried again: nobody takes a turn for
+// running that could not be resumed.
+func (e *Engine) goOnNow(id parley.SessionID, over func()) (*run, error) {
+	s, err := e.acquire(e.boot, parley.System(), id)
 	if err != nil {
-		e.o.Logger.Warn("a turn could not be resumed", "session", row.SessionID, "turn", row.ID, "err", err)
-		return
+		if !e.awayFor(err) || errors.Is(err, seam.ErrDriven) {
+			over()
+		}
+		return nil, err
 	}
-	// Its place is free once it is durable that it runs: how long it takes, and
-	// whether it waits for a human, is no matter of the others.
-	_ = r.durable(e.boot)
+	defer s.release()
+	if t := s.view.Turn; t != nil && t.Status == parley.StatusInterrupted && s.run == nil {
+		_, err := s.resume("", true)
+		switch {
+		case err != nil && e.awayFor(err):
+			return nil, err
+		case err != nil:
+			e.o.Logger.Warn("a turn could not be resumed", "session", id, "turn", t.ID, "err", err)
+			e.mu.Lock()
+			e.inVain[t.ID] = true
+			e.mu.Unlock()
+		}
+	}
+	over()
+	s.startNext()
+	return s.run, nil
 }
 
 // interrupt marks the turn that this session's last owner left running: its

@@ -133,15 +133,10 @@ func (e *Engine) expireSession(ctx context.Context, id parley.SessionID, idle ti
 	if v.Status != parley.Active || s.run != nil || len(v.Interactions) > 0 || e.now().Sub(v.UpdatedAt) <= idle {
 		return false, nil
 	}
-	var events []parley.Event
-	if v.Turn != nil {
-		events = s.closing(parley.TurnExpired{Reason: "the session expired"})
+	if err = s.closeAll(parley.TurnExpired{Reason: "the session expired"}); err != nil {
+		s.discard()
+		return false, err
 	}
-	for _, q := range v.Queue {
-		s.index.Turns = append(s.index.Turns, s.info(q.ID))
-		events = append(events, parley.NewEvent(q.ID, "", parley.TurnExpired{Reason: "the session expired"}))
-	}
-	events = append(events, parley.NewEvent("", "", parley.SessionEnded{Status: parley.Expired, Reason: "nobody used it for " + idle.String()}))
-	err = s.commit(ctx, events...)
+	err = s.commit(ctx, parley.NewEvent("", "", parley.SessionEnded{Status: parley.Expired, Reason: "nobody used it for " + idle.String()}))
 	return err == nil, err
 }

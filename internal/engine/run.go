@@ -24,7 +24,8 @@ type run struct {
 	steers chan parley.Message
 	budget *time.Timer   // of wall time
 	done   chan struct{} // closed when the turn has ended, parked or was left
-	next   parley.TurnID // queued turn that a cancel made room for
+	last   bool          // nothing may start after it
+	lost   error         // why staged events were not kept; nil again after a commit
 
 	once  sync.Once
 	first chan struct{} // closed when the first commit is decided
@@ -72,6 +73,9 @@ func (c *outOfTime) Error() string { return fmt.Sprintf("the turn has run for %s
 // start begins a new turn. Its turn.started is staged and joins the runtime's
 // first commit. The caller holds the lock.
 func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool) (*run, error) {
+	if s.view.Status != parley.Active {
+		return nil, parley.Errorf(parley.CodeConflict, "the session has %s", s.view.Status)
+	}
 	app, err := s.e.appOf(s.view.App)
 	if err != nil {
 		return nil, err
@@ -188,41 +192,56 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 	switch {
 	case s.gone:
 		r.kept(parley.Errorf(parley.CodeFenced, "session %s is driven elsewhere now", s.id).WithRetry(time.Second))
-		s.run = nil
+		s.dropRun(r)
 		return false
 	case s.settle(r.ctx) != nil && !shutdown:
 		return s.e.boot.Err() == nil
+	case s.view.Turn == nil || s.view.Turn.ID != r.turn:
+		// Its turn.started could not be kept: the turn never was.
+		r.kept(notKept(err))
+		s.dropRun(r)
+		if s.startsNext() && !r.last && !shutdown {
+			s.startLater(r.err)
+		}
+		return false
+	case s.run != r:
+		return false // another has begun to carry the turn since
+	case s.view.Turn.Status == parley.StatusInterrupted && cause == nil:
+		// Its turn.resumed could not be kept: it was not resumed.
+		r.kept(notKept(err))
+		s.dropRun(r)
+		if !r.last {
+			s.goOnByItself(longestPause)
+		}
+		return false
 	case shutdown:
 		// Left as it is: the next start finds it, marks it and goes on by policy.
 		r.kept(s.commit(r.ctx))
-		s.run = nil
-		return false
-	}
-	if s.view.Turn == nil || s.view.Turn.ID != r.turn {
-		// Its turn.started could not be kept: the turn never was.
-		r.kept(notKept(err))
-		s.run = nil
-		if slices.ContainsFunc(s.view.Queue, func(q parley.QueuedTurn) bool { return q.ID == r.turn }) {
-			s.startLater()
-		}
+		s.dropRun(r)
 		return false
 	}
 	parked := errors.Is(err, seam.ErrParked) && cause == nil
 	var events []parley.Event
 	if !parked {
+		if err != nil && r.lost != nil {
+			err = r.lost // the store has said why
+		}
 		events = s.ending(ending, err, cause)
 	}
 	if cerr := s.commit(r.ctx, events...); cerr != nil {
 		r.kept(cerr)
 		if s.gone || s.doubt == nil && (s.view.Turn == nil || s.view.Turn.ID != r.turn) {
-			s.run = nil
+			s.dropRun(r)
+			if !s.gone && s.startsNext() && !r.last {
+				s.startLater(cerr)
+			}
 			return false
 		}
 		s.e.o.Logger.Warn("a turn's end could not be kept and is tried again", "session", s.id, "turn", r.turn, "err", cerr)
 		return s.e.boot.Err() == nil
 	}
 	r.kept(nil)
-	s.run = nil
+	s.dropRun(r)
 	if parked {
 		// An answer may have come before the run had let go.
 		if s.view.Turn.Status == parley.StatusRunning {
@@ -230,14 +249,18 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 		}
 		return false
 	}
-	if r.next != "" || !s.view.Held {
-		err := s.startNext()
-		s.logged("start the next turn", err)
-		if err != nil && s.e.awayFor(err) {
-			s.startLater()
-		}
+	if !r.last {
+		s.startNext()
 	}
 	return false
+}
+
+// dropRun takes note that r runs no more. Where its turn could not be kept,
+// another may have begun since.
+func (s *session) dropRun(r *run) {
+	if s.run == r {
+		s.run = nil
+	}
 }
 
 // notKept is what the one is told whose turn could not be committed.
@@ -264,6 +287,8 @@ func (s *session) ending(ending seam.Ending, err error, cause error) []parley.Ev
 	switch {
 	case wasStopped:
 		last = parley.TurnCancelled{Reason: why.reason, By: why.by}
+	case s.view.Turn.Stop != nil: // the one who asked could not be told that it was kept
+		last = parley.TurnCancelled{Reason: s.view.Turn.Stop.Reason, By: s.view.Turn.Stop.By}
 	case wasSlow:
 		limit := float64(slow.limit.Milliseconds())
 		ending.Events = append(ending.Events, parley.NewEvent(turn, "", parley.BudgetReached{Name: "duration", Limit: limit, Used: limit}))
@@ -293,10 +318,27 @@ func (s *session) ending(ending seam.Ending, err error, cause error) []parley.Ev
 	return s.closing(last, events...)
 }
 
-// closing is what ends the open turn: the given events, then an outcome for
-// everything that was begun, then last with the turn's usage and, unless it
-// completed, with what was answered so far.
+// closing is closingTurn, and the end of a temporary session when nothing is left
+// that is to run in it.
 func (s *session) closing(last parley.Payload, events ...parley.Event) []parley.Event {
+	events = s.closingTurn(last, events...)
+	if s.view.Temporary && len(s.view.Queue) == 0 &&
+		!slices.ContainsFunc(events, func(ev parley.Event) bool { return ev.Type == parley.TurnQueued{}.EventType() }) {
+		events = append(events, temporaryEnd())
+	}
+	return events
+}
+
+func temporaryEnd() parley.Event {
+	return parley.NewEvent("", "", parley.SessionEnded{Status: parley.Ended, Reason: "temporary session"})
+}
+
+// closingTurn is what ends the open turn: the given events, then an outcome for
+// everything that was begun, then last with the turn's usage and, unless it
+// completed, with what was answered so far. What was sent into the turn and not
+// read becomes turns of its own, queued before last, so that a queue which last
+// holds has them in it.
+func (s *session) closingTurn(last parley.Payload, events ...parley.Event) []parley.Event {
 	turn := s.view.Turn.ID
 	after := s.view.Clone()
 	add := func(agent parley.AgentPath, p parley.Payload) {
@@ -356,16 +398,12 @@ func (s *session) closing(last parley.Payload, events ...parley.Event) []parley.
 		p.Usage = t.Spent.Usage
 		last = p
 	}
-	add("", last)
 	for _, m := range t.Steers {
-		// A steer that came too late becomes the next turn.
-		events = append(events, parley.NewEvent(parley.TurnID(s.e.newID()), "", parley.TurnQueued{TurnRequest: parley.TurnRequest{
+		events = append(events, parley.NewEvent(parley.TurnID(s.e.newID()), "", parley.TurnQueued{Late: true, TurnRequest: parley.TurnRequest{
 			Origin: parley.OriginUser, Message: m, Budgets: s.view.Budgets, Client: t.Request.Client, By: t.Request.By,
 		}}))
 	}
-	if s.view.Temporary {
-		events = append(events, parley.NewEvent("", "", parley.SessionEnded{Status: parley.Ended, Reason: "temporary session"}))
-	}
+	add("", last)
 	return events
 }
 
@@ -386,17 +424,6 @@ func unknownResult(call parley.CallID) parley.ToolResult {
 		Call: call, Outcome: parley.OutcomeUnknown,
 		Output: "The outcome of this call is unknown: it may or may not have taken effect. It was not repeated.",
 	}
-}
-
-// startNext begins the first queued turn, or the one that a cancel made room
-// for. The caller holds the lock.
-func (s *session) startNext() error {
-	if s.view.Turn != nil || s.run != nil || len(s.view.Queue) == 0 || s.view.Status != parley.Active {
-		return nil
-	}
-	q := s.view.Queue[0]
-	_, err := s.start(q.ID, q.Request, true)
-	return err
 }
 
 // appOf is the resolved app that a turn began with.

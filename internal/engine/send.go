@@ -5,17 +5,16 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Send asks for a turn. What it does while another turn is open follows the
-// session's busy mode, or c.Busy; to a turn that waits for a human it is the
-// answer no, with the message as what to do instead. It returns once the turn
-// is durable. A key returns the turn that it made before.
+// Send asks for a turn. What it does while another turn runs, waits for a human
+// or is about to be resumed follows the session's busy mode, or c.Busy; see
+// [parley.BusyMode]. It returns once the turn is durable. A key returns the turn
+// that it made before.
 func (e *Engine) Send(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.Send) (parley.TurnInfo, error) {
 	if err := e.checkSend(c); err != nil {
 		return parley.TurnInfo{}, err
@@ -96,91 +95,6 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 		s.discard() // of a refused command nothing may stay in view
 	}
 	return info, started, err
-}
-
-// place puts the request where the session's state and the busy mode want it.
-func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn parley.TurnID, r parley.TurnRequest) (parley.TurnInfo, *run, error) {
-	none := parley.TurnInfo{}
-	v := &s.view
-	busy := v.Busy
-	if c.Busy != "" {
-		busy = c.Busy
-	}
-	var status parley.TurnStatus
-	if v.Turn != nil {
-		status = v.Turn.Status
-	}
-	if status == parley.StatusInterrupted {
-		if err := s.stage(s.closing(parley.TurnCancelled{Reason: "a new message came instead", By: "superseded"})...); err != nil {
-			return none, nil, err
-		}
-		status = ""
-	}
-	switch {
-	case status == parley.StatusWaiting && c.call == nil:
-		if err := s.roomToSteer(r.Message); err != nil {
-			return none, nil, err
-		}
-		return s.declineWith(ctx, p, c.Send, r)
-	case status == parley.StatusRunning && busy == parley.BusySteer && c.call == nil:
-		own := v.Turn.ID
-		if err := s.roomToSteer(r.Message); err != nil {
-			return none, nil, err
-		}
-		s.retarget(c.Key, own)
-		err := s.commit(ctx, parley.NewEvent(own, "", parley.TurnSteered{Message: r.Message, Key: c.Key, By: p.User}))
-		if err == nil && s.run != nil {
-			s.run.steer(r.Message)
-		}
-		return s.info(own), nil, err
-	case status != "" && busy == parley.BusyReject:
-		return none, nil, parley.Errorf(parley.CodeBusy, "a turn is running in this session").
-			WithHint("wait for turn %s to end, cancel it, or send with busy=enqueue", v.Turn.ID).WithRetry(time.Second)
-	case status != "", len(v.Queue) > 0:
-		if limit := v.MaxOpenTurns; v.OpenTurns() >= limit && busy != parley.BusyInterrupt {
-			return none, nil, parley.Errorf(parley.CodeBusy, "the session already has %d open turns", v.OpenTurns()).
-				WithHint("its limit is %d; wait for one to end", limit).WithRetry(2 * time.Second)
-		}
-		if err := s.roomInQueue(r.Message); err != nil {
-			return none, nil, err
-		}
-		if err := s.commit(ctx, parley.NewEvent(turn, "", parley.TurnQueued{TurnRequest: r})); err != nil {
-			return none, nil, err
-		}
-		info := s.info(turn)
-		if status == "" {
-			return info, nil, s.startNext()
-		}
-		if busy == parley.BusyInterrupt && s.run != nil {
-			s.run.next = turn
-			s.run.cancel(&stopped{by: p.User, reason: "interrupted by a new message"})
-		}
-		return info, nil, nil
-	}
-	started, err := s.start(turn, r, false)
-	return s.info(turn), started, err
-}
-
-// declineWith answers every open interaction of the waiting turn with no, and
-// hands the message to the turn, which goes on.
-func (s *session) declineWith(ctx context.Context, p parley.Principal, c parley.Send, r parley.TurnRequest) (parley.TurnInfo, *run, error) {
-	t := s.view.Turn
-	s.retarget(c.Key, t.ID)
-	var events []parley.Event
-	for _, in := range s.view.Interactions {
-		choice := parley.ChoiceDeny
-		if in.Kind == parley.KindUnknown {
-			choice = parley.ChoiceLeave
-		}
-		events = append(events, parley.NewEvent(t.ID, in.Agent, parley.InteractionAnswered{
-			ID: in.ID, Answer: parley.Answer{Choice: choice, Text: r.Message.Text()}, By: p.User, Client: c.Client,
-		}))
-	}
-	events = append(events, parley.NewEvent(t.ID, "", parley.TurnSteered{Message: r.Message, Key: c.Key, By: p.User}))
-	if err := s.commit(ctx, events...); err != nil {
-		return parley.TurnInfo{}, nil, err
-	}
-	return s.info(t.ID), nil, s.goOn()
 }
 
 // request checks a message against app and session.

@@ -161,6 +161,7 @@ func (s *session) load(ctx context.Context, p parley.Principal) error {
 			return err
 		}
 	}
+	s.goOnByItself(0)
 	return nil
 }
 
@@ -230,6 +231,9 @@ func (s *session) flushIn(d time.Duration) {
 			err := s.commit(context.Background())
 			if s.run != nil {
 				s.run.kept(err) // the turn's start may have been among them
+				if s.staged.Len() == 0 && s.doubt == nil {
+					s.run.lost = err
+				}
 			}
 			if err != nil {
 				s.e.o.Logger.Warn("staged events were not kept", "session", s.id, "err", err, "again", s.staged.Len() > 0)
@@ -296,6 +300,9 @@ func (s *session) advance(view parley.Session, events eventlog.Clean, stored int
 	s.state = view
 	s.letGo(events.Events())
 	s.discard()
+	if s.run != nil {
+		s.run.lost = nil
+	}
 	s.wake()
 }
 

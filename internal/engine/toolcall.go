@@ -22,7 +22,7 @@ const defaultTimeout = 60 * time.Second
 func (h *host) Begin(ctx context.Context, c parley.ToolCall) (seam.Decision, error) {
 	var d seam.Decision
 	err := h.lasting(ctx, func() error {
-		return h.with(ctx, func(s *session) (err error) {
+		return h.step(ctx, func(s *session) (err error) {
 			d, err = h.begin(ctx, s, c.Call)
 			return err
 		})
@@ -285,25 +285,12 @@ func (h *host) Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, 
 		run = context.WithoutCancel(ctx)
 	}
 	work := h.runOf(d)
-	// A question that could not be asked is no result of the tool, which may still be
-	// at it when its time is over.
-	asked := make(chan error, 1)
-	work.Ask = func(ctx context.Context, in parley.Interaction) (a parley.Answer, err error) {
-		a, err = h.askFor(ctx, d, in)
-		select {
-		case asked <- err:
-		default:
-		}
-		return a, err
-	}
+	asks := asking{h: h, d: d, keys: map[string]bool{}}
+	work.Ask = asks.ask
 	res := h.s.e.o.Tools[h.r.app.Name].Run(run, work, d.Deadline)
 	res.Call = c.Call
-	select {
-	case err := <-asked:
-		if err != nil && !isCode(err, parley.CodeInvalid) {
-			return res.ToolResult, err
-		}
-	default:
+	if err := asks.open(); err != nil {
+		return res.ToolResult, err
 	}
 	return res.ToolResult, h.end(ctx, res)
 }
@@ -317,19 +304,6 @@ func (h *host) runOf(d seam.Decision) seam.Run {
 			h.Publish(parley.Delta{Agent: d.Call.Agent, Call: d.Call.Call, Kind: parley.DeltaProgress, Text: text})
 		},
 	}
-}
-
-// askFor asks a human on behalf of a call that only reads: it is begun anew when
-// the answer is there.
-func (h *host) askFor(ctx context.Context, d seam.Decision, in parley.Interaction) (parley.Answer, error) {
-	switch {
-	case d.Effect != parley.EffectRead:
-		return parley.Answer{}, parley.Errorf(parley.CodeInvalid, "%s has effects, so it can not stop to ask", d.Call.Name)
-	case h.r.app.Policy.Unattended || !attended(h.State().Turn.Request.Origin):
-		return parley.Answer{Choice: parley.ChoiceDeny, Text: "there is nobody to ask; decide yourself, and say what you assumed"}, nil
-	}
-	in.Agent, in.Call, in.Tool = d.Call.Agent, d.Call.Call, d.Call.Name
-	return h.Ask(ctx, in)
 }
 
 // Settle gives a started write its outcome after a crash: its service is asked

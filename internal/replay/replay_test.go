@@ -211,9 +211,11 @@ func TestReplay(t *testing.T) {
 			answer(t, r, turn, parley.Answer{Choice: parley.ChoiceDeny})
 			r.Await(turn.ID)
 		}},
-		"words in place of an answer": {mailer, enginetest.App(asks), func(_ *testing.T, r *enginetest.Rig, s parley.SessionInfo) {
+		"words in place of an answer": {mailer, enginetest.App(asks), func(t *testing.T, r *enginetest.Rig, s parley.SessionInfo) {
 			turn := r.Await(r.Send(s.ID, "one").ID)
-			r.Send(s.ID, "leave it, please")
+			if _, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "leave it, please", Busy: parley.BusySteer}); err != nil {
+				t.Error(err)
+			}
 			r.Await(turn.ID)
 		}},
 		"a model that fails": {func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {

@@ -314,7 +314,7 @@ func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo, done
 		}
 		switch {
 		case q != nil && q.instead != "" && r.o.Models == nil:
-			_, err = r.engine.Send(ctx, r.who, r.id, parley.Send{Message: q.instead})
+			_, err = r.engine.Send(ctx, r.who, r.id, parley.Send{Message: q.instead, Busy: parley.BusySteer})
 			return len(info.Interactions), err
 		case q != nil && q.answer != nil && q.Kind == in.Kind:
 			a := *q.answer

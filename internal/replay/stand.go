@@ -188,15 +188,15 @@ func (s *stage) ran(again parley.Tool, input json.RawMessage) bool {
 // Tools implements seam.Toolset: those of the app.
 func (s *stage) Tools(context.Context) ([]parley.ToolDecl, error) { return s.app.Tools, nil }
 
-// question is what a call asked a human.
-func (s *stage) question(c *toolCall) *question {
-	t := s.now()
-	for _, q := range t.asked {
-		if q.Kind == parley.KindQuestion && q.Call == c.call {
-			return q
+// questions are what a call itself asked a human, in order.
+func (s *stage) questions(c *toolCall) []*question {
+	var own []*question
+	for _, q := range s.now().asked {
+		if q.Call == c.call && (q.Key != "" || q.Kind == parley.KindQuestion) {
+			own = append(own, q)
 		}
 	}
-	return nil
+	return own
 }
 
 var errLost = errors.New("the recorded call has no outcome that is known")
@@ -207,7 +207,7 @@ func (s *stage) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) 
 	if c == nil {
 		return parley.ToolResult{}, seam.NotSent(parley.Errorf(parley.CodeTool, "the recording has no result of this call"))
 	}
-	if q := s.question(c); q != nil {
+	for _, q := range s.questions(c) {
 		in := q.Interaction
 		in.ID, in.Session, in.Turn = "", "", ""
 		if _, err := r.Ask(ctx, in); err != nil {

@@ -149,7 +149,9 @@ type Run struct {
 	App       string
 	Progress  func(text string) // never nil; shown to people, not to the model, and not kept
 	// Ask asks a human. Its error is ErrParked when the answer is not there yet: Run
-	// returns that error, and is called anew for the same call once it is. Only a
+	// returns that error, and is called anew for the same call once it is. It then
+	// asks the same again, and gets the answer by the question's Key; a tool that
+	// asks more than once in a call gives each question a key of its own. Only a
 	// tool whose effect is read may ask. Never nil.
 	Ask func(ctx context.Context, in parley.Interaction) (parley.Answer, error)
 	// Keep puts a file aside that the tool made beside its result, such as a plot;
@@ -262,7 +264,7 @@ type Host interface {
 	// Retrieve looks up what the app's tools know about a question, for the
 	// prompt. Failing is no error: a turn without snippets is still a turn.
 	Retrieve(ctx context.Context, query string) ([]parley.Snippet, error)
-	// Ask opens an interaction (once: the same one for the same call and kind) and
+	// Ask opens an interaction (once: the same one for the same call and key) and
 	// returns ErrParked, or the answer when it is there.
 	Ask(ctx context.Context, in parley.Interaction) (parley.Answer, error)
 }

@@ -9,7 +9,8 @@ import (
 
 // CheckLog says what is wrong with a log that is at rest, or nil: numbers
 // without gaps, times that do not run backwards, every call ended exactly once
-// and before its turn, nothing after the end of a turn.
+// and before its turn, nothing after the end of a turn, no turn after the end of
+// the session.
 func CheckLog(events []parley.Event) error {
 	var s parley.Session
 	type call struct {
@@ -18,6 +19,7 @@ func CheckLog(events []parley.Event) error {
 	}
 	calls := map[parley.CallID]*call{}
 	ended := map[parley.TurnID]bool{}
+	closed := false
 	for i, e := range events {
 		if e.Seq != int64(i)+1 {
 			return fmt.Errorf("event %d has number %d", i+1, e.Seq)
@@ -27,6 +29,9 @@ func CheckLog(events []parley.Event) error {
 		}
 		if e.Turn != "" && ended[e.Turn] {
 			return fmt.Errorf("event %d (%s) comes after the end of its turn", e.Seq, e.Type)
+		}
+		if e.Turn != "" && closed {
+			return fmt.Errorf("event %d (%s) of a turn comes after the end of the session", e.Seq, e.Type)
 		}
 		p, err := e.Payload()
 		if err != nil {
@@ -44,6 +49,10 @@ func CheckLog(events []parley.Event) error {
 			return nil
 		}
 		switch p := p.(type) {
+		case parley.SessionEnded:
+			closed = true
+		case parley.SessionForked:
+			closed = false // the end was its parent's
 		case parley.ModelStarted:
 			began(p.Call)
 		case parley.ToolRequested:

@@ -156,7 +156,9 @@ export interface SessionInfo {
 /** SessionStatus is where a session is in its life. */
 export type SessionStatus = "active" | "ended" | "expired";
 
-/** BusyMode is what a second message does while a turn is open. */
+/** BusyMode is what a message does while a turn runs, waits for a human, or is
+ * about to be resumed by itself. Where nothing is open, it begins a turn at once,
+ * or lets a queue go on that was held. */
 export type BusyMode = "reject" | "enqueue" | "interrupt" | "steer";
 
 /** TurnRef names a turn and where it is. */
@@ -454,6 +456,7 @@ export interface Interaction {
   agent?: AgentPath;
   kind: InteractionKind;
   call?: CallID; // the tool call it is about
+  key?: string; // which of the call's own questions this is; empty for what others ask about it
   tool?: string;
   input?: unknown;
   title: string;
@@ -632,8 +635,11 @@ export interface ToolCall {
   redacted?: boolean;
 }
 
-/** TurnQueued puts a turn behind the open one. */
+/** TurnQueued puts a turn behind the open one. It lets a held queue go on, unless
+ * it is Late. */
 export interface TurnQueued extends TurnRequest {
+  next?: boolean;
+  late?: boolean;
 }
 
 /** TurnSteered is a message for the agent's next step. */
@@ -643,9 +649,9 @@ export interface TurnSteered {
   by?: string;
 }
 
-/** TurnStopRequested says that someone asked to stop a turn whose started writes
- * still have to come to an end. After a crash it is why the turn is cancelled
- * and not resumed. */
+/** TurnStopRequested says that someone asked to stop a turn that does not end at
+ * once: started writes still have to come to an end, or another turn is to run
+ * next. After a crash it is why the turn is cancelled and not resumed. */
 export interface TurnStopRequested {
   reason?: string;
   by?: string;

@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/parley-server/parley"
+)
+
+// place puts the request where the session's state and the busy mode want it.
+// With a run, its first commit makes the turn durable.
+func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn parley.TurnID, r parley.TurnRequest) (parley.TurnInfo, *run, error) {
+	none := parley.TurnInfo{}
+	busy := s.view.Busy
+	if c.Busy != "" {
+		busy = c.Busy
+	}
+	t := s.view.Turn
+	if t != nil && t.Status == parley.StatusInterrupted && !s.e.goesOn(s.id) {
+		if err := s.stage(s.closingTurn(parley.TurnCancelled{Reason: "a new message came instead", By: "superseded"})...); err != nil {
+			return none, nil, err
+		}
+		t = nil
+	}
+	steers := busy == parley.BusySteer && c.call == nil && c.retryOf == "" // only words can be handed to a turn
+	switch {
+	case t == nil && (busy == parley.BusyInterrupt || len(s.view.Queue) == 0):
+		started, err := s.start(turn, r, false)
+		return s.info(turn), started, err
+	case t == nil:
+		// The first of the queue begins, so the limit stays where it was; unless that
+		// is on its way already.
+		return s.enqueue(ctx, turn, r, s.e.goesOn(s.id))
+	case busy == parley.BusyInterrupt:
+		return s.interruptWith(ctx, p, turn, r)
+	case steers && s.stopping() == nil:
+		if err := s.roomToSteer(r.Message); err != nil {
+			return none, nil, err
+		}
+		if t.Status == parley.StatusWaiting {
+			return s.declineWith(ctx, p, c.Send, r)
+		}
+		own := t.ID
+		s.retarget(c.Key, own)
+		err := s.commit(ctx, parley.NewEvent(own, "", parley.TurnSteered{Message: r.Message, Key: c.Key, By: p.User}))
+		if err == nil && s.run != nil {
+			s.run.steer(r.Message)
+		}
+		return s.info(own), nil, err
+	case busy == parley.BusyReject:
+		return none, nil, s.busy()
+	}
+	return s.enqueue(ctx, turn, r, true)
+}
+
+// busy says what the session is busy with, and what to do about it.
+func (s *session) busy() error {
+	t := s.view.Turn
+	switch {
+	case t.Status == parley.StatusInterrupted:
+		return parley.Errorf(parley.CodeBusy, "turn %s was interrupted and is about to be resumed", t.ID).
+			WithHint("wait for it to end, cancel it, or send with busy=enqueue").WithRetry(time.Second)
+	case t.Status == parley.StatusWaiting && len(s.view.Interactions) > 0:
+		in := s.view.Interactions[0]
+		more := ""
+		if n := len(s.view.Interactions) - 1; n > 0 {
+			more = fmt.Sprintf(" and to %d more", n)
+		}
+		return parley.Errorf(parley.CodeBusy, "turn %s waits for an answer to interaction %s%s: %s", t.ID, in.ID, more, in.Title).
+			WithHint("answer it, or send with busy=steer to decline it with this message, busy=enqueue to wait for its turn, or busy=interrupt to end that")
+	}
+	return parley.Errorf(parley.CodeBusy, "a turn is running in this session").
+		WithHint("wait for turn %s to end, cancel it, or send with busy=enqueue", t.ID).WithRetry(time.Second)
+}
+
+// stopping is the wish to stop the open turn, when there is one: nothing can be
+// said into it any more.
+func (s *session) stopping() *parley.TurnStopRequested {
+	if t := s.view.Turn; t.Stop != nil || s.run == nil {
+		return t.Stop
+	}
+	if why, ok := context.Cause(s.run.ctx).(*stopped); ok {
+		return &parley.TurnStopRequested{Reason: why.reason, By: why.by}
+	}
+	return nil
+}
+
+// enqueue puts the request behind what waits already, within the session's limit
+// if it is limited, and lets a queue go on that nothing runs before.
+func (s *session) enqueue(ctx context.Context, turn parley.TurnID, r parley.TurnRequest, limited bool) (parley.TurnInfo, *run, error) {
+	if open, limit := s.view.OpenTurns(), s.view.MaxOpenTurns; limited && open >= limit {
+		return parley.TurnInfo{}, nil, parley.Errorf(parley.CodeBusy, "the session already has %d open turns", open).
+			WithHint("its limit is %d; wait for one to end", limit).WithRetry(2 * time.Second)
+	}
+	if err := s.roomInQueue(r.Message); err != nil {
+		return parley.TurnInfo{}, nil, err
+	}
+	var events []parley.Event
+	if s.view.Turn != nil && s.view.Turn.Stop == nil {
+		if stop := s.stopping(); stop != nil {
+			// The log has to say that this message came after the wish to stop, and
+			// is no part of what was stopped.
+			events = append(events, parley.NewEvent(s.view.Turn.ID, "", *stop))
+		}
+	}
+	events = append(events, parley.NewEvent(turn, "", parley.TurnQueued{TurnRequest: r}))
+	if err := s.commit(ctx, events...); err != nil {
+		return parley.TurnInfo{}, nil, err
+	}
+	info := s.info(turn)
+	s.startNext()
+	return info, nil, nil
+}
+
+// interruptWith ends the open turn and runs the request next. A turn that runs
+// here ends by itself, after the writes that it has started.
+func (s *session) interruptWith(ctx context.Context, p parley.Principal, turn parley.TurnID, r parley.TurnRequest) (parley.TurnInfo, *run, error) {
+	const reason = "interrupted by a new message"
+	if s.run == nil {
+		if err := s.stage(s.closingTurn(parley.TurnCancelled{Reason: reason, By: p.User})...); err != nil {
+			return parley.TurnInfo{}, nil, err
+		}
+		started, err := s.start(turn, r, false)
+		return s.info(turn), started, err
+	}
+	if open, limit := s.view.OpenTurns(), s.view.MaxOpenTurns; open > limit { // the open one is about to end
+		return parley.TurnInfo{}, nil, parley.Errorf(parley.CodeBusy, "turn %s is being stopped, and %d more wait", s.view.Turn.ID, open-1).
+			WithHint("the session's limit is %d open turns; wait for one to end", limit).WithRetry(time.Second)
+	}
+	if err := s.roomInQueue(r.Message); err != nil {
+		return parley.TurnInfo{}, nil, err
+	}
+	if err := s.commit(ctx,
+		parley.NewEvent(s.view.Turn.ID, "", parley.TurnStopRequested{Reason: reason, By: p.User}),
+		parley.NewEvent(turn, "", parley.TurnQueued{TurnRequest: r, Next: true}),
+	); err != nil {
+		return parley.TurnInfo{}, nil, err
+	}
+	s.run.cancel(&stopped{by: p.User, reason: reason})
+	return s.info(turn), nil, nil
+}
+
+// declineWith answers every open interaction of the waiting turn with no, and
+// hands the message to the turn, which goes on.
+func (s *session) declineWith(ctx context.Context, p parley.Principal, c parley.Send, r parley.TurnRequest) (parley.TurnInfo, *run, error) {
+	t := s.view.Turn
+	s.retarget(c.Key, t.ID)
+	var events []parley.Event
+	for _, in := range s.view.Interactions {
+		choice := parley.ChoiceDeny
+		if in.Kind == parley.KindUnknown {
+			choice = parley.ChoiceLeave
+		}
+		events = append(events, parley.NewEvent(t.ID, in.Agent, parley.InteractionAnswered{
+			ID: in.ID, Answer: parley.Answer{Choice: choice, Text: r.Message.Text()}, By: p.User, Client: c.Client,
+		}))
+	}
+	events = append(events, parley.NewEvent(t.ID, "", parley.TurnSteered{Message: r.Message, Key: c.Key, By: p.User}))
+	if err := s.commit(ctx, events...); err != nil {
+		return parley.TurnInfo{}, nil, err
+	}
+	info := s.info(t.ID)
+	s.logged("go on after a message", s.goOn())
+	return info, nil, nil
+}
+
+// startsNext reports whether the first queued turn is due: nothing is open, and
+// the queue is not held.
+func (s *session) startsNext() bool {
+	v := &s.view
+	return v.Turn == nil && s.run == nil && len(v.Queue) > 0 && !v.Held && v.Status == parley.Active
+}
+
+// startNext begins the first queued turn when it is due. One that can not begin
+// now is tried again: it was acknowledged. The caller holds the lock.
+func (s *session) startNext() {
+	if !s.startsNext() {
+		return
+	}
+	q := s.view.Queue[0]
+	if _, err := s.start(q.ID, q.Request, true); err != nil {
+		s.discard()
+		s.startLater(err)
+	}
+}
+
+func (s *session) startLater(err error) {
+	s.e.o.Logger.Warn("a queued turn could not begin and is tried again", "session", s.id, "turn", s.view.Queue[0].ID, "err", err)
+	s.e.goOnLater(s.id, longestPause)
+}
+
+// closeAll stages the end of the open turn and of all that wait behind it,
+// including what the open one had not read yet.
+func (s *session) closeAll(last parley.Payload) error {
+	if s.view.Turn != nil {
+		if err := s.stage(s.closingTurn(last)...); err != nil {
+			return err
+		}
+	}
+	for _, q := range s.view.Queue {
+		s.keepRow(s.info(q.ID))
+		if err := s.stage(parley.NewEvent(q.ID, "", last)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepRow notes the row of a queued turn, which the event that ends it changes.
+func (s *session) keepRow(row parley.TurnInfo) {
+	if !slices.ContainsFunc(s.index.Turns, func(t parley.TurnInfo) bool { return t.ID == row.ID }) {
+		s.index.Turns = append(s.index.Turns, row)
+	}
+}

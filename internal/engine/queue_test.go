@@ -1,0 +1,720 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/engine"
+	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/store/mem"
+)
+
+// say sends a message that must be taken.
+func say(t *testing.T, r *enginetest.Rig, id parley.SessionID, message string, busy parley.BusyMode) parley.TurnInfo {
+	t.Helper()
+	info, err := r.Engine.Send(ctx, enginetest.User, id, parley.Send{Message: message, Busy: busy})
+	if err != nil {
+		t.Fatalf("%s %q: %v", busy, message, err)
+	}
+	return info
+}
+
+// held is a model whose answers to messages that begin with "long" do not end by
+// themselves, until it is let go. "mail" writes, "look" reads.
+type held struct {
+	gate chan struct{}
+	all  bool // and those to other messages neither
+}
+
+func (h *held) model(ctx context.Context, r seam.Request, word func(string)) (seam.Reply, error) {
+	last := enginetest.Last(r)
+	if tool, _, _ := strings.Cut(last, " "); (tool == "mail" || tool == "look") && len(enginetest.Results(r)) == 0 {
+		return seam.Reply{Parts: []parley.Part{enginetest.Call(tool, map[string]string{"text": last})}}, nil
+	}
+	word("about " + last)
+	if strings.HasPrefix(last, "long") || h.all {
+		select {
+		case <-h.gate:
+		case <-ctx.Done():
+			return seam.Reply{}, ctx.Err()
+		}
+	}
+	return seam.Reply{}, nil
+}
+
+func queued(a *parley.App) { a.MaxOpenTurns = 4 }
+
+// began are the messages of a log's turns, in the order in which they ran, each
+// with how it ended.
+func began(events []parley.Event) []string {
+	var order []parley.TurnID
+	said, ended := map[parley.TurnID]string{}, map[parley.TurnID]string{}
+	for _, ev := range events {
+		p, _ := ev.Payload()
+		switch p := p.(type) {
+		case parley.TurnStarted:
+			order = append(order, ev.Turn)
+			said[ev.Turn] = p.Message.Text()
+		case parley.TurnCompleted, parley.TurnFailed, parley.TurnCancelled, parley.TurnExpired:
+			ended[ev.Turn] = strings.TrimPrefix(string(ev.Type), "turn.")
+		}
+	}
+	var out []string
+	for _, id := range order {
+		out = append(out, said[id]+": "+ended[id])
+	}
+	return out
+}
+
+// wants compares what ran in a session with what should have, and checks its log.
+func wants(t *testing.T, r *enginetest.Rig, id parley.SessionID, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	log := r.Log(id)
+	if diff := cmp.Diff(want, began(log)); diff != "" {
+		t.Errorf("%s\n%s", diff, enginetest.Types(log))
+	}
+	if err := enginetest.CheckLog(log); err != nil {
+		t.Errorf("%v\n%s", err, enginetest.Types(log))
+	}
+}
+
+func queueLen(t *testing.T, r *enginetest.Rig, id parley.SessionID, want int) {
+	t.Helper()
+	q, err := r.Engine.Queue(ctx, enginetest.User, id)
+	if err != nil || len(q) != want {
+		t.Errorf("%d turns are queued, want %d; %v", len(q), want, err)
+	}
+}
+
+// slowMail is a service whose mails take a second.
+func slowMail(r *enginetest.Rig) {
+	r.Service.SetGate(func(ctx context.Context, c seam.Run) error {
+		if c.Name == "mail" {
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+}
+
+// TestQueue holds the rule of the queue for each pair of commands: it goes on
+// after completed and failed, and stops after a cancel until the next command.
+func TestQueue(t *testing.T) {
+	type bench struct {
+		t    *testing.T
+		r    *enginetest.Rig
+		h    *held
+		id   parley.SessionID
+		long parley.TurnInfo
+	}
+	cancel := func(b *bench, id parley.TurnID) {
+		b.t.Helper()
+		if _, err := b.r.Engine.Cancel(ctx, enginetest.User, id, "stop"); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		begin string // the first message
+		do    func(b *bench)
+		want  []string
+		left  int // in the queue
+	}{
+		"steer, cancel": {"long one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusySteer)
+			cancel(b, b.long.ID)
+		}, []string{"long one: cancelled"}, 1},
+		"steer, cancel, send": {"long one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusySteer)
+			cancel(b, b.long.ID)
+			say(b.t, b.r, b.id, "three", "")
+		}, []string{"long one: cancelled", "two: completed", "three: completed"}, 0},
+		"more steers than the limit of turns, cancel, send": {"long one", func(b *bench) {
+			for _, m := range []string{"a", "b", "c", "d", "e"} {
+				say(b.t, b.r, b.id, m, parley.BusySteer)
+			}
+			cancel(b, b.long.ID)
+			say(b.t, b.r, b.id, "f", "")
+		}, []string{"long one: cancelled", "a: completed", "b: completed", "c: completed", "d: completed", "e: completed", "f: completed"}, 0},
+		"enqueue, cancel": {"long one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusyEnqueue)
+			cancel(b, b.long.ID)
+		}, []string{"long one: cancelled"}, 1},
+		"enqueue, cancel, interrupt": {"long one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusyEnqueue)
+			cancel(b, b.long.ID)
+			say(b.t, b.r, b.id, "three", parley.BusyInterrupt)
+		}, []string{"long one: cancelled", "three: completed", "two: completed"}, 0},
+		"enqueue, cancel, unqueue the head, send": {"long one", func(b *bench) {
+			two := say(b.t, b.r, b.id, "two", parley.BusyEnqueue)
+			say(b.t, b.r, b.id, "three", parley.BusyEnqueue)
+			cancel(b, b.long.ID)
+			if err := b.r.Engine.Unqueue(ctx, enginetest.User, b.id, two.ID); err != nil {
+				b.t.Fatal(err)
+			}
+			say(b.t, b.r, b.id, "four", "")
+		}, []string{"long one: cancelled", "three: completed", "four: completed"}, 0},
+		"enqueue, cancel, retry": {"long one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusyEnqueue)
+			cancel(b, b.long.ID)
+			close(b.h.gate)
+			if _, err := b.r.Engine.Retry(ctx, enginetest.User, b.long.ID, "", ""); err != nil {
+				b.t.Fatal(err)
+			}
+		}, []string{"long one: cancelled", "two: completed", "long one: completed"}, 0},
+		"enqueue, interrupt": {"long one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusyEnqueue)
+			say(b.t, b.r, b.id, "three", parley.BusyInterrupt)
+		}, []string{"long one: cancelled", "three: completed", "two: completed"}, 0},
+		"interrupt twice": {"long one", func(b *bench) {
+			say(b.t, b.r, b.id, "long two", parley.BusyInterrupt)
+			synctest.Wait()
+			say(b.t, b.r, b.id, "three", parley.BusyInterrupt)
+		}, []string{"long one: cancelled", "long two: cancelled", "three: completed"}, 0},
+		"steer, interrupt": {"long one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusySteer)
+			say(b.t, b.r, b.id, "three", parley.BusyInterrupt)
+		}, []string{"long one: cancelled", "three: completed", "two: completed"}, 0},
+		"steer, fail": {"long one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusySteer)
+			time.Sleep(time.Hour) // the budget of time
+		}, []string{"long one: failed", "two: completed"}, 0},
+		"a write under way: interrupt, then cancel": {"mail one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusyInterrupt)
+			cancel(b, b.long.ID)
+			time.Sleep(2 * time.Second)
+		}, []string{"mail one: cancelled"}, 1},
+		"a write under way: cancel, then enqueue": {"mail one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusyEnqueue)
+			cancel(b, b.long.ID)
+			say(b.t, b.r, b.id, "three", parley.BusyEnqueue)
+			time.Sleep(2 * time.Second)
+		}, []string{"mail one: cancelled", "two: completed", "three: completed"}, 0},
+		"a write under way: cancel, then steer": {"mail one", func(b *bench) {
+			cancel(b, b.long.ID)
+			say(b.t, b.r, b.id, "two", parley.BusySteer)
+			time.Sleep(2 * time.Second)
+		}, []string{"mail one: cancelled", "two: completed"}, 0},
+		"a write under way: steer, then cancel": {"mail one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusySteer)
+			cancel(b, b.long.ID)
+			time.Sleep(2 * time.Second)
+		}, []string{"mail one: cancelled"}, 1},
+		"a write under way: interrupt with a queue": {"mail one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusyEnqueue)
+			say(b.t, b.r, b.id, "three", parley.BusyInterrupt)
+			time.Sleep(2 * time.Second)
+		}, []string{"mail one: cancelled", "three: completed", "two: completed"}, 0},
+		"steer, end": {"long one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusySteer)
+			say(b.t, b.r, b.id, "three", parley.BusyEnqueue)
+			end(b.t, b.r, b.id)
+		}, []string{"long one: cancelled"}, 0},
+		"a write under way: interrupt, end": {"mail one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusyInterrupt)
+			end(b.t, b.r, b.id)
+		}, []string{"mail one: cancelled"}, 0},
+		"retry while another runs and steers": {"one", func(b *bench) {
+			b.r.Await(b.long.ID)
+			long := b.r.Send(b.id, "long two")
+			busy := parley.BusySteer
+			if _, err := b.r.Engine.Update(ctx, enginetest.User, b.id, parley.UpdateSession{Busy: &busy}); err != nil {
+				b.t.Fatal(err)
+			}
+			again, err := b.r.Engine.Retry(ctx, enginetest.User, b.long.ID, "", "")
+			if err != nil || again.ID == long.ID {
+				b.t.Errorf("the retry is %s, %v", again.ID, err)
+			}
+			synctest.Wait()
+			close(b.h.gate)
+		}, []string{"one: completed", "long two: completed", "one: completed"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &held{}
+			app := enginetest.App(queued, func(a *parley.App) { a.Budgets.MaxDurationMS = time.Minute.Milliseconds() })
+			rigged(t, h.model, app, func(t *testing.T, r *enginetest.Rig) {
+				h.gate = make(chan struct{})
+				slowMail(r)
+				b := &bench{t: t, r: r, h: h, id: r.Session().ID}
+				b.long = r.Send(b.id, tc.begin)
+				synctest.Wait()
+				tc.do(b)
+				wants(t, r, b.id, tc.want...)
+				queueLen(t, r, b.id, tc.left)
+				pending(t, r, tc.left)
+			})
+		})
+	}
+}
+
+// pending checks how many turns wait, by their rows.
+func pending(t *testing.T, r *enginetest.Rig, want int) {
+	t.Helper()
+	rows, err := r.Store.Turns(ctx, parley.System(), seam.TurnQuery{Statuses: []parley.TurnStatus{parley.StatusPending}, Limit: -1})
+	if err != nil || len(rows) != want {
+		t.Errorf("%d turns are pending, want %d; %v", len(rows), want, err)
+	}
+}
+
+func end(t *testing.T, r *enginetest.Rig, id parley.SessionID) {
+	t.Helper()
+	if _, err := r.Engine.End(ctx, enginetest.User, id, "done"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crash ends a rig as a crash would, and starts another on what was kept.
+func crash(t *testing.T, r *enginetest.Rig, model enginetest.Model, app parley.App) *enginetest.Rig {
+	t.Helper()
+	disk := r.Mem.Clone()
+	r.Kill()
+	synctest.Wait()
+	return enginetest.Over(t, disk, r.Service, model, app)
+}
+
+func recovered(t *testing.T, r *enginetest.Rig) {
+	t.Helper()
+	done, err := r.Engine.Recover(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-done
+}
+
+// TestQueueAfterCrash: what was acknowledged runs: after an automatic resumption,
+// after a human's, and where the crash came between two turns or while the first
+// was being interrupted.
+func TestQueueAfterCrash(t *testing.T) {
+	auto := func(a *parley.App) { a.Resume = parley.ResumeAuto }
+	for name, tc := range map[string]struct {
+		app    func(*parley.App)
+		begin  string
+		before func(t *testing.T, r *enginetest.Rig, id parley.SessionID, one parley.TurnInfo)
+		after  func(t *testing.T, r *enginetest.Rig, id parley.SessionID, one parley.TurnInfo)
+		want   []string
+		left   int
+		stuck  bool
+	}{
+		"auto": {app: auto, begin: "long one", want: []string{"long one: completed", "two: completed", "three: completed"}},
+		"by a human": {begin: "long one", after: func(t *testing.T, r *enginetest.Rig, _ parley.SessionID, one parley.TurnInfo) {
+			pending(t, r, 2)
+			if _, err := r.Engine.Resume(ctx, enginetest.User, one.ID); err != nil {
+				t.Fatal(err)
+			}
+		}, want: []string{"long one: completed", "two: completed", "three: completed"}},
+		"nobody resumes": {begin: "long one", want: []string{"long one: "}, left: 2},
+		"cancelled instead": {begin: "long one", after: func(t *testing.T, r *enginetest.Rig, _ parley.SessionID, one parley.TurnInfo) {
+			if _, err := r.Engine.Cancel(ctx, enginetest.User, one.ID, ""); err != nil {
+				t.Fatal(err)
+			}
+		}, want: []string{"long one: cancelled"}, left: 2},
+		"resumed, then cancelled": {begin: "long one", after: func(t *testing.T, r *enginetest.Rig, _ parley.SessionID, one parley.TurnInfo) {
+			if _, err := r.Engine.Resume(ctx, enginetest.User, one.ID); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.Engine.Cancel(ctx, enginetest.User, one.ID, ""); err != nil {
+				t.Fatal(err)
+			}
+		}, want: []string{"long one: cancelled"}, left: 2, stuck: true},
+		"a message instead": {begin: "long one", after: func(t *testing.T, r *enginetest.Rig, id parley.SessionID, _ parley.TurnInfo) {
+			say(t, r, id, "four", "")
+		}, want: []string{"long one: cancelled", "two: completed", "three: completed", "four: completed"}},
+		"auto, while a message interrupts": {app: auto, begin: "mail one", before: func(t *testing.T, r *enginetest.Rig, id parley.SessionID, _ parley.TurnInfo) {
+			say(t, r, id, "four", parley.BusyInterrupt)
+		}, want: []string{"mail one: cancelled", "four: completed", "two: completed", "three: completed"}},
+		"auto, after a wish to stop": {app: auto, begin: "mail one", before: func(t *testing.T, r *enginetest.Rig, _ parley.SessionID, one parley.TurnInfo) {
+			if _, err := r.Engine.Cancel(ctx, enginetest.User, one.ID, ""); err != nil {
+				t.Fatal(err)
+			}
+		}, want: []string{"mail one: cancelled"}, left: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &held{}
+			change := []func(*parley.App){queued}
+			if tc.app != nil {
+				change = append(change, tc.app)
+			}
+			app := enginetest.App(change...)
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h.gate = make(chan struct{})
+				r := enginetest.New(t, h.model, app)
+				slowMail(r)
+				id := r.Session().ID
+				one := r.Send(id, tc.begin)
+				synctest.Wait()
+				say(t, r, id, "two", parley.BusyEnqueue)
+				say(t, r, id, "three", parley.BusyEnqueue)
+				if tc.before != nil {
+					tc.before(t, r, id, one)
+				}
+				r = crash(t, r, h.model, app)
+				defer r.Close()
+				if !tc.stuck {
+					close(h.gate)
+				}
+				recovered(t, r)
+				if tc.after != nil {
+					tc.after(t, r, id, one)
+				}
+				time.Sleep(time.Minute)
+				wants(t, r, id, tc.want...)
+				pending(t, r, tc.left)
+			})
+		})
+	}
+}
+
+// TestCrashBetweenTurns: the crash comes when the first turn has ended and the
+// start of the queued one is not kept yet.
+func TestCrashBetweenTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &held{gate: make(chan struct{})}
+		app := enginetest.App(queued, func(a *parley.App) { a.Resume = parley.ResumeAuto })
+		r := enginetest.New(t, h.model, app)
+		id := r.Session().ID
+		r.Send(id, "long one")
+		say(t, r, id, "two", parley.BusyEnqueue)
+		synctest.Wait()
+		var disk *mem.Store
+		r.Mem.SetFaults(mem.Faults{After: func(c mem.Call) error {
+			if disk == nil && strings.Contains(types(c), "turn.completed") {
+				disk = r.Mem.Clone()
+			}
+			return nil
+		}})
+		close(h.gate)
+		synctest.Wait()
+		r.Kill()
+		r = enginetest.Over(t, disk, r.Service, h.model, app)
+		defer r.Close()
+		recovered(t, r)
+		time.Sleep(time.Minute)
+		wants(t, r, id, "long one: completed", "two: completed")
+	})
+}
+
+func types(c mem.Call) string {
+	var all []string
+	for _, ev := range c.Batch.Events {
+		all = append(all, string(ev.Type))
+	}
+	return strings.Join(all, " ")
+}
+
+// TestQueuedTurnWaitsForTheStore: a queued turn whose start could not be kept
+// begins when there is room again.
+func TestQueuedTurnWaitsForTheStore(t *testing.T) {
+	h := &held{}
+	rigged(t, h.model, enginetest.App(queued), func(t *testing.T, r *enginetest.Rig) {
+		h.gate = make(chan struct{})
+		id := r.Session().ID
+		r.Send(id, "long one")
+		say(t, r, id, "two", parley.BusyEnqueue)
+		synctest.Wait()
+		full := time.Now().Add(30 * time.Second)
+		r.Mem.SetFaults(mem.Faults{Before: func(c mem.Call) error {
+			if strings.Contains(types(c), "turn.started") && time.Now().Before(full) {
+				return parley.Errorf(parley.CodeUnavailable, "no room")
+			}
+			return nil
+		}})
+		close(h.gate)
+		time.Sleep(time.Minute)
+		wants(t, r, id, "long one: completed", "two: completed")
+	})
+}
+
+// TestAboutToBeResumed: a message right after a restart follows the busy mode, as
+// if the turn that is about to be resumed were running.
+func TestAboutToBeResumed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		busy  parley.BusyMode
+		app   func(*parley.App)
+		crash int // how often it has crashed
+		want  []string
+		code  parley.Code
+	}{
+		"reject":              {busy: parley.BusyReject, code: parley.CodeBusy, want: []string{"long one: completed"}},
+		"enqueue":             {busy: parley.BusyEnqueue, want: []string{"long one: completed", "two: completed"}},
+		"steer":               {busy: parley.BusySteer, want: []string{"long one: completed"}},
+		"interrupt":           {busy: parley.BusyInterrupt, want: []string{"long one: cancelled", "two: completed"}},
+		"resumed twice":       {busy: parley.BusyReject, crash: 2, want: []string{"long one: cancelled", "two: completed"}},
+		"resumed once":        {busy: parley.BusyEnqueue, crash: 1, want: []string{"long one: completed", "two: completed"}},
+		"by a human, rejects": {busy: parley.BusyReject, app: func(a *parley.App) { a.Resume = parley.ResumeManual }, want: []string{"long one: cancelled", "two: completed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := &held{gate: make(chan struct{}), all: true}
+				app := enginetest.App(queued, func(a *parley.App) { a.Resume = parley.ResumeAuto })
+				if tc.app != nil {
+					tc.app(&app)
+				}
+				r := enginetest.New(t, h.model, app)
+				id := r.Session().ID
+				one := r.Send(id, "long one")
+				synctest.Wait()
+				for range tc.crash {
+					r = crash(t, r, h.model, app)
+					recovered(t, r)
+					time.Sleep(10 * time.Second)
+				}
+				r = crash(t, r, h.model, app)
+				defer r.Close()
+				close(h.gate)
+				// Before Recover has come to it.
+				two, err := r.Engine.Send(ctx, enginetest.User, id, parley.Send{Message: "two", Busy: tc.busy})
+				if parley.CodeOf(err) != tc.code {
+					t.Fatalf("got %v", err)
+				}
+				if tc.busy == parley.BusySteer && two.ID != one.ID {
+					t.Errorf("a turn of its own: %s", two.ID)
+				}
+				recovered(t, r)
+				time.Sleep(time.Minute)
+				wants(t, r, id, tc.want...)
+				if tc.busy == parley.BusySteer && !strings.Contains(fmt.Sprint(enginetest.Outcomes(r.Log(id))), "two") {
+					t.Errorf("the steer is lost: %v", enginetest.Outcomes(r.Log(id)))
+				}
+			})
+		})
+	}
+}
+
+// TestResumptionThatFails: a turn that can not be resumed does not bar the
+// session.
+func TestResumptionThatFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &held{gate: make(chan struct{})}
+		auto := func(a *parley.App) { a.Resume = parley.ResumeAuto }
+		r := enginetest.New(t, h.model, enginetest.App(auto))
+		id := r.Session().ID
+		one := r.Send(id, "long one")
+		synctest.Wait()
+		// The app has changed, and what the turn began with is not there any more.
+		app := enginetest.App(auto, func(a *parley.App) { a.Title = "Other" })
+		disk := r.Mem.Clone()
+		r.Kill()
+		r = enginetest.Over(t, lostBlobs{disk}, r.Service, h.model, app)
+		defer r.Close()
+		close(h.gate)
+		recovered(t, r)
+		time.Sleep(time.Minute)
+		if got, err := r.Engine.Turn(ctx, enginetest.User, one.ID); err != nil || got.Status != parley.StatusInterrupted {
+			t.Fatalf("got %s, %v", got.Status, err)
+		}
+		r.Send(id, "two")
+		wants(t, r, id, "long one: cancelled", "two: completed")
+	})
+}
+
+type lostBlobs struct{ seam.Store }
+
+func (lostBlobs) Blob(context.Context, parley.Principal, parley.SessionID, parley.Digest) ([]byte, error) {
+	return nil, parley.Errorf(parley.CodeNotFound, "there is no such blob")
+}
+
+// TestWaitingFollowsTheBusyMode: to a turn that waits for a human a message is
+// what the busy mode says, and an answer only with steer.
+func TestWaitingFollowsTheBusyMode(t *testing.T) {
+	for busy, tc := range map[parley.BusyMode]struct {
+		want []string
+		open int
+	}{
+		parley.BusyReject:    {want: []string{"mail one: "}, open: 1},
+		parley.BusyEnqueue:   {want: []string{"mail one: "}, open: 1},
+		parley.BusySteer:     {want: []string{"mail one: completed"}},
+		parley.BusyInterrupt: {want: []string{"mail one: cancelled", "two: completed"}},
+	} {
+		t.Run(string(busy), func(t *testing.T) {
+			h := &held{}
+			rigged(t, h.model, enginetest.App(asking, queued), func(t *testing.T, r *enginetest.Rig) {
+				s := r.Session(func(c *parley.CreateSession) { c.Busy = busy })
+				one := r.Await(r.Send(s.ID, "mail one").ID)
+				if one.Status != parley.StatusWaiting {
+					t.Fatalf("got %s", one.Status)
+				}
+				_, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "two", Key: "k"})
+				if busy == parley.BusyReject {
+					if parley.CodeOf(err) != parley.CodeBusy || !strings.Contains(err.Error(), string(one.Interactions[0])) {
+						t.Errorf("got %v, want busy with %s", err, one.Interactions[0])
+					}
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				wants(t, r, s.ID, tc.want...)
+				open, err := r.Engine.Interactions(ctx, enginetest.User, 10)
+				if err != nil || len(open) != tc.open {
+					t.Errorf("%d open, want %d; %v", len(open), tc.open, err)
+				}
+				for _, in := range open { // and the answer is still taken
+					if _, err := r.Engine.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if busy == parley.BusyEnqueue {
+					wants(t, r, s.ID, "mail one: completed", "two: completed")
+				}
+				synctest.Wait()
+				_, _, mails := r.Service.Counts()
+				if want := tc.open; mails != want {
+					t.Errorf("%d mails, want %d", mails, want)
+				}
+			})
+		})
+	}
+}
+
+// TestTemporary: a temporary session ends with the last of its turns, and nothing
+// comes after its end.
+func TestTemporary(t *testing.T) {
+	temporary := func(c *parley.CreateSession) { c.Temporary = true }
+	for name, tc := range map[string]struct {
+		do     func(t *testing.T, r *enginetest.Rig, id parley.SessionID, one parley.TurnInfo)
+		want   []string
+		status parley.SessionStatus
+	}{
+		"queued": {func(t *testing.T, r *enginetest.Rig, id parley.SessionID, _ parley.TurnInfo) {
+			say(t, r, id, "two", parley.BusyEnqueue)
+		}, []string{"long one: completed", "two: completed"}, parley.Ended},
+		"steered too late": {func(t *testing.T, r *enginetest.Rig, id parley.SessionID, one parley.TurnInfo) {
+			say(t, r, id, "two", parley.BusySteer)
+			if _, err := r.Engine.Cancel(ctx, enginetest.User, one.ID, ""); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"long one: cancelled"}, parley.Active},
+		"the last is taken off the queue": {func(t *testing.T, r *enginetest.Rig, id parley.SessionID, one parley.TurnInfo) {
+			two := say(t, r, id, "two", parley.BusyEnqueue)
+			for _, turn := range []parley.TurnID{one.ID, two.ID} {
+				if _, err := r.Engine.Cancel(ctx, enginetest.User, turn, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, []string{"long one: cancelled"}, parley.Ended},
+		"interrupted": {func(t *testing.T, r *enginetest.Rig, id parley.SessionID, _ parley.TurnInfo) {
+			say(t, r, id, "two", parley.BusyInterrupt)
+		}, []string{"long one: cancelled", "two: completed"}, parley.Ended},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &held{}
+			rigged(t, h.model, enginetest.App(queued), func(t *testing.T, r *enginetest.Rig) {
+				h.gate = make(chan struct{})
+				s := r.Session(temporary)
+				one := r.Send(s.ID, "long one")
+				synctest.Wait()
+				tc.do(t, r, s.ID, one)
+				close(h.gate)
+				wants(t, r, s.ID, tc.want...)
+				if info, err := r.Engine.Session(ctx, enginetest.User, s.ID); err != nil || info.Status != tc.status {
+					t.Errorf("the session is %s, %v", info.Status, err)
+				}
+			})
+		})
+	}
+	t.Run("a message after a crash", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			h := &held{gate: make(chan struct{})}
+			r := enginetest.New(t, h.model, enginetest.App())
+			s := r.Session(temporary)
+			r.Send(s.ID, "long one")
+			synctest.Wait()
+			r = crash(t, r, h.model, enginetest.App())
+			defer r.Close()
+			r.Send(s.ID, "two")
+			wants(t, r, s.ID, "long one: cancelled", "two: completed")
+			if _, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "three"}); parley.CodeOf(err) != parley.CodeConflict {
+				t.Errorf("a message to a session that has ended: %v", err)
+			}
+		})
+	})
+}
+
+// TestSteersOfAnInterruptedTurn: what was sent into a turn that a crash
+// interrupted has an end when its session has one.
+func TestSteersOfAnInterruptedTurn(t *testing.T) {
+	for name, ends := range map[string]func(t *testing.T, r *enginetest.Rig, id parley.SessionID){
+		"end": end,
+		"expire": func(t *testing.T, r *enginetest.Rig, _ parley.SessionID) {
+			time.Sleep(3 * time.Hour)
+			if done, err := r.Engine.Sweep(ctx, parley.System()); err != nil || done.Expired != 1 {
+				t.Fatalf("got %+v, %v", done, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := &held{gate: make(chan struct{})}
+				app := enginetest.App(queued, func(a *parley.App) { a.TTL.SessionIdle = parley.Duration(time.Hour) })
+				over := func(o *engine.Options) { o.SweepEvery = 100 * time.Hour }
+				r := enginetest.New(t, h.model, app, over)
+				id := r.Session().ID
+				r.Send(id, "long one")
+				synctest.Wait()
+				say(t, r, id, "two", parley.BusySteer)
+				disk := r.Mem.Clone()
+				r.Kill()
+				r = enginetest.Over(t, disk, r.Service, h.model, app, over)
+				defer r.Close()
+				recovered(t, r)
+				ends(t, r, id)
+				pending(t, r, 0)
+				log := r.Log(id)
+				if err := enginetest.CheckLog(log); err != nil || !strings.HasSuffix(enginetest.Types(log), "session.ended\n") {
+					t.Errorf("%v\n%s", err, enginetest.Types(log))
+				}
+			})
+		})
+	}
+}
+
+// TestRefusedReads: when the store refuses what was staged of reads, the turn
+// fails with what the store said.
+func TestRefusedReads(t *testing.T) {
+	two := func(_ context.Context, r seam.Request, _ func(string)) (seam.Reply, error) {
+		return seam.Reply{Parts: []parley.Part{
+			enginetest.Call("look", map[string]string{"text": "fast"}), enginetest.Call("look", map[string]string{"text": "slow"}),
+		}}, nil
+	}
+	rigged(t, two, enginetest.App(), func(t *testing.T, r *enginetest.Rig) {
+		r.Service.SetGate(func(ctx context.Context, c seam.Run) error {
+			if strings.Contains(string(c.Input), "slow") {
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+				}
+			}
+			return nil
+		})
+		r.Mem.SetFaults(mem.Faults{Before: func(c mem.Call) error {
+			ends := slices.ContainsFunc(c.Batch.Events, func(ev parley.Event) bool { return ev.Type == "tool.ended" })
+			if ends && !strings.Contains(types(c), "turn.") {
+				return parley.Errorf(parley.CodeTooLarge, "the log is full").WithHint("begin another")
+			}
+			return nil
+		}})
+		end := r.Await(r.Send(r.Session().ID, "go").ID)
+		if end.Status != parley.StatusFailed || end.Error == nil || end.Error.Code != parley.CodeTooLarge || end.Error.Message != "the log is full" {
+			t.Errorf("got %s, %+v", end.Status, end.Error)
+		}
+		if looks, _, _ := r.Service.Counts(); looks != 2 {
+			t.Errorf("looked %d times", looks)
+		}
+	})
+}
