@@ -65,6 +65,7 @@ type plan struct {
 	houses   map[string]home.House
 	off      map[string]string // apps that can not be served here, and why
 	meta     func() any        // of index/meta.json; nil: there is none
+	held     func() error      // reports that the data folder's lock is lost; nil: nobody looks
 	red      *redact.Redactor  // the one that stands before all that is kept and shown
 }
 
@@ -189,7 +190,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
-	base, err := stores[at.kind](ctx, p.settings, log)
+	base, err := stores[at.kind](ctx, p.settings, p.held, log)
 	if err != nil {
 		return nil, err
 	}

@@ -67,6 +67,20 @@ func listenSocket(dir string) (net.Listener, string, error) {
 	return l, path, nil
 }
 
+// socketOf is a socket that goes with its data folder. When another folder is in
+// that one's place, the socket at its path is another server's.
+type socketOf struct {
+	net.Listener
+	held func() error
+}
+
+func (s socketOf) Close() error {
+	if u, ok := s.Listener.(*net.UnixListener); ok && s.held() != nil {
+		u.SetUnlinkOnClose(false)
+	}
+	return s.Listener.Close()
+}
+
 // pipeListener is a listener inside the process: what dials it is served by
 // whoever accepts.
 type pipeListener struct {

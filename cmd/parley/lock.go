@@ -55,7 +55,8 @@ type errHeld struct{ holder holder }
 
 func (e *errHeld) Error() string { return "the data folder is in use by " + e.holder.String() }
 
-// takeLock makes the data folder and owns it, or returns *errHeld.
+// takeLock makes the data folder and owns it, or returns *errHeld. On a full disk
+// the lock holds without saying whose it is.
 func takeLock(dir, command string) (*lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, parley.Errorf(parley.CodeUnavailable, "make the data folder: %w", err).WithHint("name one that can be written with --data")
@@ -80,7 +81,7 @@ func takeLock(dir, command string) (*lock, error) {
 		return nil, parley.Errorf(parley.CodeUnavailable, "lock the data folder: %w", err).WithHint("network file systems without locks can not hold one")
 	}
 	l := &lock{f: f, h: holder{PID: os.Getpid(), Command: command, Since: time.Now().UTC().Truncate(time.Second)}}
-	if err := l.write(); err != nil {
+	if err := l.write(); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		l.release()
 		return nil, err
 	}
@@ -115,6 +116,23 @@ func (l *lock) write() error {
 func (l *lock) listening(address, socket string) error {
 	l.h.Address, l.h.Socket = address, socket
 	return l.write()
+}
+
+// held reports whether the lock file is still the one at its path: whoever finds
+// another there, or none, takes that one's lock.
+func (l *lock) held() error {
+	was, err := l.f.Stat()
+	if err != nil {
+		return err
+	}
+	now, err := os.Stat(l.f.Name())
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(was, now) {
+		return errors.New(l.f.Name() + " is another file")
+	}
+	return nil
 }
 
 func (l *lock) release() {

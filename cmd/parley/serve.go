@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,8 @@ func newServe(f *flags) *cobra.Command {
 		Use: "serve", Short: "Start the server", Args: cobra.NoArgs,
 		Long: `Start the server. It prints "listening on http://HOST:PORT" when it is ready;
 --addr 127.0.0.1:0 takes any free port. SIGTERM and SIGINT stop it: streams end,
-running turns get up to 20 s, and what is left is found at the next start.
+running turns get up to 20 s, and what is left is found at the next start. On a
+full disk it starts, is not ready, and goes on once there is room.
 
 On this machine nobody has to log in. At an address that others reach, everybody
 needs a key: see parley keys. --addon is for Home Assistant, which runs it so.`,
@@ -113,12 +115,15 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 	if err != nil {
 		return err
 	}
+	unix = socketOf{unix, own.held}
 	defer unix.Close()
-	h, err := p.build(ctx, who.notices, log)
-	if err != nil {
+	address := "http://" + tcp.Addr().String()
+	listening := sync.OnceFunc(func() { fmt.Fprintf(out, "listening on %s\n", address) })
+	p.held = own.held
+	h, err := p.buildOnceThereIsRoom(ctx, who.notices, tcp, listening, log)
+	if err != nil || h == nil {
 		return err
 	}
-	address := "http://" + tcp.Addr().String()
 	if err := own.listening(address, path); err != nil {
 		_ = h.close(ctx, 0)
 		return err
@@ -127,7 +132,8 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 		_ = h.close(ctx, 0)
 		return err
 	}
-	greet(out, address, h, s, at, who, command)
+	listening()
+	greet(out, h, s, at, who, command, address)
 	watch, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() { defer close(watched); who.keys.Watch(watch, keysEvery) }()
@@ -143,8 +149,7 @@ func hostOf(addr string) string {
 	return host
 }
 
-func greet(out io.Writer, address string, h *house, s config.Settings, at storePlace, who *login, command string) {
-	fmt.Fprintf(out, "listening on %s\n", address)
+func greet(out io.Writer, h *house, s config.Settings, at storePlace, who *login, command, address string) {
 	var list, models []string
 	scripted := true
 	for _, a := range h.apps {

@@ -46,7 +46,7 @@ func storeOf(s config.Settings) (storePlace, error) {
 // openPostgres takes the database for this process, as the lock of the data folder
 // does with SQLite's: over one database there is one server, until several can
 // share its sessions. It says which database it was that could not be opened.
-func openPostgres(ctx context.Context, s config.Settings, log *slog.Logger) (seam.Store, error) {
+func openPostgres(ctx context.Context, s config.Settings, _ func() error, log *slog.Logger) (seam.Store, error) {
 	host, _ := os.Hostname() // for people; it may be without a name
 	sole := fmt.Sprintf("parley, process %d on %s", os.Getpid(), host)
 	store, err := postgres.Open(ctx, s.Store, postgres.Options{Logger: log, Sole: sole})

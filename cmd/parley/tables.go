@@ -12,6 +12,7 @@ import (
 	"github.com/parley-server/parley/apps/chaos"
 	"github.com/parley-server/parley/apps/home"
 	"github.com/parley-server/parley/internal/api"
+	"github.com/parley-server/parley/internal/archive"
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/eventlog"
@@ -31,11 +32,13 @@ import (
 // app.yaml may use; a new outside thing is a package and a line here.
 
 // stores keep logs.
-var stores = map[string]func(ctx context.Context, s config.Settings, log *slog.Logger) (seam.Store, error){
-	"sqlite": func(ctx context.Context, s config.Settings, log *slog.Logger) (seam.Store, error) {
-		return sqlite.Open(ctx, s.Data, sqlite.Options{Logger: log})
+var stores = map[string]func(ctx context.Context, s config.Settings, held func() error, log *slog.Logger) (seam.Store, error){
+	"sqlite": func(ctx context.Context, s config.Settings, held func() error, log *slog.Logger) (seam.Store, error) {
+		return sqlite.Open(ctx, s.Data, sqlite.Options{Logger: log, Guard: held, Beside: []string{archive.FolderName}})
 	},
-	"mem":      func(context.Context, config.Settings, *slog.Logger) (seam.Store, error) { return mem.New(), nil },
+	"mem": func(context.Context, config.Settings, func() error, *slog.Logger) (seam.Store, error) {
+		return mem.New(), nil
+	},
 	"postgres": openPostgres,
 }
 

@@ -32,7 +32,8 @@ type Folder struct {
 }
 
 const (
-	folderName = "archive"
+	// FolderName is the archive's name in the data folder.
+	FolderName = "archive"
 	blobFolder = "blobs" // of a session
 	foldedEnd  = ".ndjson.gz"
 	halfEnd    = ".half"
@@ -75,7 +76,7 @@ func (a *Folder) Keep(ctx context.Context, session parley.SessionID, events []pa
 	}
 	begin := fmt.Sprintf("%d-", from)
 	err = remove(dir, func(n string) bool { return n != file && strings.HasPrefix(n, begin) })
-	return path.Join(folderName, string(session), file), err
+	return path.Join(FolderName, string(session), file), err
 }
 
 // Kept implements eventlog.Archive. An error is CodeUnavailable: the file is damaged
@@ -260,7 +261,7 @@ func (a *Folder) Share(ctx context.Context, session, fork parley.SessionID, at i
 
 // Sessions lists those of which something is kept.
 func (a *Folder) Sessions(context.Context) (ids []parley.SessionID, err error) {
-	list, err := os.ReadDir(filepath.Join(a.data, folderName))
+	list, err := os.ReadDir(filepath.Join(a.data, FolderName))
 	if gone(err) != nil {
 		return nil, parley.Errorf(parley.CodeUnavailable, "list the archive: %w", err)
 	}
@@ -294,7 +295,7 @@ func (a *Folder) of(session parley.SessionID) (string, error) {
 	if s == "" || !filepath.IsLocal(s) || s == "." || strings.ContainsAny(s, `/\`) {
 		return "", parley.Errorf(parley.CodeInvalid, "%q is not the id of a session", s)
 	}
-	return filepath.Join(a.data, folderName, s), nil
+	return filepath.Join(a.data, FolderName, s), nil
 }
 
 // make makes a session's folder and sees to it that its name is on the disk.

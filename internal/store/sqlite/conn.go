@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 	"time"
 
@@ -180,10 +181,13 @@ func outside(path string, err error) error {
 	if _, ok := errors.AsType[*unknownError](err); ok {
 		return err
 	}
+	const again = "; the server goes on by itself once that is done"
 	unavailable := func(what, hint string) error {
+		if strings.HasSuffix(hint, again) {
+			err = errors.Join(err, ErrLater)
+		}
 		return says(parley.CodeUnavailable, what, err).WithHint("%s", hint).WithRetry(time.Second)
 	}
-	const again = "; the server goes on by itself once that is done"
 	switch code := zombie.ErrCode(err).ToPrimary(); {
 	case code == zombie.ResultFull, errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return unavailable("there is no room to store it", "free disk space in the data folder"+again)

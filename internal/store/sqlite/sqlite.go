@@ -20,6 +20,13 @@
 // the disk does. Only when a sync itself fails and can not be repeated is the
 // outcome unknown; that error is no [parley.Error].
 //
+// A folder that was removed while it is open, or that another took the place of,
+// would take writes and lose them. So before each commit, and again before anybody
+// is told of it, what is at the path is compared with what is open. When it differs
+// everything fails with CodeUnavailable until it is the same again; a commit in
+// between has an unknown outcome. [Open] refuses a folder whose database is
+// missing or empty while its journal, or what else a server leaves, is there.
+//
 // Blobs are rows, too: one file to back up, and a blob is there exactly when the
 // transaction that put it was. A blob that no session refers to is removed
 // between one and one and a half hours after it was last put.
@@ -33,10 +40,7 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -60,12 +64,18 @@ type Options struct {
 	Readers int              // connections for reading, about 4 MB each; 0 means 4
 	Now     func() time.Time // for the age of blobs; nil means time.Now
 	Logger  *slog.Logger     // nil means none
+	// Guard is asked, with the folder's own identity, before and after each commit:
+	// an error of it means that the folder is not ours any more. Nil: never.
+	Guard func() error
+	// Beside names folders in dir that only a server with a database fills.
+	Beside []string
 }
 
 // Store is a seam.Store.
 type Store struct {
 	rule.Nodes
 	path   string
+	folder *folder
 	now    func() time.Time
 	log    *slog.Logger
 	w      *writer
@@ -80,7 +90,8 @@ type Store struct {
 var _ seam.Store = (*Store)(nil)
 
 // Open opens the database in the folder dir. Errors: CodeUnavailable when the
-// folder can not be written, CodeUpgradeRequired when a newer Parley wrote it.
+// folder can not be written (ErrLater when that may pass), CodeUpgradeRequired when
+// a newer Parley wrote it, CodeInvalid when the database is gone and the rest is not.
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if ctx.Err() != nil {
 		return nil, rule.Cancelled(ctx)
@@ -97,7 +108,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if zombie.VersionNumber < oldestSQLite {
 		return nil, parley.Errorf(parley.CodeInternal, "SQLite %s can corrupt a database", zombie.Version).WithHint("build with SQLite 3.51.3 or newer")
 	}
-	path, err := prepare(dir)
+	path, err := prepare(dir, o.Beside)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +119,12 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err := setUp(c); err != nil {
 		return nil, errors.Join(outside(path, err), c.close())
 	}
+	at, err := seen(dir, path, o.Guard)
+	if err != nil {
+		return nil, errors.Join(outside(path, err), c.close())
+	}
 	s := &Store{
-		path: path, now: o.Now, log: o.Logger, w: newWriter(c, o.Logger),
+		path: path, folder: at, now: o.Now, log: o.Logger, w: newWriter(c, at, o.Logger),
 		idle: make(chan *conn, o.Readers), slots: make(chan struct{}, o.Readers), stop: make(chan struct{}),
 	}
 	for range o.Readers {
@@ -118,23 +133,6 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	s.done.Go(s.w.run)
 	s.done.Go(func() { rule.Collect(s.stop, s.log, s.collect) })
 	return s, nil
-}
-
-// prepare makes the folder and an empty file, which nobody else may read. It
-// never opens a file that is there already.
-func prepare(dir string) (string, error) {
-	path := filepath.Join(dir, FileName)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", outside(path, err)
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return path, nil
-	case err != nil:
-		return "", outside(path, err)
-	}
-	return path, f.Close()
 }
 
 func setUp(c *conn) error {
@@ -162,7 +160,7 @@ func setUp(c *conn) error {
 // Check implements seam.Store. When something was committed a moment ago that is
 // the answer; otherwise it writes 64 KiB.
 func (s *Store) Check(ctx context.Context) error {
-	if s.w.healthy() {
+	if s.folder.check() == nil && s.w.healthy() {
 		return nil
 	}
 	return s.write(ctx, probe)
@@ -214,6 +212,9 @@ func (s *Store) view(ctx context.Context, do func(*conn) error) error {
 		return rule.Cancelled(ctx)
 	}
 	defer func() { s.slots <- struct{}{} }()
+	if err := s.folder.check(); err != nil {
+		return err
+	}
 	var c *conn
 	select {
 	case c = <-s.idle:

@@ -30,6 +30,7 @@ const (
 // writer is the one goroutine that changes the database.
 type writer struct {
 	c    *conn
+	at   *folder
 	log  *slog.Logger
 	wake chan struct{} // something waits, or closed
 
@@ -58,8 +59,8 @@ func (e *unknownError) Error() string {
 }
 func (e *unknownError) Unwrap() error { return e.err }
 
-func newWriter(c *conn, log *slog.Logger) *writer {
-	w := &writer{c: c, log: log, wake: make(chan struct{}, 1), began: time.Now()}
+func newWriter(c *conn, at *folder, log *slog.Logger) *writer {
+	w := &writer{c: c, at: at, log: log, wake: make(chan struct{}, 1), began: time.Now()}
 	w.good()
 	return w
 }
@@ -165,14 +166,14 @@ func (w *writer) run() {
 // group, its pieces are tried one by one: what is too large for the room that
 // is left must not take the small ones down.
 func (w *writer) commit(group []*piece) {
-	err := w.try(group, false)
+	err := w.kept(group)
 	_, unknown := errors.AsType[*unknownError](err)
 	switch {
 	case err == nil:
 		w.good()
 	case len(group) == 1 || unknown:
 		w.goodAt.Store(0)
-		w.log.Error("a write failed", "err", err, "writes", len(group))
+		w.log.Error("a write failed", "err", err, "hint", parley.Info(err).Hint, "writes", len(group))
 		for _, p := range group {
 			p.err = err
 		}
@@ -185,6 +186,20 @@ func (w *writer) commit(group []*piece) {
 	for _, p := range group {
 		close(p.done)
 	}
+}
+
+// kept is try, with nobody told of what nobody will find.
+func (w *writer) kept(group []*piece) error {
+	if err := w.at.check(); err != nil {
+		return err
+	}
+	if err := w.try(group, false); err != nil {
+		return err
+	}
+	if err := w.at.check(); err != nil {
+		return &unknownError{errors.New(err.Error())} // which says what was found, and not that nothing was stored
+	}
+	return nil
 }
 
 // try runs the pieces in one transaction. A refusal goes to its piece; the error

@@ -1,0 +1,177 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	zombie "zombiezen.com/go/sqlite"
+
+	"github.com/parley-server/parley"
+)
+
+// TestFolderThatWentAway moves the data folder of a running server away, and starts a
+// second one at its path: the first acknowledges nothing, is not ready and says why,
+// and takes nothing of the second's with it. Put back, the folder has all that was
+// acknowledged.
+func TestFolderThatWentAway(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "PARLEY_SCRIPTED_PACE=0s")
+	first := p.serve()
+	id := first.session("chaos")
+	first.settle(first.send(id, spec).ID)
+	log := first.log(id)
+	if err := os.Rename(p.data, p.data+"-aside"); err != nil {
+		t.Fatal(err)
+	}
+	refused := func() {
+		t.Helper()
+		for _, a := range []answer{
+			first.ask("GET", "/readyz", ""), first.ask("POST", "/v1/sessions", object("app", "chaos")),
+			first.ask("POST", "/v1/sessions/"+string(id)+"/turns", object("message", "lost?")), first.ask("GET", "/v1/sessions/"+string(id)+"/events", ""),
+		} {
+			if e := problemOf(t, a); a.status != 503 || e.Code != parley.CodeUnavailable || !strings.Contains(e.Message, "data folder") || e.Hint == "" {
+				t.Errorf("without its folder a server answers %s", a)
+			}
+		}
+	}
+	refused()
+	if a := first.ask("GET", "/healthz", ""); a.status != 200 {
+		t.Errorf("healthz: %s", a)
+	}
+	if said := first.errs.String(); !strings.Contains(said, "data folder") || !strings.Contains(said, "put back") {
+		t.Errorf("the log does not say it, or what to do:\n%s", said)
+	}
+	second := p.serve()
+	refused()
+	other := second.session("chaos")
+	second.settle(second.send(other, spec).ID)
+	if err := first.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-first.done
+	if _, err := os.Stat(filepath.Join(p.data, "parley.sock")); err != nil {
+		t.Errorf("the first has taken the second's socket: %v", err)
+	}
+	second.settle(second.send(other, spec).ID)
+	second.kill()
+	if err := os.Rename(p.data, p.data+"-second"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(p.data+"-aside", p.data); err != nil {
+		t.Fatal(err)
+	}
+	again := p.serve()
+	if got := again.log(id); len(got) != len(log) {
+		t.Errorf("got %d events, want the %d that were acknowledged", len(got), len(log))
+	}
+	again.serves("a folder that was put back")
+	again.kill()
+
+	// The database is gone, and its log is not.
+	db := filepath.Join(p.data, "parley.db")
+	if err := os.Truncate(db, 0); err != nil {
+		t.Fatal(err)
+	}
+	p.refuses("an empty database", []string{"serve", "--addr", "127.0.0.1:0"}, 1, "is empty", "backup")
+}
+
+// waits checks that a server has started without its store, and then with it.
+func waits(t *testing.T, s *process, says string, free func()) {
+	t.Helper()
+	if a := s.ask("GET", "/healthz", ""); a.status != 200 {
+		t.Errorf("healthz: %s", a)
+	}
+	for _, a := range []answer{s.ask("GET", "/readyz", ""), s.ask("POST", "/v1/sessions", object("app", "chaos")), s.ask("GET", "/v1/sessions", "")} {
+		if e := problemOf(t, a); a.status != 503 || e.Code != parley.CodeUnavailable || !strings.Contains(e.Message, says) || e.Hint == "" || a.header.Get("Retry-After") == "" {
+			t.Errorf("while it waits a server answers %s", a)
+		}
+	}
+	free()
+	s.until("a server that is ready", func() bool { return s.ask("GET", "/readyz", "").status == 200 })
+	s.serves("its wait")
+}
+
+// TestStartWaitsForTheStore starts a server whose database another program holds.
+func TestStartWaitsForTheStore(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "PARLEY_SCRIPTED_PACE=0s")
+	s := p.serve()
+	id := s.session("chaos")
+	s.settle(s.send(id, spec).ID)
+	s.kill()
+	c, err := zombie.OpenConn(filepath.Join(p.data, "parley.db"), zombie.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	exec := func(query string) {
+		t.Helper()
+		stmt, _, err := c.PrepareTransient(query)
+		if err == nil {
+			_, err = stmt.Step()
+			_ = stmt.Finalize()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("BEGIN IMMEDIATE")
+	s = p.serve()
+	waits(t, s, "another program", func() { exec("ROLLBACK") })
+	if len(s.log(id)) == 0 {
+		t.Error("the log is gone")
+	}
+	s.kill()
+	exec("BEGIN IMMEDIATE")
+	s = p.serve()
+	began := time.Now()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-s.done
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("stopped while it waited it ended with %d after %s", code, time.Since(began))
+	}
+	exec("ROLLBACK")
+}
+
+// TestStartOnAFullDisk starts a server again on a disk that is full, and then gives
+// it room.
+func TestStartOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	disk, ok := mount(t, "6m")
+	if !ok {
+		return // the wait itself: TestStartWaitsForTheStore
+	}
+	p := newPlace(t, "PARLEY_SCRIPTED_PACE=0s")
+	p.data = filepath.Join(disk, "data")
+	s := p.serve()
+	id := s.session("chaos")
+	s.settle(s.send(id, spec).ID)
+	log := s.log(id)
+	s.kill()
+	ballast := filepath.Join(disk, "ballast")
+	f, err := os.Create(ballast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for block := make([]byte, 4096); err == nil; {
+		_, err = f.Write(block)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = p.serve()
+	waits(t, s, "", func() {
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got := s.log(id); len(got) != len(log) {
+		t.Errorf("got %d events, want %d", len(got), len(log))
+	}
+}

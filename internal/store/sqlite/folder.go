@@ -1,0 +1,133 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/parley-server/parley"
+)
+
+// ErrLater is what errors wrap that end by themselves, once there is room again,
+// say.
+var ErrLater = errors.New("it may work later")
+
+// folder is where the database is: which folder and which files were opened. A
+// folder that was removed or mounted over still takes writes through what is open,
+// and nobody will ever find them.
+type folder struct {
+	dir   string
+	ids   map[string]os.FileInfo
+	guard func() error // of the caller, or nil
+}
+
+// seen remembers what is at the path now. The files are there as long as a
+// connection is open.
+func seen(dir, path string, guard func() error) (*folder, error) {
+	p := &folder{dir: dir, ids: map[string]os.FileInfo{}, guard: guard}
+	for _, name := range []string{dir, path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		p.ids[name] = info
+	}
+	return p, p.check()
+}
+
+// check reports whether what is open is still what is at the path: a few
+// microseconds.
+func (p *folder) check() error {
+	err := p.look()
+	if err == nil {
+		return nil
+	}
+	e := parley.Errorf(parley.CodeUnavailable, "the data folder was removed, or another is in its place: %w", err)
+	e.Message = "the data folder was removed, or another is in its place"
+	return e.WithHint("put back what was at %s; or stop this server and start it again, which begins with what is there now. Until then nothing is stored", p.dir)
+}
+
+func (p *folder) look() error {
+	for name, was := range p.ids {
+		now, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		if !os.SameFile(was, now) {
+			return errors.New(name + " is another file")
+		}
+	}
+	if p.guard != nil {
+		return p.guard()
+	}
+	return nil
+}
+
+// prepare makes the folder and an empty file, which nobody else may read. It
+// never opens a file that is there already. A database that is missing, or empty,
+// beside what only a server leaves there is no new one: SQLite would begin anew and
+// throw a journal away.
+func prepare(dir string, beside []string) (string, error) {
+	path := filepath.Join(dir, FileName)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", outside(path, err)
+	}
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > 0 {
+		return path, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", outside(path, err)
+	}
+	if left := leftover(dir, path, beside); left != "" {
+		what := "is empty"
+		if err != nil {
+			what = "is missing"
+		}
+		return "", parley.Errorf(parley.CodeInvalid, "the database %s %s, and %s beside it is of a server that had one", path, what, left).
+			WithHint("restore the database from a backup; or, to begin anew, move %s away", left)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return path, nil
+	case err != nil:
+		return "", outside(path, err)
+	}
+	return path, f.Close()
+}
+
+// leftover is the path of something that no new folder has, or "".
+func leftover(dir, path string, beside []string) string {
+	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
+		return path + "-wal"
+	}
+	if journaled(path + "-journal") {
+		return path + "-journal"
+	}
+	for _, name := range beside {
+		if list, err := os.ReadDir(filepath.Join(dir, name)); err == nil && len(list) > 0 {
+			return filepath.Join(dir, name)
+		}
+	}
+	return ""
+}
+
+// journaled reports whether a rollback journal is of a database that had pages. The
+// first start of all leaves one, when it is killed, that had none
+// (https://www.sqlite.org/fileformat.html#the_rollback_journal).
+func journaled(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var head [20]byte
+	n, _ := f.ReadAt(head[:], 0)
+	if n < len(head) {
+		return false // it is cold: its header was never written
+	}
+	return [8]byte(head[:8]) == [8]byte{0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7} && binary.BigEndian.Uint32(head[16:]) > 0
+}
