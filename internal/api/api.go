@@ -69,6 +69,8 @@ type Server struct {
 	mu      sync.Mutex
 	streams int
 	byUser  map[parley.Principal]int
+	imports map[parley.Principal]int
+	unpack  chan struct{} // held while an archive is unpacked and appended
 }
 
 // New makes the native API.
@@ -89,7 +91,7 @@ func New(o Options) *Server {
 	o.Heartbeat = orElse(o.Heartbeat, 15*time.Second)
 
 	hookErrors()
-	s := &Server{o: o, mux: http.NewServeMux(), byUser: map[parley.Principal]int{}}
+	s := &Server{o: o, mux: http.NewServeMux(), byUser: map[parley.Principal]int{}, imports: map[parley.Principal]int{}, unpack: make(chan struct{}, 1)}
 	s.huma = humago.New(routes{s}, huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -162,6 +164,8 @@ func (r routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Req
 		h = r.s.streamOr(h)
 	case http.MethodPost + " " + turnsPath:
 		h = r.s.streamAfter(h)
+	case http.MethodPost + " " + importPath:
+		h = r.s.importing(h)
 	}
 	r.s.mux.HandleFunc(pattern, h)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -12,6 +13,59 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/archive"
 )
+
+const (
+	importPath = "/v1/sessions/import"
+
+	// maxImports bounds the archives that are being received at once, of which one
+	// is unpacked at a time, and maxUserImports those of one user.
+	maxImports     = 4
+	maxUserImports = 1
+)
+
+// importing refuses an archive before its bytes are read when enough are on their
+// way.
+func (s *Server) importing(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p, err := s.o.Principal(r.Context())
+		if err != nil {
+			next(w, r) // says so
+			return
+		}
+		done, err := s.beginImport(p)
+		if err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		defer done()
+		next(w, r)
+	}
+}
+
+func (s *Server) beginImport(p parley.Principal) (done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := 0
+	for _, n := range s.imports {
+		all += n
+	}
+	switch {
+	case s.imports[p] >= maxUserImports && p != parley.Local:
+		return nil, parley.Errorf(parley.CodeRateLimited, "another import of yours is under way").
+			WithHint("import one after the other").WithRetry(5 * time.Second)
+	case all >= maxImports:
+		return nil, parley.Errorf(parley.CodeUnavailable, "%d imports are under way, which is this server's limit", all).
+			WithHint("try again in a moment").WithRetry(5 * time.Second)
+	}
+	s.imports[p]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.imports[p]--; s.imports[p] == 0 {
+			delete(s.imports, p)
+		}
+	}, nil
+}
 
 type importInput struct {
 	App     string `query:"app" maxLength:"64" doc:"The app to import into; the archive's own when not given."`
@@ -28,12 +82,18 @@ func (s *Server) archiveRoutes() {
 		},
 	}, s.export)
 	route(s, huma.Operation{
-		OperationID: "import-session", Method: http.MethodPost, Path: "/v1/sessions/import", Tags: tags, DefaultStatus: http.StatusCreated,
+		OperationID: "import-session", Method: http.MethodPost, Path: importPath, Tags: tags, DefaultStatus: http.StatusCreated,
 		MaxBodyBytes: s.o.MaxImport + 1, Summary: "Make a session of an export",
 		Description: "It gets new ids and belongs to the caller. Grants, rules, keys and provider state are not taken; what was open is closed as cancelled.",
 	}, func(ctx context.Context, p parley.Principal, in *importInput) (*body[parley.SessionInfo], error) {
 		if s.o.Import == nil {
 			return nil, parley.Errorf(parley.CodeForbidden, "imports are switched off here")
+		}
+		select { // an archive unpacks to many times its size
+		case s.unpack <- struct{}{}:
+			defer func() { <-s.unpack }()
+		case <-ctx.Done():
+			return nil, parley.Errorf(parley.CodeCancelled, "the import was given up while it waited for another")
 		}
 		a, err := archive.Read(bytes.NewReader(in.RawBody), int64(len(in.RawBody)), archive.Limits{Bytes: 8 * s.o.MaxImport})
 		if err != nil {

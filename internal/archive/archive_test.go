@@ -508,6 +508,8 @@ func TestRead_stops_at_its_limits(t *testing.T) {
 		{"unpacked_bytes", bomb, archive.Limits{Bytes: 1 << 20}},
 		{"more_than_so_small_a_file_can_hold", large, archive.Limits{}},
 		{"what_it_says_itself,_before_it_is_unpacked", unreadable, archive.Limits{Bytes: 1 << 20}},
+		{"the_log", pack(t, "events.ndjson", strings.Repeat("\n", 900)+`{"session":"`+strings.Repeat("x", 1<<20)), archive.Limits{Log: 1 << 10}},
+		{"what_is_kept", pack(t, "session.json", "{}", "artifacts/01K00000000000000000000000", strings.Repeat("x", 2<<20)), archive.Limits{Kept: 1 << 20}},
 		{"files", pack(t, many...), archive.Limits{Files: 8}},
 		{"one_event", pack(t, "events.ndjson", `{"session":"`+strings.Repeat("x", 1<<20)), archive.Limits{Event: 1 << 10}},
 	} {

@@ -17,9 +17,12 @@ import (
 
 // Limits of [Read]. Zero values mean the defaults.
 type Limits struct {
-	Bytes int64 // of all files together, unpacked; 0: 512 MiB. It is less for a small archive: see maxRatio
-	Files int   // 0: 200,000
-	Event int   // bytes of one event; 0: 32 MiB
+	Bytes  int64 // of all files together, unpacked; 0: 512 MiB. It is less for a small archive: see maxRatio
+	Kept   int64 // of what is unpacked and kept in memory; 0: 128 MiB
+	Log    int64 // of the log, which is appended in one piece; 0: 64 MiB
+	Files  int   // 0: 200,000
+	Events int   // of the log; 0: 100,000
+	Event  int   // bytes of one event; 0: 32 MiB
 }
 
 const (
@@ -36,8 +39,17 @@ func (l Limits) withDefaults() Limits {
 	if l.Bytes == 0 {
 		l.Bytes = 512 << 20
 	}
+	if l.Kept == 0 {
+		l.Kept = 128 << 20
+	}
+	if l.Log == 0 {
+		l.Log = 64 << 20
+	}
 	if l.Files == 0 {
 		l.Files = 200_000
+	}
+	if l.Events == 0 {
+		l.Events = 100_000
 	}
 	if l.Event == 0 {
 		l.Event = 32 << 20
@@ -127,7 +139,7 @@ func open(z *zip.Reader, l Limits) (*zipped, error) {
 	if len(z.File) > l.Files {
 		return nil, parley.Errorf(parley.CodeTooLarge, "the archive has %d files; %d are the most", len(z.File), l.Files)
 	}
-	a := &zipped{files: map[string]*zip.File{}, limit: l, left: l.Bytes}
+	a := &zipped{files: map[string]*zip.File{}, limit: l, left: min(l.Bytes, l.Kept)}
 	claimed := uint64(0)
 	for _, f := range z.File {
 		// Sizes are claims, but what lies is refused when it is unpacked, and what
@@ -148,6 +160,9 @@ func open(z *zip.Reader, l Limits) (*zipped, error) {
 		if a.files[f.Name] != nil {
 			return nil, bad("the archive has %s twice", f.Name)
 		}
+		if f.Name == eventsFile && f.UncompressedSize64 > uint64(l.Log) {
+			return nil, tooLongLog(l)
+		}
 		a.files[f.Name] = f
 		a.names = append(a.names, f.Name)
 	}
@@ -158,6 +173,11 @@ func tooMuch(l Limits) error {
 	return parley.Errorf(parley.CodeTooLarge, "the archive unpacks to more than %d bytes, which is the most for one of its size", l.Bytes)
 }
 
+func tooLongLog(l Limits) error {
+	return parley.Errorf(parley.CodeTooLarge, "%s has more than %d bytes or %d events, which is the most of one import", eventsFile, l.Log, l.Events).
+		WithHint("fork the session at an earlier event where it is, and export the fork")
+}
+
 // budget counts what is really unpacked: sizes in the headers are claims.
 type budget struct {
 	r io.Reader
@@ -166,7 +186,9 @@ type budget struct {
 
 func (b budget) Read(p []byte) (int, error) {
 	if b.a.left <= 0 {
-		return 0, tooMuch(b.a.limit)
+		l := b.a.limit
+		l.Bytes = min(l.Bytes, l.Kept)
+		return 0, tooMuch(l)
 	}
 	n, err := b.r.Read(p[:min(int64(len(p)), b.a.left)])
 	b.a.left -= int64(n)
@@ -223,7 +245,7 @@ func (a *zipped) events(f *zip.File) ([]parley.Event, error) {
 	}
 	defer r.Close()
 	var events []parley.Event
-	blank := 0
+	blank, bytesRead := 0, int64(0)
 	lines := lineReader{r: budget{r, a}, max: a.limit.Event}
 	for {
 		line, err := lines.next()
@@ -238,6 +260,10 @@ func (a *zipped) events(f *zip.File) ([]parley.Event, error) {
 				return nil, bad("%s has more than %d empty lines", f.Name, maxBlank)
 			}
 			continue
+		}
+		// Beside what a header claims: the log is counted as it comes.
+		if bytesRead += int64(len(line)); bytesRead > a.limit.Log || len(events) >= a.limit.Events {
+			return nil, tooLongLog(a.limit)
 		}
 		e, err := decodeEvent(line, len(events)+1)
 		if err != nil {
