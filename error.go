@@ -20,7 +20,7 @@ const (
 	CodeKeyReused       Code = "key_reused"       // an idempotency key came again with another body
 	CodeTooLarge        Code = "too_large"        // a body, message or result is over its limit
 	CodeRateLimited     Code = "rate_limited"     // too many requests; RetryAfter says when
-	CodeQuota           Code = "quota"            // the user's money for the day is spent; RetryAfter says when there is more
+	CodeQuota           Code = "quota"            // the user's money for the day is spent, and RetryAfter says when there is more; or all that a user may keep is kept
 	CodeUnavailable     Code = "unavailable"      // temporary: no disk space, database away, shutting down
 	CodeFenced          Code = "fenced"           // another node owns the session now
 	CodeCondensed       Code = "condensed"        // retention took the data away; the message names the archive

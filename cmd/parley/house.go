@@ -221,6 +221,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		Limits: engine.Limits{
 			MaxMessage: int(p.settings.Limits.MaxMessage),
 			USDPerDay:  p.settings.Limits.USDPerDay, UserUSDPerDay: p.settings.Limits.UserUSDPerDay, TurnsPerMinute: p.settings.Limits.TurnsPerMinute,
+			Sessions: p.settings.Limits.SessionsPerUser, Bytes: int64(p.settings.Limits.BytesPerUser),
 		},
 	})
 	if err != nil {

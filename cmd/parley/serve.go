@@ -135,9 +135,10 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 	listening()
 	greet(out, h, s, at, who, command, address)
 	watch, stop := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() { defer close(watched); who.keys.Watch(watch, keysEvery) }()
-	defer func() { stop(); <-watched }()
+	var beside sync.WaitGroup
+	beside.Go(func() { who.keys.Watch(watch, keysEvery) })
+	beside.Go(func() { giveBack(watch) })
+	defer func() { stop(); beside.Wait() }()
 	return h.serve(ctx, log,
 		door{tcp, h.behind(api.GuardOptions{Hosts: who.hosts(s), Origins: s.CORSOrigins}, who.doorOptions())},
 		door{unix, h.owner()},

@@ -138,6 +138,11 @@ type Limits struct {
 	// MinUploadRate is how many bytes of a request's body have to arrive in a
 	// second; pauses of 10 s are allowed. Default 4KiB.
 	MinUploadRate Size `yaml:"min_upload_rate"`
+	// SessionsPerUser and BytesPerUser bound what a user may keep: sessions, also
+	// those that have ended, and the bytes of their events and artifacts. Without a
+	// login there is one user, who is not bound. Default 10000 and 4GiB.
+	SessionsPerUser int  `yaml:"sessions_per_user"`
+	BytesPerUser    Size `yaml:"bytes_per_user"`
 	// USDPerDay is what the model calls of a user may cost in a day, by UTC, and
 	// UserUSDPerDay the same for single users. Default: any amount.
 	USDPerDay     float64            `yaml:"usd_per_day"`
@@ -250,7 +255,7 @@ func defaults(env func(string) (string, bool)) Settings {
 		Data:     dataFolder(env),
 		Store:    "sqlite",
 		Log:      Log{Level: "info", Format: "text"},
-		Limits:   Limits{MaxBody: 1 << 20, MaxMessage: parley.MaxMessage, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10},
+		Limits:   Limits{MaxBody: 1 << 20, MaxMessage: parley.MaxMessage, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30},
 		Scripted: Scripted{Pace: 25e6},
 		Auth:     Auth{Supervisor: "172.30.32.2"},
 		env:      env,
@@ -454,6 +459,7 @@ func (o *overrides) check() {
 	for path, n := range map[string]int64{
 		"limits.max_body": int64(s.Limits.MaxBody), "limits.max_message": int64(s.Limits.MaxMessage), "limits.max_streams": int64(s.Limits.MaxStreams),
 		"limits.max_connections_per_address": int64(s.Limits.MaxConnectionsPerAddress), "limits.min_upload_rate": int64(s.Limits.MinUploadRate),
+		"limits.sessions_per_user": int64(s.Limits.SessionsPerUser), "limits.bytes_per_user": int64(s.Limits.BytesPerUser),
 	} {
 		if n <= 0 {
 			o.bad(path, "has to be more than 0")

@@ -45,7 +45,7 @@ func TestNothingSetIsEnough(t *testing.T) {
 		Data:     "/xdg/parley",
 		Store:    "sqlite",
 		Log:      config.Log{Level: "info", Format: "text"},
-		Limits:   config.Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10},
+		Limits:   config.Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30},
 		Scripted: config.Scripted{Pace: parley.Duration(25 * time.Millisecond)},
 		Auth:     config.Auth{Supervisor: "172.30.32.2"},
 	}
@@ -82,7 +82,7 @@ app:
 		Enabled:     []string{"chaos"},
 		CORSOrigins: []string{"https://a.example", "https://b.example"},
 		Log:         config.Log{Level: "debug", Format: "text"},
-		Limits:      config.Limits{MaxBody: 2 << 20, MaxMessage: 256 << 10, MaxStreams: 7, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10},
+		Limits:      config.Limits{MaxBody: 2 << 20, MaxMessage: 256 << 10, MaxStreams: 7, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30},
 		Telemetry: config.Telemetry{
 			OTLPEndpoint: "https://collector.example/otel", Headers: map[string]string{"Authorization": "Basic a/b"}, Content: true,
 		},

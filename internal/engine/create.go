@@ -58,6 +58,9 @@ func (e *Engine) Create(ctx context.Context, p parley.Principal, c parley.Create
 				return info, false, err
 			}
 		}
+		if err := e.keep(ctx, p, 1, 0); err != nil {
+			return info, false, err
+		}
 		s := &session{e: e, id: parley.SessionID(e.newID()), lock: make(chan struct{}, 1), changed: make(chan struct{})}
 		ev := parley.NewEvent("", "", made)
 		ix := seam.Index{}

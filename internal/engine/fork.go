@@ -48,6 +48,9 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 			return none, err
 		}
 	}
+	if err := e.keep(ctx, p, 1, 0); err != nil {
+		return none, err
+	}
 	st, err := e.replay(ctx, p, id, c.At, parley.Session{})
 	if err != nil {
 		return none, err

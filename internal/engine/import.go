@@ -38,6 +38,16 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 	case len(in.Events) > maxImport:
 		return none, tooLong("the export", maxImport, "events")
 	}
+	bytes := int64(0)
+	for _, ev := range in.Events {
+		bytes += int64(len(ev.Data))
+	}
+	for _, body := range in.Blobs {
+		bytes += int64(len(body))
+	}
+	if err := e.keep(ctx, p, 1, bytes); err != nil {
+		return none, err
+	}
 	s := &session{e: e, id: parley.SessionID(e.newID()), lock: make(chan struct{}, 1), changed: make(chan struct{})}
 	in.Blobs = maps.Clone(in.Blobs)
 	own, err := e.renamed(p, s.id, in, e.cleaned(in.Blobs))

@@ -26,6 +26,33 @@ type Limits struct {
 	// TurnsPerMinute is how many turns a user may begin, of which any number may
 	// be at once.
 	TurnsPerMinute int
+	// Sessions and Bytes bound what a user may keep: sessions, also those that have
+	// ended, and the bytes of their events and artifacts. They bind commands, so a
+	// turn that was accepted is finished. parley.Local has nobody to share with and
+	// is not bound.
+	Sessions int
+	Bytes    int64
+}
+
+// keep refuses a command of a user who keeps as much as the limits allow. One
+// that makes another session says so, and how many bytes it brings.
+func (e *Engine) keep(ctx context.Context, p parley.Principal, sessions int, bytes int64) error {
+	l := e.o.Limits
+	if p == parley.Local || p.IsSystem() || l.Sessions <= 0 && l.Bytes <= 0 {
+		return nil
+	}
+	held, err := e.o.Store.Held(ctx, p)
+	switch {
+	case err != nil:
+		return err
+	case sessions > 0 && l.Sessions > 0 && held.Sessions+sessions > l.Sessions:
+		return parley.Errorf(parley.CodeQuota, "you have %d sessions of the %d that one user may have", held.Sessions, l.Sessions).
+			WithHint("delete some that you need no more, or ask whoever runs this server")
+	case l.Bytes > 0 && (held.Bytes >= l.Bytes || held.Bytes+bytes > l.Bytes):
+		return parley.Errorf(parley.CodeQuota, "your sessions hold %d bytes of the %d that one user may keep", held.Bytes, l.Bytes).
+			WithHint("delete sessions that you need no more, or ask whoever runs this server")
+	}
+	return nil
 }
 
 func (l Limits) usd(user string) float64 {

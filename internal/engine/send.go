@@ -76,6 +76,9 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 	if err != nil {
 		return none, nil, err
 	}
+	if err := s.e.keep(ctx, s.view.Principal(), 0, int64(len(c.Message))); err != nil {
+		return none, nil, err
+	}
 	if c.call == nil {
 		if err := s.e.admit(ctx, s.view.Principal()); err != nil {
 			return none, nil, err

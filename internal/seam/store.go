@@ -81,6 +81,10 @@ type Store interface {
 	// 2026-11-21. It outlives the sessions. No more than 10,000 rows are returned.
 	Spent(ctx context.Context, p parley.Principal, from, to string) ([]Spend, error)
 
+	// Held is what p's sessions hold together. What it costs does not depend on how
+	// long they are.
+	Held(ctx context.Context, p parley.Principal) (Held, error)
+
 	// PutBlob keeps bytes under their digest. A blob that no session refers to
 	// (Index.Blobs) may be removed an hour after it was last put.
 	PutBlob(ctx context.Context, p parley.Principal, body []byte) (parley.Digest, error)
@@ -153,6 +157,14 @@ type Spend struct {
 	Org   string       `json:"org,omitempty"`
 	Calls int64        `json:"calls"`
 	Usage parley.Usage `json:"usage"` // USD to a billionth; Estimated is not kept
+}
+
+// Held is what a user's sessions hold. A fork holds what its parent did, too,
+// though it is stored once: whichever is deleted, the other still has it.
+// Condensing gives nothing back before the session goes.
+type Held struct {
+	Sessions int
+	Bytes    int64 // of events and artifacts
 }
 
 // State is a stored fold.

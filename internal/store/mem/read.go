@@ -372,3 +372,15 @@ func (s *Store) Spent(ctx context.Context, p parley.Principal, from, to string) 
 	})
 	return out, err
 }
+
+// Held implements seam.Store.
+func (s *Store) Held(ctx context.Context, p parley.Principal) (out seam.Held, err error) {
+	err = s.read(ctx, func(t *tables) error {
+		for _, row := range t.mine(p) {
+			out.Sessions++
+			out.Bytes += row.bytes
+		}
+		return nil
+	})
+	return out, err
+}

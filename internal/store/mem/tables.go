@@ -29,6 +29,7 @@ type session struct {
 	epoch, seq   int64
 	updated      int64
 	held         bool  // not at rest
+	bytes        int64 // held
 	steps        int64 // when the oldest turn ended that has steps; 0: none
 	info         []byte
 	events       []parley.Event
@@ -207,6 +208,7 @@ func (t *tables) create(p parley.Principal, b seam.Batch, r rows, parent *sessio
 	}
 	if parent != nil {
 		s.inherit(parent, b.After)
+		s.bytes = parent.bytes
 	}
 	t.sessions[s.id] = s
 	t.put(s, b, r)
@@ -269,6 +271,7 @@ func (t *tables) put(s *session, b seam.Batch, r rows) {
 	}
 	s.events = append(s.events, r.events...)
 	s.seq = b.After + int64(len(r.events))
+	s.bytes += rule.Bytes(b)
 	if ix.Session != nil {
 		s.info, s.status, s.app, s.updated = r.info, ix.Session.Status, ix.Session.App, rule.Millis(ix.Session.UpdatedAt)
 		s.held, s.steps = rule.Held(ix.Session), rule.MillisOrNone(ix.Session.StepsSince)

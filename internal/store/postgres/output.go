@@ -203,22 +203,22 @@ func (o *output) queue(b *pgx.Batch) {
 		switch {
 		case s.made:
 			made.add(id, raw(s.in.User), raw(s.in.Org), raw(s.in.App), raw(s.in.Status), raw(s.owner), s.at.seq, rule.Millis(s.in.UpdatedAt), s.info,
-				rule.Held(s.in), rule.MillisOrNone(s.in.StepsSince), s.at.shared, s.at.condensed)
+				rule.Held(s.in), rule.MillisOrNone(s.in.StepsSince), s.at.shared, s.at.condensed, s.at.bytes)
 		case s.told:
-			told.add(id, s.at.seq, raw(s.in.App), raw(s.in.Status), rule.Millis(s.in.UpdatedAt), s.info, rule.Held(s.in), rule.MillisOrNone(s.in.StepsSince))
+			told.add(id, s.at.seq, raw(s.in.App), raw(s.in.Status), rule.Millis(s.in.UpdatedAt), s.info, rule.Held(s.in), rule.MillisOrNone(s.in.StepsSince), s.at.bytes)
 		default:
-			moved.add(id, s.at.seq)
+			moved.add(id, s.at.seq, s.at.bytes)
 		}
 	})
-	insert(made, `INSERT INTO sessions (id, usr, org, app, status, owner, epoch, seq, updated, info, held, steps, shared, condensed)
-		SELECT id, usr, org, app, status, owner, 1, seq, updated, info, held, steps, shared, condensed
+	insert(made, `INSERT INTO sessions (id, usr, org, app, status, owner, epoch, seq, updated, info, held, steps, shared, condensed, bytes)
+		SELECT id, usr, org, app, status, owner, 1, seq, updated, info, held, steps, shared, condensed, bytes
 		FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bytea[], $10::boolean[], $11::bigint[],
-			$12::bigint[], $13::bigint[])
-		AS w (id, usr, org, app, status, owner, seq, updated, info, held, steps, shared, condensed)`)
-	insert(told, `UPDATE sessions s SET seq = w.seq, app = w.app, status = w.status, updated = w.updated, info = w.info, held = w.held, steps = w.steps
-		FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bytea[], $7::boolean[], $8::bigint[])
-		AS w (id, seq, app, status, updated, info, held, steps) WHERE s.id = w.id`)
-	insert(moved, `UPDATE sessions s SET seq = w.seq FROM unnest($1::bytea[], $2::bigint[]) AS w (id, seq) WHERE s.id = w.id AND s.seq <> w.seq`)
+			$12::bigint[], $13::bigint[], $14::bigint[])
+		AS w (id, usr, org, app, status, owner, seq, updated, info, held, steps, shared, condensed, bytes)`)
+	insert(told, `UPDATE sessions s SET seq = w.seq, app = w.app, status = w.status, updated = w.updated, info = w.info, held = w.held, steps = w.steps, bytes = w.bytes
+		FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bytea[], $7::boolean[], $8::bigint[], $9::bigint[])
+		AS w (id, seq, app, status, updated, info, held, steps, bytes) WHERE s.id = w.id`)
+	insert(moved, `UPDATE sessions s SET seq = w.seq, bytes = w.bytes FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS w (id, seq, bytes) WHERE s.id = w.id AND (s.seq <> w.seq OR s.bytes <> w.bytes)`)
 
 	ordered(o.aliases, func(n name, session string) {
 		m.add(raw(n[0]), raw(n[1]), raw(n[2]), raw(n[3]), raw(session))

@@ -32,6 +32,7 @@ type place struct {
 	user, org         string
 	epoch, seq        int64
 	shared, condensed int64 // see migration 0004
+	bytes             int64
 }
 
 func newPlan(group []*piece) *plan {
@@ -84,7 +85,7 @@ func (pl *plan) look(ctx context.Context, c *pgx.Conn, writer string, flush int6
 	if len(sessions) > 0 {
 		// Joined, here and below: a prepared id = ANY($1) may become a scan that
 		// compares each row with each id.
-		ask(`SELECT s.id, s.usr, s.org, s.epoch, s.seq, s.shared, s.condensed FROM unnest($1::bytea[]) AS w (id) JOIN sessions s USING (id)
+		ask(`SELECT s.id, s.usr, s.org, s.epoch, s.seq, s.shared, s.condensed, s.bytes FROM unnest($1::bytea[]) AS w (id) JOIN sessions s USING (id)
 			ORDER BY s.id FOR NO KEY UPDATE OF s`, pl.seeSession, sessions)
 	}
 	if len(made) > 0 {
@@ -141,7 +142,7 @@ func (pl *plan) receive(r pgx.BatchResults, each []func(pgx.Rows) error) error {
 func (pl *plan) seeSession(r pgx.Rows) error {
 	var id parley.SessionID
 	at := &place{}
-	if err := r.Scan(str(&id), str(&at.user), str(&at.org), &at.epoch, &at.seq, &at.shared, &at.condensed); err != nil {
+	if err := r.Scan(str(&id), str(&at.user), str(&at.org), &at.epoch, &at.seq, &at.shared, &at.condensed, &at.bytes); err != nil {
 		return err
 	}
 	pl.at[id] = at
@@ -224,7 +225,7 @@ func (pl *plan) create(p *piece) error {
 		if r.After > parent.seq {
 			return rule.BeyondEnd(p.from, r.After, parent.seq)
 		}
-		at.shared, at.condensed = r.After, min(parent.condensed, r.After)
+		at.shared, at.condensed, at.bytes = r.After, min(parent.condensed, r.After), parent.bytes
 	}
 	if pl.gone[r.Session] {
 		return rule.NotFound("session", r.Session)
@@ -274,6 +275,7 @@ func (pl *plan) taken(r *rows, at *place) error {
 
 func (pl *plan) accept(p *piece, at *place) {
 	at.seq = p.rows.After + int64(len(p.rows.Events))
+	at.bytes += rule.Bytes(p.rows.Batch)
 	at.condensed = max(at.condensed, p.rows.Condense)
 	for _, k := range p.rows.Index.Keys {
 		pl.keys[name{string(k.Session), k.Key, at.user, at.org}] = true

@@ -331,3 +331,12 @@ func (s *Store) Spent(ctx context.Context, p parley.Principal, from, to string) 
 		return n.Of(day, model, user, org), err
 	}, w.query, w.args...)
 }
+
+// Held implements seam.Store.
+func (s *Store) Held(ctx context.Context, p parley.Principal) (seam.Held, error) {
+	w := mine(p, "SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM sessions")
+	return one(ctx, s, func(r pgx.Rows) (h seam.Held, err error) {
+		err = r.Scan(&h.Sessions, &h.Bytes)
+		return h, err
+	}, nil, w.query, w.args...)
+}

@@ -73,6 +73,17 @@ func batch(p parley.Principal, b seam.Batch, create bool) error {
 	return index(p, b, create)
 }
 
+// Bytes is what a batch adds to what its session holds.
+func Bytes(b seam.Batch) (n int64) {
+	for _, e := range b.Events {
+		n += int64(len(e.Data))
+	}
+	for _, a := range b.Index.Artifacts {
+		n += max(a.Size, 0)
+	}
+	return n
+}
+
 func index(p parley.Principal, b seam.Batch, create bool) error {
 	ix, id := b.Index, b.Session
 	if in := ix.Session; in != nil {

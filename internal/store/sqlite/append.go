@@ -89,12 +89,13 @@ type place struct {
 	user, org         string
 	epoch, seq        int64
 	shared, condensed int64 // see migration 0004
+	bytes             int64
 }
 
 func find(c *conn, p parley.Principal, id parley.SessionID) (at place, err error) {
 	found := false
-	err = c.rows(`SELECT user, org, epoch, seq, shared, condensed FROM sessions WHERE id = ?1 AND (?2 OR user = ?3 AND org = ?4)`, func(s *zombie.Stmt) error {
-		at = place{id, s.ColumnText(0), s.ColumnText(1), s.ColumnInt64(2), s.ColumnInt64(3), s.ColumnInt64(4), s.ColumnInt64(5)}
+	err = c.rows(`SELECT user, org, epoch, seq, shared, condensed, bytes FROM sessions WHERE id = ?1 AND (?2 OR user = ?3 AND org = ?4)`, func(s *zombie.Stmt) error {
+		at = place{id, s.ColumnText(0), s.ColumnText(1), s.ColumnInt64(2), s.ColumnInt64(3), s.ColumnInt64(4), s.ColumnInt64(5), s.ColumnInt64(6)}
 		found = true
 		return nil
 	}, string(id), p.IsSystem(), p.User, p.Org)
@@ -125,10 +126,10 @@ func extend(c *conn, p parley.Principal, r rows) error {
 	}
 	last := r.After + int64(len(r.Events))
 	if in := r.Index.Session; in != nil {
-		err = c.exec(`UPDATE sessions SET seq = ?2, app = ?3, status = ?4, updated = ?5, info = ?6, held = ?7, steps = ?8 WHERE id = ?1`,
-			string(r.Session), last, in.App, string(in.Status), rule.Millis(in.UpdatedAt), r.info, rule.Held(in), rule.MillisOrNone(in.StepsSince))
-	} else if last != r.After {
-		err = c.exec(`UPDATE sessions SET seq = ?2 WHERE id = ?1`, string(r.Session), last)
+		err = c.exec(`UPDATE sessions SET seq = ?2, app = ?3, status = ?4, updated = ?5, info = ?6, held = ?7, steps = ?8, bytes = bytes + ?9 WHERE id = ?1`,
+			string(r.Session), last, in.App, string(in.Status), rule.Millis(in.UpdatedAt), r.info, rule.Held(in), rule.MillisOrNone(in.StepsSince), rule.Bytes(r.Batch))
+	} else if n := rule.Bytes(r.Batch); last != r.After || n > 0 {
+		err = c.exec(`UPDATE sessions SET seq = ?2, bytes = bytes + ?3 WHERE id = ?1`, string(r.Session), last, n)
 	}
 	if err != nil {
 		return err
@@ -159,13 +160,14 @@ func create(c *conn, p parley.Principal, r rows, parent *place) error {
 			return rule.AliasTaken(in.OutsideID)
 		}
 	}
-	shared, condensed := int64(0), int64(0)
+	shared, condensed, held := int64(0), int64(0), rule.Bytes(r.Batch)
 	if parent != nil {
+		held += parent.bytes
 		shared, condensed = r.After, min(parent.condensed, r.After)
 	}
-	err = c.exec(`INSERT INTO sessions (id, user, org, app, status, owner, epoch, seq, updated, info, held, steps, shared, condensed) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)`,
+	err = c.exec(`INSERT INTO sessions (id, user, org, app, status, owner, epoch, seq, updated, info, held, steps, shared, condensed, bytes) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		id, in.User, in.Org, in.App, string(in.Status), r.Owner, r.After+int64(len(r.Events)), rule.Millis(in.UpdatedAt), r.info, rule.Held(in), rule.MillisOrNone(in.StepsSince),
-		shared, condensed)
+		shared, condensed, held)
 	if err != nil {
 		return err
 	}

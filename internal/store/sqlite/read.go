@@ -286,3 +286,11 @@ func (s *Store) Spent(ctx context.Context, p parley.Principal, from, to string) 
 		return n.Of(s.ColumnText(0), s.ColumnText(1), s.ColumnText(2), s.ColumnText(3)), nil
 	}, w.query, w.args...)
 }
+
+// Held implements seam.Store.
+func (s *Store) Held(ctx context.Context, p parley.Principal) (seam.Held, error) {
+	w := mine(p, "SELECT count(*), coalesce(sum(bytes), 0) FROM sessions INDEXED BY sessions_held")
+	return one(ctx, s, func(s *zombie.Stmt) (seam.Held, error) {
+		return seam.Held{Sessions: s.ColumnInt(0), Bytes: s.ColumnInt64(1)}, nil
+	}, nil, w.query, w.args...)
+}

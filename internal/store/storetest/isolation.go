@@ -107,6 +107,10 @@ var reaches = map[string]reach{
 		got, err := s.Spent(ctx, p, "0000-00-00", "9999-99-99")
 		return slices.ContainsFunc(got, func(sp seam.Spend) bool { return sp.User == w.info.User && sp.Org == w.info.Org }), err
 	},
+	"Held": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {
+		got, err := s.Held(ctx, p)
+		return got.Sessions > 0, err
+	},
 	"Artifact": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {
 		got, err := s.Artifact(ctx, p, w.artifact.ID)
 		return got.ID == w.artifact.ID, err

@@ -164,7 +164,7 @@ func (m *machine) index(rt *rapid.T, b *seam.Batch) {
 		}
 		b.Index.Blobs = append(b.Index.Blobs, d)
 		b.Index.Artifacts = append(b.Index.Artifacts, seam.Artifact{Session: b.Session, CreatedAt: at(int(end)), ArtifactRef: parley.ArtifactRef{
-			ID: parley.ArtifactID(someTurns.Draw(rt, "artifact")), SHA256: d,
+			ID: parley.ArtifactID(someTurns.Draw(rt, "artifact")), SHA256: d, Size: int64(someTimes.Draw(rt, "size")),
 		}})
 	}
 	if n&32 > 0 {
@@ -213,6 +213,7 @@ func (m *machine) find(rt *rapid.T) {
 	same(m, rt, "Session", func(s seam.Store) (parley.SessionInfo, error) { return s.Session(ctx, p, id) })
 	same(m, rt, "Key", func(s seam.Store) (seam.Key, error) { return s.Key(ctx, p, id, key) })
 	same(m, rt, "Key of the user", func(s seam.Store) (seam.Key, error) { return s.Key(ctx, p, "", key) })
+	same(m, rt, "Held", func(s seam.Store) (seam.Held, error) { return s.Held(ctx, p) })
 	same(m, rt, "Alias", func(s seam.Store) (parley.SessionID, error) { return s.Alias(ctx, p, app, outside) })
 	same(m, rt, "Turn", func(s seam.Store) (parley.TurnInfo, error) { return s.Turn(ctx, p, turn) })
 	same(m, rt, "Interaction", func(s seam.Store) (seam.InteractionRow, error) {

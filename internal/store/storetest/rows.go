@@ -84,7 +84,7 @@ func deleted(t *testing.T, s seam.Store) {
 	must(t, s.Delete(ctx, ann, w.id))
 	for name, try := range reaches {
 		switch seen, err := try(ctx, s, w, ann); {
-		case name == "Spent": // stays
+		case name == "Spent" || name == "Held": // what was spent stays, and B is still there
 		case seen || err != nil && parley.CodeOf(err) != parley.CodeNotFound:
 			t.Errorf("%s of a deleted session: got %v, %v, want false and not_found", name, seen, err)
 		}

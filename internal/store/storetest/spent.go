@@ -67,3 +67,42 @@ func spent(t *testing.T, s seam.Store) {
 	equal(t, "what everybody spent on a day", list(parley.System(), "2026-11-21", "2026-11-21"), []seam.Spend{anns, bobs[0]})
 	equal(t, "what a user of the same name in another org spent", list(ann2, "2026-11-01", "2026-11-30"), []seam.Spend(nil))
 }
+
+// held adds up what a user's sessions hold, and a deletion gives it back. A fork
+// holds what its parent does, whichever of them is deleted.
+func held(t *testing.T, s seam.Store) {
+	ctx := context.Background()
+	check := func(when string, p parley.Principal, sessions int, bytes int64) {
+		t.Helper()
+		got, err := s.Held(ctx, p)
+		must(t, err)
+		equal(t, when, got, seam.Held{Sessions: sessions, Bytes: bytes})
+	}
+	size := func(events []parley.Event) (n int64) {
+		for _, e := range events {
+			n += int64(len(e.Data))
+		}
+		return n
+	}
+	check("at first", ann, 0, 0)
+	create(t, s, ann, "A", 2)
+	create(t, s, bob, "B", 1)
+	a := size(steered("A", 1, 2))
+	check("made", ann, 1, a)
+	d, err := s.PutBlob(ctx, ann, []byte("body"))
+	must(t, err)
+	must(t, s.Append(ctx, ann, seam.Batch{Session: "A", Epoch: 1, After: 2, Events: steered("A", 3, 1), Index: seam.Index{
+		Blobs: []parley.Digest{d}, Artifacts: []seam.Artifact{{Session: "A", ArtifactRef: parley.ArtifactRef{ID: "art", Size: 4, SHA256: d}}},
+	}}))
+	a += size(steered("A", 3, 1)) + 4
+	check("appended", ann, 1, a)
+	forked(t, s, "A", "F", 3)
+	f := a + size(steered("F", 4, 1))
+	check("forked", ann, 2, a+f)
+	check("another's", bob, 1, size(steered("B", 1, 1)))
+	check("everybody's", parley.System(), 3, a+f+size(steered("B", 1, 1)))
+	must(t, s.Delete(ctx, ann, "A"))
+	check("the parent deleted", ann, 1, f)
+	must(t, s.Delete(ctx, ann, "F"))
+	check("all deleted", ann, 0, 0)
+}

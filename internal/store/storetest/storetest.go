@@ -54,6 +54,7 @@ func Run(t *testing.T, b Body) {
 		{"interactions_whose_time_is_over_are_found", due},
 		{"sessions_at_rest_are_listed_longest_first", resting},
 		{"what_was_spent_adds_up_and_stays", spent},
+		{"what_is_held_adds_up_and_is_given_back", held},
 		{"lists_are_bounded", bounded},
 		{"a_key_is_taken_once", keys},
 		{"an_outside_id_is_taken_once", aliases},
