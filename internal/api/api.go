@@ -113,6 +113,7 @@ func New(o Options) *Server {
 	s.sessionRoutes()
 	s.turnRoutes()
 	s.eventRoutes()
+	s.windowRoutes()
 	s.interactionRoutes()
 	s.serverRoutes()
 	s.archiveRoutes()

@@ -25,6 +25,7 @@ type Engine interface {
 	Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error
 	Session(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error)
 	Sessions(ctx context.Context, p parley.Principal, q seam.SessionQuery) ([]parley.SessionInfo, error)
+	State(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.Session, error)
 
 	Send(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.Send) (parley.TurnInfo, error)
 	Cancel(ctx context.Context, p parley.Principal, id parley.TurnID, reason string) (parley.TurnInfo, error)

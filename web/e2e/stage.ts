@@ -6,6 +6,7 @@ import { createServer, request, type IncomingMessage, type ServerResponse } from
 import type { AddressInfo } from "node:net";
 
 import type { Answer, Delta, Event, Interaction, SessionInfo } from "../src/api/types.gen.ts";
+import { pageOf, windowOf } from "../src/testing/fake.ts";
 import { FakeHouse } from "./house.ts";
 
 interface Staged {
@@ -20,6 +21,8 @@ export type OnAnswer = (interaction: Interaction, answer: Answer) => { status: n
 export class Stage {
   url = "";
   readonly house = new FakeHouse();
+  /** Events that were sent of the sessions that are put on. */
+  eventsSent = 0;
   readonly answers: { id: string; answer: Answer }[] = [];
   onAnswer: OnAnswer = (interaction, answer) => {
     this.append(interaction.session, [{ turn: interaction.turn, type: "interaction.answered", data: { id: interaction.id, answer, by: "local", client: "api" } }]);
@@ -113,7 +116,13 @@ export class Stage {
       return;
     }
     const session = kind === "sessions" ? this.#sessions.get(id) : undefined;
-    if (session && action === "events") {
+    if (session && action === "window") {
+      json(200, windowOf(session.info, session.events, url.searchParams.get("before")));
+    } else if (session && action === "events" && url.searchParams.get("format") === "json") {
+      const page = pageOf(session.events, url);
+      this.eventsSent += page.events.length;
+      json(200, page);
+    } else if (session && action === "events") {
       this.#follow(session, Number(request.headers["last-event-id"] ?? url.searchParams.get("after") ?? 0), response);
     } else if (session && request.method === "GET") {
       json(200, session.info);
@@ -138,7 +147,8 @@ export class Stage {
 
   #follow(s: Staged, after: number, response: ServerResponse): void {
     response.writeHead(200, { "Content-Type": "text/event-stream" });
-    for (const e of s.events) if (e.seq > after) response.write(frame(e));
+    for (const e of s.events.slice(after)) response.write(frame(e));
+    this.eventsSent += Math.max(0, s.events.length - after);
     s.streams.add(response);
     response.once("close", () => s.streams.delete(response));
   }

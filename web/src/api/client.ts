@@ -1,7 +1,7 @@
 // The one door to the server: every request of the pages goes through here, and
 // every failure comes out as an ApiError that says what to do.
 
-import type { Answer, BusyMode, Code, ErrorInfo, Interaction, PermissionMode, Pin, Rule, SessionInfo, TurnInfo } from "./types.gen.ts";
+import type { Answer, BusyMode, Code, ErrorInfo, Event, Interaction, PermissionMode, Pin, Rule, SessionInfo, TurnInfo } from "./types.gen.ts";
 
 /** Where the server is: the pages may live below a prefix, at PREFIX/ or at PREFIX/apps/{app}/. */
 export function baseOf(href: string): string {
@@ -116,6 +116,19 @@ export interface SessionPatch {
   rules?: readonly Rule[];
 }
 
+/** Where the last turns begin in a session's log, and how the session is set now. */
+export interface SessionWindow {
+  session: SessionInfo;
+  after: number;
+  turns: number;
+  /** There are older turns. */
+  more: boolean;
+  mode: PermissionMode | "";
+  max_open_turns: number;
+  pins: Pin[];
+  rules: Rule[];
+}
+
 export type Fetch = (input: string, init?: RequestInit) => Promise<Response>;
 
 export interface Client {
@@ -125,6 +138,10 @@ export interface Client {
   app(name: string, signal?: AbortSignal): Promise<AppInfo>;
   sessions(app: string, signal?: AbortSignal): Promise<SessionInfo[]>;
   session(id: string, signal?: AbortSignal): Promise<SessionInfo>;
+  /** Of the newest turns, or of those before one. */
+  window(session: string, before?: string, signal?: AbortSignal): Promise<SessionWindow>;
+  /** The events after a number, up to another and with it. */
+  events(session: string, after: number, to: number): Promise<Event[]>;
   /** Creates the caller's session with this outside id, or returns the one there is. */
   createSession(app: string, outsideID: string, more?: { mode?: PermissionMode }): Promise<SessionInfo>;
   update(id: string, patch: SessionPatch): Promise<SessionInfo>;
@@ -193,6 +210,19 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
     sessions: async (app, signal) =>
       listOf<SessionInfo>(await call("GET", `v1/sessions?app=${id(app)}&limit=500`, { signal }), "sessions"),
     session: async (session, signal) => (await call("GET", `v1/sessions/${id(session)}`, { signal })) as SessionInfo,
+    window: async (session, before, signal) =>
+      (await call("GET", `v1/sessions/${id(session)}/window${before ? `?before=${id(before)}` : ""}`, { signal })) as SessionWindow,
+    events: async (session, after, to) => {
+      const events: Event[] = [];
+      for (let more = true, at = after; more && at < to; ) {
+        const limit = Math.min(1000, to - at);
+        const page = (await call("GET", `v1/sessions/${id(session)}/events?format=json&after=${at}&limit=${limit}`)) as { events: Event[]; next: number; more: boolean };
+        events.push(...page.events.filter((e) => e.seq <= to));
+        more = page.more && page.next > at;
+        at = page.next;
+      }
+      return events;
+    },
     createSession: async (app, outsideID, more) =>
       (await call("POST", "v1/sessions", { body: { app, outside_id: outsideID, ...more } })) as SessionInfo,
     update: async (session, patch) => (await call("PATCH", `v1/sessions/${id(session)}`, { body: patch })) as SessionInfo,

@@ -171,7 +171,7 @@ function Again({ at }: { at: number }) {
 function Footer({ exchange: x, last, open }: { exchange: Exchange; last: boolean; open: boolean }) {
   const chat = useActions();
   const hidden = last ? "" : "opacity-0 group-focus-within/answer:opacity-100 group-hover/answer:opacity-100 [@media(hover:none)]:opacity-100";
-  const usd = useChat((s) => (last ? spentIn(s.opened.exchanges) : 0));
+  const usd = useChat((s) => (last ? s.opened.usdBefore + spentIn(s.opened.exchanges) : 0));
   const facts = [...factsOf(x), ...(last ? [sessionFact(usd, x)] : [])].filter((f) => f !== "").join(" · ");
   return (
     <div className="-mt-2 -ml-2 flex min-h-8 items-center gap-0.5">

@@ -6,28 +6,30 @@ import { ArrowDown } from "../ui/icons.tsx";
 import { useBottom } from "../ui/use-bottom.ts";
 import { AgentMessage, prepareAnswers } from "./AgentMessage.tsx";
 import type { Opened } from "./state.ts";
+import { useActions } from "./use-chat.ts";
 import { UserMessage } from "./UserMessage.tsx";
 
 /** How many exchanges are drawn at first, and more at a time when their reader scrolls up to them. */
 const portion = 30;
 
 export function MessageList({ opened }: { opened: Opened }) {
-  const { exchanges, keys } = opened;
+  const chat = useActions();
+  const { exchanges, keys, older } = opened;
   const { box, content, away, toEnd, onScroll } = useBottom();
   const [drawn, setDrawn] = useState(portion);
   const top = useRef<HTMLDivElement>(null);
-  const heightBefore = useRef(0);
   const shown = useMemo(() => exchanges.slice(-drawn), [exchanges, drawn]);
-  const more = exchanges.length > drawn;
+  const hidden = exchanges.length > drawn;
+  const more = hidden || older === "more";
   const last = exchanges.at(-1);
 
   useEffect(prepareAnswers, []);
 
-  // Earlier exchanges are drawn when the beginning of the list comes into view.
+  // Earlier exchanges are drawn when the beginning of the list comes into view, and read when there are none left to draw.
   const earlier = useCallback(() => {
-    heightBefore.current = box.current?.scrollHeight ?? 0;
+    if (!hidden) void chat.older();
     setDrawn((n) => n + portion);
-  }, [box]);
+  }, [chat, hidden]);
   useEffect(() => {
     const t = top.current;
     if (!t || !more) return;
@@ -37,12 +39,22 @@ export function MessageList({ opened }: { opened: Opened }) {
     });
     seen.observe(t);
     return () => seen.disconnect();
-  }, [more, earlier, box, drawn]);
+  }, [more, earlier, box, shown.length]);
+
+  // What is read stays in its place when others come before it: where it was is looked up before they are drawn.
+  const first = shown[0]?.id;
+  const firstBefore = useRef(first);
+  const anchor = useRef<{ element: Element; top: number }>(undefined);
+  if (first !== firstBefore.current) {
+    const element = content.current?.querySelector("article");
+    anchor.current = element ? { element, top: element.getBoundingClientRect().top } : undefined;
+    firstBefore.current = first;
+  }
   useLayoutEffect(() => {
-    const b = box.current;
-    if (b && heightBefore.current > 0) b.scrollTop += b.scrollHeight - heightBefore.current; // what is read stays in place
-    heightBefore.current = 0;
-  }, [drawn, box]);
+    const was = anchor.current;
+    if (was?.element.isConnected) box.current?.scrollBy({ top: was.element.getBoundingClientRect().top - was.top, behavior: "instant" });
+    anchor.current = undefined;
+  }, [first, box]);
 
   // One's own message is always brought into view.
   const sending = last?.standing === "sending" ? last.id : undefined;
@@ -60,11 +72,20 @@ export function MessageList({ opened }: { opened: Opened }) {
       >
         <div ref={content} className="mx-auto w-full max-w-[800px] pt-2 pb-6">
           {more && <div ref={top} className="h-px" />}
+          {older === "reading" && !hidden && <p className="py-3 text-center text-sm text-text-muted">Reading what was said before…</p>}
+          {older === "failed" && !hidden && (
+            <p role="status" className="py-3 text-center text-sm text-text-muted">
+              What was said before can not be read now.{" "}
+              <button type="button" className="underline underline-offset-2 hover:text-text-primary" onClick={() => void chat.older()}>
+                Try again
+              </button>
+            </p>
+          )}
           {opened.phase === "loading" && exchanges.length === 0 && <Skeleton />}
           {shown.map((x, i) => (
             <article
               key={keys.get(x.id) ?? x.id}
-              aria-label={`Question ${exchanges.length - shown.length + i + 1}`}
+              aria-label={older === "none" ? `Question ${exchanges.length - shown.length + i + 1}` : "Question"}
               className="flex flex-col gap-4 py-3"
             >
               <UserMessage text={x.question} />

@@ -4,10 +4,11 @@
 
 import { createStore, type StoreApi } from "zustand/vanilla";
 
-import { toApiError, type ApiError, type Client } from "../api/client.ts";
-import type { Answer, BusyMode, PermissionMode, Pin, Rule, SessionInfo } from "../api/types.gen.ts";
+import { toApiError, type ApiError, type Client, type SessionWindow } from "../api/client.ts";
+import type { Answer, BusyMode, PermissionMode, Pin, Rule, SessionInfo, TurnView } from "../api/types.gen.ts";
 import { exchangesOf, isOpen, type Exchange } from "../session/exchange.ts";
 import { Inbox } from "../session/inbox.ts";
+import { beginAt } from "../session/live.ts";
 import { isWaiting, noRecords, type Records } from "../session/records.ts";
 import { perFrame, watch, type Schedule, type Watch } from "../session/session.ts";
 import { keyOf, type ChatState, type Known, type Opened, type Words } from "./state.ts";
@@ -19,11 +20,20 @@ interface Outbox {
   text: string;
   /** What becomes of it while a turn is open; without, what the session says. */
   busy: BusyMode | undefined;
-  /** How many turns there were before it. */
-  before: number;
+  /** The last turn before it. */
+  before: string | undefined;
   turn?: string;
   error?: ApiError;
   stop?: boolean;
+}
+
+/** What a session's index said when the reading of its log began. */
+interface Begun {
+  /** Its first message. */
+  preview: string;
+  /** What it had cost, up to this event. */
+  usd: number;
+  version: number;
 }
 
 export interface ChatDeps {
@@ -53,6 +63,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
   readonly #keys = new Map<string, string>();
   /** Turns whose end was recorded. */
   readonly #written = new Set<string>();
+  /** By session that was read from its last turns on: what was known of it then. */
+  readonly #begun = new Map<string, Begun>();
   /** By session: the transcript that was looked at last. Text in flight leaves it as it is. */
   readonly #looked = new Map<string, unknown>();
   /** By session: the interactions that were open when it was looked at last. */
@@ -100,6 +112,9 @@ export abstract class Chat<S extends ChatState = ChatState> {
       exchanges: [],
       keys: this.#keys,
       records: mode ? { ...noRecords, mode } : noRecords,
+      older: "none",
+      preview: "",
+      usdBefore: 0,
       connection: undefined,
       error: undefined,
     };
@@ -156,11 +171,10 @@ export abstract class Chat<S extends ChatState = ChatState> {
     try {
       if (!this.state.known[id]?.server) await this.#lookUp(id);
       const server = this.state.known[id]?.server;
-      const info = server === undefined ? undefined : await this.client.session(server);
+      const last = server === undefined ? undefined : await this.client.window(server);
       if (this.state.opened.id !== id) return;
-      if (info) {
-        this.#targets.set(id, info.version);
-        this.#watch(id, info.id);
+      if (last) {
+        this.#watch(id, last);
         return;
       }
     } catch (cause) {
@@ -196,12 +210,34 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.remember(known);
   }
 
-  #watch(id: string, server: string): Watch {
+  /** Follows a session from where its last turns begin. */
+  #watch(id: string, last: SessionWindow): Watch {
     const have = this.#watches.get(id);
     if (have) return have;
-    const w = watch(this.client, server, (w) => this.#changed(id, w), this.#schedule);
+    const { session } = last;
+    this.#targets.set(id, session.version);
+    this.#begun.set(id, { preview: session.preview ?? "", usd: session.totals.usage.usd ?? 0, version: session.version });
+    const w = watch(this.client, session.id, beginAt(last), (w) => this.#changed(id, w), this.#schedule);
     this.#watches.set(id, w);
     return w;
+  }
+
+  async #watched(id: string, server: string): Promise<Watch> {
+    return this.#watches.get(id) ?? this.#watch(id, await this.client.window(server));
+  }
+
+  /** Reads older turns of the open session. */
+  async older(): Promise<void> {
+    const { id, older } = this.state.opened;
+    const w = this.#watches.get(id);
+    if (!w || older === "reading" || older === "none") return;
+    this.#show({ older: "reading" });
+    try {
+      await w.older();
+    } catch {
+      // What went wrong is not the reader's business: it is tried again when it is scrolled to again.
+      if (this.state.opened.id === id) this.#show({ older: "failed" });
+    }
   }
 
   /** Lets go of the open session's connection, unless an answer is on its way and there is room. */
@@ -216,6 +252,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.#watches.delete(id);
     this.#targets.delete(id);
     this.#looked.delete(id);
+    this.#begun.delete(id);
     this.#waiting.delete(id);
   }
 
@@ -227,7 +264,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     if (outbox) {
       const ours =
         transcript.turns?.find((t) => t.id === outbox.turn) ??
-        transcript.turns?.slice(outbox.before).find((t) => t.message === outbox.text);
+        turnsAfter(transcript.turns, outbox.before).find((t) => t.message === outbox.text);
       if (ours) {
         if (!this.#keys.has(ours.id)) this.#keys.set(ours.id, outbox.key);
         this.#outboxes.delete(id);
@@ -252,6 +289,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       return;
     }
     const exchanges = exchangesOf(transcript.turns, live, records);
+    const begun = this.#begun.get(id);
     if (transcript.seq > 0 && this.#looked.get(id) !== transcript) {
       this.#looked.set(id, transcript);
       this.#know(id, { server: w.id, ...(transcript.title && { title: transcript.title }) });
@@ -267,6 +305,9 @@ export abstract class Chat<S extends ChatState = ChatState> {
       error: undefined,
       records,
       exchanges: this.#withOutbox(id, exchanges),
+      older: w.view.from === 0 ? "none" : this.state.opened.older === "failed" ? "failed" : "more",
+      preview: begun?.preview ?? "",
+      usdBefore: begun && w.view.from > 0 ? Math.max(0, begun.usd - spentUpTo(transcript.turns, records, begun.version)) : 0,
     });
   }
 
@@ -317,7 +358,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
   /** Sends a message in the open session. While its turn waits for a human, "steer" is a no with these words, and "enqueue" comes after it. */
   async send(text: string, busy?: BusyMode): Promise<void> {
     const { id, exchanges } = this.state.opened;
-    const before = this.#watches.get(id)?.view.transcript.turns?.length ?? 0;
+    const before = this.#watches.get(id)?.view.transcript.turns?.at(-1)?.id;
     this.#outboxes.set(id, { key: this.uuid(), text, busy, before });
     this.set({ problem: undefined });
     this.#show({ exchanges: this.#withOutbox(id, exchanges.filter((x) => x.standing !== "unsent")) });
@@ -368,7 +409,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     if (!o) return;
     try {
       const server = await this.#server(id);
-      const w = this.#watch(id, server);
+      const w = await this.#watched(id, server);
       if (this.#outboxes.get(id) !== o) return;
       const turn = await this.client.send(server, o.text, o.key, o.busy);
       o.turn = turn.id;
@@ -445,7 +486,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     return this.attempt(
       this.#server(id).then(async (server) => {
         await this.client.update(server, { pins });
-        this.#watch(id, server);
+        await this.#watched(id, server);
       }),
     );
   }
@@ -517,6 +558,18 @@ export abstract class Chat<S extends ChatState = ChatState> {
     for (const id of [...this.#watches.keys()]) this.#unwatch(id);
     this.inbox.close();
   }
+}
+
+/** The turns behind one; all of them, if it is not there. */
+function turnsAfter(turns: readonly TurnView[] | null, id: string | undefined): readonly TurnView[] {
+  return (turns ?? []).slice((turns ?? []).findIndex((t) => t.id === id) + 1);
+}
+
+/** What those turns cost that had ended at an event. */
+function spentUpTo(turns: readonly TurnView[] | null, records: Records, version: number): number {
+  let usd = 0;
+  for (const t of turns ?? []) if ((records.events.get(t.id)?.at(-1)?.seq ?? 0) <= version) usd += t.usage?.usd ?? 0;
+  return usd;
 }
 
 /** The turn that runs or waits for an answer; without one, the first in the queue. */

@@ -22,6 +22,12 @@ export interface Opened {
   /** By exchange: the key it was first drawn under, so that it stays the same element when it gets its id. */
   keys: ReadonlyMap<string, string>;
   records: Records;
+  /** Turns before the first exchange: whether there are any, and what became of reading them. */
+  older: "none" | "more" | "reading" | "failed";
+  /** What the session began with, where its beginning was not read. */
+  preview: string;
+  /** What the turns cost that were not read, in US dollars. */
+  usdBefore: number;
   connection: Connection | undefined;
   error: ApiError | undefined;
 }

@@ -22,8 +22,8 @@ export function useChat<T>(select: (s: ChatState) => T): T {
 
 /** The name of the open session: the one it was given, or what it began with. */
 export function titleOf(s: ChatState): string {
-  const { id, exchanges } = s.opened;
-  return oneLine(s.known[id]?.title || exchanges[0]?.question || "", 120);
+  const { id, exchanges, preview } = s.opened;
+  return oneLine(s.known[id]?.title || preview || exchanges[0]?.question || "", 120);
 }
 
 type Part = ComponentType<{ exchange: Exchange }>;

@@ -1,9 +1,12 @@
+import { readdirSync, readFileSync } from "node:fs";
+
 import { describe, expect, test } from "vitest";
 
+import type { SessionWindow } from "../api/client.ts";
 import type { Frame } from "../api/stream.ts";
-import type { Delta, Event } from "../api/types.gen.ts";
+import type { Delta, Event, SessionInfo } from "../api/types.gen.ts";
 import { exchangesOf } from "./exchange.ts";
-import { advance, nothing, type SessionView } from "./live.ts";
+import { advance, beginAt, nothing, precede, type SessionView } from "./live.ts";
 
 const event = (seq: number, type: string, data: unknown, agent = "interface"): Frame => ({
   kind: "event",
@@ -65,5 +68,35 @@ describe("advance", () => {
     const v = advance(nothing, [...begun, delta("delta", 1, "Hel"), event(4, "turn.cancelled", { usage, response: { message: "Hel" } })]);
     expect(v.live.size).toBe(0);
     expect(shown(v)).toEqual([["cancelled", "Hel"]]);
+  });
+});
+
+describe("a log that is read from its last turns on", () => {
+  const recorded = readdirSync("../testdata/logs").filter((n) => n.endsWith(".ndjson"));
+  const eventsIn = (name: string) => readFileSync(`../testdata/logs/${name}`, "utf8").split("\n").filter(Boolean).map((l) => JSON.parse(l) as Event);
+  const whole = (events: Event[]) => advance(nothing, events.map((event) => ({ kind: "event", event })));
+  const info = { id: "s", app: "a", user: "u", title: "T", status: "active" } as SessionInfo;
+  const at = (after: number): SessionWindow => ({ session: info, after, turns: 1, more: true, mode: "plan", max_open_turns: 3, pins: [], rules: [] });
+
+  test("begins with how the session is set, and follows what changes", () => {
+    const view = beginAt(at(41));
+    expect([view.from, view.transcript.seq, view.transcript.title, view.records.mode, view.records.maxOpenTurns]).toEqual([41, 41, "T", "plan", 3]);
+    const later = advance(view, [event(42, "session.updated", { mode: "default", title: "New" }, "")]);
+    expect([later.transcript.title, later.records.mode]).toEqual(["New", "default"]);
+    expect(beginAt(at(0))).toBe(nothing);
+  });
+
+  test.each(recorded)("and then from its beginning is what it is when it is read at once: %s", (name) => {
+    const all = eventsIn(name);
+    const starts = all.filter((e) => e.type === "turn.started").map((e) => e.seq - 1);
+    for (const after of starts) {
+      if (after === 0) continue;
+      const view = advance(beginAt(at(after)), all.filter((e) => e.seq > after).map((event) => ({ kind: "event", event })));
+      const joined = precede(view, 0, all.filter((e) => e.seq <= after));
+      const want = whole(all);
+      expect(joined.from).toBe(0);
+      expect(joined.transcript.turns?.map((t) => [t.id, t.status, t.answer, t.steps?.length])).toEqual(want.transcript.turns?.map((t) => [t.id, t.status, t.answer, t.steps?.length]));
+      expect([...joined.records.events]).toEqual([...want.records.events]);
+    }
   });
 });

@@ -1,6 +1,7 @@
 // Text in flight, on top of the transcript. It is no history: a reader that
 // misses all of it ends in the same state.
 
+import type { SessionWindow } from "../api/client.ts";
 import type { Frame } from "../api/stream.ts";
 import type { Delta, Event, Transcript } from "../api/types.gen.ts";
 import { isEnd, noRecords, record, type Records } from "./records.ts";
@@ -16,13 +17,46 @@ export interface InFlight {
 }
 
 export interface SessionView {
+  /** The log was read after this number; 0 is all of it. */
+  from: number;
   transcript: Transcript;
   records: Records;
   /** By call. */
   live: ReadonlyMap<string, InFlight>;
 }
 
-export const nothing: SessionView = { transcript: empty, records: noRecords, live: new Map() };
+export const nothing: SessionView = { from: 0, transcript: empty, records: noRecords, live: new Map() };
+
+/** The view before the first event of a window: what the part of the log says that is not read. */
+export function beginAt(w: SessionWindow): SessionView {
+  if (w.after === 0) return nothing;
+  const { id, app, title, status, user } = w.session;
+  return {
+    from: w.after,
+    transcript: { ...empty, session: id, app, title, status, seq: w.after },
+    records: { ...noRecords, seq: w.after, user, mode: w.mode || "default", maxOpenTurns: w.max_open_turns, pins: w.pins, rules: w.rules },
+    live: nothing.live,
+  };
+}
+
+/** Puts the events of older turns before a view: those after a number, up to its beginning. */
+export function precede(view: SessionView, after: number, events: readonly Event[]): SessionView {
+  const older = reduceAll({ ...empty, seq: after }, events);
+  const records = record({ ...noRecords, seq: after }, events);
+  // One that was queued among them, and ran after them, is known whole; its place is where it was asked.
+  const have = new Map(view.transcript.turns?.map((t) => [t.id, t]));
+  const turns = (older.turns ?? []).map((t) => have.get(t.id) ?? t);
+  const placed = new Set(turns);
+  turns.push(...(view.transcript.turns ?? []).filter((t) => !placed.has(t)));
+  const joined = new Map(records.events);
+  for (const [turn, list] of view.records.events) joined.set(turn, [...(joined.get(turn) ?? []), ...list]);
+  return {
+    ...view,
+    from: after,
+    transcript: { ...view.transcript, turns },
+    records: { ...view.records, events: joined, asked: new Map([...records.asked, ...view.records.asked]) },
+  };
+}
 
 /** Advances the view by frames, in their order. */
 export function advance(view: SessionView, frames: readonly Frame[]): SessionView {
@@ -49,7 +83,7 @@ export function advance(view: SessionView, frames: readonly Frame[]): SessionVie
   }
   const transcript = reduceAll(view.transcript, events);
   if (transcript === view.transcript && !live) return view;
-  return { transcript, records: record(view.records, events), live: live ?? view.live };
+  return { from: view.from, transcript, records: record(view.records, events), live: live ?? view.live };
 }
 
 function add(live: Map<string, InFlight>, d: Delta, whole: boolean): void {

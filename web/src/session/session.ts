@@ -3,10 +3,12 @@
 
 import { follow, type Connection, type Frame } from "../api/stream.ts";
 import type { Client } from "../api/client.ts";
-import { advance, nothing, type SessionView } from "./live.ts";
+import { advance, precede, type SessionView } from "./live.ts";
 
 export interface Watch {
   readonly id: string;
+  /** Reads the turns before the first one, if there are any. */
+  older(): Promise<void>;
   readonly view: SessionView;
   readonly connection: Connection;
   retry(): void;
@@ -33,8 +35,9 @@ export const perFrame: Schedule = (f) => {
 };
 
 /** Follows the session and calls changed after each step of view or connection. */
-export function watch(client: Client, id: string, changed: (w: Watch) => void, schedule: Schedule = perFrame): Watch {
-  let view = nothing;
+export function watch(client: Client, id: string, begin: SessionView, changed: (w: Watch) => void, schedule: Schedule = perFrame): Watch {
+  let view = begin;
+  let reading: Promise<void> | undefined;
   let connection: Connection = { state: "connecting" };
   let waiting: Frame[] = [];
   let open = true;
@@ -48,7 +51,16 @@ export function watch(client: Client, id: string, changed: (w: Watch) => void, s
     view = next;
     changed(self);
   };
-  const following = follow(client, id, 0, {
+  const older = async () => {
+    const { from, transcript } = view;
+    if (from === 0) return;
+    const { after } = await client.window(id, transcript.turns?.[0]?.id);
+    const events = await client.events(id, Math.min(after, from), from);
+    if (!open) return;
+    view = precede(view, Math.min(after, from), events);
+    changed(self);
+  };
+  const following = follow(client, id, begin.from, {
     frames(frames) {
       if (waiting.length === 0) schedule(flush);
       waiting.push(...frames);
@@ -60,6 +72,7 @@ export function watch(client: Client, id: string, changed: (w: Watch) => void, s
   });
   const self: Watch = {
     id,
+    older: () => (reading ??= older().finally(() => (reading = undefined))),
     get view() {
       return view;
     },

@@ -1,7 +1,7 @@
 // A server for tests, behind fetch: it keeps logs and follows them as the real
 // one does, and its tests decide what happens in them and when the network fails.
 
-import type { Fetch } from "../api/client.ts";
+import type { Fetch, SessionWindow } from "../api/client.ts";
 import type { Answer, Delta, Event, EventOf, Interaction, PermissionMode, Pin, SessionInfo } from "../api/types.gen.ts";
 
 interface FakeSession {
@@ -65,6 +65,8 @@ export class FakeParley {
     }
     const s = this.sessions.get(id);
     if (!s) return refuse(404, "not_found", "there is no such session", "it may have been deleted");
+    if (action === "window") return json(200, windowOf(info(s), s.events, url.searchParams.get("before")));
+    if (action === "events" && url.searchParams.get("format") === "json") return json(200, pageOf(s.events, url));
     if (action === "events") return this.#follow(s, url, headers, signal);
     if (action === "turns") return this.#send(s, String(body["message"] ?? ""), headers.get("Idempotency-Key") ?? "");
     switch (method) {
@@ -251,6 +253,27 @@ export class FakeParley {
     this.emit(session, "model.replied", { turn, agent: "interface", data: { call, model: "scripted-demo", parts: [{ type: "text", text }], usage } });
     this.emit(session, "turn.completed", { turn, data: { response: { message: text }, usage } });
   }
+}
+
+/** How many turns a window of the fakes has: so few that a test has more. */
+export const windowTurns = 4;
+
+/** Where the last turns begin, as the server finds it. */
+export function windowOf(session: SessionInfo, events: readonly Event[], before: string | null): SessionWindow {
+  const starts = events.filter((e) => (e.type === "turn.started" || e.type === "turn.queued") && e.turn);
+  const first = [...new Map(starts.map((e) => [e.turn, e.seq] as const).reverse()).entries()].reverse();
+  const older = before ? first.slice(0, first.findIndex(([turn]) => turn === before)) : first;
+  const last = older.slice(-windowTurns);
+  const more = last.length < older.length;
+  return { session, after: more ? (last[0]?.[1] ?? 1) - 1 : 0, turns: last.length, more, mode: "", max_open_turns: 1, pins: [], rules: [] };
+}
+
+/** A page of a log, as the server gives it. */
+export function pageOf(events: readonly Event[], url: URL): { events: Event[]; next: number; more: boolean } {
+  const after = Number(url.searchParams.get("after") ?? 0);
+  const list = events.filter((e) => e.seq > after);
+  const page = list.slice(0, Number(url.searchParams.get("limit") ?? 1000));
+  return { events: page, next: page.at(-1)?.seq ?? after, more: page.length < list.length };
 }
 
 function openTurn(s: FakeSession): string | undefined {

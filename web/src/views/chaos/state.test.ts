@@ -57,6 +57,61 @@ describe("Chaos", () => {
     vi.useRealTimers();
   });
 
+  test("of a long session the last turns are read, and older ones when they are asked for", async () => {
+    const s = server.create("long");
+    for (let i = 0; i < 11; i++) server.answer(s.id, server.begin(s.id, `question ${i}`), [`answer ${i}`]);
+    const log = s.events.length;
+    const c = page();
+    await c.refresh();
+    await c.open("long");
+    await settle();
+    const numbers = () => opened(c).exchanges.map((x) => Number(x.answer.replace("answer ", "")));
+    expect(numbers()).toEqual([7, 8, 9, 10]);
+    expect(opened(c).older).toBe("more");
+    expect(server.requests.filter((r) => r.includes("/events"))).toEqual([`GET v1/sessions/${s.id}/events?after=${log - 20}`]);
+    expect(stored()[0]?.messages).toHaveLength(8);
+
+    const last = opened(c).exchanges.at(-1);
+    await c.older();
+    await settle();
+    expect(numbers()).toEqual([3, 4, 5, 6, 7, 8, 9, 10]);
+    expect(opened(c).exchanges.at(-1), "what was drawn stays the same").toBe(last);
+    server.down = true;
+    await c.older();
+    expect(opened(c).older).toBe("failed");
+    server.down = false;
+    await Promise.all([c.older(), c.older()]);
+    await settle();
+    expect(numbers()).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    expect(opened(c).older).toBe("none");
+
+    server.answer(s.id, server.begin(s.id, "question 11"), ["answer 11"]);
+    await settle();
+    expect(numbers().at(-1)).toBe(11);
+    expect(stored()[0]?.messages).toHaveLength(24);
+    const again = page();
+    await again.refresh();
+    await again.open("long");
+    await settle();
+    expect(opened(again).exchanges).toHaveLength(4);
+    expect(stored()[0]?.messages, "what this browser has is kept").toHaveLength(24);
+  });
+
+  test("a message that was sent is found among the turns behind those that were there, older ones or not", async () => {
+    const s = server.create("long");
+    for (let i = 0; i < 6; i++) server.answer(s.id, server.begin(s.id, "again?"), ["yes"]);
+    const c = page();
+    await c.refresh();
+    await c.open("long");
+    await settle();
+    server.intercept = (method, path) => (method === "POST" && path.endsWith("/turns") ? new Response("", { status: 502 }) : undefined);
+    await c.send("again?");
+    server.intercept = undefined;
+    await c.older();
+    await settle();
+    expect(shown(c).map(([, standing]) => standing)).toEqual(["completed", "completed", "completed", "completed", "completed", "completed", "unsent"]);
+  });
+
   test("a message makes the session, is answered, and is in the list when it is done", async () => {
     server.onTurn = (s, t) => server.answer(s, t, ["Google ", "OAuth."]);
     const chaos = page();

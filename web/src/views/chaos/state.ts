@@ -4,7 +4,7 @@ import { Chat, type ChatDeps } from "../../chat/chat.ts";
 import { keyOf, type ChatState, type Known } from "../../chat/state.ts";
 import type { SessionInfo } from "../../api/types.gen.ts";
 import type { Exchange } from "../../session/exchange.ts";
-import { fromMessages, loadKnown, loadSessions, previewOf, saveKnown, saveSessions, sessionsKey, toMessages, type Session } from "./storage.ts";
+import { fromMessages, loadKnown, loadSessions, previewOf, saveKnown, saveSessions, sessionsKey, toMessages, withOlder, type Session } from "./storage.ts";
 
 export interface ChaosState extends ChatState {
   /** This browser's list, newest first. */
@@ -48,8 +48,8 @@ export class Chaos extends Chat<ChaosState> {
     const session: Session = {
       id,
       createdAt: have?.createdAt ?? first.askedAt ?? this.now().toISOString(),
-      preview: previewOf(first.question),
-      messages: toMessages(exchanges),
+      preview: have?.preview ?? previewOf(this.state.opened.id === id && this.state.opened.preview ? this.state.opened.preview : first.question),
+      messages: withOlder(have?.messages ?? [], toMessages(exchanges)),
     };
     const list = [session, ...all.filter((s) => s.id !== id)].sort(newestFirst);
     this.store.setState({ sessions: saveSessions(this.#storage, list) });

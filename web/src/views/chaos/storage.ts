@@ -104,6 +104,13 @@ export function toMessages(exchanges: readonly Exchange[]): Message[] {
   ]);
 }
 
+/** The messages of the last exchanges, with those before them that are kept: the server is asked for the last ones alone. */
+export function withOlder(kept: readonly Message[], last: readonly Message[]): Message[] {
+  const read = new Set(last.map((m) => m.id));
+  const at = kept.findIndex((m) => read.has(m.id));
+  return [...(at < 0 ? [] : kept.slice(0, at)), ...last];
+}
+
 function toThought(s: StepView): ThoughtStep[] {
   const agent = agentName(s.agent);
   switch (s.type) {
