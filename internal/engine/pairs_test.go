@@ -1,0 +1,266 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/store/mem"
+	"github.com/parley-server/parley/internal/store/postgres"
+	"github.com/parley-server/parley/internal/store/postgres/pgtest"
+	"github.com/parley-server/parley/internal/store/sqlite"
+)
+
+// TestPairs does each pair of commands to a session that runs, and to one that
+// waits for a human, with a few random ones behind, over each store. Whatever
+// comes together, a stop stops, an interrupting message is next, and what was
+// acknowledged comes to an end.
+func TestPairs(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) seam.Store{
+		"mem": func(*testing.T) seam.Store { return mem.New() },
+		"sqlite": func(t *testing.T) seam.Store {
+			s, err := sqlite.Open(ctx, t.TempDir(), sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+		"postgres": func(t *testing.T) seam.Store {
+			s, err := postgres.Open(ctx, pgtest.Start(t), postgres.Options{Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := open(t)
+			defer store.Close() //nolint:errcheck // the test is over
+			h := &pairs{t: t, held: held{gate: make(chan struct{})}}
+			h.app = enginetest.App(asking, queued, func(a *parley.App) { a.Resume, a.MaxOpenTurns = parley.ResumeAuto, 20 })
+			h.r = enginetest.Over(t, store, &enginetest.Service{}, h.held.model, h.app)
+			for _, first := range pairMoves {
+				for _, second := range pairMoves {
+					for _, begin := range []string{"long one", "mail one"} {
+						h.play(begin, first, second)
+					}
+				}
+			}
+			h.r.Close()
+		})
+	}
+}
+
+var pairMoves = []string{"steer", "cancel", "enqueue", "interrupt", "reject", "answer", "fork", "direct", "unqueue", "retry", "end", "crash", "app off"}
+
+type pairs struct {
+	t    *testing.T
+	held held
+	app  parley.App
+	r    *enginetest.Rig
+
+	id   parley.SessionID
+	what string
+	acks map[parley.TurnID]string // what was acknowledged
+	last string                   // the last command that was done
+	n    int
+}
+
+func (h *pairs) play(begin, first, second string) {
+	h.held.gate = make(chan struct{})
+	h.what, h.acks, h.n = begin+": "+first+", "+second, map[parley.TurnID]string{}, 0
+	h.id = h.r.Session().ID
+	one := h.r.Send(h.id, begin)
+	h.acks[one.ID] = begin
+	h.until("begun", func(s parley.Session) bool {
+		return s.Turn != nil && (s.Turn.Status == parley.StatusWaiting || len(s.Turn.Calls) > 0 && begin == "long one")
+	})
+	rnd := rand.New(rand.NewPCG(1, uint64(len(h.what))))
+	moves := []string{first, second}
+	if rnd.IntN(2) == 0 {
+		moves = append(moves, pairMoves[rnd.IntN(len(pairMoves))])
+	}
+	for _, m := range moves {
+		h.do(m)
+	}
+	h.what = begin + ": " + strings.Join(moves, ", ")
+	if s := h.state(); h.last == "cancel" && s.Turn == nil {
+		before := s.Seq
+		if _, err := h.r.Engine.Update(ctx, enginetest.User, h.id, parley.UpdateSession{Title: &h.what}); err != nil {
+			h.t.Errorf("%s: %v", h.what, err)
+		}
+		log := h.r.Log(h.id)
+		for _, ev := range log[before:] {
+			if ev.Turn != "" {
+				h.t.Errorf("%s: %s after the stop\n%s", h.what, ev.Type, enginetest.Types(log))
+			}
+		}
+		if len(s.Queue) > 0 && !s.Held {
+			h.t.Errorf("%s: the queue is not held\n%s", h.what, enginetest.Types(log))
+		}
+	}
+	h.settle()
+}
+
+func (h *pairs) state() parley.Session {
+	s, err := h.r.Engine.State(ctx, enginetest.User, h.id)
+	if err != nil {
+		h.t.Fatalf("%s: %v", h.what, err)
+	}
+	return s
+}
+
+// until waits for a condition of the session.
+func (h *pairs) until(what string, is func(parley.Session) bool) {
+	h.t.Helper()
+	brief, stop := context.WithTimeout(ctx, 30*time.Second)
+	defer stop()
+	for range h.r.Reader.Follow(brief, enginetest.User, h.id, 0) {
+		if is(h.state()) {
+			return
+		}
+	}
+	h.t.Fatalf("%s: never %s\n%s", h.what, what, enginetest.Types(h.r.Log(h.id)))
+}
+
+func (h *pairs) send(busy parley.BusyMode) (parley.TurnInfo, error) {
+	h.n++
+	m := fmt.Sprintf("%s %d", busy, h.n)
+	info, err := h.r.Engine.Send(ctx, enginetest.User, h.id, parley.Send{Message: m, Busy: busy})
+	if err == nil && h.acks[info.ID] == "" {
+		h.acks[info.ID] = m
+	}
+	return info, err
+}
+
+func (h *pairs) do(move string) {
+	e, before := h.r.Engine, h.state()
+	var err error
+	h.last = move
+	switch move {
+	case "steer":
+		_, err = h.send(parley.BusySteer)
+	case "enqueue":
+		_, err = h.send(parley.BusyEnqueue)
+	case "interrupt":
+		var info parley.TurnInfo
+		if info, err = h.send(parley.BusyInterrupt); err == nil {
+			h.next(before.Seq, info.ID)
+		}
+	case "reject":
+		_, err = h.send(parley.BusyReject)
+		if now := h.state(); before.Turn != nil && before.Turn.Status == parley.StatusWaiting && len(now.Interactions) != len(before.Interactions) {
+			h.t.Errorf("%s: a message that is rejected has answered", h.what)
+		}
+	case "cancel":
+		if before.Turn != nil {
+			_, err = e.Cancel(ctx, enginetest.User, before.Turn.ID, "")
+		}
+	case "answer":
+		for _, in := range before.Interactions {
+			_, err = e.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}})
+		}
+	case "fork":
+		_, err = e.Fork(ctx, enginetest.User, h.id, parley.ForkSession{})
+	case "direct":
+		var info parley.TurnInfo
+		if info, err = e.CallTool(ctx, enginetest.User, parley.CallTool{Session: h.id, Name: "look", Input: []byte(`{"text":"x"}`)}); err == nil {
+			h.acks[info.ID] = "direct"
+		}
+	case "unqueue":
+		if len(before.Queue) > 0 {
+			err = e.Unqueue(ctx, enginetest.User, h.id, before.Queue[0].ID)
+		}
+	case "retry":
+		if before.Last != nil {
+			_, err = e.Retry(ctx, enginetest.User, before.Last.ID, "", "")
+		}
+	case "end":
+		_, err = e.End(ctx, enginetest.User, h.id, "")
+	case "crash":
+		h.restart(h.app)
+	case "app off":
+		other := h.app
+		other.Name = "other"
+		h.restart(other)
+		if _, err := h.send(parley.BusyInterrupt); code(err) != parley.CodeConflict {
+			h.t.Errorf("%s: a message without the app: %v", h.what, err)
+		}
+		h.restart(h.app)
+	}
+	switch parley.CodeOf(err) {
+	case "", parley.CodeBusy, parley.CodeConflict, parley.CodeNotFound:
+	default:
+		h.t.Errorf("%s: %s: %v", h.what, move, err)
+	}
+}
+
+// restart crashes the engine and starts another over the same store.
+func (h *pairs) restart(app parley.App) {
+	store := h.r.Store
+	if h.r.Mem != nil {
+		store = h.r.Mem.Clone()
+	}
+	h.r.Kill()
+	h.r = enginetest.Over(h.t, store, h.r.Service, h.held.model, app)
+	done, err := h.r.Engine.Recover(ctx)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	<-done
+}
+
+// next checks that the first turn to start after an event is the given one.
+func (h *pairs) next(after int64, want parley.TurnID) {
+	h.until("interrupted", func(s parley.Session) bool {
+		return s.Turn != nil && s.Turn.ID == want || len(s.Queue) == 0 || s.Last != nil && s.Last.ID == want
+	})
+	for _, ev := range h.r.Log(h.id)[after:] {
+		if ev.Type == "turn.started" {
+			if ev.Turn != want {
+				h.t.Errorf("%s: %s runs after an interrupt, not the message", h.what, h.acks[ev.Turn])
+			}
+			return
+		}
+	}
+}
+
+// settle lets everything go on and checks what came of it.
+func (h *pairs) settle() {
+	close(h.held.gate)
+	if s := h.state(); s.Status == parley.Active && s.Turn == nil {
+		if _, err := h.send(parley.BusyEnqueue); err != nil {
+			h.t.Errorf("%s: the next command: %v", h.what, err)
+		}
+	}
+	h.until("at rest", func(s parley.Session) bool {
+		if s.Turn != nil && s.Turn.Status == parley.StatusWaiting {
+			h.do("answer")
+		}
+		return s.Turn == nil && (len(s.Queue) == 0 || s.Held)
+	})
+	if s := h.state(); s.Held {
+		h.t.Errorf("%s: the queue is held for good", h.what)
+	}
+	log := h.r.Log(h.id)
+	if err := enginetest.CheckLog(log); err != nil {
+		h.t.Errorf("%s: %v\n%s", h.what, err, enginetest.Types(log))
+	}
+	for id, m := range h.acks {
+		row, err := h.r.Engine.Turn(ctx, enginetest.User, id)
+		if err != nil || !row.Status.Ended() {
+			h.t.Errorf("%s: %q is %s, %v\n%s", h.what, m, row.Status, err, enginetest.Types(log))
+		}
+	}
+	if _, err := h.r.Engine.End(ctx, enginetest.User, h.id, ""); err != nil {
+		h.t.Error(err)
+	}
+}
