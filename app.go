@@ -69,7 +69,7 @@ type TTL struct {
 	SessionIdle Duration `json:"session_idle,omitempty"` // an active session expires after this long without an event
 	TurnSteps   Duration `json:"turn_steps,omitempty"`   // the steps of a turn are condensed this long after its end; the messages stay
 	Ended       Duration `json:"ended,omitempty"`        // an ended or expired session is deleted after this long
-	NoArchive   bool     `json:"no_archive,omitempty"`   // what is taken is not archived first
+	NoArchive   bool     `json:"no_archive,omitempty"`   // what is taken is not archived first, but deleted
 }
 
 // BusyMode is what a message does while a turn runs, waits for a human, or is

@@ -214,7 +214,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	for name, make := range runtimes {
 		carriers[name] = make(p.models)
 	}
-	h.files = p.liveFiles(log, reader, store, counts)
+	h.files = p.liveFiles(log, reader, store, kept, counts)
 	h.engine, err = engine.New(engine.Options{
 		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Tools: p.boxes, Apps: p.resolved, Logger: log,
 		Archive: shelf{kept, h.files},

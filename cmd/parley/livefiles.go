@@ -36,7 +36,7 @@ func withFiles(list []*config.App) map[string]bool {
 
 // liveFiles starts to keep the files of sessions; nil when no app has any, and
 // none are left of one that had.
-func (p *plan) liveFiles(log *slog.Logger, reader *eventlog.Reader, store seam.Store, counts *telemetry.Metrics) *livefiles.Files {
+func (p *plan) liveFiles(log *slog.Logger, reader *eventlog.Reader, store seam.Store, kept *archive.Folder, counts *telemetry.Metrics) *livefiles.Files {
 	on := withFiles(p.apps)
 	if len(on) == 0 && !livefiles.Exist(p.settings.Data) {
 		return nil
@@ -48,7 +48,7 @@ func (p *plan) liveFiles(log *slog.Logger, reader *eventlog.Reader, store seam.S
 		}
 	}
 	return livefiles.Start(livefiles.Options{
-		Data: p.settings.Data, Log: reader, Store: store, Apps: on, Meta: p.meta, Every: every,
+		Data: p.settings.Data, Log: reader, Store: store, Archived: kept.Blob, Apps: on, Meta: p.meta, Every: every,
 		Failed: counts.FilesFailed, Behind: counts.FilesBehind, Logger: log,
 	})
 }

@@ -28,8 +28,8 @@ func Write(ctx context.Context, w io.Writer, s Source) error {
 	}
 	for _, a := range f.artifacts {
 		body, err := s.Artifact(ctx, a.ID)
-		if parley.CodeOf(err) == parley.CodeNotFound {
-			continue // of a session that this one was forked from, and that is gone
+		if c := parley.CodeOf(err); c == parley.CodeNotFound || c == parley.CodeCondensed {
+			continue // deleted with the steps of its turn
 		}
 		if err != nil {
 			return parley.Errorf(parley.CodeOf(err), "artifact %s: %w", a.ID, err)

@@ -46,8 +46,15 @@ func (s *session) condenseSome(ctx context.Context, cutoff time.Time, keep bool)
 		return 0, false, err
 	}
 	c := parley.HistoryCondensed{From: st.events[0].Seq, To: st.events[len(st.events)-1].Seq, Turns: st.turns, Next: st.next}
-	if s.e.o.Archive != nil && keep {
+	keep = keep && s.e.o.Archive != nil
+	s.index.Release, s.index.DropArtifacts, err = s.condenseArtifacts(ctx, st.events, keep)
+	if err != nil {
+		s.discard()
+		return 0, false, err
+	}
+	if keep {
 		if c.Archive, err = s.e.o.Archive.Keep(ctx, s.id, st.events); err != nil {
+			s.discard()
 			return 0, false, err
 		}
 	}
@@ -57,6 +64,70 @@ func (s *session) condenseSome(ctx context.Context, cutoff time.Time, keep bool)
 		return 0, false, err
 	}
 	return int64(len(st.events)), !st.next.IsZero() && !st.next.After(cutoff), nil
+}
+
+// condenseArtifacts archives the large results of a stretch's calls, and returns what
+// the session lets go of: the bytes, and without an archive the rows. Those that a
+// message points to, which prompts may hold still, stay.
+func (s *session) condenseArtifacts(ctx context.Context, events []parley.Event, keep bool) (release []parley.Digest, drop []parley.ArtifactID, err error) {
+	p, store := s.state.Principal(), s.e.o.Store
+	gone := map[parley.ArtifactID]bool{}
+	var list []parley.ArtifactRef
+	for _, ev := range events {
+		if ev.Type != (parley.ArtifactStored{}).EventType() {
+			continue
+		}
+		pay, err := ev.Payload()
+		if err != nil {
+			return nil, nil, err
+		}
+		if a, ok := pay.(parley.ArtifactStored); ok && !gone[a.ID] && !s.attachedTo(a.ID) {
+			gone[a.ID] = true
+			list = append(list, a.ArtifactRef)
+		}
+	}
+	if len(list) == 0 {
+		return nil, nil, nil
+	}
+	all, err := store.Artifacts(ctx, p, s.id)
+	if err != nil {
+		return nil, nil, err
+	}
+	needed := map[parley.Digest]bool{} // the same bytes may be more than one result
+	end := events[len(events)-1].Time
+	for _, a := range all {
+		if !gone[a.ID] && (!a.CreatedAt.Before(end) || s.attachedTo(a.ID)) {
+			needed[a.SHA256] = true
+		}
+	}
+	for _, a := range list {
+		if keep {
+			body, err := store.Blob(ctx, p, s.id, a.SHA256)
+			if err == nil {
+				err = s.e.o.Archive.KeepBlob(ctx, s.id, a.SHA256, body)
+			}
+			if err != nil && !isCode(err, parley.CodeNotFound) { // of an import that came without it
+				return nil, nil, err
+			}
+		} else {
+			drop = append(drop, a.ID)
+		}
+		if !needed[a.SHA256] {
+			release = append(release, a.SHA256)
+		}
+	}
+	return release, drop, nil
+}
+
+// attachedTo reports whether a message that prompts may hold points to an artifact.
+func (s *session) attachedTo(id parley.ArtifactID) bool {
+	in := func(m parley.Message) bool {
+		return slices.ContainsFunc(m.Parts, func(p parley.Part) bool { return p.Artifact == id })
+	}
+	v := &s.state
+	return v.Turn != nil && in(v.Turn.Request.Message) ||
+		slices.ContainsFunc(v.History, func(x parley.Exchange) bool { return in(x.User) }) ||
+		slices.ContainsFunc(v.Queue, func(q parley.QueuedTurn) bool { return in(q.Request.Message) })
 }
 
 // stretch is a part of a log that ends with the end of a turn.

@@ -157,6 +157,13 @@ func (e *Engine) Artifact(ctx context.Context, p parley.Principal, id parley.Art
 		return a, nil, err
 	}
 	body, err := e.o.Store.Blob(ctx, p, a.Session, a.SHA256)
+	if isCode(err, parley.CodeNotFound) && e.o.Archive != nil { // it went with the steps of its turn
+		body, err = e.o.Archive.Blob(ctx, a.Session, a.SHA256)
+	}
+	if isCode(err, parley.CodeNotFound) {
+		err = parley.Errorf(parley.CodeCondensed, "the bytes of artifact %s are gone with the steps of its turn", id).
+			WithHint("the archive does not have them either")
+	}
 	return a, body, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/parley-server/parley/internal/archive"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/seam"
 )
 
 // shelf is an archive on a disk that can fail.
@@ -277,4 +278,108 @@ func TestArchiveIsDroppedLater(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestArtifactsGoWithTheirSteps condenses turns that made large results. With an
+// archive they are read from there, and the store has their bytes no more; without
+// one they are gone.
+func TestArtifactsGoWithTheirSteps(t *testing.T) {
+	t.Parallel()
+	for name, deletes := range map[string]bool{"archived": false, "deleted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sh := newShelf(t)
+			synctest.Test(t, func(t *testing.T) {
+				app := enginetest.App(keeping, func(a *parley.App) { a.TTL.NoArchive = deletes })
+				plot := func(ctx context.Context, req seam.Request, say func(string)) (seam.Reply, error) {
+					if len(enginetest.Results(req)) > 0 {
+						say("here")
+						return seam.Reply{}, nil
+					}
+					return seam.Reply{Parts: []parley.Part{enginetest.Call("look", map[string]string{"text": "plot"})}}, nil
+				}
+				r := enginetest.New(t, plot, app, byHand, func(o *engine.Options) { o.Archive = sh })
+				defer r.Close()
+				s := r.Session()
+				for range 2 {
+					r.Await(r.Send(s.ID, "plot").ID)
+				}
+				arts, err := r.Store.Artifacts(ctx, enginetest.User, s.ID)
+				if err != nil || len(arts) != 2 {
+					t.Fatalf("%d artifacts, %v", len(arts), err)
+				}
+				fork, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(23 * time.Hour)
+				r.Await(r.Send(s.ID, "young").ID)
+				r.Await(r.Send(fork.ID, "young").ID) // it plots the same
+				time.Sleep(2 * time.Hour)
+				digest := arts[0].SHA256
+				if _, err := r.Store.Blob(ctx, enginetest.User, s.ID, digest); err != nil {
+					t.Fatal(err)
+				}
+				sweep(t, r)
+				if _, err := r.Store.Blob(ctx, enginetest.User, s.ID, digest); err != nil {
+					t.Errorf("the young turn has the same bytes: %v", err)
+				}
+				time.Sleep(25 * time.Hour)
+				sweep(t, r)
+				if _, err := r.Store.Blob(ctx, enginetest.User, s.ID, digest); code(err) != parley.CodeNotFound {
+					t.Errorf("the store has the bytes: %v", err)
+				}
+				for _, a := range arts {
+					got, body, err := r.Engine.Artifact(ctx, enginetest.User, a.ID)
+					switch {
+					case deletes && code(err) != parley.CodeNotFound:
+						t.Errorf("a deleted artifact: %+v, %v", got, err)
+					case !deletes && (err != nil || int64(len(body)) != a.Size):
+						t.Errorf("an archived artifact: %d bytes, %v", len(body), err)
+					}
+				}
+				if err := r.Engine.Delete(ctx, enginetest.User, s.ID); err != nil {
+					t.Fatal(err)
+				}
+				if left := sh.sessions(t); deletes && len(left) > 0 || !deletes && len(left) != 1 {
+					t.Errorf("archived: %v, with the fork %s", left, fork.ID)
+				}
+			})
+		})
+	}
+}
+
+// TestAttachedArtifactsStay condenses a turn whose result a later message points to:
+// the messages are kept, and prompts may hold them.
+func TestAttachedArtifactsStay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		app := enginetest.App(keeping, func(a *parley.App) { a.TTL.NoArchive = true })
+		r := enginetest.New(t, func(_ context.Context, req seam.Request, say func(string)) (seam.Reply, error) {
+			if enginetest.Last(req) != "plot" || len(enginetest.Results(req)) > 0 {
+				say("here")
+				return seam.Reply{}, nil
+			}
+			return seam.Reply{Parts: []parley.Part{enginetest.Call("look", map[string]string{"text": "plot"})}}, nil
+		}, app, byHand)
+		defer r.Close()
+		s := r.Session()
+		r.Await(r.Send(s.ID, "plot").ID)
+		arts, err := r.Store.Artifacts(ctx, enginetest.User, s.ID)
+		if err != nil || len(arts) != 1 {
+			t.Fatalf("%d artifacts, %v", len(arts), err)
+		}
+		turn, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "what is this?", Attachments: []parley.ArtifactID{arts[0].ID}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Await(turn.ID)
+		time.Sleep(25 * time.Hour)
+		if done := sweep(t, r); done.Condensed != 1 {
+			t.Fatalf("swept %+v", done)
+		}
+		if _, body, err := r.Engine.Artifact(ctx, enginetest.User, arts[0].ID); err != nil || len(body) == 0 {
+			t.Errorf("an attached artifact: %d bytes, %v", len(body), err)
+		}
+	})
 }

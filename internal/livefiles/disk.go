@@ -110,6 +110,11 @@ func (w *writer) session(id parley.SessionID, s *session) error {
 func (w *writer) artifacts(ctx context.Context, s *session) error {
 	list := s.files.Artifacts()
 	for _, ref := range list[s.kept:] {
+		if s.all != nil { // written anew: retention may have deleted it
+			if err := w.removeArtifact(ctx, ref.ID); err != nil {
+				return err
+			}
+		}
 		if err := w.artifact(ctx, ref); err != nil {
 			return err
 		}
@@ -134,7 +139,11 @@ func (w *writer) artifact(ctx context.Context, ref parley.ArtifactRef) error {
 	a, err := w.f.o.Store.Artifact(ctx, parley.System(), ref.ID)
 	if err == nil {
 		var body []byte
-		if body, err = w.f.o.Store.Blob(ctx, parley.System(), a.Session, a.SHA256); err == nil {
+		body, err = w.f.o.Store.Blob(ctx, parley.System(), a.Session, a.SHA256)
+		if parley.CodeOf(err) == parley.CodeNotFound && w.f.o.Archived != nil {
+			body, err = w.f.o.Archived(ctx, a.Session, a.SHA256)
+		}
+		if err == nil {
 			if err := makeFolder(filepath.Dir(name)); err != nil {
 				return err
 			}

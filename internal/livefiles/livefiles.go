@@ -79,6 +79,9 @@ type Options struct {
 	Data  string // the folder in which sessions, artifacts and index are
 	Log   Log
 	Store Store
+	// Archived reads a large result that retention moved to the archive. Nil: there is
+	// none.
+	Archived func(ctx context.Context, session parley.SessionID, d parley.Digest) ([]byte, error)
 	// Apps are those whose sessions have files. Of others only what is left from
 	// before is removed with its session.
 	Apps map[string]bool

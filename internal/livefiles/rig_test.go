@@ -94,7 +94,7 @@ func (s shelf) Drop(ctx context.Context, id parley.SessionID) error {
 
 func (r *rig) options() livefiles.Options {
 	return livefiles.Options{
-		Data: r.data, Log: r.Reader, Store: r.Store, Apps: map[string]bool{"test": true},
+		Data: r.data, Archived: r.kept.Blob, Log: r.Reader, Store: r.Store, Apps: map[string]bool{"test": true},
 		Failed: func() { r.failed.Add(1) }, Behind: func(n int) { r.behind.Store(int64(n)) },
 	}
 }
@@ -105,7 +105,7 @@ func (r *rig) start() { r.files = livefiles.Start(r.options()) }
 func settled() { time.Sleep(2*time.Second + time.Millisecond); synctest.Wait() }
 
 // export is what an export of the sessions has of their files.
-func export(t testing.TB, store seam.Store, kept eventlog.Archive, ids ...parley.SessionID) map[string]string {
+func export(t testing.TB, store seam.Store, kept *archive.Folder, ids ...parley.SessionID) map[string]string {
 	t.Helper()
 	ctx, all := context.Background(), map[string]string{}
 	w, reader := eventlog.New(store, redact.New(), eventlog.Options{Archive: kept})
@@ -124,7 +124,11 @@ func export(t testing.TB, store seam.Store, kept eventlog.Archive, ids ...parley
 				if err != nil {
 					return nil, err
 				}
-				return store.Blob(ctx, parley.System(), a.Session, a.SHA256)
+				body, err := store.Blob(ctx, parley.System(), a.Session, a.SHA256)
+				if parley.CodeOf(err) == parley.CodeNotFound {
+					return kept.Blob(ctx, a.Session, a.SHA256)
+				}
+				return body, err
 			},
 		})
 		if err != nil {

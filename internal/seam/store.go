@@ -141,8 +141,12 @@ type Index struct {
 	Keys         []Key // inserted; a key that is taken refuses the whole batch
 	Artifacts    []Artifact
 	Blobs        []parley.Digest // the session refers to these from now on
-	Spend        []Spend         // added to what the session's owner has spent
-	DropChunks   []parley.CallID
+	// The session refers to these no more, and has these artifacts no more; its forks
+	// may. What the batch adds is added after that.
+	Release       []parley.Digest
+	DropArtifacts []parley.ArtifactID
+	Spend         []Spend // added to what the session's owner has spent
+	DropChunks    []parley.CallID
 	// SessionInfo.OutsideID of a batch with Create is the alias, unique per user,
 	// org and app; one that is taken refuses the whole batch.
 }

@@ -287,6 +287,12 @@ func (t *tables) put(s *session, b seam.Batch, r rows) {
 			open: row.Open, kind: row.Kind, opened: rule.Millis(row.OpenedAt), expires: rule.MillisOrNone(row.ExpiresAt), body: r.interactions[i],
 		}
 	}
+	for _, id := range ix.DropArtifacts {
+		delete(s.artifacts, id)
+	}
+	for _, d := range ix.Release {
+		delete(s.blobs, d)
+	}
 	for i, row := range ix.Artifacts {
 		s.artifacts[row.ID] = artifact{seq: s.seq, body: r.artifacts[i]}
 	}

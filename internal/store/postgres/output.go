@@ -28,6 +28,8 @@ type output struct {
 	artifacts    map[name]artifactRow
 	spent        map[name]rule.Spend
 	refs         map[name]int64
+	released     map[name]bool // refs, but those that were made again
+	unkept       map[name]bool // artifacts
 	dropped      map[name]bool
 	condensed    map[name]int64
 	forks        []fork
@@ -74,7 +76,7 @@ func newOutput() output {
 	return output{
 		sessions: map[name]*session{}, aliases: map[name]string{}, keys: map[name]keyRow{}, states: map[name]*seam.State{},
 		turns: map[name]turn{}, interactions: map[name]interaction{}, artifacts: map[name]artifactRow{},
-		spent: map[name]rule.Spend{}, refs: map[name]int64{}, dropped: map[name]bool{}, condensed: map[name]int64{},
+		spent: map[name]rule.Spend{}, refs: map[name]int64{}, released: map[name]bool{}, unkept: map[name]bool{}, dropped: map[name]bool{}, condensed: map[name]int64{},
 	}
 }
 
@@ -107,7 +109,16 @@ func (o *output) add(p *piece, at *place) {
 			at.user, at.org, in.Open, in.Kind, rule.Millis(in.OpenedAt), rule.MillisOrNone(in.ExpiresAt), r.interactions[i],
 		}
 	}
+	for _, a := range ix.DropArtifacts {
+		o.unkept[name{id, string(a)}] = true
+		delete(o.artifacts, name{id, string(a)})
+	}
+	for _, d := range ix.Release {
+		o.released[name{id, string(d)}] = true
+		delete(o.refs, name{id, string(d)})
+	}
 	for i, a := range ix.Artifacts {
+		delete(o.unkept, name{id, string(a.ID)})
 		o.artifacts[name{id, string(a.ID)}] = artifactRow{at.seq, r.artifacts[i]}
 	}
 	for _, sp := range ix.Spend {
@@ -115,6 +126,7 @@ func (o *output) add(p *piece, at *place) {
 		o.spent[n] = o.spent[n].Add(rule.SpendOf(sp))
 	}
 	for _, d := range ix.Blobs {
+		delete(o.released, name{id, string(d)})
 		if _, ok := o.refs[name{id, string(d)}]; !ok {
 			o.refs[name{id, string(d)}] = at.seq
 		}
@@ -252,6 +264,12 @@ func (o *output) queue(b *pgx.Batch) {
 	insert(m, `UPDATE sessions s SET condensed = w.upto FROM unnest($1::bytea[], $2::bigint[]) AS w (id, upto) WHERE s.id = w.id AND s.condensed < w.upto`)
 	insert(m, erase(`(SELECT w.id, w.upto FROM unnest($1::bytea[], $2::bigint[]) AS w (id, upto)
 		UNION SELECT h.of, least(h.last, w.upto) FROM unnest($1::bytea[], $2::bigint[]) AS w (id, upto) JOIN shares h ON h.session = w.id)`))
+	m = nil
+	ordered(o.released, func(n name, _ bool) { m.add(raw(n[0]), raw(n[1])) })
+	insert(m, `DELETE FROM refs r USING unnest($1::bytea[], $2::bytea[]) AS w (session, digest) WHERE r.session = w.session AND r.digest = w.digest`)
+	m = nil
+	ordered(o.unkept, func(n name, _ bool) { m.add(raw(n[0]), raw(n[1])) })
+	insert(m, `DELETE FROM artifacts a USING unnest($1::bytea[], $2::bytea[]) AS w (session, id) WHERE a.session = w.session AND a.id = w.id`)
 	m = nil
 	ordered(o.dropped, func(n name, _ bool) { m.add(raw(n[0]), raw(n[1])) })
 	insert(m, `DELETE FROM chunks c USING unnest($1::bytea[], $2::bytea[]) AS w (session, call) WHERE c.session = w.session AND c.call = w.call`)

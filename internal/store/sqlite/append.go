@@ -192,6 +192,16 @@ func put(c *conn, r rows, user, org string) error {
 			return rule.KeyTaken(k.Key)
 		}
 	}
+	for _, d := range r.Index.Release {
+		if err := c.exec(`DELETE FROM refs WHERE session = ? AND digest = ?`, id, string(d)); err != nil {
+			return err
+		}
+	}
+	for _, a := range r.Index.DropArtifacts {
+		if err := c.exec(`DELETE FROM artifacts WHERE session = ? AND id = ?`, id, string(a)); err != nil {
+			return err
+		}
+	}
 	for _, d := range r.Index.Blobs {
 		if ok, err := exists(c, `SELECT 1 FROM blobs WHERE digest = ?`, string(d)); err != nil {
 			return err

@@ -406,6 +406,27 @@ func blobs(t *testing.T, s seam.Store) {
 	one, err := s.Artifact(ctx, ann, "a2")
 	must(t, err)
 	equal(t, "artifact", one, arts[1])
+
+	// A fork has what its parent lets go.
+	fork := seam.Batch{Session: "F", Create: true, Owner: "n", After: 1, Events: steered("F", 2, 1), Index: seam.Index{Session: &parley.SessionInfo{ID: "F", User: ann.User, Org: ann.Org}}}
+	must(t, s.Fork(ctx, ann, "S", 1, fork))
+	must(t, s.Append(ctx, ann, seam.Batch{Session: "S", Epoch: 1, After: 1, Index: seam.Index{
+		Release: []parley.Digest{refs[1], refs[2]}, DropArtifacts: []parley.ArtifactID{"a2", "absent"}, Blobs: []parley.Digest{refs[1]},
+	}}))
+	_, err = s.Blob(ctx, ann, "S", refs[2])
+	want(t, "a blob that was released", err, parley.CodeNotFound)
+	for id, d := range map[parley.SessionID]parley.Digest{"S": refs[1], "F": refs[2]} {
+		if _, err := s.Blob(ctx, ann, id, d); err != nil {
+			t.Errorf("blob of %s: %v", id, err)
+		}
+	}
+	got, err = s.Artifacts(ctx, ann, "S")
+	must(t, err)
+	equal(t, "artifacts that were not dropped", got, arts[:1])
+	one, err = s.Artifact(ctx, ann, "a2")
+	if must(t, err); one.Session != "F" {
+		t.Errorf("a dropped artifact is %+v, want that of the fork", one)
+	}
 }
 
 func chunks(t *testing.T, s seam.Store) {

@@ -374,7 +374,7 @@ export interface TTL {
   session_idle?: Duration; // an active session expires after this long without an event
   turn_steps?: Duration; // the steps of a turn are condensed this long after its end; the messages stay
   ended?: Duration; // an ended or expired session is deleted after this long
-  no_archive?: boolean; // what is taken is not archived first
+  no_archive?: boolean; // what is taken is not archived first, but deleted
 }
 
 /** Transcript is the fold that people look at: every turn with its steps and its
