@@ -57,20 +57,35 @@ func TestAnotherProgramsFileIsRefused(t *testing.T) {
 	})
 }
 
+// The rows are put into tables as the first migration makes them, so that no later
+// one has to be undone here.
 func TestADatabaseOfVersion1IsBroughtUpToDate(t *testing.T) {
 	t.Parallel()
+	first, err := os.ReadFile("migrations/0001_sessions.sql")
+	must(t, err)
 	storetest.Migrated(t, open(t, t.TempDir()), func(s seam.Store) seam.Store {
 		old := s.(*sqlite.Store)
 		must(t, old.Close())
-		c, err := zombie.OpenConn(filepath.Join(old.Dir(), sqlite.FileName), zombie.OpenReadWrite)
+		path := filepath.Join(old.Dir(), sqlite.FileName)
+		must(t, os.Rename(path, path+".new"))
+		c, err := zombie.OpenConn(path, zombie.OpenReadWrite|zombie.OpenCreate)
 		must(t, err)
-		must(t, sqlitex.ExecuteScript(c, `
-			DROP INDEX interactions_due; DROP INDEX interactions_kind; DROP INDEX sessions_rest; DROP INDEX sessions_steps;
-			ALTER TABLE interactions DROP COLUMN kind; ALTER TABLE interactions DROP COLUMN expires;
-			ALTER TABLE sessions DROP COLUMN held; ALTER TABLE sessions DROP COLUMN steps;
-			DROP TABLE spent;`, nil))
+		must(t, sqlitex.ExecuteScript(c, string(first), nil))
+		must(t, sqlitex.ExecuteTransient(c, `ATTACH ? AS new`, &sqlitex.ExecOptions{Args: []any{path + ".new"}}))
+		copied := 0
+		must(t, sqlitex.ExecuteTransient(c, `SELECT t.name, group_concat('"' || c.name || '"') FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table' GROUP BY t.name`,
+			&sqlitex.ExecOptions{ResultFunc: func(r *zombie.Stmt) error {
+				copied++
+				table, columns := r.ColumnText(0), r.ColumnText(1)
+				return sqlitex.ExecuteTransient(c, "INSERT INTO main."+table+" ("+columns+") SELECT "+columns+" FROM new."+table, nil)
+			}}))
+		if copied < 10 {
+			t.Errorf("got %d tables, want all of them", copied)
+		}
+		must(t, sqlitex.ExecuteTransient(c, `PRAGMA application_id = 1349676153`, nil)) // "Prly"
 		must(t, sqlitex.ExecuteTransient(c, `PRAGMA user_version = 1`, nil))
 		must(t, c.Close())
+		must(t, os.Remove(path+".new"))
 		return open(t, old.Dir())
 	})
 }
