@@ -440,6 +440,9 @@ func TestFiles_what_was_not_heard_is_found(t *testing.T) {
 	live(t, clerk, enginetest.App(), func(t *testing.T, r *rig) {
 		id := r.Session().ID
 		settled()
+		if err := r.Engine.Close(t.Context()); err != nil { // another takes no session from a server that is there
+			t.Fatal(err)
+		}
 		other := enginetest.Over(t, r.Store, r.Service, clerk, enginetest.App())
 		other.Await(other.Send(id, "look 2").ID)
 		other.Close()
