@@ -52,7 +52,7 @@ func init() {
 		post = time.Minute
 	}
 	toolsets["desk"] = func(config.Folder) seam.Toolset { return desk{url, post} }
-	unaided["desk"] = func(config.Settings, []*config.App) ([]seam.Model, error) { return []seam.Model{clerk{pace}}, nil }
+	unaided["desk"] = func(config.Settings, []*config.App) ([]seam.Model, error) { return []seam.Model{clerk{pace, url}}, nil }
 }
 
 // desk is a toolset with a write that can neither be repeated nor asked for.
@@ -90,10 +90,14 @@ func (d desk) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
 //	mail TEXT   talks, mails the text, talks again
 //	say N SIZE  says N fragments of SIZE bytes
 //	talk N      says N words
+//	hold        asks the service, and says what that answers, which may take long
 //	leak SEED   thinks and says the secrets of that seed, three bytes at a time
 //
 // with a pace for each word of its talk.
-type clerk struct{ pace time.Duration }
+type clerk struct {
+	pace time.Duration
+	url  string
+}
 
 func (clerk) Info() seam.ModelInfo {
 	return seam.ModelInfo{Name: "test/clerk", Provider: "test", Scripted: true, ContextTokens: 100_000_000, MaxOutputTokens: 10_000_000}
@@ -154,6 +158,15 @@ func (m clerk) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 			if !talk(60) || !say(results[len(results)-1]) {
 				return
 			}
+		case asked == "hold":
+			answer, err := hold(ctx, m.url)
+			if err != nil {
+				yield(seam.ModelDelta{}, err)
+				return
+			}
+			if !say(answer) {
+				return
+			}
 		case scan(asked, "talk %d", &n):
 			if !talk(n) {
 				return
@@ -174,6 +187,21 @@ func (m clerk) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 		}
 		yield(seam.ModelDelta{Reply: &reply}, nil)
 	}
+}
+
+// hold is what the service answers.
+func hold(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	return string(said), err
 }
 
 // planted are the secrets of a seed, in their words.
