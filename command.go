@@ -69,7 +69,7 @@ type AnswerInteraction struct {
 }
 
 // CallTool asks for one tool call without a model: a turn of its own, in the
-// named session or else in the caller's standing session of the app.
+// named session or else in a temporary one of its own.
 type CallTool struct {
 	App     string          `json:"app,omitempty"`
 	Session SessionID       `json:"session,omitempty"`

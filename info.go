@@ -62,6 +62,7 @@ type SessionInfo struct {
 	Model      string        `json:"model,omitempty"`
 	Busy       BusyMode      `json:"busy"`
 	Parent     SessionID     `json:"parent,omitempty"`
+	Direct     bool          `json:"direct,omitempty"` // made for one direct call: listed only for who asks for such, deleted after a week
 	CreatedAt  time.Time     `json:"created_at"`
 	UpdatedAt  time.Time     `json:"updated_at"`
 	StepsSince time.Time     `json:"steps_since,omitzero"` // when the oldest turn ended whose steps are not condensed

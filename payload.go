@@ -25,6 +25,7 @@ type SessionCreated struct {
 	Preferences  map[string]any `json:"preferences,omitempty"`
 	OutsideID    string         `json:"outside_id,omitempty"`
 	Temporary    bool           `json:"temporary,omitempty"` // ends with its first turn
+	Direct       bool           `json:"direct,omitempty"`    // made for one direct call
 }
 
 // SessionUpdated changes what it names.

@@ -9,7 +9,7 @@ import (
 // FoldVersion is the version of Session's fold. A stored state of another
 // version is ignored and rebuilt from the log. Raise it with every change of
 // Apply or of the JSON of Session.
-const FoldVersion = 7
+const FoldVersion = 8
 
 // MaxHistoryBytes bounds what a Session keeps of earlier turns, whatever its
 // memory options say: past it the oldest exchanges leave the fold (never the
@@ -42,6 +42,7 @@ type Session struct {
 	Busy         BusyMode          `json:"busy"`
 	MaxOpenTurns int               `json:"max_open_turns"`
 	Temporary    bool              `json:"temporary,omitempty"`
+	Direct       bool              `json:"direct,omitempty"`
 	Preferences  map[string]any    `json:"preferences,omitempty"`
 	Parent       SessionID         `json:"parent,omitempty"`
 
@@ -134,14 +135,14 @@ func (s *Session) apply(e Event, p Payload) {
 		s.App, s.User, s.Org, s.OutsideID, s.Title = p.App, p.User, p.Org, p.OutsideID, p.Title
 		s.Model, s.Mode, s.Policy, s.Budgets, s.Memory = p.Model, p.Mode, p.Policy, p.Budgets, p.Memory
 		s.Temperature, s.MaxOutput = p.Temperature, p.MaxOutput
-		s.Busy, s.MaxOpenTurns, s.Preferences, s.Temporary = p.Busy, max(p.MaxOpenTurns, 1), p.Preferences, p.Temporary
+		s.Busy, s.MaxOpenTurns, s.Preferences, s.Temporary, s.Direct = p.Busy, max(p.MaxOpenTurns, 1), p.Preferences, p.Temporary, p.Direct
 	case SessionUpdated:
 		s.update(p)
 	case SessionEnded:
 		s.Status = p.Status
 		s.Queue, s.Rules, s.Provider = nil, nil, nil
 	case SessionForked:
-		s.Parent, s.Title, s.Status = p.Parent, p.Title, Active
+		s.Parent, s.Title, s.Status, s.Temporary, s.Direct = p.Parent, p.Title, Active, false, false
 		s.Queue, s.Held, s.Rules, s.Interactions, s.Provider, s.OutsideID = nil, false, nil, nil, nil, ""
 		if s.Turn != nil {
 			s.Turn.Steers, s.Turn.Waiting = nil, nil
@@ -339,7 +340,7 @@ func (s Session) OpenTurns() int {
 func (s Session) Info() SessionInfo {
 	in := SessionInfo{
 		ID: s.ID, App: s.App, User: s.User, Org: s.Org, OutsideID: s.OutsideID, Title: s.Title, Preview: s.Preview,
-		Status: s.Status, Model: s.Model, Busy: s.Busy, Parent: s.Parent, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		Status: s.Status, Model: s.Model, Busy: s.Busy, Parent: s.Parent, Direct: s.Direct, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		StepsSince: s.StepsSince, Version: s.Seq, Waiting: len(s.Interactions), Totals: s.Totals,
 	}
 	if s.Turn != nil {

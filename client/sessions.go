@@ -31,6 +31,8 @@ type SessionFilter struct {
 	Status parley.SessionStatus
 	Before time.Time // changed before this: UpdatedAt of the last one of the page before
 	Limit  int       // at most 500
+
+	Direct bool // list those of direct calls, too, which have a session of their own
 }
 
 // Sessions lists sessions, the last changed first.
@@ -42,6 +44,9 @@ func (c *Client) Sessions(ctx context.Context, f SessionFilter) ([]parley.Sessio
 		q.Set("before", f.Before.Format(time.RFC3339Nano))
 	}
 	number(q, "limit", int64(f.Limit))
+	if f.Direct {
+		q.Set("direct", "true")
+	}
 	list, err := get[struct {
 		Sessions []parley.SessionInfo `json:"sessions"`
 	}](ctx, c, call{method: http.MethodGet, path: "/v1/sessions", query: q})

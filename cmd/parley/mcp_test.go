@@ -51,8 +51,12 @@ func TestMCP_by_every_way_is_one_server(t *testing.T) {
 		t.Errorf("%+v, %v", direct, err)
 	}
 	native, err := s.Sessions(t.Context(), client.SessionFilter{})
-	if err != nil || len(native) != 3 { // one more holds the direct calls
+	if err != nil || len(native) != 2 {
 		t.Errorf("%d sessions in the server, %v", len(native), err)
+	}
+	native, err = s.Sessions(t.Context(), client.SessionFilter{Direct: true})
+	if err != nil || len(native) != 3 {
+		t.Errorf("%d with that of the direct call, %v", len(native), err)
 	}
 	for path, want := range map[string]string{"/mcp": `"home"`, "/apps/leads/mcp": `"leads"`, "/events/01J": `"home"`} {
 		resp, err := http.Get(s.url + path)

@@ -104,6 +104,7 @@ func sessionList(f *flags) *cobra.Command {
 	cmd.Flags().StringVar(&filter.App, "app", "", "only of this `app`")
 	cmd.Flags().StringVar(&status, "status", "", "only active, ended or expired ones")
 	cmd.Flags().IntVar(&filter.Limit, "limit", 50, "at most so many, up to 500")
+	cmd.Flags().BoolVar(&filter.Direct, "direct", false, "those of direct calls, too: they end with the call and go after a week")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -55,6 +55,8 @@ type listInput struct {
 	Status string    `query:"status" enum:"active,ended,expired" doc:"Only sessions in this status."`
 	Limit  int       `query:"limit" minimum:"1" maximum:"500" doc:"At most so many; 50 when not given."`
 	Before time.Time `query:"before" doc:"Only sessions that changed before this time: the updated_at of the last one of the page before."`
+
+	Direct bool `query:"direct" doc:"List those of direct calls, too, which have a session of their own for a week."`
 }
 
 type sessionList struct {
@@ -130,7 +132,7 @@ func (s *Server) sessionRoutes() {
 		OperationID: "list-sessions", Method: http.MethodGet, Path: "/v1/sessions", Tags: tags, Summary: "List sessions, the last changed first",
 	}, func(ctx context.Context, p parley.Principal, in *listInput) (*body[sessionList], error) {
 		list, err := e.Sessions(ctx, p, seam.SessionQuery{
-			App: in.App, Status: parley.SessionStatus(in.Status), Limit: in.Limit, Before: in.Before,
+			App: in.App, Status: parley.SessionStatus(in.Status), Limit: in.Limit, Before: in.Before, Direct: in.Direct,
 		})
 		return ok(sessionList{some(list)}, err)
 	})

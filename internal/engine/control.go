@@ -163,6 +163,11 @@ func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID
 				again.Attachments = append(again.Attachments, part.Artifact)
 			}
 		}
+		if r.Call != nil && s.view.Direct { // its session ended with it
+			app := s.view.App
+			s.release()
+			return e.callAlone(ctx, p, parley.CallTool{App: app, Name: r.Call.Name, Input: r.Call.Input, Redacted: r.Call.Redacted, Key: key, Client: client}, id)
+		}
 		if r.Call != nil {
 			again.call = &parley.ToolCall{Call: parley.CallID(e.newID()), Name: r.Call.Name, Input: r.Call.Input, Redacted: r.Call.Redacted}
 		}

@@ -61,35 +61,42 @@ func (e *Engine) Create(ctx context.Context, p parley.Principal, c parley.Create
 		if err := e.keep(ctx, p, 1, 0); err != nil {
 			return info, false, err
 		}
-		s := &session{e: e, id: parley.SessionID(e.newID()), lock: make(chan struct{}, 1), changed: make(chan struct{})}
-		ev := parley.NewEvent("", "", made)
-		ix := seam.Index{}
-		if c.Key != "" {
-			ix.Keys = []seam.Key{{Key: c.Key, Body: body, Made: s.id}}
-		}
-		events, err := s.prepare(&s.view, &ix, []parley.Event{ev})
-		if err != nil {
-			return info, false, err
-		}
-		err = e.o.Log.Append(context.WithoutCancel(ctx), p, seam.Batch{
-			Session: s.id, Create: true, Owner: e.o.Node, Index: ix,
-		}, events)
+		s, err := e.makeSession(ctx, p, made, seam.Key{Key: c.Key, Body: body})
 		if isCode(err, parley.CodeKeyReused) {
 			continue
 		}
 		if err != nil {
 			return info, false, err
 		}
-		s.state, s.view, s.epoch, s.loaded = s.view, s.view.Clone(), 1, true
-		e.mu.Lock()
-		if e.sessions[s.id] == nil {
-			s.used = e.o.Now()
-			e.sessions[s.id] = s
-		}
-		e.mu.Unlock()
 		return s.state.Info(), true, nil
 	}
 	return info, false, parley.Errorf(parley.CodeConflict, "the session is being made by another request").WithRetry(time.Second)
+}
+
+// makeSession appends the session's first event, with a key of the user's that
+// names it unless that is empty, and keeps the session in memory.
+func (e *Engine) makeSession(ctx context.Context, p parley.Principal, made parley.SessionCreated, key seam.Key) (*session, error) {
+	s := &session{e: e, id: parley.SessionID(e.newID()), lock: make(chan struct{}, 1), changed: make(chan struct{})}
+	ix := seam.Index{}
+	if key.Key != "" {
+		key.Made = s.id
+		ix.Keys = []seam.Key{key}
+	}
+	events, err := s.prepare(&s.view, &ix, []parley.Event{parley.NewEvent("", "", made)})
+	if err != nil {
+		return nil, err
+	}
+	if err := e.o.Log.Append(context.WithoutCancel(ctx), p, seam.Batch{Session: s.id, Create: true, Owner: e.o.Node, Index: ix}, events); err != nil {
+		return nil, err
+	}
+	s.state, s.view, s.epoch, s.loaded = s.view, s.view.Clone(), 1, true
+	e.mu.Lock()
+	if e.sessions[s.id] == nil {
+		s.used = e.o.Now()
+		e.sessions[s.id] = s
+	}
+	e.mu.Unlock()
+	return s, nil
 }
 
 // aliasOf is the form in which an outside id, or a key, is kept. One that looks

@@ -5,19 +5,20 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
 )
-
-// standing is the outside id of the session that holds a caller's direct calls
-// in an app. A space keeps it apart from the ids that browsers make.
-const standing = "direct calls"
 
 // maxInput bounds the input of a direct call, in bytes.
 const maxInput = 256 << 10
 
 // CallTool makes one tool call without a model, by the same path as an agent's:
 // schema, policy, human, journal. It returns the turn once it is durable; its
-// result is [Engine.CallResult] when the turn has ended. Calls in one session
-// run one after the other.
+// result is [Engine.CallResult] when the turn has ended. A call without a session
+// has one of its own, which ends with it: nothing waits for it, and it for
+// nothing. Calls in one session run one after the other.
+//
+// The key of a call without a session is the user's, over all sessions. It
+// returns the same call for as long as that call's session is kept.
 func (e *Engine) CallTool(ctx context.Context, p parley.Principal, c parley.CallTool) (parley.TurnInfo, error) {
 	none := parley.TurnInfo{}
 	switch {
@@ -27,13 +28,7 @@ func (e *Engine) CallTool(ctx context.Context, p parley.Principal, c parley.Call
 		return none, tooLong("Idempotency-Key", parley.MaxKey, "characters")
 	}
 	if c.Session == "" {
-		s, _, err := e.Create(ctx, p, parley.CreateSession{
-			App: c.App, OutsideID: standing, Title: "Direct calls", Busy: parley.BusyEnqueue, MaxOpenTurns: maxQueue, Client: c.Client,
-		})
-		if err != nil {
-			return none, err
-		}
-		c.Session = s.ID
+		return e.callAlone(ctx, p, c, "")
 	}
 	s, err := e.acquire(ctx, p, c.Session)
 	if err != nil {
@@ -43,15 +38,97 @@ func (e *Engine) CallTool(ctx context.Context, p parley.Principal, c parley.Call
 		s.release()
 		return none, err
 	}
-	if _, ok := e.o.Tools[s.view.App].Decl(c.Name); !ok {
+	if err := e.hasTool(s.view.App, c.Name); err != nil {
 		s.release()
-		return none, notFound("tool", c.Name)
+		return none, err
 	}
+	return s.send(ctx, p, e.direct(c))
+}
+
+func (e *Engine) hasTool(app, name string) error {
+	if _, ok := e.o.Tools[app].Decl(name); !ok {
+		return notFound("tool", name)
+	}
+	return nil
+}
+
+// direct is a call in the form of a message.
+func (e *Engine) direct(c parley.CallTool) asked {
 	if len(c.Input) == 0 {
 		c.Input = []byte("{}")
 	}
-	call := &parley.ToolCall{Call: parley.CallID(e.newID()), Name: c.Name, Input: c.Input, Redacted: c.Redacted}
-	return s.send(ctx, p, asked{Send: parley.Send{Message: c.Name + " " + string(c.Input), Key: c.Key, Client: c.Client}, call: call})
+	return asked{
+		Send: parley.Send{Message: c.Name + " " + string(c.Input), Key: c.Key, Client: c.Client},
+		call: &parley.ToolCall{Call: parley.CallID(e.newID()), Name: c.Name, Input: c.Input, Redacted: c.Redacted},
+	}
+}
+
+// callAlone makes a call in a temporary session. The session and the key that
+// names its turn come first, in one append; so the same call that comes again, at
+// once or after a crash in between, finds the session and begins that turn or
+// returns it.
+func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.CallTool, retryOf parley.TurnID) (parley.TurnInfo, error) {
+	none := parley.TurnInfo{}
+	app, err := e.app(c.App)
+	if err != nil {
+		return none, err
+	}
+	if err := e.hasTool(c.App, c.Name); err != nil {
+		return none, err
+	}
+	a := e.direct(c)
+	a.Key, a.retryOf, a.turn = "", retryOf, parley.TurnID(e.newID())
+	key := seam.Key{Key: e.aliasOf(c.Key), Turn: a.turn, Body: digestOf(struct {
+		App, Name, Input string
+		RetryOf          parley.TurnID
+	}{c.App, c.Name, string(a.call.Input), retryOf})}
+	var id parley.SessionID
+	for tries := 0; id == ""; tries++ { // twice: another may take the key between look and append
+		if key.Key != "" {
+			had, err := e.o.Store.Key(ctx, p, "", key.Key)
+			switch {
+			case err == nil && had.Body != key.Body:
+				return none, keyReused(c.Key)
+			case err == nil:
+				id, a.turn = had.Made, had.Turn
+				continue
+			case !isCode(err, parley.CodeNotFound):
+				return none, err
+			}
+		}
+		if err := e.keep(ctx, p, 0, int64(len(a.Message))); err != nil {
+			return none, err
+		}
+		made, err := e.newSession(p, app, parley.CreateSession{App: c.App, Title: "Call of " + parley.Cut(c.Name, 80), Temporary: true})
+		if err != nil {
+			return none, err
+		}
+		made.Direct = true
+		s, err := e.makeSession(ctx, p, made, key)
+		switch {
+		case err == nil:
+			id = s.id
+		case !isCode(err, parley.CodeKeyReused) || tries > 0:
+			return none, err
+		}
+	}
+	s, err := e.acquire(ctx, p, id)
+	if err != nil {
+		return none, err
+	}
+	if t := s.view.Turn; t != nil && t.ID == a.turn {
+		info, run := s.info(a.turn), s.run
+		s.release()
+		if run != nil && run.turn == a.turn {
+			return info, run.durable(ctx) // both hear the same
+		}
+		return info, nil
+	}
+	if row, err := e.o.Store.Turn(ctx, p, a.turn); err == nil || !isCode(err, parley.CodeNotFound) {
+		s.release()
+		return row, err
+	}
+	return s.send(ctx, p, a)
 }
 
 // CallResult is what came of a direct call whose turn has ended.

@@ -38,6 +38,11 @@ type Swept struct {
 	Deleted   int `json:"deleted"`
 }
 
+// directFor is how long the session of a direct call is kept after its last event, unless
+// the app's TTL is shorter: so long the same key returns the same direct call. One
+// that never got its turn goes as well; one that waits for a human stays.
+const directFor = 7 * 24 * time.Hour
+
 // sweepPage is how many sessions a sweep holds in memory at once.
 const sweepPage = 100
 
@@ -55,11 +60,8 @@ func (e *Engine) Sweep(ctx context.Context, p parley.Principal) (Swept, error) {
 	now := e.now()
 	for _, a := range e.Apps() { // an app that is switched off keeps what it has
 		ttl := a.TTL
-		rest := func(status parley.SessionStatus, after parley.Duration, count *int, do func(parley.SessionID) (bool, error)) {
-			if after <= 0 {
-				return
-			}
-			q := seam.RestQuery{App: a.Name, Status: status, Before: now.Add(-time.Duration(after)), Limit: sweepPage}
+		each := func(q seam.RestQuery, after time.Duration, count *int, do func(parley.SessionID) (bool, error)) {
+			q.App, q.Before, q.Limit = a.Name, now.Add(-after), sweepPage
 			err := e.eachResting(ctx, p, q, func(id parley.SessionID) {
 				did, err := do(id)
 				if errors.Is(err, seam.ErrDriven) {
@@ -76,12 +78,20 @@ func (e *Engine) Sweep(ctx context.Context, p parley.Principal) (Swept, error) {
 			})
 			failed = errors.Join(failed, err)
 		}
+		rest := func(status parley.SessionStatus, after parley.Duration, count *int, do func(parley.SessionID) (bool, error)) {
+			if after > 0 {
+				each(seam.RestQuery{Status: status}, time.Duration(after), count, do)
+			}
+		}
 		remove := func(id parley.SessionID) (bool, error) {
 			err := e.Delete(ctx, parley.System(), id)
 			return err == nil, err
 		}
 		rest(parley.Ended, ttl.Ended, &done.Deleted, remove)
 		rest(parley.Expired, ttl.Ended, &done.Deleted, remove)
+		for _, status := range []parley.SessionStatus{parley.Active, parley.Ended, parley.Expired} {
+			each(seam.RestQuery{Status: status, Direct: true}, directFor, &done.Deleted, remove)
+		}
 		rest(parley.Active, ttl.SessionIdle, &done.Expired, func(id parley.SessionID) (bool, error) {
 			return e.expireSession(ctx, id, time.Duration(ttl.SessionIdle))
 		})

@@ -31,6 +31,7 @@ type asked struct {
 	parley.Send
 	retryOf parley.TurnID
 	call    *parley.ToolCall
+	turn    parley.TurnID // its id; empty: a new one
 }
 
 // send does the work of Send, Retry and CallTool with the lock held, and releases it.
@@ -84,7 +85,10 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 			return none, nil, err
 		}
 	}
-	turn := parley.TurnID(s.e.newID())
+	turn := c.turn
+	if turn == "" {
+		turn = parley.TurnID(s.e.newID())
+	}
 	if c.Key != "" {
 		s.index.Keys = append(s.index.Keys, seam.Key{Session: s.id, Key: c.Key, Body: body, Made: s.id, Turn: turn})
 		defer func() {

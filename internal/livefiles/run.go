@@ -141,7 +141,7 @@ func (w *writer) look(ctx context.Context, since time.Time, all bool, quit <-cha
 		}
 		var before time.Time
 		for more := true; more; {
-			page, err := w.f.o.Store.Sessions(ctx, parley.System(), seam.SessionQuery{App: app, Before: before, Limit: pageOf(all)})
+			page, err := w.f.o.Store.Sessions(ctx, parley.System(), seam.SessionQuery{App: app, Before: before, Limit: pageOf(all), Direct: true})
 			if err != nil {
 				return w.failed("", err)
 			}

@@ -13,7 +13,7 @@ import (
 
 // What a direct call may carry in _meta.
 const (
-	metaSession = "parley/session"         // the session to call in; else the user's session for direct calls
+	metaSession = "parley/session"         // the session to call in; else a temporary one of its own
 	metaKey     = "parley/idempotency-key" // the same key gives the same call
 )
 

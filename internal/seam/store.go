@@ -167,7 +167,7 @@ type Spend struct {
 // though it is stored once: whichever is deleted, the other still has it.
 // Condensing gives nothing back before the session goes.
 type Held struct {
-	Sessions int
+	Sessions int   // without those of direct calls, which go by themselves
 	Bytes    int64 // of events and artifacts
 }
 
@@ -219,6 +219,8 @@ type SessionQuery struct {
 	Status parley.SessionStatus
 	Before time.Time // changed before this; zero: from the newest
 	Limit  int       // 0 means 50; at most 500
+	// Direct lists those of direct calls, too.
+	Direct bool
 }
 
 // RestQuery selects the sessions of an app that are at rest: no turn runs or
@@ -230,6 +232,8 @@ type RestQuery struct {
 	// (SessionInfo.StepsSince), by that.
 	Status parley.SessionStatus
 	Before time.Time
+	// Direct selects those of direct calls only; with a Status.
+	Direct bool
 	After  RestMark // zero: from the first
 	Limit  int      // 0 means 50; at most 500
 }

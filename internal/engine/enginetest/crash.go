@@ -207,7 +207,7 @@ func (sc Scenario) run(t *testing.T, from *start, first, second *point) (res res
 			store = disk
 		}
 		res.looks, res.puts, res.got = service.Counts()
-		sessions, err := store.Sessions(context.Background(), parley.System(), seam.SessionQuery{})
+		sessions, err := store.Sessions(context.Background(), parley.System(), seam.SessionQuery{Direct: true})
 		if err != nil || len(sessions) != 1 {
 			res.err = errors.Join(res.err, fmt.Errorf("%d sessions: %w", len(sessions), err))
 			return

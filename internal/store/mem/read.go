@@ -89,7 +89,7 @@ func cut[T any](all []T, limit int) []T {
 func (s *Store) Sessions(ctx context.Context, p parley.Principal, q seam.SessionQuery) (out []parley.SessionInfo, err error) {
 	err = s.read(ctx, func(t *tables) error {
 		all := slices.DeleteFunc(t.mine(p), func(row *session) bool {
-			return q.App != "" && row.app != q.App || q.Status != "" && row.status != q.Status ||
+			return row.direct && !q.Direct || q.App != "" && row.app != q.App || q.Status != "" && row.status != q.Status ||
 				!q.Before.IsZero() && row.updated >= rule.MillisUp(q.Before)
 		})
 		slices.SortFunc(all, func(a, b *session) int {
@@ -117,7 +117,7 @@ func (s *Store) Resting(ctx context.Context, p parley.Principal, q seam.RestQuer
 			return row.updated
 		}
 		all := slices.DeleteFunc(t.mine(p), func(row *session) bool {
-			return row.held || row.app != q.App || q.Status == "" && row.steps == 0 || q.Status != "" && row.status != q.Status ||
+			return row.held || q.Direct && !row.direct || row.app != q.App || q.Status == "" && row.steps == 0 || q.Status != "" && row.status != q.Status ||
 				since(row) >= rule.MillisUp(q.Before) ||
 				q.After.ID != "" && cmp.Or(cmp.Compare(since(row), rule.Millis(q.After.Time)), cmp.Compare(row.id, q.After.ID)) <= 0
 		})
@@ -377,7 +377,9 @@ func (s *Store) Spent(ctx context.Context, p parley.Principal, from, to string) 
 func (s *Store) Held(ctx context.Context, p parley.Principal) (out seam.Held, err error) {
 	err = s.read(ctx, func(t *tables) error {
 		for _, row := range t.mine(p) {
-			out.Sessions++
+			if !row.direct {
+				out.Sessions++
+			}
 			out.Bytes += row.bytes
 		}
 		return nil

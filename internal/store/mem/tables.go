@@ -30,6 +30,7 @@ type session struct {
 	updated      int64
 	held         bool  // not at rest
 	bytes        int64 // held
+	direct       bool  // of one direct call
 	steps        int64 // when the oldest turn ended that has steps; 0: none
 	info         []byte
 	events       []parley.Event
@@ -274,7 +275,7 @@ func (t *tables) put(s *session, b seam.Batch, r rows) {
 	s.bytes += rule.Bytes(b)
 	if ix.Session != nil {
 		s.info, s.status, s.app, s.updated = r.info, ix.Session.Status, ix.Session.App, rule.Millis(ix.Session.UpdatedAt)
-		s.held, s.steps = rule.Held(ix.Session), rule.MillisOrNone(ix.Session.StepsSince)
+		s.held, s.steps, s.direct = rule.Held(ix.Session), rule.MillisOrNone(ix.Session.StepsSince), ix.Session.Direct
 	}
 	if r.state != nil {
 		s.state = r.state

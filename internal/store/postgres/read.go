@@ -170,6 +170,7 @@ func (s *Store) Sessions(ctx context.Context, p parley.Principal, q seam.Session
 	w := mine(p, "SELECT seq, info FROM sessions")
 	w.and(q.App != "", "app = ?", raw(q.App))
 	w.and(q.Status != "", "status = ?", raw(q.Status))
+	w.and(!q.Direct, "NOT direct")
 	w.and(!q.Before.IsZero(), "updated < ?", rule.MillisUp(q.Before))
 	w.order("updated DESC, id DESC", rule.List(p, q.Limit))
 	return list(ctx, s, info, w.query, w.args...)
@@ -183,6 +184,7 @@ func (s *Store) Resting(ctx context.Context, p parley.Principal, q seam.RestQuer
 	}
 	w := mine(p, "SELECT seq, info FROM sessions")
 	w.and(true, "NOT held AND app = ?", raw(q.App))
+	w.and(q.Direct, "direct")
 	w.and(q.Status != "", "status = ?", raw(q.Status))
 	w.and(q.Status == "", "steps > 0")
 	w.and(true, at+" < ?", rule.MillisUp(q.Before))
@@ -334,7 +336,7 @@ func (s *Store) Spent(ctx context.Context, p parley.Principal, from, to string) 
 
 // Held implements seam.Store.
 func (s *Store) Held(ctx context.Context, p parley.Principal) (seam.Held, error) {
-	w := mine(p, "SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM sessions")
+	w := mine(p, "SELECT count(*) FILTER (WHERE NOT direct), coalesce(sum(bytes), 0)::bigint FROM sessions")
 	return one(ctx, s, func(r pgx.Rows) (h seam.Held, err error) {
 		err = r.Scan(&h.Sessions, &h.Bytes)
 		return h, err

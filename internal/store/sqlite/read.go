@@ -124,6 +124,7 @@ func (s *Store) Sessions(ctx context.Context, p parley.Principal, q seam.Session
 	w := mine(p, "SELECT seq, info FROM sessions")
 	w.and(q.App != "", "app = ?", q.App)
 	w.and(q.Status != "", "status = ?", string(q.Status))
+	w.and(!q.Direct, "direct = 0")
 	w.and(!q.Before.IsZero(), "updated < ?", rule.MillisUp(q.Before))
 	w.order("updated DESC, id DESC", rule.List(p, q.Limit))
 	return list(ctx, s, info, w.query, w.args...)
@@ -135,8 +136,12 @@ func (s *Store) Resting(ctx context.Context, p parley.Principal, q seam.RestQuer
 	if q.Status == "" {
 		from, at = "SELECT seq, info FROM sessions INDEXED BY sessions_steps", "steps"
 	}
+	if q.Direct {
+		from = "SELECT seq, info FROM sessions INDEXED BY sessions_direct"
+	}
 	w := mine(p, from)
 	w.and(true, "held = 0 AND app = ?", q.App)
+	w.and(q.Direct, "direct = 1")
 	w.and(q.Status != "", "status = ?", string(q.Status))
 	w.and(q.Status == "", "steps > 0")
 	w.and(true, at+" < ?", rule.MillisUp(q.Before))
@@ -289,7 +294,7 @@ func (s *Store) Spent(ctx context.Context, p parley.Principal, from, to string) 
 
 // Held implements seam.Store.
 func (s *Store) Held(ctx context.Context, p parley.Principal) (seam.Held, error) {
-	w := mine(p, "SELECT count(*), coalesce(sum(bytes), 0) FROM sessions INDEXED BY sessions_held")
+	w := mine(p, "SELECT count(*) FILTER (WHERE direct = 0), coalesce(sum(bytes), 0) FROM sessions INDEXED BY sessions_held")
 	return one(ctx, s, func(s *zombie.Stmt) (seam.Held, error) {
 		return seam.Held{Sessions: s.ColumnInt(0), Bytes: s.ColumnInt64(1)}, nil
 	}, nil, w.query, w.args...)

@@ -71,6 +71,7 @@ func (m *machine) create(rt *rapid.T) {
 	p := someOwners.Draw(rt, "owner")
 	b := creation(p, someSessions.Draw(rt, "session"), rapid.IntRange(0, 3).Draw(rt, "events"))
 	b.Index.Session.App, b.Index.Session.OutsideID = someApps.Draw(rt, "app"), someOutside.Draw(rt, "outside")
+	b.Index.Session.Direct = rapid.IntRange(0, 3).Draw(rt, "direct") == 0
 	m.index(rt, &b)
 	as := rapid.SampledFrom([]parley.Principal{p, p, p, parley.System(), bob}).Draw(rt, "as")
 	same(m, rt, "create", func(s seam.Store) (struct{}, error) { return only(s.Append(context.Background(), as, b)) })
@@ -223,8 +224,9 @@ func (m *machine) find(rt *rapid.T) {
 	for _, d := range m.blobs {
 		same(m, rt, "Blob", func(s seam.Store) ([]byte, error) { return s.Blob(ctx, p, id, d) })
 	}
+	direct := rapid.Bool().Draw(rt, "direct")
 	same(m, rt, "Sessions", func(s seam.Store) ([]parley.SessionInfo, error) {
-		return s.Sessions(ctx, p, seam.SessionQuery{App: app, Before: at(n), Limit: n / 2})
+		return s.Sessions(ctx, p, seam.SessionQuery{App: app, Before: at(n), Limit: n / 2, Direct: direct})
 	})
 	statuses := rapid.SliceOfN(someStatuses, 0, 3).Draw(rt, "statuses")
 	same(m, rt, "Turns", func(s seam.Store) ([]parley.TurnInfo, error) {
@@ -248,6 +250,7 @@ func (m *machine) find(rt *rapid.T) {
 		App: app, Status: rapid.SampledFrom([]parley.SessionStatus{"", parley.Active, parley.Ended}).Draw(rt, "rest"),
 		Before: at(n), Limit: n / 2,
 	}
+	rest.Direct = direct && rest.Status != ""
 	if rapid.Bool().Draw(rt, "after a session") {
 		rest.After = seam.RestMark{Time: at(someTimes.Draw(rt, "after at")), ID: id}
 	}

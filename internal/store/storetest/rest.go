@@ -120,11 +120,13 @@ func resting(t *testing.T, s seam.Store) {
 		{UpdatedAt: at(10), Waiting: 1, StepsSince: at(1)},
 		{UpdatedAt: at(10), Turn: turn(parley.StatusRunning), StepsSince: at(1)},
 		{UpdatedAt: at(10), Turn: turn(parley.StatusWaiting), StepsSince: at(1)},
+		{UpdatedAt: at(98), Direct: true},
+		{UpdatedAt: at(98), Direct: true, Waiting: 1},
 	} {
 		id := parley.SessionID(fmt.Sprint("S", i))
 		b := creation(ann, id, 1)
 		row := b.Index.Session
-		row.UpdatedAt, row.StepsSince, row.Waiting, row.Turn = in.UpdatedAt, in.StepsSince, in.Waiting, in.Turn
+		row.UpdatedAt, row.StepsSince, row.Waiting, row.Turn, row.Direct = in.UpdatedAt, in.StepsSince, in.Waiting, in.Turn, in.Direct
 		if in.App != "" {
 			row.App = in.App
 		}
@@ -140,7 +142,8 @@ func resting(t *testing.T, s seam.Store) {
 		q    seam.RestQuery
 		want []string
 	}{
-		{"active ones", ann, seam.RestQuery{App: "notes", Status: parley.Active, Before: at(99)}, []string{"S1", "S2", "S0"}},
+		{"active ones", ann, seam.RestQuery{App: "notes", Status: parley.Active, Before: at(99)}, []string{"S1", "S2", "S0", "S8"}},
+		{"those of direct calls", ann, seam.RestQuery{App: "notes", Status: parley.Active, Direct: true, Before: at(99)}, []string{"S8"}},
 		{"old ones", ann, seam.RestQuery{App: "notes", Status: parley.Active, Before: at(31)}, []string{"S1", "S2"}},
 		{"just not old enough", ann, seam.RestQuery{App: "notes", Status: parley.Active, Before: at(30)}, nil},
 		{"ended ones", ann, seam.RestQuery{App: "notes", Status: parley.Ended, Before: at(99)}, []string{"S3"}},
@@ -149,7 +152,7 @@ func resting(t *testing.T, s seam.Store) {
 		{"a page", ann, seam.RestQuery{App: "notes", Status: parley.Active, Before: at(99), Limit: 1}, []string{"S1"}},
 		{"the next page", ann, seam.RestQuery{App: "notes", Status: parley.Active, Before: at(99), Limit: 1, After: seam.RestMark{Time: at(30), ID: "S1"}}, []string{"S2"}},
 		{"the next page of steps", ann, seam.RestQuery{App: "notes", Before: at(99), After: seam.RestMark{Time: at(5), ID: "S3"}}, []string{"S1"}},
-		{"everybody's", parley.System(), seam.RestQuery{App: "notes", Status: parley.Active, Before: at(99)}, []string{"U", "S1", "S2", "S0"}},
+		{"everybody's", parley.System(), seam.RestQuery{App: "notes", Status: parley.Active, Before: at(99)}, []string{"U", "S1", "S2", "S0", "S8"}},
 		{"an absent app's", ann, seam.RestQuery{App: "absent", Before: at(99)}, nil},
 	} {
 		got, err := s.Resting(ctx, c.p, c.q)
@@ -162,5 +165,5 @@ func resting(t *testing.T, s seam.Store) {
 	must(t, s.Append(ctx, ann, seam.Batch{Session: "S1", Epoch: 1, After: 1, Index: seam.Index{Session: &in}}))
 	got, err := s.Resting(ctx, ann, seam.RestQuery{App: "notes", Status: parley.Active, Before: start.Add(time.Hour)})
 	must(t, err)
-	equal(t, "while one is used", ids(got), []string{"S2", "S0"})
+	equal(t, "while one is used", ids(got), []string{"S2", "S0", "S8"})
 }

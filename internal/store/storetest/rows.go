@@ -148,8 +148,10 @@ func sessions(t *testing.T, s seam.Store) {
 		{bob, "notes", parley.Active, 60},
 		{ann, "notes", parley.Active, 30},
 		{ann2, "notes", parley.Active, 70},
+		{ann, "notes", parley.Ended, 45},
 	} {
 		b := creation(c.p, parley.SessionID(fmt.Sprint("S", i)), 1)
+		b.Index.Session.Direct = i == 6
 		b.Index.Session.App, b.Index.Session.Status, b.Index.Session.UpdatedAt = c.app, c.status, at(c.at)
 		must(t, s.Append(ctx, c.p, b))
 	}
@@ -160,6 +162,7 @@ func sessions(t *testing.T, s seam.Store) {
 		want []string
 	}{
 		{"all of ann's", ann, seam.SessionQuery{}, []string{"S0", "S2", "S4", "S1"}},
+		{"with those of direct calls", ann, seam.SessionQuery{Direct: true}, []string{"S0", "S6", "S2", "S4", "S1"}},
 		{"of an app", ann, seam.SessionQuery{App: "notes"}, []string{"S0", "S2", "S4"}},
 		{"of a status", ann, seam.SessionQuery{Status: parley.Ended}, []string{"S2"}},
 		{"app and status", ann, seam.SessionQuery{App: "notes", Status: parley.Active}, []string{"S0", "S4"}},

@@ -96,6 +96,11 @@ func held(t *testing.T, s seam.Store) {
 	}}))
 	a += size(steered("A", 3, 1)) + 4
 	check("appended", ann, 1, a)
+	direct := creation(ann, "D", 2)
+	direct.Index.Session.Direct = true
+	must(t, s.Append(ctx, ann, direct))
+	check("with that of a direct call", ann, 1, a+size(direct.Events))
+	must(t, s.Delete(ctx, ann, "D"))
 	forked(t, s, "A", "F", 3)
 	f := a + size(steered("F", 4, 1))
 	check("forked", ann, 2, a+f)

@@ -171,7 +171,7 @@ func dump(t fataler, s seam.Store) (d dumped) {
 	t.Helper()
 	ctx, sys := context.Background(), parley.System()
 	var err error
-	d.Sessions, err = s.Sessions(ctx, sys, seam.SessionQuery{Limit: -1})
+	d.Sessions, err = s.Sessions(ctx, sys, seam.SessionQuery{Limit: -1, Direct: true})
 	must(t, err)
 	d.Turns, err = s.Turns(ctx, sys, seam.TurnQuery{Limit: -1})
 	must(t, err)

@@ -143,6 +143,7 @@ export interface SessionInfo {
   model?: string;
   busy: BusyMode;
   parent?: SessionID;
+  direct?: boolean; // made for one direct call: listed only for who asks for such, deleted after a week
   created_at: string;
   updated_at: string;
   steps_since?: string; // when the oldest turn ended whose steps are not condensed
@@ -540,6 +541,7 @@ export interface SessionCreated {
   preferences?: Record<string, unknown>;
   outside_id?: string;
   temporary?: boolean; // ends with its first turn
+  direct?: boolean; // made for one direct call
 }
 
 /** SessionUpdated changes what it names. */
