@@ -44,6 +44,7 @@ describe("on a desktop", () => {
     await page().getByText("→ calling read_slack_mock").waitFor();
     await browser.shot("desktop-thinking");
     await p.done();
+    await p.last.getByRole("button", { name: /Thought process/ }).click();
     const lines = await p.last.locator("section li, section h3").allInnerTexts();
     expect(lines.map((l) => l.replace(/\(".*"\)$/, '("…")').replace(/(← result: \[\w+).*/s, "$1"))).toEqual([
       "INTERFACE",
@@ -113,7 +114,7 @@ describe("on a desktop", () => {
     expect(await style(".prose", "line-height", "font-size")).toEqual(["25.6px", "16px"]);
     expect(await style('button[type="submit"]', "background-color", "color")).toEqual(["rgba(0, 0, 0, 0)", "rgb(161, 161, 170)"]);
     await p.input.fill("x");
-    await expect.poll(() => style('button[type="submit"]', "background-color", "color")).toEqual(["rgb(255, 130, 5)", "rgb(255, 255, 255)"]);
+    await expect.poll(() => style('button[type="submit"]', "background-color", "color")).toEqual(["rgb(255, 130, 5)", "rgb(10, 10, 10)"]);
     expect(await page().evaluate(() => [document.fonts.check('16px "Inter Variable"'), document.fonts.check('13px "Geist Mono Variable"')])).toEqual([true, true]);
   });
 
@@ -348,9 +349,15 @@ describe("on a desktop", () => {
     }
     for (const name of ["New Chat", "session", "Thought process", "Copy answer", "Try again"]) expect([...seen].some((s) => s.startsWith(name)), name).toBe(true);
 
-    await page().getByRole("button", { name: /Thought process/ }).focus();
+    // It is folded, since the answer is there, and stays as it is left.
+    const thoughts = page().getByRole("button", { name: /Thought process/ });
+    expect(await thoughts.getAttribute("aria-expanded")).toBe("false");
+    await thoughts.focus();
     await page().keyboard.press("Enter");
-    await expect.poll(() => page().getByRole("button", { name: /Thought process/ }).getAttribute("aria-expanded")).toBe("false");
+    await expect.poll(() => thoughts.getAttribute("aria-expanded")).toBe("true");
+    await p.newChat.click();
+    await p.sessions.first().click();
+    await expect.poll(() => thoughts.getAttribute("aria-expanded")).toBe("true");
     await page().keyboard.press("/");
     await expect.poll(() => p.input.evaluate((e) => e === document.activeElement)).toBe(true);
     await page().keyboard.press("Control+Shift+O");

@@ -34,7 +34,7 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
           (Steps ? (
             <Steps exchange={x} running={working && x.answer === ""} opened={open} />
           ) : (
-            <ThoughtProcess steps={x.steps} running={working && x.answer === ""} opened={open} />
+            <ThoughtProcess exchange={x.id} steps={x.steps} running={working && x.answer === ""} opened={open} />
           ))}
         {Figures && <Figures exchange={x} />}
       </Boundary>
@@ -54,7 +54,7 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
           <Below exchange={x} last={last} />
         </Boundary>
       )}
-      {last && x.standing === "completed" && x.answer !== "" && !x.followUps?.length && <FollowUps />}
+      {last && x.standing === "completed" && x.answer !== "" && !x.followUps?.length && <FollowUps after={x.question} />}
       <Ending exchange={x} last={last} />
       <Footer exchange={x} last={last} open={open} />
     </div>

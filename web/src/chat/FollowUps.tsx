@@ -1,5 +1,6 @@
 import { useMemo } from "react";
 
+import type { AppInfo } from "../api/client.ts";
 import { useActions, useChat } from "./use-chat.ts";
 
 /** Questions that may be asked next, each at a touch, where anything may be asked. */
@@ -24,13 +25,20 @@ export function Next({ questions }: { questions: readonly string[] }) {
   );
 }
 
-/** What the app offers below an answer that proposes nothing itself, as long as it was not asked. */
-export function FollowUps() {
-  const offered = useChat((s) => s.app?.follow_ups);
+/**
+ * What the app offers below an answer that proposes nothing itself: its questions
+ * follow from the examples that it gives, and from one another, and not from
+ * whatever else was asked.
+ */
+export function FollowUps({ after }: { after: string }) {
+  const app = useChat((s) => s.app);
   const exchanges = useChat((s) => s.opened.exchanges);
-  const questions = useMemo(() => {
-    const asked = new Set(exchanges.map((x) => x.question));
-    return (offered ?? []).filter((q) => !asked.has(q)).slice(0, 3);
-  }, [offered, exchanges]);
+  const questions = useMemo(() => following(app, exchanges.map((x) => x.question), after), [app, exchanges, after]);
   return <Next questions={questions} />;
+}
+
+export function following(app: Pick<AppInfo, "examples" | "follow_ups"> | undefined, asked: readonly string[], after: string): string[] {
+  const offered = app?.follow_ups ?? [];
+  if (!app?.examples.includes(after) && !offered.includes(after)) return [];
+  return offered.filter((q) => !asked.includes(q)).slice(0, 3);
 }

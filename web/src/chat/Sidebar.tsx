@@ -1,4 +1,4 @@
-import { memo, useEffect, useRef, useState, type KeyboardEvent } from "react";
+import { memo, useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
 
 import { limits } from "../api/types.gen.ts";
 import { Button, IconButton } from "../ui/button.tsx";
@@ -16,6 +16,8 @@ export interface Entry {
   name: string;
   /** When it began, or was last used. */
   time: string;
+  /** When it began, where time is something else: what it is called must not change when it is used. */
+  begun?: string;
   /** Questions in it that wait for an answer. */
   waiting?: number;
 }
@@ -38,6 +40,7 @@ export function Sidebar({ sessions, empty = "Your conversations will be listed h
   const active = useChat((s) => s.opened.id);
   const [deleting, setDeleting] = useState<Entry>();
   const now = useNow(60_000);
+  const names = useMemo(() => toldApart(sessions), [sessions]);
 
   return (
     <>
@@ -68,6 +71,7 @@ export function Sidebar({ sessions, empty = "Your conversations will be listed h
               key={s.id}
               id={s.id}
               name={oneLine(s.name, 120) || "Conversation"}
+              nth={names.get(s.id) ?? 1}
               when={ago(s.time, now)}
               waiting={s.waiting ?? 0}
               active={s.id === active}
@@ -96,9 +100,27 @@ export function Sidebar({ sessions, empty = "Your conversations will be listed h
   );
 }
 
+/** How much of a name fits into the list: two that are the same so far look the same. */
+const visible = 30;
+
+/** By session: which it is of those that are called the same, from the oldest on. */
+export function toldApart(sessions: readonly Entry[]): Map<string, number> {
+  const seen = new Map<string, number>();
+  const nth = new Map<string, number>();
+  for (const s of [...sessions].sort((a, b) => (a.begun ?? a.time).localeCompare(b.begun ?? b.time))) {
+    const name = oneLine(s.name, visible).toLowerCase();
+    const n = (seen.get(name) ?? 0) + 1;
+    seen.set(name, n);
+    nth.set(s.id, n);
+  }
+  return nth;
+}
+
 interface ItemProps {
   id: string;
   name: string;
+  /** Among those that are called the same, from 1, the oldest. */
+  nth: number;
   when: string;
   active: boolean;
   running: boolean;
@@ -109,9 +131,9 @@ interface ItemProps {
 }
 
 const same = (a: ItemProps, b: ItemProps) =>
-  a.id === b.id && a.name === b.name && a.when === b.when && a.active === b.active && a.running === b.running && a.waiting === b.waiting;
+  a.id === b.id && a.name === b.name && a.nth === b.nth && a.when === b.when && a.active === b.active && a.running === b.running && a.waiting === b.waiting;
 
-const Item = memo(function Item({ name, when, active, running, waiting, onOpen, onRename, onDelete }: ItemProps) {
+const Item = memo(function Item({ name, nth, when, active, running, waiting, onOpen, onRename, onDelete }: ItemProps) {
   const [renaming, setRenaming] = useState(false);
   const button = useRef<HTMLButtonElement>(null);
   return (
@@ -144,7 +166,10 @@ const Item = memo(function Item({ name, when, active, running, waiting, onOpen, 
             title={name}
             className="block w-full px-3.5 py-2 pr-11 text-left -outline-offset-2"
           >
-            <span className="block truncate text-sm leading-5">{name}</span>
+            <span className="flex text-sm leading-5">
+              <span className="truncate">{name}</span>
+              {nth > 1 && <span className="shrink-0 text-text-muted">&nbsp;({nth})</span>}
+            </span>
             <span className="flex items-center gap-1.5 text-xs leading-5 text-text-muted">
               {(running || waiting > 0) && (
                 <span className={`size-1.5 rounded-full bg-accent ${waiting > 0 ? "" : "animate-pulse-soft"}`} aria-hidden="true" />
@@ -153,7 +178,7 @@ const Item = memo(function Item({ name, when, active, running, waiting, onOpen, 
             </span>
           </button>
           <div className="absolute inset-y-0 right-1.5 flex items-center opacity-0 group-focus-within:opacity-100 group-hover:opacity-100 has-aria-expanded:opacity-100 [@media(hover:none)]:opacity-100">
-            <Menu label={`Actions for ${name}`} icon={<Dots size={16} />}>
+            <Menu label={`Actions for ${name}${nth > 1 ? ` (${nth})` : ""}`} icon={<Dots size={16} />}>
               <MenuItem icon={<Pencil size={16} />} onSelect={() => setRenaming(true)}>
                 Rename
               </MenuItem>

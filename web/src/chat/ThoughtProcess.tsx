@@ -1,15 +1,18 @@
-import { memo, useId, useState } from "react";
+import { memo, useId } from "react";
 
 import type { StepView } from "../api/types.gen.ts";
 import { groupSteps, lineOf } from "../session/exchange.ts";
 import { Chevron } from "../ui/icons.tsx";
 import { Folded } from "../ui/long-text.tsx";
+import { useFold } from "../ui/use-fold.ts";
 
 interface Props {
   steps: readonly StepView[];
   /** The agents are at work, and there is no answer yet. */
   running: boolean;
-  /** Whether it is open at first. */
+  /** Of which answer. */
+  exchange: string;
+  /** Whether it is open until somebody opens or closes it. */
   opened: boolean;
 }
 
@@ -17,11 +20,11 @@ interface Props {
 const longest = 320;
 
 /**
- * What the agents did before the answer. Open while they do it, and left open
- * then, so that nothing jumps; closed in a conversation that is only read again.
+ * What the agents did before the answer. Open while they do it, folded when the
+ * answer is there, and as it was left by who opened or closed it.
  */
-export const ThoughtProcess = memo(function ThoughtProcess({ steps, running, opened }: Props) {
-  const [open, setOpen] = useState(opened);
+export const ThoughtProcess = memo(function ThoughtProcess({ steps, running, exchange, opened }: Props) {
+  const [open, setOpen] = useFold(exchange, opened);
   const name = useId();
   const groups = groupSteps(steps);
   const calls = steps.filter((s) => s.type === "tool_call").length;
@@ -40,7 +43,7 @@ export const ThoughtProcess = memo(function ThoughtProcess({ steps, running, ope
         </span>
         <span className={running ? "animate-pulse-soft" : ""}>{running ? "Thinking…" : "Thought process"}</span>
         {!open && (
-          <span className="truncate opacity-80">
+          <span className="truncate">
             {plural(agents, "agent")}
             {calls > 0 && ` · ${plural(calls, "tool call")}`}
           </span>

@@ -12,6 +12,7 @@ import { Boundary } from "./boundary.tsx";
 import { CopyButton } from "./copy.tsx";
 import { LongText } from "./long-text.tsx";
 import { tame, tameCode } from "./tame.ts";
+import { finished } from "./unfinished.ts";
 
 const plugins = [remarkGfm];
 
@@ -66,7 +67,8 @@ export const Markdown = memo(function Markdown({ text, streaming = false }: { te
 
 const Pieces = memo(function Pieces({ text, streaming }: { text: string; streaming: boolean }) {
   const before = useRef(uncut);
-  const pieces = useMemo(() => piecesOf((before.current = cut(tame(text), before.current))), [text]);
+  const all = useMemo(() => piecesOf((before.current = cut(tame(text), before.current))), [text]);
+  const pieces = useMemo(() => (streaming ? unfinished(all) : all), [all, streaming]);
   return (
     <div className={streaming ? "prose streaming" : "prose"}>
       {pieces.map((piece, i) => (
@@ -75,6 +77,11 @@ const Pieces = memo(function Pieces({ text, streaming }: { text: string; streami
     </div>
   );
 });
+
+function unfinished(pieces: Piece[]): Piece[] {
+  const last = pieces.at(-1);
+  return last?.kind === "markdown" ? [...pieces.slice(0, -1), { kind: "markdown", text: finished(last.text) }] : pieces;
+}
 
 /** What is too much to be drawn as Markdown. */
 const Plain = ({ text }: { text: string }) => (

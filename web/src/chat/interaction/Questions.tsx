@@ -101,7 +101,7 @@ function Choice({ question: q, alone, picked, onPick }: ChoiceProps) {
             e.preventDefault();
             e.currentTarget.form?.requestSubmit();
           }}
-          className="field-sizing-content max-h-40 min-w-0 flex-1 resize-none border-b border-border bg-transparent outline-none placeholder:text-text-muted/70 focus:border-accent"
+          className="field-sizing-content max-h-40 min-w-0 flex-1 resize-none border-b border-border bg-transparent outline-none placeholder:text-text-muted focus:border-accent"
         />
       </div>
     </fieldset>

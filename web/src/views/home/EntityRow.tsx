@@ -55,16 +55,16 @@ export const EntityRow = memo(function EntityRow({ entity: e, area, history, now
         aria-expanded={open}
         aria-controls={name}
         onClick={() => setOpen(!open)}
-        className="flex h-9 w-full items-center gap-2.5 px-4 text-left text-sm -outline-offset-2 hover:bg-hover [@media(pointer:coarse)]:h-11"
+        className="flex min-h-9 w-full items-center gap-2.5 px-4 py-1 text-left text-sm leading-5 -outline-offset-2 hover:bg-hover [@media(pointer:coarse)]:min-h-11"
       >
         <span className={`size-1.5 shrink-0 rounded-full ${tones[tone]}`} aria-hidden="true" />
-        <span className="min-w-0 flex-1 truncate" title={e.name}>
+        <span className="min-w-0 flex-1 wrap-anywhere" title={e.name}>
           {nameIn(area, e)}
         </span>
         <span aria-hidden="true" className="h-4 w-12 shrink-0">
           {history && <Sparkline history={history} />}
         </span>
-        <span className={`w-20 shrink-0 truncate text-right text-[13px] tabular-nums ${tone === "bad" ? "text-danger" : tone === "on" ? "" : "text-text-muted"}`}>
+        <span className={`w-20 shrink-0 wrap-anywhere text-right text-[13px] tabular-nums ${tone === "bad" ? "text-danger" : tone === "on" ? "" : "text-text-muted"}`}>
           {stateOf(e, now)}
         </span>
       </button>
@@ -102,7 +102,7 @@ function Detail({ entity: e, history, now }: { entity: Entity; history: History 
         </p>
       )}
       <p className="flex items-center gap-1 font-mono">
-        <span className="min-w-0 truncate">{e.entity_id}</span>
+        <span className="min-w-0 wrap-anywhere">{e.entity_id}</span>
         <CopyButton label={`Copy ${e.entity_id}`} className="size-6!" text={() => e.entity_id} />
       </p>
       <p>

@@ -6,6 +6,7 @@ import { queryOf, type Exchange } from "../../session/exchange.ts";
 import { stepsOf, type Step, type StepKind } from "../../session/steps.ts";
 import { Bars, Chevron } from "../../ui/icons.tsx";
 import { Folded } from "../../ui/long-text.tsx";
+import { useFold } from "../../ui/use-fold.ts";
 import { took } from "../../ui/text.ts";
 
 const Timeline = lazy(() => import("./Timeline.tsx"));
@@ -27,11 +28,11 @@ const tags: Record<StepKind, string> = {
   error: "error",
 };
 
-/** What was done before the answer, step by step: open while it happens, closed in what is only read again. */
+/** What was done before the answer, step by step: open while it happens, folded when the answer is there, and as it was left by who opened or closed it. */
 export const StepLog = memo(function StepLog({ exchange: x, running, opened }: { exchange: Exchange; running: boolean; opened: boolean }) {
   const events = useChat((s) => s.opened.records.events.get(x.id));
   const steps = useMemo(() => stepsOf(events ?? []), [events]);
-  const [open, setOpen] = useState(opened);
+  const [open, setOpen] = useFold(x.id, opened);
   const [timeline, setTimeline] = useState(false);
   const name = useId();
   const calls = steps.filter((s) => s.kind === "tool_call").length;
@@ -51,7 +52,7 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
           </span>
           <span className={running ? "animate-pulse-soft" : ""}>{running ? "At work…" : "Steps"}</span>
           {!open && (
-            <span className="truncate opacity-80">
+            <span className="truncate">
               {steps.length} · {calls} tool {calls === 1 ? "call" : "calls"}
             </span>
           )}
@@ -93,11 +94,11 @@ function Line({ step: s, after }: { step: Step; after: number }) {
           </span>
         )}
         {s.text && <span className={bad ? "text-danger" : s.kind === "plan" ? "text-text-primary" : ""}><Folded text={s.text} longest={3 * longest} /> </span>}
-        {s.tookMs !== undefined && <span className="opacity-80">{took(s.tookMs)} </span>}
+        {s.tookMs !== undefined && <span>{took(s.tookMs)} </span>}
         {s.detail && <Folded text={s.detail} longest={longest} />}
         {s.snippets && <Found snippets={s.snippets} />}
       </div>
-      <span className="text-[11px] tabular-nums opacity-70 max-sm:order-3">{after >= 50 ? `+${took(after)}` : ""}</span>
+      <span className="text-[11px] tabular-nums max-sm:order-3">{after >= 50 ? `+${took(after)}` : ""}</span>
     </li>
   );
 }

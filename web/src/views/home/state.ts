@@ -12,6 +12,7 @@ export interface Entry {
   server?: string;
   name: string;
   time: string;
+  begun?: string;
   waiting: number;
 }
 
@@ -78,7 +79,7 @@ export class Home extends Chat<HomeState> {
 }
 
 export function entryOf(i: SessionInfo): Entry {
-  return { id: keyOf(i), server: i.id, name: i.title || i.preview || "New conversation", time: i.updated_at, waiting: i.waiting };
+  return { id: keyOf(i), server: i.id, name: i.title || i.preview || "New conversation", time: i.updated_at, begun: i.created_at, waiting: i.waiting };
 }
 
 /** The server's list, and before it what was begun here and is not in it yet. */
