@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -83,6 +84,73 @@ func (o *outage) State(ctx context.Context, p parley.Principal, id parley.Sessio
 		return seam.State{}, err
 	}
 	return o.Store.State(ctx, p, id)
+}
+
+// Blob is away with the rest.
+func (o *outage) Blob(ctx context.Context, p parley.Principal, id parley.SessionID, d parley.Digest) ([]byte, error) {
+	if err := o.away(); err != nil {
+		return nil, err
+	}
+	return o.Store.Blob(ctx, p, id, d)
+}
+
+// goesAfter goes away right after the append of a type of event: as a whole, or for
+// who reads blobs.
+type goesAfter struct {
+	outage
+	event parley.EventType
+	blobs atomic.Int64 // when they are there again, in Unix nanoseconds
+	whole bool
+}
+
+func (g *goesAfter) Append(ctx context.Context, p parley.Principal, b seam.Batch) error {
+	err := g.outage.Append(ctx, p, b)
+	if err == nil && slices.ContainsFunc(b.Events, func(e parley.Event) bool { return e.Type == g.event }) {
+		back := &g.blobs
+		if g.whole {
+			back = &g.back
+		}
+		back.Store(time.Now().Add(g.lasts).UnixNano())
+	}
+	return err
+}
+
+func (g *goesAfter) Blob(ctx context.Context, p parley.Principal, id parley.SessionID, d parley.Digest) ([]byte, error) {
+	if time.Now().UnixNano() < g.blobs.Load() {
+		return nil, parley.Errorf(parley.CodeUnavailable, "the disk can not be read").WithRetry(time.Second)
+	}
+	return g.outage.Blob(ctx, p, id, d)
+}
+
+// TestOutageBeforeTheAppIsRead answers a turn of an app that has changed since. The
+// store goes away before what the turn began with is read: the turn waits for it.
+func TestOutageBeforeTheAppIsRead(t *testing.T) {
+	t.Parallel()
+	for name, whole := range map[string]bool{"all": true, "blobs": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				first := enginetest.New(t, mailer("mail"), enginetest.App(asking))
+				s := first.Session()
+				turn := first.Send(s.ID, "go")
+				open := first.Await(turn.ID).Interactions[0]
+				disk := first.Mem.Clone()
+				first.Close()
+				store := &goesAfter{outage: outage{Store: disk, lasts: 10 * time.Minute}, event: "interaction.answered", whole: whole}
+				r := enginetest.Over(t, store, first.Service, first.Model, enginetest.App(asking, func(a *parley.App) { a.Budgets.MaxSteps = 9 }))
+				defer r.Close()
+				if _, err := r.Engine.Answer(ctx, enginetest.User, open, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); err != nil {
+					t.Fatal(err)
+				}
+				got, err := r.Engine.Await(ctx, enginetest.User, turn.ID, time.Hour)
+				if err != nil || got.Status != parley.StatusCompleted || got.Attempts != 0 {
+					t.Errorf("the turn is %s after %d attempts: %+v, %v", got.Status, got.Attempts, got.Error, err)
+				}
+				if _, _, mails := r.Service.Counts(); mails != 1 {
+					t.Errorf("%d mails", mails)
+				}
+			})
+		})
+	}
 }
 
 // TestOutage lets the store go away at each append of a turn that reads, writes

@@ -166,7 +166,7 @@ func (e *Engine) goOnAfter(id parley.SessionID, wait time.Duration) *run {
 	}
 }
 
-// goOnNow resumes an interrupted turn, or begins the first queued one. It calls
+// goOnNow carries an answered turn forward, resumes an interrupted one, or begins the first queued one. It calls
 // over with the lock held, unless it is to be tried again: nobody takes a turn for
 // running that could not be resumed.
 func (e *Engine) goOnNow(id parley.SessionID, over func()) (*run, error) {
@@ -178,6 +178,9 @@ func (e *Engine) goOnNow(id parley.SessionID, over func()) (*run, error) {
 		return nil, err
 	}
 	defer s.release()
+	if err := s.goOnOnce(); s.e.awayFor(err) {
+		return nil, err
+	}
 	if t := s.view.Turn; t != nil && t.Status == parley.StatusInterrupted && s.run == nil {
 		_, err := s.resume("", true)
 		switch {

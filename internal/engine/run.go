@@ -91,13 +91,27 @@ func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool)
 }
 
 // goOn carries the open turn forward again after a human has answered. A turn
-// whose app can not be read any more fails here.
+// whose app can not be read any more fails here; one whose app can not be read
+// just now goes on once it can.
 func (s *session) goOn() error {
+	err := s.goOnOnce()
+	if s.e.awayFor(err) {
+		s.e.goOnLater(s.id, longestPause)
+		return nil
+	}
+	return err
+}
+
+// goOnOnce is goOn that leaves the turn as it is while the store is away.
+func (s *session) goOnOnce() error {
 	t := s.view.Turn
 	if t == nil || s.run != nil || t.Status != parley.StatusRunning {
 		return nil
 	}
 	app, err := s.appOf(t)
+	if s.e.awayFor(err) {
+		return err
+	}
 	if err != nil {
 		return errors.Join(err, s.commit(s.e.boot, s.closing(parley.TurnFailed{Error: parley.Info(err)})...))
 	}
