@@ -90,6 +90,13 @@ func TestClient_sessions_and_turns(t *testing.T) {
 	if list, err := c.Sessions(ctx, client.SessionFilter{App: "test", Status: parley.Active, Limit: 10}); err != nil || len(list) != 2 || list[0].ID != fork.ID {
 		t.Errorf("Sessions: got %d, %v", len(list), err)
 	}
+	first, next, err := c.SessionPage(ctx, client.SessionFilter{Limit: 1})
+	if err != nil || len(first) != 1 || first[0].ID != fork.ID || next == "" {
+		t.Errorf("the first page: got %d, %q, %v", len(first), next, err)
+	}
+	if list, next, err := c.SessionPage(ctx, client.SessionFilter{Limit: 1, Cursor: next}); err != nil || len(list) != 1 || list[0].ID != s.ID || next != "" {
+		t.Errorf("the last page: got %d, %q, %v", len(list), next, err)
+	}
 	var zip bytes.Buffer
 	if err := c.Export(ctx, s.ID, &zip); err != nil {
 		t.Fatal(err)
@@ -324,6 +331,12 @@ func TestClient_answers_an_interaction(t *testing.T) {
 	list, err := c.Interactions(ctx, 0)
 	if err != nil || len(list) != 1 {
 		t.Fatalf("Interactions: got %d, %v", len(list), err)
+	}
+	if list, next, err := c.InteractionPage(ctx, "", 1); err != nil || len(list) != 1 || next != "" {
+		t.Errorf("InteractionPage: got %d, %q, %v", len(list), next, err)
+	}
+	if _, _, err := c.InteractionPage(ctx, "another", 1); parley.Info(err).Field != "cursor" {
+		t.Errorf("a cursor of nothing: got %v", err)
 	}
 	got, err := c.Answer(ctx, list[0].ID, parley.Answer{Choice: parley.ChoiceDeny, Text: "not now"})
 	if err != nil || got.Open {

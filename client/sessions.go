@@ -29,14 +29,23 @@ func (c *Client) Session(ctx context.Context, id parley.SessionID) (parley.Sessi
 type SessionFilter struct {
 	App    string
 	Status parley.SessionStatus
-	Before time.Time // changed before this: UpdatedAt of the last one of the page before
-	Limit  int       // at most 500
+	Before time.Time // changed before this
+	Limit  int       // of one page; at most 500
+	Cursor string    // where SessionPage said that the next page begins
 
 	Direct bool // list those of direct calls, too, which have a session of their own
 }
 
-// Sessions lists sessions, the last changed first.
+// Sessions lists one page of sessions, the last changed first.
 func (c *Client) Sessions(ctx context.Context, f SessionFilter) ([]parley.SessionInfo, error) {
+	list, _, err := c.SessionPage(ctx, f)
+	return list, err
+}
+
+// SessionPage is Sessions with the cursor of the next page, empty when this one is
+// the last. What does not change meanwhile is in one of the pages; a session that
+// changes goes to the top of the list.
+func (c *Client) SessionPage(ctx context.Context, f SessionFilter) (list []parley.SessionInfo, next string, err error) {
 	q := url.Values{}
 	set(q, "app", f.App)
 	set(q, "status", string(f.Status))
@@ -44,13 +53,15 @@ func (c *Client) Sessions(ctx context.Context, f SessionFilter) ([]parley.Sessio
 		q.Set("before", f.Before.Format(time.RFC3339Nano))
 	}
 	number(q, "limit", int64(f.Limit))
+	set(q, "cursor", f.Cursor)
 	if f.Direct {
 		q.Set("direct", "true")
 	}
-	list, err := get[struct {
+	page, err := get[struct {
 		Sessions []parley.SessionInfo `json:"sessions"`
+		Next     string               `json:"next"`
 	}](ctx, c, call{method: http.MethodGet, path: "/v1/sessions", query: q})
-	return list.Sessions, err
+	return page.Sessions, page.Next, err
 }
 
 // Swept says what a sweep did, in sessions.

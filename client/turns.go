@@ -99,21 +99,22 @@ type Interaction struct {
 // Interactions lists what waits for an answer, over all sessions, the oldest
 // first. A limit of 0 means 50.
 func (c *Client) Interactions(ctx context.Context, limit int) ([]Interaction, error) {
-	return c.InteractionsAfter(ctx, "", limit)
+	list, _, err := c.InteractionPage(ctx, "", limit)
+	return list, err
 }
 
-// InteractionsAfter lists those behind one, which is the last of the page before
-// and may have been answered since.
-func (c *Client) InteractionsAfter(ctx context.Context, after parley.InteractionID, limit int) ([]Interaction, error) {
+// InteractionPage is Interactions page by page: cursor is empty for the first, and
+// next is that of the page behind, empty when this one is the last. What of a page
+// was answered or deleted meanwhile does not matter.
+func (c *Client) InteractionPage(ctx context.Context, cursor string, limit int) (list []Interaction, next string, err error) {
 	q := url.Values{}
-	if after != "" {
-		q.Set("after", string(after))
-	}
+	set(q, "cursor", cursor)
 	number(q, "limit", int64(limit))
-	list, err := get[struct {
+	page, err := get[struct {
 		Interactions []Interaction `json:"interactions"`
+		Next         string        `json:"next"`
 	}](ctx, c, call{method: http.MethodGet, path: "/v1/interactions", query: q})
-	return list.Interactions, err
+	return page.Interactions, page.Next, err
 }
 
 // Interaction reads one interaction.

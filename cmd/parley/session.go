@@ -68,24 +68,44 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
+// sessions reads as many pages as it takes; a limit of 0 is none.
+func (l *link) sessions(ctx context.Context, filter client.SessionFilter, limit int) ([]parley.SessionInfo, error) {
+	all := []parley.SessionInfo{}
+	for {
+		filter.Limit = 500
+		if left := limit - len(all); limit > 0 {
+			filter.Limit = min(left, 500)
+		}
+		page, next, err := l.SessionPage(ctx, filter)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page...); next == "" || len(all) == limit {
+			return all, nil
+		}
+		filter.Cursor = next
+	}
+}
+
 func sessionList(f *flags) *cobra.Command {
 	var filter client.SessionFilter
 	var status string
+	var limit int
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List sessions, the last changed first", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 0 {
+				return usage(parley.Errorf(parley.CodeInvalid, "--limit is %d", limit).WithHint("0 lists all"))
+			}
 			filter.Status = parley.SessionStatus(status)
 			return f.with(cmd, false, func(ctx context.Context, l *link) error {
-				list, err := l.Sessions(ctx, filter)
+				list, err := l.sessions(ctx, filter, limit)
 				if err != nil {
 					return err
 				}
 				out := cmd.OutOrStdout()
 				if asJSON {
-					if list == nil {
-						list = []parley.SessionInfo{}
-					}
 					return printJSON(out, list)
 				}
 				w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -103,7 +123,7 @@ func sessionList(f *flags) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&filter.App, "app", "", "only of this `app`")
 	cmd.Flags().StringVar(&status, "status", "", "only active, ended or expired ones")
-	cmd.Flags().IntVar(&filter.Limit, "limit", 50, "at most so many, up to 500")
+	cmd.Flags().IntVar(&limit, "limit", 50, "at most so many; 0 for all")
 	cmd.Flags().BoolVar(&filter.Direct, "direct", false, "those of direct calls, too: they end with the call and go after a week")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd

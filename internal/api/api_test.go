@@ -382,11 +382,16 @@ func TestInteraction_is_answered(t *testing.T) {
 	first := string(in.Interactions[0].ID)
 	path := "/v1/interactions/" + first
 	next := in
-	w.call(200, &next, "GET", "/v1/interactions?after="+first, "")
+	w.call(200, &next, "GET", "/v1/interactions?cursor="+seam.InteractionQuery{}.Mark(in.Interactions[0]).Cursor(), "")
 	if len(next.Interactions) != 0 {
 		t.Errorf("after the last: got %d", len(next.Interactions))
 	}
-	w.call(404, nil, "GET", "/v1/interactions?after=absent", "")
+	for _, path := range []string{"/v1/interactions", "/v1/sessions"} {
+		var e struct{ Error parley.ErrorInfo }
+		if w.call(400, &e, "GET", path+"?cursor=absent", ""); e.Error.Field != "cursor" || e.Error.Hint == "" {
+			t.Errorf("%s: got %+v", path, e)
+		}
+	}
 	var row seam.InteractionRow
 	w.call(200, &row, "GET", path, "")
 	w.call(400, nil, "POST", path+"/answer", `{"choice":""}`)

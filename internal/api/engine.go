@@ -24,7 +24,7 @@ type Engine interface {
 	End(ctx context.Context, p parley.Principal, id parley.SessionID, reason string) (parley.SessionInfo, error)
 	Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error
 	Session(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error)
-	Sessions(ctx context.Context, p parley.Principal, q seam.SessionQuery) ([]parley.SessionInfo, error)
+	SessionPage(ctx context.Context, p parley.Principal, q seam.SessionQuery) ([]parley.SessionInfo, seam.SessionMark, error)
 	State(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.Session, error)
 
 	Send(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.Send) (parley.TurnInfo, error)
@@ -40,7 +40,7 @@ type Engine interface {
 
 	Answer(ctx context.Context, p parley.Principal, id parley.InteractionID, a parley.AnswerInteraction) (seam.InteractionRow, error)
 	Interaction(ctx context.Context, p parley.Principal, id parley.InteractionID) (seam.InteractionRow, error)
-	Inbox(ctx context.Context, p parley.Principal, after parley.InteractionID, limit int) ([]seam.InteractionRow, error)
+	Inbox(ctx context.Context, p parley.Principal, from seam.InteractionMark, limit int) ([]seam.InteractionRow, seam.InteractionMark, error)
 
 	Usage(ctx context.Context, p parley.Principal, from, to string) (engine.UserUsage, error)
 	Sweep(ctx context.Context, p parley.Principal) (engine.Swept, error)

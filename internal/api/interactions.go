@@ -20,12 +20,13 @@ type InteractionParam struct {
 }
 
 type inboxInput struct {
-	After parley.InteractionID `query:"after" maxLength:"64" doc:"The last one of the page before; it may have been answered since."`
-	Limit int                  `query:"limit" minimum:"1" maximum:"500" doc:"At most so many; 50 when not given."`
+	Limit int `query:"limit" minimum:"1" maximum:"500" doc:"At most so many; 50 when not given."`
+	CursorParam
 }
 
 type inbox struct {
 	Interactions []seam.InteractionRow `json:"interactions" nullable:"false"`
+	Next         string                `json:"next,omitempty" doc:"The cursor of the next page; left out on the last. Whatever of this page has been answered or deleted by then, it goes on behind it."`
 }
 
 type answerInput struct {
@@ -44,8 +45,12 @@ func (s *Server) interactionRoutes() {
 		OperationID: "list-interactions", Method: http.MethodGet, Path: "/v1/interactions", Tags: tags,
 		Summary: "List what waits for an answer, over all sessions, the oldest first",
 	}, func(ctx context.Context, p parley.Principal, in *inboxInput) (*body[inbox], error) {
-		list, err := e.Inbox(ctx, p, in.After, orElse(in.Limit, 50))
-		return ok(inbox{some(list)}, err)
+		from, err := seam.InteractionCursor(in.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		list, next, err := e.Inbox(ctx, p, from, orElse(in.Limit, 50))
+		return ok(inbox{some(list), next.Cursor()}, err)
 	})
 	route(s, huma.Operation{
 		OperationID: "get-interaction", Method: http.MethodGet, Path: "/v1/interactions/{id}", Tags: tags, Summary: "Read an interaction",

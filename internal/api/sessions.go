@@ -54,13 +54,20 @@ type listInput struct {
 	App    string    `query:"app" maxLength:"64" doc:"Only sessions of this app."`
 	Status string    `query:"status" enum:"active,ended,expired" doc:"Only sessions in this status."`
 	Limit  int       `query:"limit" minimum:"1" maximum:"500" doc:"At most so many; 50 when not given."`
-	Before time.Time `query:"before" doc:"Only sessions that changed before this time: the updated_at of the last one of the page before."`
+	Before time.Time `query:"before" doc:"Only sessions that changed before this time."`
+	CursorParam
 
 	Direct bool `query:"direct" doc:"List those of direct calls, too, which have a session of their own for a week."`
 }
 
+// CursorParam: as SessionParam.
+type CursorParam struct {
+	Cursor string `query:"cursor" maxLength:"400" doc:"next of the page before, to read the page behind it."`
+}
+
 type sessionList struct {
 	Sessions []parley.SessionInfo `json:"sessions" nullable:"false"`
+	Next     string               `json:"next,omitempty" doc:"The cursor of the next page; left out on the last."`
 }
 
 type updateInput struct {
@@ -130,11 +137,17 @@ func (s *Server) sessionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "list-sessions", Method: http.MethodGet, Path: "/v1/sessions", Tags: tags, Summary: "List sessions, the last changed first",
+		Description: "A session that changes goes to the top: it is not in a later page. Whatever does not change while you read page by page is listed once.",
 	}, func(ctx context.Context, p parley.Principal, in *listInput) (*body[sessionList], error) {
-		list, err := e.Sessions(ctx, p, seam.SessionQuery{
+		after, err := seam.SessionCursor(in.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		list, next, err := e.SessionPage(ctx, p, seam.SessionQuery{
 			App: in.App, Status: parley.SessionStatus(in.Status), Limit: in.Limit, Before: in.Before, Direct: in.Direct,
+			After: after,
 		})
-		return ok(sessionList{some(list)}, err)
+		return ok(sessionList{some(list), next.Cursor()}, err)
 	})
 	route(s, huma.Operation{
 		OperationID: "get-session", Method: http.MethodGet, Path: "/v1/sessions/{id}", Tags: tags, Summary: "Read a session",

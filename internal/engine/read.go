@@ -64,6 +64,31 @@ func (e *Engine) Sessions(ctx context.Context, p parley.Principal, q seam.Sessio
 	return e.o.Store.Sessions(ctx, p, q)
 }
 
+// SessionPage is Sessions with the mark of the next page, which is zero when this
+// one is the last.
+func (e *Engine) SessionPage(ctx context.Context, p parley.Principal, q seam.SessionQuery) ([]parley.SessionInfo, seam.SessionMark, error) {
+	return page(q.After, q.Limit, q.Mark, func(after seam.SessionMark, limit int) ([]parley.SessionInfo, error) {
+		q.After, q.Limit = after, limit
+		return e.o.Store.Sessions(ctx, p, q)
+	})
+}
+
+// maxPage is the most that a list returns at once.
+const maxPage = 500
+
+// page reads a page of a list, and when it is full whether anything is behind it: the mark of
+// the last page is zero, so that nobody is sent on to an empty one.
+func page[Row, Mark any](after Mark, limit int, mark func(Row) Mark, list func(Mark, int) ([]Row, error)) (rows []Row, next Mark, err error) {
+	if rows, err = list(after, limit); err != nil || len(rows) == 0 || len(rows) < min(limit, maxPage) {
+		return rows, next, err
+	}
+	end := mark(rows[len(rows)-1])
+	if more, err := list(end, 1); err != nil || len(more) == 0 {
+		return rows, next, err
+	}
+	return rows, end, nil
+}
+
 // Alias finds the session that p knows under an outside id in an app.
 func (e *Engine) Alias(ctx context.Context, p parley.Principal, app, outside string) (parley.SessionID, error) {
 	return e.o.Store.Alias(ctx, p, app, e.aliasOf(outside))
@@ -133,18 +158,17 @@ func (e *Engine) Interaction(ctx context.Context, p parley.Principal, id parley.
 
 // Interactions lists what waits for p over all sessions, oldest first.
 func (e *Engine) Interactions(ctx context.Context, p parley.Principal, limit int) ([]seam.InteractionRow, error) {
-	return e.Inbox(ctx, p, "", limit)
+	return e.o.Store.Interactions(ctx, p, seam.InteractionQuery{Limit: limit})
 }
 
-// Inbox is a page of Interactions: what came after the interaction of that id,
-// which may have been answered since; "" is the first page.
-func (e *Engine) Inbox(ctx context.Context, p parley.Principal, after parley.InteractionID, limit int) ([]seam.InteractionRow, error) {
-	if after != "" {
-		if _, err := e.Interaction(ctx, p, after); err != nil {
-			return nil, err
-		}
-	}
-	return e.o.Store.Interactions(ctx, p, seam.InteractionQuery{After: after, Limit: limit})
+// Inbox is a page of Interactions behind a mark, and the mark of the next, which is
+// zero when this one is the last.
+func (e *Engine) Inbox(ctx context.Context, p parley.Principal, from seam.InteractionMark, limit int) ([]seam.InteractionRow, seam.InteractionMark, error) {
+	var q seam.InteractionQuery
+	return page(from, limit, q.Mark, func(after seam.InteractionMark, limit int) ([]seam.InteractionRow, error) {
+		q.After, q.Limit = after, limit
+		return e.o.Store.Interactions(ctx, p, q)
+	})
 }
 
 // Artifact returns a large result that was kept aside.

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -221,6 +220,36 @@ func TestSweepOfMany(t *testing.T) {
 	})
 }
 
+// TestSessionPages reads the list page by page, as many sessions as changed in one
+// moment: each is there once, and the last page says that it is the last.
+func TestSessionPages(t *testing.T) {
+	rigged(t, words, enginetest.App(), func(t *testing.T, r *enginetest.Rig) {
+		for range 6 {
+			r.Session()
+		}
+		for limit := 1; limit <= 7; limit++ {
+			seen, pages := map[parley.SessionID]bool{}, 0
+			q := seam.SessionQuery{Limit: limit}
+			for more := true; more; pages++ {
+				page, next, err := r.Engine.SessionPage(ctx, enginetest.User, q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, in := range page {
+					if seen[in.ID] {
+						t.Errorf("limit %d: %s is listed twice", limit, in.ID)
+					}
+					seen[in.ID] = true
+				}
+				q.After, more = next, next.ID != ""
+			}
+			if len(seen) != 6 || pages != (6+limit-1)/limit {
+				t.Errorf("limit %d: %d sessions on %d pages", limit, len(seen), pages)
+			}
+		}
+	})
+}
+
 // TestInboxPages goes through an inbox page by page while questions are answered.
 func TestInboxPages(t *testing.T) {
 	rigged(t, words, enginetest.App(asking), func(t *testing.T, r *enginetest.Rig) {
@@ -228,34 +257,39 @@ func TestInboxPages(t *testing.T) {
 		for _, turn := range many(t, r, 23) {
 			want = append(want, turn.Interactions[0])
 		}
-		after := parley.InteractionID("")
-		for {
-			page, err := r.Engine.Inbox(ctx, enginetest.User, after, 5)
+		var after seam.InteractionMark
+		for pages := 1; ; pages++ {
+			page, next, err := r.Engine.Inbox(ctx, enginetest.User, after, 5)
 			if err != nil {
 				t.Fatal(err)
-			}
-			if len(page) == 0 {
-				break
 			}
 			for _, row := range page {
 				got = append(got, row.ID)
 			}
-			after = got[len(got)-1]
-			if _, err := r.Engine.Answer(ctx, enginetest.User, after, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceDeny}}); err != nil {
+			if next.ID == "" {
+				if pages != 5 {
+					t.Errorf("%d pages, want 5", pages)
+				}
+				break
+			}
+			last := page[len(page)-1]
+			if pages%2 == 0 { // its session is gone before the next page is asked for
+				if err := r.Engine.Delete(ctx, enginetest.User, last.Session); err != nil {
+					t.Fatal(err)
+				}
+			} else if _, err := r.Engine.Answer(ctx, enginetest.User, last.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceDeny}}); err != nil {
 				t.Fatal(err)
 			}
+			after = next
 		}
 		slices.Sort(want) // opened in the same moment
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("the pages together (-want +got):\n%s", diff)
 		}
 		for _, stranger := range []parley.Principal{{User: "ben"}, {User: enginetest.User.User, Org: "another"}} {
-			if _, err := r.Engine.Inbox(ctx, stranger, after, 5); code(err) != parley.CodeNotFound {
-				t.Errorf("%v goes on after another's: %v", stranger, err)
+			if page, next, err := r.Engine.Inbox(ctx, stranger, seam.InteractionMark{Time: after.Time, ID: "0"}, 5); err != nil || len(page) > 0 || next.ID != "" {
+				t.Errorf("%v goes on with another's: %v, %v", stranger, page, err)
 			}
-		}
-		if _, err := r.Engine.Inbox(ctx, enginetest.User, parley.InteractionID(fmt.Sprint("no", "such")), 5); code(err) != parley.CodeNotFound {
-			t.Errorf("after one that is not there: %v", err)
 		}
 	})
 }

@@ -122,11 +122,7 @@ func (e *Engine) eachResting(ctx context.Context, p parley.Principal, q seam.Res
 		if len(page) < q.Limit {
 			return nil
 		}
-		last := page[len(page)-1]
-		q.After = seam.RestMark{Time: last.UpdatedAt, ID: last.ID}
-		if q.Status == "" {
-			q.After.Time = last.StepsSince
-		}
+		q.After = q.Mark(page[len(page)-1])
 	}
 }
 

@@ -101,7 +101,7 @@ func (e *Engine) expireDue(ctx context.Context) error {
 		if len(page) < tendPage {
 			return nil
 		}
-		q.After = page[len(page)-1].ID // one that could not be closed is tried at the next tick
+		q.After = q.Mark(page[len(page)-1]) // one that could not be closed is tried at the next tick
 	}
 	return nil
 }

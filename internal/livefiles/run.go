@@ -139,9 +139,9 @@ func (w *writer) look(ctx context.Context, since time.Time, all bool, quit <-cha
 		if !on {
 			continue
 		}
-		var before time.Time
+		q := seam.SessionQuery{App: app, Limit: pageOf(all), Direct: true}
 		for more := true; more; {
-			page, err := w.f.o.Store.Sessions(ctx, parley.System(), seam.SessionQuery{App: app, Before: before, Limit: pageOf(all), Direct: true})
+			page, err := w.f.o.Store.Sessions(ctx, parley.System(), q)
 			if err != nil {
 				return w.failed("", err)
 			}
@@ -169,15 +169,10 @@ func (w *writer) look(ctx context.Context, since time.Time, all bool, quit <-cha
 					w.drop(s.ID)
 				}
 			}
-			if len(page) < pageOf(all) {
+			if len(page) < q.Limit {
 				break
 			}
-			// Times are kept in milliseconds: those of the last one come again.
-			if at := page[len(page)-1].UpdatedAt.Add(time.Millisecond); before.IsZero() || at.Before(before) {
-				before = at
-			} else {
-				before = page[len(page)-1].UpdatedAt
-			}
+			q.After = q.Mark(page[len(page)-1])
 		}
 	}
 	if !all {

@@ -11,6 +11,13 @@ import (
 	"github.com/parley-server/parley"
 )
 
+// What a list of sessions carries in _meta. The tool's own arguments and result are
+// written down elsewhere and have no place for it.
+const (
+	metaCursor = "parley/cursor" // of a call: next of the page before
+	metaNext   = "parley/next"   // of a result: the cursor of the next page; absent on the last
+)
+
 // What a direct call may carry in _meta.
 const (
 	metaSession = "parley/session"         // the session to call in; else a temporary one of its own

@@ -61,6 +61,53 @@ func TestDenied(t *testing.T) {
 	})
 }
 
+// TestPages reads the list of resources by the protocol's cursor, and that of the
+// tool by what stands in _meta, since the tool's form has no place for it.
+func TestPages(t *testing.T) {
+	inEras(t, func(t *testing.T, era string) {
+		h := newHouse(t, enginetest.Echo, enginetest.App())
+		c := h.host(era, "", nil)
+		const n = 53
+		for range n {
+			c.call("test.start_session", nil)
+		}
+		uris := map[string]bool{}
+		for r, err := range c.Resources(t.Context(), nil) {
+			if err != nil || uris[r.URI] {
+				t.Fatalf("%s comes twice, or %v", r.URI, err)
+			}
+			uris[r.URI] = true
+		}
+		if len(uris) != n {
+			t.Errorf("%d resources, want %d", len(uris), n)
+		}
+		if _, err := c.ListResources(t.Context(), &mcp.ListResourcesParams{Cursor: "nonsense"}); err == nil {
+			t.Error("a cursor of nothing is taken")
+		}
+		seen, meta := map[any]bool{}, mcp.Meta{}
+		for pages := 1; ; pages++ {
+			res, err := c.CallTool(t.Context(), &mcp.CallToolParams{Meta: meta, Name: "test.list_sessions", Arguments: args{"limit": 20}})
+			if err != nil || res.IsError {
+				t.Fatalf("%+v, %v", res, err)
+			}
+			for _, s := range res.StructuredContent.(map[string]any)["sessions"].([]any) {
+				seen[s.(map[string]any)["id"]] = true
+			}
+			next, more := res.Meta["parley/next"]
+			if more != (pages < 3) {
+				t.Fatalf("page %d goes on with %v", pages, next)
+			}
+			if !more {
+				break
+			}
+			meta = mcp.Meta{"parley/cursor": next}
+		}
+		if len(seen) != n {
+			t.Errorf("%d sessions, want %d", len(seen), n)
+		}
+	})
+}
+
 func TestResources(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		h := newHouse(t, enginetest.Echo, enginetest.App())

@@ -22,7 +22,7 @@ const (
 
 	// maxResource bounds what is read at once: a host puts it before a model.
 	maxResource = 4 << 20
-	listed      = 50 // sessions whose logs are listed
+	listed      = 50 // sessions whose logs are listed on one page
 )
 
 // resources registers the templates, and lists each user's own sessions.
@@ -37,19 +37,31 @@ func (a *App) resources() {
 	}
 	a.server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			res, err := next(ctx, method, req)
-			if list, ok := res.(*mcp.ListResourcesResult); ok && err == nil && method == "resources/list" {
-				list.Resources, err = a.logs(ctx)
+			if p, ok := req.GetParams().(*mcp.ListResourcesParams); ok && method == "resources/list" {
+				cursor := ""
+				if p != nil {
+					cursor, p.Cursor = p.Cursor, "" // it is ours, and not the server's below
+				}
+				res, err := next(ctx, method, req)
+				if list, ok := res.(*mcp.ListResourcesResult); ok && err == nil {
+					list.Resources, list.NextCursor, err = a.logs(ctx, cursor)
+				}
+				return res, err
 			}
-			return res, err
+			return next(ctx, method, req)
 		}
 	})
 }
 
-func (a *App) logs(ctx context.Context) ([]*mcp.Resource, error) {
-	rows, err := a.o.Engine.Sessions(ctx, who(ctx), seam.SessionQuery{App: a.app.Name, Limit: listed})
+// logs is a page of the sessions' logs, and the cursor of the next.
+func (a *App) logs(ctx context.Context, cursor string) ([]*mcp.Resource, string, error) {
+	after, err := seam.SessionCursor(cursor)
 	if err != nil {
-		return nil, refusal(err)
+		return nil, "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: parley.Info(err).Message}
+	}
+	rows, next, err := a.o.Engine.SessionPage(ctx, who(ctx), seam.SessionQuery{App: a.app.Name, Limit: listed, After: after})
+	if err != nil {
+		return nil, "", refusal(err)
 	}
 	list := []*mcp.Resource{}
 	for _, s := range rows {
@@ -62,7 +74,7 @@ func (a *App) logs(ctx context.Context) ([]*mcp.Resource, error) {
 			Description: fmt.Sprintf("Log of a session, %s, %d events", s.Status, s.Version),
 		})
 	}
-	return list, nil
+	return list, next.Cursor(), nil
 }
 
 func (a *App) read(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {

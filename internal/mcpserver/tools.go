@@ -431,7 +431,12 @@ func (a *App) list(ctx context.Context, r request, in listIn) (listOut, *mcp.Cal
 	if in.Limit < 0 || in.Limit > 200 {
 		return out, nil, parley.Errorf(parley.CodeInvalid, "limit is %d", in.Limit).WithField("limit").WithHint("1 to 200")
 	}
-	rows, err := a.o.Engine.Sessions(ctx, r.who, seam.SessionQuery{App: a.app.Name, Status: status, Limit: in.Limit})
+	cursor, _ := r.Params.GetMeta()[metaCursor].(string)
+	after, err := seam.SessionCursor(cursor)
+	if err != nil {
+		return out, nil, err
+	}
+	rows, next, err := a.o.Engine.SessionPage(ctx, r.who, seam.SessionQuery{App: a.app.Name, Status: status, Limit: in.Limit, After: after})
 	if err != nil {
 		return out, nil, err
 	}
@@ -445,5 +450,10 @@ func (a *App) list(ctx context.Context, r request, in listIn) (listOut, *mcp.Cal
 		}
 		out.Sessions = append(out.Sessions, s)
 	}
-	return out, nil, nil
+	if next.ID == "" {
+		return out, nil, nil
+	}
+	res := structured(out, nil)
+	res.Meta = mcp.Meta{metaNext: next.Cursor()}
+	return out, res, nil
 }

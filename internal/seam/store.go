@@ -213,12 +213,14 @@ type Chunk struct {
 	Text    string
 }
 
-// SessionQuery selects sessions, newest change first.
+// SessionQuery selects sessions, newest change first, and of one millisecond the
+// greatest id first.
 type SessionQuery struct {
 	App    string
 	Status parley.SessionStatus
-	Before time.Time // changed before this; zero: from the newest
-	Limit  int       // 0 means 50; at most 500
+	Before time.Time   // changed before this; zero: whenever
+	After  SessionMark // where the page before ended; zero: from the newest
+	Limit  int         // 0 means 50; at most 500
 	// Direct lists those of direct calls, too.
 	Direct bool
 }
@@ -234,15 +236,8 @@ type RestQuery struct {
 	Before time.Time
 	// Direct selects those of direct calls only; with a Status.
 	Direct bool
-	After  RestMark // zero: from the first
-	Limit  int      // 0 means 50; at most 500
-}
-
-// RestMark is where a page of Resting ended: the time that its last session was
-// listed by, and its id.
-type RestMark struct {
-	Time time.Time
-	ID   parley.SessionID
+	After  SessionMark // zero: from the first
+	Limit  int         // 0 means 50; at most 500
 }
 
 // InteractionQuery selects open interactions, oldest first.
@@ -250,16 +245,17 @@ type InteractionQuery struct {
 	// Due selects those whose time is over before this moment, the longest over
 	// first. Zero: all.
 	Due time.Time
-	// After is the last one of the page before, open or not by now. Nothing comes
-	// after one that p can not see.
-	After parley.InteractionID
+	// After is where the page before ended; zero: from the first.
+	After InteractionMark
 	Limit int // 0 means 50; at most 500, but for System unbounded when negative
 }
 
-// TurnQuery selects turns, newest first.
+// TurnQuery selects turns, newest first: the greatest id first, and of one id the
+// greatest session.
 type TurnQuery struct {
 	Session  parley.SessionID
 	Statuses []parley.TurnStatus
 	Before   parley.TurnID // older than this one, by id
+	After    TurnMark      // where the page before ended; zero: from the newest
 	Limit    int           // 0 means 50; at most 500, but for System unbounded when negative
 }

@@ -90,7 +90,8 @@ func (s *Store) Sessions(ctx context.Context, p parley.Principal, q seam.Session
 	err = s.read(ctx, func(t *tables) error {
 		all := slices.DeleteFunc(t.mine(p), func(row *session) bool {
 			return row.direct && !q.Direct || q.App != "" && row.app != q.App || q.Status != "" && row.status != q.Status ||
-				!q.Before.IsZero() && row.updated >= rule.MillisUp(q.Before)
+				!q.Before.IsZero() && row.updated >= rule.MillisUp(q.Before) ||
+				q.After.ID != "" && cmp.Or(cmp.Compare(row.updated, rule.Millis(q.After.Time)), cmp.Compare(row.id, q.After.ID)) >= 0
 		})
 		slices.SortFunc(all, func(a, b *session) int {
 			return cmp.Or(cmp.Compare(b.updated, a.updated), cmp.Compare(b.id, a.id))
@@ -170,8 +171,11 @@ func (s *Store) Turn(ctx context.Context, p parley.Principal, id parley.TurnID) 
 func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery) (out []parley.TurnInfo, err error) {
 	err = s.read(ctx, func(t *tables) error {
 		type found struct {
-			id   parley.TurnID
+			seam.TurnMark
 			body []byte
+		}
+		order := func(a, b seam.TurnMark) int {
+			return cmp.Or(cmp.Compare(b.ID, a.ID), cmp.Compare(b.Session, a.Session))
 		}
 		var all []found
 		for _, row := range t.mine(p) {
@@ -179,12 +183,14 @@ func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery)
 				continue
 			}
 			for id, r := range row.turns {
-				if (q.Before == "" || id < q.Before) && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.status)) {
-					all = append(all, found{id, r.body})
+				at := seam.TurnMark{ID: id, Session: row.id}
+				if (q.Before == "" || id < q.Before) && (q.After.ID == "" || order(q.After, at) < 0) &&
+					(len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.status)) {
+					all = append(all, found{at, r.body})
 				}
 			}
 		}
-		slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.id, a.id) })
+		slices.SortFunc(all, func(a, b found) int { return order(a.TurnMark, b.TurnMark) })
 		for _, f := range cut(all, rule.List(p, q.Limit)) {
 			in, err := rule.Decode[parley.TurnInfo](f.body)
 			if err != nil {
@@ -235,9 +241,14 @@ func (s *Store) Interaction(ctx context.Context, p parley.Principal, id parley.I
 func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.InteractionQuery) (out []seam.InteractionRow, err error) {
 	err = s.read(ctx, func(t *tables) error {
 		type found struct {
-			at   int64
-			id   parley.InteractionID
-			body []byte
+			at      int64
+			id      parley.InteractionID
+			session parley.SessionID
+			body    []byte
+		}
+		after := found{at: rule.Millis(q.After.Time), id: q.After.ID, session: q.After.Session}
+		order := func(a, b found) int {
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id), cmp.Compare(a.session, b.session))
 		}
 		place := func(r interaction) int64 {
 			if q.Due.IsZero() {
@@ -246,22 +257,15 @@ func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.Int
 			return r.expires
 		}
 		var all []found
-		var after *found
 		for _, row := range t.mine(p) {
-			if r, ok := row.interactions[q.After]; ok && after == nil {
-				after = &found{at: place(r), id: q.After}
-			}
 			for id, r := range row.interactions {
-				if r.open && (q.Due.IsZero() || r.expires > 0 && r.expires < rule.MillisUp(q.Due)) {
-					all = append(all, found{place(r), id, r.body})
+				f := found{place(r), id, row.id, r.body}
+				if r.open && (q.Due.IsZero() || r.expires > 0 && r.expires < rule.MillisUp(q.Due)) && (after.id == "" || order(f, after) > 0) {
+					all = append(all, f)
 				}
 			}
 		}
-		order := func(a, b found) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) }
-		slices.SortStableFunc(all, order)
-		if q.After != "" {
-			all = slices.DeleteFunc(all, func(f found) bool { return after == nil || order(f, *after) <= 0 })
-		}
+		slices.SortFunc(all, order)
 		for _, f := range cut(all, rule.List(p, q.Limit)) {
 			in, err := rule.Decode[seam.InteractionRow](f.body)
 			if err != nil {

@@ -96,14 +96,14 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 		_, _ = s.Blob(ctx, p, "S", d)
 		_, _ = s.Chunks(ctx, p, "S")
 	}
-	_, _ = s.Sessions(ctx, ann, seam.SessionQuery{App: "notes", Status: parley.Active, Before: time.Now()})
+	_, _ = s.Sessions(ctx, ann, seam.SessionQuery{App: "notes", Status: parley.Active, Before: time.Now(), After: seam.SessionMark{ID: "S"}})
 	_, _ = s.Turns(ctx, ann, seam.TurnQuery{})
-	_, _ = s.Interactions(ctx, ann, seam.InteractionQuery{After: "i"})
-	_, _ = s.Interactions(ctx, parley.System(), seam.InteractionQuery{Due: time.Now(), After: "i"})
+	_, _ = s.Interactions(ctx, ann, seam.InteractionQuery{After: seam.InteractionMark{ID: "i"}})
+	_, _ = s.Interactions(ctx, parley.System(), seam.InteractionQuery{Due: time.Now(), After: seam.InteractionMark{ID: "i"}})
 	for _, p := range []parley.Principal{ann, parley.System()} {
 		_, _ = s.CountInteractions(ctx, p)
-		_, _ = s.Resting(ctx, p, seam.RestQuery{App: "notes", Before: time.Now(), After: seam.RestMark{ID: "S"}})
-		_, _ = s.Resting(ctx, p, seam.RestQuery{App: "notes", Status: parley.Active, Before: time.Now(), After: seam.RestMark{ID: "S"}})
+		_, _ = s.Resting(ctx, p, seam.RestQuery{App: "notes", Before: time.Now(), After: seam.SessionMark{ID: "S"}})
+		_, _ = s.Resting(ctx, p, seam.RestQuery{App: "notes", Status: parley.Active, Before: time.Now(), After: seam.SessionMark{ID: "S"}})
 	}
 	must(s.Append(ctx, ann, seam.Batch{Session: "S", Epoch: 3, After: 3, Condense: 3}))
 	must(s.collect(ctx))

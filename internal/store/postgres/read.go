@@ -172,6 +172,7 @@ func (s *Store) Sessions(ctx context.Context, p parley.Principal, q seam.Session
 	w.and(q.Status != "", "status = ?", raw(q.Status))
 	w.and(!q.Direct, "NOT direct")
 	w.and(!q.Before.IsZero(), "updated < ?", rule.MillisUp(q.Before))
+	w.and(q.After.ID != "", "(updated, id) < (?, ?)", rule.Millis(q.After.Time), raw(q.After.ID))
 	w.order("updated DESC, id DESC", rule.List(p, q.Limit))
 	return list(ctx, s, info, w.query, w.args...)
 }
@@ -215,6 +216,7 @@ func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery)
 	w := mine(p, "SELECT body FROM turns")
 	w.and(q.Session != "", "session = ?", raw(q.Session))
 	w.and(q.Before != "", "id < ?", raw(q.Before))
+	w.and(q.After.ID != "", "(id, session) < (?, ?)", raw(q.After.ID), raw(q.After.Session))
 	w.and(live, "live")
 	if len(q.Statuses) > 0 {
 		var statuses [][]byte
@@ -223,7 +225,7 @@ func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery)
 		}
 		w.and(true, "status = ANY(?)", statuses)
 	}
-	w.order("id DESC, session", rule.List(p, q.Limit))
+	w.order("id DESC, session DESC", rule.List(p, q.Limit))
 	return list(ctx, s, body[parley.TurnInfo], w.query, w.args...)
 }
 
@@ -255,13 +257,7 @@ func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.Int
 	w := mine(p, "SELECT body FROM interactions")
 	w.and(true, "open")
 	w.and(!q.Due.IsZero(), "expires > 0 AND expires < ?", rule.MillisUp(q.Due))
-	if q.After != "" {
-		w.query += " AND (" + at + ", id) > (SELECT " + at + ", id FROM interactions WHERE true"
-		w.and(!p.IsSystem(), "usr = ? AND org = ?", raw(p.User), raw(p.Org))
-		w.and(true, "id = ?", raw(q.After))
-		w.order("session", 1)
-		w.query += ")"
-	}
+	w.and(q.After.ID != "", "("+at+", id, session) > (?, ?, ?)", rule.Millis(q.After.Time), raw(q.After.ID), raw(q.After.Session))
 	w.order(at+", id, session", rule.List(p, q.Limit))
 	return list(ctx, s, body[seam.InteractionRow], w.query, w.args...)
 }

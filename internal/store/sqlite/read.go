@@ -126,6 +126,7 @@ func (s *Store) Sessions(ctx context.Context, p parley.Principal, q seam.Session
 	w.and(q.Status != "", "status = ?", string(q.Status))
 	w.and(!q.Direct, "direct = 0")
 	w.and(!q.Before.IsZero(), "updated < ?", rule.MillisUp(q.Before))
+	w.and(q.After.ID != "", "(updated, id) < (?, ?)", rule.Millis(q.After.Time), string(q.After.ID))
 	w.order("updated DESC, id DESC", rule.List(p, q.Limit))
 	return list(ctx, s, info, w.query, w.args...)
 }
@@ -178,6 +179,7 @@ func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery)
 	w := mine(p, from)
 	w.and(q.Session != "", "session = ?", string(q.Session))
 	w.and(q.Before != "", "id < ?", string(q.Before))
+	w.and(q.After.ID != "", "(id, session) < (?, ?)", string(q.After.ID), string(q.After.Session))
 	w.and(live, "live = 1")
 	if len(q.Statuses) > 0 {
 		statuses, err := rule.Encode(q.Statuses)
@@ -186,7 +188,7 @@ func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery)
 		}
 		w.and(true, "status IN (SELECT value FROM json_each(?))", string(statuses))
 	}
-	w.order("id DESC, session", rule.List(p, q.Limit))
+	w.order("id DESC, session DESC", rule.List(p, q.Limit))
 	return list(ctx, s, body[parley.TurnInfo], w.query, w.args...)
 }
 
@@ -221,12 +223,7 @@ func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.Int
 	w := mine(p, from)
 	w.and(true, "open = 1")
 	w.and(!q.Due.IsZero(), "expires > 0 AND expires < ?", rule.MillisUp(q.Due))
-	if q.After != "" {
-		of := mine(p, "SELECT "+at+", id FROM interactions")
-		of.and(true, "id = ?", string(q.After))
-		of.order("session", 1)
-		w.and(true, "("+at+", id) > ("+of.query+")", of.args...)
-	}
+	w.and(q.After.ID != "", "("+at+", id, session) > (?, ?, ?)", rule.Millis(q.After.Time), string(q.After.ID), string(q.After.Session))
 	w.order(at+", id, session", rule.List(p, q.Limit))
 	return list(ctx, s, body[seam.InteractionRow], w.query, w.args...)
 }

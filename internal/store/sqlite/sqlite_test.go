@@ -79,13 +79,13 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 		_, _ = s.Chunks(ctx, p, "S")
 	}
 	_, _ = s.Sessions(ctx, ann, seam.SessionQuery{})
-	_, _ = s.Sessions(ctx, ann, seam.SessionQuery{App: "notes", Status: parley.Active, Before: time.Now()})
-	_, _ = s.Interactions(ctx, ann, seam.InteractionQuery{After: "i"})
-	_, _ = s.Interactions(ctx, parley.System(), seam.InteractionQuery{Due: time.Now(), After: "i"})
+	_, _ = s.Sessions(ctx, ann, seam.SessionQuery{App: "notes", Status: parley.Active, Before: time.Now(), After: seam.SessionMark{ID: "S"}})
+	_, _ = s.Interactions(ctx, ann, seam.InteractionQuery{After: seam.InteractionMark{ID: "i"}})
+	_, _ = s.Interactions(ctx, parley.System(), seam.InteractionQuery{Due: time.Now(), After: seam.InteractionMark{ID: "i"}})
 	for _, p := range []parley.Principal{ann, parley.System()} {
 		_, _ = s.CountInteractions(ctx, p)
-		_, _ = s.Resting(ctx, p, seam.RestQuery{App: "notes", Before: time.Now(), After: seam.RestMark{ID: "S"}})
-		_, _ = s.Resting(ctx, p, seam.RestQuery{App: "notes", Status: parley.Active, Before: time.Now(), After: seam.RestMark{ID: "S"}})
+		_, _ = s.Resting(ctx, p, seam.RestQuery{App: "notes", Before: time.Now(), After: seam.SessionMark{ID: "S"}})
+		_, _ = s.Resting(ctx, p, seam.RestQuery{App: "notes", Status: parley.Active, Before: time.Now(), After: seam.SessionMark{ID: "S"}})
 	}
 	must(t, s.Delete(ctx, ann, "F"))
 	plans, err := s.Plans()

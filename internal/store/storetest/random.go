@@ -225,12 +225,17 @@ func (m *machine) find(rt *rapid.T) {
 		same(m, rt, "Blob", func(s seam.Store) ([]byte, error) { return s.Blob(ctx, p, id, d) })
 	}
 	direct := rapid.Bool().Draw(rt, "direct")
-	same(m, rt, "Sessions", func(s seam.Store) ([]parley.SessionInfo, error) {
-		return s.Sessions(ctx, p, seam.SessionQuery{App: app, Before: at(n), Limit: n / 2, Direct: direct})
-	})
+	changed := seam.SessionQuery{App: app, Before: at(n), Limit: n / 2, Direct: direct}
+	if rapid.Bool().Draw(rt, "after one that changed") {
+		changed.Before, changed.After = time.Time{}, seam.SessionMark{Time: at(n), ID: id}
+	}
+	same(m, rt, "Sessions", func(s seam.Store) ([]parley.SessionInfo, error) { return s.Sessions(ctx, p, changed) })
 	statuses := rapid.SliceOfN(someStatuses, 0, 3).Draw(rt, "statuses")
 	same(m, rt, "Turns", func(s seam.Store) ([]parley.TurnInfo, error) {
 		return s.Turns(ctx, p, seam.TurnQuery{Before: turn, Statuses: statuses, Limit: n / 2})
+	})
+	same(m, rt, "Turns after one", func(s seam.Store) ([]parley.TurnInfo, error) {
+		return s.Turns(ctx, p, seam.TurnQuery{After: seam.TurnMark{ID: turn, Session: id}, Statuses: statuses, Limit: n / 2})
 	})
 	same(m, rt, "Turns of a session", func(s seam.Store) ([]parley.TurnInfo, error) {
 		return s.Turns(ctx, p, seam.TurnQuery{Session: id, Statuses: statuses})
@@ -240,7 +245,7 @@ func (m *machine) find(rt *rapid.T) {
 		questions.Due = at(someTimes.Draw(rt, "due at"))
 	}
 	if rapid.Bool().Draw(rt, "after one") {
-		questions.After = parley.InteractionID(turn)
+		questions.After = seam.InteractionMark{Time: at(n), ID: parley.InteractionID(turn), Session: id}
 	}
 	same(m, rt, "Interactions", func(s seam.Store) ([]seam.InteractionRow, error) { return s.Interactions(ctx, p, questions) })
 	same(m, rt, "CountInteractions", func(s seam.Store) (map[parley.InteractionKind]int, error) { return s.CountInteractions(ctx, p) })
@@ -252,7 +257,7 @@ func (m *machine) find(rt *rapid.T) {
 	}
 	rest.Direct = direct && rest.Status != ""
 	if rapid.Bool().Draw(rt, "after a session") {
-		rest.After = seam.RestMark{Time: at(someTimes.Draw(rt, "after at")), ID: id}
+		rest.After = seam.SessionMark{Time: at(someTimes.Draw(rt, "after at")), ID: id}
 	}
 	same(m, rt, "Resting", func(s seam.Store) ([]parley.SessionInfo, error) { return s.Resting(ctx, p, rest) })
 }

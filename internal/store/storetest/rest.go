@@ -43,21 +43,25 @@ func inbox(t *testing.T, s seam.Store) {
 		})
 	}
 	asked(t, s, bob, "b0", func(*seam.InteractionRow) {})
-	page := func(p parley.Principal, after string) []string {
+	page := func(p parley.Principal, after string, ms int) []string {
 		t.Helper()
-		return interactionIDs(t, s, p, seam.InteractionQuery{After: parley.InteractionID(after), Limit: 3})
+		q := seam.InteractionQuery{After: seam.InteractionMark{ID: parley.InteractionID(after)}, Limit: 3}
+		if after != "" {
+			q.After.Time, q.After.Session = at(ms), parley.SessionID("S-"+after)
+		}
+		return interactionIDs(t, s, p, q)
 	}
-	equal(t, "the first page", page(ann, ""), []string{"i0", "i1", "i2"})
+	equal(t, "the first page", page(ann, "", 0), []string{"i0", "i1", "i2"})
 	// The last one of a page may be answered before the next is asked for.
 	must(t, s.Append(ctx, ann, seam.Batch{Session: "S-i2", Epoch: 1, After: 1, Index: seam.Index{Interactions: []seam.InteractionRow{
 		{Interaction: parley.Interaction{ID: "i2", Session: "S-i2", Kind: parley.KindQuestion, OpenedAt: start}},
 	}}}))
-	equal(t, "the second page", page(ann, "i2"), []string{"i3", "i4", "i5"})
-	equal(t, "the last page", page(ann, "i5"), []string{"i6"})
-	equal(t, "after the last", page(ann, "i6"), []string(nil))
-	equal(t, "after one that is not there", page(ann, "absent"), []string(nil))
-	equal(t, "after another's", page(bob, "i0"), []string(nil))
-	equal(t, "everybody's after one", page(parley.System(), "i1"), []string{"i3", "i4", "i5"})
+	equal(t, "the second page", page(ann, "i2", 0), []string{"i3", "i4", "i5"})
+	equal(t, "the last page", page(ann, "i5", 1), []string{"i6"})
+	equal(t, "after the last", page(ann, "i6", 2), []string(nil))
+	equal(t, "after one that was never there", page(ann, "i5a", 1), []string{"i6"})
+	equal(t, "his own after another's", page(bob, "a9", 0), []string{"b0"})
+	equal(t, "everybody's after one", page(parley.System(), "i1", 0), []string{"i3", "i4", "i5"})
 
 	for _, c := range []struct {
 		p    parley.Principal
@@ -96,7 +100,7 @@ func due(t *testing.T, s seam.Store) {
 		{"some", ann, seam.InteractionQuery{Due: at(45)}, []string{"b", "d", "c"}},
 		{"all that ever are", ann, seam.InteractionQuery{Due: at(9999)}, []string{"b", "d", "c", "a"}},
 		{"a page", ann, seam.InteractionQuery{Due: at(9999), Limit: 2}, []string{"b", "d"}},
-		{"the next page", ann, seam.InteractionQuery{Due: at(9999), Limit: 2, After: "d"}, []string{"c", "a"}},
+		{"the next page", ann, seam.InteractionQuery{Due: at(9999), Limit: 2, After: seam.InteractionMark{Time: at(30), ID: "d", Session: "S-d"}}, []string{"c", "a"}},
 		{"everybody's", parley.System(), seam.InteractionQuery{Due: at(45), Limit: -1}, []string{"e", "b", "d", "c"}},
 	} {
 		equal(t, c.name, interactionIDs(t, s, c.p, c.q), c.want)
@@ -105,7 +109,7 @@ func due(t *testing.T, s seam.Store) {
 	must(t, s.Append(ctx, ann, seam.Batch{Session: "S-d", Epoch: 1, After: 1, Index: seam.Index{Interactions: []seam.InteractionRow{
 		{Interaction: parley.Interaction{ID: "d", Session: "S-d", Kind: parley.KindPermission, OpenedAt: start, ExpiresAt: at(30)}},
 	}}}))
-	equal(t, "after one that was closed", interactionIDs(t, s, ann, seam.InteractionQuery{Due: at(9999), After: "d"}), []string{"c", "a"})
+	equal(t, "after one that was closed", interactionIDs(t, s, ann, seam.InteractionQuery{Due: at(9999), After: seam.InteractionMark{Time: at(30), ID: "d", Session: "S-d"}}), []string{"c", "a"})
 }
 
 func resting(t *testing.T, s seam.Store) {
@@ -150,8 +154,8 @@ func resting(t *testing.T, s seam.Store) {
 		{"with old steps", ann, seam.RestQuery{App: "notes", Before: at(9)}, []string{"S3", "S1"}},
 		{"of another app", ann, seam.RestQuery{App: "major", Before: at(9)}, []string{"S4"}},
 		{"a page", ann, seam.RestQuery{App: "notes", Status: parley.Active, Before: at(99), Limit: 1}, []string{"S1"}},
-		{"the next page", ann, seam.RestQuery{App: "notes", Status: parley.Active, Before: at(99), Limit: 1, After: seam.RestMark{Time: at(30), ID: "S1"}}, []string{"S2"}},
-		{"the next page of steps", ann, seam.RestQuery{App: "notes", Before: at(99), After: seam.RestMark{Time: at(5), ID: "S3"}}, []string{"S1"}},
+		{"the next page", ann, seam.RestQuery{App: "notes", Status: parley.Active, Before: at(99), Limit: 1, After: seam.SessionMark{Time: at(30), ID: "S1"}}, []string{"S2"}},
+		{"the next page of steps", ann, seam.RestQuery{App: "notes", Before: at(99), After: seam.SessionMark{Time: at(5), ID: "S3"}}, []string{"S1"}},
 		{"everybody's", parley.System(), seam.RestQuery{App: "notes", Status: parley.Active, Before: at(99)}, []string{"U", "S1", "S2", "S0", "S8"}},
 		{"an absent app's", ann, seam.RestQuery{App: "absent", Before: at(99)}, nil},
 	} {

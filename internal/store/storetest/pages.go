@@ -1,0 +1,207 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// pagedRows is how many rows each paged list has; they share three milliseconds,
+// and their ids are in another order than that in which they are made.
+const pagedRows = 11
+
+func pagedID(i int) parley.SessionID { return parley.SessionID(fmt.Sprintf("S%02d", i*7%pagedRows)) }
+
+// paged reads a list page by page with every limit, over a new set of rows each
+// time, and after each page changes a row that was in it, deletes the last row of
+// it and changes or deletes rows of the pages to come. Whatever was left alone is
+// in exactly one page. Fill makes a set of rows for p, named with a prefix; read
+// returns their keys and goes on by itself; touch changes a row so that it leaves
+// its place in the list.
+func paged(t *testing.T, s seam.Store, fill func(p parley.Principal) []string, read func(p parley.Principal, limit int) func() []string, touch, remove func(key string)) {
+	for limit := 1; limit <= pagedRows+1; limit++ {
+		p := parley.Principal{User: fmt.Sprint("reader ", limit)}
+		all := fill(p)
+		left := map[string]bool{} // alone
+		for _, key := range all {
+			left[key] = true
+		}
+		disturb := func(key string, how func(string)) {
+			if left[key] {
+				left[key] = false
+				how(key)
+			}
+		}
+		times, next, pages := map[string]int{}, read(p, limit), 0
+		for {
+			page := next()
+			if len(page) == 0 {
+				break
+			}
+			if pages++; pages > 2*pagedRows || len(page) > limit {
+				t.Fatalf("limit %d: page %d has %d rows", limit, pages, len(page))
+			}
+			for _, key := range page {
+				times[key]++
+			}
+			// What was in the page counts already, whatever becomes of it.
+			seen := func(key string, how func(string)) {
+				was := left[key]
+				disturb(key, how)
+				left[key] = was
+			}
+			seen(page[0], touch)
+			if len(page) > 1 || pages%2 == 0 {
+				seen(page[len(page)-1], remove)
+			}
+			rest := slices.DeleteFunc(slices.Clone(all), func(key string) bool { return times[key] > 0 || !left[key] })
+			if len(rest) > 4 {
+				disturb(rest[1], remove)
+				disturb(rest[3], touch)
+			}
+		}
+		for _, key := range all {
+			if left[key] && times[key] != 1 || times[key] > 1 {
+				t.Errorf("limit %d: %s was listed %d times", limit, key, times[key])
+			}
+		}
+	}
+}
+
+// someOf makes sessions of p in three milliseconds with what change puts into them.
+func someOf(t *testing.T, s seam.Store, p parley.Principal, change func(b *seam.Batch, i int)) (ids []string) {
+	t.Helper()
+	for i := range pagedRows {
+		id := pagedID(i) + parley.SessionID(" of "+p.User)
+		b := creation(p, id, 1)
+		b.Index.Session.UpdatedAt = at(i % 3)
+		change(&b, i)
+		must(t, s.Append(context.Background(), p, b))
+		ids = append(ids, string(id))
+	}
+	return ids
+}
+
+// erase deletes a session, and moved appends to it what change makes of its row.
+func erase(t *testing.T, s seam.Store) func(string) {
+	return func(id string) { must(t, s.Delete(context.Background(), parley.System(), parley.SessionID(id))) }
+}
+
+func moved(t *testing.T, s seam.Store, change func(*parley.SessionInfo)) func(string) {
+	return func(id string) {
+		ctx := context.Background()
+		in, err := s.Session(ctx, parley.System(), parley.SessionID(id))
+		must(t, err)
+		change(&in)
+		must(t, s.Append(ctx, parley.System(), seam.Batch{Session: in.ID, Epoch: 1, After: in.Version, Index: seam.Index{Session: &in}}))
+	}
+}
+
+func sessionPages(t *testing.T, s seam.Store) {
+	clock := 100
+	paged(t, s, func(p parley.Principal) []string { return someOf(t, s, p, func(*seam.Batch, int) {}) },
+		func(p parley.Principal, limit int) func() []string {
+			q := seam.SessionQuery{App: "notes", Limit: limit}
+			return func() []string {
+				page, err := s.Sessions(context.Background(), p, q)
+				must(t, err)
+				if len(page) > 0 {
+					q.After = q.Mark(page[len(page)-1])
+				}
+				return ids(page)
+			}
+		},
+		moved(t, s, func(in *parley.SessionInfo) { clock++; in.UpdatedAt = at(clock) }), erase(t, s))
+}
+
+func restPages(t *testing.T, s seam.Store)  { quietPages(t, s, parley.Active) }
+func stepsPages(t *testing.T, s seam.Store) { quietPages(t, s, "") }
+
+func quietPages(t *testing.T, s seam.Store, status parley.SessionStatus) {
+	paged(t, s, func(p parley.Principal) []string {
+		return someOf(t, s, p, func(b *seam.Batch, i int) { b.Index.Session.StepsSince = at(i % 3) })
+	},
+		func(p parley.Principal, limit int) func() []string {
+			q := seam.RestQuery{App: "notes", Status: status, Before: at(1 << 20), Limit: limit}
+			return func() []string {
+				page, err := s.Resting(context.Background(), p, q)
+				must(t, err)
+				if len(page) > 0 {
+					q.After = q.Mark(page[len(page)-1])
+				}
+				return ids(page)
+			}
+		},
+		moved(t, s, func(in *parley.SessionInfo) { in.Waiting = 1 }), erase(t, s))
+}
+
+// turnPages: the turns of many sessions share three ids, as those of forks may.
+func turnPages(t *testing.T, s seam.Store) {
+	paged(t, s, func(p parley.Principal) []string {
+		return someOf(t, s, p, func(b *seam.Batch, i int) {
+			b.Index.Turns = []parley.TurnInfo{{ID: parley.TurnID(fmt.Sprint("t", i%3)), SessionID: b.Session, Status: parley.StatusPending}}
+		})
+	},
+		func(p parley.Principal, limit int) func() []string {
+			q := seam.TurnQuery{Statuses: []parley.TurnStatus{parley.StatusPending}, Limit: limit}
+			if limit%2 == 0 {
+				q.Statuses = nil // another plan
+			}
+			return func() (keys []string) {
+				page, err := s.Turns(context.Background(), p, q)
+				must(t, err)
+				for _, row := range page {
+					keys = append(keys, string(row.SessionID))
+					q.After = q.Mark(row)
+				}
+				return keys
+			}
+		},
+		func(key string) { // it has ended
+			id := parley.SessionID(key)
+			of, err := s.Turns(context.Background(), parley.System(), seam.TurnQuery{Session: id})
+			must(t, err)
+			of[0].Status = parley.StatusCompleted
+			must(t, s.Append(context.Background(), parley.System(), seam.Batch{Session: id, Epoch: 1, After: 1, Index: seam.Index{Turns: of}}))
+		}, erase(t, s))
+}
+
+// asking makes the interaction of a session, open or not; many share an id.
+func asking(id parley.SessionID, i int, open bool) []seam.InteractionRow {
+	return []seam.InteractionRow{{Open: open, Interaction: parley.Interaction{
+		ID: parley.InteractionID(fmt.Sprint("i", i%2)), Session: id, Kind: parley.KindQuestion, OpenedAt: at(i % 3), ExpiresAt: at(100 + i%3),
+	}}}
+}
+
+func interactionPages(t *testing.T, s seam.Store) { askedPages(t, s, time.Time{}) }
+func duePages(t *testing.T, s seam.Store)         { askedPages(t, s, at(1<<20)) }
+
+func askedPages(t *testing.T, s seam.Store, due time.Time) {
+	numbers := map[string]int{}
+	paged(t, s, func(p parley.Principal) []string {
+		return someOf(t, s, p, func(b *seam.Batch, i int) {
+			b.Index.Interactions, numbers[string(b.Session)] = asking(b.Session, i, true), i
+		})
+	},
+		func(p parley.Principal, limit int) func() []string {
+			q := seam.InteractionQuery{Due: due, Limit: limit}
+			return func() (keys []string) {
+				page, err := s.Interactions(context.Background(), p, q)
+				must(t, err)
+				for _, row := range page {
+					keys = append(keys, string(row.Session))
+					q.After = q.Mark(row)
+				}
+				return keys
+			}
+		},
+		func(key string) { // it is answered
+			id := parley.SessionID(key)
+			must(t, s.Append(context.Background(), parley.System(), seam.Batch{Session: id, Epoch: 1, After: 1, Index: seam.Index{Interactions: asking(id, numbers[key], false)}}))
+		}, erase(t, s))
+}
