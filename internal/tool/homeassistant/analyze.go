@@ -39,13 +39,11 @@ type table struct {
 }
 
 const (
-	maxAnalyzed = 150      // entities whose history is loaded unless others are named
-	maxNamed    = 500      // and when they are
-	maxPoints   = 200_000  // rows of history: some 40 MB in memory
-	maxResult   = 10_000   // rows of the answer
-	maxCells    = 4 << 20  // bytes of the answer
-	maxText     = 1 << 20  // bytes of one value inside SQLite
-	maxSQL      = 64 << 10 // bytes of the question
+	maxAnalyzed = 150     // entities whose history is loaded unless others are named
+	maxNamed    = 500     // and when they are
+	maxPoints   = 200_000 // rows of history: some 40 MB in memory
+	maxResult   = 10_000  // rows of the answer
+	maxCells    = 4 << 20 // bytes of the answer
 )
 
 const tables = `
@@ -91,7 +89,10 @@ func (t *Toolset) analyze(ctx context.Context, r seam.Run, in analyzeInput) (ans
 	case <-ctx.Done():
 		return answer{}, waited(ctx, "the queries before this one", t.o.Timeout)
 	}
-	conn, err := zombie.OpenConn(":memory:", zombie.OpenReadWrite|zombie.OpenCreate|zombie.OpenMemory)
+	if !registerScratch() {
+		return answer{}, parley.Errorf(parley.CodeInternal, "there is no memory for a database")
+	}
+	conn, err := zombie.OpenConn("file::memory:?vfs="+scratchName, zombie.OpenReadWrite|zombie.OpenCreate|zombie.OpenMemory|zombie.OpenURI)
 	if err != nil {
 		return answer{}, parley.Errorf(parley.CodeInternal, "open a database in memory: %w", err)
 	}
@@ -257,6 +258,7 @@ type memory struct {
 	conn   *zombie.Conn
 	held   map[string]*zombie.Stmt
 	loaded map[string]int
+	failed error // by a function of ours: zombiezen.com/go/sqlite v1.4.2 loses the errors that functions return
 }
 
 func (m *memory) create() error {
@@ -311,16 +313,6 @@ func (m *memory) insert(into string, args ...any) error {
 	return s.Reset()
 }
 
-// readOnly lets nothing pass but reading. It is asked while a statement is
-// compiled, so what is refused never runs.
-func readOnly(a zombie.Action) zombie.AuthResult {
-	switch a.Type() {
-	case zombie.OpSelect, zombie.OpRead, zombie.OpFunction, zombie.OpRecursive:
-		return zombie.AuthResultOK
-	}
-	return zombie.AuthResultDeny
-}
-
 // ask runs the question.
 func (m *memory) ask(ctx context.Context, query string, limit int, most time.Duration) (out table, err error) {
 	for _, s := range m.held {
@@ -332,9 +324,13 @@ func (m *memory) ask(ctx context.Context, query string, limit int, most time.Dur
 	m.conn.Limit(zombie.LimitExprDepth, 200)
 	m.conn.Limit(zombie.LimitCompoundSelect, 50)
 	m.conn.Limit(zombie.LimitVDBEOp, 100_000)
+	m.conn.Limit(zombie.LimitColumn, maxColumns)
+	m.conn.Limit(zombie.LimitFunctionArg, maxColumns)
+	m.conn.Limit(zombie.LimitLikePatternLength, maxPattern)
 	m.conn.Limit(zombie.LimitAttached, 0)
 	m.conn.Limit(zombie.LimitWorkerThreads, 0)
-	if err := m.conn.SetAuthorizer(zombie.AuthorizeFunc(readOnly)); err != nil {
+	g := &guard{}
+	if err := errors.Join(m.without(), m.own(), m.conn.SetAuthorizer(g)); err != nil {
 		return out, parley.Errorf(parley.CodeInternal, "guard the database: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
@@ -344,6 +340,9 @@ func (m *memory) ask(ctx context.Context, query string, limit int, most time.Dur
 
 	query = strings.TrimRight(strings.TrimSpace(query), "; \t\r\n")
 	s, rest, err := m.conn.PrepareTransient(query)
+	if err != nil && g.many {
+		return out, parley.Errorf(parley.CodeInvalid, "SQL: there are more than %d SELECTs in it", maxSelects).WithField("sql").WithHint("ask in several questions")
+	}
 	if err != nil {
 		return out, sqlError(ctx, err, most)
 	}
@@ -364,6 +363,9 @@ func (m *memory) ask(ctx context.Context, query string, limit int, most time.Dur
 	size := 0
 	for {
 		row, err := s.Step()
+		if m.failed != nil {
+			return table{}, m.failed
+		}
 		if err != nil {
 			return out, sqlError(ctx, err, most)
 		}
@@ -403,7 +405,9 @@ func sqlError(ctx context.Context, err error, most time.Duration) error {
 	case code == zombie.ResultAuth:
 		return parley.Errorf(parley.CodeForbidden, "only reading is allowed: one SELECT").WithField("sql").WithHint("the tables are states, entities, devices, areas, history, logbook and errors")
 	case code == zombie.ResultTooBig:
-		return parley.Errorf(parley.CodeTooLarge, "a value in the query has more than %d bytes", maxText).WithField("sql")
+		return tooBig()
+	case code == zombie.ResultFull:
+		return parley.Errorf(parley.CodeTooLarge, "the query keeps more than %d MB aside", maxScratch>>20).WithField("sql").WithHint("sort and group less: a shorter time, fewer entities, no join of large tables without a condition")
 	default:
 		return parley.Errorf(parley.CodeInvalid, "SQL: %s", clip(err.Error(), 300)).WithField("sql").WithHint("it is SQLite; the tables are states, entities, devices, areas, history, logbook and errors, as the description of %s says", Analyze)
 	}

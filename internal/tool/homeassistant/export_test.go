@@ -1,9 +1,12 @@
 package homeassistant
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
+
+	zombie "zombiezen.com/go/sqlite"
 )
 
 // Decode shows what the decoder makes of a frame.
@@ -21,3 +24,35 @@ func SetQueryTime(o *Options, d time.Duration) { o.sqlTime = max(d, 50*time.Mill
 
 // SetLateness makes Reconcile wait less long for a late effect.
 func SetLateness(o *Options, d time.Duration) { o.lateness = d }
+
+// Functions that a question may call.
+const Functions = allowed
+
+// Ask answers questions by a database without tables, with our functions or as
+// SQLite has it. It returns the cells.
+func Ask(ctx context.Context, ours bool) func(query string) string {
+	return func(query string) string {
+		conn, err := zombie.OpenConn(":memory:", zombie.OpenReadWrite|zombie.OpenCreate|zombie.OpenMemory)
+		if err != nil {
+			return err.Error()
+		}
+		defer conn.Close() //nolint:errcheck // it holds nothing
+		db := &memory{conn: conn}
+		if ours {
+			out, err := db.ask(ctx, query, 10, time.Minute)
+			return fmt.Sprint(out.Rows, err)
+		}
+		s, _, err := conn.PrepareTransient(query)
+		if err != nil {
+			return err.Error()
+		}
+		defer s.Finalize() //nolint:errcheck // the error came with Step
+		if _, err := s.Step(); err != nil {
+			return err.Error()
+		}
+		if s.ColumnCount() == 1 {
+			return s.ColumnText(0)
+		}
+		return fmt.Sprint([][]any{{s.ColumnText(0), s.ColumnText(1)}}, nil)
+	}
+}
