@@ -112,10 +112,9 @@ var rules = []rule{
 	{prefix: "ATATT3", class: token, min: 50},
 	{prefix: "PMAK-", class: token, min: 40, need: digit},
 	{prefix: "AGE-SECRET-KEY-1", class: upnum, min: 40},
-	// More that have a prefix of their own. The formats are facts, from the makers'
-	// pages and from what gitleaks (config/gitleaks.toml) and GitHub's list of
-	// secret scanning patterns name; where one has a checksum or an exact length, a
-	// little less is enough here: what was cut off is a secret, too.
+	// More that have a prefix of their own. The formats are facts, as gitleaks' list
+	// of rules (config/gitleaks.toml) names them; where one has a checksum or an
+	// exact length, a little less is enough here: what was cut off is a secret, too.
 	{prefix: "ops_eyJ", class: b64, min: 100},                     // 1Password
 	{prefix: "p8e-", class: alnum, min: 32, max: 32, need: digit}, // Adobe
 	{prefix: "pat", class: jot, min: 79, max: 79, need: digit},    // Airtable
