@@ -79,7 +79,7 @@ func newPlanFor(s config.Settings, check bool, log *slog.Logger) (*plan, error) 
 		return nil, err
 	}
 	if s.Model == "" {
-		if s.Models.Default, err = answers.defaultModel(); err != nil {
+		if s.Models.Default, s.Models.Hosted, err = answers.defaultModel(); err != nil {
 			return nil, err
 		}
 	}

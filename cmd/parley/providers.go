@@ -135,8 +135,27 @@ func (m *models) add(s config.Settings, apps []*config.App) error {
 const listWithin = 5 * time.Second
 
 // defaultModel is the model of apps that name none: of the first provider that is
-// set up, or "" when there is none. Hosted agents have {app} in it.
-func (m *models) defaultModel() (string, error) {
+// set up, or "" when there is none. hosted is that of apps that ask for hosted
+// agents, "" for the same. Hosted agents have {app} in it.
+func (m *models) defaultModel() (name, hosted string, err error) {
+	id, err := m.defaultID()
+	if err != nil || id == "" {
+		return "", "", err
+	}
+	account := m.settings.First()
+	p := m.settings.Providers[account]
+	name, hosted = account+"/"+id, account+hostedSuffix+"/{app}/"+id
+	switch {
+	case p.Kind != "mistral", p.Hosted != nil && !*p.Hosted:
+		return name, "", nil
+	case p.Hosted != nil:
+		return hosted, hosted, nil
+	}
+	return name, hosted, nil
+}
+
+// defaultID is how the first provider names that model.
+func (m *models) defaultID() (string, error) {
 	name := m.settings.First()
 	if name == "" {
 		return "", nil
@@ -156,12 +175,9 @@ func (m *models) defaultModel() (string, error) {
 			e.Err = err
 			return "", e
 		}
-		return list[0].Name, nil
+		_, id, _ = strings.Cut(list[0].Name, "/")
 	}
-	if p.Hosted {
-		return name + hostedSuffix + "/{app}/" + id, nil
-	}
-	return name + "/" + id, nil
+	return id, nil
 }
 
 // official reports whether a provider is the one whose models and prices are built

@@ -129,6 +129,52 @@ func TestProviders_chaos_same_frames(t *testing.T) {
 	})
 }
 
+// TestMistral_keeps_the_agents_of_chaos: its key is all that it takes, and one
+// setting turns it off. Other apps keep their agents here.
+func TestMistral_keeps_the_agents_of_chaos(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, settings, chaos, mine string }{
+		{"key alone", "", "mistral-agents/chaos/mistral-medium-latest", "mistral/mistral-medium-latest"},
+		{"hosted: false", "models: {providers: {mistral: {hosted: false}}}", "mistral/mistral-medium-latest", "mistral/mistral-medium-latest"},
+		{"hosted: true", "models: {providers: {mistral: {hosted: true}}}", "mistral-agents/chaos/mistral-medium-latest", "mistral-agents/mine/mistral-medium-latest"},
+		{"another model", "model: mistral/mistral-small-latest", "mistral/mistral-small-latest", "mistral/mistral-small-latest"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var p simtest.Provider
+			for _, row := range simtest.Providers() {
+				if row.Hosted {
+					p = row
+				}
+			}
+			sim := p.Start(t, script(t, "chaos"), simtest.ByPrompt(prompts(t, "chaos")))
+			names := config.ProviderEnv["mistral"]
+			own := t.TempDir()
+			program := newPlace(t, names[0]+"="+simtest.Key, names[1]+"="+sim.URL, "PARLEY_APPS="+own, "PARLEY_ENABLED=chaos,mine")
+			program.write(filepath.Join(program.dir, "parley.yaml"), c.settings)
+			program.write(filepath.Join(own, "mine", "app.yaml"), "agents: {only: {prompt: p.md}}\n")
+			program.write(filepath.Join(own, "mine", "p.md"), "You answer.")
+			s := program.serve()
+			got := s.say("browser", spec)
+			if diff := cmp.Diff(chaostest.Demo, got.frames); diff != "" {
+				t.Errorf("the frames (-want +got):\n%s", diff)
+			}
+			for _, e := range decode(t, s.log(got.session)) {
+				if pay, err := e.Payload(); err != nil {
+					t.Error(err)
+				} else if m, ok := pay.(parley.ModelStarted); ok && m.Model != c.chaos {
+					t.Errorf("chaos called %s, want %s", m.Model, c.chaos)
+				}
+			}
+			mine := s.session("mine")
+			s.settle(s.send(mine, "hello").ID)
+			if log := strings.Join(s.log(mine), "\n"); !strings.Contains(log, `"model":"`+c.mine+`"`) {
+				t.Errorf("the other app has not called %s:\n%s", c.mine, log)
+			}
+		})
+	}
+}
+
 // inTurn calls tools one after the other, and then answers with how each result
 // begins.
 func inTurn(calls [][2]string) simtest.Brain {

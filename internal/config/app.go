@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,6 +35,7 @@ type appFile struct {
 	Entry        string               `yaml:"entry"`          // the agent that gets the user's message; default: the only agent
 	Model        string               `yaml:"model"`          // for agents that name none; default: that of the first provider that is set up, else scripted/<name> when there is a script
 	Fallbacks    []string             `yaml:"fallbacks"`      // models for when that one does not answer, in order; default: none
+	Hosted       bool                 `yaml:"hosted"`         // with no model named, let the first provider keep the agents if it can; default false
 	Script       string               `yaml:"script"`         // rules of the model scripted/<name>; default: none
 	Data         string               `yaml:"data,ref"`       // folder of the app's data, from the app's folder; default: data
 	Agents       map[string]agentFile `yaml:"agents"`         // by name
@@ -447,7 +449,11 @@ func (a *App) models(s Settings, f appFile) {
 		a.Script = f.Script
 	}
 	if a.Model == "" {
-		a.Model = strings.ReplaceAll(s.Models.Default, "{app}", a.Name)
+		name := s.Models.Default
+		if f.Hosted {
+			name = cmp.Or(s.Models.Hosted, name)
+		}
+		a.Model = strings.ReplaceAll(name, "{app}", a.Name)
 	}
 	if a.Model == "" && f.Script != "" {
 		a.Model = "scripted/" + a.Name

@@ -25,6 +25,9 @@ type Models struct {
 	// Default is the model of apps that name none, "" for that of their script. It
 	// is not a setting: whoever makes the providers finds it.
 	Default string `yaml:"-"`
+	// Hosted is that of apps that ask for hosted agents, where it is another one. ""
+	// is that there are none.
+	Hosted string `yaml:"-"`
 }
 
 // Provider is an account with a provider, or a server of one's own.
@@ -43,8 +46,9 @@ type Provider struct {
 	// Headers go with each request of kind openai. Default: none.
 	Headers map[string]string `yaml:"headers,ref"`
 	// Hosted, of kind mistral, lets the provider keep agents and conversations and
-	// hand turns from agent to agent itself. Default: false.
-	Hosted bool `yaml:"hosted"`
+	// hand turns from agent to agent itself. true is for all apps that name no model,
+	// false for none. Default: for the apps that ask for it, such as chaos.
+	Hosted *bool `yaml:"hosted"`
 	// CacheHour, of kind anthropic, keeps prompts for an hour in its cache instead
 	// of five minutes, for twice the price of writing them. Default: false.
 	CacheHour bool `yaml:"cache_hour"`
@@ -207,7 +211,7 @@ func (o *overrides) models() {
 				o.bad(at+".headers."+k, "has a line break or another sign that no header has")
 			}
 		}
-		if p.Hosted && p.Kind != "mistral" {
+		if p.Hosted != nil && *p.Hosted && p.Kind != "mistral" {
 			o.bad(at+".hosted", "is for providers of kind mistral")
 		}
 	}

@@ -139,8 +139,8 @@ func (p Provider) Settings(url string) map[string]any {
 	if p.Dialect != "" {
 		one["dialect"] = p.Dialect
 	}
-	if p.Hosted {
-		one["hosted"] = true
+	if p.Kind == "mistral" {
+		one["hosted"] = p.Hosted
 	}
 	return one
 }
