@@ -99,6 +99,8 @@ func (a *assembly) chat(ctx context.Context, body io.Reader, yield yieldFunc) {
 	case "stop", "tool_calls":
 	case "length", "model_length":
 		stop = "max_tokens"
+	case "content_filter", "safety", "refusal":
+		stop = "refusal"
 	case "error":
 		fail(parley.Errorf(parley.CodeUnavailable, "Mistral failed in the middle of a reply").WithHint("try again, or choose another model"))
 		return

@@ -133,6 +133,7 @@ func TestStream_oddities(t *testing.T) {
 		"half a character":          {frame(`{"content":"a\ud83d"}`, `null`) + frame(`{"content":"b"}`, `"stop"`), []parley.Part{text("a\ufffdb")}, "end_turn", ""},
 		"a character in bytes":      {frame("{\"content\":\"a\xe8\xaa\"}", `null`) + frame("{\"content\":\"\x9e\"}", `null`) + frame("{\"content\":\"\xf0\x9f\"}", `"stop"`), []parley.Part{text("a語\ufffd\ufffd")}, "end_turn", ""},
 		"another choice":            {"data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"no\"},\"finish_reason\":\"stop\"}]}\n\n" + frame(`{"content":"yes"}`, `"stop"`), []parley.Part{text("yes")}, "end_turn", ""},
+		"a filter":                  {frame(`{"content":"It is"}`, `"content_filter"`), []parley.Part{text("It is")}, "refusal", ""},
 		"the model's own length":    {frame(`{"content":"hi"}`, `"model_length"`) + done, []parley.Part{text("hi")}, "max_tokens", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

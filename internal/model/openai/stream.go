@@ -289,9 +289,10 @@ func (r *reply) part(x *call, n *names) (parley.Part, error) {
 	return parley.Part{Type: parley.PartHandoff, ProviderID: x.id, Name: t.name, Text: why.Reason}, nil
 }
 
-// input is a call's arguments as JSON. Those that end in the middle are an error:
-// the call was cut. Those that are no JSON for another reason are the model's
-// mistake, and go on as a string, which the tool's schema refuses.
+// input is a call's arguments as JSON. Those that are none are the model's mistake
+// where the reply has come to its end: they go on as a string, which the tool's
+// schema refuses, so that the model is told. Where no reason for the end was given
+// and they end in the middle, the call was cut.
 func (r *reply) input(x *call) (json.RawMessage, error) {
 	var j joiner
 	raw := []byte(j.add(x.args) + j.end())
@@ -315,7 +316,7 @@ func (r *reply) input(x *call) (json.RawMessage, error) {
 		return rest, nil
 	}
 	var bad *json.SyntaxError
-	if errors.As(err, &bad) && strings.Contains(bad.Error(), "unexpected end") {
+	if r.finish == "" && errors.As(err, &bad) && strings.Contains(bad.Error(), "unexpected end") {
 		return nil, r.m.c.tr.Ended()
 	}
 	return encode(string(raw))

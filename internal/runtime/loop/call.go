@@ -114,6 +114,9 @@ func (st *stream) end(ctx context.Context, a *callModel, reply *seam.Reply, serr
 		if done.StopReason == "max_tokens" && !asks(done.Parts) {
 			return truncated(h, event, done, a)
 		}
+		if done.StopReason == "refusal" {
+			return declined(h, event, done)
+		}
 		return h.Stage(event(done))
 	}
 	lost := parley.ModelFailed{Call: call, Error: parley.Info(serr), Partial: strings.ToValidUTF8(st.text.String(), "\ufffd"), Usage: a.Reserved}
@@ -175,6 +178,17 @@ func truncated(h seam.Host, event func(parley.Payload) parley.Event, done parley
 		Call: done.Call, Error: parley.Info(err), Partial: parley.PartsText(done.Parts), Usage: done.Usage,
 	}
 	return h.Stage(append(events, event(lost))...)
+}
+
+// declined journals a reply that the model, or a filter of its provider, refused to
+// give, or to give to its end. It is not asked for again: the same would come. What
+// was said is kept, and is no answer; its calls are not made.
+func declined(h seam.Host, event func(parley.Payload) parley.Event, done parley.ModelReplied) error {
+	err := parley.Errorf(parley.CodeModel, "%s refused to answer, or a filter of its provider stopped the answer", done.Model).
+		WithHint("ask in other words, or choose another model")
+	return h.Stage(event(parley.ModelFailed{
+		Call: done.Call, Error: parley.Info(err), Partial: parley.PartsText(done.Parts), Usage: done.Usage,
+	}))
 }
 
 // refused reports whether the provider answered that it would not do the call,

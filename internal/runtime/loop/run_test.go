@@ -416,6 +416,34 @@ func TestAnAnswerThatIsCutOffForLengthIsAnError(t *testing.T) {
 	}
 }
 
+// TestARefusalIsSaidAsSuch: it is no answer, empty or half, its calls are not made,
+// and nobody asks twice.
+func TestARefusalIsSaidAsSuch(t *testing.T) {
+	t.Parallel()
+	for name, parts := range map[string][]parley.Part{
+		"empty":  nil,
+		"half":   {{Type: parley.PartText, Text: "The recipe"}},
+		"a call": {{Type: parley.PartToolCall, Name: "look", Input: []byte("{}")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var b bench
+				log := b.run(t, t.Context(), func(seam.Request) (seam.Reply, error) {
+					return seam.Reply{Parts: parts, StopReason: "refusal", Usage: parley.Usage{InputTokens: 10, OutputTokens: 5}}, nil
+				})
+				end := payload[parley.TurnFailed](t, log)[0]
+				if got, want := types(log), "turn.started agent.started model.started model.failed turn.failed"; got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+				if end.Error.Code != parley.CodeModel || !strings.Contains(end.Error.Message, "refused to answer") || end.Usage.InputTokens != 10 || end.Response.Message != parley.PartsText(parts) {
+					t.Errorf("got %+v, want the refusal, what it cost and the text", end)
+				}
+			})
+		})
+	}
+}
+
 func TestRepliesAreMadeFitForTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
