@@ -244,8 +244,11 @@ func TestDoors_ask_who_it_is(t *testing.T) {
 				continue
 			}
 			var body struct{ Error parley.ErrorInfo }
-			if err := json.Unmarshal([]byte(text), &body); err != nil || status != http.StatusUnauthorized || body.Error.Code != parley.CodeUnauthenticated ||
-				h.Get("WWW-Authenticate") == "" {
+			err := json.Unmarshal([]byte(text), &body)
+			if len(credential) > 0 && tried > 2 && status == http.StatusTooManyRequests && body.Error.Code == parley.CodeRateLimited {
+				continue // so many wrong keys are not looked at
+			}
+			if err != nil || status != http.StatusUnauthorized || body.Error.Code != parley.CodeUnauthenticated || h.Get("WWW-Authenticate") == "" {
 				t.Errorf("%s %s with %v: got %d %s, want 401", method, path, credential, status, text)
 			}
 		}
