@@ -54,12 +54,7 @@ func (e *Engine) Cancel(ctx context.Context, p parley.Principal, id parley.TurnI
 // cancel returns a channel to wait on when the turn is on its way to stop.
 func (s *session) cancel(ctx context.Context, p parley.Principal, row parley.TurnInfo, reason string) (<-chan struct{}, error) {
 	if slices.ContainsFunc(s.view.Queue, func(q parley.QueuedTurn) bool { return q.ID == row.ID }) {
-		s.keepRow(row)
-		events := []parley.Event{parley.NewEvent(row.ID, "", parley.TurnCancelled{Reason: reason, By: p.User})}
-		if s.view.Temporary && s.view.Turn == nil && len(s.view.Queue) == 1 {
-			events = append(events, temporaryEnd())
-		}
-		return nil, s.commit(ctx, events...)
+		return nil, s.endQueued(ctx, row.ID, parley.TurnCancelled{Reason: reason, By: p.User})
 	}
 	t := s.view.Turn
 	if t == nil || t.ID != row.ID {
@@ -256,6 +251,9 @@ func (s *session) look(ctx context.Context, p parley.Principal, row parley.TurnI
 	if t := s.state.Turn; here && t != nil && t.ID == id {
 		switch t.Status {
 		case parley.StatusInterrupted:
+			if s.run != nil || e.goesOn(s.id) {
+				return *turnInfo(&s.state), s.changed, nil // it counts as running
+			}
 			row, err := e.o.Store.Turn(ctx, p, id) // the row says why
 			return row, nil, err
 		case parley.StatusRunning:

@@ -70,7 +70,7 @@ func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 		row = *turnInfo(s)
 	case before != nil && before.ID == ev.Turn:
 		row = ended(*before, ev, p)
-	case p.EventType() == "turn.cancelled" || p.EventType() == "turn.expired": // of a queued turn
+	case ends(p): // a queued turn
 		at := slices.IndexFunc(ix.Turns, func(t parley.TurnInfo) bool { return t.ID == ev.Turn })
 		if at < 0 {
 			return nil // the caller has the row and gives it
@@ -85,6 +85,15 @@ func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 	row.LastSeq, row.UpdatedAt = ev.Seq, ev.Time
 	setRow(&ix.Turns, row, func(t parley.TurnInfo) bool { return t.ID == row.ID })
 	return nil
+}
+
+// ends reports whether p is the end of a turn.
+func ends(p parley.Payload) bool {
+	switch p.(type) {
+	case parley.TurnCompleted, parley.TurnFailed, parley.TurnCancelled, parley.TurnExpired:
+		return true
+	}
+	return false
 }
 
 // spend notes what a model call costs: at its start what is reserved for it, at

@@ -165,8 +165,11 @@ func (h *host) commit(ctx context.Context, s *session, events ...parley.Event) e
 	default:
 		err = in.d.err
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		h.r.kept(nil)
+	case !s.runsDurably(h.r):
+		h.r.lost = err // the turn's start was part of it
 	}
 	return err
 }

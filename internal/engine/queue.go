@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -174,21 +175,81 @@ func (s *session) startsNext() bool {
 }
 
 // startNext begins the first queued turn when it is due. One that can not begin
-// now is tried again: it was acknowledged. The caller holds the lock.
+// now, because the store is away, is tried again: it was acknowledged. One that is
+// refused fails, and the next is due. The caller holds the lock.
 func (s *session) startNext() {
-	if !s.startsNext() {
-		return
-	}
-	q := s.view.Queue[0]
-	if _, err := s.start(q.ID, q.Request, true); err != nil {
+	for s.startsNext() {
+		q := s.view.Queue[0]
+		_, err := s.start(q.ID, q.Request, true)
+		if err == nil {
+			return
+		}
 		s.discard()
-		s.startLater(err)
+		if refused(err) {
+			err = s.endQueued(s.e.boot, q.ID, parley.TurnFailed{Error: parley.Info(err)})
+		}
+		if err != nil {
+			s.startLater(err)
+			return
+		}
 	}
 }
 
 func (s *session) startLater(err error) {
+	if s.gone || len(s.view.Queue) == 0 {
+		return
+	}
 	s.e.o.Logger.Warn("a queued turn could not begin and is tried again", "session", s.id, "turn", s.view.Queue[0].ID, "err", err)
 	s.e.goOnLater(s.id, longestPause)
+}
+
+// refused reports whether what was tried would be refused again: it is not the
+// store that is away, nor the server that stops.
+func refused(err error) bool {
+	e, ok := errors.AsType[*parley.Error](err)
+	return ok && e.Code != parley.CodeUnavailable && e.Code != parley.CodeCancelled && e.Code != parley.CodeFenced
+}
+
+// notBegun ends a run whose turn.started could not be kept, for the given reason.
+// A turn that was queued still is: it begins later, unless somebody stopped it or
+// it would be refused again. It reports true when the store could not take that now.
+func (s *session) notBegun(r *run, err, cause error) (again bool) {
+	r.kept(notKept(err))
+	var last parley.Payload
+	why, wasStopped := errors.AsType[*stopped](cause)
+	switch queued := slices.ContainsFunc(s.view.Queue, func(q parley.QueuedTurn) bool { return q.ID == r.turn }); {
+	case !queued || r.last || s.e.boot.Err() != nil:
+	case wasStopped:
+		last = parley.TurnCancelled{Reason: why.reason, By: why.by}
+	case refused(err):
+		last = parley.TurnFailed{Error: parley.Info(err)}
+	}
+	if last != nil {
+		if cerr := s.endQueued(s.e.boot, r.turn, last); cerr != nil && !s.gone {
+			s.e.o.Logger.Warn("a turn's end could not be kept and is tried again", "session", s.id, "turn", r.turn, "err", cerr)
+			return true
+		}
+	}
+	s.dropRun(r)
+	switch {
+	case s.gone || r.last || s.e.boot.Err() != nil || !s.startsNext():
+	case last != nil:
+		s.startNext()
+	default:
+		s.startLater(err)
+	}
+	return false
+}
+
+// endQueued ends a turn that waits in the queue, and a temporary session with the
+// last of its turns.
+func (s *session) endQueued(ctx context.Context, turn parley.TurnID, last parley.Payload) error {
+	s.keepRow(s.info(turn))
+	events := []parley.Event{parley.NewEvent(turn, "", last)}
+	if s.view.Temporary && s.view.Turn == nil && len(s.view.Queue) == 1 {
+		events = append(events, temporaryEnd())
+	}
+	return s.commit(ctx, events...)
 }
 
 // closeAll stages the end of the open turn and of all that wait behind it,

@@ -718,3 +718,27 @@ func TestRefusedReads(t *testing.T) {
 		}
 	})
 }
+
+// TestAwaitOfAResumption: who waits for a turn that is about to be resumed by
+// itself waits for its end.
+func TestAwaitOfAResumption(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &held{gate: make(chan struct{})}
+		app := enginetest.App(func(a *parley.App) { a.Resume = parley.ResumeAuto })
+		r := enginetest.New(t, h.model, app)
+		one := r.Send(r.Session().ID, "long one")
+		for range 2 { // the second resumption takes its time
+			synctest.Wait()
+			disk := r.Mem.Clone()
+			r.Kill()
+			r = enginetest.Over(t, disk, r.Service, h.model, app)
+			recovered(t, r)
+		}
+		defer r.Close()
+		close(h.gate)
+		if got, err := r.Engine.Await(ctx, enginetest.User, one.ID, time.Minute); err != nil || got.Status != parley.StatusCompleted {
+			t.Errorf("the turn is %s, %v", got.Status, err)
+		}
+	})
+}

@@ -106,6 +106,12 @@ func (e *Engine) triedInVain(id parley.TurnID) bool {
 	return e.inVain[id]
 }
 
+func (e *Engine) leaveInterrupted(id parley.TurnID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.inVain[id] = true
+}
+
 // goesOn reports whether the session is about to go on by itself: an interrupted
 // turn of it then counts as running.
 func (e *Engine) goesOn(id parley.SessionID) bool {
@@ -188,9 +194,7 @@ func (e *Engine) goOnNow(id parley.SessionID, over func()) (*run, error) {
 			return nil, err
 		case err != nil:
 			e.o.Logger.Warn("a turn could not be resumed", "session", id, "turn", t.ID, "err", err)
-			e.mu.Lock()
-			e.inVain[t.ID] = true
-			e.mu.Unlock()
+			e.leaveInterrupted(t.ID)
 		}
 	}
 	over()

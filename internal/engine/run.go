@@ -212,18 +212,22 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 		return s.e.boot.Err() == nil
 	case s.view.Turn == nil || s.view.Turn.ID != r.turn:
 		// Its turn.started could not be kept: the turn never was.
-		r.kept(notKept(err))
-		s.dropRun(r)
-		if s.startsNext() && !r.last && !shutdown {
-			s.startLater(r.err)
+		if r.lost != nil {
+			err = r.lost
 		}
-		return false
+		return s.notBegun(r, err, cause)
 	case s.run != r:
 		return false // another has begun to carry the turn since
 	case s.view.Turn.Status == parley.StatusInterrupted && cause == nil:
 		// Its turn.resumed could not be kept: it was not resumed.
+		if r.lost != nil {
+			err = r.lost
+		}
 		r.kept(notKept(err))
 		s.dropRun(r)
+		if refused(err) {
+			s.e.leaveInterrupted(r.turn)
+		}
 		if !r.last {
 			s.goOnByItself(longestPause)
 		}
@@ -242,14 +246,21 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 		}
 		events = s.ending(ending, err, cause)
 	}
-	if cerr := s.commit(r.ctx, events...); cerr != nil {
+	cerr := s.commit(r.ctx, events...)
+	if refused(cerr) && !s.gone && s.runsDurably(r) {
+		// It would be refused again: a shorter end says so.
+		parked = false
+		cerr = s.commit(r.ctx, s.closing(parley.TurnFailed{Error: parley.Info(cerr)})...)
+	}
+	if cerr != nil {
 		r.kept(cerr)
-		if s.gone || s.doubt == nil && (s.view.Turn == nil || s.view.Turn.ID != r.turn) {
+		if s.gone {
 			s.dropRun(r)
-			if !s.gone && s.startsNext() && !r.last {
-				s.startLater(cerr)
-			}
 			return false
+		}
+		if s.doubt == nil && (s.view.Turn == nil || s.view.Turn.ID != r.turn) {
+			r.lost = cerr
+			return s.notBegun(r, cerr, cause)
 		}
 		s.e.o.Logger.Warn("a turn's end could not be kept and is tried again", "session", s.id, "turn", r.turn, "err", cerr)
 		return s.e.boot.Err() == nil
@@ -279,7 +290,7 @@ func (s *session) dropRun(r *run) {
 
 // notKept is what the one is told whose turn could not be committed.
 func notKept(err error) error {
-	if isCode(err, parley.CodeUnavailable) {
+	if isCode(err, parley.CodeUnavailable) || refused(err) {
 		return err // the store has said why
 	}
 	return parley.Errorf(parley.CodeUnavailable, "the turn could not be kept").

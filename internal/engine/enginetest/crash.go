@@ -280,13 +280,14 @@ func (sc Scenario) live(t *testing.T, store *mem.Store, service *Service, world 
 		change = append(change, sc.Options)
 	}
 	r := Over(t, store, service, sc.Model(), sc.App, change...)
-	err = sc.drive(r, again)
+	dead := func() bool { return left.Load() != nil }
+	err = sc.drive(r, again, dead)
 	for range 20 { // a failed write is an error to the client, who tries again
 		if err == nil || left.Load() != nil || crash == nil || crash.where != "fail" {
 			break
 		}
 		time.Sleep(time.Second)
-		err = sc.drive(r, false)
+		err = sc.drive(r, false, dead)
 	}
 	if left.Load() != nil {
 		r.Kill()
@@ -298,8 +299,8 @@ func (sc Scenario) live(t *testing.T, store *mem.Store, service *Service, world 
 }
 
 // drive is a client that knows nothing but its own keys: it asks for the same
-// things again until they are there.
-func (sc Scenario) drive(r *Rig, recover bool) error {
+// things again until they are there, or the process is gone.
+func (sc Scenario) drive(r *Rig, recover bool, dead func() bool) error {
 	ctx := context.Background()
 	if recover {
 		done, err := r.Engine.Recover(ctx)
@@ -324,6 +325,9 @@ func (sc Scenario) drive(r *Rig, recover bool) error {
 			}
 			if info.Status.Ended() {
 				break
+			}
+			if dead() {
+				return errDead
 			}
 			switch info.Status {
 			case parley.StatusInterrupted:
