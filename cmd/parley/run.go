@@ -14,7 +14,7 @@ import (
 )
 
 func newRun(f *flags) *cobra.Command {
-	var app, session string
+	var app, session, busy string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: `run "message"`, Short: "Ask one question and print the answer", Args: cobra.MinimumNArgs(1),
@@ -31,12 +31,13 @@ answer, 4 the turn waits for a human, 130 stopped.`,
 				if cmd.Flags().Changed("model") {
 					model = l.settings.Model
 				}
-				return r.run(ctx, app, session, parley.Send{Message: strings.Join(args, " "), Model: model})
+				return r.run(ctx, app, session, parley.Send{Message: strings.Join(args, " "), Model: model, Busy: parley.BusyMode(busy)})
 			})
 		},
 	}
 	cmd.Flags().StringVar(&app, "app", "", "`name` of the app (default: the only one there is)")
 	cmd.Flags().StringVar(&session, "session", "", "go on in this session, by its `id`; \"last\" is the one that changed last")
+	cmd.Flags().StringVar(&busy, "busy", "", "what to do in a session that is busy, or waits for you: `reject`, enqueue, interrupt or steer (default: as the session says)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the turn's events as lines of JSON")
 	return cmd
 }
@@ -51,6 +52,7 @@ type runner struct {
 	steps io.Writer
 	json  bool
 
+	since int64 // what was asked up to here is answered
 	entry parley.AgentPath
 	call  parley.CallID
 	said  string // of call
@@ -68,6 +70,9 @@ func (r *runner) run(ctx context.Context, app, session string, s parley.Send) er
 	}
 	if !r.json {
 		fmt.Fprintf(r.steps, "session %s, turn %s\n", t.SessionID, t.ID)
+	}
+	if r.since = t.LastSeq; t.Status == parley.StatusPending {
+		r.step("… it waits for the turn before")
 	}
 	for f, err := range r.l.FollowTurn(ctx, t) {
 		if ctx.Err() != nil {
@@ -154,6 +159,9 @@ func (r *runner) frame(f client.Frame) error {
 	case parley.ModelFailed:
 		r.step("! the model call failed: %s", p.Error.Message)
 	case parley.InteractionOpened:
+		if e.Seq <= r.since {
+			return nil // the message declined it
+		}
 		r.newline()
 		return &exitError{exitWaits, parley.Errorf(parley.CodeConflict, "the turn waits for an answer: %s", p.Title).
 			WithHint("answer it at POST /v1/interactions/%s/answer, in a page or a client", p.ID)}

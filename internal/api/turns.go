@@ -71,7 +71,11 @@ func (s *Server) turnRoutes() {
 		Summary: "Ask for a turn",
 		Description: "Answers 202 with the turn as soon as it is durable; await it or follow the session's events. " +
 			"With Accept: text/event-stream the answer is the turn's frames, as those of the session's events, until its end. " +
-			"Closing that stream does not end the turn.",
+			"Closing that stream does not end the turn. " +
+			"While another turn runs, waits for a human or is about to be resumed by itself, busy decides, or else the session's busy mode. " +
+			"reject: the answer is 409 busy, which names the open interaction when the turn waits. enqueue: it runs after those that are there. " +
+			"interrupt: the open turn ends and this one is next. steer: the open turn gets the message for its next step; " +
+			"one that waits is answered no to all that it asks, with the message as what to do instead.",
 		Responses: map[string]*huma.Response{
 			"202": {Description: "The turn", Content: map[string]*huma.MediaType{
 				"application/json": {Schema: s.schema(parley.TurnInfo{})},

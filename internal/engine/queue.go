@@ -56,6 +56,9 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 	return s.enqueue(ctx, turn, r, true)
 }
 
+// humanPause is when a client may ask again whether a person has answered.
+const humanPause = 5 * time.Second
+
 // busy says what the session is busy with, and what to do about it.
 func (s *session) busy() error {
 	t := s.view.Turn
@@ -70,7 +73,8 @@ func (s *session) busy() error {
 			more = fmt.Sprintf(" and to %d more", n)
 		}
 		return parley.Errorf(parley.CodeBusy, "turn %s waits for an answer to interaction %s%s: %s", t.ID, in.ID, more, in.Title).
-			WithHint("answer it, or send with busy=steer to decline it with this message, busy=enqueue to wait for its turn, or busy=interrupt to end that")
+			WithHint("answer it, or send with busy=steer to decline it with this message, busy=enqueue to wait for its turn, or busy=interrupt to end that").
+			WithRetry(humanPause)
 	}
 	return parley.Errorf(parley.CodeBusy, "a turn is running in this session").
 		WithHint("wait for turn %s to end, cancel it, or send with busy=enqueue", t.ID).WithRetry(time.Second)
