@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 )
@@ -27,14 +28,24 @@ func (c *conn) write(b []byte) (int, error) {
 	done := 0
 	for {
 		part := b[done:min(len(b), done+piece)]
-		if err := c.SetWriteDeadline(time.Now().Add(c.of.o.WriteWithin)); err != nil {
+		if err := c.Conn.SetWriteDeadline(time.Now().Add(c.of.o.WriteWithin)); err != nil {
 			return done, err
+		}
+		if c.cut.Load() {
+			return done, os.ErrDeadlineExceeded
 		}
 		n, err := c.Conn.Write(part)
 		if done += n; err != nil || done == len(b) {
 			return done, err
 		}
 	}
+}
+
+// SetWriteDeadline implements net.Conn. One that has passed ends a write of
+// several pieces, too.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.cut.Store(!t.IsZero() && !t.After(time.Now()))
+	return c.Conn.SetWriteDeadline(t)
 }
 
 // reworded is a refusal that net/http makes by itself, in one write, in our

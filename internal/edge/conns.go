@@ -39,6 +39,7 @@ type conn struct {
 	body  bool // some of the request's body is missing
 
 	handled atomic.Bool // a handler has the request, so what is written is its answer
+	cut     atomic.Bool // its write deadline has passed
 	closed  sync.Once
 }
 

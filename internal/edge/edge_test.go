@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -60,6 +61,11 @@ func newRigAt(t *testing.T, network, address string, o edge.Options) *rig {
 	})
 	mux.HandleFunc("/big", func(w http.ResponseWriter, _ *http.Request) {
 		_, err := w.Write(make([]byte, 64<<20))
+		r.slow <- err
+	})
+	mux.HandleFunc("/cut", func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
+		_, err := w.Write(make([]byte, 1<<20))
 		r.slow <- err
 	})
 	l, err := net.Listen(network, address)
@@ -384,6 +390,17 @@ func TestServer_a_long_answer_outlives_the_body(t *testing.T) {
 		if late, ok := errors.AsType[net.Error](err); !ok || !late.Timeout() {
 			t.Errorf("%s: the answer ended: %v", path, err)
 		}
+	}
+}
+
+// TestServer_cut_by_its_handler: the deadline that each piece of an answer gets
+// does not undo one that the handler has set to end it.
+func TestServer_cut_by_its_handler(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, edge.Options{})
+	r.dial("GET /cut HTTP/1.1\r\nHost: x\r\n\r\n")
+	if err := <-r.slow; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %v, want the deadline", err)
 	}
 }
 

@@ -104,6 +104,18 @@ type Frame struct {
 	// More says that another frame is ready and follows without waiting for
 	// anything, so that a writer may put both into one packet.
 	More bool
+
+	taken func()
+}
+
+// Taken says that the reader of a Follow has counted what it holds of f. Who
+// writes to a client calls it before the client is waited for: few followers hold
+// what they have read of the store before that, and the others wait for one of
+// them. For all others it is called once they ask for more.
+func (f Frame) Taken() {
+	if f.taken != nil {
+		f.taken()
+	}
 }
 
 // ResetInfo says that the follower was too slow and fragments were dropped.
@@ -129,7 +141,14 @@ type log struct {
 	hubs  hubs
 	keep  keeper
 	bells bells
+
+	reading chan struct{} // holds one for each follower whose page is not counted yet
 }
+
+// maxReading is how many pages of the store may be on their way to followers. A
+// page takes less time to read than a client's network does, so more would only
+// take memory.
+const maxReading = 8
 
 // New makes the two halves of a log over store. A nil red is one that knows
 // shapes only. Close the Writer when done.
@@ -137,7 +156,7 @@ func New(store seam.Store, red *redact.Redactor, o Options) (*Writer, *Reader) {
 	if red == nil {
 		red = redact.New()
 	}
-	l := &log{store: store, red: red, o: o.withDefaults()}
+	l := &log{store: store, red: red, o: o.withDefaults(), reading: make(chan struct{}, maxReading)}
 	l.hubs.init()
 	l.keep.init(l)
 	l.bells.init()

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/parley-server/parley"
 )
@@ -63,6 +64,13 @@ func (f *follower) step(ctx context.Context, p parley.Principal, yield func(Fram
 //
 // The store is asked before there is a hub, so what p may not see ends here.
 func (f *follower) page(ctx context.Context, p parley.Principal, yield func(Frame, error) bool) (more bool, err error) {
+	select {
+	case f.l.reading <- struct{}{}:
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	taken := sync.OnceFunc(func() { <-f.l.reading })
+	defer taken()
 	events, err := f.l.read(ctx, p, f.session, f.at, f.l.o.Page)
 	if err != nil {
 		return false, err
@@ -75,7 +83,7 @@ func (f *follower) page(ctx context.Context, p parley.Principal, yield func(Fram
 	f.asked = true
 	for i := range events {
 		f.at = events[i].Seq
-		if !yield(Frame{Event: &events[i], More: i+1 < len(events)}, nil) {
+		if !yield(Frame{Event: &events[i], More: i+1 < len(events), taken: taken}, nil) {
 			return false, nil
 		}
 	}

@@ -85,6 +85,7 @@ func (a *App) watch(ctx context.Context, p parley.Principal, id parley.TurnID, u
 		case err != nil:
 			return t, err
 		}
+		f.Taken() // what follows may wait for the client
 		if f.Delta != nil && f.Delta.Turn == id {
 			say.delta(*f.Delta, f.Partial)
 		}

@@ -9,6 +9,7 @@ package sse
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -79,22 +80,20 @@ func appendField(dst []byte, name, value, without string) []byte {
 }
 
 func appendLines[T string | []byte](dst []byte, name string, text T) []byte {
+	dst = slices.Grow(dst, len(name)+len(text)+2) // at once: what grows by the byte is copied a dozen times
 	dst = append(dst, name...)
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; c {
-		case '\r':
-			if i+1 < len(text) && text[i+1] == '\n' {
-				continue
-			}
-			fallthrough
-		case '\n':
-			dst = append(dst, '\n')
-			dst = append(dst, name...)
-		default:
-			dst = append(dst, c)
+	from := 0
+	for i := range len(text) {
+		if c := text[i]; c != '\n' && c != '\r' {
+			continue
+		}
+		dst = append(dst, text[from:i]...)
+		from = i + 1
+		if text[i] == '\n' || from == len(text) || text[from] != '\n' { // CR LF is one break
+			dst = append(append(dst, '\n'), name...)
 		}
 	}
-	return append(dst, '\n')
+	return append(append(dst, text[from:]...), '\n')
 }
 
 // milliseconds reads the value of a retry field, which counts only when it is

@@ -3,7 +3,9 @@ package wire
 import (
 	"context"
 	"net/http"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parley-server/parley/internal/eventlog"
@@ -20,7 +22,10 @@ type stream struct {
 	o    Options
 	rc   *http.ResponseController
 	beat time.Duration
-	buf  []byte // of the handler: what is to be written next
+
+	// Of the handler.
+	buf   []byte // what is to be written next
+	share *share // of the budget, for buf and the page that it comes from; nil: it is small
 
 	mu       sync.Mutex
 	w        http.ResponseWriter
@@ -29,6 +34,8 @@ type stream struct {
 	deadline time.Time // as the connection has it
 	timer    *time.Timer
 	err      error // the client is gone, or the handler has returned
+
+	gone atomic.Bool // it was cut
 }
 
 func newStream(w http.ResponseWriter, enc Encoding, o Options) *stream {
@@ -64,6 +71,9 @@ func (s *stream) carry(ctx context.Context, frames Frames) error {
 		switch one, some := err.(*eventlog.SessionError); {
 		case err == nil:
 			if s.o.Keep == nil || s.o.Keep(f) {
+				if !s.room(f) {
+					return nil
+				}
 				s.buf = s.enc.Frame(s.buf, f)
 			}
 			last = s.o.Until != nil && s.o.Until(f)
@@ -78,6 +88,7 @@ func (s *stream) carry(ctx context.Context, frames Frames) error {
 			last = true
 		}
 		if last || !f.More || len(s.buf) >= gather {
+			f.Taken()
 			if s.flush() != nil {
 				return nil // the client is gone, or was cut
 			}
@@ -88,6 +99,29 @@ func (s *stream) carry(ctx context.Context, frames Frames) error {
 	}
 	_ = s.flush()
 	return nil
+}
+
+// room counts what the stream will hold with f, before it does. A frame that is
+// large goes alone, so that no more than one is encoded. It returns false when
+// the client is gone, or was cut.
+func (s *stream) room(f eventlog.Frame) bool {
+	size := 0
+	switch {
+	case f.Event != nil:
+		size = len(f.Event.Data)
+	case f.Delta != nil:
+		size = len(f.Delta.Text)
+	}
+	if len(s.buf)+size <= kept { // what is small fits into the connection's buffers
+		return true
+	}
+	if size > gather && s.flush() != nil {
+		return false
+	}
+	if s.share == nil {
+		s.share = s.o.held.begin(behind+2*max(size, gather), s.cut)
+	}
+	return true
 }
 
 func (s *stream) fail(err error) {
@@ -133,13 +167,14 @@ func (s *stream) tick() {
 func (s *stream) flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.giveBack()
 	if len(s.buf) == 0 {
 		return s.err
 	}
 	first := !s.head
 	s.write(s.buf)
-	if len(s.buf) < gather && cap(s.buf) > kept {
-		s.buf = nil // the end of a replay; what follows is small
+	if cap(s.buf) > 2*gather || len(s.buf) < gather && cap(s.buf) > kept {
+		s.buf = nil // something large, or the end of a replay; what follows is small
 	}
 	s.buf = s.buf[:0]
 	if first {
@@ -182,9 +217,9 @@ func (s *stream) write(b []byte) {
 		s.w.WriteHeader(http.StatusOK)
 		b = append([]byte(s.enc.Head), b...)
 	}
-	if len(b) > kept { // what is small fits into the connection's buffers
-		e := s.o.held.begin(2*len(b)+behind, s.cut)
-		defer s.o.held.end(e)
+	if s.gone.Load() { // a deadline that was set since has undone the cut
+		s.err = os.ErrDeadlineExceeded
+		return
 	}
 	if len(b) > 0 {
 		if _, err := s.w.Write(b); err != nil {
@@ -195,11 +230,23 @@ func (s *stream) write(b []byte) {
 	s.err = s.rc.Flush()
 }
 
-// cut makes the write under way fail, and with it the stream.
-func (s *stream) cut() { _ = s.rc.SetWriteDeadline(time.Unix(1, 0)) }
+// giveBack ends the stream's share of the budget.
+func (s *stream) giveBack() {
+	if s.share != nil {
+		s.o.held.end(s.share)
+		s.share = nil
+	}
+}
+
+// cut makes the write under way fail, and the next one, and with it the stream.
+func (s *stream) cut() {
+	s.gone.Store(true)
+	_ = s.rc.SetWriteDeadline(time.Unix(1, 0))
+}
 
 // end lets nothing more be written, as the ResponseWriter is not ours any longer.
 func (s *stream) end() {
+	s.giveBack()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.timer != nil {

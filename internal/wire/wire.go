@@ -7,7 +7,7 @@
 // where that is asked for; and a client that does not read for
 // [Options.WriteWithin] is cut, so that it holds nothing up. It resumes with its
 // cursor and misses nothing. What all streams together hold for clients that do
-// not read is bounded, too: beyond 64 MiB the slowest is cut before its time.
+// not read is bounded, too: beyond 32 MiB the slowest is cut before its time.
 //
 // The native SSE form: each event is `id: <number>`, `event: <type>`, `data:
 // <the event's JSON>`. Text in flight has no id, so that a browser keeps the
