@@ -93,7 +93,8 @@ func newTarget(o TraceOptions) (*target, error) {
 			path = "" // that one is the whole address
 		}
 		if p, name := env.otlp("PROTOCOL"); p != "" && p != "http/protobuf" {
-			return nil, wrong(name, "is not http/protobuf, the only protocol that traces are sent by")
+			// A machine may have it for its other programs; no server fails for its traces.
+			o.Logger.Warn(name+" is not served: traces are sent by http/protobuf", "hint", "a collector takes that on another port than gRPC, as a rule 4318; name it in OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 		}
 		var list string
 		var err error

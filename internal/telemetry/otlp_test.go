@@ -65,6 +65,7 @@ func TestTracer_sends_where_it_is_told(t *testing.T) {
 		o    telemetry.TraceOptions
 		env  []string
 		want string // address, then some headers
+		warn string // in the log
 	}{
 		"nowhere": {},
 		"a setting": {
@@ -94,12 +95,24 @@ func TestTracer_sends_where_it_is_told(t *testing.T) {
 			env:  []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://all:4318", "OTEL_EXPORTER_OTLP_HEADERS=Authorization=all"},
 			want: "http://mine:1/v1/traces gzip",
 		},
+		"another protocol": {
+			env:  []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://all:4318", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},
+			want: "http://all:4318/v1/traces gzip",
+			warn: "OTEL_EXPORTER_OTLP_PROTOCOL is not served",
+		},
+		"another protocol for traces": {
+			env:  []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://all:4318", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/json"},
+			want: "http://all:4318/v1/traces gzip",
+			warn: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL is not served",
+		},
 		"off by the environment": {env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://all:4318", "OTEL_TRACES_EXPORTER=none"}},
 		"off for good":           {o: telemetry.TraceOptions{Endpoint: "http://mine:1"}, env: []string{"OTEL_SDK_DISABLED=true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := ""
+			var log bytes.Buffer
+			tc.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			tc.o.Env = env(tc.env...)
 			tc.o.Transport = transport(func(r *http.Request) (*http.Response, error) {
 				got = strings.Join(strings.Fields(fmt.Sprint(r.URL, " ", r.Header.Get("Content-Encoding"), " ", r.Header.Get("Authorization"), " ", r.Header.Get("X-Langfuse-Ingestion-Version"))), " ")
@@ -108,6 +121,9 @@ func TestTracer_sends_where_it_is_told(t *testing.T) {
 			tr, err := telemetry.NewTracer(tc.o)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if !strings.Contains(log.String(), tc.warn) || tc.warn == "" && log.Len() > 0 {
+				t.Errorf("the log says %q, want %q", log.String(), tc.warn)
 			}
 			oneTurn(t, tr.Store(mem.New()), "t", parley.TurnStarted{})
 			flush(t, tr)
@@ -131,7 +147,6 @@ func TestTracer_refuses_settings_without_repeating_them(t *testing.T) {
 		"a bad header":   {o: telemetry.TraceOptions{Endpoint: "http://h", Headers: map[string]string{"A": key + "\n"}}, want: "telemetry.headers: a header can not be sent: its name or value has characters that none may have"},
 		"no header":      {env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://h", "OTEL_EXPORTER_OTLP_HEADERS=" + key}, want: "OTEL_EXPORTER_OTLP_HEADERS: expected name=value,name=value, with %20 and the like for what is special"},
 		"a bad escape":   {env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://h", "OTEL_EXPORTER_OTLP_HEADERS=A=" + key + "%"}, want: "OTEL_EXPORTER_OTLP_HEADERS: expected name=value,name=value, with %20 and the like for what is special"},
-		"gRPC":           {env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://h:4317", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"}, want: "OTEL_EXPORTER_OTLP_PROTOCOL: is not http/protobuf, the only protocol that traces are sent by"},
 		"no time":        {env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://h", "OTEL_EXPORTER_OTLP_TIMEOUT=10s"}, want: "OTEL_EXPORTER_OTLP_TIMEOUT: is not a number of milliseconds"},
 		"no certificate": {env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://h", "OTEL_EXPORTER_OTLP_CERTIFICATE=/nowhere"}, want: "OTEL_EXPORTER_OTLP_CERTIFICATE: open /nowhere: no such file or directory"},
 	} {

@@ -120,7 +120,7 @@ func New(l Labels) *Metrics {
 		spans:      counter("trace_spans_total", "Spans, by whether a collector has them.", "outcome"),
 		untraced:   prometheus.NewCounter(prometheus.CounterOpts{Namespace: "parley", Name: "trace_appends_dropped_total", Help: "Appends that tracing could not keep up with, or could not read again."}),
 		turns:      counter("turns_total", "Turns that ended, by app and how.", "app", "status"),
-		modelCalls: counter("model_calls_total", "Model calls that ended, by the model that replied.", "app", "model", "outcome"),
+		modelCalls: counter("model_calls_total", "Model calls that ended, by the model that was asked.", "app", "model", "outcome"),
 		tokens:     counter("model_tokens_total", "Tokens of model calls that ended; of calls without a reply what was reserved.", "app", "model", "kind"),
 		usd:        counter("model_usd_total", "US dollars of model calls that ended.", "app", "model"),
 		tools:      counter("tool_calls_total", "Tool calls that ended, by outcome.", "tool", "outcome"),
@@ -226,8 +226,11 @@ func (m *Metrics) count(b seam.Batch) {
 		case parley.ModelStarted:
 			m.called(p.Call, label(m.known.models, p.Model))
 		case parley.ModelReplied:
-			m.called(p.Call, "")
-			model := label(m.known.models, p.Model)
+			// A provider may say another name of the same model, such as one with a day.
+			model := m.called(p.Call, "")
+			if model == unknown {
+				model = label(m.known.models, p.Model)
+			}
 			m.model(app, model, "replied", p.Usage)
 			if p.TookMS > 0 {
 				m.modelTime.WithLabelValues(model).Observe(float64(p.TookMS) / 1000)
@@ -271,6 +274,9 @@ func (m *Metrics) app(b seam.Batch) string {
 	return info.App
 }
 
+// unknown is the model of a call that another process began.
+const unknown = "unknown"
+
 // called remembers the model of a call that began, and forgets that of one that
 // ended: a failed call does not say its own.
 func (m *Metrics) called(call parley.CallID, model string) string {
@@ -285,7 +291,7 @@ func (m *Metrics) called(call parley.CallID, model string) string {
 	was := m.calls[call]
 	delete(m.calls, call)
 	if was == "" {
-		return "unknown" // another process began it
+		return unknown
 	}
 	return was
 }

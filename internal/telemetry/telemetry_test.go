@@ -81,6 +81,34 @@ func TestStore_counts_refusals_apart(t *testing.T) {
 	}
 }
 
+// TestStore_names_a_model_in_one_way: by the name that was asked for, whatever the
+// provider calls it in its replies.
+func TestStore_names_a_model_in_one_way(t *testing.T) {
+	t.Parallel()
+	m := telemetry.New(telemetry.Labels{Models: []string{"test/model"}})
+	events := []parley.Event{
+		parley.NewEvent("t", "", parley.ModelStarted{Call: "c", Model: "test/model"}),
+		parley.NewEvent("t", "", parley.ModelReplied{Call: "c", Model: "test/model-2026-10-01", TookMS: 1, TTFTMS: 1}),
+		parley.NewEvent("t", "", parley.ModelStarted{Call: "d", Model: "test/model"}),
+		parley.NewEvent("t", "", parley.ModelFailed{Call: "d"}),
+	}
+	for i := range events {
+		events[i].Session, events[i].Seq = "S", int64(i)+1
+	}
+	info := parley.SessionInfo{ID: "S", App: "test", User: "ann"}
+	if err := m.Store(mem.New()).Append(t.Context(), parley.Principal{User: "ann"}, seam.Batch{Session: "S", Create: true, Events: events, Index: seam.Index{Session: &info}}); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range scrape(m) {
+		if strings.Contains(name, "model=") && !strings.Contains(name, `model="test/model"`) {
+			t.Errorf("%s is %s", name, value)
+		}
+	}
+	if n := scrape(m)[`parley_model_calls_total{app="test",model="test/model",outcome="replied"}`]; n != "1" {
+		t.Errorf("%q calls of test/model, want 1", n)
+	}
+}
+
 // TestLabels: a label's values are few and known beforehand, so no session, user,
 // turn or text is one.
 func TestLabels(t *testing.T) {
