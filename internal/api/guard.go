@@ -104,6 +104,10 @@ func (g *guard) recover(t *tracker, r *http.Request) {
 	}
 }
 
+// exposed are the headers of answers that a listed page may read beside those that
+// browsers always show: each that a client of ours, or of MCP, needs to go on.
+const exposed = "Parley-Session, Parley-Turn, Mcp-Session-Id, WWW-Authenticate, Retry-After, Location, ETag, Content-Disposition, Allow"
+
 // crossOrigin answers preflights, sets the CORS headers, and refuses what a page
 // of elsewhere must not do. It reports whether the request is answered.
 func crossOrigin(w http.ResponseWriter, r *http.Request, origins []string) bool {
@@ -114,7 +118,7 @@ func crossOrigin(w http.ResponseWriter, r *http.Request, origins []string) bool 
 	if listed {
 		h.Set("Access-Control-Allow-Origin", origin)
 		h.Set("Access-Control-Allow-Credentials", "true")
-		h.Set("Access-Control-Expose-Headers", "Parley-Session, Parley-Turn, Retry-After, Location, ETag, Content-Disposition")
+		h.Set("Access-Control-Expose-Headers", exposed)
 	}
 	if r.Method == http.MethodOptions {
 		if listed {

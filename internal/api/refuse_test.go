@@ -470,6 +470,12 @@ func TestGuard(t *testing.T) {
 			if got := w.Header().Get("Access-Control-Allow-Origin"); w.Code != c.status || got != c.allow {
 				t.Errorf("got %d and allowed %q, want %d and %q", w.Code, got, c.status, c.allow)
 			}
+			exposed := strings.Split(w.Header().Get("Access-Control-Expose-Headers"), ", ")
+			for _, name := range []string{"Mcp-Session-Id", "WWW-Authenticate", "Retry-After"} {
+				if slices.Contains(exposed, name) != (c.allow != "") {
+					t.Errorf("exposed are %q", exposed)
+				}
+			}
 			if c.name == "a_preflight" {
 				want := "idempotency-key,x-any"
 				if got := w.Header().Get("Access-Control-Allow-Headers"); got != want || !strings.Contains(w.Header().Get("Access-Control-Allow-Methods"), "PATCH") {
