@@ -29,6 +29,14 @@ It uses the server that has the data folder open, when there is one: what the ag
 does goes on there when the host closes the pipe. A host that speaks HTTP needs no
 command: /apps/NAME/mcp of a running server.
 
+Tools have a dot in their names, as home.ask. For a host that refuses it, set
+
+  mcp: {underscores: true}
+
+in parley.yaml, or PARLEY_MCP_UNDERSCORES=true: then it is home_ask. A host that shows
+no forms is given what the agent asks back, and answers questions with the tool answer;
+permissions only with mcp.approvals.
+
 Only messages go to standard output; everything else goes to standard error.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.with(cmd, true, func(ctx context.Context, l *link) error {
@@ -71,7 +79,7 @@ func (l *link) appNamed(ctx context.Context, name string) (string, error) {
 
 func newMCPServer(a parley.App, d wireDeps) *mcpserver.App {
 	return mcpserver.New(a, mcpserver.Options{
-		Engine: d.engine, Reader: d.reader, Version: version, Underscores: d.settings.MCP.Underscores,
+		Engine: d.engine, Reader: d.reader, Version: version, Underscores: d.settings.MCP.Underscores, Approvals: d.settings.MCP.Approvals,
 		Transport: mcpserver.Transport{
 			Principal: d.principal, Fail: api.WriteError, Open: d.api.Open, Logger: d.log,
 			MaxBody: int64(d.settings.Limits.MaxBody),

@@ -178,6 +178,10 @@ type MCP struct {
 	// Underscores writes home.ask as home_ask, for hosts that refuse a dot in the
 	// name of a tool. Default: false.
 	Underscores bool `yaml:"underscores"`
+	// Approvals lets the model of a host answer permissions, confirmations and
+	// unknown writes with the tool answer, and so approve what it asked for itself.
+	// Default: false; then it answers questions only.
+	Approvals bool `yaml:"approvals"`
 }
 
 // Events is the wire /events/{session_id}.

@@ -64,7 +64,7 @@ model: a/file
 enabled: [chaos]
 limits: {max_body: 2MiB}
 scripted: {pace: 1ms}
-mcp: {underscores: true}
+mcp: {underscores: true, approvals: true}
 events: {partial_every: 50ms}
 telemetry:
   otlp_endpoint: https://collector.example/otel
@@ -86,7 +86,7 @@ app:
 		Telemetry: config.Telemetry{
 			OTLPEndpoint: "https://collector.example/otel", Headers: map[string]string{"Authorization": "Basic a/b"}, Content: true,
 		},
-		MCP:    config.MCP{Underscores: true},
+		MCP:    config.MCP{Underscores: true, Approvals: true},
 		Events: config.Events{PartialEvery: parley.Duration(50 * time.Millisecond)},
 		Auth:   config.Auth{Supervisor: "172.30.32.2"},
 		App:    map[string]config.AppSettings{"chaos": {Data: "/home/ana/x", Model: "a/b"}},

@@ -17,7 +17,11 @@ import (
 // When it waits for a human whom the host can ask, it asks: in the older era by
 // a request of ours; in the newer one by the result that it returns, with which
 // the host calls again. The time that a person takes does not count.
-func (a *App) settle(ctx context.Context, r request, id parley.TurnID, within time.Duration) (parley.TurnInfo, *mcp.CallToolResult, error) {
+//
+// When the host can not ask, it returns at once, or the host would hang until its
+// own timeout and cancel. An interaction in known is one that the host has been
+// told of: it waits for the answer of somebody else.
+func (a *App) settle(ctx context.Context, r request, id parley.TurnID, within time.Duration, known ...parley.InteractionID) (parley.TurnInfo, *mcp.CallToolResult, error) {
 	skip, err := a.answers(ctx, r, id)
 	if err != nil {
 		return parley.TurnInfo{}, nil, err
@@ -26,9 +30,7 @@ func (a *App) settle(ctx context.Context, r request, id parley.TurnID, within ti
 	defer say.stop()
 	over := time.Now().Add(within)
 	for {
-		t, err := a.watch(ctx, r.who, id, over, func(t parley.TurnInfo) bool {
-			return canAsk(r) && slices.ContainsFunc(t.Interactions, func(in parley.InteractionID) bool { return !slices.Contains(skip, in) })
-		}, say)
+		t, err := a.watch(ctx, r.who, id, over, func(t parley.TurnInfo) bool { return news(t, known) }, say)
 		if err != nil || t.Status != parley.StatusWaiting || !canAsk(r) {
 			return t, nil, err
 		}
@@ -37,10 +39,10 @@ func (a *App) settle(ctx context.Context, r request, id parley.TurnID, within ti
 			return t, nil, err
 		}
 		if len(open) == 0 {
-			if time.Until(over) <= 0 {
-				return t, nil, nil
+			if time.Until(over) <= 0 || !slices.ContainsFunc(t.Interactions, func(in parley.InteractionID) bool { return !slices.Contains(skip, in) }) {
+				return t, nil, nil // nothing is left that this host can ask
 			}
-			continue // answered meanwhile, or not for this host
+			continue // answered meanwhile
 		}
 		if modern(r) {
 			return t, a.inputRequired(r, t, open, skip), nil
@@ -58,7 +60,8 @@ func (a *App) settle(ctx context.Context, r request, id parley.TurnID, within ti
 }
 
 // watch follows a turn until it has ended, was interrupted, or stop says so of
-// one that waits; at until it returns the turn as it is then.
+// the turn that waits, which may be one that it is queued behind; at until it
+// returns the turn as it is then.
 func (a *App) watch(ctx context.Context, p parley.Principal, id parley.TurnID, until time.Time, stop func(parley.TurnInfo) bool, say *progress) (parley.TurnInfo, error) {
 	look := func() (parley.TurnInfo, bool, error) {
 		t, err := a.o.Engine.Turn(ctx, p, id)
@@ -68,7 +71,11 @@ func (a *App) watch(ctx context.Context, p parley.Principal, id parley.TurnID, u
 		if t.Status == parley.StatusWaiting && len(t.Interactions) > 0 {
 			say.waits(ctx, t)
 		}
-		return t, t.Status.Ended() || t.Status == parley.StatusInterrupted || t.Status == parley.StatusWaiting && stop(t), nil
+		by, err := a.holder(ctx, p, t)
+		if err != nil {
+			return t, true, err
+		}
+		return t, t.Status.Ended() || t.Status == parley.StatusInterrupted || by.Status == parley.StatusWaiting && stop(by), nil
 	}
 	t, done, err := look()
 	if done || err != nil {
@@ -89,10 +96,12 @@ func (a *App) watch(ctx context.Context, p parley.Principal, id parley.TurnID, u
 		if f.Delta != nil && f.Delta.Turn == id {
 			say.delta(*f.Delta, f.Partial)
 		}
-		if f.Event == nil || f.Event.Turn != id {
+		if f.Event == nil || f.Event.Turn != id && (t.Status != parley.StatusPending || f.Event.Type != "interaction.opened") {
 			continue
 		}
-		say.event(*f.Event)
+		if f.Event.Turn == id {
+			say.event(*f.Event)
+		}
 		switch f.Event.Type {
 		case "turn.completed", "turn.failed", "turn.cancelled", "turn.expired", "turn.interrupted", "interaction.opened":
 			if t, done, err = look(); done || err != nil {

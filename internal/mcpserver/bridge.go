@@ -51,7 +51,7 @@ func Bridge(ctx context.Context, in io.Reader, out io.Writer, o BridgeOptions) e
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b := &bridge{o: o, http: &http.Client{Transport: o.Transport}, out: out, open: map[string]string{}, slots: make(chan struct{}, maxInFlight)}
+	b := &bridge{o: o, http: &http.Client{Transport: o.Transport}, out: out, open: map[string]*underWay{}, slots: make(chan struct{}, maxInFlight)}
 	type line struct {
 		text []byte
 		err  error
@@ -126,10 +126,16 @@ type bridge struct {
 	slots chan struct{}
 
 	mu      sync.Mutex
-	open    map[string]string // requests of the newer era under way, by id: what cancels them
-	session string            // of the older era
-	hello   []byte            // the message that began it
-	version string            // that was agreed on
+	open    map[string]*underWay // requests that have no answer yet, by id
+	session string               // of the older era
+	hello   []byte               // the message that began it
+	version string               // that was agreed on
+}
+
+// underWay is a request that has no answer yet.
+type underWay struct {
+	keep      string // what cancels it in the newer era
+	cancelled bool   // by the host, which wants no answer any more
 }
 
 // message is as much of a message as the way to the server depends on.
@@ -174,35 +180,39 @@ func (b *bridge) take(ctx context.Context, raw []byte) {
 			b.fail(m.ID, -32603, fmt.Sprintf("%d requests are under way, and no more are taken", maxInFlight))
 			return
 		}
-		keep := ""
+		one := &underWay{}
 		if version != "" {
-			keep = rand.Text()
-			b.mu.Lock()
-			b.open[string(m.ID)] = keep
-			b.mu.Unlock()
+			one.keep = rand.Text()
 		}
+		b.mu.Lock()
+		b.open[string(m.ID)] = one
+		b.mu.Unlock()
 		b.wg.Go(func() {
 			defer func() { <-b.slots }()
-			b.send(ctx, m, raw, version, keepHeader, keep)
-			if keep != "" {
-				b.mu.Lock()
+			b.send(ctx, m, raw, version, keepHeader, one.keep)
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if b.open[string(m.ID)] == one { // hosts may use an id again
 				delete(b.open, string(m.ID))
-				b.mu.Unlock()
 			}
 		})
 	}
 }
 
-// cancelled cancels a request of the newer era. It reports false for all others,
-// whose cancellation is a message like any other.
+// cancelled notes that a request wants no answer any more, and cancels one of the
+// newer era. It reports false for all others, whose cancellation is a message like
+// any other.
 func (b *bridge) cancelled(ctx context.Context, id string) bool {
 	b.mu.Lock()
-	keep := b.open[id]
+	one := b.open[id]
+	if one != nil {
+		one.cancelled = true
+	}
 	b.mu.Unlock()
-	if keep == "" {
+	if one == nil || one.keep == "" {
 		return false
 	}
-	if resp, err := b.do(ctx, http.MethodDelete, nil, keepHeader, keep); err == nil {
+	if resp, err := b.do(ctx, http.MethodDelete, nil, keepHeader, one.keep); err == nil {
 		_ = resp.Body.Close()
 	}
 	return true
@@ -361,8 +371,11 @@ func (b *bridge) pass(m message, raw []byte) bool {
 		b.version = head.Result.ProtocolVersion
 		b.mu.Unlock()
 	}
-	b.line(line.Bytes())
-	return head.Method == "" && bytes.Equal(head.ID, m.ID)
+	answers := head.Method == "" && bytes.Equal(head.ID, m.ID)
+	if !answers || !b.unwanted(head.ID) {
+		b.line(line.Bytes())
+	}
+	return answers
 }
 
 func (b *bridge) line(text []byte) {
@@ -371,7 +384,18 @@ func (b *bridge) line(text []byte) {
 	_, _ = b.out.Write(append(text, '\n')) // a host that has gone closes in, too
 }
 
+// unwanted reports whether the host has cancelled a request.
+func (b *bridge) unwanted(id json.RawMessage) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	one := b.open[string(id)]
+	return one != nil && one.cancelled
+}
+
 func (b *bridge) fail(id json.RawMessage, code int, text string) {
+	if b.unwanted(id) {
+		return
+	}
 	if len(id) == 0 {
 		id = json.RawMessage("null")
 	}

@@ -53,7 +53,7 @@ func TestBridge(t *testing.T) {
 		if got := c.InitializeResult().ProtocolVersion; got != era {
 			t.Errorf("the pipe speaks %s", got)
 		}
-		if list, err := c.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 13 {
+		if list, err := c.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 14 {
 			t.Fatalf("%+v, %v", list, err)
 		}
 		got := c.call("test.await_continuation", args{"continuation_id": c.sent()})

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,12 @@ import (
 const (
 	metaCursor = "parley/cursor" // of a call: next of the page before
 	metaNext   = "parley/next"   // of a result: the cursor of the next page; absent on the last
+)
+
+// What the result of a direct call carries in _meta when it waits for a human.
+const (
+	metaContinuation = "parley/continuation"
+	metaWaiting      = "parley/waiting-for"
 )
 
 // What a direct call may carry in _meta.
@@ -123,8 +130,7 @@ func (a *App) call(ctx context.Context, r request, withData bool) (*mcp.CallTool
 	case ask != nil:
 		return ask, nil
 	case t.Status == parley.StatusWaiting:
-		return fail(parley.Errorf(parley.CodeTimeout, "%s", a.waitsFor(ctx, r.who, t)).
-			WithHint("call %s goes on when somebody answers", t.ID))
+		return a.callWaits(ctx, r, t)
 	case t.Status == parley.StatusCancelled, t.Status == parley.StatusExpired, t.Status == parley.StatusInterrupted:
 		return fail(unanswered(t))
 	case !t.Status.Ended():
@@ -136,6 +142,19 @@ func (a *App) call(ctx context.Context, r request, withData bool) (*mcp.CallTool
 		return fail(err)
 	}
 	return result(res, withData), nil
+}
+
+// callWaits is the result of a call that waits for a human whom the host can not
+// ask. It is an error, because it does not fit the schema of the tool's output;
+// what is asked is in _meta, for programs.
+func (a *App) callWaits(ctx context.Context, r request, t parley.TurnInfo) (*mcp.CallToolResult, error) {
+	list, err := a.waitingFor(ctx, r.who, t)
+	if err != nil || len(list) == 0 {
+		return failed(a.logged(ctx, r.Params.Name, cmp.Or(err, unanswered(t)))), nil
+	}
+	res := failed(&toolError{parley.ErrorInfo{Code: parley.Code(t.Status), Message: a.waitsFor(ctx, r.who, t), Hint: a.howToGoOn(list)}})
+	res.Meta = mcp.Meta{metaContinuation: string(t.ID), metaWaiting: list}
+	return res, nil
 }
 
 // result is what came of a call. What is no success is an error whose text the

@@ -73,6 +73,9 @@ func sampling(err error) error {
 func (a *App) clean(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		res, err := next(ctx, method, req)
+		if ctx.Err() != nil {
+			return nil, &jsonrpc.Error{Code: codeCancelled, Message: "the request was cancelled"} // which the transport drops
+		}
 		if err != nil {
 			if text, found := a.o.Reader.RedactText(err.Error()); found {
 				code := int64(jsonrpc.CodeInternalError)

@@ -90,13 +90,22 @@ func TestQuestionStaysOpen(t *testing.T) {
 			c := h.host(era, "", o)
 			turn := parley.TurnID(c.sent())
 			waiting := h.Await(turn)
-			res, _ := c.try("test.await_continuation", args{"continuation_id": turn, "timeout_ms": 100})
-			if got := res.StructuredContent.(map[string]any); got["status"] != "running" || got["response"] != nil {
-				t.Errorf("%s: %v", name, got)
+			res, _ := c.try("test.await_continuation", args{"continuation_id": turn})
+			got := res.StructuredContent.(map[string]any)
+			open, _ := got["waiting_for"].([]any)
+			if got["status"] != "running" || got["response"] != nil || len(open) != 1 {
+				t.Fatalf("%s: %v", name, got)
+			}
+			if diff := cmp.Diff(map[string]any{
+				"expiresAt": float64(h.interaction(waiting).ExpiresAt.UnixMilli()),
+				"interactionId": string(waiting.Interactions[0]), "continuationId": string(turn), "kind": "permission", "tool": "mail",
+				"title": open[0].(map[string]any)["title"], "input": map[string]any{"text": "hi"}, "choices": []any{"allow", "allow_session", "deny"},
+			}, open[0]); diff != "" {
+				t.Errorf("%s: %s", name, diff)
 			}
 			last := res.Content[len(res.Content)-1].(*mcp.TextContent).Text
-			if !strings.Contains(last, string(waiting.Interactions[0])) {
-				t.Errorf("%s: the interaction is not named: %q", name, last)
+			if !strings.Contains(last, "Only a person can answer") || !strings.Contains(last, string(turn)) {
+				t.Errorf("%s: it does not say how to go on: %q", name, last)
 			}
 			// Somebody else answers while the host waits.
 			go func() {
@@ -105,7 +114,7 @@ func TestQuestionStaysOpen(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			if got := c.call("test.await_continuation", args{"continuation_id": turn}); got["status"] != "completed" {
+			if got := c.call("test.await_continuation", args{"continuation_id": turn, "known": []string{string(waiting.Interactions[0])}}); got["status"] != "completed" {
 				t.Errorf("%s: %v", name, got)
 			}
 		}
@@ -202,4 +211,14 @@ func TestFormOutlastsTheTimeout(t *testing.T) {
 	if got := c.call("test.await_continuation", args{"continuation_id": turn}); got["status"] != "completed" {
 		t.Errorf("got %v", got)
 	}
+}
+
+// interaction is the first that a turn waits for.
+func (h *house) interaction(t parley.TurnInfo) parley.Interaction {
+	h.t.Helper()
+	row, err := h.Engine.Interaction(context.Background(), enginetest.User, t.Interactions[0])
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return row.Interaction
 }

@@ -24,6 +24,11 @@
 // turn waits for a human and the host can ask one, it is asked (by a request
 // of ours, or in the newer era by a result that requires input); the interaction
 // stays open for every other client meanwhile, and the first answer counts.
+// A host that can not ask is told at once what is open and under which
+// continuation it goes on; its model answers questions with the tool answer. What
+// allows an act it does not answer, unless [Options.Approvals] says so.
+//
+// A cancelled request gets no answer.
 //
 // The door makes no decisions and keeps nothing that is not in the log, except
 // the older era's connections, which end with the process; a host then connects
@@ -88,6 +93,10 @@ type Options struct {
 	// Underscores writes start_session's full name as home_start_session, for
 	// hosts that refuse a dot in a tool's name.
 	Underscores bool
+
+	// Approvals lets the tool answer what allows an act, too, and not only
+	// questions: then a host's model may approve what it asked for itself.
+	Approvals bool
 
 	AwaitWithin   time.Duration // of await_continuation without timeout_ms; 0: 30 s
 	AskWithin     time.Duration // how long ask and direct calls wait; 0: 10 min
@@ -174,7 +183,7 @@ func (a *App) instructions() string {
 	}
 	return text + "\n\nAn agent with sessions that outlive this connection. " + a.name("ask") + " answers one question. For a conversation: " +
 		a.name("start_session") + ", then for each message " + a.name("send_message") + " and " + a.name("await_continuation") +
-		", again while its status is running. The other tools are those that the agent has, and can be called without it."
+		", again while its status is running. What the agent asks back is in waiting_for: ask the user, and give the answer with " + a.name("answer") + ". The other tools are those that the agent has, and can be called without it."
 }
 
 // cacheable says who may keep a result: nobody keeps what belongs to a user.

@@ -36,7 +36,7 @@ func TestTools(t *testing.T) {
 			got = append(got, line)
 		}
 		want := []string{
-			"ha_agent.ask destroys", "ha_agent.await_continuation reads", "ha_agent.cancel destroys", "ha_agent.end_session destroys",
+			"ha_agent.answer destroys", "ha_agent.ask destroys", "ha_agent.await_continuation reads", "ha_agent.cancel destroys", "ha_agent.end_session destroys",
 			"ha_agent.get_session reads", "ha_agent.list_sessions reads", "ha_agent.resume destroys", "ha_agent.retry destroys",
 			"ha_agent.send_message destroys", "ha_agent.start_session", "look reads", "mail destroys", "put destroys",
 		}

@@ -90,11 +90,14 @@ type sendIn struct {
 type sendOut struct {
 	ContinuationID string `json:"continuation_id"`
 	Acknowledged   bool   `json:"acknowledged"`
+	// WaitingFor says what the turn waits for that the message is queued behind.
+	WaitingFor []Waiting `json:"waiting_for,omitempty" jsonschema:"open interactions of the message before, which goes on when they are answered"`
 }
 
 type awaitIn struct {
-	ContinuationID string `json:"continuation_id"`
-	TimeoutMS      *int64 `json:"timeout_ms,omitempty" jsonschema:"how long to wait, 30000 when not given; then the present status is returned"`
+	ContinuationID string   `json:"continuation_id"`
+	TimeoutMS      *int64   `json:"timeout_ms,omitempty" jsonschema:"how long to wait, 30000 when not given; then the present status is returned"`
+	Known          []string `json:"known,omitempty" jsonschema:"ids of interactions that you have been told of: the wait goes on until somebody answers them"`
 }
 
 type awaitOut struct {
@@ -102,6 +105,8 @@ type awaitOut struct {
 	Response  *ContinuationResponse `json:"response,omitempty"`
 	Artifacts []ArtifactRef         `json:"artifacts,omitempty"`
 	Error     *ContinuationError    `json:"error,omitempty"`
+	// WaitingFor is only there while the turn waits for a human.
+	WaitingFor []Waiting `json:"waiting_for,omitempty" jsonschema:"open interactions: the agent goes on when they are answered"`
 }
 
 type cancelIn struct {
@@ -137,6 +142,9 @@ type askIn struct {
 type askOut struct {
 	Response  ContinuationResponse `json:"response"`
 	Artifacts []ArtifactRef        `json:"artifacts,omitempty"`
+	// These are only there when the agent asks back, and Response says what.
+	ContinuationID string    `json:"continuation_id,omitempty" jsonschema:"given when the agent asks back: wait for it after the answer"`
+	WaitingFor     []Waiting `json:"waiting_for,omitempty" jsonschema:"open interactions: the agent goes on when they are answered"`
 }
 
 type resumeIn struct {
@@ -155,7 +163,8 @@ type listOut struct {
 func (a *App) sessionTools() {
 	tool(a, "start_session", "Start a session", "Starts a conversation that lives for weeks. Returns its session_id.", hints{}, a.start)
 	tool(a, "send_message", "Send a message", "Sends a message to the agent and returns at once with a continuation_id; wait for the answer with "+a.name("await_continuation")+".", hints{destroys: true, open: true}, a.send)
-	tool(a, "await_continuation", "Wait for the answer", "Waits until the agent has answered a message, at most timeout_ms, and returns the status and the answer. While the status is running or streaming, call it again.", hints{reads: true, repeats: true}, a.await)
+	tool(a, "await_continuation", "Wait for the answer", "Waits until the agent has answered a message, at most timeout_ms, and returns the status and the answer. While the status is running or streaming, call it again. What the agent asks back is in waiting_for.", hints{reads: true, repeats: true}, a.await)
+	tool(a, "answer", "Answer a question", "Gives the user's answer to a question that the agent asks back (waiting_for). What allows an act is for a person to answer, elsewhere.", hints{destroys: true, repeats: true, open: true}, a.answerOpen)
 	tool(a, "cancel", "Cancel", "Cancels what the agent is doing about a message. What it has already changed stays changed.", hints{destroys: true, repeats: true}, a.cancel)
 	tool(a, "get_session", "Read a session", "Reads a session: status, limits, policy, memory, what it has used.", hints{reads: true, repeats: true}, a.get)
 	tool(a, "end_session", "End a session", "Ends a session for good. A running turn is cancelled.", hints{destroys: true, repeats: true}, a.end)
@@ -220,9 +229,13 @@ func (a *App) send(ctx context.Context, r request, in sendIn) (sendOut, *mcp.Cal
 		NoTools: no(in.AllowTools), Key: in.IdempotencyKey, Client: client(in.Stream),
 	})
 	if err != nil {
-		return sendOut{}, nil, refusal(err, "budgets.max_duration_ms", "time_budget_ms")
+		return sendOut{}, nil, a.busyWith(ctx, r, s.ID, refusal(err, "budgets.max_duration_ms", "time_budget_ms"))
 	}
-	return sendOut{string(t.ID), true}, nil, nil
+	waiting, err := a.waitingFor(ctx, r.who, t)
+	if err != nil {
+		waiting = nil // the message is sent, which is what counts
+	}
+	return sendOut{string(t.ID), true, waiting}, nil, nil
 }
 
 func no(b *bool) bool { return b != nil && !*b }
@@ -246,12 +259,16 @@ func (a *App) await(ctx context.Context, r request, in awaitIn) (awaitOut, *mcp.
 	if err != nil {
 		return awaitOut{}, nil, err
 	}
-	return a.awaited(ctx, r, t.ID, within)
+	known := make([]parley.InteractionID, 0, len(in.Known))
+	for _, id := range in.Known {
+		known = append(known, parley.InteractionID(id))
+	}
+	return a.awaited(ctx, r, t.ID, within, known...)
 }
 
 // awaited waits and shows the turn in the seed's form. ctx ends only the waiting.
-func (a *App) awaited(ctx context.Context, r request, id parley.TurnID, within time.Duration) (awaitOut, *mcp.CallToolResult, error) {
-	t, ask, err := a.settle(ctx, r, id, within)
+func (a *App) awaited(ctx context.Context, r request, id parley.TurnID, within time.Duration, known ...parley.InteractionID) (awaitOut, *mcp.CallToolResult, error) {
+	t, ask, err := a.settle(ctx, r, id, within, known...)
 	if err != nil || ask != nil {
 		return awaitOut{}, ask, err
 	}
@@ -260,17 +277,25 @@ func (a *App) awaited(ctx context.Context, r request, id parley.TurnID, within t
 	if err != nil {
 		return awaitOut{}, nil, err
 	}
-	res := structured(out, links)
-	if t.Status == parley.StatusWaiting {
-		res.Content = append(res.Content, &mcp.TextContent{Text: a.waitsFor(ctx, r.who, t)})
+	if out.WaitingFor, err = a.waitingFor(ctx, r.who, t); err != nil {
+		return awaitOut{}, nil, err
 	}
-	return out, res, nil
+	return out, a.asking(structured(out, links), out.WaitingFor), nil
 }
 
 // structured is a result that says in text what its output says, with links.
 func structured(out any, links []mcp.Content) *mcp.CallToolResult {
 	text, _ := json.Marshal(out) // plain data
 	return &mcp.CallToolResult{Content: append([]mcp.Content{&mcp.TextContent{Text: string(text)}}, links...)}
+}
+
+// asking adds to a result how to go on, in words for the model, when the agent
+// waits for a human.
+func (a *App) asking(res *mcp.CallToolResult, list []Waiting) *mcp.CallToolResult {
+	if len(list) > 0 {
+		res.Content = append(res.Content, &mcp.TextContent{Text: a.howToGoOn(list)})
+	}
+	return res
 }
 
 func (a *App) cancel(ctx context.Context, r request, in cancelIn) (statusOut, *mcp.CallToolResult, error) {
@@ -334,8 +359,11 @@ func (a *App) ask(ctx context.Context, r request, in askIn) (askOut, *mcp.CallTo
 		}
 		return out, structured(out, links), nil
 	case t.Status == parley.StatusWaiting:
-		return askOut{}, nil, parley.Errorf(parley.CodeTimeout, "%s", a.waitsFor(ctx, r.who, t)).
-			WithHint("continuation %s goes on when somebody answers; %s gives the result", t.ID, a.name("await_continuation"))
+		out := askOut{Response: ContinuationResponse{FinalMessage: a.waitsFor(ctx, r.who, t)}, ContinuationID: string(t.ID)}
+		if out.WaitingFor, err = a.waitingFor(ctx, r.who, t); err != nil {
+			return askOut{}, nil, err
+		}
+		return out, a.asking(structured(out, nil), out.WaitingFor), nil
 	case !t.Status.Ended() && t.Status != parley.StatusInterrupted:
 		return askOut{}, nil, parley.Errorf(parley.CodeTimeout, "the answer takes longer than %s", a.o.AskWithin).
 			WithHint("it is on its way: %s with continuation %s", a.name("await_continuation"), t.ID)
@@ -417,7 +445,7 @@ func (a *App) retry(ctx context.Context, r request, in resumeIn) (sendOut, *mcp.
 		return sendOut{}, nil, err
 	}
 	t, err = a.o.Engine.Retry(ctx, r.who, t.ID, "", ClientName)
-	return sendOut{string(t.ID), true}, nil, err
+	return sendOut{ContinuationID: string(t.ID), Acknowledged: true}, nil, err
 }
 
 func (a *App) list(ctx context.Context, r request, in listIn) (listOut, *mcp.CallToolResult, error) {

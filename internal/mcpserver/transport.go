@@ -312,6 +312,7 @@ type response struct {
 
 	refused int // status of a refusal in plain text, which is being gathered
 	said    []byte
+	dropped bool // the answer of a cancelled request
 }
 
 func (w *response) WriteHeader(code int) {
@@ -343,6 +344,10 @@ func (w *response) Write(b []byte) (int, error) {
 		w.said = append(w.said, b[:min(len(b), maxRefusal-len(w.said))]...)
 		return len(b), nil
 	}
+	if answersCancelled(b) {
+		w.dropped = true
+		return len(b), nil
+	}
 	w.begin()
 	w.hurry()
 	return w.ResponseWriter.Write(b)
@@ -360,7 +365,7 @@ func (w *response) hurry() {
 
 // Flush is for those who ask by assertion.
 func (w *response) Flush() {
-	if w.refused != 0 {
+	if w.refused != 0 || w.dropped && !w.head {
 		return
 	}
 	w.begin()
@@ -372,6 +377,9 @@ func (w *response) Flush() {
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *response) end() {
+	if w.dropped && !w.head && !w.post {
+		w.nothingLeft()
+	}
 	if w.refused != 0 {
 		w.refuse(strings.TrimSpace(string(w.said)))
 	}
