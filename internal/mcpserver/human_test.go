@@ -97,7 +97,7 @@ func TestQuestionStaysOpen(t *testing.T) {
 				t.Fatalf("%s: %v", name, got)
 			}
 			if diff := cmp.Diff(map[string]any{
-				"expiresAt": float64(h.interaction(waiting).ExpiresAt.UnixMilli()),
+				"expiresAt":     float64(h.interaction(waiting).ExpiresAt.UnixMilli()),
 				"interactionId": string(waiting.Interactions[0]), "continuationId": string(turn), "kind": "permission", "tool": "mail",
 				"title": open[0].(map[string]any)["title"], "input": map[string]any{"text": "hi"}, "choices": []any{"allow", "allow_session", "deny"},
 			}, open[0]); diff != "" {

@@ -146,12 +146,13 @@ type App struct {
 	o      Options
 	app    parley.App
 	server *mcp.Server
+	seed   map[string]bool // the full names of the seed's tools
 	http   *Handler
 }
 
 // New makes the MCP server of an app.
 func New(app parley.App, o Options) *App {
-	a := &App{o: o.withDefaults(), app: app}
+	a := &App{o: o.withDefaults(), app: app, seed: map[string]bool{}}
 	title := app.Title
 	if title == "" {
 		title = app.Name
@@ -164,7 +165,7 @@ func New(app parley.App, o Options) *App {
 	a.sessionTools()
 	a.appTools()
 	a.resources()
-	a.server.AddReceivingMiddleware(a.clean)
+	a.server.AddReceivingMiddleware(a.clean, a.leftOut)
 	a.http = NewHandler(a.server, a.o.Transport)
 	return a
 }

@@ -134,11 +134,11 @@ func policyOf(app parley.Policy, own *parley.Policy) SessionPolicy {
 
 // PlannerHints help an agent to begin.
 type PlannerHints struct {
-	Entities  []string `json:"entities,omitempty" jsonschema:"ids of things the question is about"`
-	Areas     []string `json:"areas,omitempty" jsonschema:"places the question is about"`
-	TimeRange any      `json:"timeRange,omitempty" jsonschema:"when, as text or as an object with start and end"`
-	Tools     []string `json:"tools,omitempty" jsonschema:"tools that may help"`
-	Notes     string   `json:"notes,omitempty" jsonschema:"anything else"`
+	Entities  []string  `json:"entities,omitempty" jsonschema:"ids of things the question is about"`
+	Areas     []string  `json:"areas,omitempty" jsonschema:"places the question is about"`
+	TimeRange TimeRange `json:"timeRange,omitempty"`
+	Tools     []string  `json:"tools,omitempty" jsonschema:"tools that may help"`
+	Notes     string    `json:"notes,omitempty" jsonschema:"anything else"`
 }
 
 func (h *PlannerHints) native() map[string]any {

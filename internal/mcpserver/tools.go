@@ -42,7 +42,8 @@ func (h hints) annotations(title string) *mcp.ToolAnnotations {
 // tool registers one tool of the seed. h returns its output, or a result that
 // takes the place of one.
 func tool[In, Out any](a *App, name, title, description string, h hints, do func(ctx context.Context, r request, in In) (Out, *mcp.CallToolResult, error)) {
-	mcp.AddTool(a.server, &mcp.Tool{Name: a.name(name), Title: title, Description: description, Annotations: h.annotations(title)},
+	a.seed[a.name(name)] = true
+	mcp.AddTool(a.server, &mcp.Tool{Name: a.name(name), Title: title, Description: description, Annotations: h.annotations(title), InputSchema: inputSchema[In]()},
 		func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
 			out, res, err := do(ctx, request{req, who(ctx)}, in)
 			if err != nil {
@@ -69,7 +70,7 @@ type startIn struct {
 	Model       *ModelConfig   `json:"model,omitempty"`
 	Budgets     *Budgets       `json:"budgets,omitempty" jsonschema:"limits of each turn; never wider than the app's"`
 	Policy      *SessionPolicy `json:"policy,omitempty" jsonschema:"what the agent may do; never more than the app allows"`
-	Preferences map[string]any `json:"preferences,omitempty" jsonschema:"what the agent should know of the user, such as units"`
+	Preferences Preferences    `json:"preferences,omitempty"`
 }
 
 type startOut struct {

@@ -8,7 +8,7 @@ const (
 	defsSpan = `
 		"start": {"type": "string", "description": "begin of the time looked at: 2026-11-20 22:00 (the house's own time), 2026-11-20T22:00:00Z, yesterday 22:00, or -12h"},
 		"end": {"type": "string", "description": "its end, in the same forms; default now"},
-		"hours": {"type": "number", "exclusiveMinimum": 0, "maximum": 744, "description": "its length, when start or end is left out; default 24"}`
+		"hours": {"type": "number", "minimum": 0.01, "maximum": 744, "description": "its length, when start or end is left out; default 24"}`
 	defsFilter = `
 		"query": {"type": "string", "description": "words of names, ids, areas, devices or makers; misspelt words are found too"},
 		"domain": {"type": "string", "description": "light, switch, sensor, binary_sensor, climate ..."},
@@ -92,7 +92,8 @@ var specs = []spec{
 				"entity_id": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": 50}]},
 				"device_id": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": 20}]},
 				"area_id": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": 20}]}}, "additionalProperties": false, "description": "what it acts on; ids only"},
-			"data": {"type": "object", "description": "the service's own fields, such as {\"brightness_pct\": 40}"},
+			"data": {"type": "object", "properties": {"brightness_pct": {"type": "number", "description": "of lights, 0 to 100"}, "temperature": {"type": "number", "description": "of climate devices"}},
+				"description": "the service's own fields, those named here and any other"},
 			"return_response": {"type": "boolean", "description": "true only for services that answer with data, such as weather.get_forecasts"}`, `"service"`),
 		result(`"service": {"type": "string"}, "context_id": {"type": "string"}, "entities": {"type": "array", "items": {"type": "object", "properties": {"entity_id": {"type": "string"}, "before": {"type": "string"}, "after": {"type": "string"}, "as_asked": {"type": "boolean"}}, "required": ["entity_id", "before", "after"]}}, "response": {}`, `"service", "entities"`),
 		"changes the house; only services on the list of allowed ones",
