@@ -3,13 +3,17 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/archive"
+	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/store/mem"
@@ -44,9 +48,12 @@ func TestPairs(t *testing.T) {
 			t.Parallel()
 			store := open(t)
 			defer store.Close() //nolint:errcheck // the test is over
-			h := &pairs{t: t, held: held{gate: make(chan struct{})}}
-			h.app = enginetest.App(asking, queued, func(a *parley.App) { a.Resume, a.MaxOpenTurns = parley.ResumeAuto, 20 })
-			h.r = enginetest.Over(t, store, &enginetest.Service{}, h.held.model, h.app)
+			h := &pairs{t: t, store: store, held: held{gate: make(chan struct{})}, kept: archive.NewFolder(t.TempDir()), saw: map[parley.EventType]bool{}}
+			h.app = enginetest.App(asking, queued, func(a *parley.App) {
+				a.Resume, a.MaxOpenTurns = parley.ResumeAuto, 20
+				a.TTL = parley.TTL{SessionIdle: parley.Duration(2 * longAgo), TurnSteps: parley.Duration(longAgo)}
+			})
+			h.start(&enginetest.Service{}, h.app)
 			for _, first := range pairMoves {
 				for _, second := range pairMoves {
 					for _, begin := range []string{"long one", "mail one"} {
@@ -55,17 +62,30 @@ func TestPairs(t *testing.T) {
 				}
 			}
 			h.r.Close()
+			for _, what := range []parley.EventType{"history.condensed", "interaction.expired", "session.expired", "turn.resumed"} {
+				if !h.saw[what] {
+					t.Errorf("there was no %s", what)
+				}
+			}
 		})
 	}
 }
 
-var pairMoves = []string{"steer", "cancel", "enqueue", "interrupt", "reject", "answer", "fork", "direct", "unqueue", "retry", "end", "crash", "app off"}
+var pairMoves = []string{"steer", "cancel", "enqueue", "interrupt", "reject", "answer", "fork", "direct", "unqueue", "retry", "end", "crash", "app off", "condense", "expire"}
+
+// longAgo is how old the steps are that are condensed. Questions expire after a day.
+const longAgo = 24 * time.Hour
 
 type pairs struct {
-	t    *testing.T
-	held held
-	app  parley.App
-	r    *enginetest.Rig
+	t     *testing.T
+	store seam.Store
+	kept  *archive.Folder
+	held  held
+	app   parley.App
+	r     *enginetest.Rig
+	later atomic.Int64 // by how much the engine's clock is ahead
+	forks []parley.SessionID
+	saw   map[parley.EventType]bool
 
 	id   parley.SessionID
 	what string
@@ -76,14 +96,20 @@ type pairs struct {
 
 func (h *pairs) play(begin, first, second string) {
 	h.held.gate = make(chan struct{})
-	h.what, h.acks, h.n = begin+": "+first+", "+second, map[parley.TurnID]string{}, 0
+	h.what, h.acks, h.n, h.forks = begin+": "+first+", "+second, map[parley.TurnID]string{}, 0, nil
 	h.id = h.r.Session().ID
+	if first == "condense" || second == "condense" {
+		h.r.Await(h.r.Send(h.id, "early").ID) // so that there are steps
+	}
 	one := h.r.Send(h.id, begin)
 	h.acks[one.ID] = begin
 	h.until("begun", func(s parley.Session) bool {
 		return s.Turn != nil && (s.Turn.Status == parley.StatusWaiting || len(s.Turn.Calls) > 0 && begin == "long one")
 	})
-	rnd := rand.New(rand.NewPCG(1, uint64(len(h.what))))
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(h.what))
+	seed := hash.Sum64()
+	rnd := rand.New(rand.NewPCG(1, seed))
 	moves := []string{first, second}
 	if rnd.IntN(2) == 0 {
 		moves = append(moves, pairMoves[rnd.IntN(len(pairMoves))])
@@ -91,7 +117,7 @@ func (h *pairs) play(begin, first, second string) {
 	for _, m := range moves {
 		h.do(m)
 	}
-	h.what = begin + ": " + strings.Join(moves, ", ")
+	h.what = fmt.Sprintf("%s: %s (seed %d)", begin, strings.Join(moves, ", "), seed)
 	if s := h.state(); h.last == "cancel" && s.Turn == nil {
 		before := s.Seq
 		if _, err := h.r.Engine.Update(ctx, enginetest.User, h.id, parley.UpdateSession{Title: &h.what}); err != nil {
@@ -169,7 +195,10 @@ func (h *pairs) do(move string) {
 			_, err = e.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}})
 		}
 	case "fork":
-		_, err = e.Fork(ctx, enginetest.User, h.id, parley.ForkSession{})
+		var fork parley.SessionInfo
+		if fork, err = e.Fork(ctx, enginetest.User, h.id, parley.ForkSession{}); err == nil {
+			h.forks = append(h.forks, fork.ID)
+		}
 	case "direct":
 		var info parley.TurnInfo
 		if info, err = e.CallTool(ctx, enginetest.User, parley.CallTool{Session: h.id, Name: "look", Input: []byte(`{"text":"x"}`)}); err == nil {
@@ -185,6 +214,17 @@ func (h *pairs) do(move string) {
 		}
 	case "end":
 		_, err = e.End(ctx, enginetest.User, h.id, "")
+	case "condense":
+		h.later.Add(int64(longAgo + time.Second))
+		_, err = e.Sweep(ctx, enginetest.User)
+	case "expire": // what is asked, and the session when nothing is
+		h.later.Add(int64(2*longAgo + time.Second))
+		for _, in := range before.Interactions {
+			if _, err := e.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); code(err) != parley.CodeConflict {
+				h.t.Errorf("%s: an answer that comes too late: %v", h.what, err)
+			}
+		}
+		_, err = e.Sweep(ctx, enginetest.User)
 	case "crash":
 		h.restart(h.app)
 	case "app off":
@@ -203,19 +243,44 @@ func (h *pairs) do(move string) {
 	}
 }
 
-// restart crashes the engine and starts another over the same store.
-func (h *pairs) restart(app parley.App) {
-	store := h.r.Store
-	if h.r.Mem != nil {
+// start starts an engine over what the store has.
+func (h *pairs) start(service *enginetest.Service, app parley.App) {
+	store := h.store
+	if h.r != nil && h.r.Mem != nil {
 		store = h.r.Mem.Clone()
 	}
-	h.r.Kill()
-	h.r = enginetest.Over(h.t, store, h.r.Service, h.held.model, app)
+	if _, ok := store.(*mem.Store); !ok {
+		store = &enginetest.Cut{Store: store}
+	}
+	if h.r != nil {
+		h.r.Kill()
+	}
+	h.r = enginetest.Over(h.t, store, service, h.held.model, app, func(o *engine.Options) {
+		o.Archive = h.kept
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(h.later.Load())) }
+	})
+}
+
+// restart crashes the engine and starts another over the same store.
+func (h *pairs) restart(app parley.App) {
+	h.start(h.r.Service, app)
 	done, err := h.r.Engine.Recover(ctx)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	<-done
+}
+
+// whole is a session's log with what the archive has of it.
+func (h *pairs) whole(id parley.SessionID) (log []parley.Event) {
+	for ev, err := range h.r.Reader.Whole(ctx, enginetest.User, id, 0) {
+		if err != nil {
+			h.t.Errorf("%s: %v", h.what, err)
+			break
+		}
+		log = append(log, ev)
+	}
+	return log
 }
 
 // next checks that the first turn to start after an event is the given one.
@@ -250,9 +315,22 @@ func (h *pairs) settle() {
 	if s := h.state(); s.Held {
 		h.t.Errorf("%s: the queue is held for good", h.what)
 	}
-	log := h.r.Log(h.id)
+	log := h.whole(h.id)
+	for _, ev := range log {
+		h.saw[ev.Type] = true
+	}
+	if h.state().Status == parley.Expired {
+		h.saw["session.expired"] = true
+	}
 	if err := enginetest.CheckLog(log); err != nil {
 		h.t.Errorf("%s: %v\n%s", h.what, err, enginetest.Types(log))
+	}
+	for _, fork := range h.forks {
+		if own := h.whole(fork); len(own) == 0 {
+			h.t.Errorf("%s: the fork has no log", h.what)
+		} else if err := enginetest.CheckLog(own); err != nil {
+			h.t.Errorf("%s: the fork: %v\n%s", h.what, err, enginetest.Types(own))
+		}
 	}
 	for id, m := range h.acks {
 		row, err := h.r.Engine.Turn(ctx, enginetest.User, id)

@@ -112,8 +112,11 @@ func (r *Rig) Close() {
 }
 
 // Kill ends the engine as a crash would: what runs is stopped and nothing more
-// is kept. Call it on a rig whose store nobody else will use.
+// is kept. Call it on a rig whose store nobody else will use, or that is a [Cut].
 func (r *Rig) Kill() {
+	if c, ok := r.Store.(*Cut); ok {
+		c.gone.Store(true)
+	}
 	if r.Mem != nil {
 		r.Mem.SetFaults(mem.Faults{Before: func(mem.Call) error { return errors.New("the process is gone") }})
 	}
