@@ -98,12 +98,21 @@ func New(o Options) *Server {
 			Info: &huma.Info{
 				Title:       "Parley",
 				Version:     o.Version,
+				License:     &huma.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"},
 				Description: "An agent server whose sessions outlive it. Every error is {\"error\": {\"code\", \"message\", \"hint\", \"field\"}}.",
 			},
 			// Relative to the document, which may lie below a prefix that a proxy adds.
-			Servers: []*huma.Server{{URL: "."}},
+			Servers:    []*huma.Server{{URL: "."}},
+			Components: &huma.Components{SecuritySchemes: keys},
+			// The first, which asks for nothing, is a server without a login.
+			Security: []map[string][]string{{}, {"bearer": {}}, {"key": {}}},
 			Tags: []*huma.Tag{
-				{Name: "sessions"}, {Name: "events"}, {Name: "turns"}, {Name: "interactions"}, {Name: "artifacts"}, {Name: "server"},
+				{Name: "sessions", Description: "Conversations, each with one log."},
+				{Name: "events", Description: "The log of a session, to read and to follow."},
+				{Name: "turns", Description: "A message and all that an agent does about it."},
+				{Name: "interactions", Description: "What waits for a person."},
+				{Name: "artifacts", Description: "Large results that are kept aside."},
+				{Name: "server", Description: "What the server has, and how it is."},
 			},
 		},
 		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},

@@ -371,6 +371,50 @@ func TestSweep_leaves_the_sessions_of_others(t *testing.T) {
 	}
 }
 
+// TestSpec_says_how_to_log_in_and_what_comes_back: generated clients send no key that
+// the document does not know, and fail at a status that it does not name.
+func TestSpec_says_how_to_log_in_and_what_comes_back(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginetest.Echo, enginetest.App())
+	var spec struct {
+		Security   []map[string][]string
+		Components struct {
+			SecuritySchemes map[string]struct{ Type, Scheme, In, Name string }
+		}
+		Paths map[string]map[string]struct {
+			Responses map[string]json.RawMessage
+		}
+	}
+	w.call(200, &spec, "GET", "/openapi.json", "")
+	if got := spec.Components.SecuritySchemes; got["bearer"].Scheme != "bearer" || got["key"].Name != "X-API-Key" || got["key"].In != "header" {
+		t.Errorf("schemes: %+v", got)
+	}
+	for _, one := range spec.Security {
+		for name := range one {
+			if spec.Components.SecuritySchemes[name].Type == "" {
+				t.Errorf("security names %q, which is no scheme", name)
+			}
+		}
+	}
+	if len(spec.Security) != 3 || len(spec.Security[0]) != 0 {
+		t.Errorf("security: %v", spec.Security)
+	}
+	create := spec.Paths["/v1/sessions"]["post"].Responses
+	for _, want := range []int{201, 200} { // the second time it is there already
+		resp := w.ask("POST", "/v1/sessions", `{"app":"test","outside_id":"deal-7"}`)
+		if resp.StatusCode != want || create[strconv.Itoa(want)] == nil {
+			t.Errorf("got %d, want %d, which is in the document: %t", resp.StatusCode, want, create[strconv.Itoa(want)] != nil)
+		}
+	}
+	for path, item := range spec.Paths {
+		for method, op := range item {
+			if op.Responses["default"] == nil {
+				t.Errorf("%s %s does not say how it refuses", method, path)
+			}
+		}
+	}
+}
+
 func TestSpec_describes_every_route(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App())

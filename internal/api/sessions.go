@@ -118,7 +118,11 @@ func (s *Server) sessionRoutes() {
 	route(s, huma.Operation{
 		OperationID: "create-session", Method: http.MethodPost, Path: "/v1/sessions", Tags: tags, DefaultStatus: http.StatusCreated,
 		Summary:     "Make a session",
-		Description: "With an outside_id that the caller has used in this app before, that session is returned with status 200.",
+		Description: "With an outside_id or a key that the caller has used in this app before, that session is returned with status 200.",
+		Responses: map[string]*huma.Response{
+			"200":     {Description: "The session that there was", Content: map[string]*huma.MediaType{"application/json": {Schema: s.schema(parley.SessionInfo{})}}},
+			"default": s.errorResponse(),
+		},
 	}, func(ctx context.Context, p parley.Principal, in *createInput) (*createOutput, error) {
 		c := in.Body
 		if strings.TrimSpace(c.App) == "" {

@@ -29,6 +29,13 @@ func (s *Server) schema(v any) *huma.Schema {
 	return s.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")
 }
 
+// keys are the ways to show a key, which a server with a login asks for. Which door
+// looks at them is not decided here.
+var keys = map[string]*huma.SecurityScheme{
+	"bearer": {Type: "http", Scheme: "bearer", Description: "A key of the server."},
+	"key":    {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "The same key, for who can not send the other header."},
+}
+
 func (s *Server) errorResponse() *huma.Response {
 	return &huma.Response{Description: "Error", Content: map[string]*huma.MediaType{
 		"application/json": {Schema: s.schema(Problem{})},
