@@ -26,6 +26,15 @@ func condensed(t *testing.T, s seam.Store) {
 	}
 	must(t, s.Append(ctx, ann, seam.Batch{Session: other.id, Epoch: 1, After: 3, Events: theirs}))
 
+	list := func() []parley.SessionInfo {
+		all, err := s.Sessions(ctx, ann, seam.SessionQuery{})
+		must(t, err)
+		for i := range all {
+			all[i].Version = 0 // which is the log's length
+		}
+		return all
+	}
+	listed := list()
 	last := event(w.id, 12, "history.condensed", `{"from":1,"to":10}`)
 	must(t, s.Append(ctx, ann, seam.Batch{Session: w.id, Epoch: 1, After: 11, Events: []parley.Event{last}, Condense: 10}))
 	want := append(slices.Clone(w.events), more...)
@@ -35,6 +44,7 @@ func condensed(t *testing.T, s seam.Store) {
 		}
 	}
 	equal(t, "the log", readAll(t, s, ann, w.id), append(want, last))
+	equal(t, "the list, in its order", list(), listed)
 	equal(t, "another's log", readAll(t, s, ann, other.id), append(slices.Clone(other.events), theirs...))
 
 	fenced := seam.Batch{Session: w.id, Epoch: 9, After: 12, Events: steered(w.id, 13, 1), Condense: 12}

@@ -61,8 +61,69 @@ func Migrated(t *testing.T, s seam.Store, reopen func(seam.Store) seam.Store) {
 		Count: map[parley.InteractionKind]int{parley.KindPermission: 5},
 	}
 	equal(t, "before", look(s), want)
+	// A log that was condensed, and a fork of it, which had copies of its events.
+	log := map[parley.SessionID][]parley.Event{}
+	for _, id := range []parley.SessionID{"P", "C"} {
+		b := creation(bob, id, 1)
+		if id == "C" {
+			b.Index.Session.Parent = "P"
+		}
+		log[id] = b.Events
+		must(t, s.Append(ctx, bob, b))
+		var steps []parley.Event
+		for i := range 4 {
+			steps = append(steps, event(id, int64(len(b.Events)+1+i), "model.replied", `{"x":1}`))
+		}
+		must(t, s.Append(ctx, bob, seam.Batch{Session: id, Epoch: 1, After: int64(len(b.Events)), Events: steps}))
+		log[id] = append(log[id], steps...)
+	}
+	n := int64(len(log["P"]))
+	must(t, s.Append(ctx, bob, seam.Batch{Session: "P", Epoch: 1, After: n, Events: steered("P", n+1, 1), Condense: n - 2}))
+	log["P"] = readAll(t, s, bob, "P")
 	before := dump(t, s)
 	s = reopen(s)
 	equal(t, "after the migration", look(s), want)
 	equal(t, "everything else", dump(t, s), before)
+	goesOn(t, s, log, n)
+}
+
+// goesOn uses two logs of an old store, P, which was condensed up to n-2, and C,
+// of n events that are copies, as one uses any other.
+func goesOn(t *testing.T, s seam.Store, log map[parley.SessionID][]parley.Event, n int64) {
+	t.Helper()
+	ctx := context.Background()
+	check := func(when string) {
+		t.Helper()
+		for id, events := range log {
+			equal(t, when+": the log of "+string(id), readAll(t, s, bob, id), events)
+		}
+	}
+	check("as it was")
+	fork := func(from, id parley.SessionID, at int64) {
+		b := creation(bob, id, 1)
+		b.After, b.Events, b.Index.Session.Parent = at, steered(id, at+1, 1), from
+		must(t, s.Fork(ctx, bob, from, at, b))
+		for _, e := range log[from][:at] {
+			e.Session = id
+			log[id] = append(log[id], e)
+		}
+		log[id] = append(log[id], b.Events...)
+	}
+	fork("P", "Q", n-1)
+	fork("C", "D", n-1)
+	fork("D", "E", n)
+	check("forked")
+	must(t, s.Append(ctx, bob, seam.Batch{Session: "C", Epoch: 1, After: n, Events: steered("C", n+1, 1), Condense: n}))
+	for i, e := range log["C"] {
+		if parley.IsStep(e.Type) {
+			log["C"][i] = e.WithData(nil)
+		}
+	}
+	log["C"] = append(log["C"], steered("C", n+1, 1)...)
+	check("condensed")
+	for _, gone := range []parley.SessionID{"P", "D", "C"} {
+		must(t, s.Delete(ctx, bob, gone))
+		delete(log, gone)
+		check("without " + string(gone))
+	}
 }
