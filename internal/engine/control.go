@@ -192,23 +192,38 @@ func (e *Engine) requestOf(ctx context.Context, p parley.Principal, row parley.T
 }
 
 // Await returns the turn when it has ended, waits for a human or was
-// interrupted, or as it is when the timeout is over.
+// interrupted, or as it is when the timeout is over. It waits for the store as the
+// turn does; its error is the store's only when that is away at the end, too.
 func (e *Engine) Await(ctx context.Context, p parley.Principal, id parley.TurnID, timeout time.Duration) (parley.TurnInfo, error) {
+	over := time.NewTimer(timeout)
+	defer over.Stop()
 	row, err := e.o.Store.Turn(ctx, p, id)
+	for e.awayFor(err) {
+		again := time.NewTimer(lookEvery)
+		select {
+		case <-again.C:
+			row, err = e.o.Store.Turn(ctx, p, id)
+		case <-over.C:
+			return e.Turn(ctx, p, id)
+		case <-ctx.Done():
+			return row, context.Cause(ctx)
+		}
+	}
 	switch {
 	case isCode(err, parley.CodeNotFound):
 		return row, notFound("turn", id)
 	case err != nil || row.Status.Ended():
 		return row, err
 	}
-	over := time.NewTimer(timeout)
-	defer over.Stop()
 	for {
 		s, err := e.enter(row.SessionID)
 		if err != nil {
 			return row, err
 		}
 		info, changed, err := s.look(ctx, p, row)
+		if e.awayFor(err) {
+			err, changed = nil, make(chan struct{}) // looked for again, as one that changes elsewhere
+		}
 		if err != nil || changed == nil {
 			e.leave(s)
 			return info, err

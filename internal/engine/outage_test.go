@@ -71,6 +71,13 @@ func (o *outage) Claim(ctx context.Context, p parley.Principal, id parley.Sessio
 
 func (o *outage) Check(ctx context.Context) error { return errors.Join(o.away(), o.Store.Check(ctx)) }
 
+func (o *outage) Turn(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error) {
+	if err := o.away(); err != nil {
+		return parley.TurnInfo{}, err
+	}
+	return o.Store.Turn(ctx, p, id)
+}
+
 // PutBlob and State are away with the rest.
 func (o *outage) PutBlob(ctx context.Context, p parley.Principal, body []byte) (parley.Digest, error) {
 	if err := o.away(); err != nil {
@@ -236,13 +243,14 @@ func TestOutageHasABudget(t *testing.T) {
 }
 
 // TestOutageBetweenQueuedTurns lets the store go away when the first turn has ended
-// and the one behind it begins: that was accepted, and runs.
+// and the one behind it begins: it refuses the append, or its answer is lost, whether
+// it took place or not. Both turns were accepted, and run; who awaits them waits, too.
 func TestOutageBetweenQueuedTurns(t *testing.T) {
 	t.Parallel()
 	for at := int64(3); at <= 6; at++ {
-		for _, says := range []bool{true, false} {
+		for _, how := range []string{"refused", "lost", "answer lost"} {
 			synctest.Test(t, func(t *testing.T) {
-				o := &outage{Store: mem.New(), at: at, lasts: time.Minute, lost: true, says: says}
+				o := &outage{Store: mem.New(), at: at, lasts: time.Minute, lost: how != "answer lost", says: how == "refused"}
 				g := newGated("one")
 				r := enginetest.Over(t, o, &enginetest.Service{}, g.model, enginetest.App(func(a *parley.App) { a.Busy, a.MaxOpenTurns = parley.BusyEnqueue, 3 }))
 				defer r.Close()
@@ -259,7 +267,7 @@ func TestOutageBetweenQueuedTurns(t *testing.T) {
 				close(g.open["one"])
 				for _, id := range []parley.TurnID{one.ID, two.ID} {
 					if got, err := r.Engine.Await(ctx, enginetest.User, id, time.Hour); err != nil || got.Status != parley.StatusCompleted {
-						t.Errorf("append %d, %v: got %s, %v\n%s", at, says, got.Status, err, enginetest.Types(r.Log(s.ID)))
+						t.Errorf("append %d, %s: got %s, %v\n%s", at, how, got.Status, err, enginetest.Types(r.Log(s.ID)))
 					}
 				}
 				if err := enginetest.CheckLog(r.Log(s.ID)); err != nil {
