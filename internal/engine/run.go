@@ -476,7 +476,22 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 			old.Policy.Rules = append(old.Policy.Rules, r)
 		}
 	}
+	for i := range old.Tools {
+		if d, there := s.e.o.Tools[s.view.App].Decl(old.Tools[i].Name); there {
+			old.Tools[i] = narrowed(old.Tools[i], d)
+		}
+	}
 	return &old, nil
+}
+
+// narrowed is the tool as a turn of yesterday knows it, with what is known today to
+// forbid more.
+func narrowed(old, today parley.ToolDecl) parley.ToolDecl {
+	old.Actuation = old.Actuation || today.Actuation
+	old.Edits = old.Edits && today.Edits
+	old.WorkspaceOwn = old.WorkspaceOwn && today.WorkspaceOwn
+	old.KeyTTL = min(old.KeyTTL, today.KeyTTL)
+	return old
 }
 
 // keepApp makes sure that the app's body is a blob, which the turn's append

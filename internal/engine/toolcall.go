@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,17 +19,28 @@ import (
 // own: longer than an ordinary service needs, short enough to be waited for.
 const defaultTimeout = 60 * time.Second
 
-// Begin takes a call through schema, policy, human and grant.
+// Begin takes a call through schema, policy, human and grant. One that has started
+// and can not be made again is settled instead.
 func (h *host) Begin(ctx context.Context, c parley.ToolCall) (seam.Decision, error) {
-	var d seam.Decision
-	err := h.lasting(ctx, func() error {
-		return h.step(ctx, func(s *session) (err error) {
-			d, err = h.begin(ctx, s, c.Call)
-			return err
+	for {
+		var d seam.Decision
+		err := h.lasting(ctx, func() error {
+			return h.step(ctx, func(s *session) (err error) {
+				d, err = h.begin(ctx, s, c.Call)
+				return err
+			})
 		})
-	})
-	return d, err
+		if !errors.Is(err, errUnsettled) {
+			return d, err
+		}
+		if err := h.Settle(ctx, c.Call); err != nil {
+			return seam.Decision{}, err
+		}
+	}
 }
+
+// errUnsettled says of a started call that only Settle can give it an outcome.
+var errUnsettled = errors.New("the call has started and has to be settled")
 
 func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.Decision, error) {
 	t := s.view.Turn
@@ -43,26 +55,27 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 		r := parley.ToolResult{Call: call, Outcome: outcome, Output: text}
 		return seam.Decision{Result: r}, s.stageSoon(parley.NewEvent(t.ID, c.Agent, parley.ToolEnded{ToolResult: r, Name: c.Name, Effect: c.Effect}))
 	}
-	decl, ok := h.declared(t, c)
-	if !ok {
-		return refuse(parley.OutcomeError, fmt.Sprintf("There is no tool %q for this agent.", c.Name))
+	started := c.Status == parley.ToolIsStarted
+	decl, missing := h.declared(t, c)
+	switch {
+	case missing != "" && started && c.Effect != parley.EffectRead:
+		return seam.Decision{}, errUnsettled
+	case missing != "":
+		return refuse(parley.OutcomeError, missing+" The call was not made.")
 	}
 	effect := decl.Effect
 	if effect == "" {
 		effect = parley.EffectWrite
 	}
-	if effect == parley.EffectIdempotent && c.Status == parley.ToolIsStarted && s.e.o.Now().Sub(c.StartedAt) > time.Duration(decl.KeyTTL) {
+	if effect == parley.EffectIdempotent && started && s.e.o.Now().Sub(c.StartedAt) > time.Duration(decl.KeyTTL) {
 		effect = parley.EffectWrite // its service may have forgotten the key
 	}
-	if c.Status == parley.ToolIsStarted && effect == parley.EffectWrite {
-		return seam.Decision{}, parley.Errorf(parley.CodeInternal, "call %s has started and has to be settled", call)
-	}
 	input := s.inputOf(c, decl.WorkspaceOwn)
-	if c.Status == parley.ToolIsStarted && input == nil {
-		if effect == parley.EffectRead {
-			return refuse(parley.OutcomeError, lostInput)
-		}
-		return refuse(parley.OutcomeUnknown, unknownResult(call).Output) // it can not be made again with its key
+	switch {
+	case started && effect == parley.EffectRead && input == nil:
+		return refuse(parley.OutcomeError, lostInput)
+	case started && effect != parley.EffectRead && (effect == parley.EffectWrite || input == nil):
+		return seam.Decision{}, errUnsettled // it can not be made again, or not with its key
 	}
 	if c.Status == parley.ToolIsRequested {
 		verdict, text, err := h.permitted(ctx, s, c, decl, effect, input)
@@ -78,27 +91,27 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 		timeout = defaultTimeout
 	}
 	reaches, _ := s.e.o.Tools[s.view.App].Reaches(c.Name, input)
-	started := parley.ToolStarted{
+	begun := parley.ToolStarted{
 		Reaches: reaches,
 		Call:    call, Name: c.Name, Input: input, Effect: effect, Deadline: s.e.now().Add(timeout), Attempt: c.Attempt + 1,
 	}
-	if started.Redacted = c.Redacted; keyOf(c).edited && !c.Consumed {
-		started.Redacted = c.EditCut
+	if begun.Redacted = c.Redacted; keyOf(c).edited && !c.Consumed {
+		begun.Redacted = c.EditCut
 	}
 	if c.Granted && !c.Consumed {
-		started.Grant = c.Asked
+		begun.Grant = c.Asked
 	}
 	first := c.StartedAt
 	if first.IsZero() {
 		first = s.e.now()
 	}
 	d := seam.Decision{
-		Run: true, Effect: effect, Deadline: started.Deadline, Attempt: started.Attempt, Started: first,
+		Run: true, Effect: effect, Deadline: begun.Deadline, Attempt: begun.Attempt, Started: first,
 		Call: parley.ToolCall{Call: call, Agent: c.Agent, Name: c.Name, Input: input},
 	}
-	ev := parley.NewEvent(t.ID, c.Agent, started)
+	ev := parley.NewEvent(t.ID, c.Agent, begun)
 	var err error
-	if effect == parley.EffectRead && started.Grant == "" {
+	if effect == parley.EffectRead && begun.Grant == "" {
 		err = s.stageSoon(ev) // free to repeat: it need not be known before it happens
 	} else {
 		err = h.commit(ctx, s, ev)
@@ -188,17 +201,28 @@ func sentence(what, why string) string {
 	return what + ": " + why
 }
 
-// declared finds the tool among those that the call's agent has.
-func (h *host) declared(t *parley.Turn, c *parley.Tool) (parley.ToolDecl, bool) {
-	if a := t.Agent(c.Agent); a != nil {
-		def := h.r.app.Agents[a.Name]
-		if !slices.Contains(def.Tools, c.Name) || t.Request.NoTools {
-			return parley.ToolDecl{}, false
-		}
-	} else if t.Request.Origin != parley.OriginCall {
-		return parley.ToolDecl{}, false
+// declared finds the tool among those that the call's agent has, as it was when the
+// turn began: that is what the model was told of. missing says why there is none: a tool
+// that is another one today is not called in place of the one that was meant.
+func (h *host) declared(t *parley.Turn, c *parley.Tool) (decl parley.ToolDecl, missing string) {
+	app, box := h.r.app, h.s.e.o.Tools[h.r.app.Name]
+	direct := t.Request.Origin == parley.OriginCall
+	if a := t.Agent(c.Agent); a == nil && !direct || a != nil && (!slices.Contains(app.Agents[a.Name].Tools, c.Name) || t.Request.NoTools) {
+		return decl, fmt.Sprintf("There is no tool %q for this agent.", c.Name)
 	}
-	return h.s.e.o.Tools[h.r.app.Name].Decl(c.Name)
+	today, there := box.Decl(c.Name)
+	at := slices.IndexFunc(app.Tools, func(d parley.ToolDecl) bool { return d.Name == c.Name })
+	switch {
+	case !there:
+		return decl, fmt.Sprintf("The tool %q is not there any more.", c.Name)
+	case at < 0 && direct && (c.Effect == "" || c.Effect == today.Effect): // an app keeps only what its agents have
+		return today, ""
+	case at < 0 && !direct:
+		return decl, fmt.Sprintf("There is no tool %q for this agent.", c.Name)
+	case at < 0 || !box.Same(app.Tools[at]):
+		return decl, fmt.Sprintf("The tool %q has changed since this turn began. It can be called again in the next turn, when the user has sent another message.", c.Name)
+	}
+	return app.Tools[at], ""
 }
 
 // End journals the outcome of a started call: at once when it had effects, with
@@ -316,9 +340,12 @@ func (h *host) Settle(ctx context.Context, call parley.CallID) error {
 	}
 	res := unknownResult(call)
 	box := h.s.e.o.Tools[h.r.app.Name]
-	decl, _ := box.Decl(c.Name)
+	decl, missing := h.declared(t, c)
+	if missing != "" {
+		res.Output += " " + missing
+	}
 	// A service is asked about the input that it was given, or not at all.
-	if input := h.s.inputOf(c, decl.WorkspaceOwn); input != nil && box.CanReconcile(c.Name) {
+	if input := h.s.inputOf(c, decl.WorkspaceOwn); missing == "" && input != nil && box.CanReconcile(c.Name) {
 		d := seam.Decision{Call: parley.ToolCall{Call: call, Agent: c.Agent, Name: c.Name, Input: input}, Effect: c.Effect, Attempt: c.Attempt, Started: c.StartedAt}
 		ask, cancel := context.WithTimeout(ctx, defaultTimeout)
 		found, known, err := box.Reconcile(ask, h.runOf(d))

@@ -28,10 +28,13 @@
 package toolbox
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"regexp"
 	"slices"
 	"sync/atomic"
@@ -74,6 +77,9 @@ type tool struct {
 	in, out   *schema // out is nil when the tool declares none
 	abandoned atomic.Int32
 }
+
+// anyObject is the input schema of a tool that declares none.
+const anyObject = `{"type":"object","properties":{}}`
 
 // Names go to providers and into MCP, which allow these characters.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
@@ -143,7 +149,7 @@ func newTool(compiled schemas, set seam.Toolset, d parley.ToolDecl) (*tool, erro
 		return nil, parley.Errorf(parley.CodeInvalid, "tool %s: effect %q is none of read, idempotent, write", d.Name, d.Effect)
 	}
 	if len(d.InputSchema) == 0 {
-		d.InputSchema = json.RawMessage(`{"type":"object","properties":{}}`)
+		d.InputSchema = json.RawMessage(anyObject)
 	}
 	t := &tool{decl: d, set: set}
 	var err error
@@ -169,6 +175,24 @@ func (b *Box) Decl(name string) (parley.ToolDecl, bool) {
 		return parley.ToolDecl{}, false
 	}
 	return t.decl, true
+}
+
+// Same reports whether the box's tool of that name does what d says: it has the same
+// effect and takes the same input. What a call of d means is else not what a call of
+// the tool would do. A tool that is not there is not the same.
+func (b *Box) Same(d parley.ToolDecl) bool {
+	t := b.tools[d.Name]
+	if t == nil || cmp.Or(d.Effect, parley.EffectWrite) != t.decl.Effect {
+		return false
+	}
+	if len(d.InputSchema) == 0 {
+		d.InputSchema = json.RawMessage(anyObject)
+	}
+	if bytes.Equal(d.InputSchema, t.decl.InputSchema) {
+		return true
+	}
+	var one, other any // what was kept as JSON may be spelt in another way
+	return json.Unmarshal(d.InputSchema, &one) == nil && json.Unmarshal(t.decl.InputSchema, &other) == nil && reflect.DeepEqual(one, other)
 }
 
 // Check reports whether input fits the tool's schema; nil is yes. The message
