@@ -185,7 +185,7 @@ func TestChat_other_data_other_question(t *testing.T) {
 		}
 	}
 	answer, _, _ := strings.Cut(got.text, "\n")
-	if !strings.Contains(answer, "PostgreSQL") || !strings.Contains(answer, "MySQL") || !strings.Contains(answer, "; an older source, ") || !strings.Contains(answer, " overrides it: PostgreSQL") {
+	if !strings.Contains(answer, "PostgreSQL") || !strings.Contains(answer, "MySQL") || !strings.Contains(answer, "; an older source, ") || !strings.Contains(answer, " overrides them: PostgreSQL") {
 		t.Errorf("the newest does not win, or its conflict is not named:\n%s", got.text)
 	}
 	if !strings.Contains(got.text, "> We decided on PostgreSQL for the database.") || !strings.Contains(got.text, "2026-05-20") {
@@ -201,7 +201,7 @@ func TestChat_other_data_other_question(t *testing.T) {
 	got = s.say("z", "What about the Kubernetes rollout?")
 	for _, result := range []string{
 		"event: tool_result\ndata: {\"agent\":\"scavenger\",\"tool\":\"read_notion_mock\",\"result\":\"No relevant Notion document found for query: kubernetes rollout\"}\n",
-		"event: tool_result\ndata: {\"agent\":\"scavenger\",\"tool\":\"read_slack_mock\",\"result\":\"No relevant Slack message found for query: kubernetes rollout\"}\n",
+		"event: tool_result\ndata: {\"agent\":\"scavenger\",\"tool\":\"read_slack_mock\",\"result\":\"No relevant Slack message found for query: kubernetes rollout deploy hosting\"}\n",
 	} {
 		if !strings.Contains(got.frames, result) {
 			t.Errorf("the frames lack %s:\n%s", result, got.frames)

@@ -31,31 +31,31 @@ func names(text string) []mention {
 	return out
 }
 
-const verbs = `us(?:e|es|ed|ing)|go(?:ing)? (?:with|for)|went with|switch\w* to|mov\w+ to|migrat\w+ to|adopt\w*|implement\w*|pick\w*|cho(?:o|)s\w+|build\w*|keep\w*|support\w*|need\w*|want\w*`
+const verbs = `us(?:e|es|ed|ing)|go(?:ing)? (?:with|for)|went with|switch\w* to|mov\w+ to|migrat\w+ to|adopt\w*|implement\w*|pick\w*|cho(?:o|)s\w+|build\w*|keep\w*|support\w*|need\w*|want\w*|stay\w*`
 
 // cue is a phrase that turns what follows it into something decided for or
 // against. Of two that begin at one place the longer comes first.
 var cue = regexp.MustCompile(`(?i)\b(?:` +
 	`(?P<against>(?:not|never|no longer|stop|stopped|avoid|without|\w*n't)(?: \w+){0,2}? (?:` + verbs + `)|` +
-	`instead of|rather than|no longer|away from|g[eo]t(?:ting)? rid of|moving off|off of|replac\w+|scrap\w*|remov\w*|forget\w*|kill\w*|abandon\w*|deprecat\w*|stop\w*|reject\w*|avoid\w*|cancel\w*|without|not|never|from|over)|` +
+	`instead of|rather than|no longer|away from|g[eo]t(?:ting)? rid of|moving off|off of|replac\w+|scrap\w*|remov\w*|forget\w*|kill\w*|abandon\w*|deprecat\w*|stop\w*|reject\w*|object\w*(?: to)?|forbid\w*|ban\w*|avoid\w*|cancel\w*|without|against|not|never|from|over)|` +
 	`(?P<for>drop\w* in|replaced (?:by|with)|` + verbs + `|instead|with|by|but|to|prefer\w*|decided on|agreed on|settled on|now)|` +
 	`(?P<drop>drop\w*))\b`)
 
 // after is what is said of a thing behind it.
 var afterCue = regexp.MustCompile(`(?i)^[^.!?;\n]{0,30}?\b(?:is|are|was|were|has been|have been|gets?|got)\s+(?:now\s+)?(?:out|dead|gone|off|dropped|deprecated|scrapped|replaced|cancelled|canceled|abandoned|removed|rejected|no longer|not)\b`)
 
-// near is how far from a name its cue may stand, about a dozen words.
-const near = 80
+// reach is how far from a name its cue may stand, about a dozen words.
+const reach = 80
 
 // isFor judges by the nearest cue before a name in its sentence, and by what is
 // said right behind it. A name without any is decided for.
 func isFor(text string, start, end int) bool {
-	if rest := clip(text[end:], near); afterCue.MatchString(rest) {
+	if rest := clip(text[end:], reach); afterCue.MatchString(rest) {
 		if sep := strings.IndexAny(rest, ",;"); sep < 0 || afterCue.MatchString(rest[:sep]) {
 			return false
 		}
 	}
-	from := max(strings.LastIndexAny(text[:start], ".!?;\n")+1, start-near)
+	from := max(strings.LastIndexAny(text[:start], ".!?;\n")+1, start-reach)
 	before := text[from:start]
 	at := cue.FindAllStringSubmatchIndex(before, -1)
 	if len(at) == 0 {
@@ -102,27 +102,6 @@ func rejects(r record) []string {
 	return out
 }
 
-// says is the decision, or else the sentence that has most of the keywords, in
-// quotation marks.
-func (s *script) says(r record, words []string) string {
-	if d := s.decision(r, words); d != "" {
-		return d
-	}
-	best, at := -1, r.Text
-	for _, sentence := range sentences(r.Text) {
-		n := 0
-		for _, w := range words {
-			if strings.Contains(strings.ToLower(sentence), w) {
-				n++
-			}
-		}
-		if n > best {
-			best, at = n, sentence
-		}
-	}
-	return `"` + shorten(at, maxSentence) + `"`
-}
-
 const (
 	maxSentence = 240 // bytes: a cell of a table stays a few lines
 	maxExcerpt  = 600 // bytes: a quotation of a page is a paragraph
@@ -135,27 +114,29 @@ func shorten(text string, n int) string {
 	return strings.TrimSpace(clip(text, n)) + " …"
 }
 
-// excerpt is the text when it is short, else its sentences that have a keyword
-// or name something, with marks where others were left out.
-func (s *script) excerpt(r record, words []string) string {
-	if len(r.Text) <= maxExcerpt {
-		return r.Text
+// excerpt is a record's text when it is short, else its sentences that are about
+// the question, with marks where others were left out. Of a question for one
+// point of a larger topic it is these sentences alone.
+func (s *script) excerpt(x *weighed, sub subject) string {
+	if len(x.Text) <= maxExcerpt && !sub.Narrow() {
+		return x.Text
 	}
 	var b strings.Builder
 	left := false
-	for _, sentence := range sentences(r.Text) {
-		if !keyword.In(words, sentence) && len(s.mentions(sentence)) == 0 && len(names(sentence)) == 0 || b.Len()+len(sentence) > maxExcerpt {
+	for _, sen := range x.sentences {
+		about := slices.ContainsFunc(x.focus, func(f sentence) bool { return f.text == sen.text })
+		if !about || b.Len()+len(sen.text) > maxExcerpt {
 			left = true
 			continue
 		}
 		if left {
 			b.WriteString("… ")
 		}
-		b.WriteString(sentence + " ")
+		b.WriteString(sen.text + " ")
 		left = false
 	}
 	if b.Len() == 0 {
-		return shorten(r.Text, maxExcerpt)
+		return shorten(x.Text, maxExcerpt)
 	}
 	if left {
 		b.WriteString("…")
@@ -178,30 +159,4 @@ func sentences(text string) []string {
 	return out
 }
 
-// changed are words by which a message says that something holds no more.
-var changed = regexp.MustCompile(`(?i)\b(?:scrap|instead|no longer|any ?more|changed?|change of plans?|moved|postponed|delayed|pushed|cancell?ed|updated?|overrides|supersedes|forget|new plan|reverted|actually)\b`)
-
 const months = `january|february|march|april|may|june|july|august|september|october|november|december`
-
-// figure is a day, an amount or a number.
-var figure = regexp.MustCompile(`(?i)\b(?:` + months + `) \d{1,2}\b|\b\d{1,2}(?:th|st|nd|rd)? (?:of )?(?:` + months + `)\b|` +
-	`(?:[$€£]\s?)?\b\d+(?:[.,:-]\d+)*\b(?:\s?%)?|\b(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b`)
-
-// conflict reports whether the newer record says something else than the older
-// one: another choice, a no to its choice, other figures or days, or in so many
-// words that things have changed.
-func (s *script) conflict(newer, older record, words []string) bool {
-	n, o := s.decision(newer, words), s.decision(older, words)
-	if o != "" && slices.Contains(rejects(newer), o) {
-		return true
-	}
-	if n != "" && o != "" {
-		return n != o
-	}
-	a, b := figure.FindAllString(strings.ToLower(newer.Text), -1), figure.FindAllString(strings.ToLower(older.Text), -1)
-	if len(a) > 0 && len(b) > 0 {
-		lacks := func(in []string) func(string) bool { return func(f string) bool { return !slices.Contains(in, f) } }
-		return slices.ContainsFunc(a, lacks(b)) && slices.ContainsFunc(b, lacks(a))
-	}
-	return changed.MatchString(newer.Text)
-}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -203,14 +204,13 @@ func TestTheDemo(t *testing.T) {
 	}
 	want := `**Go with Google OAuth only.** Notion says Email/Password (page "MVP Authentication Specs", 2026-01-15); the CEO's Slack message of 2026-02-27 overrides it: Google OAuth only.
 
-| Source | Date | Says |
-| --- | --- | --- |
-| Slack, CEO in #engineering | 2026-02-27 | **Google OAuth** (newest) |
-| Notion, MVP Authentication Specs | 2026-01-15 | Email/Password |
-
 > Hey team, scrap the email/password login for the MVP. It's taking too long to secure. Let's just drop in Google OAuth and call it a day.
 >
 > — Slack, CEO in #engineering, 2026-02-27
+
+| Other sources | Date | Says | Weight |
+| --- | --- | --- | --- |
+| Notion, MVP Authentication Specs | 2026-01-15 | For the MVP, we will implement a standard Email and Password authentication system. Do not use third-party providers yet to save time. | overridden |
 
 **Recommendation:** Google OAuth. The Notion page "MVP Authentication Specs" is out of date and should be corrected.`
 	if diff := cmp.Diff(want, answer); diff != "" {
@@ -223,7 +223,7 @@ Conflict: the Notion page "MVP Authentication Specs" of 2026-01-15 says Email/Pa
 Newest source:
 [Slack | #engineering | CEO | 2026-02-27] Hey team, scrap the email/password login for the MVP. It's taking too long to secure. Let's just drop in Google OAuth and call it a day.
 
-Older sources:
+Other sources:
 [Notion | MVP Authentication Specs | Last updated: 2026-01-15] For the MVP, we will implement a standard Email and Password authentication system. Do not use third-party providers yet to save time.`
 	if diff := cmp.Diff(summary, s.last); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
@@ -255,7 +255,7 @@ func TestMemoryOrSearch(t *testing.T) {
 		"Has anything changed about the login?":             {true, "Google OAuth"},
 		"Which library should I use for payments?":          {true, "I found nothing about **payments**"},
 		"Does it need two-factor codes?":                    {true, "I found nothing about **two factor codes**"},
-		"Now the database: what's the latest decision?":     {true, "- No relevant Notion document found for query: database storage"},
+		"Now the database: what's the latest decision?":     {true, "- No relevant Notion document found for query: database storage\n"},
 		"Is password login still what we want for the MVP?": {true, "Google OAuth only"},
 	} {
 		t.Run(q, func(t *testing.T) {
@@ -311,7 +311,7 @@ func TestOtherData(t *testing.T) {
 			`{"docs":[{"title":"Launch plan","last_updated":"2026-01-10","content":"The public launch is on March 3."}]}`,
 			`{"messages":[{"channel":"#launch","user":"PM","date":"2026-02-20","text":"Heads up: launch moved to March 24, legal needs more time."}]}`,
 			"When is the launch?",
-			[]string{"the PM's Slack message of 2026-02-20", `Notion says "The public launch is on March 3." (page "Launch plan", 2026-01-10)`, "overrides it", "> Heads up: launch moved to March 24"},
+			[]string{"the PM's Slack message of 2026-02-20", `Notion says "The public launch is on March 3" (page "Launch plan", 2026-01-10)`, "overrides it", "> Heads up: launch moved to March 24"},
 			nil,
 		},
 		"a price": {
@@ -325,14 +325,14 @@ func TestOtherData(t *testing.T) {
 			`{"docs":[{"title":"Button styles","last_updated":"2026-01-10","content":"Primary buttons are orange."}]}`,
 			`{"messages":[{"channel":"#design","user":"Cleo","date":"2026-02-20","text":"Reminder: primary buttons are orange, with white labels."}]}`,
 			"What colour are the primary buttons?",
-			[]string{"The other sources do not contradict it.", "> Reminder: primary buttons", "go by Cleo's Slack message of 2026-02-20"},
+			[]string{"The Notion page \"Button styles\" of 2026-01-10 says the same.", "> Reminder: primary buttons", "go by Cleo's Slack message of 2026-02-20"},
 			[]string{"overrides"},
 		},
 		"a technology that the script does not know": {
 			`{"docs":[{"title":"Infra","last_updated":"2026-01-10","content":"We provision everything with Terraform."}]}`,
 			`{"messages":[{"channel":"#infra","user":"Dan","date":"2026-02-20","text":"We provision with Pulumi instead of Terraform from now on."}]}`,
 			"How do we provision?",
-			[]string{"**Go with Pulumi only.** Notion says Terraform", "Dan's Slack message of 2026-02-20 overrides it"},
+			[]string{"**Go with Pulumi only.** Notion says \"We provision everything with Terraform\"", "Dan's Slack message of 2026-02-20 overrides it"},
 			nil,
 		},
 		"three messages of one source": {
@@ -344,13 +344,13 @@ func TestOtherData(t *testing.T) {
 		},
 		"a long page and a mark that tables use": {
 			`{"docs":[{"title":"Storage | v2","last_updated":"2026-03-01","content":"` + strings.Repeat("Many words about nothing in particular. ", 100) + `The database is PostgreSQL. ` + strings.Repeat("More of the same. ", 100) + `"}]}`,
-			`{"messages":[{"channel":"#db","user":"Dan","date":"2026-02-20","text":"database: MySQL | maybe"}]}`, "Which database?",
-			[]string{"**Go with PostgreSQL.** Slack says MySQL", `| Notion, Storage \| v2 | 2026-03-01 | **PostgreSQL** (newest) |`, "> … The database is PostgreSQL. …\n"},
+			`{"messages":[{"channel":"#db","user":"Dan","date":"2026-02-20","text":"database: MySQL | for now"}]}`, "Which database?",
+			[]string{"**Go with PostgreSQL.** Slack says MySQL", "> — Notion, Storage | v2, 2026-03-01", `| Slack, Dan in #db | 2026-02-20 | database: MySQL \| for now | overridden |`, "> … The database is PostgreSQL. …\n"},
 			[]string{"Many words"},
 		},
 		"one source only": {
 			`{"docs":[]}`, `{"messages":[{"channel":"#pay","user":"Dan","date":"2026-02-20","text":"Use Stripe for payments."}]}`, "Which payments provider?",
-			[]string{"**Go with Stripe.** It is the only source on this.", "> Use Stripe for payments."},
+			[]string{"**Go with Stripe.** That is Dan's Slack message of 2026-02-20, the only source on this.", "> Use Stripe for payments."},
 			[]string{"| Source |"},
 		},
 		"one file is broken": {
@@ -372,7 +372,9 @@ func TestOtherData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			agents, _, answer := newStage(t, data(t, c.notion, c.slack)).ask(c.question)
-			if diff := cmp.Diff(whole, agents); diff != "" {
+			// The Scavenger may search twice.
+			want, got := slices.Compact(slices.Clone(whole)), slices.Compact(agents)
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("agents (-want +got):\n%s", diff)
 			}
 			for _, w := range c.want {

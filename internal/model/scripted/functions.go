@@ -1,7 +1,6 @@
 package scripted
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -41,27 +40,47 @@ import (
 //	refused TOOL RESULTS   what it said the last time that it did, or ""
 //
 //	records X              the records in results or in a text, newest first
-//	relevant RECORDS LIST  those of them that are about the keywords
 //	quote TEXT             the text as a Markdown quotation
 //	cell TEXT              the text for a cell of a Markdown table
-//	excerpt RECORD LIST    its text, or of a long one the sentences that matter to the keywords
-//	brief RECORD LIST      its line with the excerpt for its text
-//	decision RECORD LIST   what the record decides for, as to a question's keywords, or ""
-//	says RECORD LIST       the same, or else its sentence that is about the keywords
 //	rejects RECORD         what it decides against, a list
-//	conflict NEW OLD LIST  whether the newer record contradicts the older one
+//	decision RECORD LIST   what it decides for, as to a question's keywords, or ""
 //	whose RECORD           "the CEO's Slack message of 2026-02-27"
 //	source RECORD          "Slack, CEO in #engineering"
 //	by RECORD              the same without what it is a source of: "CEO in #engineering"
-//	group LIST             the group of topics that the keywords ask about, or ""
-//	widen LIST             the keywords with another word of their group to search with
 //	library NAME           what to build a topic with, or ""
+//	dated TEXT             whether it names a day or a month
+//	upper TEXT             the text with a capital
+//
+//	asks NAME TEXT         whether a question asks for that, by the script's pattern of the name
+//	about VIEW             words and phrases of the question that name something
+//	subject VIEW           these as .Own, and as .Carried those of the question that it leans on
+//	first VIEW BOOL        what to search with; true: with another word of its group
+//	more VIEW              what to search with after that, or nothing
+//	unfound RESULTS        whether any of them found nothing
+//
+//	compared VIEW          the weight of the results that were handed over
+//	weighed VIEW           that of the text that was, or else of the earlier answer that the
+//	                       question follows: .Best, .Agree, .Overridden, .Also, .Wishes, .All,
+//	                       .Missing, .Subject, .Found, .Several
+//	stance WEIGHT          to a question for yes or no: yes, no, wish, joke, unmentioned, or ""
+//	match WEIGHT BOOL      which of them a question is about by its words; true: or which wish
+//	others WEIGHT BOOL     all but the best; true: with wishes
+//
+// Each that is weighed is a record with .Says, .Verdict, .Kind and .Record, and
+//
+//	choice RECORD SUBJECT  what it chooses of the kind that is asked about, or ""
+//	says WEIGHED SUBJECT   the same, or else its sentences that are about the question
+//	excerpt WEIGHED SUBJECT  its text, or of a long one these sentences
+//	brief WEIGHED SUBJECT  its line with the excerpt for its text
+//	reason WEIGHED         its sentence that says why, or ""
+//	rest WEIGHED           its sentences that are about something else, a list
+//	of SOURCE LIST         those of a source
+//	last LIST              the last of them
+//
+// and of the conversation:
 //
 //	followup VIEW          whether the question can be answered from what was settled before
 //	settled VIEW           the earlier turn that it refers to: .Question, .Answer
-//	about VIEW             keywords of the question that name something
-//	topic VIEW             keywords of the question, or if it has none, of what it refers to
-//	query VIEW             what "look up ..." of a handoff asks to search for, else the topic
 //
 // A record has Source, Title, Channel, User, Date, Text and Line, which is all
 // of it as the tool gave it.
@@ -88,31 +107,44 @@ func (s *script) functions() template.FuncMap {
 		"called": func(tool string, rs []result) bool {
 			return slices.ContainsFunc(rs, func(r result) bool { return r.Tool == tool })
 		},
-		"result":   func(tool string, rs []result) string { return output(tool, rs, false) },
-		"refused":  func(tool string, rs []result) string { return output(tool, rs, true) },
-		"records":  s.records,
-		"relevant": s.relevant,
-		"widen":    s.widen,
-		"quote":    quote,
-		"cell":     func(text string) string { return strings.ReplaceAll(keyword.Fold(text), "|", `\|`) },
-		"excerpt":  s.excerpt,
-		"brief": func(r record, words []string) string {
-			return strings.TrimSuffix(r.Line, r.Text) + s.excerpt(r, words)
+		"result":  func(tool string, rs []result) string { return output(tool, rs, false) },
+		"refused": func(tool string, rs []result) string { return output(tool, rs, true) },
+		"records": s.records,
+		"quote":   quote,
+		"cell":    func(text string) string { return strings.ReplaceAll(keyword.Fold(text), "|", `\|`) },
+		"excerpt": s.excerpt,
+		"brief": func(x *weighed, sub subject) string {
+			return strings.TrimSuffix(x.Line, x.Text) + s.excerpt(x, sub)
 		},
-		"decision": s.decision,
 		"says":     s.says,
+		"compared": s.compared,
+		"unfound": func(rs []result) bool {
+			return slices.ContainsFunc(rs, func(r result) bool { return strings.HasPrefix(r.Output, "No relevant ") || r.Failed })
+		},
+		"rest":     remains,
+		"of":       ofSource,
+		"last":     func(xs []*weighed) *weighed { return xs[len(xs)-1] },
+		"others":   others,
+		"dated":    func(text string) bool { return aDay.MatchString(text) },
+		"upper":    upper,
+		"decision": s.decision,
 		"rejects":  rejects,
-		"conflict": s.conflict,
+		"choice":   s.choice,
 		"whose":    record.whose,
 		"source":   record.source,
 		"by":       record.by,
-		"group":    s.group,
 		"library":  s.library,
 		"followup": s.followup,
 		"settled":  s.settledTurn,
 		"about":    func(v view) []string { return s.about(v.Question) },
-		"topic":    s.topic,
-		"query":    s.query,
+		"subject":  s.subject,
+		"first":    s.firstSearch,
+		"more":     s.more,
+		"weighed":  s.weighed,
+		"asks":     s.asks,
+		"stance":   s.stance,
+		"match":    s.match,
+		"reason":   reason,
 	}
 }
 
@@ -215,7 +247,9 @@ type record struct {
 	Source, Title, Channel, User, Date, Text, Line string
 	at                                             time.Time
 
-	// What it names, found once: templates ask for it again and again.
+	// What it says and names, found once: templates ask for it again and again.
+	sentences             []sentence
+	title                 []string // stems
 	topics, titled, names []mention
 }
 
@@ -251,11 +285,27 @@ func (s *script) records(x any) ([]record, error) {
 				r.Title, r.Channel, r.User = "", channel, user
 			}
 			r.topics, r.titled, r.names = s.mentions(r.Text), s.mentions(r.Title), names(r.Text)
+			r.names = slices.DeleteFunc(r.names, func(n mention) bool { // Password, of Email and Password
+				return slices.ContainsFunc(r.topics, func(m mention) bool { return n.start < m.end && m.start < n.end })
+			})
+			r.title = stems(r.Title)
+			for _, text := range sentences(r.Text) {
+				r.sentences = append(r.sentences, sentence{text, stems(text)})
+			}
 			out = append(out, r)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b record) int { return b.at.Compare(a.at) })
 	return out, nil
+}
+
+// all are the stems of title and text.
+func (r record) all() []string {
+	out := slices.Clone(r.title)
+	for _, x := range r.sentences {
+		out = append(out, x.stems...)
+	}
+	return out
 }
 
 func (r record) source() string {
@@ -272,51 +322,14 @@ func (r record) by() string {
 	return r.Title
 }
 
-var role = regexp.MustCompile(`^[A-Z]{2,4}$`)
-
 func (r record) whose() string {
 	switch {
-	case role.MatchString(r.User): // an office, and not a name
-		return "the " + r.User + "'s " + r.Source + " message of " + r.Date
-	case r.User != "":
-		return r.User + "'s " + r.Source + " message of " + r.Date
-	case r.Title != "":
-		return "the " + r.Source + " page \"" + r.Title + "\" of " + r.Date
+	case r.User == "":
+		return r.Who() + r.On()
+	case strings.Contains(r.User, "("): // Tom (intern)
+		return "the " + r.Source + " message by " + r.User + r.On()
 	}
-	return "the " + r.Source + " record of " + r.Date
-}
-
-// relevant keeps the records that have more than half as much to do with the
-// keywords as the one that has most: a search by any keyword finds much that
-// shares only a common word. A whole word counts for more than a part of one.
-// Where a choice is asked about, to name one counts for as much as a word.
-func (s *script) relevant(rs []record, words []string) []record {
-	best, group := 0, s.group(words)
-	score := make([]int, len(rs))
-	for i, r := range rs {
-		text := strings.ToLower(r.Title + " " + r.Text)
-		ts := tokens(text)
-		for _, w := range words {
-			switch {
-			case newPhrase(w).in(text, ts):
-				score[i] += 3
-			case strings.Contains(text, w):
-				score[i] += 2
-			}
-		}
-		asked := func(m mention) bool { return m.group == group }
-		if group != "" && (len(r.names) > 0 || slices.ContainsFunc(r.topics, asked) || slices.ContainsFunc(r.titled, asked)) {
-			score[i] += 3
-		}
-		best = max(best, score[i])
-	}
-	var out []record
-	for i, r := range rs {
-		if best == 0 || score[i]*2 > best {
-			out = append(out, r)
-		}
-	}
-	return out
+	return r.Who() + "'s " + r.Source + " message" + r.On()
 }
 
 // followup reports whether the question refers to what this session has settled.
@@ -347,43 +360,15 @@ func (s *script) settled(v view) (exchange, bool) {
 	} {
 		for _, x := range slices.Backward(v.History) {
 			text := strings.ToLower(x.Question + "\n" + x.Answer)
-			unknown := func(w string) bool { return !strings.Contains(text, w) }
+			unknown := func(w string) bool {
+				return slices.ContainsFunc(s.search([]string{w}), func(r string) bool { return !strings.Contains(text, r) })
+			}
 			if x.Complete && settles(x) && !slices.ContainsFunc(about, unknown) {
 				return x, true
 			}
 		}
 	}
 	return exchange{}, false
-}
-
-func (s *script) about(question string) []string {
-	return slices.DeleteFunc(keyword.Of(question), func(w string) bool {
-		return slices.Contains(s.Ignore, w) || slices.Contains(s.Ask, w) || slices.Contains(s.Refer, w) || slices.Contains(s.Fresh, w)
-	})
-}
-
-func (s *script) topic(v view) []string {
-	if about := s.about(v.Question); len(about) > 0 {
-		return about
-	}
-	for _, x := range slices.Backward(v.History) {
-		if about := s.about(x.Question); len(about) > 0 {
-			return about
-		}
-	}
-	return s.keywords(v.Question)
-}
-
-func (s *script) query(v view) []string {
-	if v.Handed != nil {
-		if asked, ok := strings.CutPrefix(v.Handed.Why, "look up "); ok && asked != "" {
-			return strings.Fields(asked)
-		}
-	}
-	if words := s.topic(v); len(words) > 0 {
-		return words
-	}
-	return strings.Fields(v.Question)
 }
 
 func (s *script) library(name string) string {
@@ -395,29 +380,26 @@ func (s *script) library(name string) string {
 	return ""
 }
 
-// group is that of which the question has most words.
+// group is that of which the words name most.
 func (s *script) group(words []string) string {
-	best, at := 0, ""
-	for name, g := range s.Groups {
-		n := 0
-		for _, w := range words {
-			if slices.Contains(g.Words, w) {
-				n++
+	count := map[string]int{}
+	for _, w := range words {
+		if st := stems(w); len(st) > 0 {
+			found, n := s.at(st, 0)
+			for i, m := range found {
+				if n == len(st) && !slices.ContainsFunc(found[:i], func(o meaning) bool { return o.group == m.group }) {
+					count[m.group]++
+				}
 			}
 		}
-		if n > best || n == best && n > 0 && cmp.Less(name, at) {
-			best, at = n, name
+	}
+	at := ""
+	for name, n := range count {
+		// Of as many, that of which something can be chosen.
+		switch a, b := s.chosen[name], s.chosen[at]; {
+		case at == "" || n > count[at], n == count[at] && (a && !b || a == b && name < at):
+			at = name
 		}
 	}
 	return at
-}
-
-func (s *script) widen(words []string) []string {
-	out := slices.Clone(words)
-	for _, w := range s.Groups[s.group(words)].Search {
-		if !slices.Contains(out, w) {
-			out = append(out, w)
-		}
-	}
-	return out
 }

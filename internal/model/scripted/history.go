@@ -109,7 +109,8 @@ type view struct {
 	Results  []result   // of the agent's own calls in this turn
 	Replies  int        // that the agent gave in this turn
 
-	depth int // of templates inside of templates
+	depth int   // of templates inside of templates
+	memo  *memo // of what was found, for all rules of a reply
 }
 
 type exchange struct {
@@ -141,7 +142,7 @@ const (
 
 // look finds the turn in a valid list of messages.
 func look(agent string, ms []parley.Message) view {
-	v := view{Agent: agent}
+	v := view{Agent: agent, memo: &memo{}}
 	start := 0
 	for i, m := range ms {
 		if m.Role == parley.RoleUser && (i == 0 || ms[i-1].Role == parley.RoleAssistant && !goesOn(m)) {

@@ -127,7 +127,7 @@ func (s *script) mentions(text string) []mention {
 	search:
 		for _, first := range []string{word, strings.TrimSuffix(word, "s"), strings.TrimSuffix(word, "es")} {
 			for _, n := range s.index[first] {
-				if !n.phrase.at(text, ts, i) {
+				if !n.phrase.at(text, ts, i) || n.topic.Word && strings.ToLower(text[ts[i].start:ts[i].end]) == text[ts[i].start:ts[i].end] {
 					continue
 				}
 				last := i + len(n.phrase) - 1

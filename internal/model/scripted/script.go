@@ -30,8 +30,15 @@ type script struct {
 	Ask   []string `yaml:"ask"`
 	// Fresh are words that ask to look again even if the topic is known.
 	Fresh []string `yaml:"fresh"`
-	// Groups are kinds of decision, each with the words that a question about it
-	// has. Of two topics of one group only one can hold.
+	// Weak are words that alone do not make a record one about the question.
+	Weak []string `yaml:"weak"`
+	// Changes are words to search with when everything that was decided is asked
+	// for, as the tools find nothing without a word.
+	Changes []string `yaml:"changes"`
+	// Asks are regular expressions, by the name of what a question asks for.
+	Asks map[string]string `yaml:"asks"`
+	// Groups are words for one thing, or for one kind of thing. Of two topics of a
+	// group only one can hold.
 	Groups map[string]group `yaml:"groups"`
 	// Topics are the things that can be decided for or against.
 	Topics []*topic `yaml:"topics"`
@@ -40,14 +47,19 @@ type script struct {
 	// Agents have rules by the agent's name. The first that applies is taken.
 	Agents map[string][]*rule `yaml:"agents"`
 
-	index map[string][]named
-	base  *template.Template // with the templates of the script
+	index    map[string][]named
+	meanings map[string][]meaning // of groups and topics, by the first stem
+	fixed    map[string]bool      // words of the names of topics
+	chosen   map[string]bool      // the groups that topics are of
+	patterns map[string]*regexp.Regexp
+	base     *template.Template // with the templates of the script
 }
 
-// group is a kind of decision.
+// group is a thing, or a kind of thing that can be decided.
 type group struct {
-	Words  []string `yaml:"words"`  // of a question about it
-	Search []string `yaml:"search"` // what else to search with
+	Words  []string `yaml:"words"`  // words and phrases for it
+	Kinds  []string `yaml:"kinds"`  // things of the kind, none of which is another
+	Search []string `yaml:"search"` // what to search with at once
 }
 
 // topic is a thing that can be decided for or against.
@@ -56,6 +68,7 @@ type topic struct {
 	Group   string   `yaml:"group"`
 	Also    []string `yaml:"also"`    // other words for it
 	Library string   `yaml:"library"` // what to build it with
+	Word    bool     `yaml:"word"`    // its name is a common word too, so it is meant with a capital alone
 }
 
 // rule gives a reply when it applies. Texts are templates over the [view].
@@ -105,7 +118,22 @@ func (s *script) compile() error {
 			return fmt.Errorf("topics[%d] has no name", i)
 		}
 	}
-	s.index = index(s.Topics)
+	s.index, s.meanings = index(s.Topics), s.table()
+	s.chosen, s.fixed = map[string]bool{}, map[string]bool{}
+	for _, t := range s.Topics {
+		s.chosen[t.Group] = true
+		for _, word := range tokens(t.Name) {
+			s.fixed[word.word] = true
+		}
+	}
+	s.patterns = map[string]*regexp.Regexp{}
+	for name, text := range s.Asks {
+		re, err := regexp.Compile("(?i)" + text)
+		if err != nil {
+			return fmt.Errorf("asks %q: %w", name, err)
+		}
+		s.patterns[name] = re
+	}
 	base := template.New("").Option("missingkey=error").Funcs(s.functions())
 	s.base = base
 	for name, text := range s.Templates {

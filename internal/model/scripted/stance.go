@@ -1,0 +1,301 @@
+package scripted
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// asks reports whether the question asks for what the pattern of that name in
+// the script finds.
+func (s *script) asks(name, question string) (bool, error) {
+	re, ok := s.patterns[name]
+	if !ok {
+		return false, fmt.Errorf("asks: the script has no pattern %q", name)
+	}
+	return re.MatchString(question), nil
+}
+
+// weighed is the weight of what was handed over or, without that, of what an
+// earlier answer quotes.
+func (s *script) weighed(v view) (weight, error) {
+	if v.memo.done {
+		return v.memo.weight, nil
+	}
+	text, asked := "", v
+	if v.Handed != nil {
+		text = v.Handed.Text
+	} else if x, ok := s.settled(v); ok {
+		text, asked.Question = recalled(x.Answer), x.Question
+	}
+	rs, err := s.records(text)
+	if err != nil {
+		return weight{}, err
+	}
+	v.memo.done = true
+	if since := s.decidedSince(asked, rs); since != nil {
+		v.memo.weight = s.latest(since, s.subject(v))
+	} else {
+		v.memo.weight = s.weigh(rs, s.subject(v), v.Handed == nil)
+	}
+	return v.memo.weight, nil
+}
+
+// memo keeps what the rules ask for again and again within one reply.
+type memo struct {
+	weight weight
+	done   bool
+}
+
+// compared is the weight of what the agent that handed over has found.
+func (s *script) compared(v view) (weight, error) {
+	rs, err := s.records(v.Handed.Results)
+	if err != nil {
+		return weight{}, err
+	}
+	if since := s.decidedSince(v, rs); since != nil {
+		return s.latest(since, s.subject(v)), nil
+	}
+	return s.weigh(rs, s.subject(v), false), nil
+}
+
+// How an answer shows a record: quoted with its source below, or in a row of a
+// table.
+var (
+	quotedFrom = regexp.MustCompile(`^> — (\w+)(?:, (.*))?, ([^,]*)$`)
+	inChannel  = regexp.MustCompile(`^(.*) in (\S+)$`)
+	barInCell  = strings.NewReplacer(`\|`, "\x00")
+)
+
+// recalled are the records that an answer shows, as the tools gave them.
+func recalled(answer string) string {
+	var out, quote []string
+	line := func(source, by, date, text string) {
+		head := source
+		if m := inChannel.FindStringSubmatch(by); m != nil && source == "Slack" {
+			head += " | " + m[2] + " | " + m[1]
+		} else if by != "" {
+			head += " | " + by
+		}
+		out = append(out, "["+head+" | "+date+"] "+text)
+	}
+	for l := range strings.SplitSeq(answer, "\n") {
+		if m := quotedFrom.FindStringSubmatch(l); m != nil {
+			line(m[1], m[2], m[3], strings.TrimSpace(strings.Join(quote, " ")))
+			quote = nil
+		} else if rest, ok := strings.CutPrefix(l, ">"); ok {
+			quote = append(quote, strings.TrimSpace(rest))
+		} else if cells := strings.Split(barInCell.Replace(l), "|"); len(cells) == 6 {
+			for i := range cells {
+				cells[i] = strings.ReplaceAll(strings.TrimSpace(cells[i]), "\x00", "|")
+			}
+			if source, by, ok := strings.Cut(cells[1], ", "); ok {
+				line(source, by, cells[2], cells[3])
+			}
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// match is the statement that has most of the words of a question, or that holds
+// if none has more: "why were third-party providers ruled out" is about the page
+// that does so, although it was overridden.
+func (s *script) match(w weight, wishesToo bool) *weighed {
+	if w.Best == nil && !wishesToo || !wishesToo && len(s.about(w.Subject.question)) == 0 {
+		return w.Best
+	}
+	count := func(x *weighed) int {
+		n := 0
+		for i, t := range w.Subject.terms {
+			if !t.weak && !t.carried {
+				n += x.terms[i]
+			}
+		}
+		return n
+	}
+	best := w.Best
+	if wishesToo && len(w.Wishes) > 0 {
+		best = w.Wishes[0]
+	}
+	for _, x := range w.All {
+		if (wishesToo || x.Kind == statement && reason(x) != "") && (best == nil || count(x) > count(best)) {
+			best = x
+		}
+	}
+	return best
+}
+
+// reason is the sentence of a record that says why, or "".
+func reason(x *weighed) string {
+	if x == nil {
+		return ""
+	}
+	for _, list := range [][]sentence{x.focus, x.sentences} {
+		for _, sen := range list {
+			if because.MatchString(sen.text) {
+				return plain(sen.text)
+			}
+		}
+	}
+	return ""
+}
+
+var gone = regexp.MustCompile(`(?i)\b(?:is|are|was|were|has|have) .*\b(?:out|dead|gone|dropped|scrapped|cancell?ed|abandoned|obsolete|over)(?: for .*)?\W*$`)
+
+// stance is what the sources say to a question for yes or no: yes, no, joke,
+// wish (it was only asked for), unmentioned, or "" when they do not say.
+func (s *script) stance(w weight) string {
+	yes, no := "yes", "no"
+	if gone.MatchString(w.Subject.question) {
+		yes, no = no, yes
+	}
+	if w.Best != nil {
+		chosen := s.choice(w.Best.record, w.Subject)
+		for _, m := range s.mentions(w.Subject.question) {
+			switch {
+			case m.name == chosen:
+				return yes
+			case slices.Contains(rejects(w.Best.record), m.name), chosen != "" && m.group == s.groupOf(w.Subject):
+				return no
+			}
+		}
+	}
+	var open []int // terms that what holds does not have
+	for i, t := range w.Subject.terms {
+		if !t.weak && !t.carried && (w.Best == nil || w.Best.terms[i] < byNear) {
+			open = append(open, i)
+		}
+	}
+	has := func(x *weighed) bool {
+		return slices.ContainsFunc(open, func(i int) bool { return x.terms[i] >= byNear })
+	}
+	if len(open) == 0 && w.Best != nil {
+		if s.affirms(w) {
+			return yes
+		}
+		return no
+	}
+	for _, x := range w.Wishes {
+		if has(x) {
+			if x.Kind == joke {
+				return "joke"
+			}
+			return "wish"
+		}
+	}
+	taken := false
+	for _, x := range w.Overridden {
+		for _, i := range open {
+			if t := w.Subject.terms[i]; x.terms[i] >= byNear && affirmed(x, t) {
+				if s.untouched(x, w, t) {
+					return yes
+				}
+				taken = true
+			}
+		}
+	}
+	if taken {
+		return no
+	}
+	if slices.ContainsFunc(open, func(i int) bool { return slices.Contains(w.Missing, w.Subject.terms[i].words) }) {
+		return "unmentioned"
+	}
+	return ""
+}
+
+// untouched reports whether what a record that was overridden says of a thing is
+// in sentences of their own, with no word of the question that what holds has.
+func (s *script) untouched(x *weighed, w weight, t *term) bool {
+	for _, sen := range x.focus {
+		if t.in(sen.stems) < byNear {
+			continue
+		}
+		for i, o := range w.Subject.terms {
+			if o != t && !o.weak && o.in(sen.stems) >= byNear && w.Best.terms[i] >= byNear {
+				return false
+			}
+		}
+	}
+	return len(w.Subject.strong()) > 1
+}
+
+// number is a number, and whether it is an hour of the day.
+var number = regexp.MustCompile(`(?i)\b(\d+(?:[.,:]\d+)*)( ?(?:am|pm|o'clock)\b)?`)
+
+// affirms reports whether what holds says so of what the question names.
+func (s *script) affirms(w weight) bool {
+	text := joined(w.Best.focus)
+	for _, m := range number.FindAllStringSubmatch(w.Subject.question, -1) {
+		n, hour := m[1], m[2]
+		if hour == "" && !slices.ContainsFunc(number.FindAllStringSubmatchIndex(text, -1), func(at []int) bool {
+			return text[at[2]:at[3]] == n && isFor(text, at[2], at[3])
+		}) {
+			return false
+		}
+	}
+	for _, t := range w.Subject.strong() {
+		if len(w.Subject.strong()) > 1 && s.group([]string{t.words}) != "" && len(s.mentions(t.words)) == 0 {
+			continue // the kind of thing, of which one may be dropped for another
+		}
+		if !affirmed(w.Best, t) {
+			return false
+		}
+	}
+	return true
+}
+
+// affirmed reports whether a record is for a thing wherever it names it.
+func affirmed(x *weighed, t *term) bool {
+	named := false
+	for _, sen := range x.focus {
+		ts := tokens(sen.text)
+		for i := range ts {
+			if i+len(t.exact) > len(ts) || !slices.Equal(sen.stems[i:i+len(t.exact)], t.exact) {
+				continue
+			}
+			named = true
+			if !isFor(sen.text, ts[i].start, ts[i+len(t.exact)-1].end) {
+				return false
+			}
+		}
+	}
+	return named || !negated.MatchString(joined(x.focus))
+}
+
+// decidedSince are the records from some day on in which something was decided
+// or changed, for a question about no topic but all of them; else nil.
+func (s *script) decidedSince(v view, rs []record) []record {
+	if !s.everything(v) {
+		return nil
+	}
+	from := sinceWhen(v.Question, rs)
+	out := []record{}
+	for _, r := range rs {
+		if kindOf(r, r.sentences) == statement && r.rank() > 1 && (!r.at.Before(from) || !r.Dated() && from.IsZero()) &&
+			(changes.MatchString(r.Text) || decided.MatchString(r.Text) || len(rejects(r)) > 0) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// everything reports whether a question asks for all decisions, of no topic.
+func (s *script) everything(v view) bool {
+	all, _ := s.asks("everything", v.Question)
+	return all && len(s.about(v.Question)) == 0
+}
+
+// latest is the weight of records that are about different things: all hold.
+func (s *script) latest(rs []record, sub subject) weight {
+	w := weight{Subject: sub}
+	for _, r := range rs {
+		x := s.look(r, sub)
+		x.Says, x.Verdict = shorten(plain(r.Text), maxSentence), "decided"
+		w.All = append(w.All, x)
+	}
+	if len(w.All) > 0 {
+		w.Best = w.All[0]
+	}
+	return w
+}

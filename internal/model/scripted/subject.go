@@ -1,0 +1,185 @@
+package scripted
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/parley-server/parley/internal/keyword"
+)
+
+// subject is what a question is about: words of its own, and those it takes
+// over from the conversation.
+type subject struct {
+	Own, Carried []string
+
+	question string
+	terms    []*term
+	wants    *regexp.Regexp // the figure that is asked for, or nil
+}
+
+// Words are all of them.
+func (s subject) Words() []string { return slices.Concat(s.Own, s.Carried) }
+
+// Narrow reports whether the question asks for one point of a larger topic.
+func (s subject) Narrow() bool { return len(s.Own) > 0 && len(s.Carried) > 0 }
+
+func (s subject) strong() []*term {
+	return slices.DeleteFunc(slices.Clone(s.terms), func(t *term) bool { return t.weak || t.carried })
+}
+
+const (
+	lookUp = "look up "
+	asTo   = ", as to "
+)
+
+// subject finds it in the question and the conversation or, for an agent that
+// sees neither whole, in what a handoff says to look up.
+func (s *script) subject(v view) subject {
+	var own, carried []string
+	if v.Handed != nil {
+		if _, asked, ok := strings.Cut(v.Handed.Why, lookUp); ok {
+			mine, theirs, _ := strings.Cut(asked, asTo)
+			own, carried = s.listed(mine), s.listed(theirs)
+		}
+	}
+	if len(own) == 0 {
+		own, carried = s.asked(v)
+	}
+	out := subject{Own: own, Carried: carried, question: v.Question}
+	out.terms = append(s.terms(own, false), s.terms(carried, true)...)
+	for _, w := range wanted {
+		if w.ask.MatchString(v.Question) {
+			out.wants = w.figure
+			break
+		}
+	}
+	return out
+}
+
+// listed are the words of a handoff's reason, which may be another's.
+func (s *script) listed(text string) []string {
+	if about := s.about(text); len(about) > 0 {
+		return about
+	}
+	return strings.Fields(text)
+}
+
+// asked are the words of the question, and those of an earlier one that it
+// leans on: "And for Android?" is about the phones of the question before.
+func (s *script) asked(v view) (own, carried []string) {
+	own = s.about(v.Question)
+	earlier := s.earlier(v)
+	switch {
+	case len(own) == 0 && len(earlier) > 0:
+		return earlier, nil
+	case len(own) == 0:
+		own = s.keywords(v.Question)
+	case s.chosen[s.group(own)] && s.group(own) != s.group(earlier): // another topic
+	case s.leans(v.Question):
+		for _, w := range earlier {
+			if !slices.Contains(own, w) {
+				carried = append(carried, w)
+			}
+		}
+	}
+	if len(own) == 0 {
+		own = strings.Fields(v.Question)
+	}
+	return own, carried
+}
+
+// earlier are the words of the last question that had any of its own.
+func (s *script) earlier(v view) []string {
+	var last []string
+	for _, x := range slices.Backward(v.History) {
+		about := s.about(x.Question)
+		if len(about) > 0 && !s.leans(x.Question) {
+			return about
+		}
+		if len(last) == 0 {
+			last = about
+		}
+	}
+	return last
+}
+
+// leaning is how a question begins that goes on with the one before.
+var leaning = regexp.MustCompile(`(?i)^\W*(?:and|or|but|so|what about|how about|what else|why not)\b`)
+
+func (s *script) leans(question string) bool {
+	return leaning.MatchString(question) || has(question, "that", "it", "they", "them", "those", "these", "this", "one", "then", "there", "its", "their")
+}
+
+// What kind of figure a question asks for.
+var wanted = []struct{ ask, figure *regexp.Regexp }{
+	{regexp.MustCompile(`(?i)\b(?:cost|costs|price|prices|pricing|much|charge|charges|pay|fee|fees|expensive)\b`), regexp.MustCompile(`(?i)[$€£]\s?\d|\d\s?(?:[$€£]|euros?\b|dollars?\b|pounds?\b|usd\b|eur\b|cents?\b)|\bfree\b`)},
+	{regexp.MustCompile(`(?i)\bhow (?:long|fast|quick|quickly|soon|often)\b|\bhow many (?:years|months|weeks|days|hours|minutes|seconds)\b`), regexp.MustCompile(`(?i)\d\W?(?:second|minute|hour|day|week|month|year)s?\b`)},
+	{regexp.MustCompile(`(?i)\b(?:when|which day|what day|date|deadline)\b`), regexp.MustCompile(`(?i)\b(?:` + months + `|monday|tuesday|wednesday|thursday|friday|saturday|sunday|tomorrow|next week)\b|\d{4}-\d\d`)},
+	{regexp.MustCompile(`(?i)\bhow (?:many|large|big|high|heavy)\b|\bwhich version\b|\blimit\b`), regexp.MustCompile(`\d`)},
+}
+
+// more are further words to search with, once: when the first search left a word
+// of the question unfound in a source, other words for it; and what a page names
+// that no message came up for, as somebody may have replaced it since.
+func (s *script) more(v view) []string {
+	if len(v.Results) != 2 || s.everything(v) {
+		return nil
+	}
+	sub := s.subject(v)
+	found := make([][]record, 2)
+	for i, r := range v.Results {
+		found[i], _ = s.records([]result{r})
+	}
+	var out []string
+	asked := strings.Fields(fmt.Sprint(v.Results[1].Input["query"]))
+	lacking := func(t *term) bool {
+		return slices.ContainsFunc(found, func(rs []record) bool {
+			return !slices.ContainsFunc(rs, func(r record) bool { return t.in(r.all()) >= byNear })
+		})
+	}
+	if slices.ContainsFunc(sub.strong(), lacking) {
+		out = s.nearWords(sub.Words(), asked)
+	}
+	for i, rs := range found {
+		for _, x := range s.weigh(rs, sub, false).All {
+			for _, m := range slices.Concat(x.topics, x.names) {
+				named := func(r record) bool {
+					return slices.ContainsFunc(slices.Concat(r.topics, r.names), func(o mention) bool { return o.name == m.name })
+				}
+				if slices.ContainsFunc(found[1-i], named) {
+					continue
+				}
+				for _, k := range s.search([]string{m.name}) {
+					if m.for_ && x.User == "" && !slices.Contains(asked, k) && len(out) < maxSearch {
+						out = add(out, k)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// firstSearch are the words of the first search. One alone is widened, and for
+// messages that always: they are brief and seldom use a specification's words.
+func (s *script) firstSearch(v view, widen bool) []string {
+	if s.everything(v) {
+		return s.Changes
+	}
+	sub := s.subject(v)
+	words := s.search(sub.Words())
+	if len(words) == 0 {
+		words = sub.Words()
+	}
+	if len(sub.Words()) > 1 && !widen {
+		return words
+	}
+	for _, w := range s.Groups[s.group(sub.Words())].Search {
+		if !keyword.In(words, w) {
+			words = add(words, w)
+		}
+	}
+	return words
+}

@@ -1,0 +1,269 @@
+package scripted
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kljensen/snowball/english"
+
+	"github.com/parley-server/parley/internal/keyword"
+)
+
+// stem is what a word has in common with its other forms: remind, reminded and
+// reminders have one stem.
+func stem(word string) string { return english.Stem(word, true) }
+
+// root is the beginning that a word shares with its stem, which is a part of
+// its other forms too, as a search needs it: "polic" of policy and policies.
+func root(word string) string {
+	st, n := stem(word), 0
+	for n < len(st) && n < len(word) && st[n] == word[n] {
+		n++
+	}
+	// A long word in -e is a noun that keeps it: database, databases.
+	if n < 4 || n >= 7 && word[n:] == "e" {
+		return word
+	}
+	return word[:n]
+}
+
+func stems(text string) []string {
+	ts := tokens(text)
+	out := make([]string, len(ts))
+	for i, t := range ts {
+		out[i] = stem(t.word)
+	}
+	return out
+}
+
+// holds reports whether the stems have the phrase in a row.
+func holds(text, phrase []string) bool {
+	for i := 0; i+len(phrase) <= len(text); i++ {
+		if slices.Equal(text[i:i+len(phrase)], phrase) {
+			return len(phrase) > 0
+		}
+	}
+	return false
+}
+
+// term is a word or phrase of a question, with other words for the same.
+type term struct {
+	words   string
+	exact   []string   // its stems
+	near    [][]string // others' for the same
+	kin     [][]string // others' of the same kind: PayPal for Stripe
+	weak    bool       // says little: app, system
+	carried bool       // comes from an earlier question of the conversation
+}
+
+// How well a text has a term.
+const (
+	absent = iota
+	byKin
+	byNear
+	byWord
+)
+
+func (t *term) in(text []string) int {
+	if holds(text, t.exact) {
+		return byWord
+	}
+	for _, p := range t.near {
+		if holds(text, p) {
+			return byNear
+		}
+	}
+	// auth in OAuth, logins in weblogins
+	if len(t.exact) == 1 && len(t.exact[0]) >= 4 && slices.ContainsFunc(text, func(w string) bool { return strings.Contains(w, t.exact[0]) }) {
+		return byNear
+	}
+	for _, p := range t.kin {
+		if holds(text, p) {
+			return byKin
+		}
+	}
+	return absent
+}
+
+// weight is what a term counts where it is found so well.
+func (t *term) weight(level int) int {
+	switch {
+	case t.carried:
+		return [...]int{0, 1, 2, 2}[level]
+	case t.weak:
+		return [...]int{0, 0, 2, 2}[level]
+	}
+	return [...]int{0, 3, 5, 6}[level]
+}
+
+// meaning is a word or phrase of the script's table of words.
+type meaning struct {
+	stems []string
+	group string
+	kind  string // of the group's kinds, the one that it names; "": the group itself
+}
+
+// table reads groups and topics into one list, by the first stem, the longest
+// phrase first.
+func (s *script) table() map[string][]meaning {
+	m := map[string][]meaning{}
+	add := func(text, group, kind string) {
+		if p := stems(text); len(p) > 0 && group != "" {
+			m[p[0]] = append(m[p[0]], meaning{p, group, kind})
+		}
+	}
+	for name, g := range s.Groups {
+		for _, w := range slices.Concat(g.Words, g.Search) {
+			add(w, name, "")
+		}
+		for _, k := range g.Kinds {
+			add(k, name, k)
+		}
+	}
+	for _, t := range s.Topics {
+		if t.Word {
+			continue
+		}
+		for _, w := range append([]string{t.Name}, t.Also...) {
+			add(w, t.Group, t.Name)
+		}
+	}
+	for _, ms := range m {
+		slices.SortFunc(ms, func(a, b meaning) int {
+			if d := len(b.stems) - len(a.stems); d != 0 {
+				return d
+			}
+			return strings.Compare(a.group+a.kind, b.group+b.kind)
+		})
+	}
+	return m
+}
+
+// at finds what the table knows of the phrase that begins at token i: all
+// meanings of the longest that is there.
+func (s *script) at(text []string, i int) (found []meaning, n int) {
+	for _, m := range s.meanings[text[i]] {
+		if len(m.stems) < n {
+			break
+		}
+		if i+len(m.stems) <= len(text) && slices.Equal(text[i:i+len(m.stems)], m.stems) {
+			found, n = append(found, m), len(m.stems)
+		}
+	}
+	return found, n
+}
+
+// about are the words and phrases of a question that name something.
+func (s *script) about(question string) []string {
+	var out []string
+	ts, st := tokens(question), stems(question)
+	for i := 0; i < len(ts); i++ {
+		if found, n := s.at(st, i); n > 1 && found[0].kind == "" || n == 1 && !keyword.IsStop(ts[i].word) && !s.idle(ts[i].word) {
+			out = add(out, strings.ToLower(question[ts[i].start:ts[i+n-1].end]))
+			i += n - 1
+			continue
+		}
+		if w := ts[i].word; len(keyword.Of(w)) > 0 && !s.idle(w) {
+			out = add(out, w)
+		}
+	}
+	return out
+}
+
+// idle reports whether a word of a question does not say what it is about.
+func (s *script) idle(word string) bool {
+	return slices.Contains(s.Ignore, word) || slices.Contains(s.Ask, word) || slices.Contains(s.Refer, word) || slices.Contains(s.Fresh, word)
+}
+
+func add(list []string, item string) []string {
+	if slices.Contains(list, item) {
+		return list
+	}
+	return append(list, item)
+}
+
+// terms are those of a list of words and phrases.
+func (s *script) terms(words []string, carried bool) []*term {
+	var out []*term
+	strong := false
+	for _, w := range words {
+		t := &term{words: w, exact: stems(w), carried: carried}
+		t.weak = slices.Contains(s.Weak, w) || len(t.exact) == 1 && strings.Trim(w, "0123456789.,-") == ""
+		strong = strong || !t.weak
+		if len(t.exact) == 0 {
+			t.exact = []string{w} // of marks alone: c++
+		}
+		if found, n := s.at(t.exact, 0); n == len(t.exact) {
+			for _, m := range found {
+				s.relate(t, m)
+			}
+		}
+		out = append(out, t)
+	}
+	if !strong {
+		for _, t := range out {
+			t.weak = false
+		}
+	}
+	return out
+}
+
+// relate adds what a meaning of the term says of other words. A thing is like
+// others of its kind; the word for the kind is near all other words for it.
+func (s *script) relate(t *term, m meaning) {
+	for _, ms := range s.meanings {
+		for _, o := range ms {
+			switch {
+			case o.group != m.group:
+			case o.kind == m.kind:
+				t.near = append(t.near, o.stems)
+			default:
+				t.kin = append(t.kin, o.stems)
+			}
+		}
+	}
+}
+
+// search are the words to search with for a list of words and phrases: the
+// roots, as the tools find what has a word in it.
+func (s *script) search(words []string) []string {
+	var out []string
+	for _, w := range words {
+		for _, k := range keyword.Of(w) {
+			if s.fixed[k] { // Kubernetes is no plural
+				out = add(out, k)
+				continue
+			}
+			out = add(out, root(k))
+		}
+	}
+	return out
+}
+
+// maxSearch is how many words a second search has at most.
+const maxSearch = 24
+
+// nearWords are what to search with when the words of a question found little:
+// other words for the same.
+func (s *script) nearWords(words, asked []string) []string {
+	var out []string
+	for _, w := range words {
+		st := stems(w)
+		if len(st) == 0 {
+			continue
+		}
+		found, n := s.at(st, 0)
+		if n < len(st) {
+			continue
+		}
+		for _, m := range found {
+			g := s.Groups[m.group]
+			for _, k := range s.search(slices.Concat(g.Search, g.Words)) {
+				if !slices.ContainsFunc(asked, func(a string) bool { return strings.Contains(k, a) || strings.Contains(a, k) }) && len(k) > 2 {
+					out = add(out, k)
+				}
+			}
+		}
+	}
+	return out[:min(len(out), maxSearch)]
+}
