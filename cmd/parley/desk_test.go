@@ -32,10 +32,14 @@ const (
 	// leashVariable makes the program end when its standard input does, so that
 	// none outlives the test that started it, however that ends.
 	leashVariable = "PARLEY_TEST_LEASH"
+	// waitVariable makes the program wait, as it does, until a write that its last life
+	// has started is over. Without it nobody waits for that in real time.
+	waitVariable = "PARLEY_TEST_WAIT"
 )
 
 // The tables of the program under test are the product's own, with a line more.
 func init() {
+	nothingRuns = os.Getenv(waitVariable) == ""
 	if os.Getenv(leashVariable) == "1" {
 		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin)

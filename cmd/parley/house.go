@@ -217,7 +217,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	h.files = p.liveFiles(log, reader, store, kept, counts)
 	h.engine, err = engine.New(engine.Options{
 		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Tools: p.boxes, Apps: p.resolved, Logger: log,
-		Archive: shelf{kept, h.files},
+		Archive: shelf{kept, h.files}, NothingRuns: nothingRuns,
 		Limits: engine.Limits{
 			MaxMessage: int(p.settings.Limits.MaxMessage),
 			USDPerDay:  p.settings.Limits.USDPerDay, UserUSDPerDay: p.settings.Limits.UserUSDPerDay, TurnsPerMinute: p.settings.Limits.TurnsPerMinute,
@@ -326,3 +326,7 @@ func (h *house) close(ctx context.Context, grace time.Duration) error {
 	h.traces.Close(last)
 	return errors.Join(err, h.store.Close())
 }
+
+// nothingRuns is [engine.Options.NothingRuns]. Tests that kill the program in real time
+// set it, as they know that nobody is left who writes.
+var nothingRuns bool

@@ -326,7 +326,7 @@ func TestWrite_that_is_cut_in_the_middle(t *testing.T) {
 			t.Parallel()
 			onStores(t, func(t *testing.T, store string) {
 				service := newPost(t)
-				p := newPlace(t, "PARLEY_TEST_POST=5s").on(store)
+				p := newPlace(t, "PARLEY_TEST_POST=5s", "PARLEY_TEST_WAIT=1").on(store)
 				p.withDesk(service.URL, "1ms")
 				s := p.serve()
 				id := s.session("desk-auto")

@@ -77,6 +77,10 @@ type Options struct {
 	// MaxRunning bounds the turns that run at once; 0 means 10,000. One more is
 	// refused with CodeUnavailable.
 	MaxRunning int
+	// NothingRuns says that no started write of an earlier owner can be under way any
+	// more, as in a replay: one without an outcome is settled at once. False: it counts
+	// as running until its deadline and 5 s.
+	NothingRuns bool
 	// RunRedacted reports whether a call may run with what the log has of an input
 	// that is lost: in a replay, whose tools touch nothing. nil: none may.
 	RunRedacted func(c parley.Tool, input json.RawMessage) bool
@@ -88,6 +92,8 @@ type Engine struct {
 	apps map[string]*appBody
 	boot context.Context // ends with the engine; parent of every turn
 	stop context.CancelCauseFunc
+	open context.Context // ends when Close begins, or with boot
+	shut context.CancelFunc
 	away func() // says to the store that this node drives nothing any more
 
 	mu       sync.Mutex
@@ -144,8 +150,9 @@ func New(o Options) (*Engine, error) {
 	}
 	o.Tools = boxes
 	boot, stop := context.WithCancelCause(context.Background())
+	open, shut := context.WithCancel(boot)
 	e := &Engine{
-		o: o, apps: map[string]*appBody{}, boot: boot, stop: stop,
+		o: o, apps: map[string]*appBody{}, boot: boot, stop: stop, open: open, shut: shut,
 		sessions: map[parley.SessionID]*session{}, observed: make(chan Observation, observeQueue), resuming: make(chan struct{}, 8), going: map[parley.SessionID]bool{}, inVain: map[parley.TurnID]bool{},
 	}
 	for _, a := range o.Apps {
@@ -193,6 +200,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Lock()
 	e.closing = true
 	e.mu.Unlock()
+	e.shut()
 	done := make(chan struct{})
 	go func() { e.turns.Wait(); close(done) }()
 	var err error

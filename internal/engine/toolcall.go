@@ -330,35 +330,94 @@ func (h *host) runOf(d seam.Decision) seam.Run {
 	}
 }
 
-// Settle gives a started write its outcome after a crash: its service is asked
-// where it can be, else the outcome is unknown.
+// settleLate is how long after its deadline a started write may still take effect, for
+// all that a new owner of its turn can know: a toolset's grace, and clocks that differ.
+const settleLate = 5 * time.Second
+
+// Settle gives a started write its outcome whose owner is gone, as after a crash. Until
+// its deadline and settleLate have passed it counts as running: the owner may have lost
+// no more than its hold on the session, and its request may still be on the way. A
+// service that can be asked and says yes ends that at once; its no counts only then, as
+// does that nobody knows. Like a call that runs, this is not cut by somebody who stops the
+// turn, nor by the turn's budget of time, which ends after it. It holds no lock.
 func (h *host) Settle(ctx context.Context, call parley.CallID) error {
-	t := h.State().Turn
-	c := t.Tool(call)
-	if c == nil || c.Status != parley.ToolIsStarted {
-		return nil
+	ctx, done := h.outlasting(ctx)
+	defer done()
+	for first := true; ; first = false {
+		t := h.State().Turn
+		if t == nil {
+			return errNotHere
+		}
+		c := t.Tool(call)
+		if c == nil || c.Status != parley.ToolIsStarted {
+			return nil
+		}
+		if first { // that the turn was resumed is in the log before it waits or asks
+			if err := h.lasting(ctx, func() error {
+				return h.step(ctx, func(s *session) error { return h.commit(ctx, s) })
+			}); err != nil {
+				return err
+			}
+		}
+		left := c.Deadline.Add(settleLate).Sub(h.Now())
+		res := h.asked(ctx, t, c)
+		if left <= 0 || h.s.e.o.NothingRuns || res.Outcome == parley.OutcomeOK {
+			return h.end(ctx, toolbox.Result{ToolResult: res})
+		}
+		if err := h.s.e.rest(ctx, left); err != nil {
+			return err
+		}
 	}
-	res := unknownResult(call)
+}
+
+// outlasting is ctx without its end by somebody's wish or by the budget of time. It ends
+// when the server stops, which leaves the call to the next owner, and when this one has
+// lost the session.
+func (h *host) outlasting(ctx context.Context) (context.Context, func()) {
+	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	unhook := context.AfterFunc(ctx, func() {
+		cause := context.Cause(ctx)
+		_, wasStopped := errors.AsType[*stopped](cause)
+		_, wasSlow := errors.AsType[*outOfTime](cause)
+		if !wasStopped && !wasSlow {
+			cancel(cause)
+		}
+	})
+	leave := context.AfterFunc(h.s.e.open, func() { cancel(errShutdown) })
+	return out, func() {
+		unhook()
+		leave()
+		cancel(nil)
+	}
+}
+
+// asked is what is known now of a started write: by its service, where that can be
+// asked, else that it is unknown.
+func (h *host) asked(ctx context.Context, t *parley.Turn, c *parley.Tool) parley.ToolResult {
+	res := unknownResult(c.Call)
 	box := h.s.e.o.Tools[h.r.app.Name]
 	decl, missing := h.declared(t, c)
 	if missing != "" {
 		res.Output += " " + missing
+		return res
 	}
 	// A service is asked about the input that it was given, or not at all.
-	if input := h.s.inputOf(c, decl.WorkspaceOwn); missing == "" && input != nil && box.CanReconcile(c.Name) {
-		d := seam.Decision{Call: parley.ToolCall{Call: call, Agent: c.Agent, Name: c.Name, Input: input}, Effect: c.Effect, Attempt: c.Attempt, Started: c.StartedAt}
-		ask, cancel := context.WithTimeout(ctx, defaultTimeout)
-		found, known, err := box.Reconcile(ask, h.runOf(d))
-		cancel()
-		switch {
-		case err != nil:
-			h.s.e.o.Logger.Warn("a write's outcome could not be found out", "session", h.s.id, "call", call, "err", err)
-		case known:
-			res = found
-			res.Call = call
-		}
+	input := h.s.inputOf(c, decl.WorkspaceOwn)
+	if input == nil || !box.CanReconcile(c.Name) {
+		return res
 	}
-	return h.end(ctx, toolbox.Result{ToolResult: res})
+	d := seam.Decision{Call: parley.ToolCall{Call: c.Call, Agent: c.Agent, Name: c.Name, Input: input}, Effect: c.Effect, Attempt: c.Attempt, Started: c.StartedAt}
+	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
+	defer cancel()
+	found, known, err := box.Reconcile(ctx, h.runOf(d))
+	switch {
+	case err != nil:
+		h.s.e.o.Logger.Warn("a write's outcome could not be found out", "session", h.s.id, "call", c.Call, "err", err)
+	case known:
+		res = found
+		res.Call = c.Call
+	}
+	return res
 }
 
 func resultOf(c parley.Tool) parley.ToolResult {

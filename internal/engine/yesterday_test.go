@@ -116,8 +116,8 @@ func TestToolsOfYesterday(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				got := r.Await(turn.ID)
-				if got.Status != parley.StatusCompleted || !strings.Contains(got.Response.Message, tc.says) {
+				got, err := r.Engine.Await(ctx, enginetest.User, turn.ID, 2*time.Minute) // what has started runs until its deadline
+				if err != nil || got.Status != parley.StatusCompleted || !strings.Contains(got.Response.Message, tc.says) {
 					t.Errorf("the turn is %s and says %+v: %v", got.Status, got.Response, got.Error)
 				}
 				log := r.Log(s.ID)

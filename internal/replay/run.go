@@ -145,7 +145,7 @@ func (r *runner) open(ctx context.Context, digest parley.Digest) error {
 		Tools:    map[string]*toolbox.Box{app.Name: box},
 		Now:      func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 
-		RunRedacted: r.stage.ran,
+		RunRedacted: r.stage.ran, NothingRuns: true,
 	})
 	if err != nil {
 		return err

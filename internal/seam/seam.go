@@ -170,7 +170,8 @@ type File struct {
 // Reconciler is a Toolset that can find out what became of a write.
 type Reconciler interface {
 	// Reconcile reports whether the call took effect, without making it. known is
-	// false when even the service can not tell.
+	// false when even the service can not tell. While the call may still be under way
+	// only a yes, Outcome ok, is believed, and it is asked again later.
 	Reconcile(ctx context.Context, r Run) (res parley.ToolResult, known bool, err error)
 }
 
@@ -257,7 +258,8 @@ type Host interface {
 	// Call is Begin, run and End for Parley's own tools. Calls may run at once.
 	Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, error)
 	// Settle finds the outcome of a write that was started and has none, as after
-	// a crash: by asking its service where it can be asked, else as unknown.
+	// a crash: by asking its service where it can be asked, else as unknown. It may
+	// wait for as long as the write may still be under way, also when ctx has ended.
 	Settle(ctx context.Context, call parley.CallID) error
 	// Open reads an artifact of the session that a message points to.
 	Open(ctx context.Context, id parley.ArtifactID) (File, error)

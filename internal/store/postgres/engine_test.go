@@ -153,7 +153,7 @@ func TestEngineRestart(t *testing.T) {
 	r.Kill()
 	service.SetGate(nil)
 
-	next := enginetest.Over(t, open(t, dsn), service, mailer("mail"), app)
+	next := enginetest.Over(t, open(t, dsn), service, mailer("mail"), app, func(o *engine.Options) { o.NothingRuns = true })
 	defer next.Close()
 	done, err := next.Engine.Recover(ctx)
 	must(t, err)

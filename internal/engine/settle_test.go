@@ -1,0 +1,154 @@
+package engine_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/engine"
+	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/toolbox"
+)
+
+// replies answers when it is asked what became of a mail: as it is at the time.
+type replies struct {
+	*enginetest.Service
+	known  func(since time.Duration) (yes, known bool)
+	asked  *int
+	starts time.Time
+}
+
+func (p replies) Reconcile(context.Context, seam.Run) (parley.ToolResult, bool, error) {
+	*p.asked++
+	yes, known := p.known(time.Since(p.starts))
+	if yes {
+		return parley.ToolResult{Outcome: parley.OutcomeOK, Output: "mailed"}, known, nil
+	}
+	return parley.ToolResult{Outcome: parley.OutcomeError, Output: "it was never mailed"}, known, nil
+}
+
+// TestSettleWaits: a write that the last owner has started runs, for the next, until
+// its deadline and 5 s, of which there are 10 and 5 here. Only a yes ends that earlier.
+func TestSettleWaits(t *testing.T) {
+	t.Parallel()
+	const all = 15 * time.Second
+	never := func(time.Duration) (bool, bool) { return false, false }
+	for name, tc := range map[string]struct {
+		known  func(since time.Duration) (yes, known bool) // nil: it can not be asked
+		budget time.Duration
+		cancel bool // after 2 s
+		close  bool // the second owner stops after 2 s, and a third goes on
+		late   time.Duration
+		want   string
+		status parley.TurnStatus
+		after  time.Duration // its start
+		asked  int
+	}{
+		"can not be asked":   {want: "mail unknown", after: all},
+		"does not know":      {known: never, want: "mail unknown", after: all, asked: 2},
+		"says yes":           {known: func(time.Duration) (bool, bool) { return true, true }, want: "mail ok", after: time.Second, asked: 1},
+		"says no":            {known: func(time.Duration) (bool, bool) { return false, true }, want: "mail error", after: all, asked: 2},
+		"says no, then yes":  {known: func(d time.Duration) (bool, bool) { return d > 5*time.Second, true }, want: "mail ok", after: all, asked: 2},
+		"resumed much later": {known: never, late: time.Hour, want: "mail unknown", after: time.Hour + time.Second, asked: 1},
+		"stopped meanwhile":  {cancel: true, want: "mail unknown", status: parley.StatusCancelled, after: all},
+		"out of time":        {budget: 3 * time.Second, want: "mail unknown", status: parley.StatusFailed, after: all},
+		"once more a crash":  {close: true, want: "mail unknown", after: all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				app := enginetest.App(func(a *parley.App) {
+					a.Policy.Unattended, a.Budgets.MaxDurationMS = true, tc.budget.Milliseconds()
+				})
+				first := enginetest.New(t, mailer("mail"), app)
+				hang := make(chan struct{})
+				first.Service.SetGate(func(context.Context, seam.Run) error { <-hang; return nil })
+				s := first.Session()
+				turn := first.Send(s.ID, "go")
+				synctest.Wait()
+				began, asked := time.Now(), 0
+				disk := first.Mem.Clone()
+				close(hang)
+				first.Kill()
+				synctest.Wait()
+				time.Sleep(time.Second + tc.late)
+
+				again := func() *enginetest.Rig {
+					r := enginetest.Over(t, disk, first.Service, mailer("mail"), app, func(o *engine.Options) {
+						if tc.known == nil {
+							return
+						}
+						box, err := toolbox.New([]seam.Toolset{replies{first.Service, tc.known, &asked, began}}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
+						if err != nil {
+							t.Fatal(err)
+						}
+						o.Tools = map[string]*toolbox.Box{"test": box}
+					})
+					if _, err := r.Engine.Recover(ctx); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+					now := time.Now()
+					if _, err := r.Engine.Resume(ctx, enginetest.User, turn.ID); err != nil {
+						t.Fatal(err)
+					}
+					if time.Since(now) > time.Second {
+						t.Errorf("who resumes it waits for %s", time.Since(now))
+					}
+					return r
+				}
+				r := again()
+				if tc.close {
+					time.Sleep(2 * time.Second)
+					now := time.Now()
+					r.Close()
+					if time.Since(now) > time.Second {
+						t.Errorf("who stops the server waits for %s", time.Since(now))
+					}
+					r = again()
+				}
+				defer r.Close()
+				if tc.cancel {
+					time.Sleep(2 * time.Second)
+					if got, err := r.Engine.Cancel(ctx, enginetest.User, turn.ID, "enough"); err != nil || !got.Stopping {
+						t.Errorf("%+v, %v", got, err)
+					}
+				}
+				// The session is free meanwhile.
+				if _, err := r.Engine.Update(ctx, enginetest.User, s.ID, parley.UpdateSession{Title: new(string)}); err != nil {
+					t.Error(err)
+				}
+				want := tc.status
+				if want == "" {
+					want = parley.StatusCompleted
+				}
+				got := r.Await(turn.ID)
+				if got.Status != want || want == parley.StatusFailed && got.Error.Code != "budget_duration" {
+					t.Errorf("the turn is %s: %v", got.Status, got.Error)
+				}
+				log := r.Log(s.ID)
+				if err := enginetest.CheckLog(log); err != nil {
+					t.Error(err)
+				}
+				if got := enginetest.Outcomes(log); got[0] != tc.want {
+					t.Errorf("got %v", got)
+				}
+				for _, ev := range log {
+					if took := ev.Time.Sub(began); ev.Type == "tool.ended" && took.Round(100*time.Millisecond) != tc.after {
+						t.Errorf("it ended %s after its start, want %s", took, tc.after)
+					}
+				}
+				if asked != tc.asked {
+					t.Errorf("its service was asked %d times, want %d", asked, tc.asked)
+				}
+				if _, _, mails := r.Service.Counts(); mails != 1 {
+					t.Errorf("it was mailed %d times", mails)
+				}
+			})
+		})
+	}
+}
