@@ -27,16 +27,18 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 		return none, err
 	}
 	c.Key = e.aliasOf(c.Key)
+	// Of what was asked, before "its end" becomes a number: the session may have
+	// grown when the same request comes again.
+	body := digestOf(struct {
+		parley.ForkSession
+		Of parley.SessionID
+	}{c, id})
 	if c.At == 0 {
 		c.At = parent.Version
 	}
 	if c.At < 1 || c.At > parent.Version {
 		return none, parley.Errorf(parley.CodeInvalid, "at is %d, but the session has events 1 to %d", c.At, parent.Version).WithField("at")
 	}
-	body := digestOf(struct {
-		parley.ForkSession
-		Of parley.SessionID
-	}{c, id})
 	if c.Key != "" {
 		k, err := e.o.Store.Key(ctx, p, "", c.Key)
 		switch {

@@ -10,6 +10,28 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
+// The end of a session is where it was at the first request; that it has grown
+// since makes no other request of the second.
+func TestForkAgainAfterGrowth(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := enginetest.New(t, mailer("mail"), enginetest.App(asking))
+		defer r.Close()
+		s := r.Session()
+		fork, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{Key: "f"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Await(r.Send(s.ID, "go").ID)
+		if same, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{Key: "f"}); err != nil || same.ID != fork.ID {
+			t.Errorf("the same fork: %v, %v", same.ID, err)
+		}
+		if _, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{Key: "f", At: 1}); code(err) != parley.CodeKeyReused {
+			t.Errorf("another place under the same key: %v", err)
+		}
+	})
+}
+
 func TestForkInMidTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
