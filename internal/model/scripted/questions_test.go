@@ -95,3 +95,21 @@ func TestQuestions(t *testing.T) {
 	}
 	t.Logf("openers %d of %d, all %d of %d", openersRight, openers, right, asks)
 }
+
+// Whoever refused a call, or mends a file, is not to be asked the same again for
+// other words.
+func TestAFailedSourceIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	notion, err := os.ReadFile("../../../apps/chaos/data/mock_notion.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(data, "mock_notion.json"), notion, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, queries, _ := newStage(t, data).ask("I'm starting on the login system. What's the final spec?")
+	if len(queries) != 2 {
+		t.Errorf("got the searches %q, want one in each source", queries)
+	}
+}

@@ -122,9 +122,11 @@ var wanted = []struct{ ask, figure *regexp.Regexp }{
 
 // more are further words to search with, once: when the first search left a word
 // of the question unfound in a source, other words for it; and what a page names
-// that no message came up for, as somebody may have replaced it since.
+// that no message came up for, as somebody may have replaced it since. A source
+// that failed, or that a person refused, is not asked again with other words.
 func (s *script) more(v view) []string {
-	if len(v.Results) != 2 || s.everything(v) {
+	failed := func(r result) bool { return r.Failed }
+	if len(v.Results) != 2 || s.everything(v) || slices.ContainsFunc(v.Results, failed) {
 		return nil
 	}
 	sub := s.subject(v)
