@@ -5,7 +5,7 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     include: ["e2e/**/*.test.ts"],
-    fileParallelism: false,
+    maxWorkers: 2,
     retry: 0,
     testTimeout: 180_000,
     hookTimeout: 120_000,

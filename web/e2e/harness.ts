@@ -7,7 +7,8 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { chromium, type BrowserContext, type Page } from "playwright-core";
+import { chromium, type Browser as Chromium, type BrowserContext, type Page } from "playwright-core";
+import { afterAll } from "vitest";
 
 const root = join(import.meta.dirname, "../..");
 const binary = process.env["PARLEY_BIN"] ?? join(root, "bin/parley");
@@ -92,15 +93,14 @@ export interface Browser {
 export const desktop = { width: 1280, height: 800 };
 export const phone = { width: 390, height: 844 };
 
-export async function startBrowser(viewport: { width: number; height: number }, options: { touch?: boolean; reducedMotion?: boolean } = {}): Promise<Browser> {
-  const profile = mkdtempSync(join(tmpdir(), "parley-chromium-"));
-  const context = await chromium.launchPersistentContext(profile, {
+/** One Chromium serves the tests of a file: each has a context of its own, with storage, cache and cookies of its own. */
+let started: Promise<Chromium> | undefined;
+
+afterAll(async () => (await started)?.close());
+
+const startChromium = () =>
+  chromium.launch({
     executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium",
-    headless: true,
-    viewport,
-    hasTouch: options.touch ?? false,
-    isMobile: options.touch ?? false,
-    reducedMotion: options.reducedMotion ? "reduce" : "no-preference",
     args: [
       "--no-sandbox",
       "--disable-gpu",
@@ -111,8 +111,17 @@ export async function startBrowser(viewport: { width: number; height: number }, 
       "--disable-sync",
     ],
   });
+
+export async function startBrowser(viewport: { width: number; height: number }, options: { touch?: boolean; reducedMotion?: boolean } = {}): Promise<Browser> {
+  started ??= startChromium();
+  const context = await (await started).newContext({
+    viewport,
+    hasTouch: options.touch ?? false,
+    isMobile: options.touch ?? false,
+    reducedMotion: options.reducedMotion ? "reduce" : "no-preference",
+  });
   context.setDefaultTimeout(45_000);
-  const page = context.pages()[0] ?? (await context.newPage());
+  const page = await context.newPage();
   const complaints: string[] = [];
   page.on("pageerror", (e) => complaints.push(String(e)));
   page.on("console", (m) => {
@@ -126,10 +135,7 @@ export async function startBrowser(viewport: { width: number; height: number }, 
       mkdirSync(shots, { recursive: true });
       await page.screenshot({ path: join(shots, `${name}.png`), animations: "disabled" });
     },
-    close: async () => {
-      await context.close();
-      rmSync(profile, { recursive: true, force: true });
-    },
+    close: () => context.close(),
   };
 }
 
