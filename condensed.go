@@ -154,10 +154,10 @@ func (s *Session) restore(k CondensedTurn) {
 	}
 	t := s.Turn
 	ran := t.Spent.RanMS
-	t.Spent, t.Tools = k.Spent, nil
+	t.Spent, t.Tools = k.Spent, Tools{}
 	t.Spent.RanMS = ran
 	for _, x := range k.Effects {
-		t.Tools = append(t.Tools, Tool{Call: x.Call, Name: x.Tool, Status: ToolIsEnded, Effect: EffectWrite, Outcome: x.Outcome, Resolution: x.Resolution})
+		t.addTool(Tool{Call: x.Call, Name: x.Tool, Status: ToolIsEnded, Effect: EffectWrite, Outcome: x.Outcome, Resolution: x.Resolution})
 	}
 	if len(k.Answered) > 0 {
 		answered := maps.Clone(s.Answered)

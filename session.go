@@ -262,7 +262,7 @@ func (s *Session) endTurn(e Event, status TurnStatus, reply string) {
 
 // effects are the turn's calls with effects.
 func (t *Turn) effects() (list []Effected) {
-	for _, c := range t.Tools {
+	for _, c := range t.Tools.All() {
 		if c.Effect != EffectRead && c.Effect != "" {
 			list = append(list, Effected{Call: c.Call, Tool: c.Name, Outcome: c.Outcome, Resolution: c.Resolution})
 		}

@@ -1,7 +1,6 @@
 package parley
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -24,7 +23,7 @@ type Turn struct {
 	Agents       []Agent             `json:"agents,omitempty"` // in the order they were started
 	Active       AgentPath           `json:"active,omitempty"` // the top-level agent that has the turn
 	Calls        []ModelCall         `json:"calls,omitempty"`  // model calls without an end
-	Tools        []Tool              `json:"tools,omitempty"`  // every tool call of the turn
+	Tools        Tools               `json:"tools,omitzero"`   // every tool call of the turn
 	Steers       []Message           `json:"steers,omitempty"` // for the next step
 	Answers      []Answered          `json:"answers,omitempty"`
 	Retrieved    bool                `json:"retrieved,omitempty"` // what there was to look up for the turn was looked up
@@ -82,44 +81,6 @@ type ModelCall struct {
 	Model    string    `json:"model"`
 	Reserved Usage     `json:"reserved"`
 	At       time.Time `json:"at"`
-}
-
-// ToolStatus is where a tool call is.
-type ToolStatus string
-
-const (
-	ToolIsRequested ToolStatus = "requested"
-	ToolIsStarted   ToolStatus = "started"
-	ToolIsEnded     ToolStatus = "ended"
-)
-
-// Tool is one tool call of the turn.
-type Tool struct {
-	Call       CallID          `json:"call"`
-	Agent      AgentPath       `json:"agent,omitempty"`
-	Name       string          `json:"name"`
-	Input      json.RawMessage `json:"input"`              // as asked; after tool.started: what runs
-	Redacted   bool            `json:"redacted,omitempty"` // Input is without the secrets that it came with
-	Seq        int64           `json:"seq"`
-	Status     ToolStatus      `json:"status"`
-	Effect     Effect          `json:"effect,omitempty"` // known once started
-	Attempt    int             `json:"attempt,omitempty"`
-	StartedAt  time.Time       `json:"started_at,omitzero"` // first start
-	Deadline   time.Time       `json:"deadline,omitzero"`
-	Asked      InteractionID   `json:"asked,omitempty"`    // the permission that was asked for
-	Answer     *Answer         `json:"answer,omitempty"`   // to it
-	EditCut    bool            `json:"edit_cut,omitempty"` // the answer's Input is without the secrets that it came with
-	Granted    bool            `json:"granted,omitempty"`
-	Consumed   bool            `json:"consumed,omitempty"` // the grant was used
-	Outcome    Outcome         `json:"outcome,omitempty"`
-	Output     string          `json:"output,omitempty"`
-	Data       json.RawMessage `json:"data,omitempty"`
-	Error      *ErrorInfo      `json:"error,omitempty"`
-	Artifact   *ArtifactRef    `json:"artifact,omitempty"`
-	AskedWhat  InteractionID   `json:"asked_what,omitempty"` // the question what became of an unknown outcome
-	Resolution string          `json:"resolution,omitempty"` // its answer
-	Redo       CallID          `json:"redo,omitempty"`       // this call does that one again
-	RedoneBy   CallID          `json:"redone_by,omitempty"`
 }
 
 // Answered is an answer of this turn to something that is not about a tool call:
@@ -304,42 +265,12 @@ func (s *Session) applyModel(t *Turn, e Event, p Payload) {
 	}
 }
 
-func (t *Turn) applyTool(e Event, p Payload) {
-	switch p := p.(type) {
-	case ToolRequested:
-		t.Tools = append(t.Tools, Tool{
-			Call: p.Call, Agent: e.Agent, Name: p.Name, Input: p.Input, Redacted: p.Redacted, Seq: e.Seq, Status: ToolIsRequested, Redo: p.Redo,
-			Granted: p.Redo != "", // a human has just asked for exactly this
-		})
-		if old := t.Tool(p.Redo); old != nil {
-			old.RedoneBy = p.Call
-		}
-		t.Spent.ToolCalls++
-	case ToolStarted:
-		if c := t.Tool(p.Call); c != nil {
-			c.Status, c.Input, c.Redacted = ToolIsStarted, p.Input, p.Redacted
-			c.Effect, c.Deadline, c.Attempt = p.Effect, p.Deadline, p.Attempt
-			c.Consumed = c.Consumed || p.Grant != ""
-			if c.StartedAt.IsZero() {
-				c.StartedAt = e.Time
-			}
-		}
-	case ToolEnded:
-		if c := t.Tool(p.Call); c != nil {
-			c.Status, c.Outcome, c.Output, c.Data, c.Error, c.Artifact = ToolIsEnded, p.Outcome, p.Output, p.Data, p.Error, p.Artifact
-			if c.Effect == "" {
-				c.Effect = p.Effect
-			}
-		}
-	}
-}
-
 func (s *Session) applyInteraction(t *Turn, e Event, p Payload) {
 	switch p := p.(type) {
 	case InteractionOpened:
 		s.Interactions = append(s.Interactions, p.Interaction)
 		t.Waiting = append(t.Waiting, p.ID)
-		if c := t.Tool(p.Call); c != nil {
+		if c := t.edit(p.Call); c != nil {
 			switch p.Kind {
 			case KindPermission, KindConfirmation:
 				if p.Key == "" {
@@ -353,7 +284,10 @@ func (s *Session) applyInteraction(t *Turn, e Event, p Payload) {
 		t.Status = StatusWaiting
 	case InteractionAnswered:
 		for _, in := range s.Interactions {
-			if c := t.Tool(in.Call); in.ID == p.ID && c != nil {
+			if in.ID != p.ID {
+				continue
+			}
+			if c := t.edit(in.Call); c != nil {
 				c.EditCut = p.Redacted
 			}
 		}
@@ -373,7 +307,7 @@ func (s *Session) closeInteraction(t *Turn, e Event, id InteractionID, answer *A
 	in := s.Interactions[at]
 	s.Interactions = slices.Delete(slices.Clone(s.Interactions), at, at+1)
 	t.Waiting = slices.DeleteFunc(slices.Clone(t.Waiting), func(w InteractionID) bool { return w == id })
-	c := t.Tool(in.Call)
+	c := t.edit(in.Call)
 	switch {
 	case c != nil && in.Key == "" && (in.Kind == KindPermission || in.Kind == KindConfirmation):
 		if answer == nil {
@@ -402,19 +336,6 @@ func (t *Turn) Agent(path AgentPath) *Agent {
 	for i := range t.Agents {
 		if t.Agents[i].Path == path {
 			return &t.Agents[i]
-		}
-	}
-	return nil
-}
-
-// Tool returns the call, or nil.
-func (t *Turn) Tool(call CallID) *Tool {
-	if call == "" {
-		return nil
-	}
-	for i := range t.Tools {
-		if t.Tools[i].Call == call {
-			return &t.Tools[i]
 		}
 	}
 	return nil
@@ -476,10 +397,9 @@ func (t Turn) clone() Turn {
 	for i := range t.Agents {
 		t.Agents[i].Items = slices.Clip(t.Agents[i].Items)
 	}
-	t.Calls = slices.Clone(t.Calls)
-	t.Tools = slices.Clone(t.Tools)
-	t.Steers = slices.Clone(t.Steers)
-	t.Answers = slices.Clone(t.Answers)
-	t.Waiting = slices.Clone(t.Waiting)
+	t.Calls = slices.Clip(t.Calls)
+	t.Steers = slices.Clip(t.Steers)
+	t.Answers = slices.Clip(t.Answers)
+	t.Waiting = slices.Clip(t.Waiting)
 	return t
 }

@@ -111,7 +111,7 @@ func closing(s parley.Session) []parley.Event {
 			usage.Estimated = true
 			out = append(out, parley.NewEvent(t.ID, c.Agent, parley.ModelFailed{Call: c.Call, Error: why, Usage: usage}))
 		}
-		for _, c := range t.Tools {
+		for _, c := range t.Tools.All() {
 			if c.Status == parley.ToolIsEnded {
 				continue
 			}

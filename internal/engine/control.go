@@ -63,9 +63,10 @@ func (s *session) cancel(ctx context.Context, p parley.Principal, row parley.Tur
 	if s.run == nil {
 		return nil, s.commit(ctx, s.closing(parley.TurnCancelled{Reason: reason, By: p.User})...)
 	}
-	inFlight := slices.ContainsFunc(t.Tools, func(c parley.Tool) bool {
-		return c.Status == parley.ToolIsStarted && c.Effect != parley.EffectRead
-	})
+	inFlight := false
+	for _, c := range t.Tools.All() {
+		inFlight = inFlight || c.Status == parley.ToolIsStarted && c.Effect != parley.EffectRead
+	}
 	done := (<-chan struct{})(s.run.done)
 	if inFlight {
 		done = nil

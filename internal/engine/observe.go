@@ -94,8 +94,9 @@ func concerns(t *parley.Turn, ref string) bool {
 	if names(t.Request.Message.Text(), ref) {
 		return true
 	}
-	for i := range t.Tools {
-		if bytes.Contains(t.Tools[i].Input, []byte(`"`+ref+`"`)) {
+	quoted := []byte(`"` + ref + `"`)
+	for _, c := range t.Tools.All() {
+		if bytes.Contains(c.Input, quoted) {
 			return true
 		}
 	}

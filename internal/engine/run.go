@@ -386,7 +386,7 @@ func (s *session) closingTurn(last parley.Payload, events ...parley.Event) []par
 			Error: parley.ErrorInfo{Code: parley.CodeCancelled, Message: "the call was cut off"},
 		})
 	}
-	for _, c := range t.Tools {
+	for _, c := range t.Tools.All() {
 		if c.Status == parley.ToolIsEnded {
 			continue
 		}
@@ -433,7 +433,7 @@ func (s *session) closingTurn(last parley.Payload, events ...parley.Event) []par
 }
 
 // cutOff is the outcome of a call that the turn's end finds open.
-func cutOff(c parley.Tool) parley.ToolResult {
+func cutOff(c *parley.Tool) parley.ToolResult {
 	r := parley.ToolResult{Call: c.Call, Outcome: parley.OutcomeCancelled, Output: "The call did not run: the turn ended first."}
 	if c.Status == parley.ToolIsStarted {
 		r.Output = "The call was cut off; it only reads, so nothing was changed."

@@ -49,7 +49,7 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 		return seam.Decision{}, parley.Errorf(parley.CodeInternal, "call %s was never requested", call)
 	}
 	if c.Status == parley.ToolIsEnded {
-		return seam.Decision{Result: resultOf(*c)}, nil
+		return seam.Decision{Result: resultOf(c)}, nil
 	}
 	refuse := func(outcome parley.Outcome, text string) (seam.Decision, error) {
 		r := parley.ToolResult{Call: call, Outcome: outcome, Output: text}
@@ -420,7 +420,7 @@ func (h *host) asked(ctx context.Context, t *parley.Turn, c *parley.Tool) parley
 	return res
 }
 
-func resultOf(c parley.Tool) parley.ToolResult {
+func resultOf(c *parley.Tool) parley.ToolResult {
 	return parley.ToolResult{Call: c.Call, Outcome: c.Outcome, Output: c.Output, Data: c.Data, Artifact: c.Artifact, Error: c.Error}
 }
 

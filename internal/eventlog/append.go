@@ -45,7 +45,7 @@ func (l *log) append(ctx context.Context, p parley.Principal, b seam.Batch, even
 	if ctx.Err() != nil {
 		return notBegun(ctx)
 	}
-	b.Events = events.events
+	b.Events = events.Events()
 	ended := endedCalls(b)
 	if err := l.seal(ctx, b.Session, ended); err != nil {
 		return err
@@ -86,7 +86,7 @@ func notBegun(ctx context.Context) error {
 // nil, and shown to whoever follows, when it did take place. The error is one as
 // Append's. The session is not to be appended to before it is known.
 func (w *Writer) Settle(ctx context.Context, p parley.Principal, b seam.Batch, events Clean, err error) error {
-	b.Events = events.events
+	b.Events = events.Events()
 	err = w.l.look(ctx, p, b, err)
 	if err == nil {
 		w.l.shown(p, b)

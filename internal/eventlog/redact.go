@@ -12,17 +12,26 @@ import (
 // Clean are events that hold no secret. Only [Writer.Redact] makes them, and
 // nothing else can be appended, so that whoever decides by events has decided by what
 // a restart will find in the log. The zero value holds none.
-type Clean struct{ events []parley.Event }
+type Clean struct {
+	events []parley.Event
+	used   *int // of the array behind events, by whoever has the most of it
+}
 
 // Events are to be read only.
-func (c Clean) Events() []parley.Event { return c.events }
+func (c Clean) Events() []parley.Event { return slices.Clip(c.events) }
 
 // Len is how many they are.
 func (c Clean) Len() int { return len(c.events) }
 
-// With returns c with more behind it.
+// With returns c with more behind it. A c that grows by one event at a time is not copied
+// each time. It is not safe to call from two goroutines at once on what has one origin.
 func (c Clean) With(more Clean) Clean {
-	return Clean{append(slices.Clip(c.events), more.events...)}
+	if c.used == nil || *c.used != len(c.events) { // what is behind c is another's
+		c.events, c.used = slices.Clip(c.events), new(int)
+	}
+	c.events = append(c.events, more.events...)
+	*c.used = len(c.events)
+	return c
 }
 
 // Mark stands where a secret was.
@@ -47,7 +56,7 @@ func (w *Writer) Redact(events ...parley.Event) Clean {
 			out[i] = marked(e, e.WithData(raw))
 		}
 	}
-	return Clean{out}
+	return Clean{events: out}
 }
 
 var (

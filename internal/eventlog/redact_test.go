@@ -118,4 +118,19 @@ func TestClean_is_joined_without_touching_its_parts(t *testing.T) {
 	if a.Len() != 1 || b.Len() != 2 || string(b.Events()[1].Data) == string(c.Events()[1].Data) || (eventlog.Clean{}).Len() != 0 {
 		t.Errorf("got %v, %v, %v", a.Events(), b.Events(), c.Events())
 	}
+	// One that has grown has room behind it, which only one may go on into.
+	b = b.With(d.w.Redact(steered("3"))).With(d.w.Redact(steered("4"))).With(d.w.Redact(steered("5")))
+	one, two := b.With(d.w.Redact(steered("one"))), b.With(d.w.Redact(steered("two")))
+	_ = append(b.Events(), steered("other"))
+	if got := texts(one) + texts(two); got != "a b 3 4 5 one a b 3 4 5 two " {
+		t.Errorf("got %s", got)
+	}
+}
+
+func texts(c eventlog.Clean) (s string) {
+	for _, e := range c.Events() {
+		p, _ := e.Payload()
+		s += p.(parley.TurnSteered).Message.Text() + " "
+	}
+	return s
 }

@@ -31,19 +31,11 @@ func reachedDepth(t *parley.Turn) *parley.BudgetReached {
 	return nil
 }
 
-// overToolCalls reports whether c is beyond the calls that the turn may make.
-// Those before it were within, and stand.
-func overToolCalls(t *parley.Turn, c *parley.Tool) bool {
+// overToolCalls reports whether the turn's i-th call, from 0, is beyond those that it may
+// make. Those before it were within, and stand.
+func overToolCalls(t *parley.Turn, i int) bool {
 	limit := t.Request.Budgets.MaxToolCalls
-	if limit <= 0 {
-		return false
-	}
-	for i := range t.Tools[:min(limit, len(t.Tools))] {
-		if t.Tools[i].Call == c.Call {
-			return false
-		}
-	}
-	return true
+	return limit > 0 && i >= limit
 }
 
 func overBudget(t *parley.Turn, b *parley.BudgetReached) []action {

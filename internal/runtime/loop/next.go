@@ -107,8 +107,8 @@ func live(t *parley.Turn) []*parley.Agent {
 // stopping brings what was started to an outcome, then stops.
 func stopping(t *parley.Turn) []action {
 	var acts []action
-	for i := range t.Tools {
-		if c := &t.Tools[i]; c.Status == parley.ToolIsStarted && writes(c) {
+	for _, c := range t.Tools.All() {
+		if c.Status == parley.ToolIsStarted && writes(c) {
 			acts = append(acts, settle{c.Call})
 		}
 	}
@@ -121,18 +121,14 @@ func stopping(t *parley.Turn) []action {
 // direct is a turn without a model: the one tool that was called.
 func direct(g given, s *parley.Session) []action {
 	t := s.Turn
-	if len(t.Tools) == 0 {
-		return failed(t, parley.Errorf(parley.CodeInternal, "the turn has no tool call to run"))
-	}
-	var calls []*parley.Tool
-	for i := range t.Tools {
-		calls = append(calls, &t.Tools[i])
-	}
-	if acts := g.tools(s, calls); acts != nil {
+	if acts := g.tools(s, func(*parley.Tool) bool { return true }); acts != nil {
 		return acts
 	}
-	text, _ := resultOf(t, calls[0])
-	return []action{finish{parley.Response{Message: text}}}
+	for _, c := range t.Tools.All() {
+		text, _ := resultOf(t.Tool, c)
+		return []action{finish{parley.Response{Message: text}}}
+	}
+	return failed(t, parley.Errorf(parley.CodeInternal, "the turn has no tool call to run"))
 }
 
 // agent says what the instance a can do.
@@ -143,13 +139,7 @@ func (g given) agent(s *parley.Session, a *parley.Agent) []action {
 		return failed(t, parley.Errorf(parley.CodeInvalid, "app %s has no agent %q", g.app.Name, a.Name).
 			WithHint("name it under agents, or take it out of the handoffs"))
 	}
-	var calls []*parley.Tool
-	for i := range t.Tools {
-		if c := &t.Tools[i]; owner(t, c) == a.Path {
-			calls = append(calls, c)
-		}
-	}
-	if acts := g.tools(s, calls); acts != nil {
+	if acts := g.tools(s, func(c *parley.Tool) bool { return owner(t, c) == a.Path }); acts != nil {
 		return acts
 	}
 	if slices.ContainsFunc(t.Calls, func(c parley.ModelCall) bool { return c.Agent == a.Path }) {
@@ -198,23 +188,21 @@ func (g given) agent(s *parley.Session, a *parley.Agent) []action {
 	return g.callModel(s, a, def)
 }
 
-// tools says which of the calls are ready. Reads are ready together. As soon as
-// one of them may write, they go in the order in which the model asked, and an
+// tools says which of the calls that count are ready. Reads are ready together. As soon
+// as one of them may write, they go in the order in which the model asked, and an
 // unknown outcome is cleared up before the next write. nil: all have ended.
-func (g given) tools(s *parley.Session, calls []*parley.Tool) []action {
+func (g given) tools(s *parley.Session, counts func(*parley.Tool) bool) []action {
 	t := s.Turn
-	var settles, ready []action
+	var settles []action
 	reads, over := true, false
-	for _, c := range calls {
+	for i, c := range t.Tools.All() {
 		switch {
+		case c.Status == parley.ToolIsEnded || !counts(c):
 		case c.Status == parley.ToolIsStarted && writes(c):
 			settles = append(settles, settle{c.Call})
-		case c.Status != parley.ToolIsEnded:
-			ready = append(ready, runTool{parley.ToolCall{Call: c.Call, Agent: c.Agent, Name: c.Name, Input: c.Input}})
+		default:
 			reads = reads && g.effect(c) == parley.EffectRead
-			over = over || c.Redo == "" && c.Status == parley.ToolIsRequested && overToolCalls(t, c)
-		case c.Outcome == parley.OutcomeUnknown && c.Resolution == "" && c.RedoneBy == "" && g.attended(s):
-			ready = append(ready, ask{unknown(s, c)})
+			over = over || c.Redo == "" && c.Status == parley.ToolIsRequested && overToolCalls(t, i)
 		}
 	}
 	switch {
@@ -224,23 +212,23 @@ func (g given) tools(s *parley.Session, calls []*parley.Tool) []action {
 		return overBudget(t, &parley.BudgetReached{
 			Name: "tool_calls", Limit: float64(t.Request.Budgets.MaxToolCalls), Used: float64(t.Spent.ToolCalls),
 		})
-	case !reads:
-		return firstReady(ready)
+	}
+	var ready []action
+	for _, c := range t.Tools.All() {
+		switch {
+		case c.Status != parley.ToolIsEnded && counts(c):
+			run := runTool{parley.ToolCall{Call: c.Call, Agent: c.Agent, Name: c.Name, Input: c.Input}}
+			if !reads && ready != nil {
+				return ready // the questions before it go first
+			}
+			if ready = append(ready, run); !reads {
+				return ready
+			}
+		case c.Outcome == parley.OutcomeUnknown && c.Resolution == "" && c.RedoneBy == "" && g.attended(s) && counts(c):
+			ready = append(ready, ask{unknown(s, c)})
+		}
 	}
 	return ready
-}
-
-// firstReady keeps what may go first when something may write: the questions
-// before the first call, or that call alone.
-func firstReady(ready []action) []action {
-	n := 0
-	for n < len(ready) {
-		if _, ok := ready[n].(ask); !ok {
-			break
-		}
-		n++
-	}
-	return ready[:max(n, 1)]
 }
 
 // owner is the agent that a call works for. A call that does another one again
@@ -347,7 +335,7 @@ func repeats(t *parley.Turn, a *parley.Agent) (string, bool) {
 			b.WriteString(string(p.Type) + " " + p.Name + " ")
 			b.Write(compactJSON(p.Input))
 			if c := t.Tool(p.Call); c != nil {
-				text, _ := resultOf(t, c)
+				text, _ := resultOf(t.Tool, c)
 				b.WriteString(" " + text)
 			}
 			b.WriteByte('\n')

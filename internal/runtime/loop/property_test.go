@@ -146,14 +146,20 @@ func (d *dice) reply() {
 // tool moves some call of the turn on.
 func (d *dice) tool() {
 	t := d.s.Turn
-	if len(t.Tools) == 0 {
+	if t.Tools.Len() == 0 {
 		return
 	}
-	c := t.Tools[d.pick("call", len(t.Tools))]
+	pick := d.pick("call", t.Tools.Len())
+	var c *parley.Tool
+	for i, each := range t.Tools.All() {
+		if i == pick {
+			c = each
+		}
+	}
 	outcomes := []parley.Outcome{parley.OutcomeOK, parley.OutcomeError, parley.OutcomeDenied, parley.OutcomeCancelled, parley.OutcomeUnknown}
 	switch {
 	case c.Status == parley.ToolIsRequested && d.pick("start", 3) > 0:
-		d.add(c.Agent, parley.ToolStarted{Call: c.Call, Name: c.Name, Input: c.Input, Effect: d.g.effect(&c), Attempt: 1})
+		d.add(c.Agent, parley.ToolStarted{Call: c.Call, Name: c.Name, Input: c.Input, Effect: d.g.effect(c), Attempt: 1})
 	case c.Status != parley.ToolIsEnded:
 		d.add(c.Agent, parley.ToolEnded{Name: c.Name, ToolResult: parley.ToolResult{
 			Call: c.Call, Outcome: outcomes[d.pick("outcome", len(outcomes))], Output: d.text(),

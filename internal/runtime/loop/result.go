@@ -9,12 +9,24 @@ import (
 	"github.com/parley-server/parley"
 )
 
+// A lookup finds a call of the turn, or nil.
+type lookup func(parley.CallID) *parley.Tool
+
+// indexed is a lookup for who looks up all calls of a turn.
+func indexed(t *parley.Turn) lookup {
+	calls := make(map[parley.CallID]*parley.Tool, t.Tools.Len())
+	for _, c := range t.Tools.All() {
+		calls[c.Call] = c
+	}
+	return func(call parley.CallID) *parley.Tool { return calls[call] }
+}
+
 // resultOf is what a model reads about a call, and whether it is an error to
 // it. A call that was done again gives the result of that.
-func resultOf(t *parley.Turn, c *parley.Tool) (text string, isError bool) {
-	for n := 0; c.RedoneBy != "" && n < len(t.Tools); n++ {
-		again := t.Tool(c.RedoneBy)
-		if again == nil {
+func resultOf(find lookup, c *parley.Tool) (text string, isError bool) {
+	for c.RedoneBy != "" {
+		again := find(c.RedoneBy)
+		if again == nil || again.Seq <= c.Seq {
 			break
 		}
 		c = again
@@ -70,14 +82,14 @@ func unknownWords(c *parley.Tool) string {
 
 // toolResult is the result part of a call part. The model is told when a person
 // edited what ran.
-func toolResult(t *parley.Turn, p parley.Part) parley.Part {
+func toolResult(find lookup, p parley.Part) parley.Part {
 	r := parley.Part{Type: parley.PartToolResult, Call: p.Call, Name: p.Name}
-	c := t.Tool(p.Call)
+	c := find(p.Call)
 	if c == nil {
 		r.Text, r.IsError = "The call did not run.", true
 		return r
 	}
-	r.Text, r.IsError = resultOf(t, c)
+	r.Text, r.IsError = resultOf(find, c)
 	if c.Redacted && c.Status == parley.ToolIsEnded && c.Attempt > 0 {
 		r.Text = "[the tool was given the input as you wrote it; its record says [redacted] where something looks like a secret]\n" + r.Text
 	}

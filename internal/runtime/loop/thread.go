@@ -106,10 +106,11 @@ func (g given) branch(th *thread, t *parley.Turn, a *parley.Agent) {
 	if n := len(*th); n == 0 || (*th)[n-1].Role != parley.RoleUser {
 		th.say(parley.RoleUser, "[no text]")
 	}
+	find := indexed(t)
 	for _, it := range a.Items {
 		switch it.Kind {
 		case parley.ItemReply:
-			g.reply(th, t, a, it)
+			g.reply(th, find, a, it)
 		case parley.ItemCut:
 			if it.Repeated {
 				continue // the new call says all of it
@@ -121,7 +122,7 @@ func (g given) branch(th *thread, t *parley.Turn, a *parley.Agent) {
 		case parley.ItemSteer:
 			th.add(parley.RoleUser, it.Parts...)
 		case parley.ItemHandoff:
-			th.say(parley.RoleUser, handedOver(t, it))
+			th.say(parley.RoleUser, handedOver(t, find, it))
 		}
 	}
 	for _, m := range t.Steers {
@@ -134,7 +135,7 @@ func (g given) branch(th *thread, t *parley.Turn, a *parley.Agent) {
 
 // reply adds what the model said, followed by the one message with a result for
 // each of its calls.
-func (g given) reply(th *thread, t *parley.Turn, a *parley.Agent, it parley.Item) {
+func (g given) reply(th *thread, find lookup, a *parley.Agent, it parley.Item) {
 	if empty(it.Parts) {
 		return
 	}
@@ -142,7 +143,7 @@ func (g given) reply(th *thread, t *parley.Turn, a *parley.Agent, it parley.Item
 	for _, p := range it.Parts {
 		switch p.Type {
 		case parley.PartToolCall:
-			results = append(results, toolResult(t, p))
+			results = append(results, toolResult(find, p))
 		case parley.PartHandoff:
 			results = append(results, g.handoffResult(a.Name, it.Parts, p))
 		}
@@ -153,7 +154,7 @@ func (g given) reply(th *thread, t *parley.Turn, a *parley.Agent, it parley.Item
 
 // handedOver is what the receiving agent reads: who gives it the turn and why,
 // and what that one found and said since it was last given the turn itself.
-func handedOver(t *parley.Turn, to parley.Item) string {
+func handedOver(t *parley.Turn, find lookup, to parley.Item) string {
 	from := t.Agent(to.From)
 	if from == nil {
 		return "[handed over by " + string(to.From) + "]"
@@ -169,8 +170,8 @@ func handedOver(t *parley.Turn, to parley.Item) string {
 			texts = append(texts, text)
 		}
 		for _, p := range it.Parts {
-			if c := t.Tool(p.Call); p.Type == parley.PartToolCall && c != nil {
-				text, _ := resultOf(t, c)
+			if c := find(p.Call); p.Type == parley.PartToolCall && c != nil {
+				text, _ := resultOf(find, c)
 				b.WriteString("\n[result of " + c.Name + " " + string(compactJSON(c.Input)) + "]\n" + text)
 			}
 		}

@@ -68,7 +68,7 @@ func (h *Host) finish(ctx context.Context, e seam.Ending, err error) error {
 		return terr
 	}
 	t := h.state.Turn
-	for _, c := range t.Tools {
+	for _, c := range t.Tools.All() {
 		if c.Status == parley.ToolIsStarted && c.Effect == parley.EffectWrite {
 			h.tb.Errorf("the turn ends while the write %s has no outcome", c.Call)
 		}
