@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ type diagnosis struct {
 	Episodes     []episode           `json:"episodes"`
 	Together     []together          `json:"changed_together"`
 	Looked       int                 `json:"episodes_compared"`   // with what else happened
-	Causes       map[string]int      `json:"caused_by,omitempty"` // own changes, by what Home Assistant says caused them
+	Causes       map[string]int      `json:"caused_by,omitempty"` // changes, of a group its members' too, by what Home Assistant says caused them
 	Siblings     []foundItem         `json:"device_siblings"`
 	Members      []member            `json:"members,omitempty"` // of a group
 	Related      map[string][]string `json:"related"`
@@ -57,25 +58,37 @@ type episode struct {
 // member is one of a group, which itself shows little: it is on while one of
 // them is.
 type member struct {
-	ID       string `json:"entity_id"`
-	Name     string `json:"name"`
-	State    string `json:"state"`
-	Episodes int    `json:"unusual_moments"`
+	ID       string         `json:"entity_id"`
+	Name     string         `json:"name"`
+	State    string         `json:"state"`
+	Episodes int            `json:"unusual_moments"`
+	Changes  int            `json:"changes"`
+	Causes   map[string]int `json:"caused_by,omitempty"` // its own changes
+}
+
+// membersOf are the ids of what a group consists of. A scene only sets what it
+// lists.
+func membersOf(e Entity) []string {
+	var of struct {
+		IDs []string `json:"entity_id"`
+	}
+	if json.Unmarshal(e.Attributes, &of) != nil || domainOf(e.ID) == "scene" {
+		return nil
+	}
+	return slices.DeleteFunc(of.IDs, func(id string) bool { return id == e.ID })
 }
 
 // members takes the unusual moments of a group's members as its own.
 func (t *Toolset) members(ctx context.Context, e Entity, from, to time.Time, d *diagnosis) error {
-	var of struct {
-		IDs []string `json:"entity_id"`
-	}
-	if json.Unmarshal(e.Attributes, &of) != nil || len(of.IDs) == 0 || domainOf(e.ID) == "scene" {
-		return nil
-	}
+	of := membersOf(e)
 	var es []Entity
-	for _, id := range of.IDs[:min(len(of.IDs), maxMembers)] {
-		if m, ok := t.index.Entity(id); ok && id != e.ID {
+	for _, id := range of[:min(len(of), maxMembers)] {
+		if m, ok := t.index.Entity(id); ok {
 			es = append(es, m)
 		}
+	}
+	if len(es) == 0 {
+		return nil
 	}
 	past, err := t.past(ctx, es, from, to)
 	if err != nil {
@@ -83,9 +96,9 @@ func (t *Toolset) members(ctx context.Context, e Entity, from, to time.Time, d *
 	}
 	for _, s := range past {
 		own := s.episodes()
-		d.Members = append(d.Members, member{s.e.ID, s.e.Name, s.e.State, len(own)})
+		d.Members = append(d.Members, member{ID: s.e.ID, Name: s.e.Name, State: s.e.State, Episodes: len(own), Changes: s.changes()})
 		for _, ep := range own {
-			ep.What = s.e.ID + " " + ep.What
+			ep.What = s.e.Name + " " + ep.What
 			d.Episodes = append(d.Episodes, ep)
 		}
 	}
@@ -220,13 +233,7 @@ func (t *Toolset) diagnose(ctx context.Context, r seam.Run, in diagnoseInput) (a
 			d.Siblings = append(d.Siblings, t.index.item(o))
 		}
 	}
-	if err := t.client.ask(ctx, "search/related", map[string]any{"item_type": "entity", "item_id": e.ID}, &d.Related); err != nil {
-		miss("related automations", err)
-	}
-	if d.Related == nil {
-		d.Related = map[string][]string{}
-	}
-	delete(d.Related, "config_entry")
+	t.related(ctx, e, &d, miss)
 	t.own(ctx, e, from, to, &d, miss)
 
 	r.Progress("Looking for what happened at the same moments")
@@ -239,7 +246,7 @@ func (t *Toolset) diagnose(ctx context.Context, r seam.Run, in diagnoseInput) (a
 	if entries, _, err := t.logs(ctx); err != nil {
 		miss("errors", err)
 	} else {
-		d.Errors = append(d.Errors, t.errorsOf(entries, e, d.Together, from, to)...)
+		d.Errors = append(d.Errors, t.errorsOf(entries, e, d.members(), d.Together, from, to)...)
 	}
 	d.conclude(e)
 	d.Index = t.index.Age()
@@ -258,38 +265,88 @@ func (s series) availability(e Entity) availability {
 	return a
 }
 
-// own reads what the logbook has about the entity itself, and counts causes.
+// related finds what uses the entity or, of a group, one of its members.
+func (t *Toolset) related(ctx context.Context, e Entity, d *diagnosis, miss func(string, error)) {
+	for _, id := range append([]string{e.ID}, d.members()...) {
+		var of map[string][]string
+		if err := t.client.ask(ctx, "search/related", map[string]any{"item_type": "entity", "item_id": id}, &of); err != nil {
+			miss("related automations", err)
+			return
+		}
+		for kind, ids := range of {
+			for _, one := range ids {
+				if kind != "config_entry" && one != e.ID && !slices.Contains(d.Related[kind], one) {
+					d.Related[kind] = append(d.Related[kind], one)
+				}
+			}
+		}
+	}
+}
+
+func (d *diagnosis) members() []string {
+	var out []string
+	for _, m := range d.Members {
+		out = append(out, m.ID)
+	}
+	return out
+}
+
+// own reads what the logbook has about the entity itself and, of a group, about
+// its members, and counts causes.
 func (t *Toolset) own(ctx context.Context, e Entity, from, to time.Time, d *diagnosis, miss func(string, error)) {
-	rows, err := t.book(ctx, []string{e.ID}, from, to)
+	rows, err := t.book(ctx, append([]string{e.ID}, d.members()...), from, to)
 	if err != nil {
 		miss("logbook", err)
 		return
 	}
 	d.Causes = map[string]int{}
 	for _, r := range rows {
+		cause := or(r.person, "a person")
 		switch {
+		case r.ByEntity != "" && r.ByName != "":
+			cause = r.ByEntity + " (" + clip(r.ByName, 80) + ")"
 		case r.ByEntity != "":
-			d.Causes[r.ByEntity]++
-		case r.User != "":
-			d.Causes["a person"]++
+			cause = r.ByEntity
+		case r.User == "":
+			continue
+		}
+		d.Causes[cause]++
+		for i := range d.Members {
+			if m := &d.Members[i]; m.ID == r.EntityID {
+				if m.Causes == nil {
+					m.Causes = map[string]int{}
+				}
+				m.Causes[cause]++
+			}
 		}
 	}
 	for _, r := range rows[max(0, len(rows)-15):] {
-		d.Logbook = append(d.Logbook, logbookRow{At: t.index.local(r.at), ID: r.EntityID, Name: r.Name, Text: r.text(), ByID: r.ByEntity, ByHuman: r.User != ""})
+		d.Logbook = append(d.Logbook, t.index.row(r))
 	}
 }
 
-// errorsOf picks what is said about the entity, its integration, and about what
-// changed together with it, in the time asked about.
-func (t *Toolset) errorsOf(entries []wireLog, e Entity, with []together, from, to time.Time) []errorGroup {
+// errorsOf picks what is said about the entity, the members of a group, and about
+// what changed together with it, in the time asked about. What its integration
+// says of no thing in particular may be about it too.
+func (t *Toolset) errorsOf(entries []wireLog, e Entity, members []string, with []together, from, to time.Time) []errorGroup {
 	var out []errorGroup
+	near := slices.Clone(members)
+	for _, w := range with {
+		near = append(near, w.ID)
+	}
+	of := e.Integration
+	for _, id := range members {
+		if m, ok := t.index.Entity(id); ok {
+			of = m.Integration
+		}
+	}
 	for _, g := range t.group(entries) {
 		if g.last.Before(from.Add(-time.Minute)) || g.first.After(to.Add(time.Minute)) {
 			continue
 		}
-		fits := g.about(e) || g.Integration == e.Integration
-		for _, w := range with {
-			if other, ok := t.index.Entity(w.ID); ok && g.about(other) {
+		fits := g.about(e) || len(g.Entities) == 0 && g.Integration == of
+		for _, id := range near {
+			if other, ok := t.index.Entity(id); ok && g.about(other) {
 				fits = true
 			}
 		}
@@ -305,7 +362,7 @@ func (t *Toolset) errorsOf(entries []wireLog, e Entity, with []together, from, t
 func (d *diagnosis) conclude(e Entity) {
 	say := func(format string, args ...any) { d.Findings = append(d.Findings, fmt.Sprintf(format, args...)) }
 	if !d.Availability.Now {
-		say("%s is %s now, since %s.", e.ID, or(e.State, "without a state"), d.Entity.Changed)
+		say("%s (%s) is %s now, since %s.", e.ID, e.Name, or(e.State, "without a state"), d.Entity.Changed)
 	}
 	if d.History.Samples == 0 {
 		say("Nothing is recorded of it in this time.")
@@ -313,7 +370,7 @@ func (d *diagnosis) conclude(e Entity) {
 	}
 	for _, m := range d.Members {
 		if m.Episodes > 0 {
-			say("Its member %s had %d unusual moments; they count here.", m.ID, m.Episodes)
+			say("Its member %s (%s) had %d unusual moments; they count here.", m.ID, m.Name, m.Episodes)
 		}
 	}
 	if a := d.Availability; a.Outages > 0 {
@@ -330,10 +387,18 @@ func (d *diagnosis) conclude(e Entity) {
 	} else {
 		say("Nothing unusual is recorded: no outage, no state that stood only for moments, no value far from the others.")
 	}
-	for cause, n := range d.Causes {
-		if n*2 >= d.History.Changes && n > 2 {
-			say("%d of its %d changes were caused by %s.", n, d.History.Changes, cause)
+	most := func(whose string, causes map[string]int, changes int) {
+		for _, cause := range slices.Sorted(maps.Keys(causes)) {
+			if n := causes[cause]; n*2 >= changes && n > 2 {
+				say("%d of %s %d changes were caused by %s.", n, whose, changes, cause)
+			}
 		}
+	}
+	if len(d.Members) == 0 {
+		most("its", d.Causes, d.History.Changes)
+	}
+	for _, m := range d.Members {
+		most(m.Name+"'s", m.Causes, m.Changes)
 	}
 	for _, w := range d.Together[:min(len(d.Together), 5)] {
 		say("%s (%s): %s at %d of the %d moments, %d times in all. Example: %s.", w.ID, w.Name, w.What, w.Episodes, d.Looked, w.InAll, w.Example)
@@ -343,7 +408,7 @@ func (d *diagnosis) conclude(e Entity) {
 		if len(g.Examples) > 0 {
 			example = g.Examples[0]
 		}
-		say("%s of %s, %d times from %s to %s: %s", g.Level, g.Integration, g.Count, g.First, g.Last, example)
+		say("%s about %s, %d times from %s to %s: %s", g.Level, or(g.About, g.Integration), g.Count, g.First, g.Last, example)
 	}
 }
 
@@ -384,6 +449,10 @@ func (d *diagnosis) text() string {
 	if len(d.Logbook) > 0 {
 		b.WriteString("\nLogbook, the last of it:\n")
 		for _, r := range d.Logbook {
+			if len(d.Members) > 0 {
+				fmt.Fprintf(&b, "- %s %s (%s) %s\n", r.At, r.ID, r.Name, r.Text)
+				continue
+			}
 			fmt.Fprintf(&b, "- %s %s\n", r.At, r.Text)
 		}
 	}

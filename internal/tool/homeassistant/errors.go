@@ -34,6 +34,8 @@ type errorGroup struct {
 	Logger      string   `json:"logger"`
 	Source      string   `json:"source,omitempty"`
 	Entities    []string `json:"likely_entities,omitempty"`
+	About       string   `json:"about,omitempty"`             // the thing, or the group of things, by name
+	Broad       bool     `json:"about_integration,omitempty"` // no message names a thing; these are what the integration has
 	Examples    []string `json:"examples"`
 	Exception   string   `json:"exception,omitempty"` // its last line
 	first       time.Time
@@ -44,6 +46,7 @@ type errorsAnswer struct {
 	Source        string         `json:"read_from"` // system_log, or error_log
 	Total         int            `json:"total"`     // occurrences
 	ByLevel       map[string]int `json:"by_level"`
+	ByThing       map[string]int `json:"by_thing"` // by the name of the thing or the group that they are about
 	ByIntegration map[string]int `json:"by_integration"`
 	Groups        []errorGroup   `json:"groups"`
 }
@@ -206,6 +209,7 @@ func (t *Toolset) group(entries []wireLog) []errorGroup {
 			g.Examples = []string{}
 		}
 		g.First, g.Last = t.index.local(g.first), t.index.local(g.last)
+		t.index.name(g)
 		out = append(out, *g)
 	}
 	slices.SortStableFunc(out, func(a, b errorGroup) int { return cmp.Or(cmp.Compare(b.Count, a.Count), b.last.Compare(a.last)) })
@@ -214,7 +218,7 @@ func (t *Toolset) group(entries []wireLog) []errorGroup {
 
 func (g errorGroup) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s ×%d, %s to %s\n", g.Level, g.Integration, g.Count, g.First, g.Last)
+	fmt.Fprintf(&b, "%s about %s ×%d, %s to %s\n", g.Level, or(g.About, "no thing of the house"), g.Count, g.First, g.Last)
 	for _, e := range g.Examples {
 		b.WriteString("  " + e + "\n")
 	}
@@ -224,12 +228,69 @@ func (g errorGroup) text() string {
 	if len(g.Entities) > 0 {
 		b.WriteString("  likely about " + strings.Join(g.Entities, ", ") + "\n")
 	}
-	fmt.Fprintf(&b, "  logged by %s", g.Logger)
+	fmt.Fprintf(&b, "  logged by %s (%s)", g.Integration, g.Logger)
 	if g.Source != "" {
 		b.WriteString(" at " + g.Source)
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// broadly is how many things an integration may have for its errors to be said to
+// be about them, when no message names one.
+const broadly = 5
+
+// name says which thing of the house an error is about: a group, when it is about
+// several of one, else devices, or what is no device by its own name. Of an error
+// that names none it is what its integration has.
+func (x *Index) name(g *errorGroup) {
+	var about []Entity
+	for _, id := range g.Entities {
+		if e, ok := x.Entity(id); ok {
+			about = append(about, e)
+		}
+	}
+	if len(about) == 0 {
+		var of []Entity
+		for _, e := range x.Entities() {
+			if e.Integration == g.Integration && e.State != "" {
+				of = append(of, e)
+			}
+		}
+		if names := things(of); len(names) <= broadly {
+			about, g.Broad = of, len(of) > 0
+		}
+	}
+	names := things(about)
+	g.About = strings.Join(names, ", ")
+	if group := x.groupOf(about); group != "" && len(names) > 1 {
+		g.About = group + " (" + g.About + ")"
+	}
+}
+
+// things are the devices of entities, each once, and what is of none by its name
+// and what it is: Home (weather).
+func things(es []Entity) []string {
+	var out []string
+	for _, e := range es {
+		if n := or(e.Device, e.Name+" ("+domainOf(e.ID)+")"); !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// groupOf is the name of the smallest group that has all of the entities, or "".
+func (x *Index) groupOf(es []Entity) string {
+	name, size := "", 0
+	for _, g := range x.Entities() {
+		members := membersOf(g)
+		all := len(es) > 0 && !slices.ContainsFunc(es, func(e Entity) bool { return !slices.Contains(members, e.ID) })
+		if all && (name == "" || len(members) < size) {
+			name, size = g.Name, len(members)
+		}
+	}
+	return name
 }
 
 func (t *Toolset) analyzeErrors(ctx context.Context, _ seam.Run, in errorsInput) (answer, error) {
@@ -265,10 +326,11 @@ func (t *Toolset) analyzeErrors(ctx context.Context, _ seam.Run, in errorsInput)
 		}
 		return len(words) > 0 && !keyword.In(words, g.Integration, g.Logger, strings.Join(g.Examples, " "), strings.Join(g.Entities, " "))
 	})
-	out := errorsAnswer{Source: source, ByLevel: map[string]int{}, ByIntegration: map[string]int{}, Groups: []errorGroup{}}
+	out := errorsAnswer{Source: source, ByLevel: map[string]int{}, ByThing: map[string]int{}, ByIntegration: map[string]int{}, Groups: []errorGroup{}}
 	for _, g := range groups {
 		out.Total += g.Count
 		out.ByLevel[g.Level] += g.Count
+		out.ByThing[or(g.About, "no thing of the house")] += g.Count
 		out.ByIntegration[g.Integration] += g.Count
 	}
 	limit := min(or(in.Limit, 20), 50)
@@ -278,7 +340,7 @@ func (t *Toolset) analyzeErrors(ctx context.Context, _ seam.Run, in errorsInput)
 		b.WriteString("The log of Home Assistant holds no warning or error that fits. It begins anew with each restart.")
 		return answer{b.String(), out}, nil
 	}
-	fmt.Fprintf(&b, "%d entries in %d groups (%s); by integration: %s.\n\n", out.Total, len(groups), counts(out.ByLevel), counts(out.ByIntegration))
+	fmt.Fprintf(&b, "%d entries in %d groups (%s); by thing: %s.\n\n", out.Total, len(groups), counts(out.ByLevel), strings.Join(counted(out.ByThing), "; "))
 	for _, g := range out.Groups {
 		b.WriteString(g.text())
 	}

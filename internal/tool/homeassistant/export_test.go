@@ -56,3 +56,6 @@ func Ask(ctx context.Context, ours bool) func(query string) string {
 		return fmt.Sprint([][]any{{s.ColumnText(0), s.ColumnText(1)}}, nil)
 	}
 }
+
+// Period reads the words for a time.
+var Period = period

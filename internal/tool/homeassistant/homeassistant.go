@@ -221,6 +221,8 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 		err = seam.NotSent(parley.Errorf(parley.CodeNotFound, "there is no tool %q here", r.Name))
 	}
 	if err == nil {
+		// A model has no clock of its own, and what it reads is soon of yesterday.
+		res.text = strings.TrimRight(res.text, "\n") + "\nnow: " + t.index.clock(t.o.Now())
 		return res.result(r.Call)
 	}
 	// A read that failed is as good as refused; a write only when it provably is.

@@ -211,8 +211,5 @@ func (x *Index) entity(id string) (Entity, bool) {
 
 // local puts a time into the house's zone, for people.
 func (x *Index) local(t time.Time) string {
-	x.mu.RLock()
-	z := x.zone
-	x.mu.RUnlock()
-	return t.In(z).Format("2006-01-02 15:04:05Z07:00")
+	return x.in(t).Format("2006-01-02 15:04:05Z07:00")
 }

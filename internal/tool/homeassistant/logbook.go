@@ -2,6 +2,7 @@ package homeassistant
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -32,6 +33,7 @@ type logbookRow struct {
 	Text    string `json:"text"`
 	ByID    string `json:"caused_by,omitempty"`
 	ByHuman bool   `json:"by_person,omitempty"`
+	Person  string `json:"person,omitempty"` // who that was, where the house knows
 }
 
 type logbookAnswer struct {
@@ -63,8 +65,10 @@ func (t *Toolset) book(ctx context.Context, names []string, from, to time.Time) 
 	if err := t.client.get(ctx, "logbook/"+url.PathEscape(from.UTC().Format(time.RFC3339)), q, &rows); err != nil {
 		return nil, err
 	}
+	people := t.index.people()
 	for i := range rows {
 		rows[i].at, _ = time.Parse(time.RFC3339Nano, rows[i].When)
+		rows[i].person = people[rows[i].User]
 	}
 	slices.SortStableFunc(rows, func(a, b wireRow) int { return a.at.Compare(b.at) })
 	return rows, nil
@@ -121,11 +125,32 @@ func (t *Toolset) logbook(ctx context.Context, _ seam.Run, in logbookInput) (ans
 	}
 	b.WriteString(".\n")
 	for _, r := range rows {
-		row := logbookRow{At: t.index.local(r.at), ID: r.EntityID, Name: r.Name, Text: r.text(), ByID: r.ByEntity, ByHuman: r.User != ""}
+		row := t.index.row(r)
 		out.Rows = append(out.Rows, row)
 		fmt.Fprintf(&b, "%s %s (%s) %s\n", row.At, row.ID, row.Name, row.Text)
 	}
 	return answer{b.String(), out}, nil
+}
+
+func (x *Index) row(r wireRow) logbookRow {
+	return logbookRow{At: x.local(r.at), ID: r.EntityID, Name: r.Name, Text: r.text(), ByID: r.ByEntity, ByHuman: r.User != "", Person: r.person}
+}
+
+// people are the names of those who have a user of Home Assistant, by its id.
+func (x *Index) people() map[string]string {
+	out := map[string]string{}
+	for _, e := range x.Entities() {
+		if domainOf(e.ID) != "person" {
+			continue
+		}
+		var a struct {
+			User string `json:"user_id"`
+		}
+		if json.Unmarshal(e.Attributes, &a) == nil && a.User != "" {
+			out[a.User] = e.Name
+		}
+	}
+	return out
 }
 
 func (x *Index) areaNames() string {

@@ -28,7 +28,9 @@ const maxSpan = 31 * 24 * time.Hour
 func (s span) of(x *Index, now time.Time, hours float64) (from, to time.Time, err error) {
 	to = now
 	if s.End != "" {
-		if to, err = x.when(s.End, now); err != nil {
+		if _, end, ok := period(s.End, x.in(now)); ok {
+			to = end
+		} else if to, err = x.when(s.End, now); err != nil {
 			return from, to, err.(*parley.Error).WithField("end") //nolint:errorlint // when returns no other
 		}
 	}
@@ -39,6 +41,9 @@ func (s span) of(x *Index, now time.Time, hours float64) (from, to time.Time, er
 	if s.Start != "" {
 		if from, err = x.when(s.Start, now); err != nil {
 			return from, to, err.(*parley.Error).WithField("start") //nolint:errorlint // when returns no other
+		}
+		if _, end, ok := period(s.Start, x.in(now)); ok && s.End == "" && s.Hours == 0 {
+			to = end // the words name both
 		}
 		if s.End == "" && s.Hours > 0 {
 			to = from.Add(time.Duration(s.Hours * float64(time.Hour)))
@@ -70,11 +75,11 @@ func (x *Index) when(s string, now time.Time) (time.Time, error) {
 		return now.Add(d), nil
 	}
 	today := now.In(zone)
+	if from, _, ok := period(s, today); ok {
+		return from, nil
+	}
 	midnight := time.Date(today.Year(), today.Month(), today.Day(), 0, 0, 0, 0, zone)
 	for word, day := range map[string]int{"today": 0, "yesterday": -1} {
-		if s == word {
-			return midnight.AddDate(0, 0, day), nil
-		}
 		if rest, ok := strings.CutPrefix(s, word+" "); ok {
 			if c, err := time.ParseInLocation("15:04", rest, zone); err == nil {
 				return midnight.AddDate(0, 0, day).Add(time.Duration(c.Hour())*time.Hour + time.Duration(c.Minute())*time.Minute), nil
@@ -87,7 +92,14 @@ func (x *Index) when(s string, now time.Time) (time.Time, error) {
 		}
 	}
 	return time.Time{}, parley.Errorf(parley.CodeInvalid, "%q is no time", clip(s, 40)).
-		WithHint("write 2026-11-20 22:30, 2026-11-20T22:30:00Z, yesterday 22:00, -12h or now")
+		WithHint("write 2026-11-20 22:30, 2026-11-20T22:30:00Z, yesterday 22:00, last night, yesterday evening, -12h or now")
+}
+
+// in is a time by the clock of the house.
+func (x *Index) in(t time.Time) time.Time {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return t.In(x.zone)
 }
 
 // The tool ha_state_query.
@@ -191,6 +203,9 @@ func (t *Toolset) query(ctx context.Context, _ seam.Run, in queryInput) (answer,
 	if rest := len(picked) - limit; rest > 0 {
 		fmt.Fprintf(&b, "… and %d more; ask for an area, a domain or a state.\n", rest)
 	}
+	if out.Total == 0 {
+		b.WriteString(t.index.areaLine(in.Area))
+	}
 	out.Index = t.index.Age()
 	if out.Read == "live" {
 		b.WriteString("read now from Home Assistant")
@@ -242,11 +257,14 @@ func attributes(raw json.RawMessage) map[string]any {
 	return a
 }
 
-func counts(m map[string]int) string {
+func counts(m map[string]int) string { return strings.Join(counted(m), ", ") }
+
+// counted lists what was counted, the most first.
+func counted(m map[string]int) []string {
 	keys := slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), strings.Compare(a, b)) })
 	var out []string
 	for _, k := range keys {
 		out = append(out, fmt.Sprintf("%d %s", m[k], k))
 	}
-	return strings.Join(out, ", ")
+	return out
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -230,31 +231,137 @@ func distance(a, b string, limit int) int {
 	return prev[len(rb)]
 }
 
-// nearest are the ids that somebody may have meant.
-func (x *Index) nearest(id string) []string {
-	hits, _ := x.Search(Query{Text: id, Limit: 4})
-	var out []string
-	for _, h := range hits {
-		out = append(out, h.ID)
+// nearest are the entities that somebody may have meant: those with the fewest
+// slips between what was written and their id or their name.
+func (x *Index) nearest(written string) []Entity {
+	const most = 4
+	want := plain(written)
+	_, object, hasDomain := strings.Cut(strings.ToLower(written), ".")
+	type near struct {
+		e    Entity
+		off  float64 // slips for each letter
+		rank int
 	}
-	if len(out) < 4 { // a domain that was guessed wrongly
-		_, name, _ := strings.Cut(id, ".")
-		for _, e := range x.Entities() {
-			_, n, _ := strings.Cut(e.ID, ".")
-			if name != "" && n == name && !slices.Contains(out, e.ID) {
-				out = append(out, e.ID)
+	var all []near
+	for _, e := range x.Entities() {
+		_, own, _ := strings.Cut(e.ID, ".")
+		best := math.Inf(1)
+		try := func(a, b string) {
+			if n := max(len(a), len(b)); a != "" && b != "" {
+				best = min(best, float64(distance(a, b, n))/float64(n))
+			}
+		}
+		try(want, plain(e.ID))
+		try(want, plain(e.Name))
+		if hasDomain { // a domain that was guessed wrongly
+			try(plain(object), plain(own))
+			try(plain(object), plain(e.Name))
+		} else {
+			try(want, plain(own))
+		}
+		if best <= tooFar {
+			all = append(all, near{e: e, off: best})
+		}
+	}
+	// Words that are found count as much as letters that are alike.
+	hits, _ := x.Search(Query{Text: written, Limit: most})
+	for i, h := range hits {
+		if at := slices.IndexFunc(all, func(n near) bool { return n.e.ID == h.ID }); at < 0 {
+			all = append(all, near{e: h.Entity, off: tooFar, rank: i})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b near) int {
+		return cmp.Or(cmp.Compare(a.off, b.off), cmp.Compare(a.rank, b.rank), strings.Compare(a.e.ID, b.e.ID))
+	})
+	var out []Entity
+	for _, n := range all[:min(len(all), most)] {
+		out = append(out, n.e)
+	}
+	return out
+}
+
+// tooFar is the share of letters that differ from which on a name is another one.
+const tooFar = 0.4
+
+func (x *Index) errUnknown(written string) *parley.Error {
+	e := parley.Errorf(parley.CodeNotFound, "there is no entity %q in this Home Assistant", clip(written, 80)).WithField("entity")
+	if near := x.nearest(written); len(near) > 0 {
+		return e.WithHint("did you mean %s?", named(near))
+	}
+	return e.WithHint("%s finds entities by name, area, domain or device class", IndexSearch)
+}
+
+// named lists entities by their ids, each with its name.
+func named(es []Entity) string {
+	var out []string
+	for _, e := range es {
+		out = append(out, e.ID+" ("+e.Name+")")
+	}
+	return strings.Join(out, ", ")
+}
+
+// nearArea is the area whose name or alias is written almost so, or "".
+func (x *Index) nearArea(written string) string {
+	best, name := tooFar, ""
+	for _, a := range x.Areas() {
+		for _, n := range append([]string{a.Name, a.ID}, x.aliases(a.ID)...) {
+			w, have := plain(written), plain(n)
+			if off := float64(distance(w, have, max(len(w), len(have)))) / float64(max(len(w), len(have), 1)); off < best {
+				best, name = off, a.Name
 			}
 		}
 	}
-	return out[:min(len(out), 4)]
+	return name
 }
 
-func (x *Index) errUnknown(id string) *parley.Error {
-	e := parley.Errorf(parley.CodeNotFound, "there is no entity %q in this Home Assistant", clip(id, 80)).WithField("entity")
-	if near := x.nearest(id); len(near) > 0 {
-		return e.WithHint("did you mean %s?", strings.Join(near, ", "))
+// knowsArea reports whether an area or a floor has this name, id or alias.
+func (x *Index) knowsArea(name string) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for id, a := range x.areas {
+		for _, n := range append([]string{id, a.Name}, a.Aliases...) {
+			if plain(n) == plain(name) {
+				return true
+			}
+		}
 	}
-	return e.WithHint("%s finds entities by name, area, domain or device class", IndexSearch)
+	for id, f := range x.floors {
+		if plain(id) == plain(name) || plain(f.Name) == plain(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// areaLine names the areas, with their other names, and says what may have been
+// meant by one that is none of them.
+func (x *Index) areaLine(asked string) string {
+	var b strings.Builder
+	if asked != "" && !x.knowsArea(asked) {
+		fmt.Fprintf(&b, "There is no area %q here", clip(asked, 80))
+		if near := x.nearArea(asked); near != "" {
+			fmt.Fprintf(&b, "; did you mean %s?", near)
+		} else {
+			b.WriteString(".")
+		}
+		b.WriteString("\n")
+	}
+	var names []string
+	for _, a := range x.Areas() {
+		n := a.Name
+		x.mu.RLock()
+		var also []string
+		if known := x.areas[a.ID]; known != nil {
+			also = known.Aliases
+		}
+		x.mu.RUnlock()
+		if len(also) > 0 {
+			n += " (also " + strings.Join(also, ", ") + ")"
+		}
+		names = append(names, n)
+	}
+	b.WriteString("areas: " + strings.Join(names, ", ") + "\n")
+	return b.String()
 }
 
 // resolve finds the one entity that is meant by an id or a name.
@@ -396,11 +503,10 @@ func (t *Toolset) search(ctx context.Context, _ seam.Run, in searchInput) (answe
 	out := found{Index: t.index.Age(), Total: total, Entities: []foundItem{}}
 	var b strings.Builder
 	if total == 0 {
-		b.WriteString("No entity fits.")
+		b.WriteString("No entity fits.\n")
 		for _, a := range t.index.Areas() {
 			out.Areas = append(out.Areas, a.Name)
 		}
-		fmt.Fprintf(&b, " The areas are: %s.\n", strings.Join(out.Areas, ", "))
 	} else {
 		fmt.Fprintf(&b, "%d of %d entities that fit, the best first:\n", len(hits), total)
 	}
@@ -410,6 +516,7 @@ func (t *Toolset) search(ctx context.Context, _ seam.Run, in searchInput) (answe
 		out.Entities = append(out.Entities, it)
 		b.WriteString("- " + it.line() + "\n")
 	}
+	b.WriteString(t.index.areaLine(in.Area))
 	b.WriteString(out.Index.String())
 	return answer{b.String(), out}, nil
 }

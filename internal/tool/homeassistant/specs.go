@@ -6,7 +6,7 @@ type spec struct{ name, input, output, safety string }
 
 const (
 	defsSpan = `
-		"start": {"type": "string", "description": "begin of the time looked at: 2026-11-20 22:00 (the house's own time), 2026-11-20T22:00:00Z, yesterday 22:00, or -12h"},
+		"start": {"type": "string", "description": "begin of the time looked at: 2026-11-20 22:00 (the house's own time), 2026-11-20T22:00:00Z, yesterday 22:00, or -12h; words for a time, such as last night, tonight, today, this morning, yesterday evening, friday or last week, name its begin and its end"},
 		"end": {"type": "string", "description": "its end, in the same forms; default now"},
 		"hours": {"type": "number", "minimum": 0.01, "maximum": 744, "description": "its length, when start or end is left out; default 24"}`
 	defsFilter = `
@@ -19,9 +19,9 @@ const (
 		"integration": {"type": "string", "description": "zha, mqtt, hue ..."}`
 	outAge    = `{"type": "object", "properties": {"live": {"type": "boolean"}, "age_s": {"type": "number"}, "entities": {"type": "integer"}, "reason": {"type": "string"}}, "required": ["live", "age_s"]}`
 	outItem   = `{"type": "object", "properties": {"entity_id": {"type": "string"}, "name": {"type": "string"}, "state": {"type": "string"}, "unit": {"type": "string"}, "area": {"type": "string"}, "last_changed": {"type": "string"}}, "required": ["entity_id", "name", "state"]}`
-	outRow    = `{"type": "object", "properties": {"at": {"type": "string"}, "entity_id": {"type": "string"}, "name": {"type": "string"}, "text": {"type": "string"}, "caused_by": {"type": "string"}, "by_person": {"type": "boolean"}}, "required": ["at", "name", "text"]}`
+	outRow    = `{"type": "object", "properties": {"at": {"type": "string"}, "entity_id": {"type": "string"}, "name": {"type": "string"}, "text": {"type": "string"}, "caused_by": {"type": "string"}, "by_person": {"type": "boolean"}, "person": {"type": "string"}}, "required": ["at", "name", "text"]}`
 	outPast   = `{"type": "object", "properties": {"entity_id": {"type": "string"}, "name": {"type": "string"}, "unit": {"type": "string"}, "samples": {"type": "integer"}, "changes": {"type": "integer"}, "min": {"type": "number"}, "max": {"type": "number"}, "mean": {"type": "number"}, "min_at": {"type": "string"}, "max_at": {"type": "string"}, "share": {"type": "object"}, "unusual": {"type": "array"}, "gaps": {"type": "array"}, "recent_changes": {"type": "array"}}, "required": ["entity_id", "samples", "changes"]}`
-	outErrors = `{"type": "object", "properties": {"integration": {"type": "string"}, "level": {"type": "string"}, "message": {"type": "string"}, "count": {"type": "integer"}, "first": {"type": "string"}, "last": {"type": "string"}, "likely_entities": {"type": "array", "items": {"type": "string"}}, "examples": {"type": "array", "items": {"type": "string"}}}, "required": ["integration", "level", "count", "first", "last"]}`
+	outErrors = `{"type": "object", "properties": {"integration": {"type": "string"}, "level": {"type": "string"}, "message": {"type": "string"}, "count": {"type": "integer"}, "first": {"type": "string"}, "last": {"type": "string"}, "likely_entities": {"type": "array", "items": {"type": "string"}}, "about": {"type": "string"}, "about_integration": {"type": "boolean"}, "examples": {"type": "array", "items": {"type": "string"}}}, "required": ["integration", "level", "count", "first", "last"]}`
 )
 
 func object(properties, required string) string {
@@ -52,9 +52,9 @@ var specs = []spec{
 	{
 		AnalyzeErrors,
 		object(`"query": {"type": "string", "description": "words to look for"}, "entity": {"type": "string", "description": "only what is likely about this entity"},
-			"level": {"type": "string", "enum": ["WARNING", "ERROR", "CRITICAL"]}, "since": {"type": "string", "description": "only what happened after: -12h, yesterday 22:00, 2026-11-20 22:00"},
+			"level": {"type": "string", "enum": ["WARNING", "ERROR", "CRITICAL"]}, "since": {"type": "string", "description": "only what happened after: -12h, yesterday 22:00, last night, 2026-11-20 22:00"},
 			"limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "groups; default 20"}`, ``),
-		result(`"read_from": {"type": "string"}, "total": {"type": "integer"}, "by_level": {"type": "object"}, "by_integration": {"type": "object"}, "groups": {"type": "array", "items": `+outErrors+`}`, `"total", "groups"`),
+		result(`"read_from": {"type": "string"}, "total": {"type": "integer"}, "by_level": {"type": "object"}, "by_thing": {"type": "object"}, "by_integration": {"type": "object"}, "groups": {"type": "array", "items": `+outErrors+`}`, `"total", "groups"`),
 		safeRead,
 	},
 	{

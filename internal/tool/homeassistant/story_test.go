@@ -66,8 +66,19 @@ func TestDiagnoseAGroup(t *testing.T) {
 	r := newRig(t)
 	text, _ := r.ok("diagnose_entity", with(lastNight, m{"entity": "Bedroom lights"}))
 	has(t, text,
-		"Its member light.bedroom_ceiling had 5 unusual moments", "Its member light.bedroom_bedside_left had 5 unusual moments", "light.bedroom_bedside_right = off · Bedside right · 0 unusual moments",
-		"- 5 unusual moments: 2026-11-20 22:34:10Z (light.bedroom_ceiling unavailable for", "→ on at 5 of the 5 moments", "sensor.mains_voltage_l1")
+		"Its member light.bedroom_ceiling (Bedroom ceiling) had 5 unusual moments", "Its member light.bedroom_bedside_left (Bedside left) had 5 unusual moments", "light.bedroom_bedside_right = off · Bedside right · 0 unusual moments",
+		"- 5 unusual moments: 2026-11-20 22:34:10Z (Bedroom ceiling unavailable for", "→ on at 5 of the 5 moments", "sensor.mains_voltage_l1",
+		"WARNING about Bedroom lights (Bedroom ceiling, Bedside left), 9 times", "light.bedroom_bedside_left (Bedside left) → off, by Ana")
+	hasNot(t, text, "Used by group: light.bedroom")
+}
+
+// What caused the changes of a group's members is said of the group, too: it
+// shows nothing of them itself.
+func TestDiagnoseAGroupByItsMembersCauses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *sim.Options, _ *homeassistant.Options) { o.Story = sim.StoryAutomation })
+	text, _ := r.ok("diagnose_entity", with(lastNight, m{"entity": "light.bedroom"}))
+	has(t, text, "Bedroom ceiling's 20 changes were caused by automation.bedroom_night_light (Bedroom night light)", "automation.bedroom_night_light", "Already running")
 }
 
 func TestTheStoryChanges(t *testing.T) {
@@ -86,15 +97,16 @@ func TestErrorsAreGrouped(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	text, data := r.ok("analyze_errors", m{})
-	has(t, text, "WARNING tuya ×27", "ERROR met ×11", "ERROR daikin_onecta ×1", "likely about light.bedroom_ceiling", "switch.old_office_plug")
+	has(t, text, "by thing: 27 Old office plug; 11 Home (weather); 9 Bedroom lights (Bedroom ceiling, Bedside left);", "WARNING about Old office plug ×27", "ERROR about Home (weather) ×11", "ERROR about Heat pump ×1",
+		"likely about light.bedroom_ceiling", "switch.old_office_plug", "logged by tuya", "now: Saturday 2026-11-21 08:30Z (UTC)")
 	if data["total"].(float64) < 50 {
 		t.Errorf("got %v entries", data["total"])
 	}
 	text, _ = r.ok("analyze_errors", m{"entity": "light.bedroom_ceiling"})
-	has(t, text, "zha ×9")
+	has(t, text, "(Bedroom ceiling, Bedside left) ×9", "logged by zha")
 	hasNot(t, text, "tuya", "met ")
 	text, _ = r.ok("analyze_errors", m{"level": "ERROR", "query": "mqtt"})
-	has(t, text, "ERROR mqtt ×3")
+	has(t, text, "ERROR about Garage door, Bathroom fan, Wallbox ×3")
 	hasNot(t, text, "daikin")
 	text, _ = r.ok("analyze_errors", m{"query": "nosuchthing"})
 	has(t, text, "holds no warning or error that fits")
@@ -113,7 +125,7 @@ func TestLogbook(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	text, _ := r.ok("ha_logbook", with(lastNight, m{"entities": []string{"light.bedroom_ceiling", "automation.mains_voltage_alert"}}))
-	has(t, text, "2026-11-20 23:17:05Z light.bedroom_ceiling (Bedroom ceiling) → unavailable", "triggered by numeric state of sensor.mains_voltage_l1", "by a person")
+	has(t, text, "2026-11-20 23:17:05Z light.bedroom_ceiling (Bedroom ceiling) → unavailable", "triggered by numeric state of sensor.mains_voltage_l1", "by Ana")
 	text, data := r.ok("ha_logbook", with(lastNight, m{"area": "Bedroom", "limit": 3}))
 	has(t, text, "the last 3 of them")
 	if n := len(data["rows"].([]any)); n != 3 {

@@ -167,6 +167,7 @@ type wireRow struct {
 	ByDomain string `json:"context_domain"`
 	ByServ   string `json:"context_service"`
 	at       time.Time
+	person   string // the name of that user, where a person of the house has it
 }
 
 func (r wireRow) text() string {
@@ -178,13 +179,15 @@ func (r wireRow) text() string {
 		b.WriteString("→ " + clip(r.State, 60))
 	}
 	switch {
+	case r.ByEntity != "" && r.ByName != "":
+		b.WriteString(", by " + r.ByEntity + " (" + clip(r.ByName, 80) + ")")
 	case r.ByEntity != "":
 		b.WriteString(", by " + r.ByEntity)
 	case r.ByServ != "":
 		b.WriteString(", by " + r.ByDomain + "." + r.ByServ)
 	}
 	if r.User != "" {
-		b.WriteString(", by a person")
+		b.WriteString(", by " + or(r.person, "a person"))
 	}
 	return b.String()
 }
