@@ -250,6 +250,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		_ = h.close(ctx, 0)
 		return nil, err
 	}
+	document(p.resolved, deps)
 	for _, s := range h.services {
 		if s.observe != nil {
 			s.observe(h.engine.Observe)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/api"
+	"github.com/parley-server/parley/internal/api/apitest"
 	"github.com/parley-server/parley/internal/auth"
 	"github.com/parley-server/parley/internal/config"
 )
@@ -61,7 +62,7 @@ func newKeyed(t *testing.T) *keyed {
 		}
 	}
 	l := &login{mode: auth.ModeKeys, keys: keys, supervisor: auth.Supervisor}
-	srv := httptest.NewServer(h.behind(api.GuardOptions{Hosts: l.hosts(config.Settings{Addr: "0.0.0.0:1"})}, l.doorOptions()))
+	srv := httptest.NewServer(apitest.Of(t, h.api).Handler(t, h.behind(api.GuardOptions{Hosts: l.hosts(config.Settings{Addr: "0.0.0.0:1"})}, l.doorOptions())))
 	k.url = srv.URL
 	t.Cleanup(func() {
 		_ = h.close(context.Background(), 0) // ends the streams
@@ -280,12 +281,13 @@ func TestIsolation_by_the_table_of_routes(t *testing.T) {
 	ana := k.furnish("ana")
 	before := k.state("ana", ana)
 	bodies := map[string]string{
-		"POST /v1/sessions":                 `{"app":"home","outside_id":"` + ana.outside + `"}`,
-		"POST /v1/sessions/{id}/turns":      `{"message":"mine now"}`,
-		"PATCH /v1/sessions/{id}":           `{"title":"mine now"}`,
-		"POST /v1/interactions/{id}/answer": `{"choice":"allow"}`,
-		"POST /v1/turns/{id}/await":         `{"timeout_ms":1}`,
-		"POST /v1/sessions/import":          `no archive`,
+		"POST /v1/sessions":                   `{"app":"home","outside_id":"` + ana.outside + `"}`,
+		"POST /v1/sessions/{id}/turns":        `{"message":"mine now"}`,
+		"POST /v1/sessions/{id}/turns/stream": `{"message":"mine now"}`,
+		"PATCH /v1/sessions/{id}":             `{"title":"mine now"}`,
+		"POST /v1/interactions/{id}/answer":   `{"choice":"allow"}`,
+		"POST /v1/turns/{id}/await":           `{"timeout_ms":1}`,
+		"POST /v1/sessions/import":            `no archive`,
 	}
 	none := owned{}
 	none.session, none.waiting, none.turn, none.waits, none.interaction, none.artifact = "01ARZ3NDEKTSV4RRFFQ69G5FAA", "01ARZ3NDEKTSV4RRFFQ69G5FAB",

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/api/apitest"
 )
 
 const (
@@ -118,6 +119,9 @@ type process struct {
 	done   chan struct{} // closed when it has ended
 	killed time.Time
 	errs   lines
+
+	document sync.Once
+	checker  *apitest.Checker // nil: there is none
 }
 
 // lines keeps what a process says.
@@ -252,7 +256,33 @@ func (s *process) try(ctx context.Context, method, path, body string, header ...
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
+	if err == nil && len(path) > 1 {
+		s.documented(req, resp, b)
+	}
 	return answer{resp.StatusCode, resp.Header, b}, err
+}
+
+// documented checks an answer against what the server itself says of it.
+func (s *process) documented(req *http.Request, resp *http.Response, body []byte) {
+	s.t.Helper()
+	s.document.Do(func() {
+		resp, err := http.Get(s.url + "/openapi.json")
+		if err != nil {
+			return // it is gone
+		}
+		defer resp.Body.Close()
+		if raw, err := io.ReadAll(resp.Body); err == nil && resp.StatusCode == http.StatusOK {
+			if s.checker, err = apitest.New(raw); err != nil {
+				s.t.Errorf("the document: %v", err)
+			}
+		}
+	})
+	if s.checker == nil {
+		return
+	}
+	if err := s.checker.Answer(req, resp.StatusCode, resp.Header, body); err != nil {
+		s.t.Errorf("not as the document says: %v", err)
+	}
 }
 
 // ask makes a request that is answered.

@@ -97,7 +97,9 @@ type wire struct {
 	method string
 	path   string
 	app    string // that names it, among the apps that come with Parley
-	open   func(app string, d wireDeps) http.Handler
+	// describe puts it into the document of the API.
+	describe func(s *api.Server)
+	open     func(app string, d wireDeps) http.Handler
 }
 
 type wireDeps struct {
@@ -115,13 +117,13 @@ type wireDeps struct {
 
 // wires are what an app.yaml lists under wires.
 var wires = map[string]wire{
-	"chat": {http.MethodPost, chaos.Path, "chaos", func(app string, d wireDeps) http.Handler {
+	"chat": {http.MethodPost, chaos.Path, "chaos", describeChat, func(app string, d wireDeps) http.Handler {
 		return chaos.Chat(chaos.Options{
 			App: app, Engine: d.engine, Follow: d.reader.Follow, Principal: d.principal, Fail: api.WriteError, Open: d.api.Open,
 			MaxBody: int64(d.settings.Limits.MaxBody), MaxMessage: int(d.settings.Limits.MaxMessage),
 		})
 	}},
-	"events": {http.MethodGet, home.Path, "home", func(app string, d wireDeps) http.Handler {
+	"events": {http.MethodGet, home.Path, "home", describeEvents, func(app string, d wireDeps) http.Handler {
 		return home.Events(home.Options{
 			Engine: d.engine, Reader: d.reader, Principal: d.principal, Fail: api.WriteError, Open: d.api.Open,
 			PartialEvery: d.partialEvery(app),

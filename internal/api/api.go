@@ -19,7 +19,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
+	"reflect"
 	"sync"
 	"time"
 
@@ -103,7 +105,7 @@ func New(o Options) *Server {
 			},
 			// Relative to the document, which may lie below a prefix that a proxy adds.
 			Servers:    []*huma.Server{{URL: "."}},
-			Components: &huma.Components{SecuritySchemes: keys},
+			Components: &huma.Components{SecuritySchemes: keys, Responses: map[string]*huma.Response{}},
 			// The first, which asks for nothing, is a server without a login.
 			Security: []map[string][]string{{}, {"bearer": {}}, {"key": {}}},
 			Tags: []*huma.Tag{
@@ -113,12 +115,14 @@ func New(o Options) *Server {
 				{Name: "interactions", Description: "What waits for a person."},
 				{Name: "artifacts", Description: "Large results that are kept aside."},
 				{Name: "server", Description: "What the server has, and how it is."},
+				{Name: wiresTag, Description: "What apps speak beside this API, each as its own clients expect it."},
 			},
 		},
 		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 	})
+	s.failures()
 	s.sessionRoutes()
 	s.turnRoutes()
 	s.eventRoutes()
@@ -143,16 +147,23 @@ type Route struct{ Method, Path string }
 func (s *Server) Routes() []Route {
 	var out []Route
 	for path, item := range s.huma.OpenAPI().Paths {
-		for method, op := range map[string]*huma.Operation{
-			http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPatch: item.Patch,
-			http.MethodDelete: item.Delete, http.MethodPut: item.Put,
-		} {
-			if op != nil {
+		for method, op := range operations(item) {
+			if op.Tags[0] != wiresTag {
 				out = append(out, Route{method, path})
 			}
 		}
 	}
 	return out
+}
+
+// operations are those of one path, by method.
+func operations(item *huma.PathItem) map[string]*huma.Operation {
+	all := map[string]*huma.Operation{
+		http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPatch: item.Patch,
+		http.MethodDelete: item.Delete, http.MethodPut: item.Put,
+	}
+	maps.DeleteFunc(all, func(_ string, op *huma.Operation) bool { return op == nil })
+	return all
 }
 
 // Patterns are the patterns under which a mux hands requests to the Server.
@@ -171,8 +182,10 @@ type routes struct{ s *Server }
 func (r routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
 	switch pattern {
 	case http.MethodGet + " " + eventsPath:
-		h = r.s.streamOr(h)
-	case http.MethodPost + " " + turnsPath:
+		h = r.s.streamOr(h, "")
+	case http.MethodGet + " " + followPath:
+		h = r.s.streamOr(h, "sse")
+	case http.MethodPost + " " + turnsPath, http.MethodPost + " " + turnStreamPath:
 		h = r.s.streamAfter(h)
 	case http.MethodPost + " " + importPath:
 		h = r.s.importing(h)
@@ -188,6 +201,7 @@ func route[I, O any](s *Server, op huma.Operation, h func(ctx context.Context, p
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = s.o.MaxBody
 	}
+	s.declareFailures(&op, reflect.TypeFor[I]())
 	op.BodyReadTimeout = -1 // none of its own: package edge bounds the wait for every body
 	huma.Register(s.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		p, err := s.o.Principal(ctx)

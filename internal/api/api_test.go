@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/api"
+	"github.com/parley-server/parley/internal/api/apitest"
 	"github.com/parley-server/parley/internal/archive"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
@@ -63,7 +64,7 @@ func newWorld(t *testing.T, model enginetest.Model, app parley.App, change ...fu
 		f(&o)
 	}
 	w.api = api.New(o)
-	srv := httptest.NewServer(api.Guard(asUser(w.api), api.GuardOptions{Hosts: []string{}, Origins: []string{"http://localhost:5173"}}))
+	srv := httptest.NewServer(apitest.Of(t, w.api).Handler(t, api.Guard(asUser(w.api), api.GuardOptions{Hosts: []string{}, Origins: []string{"http://localhost:5173"}})))
 	w.url = srv.URL
 	t.Cleanup(func() {
 		w.rig.Close() // ends the streams
@@ -235,7 +236,16 @@ func TestTurn_as_a_stream_ends_with_the_turn(t *testing.T) {
 	w := newWorld(t, enginetest.Echo, enginetest.App())
 	s := w.session(`{"app":"test"}`)
 	w.turn(s.ID, "before") // its events are not this turn's
-	resp := w.ask("POST", "/v1/sessions/"+string(s.ID)+"/turns", `{"message":"hello you"}`, "Accept", "text/event-stream", "Content-Type", "application/json")
+	path := "/v1/sessions/" + string(s.ID) + "/turns"
+	w.streamsTurn(s.ID, path, "Accept", "text/event-stream")
+	w.streamsTurn(s.ID, path+"/stream")
+	w.streamsTurn(s.ID, path+"/stream", "Accept", "application/json, */*") // as some clients say whatever they ask for
+}
+
+func (w *world) streamsTurn(id parley.SessionID, path string, header ...string) {
+	t := w.t
+	t.Helper()
+	resp := w.ask("POST", path, `{"message":"hello you"}`, append(header, "Content-Type", "application/json")...)
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("got %d %s", resp.StatusCode, resp.Header.Get("Content-Type"))
 	}
@@ -250,7 +260,7 @@ func TestTurn_as_a_stream_ends_with_the_turn(t *testing.T) {
 		t.Errorf("frames: got %v", names)
 	}
 	var want []parley.Event
-	for _, e := range w.rig.Log(s.ID) {
+	for _, e := range w.rig.Log(id) {
 		if e.Turn == turn {
 			want = append(want, e)
 		}

@@ -76,9 +76,9 @@ func (s *Server) archiveRoutes() {
 	tags := []string{"sessions"}
 	route(s, huma.Operation{
 		OperationID: "export-session", Method: http.MethodGet, Path: "/v1/sessions/{id}/export", Tags: tags, Summary: "Export a session as a zip file",
+		Description: "The archive has the whole log and the files that a person would read, and can be imported.",
 		Responses: map[string]*huma.Response{
-			"200":     {Description: "The archive", Content: map[string]*huma.MediaType{"application/zip": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}},
-			"default": s.errorResponse(),
+			"200": {Description: "The archive", Content: map[string]*huma.MediaType{"application/zip": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}},
 		},
 	}, s.export)
 	route(s, huma.Operation{

@@ -15,6 +15,7 @@ import (
 
 const (
 	eventsPath = "/v1/sessions/{id}/events"
+	followPath = eventsPath + "/stream"
 
 	pageEvents = 1000    // of one JSON page
 	pageBytes  = 4 << 20 // after which a page ends early; more is then true
@@ -32,45 +33,45 @@ type eventsInput struct {
 	Accept string `header:"Accept" doc:"application/json is a page; text/event-stream and application/x-ndjson stay with the live end."`
 }
 
+type followInput struct {
+	SessionParam
+	After  int64  `query:"after" minimum:"0" doc:"The number of the last event you have; 0 is from the beginning."`
+	Types  string `query:"types" maxLength:"2000" doc:"Only events of these types, separated by commas; a type that ends in .* stands for all that begin so."`
+	Deltas bool   `query:"deltas" default:"true" doc:"Whether text in flight is shown."`
+	Format string `query:"format" enum:"sse,ndjson" doc:"In place of Accept; sse when neither is given."`
+	Last   string `header:"Last-Event-ID" maxLength:"32" doc:"What a browser sends when it comes back; it wins over after."`
+}
+
 type manyInput struct {
 	Sessions string `query:"sessions" maxLength:"4000" doc:"Session ids, separated by commas, each with :N behind it when events up to N are there already."`
 	Deltas   bool   `query:"deltas" default:"true" doc:"Whether text in flight is shown."`
 	Last     string `header:"Last-Event-ID" maxLength:"4000" doc:"The id of the last frame: the sessions, each with :N."`
 }
 
-// framesSchema describes a stream; its frames are no JSON document.
-var framesSchema = &huma.Schema{Type: huma.TypeString, Description: "Frames of a session. An event: id is its number, event its type, data the event as JSON. " +
-	"model.delta, model.thinking and tool.progress, without id: a fragment of text with call, n and text. model.partial: the whole text of a call so far, which takes the place of what was shown. " +
-	"reset: fragments were dropped because this reader was slow; events and partials follow. error, the last frame: the one error shape."}
-
 func (s *Server) eventRoutes() {
 	tags := []string{"events"}
-	event := s.schema(parley.Event{})
 	route(s, huma.Operation{
 		OperationID: "events", Method: http.MethodGet, Path: eventsPath, Tags: tags, Summary: "Read and follow a session's log",
-		Description: "One cursor for every form: the number of the last event seen.",
+		Description: "One cursor for every form: the number of the last event seen. " +
+			"With Accept: text/event-stream or application/x-ndjson the answer is that of " + followPath + ".",
 		Responses: map[string]*huma.Response{
 			"200": {Description: "Events after the cursor", Content: map[string]*huma.MediaType{
-				"application/json": {Schema: &huma.Schema{
-					Type: huma.TypeObject, Required: []string{"events", "next", "more"},
-					Properties: map[string]*huma.Schema{
-						"events": {Type: huma.TypeArray, Items: event},
-						"next":   {Type: huma.TypeInteger, Format: "int64", Description: "The cursor for the next page."},
-						"more":   {Type: huma.TypeBoolean, Description: "Whether there is more now."},
-					},
-				}},
-				"text/event-stream":    {Schema: framesSchema},
-				"application/x-ndjson": {Schema: framesSchema},
+				"application/json": {Schema: s.schema(eventPage{})},
 			}},
-			"default": s.errorResponse(),
 		},
 	}, s.events)
+	route(s, huma.Operation{
+		OperationID: "follow-events", Method: http.MethodGet, Path: followPath, Tags: tags, Summary: "Follow a session's log",
+		Description: "First the events after the cursor, then whatever comes, until the client goes or the session is deleted.",
+		Responses: map[string]*huma.Response{
+			"200": {Description: "Frames of the session", Content: s.frames("text/event-stream", "application/x-ndjson")},
+		},
+	}, s.followHead)
 	route(s, huma.Operation{
 		OperationID: "stream", Method: http.MethodGet, Path: "/v1/stream", Tags: tags, Summary: "Follow several sessions in one stream",
 		Description: "A browser opens at most six connections to one host; this needs one. The id of a frame is the whole list with its numbers.",
 		Responses: map[string]*huma.Response{
-			"200":     {Description: "Frames of all the sessions", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: framesSchema}}},
-			"default": s.errorResponse(),
+			"200": {Description: "Frames of all the sessions", Content: s.frames("text/event-stream")},
 		},
 	}, s.many)
 }
@@ -95,13 +96,26 @@ func (s *Server) events(ctx context.Context, p parley.Principal, in *eventsInput
 	}}, nil
 }
 
+// followHead answers HEAD of a stream, which has no end to wait for. streamOr
+// serves GET.
+func (s *Server) followHead(ctx context.Context, p parley.Principal, in *followInput) (*huma.StreamResponse, error) {
+	if _, err := s.o.Engine.Session(ctx, p, in.ID); err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		hc.SetHeader("Content-Type", "text/event-stream")
+		hc.SetHeader("Cache-Control", "no-cache")
+	}}, nil
+}
+
 // streamOr serves a session's events itself where a stream is asked for, and
-// leaves everything else to next. A stream stays for hours with all that stands
+// leaves everything else to next. form is the stream that the path stands for;
+// empty: the request says whether it is one. A stream stays for hours with all that stands
 // on its stack, and a stack of 8 KB may hold 4; so all that is decided once is
 // decided in functions that have returned by then.
-func (s *Server) streamOr(next http.HandlerFunc) http.HandlerFunc {
+func (s *Server) streamOr(next http.HandlerFunc, form string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		st := s.asked(w, r)
+		st := s.asked(w, r, form)
 		if st == nil {
 			next(w, r)
 			return
@@ -151,8 +165,8 @@ type stream struct {
 
 // asked is the stream that r asks for, nil when it asks for none. A refusal has
 // been answered.
-func (s *Server) asked(w http.ResponseWriter, r *http.Request) *stream {
-	form := formOf(r)
+func (s *Server) asked(w http.ResponseWriter, r *http.Request, form string) *stream {
+	form = formOf(r, form)
 	if form == "" || r.Method != http.MethodGet { // HEAD would wait for a body that it never gets
 		return nil
 	}
@@ -168,9 +182,10 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	WriteError(w, s.fail(r.Context(), huma.Operation{OperationID: "events"}, err))
 }
 
-// formOf is the form of stream that a request asks for; none for a page, and
-// for what is not known, which is refused like any other parameter.
-func formOf(r *http.Request) string {
+// formOf is the form of stream that a request asks for, or else what its path
+// stands for; none for a page, and for what is not known, which is refused like
+// any other parameter.
+func formOf(r *http.Request, path string) string {
 	switch format := r.URL.Query().Get("format"); format {
 	case "sse", "ndjson":
 		return format
@@ -182,6 +197,7 @@ func formOf(r *http.Request) string {
 		case accepts(accept, "application/x-ndjson"), accepts(accept, "application/ndjson"):
 			return "ndjson"
 		}
+		return path
 	}
 	return ""
 }

@@ -43,7 +43,8 @@ func (s *Server) interactionRoutes() {
 	tags := []string{"interactions"}
 	route(s, huma.Operation{
 		OperationID: "list-interactions", Method: http.MethodGet, Path: "/v1/interactions", Tags: tags,
-		Summary: "List what waits for an answer, over all sessions, the oldest first",
+		Summary:     "List what waits for an answer, over all sessions, the oldest first",
+		Description: "Questions, permissions and confirmations that hold up a turn of yours.",
 	}, func(ctx context.Context, p parley.Principal, in *inboxInput) (*body[inbox], error) {
 		from, err := seam.InteractionCursor(in.Cursor)
 		if err != nil {
@@ -54,6 +55,7 @@ func (s *Server) interactionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "get-interaction", Method: http.MethodGet, Path: "/v1/interactions/{id}", Tags: tags, Summary: "Read an interaction",
+		Description: "Also after it was answered, with the answer.",
 	}, func(ctx context.Context, p parley.Principal, in *InteractionParam) (*body[seam.InteractionRow], error) {
 		return ok(e.Interaction(ctx, p, in.ID))
 	})
@@ -70,11 +72,12 @@ func (s *Server) interactionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "get-artifact", Method: http.MethodGet, Path: "/v1/artifacts/{id}", Tags: []string{"artifacts"}, Summary: "Download an artifact",
+		Description: "A large result that was kept aside. It comes as a file to be saved, whatever it holds.",
 		Responses: map[string]*huma.Response{
 			"200": {Description: "Its bytes, with its own media type", Content: map[string]*huma.MediaType{
 				"*/*": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
 			}},
-			"default": s.errorResponse(),
+			"304": {Description: "If-None-Match names what it is"},
 		},
 	}, s.artifact)
 }

@@ -290,6 +290,7 @@ func TestRoutes_show_nothing_of_another_user(t *testing.T) {
 	turn := w.turn(s.ID, "hello")
 	bodies := map[string]string{
 		"POST /v1/sessions/{id}/turns":          `{"message":"mine now"}`,
+		"POST /v1/sessions/{id}/turns/stream":   `{"message":"mine now"}`,
 		"PATCH /v1/sessions/{id}":               `{"title":"mine now"}`,
 		"POST /v1/interactions/{id}/answer":     `{"choice":"allow"}`,
 		"DELETE /v1/sessions/{id}/queue/{turn}": "",
@@ -408,8 +409,10 @@ func TestSpec_says_how_to_log_in_and_what_comes_back(t *testing.T) {
 	}
 	for path, item := range spec.Paths {
 		for method, op := range item {
-			if op.Responses["default"] == nil {
-				t.Errorf("%s %s does not say how it refuses", method, path)
+			for _, status := range []string{"400", "500", "503", "default"} {
+				if op.Responses[status] == nil {
+					t.Errorf("%s %s does not say that it answers %s", method, path, status)
+				}
 			}
 		}
 	}

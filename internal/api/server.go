@@ -82,6 +82,7 @@ func (s *Server) serverRoutes() {
 	tags := []string{"server"}
 	route(s, huma.Operation{
 		OperationID: "list-apps", Method: http.MethodGet, Path: "/v1/apps", Tags: tags, Summary: "List the apps that are switched on",
+		Description: "Apps that are switched off, or could not be started, are not among them.",
 	}, func(_ context.Context, _ parley.Principal, _ *struct{}) (*body[appList], error) {
 		out := appList{Apps: []AppInfo{}}
 		for _, a := range e.Apps() {
@@ -91,6 +92,7 @@ func (s *Server) serverRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "get-app", Method: http.MethodGet, Path: "/v1/apps/{app}", Tags: tags, Summary: "Read an app",
+		Description: "What a client may know of it: its agents and tools by name, its model, budgets and examples. No prompt and no policy.",
 	}, func(_ context.Context, _ parley.Principal, in *struct {
 		App string `path:"app" maxLength:"64" doc:"The app's name."`
 	},
@@ -103,6 +105,7 @@ func (s *Server) serverRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "list-models", Method: http.MethodGet, Path: "/v1/models", Tags: tags, Summary: "List the models that are set up",
+		Description: "Those of the settings and of the apps, each with what is known of it: its context, its price and what it can do.",
 	}, func(context.Context, parley.Principal, *struct{}) (*body[modelList], error) {
 		return ok(modelList{some(e.Models())}, nil)
 	})
@@ -126,16 +129,22 @@ func (s *Server) serverRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "get-server", Method: http.MethodGet, Path: "/v1/server", Tags: tags, Summary: "What this server is",
+		Description: "Its version, and what every client should show.",
 	}, func(context.Context, parley.Principal, *struct{}) (*body[serverInfo], error) {
 		return ok(serverInfo{Version: s.o.Version, Notices: some(s.o.Notices)}, nil)
 	})
 	// Those who ask about health have no identity, so these go round route.
-	huma.Register(s.huma, huma.Operation{
+	alive := huma.Operation{
 		OperationID: "healthz", Method: http.MethodGet, Path: "/healthz", Tags: tags, Summary: "Is the process alive",
-	}, func(context.Context, *struct{}) (*body[health], error) { return ok(health{"ok"}, nil) })
+		Description: "Answers as long as the process serves at all. It looks at nothing else.",
+	}
+	s.declareHealth(&alive)
+	huma.Register(s.huma, alive, func(context.Context, *struct{}) (*body[health], error) { return ok(health{"ok"}, nil) })
 	ready := huma.Operation{
 		OperationID: "readyz", Method: http.MethodGet, Path: "/readyz", Tags: tags, Summary: "Would a command be taken now",
+		Description: "Answers 503 while the store is away or full, and while the server stops.",
 	}
+	s.declareHealth(&ready)
 	huma.Register(s.huma, ready, func(ctx context.Context, _ *struct{}) (*body[health], error) {
 		if err := e.Ready(ctx); err != nil {
 			return nil, s.fail(ctx, ready, err)

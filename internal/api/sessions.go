@@ -120,8 +120,7 @@ func (s *Server) sessionRoutes() {
 		Summary:     "Make a session",
 		Description: "With an outside_id or a key that the caller has used in this app before, that session is returned with status 200.",
 		Responses: map[string]*huma.Response{
-			"200":     {Description: "The session that there was", Content: map[string]*huma.MediaType{"application/json": {Schema: s.schema(parley.SessionInfo{})}}},
-			"default": s.errorResponse(),
+			"200": {Description: "The session that there was", Content: map[string]*huma.MediaType{"application/json": {Schema: s.schema(parley.SessionInfo{})}}},
 		},
 	}, func(ctx context.Context, p parley.Principal, in *createInput) (*createOutput, error) {
 		c := in.Body
@@ -155,6 +154,7 @@ func (s *Server) sessionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "get-session", Method: http.MethodGet, Path: "/v1/sessions/{id}", Tags: tags, Summary: "Read a session",
+		Description: "What a session is now, without its log.",
 	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*body[parley.SessionInfo], error) {
 		return ok(e.Session(ctx, p, in.ID))
 	})
@@ -167,7 +167,8 @@ func (s *Server) sessionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "delete-session", Method: http.MethodDelete, Path: "/v1/sessions/{id}", Tags: tags, DefaultStatus: http.StatusNoContent,
-		Summary: "Delete a session with everything in it",
+		Summary:     "Delete a session with everything in it",
+		Description: "Its log, artifacts and archive go with it. A turn that runs is stopped first.",
 	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*struct{}, error) {
 		return nil, e.Delete(ctx, p, in.ID)
 	})
@@ -188,6 +189,7 @@ func (s *Server) sessionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "end-session", Method: http.MethodPost, Path: "/v1/sessions/{id}/end", Tags: tags, Summary: "Close a session for good; it stays readable",
+		Description: "A turn that runs is cancelled, and no other can be asked for.",
 	}, func(ctx context.Context, p parley.Principal, in *endInput) (*body[parley.SessionInfo], error) {
 		return ok(e.End(ctx, p, in.ID, reasonOf(in.Body)))
 	})
@@ -207,6 +209,7 @@ func (s *Server) sessionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "list-queue", Method: http.MethodGet, Path: "/v1/sessions/{id}/queue", Tags: tags, Summary: "List the turns that wait behind the open one",
+		Description: "In the order in which they will run.",
 	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*body[queueList], error) {
 		list, err := e.Queue(ctx, p, in.ID)
 		out := queueList{Queue: []queued{}}
@@ -217,7 +220,8 @@ func (s *Server) sessionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "unqueue-turn", Method: http.MethodDelete, Path: "/v1/sessions/{id}/queue/{turn}", Tags: tags, DefaultStatus: http.StatusNoContent,
-		Summary: "Take a turn off the queue",
+		Summary:     "Take a turn off the queue",
+		Description: "Only one that has not begun; one that runs is cancelled.",
 	}, func(ctx context.Context, p parley.Principal, in *unqueueInput) (*struct{}, error) {
 		return nil, e.Unqueue(ctx, p, in.ID, in.Turn)
 	})

@@ -36,12 +36,6 @@ var keys = map[string]*huma.SecurityScheme{
 	"key":    {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "The same key, for who can not send the other header."},
 }
 
-func (s *Server) errorResponse() *huma.Response {
-	return &huma.Response{Description: "Error", Content: map[string]*huma.MediaType{
-		"application/json": {Schema: s.schema(Problem{})},
-	}}
-}
-
 // specRoutes serve the OpenAPI document and a page to read it. Both are made
 // once, when they are first asked for; the page has no script and loads nothing.
 func (s *Server) specRoutes() {
@@ -94,6 +88,7 @@ type docsOperation struct {
 	Body                                   string
 	BodyType                               string
 	Responses                              []docsResponse
+	Refusals                               []string // statuses
 }
 
 type docsField struct {
@@ -119,14 +114,16 @@ func (s *Server) docs() ([]byte, error) {
 	byTag := map[string][]docsOperation{}
 	for _, path := range slices.Sorted(maps.Keys(o.Paths)) {
 		item := o.Paths[path]
-		for _, op := range []*huma.Operation{item.Get, item.Post, item.Patch, item.Delete} {
-			if op != nil {
-				byTag[op.Tags[0]] = append(byTag[op.Tags[0]], docsOf(op))
-			}
+		ops := operations(item)
+		for _, method := range slices.Sorted(maps.Keys(ops)) {
+			op := ops[method]
+			byTag[op.Tags[0]] = append(byTag[op.Tags[0]], docsOf(op))
 		}
 	}
 	for _, t := range o.Tags {
-		view.Tags = append(view.Tags, docsTag{t.Name, byTag[t.Name]})
+		if len(byTag[t.Name]) > 0 {
+			view.Tags = append(view.Tags, docsTag{t.Name, byTag[t.Name]})
+		}
 	}
 	all := o.Components.Schemas.Map()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -134,6 +131,9 @@ func (s *Server) docs() ([]byte, error) {
 		for _, f := range slices.Sorted(maps.Keys(all[name].Properties)) {
 			p := all[name].Properties[f]
 			sc.Fields = append(sc.Fields, docsField{Name: f, Type: typeName(p), Doc: p.Description, Required: slices.Contains(all[name].Required, f)})
+		}
+		for _, one := range all[name].AnyOf {
+			sc.Fields = append(sc.Fields, docsField{Type: typeName(one), Doc: one.Description})
 		}
 		if len(sc.Fields) > 0 {
 			view.Schemas = append(view.Schemas, sc)
@@ -155,6 +155,12 @@ func docsOf(op *huma.Operation) docsOperation {
 		}
 	}
 	for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
+		if op.Responses[status].Ref != "" {
+			if status != "default" {
+				d.Refusals = append(d.Refusals, status)
+			}
+			continue
+		}
 		r := docsResponse{Status: status, Description: op.Responses[status].Description}
 		for _, media := range slices.Sorted(maps.Keys(op.Responses[status].Content)) {
 			r.Types = append(r.Types, docsType{media, typeName(op.Responses[status].Content[media].Schema)})

@@ -16,7 +16,10 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-const turnsPath = "/v1/sessions/{id}/turns"
+const (
+	turnsPath      = "/v1/sessions/{id}/turns"
+	turnStreamPath = turnsPath + "/stream"
+)
 
 // maxAwait is how long one await may take: below what proxies commonly allow.
 const maxAwait = 5 * time.Minute
@@ -32,6 +35,17 @@ type sendInput struct {
 	Accept string `header:"Accept" doc:"text/event-stream gives the turn's frames until its end."`
 	Body   parley.Send
 }
+
+type streamTurnInput struct {
+	SessionParam
+	KeyParam
+	Body parley.Send
+}
+
+const busyDoc = "While another turn runs, waits for a human or is about to be resumed by itself, busy decides, or else the session's busy mode. " +
+	"reject: the answer is 409 busy, which names the open interaction when the turn waits. enqueue: it runs after those that are there. " +
+	"interrupt: the open turn ends and this one is next. steer: the open turn gets the message for its next step; " +
+	"one that waits is answered no to all that it asks, with the message as what to do instead."
 
 type listTurnsInput struct {
 	SessionParam
@@ -70,24 +84,29 @@ func (s *Server) turnRoutes() {
 		OperationID: "send", Method: http.MethodPost, Path: turnsPath, Tags: tags, DefaultStatus: http.StatusAccepted,
 		Summary: "Ask for a turn",
 		Description: "Answers 202 with the turn as soon as it is durable; await it or follow the session's events. " +
-			"With Accept: text/event-stream the answer is the turn's frames, as those of the session's events, until its end. " +
-			"Closing that stream does not end the turn. " +
-			"While another turn runs, waits for a human or is about to be resumed by itself, busy decides, or else the session's busy mode. " +
-			"reject: the answer is 409 busy, which names the open interaction when the turn waits. enqueue: it runs after those that are there. " +
-			"interrupt: the open turn ends and this one is next. steer: the open turn gets the message for its next step; " +
-			"one that waits is answered no to all that it asks, with the message as what to do instead.",
+			"With Accept: text/event-stream the answer is that of " + turnStreamPath + ". " + busyDoc,
 		Responses: map[string]*huma.Response{
-			"202": {Description: "The turn", Content: map[string]*huma.MediaType{
+			"202": {Description: "The turn", Headers: headers("Location", "Parley-Session", "Parley-Turn"), Content: map[string]*huma.MediaType{
 				"application/json": {Schema: s.schema(parley.TurnInfo{})},
 			}},
-			"200": {Description: "The turn's frames until its end", Content: map[string]*huma.MediaType{
-				"text/event-stream": {Schema: framesSchema},
-			}},
-			"default": s.errorResponse(),
 		},
-	}, s.send)
+	}, func(ctx context.Context, p parley.Principal, in *sendInput) (*huma.StreamResponse, error) {
+		return s.send(ctx, p, in.ID, in.Key, in.Body, accepts(in.Accept, "text/event-stream"))
+	})
+	route(s, huma.Operation{
+		OperationID: "stream-turn", Method: http.MethodPost, Path: turnStreamPath, Tags: tags,
+		Summary: "Ask for a turn, and follow it to its end",
+		Description: "The answer is the turn's frames, as those of the session's events, until its end or until it waits for a human. " +
+			"Closing the stream does not end the turn. " + busyDoc,
+		Responses: map[string]*huma.Response{
+			"200": {Description: "The turn's frames until its end", Headers: headers("Parley-Session", "Parley-Turn"), Content: s.frames("text/event-stream")},
+		},
+	}, func(ctx context.Context, p parley.Principal, in *streamTurnInput) (*huma.StreamResponse, error) {
+		return s.send(ctx, p, in.ID, in.Key, in.Body, true)
+	})
 	route(s, huma.Operation{
 		OperationID: "list-turns", Method: http.MethodGet, Path: turnsPath, Tags: tags, Summary: "List a session's turns, the newest first",
+		Description: "Page by page: before is the id of the last turn that you have.",
 	}, func(ctx context.Context, p parley.Principal, in *listTurnsInput) (*body[turnList], error) {
 		if _, err := e.Session(ctx, p, in.ID); err != nil { // an empty list would say that it is there
 			return nil, err
@@ -101,6 +120,7 @@ func (s *Server) turnRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "get-turn", Method: http.MethodGet, Path: "/v1/turns/{id}", Tags: tags, Summary: "Read a turn",
+		Description: "What became of it, what it cost, and what it waits for.",
 	}, func(ctx context.Context, p parley.Principal, in *TurnParam) (*body[parley.TurnInfo], error) {
 		return ok(e.Turn(ctx, p, in.ID))
 	})
@@ -122,32 +142,32 @@ func (s *Server) turnRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "resume-turn", Method: http.MethodPost, Path: "/v1/turns/{id}/resume", Tags: tags, Summary: "Go on with an interrupted turn",
+		Description: "It goes on behind the last step that is in the log. What was started and has no outcome is unknown, and is not done again.",
 	}, func(ctx context.Context, p parley.Principal, in *TurnParam) (*body[parley.TurnInfo], error) {
 		return ok(e.Resume(ctx, p, in.ID))
 	})
 	route(s, huma.Operation{
 		OperationID: "retry-turn", Method: http.MethodPost, Path: "/v1/turns/{id}/retry", Tags: tags, DefaultStatus: http.StatusAccepted,
-		Summary: "Ask again what a turn was asked, as a new turn that names the old one",
+		Summary:     "Ask again what a turn was asked, as a new turn that names the old one",
+		Description: "The new turn is told what the old one changed outside.",
 	}, func(ctx context.Context, p parley.Principal, in *retryInput) (*body[parley.TurnInfo], error) {
 		return ok(e.Retry(ctx, p, in.ID, string(in.Key), clientName))
 	})
 }
 
-func (s *Server) send(ctx context.Context, p parley.Principal, in *sendInput) (*huma.StreamResponse, error) {
-	c := in.Body
+func (s *Server) send(ctx context.Context, p parley.Principal, id parley.SessionID, key keyText, c parley.Send, follow bool) (*huma.StreamResponse, error) {
 	if strings.TrimSpace(c.Message) == "" {
 		return nil, invalid("message", "the message is empty")
 	}
 	var done func()
-	after, follow := ctx.Value(leftKey{}).(*left)
-	if follow = follow && accepts(in.Accept, "text/event-stream"); follow { // before the turn is made: a refusal must not leave one behind
+	if follow { // before the turn is made: a refusal must not leave one behind
 		var err error
 		if done, err = s.Open(p); err != nil {
 			return nil, err
 		}
 	}
-	c.Key, c.Client = string(in.Key), clientName
-	t, err := s.o.Engine.Send(ctx, p, in.ID, c)
+	c.Key, c.Client = string(key), clientName
+	t, err := s.o.Engine.Send(ctx, p, id, c)
 	if err != nil {
 		if done != nil {
 			done()
@@ -159,7 +179,7 @@ func (s *Server) send(ctx context.Context, p parley.Principal, in *sendInput) (*
 		w.Header().Set("Parley-Session", string(t.SessionID))
 		w.Header().Set("Parley-Turn", string(t.ID))
 		if follow {
-			after.st = &stream{
+			ctx.Value(leftKey{}).(*left).st = &stream{
 				serve: wire.ServeSSE, frames: s.o.Reader.Follow(r.Context(), p, t.SessionID, t.FirstSeq-1), done: done,
 				o: wire.Options{Keep: ofTurn(t.ID), Until: wire.EndOf(t.ID), Heartbeat: s.o.Heartbeat, Accepted: true},
 			}

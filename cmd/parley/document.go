@@ -1,0 +1,180 @@
+package main
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/apps/home"
+	"github.com/parley-server/parley/internal/api"
+)
+
+// document puts into /openapi.json what answers beside the native API. Of a
+// stream the schema is that of the data of each of its events, as there.
+func document(list []parley.App, d wireDeps) {
+	for _, name := range names(wires) {
+		if slices.ContainsFunc(list, func(a parley.App) bool { return slices.Contains(a.Wires, name) }) {
+			wires[name].describe(d.api)
+		}
+	}
+	describeMCP(d.api)
+	if len(d.houses) > 0 {
+		describeEntities(d.api)
+	}
+}
+
+func describeChat(s *api.Server) {
+	text := func(doc string) *huma.Schema {
+		one := 1
+		return &huma.Schema{Type: huma.TypeString, Description: doc, MinLength: &one}
+	}
+	name, most := text("The caller's own name of the conversation."), parley.MaxOutsideID
+	name.MaxLength = &most
+	s.Describe(&huma.Operation{
+		OperationID: "chat", Method: http.MethodPost, Path: "/chat", Summary: "Ask the app's agents, and follow the answer",
+		Description: "The session is made when its id is first used. A second message is refused while a turn runs or waits for a person, who answers elsewhere. " +
+			"Exactly one of done and error is the last frame. With cursor=1 frames have the number of their event as id, with which /v1/sessions/{id}/events goes on.",
+		Parameters: []*huma.Param{
+			flag("cursor", "1 gives frames an id."),
+			flag("ping", "1 sends a comment while the stream is silent."),
+		},
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{
+			Type: huma.TypeObject, Required: []string{"session_id", "message"}, AdditionalProperties: false,
+			Properties: map[string]*huma.Schema{
+				"session_id": name,
+				"message":    text("What is asked."),
+			},
+		}}}},
+		Responses: map[string]*huma.Response{"200": stream("The frames of the turn", &huma.Schema{AnyOf: []*huma.Schema{
+			frame("agent_start", "agent"),
+			frame("tool_call", "agent", "tool", "query"),
+			frame("tool_result", "agent", "tool", "result"),
+			frame("handoff", "from", "to"),
+			frame("token", "text"),
+			frame("done"),
+			frame("error", "message"),
+		}})},
+	}, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge)
+}
+
+func describeEvents(s *api.Server) {
+	object := func(doc string, required []string, properties map[string]*huma.Schema) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeObject, Description: doc, Required: required, Properties: properties, AdditionalProperties: false}
+	}
+	text := func(doc string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Description: doc} }
+	s.Describe(&huma.Operation{
+		OperationID: "watch-session", Method: http.MethodGet, Path: home.Path, Summary: "Follow what an agent does in a session",
+		Description: "Any session of yours, over all its turns. Without a cursor it begins with the open turn, or else with the last one. The events have no name.",
+		Parameters: []*huma.Param{
+			{Name: "session_id", In: "path", Required: true, Description: "The session.", Schema: text("")},
+			{Name: "after", In: "query", Description: "The id of the last frame that you have.", Schema: text("")},
+			{Name: "Last-Event-ID", In: "header", Description: "What a browser sends when it comes back; it wins over after.", Schema: text("")},
+			{Name: "cursor", In: "query", Description: "0 leaves the ids out.", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"0", "1"}}},
+			flag("ping", "1 sends a comment while the stream is silent."),
+		},
+		Responses: map[string]*huma.Response{"200": stream("The frames of the session", object("", []string{"type", "session_id", "continuation_id", "payload"}, map[string]*huma.Schema{
+			"type":            {Type: huma.TypeString, Enum: []any{"progress", "step", "partial", "final"}},
+			"session_id":      text("The session."),
+			"continuation_id": text("The turn."),
+			"payload": object("What the type says, and a message beside it.", nil, map[string]*huma.Schema{
+				"message":          text("What happens, in words."),
+				"partial_response": text("New text."),
+				"step": object("One step.", []string{"ts", "type", "detail"}, map[string]*huma.Schema{
+					"ts": {Type: huma.TypeInteger, Format: "int64", Description: "When, in ms since 1970."}, "type": text("Its kind."), "detail": {Description: "What belongs to its kind."},
+				}),
+				"final_response": object("The answer.", []string{"finalMessage"}, map[string]*huma.Schema{
+					"finalMessage": text("In Markdown."), "reasoningSummary": text("How it came to it."),
+					"citations": {Type: huma.TypeArray, Items: s.Schema(parley.Citation{})},
+					"followUps": {Type: huma.TypeArray, Items: text("")},
+				}),
+			}),
+		}))},
+	}, http.StatusNotFound)
+}
+
+// describeMCP says what OpenAPI can say of MCP: which requests there are.
+func describeMCP(s *api.Server) {
+	rpc := func(doc string) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeObject, Description: doc, AdditionalProperties: true}
+	}
+	problem := s.Schema(api.Problem{})
+	refused := func(what string) *huma.Response { // by the protocol, or by a door before it
+		return &huma.Response{Description: what, Content: map[string]*huma.MediaType{"application/json": {
+			Schema: &huma.Schema{AnyOf: []*huma.Schema{problem, {
+				Type: huma.TypeObject, Description: "An error of JSON-RPC 2.0.", Required: []string{"jsonrpc", "error"}, AdditionalProperties: true,
+				Properties: map[string]*huma.Schema{"jsonrpc": {Type: huma.TypeString, Enum: []any{"2.0"}}, "error": {Type: huma.TypeObject, AdditionalProperties: true}},
+			}}},
+		}}}
+	}
+	for id, path := range map[string]string{"mcp": "/mcp", "app-mcp": "/apps/{app}/mcp"} {
+		of, params := "the app "+mcpHome, []*huma.Param(nil)
+		if id != "mcp" {
+			of = "an app"
+			params = []*huma.Param{{Name: "app", In: "path", Required: true, Description: "The app's name.", Schema: &huma.Schema{Type: huma.TypeString}}}
+		}
+		s.Describe(&huma.Operation{
+			OperationID: id, Method: http.MethodPost, Path: path, Parameters: params, Summary: "Speak MCP with " + of,
+			Description: "A message of the Model Context Protocol, over Streamable HTTP in the revisions up to 2026-07-28. Use a client of that protocol: what its messages hold is not said here.",
+			RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: rpc("A message of JSON-RPC 2.0.")}}},
+			Responses: map[string]*huma.Response{
+				"200": {Description: "The answer, or a stream that has it at the end", Content: map[string]*huma.MediaType{
+					"application/json": {Schema: rpc("JSON-RPC 2.0.")}, "text/event-stream": {Schema: rpc("JSON-RPC 2.0.")},
+				}},
+				"202": {Description: "A notification, or an answer of yours, was taken"},
+				"400": refused("The message is not right, or of a revision that is not spoken here"),
+				"404": refused("There is no such app or connection"),
+				"413": refused("The message is larger than this server takes"),
+				"415": refused("The Content-Type is not application/json"),
+			},
+		})
+	}
+}
+
+func describeEntities(s *api.Server) {
+	text := &huma.Schema{Type: huma.TypeString}
+	app := &huma.Param{Name: "app", In: "path", Required: true, Description: "The app's name.", Schema: text}
+	pairs := func(second *huma.Schema) *huma.Schema {
+		two := 2
+		return &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{
+			Type: huma.TypeArray, MinItems: &two, MaxItems: &two, Items: &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeInteger}, second}},
+			Description: "When it began, in ms since 1970, and what it was.",
+		}}
+	}
+	describe := func(id, path, summary, doc string, params []*huma.Param, ok *huma.Response) {
+		s.Describe(&huma.Operation{
+			OperationID: id, Method: http.MethodGet, Path: "/apps/{app}/entities" + path, Summary: summary, Description: doc,
+			Parameters: append([]*huma.Param{app}, params...), Responses: map[string]*huma.Response{"200": ok},
+		}, http.StatusNotFound)
+	}
+	describe("list-entities", "", "Read the house by area", "What is known of it now.", nil,
+		&huma.Response{Description: "The house", Content: map[string]*huma.MediaType{"application/json": {Schema: s.Schema(home.Listing{})}}})
+	describe("entity-history", "/{entity_id}/history", "Read what an entity was", "For a number its values, thinned to what a chart shows, else its states.", []*huma.Param{
+		{Name: "entity_id", In: "path", Required: true, Description: "The entity.", Schema: text},
+		{Name: "hours", In: "query", Description: "Of how many hours, up to 168; 24 when not given.", Schema: &huma.Schema{Type: huma.TypeNumber}},
+	}, &huma.Response{Description: "Its history", Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{
+		Type: huma.TypeObject, Required: []string{"points", "states"}, AdditionalProperties: false,
+		Properties: map[string]*huma.Schema{"points": pairs(&huma.Schema{Type: huma.TypeNumber}), "states": pairs(text)},
+	}}}})
+	describe("follow-entities", "/stream", "Follow what changes in the house", "Each event is one change, from now on.", nil,
+		stream("Changes", &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}))
+}
+
+// flag is a parameter that is 1 or is left out.
+func flag(name, doc string) *huma.Param {
+	return &huma.Param{Name: name, In: "query", Description: doc, Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"1"}}}
+}
+
+// frame is the data of an event of that name, whose fields are text.
+func frame(event string, fields ...string) *huma.Schema {
+	f := &huma.Schema{Type: huma.TypeObject, Title: event, AdditionalProperties: false, Required: fields, Properties: map[string]*huma.Schema{}}
+	for _, name := range fields {
+		f.Properties[name] = &huma.Schema{Type: huma.TypeString}
+	}
+	return f
+}
+
+func stream(what string, data *huma.Schema) *huma.Response {
+	return &huma.Response{Description: what, Content: map[string]*huma.MediaType{"text/event-stream": {Schema: data}}}
+}

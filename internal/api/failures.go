@@ -1,0 +1,117 @@
+package api
+
+import (
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// refusals are the statuses that a request may be refused with, by their names in
+// the document. Which of them an operation declares is decided by [Server.declareFailures].
+var refusals = map[int]struct{ name, what string }{
+	http.StatusBadRequest:            {"BadRequest", "The request is not right; field says where."},
+	http.StatusUnauthorized:          {"Unauthorized", "No key was sent, or a wrong one."},
+	http.StatusForbidden:             {"Forbidden", "Not from this page, under this name of the server, or by this policy."},
+	http.StatusNotFound:              {"NotFound", "It is not there, or belongs to somebody else."},
+	http.StatusConflict:              {"Conflict", "Not in this state: busy, ended, answered before, or of a newer server."},
+	http.StatusGone:                  {"Gone", "It was there, and retention took it away."},
+	http.StatusRequestEntityTooLarge: {"TooLarge", "It is larger than this request may be."},
+	http.StatusUnsupportedMediaType:  {"UnsupportedMediaType", "The body's Content-Type or Content-Encoding is not one that this request takes."},
+	http.StatusUnprocessableEntity:   {"KeyReused", "The Idempotency-Key was used with another body."},
+	http.StatusTooManyRequests:       {"TooManyRequests", "A rate, a number of streams or a quota is used up; Retry-After says how long to wait."},
+	http.StatusInternalServerError:   {"InternalError", "Something went wrong in the server, whose log has the cause."},
+	http.StatusServiceUnavailable:    {"Unavailable", "The server can not do it now; Retry-After says how long to wait."},
+	http.StatusGatewayTimeout:        {"Timeout", "It was not done in time."},
+}
+
+// failures puts the refusals into the document, each once. default stands for
+// what only something between client and server would answer.
+func (s *Server) failures() {
+	all := s.huma.OpenAPI().Components.Responses
+	problem := map[string]*huma.MediaType{"application/json": {Schema: s.schema(Problem{})}}
+	for status, r := range refusals {
+		all[r.name] = &huma.Response{Description: r.what, Content: problem}
+		switch status {
+		case http.StatusUnauthorized:
+			all[r.name].Headers = headers("WWW-Authenticate")
+		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+			all[r.name].Headers = headers("Retry-After")
+		}
+	}
+	all["Error"] = &huma.Response{Description: "Any other error", Content: problem}
+}
+
+// declareFailures adds to op every refusal that it may be answered with.
+func (s *Server) declareFailures(op *huma.Operation, in reflect.Type) {
+	may := []int{
+		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests,
+		http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+		http.StatusUnsupportedMediaType, // [Guard] looks at the Content-Encoding of whatever has one
+	}
+	if has(in, "Sessions") {
+		may = append(may, http.StatusNotFound)
+	}
+	if strings.Contains(op.Path, "{") {
+		may = append(may, http.StatusNotFound, http.StatusGone)
+	}
+	if op.Method != http.MethodGet {
+		may = append(may, http.StatusConflict)
+	}
+	if has(in, "Body") || has(in, "RawBody") {
+		may = append(may, http.StatusNotFound, http.StatusRequestEntityTooLarge) // what the body names may not be there
+	}
+	if has(in, "Key") {
+		may = append(may, http.StatusUnprocessableEntity)
+	}
+	declare(op, may)
+}
+
+// declareHealth is declareFailures for those who have no identity.
+func (s *Server) declareHealth(op *huma.Operation) {
+	op.Security = []map[string][]string{}
+	declare(op, []int{
+		http.StatusBadRequest, http.StatusForbidden, http.StatusUnsupportedMediaType,
+		http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+	})
+}
+
+// declare adds refusals to those that op has by itself.
+func declare(op *huma.Operation, statuses []int) {
+	if op.Responses == nil {
+		op.Responses = map[string]*huma.Response{}
+	}
+	for _, status := range statuses {
+		if op.Responses[strconv.Itoa(status)] != nil {
+			continue
+		}
+		op.Responses[strconv.Itoa(status)] = &huma.Response{Ref: "#/components/responses/" + refusals[status].name}
+	}
+	op.Responses["default"] = &huma.Response{Ref: "#/components/responses/Error"}
+}
+
+func has(in reflect.Type, field string) bool {
+	if in.Kind() != reflect.Struct {
+		return false
+	}
+	_, ok := in.FieldByName(field)
+	return ok
+}
+
+// headers describes headers of an answer, whose names say what they are.
+func headers(names ...string) map[string]*huma.Param {
+	what := map[string]string{
+		"Location":         "The path of what was made.",
+		"Parley-Session":   "The id of the session.",
+		"Parley-Turn":      "The id of the turn.",
+		"Retry-After":      "Seconds to wait before the next try.",
+		"WWW-Authenticate": "How to show a key.",
+	}
+	out := map[string]*huma.Param{}
+	for _, name := range names {
+		out[name] = &huma.Param{Description: what[name], Schema: &huma.Schema{Type: huma.TypeString}}
+	}
+	return out
+}

@@ -1,0 +1,56 @@
+package api
+
+import (
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/eventlog"
+)
+
+// eventPage is what the pages of a log are, which are written without it.
+type eventPage struct {
+	Events []parley.Event `json:"events" nullable:"false"`
+	Next   int64          `json:"next" doc:"The cursor for the next page."`
+	More   bool           `json:"more" doc:"Whether there is more now."`
+}
+
+// streamError is the last frame of a stream that could not go on.
+type streamError struct {
+	Session parley.SessionID `json:"session,omitempty" doc:"The one that failed, in a stream of several, which goes on without it."`
+	Error   parley.ErrorInfo `json:"error"`
+}
+
+// frames is the content of a stream. No version of OpenAPI before 3.2 knows
+// streams; in earlier ones, generators take the schema of text/event-stream for
+// that of the data of each of its events.
+func (s *Server) frames(media ...string) map[string]*huma.MediaType {
+	all := s.huma.OpenAPI().Components.Schemas.Map()
+	if all["Frame"] == nil {
+		as := func(v any, doc string) *huma.Schema {
+			return &huma.Schema{Ref: s.schema(v).Ref, Description: doc}
+		}
+		all["Frame"] = &huma.Schema{
+			Description: "The data of one server-sent event. Only frames of the log have an id, which is their number and the cursor.",
+			AnyOf: []*huma.Schema{
+				as(parley.Event{}, "Of the log: the event's name is its type."),
+				as(parley.Delta{}, "model.delta, model.thinking and tool.progress: a fragment of text. model.partial: the whole text of a call so far, which takes the place of what was shown."),
+				as(eventlog.ResetInfo{}, "reset: fragments were dropped because this reader was slow; events and partials follow."),
+				as(streamError{}, "error, the last frame."),
+			},
+		}
+		all["Line"] = &huma.Schema{
+			Type: huma.TypeObject, Required: []string{"type"}, AdditionalProperties: true,
+			Description: "A line of NDJSON: a Frame, whose type is the name that it has as a server-sent event.",
+			Properties:  map[string]*huma.Schema{"type": {Type: huma.TypeString}},
+		}
+	}
+	out := map[string]*huma.MediaType{}
+	for _, m := range media {
+		name := "Frame"
+		if m != "text/event-stream" {
+			name = "Line"
+		}
+		out[m] = &huma.MediaType{Schema: &huma.Schema{Ref: "#/components/schemas/" + name}}
+	}
+	return out
+}
