@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 type House interface {
 	// Listing is what is known now; an error when nothing ever was.
 	Listing(ctx context.Context) (Listing, error)
-	// Past is what an entity was.
+	// Past is what an entity was, in not too many points to be drawn.
 	Past(ctx context.Context, entity string, from, to time.Time) (History, error)
 	// Changes is what is told of the house from now on.
 	Changes() *Feed
@@ -48,16 +49,26 @@ type Entity struct {
 }
 
 // History is what an entity was: for a number its values, else its states, each
-// with when it began, in ms since 1970.
+// with when it began. Times are in ms since 1970.
 type History struct {
-	Points []Point `json:"points"`
-	States []State `json:"states"`
+	ID          string  `json:"entity_id"`
+	Name        string  `json:"name"`
+	Unit        string  `json:"unit,omitempty"`
+	DeviceClass string  `json:"device_class,omitempty"`
+	From        int64   `json:"from"`
+	To          int64   `json:"to"`
+	Zone        string  `json:"zone"` // the house's
+	Points      []Point `json:"points"`
+	States      []State `json:"states"`
+	Marks       []Mark  `json:"marks"`
+	Thinned     bool    `json:"thinned,omitempty"` // there is more than is here
 }
 
-// Point is a value from a moment on; in JSON a pair.
+// Point is a value from a moment on, or none; in JSON a pair.
 type Point struct {
 	At    int64
 	Value float64
+	None  bool
 }
 
 // State is a state from a moment on; in JSON a pair.
@@ -66,8 +77,19 @@ type State struct {
 	State string
 }
 
+// Mark is a moment that stands out.
+type Mark struct {
+	At    int64  `json:"at"`
+	State string `json:"state"`
+}
+
 // MarshalJSON implements json.Marshaler.
-func (p Point) MarshalJSON() ([]byte, error) { return json.Marshal([2]any{p.At, p.Value}) }
+func (p Point) MarshalJSON() ([]byte, error) {
+	if p.None {
+		return json.Marshal([2]any{p.At, nil})
+	}
+	return json.Marshal([2]any{p.At, p.Value})
+}
 
 // MarshalJSON implements json.Marshaler.
 func (s State) MarshalJSON() ([]byte, error) { return json.Marshal([2]any{s.At, s.State}) }
@@ -84,13 +106,13 @@ type EntityOptions struct {
 }
 
 const (
-	maxHours   = 7 * 24
-	maxPoints  = 4000 // of one history; more are thinned
-	maxReading = 4    // histories that are read from the house at once
+	maxHours   = 31 * 24
+	maxReading = 4 // histories that are read from the house at once
 )
 
 // Entities serves the panel of entities: GET {base}/entities is the house by
-// area, {base}/entities/{entity_id}/history?hours=24 what one was, and
+// area, {base}/entities/{entity_id}/history what one was, either in the hours=24 up
+// to now or between from= and to=, which are times of RFC 3339, and
 // {base}/entities/stream what changes, as server-sent events, where base is
 // /apps/{app}.
 func Entities(o EntityOptions) http.Handler {
@@ -123,7 +145,7 @@ func Entities(o EntityOptions) http.Handler {
 		return write(w, l)
 	})
 	handle("/apps/{app}/entities/{entity_id}/history", func(w http.ResponseWriter, r *http.Request) error {
-		hours, err := hoursOf(r.URL.Query().Get("hours"))
+		from, to, err := window(r.URL.Query(), o.Now())
 		if err != nil {
 			return err
 		}
@@ -133,17 +155,9 @@ func Entities(o EntityOptions) http.Handler {
 		case <-r.Context().Done():
 			return context.Cause(r.Context())
 		}
-		now := o.Now()
-		h, err := o.House.Past(r.Context(), r.PathValue("entity_id"), now.Add(-hours), now)
+		h, err := o.House.Past(r.Context(), r.PathValue("entity_id"), from, to)
 		if err != nil {
 			return err
-		}
-		h.Points, h.States = thinned(h.Points), h.States[max(0, len(h.States)-maxPoints):]
-		if h.Points == nil {
-			h.Points = []Point{}
-		}
-		if h.States == nil {
-			h.States = []State{}
 		}
 		return write(w, h)
 	})
@@ -152,6 +166,24 @@ func Entities(o EntityOptions) http.Handler {
 		return parley.Errorf(parley.CodeNotFound, "there is nothing at %s", parley.Cut(r.URL.Path, 200))
 	})
 	return mux
+}
+
+// window is the time that a query asks about.
+func window(q url.Values, now time.Time) (from, to time.Time, err error) {
+	if !q.Has("from") && !q.Has("to") {
+		h, err := hoursOf(q.Get("hours"))
+		return now.Add(-h), now, err
+	}
+	var at [2]time.Time
+	for i, name := range []string{"from", "to"} {
+		if at[i], err = time.Parse(time.RFC3339Nano, q.Get(name)); err != nil {
+			return from, to, parley.Errorf(parley.CodeInvalid, "%s has to be a time", name).WithField(name).WithHint("write 2026-11-20T22:30:00Z")
+		}
+	}
+	if from, to = at[0], at[1]; !from.Before(to) || to.Sub(from) > maxHours*time.Hour {
+		return from, to, parley.Errorf(parley.CodeInvalid, "to has to be after from, by at most %d hours", maxHours).WithField("to")
+	}
+	return from, to, nil
 }
 
 func hoursOf(text string) (time.Duration, error) {
@@ -176,34 +208,4 @@ func write(w http.ResponseWriter, v any) error {
 	h.Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(raw) // who asked is gone
 	return nil
-}
-
-// thinned leaves of many points the lowest and the highest of each stretch, so
-// that a dip of a moment is still seen.
-func thinned(points []Point) []Point {
-	if len(points) <= maxPoints {
-		return points
-	}
-	out := make([]Point, 0, maxPoints)
-	const stretches = maxPoints / 2
-	for i := range stretches {
-		part := points[i*len(points)/stretches : (i+1)*len(points)/stretches]
-		low, high := part[0], part[0]
-		for _, p := range part {
-			if p.Value < low.Value {
-				low = p
-			}
-			if p.Value >= high.Value {
-				high = p
-			}
-		}
-		if low.At > high.At {
-			low, high = high, low
-		}
-		out = append(out, low)
-		if high != low {
-			out = append(out, high)
-		}
-	}
-	return out
 }

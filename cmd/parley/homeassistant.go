@@ -129,16 +129,23 @@ func (p panel) Listing(context.Context) (home.Listing, error) {
 }
 
 func (p panel) Past(ctx context.Context, entity string, from, to time.Time) (home.History, error) {
-	past, err := p.tools.Past(ctx, entity, from, to)
+	c, err := p.tools.Past(ctx, entity, from, to)
 	if err != nil {
 		return home.History{}, err
 	}
-	var h home.History
-	for _, v := range past.Points {
-		h.Points = append(h.Points, home.Point{At: v.At.UnixMilli(), Value: v.Value})
+	s := c.Series[0]
+	h := home.History{
+		ID: s.ID, Name: p.clean(s.Name), Unit: s.Unit, DeviceClass: s.DeviceClass, From: c.From, To: c.To, Zone: c.Zone,
+		Points: []home.Point{}, States: []home.State{}, Marks: []home.Mark{}, Thinned: s.Thinned,
 	}
-	for _, s := range past.States {
-		h.States = append(h.States, home.State{At: s.At.UnixMilli(), State: p.clean(s.State)})
+	for _, v := range s.Points {
+		h.Points = append(h.Points, home.Point{At: v.At.UnixMilli(), Value: v.Value, None: v.None})
+	}
+	for _, st := range s.States {
+		h.States = append(h.States, home.State{At: st.At.UnixMilli(), State: p.clean(st.State)})
+	}
+	for _, m := range s.Marks {
+		h.Marks = append(h.Marks, home.Mark(m))
 	}
 	return h, nil
 }

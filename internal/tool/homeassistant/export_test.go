@@ -59,3 +59,30 @@ func Ask(ctx context.Context, ours bool) func(query string) string {
 
 // Period reads the words for a time.
 var Period = period
+
+// SeriesOf is the chart of n points.
+func SeriesOf(from, to time.Time, n int, at func(i int) (time.Time, string)) ChartSeries {
+	s := series{from: from, to: to}
+	numbers := 0
+	for i := range n {
+		t, state := at(i)
+		if len(s.points) > 0 && s.points[len(s.points)-1].state == state {
+			continue
+		}
+		if _, ok := value(state); ok {
+			numbers++
+		}
+		s.points = append(s.points, point{t, state})
+	}
+	s.numeric = numbers > 0 && numbers >= len(s.points)/2
+	return s.chart()
+}
+
+// Ticks are the labels of an axis.
+func Ticks(from, to time.Time, zone *time.Location) []string {
+	var out []string
+	for _, t := range ticks(from, to, zone) {
+		out = append(out, t.label)
+	}
+	return out
+}

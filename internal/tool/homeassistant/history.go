@@ -3,6 +3,7 @@ package homeassistant
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -56,7 +57,8 @@ type historyAnswer struct {
 	From     string        `json:"from"`
 	To       string        `json:"to"`
 	Entities []historyItem `json:"entities"`
-	Plot     string        `json:"plot,omitempty"` // the name of the image kept beside
+	Plot     string        `json:"plot,omitempty"`  // the name of the image kept beside
+	Chart    string        `json:"chart,omitempty"` // and of its data
 }
 
 func (t *Toolset) history(ctx context.Context, r seam.Run, in historyInput) (answer, error) {
@@ -88,20 +90,47 @@ func (t *Toolset) history(ctx context.Context, r seam.Run, in historyInput) (ans
 		b.WriteString(it.text())
 		points += len(s.points)
 	}
-	if t.o.Keep != nil && points > 0 && (in.Plot == nil || *in.Plot) {
-		image, err := plot(all, t.index)
-		if err != nil {
-			return answer{}, parley.Errorf(parley.CodeInternal, "draw the plot: %w", err)
-		}
-		f := File{Name: History + "-" + string(r.Call) + ".png", MediaType: "image/png", Body: image}
-		if err := t.o.Keep(ctx, r, f); err != nil {
-			t.o.Logger.Warn("home assistant: a plot was not kept", "call", r.Call, "reason", err.Error())
-		} else {
-			out.Plot = f.Name
-			fmt.Fprintf(&b, "A plot of it is kept as the image %s.\n", f.Name)
+	if points > 0 && (in.Plot == nil || *in.Plot) {
+		if err := t.keepPlot(ctx, r, all, &out); err != nil {
+			return answer{}, err
 		}
 	}
+	if out.Plot != "" {
+		fmt.Fprintf(&b, "A plot of it is kept as the image %s.\n", out.Plot)
+	}
 	return answer{b.String(), out}, nil
+}
+
+// keepPlot keeps series as an image, and as data for who draws by itself. What can
+// not be kept is left out, and the log says why.
+func (t *Toolset) keepPlot(ctx context.Context, r seam.Run, all []series, out *historyAnswer) error {
+	if t.o.Keep == nil {
+		return nil
+	}
+	c := t.chart(all)
+	image, err := c.image(t.index.location())
+	if err != nil {
+		return parley.Errorf(parley.CodeInternal, "draw the plot: %w", err)
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		return parley.Errorf(parley.CodeInternal, "write the chart: %w", err)
+	}
+	name := History + "-" + string(r.Call)
+	for _, f := range []struct {
+		File
+		into *string
+	}{
+		{File{name + ".png", "image/png", image}, &out.Plot},
+		{File{name + ".json", ChartType, data}, &out.Chart},
+	} {
+		if err := t.o.Keep(ctx, r, f.File); err != nil {
+			t.o.Logger.Warn("home assistant: a plot was not kept", "call", r.Call, "file", f.Name, "reason", err.Error())
+			continue
+		}
+		*f.into = f.Name
+	}
+	return nil
 }
 
 // describe puts one series into figures.

@@ -213,3 +213,10 @@ func (x *Index) entity(id string) (Entity, bool) {
 func (x *Index) local(t time.Time) string {
 	return x.in(t).Format("2006-01-02 15:04:05Z07:00")
 }
+
+// location is the house's time zone.
+func (x *Index) location() *time.Location {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.zone
+}

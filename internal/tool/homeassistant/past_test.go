@@ -24,14 +24,14 @@ func TestHistory(t *testing.T) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.files) != 1 || r.files[0].MediaType != "image/png" || r.files[0].Name != data["plot"] {
+	if len(r.files) != 2 || r.files[0].MediaType != "image/png" || r.files[0].Name != data["plot"] {
 		t.Fatalf("got %d files, want the plot that the answer names", len(r.files))
 	}
 	img, err := png.Decode(bytes.NewReader(r.files[0].Body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b := img.Bounds(); b.Dx() != 960 || b.Dy() < 300 {
+	if b := img.Bounds(); b.Dx() != 1440 || b.Dy() < 450 {
 		t.Errorf("got a plot of %v", b)
 	}
 }

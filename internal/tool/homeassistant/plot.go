@@ -2,237 +2,234 @@ package homeassistant
 
 import (
 	"bytes"
-	"image"
 	"image/color"
-	"image/draw"
 	"image/png"
 	"math"
-	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/image/font"
+	"gonum.org/v1/plot"
+	pfont "gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// A plot is a band for each entity, one above the other on one axis of time:
-// numbers as a line with what is unusual marked, other states as coloured
-// stretches.
+// An image of a chart is a band for each entity, one above the other on one axis
+// of time: numbers as a line with what stands out marked, other states as
+// coloured stretches. It looks as the page draws it in its light theme. Lengths
+// are in the units of its width; a unit is one and a half pixels.
 const (
 	plotWidth  = 960
-	plotLeft   = 76 // for the numbers of the axis
-	plotRight  = 16
-	bandNumber = 170
-	bandState  = 64
-	bandHead   = 22 // the name above a band
-	plotFoot   = 34 // the axis of time
+	plotLeft   = 64 // for the numbers of the axis
+	plotRight  = 20
+	plotTop    = 14
+	plotFoot   = 40 // the axis of time
+	bandNumber = 132
+	bandState  = 30
+	bandHead   = 24 // the name above a band
+	bandGap    = 18
+	plotDPI    = 108
+	maxPath    = 40 // points
 )
 
+// The colours of the page.
 var (
-	paper  = color.RGBA{255, 255, 255, 255}
-	ink    = color.RGBA{38, 50, 66, 255}
-	faint  = color.RGBA{226, 231, 238, 255}
-	hole   = color.RGBA{244, 215, 215, 255}
-	marked = color.RGBA{206, 32, 41, 255}
-	lines  = []color.RGBA{{24, 104, 181, 255}, {204, 112, 14, 255}, {36, 138, 84, 255}, {128, 75, 168, 255}}
-	fills  = []color.RGBA{{255, 196, 61, 255}, {122, 173, 219, 255}, {147, 203, 155, 255}, {193, 160, 216, 255}, {229, 152, 120, 255}}
+	ink    = color.RGBA{0x18, 0x18, 0x1b, 255}
+	muted  = color.RGBA{0x5b, 0x5b, 0x66, 255}
+	faint  = color.RGBA{0xde, 0xde, 0xe3, 255}
+	calm   = color.RGBA{0xec, 0xec, 0xef, 255}
+	danger = color.RGBA{0xb4, 0x23, 0x18, 255}
+	hole   = color.RGBA{0xfd, 0xec, 0xeb, 255}
+	tints  = []color.RGBA{{0xc2, 0x57, 0x0a, 255}, {0x02, 0x69, 0xa1, 255}, {0x15, 0x80, 0x3d, 255}, {0x7e, 0x22, 0xce, 255}}
 )
 
-// plot draws series of one window.
-func plot(all []series, x *Index) ([]byte, error) {
-	height := plotFoot
-	for _, s := range all {
-		height += bandHead + bandHeight(s)
+func style(size vg.Length, c color.Color, x text.XAlignment) text.Style {
+	return text.Style{Color: c, Font: pfont.Font{Typeface: "Liberation", Variant: "Sans", Size: size}, XAlign: x, YAlign: text.YCenter, Handler: plot.DefaultTextHandler}
+}
+
+func bold(s text.Style) text.Style {
+	s.Font.Weight = font.WeightBold
+	return s
+}
+
+// image draws a chart as a PNG, 1440 pixels wide.
+func (c Chart) image(zone *time.Location) ([]byte, error) {
+	height := vg.Length(plotTop + plotFoot)
+	for _, s := range c.Series {
+		height += bandHead + s.height() + bandGap
 	}
-	p := &canvas{image.NewRGBA(image.Rect(0, 0, plotWidth, height))}
-	draw.Draw(p.img, p.img.Bounds(), image.NewUniform(paper), image.Point{}, draw.Src)
-	y := 0
-	for i, s := range all {
-		title := s.e.ID
-		if s.e.Unit != "" {
-			title += " (" + s.e.Unit + ")"
+	img := vgimg.NewWith(vgimg.UseWH(plotWidth, height), vgimg.UseDPI(plotDPI))
+	page := draw.New(img)
+	marks := ticks(time.UnixMilli(c.From), time.UnixMilli(c.To), zone)
+	top := height - plotTop
+	for i, s := range c.Series {
+		tint := tints[i%len(tints)]
+		s.head(page, top-bandHead/2, tint)
+		top -= bandHead
+		foot := vg.Length(0)
+		if i == len(c.Series)-1 {
+			foot = plotFoot / 2 // the labels of the axis stand below the band
 		}
-		p.text(plotLeft, y+8, title, ink)
-		y += bandHead
-		p.grid(s, y, bandHeight(s)-8)
-		if s.numeric {
-			p.line(s, y, bandHeight(s)-8, lines[i%len(lines)])
-		} else {
-			p.stretches(s, y, bandHeight(s)-8)
+		p, err := s.band(c, marks, tint, foot > 0)
+		if err != nil {
+			return nil, err
 		}
-		y += bandHeight(s)
+		// What the axis takes differs; the bands stand exactly below each other.
+		box := draw.Canvas{Canvas: page.Canvas, Rectangle: vg.Rectangle{Min: vg.Point{X: 0, Y: top - s.height() - foot}, Max: vg.Point{X: plotWidth, Y: top}}}
+		inner := p.DataCanvas(box)
+		p.Draw(draw.Crop(box, plotLeft-inner.Min.X, plotWidth-plotRight-inner.Max.X, top-s.height()-inner.Min.Y, top-inner.Max.Y))
+		top -= s.height() + bandGap
 	}
-	if len(all) > 0 {
-		p.axis(all[0], y, x)
-	}
+	const day = "Mon 2 Jan 15:04"
+	span := time.UnixMilli(c.From).In(zone).Format(day) + " – " + time.UnixMilli(c.To).In(zone).Format(day+" 2006") + "  ·  " + zone.String()
+	page.FillText(style(11, muted, text.XLeft), vg.Point{X: plotLeft, Y: plotTop}, span)
 	var b bytes.Buffer
-	enc := png.Encoder{CompressionLevel: png.BestSpeed}
-	if err := enc.Encode(&b, p.img); err != nil {
+	if err := png.Encode(&b, img.Image()); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil
 }
 
-func bandHeight(s series) int {
-	if s.numeric {
+func (s ChartSeries) height() vg.Length {
+	if len(s.Points) > 0 {
 		return bandNumber
 	}
 	return bandState
 }
 
-type canvas struct{ img *image.RGBA }
-
-func (p *canvas) box(x0, y0, x1, y1 int, c color.RGBA) {
-	draw.Draw(p.img, image.Rect(x0, y0, x1, y1), image.NewUniform(c), image.Point{}, draw.Src)
+// head is the line above a band: whose it is, and between which values it was.
+func (s ChartSeries) head(c draw.Canvas, y vg.Length, tint color.Color) {
+	c.FillPolygon(tint, rect(plotLeft, y-5, plotLeft+8, y+3))
+	name := bold(style(12.5, ink, text.XLeft))
+	at := vg.Point{X: plotLeft + 14, Y: y}
+	title := clip(s.Name, 80)
+	c.FillText(name, at, title)
+	if s.Unit != "" {
+		at.X += name.Width(title) + 7
+		c.FillText(style(11.5, muted, text.XLeft), at, s.Unit)
+	}
+	c.FillText(style(11.5, muted, text.XRight), vg.Point{X: plotWidth - plotRight, Y: y}, s.summary())
 }
 
-// x places a moment.
-func place(s series, t time.Time) int {
-	whole := s.to.Sub(s.from).Seconds()
-	part := t.Sub(s.from).Seconds() / whole
-	return plotLeft + int(math.Round(min(max(part, 0), 1)*float64(plotWidth-plotLeft-plotRight)))
+// summary is what a reader wants to know before looking: the range of a number.
+func (s ChartSeries) summary() string {
+	lo, hi, ok := s.bounds()
+	switch {
+	case len(s.Points) == 0 && len(s.States) == 0:
+		return "nothing recorded"
+	case !ok:
+		return ""
+	case lo == hi:
+		return strings.TrimSpace(figure(lo) + " " + s.Unit)
+	}
+	return strings.TrimSpace(figure(lo) + " to " + figure(hi) + " " + s.Unit)
 }
 
-// ticks are the moments with a line: whole steps of the house's clock, six to
-// twelve of them.
-func ticks(from, to time.Time, zone *time.Location) []time.Time {
-	step := 31 * 24 * time.Hour
-	for _, d := range []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 72 * time.Hour, 7 * 24 * time.Hour} {
-		if to.Sub(from) <= 12*d {
-			step = d
-			break
+func (s ChartSeries) bounds() (lo, hi float64, ok bool) {
+	lo, hi = math.Inf(1), math.Inf(-1)
+	for _, p := range s.Points {
+		if !p.None {
+			lo, hi = min(lo, p.Value), max(hi, p.Value)
 		}
 	}
-	_, offset := from.In(zone).Zone()
-	shift := time.Duration(offset) * time.Second
-	var out []time.Time
-	for t := from.Add(shift).Truncate(step).Add(-shift); !t.After(to); t = t.Add(step) {
-		if t.After(from) {
-			out = append(out, t)
-		}
-	}
-	return out
+	return lo, hi, lo <= hi
 }
 
-func (p *canvas) grid(s series, y, h int) {
-	for _, g := range s.gaps() {
-		x := place(s, g.from)
-		p.box(x, y, max(place(s, g.to), x+1), y+h, hole)
+// band is the plot of one series.
+func (s ChartSeries) band(c Chart, marks []tick, tint color.RGBA, last bool) (*plot.Plot, error) {
+	p := plot.New()
+	p.BackgroundColor = color.Transparent
+	p.X.Min, p.X.Max = float64(c.From), float64(c.To)
+	p.X.Padding, p.Y.Padding, p.X.LineStyle.Width, p.Y.LineStyle.Width, p.X.Tick.Length, p.Y.Tick.Length = 0, 0, 0, 0, 0, 0
+	p.Y.Tick.Label = style(11, muted, text.XRight)
+	p.X.Tick.Label = style(11, muted, text.XCenter)
+	p.X.Tick.Label.YAlign = text.YTop
+	var at, labels []plot.Tick
+	for _, m := range marks {
+		at = append(at, plot.Tick{Value: float64(m.at.UnixMilli())})
+		labels = append(labels, plot.Tick{Value: float64(m.at.UnixMilli()), Label: m.label})
 	}
-	p.box(plotLeft, y+h-1, plotWidth-plotRight, y+h, faint)
-	p.box(plotLeft, y, plotLeft+1, y+h, faint)
-}
-
-func (p *canvas) axis(s series, y int, x *Index) {
-	x.mu.RLock()
-	zone := x.zone
-	x.mu.RUnlock()
-	format := "15:04"
-	if s.to.Sub(s.from) > 48*time.Hour {
-		format = "01-02 15H"
+	p.X.Tick.Marker = plot.ConstantTicks(nil)
+	if last {
+		p.X.Tick.Marker = plot.ConstantTicks(labels)
 	}
-	right := 0
-	for _, t := range ticks(s.from, s.to, zone) {
-		at := place(s, t)
-		for up := 0; up < y; up += 6 { // dotted, so that it hides nothing
-			p.img.SetRGBA(at, up, faint)
-		}
-		label := t.In(zone).Format(format)
-		if left := at - width(label)/2; left > right && left+width(label) < plotWidth {
-			p.text(left, y+4, label, ink)
-			right = left + width(label) + 8
-		}
+	grid := draw.LineStyle{Color: faint, Width: 0.7}
+	p.Add(upright{at, grid}, holes{s, c.To})
+	if len(s.Points) == 0 {
+		p.Y.Min, p.Y.Max = 0, 1
+		p.Y.Tick.Marker = plot.ConstantTicks(nil)
+		p.Add(stretches{s, c.To, tint})
+		return p, nil
 	}
-	p.text(plotLeft, y+20, s.from.In(zone).Format("2006-01-02 15:04")+" - "+s.to.In(zone).Format("2006-01-02 15:04")+" "+zone.String(), ink)
-}
-
-func (p *canvas) line(s series, y, h int, c color.RGBA) {
-	f, ok := s.figures()
+	lo, hi, ok := s.bounds()
 	if !ok {
-		return
+		lo, hi = 0, 1
 	}
-	lo, hi := f.min, f.max
-	if hi-lo < 1e-9*max(math.Abs(hi), 1) {
-		lo, hi = lo-1, hi+1
+	pad := max((hi-lo)*0.08, math.Abs(hi)*1e-6, 1e-6)
+	if lo == hi {
+		pad = max(math.Abs(hi)*0.05, 1)
 	}
-	pad := (hi - lo) * 0.06
-	lo, hi = lo-pad, hi+pad
-	level := func(v float64) int { return y + h - 2 - int((v-lo)/(hi-lo)*float64(h-4)) }
-	for _, v := range []float64{f.min, (f.min + f.max) / 2, f.max} {
-		at := level(v)
-		p.box(plotLeft, at, plotWidth-plotRight, at+1, faint)
-		label := strconv.FormatFloat(v, 'g', 5, 64)
-		p.text(plotLeft-6-width(label), max(at-4, y), label, ink)
-		if f.min == f.max {
-			break
+	p.Y.Min, p.Y.Max = lo-pad, hi+pad
+	p.Y.Tick.Marker = levels{}
+	lines := plotter.NewGrid()
+	lines.Horizontal, lines.Vertical = grid, draw.LineStyle{}
+	p.Add(lines)
+	return p, s.lines(p, c.To, tint)
+}
+
+// lines adds the values: each stands until the next one, so a line has steps, and
+// it ends where there is none.
+func (s ChartSeries) lines(p *plot.Plot, to int64, tint color.RGBA) error {
+	var run plotter.XYs
+	flush := func(end float64) error {
+		if len(run) == 0 {
+			return nil
 		}
-	}
-	for i, pt := range s.points {
-		v, ok := value(pt.state)
-		if !ok {
-			continue
-		}
-		x0, x1, at := place(s, pt.at), place(s, s.until(i)), level(v)
-		p.box(x0, at, max(x1, x0+1)+1, at+2, c)
-		if i > 0 { // a value stands until the next one, so the line has steps
-			if was, ok := value(s.points[i-1].state); ok {
-				from := level(was)
-				p.box(x0, min(from, at), x0+2, max(from, at)+2, c)
+		run = append(run, plotter.XY{X: end, Y: run[len(run)-1].Y})
+		// The rasterizer takes time by the square of a path: short ones that overlap
+		// look the same.
+		for i := 0; i+1 < len(run); i += maxPath {
+			l, err := plotter.NewLine(run[i:min(i+maxPath+2, len(run))])
+			if err != nil {
+				return err
 			}
+			l.StepStyle, l.Width, l.Color = plotter.PostStep, 1.4, tint
+			p.Add(l)
+		}
+		run = nil
+		return nil
+	}
+	for _, v := range s.Points {
+		at := float64(v.At.UnixMilli())
+		if !v.None {
+			run = append(run, plotter.XY{X: at, Y: v.Value})
+		} else if err := flush(at); err != nil {
+			return err
 		}
 	}
-	for _, pt := range f.unusual {
-		v, _ := value(pt.state)
-		at := place(s, pt.at)
-		p.box(at-2, level(v)-2, at+4, level(v)+4, marked)
+	if err := flush(float64(to)); err != nil {
+		return err
 	}
-}
-
-func (p *canvas) stretches(s series, y, h int) {
-	colours := map[string]color.RGBA{"off": {233, 236, 240, 255}, "on": fills[0]}
-	next := 1
-	for i, pt := range s.points {
-		if unknown(pt.state) {
-			continue
-		}
-		c, ok := colours[pt.state]
-		if !ok {
-			c = fills[next%len(fills)]
-			colours[pt.state] = c
-			next++
-		}
-		x0, x1 := place(s, pt.at), place(s, s.until(i))
-		p.box(x0, y+6, max(x1, x0+1), y+h-6, c)
-		if label := clip(pt.state, 24); x1-x0 > width(label)+6 {
-			p.text(x0+4, y+h/2-4, label, ink)
+	var dots plotter.XYs
+	for _, m := range s.Marks {
+		if v, ok := value(m.State); ok {
+			dots = append(dots, plotter.XY{X: float64(m.At), Y: v})
 		}
 	}
-}
-
-// The letters are three by five dots, each row an octal digit, drawn at twice
-// the size. What is not here is drawn as a dot.
-var letters = map[rune]string{
-	'0': "75557", '1': "26227", '2': "71747", '3': "71717", '4': "55711", '5': "74717", '6': "74757", '7': "71122", '8': "75757", '9': "75717",
-	'A': "25755", 'B': "65656", 'C': "34443", 'D': "65556", 'E': "74647", 'F': "74644", 'G': "34553", 'H': "55755", 'I': "72227", 'J': "11152",
-	'K': "55655", 'L': "44447", 'M': "57755", 'N': "75555", 'O': "25552", 'P': "65644", 'Q': "25573", 'R': "65655", 'S': "34216", 'T': "72222",
-	'U': "55557", 'V': "55552", 'W': "55775", 'X': "55255", 'Y': "55222", 'Z': "71247",
-	'.': "00002", ',': "00024", ':': "02020", '-': "00700", '_': "00007", '/': "11244", '%': "51245", '(': "12221", ')': "42224", '+': "02720", '°': "25200", ' ': "00000",
-}
-
-const dot = 2
-
-func width(s string) int { return len([]rune(s)) * 4 * dot }
-
-func (p *canvas) text(x, y int, s string, c color.RGBA) {
-	for _, r := range strings.ToUpper(s) {
-		rows, ok := letters[r]
-		if !ok {
-			rows = "02000"
-		}
-		for j, row := range rows {
-			for i := range 3 {
-				if (row-'0')>>(2-i)&1 == 1 {
-					p.box(x+i*dot, y+j*dot, x+(i+1)*dot, y+(j+1)*dot, c)
-				}
-			}
-		}
-		x += 4 * dot
+	if len(dots) == 0 {
+		return nil
 	}
+	for _, g := range []draw.GlyphStyle{{Color: color.White, Radius: 5, Shape: draw.CircleGlyph{}}, {Color: danger, Radius: 3.6, Shape: draw.CircleGlyph{}}} {
+		d, err := plotter.NewScatter(dots)
+		if err != nil {
+			return err
+		}
+		d.GlyphStyle = g
+		p.Add(d)
+	}
+	return nil
 }

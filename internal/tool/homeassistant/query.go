@@ -64,9 +64,7 @@ func (s span) of(x *Index, now time.Time, hours float64) (from, to time.Time, er
 // when reads a time as people and models write it; without a zone it is the
 // house's.
 func (x *Index) when(s string, now time.Time) (time.Time, error) {
-	x.mu.RLock()
-	zone := x.zone
-	x.mu.RUnlock()
+	zone := x.location()
 	s = strings.TrimSpace(s)
 	if s == "now" {
 		return now, nil
@@ -97,9 +95,7 @@ func (x *Index) when(s string, now time.Time) (time.Time, error) {
 
 // in is a time by the clock of the house.
 func (x *Index) in(t time.Time) time.Time {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return t.In(x.zone)
+	return t.In(x.location())
 }
 
 // The tool ha_state_query.

@@ -58,46 +58,25 @@ func (x *Index) knows(text string) []string {
 	})
 }
 
-// Past is what an entity was in a window: a number's values, or else its states.
-type Past struct {
-	Points []Value
-	States []Stretch
-}
-
-// Value is a number from a moment on.
-type Value struct {
-	At    time.Time
-	Value float64
-}
-
-// Stretch is a state from a moment on.
-type Stretch struct {
-	At    time.Time
-	State string
-}
-
-// Past reads the history of one entity.
-func (t *Toolset) Past(ctx context.Context, id string, from, to time.Time) (Past, error) {
+// Past reads the history of one entity, as the chart that a person is shown. An
+// entity that the house has no more may have one, too.
+func (t *Toolset) Past(ctx context.Context, id string, from, to time.Time) (Chart, error) {
 	if err := t.index.ready(ctx); err != nil {
-		return Past{}, err
+		return Chart{}, err
 	}
-	e, ok := t.index.Entity(id)
-	if !ok {
-		return Past{}, t.index.errUnknown(id)
+	e, known := t.index.Entity(id)
+	if !known && entityID.FindString(id) != id {
+		return Chart{}, t.index.errUnknown(id)
+	}
+	if !known {
+		e = Entity{ID: id, Name: id}
 	}
 	all, err := t.past(ctx, []Entity{e}, from, to)
 	if err != nil {
-		return Past{}, err
+		return Chart{}, err
 	}
-	var p Past
-	for _, s := range all {
-		for _, pt := range s.points {
-			if v, ok := value(pt.state); s.numeric && ok {
-				p.Points = append(p.Points, Value{pt.at, v})
-			} else if !s.numeric {
-				p.States = append(p.States, Stretch{pt.at, pt.state})
-			}
-		}
+	if !known && len(all[0].points) == 0 {
+		return Chart{}, t.index.errUnknown(id)
 	}
-	return p, nil
+	return t.chart(all), nil
 }

@@ -68,10 +68,18 @@ func TestPast(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	from, to := morning.Add(-24*time.Hour), morning
-	volts, err := r.tools.Past(t.Context(), "sensor.mains_voltage_l1", from, to)
-	if err != nil {
-		t.Fatal(err)
+	past := func(id string) homeassistant.ChartSeries {
+		t.Helper()
+		c, err := r.tools.Past(t.Context(), id, from, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.From != from.UnixMilli() || c.To != to.UnixMilli() || c.Zone != "UTC" || len(c.Series) != 1 {
+			t.Fatalf("got %d series from %d to %d in %s", len(c.Series), c.From, c.To, c.Zone)
+		}
+		return c.Series[0]
 	}
+	volts := past("sensor.mains_voltage_l1")
 	low := 1000.0
 	for _, v := range volts.Points {
 		low = min(low, v.Value)
@@ -79,10 +87,7 @@ func TestPast(t *testing.T) {
 	if low != 196.3 || len(volts.States) != 0 {
 		t.Errorf("the lowest of %d voltages is %v, and there are %d states", len(volts.Points), low, len(volts.States))
 	}
-	lamp, err := r.tools.Past(t.Context(), "light.bedroom_ceiling", from, to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lamp := past("light.bedroom_ceiling")
 	lost := 0
 	for _, s := range lamp.States {
 		if s.State == "unavailable" {

@@ -74,7 +74,7 @@ var specs = []spec{
 		History,
 		object(`"entities": {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "maxItems": 8, "description": "ids, full names, or patterns; at most eight entities"},`+defsSpan+`,
 			"plot": {"type": "boolean", "description": "keep an image of it beside the answer; default true"}`, `"entities"`),
-		result(`"from": {"type": "string"}, "to": {"type": "string"}, "entities": {"type": "array", "items": `+outPast+`}, "plot": {"type": "string"}`, `"from", "to", "entities"`),
+		result(`"from": {"type": "string"}, "to": {"type": "string"}, "entities": {"type": "array", "items": `+outPast+`}, "plot": {"type": "string"}, "chart": {"type": "string"}`, `"from", "to", "entities"`),
 		safeRead,
 	},
 	{

@@ -259,7 +259,8 @@ export class Entities {
       const response = await this.#get(`${this.#base}/${encodeURIComponent(id)}/history?hours=24`, new AbortController().signal);
       const body = (await response.json()) as Partial<Record<keyof History, unknown>>;
       const list = <T>(v: unknown) => (Array.isArray(v) ? (v as T[]) : []);
-      const history: History = { points: list(body.points), states: list(body.states) };
+      const points = list<readonly [number, number | null]>(body.points).filter((p): p is readonly [number, number] => p[1] !== null);
+      const history: History = { points, states: list(body.states) };
       this.store.setState((h) => ({ histories: new Map(h.histories).set(id, history) }));
     } catch {
       this.#asked.delete(id); // it has no picture for now; looked at again, it is asked for again

@@ -1,34 +1,6 @@
 package homeassistant_test
 
-import (
-	"slices"
-	"testing"
-	"time"
-
-	"github.com/parley-server/parley/internal/tool/homeassistant"
-)
-
-func TestTracks(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	got, err := r.tools.Tracks(t.Context(), []string{"sensor.mains_voltage_l1", "lock.front_door", "sensor.mains_energy"}, morning.Add(-24*time.Hour), morning, 60)
-	if err != nil {
-		t.Fatal(err)
-	}
-	volts := got[0].Points
-	if len(volts) > 64 || len(volts) < 40 {
-		t.Errorf("got %d points, want about 60", len(volts))
-	}
-	if !slices.ContainsFunc(volts, func(p homeassistant.Point) bool { return p.State == "196.3" }) {
-		t.Error("the deepest dip is not seen")
-	}
-	if !slices.IsSortedFunc(volts, func(a, b homeassistant.Point) int { return a.At.Compare(b.At) }) {
-		t.Error("the points are not in order")
-	}
-	if n := len(got[1].Points); n != 5 {
-		t.Errorf("got %d changes of the lock, want 5 with the first", n)
-	}
-}
+import "testing"
 
 // TestNoSecretsInAttributes: what opens a camera's picture reaches no result.
 func TestNoSecretsInAttributes(t *testing.T) {
