@@ -185,6 +185,8 @@ func (r routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Req
 		h = r.s.streamOr(h, "")
 	case http.MethodGet + " " + followPath:
 		h = r.s.streamOr(h, "sse")
+	case http.MethodGet + " " + linesPath:
+		h = r.s.streamOr(h, "ndjson")
 	case http.MethodPost + " " + turnsPath, http.MethodPost + " " + turnStreamPath:
 		h = r.s.streamAfter(h)
 	case http.MethodPost + " " + importPath:

@@ -16,6 +16,7 @@ import (
 const (
 	eventsPath = "/v1/sessions/{id}/events"
 	followPath = eventsPath + "/stream"
+	linesPath  = eventsPath + "/lines"
 
 	pageEvents = 1000    // of one JSON page
 	pageBytes  = 4 << 20 // after which a page ends early; more is then true
@@ -38,7 +39,6 @@ type followInput struct {
 	After  int64  `query:"after" minimum:"0" doc:"The number of the last event you have; 0 is from the beginning."`
 	Types  string `query:"types" maxLength:"2000" doc:"Only events of these types, separated by commas; a type that ends in .* stands for all that begin so."`
 	Deltas bool   `query:"deltas" default:"true" doc:"Whether text in flight is shown."`
-	Format string `query:"format" enum:"sse,ndjson" doc:"In place of Accept; sse when neither is given."`
 	Last   string `header:"Last-Event-ID" maxLength:"32" doc:"What a browser sends when it comes back; it wins over after."`
 }
 
@@ -53,7 +53,7 @@ func (s *Server) eventRoutes() {
 	route(s, huma.Operation{
 		OperationID: "events", Method: http.MethodGet, Path: eventsPath, Tags: tags, Summary: "Read and follow a session's log",
 		Description: "One cursor for every form: the number of the last event seen. " +
-			"With Accept: text/event-stream or application/x-ndjson the answer is that of " + followPath + ".",
+			"With Accept: text/event-stream or application/x-ndjson, or with format, the answer is that of " + followPath + " or " + linesPath + ".",
 		Responses: map[string]*huma.Response{
 			"200": {Description: "Events after the cursor", Content: map[string]*huma.MediaType{
 				"application/json": {Schema: s.schema(eventPage{})},
@@ -64,9 +64,16 @@ func (s *Server) eventRoutes() {
 		OperationID: "follow-events", Method: http.MethodGet, Path: followPath, Tags: tags, Summary: "Follow a session's log",
 		Description: "First the events after the cursor, then whatever comes, until the client goes or the session is deleted.",
 		Responses: map[string]*huma.Response{
-			"200": {Description: "Frames of the session", Content: s.frames("text/event-stream", "application/x-ndjson")},
+			"200": {Description: "Frames of the session", Content: s.frames("text/event-stream")},
 		},
-	}, s.followHead)
+	}, s.followHead("text/event-stream"))
+	route(s, huma.Operation{
+		OperationID: "follow-lines", Method: http.MethodGet, Path: linesPath, Tags: tags, Summary: "Follow a session's log as NDJSON",
+		Description: "As " + followPath + ", one line of JSON a frame. The cursor is the seq of the last event.",
+		Responses: map[string]*huma.Response{
+			"200": {Description: "Frames of the session", Content: s.frames("application/x-ndjson")},
+		},
+	}, s.followHead("application/x-ndjson"))
 	route(s, huma.Operation{
 		OperationID: "stream", Method: http.MethodGet, Path: "/v1/stream", Tags: tags, Summary: "Follow several sessions in one stream",
 		Description: "A browser opens at most six connections to one host; this needs one. The id of a frame is the whole list with its numbers.",
@@ -98,14 +105,16 @@ func (s *Server) events(ctx context.Context, p parley.Principal, in *eventsInput
 
 // followHead answers HEAD of a stream, which has no end to wait for. streamOr
 // serves GET.
-func (s *Server) followHead(ctx context.Context, p parley.Principal, in *followInput) (*huma.StreamResponse, error) {
-	if _, err := s.o.Engine.Session(ctx, p, in.ID); err != nil {
-		return nil, err
+func (s *Server) followHead(media string) func(context.Context, parley.Principal, *followInput) (*huma.StreamResponse, error) {
+	return func(ctx context.Context, p parley.Principal, in *followInput) (*huma.StreamResponse, error) {
+		if _, err := s.o.Engine.Session(ctx, p, in.ID); err != nil {
+			return nil, err
+		}
+		return &huma.StreamResponse{Body: func(hc huma.Context) {
+			hc.SetHeader("Content-Type", media)
+			hc.SetHeader("Cache-Control", "no-cache")
+		}}, nil
 	}
-	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		hc.SetHeader("Content-Type", "text/event-stream")
-		hc.SetHeader("Cache-Control", "no-cache")
-	}}, nil
 }
 
 // streamOr serves a session's events itself where a stream is asked for, and
@@ -166,11 +175,14 @@ type stream struct {
 // asked is the stream that r asks for, nil when it asks for none. A refusal has
 // been answered.
 func (s *Server) asked(w http.ResponseWriter, r *http.Request, form string) *stream {
-	form = formOf(r, form)
+	own := form != "" // the path's
+	if !own {
+		form = formOf(r)
+	}
 	if form == "" || r.Method != http.MethodGet { // HEAD would wait for a body that it never gets
 		return nil
 	}
-	st, err := s.follow(r, form)
+	st, err := s.follow(r, form, own)
 	if err != nil {
 		s.refuse(w, r, err)
 		return &stream{}
@@ -182,10 +194,9 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	WriteError(w, s.fail(r.Context(), huma.Operation{OperationID: "events"}, err))
 }
 
-// formOf is the form of stream that a request asks for, or else what its path
-// stands for; none for a page, and for what is not known, which is refused like
-// any other parameter.
-func formOf(r *http.Request, path string) string {
+// formOf is the form of stream that a request asks for; none for a page, and
+// for what is not known, which is refused like any other parameter.
+func formOf(r *http.Request) string {
 	switch format := r.URL.Query().Get("format"); format {
 	case "sse", "ndjson":
 		return format
@@ -197,20 +208,20 @@ func formOf(r *http.Request, path string) string {
 		case accepts(accept, "application/x-ndjson"), accepts(accept, "application/ndjson"):
 			return "ndjson"
 		}
-		return path
 	}
 	return ""
 }
 
-func (s *Server) follow(r *http.Request, form string) (*stream, error) {
+func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error) {
 	p, err := s.o.Principal(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	q := r.URL.Query()
 	for name := range q {
-		switch name {
-		case "after", "types", "deltas", "limit", "format":
+		switch {
+		case name == "after", name == "types", name == "deltas":
+		case !own && (name == "limit" || name == "format"): // what the pages of the same path know
 		default:
 			return nil, invalid(name, "the query parameter %q is not known here", name)
 		}

@@ -85,8 +85,8 @@ func TestEvents_streams_resume_behind_every_event(t *testing.T) {
 			{"sse_header_wins", path + "?after=0", []string{"Accept", "text/event-stream", "Last-Event-ID", fmt.Sprint(cut)}, readSSE},
 			{"sse_without_deltas", fmt.Sprintf("%s?format=sse&deltas=false&after=%d", path, cut), nil, readSSE},
 			{"stream", fmt.Sprintf("%s/stream?after=%d", path, cut), nil, readSSE},
-			{"stream_ndjson", fmt.Sprintf("%s/stream?format=ndjson&after=%d", path, cut), nil, readLines},
-			{"stream_accepts_ndjson", fmt.Sprintf("%s/stream?after=%d", path, cut), []string{"Accept", "application/x-ndjson"}, readLines},
+			{"stream_whatever_is_accepted", fmt.Sprintf("%s/stream?after=%d", path, cut), []string{"Accept", "application/json"}, readSSE},
+			{"lines", fmt.Sprintf("%s/lines?after=%d", path, cut), nil, readLines},
 			{"ndjson", fmt.Sprintf("%s?after=%d", path, cut), []string{"Accept", "application/x-ndjson"}, readLines},
 		} {
 			resp := w.ask("GET", form.path, "", form.header...)
@@ -255,7 +255,8 @@ func TestStream_asked_for_by_head_ends(t *testing.T) {
 	w := newWorld(t, enginetest.Echo, enginetest.App())
 	s := w.session(`{"app":"test"}`)
 	for path, want := range map[string]int{
-		string(s.ID) + "/events?format=sse": 200, string(s.ID) + "/events/stream": 200, "nothing/events/stream": 404, string(s.ID) + "/events/stream?format=json": 400,
+		string(s.ID) + "/events?format=sse": 200, string(s.ID) + "/events/stream": 200, "nothing/events/stream": 404, string(s.ID) + "/events/stream?format=sse": 400,
+		string(s.ID) + "/events/lines": 200,
 	} {
 		if resp := w.ask("HEAD", "/v1/sessions/"+path, ""); resp.StatusCode != want {
 			t.Errorf("%s: got %d, want %d", path, resp.StatusCode, want)

@@ -23,7 +23,7 @@ type streamError struct {
 // frames is the content of a stream. No version of OpenAPI before 3.2 knows
 // streams; in earlier ones, generators take the schema of text/event-stream for
 // that of the data of each of its events.
-func (s *Server) frames(media ...string) map[string]*huma.MediaType {
+func (s *Server) frames(media string) map[string]*huma.MediaType {
 	all := s.huma.OpenAPI().Components.Schemas.Map()
 	if all["Frame"] == nil {
 		as := func(v any, doc string) *huma.Schema {
@@ -44,13 +44,9 @@ func (s *Server) frames(media ...string) map[string]*huma.MediaType {
 			Properties:  map[string]*huma.Schema{"type": {Type: huma.TypeString}},
 		}
 	}
-	out := map[string]*huma.MediaType{}
-	for _, m := range media {
-		name := "Frame"
-		if m != "text/event-stream" {
-			name = "Line"
-		}
-		out[m] = &huma.MediaType{Schema: &huma.Schema{Ref: "#/components/schemas/" + name}}
+	name := "Frame"
+	if media != "text/event-stream" {
+		name = "Line"
 	}
-	return out
+	return map[string]*huma.MediaType{media: {Schema: &huma.Schema{Ref: "#/components/schemas/" + name}}}
 }

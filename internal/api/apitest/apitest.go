@@ -141,8 +141,9 @@ func (c *Checker) Answer(r *http.Request, status int, h http.Header, body []byte
 		media = ""
 	}
 	// A stream that was asked for by Accept is the operation beside.
-	if beside, ok := c.paths[path+"/stream"][method]; ok && status == http.StatusOK && (media == "text/event-stream" || media == "application/x-ndjson") {
-		path, op = path+"/stream", beside
+	side := path + map[string]string{"text/event-stream": "/stream", "application/x-ndjson": "/lines"}[media]
+	if beside, ok := c.paths[side][method]; ok && status == http.StatusOK {
+		path, op = side, beside
 	}
 	where := fmt.Sprintf("%s (%s %s) %d %s", op.ID, r.Method, path, status, media)
 	c.mu.Lock()

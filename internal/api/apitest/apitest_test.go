@@ -36,8 +36,8 @@ func TestAnswer(t *testing.T) {
 		"a_frame_of_nobody":         {"GET", "/v1/sessions/a/events/stream", 200, "text/event-stream", "data: " + refusal + "\n\ndata: {\"a\":1}\n\n", "document 2"},
 		"a_stream_by_accept":        {"GET", "/v1/sessions/a/events", 200, "text/event-stream", "data: " + refusal + "\n\n", ""},
 		"a_turn_by_accept":          {"POST", "/v1/sessions/a/turns", 200, "text/event-stream", "data: {}\n\n", "document 1"},
-		"a_line":                    {"GET", "/v1/sessions/a/events/stream", 200, "application/x-ndjson", "{\"type\":\"reset\"}\n{\"cut", ""},
-		"a_line_without_type":       {"GET", "/v1/sessions/a/events/stream", 200, "application/x-ndjson", "{\"a\":1}\n", "type"},
+		"a_line":                    {"GET", "/v1/sessions/a/events/lines", 200, "application/x-ndjson", "{\"type\":\"reset\"}\n{\"cut", ""},
+		"a_line_without_type":       {"GET", "/v1/sessions/a/events/lines", 200, "application/x-ndjson", "{\"a\":1}\n", "type"},
 		"a_body_where_none_is":      {"DELETE", "/v1/sessions/a", 204, "application/json", turn, "none is declared"},
 		"no_operation":              {"GET", "/assets/a.js", 200, "text/javascript", "a", ""},
 	} {

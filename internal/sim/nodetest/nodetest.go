@@ -38,9 +38,21 @@ const (
 
 const folder = "jsclient"
 
-// installed fetches the client, once for all tests of a package. npm writes the
-// file that is looked for when it is done.
-var installed = sync.OnceValue(func() error {
+// installed fetches the client, once for all tests of a package.
+var installed = sync.OnceValue(func() error { return install(folder) })
+
+// Install fetches what the package-lock.json of a folder says, unless it is
+// there. Another process may do so at the same time in another folder only.
+func Install(t testing.TB, folder string) {
+	t.Helper()
+	needNode(t)
+	if err := install(folder); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// install looks for the file that npm writes when it is done.
+func install(folder string) error {
 	if _, err := os.Stat(filepath.Join(folder, "node_modules", ".package-lock.json")); err == nil {
 		return nil
 	}
@@ -53,18 +65,23 @@ var installed = sync.OnceValue(func() error {
 		return fmt.Errorf("npm ci: %w\n%s", err, out)
 	}
 	return nil
-})
+}
 
-// driver is the process, not yet started, and what it will say on its standard
-// error. The context is not the test's, which ends before the clean-up: node is
-// to end by itself.
-func driver(t testing.TB, args []string) (cmd *exec.Cmd, wrong *strings.Builder, ctx context.Context, cancel func()) {
+func needNode(t testing.TB) {
 	t.Helper()
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Fatalf("%s is not on this machine; the real client needs Node 20 or later with npm", program)
 		}
 	}
+}
+
+// driver is the process, not yet started, and what it will say on its standard
+// error. The context is not the test's, which ends before the clean-up: node is
+// to end by itself.
+func driver(t testing.TB, args []string) (cmd *exec.Cmd, wrong *strings.Builder, ctx context.Context, cancel func()) {
+	t.Helper()
+	needNode(t)
 	if err := installed(); err != nil {
 		t.Fatal(err)
 	}
