@@ -57,8 +57,7 @@ func listenSocket(dir string) (net.Listener, string, error) {
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		return nil, "", parley.Errorf(parley.CodeUnavailable, "listen on the data folder's socket: %w", err).
-			WithHint("the folder's file system has to know sockets; name another folder with --data")
+		return nil, "", inFolder("listen on the data folder's socket", err, "the folder's file system has to know sockets; name another folder with --data")
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
 		_ = l.Close()

@@ -81,7 +81,7 @@ func takeLock(dir, command string) (*lock, error) {
 		return nil, parley.Errorf(parley.CodeUnavailable, "lock the data folder: %w", err).WithHint("network file systems without locks can not hold one")
 	}
 	l := &lock{f: f, h: holder{PID: os.Getpid(), Command: command, Since: time.Now().UTC().Truncate(time.Second)}}
-	if err := l.write(); err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+	if err := l.write(); err != nil && !noRoom(err) {
 		l.release()
 		return nil, err
 	}
@@ -103,13 +103,13 @@ func (l *lock) write() error {
 		return err
 	}
 	b = append(b, '\n')
-	if err = l.f.Truncate(0); err == nil {
-		_, err = l.f.WriteAt(b, 0)
+	if _, err = l.f.WriteAt(b, 0); err == nil { // over what is there, which a full disk has room for
+		err = l.f.Truncate(int64(len(b)))
 	}
 	if err == nil {
 		return nil
 	}
-	return parley.Errorf(parley.CodeUnavailable, "write the lock file: %w", err).WithHint("check that the disk has room")
+	return inFolder("write the lock file", err, "check the disk of the data folder")
 }
 
 // listening tells others where the owner can be reached.

@@ -111,21 +111,36 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 		return err
 	}
 	defer tcp.Close()
-	unix, path, err := listenSocket(s.Data)
-	if err != nil {
-		return err
-	}
-	unix = socketOf{unix, own.held}
-	defer unix.Close()
 	address := "http://" + tcp.Addr().String()
 	listening := sync.OnceFunc(func() { fmt.Fprintf(out, "listening on %s\n", address) })
 	p.held = own.held
-	h, err := p.buildOnceThereIsRoom(ctx, who.notices, tcp, listening, log)
-	if err != nil || h == nil {
-		return err
+	var unix net.Listener
+	var path string
+	var h *house
+	err = onceThereIsRoom(ctx, tcp, listening, s.Limits, log, func() (err error) {
+		if unix == nil {
+			if unix, path, err = listenSocket(s.Data); err != nil {
+				return err
+			}
+		}
+		if h == nil {
+			if h, err = p.build(ctx, who.notices, log); err != nil {
+				return err
+			}
+		}
+		return own.listening(address, path)
+	})
+	if unix != nil {
+		unix = socketOf{unix, own.held}
+		defer unix.Close()
 	}
-	if err := own.listening(address, path); err != nil {
-		_ = h.close(ctx, 0)
+	if err != nil {
+		if h != nil {
+			_ = h.close(ctx, 0)
+		}
+		if errors.Is(err, context.Cause(ctx)) {
+			return nil // it was stopped while it waited
+		}
 		return err
 	}
 	if _, err := h.engine.Recover(ctx); err != nil {

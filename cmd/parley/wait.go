@@ -8,49 +8,65 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/store/sqlite"
 )
 
-// roomEvery is how often a server that could not open its store tries again.
+// roomEvery is how often a server that had no room to begin tries again.
 const roomEvery = time.Second
 
-// buildOnceThereIsRoom is build, which on a full disk waits until it can. Meanwhile
-// the door is open: the server says that it lives, and answers everything else with
-// what is wrong. It is nil without an error when ctx ended first.
-func (p *plan) buildOnceThereIsRoom(ctx context.Context, notices []string, door net.Listener, listening func(), log *slog.Logger) (*house, error) {
-	h, err := p.build(ctx, notices, log)
-	if !errors.Is(err, sqlite.ErrLater) {
-		return h, err
+// onceThereIsRoom does what needs room on the disk, and on a full one again until it
+// can be done. Meanwhile the door is open: the server says that it lives, and answers
+// everything else with what is wrong. Its error is ctx's cause when that ends first.
+func onceThereIsRoom(ctx context.Context, door net.Listener, listening func(), limits config.Limits, log *slog.Logger, do func() error) error {
+	err := do()
+	if !passes(err) {
+		return err
 	}
-	log.Error("the store can not be opened; the server waits", "err", err, "hint", parley.Info(err).Hint)
+	log.Error("the server can not begin yet and waits", "err", err, "hint", parley.Info(err).Hint)
 	listening()
-	srv := newServer(notYet(err), p.settings.Limits, log)
+	srv := newServer(notYet(err), limits, log)
 	lent := &lentListener{Listener: door}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = srv.Serve(lent) }()
 	tick := time.NewTicker(roomEvery)
 	defer tick.Stop()
-	for errors.Is(err, sqlite.ErrLater) {
+	for passes(err) {
 		select {
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-tick.C:
-			h, err = p.build(ctx, notices, log)
+			err = do()
 		}
 	}
 	_ = srv.Close()
 	<-done
-	if ctx.Err() != nil && h == nil {
-		return nil, nil
-	}
 	if err == nil {
 		err = lent.back()
-		log.Info("the store could be opened")
+		log.Info("the server could begin")
 	}
-	return h, err
+	return err
+}
+
+// passes reports whether err ends by itself, once there is room again, say.
+func passes(err error) bool {
+	return errors.Is(err, sqlite.ErrLater) || noRoom(err)
+}
+
+func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// inFolder is an error of what the server keeps in the data folder beside its store.
+func inFolder(what string, err error, hint string) error {
+	e := parley.Errorf(parley.CodeUnavailable, what+": %w", err).WithHint("%s", hint)
+	if noRoom(err) {
+		e.Message = "there is no room in the data folder"
+		return e.WithHint("free disk space there; a server that waits for it goes on by itself once that is done").WithRetry(roomEvery)
+	}
+	return e
 }
 
 // notYet answers as a server does whose store has no room: in the shape of all

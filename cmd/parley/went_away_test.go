@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -140,38 +142,74 @@ func TestStartWaitsForTheStore(t *testing.T) {
 }
 
 // TestStartOnAFullDisk starts a server again on a disk that is full, and then gives
-// it room.
+// it room. A disk can be full of bytes or of files; a server that was stopped in order
+// has to make its socket again.
 func TestStartOnAFullDisk(t *testing.T) {
 	t.Parallel()
-	disk, ok := mount(t, "6m")
-	if !ok {
-		return // the wait itself: TestStartWaitsForTheStore
-	}
-	p := newPlace(t, "PARLEY_SCRIPTED_PACE=0s")
-	p.data = filepath.Join(disk, "data")
-	s := p.serve()
-	id := s.session("chaos")
-	s.settle(s.send(id, spec).ID)
-	log := s.log(id)
-	s.kill()
-	ballast := filepath.Join(disk, "ballast")
-	f, err := os.Create(ballast)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for block := make([]byte, 4096); err == nil; {
-		_, err = f.Write(block)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = p.serve()
-	waits(t, s, "", func() {
-		if err := os.Remove(ballast); err != nil {
-			t.Fatal(err)
+	for name, size := range map[string]string{"of bytes": "6m", "of files": "6m,nr_inodes=60"} {
+		for how, end := range map[string]os.Signal{"killed": syscall.SIGKILL, "stopped": syscall.SIGTERM} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				disk, ok := mount(t, size)
+				if !ok {
+					return // the wait itself: TestStartWaitsForTheStore
+				}
+				p := newPlace(t, "PARLEY_SCRIPTED_PACE=0s")
+				p.data = filepath.Join(disk, "data")
+				s := p.serve()
+				id := s.session("chaos")
+				s.settle(s.send(id, spec).ID)
+				log := s.log(id)
+				if err := s.cmd.Process.Signal(end); err != nil {
+					t.Fatal(err)
+				}
+				<-s.done
+				ballast := filepath.Join(disk, "ballast")
+				fill(t, ballast, name == "of bytes")
+				s = p.serve()
+				free := func() {
+					if err := os.RemoveAll(ballast); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if name == "of files" && how == "killed" {
+					free() // what it left behind is all that it needs
+				} else {
+					waits(t, s, "", free)
+				}
+				if got := s.log(id); len(got) != len(log) {
+					t.Errorf("got %d events, want %d", len(got), len(log))
+				}
+				if list := exitOf(p.run("session", "list")); list != 0 { // which finds the server by its lock file
+					t.Errorf("parley session list ends with %d", list)
+				}
+			})
 		}
-	})
-	if got := s.log(id); len(got) != len(log) {
-		t.Errorf("got %d events, want %d", len(got), len(log))
+	}
+}
+
+func exitOf(code int, _, _ string) int { return code }
+
+// fill leaves no room on a disk, for bytes or for files.
+func fill(t *testing.T, dir string, bytes bool) {
+	t.Helper()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for i := 0; err == nil; i++ {
+		var f *os.File
+		if f, err = os.Create(filepath.Join(dir, fmt.Sprint(i))); err != nil {
+			break
+		}
+		for block := make([]byte, 4096); bytes && err == nil; {
+			_, err = f.Write(block)
+		}
+		if cerr := f.Close(); cerr != nil {
+			t.Fatal(cerr)
+		}
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
 	}
 }
