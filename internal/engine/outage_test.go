@@ -277,3 +277,69 @@ func TestOutageBetweenQueuedTurns(t *testing.T) {
 		}
 	}
 }
+
+// TestOutageOfAQuestion lets the store go away at each append of a turn that asks its
+// user, for longer than the tool may take: it refuses the append, or its answer is lost,
+// whether it took place or not. Who answers and hears that nobody knows whether that was
+// kept tries again, or only looks how the turn is: if it was kept, the turn goes on.
+func TestOutageOfAQuestion(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"refused", "lost", "answer lost"} {
+		for _, client := range []string{"tries again", "looks again", "sends a message"} {
+			for at := int64(2); at <= 6; at++ { // 1 makes the session
+				t.Run(fmt.Sprintf("%s/%d/%s", how, at, client), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						o := &outage{Store: mem.New(), at: at, lasts: 10 * time.Minute, lost: how != "answer lost", says: how == "refused"}
+						model := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+							if enginetest.Last(r) == "Ceiling" {
+								say("told: Ceiling")
+								return seam.Reply{}, nil
+							}
+							return asker(ctx, r, say)
+						}
+						r := enginetest.Over(t, o, &enginetest.Service{}, model, enginetest.App(curious))
+						defer r.Close()
+						s := r.Session()
+						var turn parley.TurnInfo
+						for {
+							var err error
+							if turn, err = r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "go", Key: "k"}); err == nil {
+								break
+							}
+							time.Sleep(time.Second)
+						}
+						got, err := r.Engine.Await(ctx, enginetest.User, turn.ID, time.Hour)
+						if err != nil || got.Status != parley.StatusWaiting || len(got.Interactions) != 1 {
+							t.Fatalf("the turn is %s: %+v, %v\n%s", got.Status, got.Error, err, enginetest.Types(r.Log(s.ID)))
+						}
+						yes := parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAnswered, Answers: map[string]string{"Which lamp?": "Ceiling", "When?": "Now"}}}
+						for id := got.Interactions[0]; ; time.Sleep(time.Second) {
+							var err error
+							if client == "sends a message" {
+								_, err = r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "Ceiling", Key: "m", Busy: parley.BusySteer})
+							} else {
+								_, err = r.Engine.Answer(ctx, enginetest.User, id, yes)
+							}
+							if err == nil {
+								break
+							}
+							if client == "tries again" {
+								continue
+							}
+							time.Sleep(time.Hour)
+							if events := r.Log(s.ID); slices.ContainsFunc(events, func(e parley.Event) bool { return e.Type == "interaction.answered" }) {
+								break
+							}
+						}
+						if got, err = r.Engine.Await(ctx, enginetest.User, turn.ID, time.Hour); err != nil || got.Status != parley.StatusCompleted || got.Attempts != 0 || !strings.HasPrefix(got.Response.Message, "told: ") {
+							t.Errorf("the turn is %s after %d attempts: %+v, %v\n%s", got.Status, got.Attempts, got.Error, err, enginetest.Types(r.Log(s.ID)))
+						}
+						if err := enginetest.CheckLog(r.Log(s.ID)); err != nil {
+							t.Error(err)
+						}
+					})
+				})
+			}
+		}
+	}
+}

@@ -86,16 +86,20 @@ func (e *Engine) resumes(app string) bool {
 // so: the interrupted turn, or the queue when nothing was open. It waits at least
 // as long.
 func (s *session) goOnByItself(least time.Duration) {
-	if !s.e.resumes(s.view.App) {
-		return
-	}
-	t := s.view.Turn
 	switch {
-	case t != nil && t.Status == parley.StatusInterrupted && t.AutoAttempts < maxAutoResumes && !s.e.triedInVain(t.ID):
-		s.e.goOnLater(s.id, max(least, time.Duration(t.AutoAttempts)*2*time.Second))
-	case s.startsNext():
+	case s.resumesItself():
+		s.e.goOnLater(s.id, max(least, time.Duration(s.view.Turn.AutoAttempts)*2*time.Second))
+	case s.e.resumes(s.view.App) && s.startsNext():
 		s.e.goOnLater(s.id, least)
 	}
+}
+
+// resumesItself reports whether the session's turn is interrupted and is to be resumed
+// without anybody asking.
+func (s *session) resumesItself() bool {
+	t := s.view.Turn
+	return t != nil && t.Status == parley.StatusInterrupted && s.run == nil &&
+		s.e.resumes(s.view.App) && t.AutoAttempts < maxAutoResumes && !s.e.triedInVain(t.ID)
 }
 
 // triedInVain reports whether this process could not resume the turn: then it is
@@ -172,9 +176,10 @@ func (e *Engine) goOnAfter(id parley.SessionID, wait time.Duration) *run {
 	}
 }
 
-// goOnNow carries an answered turn forward, resumes an interrupted one, or begins the first queued one. It calls
-// over with the lock held, unless it is to be tried again: nobody takes a turn for
-// running that could not be resumed.
+// goOnNow carries an answered turn forward, resumes an interrupted one that is to be
+// resumed by itself, or begins the first queued one. It calls over with the lock held,
+// unless it is to be tried again: nobody takes a turn for running that could not be
+// resumed.
 func (e *Engine) goOnNow(id parley.SessionID, over func()) (*run, error) {
 	s, err := e.acquire(e.boot, parley.System(), id)
 	if err != nil {
@@ -187,7 +192,8 @@ func (e *Engine) goOnNow(id parley.SessionID, over func()) (*run, error) {
 	if err := s.goOnOnce(); s.e.awayFor(err) {
 		return nil, err
 	}
-	if t := s.view.Turn; t != nil && t.Status == parley.StatusInterrupted && s.run == nil {
+	if s.resumesItself() {
+		t := s.view.Turn
 		_, err := s.resume("", true)
 		switch {
 		case err != nil && e.awayFor(err):

@@ -274,6 +274,9 @@ func (s *session) commit(ctx context.Context, events ...parley.Event) error {
 			s.doubt = &doubt{batch: batch, events: s.staged, view: s.view, stored: stored, err: err}
 			err = &doubtful{s.doubt}
 			s.undo(before)
+			if s.run == nil { // nobody else asks what became of it, and lets go on what it let go
+				s.e.goOnLater(s.id, firstPause)
+			}
 		case errors.Is(err, parley.ErrFenced) || errors.Is(err, parley.ErrConflict) || isCode(err, parley.CodeNotFound):
 			s.discard()
 			s.forget() // not ours any more

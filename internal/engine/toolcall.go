@@ -313,7 +313,7 @@ func (h *host) Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, 
 	work.Ask = asks.ask
 	res := h.s.e.o.Tools[h.r.app.Name].Run(run, work, d.Deadline)
 	res.Call = c.Call
-	if err := asks.open(); err != nil {
+	if err := asks.open(ctx); err != nil {
 		return res.ToolResult, err
 	}
 	return res.ToolResult, h.end(ctx, res)
