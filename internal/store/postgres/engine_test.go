@@ -5,8 +5,6 @@ package postgres_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -197,77 +195,6 @@ func finish(t *testing.T, r *enginetest.Rig, id parley.TurnID) (got parley.TurnI
 	}
 	t.Errorf("turn %s does not end: %+v", id, got)
 	return got
-}
-
-// PostgreSQL is killed and started again during a hundred turns: each ends, well
-// or with one clear error, and no mail is sent twice.
-func TestEngineDuringRestartsOfPostgres(t *testing.T) {
-	t.Parallel()
-	ctx := context.Background()
-	cluster := pgtest.New(t)
-	service := &mailCounter{Service: &enginetest.Service{}, sent: map[string]int{}}
-	service.SetGate(service.count)
-	r := enginetest.Over(t, open(t, cluster.Database(t)), service.Service, mailer("mail"), enginetest.App())
-	defer r.Close()
-	const hands, each = 100, 6
-	var ended, failed atomic.Int64
-	var all sync.WaitGroup
-	ids := make([]parley.SessionID, hands)
-	for hand := range hands {
-		all.Go(func() {
-			for {
-				s, _, err := r.Engine.Create(ctx, enginetest.User, parley.CreateSession{App: "test", OutsideID: fmt.Sprint("hand", hand)})
-				if err == nil {
-					ids[hand] = s.ID
-					break
-				}
-			}
-			for i := range each {
-				text := fmt.Sprint("mail ", hand, " ", i)
-				var turn parley.TurnInfo
-				deadline := time.Now().Add(60 * time.Second)
-				for {
-					var err error
-					turn, err = r.Engine.Send(ctx, enginetest.User, ids[hand], parley.Send{Message: text, Key: text})
-					if err == nil {
-						break
-					}
-					if time.Now().After(deadline) {
-						t.Errorf("%s: %v", text, err)
-						return
-					}
-					<-time.After(5 * time.Millisecond)
-				}
-				got := finish(t, r, turn.ID)
-				ended.Add(1)
-				if got.Status != parley.StatusCompleted {
-					failed.Add(1)
-					if got.Status != parley.StatusFailed || got.Error == nil || got.Error.Code != parley.CodeUnavailable || got.Error.Message == "" || got.Error.Hint == "" {
-						t.Errorf("%s: got %+v, %+v, want one clear error", text, got, got.Error)
-					}
-				}
-			}
-		})
-	}
-	for round := range 3 {
-		await(&ended, int64((round+1)*100))
-		cluster.Kill(t)
-		becomes(t, "not ready", func() bool { return r.Engine.Ready(ctx) != nil })
-		cluster.Restart(t)
-		becomes(t, "ready again", func() bool { return r.Engine.Ready(ctx) == nil })
-	}
-	all.Wait()
-	service.mu.Lock()
-	defer service.mu.Unlock()
-	for _, id := range ids {
-		log := sound(t, r, id)
-		service.agrees(t, log)
-		turns := slices.DeleteFunc(log, func(e parley.Event) bool { return e.Type != "turn.started" })
-		if len(turns) != each {
-			t.Errorf("session %s: got %d turns, want %d", id, len(turns), each)
-		}
-	}
-	t.Logf("%d turns, %d ended with an error, %d mails", ended.Load(), failed.Load(), len(service.sent))
 }
 
 // becomes waits for something to become so.
