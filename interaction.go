@@ -145,13 +145,33 @@ type Policy struct {
 	// on, such as "switch.turn_off"; "*" stands for any characters. Both are a
 	// ceiling: a caller's policy may only take away from it.
 	AllowActuation      *bool    `json:"allow_actuation,omitempty"`
-	AllowlistedServices []string `json:"allowlisted_services,omitempty"`
+	AllowlistedServices []string `json:"allowlisted_services,omitzero"`
 	// Modes are the permission modes that callers may choose. Default may always be
 	// chosen; nil is every mode but bypassPermissions. A caller's policy may only
 	// take away from it.
-	Modes []PermissionMode `json:"modes,omitempty"`
+	Modes []PermissionMode `json:"modes,omitzero"`
 	// FixedModel refuses a model chosen by a caller.
 	FixedModel bool `json:"fixed_model,omitempty"`
 	// AnswerWithin is how long an interaction stays open; 0 means 24 h.
 	AnswerWithin Duration `json:"answer_within,omitempty"`
+}
+
+// Narrowed is what holds in a session whose own policy is own: p is the ceiling.
+// Rules are not part of it, as those of both hold side by side.
+func (p Policy) Narrowed(own *Policy) Policy {
+	p.Rules = nil
+	if own == nil {
+		return p
+	}
+	if own.AllowActuation != nil && !*own.AllowActuation {
+		p.AllowActuation = own.AllowActuation
+	}
+	if own.AllowlistedServices != nil {
+		p.AllowlistedServices = own.AllowlistedServices
+	}
+	if own.Modes != nil {
+		p.Modes = own.Modes
+	}
+	p.FixedModel = p.FixedModel || own.FixedModel
+	return p
 }

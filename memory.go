@@ -40,6 +40,7 @@ type Snippet struct {
 	Source string `json:"source"`
 	Ref    string `json:"ref"`
 	Text   string `json:"text"`
+	Pinned bool   `json:"pinned,omitempty"` // it is there because the turn before was about it
 }
 
 // MemoryUpdated changes what it names. With Through, the exchanges up to and

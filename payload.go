@@ -99,6 +99,29 @@ type TurnQueued struct {
 type TurnStarted struct {
 	TurnRequest
 	App Digest `json:"app"` // of the resolved App; its body is a blob
+	// Zone is the time zone in which the turn's prompts say when it is. Nil: UTC.
+	Zone *Zone `json:"zone,omitempty"`
+}
+
+// Zone is a time zone at one moment: its offset is kept, so that what is written by
+// it stays the same wherever and whenever it is read.
+type Zone struct {
+	Name   string `json:"name"`   // such as Europe/Berlin
+	Offset int    `json:"offset"` // seconds east of UTC
+}
+
+// ZoneAt is the zone of l at t.
+func ZoneAt(l *time.Location, t time.Time) Zone {
+	_, offset := t.In(l).Zone()
+	return Zone{Name: l.String(), Offset: offset}
+}
+
+// In is t by the clocks of the zone. The nil Zone is UTC.
+func (z *Zone) In(t time.Time) time.Time {
+	if z == nil {
+		return t.UTC()
+	}
+	return t.In(time.FixedZone(z.Name, z.Offset))
 }
 
 // TurnSteered is a message for the agent's next step.

@@ -9,7 +9,7 @@ import (
 // FoldVersion is the version of Session's fold. A stored state of another
 // version is ignored and rebuilt from the log. Raise it with every change of
 // Apply or of the JSON of Session.
-const FoldVersion = 8
+const FoldVersion = 9
 
 // MaxHistoryBytes bounds what a Session keeps of earlier turns, whatever its
 // memory options say: past it the oldest exchanges leave the fold (never the
@@ -210,7 +210,7 @@ func (s *Session) startTurn(e Event, p TurnStarted) {
 	}
 	s.Turn = &Turn{
 		ID: e.Turn, Status: StatusRunning, Request: p.TurnRequest, App: p.App,
-		StartedAt: e.Time, FirstSeq: e.Seq, RunningSince: e.Time,
+		StartedAt: e.Time, Zone: p.Zone, FirstSeq: e.Seq, RunningSince: e.Time,
 	}
 	s.Totals.Turns++
 	if s.Preview == "" {

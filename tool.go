@@ -38,6 +38,7 @@ type ToolDecl struct {
 	// input in braces, such as "{domain}.{service}". Empty: the input's JSON.
 	Subject   string `json:"subject,omitempty"`
 	Actuation bool   `json:"actuation,omitempty"` // acts on the physical world, see Policy.AllowActuation
+	Asks      bool   `json:"asks,omitempty"`      // only asks a human; not offered where there is none
 	Edits     bool   `json:"edits,omitempty"`     // changes files of the session's workspace and nothing else, see ModeAcceptEdits
 	// WorkspaceOwn says that a call's input goes into files of the session's
 	// workspace, or is compared with them, and nowhere else. So it may hold what

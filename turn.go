@@ -15,6 +15,7 @@ type Turn struct {
 	Request      TurnRequest         `json:"request"`
 	App          Digest              `json:"app"`
 	StartedAt    time.Time           `json:"started_at"`
+	Zone         *Zone               `json:"zone,omitempty"` // see TurnStarted
 	FirstSeq     int64               `json:"first_seq"`
 	RunningSince time.Time           `json:"running_since,omitzero"` // zero while its clock stands
 	Attempts     int                 `json:"attempts,omitempty"`     // resumptions so far

@@ -89,8 +89,9 @@ func TestHome_says_what_the_house_went_through(t *testing.T) {
 	}
 }
 
-// TestHome_acts_only_as_allowed: what its policy refuses is refused with the
-// reason in the log, and reaches no house.
+// TestHome_acts_only_as_allowed: what its policy refuses reaches no house. A tool
+// that can never run is not offered, and the prompt says why; a call of another that
+// is refused has the reason in the log.
 func TestHome_acts_only_as_allowed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ settings, says string }{
@@ -104,7 +105,11 @@ func TestHome_acts_only_as_allowed(t *testing.T) {
 			id := s.session("home")
 			holds(t, s.answered(id, turnOn).Message, "did not happen", c.says)
 			log := s.log(id)
-			if got := strings.Join(log, "\n"); !strings.Contains(got, `"denied"`) || !strings.Contains(got, c.says) {
+			got := strings.Join(log, "\n")
+			if asked := strings.Contains(got, `"name":"ha_call_service"`); asked == (name == "off") {
+				t.Errorf("ha_call_service was called: %v", asked)
+			}
+			if !strings.Contains(got, c.says) || name != "off" && !strings.Contains(got, `"denied"`) {
 				t.Errorf("the log does not say why:\n%s", enginetest.Types(decode(t, log)))
 			}
 			if calls := house.Calls(); len(calls) != 0 {

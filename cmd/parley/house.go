@@ -217,7 +217,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	h.files = p.liveFiles(log, reader, store, kept, counts)
 	h.engine, err = engine.New(engine.Options{
 		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Tools: p.boxes, Apps: p.resolved, Logger: log,
-		Archive: shelf{kept, h.files}, NothingRuns: nothingRuns,
+		Archive: shelf{kept, h.files}, NothingRuns: nothingRuns, Zone: serverZone(),
 		Limits: engine.Limits{
 			MaxMessage: int(p.settings.Limits.MaxMessage),
 			USDPerDay:  p.settings.Limits.USDPerDay, UserUSDPerDay: p.settings.Limits.UserUSDPerDay, TurnsPerMinute: p.settings.Limits.TurnsPerMinute,

@@ -138,10 +138,10 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 		if !there {
 			break // the call will end so; a rule for no tool would be one for all
 		}
-		w := wishOf(decl, "", in.Input).reaching(box, in.Input)
-		w.reaches = in.Reaches // as it was shown
+		w := wishOf(box, decl, "", in.Input)
+		w.Reaches = in.Reaches // as it was shown
 		if len(c.Input) > 0 {  // what is allowed is what runs
-			w = wishOf(decl, "", c.Input).reaching(box, c.Input)
+			w = wishOf(box, decl, "", c.Input)
 		}
 		if rule, ok := granting(w, p.User); ok {
 			old := s.view.Rules

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/policy"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -40,7 +41,7 @@ func (a *asking) ask(_ context.Context, in parley.Interaction) (parley.Answer, e
 			WithHint("give each question of a call a key of its own")
 	case t == nil: // it was ended, and nobody waits for this attempt
 		return parley.Answer{}, errNotHere
-	case a.h.r.app.Policy.Unattended || !attended(t.Request.Origin):
+	case !policy.Attended(a.h.r.app, t.Request.Origin):
 		return parley.Answer{Choice: parley.ChoiceDeny, Text: "there is nobody to ask; decide yourself, and say what you assumed"}, nil
 	}
 	in.Agent, in.Call, in.Tool = a.d.Call.Agent, a.d.Call.Call, name

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -33,7 +34,8 @@ func TestAttachments(t *testing.T) {
 	var saw string
 	model := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 		last := r.Messages[len(r.Messages)-1]
-		if p := last.Parts[len(last.Parts)-1]; p.Artifact != "" {
+		if at := slices.IndexFunc(last.Parts, func(p parley.Part) bool { return p.Artifact != "" }); at >= 0 {
+			p := last.Parts[at]
 			f, err := r.Open(ctx, p.Artifact)
 			if err != nil {
 				return seam.Reply{}, err

@@ -210,7 +210,7 @@ func TestRulesAreRevoked(t *testing.T) {
 			say("done")
 			return seam.Reply{}, nil
 		}
-		return seam.Reply{Parts: []parley.Part{enginetest.Call(r.Messages[len(r.Messages)-1].Text(), map[string]string{"text": "hi"})}}, nil
+		return seam.Reply{Parts: []parley.Part{enginetest.Call(enginetest.Last(r), map[string]string{"text": "hi"})}}, nil
 	}, enginetest.App(subject), func(t *testing.T, r *enginetest.Rig) {
 		s := r.Session()
 		asks := func(tool string) bool {

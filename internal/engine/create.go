@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/policy"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -196,7 +197,7 @@ func narrower(app parley.Policy, p *parley.Policy) error {
 			WithField("policy.allow_actuation").WithHint("actuation is off in this app; its settings are the ceiling")
 	}
 	for _, service := range p.AllowlistedServices {
-		if !slices.ContainsFunc(app.AllowlistedServices, func(pattern string) bool { return like(pattern, service) }) {
+		if !slices.ContainsFunc(app.AllowlistedServices, func(pattern string) bool { return policy.Like(pattern, service) }) {
 			return parley.Errorf(parley.CodeInvalid, "policy.allowlisted_services names %q, which the app does not allow", service).
 				WithField("policy.allowlisted_services").WithHint("the app allows %v", app.AllowlistedServices)
 		}

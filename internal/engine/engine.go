@@ -63,6 +63,8 @@ type Options struct {
 	Node   string           // names this process in claims; empty: made up
 	Now    func() time.Time // recorded in events; nil: time.Now
 	Logger *slog.Logger     // nil: discarded
+	// Zone is the time zone of turns whose tools know none; nil: UTC.
+	Zone *time.Location
 	// IdleAfter is when a session without a running turn leaves memory; 0 means 30 s.
 	IdleAfter time.Duration
 	// Archive keeps what retention takes out of logs; nil keeps nothing.
@@ -81,6 +83,9 @@ type Options struct {
 	// more, as in a replay: one without an outcome is settled at once. False: it counts
 	// as running until its deadline and 5 s.
 	NothingRuns bool
+	// Untimed lets no turn end by its budget of time, and no call by its deadline, as
+	// in a replay, whose clock stands still.
+	Untimed bool
 	// RunRedacted reports whether a call may run with what the log has of an input
 	// that is lost: in a replay, whose tools touch nothing. nil: none may.
 	RunRedacted func(c parley.Tool, input json.RawMessage) bool

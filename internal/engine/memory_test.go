@@ -149,7 +149,7 @@ func TestUselessMemory(t *testing.T) {
 func TestPinsAndPreferencesAreInThePrompt(t *testing.T) {
 	var prompt string
 	model := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
-		prompt = r.System
+		prompt = r.System + r.Messages[len(r.Messages)-1].Text()
 		return enginetest.Echo(ctx, r, say)
 	}
 	rigged(t, model, enginetest.App(), func(t *testing.T, r *enginetest.Rig) {

@@ -83,11 +83,25 @@ func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool)
 	if err := s.e.keepApp(app); err != nil {
 		return nil, err
 	}
-	events := []parley.Event{parley.NewEvent(turn, "", parley.TurnStarted{TurnRequest: r, App: app.digest})}
+	events := []parley.Event{parley.NewEvent(turn, "", parley.TurnStarted{TurnRequest: r, App: app.digest, Zone: s.e.zone(app.app.Name)})}
 	if r.Call != nil {
 		events = append(events, parley.NewEvent(turn, "", parley.ToolRequested{Call: r.Call.Call, Name: r.Call.Name, Input: r.Call.Input, Redacted: r.Call.Redacted}))
 	}
 	return s.begin(&app.app, turn, admitted, events...)
+}
+
+// zone is the time zone in which a turn of the app says when it is: that of what its
+// tools deal with, or else the server's.
+func (e *Engine) zone(app string) *parley.Zone {
+	now := e.now()
+	z, ok := e.o.Tools[app].Zone(now)
+	if !ok && e.o.Zone != nil {
+		z = parley.ZoneAt(e.o.Zone, now)
+	}
+	if z.Name == "" {
+		return nil
+	}
+	return &z
 }
 
 // goOn carries the open turn forward again after a human has answered. A turn
@@ -150,7 +164,7 @@ func (s *session) begin(app *parley.App, turn parley.TurnID, admitted bool, even
 	}
 	r := &run{turn: turn, owner: s.view.Principal(), app: app, steers: make(chan parley.Message, 16), done: make(chan struct{}), first: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancelCause(e.boot)
-	if ms := s.view.Turn.Request.Budgets.MaxDurationMS; ms > 0 {
+	if ms := s.view.Turn.Request.Budgets.MaxDurationMS; ms > 0 && !e.o.Untimed {
 		limit := time.Duration(ms) * time.Millisecond
 		r.budget = time.AfterFunc(max(0, limit-s.view.Turn.Ran(e.now())), func() { r.cancel(&outOfTime{limit}) })
 	}

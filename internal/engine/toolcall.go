@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/policy"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/toolbox"
 )
@@ -155,8 +156,8 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 	if bad := box.Check(c.Name, input); bad != nil {
 		return invalid, bad.Message, nil
 	}
-	w := wishOf(decl, effect, input).reaching(box, input)
-	verdict, reason := judge(h.r.app, &s.view, w)
+	w := wishOf(box, decl, effect, input)
+	verdict, reason := policy.Judge(h.r.app, &s.view, w)
 	switch {
 	case verdict == parley.Deny:
 		return parley.Deny, sentence("This call is not allowed", reason), nil
@@ -164,14 +165,14 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 		return parley.Allow, "", nil
 	case c.Answer != nil:
 		return parley.Deny, sentence("The user did not allow this call", c.Answer.Text), nil
-	case h.r.app.Policy.Unattended || !attended(s.view.Turn.Request.Origin):
+	case !policy.Attended(h.r.app, s.view.Turn.Request.Origin):
 		return parley.Deny, sentence("This call needs a human's permission, and there is nobody to ask", reason), nil
 	case c.Asked != "":
 		return "", "", seam.ErrParked
 	}
 	if err := h.commit(ctx, s, s.opening(h.r.app, parley.Interaction{
 		Agent: c.Agent, Kind: parley.KindPermission, Call: c.Call, Tool: c.Name, Input: c.Input,
-		Title: title(decl, c.Input), Text: acting(reason, w.reaches), Reaches: w.reaches,
+		Title: title(decl, c.Input), Text: acting(reason, w.Reaches), Reaches: w.Reaches,
 		Choices: []string{parley.ChoiceAllow, parley.ChoiceAllowSession, parley.ChoiceDeny},
 	})); err != nil {
 		return "", "", err
@@ -311,6 +312,9 @@ func (h *host) Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, 
 	work := h.runOf(d)
 	asks := asking{h: h, d: d, keys: map[string]bool{}}
 	work.Ask = asks.ask
+	if h.s.e.o.Untimed {
+		d.Deadline = time.Time{} // by a clock that stands still
+	}
 	res := h.s.e.o.Tools[h.r.app.Name].Run(run, work, d.Deadline)
 	res.Call = c.Call
 	if err := asks.open(ctx); err != nil {
@@ -423,6 +427,3 @@ func (h *host) asked(ctx context.Context, t *parley.Turn, c *parley.Tool) parley
 func resultOf(c *parley.Tool) parley.ToolResult {
 	return parley.ToolResult{Call: c.Call, Outcome: c.Outcome, Output: c.Output, Data: c.Data, Artifact: c.Artifact, Error: c.Error}
 }
-
-// attended reports whether somebody who can be asked began the turn.
-func attended(o parley.Origin) bool { return o == parley.OriginUser || o == parley.OriginCall }

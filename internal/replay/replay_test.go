@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/engine"
@@ -404,4 +407,48 @@ func FuzzReadScenario(f *testing.F) {
 			_, _ = rec.Scenario("", func(s string) string { return s })
 		}
 	})
+}
+
+// TestPromptsOfAReplay: a replay sends the models what they were sent, byte for byte,
+// with the time that it was then and what the turn could use.
+func TestPromptsOfAReplay(t *testing.T) {
+	t.Parallel()
+	zone := func(o *engine.Options) { o.Zone = time.FixedZone("Asia/Kolkata", 19800) }
+	r := enginetest.New(t, enginetest.Echo, enginetest.App(), zone)
+	defer r.Close()
+	s := r.Session()
+	for _, budgets := range []parley.Budgets{{}, {MaxSteps: 3, MaxDurationMS: 60_000}} {
+		turn, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "go", Budgets: budgets})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Await(turn.ID)
+	}
+	rec := recording(t, r, s.ID)
+	asked := func(events []parley.Event) (digests []parley.Digest) {
+		for _, ev := range events {
+			if p, err := ev.Payload(); err == nil {
+				if m, ok := p.(parley.ModelStarted); ok {
+					digests = append(digests, m.Context)
+				}
+			}
+		}
+		return digests
+	}
+	res := again(t, rec, replay.Options{Info: func(name string) seam.ModelInfo {
+		m, err := enginetest.Models{F: enginetest.Echo}.Model(name)
+		if err != nil {
+			t.Error(err)
+			return seam.ModelInfo{}
+		}
+		return m.Info()
+	}})
+	if diff := cmp.Diff(asked(rec.Events), asked(res.Events)); diff != "" || len(res.Requests) != 2 {
+		t.Errorf("prompts differ (-recorded +again): %s\n%v", diff, res.Requests)
+	}
+	for _, req := range res.Requests {
+		if text := req.Messages[len(req.Messages)-1].Text(); !strings.Contains(text, "Asia/Kolkata, UTC+05:30") {
+			t.Errorf("told %q", text)
+		}
+	}
 }

@@ -55,7 +55,7 @@ type runner struct {
 	digest  parley.Digest // of the app that the engine has now
 	who     parley.Principal
 	id      parley.SessionID
-	ahead   atomic.Int64 // by how much the clock is ahead
+	clock   atomic.Pointer[time.Time] // what the engine's clock shows: it stands still but where the recording's goes on
 	asked   requests
 	count   int
 	granted int // rules that the recording's session had last
@@ -73,6 +73,7 @@ func Run(ctx context.Context, rec *Recording, o Options) (Result, error) {
 		}
 	}
 	r := &runner{rec: rec, o: o, turns: rec.read(), store: mem.New()}
+	r.clock.Store(new(time.Unix(0, 0)))
 	defer func() { _ = r.store.Close() }()
 	err := r.run(ctx)
 	events, rerr := r.log(context.WithoutCancel(ctx))
@@ -86,6 +87,7 @@ func (r *runner) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		r.until(ev.Time)
 		if i == 0 {
 			if err := r.create(ctx, p); err != nil {
 				return err
@@ -122,6 +124,14 @@ func (r *runner) run(ctx context.Context) error {
 	return nil
 }
 
+// until lets the clock go on, so that a turn begins when it began, and its prompts
+// say so.
+func (r *runner) until(at time.Time) {
+	if at.After(*r.clock.Load()) {
+		r.clock.Store(&at)
+	}
+}
+
 // errOpen says that the recording ends while somebody is asked.
 var errOpen = errors.New("the recording ends in a turn that waits")
 
@@ -143,9 +153,9 @@ func (r *runner) open(ctx context.Context, digest parley.Digest) error {
 		Store: r.store, Log: writer, Reader: reader, Models: r.stage, Apps: []parley.App{app},
 		Runtimes: map[string]seam.Runtime{app.Runtime: loop.New(r.stage, loop.Options{})},
 		Tools:    map[string]*toolbox.Box{app.Name: box},
-		Now:      func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
+		Now:      func() time.Time { return *r.clock.Load() },
 
-		RunRedacted: r.stage.ran, NothingRuns: true,
+		RunRedacted: r.stage.ran, NothingRuns: true, Untimed: true,
 	})
 	if err != nil {
 		return err
@@ -273,7 +283,6 @@ func (r *runner) turn(ctx context.Context, id parley.TurnID) error {
 		if r.o.Models != nil {
 			send.Model = ""
 		}
-		send.Budgets.MaxDurationMS = 0 // the clock is another
 		info, err = r.engine.Send(ctx, r.who, r.id, send)
 	}
 	if err != nil {
@@ -323,7 +332,7 @@ func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo, done
 			}
 			_, err = r.engine.Answer(ctx, r.who, id, parley.AnswerInteraction{Answer: a})
 		case q != nil && q.expired:
-			r.ahead.Add(int64(time.Until(in.ExpiresAt) + time.Second))
+			r.until(in.ExpiresAt.Add(time.Second))
 			_, err = r.engine.Answer(ctx, r.who, id, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceDeny}})
 			if errors.Is(err, parley.ErrConflict) {
 				err = nil // closed, as it was

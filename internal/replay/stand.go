@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
@@ -256,6 +257,14 @@ func (s *stage) Reaches(tool string, input json.RawMessage) ([]string, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Zone implements seam.Zoned: the one that was recorded, if only that there was none.
+func (s *stage) Zone(time.Time) (parley.Zone, bool) {
+	if t := s.now(); t != nil && t.started.Zone != nil {
+		return *t.started.Zone, true
+	}
+	return parley.Zone{}, true
 }
 
 // Retrieve implements seam.Retriever.

@@ -192,6 +192,14 @@ type Retriever interface {
 	Retrieve(ctx context.Context, p parley.Principal, query string, limit int) ([]parley.Snippet, error)
 }
 
+// Zoned is a Toolset that knows in which time zone its things and their people are,
+// such as those of a house.
+type Zoned interface {
+	// Zone is that zone at a moment. ok is false while it is not known. It answers
+	// from memory, at once: the session is locked.
+	Zone(at time.Time) (z parley.Zone, ok bool)
+}
+
 // NotSent marks err as the failure of a call that provably never left.
 func NotSent(err error) error { return &notSent{err} }
 

@@ -237,6 +237,19 @@ func (b *Box) Reaches(name string, input json.RawMessage) (what []string, scoped
 	return nil, false
 }
 
+// Zone is the time zone of what the tools deal with, see [seam.Zoned]: that of the
+// first toolset that knows.
+func (b *Box) Zone(at time.Time) (z parley.Zone, ok bool) {
+	for _, set := range b.sets {
+		if k, is := set.(seam.Zoned); is {
+			if z, ok = k.Zone(at); ok {
+				return z, true
+			}
+		}
+	}
+	return z, false
+}
+
 // CanReconcile reports whether the tool's service can be asked what became of a
 // call.
 func (b *Box) CanReconcile(name string) bool {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -302,11 +303,14 @@ func Echo(_ context.Context, r seam.Request, say func(string)) (seam.Reply, erro
 func Last(r seam.Request) string {
 	for i := len(r.Messages) - 1; i >= 0; i-- {
 		if r.Messages[i].Role == parley.RoleUser {
-			return r.Messages[i].Text()
+			return parley.PartsText(slices.DeleteFunc(slices.Clone(r.Messages[i].Parts), func(p parley.Part) bool { return strings.HasPrefix(p.Text, AboutTurn) }))
 		}
 	}
 	return ""
 }
+
+// AboutTurn begins what the loop tells of the turn behind the user's words.
+const AboutTurn = "[about this turn]"
 
 // Service is the outside world: it looks, puts (keyed) and mails (not keyed),
 // and counts each.

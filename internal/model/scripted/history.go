@@ -3,6 +3,7 @@ package scripted
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/parley-server/parley"
@@ -103,6 +104,7 @@ func validateParts(m parley.Message, open, used map[parley.CallID]bool) (map[par
 type view struct {
 	Agent    string     // the agent that speaks
 	Question string     // what the user asked in this turn
+	About    string     // what the prompt tells of this turn: when it is, what is allowed
 	Steers   []string   // what the user added while it ran
 	History  []exchange // earlier turns, the oldest first
 	Handed   *handed    // what another agent handed over last; nil: the turn came from the user
@@ -111,6 +113,15 @@ type view struct {
 
 	depth int   // of templates inside of templates
 	memo  *memo // of what was found, for all rules of a reply
+}
+
+// withheld is why a tool is not offered, where the prompt says it.
+func (v view) withheld(tool string) string {
+	m := regexp.MustCompile(`(?m)^- ` + regexp.QuoteMeta(tool) + `: not available \((.*)\)\. `).FindStringSubmatch(v.About)
+	if m == nil {
+		return ""
+	}
+	return m[1]
 }
 
 type exchange struct {
@@ -138,6 +149,7 @@ const (
 	textMark   = "[text of "
 	cutMark    = "[Your reply was cut off"
 	onMark     = "[Go on.]"
+	aboutMark  = "[about this turn]"
 )
 
 // look finds the turn in a valid list of messages.
@@ -177,6 +189,8 @@ func look(agent string, ms []parley.Message) view {
 			case strings.HasPrefix(p.Text, handedMark):
 				v.Handed = readHanded(p.Text)
 			case strings.HasPrefix(p.Text, cutMark) || p.Text == onMark:
+			case strings.HasPrefix(p.Text, aboutMark):
+				v.About = p.Text
 			default:
 				v.Steers = append(v.Steers, p.Text)
 			}

@@ -2,6 +2,7 @@ package scripted
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -217,7 +218,7 @@ func (s *script) reply(r seam.Request) (seam.Reply, error) {
 
 // parts makes the reply of a rule. A tool or agent that the request does not
 // offer is left out, as the turn may go without tools or may hand on no further;
-// a reply of which nothing remains says so.
+// a reply of which nothing remains says so, with the reason where one is given.
 func (r *rule) parts(req seam.Request, v view) ([]parley.Part, error) {
 	var parts []parley.Part
 	text, err := render(r.say, v)
@@ -227,8 +228,10 @@ func (r *rule) parts(req seam.Request, v view) ([]parley.Part, error) {
 	if text != "" {
 		parts = append(parts, parley.Part{Type: parley.PartText, Text: text})
 	}
+	withheld := ""
 	for i, c := range r.Call {
 		if !slices.ContainsFunc(req.Tools, func(d parley.ToolDecl) bool { return d.Name == c.Tool }) {
+			withheld = cmp.Or(withheld, v.withheld(c.Tool))
 			continue
 		}
 		in, err := filled(r.inputs[i], v)
@@ -254,6 +257,9 @@ func (r *rule) parts(req seam.Request, v view) ([]parley.Part, error) {
 			return nil, err
 		}
 		parts = append(parts, parley.Part{Type: parley.PartHandoff, Name: to, Text: why})
+	}
+	if len(parts) == 0 && withheld != "" {
+		return []parley.Part{{Type: parley.PartText, Text: "That did not happen: " + withheld + "."}}, nil
 	}
 	if len(parts) == 0 {
 		parts = []parley.Part{{Type: parley.PartText, Text: "I can not look this up now: this turn may use no more tools or agents."}}

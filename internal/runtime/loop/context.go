@@ -29,7 +29,8 @@ const (
 // exchanges out of the session's memory.
 //
 // The order of a prompt is stable from call to call, so that a provider's cache
-// hits: system and tools, history, question, then what only grows.
+// hits: system and tools, history, question, what is of this turn, then what only
+// grows.
 func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef) []action {
 	t := s.Turn
 	if b := reachedSteps(t); b != nil {
@@ -44,14 +45,14 @@ func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef
 		return []action{transfer{Agent: a.Path, ContextTransferred: moved}}
 	}
 	req := seam.Request{
-		Model: name, Agent: a.Name, Session: s.ID, System: g.system(s, a, def), Tools: g.decls(t, def), Handoffs: g.handoffs(t, def),
+		Model: name, Agent: a.Name, Session: s.ID, System: g.system(s, a, def), Tools: g.offered(s, a, def), Handoffs: g.handoffs(t, def),
 		Temperature: def.Temperature, Effort: def.Effort, ServerTools: serverTools(t, m, def),
 	}
 	if s.Temperature != nil {
 		req.Temperature = s.Temperature
 	}
 	var own thread
-	g.branch(&own, t, a)
+	g.branch(&own, s, a, def)
 	window, output := limits(m, def)
 	if s.MaxOutput > 0 {
 		output = min(output, s.MaxOutput)

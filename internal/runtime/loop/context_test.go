@@ -12,7 +12,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// show writes messages as text, one part a line.
+// show writes messages as text, one part a line, without what is told of the turn.
 func show(ms []parley.Message) string {
 	var b strings.Builder
 	for _, m := range ms {
@@ -20,6 +20,9 @@ func show(ms []parley.Message) string {
 		for _, p := range m.Parts {
 			switch p.Type {
 			case parley.PartText:
+				if strings.HasPrefix(p.Text, aboutTurn) {
+					continue
+				}
 				b.WriteString(p.Text)
 			case parley.PartToolCall:
 				b.WriteString("-> " + string(p.Call) + " " + p.Name + " " + string(p.Input))
@@ -157,9 +160,12 @@ func TestRequest(t *testing.T) {
 		})
 		got := request(t, g, fold(t, asked(parley.Budgets{}), front)).Request
 		want := seam.Request{
-			Model: "m", Agent: "front", Session: "s", System: "You answer.",
-			Messages: []parley.Message{parley.Text(parley.RoleUser, "What is the spec?")},
-			Tools:    []parley.ToolDecl{g.app.Tools[0], g.app.Tools[2]}, Handoffs: []seam.Handoff{{Agent: "finder", Description: "finds"}},
+			Model: "m", Agent: "front", Session: "s",
+			System: "You answer.",
+			Messages: []parley.Message{{Role: parley.RoleUser, Parts: []parley.Part{
+				text("What is the spec?"), text("[about this turn]\nnow: Thursday, 1970-01-01 00:00 (UTC)\n\n## What this session allows\n- add: a person is asked before each call. Ask for no permission yourself."),
+			}}},
+			Tools: []parley.ToolDecl{g.app.Tools[0], g.app.Tools[2]}, Handoffs: []seam.Handoff{{Agent: "finder", Description: "finds"}},
 			MaxTokens: 4000,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -422,8 +428,8 @@ func TestTransfer(t *testing.T) {
 	if diff := cmp.Diff(parley.ContextTransferred{From: "m", To: "other", Text: want}, moved.ContextTransferred); diff != "" {
 		t.Errorf("transfer (-want +got):\n%s", diff)
 	}
-	if req := request(t, g, fold(t, append(before, by("front", moved.ContextTransferred))...)).Request; !strings.Contains(req.System, want) {
-		t.Errorf("the prompt is %q", req.System)
+	if req := request(t, g, fold(t, append(before, by("front", moved.ContextTransferred))...)).Request; !strings.Contains(told(req), want) {
+		t.Errorf("told %q", told(req))
 	}
 }
 

@@ -227,8 +227,8 @@ func recall(ctx context.Context, h seam.Host, a retrieve) error {
 }
 
 // system is the first part of a prompt, with what changes least before what
-// changes more: the agent's own prompt, pins, preferences, facts, summary, and
-// last what was looked up for this turn.
+// changes more: the agent's own prompt, pins, preferences, facts and summary. What
+// may be another in the next turn is in [given.note].
 func (g given) system(s *parley.Session, a *parley.Agent, def parley.AgentDef) string {
 	var b strings.Builder
 	b.WriteString(def.Prompt)
@@ -261,22 +261,6 @@ func (g given) system(s *parley.Session, a *parley.Agent, def parley.AgentDef) s
 	if s.Summary != "" {
 		section("Summary of earlier turns")
 		b.WriteString(s.Summary)
-	}
-	if s.Turn.Transfer != nil {
-		section("Taken over from another model")
-		b.WriteString(s.Turn.Transfer.Text)
-	}
-	if len(s.Turn.Snippets) > 0 {
-		section("Looked up for this question")
-		for _, sn := range s.Turn.Snippets {
-			fmt.Fprintf(&b, "[%s %s] %s\n", sn.Source, sn.Ref, sn.Text)
-		}
-	}
-	if len(s.Turn.Request.Hints) > 0 {
-		if raw, err := json.Marshal(s.Turn.Request.Hints); err == nil {
-			section("Hints from the caller")
-			b.Write(raw)
-		}
 	}
 	return b.String()
 }

@@ -70,7 +70,7 @@ func (d *dice) check() {
 	// Even a branch that is in the middle of something can be shown.
 	for i := range d.s.Turn.Agents {
 		var th thread
-		d.g.branch(&th, d.s.Turn, &d.s.Turn.Agents[i])
+		d.g.branch(&th, &d.s, &d.s.Turn.Agents[i], d.g.app.Agents[d.s.Turn.Agents[i].Name])
 		if err := runtimetest.Validate(th); err != nil {
 			d.Fatalf("%v:\n%s", err, show(th))
 		}

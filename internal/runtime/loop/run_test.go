@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -174,7 +175,8 @@ func TestASteerIsShownBeforeTheTurnEnds(t *testing.T) {
 	t.Parallel()
 	asked := func(seen *[]string) runtimetest.Script {
 		return func(r seam.Request) (seam.Reply, error) {
-			*seen = append(*seen, r.Messages[len(r.Messages)-1].Parts[len(r.Messages[len(r.Messages)-1].Parts)-1].Text)
+			said := slices.DeleteFunc(slices.Clone(r.Messages[len(r.Messages)-1].Parts), func(p parley.Part) bool { return strings.HasPrefix(p.Text, "[about this turn]") })
+			*seen = append(*seen, said[len(said)-1].Text)
 			return runtimetest.Say("Reply " + string(rune('0'+len(*seen)))), nil
 		}
 	}

@@ -97,7 +97,8 @@ func joinLines(a, b string) string {
 }
 
 // branch adds what the instance a has said and been told in this turn.
-func (g given) branch(th *thread, t *parley.Turn, a *parley.Agent) {
+func (g given) branch(th *thread, s *parley.Session, a *parley.Agent, def parley.AgentDef) {
+	t := s.Turn
 	if a.Parent != "" {
 		th.say(parley.RoleUser, a.Input)
 	} else {
@@ -107,6 +108,7 @@ func (g given) branch(th *thread, t *parley.Turn, a *parley.Agent) {
 		th.say(parley.RoleUser, "[no text]")
 	}
 	find := indexed(t)
+	th.say(parley.RoleUser, g.note(s, a, def))
 	for _, it := range a.Items {
 		switch it.Kind {
 		case parley.ItemReply:

@@ -14,7 +14,7 @@ import (
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // named tells a brain its agent, and gives it apart what a wire of plain texts
-// has joined: the question, and what another agent handed over.
+// has joined: the question, and what the loop tells beside it.
 type named struct {
 	seam.Model
 	agent func(system string) string
@@ -32,12 +32,22 @@ func (n named) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 	return n.Model.Stream(ctx, r)
 }
 
-const handed = "[handed over by "
+// marks begin what the loop tells beside the question.
+var marks = []string{"\n\n[handed over by ", "\n\n[about this turn]"}
 
 func apart(parts []parley.Part) (out []parley.Part) {
+	next := func(text string) int {
+		first := -1
+		for _, m := range marks {
+			if at := strings.Index(text, m); at >= 0 && (first < 0 || at < first) {
+				first = at
+			}
+		}
+		return first
+	}
 	for _, p := range parts {
 		rest := p.Text
-		for at := strings.Index(rest, "\n\n"+handed); p.Type == parley.PartText && at >= 0; at = strings.Index(rest, "\n\n"+handed) {
+		for at := next(rest); p.Type == parley.PartText && at >= 0; at = next(rest) {
 			before := p
 			before.Text, rest = rest[:at], rest[at+2:]
 			out = append(out, before)

@@ -43,6 +43,7 @@ func (Toolset) Tools(context.Context) ([]parley.ToolDecl, error) {
 		InputSchema:  json.RawMessage(inputSchema),
 		OutputSchema: json.RawMessage(outputSchema),
 		Effect:       parley.EffectRead,
+		Asks:         true,
 		Cost:         "free",
 		Safety:       "waits for the user",
 	}}, nil

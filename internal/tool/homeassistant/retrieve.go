@@ -38,6 +38,14 @@ func (t *Toolset) Retrieve(_ context.Context, _ parley.Principal, query string, 
 	return out, nil
 }
 
+// Zone implements seam.Zoned: the house's own.
+func (t *Toolset) Zone(at time.Time) (parley.Zone, bool) {
+	x := t.index
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return parley.ZoneAt(x.zone, at), x.config.TimeZone != ""
+}
+
 // knows returns the words of a text that name something in the house.
 func (x *Index) knows(text string) []string {
 	words := keyword.Of(strings.NewReplacer("_", " ", ".", " ").Replace(text))

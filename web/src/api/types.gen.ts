@@ -297,6 +297,7 @@ export interface ToolDecl {
   effect: Effect; // empty means write
   subject?: string;
   actuation?: boolean; // acts on the physical world, see Policy.AllowActuation
+  asks?: boolean; // only asks a human; not offered where there is none
   edits?: boolean; // changes files of the session's workspace and nothing else, see ModeAcceptEdits
   workspace_own?: boolean;
   key_ttl?: Duration; // for idempotent: how long the service keeps keys
@@ -521,6 +522,7 @@ export interface Snippet {
   source: string;
   ref: string;
   text: string;
+  pinned?: boolean; // it is there because the turn before was about it
 }
 
 /** SessionCreated is event 1 of every log. */
@@ -577,10 +579,18 @@ export interface SessionForked {
 /** TurnStarted opens a turn. */
 export interface TurnStarted extends TurnRequest {
   app: Digest; // of the resolved App; its body is a blob
+  zone?: Zone;
 }
 
 /** Digest is the lower-case hex SHA-256 of some bytes. */
 export type Digest = string;
+
+/** Zone is a time zone at one moment: its offset is kept, so that what is written by
+ * it stays the same wherever and whenever it is read. */
+export interface Zone {
+  name: string; // such as Europe/Berlin
+  offset: number; // seconds east of UTC
+}
 
 /** TurnRequest is what a turn was asked; queued and started turns carry it. */
 export interface TurnRequest {

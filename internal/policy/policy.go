@@ -1,0 +1,173 @@
+// Package policy says what an app and a session let an agent do: of one call, and
+// of a tool whatever it is called with. It is pure; the engine decides by it, and
+// prompts are written by it, so that a model is not offered what would be denied.
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/parley-server/parley"
+)
+
+// Wish is a call as policy sees it.
+type Wish struct {
+	Decl    parley.ToolDecl
+	Effect  parley.Effect
+	Subject string   // what the call is about, see [parley.ToolDecl]
+	Scoped  bool     // what it reaches counts, too
+	Reaches []string // of a scoped call; none: nobody knows
+}
+
+// Judge says what policy makes of a call, and why. The strictest matching rule
+// of app and session holds; a rule granted for the session allows what would
+// have been asked, but never what is denied.
+func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) {
+	verdict, reason, matched := parley.Allow, "", false
+	look := func(rules []parley.Rule) {
+		for _, r := range rules {
+			if !matches(r, w) {
+				continue
+			}
+			v := verdictOf(r)
+			if !matched || rank(v) > rank(verdict) {
+				verdict, reason = v, r.Reason
+			}
+			matched = true
+		}
+	}
+	look(app.Policy.Rules)
+	if s.Policy != nil {
+		look(s.Policy.Rules)
+	}
+	if !matched && w.Effect != parley.EffectRead {
+		verdict = parley.Ask
+	}
+	mode := modeOf(app, s)
+	if mode == parley.ModePlan && w.Effect != parley.EffectRead {
+		return parley.Deny, inPlan
+	}
+	if why := barred(app.Policy, s.Policy, w); why != "" {
+		return parley.Deny, why
+	}
+	if verdict == parley.Ask {
+		for _, r := range s.Rules {
+			if r.Verdict == parley.Allow && matches(r, w) && covers(r, w) {
+				return parley.Allow, "allowed for this session"
+			}
+		}
+		if mode == parley.ModeBypassPermissions || mode == parley.ModeAcceptEdits && w.Decl.Edits {
+			return parley.Allow, ""
+		}
+	}
+	return verdict, reason
+}
+
+const inPlan = "the session is in plan mode: nothing is changed"
+
+// modeOf is the session's mode, as far as the app still offers it.
+func modeOf(app *parley.App, s *parley.Session) parley.PermissionMode {
+	if !app.Policy.Offers(s.Mode) {
+		return parley.ModeDefault
+	}
+	return s.Mode
+}
+
+// verdictOf reads a misspelt verdict as no: it must not open a door.
+func verdictOf(r parley.Rule) parley.Verdict {
+	if r.Verdict != parley.Allow && r.Verdict != parley.Ask {
+		return parley.Deny
+	}
+	return r.Verdict
+}
+
+// barred says why an actuation is not allowed, or "".
+func barred(app parley.Policy, session *parley.Policy, w Wish) string {
+	if !w.Decl.Actuation {
+		return ""
+	}
+	listed := func(p parley.Policy) bool {
+		return slices.ContainsFunc(p.AllowlistedServices, func(pattern string) bool { return Like(pattern, w.Subject) })
+	}
+	if why := off(app, session); why != "" {
+		return why
+	}
+	switch {
+	case !listed(app):
+		return w.Subject + " is not in the app's list of allowed services (policy.allowlisted_services)"
+	case session != nil && session.AllowlistedServices != nil && !listed(*session):
+		return w.Subject + " is not in the session's list of allowed services (policy.allowlisted_services)"
+	}
+	return ""
+}
+
+// off says who has switched all actuation off, or "".
+func off(app parley.Policy, session *parley.Policy) string {
+	switch {
+	case app.AllowActuation == nil || !*app.AllowActuation:
+		return "actuation is off in this app (policy.allow_actuation)"
+	case session != nil && session.AllowActuation != nil && !*session.AllowActuation:
+		return "actuation is off in this session (policy.allow_actuation)"
+	}
+	return ""
+}
+
+func rank(v parley.Verdict) int {
+	switch v {
+	case parley.Allow:
+		return 0
+	case parley.Ask:
+		return 1
+	}
+	return 2
+}
+
+func matches(r parley.Rule, w Wish) bool {
+	if r.Effect != "" && r.Effect != w.Effect {
+		return false
+	}
+	name, pattern, narrowed := strings.Cut(r.Tool, "(")
+	if narrowed && !Like(strings.TrimSuffix(pattern, ")"), w.Subject) {
+		return false
+	}
+	return named(name, w.Decl.Name)
+}
+
+// named reports whether the name in a rule is that of a tool.
+func named(name, tool string) bool {
+	if prefix, ok := strings.CutSuffix(name, "*"); ok {
+		return strings.HasPrefix(tool, prefix)
+	}
+	return name == "" || name == tool
+}
+
+// covers reports whether a rule that was granted for the session is for all that
+// the call would act on.
+func covers(r parley.Rule, w Wish) bool {
+	if !w.Scoped {
+		return true
+	}
+	return len(w.Reaches) > 0 && !slices.ContainsFunc(w.Reaches, func(what string) bool { return !slices.Contains(r.Reaches, what) })
+}
+
+// Like reports whether text fits a pattern in which "*" stands for any
+// characters.
+func Like(pattern, text string) bool {
+	first, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == text
+	}
+	if !strings.HasPrefix(text, first) {
+		return false
+	}
+	text = text[len(first):]
+	parts := strings.Split(rest, "*")
+	for _, p := range parts[:len(parts)-1] {
+		at := strings.Index(text, p)
+		if at < 0 {
+			return false
+		}
+		text = text[at+len(p):]
+	}
+	return strings.HasSuffix(text, parts[len(parts)-1])
+}

@@ -1,0 +1,106 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/parley-server/parley"
+)
+
+// Attended reports whether a human can be asked about a turn of the given origin.
+func Attended(app *parley.App, o parley.Origin) bool {
+	return !app.Policy.Unattended && (o == parley.OriginUser || o == parley.OriginCall)
+}
+
+// Tool says what policy makes of a tool in the open turn of s, whatever the tool is
+// called with. Deny: no call of it can run, and why. Ask: a human is asked before
+// each. Allow: nothing stands against every call, though a rule may against some;
+// [Judge] decides over each.
+func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict, string) {
+	effect := d.Effect
+	if effect == "" {
+		effect = parley.EffectWrite
+	}
+	mode := modeOf(app, s)
+	switch {
+	case mode == parley.ModePlan && effect != parley.EffectRead:
+		return parley.Deny, inPlan
+	case d.Actuation:
+		if why := inert(app.Policy, s.Policy); why != "" {
+			return parley.Deny, why
+		}
+	}
+	attended := Attended(app, s.Turn.Request.Origin)
+	if d.Asks && !attended {
+		return parley.Deny, "there is nobody to ask"
+	}
+	rules := app.Policy.Rules
+	if s.Policy != nil {
+		rules = slices.Concat(rules, s.Policy.Rules)
+	}
+	verdict, reason, some := parley.Allow, "", false
+	for _, r := range rules {
+		if r.Effect != "" && r.Effect != effect {
+			continue
+		}
+		name, pattern, narrowed := strings.Cut(r.Tool, "(")
+		if !named(name, d.Name) {
+			continue
+		}
+		some = true
+		if narrowed && pattern != "*)" {
+			continue // of some calls only
+		}
+		if v := verdictOf(r); rank(v) > rank(verdict) {
+			verdict, reason = v, r.Reason
+		}
+	}
+	if !some && effect != parley.EffectRead {
+		verdict = parley.Ask
+	}
+	if verdict == parley.Ask && (mode == parley.ModeBypassPermissions || mode == parley.ModeAcceptEdits && d.Edits) {
+		return parley.Allow, ""
+	}
+	granted := func(r parley.Rule) bool {
+		name, _, _ := strings.Cut(r.Tool, "(")
+		return r.Verdict == parley.Allow && named(name, d.Name)
+	}
+	if verdict == parley.Ask && !attended && !slices.ContainsFunc(s.Rules, granted) {
+		return parley.Deny, "it needs a human's permission, and there is nobody to ask"
+	}
+	return verdict, reason
+}
+
+// Exceptions are the rules of app and session that are about some calls of a tool
+// only, and Services those that an actuation may call, nil when the tool is none.
+func Exceptions(app *parley.App, s *parley.Session, d parley.ToolDecl) (rules []parley.Rule, services []string) {
+	all := app.Policy.Rules
+	if s.Policy != nil {
+		all = slices.Concat(all, s.Policy.Rules)
+	}
+	for _, r := range all {
+		name, pattern, narrowed := strings.Cut(r.Tool, "(")
+		if narrowed && pattern != "*)" && named(name, d.Name) && (r.Effect == "" || r.Effect == d.Effect) {
+			rules = append(rules, r)
+		}
+	}
+	if d.Actuation {
+		services = app.Policy.Narrowed(s.Policy).AllowlistedServices
+	}
+	return rules, services
+}
+
+// inert says why no actuation at all is allowed, or "".
+func inert(app parley.Policy, session *parley.Policy) string {
+	if why := off(app, session); why != "" {
+		return why
+	}
+	const empty = "'s list of allowed services is empty (policy.allowlisted_services)"
+	switch {
+	case len(app.AllowlistedServices) == 0:
+		return "the app" + empty
+	case len(app.Narrowed(session).AllowlistedServices) == 0:
+		return "the session" + empty
+	}
+	return ""
+}
