@@ -65,7 +65,7 @@ PATIENCE := 15m
 # are the same tests. The SQLite engine is C turned into Go and takes minutes with
 # it; the stores and the program are tested without, their callers with it. So are
 # the engine's tests over real stores, and one that counts what is read in 1,200 turns.
-UNRACED := TestPairs/(sqlite|postgres)|TestCondensingIsLinear
+UNRACED := (TestPairs|TestLimitsHoldAtOnce)/(sqlite|postgres)|TestCondensingIsLinear
 RACE := . ./client/... ./internal/api/... ./internal/engine/... ./internal/eventlog/... ./internal/wire/... ./internal/mcpserver/... \
 	./internal/toolbox/... ./internal/runtime/... ./internal/store/mem/... ./internal/model/... ./internal/redact/... ./internal/sse/... ./internal/telemetry/... ./apps/... \
 	./internal/sim/... ./internal/tool/...

@@ -287,7 +287,8 @@ func (s *session) look(ctx context.Context, p parley.Principal, row parley.TurnI
 	return row, nil, err
 }
 
-// Update changes a session's settings.
+// Update changes a session's settings. What was allowed in it can be taken back
+// also by a user who keeps as much as the limits allow.
 func (e *Engine) Update(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.UpdateSession) (parley.SessionInfo, error) {
 	s, err := e.acquire(ctx, p, id)
 	if err != nil {
@@ -323,6 +324,13 @@ func (e *Engine) Update(ctx context.Context, p parley.Principal, id parley.Sessi
 	rules, err := s.keeping(c.Rules)
 	if err != nil {
 		return parley.SessionInfo{}, err
+	}
+	if !s.takesBack(c, rules) {
+		free, err := s.e.keep(ctx, s.view.Principal(), 0, int64(sizeOf(c)))
+		if err != nil {
+			return parley.SessionInfo{}, err
+		}
+		defer free()
 	}
 	var events []parley.Event
 	if c.Pins != nil {

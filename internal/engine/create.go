@@ -59,10 +59,12 @@ func (e *Engine) Create(ctx context.Context, p parley.Principal, c parley.Create
 				return info, false, err
 			}
 		}
-		if err := e.keep(ctx, p, 1, 0); err != nil {
+		free, err := e.keep(ctx, p, 1, int64(sizeOf(made)))
+		if err != nil {
 			return info, false, err
 		}
 		s, err := e.makeSession(ctx, p, made, seam.Key{Key: c.Key, Body: body})
+		free()
 		if isCode(err, parley.CodeKeyReused) {
 			continue
 		}

@@ -82,6 +82,8 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 		App, Name, Input string
 		RetryOf          parley.TurnID
 	}{c.App, c.Name, string(a.call.Input), retryOf})}
+	free := func() {}
+	defer func() { free() }()
 	var id parley.SessionID
 	for tries := 0; id == ""; tries++ { // twice: another may take the key between look and append
 		if key.Key != "" {
@@ -96,8 +98,12 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 				return none, err
 			}
 		}
-		if err := e.keep(ctx, p, 0, int64(len(a.Message))); err != nil {
-			return none, err
+		if tries == 0 {
+			reserved, err := e.keep(ctx, p, 0, int64(len(a.Message)))
+			if err != nil {
+				return none, err
+			}
+			free = reserved
 		}
 		made, err := e.newSession(p, app, parley.CreateSession{App: c.App, Title: "Call of " + parley.Cut(c.Name, 80), Temporary: true})
 		if err != nil {
@@ -128,6 +134,7 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 		s.release()
 		return row, err
 	}
+	a.free, free = free, func() {}
 	return s.send(ctx, p, a)
 }
 

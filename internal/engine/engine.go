@@ -109,6 +109,7 @@ type Engine struct {
 
 	inputs   inputs
 	meter    meter
+	claims   claims
 	observed chan Observation
 	resuming chan struct{}             // at most 8 automatic resumptions at once
 	going    map[parley.SessionID]bool // sessions that are about to go on by themselves; guarded by mu

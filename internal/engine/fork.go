@@ -50,9 +50,15 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 			return none, err
 		}
 	}
-	if err := e.keep(ctx, p, 1, 0); err != nil {
+	held, err := e.o.Store.Held(ctx, p, id) // a fork counts as a copy
+	if err != nil {
 		return none, err
 	}
+	free, err := e.keep(ctx, p, 1, held.Bytes)
+	if err != nil {
+		return none, err
+	}
+	defer free()
 	st, err := e.replay(ctx, p, id, c.At, parley.Session{})
 	if err != nil {
 		return none, err

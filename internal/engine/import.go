@@ -45,9 +45,11 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 	for _, body := range in.Blobs {
 		bytes += int64(len(body))
 	}
-	if err := e.keep(ctx, p, 1, bytes); err != nil {
+	free, err := e.keep(ctx, p, 1, bytes)
+	if err != nil {
 		return none, err
 	}
+	defer free()
 	s := &session{e: e, id: parley.SessionID(e.newID()), lock: make(chan struct{}, 1), changed: make(chan struct{})}
 	in.Blobs = maps.Clone(in.Blobs)
 	own, err := e.renamed(p, s.id, in, e.cleaned(in.Blobs))

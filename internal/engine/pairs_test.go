@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
-	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -17,9 +16,6 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/store/mem"
-	"github.com/parley-server/parley/internal/store/postgres"
-	"github.com/parley-server/parley/internal/store/postgres/pgtest"
-	"github.com/parley-server/parley/internal/store/sqlite"
 )
 
 // TestPairs does each pair of commands to a session that runs, and to one that
@@ -27,48 +23,27 @@ import (
 // comes together, a stop stops, an interrupting message is next, and what was
 // acknowledged comes to an end.
 func TestPairs(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) seam.Store{
-		"mem": func(*testing.T) seam.Store { return mem.New() },
-		"sqlite": func(t *testing.T) seam.Store {
-			s, err := sqlite.Open(ctx, t.TempDir(), sqlite.Options{Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		},
-		"postgres": func(t *testing.T) seam.Store {
-			s, err := postgres.Open(ctx, pgtest.Start(t), postgres.Options{Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store := open(t)
-			defer store.Close() //nolint:errcheck // the test is over
-			h := &pairs{t: t, store: store, held: held{gate: make(chan struct{})}, kept: archive.NewFolder(t.TempDir()), saw: map[parley.EventType]bool{}}
-			h.app = enginetest.App(asking, queued, func(a *parley.App) {
-				a.Resume, a.MaxOpenTurns = parley.ResumeAuto, 20
-				a.TTL = parley.TTL{SessionIdle: parley.Duration(2 * longAgo), TurnSteps: parley.Duration(longAgo)}
-			})
-			h.start(&enginetest.Service{}, h.app)
-			for _, first := range pairMoves {
-				for _, second := range pairMoves {
-					for _, begin := range []string{"long one", "mail one"} {
-						h.play(begin, first, second)
-					}
-				}
-			}
-			h.r.Close()
-			for _, what := range []parley.EventType{"history.condensed", "interaction.expired", "session.expired", "turn.resumed"} {
-				if !h.saw[what] {
-					t.Errorf("there was no %s", what)
-				}
-			}
+	eachStore(t, func(t *testing.T, store seam.Store) {
+		h := &pairs{t: t, store: store, held: held{gate: make(chan struct{})}, kept: archive.NewFolder(t.TempDir()), saw: map[parley.EventType]bool{}}
+		h.app = enginetest.App(asking, queued, func(a *parley.App) {
+			a.Resume, a.MaxOpenTurns = parley.ResumeAuto, 20
+			a.TTL = parley.TTL{SessionIdle: parley.Duration(2 * longAgo), TurnSteps: parley.Duration(longAgo)}
 		})
-	}
+		h.start(&enginetest.Service{}, h.app)
+		for _, first := range pairMoves {
+			for _, second := range pairMoves {
+				for _, begin := range []string{"long one", "mail one"} {
+					h.play(begin, first, second)
+				}
+			}
+		}
+		h.r.Close()
+		for _, what := range []parley.EventType{"history.condensed", "interaction.expired", "session.expired", "turn.resumed"} {
+			if !h.saw[what] {
+				t.Errorf("there was no %s", what)
+			}
+		}
+	})
 }
 
 var pairMoves = []string{"steer", "cancel", "enqueue", "interrupt", "reject", "answer", "fork", "direct", "unqueue", "retry", "end", "crash", "app off", "condense", "expire"}

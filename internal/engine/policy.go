@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -38,6 +39,16 @@ func granting(w policy.Wish, by string) (parley.Rule, bool) {
 	}
 	r.Tool += "(" + subject + ")"
 	return r, true
+}
+
+// takesBack reports whether c does nothing but take away some of what the session
+// allows: the rules that do not stay, or a mode that asks less.
+func (s *session) takesBack(c parley.UpdateSession, rules *[]parley.Rule) bool {
+	fewer := rules != nil && len(*rules) < len(s.view.Rules)
+	asks := c.Mode != nil && *c.Mode == parley.ModeDefault && s.view.Mode != "" && s.view.Mode != parley.ModeDefault
+	only := c
+	only.Rules, only.Mode, only.ExpectedVersion = nil, nil, 0
+	return (fewer || asks) && (rules == nil || fewer) && (c.Mode == nil || asks) && reflect.ValueOf(only).IsZero()
 }
 
 // keeping is what stays of the rules granted for the session. A caller may take

@@ -27,32 +27,11 @@ type Limits struct {
 	// be at once.
 	TurnsPerMinute int
 	// Sessions and Bytes bound what a user may keep: sessions, also those that have
-	// ended, and the bytes of their events and artifacts. They bind commands, so a
-	// turn that was accepted is finished. parley.Local has nobody to share with and
-	// is not bound.
+	// ended, and the bytes of their events and artifacts. They bind commands, however
+	// many come at once, and not what a turn adds that was accepted: it is finished.
+	// parley.Local has nobody to share with and is not bound.
 	Sessions int
 	Bytes    int64
-}
-
-// keep refuses a command of a user who keeps as much as the limits allow. One
-// that makes another session says so, and how many bytes it brings.
-func (e *Engine) keep(ctx context.Context, p parley.Principal, sessions int, bytes int64) error {
-	l := e.o.Limits
-	if p == parley.Local || p.IsSystem() || l.Sessions <= 0 && l.Bytes <= 0 {
-		return nil
-	}
-	held, err := e.o.Store.Held(ctx, p)
-	switch {
-	case err != nil:
-		return err
-	case sessions > 0 && l.Sessions > 0 && held.Sessions+sessions > l.Sessions:
-		return parley.Errorf(parley.CodeQuota, "you have %d sessions of the %d that one user may have", held.Sessions, l.Sessions).
-			WithHint("delete some that you need no more, or ask whoever runs this server")
-	case l.Bytes > 0 && (held.Bytes >= l.Bytes || held.Bytes+bytes > l.Bytes):
-		return parley.Errorf(parley.CodeQuota, "your sessions hold %d bytes of the %d that one user may keep", held.Bytes, l.Bytes).
-			WithHint("delete sessions that you need no more, or ask whoever runs this server")
-	}
-	return nil
 }
 
 func (l Limits) usd(user string) float64 {
@@ -65,12 +44,10 @@ func (l Limits) usd(user string) float64 {
 // maxUsers bounds how many users' rates are kept in memory.
 const maxUsers = 10_000
 
-// meter is what this process knows of users beside the store: what is being
-// reserved at this moment, and how fast turns begin.
+// meter is how fast users begin turns.
 type meter struct {
-	mu       sync.Mutex
-	reserved map[parley.Principal]float64
-	rates    map[parley.Principal]*rate.Limiter
+	mu    sync.Mutex
+	rates map[parley.Principal]*rate.Limiter
 }
 
 // afford makes sure that the model calls which events begin are within the
@@ -100,27 +77,13 @@ func (e *Engine) afford(ctx context.Context, p parley.Principal, events []parley
 	if usd <= 0 {
 		return func() {}, nil
 	}
-	m := &e.meter
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	spent, err := e.spentToday(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	if spent+m.reserved[p]+usd > limit {
-		return nil, e.quota(spent, limit)
-	}
-	if m.reserved == nil {
-		m.reserved = map[parley.Principal]float64{}
-	}
-	m.reserved[p] += usd
-	return func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.reserved[p] -= usd; m.reserved[p] < 1e-9 {
-			delete(m.reserved, p)
+	return e.claims.reserve(ctx, p, amount{usd: usd}, false, func(ctx context.Context, others amount) error {
+		spent, err := e.spentToday(ctx, p)
+		if err == nil && spent+others.usd+usd > limit {
+			err = e.quota(spent, limit)
 		}
-	}, nil
+		return err
+	})
 }
 
 func (e *Engine) spentToday(ctx context.Context, p parley.Principal) (usd float64, err error) {

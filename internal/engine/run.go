@@ -28,6 +28,8 @@ type run struct {
 	lost   error         // why staged events were not kept; nil again after a commit
 
 	once  sync.Once
+	mu    sync.Mutex
+	free  func()        // of what was reserved until the first commit; guarded by mu
 	first chan struct{} // closed when the first commit is decided
 	err   error         // of the first commit; read after first is closed
 }
@@ -36,9 +38,27 @@ type run struct {
 // call counts.
 func (r *run) kept(err error) {
 	r.once.Do(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.err = err
 		close(r.first)
+		if r.free != nil {
+			r.free()
+		}
 	})
+}
+
+// reserved hands the run what was reserved for it, to be freed once its first
+// commit is decided.
+func (r *run) reserved(free func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.first:
+		free()
+	default:
+		r.free = free
+	}
 }
 
 // durable waits until the run's first commit is decided. When ctx ends first, the

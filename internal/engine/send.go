@@ -32,6 +32,7 @@ type asked struct {
 	retryOf parley.TurnID
 	call    *parley.ToolCall
 	turn    parley.TurnID // its id; empty: a new one
+	free    func()        // of what was reserved for it; nil: nothing was
 }
 
 // send does the work of Send, Retry and CallTool with the lock held, and releases it.
@@ -44,8 +45,17 @@ func (s *session) send(ctx context.Context, p parley.Principal, c asked) (parley
 	return info, started.durable(ctx)
 }
 
-func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (parley.TurnInfo, *run, error) {
+func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (info parley.TurnInfo, started *run, err error) {
 	none := parley.TurnInfo{}
+	defer func() {
+		switch {
+		case c.free == nil:
+		case started == nil:
+			c.free()
+		default:
+			started.reserved(c.free)
+		}
+	}()
 	if s.e.isClosing() {
 		return none, nil, errShutdown
 	}
@@ -77,8 +87,10 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 	if err != nil {
 		return none, nil, err
 	}
-	if err := s.e.keep(ctx, s.view.Principal(), 0, int64(len(c.Message))); err != nil {
-		return none, nil, err
+	if c.free == nil {
+		if c.free, err = s.e.keep(ctx, s.view.Principal(), 0, int64(len(c.Message))); err != nil {
+			return none, nil, err
+		}
 	}
 	if c.call == nil {
 		if err := s.e.admit(ctx, s.view.Principal()); err != nil {
@@ -97,7 +109,7 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 			}
 		}()
 	}
-	info, started, err := s.place(ctx, p, c, turn, request)
+	info, started, err = s.place(ctx, p, c, turn, request)
 	if err != nil && s.run == nil {
 		s.discard() // of a refused command nothing may stay in view
 	}

@@ -81,9 +81,10 @@ type Store interface {
 	// 2026-11-21. It outlives the sessions. No more than 10,000 rows are returned.
 	Spent(ctx context.Context, p parley.Principal, from, to string) ([]Spend, error)
 
-	// Held is what p's sessions hold together. What it costs does not depend on how
-	// long they are.
-	Held(ctx context.Context, p parley.Principal) (Held, error)
+	// Held is what p's sessions hold together, or one of them if id is given: nothing
+	// when there is no such session of p's. What it costs does not depend on how long
+	// they are.
+	Held(ctx context.Context, p parley.Principal, id parley.SessionID) (Held, error)
 
 	// PutBlob keeps bytes under their digest. A blob that no session refers to
 	// (Index.Blobs) may be removed an hour after it was last put.

@@ -378,9 +378,12 @@ func (s *Store) Spent(ctx context.Context, p parley.Principal, from, to string) 
 }
 
 // Held implements seam.Store.
-func (s *Store) Held(ctx context.Context, p parley.Principal) (out seam.Held, err error) {
+func (s *Store) Held(ctx context.Context, p parley.Principal, id parley.SessionID) (out seam.Held, err error) {
 	err = s.read(ctx, func(t *tables) error {
 		for _, row := range t.mine(p) {
+			if id != "" && row.id != id {
+				continue
+			}
 			if !row.direct {
 				out.Sessions++
 			}

@@ -331,8 +331,9 @@ func (s *Store) Spent(ctx context.Context, p parley.Principal, from, to string) 
 }
 
 // Held implements seam.Store.
-func (s *Store) Held(ctx context.Context, p parley.Principal) (seam.Held, error) {
+func (s *Store) Held(ctx context.Context, p parley.Principal, id parley.SessionID) (seam.Held, error) {
 	w := mine(p, "SELECT count(*) FILTER (WHERE NOT direct), coalesce(sum(bytes), 0)::bigint FROM sessions")
+	w.and(id != "", "id = ?", raw(id))
 	return one(ctx, s, func(r pgx.Rows) (h seam.Held, err error) {
 		err = r.Scan(&h.Sessions, &h.Bytes)
 		return h, err

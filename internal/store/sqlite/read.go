@@ -290,8 +290,13 @@ func (s *Store) Spent(ctx context.Context, p parley.Principal, from, to string) 
 }
 
 // Held implements seam.Store.
-func (s *Store) Held(ctx context.Context, p parley.Principal) (seam.Held, error) {
-	w := mine(p, "SELECT count(*) FILTER (WHERE direct = 0), coalesce(sum(bytes), 0) FROM sessions INDEXED BY sessions_held")
+func (s *Store) Held(ctx context.Context, p parley.Principal, id parley.SessionID) (seam.Held, error) {
+	by := " INDEXED BY sessions_held"
+	if id != "" {
+		by = ""
+	}
+	w := mine(p, "SELECT count(*) FILTER (WHERE direct = 0), coalesce(sum(bytes), 0) FROM sessions"+by)
+	w.and(id != "", "id = ?", string(id))
 	return one(ctx, s, func(s *zombie.Stmt) (seam.Held, error) {
 		return seam.Held{Sessions: s.ColumnInt(0), Bytes: s.ColumnInt64(1)}, nil
 	}, nil, w.query, w.args...)

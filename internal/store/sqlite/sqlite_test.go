@@ -62,8 +62,9 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 		_, _ = s.Read(ctx, p, "S", 0, 0)
 		_, _ = s.Read(ctx, p, "F", 0, 0)
 		if p == ann {
-			_, _ = s.Held(ctx, p)
+			_, _ = s.Held(ctx, p, "")
 		}
+		_, _ = s.Held(ctx, p, "S")
 		_, _ = s.State(ctx, p, "S")
 		_, _ = s.Session(ctx, p, "S")
 		_, _ = s.Alias(ctx, p, "notes", "x")

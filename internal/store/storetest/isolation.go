@@ -108,8 +108,12 @@ var reaches = map[string]reach{
 		return slices.ContainsFunc(got, func(sp seam.Spend) bool { return sp.User == w.info.User && sp.Org == w.info.Org }), err
 	},
 	"Held": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {
-		got, err := s.Held(ctx, p)
-		return got.Sessions > 0, err
+		got, err := s.Held(ctx, p, "")
+		if err != nil || got.Sessions > 0 {
+			return true, err
+		}
+		got, err = s.Held(ctx, p, w.id)
+		return got.Sessions > 0 || got.Bytes > 0, err
 	},
 	"Artifact": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {
 		got, err := s.Artifact(ctx, p, w.artifact.ID)

@@ -214,7 +214,8 @@ func (m *machine) find(rt *rapid.T) {
 	same(m, rt, "Session", func(s seam.Store) (parley.SessionInfo, error) { return s.Session(ctx, p, id) })
 	same(m, rt, "Key", func(s seam.Store) (seam.Key, error) { return s.Key(ctx, p, id, key) })
 	same(m, rt, "Key of the user", func(s seam.Store) (seam.Key, error) { return s.Key(ctx, p, "", key) })
-	same(m, rt, "Held", func(s seam.Store) (seam.Held, error) { return s.Held(ctx, p) })
+	same(m, rt, "Held", func(s seam.Store) (seam.Held, error) { return s.Held(ctx, p, "") })
+	same(m, rt, "Held by one", func(s seam.Store) (seam.Held, error) { return s.Held(ctx, p, id) })
 	same(m, rt, "Alias", func(s seam.Store) (parley.SessionID, error) { return s.Alias(ctx, p, app, outside) })
 	same(m, rt, "Turn", func(s seam.Store) (parley.TurnInfo, error) { return s.Turn(ctx, p, turn) })
 	same(m, rt, "Interaction", func(s seam.Store) (seam.InteractionRow, error) {

@@ -72,11 +72,15 @@ func spent(t *testing.T, s seam.Store) {
 // holds what its parent does, whichever of them is deleted.
 func held(t *testing.T, s seam.Store) {
 	ctx := context.Background()
-	check := func(when string, p parley.Principal, sessions int, bytes int64) {
+	one := func(when string, p parley.Principal, id parley.SessionID, sessions int, bytes int64) {
 		t.Helper()
-		got, err := s.Held(ctx, p)
+		got, err := s.Held(ctx, p, id)
 		must(t, err)
 		equal(t, when, got, seam.Held{Sessions: sessions, Bytes: bytes})
+	}
+	check := func(when string, p parley.Principal, sessions int, bytes int64) {
+		t.Helper()
+		one(when, p, "", sessions, bytes)
 	}
 	size := func(events []parley.Event) (n int64) {
 		for _, e := range events {
@@ -106,7 +110,11 @@ func held(t *testing.T, s seam.Store) {
 	check("forked", ann, 2, a+f)
 	check("another's", bob, 1, size(steered("B", 1, 1)))
 	check("everybody's", parley.System(), 3, a+f+size(steered("B", 1, 1)))
+	one("the parent", ann, "A", 1, a)
+	one("the fork", ann, "F", 1, f)
+	one("one that is another's", bob, "A", 0, 0)
 	must(t, s.Delete(ctx, ann, "A"))
+	one("one that is deleted", ann, "A", 0, 0)
 	check("the parent deleted", ann, 1, f)
 	must(t, s.Delete(ctx, ann, "F"))
 	check("all deleted", ann, 0, 0)
