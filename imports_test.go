@@ -36,7 +36,7 @@ var mayImport = []struct {
 	{"internal/wire", []string{".", "internal/seam", "internal/eventlog", "internal/sse"}},
 	{"internal/cluster", []string{".", "internal/seam", "internal/eventlog"}},
 	{"internal/api", []string{".", "internal/engine", "internal/eventlog", "internal/wire", "internal/seam", "internal/archive", "internal/sse"}},
-	{"internal/mcpserver", []string{".", "internal/eventlog", "internal/seam", "internal/sse"}},
+	{"internal/mcpserver", []string{".", "internal/eventlog", "internal/wire", "internal/seam", "internal/sse"}},
 	{"internal/mcpserver/conformance", []string{"internal/mcpserver"}},
 	{"internal/store/*", []string{".", "internal/seam", "internal/store/rule"}},
 	{"internal/runtime/*", []string{".", "internal/policy", "internal/seam"}},

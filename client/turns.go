@@ -52,7 +52,8 @@ type TurnFilter struct {
 	Limit    int           // at most 500
 }
 
-// Turns lists a session's turns, the newest first.
+// Turns lists a session's turns, the newest first. A page with long messages and
+// answers is shorter than its limit: what is behind it begins Before its last one.
 func (c *Client) Turns(ctx context.Context, id parley.SessionID, f TurnFilter) ([]parley.TurnInfo, error) {
 	q := url.Values{}
 	statuses := ""

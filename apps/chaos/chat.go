@@ -41,7 +41,7 @@ type Options struct {
 	// Fail answers with an error in the one shape.
 	Fail func(w http.ResponseWriter, err error)
 	// Open counts a stream, or refuses it. Nil: there is no limit.
-	Open func(p parley.Principal) (done func(), err error)
+	Open func(ctx context.Context, p parley.Principal) (done func(), err error)
 	// MaxBody and MaxMessage are the bytes of a request's body and of its message.
 	// 0: 1 MiB, and parley.MaxMessage.
 	MaxBody    int64
@@ -82,7 +82,7 @@ func (o Options) begin(w http.ResponseWriter, r *http.Request) (t parley.TurnInf
 	}
 	done = func() {}
 	if o.Open != nil { // before there is a turn that nobody would watch
-		if done, err = o.Open(p); err != nil {
+		if done, err = o.Open(r.Context(), p); err != nil {
 			return t, p, nil, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 // House is what the page's panel asks of a house. The tools have the same one.
@@ -100,7 +101,7 @@ type EntityOptions struct {
 	Principal func(ctx context.Context) (parley.Principal, error)
 	Fail      func(w http.ResponseWriter, err error)
 	// Open counts a stream, or refuses it. Nil: there is no limit.
-	Open func(p parley.Principal) (done func(), err error)
+	Open func(ctx context.Context, p parley.Principal) (done func(), err error)
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
@@ -108,6 +109,12 @@ type EntityOptions struct {
 const (
 	maxHours   = 31 * 24
 	maxReading = 4 // histories that are read from the house at once
+)
+
+// What an answer holds, about: a house of 2,000 entities, and the points of a history.
+const (
+	heldListing = 512 << 10
+	heldPast    = 128 << 10
 )
 
 // Entities serves the panel of entities: GET {base}/entities is the house by
@@ -138,6 +145,9 @@ func Entities(o EntityOptions) http.Handler {
 		})
 	}
 	handle("/apps/{app}/entities", func(w http.ResponseWriter, r *http.Request) error {
+		if err := wire.Reserve(r.Context(), heldListing); err != nil {
+			return err
+		}
 		l, err := o.House.Listing(r.Context())
 		if err != nil {
 			return err
@@ -149,13 +159,16 @@ func Entities(o EntityOptions) http.Handler {
 		if err != nil {
 			return err
 		}
+		if err := wire.Reserve(r.Context(), heldPast); err != nil {
+			return err
+		}
 		select {
 		case reading <- struct{}{}:
-			defer func() { <-reading }()
 		case <-r.Context().Done():
 			return context.Cause(r.Context())
 		}
 		h, err := o.House.Past(r.Context(), r.PathValue("entity_id"), from, to)
+		<-reading // whoever does not read the answer holds up nobody
 		if err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ type Options struct {
 	// Fail answers with an error in the one shape.
 	Fail func(w http.ResponseWriter, err error)
 	// Open counts a stream, or refuses it. Nil: there is no limit.
-	Open func(p parley.Principal) (done func(), err error)
+	Open func(ctx context.Context, p parley.Principal) (done func(), err error)
 	// PartialEvery is how long new text is gathered; 0 means [PartialEvery].
 	PartialEvery time.Duration
 }
@@ -83,7 +83,7 @@ func (o Options) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if o.Open != nil {
-		done, err := o.Open(p)
+		done, err := o.Open(ctx, p)
 		if err != nil {
 			return err
 		}

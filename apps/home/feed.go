@@ -105,7 +105,7 @@ func (o EntityOptions) stream(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		done, err := o.Open(p)
+		done, err := o.Open(ctx, p)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -102,4 +104,56 @@ func TestBody_that_stops(t *testing.T) {
 			t.Errorf("%s: %s", paths[i], b)
 		}
 	}
+}
+
+// TestStreams_that_nobody_reads are as many as there may be, over a log that no
+// socket takes whole: whoever reads is served beside them.
+func TestStreams_that_nobody_reads(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "PARLEY_LIMITS_MAX_STREAMS=300")
+	s := p.serve()
+	id := s.session("chaos")
+	for range 12 {
+		s.settle(s.send(id, strings.Repeat("words ", 40<<10)).ID)
+	}
+	last := s.log(id)
+	var held []net.Conn
+	defer func() {
+		for _, c := range held {
+			_ = c.Close()
+		}
+	}()
+	for range 400 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+		fmt.Fprintf(c, "GET /v1/sessions/%s/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n", id)
+		held = append(held, c)
+	}
+	var got string
+	s.until("a reader to have all of it", func() bool {
+		ctx, stop := context.WithTimeout(t.Context(), within)
+		defer stop()
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v1/sessions/"+string(id)+"/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", "application/x-ndjson")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		lines := bufio.NewScanner(resp.Body)
+		lines.Buffer(nil, 1<<20)
+		n := 0
+		for n < len(last) && lines.Scan() {
+			n++
+		}
+		got = fmt.Sprint(resp.StatusCode, " with ", n, " of ", len(last))
+		return n == len(last)
+	})
+	t.Log(got)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/parley-server/parley/internal/auth"
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/edge"
+	answer "github.com/parley-server/parley/internal/wire"
 )
 
 const (
@@ -111,7 +113,13 @@ func (h *house) behind(guard api.GuardOptions, o auth.Options) http.Handler {
 		return clean
 	}
 	o.Open, o.Fail = h.table.isOpen, api.WriteError
-	return api.Guard(auth.Door(tellEdge(h.table), o), guard)
+	return api.Guard(auth.Door(tellEdge(answer.Bounded(h.table, askedBy)), o), guard)
+}
+
+// askedBy is whose an answer is. What is there for everybody is nobody's.
+func askedBy(ctx context.Context) parley.Principal {
+	p, _ := auth.Principal(ctx)
+	return p
 }
 
 // tellEdge tells the edge that it is known who asks.

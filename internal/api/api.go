@@ -30,6 +30,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 // Options of [New]. Engine and Reader are needed, the rest has defaults.
@@ -68,9 +69,9 @@ type Server struct {
 	mux  *http.ServeMux
 	huma huma.API
 
+	streams wire.Streams
+
 	mu      sync.Mutex
-	streams int
-	byUser  map[parley.Principal]int
 	imports map[parley.Principal]int
 	unpack  chan struct{} // held while an archive is unpacked and appended
 }
@@ -93,7 +94,8 @@ func New(o Options) *Server {
 	o.Heartbeat = orElse(o.Heartbeat, 15*time.Second)
 
 	hookErrors()
-	s := &Server{o: o, mux: http.NewServeMux(), byUser: map[parley.Principal]int{}, imports: map[parley.Principal]int{}, unpack: make(chan struct{}, 1)}
+	s := &Server{o: o, mux: http.NewServeMux(), imports: map[parley.Principal]int{}, unpack: make(chan struct{}, 1)}
+	s.streams.Max, s.streams.Each, s.streams.Told = o.MaxStreams, o.MaxUserStreams, o.Streams
 	s.huma = humago.New(routes{s}, huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -208,6 +210,9 @@ func route[I, O any](s *Server, op huma.Operation, h func(ctx context.Context, p
 	huma.Register(s.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		p, err := s.o.Principal(ctx)
 		if err != nil {
+			return nil, s.fail(ctx, op, err)
+		}
+		if err := wire.Reserve(ctx, heldBy(op.OperationID)); err != nil {
 			return nil, s.fail(ctx, op, err)
 		}
 		out, err := h(ctx, p, in)

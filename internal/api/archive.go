@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/archive"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 const (
@@ -125,7 +127,7 @@ func (s *Server) export(ctx context.Context, p parley.Principal, in *SessionPara
 		Events: func() iter.Seq2[parley.Event, error] { return s.eventsTo(ctx, p, in.ID, info.Version) },
 		Artifact: func(ctx context.Context, id parley.ArtifactID) ([]byte, error) {
 			_, b, err := s.o.Engine.Artifact(ctx, p, id)
-			return b, err
+			return b, errors.Join(err, wire.Reserve(ctx, heldExport+len(b)))
 		},
 	}
 	if s.o.Blobs != nil {

@@ -34,6 +34,7 @@ type Engine interface {
 	Await(ctx context.Context, p parley.Principal, id parley.TurnID, timeout time.Duration) (parley.TurnInfo, error)
 	Turn(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error)
 	Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery) ([]parley.TurnInfo, error)
+	TurnPage(ctx context.Context, p parley.Principal, q seam.TurnQuery) ([]parley.TurnInfo, seam.TurnMark, error)
 	Rules(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.Rule, error)
 	Queue(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.QueuedTurn, error)
 	Unqueue(ctx context.Context, p parley.Principal, id parley.SessionID, turn parley.TurnID) error

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -256,9 +255,4 @@ func sentence(errs []error) (field, text string) {
 
 func invalid(field, format string, args ...any) *parley.Error {
 	return parley.Errorf(parley.CodeInvalid, format, args...).WithField(field)
-}
-
-func busyStreams(limit int, whose string) *parley.Error {
-	return parley.Errorf(parley.CodeRateLimited, "there are %d open streams already, which is %s", limit, whose).
-		WithHint("close one, or follow several sessions in one stream at /v1/stream").WithRetry(time.Second)
 }

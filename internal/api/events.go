@@ -9,7 +9,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/wire"
 )
 
@@ -17,10 +16,6 @@ const (
 	eventsPath = "/v1/sessions/{id}/events"
 	followPath = eventsPath + "/stream"
 	linesPath  = eventsPath + "/lines"
-
-	pageEvents = 1000    // of one JSON page
-	pageBytes  = 4 << 20 // after which a page ends early; more is then true
-	pageLooked = 20_000  // events looked at for one page of chosen types
 )
 
 type eventsInput struct {
@@ -92,14 +87,24 @@ func (s *Server) events(ctx context.Context, p parley.Principal, in *eventsInput
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.page(ctx, p, in.ID, after, orElse(in.Limit, pageEvents), keep)
-	if err != nil {
+	if after == 0 { // an empty page would say that the session is there
+		if _, err := s.o.Engine.Session(ctx, p, in.ID); err != nil {
+			return nil, err
+		}
+	}
+	g := &logPage{s: s, p: p, id: in.ID, limit: orElse(in.Limit, pageEvents), keep: keep, next: after}
+	if err := g.read(ctx); err != nil { // what is refused is refused by now
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		hc.SetHeader("Content-Type", "application/json")
 		hc.SetHeader("Cache-Control", "no-cache")
-		_, _ = hc.BodyWriter().Write(page)
+		if err := g.write(hc.Context(), hc.BodyWriter()); err != nil {
+			if hc.Context().Err() == nil {
+				s.o.Logger.ErrorContext(hc.Context(), "a page of events broke off", "session", in.ID, "error", err)
+			}
+			panic(http.ErrAbortHandler) // its reader must not take half a page for a whole one
+		}
 	}}, nil
 }
 
@@ -246,14 +251,14 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 	if form == "sse" {
 		st.serve = wire.ServeSSE
 	}
-	if st.done, err = s.Open(p); err != nil {
+	if st.done, err = s.Open(r.Context(), p); err != nil {
 		return nil, err
 	}
 	st.frames = follow(r.Context(), p, parley.SessionID(r.PathValue("id")), after)
 	return st, nil
 }
 
-func (s *Server) many(_ context.Context, p parley.Principal, in *manyInput) (*huma.StreamResponse, error) {
+func (s *Server) many(ctx context.Context, p parley.Principal, in *manyInput) (*huma.StreamResponse, error) {
 	field, list := "Last-Event-ID", in.Last
 	if list == "" {
 		field, list = "sessions", in.Sessions
@@ -262,7 +267,7 @@ func (s *Server) many(_ context.Context, p parley.Principal, in *manyInput) (*hu
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.Open(p)
+	done, err := s.Open(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -285,49 +290,6 @@ func (s *Server) streamed(done func(), serve func(w http.ResponseWriter, r *http
 			WriteError(w, err)
 		}
 	}}
-}
-
-// page is one JSON page of the log.
-func (s *Server) page(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, limit int, keep func(eventlog.Frame) bool) ([]byte, error) {
-	if after == 0 { // an empty page would say that the session is there
-		if _, err := s.o.Engine.Session(ctx, p, id); err != nil {
-			return nil, err
-		}
-	}
-	out := append(make([]byte, 0, 4096), `{"events":[`...)
-	next, n, more := after, 0, false
-	for looked := 0; !more; {
-		ask := limit - n + 1 // one more than wanted says whether there is more
-		if keep != nil {
-			ask = 1000
-		}
-		events, err := s.o.Reader.Read(ctx, p, id, next, min(ask, 1000))
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range events {
-			if keep == nil || keep(eventlog.Frame{Event: &e}) {
-				if more = n == limit || len(out) > pageBytes; more {
-					break
-				}
-				if n++; n > 1 {
-					out = append(out, ',')
-				}
-				out = e.AppendJSON(out)
-			}
-			next = e.Seq
-			looked++
-		}
-		if len(events) == 0 {
-			break
-		}
-		more = more || looked >= pageLooked
-	}
-	out = append(out, `],"next":`...)
-	out = strconv.AppendInt(out, next, 10)
-	out = append(out, `,"more":`...)
-	out = strconv.AppendBool(out, more)
-	return append(out, '}', '\n'), nil
 }
 
 // cursorOf is where to go on: what a browser sends by itself is newer than the

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 // InteractionParam: as SessionParam.
@@ -33,6 +34,9 @@ type answerInput struct {
 	InteractionParam
 	Body parley.AnswerInteraction
 }
+
+// maxArtifact is what an artifact may have. One is read whole.
+const maxArtifact = 16 << 20
 
 type artifactInput struct {
 	ID parley.ArtifactID `path:"id" maxLength:"64" doc:"The artifact."`
@@ -86,6 +90,9 @@ func (s *Server) interactionRoutes() {
 // must keep them as a file and never run them as part of our origin.
 func (s *Server) artifact(ctx context.Context, p parley.Principal, in *artifactInput) (*huma.StreamResponse, error) {
 	a, bytes, err := s.o.Engine.Artifact(ctx, p, in.ID)
+	if err == nil {
+		err = wire.Reserve(ctx, len(bytes))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,7 @@ type listTurnsInput struct {
 
 type turnList struct {
 	Turns []parley.TurnInfo `json:"turns" nullable:"false"`
+	Next  parley.TurnID     `json:"next,omitempty" doc:"What before is for the next page, which a page of long messages and answers leads to early; left out on the last."`
 }
 
 type awaitInput struct {
@@ -115,8 +116,8 @@ func (s *Server) turnRoutes() {
 		for _, st := range in.Status {
 			q.Statuses = append(q.Statuses, parley.TurnStatus(st))
 		}
-		list, err := e.Turns(ctx, p, q)
-		return ok(turnList{some(list)}, err)
+		list, next, err := e.TurnPage(ctx, p, q)
+		return ok(turnList{some(list), next.ID}, err)
 	})
 	route(s, huma.Operation{
 		OperationID: "get-turn", Method: http.MethodGet, Path: "/v1/turns/{id}", Tags: tags, Summary: "Read a turn",
@@ -132,7 +133,13 @@ func (s *Server) turnRoutes() {
 		if in.Body != nil && in.Body.TimeoutMS != nil {
 			wait = min(time.Duration(*in.Body.TimeoutMS)*time.Millisecond, maxAwait)
 		}
-		return ok(e.Await(ctx, p, in.ID, wait))
+		if _, err := e.Await(ctx, p, in.ID, wait); err != nil {
+			return nil, err
+		}
+		if err := wire.Reserve(ctx, heldSmall); err != nil { // nothing is held while the turn goes on
+			return nil, err
+		}
+		return ok(e.Turn(ctx, p, in.ID))
 	})
 	route(s, huma.Operation{
 		OperationID: "cancel-turn", Method: http.MethodPost, Path: "/v1/turns/{id}/cancel", Tags: tags, Summary: "Stop a turn",
@@ -162,7 +169,7 @@ func (s *Server) send(ctx context.Context, p parley.Principal, id parley.Session
 	var done func()
 	if follow { // before the turn is made: a refusal must not leave one behind
 		var err error
-		if done, err = s.Open(p); err != nil {
+		if done, err = s.Open(ctx, p); err != nil {
 			return nil, err
 		}
 	}

@@ -175,6 +175,10 @@ func address(c net.Conn) string {
 	return a.String()
 }
 
+// unsent is about what the system keeps for a client that does not read: memory that
+// no heap shows. On a line of 50 ms it is 40 Mbit/s.
+const unsent = 256 << 10
+
 // listener hands out connections that are counted.
 type listener struct {
 	net.Listener
@@ -186,6 +190,9 @@ func (l *listener) Accept() (net.Conn, error) {
 		raw, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
+		}
+		if tcp, ok := raw.(*net.TCPConn); ok {
+			_ = tcp.SetWriteBuffer(unsent) // else it grows to what the system takes
 		}
 		if c := l.conns.add(raw); c != nil {
 			return c, nil

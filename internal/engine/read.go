@@ -73,13 +73,11 @@ func (e *Engine) SessionPage(ctx context.Context, p parley.Principal, q seam.Ses
 	})
 }
 
-// maxPage is the most that a list returns at once.
-const maxPage = 500
-
-// page reads a page of a list, and when it is full whether anything is behind it: the mark of
-// the last page is zero, so that nobody is sent on to an empty one.
+// page reads a page of a list, and whether anything is behind it: the mark of the last
+// page is zero, so that nobody is sent on to an empty one. Of large rows a page may
+// have fewer than were asked for.
 func page[Row, Mark any](after Mark, limit int, mark func(Row) Mark, list func(Mark, int) ([]Row, error)) (rows []Row, next Mark, err error) {
-	if rows, err = list(after, limit); err != nil || len(rows) == 0 || len(rows) < min(limit, maxPage) {
+	if rows, err = list(after, limit); err != nil || len(rows) == 0 {
 		return rows, next, err
 	}
 	end := mark(rows[len(rows)-1])
@@ -133,6 +131,15 @@ func (e *Engine) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery
 		}
 	}
 	return e.o.Store.Turns(ctx, p, q)
+}
+
+// TurnPage is Turns with the mark of the next page, which is zero when this one is the
+// last.
+func (e *Engine) TurnPage(ctx context.Context, p parley.Principal, q seam.TurnQuery) ([]parley.TurnInfo, seam.TurnMark, error) {
+	return page(q.After, q.Limit, q.Mark, func(after seam.TurnMark, limit int) ([]parley.TurnInfo, error) {
+		q.After, q.Limit = after, limit
+		return e.Turns(ctx, p, q)
+	})
 }
 
 // Rules lists what was granted for a session, the oldest first.

@@ -98,7 +98,7 @@ func (e *Engine) expireDue(ctx context.Context) error {
 				e.o.Logger.Warn("a question could not be closed", "session", row.Session, "interaction", row.ID, "err", err)
 			}
 		})
-		if len(page) < tendPage {
+		if len(page) == 0 {
 			return nil
 		}
 		q.After = q.Mark(page[len(page)-1]) // one that could not be closed is tried at the next tick

@@ -142,13 +142,8 @@ type log struct {
 	keep  keeper
 	bells bells
 
-	reading chan struct{} // holds one for each follower whose page is not counted yet
+	reading desks // of those whose page is not counted yet
 }
-
-// maxReading is how many pages of the store may be on their way to followers. A
-// page takes less time to read than a client's network does, so more would only
-// take memory.
-const maxReading = 8
 
 // New makes the two halves of a log over store. A nil red is one that knows
 // shapes only. Close the Writer when done.
@@ -156,7 +151,7 @@ func New(store seam.Store, red *redact.Redactor, o Options) (*Writer, *Reader) {
 	if red == nil {
 		red = redact.New()
 	}
-	l := &log{store: store, red: red, o: o.withDefaults(), reading: make(chan struct{}, maxReading)}
+	l := &log{store: store, red: red, o: o.withDefaults()}
 	l.hubs.init()
 	l.keep.init(l)
 	l.bells.init()

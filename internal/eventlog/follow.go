@@ -18,6 +18,21 @@ func (r *Reader) Read(ctx context.Context, p parley.Principal, session parley.Se
 	return events, err
 }
 
+// Page is Read for an answer to a client: few of a user's have at once what they have
+// read and not counted, and the others wait. taken says that it was counted.
+func (r *Reader) Page(ctx context.Context, p parley.Principal, session parley.SessionID, after int64, limit int) (events []parley.Event, taken func(), err error) {
+	leave, err := r.l.reading.sit(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	events, err = r.Read(ctx, p, session, after, limit)
+	if err != nil {
+		leave()
+		return nil, nil, err
+	}
+	return events, leave, nil
+}
+
 func (l *log) read(ctx context.Context, p parley.Principal, session parley.SessionID, after int64, limit int) ([]parley.Event, error) {
 	if after < 0 {
 		return nil, badCursor(session, after, -1)

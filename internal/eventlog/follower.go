@@ -64,12 +64,11 @@ func (f *follower) step(ctx context.Context, p parley.Principal, yield func(Fram
 //
 // The store is asked before there is a hub, so what p may not see ends here.
 func (f *follower) page(ctx context.Context, p parley.Principal, yield func(Frame, error) bool) (more bool, err error) {
-	select {
-	case f.l.reading <- struct{}{}:
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
+	leave, err := f.l.reading.sit(ctx, p)
+	if err != nil {
+		return false, err
 	}
-	taken := sync.OnceFunc(func() { <-f.l.reading })
+	taken := sync.OnceFunc(leave)
 	defer taken()
 	events, err := f.l.read(ctx, p, f.session, f.at, f.l.o.Page)
 	if err != nil {

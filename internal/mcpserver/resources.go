@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 const (
@@ -78,7 +79,14 @@ func (a *App) logs(ctx context.Context, cursor string) ([]*mcp.Resource, string,
 }
 
 func (a *App) read(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-	c, err := a.contents(ctx, who(ctx), req.Params.URI)
+	err := wire.Reserve(ctx, 2*maxResource) // what may be read, and its JSON
+	var c *mcp.ResourceContents
+	if err == nil {
+		c, err = a.contents(ctx, who(ctx), req.Params.URI)
+	}
+	if err == nil {
+		err = wire.Reserve(ctx, 2*(len(c.Text)+len(c.Blob)))
+	}
 	switch {
 	case parley.CodeOf(err) == parley.CodeNotFound:
 		return nil, mcp.ResourceNotFoundError(req.Params.URI)

@@ -26,7 +26,7 @@ type Transport struct {
 	// Fail answers with an error in the one shape. Nil: plain text.
 	Fail func(w http.ResponseWriter, err error)
 	// Open counts a request that may be held open, or refuses it. Nil: no limit.
-	Open   func(p parley.Principal) (done func(), err error)
+	Open   func(ctx context.Context, p parley.Principal) (done func(), err error)
 	Logger *slog.Logger
 
 	MaxBody     int64 // bytes of a request; 0: 1 MiB
@@ -146,7 +146,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if h.t.Open != nil && r.Method != http.MethodDelete {
-		done, err := h.t.Open(p)
+		done, err := h.t.Open(r.Context(), p)
 		if err != nil {
 			h.t.Fail(w, err)
 			return

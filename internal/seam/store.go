@@ -59,6 +59,9 @@ type Store interface {
 	Alias(ctx context.Context, p parley.Principal, app, outside string) (parley.SessionID, error)
 
 	Turn(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error)
+	// Turns, as Interactions, ends early before the row with which it would have
+	// more than 1 MiB, unless that is its first: a short list is not the last one.
+	// One that is unbounded does not.
 	Turns(ctx context.Context, p parley.Principal, q TurnQuery) ([]parley.TurnInfo, error)
 
 	// Key finds what an idempotency key made. Session is "" for keys of commands

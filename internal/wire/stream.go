@@ -3,11 +3,10 @@ package wire
 import (
 	"context"
 	"net/http"
-	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
 )
 
@@ -21,11 +20,10 @@ type stream struct {
 	enc  Encoding
 	o    Options
 	rc   *http.ResponseController
+	a    *answer
 	beat time.Duration
 
-	// Of the handler.
-	buf   []byte // what is to be written next
-	share *share // of the budget, for buf and the page that it comes from; nil: it is small
+	buf []byte // of the handler: what is to be written next
 
 	mu       sync.Mutex
 	w        http.ResponseWriter
@@ -34,15 +32,20 @@ type stream struct {
 	deadline time.Time // as the connection has it
 	timer    *time.Timer
 	err      error // the client is gone, or the handler has returned
-
-	gone atomic.Bool // it was cut
 }
 
-func newStream(w http.ResponseWriter, enc Encoding, o Options) *stream {
-	s := &stream{enc: enc, o: o, w: w, rc: http.NewResponseController(w), beat: orElse(o.Heartbeat, 0)}
-	if o.held == nil {
-		s.o.held = held
+func newStream(ctx context.Context, w http.ResponseWriter, enc Encoding, o Options) *stream {
+	s := &stream{enc: enc, o: o, w: w, a: answerOf(ctx), beat: orElse(o.Heartbeat, 0)}
+	if s.a == nil {
+		b := o.held
+		if b == nil {
+			b = held
+		}
+		s.a = newAnswer(ctx, w, parley.Local, b)
+		s.w = s.a
 	}
+	s.a.release() // what was counted to find out what is asked for
+	s.rc = http.NewResponseController(s.w)
 	if o.WriteWithin <= 0 {
 		s.o.WriteWithin = 30 * time.Second
 	}
@@ -62,6 +65,10 @@ const gather = 32 << 10
 
 // kept bounds the buffers that stay with an idle stream.
 const kept = 4 << 10
+
+// behind is about what a stream holds beside what it has encoded: a page of the
+// log.
+const behind = 64 << 10
 
 // carry writes frames until they end, the client does, or Until says so. It
 // returns an error only if nothing was written.
@@ -118,10 +125,7 @@ func (s *stream) room(f eventlog.Frame) bool {
 	if size > gather && s.flush() != nil {
 		return false
 	}
-	if s.share == nil {
-		s.share = s.o.held.begin(behind+2*max(size, gather), s.cut)
-	}
-	return true
+	return s.a.share.Load() != nil || s.a.reserve(behind+2*max(size, gather)) == nil
 }
 
 func (s *stream) fail(err error) {
@@ -167,7 +171,7 @@ func (s *stream) tick() {
 func (s *stream) flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.giveBack()
+	defer s.a.release()
 	if len(s.buf) == 0 {
 		return s.err
 	}
@@ -217,10 +221,6 @@ func (s *stream) write(b []byte) {
 		s.w.WriteHeader(http.StatusOK)
 		b = append([]byte(s.enc.Head), b...)
 	}
-	if s.gone.Load() { // a deadline that was set since has undone the cut
-		s.err = os.ErrDeadlineExceeded
-		return
-	}
 	if len(b) > 0 {
 		if _, err := s.w.Write(b); err != nil {
 			s.err = err
@@ -230,23 +230,9 @@ func (s *stream) write(b []byte) {
 	s.err = s.rc.Flush()
 }
 
-// giveBack ends the stream's share of the budget.
-func (s *stream) giveBack() {
-	if s.share != nil {
-		s.o.held.end(s.share)
-		s.share = nil
-	}
-}
-
-// cut makes the write under way fail, and the next one, and with it the stream.
-func (s *stream) cut() {
-	s.gone.Store(true)
-	_ = s.rc.SetWriteDeadline(time.Unix(1, 0))
-}
-
 // end lets nothing more be written, as the ResponseWriter is not ours any longer.
 func (s *stream) end() {
-	s.giveBack()
+	s.a.release()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.timer != nil {

@@ -30,7 +30,7 @@ func TestUnread(t *testing.T) {
 			room    = 2*size + 100<<10 // for one that waits in an event
 			reading = 8                // pages that the log has on their way
 		)
-		o := wire.Within(wire.Options{WriteWithin: time.Hour, Heartbeat: -1}, stay*room)
+		o := wire.Within(wire.Options{WriteWithin: time.Hour, Heartbeat: -1, Accepted: true}, stay*room)
 		store := &counting{Store: mem.New()}
 		h := &house{t: t, seq: map[parley.SessionID]int64{}}
 		h.w, h.r = eventlog.New(store, nil, eventlog.Options{})
@@ -53,12 +53,14 @@ func TestUnread(t *testing.T) {
 				}
 			})
 		}
+		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got, most := store.bytes(), (stay+reading)*(size+1<<10); got > most {
 			t.Errorf("%d streams hold %d bytes of the log, want at most %d", clients, got, most)
 		}
 		close(release)
-		synctest.Wait() // those that were cut have made room, until the others have read
+		time.Sleep(time.Minute) // those that were cut have made room, until the others have read
+		synctest.Wait()
 		if got, most := store.bytes(), stay*(size+1<<10); got > most || got == 0 {
 			t.Errorf("%d bytes of the log are held in the end, want those of %d streams", got, stay)
 		}
@@ -97,7 +99,10 @@ func (u *unread) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-func (u *unread) Write([]byte) (int, error) {
+func (u *unread) Write(b []byte) (int, error) {
+	if len(b) < 4<<10 {
+		return len(b), nil // the system takes it
+	}
 	select {
 	case <-u.cut:
 		<-u.release

@@ -7,7 +7,8 @@
 // where that is asked for; and a client that does not read for
 // [Options.WriteWithin] is cut, so that it holds nothing up. It resumes with its
 // cursor and misses nothing. What all streams together hold for clients that do
-// not read is bounded, too: beyond 32 MiB the slowest is cut before its time.
+// not read is bounded, too, with all other answers of the process ([Bounded]): beyond
+// 32 MiB, or a quarter of it for one user, the slowest is cut before its time.
 //
 // The native SSE form: each event is `id: <number>`, `event: <type>`, `data:
 // <the event's JSON>`. Text in flight has no id, so that a browser keeps the
@@ -59,7 +60,7 @@ type Options struct {
 	// show yet sends its head after a twentieth of a second.
 	Accepted bool
 
-	held *budget // nil: that of the process
+	held *budget // in tests: not that of the process
 }
 
 func orElse(d, def time.Duration) time.Duration {
@@ -84,7 +85,7 @@ type Encoding struct {
 // ServeFrames carries frames in the form that an app gives. Headers of the
 // door's own are set before.
 func ServeFrames(w http.ResponseWriter, r *http.Request, frames Frames, enc Encoding, o Options) error {
-	s := newStream(w, enc, o)
+	s := newStream(r.Context(), w, enc, o)
 	defer s.end()
 	return s.carry(r.Context(), frames)
 }

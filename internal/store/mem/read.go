@@ -191,7 +191,12 @@ func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery)
 			}
 		}
 		slices.SortFunc(all, func(a, b found) int { return order(a.TurnMark, b.TurnMark) })
-		for _, f := range cut(all, rule.List(p, q.Limit)) {
+		var rows rule.Rows
+		limit := rule.List(p, q.Limit)
+		for _, f := range cut(all, limit) {
+			if !rows.Takes(limit, len(f.body)) {
+				break
+			}
 			in, err := rule.Decode[parley.TurnInfo](f.body)
 			if err != nil {
 				return err
@@ -266,7 +271,12 @@ func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.Int
 			}
 		}
 		slices.SortFunc(all, order)
-		for _, f := range cut(all, rule.List(p, q.Limit)) {
+		var rows rule.Rows
+		limit := rule.List(p, q.Limit)
+		for _, f := range cut(all, limit) {
+			if !rows.Takes(limit, len(f.body)) {
+				break
+			}
 			in, err := rule.Decode[seam.InteractionRow](f.body)
 			if err != nil {
 				return err

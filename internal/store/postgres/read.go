@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,6 +111,27 @@ func list[T any](ctx context.Context, s *Store, row func(pgx.Rows) (T, error), q
 			out = append(out, v)
 			return err
 		}, query, args...)
+		return err
+	})
+	return out, err
+}
+
+// page is list of rows that are their JSON, up to limit and rule.ListBytes.
+func page[T any](ctx context.Context, s *Store, limit int, query string, args ...any) (out []T, err error) {
+	err = s.view(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		var rows rule.Rows
+		out = nil
+		_, err := scan(ctx, c, func(r pgx.Rows) error {
+			if !rows.Takes(limit, len(r.RawValues()[0])) {
+				return rule.ErrFull
+			}
+			v, err := body[T](r)
+			out = append(out, v)
+			return err
+		}, query, args...)
+		if errors.Is(err, rule.ErrFull) {
+			return nil
+		}
 		return err
 	})
 	return out, err
@@ -225,8 +247,9 @@ func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery)
 		}
 		w.and(true, "status = ANY(?)", statuses)
 	}
-	w.order("id DESC, session DESC", rule.List(p, q.Limit))
-	return list(ctx, s, body[parley.TurnInfo], w.query, w.args...)
+	limit := rule.List(p, q.Limit)
+	w.order("id DESC, session DESC", limit)
+	return page[parley.TurnInfo](ctx, s, limit, w.query, w.args...)
 }
 
 // Key implements seam.Store.
@@ -258,8 +281,9 @@ func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.Int
 	w.and(true, "open")
 	w.and(!q.Due.IsZero(), "expires > 0 AND expires < ?", rule.MillisUp(q.Due))
 	w.and(q.After.ID != "", "("+at+", id, session) > (?, ?, ?)", rule.Millis(q.After.Time), raw(q.After.ID), raw(q.After.Session))
-	w.order(at+", id, session", rule.List(p, q.Limit))
-	return list(ctx, s, body[seam.InteractionRow], w.query, w.args...)
+	limit := rule.List(p, q.Limit)
+	w.order(at+", id, session", limit)
+	return page[seam.InteractionRow](ctx, s, limit, w.query, w.args...)
 }
 
 // CountInteractions implements seam.Store.

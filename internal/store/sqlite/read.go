@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	zombie "zombiezen.com/go/sqlite"
@@ -77,6 +78,26 @@ func list[T any](ctx context.Context, s *Store, row func(*zombie.Stmt) (T, error
 			out = append(out, v)
 			return err
 		}, args...)
+	})
+	return out, err
+}
+
+// page is list of rows that are their JSON, up to limit and rule.ListBytes.
+func page[T any](ctx context.Context, s *Store, limit int, query string, args ...any) (out []T, err error) {
+	err = s.view(ctx, func(c *conn) error {
+		var rows rule.Rows
+		err := c.rows(query, func(s *zombie.Stmt) error {
+			if !rows.Takes(limit, s.ColumnLen(0)) {
+				return rule.ErrFull
+			}
+			v, err := body[T](s)
+			out = append(out, v)
+			return err
+		}, args...)
+		if errors.Is(err, rule.ErrFull) {
+			return nil
+		}
+		return err
 	})
 	return out, err
 }
@@ -188,8 +209,9 @@ func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery)
 		}
 		w.and(true, "status IN (SELECT value FROM json_each(?))", string(statuses))
 	}
-	w.order("id DESC, session DESC", rule.List(p, q.Limit))
-	return list(ctx, s, body[parley.TurnInfo], w.query, w.args...)
+	limit := rule.List(p, q.Limit)
+	w.order("id DESC, session DESC", limit)
+	return page[parley.TurnInfo](ctx, s, limit, w.query, w.args...)
 }
 
 // Key implements seam.Store.
@@ -224,8 +246,9 @@ func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.Int
 	w.and(true, "open = 1")
 	w.and(!q.Due.IsZero(), "expires > 0 AND expires < ?", rule.MillisUp(q.Due))
 	w.and(q.After.ID != "", "("+at+", id, session) > (?, ?, ?)", rule.Millis(q.After.Time), string(q.After.ID), string(q.After.Session))
-	w.order(at+", id, session", rule.List(p, q.Limit))
-	return list(ctx, s, body[seam.InteractionRow], w.query, w.args...)
+	limit := rule.List(p, q.Limit)
+	w.order(at+", id, session", limit)
+	return page[seam.InteractionRow](ctx, s, limit, w.query, w.args...)
 }
 
 // CountInteractions implements seam.Store.

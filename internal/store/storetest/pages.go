@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -204,4 +205,55 @@ func askedPages(t *testing.T, s seam.Store, due time.Time) {
 			id := parley.SessionID(key)
 			must(t, s.Append(context.Background(), parley.System(), seam.Batch{Session: id, Epoch: 1, After: 1, Index: seam.Index{Interactions: asking(id, numbers[key], false)}}))
 		}, erase(t, s))
+}
+
+// largeRows: a list of large rows ends early, and the next one goes on behind it.
+func largeRows(t *testing.T, s seam.Store) {
+	const rows = 12
+	long := strings.Repeat("x", 300<<10)
+	someOf(t, s, parley.Principal{User: "large"}, func(b *seam.Batch, i int) {
+		if i > 0 {
+			return
+		}
+		for n := range rows {
+			b.Index.Turns = append(b.Index.Turns, parley.TurnInfo{ID: parley.TurnID(fmt.Sprintf("large%02d", n)), SessionID: b.Session, Status: parley.StatusCompleted, Message: long})
+			b.Index.Interactions = append(b.Index.Interactions, seam.InteractionRow{Open: true, Interaction: parley.Interaction{
+				ID: parley.InteractionID(fmt.Sprintf("large%02d", n)), Session: b.Session, Kind: parley.KindQuestion, Title: long, OpenedAt: at(n),
+			}})
+		}
+	})
+	p := parley.Principal{User: "large"}
+	turns, asked := 0, 0
+	for q := (seam.TurnQuery{Limit: 500}); ; {
+		page, err := s.Turns(context.Background(), p, q)
+		must(t, err)
+		if len(page) == 0 {
+			break
+		}
+		if len(page) > 3 {
+			t.Errorf("%d turns of 300 KiB on a page", len(page))
+		}
+		turns += len(page)
+		q.After = q.Mark(page[len(page)-1])
+	}
+	for q := (seam.InteractionQuery{Limit: 500}); ; {
+		page, err := s.Interactions(context.Background(), p, q)
+		must(t, err)
+		if len(page) == 0 {
+			break
+		}
+		if len(page) > 3 {
+			t.Errorf("%d interactions of 300 KiB on a page", len(page))
+		}
+		asked += len(page)
+		q.After = q.Mark(page[len(page)-1])
+	}
+	if turns != rows || asked != rows {
+		t.Errorf("%d turns and %d interactions on all pages, want %d of each", turns, asked, rows)
+	}
+	all, err := s.Turns(context.Background(), parley.System(), seam.TurnQuery{Limit: -1})
+	must(t, err)
+	if len(all) < rows {
+		t.Errorf("%d turns where all were asked for", len(all))
+	}
 }

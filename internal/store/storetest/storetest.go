@@ -60,6 +60,7 @@ func Run(t *testing.T, b Body) {
 		{"pages_of_sessions_at_rest_miss_and_repeat_none", restPages},
 		{"pages_of_sessions_with_old_steps_miss_and_repeat_none", stepsPages},
 		{"pages_of_turns_miss_and_repeat_none", turnPages},
+		{"pages_of_large_rows_end_early", largeRows},
 		{"pages_of_interactions_miss_and_repeat_none", interactionPages},
 		{"pages_of_overdue_interactions_miss_and_repeat_none", duePages},
 		{"a_key_is_taken_once", keys},

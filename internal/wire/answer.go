@@ -1,0 +1,183 @@
+package wire
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/parley-server/parley"
+)
+
+// piece is what a client is given at once: one that takes it goes on, however
+// large the answer is.
+const piece = 64 << 10
+
+// Bounded stands before the handlers of a server and counts what their answers
+// hold for clients that do not read. What a handler writes at once and is not small
+// is counted while it is written; who reads something large first says so before,
+// by [Reserve]. user says whose the request is.
+func Bounded(next http.Handler, user func(ctx context.Context) parley.Principal) http.Handler {
+	return bounded(next, user, held)
+}
+
+func bounded(next http.Handler, user func(ctx context.Context) parley.Principal, b *budget) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := newAnswer(r.Context(), w, user(r.Context()), b)
+		defer a.end()
+		next.ServeHTTP(a, r.WithContext(context.WithValue(r.Context(), answerKey{}, a)))
+	})
+}
+
+type answerKey struct{}
+
+func answerOf(ctx context.Context) *answer {
+	a, _ := ctx.Value(answerKey{}).(*answer)
+	return a
+}
+
+// Reserve counts so many bytes for what a handler is about to read for the answer
+// to the request of ctx, in the place of what it counted before, until the handler
+// returns. It waits for them, which cuts answers that nobody reads, and returns the
+// error of ctx when the client does not wait for it. Where they were counted
+// before, it does not wait: a handler says at first what it may need, and then what
+// it has. It does nothing for requests that did not come by [Bounded].
+func Reserve(ctx context.Context, bytes int) error {
+	if a := answerOf(ctx); a != nil {
+		return a.reserve(bytes)
+	}
+	return nil
+}
+
+// answer is a response that is counted. A stream's timer writes, too, what is small.
+type answer struct {
+	http.ResponseWriter
+	rc   *http.ResponseController
+	b    *budget
+	ctx  context.Context // of the request, as the answer is
+	user parley.Principal
+
+	share atomic.Pointer[share] // what is reserved
+	given atomic.Int64          // when the client was given what it has not taken, in Unix nanoseconds; 0: it has all
+	gone  atomic.Bool           // it was cut
+
+	mu   sync.Mutex
+	over bool // the handler has returned
+}
+
+func newAnswer(ctx context.Context, w http.ResponseWriter, user parley.Principal, b *budget) *answer {
+	return &answer{ResponseWriter: w, rc: http.NewResponseController(w), b: b, ctx: ctx, user: user}
+}
+
+func (a *answer) reserve(bytes int) error {
+	if s := a.share.Load(); s != nil {
+		a.b.resize(s, max(bytes, 0))
+		return nil
+	}
+	if bytes <= 0 {
+		return nil
+	}
+	s, err := a.b.begin(a.ctx, a.user, bytes, a.cut)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over || !a.share.CompareAndSwap(nil, s) {
+		a.b.end(s) // the host of a call has gone, or makes two in one request: one is counted
+	}
+	return nil
+}
+
+// release gives back what is counted.
+func (a *answer) release() {
+	if s := a.share.Swap(nil); s != nil {
+		a.b.end(s)
+	}
+}
+
+func (a *answer) end() {
+	a.mu.Lock()
+	a.over = true
+	a.mu.Unlock()
+	a.release()
+}
+
+// Write implements http.ResponseWriter. What is larger than what is reserved is
+// counted, too.
+func (a *answer) Write(p []byte) (int, error) {
+	if len(p) <= kept { // fits into the connection's buffers
+		return a.write(nil, p)
+	}
+	s := a.share.Load()
+	switch {
+	case s == nil:
+		var err error
+		if s, err = a.b.begin(a.ctx, a.user, 2*len(p), a.cut); err != nil { // with that of which it was made
+			return 0, err
+		}
+		defer a.b.end(s)
+	case s.size < len(p):
+		a.b.resize(s, len(p))
+	}
+	done := 0
+	for {
+		n, err := a.write(s, p[done:min(len(p), done+piece)])
+		if done += n; err != nil || done == len(p) {
+			return done, err
+		}
+	}
+}
+
+func (a *answer) write(s *share, p []byte) (int, error) {
+	if a.gone.Load() { // a deadline that was set since has undone the cut
+		return 0, os.ErrDeadlineExceeded
+	}
+	a.wait(s, true)
+	defer a.wait(s, false)
+	return a.ResponseWriter.Write(p)
+}
+
+func (a *answer) wait(s *share, yes bool) {
+	at := int64(0)
+	if yes {
+		at = time.Now().UnixNano()
+	}
+	a.given.Store(at)
+	if s != nil {
+		a.b.given(s, yes)
+	}
+}
+
+// FlushError is for http.ResponseController.
+func (a *answer) FlushError() error {
+	if a.gone.Load() {
+		return os.ErrDeadlineExceeded
+	}
+	s := a.share.Load()
+	a.wait(s, true)
+	defer a.wait(s, false)
+	return a.rc.Flush()
+}
+
+// Flush is for those who ask by assertion.
+func (a *answer) Flush() { _ = a.FlushError() }
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// slow is for how long the client has left what it was given.
+func (a *answer) slow(now time.Time) time.Duration {
+	if at := a.given.Load(); at != 0 {
+		return now.Sub(time.Unix(0, at))
+	}
+	return 0
+}
+
+// cut makes the write under way fail, and the next one, and with it the answer.
+func (a *answer) cut() {
+	a.gone.Store(true)
+	_ = a.rc.SetWriteDeadline(time.Unix(1, 0))
+}
