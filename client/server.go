@@ -68,6 +68,13 @@ type Provider struct {
 type Server struct {
 	Version string   `json:"version"`
 	Notices []string `json:"notices"`
+	Off     []AppOff `json:"off"` // apps that it knows and does not serve
+}
+
+// AppOff is an app that a server does not serve, and why.
+type AppOff struct {
+	App string `json:"app"`
+	Why string `json:"why"`
 }
 
 // Apps lists the apps.

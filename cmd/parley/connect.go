@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/client"
 	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/store/sqlite"
 )
 
 // startWithin is how long a command waits for a process that has the data folder
@@ -32,19 +35,77 @@ type link struct {
 // address stands for the owner, whatever the way to it is.
 const address = "http://parley"
 
-// connect finds the owner of the data folder, or becomes it. With recover, an
-// owner of its own also takes care of what a crash left behind.
-func (f *flags) connect(cmd *cobra.Command, recover bool) (*link, error) {
+// access is what a command may do to a data folder that no server has open.
+type access int
+
+const (
+	mayMake  access = 1 << iota // make it; without this it has to be there
+	recovers                    // take care of what a crash left behind
+)
+
+// connect finds the owner of the data folder, or becomes it.
+func (f *flags) connect(cmd *cobra.Command, how access) (*link, error) {
 	s, err := f.settings(cmd)
 	if err != nil {
 		return nil, err
 	}
+	tidy := func() {}
+	if how&mayMake == 0 && !hasData(s.Data) {
+		if s, tidy, err = elsewhere(s); err != nil {
+			return nil, err
+		}
+	}
+	l, err := f.reach(cmd, s, how)
+	if err != nil {
+		tidy()
+		return nil, err
+	}
+	end := l.close
+	l.close = func() error { defer tidy(); return end() }
+	return l, nil
+}
+
+// hasData reports whether a server or command has used the folder before.
+func hasData(dir string) bool {
+	for _, name := range []string{lockFile, sqlite.FileName} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// elsewhere is for a command that only looks, when the data folder is none: it
+// fails, since a name that was mistyped must not become a folder. With logs in
+// PostgreSQL there is something to look at all the same; the lock is then taken in
+// a folder that is gone afterwards.
+func elsewhere(s config.Settings) (config.Settings, func(), error) {
+	at, err := storeOf(s)
+	if err != nil {
+		return s, nil, err
+	}
+	if at.kind != "postgres" {
+		what := "does not exist"
+		if _, err := os.Stat(s.Data); err == nil {
+			what = "holds no sessions"
+		}
+		return s, nil, parley.Errorf(parley.CodeNotFound, "the data folder %s %s", s.Data, what).
+			WithHint("name another with --data or PARLEY_DATA; parley serve, demo and run make one")
+	}
+	if s.Data, err = os.MkdirTemp("", "parley-"); err != nil {
+		return s, nil, parley.Errorf(parley.CodeUnavailable, "make a temporary folder: %w", err)
+	}
+	return s, func() { _ = os.RemoveAll(s.Data) }, nil
+}
+
+// reach finds the owner of the folder in s, or becomes it.
+func (f *flags) reach(cmd *cobra.Command, s config.Settings, how access) (*link, error) {
 	ctx := cmd.Context()
 	until := time.Now().Add(startWithin)
 	for {
 		own, err := takeLock(s.Data, cmd.Name())
 		if err == nil {
-			return f.open(cmd, s, own, recover)
+			return f.open(cmd, s, own, how&recovers != 0)
 		}
 		held, ok := errors.AsType[*errHeld](err)
 		if !ok {
@@ -135,9 +196,9 @@ func (f *flags) open(cmd *cobra.Command, s config.Settings, own *lock, recover b
 	}, nil
 }
 
-// with runs f over a link and closes it.
-func (f *flags) with(cmd *cobra.Command, recover bool, do func(ctx context.Context, l *link) error) error {
-	l, err := f.connect(cmd, recover)
+// with runs do over a link and closes it.
+func (f *flags) with(cmd *cobra.Command, how access, do func(ctx context.Context, l *link) error) error {
+	l, err := f.connect(cmd, how)
 	if err != nil {
 		return err
 	}

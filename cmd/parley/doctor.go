@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,19 +19,37 @@ import (
 	zombie "zombiezen.com/go/sqlite"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/client"
 	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/livefiles"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/tui"
 	"github.com/parley-server/parley/web"
 )
 
 func newDoctor(f *flags) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use: "doctor", Short: "Check what the server needs, and say what to do", Args: cobra.NoArgs,
 		Long: `Check what the server needs. Each line begins with ok, warn or fail, and says what
-to do. The exit code is 1 when something failed. It changes nothing, and it may
-run beside a server.`,
+to do. It changes nothing.
+
+Where a server has the data folder open, it is asked: its providers, models and apps
+are those that it has, with its own settings and keys, and not those of this command.
+
+With --json it is one object: version of this program; ok, false when a check failed;
+server, with pid, command, address and version, left out when none runs; and checks, each
+with verdict (ok, warn or fail), check, says, what to do as hint, and asked, which is
+server where that gave the answer.
+
+Exit codes: 0 no check failed, 1 some did, 2 wrong usage.`,
+		Example: `  parley doctor
+  parley doctor --json | jq -r '.checks[] | select(.verdict != "ok") | .says'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := &doctor{out: cmd.OutOrStdout()}
+			d := &doctor{style: terminal(cmd).Style(cmd.OutOrStdout()), report: report{Version: version, Checks: []check{}}}
+			if !asJSON {
+				d.out = cmd.OutOrStdout()
+			}
 			s, err := f.settings(cmd)
 			if err != nil {
 				d.fail("settings", err)
@@ -38,34 +57,101 @@ run beside a server.`,
 				d.ok("settings", "read")
 				d.all(cmd.Context(), s)
 			}
+			if d.report.OK = d.failed == 0; asJSON {
+				if err := printJSON(cmd.OutOrStdout(), d.report); err != nil {
+					return err
+				}
+			}
 			if d.failed > 0 {
 				return &exitError{exitFailed, parley.Errorf(parley.CodeInvalid, "%s failed", count(d.failed, "check", "checks"))}
 			}
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// report is what doctor --json prints. Its fields are described in the help.
+type report struct {
+	Version string       `json:"version"`
+	OK      bool         `json:"ok"`
+	Server  *foundServer `json:"server,omitempty"`
+	Checks  []check      `json:"checks"`
+}
+
+type foundServer struct {
+	PID     int    `json:"pid"`
+	Command string `json:"command"`
+	Address string `json:"address,omitempty"`
+	Version string `json:"version,omitempty"` // left out when it does not answer
+}
+
+type check struct {
+	Verdict string `json:"verdict"`
+	Check   string `json:"check"`
+	Says    string `json:"says"`
+	Hint    string `json:"hint,omitempty"`
+	Asked   string `json:"asked,omitempty"`
 }
 
 type doctor struct {
-	out    io.Writer
+	out    io.Writer // nil: nothing is printed as it comes
+	style  tui.Style
+	report report
+	asked  string // who answers what is checked now; empty: this process
 	failed int
 	behind int // sessions whose files a running server could not write
+
+	keepsFiles bool // some app keeps its sessions as files too
 }
 
-func (d *doctor) line(verdict, what, format string, args ...any) {
-	fmt.Fprintf(d.out, "%-5s %-12s %s\n", verdict, what, fmt.Sprintf(format, args...))
+// besides is where a line goes on below its first.
+const besides = "                   "
+
+func (d *doctor) add(c check) {
+	c.Asked, c.Says, c.Hint = d.asked, tui.Plain(c.Says), tui.Plain(c.Hint)
+	d.report.Checks = append(d.report.Checks, c)
+	if d.out == nil {
+		return
+	}
+	verdict := fmt.Sprintf("%-5s", c.Verdict)
+	switch c.Verdict {
+	case "ok":
+		verdict = d.style.Green(verdict)
+	case "warn":
+		verdict = d.style.Yellow(verdict)
+	case "fail":
+		verdict = d.style.Red(verdict)
+	}
+	fmt.Fprintf(d.out, "%s %-12s %s\n", verdict, c.Check, strings.ReplaceAll(c.Says, "\n", "\n"+besides))
+	if c.Hint != "" {
+		fmt.Fprintln(d.out, besides+strings.ReplaceAll(c.Hint, "\n", "\n"+besides))
+	}
 }
 
-func (d *doctor) ok(what, format string, args ...any)   { d.line("ok", what, format, args...) }
-func (d *doctor) warn(what, format string, args ...any) { d.line("warn", what, format, args...) }
+func (d *doctor) ok(what, format string, args ...any) {
+	d.add(check{Verdict: "ok", Check: what, Says: fmt.Sprintf(format, args...)})
+}
+
+func (d *doctor) warn(what, format string, args ...any) {
+	d.add(check{Verdict: "warn", Check: what, Says: fmt.Sprintf(format, args...)})
+}
+
+// caution is a warning with what to do.
+func (d *doctor) caution(what string, err error) { d.because("warn", what, err) }
 
 func (d *doctor) fail(what string, err error) {
 	d.failed++
-	text := strings.ReplaceAll(err.Error(), "\n", "\n                   ")
-	d.line("fail", what, "%s", text)
-	if e, ok := errors.AsType[*parley.Error](err); ok && e.Hint != "" {
-		fmt.Fprintf(d.out, "                   %s\n", e.Hint)
+	d.because("fail", what, err)
+}
+
+func (d *doctor) because(verdict, what string, err error) {
+	c := check{Verdict: verdict, Check: what, Says: err.Error()}
+	if e, ok := errors.AsType[*parley.Error](err); ok {
+		c.Hint = e.Hint
 	}
+	d.add(c)
 }
 
 func (d *doctor) all(ctx context.Context, s config.Settings) {
@@ -77,10 +163,18 @@ func (d *doctor) all(ctx context.Context, s config.Settings) {
 	}
 	d.folder(s.Data)
 	d.store(ctx, s)
-	running := d.owner(ctx, s)
-	d.address(s, running)
-	d.providers(ctx, s)
-	d.apps(ctx, s)
+	server := d.owner(ctx, s)
+	d.address(ctx, s)
+	if server != nil {
+		d.asked = "server"
+		d.ask(ctx, server)
+		d.asked = ""
+		_ = server.close()
+	} else {
+		d.providers(ctx, s)
+		d.apps(ctx, s)
+	}
+	d.files(s)
 	if _, err := fs.Stat(web.FS(), "index.html"); err != nil {
 		d.warn("pages", "are not built into this binary; `make build` does that. Everything else works without them")
 	} else {
@@ -158,46 +252,116 @@ func (d *doctor) clock(written fs.FileInfo) {
 	d.ok("clock", "%s", now.Format(time.RFC3339))
 }
 
-// owner reports whether a server has the folder, and whether it answers.
-func (d *doctor) owner(ctx context.Context, s config.Settings) bool {
+// owner looks for the server that has the folder; nil when none answers. The
+// caller closes it.
+func (d *doctor) owner(ctx context.Context, s config.Settings) *link {
 	if path, err := socketPath(s.Data); err != nil {
 		d.fail("socket", err)
 	} else {
 		d.ok("socket", "%s", path)
 	}
-	if _, err := os.Stat(s.Data); err != nil {
-		d.ok("server", "none is running on this folder")
-		return false
-	}
-	own, err := takeLock(s.Data, "doctor")
-	if err == nil {
-		own.release()
-		d.ok("server", "none is running on this folder")
-		return false
-	}
-	held, ok := errors.AsType[*errHeld](err)
-	if !ok {
+	held, err := holderOf(s.Data)
+	switch {
+	case err != nil:
 		d.fail("server", err)
-		return false
+		return nil
+	case held == nil:
+		d.ok("server", "none is running on this folder")
+		return nil
 	}
-	l := dial(ctx, held.holder, s)
+	d.report.Server = &foundServer{PID: held.PID, Command: held.Command, Address: held.Address}
+	if held.Socket == "" {
+		d.caution("server", parley.Errorf(parley.CodeUnavailable, "%s has the folder, and does not listen", held).
+			WithHint("it is starting, or it is a command that ends by itself; ask again in a moment"))
+		return nil
+	}
+	l := dial(ctx, *held, s)
 	if l == nil {
-		d.fail("server", parley.Errorf(parley.CodeUnavailable, "%w, which does not answer at its socket", held).WithHint("look at its log, or stop it"))
-		return true
+		d.fail("server", parley.Errorf(parley.CodeUnavailable, "%s has the folder, and does not answer at its socket", held).WithHint("look at its log, or stop it"))
+		return nil
 	}
-	defer l.close()
 	ask, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := l.Ready(ask); err != nil {
-		d.fail("server", err)
-		return true
+	is, err := l.Server(ask)
+	if err == nil {
+		d.report.Server.Version = is.Version
+		err = l.Ready(ask)
 	}
-	d.ok("server", "%s has the folder, and is ready", held.holder)
+	if err != nil {
+		d.fail("server", err)
+		if is.Version == "" {
+			_ = l.close()
+			return nil
+		}
+		return l
+	}
+	d.ok("server", "%s has the folder, and is ready", held)
+	if is.Version != version {
+		d.caution("version", parley.Errorf(parley.CodeConflict, "the server is parley %s, and this program is %s", is.Version, version).
+			WithHint("restart the server with the same program, or use its own for commands"))
+	}
 	d.behind = behind(ask, l)
-	return true
+	_, err = os.Stat(filepath.Join(s.Data, livefiles.Folders()[0]))
+	d.keepsFiles = err == nil
+	return l
 }
 
-func (d *doctor) address(s config.Settings, running bool) {
+// ask checks what a running server serves. It knows its own settings and keys.
+func (d *doctor) ask(ctx context.Context, l *link) {
+	providers, err := l.Providers(ctx)
+	if err != nil {
+		d.fail("providers", err)
+		return
+	}
+	d.answers(providers)
+	list, err := l.Apps(ctx)
+	if err != nil {
+		d.fail("apps", err)
+		return
+	}
+	if is, err := l.Server(ctx); err == nil {
+		for _, a := range is.Off {
+			d.warn("app", "%s is off: %s", a.App, a.Why)
+		}
+		for _, n := range is.Notices {
+			d.warn("notice", "%s", n)
+		}
+	}
+	seen := map[string]bool{}
+	for _, a := range list {
+		if a.Model.Scripted {
+			d.warn("app", "%s answers with %s, a demo model that follows rules", a.Name, a.Model.Name)
+			continue
+		}
+		d.ok("app", "%s with %s", a.Name, a.Model.Name)
+		if !seen[a.Model.Name] {
+			seen[a.Model.Name] = true
+			d.listed(a.Model, providers)
+		}
+	}
+}
+
+// listed checks a model by what its provider has said that it has.
+func (d *doctor) listed(m client.Model, providers []client.Provider) {
+	for _, p := range providers {
+		if p.Name != m.Provider || !p.OK {
+			continue
+		}
+		if !slices.ContainsFunc(p.Models, func(l client.Model) bool { return l.Name == m.Name || l.Name == m.Name+latest }) {
+			d.warn("model", "%s is not among those that %s lists; a name that is mistyped answers with an error", m.Name, p.Name)
+			return
+		}
+		if m.PricedAt == "" {
+			d.warn("model", "%s is there; %s", m.Name, noPrice)
+			return
+		}
+		d.ok("model", "%s is there", m.Name)
+	}
+}
+
+const noPrice = "it has no price, so budgets in dollars do not see it (models.known in parley.yaml gives it one)"
+
+func (d *doctor) address(ctx context.Context, s config.Settings) {
 	who, err := newLogin(s)
 	if err != nil {
 		d.fail("address", err)
@@ -209,17 +373,29 @@ func (d *doctor) address(s config.Settings, running bool) {
 	if how := who.says(); how != "" {
 		d.ok("login", "%s", strings.TrimPrefix(how, "login: "))
 	}
-	if running {
-		d.ok("address", "%s", s.Addr)
+	if d.report.Server != nil {
+		d.ok("address", "%s", cmp.Or(d.report.Server.Address, s.Addr))
 		return
 	}
 	l, err := listenTCP(s.Addr)
-	if err != nil {
-		d.warn("address", "%v", err)
+	if err == nil {
+		_ = l.Close()
+		d.ok("address", "%s is free", s.Addr)
 		return
 	}
-	_ = l.Close()
-	d.ok("address", "%s is free", s.Addr)
+	brief, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	other, oerr := client.New(client.Options{BaseURL: "http://" + s.Addr}).Server(brief)
+	switch {
+	case oerr == nil && other.Version != "":
+		d.caution("address", parley.Errorf(parley.CodeConflict, "parley %s listens on %s, with another data folder", other.Version, s.Addr).
+			WithHint("name its folder with --data, or another address with --addr"))
+	case parley.CodeOf(oerr) == parley.CodeUnauthenticated:
+		d.caution("address", parley.Errorf(parley.CodeConflict, "a server that asks for a key listens on %s, with another data folder", s.Addr).
+			WithHint("if it is parley, name its folder with --data; or name another address with --addr"))
+	default:
+		d.caution("address", err)
+	}
 }
 
 func (d *doctor) apps(ctx context.Context, s config.Settings) {
@@ -232,7 +408,7 @@ func (d *doctor) apps(ctx context.Context, s config.Settings) {
 		d.fail("apps", err)
 		return
 	}
-	d.files(s, p.apps)
+	d.keepsFiles = len(withFiles(p.apps)) > 0
 	for _, name := range names(p.off) {
 		d.warn("app", "%s is off: %s", name, p.off[name])
 	}
@@ -258,15 +434,26 @@ func (d *doctor) providers(ctx context.Context, s config.Settings) {
 		d.fail("providers", err)
 		return
 	}
-	if len(m.accounts) == 0 {
+	var list []client.Provider
+	if err := asClient(m.ask(ctx), &list); err != nil {
+		d.fail("providers", err)
+		return
+	}
+	d.answers(list)
+}
+
+// answers are those of providers that were asked whether they would answer.
+func (d *doctor) answers(list []client.Provider) {
+	if len(list) == 0 {
 		d.ok("providers", "none is set up; apps answer with their scripts")
 	}
-	for _, p := range m.ask(ctx) {
+	for _, p := range list {
 		if p.OK {
 			d.ok("provider", "%s takes the key and has %s", p.Name, count(len(p.Models), "model", "models"))
 			continue
 		}
-		d.fail("provider", parley.Errorf(p.Error.Code, "%s: %s", p.Name, p.Error.Message).WithHint("%s", p.Error.Hint))
+		e := cmp.Or(p.Error, &parley.ErrorInfo{Code: parley.CodeUnavailable, Message: "it does not answer"})
+		d.fail("provider", (&parley.Error{Code: e.Code, Message: p.Name + ": " + e.Message, Hint: e.Hint}))
 	}
 }
 
@@ -291,7 +478,7 @@ func (d *doctor) used(ctx context.Context, p *plan) {
 			case err != nil:
 				d.fail("model", fmt.Errorf("%s: %w", name, err))
 			case m.Info().PricedAt == "":
-				d.warn("model", "%s would answer; it has no price, so budgets in dollars do not see it (models.known in parley.yaml gives it one)", name)
+				d.warn("model", "%s would answer; %s", name, noPrice)
 			default:
 				d.ok("model", "%s would answer", name)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -64,6 +65,7 @@ type plan struct {
 	services []service
 	houses   map[string]home.House
 	off      map[string]string // apps that can not be served here, and why
+	disabled []string          // apps that the settings do not enable
 	meta     func() any        // of index/meta.json; nil: there is none
 	held     func() error      // reports that the data folder's lock is lost; nil: nobody looks
 	red      *redact.Redactor  // the one that stands before all that is kept and shown
@@ -91,6 +93,9 @@ func newPlanFor(s config.Settings, check bool, log *slog.Logger) (*plan, error) 
 	}
 	p := &plan{
 		settings: s, boxes: map[string]*toolbox.Box{}, models: answers, houses: map[string]home.House{}, off: map[string]string{},
+	}
+	if p.disabled, err = s.Disabled(apps.FS()); err != nil {
+		return nil, err
 	}
 	p.red = redact.New(knownSecrets(s)...)
 	sets := map[string][]seam.Toolset{}
@@ -163,6 +168,15 @@ func (p *plan) toolsets(a *config.App, check bool, log *slog.Logger) ([]seam.Too
 	return list, nil
 }
 
+// notServed says why of each app that is not served.
+func (p *plan) notServed() map[string]string {
+	off := maps.Clone(p.off)
+	for _, name := range p.disabled {
+		off[name] = "the setting enabled does not name it"
+	}
+	return off
+}
+
 // secrets are those of the services.
 func (p *plan) secrets() []string {
 	var list []string
@@ -216,7 +230,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	}
 	h.files = p.liveFiles(log, reader, store, kept, counts)
 	h.engine, err = engine.New(engine.Options{
-		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Tools: p.boxes, Apps: p.resolved, Logger: log,
+		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Tools: p.boxes, Apps: p.resolved, Off: p.notServed(), Logger: log,
 		Archive: shelf{kept, h.files}, NothingRuns: nothingRuns, Zone: serverZone(),
 		Limits: engine.Limits{
 			MaxMessage: int(p.settings.Limits.MaxMessage),
@@ -237,7 +251,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 			return h.engine.Import(ctx, p, engine.Imported(s))
 		},
 		Providers: p.models.ask,
-		Version:   version, Notices: notices, Metrics: counts.Handler(), Streams: counts.Streams, Logger: log,
+		Version:   version, Off: p.notServed(), Notices: notices, Metrics: counts.Handler(), Streams: counts.Streams, Logger: log,
 		MaxBody: int64(p.settings.Limits.MaxBody), MaxStreams: p.settings.Limits.MaxStreams,
 	})
 	deps := wireDeps{engine: h.engine, reader: reader, api: h.api, principal: auth.Principal, settings: p.settings, log: log, houses: p.houses, off: p.off, apps: p.apps}

@@ -69,8 +69,8 @@ func (s shelf) Drop(ctx context.Context, id parley.SessionID) error {
 
 // files checks the files of sessions: that they can be written, and that a
 // running server could.
-func (d *doctor) files(s config.Settings, apps []*config.App) {
-	if len(withFiles(apps)) == 0 {
+func (d *doctor) files(s config.Settings) {
+	if !d.keepsFiles && d.behind == 0 {
 		return
 	}
 	for _, name := range livefiles.Folders() {

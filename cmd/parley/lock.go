@@ -65,12 +65,7 @@ func takeLock(dir, command string) (*lock, error) {
 	if err != nil {
 		return nil, parley.Errorf(parley.CodeUnavailable, "open the data folder: %w", err).WithHint("check who may write to %s", dir)
 	}
-	for {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
+	err = flock(f, syscall.LOCK_EX)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		h := readHolder(f)
 		_ = f.Close()
@@ -86,6 +81,36 @@ func takeLock(dir, command string) (*lock, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+// holderOf says who has the data folder, nil when nobody does. It makes nothing.
+func holderOf(dir string) (*holder, error) {
+	f, err := os.Open(filepath.Join(dir, lockFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, parley.Errorf(parley.CodeUnavailable, "open the data folder: %w", err).WithHint("check who may read %s", dir)
+	}
+	defer f.Close()
+	// Shared: two who look do not take each other for an owner.
+	err = flock(f, syscall.LOCK_SH)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		h := readHolder(f)
+		return &h, nil
+	}
+	if err != nil {
+		return nil, parley.Errorf(parley.CodeUnavailable, "lock the data folder: %w", err).WithHint("network file systems without locks can not hold one")
+	}
+	return nil, nil
 }
 
 func readHolder(f *os.File) holder {

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/tui"
 )
 
 // version is that of the program, and of the add-on that it is packed into.
@@ -41,6 +42,9 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A pipe whose reader has gone is an error of the write, and no death of the
+	// process: what is open is closed.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		<-ctx.Done()
 		stop() // the next signal ends the process at once
@@ -60,7 +64,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	began := false // arguments and flags were right
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
 	err := root.ExecuteContext(ctx)
-	if err == nil {
+	if err == nil || errors.Is(err, syscall.EPIPE) { // who read has what they wanted, as head does
 		return exitOK
 	}
 	if e, ok := errors.AsType[*exitError](err); ok {
@@ -81,9 +85,10 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 
 // say prints an error as people read it: what was wrong, and what to do now.
 func say(w io.Writer, err error) {
-	fmt.Fprintln(w, "parley:", err)
+	s := tui.Open(nil, nil, w, os.Getenv).Style(w)
+	fmt.Fprintln(w, s.Red("parley:"), tui.Plain(err.Error()))
 	if e, ok := errors.AsType[*parley.Error](err); ok && e.Hint != "" {
-		fmt.Fprintln(w, "  "+e.Hint)
+		fmt.Fprintln(w, "  "+tui.Plain(e.Hint))
 	}
 }
 
@@ -126,9 +131,11 @@ order. Commands use the server that has the data folder open, when there is one.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 the turn ended without
 an answer, 4 the turn waits for a human, 130 stopped by a signal.`,
+		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	group(root)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	f.register(root)
@@ -148,12 +155,13 @@ func group(cmd *cobra.Command) {
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) {
-			if revision == "" {
-				fmt.Fprintln(cmd.OutOrStdout(), "parley", version)
-				return
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "parley %s (%s)\n", version, revision)
-		},
+		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), versionLine()) },
 	}
+}
+
+func versionLine() string {
+	if revision == "" {
+		return "parley " + version
+	}
+	return fmt.Sprintf("parley %s (%s)", version, revision)
 }

@@ -425,7 +425,7 @@ func TestCommands_without_a_server(t *testing.T) {
 	if out := p.must("version"); !strings.HasPrefix(out, "parley ") {
 		t.Errorf("version: %q", out)
 	}
-	if code, _, errs := p.run("session", "show", "last"); code != exitFailed || !strings.Contains(errs, "no session yet") {
+	if code, _, errs := p.run("session", "show", "last"); code != exitFailed || !strings.Contains(errs, "does not exist") {
 		t.Errorf("nothing there: exit %d\n%s", code, errs)
 	}
 	events := p.must("run", "--json", question1)

@@ -39,7 +39,7 @@ permissions only with mcp.approvals.
 
 Only messages go to standard output; everything else goes to standard error.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.with(cmd, true, func(ctx context.Context, l *link) error {
+			return f.with(cmd, mayMake|recovers, func(ctx context.Context, l *link) error {
 				name, err := l.appNamed(ctx, app)
 				if err != nil {
 					return err
@@ -70,7 +70,8 @@ func (l *link) appNamed(ctx context.Context, name string) (string, error) {
 	}
 	switch {
 	case name != "":
-		return "", usage(parley.Errorf(parley.CodeNotFound, "there is no app %q", name).WithHint("apps here: %s", strings.Join(names, ", ")))
+		_, err := l.App(ctx, name) // the server knows why
+		return "", usage(err)
 	case len(names) != 1:
 		return "", usage(parley.Errorf(parley.CodeInvalid, "there are several apps").WithHint("choose one with --app: %s", strings.Join(names, ", ")))
 	}

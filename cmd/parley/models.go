@@ -2,15 +2,22 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/parley-server/parley/client"
+	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/seam"
 )
+
+// latest is what Ollama adds to the name of a model without a tag.
+const latest = ":latest"
 
 func newModels(f *flags) *cobra.Command {
 	var asJSON, all bool
@@ -19,33 +26,77 @@ func newModels(f *flags) *cobra.Command {
 		Long: `List the models that are set up: those that are known beforehand, with their
 prices, and for each provider whether it was reached and takes the key. --all lists
 every model that the accounts have. A model need not be listed to be used: any name
-that its provider knows will do.`,
+that its provider knows will do.
+
+The server that has the data folder open is asked, with its settings and keys; without
+one those of this command hold.`,
+		Example: `  parley models
+  parley models --all --json | jq -r '.providers[].models[].name'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.with(cmd, false, func(ctx context.Context, l *link) error {
-				list, err := l.Models(ctx)
-				if err != nil {
-					return err
+			s, err := f.settings(cmd)
+			if err != nil {
+				return err
+			}
+			list, providers, err := modelsOf(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), map[string]any{"models": list, "providers": providers})
+			}
+			if all {
+				list = slices.DeleteFunc(list, func(m client.Model) bool { return !m.Scripted })
+				for _, p := range providers {
+					list = append(list, p.Models...)
 				}
-				providers, err := l.Providers(ctx)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return printJSON(cmd.OutOrStdout(), map[string]any{"models": list, "providers": providers})
-				}
-				if all {
-					list = slices.DeleteFunc(list, func(m client.Model) bool { return !m.Scripted })
-					for _, p := range providers {
-						list = append(list, p.Models...)
-					}
-				}
-				return printModels(cmd.OutOrStdout(), list, providers)
-			})
+			}
+			return printModels(cmd.OutOrStdout(), list, providers)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&all, "all", false, "list every model that the accounts have")
 	return cmd
+}
+
+// modelsOf asks the running server, or else the providers that s names.
+func modelsOf(ctx context.Context, s config.Settings) (list []client.Model, providers []client.Provider, err error) {
+	held, err := holderOf(s.Data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if held != nil {
+		if l := dial(ctx, *held, s); l != nil {
+			defer l.close()
+			if list, err = l.Models(ctx); err != nil {
+				return nil, nil, err
+			}
+			providers, err = l.Providers(ctx)
+			return list, providers, err
+		}
+	}
+	p, err := newPlan(s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	infos := []seam.ModelInfo{}
+	for _, name := range p.models.Names() {
+		if m, err := p.models.Model(name); err == nil {
+			infos = append(infos, m.Info())
+		}
+	}
+	if err := asClient(infos, &list); err != nil {
+		return nil, nil, err
+	}
+	return list, providers, asClient(p.models.ask(ctx), &providers)
+}
+
+// asClient gives a value of the server the client's type, as the API does.
+func asClient(v, into any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, into)
 }
 
 func printModels(out io.Writer, list []client.Model, providers []client.Provider) error {
@@ -74,7 +125,7 @@ func printModels(out io.Writer, list []client.Model, providers []client.Provider
 			switch {
 			case !p.OK:
 				state = "no answer"
-			case !has[m.Name]:
+			case !has[m.Name] && !has[m.Name+latest]:
 				state = "not listed"
 			}
 		}

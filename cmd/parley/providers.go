@@ -190,11 +190,29 @@ func (m *models) official(name string) bool {
 
 func (m *models) info(provider, id string) seam.ModelInfo {
 	p := m.settings.Providers[provider]
-	info := m.catalog.Info(provider, p.Kind, id, m.official(provider))
+	info := m.catalog.Info(provider, p.Kind, m.tagged(provider, id), m.official(provider))
+	info.Name = provider + "/" + id
 	if p.CacheHour && m.settings.Known[info.Name].CacheWriteUSD == nil {
 		info.CacheWriteUSD = hourWrite * info.InputUSD
 	}
 	return info
+}
+
+// tagged is how the settings name a model of a server of one's own: for Ollama
+// qwen3 and qwen3:latest are the same.
+func (m *models) tagged(provider, id string) string {
+	if m.official(provider) || m.settings.Providers[provider].Kind != "openai" {
+		return id
+	}
+	other, has := strings.CutSuffix(id, latest)
+	if !has {
+		other = id + latest
+	}
+	_, own := m.settings.Known[provider+"/"+id]
+	if _, known := m.settings.Known[provider+"/"+other]; known && !own {
+		return other
+	}
+	return id
 }
 
 // hourWrite is what Anthropic takes for writing to its cache for an hour, in prices

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
-	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/client"
+	"github.com/parley-server/parley/internal/tui"
 )
 
 func newRun(f *flags) *cobra.Command {
@@ -18,20 +19,38 @@ func newRun(f *flags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: `run "message"`, Short: "Ask one question and print the answer", Args: cobra.MinimumNArgs(1),
-		Long: `Ask one question and print the answer as it comes. The answer goes to standard
-output, what agents do on the way to standard error; with --json the turn's events
-go to standard output, one a line. Ctrl-C stops the turn.
+		Long: `Ask one question and print the answer. Only the answer goes to standard output; what
+agents do on the way goes to standard error. The argument - stands for standard input.
+With --json the turn's events go to standard output instead, one a line.
 
-Exit codes: 0 answered, 1 failed to ask, 2 wrong usage, 3 the turn ended without an
-answer, 4 the turn waits for a human, 130 stopped.`,
+On a terminal the answer is drawn as it comes, and what the agent asks back is asked
+there: a question, a permission, what became of a write. Without a terminal on standard
+input and standard error, and with --json, nothing is asked: the command ends with 4 and
+says how to answer with parley session answer. An answer from elsewhere, as from the
+page, takes the question off the terminal. Ctrl-C stops the turn.
+
+Exit codes: 0 answered, 1 failed, 2 wrong usage or settings, 3 the turn ended without
+an answer, 4 the turn waits for a human, 130 stopped by a signal.`,
+		Example: `  parley run --app chaos "What is the final spec for the login?"
+  parley run --session last "And which library?"
+  git diff | parley run --app chaos "What contradicts this change?" - > answer.md`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.with(cmd, true, func(ctx context.Context, l *link) error {
-				r := runner{l: l, out: cmd.OutOrStdout(), steps: cmd.ErrOrStderr(), json: asJSON}
+			s, err := f.settings(cmd)
+			if err != nil {
+				return err
+			}
+			t := terminal(cmd)
+			message, err := messageOf(args, t, int64(s.Limits.MaxMessage))
+			if err != nil {
+				return err
+			}
+			return f.with(cmd, mayMake|recovers, func(ctx context.Context, l *link) error {
+				r := newRunner(cmd, l, t, asJSON)
 				model := ""
 				if cmd.Flags().Changed("model") {
 					model = l.settings.Model
 				}
-				return r.run(ctx, app, session, parley.Send{Message: strings.Join(args, " "), Model: model, Busy: parley.BusyMode(busy)})
+				return r.run(ctx, app, session, parley.Send{Message: message, Model: model, Busy: parley.BusyMode(busy)})
 			})
 		},
 	}
@@ -42,21 +61,59 @@ answer, 4 the turn waits for a human, 130 stopped.`,
 	return cmd
 }
 
-// endNotes opens what stands behind an answer for programs; the turn's response
-// has it as fields.
-const endNotes = "```parley\n"
+// terminal is what a command was started with.
+func terminal(cmd *cobra.Command) *tui.Terminal {
+	return tui.Open(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), os.Getenv)
+}
 
-type runner struct {
-	l     *link
-	out   io.Writer
-	steps io.Writer
-	json  bool
+// messageOf joins the arguments. One that is "-" is what comes from standard
+// input, of at most limit bytes, in a paragraph of its own.
+func messageOf(args []string, t *tui.Terminal, limit int64) (string, error) {
+	var b strings.Builder
+	read := false
+	for _, a := range args {
+		if a != "-" {
+			if b.Len() > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(a)
+			continue
+		}
+		if read {
+			return "", usage(parley.Errorf(parley.CodeInvalid, "- is given twice").WithHint("standard input can be read once"))
+		}
+		read = true
+		text, err := readInput(t, limit)
+		if err != nil {
+			return "", err
+		}
+		if b.Len() > 0 {
+			b.WriteString("\n\n")
+		}
+		b.WriteString(text)
+	}
+	return b.String(), nil
+}
 
-	since int64 // what was asked up to here is answered
-	entry parley.AgentPath
-	call  parley.CallID
-	said  string // of call
-	wrote bool
+// readInput reads text from standard input to its end.
+func readInput(t *tui.Terminal, limit int64) (string, error) {
+	if t.CanAsk {
+		fmt.Fprintln(t.Err, "Type the text; Ctrl-D on a line of its own ends it.")
+	}
+	raw, err := io.ReadAll(io.LimitReader(t.In, limit+1))
+	switch {
+	case err != nil:
+		return "", parley.Errorf(parley.CodeUnavailable, "read standard input: %w", err)
+	case int64(len(raw)) > limit:
+		return "", parley.Errorf(parley.CodeTooLarge, "standard input has more than %d bytes", limit).WithHint("limits.max_message in parley.yaml sets how long a message may be")
+	case !utf8.Valid(raw):
+		return "", parley.Errorf(parley.CodeInvalid, "standard input is not UTF-8 text")
+	}
+	text := strings.TrimRight(string(raw), "\r\n")
+	if strings.TrimSpace(text) == "" {
+		return "", parley.Errorf(parley.CodeInvalid, "standard input is empty")
+	}
+	return text, nil
 }
 
 func (r *runner) run(ctx context.Context, app, session string, s parley.Send) error {
@@ -68,24 +125,11 @@ func (r *runner) run(ctx context.Context, app, session string, s parley.Send) er
 	if err != nil {
 		return err
 	}
-	if !r.json {
-		fmt.Fprintf(r.steps, "session %s, turn %s\n", t.SessionID, t.ID)
+	r.note("session %s, turn %s", t.SessionID, t.ID)
+	if r.asked = t.LastSeq; t.Status == parley.StatusPending {
+		r.step("… it waits for the turn before it")
 	}
-	if r.since = t.LastSeq; t.Status == parley.StatusPending {
-		r.step("… it waits for the turn before")
-	}
-	for f, err := range r.l.FollowTurn(ctx, t) {
-		if ctx.Err() != nil {
-			return r.stop(ctx, t)
-		}
-		if err != nil {
-			return err
-		}
-		if err := r.frame(f); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.follow(ctx, t)
 }
 
 // session is the one to go on in, or a new one.
@@ -93,143 +137,13 @@ func (r *runner) session(ctx context.Context, app, session string) (parley.Sessi
 	if session != "" {
 		return r.l.find(ctx, session)
 	}
-	if app == "" {
-		list, err := r.l.Apps(ctx)
-		if err != nil {
+	name := app
+	if name == "" { // else the server knows best what it lacks
+		var err error
+		if name, err = r.l.appNamed(ctx, ""); err != nil {
 			return "", err
 		}
-		if len(list) != 1 {
-			var names []string
-			for _, a := range list {
-				names = append(names, a.Name)
-			}
-			return "", usage(parley.Errorf(parley.CodeInvalid, "there are several apps").WithHint("choose one with --app: %s", strings.Join(names, ", ")))
-		}
-		app = list[0].Name
 	}
-	info, _, err := r.l.CreateSession(ctx, parley.CreateSession{App: app})
+	info, _, err := r.l.CreateSession(ctx, parley.CreateSession{App: name})
 	return info.ID, err
-}
-
-// stop cancels the turn that this command began: who ends it wants that too.
-func (r *runner) stop(ctx context.Context, t parley.TurnInfo) error {
-	r.newline()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if _, err := r.l.Cancel(ctx, t.ID, "stopped at the terminal"); err != nil {
-		return &exitError{exitSignal, err}
-	}
-	return &exitError{exitSignal, nil}
-}
-
-func (r *runner) frame(f client.Frame) error {
-	if f.Event != nil && r.json {
-		if _, err := r.out.Write(append(f.Event.AppendJSON(nil), '\n')); err != nil {
-			return err
-		}
-	}
-	if d := f.Delta; d != nil {
-		if d.Kind == parley.DeltaText && d.Agent == r.entry {
-			r.delta(d.Call, d.Text, f.Partial)
-		}
-		return nil
-	}
-	e := f.Event
-	p, err := e.Payload()
-	if err != nil {
-		return nil // newer than this command, and shown as JSON
-	}
-	switch p := p.(type) {
-	case parley.AgentStarted:
-		if r.entry == "" {
-			r.entry = e.Agent
-		}
-		r.step("▶ %s", e.Agent)
-	case parley.AgentHandoff:
-		r.step("⇒ %s hands to %s", p.From, p.To)
-	case parley.ToolStarted:
-		r.step("→ %s %s", p.Name, p.Input)
-	case parley.ToolEnded:
-		r.step("← %s: %s", p.Outcome, parley.Cut(p.Output, 200))
-	case parley.ModelReplied:
-		if e.Agent == r.entry {
-			text, _, _ := strings.Cut(parley.PartsText(p.Parts), endNotes)
-			r.delta(p.Call, text, true)
-		}
-	case parley.ModelFailed:
-		r.step("! the model call failed: %s", p.Error.Message)
-	case parley.InteractionOpened:
-		if e.Seq <= r.since {
-			return nil // the message declined it
-		}
-		r.newline()
-		return &exitError{exitWaits, parley.Errorf(parley.CodeConflict, "the turn waits for an answer: %s", p.Title).
-			WithHint("answer it at POST /v1/interactions/%s/answer, in a page or a client", p.ID)}
-	case parley.TurnCompleted:
-		if !r.wrote {
-			r.print(p.Response.Message)
-		}
-		r.newline()
-	case parley.TurnFailed:
-		return r.ended(parley.Error{Code: p.Error.Code, Message: p.Error.Message, Hint: p.Error.Hint})
-	case parley.TurnCancelled:
-		return r.ended(parley.Error{Code: parley.CodeCancelled, Message: because("the turn was cancelled", p.Reason)})
-	case parley.TurnExpired:
-		return r.ended(parley.Error{Code: parley.CodeTimeout, Message: because("the turn expired", p.Reason)})
-	case parley.TurnInterrupted:
-		return r.ended(parley.Error{Code: parley.CodeUnavailable, Message: because("the turn was interrupted", p.Reason)})
-	}
-	return nil
-}
-
-func (r *runner) ended(e parley.Error) error {
-	r.newline()
-	return &exitError{exitNoAnswer, &e}
-}
-
-func because(what, why string) string {
-	if why == "" {
-		return what
-	}
-	return what + ": " + why
-}
-
-// delta prints what is new of a call's text. What was printed stays; another
-// call begins a paragraph.
-func (r *runner) delta(call parley.CallID, text string, whole bool) {
-	if call != r.call {
-		if r.wrote && text != "" {
-			r.print("\n\n")
-		}
-		r.call, r.said = call, ""
-	}
-	if whole {
-		rest, ok := strings.CutPrefix(text, r.said)
-		if !ok {
-			return
-		}
-		text = rest
-	}
-	r.said += text
-	r.print(text)
-}
-
-func (r *runner) print(text string) {
-	if text == "" || r.json {
-		return
-	}
-	r.wrote = true
-	_, _ = io.WriteString(r.out, plain(text)) // a terminal obeys what a model must not say
-}
-
-func (r *runner) newline() {
-	if r.wrote {
-		_, _ = io.WriteString(r.out, "\n")
-	}
-}
-
-func (r *runner) step(format string, args ...any) {
-	if !r.json {
-		fmt.Fprintln(r.steps, "  "+plain(fmt.Sprintf(format, args...)))
-	}
 }

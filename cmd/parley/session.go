@@ -15,17 +15,18 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/client"
+	"github.com/parley-server/parley/internal/tui"
 )
 
 func newSession(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "session", Short: "Look at sessions and care for them",
-		Long: `Look at sessions and care for them. Where an id is asked for, "last" is the session
-that changed last.`,
+		Long: `Look at sessions and care for them. Where a session's id is asked for, "last" is the
+session that changed last.`,
 	}
 	group(cmd)
 	cmd.AddCommand(
-		sessionList(f), sessionShow(f), sessionEvents(f), sessionWhy(f), sessionEnd(f), sessionDelete(f), sessionSweep(f), sessionExport(f), sessionImport(f), sessionReplay(f), sessionToTest(f),
+		sessionList(f), sessionShow(f), sessionEvents(f), sessionWhy(f), sessionQuestions(f), sessionAnswer(f), sessionEnd(f), sessionDelete(f), sessionSweep(f), sessionExport(f), sessionImport(f), sessionReplay(f), sessionToTest(f),
 	)
 	return cmd
 }
@@ -50,7 +51,7 @@ func one(f *flags, use, short string, do func(ctx context.Context, cmd *cobra.Co
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.with(cmd, false, func(ctx context.Context, l *link) error {
+			return f.with(cmd, 0, func(ctx context.Context, l *link) error {
 				id, err := l.find(ctx, args[0])
 				if err != nil {
 					return err
@@ -99,7 +100,7 @@ func sessionList(f *flags) *cobra.Command {
 				return usage(parley.Errorf(parley.CodeInvalid, "--limit is %d", limit).WithHint("0 lists all"))
 			}
 			filter.Status = parley.SessionStatus(status)
-			return f.with(cmd, false, func(ctx context.Context, l *link) error {
+			return f.with(cmd, 0, func(ctx context.Context, l *link) error {
 				list, err := l.sessions(ctx, filter, limit)
 				if err != nil {
 					return err
@@ -115,7 +116,7 @@ func sessionList(f *flags) *cobra.Command {
 					if title == "" {
 						title = s.Preview
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, s.App, sessionState(s), s.Totals.Turns, s.UpdatedAt.Local().Format("2006-01-02 15:04"), parley.Cut(plain(title), 60))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", s.ID, s.App, sessionState(s), s.Totals.Turns, s.UpdatedAt.Local().Format("2006-01-02 15:04"), parley.Cut(tui.Plain(title), 60))
 				}
 				return w.Flush()
 			})
@@ -134,16 +135,6 @@ func sessionState(s parley.SessionInfo) string {
 		return string(s.Turn.Status)
 	}
 	return string(s.Status)
-}
-
-// plain takes out of a text what a terminal would obey.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || r >= ' ' && r != 0x7f && (r < 0x80 || r > 0x9f) {
-			return r
-		}
-		return -1
-	}, s)
 }
 
 // transcript folds the whole log into what people see.
@@ -175,24 +166,27 @@ func sessionShow(f *flags) *cobra.Command {
 		if asJSON {
 			return printJSON(out, v)
 		}
+		style := terminal(cmd).Style(out)
 		fmt.Fprintf(out, "session %s of %s, %s\n", v.Session, v.App, v.Status)
 		if v.Title != "" {
-			fmt.Fprintln(out, "title:", plain(v.Title))
+			fmt.Fprintln(out, "title:", tui.Plain(v.Title))
 		}
 		for _, t := range v.Turns {
-			fmt.Fprintf(out, "\n> %s\n", strings.ReplaceAll(plain(t.Message), "\n", "\n> "))
+			fmt.Fprintf(out, "\n> %s\n", strings.ReplaceAll(tui.Plain(t.Message), "\n", "\n> "))
 			for _, s := range t.Steps {
 				if line := stepLine(s); line != "" {
 					fmt.Fprintln(out, "  "+line)
 				}
 			}
 			switch {
+			case t.Answer != "" && style.Screen:
+				fmt.Fprintln(out, tui.Render(t.Answer, style))
 			case t.Answer != "":
-				fmt.Fprintf(out, "%s\n", plain(t.Answer))
+				fmt.Fprintln(out, tui.Plain(t.Answer))
 			case t.Error != nil:
-				fmt.Fprintf(out, "failed: %s\n", plain(t.Error.Message))
+				fmt.Fprintf(out, "failed: %s\n", tui.Plain(t.Error.Message))
 			default:
-				fmt.Fprintf(out, "%s\n", because(string(t.Status), plain(t.Reason)))
+				fmt.Fprintf(out, "%s\n", because(string(t.Status), tui.Plain(t.Reason)))
 			}
 		}
 		return nil
@@ -206,13 +200,13 @@ func stepLine(s parley.StepView) string {
 	case parley.StepAgentStart:
 		return "▶ " + s.Agent
 	case parley.StepToolCall:
-		return "→ " + s.Tool + " " + plain(parley.Cut(string(s.Input), 200))
+		return "→ " + s.Tool + " " + tui.Plain(parley.Cut(string(s.Input), 200))
 	case parley.StepToolResult:
-		return "← " + string(s.Outcome) + ": " + plain(parley.Cut(s.Result, 200))
+		return "← " + string(s.Outcome) + ": " + tui.Plain(parley.Cut(s.Result, 200))
 	case parley.StepHandoff:
 		return "⇒ " + s.From + " hands to " + s.To
 	case parley.StepNote:
-		return "· " + plain(parley.Cut(s.Text, 200))
+		return "· " + tui.Plain(parley.Cut(s.Text, 200))
 	}
 	return ""
 }
@@ -292,7 +286,7 @@ func sessionSweep(f *flags) *cobra.Command {
 turns move to the folder archive of the data folder, and sessions that ended long
 ago are deleted. A running server does so every few minutes by itself.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.with(cmd, false, func(ctx context.Context, l *link) error {
+			return f.with(cmd, 0, func(ctx context.Context, l *link) error {
 				done, err := l.Sweep(ctx)
 				if err != nil {
 					return err
@@ -355,7 +349,7 @@ func sessionImport(f *flags) *cobra.Command {
 				defer file.Close()
 				in = file
 			}
-			return f.with(cmd, false, func(ctx context.Context, l *link) error {
+			return f.with(cmd, mayMake, func(ctx context.Context, l *link) error {
 				info, err := l.Import(ctx, in, app)
 				if err == nil {
 					fmt.Fprintln(cmd.OutOrStdout(), info.ID)
@@ -387,7 +381,7 @@ func sessionWhy(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = io.WriteString(cmd.OutOrStdout(), plain(why(info, v, events, time.Now())))
+		_, err = io.WriteString(cmd.OutOrStdout(), tui.Plain(why(info, v, events, time.Now())))
 		return err
 	})
 }

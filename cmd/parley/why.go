@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/tui"
 )
 
 // why says in plain words what happened in a session's last turn, why it
@@ -190,7 +191,8 @@ func verdict(say func(string, ...any), info parley.SessionInfo, t parley.TurnVie
 			if !in.ExpiresAt.IsZero() {
 				say("    until %s", in.ExpiresAt.Local().Format("2006-01-02 15:04"))
 			}
-			say("    answer it at POST /v1/interactions/%s/answer", in.ID)
+			say("    to answer: parley session answer %s", in.ID)
+			say("    %s", tui.Forms(in))
 		}
 	case parley.StatusPending:
 		say("It waits in the queue.")

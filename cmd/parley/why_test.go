@@ -41,7 +41,7 @@ func TestWhy(t *testing.T) {
 		{"interrupted", []parley.Payload{parley.TurnInterrupted{Reason: "the server stopped"}}, "", []string{"It was interrupted: the server stopped", "/resume"}},
 		{"waits", []parley.Payload{
 			replied, parley.InteractionOpened{Interaction: parley.Interaction{ID: "i1", Kind: parley.KindPermission, Title: "May it mail?"}},
-		}, parley.StatusWaiting, []string{"It waits for a human", "permission: May it mail?", "/v1/interactions/i1/answer"}},
+		}, parley.StatusWaiting, []string{"It waits for a human", "permission: May it mail?", "parley session answer i1", "answer with allow"}},
 		{"unknown", []parley.Payload{
 			replied, mail, parley.ToolEnded{ToolResult: parley.ToolResult{Call: "w", Outcome: parley.OutcomeUnknown}, Name: "mail"}, parley.TurnCompleted{},
 		}, "", []string{"tool mail: 1 unknown", "it may have taken effect"}},
@@ -79,12 +79,5 @@ func TestWhy(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestPlain_gives_a_terminal_nothing_to_obey(t *testing.T) {
-	t.Parallel()
-	if got, want := plain("a\x1b[31mb\x07\u009bc\nd\té"), "a[31mbc\nd\té"; got != want {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -48,10 +48,11 @@ type Options struct {
 	// is no such route.
 	Providers func(ctx context.Context) []ProviderInfo
 
-	Version string       // of the server, as /v1/server shows it
-	Notices []string     // what every client should show, such as that no login is asked for
-	Metrics http.Handler // at /metrics; nil: there is none
-	Streams func(n int)  // is told how many streams are open
+	Version string            // of the server, as /v1/server shows it
+	Off     map[string]string // apps that are not served, and why
+	Notices []string          // what every client should show, such as that no login is asked for
+	Metrics http.Handler      // at /metrics; nil: there is none
+	Streams func(n int)       // is told how many streams are open
 	Logger  *slog.Logger
 
 	MaxBody    int64 // bytes of a request's body; 0: 1 MiB

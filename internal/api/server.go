@@ -71,6 +71,13 @@ type providerList struct {
 type serverInfo struct {
 	Version string   `json:"version"`
 	Notices []string `json:"notices" nullable:"false"`
+	Off     []AppOff `json:"off" nullable:"false" doc:"Apps that this server knows and does not serve."`
+}
+
+// AppOff is an app that is not served.
+type AppOff struct {
+	App string `json:"app"`
+	Why string `json:"why"`
 }
 
 type health struct {
@@ -131,7 +138,11 @@ func (s *Server) serverRoutes() {
 		OperationID: "get-server", Method: http.MethodGet, Path: "/v1/server", Tags: tags, Summary: "What this server is",
 		Description: "Its version, and what every client should show.",
 	}, func(context.Context, parley.Principal, *struct{}) (*body[serverInfo], error) {
-		return ok(serverInfo{Version: s.o.Version, Notices: some(s.o.Notices)}, nil)
+		info := serverInfo{Version: s.o.Version, Notices: some(s.o.Notices), Off: []AppOff{}}
+		for _, name := range slices.Sorted(maps.Keys(s.o.Off)) {
+			info.Off = append(info.Off, AppOff{name, s.o.Off[name]})
+		}
+		return ok(info, nil)
 	})
 	// Those who ask about health have no identity, so these go round route.
 	alive := huma.Operation{

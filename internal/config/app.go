@@ -140,18 +140,9 @@ type Known struct {
 // and of Settings.Apps, sorted by name. The error names every mistake of every
 // app.
 func (s Settings) LoadApps(builtin fs.FS, known Known) ([]*App, error) {
-	dirs := map[string]Folder{}
-	err := folders(builtin, func(name string) { dirs[name] = Folder{sub(builtin, name), "built-in apps/" + name} })
+	dirs, err := s.appFolders(builtin)
 	if err != nil {
-		return nil, parley.Errorf(parley.CodeInternal, "built-in apps: %w", err)
-	}
-	if s.Apps != "" {
-		own := os.DirFS(s.Apps)
-		err := folders(own, func(name string) { dirs[name] = Folder{sub(own, name), filepath.Join(s.Apps, name)} })
-		if err != nil {
-			return nil, parley.Errorf(parley.CodeInvalid, "apps: %w", plainError(s.Apps, err)).
-				WithHint("name a folder that holds one folder for each app")
-		}
+		return nil, err
 	}
 	var errs []error
 	for _, set := range []struct {
@@ -183,6 +174,37 @@ func (s Settings) LoadApps(builtin fs.FS, known Known) ([]*App, error) {
 		return nil, parley.Errorf(parley.CodeInvalid, "%w", err)
 	}
 	return apps, nil
+}
+
+// Disabled names the apps that there are and that Settings.Enabled leaves out,
+// sorted.
+func (s Settings) Disabled(builtin fs.FS) ([]string, error) {
+	dirs, err := s.appFolders(builtin)
+	if err != nil || len(s.Enabled) == 0 {
+		return nil, err
+	}
+	for _, name := range s.Enabled {
+		delete(dirs, name)
+	}
+	return slices.Sorted(maps.Keys(dirs)), nil
+}
+
+// appFolders finds the folder of each app, the built-in ones and the user's.
+func (s Settings) appFolders(builtin fs.FS) (map[string]Folder, error) {
+	dirs := map[string]Folder{}
+	err := folders(builtin, func(name string) { dirs[name] = Folder{sub(builtin, name), "built-in apps/" + name} })
+	if err != nil {
+		return nil, parley.Errorf(parley.CodeInternal, "built-in apps: %w", err)
+	}
+	if s.Apps != "" {
+		own := os.DirFS(s.Apps)
+		err := folders(own, func(name string) { dirs[name] = Folder{sub(own, name), filepath.Join(s.Apps, name)} })
+		if err != nil {
+			return nil, parley.Errorf(parley.CodeInvalid, "apps: %w", plainError(s.Apps, err)).
+				WithHint("name a folder that holds one folder for each app")
+		}
+	}
+	return dirs, nil
 }
 
 // folders calls f with each folder that is an app.

@@ -59,6 +59,7 @@ type Options struct {
 	Models   seam.Models
 	Tools    map[string]*toolbox.Box // by app name; an app without tools needs none, and tools of other apps are not used
 	Apps     []parley.App
+	Off      map[string]string // apps that are not served, and why: told to whoever names one
 
 	Node   string           // names this process in claims; empty: made up
 	Now    func() time.Time // recorded in events; nil: time.Now
@@ -263,7 +264,11 @@ func (e *Engine) appOf(session string) (*appBody, error) {
 	if a, ok := e.apps[session]; ok {
 		return a, nil
 	}
-	return nil, parley.Errorf(parley.CodeConflict, "the session's app, %s, is off", session).WithField("app").
+	what := ""
+	if why := e.o.Off[session]; why != "" {
+		what = ": " + why
+	}
+	return nil, parley.Errorf(parley.CodeConflict, "the session's app, %s, is off%s", session, what).WithField("app").
 		WithHint("nothing of the session is lost; it goes on when the server serves the app again")
 }
 
@@ -276,6 +281,9 @@ func (e *Engine) app(name string) (*appBody, error) {
 		names = append(names, n)
 	}
 	slices.Sort(names)
+	if why, ok := e.o.Off[name]; ok {
+		return nil, parley.Errorf(parley.CodeNotFound, "the app %s is off: %s", name, why).WithField("app").WithHint("apps here: %s", strings.Join(names, ", "))
+	}
 	return nil, parley.Errorf(parley.CodeNotFound, "there is no app %q", name).WithField("app").WithHint("apps here: %s", strings.Join(names, ", "))
 }
 

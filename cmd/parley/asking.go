@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/tui"
+)
+
+// asking is an interaction that is before the person at the terminal.
+type asking struct {
+	in     parley.Interaction
+	sent   atomic.Bool // what they answered is on its way, or taken
+	cancel context.CancelCauseFunc
+	done   chan error
+}
+
+// outcome is how the asking ended; of nil it never comes.
+func (a *asking) outcome() <-chan error {
+	if a == nil {
+		return nil
+	}
+	return a.done
+}
+
+// gone ends the asking because there is nothing to answer any more.
+type gone struct{ why string }
+
+func (g *gone) Error() string { return g.why }
+
+// next puts the first open interaction before the person, when nothing else is.
+// Where nobody can be asked it is the error that says how to answer.
+func (r *runner) next(ctx context.Context) error {
+	if r.asking != nil || len(r.waiting) == 0 {
+		return nil
+	}
+	if err := r.endBlock(); err != nil {
+		return err
+	}
+	in := r.waiting[0]
+	if r.json || !r.t.CanAsk {
+		return r.waits(in)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	a := &asking{in: in, cancel: cancel, done: make(chan error, 1)}
+	r.asking = a
+	go func() {
+		defer cancel(nil)
+		a.done <- r.put(ctx, a)
+	}()
+	return nil
+}
+
+// put asks until the server takes an answer.
+func (r *runner) put(ctx context.Context, a *asking) error {
+	for {
+		answer, err := r.t.Ask(ctx, a.in)
+		if err != nil {
+			return err
+		}
+		a.sent.Store(true)
+		_, err = r.l.answer(ctx, a.in.ID, answer, func() {
+			r.t.Refused(parley.Errorf(parley.CodeUnavailable, "The server does not answer; trying again."))
+		})
+		switch parley.CodeOf(err) {
+		case parley.CodeInvalid, parley.CodeTooLarge, parley.CodeForbidden:
+			a.sent.Store(false)
+			r.t.Refused(err)
+			continue
+		}
+		return err
+	}
+}
+
+const (
+	// answerWithin is how long an answer is offered to a server that is away: it may
+	// be starting again.
+	answerWithin = time.Minute
+	answerEvery  = 300 * time.Millisecond
+)
+
+// answer answers, also when the server goes away meanwhile and comes back: the same
+// answer twice is one. It calls away once when that happens.
+func (l *link) answer(ctx context.Context, id parley.InteractionID, a parley.Answer, away func()) (in parley.Interaction, err error) {
+	until := time.Now().Add(answerWithin)
+	for {
+		got, err := l.Answer(ctx, id, a)
+		if parley.CodeOf(err) != parley.CodeUnavailable || l.owner == nil || time.Now().After(until) {
+			return got.Interaction, err
+		}
+		if away != nil {
+			away()
+			away = nil
+		}
+		select {
+		case <-ctx.Done():
+			return in, context.Cause(ctx)
+		case <-time.After(answerEvery):
+		}
+	}
+}
+
+// answered goes on after the person was asked.
+func (r *runner) answered(ctx context.Context, err error) error {
+	in := r.asking.in
+	r.asking = nil
+	var left *gone
+	switch {
+	case errors.As(err, &left):
+		r.away(left)
+	case errors.Is(err, tui.ErrLeft):
+		return r.waits(in)
+	case parley.CodeOf(err) == parley.CodeConflict, parley.CodeOf(err) == parley.CodeNotFound:
+		r.t.Refused(err) // somebody else, or the clock, was first
+	case err != nil:
+		return err
+	}
+	r.drop(in.ID)
+	for _, line := range r.held {
+		r.note("%s", line)
+	}
+	r.held = nil
+	return r.next(ctx)
+}
+
+// away says why a question is not before the person any more.
+func (r *runner) away(g *gone) {
+	if g.why != "" {
+		r.note("\n  %s", tui.Plain(g.why))
+	}
+}
+
+// closed takes an interaction off the list that somebody else has answered, or that
+// has expired. One that is before the person goes away with a word.
+func (r *runner) closed(ctx context.Context, id parley.InteractionID, why func(parley.Interaction) string) error {
+	if a := r.asking; a != nil && a.in.ID == id {
+		if !a.sent.Load() {
+			a.cancel(&gone{why(a.in)})
+		}
+		return nil // answered goes on
+	}
+	r.drop(id)
+	return nil
+}
+
+// dismiss takes away what is before the person, and waits for that.
+func (r *runner) dismiss(why *gone) {
+	if r.asking == nil {
+		return
+	}
+	r.asking.cancel(why)
+	var left *gone
+	if errors.As(<-r.asking.done, &left) && !r.asking.sent.Load() {
+		r.away(left)
+	}
+	r.asking = nil
+}
+
+// waits is the error of a turn that waits for an answer which can not be had here.
+func (r *runner) waits(in parley.Interaction) error {
+	return &exitError{exitWaits, parley.Errorf(parley.CodeConflict, "the turn waits for an answer: %s", tui.Plain(in.Title)).
+		WithHint("%s", r.howTo(in))}
+}
+
+// howTo says how an interaction is answered from a command.
+func (r *runner) howTo(in parley.Interaction) string {
+	how := r.answerWith + " " + string(in.ID)
+	if in.Kind == parley.KindQuestion {
+		for range in.Questions {
+			how += " ANSWER"
+		}
+	} else {
+		how += " CHOICE"
+	}
+	return how + "\n  " + tui.Forms(in)
+}

@@ -1,0 +1,141 @@
+package main_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestCommands_that_look_make_no_folder: a name that is mistyped is said, and stays
+// none; neither does a folder of something else become a data folder.
+func TestCommands_that_look_make_no_folder(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	other := filepath.Join(p.dir, "pictures")
+	if err := os.Mkdir(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const id = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+	for _, args := range [][]string{
+		{"session", "list"},
+		{"session", "show", "last"},
+		{"session", "events", id},
+		{"session", "why", id},
+		{"session", "export", id},
+		{"session", "questions"},
+		{"session", "answer", id, "allow"},
+		{"session", "end", id},
+		{"session", "delete", id},
+		{"session", "sweep"},
+	} {
+		for dir, what := range map[string]string{filepath.Join(p.dir, "typo"): "does not exist", other: "holds no sessions"} {
+			p.data = dir
+			if code, out, errs := p.run(args...); code != 1 || out != "" || !strings.Contains(errs, "the data folder "+dir+" "+what) {
+				t.Errorf("%v: exit %d\n%s%s", args, code, out, errs)
+			}
+		}
+	}
+	for _, args := range [][]string{{"models"}, {"doctor"}, {"keys", "list"}, {"app", "check"}, {"version"}} {
+		for _, dir := range []string{filepath.Join(p.dir, "typo"), other} {
+			p.data = dir
+			if code, _, errs := p.run(args...); code != 0 {
+				t.Errorf("%v: exit %d\n%s", args, code, errs)
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "typo")); err == nil {
+		t.Error("the mistyped folder was made")
+	}
+	if list, err := os.ReadDir(other); err != nil || len(list) != 0 {
+		t.Errorf("in the other folder: %v, %v", list, err)
+	}
+}
+
+// TestRun_of_an_app_that_is_off says why it is.
+func TestRun_of_an_app_that_is_off(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "PARLEY_ENABLED=chaos,home")
+	for _, args := range [][]string{{"run", "--app", "home", "hello"}, {"mcp", "--app", "home"}} {
+		if code, _, errs := p.run(args...); code == 0 || !strings.Contains(errs, "the app home is off: no Home Assistant is set up: set HOME_ASSISTANT_URL") {
+			t.Errorf("%v: exit %d\n%s", args, code, errs)
+		}
+	}
+	p.serve()
+	if code, out, errs := p.run("doctor"); code != 0 || !strings.Contains(out, "home is off: no Home Assistant is set up") {
+		t.Errorf("doctor: exit %d\n%s%s", code, out, errs)
+	}
+	p = newPlace(t)
+	if code, _, errs := p.run("run", "--app", "home", "hello"); code != 1 || !strings.Contains(errs, "the app home is off: the setting enabled does not name it") {
+		t.Errorf("not enabled: exit %d\n%s", code, errs)
+	}
+}
+
+// TestDoctor_asks_the_server: its settings and keys are those that count, and not
+// those of the command.
+func TestDoctor_asks_the_server(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	env := p.env
+	p.env = append(env[:len(env):len(env)], "OPENAI_BASE_URL=http://127.0.0.1:1/v1", "PARLEY_MODEL=scripted/chaos")
+	s := p.serve()
+	p.env = env
+	type report struct {
+		Version string
+		OK      bool
+		Server  *struct {
+			PID              int
+			Command, Address string
+			Version          string
+		}
+		Checks []struct{ Verdict, Check, Says, Hint, Asked string }
+	}
+	read := func(code int, out string) (r report) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(out), &r); err != nil || r.OK != (code == 0) || r.Version == "" {
+			t.Fatalf("exit %d, %v:\n%s", code, err, out)
+		}
+		return r
+	}
+	code, out, _ := p.run("doctor", "--json")
+	r := read(code, out)
+	if code != 1 || r.Server == nil || r.Server.PID != s.cmd.Process.Pid || r.Server.Address != s.url || r.Server.Version != r.Version {
+		t.Errorf("exit %d, server %+v", code, r.Server)
+	}
+	found := false
+	for _, c := range r.Checks {
+		if c.Verdict == "fail" && c.Check == "provider" {
+			found = c.Asked == "server" && strings.HasPrefix(c.Says, "openai: ") && c.Hint != ""
+		}
+	}
+	if !found {
+		t.Errorf("it does not say what the server's provider is: %+v", r.Checks)
+	}
+	code, out, _ = p.run("models")
+	if code != 0 || !strings.Contains(out, "openai: ") {
+		t.Errorf("models does not ask the server: exit %d\n%s", code, out)
+	}
+
+	// Another folder, the same address.
+	p.data = filepath.Join(p.dir, "other")
+	_, out, _ = p.run("doctor", "--addr", strings.TrimPrefix(s.url, "http://"))
+	holds(t, out, "warn  address", "listens on 127.0.0.1:", "with another data folder", "name its folder with --data")
+	if _, err := os.Stat(p.data); err == nil {
+		t.Error("doctor made the folder")
+	}
+	s.kill()
+	code, out, _ = p.run("doctor", "--json")
+	if r := read(code, out); code != 0 || r.Server != nil {
+		t.Errorf("without a server: exit %d, %+v", code, r.Server)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	_, want, _ := p.run("version")
+	if code, out, _ := p.run("--version"); code != 0 || out != want || !strings.HasPrefix(out, "parley ") {
+		t.Errorf("--version: exit %d %q, and version %q", code, out, want)
+	}
+}

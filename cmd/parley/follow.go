@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/client"
+	"github.com/parley-server/parley/internal/tui"
+)
+
+// endNotes opens what stands behind an answer for programs; the turn's response
+// has it as fields.
+const endNotes = "```parley\n"
+
+// runner shows a turn and asks what it waits for, until it has ended.
+type runner struct {
+	l    *link
+	t    *tui.Terminal
+	json bool
+	// answerWith is the command that answers an interaction from elsewhere, but for
+	// its id.
+	answerWith string
+
+	asked int64 // what was asked up to this event is answered, or not for us to answer
+	seen  int64 // events up to this one are not shown
+
+	screen *tui.Answer // nil: standard output is no screen
+	entry  parley.AgentPath
+	call   parley.CallID
+	said   string // of call, on the screen
+
+	waiting []parley.Interaction // open, in their order; the first may be before the person
+	asking  *asking              // nil: nothing is before the person
+	held    []string             // steps that are shown when the person has answered
+}
+
+func newRunner(cmd *cobra.Command, l *link, t *tui.Terminal, asJSON bool) *runner {
+	r := &runner{l: l, t: t, json: asJSON, answerWith: commandWith(cmd, "parley session answer")}
+	if !asJSON && t.Style(t.Out).Screen {
+		r.screen = t.Answer()
+	}
+	return r
+}
+
+// commandWith is another command over the same data folder as this one.
+func commandWith(cmd *cobra.Command, name string) string {
+	for _, flag := range []string{"config", "data"} {
+		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
+			name += " --" + flag + " " + quoted(f.Value.String())
+		}
+	}
+	return name
+}
+
+// quoted is an argument as a shell takes it.
+func quoted(arg string) string {
+	if arg != "" && !strings.ContainsFunc(arg, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r))
+	}) {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
+
+// follow shows the turn t until it has ended, and returns how it ended.
+func (r *runner) follow(ctx context.Context, t parley.TurnInfo) error {
+	type item struct {
+		frame client.Frame
+		err   error
+	}
+	reading, stop := context.WithCancel(ctx)
+	frames := make(chan item)
+	var pump sync.WaitGroup
+	pump.Go(func() {
+		defer close(frames)
+		for f, err := range r.l.FollowTurn(reading, t) {
+			select {
+			case frames <- item{f, err}:
+			case <-reading.Done():
+				return
+			}
+		}
+	})
+	defer func() {
+		r.dismiss(&gone{"The turn has ended."})
+		stop()
+		pump.Wait()
+	}()
+	if err := r.next(ctx); err != nil {
+		return err
+	}
+	for {
+		var err error
+		select {
+		case it, more := <-frames:
+			switch {
+			case ctx.Err() != nil:
+				return r.stop(ctx, t)
+			case !more:
+				return nil
+			}
+			if err = it.err; err == nil {
+				err = r.frame(ctx, it.frame)
+			}
+		case err = <-r.asking.outcome():
+			if ctx.Err() != nil {
+				r.asking.done <- err
+				return r.stop(ctx, t)
+			}
+			err = r.answered(ctx, err)
+		}
+		if errors.Is(err, syscall.EPIPE) && r.l.owner == nil {
+			// Nobody reads on, and nobody else would end the turn.
+			r.t.Out, r.json, r.screen, err = io.Discard, false, nil, nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// stop cancels the turn that is shown: who ends the command wants that too.
+func (r *runner) stop(ctx context.Context, t parley.TurnInfo) error {
+	if r.asking != nil {
+		fmt.Fprintln(r.t.Err) // below the ^C in the line of the question
+	}
+	r.dismiss(&gone{})
+	_ = r.endBlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	now, err := r.l.Cancel(ctx, t.ID, "stopped at the terminal")
+	if err != nil {
+		return &exitError{exitSignal, err}
+	}
+	switch {
+	case now.Stopping:
+		r.note("Stopping: what is under way gets the time that it needs to end, and then the turn is cancelled.")
+	case now.Status == parley.StatusCancelled:
+		r.note("Stopped: the turn is cancelled.")
+	default:
+		r.note("The turn had ended already: %s.", now.Status)
+	}
+	return &exitError{exitSignal, nil}
+}
+
+func (r *runner) frame(ctx context.Context, f client.Frame) error {
+	if d := f.Delta; d != nil {
+		if d.Kind == parley.DeltaText && d.Agent == r.entry {
+			return r.delta(d.Call, d.Text, f.Partial)
+		}
+		return nil
+	}
+	e := f.Event
+	if r.json && e.Seq > r.seen {
+		if _, err := r.t.Out.Write(append(e.AppendJSON(nil), '\n')); err != nil {
+			return err
+		}
+	}
+	p, err := e.Payload()
+	if err != nil {
+		return nil // newer than this command, and shown as JSON
+	}
+	if e.Type == "agent.started" && r.entry == "" {
+		r.entry = e.Agent
+	}
+	if e.Seq <= r.seen {
+		return nil
+	}
+	switch p := p.(type) {
+	case parley.AgentStarted:
+		r.step("▶ %s", e.Agent)
+	case parley.AgentHandoff:
+		r.step("⇒ %s hands to %s", p.From, p.To)
+	case parley.ToolStarted:
+		r.step("→ %s %s", p.Name, parley.Cut(string(p.Input), 200))
+	case parley.ToolEnded:
+		r.step("← %s: %s", p.Outcome, parley.Cut(p.Output, 200))
+	case parley.ModelReplied:
+		if e.Agent == r.entry {
+			text, _, _ := strings.Cut(parley.PartsText(p.Parts), endNotes)
+			return errors.Join(r.delta(p.Call, text, true), r.endBlock())
+		}
+	case parley.ModelFailed:
+		r.step("! the model call failed: %s", p.Error.Message)
+		return r.endBlock()
+	case parley.InteractionOpened:
+		if e.Seq <= r.asked {
+			return nil
+		}
+		r.waiting = append(r.waiting, p.Interaction)
+		return r.next(ctx)
+	case parley.InteractionAnswered:
+		return r.closed(ctx, p.ID, func(in parley.Interaction) string {
+			by := ""
+			if p.By != "" && p.By != parley.Local.User {
+				by = " by " + p.By
+			}
+			return "Answered elsewhere" + by + ": " + tui.Said(in, p.Answer)
+		})
+	case parley.InteractionExpired:
+		return r.closed(ctx, p.ID, func(parley.Interaction) string {
+			return because("The question is closed", p.Reason)
+		})
+	case parley.TurnCompleted:
+		return r.completed(p.Response)
+	case parley.TurnFailed:
+		return r.ended(parley.Error{Code: p.Error.Code, Message: p.Error.Message, Hint: p.Error.Hint})
+	case parley.TurnCancelled:
+		return r.ended(parley.Error{Code: parley.CodeCancelled, Message: because("the turn was cancelled", p.Reason)})
+	case parley.TurnExpired:
+		return r.ended(parley.Error{Code: parley.CodeTimeout, Message: because("the turn expired", p.Reason)})
+	case parley.TurnInterrupted:
+		return r.ended(parley.Error{Code: parley.CodeUnavailable, Message: because("the turn was interrupted", p.Reason)})
+	}
+	return nil
+}
+
+func (r *runner) ended(e parley.Error) error {
+	_ = r.endBlock()
+	return &exitError{exitNoAnswer, &e}
+}
+
+func because(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}
+
+// completed writes the answer, or what of it is not on the screen yet.
+func (r *runner) completed(answer parley.Response) error {
+	switch {
+	case r.json:
+		return nil
+	case r.screen == nil:
+		_, err := fmt.Fprintln(r.t.Out, tui.Plain(strings.TrimRight(answer.Message, "\n")))
+		return err
+	}
+	if strings.TrimSpace(r.said) != strings.TrimSpace(answer.Message) {
+		if err := r.delta("", answer.Message, true); err != nil {
+			return err
+		}
+	}
+	return r.endBlock()
+}
+
+// delta draws what is new of a call's text. What was drawn stays; another call
+// begins a paragraph.
+func (r *runner) delta(call parley.CallID, text string, whole bool) error {
+	if r.screen == nil {
+		return nil
+	}
+	if call != r.call {
+		if err := r.endBlock(); err != nil {
+			return err
+		}
+		r.call, r.said = call, ""
+	}
+	if whole {
+		rest, ok := strings.CutPrefix(text, r.said)
+		if !ok {
+			return nil
+		}
+		text = rest
+	}
+	r.said += text
+	return r.screen.Add(text)
+}
+
+func (r *runner) endBlock() error {
+	if r.screen == nil {
+		return nil
+	}
+	return r.screen.End()
+}
+
+// step says what an agent does.
+func (r *runner) step(format string, args ...any) {
+	line := "  " + tui.Plain(fmt.Sprintf(format, args...))
+	if r.asking != nil {
+		r.held = append(r.held, line) // not into what the person types
+		return
+	}
+	r.note("%s", line)
+}
+
+// note says something about the turn, beside its answer.
+func (r *runner) note(format string, args ...any) {
+	if !r.json {
+		fmt.Fprintln(r.t.Err, r.t.Style(r.t.Err).Dim(fmt.Sprintf(format, args...)))
+	}
+}
+
+// drop takes off the list an interaction that is no longer open.
+func (r *runner) drop(id parley.InteractionID) {
+	r.waiting = slices.DeleteFunc(r.waiting, func(in parley.Interaction) bool { return in.ID == id })
+}
