@@ -42,6 +42,8 @@ var mayImport = []struct {
 	{"internal/runtime/*", []string{".", "internal/policy", "internal/seam"}},
 	{"internal/tool/*", []string{".", "internal/seam", "internal/records", "internal/keyword"}},
 	{"internal/model/transport", []string{"."}},
+	{"internal/model/scripted", []string{".", "internal/seam", "internal/records", "internal/keyword", "internal/model/scripted/household"}},
+	{"internal/model/scripted/household", nil},
 	{"internal/model/*", []string{".", "internal/seam", "internal/sse", "internal/records", "internal/keyword", "internal/model/transport"}},
 	{"internal/sim/*", []string{".", "internal/seam", "internal/sse"}},
 	{"internal/telemetry", []string{".", "internal/seam", "internal/eventlog"}},

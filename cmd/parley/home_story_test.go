@@ -106,8 +106,8 @@ func TestHome_story_over_MCP_and_events(t *testing.T) {
 	if end.Payload.Final == nil || len(end.Payload.Final.Citations) == 0 || kinds["progress"] == 0 || kinds["tool_call"] == 0 || kinds["tool_call"] != kinds["tool_result"] {
 		t.Fatalf("frames %v, at last %+v", kinds, end)
 	}
-	holds(t, end.Payload.Final.FinalMessage, "Voltage dips", "196.3 V")
-	holds(t, text, "Voltage dips", "196.3 V")
+	holds(t, end.Payload.Final.FinalMessage, "The mains voltage dipped", "196.3 V")
+	holds(t, text, "The mains voltage dipped", "196.3 V")
 	got := call("await_continuation", map[string]any{"continuation_id": first})
 	response, _ := got["response"].(map[string]any)
 	if got["status"] != "completed" || response["finalMessage"] != end.Payload.Final.FinalMessage || response["citations"] == nil || got["artifacts"] == nil {
@@ -134,5 +134,5 @@ func TestHome_story_over_MCP_and_events(t *testing.T) {
 	if end.Payload.Final == nil {
 		t.Fatalf("the follow-up ended with %+v", end)
 	}
-	holds(t, end.Payload.Final.FinalMessage, "A plan for `light.bedroom`", "Simulated: without it, 5 of the 5 moments")
+	holds(t, end.Payload.Final.FinalMessage, "A plan for the bedroom lights", "Simulated: without it, 5 of the 5 moments")
 }

@@ -31,9 +31,6 @@ import (
 //	upto N TEXT            the beginning of a text, at most so many bytes
 //	json X                 as JSON
 //	text NAME VIEW         what the template of that name writes, for a condition
-//	best TEXT LIST         the items that have the text's keywords in a row, else most of them
-//	answered TEXT          of the result of a tool that asks the user: for each question its
-//	                       .Question, the options .Chosen (.Label, .Description), other .Words
 //
 //	called TOOL RESULTS    whether the agent has called a tool in this turn
 //	result TOOL RESULTS    what it gave the last time that it did not fail, or ""
@@ -102,8 +99,6 @@ func (s *script) functions() template.FuncMap {
 		"upto":     func(n int, text string) string { return clip(text, n) },
 		"json":     asJSON,
 		"text":     s.text,
-		"best":     best,
-		"answered": answered,
 		"called": func(tool string, rs []result) bool {
 			return slices.ContainsFunc(rs, func(r result) bool { return r.Tool == tool })
 		},

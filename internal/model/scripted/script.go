@@ -76,6 +76,9 @@ type topic struct {
 type rule struct {
 	// When is a template's condition, without braces; empty applies always.
 	When string `yaml:"when"`
+	// By names a mind in Go that gives the reply, in place of all below. There is
+	// "household", of that package.
+	By string `yaml:"by"`
 	// Say is text; blank lines at its ends are cut off.
 	Say string `yaml:"say"`
 	// Call are tools to call.
@@ -175,6 +178,9 @@ func (r *rule) compile(base *template.Template, at string) error {
 		r.when = parse("{{if " + r.When + "}}yes{{end}}")
 	}
 	r.say, r.why = parse(r.Say), parse(r.Handoff.Why)
+	if r.By != "" && r.By != byHousehold {
+		return fmt.Errorf("%s: nobody is called %q; there is %q", at, r.By, byHousehold)
+	}
 	for i, c := range r.Call {
 		if c.Tool == "" {
 			return fmt.Errorf("%s: call %d names no tool", at, i+1)
@@ -188,7 +194,7 @@ func (r *rule) compile(base *template.Template, at string) error {
 		}
 		r.inputs = append(r.inputs, eachText(c.Input, func(text string) any { return parse(text) }))
 	}
-	if err == nil && strings.TrimSpace(r.Say) == "" && len(r.Call) == 0 && r.Handoff.To == "" {
+	if err == nil && r.By == "" && strings.TrimSpace(r.Say) == "" && len(r.Call) == 0 && r.Handoff.To == "" {
 		return fmt.Errorf("%s says nothing, calls nothing and hands to nobody", at)
 	}
 	return err
@@ -209,6 +215,9 @@ func (s *script) reply(r seam.Request) (seam.Reply, error) {
 			if yes == "" {
 				continue
 			}
+		}
+		if rule.By == byHousehold {
+			return inHousehold(r, v)
 		}
 		parts, err := rule.parts(r, v)
 		return seam.Reply{Parts: parts}, err
@@ -262,10 +271,13 @@ func (r *rule) parts(req seam.Request, v view) ([]parley.Part, error) {
 		return []parley.Part{{Type: parley.PartText, Text: "That did not happen: " + withheld + "."}}, nil
 	}
 	if len(parts) == 0 {
-		parts = []parley.Part{{Type: parley.PartText, Text: "I can not look this up now: this turn may use no more tools or agents."}}
+		parts = []parley.Part{{Type: parley.PartText, Text: noMeans}}
 	}
 	return parts, nil
 }
+
+// noMeans is said when a turn may not do what a rule would.
+const noMeans = "I can not look this up now: this turn may use no more tools or agents."
 
 // eachText replaces the texts inside a value.
 func eachText(v any, f func(string) any) any {

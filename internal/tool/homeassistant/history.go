@@ -47,7 +47,8 @@ type historyItem struct {
 	Mean    *float64           `json:"mean,omitempty"`
 	First   string             `json:"first,omitempty"`
 	Last    string             `json:"last,omitempty"`
-	Share   map[string]float64 `json:"share,omitempty"` // of the time, by state
+	Begins  string             `json:"recorded_from,omitempty"` // when that is later than what was asked for
+	Share   map[string]float64 `json:"share,omitempty"`         // of the time, by state
 	Unusual []moment           `json:"unusual,omitempty"`
 	Gaps    []gap              `json:"gaps,omitempty"`
 	Recent  []moment           `json:"recent_changes,omitempty"`
@@ -139,6 +140,9 @@ func (t *Toolset) describe(s series) historyItem {
 	say := func(p point) moment { return moment{t.index.local(p.at), clip(p.state, 80)} }
 	if n := len(s.points); n > 0 {
 		it.First, it.Last = s.points[0].state, s.points[n-1].state
+		if s.points[0].at.Sub(s.from) > time.Minute {
+			it.Begins = t.index.local(s.points[0].at)
+		}
 	}
 	for _, g := range s.gaps() {
 		if len(it.Gaps) == maxShown {
@@ -192,6 +196,9 @@ func (it historyItem) text() string {
 			parts = append(parts, fmt.Sprintf("%s %.1f%%", s, 100*it.Share[s]))
 		}
 		fmt.Fprintf(&b, "  %d changes; of the time: %s\n", it.Changes, strings.Join(parts, ", "))
+	}
+	if it.Begins != "" {
+		b.WriteString("  recorded only from " + it.Begins + "\n")
 	}
 	if len(it.Unusual) > 0 {
 		b.WriteString("  unusual values:\n")

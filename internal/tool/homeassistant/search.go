@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -361,6 +362,15 @@ func (x *Index) areaLine(asked string) string {
 		names = append(names, n)
 	}
 	b.WriteString("areas: " + strings.Join(names, ", ") + "\n")
+	on := map[string][]string{}
+	for _, a := range x.Areas() {
+		if a.Floor != "" {
+			on[a.Floor] = append(on[a.Floor], a.Name)
+		}
+	}
+	for _, f := range slices.Sorted(maps.Keys(on)) {
+		b.WriteString("on the floor " + f + ": " + strings.Join(on[f], ", ") + "\n")
+	}
 	return b.String()
 }
 

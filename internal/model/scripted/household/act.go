@@ -1,0 +1,157 @@
+package household
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// targets are what a wish may mean, with its present state.
+func (u *turn) targets(q *ask) ([]entity, []Call) {
+	if q.kind != nil && q.kind.class == "temperature" { // "make the bedroom warmer"
+		q.kind = kindNamed("radiator")
+	}
+	if q.kind != nil && q.kind.measure || q.kind != nil && q.kind.name == "door" {
+		q.kind = nil
+	}
+	if q.kind == nil && len(q.names) == 0 && len(q.areas) > 0 {
+		switch {
+		case q.deed.verb == "set" && q.deed.value != nil && *q.deed.value < 40 || q.deed.by != 0:
+			q.kind = kindNamed("radiator")
+		case q.deed.verb == "on" || q.deed.verb == "off" || q.deed.verb == "dim":
+			q.kind = kindNamed("light")
+		case q.deed.verb == "open" || q.deed.verb == "close":
+			q.kind = kindNamed("door, blind or gate")
+		}
+	}
+	if q.kind == nil && q.all && (q.deed.verb == "off" || q.deed.verb == "on") && len(q.names) == 0 {
+		q.kind = kindNamed("light")
+	}
+	if es := u.exactly(q); len(es) > 0 {
+		return u.live(es)
+	}
+	var es []entity
+	if q.kind != nil {
+		all, calls := u.list(q.kind)
+		if len(calls) > 0 {
+			return nil, calls
+		}
+		es = u.narrow(q, all)
+		if q.deed.verb == "on" && q.kind.domain == "light" && len(es) > 1 && !q.all && len(q.areas) > 0 {
+			for _, g := range u.know.hits { // a group is one of the things that may be meant
+				if g.domain() == "light" && g.class == "group" && slices.ContainsFunc(q.areas, func(a string) bool { return u.named(g, strings.ToLower(a)) }) {
+					es = append([]entity{g}, es...)
+				}
+			}
+		}
+	}
+	if len(es) == 0 && len(q.names) > 0 {
+		acts := slices.DeleteFunc(u.things(q), func(e entity) bool { s, _ := q.deed.service(e.domain()); return s == "" })
+		rank := 0 // what has most of the words may be meant, whatever it is
+		for _, e := range acts {
+			n := u.rankOf(e, q) / 10
+			switch {
+			case n > rank:
+				rank, es = n, []entity{e}
+			case n == rank && n > 0:
+				es = append(es, e)
+			}
+		}
+		if len(es) > 0 {
+			return u.live(es[:min(len(es), 20)])
+		}
+	}
+	return es, nil
+}
+
+// exactly are the things that are named by their ids, or the group that is named
+// in full: "the bedroom lights" may be what a group is called.
+func (u *turn) exactly(q *ask) []entity {
+	var out []entity
+	flat := " " + strings.Join(q.ws, " ") + " "
+	for _, e := range u.know.hits {
+		if slices.Contains(q.ws, e.id) {
+			out = append(out, e)
+		}
+	}
+	for _, e := range u.know.hits {
+		if len(out) == 0 && e.class == "group" && strings.Contains(flat, " "+strings.Join(clean(e.name), " ")+" ") {
+			return []entity{e}
+		}
+	}
+	return out
+}
+
+// act carries out a wish, or says why nothing was done.
+func (u *turn) act(q *ask, a *answered) []Call {
+	if done := u.results(act); len(done) > 0 {
+		u.report(q, done, a)
+		return nil
+	}
+	if asked := u.results(askUser); len(asked) > 0 {
+		return u.afterAsking(q, asked[len(asked)-1], a)
+	}
+	es, calls := u.targets(q)
+	if len(calls) > 0 {
+		return calls
+	}
+	wish := q.wish()
+	if len(es) == 0 {
+		what := strings.Join(q.names, " ")
+		if q.kind != nil {
+			what = q.kind.name + inAreas(q)
+		}
+		if what == "" {
+			a.say("Nothing was changed: I do not know what to %s. Name the thing, or the room.", wish)
+			return nil
+		}
+		a.say("Nothing was changed: I find no %s that I could %s.%s", what, wish, u.offer(q))
+		return nil
+	}
+	var open []entity
+	before := len(a.parts)
+	for _, e := range es {
+		a.cite(e.id, e.name+": "+e.told())
+		service, state := q.deed.service(e.domain())
+		if service == "" {
+			a.say("Nothing was changed: %s can not be %s.", e.the(), map[bool]string{true: "set like that", false: "used like that"}[q.deed.verb == "set"])
+			return nil
+		}
+		if e.lost() {
+			a.say("Nothing was changed: %s does not answer%s.", e.the(), u.sinceOf(e))
+			continue
+		}
+		if state != "" && e.is(state) || q.deed.already(e) {
+			continue
+		}
+		open = append(open, e)
+	}
+	if len(open) == 0 {
+		if len(a.parts) == before {
+			what := theNames(es)
+			if len(es) > 6 && q.kind != nil {
+				what = fmt.Sprintf("all %d %ss%s", len(es), q.kind.name, inAreas(q))
+			}
+			a.say("Nothing to do: %s %s already %s.", what, plural(len(es), "is", "are"), q.deed.result(es[0]))
+		}
+		return nil
+	}
+	if q.deed.verb == "set" && q.deed.value == nil && q.deed.by == 0 {
+		a.say("Nothing was changed: say to which value %s is to be set. %s is %s now.", open[0].the(), upper(open[0].the()), open[0].told())
+		return nil
+	}
+	if !u.may(act) {
+		for _, e := range open {
+			a.prove("%s: %s%s", e.name, e.told(), u.sinceOf(e))
+		}
+		a.say("**Nothing was changed.** I would %s %s%s, but I am not allowed to act in this house. %s", wish, theNames(open), q.deed.to(open[0]), howToAllow)
+		return nil
+	}
+	many := q.all || has(q.ws, "lights|lamps|bulbs|blinds|shutters|radiators|both|plugs|switches|curtains|fans|locks|doors|them|these|those") || q.deed.verb == "off" && q.kind != nil && q.kind.domain == "light"
+	if len(open) > 1 && !many && u.may(askUser) && len(u.asks) == 1 {
+		a.plan = fmt.Sprintf("%s things fit, and nothing says which of them is meant.", upper(count(len(open))))
+		return []Call{u.which(q, open)}
+	}
+	a.plan = fmt.Sprintf("I %s %s%s.", wish, theNames(open), q.deed.to(open[0]))
+	return q.deed.calls(open)
+}

@@ -1,0 +1,222 @@
+package household
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// intent is what a question wants to be told, or done.
+type intent int
+
+const (
+	isState       intent = iota // how things are
+	isAct                       // something is to be done
+	isUnavailable               // what does not answer
+	isErrors                    // what the log has
+	isCause                     // why something happened
+	isHappened                  // what happened
+	isEnergy                    // what was used
+	isCost                      // what that costs
+	isFigures                   // the lowest, the highest, the mean of a while
+	isRank                      // which has the most
+	isPast                      // whether, when, how often or by whom something was so
+	isWhere                     // in which room
+)
+
+// ask is a question, with what it takes over from those before.
+type ask struct {
+	text    string
+	ws      []string
+	intent  intent
+	plain   bool // no words say the intent
+	kind    *kind
+	areas   []string
+	lost    string   // a room that the house does not have
+	names   []string // words that name a thing
+	unknown []string // of those, what the house has nothing of
+	when    span
+	state   string // that is asked about: on, open, home ...
+	all     bool   // of all of them
+	extreme int    // -1 the lowest, 1 the highest
+	aspect  string // since, when, count, which, others, why, who, begin, advice, plan, where, doubt
+	deed    deed
+	leaning bool
+	first   bool // the first of several
+}
+
+// span is a time in words: those for the tools, and those for people.
+type span struct {
+	tool, said string
+	half       int // of a night: 1 after midnight, -1 before
+}
+
+var (
+	leaningStart = regexp.MustCompile(`^(?:and|or|so|but|what about|how about|also|then|since when|how long|which one|which ones|which|why|how often|how many times|how come|when|at what time|on which|who|where)\b`)
+	pronouns     = words("it its that they them those these this one ones others there their he she him her his then")
+	polite       = regexp.MustCompile(`^(?:(?:hey|hi|hello|ok|okay|so|and|then|now|also|please|just|could|can|would|will|you|kindly|i want you to|i would like you to|i'd like you to|let's|lets|parley|go and|go ahead and)[ ,]+)*`)
+	acting       = regexp.MustCompile(`^(?:turn|switch|set|open|close|shut|lock|unlock|start|stop|dim|brighten|make|raise|lower|put|pause|resume|arm|disarm|activate|run|increase|decrease|reduce|heat|cool|play|charge|begin|kill|enable|disable|warm|water|mow|clean|lift|pull|undo)\b`)
+	asking       = regexp.MustCompile(`^(?:is|are|was|were|has|have|had|did|does|do|what|what's|whats|when|which|who|who's|whos|whose|where|why|how|how's|any|whether|could it|can it|could that)\b`)
+	number       = regexp.MustCompile(`(-?\d+(?:[.,]\d+)?)`)
+	joined       = regexp.MustCompile(`\s*(?:,? and (?:then )?|, then |; ?|, )`)
+)
+
+// read reads the question and those before it. A sentence may hold two wishes.
+func (u *turn) read() []ask {
+	var before *ask
+	for _, x := range u.Earlier {
+		if say := small(Turn{Question: x.Question}); say != "" {
+			continue
+		}
+		for _, q := range u.parts(x.Question) {
+			q := u.one(q, before)
+			before = &q
+		}
+	}
+	var out []ask
+	for _, text := range u.parts(u.Question) {
+		q := u.one(text, before)
+		out = append(out, q)
+		before = &q
+	}
+	return out
+}
+
+// parts cuts a question at an "and" behind which another wish or question begins.
+// A wish that names only another thing has the verb of the one before.
+func (u *turn) parts(text string) []string {
+	text = strings.TrimSpace(strings.ToLower(strings.ReplaceAll(text, "’", "'")))
+	var out []string
+	for sentence := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '?' || r == '!' || r == '\n' }) {
+		for _, s := range strings.Split(sentence, ". ") {
+			if s = strings.Trim(s, " .,"); s == "" {
+				continue
+			}
+			from := 0
+			for _, m := range joined.FindAllStringIndex(s, -1) {
+				rest := strings.TrimSpace(s[m[1]:])
+				spelled := strings.Join(spell(rest, nil), " ")
+				if m[0] > from && (acting.MatchString(polite.ReplaceAllString(spelled, "")) || asking.MatchString(spelled)) {
+					out = append(out, s[from:m[0]])
+					from = m[1]
+				}
+			}
+			out = append(out, s[from:])
+		}
+	}
+	// "The lamps kept going dark. What was that?" is one question.
+	for i := len(out) - 1; i > 0; i-- {
+		ws := clean(out[i])
+		if bare(ws) && !acting.MatchString(out[i]) {
+			out[i-1] += " " + out[i]
+			out = slices.Delete(out, i, i+1)
+		}
+	}
+	if len(out) == 0 {
+		out = []string{text}
+	}
+	return out[:min(len(out), 3)]
+}
+
+// bare reports whether words name nothing of their own.
+func bare(ws []string) bool {
+	for _, w := range ws {
+		if !idle[w] && !pronouns[w] {
+			return false
+		}
+	}
+	return true
+}
+
+// one reads one question.
+func (u *turn) one(text string, before *ask) ask {
+	q := ask{text: text, ws: spell(text, u.know.words)}
+	flat := strings.Join(q.ws, " ")
+	rest := polite.ReplaceAllString(flat, "")
+	q.when = timeIn(flat)
+	q.kind = kindOf(q.ws)
+	q.all = has(q.ws, "all|every|everything|everywhere")
+	q.first = has(q.ws, "first|earliest")
+	q.areas, q.lost = u.areasIn(q.ws)
+	q.names, q.unknown = u.namesIn(&q)
+	q.extreme = extremeOf(q.ws, q.kind)
+	q.intent, q.plain = u.intentOf(&q, flat, rest)
+	q.aspect = aspectOf(flat)
+	if q.kind == nil && q.intent != isAct {
+		q.kind = impliedKind(&q, flat)
+	}
+	q.state = stateOf(&q, flat)
+	if before != nil {
+		u.lean(&q, before, flat)
+	}
+	if q.intent == isAct {
+		q.deed = deedOf(rest, &q)
+	}
+	return q
+}
+
+func kindOf(ws []string) *kind {
+	var best *kind
+	length := 0
+	for _, k := range kinds {
+		found := at(ws, k.words)
+		if len(found) == 0 {
+			found = at(ws, strings.Trim(k.low+"|"+k.high, "|"))
+		}
+		switch {
+		case len(found) == 0:
+		case best == nil, len(found) > length && !best.measure, k.measure && !best.measure:
+			best, length = k, len(found)
+		}
+	}
+	// "hot water", "heat pump": the word is part of a name.
+	if best != nil && best.class == "temperature" && has(ws, "hot water|hot tub") {
+		return kindNamed("hot water")
+	}
+	if best != nil && best.domain == "climate" && !has(ws, "radiator|radiators|heating|thermostat|thermostats|heater|heaters") && has(ws, "heat pump|heat recovery") {
+		return nil
+	}
+	if flat := strings.Join(ws, " "); best == nil && re(`\b(?:the|a|my|our) (?:\S+ ){0,2}switch(?:es)?\b`).MatchString(flat) {
+		return kindNamed("plug")
+	}
+	// "the mains power" is a number; "power went" is not.
+	return best
+}
+
+func kindNamed(name string) *kind {
+	return kinds[slices.IndexFunc(kinds, func(k *kind) bool { return k.name == name })]
+}
+
+// impliedKind is a kind that words for a state tell: who is at home, what is
+// locked.
+func impliedKind(q *ask, flat string) *kind {
+	switch {
+	case len(q.names) > 0 && q.aspect != "who":
+		return nil
+	case re(`\bleft (?:the house|home)|\b(?:at|come|came|comes|get|got|gone|went|go|arrive|arrived) (?:back )?home\b|\bis (?:home|in|out|away)\b|\bhome (?:alone|yet)|\blast to leave|\bfirst to leave|\bleft\b.*\bfirst`).MatchString(flat) && q.intent != isAct:
+		return kindNamed("person")
+	case q.intent == isEnergy:
+		return kindNamed("energy meter")
+	case q.intent == isRank && re(`\b(?:most|highest)\b.*\b(?:power|electricity|energy)|\bhungriest\b`).MatchString(flat):
+		return kindNamed("power meter")
+	}
+	return nil
+}
+
+func extremeOf(ws []string, k *kind) int {
+	switch {
+	case has(ws, "lowest|minimum|least|lower|min") || k != nil && has(ws, k.low):
+		return -1
+	case has(ws, "highest|maximum|most|peak|max|biggest|largest|greatest") || k != nil && has(ws, k.high):
+		return 1
+	}
+	for _, k := range kinds {
+		if has(ws, k.low) {
+			return -1
+		}
+		if has(ws, k.high) {
+			return 1
+		}
+	}
+	return 0
+}

@@ -1,0 +1,209 @@
+package household
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// patients are what is to be diagnosed: the group of a room's lights where there is
+// one, else the things themselves.
+func (u *turn) patients(q *ask) ([]entity, []Call) {
+	if q.kind != nil && !q.kind.measure {
+		all, calls := u.list(q.kind)
+		if len(calls) > 0 {
+			return nil, calls
+		}
+		es := u.narrow(q, all)
+		if len(es) > 1 {
+			for _, g := range u.know.hits { // a group has no room, and the room's name
+				named := g.domain() == q.kind.domain && g.class == "group"
+				if named && slices.ContainsFunc(q.areas, func(a string) bool { return u.named(g, strings.ToLower(a)) }) {
+					return []entity{g}, nil
+				}
+			}
+		}
+		return es[:min(len(es), 3)], nil
+	}
+	es, calls := u.chosen(q)
+	return es[:min(len(es), 2)], calls
+}
+
+// cause says why something happened, what it was, and what to do about it.
+func (u *turn) cause(q *ask, a *answered) []Call {
+	if q.kind == nil && len(q.names) == 0 && len(q.areas) == 0 {
+		a.say("I do not know what you mean: say which thing it is about, and about when.\n\n%s", help)
+		return nil
+	}
+	if q.kind == nil && len(q.names) == 0 {
+		return u.happened(q, a)
+	}
+	if q.kind != nil && q.kind.class == "temperature" && len(q.areas) > 0 { // "why is the bedroom so cold"
+		all, calls := u.list(q.kind)
+		if len(calls) > 0 {
+			return calls
+		}
+		if es := roomly(q, u.narrow(q, all)); len(es) > 0 {
+			if has(q.ws, "cold|cool|chilly|freezing|colder") {
+				q.extreme = -1
+			} else {
+				q.extreme = 1
+			}
+			a.say("%s", reading(q, es[0]))
+			return u.rankWhy(q, es, a)
+		}
+	}
+	es, calls := u.patients(q)
+	if len(calls) > 0 {
+		return calls
+	}
+	if len(es) == 0 {
+		return u.nothing(q, a)
+	}
+	span := u.span(q.when, "-36h")
+	var ds []diagnosed
+	log := Call{failures, map[string]any{"since": span}}
+	for _, e := range es {
+		c := Call{diagnose, map[string]any{"entity": e.id, "start": span}}
+		r, ok := u.got(c)
+		if !ok {
+			calls = append(calls, c)
+			continue
+		}
+		if !r.Failed {
+			ds = append(ds, diagnosisOf(r.Output, u.know.areas))
+		}
+	}
+	if _, ok := u.got(log); !ok {
+		calls = append(calls, log)
+	}
+	if len(calls) > 0 {
+		a.plan = "I look at what it went through, and at the errors."
+		return calls
+	}
+	if len(ds) == 0 {
+		a.say("I could not look into it.")
+		return nil
+	}
+	d := ds[0]
+	for _, o := range ds[1:] {
+		if o.moments > d.moments {
+			d = o
+		}
+	}
+	if more := u.seen(d, span); more != nil {
+		a.plan = "I look at the history of what happened at the same moments."
+		return []Call{*more}
+	}
+	if v := u.verdict(d); v.kind == "nothing" && q.state != "" && q.aspect == "why" && len(d.errors) == 0 {
+		return u.whyState(q, es, a)
+	}
+	u.explain(q, d, a)
+	return nil
+}
+
+// whyState says by whom something came to be so, when nothing was unusual about
+// it: lights go off because somebody turns them off.
+func (u *turn) whyState(q *ask, es []entity, a *answered) []Call {
+	c := Call{logbook, map[string]any{"entities": idsOf(es), "start": u.span(q.when, "-36h"), "limit": 200}}
+	r, ok := u.got(c)
+	if !ok {
+		return []Call{c}
+	}
+	for _, e := range es {
+		var last *change
+		for _, row := range bookOf(r.Output) {
+			if row.id == e.id && row.of(es).is(q.state) {
+				last = &row
+			}
+		}
+		a.cite(e.id, e.name)
+		switch {
+		case last == nil:
+			a.say("%s did not do so in that time.", upper(e.the()))
+		case last.by != "":
+			a.say("%s %s %s %s.", upper(last.by), did(q.state), e.the(), u.know.when(last.at))
+		default:
+			a.say("%s %s %s. No person and no automation is recorded for it, and nothing else unusual.", upper(e.the()), verbed(q.state), u.know.when(last.at))
+		}
+	}
+	return nil
+}
+
+// seen is the call for the history of what went together, which is drawn for the
+// person; nil when there is none, or it was made.
+func (u *turn) seen(d diagnosed, span string) *Call {
+	var ids []any
+	for _, t := range d.together {
+		if dom, _, _ := strings.Cut(t.id, "."); (dom == "sensor" || dom == "binary_sensor") && len(ids) < 3 {
+			ids = append(ids, t.id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	c := Call{history, map[string]any{"entities": append(ids, d.about.id), "start": span}}
+	if _, ok := u.got(c); ok {
+		return nil
+	}
+	return &c
+}
+
+// verdict is what the moments come from, as far as it can be told.
+type verdict struct {
+	kind    string // voltage, link, automation, error, unclear, nothing
+	what    string // in a sentence
+	starter string // what started each time
+}
+
+func (u *turn) verdict(d diagnosed) verdict {
+	v := verdict{kind: "unclear"}
+	if d.moments == 0 && len(d.caused) == 0 {
+		v.kind = "nothing"
+		return v
+	}
+	var volts, link, starts *together
+	for i := range d.together {
+		t := &d.together[i]
+		low := strings.ToLower(t.name)
+		domain, _, _ := strings.Cut(t.id, ".")
+		switch {
+		case t.what == "unusual value" && strings.Contains(low, "voltage") && volts == nil:
+			volts = t
+		case t.what == "unusual value" && (strings.Contains(low, "lqi") || strings.Contains(low, "rssi") || strings.Contains(low, "signal")) && link == nil:
+			link = t
+		case t.what == "→ on" && (domain == "binary_sensor" || domain == "switch") && starts == nil:
+			starts = t
+		}
+	}
+	auto := ""
+	for _, c := range d.caused {
+		if strings.Contains(c, "automation.") || strings.Contains(c, "script.") {
+			if m := re(`\(([^()]*)\)$`).FindStringSubmatch(c); m != nil {
+				auto = m[1]
+			}
+		}
+	}
+	switch {
+	case auto != "":
+		v.kind, v.what = "automation", fmt.Sprintf("The automation %s did it", auto)
+		if starts != nil {
+			v.starter = starts.name
+			v.what += fmt.Sprintf(", each time %s came on", lowerFirst(starts.name))
+		}
+	case volts != nil:
+		v.kind, v.what = "voltage", "The mains voltage dipped"
+		if starts != nil {
+			v.starter = starts.name
+			v.what += fmt.Sprintf(", each time the %s started", lowerFirst(starts.name))
+			if starts.hits < d.moments {
+				v.what = fmt.Sprintf("The mains voltage dipped, and %s of %s times the %s had just started", count(starts.hits), count(d.moments), lowerFirst(starts.name))
+			}
+		}
+	case link != nil:
+		v.kind, v.what = "link", "The radio link was weak: the link quality collapsed at the same moments"
+	default:
+		v.what = "The cause is not certain"
+	}
+	return v
+}

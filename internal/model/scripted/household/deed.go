@@ -1,0 +1,60 @@
+package household
+
+import (
+	"strconv"
+	"strings"
+)
+
+// deed is what is to be done.
+type deed struct {
+	verb  string // on, off, open, close, lock, unlock, set, start, stop, dim
+	value *float64
+	by    float64 // or by so much
+}
+
+// deedOf reads a wish.
+func deedOf(rest string, q *ask) deed {
+	d := deed{}
+	verb := func(pattern string) bool { return re(pattern).MatchString(rest) }
+	switch {
+	case verb(`^(?:turn|switch|put|shut)\b.*\boff\b|^(?:kill|disable)\b|^(?:turn|put|switch)\b.*\bout\b|^shut down\b`):
+		d.verb = "off"
+	case verb(`^unlock\b`):
+		d.verb = "unlock"
+	case verb(`^lock\b`):
+		d.verb = "lock"
+	case verb(`^disarm\b`):
+		d.verb = "disarm"
+	case verb(`^arm\b`):
+		d.verb = "arm"
+	case verb(`^(?:open|lift)\b|^(?:raise|pull up|put up)\b.*\b(?:blinds?|shutters?|curtains?)\b`):
+		d.verb = "open"
+	case verb(`^(?:close|shut)\b|^(?:lower|pull down|put down)\b.*\b(?:blinds?|shutters?|curtains?)\b`):
+		d.verb = "close"
+	case verb(`^(?:stop|pause)\b`):
+		d.verb = "stop"
+	case verb(`^(?:dim|brighten)\b`):
+		d.verb = "dim"
+	case verb(`^(?:set|make|raise|lower|increase|decrease|reduce|heat|cool|warm|turn (?:up|down)|turn\b.*\b(?:up|down)|put)\b`) && !verb(`\bon\b`):
+		d.verb = "set"
+	case verb(`^(?:turn|switch|put|activate|enable)\b.*\bon\b|^(?:activate|enable)\b`):
+		d.verb = "on"
+	case verb(`^turn\b|^switch\b`) && number.MatchString(rest):
+		d.verb = "set"
+	default:
+		d.verb = "start"
+	}
+	if m := number.FindString(re(`\bl\d\b|\bco2\b`).ReplaceAllString(rest, "")); m != "" {
+		if v, err := strconv.ParseFloat(strings.ReplaceAll(m, ",", "."), 64); err == nil {
+			d.value = &v
+		}
+	}
+	if m := re(`\b(?:by )?(one|two|three|a|1|2|3|half a) degrees?\b`).FindStringSubmatch(rest); m != nil && verb(`\bwarmer\b|\bcolder\b|\bcooler\b|\bhigher\b|\blower\b|\bup\b|\bdown\b|^(?:raise|lower|increase|decrease|reduce)\b`) && !verb(`\bto \d`) {
+		d.by = map[string]float64{"one": 1, "a": 1, "1": 1, "two": 2, "2": 2, "three": 3, "3": 3, "half a": 0.5}[m[1]]
+		if verb(`\bcolder\b|\bcooler\b|\blower\b|\bdown\b|^(?:lower|decrease|reduce)\b`) {
+			d.by = -d.by
+		}
+		d.value = nil
+	}
+	return d
+}

@@ -1,0 +1,100 @@
+package household
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// diagnosed is what diagnose_entity found.
+type diagnosed struct {
+	about    entity
+	moments  int
+	at       []time.Time
+	what     []string
+	together []together
+	caused   []string // "16 of its 20 changes were caused by …"
+	errors   []fault
+	members  []entity // their state holds how many moments they had
+	from, to time.Time
+	lost     bool
+}
+
+// together is what happened at the same moments.
+type together struct {
+	id, name, what, example string
+	hits, of, inAll         int
+}
+
+// fault is a group of the log of errors.
+type fault struct {
+	level, about, text string
+	count              int
+	first, last        time.Time
+}
+
+var (
+	headLine    = regexp.MustCompile(`^(\S+\.\S+) = (.*)$`)
+	spanLine    = regexp.MustCompile(`^Looked at from (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+)\.$`)
+	momentsLine = regexp.MustCompile(`^- (\d+) unusual moments: (.*)\.$`)
+	momentPart  = regexp.MustCompile(`(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S*) \((.*?)\)(?:; |$)`)
+	sameLine    = regexp.MustCompile(`^- ([a-z0-9_]+\.[a-z0-9_]+) \((.*?)\): (.*) at (\d+) of the (\d+) moments, (\d+) times in all\. Example: (.*)\.$`)
+	causedLine  = regexp.MustCompile(`^- (\d+ of .* changes were caused by .*)\.$`)
+	faultLine   = regexp.MustCompile(`^- (WARNING|ERROR|CRITICAL) about (.*), (\d+) times from (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+): (.*)$`)
+	memberLine  = regexp.MustCompile(`^- (\S+) = (.*) · (.*) · (\d+) unusual moments$`)
+	groupLine   = regexp.MustCompile(`^(WARNING|ERROR|CRITICAL) about (.*) ×(\d+), (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+)$`)
+	lostFor     = regexp.MustCompile(`unavailable for ([\d.]+)s`)
+)
+
+func diagnosisOf(text string, areas []string) diagnosed {
+	d := diagnosed{}
+	for i, line := range strings.Split(text, "\n") {
+		if m := headLine.FindStringSubmatch(line); m != nil && i == 0 {
+			if es := entities("- "+line, areas); len(es) == 1 {
+				d.about = es[0]
+			}
+		}
+		if m := spanLine.FindStringSubmatch(line); m != nil {
+			d.from, d.to = moment(m[1]), moment(m[2])
+		}
+		if m := momentsLine.FindStringSubmatch(line); m != nil {
+			d.moments, _ = strconv.Atoi(m[1])
+			for _, p := range momentPart.FindAllStringSubmatch(m[2], -1) {
+				d.at, d.what = append(d.at, moment(p[1])), append(d.what, p[2])
+			}
+		}
+		if m := sameLine.FindStringSubmatch(line); m != nil {
+			t := together{id: m[1], name: m[2], what: m[3], example: m[7]}
+			t.hits, _ = strconv.Atoi(m[4])
+			t.of, _ = strconv.Atoi(m[5])
+			t.inAll, _ = strconv.Atoi(m[6])
+			d.together = append(d.together, t)
+		}
+		if m := causedLine.FindStringSubmatch(line); m != nil {
+			d.caused = append(d.caused, m[1])
+		}
+		if m := faultLine.FindStringSubmatch(line); m != nil {
+			n, _ := strconv.Atoi(m[3])
+			d.errors = append(d.errors, fault{level: m[1], about: m[2], count: n, first: moment(m[4]), last: moment(m[5]), text: m[6]})
+		}
+		if m := memberLine.FindStringSubmatch(line); m != nil {
+			d.members = append(d.members, entity{id: m[1], name: m[3], state: m[4]})
+		}
+		d.lost = d.lost || strings.Contains(line, " is unavailable now, since")
+	}
+	return d
+}
+
+func faultsOf(text string) []fault {
+	var out []fault
+	for line := range strings.SplitSeq(text, "\n") {
+		if m := groupLine.FindStringSubmatch(line); m != nil {
+			n, _ := strconv.Atoi(m[3])
+			out = append(out, fault{level: m[1], about: m[2], count: n, first: moment(m[4]), last: moment(m[5])})
+		} else if n := len(out); n > 0 && out[n-1].text == "" && strings.HasPrefix(line, "  ") {
+			out[n-1].text = strings.TrimSpace(line)
+		}
+	}
+	return out
+}

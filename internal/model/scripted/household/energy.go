@@ -1,0 +1,120 @@
+package household
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// energy says how much was used: a meter counts, and what it counted is the
+// difference.
+func (u *turn) energy(q *ask, a *answered) []Call {
+	if q.kind == nil || !q.kind.measure {
+		q.kind = kindNamed("energy meter")
+	}
+	own := *q
+	own.kind = kindNamed("energy meter")
+	es, calls := u.chosen(&own)
+	if len(calls) > 0 {
+		return calls
+	}
+	if len(q.names) > 0 && (len(es) == 0 || !slices.ContainsFunc(es, func(e entity) bool { return u.named(e, q.names[0]) })) {
+		return u.byPower(q, a)
+	}
+	if len(es) == 0 {
+		return u.nothing(&own, a)
+	}
+	es = es[:min(len(es), 8)]
+	span := u.span(q.when, "today")
+	c := Call{history, map[string]any{"entities": idsOf(es), "start": span}}
+	r, ok := u.got(c)
+	if !ok {
+		return []Call{c}
+	}
+	said := q.when.said
+	if said == "" || said == "now" {
+		said = "today so far"
+	} else if said == "today" || strings.HasPrefix(said, "this ") {
+		said += " so far"
+	}
+	past := pastOf(r.Output)
+	told := false
+	for _, e := range es {
+		p := past[e.id]
+		if p == nil || !p.numeric {
+			continue
+		}
+		told = true
+		a.cite(e.id, fmt.Sprintf("from %s to %s", amount(p.first, p.unit), amount(p.last, p.unit)))
+		a.prove("%s: from %s to %s", e.name, amount(p.first, p.unit), amount(p.last, p.unit))
+		if !p.recorded.IsZero() {
+			a.say("That can not be told for all of it: the history begins %s. Since then it was %s.", u.know.when(p.recorded), amount(p.last-p.first, p.unit))
+			continue
+		}
+		a.say("You used **%s** %s, by the %s.", amount(p.last-p.first, p.unit), said, lowerFirst(e.short()))
+	}
+	if told {
+		return nil
+	}
+	far := Call{history, map[string]any{"entities": idsOf(es), "start": "-720h", "plot": false}}
+	r, ok = u.got(far)
+	if !ok {
+		return []Call{far}
+	}
+	for _, p := range pastOf(r.Output) {
+		if p.numeric && !p.recorded.IsZero() {
+			a.say("That can not be told: the history of the house only goes back to %s, so it has no reading of %s.", u.know.since(p.recorded), said)
+			return nil
+		}
+	}
+	a.say("That can not be told: the history of the house has no reading of %s.", said)
+	return nil
+}
+
+var historySpan = regexp.MustCompile(`(?m)^History from (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+)\.$`)
+
+// byPower says how much a thing used that has no counter: its mean power for as
+// long as it is recorded.
+func (u *turn) byPower(q *ask, a *answered) []Call {
+	own := *q
+	own.kind = kindNamed("power meter")
+	es, calls := u.chosen(&own)
+	if len(calls) > 0 {
+		return calls
+	}
+	if len(es) == 0 {
+		own.kind = nil
+		if len(u.things(q)) > 0 {
+			a.say("I can not tell: nothing measures what the %s uses.", strings.Join(q.names, " "))
+			return nil
+		}
+		return u.nothing(&own, a)
+	}
+	c := Call{history, map[string]any{"entities": idsOf(es[:min(len(es), 4)]), "start": u.span(q.when, "today")}}
+	r, ok := u.got(c)
+	if !ok {
+		return []Call{c}
+	}
+	said := q.when.said
+	if said == "" || said == "now" {
+		said = "today so far"
+	}
+	m := historySpan.FindStringSubmatch(r.Output)
+	for _, e := range es {
+		p := pastOf(r.Output)[e.id]
+		if p == nil || !p.numeric || m == nil {
+			a.say("That can not be told: nothing is recorded of %s %s.", e.the(), said)
+			continue
+		}
+		from, to := moment(m[1]), moment(m[2])
+		if p.recorded.After(from) {
+			from = p.recorded
+		}
+		scale := map[string]float64{"W": 1e-3, "kW": 1}[p.unit]
+		used := amount(p.mean*scale*to.Sub(from).Hours(), "kWh")
+		a.cite(e.id, "mean "+amount(p.mean, p.unit))
+		a.say("%s used about **%s** %s: it drew %s on average, and has no counter of its own.", upper(e.the()), used, said, amount(p.mean, p.unit))
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package household
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// figures says the lowest, the highest and the mean of a while.
+func (u *turn) figures(q *ask, a *answered) []Call {
+	es, calls := u.chosen(q)
+	if len(calls) > 0 {
+		return calls
+	}
+	if len(es) == 0 {
+		return u.nothing(q, a)
+	}
+	if q.kind != nil {
+		es = roomly(q, es)
+	}
+	es = slices.DeleteFunc(es, func(e entity) bool { _, is := e.value(); return !is && !e.lost() })
+	es = es[:min(len(es), 8)]
+	c := Call{history, map[string]any{"entities": idsOf(es), "start": u.span(q.when, "today")}}
+	r, ok := u.got(c)
+	if !ok {
+		return []Call{c}
+	}
+	noun := "value"
+	if q.kind != nil {
+		noun = q.kind.noun
+	}
+	said := q.when.said
+	if said == "" || said == "now" {
+		said = "today"
+	}
+	past := pastOf(r.Output)
+	var low, high *series
+	for _, e := range es {
+		p := past[e.id]
+		if p == nil || !p.numeric {
+			continue
+		}
+		p.name = e.short()
+		if e.class == "temperature" && e.area != "" && len(withoutArea(e)) == 0 {
+			p.name = e.area
+		}
+		if low == nil || p.min < low.min {
+			low = p
+		}
+		if high == nil || p.max > high.max {
+			high = p
+		}
+		a.cite(p.id, fmt.Sprintf("min %s, max %s", amount(p.min, p.unit), amount(p.max, p.unit)))
+		a.prove("%s: lowest %s %s, highest %s %s, %s on average", p.name, amount(p.min, p.unit), u.know.when(p.minAt), amount(p.max, p.unit), u.know.when(p.maxAt), amount(p.mean, p.unit))
+	}
+	if low == nil {
+		a.say("That can not be told: nothing of it is recorded %s.", said)
+		return nil
+	}
+	at := func(t time.Time) string {
+		if q.when.short() {
+			return "at " + t.Format("15:04")
+		}
+		return u.know.when(t)
+	}
+	most, value, when := low, low.min, low.minAt
+	word := "lowest"
+	if q.extreme > 0 {
+		most, value, when, word = high, high.max, high.maxAt, "highest"
+	}
+	on := "on the " + lowerFirst(most.name)
+	if slices.Contains(u.know.areas, most.name) {
+		on = "in the " + lowerFirst(most.name)
+	}
+	switch {
+	case q.extreme != 0 && (q.aspect == "when" || q.aspect == "begin"):
+		a.say("%s, with %s %s.", upper(u.know.when(when)), amount(value, most.unit), on)
+	case q.extreme != 0 && (q.aspect == "on" || q.aspect == "which" || q.aspect == "where"):
+		a.say("%s: it had %s %s.", upper(on), amount(value, most.unit), u.know.when(when))
+	case q.extreme != 0:
+		a.say("The %s %s %s was **%s**, %s, %s.", word, noun, said, amount(value, most.unit), on, u.know.when(when))
+	case len(es) == 1:
+		what := lowerFirst(low.name)
+		if !strings.Contains(what, noun) {
+			what = noun + " of the " + what
+		}
+		a.say("%s the %s was between %s (%s) and %s (%s), and %s on average.", upper(said), what, amount(low.min, low.unit), at(low.minAt), amount(low.max, low.unit), at(low.maxAt), amount(low.mean, low.unit))
+	default:
+		var lines []string
+		for _, e := range es {
+			if p := past[e.id]; p != nil && p.numeric {
+				lines = append(lines, fmt.Sprintf("- %s: %s to %s, %s on average", upper(lowerFirst(p.name)), amount(p.min, p.unit), amount(p.max, p.unit), amount(p.mean, p.unit)))
+			}
+		}
+		a.evidence = nil
+		a.say("%s %s:\n\n%s", upper(noun), said, strings.Join(lines, "\n"))
+	}
+	return nil
+}

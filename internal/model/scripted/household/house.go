@@ -1,0 +1,379 @@
+package household
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// entity is a line of a tool's list.
+type entity struct {
+	id, name, state, unit, area, class, since string
+	attrs                                     map[string]any
+}
+
+func (e entity) domain() string { d, _, _ := strings.Cut(e.id, "."); return d }
+
+func (e entity) value() (float64, bool) {
+	f, err := strconv.ParseFloat(e.state, 64)
+	return f, err == nil
+}
+
+func (e entity) number(attr string) (float64, bool) {
+	f, ok := e.attrs[attr].(float64)
+	return f, ok
+}
+
+func (e entity) lost() bool { return e.state == "unavailable" }
+
+// house is what a search has told.
+type house struct {
+	areas   []string
+	aliases map[string]string   // other names of areas, to the area's
+	floors  map[string][]string // their areas
+	hits    []entity
+	words   map[string]bool // of what was found
+	asked   []string        // that were searched for
+	now     time.Time
+}
+
+var (
+	entityLine = regexp.MustCompile(`^- (\S+\.\S+) = (.*)$`)
+	areasLine  = regexp.MustCompile(`(?m)^areas: (.*)$`)
+	areaName   = regexp.MustCompile(`([^,(]+?)(?: \(also ([^)]*)\))?(?:, |$)`)
+	floorLine  = regexp.MustCompile(`(?m)^on the floor (.*?): (.*)$`)
+	nowLine    = regexp.MustCompile(`(?m)^now: \w+ (\d{4}-\d\d-\d\d \d\d:\d\d\S*) \(([^)]*)\)$`)
+	sinceField = regexp.MustCompile(`^since (\d{4}-.*)$`)
+)
+
+func readHouse(found []Result) house {
+	h := house{aliases: map[string]string{}, words: map[string]bool{}, floors: map[string][]string{}}
+	for _, r := range found {
+		if m := areasLine.FindStringSubmatch(r.Output); m != nil && h.areas == nil {
+			for _, a := range areaName.FindAllStringSubmatch(m[1], -1) {
+				name := strings.TrimSpace(a[1])
+				h.areas = append(h.areas, name)
+				h.aliases[strings.ToLower(name)] = name
+				for also := range strings.SplitSeq(a[2], ", ") {
+					if also != "" {
+						h.aliases[strings.ToLower(also)] = name
+					}
+				}
+			}
+		}
+		for _, m := range floorLine.FindAllStringSubmatch(r.Output, -1) {
+			h.floors[strings.ToLower(m[1])] = strings.Split(m[2], ", ")
+		}
+		h.hits = append(h.hits, entities(r.Output, h.areas)...)
+		h.now = nowIn(r.Output, h.now)
+		h.asked = append(h.asked, clean(textOf(r.Input["query"]))...)
+	}
+	for _, e := range h.hits {
+		for _, w := range clean(strings.ReplaceAll(e.name+" "+strings.ReplaceAll(e.id, ".", " "), "_", " ")) {
+			h.words[w], h.words[stem(w)] = true, true
+		}
+	}
+	for a := range h.aliases {
+		for _, w := range clean(a) {
+			h.words[w] = true
+		}
+	}
+	return h
+}
+
+func textOf(v any) string { s, _ := v.(string); return s }
+
+// nowIn is the present time that a result tells, in the zone of the house.
+func nowIn(text string, otherwise time.Time) time.Time {
+	m := nowLine.FindStringSubmatch(text)
+	if m == nil {
+		return otherwise
+	}
+	t, err := time.Parse("2006-01-02 15:04Z07:00", m[1])
+	if err != nil {
+		return otherwise
+	}
+	return t
+}
+
+// entities reads the lines of a list, with the attributes below them.
+func entities(text string, areas []string) []entity {
+	var out []entity
+	for line := range strings.SplitSeq(text, "\n") {
+		if n := len(out); n > 0 && strings.HasPrefix(line, "  {") {
+			_ = json.Unmarshal([]byte(strings.TrimSpace(line)), &out[n-1].attrs) // cut ones have none
+			continue
+		}
+		m := entityLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		parts := strings.Split(m[2], " · ")
+		e := entity{id: m[1], state: parts[0]}
+		if v, unit, ok := strings.Cut(parts[0], " "); ok {
+			if _, err := strconv.ParseFloat(v, 64); err == nil {
+				e.state, e.unit = v, unit
+			}
+		}
+		if len(parts) > 1 {
+			e.name = parts[1]
+		}
+		for i, p := range parts {
+			switch s := sinceField.FindStringSubmatch(p); {
+			case i < 2:
+			case s != nil:
+				e.since = s[1]
+			case e.area == "" && slices.Contains(areas, p):
+				e.area = p
+			case e.class == "":
+				e.class = p
+			}
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// words are what to search for: those of the question that name something, and of
+// one that leans on an earlier question or names nothing, those of that, too.
+func (u *turn) words() string {
+	pick := func(text string) []string {
+		var out []string
+		ws := clean(text)
+		for i, w := range ws {
+			w = strings.TrimSuffix(w, "'s")
+			if other, ok := also[w]; ok {
+				w = other
+			}
+			beside := i+1 < len(ws) && thing[ws[i+1]] && idle[w] && len(w) > 3 && adjective[w] // "the left lamp"
+			if (!idle[w] || beside) && !pronouns[w] && number.FindString(w) != w && !slices.Contains(out, w) && w != "%" && w != "°" {
+				out = append(out, w)
+			}
+		}
+		return out
+	}
+	own := pick(u.Question)
+	flat := strings.ToLower(u.Question)
+	leans := len(own) == 0 || leaningStart.MatchString(flat) || slices.ContainsFunc(clean(flat), func(w string) bool { return pronouns[w] })
+	for i := len(u.Earlier) - 1; i >= 0 && leans; i-- {
+		before := pick(u.Earlier[i].Question)
+		for _, w := range before {
+			if !slices.Contains(own, w) && len(own) < 6 {
+				own = append(own, w)
+			}
+		}
+		leans = len(before) == 0
+	}
+	return strings.Join(own[:min(len(own), 12)], " ")
+}
+
+// thing are the words for what people name by one more word before it.
+var (
+	thing     = words("light lights lamp lamps bulb door window blind plug sensor radiator fan speaker tv machine room")
+	adjective = words("left right night front back middle side")
+)
+
+// areasIn finds the rooms that are named. lost is one that people have and this
+// house has not.
+func (u *turn) areasIn(ws []string) (areas []string, lost string) {
+	add := func(name string) {
+		if !slices.Contains(areas, name) {
+			areas = append(areas, name)
+		}
+	}
+	for alias, name := range u.know.aliases {
+		if has(ws, alias) || has(ws, strings.ReplaceAll(alias, "'s", "s")) {
+			add(name)
+		}
+	}
+	for floor, on := range u.know.floors {
+		low := strings.HasPrefix(floor, "ground") || strings.HasPrefix(floor, "lower") || strings.HasPrefix(floor, "main")
+		if has(ws, floor) || has(ws, "downstairs") && low || has(ws, "upstairs") && (strings.HasPrefix(floor, "upper") || strings.HasPrefix(floor, "first") || strings.HasPrefix(floor, "top")) {
+			for _, a := range on {
+				add(a)
+			}
+			slices.Sort(areas)
+			return areas, ""
+		}
+	}
+	slices.Sort(areas)
+	if len(areas) > 1 { // "kids room" has "room" in common with nothing; a longer name wins
+		areas = slices.DeleteFunc(areas, func(a string) bool {
+			return slices.ContainsFunc(areas, func(o string) bool { return o != a && strings.Contains(strings.ToLower(o), strings.ToLower(a)) })
+		})
+	}
+	for _, names := range rooms {
+		found := at(ws, strings.Join(names, "|"))
+		if found == nil {
+			continue
+		}
+		known := ""
+		for _, n := range names {
+			if a, ok := u.know.aliases[n]; ok {
+				known = a
+			}
+		}
+		switch {
+		case known != "" && (len(areas) == 0 || !soft[strings.Join(found, " ")]):
+			add(known)
+		case known == "" && !slices.ContainsFunc(u.know.hits, func(e entity) bool { return strings.Contains(strings.ToLower(e.name), strings.Join(found, " ")) }):
+			lost = strings.Join(found, " ")
+		}
+	}
+	if len(areas) == 0 && lost == "" {
+		for _, w := range ws {
+			for alias, name := range u.know.aliases {
+				if len(w) >= 5 && !idle[w] && !strings.Contains(alias, " ") && alike(w, alias) {
+					add(name)
+				}
+			}
+		}
+	}
+	if len(areas) > 0 {
+		lost = ""
+	}
+	return areas, lost
+}
+
+// soft words for a room are other things too.
+var soft = words("bed bath shower study den entry landing outside outdoor kids")
+
+// namesIn finds the words that name a thing, beside its kind and its room.
+// Those of which the house has nothing are unknown.
+func (u *turn) namesIn(q *ask) (names, unknown []string) {
+	used := map[string]bool{}
+	mark := func(ws []string) {
+		for _, w := range ws {
+			used[w] = true
+		}
+	}
+	if q.kind != nil {
+		mark(at(q.ws, q.kind.words))
+		mark(at(q.ws, strings.Trim(q.kind.low+"|"+q.kind.high, "|")))
+	}
+	for _, alias := range areaWords(u.know.aliases, q.areas) {
+		mark(at(q.ws, alias))
+	}
+	if q.lost != "" {
+		mark(strings.Fields(q.lost))
+	}
+	for i, w := range q.ws {
+		w = strings.TrimSuffix(w, "'s")
+		if other, ok := also[w]; ok && !used[w] {
+			w = other
+		}
+		if number.FindString(w) == w || used[w] || pronouns[w] {
+			continue
+		}
+		known := u.inHouse(w)
+		if idle[w] {
+			known = known && u.beside(q, i, w)
+		}
+		lacking := adjective[w] && !known && i+1 < len(q.ws) && thing[q.ws[i+1]] // "the back door"
+		switch {
+		case lacking:
+			names, unknown = append(names, w), append(unknown, w)
+		case idle[w] && !known:
+		case known:
+			names = append(names, strings.Fields(w)...)
+		case i > 0 && (determiner[q.ws[i-1]] || i > 1 && determiner[q.ws[i-2]] && !idle[q.ws[i-1]]):
+			names, unknown = append(names, w), append(unknown, w)
+		case q.kind == nil && len(q.areas) == 0:
+			names, unknown = append(names, w), append(unknown, w)
+		}
+	}
+	return names, unknown
+}
+
+var determiner = words("the my our your a an this that his her any about")
+
+// beside reports whether a word that mostly names nothing is part of a name here:
+// it stands beside another word of that name, as in "bedside left", or before the
+// word for its kind, as in "the left lamp".
+func (u *turn) beside(q *ask, i int, w string) bool {
+	for _, j := range []int{i - 1, i + 1} {
+		if j < 0 || j >= len(q.ws) {
+			continue
+		}
+		other := q.ws[j]
+		kindly := j > i && q.kind != nil && has([]string{other}, q.kind.words) && adjective[w]
+		if slices.ContainsFunc(u.know.hits, func(e entity) bool {
+			return len(w) > 3 && !strings.Contains("automation script scene", e.domain()) && u.named(e, w) && (!idle[other] && u.named(e, other) || kindly && q.kind.fits(e))
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+func areaWords(aliases map[string]string, areas []string) []string {
+	var out []string
+	for alias, name := range aliases {
+		if slices.Contains(areas, name) {
+			out = append(out, alias)
+		}
+	}
+	for _, names := range rooms {
+		if slices.ContainsFunc(names, func(n string) bool { return slices.Contains(areas, aliases[n]) }) {
+			out = append(out, names...)
+		}
+	}
+	return out
+}
+
+// inHouse reports whether anything that was found has the word in its name.
+func (u *turn) inHouse(w string) bool {
+	return slices.ContainsFunc(u.know.hits, func(e entity) bool { return u.named(e, w) })
+}
+
+func (u *turn) named(e entity, w string) bool {
+	for part := range strings.FieldsSeq(w) {
+		if !slices.ContainsFunc(clean(e.name+" "+strings.NewReplacer("_", " ", ".", " ").Replace(e.id)), func(have string) bool { return alike(part, strings.TrimSuffix(have, "'s")) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// things are the entities that a question names: of those that were found, the
+// ones that have all of its words; without names, none.
+func (u *turn) things(q *ask) []entity {
+	var words []string
+	for _, n := range q.names {
+		if !slices.Contains(q.unknown, n) {
+			words = append(words, n)
+		}
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	var out []entity
+	most := 0
+	for _, e := range u.know.hits {
+		n := 0
+		for _, w := range words {
+			if u.named(e, w) {
+				n++
+			}
+		}
+		if len(q.areas) > 0 && !slices.Contains(q.areas, e.area) {
+			continue
+		}
+		switch {
+		case n < most || n == 0:
+		case n > most:
+			most, out = n, []entity{e}
+		default:
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// fits reports whether an entity is of a kind.
+func (k *kind) fits(e entity) bool {
+	return (k.domain == "" || e.domain() == k.domain) && (k.class == "" || e.class == k.class || k.class == "shutter" && e.domain() == "cover" && e.class != "garage")
+}

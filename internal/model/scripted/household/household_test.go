@@ -1,0 +1,129 @@
+package household_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/parley-server/parley/internal/model/scripted/household"
+)
+
+const found = `4 of 4 entities that fit, the best first:
+- light.bedroom = off · Bedroom lights · group · since 2026-11-22 07:40:00Z
+- light.left = off · Left · Bedroom · hue · since 2026-11-22 07:40:00Z
+- light.right = off · Right · Bedroom · hue · since 2026-11-22 07:40:00Z
+- light.both = off · Left, Right, and up · Bedroom · hue · since 2026-11-22 07:40:00Z
+areas: Bedroom, Kitchen (also galley)
+on the floor Upper floor: Bedroom
+index: live
+now: Sunday 2026-11-22 09:00Z (UTC)`
+
+// turnOn is the wish, with what was looked up for it.
+func turnOn(results ...household.Result) household.Turn {
+	return household.Turn{
+		Question: "Turn on the bedroom light.", Tools: []string{"index_search", "ha_state_query", "ha_call_service", "AskUserQuestion"},
+		Results: append([]household.Result{
+			{Tool: "index_search", Input: map[string]any{"query": "bedroom light"}, Output: found},
+			{Tool: "ha_state_query", Input: map[string]any{"domain": "light", "limit": 100}, Output: found},
+		}, results...),
+	}
+}
+
+// Several things fit a wish, and the person is asked which is meant: options are
+// known by their labels, whatever is in them; what is no label is somebody's own
+// words, and those are no choice.
+func TestChoosing(t *testing.T) {
+	t.Parallel()
+	asked := household.Answer(turnOn())
+	if len(asked.Calls) != 1 || asked.Calls[0].Tool != "AskUserQuestion" || asked.Say != "Four things fit, and nothing says which of them is meant." {
+		t.Fatalf("it asks nobody: %+v", asked)
+	}
+	var in struct {
+		Questions []struct {
+			Question string           `json:"question"`
+			Options  []map[string]any `json:"options"`
+		} `json:"questions"`
+	}
+	raw, err := json.Marshal(asked.Calls[0].Input)
+	if err == nil {
+		err = json.Unmarshal(raw, &in)
+	}
+	if err != nil || len(in.Questions) != 1 || in.Questions[0].Question != "Which one shall I turn on?" || in.Questions[0].Options[0]["label"] != "Bedroom lights" {
+		t.Fatalf("it asks %s: %v", raw, err)
+	}
+	for answer, want := range map[string]string{
+		"Left":                   `{"service":"light.turn_on","target":{"entity_id":"light.left"}}`,
+		"Right, Left":            `{"service":"light.turn_on","target":{"entity_id":["light.left","light.right"]}}`,
+		"Left, Right, and up":    `{"service":"light.turn_on","target":{"entity_id":"light.both"}}`,
+		"Left, Right, not today": "do not know what to do by this answer:\n\n> not today",
+		"the Left":               "> the Left",
+		"":                       "because nothing was chosen",
+	} {
+		out, err := json.Marshal(map[string]any{"questions": in.Questions, "answers": map[string]string{"Which one shall I turn on?": answer}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := household.Answer(turnOn(household.Result{Tool: "AskUserQuestion", Output: string(out)}))
+		text := got.Say
+		for _, c := range got.Calls {
+			raw, _ := json.Marshal(c.Input)
+			text += string(raw)
+		}
+		if !strings.Contains(text, want) {
+			t.Errorf("%q: got %s, want %s", answer, text, want)
+		}
+	}
+	got := household.Answer(turnOn(household.Result{Tool: "AskUserQuestion", Output: "Denied: the user declined, and said: leave it", Failed: true}))
+	if !strings.Contains(got.Say, "nothing was chosen") || !strings.Contains(got.Say, "> leave it") {
+		t.Errorf("of a refusal: %+v", got)
+	}
+}
+
+// The answer is what the result shows, also when that is not what was asked for.
+func TestReporting(t *testing.T) {
+	t.Parallel()
+	in := map[string]any{"service": "light.turn_on", "target": map[string]any{"entity_id": "light.left"}}
+	for output, want := range map[string]string{
+		"Home Assistant has carried out light.turn_on.\n- light.left (Left): off → on {\"brightness\":128}, since 2026-11-22 09:00:00Z":                                                                   "Done: the left is on now, at 50 % (it was off).",
+		"Home Assistant has carried out light.turn_on.\n- light.left (Left): off → unavailable, since 2026-11-22 09:00:00Z. It does NOT show the state that was asked for: the device can not be reached": "The left does not show what was asked for: it is not answering, because it can not be reached.",
+		"Home Assistant has carried out light.turn_on.\n- light.left (Left): on → on, since 2026-11-22 07:00:00Z. It was so before":                                                                       "The left was on before already.",
+	} {
+		got := household.Answer(turnOn(household.Result{Tool: "ha_call_service", Input: in, Output: output}))
+		if !strings.HasPrefix(got.Say, want) {
+			t.Errorf("got %s\nwant %s", got.Say, want)
+		}
+	}
+	for output, want := range map[string]string{
+		"Denied: actuation is off in this app":                 "**Nothing was changed.** I was to turn on the left, which did not happen.",
+		"It is unknown whether this call took effect.":         "**It is not known whether this happened:** to turn on the left.",
+		"Failed: Home Assistant refused: light.left is broken": "> Failed: Home Assistant refused: Left is broken",
+	} {
+		got := household.Answer(turnOn(household.Result{Tool: "ha_call_service", Input: in, Output: output, Failed: true}))
+		if !strings.Contains(got.Say, want) {
+			t.Errorf("got %s\nwant %s", got.Say, want)
+		}
+	}
+}
+
+// A question may be of any form; none may make it fall over, or ask for ever.
+func FuzzAnswer(f *testing.F) {
+	for _, q := range []string{"Is the light on?", "", "and", "?!", "turn", "Why?", "how much did the left use last night", "set the bedroom to 21 and 30 °C", "…", "é", "a. b. c. d", "it's cold"} {
+		f.Add(q, "Which lamps were it?", found)
+	}
+	f.Fuzz(func(t *testing.T, before, question, output string) {
+		turn := household.Turn{Question: question, Earlier: []household.Exchange{{Question: before}}, Tools: []string{"ha_call_service"}}
+		for range 12 {
+			r := household.Answer(turn)
+			if len(r.Calls) == 0 {
+				if r.Say == "" {
+					t.Errorf("%q, %q: says nothing", before, question)
+				}
+				return
+			}
+			for _, c := range r.Calls {
+				turn.Results = append(turn.Results, household.Result{Tool: c.Tool, Input: c.Input, Output: output})
+			}
+		}
+		t.Errorf("%q, %q: it asks for ever: %+v", before, question, household.Answer(turn))
+	})
+}

@@ -1,0 +1,100 @@
+package household
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// measured says numbers, by room where rooms have one.
+func (u *turn) measured(q *ask, es []entity, a *answered) []Call {
+	es = roomly(q, es)
+	if q.kind.class == "power" && len(q.names) == 0 && len(q.areas) == 0 { // that of the house
+		if meters := slices.DeleteFunc(slices.Clone(es), func(e entity) bool { return !e.meter() }); len(meters) > 0 {
+			es = meters
+		}
+	}
+	noun := q.kind.noun
+	var heaters []entity
+	if q.kind.class == "temperature" && len(q.areas) > 0 && has(q.ws, "enough|too") {
+		all, calls := u.list(kindNamed("radiator"))
+		if len(calls) > 0 {
+			return calls
+		}
+		heaters = u.narrow(&ask{areas: q.areas}, all)
+	}
+	switch {
+	case q.aspect == "since":
+		for _, e := range es[:min(len(es), 5)] {
+			a.say("%s", u.sinceWhen(e))
+		}
+	case len(es) == 1:
+		e := es[0]
+		if e.lost() {
+			a.say("%s does not answer, so its %s is not known.", upper(e.the()), noun)
+			return nil
+		}
+		a.say("%s", reading(q, e))
+		if t := moment(e.since); !t.IsZero() && u.know.now.Sub(t).Hours() > 24 && q.kind.class != "battery" {
+			a.say("That reading is from %s, so it may be out of date.", u.know.since(t))
+		}
+	default:
+		var lines []string
+		for _, e := range es[:min(len(es), 20)] {
+			lines = append(lines, fmt.Sprintf("- %s: %s", upper(subject(q, e)), e.told()))
+		}
+		a.say("%s, in %s places:\n\n%s", upper(noun), count(len(es)), strings.Join(lines, "\n"))
+	}
+	for _, h := range heaters {
+		a.say("%s is %s.", upper(h.the()), h.heating())
+	}
+	return nil
+}
+
+// subject is what a number is of: a room, or a thing.
+func subject(q *ask, e entity) string {
+	switch e.class {
+	case "temperature", "humidity", "carbon_dioxide", "sound_pressure", "illuminance":
+		if e.area != "" && len(withoutArea(e)) == 0 {
+			return lowerFirst(e.area)
+		}
+	}
+	return lowerFirst(e.short())
+}
+
+// withoutArea are the words of a name that are neither of the room nor of what is
+// measured: those of a flow temperature say that it is not the room's.
+func withoutArea(e entity) []string {
+	area := clean(e.area)
+	return slices.DeleteFunc(clean(e.name), func(w string) bool {
+		return slices.Contains(area, w) || slices.Contains([]string{"climate", "temperature", "humidity", "co2", "noise", "air", "sensor", "illuminance", "irrigation", "thermometer", "weather", "station", "outdoor", "motion"}, w)
+	})
+}
+
+func reading(q *ask, e entity) string {
+	s := subject(q, e)
+	switch {
+	case e.class == "temperature" && strings.EqualFold(s, e.area):
+		if slices.Contains(outdoors, strings.ToLower(e.area)) {
+			return fmt.Sprintf("It is %s outside, in the %s.", e.told(), s)
+		}
+		return fmt.Sprintf("The %s has %s.", s, e.told())
+	case strings.EqualFold(s, e.area):
+		return fmt.Sprintf("The %s in the %s is %s.", q.kind.noun, s, e.told())
+	case e.class == "battery":
+		return fmt.Sprintf("The battery of the %s is at %s.", s, e.told())
+	}
+	return fmt.Sprintf("The %s of the %s is %s.", q.kind.noun, s, e.told())
+}
+
+// roomly leaves, of several numbers of one room, the room's own.
+func roomly(q *ask, es []entity) []entity {
+	if len(q.names) > 0 || q.kind.class != "temperature" && q.kind.class != "humidity" {
+		return es
+	}
+	own := slices.DeleteFunc(slices.Clone(es), func(e entity) bool { return e.area == "" || len(withoutArea(e)) > 0 })
+	if len(own) == 0 {
+		return es
+	}
+	return own
+}

@@ -1,0 +1,134 @@
+package household
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// whole are names of what measures all of the house, which is no device in it.
+var whole = []string{"mains", "grid", "total", "house", "home", "meter", "main", "solar", "inverter"}
+
+// meter reports whether it measures the whole house.
+func (e entity) meter() bool {
+	return slices.ContainsFunc(clean(e.name), func(w string) bool { return slices.Contains(whole, w) })
+}
+
+// rank says which has the most or the least of something now.
+func (u *turn) rank(q *ask, a *answered) []Call {
+	if q.kind == nil || !q.kind.measure {
+		q.intent = isState
+		return u.state(q, a)
+	}
+	all, calls := u.list(q.kind)
+	if len(calls) > 0 {
+		return calls
+	}
+	es := u.narrow(&ask{kind: q.kind, areas: q.areas}, all)
+	es = roomly(&ask{kind: q.kind}, es)
+	es = slices.DeleteFunc(es, func(e entity) bool {
+		_, is := e.value()
+		outside := slices.Contains(outdoors, strings.ToLower(e.area)) && q.kind.class == "temperature" && !slices.Contains(q.areas, e.area)
+		meter := q.kind.class == "power" && e.meter()
+		return !is || outside || meter
+	})
+	if len(es) == 0 {
+		return u.nothing(q, a)
+	}
+	if q.extreme == 0 {
+		q.extreme = 1
+	}
+	slices.SortStableFunc(es, func(x, y entity) int { return -q.extreme * cmp.Compare(x.scaled(), y.scaled()) })
+	for _, e := range es {
+		a.cite(e.id, e.name+": "+e.told())
+	}
+	if q.aspect == "why" {
+		return u.rankWhy(q, es, a)
+	}
+	best := es[0]
+	word := at(q.ws, strings.Trim(q.kind.low+"|"+q.kind.high, "|"))
+	if q.aspect == "others" {
+		var lines []string
+		for _, e := range es[1:] {
+			lines = append(lines, fmt.Sprintf("- %s: %s", upper(subject(q, e)), e.told()))
+		}
+		a.say("The others:\n\n%s", strings.Join(lines, "\n"))
+		return nil
+	}
+	switch {
+	case q.kind.class == "temperature" && len(word) > 0:
+		a.say("The %s is the %s room, with %s.", subject(q, best), strings.Join(word, " "), best.told())
+	case q.kind.class == "battery":
+		a.say("The battery of the %s is the %s, at %s.", subject(q, best), cmp.Or(strings.Join(word, " "), map[int]string{-1: "lowest", 1: "highest"}[q.extreme]), best.told())
+	case q.kind.class == "power":
+		a.say("The %s: it draws %s now.", subject(q, best), best.told())
+	default:
+		a.say("The %s has the %s %s, with %s.", subject(q, best), map[int]string{-1: "lowest", 1: "highest"}[q.extreme], q.kind.noun, best.told())
+	}
+	for _, e := range es[1:min(len(es), 8)] {
+		a.prove("%s: %s", upper(subject(q, e)), e.told())
+	}
+	return nil
+}
+
+// scaled is a number in the unit that others of its kind have.
+func (e entity) scaled() float64 {
+	v, _ := e.value()
+	switch e.unit {
+	case "kW", "kWh", "kB/s":
+		return v * 1e3
+	case "MW", "MWh", "MB/s":
+		return v * 1e6
+	case "mV", "mA":
+		return v / 1e3
+	}
+	return v
+}
+
+// rankWhy explains why a room is the coldest or the warmest by what heats it and
+// what lets air in.
+func (u *turn) rankWhy(q *ask, es []entity, a *answered) []Call {
+	room := es[0].area
+	if q.kind.class != "temperature" || room == "" {
+		a.say("The house does not record why %s is %s; it only measures.", subject(q, es[0]), es[0].told())
+		return nil
+	}
+	heaters, calls := u.list(kindNamed("radiator"))
+	windows, more := u.list(kindNamed("window"))
+	if calls = append(calls, more...); len(calls) > 0 {
+		return calls
+	}
+	var own []entity
+	lowest, highest := true, true
+	for _, e := range heaters {
+		if e.area == room {
+			own = append(own, e)
+		}
+	}
+	if len(own) > 0 {
+		mine, _ := own[0].number("temperature")
+		for _, e := range heaters {
+			if v, ok := e.number("temperature"); ok && e.id != own[0].id {
+				lowest, highest = lowest && v > mine, highest && v < mine
+			}
+		}
+		a.cite(own[0].id, own[0].heating())
+		which := ""
+		if lowest && q.extreme < 0 {
+			which = ", the lowest of all"
+		} else if highest && q.extreme > 0 {
+			which = ", the highest of all"
+		}
+		a.say("Most likely because its radiator is set to %s%s. That is what goes together; the house records no cause.", amount(mine, "°C"), which)
+	} else {
+		a.say("The %s has no radiator that Home Assistant knows, and it records no cause.", strings.ToLower(room))
+	}
+	for _, e := range windows {
+		if e.area == room {
+			a.cite(e.id, e.told())
+			a.say("Its window is %s%s.", e.told(), u.sinceOf(e))
+		}
+	}
+	return nil
+}

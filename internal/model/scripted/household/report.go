@@ -1,0 +1,98 @@
+package household
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var effectLine = regexp.MustCompile(`(?m)^- (\S+) \((.*?)\): (.+?) → ([^{,.]+?)(?: (\{.*\}))?(?:, since (\d{4}-\S+ \S+?))?(\. It .*)?$`)
+
+// targetsOf are the ids that a call was to act on.
+func targetsOf(r Result) []string {
+	target, _ := r.Input["target"].(map[string]any)
+	switch ids := target["entity_id"].(type) {
+	case string:
+		return []string{ids}
+	case []any:
+		var out []string
+		for _, id := range ids {
+			out = append(out, textOf(id))
+		}
+		return out
+	}
+	return nil
+}
+
+// report says what became of the calls for a wish.
+func (u *turn) report(q *ask, done []Result, a *answered) {
+	before := len(a.parts)
+	es, _ := u.targets(q)
+	for _, r := range done {
+		var of []entity
+		for _, id := range targetsOf(r) {
+			for _, e := range append(slices.Clone(es), u.know.hits...) {
+				if e.id == id && !slices.ContainsFunc(of, func(o entity) bool { return o.id == id }) && (len(u.asks) == 1 || slices.ContainsFunc(es, func(o entity) bool { return o.id == id })) {
+					of = append(of, e)
+				}
+			}
+		}
+		if len(of) == 0 && len(u.asks) > 1 {
+			continue // it was for another wish
+		}
+		if r.Failed {
+			u.failed(q, r, of, a)
+			continue
+		}
+		for _, m := range effectLine.FindAllStringSubmatch(r.Output, -1) {
+			e := entity{id: m[1], name: m[2], state: m[4]}
+			if m[5] != "" {
+				_ = json.Unmarshal([]byte(m[5]), &e.attrs)
+			}
+			was := e
+			was.state, was.attrs = m[3], nil
+			said := e.told()
+			if b, ok := e.number("brightness"); ok && e.state == "on" {
+				said += " now, at " + amount(b/2.55, "%")
+			} else {
+				said += " now"
+			}
+			a.cite(e.id, fmt.Sprintf("%s → %s", m[3], m[4]))
+			switch {
+			case strings.Contains(m[7], "does NOT"):
+				a.say("%s does not show what was asked for: it is %s%s.", upper(e.the()), strings.TrimSuffix(said, " now"), map[bool]string{true: ", because it can not be reached", false: ""}[strings.Contains(m[7], "reached")])
+			case strings.Contains(m[7], "was so before"):
+				a.say("%s was %s before already.", upper(e.the()), e.told())
+			default:
+				a.say("%s%s is %s (it was %s).", Done, e.the(), said, was.told())
+			}
+		}
+		if !strings.Contains(r.Output, " → ") {
+			a.say("%s%s", Done, lowerStart(firstLine(r.Output)))
+		}
+	}
+	if len(a.parts) == before && len(es) > 0 { // it was not called, as there was nothing to do
+		a.say("Nothing to do: %s %s already %s.", theNames(es), plural(len(es), "is", "are"), q.deed.result(es[0]))
+	}
+}
+
+// howToAllow is what whoever is not allowed to act can do about it.
+const howToAllow = "Whoever runs Parley can allow it in its settings (allow_actuation, and the list of allowed services)."
+
+// failed says that a call did not happen, or that nobody knows.
+func (u *turn) failed(q *ask, r Result, of []entity, a *answered) {
+	what, to := "that", ""
+	if len(of) > 0 {
+		what, to = theNames(of), q.deed.to(of[0])
+	}
+	if strings.HasPrefix(r.Output, "It is unknown") || strings.HasPrefix(r.Output, "The answer of this call was lost") {
+		a.say("**It is not known whether this happened:** to %s %s%s. The answer was:\n\n%s", q.wish(), what, to, quote(u.known(r.Output)))
+		return
+	}
+	a.say("**Nothing was changed.** I was to %s %s%s, which did not happen. The answer was:\n\n%s", q.wish(), what, to, quote(u.known(r.Output)))
+	if strings.Contains(r.Output, "actuation") || strings.Contains(r.Output, "list") {
+		a.say("%s", howToAllow)
+	}
+}

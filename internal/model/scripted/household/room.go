@@ -1,0 +1,229 @@
+package household
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// raining answers whether it rains, or the like.
+func raining(q *ask, e entity) string {
+	for words, states := range map[string]string{"rain|raining|rainy": "rain|pouring", "snow|snowing": "snow", "sunny": "sunny|clear", "cloudy": "cloud", "windy": "wind"} {
+		if !has(q.ws, words) {
+			continue
+		}
+		for s := range strings.SplitSeq(states, "|") {
+			if strings.Contains(e.state, s) {
+				return "Yes. "
+			}
+		}
+		return "No. "
+	}
+	return ""
+}
+
+// overview says how the house is: who is there, what is on, what does not answer.
+func (u *turn) overview(q *ask, a *answered) []Call {
+	var calls []Call
+	for _, o := range []ask{
+		{ws: q.ws, kind: kindNamed("person"), state: "home"},
+		{ws: q.ws, kind: kindNamed("light"), state: "on", aspect: "count"},
+		{ws: q.ws, intent: isUnavailable},
+	} {
+		calls = append(calls, u.answer(&o, a)...)
+	}
+	return calls
+}
+
+func (u *turn) weather(e entity) string {
+	var out []string
+	if v, ok := e.number("temperature"); ok {
+		out = append(out, amount(v, "°C"))
+	}
+	if v, ok := e.number("humidity"); ok {
+		out = append(out, amount(v, "%")+" humidity")
+	}
+	if v, ok := e.number("wind_speed"); ok {
+		out = append(out, "wind of "+amount(v, "km/h"))
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return ", with " + listed(out)
+}
+
+// home says who is there.
+func (u *turn) home(q *ask, es []entity, a *answered) {
+	var in, out []string
+	for _, e := range es {
+		if e.is("home") {
+			in = append(in, e.name)
+		} else {
+			out = append(out, e.name)
+		}
+		if t := moment(e.since); !t.IsZero() {
+			a.prove("%s: %s since %s", e.name, e.told(), u.know.since(t))
+		}
+	}
+	yes, no := "", ""
+	if len(q.ws) > 0 && (q.ws[0] == "is" || q.ws[0] == "are" || q.ws[0] == "so") {
+		yes, no = "Yes, ", "No, "
+		if q.all {
+			yes = map[bool]string{true: "Yes, ", false: "Not all: "}[len(out) == 0]
+		}
+	}
+	if q.aspect == "count" {
+		yes, no = upper(count(len(in)))+": ", upper(count(0))+": "
+	}
+	switch {
+	case len(in) == 0:
+		a.say("%s", upper(fmt.Sprintf("%snobody is at home; %s %s out.", no, listed(out), plural(len(out), "is", "are"))))
+	case len(out) == 0:
+		a.say("%s%s %s at home.", yes, listed(in), plural(len(in), "is", "are"))
+	default:
+		a.say("%s%s %s at home; %s %s out.", yes, listed(in), plural(len(in), "is", "are"), listed(out), plural(len(out), "is", "are"))
+	}
+}
+
+// nothing says that there is no such thing, and what there is of the kind.
+func (u *turn) nothing(q *ask, a *answered) []Call {
+	named := strings.Join(q.names, " ")
+	if q.kind == nil {
+		if named == "" {
+			named = "that"
+		}
+		a.say("I can not tell: nothing called %s is in this house, as far as Home Assistant knows.%s", named, u.offer(q))
+		return nil
+	}
+	if q.kind.class == "battery" && len(q.names) > 0 { // some tell it beside their state
+		if es := u.main(u.things(q), q); len(es) > 0 {
+			live, calls := u.live(es)
+			if len(calls) > 0 {
+				return calls
+			}
+			for _, e := range live {
+				if v, ok := e.number("battery_level"); ok {
+					a.cite(e.id, e.name)
+					a.say("The battery of %s is at %s.", e.the(), amount(v, "%"))
+					return nil
+				}
+			}
+		}
+	}
+	all, calls := u.list(q.kind)
+	if len(calls) > 0 {
+		return calls
+	}
+	where := ""
+	switch {
+	case len(q.areas) > 0:
+		where = " in the " + strings.ToLower(listed(q.areas))
+	case named != "" && q.kind.measure:
+		where = " of the " + named
+	case named != "":
+		where = " called " + named
+	}
+	if len(all) == 0 {
+		a.say("I can not tell: there is no %s in this house, as far as Home Assistant knows.", q.kind.name)
+		return nil
+	}
+	var have []string
+	for _, e := range roomly(&ask{kind: q.kind}, all) {
+		if n := subject(q, e); !slices.Contains(have, n) {
+			have = append(have, n)
+		}
+	}
+	what := q.kind.name
+	a.say("I can not tell: there is no %s%s. There %s: %s.", what, where, plural(len(have), "is one", "are some"), listed(have[:min(len(have), 8)]))
+	return nil
+}
+
+// offer names what was found that is a little like it.
+func (u *turn) offer(q *ask) string {
+	var out []string
+	for _, e := range u.main(u.know.hits, q) {
+		if n := e.short(); !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	if len(out) == 0 {
+		return " Its rooms are " + listed(u.know.areas) + "; ask me of one of them to learn what is there."
+	}
+	return " Did you mean " + strings.Join(out[:min(len(out), 3)], ", ") + "?"
+}
+
+// room says how a room is: what is on, and what is measured.
+func (u *turn) room(q *ask, a *answered) []Call {
+	var calls []Call
+	var all []entity
+	for _, area := range q.areas {
+		c := Call{query, map[string]any{"area": area, "limit": 60, "attributes": false}}
+		r, ok := u.got(c)
+		if !ok {
+			calls = append(calls, c)
+			continue
+		}
+		all = append(all, entities(r.Output, u.know.areas)...)
+	}
+	if len(calls) > 0 {
+		return calls
+	}
+	var on, numbers []string
+	for _, e := range all {
+		switch {
+		case e.unit == "lqi" || e.domain() == "update" || e.domain() == "button":
+		case e.unit != "":
+			numbers = append(numbers, strings.ToLower(strings.TrimSpace(strings.TrimPrefix(e.name, e.area)))+" "+e.told())
+		case (e.is("on") || e.is("open") && e.domain() != "cover") && e.domain() != "climate":
+			on = append(on, lowerFirst(e.short()))
+		}
+		a.prove("%s: %s%s", e.name, e.told(), u.sinceOf(e))
+	}
+	where := strings.ToLower(listed(q.areas))
+	if has(q.ws, "device|devices|things|entities|what's in|is there") {
+		var names []string
+		for _, e := range all {
+			if n := lowerFirst(e.short()); e.unit != "lqi" && !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+		a.say("In the %s there %s: %s.", where, plural(len(names), "is", "are"), listed(names))
+		return nil
+	}
+	if len(on) == 0 {
+		a.say("Nothing is on in the %s.", where)
+	} else {
+		a.say("On in the %s: %s.", where, listed(on))
+	}
+	if len(numbers) > 0 {
+		a.say("Measured: %s.", listed(numbers[:min(len(numbers), 8)]))
+	}
+	return nil
+}
+
+// where says in which room something is.
+func (u *turn) where(q *ask, a *answered) []Call {
+	es, calls := u.chosen(q)
+	if len(calls) > 0 {
+		return calls
+	}
+	if len(es) == 0 {
+		return u.nothing(q, a)
+	}
+	u.placed(es, a)
+	return nil
+}
+
+func (u *turn) placed(es []entity, a *answered) {
+	for _, e := range es[:min(len(es), 5)] {
+		a.cite(e.id, e.name+" in "+e.area)
+		switch {
+		case e.domain() == "person":
+			a.say("%s is %s.", e.name, e.told())
+		case e.area == "":
+			a.say("%s is in no room, as far as Home Assistant knows.", upper(e.the()))
+		default:
+			a.say("%s is in the %s.", upper(e.the()), strings.ToLower(e.area))
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package household
+
+// service is the call that does a deed to a domain, with the state that it brings
+// about; "" when there is none.
+func (d deed) service(domain string) (name, state string) {
+	switch d.verb {
+	case "on", "off":
+		switch domain {
+		case "cover":
+			return map[string]string{"on": "cover.open_cover", "off": "cover.close_cover"}[d.verb], map[string]string{"on": "open", "off": "closed"}[d.verb]
+		case "lock":
+			return map[string]string{"on": "lock.lock", "off": "lock.unlock"}[d.verb], map[string]string{"on": "locked", "off": "unlocked"}[d.verb]
+		case "alarm_control_panel":
+			return map[string]string{"on": "alarm_control_panel.alarm_arm_home", "off": "alarm_control_panel.alarm_disarm"}[d.verb], map[string]string{"on": "armed", "off": "disarmed"}[d.verb]
+		case "vacuum":
+			return map[string]string{"on": "vacuum.start", "off": "vacuum.return_to_base"}[d.verb], map[string]string{"on": "on", "off": "off"}[d.verb]
+		case "scene":
+			return "scene.turn_on", ""
+		case "light", "switch", "fan", "climate", "media_player", "input_boolean", "automation", "script", "humidifier":
+			return domain + ".turn_" + d.verb, d.verb
+		}
+	case "open", "close":
+		state = map[string]string{"open": "open", "close": "closed"}[d.verb]
+		switch domain {
+		case "cover":
+			return "cover." + d.verb + "_cover", state
+		case "valve":
+			return "valve." + d.verb + "_valve", state
+		}
+	case "lock", "unlock":
+		if domain == "lock" {
+			return "lock." + d.verb, d.verb + "ed"
+		}
+	case "arm":
+		return "alarm_control_panel.alarm_arm_away", "armed"
+	case "disarm":
+		return "alarm_control_panel.alarm_disarm", "disarmed"
+	case "dim":
+		if domain == "light" {
+			return "light.turn_on", ""
+		}
+	case "set":
+		switch domain {
+		case "climate":
+			return "climate.set_temperature", ""
+		case "light":
+			return "light.turn_on", ""
+		case "cover":
+			return "cover.set_cover_position", ""
+		case "water_heater":
+			return "water_heater.set_temperature", ""
+		case "humidifier":
+			return "humidifier.set_humidity", ""
+		case "fan":
+			return "fan.set_percentage", ""
+		case "media_player":
+			return "media_player.volume_set", ""
+		}
+	case "start", "stop":
+		on := map[string]string{"start": "on", "stop": "off"}[d.verb]
+		switch domain {
+		case "vacuum":
+			return map[string]string{"start": "vacuum.start", "stop": "vacuum.return_to_base"}[d.verb], on
+		case "lawn_mower":
+			return map[string]string{"start": "lawn_mower.start_mowing", "stop": "lawn_mower.dock"}[d.verb], on
+		case "script", "scene":
+			return domain + ".turn_on", ""
+		case "media_player":
+			return map[string]string{"start": "media_player.media_play", "stop": "media_player.media_pause"}[d.verb], on
+		case "switch", "light", "fan":
+			return domain + ".turn_" + on, on
+		case "cover":
+			if d.verb == "stop" {
+				return "cover.stop_cover", ""
+			}
+		}
+	}
+	return "", ""
+}
+
+// data are the fields of the service.
+func (d deed) data(domain string, e entity) map[string]any {
+	if d.value == nil && d.by == 0 {
+		return nil
+	}
+	v := 0.0
+	if d.value != nil {
+		v = *d.value
+	}
+	switch domain {
+	case "climate", "water_heater":
+		if d.by != 0 {
+			now, _ := e.number("temperature")
+			v = now + d.by
+		}
+		return map[string]any{"temperature": v}
+	case "light":
+		return map[string]any{"brightness_pct": v}
+	case "cover":
+		return map[string]any{"position": v}
+	case "fan":
+		return map[string]any{"percentage": v}
+	case "humidifier":
+		return map[string]any{"humidity": v}
+	case "media_player":
+		return map[string]any{"volume_level": v / 100}
+	}
+	return nil
+}
+
+// already reports whether a number is as it is wished.
+func (d deed) already(e entity) bool {
+	if d.value == nil || d.verb != "set" {
+		return false
+	}
+	v, ok := e.number("temperature")
+	return ok && e.domain() == "climate" && v == *d.value
+}
+
+// calls are one for each domain.
+func (d deed) calls(es []entity) []Call {
+	var out []Call
+	var order []string
+	by := map[string][]entity{}
+	for _, e := range es {
+		dom := e.domain()
+		if by[dom] == nil {
+			order = append(order, dom)
+		}
+		by[dom] = append(by[dom], e)
+	}
+	for _, dom := range order {
+		service, _ := d.service(dom)
+		var target any = idsOf(by[dom])
+		if len(by[dom]) == 1 {
+			target = by[dom][0].id
+		}
+		in := map[string]any{"service": service, "target": map[string]any{"entity_id": target}}
+		if data := d.data(dom, by[dom][0]); data != nil {
+			in["data"] = data
+		}
+		out = append(out, Call{act, in})
+	}
+	return out
+}
+
+// wish is the deed as a verb.
+func (q *ask) wish() string {
+	switch q.deed.verb {
+	case "on", "off":
+		return "turn " + q.deed.verb
+	}
+	return q.deed.verb
+}
+
+func (d deed) result(e entity) string {
+	switch d.verb {
+	case "set":
+		return e.told()
+	case "start":
+		return "running"
+	case "stop":
+		return "stopped"
+	}
+	_, state := d.service(e.domain())
+	return state
+}
+
+// to says the value of a wish.
+func (d deed) to(e entity) string {
+	switch data := d.data(e.domain(), e); {
+	case data["temperature"] != nil:
+		return " to " + amount(data["temperature"].(float64), "°C")
+	case data["brightness_pct"] != nil:
+		return " to " + amount(data["brightness_pct"].(float64), "%")
+	case data["position"] != nil:
+		return " to " + amount(data["position"].(float64), "%")
+	}
+	return ""
+}

@@ -1,0 +1,124 @@
+package household
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const help = `I know this house through its Home Assistant. Ask me how things are, what happened and when, why something happened, what was used, or which errors there are; I say what the house has recorded. I can also change something, where that is allowed.
+
+For example: *Why did the bedroom lights flicker last night?*`
+
+var (
+	remembering = regexp.MustCompile(`(?is)^\s*(?:please )?(?:remember|note|keep in mind|don't forget)(?: that)?[:,]? (.+?)[.!]*\s*$`)
+	greeting    = words("hi hello hey thanks thank great nice good morning evening bye cheers ok okay you very much there super perfect lovely afternoon night goodnight parley")
+	askHelp     = regexp.MustCompile(`(?i)^\W*(?:hey,? |hi,? |hello,? )?(?:help|what can you do|what can i ask|who are you|what are you|how do you work|what do you know)\b[^?]*\??\W*$`)
+	askChanged  = regexp.MustCompile(`(?i)\bwhat (?:have|did|has|had) (?:you|parley) (?:already )?(?:chang|do|done|did|switch|turn|set)\w*|\b(?:did|have) you (?:really |already |actually )?(?:chang|do|done|did|switch|turn|set|open|clos|lock)\w*`)
+	askUndo     = regexp.MustCompile(`(?i)^\W*(?:please )?(?:undo|revert|take (?:it|that) back|put (?:it|that) back)\b`)
+)
+
+// Done begins an answer that tells of a change.
+const Done = "Done: "
+
+// small answers what needs no look at the house, or gives "".
+func small(t Turn) string {
+	q := strings.TrimSpace(t.Question)
+	ws := clean(q)
+	if len(ws) > 0 && !slices.ContainsFunc(ws, func(w string) bool { return !greeting[w] }) {
+		if slices.ContainsFunc(ws, func(w string) bool { return w == "thanks" || w == "thank" || w == "cheers" }) {
+			return "You are welcome."
+		}
+		return help
+	}
+	if askHelp.MatchString(q) || len(ws) == 0 {
+		return help
+	}
+	if m := remembering.FindStringSubmatch(q); m != nil {
+		return "I keep in mind for this session: " + m[1] + "."
+	}
+	if askChanged.MatchString(q) || askUndo.MatchString(q) {
+		var done []string
+		for _, x := range t.Earlier {
+			for line := range strings.SplitSeq(x.Answer, "\n") {
+				if rest, ok := strings.CutPrefix(line, Done); ok {
+					done = append(done, "- "+rest)
+				}
+			}
+		}
+		switch {
+		case len(done) == 0 && askUndo.MatchString(q):
+			return "There is nothing to undo: I have changed nothing in this conversation."
+		case len(done) == 0:
+			return "Nothing: I have changed nothing in this conversation."
+		case askUndo.MatchString(q):
+			return "Say which of these is to be put back, and how; nothing was changed now.\n\n" + strings.Join(done, "\n")
+		}
+		return "In this conversation:\n\n" + strings.Join(done, "\n")
+	}
+	return ""
+}
+
+// facts are what was said to be remembered, and what was kept of earlier turns.
+func (t Turn) facts() []string {
+	out := slices.Clone(t.Facts)
+	for _, x := range t.Earlier {
+		if m := remembering.FindStringSubmatch(x.Question); m != nil {
+			out = append(out, m[1])
+		}
+	}
+	return out
+}
+
+var factAsk = regexp.MustCompile(`(?i)^\W*(?:and |so )?(?:when|who|what|which|where|how|is|are|was|were|do|does|did|will|whose|why)\b`)
+
+// naming are the stems of the words of a text that name something.
+func naming(text string) []string {
+	var out []string
+	for _, w := range clean(text) {
+		if w = strings.TrimSuffix(w, "'s"); !idle[w] && !pronouns[w] && !slices.Contains(out, stem(w)) {
+			out = append(out, stem(w))
+		}
+	}
+	return out
+}
+
+// fact is one that has every word of the question, of which the house knows not
+// all: whether the heat pump runs is for the house to say, and when it is to be
+// serviced is not.
+func (u *turn) fact() string {
+	asked := naming(u.Question)
+	q := strings.ToLower(u.Question)
+	if len(asked) < 2 || !factAsk.MatchString(q) || wantsCause.MatchString(q) || wantsHappened.MatchString(q) {
+		return ""
+	}
+	if !slices.ContainsFunc(asked, func(w string) bool { return !u.know.words[w] }) {
+		return ""
+	}
+	for _, f := range slices.Backward(u.facts()) {
+		have := naming(f)
+		if !slices.ContainsFunc(asked, func(w string) bool { return !slices.Contains(have, w) }) {
+			return f
+		}
+	}
+	return ""
+}
+
+// related are the facts that have to do with the question: which share two of its
+// words.
+func (u *turn) related() []string {
+	var out []string
+	asked := naming(u.Question)
+	for _, f := range u.facts() {
+		n := 0
+		for _, w := range naming(f) {
+			if slices.Contains(asked, w) {
+				n++
+			}
+		}
+		if n >= 2 && len(out) < 3 {
+			out = append(out, strings.TrimSuffix(f, ".")+".")
+		}
+	}
+	return out
+}

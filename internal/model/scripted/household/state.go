@@ -1,0 +1,238 @@
+package household
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// is reports whether an entity is in the state that people call so.
+func (e entity) is(state string) bool {
+	switch state {
+	case "triggered":
+		return e.state == "triggered"
+	case "on":
+		return slices.Contains([]string{"on", "in_use", "running", "cleaning", "playing", "heat", "auto", "mowing", "home", "eco", "performance", "active"}, e.state) || strings.HasPrefix(e.state, "armed")
+	case "off":
+		return slices.Contains([]string{"off", "idle", "docked", "standby", "paused", "program_ended", "disarmed"}, e.state)
+	case "finished":
+		return slices.Contains([]string{"off", "idle", "program_ended", "docked", "finished", "done"}, e.state)
+	case "open":
+		return e.state == "open" || e.state == "opening" || e.domain() == "binary_sensor" && e.state == "on"
+	case "closed":
+		return e.state == "closed" || e.state == "closing" || e.domain() == "binary_sensor" && e.state == "off"
+	case "home":
+		return e.state == "home"
+	case "away":
+		return e.state != "home" && !e.lost() && e.state != "unknown"
+	case "locked", "unlocked":
+		return e.state == state
+	case "armed":
+		return strings.HasPrefix(e.state, "armed")
+	case "disarmed":
+		return e.state == "disarmed"
+	}
+	return false
+}
+
+// state says how things are.
+func (u *turn) state(q *ask, a *answered) []Call {
+	if q.aspect == "who" && q.kind == nil {
+		q.kind = kindNamed("person")
+	}
+	if q.kind == nil && len(q.names) == 0 && len(q.areas) == 0 {
+		switch {
+		case has(q.ws, "rooms|areas|room"):
+			a.say("The rooms of this house are %s.", listed(u.know.areas))
+		case has(q.ws, "how|how's|hows|status|state|summary|overview|everything|update"):
+			return u.overview(q, a)
+		default:
+			a.say("%s", help)
+		}
+		return nil
+	}
+	if q.kind == nil && len(q.names) == 0 {
+		return u.room(q, a)
+	}
+	es, calls := u.chosen(q)
+	if len(calls) > 0 {
+		return calls
+	}
+	if len(es) == 0 {
+		return u.nothing(q, a)
+	}
+	for _, e := range es {
+		a.cite(e.id, fmt.Sprintf("%s: %s", e.name, e.told()))
+	}
+	switch {
+	case q.kind != nil && q.kind.measure:
+		if calls := u.measured(q, es, a); len(calls) > 0 {
+			return calls
+		}
+	case q.kind != nil && q.kind.domain == "person" && len(q.names) == 0:
+		u.home(q, es, a)
+	case q.aspect == "since":
+		for _, e := range es {
+			a.say("%s", u.sinceWhen(e))
+		}
+	case q.aspect == "when" && (q.kind == nil || q.kind.domain != "sun"):
+		q.intent = isPast
+		a.cites = nil
+		return u.past(q, a)
+	case q.aspect == "where":
+		u.placed(es, a)
+	case q.kind != nil && q.kind.domain == "climate" && q.state == "":
+		for _, e := range es {
+			a.say("%s is %s.", upper(e.the()), e.heating())
+		}
+	case q.kind != nil && len(es) > 1 || q.aspect == "count" || q.aspect == "which" && q.kind != nil:
+		u.several(q, es, a)
+	case q.kind != nil && q.kind.domain == "weather":
+		for _, e := range es {
+			a.say("%sThe weather is %s%s.", raining(q, e), e.told(), u.weather(e))
+		}
+	case q.kind != nil && q.kind.domain == "sun":
+		for _, e := range es {
+			a.say("The sun is %s since %s, so it is %s outside.", e.told(), u.know.since(moment(e.since)), map[bool]string{true: "light", false: "dark"}[e.state == "above_horizon"])
+		}
+	default:
+		for _, e := range es[:min(len(es), 5)] {
+			a.say("%s", u.single(q, e))
+		}
+		if q.all && q.kind != nil && len(es) == 1 {
+			a.say("It is the only %s%s that Home Assistant knows.", q.kind.name, inAreas(q))
+		}
+	}
+	return nil
+}
+
+// single is one thing in a sentence, with yes or no where that was asked.
+func (u *turn) single(q *ask, e entity) string {
+	said := fmt.Sprintf("%s is %s", upper(e.the()), e.told())
+	if e.domain() == "climate" {
+		said = fmt.Sprintf("%s is %s", upper(e.the()), e.heating())
+	} else if t := moment(e.since); !t.IsZero() && e.unit == "" {
+		said += ", since " + u.know.since(t)
+	}
+	if yes := yesNo(q, []entity{e}); yes != "" {
+		said = yes + ": " + lowerStart(said)
+	}
+	return said + "."
+}
+
+func lowerStart(s string) string {
+	if strings.HasPrefix(s, "The ") {
+		return "t" + s[1:]
+	}
+	return s
+}
+
+// yesNo answers a question for yes or no, or is "".
+func yesNo(q *ask, es []entity) string {
+	first := ""
+	if len(q.ws) > 0 {
+		first = strings.TrimSuffix(q.ws[0], "'s")
+	}
+	begins := slices.Contains([]string{"is", "are", "has", "have", "does", "do", "any", "was"}, first) || first == "so" || first == "and"
+	if q.state == "" || !begins || slices.ContainsFunc(es, func(e entity) bool { return e.lost() || e.state == "unknown" }) {
+		return ""
+	}
+	n := 0
+	for _, e := range es {
+		if e.is(q.state) {
+			n++
+		}
+	}
+	anyOf := slices.Contains(q.ws, "any") || slices.Contains(q.ws, "something")
+	switch {
+	case n == len(es), anyOf && n > 0:
+		return "Yes"
+	case n == 0:
+		return "No"
+	case q.all:
+		return "Not all of them"
+	}
+	return "Some of them"
+}
+
+func (u *turn) sinceWhen(e entity) string {
+	t := moment(e.since)
+	if t.IsZero() {
+		return fmt.Sprintf("%s is %s; since when is not recorded.", upper(e.the()), e.told())
+	}
+	return fmt.Sprintf("%s is %s since %s.", upper(e.the()), e.told(), u.know.since(t))
+}
+
+// several says how many of a kind are in a state, and which.
+func (u *turn) several(q *ask, es []entity, a *answered) {
+	state := q.state
+	if state == "" && (q.kind == nil || q.kind.domain != "climate") {
+		state = "on"
+		if q.kind != nil && (q.kind.domain == "cover" || q.kind.class == "door" || q.kind.class == "window") {
+			state = "open"
+		}
+	}
+	var yes, no, lost []string
+	for _, e := range es {
+		name := lowerFirst(e.short())
+		switch {
+		case e.lost():
+			lost = append(lost, name)
+		case e.is(state):
+			yes = append(yes, name)
+		default:
+			no = append(no, name)
+		}
+		if len(es) <= 6 || e.is(state) {
+			a.prove("%s: %s%s", e.name, e.told(), u.sinceOf(e))
+		}
+	}
+	kind := q.kind.name
+	kinds := kind + "s"
+	place := ""
+	if len(q.areas) > 0 {
+		place = " in the " + strings.ToLower(listed(q.areas))
+	}
+	word := map[string]string{"on": "on", "off": "off", "away": "out", "home": "at home"}[state]
+	word = cmp.Or(word, state)
+	begin := yesNo(q, es)
+	counting := q.aspect == "count" || q.aspect == "which" || begin == ""
+	switch {
+	case counting && len(yes) == 0:
+		a.say("None: no %s%s is %s.", kind, place, word)
+	case counting:
+		a.say("%s %s%s %s %s: %s.", upper(count(len(yes))), plural(len(yes), kind, kinds), place, plural(len(yes), "is", "are"), word, listed(yes))
+	case begin == "No":
+		a.say("No, no %s%s is %s. %s", kind, place, word, u.rest(no, es, state))
+	case begin == "Yes" && len(no) == 0:
+		a.say("Yes, %s %s %s.", theAll(yes), plural(len(yes), "is", "are"), word)
+	default:
+		a.say("%s: %s %s %s, %s %s not.", begin, theAll(yes), plural(len(yes), "is", "are"), word, theAll(no), plural(len(no), "is", "are"))
+	}
+	if len(lost) > 0 {
+		a.say("Not answering: %s.", listed(lost))
+	}
+}
+
+func theAll(in []string) string { return "the " + listed(in) }
+
+func (u *turn) rest(no []string, es []entity, state string) string {
+	if len(no) == 0 || len(no) > 4 {
+		return ""
+	}
+	var e entity
+	for _, o := range es {
+		if !o.lost() {
+			e = o
+		}
+	}
+	return upper(fmt.Sprintf("%s %s %s.", theAll(no), plural(len(no), "is", "are"), e.told()))
+}
+
+func (u *turn) sinceOf(e entity) string {
+	if t := moment(e.since); !t.IsZero() && e.unit == "" {
+		return " since " + u.know.since(t)
+	}
+	return ""
+}

@@ -1,0 +1,79 @@
+package household
+
+import (
+	"slices"
+	"strings"
+)
+
+// unavailable says what does not answer.
+func (u *turn) unavailable(q *ask, a *answered) []Call {
+	c := Call{query, map[string]any{"state": "unavailable", "limit": 100, "attributes": false}}
+	r, ok := u.got(c)
+	if !ok {
+		return []Call{c}
+	}
+	es := entities(r.Output, u.know.areas)
+	if len(q.areas) > 0 {
+		es = slices.DeleteFunc(es, func(e entity) bool { return !slices.Contains(q.areas, e.area) })
+	}
+	if len(es) == 0 {
+		a.say("Nothing%s is unavailable: all that Home Assistant knows answers.", inAreas(q))
+		return nil
+	}
+	var names []string
+	for _, e := range es {
+		a.cite(e.id, e.name+": unavailable")
+		name := lowerFirst(e.short())
+		if e.area != "" && !strings.Contains(strings.ToLower(name), strings.ToLower(e.area)) {
+			name += " in the " + strings.ToLower(e.area)
+		}
+		names = append(names, name)
+	}
+	switch q.aspect {
+	case "since":
+		return u.lostSince(es, a)
+	case "where":
+		u.placed(es, a)
+		return nil
+	}
+	if has(q.ws, "sensor|sensors") && !slices.ContainsFunc(es, func(e entity) bool { return strings.HasSuffix(e.domain(), "sensor") }) {
+		a.say("No sensor is. %s %s not answer: the %s.", upper(count(len(es)))+plural(len(es), " other thing", " other things"), plural(len(es), "does", "do"), listed(names))
+	} else {
+		a.say("%s %s not answer: the %s.", upper(count(len(es)))+plural(len(es), " thing", " things"), plural(len(es), "does", "do"), listed(names))
+	}
+	for _, e := range es {
+		a.prove("%s: not answering%s", e.name, u.sinceOf(e))
+	}
+	return nil
+}
+
+func inAreas(q *ask) string {
+	if len(q.areas) == 0 {
+		return ""
+	}
+	return " in the " + strings.ToLower(listed(q.areas))
+}
+
+// lostSince says since when things do not answer, as far as the history goes.
+func (u *turn) lostSince(es []entity, a *answered) []Call {
+	c := Call{history, map[string]any{"entities": idsOf(es[:min(len(es), 8)]), "start": "-720h", "plot": false}}
+	r, ok := u.got(c)
+	if !ok {
+		return []Call{c}
+	}
+	past := pastOf(r.Output)
+	for _, e := range es {
+		p := past[e.id]
+		switch {
+		case p == nil || p.share["unavailable"] == 0:
+			a.say("Since when %s does not answer is not recorded.", e.the())
+		case len(p.changes) > 0:
+			a.say("%s does not answer since %s.", upper(e.the()), u.know.since(p.changes[len(p.changes)-1].at))
+		case p.recorded.IsZero():
+			a.say("%s has not answered for the whole month that I can look back on.", upper(e.the()))
+		default:
+			a.say("%s does not answer since %s at least. That is as far back as the history goes, so it may be longer.", upper(e.the()), u.know.since(p.recorded))
+		}
+	}
+	return nil
+}
