@@ -18,7 +18,7 @@ type conns struct {
 	at   map[string]int // how many of an address are not safe
 }
 
-// phase is where a connection is. What comes first is closed first.
+// phase is where a connection is.
 type phase int
 
 const (
@@ -34,9 +34,10 @@ type conn struct {
 	from string // its address; empty when it does not count
 
 	phase phase
-	since time.Time
-	known bool // who makes the request
-	body  bool // some of the request's body is missing
+	since time.Time // it is in the phase
+	known bool      // who makes the request
+	was   bool      // known, in this or an earlier request
+	body  bool      // some of the request's body is missing
 
 	handled atomic.Bool // a handler has the request, so what is written is its answer
 	cut     atomic.Bool // its write deadline has passed
@@ -46,12 +47,19 @@ type conn struct {
 // safe: never closed for another.
 func (c *conn) safe() bool { return c.phase == asking && c.known && !c.body }
 
-// rank orders those that are not safe by what they have to lose.
+// rank orders those that are not safe by what they have to lose. One that was just
+// accepted and one whose request is refused have the same: who came later stays, or
+// a flood of requests would close each honest connection before its head is there.
 func (c *conn) rank() int {
-	if c.known {
-		return int(asking) + 1
+	switch {
+	case c.known:
+		return 3
+	case c.was:
+		return 2 // its client believes that it may ask again
+	case c.phase != idle:
+		return 1
 	}
-	return int(c.phase)
+	return 0
 }
 
 func (s *conns) count() int {
@@ -89,15 +97,26 @@ func (s *conns) add(raw net.Conn) *conn {
 }
 
 // weakest is the connection to be closed for another, of an address or of all.
-// Looking at each is cheap beside opening one.
+// Looking at each is cheap beside opening one. Those that are idle and were known
+// are not more than half, so that keys do not keep out who comes.
 func (s *conns) weakest(from string) *conn {
-	var found *conn
+	var found, resting *conn
+	rests := 0
 	for c := range s.open {
-		switch {
-		case c.safe() || from != "" && c.from != from:
-		case found == nil, c.rank() < found.rank(), c.rank() == found.rank() && c.since.Before(found.since):
+		if c.safe() || from != "" && c.from != from {
+			continue
+		}
+		if found == nil || c.rank() < found.rank() || c.rank() == found.rank() && c.since.Before(found.since) {
 			found = c
 		}
+		if c.phase == idle && c.was {
+			if rests++; resting == nil || c.since.Before(resting.since) {
+				resting = c
+			}
+		}
+	}
+	if rests > s.o.Connections/2 {
+		return resting
 	}
 	return found
 }
@@ -154,7 +173,12 @@ func (s *conns) state(raw net.Conn, to http.ConnState) {
 		return
 	}
 	c.handled.Store(false)
-	s.change(c, func() { c.phase, c.since, c.known, c.body = next, time.Now(), false, false })
+	s.change(c, func() {
+		c.phase, c.known, c.body = next, false, false
+		if next == idle {
+			c.since = time.Now()
+		}
+	})
 }
 
 // address is what a connection is counted under: an IPv4 address, or the network

@@ -8,9 +8,9 @@
 // keeps to [Options.UploadRate].
 //
 // Connections are counted, over all and for each address. When there are too
-// many, the one that has the least to lose is closed for the new one: an idle one,
-// then one whose request is incomplete, then one that is not known, the oldest
-// first. So whoever opens connections and does nothing with them loses them, and
+// many, the one that has the least to lose is closed for the new one: an idle one
+// that was never known, then one that is not known, then an idle one that was, then
+// one whose body is incomplete, the oldest first. So whoever opens connections and does nothing with them loses them, and
 // a request that is made at once is answered. A connection is safe once [Known]
 // was called for its request and the request's body is there; streams and long
 // answers are so. When all are safe, a new connection is closed at once.
@@ -121,6 +121,6 @@ type connKey struct{}
 // connection is not closed for another once its body is there.
 func Known(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*conn); ok {
-		c.of.change(c, func() { c.known = true })
+		c.of.change(c, func() { c.known, c.was = true, true })
 	}
 }
