@@ -419,8 +419,14 @@ func (v *vault) live(reopen func() seam.Store) {
 		t.Fatalf("break: %+v", got)
 	}
 	v.answer(s.ID)
-	if _, err := v.engine.CallTool(ctx, enginetest.User, parley.CallTool{App: "test", Session: s.ID, Name: "send", Input: json.RawMessage(`{"state":"` + token + `"}`), Key: token, Client: token}); err != nil {
+	call, err := v.engine.CallTool(ctx, enginetest.User, parley.CallTool{
+		App: "test", Session: s.ID, Name: "send", Input: json.RawMessage(`{"state":"` + token + `"}`), Key: token, Client: token,
+	})
+	if err != nil {
 		t.Fatal(err)
+	}
+	if got := v.await(call.ID); got.Status != parley.StatusCompleted {
+		t.Errorf("the call: %+v", got)
 	}
 	v.crash(s.ID, reopen)
 	v.signed(s.ID)
