@@ -384,15 +384,17 @@ func (e *Engine) Delete(ctx context.Context, p parley.Principal, id parley.Sessi
 		return err
 	}
 	defer s.release()
-	if err := e.o.Store.Delete(ctx, p, id); err != nil {
-		return err
+	err = e.o.Store.Delete(ctx, p, id)
+	if err != nil && !isCode(err, parley.CodeNotFound) {
+		e.listArchives() // it may be gone
+		return told(err)
 	}
 	s.forget()
 	e.o.Log.Forget(id)
 	if e.o.Archive != nil {
 		e.logDropped(context.WithoutCancel(ctx), id)
 	}
-	return nil
+	return err
 }
 
 // still returns the session, locked, with no turn running in this process. One

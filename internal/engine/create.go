@@ -90,7 +90,7 @@ func (e *Engine) makeSession(ctx context.Context, p parley.Principal, made parle
 		return nil, err
 	}
 	if err := e.o.Log.Append(context.WithoutCancel(ctx), p, seam.Batch{Session: s.id, Create: true, Owner: e.o.Node, Index: ix}, events); err != nil {
-		return nil, err
+		return nil, told(err)
 	}
 	s.state, s.view, s.epoch, s.loaded = s.view, s.view.Clone(), 1, true
 	e.mu.Lock()

@@ -109,7 +109,7 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 		return none, keyReused(c.Key)
 	}
 	if err != nil {
-		return none, err
+		return none, told(err)
 	}
 	return e.Session(ctx, p, s.id)
 }

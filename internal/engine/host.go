@@ -38,6 +38,9 @@ func (h *host) with(ctx context.Context, f func(s *session) error) error {
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
+	if t := s.view.Turn; t == nil || t.ID != h.r.turn { // its start could not be kept
+		return notKept(h.r.lost)
+	}
 	return f(s)
 }
 

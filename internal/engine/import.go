@@ -116,7 +116,7 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 	if err := e.o.Log.Append(context.WithoutCancel(ctx), p, seam.Batch{
 		Session: s.id, Create: true, Owner: e.o.Node, Index: ix,
 	}, events); err != nil {
-		return none, err
+		return none, told(err)
 	}
 	return e.Session(ctx, p, s.id)
 }

@@ -11,7 +11,8 @@ import (
 
 // orphans are sessions that are gone and of which something may still be archived. The
 // archive itself is what remembers them: the first sweep of a process asks it for
-// all its sessions, and what could not be removed since then is in memory.
+// all its sessions, and so does the one after a fork or a deletion of which nobody could
+// say whether it took place. What could not be removed since then is in memory.
 type orphans struct {
 	listed bool
 	left   map[parley.SessionID]bool
@@ -43,8 +44,14 @@ func (e *Engine) dropArchives(ctx context.Context) (failed error) {
 	}
 	e.mu.Lock()
 	listed, left := e.orphans.listed, slices.Sorted(maps.Keys(e.orphans.left))
+	e.orphans.listed = true // what comes to be in doubt from now on is for the next one
 	e.mu.Unlock()
 	if !listed {
+		defer func() {
+			if failed != nil {
+				e.listArchives()
+			}
+		}()
 		all, err := e.o.Archive.Sessions(ctx)
 		if err != nil {
 			return err
@@ -68,9 +75,6 @@ func (e *Engine) dropArchives(ctx context.Context) (failed error) {
 	for _, id := range left {
 		failed = errors.Join(failed, e.dropArchive(ctx, id))
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.orphans.listed = true
 	return failed
 }
 
@@ -87,8 +91,13 @@ func (e *Engine) share(ctx context.Context, parent, fork parley.SessionID, at in
 	e.orphans.making[fork] = true
 	e.mu.Unlock()
 	done = func(err error) {
-		if err != nil {
+		_, known := errors.AsType[*parley.Error](err)
+		switch {
+		case err == nil:
+		case known:
 			e.logDropped(ctx, fork)
+		default:
+			e.listArchives() // the fork may be there
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -99,6 +108,14 @@ func (e *Engine) share(ctx context.Context, parent, fork parley.SessionID, at in
 		return nil, err
 	}
 	return done, nil
+}
+
+// listArchives lets the next sweep look for what is archived of sessions that are not
+// there.
+func (e *Engine) listArchives() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.orphans.listed = false
 }
 
 // logDropped is dropArchive for who can do nothing about its failing.

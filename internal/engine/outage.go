@@ -32,11 +32,30 @@ type doubt struct {
 	err    error          // of the append; once it is known, nil: it took place
 }
 
-// doubtful is the error of the commit that is in doubt.
-type doubtful struct{ d *doubt }
+// doubtful is why a commit is in doubt.
+type doubtful struct {
+	d   *doubt
+	err error
+}
 
-func (e *doubtful) Error() string { return e.d.err.Error() }
-func (e *doubtful) Unwrap() error { return e.d.err }
+func (e *doubtful) Error() string { return e.err.Error() }
+func (e *doubtful) Unwrap() error { return e.err }
+
+// notKnown is the error of a command whose commit is in doubt, and of those after it.
+func notKnown(err error) error {
+	e := parley.Errorf(parley.CodeUnavailable, "it is not known what the store has kept: %w", err).WithRetry(time.Second)
+	e.Message, e.Hint = "it is not known what the store has kept", "the server goes on by itself once the store can be asked; send it again then, with the same key"
+	return e
+}
+
+// told is the error of an append as its caller hears it: one without a code leaves open
+// whether it took place.
+func told(err error) error {
+	if _, known := errors.AsType[*parley.Error](err); err == nil || known {
+		return err
+	}
+	return notKnown(err)
+}
 
 // settle asks once what became of an append in doubt. Without an error there is
 // none, and the state is what the log says. Callers hold the lock.
@@ -48,9 +67,7 @@ func (s *session) settle(ctx context.Context) error {
 	err := s.e.o.Log.Settle(context.WithoutCancel(ctx), s.state.Principal(), d.batch, d.events, d.err)
 	known, ok := errors.AsType[*parley.Error](err)
 	if err != nil && !ok {
-		e := parley.Errorf(parley.CodeUnavailable, "it is not known what the store has kept: %w", err).WithRetry(time.Second)
-		e.Message, e.Hint = "it is not known what the store has kept", "the server goes on by itself once the store can be asked"
-		return e
+		return notKnown(err)
 	}
 	s.doubt, d.err = nil, err
 	switch {
@@ -59,6 +76,8 @@ func (s *session) settle(ctx context.Context) error {
 	case known.Code != parley.CodeUnavailable:
 		s.forget() // another has written: not ours any more
 		return err
+	case s.run != nil && !s.runsDurably(s.run):
+		s.run.lost = err // the turn's start was part of it
 	}
 	return nil // nothing of it was appended, and what was staged before still is
 }
@@ -120,11 +139,17 @@ func (h *host) lasting(ctx context.Context, f func() error) error {
 	}
 }
 
-// waits reports whether the run is there to wait for the store.
+// waits reports whether the run is there to wait for the store: its turn is in the log,
+// or may be.
 func (h *host) waits() bool {
-	h.s.lock <- struct{}{}
-	defer func() { <-h.s.lock }()
-	return !h.s.gone && h.s.runsDurably(h.r)
+	s := h.s
+	s.lock <- struct{}{}
+	defer func() { <-s.lock }()
+	if s.gone || s.run != h.r {
+		return false
+	}
+	d := s.doubt
+	return s.runsDurably(h.r) || d != nil && d.view.Turn != nil && d.view.Turn.ID == h.r.turn
 }
 
 // rest waits for a while, unless ctx or the engine ends.

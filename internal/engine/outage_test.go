@@ -343,3 +343,44 @@ func TestOutageOfAQuestion(t *testing.T) {
 		}
 	}
 }
+
+// TestOutageOfADirectCall lets the store go away at each append of a direct call that
+// only reads, slowly: its start is committed while it runs. Whoever is refused calls
+// again, with the key. The call ends with its result, or was not kept and is made anew.
+func TestOutageOfADirectCall(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"refused", "lost", "answer lost"} {
+		for at := int64(1); at <= 3; at++ {
+			t.Run(fmt.Sprintf("%s/%d", how, at), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					o := &outage{Store: mem.New(), at: at, lasts: 10 * time.Minute, lost: how != "answer lost", says: how == "refused"}
+					service := &enginetest.Service{Gate: func(context.Context, seam.Run) error {
+						time.Sleep(time.Second)
+						return nil
+					}}
+					r := enginetest.Over(t, o, service, enginetest.Echo, enginetest.App())
+					defer r.Close()
+					call := parley.CallTool{App: "test", Name: "look", Input: []byte(`{"text":"a"}`), Key: "k"}
+					var turn parley.TurnInfo
+					for {
+						var err error
+						if turn, err = r.Engine.CallTool(ctx, enginetest.User, call); err == nil {
+							break
+						}
+						if e := parley.Info(err); e.Code != parley.CodeUnavailable || e.Hint == "" {
+							t.Errorf("refused with %v", err)
+						}
+						time.Sleep(time.Second)
+					}
+					got, err := r.Engine.Await(ctx, enginetest.User, turn.ID, time.Hour)
+					if err != nil || got.Status != parley.StatusCompleted || got.Attempts != 0 {
+						t.Errorf("the turn is %s: %+v, %v\n%s", got.Status, got.Error, err, enginetest.Types(r.Log(turn.SessionID)))
+					}
+					if err := enginetest.CheckLog(r.Log(turn.SessionID)); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
+	}
+}

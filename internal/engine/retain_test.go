@@ -17,6 +17,7 @@ import (
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/store/mem"
 )
 
 // shelf is an archive on a disk that can fail.
@@ -235,6 +236,92 @@ func TestArchiveGivesItBack(t *testing.T) {
 			t.Errorf("archived (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// unsure is a store that loses the answer to a fork or a deletion, which took place or
+// not, and is away for a while then.
+type unsure struct {
+	outage
+	forks, deletes bool // that are to come
+	kept           bool
+}
+
+func (u *unsure) lose(do func() error) error {
+	if u.kept {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	u.back.Store(time.Now().Add(u.lasts).UnixNano())
+	return errors.New("the connection was lost in the middle of a commit")
+}
+
+func (u *unsure) Fork(ctx context.Context, p parley.Principal, from parley.SessionID, at int64, b seam.Batch) error {
+	do := func() error { return u.outage.Fork(ctx, p, from, at, b) }
+	if u.forks {
+		u.forks = false
+		return u.lose(do)
+	}
+	return do()
+}
+
+func (u *unsure) Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error {
+	do := func() error { return u.outage.Delete(ctx, p, id) }
+	if u.deletes {
+		u.deletes = false
+		return u.lose(do)
+	}
+	return do()
+}
+
+// TestArchiveInDoubt loses the answers to a fork of a condensed session and to the
+// deletion of another: what is archived is there for those sessions that are.
+func TestArchiveInDoubt(t *testing.T) {
+	t.Parallel()
+	for name, kept := range map[string]bool{"it took place": true, "it did not": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sh := newShelf(t)
+			synctest.Test(t, func(t *testing.T) {
+				store := &unsure{outage: outage{Store: mem.New(), lasts: time.Minute}, kept: kept}
+				r := enginetest.Over(t, store, &enginetest.Service{}, secretary, enginetest.App(keeping), byHand, func(o *engine.Options) { o.Archive = sh })
+				defer r.Close()
+				s, _ := busy(t, r, 3)
+				other, _ := busy(t, r, 3)
+				time.Sleep(25 * time.Hour)
+				sweep(t, r)
+
+				store.forks, store.deletes = true, true
+				ask := parley.ForkSession{Key: "f"}
+				if _, err := r.Engine.Fork(ctx, enginetest.User, s.ID, ask); code(err) != parley.CodeUnavailable {
+					t.Errorf("a fork in doubt: %v", err)
+				}
+				time.Sleep(time.Hour)
+				fork, err := r.Engine.Fork(ctx, enginetest.User, s.ID, ask)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := r.Engine.Delete(ctx, enginetest.User, other.ID); code(err) != parley.CodeUnavailable {
+					t.Errorf("a deletion in doubt: %v", err)
+				}
+				time.Sleep(time.Hour)
+				if err := r.Engine.Delete(ctx, enginetest.User, other.ID); kept && code(err) != parley.CodeNotFound || !kept && err != nil {
+					t.Errorf("it is deleted again: %v", err)
+				}
+				sweep(t, r)
+				for _, id := range []parley.SessionID{s.ID, fork.ID} {
+					if err := enginetest.CheckLog(whole(t, r, id)); err != nil {
+						t.Error(err)
+					}
+				}
+				want := []parley.SessionID{s.ID, fork.ID}
+				slices.Sort(want)
+				if diff := cmp.Diff(want, sh.sessions(t)); diff != "" {
+					t.Errorf("archived (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 // TestArchiveIsDroppedLater lets the removal of an archive fail, with a restart in

@@ -249,10 +249,10 @@ func (s *session) flushIn(d time.Duration) {
 }
 
 // commit appends what is staged and the given events in one batch and advances
-// the state. On an error that has a code nothing was appended. The given events are
-// forgotten then, and what was staged too, unless a durable turn runs, which tries
-// again: a staged event never stands for an effect that may not be repeated. An
-// error without a code leaves the session in doubt.
+// the state. After an error nothing was appended, unless it is a doubtful one, which
+// leaves the session in doubt. The given events are forgotten then, and what was staged
+// too, unless a durable turn runs, which tries again: a staged event never stands for an
+// effect that may not be repeated.
 func (s *session) commit(ctx context.Context, events ...parley.Event) error {
 	if err := s.settle(ctx); err != nil {
 		return err
@@ -272,7 +272,7 @@ func (s *session) commit(ctx context.Context, events ...parley.Event) error {
 		switch {
 		case !known:
 			s.doubt = &doubt{batch: batch, events: s.staged, view: s.view, stored: stored, err: err}
-			err = &doubtful{s.doubt}
+			err = notKnown(&doubtful{s.doubt, err})
 			s.undo(before)
 			if s.run == nil { // nobody else asks what became of it, and lets go on what it let go
 				s.e.goOnLater(s.id, firstPause)
