@@ -72,6 +72,11 @@ func sampling(err error) error {
 // is no refusal comes from the log, which has none.
 func (a *App) clean(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if s := req.GetSession(); s != nil {
+			var done func()
+			ctx, done = a.http.during(ctx, s.ID())
+			defer done()
+		}
 		res, err := next(ctx, method, req)
 		if ctx.Err() != nil {
 			return nil, &jsonrpc.Error{Code: codeCancelled, Message: "the request was cancelled"} // which the transport drops

@@ -14,6 +14,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/mcpserver"
+	"github.com/parley-server/parley/internal/seam"
 )
 
 func TestTools(t *testing.T) {
@@ -180,9 +181,14 @@ func TestCancelStopsTheTurn(t *testing.T) {
 // A host's cancellation ends the waiting of await, and the turn of ask.
 func TestCancelledRequests(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
-		h := newHouse(t, slow(nil), enginetest.App())
+		began := make(chan struct{}, 8)
+		h := newHouse(t, func(ctx context.Context, _ seam.Request, _ func(string)) (seam.Reply, error) {
+			began <- struct{}{}
+			<-ctx.Done()
+			return seam.Reply{}, ctx.Err()
+		}, enginetest.App())
 		c := h.host(era, "", nil)
-		cancelled := func(name string, in args, after func() bool) {
+		cancelled := func(name string, in args, after func()) {
 			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -191,9 +197,7 @@ func TestCancelledRequests(t *testing.T) {
 				_, err := c.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: in})
 				ended <- err
 			}()
-			for !after() {
-				time.Sleep(time.Millisecond) // there is nothing to be told by
-			}
+			after()
 			cancel()
 			if err := <-ended; err == nil {
 				t.Errorf("%s ended well", name)
@@ -201,7 +205,7 @@ func TestCancelledRequests(t *testing.T) {
 		}
 		s := c.call("test.start_session", nil)["session_id"]
 		turn := parley.TurnID(c.call("test.send_message", args{"session_id": s, "message": "one"})["continuation_id"].(string))
-		cancelled("test.await_continuation", args{"continuation_id": turn}, func() bool { return true })
+		cancelled("test.await_continuation", args{"continuation_id": turn}, func() { <-began })
 		if got, err := h.Engine.Turn(t.Context(), enginetest.User, turn); err != nil || got.Status.Ended() {
 			t.Errorf("the turn is %v, %v", got.Status, err)
 		}
@@ -210,9 +214,8 @@ func TestCancelledRequests(t *testing.T) {
 				return v.(map[string]any)["id"] == s || len(v.(map[string]any)["openContinuations"].([]any)) == 0
 			})
 		}
-		cancelled("test.ask", args{"message": "two"}, func() bool { return len(active()) == 1 })
-		for len(active()) > 0 {
-			time.Sleep(time.Millisecond)
+		cancelled("test.ask", args{"message": "two"}, func() { <-began })
+		for len(active()) > 0 { // each look is a call, and none is told
 		}
 		if got, err := h.Engine.Turn(t.Context(), enginetest.User, turn); err != nil || got.Status.Ended() {
 			t.Errorf("the other turn is %v, %v", got.Status, err)

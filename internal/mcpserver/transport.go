@@ -70,6 +70,14 @@ type Handler struct {
 	kept    map[kept]context.CancelFunc
 	owners  map[string]parley.Principal // of connections, by their id
 	opening map[parley.Principal]int    // connections that are about to be
+	calls   map[string]*calls           // what connections have under way, by their id
+}
+
+// calls are the requests of a connection that are under way.
+type calls struct {
+	n       int
+	ended   bool
+	cancels map[int]context.CancelFunc
 }
 
 type kept struct {
@@ -103,7 +111,7 @@ func NewHandler(server *mcp.Server, t Transport) *Handler {
 	if t.WriteWithin == 0 {
 		t.WriteWithin = 30 * time.Second
 	}
-	h := &Handler{t: t, server: server, key: make([]byte, 32), kept: map[kept]context.CancelFunc{}, owners: map[string]parley.Principal{}, opening: map[parley.Principal]int{}}
+	h := &Handler{t: t, server: server, key: make([]byte, 32), kept: map[kept]context.CancelFunc{}, owners: map[string]parley.Principal{}, opening: map[parley.Principal]int{}, calls: map[string]*calls{}}
 	_, _ = rand.Read(h.key) // never fails
 	get := func(*http.Request) *mcp.Server { return server }
 	h.old = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
@@ -185,6 +193,9 @@ func (h *Handler) connected(out *response, r *http.Request, p parley.Principal) 
 			return
 		}
 		r.Header.Set(sessionHeader, id)
+		if r.Method == http.MethodDelete { // the SDK waits for what is under way, which may wait for a person
+			h.hangUp(id)
+		}
 	} else if r.Method == http.MethodPost {
 		done, err := h.connect(p)
 		if err != nil {
@@ -232,6 +243,47 @@ func (h *Handler) connect(p parley.Principal) (done func(), err error) {
 			delete(h.opening, p)
 		}
 	}, nil
+}
+
+// during makes the context of a request of a connection, which ends with that.
+func (h *Handler) during(ctx context.Context, id string) (context.Context, func()) {
+	if id == "" { // of the newer era
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.calls[id]
+	if c == nil {
+		c = &calls{cancels: map[int]context.CancelFunc{}}
+		h.calls[id] = c
+	}
+	if c.n++; c.ended {
+		cancel()
+	}
+	n := c.n
+	c.cancels[n] = cancel
+	return ctx, func() {
+		cancel()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if delete(c.cancels, n); len(c.cancels) == 0 && h.calls[id] == c {
+			delete(h.calls, id)
+		}
+	}
+}
+
+// hangUp cancels what a connection has under way, and what it may still begin until
+// that is over.
+func (h *Handler) hangUp(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c := h.calls[id]; c != nil {
+		c.ended = true
+		for _, cancel := range c.cancels {
+			cancel()
+		}
+	}
 }
 
 func (h *Handler) own(id string, p parley.Principal) {
