@@ -398,7 +398,7 @@ describe("on a desktop", () => {
       expect.stringMatching(/^AGENT home begins/i),
       expect.stringMatching(/^SUMMARY anthropic\/claude-opus goes on in place of openai\/gpt: Another model answered so far/i),
       expect.stringMatching(/^ERROR anthropic\/claude-opus did not answer \(overloaded\); anthropic\/claude-haiku goes on/i),
-      expect.stringMatching(/^OBSERVED light\.garden off → on at \d\d:\d\d/i),
+      expect.stringMatching(/^OBSERVED .+ off → on at \d\d:\d\d/i),
     ]);
     expect(await answers.first().innerText()).toMatch(/5,510 tokens · \$0\.0421 · 8\.0 s · claude-haiku/);
     expect(await answers.last().innerText()).toMatch(/\$0\.0500 · 4\.0 s · claude-haiku · \$0\.0921 in this conversation/);

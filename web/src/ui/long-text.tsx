@@ -34,14 +34,14 @@ export function LongText({ text, className = "" }: { text: string; className?: s
   );
 }
 
-/** A text in the middle of others: its beginning, and all of it when it is asked for. */
-export function Folded({ text, longest }: { text: string; longest: number }) {
+/** A text in the middle of others: its beginning, and all of it, or the original that it was made from, when it is asked for. */
+export function Folded({ text, longest, original }: { text: string; longest: number; original?: string }) {
   const [all, setAll] = useState(false);
   const shown = tame(text);
   if (shown.length <= longest) return shown;
   return (
     <>
-      {all ? <LongText text={shown} /> : `${shown.slice(0, whole(shown, longest))}…`}{" "}
+      {all ? <LongText text={original === undefined ? shown : tame(original)} /> : `${shown.slice(0, whole(shown, longest))}…`}{" "}
       <button type="button" aria-expanded={all} onClick={() => setAll(!all)} className="underline underline-offset-2 hover:text-text-primary">
         {all ? "show less" : "show all"}
       </button>

@@ -21,6 +21,14 @@ describe("Markdown", () => {
     expect(out).not.toMatch(/<img|<b |href="javascript/);
   });
 
+  test("evidence is folded below the answer, and other quotations are not", () => {
+    const out = html("It is on.\n\n> **Evidence**\n>\n> - Lamp: on since 17:45\n> - Plug: off");
+    expect(out).toMatch(/<details class="evidence"><summary>Evidence<\/summary>\s*<ul>\s*<li>Lamp: on since 17:45<\/li>\s*<li>Plug: off<\/li>\s*<\/ul>\s*<\/details>/);
+    expect(out).not.toContain("<blockquote>");
+    expect(html("> **Evidence** is what we lack.")).toContain("<blockquote>");
+    expect(html("> Evidence\n>\n> more")).toContain("<blockquote>");
+  });
+
   test("a picture is a link: nothing is loaded from elsewhere", () => {
     const out = html("![chart](https://example.com/c.png)");
     expect(out).not.toContain("<img");

@@ -3,8 +3,8 @@
 // raw HTML, and pictures stay links: loading one would tell a stranger's server
 // that this answer was read.
 
-import { isValidElement, memo, useDeferredValue, useMemo, useRef, type ReactElement, type ReactNode } from "react";
-import ReactMarkdown, { type Components } from "react-markdown";
+import { Children, isValidElement, memo, useDeferredValue, useMemo, useRef, type ReactElement, type ReactNode } from "react";
+import ReactMarkdown, { type Components, type ExtraProps } from "react-markdown";
 import remarkGfm from "remark-gfm";
 
 import { cut, piecesOf, uncut, type Piece } from "./blocks.ts";
@@ -24,6 +24,7 @@ const components: Components = {
       <table>{children}</table>
     </div>
   ),
+  blockquote: ({ node, children }) => (isEvidence(node) ? <Evidence>{children}</Evidence> : <blockquote>{children}</blockquote>),
   a: ({ href, children }) => (
     <a href={href} target="_blank" rel="noopener noreferrer">
       {children}
@@ -36,6 +37,28 @@ const components: Components = {
   ),
   input: ({ checked }) => <input type="checkbox" checked={checked ?? false} readOnly disabled aria-label={checked ? "done" : "open"} />,
 };
+
+/** What evidence begins with, in bold and alone in its line: an answer's quotation of what it rests on. */
+const evidence = "Evidence";
+
+function isEvidence(node: ExtraProps["node"]): boolean {
+  const first = node?.children.find((c) => c.type === "element");
+  const bold = first?.tagName === "p" && first.children.length === 1 ? first.children[0] : undefined;
+  const text = bold?.type === "element" && bold.tagName === "strong" ? bold.children[0] : undefined;
+  return text?.type === "text" && text.value === evidence;
+}
+
+/** Folded: the answer stands above it. */
+function Evidence({ children }: { children: ReactNode }) {
+  const all = Children.toArray(children);
+  const first = all.findIndex((c) => isValidElement(c));
+  return (
+    <details className="evidence">
+      <summary>{evidence}</summary>
+      {all.slice(first + 1)}
+    </details>
+  );
+}
 
 const Drawn = memo(function Drawn({ piece }: { piece: Piece }) {
   switch (piece.kind) {

@@ -8,6 +8,8 @@ import { Bars, Chevron } from "../../ui/icons.tsx";
 import { Folded } from "../../ui/long-text.tsx";
 import { useFold } from "../../ui/use-fold.ts";
 import { took } from "../../ui/text.ts";
+import { plainly } from "./plain.ts";
+import { useHouse } from "./use-home.ts";
 
 const Timeline = lazy(() => import("./Timeline.tsx"));
 
@@ -90,16 +92,28 @@ function Line({ step: s, after }: { step: Step; after: number }) {
         {s.tool && (
           <span className="text-text-primary">
             {s.tool}
-            {s.kind === "tool_call" && <span className="text-text-muted">(<Folded text={queryOf(s.input)} longest={longest} />)</span>}{" "}
+            {s.kind === "tool_call" && <span className="text-text-muted">(<Told text={queryOf(s.input)} longest={longest} />)</span>}{" "}
           </span>
         )}
-        {s.text && <span className={bad ? "text-danger" : s.kind === "plan" ? "text-text-primary" : ""}><Folded text={s.text} longest={3 * longest} /> </span>}
+        {s.text && <span className={bad ? "text-danger" : s.kind === "plan" ? "text-text-primary" : ""}><Told text={s.text} longest={3 * longest} /> </span>}
         {s.tookMs !== undefined && <span>{took(s.tookMs)} </span>}
-        {s.detail && <Folded text={s.detail} longest={longest} />}
+        {s.detail && <Told text={s.detail} longest={longest} />}
         {s.snippets && <Found snippets={s.snippets} />}
       </div>
       <span className="text-[11px] tabular-nums max-sm:order-3">{after >= 50 ? `+${took(after)}` : ""}</span>
     </li>
+  );
+}
+
+/** What a tool was given or gave, with the names of the house; as it is, with its ids, when it is pointed at or shown whole. */
+function Told({ text, longest: most }: { text: string; longest: number }) {
+  const entities = useHouse((h) => h.entities);
+  const said = useMemo(() => plainly(text, entities), [text, entities]);
+  if (said === text) return <Folded text={text} longest={most} />;
+  return (
+    <span title={text.slice(0, 1000)}>
+      <Folded text={said} original={text} longest={most} />
+    </span>
   );
 }
 
@@ -108,7 +122,7 @@ function Found({ snippets }: { snippets: readonly Snippet[] }) {
   const [all, setAll] = useState(false);
   return (
     <>
-      {!all && `${snippets.map((n) => n.ref).join(", ")} `}
+      {!all && <Told text={`${snippets.map((n) => n.ref).join(", ")} `} longest={longest} />}
       <button type="button" aria-expanded={all} onClick={() => setAll(!all)} className="underline underline-offset-2 hover:text-text-primary">
         {all ? "show less" : "show all"}
       </button>

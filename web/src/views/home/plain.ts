@@ -1,0 +1,44 @@
+// What tools give, as a householder reads it: names in place of ids, and the
+// clock of the house without its offset.
+
+import type { Entity } from "./entities.ts";
+
+const id = /\b([a-z][a-z_]*\.[a-z0-9][a-z0-9_]*)\b( \(([^()]*)\))?/g;
+/** As the tools write it, by the clock of the house. */
+const local = /\b(\d{4})-(\d\d)-(\d\d) (\d\d:\d\d)(?::\d\d)?(?:Z|[+-]\d\d:\d\d)/g;
+const instant = /\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)/g;
+/** The present time and the zone, with which a tool ends. */
+const now = /^now: \w+ (\d{4}-\d\d-\d\d) .*\(([\w/+-]+)\)$/m;
+
+const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+export function plainly(text: string, entities: ReadonlyMap<string, Pick<Entity, "name">>): string {
+  const told = now.exec(text);
+  const today = told?.[1];
+  const at = (day: string, clock: string): string => (day === today ? clock : `${Number(day.slice(8))} ${months[Number(day.slice(5, 7)) - 1] ?? ""} ${clock}`);
+  return text
+    .replace(now, "")
+    .replace(local, (_all, y: string, m: string, d: string, clock: string) => at(`${y}-${m}-${d}`, clock))
+    .replace(instant, (all) => inZone(all, told?.[2], at))
+    .replace(id, (all, one: string, beside: string | undefined, inside: string | undefined) => {
+      const name = entities.get(one)?.name;
+      if (!name) return all;
+      return beside === undefined || inside === name ? name : name + beside;
+    })
+    .trimEnd();
+}
+
+/** An instant by the clock of the house where its zone is told, else by the reader's. */
+function inZone(iso: string, zone: string | undefined, at: (day: string, clock: string) => string): string {
+  const when = new Date(iso);
+  if (Number.isNaN(when.getTime())) return iso;
+  try {
+    const parts = new Intl.DateTimeFormat("en-CA", {
+      ...(zone && { timeZone: zone }), year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", hourCycle: "h23",
+    }).formatToParts(when);
+    const part = (type: string): string => parts.find((p) => p.type === type)?.value ?? "";
+    return at(`${part("year")}-${part("month")}-${part("day")}`, `${part("hour")}:${part("minute")}`);
+  } catch {
+    return iso; // a zone that this browser does not know
+  }
+}
