@@ -229,6 +229,7 @@ type ModelReplied struct {
 	// State is what the provider wants back with the next call. Opaque.
 	State     json.RawMessage `json:"state,omitempty"`
 	Citations []Citation      `json:"citations,omitempty"` // what the provider's own tools found
+	Warning   string          `json:"warning,omitempty"`   // why the reply is doubtful, in words for people
 }
 
 // ModelFailed ends a call without a reply. Partial is the text up to the cut.

@@ -46,6 +46,7 @@ type Model struct {
 	Provider        string  `json:"provider"`
 	Scripted        bool    `json:"scripted"` // it follows rules: whoever shows its answers says so
 	ContextTokens   int64   `json:"context_tokens"`
+	ContextHint     string  `json:"context_hint"` // how whoever runs its server makes that more; empty where nobody can
 	MaxOutputTokens int64   `json:"max_output_tokens"`
 	InputUSD        float64 `json:"input_usd,omitempty"` // per million tokens
 	OutputUSD       float64 `json:"output_usd,omitempty"`

@@ -36,6 +36,39 @@ func TestModels_cache_hour(t *testing.T) {
 	}
 }
 
+// TestModels_first_token: a server of one's own may have to load its model first.
+func TestModels_first_token(t *testing.T) {
+	t.Parallel()
+	own := parley.Duration(7 * time.Minute)
+	s := config.Settings{Models: config.Models{
+		Providers: map[string]config.Provider{
+			"openai":  {Kind: "openai", Key: "k"},
+			"ollama":  {Kind: "openai", Dialect: "ollama"},
+			"near":    {Kind: "openai", BaseURL: "http://192.168.1.20:8000/v1"},
+			"gateway": {Kind: "anthropic", Key: "k", BaseURL: "http://localhost:4000"},
+			"far":     {Kind: "openai", BaseURL: "https://models.example.com/v1"},
+			"set":     {Kind: "openai", BaseURL: "http://127.0.0.1:1/v1", FirstToken: parley.Duration(20 * time.Second)},
+		},
+		Known: map[string]config.Model{"far/large": {FirstToken: &own}},
+	}}
+	m, err := newAnswerers(s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]time.Duration{
+		"openai/gpt": 0, "ollama/qwen3": 5 * time.Minute, "near/x": 5 * time.Minute, "gateway/claude": 5 * time.Minute,
+		"far/small": 0, "far/large": 7 * time.Minute, "set/x": 20 * time.Second,
+	} {
+		f, err := m.Model(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := time.Duration(f.Info().FirstTokenMS) * time.Millisecond; got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+}
+
 // TestModels_names: a name goes into logs, lists and terminals, so one with signs
 // that steer those is none. Whatever else a provider may know is taken.
 func TestModels_names(t *testing.T) {

@@ -351,6 +351,9 @@ func (d *doctor) listed(m client.Model, providers []client.Provider) {
 			d.warn("model", "%s is not among those that %s lists; a name that is mistyped answers with an error", m.Name, p.Name)
 			return
 		}
+		if m.ContextHint != "" {
+			d.takes(m.Name, m.ContextTokens, m.ContextHint)
+		}
 		if m.PricedAt == "" {
 			d.warn("model", "%s is there; %s", m.Name, noPrice)
 			return
@@ -457,6 +460,38 @@ func (d *doctor) answers(list []client.Provider) {
 	}
 }
 
+// fewTokens is a window in which an app's instructions and tools leave little room.
+const fewTokens = 16_000
+
+// takes says what a server was found to be set to.
+func (d *doctor) takes(name string, tokens int64, hint string) {
+	if tokens < fewTokens {
+		d.warn("context", "%s takes %d tokens as its server is set, which long conversations do not fit; %s", name, tokens, hint)
+		return
+	}
+	d.ok("context", "%s takes %d tokens", name, tokens)
+}
+
+// window says how much a server of one's own takes, where that is little, or not
+// known yet.
+func (d *doctor) window(ctx context.Context, name string, m seam.Model) {
+	measurer, ok := m.(seam.Measurer)
+	if !ok {
+		return
+	}
+	brief, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	err := measurer.Measure(brief)
+	switch i := m.Info(); {
+	case err != nil:
+		d.warn("context", "%s: how many tokens its server takes could not be asked: %v", name, err)
+	case i.ContextHint != "":
+		d.takes(name, i.ContextTokens, i.ContextHint)
+	case i.Guessed:
+		d.ok("context", "%s: its server says how many tokens it takes once it is loaded; %d are assumed", name, i.ContextTokens)
+	}
+}
+
 // used checks the models that apps name, at their providers.
 func (d *doctor) used(ctx context.Context, p *plan) {
 	seen := map[string]bool{}
@@ -474,6 +509,9 @@ func (d *doctor) used(ctx context.Context, p *plan) {
 			brief, cancel := context.WithTimeout(ctx, askWithin)
 			err = checker.Check(brief)
 			cancel()
+			if err == nil {
+				d.window(ctx, name, of(m))
+			}
 			switch {
 			case err != nil:
 				d.fail("model", fmt.Errorf("%s: %w", name, err))

@@ -186,6 +186,9 @@ func (r *runner) frame(ctx context.Context, f client.Frame) error {
 	case parley.ToolEnded:
 		r.step("← %s: %s", p.Outcome, parley.Cut(p.Output, 200))
 	case parley.ModelReplied:
+		if p.Warning != "" {
+			r.step("! %s", p.Warning)
+		}
 		if e.Agent == r.entry {
 			text, _, _ := strings.Cut(parley.PartsText(p.Parts), endNotes)
 			return errors.Join(r.delta(p.Call, text, true), r.endBlock())

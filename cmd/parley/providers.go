@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"iter"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -78,7 +79,11 @@ func newAnswerers(s config.Settings, log *slog.Logger) (*models, error) {
 	m := &models{settings: s.Models, accounts: map[string]account{}, fixed: map[string]seam.Model{}, made: map[string]seam.Model{}}
 	own := map[string]catalog.Entry{}
 	for name, k := range s.Models.Known {
-		own[name] = catalog.Entry(k)
+		own[name] = catalog.Entry{
+			ContextTokens: k.ContextTokens, MaxOutputTokens: k.MaxOutputTokens, InputUSD: k.InputUSD, OutputUSD: k.OutputUSD,
+			CacheReadUSD: k.CacheReadUSD, CacheWriteUSD: k.CacheWriteUSD, TokenBytes: k.TokenBytes,
+			Images: k.Images, Files: k.Files, ServerTools: k.ServerTools,
+		}
 	}
 	var err error
 	if m.catalog, err = catalog.New(own); err != nil {
@@ -191,6 +196,7 @@ func (m *models) official(name string) bool {
 func (m *models) info(provider, id string) seam.ModelInfo {
 	p := m.settings.Providers[provider]
 	info := m.catalog.Info(provider, p.Kind, m.tagged(provider, id), m.official(provider))
+	info.FirstTokenMS = m.firstToken(p, info.Name).Milliseconds()
 	info.Name = provider + "/" + id
 	if p.CacheHour && m.settings.Known[info.Name].CacheWriteUSD == nil {
 		info.CacheWriteUSD = hourWrite * info.InputUSD
@@ -213,6 +219,23 @@ func (m *models) tagged(provider, id string) string {
 		return other
 	}
 	return id
+}
+
+// nearFirst is how long a server of one's own may take to begin: it loads a model
+// from its disk, which takes minutes for a large one.
+const nearFirst = 5 * time.Minute
+
+// firstToken is how long a model may take to begin; 0: as long as all.
+func (m *models) firstToken(p config.Provider, model string) time.Duration {
+	switch own := m.settings.Known[model].FirstToken; {
+	case own != nil:
+		return time.Duration(*own)
+	case p.FirstToken > 0:
+		return time.Duration(p.FirstToken)
+	case openai.Near(p.BaseURL) || p.Kind == "openai" && p.BaseURL == "" && openai.Near(openai.BaseURL(openai.Dialect(p.Dialect))):
+		return nearFirst
+	}
+	return 0
 }
 
 // hourWrite is what Anthropic takes for writing to its cache for an hour, in prices
@@ -412,6 +435,21 @@ func (m *models) ask(ctx context.Context) []api.ProviderInfo {
 	return all
 }
 
+// measure asks a provider how many tokens the models take that were used.
+func (m *models) measure(ctx context.Context, provider string) {
+	m.mu.Lock()
+	list := slices.Collect(maps.Values(m.made))
+	m.mu.Unlock()
+	for _, f := range list {
+		if at, _, _ := strings.Cut(f.Info().Name, "/"); at != provider {
+			continue
+		}
+		if f, ok := of(f).(seam.Measurer); ok {
+			_ = f.Measure(ctx) // what can not be asked stays as it is believed to be
+		}
+	}
+}
+
 func (m *models) askOne(ctx context.Context, name string) api.ProviderInfo {
 	in := api.ProviderInfo{Name: name, Kind: m.settings.Providers[name].Kind, Models: []seam.ModelInfo{}}
 	ctx, cancel := context.WithTimeoutCause(ctx, askWithin, parley.Errorf(parley.CodeTimeout, "%s did not answer within %s", name, askWithin).
@@ -429,6 +467,7 @@ func (m *models) askOne(ctx context.Context, name string) api.ProviderInfo {
 		return in
 	}
 	in.OK = true
+	m.measure(ctx, name)
 	for _, l := range list[:min(len(list), maxMade)] {
 		_, id, _ := strings.Cut(l.Name, "/")
 		known := m.info(name, id)

@@ -76,7 +76,7 @@ const (
 // itself, whose prices are built in; id is its own name for the model.
 func (c *Catalog) Info(provider, kindOf, id string, listed bool) seam.ModelInfo {
 	m := seam.ModelInfo{
-		Name: provider + "/" + id, Provider: provider, ContextTokens: carefulContext, MaxOutputTokens: carefulOutput,
+		Name: provider + "/" + id, Provider: provider, ContextTokens: carefulContext, MaxOutputTokens: carefulOutput, Guessed: true,
 	}
 	if k, ok := c.kinds[kindOf]; ok && listed {
 		k.All.apply(&m)
@@ -110,6 +110,7 @@ func (k kind) find(id string) (Entry, bool) {
 
 func (e Entry) apply(m *seam.ModelInfo) {
 	set(&m.ContextTokens, e.ContextTokens)
+	m.Guessed = m.Guessed && e.ContextTokens == nil
 	set(&m.MaxOutputTokens, e.MaxOutputTokens)
 	set(&m.InputUSD, e.InputUSD)
 	set(&m.OutputUSD, e.OutputUSD)

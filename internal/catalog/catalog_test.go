@@ -56,7 +56,7 @@ func TestDatedNames(t *testing.T) {
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	got := open(t, nil).Info("local", "openai", "gpt-6-sol", false)
-	want := seam.ModelInfo{Name: "local/gpt-6-sol", Provider: "local", ContextTokens: 32_000, MaxOutputTokens: 4096}
+	want := seam.ModelInfo{Name: "local/gpt-6-sol", Provider: "local", ContextTokens: 32_000, Guessed: true, MaxOutputTokens: 4096}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -7,6 +7,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/parley-server/parley"
 )
 
 // Models are who answers: the providers of language models, and what is known of
@@ -40,6 +43,10 @@ type Provider struct {
 	BaseURL string `yaml:"base_url,ref"`
 	// Model is its model that is used where none is named. Default: as built in.
 	Model string `yaml:"model,ref"`
+	// FirstToken is how long its models may take to begin a reply, such as "90s".
+	// Default: a minute, and five minutes where base_url is this machine's or of a
+	// private network: a server of one's own may have to load the model first.
+	FirstToken parley.Duration `yaml:"first_token"`
 	// Dialect of kind openai: openai, openrouter, ollama, vllm, llamacpp, gemini or
 	// plain. Default: found by the address.
 	Dialect string `yaml:"dialect"`
@@ -66,7 +73,12 @@ type Model struct {
 	Images          *bool    `yaml:"images"`
 	Files           *bool    `yaml:"files"`
 	ServerTools     []string `yaml:"server_tools"`
+	// FirstToken, in place of its provider's.
+	FirstToken *parley.Duration `yaml:"first_token"`
 }
+
+// patience bounds how long a model may be waited for before it begins.
+const patience = parley.Duration(time.Hour)
 
 // ProviderEnv are the variables of a provider of each kind. The first is its key,
 // the second its address.
@@ -171,6 +183,9 @@ func (o *overrides) known(at string, k Model) {
 			o.bad(at+"."+name, "is %g, and can not be less than 0", *n)
 		}
 	}
+	if k.FirstToken != nil && (*k.FirstToken <= 0 || *k.FirstToken > patience) {
+		o.bad(at+".first_token", "is %s, and has to be more than 0 and at most %s", time.Duration(*k.FirstToken), time.Duration(patience))
+	}
 	for _, name := range k.ServerTools {
 		if !slices.Contains(serverTools, name) {
 			o.bad(at+".server_tools", "%q is no tool of a provider%s", name, hint(name, serverTools))
@@ -199,6 +214,9 @@ func (o *overrides) models() {
 		}
 		if strings.ContainsFunc(p.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			o.bad(at+".key", "has a space, a line break or a letter that no key has; copy it again")
+		}
+		if p.FirstToken < 0 || p.FirstToken > patience {
+			o.bad(at+".first_token", "is %s, and has to be from 0 to %s", time.Duration(p.FirstToken), time.Duration(patience))
 		}
 		if p.Dialect != "" && !slices.Contains(dialects, p.Dialect) {
 			o.bad(at+".dialect", "%q is no dialect%s", p.Dialect, hint(p.Dialect, dialects))

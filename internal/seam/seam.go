@@ -40,11 +40,20 @@ type Models interface {
 
 // ModelInfo is what is known of a model beforehand.
 type ModelInfo struct {
-	Name            string `json:"name"`
-	Provider        string `json:"provider"`
-	Scripted        bool   `json:"scripted"` // a demo model that follows rules; whoever shows its answers says so
-	ContextTokens   int64  `json:"context_tokens"`
-	MaxOutputTokens int64  `json:"max_output_tokens"`
+	Name          string `json:"name"`
+	Provider      string `json:"provider"`
+	Scripted      bool   `json:"scripted"` // a demo model that follows rules; whoever shows its answers says so
+	ContextTokens int64  `json:"context_tokens"`
+	// ContextHint says how whoever runs the model's server makes ContextTokens more;
+	// empty where nobody can.
+	ContextHint string `json:"context_hint,omitempty"`
+	// Guessed says that ContextTokens is a careful guess, in the place of which the
+	// server may say what it has.
+	Guessed bool `json:"-"`
+	// FirstTokenMS is how long the model may take to begin a reply, in ms. 0: as
+	// long as the runtime gives to all.
+	FirstTokenMS    int64 `json:"first_token_ms,omitempty"`
+	MaxOutputTokens int64 `json:"max_output_tokens"`
 	// Prices in US dollars per million tokens. What is read from or written to the
 	// provider's cache costs as input where its price is 0.
 	InputUSD      float64 `json:"input_usd,omitempty"`
@@ -71,6 +80,12 @@ type ModelInfo struct {
 // hint says what to do.
 type Checker interface {
 	Check(ctx context.Context) error
+}
+
+// Measurer is a Model whose server can say how many tokens it takes at present; Info
+// says so from then on. It costs nothing and loads nothing.
+type Measurer interface {
+	Measure(ctx context.Context) error
 }
 
 // TokenCounter is a Model whose provider counts the input tokens of a request.
@@ -123,6 +138,7 @@ type Reply struct {
 	StopReason string // end_turn, tool_use, max_tokens, refusal, or the provider's own
 	State      json.RawMessage
 	Citations  []parley.Citation // what the provider's own tools found, where it says so
+	Warning    string            `json:",omitempty"` // why the reply is doubtful, in words for people
 }
 
 // Toolset is some tools behind one thing: a service, a folder, an MCP server.

@@ -106,6 +106,20 @@ func detect(u *url.URL) Dialect {
 	return Plain
 }
 
+// BaseURL is where a server of the dialect is when nobody says.
+func BaseURL(d Dialect) string {
+	if d == "" {
+		d = OpenAI
+	}
+	return dialects[d].base
+}
+
+// Near reports whether an address is of this machine or of a private network.
+func Near(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Hostname() != "" && near(u.Hostname())
+}
+
 func near(host string) bool {
 	if ip := net.ParseIP(host); ip != nil {
 		return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast()

@@ -22,8 +22,10 @@ import (
 type keeps struct{ body []byte }
 
 func (k *keeps) RoundTrip(r *http.Request) (*http.Response, error) {
-	k.body, _ = io.ReadAll(r.Body)
-	r.Body.Close()
+	if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/chat/completions") {
+		k.body, _ = io.ReadAll(r.Body)
+		r.Body.Close()
+	}
 	return answers{"text/event-stream", []byte(`data: {"choices":[{"delta":{"content":"Well."},"finish_reason":"stop"}]}` + "\n\n")}.RoundTrip(r)
 }
 

@@ -14,6 +14,9 @@
 // temperature with a model that thinks, is sent again without it, and the client
 // remembers. Nothing else is tried twice.
 //
+// Of Ollama, vLLM and llama.cpp it is asked how many tokens they take, which their
+// operator decides: see window.go.
+//
 // Reasoning is given back only to the model that said it, in the field in which
 // it came. A Client and its Models are safe for concurrent use.
 package openai
@@ -64,6 +67,7 @@ type Client struct {
 
 	mu      sync.Mutex
 	learned map[string]quirks // by the server's name of the model
+	windows map[string]window // likewise
 }
 
 // maxLearned bounds how many models a client remembers something of.
@@ -119,7 +123,7 @@ func New(o Options) (*Client, error) {
 		o.Name = "openai"
 	}
 	return &Client{
-		opt: o, base: u.String(), d: d, learned: map[string]quirks{},
+		opt: o, base: u.String(), d: d, learned: map[string]quirks{}, windows: map[string]window{},
 		tr: transport.Provider{Name: d.title, Key: o.Key},
 	}, nil
 }
@@ -157,8 +161,6 @@ type model struct {
 	info seam.ModelInfo
 	id   string // the server's name of it
 }
-
-func (m *model) Info() seam.ModelInfo { return m.info }
 
 // header is what each request has.
 func (c *Client) header(accept string) http.Header {

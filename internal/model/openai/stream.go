@@ -68,6 +68,9 @@ func (m *model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Model
 
 // open sends the request, without what the server is found to refuse.
 func (m *model) open(ctx context.Context, r seam.Request, n *names) (resp *http.Response, size int, err error) {
+	if err := m.fits(ctx, &r); err != nil {
+		return nil, 0, err
+	}
 	known := m.c.d.at(m.id) | m.c.knows(m.id)
 	found := quirks(0)
 	for try := 0; ; try++ {
@@ -248,6 +251,7 @@ func (r *reply) end(n *names, size int) (*seam.Reply, error) {
 		out.Model = prefix + "/" + r.model
 	}
 	out.Usage = r.used(size)
+	out.Warning = r.m.doubt(size, out.Usage)
 	return out, nil
 }
 

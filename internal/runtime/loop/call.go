@@ -84,7 +84,7 @@ func count(ctx context.Context, m seam.Model, req *seam.Request, reserved *parle
 	}
 	if n+leastOutput > window {
 		return parley.Errorf(parley.CodeTooLarge, "the question and what the turn has gathered do not fit %s: %d of %d tokens", req.Model, n, window).
-			WithHint("ask for less at once, or choose a model with a larger context")
+			WithHint("%s", roomier(m.Info()))
 	}
 	reserved.InputTokens = n
 	req.MaxTokens = min(req.MaxTokens, window-n)
@@ -229,7 +229,11 @@ const maxStream = 8 << 20
 func (st *stream) run(ctx context.Context) (*seam.Reply, *parley.Error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	patience := time.AfterFunc(st.opt.FirstToken, func() {
+	first := st.opt.FirstToken
+	if own := st.model.Info().FirstTokenMS; own > 0 {
+		first = time.Duration(own) * time.Millisecond
+	}
+	patience := time.AfterFunc(first, func() {
 		cancel(parley.Errorf(parley.CodeUnavailable, "%s said nothing for too long", st.req.Model).
 			WithHint("try again, or choose another model"))
 	})

@@ -82,7 +82,7 @@ func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef
 
 	if input+least > window {
 		return failed(t, parley.Errorf(parley.CodeTooLarge, "the question and what the turn has gathered do not fit %s: about %d of %d tokens", name, input, window).
-			WithHint("ask for less at once, or choose a model with a larger context"))
+			WithHint("%s", roomier(m)))
 	}
 	output = min(output, window-input)
 	output, bound, over := fit(t, m, input, output, least)
@@ -103,6 +103,15 @@ func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef
 	return []action{callModel{
 		Agent: a.Path, Request: req, Reserved: reserved, Steers: steers(a) + len(t.Steers), Bound: bound, Fallback: fallback,
 	}}
+}
+
+// roomier says what to do when something does not fit a model.
+func roomier(m seam.ModelInfo) string {
+	hint := "ask for less at once, or choose a model with a larger context"
+	if m.ContextHint != "" {
+		hint += "; " + m.ContextHint
+	}
+	return hint
 }
 
 // seen is an earlier message as the model can take it: a picture or document that

@@ -37,7 +37,7 @@ import (
 
 // Options are the settings of a Runtime. The zero Options are good.
 type Options struct {
-	FirstToken time.Duration // how long a model may take to begin; 0: 60 s
+	FirstToken time.Duration // how long a model may take to begin that says nothing of it; 0: 60 s
 	Silence    time.Duration // how long it may pause in a reply; 0: 60 s
 }
 

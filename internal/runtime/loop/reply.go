@@ -18,7 +18,7 @@ const maxParts = 256
 func replied(r *seam.Reply, call parley.CallID, m seam.ModelInfo, newCall func() parley.CallID) parley.ModelReplied {
 	p := parley.ModelReplied{
 		Call: call, Model: r.Model, Parts: make([]parley.Part, 0, len(r.Parts)), Usage: counted(r.Usage, m),
-		StopReason: r.StopReason, State: validJSON(r.State), Citations: r.Citations[:min(len(r.Citations), maxParts)],
+		StopReason: r.StopReason, Warning: strings.ToValidUTF8(r.Warning, "\ufffd"), State: validJSON(r.State), Citations: r.Citations[:min(len(r.Citations), maxParts)],
 	}
 	if p.Model == "" {
 		p.Model = m.Name

@@ -233,12 +233,15 @@ func (h *slippery) Emit(ctx context.Context, events ...parley.Event) error {
 func TestAModelThatIsSilent(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		at      int // the fragment after which it hangs; 0: before the first
+		at      int           // the fragment after which it hangs; 0: before the first
+		own     time.Duration // of the model, before it begins
 		partial string
 		took    time.Duration // four times the patience, and between them at most 0.5, 1 and 2 s
 	}{
-		"from the beginning": {0, "", 4 * time.Minute},
-		"in the middle":      {2, "It is Goog", 4 * time.Minute},
+		"from the beginning":                      {0, 0, "", 4 * time.Minute},
+		"from the beginning, of one that loads":   {0, 5 * time.Minute, "", 20 * time.Minute},
+		"in the middle":                           {2, 0, "It is Goog", 4 * time.Minute},
+		"in the middle, of one that had to begin": {2, 5 * time.Minute, "It is Goog", 4 * time.Minute},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -251,6 +254,7 @@ func TestAModelThatIsSilent(t *testing.T) {
 					}
 				}
 				log := b.run(t, t.Context(), say("It is Google."), func(m *seam.Models, _ *seam.Host) {
+					b.model.ModelInfo.FirstTokenMS = tt.own.Milliseconds()
 					if tt.at == 0 {
 						*m = hanging{&b.model}
 					}
@@ -652,4 +656,30 @@ func TestTokenBytes(t *testing.T) {
 	if three, six, none := reserved(3), reserved(6), reserved(0); three != none || six >= three || six < three/2 {
 		t.Errorf("got %d tokens at 3 bytes, %d at 6, %d at none", three, six, none)
 	}
+}
+
+// TestWarning: what is doubtful about a reply is in the log, and a prompt that
+// does not fit says how its server takes more.
+func TestWarning(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var b bench
+		log := b.run(t, t.Context(), func(seam.Request) (seam.Reply, error) {
+			r := runtimetest.Say("It is Google.")
+			r.Warning = "it may have cut off the beginning"
+			return r, nil
+		})
+		if got := payload[parley.ModelReplied](t, log); len(got) != 1 || got[0].Warning != "it may have cut off the beginning" {
+			t.Errorf("got %+v", got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		var b bench
+		log := b.run(t, t.Context(), say("It is Google."), func(*seam.Models, *seam.Host) {
+			b.model.ModelInfo.ContextTokens, b.model.ModelInfo.ContextHint = 20, "set MORE=1"
+		})
+		if got := payload[parley.TurnFailed](t, log); len(got) != 1 || !strings.HasSuffix(got[0].Error.Hint, "; set MORE=1") {
+			t.Errorf("got %+v", got)
+		}
+	})
 }

@@ -42,6 +42,16 @@ func body(model string) m {
 	}
 }
 
+// TestRealClient_of_Ollama: what it tells of a model, as its own client asks.
+func TestRealClient_of_Ollama(t *testing.T) {
+	t.Parallel()
+	_, url := serve(t, openai.Options{Dialect: openai.Ollama, Models: []string{"qwen3"}, Context: 8192, Modelfile: "num_ctx                        8192", Brain: brain(says("end_turn", text("hello")))})
+	nodetest.Start(t).Want("ollama", m{"url": strings.TrimSuffix(url, "/v1"), "model": "qwen3"}, m{
+		"before": 0.0, "models": []any{"qwen3:latest"}, "trained": 40960.0, "done": true, "response": "", "loaded": "qwen3:latest", "context": 8192.0,
+		"parameters": "stop                           \"<|im_end|>\"\ntemperature                    0.6\nnum_ctx                        8192",
+	})
+}
+
 // TestRealClient has the client read what the server says, from a stream and at
 // once, as each dialect that the client can read. Those that break it are what
 // our own decoder is for.

@@ -34,6 +34,11 @@ type Options struct {
 	Key     string   // empty: none is asked for
 	Models  []string // empty: every model is there, and the list has one
 	NoUsage bool     // never says what a call cost
+	// Context is how many tokens it takes, of servers whose operator decides that;
+	// 0: 131,072, and 32,768 of vLLM. Ollama forgets the beginning of what is longer.
+	Context   int64
+	Modelfile string // of Ollama: a line of parameters, such as "num_ctx 8192"
+	Silent    bool   // of Ollama: an old version, which does not say so
 	// Refuses are keys of a body that no model of this server takes.
 	Refuses []string
 }
@@ -62,6 +67,7 @@ type Server struct {
 	mu       sync.Mutex
 	fault    *Fault
 	requests int
+	loaded   string // of Ollama: the model in memory
 	bodies   [][]byte
 	closed   chan struct{}
 }
@@ -77,6 +83,12 @@ func New(o Options) *Server {
 	}
 	if len(o.Models) > 0 && o.Dialect == LlamaCpp {
 		o.Models = o.Models[:1] // it serves one
+	}
+	if o.Context == 0 {
+		o.Context = 131_072
+		if o.Dialect == VLLM {
+			o.Context = 32_768
+		}
 	}
 	return &Server{opt: o, d: d, closed: make(chan struct{}, 1024)}
 }
@@ -142,8 +154,8 @@ const maxBody = 128 << 20
 // ServeHTTP answers as the dialect's server does.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, ours := strings.CutPrefix(r.URL.Path, s.d.prefix)
-	if r.URL.Path == "/tokenize" && s.opt.Dialect == VLLM {
-		path, ours = "/tokenize", true
+	if r.URL.Path == "/tokenize" && s.opt.Dialect == VLLM || r.URL.Path == "/props" && s.opt.Dialect == LlamaCpp || strings.HasPrefix(r.URL.Path, "/api/") && s.opt.Dialect == Ollama {
+		path, ours = r.URL.Path, true
 	}
 	if !ours {
 		http.NotFound(w, r)
@@ -174,7 +186,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/key" && s.opt.Dialect == OpenRouter:
 		writeJSON(w, 200, obj{"data": obj{"label": "sk-or-…", "usage": 0, "limit": nil}})
 	case path == "/tokenize":
-		writeJSON(w, 200, obj{"count": len(body)/4 + 1, "max_model_len": 32768, "tokens": []int{}})
+		writeJSON(w, 200, obj{"count": len(body)/4 + 1, "max_model_len": s.opt.Context, "tokens": []int{}})
+	case path == "/props":
+		writeJSON(w, 200, obj{"default_generation_settings": obj{"id": 0, "n_ctx": s.opt.Context, "params": obj{}}, "total_slots": 1, "model_path": "model.gguf"})
+	case strings.HasPrefix(path, "/api/"):
+		s.native(w, r, path, body)
 	default:
 		http.NotFound(w, r)
 	}
@@ -200,7 +216,7 @@ func (s *Server) entry(id string) obj {
 			"supported_parameters": []string{"tools", "reasoning", "max_tokens", "temperature"},
 		}
 	case VLLM:
-		e["max_model_len"], e["root"], e["parent"] = 32_768, id, nil
+		e["max_model_len"], e["root"], e["parent"] = s.opt.Context, id, nil
 	case LlamaCpp:
 		e["meta"] = obj{"vocab_type": 1, "n_vocab": 32_000, "n_ctx_train": 131_072, "n_embd": 4096}
 	case Gemini:
@@ -248,6 +264,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request, body []byte
 		s.refuse(w, *bad, nil)
 		return
 	}
+	s.load(q.Model)
 	a := newAnswer(s, q, f, w)
 	if !q.Stream {
 		a.whole(r)

@@ -754,6 +754,7 @@ export interface ModelReplied {
   took_ms?: number;
   state?: unknown;
   citations?: Citation[]; // what the provider's own tools found
+  warning?: string; // why the reply is doubtful, in words for people
 }
 
 /** ModelFailed ends a call without a reply. Partial is the text up to the cut. */

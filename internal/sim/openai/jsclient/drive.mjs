@@ -1,5 +1,7 @@
-// Drives a chat completions server with OpenAI's own client: a line of JSON in,
+// Drives a chat completions server with OpenAI's own client, and what is Ollama's
+// own with that of Ollama: a line of JSON in,
 // a line out. Every answer is {"ok": ...} or {"error": ...}.
+import { Ollama } from 'ollama';
 import OpenAI from 'openai';
 import { createInterface } from 'node:readline';
 
@@ -16,6 +18,16 @@ const ops = {
     return ids;
   },
   model: async ({ id }) => (await client.models.retrieve(id)).id,
+  // What Ollama tells of a model before and after it is loaded.
+  ollama: async ({ url, model }) => {
+    const o = new Ollama({ host: url });
+    const before = (await o.ps()).models.length;
+    const shown = await o.show({ model });
+    const { models } = await o.list();
+    const { done, response } = await o.generate({ model, prompt: '' });
+    const [loaded] = (await o.ps()).models;
+    return { before, models: models.map((m) => m.name), parameters: shown.parameters, trained: shown.model_info['qwen3.context_length'], done, response, loaded: loaded.name, context: loaded.context_length };
+  },
   // What was said, at once.
   create: async ({ body }) => {
     const r = await client.chat.completions.create(body);
