@@ -210,3 +210,13 @@ func follows(ctx context.Context, t *testing.T, r *enginetest.Rig, id parley.Ses
 	}
 	return refused
 }
+
+// TestEngineCrashWhileStepsAreCondensed is the test of all stores, at a part of its
+// crashes: each needs a database of its own.
+func TestEngineCrashWhileStepsAreCondensed(t *testing.T) {
+	t.Parallel()
+	enginetest.CrashRetention(t, 4, func(t *testing.T) func() seam.Store {
+		dsn := pgtest.Start(t)
+		return func() seam.Store { return open(t, dsn) }
+	})
+}
