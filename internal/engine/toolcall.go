@@ -413,7 +413,15 @@ func (h *host) asked(ctx context.Context, t *parley.Turn, c *parley.Tool) parley
 	d := seam.Decision{Call: parley.ToolCall{Call: c.Call, Agent: c.Agent, Name: c.Name, Input: input}, Effect: c.Effect, Attempt: c.Attempt, Started: c.StartedAt}
 	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()
-	found, known, err := box.Reconcile(ctx, h.runOf(d))
+	run := h.runOf(d)
+	run.Others = func(ctx context.Context) ([]seam.Other, bool) {
+		calls, known, err := h.s.e.others(ctx, c)
+		if err != nil {
+			h.s.e.o.Logger.Warn("other calls of a tool could not be read", "session", h.s.id, "call", c.Call, "err", err)
+		}
+		return calls, known && err == nil
+	}
+	found, known, err := box.Reconcile(ctx, run)
 	switch {
 	case err != nil:
 		h.s.e.o.Logger.Warn("a write's outcome could not be found out", "session", h.s.id, "call", c.Call, "err", err)

@@ -174,6 +174,17 @@ type Run struct {
 	// it becomes an artifact of the call. Never nil. An error says why it was not
 	// taken: too large, too many, or the call is over.
 	Keep func(f File) error
+	// Others are the calls of the same tool, anybody's, that this server has made
+	// since Started or that may have been under way then; false where that is not
+	// known. It is for Reconcile, which asks after it has looked at the service: so
+	// none is missing whose effect was seen. Nil: it is not known.
+	Others func(ctx context.Context) (calls []Other, known bool)
+}
+
+// Other is another call of a tool.
+type Other struct {
+	Call    parley.CallID
+	Reaches []string // what it acts on; none: nobody knows
 }
 
 // File is something that a tool made.
@@ -185,7 +196,9 @@ type File struct {
 
 // Reconciler is a Toolset that can find out what became of a write.
 type Reconciler interface {
-	// Reconcile reports whether the call took effect, without making it. known is
+	// Reconcile reports whether the call took effect, without making it. That things
+	// are as the call would have left them is no proof: who else may have done it has
+	// to be ruled out, by what the service tells and by Run.Others. known is
 	// false when even the service can not tell. While the call may still be under way
 	// only a yes, Outcome ok, is believed, and it is asked again later.
 	Reconcile(ctx context.Context, r Run) (res parley.ToolResult, known bool, err error)

@@ -46,6 +46,7 @@ type callAnswer struct {
 	Context  string          `json:"context_id,omitempty"`
 	Entities []effect        `json:"entities"`
 	Response json.RawMessage `json:"response,omitempty"`
+	found    bool            // from the states, as the answer was lost
 }
 
 // effect is what became of one entity.
@@ -278,15 +279,21 @@ func (t *Toolset) effects(ctx context.Context, c checked, call string) []effect 
 			s = &live
 		}
 		if s != nil {
-			f.After, f.Changed, f.ByThis = s.State, t.index.local(s.Changed), call != "" && s.Context.ID == call
-			f.Detail = told(attributes(s.Attributes.raw), c.in.Data)
-			if ok, known := c.asked(s); known {
-				f.AsAsked = &ok
-			}
+			f.ByThis = call != "" && s.Context.ID == call
+			t.became(&f, c, s)
 		}
 		out = append(out, f)
 	}
 	return out
+}
+
+// became notes how an entity is after the call.
+func (t *Toolset) became(f *effect, c checked, s *wireState) {
+	f.After, f.Changed = s.State, t.index.local(s.Changed)
+	f.Detail = told(attributes(s.Attributes.raw), c.in.Data)
+	if ok, known := c.asked(s); known {
+		f.AsAsked = &ok
+	}
 }
 
 // told are the attributes that a call of a service is usually about.
@@ -310,9 +317,17 @@ func told(a map[string]any, data map[string]any) any {
 
 func (o callAnswer) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Home Assistant has carried out %s.\n", o.Service)
+	if o.found {
+		fmt.Fprintf(&b, "The answer to %s was lost, but the states show that the call took effect.\n", o.Service)
+	} else {
+		fmt.Fprintf(&b, "Home Assistant has carried out %s.\n", o.Service)
+	}
 	for _, e := range o.Entities {
-		fmt.Fprintf(&b, "- %s (%s): %s → %s", e.ID, e.Name, or(e.Before, "no state"), or(e.After, "no state"))
+		fmt.Fprintf(&b, "- %s (%s): ", e.ID, e.Name)
+		if !o.found {
+			b.WriteString(or(e.Before, "no state") + " → ")
+		}
+		b.WriteString(or(e.After, "no state"))
 		if e.Detail != nil {
 			raw, _ := json.Marshal(e.Detail)
 			b.WriteString(" " + clip(string(raw), 300))
@@ -326,7 +341,7 @@ func (o callAnswer) text() string {
 			if unknown(e.After) {
 				b.WriteString(": the device can not be reached")
 			}
-		case e.AsAsked != nil && e.Before == e.After && !e.ByThis:
+		case !o.found && e.AsAsked != nil && e.Before == e.After && !e.ByThis:
 			b.WriteString(". It was so before")
 		}
 		b.WriteString("\n")

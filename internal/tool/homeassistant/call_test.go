@@ -1,8 +1,10 @@
 package homeassistant_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -139,7 +141,7 @@ func TestLostAnswers(t *testing.T) {
 			r.house.SetFaults(c.fault)
 			r.later(time.Minute)
 			raw, _ := json.Marshal(c.in)
-			call := seam.Run{Call: r.call(), Started: r.now(), Name: "ha_call_service", Input: raw}
+			call := seam.Run{Others: alone, Call: r.call(), Started: r.now(), Name: "ha_call_service", Input: raw}
 			res := r.box.Run(t.Context(), call, time.Time{})
 			if res.Outcome != parley.OutcomeUnknown {
 				t.Fatalf("got %s %s, want unknown", res.Outcome, res.Output)
@@ -171,7 +173,7 @@ func TestFoundOutLater(t *testing.T) {
 	r.live()
 	r.house.SetFaults(sim.Faults{DropAfter: 1})
 	r.later(time.Minute)
-	call := seam.Run{Call: r.call(), Started: r.now(), Name: "ha_call_service", Input: json.RawMessage(`{"service":"light.turn_on","target":{"entity_id":"light.garden"}}`)}
+	call := seam.Run{Others: alone, Call: r.call(), Started: r.now(), Name: "ha_call_service", Input: json.RawMessage(`{"service":"light.turn_on","target":{"entity_id":"light.garden"}}`)}
 	r.box.Run(t.Context(), call, time.Time{})
 	r.later(time.Minute)
 	r.house.SetState("light.garden", "off", nil)
@@ -190,7 +192,7 @@ func TestSoAlready(t *testing.T) {
 	r.house.SetState("light.garden", "on", nil)
 	r.later(time.Millisecond)
 	r.house.SetFaults(sim.Faults{DropBefore: 1})
-	call := seam.Run{Call: r.call(), Started: r.now(), Name: "ha_call_service", Input: json.RawMessage(`{"service":"light.turn_on","target":{"entity_id":"light.garden"}}`)}
+	call := seam.Run{Others: alone, Call: r.call(), Started: r.now(), Name: "ha_call_service", Input: json.RawMessage(`{"service":"light.turn_on","target":{"entity_id":"light.garden"}}`)}
 	r.box.Run(t.Context(), call, time.Time{})
 	r.later(time.Minute)
 	if found, known, err := r.box.Reconcile(t.Context(), call); err != nil || known {
@@ -205,7 +207,7 @@ func TestOfAnotherProcess(t *testing.T) {
 	r := newRig(t)
 	r.live()
 	r.later(time.Minute)
-	call := seam.Run{Call: r.call(), Started: r.now(), Name: "ha_call_service", Input: json.RawMessage(`{"service":"lock.unlock","target":{"entity_id":"lock.front_door"}}`)}
+	call := seam.Run{Others: alone, Call: r.call(), Started: r.now(), Name: "ha_call_service", Input: json.RawMessage(`{"service":"lock.unlock","target":{"entity_id":"lock.front_door"}}`)}
 	r.box.Run(t.Context(), call, time.Time{})
 
 	next, err := homeassistant.New(homeassistant.Options{URL: r.srv.URL, Token: token, AllowServices: []string{"*"}, Now: r.now, Logger: slog.New(slog.DiscardHandler), Timeout: within, Patience: within})
@@ -246,5 +248,73 @@ func TestDeclared(t *testing.T) {
 	}
 	if !r.box.CanReconcile("ha_call_service") {
 		t.Error("a lost call can not be found out")
+	}
+}
+
+// alone says that no other call was made.
+func alone(context.Context) ([]seam.Other, bool) { return nil, true }
+
+// TestSomebodyElseDidIt: the call was lost on its way, and the state is as asked all
+// the same. Whoever may have done it, it is no proof of the call.
+func TestSomebodyElseDidIt(t *testing.T) {
+	t.Parallel()
+	raw := json.RawMessage(`{"service":"light.turn_on","target":{"entity_id":"light.garden"}}`)
+	others := func(known bool, calls ...seam.Other) func(context.Context) ([]seam.Other, bool) {
+		return func(context.Context) ([]seam.Other, bool) { return calls, known }
+	}
+	by := func(bearer string) func(t *testing.T, r *rig) {
+		return func(t *testing.T, r *rig) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.srv.URL+"/api/services/light/turn_on", strings.NewReader(`{"entity_id":"light.garden"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+bearer)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatal(resp, err)
+			}
+			_ = resp.Body.Close()
+		}
+	}
+	for name, c := range map[string]struct {
+		others func(context.Context) ([]seam.Other, bool)
+		does   func(t *testing.T, r *rig)
+		known  bool
+	}{
+		"another session":                {others(true, seam.Other{Call: "o", Reaches: []string{"light.garden"}}), by(token), false},
+		"one of which nobody knows what": {others(true, seam.Other{Call: "o"}), by(token), false},
+		"whoever, where the log is gone": {others(false), by(token), false},
+		"whoever, where nobody looks":    {nil, by(token), false},
+		"a person":                       {alone, by("guest"), false},
+		"the lamp itself":                {alone, func(_ *testing.T, r *rig) { r.house.SetState("light.garden", "on", nil) }, false},
+		"the call itself":                {others(true, seam.Other{Call: "o", Reaches: []string{"light.office_desk"}}), nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.live()
+			r.later(time.Minute)
+			fault := sim.Faults{DropBefore: 1}
+			if c.does == nil {
+				fault = sim.Faults{DropAfter: 1}
+			}
+			r.house.SetFaults(fault)
+			call := seam.Run{Others: c.others, Call: r.call(), Started: r.now(), Name: "ha_call_service", Input: raw}
+			if res := r.box.Run(t.Context(), call, time.Time{}); res.Outcome != parley.OutcomeUnknown {
+				t.Fatalf("got %+v", res)
+			}
+			r.later(time.Second)
+			if c.does != nil {
+				c.does(t, r)
+			}
+			r.later(10 * time.Second)
+			found, known, err := r.box.Reconcile(t.Context(), call)
+			if err != nil || known != c.known {
+				t.Fatalf("got %v, %v, %s, want known: %v", known, err, found.Output, c.known)
+			}
+			if known && (strings.Contains(found.Output, "so before") || strings.Contains(found.Output, "→") || !strings.Contains(found.Output, "took effect")) {
+				t.Errorf("the text says two things: %s", found.Output)
+			}
+		})
 	}
 }

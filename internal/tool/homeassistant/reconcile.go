@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,11 +14,17 @@ import (
 
 // Reconcile implements seam.Reconciler: it finds out from the states whether a
 // call of a service took effect whose answer was lost. That can be told of
-// services that set a state. A state that became as asked since the call is a yes.
-// A state that stayed otherwise is a no once the call has had time to arrive.
-// Anything else is not known, also a state that was as asked before. Before and
-// since are by the clock of the house against ours: a house whose clock runs ahead
-// may claim for the call what somebody did that much earlier.
+// services that set a state. A state that became as asked since the call is a yes
+// when nobody else can have done it: its context names the user of our token and no
+// other cause, such as an automation, and no other call of this server's reached the
+// entity meanwhile. A state that stayed otherwise is a no once the call has had time
+// to arrive. Anything else is not known, also a state that was as asked before.
+//
+// Home Assistant chooses a call's context and names it in the answer, which was lost.
+// So whoever else uses the same token can not be told from us, and neither can calls
+// of a session that was deleted since. Before and since are by the clock of the house
+// against ours: a house whose clock runs ahead may claim for the call what one of
+// those did that much earlier.
 func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolResult, known bool, err error) {
 	if r.Name != CallService {
 		return res, false, nil
@@ -33,7 +40,8 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolRes
 	if err != nil || len(c.entities) == 0 || len(c.entities) > maxLive {
 		return res, false, nil // the house has changed since, or nothing can be looked at
 	}
-	if _, err := t.client.socket(ctx); err != nil {
+	us, err := t.whoWeAre(ctx)
+	if err != nil {
 		return res, false, err
 	}
 	began := r.Started
@@ -44,7 +52,7 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolRes
 	if at, ok := t.recent.when(r.Call); ok {
 		late = max(0, late-time.Since(at))
 	}
-	yes, sure, err := t.tookEffect(ctx, c, began)
+	states, yes, sure, err := t.tookEffect(ctx, c, began, us)
 	if err != nil {
 		return res, false, err
 	}
@@ -56,47 +64,90 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolRes
 		case <-ctx.Done():
 			return res, false, nil
 		}
-		if yes, sure, err = t.tookEffect(ctx, c, began); err != nil {
+		if states, yes, sure, err = t.tookEffect(ctx, c, began, us); err != nil {
 			return res, false, err
 		}
 	}
 	if !sure {
 		return res, false, nil
 	}
-	out := callAnswer{Service: c.in.Service, Entities: t.effects(ctx, c, "")}
 	if yes {
-		text := "The answer was lost, but the states show that the call took effect.\n" + out.text()
-		res, err = answer{text, out}.result(r.Call)
+		if anotherReached(ctx, r, c) {
+			return res, false, nil
+		}
+		out := callAnswer{Service: c.in.Service, Entities: t.found(c, states), found: true}
+		res, err = answer{out.text(), out}.result(r.Call)
 		return res, err == nil, err
 	}
 	e := parley.ErrorInfo{Code: parley.CodeTool, Message: c.in.Service + " did not take effect: the connection to Home Assistant was lost before it arrived", Hint: "it can be called again"}
 	return parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeError, Output: e.Message + "\n" + e.Hint, Error: &e}, true, nil
 }
 
-// tookEffect looks at all entities: yes when each became as asked; sure is false
-// when some did and some did not, or nothing can be said.
-func (t *Toolset) tookEffect(ctx context.Context, c checked, began time.Time) (yes, sure bool, err error) {
+// whoWeAre is the id of the user whose token we use.
+func (t *Toolset) whoWeAre(ctx context.Context) (string, error) {
+	var user struct {
+		ID string `json:"id"`
+	}
+	if err := t.client.ask(ctx, "auth/current_user", nil, &user); err != nil {
+		return "", err
+	}
+	if user.ID == "" {
+		return "", parley.Errorf(parley.CodeTool, "Home Assistant does not say whose token it was given")
+	}
+	return user.ID, nil
+}
+
+// anotherReached reports whether another call of this server's may have acted on what
+// r did.
+func anotherReached(ctx context.Context, r seam.Run, c checked) bool {
+	if r.Others == nil {
+		return true
+	}
+	others, known := r.Others(ctx)
+	return !known || slices.ContainsFunc(others, func(o seam.Other) bool {
+		return len(o.Reaches) == 0 || slices.ContainsFunc(o.Reaches, func(id string) bool { return slices.Contains(c.reached, id) })
+	})
+}
+
+// tookEffect looks at all entities, each once: yes when each became as asked, by a call
+// of the user us; sure is false when some did and some did not, or nothing can be said.
+func (t *Toolset) tookEffect(ctx context.Context, c checked, began time.Time, us string) (states []wireState, yes, sure bool, err error) {
 	did, didNot := 0, 0
 	for _, e := range c.entities {
 		var s wireState
 		if err := t.client.get(ctx, "states/"+e.ID, nil, &s); err != nil {
-			return false, false, err
+			return nil, false, false, err
 		}
+		states = append(states, s)
 		ok, known := c.asked(&s)
 		switch {
 		case !known, unknown(s.State) && !ok:
-			return false, false, nil
+			return nil, false, false, nil
 		case ok && s.Updated.Before(began):
-			return false, false, nil // it was so before the call: that tells nothing of it
+			return nil, false, false, nil // it was so before the call: that tells nothing of it
+		case ok && (s.Context.User != us || s.Context.Parent != ""):
+			return nil, false, false, nil // somebody else did it, or nobody says who
 		case ok:
 			did++
 		case s.Updated.Before(began):
 			didNot++ // untouched since before the call
 		default: // it changed since, and not to what was asked: who can say
-			return false, false, nil
+			return nil, false, false, nil
 		}
 	}
-	return did > 0 && didNot == 0, did == 0 || didNot == 0, nil
+	return states, did > 0 && didNot == 0, did == 0 || didNot == 0, nil
+}
+
+// found are the effects of a call that was found out, by the states that show it.
+// How the entities were before is not known any more.
+func (t *Toolset) found(c checked, states []wireState) []effect {
+	out := make([]effect, 0, len(states))
+	for i, e := range c.entities {
+		f := effect{ID: e.ID, Name: e.Name}
+		t.became(&f, c, &states[i])
+		out = append(out, f)
+	}
+	return out
 }
 
 // recent remembers when calls began, for Reconcile to know how long ago one may

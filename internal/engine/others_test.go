@@ -1,0 +1,124 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/engine"
+	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/toolbox"
+)
+
+// askedBoard is a switchboard whose calls of "hang" are lost, and that notes of which
+// others it is told.
+type askedBoard struct {
+	switchboard
+	hang  chan struct{}
+	told  [][]string
+	knows bool
+}
+
+func (b *askedBoard) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
+	if strings.Contains(string(r.Input), "hang") {
+		<-b.hang
+	}
+	return b.switchboard.Run(ctx, r)
+}
+
+func (b *askedBoard) Reconcile(ctx context.Context, r seam.Run) (parley.ToolResult, bool, error) {
+	others, known := r.Others(ctx)
+	var all []string
+	for _, o := range others {
+		all = append(all, strings.Join(o.Reaches, " "))
+	}
+	slices.Sort(all)
+	b.told, b.knows = append(b.told, all), known
+	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: "on"}, known, nil
+}
+
+// TestOthers: who is asked what became of a call, after a crash, is told of every call
+// of the same tool since, whoever made it and whether it has ended, and of those that
+// were under way then; also of one in a turn that began before. Not of itself, nor of
+// what had ended.
+func TestOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		board := &askedBoard{hang: make(chan struct{})}
+		app := enginetest.App(func(a *parley.App) {
+			a.Tools, _ = board.Tools(ctx)
+			def := a.Agents["lead"]
+			def.Tools = []string{"on"}
+			a.Agents["lead"] = def
+		})
+		model := func(ctx context.Context, r seam.Request, _ func(string)) (seam.Reply, error) {
+			if r.Messages[len(r.Messages)-1].Role == parley.RoleTool {
+				<-ctx.Done()
+				return seam.Reply{}, ctx.Err()
+			}
+			select {
+			case <-time.After(time.Minute): // the call is lost by then
+			case <-ctx.Done():
+				return seam.Reply{}, ctx.Err()
+			}
+			return seam.Reply{Parts: []parley.Part{{Type: parley.PartToolCall, Name: "on", Input: json.RawMessage(`{"lamps":"of-a-long-turn"}`)}}, StopReason: "tool_use"}, nil
+		}
+		over := func(o *engine.Options) {
+			box, err := toolbox.New([]seam.Toolset{board}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Tools = map[string]*toolbox.Box{"test": box}
+		}
+		r := enginetest.New(t, model, app, over)
+		bob := parley.Principal{User: "bob", Org: "another"}
+		call := func(p parley.Principal, lamps string) parley.TurnInfo {
+			t.Helper()
+			in, _ := json.Marshal(map[string]string{"lamps": lamps})
+			turn, err := r.Engine.CallTool(ctx, p, parley.CallTool{App: "test", Name: "on", Input: in})
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return turn
+		}
+		r.Send(r.Session().ID, "go")
+		call(bob, "ended-before")
+		time.Sleep(58 * time.Second)
+		call(bob, "hang-before")
+		time.Sleep(time.Second)
+		lost := call(enginetest.User, "hang")
+		time.Sleep(time.Second / 2)
+		call(bob, "since")
+		call(enginetest.User, "hang-since")
+		call(bob, "whatever")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		disk := r.Mem.Clone()
+		close(board.hang)
+		r.Kill()
+		synctest.Wait()
+
+		r = enginetest.Over(t, disk, r.Service, model, app, over)
+		defer r.Close()
+		if _, err := r.Engine.Resume(ctx, enginetest.User, lost.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Await(lost.ID); got.Status != parley.StatusCompleted {
+			t.Errorf("got %+v", got)
+		}
+		want := [][]string{{"", "hang-before", "hang-since", "of-a-long-turn", "since"}}
+		if d := cmp.Diff(want, board.told); d != "" || !board.knows {
+			t.Errorf("known: %v (-want +got):\n%s", board.knows, d)
+		}
+	})
+}
