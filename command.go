@@ -38,6 +38,9 @@ type Send struct {
 
 	Key    string `json:"-"`
 	Client string `json:"-"`
+	// Fixed says that the sender has no way to choose Busy, so that no refusal tells
+	// them to.
+	Fixed bool `json:"-"`
 }
 
 // UpdateSession changes what it names.

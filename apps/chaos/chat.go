@@ -90,7 +90,7 @@ func (o Options) begin(w http.ResponseWriter, r *http.Request) (t parley.TurnInf
 	if err == nil {
 		// This wire knows no queue and no answers: a second message is refused while a
 		// turn runs or waits for a human, who answers elsewhere.
-		t, err = o.Engine.Send(r.Context(), p, s.ID, parley.Send{Message: *in.Message, Busy: parley.BusyReject, Client: wireName})
+		t, err = o.Engine.Send(r.Context(), p, s.ID, parley.Send{Message: *in.Message, Busy: parley.BusyReject, Client: wireName, Fixed: true})
 	}
 	if err != nil {
 		done()

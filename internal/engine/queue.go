@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -37,7 +38,7 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 	case busy == parley.BusyInterrupt:
 		return s.interruptWith(ctx, p, turn, r)
 	case steers && s.stopping() == nil:
-		if err := s.roomToSteer(r.Message); err != nil {
+		if err := s.roomToSteer(c, r.Message); err != nil {
 			return none, nil, err
 		}
 		if t.Status == parley.StatusWaiting {
@@ -51,7 +52,7 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 		}
 		return s.info(own), nil, err
 	case busy == parley.BusyReject:
-		return none, nil, s.busy()
+		return none, nil, s.busy(c)
 	}
 	return s.enqueue(ctx, turn, r, true)
 }
@@ -59,13 +60,13 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 // humanPause is when a client may ask again whether a person has answered.
 const humanPause = 5 * time.Second
 
-// busy says what the session is busy with, and what to do about it.
-func (s *session) busy() error {
+// busy says what the session is busy with, and what its sender can do about it.
+func (s *session) busy(c asked) error {
 	t := s.view.Turn
 	switch {
 	case t.Status == parley.StatusInterrupted:
 		return parley.Errorf(parley.CodeBusy, "turn %s was interrupted and is about to be resumed", t.ID).
-			WithHint("wait for it to end, cancel it, or send with busy=enqueue").WithRetry(time.Second)
+			WithHint("wait for it to end, or cancel it%s", s.orSend(c, "busy=enqueue")).WithRetry(time.Second)
 	case t.Status == parley.StatusWaiting && len(s.view.Interactions) > 0:
 		in := s.view.Interactions[0]
 		more := ""
@@ -73,11 +74,28 @@ func (s *session) busy() error {
 			more = fmt.Sprintf(" and to %d more", n)
 		}
 		return parley.Errorf(parley.CodeBusy, "turn %s waits for an answer to interaction %s%s: %s", t.ID, in.ID, more, in.Title).
-			WithHint("answer it, or send with busy=steer to decline it with this message, busy=enqueue to wait for its turn, or busy=interrupt to end that").
+			WithHint("answer it%s", s.orSend(c, "busy=steer to decline it with this message", "busy=enqueue to wait for its turn", "busy=interrupt to end that")).
 			WithRetry(humanPause)
 	}
 	return parley.Errorf(parley.CodeBusy, "a turn is running in this session").
-		WithHint("wait for turn %s to end, cancel it, or send with busy=enqueue", t.ID).WithRetry(time.Second)
+		WithHint("wait for turn %s to end, or cancel it%s", t.ID, s.orSend(c, "busy=enqueue")).WithRetry(time.Second)
+}
+
+// orSend names those of the ways that the sender has: a retry, a call and some doors
+// have no modes, and a session may have no room for a queue.
+func (s *session) orSend(c asked, ways ...string) string {
+	if c.Fixed || c.call != nil || c.retryOf != "" {
+		return ""
+	}
+	text, sep := "", "; or send with "
+	for _, way := range ways {
+		if strings.HasPrefix(way, "busy=enqueue") && s.view.OpenTurns() >= s.view.MaxOpenTurns {
+			continue
+		}
+		text += sep + way
+		sep = ", or "
+	}
+	return text
 }
 
 // stopping is the wish to stop the open turn, when there is one: nothing can be

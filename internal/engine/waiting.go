@@ -18,7 +18,7 @@ const maxSteers = 32
 func (e *Engine) maxWaiting() int { return 4 * cmp.Or(e.o.Limits.MaxMessage, parley.MaxMessage) }
 
 // roomToSteer refuses a message for the turn that runs when it was given enough.
-func (s *session) roomToSteer(m parley.Message) error {
+func (s *session) roomToSteer(c asked, m parley.Message) error {
 	t := s.view.Turn
 	if n := len(t.Steers); n >= maxSteers {
 		return parley.Errorf(parley.CodeBusy, "%d messages wait already for the next step of this turn", n).
@@ -37,7 +37,7 @@ func (s *session) roomToSteer(m parley.Message) error {
 	}
 	if maxWaiting := s.e.maxWaiting(); bytes > maxWaiting {
 		return tooLong("what this turn was told while it ran", maxWaiting, "bytes").WithField("message").
-			WithHint("send it when turn %s has ended, or with busy=enqueue", t.ID)
+			WithHint("send it when turn %s has ended%s", t.ID, s.orSend(c, "busy=enqueue"))
 	}
 	return nil
 }

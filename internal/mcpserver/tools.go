@@ -227,7 +227,7 @@ func (a *App) send(ctx context.Context, r request, in sendIn) (sendOut, *mcp.Cal
 	}
 	t, err := a.o.Engine.Send(ctx, r.who, s.ID, parley.Send{
 		Message: in.Message, Model: model, Hints: in.PlannerHints.native(), Budgets: parley.Budgets{MaxDurationMS: in.TimeBudgetMS},
-		NoTools: no(in.AllowTools), Key: in.IdempotencyKey, Client: client(in.Stream),
+		NoTools: no(in.AllowTools), Key: in.IdempotencyKey, Client: client(in.Stream), Fixed: true,
 	})
 	if err != nil {
 		return sendOut{}, nil, a.busyWith(ctx, r, s.ID, refusal(err, "budgets.max_duration_ms", "time_budget_ms"))
@@ -398,7 +398,7 @@ func (a *App) askAnew(ctx context.Context, r request, in askIn) (parley.TurnID, 
 	if err != nil {
 		return "", sampling(err)
 	}
-	t, err := a.o.Engine.Send(ctx, r.who, s.ID, parley.Send{Message: in.Message, NoTools: no(in.AllowTools), Client: client(in.Stream)})
+	t, err := a.o.Engine.Send(ctx, r.who, s.ID, parley.Send{Message: in.Message, NoTools: no(in.AllowTools), Client: client(in.Stream), Fixed: true})
 	if err != nil { // nothing may be left of what was refused
 		clean, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer done()
