@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/client"
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/seam"
 )
@@ -121,5 +122,32 @@ func TestModels_calls_per_minute(t *testing.T) {
 		if n != 4321 || err != nil {
 			t.Fatalf("got %d, %v", n, err)
 		}
+	}
+}
+
+// TestModels_latest: Ollama lists a model without a tag as name:latest, and both names
+// are one model.
+func TestModels_latest(t *testing.T) {
+	t.Parallel()
+	tokens := int64(40_960)
+	s := config.Settings{Models: config.Models{
+		Providers: map[string]config.Provider{"local": {Kind: "openai", BaseURL: "http://127.0.0.1:11434/v1"}},
+		Known:     map[string]config.Model{"local/qwen3": {ContextTokens: &tokens}},
+	}}
+	m, err := newAnswerers(s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]bool{"qwen3": true, "qwen3:latest": true, "qwen3:8b": false} {
+		if got := m.info("local", id); got.Name != "local/"+id || (got.ContextTokens == tokens) != want {
+			t.Errorf("%s: got %s with %d tokens, want those of the settings: %v", id, got.Name, got.ContextTokens, want)
+		}
+	}
+	var b strings.Builder
+	err = printModels(&b, []client.Model{{Name: "local/qwen3", Provider: "local"}, {Name: "local/other", Provider: "local"}},
+		[]client.Provider{{Name: "local", OK: true, Models: []client.Model{{Name: "local/qwen3:latest"}}}})
+	lines := strings.Split(b.String(), "\n")
+	if err != nil || !strings.Contains(lines[1], "ready") || !strings.Contains(lines[2], "not listed") {
+		t.Errorf("%v:\n%s", err, &b)
 	}
 }

@@ -1,22 +1,41 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/apps"
+	"github.com/parley-server/parley/apps/home"
+	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/model/scripted"
+	"github.com/parley-server/parley/internal/redact"
+	"github.com/parley-server/parley/internal/toolbox"
 )
 
 func newApp(f *flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "app", Short: "Work on apps"}
 	group(cmd)
-	cmd.AddCommand(&cobra.Command{
+	var asJSON bool
+	check := &cobra.Command{
 		Use: "check [FOLDER]", Short: "Read an app as the server would, and name every mistake", Args: cobra.MaximumNArgs(1),
-		Long: `Read an app as the server would, and name every mistake with its file and line.
-Without a folder it reads every app that the server would serve.`,
+		Long: `Read an app as the server would, and name every mistake with its file and line, as
+FILE:LINE: what is wrong. Without a folder it reads every app that the server would
+serve. With --json it prints {"ok", "apps", "mistakes"}: the names of the apps that are
+right, and file, line and text of each mistake.
+
+Exit codes: 0 all is right, 1 there are mistakes, 2 wrong usage or settings.`,
+		Example: `  parley app check my-apps/mine
+  parley app check --apps my-apps --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := f.settings(cmd)
 			if err != nil {
@@ -29,22 +48,188 @@ Without a folder it reads every app that the server would serve.`,
 				}
 				s.Apps, s.Enabled, s.App = filepath.Dir(dir), []string{filepath.Base(dir)}, nil
 			}
-			p, err := newPlanFor(s, true, newLogger(s, cmd.ErrOrStderr()))
+			fine, wrong, err := checkApps(s, newLogger(s, cmd.ErrOrStderr()))
 			if err != nil {
 				return usage(err)
 			}
-			if _, err := doors(p.resolved, wireDeps{}); err != nil {
-				return usage(err)
-			}
-			for _, a := range p.resolved {
-				line := fmt.Sprintf("ok  %s: %d agents, %d tools, model %s", a.Name, len(a.Agents), len(a.Tools), a.Model)
-				if len(a.Wires) > 0 {
-					line += ", wires " + strings.Join(a.Wires, ", ")
+			out := cmd.OutOrStdout()
+			if asJSON {
+				names := []string{}
+				for _, a := range fine {
+					names = append(names, a.Name)
 				}
-				fmt.Fprintln(cmd.OutOrStdout(), line)
+				err = printJSON(out, map[string]any{"ok": len(wrong) == 0, "apps": names, "mistakes": append([]config.Mistake{}, wrong...)})
+			} else {
+				err = printChecked(cmd, fine, wrong)
 			}
-			return nil
+			if err != nil || len(wrong) == 0 {
+				return err
+			}
+			return &exitError{exitFailed, parley.Errorf(parley.CodeInvalid, "%s", count(len(wrong), "mistake", "mistakes"))}
 		},
-	})
+	}
+	check.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.AddCommand(check)
 	return cmd
+}
+
+func printChecked(cmd *cobra.Command, fine []parley.App, wrong []config.Mistake) error {
+	out := cmd.OutOrStdout()
+	style := terminal(cmd).Style(out)
+	for _, a := range fine {
+		line := fmt.Sprintf("%s  %s: %s, %s, model %s", style.Green("ok"), a.Name, count(len(a.Agents), "agent", "agents"), count(len(a.Tools), "tool", "tools"), a.Model)
+		if len(a.Wires) > 0 {
+			line += ", wires " + strings.Join(a.Wires, ", ")
+		}
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	for _, m := range wrong {
+		if _, err := fmt.Fprintln(out, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkApps reads the apps that s names. The error is about the settings alone.
+func checkApps(s config.Settings, log *slog.Logger) (fine []parley.App, wrong []config.Mistake, err error) {
+	answers, err := newAnswerers(s, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.Model == "" {
+		if s.Models.Default, s.Models.Hosted, err = answers.defaultModel(); err != nil {
+			return nil, nil, err
+		}
+	}
+	list, err := s.ReadApps(apps.FS(), config.Known{
+		Toolsets: append(names(toolsets), names(services)...), Wires: names(wires), Runtimes: names(runtimes),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &plan{settings: s, models: answers, houses: map[string]home.House{}, red: redact.New(knownSecrets(s)...)}
+	for _, r := range list {
+		app, bad := p.check(r, log)
+		if wrong = append(wrong, bad...); len(bad) == 0 {
+			fine = append(fine, app)
+		}
+	}
+	if len(wrong) == 0 {
+		if _, err := doors(fine, wireDeps{}); err != nil { // two apps want one path
+			wrong = mistakesOf(err, config.Mistake{})
+		}
+	}
+	if len(wrong) == 0 && len(fine) == 0 {
+		return nil, nil, parley.Errorf(parley.CodeInvalid, "there is no app to check")
+	}
+	return fine, wrong, nil
+}
+
+// check is all that can be found wrong with one app without running it. What could
+// not be read hides as little as possible of the rest.
+func (p *plan) check(r config.Read, log *slog.Logger) (app parley.App, wrong []config.Mistake) {
+	wrong = mistakesOf(r.Err, config.Mistake{File: r.Name})
+	a := r.App
+	if a == nil {
+		return app, wrong
+	}
+	add := func(err error, at string) {
+		if err != nil {
+			wrong = append(wrong, mistakesOf(err, a.Mistake(at, "%s", says(err)))...)
+		}
+	}
+	a.Toolsets = slices.DeleteFunc(a.Toolsets, func(t config.Toolset) bool {
+		return toolsets[t.Kind] == nil && services[t.Kind] == nil // which is said already
+	})
+	sets, err := p.toolsets(a, true, log)
+	add(err, "tools")
+	if err == nil {
+		box, err := toolbox.New(sets, toolbox.Options{Logger: log, Redact: p.red.String})
+		add(err, "tools")
+		if err == nil {
+			app, err = a.Resolve(box.Decls())
+			add(err, "agents")
+		}
+	}
+	script := p.script(a)
+	wrong = append(wrong, script...)
+	if len(script) == 0 {
+		add(p.models.add(p.settings, []*config.App{a}), "script")
+	}
+	for _, use := range modelsUsed(a.App) {
+		if len(script) > 0 && use.model == "scripted/"+a.Name {
+			continue // it would be there without the mistakes in its script
+		}
+		_, err := p.models.Model(use.model)
+		add(err, use.at)
+	}
+	if len(wrong) == 0 {
+		add(p.models.host(&app, p.settings.Data), "model")
+	}
+	slices.SortStableFunc(wrong, func(x, y config.Mistake) int {
+		return cmp.Or(strings.Compare(x.File, y.File), x.Line-y.Line)
+	})
+	return app, slices.Compact(wrong)
+}
+
+// script is what is wrong with an app's script.
+func (p *plan) script(a *config.App) (wrong []config.Mistake) {
+	if a.Script == "" {
+		return nil
+	}
+	raw, err := fs.ReadFile(a.Files, a.Script)
+	if err != nil {
+		return nil // which is said already
+	}
+	for _, m := range scripted.Check(raw) {
+		wrong = append(wrong, config.Mistake{File: path.Join(filepath.ToSlash(a.Where), a.Script), Line: m.Line, Text: m.Text})
+	}
+	return wrong
+}
+
+type modelUse struct{ at, model string }
+
+// modelsUsed are the models that an app names, and where.
+func modelsUsed(a parley.App) []modelUse {
+	uses := []modelUse{{"model", a.Model}}
+	for i, m := range a.Fallbacks {
+		uses = append(uses, modelUse{fmt.Sprintf("fallbacks[%d]", i), m})
+	}
+	for _, name := range names(a.Agents) {
+		d, at := a.Agents[name], "agents."+name
+		uses = append(uses, modelUse{at + ".model", d.Model})
+		for i, m := range d.Fallbacks {
+			uses = append(uses, modelUse{fmt.Sprintf("%s.fallbacks[%d]", at, i), m})
+		}
+	}
+	return slices.DeleteFunc(uses, func(u modelUse) bool {
+		return u.model == "" || strings.Contains(strings.SplitN(u.model, "/", 2)[0], hostedSuffix) // which is made later
+	})
+}
+
+// mistakesOf are those that an error holds, or else it is the one that otherwise
+// says.
+func mistakesOf(err error, otherwise config.Mistake) []config.Mistake {
+	if err == nil {
+		return nil
+	}
+	if list, ok := errors.AsType[config.Mistakes](err); ok {
+		return list
+	}
+	if otherwise.Text == "" {
+		otherwise.Text = says(err)
+	}
+	return []config.Mistake{otherwise}
+}
+
+// says is an error in a line, with what to do.
+func says(err error) string {
+	text := err.Error()
+	if e, ok := errors.AsType[*parley.Error](err); ok && e.Hint != "" {
+		text += "; " + e.Hint
+	}
+	return text
 }

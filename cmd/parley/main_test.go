@@ -506,7 +506,7 @@ func TestCommands_refuse_what_is_wrong(t *testing.T) {
 		{[]string{"run", "--app", "nothing", "hello"}, exitFailed, "nothing"},
 		{[]string{"run", "--store", "paper", "hello"}, exitUsage, "mem"},
 		{[]string{"serve", "--config", "missing.yaml"}, exitUsage, "missing.yaml"},
-		{[]string{"app", "check", bad}, exitUsage, "agents"},
+		{[]string{"app", "check", bad}, exitFailed, "2 mistakes"},
 		{[]string{"serve", "--apps", filepath.Dir(bad)}, exitUsage, "app.yaml"},
 		{[]string{"serve", "--model", "nobody/knows"}, exitUsage, "nobody/knows"},
 		{[]string{"session", "list", "--data", filepath.Join(readOnly, "x")}, exitFailed, "data folder"},

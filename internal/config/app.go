@@ -144,7 +144,55 @@ func (s Settings) LoadApps(builtin fs.FS, known Known) ([]*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	var errs []error
+	errs := s.misnamed(dirs)
+	var apps []*App
+	for _, r := range s.read(dirs, known) {
+		if r.Err != nil {
+			errs = append(errs, r.Err)
+			continue
+		}
+		apps = append(apps, r.App)
+	}
+	if len(errs) == 0 && len(apps) == 0 {
+		errs = append(errs, parley.Errorf(parley.CodeInvalid, "there is no app to serve"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, parley.Errorf(parley.CodeInvalid, "%w", err)
+	}
+	return apps, nil
+}
+
+// Read is one app as it was read, with its mistakes or without.
+type Read struct {
+	Name string
+	App  *App  // nil: its file could not be read at all; with Err, as far as it could be
+	Err  error // its cause are [Mistakes]
+}
+
+// ReadApps is LoadApps for who wants to know all mistakes: those of each app with
+// what could be read of it, and those in the settings as the error.
+func (s Settings) ReadApps(builtin fs.FS, known Known) ([]Read, error) {
+	dirs, err := s.appFolders(builtin)
+	if err != nil {
+		return nil, err
+	}
+	return s.read(dirs, known), errors.Join(s.misnamed(dirs)...)
+}
+
+func (s Settings) read(dirs map[string]Folder, known Known) []Read {
+	var list []Read
+	for _, name := range slices.Sorted(maps.Keys(dirs)) {
+		if len(s.Enabled) > 0 && !slices.Contains(s.Enabled, name) {
+			continue
+		}
+		a, err := s.loadApp(name, dirs[name], known)
+		list = append(list, Read{name, a, err})
+	}
+	return list
+}
+
+// misnamed are the settings that name an app that is not there.
+func (s Settings) misnamed(dirs map[string]Folder) (errs []error) {
 	for _, set := range []struct {
 		where string
 		names []string
@@ -155,25 +203,7 @@ func (s Settings) LoadApps(builtin fs.FS, known Known) ([]*App, error) {
 			}
 		}
 	}
-	var apps []*App
-	for _, name := range slices.Sorted(maps.Keys(dirs)) {
-		if len(s.Enabled) > 0 && !slices.Contains(s.Enabled, name) {
-			continue
-		}
-		a, err := s.loadApp(name, dirs[name], known)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		apps = append(apps, a)
-	}
-	if len(errs) == 0 && len(apps) == 0 {
-		errs = append(errs, parley.Errorf(parley.CodeInvalid, "there is no app to serve"))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "%w", err)
-	}
-	return apps, nil
+	return errs
 }
 
 // Disabled names the apps that there are and that Settings.Enabled leaves out,
@@ -237,12 +267,11 @@ func (s Settings) loadApp(name string, dir Folder, known Known) (*App, error) {
 	a.d = &decoder{file: path.Join(filepath.ToSlash(dir.Name), AppFile), env: s.env}
 	raw, err := readFile(dir.FS, AppFile, maxAppFile)
 	if err != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "%s: %w", a.d.file, err)
+		return nil, parley.Errorf(parley.CodeInvalid, "%w", Mistakes{{File: a.d.file, Text: err.Error()}})
 	}
 	var f appFile
-	a.d.parse(raw, &f)
-	if len(a.d.wrong) > 0 {
-		return nil, a.d.err() // what is wrong in form is not judged in content
+	if !a.d.parse(raw, &f) {
+		return nil, a.d.err()
 	}
 	if !appName.MatchString(name) {
 		a.d.at("", "%q can not be an app's name; use small letters, digits and -", name)
@@ -276,10 +305,7 @@ func (s Settings) loadApp(name string, dir Folder, known Known) (*App, error) {
 	a.check(f, known)
 	a.models(s, f)
 	a.folders(s, f)
-	if err := a.d.err(); err != nil {
-		return nil, err
-	}
-	return a, nil
+	return a, a.d.err()
 }
 
 // elsewhere takes over what is set under names that others use.
@@ -330,7 +356,7 @@ func (a *App) agents(f appFile) {
 	a.Agents = map[string]parley.AgentDef{}
 	names := slices.Sorted(maps.Keys(f.Agents))
 	if len(names) == 0 {
-		a.d.at("agents", "an app needs at least one agent")
+		a.d.lacks("", "agents", "agents: an app needs at least one agent")
 	}
 	for _, name := range names {
 		g, at := f.Agents[name], "agents."+name
@@ -343,7 +369,7 @@ func (a *App) agents(f appFile) {
 			Effort: g.Effort, ServerTools: g.ServerTools, Fallbacks: g.Fallbacks,
 		}
 		if g.Prompt == "" {
-			a.d.at(at, "has no prompt; name a file with its instructions")
+			a.d.lacks(at, "prompt", "has no prompt; name a file with its instructions")
 		} else {
 			raw, err := readFile(a.Files, g.Prompt, maxPrompt)
 			switch {
@@ -388,9 +414,9 @@ func (a *App) agents(f appFile) {
 	case f.Entry == "" && len(names) == 1:
 		a.Entry = names[0]
 	case f.Entry == "":
-		a.d.at("", "entry: name the agent that gets the user's message")
+		a.d.lacks("", "entry", "entry: name the agent that gets the user's message")
 	default:
-		if _, ok := f.Agents[f.Entry]; !ok {
+		if _, ok := f.Agents[f.Entry]; !ok && len(names) > 0 {
 			a.d.at("entry", "there is no agent %q%s", f.Entry, hint(f.Entry, names))
 		}
 		a.Entry = f.Entry
@@ -490,7 +516,7 @@ func (a *App) models(s Settings, f appFile) {
 	if a.Model == "" {
 		for _, name := range slices.Sorted(maps.Keys(a.Agents)) {
 			if a.Agents[name].Model == "" {
-				a.d.at("agents."+name, "has no model, and the app names none")
+				a.d.lacks("agents."+name, "model", "has no model, and the app names none")
 			}
 		}
 	}
@@ -532,9 +558,20 @@ func (a *App) folder(dir, at string) Folder {
 }
 
 func (a *App) choice(at, got string, known ...string) {
-	if !slices.Contains(known, got) {
+	switch dot := strings.LastIndexByte(at, '.'); {
+	case slices.Contains(known, got):
+	case got == "" && dot > 0:
+		a.d.lacks(at[:dot], at[dot+1:], "has no %s; it is one of %s", at[dot+1:], strings.Join(known, ", "))
+	default:
 		a.d.at(at, "%q is none of %s", got, strings.Join(known, ", "))
 	}
+}
+
+// Mistake is one of the value at path in the app's file, or of what holds it.
+func (a *App) Mistake(path, format string, args ...any) Mistake {
+	d := &decoder{file: a.d.file, lines: a.d.lines}
+	d.at(path, format, args...)
+	return d.wrong[0]
 }
 
 // permissionModes are those that there are.

@@ -134,6 +134,7 @@ func TestMistakesInAnApp(t *testing.T) {
 	}{
 		"unknown keys": {"titel: x\nagents:\n  one:\n    promt: p.md\nbudgets: {max_step: 1}\npolicy: {rules: [{verdict: deny, efect: read}]}\n", []string{
 			"1: titel: unknown key; did you mean title?",
+			"3: agents.one: has no model, and the app names none",
 			"4: agents.one.promt: unknown key; did you mean prompt?",
 			"5: budgets.max_step: unknown key; did you mean max_steps?",
 			"6: policy.rules[0].efect: unknown key; did you mean effect?",
@@ -167,6 +168,10 @@ func TestMistakesInAnApp(t *testing.T) {
 		}},
 		"twice, under two names": {ok + "memory: {last_k: 1, lastK: 2}\nttl: {session_idle: 1h, sessionIdleDays: 1, continuationRetentionHours: -1}\nmax_open_turns: 2\nconcurrency: {maxOpenContinuationsPerSession: 2}\nstreaming: {flushCadenceMs: -1, partialUpdateInterval: 1}\n", []string{
 			"6: memory.lastK: is set twice, first in line 6",
+			"7: ttl.continuation_retention_hours: has to be more than 0, and less than a hundred years",
+			"7: ttl.session_idle_days: says again what ttl.session_idle says; leave one of them out",
+			"9: concurrency.max_open_continuations_per_session: says again what max_open_turns says; leave one of them out",
+			"10: streaming.flush_cadence_ms: has to be more than 0, and at most an hour",
 			"10: streaming.partialUpdateInterval: unknown key; known are flush_cadence_ms, partial_update_interval_ms",
 		}},
 		"again, under another name": {ok + "ttl: {session_idle: 1h, sessionIdleDays: 1, continuationRetentionHours: -1}\nmax_open_turns: 2\nconcurrency: {maxOpenContinuationsPerSession: 2}\nstreaming: {flushCadenceMs: -1}\n", []string{

@@ -26,14 +26,40 @@ const maxNodes = 100_000
 type decoder struct {
 	file  string
 	env   func(string) (string, bool)
-	wrong []problem
+	wrong Mistakes
 	lines map[string]int // dotted path → line
 	nodes int
+
+	spoiled map[string]bool     // paths whose value could not be read
+	strange map[string][]string // unknown keys, by the path of what holds them
 }
 
-type problem struct {
-	line int
-	text string
+// Mistake is one thing that is wrong in a file.
+type Mistake struct {
+	File string `json:"file"`           // as a person would name it
+	Line int    `json:"line,omitempty"` // 0: it is about the whole file, or about what is not there
+	Text string `json:"text"`
+}
+
+func (m Mistake) String() string {
+	switch {
+	case m.File == "":
+		return m.Text
+	case m.Line == 0:
+		return m.File + ": " + m.Text
+	}
+	return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Text)
+}
+
+// Mistakes are all that is wrong, as an error with a line for each.
+type Mistakes []Mistake
+
+func (m Mistakes) Error() string {
+	lines := make([]string, 0, len(m))
+	for _, one := range m {
+		lines = append(lines, one.String())
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (d *decoder) bad(line int, path, format string, args ...any) {
@@ -41,7 +67,21 @@ func (d *decoder) bad(line int, path, format string, args ...any) {
 	if path != "" {
 		text = path + ": " + text
 	}
-	d.wrong = append(d.wrong, problem{line, text})
+	d.wrong = append(d.wrong, Mistake{d.file, line, text})
+}
+
+// lacks reports that holder has no key, unless that is said already: the key is
+// there and could not be read, or it is there under a name that is nearly its own.
+func (d *decoder) lacks(holder, key, format string, args ...any) {
+	if d.spoiled[holder] || d.spoiled[join(holder, key)] {
+		return
+	}
+	for _, other := range d.strange[holder] {
+		if distance(strings.ToLower(other), key) < 3 {
+			return
+		}
+	}
+	d.at(holder, format, args...)
 }
 
 // at reports a mistake of the value at path, or of what holds it.
@@ -65,22 +105,19 @@ func (d *decoder) err() error {
 	if len(d.wrong) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(d.wrong, func(a, b problem) int { return a.line - b.line })
-	out := make([]string, 0, len(d.wrong))
-	for _, p := range slices.Compact(d.wrong) {
-		out = append(out, fmt.Sprintf("%s:%d: %s", d.file, p.line, p.text))
-	}
-	return parley.Errorf(parley.CodeInvalid, "%s", strings.Join(out, "\n"))
+	slices.SortStableFunc(d.wrong, func(a, b Mistake) int { return a.Line - b.Line })
+	return parley.Errorf(parley.CodeInvalid, "%w", slices.Compact(d.wrong))
 }
 
 // yamlPlace is how the parser says where it stopped.
 var yamlPlace = regexp.MustCompile(`^.*? at L(\d+)\.C\d+: `)
 
-// parse reads one document into v, a pointer to a struct.
-func (d *decoder) parse(raw []byte, v any) {
-	d.lines = map[string]int{}
+// parse reads one document into v, a pointer to a struct. What could not be read
+// keeps its zero value. It reports whether there was a document at all.
+func (d *decoder) parse(raw []byte, v any) (read bool) {
+	d.lines, d.spoiled, d.strange = map[string]int{}, map[string]bool{}, map[string][]string{}
 	if len(strings.TrimSpace(string(raw))) == 0 {
-		return
+		return true
 	}
 	var doc yaml.Node
 	if err := yaml.Load(raw, &doc); err != nil {
@@ -90,16 +127,30 @@ func (d *decoder) parse(raw []byte, v any) {
 			text = text[len(m[0]):]
 		}
 		d.bad(line, "", "not YAML: %s", text)
-		return
+		return false
 	}
 	node := &doc
 	if node.Kind == yaml.DocumentNode && len(node.Content) > 0 {
 		node = node.Content[0]
 	}
 	d.value(node, reflect.ValueOf(v).Elem(), "", false)
+	return node.Kind == yaml.MappingNode && d.nodes <= maxNodes
 }
 
+// value reads n, and marks its path when that was not possible.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, ref bool) {
+	before := len(d.wrong)
+	d.into(n, v, path, ref)
+	if len(d.wrong) > before && !container(v.Kind()) {
+		d.spoiled[path] = true
+	}
+}
+
+func container(k reflect.Kind) bool {
+	return k == reflect.Struct || k == reflect.Map || k == reflect.Slice
+}
+
+func (d *decoder) into(n *yaml.Node, v reflect.Value, path string, ref bool) {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -133,6 +184,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, ref bool) {
 		d.mapping(n, v, path, ref)
 	case reflect.Slice:
 		if n.Kind != yaml.SequenceNode {
+			d.spoiled[path] = true
 			d.bad(n.Line, path, "is %s, expected a list", kindOf(n))
 			return
 		}
@@ -191,6 +243,7 @@ func (d *decoder) scalar(n *yaml.Node, path, want string) bool {
 
 func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
+		d.spoiled[path] = true
 		d.bad(n.Line, path, "is %s, expected keys and values", kindOf(n))
 		return
 	}
@@ -203,6 +256,7 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 		}
 		f, ref, ok := field(v, name)
 		if !ok {
+			d.strange[path] = append(d.strange[path], k.Value)
 			d.bad(k.Line, join(path, k.Value), "unknown key%s", hint(k.Value, keys(v.Type())))
 			continue
 		}
@@ -213,6 +267,7 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string, ref bool) {
 	if n.Kind != yaml.MappingNode {
+		d.spoiled[path] = true
 		d.bad(n.Line, path, "is %s, expected keys and values", kindOf(n))
 		return
 	}

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"text/template"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
 )
@@ -97,15 +95,12 @@ type rule struct {
 	inputs         []any // of the calls, with a template for each text
 }
 
-// New makes the model of a script.yaml. The error says what is wrong with it,
-// with its line where that is known.
+// New makes the model of a script.yaml. The error says all that is wrong with it,
+// each with its line.
 func New(name string, raw []byte, o Options) (*Model, error) {
-	s := &script{}
-	if err := yaml.Load(raw, s, yaml.WithKnownFields()); err != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "script of %s: %w", name, err)
-	}
-	if err := s.compile(); err != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "script of %s: %w", name, err)
+	s, wrong := read(raw)
+	if len(wrong) > 0 {
+		return nil, parley.Errorf(parley.CodeInvalid, "script of %s: %w", name, errors.Join(wrong...))
 	}
 	return Func(name, func(r seam.Request) (seam.Reply, error) {
 		reply, err := s.reply(r)
@@ -116,12 +111,15 @@ func New(name string, raw []byte, o Options) (*Model, error) {
 	}, o), nil
 }
 
-func (s *script) compile() error {
+// compile prepares all that a reply needs. wrong gets each mistake with the path of
+// what it is about.
+func (s *script) compile(wrong func(path string, err error)) {
 	for i, t := range s.Topics {
 		if t == nil || t.Name == "" {
-			return fmt.Errorf("topics[%d] has no name", i)
+			wrong(fmt.Sprintf("topics[%d]", i), errors.New("has no name"))
 		}
 	}
+	s.Topics = slices.DeleteFunc(s.Topics, func(t *topic) bool { return t == nil })
 	s.index, s.meanings = index(s.Topics), s.table()
 	s.chosen, s.fixed = map[string]bool{}, map[string]bool{}
 	for _, t := range s.Topics {
@@ -134,7 +132,7 @@ func (s *script) compile() error {
 	for name, text := range s.Asks {
 		re, err := regexp.Compile("(?i)" + text)
 		if err != nil {
-			return fmt.Errorf("asks %q: %w", name, err)
+			wrong("asks."+name, err)
 		}
 		s.patterns[name] = re
 	}
@@ -142,35 +140,33 @@ func (s *script) compile() error {
 	s.base = base
 	for name, text := range s.Templates {
 		if _, err := base.New(name).Parse(text); err != nil {
-			return err
+			wrong("templates."+name, err)
 		}
 	}
 	if len(s.Agents) == 0 {
-		return errors.New("it has rules for no agent")
+		wrong("agents", errors.New("the script has rules for no agent"))
 	}
 	for agent, rules := range s.Agents {
 		for i, r := range rules {
+			path := fmt.Sprintf("agents.%s[%d]", agent, i)
 			if r == nil {
-				return fmt.Errorf("rule %d of %s is empty", i+1, agent)
+				wrong(path, errors.New("the rule is empty"))
+				continue
 			}
-			at := fmt.Sprintf("rule %d of %s", i+1, agent)
-			if err := r.compile(base, at); err != nil {
-				return err
-			}
+			r.compile(base, fmt.Sprintf("rule %d of %s", i+1, agent), func(err error) { wrong(path, err) })
 		}
 	}
-	return nil
 }
 
-func (r *rule) compile(base *template.Template, at string) error {
-	var err error
+func (r *rule) compile(base *template.Template, at string, wrong func(error)) {
 	parse := func(text string) *template.Template {
-		if err != nil {
-			return nil
-		}
-		var t *template.Template
-		if t, err = base.Clone(); err == nil {
+		t, err := base.Clone()
+		if err == nil {
 			t, err = t.New(at).Parse(text)
+		}
+		if err != nil {
+			wrong(err)
+			return nil
 		}
 		return t
 	}
@@ -179,14 +175,14 @@ func (r *rule) compile(base *template.Template, at string) error {
 	}
 	r.say, r.why = parse(r.Say), parse(r.Handoff.Why)
 	if r.By != "" && r.By != byHousehold {
-		return fmt.Errorf("%s: nobody is called %q; there is %q", at, r.By, byHousehold)
+		wrong(fmt.Errorf("nobody is called %q; there is %q", r.By, byHousehold))
 	}
 	for i, c := range r.Call {
 		if c.Tool == "" {
-			return fmt.Errorf("%s: call %d names no tool", at, i+1)
+			wrong(fmt.Errorf("call %d names no tool", i+1))
 		}
 		if c.JSON != "" && c.Input != nil {
-			return fmt.Errorf("%s: call %d has both input and json", at, i+1)
+			wrong(fmt.Errorf("call %d has both input and json", i+1))
 		}
 		if c.JSON != "" {
 			r.inputs = append(r.inputs, parse(c.JSON))
@@ -194,10 +190,9 @@ func (r *rule) compile(base *template.Template, at string) error {
 		}
 		r.inputs = append(r.inputs, eachText(c.Input, func(text string) any { return parse(text) }))
 	}
-	if err == nil && r.By == "" && strings.TrimSpace(r.Say) == "" && len(r.Call) == 0 && r.Handoff.To == "" {
-		return fmt.Errorf("%s says nothing, calls nothing and hands to nobody", at)
+	if r.By == "" && strings.TrimSpace(r.Say) == "" && len(r.Call) == 0 && r.Handoff.To == "" {
+		wrong(errors.New("the rule says nothing, calls nothing and hands to nobody"))
 	}
-	return err
 }
 
 func (s *script) reply(r seam.Request) (seam.Reply, error) {

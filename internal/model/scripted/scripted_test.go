@@ -218,13 +218,13 @@ func TestMistakesInAScript(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
 		"an unknown key":     {"agents: {one: [{sya: x}]}", "sya"},
 		"not YAML":           {"agents: [", "did not find expected"},
-		"no agents":          {"ignore: [x]", "it has rules for no agent"},
-		"a rule of nothing":  {"agents: {one: [{when: .Handed}]}", "rule 1 of one says nothing"},
+		"no agents":          {"ignore: [x]", "agents: the script has rules for no agent"},
+		"a rule of nothing":  {"agents: {one: [{when: .Handed}]}", "line 1: agents.one[0]: the rule says nothing"},
 		"a bad condition":    {"agents: {one: [{when: 'nosuch .', say: x}]}", `function "nosuch" not defined`},
 		"a bad text":         {"agents: {one: [{say: '{{ if }}'}]}", "missing value for if"},
 		"a bad template":     {"templates: {x: '{{'}\nagents: {one: [{say: x}]}", "unclosed action"},
 		"a call of nothing":  {"agents: {one: [{call: [{input: {}}]}]}", "call 1 names no tool"},
-		"a topic of nothing": {"topics: [{group: x}]\nagents: {one: [{say: x}]}", "topics[0] has no name"},
+		"a topic of nothing": {"topics: [{group: x}]\nagents: {one: [{say: x}]}", "topics[0]: has no name"},
 	} {
 		if _, err := scripted.New("scripted/x", []byte(c.script), scripted.Options{}); err == nil || !strings.Contains(err.Error(), c.want) || parley.CodeOf(err) != parley.CodeInvalid {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)

@@ -1,0 +1,113 @@
+package scripted
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Mistake is one thing that is wrong in a script.
+type Mistake struct {
+	Line int // 0: not known
+	Text string
+}
+
+func (m Mistake) Error() string {
+	if m.Line == 0 {
+		return m.Text
+	}
+	return fmt.Sprintf("line %d: %s", m.Line, m.Text)
+}
+
+// Check names every mistake in a script.yaml, in the order of lines.
+func Check(raw []byte) []Mistake {
+	_, wrong := read(raw)
+	list := make([]Mistake, 0, len(wrong))
+	for _, err := range wrong {
+		m, ok := errors.AsType[Mistake](err)
+		if !ok {
+			m = Mistake{Text: err.Error()}
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// read is the script with all that is wrong with it, each a [Mistake].
+func read(raw []byte) (*script, []error) {
+	s := &script{}
+	var wrong []Mistake
+	var doc yaml.Node
+	if err := yaml.Load(raw, &doc); err != nil {
+		return s, []error{placed(err)}
+	}
+	lines := map[string]int{}
+	if len(doc.Content) > 0 && doc.Kind == yaml.DocumentNode {
+		places(doc.Content[0], "", lines)
+	} else {
+		places(&doc, "", lines)
+	}
+	if err := yaml.Load(raw, s, yaml.WithKnownFields()); err != nil {
+		// What could be read is compiled all the same.
+		var all *yaml.LoadErrors
+		if !errors.As(err, &all) {
+			return s, []error{placed(err)}
+		}
+		for _, e := range all.Errors {
+			wrong = append(wrong, placed(e))
+		}
+	}
+	s.compile(func(path string, err error) {
+		m := Mistake{lines[path], path + ": " + err.Error()}
+		if !slices.Contains(wrong, m) {
+			wrong = append(wrong, m)
+		}
+	})
+	slices.SortStableFunc(wrong, func(a, b Mistake) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return strings.Compare(a.Text, b.Text)
+	})
+	var errs []error
+	for _, m := range wrong {
+		errs = append(errs, m)
+	}
+	return s, errs
+}
+
+// places notes the line of each value, by its path.
+func places(n *yaml.Node, path string, lines map[string]int) {
+	lines[path] = n.Line
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			at := strings.TrimPrefix(path+"."+n.Content[i].Value, ".")
+			places(n.Content[i+1], at, lines)
+			lines[at] = n.Content[i].Line
+		}
+	case yaml.SequenceNode:
+		for i, c := range n.Content {
+			places(c, fmt.Sprintf("%s[%d]", path, i), lines)
+		}
+	}
+}
+
+// yamlPlace is how the YAML library says where something is.
+var yamlPlace = regexp.MustCompile(`(?:\bline |\bL)(\d+)(?:\.C\d+)?:? ?`)
+
+// placed is an error of the YAML library.
+func placed(err error) Mistake {
+	text := err.Error()
+	at := yamlPlace.FindStringSubmatchIndex(text)
+	if at == nil {
+		return Mistake{Text: text}
+	}
+	line, _ := strconv.Atoi(text[at[2]:at[3]])
+	return Mistake{line, strings.TrimSpace(text[at[1]:])}
+}

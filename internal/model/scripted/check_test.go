@@ -1,0 +1,53 @@
+package scripted_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-server/parley/internal/model/scripted"
+)
+
+func TestCheck_names_every_mistake(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script string
+		want   []string
+	}{
+		"nothing wrong": {"agents: {lead: [{say: hello}]}\n", nil},
+		"no YAML":       {"agents: {lead: [\n", []string{"2"}},
+		"all of it": {`ignoer: [a]
+asks:
+  when: "("
+templates:
+  short: "{{ nothing }}"
+topics:
+  - name: a
+  - also: [b]
+agents:
+  lead:
+    - when: "{{"
+      say: hello
+    -
+    - call: [{input: {a: b}}]
+    - {}
+  other:
+    - say: "{{ .Question"
+      sya: x
+`, []string{"1", "3", "5", "8", "11", "13", "14", "15", "17", "18"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var lines []string
+			got := scripted.Check([]byte(c.script))
+			for _, m := range got {
+				line := strconv.Itoa(m.Line)
+				lines = append(lines, line)
+			}
+			if diff := cmp.Diff(c.want, lines); diff != "" {
+				t.Errorf("lines (-want +got):\n%s\n%v", diff, got)
+			}
+		})
+	}
+}
