@@ -59,7 +59,8 @@ type SessionInfo struct {
 	Title      string        `json:"title"`
 	Preview    string        `json:"preview,omitempty"` // first user message, at most 80 characters
 	Status     SessionStatus `json:"status"`
-	Model      string        `json:"model,omitempty"`
+	Model      string        `json:"model,omitempty"`  // its own, or else the app's when its last turn began
+	Policy     *Policy       `json:"policy,omitempty"` // what holds, without rules: the app's when its last turn began, narrowed by its own
 	Busy       BusyMode      `json:"busy"`
 	Parent     SessionID     `json:"parent,omitempty"`
 	Direct     bool          `json:"direct,omitempty"` // made for one direct call: listed only for who asks for such, deleted after a week

@@ -175,3 +175,31 @@ func (p Policy) Narrowed(own *Policy) Policy {
 	p.FixedModel = p.FixedModel || own.FixedModel
 	return p
 }
+
+// InForce is what an app settles for a session where it has no wish of its own: the
+// ceiling of its policy, and the model of its first agent.
+type InForce struct {
+	Model  string `json:"model,omitempty"`
+	Policy Policy `json:"policy"` // without rules
+}
+
+// InForce is what a settles for its sessions.
+func (a App) InForce() InForce {
+	model := a.Agents[a.Entry].Model
+	if model == "" {
+		model = a.Model
+	}
+	p := a.Policy.Narrowed(nil)
+	on := p.AllowActuation != nil && *p.AllowActuation
+	p.AllowActuation, p.AllowlistedServices = &on, append([]string{}, p.AllowlistedServices...) // said, also when off
+	return InForce{Model: model, Policy: p}
+}
+
+// Of is what holds in s.
+func (f InForce) Of(s Session) InForce {
+	f.Policy = f.Policy.Narrowed(s.Policy)
+	if s.Model != "" {
+		f.Model = s.Model
+	}
+	return f
+}

@@ -26,6 +26,7 @@ type SessionCreated struct {
 	OutsideID    string         `json:"outside_id,omitempty"`
 	Temporary    bool           `json:"temporary,omitempty"` // ends with its first turn
 	Direct       bool           `json:"direct,omitempty"`    // made for one direct call
+	InForce      *InForce       `json:"in_force,omitempty"`  // by the app's settings then
 }
 
 // SessionUpdated changes what it names.
@@ -101,6 +102,8 @@ type TurnStarted struct {
 	App Digest `json:"app"` // of the resolved App; its body is a blob
 	// Zone is the time zone in which the turn's prompts say when it is. Nil: UTC.
 	Zone *Zone `json:"zone,omitempty"`
+	// InForce is what the app settles now, where that has changed.
+	InForce *InForce `json:"in_force,omitempty"`
 }
 
 // Zone is a time zone at one moment: its offset is kept, so that what is written by

@@ -37,6 +37,7 @@ type Session struct {
 	MaxOutput    int64             `json:"max_output,omitempty"`
 	Mode         PermissionMode    `json:"mode,omitempty"`
 	Policy       *Policy           `json:"policy,omitempty"`
+	InForce      InForce           `json:"in_force,omitzero"` // by the app's settings when the last turn began
 	Budgets      Budgets           `json:"budgets"`
 	Memory       MemoryOptions     `json:"memory"`
 	Busy         BusyMode          `json:"busy"`
@@ -135,6 +136,9 @@ func (s *Session) apply(e Event, p Payload) {
 		s.App, s.User, s.Org, s.OutsideID, s.Title = p.App, p.User, p.Org, p.OutsideID, p.Title
 		s.Model, s.Mode, s.Policy, s.Budgets, s.Memory = p.Model, p.Mode, p.Policy, p.Budgets, p.Memory
 		s.Temperature, s.MaxOutput = p.Temperature, p.MaxOutput
+		if p.InForce != nil {
+			s.InForce = *p.InForce
+		}
 		s.Busy, s.MaxOpenTurns, s.Preferences, s.Temporary, s.Direct = p.Busy, max(p.MaxOpenTurns, 1), p.Preferences, p.Temporary, p.Direct
 	case SessionUpdated:
 		s.update(p)
@@ -200,6 +204,9 @@ func (s *Session) update(p SessionUpdated) {
 func (s *Session) startTurn(e Event, p TurnStarted) {
 	s.dequeue(e.Turn)
 	s.Held = false
+	if p.InForce != nil {
+		s.InForce = *p.InForce
+	}
 	if n := len(s.History); p.RetryOf != "" && n > 0 && s.History[n-1].Turn == p.RetryOf {
 		// A retry stands in the place of what it repeats; the effects it had
 		// must stay known.
@@ -338,9 +345,11 @@ func (s Session) OpenTurns() int {
 
 // Info is the session as lists show it.
 func (s Session) Info() SessionInfo {
+	force := s.InForce.Of(s)
 	in := SessionInfo{
-		ID: s.ID, App: s.App, User: s.User, Org: s.Org, OutsideID: s.OutsideID, Title: s.Title, Preview: s.Preview,
-		Status: s.Status, Model: s.Model, Busy: s.Busy, Parent: s.Parent, Direct: s.Direct, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		Policy: &force.Policy,
+		ID:     s.ID, App: s.App, User: s.User, Org: s.Org, OutsideID: s.OutsideID, Title: s.Title, Preview: s.Preview,
+		Status: s.Status, Model: force.Model, Busy: s.Busy, Parent: s.Parent, Direct: s.Direct, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		StepsSince: s.StepsSince, Version: s.Seq, Waiting: len(s.Interactions), Totals: s.Totals,
 	}
 	if s.Turn != nil {

@@ -41,6 +41,8 @@ type Options struct {
 	Fail func(w http.ResponseWriter, err error)
 	// Open counts a stream, or refuses it. Nil: there is no limit.
 	Open func(ctx context.Context, p parley.Principal) (done func(), err error)
+	// House reports whether an app's tools know a house. Nil: none does.
+	House func(app string) bool
 	// PartialEvery is how long new text is gathered; 0 means [PartialEvery].
 	PartialEvery time.Duration
 }
@@ -108,9 +110,11 @@ func (o Options) serve(w http.ResponseWriter, r *http.Request) error {
 // start finds where to begin, and tells the wire what the client has seen of the
 // turn that it is in.
 func (o Options) start(ctx context.Context, p parley.Principal, id parley.SessionID, resumed bool, from Cursor) (*Wire, int64, error) {
-	if _, err := o.Engine.Session(ctx, p, id); err != nil {
+	info, err := o.Engine.Session(ctx, p, id)
+	if err != nil {
 		return nil, 0, err
 	}
+	from.House = o.House != nil && o.House(info.App)
 	turns, err := o.Engine.Turns(ctx, p, seam.TurnQuery{Session: id})
 	if err != nil {
 		return nil, 0, err

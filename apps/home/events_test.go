@@ -128,7 +128,7 @@ func TestEventsLive(t *testing.T) {
 	if ct := one.resp.Header.Get("Content-Type"); ct != "text/event-stream" {
 		t.Errorf("type %q", ct)
 	}
-	if want := `{"type":"progress","session_id":"` + string(id) + `","continuation_id":"` + string(turn.ID) + `","payload":{"message":"started"}}`; list[0].data != want {
+	if want := `{"type":"progress","session_id":"` + string(id) + `","continuation_id":"` + string(turn.ID) + `","payload":{"message":"Gathering what the question is about"}}`; list[0].data != want {
 		t.Errorf("got %s, want %s", list[0].data, want)
 	}
 	s.words <- " there"

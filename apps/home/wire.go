@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/steps"
 )
 
 // QuietClient is the name of a door in a turn whose sender wants no partial
@@ -52,8 +53,9 @@ type Wire struct {
 	said  string // a reply without calls, which the answer may be or not
 	turn  parley.TurnID
 	quiet bool // turn is without partials
-	n     int  // frames of the event so far
-	skip  int  // of its frames that are out
+	steps steps.Log
+	n     int // frames of the event so far
+	skip  int // of its frames that are out
 }
 
 // Cursor is where a client is.
@@ -61,6 +63,8 @@ type Cursor struct {
 	Seq    int64 // of the last event of which it has all frames
 	Text   int   // bytes of the text in flight that it has
 	Frames int   // frames that it has of the event after Seq
+
+	House bool // the session's app knows a house; no part of the id
 }
 
 // ParseCursor reads a frame's id; "" is the zero Cursor.
@@ -119,16 +123,10 @@ func (w *Wire) Append(dst []byte, f eventlog.Frame) []byte {
 		}
 		dst = w.event(dst, *f.Event)
 		w.seq = f.Event.Seq
-	case f.Delta != nil && speaks(f.Delta.Agent) && f.Delta.Kind == parley.DeltaText:
+	case f.Delta != nil && steps.Speaks(f.Delta.Agent) && f.Delta.Kind == parley.DeltaText:
 		dst = w.delta(dst, *f.Delta, f.Partial)
 	}
 	return dst
-}
-
-// speaks reports whether an agent's text may become the answer: it has the turn,
-// and is neither a sub-agent nor the one that keeps the memory.
-func speaks(agent parley.AgentPath) bool {
-	return agent != "" && agent != parley.MemoryAgent && !strings.Contains(string(agent), "/")
 }
 
 func (w *Wire) delta(dst []byte, d parley.Delta, whole bool) []byte {
@@ -194,8 +192,6 @@ type response struct {
 	FollowUps        []string          `json:"followUps,omitempty"`
 }
 
-type detail map[string]any
-
 func (w *Wire) event(dst []byte, e parley.Event) []byte {
 	if e.Turn == "" {
 		return dst
@@ -204,15 +200,18 @@ func (w *Wire) event(dst []byte, e parley.Event) []byte {
 	if err != nil {
 		return dst // what is newer than this wire, or was condensed, is not on it
 	}
-	if path.Base(string(e.Agent)) == parley.MemoryAgent {
-		switch p.(type) {
-		case parley.MemoryUpdated, parley.ContextCompacted:
-		default:
-			return dst
-		}
-	}
 	out := &events{w: w, dst: dst, e: e}
-	out.of(p)
+	if path.Base(string(e.Agent)) != parley.MemoryAgent {
+		out.of(p)
+	}
+	step, ok := w.steps.Of(e, p)
+	_, message := steps.Why(p)
+	if ok {
+		out.send(out.stepFrame(step), message == "")
+	}
+	if message != "" {
+		out.send(envelope{Type: "final", Payload: payload{Message: message}}, true)
+	}
 	return out.dst
 }
 
@@ -231,7 +230,7 @@ func (o *events) of(p parley.Payload) {
 	case parley.TurnStarted:
 		w.over()
 		w.turn, w.quiet = o.e.Turn, p.Client == QuietClient
-		o.progress("started")
+		o.progress(begins(p, w.from.House))
 	case parley.TurnResumed:
 		o.progress("resumed")
 	case parley.TurnSteered:
@@ -245,91 +244,66 @@ func (o *events) of(p parley.Payload) {
 	case parley.InteractionAnswered:
 		o.progress("answered: " + p.Answer.Choice)
 	case parley.InteractionExpired:
-		o.progress(because("nobody answered", p.Reason))
+		o.progress(because("the question is closed", p.Reason))
 	case parley.ModelStarted:
 		o.asked(p)
 	case parley.ModelReplied:
 		o.replied(p)
 	case parley.ModelFailed:
-		if speaks(o.e.Agent) {
+		if steps.Speaks(o.e.Agent) {
 			o.rest(p.Call, p.Partial)
 			w.over()
 		}
-		d := detail{"callId": p.Call, "code": p.Error.Code, "message": p.Error.Message, "retry": p.Retry}
-		if p.Fallback != "" {
-			d["fallback"] = p.Fallback
-		}
-		o.step("error", d)
-	case parley.ToolStarted:
-		o.step("tool_call", detail{"callId": p.Call, "tool": p.Name, "input": p.Input, "effect": p.Effect, "attempt": p.Attempt})
-	case parley.ToolEnded:
-		o.ended(p)
-	case parley.ContextRetrieved:
-		if len(p.Snippets) > 0 {
-			o.step("retrieval", detail{"snippets": p.Snippets})
-		}
-	case parley.MemoryUpdated:
-		o.memory(p)
-	case parley.ContextObserved:
-		o.step("observed_event", detail{"source": p.Source, "entity": p.Ref, "text": p.Text, "at": p.At.UnixMilli()})
-	case parley.ContextTransferred:
-		o.step("summary", detail{"from": p.From, "to": p.To, "text": p.Text})
-	case parley.ContextCompacted:
-		o.step("summary", detail{"through": p.Through, "tokensBefore": p.TokensBefore, "tokensAfter": p.TokensAfter})
 	case parley.TurnCompleted:
 		r := p.Response
 		o.dst = w.partial(o.dst, o.e.Session, o.e.Turn, []byte(r.Message))
 		w.over()
 		o.send(envelope{Type: "final", Payload: payload{Final: &response{r.Message, r.ReasoningSummary, r.Citations, r.FollowUps}}}, true)
-	case parley.TurnFailed:
-		o.failed(string(p.Error.Code), p.Error.Message)
-	case parley.TurnCancelled:
-		o.failed("cancelled", because("the turn was cancelled", p.Reason))
-	case parley.TurnExpired:
-		o.failed("expired", because("the turn expired", p.Reason))
-	case parley.TurnInterrupted:
-		o.failed("interrupted", because("the turn was interrupted", p.Reason))
+	case parley.TurnFailed, parley.TurnCancelled, parley.TurnExpired, parley.TurnInterrupted:
+		w.over()
 	}
+}
+
+// begins says what a turn does first.
+func begins(p parley.TurnStarted, house bool) string {
+	switch {
+	case p.Call != nil:
+		return "Calling " + p.Call.Name
+	case p.NoTools:
+		return "Answering from what is known, without tools"
+	case house:
+		return "Gathering related entities and logs"
+	}
+	return "Gathering what the question is about"
 }
 
 // asked: the turn goes on after a reply that looked like the answer, as when a
 // message came in between.
 func (o *events) asked(p parley.ModelStarted) {
-	if !speaks(o.e.Agent) {
+	if !steps.Speaks(o.e.Agent) {
 		return
 	}
-	said, call := o.w.said, o.w.call
-	if said != "" {
-		o.rest(call, said)
+	if o.w.said != "" {
+		o.rest(o.w.call, o.w.said)
 	}
 	o.w.over()
 	o.w.call = p.Call
-	if said != "" {
-		o.step("plan", detail{"callId": call, "text": strings.TrimSpace(said)})
-	}
 }
 
 // replied: what was said before a call or a handoff was no answer. What was said
 // without one stays, until the end of the turn says what the answer is.
 func (o *events) replied(p parley.ModelReplied) {
-	acts, text := false, parley.PartsText(p.Parts)
-	for _, part := range p.Parts {
-		acts = acts || part.Type == parley.PartToolCall || part.Type == parley.PartHandoff
-	}
-	if !acts {
-		if speaks(o.e.Agent) {
-			o.w.begin(p.Call)
-			o.w.said, _, _ = strings.Cut(text, endNotes)
-		}
+	if !steps.Speaks(o.e.Agent) {
 		return
 	}
-	if speaks(o.e.Agent) {
-		o.rest(p.Call, text)
-		o.w.over()
+	text := parley.PartsText(p.Parts)
+	if !steps.Acts(p.Parts) {
+		o.w.begin(p.Call)
+		o.w.said, _, _ = strings.Cut(text, endNotes)
+		return
 	}
-	if text := strings.TrimSpace(text); text != "" {
-		o.step("plan", detail{"callId": p.Call, "model": p.Model, "text": text})
-	}
+	o.rest(p.Call, text)
+	o.w.over()
 }
 
 // rest sends what a call said beyond what is out, for who was not there.
@@ -338,49 +312,12 @@ func (o *events) rest(call parley.CallID, said string) {
 	o.dst = o.w.partial(o.dst, o.e.Session, o.e.Turn, []byte(strings.TrimRight(said, " \n")))
 }
 
-func (o *events) ended(p parley.ToolEnded) {
-	d := detail{"callId": p.Call, "tool": p.Name, "outcome": p.Outcome, "result": p.Output}
-	if p.Data != nil {
-		d["data"] = p.Data
-	}
-	if p.Artifact != nil {
-		d["artifactId"] = p.Artifact.ID
-	}
-	if p.Error != nil {
-		d["error"] = detail{"code": p.Error.Code, "message": p.Error.Message}
-	}
-	o.step("tool_result", d)
-}
-
-func (o *events) memory(p parley.MemoryUpdated) {
-	d := detail{"through": p.Through, "dropped": p.Dropped}
-	if p.Summary != nil {
-		d["summary"] = *p.Summary
-	}
-	if p.Facts != nil {
-		d["facts"] = len(*p.Facts)
-	}
-	o.step("summary", d)
-}
-
-// failed ends a turn without an answer: a step that says why, then final.
-func (o *events) failed(code, message string) {
-	o.w.over()
-	o.send(o.stepFrame("error", detail{"code": code, "message": message}), false)
-	o.send(envelope{Type: "final", Payload: payload{Message: message}}, true)
-}
-
 func (o *events) progress(message string) {
 	o.send(envelope{Type: "progress", Payload: payload{Message: message}}, true)
 }
 
-func (o *events) step(kind string, d detail) { o.send(o.stepFrame(kind, d), true) }
-
-func (o *events) stepFrame(kind string, d detail) envelope {
-	if o.e.Agent != "" {
-		d["agent"] = o.e.Agent
-	}
-	return envelope{Type: "step", Payload: payload{Step: &step{TS: o.e.Time.UnixMilli(), Type: kind, Detail: d}}}
+func (o *events) stepFrame(s steps.Step) envelope {
+	return envelope{Type: "step", Payload: payload{Step: &step{TS: o.e.Time.UnixMilli(), Type: s.Type, Detail: s.Detail}}}
 }
 
 // send appends a frame of the event, unless the client has it; last says that

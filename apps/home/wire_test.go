@@ -150,7 +150,7 @@ func TestSeedFrames(t *testing.T) {
 	for _, f := range s.frames {
 		out = w.Append(out, f)
 	}
-	want := `data: {"type":"progress","session_id":"s1","continuation_id":"t1","payload":{"message":"started"}}
+	want := `data: {"type":"progress","session_id":"s1","continuation_id":"t1","payload":{"message":"Gathering what the question is about"}}
 
 data: {"type":"step","session_id":"s1","continuation_id":"t1","payload":{"step":{"ts":4000,"type":"retrieval","detail":{"snippets":[{"source":"index","ref":"light.bedroom","text":"Bedroom light"}]}}}}
 
@@ -182,7 +182,7 @@ data: {"type":"partial","session_id":"s1","continuation_id":"t1","payload":{"par
 
 data: {"type":"final","session_id":"s1","continuation_id":"t1","payload":{"final_response":{"finalMessage":"Dips at 2 & 3.","citations":[{"source":"history","ref":"light.bedroom"}],"followUps":["Mitigate?"]}}}
 
-data: {"type":"progress","session_id":"s1","continuation_id":"t2","payload":{"message":"started"}}
+data: {"type":"progress","session_id":"s1","continuation_id":"t2","payload":{"message":"Gathering what the question is about"}}
 
 data: {"type":"progress","session_id":"s1","continuation_id":"t2","payload":{"message":"waiting for a permission: Allow ha_call_service? (interaction i1)"}}
 
@@ -190,13 +190,11 @@ data: {"type":"progress","session_id":"s1","continuation_id":"t2","payload":{"me
 
 data: {"type":"partial","session_id":"s1","continuation_id":"t2","payload":{"partial_response":"I stop"}}
 
-data: {"type":"step","session_id":"s1","continuation_id":"t2","payload":{"step":{"ts":23000,"type":"error","detail":{"agent":"assistant","callId":"c5","code":"cancelled","message":"cut off","retry":false}}}}
-
 data: {"type":"step","session_id":"s1","continuation_id":"t2","payload":{"step":{"ts":24000,"type":"error","detail":{"code":"budget_steps","message":"the turn has used its steps"}}}}
 
 data: {"type":"final","session_id":"s1","continuation_id":"t2","payload":{"message":"the turn has used its steps"}}
 
-data: {"type":"progress","session_id":"s1","continuation_id":"t3","payload":{"message":"started"}}
+data: {"type":"progress","session_id":"s1","continuation_id":"t3","payload":{"message":"Gathering what the question is about"}}
 
 data: {"type":"final","session_id":"s1","continuation_id":"t3","payload":{"final_response":{"finalMessage":"Done."}}}
 

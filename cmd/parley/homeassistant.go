@@ -211,9 +211,10 @@ func startHouse(story sim.Story, log *slog.Logger) (*demoHouse, error) {
 	return d, nil
 }
 
-// furnish gives the demo a simulated house when no real one is set up, in which
-// agents may act. The caller closes it; nil when there is none.
-func furnish(s *config.Settings, story string, log *slog.Logger) (*demoHouse, error) {
+// furnish gives the demo a simulated house when no real one is set up. Agents may
+// act in it as the settings say, and as allow does: services, after asking. The
+// caller closes it; nil when there is none.
+func furnish(s *config.Settings, story string, allow []string, log *slog.Logger) (*demoHouse, error) {
 	known := sim.Stories()
 	if story != "" && !slices.Contains(known, sim.Story(story)) {
 		var list []string
@@ -230,9 +231,9 @@ func furnish(s *config.Settings, story string, log *slog.Logger) (*demoHouse, er
 	if err != nil {
 		return nil, err
 	}
-	if own.AllowActuation == nil {
+	if len(allow) > 0 {
 		yes := true
-		own.AllowActuation = &yes
+		own.AllowActuation, own.AllowlistedServices = &yes, allow
 	}
 	own.URL, own.Token = d.url, d.token
 	list := map[string]config.AppSettings{"home": own}

@@ -38,7 +38,7 @@ func newKeyed(t *testing.T) *keyed {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	sim, err := furnish(&s, "", log)
+	sim, err := furnish(&s, "", []string{"light.turn_on", "light.turn_off", "switch.turn_off"}, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,15 +47,19 @@ needs a key: see parley keys. --addon is for Home Assistant, which runs it so.`,
 }
 
 func newDemo(f *flags) *cobra.Command {
-	var story string
+	var (
+		story string
+		allow []string
+	)
 	cmd := &cobra.Command{
 		Use: "demo", Short: "Start the server with every built-in app and demo data", Args: cobra.NoArgs,
 		Long: `Start the server with every built-in app, its demo data, and a scripted demo
 model: no key, no network. Apps of your own in the folder of --apps come beside
 them.
 
-The app home gets a simulated house, in which agents may act after asking, unless
-HOME_ASSISTANT_URL names a real one.`,
+The app home gets a simulated house, unless HOME_ASSISTANT_URL names a real one.
+It is only looked at, as a real one is, until --allow or the settings say what
+agents may do there, after asking: --allow light.turn_on,light.turn_off.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := f.settings(cmd)
 			if err != nil {
@@ -65,7 +69,7 @@ HOME_ASSISTANT_URL names a real one.`,
 			if s.CORSOrigins == nil {
 				s.CORSOrigins = []string{config.DevOrigin}
 			}
-			house, err := furnish(&s, story, newLogger(s, cmd.ErrOrStderr()))
+			house, err := furnish(&s, story, allow, newLogger(s, cmd.ErrOrStderr()))
 			if err != nil {
 				return err
 			}
@@ -75,6 +79,7 @@ HOME_ASSISTANT_URL names a real one.`,
 			return f.serve(cmd, s, "demo")
 		},
 	}
+	cmd.Flags().StringSliceVar(&allow, "allow", nil, "services that agents may call in the simulated house, after asking, such as light.turn_off or light.* (default none)")
 	cmd.Flags().StringVar(&story, "story", "", "what happened in the simulated house last night: voltage_dip, zigbee_interference, automation_loop or quiet (default voltage_dip)")
 	return cmd
 }

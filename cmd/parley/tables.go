@@ -126,7 +126,7 @@ var wires = map[string]wire{
 	"events": {http.MethodGet, home.Path, "home", describeEvents, func(app string, d wireDeps) http.Handler {
 		return home.Events(home.Options{
 			Engine: d.engine, Reader: d.reader, Principal: d.principal, Fail: api.WriteError, Open: d.api.Open,
-			PartialEvery: d.partialEvery(app),
+			PartialEvery: d.partialEvery(app), House: func(app string) bool { return d.houses[app] != nil },
 		})
 	}},
 }

@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/steps"
 )
 
 // checkpointForm is raised with every change of the files' forms or of how a log is
 // folded into them.
-const checkpointForm = 1
+const checkpointForm = 2
 
 // checkpoint is what Files hold.
 type checkpoint struct {
@@ -19,11 +20,12 @@ type checkpoint struct {
 	Open      []continuation       `json:"open"`
 	Artifacts []parley.ArtifactRef `json:"artifacts"`
 	Apps      []parley.Digest      `json:"apps"`
+	Steps     steps.Log            `json:"steps"`
 }
 
 // Save returns what [Restore] goes on from.
 func (f *Files) Save() ([]byte, error) {
-	c := checkpoint{Form: checkpointForm, Version: parley.FoldVersion, Fold: f.fold, Messages: f.messages, Artifacts: f.artifacts, Apps: f.apps}
+	c := checkpoint{Form: checkpointForm, Version: parley.FoldVersion, Fold: f.fold, Messages: f.messages, Artifacts: f.artifacts, Apps: f.apps, Steps: f.steps}
 	for _, t := range f.open {
 		c.Open = append(c.Open, t.c)
 	}
@@ -38,7 +40,7 @@ func Restore(body []byte) *Files {
 		return nil
 	}
 	f := NewFiles(parley.Condensed{})
-	f.fold, f.artifacts, f.apps = c.Fold, c.Artifacts, c.Apps
+	f.fold, f.artifacts, f.apps, f.steps = c.Fold, c.Artifacts, c.Apps, c.Steps
 	f.messages = append(f.messages, c.Messages...)
 	for _, a := range c.Artifacts {
 		f.isNew(string(a.ID))

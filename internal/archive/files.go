@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/steps"
 )
 
 // Files folds a session's log, event by event, into the session's files: what
@@ -17,6 +18,7 @@ type Files struct {
 	fold      parley.Session
 	kept      parley.Condensed
 	messages  []messageMeta
+	steps     steps.Log
 	open      []*Turn // in the order in which they began
 	artifacts []parley.ArtifactRef
 	apps      []parley.Digest // that turns began with
@@ -113,7 +115,7 @@ func (f *Files) Apply(e parley.Event) (*Turn, error) {
 	}
 	t := f.open[at]
 	t.size += len(e.Data)
-	t.c.apply(e, p)
+	t.c.apply(e, p, &f.steps)
 	if t.Ended() {
 		f.open = slices.Delete(f.open, at, at+1)
 	}

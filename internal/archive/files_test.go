@@ -191,7 +191,7 @@ func TestFiles_what_was_seen_and_who_took_over_are_steps(t *testing.T) {
 	want := []any{
 		step(ts(2), "observed_event", map[string]any{"source": "homeassistant", "entity": "light.garden", "text": "off → on", "at": float64(at.UnixMilli())}),
 		step(ts(3), "summary", map[string]any{"agent": "assistant", "from": "a/b", "to": "c/d", "text": "the story so far"}),
-		step(ts(4), "error", map[string]any{"agent": "assistant", "callId": "c1", "code": "unavailable", "message": "overloaded", "retry": true, "partial": "", "fallback": "e/f"}),
+		step(ts(4), "error", map[string]any{"agent": "assistant", "callId": "c1", "code": "unavailable", "message": "overloaded", "retry": true, "fallback": "e/f"}),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the step log (-want +got):\n%s", diff)

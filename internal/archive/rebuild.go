@@ -47,6 +47,9 @@ func (a *zipped) rebuild(blobs map[parley.Digest][]byte) ([]parley.Event, error)
 	slices.SortFunc(turns, func(a, b continuation) int {
 		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), strings.Compare(a.ID, b.ID))
 	})
+	if s.Ctx.AppModel {
+		s.Model.Provider, s.Model.Model = "", ""
+	}
 	b := builder{session: parley.SessionID(s.ID)}
 	if err := b.add(s.CreatedAt, "", parley.SessionCreated{
 		App: s.Ctx.App, User: s.Ctx.User, Org: s.Ctx.Org, Title: s.Ctx.Title, Model: s.Model.name(),

@@ -30,14 +30,14 @@ type agentSession struct {
 
 type modelConfig struct {
 	Provider    string   `json:"provider,omitempty"`
-	Model       string   `json:"model,omitempty"` // absent: the app's
+	Model       string   `json:"model,omitempty"`
 	Temperature *float64 `json:"temperature,omitempty"`
 	MaxTokens   int64    `json:"maxTokens,omitempty"`
 }
 
-func modelOf(s *parley.Session) modelConfig {
-	m := modelConfig{Model: s.Model, Temperature: s.Temperature, MaxTokens: s.MaxOutput}
-	if provider, model, ok := strings.Cut(s.Model, "/"); ok {
+func modelOf(s *parley.Session, name string) modelConfig {
+	m := modelConfig{Model: name, Temperature: s.Temperature, MaxTokens: s.MaxOutput}
+	if provider, model, ok := strings.Cut(name, "/"); ok {
 		m.Provider, m.Model = provider, model
 	}
 	return m
@@ -63,8 +63,8 @@ type budgets struct {
 func budgetsOf(b parley.Budgets) budgets { return budgets(b) }
 
 type sessionPolicy struct {
-	AllowActuation      *bool    `json:"allowActuation,omitempty"` // absent, as the services: as the app allows
-	AllowlistedServices []string `json:"allowlistedServices,omitempty"`
+	AllowActuation      bool     `json:"allowActuation"`
+	AllowlistedServices []string `json:"allowlistedServices"`
 	EnforceFixedModel   bool     `json:"enforceFixedModel"`
 	Mode                string   `json:"mode,omitempty"`
 	Unattended          bool     `json:"unattended,omitempty"`
@@ -104,6 +104,7 @@ type messageMeta struct {
 
 type sessionContext struct {
 	App       string `json:"app"`
+	AppModel  bool   `json:"appModel,omitempty"` // the model is the app's, and was not chosen
 	User      string `json:"user,omitempty"`
 	Org       string `json:"org,omitempty"`
 	OutsideID string `json:"outsideId,omitempty"`
@@ -162,17 +163,6 @@ type artifactRef struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }
-
-// Types of a step.
-const (
-	stepPlan       = "plan"
-	stepToolCall   = "tool_call"
-	stepToolResult = "tool_result"
-	stepRetrieval  = "retrieval"
-	stepObserved   = "observed_event"
-	stepSummary    = "summary"
-	stepError      = "error"
-)
 
 type stepLogEntry struct {
 	TS     int64           `json:"ts"`

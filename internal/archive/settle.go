@@ -145,7 +145,8 @@ func (s *Session) FitInto(app parley.App) error {
 	if !ok {
 		return bad("the log does not begin with session.created")
 	}
-	created.App = app.Name
+	force := app.InForce()
+	created.App, created.InForce = app.Name, &force
 	if created.Budgets, err = app.Budgets.Narrow(created.Budgets); err != nil {
 		created.Budgets = app.Budgets
 	}

@@ -158,19 +158,22 @@ const (
 
 func (f *Files) session() agentSession {
 	v := &f.fold
+	force := v.InForce.Of(*v)
 	s := agentSession{
 		ID: string(v.ID), CreatedAt: millis(v.CreatedAt), UpdatedAt: millis(v.UpdatedAt), Status: string(v.Status),
-		Model: modelOf(v), Budgets: budgetsOf(v.Budgets), Policy: sessionPolicy{Mode: string(v.Mode)},
+		Model: modelOf(v, force.Model), Budgets: budgetsOf(v.Budgets),
 		Memory:   f.memory(),
 		Messages: f.messages, Preferences: v.Preferences, OpenContinuations: []string{},
-		Ctx:   sessionContext{App: v.App, User: v.User, Org: v.Org, OutsideID: v.OutsideID, Title: v.Title, Parent: string(v.Parent)},
+		Ctx:   sessionContext{App: v.App, AppModel: v.Model == "" && force.Model != "", User: v.User, Org: v.Org, OutsideID: v.OutsideID, Title: v.Title, Parent: string(v.Parent)},
 		Stats: sessionStats{Turns: v.Totals.Turns, Steps: v.Totals.Steps, ToolCalls: v.Totals.ToolCalls, Tokens: v.Totals.Usage.Tokens(), CostUSD: v.Totals.Usage.USD},
 
 		Version: v.Seq,
 	}
-	if p := v.Policy; p != nil {
-		s.Policy.AllowActuation, s.Policy.AllowlistedServices = p.AllowActuation, p.AllowlistedServices
-		s.Policy.EnforceFixedModel, s.Policy.Unattended = p.FixedModel, p.Unattended
+	p := force.Policy
+	s.Policy = sessionPolicy{
+		AllowActuation:      p.AllowActuation != nil && *p.AllowActuation,
+		AllowlistedServices: append([]string{}, p.AllowlistedServices...),
+		EnforceFixedModel:   p.FixedModel, Mode: string(v.Mode), Unattended: p.Unattended,
 	}
 	if v.Turn != nil {
 		s.OpenContinuations = append(s.OpenContinuations, string(v.Turn.ID))

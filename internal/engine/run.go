@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -103,7 +104,11 @@ func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool)
 	if err := s.e.keepApp(app); err != nil {
 		return nil, err
 	}
-	events := []parley.Event{parley.NewEvent(turn, "", parley.TurnStarted{TurnRequest: r, App: app.digest, Zone: s.e.zone(app.app.Name)})}
+	started := parley.TurnStarted{TurnRequest: r, App: app.digest, Zone: s.e.zone(app.app.Name)}
+	if force := app.app.InForce(); !reflect.DeepEqual(force, s.view.InForce) {
+		started.InForce = &force
+	}
+	events := []parley.Event{parley.NewEvent(turn, "", started)}
 	if r.Call != nil {
 		events = append(events, parley.NewEvent(turn, "", parley.ToolRequested{Call: r.Call.Call, Name: r.Call.Name, Input: r.Call.Input, Redacted: r.Call.Redacted}))
 	}

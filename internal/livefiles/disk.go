@@ -25,7 +25,7 @@ const (
 
 	// formFile holds the form of the files. Of another form none is believed.
 	formFile = ".form"
-	form     = "1\n"
+	form     = "2\n"
 )
 
 // Folders are those of a data folder in which there may be files of sessions.

@@ -232,7 +232,7 @@ func (p *progress) event(e parley.Event) {
 	}
 	switch v := pay.(type) {
 	case parley.TurnStarted:
-		p.step("started")
+		p.step("gathers what the question is about")
 	case parley.AgentHandoff:
 		p.step(string(v.From) + " hands over to " + string(v.To))
 	case parley.ToolStarted:

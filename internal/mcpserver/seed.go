@@ -57,12 +57,8 @@ func (m *ModelConfig) ofMessage() (string, error) {
 	return m.name(), nil
 }
 
-// modelOf is the model of a session that does not name its own, or does.
-func modelOf(app string, s parley.Session) ModelConfig {
-	name := s.Model
-	if name == "" {
-		name = app
-	}
+// modelOf is the model of a session, its own or the app's.
+func modelOf(name string, s parley.Session) ModelConfig {
 	m := ModelConfig{Model: name, Temperature: s.Temperature}
 	if provider, model, ok := strings.Cut(name, "/"); ok {
 		m.Provider, m.Model = provider, model
@@ -92,7 +88,7 @@ func (b *Budgets) native() parley.Budgets {
 // SessionPolicy is what an agent may do.
 type SessionPolicy struct {
 	AllowActuation      *bool    `json:"allowActuation,omitempty" jsonschema:"may tools act on the physical world; never more than the app allows"`
-	AllowlistedServices []string `json:"allowlistedServices,omitempty" jsonschema:"the services that may then be called, such as switch.turn_off"`
+	AllowlistedServices []string `json:"allowlistedServices,omitzero" jsonschema:"the services that may then be called, such as switch.turn_off"`
 	EnforceFixedModel   *bool    `json:"enforceFixedModel,omitempty" jsonschema:"refuse another model for a message"`
 }
 
@@ -117,19 +113,10 @@ func (s *SessionPolicy) native(app parley.Policy) (*parley.Policy, error) {
 	return p, nil
 }
 
-// policyOf is what holds in a session: the app's policy, narrowed by its own.
-func policyOf(app parley.Policy, own *parley.Policy) SessionPolicy {
-	allow, fixed, list := app.AllowActuation != nil && *app.AllowActuation, app.FixedModel, app.AllowlistedServices
-	if own != nil {
-		if own.AllowActuation != nil {
-			allow = allow && *own.AllowActuation
-		}
-		if own.AllowlistedServices != nil {
-			list = own.AllowlistedServices
-		}
-		fixed = fixed || own.FixedModel
-	}
-	return SessionPolicy{AllowActuation: &allow, AllowlistedServices: append([]string{}, list...), EnforceFixedModel: &fixed}
+// policyOf is what holds in a session, in the seed's words.
+func policyOf(p parley.Policy) SessionPolicy {
+	allow, fixed := p.AllowActuation != nil && *p.AllowActuation, p.FixedModel
+	return SessionPolicy{AllowActuation: &allow, AllowlistedServices: append([]string{}, p.AllowlistedServices...), EnforceFixedModel: &fixed}
 }
 
 // PlannerHints help an agent to begin.
@@ -288,11 +275,15 @@ func (a *App) summary(ctx context.Context, p parley.Principal, info parley.Sessi
 		return AgentSessionSummary{}, err
 	}
 	b := s.Budgets
+	if s.InForce.Model == "" { // of before it was kept
+		s.InForce = a.app.InForce()
+	}
+	force := s.InForce.Of(s) // as session.json and the native API say it
 	out := AgentSessionSummary{
 		ID: string(s.ID), CreatedAt: millis(s.CreatedAt), UpdatedAt: millis(s.UpdatedAt), Status: string(s.Status),
-		Model:   modelOf(a.app.Model, s),
+		Model:   modelOf(force.Model, s),
 		Budgets: Budgets{b.MaxSteps, b.MaxToolCalls, b.MaxDurationMS, b.MaxTokensPerTurn, b.MaxUSD},
-		Policy:  policyOf(a.app.Policy, s.Policy),
+		Policy:  policyOf(force.Policy),
 		Memory:  SessionMemory{RollingSummary: s.Summary, Facts: []KeyFact{}, Pins: []PinnedContext{}},
 
 		Preferences:       s.Preferences,

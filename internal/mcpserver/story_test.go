@@ -93,7 +93,7 @@ func TestConversation(t *testing.T) {
 			"id": s, "status": "active", "version": 11.0, "locks": map[string]any{}, "openContinuations": []any{},
 			"model":       map[string]any{"provider": "test", "model": "model"},
 			"budgets":     map[string]any{"maxSteps": 3.0, "maxToolCalls": 20.0},
-			"policy":      map[string]any{"allowActuation": false, "enforceFixedModel": false},
+			"policy":      map[string]any{"allowActuation": false, "allowlistedServices": []any{}, "enforceFixedModel": false},
 			"memory":      map[string]any{"rollingSummary": "", "facts": []any{}, "pins": []any{}},
 			"preferences": map[string]any{"units": "metric"},
 			"ctx":         map[string]any{"app": "test", "user": "ana", "org": "acme"},

@@ -75,8 +75,8 @@ var left = []parley.EventType{
 
 // fields that differ from run to run, or say the same again.
 var volatile = map[string][]string{
-	"session.created":      {"outside_id", "mode", "max_open_turns"},
-	"turn.started":         {"app", "key", "client", "by", "retry_of", "budgets"},
+	"session.created":      {"outside_id", "mode", "max_open_turns", "in_force"},
+	"turn.started":         {"in_force", "app", "key", "client", "by", "retry_of", "budgets"},
 	"turn.completed":       {"usage"},
 	"turn.failed":          {"usage"},
 	"turn.cancelled":       {"usage", "by"},

@@ -214,6 +214,14 @@ type Reacher interface {
 	Reaches(tool string, input json.RawMessage) (what []string, scoped bool)
 }
 
+// Vetter is a Toolset that can tell of a call beforehand that it can not come to
+// anything, such as one of a thing that does not exist. A human is not asked about it.
+type Vetter interface {
+	// Vet returns what is wrong with the call, in words for the model, or nil. It
+	// answers from memory, at once: the session is locked.
+	Vet(tool string, input json.RawMessage) error
+}
+
 // Retriever is a Toolset that can be asked for snippets about a question.
 type Retriever interface {
 	// Retrieve returns the best few, best first. It is free to repeat and fast:

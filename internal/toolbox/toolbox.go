@@ -250,6 +250,19 @@ func (b *Box) Zone(at time.Time) (z parley.Zone, ok bool) {
 	return z, false
 }
 
+// Vet says what is wrong with a call that can be seen to come to nothing, see
+// [seam.Vetter].
+func (b *Box) Vet(name string, input json.RawMessage) error {
+	t := b.tools[name]
+	if t == nil {
+		return nil
+	}
+	if v, ok := t.set.(seam.Vetter); ok {
+		return v.Vet(name, input)
+	}
+	return nil
+}
+
 // CanReconcile reports whether the tool's service can be asked what became of a
 // call.
 func (b *Box) CanReconcile(name string) bool {

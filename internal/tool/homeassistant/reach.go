@@ -121,6 +121,17 @@ func (t *Toolset) Reaches(tool string, input json.RawMessage) ([]string, bool) {
 	return c.reached, true
 }
 
+// Vet implements seam.Vetter: a service, an entity, a device or an area that is not in
+// the house. A house that is not known yet has nothing against a call.
+func (t *Toolset) Vet(tool string, input json.RawMessage) error {
+	var in callInput
+	if tool != CallService || t.index.empty() || json.Unmarshal(input, &in) != nil {
+		return nil
+	}
+	_, err := t.check(in)
+	return err
+}
+
 // empty reports whether the index was never filled.
 func (x *Index) empty() bool {
 	x.mu.RLock()

@@ -140,7 +140,8 @@ export interface SessionInfo {
   title: string;
   preview?: string; // first user message, at most 80 characters
   status: SessionStatus;
-  model?: string;
+  model?: string; // its own, or else the app's when its last turn began
+  policy?: Policy; // what holds, without rules: the app's when its last turn began, narrowed by its own
   busy: BusyMode;
   parent?: SessionID;
   direct?: boolean; // made for one direct call: listed only for who asks for such, deleted after a week
@@ -156,6 +157,46 @@ export interface SessionInfo {
 
 /** SessionStatus is where a session is in its life. */
 export type SessionStatus = "active" | "ended" | "expired";
+
+/** Policy is what an app lets its agents do. Of the rules that match a call the
+ * strictest holds: deny, then ask, then allow. When none matches, reads are
+ * allowed and everything else is asked for. */
+export interface Policy {
+  rules?: Rule[];
+  unattended?: boolean;
+  allow_actuation?: boolean;
+  allowlisted_services?: string[];
+  modes?: PermissionMode[];
+  fixed_model?: boolean;
+  answer_within?: Duration;
+}
+
+/** Rule is a yes, no or ask for a pattern of calls. Tool is a tool's name, the
+ * beginning of one followed by "*", or either of them with a pattern of the
+ * call's subject in parentheses, such as "ha_call_service(light.*)"; there "*"
+ * stands for any characters. An empty Tool matches every tool. Effect, when
+ * set, narrows the rule to tools of that effect. */
+export interface Rule {
+  verdict: Verdict;
+  tool?: string;
+  effect?: Effect;
+  reason?: string; // shown to the model and to people
+  reaches?: string[];
+}
+
+/** Verdict of a policy over a call. */
+export type Verdict = "allow" | "ask" | "deny";
+
+/** Effect is what a call of a tool may do to the world. */
+export type Effect = "read" | "idempotent" | "write";
+
+/** PermissionMode is how much a session asks before it acts. None allows what a
+ * rule denies. */
+export type PermissionMode = "default" | "acceptEdits" | "plan" | "bypassPermissions";
+
+/** Duration is a time.Duration that reads and writes as text ("1.5s") in JSON
+ * and YAML. */
+export type Duration = string;
 
 /** BusyMode is what a message does while a turn runs, waits for a human, or is
  * about to be resumed by itself. Where nothing is open, it begins a turn at once,
@@ -307,13 +348,6 @@ export interface ToolDecl {
   safety?: string;
 }
 
-/** Effect is what a call of a tool may do to the world. */
-export type Effect = "read" | "idempotent" | "write";
-
-/** Duration is a time.Duration that reads and writes as text ("1.5s") in JSON
- * and YAML. */
-export type Duration = string;
-
 /** Budgets bound a turn. A zero field bounds nothing. */
 export interface Budgets {
   max_steps?: number;
@@ -324,39 +358,6 @@ export interface Budgets {
   max_usd?: number;
   max_depth?: number; // handoffs and sub-agents of one turn
 }
-
-/** Policy is what an app lets its agents do. Of the rules that match a call the
- * strictest holds: deny, then ask, then allow. When none matches, reads are
- * allowed and everything else is asked for. */
-export interface Policy {
-  rules?: Rule[];
-  unattended?: boolean;
-  allow_actuation?: boolean;
-  allowlisted_services?: string[];
-  modes?: PermissionMode[];
-  fixed_model?: boolean;
-  answer_within?: Duration;
-}
-
-/** Rule is a yes, no or ask for a pattern of calls. Tool is a tool's name, the
- * beginning of one followed by "*", or either of them with a pattern of the
- * call's subject in parentheses, such as "ha_call_service(light.*)"; there "*"
- * stands for any characters. An empty Tool matches every tool. Effect, when
- * set, narrows the rule to tools of that effect. */
-export interface Rule {
-  verdict: Verdict;
-  tool?: string;
-  effect?: Effect;
-  reason?: string; // shown to the model and to people
-  reaches?: string[];
-}
-
-/** Verdict of a policy over a call. */
-export type Verdict = "allow" | "ask" | "deny";
-
-/** PermissionMode is how much a session asks before it acts. None allows what a
- * rule denies. */
-export type PermissionMode = "default" | "acceptEdits" | "plan" | "bypassPermissions";
 
 /** MemoryOptions is what a session remembers between turns. Zero values mean all
  * that fits the model. */
@@ -544,6 +545,14 @@ export interface SessionCreated {
   outside_id?: string;
   temporary?: boolean; // ends with its first turn
   direct?: boolean; // made for one direct call
+  in_force?: InForce; // by the app's settings then
+}
+
+/** InForce is what an app settles for a session where it has no wish of its own: the
+ * ceiling of its policy, and the model of its first agent. */
+export interface InForce {
+  model?: string;
+  policy: Policy; // without rules
 }
 
 /** SessionUpdated changes what it names. */
@@ -580,6 +589,7 @@ export interface SessionForked {
 export interface TurnStarted extends TurnRequest {
   app: Digest; // of the resolved App; its body is a blob
   zone?: Zone;
+  in_force?: InForce;
 }
 
 /** Digest is the lower-case hex SHA-256 of some bytes. */

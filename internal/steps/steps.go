@@ -1,0 +1,193 @@
+// Package steps says which events of a turn are steps of it, as a known predecessor
+// named them, and what is told of each. The live wire and the files of a session are
+// written by it, so that both name the same steps.
+package steps
+
+import (
+	"path"
+	"strings"
+
+	"github.com/parley-server/parley"
+)
+
+// The types of a step.
+const (
+	Plan       = "plan"           // what a model said before it called tools or handed over
+	ToolCall   = "tool_call"      // a call that began
+	ToolResult = "tool_result"    // its outcome
+	Retrieval  = "retrieval"      // what was looked up for the turn
+	Observed   = "observed_event" // what happened outside to what the turn deals with
+	Summary    = "summary"        // memory, compaction, a change of models
+	Error      = "error"          // a call or the turn failed
+)
+
+// Step is one step of a turn.
+type Step struct {
+	Type   string
+	Detail map[string]any
+}
+
+// Log makes the steps of a session's events. They come to it in their order, from
+// the beginning of a turn on. The zero Log is ready. Its JSON is its state.
+type Log struct {
+	Said map[parley.TurnID]Said `json:"said,omitempty"`
+}
+
+// Said is a reply without calls, which is the answer unless the turn goes on.
+type Said struct {
+	Call parley.CallID `json:"call"`
+	Text string        `json:"text"`
+}
+
+// Of returns the step that an event is, if it is one.
+func (l *Log) Of(e parley.Event, p parley.Payload) (Step, bool) {
+	if ofMemory(e.Agent) {
+		switch p.(type) {
+		case parley.MemoryUpdated, parley.ContextCompacted:
+		default:
+			return Step{}, false
+		}
+	}
+	kind, detail := l.of(e, p)
+	if kind == "" {
+		return Step{}, false
+	}
+	if e.Agent != "" {
+		detail["agent"] = e.Agent
+	}
+	return Step{kind, detail}, true
+}
+
+type fields = map[string]any
+
+func (l *Log) of(e parley.Event, p parley.Payload) (kind string, d fields) {
+	switch p := p.(type) {
+	case parley.ModelStarted:
+		if s, ok := l.Said[e.Turn]; ok && Speaks(e.Agent) {
+			delete(l.Said, e.Turn)
+			return Plan, fields{"callId": s.Call, "text": s.Text}
+		}
+	case parley.ModelReplied:
+		return l.replied(e, p)
+	case parley.ModelFailed:
+		if p.Error.Code == parley.CodeCancelled {
+			return "", nil // the turn's end cut it off, and says why
+		}
+		d = fields{"callId": p.Call, "code": p.Error.Code, "message": p.Error.Message, "retry": p.Retry}
+		if p.Fallback != "" {
+			d["fallback"] = p.Fallback
+		}
+		return Error, d
+	case parley.ToolStarted:
+		return ToolCall, fields{"callId": p.Call, "tool": p.Name, "input": p.Input, "effect": p.Effect, "attempt": p.Attempt}
+	case parley.ToolEnded:
+		return ToolResult, ended(p)
+	case parley.ContextRetrieved:
+		if len(p.Snippets) > 0 {
+			return Retrieval, fields{"snippets": p.Snippets}
+		}
+	case parley.ContextObserved:
+		return Observed, fields{"source": p.Source, "entity": p.Ref, "text": p.Text, "at": p.At.UnixMilli()}
+	case parley.ContextTransferred:
+		return Summary, fields{"from": p.From, "to": p.To, "text": p.Text}
+	case parley.ContextCompacted:
+		return Summary, fields{"through": p.Through, "tokensBefore": p.TokensBefore, "tokensAfter": p.TokensAfter}
+	case parley.MemoryUpdated:
+		d = fields{"through": p.Through, "dropped": p.Dropped}
+		if p.Summary != nil {
+			d["summary"] = *p.Summary
+		}
+		if p.Facts != nil {
+			d["facts"] = len(*p.Facts)
+		}
+		return Summary, d
+	case parley.TurnCompleted:
+		delete(l.Said, e.Turn)
+	default:
+		if code, message := Why(p); code != "" {
+			delete(l.Said, e.Turn)
+			return Error, fields{"code": code, "message": message}
+		}
+	}
+	return "", nil
+}
+
+// replied: what was said before a call or a handoff is a plan. What was said without
+// one stays, until the turn's end or the next call says whether it was the answer.
+func (l *Log) replied(e parley.Event, p parley.ModelReplied) (string, fields) {
+	text := strings.TrimSpace(parley.PartsText(p.Parts))
+	if Acts(p.Parts) {
+		delete(l.Said, e.Turn)
+		if text == "" {
+			return "", nil
+		}
+		return Plan, fields{"callId": p.Call, "model": p.Model, "text": text}
+	}
+	text, _, _ = strings.Cut(text, endNotes)
+	if text = strings.TrimSpace(text); text != "" && Speaks(e.Agent) {
+		if l.Said == nil {
+			l.Said = map[parley.TurnID]Said{}
+		}
+		l.Said[e.Turn] = Said{p.Call, text}
+	}
+	return "", nil
+}
+
+// endNotes opens what a model may put behind its answer and what is no part of it;
+// the runtime takes it out.
+const endNotes = "```parley"
+
+// Acts reports whether a reply calls tools or hands over.
+func Acts(parts []parley.Part) bool {
+	for _, p := range parts {
+		if p.Type == parley.PartToolCall || p.Type == parley.PartHandoff {
+			return true
+		}
+	}
+	return false
+}
+
+// Speaks reports whether an agent's text may become the answer: it has the turn, and
+// is neither a sub-agent nor the one that keeps the memory.
+func Speaks(agent parley.AgentPath) bool {
+	return agent != "" && agent != parley.MemoryAgent && !strings.Contains(string(agent), "/")
+}
+
+func ofMemory(agent parley.AgentPath) bool { return path.Base(string(agent)) == parley.MemoryAgent }
+
+func ended(p parley.ToolEnded) fields {
+	d := fields{"callId": p.Call, "tool": p.Name, "outcome": p.Outcome, "result": p.Output}
+	if p.Data != nil {
+		d["data"] = p.Data
+	}
+	if p.Artifact != nil {
+		d["artifactId"] = p.Artifact.ID
+	}
+	if p.Error != nil {
+		d["error"] = fields{"code": p.Error.Code, "message": p.Error.Message}
+	}
+	return d
+}
+
+// Why is the error of an event that ends or interrupts a turn without an answer;
+// the code of any other is empty.
+func Why(p parley.Payload) (code, message string) {
+	switch p := p.(type) {
+	case parley.TurnFailed:
+		return string(p.Error.Code), p.Error.Message
+	case parley.TurnCancelled:
+		return "cancelled", because("the turn was cancelled", p.Reason)
+	case parley.TurnExpired:
+		return "expired", because("the turn expired", p.Reason)
+	case parley.TurnInterrupted:
+		return "interrupted", because("the turn was interrupted", p.Reason)
+	}
+	return "", ""
+}
+
+func because(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}
