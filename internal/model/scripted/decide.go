@@ -65,32 +65,6 @@ func isFor(text string, start, end int) bool {
 	return m[2] < 0 && m[6] < 0
 }
 
-// decision is what the record decides for: of the topics of the group that the
-// question asks about, or of all, the first it is for; else a name it is for.
-func (s *script) decision(r record, words []string) string {
-	for _, group := range []string{s.group(words), ""} {
-		for _, m := range r.topics {
-			if m.for_ && (group == "" || m.group == group) {
-				return m.name
-			}
-		}
-		// A title tells of its page when the text names nothing of its kind.
-		if group != "" {
-			for _, m := range r.titled {
-				if m.group == group && !slices.ContainsFunc(r.topics, func(o mention) bool { return o.group == group }) {
-					return m.name
-				}
-			}
-		}
-	}
-	for _, m := range r.names {
-		if m.for_ && !keyword.In(words, m.name) {
-			return m.name
-		}
-	}
-	return ""
-}
-
 // rejects is what the record decides against.
 func rejects(r record) []string {
 	var out []string

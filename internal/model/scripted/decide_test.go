@@ -25,7 +25,7 @@ func judge(t *testing.T) *scripted.Model {
 	}
 	s["templates"] = map[string]any{}
 	s["agents"] = map[string]any{"judge": []any{map[string]any{
-		"say": `{{ $r := index (records .Question) 0 }}{{ decision $r (keywords $r.Title) }}{{ range rejects $r }}, not {{ . }}{{ end }}`,
+		"say": `{{ $r := index (records .Handed.Text) 0 }}{{ choice $r (subject .) }}{{ range rejects $r }}, not {{ . }}{{ end }}`,
 	}}}
 	if raw, err = yaml.Dump(s); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,11 @@ func TestDecision(t *testing.T) {
 		{"nothing", "", ""},
 	} {
 		line := "[Notion | " + c.asked + " | Last updated: 2026-01-01] " + c.text
-		got, err := reply(t, m, seam.Request{Agent: "judge", Messages: []parley.Message{user(line)}})
+		asked := parley.Message{Role: parley.RoleUser, Parts: []parley.Part{
+			{Type: parley.PartText, Text: "Which " + c.asked + "?"},
+			{Type: parley.PartText, Text: "[handed over by scavenger]\n[text of scavenger]\n" + line},
+		}}
+		got, err := reply(t, m, seam.Request{Agent: "judge", Messages: []parley.Message{asked}})
 		text := parley.PartsText(got.Parts)
 		if c.want == "" && text == "I can not look this up now: this turn may use no more tools or agents." {
 			text = ""

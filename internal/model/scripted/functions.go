@@ -40,7 +40,6 @@ import (
 //	quote TEXT             the text as a Markdown quotation
 //	cell TEXT              the text for a cell of a Markdown table
 //	rejects RECORD         what it decides against, a list
-//	decision RECORD LIST   what it decides for, as to a question's keywords, or ""
 //	whose RECORD           "the CEO's Slack message of 2026-02-27"
 //	source RECORD          "Slack, CEO in #engineering"
 //	by RECORD              the same without what it is a source of: "CEO in #engineering"
@@ -122,7 +121,6 @@ func (s *script) functions() template.FuncMap {
 		"others":   others,
 		"dated":    func(text string) bool { return aDay.MatchString(text) },
 		"upper":    upper,
-		"decision": s.decision,
 		"rejects":  rejects,
 		"choice":   s.choice,
 		"whose":    record.whose,

@@ -27,7 +27,12 @@ func (u *turn) lean(q, before *ask, flat string) {
 	q.leaning = true
 	switch {
 	case before.intent == isCause && q.aspect != "" && q.intent != isAct && (!own || refers || q.aspect == "which" || q.aspect == "doubt"):
-		doubt := q.names
+		var doubt []string // "the loo fan", whatever it is to the house
+		for _, w := range q.ws {
+			if !idle[w] && !pronouns[w] {
+				doubt = append(doubt, w)
+			}
+		}
 		*q = merged(*before, *q)
 		q.intent, q.kind, q.names, q.areas = isCause, before.kind, before.names, before.areas
 		if q.aspect == "doubt" {

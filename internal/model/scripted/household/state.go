@@ -82,7 +82,7 @@ func (u *turn) state(q *ask, a *answered) []Call {
 		return u.past(q, a)
 	case q.aspect == "where":
 		u.placed(es, a)
-	case q.kind != nil && q.kind.domain == "climate" && q.state == "":
+	case q.kind != nil && q.kind.domain == "climate" && (q.state == "" || has(q.ws, "set")):
 		for _, e := range es {
 			a.say("%s is %s.", upper(e.the()), e.heating())
 		}

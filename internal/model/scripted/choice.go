@@ -1,0 +1,71 @@
+package scripted
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// instead says, in a sentence, that one thing is taken for another.
+var instead = regexp.MustCompile(`(?i)\b(?:instead of|rather than|over|replac\w+|not|no longer|from .* to)\b`)
+
+// head is the word that names the kind of thing that is asked for.
+var head = regexp.MustCompile(`(?i)\b(?:which|what) (\w+)`)
+
+// groupOf is the group of what the question names, or else of its words.
+func (s *script) groupOf(sub subject) string {
+	if ms := s.mentions(sub.question); len(ms) > 0 {
+		return ms[0].group
+	}
+	return s.group(sub.Words())
+}
+
+// otherHead reports whether the question asks for another kind of thing than
+// those of the group: "which region", and not who hosts.
+func (s *script) otherHead(sub subject, group string) bool {
+	m := head.FindStringSubmatch(sub.question)
+	if m == nil || group == "" {
+		return false
+	}
+	asked := s.group([]string{strings.ToLower(m[1])})
+	return asked != "" && asked != group
+}
+
+// choice is what a record decides for, of the kind that the question asks about;
+// or a name that no topic has, where a sentence takes it instead of another.
+func (s *script) choice(r record, sub subject) string {
+	group := s.groupOf(sub)
+	if s.otherHead(sub, group) {
+		return ""
+	}
+	if group != "" {
+		for _, ms := range [][]mention{r.topics, r.titled} {
+			for _, m := range ms {
+				if m.for_ && m.group == group {
+					return m.name
+				}
+			}
+		}
+	}
+	for _, m := range r.names {
+		against := slices.ContainsFunc(r.names, func(o mention) bool {
+			from, to := min(m.start, o.start), max(m.end, o.end)
+			from = strings.LastIndexAny(r.Text[:from], ".!?;") + 1
+			return !o.for_ && !strings.ContainsAny(r.Text[from:to], "!?;") && instead.MatchString(r.Text[from:to])
+		})
+		asked := slices.ContainsFunc(sub.Words(), func(w string) bool { return slices.Equal(stems(w), stems(m.name)) })
+		if m.for_ && against && !asked && !slices.Contains(rejects(r), m.name) {
+			return m.name
+		}
+	}
+	return ""
+}
+
+// says is what a record chooses, or else its sentences that are about the
+// question, in quotation marks.
+func (s *script) says(x *weighed, sub subject) string {
+	if c := s.choice(x.record, sub); c != "" {
+		return c
+	}
+	return `"` + strings.TrimRight(x.Says, ".") + `"`
+}

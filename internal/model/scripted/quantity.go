@@ -1,0 +1,60 @@
+package scripted
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// quantity is a figure with what it counts.
+var quantity = regexp.MustCompile(`(?i)(?P<day>\b(?:` + months + `) \d{1,2}\b|\b\d{1,2}(?:th|st|nd|rd)? (?:of )?(?:` + months + `)\b|\b\d{4}-\d\d-\d\d\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b)|` +
+	`(?P<sign>[$€£])\s?(?P<amount>\d+(?:[.,]\d+)*)|(?:\b(?P<before>[a-z]+) )?\b(?P<number>\d+(?:[.,:]\d+)*)(?:\s?(?P<after>%|[a-z$€£]+))?`)
+
+// compare reports whether two texts have a figure in common, or else one of the
+// same unit that differs.
+func compare(newer, older []sentence) (same, other bool) {
+	a, b := quantities(joined(newer)), quantities(joined(older))
+	for unit, values := range a {
+		theirs, ok := b[unit]
+		if !ok {
+			continue
+		}
+		if slices.ContainsFunc(values, func(v string) bool { return slices.Contains(theirs, v) }) {
+			same = true
+		} else {
+			other = true
+		}
+	}
+	return same && !other, other
+}
+
+// fillers stand before a number without being what it counts.
+var fillers = strings.Fields("the to at for of in on from within over is are be by about than least most only after before until with a an and or we charge costs cost pays pay kept stays stay now")
+
+func quantities(text string) map[string][]string {
+	out := map[string][]string{}
+	for _, at := range quantity.FindAllStringSubmatchIndex(text, -1) {
+		if !isFor(text, at[0], at[1]) { // "we drop iOS 16"
+			continue
+		}
+		get := func(name string) string {
+			if i := 2 * quantity.SubexpIndex(name); at[i] >= 0 {
+				return strings.ToLower(text[at[i]:at[i+1]])
+			}
+			return ""
+		}
+		switch after, before := get("after"), get("before"); {
+		case get("day") != "":
+			out["day"] = append(out["day"], get("day"))
+		case get("sign") != "":
+			out["money"] = append(out["money"], get("amount"))
+		case slices.Contains([]string{"€", "$", "£", "euro", "euros", "eur", "dollars", "usd", "pounds"}, after):
+			out["money"] = append(out["money"], get("number"))
+		case before != "" && !slices.Contains(fillers, before):
+			out[stem(before)] = append(out[stem(before)], get("number"))
+		case after != "":
+			out[stem(after)] = append(out[stem(after)], get("number"))
+		}
+	}
+	return out
+}
