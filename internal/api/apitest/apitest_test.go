@@ -22,13 +22,13 @@ func TestAnswer(t *testing.T) {
 		media, body  string
 		want         string // in the error; empty: none
 	}{
-		"right":                     {"GET", "/v1/server", 200, "application/json", `{"version":"1","notices":[]}`, ""},
-		"a_list_that_is_null":       {"GET", "/v1/server", 200, "application/json", `{"version":"1","notices":null}`, "/notices"},
-		"a_field_of_nobody":         {"GET", "/v1/server", 200, "application/json", `{"version":"1","notices":[],"more":1}`, "more"},
-		"a_field_that_is_missing":   {"GET", "/v1/server", 200, "application/json", `{"notices":[]}`, "version"},
-		"not_json":                  {"GET", "/v1/server", 200, "application/json", `{`, "EOF"},
-		"another_media_type":        {"GET", "/v1/server", 200, "text/plain", "hello", "media type"},
-		"another_status":            {"GET", "/v1/server", 418, "application/json", refusal, "not declared"},
+		"right":                     {"GET", "/healthz", 200, "application/json", `{"status":"ok"}`, ""},
+		"a_list_that_is_null":       {"GET", "/v1/apps", 200, "application/json", `{"apps":null}`, "/apps"},
+		"a_field_of_nobody":         {"GET", "/healthz", 200, "application/json", `{"status":"ok","more":1}`, "more"},
+		"a_field_that_is_missing":   {"GET", "/healthz", 200, "application/json", `{}`, "status"},
+		"not_json":                  {"GET", "/healthz", 200, "application/json", `{`, "EOF"},
+		"another_media_type":        {"GET", "/healthz", 200, "text/plain", "hello", "media type"},
+		"another_status":            {"GET", "/healthz", 418, "application/json", refusal, "not declared"},
 		"a_refusal":                 {"GET", "/v1/sessions/a", 404, "application/json", refusal, ""},
 		"a_refusal_in_another_form": {"GET", "/v1/sessions/a", 404, "application/json", `{"detail":"no"}`, "error"},
 		"of_a_session_named_import": {"POST", "/v1/sessions/import", 404, "application/json", refusal, ""},
