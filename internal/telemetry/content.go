@@ -26,11 +26,17 @@ type part struct {
 	ID        string          `json:"id,omitempty"`
 	Name      string          `json:"name,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Response  string          `json:"response,omitempty"`
 }
 
 // messages is one message as an attribute's JSON. Signatures, files and
 // provider state never are in it.
 func messages(role parley.Role, parts []parley.Part, finish string) string {
+	return encode([]message{said(role, parts, finish)})
+}
+
+// said is one message.
+func said(role parley.Role, parts []parley.Part, finish string) message {
 	m := message{Role: string(role), Parts: []part{}, Finish: finish}
 	for _, p := range parts {
 		if len(m.Parts) == maxParts {
@@ -47,7 +53,7 @@ func messages(role parley.Role, parts []parley.Part, finish string) string {
 			m.Parts = append(m.Parts, part{Type: "handoff", ID: string(p.Call), Name: p.Name, Content: clip(p.Text)})
 		}
 	}
-	return encode([]message{m})
+	return m
 }
 
 // arguments are a call's input, or their beginning as a text when they are long.

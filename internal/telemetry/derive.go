@@ -228,6 +228,9 @@ type turn struct {
 	tools   map[parley.CallID]*tool
 	asked   map[parley.InteractionID]*span
 	message string // content of the question
+
+	question message
+	inputs   map[parley.AgentPath]*input // of the next call of each agent that runs; empty without content
 }
 
 // tool is a tool call without an outcome.
@@ -242,7 +245,7 @@ func (d *deriver) begin(f *followed, e parley.Event, p parley.TurnStarted) *turn
 	t := &turn{
 		d: d, id: e.Turn, trace: traceID(e.Turn), last: e.Time, before: e.Time, name: opAgent,
 		names: map[parley.AgentPath]string{}, agents: map[parley.AgentPath]*span{}, models: map[parley.CallID]*span{},
-		tools: map[parley.CallID]*tool{}, asked: map[parley.InteractionID]*span{},
+		tools: map[parley.CallID]*tool{}, inputs: map[parley.AgentPath]*input{}, asked: map[parley.InteractionID]*span{},
 	}
 	t.base = []*commonpb.KeyValue{
 		text(keyConversation, string(e.Session)), text(keySession, string(e.Session)), text(keyUser, f.info.User),
@@ -252,7 +255,8 @@ func (d *deriver) begin(f *followed, e parley.Event, p parley.TurnStarted) *turn
 		t.base = append(t.base, text("parley.org", f.info.Org))
 	}
 	if d.content {
-		t.message = messages(p.Message.Role, p.Message.Parts, "")
+		t.question = said(p.Message.Role, p.Message.Parts, "")
+		t.message = encode([]message{t.question})
 	}
 	if p.Call != nil {
 		t.name = "call " + p.Call.Name

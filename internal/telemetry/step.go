@@ -20,6 +20,7 @@ const (
 
 // step takes one event of the turn and reports whether the turn has ended.
 func (t *turn) step(e parley.Event, p parley.Payload) (ended bool) {
+	t.heard(e, p)
 	switch p := p.(type) {
 	case parley.AgentStarted, parley.AgentHandoff, parley.AgentEnded:
 		t.agent(e, p)
@@ -144,6 +145,9 @@ func (t *turn) model(e parley.Event, p parley.Payload) {
 			text(keyOperation, opChat), text(keyModel, name), truth(keyStream, true), text("parley.call.id", string(p.Call)))
 		if provider != "" {
 			s.set(text(keyProvider, provider))
+		}
+		if in := t.inputs[e.Agent]; in != nil && len(in.list) > 0 {
+			s.set(text(keyMessagesIn, in.attribute()))
 		}
 		if agent := t.names[e.Agent]; agent != "" {
 			s.set(text(keyAgent, agent))
