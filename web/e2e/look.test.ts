@@ -101,8 +101,11 @@ test("the end of an answer stays in view while its plot loads late, and a reader
   const box = page().getByRole("region", { name: "Conversation" });
   const fromEnd = () => box.evaluate((e) => Math.round(e.scrollHeight - e.scrollTop - e.clientHeight));
   await expect.poll(fromEnd).toBeLessThan(2);
+  const room = () => page().locator("figure[data-plot]").evaluate((e) => Math.round(e.getBoundingClientRect().height));
+  const reserved = await room();
   loaded();
-  await expect.poll(() => page().locator("figure img").evaluateAll((all) => all.length > 0 && all.every((i) => (i as HTMLImageElement).naturalWidth > 0))).toBe(true);
+  await page().locator("figure[data-plot] canvas").first().waitFor();
+  expect(Math.abs((await room()) - reserved), "the room for a plot is there before it").toBeLessThan(20);
   await expect.poll(fromEnd).toBeLessThan(2);
   expect(await page().getByRole("button", { name: "Jump to latest" }).count()).toBe(0);
 

@@ -21,6 +21,8 @@ export type OnAnswer = (interaction: Interaction, answer: Answer) => { status: n
 export class Stage {
   url = "";
   readonly house = new FakeHouse();
+  /** The server's house is asked, and not the one above. */
+  realHouse = false;
   /** Events that were sent of the sessions that are put on. */
   eventsSent = 0;
   readonly answers: { id: string; answer: Answer }[] = [];
@@ -111,7 +113,7 @@ export class Stage {
       response.writeHead(status, { "Content-Type": "application/json" });
       response.end(JSON.stringify(body));
     };
-    if (path.startsWith("/apps/home/entities")) {
+    if (!this.realHouse && path.startsWith("/apps/home/entities")) {
       this.house.serve(path, response);
       return;
     }

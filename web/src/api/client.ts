@@ -159,6 +159,8 @@ export interface Client {
   artifact(id: string): string;
   /** An artifact as an address of this page's own, where its server's does not do; revoke() lets go of it. */
   fetched(id: string, signal?: AbortSignal): Promise<{ url: string; revoke(): void }>;
+  /** What an artifact says that is JSON. */
+  read(id: string, signal?: AbortSignal): Promise<unknown>;
   /** Whether it does not. */
   locked(): boolean;
 }
@@ -236,6 +238,7 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
     answer: async (interaction, answer) =>
       (await call("POST", `v1/interactions/${id(interaction)}/answer`, { body: answer })) as InteractionRow,
     artifact: (artifact) => `${base}v1/artifacts/${id(artifact)}`,
+    read: (artifact, signal) => call("GET", `v1/artifacts/${id(artifact)}`, { signal }),
     fetched: async (artifact, signal) => {
       const response = await fetcher(`${base}v1/artifacts/${id(artifact)}`, { signal: signal ?? null, credentials: "same-origin" });
       if (!response.ok) throw await errorOf(response);

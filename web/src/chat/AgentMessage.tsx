@@ -63,7 +63,9 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
 
 /** The answer. What was said before a question to a human stands above it, or among the steps. */
 function Text({ exchange: x, working }: { exchange: Exchange; working: boolean }) {
+  const { Around } = useParts();
   if (x.answer === "" && !working) return null;
+  const text = <Markdown text={x.answer} streaming={working} />;
   return (
     <div className="text-base leading-[1.6] wrap-anywhere text-text-primary" aria-busy={working}>
       {x.answer === "" ? (
@@ -71,7 +73,7 @@ function Text({ exchange: x, working }: { exchange: Exchange; working: boolean }
       ) : (
         <Boundary fallback={<Plain text={x.answer} />} retry={working}>
           <Suspense fallback={<p className="invisible whitespace-pre-wrap">{x.answer.slice(0, 2000)}</p>}>
-            <Markdown text={x.answer} streaming={working} />
+            {Around ? <Around exchange={x}>{text}</Around> : text}
           </Suspense>
         </Boundary>
       )}

@@ -1,4 +1,4 @@
-import { createContext, use, type ComponentType } from "react";
+import { createContext, use, type ComponentType, type ReactNode } from "react";
 import { useStore } from "zustand";
 
 import { oneLine } from "../ui/tame.ts";
@@ -34,6 +34,8 @@ export interface Parts {
   Steps?: ComponentType<{ exchange: Exchange; running: boolean; opened: boolean }>;
   /** Below the steps. */
   Figures?: Part;
+  /** Around the text, once it is whole. */
+  Around?: ComponentType<{ exchange: Exchange; children: ReactNode }>;
   /** Below the text. */
   Below?: ComponentType<{ exchange: Exchange; last: boolean }>;
   /** Controls below the input. */

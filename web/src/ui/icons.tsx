@@ -80,3 +80,6 @@ export const Bolt = icon(<path d="M13 3 5 13.5h6L10.5 21 19 10h-6.2L13 3Z" />);
 export const File = icon(<path d="M13.5 3.5H6.5v17h11v-13l-4-4Zm0 0v4h4" />);
 export const Bars = icon(<path d="M4 6.5h7M9 12h8M14 17.5h6" />);
 export const Tray = icon(<path d="M4 13.5 6.3 6h11.4L20 13.5V19H4v-5.5Zm0 0h4.6l1.2 2.3h4.4l1.2-2.3H20" />);
+
+export const Minus = icon(<path d="M5 12h14" />);
+export const Expand = icon(<path d="M14 4h6v6M20 4l-7 7M10 20H4v-6M4 20l7-7" />);

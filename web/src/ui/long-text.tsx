@@ -34,9 +34,14 @@ export function LongText({ text, className = "" }: { text: string; className?: s
   );
 }
 
-/** A text in the middle of others: its beginning, and all of it, or the original that it was made from, when it is asked for. */
-export function Folded({ text, longest, original }: { text: string; longest: number; original?: string }) {
-  const [all, setAll] = useState(false);
+/** A text in the middle of others: its beginning, and all of it, or the original that it was made from, when it is asked for, or when something in it is to be seen. */
+export function Folded({ text, longest, original, needed = false }: { text: string; longest: number; original?: string; needed?: boolean }) {
+  const [all, setAll] = useState(needed);
+  const [before, setBefore] = useState(needed);
+  if (needed !== before) {
+    setBefore(needed);
+    if (needed) setAll(true);
+  }
   const shown = tame(text);
   if (shown.length <= longest) return shown;
   return (

@@ -3,13 +3,14 @@
 // raw HTML, and pictures stay links: loading one would tell a stranger's server
 // that this answer was read.
 
-import { Children, isValidElement, memo, useDeferredValue, useMemo, useRef, type ReactElement, type ReactNode } from "react";
+import { Children, createContext, isValidElement, memo, use, useDeferredValue, useMemo, useRef, type ReactElement, type ReactNode } from "react";
 import ReactMarkdown, { type Components, type ExtraProps } from "react-markdown";
 import remarkGfm from "remark-gfm";
 
 import { cut, piecesOf, uncut, type Piece } from "./blocks.ts";
 import { Boundary } from "./boundary.tsx";
 import { CopyButton } from "./copy.tsx";
+import { leadsPlugin, LeadsContext, type Lead } from "./leads.ts";
 import { LongText } from "./long-text.tsx";
 import { tame, tameCode } from "./tame.ts";
 import { finished } from "./unfinished.ts";
@@ -25,11 +26,15 @@ const components: Components = {
     </div>
   ),
   blockquote: ({ node, children }) => (isEvidence(node) ? <Evidence>{children}</Evidence> : <blockquote>{children}</blockquote>),
-  a: ({ href, children }) => (
-    <a href={href} target="_blank" rel="noopener noreferrer">
-      {children}
-    </a>
-  ),
+  a: ({ href, children, ...rest }) => {
+    const lead = (rest as { "data-lead"?: string })["data-lead"];
+    if (lead !== undefined) return <LeadLink number={Number(lead)}>{children}</LeadLink>;
+    return (
+      <a href={href} target="_blank" rel="noopener noreferrer">
+        {children}
+      </a>
+    );
+  },
   img: ({ src, alt }) => (
     <a href={typeof src === "string" ? src : undefined} target="_blank" rel="noopener noreferrer">
       {alt || "picture"}
@@ -60,6 +65,47 @@ function Evidence({ children }: { children: ReactNode }) {
   );
 }
 
+/** What the links of a piece open, by their number. */
+const FoundContext = createContext<readonly Lead[]>([]);
+
+/** A part of the text that leads somewhere: it stays text, so that it wraps and is copied as such. */
+function LeadLink({ number, children }: { number: number; children: ReactNode }) {
+  const lead = use(FoundContext)[number];
+  if (!lead) return children;
+  return (
+    <span
+      role="link"
+      tabIndex={0}
+      className="lead cursor-pointer"
+      onClick={() => lead.open()}
+      onKeyDown={(e) => {
+        if (e.key !== "Enter") return;
+        e.preventDefault();
+        lead.open();
+      }}
+    >
+      {children}
+    </span>
+  );
+}
+
+function Marked({ text }: { text: string }) {
+  const find = use(LeadsContext);
+  // The parts are found anew in each drawing, and numbered as they are found.
+  const { found, all } = useMemo(() => {
+    const found: Lead[] = [];
+    return { found, all: find ? [...plugins, leadsPlugin((t) => find(t), found)] : plugins };
+  }, [find, text]);
+  found.length = 0;
+  return (
+    <FoundContext value={found}>
+      <ReactMarkdown remarkPlugins={all} components={components}>
+        {text}
+      </ReactMarkdown>
+    </FoundContext>
+  );
+}
+
 const Drawn = memo(function Drawn({ piece }: { piece: Piece }) {
   switch (piece.kind) {
     case "plain":
@@ -69,9 +115,7 @@ const Drawn = memo(function Drawn({ piece }: { piece: Piece }) {
     case "markdown":
       return (
         <Boundary fallback={<Plain text={piece.text} />} retry={piece.text.slice(0, 64)}>
-          <ReactMarkdown remarkPlugins={plugins} components={components}>
-            {piece.text}
-          </ReactMarkdown>
+          <Marked text={piece.text} />
         </Boundary>
       );
   }

@@ -9,6 +9,7 @@ import { House } from "../../ui/icons.tsx";
 import { useMedia } from "../../ui/use-media.ts";
 import { Chips } from "./Chips.tsx";
 import { Figures } from "./Figures.tsx";
+import { Leading, Past } from "./Leading.tsx";
 import { Settings } from "./Settings.tsx";
 import type { Home } from "./state.ts";
 import { StepLog } from "./StepLog.tsx";
@@ -17,7 +18,7 @@ import { showPanel, useHome, wide } from "./use-home.ts";
 const EntityPanel = lazy(() => import("./EntityPanel.tsx"));
 const EntityDrawer = lazy(() => import("./EntityDrawer.tsx"));
 
-const parts: Parts = { Steps: StepLog, Figures, Below: Chips, Settings };
+const parts: Parts = { Steps: StepLog, Figures, Around: Leading, Below: Chips, Settings };
 
 export function App({ home }: { home: Home }) {
   const { panel } = useHome();
@@ -33,6 +34,7 @@ export function App({ home }: { home: Home }) {
           </IconButton>
         }
       >
+        <Past />
         {open && roomy && (
           <aside aria-label="House" className="flex w-[330px] shrink-0 flex-col border-l border-border bg-surface">
             <Suspense>

@@ -1,4 +1,5 @@
-import { lazy, memo, Suspense, useId, useMemo, useState } from "react";
+import { lazy, memo, Suspense, useEffect, useId, useLayoutEffect, useMemo, useState } from "react";
+import { useStore } from "zustand";
 
 import type { Snippet } from "../../api/types.gen.ts";
 import { useChat } from "../../chat/use-chat.ts";
@@ -9,7 +10,8 @@ import { Folded } from "../../ui/long-text.tsx";
 import { useFold } from "../../ui/use-fold.ts";
 import { took } from "../../ui/text.ts";
 import { plainly } from "./plain.ts";
-import { useHouse } from "./use-home.ts";
+import { useHome, useHouse } from "./use-home.ts";
+import { useMarked, type Wanted } from "./use-marked.ts";
 
 const Timeline = lazy(() => import("./Timeline.tsx"));
 
@@ -37,6 +39,13 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
   const [open, setOpen] = useFold(x.id, opened);
   const [timeline, setTimeline] = useState(false);
   const name = useId();
+  const { evidence } = useHome();
+  const wanted = useStore(evidence, (s) => (s.shown?.kind === "line" && s.shown.turn === x.id ? s.shown : undefined));
+  const wish = wanted?.wish;
+  // Before what is wanted is looked for: what is hidden has no place.
+  useLayoutEffect(() => {
+    if (wish !== undefined) setOpen(true);
+  }, [wish]);
   const calls = steps.filter((s) => s.kind === "tool_call").length;
   const begun = Date.parse(steps[0]?.at ?? "");
   return (
@@ -70,7 +79,7 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
       </div>
       <ol id={name} hidden={!open} className="flex flex-col gap-1.5 px-4 pb-3.5 font-mono">
         {steps.map((s) => (
-          <Line key={s.seq} step={s} after={Date.parse(s.at) - begun} />
+          <Line key={s.seq} step={s} after={Date.parse(s.at) - begun} wanted={wanted?.seq === s.seq ? wanted : undefined} />
         ))}
       </ol>
       {timeline && (
@@ -82,23 +91,25 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
   );
 });
 
-function Line({ step: s, after }: { step: Step; after: number }) {
+function Line({ step: s, after, wanted }: { step: Step; after: number; wanted: Wanted | undefined }) {
+  const row = useMarked(wanted);
+  const needed = wanted !== undefined;
   const bad = s.kind === "error" || (s.outcome !== undefined && s.outcome !== "ok");
   return (
-    <li data-step={s.kind} className="grid grid-cols-[5.25rem_minmax(0,1fr)_auto] gap-x-2 max-sm:grid-cols-[minmax(0,1fr)_auto]">
+    <li ref={row} data-step={s.kind} {...(needed && { "data-wanted": s.seq })} tabIndex={-1} className="-mx-2 grid scroll-my-16 rounded-md px-2 data-wanted:bg-hover grid-cols-[5.25rem_minmax(0,1fr)_auto] gap-x-2 max-sm:grid-cols-[minmax(0,1fr)_auto]">
       <span className={`text-[11px] font-semibold tracking-wide uppercase max-sm:order-1 max-sm:col-span-2 ${bad ? "text-danger" : "text-link"}`}>{tags[s.kind]}</span>
       <div className="min-w-0 wrap-anywhere whitespace-pre-wrap max-sm:order-2">
         {s.kind === "agent" && s.agent !== "" && <span className="text-text-primary">{s.agent} </span>}
         {s.tool && (
           <span className="text-text-primary">
             {s.tool}
-            {s.kind === "tool_call" && <span className="text-text-muted">(<Told text={queryOf(s.input)} longest={longest} />)</span>}{" "}
+            {s.kind === "tool_call" && <span className="text-text-muted">(<Told text={queryOf(s.input)} longest={longest} needed={needed} />)</span>}{" "}
           </span>
         )}
-        {s.text && <span className={bad ? "text-danger" : s.kind === "plan" ? "text-text-primary" : ""}><Told text={s.text} longest={3 * longest} /> </span>}
+        {s.text && <span className={bad ? "text-danger" : s.kind === "plan" ? "text-text-primary" : ""}><Told text={s.text} longest={3 * longest} needed={needed} /> </span>}
         {s.tookMs !== undefined && <span>{took(s.tookMs)} </span>}
-        {s.detail && <Told text={s.detail} longest={longest} />}
-        {s.snippets && <Found snippets={s.snippets} />}
+        {s.detail && <Told text={s.detail} longest={longest} needed={needed} />}
+        {s.snippets && <Found snippets={s.snippets} needed={needed} />}
       </div>
       <span className="text-[11px] tabular-nums max-sm:order-3">{after >= 50 ? `+${took(after)}` : ""}</span>
     </li>
@@ -106,10 +117,10 @@ function Line({ step: s, after }: { step: Step; after: number }) {
 }
 
 /** What a tool was given or gave, with the names of the house; as it is, with its ids, when it is pointed at or shown whole. */
-function Told({ text, longest: most }: { text: string; longest: number }) {
+function Told({ text, longest: most, needed = false }: { text: string; longest: number; needed?: boolean }) {
   const entities = useHouse((h) => h.entities);
   const said = useMemo(() => plainly(text, entities), [text, entities]);
-  if (said === text) return <Folded text={text} longest={most} />;
+  if (said === text || needed) return <Folded text={text} longest={most} needed={needed} />;
   return (
     <span title={text.slice(0, 1000)}>
       <Folded text={said} original={text} longest={most} />
@@ -118,8 +129,11 @@ function Told({ text, longest: most }: { text: string; longest: number }) {
 }
 
 /** What was looked up: where it is from, and what it says when asked. */
-function Found({ snippets }: { snippets: readonly Snippet[] }) {
+function Found({ snippets, needed }: { snippets: readonly Snippet[]; needed: boolean }) {
   const [all, setAll] = useState(false);
+  useEffect(() => {
+    if (needed) setAll(true);
+  }, [needed]);
   return (
     <>
       {!all && <Told text={`${snippets.map((n) => n.ref).join(", ")} `} longest={longest} />}
@@ -127,7 +141,7 @@ function Found({ snippets }: { snippets: readonly Snippet[] }) {
         {all ? "show less" : "show all"}
       </button>
       {all && snippets.map((n, i) => <div key={i}>
-          {n.ref}: <Folded text={n.text} longest={3 * longest} />
+          {n.ref}: <Folded text={n.text} longest={3 * longest} needed={needed} />
         </div>)}
     </>
   );

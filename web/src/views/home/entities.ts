@@ -5,6 +5,7 @@ import { createStore, type StoreApi } from "zustand/vanilla";
 
 import { ApiError, errorOf, toApiError, unreachable, type Client } from "../../api/client.ts";
 import { SSEParser } from "../../api/sse.ts";
+import { readHistory, type Chart } from "./chart.ts";
 
 export interface Entity {
   entity_id: string;
@@ -233,6 +234,14 @@ export class Entities {
       const changes = parser.push(value).map((f) => JSON.parse(f.data) as Change);
       if (changes.length > 0) this.store.setState((h) => changed(h, changes, this.#now()), true);
     }
+  }
+
+  /** How an entity was between two moments. */
+  async past(id: string, from: number, to: number, signal: AbortSignal): Promise<Chart> {
+    const window = `from=${encodeURIComponent(new Date(from).toISOString())}&to=${encodeURIComponent(new Date(to).toISOString())}`;
+    const chart = readHistory(await (await this.#get(`${this.#base}/${encodeURIComponent(id)}/history?${window}`, signal)).json());
+    if (!chart) throw new ApiError({ code: "internal", message: "The past of this entity was not understood." });
+    return chart;
   }
 
   /** Asks for the last day of an entity, once; others wait behind it. */

@@ -28,15 +28,21 @@ const words: Record<string, readonly [on: string, off: string]> = {
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 
 export function stateOf(e: Entity, now: number): string {
-  if (!e.available || e.state === "unavailable") return "Unavailable";
-  if (e.state === "unknown" || e.state === "") return "Unknown";
-  const pair = e.domain === "binary_sensor" ? words[e.device_class ?? ""] : undefined;
-  if (e.state === "on") return pair?.[0] ?? "On";
-  if (e.state === "off") return pair?.[1] ?? "Off";
+  if (!e.available) return "Unavailable";
   const value = Number(e.state);
   if (e.state.trim() !== "" && !Number.isNaN(value)) return number.format(value) + (e.unit ? (e.unit === "%" || e.unit === "°" ? e.unit : ` ${e.unit}`) : "");
   if (e.device_class === "timestamp" || /^\d{4}-\d\d-\d\dT/.test(e.state)) return ago(e.state, now) || e.state;
-  const text = e.state.replaceAll("_", " ");
+  return stateText(e.state, e.domain, e.device_class);
+}
+
+/** A state that is no number, in words. */
+export function stateText(state: string, domain: string, deviceClass = ""): string {
+  if (state === "unknown" || state === "") return "Unknown";
+  if (state === "not_home") return "Away";
+  const pair = domain === "binary_sensor" ? words[deviceClass] : undefined;
+  if (pair && state === "on") return pair[0];
+  if (pair && state === "off") return pair[1];
+  const text = state.replaceAll("_", " ");
   return (text[0]?.toUpperCase() ?? "") + text.slice(1);
 }
 

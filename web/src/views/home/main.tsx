@@ -12,12 +12,13 @@ import { KeyGate } from "../../ui/key-gate.tsx";
 import { App } from "./App.tsx";
 import { Entities } from "./entities.ts";
 import { Home } from "./state.ts";
+import { createEvidence } from "./use-evidence.ts";
 import { createPanel, HomeContext } from "./use-home.ts";
 
 const keyring = createKeyring();
 const client = createClient(baseOf(location.href), keyring.fetch, keyring.locked);
 const home = new Home({ client });
-const parts = { entities: new Entities(client), panel: createPanel() };
+const parts = { entities: new Entities(client), panel: createPanel(), evidence: createEvidence() };
 connectBrowser(home);
 home.start();
 

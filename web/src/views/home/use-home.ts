@@ -3,6 +3,7 @@ import { useStore } from "zustand";
 import { createStore, type StoreApi } from "zustand/vanilla";
 
 import type { Entities, House } from "./entities.ts";
+import { type EvidenceState } from "./use-evidence.ts";
 
 /** Whether the panel of entities is seen, and which entity is looked for in it. */
 export interface PanelState {
@@ -43,6 +44,7 @@ export function showEntity(panel: StoreApi<PanelState>, id: string): void {
 export interface HomeParts {
   entities: Entities;
   panel: StoreApi<PanelState>;
+  evidence: StoreApi<EvidenceState>;
 }
 
 export const HomeContext = createContext<HomeParts | undefined>(undefined);

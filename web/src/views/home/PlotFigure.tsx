@@ -1,0 +1,95 @@
+import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { useStore } from "zustand";
+
+import { Boundary } from "../../ui/boundary.tsx";
+import { useActions } from "../../chat/use-chat.ts";
+import { Dialog } from "../../ui/dialog.tsx";
+import { sentence } from "../../ui/text.ts";
+import { heightFor, windowText, type Chart as Data, type Plot } from "./chart.ts";
+import { lineAbout } from "./evidence.ts";
+import { Download, Picture } from "./Picture.tsx";
+import { goTo, useEvidence, wantChart } from "./use-evidence.ts";
+import { useHome } from "./use-home.ts";
+
+const Chart = lazy(() => import("./Chart.tsx"));
+
+/** A chart of an answer, drawn from its values; the picture of it where these can not be had. */
+export function PlotFigure({ plot, turn }: { plot: Plot; turn: string }) {
+  const { client } = useActions();
+  const { evidence } = useHome();
+  const chart = useStore(evidence, (s) => s.charts.get(plot.chart.id));
+  const id = plot.chart.id;
+  useEffect(() => wantChart(evidence, client, id), [evidence, client, id]);
+  if (chart instanceof Error) {
+    return plot.image ? (
+      <Picture artifact={plot.image} note="Its values can not be had any more; this is the picture of them." />
+    ) : (
+      <p className="rounded-xl border border-border px-3.5 py-3 text-sm text-text-muted">
+        {chart.status === 404 || chart.status === 410 ? "This chart is not kept any more." : "This chart could not be loaded."} {sentence(chart.hint)}
+      </p>
+    );
+  }
+  // The room that it will take is there before it is.
+  const height = heightFor(chart ? chart.series.map((s) => s.points.length > 0) : plot.numbers);
+  const room = <div aria-hidden="true" className="animate-pulse-soft bg-surface" style={{ height }} />;
+  return (
+    <figure data-plot={id} className="overflow-hidden rounded-xl border border-border" style={{ minHeight: height }}>
+      {!chart ? (
+        room
+      ) : (
+        <Boundary fallback={plot.image ? <Picture artifact={plot.image} /> : <p className="px-3.5 py-3 text-sm text-text-muted">This chart can not be drawn here.</p>} retry={id}>
+          <Suspense fallback={room}>
+            <Drawn plot={plot} chart={chart} turn={turn} />
+          </Suspense>
+        </Boundary>
+      )}
+    </figure>
+  );
+}
+
+function Drawn({ plot, chart, turn }: { plot: Plot; chart: Data; turn: string }) {
+  const { evidence } = useHome();
+  const of = useEvidence(turn);
+  const [large, setLarge] = useState(false);
+  const box = useRef<HTMLDivElement>(null);
+  const shown = useStore(evidence, (s) => (s.shown?.kind === "point" && s.shown.plot === plot.chart.id ? s.shown : undefined));
+  const line = useMemo(() => shown && lineAbout(shown, chart, of), [shown, chart, of]);
+  const wish = shown?.wish;
+  const own = useRef(0); // a point that was chosen here is in view
+  useEffect(() => {
+    if (!shown || own.current === wish) return;
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const b = box.current;
+    const tall = b && b.clientHeight > innerHeight * 0.6;
+    (tall ? (b.querySelector(`[data-series="${CSS.escape(shown.entity)}"]`) ?? b) : b)?.scrollIntoView({ block: "center", behavior: still ? "instant" : "smooth" });
+    b?.querySelector<HTMLElement>("[role=group]")?.focus({ preventScroll: true });
+  }, [wish]);
+  const draw = (alone: boolean) => (
+    <Chart
+      chart={chart}
+      shown={shown}
+      alone={alone}
+      onShow={(p) => {
+        goTo(evidence, p && { kind: "point", plot: plot.chart.id, ...p });
+        own.current = evidence.getState().shown?.wish ?? 0;
+      }}
+      toLog={line && (() => (setLarge(false), goTo(evidence, line)))}
+      {...(!alone && { onEnlarge: () => setLarge(true) })}
+    >
+      <span className="flex gap-4">
+        {plot.image && <Download artifact={plot.image} text="Image" />}
+        <Download artifact={plot.chart} text="Values" />
+      </span>
+    </Chart>
+  );
+  return (
+    <div ref={box}>
+      {draw(false)}
+      {large && (
+        <Dialog wide title={windowText(chart)} onClose={() => setLarge(false)}>
+          <div className="overflow-hidden rounded-xl border border-border">{draw(true)}</div>
+        </Dialog>
+      )}
+    </div>
+  );
+}
