@@ -128,6 +128,7 @@ func TestRealClientReads(t *testing.T) {
 		holds   string
 	}{
 		{m{"type": "config/area_registry/list"}, `"area_id":"bedroom"`},
+		{m{"type": "zone/list"}, `[]`},
 		{m{"type": "config/floor_registry/list"}, `"floor_id":"upper"`},
 		{m{"type": "config/device_registry/list"}, `"manufacturer":"Daikin"`},
 		{m{"type": "config/entity_registry/list"}, `"entity_id":"light.bedroom_ceiling"`},
