@@ -143,7 +143,7 @@ func TestRun_asks_at_the_terminal(t *testing.T) {
 	at.sees(allowMenu)
 	at.types("1\n")
 	at.ends(0)
-	if got, want := at.answer.String(), s.last(id)+"\n"; got != want || !strings.Contains(got, "carried out light.turn_on") {
+	if got, want := at.answer.String(), s.last(id)+"\n"; got != want || !strings.Contains(got, "is on now") {
 		t.Errorf("standard output:\n%s\nwant:\n%s", got, want)
 	}
 	if n := len(house.Calls()); n != 1 {
@@ -283,7 +283,7 @@ func TestSession_answer(t *testing.T) {
 		t.Errorf("a number for a permission: exit %d\n%s", code, errs)
 	}
 	code, out, errs = p.run("session", "answer", permission, "allow")
-	if code != 0 || !strings.Contains(out, "carried out light.turn_on") {
+	if code != 0 || !strings.Contains(out, "is on now") {
 		t.Fatalf("allow: exit %d\n%s%s", code, out, errs)
 	}
 	again, same, errs := p.run("session", "answer", permission, "allow")
@@ -344,7 +344,7 @@ func TestRun_in_a_pipe(t *testing.T) {
 	if code, out, errs := pipe("Bedside left\n", "session", "answer", "--json", open, "-"); code != 4 || !strings.Contains(out, `"interaction.answered"`) || strings.Contains(out, `"turn.started"`) {
 		t.Errorf("an answer from standard input: exit %d\n%s%s", code, out, errs)
 	}
-	if code, _, errs := pipe("the bedroom light.\n", "run", "--app", "home", "Turn on", "-"); code != 4 || !strings.Contains(errs, whichOne) {
+	if code, _, errs := pipe(which+"\n", "run", "--app", "home", "-"); code != 4 || !strings.Contains(errs, whichOne) {
 		t.Errorf("a message from standard input: exit %d\n%s", code, errs)
 	}
 	for input, says := range map[string]string{"": "standard input is empty", "\xff": "not UTF-8", strings.Repeat("a", 300<<10): "more than 262144 bytes"} {
