@@ -101,7 +101,7 @@ func (u *turn) parts(text string) []string {
 					from = m[1]
 				}
 			}
-			out = append(out, s[from:])
+			out = append(out, twoThings(s[from:])...)
 		}
 	}
 	// "The lamps kept going dark. What was that?" is one question.
@@ -116,6 +116,22 @@ func (u *turn) parts(text string) []string {
 		out = []string{text}
 	}
 	return out[:min(len(out), 3)]
+}
+
+var bothOf = regexp.MustCompile(`^(.*?\b(?:turn|switch)(?: on| off)) (.+?) and (?:the )?(.+)$`)
+
+// twoThings makes two wishes of one for things of two kinds: the TV and the
+// kitchen lights.
+func twoThings(s string) []string {
+	m := bothOf.FindStringSubmatch(s)
+	if m == nil {
+		return []string{s}
+	}
+	a, b := kindOf(clean(m[2])), kindOf(clean(m[3]))
+	if a == nil || b == nil || a == b {
+		return []string{s}
+	}
+	return []string{m[1] + " " + m[2], m[1] + " the " + m[3]}
 }
 
 // bare reports whether words name nothing of their own.
@@ -144,6 +160,14 @@ func (u *turn) one(text string, before *ask) ask {
 	q.aspect = aspectOf(flat)
 	if q.kind == nil && q.intent != isAct {
 		q.kind = impliedKind(&q, flat)
+	}
+	switch {
+	case q.kind != nil && q.kind.domain == "person" && len(q.areas) > 0: // who is in a room shows by what moves there
+		q.kind = kindNamed("motion sensor")
+	case q.kind != nil && q.kind.class == "energy" && q.intent == isRank:
+		q.kind = kindNamed("power meter")
+	case q.kind != nil && (q.kind.domain == "sun" || q.kind.domain == "weather"):
+		q.areas, q.lost = nil, ""
 	}
 	q.state = stateOf(&q, flat)
 	if before != nil {

@@ -23,7 +23,7 @@ func (u *turn) explain(q *ask, d diagnosed, a *answered) {
 	switch {
 	case q.aspect == "plan" || q.aspect == "advice":
 		u.plan(q, d, v, a)
-	case v.kind == "nothing" && q.aspect != "doubt":
+	case (v.kind == "nothing" || d.lost && len(d.together) == 0) && q.aspect != "doubt":
 		u.calm(q, d, said, a)
 		return
 	case q.aspect == "which":

@@ -10,7 +10,7 @@ var (
 	wantsErrors      = regexp.MustCompile(`\berrors?\b|\bwarnings?\b|\bin the logs?\b|\blog of\b|\blogged\b`)
 	wantsCause       = regexp.MustCompile(`\bwhy\b|\bcaused?\b|\breason\b|\bflicker\w*|\bblink\w*|\bdiagnose\b|\bwrong with\b|\bwrong\b|\bproblems?\b|\bfaults?\b|\bissues?\b|\bgo(?:ing|es)? dark\b|\bwent dark\b|\bdropped? out\b|\bcut(?:ting)? out\b|\bby (?:itself|themselves)\b|\bon (?:its|their) own\b|\bwhat was that\b|\bwhat happened (?:to|with)\b|\bhow come\b|\bacting up\b|\bexplain\b|\bplay(?:ing|ed)? up\b|\bmatter with\b|\bis up with\b`)
 	wantsPlan        = regexp.MustCompile(`\bmitigat\w*|\bsimulate\b|\bprevent\b|\bwhat (?:should|can|could|shall|do) (?:i|we) do\b|\bhow (?:can|do|could|should) (?:i|we) (?:fix|stop|solve|avoid|mend|repair|prevent)\b|\badvi[sc]e\b|\brecommend\w*|\bfix (?:it|that|this)\b|\bwhat now\b|\bwhat to do\b|\bmake a plan\b|\bcreate a\b.*\bplan\b|\bnext steps?\b`)
-	wantsHappened    = regexp.MustCompile(`\bwhat happened\b|\bwhat(?:'s| has| was)? (?:been )?(?:going|went|gone|happening) on\b|\banything happen\w*|\bwhat was (?:up|going on)\b|\bwhat has happened\b|\bactivity\b|\bevents\b|\bdid anything\b|\blogbook\b|\bwhat did we miss\b|\bwhat's happened\b|\bhappened? (?:in|at)\b|\bwhat's been\b|\bsomething happen\w*|\bwhat did (?:the |my |our )?\S+(?: \S+)? (?:do|get up to)\b`)
+	wantsHappened    = regexp.MustCompile(`\bwhat(?: has)? changed\b|\bwhat happened\b|\bwhat(?:'s| has| was)? (?:been )?(?:going|went|gone|happening) on\b|\banything happen\w*|\bwhat was (?:up|going on)\b|\bwhat has happened\b|\bactivity\b|\bevents\b|\bdid anything\b|\blogbook\b|\bwhat did we miss\b|\bwhat's happened\b|\bhappened? (?:in|at)\b|\bwhat's been\b|\bsomething happen\w*|\bwhat did (?:the |my |our )?\S+(?: \S+)? (?:do|get up to)\b`)
 	wantsCost        = regexp.MustCompile(`\bcosts?\b|\bprice\b|\btariff\b|\bexpensive\b|\bbill\b|\bhow much money\b|\beuros?\b|\bpay\b`)
 	wantsUse         = regexp.MustCompile(`\b(?:use|used|using|usage|consume|consumed|consumption|need|needed|burn|burnt|burned|spend|spent|go through|went through|got through)\b`)
 	wantsFigures     = regexp.MustCompile(`\blowest\b|\bhighest\b|\bminimum\b|\bmaximum\b|\baverage\b|\bmean\b|\bvar(?:y|ied|ies|iation)\b|\brange\b|\bpeak\b|\bfluctuat\w*|\bswing\b|\bhow (?:low|high)\b|\bat (?:its|their) (?:lowest|highest)\b|\bcoldest\b|\bwarmest\b|\bhottest\b`)
@@ -35,9 +35,9 @@ func (u *turn) intentOf(q *ask, flat, rest string) (in intent, plain bool) {
 		return isCost, false
 	case wantsUnavailable.MatchString(flat) && (len(q.names) == 0 || len(q.unknown) == len(q.names)):
 		return isUnavailable, false
-	case wantsWhere.MatchString(flat):
+	case wantsWhere.MatchString(flat) && q.extreme == 0:
 		return isWhere, false
-	case sinceAsk.MatchString(flat):
+	case sinceAsk.MatchString(flat), re(`\bdid (?:i|we) (?:leave|forget)\b`).MatchString(flat):
 		return isState, true
 	case q.kind != nil && q.kind.domain == "sun" && !past:
 		return isState, true
@@ -69,6 +69,12 @@ func (u *turn) intentOf(q *ask, flat, rest string) (in intent, plain bool) {
 func stateOf(q *ask, flat string) string {
 	if q.kind != nil && q.kind.domain == "alarm_control_panel" && re(`\b(?:go|went|gone|going) off\b|\btriggered\b`).MatchString(flat) {
 		return "triggered"
+	}
+	if q.kind != nil && q.kind.domain == "cover" && re(`\b(?:up|down)\b`).MatchString(flat) && q.intent != isAct {
+		return map[bool]string{true: "open", false: "closed"}[has(q.ws, "up")]
+	}
+	if m := re(`\b(?:left|leave) (?:\S+ ){0,4}(on|open|unlocked)\b`).FindStringSubmatch(flat); m != nil {
+		return m[1]
 	}
 	s := stateIn(flat)
 	if (s == "away" || s == "home") && q.kind != nil && q.kind.domain != "person" {

@@ -269,7 +269,7 @@ func (e entity) told() string {
 			return p[1]
 		}
 	}
-	if e.domain() == "climate" {
+	if e.domain() == "climate" || e.domain() == "water_heater" && e.attrs != nil {
 		return e.heating()
 	}
 	if p, ok := phrases[e.state]; ok && (e.state != "home" || e.domain() == "person" || e.domain() == "device_tracker") {

@@ -52,6 +52,9 @@ func (u *turn) state(q *ask, a *answered) []Call {
 		}
 		return nil
 	}
+	if q.kind == nil && len(q.names) == 0 && (q.state == "open" || q.state == "closed") {
+		q.kind = kindNamed("door, blind or gate")
+	}
 	if q.kind == nil && len(q.names) == 0 {
 		return u.room(q, a)
 	}
