@@ -29,6 +29,7 @@ type Turn struct {
 	Facts    []string   // that were kept of earlier turns
 	Results  []Result   // of the calls of this turn
 	Tools    []string   // that may be called
+	Off      string     // why nothing may be changed, where the prompt says so
 }
 
 // Exchange is an earlier question with its answer.
