@@ -15,7 +15,7 @@ const byHousehold = "household"
 
 // inHousehold has package household give the reply.
 func inHousehold(req seam.Request, v view) (seam.Reply, error) {
-	t := household.Turn{Question: v.Question, Facts: keptFacts(req.System), Off: actingOff.FindString(req.System)}
+	t := household.Turn{Question: v.Question, Facts: keptFacts(req.System), Off: v.withheld("ha_call_service")}
 	if len(v.Steers) > 0 { // what was added while it ran is a part of the question
 		t.Question = strings.Join(append([]string{v.Question}, v.Steers...), "\n")
 	}
@@ -51,7 +51,6 @@ func inHousehold(req seam.Request, v view) (seam.Reply, error) {
 
 var (
 	factsSection = regexp.MustCompile(`(?ms)^## (?:Facts from earlier in this session|Pinned)\n(.*?)(?:\n\n|\z)`)
-	actingOff    = regexp.MustCompile(`actuation is off in this \w+`)
 	factSource   = regexp.MustCompile(` \([^()]*\)$`)
 )
 
