@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +22,7 @@ import (
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/livefiles"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/store/sqlite"
 	"github.com/parley-server/parley/internal/tui"
 	"github.com/parley-server/parley/web"
 )
@@ -219,13 +219,10 @@ func (d *doctor) folder(dir string) {
 }
 
 func (d *doctor) space(dir string) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		d.warn("space", "could not be asked for: %v", err)
-		return
-	}
-	free := uint64(st.Bavail) * uint64(st.Bsize)
+	free, err := sqlite.Free(dir)
 	switch {
+	case err != nil:
+		d.warn("space", "could not be asked for: %v", err)
 	case free < 100<<20:
 		d.fail("space", parley.Errorf(parley.CodeUnavailable, "%d MiB are free; the server refuses to write when there is no room", free>>20).WithHint("make room, or move the data folder"))
 	case free < 1<<30:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -60,6 +61,54 @@ func TestFullDisk(t *testing.T) {
 			must(t, f.Close())
 		}
 		fullDisk(t, s, fill, func() { must(t, os.Remove(ballast)) })
+		must(t, s.Close())
+	})
+}
+
+// A small write that works says nothing of the next one, which may be an ordinary
+// message: neither after one that had no room, nor where there is hardly any.
+func TestCheckOnADiskThatIsNearlyFull(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	t.Run("after_a_refusal", func(t *testing.T) {
+		t.Parallel()
+		s := open(t, t.TempDir())
+		must(t, s.LimitPages(8))
+		if err := s.Append(ctx, ann, storetest.Words("S", 0, 1, 64<<10)); parley.CodeOf(err) != parley.CodeUnavailable {
+			t.Fatalf("an append without room: got %v", err)
+		}
+		must(t, s.Append(ctx, ann, storetest.Words("S", 0, 1, 10)))
+		for range 2 {
+			if err := s.Check(ctx); parley.CodeOf(err) != parley.CodeUnavailable {
+				t.Errorf("Check: got %v, want unavailable", err)
+			}
+		}
+		must(t, s.LimitPages(0))
+		must(t, s.Check(ctx))
+		before := s.Commits()
+		must(t, s.Append(ctx, ann, storetest.Words("S", 1, 1, 10)))
+		must(t, s.Check(ctx))
+		if n := s.Commits() - before; n != 1 {
+			t.Errorf("got %d commits of an append and a Check after it, want 1", n)
+		}
+	})
+	dir, ok := mount(t, "8m")
+	if !ok {
+		return
+	}
+	t.Run("file_system", func(t *testing.T) {
+		s := open(t, filepath.Join(dir, "data"))
+		free, err := sqlite.Free(dir)
+		must(t, err)
+		ballast := filepath.Join(dir, "ballast")
+		must(t, os.WriteFile(ballast, make([]byte, free-sqlite.MinFree/2), 0o600))
+		must(t, s.Append(ctx, ann, storetest.Words("S", 0, 1, 10)))
+		e, ok := errors.AsType[*parley.Error](s.Check(ctx))
+		if !ok || e.Code != parley.CodeUnavailable || !strings.Contains(e.Message, "room") || e.Hint == "" {
+			t.Errorf("Check with %d bytes free: got %v", sqlite.MinFree/2, e)
+		}
+		must(t, os.Remove(ballast))
+		must(t, s.Check(ctx))
 		must(t, s.Close())
 	})
 }

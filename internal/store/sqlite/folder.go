@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/parley-server/parley"
 )
@@ -13,6 +14,24 @@ import (
 // ErrLater is what errors wrap that end by themselves, once there is room again,
 // say.
 var ErrLater = errors.New("it may work later")
+
+// MinFree is the room, in bytes, below which a [Store] says that it has none: the
+// largest message as the settings come, in the log and in the database, and again.
+// What is smaller may still be stored.
+const MinFree = 1 << 20
+
+// Free is how many bytes the file system of dir has for a server like this one.
+// Some can not say.
+func Free(dir string) (uint64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	if st.Blocks == 0 {
+		return 0, errors.New("the file system does not say how large it is")
+	}
+	return uint64(st.Bavail) * uint64(st.Bsize), nil
+}
 
 // folder is where the database is: which folder and which files were opened. A
 // folder that was removed or mounted over still takes writes through what is open,

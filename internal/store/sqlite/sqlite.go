@@ -40,8 +40,11 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	zombie "zombiezen.com/go/sqlite"
@@ -157,13 +160,29 @@ func setUp(c *conn) error {
 	return c.transact(probe)
 }
 
-// Check implements seam.Store. When something was committed a moment ago that is
-// the answer; otherwise it writes 64 KiB.
+// Check implements seam.Store. There is no room where less than [MinFree] is. Else,
+// when something was committed a moment ago and nothing has failed, that is the
+// answer; otherwise it writes 64 KiB, which find a quota that the file system does
+// not tell.
 func (s *Store) Check(ctx context.Context) error {
-	if s.folder.check() == nil && s.w.healthy() {
-		return nil
+	if s.folder.check() == nil {
+		if err := s.room(); err != nil {
+			return err
+		}
+		if s.w.healthy() {
+			return nil
+		}
 	}
-	return s.write(ctx, probe)
+	return outside(s.path, s.w.submit(ctx, &piece{do: probe, proves: true}))
+}
+
+// room reports whether there are MinFree bytes, as far as the file system says.
+func (s *Store) room() error {
+	free, err := Free(filepath.Dir(s.path))
+	if err != nil || free >= MinFree {
+		return nil // a write has to find out
+	}
+	return outside(s.path, fmt.Errorf("%d KiB are free: %w", free>>10, syscall.ENOSPC))
 }
 
 func probe(c *conn) error {
@@ -242,5 +261,5 @@ func (s *Store) reader() (*conn, error) {
 // write runs do in the writer and returns when it is on the disk. do may run
 // more than once; only its last run counts.
 func (s *Store) write(ctx context.Context, do func(*conn) error) error {
-	return outside(s.path, s.w.submit(ctx, do))
+	return outside(s.path, s.w.submit(ctx, &piece{do: do}))
 }

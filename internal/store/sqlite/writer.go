@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,16 +40,18 @@ type writer struct {
 	closed bool
 
 	goodAt  atomic.Int64 // when a commit worked, in nanoseconds of began; 0 after one that did not
+	doubt   atomic.Bool  // a commit did not work, and no probe has worked since
 	began   time.Time
 	commits atomic.Int64
 }
 
 // piece is one write that somebody waits for.
 type piece struct {
-	do    func(*conn) error
-	taken atomic.Bool // by the writer, or withdrawn by whoever waits; the first wins
-	done  chan struct{}
-	err   error
+	do     func(*conn) error
+	proves bool        // that other writes work, too
+	taken  atomic.Bool // by the writer, or withdrawn by whoever waits; the first wins
+	done   chan struct{}
+	err    error
 }
 
 // unknownError means that a commit may or may not survive a crash.
@@ -70,21 +73,22 @@ func (w *writer) good() {
 	w.goodAt.Store(max(1, int64(time.Since(w.began))))
 }
 
-// healthy reports whether a commit has just worked.
+// healthy reports whether a commit has just worked. After one that did not, a
+// commit proves nothing: a small one may find room where others find none.
 func (w *writer) healthy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := w.goodAt.Load()
-	return !w.closed && n != 0 && time.Since(w.began)-time.Duration(n) < fresh
+	return !w.closed && !w.doubt.Load() && n != 0 && time.Since(w.began)-time.Duration(n) < fresh
 }
 
-// submit waits until do has been committed or refused. See the package comment
-// for what a context that ends does.
-func (w *writer) submit(ctx context.Context, do func(*conn) error) error {
+// submit waits until a piece has been committed or refused. See the package
+// comment for what a context that ends does.
+func (w *writer) submit(ctx context.Context, p *piece) error {
 	if ctx.Err() != nil {
 		return rule.Cancelled(ctx)
 	}
-	p := &piece{do: do, done: make(chan struct{})}
+	p.done = make(chan struct{})
 	w.mu.Lock()
 	if w.closed {
 		w.mu.Unlock()
@@ -171,8 +175,12 @@ func (w *writer) commit(group []*piece) {
 	switch {
 	case err == nil:
 		w.good()
+		if slices.ContainsFunc(group, func(p *piece) bool { return p.proves }) {
+			w.doubt.Store(false)
+		}
 	case len(group) == 1 || unknown:
 		w.goodAt.Store(0)
+		w.doubt.Store(true)
 		w.log.Error("a write failed", "err", err, "hint", parley.Info(err).Hint, "writes", len(group))
 		for _, p := range group {
 			p.err = err
