@@ -10,8 +10,8 @@ import (
 	"github.com/parley-server/parley/internal/steps"
 )
 
-// TestOf: a plan is text before calls, observed_event is what happened outside, and a
-// cancel is one error with its reason once.
+// TestOf: a plan is text before calls, and the answer is none; observed_event is what
+// happened outside, and a cancel is one error with its reason once.
 func TestOf(t *testing.T) {
 	t.Parallel()
 	say := func(text string) parley.Part { return parley.Part{Type: parley.PartText, Text: text} }
@@ -34,6 +34,14 @@ func TestOf(t *testing.T) {
 		parley.ModelStarted{Call: "c4"},
 		parley.ModelFailed{Call: "c4", Error: parley.ErrorInfo{Code: parley.CodeCancelled, Message: "stopped by ana: too long"}},
 		parley.TurnCancelled{Reason: "too long"},
+		parley.TurnStarted{},
+		parley.ModelStarted{Call: "c5"},
+		parley.ModelReplied{Call: "c5", Parts: []parley.Part{say("The answer.")}},
+		parley.TurnCompleted{},
+		parley.TurnStarted{},
+		parley.ModelStarted{Call: "c6"},
+		parley.ModelReplied{Call: "c6", Parts: []parley.Part{say("Half an answer.")}},
+		parley.TurnFailed{Error: parley.ErrorInfo{Code: parley.CodeTooLarge, Message: "the log is full"}},
 	} {
 		e := parley.NewEvent("t", "front", p)
 		e.Seq = int64(i + 1)
@@ -47,7 +55,7 @@ func TestOf(t *testing.T) {
 			got = append(got, text)
 		}
 	}
-	want := "plan I look.\nobserved_event light.hall\nplan Done.\nerror the turn was cancelled: too long"
+	want := "plan I look.\nobserved_event light.hall\nplan Done.\nerror the turn was cancelled: too long\nerror the log is full"
 	if diff := cmp.Diff(want, strings.Join(got, "\n")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
