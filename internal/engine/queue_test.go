@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -684,39 +685,58 @@ func TestSteersOfAnInterruptedTurn(t *testing.T) {
 	}
 }
 
-// TestRefusedReads: when the store refuses what was staged of reads, the turn
-// fails with what the store said.
+// TestRefusedReads: when the store refuses what was staged of reads, the turn fails
+// with what the store said, and goes no further.
 func TestRefusedReads(t *testing.T) {
-	two := func(_ context.Context, r seam.Request, _ func(string)) (seam.Reply, error) {
+	two := func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+		if len(enginetest.Results(r)) > 0 {
+			say("done")
+			return seam.Reply{}, nil
+		}
 		return seam.Reply{Parts: []parley.Part{
 			enginetest.Call("look", map[string]string{"text": "fast"}), enginetest.Call("look", map[string]string{"text": "slow"}),
 		}}, nil
 	}
-	rigged(t, two, enginetest.App(), func(t *testing.T, r *enginetest.Rig) {
-		r.Service.SetGate(func(ctx context.Context, c seam.Run) error {
-			if strings.Contains(string(c.Input), "slow") {
-				select {
-				case <-time.After(time.Second):
-				case <-ctx.Done():
+	for name, c := range map[string]struct {
+		fast    time.Duration // how long the first read takes
+		refused int           // appends of reads' ends
+	}{
+		"with their starts":             {0, math.MaxInt},
+		"when their starts were kept":   {100 * time.Millisecond, math.MaxInt},
+		"once, and their starts before": {100 * time.Millisecond, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rigged(t, two, enginetest.App(), func(t *testing.T, r *enginetest.Rig) {
+				r.Service.SetGate(func(ctx context.Context, call seam.Run) error {
+					takes := c.fast
+					if strings.Contains(string(call.Input), "slow") {
+						takes = time.Second
+					}
+					select {
+					case <-time.After(takes):
+					case <-ctx.Done():
+					}
+					return nil
+				})
+				refused := 0
+				r.Mem.SetFaults(mem.Faults{Before: func(call mem.Call) error {
+					ends := slices.ContainsFunc(call.Batch.Events, func(ev parley.Event) bool { return ev.Type == "tool.ended" })
+					if ends && !strings.Contains(types(call), "turn.") && refused < c.refused {
+						refused++
+						return parley.Errorf(parley.CodeTooLarge, "the log is full").WithHint("begin another")
+					}
+					return nil
+				}})
+				end := r.Await(r.Send(r.Session().ID, "go").ID)
+				if end.Status != parley.StatusFailed || end.Error == nil || end.Error.Code != parley.CodeTooLarge || end.Error.Message != "the log is full" {
+					t.Errorf("got %s, %+v", end.Status, end.Error)
 				}
-			}
-			return nil
+				if looks, _, _ := r.Service.Counts(); looks != 2 {
+					t.Errorf("looked %d times", looks)
+				}
+			})
 		})
-		r.Mem.SetFaults(mem.Faults{Before: func(c mem.Call) error {
-			ends := slices.ContainsFunc(c.Batch.Events, func(ev parley.Event) bool { return ev.Type == "tool.ended" })
-			if ends && !strings.Contains(types(c), "turn.") {
-				return parley.Errorf(parley.CodeTooLarge, "the log is full").WithHint("begin another")
-			}
-			return nil
-		}})
-		end := r.Await(r.Send(r.Session().ID, "go").ID)
-		if end.Status != parley.StatusFailed || end.Error == nil || end.Error.Code != parley.CodeTooLarge || end.Error.Message != "the log is full" {
-			t.Errorf("got %s, %+v", end.Status, end.Error)
-		}
-		if looks, _, _ := r.Service.Counts(); looks != 2 {
-			t.Errorf("looked %d times", looks)
-		}
-	})
+	}
 }
 
 // TestAwaitOfAResumption: who waits for a turn that is about to be resumed by
