@@ -57,6 +57,41 @@ describe("a text is cut", () => {
   });
 });
 
+describe("an answer has at most so many", () => {
+  const lines = (n: number, line: (i: number) => string) => Array.from({ length: n }, (_, i) => line(i)).join("");
+
+  test.each([
+    ["quotes", ">"],
+    ["quotes with spaces", "> "],
+    ["lists", "- "],
+    ["numbered lists", "1. "],
+    ["lists and quotes", "- > "],
+  ])("%s in one another", (_name, marks) => {
+    const each = marks.trim().split(" ").length;
+    const most = marks.repeat(16 / each);
+    expect(pieces(`a\n\n${most} end`).map((p) => p.kind)).toEqual(["markdown"]);
+    expect(pieces(`a\n\n${most}${marks} end`).map((p) => p.kind)).toEqual(["markdown", "plain"]);
+  });
+
+  test("lists in one another, over lines", () => {
+    const most = lines(33, (i) => `${"  ".repeat(i)}- a\n`);
+    expect(short(`b\n\n${most}`)).toEqual([["markdown", `b\n\n${most}`.trim()]]);
+    expect(short(`b\n\n${most}${"  ".repeat(33)}- a\n`)[1]?.[0]).toBe("plain");
+  });
+
+  test("definitions, and what uses no more of them is drawn", () => {
+    const [last, next] = pieces(`[d 999]\n\n${filler}\n\n[d 1000]\n\n${lines(1001, (i) => `[d ${i}]: /${i}\n`)}`).filter((p) => p.text.startsWith("[d "));
+    expect(last?.text).toBe("[d 999]\n\n[d 999]: /999\n");
+    expect(next?.text.trim()).toBe("[d 1000]");
+  });
+
+  test("definitions that one piece uses", () => {
+    const [piece] = pieces(`${lines(51, (i) => `[d ${i}] `)}\n\n${lines(51, (i) => `[d ${i}]: /${i}\n`)}`);
+    expect(piece?.kind).toBe("markdown");
+    expect(piece?.text.match(/\]: /g)?.length).toBe(50);
+  });
+});
+
 describe("no piece is too much, and nothing is lost, in", () => {
   test.each(Object.entries(attacks))("%s", (_name, make) => {
     const text = make();
