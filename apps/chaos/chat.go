@@ -56,13 +56,13 @@ func Chat(o Options) http.Handler {
 	o.MaxBody = cmp.Or(o.MaxBody, 1<<20)
 	o.MaxMessage = cmp.Or(o.MaxMessage, parley.MaxMessage)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t, p, done, err := o.begin(w, r)
+		s, err := o.begin(w, r)
 		if err != nil {
 			o.Fail(w, err)
 			return
 		}
-		defer done()
-		o.stream(w, r, p, t)
+		defer s.done()
+		o.stream(w, r, s)
 	})
 }
 
@@ -71,21 +71,38 @@ type chatBody struct {
 	Message   *string `json:"message"`
 }
 
+// asked is a stream that was asked for.
+type asked struct {
+	p            parley.Principal
+	t            parley.TurnInfo
+	cursor, ping bool
+	done         func()
+}
+
 // begin does all that may be refused, before the stream.
-func (o Options) begin(w http.ResponseWriter, r *http.Request) (t parley.TurnInfo, p parley.Principal, done func(), err error) {
-	if p, err = o.Principal(r.Context()); err != nil {
-		return t, p, nil, err
+func (o Options) begin(w http.ResponseWriter, r *http.Request) (a asked, err error) {
+	p, err := o.Principal(r.Context())
+	if err != nil {
+		return a, err
+	}
+	q := r.URL.Query()
+	if a.cursor, err = wire.Flag(q, "cursor", false); err != nil {
+		return a, err
+	}
+	if a.ping, err = wire.Flag(q, "ping", false); err != nil {
+		return a, err
 	}
 	in, err := o.decode(w, r)
 	if err != nil {
-		return t, p, nil, err
+		return a, err
 	}
-	done = func() {}
+	done := func() {}
 	if o.Open != nil { // before there is a turn that nobody would watch
 		if done, err = o.Open(r.Context(), p); err != nil {
-			return t, p, nil, err
+			return a, err
 		}
 	}
+	t := parley.TurnInfo{}
 	s, _, err := o.Engine.Create(r.Context(), p, parley.CreateSession{App: o.App, OutsideID: *in.SessionID, Client: wireName})
 	if err == nil {
 		// This wire knows no queue and no answers: a second message is refused while a
@@ -94,9 +111,10 @@ func (o Options) begin(w http.ResponseWriter, r *http.Request) (t parley.TurnInf
 	}
 	if err != nil {
 		done()
-		return t, p, nil, err
+		return a, err
 	}
-	return t, p, done, nil
+	a.p, a.t, a.done = p, t, done
+	return a, nil
 }
 
 // mediaError refuses a body by its Content-Type.
@@ -158,13 +176,13 @@ func (o Options) decode(w http.ResponseWriter, r *http.Request) (chatBody, error
 	return in, nil
 }
 
-func (o Options) stream(w http.ResponseWriter, r *http.Request, p parley.Principal, t parley.TurnInfo) {
+func (o Options) stream(w http.ResponseWriter, r *http.Request, a asked) {
+	p, t := a.p, a.t
 	w.Header().Set("Parley-Session", string(t.SessionID))
 	w.Header().Set("Parley-Turn", string(t.ID))
-	asked := r.URL.Query()
-	form := Wire{Cursor: asked.Get("cursor") == "1"}
+	form := Wire{Cursor: a.cursor}
 	silence := time.Duration(-1)
-	if asked.Get("ping") == "1" {
+	if a.ping {
 		if silence = o.Ping; silence == 0 {
 			silence = 15 * time.Second
 		}

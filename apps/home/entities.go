@@ -187,6 +187,9 @@ func window(q url.Values, now time.Time) (from, to time.Time, err error) {
 		h, err := hoursOf(q.Get("hours"))
 		return now.Add(-h), now, err
 	}
+	if q.Has("hours") {
+		return from, to, parley.Errorf(parley.CodeInvalid, "hours does not go with from and to").WithField("hours").WithHint("leave hours out, or both of the others")
+	}
 	var at [2]time.Time
 	for i, name := range []string{"from", "to"} {
 		if at[i], err = time.Parse(time.RFC3339Nano, q.Get(name)); err != nil {

@@ -76,11 +76,19 @@ func (o Options) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	asked := r.URL.Query()
-	at := r.Header.Get("Last-Event-ID")
+	field, at := "Last-Event-ID", r.Header.Get("Last-Event-ID")
 	if at == "" {
-		at = asked.Get("after")
+		field, at = "after", asked.Get("after")
 	}
-	from, err := ParseCursor(at)
+	from, err := ParseCursor(field, at)
+	if err != nil {
+		return err
+	}
+	ids, err := wire.Flag(asked, "cursor", true)
+	if err != nil {
+		return err
+	}
+	ping, err := wire.Flag(asked, "ping", false)
 	if err != nil {
 		return err
 	}
@@ -96,9 +104,9 @@ func (o Options) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	form.NoIDs = asked.Get("cursor") == "0"
+	form.NoIDs = !ids
 	silence := time.Duration(-1)
-	if asked.Get("ping") == "1" {
+	if ping {
 		silence = pingEvery
 	}
 	w.Header().Set("Parley-Session", string(id))

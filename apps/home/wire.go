@@ -67,9 +67,10 @@ type Cursor struct {
 	House bool // the session's app knows a house; no part of the id
 }
 
-// ParseCursor reads a frame's id; "" is the zero Cursor.
-func ParseCursor(id string) (Cursor, error) {
-	bad := parley.Errorf(parley.CodeInvalid, "%q is not a cursor", parley.Cut(id, 40)).WithField("Last-Event-ID").
+// ParseCursor reads a frame's id; "" is the zero Cursor. field is what errors call
+// it.
+func ParseCursor(field, id string) (Cursor, error) {
+	bad := parley.Errorf(parley.CodeInvalid, "%q is not a cursor", parley.Cut(id, 40)).WithField(field).
 		WithHint("a cursor is the id of the last frame you have of this session")
 	num := func(text string) (int64, bool) {
 		n, err := strconv.ParseInt(text, 10, 64)

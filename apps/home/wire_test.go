@@ -239,7 +239,7 @@ func TestCutAfterEveryFrame(t *testing.T) {
 // at its frame number back.
 func resumed(t *testing.T, s story, id string, back int) []got {
 	t.Helper()
-	c, err := home.ParseCursor(id)
+	c, err := home.ParseCursor("after", id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,12 +293,12 @@ func TestParseCursor(t *testing.T) {
 	for id, want := range map[string]home.Cursor{
 		"": {}, "0": {}, "8": {Seq: 8}, "8.150": {Seq: 8, Text: 150}, "12-1": {Seq: 11, Frames: 1},
 	} {
-		if got, err := home.ParseCursor(id); err != nil || got != want {
+		if got, err := home.ParseCursor("after", id); err != nil || got != want {
 			t.Errorf("%q: %+v, %v", id, got, err)
 		}
 	}
 	for _, id := range []string{"x", "-1", "8.", "8.-1", "8.x", "0-1", "12-", "12-9", "12-1.4", "08", "99999999999999999999", " 8", "8.99999999999"} {
-		if got, err := home.ParseCursor(id); parley.CodeOf(err) != parley.CodeInvalid {
+		if got, err := home.ParseCursor("after", id); parley.CodeOf(err) != parley.CodeInvalid {
 			t.Errorf("%q: %+v, %v", id, got, err)
 		}
 	}
@@ -311,7 +311,7 @@ func FuzzCursor(f *testing.F) {
 	}
 	s := flicker()
 	f.Fuzz(func(t *testing.T, id string) {
-		c, err := home.ParseCursor(id)
+		c, err := home.ParseCursor("after", id)
 		if err != nil {
 			return
 		}
@@ -325,7 +325,7 @@ func FuzzCursor(f *testing.F) {
 			}
 		}
 		for _, g := range split(string(out)) {
-			if _, err := home.ParseCursor(g.id); err != nil || !json.Valid([]byte(g.data)) {
+			if _, err := home.ParseCursor("after", g.id); err != nil || !json.Valid([]byte(g.data)) {
 				t.Errorf("after %q: a frame %q %s", id, g.id, g.data)
 			}
 		}

@@ -71,7 +71,7 @@ func describeEvents(s *api.Server) {
 			{Name: "session_id", In: "path", Required: true, Description: "The session.", Schema: text("")},
 			{Name: "after", In: "query", Description: "The id of the last frame that you have.", Schema: text("")},
 			{Name: "Last-Event-ID", In: "header", Description: "What a browser sends when it comes back; it wins over after.", Schema: text("")},
-			{Name: "cursor", In: "query", Description: "0 leaves the ids out.", Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"0", "1"}}},
+			flag("cursor", "0 leaves the ids out."),
 			flag("ping", "1 sends a comment while the stream is silent."),
 		},
 		Responses: map[string]*huma.Response{"200": stream("The frames of the session", object("", []string{"type", "session_id", "continuation_id", "payload"}, map[string]*huma.Schema{
@@ -134,6 +134,8 @@ func describeMCP(s *api.Server) {
 
 func describeEntities(s *api.Server) {
 	text := &huma.Schema{Type: huma.TypeString}
+	whole := &huma.Schema{Type: huma.TypeInteger, Description: "In ms since 1970."}
+	moment := &huma.Schema{Type: huma.TypeString, Format: "date-time"}
 	app := &huma.Param{Name: "app", In: "path", Required: true, Description: "The app's name.", Schema: text}
 	pairs := func(second *huma.Schema) *huma.Schema {
 		two := 2
@@ -152,18 +154,28 @@ func describeEntities(s *api.Server) {
 		&huma.Response{Description: "The house", Content: map[string]*huma.MediaType{"application/json": {Schema: s.Schema(home.Listing{})}}})
 	describe("entity-history", "/{entity_id}/history", "Read what an entity was", "For a number its values, thinned to what a chart shows, else its states.", []*huma.Param{
 		{Name: "entity_id", In: "path", Required: true, Description: "The entity.", Schema: text},
-		{Name: "hours", In: "query", Description: "Of how many hours, up to 168; 24 when not given.", Schema: &huma.Schema{Type: huma.TypeNumber}},
+		{Name: "hours", In: "query", Description: "Of how many hours up to now, at most 744; 24 when not given.", Schema: &huma.Schema{Type: huma.TypeNumber}},
+		{Name: "from", In: "query", Description: "In place of hours: since when.", Schema: moment},
+		{Name: "to", In: "query", Description: "With from: until when, at most 744 hours later.", Schema: moment},
 	}, &huma.Response{Description: "Its history", Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{
-		Type: huma.TypeObject, Required: []string{"points", "states"}, AdditionalProperties: false,
-		Properties: map[string]*huma.Schema{"points": pairs(&huma.Schema{Type: huma.TypeNumber}), "states": pairs(text)},
+		Type: huma.TypeObject, AdditionalProperties: false,
+		Required: []string{"entity_id", "name", "from", "to", "zone", "points", "states", "marks"},
+		Properties: map[string]*huma.Schema{
+			"entity_id": text, "name": text, "unit": text, "device_class": text,
+			"from": whole, "to": whole, "zone": {Type: huma.TypeString, Description: "The house's."},
+			"points":  pairs(&huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeNumber}, {Type: "null"}}}),
+			"states":  pairs(text),
+			"marks":   {Type: huma.TypeArray, Description: "Moments that stand out.", Items: s.Schema(home.Mark{})},
+			"thinned": {Type: huma.TypeBoolean, Description: "There is more than is here."},
+		},
 	}}}})
 	describe("follow-entities", "/stream", "Follow what changes in the house", "Each event is one change, from now on.", nil,
 		stream("Changes", &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}))
 }
 
-// flag is a parameter that is 1 or is left out.
+// flag is a parameter that is 0 or 1.
 func flag(name, doc string) *huma.Param {
-	return &huma.Param{Name: name, In: "query", Description: doc, Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"1"}}}
+	return &huma.Param{Name: name, In: "query", Description: doc, Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"0", "1"}}}
 }
 
 // frame is the data of an event of that name, whose fields are text.

@@ -224,8 +224,15 @@ func sentence(errs []error) (field, text string) {
 		return "", "the request is not valid"
 	}
 	detail := d.ErrorDetail()
-	_, field, _ = strings.Cut(detail.Location, ".")
-	what := detail.Message
+	where, field, _ := strings.Cut(detail.Location, ".")
+	what, kind := detail.Message, "field"
+	switch where {
+	case "query":
+		kind = "query parameter"
+		field, _, _ = strings.Cut(field, "[") // of a list
+	case "header":
+		kind = "header"
+	}
 	switch {
 	case detail.Location == "body" && !strings.HasPrefix(what, "expected"):
 		text = "the body is not valid JSON: " + what
@@ -241,7 +248,7 @@ func sentence(errs []error) (field, text string) {
 		field = name
 		text = "the field " + strconv.Quote(name) + " is missing"
 	case field != "":
-		text = "the field " + strconv.Quote(field) + " is not right: " + what
+		text = "the " + kind + " " + strconv.Quote(field) + " is not right: " + what
 	default:
 		text = "the body is not right: " + what
 	}

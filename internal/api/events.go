@@ -226,7 +226,11 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 	for name := range q {
 		switch {
 		case name == "after", name == "types", name == "deltas":
-		case !own && (name == "limit" || name == "format"): // what the pages of the same path know
+		case !own && name == "format":
+		case !own && name == "limit": // what the pages of the same path know
+			if n, err := strconv.Atoi(q.Get(name)); q.Get(name) != "" && (err != nil || n < 1 || n > pageEvents) {
+				return nil, invalid(name, "limit is a number from 1 to %d, and for pages only", pageEvents)
+			}
 		default:
 			return nil, invalid(name, "the query parameter %q is not known here", name)
 		}

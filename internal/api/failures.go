@@ -51,7 +51,7 @@ func (s *Server) declareFailures(op *huma.Operation, in reflect.Type) {
 		http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 		http.StatusUnsupportedMediaType, // [Guard] looks at the Content-Encoding of whatever has one
 	}
-	if has(in, "Sessions") {
+	if has(in, "Sessions") || has(in, "App") { // of the query
 		may = append(may, http.StatusNotFound)
 	}
 	if strings.Contains(op.Path, "{") {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -78,6 +79,9 @@ func unreadable(r *http.Request) error {
 	switch coding := r.Header.Get("Content-Encoding"); {
 	case r.RequestURI == "*" && r.Method != http.MethodOptions:
 		return parley.Errorf(parley.CodeInvalid, "%s * asks for nothing", parley.Cut(r.Method, 20))
+	case badQuery(r) != nil:
+		return parley.Errorf(parley.CodeInvalid, "the query of the address can not be read: %w", badQuery(r)).
+			WithHint("write %%25 for a percent sign, %%26 for & and %%3B for a semicolon")
 	case !utf8.ValidString(r.URL.Path) || strings.ContainsRune(r.URL.Path, 0):
 		return parley.Errorf(parley.CodeInvalid, "the path is not text in UTF-8")
 	case coding != "" && !strings.EqualFold(coding, "identity"):
@@ -85,6 +89,15 @@ func unreadable(r *http.Request) error {
 			WithHint("send the body as it is"), http.StatusUnsupportedMediaType}
 	}
 	return nil
+}
+
+// badQuery says what url.Values leave out without a word.
+func badQuery(r *http.Request) error {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	_, err := url.ParseQuery(r.URL.RawQuery)
+	return err
 }
 
 // refusedAs is a refusal with a closer status than its code's.

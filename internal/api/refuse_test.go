@@ -621,3 +621,36 @@ func TestGuard(t *testing.T) {
 		}
 	})
 }
+
+// withoutApps is an engine whose apps are all switched off.
+type withoutApps struct{ api.Engine }
+
+func (withoutApps) App(name string) (parley.App, error) {
+	return parley.App{}, parley.Errorf(parley.CodeNotFound, "there is no app %q", name).WithField("app")
+}
+
+// The list of an app that was switched off has what was said in it. Only where there
+// is nothing is the name a mistake.
+func TestSessionsOfAnAppThatIsOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginetest.Echo, enginetest.App(), func(o *api.Options) { o.Engine = withoutApps{o.Engine} })
+	w.session(`{"app":"test"}`)
+	var list struct{ Sessions []parley.SessionInfo }
+	w.call(200, &list, "GET", "/v1/sessions?app=test", "")
+	if len(list.Sessions) != 1 {
+		t.Errorf("got %d sessions, want 1", len(list.Sessions))
+	}
+	w.call(200, &list, "GET", "/v1/sessions?app=test&status=ended", "")
+	if len(list.Sessions) != 0 {
+		t.Errorf("got %d sessions that have ended, want none", len(list.Sessions))
+	}
+	for _, header := range [][]string{nil, {"Test-User", "bob"}} {
+		name := "nosuch"
+		if header != nil {
+			name = "test" // of which bob has nothing
+		}
+		if e := problem(t, w.ask("GET", "/v1/sessions?app="+name, "", header...)); e.Code != parley.CodeNotFound || e.Field != "app" {
+			t.Errorf("the sessions of %s: got %+v", name, e)
+		}
+	}
+}

@@ -51,7 +51,7 @@ type createOutput struct {
 }
 
 type listInput struct {
-	App    string    `query:"app" maxLength:"64" doc:"Only sessions of this app."`
+	App    string    `query:"app" maxLength:"64" doc:"Only sessions of this app, which is one that is on or that has sessions of yours."`
 	Status string    `query:"status" enum:"active,ended,expired" doc:"Only sessions in this status."`
 	Limit  int       `query:"limit" minimum:"1" maximum:"500" doc:"At most so many; 50 when not given."`
 	Before time.Time `query:"before" doc:"Only sessions that changed before this time."`
@@ -150,6 +150,9 @@ func (s *Server) sessionRoutes() {
 			App: in.App, Status: parley.SessionStatus(in.Status), Limit: in.Limit, Before: in.Before, Direct: in.Direct,
 			After: after,
 		})
+		if err == nil && len(list) == 0 && in.App != "" {
+			err = s.knownApp(ctx, p, in.App)
+		}
 		return ok(sessionList{some(list), next.Cursor()}, err)
 	})
 	route(s, huma.Operation{
@@ -225,6 +228,21 @@ func (s *Server) sessionRoutes() {
 	}, func(ctx context.Context, p parley.Principal, in *unqueueInput) (*struct{}, error) {
 		return nil, e.Unqueue(ctx, p, in.ID, in.Turn)
 	})
+}
+
+// knownApp refuses the name of an app that is not here, as a command would: it is
+// a mistake that an empty list hides. What was said in an app that is off now can
+// still be listed.
+func (s *Server) knownApp(ctx context.Context, p parley.Principal, app string) error {
+	_, unknown := s.o.Engine.App(app)
+	if unknown == nil {
+		return nil
+	}
+	list, _, err := s.o.Engine.SessionPage(ctx, p, seam.SessionQuery{App: app, Direct: true, Limit: 1})
+	if err != nil || len(list) > 0 {
+		return err
+	}
+	return unknown
 }
 
 func reasonOf(b *reasonBody) string {

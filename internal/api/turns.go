@@ -50,7 +50,7 @@ const busyDoc = "While another turn runs, waits for a human or is about to be re
 type listTurnsInput struct {
 	SessionParam
 	Status []string      `query:"status" enum:"pending,running,waiting,completed,failed,cancelled,expired,interrupted" doc:"Only turns in one of these."`
-	Before parley.TurnID `query:"before" maxLength:"64" doc:"Only turns older than this one."`
+	Before parley.TurnID `query:"before" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"the id of a turn" doc:"Only turns older than this one."`
 	Limit  int           `query:"limit" minimum:"1" maximum:"500" doc:"At most so many; 50 when not given."`
 }
 

@@ -19,7 +19,7 @@ const (
 
 type windowInput struct {
 	SessionParam
-	Before parley.TurnID `query:"before" maxLength:"64" doc:"Only turns older than this one; the newest when not given."`
+	Before parley.TurnID `query:"before" pattern:"^[0-7][0-9A-HJKMNP-TV-Z]{25}$" patternDescription:"the id of a turn" doc:"Only turns older than this one; the newest when not given."`
 	Turns  int           `query:"turns" minimum:"1" maximum:"200" doc:"At most about so many turns; 30 when not given."`
 }
 

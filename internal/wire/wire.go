@@ -27,6 +27,7 @@ package wire
 import (
 	"iter"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -133,6 +134,19 @@ func Cursor(r *http.Request) (int64, error) {
 		return 0, nil
 	}
 	return number(field, text)
+}
+
+// Flag returns what the parameter name of a query says, 0 or 1; or, when it is not
+// there, def.
+func Flag(q url.Values, name string, def bool) (bool, error) {
+	switch text := q.Get(name); text {
+	case "":
+		return def, nil
+	case "0", "1":
+		return text == "1", nil
+	default:
+		return false, parley.Errorf(parley.CodeInvalid, "%s is 0 or 1, not %q", name, parley.Cut(text, 40)).WithField(name)
+	}
 }
 
 // number reads a cursor: digits only, as we write it.
