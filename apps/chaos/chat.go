@@ -126,6 +126,10 @@ func (e mediaError) Unwrap() error { return e.err }
 // HTTPStatus is for whoever writes it as an answer.
 func (mediaError) HTTPStatus() int { return http.StatusUnsupportedMediaType }
 
+func tooLarge(most int64) error {
+	return parley.Errorf(parley.CodeTooLarge, "the body has more than %d bytes", most)
+}
+
 func (o Options) decode(w http.ResponseWriter, r *http.Request) (chatBody, error) {
 	var in chatBody
 	invalid := func(field, format string, args ...any) (chatBody, error) {
@@ -135,6 +139,9 @@ func (o Options) decode(w http.ResponseWriter, r *http.Request) (chatBody, error
 		if kind, _, err := mime.ParseMediaType(ct); err != nil || kind != "application/json" {
 			return in, mediaError{parley.Errorf(parley.CodeInvalid, "the body's Content-Type is not one that this request takes").WithHint("send application/json")}
 		}
+	}
+	if r.ContentLength > o.MaxBody { // before its bytes are waited for
+		return in, tooLarge(o.MaxBody)
 	}
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, o.MaxBody))
 	d.DisallowUnknownFields()
@@ -148,7 +155,7 @@ func (o Options) decode(w http.ResponseWriter, r *http.Request) (chatBody, error
 		return in, err
 	}
 	if _, big := errors.AsType[*http.MaxBytesError](err); big {
-		return in, parley.Errorf(parley.CodeTooLarge, "the body has more than %d bytes", o.MaxBody)
+		return in, tooLarge(o.MaxBody)
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if wrong.Field == "" {

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -204,6 +206,21 @@ func FuzzChat(f *testing.F) {
 			t.Fatalf("got %d %s", w.Code, w.Body)
 		}
 	})
+}
+
+// A body that says that it is too large is refused before its bytes are waited for.
+func TestChat_length_that_is_too_large(t *testing.T) {
+	t.Parallel()
+	h := chaos.Chat(chaos.Options{
+		App: "test", Engine: none{}, Fail: api.WriteError,
+		Principal: func(context.Context) (parley.Principal, error) { return parley.Local, nil },
+	})
+	r := httptest.NewRequest(http.MethodPost, chaos.Path, iotest.ErrReader(errors.New("its bytes were waited for")))
+	r.ContentLength = 99_999_999_999_999
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("got %d %s, want 413", w.Code, w.Body)
+	}
 }
 
 // none is an engine without sessions.

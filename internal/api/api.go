@@ -208,6 +208,14 @@ func route[I, O any](s *Server, op huma.Operation, h func(ctx context.Context, p
 	}
 	s.declareFailures(&op, reflect.TypeFor[I]())
 	op.BodyReadTimeout = -1 // none of its own: package edge bounds the wait for every body
+	op.Middlewares = append(op.Middlewares, func(hc huma.Context, next func(huma.Context)) {
+		// One that says that it is too large is not waited for.
+		if r, w := humago.Unwrap(hc); r.ContentLength > op.MaxBodyBytes {
+			WriteError(w, refusal(http.StatusRequestEntityTooLarge, "", nil))
+			return
+		}
+		next(hc)
+	})
 	huma.Register(s.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		p, err := s.o.Principal(ctx)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -651,6 +652,23 @@ func TestSessionsOfAnAppThatIsOff(t *testing.T) {
 		}
 		if e := problem(t, w.ask("GET", "/v1/sessions?app="+name, "", header...)); e.Code != parley.CodeNotFound || e.Field != "app" {
 			t.Errorf("the sessions of %s: got %+v", name, e)
+		}
+	}
+}
+
+// A body that says that it is too large is refused before its bytes are waited for.
+func TestLengthsThatAreTooLarge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginetest.Echo, enginetest.App())
+	id := string(w.session(`{"app":"test"}`).ID)
+	for _, path := range []string{"/v1/sessions", "/v1/sessions/import", "/v1/sessions/" + id + "/turns", "/v1/sessions/" + id + "/fork"} {
+		r := httptest.NewRequest(http.MethodPost, path, iotest.ErrReader(errors.New("its bytes were waited for")))
+		r.ContentLength = 99_999_999_999_999
+		r.Header.Set("Content-Type", "application/json")
+		got := httptest.NewRecorder()
+		w.api.ServeHTTP(got, r)
+		if e := problem(t, got.Result()); got.Code != http.StatusRequestEntityTooLarge || e.Code != parley.CodeTooLarge || e.Hint == "" {
+			t.Errorf("POST %s: got %d %+v", path, got.Code, e)
 		}
 	}
 }

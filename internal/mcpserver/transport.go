@@ -164,6 +164,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), principalKey{}, p))
 	out := &response{ResponseWriter: w, rc: http.NewResponseController(w), h: h, who: p, post: r.Method == http.MethodPost}
 	defer out.end()
+	if r.ContentLength > h.t.MaxBody { // before its bytes are waited for
+		h.t.Fail(out, &refusedError{
+			parley.Errorf(parley.CodeTooLarge, "the body has %d bytes; %d are the most", r.ContentLength, h.t.MaxBody).WithHint("send less at once"),
+			http.StatusRequestEntityTooLarge,
+		})
+		return
+	}
+	if out.post && r.Body != nil {
+		out.in = &incoming{ReadCloser: r.Body}
+		r.Body = out.in
+	}
 	switch id := r.Header.Get(keepHeader); {
 	case id != "" && r.Method == http.MethodDelete:
 		h.cancelKept(kept{p, id})
@@ -361,6 +372,7 @@ type response struct {
 	post     bool
 	head     bool
 	deadline time.Time
+	in       *incoming // until the answer begins; nil: no body
 
 	refused int // status of a refusal in plain text, which is being gathered
 	said    []byte
@@ -380,7 +392,7 @@ func (w *response) begin() {
 	if w.head {
 		return
 	}
-	w.head = true
+	w.head, w.in = true, nil
 	if id := w.Header().Get(sessionHeader); id != "" {
 		w.h.own(id, w.who)
 		w.Header().Set(sessionHeader, w.h.seal(id, w.who))
@@ -402,6 +414,12 @@ func (w *response) Write(b []byte) (int, error) {
 	}
 	w.begin()
 	w.hurry()
+	if fixed, ok := misfit(b); ok {
+		if _, err := w.ResponseWriter.Write(fixed); err != nil {
+			return 0, err
+		}
+		return len(b), nil
+	}
 	return w.ResponseWriter.Write(b)
 }
 
