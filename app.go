@@ -57,7 +57,7 @@ const (
 // MemoryOptions is what a session remembers between turns. Zero values mean all
 // that fits the model.
 type MemoryOptions struct {
-	LastK         int   `json:"last_k,omitempty"`         // whole messages kept; 0: as many as fit
+	LastK         int   `json:"last_k,omitempty"`         // whole messages kept, up to 10 times as many for models with more than 200,000 tokens; 0: as many as fit
 	SummaryTokens int64 `json:"summary_tokens,omitempty"` // of the rolling summary of older turns; 0: there is none
 	Retrieve      bool  `json:"retrieve,omitempty"`       // look up snippets for each question, where a tool set can
 	HistoryTokens int64 `json:"history_tokens,omitempty"` // of the prompt, given to history; 0: as the model allows

@@ -12,6 +12,8 @@ type CondensedTurn struct {
 	Spent    Spent             `json:"spent"`
 	Effects  []Effected        `json:"effects,omitempty"`  // its calls with effects
 	Answered map[string]string `json:"answered,omitempty"` // by agent name: the model that replied last
+	Results  []string          `json:"results,omitempty"`  // see Exchange; versions before 10 of the fold kept none
+	About    []string          `json:"about,omitempty"`    // see Session; likewise
 	Through  int64             `json:"through,omitempty"`  // of its last context.compacted
 }
 
@@ -32,7 +34,8 @@ func (c *Condensing) Apply(e Event) error {
 	open := c.s.Turn
 	ends := open != nil && open.ID == e.Turn && endsTurn(e.Type)
 	if ends {
-		k := CondensedTurn{Turn: open.ID, Spent: open.Spent, Effects: open.effects(), Answered: c.s.Answered, Through: c.through}
+		k := open.kept()
+		k.Spent, k.Answered, k.Through = open.Spent, c.s.Answered, c.through
 		k.Spent.RanMS = 0 // the log's other events say it
 		c.Turns = append(c.Turns, k)
 		c.s.Answered, c.through = nil, 0
@@ -154,11 +157,8 @@ func (s *Session) restore(k CondensedTurn) {
 	}
 	t := s.Turn
 	ran := t.Spent.RanMS
-	t.Spent, t.Tools = k.Spent, Tools{}
+	t.Spent, t.Kept = k.Spent, &k
 	t.Spent.RanMS = ran
-	for _, x := range k.Effects {
-		t.addTool(Tool{Call: x.Call, Name: x.Tool, Status: ToolIsEnded, Effect: EffectWrite, Outcome: x.Outcome, Resolution: x.Resolution})
-	}
 	if len(k.Answered) > 0 {
 		answered := maps.Clone(s.Answered)
 		if answered == nil {

@@ -19,7 +19,18 @@ const (
 	maxFactText    = 1 << 10
 	maxSnippets    = 32
 	maxSnippetText = 4 << 10
+
+	// MaxAbout is how many things a session is about, of at most MaxAboutID bytes each.
+	MaxAbout   = 8
+	MaxAboutID = 255
+
+	maxResults    = 16  // lines of an exchange; of more calls the last have one
+	maxResultLine = 320 // bytes
 )
+
+// MaxGrowth bounds how many times MemoryOptions.LastK messages a session keeps for
+// models with a large window.
+const MaxGrowth = 10
 
 // Fact is a lasting insight with where it comes from.
 type Fact struct {

@@ -217,6 +217,7 @@ type ModelStarted struct {
 	Model    string `json:"model"`
 	Context  Digest `json:"context"` // of the request's JSON
 	Reserved Usage  `json:"reserved"`
+	Window   int64  `json:"window,omitempty"` // tokens that the model took in all, as was known then
 }
 
 // ModelReplied is the authority over what a call said.

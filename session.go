@@ -9,7 +9,7 @@ import (
 // FoldVersion is the version of Session's fold. A stored state of another
 // version is ignored and rebuilt from the log. Raise it with every change of
 // Apply or of the JSON of Session.
-const FoldVersion = 9
+const FoldVersion = 10
 
 // MaxHistoryBytes bounds what a Session keeps of earlier turns, whatever its
 // memory options say: past it the oldest exchanges leave the fold (never the
@@ -52,6 +52,7 @@ type Session struct {
 	Pins         []Pin                    `json:"pins,omitempty"`
 	History      []Exchange               `json:"history,omitempty"` // earlier turns, oldest first
 	HistoryBytes int                      `json:"history_bytes,omitempty"`
+	About        []string                 `json:"about,omitempty"`    // what the last turn that called a tool for something was about, at most MaxAbout ids
 	Provider     map[string]ProviderState `json:"provider,omitempty"` // by agent name; a cache of the log, see ProviderState
 
 	Condensed   int64     `json:"condensed,omitempty"`   // steps up to this number are condensed
@@ -75,6 +76,7 @@ type Exchange struct {
 	Reply   string     `json:"reply,omitempty"`
 	Status  TurnStatus `json:"status"`
 	Effects []Effected `json:"effects,omitempty"` // its calls with effects
+	Results []string   `json:"results,omitempty"` // a line for each of its last tool calls: the tool, its input, what it returned
 }
 
 // Effected is a call with effects and how it came out.
@@ -243,10 +245,14 @@ func (s *Session) endTurn(e Event, status TurnStatus, reply string) {
 	if s.StepsSince.IsZero() {
 		s.StepsSince = e.Time
 	}
-	x := Exchange{Turn: t.ID, Seq: e.Seq, User: t.Request.Message, Reply: reply, Status: status, Effects: t.effects()}
+	k := t.kept()
+	x := Exchange{Turn: t.ID, Seq: e.Seq, User: t.Request.Message, Reply: reply, Status: status, Effects: k.Effects, Results: k.Results}
 	if t.Request.Origin != OriginCall {
 		s.History = append(s.History, x)
 		s.HistoryBytes += x.size()
+		if k.About != nil {
+			s.About = k.About
+		}
 	}
 	s.trimHistory()
 	s.Totals.Steps += t.Spent.Steps
@@ -267,20 +273,12 @@ func (s *Session) endTurn(e Event, status TurnStatus, reply string) {
 	}
 }
 
-// effects are the turn's calls with effects.
-func (t *Turn) effects() (list []Effected) {
-	for _, c := range t.Tools.All() {
-		if c.Effect != EffectRead && c.Effect != "" {
-			list = append(list, Effected{Call: c.Call, Tool: c.Name, Outcome: c.Outcome, Resolution: c.Resolution})
-		}
-	}
-	return list
-}
-
 func (s *Session) trimHistory() {
 	n := 0
 	if k := s.Memory.LastK; k > 0 && s.Memory.SummaryTokens == 0 {
-		n = max(0, len(s.History)-(k+1)/2) // with a summary they stay until they are in it
+		// With a summary they stay until they are in it. The loop takes of these what
+		// its model has room for.
+		n = max(0, len(s.History)-(k*MaxGrowth+1)/2)
 	}
 	bytes := s.HistoryBytes
 	for _, x := range s.History[:n] {
@@ -306,6 +304,12 @@ func (x Exchange) size() int {
 	n := len(x.Reply) + 64
 	for _, p := range x.User.Parts {
 		n += len(p.Text) + len(p.Input) + 32
+	}
+	for _, e := range x.Effects {
+		n += len(e.Call) + len(e.Tool) + 32
+	}
+	for _, line := range x.Results {
+		n += len(line) + 4
 	}
 	return n
 }

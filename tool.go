@@ -97,6 +97,10 @@ type ToolResult struct {
 	Data     json.RawMessage `json:"data,omitempty"`     // structured output, checked against the schema
 	Artifact *ArtifactRef    `json:"artifact,omitempty"` // the whole of it, where Output is only its beginning
 	Error    *ErrorInfo      `json:"error,omitempty"`
+	// About are the ids of the few things that the call was about, the main one first,
+	// such as entities of a house. The next turn's prompt has them as they are then,
+	// see Session.About.
+	About []string `json:"about,omitempty"`
 }
 
 // ArtifactRef points to a large result kept aside.

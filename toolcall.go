@@ -39,6 +39,7 @@ type Tool struct {
 	Data       json.RawMessage `json:"data,omitempty"`
 	Error      *ErrorInfo      `json:"error,omitempty"`
 	Artifact   *ArtifactRef    `json:"artifact,omitempty"`
+	About      []string        `json:"about,omitempty"`
 	AskedWhat  InteractionID   `json:"asked_what,omitempty"` // the question what became of an unknown outcome
 	Resolution string          `json:"resolution,omitempty"` // its answer
 	Redo       CallID          `json:"redo,omitempty"`       // this call does that one again
@@ -173,6 +174,7 @@ func (t *Turn) applyTool(e Event, p Payload) {
 	case ToolEnded:
 		if c := t.edit(p.Call); c != nil {
 			c.Status, c.Outcome, c.Output, c.Data, c.Error, c.Artifact = ToolIsEnded, p.Outcome, p.Output, p.Data, p.Error, p.Artifact
+			c.About = p.About[:min(len(p.About), MaxAbout)]
 			if c.Effect == "" {
 				c.Effect = p.Effect
 			}

@@ -37,6 +37,10 @@ type Turn struct {
 	Failed       *ErrorInfo          `json:"failed,omitempty"`   // the last of them, when it is not to be retried
 	Budget       *BudgetReached      `json:"budget,omitempty"`
 	Spent        Spent               `json:"spent"`
+
+	// Kept is what retention left of its calls. It is there just before the turn's end
+	// is applied, in a log whose steps were taken.
+	Kept *CondensedTurn `json:"-"`
 }
 
 // Agent is one instance of an agent in the turn, with its branch: all that its

@@ -349,7 +349,7 @@ func (v *vault) Run(_ context.Context, r seam.Run) (parley.ToolResult, error) {
 }
 
 // Retrieve gives snippets to every turn.
-func (v *vault) Retrieve(_ context.Context, _ parley.Principal, query string, _ int) ([]parley.Snippet, error) {
+func (v *vault) Retrieve(_ context.Context, _ parley.Principal, query string, _ []string, _ int) ([]parley.Snippet, error) {
 	if strings.HasPrefix(query, "break") {
 		return nil, errors.New("looking up failed with " + v.all)
 	}

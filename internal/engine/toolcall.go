@@ -453,5 +453,5 @@ func (h *host) asked(ctx context.Context, t *parley.Turn, c *parley.Tool) parley
 }
 
 func resultOf(c *parley.Tool) parley.ToolResult {
-	return parley.ToolResult{Call: c.Call, Outcome: c.Outcome, Output: c.Output, Data: c.Data, Artifact: c.Artifact, Error: c.Error}
+	return parley.ToolResult{Call: c.Call, Outcome: c.Outcome, Output: c.Output, Data: c.Data, Artifact: c.Artifact, Error: c.Error, About: c.About}
 }

@@ -82,7 +82,7 @@ var volatile = map[string][]string{
 	"turn.cancelled":       {"usage", "by"},
 	"turn.expired":         {"usage"},
 	"turn.steered":         {"key", "by"},
-	"model.started":        {"context", "reserved"},
+	"model.started":        {"context", "reserved", "window"},
 	"model.replied":        {"ttft_ms", "took_ms", "state"},
 	"model.failed":         {"usage"},
 	"tool.started":         {"deadline", "attempt"},

@@ -83,6 +83,8 @@ type turn struct {
 // modelCall is a call of a model and what came of it.
 type modelCall struct {
 	agent  string // the definition's name
+	model  string
+	window int64 // of the model; 0: it was not recorded
 	reply  *parley.ModelReplied
 	failed *parley.ModelFailed
 	during []command // that came while it was under way
@@ -159,7 +161,7 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 		case parley.AgentHandoff:
 			names[ev.Turn][p.To] = p.Name
 		case parley.ModelStarted:
-			c := &modelCall{agent: names[ev.Turn][ev.Agent]}
+			c := &modelCall{agent: names[ev.Turn][ev.Agent], model: p.Model, window: p.Window}
 			calls[p.Call] = c
 			t.calls = append(t.calls, c)
 		case parley.ModelReplied:

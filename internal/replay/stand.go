@@ -40,7 +40,15 @@ func (s *stage) Model(name string) (seam.Model, error) {
 		}
 		return watched{m, s}, nil
 	}
-	return recorded{s, s.info(name)}, nil
+	info := s.info(name)
+	if t := s.now(); t != nil {
+		for _, c := range t.calls {
+			if c.model == name && c.window > 0 {
+				info.ContextTokens = c.window // how much of the session it saw depends on it
+			}
+		}
+	}
+	return recorded{s, info}, nil
 }
 
 // Names implements seam.Models.
@@ -268,7 +276,7 @@ func (s *stage) Zone(time.Time) (parley.Zone, bool) {
 }
 
 // Retrieve implements seam.Retriever.
-func (s *stage) Retrieve(context.Context, parley.Principal, string, int) ([]parley.Snippet, error) {
+func (s *stage) Retrieve(context.Context, parley.Principal, string, []string, int) ([]parley.Snippet, error) {
 	if t := s.now(); t != nil {
 		return t.snippets, nil
 	}

@@ -224,9 +224,11 @@ type Vetter interface {
 
 // Retriever is a Toolset that can be asked for snippets about a question.
 type Retriever interface {
-	// Retrieve returns the best few, best first. It is free to repeat and fast:
-	// it stands before every turn.
-	Retrieve(ctx context.Context, p parley.Principal, query string, limit int) ([]parley.Snippet, error)
+	// Retrieve returns the best few, at most limit, best first. Before these come,
+	// marked as pinned, those of about that it knows: what the turn before was about,
+	// as it is now, see parley.Session.About. It is free to repeat and fast: it stands
+	// before every turn.
+	Retrieve(ctx context.Context, p parley.Principal, query string, about []string, limit int) ([]parley.Snippet, error)
 }
 
 // Zoned is a Toolset that knows in which time zone its things and their people are,
@@ -308,8 +310,8 @@ type Host interface {
 	Settle(ctx context.Context, call parley.CallID) error
 	// Open reads an artifact of the session that a message points to.
 	Open(ctx context.Context, id parley.ArtifactID) (File, error)
-	// Retrieve looks up what the app's tools know about a question, for the
-	// prompt. Failing is no error: a turn without snippets is still a turn.
+	// Retrieve looks up what the app's tools know about a question, and of what the
+	// session is about, for the prompt. Failing is no error: a turn without snippets is still a turn.
 	Retrieve(ctx context.Context, query string) ([]parley.Snippet, error)
 	// Ask opens an interaction (once: the same one for the same call and key) and
 	// returns ErrParked, or the answer when it is there.

@@ -12,8 +12,9 @@ import (
 const maxSnippets = 8
 
 // Retrieve asks every toolset that can be asked for snippets about a question.
-// What some of them found is returned beside the errors of the others.
-func (b *Box) Retrieve(ctx context.Context, p parley.Principal, query string) ([]parley.Snippet, error) {
+// about is what the turn before was about. What some of them found is returned beside
+// the errors of the others.
+func (b *Box) Retrieve(ctx context.Context, p parley.Principal, query string, about []string) ([]parley.Snippet, error) {
 	var all []parley.Snippet
 	var failed error
 	for _, set := range b.sets {
@@ -21,7 +22,7 @@ func (b *Box) Retrieve(ctx context.Context, p parley.Principal, query string) ([
 		if !ok {
 			continue
 		}
-		found, err := r.Retrieve(ctx, p, query, maxSnippets)
+		found, err := r.Retrieve(ctx, p, query, about, maxSnippets)
 		failed = errors.Join(failed, err)
 		all = append(all, found...)
 	}

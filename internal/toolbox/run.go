@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
@@ -262,6 +264,7 @@ func (b *Box) answered(t *tool, r seam.Run, res parley.ToolResult) Result {
 			return *wrong
 		}
 	}
+	res.About = aboutFew(res.About)
 	if !json.Valid(res.Data) {
 		res.Data = nil // it could not be written to the log
 	}
@@ -279,6 +282,16 @@ func (b *Box) answered(t *tool, r seam.Run, res parley.ToolResult) Result {
 		}
 	}
 	return b.cut(t, res)
+}
+
+// aboutFew are the ids that a session may be about.
+func aboutFew(ids []string) (out []string) {
+	for _, id := range ids {
+		if len(out) < parley.MaxAbout && id != "" && len(id) <= parley.MaxAboutID && utf8.ValidString(id) && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // checkOutput fills in Data from Output, or Output from Data, and returns a

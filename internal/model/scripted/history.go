@@ -150,6 +150,7 @@ const (
 	cutMark    = "[Your reply was cut off"
 	onMark     = "[Go on.]"
 	aboutMark  = "[about this turn]"
+	foundMark  = "[tool calls of this turn and what they returned, shortened]"
 )
 
 // look finds the turn in a valid list of messages.
@@ -164,7 +165,7 @@ func look(agent string, ms []parley.Message) view {
 	for _, m := range ms[:start] {
 		switch m.Role {
 		case parley.RoleUser:
-			v.History = append(v.History, exchange{Question: m.Text()})
+			v.History = append(v.History, exchange{Question: asked(m)})
 		case parley.RoleAssistant:
 			if n := len(v.History); n > 0 {
 				x := &v.History[n-1]
@@ -200,6 +201,17 @@ func look(agent string, ms []parley.Message) view {
 		}
 	}
 	return v
+}
+
+// asked is what the user said in an earlier turn, without what its tools returned.
+func asked(m parley.Message) string {
+	for i, p := range m.Parts {
+		if i > 0 && strings.HasPrefix(p.Text, foundMark) { // a question is what it is, whatever it looks like
+			m.Parts = m.Parts[:i]
+			break
+		}
+	}
+	return m.Text()
 }
 
 // goesOn reports whether a user message only asks to go on with the same turn.

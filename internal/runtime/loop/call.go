@@ -40,7 +40,7 @@ func (r *Runtime) begin(ctx context.Context, h seam.Host, s *parley.Session, a *
 	if err := count(ctx, m, &req, &a.Reserved); err != nil {
 		return nil, err
 	}
-	err = h.Emit(ctx, parley.NewEvent(turn, a.Agent, parley.ModelStarted{Call: req.Call, Model: req.Model, Context: digest(req), Reserved: a.Reserved}))
+	err = h.Emit(ctx, parley.NewEvent(turn, a.Agent, parley.ModelStarted{Call: req.Call, Model: req.Model, Context: digest(req), Reserved: a.Reserved, Window: windowOf(m.Info())}))
 	if err != nil {
 		return nil, err
 	}

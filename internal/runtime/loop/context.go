@@ -64,7 +64,7 @@ func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef
 
 	// An eighth is left to the question, so that history need not give way to it
 	// anew in every turn.
-	history, made := g.history(s, a, def, per.room((window-output-head)*7/8))
+	history, made := g.history(s, a, def, m, per.room((window-output-head)*7/8))
 	if made != nil {
 		return []action{*made}
 	}
@@ -205,9 +205,7 @@ func transferred(s *parley.Session, a *parley.Agent, to string) (parley.ContextT
 // limits returns how many tokens the model takes in all, and how many of them
 // the agent's reply may have.
 func limits(m seam.ModelInfo, def parley.AgentDef) (window, output int64) {
-	if window = m.ContextTokens; window <= 0 {
-		window = defaultContext
-	}
+	window = windowOf(m)
 	if output = def.MaxOutput; output <= 0 {
 		output = defaultOutput
 	}
@@ -215,6 +213,14 @@ func limits(m seam.ModelInfo, def parley.AgentDef) (window, output int64) {
 		output = min(output, m.MaxOutputTokens)
 	}
 	return window, min(output, window/2)
+}
+
+// windowOf is how many tokens the model takes in all.
+func windowOf(m seam.ModelInfo) int64 {
+	if m.ContextTokens <= 0 {
+		return defaultContext
+	}
+	return m.ContextTokens
 }
 
 func (g given) decls(t *parley.Turn, def parley.AgentDef) []parley.ToolDecl {
@@ -248,13 +254,20 @@ func (g given) handoffs(t *parley.Turn, def parley.AgentDef) []seam.Handoff {
 // history is what the agent may see of earlier turns. When that is more than
 // fits for good, it returns the compaction that has to come first: down to three
 // quarters, so that not every turn compacts again and spoils the cache.
-func (g given) history(s *parley.Session, a *parley.Agent, def parley.AgentDef, fits int64) ([]parley.Exchange, *compact) {
+func (g given) history(s *parley.Session, a *parley.Agent, def parley.AgentDef, m seam.ModelInfo, fits int64) ([]parley.Exchange, *compact) {
 	if def.History == parley.HistoryNone || a.Parent != "" {
 		return nil, nil
 	}
 	xs := s.History
 	if k := s.Memory.LastK; k > 0 && s.Memory.SummaryTokens == 0 {
-		xs = xs[max(0, len(xs)-(k+1)/2):]
+		window := windowOf(m)
+		few, many := lastK(k, window)
+		xs = xs[max(0, len(xs)-many):]
+		if more := xs[:max(0, len(xs)-few)]; len(more) > 0 {
+			// What is more than LastK is there while it is cheap.
+			kept, _ := newest(xs, share(s, m, window))
+			xs = xs[min(len(more), len(xs)-len(kept)):]
+		}
 	}
 	if h := s.Memory.HistoryTokens; h > 0 {
 		fits = min(fits, h)
@@ -414,6 +427,9 @@ func messageTokens(ms []parley.Message) int64 {
 // exchangeTokens allows for the words that [thread.exchange] may add.
 func exchangeTokens(x parley.Exchange) int64 {
 	n := partsTokens(x.User.Parts) + 24 + tokens(len(x.Reply))
+	if text := found(x); text != "" {
+		n += 4 + tokens(len(text))
+	}
 	for _, e := range x.Effects {
 		n += 12 + tokens(len(e.Tool))
 	}

@@ -134,7 +134,8 @@ func TestMessages(t *testing.T) {
 				parley.TurnCancelled{Response: &parley.Response{Message: "I have ad"}},
 				asked(parley.Budgets{}), parley.TurnFailed{},
 				asked(parley.Budgets{}), front),
-			"# user\nWhat is the spec?\n# assistant\nGoogle.\n# user\nWhat is the spec?\n# assistant\nI have ad\n[cut off: the turn was cancelled]\n" +
+			"# user\nWhat is the spec?\n# assistant\nGoogle.\n# user\nWhat is the spec?\n" +
+				"[tool calls of this turn and what they returned, shortened]\n- add: ok\n# assistant\nI have ad\n[cut off: the turn was cancelled]\n" +
 				"[calls with effects in this turn: add: done]\n# user\nWhat is the spec?\n# assistant\n[no answer: the turn failed]\n# user\nWhat is the spec?\n",
 		},
 	}

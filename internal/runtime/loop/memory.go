@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/parley-server/parley"
@@ -28,19 +29,55 @@ type condensing struct {
 	Dropped int
 }
 
+// perWindow is the window of a model that gets LastK messages. One with a larger
+// window gets more in proportion, up to parley.MaxGrowth times as many.
+const perWindow = 200_000
+
+// lastK is how many exchanges the last k messages are, and how many a model with the
+// given window gets.
+func lastK(k int, window int64) (few, many int) {
+	few = (k + 1) / 2
+	times := min(max(float64(window)/perWindow, 1), parley.MaxGrowth)
+	return few, (int(float64(k)*times) + 1) / 2
+}
+
+// share is how many tokens, as we estimate them, history may have with what a model
+// gets beyond LastK: half of a prompt, and of what a session keeps.
+func share(s *parley.Session, m seam.ModelInfo, window int64) int64 {
+	if b := s.Turn.Request.Budgets.MaxTokensPerTurn; b > 0 {
+		window = min(window, b)
+	}
+	most := min(ratioOf(m).room(window), tokens(parley.MaxHistoryBytes))
+	if h := s.Memory.HistoryTokens; h > 0 {
+		most = min(most, h)
+	}
+	return most / 2
+}
+
 // due says whether earlier turns have to be condensed before the agent's first
-// step: when more than LastK turns are in no summary. The newest stay whole, as
-// many as LastK messages need.
+// step: when more than LastK turns are in no summary, or more than a large model has
+// room for. Of the newest stay whole as many as LastK messages need, and as many more
+// as the model takes.
 func (g given) due(s *parley.Session, a *parley.Agent, def parley.AgentDef) (condensing, bool) {
 	m := s.Memory
 	if m.SummaryTokens <= 0 || def.History == parley.HistoryNone || a.Parent != "" {
 		return condensing{}, false
 	}
 	k := max(m.LastK, 2)
-	if len(s.History) <= k && s.HistoryBytes < parley.MaxHistoryBytes/2 {
+	model, _ := g.modelNames(s, def)
+	info, err := g.model(model)
+	if err != nil {
+		return condensing{}, false // whoever calls it learns what is wrong
+	}
+	window := windowOf(info)
+	few, many := lastK(k, window)
+	room := share(s, info, window)
+	full := s.HistoryBytes >= parley.MaxHistoryBytes/2 && len(s.History) > 0
+	if !full && (len(s.History) <= k || len(s.History) < 2*many && historyTokens(s.History) <= room) {
 		return condensing{}, false
 	}
-	n := max(1, len(s.History)-(k+1)/2)
+	stay, _ := newest(s.History[max(0, len(s.History)-many):], room/2)
+	n := max(1, len(s.History)-max(len(stay), few))
 	c := condensing{Agent: a.Path, Through: s.History[n-1].Seq, Dropped: n}
 	attempts := 0
 	for _, b := range s.Turn.Agents {
@@ -55,17 +92,19 @@ func (g given) due(s *parley.Session, a *parley.Agent, def parley.AgentDef) (con
 	if attempts > 0 {
 		c.Path += parley.AgentPath(fmt.Sprint("#", attempts+1))
 	}
-	model, _ := g.modelNames(s, def)
 	c.Request = seam.Request{
 		Model: model, Agent: parley.MemoryAgent, Session: s.ID, MaxTokens: 2 * m.SummaryTokens,
-		System:   strings.ReplaceAll(memoryPrompt, "{words}", fmt.Sprint(m.SummaryTokens*3/4)),
-		Messages: []parley.Message{parley.Text(parley.RoleUser, toCondense(s, n))},
+		System: strings.ReplaceAll(memoryPrompt, "{words}", fmt.Sprint(m.SummaryTokens*3/4)),
 	}
+	left := ratioOf(info).room(window-c.Request.MaxTokens) - tokens(len(c.Request.System)) - 64
+	c.Request.Messages = []parley.Message{parley.Text(parley.RoleUser, toCondense(s, n, left))}
 	return c, true
 }
 
-// toCondense is what a memory model reads: what it knew, and what is new.
-func toCondense(s *parley.Session, n int) string {
+// toCondense is what a memory model reads, in about so many tokens: what it knew, and
+// what is new. Where a model with a smaller window takes over a long history, each
+// exchange is cut, and in the end the oldest are left out.
+func toCondense(s *parley.Session, n int, room int64) string {
 	var b strings.Builder
 	b.WriteString("SUMMARY SO FAR\n" + orNone(s.Summary) + "\n\nFACTS SO FAR\n")
 	if len(s.Facts) == 0 {
@@ -75,13 +114,40 @@ func toCondense(s *parley.Session, n int) string {
 		fmt.Fprintf(&b, "- %s [%s]\n", f.Text, f.Source)
 	}
 	b.WriteString("\nNEW EXCHANGES\n")
-	for _, x := range s.History[:n] {
-		fmt.Fprintf(&b, "\n[turn of event %d]\nuser: %s\nassistant: %s\n", x.Seq, parley.Cut(x.User.Text(), 4000), parley.Cut(orNone(x.Reply), 4000))
-		if e := effects(x); e != "" {
-			b.WriteString(e + "\n")
+	left := int(3*room) - b.Len()
+	most := max(leastExchange, left/n)
+	var texts []string
+	for i := n - 1; i >= 0; i-- {
+		text := exchangeText(s.History[i])
+		if len(text) > most {
+			text = strings.ToValidUTF8(text[:most-len("…\n")], "") + "…\n"
 		}
+		if left -= len(text); left < 0 && texts != nil {
+			texts = append(texts, fmt.Sprintf("\n(%d earlier exchanges are left out)\n", i+1))
+			break
+		}
+		texts = append(texts, text)
+	}
+	for _, text := range slices.Backward(texts) {
+		b.WriteString(text)
 	}
 	return b.String()
+}
+
+// leastExchange is how many bytes of an exchange a memory model reads at least: less
+// would tell it nothing.
+const leastExchange = 240
+
+// exchangeText is an exchange for a memory model, with what matters least at its end.
+func exchangeText(x parley.Exchange) string {
+	text := fmt.Sprintf("\n[turn of event %d]\nuser: %s\nassistant: %s\n", x.Seq, parley.Cut(x.User.Text(), 4000), parley.Cut(orNone(x.Reply), 4000))
+	if e := effects(x); e != "" {
+		text += e + "\n"
+	}
+	if f := found(x); f != "" {
+		text += f + "\n"
+	}
+	return text
 }
 
 func orNone(text string) string {
@@ -113,7 +179,7 @@ func (r *Runtime) condense(ctx context.Context, h seam.Host, s *parley.Session, 
 	reserved.USD = atMost(m.Info(), reserved)
 	if err := h.Emit(ctx,
 		event(parley.AgentStarted{Name: parley.MemoryAgent, Parent: c.Agent}),
-		event(parley.ModelStarted{Call: req.Call, Model: req.Model, Context: digest(req), Reserved: reserved}),
+		event(parley.ModelStarted{Call: req.Call, Model: req.Model, Context: digest(req), Reserved: reserved, Window: windowOf(m.Info())}),
 	); err != nil {
 		return err
 	}

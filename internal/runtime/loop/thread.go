@@ -33,13 +33,19 @@ func (th *thread) say(role parley.Role, text string) {
 	th.add(role, parley.Part{Type: parley.PartText, Text: text})
 }
 
-// exchange adds an earlier turn: what was asked and what was answered. What it
-// did to the world is named where the answer does not tell it.
+// foundThen begins what an earlier turn's tools returned.
+const foundThen = "[tool calls of this turn and what they returned, shortened]"
+
+// exchange adds an earlier turn: what was asked, what its tools returned, and what was
+// answered. What tools say stands behind the question, as in the turn itself: a model
+// that read it in its own answers would write answers like it. What the turn did to the
+// world is named where the answer does not tell it.
 func (th *thread) exchange(x parley.Exchange) {
 	th.add(parley.RoleUser, x.User.Parts...)
 	if n := len(*th); n == 0 || (*th)[n-1].Role != parley.RoleUser {
 		th.say(parley.RoleUser, "[no text]")
 	}
+	th.say(parley.RoleUser, found(x))
 	p := parley.Part{Type: parley.PartText, Text: strings.TrimRight(x.Reply, " \n")}
 	if x.Status != parley.StatusCompleted {
 		how := "[cut off: the turn "
@@ -56,6 +62,14 @@ func (th *thread) exchange(x parley.Exchange) {
 		p.Text = "[no answer]"
 	}
 	th.add(parley.RoleAssistant, p)
+}
+
+// found is what the turn's tools returned, a line each; "" when it called none.
+func found(x parley.Exchange) string {
+	if len(x.Results) == 0 {
+		return ""
+	}
+	return foundThen + "\n- " + strings.Join(x.Results, "\n- ")
 }
 
 // effects names the calls with effects of a turn that did not end well, and of

@@ -33,7 +33,7 @@ func (n named) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 }
 
 // marks begin what the loop tells beside the question.
-var marks = []string{"\n\n[handed over by ", "\n\n[about this turn]"}
+var marks = []string{"\n\n[handed over by ", "\n\n[about this turn]", "\n\n[tool calls of this turn and what they returned, shortened]"}
 
 func apart(parts []parley.Part) (out []parley.Part) {
 	next := func(text string) int {

@@ -113,7 +113,8 @@ func (t *Toolset) analyze(ctx context.Context, r seam.Run, in analyzeInput) (ans
 		return answer{}, err
 	}
 	out.From, out.To, out.Loaded, out.Index = t.index.local(from), t.index.local(to), db.loaded, t.index.Age()
-	return answer{out.text(), out}, nil
+	es, _ := t.index.expand(in.Entities, fewAbout) // a longer list is about none of them
+	return answer{out.text(), out, few(es, Entity.id)}, nil
 }
 
 // load fills the tables that the question uses.

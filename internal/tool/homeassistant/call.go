@@ -244,7 +244,7 @@ func (t *Toolset) call(ctx context.Context, r seam.Run, in callInput) (answer, e
 	if string(done.Response) != "null" {
 		out.Response = done.Response
 	}
-	return answer{out.text(), out}, nil
+	return answer{out.text(), out, out.about()}, nil
 }
 
 func (tg target) wire() map[string]any {
@@ -313,6 +313,13 @@ func told(a map[string]any, data map[string]any) any {
 		return nil
 	}
 	return out
+}
+
+func (o callAnswer) about() (ids []string) {
+	for _, e := range o.Entities {
+		ids = append(ids, e.ID)
+	}
+	return ids
 }
 
 func (o callAnswer) text() string {

@@ -130,6 +130,7 @@ const (
 	maxEpisodes = 40
 	maxMembers  = 20
 	maxTogether = 12
+	maxSuspects = 3 // of what happened together: what the next question is about, too
 	maxSensors  = 60
 	oneMoment   = 20 * time.Second // what comes within it is one episode
 	flip        = 15 * time.Second // a state that stands less long was not meant
@@ -250,7 +251,11 @@ func (t *Toolset) diagnose(ctx context.Context, r seam.Run, in diagnoseInput) (a
 	}
 	d.conclude(e)
 	d.Index = t.index.Age()
-	return answer{d.text(), d}, nil
+	about := []string{e.ID}
+	for _, with := range d.Together[:min(len(d.Together), maxSuspects)] {
+		about = append(about, with.ID)
+	}
+	return answer{d.text(), d, append(about, few(d.Members, func(m member) string { return m.ID })...)}, nil
 }
 
 func (s series) availability(e Entity) availability {

@@ -303,12 +303,13 @@ func (t *Toolset) analyzeErrors(ctx context.Context, _ seam.Run, in errorsInput)
 	}
 	groups := t.group(entries)
 	var about *Entity
+	var named []string
 	if in.Entity != "" {
 		e, err := t.index.resolve(in.Entity)
 		if err != nil {
 			return answer{}, err
 		}
-		about = &e
+		about, named = &e, []string{e.ID}
 	}
 	var after time.Time
 	if in.Since != "" {
@@ -338,7 +339,7 @@ func (t *Toolset) analyzeErrors(ctx context.Context, _ seam.Run, in errorsInput)
 	var b strings.Builder
 	if len(groups) == 0 {
 		b.WriteString("The log of Home Assistant holds no warning or error that fits. It begins anew with each restart.")
-		return answer{b.String(), out}, nil
+		return answer{b.String(), out, named}, nil
 	}
 	fmt.Fprintf(&b, "%d entries in %d groups (%s); by thing: %s.\n\n", out.Total, len(groups), counts(out.ByLevel), strings.Join(counted(out.ByThing), "; "))
 	for _, g := range out.Groups {
@@ -347,7 +348,7 @@ func (t *Toolset) analyzeErrors(ctx context.Context, _ seam.Run, in errorsInput)
 	if rest := len(groups) - len(out.Groups); rest > 0 {
 		fmt.Fprintf(&b, "… and %d more groups.\n", rest)
 	}
-	return answer{b.String(), out}, nil
+	return answer{b.String(), out, named}, nil
 }
 
 // about reports whether a group has to do with an entity: it is named, or its

@@ -99,7 +99,11 @@ func (t *Toolset) history(ctx context.Context, r seam.Run, in historyInput) (ans
 	if out.Plot != "" {
 		fmt.Fprintf(&b, "A plot of it is kept as the image %s.\n", out.Plot)
 	}
-	return answer{b.String(), out}, nil
+	var about []string
+	for _, e := range es {
+		about = append(about, e.ID)
+	}
+	return answer{b.String(), out, about}, nil
 }
 
 // keepPlot keeps series as an image, and as data for who draws by itself. What can

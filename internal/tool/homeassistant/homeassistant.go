@@ -250,14 +250,32 @@ func run[T any](ctx context.Context, r seam.Run, f func(context.Context, seam.Ru
 
 // answer is what a tool found: words for the model, data for programs.
 type answer struct {
-	text string
-	data any
+	text  string
+	data  any
+	about []string // the entities that were asked about, the main one first
 }
+
+// fewAbout is how many entities a list may have that is about each of them. A longer
+// one is about none of them.
+const fewAbout = 4
+
+// few are the ids of a short list.
+func few[T any](list []T, id func(T) string) (ids []string) {
+	if len(list) > fewAbout {
+		return nil
+	}
+	for _, one := range list {
+		ids = append(ids, id(one))
+	}
+	return ids
+}
+
+func (e Entity) id() string { return e.ID }
 
 func (a answer) result(call parley.CallID) (parley.ToolResult, error) {
 	raw, err := json.Marshal(a.data)
 	if err != nil {
 		return parley.ToolResult{}, parley.Errorf(parley.CodeInternal, "the result can not be written: %w", err)
 	}
-	return parley.ToolResult{Call: call, Outcome: parley.OutcomeOK, Output: strings.TrimRight(a.text, "\n"), Data: raw}, nil
+	return parley.ToolResult{Call: call, Outcome: parley.OutcomeOK, Output: strings.TrimRight(a.text, "\n"), Data: raw, About: a.about}, nil
 }

@@ -129,7 +129,7 @@ func (t *Toolset) logbook(ctx context.Context, _ seam.Run, in logbookInput) (ans
 		out.Rows = append(out.Rows, row)
 		fmt.Fprintf(&b, "%s %s (%s) %s\n", row.At, row.ID, row.Name, row.Text)
 	}
-	return answer{b.String(), out}, nil
+	return answer{b.String(), out, few(names, strings.Clone)}, nil
 }
 
 func (x *Index) row(r wireRow) logbookRow {

@@ -208,7 +208,7 @@ func (t *Toolset) query(ctx context.Context, _ seam.Run, in queryInput) (answer,
 	} else {
 		b.WriteString(out.Index.String())
 	}
-	return answer{b.String(), out}, nil
+	return answer{b.String(), out, few(picked, Entity.id)}, nil
 }
 
 // live reads states anew. why says that Home Assistant can not be asked; err is

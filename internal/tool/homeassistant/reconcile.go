@@ -76,7 +76,7 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolRes
 			return res, false, nil
 		}
 		out := callAnswer{Service: c.in.Service, Entities: t.found(c, states), found: true}
-		res, err = answer{out.text(), out}.result(r.Call)
+		res, err = answer{out.text(), out, out.about()}.result(r.Call)
 		return res, err == nil, err
 	}
 	e := parley.ErrorInfo{Code: parley.CodeTool, Message: c.in.Service + " did not take effect: the connection to Home Assistant was lost before it arrived", Hint: "it can be called again"}

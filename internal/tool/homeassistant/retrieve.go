@@ -16,24 +16,35 @@ const maxAsked = 16
 // Retrieve implements seam.Retriever: what a question seems to be about, as the
 // index knows it now. A question has many words that no house has ("why did the
 // bedroom lights flicker last night"), so those are left out before the search.
+// The entities that the turn before was about come first, whatever the question says.
 // It never waits: an index that was never filled has nothing to say.
-func (t *Toolset) Retrieve(_ context.Context, _ parley.Principal, query string, limit int) ([]parley.Snippet, error) {
+func (t *Toolset) Retrieve(_ context.Context, _ parley.Principal, query string, about []string, limit int) ([]parley.Snippet, error) {
 	age := t.index.Age()
 	if !age.Known {
 		return nil, nil
 	}
-	words := t.index.knows(query)
-	if len(words) == 0 {
-		return nil, nil
-	}
-	hits, _ := t.index.Search(Query{Text: strings.Join(words, " "), Limit: max(limit, 1)})
-	out := make([]parley.Snippet, 0, len(hits))
-	for _, h := range hits {
-		text := strings.TrimPrefix(t.index.item(h.Entity).line(), h.ID+" = ")
+	var out []parley.Snippet
+	add := func(e Entity, pinned bool) {
+		text := strings.TrimPrefix(t.index.item(e).line(), e.ID+" = ")
 		if !age.Live {
 			text += " (" + age.String() + ")"
 		}
-		out = append(out, parley.Snippet{Source: "home assistant", Ref: h.ID, Text: text})
+		out = append(out, parley.Snippet{Source: "home assistant", Ref: e.ID, Text: text, Pinned: pinned})
+	}
+	for _, id := range about {
+		if e, ok := t.index.Entity(id); ok {
+			add(e, true)
+		}
+	}
+	words := t.index.knows(query)
+	if len(words) == 0 {
+		return out, nil
+	}
+	hits, _ := t.index.Search(Query{Text: strings.Join(words, " "), Limit: max(limit, 1)})
+	for _, h := range hits {
+		if !slices.ContainsFunc(out, func(s parley.Snippet) bool { return s.Ref == h.ID }) {
+			add(h.Entity, false)
+		}
 	}
 	return out, nil
 }

@@ -21,7 +21,7 @@ func TestRetrieveKnowsWhatAQuestionIsAbout(t *testing.T) {
 		"How warm is it in the living room, temperature": "sensor.living_room_temperature",
 		"Tell me a joke about submarines":                "",
 	} {
-		got, err := r.tools.Retrieve(t.Context(), parley.Local, question, 3)
+		got, err := r.tools.Retrieve(t.Context(), parley.Local, question, nil, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestStartIsLate(t *testing.T) {
 			t.Errorf("%s: actuation %v, subject %q", d.Name, d.Actuation, d.Subject)
 		}
 	}
-	if got, err := tools.Retrieve(t.Context(), parley.Local, "bedroom", 3); err != nil || got != nil {
+	if got, err := tools.Retrieve(t.Context(), parley.Local, "bedroom", nil, 3); err != nil || got != nil {
 		t.Errorf("got %v, %v of an index that was never filled", got, err)
 	}
 	tools.Close()

@@ -528,5 +528,5 @@ func (t *Toolset) search(ctx context.Context, _ seam.Run, in searchInput) (answe
 	}
 	b.WriteString(t.index.areaLine(in.Area))
 	b.WriteString(out.Index.String())
-	return answer{b.String(), out}, nil
+	return answer{b.String(), out, few(hits, func(h Hit) string { return h.ID })}, nil
 }

@@ -362,7 +362,7 @@ export interface Budgets {
 /** MemoryOptions is what a session remembers between turns. Zero values mean all
  * that fits the model. */
 export interface MemoryOptions {
-  last_k?: number; // whole messages kept; 0: as many as fit
+  last_k?: number; // whole messages kept, up to 10 times as many for models with more than 200,000 tokens; 0: as many as fit
   summary_tokens?: number; // of the rolling summary of older turns; 0: there is none
   retrieve?: boolean; // look up snippets for each question, where a tool set can
   history_tokens?: number; // of the prompt, given to history; 0: as the model allows
@@ -751,6 +751,7 @@ export interface ModelStarted {
   model: string;
   context: Digest; // of the request's JSON
   reserved: Usage;
+  window?: number; // tokens that the model took in all, as was known then
 }
 
 /** ModelReplied is the authority over what a call said. */
@@ -816,6 +817,7 @@ export interface ToolResult {
   data?: unknown; // structured output, checked against the schema
   artifact?: ArtifactRef; // the whole of it, where Output is only its beginning
   error?: ErrorInfo;
+  about?: string[];
 }
 
 /** ArtifactRef points to a large result kept aside. */
@@ -876,6 +878,8 @@ export interface CondensedTurn {
   spent: Spent;
   effects?: Effected[]; // its calls with effects
   answered?: Record<string, string>; // by agent name: the model that replied last
+  results?: string[]; // see Exchange; versions before 10 of the fold kept none
+  about?: string[]; // see Session; likewise
   through?: number; // of its last context.compacted
 }
 
