@@ -177,6 +177,20 @@ var commands = map[string]command{
 		}
 		return out, nil
 	})},
+	"frontend/get_themes": {does: just(func(*House) any {
+		return attrs{"themes": attrs{}, "default_theme": "default", "default_dark_theme": nil}
+	})},
+	// Assist's own agent, which every installation has.
+	"conversation/agent/list": {keys: "language country", does: just(func(*House) any {
+		return attrs{"agents": []any{attrs{"id": "conversation.home_assistant", "name": "Home Assistant", "supported_languages": []any{"en"}}}}
+	})},
+	// Backups belong to every Core. Nobody has made one here.
+	"backup/info": {admin: true, does: just(func(*House) any {
+		return attrs{
+			"agent_errors": attrs{}, "backups": []any{}, "last_action_event": nil, "last_attempted_automatic_backup": nil, "last_completed_automatic_backup": nil,
+			"next_automatic_backup": nil, "next_automatic_backup_additional": false, "state": "idle",
+		}
+	})},
 	"repairs/list_issues":              {does: just(func(*House) any { return attrs{"issues": []any{}} })},
 	"homeassistant/expose_entity/list": {admin: true, does: just(func(*House) any { return attrs{"exposed_entities": attrs{}} })},
 

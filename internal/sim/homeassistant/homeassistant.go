@@ -23,7 +23,9 @@
 //
 // What is left out: logging in by a browser (the tokens are given), templates
 // beyond the functions that read states, the event stream over HTTP, cameras'
-// pictures, and everything that manages add-ons. What a real one would refuse is refused in the same words.
+// pictures, making and removing areas, floors, labels, zones and backups, and
+// everything that manages add-ons: behind the Supervisor, too, supervisor/api is
+// an unknown command. What a real one would refuse is refused in the same words.
 //
 // All methods are safe for concurrent use.
 package homeassistant

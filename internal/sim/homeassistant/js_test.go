@@ -151,3 +151,63 @@ func TestRealClientReads(t *testing.T) {
 		}
 	}
 }
+
+// TestDigitalAlchemy boots an application of @digital-alchemy/hass, which asks for
+// all registries before it is ready, calls a service and hears of what changes.
+// The library logs what it did not expect: it must have had nothing to say.
+func TestDigitalAlchemy(t *testing.T) {
+	t.Parallel()
+	h, srv := house(t, homeassistant.Options{Token: "tok"})
+	h.Label("night", "light.bedroom_ceiling")
+	j := nodetest.Start(t)
+	j.Want("alchemy", m{"url": srv.URL, "token": "tok"}, "connected")
+	for what, holds := range map[string]string{
+		"agents":    `"conversation.home_assistant"`,
+		"areas":     `"area_id":"bedroom"`,
+		"backups":   `"backups":[]`,
+		"config":    `"location_name":"Casa"`,
+		"devices":   `"manufacturer":"Daikin"`,
+		"entries":   `"domain":"zha"`,
+		"floors":    `"floor_id":"upper"`,
+		"labels":    `"label_id":"night"`,
+		"manifests": `"domain":"zha"`,
+		"registry":  `"entity_id":"light.bedroom_ceiling"`,
+		"sources":   `"light.bedroom_ceiling"`,
+		"themes":    `{}`,
+		"zones":     `[]`,
+	} {
+		raw, err := json.Marshal(j.Must("alchemy_list", m{"what": what}))
+		if err != nil || !strings.Contains(string(raw), holds) {
+			t.Errorf("%s: got %.400s %v, want something with %s", what, raw, err, holds)
+		}
+	}
+	has := j.Must("alchemy_has", nil).(m)
+	for what, least := range map[string]float64{"areas": 5, "devices": 20, "entities": 100, "floors": 2, "labels": 1, "registry": 100, "zones": 0} {
+		if got, _ := has[what].(float64); got < least {
+			t.Errorf("when it is ready it has %v %s, want at least %v", has[what], what, least)
+		}
+	}
+	night := h.Night()
+	past := j.Must("alchemy_history", m{"id": "sensor.mains_voltage_l1", "from": night.Add(22 * time.Hour), "to": night.Add(25 * time.Hour)})
+	if states, _ := past.([]any); len(states) < 2 {
+		t.Errorf("got the history %.200v, want several states", past)
+	}
+
+	j.Want("alchemy_state", m{"id": "light.kitchen_counter"}, "off")
+	j.Must("alchemy_call", m{"domain": "light", "service": "turn_on", "data": m{"entity_id": "light.kitchen_counter", "brightness_pct": 40}})
+	j.Want("alchemy_change", m{"id": "light.kitchen_counter", "state": "on"}, "on")
+	h.SetState("binary_sensor.kitchen_leak", "on", nil)
+	j.Want("alchemy_change", m{"id": "binary_sensor.kitchen_leak", "state": "on"}, "on")
+	want := map[homeassistant.Call]int{{Service: "light.turn_on", Entity: "light.kitchen_counter"}: 1}
+	if d := cmp.Diff(want, h.Calls()); d != "" {
+		t.Errorf("calls (-want +got):\n%s", d)
+	}
+	j.Want("alchemy_complaints", nil, []any{})
+
+	// A Core that has no Supervisor does not know its command, nor one that releases
+	// before it have had.
+	unknown := []any{m{"code": "unknown_command", "message": "Unknown command."}}
+	j.Want("alchemy_send", m{"message": m{"type": "supervisor/api", "endpoint": "/addons", "method": "get"}}, unknown)
+	j.Want("alchemy_send", m{"message": m{"type": "backup/remove", "slug": "x"}}, unknown)
+	j.Must("alchemy_end", nil)
+}

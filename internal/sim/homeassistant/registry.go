@@ -299,7 +299,7 @@ func (h *House) config() attrs {
 }
 
 func (h *House) components() []string {
-	set := map[string]bool{"api": true, "history": true, "logbook": true, "recorder": true, "search": true, "system_log": true, "websocket_api": true, "default_config": true}
+	set := map[string]bool{"api": true, "backup": true, "conversation": true, "frontend": true, "history": true, "logbook": true, "recorder": true, "search": true, "system_log": true, "websocket_api": true, "default_config": true}
 	for _, id := range h.order {
 		e := h.entities[id]
 		set[e.domain] = true

@@ -57,6 +57,8 @@ const ops = {
     await until(() => ready >= n);
     return ready;
   },
+  // The client of another project; the questions to it are added when it has booted.
+  alchemy: async (args) => (await import("./alchemy.mjs")).boot(ops, args),
 };
 
 for await (const line of createInterface({ input: process.stdin })) {
