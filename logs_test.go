@@ -152,7 +152,7 @@ func logs() map[string][]parley.Event {
 	l.add(t2, "", parley.TurnStarted{TurnRequest: ask("What library should I use for that?"), App: "d1"}).
 		add(t2, in, parley.AgentStarted{Name: "interface"}).
 		add(t2, in, parley.ModelStarted{Call: "c9", Model: "scripted/chaos", Context: "x", Reserved: used(10, 100)}).
-		add(t2, in, parley.ModelReplied{Call: "c9", Model: "scripted/chaos", Parts: text("`react-oauth/google` + `authlib`"), Usage: used(10, 5)}).
+		add(t2, in, parley.ModelReplied{Call: "c9", Model: "scripted/chaos", Parts: text("`react-oauth/google` + `authlib`"), Usage: used(10, 5), Warning: "the server counted far fewer tokens than were sent"}).
 		add(t2, "", parley.TurnCompleted{Response: parley.Response{Message: "`react-oauth/google` + `authlib`"}, Usage: used(10, 5)})
 	all["follow-up"] = l
 

@@ -40,7 +40,8 @@ type TurnView struct {
 	Error        *ErrorInfo    `json:"error,omitempty"`
 	Reason       string        `json:"reason,omitempty"`
 	Usage        *Usage        `json:"usage,omitempty"`
-	Models       []string      `json:"models"` // that replied, each once
+	Models       []string      `json:"models"`            // that replied, each once
+	Warning      string        `json:"warning,omitempty"` // why a reply is doubtful, in words for people; the last one
 	Interactions []Interaction `json:"interactions,omitempty"`
 }
 
@@ -162,6 +163,9 @@ func (t *TurnView) apply(e Event, p Payload) {
 	case ModelReplied:
 		t.closeText(p.Call, PartsText(p.Parts), false)
 		t.addModel(p.Model)
+		if p.Warning != "" {
+			t.Warning = p.Warning
+		}
 	case ModelFailed:
 		t.closeText(p.Call, p.Partial, p.Partial != "")
 		if p.Retry {

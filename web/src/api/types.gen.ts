@@ -415,6 +415,7 @@ export interface TurnView {
   reason?: string;
   usage?: Usage;
   models: string[] | null; // that replied, each once
+  warning?: string; // why a reply is doubtful, in words for people; the last one
   interactions?: Interaction[];
 }
 

@@ -49,6 +49,7 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
         </Suspense>
       )}
       {!waiting && <Text exchange={x} working={working} />}
+      {x.warning && <Doubt text={x.warning} />}
       {Below && !open && (
         <Boundary fallback={null}>
           <Below exchange={x} last={last} />
@@ -131,6 +132,18 @@ function putBack(text: string): void {
 
 function Quiet({ text }: { text: string }) {
   return <p className="text-sm text-text-muted">{text}</p>;
+}
+
+/** Why an answer that is there may be wrong. */
+export function Doubt({ text }: { text: string }) {
+  return (
+    <p role="note" className="flex gap-2 text-sm text-text-muted">
+      <span className="mt-0.5">
+        <Alert size={16} />
+      </span>
+      <span className="min-w-0 wrap-anywhere">{sentence(text)}</span>
+    </p>
+  );
 }
 
 interface TroubleProps {

@@ -83,3 +83,9 @@ test("exchangesOf shows the last attempt at a question, and counts them", () => 
   ]);
   expect(exchangesOf(turns, new Map())[0], "an ended turn stays the same object").toBe(first[0]);
 });
+
+test("an exchange says why its answer is doubtful", () => {
+  const turn = { id: "t", status: "completed", message: "q", asked_at: "", ended_at: "x", steps: [], texts: [], models: [], answer: "a" } as unknown as TurnView;
+  const doubtful = { ...turn, id: "u", warning: "the server counted far fewer tokens" };
+  expect(exchangesOf([turn, doubtful], new Map()).map((x) => x.warning)).toEqual([undefined, "the server counted far fewer tokens"]);
+});

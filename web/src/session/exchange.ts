@@ -20,6 +20,8 @@ export interface Exchange {
   /** When it may be tried again, where the error says so. */
   retryAt?: number;
   reason?: string;
+  /** Why the answer is doubtful, though it is there. */
+  warning?: string;
   usage?: Usage;
   /** What the attempts before this one cost, in US dollars. */
   spentBefore?: number;
@@ -108,6 +110,7 @@ function exchangeOf(t: TurnView, live: ReadonlyMap<string, InFlight>, records: P
     ...(t.error && { error: t.error }),
     ...(t.error?.retry_after_ms && t.ended_at && { retryAt: Date.parse(t.ended_at) + t.error.retry_after_ms }),
     ...(t.reason && { reason: t.reason }),
+    ...(t.warning && { warning: t.warning }),
     ...(t.usage && { usage: t.usage }),
     ...(before.usd > 0 && { spentBefore: before.usd }),
     models: t.models ?? [],

@@ -138,6 +138,7 @@ function applyTurn(t: TurnView, e: Event): void {
     case "model.replied":
       closeText(t, e.data.call, textOf(e.data.parts), false);
       if (!t.models?.includes(e.data.model)) t.models?.push(e.data.model);
+      if (e.data.warning) t.warning = e.data.warning;
       break;
     case "model.failed": {
       const partial = e.data.partial ?? "";
