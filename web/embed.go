@@ -170,10 +170,10 @@ func (s *site) file(w http.ResponseWriter, r *http.Request, name string) {
 	if s.has(name+".br") || s.has(name+".gz") {
 		h.Set("Vary", "Accept-Encoding")
 		switch accept := r.Header.Get("Accept-Encoding"); {
-		case s.has(name+".br") && accepts(accept, "br"):
+		case s.has(name+".br") && Accepts(accept, "br"):
 			h.Set("Content-Encoding", "br")
 			sent, etag = name+".br", etag+"-br"
-		case s.has(name+".gz") && accepts(accept, "gzip"):
+		case s.has(name+".gz") && Accepts(accept, "gzip"):
 			h.Set("Content-Encoding", "gzip")
 			sent, etag = name+".gz", etag+"-gz"
 		}
@@ -198,9 +198,9 @@ func (s *site) file(w http.ResponseWriter, r *http.Request, name string) {
 	}
 }
 
-// accepts reports whether an Accept-Encoding header allows coding
+// Accepts reports whether an Accept-Encoding header allows coding
 // (RFC 9110, section 12.5.3): named, or covered by "*", and not with q=0.
-func accepts(header, coding string) bool {
+func Accepts(header, coding string) bool {
 	wild := false
 	for item := range strings.SplitSeq(header, ",") {
 		name, params, _ := strings.Cut(strings.TrimSpace(item), ";")

@@ -3,9 +3,12 @@ package main
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/api"
+	answer "github.com/parley-server/parley/internal/wire"
+	"github.com/parley-server/parley/web"
 )
 
 // table is all that answers on a listener, by pattern. What needs no identity is
@@ -41,10 +44,10 @@ func doors(list []parley.App, d wireDeps) (*table, error) {
 	t := &table{mux: http.NewServeMux()}
 	for _, pattern := range api.Patterns() {
 		if slices.Contains(api.Open(), pattern) {
-			t.Open(pattern, d.api)
+			t.Open(pattern, packed(d.api))
 			continue
 		}
-		t.Handle(pattern, d.api)
+		t.Handle(pattern, packed(d.api))
 	}
 	for _, name := range names(wires) {
 		w := wires[name]
@@ -76,6 +79,13 @@ func doors(list []parley.App, d wireDeps) (*table, error) {
 	entityDoors(t, d)
 	pages(t, list, d)
 	return t, nil
+}
+
+// packed is h with its larger answers as gzip, for clients that say they read it.
+func packed(h http.Handler) http.Handler {
+	return answer.Compressed(h, func(r *http.Request) bool {
+		return web.Accepts(strings.Join(r.Header.Values("Accept-Encoding"), ","), "gzip")
+	})
 }
 
 // off answers at the path of an app that is switched off, for a reason or by

@@ -156,7 +156,7 @@ func entityDoors(t *table, d wireDeps) {
 	for name, p := range d.houses {
 		byApp[name] = home.Entities(home.EntityOptions{House: p, Principal: d.principal, Fail: api.WriteError, Open: d.api.Open})
 	}
-	serve := func(w http.ResponseWriter, r *http.Request) {
+	serve := packed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("app")
 		if h := byApp[name]; h != nil {
 			h.ServeHTTP(w, r)
@@ -167,9 +167,9 @@ func entityDoors(t *table, d wireDeps) {
 			return
 		}
 		api.WriteError(w, parley.Errorf(parley.CodeNotFound, "the app %q has no entities to show", parley.Cut(name, 60)))
-	}
-	t.HandleFunc("/apps/{app}/entities", serve)
-	t.HandleFunc("/apps/{app}/entities/", serve)
+	}))
+	t.Handle("/apps/{app}/entities", serve)
+	t.Handle("/apps/{app}/entities/", serve)
 }
 
 // demoHouse is the simulated house of parley demo.

@@ -37,7 +37,8 @@ type GuardOptions struct {
 // Where no login protects the server, a page of elsewhere must not reach it: the
 // Host check stops names that were made to point here (DNS rebinding), and a
 // request that changes something is refused when a browser says that it comes
-// from a page that is neither ours nor listed.
+// from a page that is neither ours nor listed. What such a page may ask for it gets
+// uncompressed, as it must not learn from its size what is in it.
 //
 // A handler that panics costs its request, and the server goes on.
 func Guard(next http.Handler, o GuardOptions) http.Handler {
@@ -145,11 +146,12 @@ func crossOrigin(w http.ResponseWriter, r *http.Request, origins []string) bool 
 		w.WriteHeader(http.StatusNoContent)
 		return true
 	}
-	if listed || r.Method == http.MethodGet || r.Method == http.MethodHead {
-		return false // a page that is not listed can not read what it gets
-	}
-	if !fromElsewhere(r, origin) {
+	if listed || !fromElsewhere(r, origin) {
 		return false
+	}
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		r.Header.Del("Accept-Encoding") // see wire.Compressed
+		return false                    // a page that is not listed can not read what it gets
 	}
 	refuseOrigin(w, origin, "change anything")
 	return true

@@ -108,11 +108,15 @@ func (a *answer) end() {
 // Write implements http.ResponseWriter. What is larger than what is reserved is
 // counted, too.
 func (a *answer) Write(p []byte) (int, error) {
-	if len(p) <= kept { // fits into the connection's buffers
-		return a.write(nil, p)
-	}
+	return a.put(p, func(piece []byte) []byte { return piece })
+}
+
+// put writes p, each piece of it in the form that the client gets. What it returns
+// counts whole pieces.
+func (a *answer) put(p []byte, form func(piece []byte) []byte) (int, error) {
 	s := a.share.Load()
 	switch {
+	case len(p) <= kept: // fits into the connection's buffers
 	case s == nil:
 		var err error
 		if s, err = a.b.begin(a.ctx, a.user, 2*len(p), a.cut); err != nil { // with that of which it was made
@@ -124,9 +128,12 @@ func (a *answer) Write(p []byte) (int, error) {
 	}
 	done := 0
 	for {
-		n, err := a.write(s, p[done:min(len(p), done+piece)])
-		if done += n; err != nil || done == len(p) {
+		piece := p[done:min(len(p), done+piece)]
+		if _, err := a.write(s, form(piece)); err != nil {
 			return done, err
+		}
+		if done += len(piece); done == len(p) {
+			return done, nil
 		}
 	}
 }
