@@ -79,6 +79,20 @@ func TestClient_sessions_and_turns(t *testing.T) {
 	if _, err := c.Await(ctx, retried.ID, time.Minute); err != nil {
 		t.Error(err)
 	}
+	var pages [][]parley.TurnID
+	for f := (client.TurnFilter{Limit: 1}); ; {
+		list, next, err := c.TurnPage(ctx, s.ID, f)
+		if err != nil || len(list) != 1 || len(pages) == 3 {
+			t.Fatalf("TurnPage before %q: got %d turns, %v", f.Before, len(list), err)
+		}
+		pages = append(pages, []parley.TurnID{list[0].ID})
+		if f.Before = next; next == "" {
+			break
+		}
+	}
+	if diff := cmp.Diff([][]parley.TurnID{{retried.ID}, {turn.ID}}, pages); diff != "" {
+		t.Errorf("pages of turns (-want +got):\n%s", diff)
+	}
 	title := "Named"
 	if got, err := c.UpdateSession(ctx, s.ID, parley.UpdateSession{Title: &title}); err != nil || got.Title != title {
 		t.Errorf("UpdateSession: got %q, %v", got.Title, err)

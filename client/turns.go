@@ -52,9 +52,15 @@ type TurnFilter struct {
 	Limit    int           // at most 500
 }
 
-// Turns lists a session's turns, the newest first. A page with long messages and
-// answers is shorter than its limit: what is behind it begins Before its last one.
+// Turns lists one page of a session's turns, the newest first.
 func (c *Client) Turns(ctx context.Context, id parley.SessionID, f TurnFilter) ([]parley.TurnInfo, error) {
+	list, _, err := c.TurnPage(ctx, id, f)
+	return list, err
+}
+
+// TurnPage is Turns with what Before is for the next page, empty when this one is the
+// last. A page with long messages and answers is shorter than its limit.
+func (c *Client) TurnPage(ctx context.Context, id parley.SessionID, f TurnFilter) (list []parley.TurnInfo, next parley.TurnID, err error) {
 	q := url.Values{}
 	statuses := ""
 	for i, s := range f.Statuses {
@@ -66,10 +72,11 @@ func (c *Client) Turns(ctx context.Context, id parley.SessionID, f TurnFilter) (
 	set(q, "status", statuses)
 	set(q, "before", string(f.Before))
 	number(q, "limit", int64(f.Limit))
-	list, err := get[struct {
+	page, err := get[struct {
 		Turns []parley.TurnInfo `json:"turns"`
+		Next  parley.TurnID     `json:"next"`
 	}](ctx, c, call{method: http.MethodGet, path: p("/v1/sessions/%s/turns", id), query: q})
-	return list.Turns, err
+	return page.Turns, page.Next, err
 }
 
 // Cancel stops a turn. Stopping of the returned turn says that a write is still
