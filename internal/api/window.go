@@ -59,8 +59,8 @@ func (s *Server) window(ctx context.Context, p parley.Principal, in *windowInput
 	w := window{Session: info, Mode: st.Mode, MaxOpenTurns: st.MaxOpenTurns, Pins: some(st.Pins), Rules: some(st.Rules)}
 	first := info.Version + 1 // of the events of the turns so far
 	before, want := in.Before, orElse(in.Turns, windowTurns)
-	for source := info; ; {
-		list, err := s.o.Engine.Turns(ctx, p, seam.TurnQuery{Session: source.ID, Before: before, Limit: max(want-w.Turns, 0) + windowOverlap})
+	for {
+		list, err := s.o.Engine.Turns(ctx, p, seam.TurnQuery{Session: in.ID, Before: before, Limit: max(want-w.Turns, 0) + windowOverlap})
 		if err != nil {
 			return window{}, err
 		}
@@ -78,23 +78,9 @@ func (s *Server) window(ctx context.Context, p parley.Principal, in *windowInput
 			w.After, w.More = first-1, true
 			return w, nil
 		}
-		if len(list) > 0 {
-			before = list[len(list)-1].ID
-		}
-		// A fork has its parent's turns as events, and not as turns of its own: those
-		// that are older than the fork itself.
-		if source.Parent == "" {
+		if len(list) == 0 {
 			return w, nil
 		}
-		if fork := parley.TurnID(source.ID); before == "" || fork < before {
-			before = fork
-		}
-		source, err = s.o.Engine.Session(ctx, p, source.Parent)
-		if parley.CodeOf(err) == parley.CodeNotFound {
-			return w, nil // it was deleted: its events are read from the beginning
-		}
-		if err != nil {
-			return window{}, err
-		}
+		before = list[len(list)-1].ID
 	}
 }

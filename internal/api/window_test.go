@@ -127,23 +127,38 @@ func TestWindow_of_a_fork(t *testing.T) {
 		w.call(202, &turn, "POST", "/v1/sessions/"+string(id)+"/turns", `{"message":"`+message+`"}`)
 		w.call(200, nil, "POST", "/v1/turns/"+string(turn.ID)+"/await", "")
 	}
-	for i := range 4 {
+	for i := range 3 {
 		say(s.ID, fmt.Sprint("parent ", i))
 	}
-	var fork parley.SessionInfo
+	var fork, early parley.SessionInfo
+	w.call(200, &early, "GET", "/v1/sessions/"+string(s.ID), "")
+	at := early.Version
+	say(s.ID, "parent 3")
+	// The parent went on before the fork was made, too.
+	w.call(201, &early, "POST", "/v1/sessions/"+string(s.ID)+"/fork", fmt.Sprintf(`{"at":%d}`, at))
+	var win windowBody
+	w.call(200, &win, "GET", "/v1/sessions/"+string(early.ID)+"/window?turns=2", "")
+	turns := w.turnsFrom("/v1/sessions/"+string(early.ID), win.After, 1<<60)
+	if len(turns) != 2 || turns[0].Message != "parent 1" || turns[1].Message != "parent 2" || !win.More || win.Turns != 2 {
+		t.Errorf("of a fork of the beginning: got %+v of %+v", turns, win)
+	}
+	var list struct{ Turns []parley.TurnInfo }
+	w.call(200, &list, "GET", "/v1/sessions/"+string(early.ID)+"/turns", "")
+	if len(list.Turns) != 3 || list.Turns[0].Message != "parent 2" || list.Turns[0].SessionID != early.ID {
+		t.Errorf("turns of a fork of the beginning: got %+v", list.Turns)
+	}
 	w.call(201, &fork, "POST", "/v1/sessions/"+string(s.ID)+"/fork", `{}`)
 	say(s.ID, "parent, later")
 	say(fork.ID, "fork")
 	path := "/v1/sessions/" + string(fork.ID)
-	var win windowBody
 	w.call(200, &win, "GET", path+"/window?turns=2", "")
-	turns := w.turnsFrom(path, win.After, 1<<60)
+	turns = w.turnsFrom(path, win.After, 1<<60)
 	if len(turns) != 2 || turns[0].Message != "parent 3" || turns[1].Message != "fork" || !win.More {
 		t.Errorf("got %+v of %+v", turns, win)
 	}
 	w.call(204, nil, "DELETE", "/v1/sessions/"+string(s.ID), "")
 	w.call(200, &win, "GET", path+"/window?turns=2", "")
-	if turns = w.turnsFrom(path, win.After, 1<<60); len(turns) != 5 {
-		t.Errorf("without its parent: got %+v", turns)
+	if turns = w.turnsFrom(path, win.After, 1<<60); len(turns) != 2 || turns[0].Message != "parent 3" || !win.More {
+		t.Errorf("without its parent: got %+v of %+v", turns, win)
 	}
 }

@@ -314,6 +314,16 @@ func (e *Engine) newID() string {
 	return ulid.MustNew(ulid.Timestamp(e.o.Now()), ulid.DefaultEntropy()).String()
 }
 
+// newIDAfter returns a new id that is greater than another, even if the clock was
+// set back in between.
+func (e *Engine) newIDAfter(id string) string {
+	at := ulid.Timestamp(e.o.Now())
+	if before, err := ulid.ParseStrict(id); err == nil {
+		at = max(at, before.Time()+1)
+	}
+	return ulid.MustNew(at, ulid.DefaultEntropy()).String()
+}
+
 // sweep drops sessions that nobody has needed for a while.
 func (e *Engine) sweep() {
 	tick := time.NewTicker(max(e.o.IdleAfter/2, time.Millisecond))

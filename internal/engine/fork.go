@@ -10,9 +10,12 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Fork makes a new session of the first events of another. What was open there
-// at that point is cancelled in the fork, which takes no grants, rules, open
-// interactions, queue, keys or provider state with it.
+// Fork makes a new session of the first events of another, with the turns that
+// have ended there. What was open or queued at that point is cancelled in the fork,
+// which takes no grants, rules, open interactions, keys or provider state with it.
+//
+// A turn that both have is found by its id in the parent, whose id is less than the
+// fork's, and once the parent is deleted in the fork.
 func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.ForkSession) (parley.SessionInfo, error) {
 	none := parley.SessionInfo{}
 	if utf8.RuneCountInString(c.Title) > parley.MaxTitle {
@@ -67,7 +70,7 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	if title == "" {
 		title = strings.TrimSpace("Fork of " + firstOf(st.Title, st.Preview, string(id)))
 	}
-	s := &session{e: e, id: parley.SessionID(e.newID()), lock: make(chan struct{}, 1), changed: make(chan struct{})}
+	s := &session{e: e, id: parley.SessionID(e.newIDAfter(string(id))), lock: make(chan struct{}, 1), changed: make(chan struct{})}
 	s.state, s.view = st, st.Clone()
 	var ix seam.Index
 	begin, err := e.inherited(ctx, p, id, c.At, st.Last)
@@ -81,17 +84,13 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	if events, err = s.offered(app, p, &ix, events); err != nil {
 		return none, err
 	}
-	if s.view.Turn != nil {
-		closing, err := s.prepare(&s.view, &ix, s.closingTurn(parley.TurnCancelled{Reason: "the session was forked here", By: "forked"}))
-		if err != nil {
-			return none, err
-		}
-		events = events.With(closing)
+	if events, err = s.cutOff(&ix, events, st.Queue, parley.TurnCancelled{Reason: "the session was forked here", By: "forked"}); err != nil {
+		return none, err
 	}
-	// The copied turns belong to the parent: their rows are keyed by turn. The
-	// fork has them as events.
+	// The store copies the rows of the turns that have ended. Those that are open or
+	// queued in the parent end here, and have rows of the fork's own.
 	info := s.view.Info()
-	ix = seam.Index{Session: &info, Blobs: ix.Blobs}
+	ix = seam.Index{Session: &info, Turns: ix.Turns, Blobs: ix.Blobs}
 	if c.Key != "" {
 		ix.Keys = []seam.Key{{Key: c.Key, Body: body, Made: s.id}}
 	}
@@ -112,6 +111,22 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 		return none, told(err)
 	}
 	return e.Session(ctx, p, s.id)
+}
+
+// cutOff adds to a copied log the end of the turn that is open in it, and of those
+// that were queued behind it.
+func (s *session) cutOff(ix *seam.Index, events eventlog.Clean, queue []parley.QueuedTurn, last parley.TurnCancelled) (eventlog.Clean, error) {
+	var ends []parley.Event
+	if s.view.Turn != nil {
+		ends = s.closingTurn(last)
+	}
+	for _, q := range queue {
+		row := queuedInfo(parley.Event{Session: s.id, Turn: q.ID, Time: q.At, Seq: q.Seq}, q.Request)
+		setRow(&ix.Turns, row, func(t parley.TurnInfo) bool { return t.ID == q.ID })
+		ends = append(ends, parley.NewEvent(q.ID, "", last))
+	}
+	more, err := s.prepare(&s.view, ix, ends)
+	return events.With(more), err
 }
 
 // offered takes back a mode that came with a log and that its app does not offer:

@@ -71,6 +71,7 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 		}
 	}
 	s.state = s.view.Clone() // closing reads the owner from it
+	queue := s.state.Queue
 	closing, err := s.prepare(&s.view, &ix, []parley.Event{parley.NewEvent("", "", parley.SessionForked{
 		Parent: in.Events[0].Session, At: int64(events.Len()), Title: s.view.Title, By: p.User,
 	})})
@@ -85,12 +86,8 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 	if events, err = s.offered(app, p, &ix, events); err != nil {
 		return none, err
 	}
-	if s.view.Turn != nil {
-		closing, err := s.prepare(&s.view, &ix, s.closingTurn(parley.TurnCancelled{Reason: "the session was imported here", By: "imported"}))
-		if err != nil {
-			return none, err
-		}
-		events = events.With(closing)
+	if events, err = s.cutOff(&ix, events, queue, parley.TurnCancelled{Reason: "the session was imported here", By: "imported"}); err != nil {
+		return none, err
 	}
 	named := map[parley.Digest]bool{}
 	for _, d := range ix.Blobs {

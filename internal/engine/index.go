@@ -47,12 +47,12 @@ func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 		in.Session, in.Turn, in.OpenedAt = ev.Session, ev.Turn, ev.Time
 		setRow(&ix.Interactions, seam.InteractionRow{Interaction: in, Open: true}, func(r seam.InteractionRow) bool { return r.ID == in.ID })
 	case parley.InteractionAnswered:
-		closeRow(ix, open, p.ID, &p.Answer, p.By)
+		closeRow(ix, ev, open, p.ID, &p.Answer, p.By)
 	case parley.InteractionExpired:
-		closeRow(ix, open, p.ID, nil, "")
+		closeRow(ix, ev, open, p.ID, nil, "")
 	case parley.SessionForked:
 		for _, in := range open {
-			closeRow(ix, open, in.ID, nil, "")
+			closeRow(ix, ev, open, in.ID, nil, "")
 		}
 	case parley.TurnStarted:
 		ix.Blobs = append(ix.Blobs, p.App)
@@ -130,9 +130,12 @@ func spend(s *parley.Session, ix *seam.Index, ev parley.Event, p parley.Payload)
 // day is the UTC day of t, as costs are counted.
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-func closeRow(ix *seam.Index, open []parley.Interaction, id parley.InteractionID, a *parley.Answer, by string) {
+// closeRow notes that an open interaction is closed by ev. Its payload may name the
+// session of which this one's log is a copy.
+func closeRow(ix *seam.Index, ev parley.Event, open []parley.Interaction, id parley.InteractionID, a *parley.Answer, by string) {
 	for _, in := range open {
 		if in.ID == id {
+			in.Session = ev.Session
 			setRow(&ix.Interactions, seam.InteractionRow{Interaction: in, Answer: a, AnsweredBy: by},
 				func(r seam.InteractionRow) bool { return r.ID == id })
 		}

@@ -305,6 +305,8 @@ func (h *pairs) settle() {
 			h.t.Errorf("%s: the fork has no log", h.what)
 		} else if err := enginetest.CheckLog(own); err != nil {
 			h.t.Errorf("%s: the fork: %v\n%s", h.what, err, enginetest.Types(own))
+		} else if diff := sameTurns(h.t, h.r, enginetest.User, fork, own); diff != "" {
+			h.t.Errorf("%s: the turns of the fork (-shown +listed):\n%s\n%s", h.what, diff, enginetest.Types(own))
 		}
 	}
 	for id, m := range h.acks {

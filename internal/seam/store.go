@@ -27,7 +27,9 @@ type Store interface {
 	// Fork makes the session of b begin with the events of from up to and including
 	// at, with their numbers, types and times, and appends b behind them, all or
 	// nothing. b.After equals at. What both have is kept once, as long as one of
-	// them has it; what is taken from one of them later stays with the other.
+	// them has it; what is taken from one of them later stays with the other. The
+	// fork has a row, under the same id, of each turn whose row says that it ended
+	// at or before at (TurnInfo.LastSeq).
 	Fork(ctx context.Context, p parley.Principal, from parley.SessionID, at int64, b Batch) error
 
 	// Join says that node drives sessions of this store from now on, until leave
@@ -58,6 +60,8 @@ type Store interface {
 	// Alias finds the session that p knows under an outside id in an app.
 	Alias(ctx context.Context, p parley.Principal, app, outside string) (parley.SessionID, error)
 
+	// Turn finds a turn; of several sessions that have it, a session and its forks,
+	// the one with the least id.
 	Turn(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error)
 	// Turns, as Interactions, ends early before the row with which it would have
 	// more than 1 MiB, unless that is its first: a short list is not the last one.

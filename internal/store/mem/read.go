@@ -159,6 +159,7 @@ func (s *Store) Turn(ctx context.Context, p parley.Principal, id parley.TurnID) 
 		for _, row := range t.mine(p) {
 			if r, ok := row.turns[id]; ok {
 				out, err = rule.Decode[parley.TurnInfo](r.body)
+				out.SessionID = row.id
 				return err
 			}
 		}
@@ -201,6 +202,7 @@ func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery)
 			if err != nil {
 				return err
 			}
+			in.SessionID = f.Session
 			out = append(out, in)
 		}
 		return nil
@@ -310,6 +312,7 @@ func (s *Store) Artifact(ctx context.Context, p parley.Principal, id parley.Arti
 		for _, row := range t.mine(p) {
 			if r, ok := row.artifacts[id]; ok {
 				out, err = rule.Decode[seam.Artifact](r.body)
+				out.Session = row.id
 				return err
 			}
 		}
@@ -330,6 +333,7 @@ func (s *Store) Artifacts(ctx context.Context, p parley.Principal, session parle
 			if err != nil {
 				return err
 			}
+			a.Session = row.id
 			out = append(out, a)
 		}
 		slices.SortFunc(out, func(a, b seam.Artifact) int { return cmp.Compare(a.ID, b.ID) })

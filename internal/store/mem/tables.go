@@ -56,6 +56,7 @@ type (
 	spentID struct{ day, model, user, org string }
 	turn    struct {
 		status parley.TurnStatus
+		last   int64 // event
 		body   []byte
 	}
 	interaction struct {
@@ -216,8 +217,9 @@ func (t *tables) create(p parley.Principal, b seam.Batch, r rows, parent *sessio
 	return nil
 }
 
-// inherit copies the events of parent, and what they refer to. Their data are
-// shared: bytes are never changed here.
+// inherit copies the events of parent, what they refer to and the rows of the
+// turns that had ended there. Their data are shared: bytes are never changed here,
+// and whose a row is its reader says.
 func (s *session) inherit(parent *session, at int64) {
 	for _, e := range parent.events[:at] {
 		e.Session = s.id
@@ -230,14 +232,12 @@ func (s *session) inherit(parent *session, at int64) {
 	}
 	for id, a := range parent.artifacts {
 		if a.seq <= at {
-			row, err := rule.Decode[seam.Artifact](a.body)
-			if err != nil {
-				continue
-			}
-			row.Session = s.id
-			if a.body, err = rule.Encode(row); err == nil {
-				s.artifacts[id] = a
-			}
+			s.artifacts[id] = a
+		}
+	}
+	for id, r := range parent.turns {
+		if r.status.Ended() && r.last <= at {
+			s.turns[id] = r
 		}
 	}
 }
@@ -281,7 +281,7 @@ func (t *tables) put(s *session, b seam.Batch, r rows) {
 		s.state = r.state
 	}
 	for i, row := range ix.Turns {
-		s.turns[row.ID] = turn{status: row.Status, body: r.turns[i]}
+		s.turns[row.ID] = turn{status: row.Status, last: row.LastSeq, body: r.turns[i]}
 	}
 	for i, row := range ix.Interactions {
 		s.interactions[row.ID] = interaction{

@@ -106,6 +106,17 @@ func TestADatabaseOfVersion1IsBroughtUpToDate(t *testing.T) {
 	})
 }
 
+func TestForksOfVersion6HaveTheirTurns(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Start(t)
+	storetest.MigratedForks(t, open(t, dsn), func(s seam.Store) seam.Store {
+		must(t, s.Close())
+		run(t, dsn, `DELETE FROM parley.turns t USING parley.sessions s WHERE s.id = t.session AND t.last <= s.shared;
+			ALTER TABLE parley.turns DROP COLUMN last; UPDATE parley.schema SET version = 6`)
+		return open(t, dsn)
+	})
+}
+
 func TestOtherTablesDoNotMatter(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Start(t)

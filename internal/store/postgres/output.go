@@ -51,6 +51,7 @@ type (
 	turn struct {
 		user, org string
 		status    parley.TurnStatus
+		last      int64
 		body      []byte
 	}
 	interaction struct {
@@ -102,7 +103,7 @@ func (o *output) add(p *piece, at *place) {
 		o.states[name{id}] = ix.State
 	}
 	for i, t := range ix.Turns {
-		o.turns[name{id, string(t.ID)}] = turn{at.user, at.org, t.Status, r.turns[i]}
+		o.turns[name{id, string(t.ID)}] = turn{at.user, at.org, t.Status, t.LastSeq, r.turns[i]}
 	}
 	for i, in := range ix.Interactions {
 		o.interactions[name{id, string(in.ID)}] = interaction{
@@ -282,11 +283,11 @@ func (o *output) queueIndex(insert func(matrix, string)) {
 		ON CONFLICT (session) DO UPDATE SET seq = excluded.seq, version = excluded.version, body = excluded.body`)
 	m = nil
 	ordered(o.turns, func(n name, t turn) {
-		m.add(raw(n[0]), raw(n[1]), raw(t.user), raw(t.org), raw(t.status), !t.status.Ended(), t.body)
+		m.add(raw(n[0]), raw(n[1]), raw(t.user), raw(t.org), raw(t.status), !t.status.Ended(), t.last, t.body)
 	})
-	insert(m, `INSERT INTO turns (session, id, usr, org, status, live, body)
-		SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::boolean[], $7::bytea[])
-		ON CONFLICT (session, id) DO UPDATE SET status = excluded.status, live = excluded.live, body = excluded.body`)
+	insert(m, `INSERT INTO turns (session, id, usr, org, status, live, last, body)
+		SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::boolean[], $7::bigint[], $8::bytea[])
+		ON CONFLICT (session, id) DO UPDATE SET status = excluded.status, live = excluded.live, last = excluded.last, body = excluded.body`)
 	m = nil
 	ordered(o.interactions, func(n name, in interaction) {
 		m.add(raw(n[0]), raw(n[1]), raw(in.user), raw(in.org), in.open, raw(in.kind), in.opened, in.expires, in.body)

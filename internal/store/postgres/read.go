@@ -86,15 +86,27 @@ func body[T any](r pgx.Rows) (v T, err error) {
 	return rule.Decode[T](raw)
 }
 
-func artifact(r pgx.Rows) (a seam.Artifact, err error) {
+// bodyOf decodes a row of a session: its JSON and the session's id. A fork's rows
+// are copies of its parent's, so whose they are is only in the column.
+func bodyOf[T any](r pgx.Rows) (v T, of parley.SessionID, err error) {
 	var raw []byte
-	var of parley.SessionID // a fork's rows are copies of its parent's
 	if err := r.Scan(&raw, str(&of)); err != nil {
-		return a, err
+		return v, of, err
 	}
-	a, err = rule.Decode[seam.Artifact](raw)
+	v, err = rule.Decode[T](raw)
+	return v, of, err
+}
+
+func artifact(r pgx.Rows) (seam.Artifact, error) {
+	a, of, err := bodyOf[seam.Artifact](r)
 	a.Session = of
 	return a, err
+}
+
+func turnRow(r pgx.Rows) (parley.TurnInfo, error) {
+	t, of, err := bodyOf[parley.TurnInfo](r)
+	t.SessionID = of
+	return t, err
 }
 
 func sessionID(r pgx.Rows) (id parley.SessionID, err error) {
@@ -116,8 +128,8 @@ func list[T any](ctx context.Context, s *Store, row func(pgx.Rows) (T, error), q
 	return out, err
 }
 
-// page is list of rows that are their JSON, up to limit and rule.ListBytes.
-func page[T any](ctx context.Context, s *Store, limit int, query string, args ...any) (out []T, err error) {
+// page is list of rows whose first column is their JSON, up to limit and rule.ListBytes.
+func page[T any](ctx context.Context, s *Store, row func(pgx.Rows) (T, error), limit int, query string, args ...any) (out []T, err error) {
 	err = s.view(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		var rows rule.Rows
 		out = nil
@@ -125,7 +137,7 @@ func page[T any](ctx context.Context, s *Store, limit int, query string, args ..
 			if !rows.Takes(limit, len(r.RawValues()[0])) {
 				return rule.ErrFull
 			}
-			v, err := body[T](r)
+			v, err := row(r)
 			out = append(out, v)
 			return err
 		}, query, args...)
@@ -226,16 +238,16 @@ func (s *Store) Alias(ctx context.Context, p parley.Principal, app, outside stri
 
 // Turn implements seam.Store.
 func (s *Store) Turn(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error) {
-	w := mine(p, "SELECT body FROM turns")
+	w := mine(p, "SELECT body, session FROM turns")
 	w.and(true, "id = ?", raw(id))
 	w.order("session", 1)
-	return one(ctx, s, body[parley.TurnInfo], rule.NotFound("turn", id), w.query, w.args...)
+	return one(ctx, s, turnRow, rule.NotFound("turn", id), w.query, w.args...)
 }
 
 // Turns implements seam.Store.
 func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery) ([]parley.TurnInfo, error) {
 	live := len(q.Statuses) > 0 && !slices.ContainsFunc(q.Statuses, parley.TurnStatus.Ended)
-	w := mine(p, "SELECT body FROM turns")
+	w := mine(p, "SELECT body, session FROM turns")
 	w.and(q.Session != "", "session = ?", raw(q.Session))
 	w.and(q.Before != "", "id < ?", raw(q.Before))
 	w.and(q.After.ID != "", "(id, session) < (?, ?)", raw(q.After.ID), raw(q.After.Session))
@@ -249,7 +261,7 @@ func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery)
 	}
 	limit := rule.List(p, q.Limit)
 	w.order("id DESC, session DESC", limit)
-	return page[parley.TurnInfo](ctx, s, limit, w.query, w.args...)
+	return page(ctx, s, turnRow, limit, w.query, w.args...)
 }
 
 // Key implements seam.Store.
@@ -283,7 +295,7 @@ func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.Int
 	w.and(q.After.ID != "", "("+at+", id, session) > (?, ?, ?)", rule.Millis(q.After.Time), raw(q.After.ID), raw(q.After.Session))
 	limit := rule.List(p, q.Limit)
 	w.order(at+", id, session", limit)
-	return page[seam.InteractionRow](ctx, s, limit, w.query, w.args...)
+	return page(ctx, s, body[seam.InteractionRow], limit, w.query, w.args...)
 }
 
 // CountInteractions implements seam.Store.

@@ -23,7 +23,8 @@ import (
 const lockShares = `SELECT pg_advisory_xact_lock(5789771190341120)`
 
 // queue lets a new session read the events of from. What they refer to is small
-// and copied. The fork's own rows are there already.
+// and copied, as are the rows of the turns that had ended there. The fork's own
+// rows are there already.
 func (f fork) queue(b *pgx.Batch) {
 	id, from := raw(f.id), raw(f.from)
 	b.Queue(`INSERT INTO shares (session, first, last, of) SELECT $1::bytea, first, least(last, $3), of FROM shares WHERE session = $2 AND first <= $3`, id, from, f.at)
@@ -33,6 +34,10 @@ func (f fork) queue(b *pgx.Batch) {
 	b.Queue(`INSERT INTO refs (session, digest, seq) SELECT $1::bytea, digest, seq FROM refs WHERE session = $2 AND seq <= $3
 		ON CONFLICT (session, digest) DO UPDATE SET seq = excluded.seq`, id, from, f.at)
 	b.Queue(`INSERT INTO artifacts (session, id, seq, body) SELECT $1::bytea, id, seq, body FROM artifacts WHERE session = $2 AND seq <= $3
+		ON CONFLICT DO NOTHING`, id, from, f.at)
+	b.Queue(`INSERT INTO turns (session, id, usr, org, status, live, last, body)
+		SELECT $1::bytea, t.id, s.usr, s.org, t.status, false, t.last, t.body FROM turns t JOIN sessions s ON s.id = $1
+		WHERE t.session = $2 AND NOT t.live AND t.last <= $3
 		ON CONFLICT DO NOTHING`, id, from, f.at)
 }
 

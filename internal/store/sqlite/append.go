@@ -172,7 +172,7 @@ func create(c *conn, p parley.Principal, r rows, parent *place) error {
 		return err
 	}
 	if parent != nil {
-		if err := inherit(c, r.Session, *parent, r.After); err != nil {
+		if err := inherit(c, r.Session, in.User, in.Org, *parent, r.After); err != nil {
 			return err
 		}
 	}
@@ -249,9 +249,9 @@ func putIndex(c *conn, r rows, user, org string, last int64) error {
 		}
 	}
 	for i, t := range r.Index.Turns {
-		err := c.exec(`INSERT INTO turns (session, id, user, org, status, live, body) VALUES (?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET status = excluded.status, live = excluded.live, body = excluded.body`,
-			id, string(t.ID), user, org, string(t.Status), !t.Status.Ended(), r.turns[i])
+		err := c.exec(`INSERT INTO turns (session, id, user, org, status, live, last, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET status = excluded.status, live = excluded.live, last = excluded.last, body = excluded.body`,
+			id, string(t.ID), user, org, string(t.Status), !t.Status.Ended(), t.LastSeq, r.turns[i])
 		if err != nil {
 			return err
 		}

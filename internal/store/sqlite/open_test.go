@@ -90,6 +90,20 @@ func TestADatabaseOfVersion1IsBroughtUpToDate(t *testing.T) {
 	})
 }
 
+func TestForksOfVersion6HaveTheirTurns(t *testing.T) {
+	t.Parallel()
+	storetest.MigratedForks(t, open(t, t.TempDir()), func(s seam.Store) seam.Store {
+		old := s.(*sqlite.Store)
+		must(t, old.Close())
+		c, err := zombie.OpenConn(filepath.Join(old.Dir(), sqlite.FileName), zombie.OpenReadWrite)
+		must(t, err)
+		must(t, sqlitex.ExecuteScript(c, `DELETE FROM turns WHERE EXISTS (SELECT 1 FROM sessions WHERE id = session AND last <= shared);
+			ALTER TABLE turns DROP COLUMN last; PRAGMA user_version = 6`, nil))
+		must(t, c.Close())
+		return open(t, old.Dir())
+	})
+}
+
 func TestOldBlobsThatNothingRefersToGo(t *testing.T) {
 	t.Parallel()
 	storetest.Collected(t, func(now func() time.Time) storetest.Collector {

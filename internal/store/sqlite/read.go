@@ -60,10 +60,18 @@ func info(s *zombie.Stmt) (parley.SessionInfo, error) {
 // body decodes a row whose first column is its JSON.
 func body[T any](s *zombie.Stmt) (T, error) { return rule.Decode[T](bytes(s, 0)) }
 
+// artifact and turn read rows of which a fork's are copies of its parent's: whose
+// they are is a column.
 func artifact(s *zombie.Stmt) (seam.Artifact, error) {
 	a, err := body[seam.Artifact](s)
-	a.Session = parley.SessionID(s.ColumnText(1)) // a fork's rows are copies of its parent's
+	a.Session = parley.SessionID(s.ColumnText(1))
 	return a, err
+}
+
+func turn(s *zombie.Stmt) (parley.TurnInfo, error) {
+	t, err := body[parley.TurnInfo](s)
+	t.SessionID = parley.SessionID(s.ColumnText(1))
+	return t, err
 }
 
 func sessionID(s *zombie.Stmt) (parley.SessionID, error) {
@@ -82,15 +90,15 @@ func list[T any](ctx context.Context, s *Store, row func(*zombie.Stmt) (T, error
 	return out, err
 }
 
-// page is list of rows that are their JSON, up to limit and rule.ListBytes.
-func page[T any](ctx context.Context, s *Store, limit int, query string, args ...any) (out []T, err error) {
+// page is list of rows whose first column is their JSON, up to limit and rule.ListBytes.
+func page[T any](ctx context.Context, s *Store, row func(*zombie.Stmt) (T, error), limit int, query string, args ...any) (out []T, err error) {
 	err = s.view(ctx, func(c *conn) error {
 		var rows rule.Rows
 		err := c.rows(query, func(s *zombie.Stmt) error {
 			if !rows.Takes(limit, s.ColumnLen(0)) {
 				return rule.ErrFull
 			}
-			v, err := body[T](s)
+			v, err := row(s)
 			out = append(out, v)
 			return err
 		}, args...)
@@ -182,16 +190,16 @@ func (s *Store) Alias(ctx context.Context, p parley.Principal, app, outside stri
 
 // Turn implements seam.Store.
 func (s *Store) Turn(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error) {
-	w := mine(p, "SELECT body FROM turns")
+	w := mine(p, "SELECT body, session FROM turns")
 	w.and(true, "id = ?", string(id))
 	w.order("session", 1)
-	return one(ctx, s, body[parley.TurnInfo], rule.NotFound("turn", id), w.query, w.args...)
+	return one(ctx, s, turn, rule.NotFound("turn", id), w.query, w.args...)
 }
 
 // Turns implements seam.Store.
 func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery) ([]parley.TurnInfo, error) {
 	live := len(q.Statuses) > 0 && !slices.ContainsFunc(q.Statuses, parley.TurnStatus.Ended)
-	from := "SELECT body FROM turns"
+	from := "SELECT body, session FROM turns"
 	if live && q.Session == "" {
 		// The planner does not know that of all turns ever few are live, and would
 		// rather walk an index that is in order.
@@ -211,7 +219,7 @@ func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery)
 	}
 	limit := rule.List(p, q.Limit)
 	w.order("id DESC, session DESC", limit)
-	return page[parley.TurnInfo](ctx, s, limit, w.query, w.args...)
+	return page(ctx, s, turn, limit, w.query, w.args...)
 }
 
 // Key implements seam.Store.
@@ -248,7 +256,7 @@ func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.Int
 	w.and(q.After.ID != "", "("+at+", id, session) > (?, ?, ?)", rule.Millis(q.After.Time), string(q.After.ID), string(q.After.Session))
 	limit := rule.List(p, q.Limit)
 	w.order(at+", id, session", limit)
-	return page[seam.InteractionRow](ctx, s, limit, w.query, w.args...)
+	return page(ctx, s, body[seam.InteractionRow], limit, w.query, w.args...)
 }
 
 // CountInteractions implements seam.Store.

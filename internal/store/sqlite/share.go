@@ -32,9 +32,10 @@ func shares(c *conn, id parley.SessionID, after int64) (all []share, err error) 
 	return all, err
 }
 
-// inherit lets a new session read the events of parent up to at. What they refer
-// to is small and copied.
-func inherit(c *conn, id parley.SessionID, parent place, at int64) error {
+// inherit lets a new session, of user and org, read the events of parent up to at.
+// What they refer to is small and copied, as are the rows of the turns that had
+// ended there.
+func inherit(c *conn, id parley.SessionID, user, org string, parent place, at int64) error {
 	err := c.exec(`INSERT INTO shares (session, first, last, of) SELECT ?1, first, min(last, ?3), of FROM shares WHERE session = ?2 AND first <= ?3`,
 		string(id), string(parent.id), at)
 	if err != nil {
@@ -54,7 +55,9 @@ func inherit(c *conn, id parley.SessionID, parent place, at int64) error {
 			return err
 		}
 	}
-	return nil
+	return c.exec(`INSERT INTO turns (session, id, user, org, status, live, last, body)
+		SELECT ?1, id, ?4, ?5, status, 0, last, body FROM turns WHERE session = ?2 AND live = 0 AND last <= ?3`,
+		string(id), string(parent.id), at, user, org)
 }
 
 // Read implements seam.Store.

@@ -137,3 +137,125 @@ func condensedForks(t *testing.T, s seam.Store) {
 	delete(lacks, "C")
 	check("without C")
 }
+
+// ended is a turn's row after an event that ended it.
+func ended(id parley.TurnID, of parley.SessionID, status parley.TurnStatus, first, last int64) parley.TurnInfo {
+	return parley.TurnInfo{
+		ID: id, SessionID: of, Status: status, Message: `with "last_seq":7, in it` + "\x00", CreatedAt: at(int(first)), UpdatedAt: at(int(last)), FirstSeq: first, LastSeq: last,
+	}
+}
+
+// told is what turns a session lists: the newest first.
+func told(t testing.TB, s seam.Store, p parley.Principal, id parley.SessionID) (out []string) {
+	t.Helper()
+	list, err := s.Turns(context.Background(), p, seam.TurnQuery{Session: id})
+	must(t, err)
+	for _, in := range list {
+		if in.SessionID != id {
+			t.Errorf("turn %s of %s says that it is of %s", in.ID, id, in.SessionID)
+		}
+		out = append(out, fmt.Sprint(in.ID, " ", in.Status))
+	}
+	return out
+}
+
+// forkedTurns: a fork has what ended before it begins, and its own rows of what it
+// closes itself, and keeps both whatever becomes of the others.
+func forkedTurns(t *testing.T, s seam.Store) {
+	ctx := context.Background()
+	b := creation(ann, "A", 6)
+	b.Index.Turns = []parley.TurnInfo{
+		ended("t1", "A", parley.StatusCompleted, 1, 2), ended("t2", "A", parley.StatusFailed, 3, 4),
+		ended("t3", "A", parley.StatusRunning, 5, 5), ended("t4", "A", parley.StatusPending, 2, 2), ended("t5", "A", parley.StatusInterrupted, 3, 3),
+	}
+	must(t, s.Append(ctx, ann, b))
+	fork := func(from, id parley.SessionID, at int64, own ...parley.TurnInfo) {
+		t.Helper()
+		in := info(ann, id)
+		in.Parent = from
+		must(t, s.Fork(ctx, ann, from, at, seam.Batch{
+			Session: id, Create: true, Owner: "node-1", After: at, Events: steered(id, at+1, 1), Index: seam.Index{Session: &in, Turns: own},
+		}))
+	}
+	lists := map[parley.SessionID][]string{"A": {"t5 interrupted", "t4 pending", "t3 running", "t2 failed", "t1 completed"}}
+	check := func(when string) {
+		t.Helper()
+		for id, want := range lists {
+			equal(t, when+": turns of "+string(id), told(t, s, ann, id), want)
+			equal(t, when+": turns that bob sees of "+string(id), told(t, s, bob, id), []string(nil))
+		}
+	}
+	fork("A", "B", 5, ended("t3", "B", parley.StatusCancelled, 5, 6))
+	lists["B"] = []string{"t3 cancelled", "t2 failed", "t1 completed"}
+	fork("A", "C", 3)
+	lists["C"] = []string{"t1 completed"}
+	fork("B", "D", 6)
+	lists["D"] = lists["B"]
+	fork("B", "E", 5)
+	lists["E"] = []string{"t2 failed", "t1 completed"}
+	check("forked")
+
+	must(t, s.Append(ctx, ann, seam.Batch{
+		Session: "A", Epoch: 1, After: 6, Events: steered("A", 7, 1), Index: seam.Index{Turns: []parley.TurnInfo{ended("t3", "A", parley.StatusCompleted, 5, 7)}},
+	}))
+	lists["A"] = []string{"t5 interrupted", "t4 pending", "t3 completed", "t2 failed", "t1 completed"}
+	fork("A", "F", 7)
+	lists["F"] = []string{"t3 completed", "t2 failed", "t1 completed"}
+	check("ended in the parent")
+	live, err := s.Turns(ctx, parley.System(), seam.TurnQuery{Statuses: []parley.TurnStatus{parley.StatusPending, parley.StatusInterrupted}})
+	must(t, err)
+	if len(live) != 2 {
+		t.Errorf("got %d turns that are live, want the 2 of the parent: %+v", len(live), live)
+	}
+
+	for _, gone := range []parley.SessionID{"A", "B", "D"} {
+		got, err := s.Turn(ctx, ann, "t1")
+		must(t, err)
+		equal(t, "the turn, found by its id", got, ended("t1", gone, parley.StatusCompleted, 1, 2))
+		must(t, s.Delete(ctx, ann, gone))
+		delete(lists, gone)
+		if gone == "B" {
+			must(t, s.Delete(ctx, ann, "C"))
+			delete(lists, "C")
+		}
+		check("without " + string(gone))
+	}
+	for id := range lists {
+		must(t, s.Delete(ctx, ann, id))
+	}
+	left, err := s.Turns(ctx, parley.System(), seam.TurnQuery{Limit: -1})
+	must(t, err)
+	equal(t, "turns of sessions that are gone", left, []parley.TurnInfo(nil))
+}
+
+// MigratedForks checks that a fork which was made when forks had no rows of turns
+// has them. reopen takes them away, and the column that they are found by, closes the
+// store and opens it again.
+func MigratedForks(t *testing.T, s seam.Store, reopen func(seam.Store) seam.Store) {
+	ctx := context.Background()
+	b := creation(ann, "A", 6)
+	b.Index.Turns = []parley.TurnInfo{ended("t1", "A", parley.StatusCompleted, 1, 2), ended("t2", "A", parley.StatusFailed, 3, 4), ended("t3", "A", parley.StatusRunning, 5, 5)}
+	must(t, s.Append(ctx, ann, b))
+	forked(t, s, "A", "B", 4)
+	must(t, s.Append(ctx, ann, seam.Batch{
+		Session: "B", Epoch: 1, After: 5, Events: steered("B", 6, 2), Index: seam.Index{Turns: []parley.TurnInfo{ended("t4", "B", parley.StatusCompleted, 6, 7)}},
+	}))
+	forked(t, s, "B", "C", 7)
+	forked(t, s, "A", "D", 3)
+	lists := map[parley.SessionID][]string{
+		"A": {"t3 running", "t2 failed", "t1 completed"}, "B": {"t4 completed", "t2 failed", "t1 completed"},
+		"C": {"t4 completed", "t2 failed", "t1 completed"}, "D": {"t1 completed"},
+	}
+	check := func(when string) {
+		t.Helper()
+		for id, want := range lists {
+			equal(t, when+": turns of "+string(id), told(t, s, ann, id), want)
+		}
+	}
+	check("before")
+	s = reopen(s)
+	check("after the migration")
+	forked(t, s, "A", "E", 4)
+	lists["E"] = []string{"t2 failed", "t1 completed"}
+	check("forked")
+}

@@ -1,0 +1,226 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/archive"
+	"github.com/parley-server/parley/internal/engine"
+	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// turnTold is what a list and a transcript say alike of a turn.
+type turnTold struct {
+	ID              parley.TurnID
+	Status          parley.TurnStatus
+	Message, Reason string
+}
+
+// shown is the transcript of a log.
+func shown(log []parley.Event) []parley.TurnView {
+	var v parley.Transcript
+	for _, ev := range log {
+		v.Apply(ev)
+	}
+	return v.Turns
+}
+
+// sameTurns says how the turns that a session lists differ from those that its whole
+// log shows; empty: they do not.
+func sameTurns(t *testing.T, r *enginetest.Rig, p parley.Principal, id parley.SessionID, log []parley.Event) string {
+	t.Helper()
+	rows, err := r.Engine.Turns(ctx, p, seam.TurnQuery{Session: id, Limit: 500})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []turnTold
+	for _, v := range shown(log) {
+		want = append(want, turnTold{v.ID, v.Status, v.Message, v.Reason})
+	}
+	for _, row := range rows {
+		got = append(got, turnTold{row.ID, row.Status, row.Message, row.Reason})
+		if row.SessionID != id {
+			t.Errorf("turn %s of %s says that it is of %s", row.ID, id, row.SessionID)
+		}
+		if row.Status.Ended() {
+			last := log[row.LastSeq-1]
+			if log[row.FirstSeq-1].Turn != row.ID || last.Turn != row.ID || !strings.HasPrefix(string(last.Type), "turn.") {
+				t.Errorf("turn %s goes from %d to %d, which is a %s of %s", row.ID, row.FirstSeq, row.LastSeq, last.Type, last.Turn)
+			}
+		}
+	}
+	slices.SortFunc(want, func(a, b turnTold) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	slices.Reverse(got)
+	return cmp.Diff(want, got)
+}
+
+// exported writes an export of a session and reads it.
+func exported(t *testing.T, r *enginetest.Rig, id parley.SessionID) engine.Imported {
+	t.Helper()
+	info, err := r.Engine.Session(ctx, enginetest.User, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zipped bytes.Buffer
+	if err := archive.Write(ctx, &zipped, archive.Source{
+		Info:   info,
+		Events: func() iter.Seq2[parley.Event, error] { return r.Reader.Whole(ctx, enginetest.User, id, 0) },
+		Artifact: func(ctx context.Context, a parley.ArtifactID) ([]byte, error) {
+			_, body, err := r.Engine.Artifact(ctx, enginetest.User, a)
+			return body, err
+		},
+		Blob: func(ctx context.Context, d parley.Digest) ([]byte, error) {
+			return r.Store.Blob(ctx, enginetest.User, id, d)
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	in, err := archive.Read(bytes.NewReader(zipped.Bytes()), int64(zipped.Len()), archive.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine.Imported(in)
+}
+
+// unnamed is a transcript without the ids that an import makes anew.
+func unnamed(turns []parley.TurnView) []parley.TurnView {
+	out := slices.Clone(turns)
+	for i := range out {
+		out[i].ID, out[i].RetryOf = "", ""
+		out[i].Interactions = slices.Clone(out[i].Interactions)
+		for n := range out[i].Interactions {
+			in := &out[i].Interactions[n]
+			in.ID, in.Session, in.Turn = "", "", ""
+		}
+	}
+	return out
+}
+
+// TestForkHasItsTurns: what a fork lists is what its log shows, wherever it begins,
+// whatever its parent does afterwards, and without its parent. Imports are the same.
+func TestForkHasItsTurns(t *testing.T) {
+	eachStore(t, func(t *testing.T, store seam.Store) {
+		r := enginetest.Over(t, store, &enginetest.Service{}, words, enginetest.App(asking, queued))
+		defer r.Close()
+		ben := parley.Principal{User: "ben"}
+		fork := func(of parley.SessionID, at int64) parley.SessionID {
+			t.Helper()
+			info, err := r.Engine.Fork(ctx, enginetest.User, of, parley.ForkSession{At: at})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return info.ID
+		}
+		s := r.Session()
+		first, second := r.Await(r.Send(s.ID, "only words").ID), r.Await(r.Send(s.ID, "only words").ID)
+		open := r.Await(r.Send(s.ID, "go").ID)
+		late, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "only words", Busy: parley.BusyEnqueue})
+		if err != nil || open.Status != parley.StatusWaiting || late.Status != parley.StatusPending {
+			t.Fatalf("%v: %s, %s", err, open.Status, late.Status)
+		}
+		whole := fork(s.ID, 0)
+		forks := map[parley.SessionID]int{
+			whole: 4, fork(s.ID, first.LastSeq): 1, fork(s.ID, second.LastSeq-1): 2, fork(whole, second.LastSeq): 2, fork(whole, 0): 4,
+		}
+		check := func(when string) {
+			t.Helper()
+			for id, n := range forks {
+				log := r.Log(id)
+				if err := enginetest.CheckLog(log); err != nil {
+					t.Errorf("%s: %v", when, err)
+				}
+				turns := shown(log)
+				if diff := sameTurns(t, r, enginetest.User, id, log); diff != "" || len(turns) != n {
+					t.Errorf("%s: %d turns, want %d (-shown +listed):\n%s", when, len(turns), n, diff)
+				}
+				for _, v := range turns {
+					if !v.Status.Ended() {
+						t.Errorf("%s: %q of a fork is %s", when, v.Message, v.Status)
+					}
+				}
+			}
+		}
+		check("forked")
+		for _, of := range []parley.SessionID{s.ID, whole} {
+			in := exported(t, r, of)
+			copied, err := r.Engine.Import(ctx, ben, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var log []parley.Event
+			for ev, err := range r.Reader.Whole(ctx, ben, copied.ID, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				log = append(log, ev)
+			}
+			if diff := sameTurns(t, r, ben, copied.ID, log); diff != "" || len(shown(log)) != 4 {
+				t.Errorf("imported: %d turns (-shown +listed):\n%s", len(shown(log)), diff)
+			}
+			if of == whole { // all of it has ended, so nothing is added
+				if diff := cmp.Diff(unnamed(shown(r.Log(whole))), unnamed(shown(log))); diff != "" {
+					t.Errorf("the transcript of the import (-fork +import):\n%s", diff)
+				}
+			}
+		}
+
+		if _, err := r.Engine.Answer(ctx, enginetest.User, open.Interactions[0], parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Await(late.ID); got.Status != parley.StatusCompleted || got.SessionID != s.ID {
+			t.Errorf("the queued turn is %s, of %s", got.Status, got.SessionID)
+		}
+		if got := r.Await(open.ID); got.Status != parley.StatusCompleted || got.SessionID != s.ID {
+			t.Errorf("the open turn is %s, of %s", got.Status, got.SessionID)
+		}
+		check("ended in the parent")
+
+		if err := r.Engine.Delete(ctx, enginetest.User, s.ID); err != nil {
+			t.Fatal(err)
+		}
+		check("without the parent")
+		if got := r.Await(open.ID); got.Status != parley.StatusCancelled || got.SessionID != whole {
+			t.Errorf("without the parent the turn is %s, of %s", got.Status, got.SessionID)
+		}
+		again, err := r.Engine.Retry(ctx, enginetest.User, second.ID, "", "")
+		if err != nil || again.SessionID == s.ID {
+			t.Fatalf("retried without the parent: %+v, %v", again, err)
+		}
+		if got := r.Await(again.ID); got.Status != parley.StatusCompleted || got.Message != "only words" {
+			t.Errorf("retried without the parent: %+v", got)
+		}
+		forks[again.SessionID]++
+		check("went on")
+	})
+}
+
+// A fork is made with a clock that was set back: its turns are found by id in the
+// parent, which drives them.
+func TestForkAfterTheClockWentBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		back := time.Duration(0)
+		r := enginetest.New(t, words, enginetest.App(asking), func(o *engine.Options) {
+			o.Now = func() time.Time { return time.Now().Add(-back) }
+		})
+		defer r.Close()
+		open := r.Await(r.Send(r.Session().ID, "go").ID)
+		back = time.Hour
+		if _, err := r.Engine.Fork(ctx, enginetest.User, open.SessionID, parley.ForkSession{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Await(open.ID); got.SessionID != open.SessionID || got.Status != parley.StatusWaiting {
+			t.Errorf("the turn is %s, of %s, want that of %s", got.Status, got.SessionID, open.SessionID)
+		}
+	})
+}
