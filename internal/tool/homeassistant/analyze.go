@@ -83,11 +83,15 @@ func (t *Toolset) analyze(ctx context.Context, r seam.Run, in analyzeInput) (ans
 	if err != nil {
 		return answer{}, err
 	}
-	select { // each holds its tables in memory
-	case t.analyzing <- struct{}{}:
-		defer func() { <-t.analyzing }()
-	case <-ctx.Done():
-		return answer{}, waited(ctx, "the queries before this one", t.o.Timeout)
+	began := time.Now()
+	leave, err := t.analyzing.enter(ctx, r.Principal)
+	switch {
+	case err == nil:
+		defer leave()
+	case ctx.Err() != nil:
+		return answer{}, stillWaits(ctx, time.Since(began))
+	default:
+		return answer{}, err
 	}
 	if !registerScratch() {
 		return answer{}, parley.Errorf(parley.CodeInternal, "there is no memory for a database")

@@ -96,7 +96,7 @@ type Toolset struct {
 	index  *Index
 	recent recent
 
-	analyzing chan struct{} // holds a token for each query of ha_analyze that runs
+	analyzing turns // of the queries of ha_analyze
 	starting  sync.Once
 }
 
@@ -146,7 +146,7 @@ func New(o Options) (*Toolset, error) {
 				WithHint("write switch.turn_off, light.* or *")
 		}
 	}
-	t := &Toolset{o: o, analyzing: make(chan struct{}, 2)}
+	t := &Toolset{o: o, analyzing: turns{slots: maxAnalyses, queued: maxQueued, each: o.sqlTime}}
 	t.index = newIndex(o)
 	c, err := newClient(o, t.index.keep)
 	if err != nil {

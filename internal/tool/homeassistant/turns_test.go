@@ -1,0 +1,156 @@
+package homeassistant_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/tool/homeassistant"
+)
+
+// served lets calls in and notes in which order.
+type served struct {
+	enter func(context.Context, parley.Principal) (func(), error)
+
+	mu      sync.Mutex
+	all     sync.WaitGroup
+	order   []string
+	running map[string]int
+	most    int
+	wrong   []string
+	refused []error
+}
+
+// ask makes calls of a user, each of which takes a second.
+func (s *served) ask(ctx context.Context, user string, n int) {
+	for range n {
+		s.all.Go(func() {
+			leave, err := s.enter(ctx, parley.Principal{User: user})
+			s.mu.Lock()
+			if err != nil {
+				s.refused = append(s.refused, err)
+				s.mu.Unlock()
+				return
+			}
+			s.order = append(s.order, user)
+			s.running[user]++
+			total := 0
+			for _, k := range s.running {
+				total += k
+			}
+			if s.most = max(s.most, total); s.running[user] > 1 {
+				s.wrong = append(s.wrong, fmt.Sprint(user, " has ", s.running[user], " at once"))
+			}
+			s.mu.Unlock()
+			time.Sleep(time.Second)
+			s.mu.Lock()
+			s.running[user]--
+			s.mu.Unlock()
+			leave()
+			leave() // once more changes nothing
+		})
+		synctest.Wait()
+	}
+}
+
+// TestAnalysesTakeTurns: who asks fifty times at once keeps nobody else waiting.
+func TestAnalysesTakeTurns(t *testing.T) {
+	t.Parallel()
+	for slots := 1; slots <= 2; slots++ {
+		synctest.Test(t, func(t *testing.T) {
+			s := &served{enter: homeassistant.Turns(slots, 60), running: map[string]int{}}
+			s.ask(t.Context(), "ann", 50)
+			s.ask(t.Context(), "ben", 2)
+			s.ask(t.Context(), "cleo", 2)
+			s.all.Wait()
+			if len(s.wrong) > 0 || s.most != slots || len(s.refused) > 0 || len(s.order) != 54 {
+				t.Errorf("%d slots: %v, %d at once, %v, %d served", slots, s.wrong, s.most, s.refused, len(s.order))
+			}
+			if slots == 2 { // calls that begin in one moment are noted in any order
+				for _, user := range []string{"ben", "cleo"} {
+					if !slices.Contains(s.order[:4], user) {
+						t.Errorf("%s is not among the first served: %v", user, s.order[:4])
+					}
+				}
+				return
+			}
+			if got, want := strings.Join(s.order[:8], " "), "ann ben cleo ann ben cleo ann ann"; got != want {
+				t.Errorf("served %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// A queue that is full refuses its user alone, and one that gives up leaves its
+// place, also in the moment in which it is let in.
+func TestAnalysesAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &served{enter: homeassistant.Turns(2, 3), running: map[string]int{}}
+		s.ask(t.Context(), "ann", 6)
+		s.ask(t.Context(), "ben", 1)
+		s.mu.Lock()
+		if len(s.refused) != 2 || len(s.order) != 2 {
+			t.Fatalf("refused %v, served %v", s.refused, s.order)
+		}
+		s.mu.Unlock()
+		if info := parley.Info(s.refused[0]); info.Code != parley.CodeBusy || info.Hint == "" || info.RetryAfterMS != 8000 || !strings.Contains(info.Message, "3 of your queries") {
+			t.Errorf("refused with %+v", info)
+		}
+		s.all.Wait()
+
+		s.refused = nil
+		s.ask(t.Context(), "ann", 1)
+		ctx, stop := context.WithTimeout(t.Context(), time.Second) // as the one before it ends
+		defer stop()
+		s.ask(ctx, "ann", 3)
+		s.all.Wait()
+		for _, err := range s.refused {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("refused with %v", err)
+			}
+		}
+		s.refused = nil
+		s.ask(t.Context(), "ann", 4)
+		s.all.Wait()
+		if len(s.refused) > 0 || len(s.wrong) > 0 {
+			t.Errorf("after some gave up: %v, %v", s.refused, s.wrong)
+		}
+	})
+}
+
+func TestAnalyze_refuses_who_asks_too_much(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.live()
+	ctx, stop := context.WithCancel(t.Context())
+	leave, err := r.tools.EnterAnalyze(ctx, parley.Principal{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var queue sync.WaitGroup
+	full := make(chan error, homeassistant.MaxQueued+1)
+	for range homeassistant.MaxQueued + 1 { // one of them is refused: then the queue is full
+		queue.Go(func() {
+			leave, err := r.tools.EnterAnalyze(ctx, parley.Principal{})
+			if full <- err; err == nil {
+				leave()
+			}
+		})
+	}
+	if err := <-full; parley.CodeOf(err) != parley.CodeBusy {
+		t.Errorf("one too many: %v", err)
+	}
+	r.refused("ha_analyze", m{"sql": "SELECT 1"}, parley.CodeBusy, "of your queries wait", "ask again")
+	stop()
+	queue.Wait()
+	leave()
+	r.ok("ha_analyze", m{"sql": "SELECT 1"})
+}
