@@ -82,6 +82,17 @@ func (u *turn) exactly(q *ask) []entity {
 	return out
 }
 
+// wishes counts what of the question is to be done.
+func (u *turn) wishes() int {
+	n := 0
+	for _, q := range u.asks {
+		if q.intent == isAct {
+			n++
+		}
+	}
+	return n
+}
+
 // act carries out a wish, or says why nothing was done.
 func (u *turn) act(q *ask, a *answered) []Call {
 	if done := u.results(act); len(done) > 0 {
@@ -136,7 +147,7 @@ func (u *turn) act(q *ask, a *answered) []Call {
 		}
 		return nil
 	}
-	if q.deed.verb == "set" && q.deed.value == nil && q.deed.by == 0 {
+	if (q.deed.verb == "set" || q.deed.verb == "dim") && q.deed.value == nil && q.deed.by == 0 {
 		a.say("Nothing was changed: say to which value %s is to be set. %s is %s now.", open[0].the(), upper(open[0].the()), open[0].told())
 		return nil
 	}
@@ -148,7 +159,7 @@ func (u *turn) act(q *ask, a *answered) []Call {
 		return nil
 	}
 	many := q.all || has(q.ws, "lights|lamps|bulbs|blinds|shutters|radiators|both|plugs|switches|curtains|fans|locks|doors|them|these|those") || q.deed.verb == "off" && q.kind != nil && q.kind.domain == "light"
-	if len(open) > 1 && !many && u.may(askUser) && len(u.asks) == 1 {
+	if len(open) > 1 && !many && u.may(askUser) && u.wishes() == 1 {
 		a.plan = fmt.Sprintf("%s things fit, and nothing says which of them is meant.", upper(count(len(open))))
 		return []Call{u.which(q, open)}
 	}

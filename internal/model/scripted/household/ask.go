@@ -58,6 +58,8 @@ var (
 	acting       = regexp.MustCompile(`^(?:turn|switch|set|open|close|shut|lock|unlock|start|stop|dim|brighten|make|raise|lower|put|pause|resume|arm|disarm|activate|run|increase|decrease|reduce|heat|cool|play|charge|begin|kill|enable|disable|warm|water|mow|clean|lift|pull|undo)\b`)
 	asking       = regexp.MustCompile(`^(?:is|are|was|were|has|have|had|did|does|do|what|what's|whats|when|which|who|who's|whos|whose|where|why|how|how's|any|whether|could it|can it|could that)\b`)
 	number       = regexp.MustCompile(`(-?\d+(?:[.,]\d+)?)`)
+	filler       = regexp.MustCompile(`^(?:(?:never ?mind|nevermind|forget (?:it|that|about it)|on second thoughts?|scratch that|oh|hm+|actually|sorry|well,|no,|yes,|yeah,|wait,?|thanks,?|thank you,?|great,|ok,|okay,)[ ,.]*(?:then |but |and )?(?:\s|$))+`)
+	telling      = regexp.MustCompile(`^(?:please )?(?:(?:tell|show|give|remind) me|let me know|say)\b(?: about)?\s*`)
 	joined       = regexp.MustCompile(`\s*(?:,? and (?:then )?|, then |; ?|, )`)
 )
 
@@ -89,14 +91,15 @@ func (u *turn) parts(text string) []string {
 	var out []string
 	for sentence := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '?' || r == '!' || r == '\n' }) {
 		for _, s := range strings.Split(sentence, ". ") {
-			if s = strings.Trim(s, " .,"); s == "" {
+			s = strings.Trim(filler.ReplaceAllString(strings.Trim(s, " .,"), ""), " .,")
+			if s == "" {
 				continue
 			}
 			from := 0
 			for _, m := range joined.FindAllStringIndex(s, -1) {
 				rest := strings.TrimSpace(s[m[1]:])
 				spelled := strings.Join(spell(rest, nil), " ")
-				if m[0] > from && (acting.MatchString(polite.ReplaceAllString(spelled, "")) || asking.MatchString(spelled)) {
+				if m[0] > from && (acting.MatchString(polite.ReplaceAllString(spelled, "")) || asking.MatchString(spelled) || telling.MatchString(spelled)) {
 					out = append(out, s[from:m[0]])
 					from = m[1]
 				}
@@ -107,7 +110,8 @@ func (u *turn) parts(text string) []string {
 	// "The lamps kept going dark. What was that?" is one question.
 	for i := len(out) - 1; i > 0; i-- {
 		ws := clean(out[i])
-		if bare(ws) && !acting.MatchString(out[i]) {
+		own := kindOf(ws) != nil || acting.MatchString(polite.ReplaceAllString(out[i-1], "")) && (asking.MatchString(out[i]) || telling.MatchString(out[i]))
+		if bare(ws) && !own && !acting.MatchString(out[i]) {
 			out[i-1] += " " + out[i]
 			out = slices.Delete(out, i, i+1)
 		}
@@ -149,6 +153,11 @@ func (u *turn) one(text string, before *ask) ask {
 	q := ask{text: text, ws: spell(text, u.know.words)}
 	flat := strings.Join(q.ws, " ")
 	rest := polite.ReplaceAllString(flat, "")
+	if !asking.MatchString(rest) && acting.MatchString(rest) { // the time of a wish names nothing
+		if t := timingIn(rest); t != "" {
+			q.ws = clean(strings.Replace(flat, t, "", 1))
+		}
+	}
 	q.when = timeIn(flat)
 	q.kind = kindOf(q.ws)
 	q.all = has(q.ws, "all|every|everything|everywhere")

@@ -1,20 +1,22 @@
 package household
 
-import (
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // deed is what is to be done.
 type deed struct {
 	verb  string // on, off, open, close, lock, unlock, set, start, stop, dim
 	value *float64
 	by    float64 // or by so much
+
+	timing string // when, or for how long, where that is not now and for good
 }
 
 // deedOf reads a wish.
 func deedOf(rest string, q *ask) deed {
-	d := deed{}
+	d := deed{timing: timingIn(rest)}
+	if d.timing != "" {
+		rest = strings.Replace(rest, d.timing, "", 1)
+	}
 	verb := func(pattern string) bool { return re(pattern).MatchString(rest) }
 	switch {
 	case verb(`^(?:turn|switch|put|shut)\b.*\boff\b|^(?:kill|disable)\b|^(?:turn|put|switch)\b.*\bout\b|^shut down\b`):
@@ -44,10 +46,11 @@ func deedOf(rest string, q *ask) deed {
 	default:
 		d.verb = "start"
 	}
-	if m := number.FindString(re(`\bl\d\b|\bco2\b`).ReplaceAllString(rest, "")); m != "" {
-		if v, err := strconv.ParseFloat(strings.ReplaceAll(m, ",", "."), 64); err == nil {
-			d.value = &v
-		}
+	switch d.verb {
+	case "set", "dim":
+		d.value = levelOf(rest, true)
+	case "on", "open", "close":
+		d.value = levelOf(rest, false)
 	}
 	if m := re(`\b(?:by )?(one|two|three|a|1|2|3|half a) degrees?\b`).FindStringSubmatch(rest); m != nil && verb(`\bwarmer\b|\bcolder\b|\bcooler\b|\bhigher\b|\blower\b|\bup\b|\bdown\b|^(?:raise|lower|increase|decrease|reduce)\b`) && !verb(`\bto \d`) {
 		d.by = map[string]float64{"one": 1, "a": 1, "1": 1, "two": 2, "2": 2, "three": 3, "3": 3, "half a": 0.5}[m[1]]

@@ -5,7 +5,8 @@ import "slices"
 // lean takes over from the question before what this one leaves out.
 func (u *turn) lean(q, before *ask, flat string) {
 	own := q.kind != nil || len(q.areas) > 0 || len(q.names) > 0
-	refers := slices.ContainsFunc(q.ws, func(w string) bool { return pronouns[w] && w != "then" })
+	said := clean(re(`\bhow \S+ (?:is it|it is)\b`).ReplaceAllString(flat, "")) // "how cold it is" refers to nothing
+	refers := slices.ContainsFunc(said, func(w string) bool { return pronouns[w] && w != "then" })
 	leads := leaningStart.MatchString(flat) && re(`^(?:and|or|so|but|what about|how about|also)\b`).MatchString(flat)
 	if own && !refers && !leads && (q.intent != isState || !q.plain || q.kind != nil && len(q.areas) > 0) {
 		return
@@ -17,10 +18,15 @@ func (u *turn) lean(q, before *ask, flat string) {
 		if q.kind == nil {
 			q.kind = before.kind
 		}
+		// A thing that is named is not looked for in the room of before, unless there
+		// is one of that name in it.
+		elsewhere := len(q.names) > 0 && !slices.ContainsFunc(u.know.hits, func(e entity) bool {
+			return slices.Contains(before.areas, e.area) && !slices.ContainsFunc(q.names, func(w string) bool { return !u.named(e, w) })
+		})
 		if len(q.names) == 0 {
 			q.names, q.unknown = before.names, before.unknown
 		}
-		if len(q.areas) == 0 {
+		if len(q.areas) == 0 && !elsewhere {
 			q.areas = before.areas
 		}
 	}

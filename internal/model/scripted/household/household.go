@@ -124,6 +124,10 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		a.say("There is no %s in this house, as far as Home Assistant knows. Its rooms are %s.", q.lost, listed(u.know.areas))
 		return nil
 	}
+	if q.intent == isAct && u.timed() {
+		u.notNow(q, a)
+		return nil
+	}
 	// What has a name that nothing here has is not what is like it.
 	if q.kind == nil && len(q.unknown) > 0 && (q.intent == isState || q.intent == isPast || q.intent == isAct) && len(q.unknown) < len(q.names) {
 		what := map[bool]string{true: "Nothing was changed: nothing", false: "I can not tell: nothing"}[q.intent == isAct]

@@ -3,6 +3,14 @@ package household
 // service is the call that does a deed to a domain, with the state that it brings
 // about; "" when there is none.
 func (d deed) service(domain string) (name, state string) {
+	if d.value != nil && (d.verb == "on" || d.verb == "open" || d.verb == "close") {
+		switch domain {
+		case "cover", "climate", "water_heater", "humidifier", "fan", "light":
+			d.verb = "set"
+		case "valve":
+			return "valve.set_valve_position", ""
+		}
+	}
 	switch d.verb {
 	case "on", "off":
 		switch domain {
@@ -87,6 +95,9 @@ func (d deed) data(domain string, e entity) map[string]any {
 	if d.value != nil {
 		v = *d.value
 	}
+	if name, _ := d.service(domain); !re(`_(?:temperature|position|percentage|humidity|set)$|^light\.turn_on$`).MatchString(name) {
+		return nil // a service that takes no level
+	}
 	switch domain {
 	case "climate", "water_heater":
 		if d.by != 0 {
@@ -96,7 +107,7 @@ func (d deed) data(domain string, e entity) map[string]any {
 		return map[string]any{"temperature": v}
 	case "light":
 		return map[string]any{"brightness_pct": v}
-	case "cover":
+	case "cover", "valve":
 		return map[string]any{"position": v}
 	case "fan":
 		return map[string]any{"percentage": v}
@@ -175,6 +186,8 @@ func (d deed) to(e entity) string {
 		return " to " + amount(data["brightness_pct"].(float64), "%")
 	case data["position"] != nil:
 		return " to " + amount(data["position"].(float64), "%")
+	case data["percentage"] != nil:
+		return " to " + amount(data["percentage"].(float64), "%")
 	}
 	return ""
 }

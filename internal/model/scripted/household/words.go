@@ -117,6 +117,7 @@ var idle = words(`a about actually again ago all already also always am an and a
 	help exact maybe often somewhere anywhere least heard hear due put electricity-wise bit lately recently recent earlier ages
 	need usage used uses consumed consume consumption tariff price cost costs expensive cheap bill hmm well alright fine couldn't drop dropped dropping drops cut cutting
 	downstairs upstairs floor ground tonights todays yesterdays ever entire entirely normal normally usual target temperature-wise
+	halfway midway blame culprit responsible tell telling
 	dip dips outage outages failure failures alright someone's lamp-wise guys darling mate dear sir madam ta cheers`)
 
 // compiled are the patterns of the rules, each compiled once.

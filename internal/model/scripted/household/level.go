@@ -1,0 +1,105 @@
+package household
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A number in a wish is a level, a time, or part of a name. A level has its unit,
+// or stands behind "to"; a verb that sets needs neither.
+var (
+	levelWithUnit = regexp.MustCompile(`(-?\d+(?:[.,]\d+)?) ?(?:%|percent\b|per cent\b|degrees?\b|°c?|celsius\b)`)
+	levelBehind   = regexp.MustCompile(`\b(?:to|at) (-?\d+(?:[.,]\d+)?)(?:\s|$)`)
+	halfLevel     = regexp.MustCompile(`\b(?:half|halfway|half way|midway)\b`)
+	degreeHalf    = regexp.MustCompile(`\bhalf an? (?:degree|hour)|\bhalf (?:hour|past)`)
+)
+
+// levelOf is the level that a wish names, nil for none. bare says that any number
+// is one.
+func levelOf(rest string, bare bool) *float64 {
+	rest = re(`\bl\d\b|\bco2\b`).ReplaceAllString(rest, "")
+	m := levelWithUnit.FindStringSubmatch(rest)
+	if m == nil {
+		m = levelBehind.FindStringSubmatch(rest)
+	}
+	if m == nil && bare {
+		m = number.FindStringSubmatch(rest)
+	}
+	if m == nil {
+		if half := 50.0; halfLevel.MatchString(degreeHalf.ReplaceAllString(rest, "")) {
+			return &half
+		}
+		return nil
+	}
+	v, err := strconv.ParseFloat(strings.ReplaceAll(m[1], ",", "."), 64)
+	if err != nil {
+		return nil
+	}
+	return &v
+}
+
+const (
+	someTime = `(?:a|an|\d+(?:[.,]\d+)?|half an?|one|two|three|four|five|six|seven|eight|nine|ten|fifteen|twenty|thirty|forty five|forty|sixty|some|several|a few|a couple of|few|the next \S+|the next|another|another \S+)`
+	timeUnit = `(?:s|sec|secs|seconds?|min|mins|minutes?|h|hrs?|hours?|days?|weeks?|nights?|evenings?|mornings?|while|bit|moment|half hour|time)`
+	clock    = `(?:\d{1,2}(?:[. ]\d\d)?(?: ?(?:am|pm|a\.m|p\.m|o'clock|uhr|h))?|(?:half|quarter) (?:past|to) \S+|noon|midday|midnight|sunset|sunrise|dusk|dawn|night|bedtime|lunch\S*|dinner\S*|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)(?: o'clock)?)`
+)
+
+// What is to be done later, or for a while, or again and again.
+var timings = []*regexp.Regexp{
+	regexp.MustCompile(`\b(?:for|in|after|within|every) (?:about |around |only |just |exactly |at least )?` + someTime + `(?: (?:more|and a half))? ?` + timeUnit + `\b(?: and a half)?(?: from now)?`),
+	regexp.MustCompile(`\b` + someTime + ` ` + timeUnit + ` (?:from now|later)\b`),
+	regexp.MustCompile(`\b(?:at|by|before|after|around|about|from|until|till|til) (?:about |around )?` + clock + `(?:\s|$)`),
+	regexp.MustCompile(`\b\d{1,2}(?:[. ]\d\d)? ?(?:am|pm|a\.m|p\.m|o'clock)\b`),
+	regexp.MustCompile(`\b(?:until|till|til|when|whenever|once|as soon as|if|unless|while|after|before) (?:\S+ ?)+$`),
+	regexp.MustCompile(`\b(?:every|each) (?:single )?(?:day|night|morning|afternoon|evening|hour|week|weekend|time|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b`),
+	regexp.MustCompile(`\b(?:tomorrow|later|tonight|temporarily|briefly|daily|nightly|overnight)\b(?: \S+)?$`),
+	regexp.MustCompile(`\b(?:(?:this|in the|next) (?:morning|afternoon|evening|night|week|weekend)|(?:next|on) (?:monday|tuesday|wednesday|thursday|friday|saturday|sunday))\b`),
+	regexp.MustCompile(`\bfor (?:the|this|all) (?:night|evening|morning|day|afternoon|weekend|rest of \S+(?: \S+)?)\b`),
+}
+
+var plainAt = regexp.MustCompile(`^(?:at|by|from|to|around|about) (?:about |around )?(\d+|one|two|three|four|five)$`)
+
+// timingIn is what a wish says of its time, "" for none: it is for now then, and
+// to stay. Levels are no times: "at 50 %".
+func timingIn(rest string) string {
+	if re(`^arm\b`).MatchString(rest) { // "arm the alarm for the night" names its mode
+		rest = re(`\bfor (?:the )?night\b`).ReplaceAllString(rest, "")
+	}
+	rest = levelWithUnit.ReplaceAllString(rest, "this much")
+	bare := re(`^(?:set|dim|brighten|raise|lower|heat|cool|warm|increase|decrease|reduce|make)\b|\b(?:up|down|warmer|colder|cooler|higher|lower|brighter)\b`).MatchString(rest)
+	rest = re(`\bif (?:possible|you (?:can|could|please|would|like|don't mind))\b`).ReplaceAllString(rest, "")
+	for _, t := range timings {
+		m := strings.TrimSpace(t.FindString(rest))
+		if at := plainAt.FindStringSubmatch(m); at != nil { // "set it at 21", "up by two"
+			if n, _ := strconv.Atoi(at[1]); bare || n > 24 {
+				continue
+			}
+		}
+		if m != "" {
+			return m
+		}
+	}
+	return ""
+}
+
+// timed reports whether one of the wishes is for another time than now. None of
+// them is carried out then: a door that is to be open for five minutes must not
+// stay open.
+func (u *turn) timed() bool {
+	for _, q := range u.asks {
+		if q.intent == isAct && q.deed.timing != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// notNow says that a wish is not carried out because of its time.
+func (u *turn) notNow(q *ask, a *answered) {
+	if q.deed.timing == "" {
+		a.say("I did not %s anything else of this either: ask for it by itself.", q.wish())
+		return
+	}
+	a.say("**Nothing was changed:** I can only act at once, and what I change stays so until it is changed again; I can not keep to \"%s\". Ask without the time, or let an automation of Home Assistant do it.", q.deed.timing)
+}
