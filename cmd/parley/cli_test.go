@@ -17,6 +17,18 @@ func TestCommands_that_look_make_no_folder(t *testing.T) {
 	if err := os.Mkdir(other, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	file, loop := filepath.Join(p.dir, "a file"), filepath.Join(p.dir, "loop")
+	p.write(file, "precious")
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	none := map[string]string{
+		filepath.Join(p.dir, "typo"): " does not exist",
+		other:                        " holds no sessions",
+		file:                         ": not a directory",
+		filepath.Join(file, "data"):  ": not a directory",
+		loop:                         ": too many levels of symbolic links", // as one that may not be read: not said to be empty
+	}
 	const id = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	for _, args := range [][]string{
 		{"session", "list"},
@@ -30,9 +42,9 @@ func TestCommands_that_look_make_no_folder(t *testing.T) {
 		{"session", "delete", id},
 		{"session", "sweep"},
 	} {
-		for dir, what := range map[string]string{filepath.Join(p.dir, "typo"): "does not exist", other: "holds no sessions"} {
+		for dir, what := range none {
 			p.data = dir
-			if code, out, errs := p.run(args...); code != 1 || out != "" || !strings.Contains(errs, "the data folder "+dir+" "+what) {
+			if code, out, errs := p.run(args...); code != 1 || out != "" || !strings.Contains(errs, "the data folder "+dir+what) {
 				t.Errorf("%v: exit %d\n%s%s", args, code, out, errs)
 			}
 		}

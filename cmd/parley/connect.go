@@ -50,8 +50,12 @@ func (f *flags) connect(cmd *cobra.Command, how access) (*link, error) {
 		return nil, err
 	}
 	tidy := func() {}
-	if how&mayMake == 0 && !hasData(s.Data) {
-		if s, tidy, err = elsewhere(s); err != nil {
+	if how&mayMake == 0 {
+		has, err := hasData(s.Data)
+		if err == nil && !has {
+			s, tidy, err = elsewhere(s)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -65,14 +69,24 @@ func (f *flags) connect(cmd *cobra.Command, how access) (*link, error) {
 	return l, nil
 }
 
-// hasData reports whether a server or command has used the folder before.
-func hasData(dir string) bool {
+// hasData reports whether a server or command has used the folder before. What is
+// no folder, or can not be looked into, is an error that says so.
+func hasData(dir string) (bool, error) {
 	for _, name := range []string{lockFile, sqlite.FileName} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return true
+		_, err := os.Stat(filepath.Join(dir, name))
+		if err == nil {
+			return true, nil
 		}
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if path, ok := errors.AsType[*os.PathError](err); ok {
+			err = path.Err // the path is of a file in it
+		}
+		return false, parley.Errorf(parley.CodeUnavailable, "the data folder %s: %w", dir, err).
+			WithHint("name another with --data or PARLEY_DATA, or check who may read it")
 	}
-	return false
+	return false, nil
 }
 
 // elsewhere is for a command that only looks, when the data folder is none: it
