@@ -255,7 +255,7 @@ func TestMemoryOrSearch(t *testing.T) {
 		"Has anything changed about the login?":             {true, "Google OAuth"},
 		"Which library should I use for payments?":          {true, "I found nothing about **payments**"},
 		"Does it need two-factor codes?":                    {true, "I found nothing about **two factor codes**"},
-		"Now the database: what's the latest decision?":     {true, "- No relevant Notion document found for query: database storage\n"},
+		"Now the database: what's the latest decision?":     {true, "I found nothing about **database** in Notion or Slack"},
 		"Is password login still what we want for the MVP?": {true, "Google OAuth only"},
 	} {
 		t.Run(q, func(t *testing.T) {
@@ -365,7 +365,7 @@ func TestOtherData(t *testing.T) {
 		},
 		"nothing is found": {
 			`{"docs":[]}`, `{"messages":[]}`, "What about the zeppelin?",
-			[]string{"- No relevant Notion document found for query: zeppelin\n- No relevant Slack message found for query: zeppelin", "Try the words"},
+			[]string{"I found nothing about **zeppelin** in Notion or Slack", "Try the words"},
 			nil,
 		},
 	} {

@@ -66,6 +66,9 @@ import (
 //
 //	choice RECORD SUBJECT  what it chooses of the kind that is asked about, or ""
 //	says WEIGHED SUBJECT   the same, or else its sentences that are about the question
+//	apart RECORD RECORD    the time between them: "43 days (about 6 weeks)"
+//	covered RESULTS        which pages and channels they are of
+//	surveys VIEW           whether the question is about all sources, and no subject
 //	excerpt WEIGHED SUBJECT  its text, or of a long one these sentences
 //	brief WEIGHED SUBJECT  its line with the excerpt for its text
 //	reason WEIGHED         its sentence that says why, or ""
@@ -116,6 +119,9 @@ func (s *script) functions() template.FuncMap {
 			return slices.ContainsFunc(rs, func(r result) bool { return strings.HasPrefix(r.Output, "No relevant ") || r.Failed })
 		},
 		"rest":     remains,
+		"apart":    apart,
+		"surveys":  s.surveys,
+		"covered":  func(rs []result) (string, error) { all, err := s.records(rs); return covered(all), err },
 		"of":       ofSource,
 		"last":     func(xs []*weighed) *weighed { return xs[len(xs)-1] },
 		"others":   others,
@@ -327,7 +333,7 @@ func (r record) whose() string {
 
 // followup reports whether the question refers to what this session has settled.
 func (s *script) followup(v view) bool {
-	if has(v.Question, s.Fresh...) {
+	if has(v.Question, s.Fresh...) || s.surveys(v) {
 		return false
 	}
 	_, ok := s.settled(v)

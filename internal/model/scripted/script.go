@@ -31,9 +31,9 @@ type script struct {
 	Fresh []string `yaml:"fresh"`
 	// Weak are words that alone do not make a record one about the question.
 	Weak []string `yaml:"weak"`
-	// Changes are words to search with when everything that was decided is asked
-	// for, as the tools find nothing without a word.
-	Changes []string `yaml:"changes"`
+	// Survey are words to search with for all that there is, as the tools find
+	// nothing without a word.
+	Survey []string `yaml:"survey"`
 	// Asks are regular expressions, by the name of what a question asks for.
 	Asks map[string]string `yaml:"asks"`
 	// Groups are words for one thing, or for one kind of thing. Of two topics of a

@@ -21,6 +21,9 @@ var since = regexp.MustCompile(`(?i)\b(?:since|after|from)\b (?:the )?(?:(?:begi
 // something was said by then.
 func sinceWhen(question string, rs []record) time.Time {
 	m := since.FindStringSubmatch(question)
+	if in := within.FindStringSubmatch(question); m == nil && in != nil {
+		m = []string{in[0], "", in[1], in[2]}
+	}
 	if m == nil {
 		return time.Time{}
 	}

@@ -34,11 +34,7 @@ func (s *script) weighed(v view) (weight, error) {
 		return weight{}, err
 	}
 	v.memo.done = true
-	if since := s.decidedSince(asked, rs); since != nil {
-		v.memo.weight = s.latest(since, s.subject(v))
-	} else {
-		v.memo.weight = s.weigh(rs, s.subject(v), v.Handed == nil)
-	}
+	v.memo.weight = s.sift(asked, rs, s.subject(v), v.Handed == nil)
 	return v.memo.weight, nil
 }
 
@@ -54,10 +50,22 @@ func (s *script) compared(v view) (weight, error) {
 	if err != nil {
 		return weight{}, err
 	}
-	if since := s.decidedSince(v, rs); since != nil {
-		return s.latest(since, s.subject(v)), nil
+	return s.sift(v, rs, s.subject(v), false), nil
+}
+
+// sift is the weight of records for what a question asks about: the sources as
+// such, or a subject.
+func (s *script) sift(v view, rs []record, sub subject, sorted bool) weight {
+	since := s.decidedSince(v, rs)
+	switch name := voice(v.Question); {
+	case since != nil:
+		return s.latest(since, sub)
+	case s.conflicting(v):
+		return s.conflicts(rs, sub)
+	case name != "" || s.verbatim(v):
+		return s.said(name, rs, sub)
 	}
-	return s.weigh(rs, s.subject(v), false), nil
+	return s.weigh(rs, sub, sorted)
 }
 
 // How an answer shows a record: quoted with its source below, or in a row of a
@@ -263,6 +271,9 @@ func affirmed(x *weighed, t *term) bool {
 	return named || !negated.MatchString(joined(x.focus))
 }
 
+// oldest asks for a first decision, which need not have changed anything.
+var oldest = regexp.MustCompile(`(?i)\b(?:oldest|earliest|very first)\b`)
+
 // decidedSince are the records from some day on in which something was decided
 // or changed, for a question about no topic but all of them; else nil.
 func (s *script) decidedSince(v view, rs []record) []record {
@@ -270,10 +281,11 @@ func (s *script) decidedSince(v view, rs []record) []record {
 		return nil
 	}
 	from := sinceWhen(v.Question, rs)
+	to := until(v.Question, from)
 	out := []record{}
 	for _, r := range rs {
-		if kindOf(r, r.sentences) == statement && r.rank() > 1 && (!r.at.Before(from) || !r.Dated() && from.IsZero()) &&
-			(changes.MatchString(r.Text) || decided.MatchString(r.Text) || len(rejects(r)) > 0) {
+		if kindOf(r, r.sentences) == statement && r.rank() > 1 && (!r.at.Before(from) || !r.Dated() && from.IsZero()) && (to.IsZero() || r.at.Before(to)) &&
+			(oldest.MatchString(v.Question) || changes.MatchString(r.Text) || decided.MatchString(r.Text) || len(rejects(r)) > 0) {
 			out = append(out, r)
 		}
 	}
@@ -283,12 +295,16 @@ func (s *script) decidedSince(v view, rs []record) []record {
 // everything reports whether a question asks for all decisions, of no topic.
 func (s *script) everything(v view) bool {
 	all, _ := s.asks("everything", v.Question)
+	if n := len(v.History); n > 0 && s.leans(v.Question) && (within.MatchString(v.Question) || since.MatchString(v.Question)) {
+		all, _ = s.asks("everything", v.History[n-1].Question) // "and in March?"
+		all = all && len(s.about(v.History[n-1].Question)) == 0
+	}
 	return all && len(s.about(v.Question)) == 0
 }
 
 // latest is the weight of records that are about different things: all hold.
 func (s *script) latest(rs []record, sub subject) weight {
-	w := weight{Subject: sub}
+	w := weight{Subject: sub, Kind: "decisions"}
 	for _, r := range rs {
 		x := s.look(r, sub)
 		x.Says, x.Verdict = shorten(plain(r.Text), maxSentence), "decided"

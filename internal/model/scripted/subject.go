@@ -126,16 +126,27 @@ var wanted = []struct{ ask, figure *regexp.Regexp }{
 // that failed, or that a person refused, is not asked again with other words.
 func (s *script) more(v view) []string {
 	failed := func(r result) bool { return r.Failed }
-	if len(v.Results) != 2 || s.everything(v) || slices.ContainsFunc(v.Results, failed) {
+	if n := len(v.Results); n < 2 || s.surveys(v) || slices.ContainsFunc(v.Results, failed) {
 		return nil
+	} else if n > 4 {
+		return s.last(v)
 	}
 	sub := s.subject(v)
 	found := make([][]record, 2)
+	var out, asked []string
 	for i, r := range v.Results {
-		found[i], _ = s.records([]result{r})
+		rs, _ := s.records([]result{r})
+		found[i%2] = append(found[i%2], rs...)
+		if i%2 == 1 {
+			asked = append(asked, strings.Fields(fmt.Sprint(r.Input["query"]))...)
+		}
 	}
-	var out []string
-	asked := strings.Fields(fmt.Sprint(v.Results[1].Input["query"]))
+	if len(v.Results) > 2 {
+		if out = s.pageWords(found, sub, asked); len(out) == 0 {
+			return s.last(v)
+		}
+		return out
+	}
 	lacking := func(t *term) bool {
 		return slices.ContainsFunc(found, func(rs []record) bool {
 			return !slices.ContainsFunc(rs, func(r record) bool { return t.in(r.all()) >= byNear })
@@ -145,7 +156,7 @@ func (s *script) more(v view) []string {
 		out = s.nearWords(sub.Words(), asked)
 	}
 	for i, rs := range found {
-		for _, x := range s.weigh(rs, sub, false).All {
+		for _, x := range s.direct(rs, sub, false).All {
 			for _, m := range slices.Concat(x.topics, x.names) {
 				named := func(r record) bool {
 					return slices.ContainsFunc(slices.Concat(r.topics, r.names), func(o mention) bool { return o.name == m.name })
@@ -161,14 +172,52 @@ func (s *script) more(v view) []string {
 			}
 		}
 	}
+	for _, k := range s.pageWords(found, sub, asked) {
+		if len(out) < maxSearch {
+			out = add(out, k)
+		}
+	}
+	if len(out) == 0 {
+		return s.last(v)
+	}
 	return out
+}
+
+// pageWords are those of the title of a page that no message with a
+// statement came up for: what overrides it may be in its words, not the question's.
+func (s *script) pageWords(found [][]record, sub subject, asked []string) []string {
+	var out []string
+	all := s.direct(slices.Concat(found...), sub, false).All
+	if slices.ContainsFunc(all, func(x *weighed) bool { return x.Title == "" && x.statement() }) {
+		return nil
+	}
+	for _, x := range all {
+		for _, k := range s.search(s.about(x.Title)) {
+			if !slices.Contains(asked, k) && len(k) > 3 && len(out) < maxSearch {
+				out = add(out, k)
+			}
+		}
+	}
+	return out
+}
+
+// last is the search for all that there is, once, when no other found anything:
+// an answer then says at least what the sources are about.
+func (s *script) last(v view) []string {
+	any := func(r result) bool {
+		return r.Failed || !strings.HasPrefix(r.Output, "No relevant ") || fmt.Sprint(r.Input["query"]) == strings.Join(s.Survey, " ")
+	}
+	if slices.ContainsFunc(v.Results, any) {
+		return nil
+	}
+	return s.Survey
 }
 
 // firstSearch are the words of the first search. One alone is widened, and for
 // messages that always: they are brief and seldom use a specification's words.
 func (s *script) firstSearch(v view, widen bool) []string {
-	if s.everything(v) {
-		return s.Changes
+	if s.surveys(v) {
+		return s.Survey
 	}
 	sub := s.subject(v)
 	words := s.search(sub.Words())

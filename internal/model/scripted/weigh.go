@@ -128,6 +128,13 @@ type weight struct {
 	All        []*weighed // all, the newest first, what is undated last
 	Missing    []string   // words of the question that no source has
 	Subject    subject
+	Kind       string   // what was asked for: "conflicts", "voice", "decisions"; "": a subject
+	Aside      bool     // about the question's wider subject, not about what it asks
+	Against    []string // what the question names and what holds is against, where it is aside
+	Conflicts  []weight // page by page
+	Page       record   // of a conflict
+	Stale      *weighed // what overrides another part of the page that holds
+	Name       string   // of a voice
 }
 
 // Found reports whether anything is about the question.
@@ -137,8 +144,18 @@ func (w weight) Found() bool { return len(w.All) > 0 }
 func (w weight) Several() bool { return w.Best != nil && w.Best.Verdict == "decided" }
 
 // weigh says what holds, as to a question, of all that was found; with sorted,
-// what has little to do with the question was already left out.
+// what has little to do with the question was already left out. Where nothing
+// answers the question, it is what is known of its wider subject.
 func (s *script) weigh(rs []record, sub subject, sorted bool) weight {
+	w := s.direct(rs, sub, sorted)
+	if w.Found() {
+		return s.renewed(rs, w)
+	}
+	return s.aside(rs, sub, w)
+}
+
+// direct is weigh of what answers the question alone.
+func (s *script) direct(rs []record, sub subject, sorted bool) weight {
 	w := weight{Subject: sub}
 	var top *weighed
 	widest := 0
@@ -165,7 +182,7 @@ func (s *script) weigh(rs []record, sub subject, sorted bool) weight {
 		s.judge(&w)
 		return w
 	}
-	if widest*2 < len(sub.strong()) { // it is about something else that has a word in common
+	if widest*2 < len(sub.strong()) || len(w.All) == 0 { // it is about something else that has a word in common
 		w.All = nil
 		return w
 	}
@@ -177,13 +194,38 @@ func (s *script) weigh(rs []record, sub subject, sorted bool) weight {
 	return w
 }
 
+// aside is the weight of what the sources do say on the wider subject of a
+// question that they do not answer: the kind of decision that it, or the one
+// that it leans on, is about.
+func (s *script) aside(rs []record, sub subject, none weight) weight {
+	for _, words := range [][]string{sub.Own, sub.Carried} {
+		for _, w := range words {
+			group := s.group([]string{w})
+			if !s.chosen[group] {
+				continue
+			}
+			wider := subject{Own: []string{w}, question: w, terms: s.terms([]string{w}, false)}
+			if got := s.direct(rs, wider, false); got.Best != nil {
+				got.Aside, got.Missing = true, slices.DeleteFunc(slices.Clone(sub.Own), func(o string) bool { return o == w })
+				for _, m := range s.mentions(sub.question) {
+					if slices.Contains(rejects(got.Best.record), m.name) {
+						got.Against = add(got.Against, m.name)
+					}
+				}
+				return got
+			}
+		}
+	}
+	return none
+}
+
 // relevant reports whether a record has to do with the question as much as the
 // one that has most: nearly as many of its words or a choice of the kind that is asked
 // about, which makes it core; or else, as it may override one that is, a sentence
 // like its, the word of a page's title, or a word said in the same channel.
 func (s *script) relevant(x, top *weighed, sub subject) bool {
 	x.core = x.score*3 > top.score*2 || s.chooses(x, sub)
-	if x.core || alike(x.focus, top.focus) {
+	if x.core || alike(x.focus, top.focus) || s.rivals(x, top, sub) {
 		return true
 	}
 	for _, t := range sub.strong() {
@@ -195,6 +237,16 @@ func (s *script) relevant(x, top *weighed, sub subject) bool {
 		}
 	}
 	return false
+}
+
+// rivals reports whether both records name something of the kind of decision
+// that the question asks about, of which only one can hold.
+func (s *script) rivals(x, top *weighed, sub subject) bool {
+	group := s.groupOf(sub)
+	names := func(r record) bool {
+		return slices.ContainsFunc(slices.Concat(r.topics, r.titled), func(m mention) bool { return m.group == group })
+	}
+	return s.chosen[group] && !s.otherHead(sub, group) && names(x.record) && names(top.record)
 }
 
 // chooses reports whether a record names something of the kind that a question

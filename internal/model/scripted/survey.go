@@ -1,0 +1,214 @@
+package scripted
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// surveys reports whether a question is about the sources themselves, all of
+// them: what was decided, what contradicts what, what somebody said.
+func (s *script) surveys(v view) bool {
+	return s.everything(v) || s.conflicting(v) || voice(v.Question) != "" || s.verbatim(v)
+}
+
+// verbatim reports whether a question that begins a conversation asks for the
+// words of the sources, of no topic.
+func (s *script) verbatim(v view) bool {
+	yes, err := s.asks("wording", v.Question)
+	return err == nil && yes && len(v.History) == 0 && len(s.about(v.Question)) == 0
+}
+
+// conflicting reports whether a question asks, of no topic, whether sources
+// contradict one another or are out of date.
+func (s *script) conflicting(v view) bool {
+	if len(s.about(v.Question)) > 0 || s.leans(v.Question) {
+		return false
+	}
+	for _, name := range []string{"conflicts", "current"} {
+		if yes, err := s.asks(name, v.Question); err == nil && yes {
+			return true
+		}
+	}
+	return false
+}
+
+// conflicts are, page by page, what holds of its subject where something newer
+// overrides it. The weight of one alone has all of it.
+func (s *script) conflicts(rs []record, sub subject) weight {
+	w := weight{Subject: sub, Kind: "conflicts"}
+	for _, page := range rs {
+		if page.Title == "" {
+			continue
+		}
+		if c, ok := s.conflict(rs, page); ok {
+			w.Conflicts = append(w.Conflicts, c)
+		}
+	}
+	if len(w.Conflicts) == 1 {
+		one := w.Conflicts[0]
+		one.Kind, one.Conflicts = w.Kind, w.Conflicts
+		return one
+	}
+	for _, r := range rs {
+		w.All = append(w.All, s.look(r, sub))
+	}
+	return w
+}
+
+// conflict is what overrides a page, as to its title or a sentence of it.
+func (s *script) conflict(rs []record, page record) (weight, bool) {
+	texts := []string{page.Title}
+	for _, sen := range page.sentences[:min(len(page.sentences), maxCovered)] {
+		texts = append(texts, sen.text)
+	}
+	for _, text := range texts {
+		own := s.about(text)
+		c := s.direct(rs, subject{Own: own, question: text, terms: s.terms(own, false)}, false)
+		if c.Best != nil && slices.ContainsFunc(c.Overridden, func(x *weighed) bool { return x.Line == page.Line }) {
+			c.Page = page
+			return c, true
+		}
+	}
+	return weight{}, false
+}
+
+// renewed is the weight where a page holds that something newer contradicts,
+// which a question in other words does not find: it holds no more if that is
+// about the same sentence, else the answer says what is out of date beside it.
+func (s *script) renewed(rs []record, w weight) weight {
+	if w.Best == nil {
+		return w
+	}
+	page := w.Best
+	if old := ofSource("Notion", w.Overridden); page.Title == "" && len(old) > 0 {
+		page = old[0]
+	}
+	c, ok := s.conflict(rs, page.record)
+	if !ok || page != w.Best && (c.Best.Line == w.Best.Line || !c.Best.at.After(w.Best.at) || !s.differs(c.Best, w.Best, c.Subject)) {
+		return w
+	}
+	fresh := s.look(c.Best.record, w.Subject)
+	fresh.focus, fresh.Says, fresh.core = c.Best.focus, c.Best.Says, true
+	w.All = slices.DeleteFunc(w.All, func(x *weighed) bool { return x.Line == fresh.Line })
+	w.Also = slices.DeleteFunc(w.Also, func(x *weighed) bool { return x.Line == fresh.Line })
+	at, _ := slices.BinarySearchFunc(w.All, fresh, func(a, b *weighed) int { return b.at.Compare(a.at) })
+	w.All = slices.Insert(w.All, at, fresh)
+	mine, theirs := stems(joined(w.Best.focus)), stems(joined(fresh.focus))
+	both := slices.ContainsFunc(c.Subject.strong(), func(t *term) bool { return t.in(mine) >= byNear && t.in(theirs) >= byNear })
+	for _, x := range c.Overridden {
+		if (both || page != w.Best) && x.Line == w.Best.Line && slices.ContainsFunc(x.focus, func(a sentence) bool {
+			return slices.ContainsFunc(w.Best.focus, func(b sentence) bool { return a.text == b.text })
+		}) {
+			w.Best.Verdict, fresh.Verdict = "overridden", "holds"
+			w.Overridden = append([]*weighed{w.Best}, w.Overridden...)
+			w.Best = fresh
+			return w
+		}
+	}
+	if page != w.Best {
+		return w
+	}
+	fresh.Verdict = "overrides another part of the page"
+	w.Stale = fresh
+	return w
+}
+
+// speaker is who a question asks the words of.
+var speaker = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|ok)\W+)?what (?:did|does|do|has|have) (?:the |our )?((?:head of )?[\w.]+(?: [\w.]+)?) (?:say|said|write|written|announced?|post(?:ed)?|think)\W*$|^\W*what (?:was|is|has been) (?:said|written|posted|announced) (?:in|on|by) (?:the )?([#\w.-]+(?: [\w.-]+)?)\W*$`)
+
+// voice is the person, office or channel whose words a question asks for.
+func voice(question string) string {
+	m := speaker.FindStringSubmatch(question)
+	if m == nil {
+		return ""
+	}
+	name := strings.ToLower(m[1] + m[2])
+	if slices.Contains(strings.Fields("it this that they he she we you notion slack sources one"), strings.Fields(name)[0]) || pageWord.MatchString(name) {
+		return ""
+	}
+	return name
+}
+
+var (
+	sourceWord = regexp.MustCompile(`(?i)\b(?:slack|notion)\b`)
+	pageWord   = regexp.MustCompile(`(?i)\b(?:page|doc|docs|document|spec|specs)\b`)
+	boss       = regexp.MustCompile(`(?i)^(?:boss|management|leadership)$`)
+)
+
+// said are the records of a voice, all of which are shown.
+func (s *script) said(name string, rs []record, sub subject) weight {
+	w := weight{Subject: sub, Kind: "voice", Name: name}
+	for _, r := range rs {
+		if r.User == "" && name != "" {
+			continue
+		}
+		by := name == "" && (strings.Contains(strings.ToLower(sub.question), strings.ToLower(r.Source)) || !sourceWord.MatchString(sub.question)) || boss.MatchString(name) && r.rank() == 3 || holds(stems(r.User), stems(name)) || name != "" && strings.TrimPrefix(r.Channel, "#") == strings.TrimPrefix(name, "#")
+		if by {
+			x := s.look(r, sub)
+			x.Verdict = x.Kind
+			if x.Kind == statement {
+				x.Verdict = "said"
+			}
+			w.All = append(w.All, x)
+		}
+	}
+	return w
+}
+
+// covered says what the sources have at all: pages, channels and who speaks.
+func covered(rs []record) string {
+	var pages, channels []string
+	for _, r := range rs {
+		switch {
+		case r.Title != "":
+			pages = add(pages, `"`+r.Title+`"`)
+		case r.Channel != "":
+			channels = add(channels, r.Channel)
+		}
+	}
+	var out []string
+	if len(pages) > 0 {
+		out = append(out, "Notion has the pages "+upTo(pages))
+	}
+	if len(channels) > 0 {
+		out = append(out, "Slack has messages in "+upTo(channels))
+	}
+	return strings.Join(out, "; ")
+}
+
+const maxCovered = 12
+
+func upTo(list []string) string {
+	if len(list) > maxCovered {
+		return strings.Join(list[:maxCovered], ", ") + fmt.Sprintf(" and %d more", len(list)-maxCovered)
+	}
+	return strings.Join(list, ", ")
+}
+
+// apart says how many days lie between two records.
+func apart(a, b record) string {
+	d := int(a.at.Sub(b.at).Abs() / (24 * time.Hour))
+	switch {
+	case !a.Dated() || !b.Dated():
+		return "an unknown time"
+	case d == 1:
+		return "1 day"
+	case d < 14:
+		return fmt.Sprintf("%d days", d)
+	}
+	return fmt.Sprintf("%d days (about %d weeks)", d, (d+3)/7)
+}
+
+// within is a month that a question names with "in".
+var within = regexp.MustCompile(`(?i)\b(?:in|during) (` + months + `)(?: (\d{4}))?\b`)
+
+// until is the end of the time that a question asks about; zero: there is none.
+func until(question string, from time.Time) time.Time {
+	if from.IsZero() || !within.MatchString(question) {
+		return time.Time{}
+	}
+	return from.AddDate(0, 1, 0)
+}
