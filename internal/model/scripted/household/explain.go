@@ -10,6 +10,9 @@ import (
 
 // explain answers from a diagnosis what of it was asked.
 func (u *turn) explain(q *ask, d diagnosed, a *answered) {
+	if q.aspect == "doubt" && len(q.unknown) == 0 && !q.leaning {
+		q.aspect = "" // nothing was found before that could be doubted
+	}
 	v := u.verdict(d)
 	name := d.about.the()
 	if d.about.name == "" {
@@ -191,7 +194,7 @@ func (u *turn) calm(q *ask, d diagnosed, said string, a *answered) {
 		return
 	}
 	if !d.lost {
-		a.say("Its own history shows nothing unusual %s.", said)
+		a.say("The history of %s itself shows nothing unusual %s; what else belongs to it was not looked at.", name, said)
 	}
 	_ = q
 }

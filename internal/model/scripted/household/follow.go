@@ -4,10 +4,12 @@ import "slices"
 
 // lean takes over from the question before what this one leaves out.
 func (u *turn) lean(q, before *ask, flat string) {
+	ownState := q.state // that it says itself
 	own := q.kind != nil || len(q.areas) > 0 || len(q.names) > 0
 	said := clean(re(`\bhow \S+ (?:is it|it is)\b`).ReplaceAllString(flat, "")) // "how cold it is" refers to nothing
 	refers := slices.ContainsFunc(said, func(w string) bool { return pronouns[w] && w != "then" })
 	leads := leaningStart.MatchString(flat) && re(`^(?:and|or|so|but|what about|how about|also)\b`).MatchString(flat)
+	refers = refers || before.intent == isCause && q.aspect == "doubt"
 	if own && !refers && !leads && (q.intent != isState || !q.plain || q.kind != nil && len(q.areas) > 0) {
 		return
 	}
@@ -82,7 +84,7 @@ func (u *turn) lean(q, before *ask, flat string) {
 		switch {
 		case aspect != "":
 			q.aspect = aspect
-		case slices.Contains([]string{"when", "who", "count", "since", "often"}, before.aspect): // And Ana?
+		case ownState == "" && slices.Contains([]string{"when", "who", "count", "since", "often"}, before.aspect): // And Ana?
 			q.aspect = before.aspect
 		}
 		if aspect == "since" && (intent == isPast || intent == isHappened) {

@@ -18,6 +18,7 @@ package household
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -134,6 +135,10 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		a.say("%s called %s is in this house, as far as Home Assistant knows.%s", what, strings.Join(q.names, " "), u.offer(q))
 		return nil
 	}
+	if ahead.MatchString(strings.Join(q.ws, " ")) && (q.intent == isState || q.intent == isPast || q.intent == isRank || q.intent == isFigures) {
+		a.say("I can not tell what will be: the house records what is and what was, and I read no forecast.")
+		return nil
+	}
 	switch q.intent {
 	case isAct:
 		return u.act(q, a)
@@ -161,6 +166,9 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 	}
 	return u.state(q, a)
 }
+
+// ahead are words for what is to come.
+var ahead = regexp.MustCompile(`\btomorrow\b|\bnext (?:hour|week|month|weekend|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|^(?:will|is it going to|is it gonna|are we going to)\b`)
 
 func (u *turn) results(tool string) []Result {
 	return slices.DeleteFunc(slices.Clone(u.Results), func(r Result) bool { return r.Tool != tool })

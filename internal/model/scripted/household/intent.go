@@ -139,7 +139,7 @@ var aspects = patterns(
 	[2]string{`\bhow many\b|\bcount\b`, "count"},
 	[2]string{`\bothers?\b|\brest\b`, "others"},
 	[2]string{`^(?:and )?who\b|\bwho\b`, "who"},
-	[2]string{`^(?:could|can|might|may|is|was) (?:it|that|this) (?:be|have been|been|the|because|due|caused|from|down to)\b|^(?:was|is) (?:it|that|this) the\b|\bto blame\b|^maybe it\b`, "doubt"},
+	[2]string{`^(?:could|can|might|may|is|was) (?:it|that|this) (?:be|have been|been|the|because|due|caused|from|down to)\b|^(?:was|is) (?:it|that|this) the\b|\bto blame\b|\bresponsible\b|\bculprit\b|^maybe it\b`, "doubt"},
 	[2]string{`^(?:and |but )?(?:why|how come)\b`, "why"},
 	[2]string{`\bwhen\b|\bwhat time\b|\blast time\b|\bhow long ago\b`, "when"},
 	[2]string{`\bwhich (?:room|area|floor)\b|\bwhere\b`, "where"},

@@ -1,7 +1,9 @@
 package household
 
 import (
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,6 +22,9 @@ func (u *turn) past(q *ask, a *answered) []Call {
 		return u.figures(q, a)
 	}
 	span := u.span(q.when, "-168h")
+	if _, ok := u.instant(q); ok { // what was so at a time began before it
+		span = "-168h"
+	}
 	book := Call{logbook, map[string]any{"entities": idsOf(es), "start": span, "limit": 200}}
 	seen := Call{history, map[string]any{"entities": idsOf(es), "start": span}}
 	rows, ok := u.got(book)
@@ -43,9 +48,17 @@ func (u *turn) past(q *ask, a *answered) []Call {
 			state = "home"
 		}
 	}
+	if t, ok := u.instant(q); ok {
+		u.stateAt(q, es, all, state, t, a)
+		return nil
+	}
 	var hits []change
+	ended := map[string]bool{} // at the end of its program, and off later: that is one end
 	for _, c := range all {
-		if is := c.of(es); is.is(state) && (state != "away" || is.state == "not_home") && !is.lost() {
+		is := c.of(es)
+		again := state == "finished" && ended[c.id]
+		ended[c.id] = is.is("finished")
+		if is.is(state) && (state != "away" || is.state == "not_home") && !is.lost() && !again {
 			hits = append(hits, c)
 		}
 	}
@@ -81,4 +94,68 @@ func (u *turn) past(q *ask, a *answered) []Call {
 // inPart leaves out what is of another part of a night, when one is named.
 func inPart(q *ask, t time.Time) bool {
 	return q.when.half == 0 || (q.when.half > 0) == (t.Hour() < 12)
+}
+
+var atClock = regexp.MustCompile(`\bat (?:about |around )?(?:(noon|midday|midnight)|(\d{1,2})(?:[. ]([0-5]\d))? ?(am|pm|a\.m|p\.m|o'clock)?)(?:\s|$)`)
+
+// instant is the moment that a question names: at noon yesterday. Who asks when
+// something came to be so names none.
+func (u *turn) instant(q *ask) (time.Time, bool) {
+	m := atClock.FindStringSubmatch(strings.Join(q.ws, " "))
+	if m == nil || q.aspect != "" || !slices.Contains([]string{"was", "were"}, q.ws[0]) {
+		return time.Time{}, false
+	}
+	hour, _ := strconv.Atoi(m[2])
+	minute, _ := strconv.Atoi(m[3])
+	switch {
+	case m[1] == "midnight":
+		hour = 0
+	case m[1] != "":
+		hour = 12
+	case strings.HasPrefix(m[4], "p") && hour < 12:
+		hour += 12
+	case strings.HasPrefix(m[4], "a") && hour == 12:
+		hour = 0
+	}
+	day := u.know.now
+	switch q.when.tool {
+	case "", "now", "today":
+	case "yesterday":
+		day = day.AddDate(0, 0, -1)
+	case "day before yesterday":
+		day = day.AddDate(0, 0, -2)
+	default:
+		return time.Time{}, false
+	}
+	t := time.Date(day.Year(), day.Month(), day.Day(), hour, minute, 0, 0, day.Location())
+	return t, hour < 24 && t.Before(u.know.now)
+}
+
+// stateAt says how things were at a moment.
+func (u *turn) stateAt(q *ask, es []entity, all []change, state string, t time.Time, a *answered) {
+	for _, e := range es {
+		is := e
+		var from, to time.Time
+		for _, c := range all {
+			if c.id != e.id {
+				continue
+			}
+			if c.at.After(t) {
+				to = c.at
+				break
+			}
+			is, from = c.of(es), c.at
+		}
+		if from.IsZero() {
+			a.say("I can not tell: nothing is recorded of %s up to then.", e.the())
+			continue
+		}
+		a.prove("%s: %s %s", e.name, is.told(), u.know.when(from))
+		until := ""
+		if !to.IsZero() {
+			until = " to " + u.know.since(to)
+		}
+		yes := map[bool]string{true: "Yes", false: "No"}[is.is(state)]
+		a.say("%s: %s was %s %s, from %s%s.", yes, e.the(), is.told(), u.know.when(t), u.know.since(from), until)
+	}
 }

@@ -225,10 +225,18 @@ func (u *turn) rest(no []string, es []entity, state string) string {
 		return ""
 	}
 	var e entity
+	var each []string // where they differ, as radiators do
+	differ := false
 	for _, o := range es {
-		if !o.lost() {
-			e = o
+		if o.lost() {
+			continue
 		}
+		differ = differ || e.id != "" && e.told() != o.told()
+		e = o
+		each = append(each, fmt.Sprintf("%s is %s", o.the(), o.told()))
+	}
+	if differ && len(each) == len(no) {
+		return upper(strings.Join(each, "; ")) + "."
 	}
 	return upper(fmt.Sprintf("%s %s %s.", theAll(no), plural(len(no), "is", "are"), e.told()))
 }
