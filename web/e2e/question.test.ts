@@ -83,7 +83,7 @@ describe.runIf(!process.env["PARLEY_URL"])("a wish that fits several things", ()
     await p.done();
     await parts(hand.page).done();
     expect(await card(desk, 1).innerText()).toMatch(/Allowed once/);
-    for (const b of [desk, hand]) expect(await parts(b.page).last.locator(".prose").innerText()).toMatch(/carried out light\.turn_on[\s\S]*bedside_left[\s\S]*→ on[\s\S]*bedside_right[\s\S]*→ on/);
+    for (const b of [desk, hand]) expect(await parts(b.page).last.locator(".prose").innerText()).toMatch(/Done: the bedside left is on now[\s\S]*Done: the bedside right is on now/);
     for (const id of ["light.bedroom_bedside_left", "light.bedroom_bedside_right"]) {
       await expect.poll(() => desk.page.locator(`[data-entity="${id}"]`).innerText()).toMatch(/On/);
     }
