@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -215,10 +216,27 @@ func narrower(app parley.Policy, p *parley.Policy) error {
 				WithField(fmt.Sprintf("policy.modes[%d]", i)).WithHint("a caller may only narrow what the app allows")
 		}
 	}
+	if within := time.Duration(p.AnswerWithin); within != 0 && (within < shortestAnswer || within > answerWithin(app, nil)) {
+		return parley.Errorf(parley.CodeInvalid, "policy.answer_within is %s, and may be from %s to %s", within, shortestAnswer, answerWithin(app, nil)).
+			WithField("policy.answer_within").WithHint("a caller may only narrow what the app allows")
+	}
 	if p.Unattended {
 		return parley.Errorf(parley.CodeInvalid, "policy.unattended is the app's to set").WithField("policy.unattended")
 	}
 	return nil
+}
+
+// shortestAnswer is what a human has at the least to answer, where a caller says so.
+const shortestAnswer = time.Second
+
+// answerWithin is how long an interaction stays open: the app's time, or the
+// session's own where it is shorter.
+func answerWithin(app parley.Policy, own *parley.Policy) time.Duration {
+	within := cmp.Or(time.Duration(app.AnswerWithin), 24*time.Hour)
+	if own != nil && own.AnswerWithin > 0 {
+		within = min(within, time.Duration(own.AnswerWithin))
+	}
+	return within
 }
 
 // fixedModel refuses another model where the app or the session has a fixed one.

@@ -61,6 +61,9 @@ func (h *host) State() parley.Session {
 	s := h.s
 	s.lock <- struct{}{}
 	defer func() { <-s.lock }()
+	if t := s.view.Turn; t == nil || t.ID != h.r.turn {
+		h.r.unseen = true
+	}
 	return s.view.Clone()
 }
 
@@ -169,10 +172,7 @@ func (h *host) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 
 // opening is the event that opens in, with its id and its time to be answered.
 func (s *session) opening(app *parley.App, in parley.Interaction) parley.Event {
-	within := time.Duration(app.Policy.AnswerWithin)
-	if within == 0 {
-		within = 24 * time.Hour
-	}
+	within := answerWithin(app.Policy, s.view.Policy)
 	now := s.e.now()
 	in.ID, in.Session, in.Turn, in.OpenedAt, in.ExpiresAt = parley.InteractionID(s.e.newID()), s.id, s.view.Turn.ID, now, now.Add(within)
 	return parley.NewEvent(in.Turn, in.Agent, parley.InteractionOpened{Interaction: in})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/store/mem"
@@ -276,6 +277,59 @@ func TestOutageBetweenQueuedTurns(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestOutageOfAStart lets the store go away while a queued turn begins whose runtime is
+// slow: its start is then committed without it. What becomes of that start is not the
+// runtime's to say, and a message of another that is kept meanwhile changes nothing.
+func TestOutageOfAStart(t *testing.T) {
+	t.Parallel()
+	for at := int64(2); at <= 8; at++ {
+		for _, how := range []string{"refused", "lost", "answer lost"} {
+			for _, lasts := range []time.Duration{5 * time.Millisecond, 20 * time.Second} {
+				synctest.Test(t, func(t *testing.T) {
+					o := &outage{Store: mem.New(), at: at, lasts: lasts, lost: how != "answer lost", says: how == "refused"}
+					slow := func(o *engine.Options) { o.Runtimes = map[string]seam.Runtime{"loop": slowStart{o.Runtimes["loop"]}} }
+					r := enginetest.Over(t, o, &enginetest.Service{}, enginetest.Echo, enginetest.App(func(a *parley.App) { a.Busy, a.MaxOpenTurns = parley.BusyEnqueue, 3 }), slow)
+					defer r.Close()
+					s := r.Session()
+					var turns []parley.TurnID
+					send := func(text string) {
+						for {
+							turn, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: text, Key: text})
+							if err == nil {
+								turns = append(turns, turn.ID)
+								return
+							}
+							time.Sleep(time.Millisecond)
+						}
+					}
+					send("one")
+					send("two")
+					time.Sleep(lateBy + 15*time.Millisecond) // two has a start that its runtime has not looked at yet
+					send("three")
+					for n, id := range turns {
+						if got, err := r.Engine.Await(ctx, enginetest.User, id, time.Hour); err != nil || got.Status != parley.StatusCompleted {
+							t.Errorf("append %d, %s for %s: turn %d is %s: %+v, %v\n%s", at, how, lasts, n, got.Status, got.Error, err, enginetest.Types(r.Log(s.ID)))
+						}
+					}
+					if err := enginetest.CheckLog(r.Log(s.ID)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// slowStart is a runtime that takes longer to its first look than a turn's start may stay uncommitted.
+type slowStart struct{ seam.Runtime }
+
+const lateBy = 50 * time.Millisecond
+
+func (s slowStart) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
+	time.Sleep(lateBy)
+	return s.Runtime.Run(ctx, h)
 }
 
 // TestOutageOfAQuestion lets the store go away at each append of a turn that asks its

@@ -26,7 +26,8 @@ type run struct {
 	budget *time.Timer   // of wall time
 	done   chan struct{} // closed when the turn has ended, parked or was left
 	last   bool          // nothing may start after it
-	lost   error         // why staged events were not kept; nil again after a commit
+	lost   error         // why staged events were not kept; nil again after a commit of this turn
+	unseen bool          // the runtime was shown a state without its turn, whose start was not kept yet
 
 	once  sync.Once
 	mu    sync.Mutex
@@ -257,6 +258,12 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 		return s.notBegun(r, err, cause)
 	case s.run != r:
 		return false // another has begun to carry the turn since
+	case r.unseen && err != nil && cause == nil && s.view.Turn.Status == parley.StatusRunning:
+		// The runtime gave up while nobody knew whether the turn's start was kept. It was.
+		r.kept(nil)
+		s.dropRun(r)
+		s.logged("go on with a turn whose start was in doubt", s.goOn())
+		return false
 	case s.view.Turn.Status == parley.StatusInterrupted && cause == nil:
 		// Its turn.resumed could not be kept: it was not resumed.
 		if r.lost != nil {

@@ -231,7 +231,7 @@ func (s *session) flushIn(d time.Duration) {
 			err := s.commit(context.Background())
 			if s.run != nil {
 				s.run.kept(err) // the turn's start may have been among them
-				if s.staged.Len() == 0 && s.doubt == nil {
+				if s.staged.Len() == 0 {
 					s.run.lost = err
 				}
 			}
@@ -303,7 +303,7 @@ func (s *session) advance(view parley.Session, events eventlog.Clean, stored int
 	s.state = view
 	s.letGo(events.Events())
 	s.discard()
-	if s.run != nil {
+	if s.run != nil && view.Turn != nil && view.Turn.ID == s.run.turn {
 		s.run.lost = nil
 	}
 	s.wake()

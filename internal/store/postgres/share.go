@@ -60,7 +60,7 @@ type share struct {
 
 // Read implements seam.Store.
 func (s *Store) Read(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, limit int) (out []parley.Event, err error) {
-	after = max(after, 0)
+	after = min(max(after, 0), math.MaxInt64-1) // it is counted on from here
 	err = s.view(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		page := rule.NewPage(limit)
 		at, err := find(ctx, c, p, id)

@@ -62,7 +62,7 @@ func inherit(c *conn, id parley.SessionID, user, org string, parent place, at in
 
 // Read implements seam.Store.
 func (s *Store) Read(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, limit int) (out []parley.Event, err error) {
-	after = max(after, 0)
+	after = min(max(after, 0), math.MaxInt64-1) // it is counted on from here
 	page := rule.NewPage(limit)
 	err = s.view(ctx, func(c *conn) error {
 		at, err := find(c, p, id)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -330,6 +331,7 @@ func readPages(t *testing.T, s seam.Store) {
 		{1199, 0, 1199, 1200},
 		{1200, 0, 0, 0},
 		{5000, 10, 0, 0},
+		{math.MaxInt64, 10, 0, 0},
 		{-3, 2, 0, 2},
 	} {
 		got, err := s.Read(ctx, ann, "S", c.after, c.limit)

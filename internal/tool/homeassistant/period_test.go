@@ -1,6 +1,8 @@
 package homeassistant_test
 
 import (
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,6 +66,20 @@ func TestLastNightInTheSmallHours(t *testing.T) {
 
 // What is nearly the name of something is taken for it: by the letters of the
 // name as of the id, whatever domain was guessed.
+// TestDidYouMean_of_a_long_name looks at no more of it than of the longest id there is.
+func TestDidYouMean_of_a_long_name(t *testing.T) {
+	// Not parallel: it counts what is allocated.
+	r := newRig(t)
+	long := "light.bedroom_" + strings.Repeat("x", 500_000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r.refused("ha_history", m{"entities": []string{long}}, "not_found", "no entity")
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+		t.Errorf("a name of %d bytes made %d MiB", len(long), used>>20)
+	}
+}
+
 func TestDidYouMean(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -206,6 +206,9 @@ func stem(w string) string {
 // missing, another one, or two in the wrong order. Past limit it stops counting.
 func distance(a, b string, limit int) int {
 	ra, rb := []rune(a), []rune(b)
+	if n := len(ra) - len(rb); max(n, -n) > limit {
+		return limit + 1
+	}
 	prev2, prev, cur := make([]int, len(rb)+1), make([]int, len(rb)+1), make([]int, len(rb)+1)
 	for j := range prev {
 		prev[j] = j
@@ -236,6 +239,7 @@ func distance(a, b string, limit int) int {
 // slips between what was written and their id or their name.
 func (x *Index) nearest(written string) []Entity {
 	const most = 4
+	written = clip(written, longestName)
 	want := plain(written)
 	_, object, hasDomain := strings.Cut(strings.ToLower(written), ".")
 	type near struct {
@@ -249,7 +253,7 @@ func (x *Index) nearest(written string) []Entity {
 		best := math.Inf(1)
 		try := func(a, b string) {
 			if n := max(len(a), len(b)); a != "" && b != "" {
-				best = min(best, float64(distance(a, b, n))/float64(n))
+				best = min(best, float64(distance(a, b, int(tooFar*float64(n))+1))/float64(n))
 			}
 		}
 		try(want, plain(e.ID))
@@ -281,6 +285,11 @@ func (x *Index) nearest(written string) []Entity {
 	return out
 }
 
+// longestName is how many bytes of a name that nothing has are looked at: what is
+// compared costs its length times that of every name. Home Assistant's own ids end
+// at 255 characters (MAX_LENGTH_STATE_ENTITY_ID in homeassistant/const.py).
+const longestName = 255
+
 // tooFar is the share of letters that differ from which on a name is another one.
 const tooFar = 0.4
 
@@ -303,6 +312,7 @@ func named(es []Entity) string {
 
 // nearArea is the area whose name or alias is written almost so, or "".
 func (x *Index) nearArea(written string) string {
+	written = clip(written, longestName)
 	best, name := tooFar, ""
 	for _, a := range x.Areas() {
 		for _, n := range append([]string{a.Name, a.ID}, x.aliases(a.ID)...) {
