@@ -31,7 +31,7 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 		"/v1/sessions cursor": mark,
 		"/v1/sessions direct": truth,
 
-		"/v1/sessions/import app": "", // a body is needed: TestImport_says_what_is_wrong
+		"/v1/sessions/import app": "", // not asked here: the archive is looked at before the app is
 
 		"/v1/sessions/{id}/turns status": "done RUNNING running,done",
 		"/v1/sessions/{id}/turns before": turn,
