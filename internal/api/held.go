@@ -7,6 +7,7 @@ const (
 	heldSmall  = 64 << 10  // one thing; a turn with a long answer is more, which counts once it is written
 	heldList   = 2 << 20   // as much as the store gives of rows, and their JSON
 	heldPage   = 192 << 10 // a page of the log, and its JSON
+	heldFirst  = 1 << 20   // one that may be a single event of the largest message, until it was read
 	heldExport = 1 << 20   // its compression, and the turn that is being written
 )
 
@@ -17,7 +18,7 @@ func heldBy(operation string) int {
 	case "list-turns", "list-sessions", "list-interactions", "list-queue", "get-window":
 		return heldList
 	case "events":
-		return heldPage
+		return heldFirst
 	case "export-session":
 		return heldExport
 	case "get-artifact":

@@ -36,11 +36,9 @@ type logPage struct {
 	buf     []byte
 }
 
-// read reads what comes next.
+// read reads what comes next. It holds what the page before it took, and the first
+// one what heldBy says, so that few read at once however large their events are.
 func (g *logPage) read(ctx context.Context) error {
-	if err := wire.Reserve(ctx, heldPage); err != nil {
-		return err
-	}
 	ask := g.limit - g.written + 1 // one more than wanted says whether there is more
 	if g.keep != nil {
 		ask = 1000

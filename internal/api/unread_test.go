@@ -75,7 +75,7 @@ func TestAnswers_that_nobody_reads(t *testing.T) {
 				t.Errorf("%s: %s got %d, %d bytes, %v", path, user, resp.StatusCode, n, err)
 			}
 		}
-		if grown := heap() - before; grown > 32<<20 {
+		if grown := heap() - before; grown > 20<<20 {
 			t.Errorf("%s: the heap has grown by %d MiB", path, grown>>20)
 		}
 		for _, c := range held {
