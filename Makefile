@@ -43,14 +43,7 @@ web/node_modules/.package-lock.json: web/package-lock.json | need-node
 run: build ## builds, and starts the demo: every app with its data, no key, no network
 	./bin/parley demo $(ARGS)
 
-# Two lines of work: the race detector keeps one core busy, and what the other line
-# does is waiting for much of its time. What both are made from comes first.
-test: build chromium postgres ## all tests, the browser's too
-	@$(MAKE) --no-print-directory -j2 --output-sync=line test-race test-rest
-
-.PHONY: test-rest
-test-rest: need-go
-	@for part in test-go test-web test-browser; do $(MAKE) --no-print-directory $$part; done
+test: test-go test-race test-web test-browser ## all tests, the browser's too
 
 test-go: web/dist/index.html | need-go postgres ## Go tests of what is not in test-race
 	$(GO) vet ./...
@@ -59,7 +52,7 @@ test-go: web/dist/index.html | need-go postgres ## Go tests of what is not in te
 
 # What a package's tests have at most: twice what the longest take on two very busy
 # cores. One that hangs says where, before the whole run is given up.
-PATIENCE := 15m
+PATIENCE := 30m
 
 # What runs concurrently has its tests under the race detector, and only there: they
 # are the same tests. The SQLite engine is C turned into Go and takes minutes with
