@@ -49,7 +49,8 @@ func (s *Server) declareFailures(op *huma.Operation, in reflect.Type) {
 	may := []int{
 		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests,
 		http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
-		http.StatusUnsupportedMediaType, // [Guard] looks at the Content-Encoding of whatever has one
+		http.StatusUnsupportedMediaType,  // [Guard] looks at the Content-Encoding of whatever has one
+		http.StatusRequestEntityTooLarge, // a body that nobody asked for has a length, too
 	}
 	if has(in, "Sessions") || has(in, "App") { // of the query
 		may = append(may, http.StatusNotFound)
@@ -61,7 +62,7 @@ func (s *Server) declareFailures(op *huma.Operation, in reflect.Type) {
 		may = append(may, http.StatusConflict)
 	}
 	if has(in, "Body") || has(in, "RawBody") {
-		may = append(may, http.StatusNotFound, http.StatusRequestEntityTooLarge) // what the body names may not be there
+		may = append(may, http.StatusNotFound) // what the body names may not be there
 	}
 	if has(in, "Key") {
 		may = append(may, http.StatusUnprocessableEntity)

@@ -40,6 +40,17 @@ var keys = map[string]*huma.SecurityScheme{
 // once, when they are first asked for; the page has no script and loads nothing.
 func (s *Server) specRoutes() {
 	spec := sync.OnceValues(func() ([]byte, error) {
+		// A pattern's description made its message of a refusal, and is no word of OpenAPI.
+		for _, path := range s.huma.OpenAPI().Paths {
+			if path.Get == nil {
+				continue
+			}
+			for _, p := range path.Get.Parameters {
+				if p.Schema != nil {
+					p.Schema.PatternDescription = ""
+				}
+			}
+		}
 		return json.MarshalIndent(s.huma.OpenAPI(), "", " ")
 	})
 	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
