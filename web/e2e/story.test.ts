@@ -38,7 +38,7 @@ describe.runIf(!process.env["PARLEY_URL"])("the flickering lights", () => {
     await p.last.getByText(/^Stopped/).waitFor();
 
     await p.ask("Create a mitigation plan and simulate impact.");
-    await expect.poll(() => p.last.innerText()).toMatch(/A plan for[\s\S]*Nothing has been changed[\s\S]*The simulation only counts what went together/);
+    await expect.poll(() => p.last.innerText()).toMatch(/A plan for[\s\S]*nothing has been changed[\s\S]*The simulation only counts what went together/);
     await p.stop.waitFor({ state: "detached" });
     await desk.shot("story-plan");
   });
