@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -138,21 +137,7 @@ func (r *runner) rest(ctx context.Context, id parley.TurnID, first parley.Intera
 		}
 		r.seen = 0 // all of it, for who has not seen it
 	}
-	// What else it waits for is open still: only what is asked from now on comes as
-	// an event.
-	r.asked = t.LastSeq
-	for _, open := range t.Interactions {
-		in, err := r.l.Interaction(ctx, open)
-		if err != nil {
-			return err
-		}
-		switch {
-		case in.ID == first:
-			r.waiting = slices.Insert(r.waiting, 0, in.Interaction)
-		case in.Open:
-			r.waiting = append(r.waiting, in.Interaction)
-		}
-	}
+	r.first = first
 	return r.follow(ctx, t)
 }
 

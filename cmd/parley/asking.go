@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,26 @@ func (a *asking) outcome() <-chan error {
 type gone struct{ why string }
 
 func (g *gone) Error() string { return g.why }
+
+// opened takes up what the event seq asks, unless it is answered already.
+func (r *runner) opened(ctx context.Context, seq int64, in parley.Interaction) error {
+	i := slices.Index(r.open, in.ID)
+	switch {
+	case i >= 0:
+		r.open = slices.Delete(r.open, i, i+1)
+	case seq <= r.asked:
+		return nil
+	}
+	if in.ID == r.first {
+		r.waiting = slices.Insert(r.waiting, 0, in)
+	} else {
+		r.waiting = append(r.waiting, in)
+	}
+	if len(r.open) > 0 {
+		return nil
+	}
+	return r.next(ctx)
+}
 
 // next puts the first open interaction before the person, when nothing else is.
 // Where nobody can be asked it is the error that says how to answer.

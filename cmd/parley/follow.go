@@ -31,8 +31,12 @@ type runner struct {
 	// its id.
 	answerWith string
 
-	asked int64 // what was asked up to this event is answered, or not for us to answer
+	asked int64 // what was asked up to this event is answered, but for open
 	seen  int64 // events up to this one are not shown
+	// open is what the turn waited for at asked and whose event has not come yet. Nothing
+	// is asked before all of it has: what came before a question is shown before it.
+	open  []parley.InteractionID
+	first parley.InteractionID // of those in open, what is asked first
 
 	screen *tui.Answer // nil: standard output is no screen
 	entry  parley.AgentPath
@@ -96,9 +100,7 @@ func (r *runner) follow(ctx context.Context, t parley.TurnInfo) error {
 		stop()
 		pump.Wait()
 	}()
-	if err := r.next(ctx); err != nil {
-		return err
-	}
+	r.asked, r.open = t.LastSeq, slices.Clone(t.Interactions)
 	for {
 		var err error
 		select {
@@ -173,7 +175,7 @@ func (r *runner) frame(ctx context.Context, f client.Frame) error {
 	if e.Type == "agent.started" && r.entry == "" {
 		r.entry = e.Agent
 	}
-	if e.Seq <= r.seen {
+	if e.Seq <= r.seen && e.Type != "interaction.opened" {
 		return nil
 	}
 	switch p := p.(type) {
@@ -197,11 +199,7 @@ func (r *runner) frame(ctx context.Context, f client.Frame) error {
 		r.step("! the model call failed: %s", p.Error.Message)
 		return r.endBlock()
 	case parley.InteractionOpened:
-		if e.Seq <= r.asked {
-			return nil
-		}
-		r.waiting = append(r.waiting, p.Interaction)
-		return r.next(ctx)
+		return r.opened(ctx, e.Seq, p.Interaction)
 	case parley.InteractionAnswered:
 		return r.closed(ctx, p.ID, func(in parley.Interaction) string {
 			by := ""

@@ -126,7 +126,7 @@ func (r *runner) run(ctx context.Context, app, session string, s parley.Send) er
 		return err
 	}
 	r.note("session %s, turn %s", t.SessionID, t.ID)
-	if r.asked = t.LastSeq; t.Status == parley.StatusPending {
+	if t.Status == parley.StatusPending {
 		r.step("… it waits for the turn before it")
 	}
 	return r.follow(ctx, t)

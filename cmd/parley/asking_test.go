@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/client"
+	"github.com/parley-server/parley/internal/tui"
+)
+
+// TestFollow_of_a_turn_that_waits_already: what came before an open question is shown
+// before the command ends at it, and what was answered meanwhile is not asked. A reader
+// that is slower than the server meets a turn in that state.
+func TestFollow_of_a_turn_that_waits_already(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	say := func(seq int64, p parley.Payload) {
+		data, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := parley.Event{Session: "s", Turn: "t", Seq: seq, Type: p.EventType(), Data: data}
+		fmt.Fprintf(&log, "id: %d\nevent: %s\ndata: %s\n\n", seq, e.Type, e.AppendJSON(nil))
+	}
+	opened := func(seq int64, id parley.InteractionID) {
+		say(seq, parley.InteractionOpened{Interaction: parley.Interaction{ID: id, Kind: parley.KindPermission, Title: "May I, " + string(id) + "?"}})
+	}
+	say(1, parley.TurnStarted{})
+	opened(2, "past")
+	say(3, parley.InteractionAnswered{ID: "past"})
+	opened(4, "one")
+	opened(5, "two")
+
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write(log.Bytes())
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	defer web.Close()
+	turn := parley.TurnInfo{ID: "t", SessionID: "s", FirstSeq: 1, LastSeq: 5, Interactions: []parley.InteractionID{"one", "two"}}
+	for _, c := range []struct {
+		first parley.InteractionID
+		seen  int64
+		lines int
+		asks  parley.InteractionID
+	}{{"", 0, 5, "one"}, {"two", 0, 5, "two"}, {"", 2, 3, "one"}, {"", 5, 0, "one"}} {
+		var out bytes.Buffer
+		r := &runner{
+			l: &link{Client: client.New(client.Options{BaseURL: web.URL})}, t: tui.Open(strings.NewReader(""), &out, &out, os.Getenv),
+			json: true, answerWith: "answer", first: c.first, seen: c.seen,
+		}
+		err := r.follow(t.Context(), turn)
+		var exit *exitError
+		if !errors.As(err, &exit) || exit.code != exitWaits || !strings.Contains(err.Error(), "May I, "+string(c.asks)+"?") {
+			t.Errorf("%+v: ended with %v", c, err)
+		}
+		if n := strings.Count(out.String(), "\n"); n != c.lines {
+			t.Errorf("%+v: %d lines, want %d:\n%s", c, n, c.lines, &out)
+		}
+	}
+}
