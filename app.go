@@ -12,7 +12,7 @@ type App struct {
 	Agents       map[string]AgentDef `json:"agents"`
 	Tools        []ToolDecl          `json:"tools"`               // every tool some agent has
 	Model        string              `json:"model"`               // for agents that name none
-	Fallbacks    []string            `json:"fallbacks,omitempty"` // models for when that one does not answer, in order
+	Fallbacks    []string            `json:"fallbacks,omitempty"` // models to call, in this order, when Model does not answer
 	Budgets      Budgets             `json:"budgets"`
 	Policy       Policy              `json:"policy"`
 	Memory       MemoryOptions       `json:"memory"`
@@ -22,22 +22,22 @@ type App struct {
 	TTL          TTL                 `json:"ttl,omitzero"`
 	Wires        []string            `json:"wires,omitempty"`
 	Examples     []string            `json:"examples,omitempty"`   // questions a page may offer
-	FollowUps    []string            `json:"follow_ups,omitempty"` // those that refer to an answer
+	FollowUps    []string            `json:"follow_ups,omitempty"` // questions a page may offer below an answer
 }
 
 // AgentDef is one named agent of an app.
 type AgentDef struct {
 	Name        string      `json:"name"`
-	Description string      `json:"description,omitempty"` // what another agent's model reads before it hands off
+	Description string      `json:"description,omitempty"` // what another agent's model reads before it hands off to this one
 	Prompt      string      `json:"prompt"`
-	Model       string      `json:"model,omitempty"` // unless the turn or the session names one; empty: the app's
+	Model       string      `json:"model,omitempty"` // used unless the turn or the session names one; empty: the app's
 	Tools       []string    `json:"tools,omitempty"`
 	Handoffs    []string    `json:"handoffs,omitempty"`
 	History     HistoryMode `json:"history,omitempty"` // empty: all
 	MaxOutput   int64       `json:"max_output,omitempty"`
 	Temperature *float64    `json:"temperature,omitempty"`
-	// Effort is how much the model is to think, where it can: low, medium or high.
-	// Empty: as the provider does by itself, without showing it.
+	// Effort is how much the model is asked to think, where it can: low, medium or high.
+	// Empty: the provider's default, and the thoughts are not shown.
 	Effort string `json:"effort,omitempty"`
 	// ServerTools are tools that the provider runs itself: web_search, web_fetch.
 	ServerTools []string `json:"server_tools,omitempty"`
@@ -54,37 +54,39 @@ const (
 	HistoryNone HistoryMode = "none" // the question and this turn's results only
 )
 
-// MemoryOptions is what a session remembers between turns. Zero values mean all
-// that fits the model.
+// MemoryOptions is what a session remembers between turns. A zero field means as much as
+// fits the model, unless its comment says otherwise.
 type MemoryOptions struct {
-	LastK         int   `json:"last_k,omitempty"`         // whole messages kept, up to 10 times as many for models with more than 200,000 tokens; 0: as many as fit
-	SummaryTokens int64 `json:"summary_tokens,omitempty"` // of the rolling summary of older turns; 0: there is none
-	Retrieve      bool  `json:"retrieve,omitempty"`       // look up snippets for each question, where a tool set can
-	HistoryTokens int64 `json:"history_tokens,omitempty"` // of the prompt, given to history; 0: as the model allows
+	LastK         int   `json:"last_k,omitempty"`         // whole messages kept; up to 10 times as many for models that take more than 200,000 tokens; 0: as many as fit
+	SummaryTokens int64 `json:"summary_tokens,omitempty"` // size of the rolling summary of older turns; 0: no summary
+	Retrieve      bool  `json:"retrieve,omitempty"`       // look up snippets for each question, where a toolset can
+	HistoryTokens int64 `json:"history_tokens,omitempty"` // how much of the prompt history may fill; 0: as the model allows
 }
 
-// TTL is how long what belongs to an app is kept. A zero field means for ever.
-// Nothing is taken from a session that waits for a human.
+// TTL is how long an app's data is kept. A zero field means for ever. Retention leaves
+// sessions alone that wait for a human.
 type TTL struct {
 	SessionIdle Duration `json:"session_idle,omitempty"` // an active session expires after this long without an event
 	TurnSteps   Duration `json:"turn_steps,omitempty"`   // the steps of a turn are condensed this long after its end; the messages stay
 	Ended       Duration `json:"ended,omitempty"`        // an ended or expired session is deleted after this long
-	NoArchive   bool     `json:"no_archive,omitempty"`   // what is taken is not archived first, but deleted
+	NoArchive   bool     `json:"no_archive,omitempty"`   // delete the data without archiving it first
 }
 
-// BusyMode is what a message does while a turn runs, waits for a human, or is
-// about to be resumed by itself. Where nothing is open, it begins a turn at once,
-// or lets a queue go on that was held.
+// BusyMode is what becomes of a message that arrives while a turn runs, waits for a
+// human, or is about to be resumed automatically. When no turn is open, the message
+// begins a turn at once, or releases a queue that was held.
 type BusyMode string
 
 const (
-	BusyReject  BusyMode = "reject"  // it is refused, and told what the session is busy with
-	BusyEnqueue BusyMode = "enqueue" // it runs after those that are there
-	// BusyInterrupt ends the open turn and runs next, before those that wait.
+	BusyReject  BusyMode = "reject"  // it is refused, and the error says what the session is busy with
+	BusyEnqueue BusyMode = "enqueue" // it runs after the turns already queued
+	// BusyInterrupt stops the open turn and runs the message next, before the turns
+	// already queued.
 	BusyInterrupt BusyMode = "interrupt"
-	// BusySteer hands it to the open turn, for its next step; one that comes too
-	// late for that runs as a turn of its own. To a turn that waits for a human it
-	// is the answer no to all that is asked, with the message as what to do instead.
+	// BusySteer adds the message to the open turn, for its next step. If the turn ends
+	// before it reads the message, the message runs as a turn of its own. If the turn
+	// waits for a human, the message declines everything that is asked and says what to
+	// do instead.
 	BusySteer BusyMode = "steer"
 )
 
@@ -96,25 +98,25 @@ const (
 	ResumeAuto   ResumeMode = "auto"
 )
 
-// Budgets bound a turn. A zero field bounds nothing.
+// Budgets limit a turn. A zero field sets no limit.
 type Budgets struct {
 	MaxSteps         int     `json:"max_steps,omitempty"`
 	MaxToolCalls     int     `json:"max_tool_calls,omitempty"`
-	MaxDurationMS    int64   `json:"max_duration_ms,omitempty"`     // only while the turn runs
+	MaxDurationMS    int64   `json:"max_duration_ms,omitempty"`     // counts only while the turn runs
 	MaxTokensPerTurn int64   `json:"max_tokens_per_turn,omitempty"` // soft: bounds each call's prompt
 	MaxTotalTokens   int64   `json:"max_total_tokens,omitempty"`    // hard: the sum over the turn
 	MaxUSD           float64 `json:"max_usd,omitempty"`
 	MaxDepth         int     `json:"max_depth,omitempty"` // handoffs and sub-agents of one turn
 }
 
-// Narrow returns b with n's limits. A limit of n that is wider than b's is
-// refused with the field named.
+// Narrow returns b with n's limits. It refuses a limit of n that is wider than b's, and
+// the error names the field.
 func (b Budgets) Narrow(n Budgets) (Budgets, error) {
 	var err error
 	wide := func(name string) {
 		if err == nil {
-			err = Errorf(CodeInvalid, "budgets.%s is negative, or wider than the app allows", name).
-				WithField("budgets." + name).WithHint("a caller may only narrow what the app sets")
+			err = Errorf(CodeInvalid, "budgets.%s is negative or exceeds the app's limit", name).
+				WithField("budgets." + name).WithHint("a caller may only lower the app's budgets")
 		}
 	}
 	b.MaxSteps = narrow(b.MaxSteps, n.MaxSteps, "max_steps", wide)
@@ -143,6 +145,6 @@ type Spent struct {
 	Steps     int   `json:"steps"`
 	ToolCalls int   `json:"tool_calls"`
 	Depth     int   `json:"depth,omitempty"`
-	RanMS     int64 `json:"ran_ms"` // up to the last time it stopped running
+	RanMS     int64 `json:"ran_ms"` // until it last stopped running
 	Usage     Usage `json:"usage"`
 }

@@ -5,20 +5,20 @@ import (
 	"maps"
 )
 
-// CondensedTurn is what folds keep of a turn whose steps retention took: all that
-// the end of the turn takes over into a Session, but for what providers keep.
+// CondensedTurn is what folds keep of a turn whose steps were condensed: everything that
+// the end of a turn adds to a Session, except provider state.
 type CondensedTurn struct {
 	Turn     TurnID            `json:"turn"`
 	Spent    Spent             `json:"spent"`
 	Effects  []Effected        `json:"effects,omitempty"`  // its calls with effects
-	Answered map[string]string `json:"answered,omitempty"` // by agent name: the model that replied last
-	Results  []string          `json:"results,omitempty"`  // see Exchange; versions before 10 of the fold kept none
-	About    []string          `json:"about,omitempty"`    // see Session; likewise
-	Through  int64             `json:"through,omitempty"`  // of its last context.compacted
+	Answered map[string]string `json:"answered,omitempty"` // by agent name: the last model that replied
+	Results  []string          `json:"results,omitempty"`  // see Exchange; empty in logs from fold versions before 10
+	About    []string          `json:"about,omitempty"`    // see Session; empty in logs from fold versions before 10
+	Through  int64             `json:"through,omitempty"`  // from its last context.compacted
 }
 
-// Condensing makes the CondensedTurns of a stretch of a log, before its steps are
-// taken. The stretch begins where no turn is open. The zero value is ready.
+// Condensing makes the CondensedTurns of a stretch of a log before the steps are removed.
+// The stretch must begin where no turn is open. The zero value is ready to use.
 type Condensing struct {
 	Turns []CondensedTurn
 
@@ -26,7 +26,7 @@ type Condensing struct {
 	through int64
 }
 
-// Apply goes on by one whole event.
+// Apply advances by one whole event.
 func (c *Condensing) Apply(e Event) error {
 	if c.s.Seq == 0 {
 		c.s.Seq = e.Seq - 1
@@ -36,7 +36,7 @@ func (c *Condensing) Apply(e Event) error {
 	if ends {
 		k := open.kept()
 		k.Spent, k.Answered, k.Through = open.Spent, c.s.Answered, c.through
-		k.Spent.RanMS = 0 // the log's other events say it
+		k.Spent.RanMS = 0 // other events of the log tell this
 		c.Turns = append(c.Turns, k)
 		c.s.Answered, c.through = nil, 0
 	}
@@ -50,7 +50,7 @@ func (c *Condensing) Apply(e Event) error {
 		}
 		c.through = max(c.through, p.(ContextCompacted).Through)
 	}
-	c.s.History, c.s.HistoryBytes = nil, 0 // of no use here
+	c.s.History, c.s.HistoryBytes = nil, 0 // not needed here
 	return nil
 }
 
@@ -62,18 +62,18 @@ func endsTurn(t EventType) bool {
 	return false
 }
 
-// Condensed is what all history.condensed events of a log keep of what they took.
-// The zero value is that of a log with all its steps.
+// Condensed is what all history.condensed events of a log keep of the steps they removed.
+// The zero value stands for a log with all its steps.
 type Condensed struct {
-	Events []Event // in their order
+	Events []Event // in log order
 
 	all   []HistoryCondensed
 	turns map[TurnID]CondensedTurn
-	bases map[int64]json.RawMessage // of early versions: whole states, by their number
+	bases map[int64]json.RawMessage // from early versions: whole states, by event number
 }
 
-// Around is what took the data of event seq, if one did and seq is not where it
-// ended.
+// Around returns the event that condensed the data of event seq, if there is one and seq
+// is not its last event.
 func (c *Condensed) Around(seq int64) (h HistoryCondensed, ok bool) {
 	for _, h := range c.all {
 		if h.From <= seq && seq < h.To {
@@ -83,21 +83,21 @@ func (c *Condensed) Around(seq int64) (h HistoryCondensed, ok bool) {
 	return h, false
 }
 
-// Old reports whether some of it was kept by a version that kept a whole state, as
-// its own fold had it.
+// Old reports whether some of it was kept by an early version, which kept a whole state
+// of its own fold.
 func (c *Condensed) Old() bool { return len(c.bases) > 0 }
 
-// IsOld reports whether an early version wrote this, with a whole state.
+// IsOld reports whether an early version wrote this event, with a whole state.
 func (h HistoryCondensed) IsOld() bool { return len(h.Base) > 0 && string(h.Base) != "null" }
 
-// Add takes an event in. Only history.condensed says anything.
+// Add takes in an event. Only history.condensed events count.
 func (c *Condensed) Add(e Event) error {
 	if e.Type != (HistoryCondensed{}).EventType() {
 		return nil
 	}
 	p, err := e.Payload()
 	if CodeOf(err) == CodeUpgradeRequired {
-		return nil // whoever drives the session is told when he comes to it
+		return nil // the driver of the session gets the error when it reaches this event
 	}
 	if err != nil {
 		return err
@@ -122,13 +122,12 @@ func (c *Condensed) Add(e Event) error {
 	return nil
 }
 
-// ApplyCondensed is Apply in a log of which retention took steps; kept comes from
-// the whole log. After the last event that was taken the Session is what it was
-// before, without what providers keep. Within a turn whose steps were taken it is
-// less.
+// ApplyCondensed is Apply for a log whose steps were condensed; kept comes from the whole
+// log. After the last condensed event the Session is what it was before, without provider
+// state. Inside a turn that was condensed it holds less.
 func (s *Session) ApplyCondensed(e Event, kept Condensed) error {
 	if e.Seq != s.Seq+1 {
-		return s.Apply(e) // which says so
+		return s.Apply(e) // which returns the error
 	}
 	if e.Data == nil && IsStep(e.Type) {
 		s.Skip(e)
@@ -143,14 +142,14 @@ func (s *Session) ApplyCondensed(e Event, kept Condensed) error {
 	if base := kept.bases[e.Seq]; base != nil {
 		var was Session
 		if err := json.Unmarshal(base, &was); err != nil || was.Seq != e.Seq {
-			return Errorf(CodeInternal, "the state that was kept at event %d can not be read: %v", e.Seq, err)
+			return Errorf(CodeInternal, "the state kept at event %d cannot be read: %v", e.Seq, err)
 		}
 		*s = was
 	}
 	return nil
 }
 
-// restore gives the open turn what its steps would have brought.
+// restore gives the open turn what its condensed steps would have added.
 func (s *Session) restore(k CondensedTurn) {
 	if k.Turn == "" {
 		return
@@ -172,8 +171,8 @@ func (s *Session) restore(k CondensedTurn) {
 	}
 }
 
-// Skip goes past an event whose data is gone, or that this version does not know.
-// A session of which an unknown event was skipped may be shown and not driven.
+// Skip passes over an event whose data is gone, or that this version does not know. After
+// an unknown event the session may be shown but not driven.
 func (s *Session) Skip(e Event) {
 	s.Seq, s.UpdatedAt = e.Seq, e.Time
 }

@@ -7,8 +7,8 @@ import (
 
 func appendInt(dst []byte, n int64) []byte { return strconv.AppendInt(dst, n, 10) }
 
-// appendString appends s as a JSON string, escaping what JSON requires and the
-// two line separators that JavaScript once refused, as encoding/json does.
+// appendString appends s as a JSON string. Like encoding/json, it escapes what JSON
+// requires and also U+2028 and U+2029, which old JavaScript does not accept in strings.
 func appendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -55,8 +55,7 @@ func appendString(dst []byte, s string) []byte {
 	return append(append(dst, s[from:]...), '"')
 }
 
-// AppendJSON appends the delta's JSON to dst, the bytes that json.Marshal would
-// give.
+// AppendJSON appends the delta's JSON to dst: the same bytes as json.Marshal.
 func (d Delta) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `{"session":`...)
 	dst = appendString(dst, string(d.Session))

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// Code classifies an error for programs. Codes are part of every wire; they are
-// only ever added to.
+// Code classifies an error for programs. Codes appear on every wire; new ones may be
+// added, none is ever removed.
 type Code string
 
 const (
 	CodeInvalid         Code = "invalid"          // the request is malformed; the message names the field
-	CodeNotFound        Code = "not_found"        // absent, or another's
-	CodeUnauthenticated Code = "unauthenticated"  // no identity, or not a valid one
-	CodeForbidden       Code = "forbidden"        // known, and not allowed
+	CodeNotFound        Code = "not_found"        // it does not exist, or belongs to someone else
+	CodeUnauthenticated Code = "unauthenticated"  // no identity, or an invalid one
+	CodeForbidden       Code = "forbidden"        // the identity is known but not allowed to do this
 	CodeBusy            Code = "busy"             // a turn is running or the queue is full
-	CodeConflict        Code = "conflict"         // the state is not what the command expects
-	CodeKeyReused       Code = "key_reused"       // an idempotency key came again with another body
-	CodeTooLarge        Code = "too_large"        // a body, message or result is over its limit
-	CodeRateLimited     Code = "rate_limited"     // too many requests; RetryAfter says when
-	CodeQuota           Code = "quota"            // the user's money for the day is spent, and RetryAfter says when there is more; or all that a user may keep is kept
-	CodeUnavailable     Code = "unavailable"      // temporary: no disk space, database away, shutting down
-	CodeFenced          Code = "fenced"           // another node owns the session now
-	CodeCondensed       Code = "condensed"        // retention took the data away; the message names the archive
-	CodeUpgradeRequired Code = "upgrade_required" // the log holds something newer than this binary
+	CodeConflict        Code = "conflict"         // the state is not the one the command expects
+	CodeKeyReused       Code = "key_reused"       // an idempotency key was used again with another body
+	CodeTooLarge        Code = "too_large"        // a body, message or result exceeds its limit
+	CodeRateLimited     Code = "rate_limited"     // too many requests; RetryAfter says when to try again
+	CodeQuota           Code = "quota"            // the user's money for the day is spent, and RetryAfter says when there is more; or the user's storage is full
+	CodeUnavailable     Code = "unavailable"      // temporary: no disk space, no database, or the server is shutting down
+	CodeFenced          Code = "fenced"           // another node now owns the session
+	CodeCondensed       Code = "condensed"        // the data was condensed; the message names the archive
+	CodeUpgradeRequired Code = "upgrade_required" // the log contains something newer than this binary
 	CodeTimeout         Code = "timeout"
 	CodeCancelled       Code = "cancelled"
 	CodeModel           Code = "model_error" // the model or its provider failed
@@ -32,18 +32,18 @@ const (
 	CodeInternal        Code = "internal"
 )
 
-// Error is the one error shape of Parley, on every wire
-// {"error":{"code","message","hint"}}.
+// Error is the one error shape of Parley. On every wire it is
+// {"error":{"code","message","hint","field"}}.
 type Error struct {
 	Code       Code          // for programs
-	Message    string        // for people: what was wrong and where; never a secret, never a stack
+	Message    string        // for people: what was wrong and where; never a secret or a stack trace
 	Hint       string        // what to do now
-	Field      string        // the field at fault, when one is
+	Field      string        // the field at fault, if there is one
 	RetryAfter time.Duration // 0: no advice
 	Err        error         // the cause, for logs
 }
 
-// Errorf makes an Error. A %w in format becomes its cause.
+// Errorf makes an Error. An error formatted with %w becomes its cause.
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}
@@ -63,7 +63,7 @@ func (e *Error) WithField(field string) *Error {
 	return &c
 }
 
-// WithRetry returns e with the advice to try again after d.
+// WithRetry returns e with the advice to retry after d.
 func (e *Error) WithRetry(d time.Duration) *Error {
 	c := *e
 	c.RetryAfter = d
@@ -75,13 +75,13 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is makes errors.Is(err, &Error{Code: c}) a test of the code alone.
+// Is makes errors.Is(err, &Error{Code: c}) compare codes only.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code && (t.Message == "" || t.Message == e.Message)
 }
 
-// Sentinels to compare with errors.Is; they match any Error of their code.
+// Sentinels for errors.Is; each matches any Error of its code.
 var (
 	ErrNotFound = &Error{Code: CodeNotFound}
 	ErrConflict = &Error{Code: CodeConflict}
@@ -89,8 +89,8 @@ var (
 	ErrBusy     = &Error{Code: CodeBusy}
 )
 
-// CodeOf returns the code of the first Error in err's chain; CodeInternal when
-// there is none, and "" for nil.
+// CodeOf returns the code of the first Error in err's chain, CodeInternal if there is
+// none, and "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
@@ -101,7 +101,7 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// ErrorInfo is the form of an Error inside events and on the wires.
+// ErrorInfo is the form of an Error in events and on the wires.
 type ErrorInfo struct {
 	Code         Code   `json:"code"`
 	Message      string `json:"message"`
@@ -110,8 +110,8 @@ type ErrorInfo struct {
 	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
 }
 
-// Info returns the outside form of err. What is no Error becomes CodeInternal
-// with a sentence that gives nothing away; log the original.
+// Info returns err as clients may see it. An error that is not an Error becomes
+// CodeInternal with a general sentence that reveals nothing; log the original.
 func Info(err error) ErrorInfo {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return ErrorInfo{Code: e.Code, Message: e.Message, Hint: e.Hint, Field: e.Field, RetryAfterMS: e.RetryAfter.Milliseconds()}

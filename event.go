@@ -23,15 +23,14 @@ type Event struct {
 	V       int             `json:"v,omitempty"` // payload version; 0 is the first
 	Data    json.RawMessage `json:"data"`
 
-	payload Payload // Data decoded, where that is already known
+	payload Payload // Data decoded, if already known
 }
 
 // Payload is the data of one event type.
 type Payload interface{ EventType() EventType }
 
-// NewEvent makes an event of p that still lacks its session, number and time,
-// which are given where it is appended. Payloads are plain data, so encoding
-// can not fail.
+// NewEvent makes an event of p. Its session, number and time are set when it is appended.
+// Payloads are plain data, so encoding cannot fail.
 func NewEvent(turn TurnID, agent AgentPath, p Payload) Event {
 	raw, err := encode(p)
 	if err != nil {
@@ -40,8 +39,7 @@ func NewEvent(turn TurnID, agent AgentPath, p Payload) Event {
 	return Event{Turn: turn, Agent: agent, Type: p.EventType(), Data: raw, payload: p}
 }
 
-// encode is json.Marshal without the HTML escaping, so that the log reads as it
-// was said.
+// encode is json.Marshal without HTML escaping, which keeps the log readable.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -52,15 +50,15 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// WithData returns e with other data, as after redaction.
+// WithData returns e with other data, for example after redaction.
 func (e Event) WithData(raw json.RawMessage) Event {
 	e.Data, e.payload = raw, nil
 	return e
 }
 
-// Payload returns the typed data, to be read only. The error has
-// CodeUpgradeRequired when type or version are newer than this package, and
-// CodeCondensed when retention took the data away.
+// Payload returns the typed data, which callers must not change. The error has
+// CodeUpgradeRequired when the type or version is newer than this package, and
+// CodeCondensed when the data was condensed.
 func (e Event) Payload() (Payload, error) {
 	if e.payload != nil && e.V == 0 && e.payload.EventType() == e.Type {
 		return e.payload, nil
@@ -68,27 +66,26 @@ func (e Event) Payload() (Payload, error) {
 	t, ok := payloads[e.Type]
 	if !ok || e.V > 0 {
 		return nil, Errorf(CodeUpgradeRequired, "event %d has type %q version %d, which this version of Parley does not know", e.Seq, e.Type, e.V).
-			WithHint("open the session with the version that wrote it, or a newer one")
+			WithHint("open the session with the version of Parley that wrote it, or a newer one")
 	}
 	if len(e.Data) == 0 || string(e.Data) == "null" {
 		return nil, Errorf(CodeCondensed, "the data of event %d was condensed", e.Seq)
 	}
 	p := reflect.New(t)
 	if err := json.Unmarshal(e.Data, p.Interface()); err != nil {
-		return nil, Errorf(CodeInternal, "event %d (%s) can not be read: %w", e.Seq, e.Type, err)
+		return nil, Errorf(CodeInternal, "event %d (%s) cannot be read: %w", e.Seq, e.Type, err)
 	}
 	return p.Elem().Interface().(Payload), nil
 }
 
-// Equal reports whether two events are the same entry; it compares data as JSON
-// text.
+// Equal reports whether two events are the same entry. Data is compared as JSON text.
 func (e Event) Equal(f Event) bool {
 	return e.Session == f.Session && e.Seq == f.Seq && e.Turn == f.Turn && e.Agent == f.Agent &&
 		e.Time.Equal(f.Time) && e.Type == f.Type && e.V == f.V && string(e.Data) == string(f.Data)
 }
 
-// AppendJSON appends the event's JSON to dst: the bytes that json.Marshal would
-// give, without reflection or re-encoding of Data. It is what every wire sends.
+// AppendJSON appends the event's JSON to dst: the same bytes as json.Marshal, without
+// reflection and without encoding Data again. Every wire sends it.
 func (e Event) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `{"session":`...)
 	dst = appendString(dst, string(e.Session))
@@ -111,7 +108,7 @@ func (e Event) AppendJSON(dst []byte) []byte {
 		dst = appendInt(dst, int64(e.V))
 	}
 	dst = append(dst, `,"data":`...)
-	if e.Data == nil || string(e.Data) == "null" { // as it is when it was read from a wire
+	if e.Data == nil || string(e.Data) == "null" { // the form an event has when it was read from a wire
 		dst = append(dst, `null,"condensed":true`...)
 	} else {
 		dst = append(dst, e.Data...)
@@ -119,8 +116,8 @@ func (e Event) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// IsStep reports whether an event of type t is one of a turn's steps, whose data
-// retention may take away.
+// IsStep reports whether events of type t are steps of a turn, whose data may be
+// condensed.
 func IsStep(t EventType) bool {
 	kind, _, _ := strings.Cut(string(t), ".")
 	switch kind {

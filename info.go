@@ -2,7 +2,7 @@ package parley
 
 import "time"
 
-// SessionStatus is where a session is in its life.
+// SessionStatus is the stage of a session's life.
 type SessionStatus string
 
 const (
@@ -11,7 +11,7 @@ const (
 	Expired SessionStatus = "expired"
 )
 
-// TurnStatus is where a turn is in its life.
+// TurnStatus is the stage of a turn's life.
 type TurnStatus string
 
 const (
@@ -59,22 +59,22 @@ type SessionInfo struct {
 	Title      string        `json:"title"`
 	Preview    string        `json:"preview,omitempty"` // first user message, at most 80 characters
 	Status     SessionStatus `json:"status"`
-	Model      string        `json:"model,omitempty"`  // its own, or else the app's when its last turn began
-	Policy     *Policy       `json:"policy,omitempty"` // what holds, without rules: the app's when its last turn began, narrowed by its own
+	Model      string        `json:"model,omitempty"`  // the session's own, or the app's as of its last turn
+	Policy     *Policy       `json:"policy,omitempty"` // the policy in force without rules: the app's as of its last turn, narrowed by the session's own
 	Busy       BusyMode      `json:"busy"`
 	Parent     SessionID     `json:"parent,omitempty"`
-	Direct     bool          `json:"direct,omitempty"` // made for one direct call: listed only for who asks for such, deleted after a week
+	Direct     bool          `json:"direct,omitempty"` // made for one direct call: listed only on request, deleted after a week
 	CreatedAt  time.Time     `json:"created_at"`
 	UpdatedAt  time.Time     `json:"updated_at"`
-	StepsSince time.Time     `json:"steps_since,omitzero"` // when the oldest turn ended whose steps are not condensed
+	StepsSince time.Time     `json:"steps_since,omitzero"` // when the oldest turn ended whose steps are not condensed yet
 	Version    int64         `json:"version"`              // number of the last event
 	Turn       *TurnRef      `json:"turn,omitempty"`       // the open or interrupted turn
-	Queue      []TurnID      `json:"queue,omitempty"`      // turns that wait behind it
+	Queue      []TurnID      `json:"queue,omitempty"`      // turns queued behind it
 	Waiting    int           `json:"waiting"`              // open interactions
 	Totals     Totals        `json:"totals"`
 }
 
-// TurnRef names a turn and where it is.
+// TurnRef is a turn's id and status.
 type TurnRef struct {
 	ID     TurnID     `json:"id"`
 	Status TurnStatus `json:"status"`
@@ -94,7 +94,7 @@ type TurnInfo struct {
 	EndedAt      time.Time       `json:"ended_at,omitzero"`
 	Response     *Response       `json:"response,omitempty"`
 	Error        *ErrorInfo      `json:"error,omitempty"`
-	Reason       string          `json:"reason,omitempty"` // of a cancellation or interruption
+	Reason       string          `json:"reason,omitempty"` // why it was cancelled or interrupted
 	Spent        Spent           `json:"spent"`
 	Attempts     int             `json:"attempts,omitempty"`
 	RetryOf      TurnID          `json:"retry_of,omitempty"`

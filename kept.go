@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// kept is what the end of the turn takes over from its calls: into an Exchange and the
-// Session, and by retention, which takes the calls.
+// kept is what the end of the turn takes over from its calls, into an Exchange and the
+// Session. Retention keeps the same when it removes the calls.
 func (t *Turn) kept() CondensedTurn {
 	if t.Kept != nil {
 		return *t.Kept
@@ -27,9 +27,9 @@ func (t *Turn) kept() CondensedTurn {
 	return k
 }
 
-// about are the things that the turn's calls were about: of each the main one, the
-// newest call first, then of each the next. Of many calls all have a part in it, and
-// what was asked about last has the first.
+// about lists what the turn's calls were about: first the main id of each call, from the
+// newest call to the oldest, then the second id of each, and so on. So every call is
+// represented, and the newest comes first.
 func (t *Turn) about() (ids []string) {
 	for i := range MaxAbout {
 		for at := t.Tools.Len() - 1; at >= 0 && len(ids) < MaxAbout; at-- {
@@ -42,12 +42,12 @@ func (t *Turn) about() (ids []string) {
 	return ids
 }
 
-// line is what later prompts say of an ended call.
+// line describes an ended call in later prompts.
 func (c *Tool) line() string {
 	text := c.Output
 	switch {
 	case c.Outcome == OutcomeUnknown || c.Outcome == "":
-		text = "unknown whether it took effect" // Exchange.Effects has what a person said of it
+		text = "unknown whether it took effect" // Exchange.Effects has the person's decision
 		if c.Resolution != "" {
 			text += "; a person decided: " + c.Resolution
 		}

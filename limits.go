@@ -1,18 +1,18 @@
 package parley
 
-// Limits of what a command may carry, in one place for the engine, which holds
-// them, and for the doors, wires and pages that say them beforehand. They are
-// generous against any honest client and small against memory.
+// Limits of commands, in one place for the engine, which enforces them, and for the
+// doors, wires and pages, which state them. They are far above what honest clients need
+// and small compared to memory.
 const (
-	// MaxMessage is the bytes of one message, unless a server's settings say
-	// otherwise; they may up to MaxMessageSetting.
+	// MaxMessage is the default limit of a message in bytes. A server's settings may
+	// raise it up to MaxMessageSetting.
 	MaxMessage        = 256 << 10
 	MaxMessageSetting = 4 << 20
 
 	MaxTitle     = 200   // characters
-	MaxOutsideID = 128   // characters of a client's own id of a session
+	MaxOutsideID = 128   // characters of a client's own session id
 	MaxKey       = 255   // characters of an idempotency key
 	MaxReason    = 2000  // characters
-	MaxAnswer    = 4096  // characters of an answer in a person's own words
+	MaxAnswer    = 4096  // characters of a free-text answer
 	MaxPin       = 32768 // bytes of a pin's label and text
 )

@@ -5,42 +5,43 @@ import (
 	"time"
 )
 
-// MemoryAgent is the name of the agent instance that condenses earlier turns
-// into memory. Its model calls belong to the turn that needs the room; they are
-// no steps of it and are not shown as answers.
+// MemoryAgent is the name of the agent instance that summarizes earlier turns. Its model
+// calls belong to the turn that needs the room. They are not steps of that turn and are
+// not shown as answers.
 const MemoryAgent = "memory"
 
-// Limits of a session's memory. What goes beyond is cut where it is folded, so
-// that no log can make a fold grow without bound.
+// Limits of a session's memory. The fold cuts off what exceeds them, so no log can make a
+// fold grow without bound.
 const (
 	MaxFacts       = 64
 	MaxPins        = 32
-	maxMemoryText  = 32 << 10 // bytes of the summary, and of one pin
+	maxMemoryText  = 32 << 10 // bytes of the summary, and of each pin
 	maxFactText    = 1 << 10
 	maxSnippets    = 32
 	maxSnippetText = 4 << 10
 
-	// MaxAbout is how many things a session is about, of at most MaxAboutID bytes each.
+	// MaxAbout is how many things a session can be about; each id has at most MaxAboutID
+	// bytes.
 	MaxAbout   = 8
 	MaxAboutID = 255
 
-	maxResults    = 16  // lines of an exchange; of more calls the last have one
+	maxResults    = 16  // lines per exchange; of more calls the last ones count
 	maxResultLine = 320 // bytes
 )
 
-// MaxGrowth bounds how many times MemoryOptions.LastK messages a session keeps for
-// models with a large window.
+// MaxGrowth is how many times MemoryOptions.LastK messages a session keeps for models
+// with a large window.
 const MaxGrowth = 10
 
-// Fact is a lasting insight with where it comes from.
+// Fact is a lasting insight and its source.
 type Fact struct {
 	Text   string    `json:"text"`
 	Source string    `json:"source,omitempty"`
-	Seq    int64     `json:"seq,omitempty"` // of the event up to which it was drawn
+	Seq    int64     `json:"seq,omitempty"` // the last event it was drawn from
 	Time   time.Time `json:"time,omitzero"`
 }
 
-// Pin is a text that every prompt holds.
+// Pin is a text that is part of every prompt.
 type Pin struct {
 	Label string `json:"label"`
 	Text  string `json:"text"`
@@ -51,17 +52,17 @@ type Snippet struct {
 	Source string `json:"source"`
 	Ref    string `json:"ref"`
 	Text   string `json:"text"`
-	Pinned bool   `json:"pinned,omitempty"` // it is there because the turn before was about it
+	Pinned bool   `json:"pinned,omitempty"` // looked up because the turn before was about it
 }
 
-// MemoryUpdated changes what it names. With Through, the exchanges up to and
-// including that number are now in the summary and leave the prompt.
+// MemoryUpdated changes the fields that are set. If Through is set, the exchanges up to
+// and including that number are now in the summary and no longer in the prompt.
 type MemoryUpdated struct {
 	Summary *string `json:"summary,omitempty"`
-	Facts   *[]Fact `json:"facts,omitempty"` // replaces all
-	Pins    *[]Pin  `json:"pins,omitempty"`  // replaces all
+	Facts   *[]Fact `json:"facts,omitempty"` // replaces all facts
+	Pins    *[]Pin  `json:"pins,omitempty"`  // replaces all pins
 	Through int64   `json:"through,omitempty"`
-	Dropped int     `json:"dropped,omitempty"` // exchanges that left
+	Dropped int     `json:"dropped,omitempty"` // exchanges that left the prompt
 	By      string  `json:"by,omitempty"`      // a user, or "memory"
 }
 
@@ -99,8 +100,8 @@ func (s *Session) applyMemory(p MemoryUpdated) {
 	}
 }
 
-// forget takes the exchanges up to and including number through out of the
-// prompt, and what providers keep of them.
+// forget removes the exchanges up to and including number through from the prompt, and
+// the provider state that knows them.
 func (s *Session) forget(through int64) {
 	n := 0
 	for n < len(s.History) && s.History[n].Seq <= through {
@@ -121,7 +122,7 @@ func (t *Turn) retrieved(p ContextRetrieved) {
 	}
 }
 
-// clip cuts text to at most n bytes, at the beginning of a character.
+// clip cuts text to at most n bytes, never inside a character.
 func clip(text string, n int) string {
 	if len(text) <= n {
 		return text

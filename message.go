@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Role is who spoke.
+// Role is the speaker of a message.
 type Role string
 
 const (
@@ -25,9 +25,9 @@ const (
 	PartHandoff    PartType = "handoff"     // Call, ProviderID, Name (the agent), Text (why)
 	PartImage      PartType = "image"       // Artifact, MediaType
 	PartFile       PartType = "file"        // Artifact, MediaType, Name
-	// PartProvider is something of a provider's own that has to be given back to it,
-	// such as a web search that it made: Provider, Name (its kind), Text (for
-	// people), Signature (the thing itself).
+	// PartProvider is a provider's own item that must be returned to it, such as a web
+	// search it made: Provider, Name (its kind), Text (for people), Signature (the item
+	// itself).
 	PartProvider PartType = "provider"
 )
 
@@ -36,29 +36,29 @@ type Part struct {
 	Type       PartType        `json:"type"`
 	Text       string          `json:"text,omitempty"`
 	Call       CallID          `json:"call,omitempty"`
-	ProviderID string          `json:"provider_id,omitempty"` // the provider's own id of the call; may repeat or be missing
+	ProviderID string          `json:"provider_id,omitempty"` // the provider's own id of the call; may repeat or be empty
 	Name       string          `json:"name,omitempty"`
 	Input      json.RawMessage `json:"input,omitempty"`
-	Redacted   bool            `json:"redacted,omitempty"` // Input is without the secrets that it came with
+	Redacted   bool            `json:"redacted,omitempty"` // the secrets of Input were taken out
 	IsError    bool            `json:"is_error,omitempty"`
-	Cut        bool            `json:"cut,omitempty"` // the text ends where a call was cut off
+	Cut        bool            `json:"cut,omitempty"` // the text ends early because the call was cut off
 	Artifact   ArtifactID      `json:"artifact,omitempty"`
 	MediaType  string          `json:"media_type,omitempty"`
 
-	// Signature is a provider's seal over this part. It is opaque: replayed byte
-	// for byte, never pattern-matched, and only to the Provider that gave it; with
-	// another one a thinking or provider part is left out.
+	// Signature is a provider's seal over this part. It is opaque: it goes back byte for
+	// byte, only to the Provider that made it, and is never parsed. Thinking and provider
+	// parts are left out of requests to other providers.
 	Signature json.RawMessage `json:"signature,omitempty"`
 	Provider  string          `json:"provider,omitempty"`
 }
 
-// Message is one thing said.
+// Message is one thing that was said.
 type Message struct {
 	Role  Role   `json:"role"`
 	Parts []Part `json:"parts"`
 }
 
-// Text returns a message of one text part.
+// Text returns a message with one text part.
 func Text(role Role, text string) Message {
 	return Message{Role: role, Parts: []Part{{Type: PartText, Text: text}}}
 }
@@ -88,8 +88,7 @@ func PartsText(parts []Part) string {
 	return b.String()
 }
 
-// Usage is what something cost. Token counts are the provider's own where it
-// gives them.
+// Usage is what something cost. Token counts come from the provider, if it gives them.
 type Usage struct {
 	InputTokens      int64   `json:"input_tokens"`
 	OutputTokens     int64   `json:"output_tokens"`
@@ -97,7 +96,7 @@ type Usage struct {
 	CacheWriteTokens int64   `json:"cache_write_tokens,omitempty"`
 	ReasoningTokens  int64   `json:"reasoning_tokens,omitempty"`
 	USD              float64 `json:"usd,omitempty"`
-	Estimated        bool    `json:"estimated,omitempty"` // some call of it gave no reply and counts as reserved
+	Estimated        bool    `json:"estimated,omitempty"` // some call got no reply and counts as reserved
 }
 
 // Add returns u + v.
@@ -113,7 +112,7 @@ func (u Usage) Add(v Usage) Usage {
 	}
 }
 
-// Sub returns u - v, which may be below 0. Estimated is u's.
+// Sub returns u - v; fields may be negative. Estimated is u's.
 func (u Usage) Sub(v Usage) Usage {
 	return Usage{
 		InputTokens:      u.InputTokens - v.InputTokens,
@@ -126,8 +125,8 @@ func (u Usage) Sub(v Usage) Usage {
 	}
 }
 
-// Tokens is what counts against a token budget: input and output, with what
-// was read from or written to a provider's cache counted as input.
+// Tokens is what counts against a token budget: input, including tokens read from or
+// written to a provider's cache, plus output.
 func (u Usage) Tokens() int64 {
 	return u.InputTokens + u.OutputTokens + u.CacheReadTokens + u.CacheWriteTokens
 }
@@ -147,16 +146,16 @@ type Response struct {
 	FollowUps        []string   `json:"follow_ups,omitempty"`
 }
 
-// Delta is a fragment in flight. It is not history and is never stored as an
-// event: the model.replied or tool.ended of its call is the authority.
+// Delta is a fragment in flight. It is not history and is never stored as an event: the
+// model.replied or tool.ended of its call has the final text.
 type Delta struct {
 	Session SessionID `json:"session"`
 	Turn    TurnID    `json:"turn,omitempty"`
 	Agent   AgentPath `json:"agent,omitempty"`
 	Call    CallID    `json:"call"`
 	Kind    DeltaKind `json:"kind,omitempty"` // empty: text
-	// N counts the source deltas of this call up to and including this one, so
-	// it grows by more than one where fragments were joined on the way.
+	// N counts the source deltas of this call up to and including this one. It grows by
+	// more than one when fragments were joined on the way.
 	N    int64  `json:"n"`
 	Text string `json:"text"`
 }

@@ -15,7 +15,7 @@ type SessionCreated struct {
 	Title        string         `json:"title,omitempty"`
 	Model        string         `json:"model,omitempty"`
 	Temperature  *float64       `json:"temperature,omitempty"`
-	MaxOutput    int64          `json:"max_output,omitempty"` // tokens of one reply; narrows the agents'
+	MaxOutput    int64          `json:"max_output,omitempty"` // tokens per reply; lowers the agents' limits
 	Mode         PermissionMode `json:"mode,omitempty"`
 	Policy       *Policy        `json:"policy,omitempty"` // narrows the app's
 	Budgets      Budgets        `json:"budgets"`
@@ -26,10 +26,10 @@ type SessionCreated struct {
 	OutsideID    string         `json:"outside_id,omitempty"`
 	Temporary    bool           `json:"temporary,omitempty"` // ends with its first turn
 	Direct       bool           `json:"direct,omitempty"`    // made for one direct call
-	InForce      *InForce       `json:"in_force,omitempty"`  // by the app's settings then
+	InForce      *InForce       `json:"in_force,omitempty"`  // the app's settings when the session was created
 }
 
-// SessionUpdated changes what it names.
+// SessionUpdated changes the fields that are set.
 type SessionUpdated struct {
 	Title       *string         `json:"title,omitempty"`
 	Model       *string         `json:"model,omitempty"`
@@ -37,7 +37,7 @@ type SessionUpdated struct {
 	MaxOutput   *int64          `json:"max_output,omitempty"`
 	Mode        *PermissionMode `json:"mode,omitempty"`
 	Busy        *BusyMode       `json:"busy,omitempty"`
-	Preferences map[string]any  `json:"preferences,omitempty"` // replaces all
+	Preferences map[string]any  `json:"preferences,omitempty"` // replaces all preferences
 	Rules       *[]Rule         `json:"rules,omitempty"`       // replaces the rules granted for the session
 	By          string          `json:"by,omitempty"`
 }
@@ -49,9 +49,9 @@ type SessionEnded struct {
 	By     string        `json:"by,omitempty"`
 }
 
-// SessionForked stands right after the events that were copied from Parent up
-// to and including At. It drops what a fork does not take: rules, open
-// interactions, the queue and provider state.
+// SessionForked comes right after the events copied from Parent, up to and including At.
+// It drops what a fork does not take over: rules, open interactions, the queue and
+// provider state.
 type SessionForked struct {
 	Parent SessionID `json:"parent"`
 	At     int64     `json:"at"`
@@ -59,67 +59,66 @@ type SessionForked struct {
 	By     string    `json:"by,omitempty"`
 }
 
-// Origin is what began a turn.
+// Origin is who or what began a turn.
 type Origin string
 
 const (
 	OriginUser     Origin = "user"
 	OriginSchedule Origin = "schedule"
 	OriginRuntime  Origin = "runtime" // the runtime itself, for its background work
-	OriginCall     Origin = "call"    // a tool called directly: a turn without a model
+	OriginCall     Origin = "call"    // a direct tool call: a turn without a model
 )
 
-// TurnRequest is what a turn was asked; queued and started turns carry it.
+// TurnRequest is what a turn was asked. Queued and started turns carry it.
 type TurnRequest struct {
 	Origin  Origin         `json:"origin"`
 	Message Message        `json:"message"`
 	Call    *ToolCall      `json:"call,omitempty"` // for OriginCall
 	Model   string         `json:"model,omitempty"`
 	Hints   map[string]any `json:"hints,omitempty"`
-	Budgets Budgets        `json:"budgets"` // as narrowed for this turn
+	Budgets Budgets        `json:"budgets"` // already narrowed for this turn
 	Key     string         `json:"key,omitempty"`
-	Client  string         `json:"client,omitempty"` // which door
+	Client  string         `json:"client,omitempty"` // the door it came through
 	By      string         `json:"by,omitempty"`
 	RetryOf TurnID         `json:"retry_of,omitempty"`
 	NoTools bool           `json:"no_tools,omitempty"`
 }
 
-// TurnQueued puts a turn behind the open one. It lets a held queue go on, unless
-// it is Late.
+// TurnQueued puts a turn behind the open one. It releases a held queue, unless it is
+// Late.
 type TurnQueued struct {
 	TurnRequest
-	// Next puts it before those that wait already: its message interrupts the open
-	// turn.
+	// Next puts the turn at the head of the queue: its message interrupts the open turn.
 	Next bool `json:"next,omitempty"`
-	// Late is a message that was sent into a turn which ended before it could read
-	// it. That is nobody's command: what was stopped stays stopped.
+	// Late marks a message sent into a turn that ended before reading it. It is not a new
+	// command, so a held queue stays held.
 	Late bool `json:"late,omitempty"`
 }
 
 // TurnStarted opens a turn.
 type TurnStarted struct {
 	TurnRequest
-	App Digest `json:"app"` // of the resolved App; its body is a blob
-	// Zone is the time zone in which the turn's prompts say when it is. Nil: UTC.
+	App Digest `json:"app"` // the resolved App, whose body is a blob
+	// Zone is the time zone of the dates and times in the turn's prompts. Nil means UTC.
 	Zone *Zone `json:"zone,omitempty"`
-	// InForce is what the app settles now, where that has changed.
+	// InForce holds the app's current settings, if they have changed.
 	InForce *InForce `json:"in_force,omitempty"`
 }
 
-// Zone is a time zone at one moment: its offset is kept, so that what is written by
-// it stays the same wherever and whenever it is read.
+// Zone is a time zone at one moment. It keeps the offset, so times written with it do not
+// depend on where and when it is read.
 type Zone struct {
 	Name   string `json:"name"`   // such as Europe/Berlin
 	Offset int    `json:"offset"` // seconds east of UTC
 }
 
-// ZoneAt is the zone of l at t.
+// ZoneAt is the zone of l at time t.
 func ZoneAt(l *time.Location, t time.Time) Zone {
 	_, offset := t.In(l).Zone()
 	return Zone{Name: l.String(), Offset: offset}
 }
 
-// In is t by the clocks of the zone. The nil Zone is UTC.
+// In is t in the zone's local time. A nil Zone is UTC.
 func (z *Zone) In(t time.Time) time.Time {
 	if z == nil {
 		return t.UTC()
@@ -134,9 +133,9 @@ type TurnSteered struct {
 	By      string  `json:"by,omitempty"`
 }
 
-// TurnStopRequested says that someone asked to stop a turn that does not end at
-// once: started writes still have to come to an end, or another turn is to run
-// next. After a crash it is why the turn is cancelled and not resumed.
+// TurnStopRequested records a request to stop a turn that cannot end at once: a started
+// write has to finish first, or another turn runs next. After a crash it is the reason to
+// cancel the turn instead of resuming it.
 type TurnStopRequested struct {
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"`
@@ -145,33 +144,32 @@ type TurnStopRequested struct {
 // TurnInterrupted is appended by recovery only.
 type TurnInterrupted struct {
 	Reason string `json:"reason"`
-	// Last is when the turn gave its last sign of life, and its clock stopped. The
-	// time that a server is down is nobody's. Zero in old logs: when this was
-	// appended.
+	// Last is when the turn last gave a sign of life; its clock stopped then, so downtime
+	// does not count. In old logs it is zero, and the time of this event counts.
 	Last time.Time `json:"last,omitzero"`
 }
 
-// TurnResumed counts an attempt to go on with an interrupted turn.
+// TurnResumed counts an attempt to continue an interrupted turn.
 type TurnResumed struct {
 	Attempt int    `json:"attempt"`
 	Auto    bool   `json:"auto,omitempty"`
 	By      string `json:"by,omitempty"`
 }
 
-// TurnCompleted ends a turn well.
+// TurnCompleted ends a turn successfully.
 type TurnCompleted struct {
 	Response Response `json:"response"`
 	Usage    Usage    `json:"usage"`
 }
 
-// TurnFailed ends a turn with an error; Response is what was answered so far.
+// TurnFailed ends a turn with an error. Response is the answer so far.
 type TurnFailed struct {
 	Error    ErrorInfo `json:"error"`
 	Response *Response `json:"response,omitempty"`
 	Usage    Usage     `json:"usage"`
 }
 
-// TurnCancelled ends a turn by someone's wish, or before it began.
+// TurnCancelled ends a turn on request, or before it began.
 type TurnCancelled struct {
 	Reason   string    `json:"reason,omitempty"`
 	By       string    `json:"by,omitempty"` // a user, or "superseded", "session_ended", "forked"
@@ -179,7 +177,7 @@ type TurnCancelled struct {
 	Usage    Usage     `json:"usage"`
 }
 
-// TurnExpired ends a turn whose time to be answered or resumed is over.
+// TurnExpired ends a turn that was not answered or resumed in time.
 type TurnExpired struct {
 	Reason string `json:"reason,omitempty"`
 	Usage  Usage  `json:"usage"`
@@ -190,12 +188,12 @@ type TurnExpired struct {
 type AgentStarted struct {
 	Name   string    `json:"name"`
 	Parent AgentPath `json:"parent,omitempty"`
-	Call   CallID    `json:"call,omitempty"`  // of the parent's reply, for a sub-agent
+	Call   CallID    `json:"call,omitempty"`  // the call in the parent's reply, for a sub-agent
 	Input  string    `json:"input,omitempty"` // a sub-agent's task
 }
 
-// AgentHandoff gives the turn from one agent to another, which is thereby
-// started. The event's Agent is the one that gives.
+// AgentHandoff gives the turn to another agent and starts it. The event's Agent is the
+// one that hands off.
 type AgentHandoff struct {
 	From AgentPath `json:"from"`
 	To   AgentPath `json:"to"`
@@ -210,71 +208,70 @@ type AgentEnded struct {
 	Outcome Outcome `json:"outcome"`
 }
 
-// ModelStarted is committed before the request leaves. Reserved is what the
-// call may cost at most; a call without a reply counts as that.
+// ModelStarted is committed before the request is sent. Reserved is the most the call may
+// cost; a call without a reply counts as that.
 type ModelStarted struct {
 	Call     CallID `json:"call"`
 	Model    string `json:"model"`
-	Context  Digest `json:"context"` // of the request's JSON
+	Context  Digest `json:"context"` // digest of the request's JSON
 	Reserved Usage  `json:"reserved"`
-	Window   int64  `json:"window,omitempty"` // tokens that the model took in all, as was known then
+	Window   int64  `json:"window,omitempty"` // the model's whole context window in tokens, as known then
 }
 
-// ModelReplied is the authority over what a call said.
+// ModelReplied is the authoritative record of what a call said.
 type ModelReplied struct {
 	Call       CallID `json:"call"`
-	Model      string `json:"model"` // the name the provider answered with
+	Model      string `json:"model"` // the model's name in the provider's answer
 	Parts      []Part `json:"parts"`
 	Usage      Usage  `json:"usage"`
 	StopReason string `json:"stop_reason,omitempty"`
-	TTFTMS     int64  `json:"ttft_ms,omitempty"` // request to first fragment
+	TTFTMS     int64  `json:"ttft_ms,omitempty"` // from the request to the first fragment
 	TookMS     int64  `json:"took_ms,omitempty"`
 
-	// State is what the provider wants back with the next call. Opaque.
+	// State is opaque data that the provider wants back with the next call.
 	State     json.RawMessage `json:"state,omitempty"`
 	Citations []Citation      `json:"citations,omitempty"` // what the provider's own tools found
-	Warning   string          `json:"warning,omitempty"`   // why the reply is doubtful, in words for people
+	Warning   string          `json:"warning,omitempty"`   // why the reply is doubtful, as a sentence for people
 }
 
-// ModelFailed ends a call without a reply. Partial is the text up to the cut.
+// ModelFailed ends a call without a reply. Partial is the text before the failure.
 type ModelFailed struct {
 	Call    CallID    `json:"call"`
 	Error   ErrorInfo `json:"error"`
 	Retry   bool      `json:"retry,omitempty"` // the loop will call again
 	Partial string    `json:"partial,omitempty"`
-	Usage   Usage     `json:"usage"` // what it counts as
+	Usage   Usage     `json:"usage"` // what the call counts as
 
-	// Fallback is the model that is called from now on in this turn, in place of
-	// the one that failed.
+	// Fallback is the model that replaces the failed one for the rest of the turn.
 	Fallback string `json:"fallback,omitempty"`
 }
 
-// ToolRequested is a model's wish, in the append of its model.replied. Call is
-// the idempotency key for good.
+// ToolRequested is a model's request to call a tool, in the same append as its
+// model.replied. Call is the idempotency key for good.
 type ToolRequested struct {
 	Call  CallID          `json:"call"`
 	Name  string          `json:"name"`
 	Input json.RawMessage `json:"input"`
 	Redo  CallID          `json:"redo,omitempty"` // a human asked to do this unknown call again
-	// Redacted says that Input is without the secrets that it came with. It is set
-	// by what takes them out, so that a text which only reads so is told from it.
+	// Redacted says that the secrets of Input were taken out. Only the redactor sets it,
+	// so a text that merely looks redacted is not mistaken for one that is.
 	Redacted bool `json:"redacted,omitempty"`
 }
 
-// ToolStarted is committed before a call with effects leaves.
+// ToolStarted is committed before a call with effects is made.
 type ToolStarted struct {
 	Call     CallID          `json:"call"`
 	Name     string          `json:"name"`
-	Input    json.RawMessage `json:"input"` // what runs: an approval may have edited it
+	Input    json.RawMessage `json:"input"` // the input that is used: a person may have edited it
 	Effect   Effect          `json:"effect"`
 	Grant    InteractionID   `json:"grant,omitempty"`
 	Deadline time.Time       `json:"deadline"`
-	Attempt  int             `json:"attempt"`            // from 1; more only for reads and idempotent calls
-	Reaches  []string        `json:"reaches,omitempty"`  // what it acts on, where its tool can tell
-	Redacted bool            `json:"redacted,omitempty"` // see ToolRequested; what ran had the secrets
+	Attempt  int             `json:"attempt"`            // from 1; above 1 only for reads and idempotent calls
+	Reaches  []string        `json:"reaches,omitempty"`  // what it acts on, if its tool can tell
+	Redacted bool            `json:"redacted,omitempty"` // see ToolRequested; the tool itself got the secrets
 }
 
-// ToolEnded is the outcome of a call.
+// ToolEnded is a call's outcome.
 type ToolEnded struct {
 	ToolResult
 	Name   string `json:"name"`
@@ -293,7 +290,7 @@ type InteractionAnswered struct {
 	Answer Answer        `json:"answer"`
 	By     string        `json:"by,omitempty"`
 	Client string        `json:"client,omitempty"`
-	// Redacted says that the answer's Input is without the secrets that it came with.
+	// Redacted says that the secrets of the answer's Input were taken out.
 	Redacted bool `json:"redacted,omitempty"`
 }
 
@@ -304,8 +301,8 @@ type InteractionExpired struct {
 	Reason string        `json:"reason,omitempty"`
 }
 
-// ContextCompacted takes the exchanges up to and including Through out of the
-// prompt; the log keeps them.
+// ContextCompacted removes the exchanges up to and including Through from the prompt;
+// they stay in the log.
 type ContextCompacted struct {
 	Through      int64 `json:"through"`
 	Dropped      int   `json:"dropped"`
@@ -313,16 +310,16 @@ type ContextCompacted struct {
 	TokensAfter  int64 `json:"tokens_after"`
 }
 
-// ContextTransferred says that another model goes on with the session than the
-// one that answered so far. Text is what its prompts of this turn hold about that.
+// ContextTransferred says that a model takes over the session from another. Text is what
+// its prompts of this turn say about that.
 type ContextTransferred struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 	Text string `json:"text"`
 }
 
-// ContextObserved is something that happened outside to what the turn deals with,
-// such as a state that changed. It is shown to people and is in no prompt.
+// ContextObserved is an outside event that concerns the turn, such as a state that
+// changed. It is shown to people and never put into a prompt.
 type ContextObserved struct {
 	Source string    `json:"source"` // who saw it, such as homeassistant
 	Ref    string    `json:"ref"`    // what it happened to, such as an entity
@@ -330,24 +327,24 @@ type ContextObserved struct {
 	At     time.Time `json:"at"`
 }
 
-// HistoryCondensed says that retention took the data of the step events From to
-// To, which end with the end of a turn. Turns are what folds need of them, so a
-// fold still begins at event 1, whatever its version; Archive names where the
-// events are kept whole. With To 0 nothing was taken.
+// HistoryCondensed says that retention removed the data of the step events From to To.
+// The stretch ends with the end of a turn. Turns keeps what folds need, so a fold of any
+// version still begins at event 1. Archive names where the whole events are. If To is 0,
+// nothing was removed.
 type HistoryCondensed struct {
 	From    int64           `json:"from"`
 	To      int64           `json:"to"`
 	Archive string          `json:"archive,omitempty"`
-	Turns   []CondensedTurn `json:"turns,omitempty"` // that ended within, in their order
-	Next    time.Time       `json:"next,omitzero"`   // when the oldest turn ended whose steps are still there
+	Turns   []CondensedTurn `json:"turns,omitempty"` // the turns that ended in the stretch, in log order
+	Next    time.Time       `json:"next,omitzero"`   // when the oldest turn ended whose steps are not condensed yet
 
-	// Base is the Session at To as fold version Version wrote it, in logs from before
-	// there were Turns.
+	// Base is the Session at To as written by fold version Version. It occurs in logs
+	// from before Turns existed.
 	Base    json.RawMessage `json:"base,omitempty"`
 	Version int             `json:"version,omitempty"`
 }
 
-// ArtifactStored says that a large result was kept aside.
+// ArtifactStored says that a large result was stored as an artifact.
 type ArtifactStored struct {
 	ArtifactRef
 	Call CallID `json:"call,omitempty"`
@@ -358,7 +355,7 @@ type BudgetReached struct {
 	Name  string  `json:"name"` // steps, tool_calls, duration, tokens, usd, depth
 	Limit float64 `json:"limit"`
 	Used  float64 `json:"used"`
-	Needs float64 `json:"needs,omitempty"` // what the next step would take at least, where that is known
+	Needs float64 `json:"needs,omitempty"` // the least the next step would need, if known
 }
 
 func (SessionCreated) EventType() EventType      { return "session.created" }

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// FoldVersion is the version of Session's fold. A stored state of another
-// version is ignored and rebuilt from the log. Raise it with every change of
-// Apply or of the JSON of Session.
+// FoldVersion is the version of Session's fold. A stored state of another version is
+// ignored and rebuilt from the log. Raise it with every change to Apply or to the JSON of
+// Session.
 const FoldVersion = 10
 
-// MaxHistoryBytes bounds what a Session keeps of earlier turns, whatever its
-// memory options say: past it the oldest exchanges leave the fold (never the
-// log). 1 MiB is about 250,000 tokens, more than most models take.
+// MaxHistoryBytes limits what a Session keeps of earlier turns, whatever its memory
+// options say. Beyond it the oldest exchanges leave the fold, but never the log. 1 MiB is
+// about 250,000 tokens, more than most models take.
 const MaxHistoryBytes = 1 << 20
 
-// Session is the fold that the engine decides from. It is bounded: settings,
-// memory, the open turn, the queue, open interactions, rules, totals. The zero
-// Session is the state before event 1.
+// Session is the fold that the engine bases its decisions on. Its size is bounded:
+// settings, memory, the open turn, the queue, open interactions, rules and totals. The
+// zero Session is the state before event 1.
 type Session struct {
 	ID           SessionID         `json:"id"`
 	Seq          int64             `json:"seq"` // of the last event applied
@@ -30,14 +30,14 @@ type Session struct {
 	Preview      string            `json:"preview,omitempty"`
 	Status       SessionStatus     `json:"status"`
 	CreatedAt    time.Time         `json:"created_at"`
-	UpdatedAt    time.Time         `json:"updated_at"` // of the last event, but history.condensed
+	UpdatedAt    time.Time         `json:"updated_at"` // time of the last event other than history.condensed
 	Model        string            `json:"model,omitempty"`
-	Answered     map[string]string `json:"answered,omitempty"` // by agent name: the model that replied last
+	Answered     map[string]string `json:"answered,omitempty"` // by agent name: the last model that replied
 	Temperature  *float64          `json:"temperature,omitempty"`
 	MaxOutput    int64             `json:"max_output,omitempty"`
 	Mode         PermissionMode    `json:"mode,omitempty"`
 	Policy       *Policy           `json:"policy,omitempty"`
-	InForce      InForce           `json:"in_force,omitzero"` // by the app's settings when the last turn began
+	InForce      InForce           `json:"in_force,omitzero"` // the app's settings as of the last turn
 	Budgets      Budgets           `json:"budgets"`
 	Memory       MemoryOptions     `json:"memory"`
 	Busy         BusyMode          `json:"busy"`
@@ -47,44 +47,44 @@ type Session struct {
 	Preferences  map[string]any    `json:"preferences,omitempty"`
 	Parent       SessionID         `json:"parent,omitempty"`
 
-	Summary      string                   `json:"summary,omitempty"` // of the turns before History
+	Summary      string                   `json:"summary,omitempty"` // summarizes the turns before History
 	Facts        []Fact                   `json:"facts,omitempty"`
 	Pins         []Pin                    `json:"pins,omitempty"`
 	History      []Exchange               `json:"history,omitempty"` // earlier turns, oldest first
 	HistoryBytes int                      `json:"history_bytes,omitempty"`
-	About        []string                 `json:"about,omitempty"`    // what the last turn that called a tool for something was about, at most MaxAbout ids
+	About        []string                 `json:"about,omitempty"`    // what the last turn that called a tool for something was about; at most MaxAbout ids
 	Provider     map[string]ProviderState `json:"provider,omitempty"` // by agent name; a cache of the log, see ProviderState
 
 	Condensed   int64     `json:"condensed,omitempty"`   // steps up to this number are condensed
-	CondensedAt time.Time `json:"condensed_at,omitzero"` // when they last were; no change of the session
-	StepsSince  time.Time `json:"steps_since,omitzero"`  // when the oldest turn ended whose steps are still there
+	CondensedAt time.Time `json:"condensed_at,omitzero"` // when that last happened; not counted as a change of the session
+	StepsSince  time.Time `json:"steps_since,omitzero"`  // when the oldest turn ended whose steps are not condensed yet
 
 	Turn         *Turn         `json:"turn,omitempty"` // open or interrupted
 	Last         *TurnRef      `json:"last,omitempty"` // the turn that ended last
 	Queue        []QueuedTurn  `json:"queue,omitempty"`
-	Held         bool          `json:"held,omitempty"` // the queue waits for the next command: somebody stopped a turn, or a crash came
+	Held         bool          `json:"held,omitempty"` // the queue waits for the next command, because a turn was stopped or the server crashed
 	Interactions []Interaction `json:"interactions,omitempty"`
 	Rules        []Rule        `json:"rules,omitempty"` // granted for this session
 	Totals       Totals        `json:"totals"`
 }
 
-// Exchange is an earlier turn as later prompts see it.
+// Exchange is an earlier turn as later prompts show it.
 type Exchange struct {
 	Turn    TurnID     `json:"turn"`
-	Seq     int64      `json:"seq"` // of the event that ended it
+	Seq     int64      `json:"seq"` // the event that ended the turn
 	User    Message    `json:"user"`
 	Reply   string     `json:"reply,omitempty"`
 	Status  TurnStatus `json:"status"`
 	Effects []Effected `json:"effects,omitempty"` // its calls with effects
-	Results []string   `json:"results,omitempty"` // a line for each of its last tool calls: the tool, its input, what it returned
+	Results []string   `json:"results,omitempty"` // one line for each of its last tool calls: the tool, its input, its result
 }
 
-// Effected is a call with effects and how it came out.
+// Effected is a call with effects and its outcome.
 type Effected struct {
 	Call       CallID  `json:"call"`
 	Tool       string  `json:"tool"`
 	Outcome    Outcome `json:"outcome"`
-	Resolution string  `json:"resolution,omitempty"` // of an unknown outcome, by a human
+	Resolution string  `json:"resolution,omitempty"` // a person's decision about an unknown outcome
 }
 
 // QueuedTurn waits behind the open one.
@@ -95,16 +95,16 @@ type QueuedTurn struct {
 	Seq     int64       `json:"seq"`
 }
 
-// ProviderState is what a provider gave to continue from. It is dropped by
-// every failure, cancel, fork, compaction and change of model.
+// ProviderState is a provider's own state to continue from. Every failure, cancellation,
+// fork, compaction and change of model drops it.
 type ProviderState struct {
 	Model string `json:"model"`
 	Seq   int64  `json:"seq"`
 	State []byte `json:"state"`
 }
 
-// Apply advances the fold by one event. Events come in order; a gap is an
-// error. After an error s is unchanged in Seq and must not be driven.
+// Apply advances the fold by one event. Events must come in order; a gap is an error.
+// After an error s.Seq is unchanged and s must not be driven.
 func (s *Session) Apply(e Event) error {
 	if e.Seq != s.Seq+1 {
 		return Errorf(CodeInternal, "session %s: event %d follows %d", e.Session, e.Seq, s.Seq)
@@ -116,7 +116,7 @@ func (s *Session) Apply(e Event) error {
 	s.apply(e, p)
 	s.Seq = e.Seq
 	if e.Type == (HistoryCondensed{}).EventType() {
-		s.CondensedAt = e.Time // nobody used the session
+		s.CondensedAt = e.Time // this is not a use of the session
 	} else {
 		s.UpdatedAt = e.Time
 	}
@@ -159,7 +159,7 @@ func (s *Session) apply(e Event, p Payload) {
 	case MemoryUpdated:
 		s.applyMemory(p)
 	case HistoryCondensed:
-		if p.To > s.Condensed { // an import has them whole, and says so with 0
+		if p.To > s.Condensed { // imported logs hold all steps, and record To as 0
 			s.Condensed, s.StepsSince = p.To, p.Next
 		}
 	case TurnQueued:
@@ -210,8 +210,8 @@ func (s *Session) startTurn(e Event, p TurnStarted) {
 		s.InForce = *p.InForce
 	}
 	if n := len(s.History); p.RetryOf != "" && n > 0 && s.History[n-1].Turn == p.RetryOf {
-		// A retry stands in the place of what it repeats; the effects it had
-		// must stay known.
+		// A retry replaces the exchange it repeats, but the effects of that exchange must
+		// stay known.
 		if old := s.History[n-1]; len(old.Effects) == 0 {
 			s.HistoryBytes -= old.size()
 			s.History = slices.Clip(s.History[:n-1])
@@ -234,7 +234,7 @@ func (s *Session) dequeue(id TurnID) {
 	}
 }
 
-// endTurn closes the open turn, or takes a queued one off the queue.
+// endTurn closes the open turn, or removes a queued one from the queue.
 func (s *Session) endTurn(e Event, status TurnStatus, reply string) {
 	t := s.Turn
 	if t == nil || t.ID != e.Turn {
@@ -264,7 +264,7 @@ func (s *Session) endTurn(e Event, status TurnStatus, reply string) {
 	switch status {
 	case StatusCancelled, StatusExpired:
 		s.Provider = nil
-		// A command that came after the wish to stop has let the queue go.
+		// A command that came after the stop request has released the queue.
 		s.Held = len(s.Queue) > 0 && (s.Held || t.Stop == nil)
 	case StatusFailed:
 		s.Provider, s.Held = nil, false
@@ -276,8 +276,8 @@ func (s *Session) endTurn(e Event, status TurnStatus, reply string) {
 func (s *Session) trimHistory() {
 	n := 0
 	if k := s.Memory.LastK; k > 0 && s.Memory.SummaryTokens == 0 {
-		// With a summary they stay until they are in it. The loop takes of these what
-		// its model has room for.
+		// If there is a summary, exchanges stay until it covers them. The loop takes as
+		// many as its model has room for.
 		n = max(0, len(s.History)-(k*MaxGrowth+1)/2)
 	}
 	bytes := s.HistoryBytes
@@ -314,8 +314,8 @@ func (x Exchange) size() int {
 	return n
 }
 
-// Clone returns a copy that can be advanced without s noticing, and the other
-// way round. What a fold never changes in place is shared.
+// Clone returns a copy; advancing either one does not change the other. Data that a fold
+// never changes in place is shared.
 func (s Session) Clone() Session {
 	s.History = slices.Clip(s.History)
 	s.Queue = slices.Clone(s.Queue)
@@ -338,7 +338,7 @@ func (s Session) Clone() Session {
 // Principal is who the session belongs to.
 func (s Session) Principal() Principal { return Principal{User: s.User, Org: s.Org} }
 
-// OpenTurns counts the running or waiting turn and the queued ones.
+// OpenTurns counts the running or waiting turn and the queued turns.
 func (s Session) OpenTurns() int {
 	n := len(s.Queue)
 	if s.Turn != nil && s.Turn.Status.Open() {
@@ -347,7 +347,7 @@ func (s Session) OpenTurns() int {
 	return n
 }
 
-// Info is the session as lists show it.
+// Info returns the session as lists show it.
 func (s Session) Info() SessionInfo {
 	force := s.InForce.Of(s)
 	in := SessionInfo{
@@ -365,11 +365,11 @@ func (s Session) Info() SessionInfo {
 	return in
 }
 
-// Cut shortens text to at most n characters, with an ellipsis where it was cut,
-// on one line.
+// Cut returns text as one line of at most n characters, with an ellipsis if it was
+// shortened.
 func Cut(text string, n int) string {
 	runes := make([]rune, 0, n)
-	space := true // swallow what leads
+	space := true // drop leading space
 	for _, r := range text {
 		if r == '\n' || r == '\r' || r == '\t' || r == ' ' {
 			if space {

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Effect is what a call of a tool may do to the world.
+// Effect is what a call of a tool may do to the outside world.
 type Effect string
 
 const (
-	EffectRead       Effect = "read"       // free to repeat
-	EffectIdempotent Effect = "idempotent" // may be repeated with the same key while the service keeps it
+	EffectRead       Effect = "read"       // can be repeated freely
+	EffectIdempotent Effect = "idempotent" // can be repeated with the same key, for as long as the service remembers the key
 	EffectWrite      Effect = "write"      // never repeated
 )
 
@@ -21,9 +21,9 @@ type Outcome string
 
 const (
 	OutcomeOK        Outcome = "ok"
-	OutcomeError     Outcome = "error"     // the service said no, or the call provably never left
-	OutcomeDenied    Outcome = "denied"    // policy, hook or human
-	OutcomeCancelled Outcome = "cancelled" // it did not run, or was a read
+	OutcomeError     Outcome = "error"     // the service refused, or the call provably never left
+	OutcomeDenied    Outcome = "denied"    // by policy, a hook or a human
+	OutcomeCancelled Outcome = "cancelled" // it did not run, or was only a read
 	OutcomeUnknown   Outcome = "unknown"   // a write that may or may not have happened
 )
 
@@ -34,33 +34,33 @@ type ToolDecl struct {
 	InputSchema  json.RawMessage `json:"input_schema"`
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
 	Effect       Effect          `json:"effect"` // empty means write
-	// Subject says what a call is about, for rules and for people: words of the
-	// input in braces, such as "{domain}.{service}". Empty: the input's JSON.
+	// Subject says what a call is about, for rules and for people. Field names of the
+	// input in braces are replaced by their values, as in "{domain}.{service}". Empty:
+	// the input's JSON.
 	Subject   string `json:"subject,omitempty"`
 	Actuation bool   `json:"actuation,omitempty"` // acts on the physical world, see Policy.AllowActuation
-	Asks      bool   `json:"asks,omitempty"`      // only asks a human; not offered where there is none
-	Edits     bool   `json:"edits,omitempty"`     // changes files of the session's workspace and nothing else, see ModeAcceptEdits
-	// WorkspaceOwn says that a call's input goes into files of the session's
-	// workspace, or is compared with them, and nowhere else. So it may hold what
-	// looks like a secret: the tool is given the input as it came, from memory, and
-	// the log has it redacted. An input that is lost by then is asked for again. Of
-	// other tools such an input is refused.
+	Asks      bool   `json:"asks,omitempty"`      // only asks a human; not offered where there is no human
+	Edits     bool   `json:"edits,omitempty"`     // changes only files of the session's workspace, see ModeAcceptEdits
+	// WorkspaceOwn says that a call's input is only written to files of the session's
+	// workspace or compared with them. So the input may contain what looks like a secret:
+	// the tool gets the original from memory, and the log has it redacted. If the
+	// original is lost, it is asked for again. For other tools such an input is refused.
 	WorkspaceOwn bool     `json:"workspace_own,omitempty"`
-	KeyTTL       Duration `json:"key_ttl,omitempty"`      // for idempotent: how long the service keeps keys
-	Timeout      Duration `json:"timeout,omitempty"`      // of one call; 0: the engine's default
+	KeyTTL       Duration `json:"key_ttl,omitempty"`      // for idempotent tools: how long the service remembers keys
+	Timeout      Duration `json:"timeout,omitempty"`      // per call; 0: the engine's default
 	OutputLimit  int      `json:"output_limit,omitempty"` // bytes of output kept in the log; 0: the toolbox's default
-	Cost         string   `json:"cost,omitempty"`         // free text for people
+	Cost         string   `json:"cost,omitempty"`         // free text for people, such as a price
 	Safety       string   `json:"safety,omitempty"`
 }
 
-// SubjectOf says what a call with the given input is about. A field that is
-// missing or no string, number or truth value is left empty.
+// SubjectOf says what a call with the given input is about. A field is left empty if it
+// is missing or is not a string, number or boolean.
 func (d ToolDecl) SubjectOf(input json.RawMessage) string {
 	if d.Subject == "" {
 		return string(input)
 	}
 	var fields map[string]any
-	_ = json.Unmarshal(input, &fields) // what does not fit the schema has no subject
+	_ = json.Unmarshal(input, &fields) // an input that does not fit the schema has no subject
 	var b strings.Builder
 	rest := d.Subject
 	for {
@@ -78,32 +78,32 @@ func (d ToolDecl) SubjectOf(input json.RawMessage) string {
 	}
 }
 
-// ToolCall is a model's or a client's wish to run a tool.
+// ToolCall is a request by a model or a client to run a tool.
 type ToolCall struct {
 	Call  CallID          `json:"call"`
 	Agent AgentPath       `json:"agent,omitempty"`
 	Name  string          `json:"name"`
 	Input json.RawMessage `json:"input"`
-	// Redacted says that Input is without the secrets that it came with.
+	// Redacted says that the secrets of Input were taken out.
 	Redacted bool `json:"redacted,omitempty"`
 }
 
-// ToolResult is what came of it. Output is what the model sees: text, or JSON
-// when the tool declares an output schema.
+// ToolResult is what a call returned. Output is what the model sees: text, or JSON if the
+// tool declares an output schema.
 type ToolResult struct {
 	Call     CallID          `json:"call"`
 	Outcome  Outcome         `json:"outcome"`
 	Output   string          `json:"output"`
 	Data     json.RawMessage `json:"data,omitempty"`     // structured output, checked against the schema
-	Artifact *ArtifactRef    `json:"artifact,omitempty"` // the whole of it, where Output is only its beginning
+	Artifact *ArtifactRef    `json:"artifact,omitempty"` // the whole result, if Output is only its beginning
 	Error    *ErrorInfo      `json:"error,omitempty"`
-	// About are the ids of the few things that the call was about, the main one first,
-	// such as entities of a house. The next turn's prompt has them as they are then,
+	// About lists the few things that the call was about, as ids such as entities of a
+	// house, the main one first. The next turn's prompt shows their state at that time,
 	// see Session.About.
 	About []string `json:"about,omitempty"`
 }
 
-// ArtifactRef points to a large result kept aside.
+// ArtifactRef points to a large result that is stored separately.
 type ArtifactRef struct {
 	ID        ArtifactID `json:"id"`
 	Name      string     `json:"name"`
@@ -112,8 +112,7 @@ type ArtifactRef struct {
 	SHA256    Digest     `json:"sha256"`
 }
 
-// Duration is a time.Duration that reads and writes as text ("1.5s") in JSON
-// and YAML.
+// Duration is a time.Duration that is text ("1.5s") in JSON and YAML.
 type Duration time.Duration
 
 // MarshalText implements encoding.TextMarshaler.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ToolStatus is where a tool call is.
+// ToolStatus is the stage of a tool call.
 type ToolStatus string
 
 const (
@@ -21,17 +21,17 @@ type Tool struct {
 	Call       CallID          `json:"call"`
 	Agent      AgentPath       `json:"agent,omitempty"`
 	Name       string          `json:"name"`
-	Input      json.RawMessage `json:"input"`              // as asked; after tool.started: what runs
-	Redacted   bool            `json:"redacted,omitempty"` // Input is without the secrets that it came with
+	Input      json.RawMessage `json:"input"`              // as requested; after tool.started: as used
+	Redacted   bool            `json:"redacted,omitempty"` // the secrets of Input were taken out
 	Seq        int64           `json:"seq"`
 	Status     ToolStatus      `json:"status"`
 	Effect     Effect          `json:"effect,omitempty"` // known once started
 	Attempt    int             `json:"attempt,omitempty"`
 	StartedAt  time.Time       `json:"started_at,omitzero"` // first start
 	Deadline   time.Time       `json:"deadline,omitzero"`
-	Asked      InteractionID   `json:"asked,omitempty"`    // the permission that was asked for
-	Answer     *Answer         `json:"answer,omitempty"`   // to it
-	EditCut    bool            `json:"edit_cut,omitempty"` // the answer's Input is without the secrets that it came with
+	Asked      InteractionID   `json:"asked,omitempty"`    // the permission requested for it
+	Answer     *Answer         `json:"answer,omitempty"`   // the answer to that
+	EditCut    bool            `json:"edit_cut,omitempty"` // the secrets of the answer's Input were taken out
 	Granted    bool            `json:"granted,omitempty"`
 	Consumed   bool            `json:"consumed,omitempty"` // the grant was used
 	Outcome    Outcome         `json:"outcome,omitempty"`
@@ -40,29 +40,29 @@ type Tool struct {
 	Error      *ErrorInfo      `json:"error,omitempty"`
 	Artifact   *ArtifactRef    `json:"artifact,omitempty"`
 	About      []string        `json:"about,omitempty"`
-	AskedWhat  InteractionID   `json:"asked_what,omitempty"` // the question what became of an unknown outcome
-	Resolution string          `json:"resolution,omitempty"` // its answer
-	Redo       CallID          `json:"redo,omitempty"`       // this call does that one again
+	AskedWhat  InteractionID   `json:"asked_what,omitempty"` // the question about its unknown outcome
+	Resolution string          `json:"resolution,omitempty"` // the answer to that
+	Redo       CallID          `json:"redo,omitempty"`       // this call repeats that one
 	RedoneBy   CallID          `json:"redone_by,omitempty"`
 }
 
-// Tools are the tool calls of a turn, in the order in which they were asked for. It is a
-// value: what adds or changes a call makes another Tools, which shares the rest with the
-// one before. So a turn is copied and advanced at about the same cost however many calls
-// it has made. Its JSON is an array. The zero value has none.
+// Tools are the tool calls of a turn, in the order in which they were requested. It is an
+// immutable value: adding or changing a call makes another Tools, which shares the rest.
+// So copying and advancing a turn costs about the same however many calls it has made.
+// Its JSON is an array. The zero value is empty.
 type Tools struct {
-	chunks []*[toolsInChunk]*Tool // never changed once they are here; all full but the last
+	chunks []*[toolsInChunk]*Tool // never modified once stored; all full except the last
 	n      int
 }
 
-// toolsInChunk: 32 pointers, a quarter of what a Tool takes, are copied for a change,
-// beside one for each chunk.
+// toolsInChunk: each change copies 32 pointers, a quarter of the size of a Tool, and one
+// pointer per chunk.
 const toolsInChunk = 32
 
-// Len is how many they are.
+// Len is the number of calls.
 func (ts Tools) Len() int { return ts.n }
 
-// All are the calls, which are to be read only, with their positions from 0.
+// All yields the calls with their positions from 0. They must not be modified.
 func (ts Tools) All() iter.Seq2[int, *Tool] {
 	return func(yield func(int, *Tool) bool) {
 		for i := range ts.n {
@@ -75,8 +75,8 @@ func (ts Tools) All() iter.Seq2[int, *Tool] {
 
 func (ts Tools) at(i int) *Tool { return ts.chunks[i/toolsInChunk][i%toolsInChunk] }
 
-// find returns the position of a call, or -1. It looks at the newest first: they are
-// what a turn deals with.
+// find returns the position of a call, or -1. It searches from the newest, which is what
+// a turn usually deals with.
 func (ts Tools) find(call CallID) int {
 	if call == "" {
 		return -1
@@ -89,7 +89,7 @@ func (ts Tools) find(call CallID) int {
 	return -1
 }
 
-// with is ts with c at position i, which is at most its length.
+// with returns ts with c at position i, which is at most ts.Len().
 func (ts Tools) with(i int, c *Tool) Tools {
 	var chunk [toolsInChunk]*Tool
 	at := i / toolsInChunk
@@ -130,7 +130,7 @@ func (ts *Tools) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Tool returns the call, which is to be read only, or nil.
+// Tool returns the call, which must not be modified, or nil.
 func (t *Turn) Tool(call CallID) *Tool {
 	if i := t.Tools.find(call); i >= 0 {
 		return t.Tools.at(i)
@@ -138,7 +138,7 @@ func (t *Turn) Tool(call CallID) *Tool {
 	return nil
 }
 
-// edit returns the call in a copy that is the turn's own, or nil.
+// edit returns a copy of the call that the turn may change, or nil.
 func (t *Turn) edit(call CallID) *Tool {
 	i := t.Tools.find(call)
 	if i < 0 {
@@ -156,7 +156,7 @@ func (t *Turn) applyTool(e Event, p Payload) {
 	case ToolRequested:
 		t.addTool(Tool{
 			Call: p.Call, Agent: e.Agent, Name: p.Name, Input: p.Input, Redacted: p.Redacted, Seq: e.Seq, Status: ToolIsRequested, Redo: p.Redo,
-			Granted: p.Redo != "", // a human has just asked for exactly this
+			Granted: p.Redo != "", // a human has just asked for exactly this call
 		})
 		if old := t.edit(p.Redo); old != nil {
 			old.RedoneBy = p.Call

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Transcript is the fold that people look at: every turn with its steps and its
-// answer. It is a view, paged from the log, and never needed to drive. The page
-// folds the same events in TypeScript; testdata/logs holds logs and what both
-// must make of them.
+// Transcript is the fold that people look at: every turn with its steps and its answer.
+// It is a view, paged from the log, and never needed to drive a session. The web page
+// folds the same events in TypeScript; testdata/logs holds logs and the expected result
+// for both.
 type Transcript struct {
 	Session SessionID     `json:"session"`
 	App     string        `json:"app"`
 	Title   string        `json:"title"`
 	Status  SessionStatus `json:"status"`
 	Seq     int64         `json:"seq"`
-	Turns   []TurnView    `json:"turns"` // in the order in which they were asked, queued ones too; null before the first
+	Turns   []TurnView    `json:"turns"` // in the order in which they were asked, including queued ones; null before the first
 }
 
 // TurnView is one turn as people see it.
@@ -33,15 +33,15 @@ type TurnView struct {
 	EndedAt      *time.Time    `json:"ended_at,omitempty"`
 	Entry        string        `json:"entry,omitempty"` // the agent that answers the user
 	Steps        []StepView    `json:"steps"`
-	Texts        []TextView    `json:"texts"`            // what models said, one a call
-	Answer       string        `json:"answer,omitempty"` // once the turn has ended
+	Texts        []TextView    `json:"texts"`            // what models said, one per call
+	Answer       string        `json:"answer,omitempty"` // set when the turn has ended
 	Citations    []Citation    `json:"citations,omitempty"`
 	FollowUps    []string      `json:"follow_ups,omitempty"`
 	Error        *ErrorInfo    `json:"error,omitempty"`
 	Reason       string        `json:"reason,omitempty"`
 	Usage        *Usage        `json:"usage,omitempty"`
-	Models       []string      `json:"models"`            // that replied, each once
-	Warning      string        `json:"warning,omitempty"` // why a reply is doubtful, in words for people; the last one
+	Models       []string      `json:"models"`            // the models that replied, each once
+	Warning      string        `json:"warning,omitempty"` // why the last doubtful reply is doubtful, as a sentence for people
 	Interactions []Interaction `json:"interactions,omitempty"`
 }
 
@@ -53,7 +53,7 @@ const (
 	StepToolCall   StepType = "tool_call"   // Agent, Tool, Call, Input
 	StepToolResult StepType = "tool_result" // Agent, Tool, Call, Result, Outcome
 	StepHandoff    StepType = "handoff"     // From, To
-	StepNote       StepType = "note"        // Text: interruption, resumption, retry, steer, budget
+	StepNote       StepType = "note"        // Text: interruption, resumption, retry, steer or budget
 )
 
 // StepView is one line of a turn's thought process.
@@ -72,8 +72,8 @@ type StepView struct {
 	Text    string          `json:"text,omitempty"`
 }
 
-// TextView is what one model call said. While Open, deltas and partials of the
-// call may show its text; they are not part of this fold.
+// TextView is what one model call said. While Open, deltas and partials of the call may
+// show more of its text; they are not part of this fold.
 type TextView struct {
 	Call  CallID `json:"call"`
 	Agent string `json:"agent"`
@@ -82,9 +82,8 @@ type TextView struct {
 	Cut   bool   `json:"cut,omitempty"`
 }
 
-// Apply advances the view by one event. An event that is not the next after Seq
-// is ignored when it is older, so a repeated event changes nothing; unknown
-// types and condensed data only advance Seq.
+// Apply advances the view by one event. An event older than Seq is ignored, so a repeated
+// event changes nothing. Unknown types and condensed data only advance Seq.
 func (v *Transcript) Apply(e Event) {
 	if e.Seq <= v.Seq {
 		return

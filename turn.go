@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Turn is the open or interrupted turn within a Session: all that the loop
-// needs to say what comes next.
+// Turn is the open or interrupted turn of a Session: all that the loop needs to determine
+// what comes next.
 type Turn struct {
 	ID           TurnID              `json:"id"`
 	Status       TurnStatus          `json:"status"` // running, waiting or interrupted
@@ -17,34 +17,34 @@ type Turn struct {
 	StartedAt    time.Time           `json:"started_at"`
 	Zone         *Zone               `json:"zone,omitempty"` // see TurnStarted
 	FirstSeq     int64               `json:"first_seq"`
-	RunningSince time.Time           `json:"running_since,omitzero"` // zero while its clock stands
-	Attempts     int                 `json:"attempts,omitempty"`     // resumptions so far
+	RunningSince time.Time           `json:"running_since,omitzero"` // zero while its clock is stopped
+	Attempts     int                 `json:"attempts,omitempty"`     // how often it was resumed
 	AutoAttempts int                 `json:"auto_attempts,omitempty"`
 	Stop         *TurnStopRequested  `json:"stop,omitempty"`
-	Agents       []Agent             `json:"agents,omitempty"` // in the order they were started
-	Active       AgentPath           `json:"active,omitempty"` // the top-level agent that has the turn
-	Calls        []ModelCall         `json:"calls,omitempty"`  // model calls without an end
+	Agents       []Agent             `json:"agents,omitempty"` // in start order
+	Active       AgentPath           `json:"active,omitempty"` // the top-level agent in charge of the turn
+	Calls        []ModelCall         `json:"calls,omitempty"`  // model calls that have not ended
 	Tools        Tools               `json:"tools,omitzero"`   // every tool call of the turn
 	Steers       []Message           `json:"steers,omitempty"` // for the next step
 	Answers      []Answered          `json:"answers,omitempty"`
-	Retrieved    bool                `json:"retrieved,omitempty"` // what there was to look up for the turn was looked up
+	Retrieved    bool                `json:"retrieved,omitempty"` // the lookup for this turn was done
 	Snippets     []Snippet           `json:"snippets,omitempty"`
 	Waiting      []InteractionID     `json:"waiting,omitempty"`
-	Transfer     *ContextTransferred `json:"transfer,omitempty"` // the session changes its model in this turn
-	GivenUp      []string            `json:"given_up,omitempty"` // models that a fallback stands in for
-	Observed     int                 `json:"observed,omitempty"` // context.observed so far
-	Failures     int                 `json:"failures,omitempty"` // model calls that failed since the last reply, of the present model
-	Failed       *ErrorInfo          `json:"failed,omitempty"`   // the last of them, when it is not to be retried
+	Transfer     *ContextTransferred `json:"transfer,omitempty"` // set if the session changes its model in this turn
+	GivenUp      []string            `json:"given_up,omitempty"` // models that were replaced by a fallback
+	Observed     int                 `json:"observed,omitempty"` // number of context.observed so far
+	Failures     int                 `json:"failures,omitempty"` // failed calls of the current model since the last reply
+	Failed       *ErrorInfo          `json:"failed,omitempty"`   // the last failure, if it is not to be retried
 	Budget       *BudgetReached      `json:"budget,omitempty"`
 	Spent        Spent               `json:"spent"`
 
-	// Kept is what retention left of its calls. It is there just before the turn's end
-	// is applied, in a log whose steps were taken.
+	// Kept is what retention left of the turn's calls. In a log whose steps were
+	// condensed it is set just before the turn's end is applied.
 	Kept *CondensedTurn `json:"-"`
 }
 
-// Agent is one instance of an agent in the turn, with its branch: all that its
-// model sees of the turn besides the question.
+// Agent is one instance of an agent in the turn, with its branch: all that its model sees
+// of the turn besides the question.
 type Agent struct {
 	Path   AgentPath `json:"path"`
 	Name   string    `json:"name"`
@@ -61,9 +61,9 @@ type ItemKind string
 
 const (
 	ItemReply   ItemKind = "reply"   // Call, Parts: what the model said
-	ItemCut     ItemKind = "cut"     // Call, Text: what it had said when the call was cut off
-	ItemSteer   ItemKind = "steer"   // Parts: a message from the user in between
-	ItemHandoff ItemKind = "handoff" // From, Text: control came from another agent, and why
+	ItemCut     ItemKind = "cut"     // Call, Text: what it had said before the call was cut off
+	ItemSteer   ItemKind = "steer"   // Parts: a message the user sent in between
+	ItemHandoff ItemKind = "handoff" // From, Text: another agent handed off, and why
 )
 
 // Item is one entry of an agent's branch.
@@ -75,11 +75,11 @@ type Item struct {
 	Text  string    `json:"text,omitempty"`
 	From  AgentPath `json:"from,omitempty"`
 
-	Repeated  bool       `json:"repeated,omitempty"`  // of a cut: the call is made again as if it had said nothing
-	Citations []Citation `json:"citations,omitempty"` // of a reply
+	Repeated  bool       `json:"repeated,omitempty"`  // for a cut: the call is repeated as if it had said nothing
+	Citations []Citation `json:"citations,omitempty"` // for a reply
 }
 
-// ModelCall is a model call without an end.
+// ModelCall is a model call that has not ended.
 type ModelCall struct {
 	Call     CallID    `json:"call"`
 	Agent    AgentPath `json:"agent"`
@@ -88,8 +88,7 @@ type ModelCall struct {
 	At       time.Time `json:"at"`
 }
 
-// Answered is an answer of this turn to something that is not about a tool call:
-// what the call itself has asked.
+// Answered is an answer to a question that a tool call of this turn asked itself.
 type Answered struct {
 	ID     InteractionID   `json:"id"`
 	Kind   InteractionKind `json:"kind"`
@@ -98,7 +97,7 @@ type Answered struct {
 	Answer Answer          `json:"answer"`
 }
 
-// AnswerTo returns the answer to what a call has asked under a key.
+// AnswerTo returns the answer to what a call asked under a key.
 func (t *Turn) AnswerTo(call CallID, key string) (Answer, bool) {
 	for _, a := range t.Answers {
 		if a.Call == call && a.Key == key {
@@ -108,8 +107,8 @@ func (t *Turn) AnswerTo(call CallID, key string) (Answer, bool) {
 	return Answer{}, false
 }
 
-// applyTurn folds the events inside a turn. Events of a turn that is not the
-// open one change nothing, except that they take a queued turn off the queue.
+// applyTurn folds the events inside a turn. Events of other turns than the open one
+// change nothing, except that they remove a queued turn from the queue.
 func (s *Session) applyTurn(e Event, p Payload) {
 	switch p := p.(type) {
 	case TurnCompleted:
@@ -209,7 +208,7 @@ func (s *Session) applyModel(t *Turn, e Event, p Payload) {
 			t.Steers = nil
 		}
 	case ModelReplied:
-		asked := p.Model // the name that was asked for: a provider may answer with another
+		asked := p.Model // the requested name: the provider's answer may have another
 		for _, c := range t.Calls {
 			if c.Call == p.Call {
 				asked = c.Model
@@ -260,8 +259,8 @@ func (s *Session) applyModel(t *Turn, e Event, p Payload) {
 		}
 		delete(s.Provider, a.Name)
 		if a.Name != MemoryAgent {
-			// What a provider keeps may go through several agents: where one of them
-			// failed, nobody knows what it took in.
+			// A provider's state may span several agents. If one of them failed, nobody
+			// knows which part of its call the provider kept.
 			maps.DeleteFunc(s.Provider, func(_ string, ps ProviderState) bool { return ps.Model == asked })
 		}
 		if p.Partial != "" {
@@ -302,8 +301,8 @@ func (s *Session) applyInteraction(t *Turn, e Event, p Payload) {
 	}
 }
 
-// closeInteraction takes an interaction off the open ones; a nil answer means
-// that nobody answered in time, which counts as no.
+// closeInteraction closes an open interaction. A nil answer means that nobody answered in
+// time, which counts as no.
 func (s *Session) closeInteraction(t *Turn, e Event, id InteractionID, answer *Answer) {
 	at := slices.IndexFunc(s.Interactions, func(i Interaction) bool { return i.ID == id })
 	if at < 0 {
@@ -346,8 +345,8 @@ func (t *Turn) Agent(path AgentPath) *Agent {
 	return nil
 }
 
-// Answered is what the turn has said to the user so far: the last words of the
-// agent that it entered with. What agents say among themselves is no answer.
+// Answered is what the turn has told the user so far: the last words of its entry agent.
+// What agents tell one another is not an answer.
 func (t *Turn) Answered() string {
 	if len(t.Agents) == 0 {
 		return ""
@@ -378,8 +377,8 @@ func (t *Turn) Reserved() Usage {
 	return u
 }
 
-// Ran is how long the turn has run by now; queued, waiting and interrupted time
-// does not count.
+// Ran is how long the turn has run so far. Time spent queued, waiting or interrupted does
+// not count.
 func (t *Turn) Ran(now time.Time) time.Duration {
 	d := time.Duration(t.Spent.RanMS) * time.Millisecond
 	if !t.RunningSince.IsZero() {

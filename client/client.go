@@ -5,14 +5,14 @@
 //	t, err := c.SendAndWait(ctx, s.ID, parley.Send{Message: "What's the final spec?"})
 //	fmt.Println(t.Response.Message)
 //
-// [Client.Follow] shows a session's log from any event on and stays with it: a
-// connection that breaks is made again from the last event seen, so the loop
-// over it sees every event once and in order, whatever the network does.
+// [Client.Follow] yields a session's log from any event on and keeps following it. After
+// a broken connection it reconnects at the last event it saw, so the caller sees every
+// event once and in order.
 //
-// A refusal by the server comes back as a [*parley.Error] with its code. A
-// server that can not be reached is CodeUnavailable. Nothing is sent twice on
-// its own account; a command with an idempotency key may be repeated by the
-// caller, and gives what it first made.
+// A refusal by the server is returned as a [*parley.Error] with its code; CodeUnavailable
+// means that the server could not be reached. The client never repeats a command by
+// itself. The caller may repeat one that has an idempotency key, and gets the result of
+// the first attempt.
 //
 // A Client is safe for concurrent use.
 package client
@@ -33,24 +33,24 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// DefaultURL is where a server listens that was told nothing else.
+// DefaultURL is where a server listens by default.
 const DefaultURL = "http://127.0.0.1:8000"
 
-// maxBody bounds a JSON answer: larger than any page the server gives.
+// maxBody is the most bytes read of a JSON answer, more than any page the server sends.
 const maxBody = 64 << 20
 
-// Options of [New]. The zero value speaks to a server on this machine.
+// Options of [New]. The zero value talks to a server on this machine.
 type Options struct {
-	BaseURL    string            // default [DefaultURL]; a path in it is a prefix
-	HTTPClient *http.Client      // must have no Timeout, which would cut streams; default a new one
-	Transport  http.RoundTripper // of the default HTTPClient, such as one that dials a socket
+	BaseURL    string            // default [DefaultURL]; its path, if any, is a prefix
+	HTTPClient *http.Client      // must have no Timeout, which would cut streams; default: a new client
+	Transport  http.RoundTripper // for the default HTTPClient, such as one that dials a socket
 	Token      string            // sent as a bearer token when not empty
-	// Retry is the longest wait before a broken stream is asked for again; 0 means
-	// 15 s. The first waits are shorter, and random.
+	// Retry is the longest wait before reconnecting a broken stream; 0 means 15 s. The
+	// first waits are shorter. All are random.
 	Retry time.Duration
 }
 
-// Client speaks to one server. Make one with [New].
+// Client talks to one server. Make one with [New].
 type Client struct {
 	base  string
 	http  *http.Client
@@ -78,7 +78,7 @@ type call struct {
 	path   string
 	query  url.Values
 	body   any
-	raw    io.Reader // in place of body
+	raw    io.Reader // sent as the body when body is nil
 	header http.Header
 }
 
@@ -94,13 +94,13 @@ func (c call) set(name, value string) call {
 	return c
 }
 
-// do makes the request; a status of 400 and more comes back as an error.
+// do makes the request; a status of 400 or above is returned as an error.
 func (c *Client) do(ctx context.Context, a call) (*http.Response, error) {
 	body := a.raw
 	if a.body != nil {
 		b, err := json.Marshal(a.body)
 		if err != nil {
-			return nil, parley.Errorf(parley.CodeInvalid, "the request can not be encoded: %w", err)
+			return nil, parley.Errorf(parley.CodeInvalid, "the request cannot be encoded: %w", err)
 		}
 		body = bytes.NewReader(b)
 		a = a.set("Content-Type", "application/json")
@@ -111,7 +111,7 @@ func (c *Client) do(ctx context.Context, a call) (*http.Response, error) {
 	}
 	r, err := http.NewRequestWithContext(ctx, a.method, where, body)
 	if err != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "%s is no address: %w", where, err)
+		return nil, parley.Errorf(parley.CodeInvalid, "%s is not a URL: %w", where, err)
 	}
 	for k, v := range a.header {
 		r.Header[k] = v
@@ -124,11 +124,11 @@ func (c *Client) do(ctx context.Context, a call) (*http.Response, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		var u *url.Error // its text repeats the method and the address
+		var u *url.Error // its text repeats the method and the URL
 		if errors.As(err, &u) {
 			err = u.Err
 		}
-		return nil, parley.Errorf(parley.CodeUnavailable, "no answer from %s: %w", c.base, err).WithHint("check that the server is running")
+		return nil, parley.Errorf(parley.CodeUnavailable, "no answer from %s: %w", c.base, err).WithHint("check that the server is running at this address")
 	}
 	if resp.StatusCode >= 400 {
 		defer resp.Body.Close()
@@ -137,10 +137,10 @@ func (c *Client) do(ctx context.Context, a call) (*http.Response, error) {
 	return resp, nil
 }
 
-// errorOf is the error in a refused answer. A body of another shape, as of a
-// proxy, still gives a code.
+// errorOf returns the error in a refused answer. A body of another shape, such as a
+// proxy's, still gives a code.
 func errorOf(resp *http.Response) error {
-	b, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // what came of it
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // as much as arrived
 	var p struct {
 		Error *parley.ErrorInfo `json:"error"`
 	}

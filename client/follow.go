@@ -21,10 +21,10 @@ type Page struct {
 	More   bool           `json:"more"`
 }
 
-// EventFilter chooses events.
+// EventFilter selects events.
 type EventFilter struct {
 	Types []string // such as "turn.completed", or "turn.*"; empty: all
-	Limit int      // of a page; at most 1,000
+	Limit int      // events per page; at most 1,000
 }
 
 // Events reads the events after a number, without waiting for more.
@@ -36,31 +36,28 @@ func (c *Client) Events(ctx context.Context, id parley.SessionID, after int64, f
 	return get[Page](ctx, c, call{method: http.MethodGet, path: p("/v1/sessions/%s/events", id), query: q})
 }
 
-// Frame is one thing that a follower sees: exactly one of Event and Delta is
-// set.
+// Frame is one item that a follower receives: either Event or Delta is set.
 type Frame struct {
 	Event *parley.Event
 	Delta *parley.Delta
-	// Partial says that Delta is the whole text of its call and kind so far, which
-	// takes the place of what was shown of it.
+	// Partial says that Delta is the whole text so far of its call and kind. It replaces
+	// what was shown before.
 	Partial bool
 }
 
 const (
-	maxFrame  = 64 << 20 // larger than any event that a server keeps
+	maxFrame  = 64 << 20 // larger than any event a server stores
 	firstWait = 200 * time.Millisecond
-	// silence after which a connection counts as dead though nobody said so: three
-	// heartbeats of the server.
+	// silence after which a connection counts as dead: three heartbeats of the server.
 	silence = 45 * time.Second
 )
 
-// Follow yields the events after a number, then for each call in flight its
-// text so far, then what happens from now on. A connection that breaks is made
-// again from the last event, so the events come once each and in order; a call
-// in flight then begins with a Partial again.
+// Follow yields the events after a number, then the text so far of each call in flight,
+// then what happens from now on. It reconnects at the last event, so each event comes
+// once and in order; a call in flight then begins again with a Partial.
 //
-// It ends with an error that asking again would not mend, such as
-// [parley.ErrNotFound], or with ctx's cause. It does not end by itself.
+// It ends with an error that retrying would not fix, such as [parley.ErrNotFound], or
+// with ctx's cause. It does not end by itself.
 func (c *Client) Follow(ctx context.Context, id parley.SessionID, after int64) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		f := follower{c: c, id: id, at: after}
@@ -89,8 +86,8 @@ func (c *Client) Follow(ctx context.Context, id parley.SessionID, after int64) i
 	}
 }
 
-// FollowTurn yields the frames of one turn, from its beginning to the event
-// that ends it, and then stops without an error.
+// FollowTurn yields the frames of one turn, from its first event to the event that ends
+// it, and then stops without an error.
 func (c *Client) FollowTurn(ctx context.Context, t parley.TurnInfo) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		for f, err := range c.Follow(ctx, t.SessionID, max(t.FirstSeq-1, 0)) {
@@ -120,11 +117,11 @@ type follower struct {
 	c     *Client
 	id    parley.SessionID
 	at    int64
-	heard bool // something came over the last connection
+	heard bool // whether the last connection delivered anything
 }
 
-// read makes one connection and reads it to its end. more is false when the
-// caller wants no more frames.
+// read makes one connection and reads it to its end. more is false when the caller wants
+// no more frames.
 func (f *follower) read(ctx context.Context, yield func(Frame, error) bool) (more bool, err error) {
 	f.heard = false
 	ctx, stop := context.WithCancelCause(ctx)
@@ -159,16 +156,16 @@ func (f *follower) read(ctx context.Context, yield func(Frame, error) bool) (mor
 		case "model.delta", "model.thinking", "model.partial", "tool.progress":
 			var d parley.Delta
 			if json.Unmarshal(fr.Data, &d) != nil {
-				continue // it is not history
+				continue // not history
 			}
 			if !yield(Frame{Delta: &d, Partial: fr.Event == "model.partial"}, nil) {
 				return false, nil
 			}
-		case "reset": // fragments were dropped; events and partials follow by themselves
+		case "reset": // fragments were dropped; events and partials follow
 		default:
 			var e parley.Event
 			if json.Unmarshal(fr.Data, &e) != nil || e.Seq == 0 {
-				continue // a kind of frame that is newer than this client
+				continue // a kind of frame newer than this client
 			}
 			if e.Seq <= f.at {
 				continue
@@ -182,11 +179,10 @@ func (f *follower) read(ctx context.Context, yield func(Frame, error) bool) (mor
 			}
 		}
 	}
-	return true, nil // the server closed it, as when it stops
+	return true, nil // the server closed the stream, for example to shut down
 }
 
-// alive puts off the end of a silent connection with whatever comes, comments
-// too.
+// alive resets the silence timer with every read, comments included.
 type alive struct {
 	r     interface{ Read([]byte) (int, error) }
 	quiet *time.Timer
@@ -200,8 +196,9 @@ func (a alive) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// wait is random up to a span that doubles, so that the clients of a restarted
-// server do not all come back at once; the server's own advice is a minimum.
+// wait returns a random pause of a span that doubles with each failure, so that the
+// clients of a restarted server do not all return at once. The server's own advice is a
+// minimum.
 func (f *follower) wait(failures int, err error) time.Duration {
 	span := min(f.c.retry, firstWait<<min(failures, 20))
 	w := rand.N(span) + 1
@@ -222,7 +219,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// final reports whether asking again would be answered the same.
+// final reports whether a retry would get the same answer.
 func final(err error) bool {
 	switch parley.CodeOf(err) {
 	case parley.CodeUnavailable, parley.CodeTimeout, parley.CodeRateLimited, parley.CodeFenced, parley.CodeInternal:

@@ -7,7 +7,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// App is an app that is switched on.
+// App is an app that the server offers.
 type App struct {
 	Name        string         `json:"name"`
 	Title       string         `json:"title"`
@@ -18,9 +18,9 @@ type App struct {
 	Model       Model          `json:"model"`
 	Budgets     parley.Budgets `json:"budgets"`
 	Examples    []string       `json:"examples"`   // questions to offer
-	FollowUps   []string       `json:"follow_ups"` // and below an answer
+	FollowUps   []string       `json:"follow_ups"` // questions to offer below an answer
 	Wires       []string       `json:"wires"`
-	Modes       []string       `json:"modes"`   // permission modes that a session may have
+	Modes       []string       `json:"modes"`   // permission modes that a session may choose
 	Notices     []string       `json:"notices"` // to be shown
 }
 
@@ -40,39 +40,39 @@ type AppTool struct {
 	Effect      parley.Effect `json:"effect"`
 }
 
-// Model is what is known of a model.
+// Model is what is known about a model.
 type Model struct {
 	Name            string  `json:"name"`
 	Provider        string  `json:"provider"`
-	Scripted        bool    `json:"scripted"` // it follows rules: whoever shows its answers says so
+	Scripted        bool    `json:"scripted"` // it follows rules, so whoever shows its answers should say so
 	ContextTokens   int64   `json:"context_tokens"`
-	ContextHint     string  `json:"context_hint"` // how whoever runs its server makes that more; empty where nobody can
+	ContextHint     string  `json:"context_hint"` // how the operator of its server can enlarge the context; empty if that is not possible
 	MaxOutputTokens int64   `json:"max_output_tokens"`
 	InputUSD        float64 `json:"input_usd,omitempty"` // per million tokens
 	OutputUSD       float64 `json:"output_usd,omitempty"`
 	CacheReadUSD    float64 `json:"cache_read_usd,omitempty"`
 	CacheWriteUSD   float64 `json:"cache_write_usd,omitempty"`
-	PricedAt        string  `json:"priced_at,omitempty"` // the day the prices are of; empty: it has none that is known
+	PricedAt        string  `json:"priced_at,omitempty"` // the day these prices were valid; empty: no price is known
 }
 
-// Provider is what a provider of models answered when it was asked.
+// Provider is the result of asking a model provider.
 type Provider struct {
 	Name   string            `json:"name"`
-	Kind   string            `json:"kind"` // how it speaks: anthropic, openai, gemini or mistral
+	Kind   string            `json:"kind"` // its protocol: anthropic, openai, gemini or mistral
 	OK     bool              `json:"ok"`
 	Error  *parley.ErrorInfo `json:"error,omitempty"`
 	TookMS int64             `json:"took_ms"`
-	Models []Model           `json:"models"` // that the account has
+	Models []Model           `json:"models"` // the models available to the account
 }
 
-// Server is what a server says of itself.
+// Server is what a server says about itself.
 type Server struct {
 	Version string   `json:"version"`
 	Notices []string `json:"notices"`
-	Off     []AppOff `json:"off"` // apps that it knows and does not serve
+	Off     []AppOff `json:"off"` // apps that it knows but does not serve
 }
 
-// AppOff is an app that a server does not serve, and why.
+// AppOff is an app that the server does not serve, and why.
 type AppOff struct {
 	App string `json:"app"`
 	Why string `json:"why"`
@@ -91,7 +91,7 @@ func (c *Client) App(ctx context.Context, name string) (App, error) {
 	return get[App](ctx, c, call{method: http.MethodGet, path: p("/v1/apps/%s", name)})
 }
 
-// Models lists the models that are set up.
+// Models lists the configured models.
 func (c *Client) Models(ctx context.Context) ([]Model, error) {
 	list, err := get[struct {
 		Models []Model `json:"models"`
@@ -99,8 +99,8 @@ func (c *Client) Models(ctx context.Context) ([]Model, error) {
 	return list.Models, err
 }
 
-// Providers asks the providers of models whether they would answer, which takes
-// some seconds when one does not.
+// Providers asks each model provider whether it would answer. It takes some seconds if
+// one does not.
 func (c *Client) Providers(ctx context.Context) ([]Provider, error) {
 	list, err := get[struct {
 		Providers []Provider `json:"providers"`
@@ -108,12 +108,12 @@ func (c *Client) Providers(ctx context.Context) ([]Provider, error) {
 	return list.Providers, err
 }
 
-// Server says which server this is.
+// Server describes the server.
 func (c *Client) Server(ctx context.Context) (Server, error) {
 	return get[Server](ctx, c, call{method: http.MethodGet, path: "/v1/server"})
 }
 
-// Ready returns nil when the server would take a command now.
+// Ready returns nil if the server would accept a command now.
 func (c *Client) Ready(ctx context.Context) error {
 	_, err := get[struct{}](ctx, c, call{method: http.MethodGet, path: "/readyz"})
 	return err

@@ -11,9 +11,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// CreateSession makes a session. With an outside id that was used before in the
-// app it returns that session, and created is false. Key is sent as the
-// idempotency key.
+// CreateSession makes a session. If a session of the app already has the outside id, it
+// returns that session and created is false. Key is sent as the idempotency key.
 func (c *Client) CreateSession(ctx context.Context, s parley.CreateSession) (info parley.SessionInfo, created bool, err error) {
 	a := call{method: http.MethodPost, path: "/v1/sessions", body: s}
 	info, status, err := getStatus[parley.SessionInfo](ctx, c, a.set("Idempotency-Key", s.Key))
@@ -25,26 +24,26 @@ func (c *Client) Session(ctx context.Context, id parley.SessionID) (parley.Sessi
 	return get[parley.SessionInfo](ctx, c, call{method: http.MethodGet, path: p("/v1/sessions/%s", id)})
 }
 
-// SessionFilter chooses sessions; its zero value is the 50 that changed last.
+// SessionFilter selects sessions; its zero value selects the 50 that changed last.
 type SessionFilter struct {
 	App    string
 	Status parley.SessionStatus
 	Before time.Time // changed before this
-	Limit  int       // of one page; at most 500
-	Cursor string    // where SessionPage said that the next page begins
+	Limit  int       // sessions per page; at most 500
+	Cursor string    // the cursor returned with the page before
 
-	Direct bool // list those of direct calls, too, which have a session of their own
+	Direct bool // include the sessions of direct calls
 }
 
-// Sessions lists one page of sessions, the last changed first.
+// Sessions lists one page of sessions, the latest change first.
 func (c *Client) Sessions(ctx context.Context, f SessionFilter) ([]parley.SessionInfo, error) {
 	list, _, err := c.SessionPage(ctx, f)
 	return list, err
 }
 
-// SessionPage is Sessions with the cursor of the next page, empty when this one is
-// the last. What does not change meanwhile is in one of the pages; a session that
-// changes goes to the top of the list.
+// SessionPage is Sessions with the cursor of the next page, which is empty on the last
+// page. A session that does not change meanwhile is on exactly one page; one that changes
+// moves to the top of the list.
 func (c *Client) SessionPage(ctx context.Context, f SessionFilter) (list []parley.SessionInfo, next string, err error) {
 	q := url.Values{}
 	set(q, "app", f.App)
@@ -64,26 +63,26 @@ func (c *Client) SessionPage(ctx context.Context, f SessionFilter) (list []parle
 	return page.Sessions, page.Next, err
 }
 
-// Swept says what a sweep did, in sessions.
+// Swept counts the sessions that a sweep changed.
 type Swept struct {
-	Expired   int `json:"expired"`   // nobody used them for long
-	Condensed int `json:"condensed"` // the steps of old turns were taken out
-	Deleted   int `json:"deleted"`   // they ended long ago
+	Expired   int `json:"expired"`   // unused for too long
+	Condensed int `json:"condensed"` // the steps of their old turns were condensed
+	Deleted   int `json:"deleted"`   // they ended too long ago
 }
 
-// Sweep applies the apps' ttl to the caller's sessions now. The server does so by
-// itself every few minutes.
+// Sweep applies the apps' TTL to the caller's sessions now. The server also does this
+// every few minutes.
 func (c *Client) Sweep(ctx context.Context) (Swept, error) {
 	return get[Swept](ctx, c, call{method: http.MethodPost, path: "/v1/sweep"})
 }
 
-// UpdateSession changes what u names.
+// UpdateSession changes the fields of u that are set.
 func (c *Client) UpdateSession(ctx context.Context, id parley.SessionID, u parley.UpdateSession) (parley.SessionInfo, error) {
 	return get[parley.SessionInfo](ctx, c, call{method: http.MethodPatch, path: p("/v1/sessions/%s", id), body: u})
 }
 
-// Rules lists what was granted for a session. UpdateSession with those that stay
-// revokes the others.
+// Rules lists the rules granted for a session. To revoke some, pass the ones to keep to
+// UpdateSession.
 func (c *Client) Rules(ctx context.Context, id parley.SessionID) ([]parley.Rule, error) {
 	list, err := get[struct {
 		Rules []parley.Rule `json:"rules"`
@@ -112,7 +111,7 @@ func (c *Client) ForkSession(ctx context.Context, id parley.SessionID, f parley.
 	return get[parley.SessionInfo](ctx, c, a.set("Idempotency-Key", f.Key))
 }
 
-// Queued is a turn that waits behind the open one.
+// Queued is a turn behind the open one.
 type Queued struct {
 	ID      parley.TurnID `json:"id"`
 	Message string        `json:"message"`
@@ -121,7 +120,7 @@ type Queued struct {
 	Seq     int64         `json:"seq"`
 }
 
-// Queue lists the turns that wait.
+// Queue lists the queued turns.
 func (c *Client) Queue(ctx context.Context, id parley.SessionID) ([]Queued, error) {
 	list, err := get[struct {
 		Queue []Queued `json:"queue"`
@@ -129,14 +128,14 @@ func (c *Client) Queue(ctx context.Context, id parley.SessionID) ([]Queued, erro
 	return list.Queue, err
 }
 
-// Unqueue takes a turn off the queue.
+// Unqueue removes a turn from the queue.
 func (c *Client) Unqueue(ctx context.Context, id parley.SessionID, turn parley.TurnID) error {
 	_, err := get[struct{}](ctx, c, call{method: http.MethodDelete, path: p("/v1/sessions/%s/queue/%s", id, turn)})
 	return err
 }
 
-// Export writes the session as a zip file to w. When it fails, what was written
-// is no zip file.
+// Export writes the session to w as a zip file. After an error, w holds only part of a
+// zip file.
 func (c *Client) Export(ctx context.Context, id parley.SessionID, w io.Writer) error {
 	resp, err := c.do(ctx, call{method: http.MethodGet, path: p("/v1/sessions/%s/export", id)})
 	if err != nil {
@@ -152,8 +151,8 @@ func (c *Client) Export(ctx context.Context, id parley.SessionID, w io.Writer) e
 	return nil
 }
 
-// Import makes a session of an export. App is the app to import into; empty is
-// the archive's own.
+// Import makes a session from an export. App is the app to import into; empty means the
+// one named in the archive.
 func (c *Client) Import(ctx context.Context, zip io.Reader, app string) (parley.SessionInfo, error) {
 	q := url.Values{}
 	set(q, "app", app)

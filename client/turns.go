@@ -10,30 +10,29 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Send asks for a turn, and returns as soon as it is durable. Key is sent as
-// the idempotency key: the same key gives the same turn.
+// Send asks for a turn and returns as soon as the request is durable. Key is sent as the
+// idempotency key: the same key returns the same turn.
 func (c *Client) Send(ctx context.Context, id parley.SessionID, s parley.Send) (parley.TurnInfo, error) {
 	a := call{method: http.MethodPost, path: p("/v1/sessions/%s/turns", id), body: s}
 	return get[parley.TurnInfo](ctx, c, a.set("Idempotency-Key", s.Key))
 }
 
-// SendAndWait asks for a turn and returns it when it has ended, waits for a
-// human or was interrupted; its Status says which.
+// SendAndWait asks for a turn and returns it when it has ended, waits for a human or was
+// interrupted; its Status says which.
 func (c *Client) SendAndWait(ctx context.Context, id parley.SessionID, s parley.Send) (parley.TurnInfo, error) {
 	t, err := c.Send(ctx, id, s)
-	for err == nil && !settled(t.Status) {
+	for err == nil && !stopped(t.Status) {
 		t, err = c.Await(ctx, t.ID, time.Minute)
 	}
 	return t, err
 }
 
-func settled(s parley.TurnStatus) bool {
+func stopped(s parley.TurnStatus) bool {
 	return s.Ended() || s == parley.StatusWaiting || s == parley.StatusInterrupted
 }
 
-// Await waits until the turn has ended, waits for a human or was interrupted.
-// When the time is over it returns the turn as it is. The server waits five
-// minutes at most.
+// Await waits until the turn has ended, waits for a human or was interrupted. After the
+// given time, at most five minutes, it returns the turn as it is.
 func (c *Client) Await(ctx context.Context, id parley.TurnID, timeout time.Duration) (parley.TurnInfo, error) {
 	return get[parley.TurnInfo](ctx, c, call{method: http.MethodPost, path: p("/v1/turns/%s/await", id), body: struct {
 		TimeoutMS int64 `json:"timeout_ms"`
@@ -45,7 +44,7 @@ func (c *Client) Turn(ctx context.Context, id parley.TurnID) (parley.TurnInfo, e
 	return get[parley.TurnInfo](ctx, c, call{method: http.MethodGet, path: p("/v1/turns/%s", id)})
 }
 
-// TurnFilter chooses turns; its zero value is the newest 50.
+// TurnFilter selects turns; its zero value selects the newest 50.
 type TurnFilter struct {
 	Statuses []parley.TurnStatus
 	Before   parley.TurnID // older than this one
@@ -58,8 +57,8 @@ func (c *Client) Turns(ctx context.Context, id parley.SessionID, f TurnFilter) (
 	return list, err
 }
 
-// TurnPage is Turns with what Before is for the next page, empty when this one is the
-// last. A page with long messages and answers is shorter than its limit.
+// TurnPage is Turns with the value of Before for the next page, which is empty on the
+// last page. A page with long messages and answers holds fewer turns than its limit.
 func (c *Client) TurnPage(ctx context.Context, id parley.SessionID, f TurnFilter) (list []parley.TurnInfo, next parley.TurnID, err error) {
 	q := url.Values{}
 	statuses := ""
@@ -79,24 +78,24 @@ func (c *Client) TurnPage(ctx context.Context, id parley.SessionID, f TurnFilter
 	return page.Turns, page.Next, err
 }
 
-// Cancel stops a turn. Stopping of the returned turn says that a write is still
-// given its time.
+// Cancel stops a turn. If Stopping is set in the returned turn, a write that had started
+// may still finish.
 func (c *Client) Cancel(ctx context.Context, id parley.TurnID, reason string) (parley.TurnInfo, error) {
 	return get[parley.TurnInfo](ctx, c, call{method: http.MethodPost, path: p("/v1/turns/%s/cancel", id), body: reasonBody{reason}})
 }
 
-// Resume goes on with an interrupted turn.
+// Resume continues an interrupted turn.
 func (c *Client) Resume(ctx context.Context, id parley.TurnID) (parley.TurnInfo, error) {
 	return get[parley.TurnInfo](ctx, c, call{method: http.MethodPost, path: p("/v1/turns/%s/resume", id)})
 }
 
-// Retry asks again what a turn was asked, as a new turn. Key may be empty.
+// Retry asks the question of a turn again, as a new turn. Key may be empty.
 func (c *Client) Retry(ctx context.Context, id parley.TurnID, key string) (parley.TurnInfo, error) {
 	a := call{method: http.MethodPost, path: p("/v1/turns/%s/retry", id)}
 	return get[parley.TurnInfo](ctx, c, a.set("Idempotency-Key", key))
 }
 
-// Interaction is a request to a human, with where it stands.
+// Interaction is a request to a human and its status.
 type Interaction struct {
 	parley.Interaction
 	Open       bool           `json:"open"`
@@ -104,16 +103,16 @@ type Interaction struct {
 	AnsweredBy string         `json:"answered_by,omitempty"`
 }
 
-// Interactions lists what waits for an answer, over all sessions, the oldest
-// first. A limit of 0 means 50.
+// Interactions lists the open interactions of all sessions, the oldest first. A limit of
+// 0 means 50.
 func (c *Client) Interactions(ctx context.Context, limit int) ([]Interaction, error) {
 	list, _, err := c.InteractionPage(ctx, "", limit)
 	return list, err
 }
 
-// InteractionPage is Interactions page by page: cursor is empty for the first, and
-// next is that of the page behind, empty when this one is the last. What of a page
-// was answered or deleted meanwhile does not matter.
+// InteractionPage is Interactions page by page. The first cursor is empty; next is the
+// cursor of the following page, and empty on the last page. Paging stays correct when
+// interactions are answered or deleted meanwhile.
 func (c *Client) InteractionPage(ctx context.Context, cursor string, limit int) (list []Interaction, next string, err error) {
 	q := url.Values{}
 	set(q, "cursor", cursor)
@@ -130,7 +129,8 @@ func (c *Client) Interaction(ctx context.Context, id parley.InteractionID) (Inte
 	return get[Interaction](ctx, c, call{method: http.MethodGet, path: p("/v1/interactions/%s", id)})
 }
 
-// Answer answers. The first answer holds; another one later is a conflict.
+// Answer answers an interaction. The first answer wins; a later one is refused as a
+// conflict.
 func (c *Client) Answer(ctx context.Context, id parley.InteractionID, a parley.Answer) (Interaction, error) {
 	return get[Interaction](ctx, c, call{method: http.MethodPost, path: p("/v1/interactions/%s/answer", id), body: a})
 }

@@ -96,11 +96,11 @@ export type SessionID = string;
 export type TurnID = string;
 
 /** AgentPath names one instance of an agent within a turn: "interface", or
- * "lead/research#2" for the second research sub-agent that lead started. */
+ * "lead/research#2" for the second research sub-agent started by lead. */
 export type AgentPath = string;
 
-/** Delta is a fragment in flight. It is not history and is never stored as an
- * event: the model.replied or tool.ended of its call is the authority. */
+/** Delta is a fragment in flight. It is not history and is never stored as an event: the
+ * model.replied or tool.ended of its call has the final text. */
 export interface Delta {
   session: SessionID;
   turn?: TurnID;
@@ -116,7 +116,7 @@ export type CallID = string;
 /** DeltaKind says what a Delta carries; the empty kind is text of the answer. */
 export type DeltaKind = "" | "thinking" | "progress";
 
-/** ErrorInfo is the form of an Error inside events and on the wires. */
+/** ErrorInfo is the form of an Error in events and on the wires. */
 export interface ErrorInfo {
   code: Code;
   message: string;
@@ -125,8 +125,8 @@ export interface ErrorInfo {
   retry_after_ms?: number;
 }
 
-/** Code classifies an error for programs. Codes are part of every wire; they are
- * only ever added to. */
+/** Code classifies an error for programs. Codes appear on every wire; new ones may be
+ * added, none is ever removed. */
 export type Code = "invalid" | "not_found" | "unauthenticated" | "forbidden" | "busy" | "conflict" | "key_reused" | "too_large" | "rate_limited" | "quota" | "unavailable" | "fenced" | "condensed" | "upgrade_required" | "timeout" | "cancelled" | "model_error" | "tool_error" | "internal" | (string & {});
 
 /** SessionInfo is a session as lists show it: an index row, and the body of
@@ -140,27 +140,27 @@ export interface SessionInfo {
   title: string;
   preview?: string; // first user message, at most 80 characters
   status: SessionStatus;
-  model?: string; // its own, or else the app's when its last turn began
-  policy?: Policy; // what holds, without rules: the app's when its last turn began, narrowed by its own
+  model?: string; // the session's own, or the app's as of its last turn
+  policy?: Policy; // the policy in force without rules: the app's as of its last turn, narrowed by the session's own
   busy: BusyMode;
   parent?: SessionID;
-  direct?: boolean; // made for one direct call: listed only for who asks for such, deleted after a week
+  direct?: boolean; // made for one direct call: listed only on request, deleted after a week
   created_at: string;
   updated_at: string;
-  steps_since?: string; // when the oldest turn ended whose steps are not condensed
+  steps_since?: string; // when the oldest turn ended whose steps are not condensed yet
   version: number; // number of the last event
   turn?: TurnRef; // the open or interrupted turn
-  queue?: TurnID[]; // turns that wait behind it
+  queue?: TurnID[]; // turns queued behind it
   waiting: number; // open interactions
   totals: Totals;
 }
 
-/** SessionStatus is where a session is in its life. */
+/** SessionStatus is the stage of a session's life. */
 export type SessionStatus = "active" | "ended" | "expired";
 
-/** Policy is what an app lets its agents do. Of the rules that match a call the
- * strictest holds: deny, then ask, then allow. When none matches, reads are
- * allowed and everything else is asked for. */
+/** Policy is what an app lets its agents do. If several rules match a call, the strictest
+ * wins: deny, then ask, then allow. If none matches, reads are allowed and everything
+ * else is asked for. */
 export interface Policy {
   rules?: Rule[];
   unattended?: boolean;
@@ -171,11 +171,11 @@ export interface Policy {
   answer_within?: Duration;
 }
 
-/** Rule is a yes, no or ask for a pattern of calls. Tool is a tool's name, the
- * beginning of one followed by "*", or either of them with a pattern of the
- * call's subject in parentheses, such as "ha_call_service(light.*)"; there "*"
- * stands for any characters. An empty Tool matches every tool. Effect, when
- * set, narrows the rule to tools of that effect. */
+/** Rule answers yes, no or ask for a pattern of calls. Tool is a tool's name or a prefix
+ * followed by "*". Either may be followed by a pattern of the call's subject in
+ * parentheses, such as "ha_call_service(light.*)"; there "*" stands for any characters.
+ * An empty Tool matches every tool. Effect, when set, restricts the rule to tools of that
+ * effect. */
 export interface Rule {
   verdict: Verdict;
   tool?: string;
@@ -184,32 +184,31 @@ export interface Rule {
   reaches?: string[];
 }
 
-/** Verdict of a policy over a call. */
+/** Verdict is a policy's decision about a call. */
 export type Verdict = "allow" | "ask" | "deny";
 
-/** Effect is what a call of a tool may do to the world. */
+/** Effect is what a call of a tool may do to the outside world. */
 export type Effect = "read" | "idempotent" | "write";
 
-/** PermissionMode is how much a session asks before it acts. None allows what a
- * rule denies. */
+/** PermissionMode is how much a session asks before it acts. No mode allows what a rule
+ * denies. */
 export type PermissionMode = "default" | "acceptEdits" | "plan" | "bypassPermissions";
 
-/** Duration is a time.Duration that reads and writes as text ("1.5s") in JSON
- * and YAML. */
+/** Duration is a time.Duration that is text ("1.5s") in JSON and YAML. */
 export type Duration = string;
 
-/** BusyMode is what a message does while a turn runs, waits for a human, or is
- * about to be resumed by itself. Where nothing is open, it begins a turn at once,
- * or lets a queue go on that was held. */
+/** BusyMode is what becomes of a message that arrives while a turn runs, waits for a
+ * human, or is about to be resumed automatically. When no turn is open, the message
+ * begins a turn at once, or releases a queue that was held. */
 export type BusyMode = "reject" | "enqueue" | "interrupt" | "steer";
 
-/** TurnRef names a turn and where it is. */
+/** TurnRef is a turn's id and status. */
 export interface TurnRef {
   id: TurnID;
   status: TurnStatus;
 }
 
-/** TurnStatus is where a turn is in its life. */
+/** TurnStatus is the stage of a turn's life. */
 export type TurnStatus = "pending" | "running" | "streaming" | "waiting" | "completed" | "failed" | "cancelled" | "expired" | "interrupted";
 
 /** Totals is what a session has used. */
@@ -220,8 +219,7 @@ export interface Totals {
   usage: Usage;
 }
 
-/** Usage is what something cost. Token counts are the provider's own where it
- * gives them. */
+/** Usage is what something cost. Token counts come from the provider, if it gives them. */
 export interface Usage {
   input_tokens: number;
   output_tokens: number;
@@ -229,7 +227,7 @@ export interface Usage {
   cache_write_tokens?: number;
   reasoning_tokens?: number;
   usd?: number;
-  estimated?: boolean; // some call of it gave no reply and counts as reserved
+  estimated?: boolean; // some call got no reply and counts as reserved
 }
 
 /** TurnInfo is a turn as lists show it, and the body of GET /v1/turns/{id}. */
@@ -246,7 +244,7 @@ export interface TurnInfo {
   ended_at?: string;
   response?: Response;
   error?: ErrorInfo;
-  reason?: string; // of a cancellation or interruption
+  reason?: string; // why it was cancelled or interrupted
   spent: Spent;
   attempts?: number;
   retry_of?: TurnID;
@@ -256,7 +254,7 @@ export interface TurnInfo {
   interactions?: InteractionID[]; // the open ones
 }
 
-/** Origin is what began a turn. */
+/** Origin is who or what began a turn. */
 export type Origin = "user" | "schedule" | "runtime" | "call";
 
 /** Response is what a turn answered. */
@@ -279,7 +277,7 @@ export interface Spent {
   steps: number;
   tool_calls: number;
   depth?: number;
-  ran_ms: number; // up to the last time it stopped running
+  ran_ms: number; // until it last stopped running
   usage: Usage;
 }
 
@@ -297,7 +295,7 @@ export interface App {
   agents: Record<string, AgentDef>;
   tools: ToolDecl[] | null; // every tool some agent has
   model: string; // for agents that name none
-  fallbacks?: string[]; // models for when that one does not answer, in order
+  fallbacks?: string[]; // models to call, in this order, when Model does not answer
   budgets: Budgets;
   policy: Policy;
   memory: MemoryOptions;
@@ -307,15 +305,15 @@ export interface App {
   ttl?: TTL;
   wires?: string[];
   examples?: string[]; // questions a page may offer
-  follow_ups?: string[]; // those that refer to an answer
+  follow_ups?: string[]; // questions a page may offer below an answer
 }
 
 /** AgentDef is one named agent of an app. */
 export interface AgentDef {
   name: string;
-  description?: string; // what another agent's model reads before it hands off
+  description?: string; // what another agent's model reads before it hands off to this one
   prompt: string;
-  model?: string; // unless the turn or the session names one; empty: the app's
+  model?: string; // used unless the turn or the session names one; empty: the app's
   tools?: string[];
   handoffs?: string[];
   history?: HistoryMode; // empty: all
@@ -338,59 +336,59 @@ export interface ToolDecl {
   effect: Effect; // empty means write
   subject?: string;
   actuation?: boolean; // acts on the physical world, see Policy.AllowActuation
-  asks?: boolean; // only asks a human; not offered where there is none
-  edits?: boolean; // changes files of the session's workspace and nothing else, see ModeAcceptEdits
+  asks?: boolean; // only asks a human; not offered where there is no human
+  edits?: boolean; // changes only files of the session's workspace, see ModeAcceptEdits
   workspace_own?: boolean;
-  key_ttl?: Duration; // for idempotent: how long the service keeps keys
-  timeout?: Duration; // of one call; 0: the engine's default
+  key_ttl?: Duration; // for idempotent tools: how long the service remembers keys
+  timeout?: Duration; // per call; 0: the engine's default
   output_limit?: number; // bytes of output kept in the log; 0: the toolbox's default
-  cost?: string; // free text for people
+  cost?: string; // free text for people, such as a price
   safety?: string;
 }
 
-/** Budgets bound a turn. A zero field bounds nothing. */
+/** Budgets limit a turn. A zero field sets no limit. */
 export interface Budgets {
   max_steps?: number;
   max_tool_calls?: number;
-  max_duration_ms?: number; // only while the turn runs
+  max_duration_ms?: number; // counts only while the turn runs
   max_tokens_per_turn?: number; // soft: bounds each call's prompt
   max_total_tokens?: number; // hard: the sum over the turn
   max_usd?: number;
   max_depth?: number; // handoffs and sub-agents of one turn
 }
 
-/** MemoryOptions is what a session remembers between turns. Zero values mean all
- * that fits the model. */
+/** MemoryOptions is what a session remembers between turns. A zero field means as much as
+ * fits the model, unless its comment says otherwise. */
 export interface MemoryOptions {
-  last_k?: number; // whole messages kept, up to 10 times as many for models with more than 200,000 tokens; 0: as many as fit
-  summary_tokens?: number; // of the rolling summary of older turns; 0: there is none
-  retrieve?: boolean; // look up snippets for each question, where a tool set can
-  history_tokens?: number; // of the prompt, given to history; 0: as the model allows
+  last_k?: number; // whole messages kept; up to 10 times as many for models that take more than 200,000 tokens; 0: as many as fit
+  summary_tokens?: number; // size of the rolling summary of older turns; 0: no summary
+  retrieve?: boolean; // look up snippets for each question, where a toolset can
+  history_tokens?: number; // how much of the prompt history may fill; 0: as the model allows
 }
 
 /** ResumeMode is what happens to turns that a crash interrupted. */
 export type ResumeMode = "manual" | "auto";
 
-/** TTL is how long what belongs to an app is kept. A zero field means for ever.
- * Nothing is taken from a session that waits for a human. */
+/** TTL is how long an app's data is kept. A zero field means for ever. Retention leaves
+ * sessions alone that wait for a human. */
 export interface TTL {
   session_idle?: Duration; // an active session expires after this long without an event
   turn_steps?: Duration; // the steps of a turn are condensed this long after its end; the messages stay
   ended?: Duration; // an ended or expired session is deleted after this long
-  no_archive?: boolean; // what is taken is not archived first, but deleted
+  no_archive?: boolean; // delete the data without archiving it first
 }
 
-/** Transcript is the fold that people look at: every turn with its steps and its
- * answer. It is a view, paged from the log, and never needed to drive. The page
- * folds the same events in TypeScript; testdata/logs holds logs and what both
- * must make of them. */
+/** Transcript is the fold that people look at: every turn with its steps and its answer.
+ * It is a view, paged from the log, and never needed to drive a session. The web page
+ * folds the same events in TypeScript; testdata/logs holds logs and the expected result
+ * for both. */
 export interface Transcript {
   session: SessionID;
   app: string;
   title: string;
   status: SessionStatus;
   seq: number;
-  turns: TurnView[] | null; // in the order in which they were asked, queued ones too; null before the first
+  turns: TurnView[] | null; // in the order in which they were asked, including queued ones; null before the first
 }
 
 /** TurnView is one turn as people see it. */
@@ -407,15 +405,15 @@ export interface TurnView {
   ended_at?: string;
   entry?: string; // the agent that answers the user
   steps: StepView[] | null;
-  texts: TextView[] | null; // what models said, one a call
-  answer?: string; // once the turn has ended
+  texts: TextView[] | null; // what models said, one per call
+  answer?: string; // set when the turn has ended
   citations?: Citation[];
   follow_ups?: string[];
   error?: ErrorInfo;
   reason?: string;
   usage?: Usage;
-  models: string[] | null; // that replied, each once
-  warning?: string; // why a reply is doubtful, in words for people; the last one
+  models: string[] | null; // the models that replied, each once
+  warning?: string; // why the last doubtful reply is doubtful, as a sentence for people
   interactions?: Interaction[];
 }
 
@@ -441,8 +439,8 @@ export type StepType = "agent_start" | "tool_call" | "tool_result" | "handoff" |
 /** Outcome is how a tool call ended. */
 export type Outcome = "ok" | "error" | "denied" | "cancelled" | "unknown";
 
-/** TextView is what one model call said. While Open, deltas and partials of the
- * call may show its text; they are not part of this fold. */
+/** TextView is what one model call said. While Open, deltas and partials of the call may
+ * show more of its text; they are not part of this fold. */
 export interface TextView {
   call: CallID;
   agent: string;
@@ -451,8 +449,8 @@ export interface TextView {
   cut?: boolean;
 }
 
-/** Interaction is a request to a human that pauses a turn until it is answered,
- * declined or expired. It needs nothing in memory. */
+/** Interaction is a request to a human. The turn waits until it is answered, declined or
+ * expired; meanwhile it needs nothing in memory. */
 export interface Interaction {
   id: InteractionID;
   session: SessionID;
@@ -460,14 +458,14 @@ export interface Interaction {
   agent?: AgentPath;
   kind: InteractionKind;
   call?: CallID; // the tool call it is about
-  key?: string; // which of the call's own questions this is; empty for what others ask about it
+  key?: string; // tells the call's own questions apart; empty for what others ask about the call
   tool?: string;
   input?: unknown;
   title: string;
   text?: string;
   choices?: string[];
   questions?: Question[];
-  reaches?: string[]; // of a permission: what the call acts on, where its tool can tell
+  reaches?: string[]; // for a permission: what the call acts on, if its tool can tell
   opened_at: string;
   expires_at?: string;
 }
@@ -483,32 +481,32 @@ export interface Question {
   multi_select?: boolean;
 }
 
-/** Option is one answer offered. */
+/** Option is one of the offered answers. */
 export interface Option {
   label: string;
   description?: string;
 }
 
-/** MemoryUpdated changes what it names. With Through, the exchanges up to and
- * including that number are now in the summary and leave the prompt. */
+/** MemoryUpdated changes the fields that are set. If Through is set, the exchanges up to
+ * and including that number are now in the summary and no longer in the prompt. */
 export interface MemoryUpdated {
   summary?: string;
-  facts?: Fact[]; // replaces all
-  pins?: Pin[]; // replaces all
+  facts?: Fact[]; // replaces all facts
+  pins?: Pin[]; // replaces all pins
   through?: number;
-  dropped?: number; // exchanges that left
+  dropped?: number; // exchanges that left the prompt
   by?: string; // a user, or "memory"
 }
 
-/** Fact is a lasting insight with where it comes from. */
+/** Fact is a lasting insight and its source. */
 export interface Fact {
   text: string;
   source?: string;
-  seq?: number; // of the event up to which it was drawn
+  seq?: number; // the last event it was drawn from
   time?: string;
 }
 
-/** Pin is a text that every prompt holds. */
+/** Pin is a text that is part of every prompt. */
 export interface Pin {
   label: string;
   text: string;
@@ -524,7 +522,7 @@ export interface Snippet {
   source: string;
   ref: string;
   text: string;
-  pinned?: boolean; // it is there because the turn before was about it
+  pinned?: boolean; // looked up because the turn before was about it
 }
 
 /** SessionCreated is event 1 of every log. */
@@ -535,7 +533,7 @@ export interface SessionCreated {
   title?: string;
   model?: string;
   temperature?: number;
-  max_output?: number; // tokens of one reply; narrows the agents'
+  max_output?: number; // tokens per reply; lowers the agents' limits
   mode?: PermissionMode;
   policy?: Policy; // narrows the app's
   budgets: Budgets;
@@ -546,17 +544,17 @@ export interface SessionCreated {
   outside_id?: string;
   temporary?: boolean; // ends with its first turn
   direct?: boolean; // made for one direct call
-  in_force?: InForce; // by the app's settings then
+  in_force?: InForce; // the app's settings when the session was created
 }
 
-/** InForce is what an app settles for a session where it has no wish of its own: the
- * ceiling of its policy, and the model of its first agent. */
+/** InForce holds an app's settings that apply to a session which does not set its own: the
+ * app's policy, and the model of its first agent. */
 export interface InForce {
   model?: string;
   policy: Policy; // without rules
 }
 
-/** SessionUpdated changes what it names. */
+/** SessionUpdated changes the fields that are set. */
 export interface SessionUpdated {
   title?: string;
   model?: string;
@@ -564,7 +562,7 @@ export interface SessionUpdated {
   max_output?: number;
   mode?: PermissionMode;
   busy?: BusyMode;
-  preferences?: Record<string, unknown>; // replaces all
+  preferences?: Record<string, unknown>; // replaces all preferences
   rules?: Rule[]; // replaces the rules granted for the session
   by?: string;
 }
@@ -576,9 +574,9 @@ export interface SessionEnded {
   by?: string;
 }
 
-/** SessionForked stands right after the events that were copied from Parent up
- * to and including At. It drops what a fork does not take: rules, open
- * interactions, the queue and provider state. */
+/** SessionForked comes right after the events copied from Parent, up to and including At.
+ * It drops what a fork does not take over: rules, open interactions, the queue and
+ * provider state. */
 export interface SessionForked {
   parent: SessionID;
   at: number;
@@ -588,7 +586,7 @@ export interface SessionForked {
 
 /** TurnStarted opens a turn. */
 export interface TurnStarted extends TurnRequest {
-  app: Digest; // of the resolved App; its body is a blob
+  app: Digest; // the resolved App, whose body is a blob
   zone?: Zone;
   in_force?: InForce;
 }
@@ -596,35 +594,35 @@ export interface TurnStarted extends TurnRequest {
 /** Digest is the lower-case hex SHA-256 of some bytes. */
 export type Digest = string;
 
-/** Zone is a time zone at one moment: its offset is kept, so that what is written by
- * it stays the same wherever and whenever it is read. */
+/** Zone is a time zone at one moment. It keeps the offset, so times written with it do not
+ * depend on where and when it is read. */
 export interface Zone {
   name: string; // such as Europe/Berlin
   offset: number; // seconds east of UTC
 }
 
-/** TurnRequest is what a turn was asked; queued and started turns carry it. */
+/** TurnRequest is what a turn was asked. Queued and started turns carry it. */
 export interface TurnRequest {
   origin: Origin;
   message: Message;
   call?: ToolCall; // for OriginCall
   model?: string;
   hints?: Record<string, unknown>;
-  budgets: Budgets; // as narrowed for this turn
+  budgets: Budgets; // already narrowed for this turn
   key?: string;
-  client?: string; // which door
+  client?: string; // the door it came through
   by?: string;
   retry_of?: TurnID;
   no_tools?: boolean;
 }
 
-/** Message is one thing said. */
+/** Message is one thing that was said. */
 export interface Message {
   role: Role;
   parts: Part[] | null;
 }
 
-/** Role is who spoke. */
+/** Role is the speaker of a message. */
 export type Role = "user" | "assistant" | "tool";
 
 /** Part is a piece of a message. */
@@ -632,12 +630,12 @@ export interface Part {
   type: PartType;
   text?: string;
   call?: CallID;
-  provider_id?: string; // the provider's own id of the call; may repeat or be missing
+  provider_id?: string; // the provider's own id of the call; may repeat or be empty
   name?: string;
   input?: unknown;
-  redacted?: boolean; // Input is without the secrets that it came with
+  redacted?: boolean; // the secrets of Input were taken out
   is_error?: boolean;
-  cut?: boolean; // the text ends where a call was cut off
+  cut?: boolean; // the text ends early because the call was cut off
   artifact?: ArtifactID;
   media_type?: string;
   signature?: unknown;
@@ -649,7 +647,7 @@ export type PartType = "text" | "thinking" | "tool_call" | "tool_result" | "hand
 
 export type ArtifactID = string;
 
-/** ToolCall is a model's or a client's wish to run a tool. */
+/** ToolCall is a request by a model or a client to run a tool. */
 export interface ToolCall {
   call: CallID;
   agent?: AgentPath;
@@ -658,8 +656,8 @@ export interface ToolCall {
   redacted?: boolean;
 }
 
-/** TurnQueued puts a turn behind the open one. It lets a held queue go on, unless
- * it is Late. */
+/** TurnQueued puts a turn behind the open one. It releases a held queue, unless it is
+ * Late. */
 export interface TurnQueued extends TurnRequest {
   next?: boolean;
   late?: boolean;
@@ -672,9 +670,9 @@ export interface TurnSteered {
   by?: string;
 }
 
-/** TurnStopRequested says that someone asked to stop a turn that does not end at
- * once: started writes still have to come to an end, or another turn is to run
- * next. After a crash it is why the turn is cancelled and not resumed. */
+/** TurnStopRequested records a request to stop a turn that cannot end at once: a started
+ * write has to finish first, or another turn runs next. After a crash it is the reason to
+ * cancel the turn instead of resuming it. */
 export interface TurnStopRequested {
   reason?: string;
   by?: string;
@@ -686,27 +684,27 @@ export interface TurnInterrupted {
   last?: string;
 }
 
-/** TurnResumed counts an attempt to go on with an interrupted turn. */
+/** TurnResumed counts an attempt to continue an interrupted turn. */
 export interface TurnResumed {
   attempt: number;
   auto?: boolean;
   by?: string;
 }
 
-/** TurnCompleted ends a turn well. */
+/** TurnCompleted ends a turn successfully. */
 export interface TurnCompleted {
   response: Response;
   usage: Usage;
 }
 
-/** TurnFailed ends a turn with an error; Response is what was answered so far. */
+/** TurnFailed ends a turn with an error. Response is the answer so far. */
 export interface TurnFailed {
   error: ErrorInfo;
   response?: Response;
   usage: Usage;
 }
 
-/** TurnCancelled ends a turn by someone's wish, or before it began. */
+/** TurnCancelled ends a turn on request, or before it began. */
 export interface TurnCancelled {
   reason?: string;
   by?: string; // a user, or "superseded", "session_ended", "forked"
@@ -714,7 +712,7 @@ export interface TurnCancelled {
   usage: Usage;
 }
 
-/** TurnExpired ends a turn whose time to be answered or resumed is over. */
+/** TurnExpired ends a turn that was not answered or resumed in time. */
 export interface TurnExpired {
   reason?: string;
   usage: Usage;
@@ -725,12 +723,12 @@ export interface TurnExpired {
 export interface AgentStarted {
   name: string;
   parent?: AgentPath;
-  call?: CallID; // of the parent's reply, for a sub-agent
+  call?: CallID; // the call in the parent's reply, for a sub-agent
   input?: string; // a sub-agent's task
 }
 
-/** AgentHandoff gives the turn from one agent to another, which is thereby
- * started. The event's Agent is the one that gives. */
+/** AgentHandoff gives the turn to another agent and starts it. The event's Agent is the
+ * one that hands off. */
 export interface AgentHandoff {
   from: AgentPath;
   to: AgentPath;
@@ -745,42 +743,42 @@ export interface AgentEnded {
   outcome: Outcome;
 }
 
-/** ModelStarted is committed before the request leaves. Reserved is what the
- * call may cost at most; a call without a reply counts as that. */
+/** ModelStarted is committed before the request is sent. Reserved is the most the call may
+ * cost; a call without a reply counts as that. */
 export interface ModelStarted {
   call: CallID;
   model: string;
-  context: Digest; // of the request's JSON
+  context: Digest; // digest of the request's JSON
   reserved: Usage;
-  window?: number; // tokens that the model took in all, as was known then
+  window?: number; // the model's whole context window in tokens, as known then
 }
 
-/** ModelReplied is the authority over what a call said. */
+/** ModelReplied is the authoritative record of what a call said. */
 export interface ModelReplied {
   call: CallID;
-  model: string; // the name the provider answered with
+  model: string; // the model's name in the provider's answer
   parts: Part[] | null;
   usage: Usage;
   stop_reason?: string;
-  ttft_ms?: number; // request to first fragment
+  ttft_ms?: number; // from the request to the first fragment
   took_ms?: number;
   state?: unknown;
   citations?: Citation[]; // what the provider's own tools found
-  warning?: string; // why the reply is doubtful, in words for people
+  warning?: string; // why the reply is doubtful, as a sentence for people
 }
 
-/** ModelFailed ends a call without a reply. Partial is the text up to the cut. */
+/** ModelFailed ends a call without a reply. Partial is the text before the failure. */
 export interface ModelFailed {
   call: CallID;
   error: ErrorInfo;
   retry?: boolean; // the loop will call again
   partial?: string;
-  usage: Usage; // what it counts as
+  usage: Usage; // what the call counts as
   fallback?: string;
 }
 
-/** ToolRequested is a model's wish, in the append of its model.replied. Call is
- * the idempotency key for good. */
+/** ToolRequested is a model's request to call a tool, in the same append as its
+ * model.replied. Call is the idempotency key for good. */
 export interface ToolRequested {
   call: CallID;
   name: string;
@@ -789,39 +787,39 @@ export interface ToolRequested {
   redacted?: boolean;
 }
 
-/** ToolStarted is committed before a call with effects leaves. */
+/** ToolStarted is committed before a call with effects is made. */
 export interface ToolStarted {
   call: CallID;
   name: string;
-  input: unknown; // what runs: an approval may have edited it
+  input: unknown; // the input that is used: a person may have edited it
   effect: Effect;
   grant?: InteractionID;
   deadline: string;
-  attempt: number; // from 1; more only for reads and idempotent calls
-  reaches?: string[]; // what it acts on, where its tool can tell
-  redacted?: boolean; // see ToolRequested; what ran had the secrets
+  attempt: number; // from 1; above 1 only for reads and idempotent calls
+  reaches?: string[]; // what it acts on, if its tool can tell
+  redacted?: boolean; // see ToolRequested; the tool itself got the secrets
 }
 
-/** ToolEnded is the outcome of a call. */
+/** ToolEnded is a call's outcome. */
 export interface ToolEnded extends ToolResult {
   name: string;
   effect?: Effect;
   took_ms?: number;
 }
 
-/** ToolResult is what came of it. Output is what the model sees: text, or JSON
- * when the tool declares an output schema. */
+/** ToolResult is what a call returned. Output is what the model sees: text, or JSON if the
+ * tool declares an output schema. */
 export interface ToolResult {
   call: CallID;
   outcome: Outcome;
   output: string;
   data?: unknown; // structured output, checked against the schema
-  artifact?: ArtifactRef; // the whole of it, where Output is only its beginning
+  artifact?: ArtifactRef; // the whole result, if Output is only its beginning
   error?: ErrorInfo;
   about?: string[];
 }
 
-/** ArtifactRef points to a large result kept aside. */
+/** ArtifactRef points to a large result that is stored separately. */
 export interface ArtifactRef {
   id: ArtifactID;
   name: string;
@@ -846,9 +844,9 @@ export interface InteractionAnswered {
 /** Answer is what a human said. */
 export interface Answer {
   choice: string;
-  text?: string; // a message with a denial
-  input?: unknown; // edited input of a call that is allowed
-  answers?: Record<string, string>; // question text → label or own words
+  text?: string; // a message that comes with a denial
+  input?: unknown; // the edited input of an allowed call
+  answers?: Record<string, string>; // question text → the chosen label, or free text
 }
 
 /** InteractionExpired closes an interaction that nobody answered in time, or
@@ -858,42 +856,42 @@ export interface InteractionExpired {
   reason?: string;
 }
 
-/** HistoryCondensed says that retention took the data of the step events From to
- * To, which end with the end of a turn. Turns are what folds need of them, so a
- * fold still begins at event 1, whatever its version; Archive names where the
- * events are kept whole. With To 0 nothing was taken. */
+/** HistoryCondensed says that retention removed the data of the step events From to To.
+ * The stretch ends with the end of a turn. Turns keeps what folds need, so a fold of any
+ * version still begins at event 1. Archive names where the whole events are. If To is 0,
+ * nothing was removed. */
 export interface HistoryCondensed {
   from: number;
   to: number;
   archive?: string;
-  turns?: CondensedTurn[]; // that ended within, in their order
-  next?: string; // when the oldest turn ended whose steps are still there
+  turns?: CondensedTurn[]; // the turns that ended in the stretch, in log order
+  next?: string; // when the oldest turn ended whose steps are not condensed yet
   base?: unknown;
   version?: number;
 }
 
-/** CondensedTurn is what folds keep of a turn whose steps retention took: all that
- * the end of the turn takes over into a Session, but for what providers keep. */
+/** CondensedTurn is what folds keep of a turn whose steps were condensed: everything that
+ * the end of a turn adds to a Session, except provider state. */
 export interface CondensedTurn {
   turn: TurnID;
   spent: Spent;
   effects?: Effected[]; // its calls with effects
-  answered?: Record<string, string>; // by agent name: the model that replied last
-  results?: string[]; // see Exchange; versions before 10 of the fold kept none
-  about?: string[]; // see Session; likewise
-  through?: number; // of its last context.compacted
+  answered?: Record<string, string>; // by agent name: the last model that replied
+  results?: string[]; // see Exchange; empty in logs from fold versions before 10
+  about?: string[]; // see Session; empty in logs from fold versions before 10
+  through?: number; // from its last context.compacted
 }
 
-/** Effected is a call with effects and how it came out. */
+/** Effected is a call with effects and its outcome. */
 export interface Effected {
   call: CallID;
   tool: string;
   outcome: Outcome;
-  resolution?: string; // of an unknown outcome, by a human
+  resolution?: string; // a person's decision about an unknown outcome
 }
 
-/** ContextCompacted takes the exchanges up to and including Through out of the
- * prompt; the log keeps them. */
+/** ContextCompacted removes the exchanges up to and including Through from the prompt;
+ * they stay in the log. */
 export interface ContextCompacted {
   through: number;
   dropped: number;
@@ -901,8 +899,8 @@ export interface ContextCompacted {
   tokens_after: number;
 }
 
-/** ContextObserved is something that happened outside to what the turn deals with,
- * such as a state that changed. It is shown to people and is in no prompt. */
+/** ContextObserved is an outside event that concerns the turn, such as a state that
+ * changed. It is shown to people and never put into a prompt. */
 export interface ContextObserved {
   source: string; // who saw it, such as homeassistant
   ref: string; // what it happened to, such as an entity
@@ -910,15 +908,15 @@ export interface ContextObserved {
   at: string;
 }
 
-/** ContextTransferred says that another model goes on with the session than the
- * one that answered so far. Text is what its prompts of this turn hold about that. */
+/** ContextTransferred says that a model takes over the session from another. Text is what
+ * its prompts of this turn say about that. */
 export interface ContextTransferred {
   from: string;
   to: string;
   text: string;
 }
 
-/** ArtifactStored says that a large result was kept aside. */
+/** ArtifactStored says that a large result was stored as an artifact. */
 export interface ArtifactStored extends ArtifactRef {
   call?: CallID;
 }
@@ -928,5 +926,5 @@ export interface BudgetReached {
   name: string; // steps, tool_calls, duration, tokens, usd, depth
   limit: number;
   used: number;
-  needs?: number; // what the next step would take at least, where that is known
+  needs?: number; // the least the next step would need, if known
 }
