@@ -154,7 +154,7 @@ func (h *pairs) do(move string) {
 	case "interrupt":
 		var info parley.TurnInfo
 		if info, err = h.send(parley.BusyInterrupt); err == nil {
-			h.next(before.Seq, info.ID)
+			h.next(info.ID)
 		}
 	case "reject":
 		_, err = h.send(parley.BusyReject)
@@ -258,14 +258,17 @@ func (h *pairs) whole(id parley.SessionID) (log []parley.Event) {
 	return log
 }
 
-// next checks that the first turn to start after an event is the given one.
-func (h *pairs) next(after int64, want parley.TurnID) {
+// next checks that an interrupting message is the first to start once it is in the log.
+// What it ends may have begun only a moment before, even in the same append.
+func (h *pairs) next(message parley.TurnID) {
 	h.until("interrupted", func(s parley.Session) bool {
-		return s.Turn != nil && s.Turn.ID == want || len(s.Queue) == 0 || s.Last != nil && s.Last.ID == want
+		return s.Turn != nil && s.Turn.ID == message || len(s.Queue) == 0 || s.Last != nil && s.Last.ID == message
 	})
-	for _, ev := range h.r.Log(h.id)[after:] {
-		if ev.Type == "turn.started" {
-			if ev.Turn != want {
+	sent := false
+	for _, ev := range h.r.Log(h.id) {
+		sent = sent || ev.Turn == message
+		if sent && ev.Type == "turn.started" {
+			if ev.Turn != message {
 				h.t.Errorf("%s: %s runs after an interrupt, not the message", h.what, h.acks[ev.Turn])
 			}
 			return
