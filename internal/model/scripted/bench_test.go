@@ -23,11 +23,7 @@ func BenchmarkNew(b *testing.B) {
 
 // The dearest reply of the demo: the Synthesizer compares what was found.
 func BenchmarkReply(b *testing.B) {
-	raw, err := os.ReadFile("../../../apps/chaos/script.yaml")
-	if err != nil {
-		b.Fatal(err)
-	}
-	m, err := scripted.New("scripted/chaos", raw, scripted.Options{})
+	m, err := chaos()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,13 +30,18 @@ type stage struct {
 	last    string // what the synthesizer wrote last
 }
 
-func newStage(t *testing.T, data string) *stage {
-	t.Helper()
+// chaos is the app's model. It is read once: that takes as long as a hundred answers.
+var chaos = sync.OnceValues(func() (*scripted.Model, error) {
 	raw, err := os.ReadFile("../../../apps/chaos/script.yaml")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	m, err := scripted.New("scripted/chaos", raw, scripted.Options{})
+	return scripted.New("scripted/chaos", raw, scripted.Options{})
+})
+
+func newStage(t *testing.T, data string) *stage {
+	t.Helper()
+	m, err := chaos()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,15 +2,12 @@ package scripted
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"text/template"
-	"time"
 
 	"github.com/parley-server/parley/internal/keyword"
-	"github.com/parley-server/parley/internal/records"
 )
 
 // functions are those of a script, beside text/template's own.
@@ -239,96 +236,6 @@ func linesWith(prefix, text string) []string {
 
 func quote(text string) string {
 	return "> " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n> ")
-}
-
-// record is a line of a tool's result.
-type record struct {
-	Source, Title, Channel, User, Date, Text, Line string
-	at                                             time.Time
-
-	// What it says and names, found once: templates ask for it again and again.
-	sentences             []sentence
-	title                 []string // stems
-	topics, titled, names []mention
-}
-
-// A record is [Source | ... | date] text. The date is the last part before the
-// bracket, so a title may have brackets and bars of its own.
-var recordLine = regexp.MustCompile(`^\[([A-Za-z][\w ]*) \| (?:(.*?) \| )?(?:Last updated: )?(\d{4}-\d\d-\d\d[^|\]]*|[^|\]]*)\] ?(.*)$`)
-
-func (s *script) records(x any) ([]record, error) {
-	var texts []string
-	switch x := x.(type) {
-	case string:
-		texts = []string{x}
-	case []result:
-		for _, r := range x {
-			if !r.Failed {
-				texts = append(texts, r.Output)
-			}
-		}
-	default:
-		return nil, fmt.Errorf("records: want results or a text, got %T", x)
-	}
-	var out []record
-	seen := map[string]bool{}
-	for _, text := range texts {
-		for line := range strings.SplitSeq(text, "\n") {
-			m := recordLine.FindStringSubmatch(line)
-			if m == nil || seen[line] {
-				continue
-			}
-			seen[line] = true
-			r := record{Source: m[1], Title: m[2], Date: m[3], Text: m[4], Line: line, at: records.Time(m[3])}
-			if channel, user, ok := strings.Cut(m[2], " | "); ok && r.Source == "Slack" {
-				r.Title, r.Channel, r.User = "", channel, user
-			}
-			r.topics, r.titled, r.names = s.mentions(r.Text), s.mentions(r.Title), names(r.Text)
-			r.names = slices.DeleteFunc(r.names, func(n mention) bool { // Password, of Email and Password
-				return slices.ContainsFunc(r.topics, func(m mention) bool { return n.start < m.end && m.start < n.end })
-			})
-			r.title = stems(r.Title)
-			for _, text := range sentences(r.Text) {
-				r.sentences = append(r.sentences, sentence{text, stems(text)})
-			}
-			out = append(out, r)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b record) int { return b.at.Compare(a.at) })
-	return out, nil
-}
-
-// all are the stems of title and text.
-func (r record) all() []string {
-	out := slices.Clone(r.title)
-	for _, x := range r.sentences {
-		out = append(out, x.stems...)
-	}
-	return out
-}
-
-func (r record) source() string {
-	if by := r.by(); by != "" {
-		return r.Source + ", " + by
-	}
-	return r.Source
-}
-
-func (r record) by() string {
-	if r.User != "" {
-		return r.User + " in " + r.Channel
-	}
-	return r.Title
-}
-
-func (r record) whose() string {
-	switch {
-	case r.User == "":
-		return r.Who() + r.On()
-	case strings.Contains(r.User, "("): // Tom (intern)
-		return "the " + r.Source + " message by " + r.User + r.On()
-	}
-	return r.Who() + "'s " + r.Source + " message" + r.On()
 }
 
 // followup reports whether the question refers to what this session has settled.

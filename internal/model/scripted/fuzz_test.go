@@ -1,7 +1,6 @@
 package scripted_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/parley-server/parley"
@@ -12,11 +11,7 @@ import (
 // Whatever is asked, remembered or handed over, every agent of the chaos app has
 // a reply, and one that can be put into a history.
 func FuzzReply(f *testing.F) {
-	raw, err := os.ReadFile("../../../apps/chaos/script.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
-	m, err := scripted.New("scripted/chaos", raw, scripted.Options{})
+	m, err := chaos()
 	if err != nil {
 		f.Fatal(err)
 	}

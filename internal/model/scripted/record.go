@@ -1,0 +1,153 @@
+package scripted
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parley-server/parley/internal/records"
+)
+
+// record is a line of a tool's result.
+type record struct {
+	Source, Title, Channel, User, Date, Text, Line string
+	at                                             time.Time
+
+	// What it says and names, found once: templates ask for it again and again.
+	sentences             []sentence
+	title                 []string // stems
+	topics, titled, names []mention
+}
+
+// A record is [Source | ... | date] text. The date is the last part before the
+// bracket, so a title may have brackets and bars of its own.
+var recordLine = regexp.MustCompile(`^\[([A-Za-z][\w ]*) \| (?:(.*?) \| )?(?:Last updated: )?(\d{4}-\d\d-\d\d[^|\]]*|[^|\]]*)\] ?(.*)$`)
+
+func (s *script) records(x any) ([]record, error) {
+	var texts []string
+	switch x := x.(type) {
+	case string:
+		texts = []string{x}
+	case []result:
+		for _, r := range x {
+			if !r.Failed {
+				texts = append(texts, r.Output)
+			}
+		}
+	default:
+		return nil, fmt.Errorf("records: want results or a text, got %T", x)
+	}
+	var out []record
+	seen := map[string]bool{}
+	for _, text := range texts {
+		for line := range strings.SplitSeq(text, "\n") {
+			m := recordLine.FindStringSubmatch(line)
+			if m == nil || seen[line] {
+				continue
+			}
+			seen[line] = true
+			r := record{Source: m[1], Title: m[2], Date: m[3], Text: m[4], Line: line, at: records.Time(m[3])}
+			if channel, user, ok := strings.Cut(m[2], " | "); ok && r.Source == "Slack" {
+				r.Title, r.Channel, r.User = "", channel, user
+			}
+			r.topics, r.titled, r.names = s.mentions(r.Text), s.mentions(r.Title), names(r.Text)
+			r.names = slices.DeleteFunc(r.names, func(n mention) bool { // Password, of Email and Password
+				return slices.ContainsFunc(r.topics, func(m mention) bool { return n.start < m.end && m.start < n.end })
+			})
+			r.title = stems(r.Title)
+			for _, text := range sentences(r.Text) {
+				r.sentences = append(r.sentences, sentence{text, stems(text)})
+			}
+			out = append(out, r)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b record) int { return b.at.Compare(a.at) })
+	return out, nil
+}
+
+// all are the stems of title and text.
+func (r record) all() []string {
+	out := slices.Clone(r.title)
+	for _, x := range r.sentences {
+		out = append(out, x.stems...)
+	}
+	return out
+}
+
+func (r record) source() string {
+	if by := r.by(); by != "" {
+		return r.Source + ", " + by
+	}
+	return r.Source
+}
+
+func (r record) by() string {
+	if r.User != "" {
+		return r.User + " in " + r.Channel
+	}
+	return r.Title
+}
+
+func (r record) whose() string {
+	switch {
+	case r.User == "":
+		return r.Who() + r.On()
+	case strings.Contains(r.User, "("): // Tom (intern)
+		return "the " + r.Source + " message by " + r.User + r.On()
+	}
+	return r.Who() + "'s " + r.Source + " message" + r.On()
+}
+
+// Who has what to say, by the words of an office.
+var (
+	junior  = regexp.MustCompile(`(?i)\b(?:intern|trainee|student|apprentice|customer|client|guest|visitor|prospect|user)\b`)
+	senior  = regexp.MustCompile(`(?i)\b(?:c[a-z]o|ciso|chief|founder|co-?founder|owner|president|director|vp|head|lead|leader|manager|principal|officer|pm|board|chair\w*)\b`)
+	office  = regexp.MustCompile(`(?i)(?:^(?:head|vp|director|chief)\b.*|\b(?:intern|trainee|student|customer|founder|owner|president|director|vp|head|lead|leader|manager|principal|officer|engineer|designer|developer|agent|analyst|architect|tester|admin|administrator|scientist|writer|marketer|accountant|consultant|assistant|specialist|support|sales|marketing|legal|finance|operations|team|board))$`)
+	letters = regexp.MustCompile(`^[A-Z]{2,4}$`) // CEO, SRE
+)
+
+// rank is how much a record's author can decide: 3 leads, 2 does the work or is
+// not known, 1 asks for things. A page counts for 2 against what is newer.
+func (r record) rank() int {
+	switch {
+	case junior.MatchString(r.User):
+		return 1
+	case senior.MatchString(r.User):
+		return 3
+	}
+	return 2
+}
+
+// Who is the record's author, or what it is.
+func (r record) Who() string {
+	switch {
+	case office.MatchString(r.User) || letters.MatchString(r.User):
+		return "the " + r.User
+	case r.User != "":
+		return r.User
+	case r.Title != "":
+		return "the " + r.Source + " page \"" + r.Title + "\""
+	}
+	return "the " + r.Source + " record"
+}
+
+// Dated reports whether it is known of when the record is.
+func (r record) Dated() bool { return !r.at.IsZero() }
+
+// When is the date, or the word for that there is none.
+func (r record) When() string {
+	if r.Dated() {
+		return r.Date
+	}
+	return "undated"
+}
+
+// On is " of DATE", or says that there is none.
+func (r record) On() string {
+	if r.Dated() {
+		return " of " + r.Date
+	}
+	return ", which is undated"
+}

@@ -1,0 +1,80 @@
+package scripted
+
+import (
+	"slices"
+
+	"github.com/parley-server/parley/internal/keyword"
+)
+
+// relevant reports whether a record has to do with the question as much as the
+// one that has most: nearly as many of its words or a choice of the kind that is asked
+// about, which makes it core; or else, as it may override one that is, a sentence
+// like its, the word of a page's title, or a word said in the same channel.
+func (s *script) relevant(x, top *weighed, sub subject) bool {
+	x.core = x.score*3 > top.score*2 || s.chooses(x, sub)
+	if x.core || alike(x.focus, top.focus) || s.rivals(x, top, sub) {
+		return true
+	}
+	for _, t := range sub.strong() {
+		if t.in(x.title) == byWord {
+			return true
+		}
+		if (t.in(top.title) == byWord || x.Channel != "" && x.Channel == top.Channel) && t.in(x.all()) == byWord {
+			return true
+		}
+	}
+	return false
+}
+
+// rivals reports whether both records name something of the kind of decision
+// that the question asks about, of which only one can hold.
+func (s *script) rivals(x, top *weighed, sub subject) bool {
+	group := s.groupOf(sub)
+	names := func(r record) bool {
+		return slices.ContainsFunc(slices.Concat(r.topics, r.titled), func(m mention) bool { return m.group == group })
+	}
+	return s.chosen[group] && !s.otherHead(sub, group) && names(x.record) && names(top.record)
+}
+
+// chooses reports whether a record names something of the kind that a question
+// asks about, where it asks about nothing else.
+func (s *script) chooses(x *weighed, sub subject) bool {
+	group := s.groupOf(sub)
+	if !s.chosen[group] || s.otherHead(sub, group) {
+		return false
+	}
+	for _, t := range sub.strong() {
+		if found, n := s.at(t.exact, 0); n != len(t.exact) || !slices.ContainsFunc(found, func(m meaning) bool { return m.group == group }) {
+			return false
+		}
+	}
+	return slices.ContainsFunc(slices.Concat(x.topics, x.titled), func(m mention) bool { return m.group == group })
+}
+
+// alike reports whether two texts speak of one thing: at least three words, and
+// half of those of the shorter, are the same.
+func alike(a, b []sentence) bool {
+	x, y := telling(a), telling(b)
+	if len(x) > len(y) {
+		x, y = y, x
+	}
+	same := 0
+	for _, w := range x {
+		if slices.Contains(y, w) {
+			same++
+		}
+	}
+	return same >= 3 && same*2 >= len(x)
+}
+
+func telling(focus []sentence) []string {
+	var out []string
+	for _, sen := range focus {
+		for _, w := range sen.stems {
+			if !keyword.IsStop(w) {
+				out = add(out, w)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,82 @@
+package scripted
+
+import (
+	"regexp"
+	"strings"
+)
+
+// sentence is a sentence of a record's text.
+type sentence struct {
+	text  string
+	stems []string
+}
+
+// What a sentence is, by the words that people use for it.
+var (
+	joking   = regexp.MustCompile(`(?i)\b(?:april fools?\w*|first of april|1st of april|just kidding|kidding|only joking|joke|lol|haha\w*)\b|[😂🤣😜😉]|[;:]-?[)P](?:\s|$)`)
+	wishing  = regexp.MustCompile(`(?i)\b(?:would be (?:great|nice|cool|good|lovely|helpful|awesome)|would (?:love|like|prefer)|i'd|we'd (?:love|like)|could (?:we|you|someone)|can (?:we|you)|should we|shouldn't we|shall we|why (?:don't|not)|what (?:if|about)|how about|any chance|maybe|perhaps|please add|i (?:wish|hope|suggest|propose|think|like|liked|prefer|used|guess|believe|feel|want)|my (?:suggestion|proposal|idea|wish)|suggestion|proposal|idea:|feature request)\b`)
+	rumoured = regexp.MustCompile(`(?i)\b(?:rumou?rs?|i heard|heard that|apparently|someone said|people say|not sure|no idea)\b`)
+	decided  = regexp.MustCompile(`(?i)\b(?:decision|decided?|agreed|approved|confirmed|final|from now on|as of|starting|scrap\w*|instead of|no longer|moved? to|moves to|replac\w+|switch\w*|drop\w*|correction|correct\w*|go with|going with|let's|settled)\b`)
+	// changes is wider than changed: also what says what is so now.
+	changes = regexp.MustCompile(`(?i)\b(?:scrap\w*|instead|no longer|any ?more|chang(?:e|ed|es)|change of plans?|mov(?:e|ed|es|ing)|postpon\w*|delay\w*|push(?:ed|es) (?:back|to)|cancel\w*|updat(?:e|ed|es)|overrid\w*|supersed\w*|forget|new|revert\w*|actually|now|correct(?:ion|ed)|drop(?:s|ped)?|replac\w*|switch\w*|add(?:ed|s)?|remov\w*|raise[sd]?|lower\w*|extend\w*|shorten\w*|against|from [\w ]{1,20} on)\b`)
+	stays   = regexp.MustCompile(`(?i)\b(?:stay(?:s|ed)?|remain(?:s|ed)?|still|as before|unchanged|confirm\w*|nothing (?:to|has) change\w*|no change|reminder|same as|keep(?:s)? at)\b`)
+	because = regexp.MustCompile(`(?i)\b(?:because|since|due to|so that|in order to|to (?:save|avoid|reduce|keep|meet|comply)|reason|owing to|thanks to|too (?:long|slow|expensive|much|many|risky|hard|late|big|complex)|needs? (?:\w+ ){0,3}more|crash\w*|object\w*|fail\w*|broken|insecure|unsafe|cannot|can't|complain\w*|cheaper|faster|safer|easier|costs? (?:us )?(?:too|more)|not allowed|forbid\w*|illegal)\b`)
+	negated = regexp.MustCompile(`(?i)\b(?:not|no|never|none|without|n't)\b|n't\b`)
+)
+
+const (
+	statement = ""
+	asking    = "a question"
+	wish      = "a wish"
+	rumour    = "a rumour"
+	joke      = "a joke"
+)
+
+func (x sentence) kind() string {
+	switch {
+	case wishing.MatchString(x.text) && !strings.Contains(strings.ToLower(x.text), "decision"):
+		return wish
+	case strings.HasSuffix(strings.TrimRight(x.text, " )\"'"), "?"):
+		return asking
+	case rumoured.MatchString(x.text):
+		return rumour
+	}
+	return statement
+}
+
+func kindOf(r record, focus []sentence) string {
+	if joking.MatchString(r.Text) {
+		return joke
+	}
+	kind := ""
+	for _, sen := range focus {
+		k := sen.kind()
+		if k == statement {
+			return statement
+		}
+		if kind == "" || k == wish {
+			kind = k
+		}
+	}
+	return kind
+}
+
+// openers are words before what is said.
+var openers = regexp.MustCompile(`(?i)^(?:(?:hey|hi|hello)(?: \w+)?[,!] *|(?:decision|reminder|heads up|fyi|update|correction|note|breaking|confirmed|announcement|psa)\b[^:.!?]{0,60}: *)+`)
+
+// plain is a sentence without the words that only lead to it.
+func plain(text string) string {
+	text = strings.TrimPrefix(text, "… ")
+	if cut := openers.ReplaceAllString(text, ""); cut != "" {
+		return upper(cut)
+	}
+	return text
+}
+
+func joined(focus []sentence) string {
+	var out []string
+	for _, x := range focus {
+		out = append(out, x.text)
+	}
+	return strings.Join(out, " ")
+}
