@@ -30,6 +30,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/fair"
 	"github.com/parley-server/parley/internal/wire"
 )
 
@@ -71,6 +72,7 @@ type Server struct {
 	huma huma.API
 
 	streams wire.Streams
+	heavy   fair.Turns
 
 	mu      sync.Mutex
 	imports map[parley.Principal]int
@@ -96,6 +98,7 @@ func New(o Options) *Server {
 
 	hookErrors()
 	s := &Server{o: o, mux: http.NewServeMux(), imports: map[parley.Principal]int{}, unpack: make(chan struct{}, 1)}
+	s.heavy.Slots, s.heavy.Queued = heavySlots(), maxUserWaiting
 	s.streams.Max, s.streams.Each, s.streams.Told = o.MaxStreams, o.MaxUserStreams, o.Streams
 	s.huma = humago.New(routes{s}, huma.Config{
 		OpenAPI: &huma.OpenAPI{

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -135,12 +136,23 @@ func (s *Server) export(ctx context.Context, p parley.Principal, in *SessionPara
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
+		leave, err := s.heavily(r.Context(), p)
+		if err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		slow := &heavyWriter{Writer: w, ctx: r.Context(), s: s, p: p, leave: leave}
+		defer func() { slow.leave() }()
+		out := bufio.NewWriterSize(slow, 64<<10)
 		h := w.Header()
 		h.Set("Content-Type", "application/zip")
 		h.Set("Content-Disposition", disposition("session-"+string(in.ID)+".zip"))
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "private, no-store")
-		if err := archive.Write(r.Context(), w, src); err != nil {
+		if err = archive.Write(r.Context(), out, src); err == nil {
+			err = out.Flush()
+		}
+		if err != nil {
 			if r.Context().Err() == nil {
 				s.o.Logger.ErrorContext(r.Context(), "export broke off", "session", in.ID, "error", err)
 			}

@@ -188,6 +188,11 @@ func (s *Server) sessionRoutes() {
 			return nil, invalid("at", "at is the number of an event, and those begin at 1")
 		}
 		c.Key = string(in.Key)
+		leave, err := s.heavily(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
 		return ok(e.Fork(ctx, p, in.ID, c))
 	})
 	route(s, huma.Operation{

@@ -62,7 +62,7 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 		return none, err
 	}
 	defer free()
-	st, err := e.replay(ctx, p, id, c.At, parley.Session{})
+	st, err := e.stateAt(ctx, p, id, c.At)
 	if err != nil {
 		return none, err
 	}
@@ -111,6 +111,20 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 		return none, told(err)
 	}
 	return e.Session(ctx, p, s.id)
+}
+
+// stateAt is the fold of a session's log up to a number. What the fold is now serves,
+// where that is not beyond it: the end of a session, which is what most forks are
+// of, costs no reading of its log.
+func (e *Engine) stateAt(ctx context.Context, p parley.Principal, id parley.SessionID, at int64) (parley.Session, error) {
+	st, err := e.State(ctx, p, id)
+	if err != nil {
+		return st, err
+	}
+	if st.Seq > at {
+		st = parley.Session{}
+	}
+	return e.replay(ctx, p, id, at, st)
 }
 
 // cutOff adds to a copied log the end of the turn that is open in it, and of those

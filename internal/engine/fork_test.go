@@ -17,6 +17,7 @@ import (
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/store/mem"
 )
 
 // turnTold is what a list and a transcript say alike of a turn.
@@ -223,4 +224,38 @@ func TestForkAfterTheClockWentBack(t *testing.T) {
 			t.Errorf("the turn is %s, of %s, want that of %s", got.Status, got.SessionID, open.SessionID)
 		}
 	})
+}
+
+// TestForkOfTheEnd reads no log: the fold of the parent is there.
+func TestForkOfTheEnd(t *testing.T) {
+	t.Parallel()
+	m := &metered{Store: mem.New()}
+	r := enginetest.Over(t, m, &enginetest.Service{}, enginetest.Echo, enginetest.App())
+	defer r.Close()
+	s := r.Session()
+	for range 40 {
+		r.Await(r.Send(s.ID, strings.Repeat("word ", 2000)).ID)
+	}
+	before := m.read.Load()
+	whole, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := m.read.Load() - before; n > 20_000 {
+		t.Errorf("%d bytes were read for a fork of the end", n)
+	}
+	// It is the same fork that reading the log makes.
+	want, err := r.Engine.State(ctx, enginetest.User, whole.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got parley.Session
+	for _, ev := range r.Log(whole.ID) {
+		if err := got.Apply(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the fold of the fork (-state +log):\n%s", diff)
+	}
 }

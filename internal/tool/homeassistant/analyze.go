@@ -13,6 +13,7 @@ import (
 	zombie "zombiezen.com/go/sqlite"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/fair"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -44,6 +45,12 @@ const (
 	maxPoints   = 200_000 // rows of history: some 40 MB in memory
 	maxResult   = 10_000  // rows of the answer
 	maxCells    = 4 << 20 // bytes of the answer
+
+	// Each query holds its tables in memory, some 40 MB at most.
+	maxAnalyses = 2
+	// A query runs for a few seconds, and a call of the tool for a minute at most:
+	// what stands further back would not be served in time.
+	maxQueued = 16
 )
 
 const tables = `
@@ -84,14 +91,15 @@ func (t *Toolset) analyze(ctx context.Context, r seam.Run, in analyzeInput) (ans
 		return answer{}, err
 	}
 	began := time.Now()
-	leave, err := t.analyzing.enter(ctx, r.Principal)
+	leave, err := t.analyzing.Enter(ctx, r.Principal)
 	switch {
 	case err == nil:
 		defer leave()
-	case ctx.Err() != nil:
-		return answer{}, stillWaits(ctx, time.Since(began))
+	case errors.Is(err, fair.ErrFull):
+		return answer{}, parley.Errorf(parley.CodeBusy, "%d of your queries wait already, which is as many as may", maxQueued).
+			WithHint("ask again when one has been answered, or ask for more in one query").WithRetry(t.o.sqlTime)
 	default:
-		return answer{}, err
+		return answer{}, stillWaits(ctx, time.Since(began))
 	}
 	if !registerScratch() {
 		return answer{}, parley.Errorf(parley.CodeInternal, "there is no memory for a database")
@@ -119,6 +127,18 @@ func (t *Toolset) analyze(ctx context.Context, r seam.Run, in analyzeInput) (ans
 	out.From, out.To, out.Loaded, out.Index = t.index.local(from), t.index.local(to), db.loaded, t.index.Age()
 	es, _ := t.index.expand(in.Entities, fewAbout) // a longer list is about none of them
 	return answer{out.text(), out, few(es, Entity.id)}, nil
+}
+
+// stillWaits puts into words that a call was not let in before ctx ended. Home
+// Assistant has no part in it.
+func stillWaits(ctx context.Context, d time.Duration) *parley.Error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return &parley.Error{Code: parley.CodeCancelled, Message: "the query was cancelled while others ran", Err: context.Cause(ctx)}
+	}
+	e := parley.Errorf(parley.CodeTimeout, "the query did not begin within %s, as others ran before it", d.Round(time.Millisecond)).
+		WithHint("try again; queries of one user run one after the other, so ask for more in one query")
+	e.Err = context.Cause(ctx)
+	return e
 }
 
 // load fills the tables that the question uses.

@@ -89,15 +89,9 @@ func Ticks(from, to time.Time, zone *time.Location) []string {
 	return out
 }
 
-// Turns are those of ha_analyze, with so many slots and places in a user's queue.
-func Turns(slots, queued int) func(ctx context.Context, who parley.Principal) (leave func(), err error) {
-	t := turns{slots: slots, queued: queued, each: 8 * time.Second}
-	return t.enter
-}
-
 // EnterAnalyze takes a slot as a query of ha_analyze does.
 func (t *Toolset) EnterAnalyze(ctx context.Context, who parley.Principal) (leave func(), err error) {
-	return t.analyzing.enter(ctx, who)
+	return t.analyzing.Enter(ctx, who)
 }
 
 // MaxQueued is how many queries of one user wait at most.

@@ -40,6 +40,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/fair"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -96,7 +97,7 @@ type Toolset struct {
 	index  *Index
 	recent recent
 
-	analyzing turns // of the queries of ha_analyze
+	analyzing fair.Turns // of the queries of ha_analyze
 	starting  sync.Once
 }
 
@@ -146,7 +147,7 @@ func New(o Options) (*Toolset, error) {
 				WithHint("write switch.turn_off, light.* or *")
 		}
 	}
-	t := &Toolset{o: o, analyzing: turns{slots: maxAnalyses, queued: maxQueued, each: o.sqlTime}}
+	t := &Toolset{o: o, analyzing: fair.Turns{Slots: maxAnalyses, Queued: maxQueued}}
 	t.index = newIndex(o)
 	c, err := newClient(o, t.index.keep)
 	if err != nil {

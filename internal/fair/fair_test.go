@@ -1,4 +1,4 @@
-package homeassistant_test
+package fair_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/tool/homeassistant"
+	"github.com/parley-server/parley/internal/fair"
 )
 
 // served lets calls in and notes in which order.
@@ -60,12 +60,12 @@ func (s *served) ask(ctx context.Context, user string, n int) {
 	}
 }
 
-// TestAnalysesTakeTurns: who asks fifty times at once keeps nobody else waiting.
-func TestAnalysesTakeTurns(t *testing.T) {
+// TestUsersTakeTurns: who asks fifty times at once keeps nobody else waiting.
+func TestUsersTakeTurns(t *testing.T) {
 	t.Parallel()
 	for slots := 1; slots <= 2; slots++ {
 		synctest.Test(t, func(t *testing.T) {
-			s := &served{enter: homeassistant.Turns(slots, 60), running: map[string]int{}}
+			s := &served{enter: (&fair.Turns{Slots: slots, Queued: 60}).Enter, running: map[string]int{}}
 			s.ask(t.Context(), "ann", 50)
 			s.ask(t.Context(), "ben", 2)
 			s.ask(t.Context(), "cleo", 2)
@@ -90,10 +90,10 @@ func TestAnalysesTakeTurns(t *testing.T) {
 
 // A queue that is full refuses its user alone, and one that gives up leaves its
 // place, also in the moment in which it is let in.
-func TestAnalysesAreBounded(t *testing.T) {
+func TestQueuesAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &served{enter: homeassistant.Turns(2, 3), running: map[string]int{}}
+		s := &served{enter: (&fair.Turns{Slots: 2, Queued: 3}).Enter, running: map[string]int{}}
 		s.ask(t.Context(), "ann", 6)
 		s.ask(t.Context(), "ben", 1)
 		s.mu.Lock()
@@ -101,8 +101,8 @@ func TestAnalysesAreBounded(t *testing.T) {
 			t.Fatalf("refused %v, served %v", s.refused, s.order)
 		}
 		s.mu.Unlock()
-		if info := parley.Info(s.refused[0]); info.Code != parley.CodeBusy || info.Hint == "" || info.RetryAfterMS != 8000 || !strings.Contains(info.Message, "3 of your queries") {
-			t.Errorf("refused with %+v", info)
+		if !errors.Is(s.refused[0], fair.ErrFull) {
+			t.Errorf("refused with %v", s.refused[0])
 		}
 		s.all.Wait()
 
@@ -124,33 +124,4 @@ func TestAnalysesAreBounded(t *testing.T) {
 			t.Errorf("after some gave up: %v, %v", s.refused, s.wrong)
 		}
 	})
-}
-
-func TestAnalyze_refuses_who_asks_too_much(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.live()
-	ctx, stop := context.WithCancel(t.Context())
-	leave, err := r.tools.EnterAnalyze(ctx, parley.Principal{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var queue sync.WaitGroup
-	full := make(chan error, homeassistant.MaxQueued+1)
-	for range homeassistant.MaxQueued + 1 { // one of them is refused: then the queue is full
-		queue.Go(func() {
-			leave, err := r.tools.EnterAnalyze(ctx, parley.Principal{})
-			if full <- err; err == nil {
-				leave()
-			}
-		})
-	}
-	if err := <-full; parley.CodeOf(err) != parley.CodeBusy {
-		t.Errorf("one too many: %v", err)
-	}
-	r.refused("ha_analyze", m{"sql": "SELECT 1"}, parley.CodeBusy, "of your queries wait", "ask again")
-	stop()
-	queue.Wait()
-	leave()
-	r.ok("ha_analyze", m{"sql": "SELECT 1"})
 }

@@ -1,0 +1,70 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/fair"
+)
+
+// An export and most forks read a whole log. They run by turns of users, on some of
+// the processors, so that others' requests find one.
+
+const (
+	// maxUserWaiting is how many of them one user may have waiting.
+	maxUserWaiting = 8
+	// heavyWait is how long one may wait to begin.
+	heavyWait = 15 * time.Second
+	// heavyRetry is when it is worth asking again: a large session takes a second.
+	heavyRetry = 5 * time.Second
+)
+
+func heavySlots() int { return max(runtime.GOMAXPROCS(0)/2, 1) }
+
+// heavily waits until p may do something that takes a processor for long, and
+// returns what ends it. Errors: CodeRateLimited at once when p has enough waiting,
+// CodeUnavailable when others came before for too long, and CodeCancelled.
+func (s *Server) heavily(ctx context.Context, p parley.Principal) (leave func(), err error) {
+	wait, stop := context.WithTimeout(ctx, heavyWait)
+	defer stop()
+	leave, err = s.heavy.Enter(wait, p)
+	switch {
+	case err == nil:
+		return leave, nil
+	case errors.Is(err, fair.ErrFull):
+		return nil, parley.Errorf(parley.CodeRateLimited, "%d exports and forks of yours wait already, which is as many as may", maxUserWaiting).
+			WithHint("ask for one after the other").WithRetry(heavyRetry)
+	case ctx.Err() != nil:
+		return nil, parley.Errorf(parley.CodeCancelled, "the request was given up while others ran before it")
+	}
+	return nil, parley.Errorf(parley.CodeUnavailable, "the request did not begin within %s, as other exports and forks ran before it", heavyWait).
+		WithHint("try again in a moment").WithRetry(heavyRetry)
+}
+
+// heavyWriter gives up its user's turn while it waits for a client: one that reads
+// slowly keeps nobody from a processor.
+type heavyWriter struct {
+	io.Writer
+	ctx   context.Context // of the request, as the writer is
+	s     *Server
+	p     parley.Principal
+	leave func()
+}
+
+func (w *heavyWriter) Write(b []byte) (int, error) {
+	w.leave()
+	n, err := w.Writer.Write(b)
+	if err != nil {
+		return n, err
+	}
+	leave, err := w.s.heavy.Again(w.ctx, w.p)
+	if err != nil {
+		return n, err
+	}
+	w.leave = leave
+	return n, nil
+}
