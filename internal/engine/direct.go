@@ -77,7 +77,7 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 		return none, err
 	}
 	a := e.direct(c)
-	a.Key, a.retryOf, a.turn = "", retryOf, parley.TurnID(e.newID())
+	a.Key, a.again, a.retryOf, a.turn = "", c.Key != "", retryOf, parley.TurnID(e.newID())
 	key := seam.Key{Key: e.aliasOf(c.Key), Turn: a.turn, Body: digestOf(struct {
 		App, Name, Input string
 		RetryOf          parley.TurnID
@@ -125,8 +125,10 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 	if t := s.view.Turn; t != nil && t.ID == a.turn {
 		info, run := s.info(a.turn), s.run
 		s.release()
-		if run != nil && run.turn == a.turn {
-			return info, run.durable(ctx) // both hear the same
+		if run != nil && run.turn == a.turn { // both hear the same
+			if err := run.durable(ctx); err != nil {
+				return perhaps(ctx, info, err, a.again)
+			}
 		}
 		return info, nil
 	}

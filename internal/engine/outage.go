@@ -57,6 +57,52 @@ func told(err error) error {
 	return notKnown(err)
 }
 
+// perhaps is what a sender hears of a turn that failed to become durable: the turn too,
+// when it may be in the log all the same. Without a key it must not be sent again
+// then, or it may be there twice.
+func perhaps(ctx context.Context, t parley.TurnInfo, err error, again bool) (parley.TurnInfo, error) {
+	_, inDoubt := errors.AsType[*doubtful](err)
+	switch {
+	case inDoubt && !again:
+		e := parley.Errorf(parley.CodeTimeout, "the store did not say in time whether it has kept this").
+			WithHint("do not send it again before you have looked: turn %s has it, if it was kept", t.ID)
+		e.Err = err
+		return t, e
+	case inDoubt, ctx.Err() != nil:
+		return t, err
+	}
+	return parley.TurnInfo{}, err
+}
+
+// Kept reports whether the store has kept a turn that a command returned together with
+// an error; false is for good. Its own error is the store's as long as nobody can say,
+// or ctx's cause.
+func (e *Engine) Kept(ctx context.Context, p parley.Principal, t parley.TurnInfo) (bool, error) {
+	for {
+		s, err := e.acquire(ctx, p, t.SessionID) // which asks the store
+		if err != nil {
+			return false, err
+		}
+		v, r := &s.state, s.run
+		here := v.Turn != nil && v.Turn.ID == t.ID || slices.ContainsFunc(v.Queue, func(q parley.QueuedTurn) bool { return q.ID == t.ID })
+		s.release()
+		if here {
+			return true, nil
+		}
+		if r != nil && r.turn == t.ID && !r.decided() {
+			if _ = r.durable(ctx); ctx.Err() != nil {
+				return false, context.Cause(ctx)
+			}
+			continue
+		}
+		_, err = e.o.Store.Turn(ctx, p, t.ID)
+		if isCode(err, parley.CodeNotFound) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+}
+
 // settle asks once what became of an append in doubt. Without an error there is
 // none, and the state is what the log says. Callers hold the lock.
 func (s *session) settle(ctx context.Context) error {
@@ -111,6 +157,10 @@ func (s *session) undo(before staging) {
 func (s *session) runsDurably(r *run) bool {
 	return r != nil && s.run == r && s.state.Turn != nil && s.state.Turn.ID == r.turn
 }
+
+// Away reports whether err says that the store can not be used now, so that what failed
+// with it may go well later, and not that the server stops.
+func (e *Engine) Away(err error) bool { return e.awayFor(err) && !e.isClosing() }
 
 // awayFor reports whether err says that the store can not be used now, and not
 // that the server stops.

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,107 +19,23 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// outage is a store that can go away in the middle of an append: nobody is told
-// what became of it, and nothing can be read or written for a while.
-type outage struct {
-	seam.Store
-	appends atomic.Int64
-	at      int64 // the append in which it goes away, from 1; 0: none
-	lasts   time.Duration
-	lost    bool         // the append did not take place
-	says    bool         // and says so
-	back    atomic.Int64 // when it is there again, in Unix nanoseconds
-}
-
-func (o *outage) away() error {
-	if time.Now().UnixNano() < o.back.Load() {
-		return parley.Errorf(parley.CodeUnavailable, "the database can not be reached").WithHint("wait").WithRetry(time.Second)
-	}
-	return nil
-}
-
-func (o *outage) Append(ctx context.Context, p parley.Principal, b seam.Batch) error {
-	if err := o.away(); err != nil {
-		return err
-	}
-	if o.appends.Add(1) != o.at {
-		return o.Store.Append(ctx, p, b)
-	}
-	o.back.Store(time.Now().Add(o.lasts).UnixNano())
-	if o.says {
-		return o.away()
-	}
-	if !o.lost {
-		if err := o.Store.Append(ctx, p, b); err != nil {
-			return err
-		}
-	}
-	return errors.New("the connection was lost in the middle of a commit")
-}
-
-func (o *outage) Read(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, limit int) ([]parley.Event, error) {
-	if err := o.away(); err != nil {
-		return nil, err
-	}
-	return o.Store.Read(ctx, p, id, after, limit)
-}
-
-func (o *outage) Claim(ctx context.Context, p parley.Principal, id parley.SessionID, node string) (int64, error) {
-	if err := o.away(); err != nil {
-		return 0, err
-	}
-	return o.Store.Claim(ctx, p, id, node)
-}
-
-func (o *outage) Check(ctx context.Context) error { return errors.Join(o.away(), o.Store.Check(ctx)) }
-
-func (o *outage) Turn(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error) {
-	if err := o.away(); err != nil {
-		return parley.TurnInfo{}, err
-	}
-	return o.Store.Turn(ctx, p, id)
-}
-
-// PutBlob and State are away with the rest.
-func (o *outage) PutBlob(ctx context.Context, p parley.Principal, body []byte) (parley.Digest, error) {
-	if err := o.away(); err != nil {
-		return "", err
-	}
-	return o.Store.PutBlob(ctx, p, body)
-}
-
-func (o *outage) State(ctx context.Context, p parley.Principal, id parley.SessionID) (seam.State, error) {
-	if err := o.away(); err != nil {
-		return seam.State{}, err
-	}
-	return o.Store.State(ctx, p, id)
-}
-
-// Blob is away with the rest.
-func (o *outage) Blob(ctx context.Context, p parley.Principal, id parley.SessionID, d parley.Digest) ([]byte, error) {
-	if err := o.away(); err != nil {
-		return nil, err
-	}
-	return o.Store.Blob(ctx, p, id, d)
-}
-
 // goesAfter goes away right after the append of a type of event: as a whole, or for
 // who reads blobs.
 type goesAfter struct {
-	outage
+	enginetest.Outage
 	event parley.EventType
 	blobs atomic.Int64 // when they are there again, in Unix nanoseconds
 	whole bool
 }
 
 func (g *goesAfter) Append(ctx context.Context, p parley.Principal, b seam.Batch) error {
-	err := g.outage.Append(ctx, p, b)
+	err := g.Outage.Append(ctx, p, b)
 	if err == nil && slices.ContainsFunc(b.Events, func(e parley.Event) bool { return e.Type == g.event }) {
-		back := &g.blobs
 		if g.whole {
-			back = &g.back
+			g.Leave()
+		} else {
+			g.blobs.Store(time.Now().Add(g.Lasts).UnixNano())
 		}
-		back.Store(time.Now().Add(g.lasts).UnixNano())
 	}
 	return err
 }
@@ -127,7 +44,7 @@ func (g *goesAfter) Blob(ctx context.Context, p parley.Principal, id parley.Sess
 	if time.Now().UnixNano() < g.blobs.Load() {
 		return nil, parley.Errorf(parley.CodeUnavailable, "the disk can not be read").WithRetry(time.Second)
 	}
-	return g.outage.Blob(ctx, p, id, d)
+	return g.Outage.Blob(ctx, p, id, d)
 }
 
 // TestOutageBeforeTheAppIsRead answers a turn of an app that has changed since. The
@@ -143,7 +60,7 @@ func TestOutageBeforeTheAppIsRead(t *testing.T) {
 				open := first.Await(turn.ID).Interactions[0]
 				disk := first.Mem.Clone()
 				first.Close()
-				store := &goesAfter{outage: outage{Store: disk, lasts: 10 * time.Minute}, event: "interaction.answered", whole: whole}
+				store := &goesAfter{Outage: enginetest.Outage{Store: disk, Lasts: 10 * time.Minute}, event: "interaction.answered", whole: whole}
 				r := enginetest.Over(t, store, first.Service, first.Model, enginetest.App(asking, func(a *parley.App) { a.Budgets.MaxSteps = 9 }))
 				defer r.Close()
 				if _, err := r.Engine.Answer(ctx, enginetest.User, open, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); err != nil {
@@ -172,7 +89,7 @@ func TestOutage(t *testing.T) {
 		for _, how := range []string{"refused", "lost", "answer lost"} {
 			for at := int64(2); at <= 6; at++ { // 1 makes the session
 				synctest.Test(t, func(t *testing.T) {
-					o := &outage{Store: mem.New(), at: at, lasts: lasts, lost: how != "answer lost", says: how == "refused"}
+					o := &enginetest.Outage{Store: mem.New(), At: at, Lasts: lasts, Lost: how != "answer lost", Says: how == "refused"}
 					asked := 0
 					model := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 						asked++
@@ -229,7 +146,7 @@ func TestOutage(t *testing.T) {
 func TestOutageHasABudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o := &outage{Store: mem.New(), at: 3, lasts: time.Hour, lost: true, says: true}
+		o := &enginetest.Outage{Store: mem.New(), At: 3, Lasts: time.Hour, Lost: true, Says: true}
 		r := enginetest.Over(t, o, &enginetest.Service{}, mailer("mail"), enginetest.App(func(a *parley.App) { a.Budgets.MaxDurationMS = 60_000 }))
 		defer r.Close()
 		turn := r.Send(r.Session().ID, "go")
@@ -251,7 +168,7 @@ func TestOutageBetweenQueuedTurns(t *testing.T) {
 	for at := int64(3); at <= 6; at++ {
 		for _, how := range []string{"refused", "lost", "answer lost"} {
 			synctest.Test(t, func(t *testing.T) {
-				o := &outage{Store: mem.New(), at: at, lasts: time.Minute, lost: how != "answer lost", says: how == "refused"}
+				o := &enginetest.Outage{Store: mem.New(), At: at, Lasts: time.Minute, Lost: how != "answer lost", Says: how == "refused"}
 				g := newGated("one")
 				r := enginetest.Over(t, o, &enginetest.Service{}, g.model, enginetest.App(func(a *parley.App) { a.Busy, a.MaxOpenTurns = parley.BusyEnqueue, 3 }))
 				defer r.Close()
@@ -288,7 +205,7 @@ func TestOutageOfAStart(t *testing.T) {
 		for _, how := range []string{"refused", "lost", "answer lost"} {
 			for _, lasts := range []time.Duration{5 * time.Millisecond, 20 * time.Second} {
 				synctest.Test(t, func(t *testing.T) {
-					o := &outage{Store: mem.New(), at: at, lasts: lasts, lost: how != "answer lost", says: how == "refused"}
+					o := &enginetest.Outage{Store: mem.New(), At: at, Lasts: lasts, Lost: how != "answer lost", Says: how == "refused"}
 					slow := func(o *engine.Options) { o.Runtimes = map[string]seam.Runtime{"loop": slowStart{o.Runtimes["loop"]}} }
 					r := enginetest.Over(t, o, &enginetest.Service{}, enginetest.Echo, enginetest.App(func(a *parley.App) { a.Busy, a.MaxOpenTurns = parley.BusyEnqueue, 3 }), slow)
 					defer r.Close()
@@ -343,7 +260,7 @@ func TestOutageOfAQuestion(t *testing.T) {
 			for at := int64(2); at <= 6; at++ { // 1 makes the session
 				t.Run(fmt.Sprintf("%s/%d/%s", how, at, client), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						o := &outage{Store: mem.New(), at: at, lasts: 10 * time.Minute, lost: how != "answer lost", says: how == "refused"}
+						o := &enginetest.Outage{Store: mem.New(), At: at, Lasts: 10 * time.Minute, Lost: how != "answer lost", Says: how == "refused"}
 						model := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 							if enginetest.Last(r) == "Ceiling" {
 								say("told: Ceiling")
@@ -398,6 +315,96 @@ func TestOutageOfAQuestion(t *testing.T) {
 	}
 }
 
+// TestOutageOfASendWithoutAKey loses the answer to the append that keeps a message, which
+// took place or not. Its sender is not told to send it again, but which turn has it if it
+// was kept; with a key it may be sent again.
+func TestOutageOfASendWithoutAKey(t *testing.T) {
+	t.Parallel()
+	for _, busy := range []parley.BusyMode{"", parley.BusyEnqueue, parley.BusyInterrupt, parley.BusySteer} {
+		for _, key := range []string{"", "k"} {
+			for _, lost := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s key %q lost %v", cmp.Or(busy, "idle"), key, lost), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						o := &enginetest.Outage{Store: mem.New(), At: 2, Lasts: time.Minute, Lost: lost}
+						g := newGated("one")
+						r := enginetest.Over(t, o, &enginetest.Service{}, g.model, enginetest.App(func(a *parley.App) { a.MaxOpenTurns = 3 }))
+						defer r.Close()
+						s := r.Session()
+						if busy != "" {
+							o.At = 3
+							r.Send(s.ID, "one")
+							synctest.Wait()
+						}
+						had := len(r.Log(s.ID))
+						turn, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "two", Key: key, Busy: busy})
+						info := parley.Info(err)
+						if turn.ID == "" || turn.SessionID != s.ID {
+							t.Fatalf("it does not say which turn: %+v, %v", turn, err)
+						}
+						if key == "" && (info.Code != parley.CodeTimeout || info.RetryAfterMS != 0 || !strings.Contains(info.Hint, string(turn.ID))) {
+							t.Errorf("without a key: %+v", info)
+						}
+						if key != "" && (info.Code != parley.CodeUnavailable || info.RetryAfterMS == 0 || !strings.Contains(info.Hint, "same key")) {
+							t.Errorf("with a key: %+v", info)
+						}
+						if _, err := r.Engine.Kept(ctx, enginetest.User, turn); !r.Engine.Away(err) {
+							t.Errorf("while nobody can say: %v", err)
+						}
+						time.Sleep(time.Minute)
+						kept, err := r.Engine.Kept(ctx, enginetest.User, turn)
+						if busy != parley.BusySteer && (err != nil || kept == lost) {
+							t.Errorf("it is kept %v, %v", kept, err)
+						}
+						close(g.open["one"])
+						synctest.Wait()
+						if there := strings.Contains(fmt.Sprint(said(r.Log(s.ID)[had:])), "two"); there == lost {
+							t.Errorf("it is in the log %v\n%s", there, enginetest.Types(r.Log(s.ID)))
+						}
+						if _, err := r.Engine.Kept(ctx, parley.Principal{User: "ben"}, turn); code(err) != parley.CodeNotFound {
+							t.Errorf("to another user: %v", err)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// said are the payloads of events, as text.
+func said(events []parley.Event) (list []string) {
+	for _, e := range events {
+		list = append(list, string(e.Data))
+	}
+	return list
+}
+
+// TestKeptWhileItIsDecided asks of a turn whose first append is under way: the answer
+// waits for it. One that the store refuses is not kept, and is not returned.
+func TestKeptWhileItIsDecided(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := enginetest.New(t, mailer("mail"), enginetest.App())
+		defer r.Close()
+		s := r.Session()
+		r.Mem.SetFaults(mem.Faults{Before: func(mem.Call) error { time.Sleep(5 * time.Second); return nil }})
+		given, stop := context.WithTimeout(ctx, time.Second)
+		defer stop()
+		turn, err := r.Engine.Send(given, enginetest.User, s.ID, parley.Send{Message: "go"})
+		if !errors.Is(err, context.DeadlineExceeded) || turn.ID == "" {
+			t.Fatalf("a sender that gives up: %+v, %v", turn, err)
+		}
+		if kept, err := r.Engine.Kept(ctx, enginetest.User, turn); !kept || err != nil {
+			t.Errorf("got %v, %v", kept, err)
+		}
+		r.Await(turn.ID)
+		r.Mem.SetFaults(mem.Faults{Before: func(mem.Call) error { return parley.Errorf(parley.CodeUnavailable, "no room") }})
+		if refused, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "go"}); code(err) != parley.CodeUnavailable || refused.ID != "" {
+			t.Errorf("refused: %+v, %v", refused, err)
+		}
+		r.Mem.SetFaults(mem.Faults{})
+	})
+}
+
 // TestOutageOfADirectCall lets the store go away at each append of a direct call that
 // only reads, slowly: its start is committed while it runs. Whoever is refused calls
 // again, with the key. The call ends with its result, or was not kept and is made anew.
@@ -407,7 +414,7 @@ func TestOutageOfADirectCall(t *testing.T) {
 		for at := int64(1); at <= 3; at++ {
 			t.Run(fmt.Sprintf("%s/%d", how, at), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					o := &outage{Store: mem.New(), at: at, lasts: 10 * time.Minute, lost: how != "answer lost", says: how == "refused"}
+					o := &enginetest.Outage{Store: mem.New(), At: at, Lasts: 10 * time.Minute, Lost: how != "answer lost", Says: how == "refused"}
 					service := &enginetest.Service{Gate: func(context.Context, seam.Run) error {
 						time.Sleep(time.Second)
 						return nil

@@ -130,7 +130,7 @@ func (s *session) enqueue(ctx context.Context, turn parley.TurnID, r parley.Turn
 	}
 	events = append(events, parley.NewEvent(turn, "", parley.TurnQueued{TurnRequest: r}))
 	if err := s.commit(ctx, events...); err != nil {
-		return parley.TurnInfo{}, nil, err
+		return s.info(turn), nil, err
 	}
 	info := s.info(turn)
 	s.startNext()
@@ -159,7 +159,7 @@ func (s *session) interruptWith(ctx context.Context, p parley.Principal, turn pa
 		parley.NewEvent(s.view.Turn.ID, "", parley.TurnStopRequested{Reason: reason, By: p.User}),
 		parley.NewEvent(turn, "", parley.TurnQueued{TurnRequest: r, Next: true}),
 	); err != nil {
-		return parley.TurnInfo{}, nil, err
+		return s.info(turn), nil, err
 	}
 	s.run.cancel(&stopped{by: p.User, reason: reason})
 	return s.info(turn), nil, nil
@@ -182,7 +182,7 @@ func (s *session) declineWith(ctx context.Context, p parley.Principal, c parley.
 	}
 	events = append(events, parley.NewEvent(t.ID, "", parley.TurnSteered{Message: r.Message, Key: c.Key, By: p.User}))
 	if err := s.commit(ctx, events...); err != nil {
-		return parley.TurnInfo{}, nil, err
+		return s.info(t.ID), nil, err
 	}
 	info := s.info(t.ID)
 	s.logged("go on after a message", s.goOn())

@@ -241,7 +241,7 @@ func TestArchiveGivesItBack(t *testing.T) {
 // unsure is a store that loses the answer to a fork or a deletion, which took place or
 // not, and is away for a while then.
 type unsure struct {
-	outage
+	enginetest.Outage
 	forks, deletes bool // that are to come
 	kept           bool
 }
@@ -252,12 +252,12 @@ func (u *unsure) lose(do func() error) error {
 			return err
 		}
 	}
-	u.back.Store(time.Now().Add(u.lasts).UnixNano())
+	u.Leave()
 	return errors.New("the connection was lost in the middle of a commit")
 }
 
 func (u *unsure) Fork(ctx context.Context, p parley.Principal, from parley.SessionID, at int64, b seam.Batch) error {
-	do := func() error { return u.outage.Fork(ctx, p, from, at, b) }
+	do := func() error { return u.Outage.Fork(ctx, p, from, at, b) }
 	if u.forks {
 		u.forks = false
 		return u.lose(do)
@@ -266,7 +266,7 @@ func (u *unsure) Fork(ctx context.Context, p parley.Principal, from parley.Sessi
 }
 
 func (u *unsure) Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error {
-	do := func() error { return u.outage.Delete(ctx, p, id) }
+	do := func() error { return u.Outage.Delete(ctx, p, id) }
 	if u.deletes {
 		u.deletes = false
 		return u.lose(do)
@@ -283,7 +283,7 @@ func TestArchiveInDoubt(t *testing.T) {
 			t.Parallel()
 			sh := newShelf(t)
 			synctest.Test(t, func(t *testing.T) {
-				store := &unsure{outage: outage{Store: mem.New(), lasts: time.Minute}, kept: kept}
+				store := &unsure{Outage: enginetest.Outage{Store: mem.New(), Lasts: time.Minute}, kept: kept}
 				r := enginetest.Over(t, store, &enginetest.Service{}, secretary, enginetest.App(keeping), byHand, func(o *engine.Options) { o.Archive = sh })
 				defer r.Close()
 				s, _ := busy(t, r, 3)

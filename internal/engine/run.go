@@ -74,6 +74,16 @@ func (r *run) durable(ctx context.Context) error {
 	}
 }
 
+// decided reports whether the run's first commit is.
+func (r *run) decided() bool {
+	select {
+	case <-r.first:
+		return true
+	default:
+		return false
+	}
+}
+
 // steer hands a message to a runtime that listens. The state has it anyway.
 func (r *run) steer(m parley.Message) {
 	select {

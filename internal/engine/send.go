@@ -15,6 +15,10 @@ import (
 // or is about to be resumed follows the session's busy mode, or c.Busy; see
 // [parley.BusyMode]. It returns once the turn is durable. A key returns the turn
 // that it made before.
+//
+// When nobody can say whether the turn was kept, or ctx ends before somebody can, it
+// returns the turn's id and session with the error, as do Retry and CallTool: see
+// [Engine.Kept]. Of a turn that was certainly not kept they return nothing.
 func (e *Engine) Send(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.Send) (parley.TurnInfo, error) {
 	if err := e.checkSend(c); err != nil {
 		return parley.TurnInfo{}, err
@@ -32,6 +36,7 @@ type asked struct {
 	retryOf parley.TurnID
 	call    *parley.ToolCall
 	turn    parley.TurnID // its id; empty: a new one
+	again   bool          // it may be sent again without a key of its own
 	free    func()        // of what was reserved for it; nil: nothing was
 }
 
@@ -39,10 +44,13 @@ type asked struct {
 func (s *session) send(ctx context.Context, p parley.Principal, c asked) (parley.TurnInfo, error) {
 	info, started, err := s.sendLocked(ctx, p, c)
 	s.release()
-	if err != nil || started == nil {
-		return info, err
+	if err == nil && started != nil {
+		err = started.durable(ctx)
 	}
-	return info, started.durable(ctx)
+	if err != nil {
+		return perhaps(ctx, info, err, c.again || c.Key != "")
+	}
+	return info, nil
 }
 
 func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (info parley.TurnInfo, started *run, err error) {
