@@ -13,33 +13,45 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// settle waits until the turn has ended or was interrupted, or within is over.
+// settle waits until the turn has ended or was interrupted, or until over, which it
+// moves on by the time that a person takes. While the store is away it waits for that.
 // When it waits for a human whom the host can ask, it asks: in the older era by
 // a request of ours; in the newer one by the result that it returns, with which
-// the host calls again. The time that a person takes does not count.
+// the host calls again.
 //
 // When the host can not ask, it returns at once, or the host would hang until its
 // own timeout and cancel. An interaction in known is one that the host has been
 // told of: it waits for the answer of somebody else.
-func (a *App) settle(ctx context.Context, r request, id parley.TurnID, within time.Duration, known ...parley.InteractionID) (parley.TurnInfo, *mcp.CallToolResult, error) {
-	skip, err := a.answers(ctx, r, id)
+func (a *App) settle(ctx context.Context, r request, id parley.TurnID, over *time.Time, known ...parley.InteractionID) (parley.TurnInfo, *mcp.CallToolResult, error) {
+	var skip []parley.InteractionID
+	err := a.lasting(ctx, *over, func() (err error) {
+		skip, err = a.answers(ctx, r, id)
+		return err
+	})
 	if err != nil {
 		return parley.TurnInfo{}, nil, err
 	}
 	say := a.progress(ctx, r)
 	defer say.stop()
-	over := time.Now().Add(within)
 	for {
-		t, err := a.watch(ctx, r.who, id, over, func(t parley.TurnInfo) bool { return news(t, known) }, say)
+		var t parley.TurnInfo
+		err := a.lasting(ctx, *over, func() (err error) {
+			t, err = a.watch(ctx, r.who, id, *over, func(t parley.TurnInfo) bool { return news(t, known) }, say)
+			return err
+		})
 		if err != nil || t.Status != parley.StatusWaiting || !canAsk(r) {
 			return t, nil, err
 		}
 		var open []parley.Interaction
-		if open, skip, err = a.open(ctx, r.who, t, skip); err != nil {
+		err = a.lasting(ctx, *over, func() (err error) {
+			open, skip, err = a.open(ctx, r.who, t, skip)
+			return err
+		})
+		if err != nil {
 			return t, nil, err
 		}
 		if len(open) == 0 {
-			if time.Until(over) <= 0 || !slices.ContainsFunc(t.Interactions, func(in parley.InteractionID) bool { return !slices.Contains(skip, in) }) {
+			if time.Until(*over) <= 0 || !slices.ContainsFunc(t.Interactions, func(in parley.InteractionID) bool { return !slices.Contains(skip, in) }) {
 				return t, nil, nil // nothing is left that this host can ask
 			}
 			continue // answered meanwhile
@@ -55,7 +67,7 @@ func (a *App) settle(ctx context.Context, r request, id parley.TurnID, within ti
 		if !asked {
 			skip = append(skip, open[0].ID)
 		}
-		over = over.Add(time.Since(began))
+		*over = over.Add(time.Since(began))
 	}
 }
 
@@ -112,17 +124,15 @@ func (a *App) watch(ctx context.Context, p parley.Principal, id parley.TurnID, u
 	return t, parley.Errorf(parley.CodeUnavailable, "the log ended") // it never does without an error
 }
 
-// artifacts puts the results of a turn that were kept aside into refs, and
-// returns links to them.
-func (a *App) artifacts(ctx context.Context, p parley.Principal, t parley.TurnInfo, refs *[]ArtifactRef) ([]mcp.Content, error) {
+// artifacts returns the results of a turn that were kept aside, and links to them.
+func (a *App) artifacts(ctx context.Context, p parley.Principal, t parley.TurnInfo) (links []mcp.Content, refs []ArtifactRef, err error) {
 	if !t.Status.Ended() {
-		return nil, nil
+		return nil, nil, nil
 	}
-	var links []mcp.Content
 	for after := t.FirstSeq - 1; after < t.LastSeq; {
 		events, err := a.o.Reader.Read(ctx, p, t.SessionID, after, 0)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, e := range events {
 			after = e.Seq
@@ -131,7 +141,7 @@ func (a *App) artifacts(ctx context.Context, p parley.Principal, t parley.TurnIn
 			}
 			if pay, err := e.Payload(); err == nil {
 				ref := pay.(parley.ArtifactStored).ArtifactRef
-				*refs = append(*refs, artifactOf(ref))
+				refs = append(refs, artifactOf(ref))
 				links = append(links, link(ref))
 			}
 		}
@@ -139,7 +149,7 @@ func (a *App) artifacts(ctx context.Context, p parley.Principal, t parley.TurnIn
 			break
 		}
 	}
-	return links, nil
+	return links, refs, nil
 }
 
 // maxShown bounds the text of a progress notification: its end is what is new.

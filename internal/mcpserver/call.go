@@ -1,10 +1,10 @@
 package mcpserver
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -103,6 +103,7 @@ func (a *App) call(ctx context.Context, r request, withData bool) (*mcp.CallTool
 		}
 		return failed(err), nil
 	}
+	over := time.Now().Add(a.o.AskWithin)
 	if !going {
 		session, _ := r.Params.GetMeta()[metaSession].(string)
 		if session != "" {
@@ -117,29 +118,38 @@ func (a *App) call(ctx context.Context, r request, withData bool) (*mcp.CallTool
 		t, err := a.o.Engine.CallTool(ctx, r.who, parley.CallTool{
 			App: a.app.Name, Session: parley.SessionID(session), Name: r.Params.Name, Input: r.Params.Arguments, Key: key, Client: ClientName,
 		})
+		if err != nil && t.ID != "" {
+			if err = a.begun(ctx, r.who, t, over); err != nil {
+				a.giveUp(ctx, r.who, t)
+			}
+		}
 		if err != nil {
 			return fail(err)
 		}
 		id = t.ID
 	}
-	t, ask, err := a.settle(ctx, r, id, a.o.AskWithin)
+	t, ask, err := a.settle(ctx, r, id, &over)
 	switch {
 	case err != nil:
-		a.giveUp(ctx, r.who, id)
-		return fail(err)
+		a.giveUp(ctx, r.who, parley.TurnInfo{ID: id})
+		return fail(a.outOfSight(id, err))
 	case ask != nil:
 		return ask, nil
 	case t.Status == parley.StatusWaiting:
-		return a.callWaits(ctx, r, t)
+		return a.callWaits(ctx, r, t, over)
 	case t.Status == parley.StatusCancelled, t.Status == parley.StatusExpired, t.Status == parley.StatusInterrupted:
 		return fail(unanswered(t))
 	case !t.Status.Ended():
 		return fail(parley.Errorf(parley.CodeTimeout, "the call takes longer than %s", a.o.AskWithin).
 			WithHint("it goes on; %s with continuation %s waits for its end", a.name("await_continuation"), t.ID))
 	}
-	res, err := a.o.Engine.CallResult(ctx, r.who, id)
+	var res parley.ToolResult
+	err = a.lasting(ctx, over, func() (err error) {
+		res, err = a.o.Engine.CallResult(ctx, r.who, id)
+		return err
+	})
 	if err != nil {
-		return fail(err)
+		return fail(a.outOfSight(id, err))
 	}
 	return result(res, withData), nil
 }
@@ -147,12 +157,19 @@ func (a *App) call(ctx context.Context, r request, withData bool) (*mcp.CallTool
 // callWaits is the result of a call that waits for a human whom the host can not
 // ask. It is an error, because it does not fit the schema of the tool's output;
 // what is asked is in _meta, for programs.
-func (a *App) callWaits(ctx context.Context, r request, t parley.TurnInfo) (*mcp.CallToolResult, error) {
-	list, err := a.waitingFor(ctx, r.who, t)
-	if err != nil || len(list) == 0 {
-		return failed(a.logged(ctx, r.Params.Name, cmp.Or(err, unanswered(t)))), nil
+func (a *App) callWaits(ctx context.Context, r request, t parley.TurnInfo, over time.Time) (*mcp.CallToolResult, error) {
+	var list []Waiting
+	err := a.lasting(ctx, over, func() (err error) {
+		list, err = a.waitingFor(ctx, r.who, t)
+		return err
+	})
+	switch {
+	case err != nil:
+		return failed(a.logged(ctx, r.Params.Name, a.outOfSight(t.ID, err))), nil
+	case len(list) == 0:
+		return failed(unanswered(t)), nil
 	}
-	res := failed(&toolError{parley.ErrorInfo{Code: parley.Code(t.Status), Message: a.waitsFor(ctx, r.who, t), Hint: a.howToGoOn(list)}})
+	res := failed(&toolError{info: parley.ErrorInfo{Code: parley.Code(t.Status), Message: a.waitsFor(ctx, r.who, t), Hint: a.howToGoOn(list)}})
 	res.Meta = mcp.Meta{metaContinuation: string(t.ID), metaWaiting: list}
 	return res, nil
 }

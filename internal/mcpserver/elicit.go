@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
 )
 
 // modernEra is the first version of the protocol without sessions.
@@ -198,7 +199,11 @@ func (a *App) elicit(ctx context.Context, r request, t parley.TurnInfo, in parle
 		return false, context.Cause(ctx)
 	}
 	if err != nil {
-		row, e := a.o.Engine.Interaction(ctx, r.who, in.ID)
+		var row seam.InteractionRow
+		e := a.lasting(ctx, time.Now().Add(a.o.AwaitWithin), func() (err error) {
+			row, err = a.o.Engine.Interaction(ctx, r.who, in.ID)
+			return err
+		})
 		return e == nil && !row.Open, e // answered elsewhere; or the host could not
 	}
 	answer, ok := answerOf(in, res)
@@ -230,7 +235,10 @@ func closes(e parley.Event, in parley.Interaction) bool {
 
 // answer gives a person's answer; that somebody else was first is no error here.
 func (a *App) answer(ctx context.Context, p parley.Principal, id parley.InteractionID, answer parley.Answer) error {
-	_, err := a.o.Engine.Answer(ctx, p, id, parley.AnswerInteraction{Answer: answer, Client: ClientName})
+	err := a.lasting(ctx, time.Now().Add(a.o.AwaitWithin), func() error { // a person is not to be asked again for that
+		_, err := a.o.Engine.Answer(ctx, p, id, parley.AnswerInteraction{Answer: answer, Client: ClientName})
+		return err
+	})
 	if parley.CodeOf(err) == parley.CodeConflict {
 		return nil
 	}

@@ -28,7 +28,13 @@ var seedNames = map[string]string{
 
 // toolError is a refusal as a tool's caller sees it: the one error shape, as
 // text, so that a program can read it and a model can repair its call.
-type toolError struct{ info parley.ErrorInfo }
+type toolError struct {
+	info parley.ErrorInfo
+	err  error // the cause, for logs; or nil
+}
+
+// Unwrap returns the cause.
+func (e *toolError) Unwrap() error { return e.err }
 
 func (e *toolError) Error() string {
 	b, _ := json.Marshal(struct { // plain data
@@ -57,7 +63,7 @@ func refusal(err error, rename ...string) *toolError {
 	for from, to := range seedNames {
 		named(from, to)
 	}
-	return &toolError{info}
+	return &toolError{info, err}
 }
 
 // sampling is the engine's answer to a wish about the model, in the seed's names.
@@ -127,7 +133,7 @@ func oneShape(said string) string {
 	if field != "" {
 		message = field + " does not fit: " + why
 	}
-	return (&toolError{parley.ErrorInfo{Code: parley.CodeInvalid, Message: message, Hint: "tools/list has the schema", Field: field}}).Error()
+	return (&toolError{info: parley.ErrorInfo{Code: parley.CodeInvalid, Message: message, Hint: "tools/list has the schema", Field: field}}).Error()
 }
 
 // failed is a tool's result that is an error.

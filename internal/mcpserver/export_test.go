@@ -1,8 +1,21 @@
 package mcpserver
 
+import (
+	"context"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/parley-server/parley"
+)
+
 // What a form asks and how it is read is tested apart: no tool of the tests
 // asks questions.
 var (
 	Form     = form
 	AnswerOf = answerOf
 )
+
+// Connect serves one user without HTTP, for tests in fake time.
+func (a *App) Connect(ctx context.Context, p parley.Principal, t mcp.Transport) (*mcp.ServerSession, error) {
+	return a.server.Connect(context.WithValue(ctx, principalKey{}, p), t, nil)
+}

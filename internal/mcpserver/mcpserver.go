@@ -30,6 +30,10 @@
 //
 // A cancelled request gets no answer.
 //
+// While the store is away, whoever waits for a turn goes on waiting. A turn that was
+// made, or may have been, is never answered with when to try again, or a host would
+// make it twice: its continuation says what became of it.
+//
 // The door makes no decisions and keeps nothing that is not in the log, except
 // the older era's connections, which end with the process; a host then connects
 // anew. Methods are safe for concurrent use.
@@ -63,6 +67,8 @@ type Engine interface {
 	Resume(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error)
 	Retry(ctx context.Context, p parley.Principal, id parley.TurnID, key, client string) (parley.TurnInfo, error)
 	Turn(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error)
+	Kept(ctx context.Context, p parley.Principal, t parley.TurnInfo) (bool, error)
+	Away(err error) bool
 
 	CallTool(ctx context.Context, p parley.Principal, c parley.CallTool) (parley.TurnInfo, error)
 	CallResult(ctx context.Context, p parley.Principal, turn parley.TurnID) (parley.ToolResult, error)

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,7 +62,7 @@ func (a *App) logged(ctx context.Context, tool string, err error) error {
 	}
 	e := refusal(err)
 	if e.info.Code == parley.CodeInternal && ctx.Err() == nil {
-		a.o.Logger.ErrorContext(ctx, "an MCP call failed", "app", a.app.Name, "tool", tool, "error", err)
+		a.o.Logger.ErrorContext(ctx, "an MCP call failed", "app", a.app.Name, "tool", tool, "error", cmp.Or(e.err, err))
 	}
 	return e
 }
@@ -229,6 +230,9 @@ func (a *App) send(ctx context.Context, r request, in sendIn) (sendOut, *mcp.Cal
 		Message: in.Message, Model: model, Hints: in.PlannerHints.native(), Budgets: parley.Budgets{MaxDurationMS: in.TimeBudgetMS},
 		NoTools: no(in.AllowTools), Key: in.IdempotencyKey, Client: client(in.Stream), Fixed: true,
 	})
+	if err != nil && t.ID != "" && in.IdempotencyKey == "" {
+		err = a.begun(ctx, r.who, t, time.Now().Add(a.o.AwaitWithin))
+	}
 	if err != nil {
 		return sendOut{}, nil, a.busyWith(ctx, r, s.ID, refusal(err, "budgets.max_duration_ms", "time_budget_ms"))
 	}
@@ -256,7 +260,12 @@ func (a *App) await(ctx context.Context, r request, in awaitIn) (awaitOut, *mcp.
 		}
 		within = min(time.Duration(min(*in.TimeoutMS, maxAwait.Milliseconds()))*time.Millisecond, maxAwait)
 	}
-	t, err := a.turn(ctx, r, in.ContinuationID)
+	over := time.Now().Add(within)
+	var t parley.TurnInfo
+	err := a.lasting(ctx, over, func() (err error) {
+		t, err = a.turn(ctx, r, in.ContinuationID)
+		return err
+	})
 	if err != nil {
 		return awaitOut{}, nil, err
 	}
@@ -264,21 +273,25 @@ func (a *App) await(ctx context.Context, r request, in awaitIn) (awaitOut, *mcp.
 	for _, id := range in.Known {
 		known = append(known, parley.InteractionID(id))
 	}
-	return a.awaited(ctx, r, t.ID, within, known...)
+	return a.awaited(ctx, r, t.ID, over, known...)
 }
 
-// awaited waits and shows the turn in the seed's form. ctx ends only the waiting.
-func (a *App) awaited(ctx context.Context, r request, id parley.TurnID, within time.Duration, known ...parley.InteractionID) (awaitOut, *mcp.CallToolResult, error) {
-	t, ask, err := a.settle(ctx, r, id, within, known...)
+// awaited waits until a time and shows the turn in the seed's form. ctx ends only the
+// waiting.
+func (a *App) awaited(ctx context.Context, r request, id parley.TurnID, over time.Time, known ...parley.InteractionID) (awaitOut, *mcp.CallToolResult, error) {
+	t, ask, err := a.settle(ctx, r, id, &over, known...)
 	if err != nil || ask != nil {
 		return awaitOut{}, ask, err
 	}
 	out := awaitOut{Status: seedStatus(t.Status), Response: responseOf(t.Response), Error: errorOf(t)}
-	links, err := a.artifacts(ctx, r.who, t, &out.Artifacts)
+	var links []mcp.Content
+	err = a.lasting(ctx, over, func() (err error) {
+		if links, out.Artifacts, err = a.artifacts(ctx, r.who, t); err == nil {
+			out.WaitingFor, err = a.waitingFor(ctx, r.who, t)
+		}
+		return err
+	})
 	if err != nil {
-		return awaitOut{}, nil, err
-	}
-	if out.WaitingFor, err = a.waitingFor(ctx, r.who, t); err != nil {
 		return awaitOut{}, nil, err
 	}
 	return out, a.asking(structured(out, links), out.WaitingFor), nil
@@ -338,15 +351,16 @@ func (a *App) ask(ctx context.Context, r request, in askIn) (askOut, *mcp.CallTo
 	if err != nil {
 		return askOut{}, nil, err
 	}
+	over := time.Now().Add(a.o.AskWithin)
 	if !going {
-		if id, err = a.askAnew(ctx, r, in); err != nil {
+		if id, err = a.askAnew(ctx, r, in, over); err != nil {
 			return askOut{}, nil, err
 		}
 	}
-	t, more, err := a.settle(ctx, r, id, a.o.AskWithin)
+	t, more, err := a.settle(ctx, r, id, &over)
 	if err != nil {
-		a.giveUp(ctx, r.who, id)
-		return askOut{}, nil, err
+		a.giveUp(ctx, r.who, parley.TurnInfo{ID: id})
+		return askOut{}, nil, a.outOfSight(id, err)
 	}
 	if more != nil {
 		return askOut{}, more, nil
@@ -354,15 +368,23 @@ func (a *App) ask(ctx context.Context, r request, in askIn) (askOut, *mcp.CallTo
 	switch {
 	case t.Status == parley.StatusCompleted && t.Response != nil:
 		out := askOut{Response: *responseOf(t.Response)}
-		links, err := a.artifacts(ctx, r.who, t, &out.Artifacts)
+		var links []mcp.Content
+		err := a.lasting(ctx, over, func() (err error) {
+			links, out.Artifacts, err = a.artifacts(ctx, r.who, t)
+			return err
+		})
 		if err != nil {
-			return askOut{}, nil, err
+			return askOut{}, nil, a.outOfSight(id, err)
 		}
 		return out, structured(out, links), nil
 	case t.Status == parley.StatusWaiting:
 		out := askOut{Response: ContinuationResponse{FinalMessage: a.waitsFor(ctx, r.who, t)}, ContinuationID: string(t.ID)}
-		if out.WaitingFor, err = a.waitingFor(ctx, r.who, t); err != nil {
-			return askOut{}, nil, err
+		err := a.lasting(ctx, over, func() (err error) {
+			out.WaitingFor, err = a.waitingFor(ctx, r.who, t)
+			return err
+		})
+		if err != nil {
+			return askOut{}, nil, a.outOfSight(id, err)
 		}
 		return out, a.asking(structured(out, nil), out.WaitingFor), nil
 	case !t.Status.Ended() && t.Status != parley.StatusInterrupted:
@@ -385,11 +407,12 @@ func unanswered(t parley.TurnInfo) error {
 	if t.Response != nil && t.Response.Message != "" {
 		hint = strings.TrimSpace(hint + " So far it had said: " + t.Response.Message)
 	}
-	return &toolError{parley.ErrorInfo{Code: parley.Code(e.Code), Message: e.Message, Hint: hint}}
+	return &toolError{info: parley.ErrorInfo{Code: parley.Code(e.Code), Message: e.Message, Hint: hint}}
 }
 
-// askAnew starts the session of one question.
-func (a *App) askAnew(ctx context.Context, r request, in askIn) (parley.TurnID, error) {
+// askAnew starts the session of one question, and waits until a time for a store that
+// can not say whether it has kept the question.
+func (a *App) askAnew(ctx context.Context, r request, in askIn, over time.Time) (parley.TurnID, error) {
 	c := parley.CreateSession{App: a.app.Name, Budgets: in.Budgets.native(), Temporary: true, Client: ClientName}
 	if err := in.Model.fill(&c); err != nil {
 		return "", err
@@ -399,6 +422,13 @@ func (a *App) askAnew(ctx context.Context, r request, in askIn) (parley.TurnID, 
 		return "", sampling(err)
 	}
 	t, err := a.o.Engine.Send(ctx, r.who, s.ID, parley.Send{Message: in.Message, NoTools: no(in.AllowTools), Client: client(in.Stream), Fixed: true})
+	if err != nil && t.ID != "" {
+		if err := a.begun(ctx, r.who, t, over); err != nil {
+			a.giveUp(ctx, r.who, t)
+			return "", err
+		}
+		return t.ID, nil
+	}
 	if err != nil { // nothing may be left of what was refused
 		clean, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer done()
@@ -409,18 +439,31 @@ func (a *App) askAnew(ctx context.Context, r request, in askIn) (parley.TurnID, 
 	return t.ID, err
 }
 
-// giveUp cancels a turn that a request began, when it is the host that gave the
-// request up and not the server that stops.
-func (a *App) giveUp(ctx context.Context, p parley.Principal, id parley.TurnID) {
+// giveUp cancels a turn that a request began, or may have begun, when it is the host
+// that gave the request up and not the server that stops.
+func (a *App) giveUp(ctx context.Context, p parley.Principal, t parley.TurnInfo) {
 	if ctx.Err() == nil {
 		return
 	}
-	stop, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	stop, done := context.WithTimeout(context.WithoutCancel(ctx), givenUpWithin)
 	defer done()
-	if _, err := a.o.Engine.Cancel(stop, p, id, "the client cancelled its request"); err != nil {
-		a.o.Logger.WarnContext(ctx, "a turn was not cancelled", "turn", id, "error", err)
+	kept := true
+	err := a.lasting(stop, time.Now().Add(givenUpWithin), func() (err error) {
+		if t.SessionID != "" { // it may be on its way into the log
+			kept, err = a.o.Engine.Kept(stop, p, t)
+		}
+		if err == nil && kept {
+			_, err = a.o.Engine.Cancel(stop, p, t.ID, "the client cancelled its request")
+		}
+		return err
+	})
+	if err != nil {
+		a.o.Logger.WarnContext(ctx, "a turn was not cancelled", "turn", t.ID, "error", err)
 	}
 }
+
+// givenUpWithin is how long it is tried to cancel what a host has given up.
+const givenUpWithin = 10 * time.Second
 
 func (a *App) resume(ctx context.Context, r request, in resumeIn) (awaitOut, *mcp.CallToolResult, error) {
 	id, going, err := a.goingOn(r)
@@ -437,7 +480,7 @@ func (a *App) resume(ctx context.Context, r request, in resumeIn) (awaitOut, *mc
 		}
 		id = t.ID
 	}
-	return a.awaited(ctx, r, id, a.o.AwaitWithin)
+	return a.awaited(ctx, r, id, time.Now().Add(a.o.AwaitWithin))
 }
 
 func (a *App) retry(ctx context.Context, r request, in resumeIn) (sendOut, *mcp.CallToolResult, error) {
@@ -446,6 +489,9 @@ func (a *App) retry(ctx context.Context, r request, in resumeIn) (sendOut, *mcp.
 		return sendOut{}, nil, err
 	}
 	t, err = a.o.Engine.Retry(ctx, r.who, t.ID, "", ClientName)
+	if err != nil && t.ID != "" {
+		err = a.begun(ctx, r.who, t, time.Now().Add(a.o.AwaitWithin))
+	}
 	return sendOut{ContinuationID: string(t.ID), Acknowledged: true}, nil, err
 }
 

@@ -1,0 +1,183 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/mcpserver"
+	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/store/mem"
+)
+
+// outage runs f in fake time with a host of a server whose store goes away.
+func outage(t *testing.T, store *enginetest.Outage, model enginetest.Model, app parley.App, f func(t *testing.T, c *host, rig *enginetest.Rig, store *enginetest.Outage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store.Store = mem.New()
+		rig := enginetest.Over(t, store, &enginetest.Service{}, model, app)
+		door := mcpserver.New(app, mcpserver.Options{Engine: rig.Engine, Reader: rig.Reader})
+		ours, theirs := mcp.NewInMemoryTransports()
+		server, err := door.Connect(context.Background(), enginetest.User, ours)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(context.Background(), theirs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, &host{client, t}, rig, store)
+		_ = client.Close()
+		_ = server.Wait()
+		rig.Close()
+	})
+}
+
+// makers are the ways in which a host has a mail written, with what it reads then.
+var makers = map[string]func(c *host) (said string, isError bool){
+	"call": func(c *host) (string, bool) {
+		res, text := c.try("mail", args{"text": "hi"})
+		return strings.ReplaceAll(text, "mailed hi", "done: mailed hi"), res.IsError
+	},
+	"ask": func(c *host) (string, bool) {
+		res, text := c.try("test.ask", args{"message": "mail"})
+		return text, res.IsError
+	},
+}
+
+// The store goes away as the mail is made, and comes back before the host is tired of
+// waiting: it is told what came of the call.
+func TestOutageWhileAMailIsMade(t *testing.T) {
+	t.Parallel()
+	for name, do := range makers {
+		for _, lasts := range []time.Duration{time.Second, 5 * time.Minute} {
+			t.Run(fmt.Sprint(name, " ", lasts), func(t *testing.T) {
+				t.Parallel()
+				outage(t, &enginetest.Outage{Lasts: lasts}, mailer, enginetest.App(), func(t *testing.T, c *host, rig *enginetest.Rig, store *enginetest.Outage) {
+					rig.Service.SetGate(func(context.Context, seam.Run) error { store.Leave(); return nil })
+					if said, bad := do(c); bad || !strings.Contains(said, "done: mailed hi") {
+						t.Errorf("got %s", said)
+					}
+					if _, _, mails := rig.Service.Counts(); mails != 1 {
+						t.Errorf("%d mails", mails)
+					}
+				})
+			})
+		}
+	}
+}
+
+// continuation is the one that an error names which says that a call is not to be made
+// again.
+func continuation(t *testing.T, said string) string {
+	t.Helper()
+	var e struct{ Error parley.ErrorInfo }
+	if err := json.Unmarshal([]byte(said), &e); err != nil {
+		t.Fatalf("%q: %v", said, err)
+	}
+	if e.Error.Code != parley.CodeTimeout || e.Error.RetryAfterMS != 0 || !strings.Contains(e.Error.Message, "it may have been done") || !strings.Contains(e.Error.Hint, "do not call this again") {
+		t.Errorf("got %+v", e.Error)
+	}
+	_, id, _ := strings.Cut(e.Error.Hint, "continuation_id ")
+	id, _, _ = strings.Cut(id, " ")
+	return id
+}
+
+// The store stays away for longer than a host waits, or the server stops: the host is
+// not told to try again, but under which continuation it learns the end.
+func TestOutageThatOutlastsTheHost(t *testing.T) {
+	t.Parallel()
+	for name, do := range makers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outage(t, &enginetest.Outage{Lasts: time.Hour}, mailer, enginetest.App(), func(t *testing.T, c *host, rig *enginetest.Rig, store *enginetest.Outage) {
+				rig.Service.SetGate(func(context.Context, seam.Run) error { store.Leave(); return nil })
+				began := time.Now()
+				said, bad := do(c)
+				if waited := time.Since(began); !bad || waited < 10*time.Minute || waited > 11*time.Minute {
+					t.Errorf("after %s: %s", waited, said)
+				}
+				id := continuation(t, said)
+				time.Sleep(time.Hour) // of the bubble
+				if got := c.call("test.await_continuation", args{"continuation_id": id}); got["status"] != "completed" || !strings.Contains(fmt.Sprint(got["response"]), "mailed hi") {
+					t.Errorf("afterwards: %v", got)
+				}
+				if _, _, mails := rig.Service.Counts(); mails != 1 {
+					t.Errorf("%d mails", mails)
+				}
+			})
+			outage(t, &enginetest.Outage{}, mailer, enginetest.App(), func(t *testing.T, c *host, rig *enginetest.Rig, _ *enginetest.Outage) {
+				rig.Service.SetGate(func(ctx context.Context, _ seam.Run) error {
+					go rig.Kill()
+					<-ctx.Done()
+					return ctx.Err()
+				})
+				said, bad := do(c)
+				if !bad || continuation(t, said) == "" {
+					t.Errorf("as the server stops: %s", said)
+				}
+			})
+		})
+	}
+}
+
+// The store goes away in the middle of the append that makes the turn, whether it took
+// place or not. The host is told to call again only when nothing was done.
+func TestOutageOfTheCallItself(t *testing.T) {
+	t.Parallel()
+	for name, do := range makers {
+		for _, lost := range []bool{true, false} {
+			for _, lasts := range []time.Duration{5 * time.Second, 30 * time.Second, time.Hour} {
+				t.Run(fmt.Sprint(name, " lost ", lost, " ", lasts), func(t *testing.T) {
+					t.Parallel()
+					outage(t, &enginetest.Outage{At: 2, Lost: lost, Lasts: lasts}, mailer, enginetest.App(), func(t *testing.T, c *host, rig *enginetest.Rig, _ *enginetest.Outage) {
+						said, bad := do(c)
+						_, _, mails := rig.Service.Counts()
+						switch {
+						case lasts == time.Hour:
+							id := continuation(t, said)
+							time.Sleep(time.Hour)
+							res, text := c.try("test.await_continuation", args{"continuation_id": id})
+							if lost && !strings.Contains(text, "not_found") || !lost && res.IsError {
+								t.Errorf("afterwards: %s", text)
+							}
+						case lost:
+							if !bad || mails != 0 || !strings.Contains(said, "retry_after_ms") {
+								t.Errorf("%d mails: %s", mails, said)
+							}
+						case bad && mails == 0 && !strings.Contains(said, "retry_after_ms"):
+							// Its start was kept, and nobody knew until its deadline had passed: it was not made.
+						case bad || mails != 1:
+							t.Errorf("%d mails: %s", mails, said)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A host that gives a call up whose turn is about to be kept has it cancelled.
+func TestOutageOfACallThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	outage(t, &enginetest.Outage{At: 2, Lasts: 5 * time.Second}, mailer, enginetest.App(asking), func(t *testing.T, c *host, rig *enginetest.Rig, _ *enginetest.Outage) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := c.CallTool(ctx, &mcp.CallToolParams{Name: "mail", Arguments: args{"text": "hi"}}); err == nil {
+			t.Error("the call ended well")
+		}
+		time.Sleep(time.Minute)
+		list, err := rig.Store.Turns(t.Context(), enginetest.User, seam.TurnQuery{Limit: 10})
+		if err != nil || len(list) != 1 || list[0].Status != parley.StatusCancelled {
+			t.Errorf("got %+v, %v", list, err)
+		}
+	})
+}
