@@ -260,7 +260,7 @@ func TestMemoryOrSearch(t *testing.T) {
 		"Thanks!":                                           {false, "You are welcome"},
 		"Has anything changed about the login?":             {true, "Google OAuth"},
 		"Which library should I use for payments?":          {true, "I found nothing about **payments**"},
-		"Does it need two-factor codes?":                    {true, "I found nothing about **two factor codes**"},
+		"Does it need two-factor codes?":                    {true, "I found nothing about **two-factor codes**"},
 		"Now the database: what's the latest decision?":     {true, "I found nothing about **database** in Notion or Slack"},
 		"Is password login still what we want for the MVP?": {true, "Google OAuth only"},
 	} {

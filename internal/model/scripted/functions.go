@@ -43,6 +43,7 @@ import (
 //	library NAME           what to build a topic with, or ""
 //	dated TEXT             whether it names a day or a month
 //	upper TEXT             the text with a capital
+//	spelled TEXT LIST      words of a question as it writes them
 //
 //	asks NAME TEXT         whether a question asks for that, by the script's pattern of the name
 //	about VIEW             words and phrases of the question that name something
@@ -141,6 +142,7 @@ func (s *script) functions() template.FuncMap {
 		"stance":   s.stance,
 		"match":    s.match,
 		"reason":   reason,
+		"spelled":  spelled,
 	}
 }
 

@@ -1,6 +1,11 @@
 package scripted
 
-import "slices"
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+)
 
 // judge sorts the records into what holds, what agrees with it and what does not.
 func (s *script) judge(w *weight) {
@@ -55,6 +60,76 @@ func (s *script) judge(w *weight) {
 		}
 	}
 	w.All = slices.DeleteFunc(w.All, func(x *weighed) bool { return x.Verdict == "" })
+	s.spare(w)
+}
+
+// open is said of what has no new date yet.
+var open = regexp.MustCompile(`(?i)\b(?:postpon\w*|delay\w*|cancel\w*|until further notice|on hold|tbd)\b`)
+
+// spare takes for what holds a part of a record that something newer overrides
+// in another part alone, where that part is what the question asks about.
+func (s *script) spare(w *weight) {
+	for _, x := range w.Overridden {
+		part := x.untouched(w)
+		says := ""
+		if sub := w.Subject; part == nil && sub.wants != nil && !sub.wants.MatchString(w.Best.Says) && !open.MatchString(w.Best.Text) {
+			if i := slices.IndexFunc(x.focus, func(sen sentence) bool { return sub.wants.MatchString(sen.text) }); i >= 0 {
+				part = x.focus[i : i+1]
+				says = clause(x.focus[i].text, sub.wants)
+			}
+		}
+		if part == nil {
+			continue
+		}
+		for _, o := range w.Overridden {
+			if o != x {
+				w.Also = append(w.Also, o)
+			}
+		}
+		x.focus, x.Says, x.Verdict = part, shorten(cmp.Or(says, plain(joined(part))), maxSentence), "holds"
+		w.Best.Verdict, w.Stale = "overrides another part of the page", w.Best
+		w.Best, w.Overridden = x, nil
+		return
+	}
+}
+
+// clause is the part of a sentence between commas that has the figure.
+func clause(text string, figure *regexp.Regexp) string {
+	for c := range strings.SplitSeq(strings.TrimRight(text, "."), ", ") {
+		if figure.MatchString(c) {
+			return upper(c) + "."
+		}
+	}
+	return text
+}
+
+// untouched are the sentences of an overridden record that have a word of the
+// question that what holds lacks, and none that it has.
+func (x *weighed) untouched(w *weight) []sentence {
+	var out []sentence
+	for i, t := range w.Subject.terms {
+		if t.weak || t.carried || w.Best.terms[i] >= byNear || !affirmed(x, t) {
+			continue
+		}
+		var mine []sentence
+		touched := false
+		for _, sen := range x.focus {
+			if t.in(sen.stems) < byNear {
+				continue
+			}
+			mine = append(mine, sen)
+			for j, o := range w.Subject.terms {
+				touched = touched || o != t && !o.weak && o.in(sen.stems) >= byNear && w.Best.terms[j] >= byNear
+			}
+		}
+		if !touched {
+			out = append(out, mine...)
+		}
+	}
+	if len(w.Subject.strong()) < 2 || len(out) == 0 {
+		return nil
+	}
+	return slices.CompactFunc(out, func(a, b sentence) bool { return a.text == b.text })
 }
 
 // overrules reports whether the newer record may take back what the older says:

@@ -195,12 +195,7 @@ func (s *script) stance(w weight) string {
 	taken := false
 	for _, x := range w.Overridden {
 		for _, i := range open {
-			if t := w.Subject.terms[i]; x.terms[i] >= byNear && affirmed(x, t) {
-				if s.untouched(x, w, t) {
-					return yes
-				}
-				taken = true
-			}
+			taken = taken || x.terms[i] >= byNear && affirmed(x, w.Subject.terms[i])
 		}
 	}
 	if taken {
@@ -210,22 +205,6 @@ func (s *script) stance(w weight) string {
 		return "unmentioned"
 	}
 	return ""
-}
-
-// untouched reports whether what a record that was overridden says of a thing is
-// in sentences of their own, with no word of the question that what holds has.
-func (s *script) untouched(x *weighed, w weight, t *term) bool {
-	for _, sen := range x.focus {
-		if t.in(sen.stems) < byNear {
-			continue
-		}
-		for i, o := range w.Subject.terms {
-			if o != t && !o.weak && o.in(sen.stems) >= byNear && w.Best.terms[i] >= byNear {
-				return false
-			}
-		}
-	}
-	return len(w.Subject.strong()) > 1
 }
 
 // number is a number, and whether it is an hour of the day.

@@ -16,7 +16,9 @@ type subject struct {
 
 	question string
 	terms    []*term
+	pairs    [][2]string    // stems of two words that stand together in the question
 	wants    *regexp.Regexp // the figure that is asked for, or nil
+	Figure   string         // what kind of figure that is: "a price"
 }
 
 // Words are all of them.
@@ -49,9 +51,19 @@ func (s *script) subject(v view) subject {
 	}
 	out := subject{Own: own, Carried: carried, question: v.Question}
 	out.terms = append(s.terms(own, false), s.terms(carried, true)...)
+	st := stems(v.Question)
+	for i := 1; i < len(own); i++ {
+		if a, b := stems(own[i-1]), stems(own[i]); holds(st, slices.Concat(a, b)) && len(a) > 0 && len(b) > 0 {
+			out.pairs = append(out.pairs, [2]string{a[len(a)-1], b[0]})
+		}
+	}
 	for _, w := range wanted {
+		said, _ := s.asks("saying", v.Question)
+		if w.name == aDate && (said || len(s.about(v.Question)) == 0) {
+			continue // the date of the record is asked for
+		}
 		if w.ask.MatchString(v.Question) {
-			out.wants = w.figure
+			out.wants, out.Figure = w.figure, w.name
 			break
 		}
 	}
@@ -112,12 +124,48 @@ func (s *script) leans(question string) bool {
 	return leaning.MatchString(question) || has(question, "that", "it", "they", "them", "those", "these", "this", "one", "then", "there", "its", "their")
 }
 
+const (
+	aDate    = "a date"
+	span     = `(?:(?:\d+|one|two|three|four|five|six|seven|eight|ten|twelve|fourteen|thirty)\W?(?:second|minute|hour|day|week|month|year)s?|an? (?:hour|week|month|year))`
+	money    = `[$€£]\s?\d|\d\s?(?:[$€£]|euros?\b|dollars?\b|pounds?\b|usd\b|eur\b|cents?\b)|\bfree\b`
+	dateText = `\b(?:` + months + `|monday|tuesday|wednesday|thursday|friday|saturday|sunday|tomorrow|next week)\b|\d{4}-\d\d|\b\d{1,2}:\d\d\b|\b` + span + `\W+(?:before|after|earlier|later|ahead|in advance)\b`
+)
+
 // What kind of figure a question asks for.
-var wanted = []struct{ ask, figure *regexp.Regexp }{
-	{regexp.MustCompile(`(?i)\b(?:cost|costs|price|prices|pricing|much|charge|charges|pay|fee|fees|expensive)\b`), regexp.MustCompile(`(?i)[$€£]\s?\d|\d\s?(?:[$€£]|euros?\b|dollars?\b|pounds?\b|usd\b|eur\b|cents?\b)|\bfree\b`)},
-	{regexp.MustCompile(`(?i)\bhow (?:long|fast|quick|quickly|soon|often)\b|\bhow many (?:years|months|weeks|days|hours|minutes|seconds)\b`), regexp.MustCompile(`(?i)\d\W?(?:second|minute|hour|day|week|month|year)s?\b`)},
-	{regexp.MustCompile(`(?i)\b(?:when|which day|what day|date|deadline)\b`), regexp.MustCompile(`(?i)\b(?:` + months + `|monday|tuesday|wednesday|thursday|friday|saturday|sunday|tomorrow|next week)\b|\d{4}-\d\d`)},
-	{regexp.MustCompile(`(?i)\bhow (?:many|large|big|high|heavy)\b|\bwhich version\b|\blimit\b`), regexp.MustCompile(`\d`)},
+var wanted = []struct {
+	name        string
+	ask, figure *regexp.Regexp
+}{
+	{"a time", regexp.MustCompile(`(?i)\bhow (?:long|fast|quick|quickly|soon|often)\b|\bhow many (?:years|months|weeks|days|hours|minutes|seconds)\b`), regexp.MustCompile(`(?i)\b` + span + `\b|\b(?:hourly|daily|weekly|monthly|yearly|every|always|never)\b`)},
+	{"a price", regexp.MustCompile(`(?i)\b(?:cost|costs|price|prices|pricing|charge|charges|pay|fee|fees|expensive)\b`), regexp.MustCompile(`(?i)` + money)},
+	{"an amount", regexp.MustCompile(`(?i)\bhow much\b`), regexp.MustCompile(`(?i)\d|` + money)},
+	{aDate, regexp.MustCompile(`(?i)\b(?:when|which day|what day|(?:what|which|due|end|start|starting|launch|release|opening) date|deadline)\b`), regexp.MustCompile(`(?i)` + dateText)},
+	{"a number", regexp.MustCompile(`(?i)\bhow (?:many|large|big|high|heavy|tall|small|old)\b|\bversion\b|\blimit\b|\b(?:minimum|maximum)\b`), regexp.MustCompile(`(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve)\b`)},
+}
+
+// rest begins or ends a sentence that goes on with the one before it.
+var rest = regexp.MustCompile(`(?i)\b(?:the rest|the others?|otherwise|all others?)\b`)
+
+// together counts the neighbours in the question that a record has together
+// too: a page on video visits is about these more than one on visits.
+func (s subject) together(r record) int {
+	n := 0
+	for _, p := range s.pairs {
+		if near(r.title, p) || slices.ContainsFunc(r.sentences, func(x sentence) bool { return near(x.stems, p) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// near reports whether a text has both words with at most one between them.
+func near(text []string, pair [2]string) bool {
+	for i, w := range text {
+		if w == pair[0] && slices.Contains(text[max(0, i-2):min(i+3, len(text))], pair[1]) {
+			return true
+		}
+	}
+	return false
 }
 
 // more are further words to search with, once: when the first search left a word
@@ -201,13 +249,13 @@ func (s *script) pageWords(found [][]record, sub subject, asked []string) []stri
 	return out
 }
 
-// last is the search for all that there is, once, when no other found anything:
-// an answer then says at least what the sources are about.
+// last is the search for all that there is, once, when no other found anything
+// that is about the question: the words may be misspelled, and an answer then
+// says at least what the sources are about.
 func (s *script) last(v view) []string {
-	any := func(r result) bool {
-		return r.Failed || !strings.HasPrefix(r.Output, "No relevant ") || fmt.Sprint(r.Input["query"]) == strings.Join(s.Survey, " ")
-	}
-	if slices.ContainsFunc(v.Results, any) {
+	done := func(r result) bool { return r.Failed || fmt.Sprint(r.Input["query"]) == strings.Join(s.Survey, " ") }
+	rs, err := s.records(v.Results)
+	if err != nil || slices.ContainsFunc(v.Results, done) || s.direct(rs, s.subject(v), false).Found() {
 		return nil
 	}
 	return s.Survey

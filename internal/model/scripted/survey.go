@@ -24,15 +24,17 @@ func (s *script) verbatim(v view) bool {
 // conflicting reports whether a question asks, of no topic, whether sources
 // contradict one another or are out of date.
 func (s *script) conflicting(v view) bool {
-	if len(s.about(v.Question)) > 0 || s.leans(v.Question) {
+	if len(s.about(v.Question)) > 0 || len(v.History) > 0 && s.leans(v.Question) {
 		return false
 	}
-	for _, name := range []string{"conflicts", "current"} {
-		if yes, err := s.asks(name, v.Question); err == nil && yes {
-			return true
-		}
+	names := []string{"conflicts", "current"}
+	if sourceWord.MatchString(v.Question) {
+		names = append(names, "order", "correct")
 	}
-	return false
+	return slices.ContainsFunc(names, func(name string) bool {
+		yes, err := s.asks(name, v.Question)
+		return err == nil && yes
+	})
 }
 
 // conflicts are, page by page, what holds of its subject where something newer
@@ -79,7 +81,7 @@ func (s *script) conflict(rs []record, page record) (weight, bool) {
 // which a question in other words does not find: it holds no more if that is
 // about the same sentence, else the answer says what is out of date beside it.
 func (s *script) renewed(rs []record, w weight) weight {
-	if w.Best == nil {
+	if w.Best == nil || w.Stale != nil {
 		return w
 	}
 	page := w.Best
@@ -117,7 +119,7 @@ func (s *script) renewed(rs []record, w weight) weight {
 }
 
 // speaker is who a question asks the words of.
-var speaker = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|ok)\W+)?what (?:did|does|do|has|have) (?:the |our )?((?:head of )?[\w.]+(?: [\w.]+)?) (?:say|said|write|written|announced?|post(?:ed)?|think)\W*$|^\W*what (?:was|is|has been) (?:said|written|posted|announced) (?:in|on|by) (?:the )?([#\w.-]+(?: [\w.-]+)?)\W*$`)
+var speaker = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|ok)\W+)?what (?:did|does|do|has|have) (?:the |our )?((?:head of )?[\w.]+(?: [\w.]+)?) (?:say|said|write|written|announced?|post(?:ed)?|think|want|wanted|suggest(?:ed)?|propose[d]?|ask(?:ed)? for)\W*$|^\W*what (?:was|is|has been) (?:said|written|posted|announced) (?:in|on|by) (?:the )?([#\w.-]+(?: [\w.-]+)?)\W*$`)
 
 // voice is the person, office or channel whose words a question asks for.
 func voice(question string) string {

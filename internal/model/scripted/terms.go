@@ -158,16 +158,40 @@ func (s *script) about(question string) []string {
 	var out []string
 	ts, st := tokens(question), stems(question)
 	for i := 0; i < len(ts); i++ {
+		if p := s.parted(ts, st, i); p != "" {
+			out = add(out, p)
+			continue
+		}
 		if found, n := s.at(st, i); n > 1 && found[0].kind == "" || n == 1 && !keyword.IsStop(ts[i].word) && !s.idle(ts[i].word) {
 			out = add(out, strings.ToLower(question[ts[i].start:ts[i+n-1].end]))
 			i += n - 1
 			continue
 		}
-		if w := ts[i].word; len(keyword.Of(w)) > 0 && !s.idle(w) {
+		w := ts[i].word
+		if question[ts[i].start:ts[i].end] == "US" { // and not the pronoun
+			w = "USA"
+		}
+		if len(keyword.Of(w)) > 0 && !s.idle(w) {
 			out = add(out, w)
 		}
 	}
 	return out
+}
+
+// particles end a verb of two words, with what it is done to between them.
+var particles = []string{"back", "out", "up", "off"}
+
+// parted is a verb of the table whose words stand apart: "send it back".
+func (s *script) parted(ts []token, st []string, i int) string {
+	for _, m := range s.meanings[st[i]] {
+		if len(m.stems) != 2 || !slices.Contains(particles, m.stems[1]) {
+			continue
+		}
+		if j := slices.Index(st[i+1:min(i+5, len(st))], m.stems[1]); j > 0 {
+			return ts[i].word + " " + m.stems[1]
+		}
+	}
+	return ""
 }
 
 // idle reports whether a word of a question does not say what it is about.

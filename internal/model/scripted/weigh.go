@@ -16,6 +16,7 @@ type weighed struct {
 	score  int
 	terms  []int // how well it has each of the subject's
 	covers int   // how many of those that count it has
+	pairs  int   // how many neighbours in the question it has together
 	core   bool  // has as much to do with the question as any
 }
 
@@ -46,6 +47,11 @@ type weight struct {
 // Found reports whether anything is about the question.
 func (w weight) Found() bool { return len(w.All) > 0 }
 
+// Figured reports whether what holds has the figure that is asked for, or none is.
+func (w weight) Figured() bool {
+	return w.Best == nil || w.Subject.wants == nil || w.Subject.wants.MatchString(w.Best.Says)
+}
+
 // Several reports whether these are decisions about different things.
 func (w weight) Several() bool { return w.Best != nil && w.Best.Verdict == "decided" }
 
@@ -54,6 +60,11 @@ func (w weight) Several() bool { return w.Best != nil && w.Best.Verdict == "deci
 // answers the question, it is what is known of its wider subject.
 func (s *script) weigh(rs []record, sub subject, sorted bool) weight {
 	w := s.direct(rs, sub, sorted)
+	if !w.Found() {
+		if right := s.respelled(sub, rs); right != nil {
+			sub, w = *right, s.direct(rs, *right, sorted)
+		}
+	}
 	if w.Found() {
 		return s.renewed(rs, w)
 	}
@@ -76,16 +87,12 @@ func (s *script) direct(rs []record, sub subject, sorted bool) weight {
 		}
 		w.All = append(w.All, x)
 	}
-	for i, t := range sub.terms {
-		if !t.weak && !t.carried && !slices.ContainsFunc(w.All, func(x *weighed) bool { return x.terms[i] > byKin }) {
-			w.Missing = append(w.Missing, t.words)
-		}
-	}
 	if sorted {
 		for _, x := range w.All {
 			x.core = true
 		}
 		s.judge(&w)
+		w.lacks()
 		return w
 	}
 	if widest*2 < len(sub.strong()) || len(w.All) == 0 { // it is about something else that has a word in common
@@ -97,29 +104,46 @@ func (s *script) direct(rs []record, sub subject, sorted bool) weight {
 		return !s.relevant(x, top, sub) || chosen && x.statement() && !s.chooses(x, sub)
 	})
 	s.judge(&w)
+	w.lacks()
 	return w
+}
+
+// lacks notes which words of the question none of the records has.
+func (w *weight) lacks() {
+	for i, t := range w.Subject.terms {
+		if !t.weak && !t.carried && !slices.ContainsFunc(w.All, func(x *weighed) bool { return x.terms[i] > byKin }) {
+			w.Missing = append(w.Missing, t.words)
+		}
+	}
 }
 
 // aside is the weight of what the sources do say on the wider subject of a
 // question that they do not answer: the kind of decision that it, or the one
 // that it leans on, is about.
 func (s *script) aside(rs []record, sub subject, none weight) weight {
-	for _, words := range [][]string{sub.Own, sub.Carried} {
-		for _, w := range words {
-			group := s.group([]string{w})
-			if !s.chosen[group] {
-				continue
-			}
-			wider := subject{Own: []string{w}, question: w, terms: s.terms([]string{w}, false)}
-			if got := s.direct(rs, wider, false); got.Best != nil {
-				got.Aside, got.Missing = true, slices.DeleteFunc(slices.Clone(sub.Own), func(o string) bool { return o == w })
-				for _, m := range s.mentions(sub.question) {
-					if slices.Contains(rejects(got.Best.record), m.name) {
-						got.Against = add(got.Against, m.name)
-					}
+	var kinds, others []string // what can be decided, and what else is known
+	for _, w := range sub.Words() {
+		switch g := s.group([]string{w}); {
+		case s.chosen[g] || s.Groups[g].Of != "":
+			kinds = append(kinds, w)
+		case g != "":
+			others = append(others, w)
+		}
+	}
+	for _, w := range slices.Concat(kinds, others) {
+		word := w
+		if of := s.Groups[s.Groups[s.group([]string{w})].Of].Words; len(of) > 0 {
+			word = of[0]
+		}
+		wider := subject{Own: []string{word}, question: word, terms: s.terms([]string{word}, false)}
+		if got := s.direct(rs, wider, false); got.Best != nil {
+			got.Aside, got.Missing = true, slices.DeleteFunc(slices.Clone(sub.Own), func(o string) bool { return o == word })
+			for _, m := range s.mentions(sub.question) {
+				if slices.Contains(rejects(got.Best.record), m.name) {
+					got.Against = add(got.Against, m.name)
 				}
-				return got
 			}
+			return got
 		}
 	}
 	return none
@@ -162,11 +186,14 @@ func (s *script) look(r record, sub subject) *weighed {
 			}
 		}
 	}
-	x.score += top
+	x.pairs = sub.together(r)
+	x.score += top + 4*x.pairs
 	x.Kind = kindOf(r, x.focus)
 	var says []string
-	for _, sen := range x.focus {
-		says = append(says, sen.text)
+	for i, sen := range r.sentences {
+		if best == 0 || scores[i]*3 > best*2 || i > 0 && scores[i-1]*3 > best*2 && rest.MatchString(sen.text) {
+			says = append(says, sen.text)
+		}
 	}
 	x.Says = shorten(plain(strings.Join(says, " ")), maxSentence)
 	return x

@@ -1,0 +1,101 @@
+package scripted
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/parley-server/parley/internal/keyword"
+)
+
+// spelled are words of a question as it writes them, with the word between two
+// or, where more are, a comma.
+func spelled(question string, words []string) string {
+	type at struct{ start, end int }
+	var found []at
+	var other []string // of an earlier question, or for what this one abbreviates
+	lower := strings.ToLower(question)
+	for _, w := range words {
+		if i := strings.Index(lower, w); i >= 0 && len(lower) == len(question) {
+			found = append(found, at{i, i + len(w)})
+		} else {
+			other = append(other, w)
+		}
+	}
+	if len(found) == 0 {
+		return strings.Join(other, " ")
+	}
+	slices.SortFunc(found, func(a, b at) int { return a.start - b.start })
+	var out strings.Builder
+	for i, f := range found {
+		from := f.start
+		if i > 0 {
+			from = max(from, found[i-1].end)
+			if between := question[found[i-1].end:from]; len(strings.Fields(between)) > 1 {
+				out.WriteString(", ")
+			} else {
+				out.WriteString(between)
+			}
+		}
+		out.WriteString(question[from:max(from, f.end)])
+	}
+	return strings.Join(append([]string{out.String()}, other...), ", ")
+}
+
+// respelled is the subject with words of the records in place of those that no
+// record has and that differ by one slip of the fingers; nil when there are none.
+func (s *script) respelled(sub subject, rs []record) *subject {
+	out := subject{Carried: sub.Carried, question: sub.question, wants: sub.wants}
+	for _, w := range sub.Own {
+		if right := slip(w, rs); right != "" {
+			out.question = strings.ReplaceAll(strings.ToLower(out.question), w, right)
+			w = right
+		}
+		out.Own = append(out.Own, w)
+	}
+	if slices.Equal(out.Own, sub.Own) {
+		return nil
+	}
+	out.terms = append(s.terms(out.Own, false), s.terms(out.Carried, true)...)
+	return &out
+}
+
+// slip is the word of the records that was meant, or "" when they have the word
+// itself or none that is near.
+func slip(word string, rs []record) string {
+	best := ""
+	for _, r := range rs {
+		for _, t := range tokens(r.Title + " " + r.Text) {
+			switch {
+			case t.word == word:
+				return ""
+			case best == "" && !keyword.IsStop(t.word) && slipped(word, t.word):
+				best = t.word
+			}
+		}
+	}
+	return best
+}
+
+// slipped reports whether two words differ by a letter too many, too few or
+// exchanged with its neighbour, or in long words by another letter. The first
+// and the last letter are the same, as light is not night, nor table tablet.
+func slipped(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if len(a) < 4 || len(b)-len(a) > 1 || !utf8.ValidString(a) || a[0] != b[0] || a[len(a)-1] != b[len(b)-1] {
+		return false
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	switch {
+	case len(a) < len(b):
+		return a[i:] == b[i+1:]
+	case i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i]:
+		return a[i+2:] == b[i+2:]
+	}
+	return i < len(a) && len(a) > 6 && a[i+1:] == b[i+1:]
+}
