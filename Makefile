@@ -47,7 +47,7 @@ test: test-go test-race test-web test-browser ## all tests, the browser's too
 
 test-go: web/dist/index.html | need-go postgres ## Go tests of what is not in test-race
 	$(GO) vet ./...
-	$(GO) test -timeout $(PATIENCE) $$($(GO) list ./... | grep -vxFf <($(GO) list $(RACE)))
+	$(GO) test -timeout $(PATIENCE) -parallel 8 $$($(GO) list ./... | grep -vxFf <($(GO) list $(RACE)))
 	$(GO) test -timeout $(PATIENCE) -run '$(UNRACED)' ./internal/engine
 
 # What a package's tests have at most: twice what the longest take on two very busy
@@ -57,10 +57,12 @@ PATIENCE := 30m
 # What runs concurrently has its tests under the race detector, and only there: they
 # are the same tests. The SQLite engine is C turned into Go and takes minutes with
 # it; the stores and the program are tested without, their callers with it. So are
-# the engine's tests over real stores, and one that counts what is read in 1,200 turns.
+# the engine's tests over real stores, one that counts what is read in 1,200 turns, and
+# the scripted model, which shares nothing between its calls. The tests of what is
+# without the detector wait for processes and databases more than they compute.
 UNRACED := (TestPairs|TestLimitsHoldAtOnce)/(sqlite|postgres)|TestCondensingIsLinear
 RACE := . ./client/... ./internal/api/... ./internal/engine/... ./internal/eventlog/... ./internal/wire/... ./internal/mcpserver/... \
-	./internal/toolbox/... ./internal/runtime/... ./internal/store/mem/... ./internal/model/... ./internal/redact/... ./internal/sse/... ./internal/telemetry/... ./apps/... \
+	./internal/toolbox/... ./internal/runtime/... ./internal/store/mem/... $(addprefix ./internal/model/,anthropic gemini mistral modeltest openai transport) ./internal/redact/... ./internal/sse/... ./internal/telemetry/... ./apps/... \
 	./internal/sim/... ./internal/tool/...
 
 test-race: web/dist/index.html | need-go postgres ## Go tests of what runs concurrently, with the race detector

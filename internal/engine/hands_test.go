@@ -151,13 +151,18 @@ func (h *hand) move(rnd *rand.Rand) {
 			ok(err)
 		}
 	case 4:
-		open, err := e.Interactions(ctx, enginetest.User, 500)
+		_, err := e.Interactions(ctx, enginetest.User, 10)
 		ok(err)
-		for _, in := range open {
-			if in.Session == h.id {
-				_, err := e.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: in.Choices[rnd.IntN(len(in.Choices))]}})
-				ok(err)
-			}
+		if info.Turn == nil {
+			return
+		}
+		turn, err := e.Turn(ctx, enginetest.User, info.Turn.ID)
+		ok(err)
+		for _, id := range turn.Interactions {
+			in, err := e.Interaction(ctx, enginetest.User, id)
+			ok(err)
+			_, err = e.Answer(ctx, enginetest.User, id, parley.AnswerInteraction{Answer: parley.Answer{Choice: in.Choices[rnd.IntN(len(in.Choices))]}})
+			ok(err)
 		}
 	case 5:
 		_, err := e.Fork(ctx, enginetest.User, h.id, parley.ForkSession{})

@@ -3,6 +3,7 @@ package mem
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/parley-server/parley"
@@ -66,15 +67,35 @@ func (s *Store) Session(ctx context.Context, p parley.Principal, id parley.Sessi
 	return out, err
 }
 
-// mine is the sessions that p may see, oldest id first.
-func (t *tables) mine(p parley.Principal) []*session {
-	var out []*session
-	for _, row := range t.sessions {
-		if p.Owns(row.user, row.org) {
+// mine is the sessions that p may see, in no order.
+func (t *tables) mine(p parley.Principal) iter.Seq[*session] {
+	return func(yield func(*session) bool) {
+		for _, row := range t.sessions {
+			if p.Owns(row.user, row.org) && !yield(row) {
+				return
+			}
+		}
+	}
+}
+
+// which is those of mine that are wanted.
+func (t *tables) which(p parley.Principal, wanted func(*session) bool) (out []*session) {
+	for row := range t.mine(p) {
+		if wanted(row) {
 			out = append(out, row)
 		}
 	}
-	slices.SortFunc(out, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+	return out
+}
+
+// oldest is the session with the lowest id that has something, or nil. A session and
+// its forks may have the same.
+func (t *tables) oldest(p parley.Principal, has func(*session) bool) (out *session) {
+	for row := range t.mine(p) {
+		if (out == nil || row.id < out.id) && has(row) {
+			out = row
+		}
+	}
 	return out
 }
 
@@ -88,10 +109,10 @@ func cut[T any](all []T, limit int) []T {
 // Sessions implements seam.Store.
 func (s *Store) Sessions(ctx context.Context, p parley.Principal, q seam.SessionQuery) (out []parley.SessionInfo, err error) {
 	err = s.read(ctx, func(t *tables) error {
-		all := slices.DeleteFunc(t.mine(p), func(row *session) bool {
-			return row.direct && !q.Direct || q.App != "" && row.app != q.App || q.Status != "" && row.status != q.Status ||
-				!q.Before.IsZero() && row.updated >= rule.MillisUp(q.Before) ||
-				q.After.ID != "" && cmp.Or(cmp.Compare(row.updated, rule.Millis(q.After.Time)), cmp.Compare(row.id, q.After.ID)) >= 0
+		all := t.which(p, func(row *session) bool {
+			return (q.Direct || !row.direct) && (q.App == "" || row.app == q.App) && (q.Status == "" || row.status == q.Status) &&
+				(q.Before.IsZero() || row.updated < rule.MillisUp(q.Before)) &&
+				(q.After.ID == "" || cmp.Or(cmp.Compare(row.updated, rule.Millis(q.After.Time)), cmp.Compare(row.id, q.After.ID)) < 0)
 		})
 		slices.SortFunc(all, func(a, b *session) int {
 			return cmp.Or(cmp.Compare(b.updated, a.updated), cmp.Compare(b.id, a.id))
@@ -117,10 +138,10 @@ func (s *Store) Resting(ctx context.Context, p parley.Principal, q seam.RestQuer
 			}
 			return row.updated
 		}
-		all := slices.DeleteFunc(t.mine(p), func(row *session) bool {
-			return row.held || q.Direct && !row.direct || row.app != q.App || q.Status == "" && row.steps == 0 || q.Status != "" && row.status != q.Status ||
-				since(row) >= rule.MillisUp(q.Before) ||
-				q.After.ID != "" && cmp.Or(cmp.Compare(since(row), rule.Millis(q.After.Time)), cmp.Compare(row.id, q.After.ID)) <= 0
+		all := t.which(p, func(row *session) bool {
+			return !row.held && (row.direct || !q.Direct) && row.app == q.App && (q.Status != "" || row.steps != 0) && (q.Status == "" || row.status == q.Status) &&
+				since(row) < rule.MillisUp(q.Before) &&
+				(q.After.ID == "" || cmp.Or(cmp.Compare(since(row), rule.Millis(q.After.Time)), cmp.Compare(row.id, q.After.ID)) > 0)
 		})
 		slices.SortFunc(all, func(a, b *session) int {
 			return cmp.Or(cmp.Compare(since(a), since(b)), cmp.Compare(a.id, b.id))
@@ -156,14 +177,13 @@ func (s *Store) Alias(ctx context.Context, p parley.Principal, app, outside stri
 // Turn implements seam.Store.
 func (s *Store) Turn(ctx context.Context, p parley.Principal, id parley.TurnID) (out parley.TurnInfo, err error) {
 	err = s.read(ctx, func(t *tables) error {
-		for _, row := range t.mine(p) {
-			if r, ok := row.turns[id]; ok {
-				out, err = rule.Decode[parley.TurnInfo](r.body)
-				out.SessionID = row.id
-				return err
-			}
+		row := t.oldest(p, func(row *session) bool { _, ok := row.turns[id]; return ok })
+		if row == nil {
+			return rule.NotFound("turn", id)
 		}
-		return rule.NotFound("turn", id)
+		out, err = rule.Decode[parley.TurnInfo](row.turns[id].body)
+		out.SessionID = row.id
+		return err
 	})
 	return out, err
 }
@@ -179,7 +199,7 @@ func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery)
 			return cmp.Or(cmp.Compare(b.ID, a.ID), cmp.Compare(b.Session, a.Session))
 		}
 		var all []found
-		for _, row := range t.mine(p) {
+		for row := range t.mine(p) {
 			if q.Session != "" && row.id != q.Session {
 				continue
 			}
@@ -233,13 +253,12 @@ func (s *Store) Key(ctx context.Context, p parley.Principal, session parley.Sess
 // Interaction implements seam.Store.
 func (s *Store) Interaction(ctx context.Context, p parley.Principal, id parley.InteractionID) (out seam.InteractionRow, err error) {
 	err = s.read(ctx, func(t *tables) error {
-		for _, row := range t.mine(p) {
-			if r, ok := row.interactions[id]; ok {
-				out, err = rule.Decode[seam.InteractionRow](r.body)
-				return err
-			}
+		row := t.oldest(p, func(row *session) bool { _, ok := row.interactions[id]; return ok })
+		if row == nil {
+			return rule.NotFound("interaction", id)
 		}
-		return rule.NotFound("interaction", id)
+		out, err = rule.Decode[seam.InteractionRow](row.interactions[id].body)
+		return err
 	})
 	return out, err
 }
@@ -264,7 +283,7 @@ func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.Int
 			return r.expires
 		}
 		var all []found
-		for _, row := range t.mine(p) {
+		for row := range t.mine(p) {
 			for id, r := range row.interactions {
 				f := found{place(r), id, row.id, r.body}
 				if r.open && (q.Due.IsZero() || r.expires > 0 && r.expires < rule.MillisUp(q.Due)) && (after.id == "" || order(f, after) > 0) {
@@ -294,7 +313,7 @@ func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.Int
 func (s *Store) CountInteractions(ctx context.Context, p parley.Principal) (out map[parley.InteractionKind]int, err error) {
 	err = s.read(ctx, func(t *tables) error {
 		out = map[parley.InteractionKind]int{}
-		for _, row := range t.mine(p) {
+		for row := range t.mine(p) {
 			for _, r := range row.interactions {
 				if r.open {
 					out[r.kind]++
@@ -309,14 +328,13 @@ func (s *Store) CountInteractions(ctx context.Context, p parley.Principal) (out 
 // Artifact implements seam.Store.
 func (s *Store) Artifact(ctx context.Context, p parley.Principal, id parley.ArtifactID) (out seam.Artifact, err error) {
 	err = s.read(ctx, func(t *tables) error {
-		for _, row := range t.mine(p) {
-			if r, ok := row.artifacts[id]; ok {
-				out, err = rule.Decode[seam.Artifact](r.body)
-				out.Session = row.id
-				return err
-			}
+		row := t.oldest(p, func(row *session) bool { _, ok := row.artifacts[id]; return ok })
+		if row == nil {
+			return rule.NotFound("artifact", id)
 		}
-		return rule.NotFound("artifact", id)
+		out, err = rule.Decode[seam.Artifact](row.artifacts[id].body)
+		out.Session = row.id
+		return err
 	})
 	return out, err
 }
@@ -394,7 +412,7 @@ func (s *Store) Spent(ctx context.Context, p parley.Principal, from, to string) 
 // Held implements seam.Store.
 func (s *Store) Held(ctx context.Context, p parley.Principal, id parley.SessionID) (out seam.Held, err error) {
 	err = s.read(ctx, func(t *tables) error {
-		for _, row := range t.mine(p) {
+		for row := range t.mine(p) {
 			if id != "" && row.id != id {
 				continue
 			}
