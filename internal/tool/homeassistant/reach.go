@@ -97,7 +97,8 @@ func (x *Index) reach(c *checked, id string) {
 }
 
 // Reaches implements seam.Reacher: the entities that a call would act on, as the
-// house is known now. A call without any acts on what its service and data say.
+// house is known now. The service that runs a script acts on that. Of a call that
+// names none nobody knows what it acts on: a yes to it is for this one call.
 func (t *Toolset) Reaches(tool string, input json.RawMessage) ([]string, bool) {
 	if tool != CallService {
 		return nil, false
@@ -110,12 +111,8 @@ func (t *Toolset) Reaches(tool string, input json.RawMessage) ([]string, bool) {
 	if err != nil || t.index.empty() {
 		return nil, true
 	}
-	if len(c.reached) == 0 {
-		raw, err := json.Marshal(in.Data)
-		if err != nil {
-			return nil, true
-		}
-		return []string{strings.TrimSpace(in.Service + " " + strings.TrimPrefix(string(raw), "null"))}, true
+	if len(c.reached) == 0 && c.domain == "script" {
+		t.index.named(&c, in.Service)
 	}
 	slices.Sort(c.reached)
 	return c.reached, true

@@ -65,8 +65,11 @@ func TestReaches(t *testing.T) {
 		"named by the data":    {on("media_player.media_play", "media_player.living_room_tv", m{"group_members": []string{"light.garden"}}), []string{"light.garden", "media_player.living_room_tv"}},
 		"a scene in the data":  {m{"service": "homeassistant.check_config", "data": m{"entities": m{"light.garden": m{"state": "on"}}}}, []string{"light.garden"}},
 		"a list in one text":   {m{"service": "homeassistant.check_config", "data": m{"x": "light.garden, lock.front_door"}}, []string{"light.garden", "lock.front_door"}},
-		"no entity":            {m{"service": "persistent_notification.create", "data": m{"message": "hi"}}, []string{`persistent_notification.create {"message":"hi"}`}},
-		"nothing at all":       {m{"service": "script.movie_night"}, []string{"script.movie_night"}},
+		"no entity":            {m{"service": "persistent_notification.create", "data": m{"message": "hi"}}, nil},
+		"a service alone":      {m{"service": "light.turn_on"}, nil},
+		"an empty target":      {m{"service": "light.turn_on", "target": m{"entity_id": []string{}}, "data": m{"brightness_pct": 3}}, nil},
+		"a script":             {m{"service": "script.movie_night"}, []string{"script.movie_night"}},
+		"of scripts":           {m{"service": "script.turn_off"}, nil},
 		"what is refused":      {on("light.turn_on", "light.nowhere", nil), nil},
 		"more than is allowed": {on("light.turn_on", "light.garden", m{"floor_id": "upper"}), nil},
 	} {
