@@ -90,10 +90,7 @@ func (d *document) walk(opaque []string, scratch []byte) bool {
 		colon := skipSpace(b, end+1)
 		if colon == len(b) || b[colon] != ':' {
 			if i == secretAt && text != "" {
-				if sp, v, _ := lookValue(text, 0, true, true); v == yes {
-					if sp.open {
-						sp.extend(text, true)
-					}
+				if sp, ok := lookString(text); ok {
 					d.spans = append(d.spans, sp)
 				}
 			}

@@ -20,7 +20,7 @@ func (r *rule) look(b string, i int, final bool) (span, verdict, int) {
 	}
 	switch r.kind {
 	case assign:
-		return lookAssign(b, s, final)
+		return lookAssign(b, i, s, final)
 	case jwt:
 		return lookJWT(b, s, final)
 	case pem:
@@ -216,89 +216,6 @@ func lookDotted(b string, s int, final bool) (span, verdict, int) {
 		}
 	}
 	return grow(s, j+27, token)
-}
-
-// lookAssign judges what follows a name: a closing quote, a separator, an
-// opening quote, and a value. A value has a letter and a digit and is no
-// expression of a program.
-func lookAssign(b string, s int, final bool) (span, verdict, int) {
-	j := skipQuote(b, s)
-	j = skipBlank(b, j)
-	if j == len(b) {
-		return open(j, final)
-	}
-	if b[j] != ':' && b[j] != '=' {
-		return span{}, no, 0
-	}
-	if j++; j < len(b) && (b[j] == '=' || b[j] == '>') {
-		j++
-	}
-	j = skipBlank(b, j)
-	v := skipQuote(b, j)
-	if v == len(b) {
-		return open(v, final)
-	}
-	return lookValue(b, v, v > j, final)
-}
-
-func lookValue(b string, s int, inQuotes, final bool) (span, verdict, int) {
-	const shortest = 7 // or every "password: sha256" would go
-	c := value
-	if inQuotes {
-		c = quoted
-	}
-	if strings.IndexByte("$<{[%*", b[s]) >= 0 {
-		return span{}, no, 0 // a placeholder, or what was redacted before
-	}
-	far := min(len(b), s+longest)
-	j := s
-	for j < far && classes[b[j]]&c != 0 {
-		j++
-	}
-	if j == len(b) && j < s+longest && !final {
-		return span{}, wait, s
-	}
-	e := j
-	if !inQuotes && j < s+longest {
-		if j < len(b) && strings.IndexByte("([{<$", b[j]) >= 0 {
-			return span{}, no, 0 // a call
-		}
-		e = s + len(strings.TrimRight(b[s:j], ".:!?")) // the end of a sentence
-	}
-	v := b[s:e]
-	var got chars
-	digits, names := 0, true // names: a.b_c, as a program has it
-	for k := range len(v) {
-		h := has[v[k]]
-		got |= h
-		if h == digit {
-			digits++
-		}
-		names = names && (classes[v[k]]&word != 0 || v[k] == '.')
-	}
-	switch {
-	case len(v) < shortest, got&digit == 0, got&(upcase|lowcase) == 0, strings.Contains(v, "://"),
-		!inQuotes && names && digits <= 2 && strings.ContainsAny(v, "._"):
-		return span{}, no, 0
-	case j == s+longest:
-		return grow(s, j, c)
-	}
-	return span{s: s, e: e}, yes, 0
-}
-
-// skipQuote passes over one quote, which may be escaped.
-func skipQuote(b string, j int) int {
-	k := j
-	if k < len(b) && b[k] == '\\' {
-		k++
-	}
-	if k == len(b) {
-		return k
-	}
-	if strings.IndexByte("\"'`", b[k]) >= 0 {
-		return k + 1
-	}
-	return j
 }
 
 // skipBlank passes over a few blanks; a column of them ends the matter.

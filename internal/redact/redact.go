@@ -7,7 +7,9 @@
 // JSON web tokens, private keys, bearer tokens, passwords in URLs and in
 // assignments such as password=... Every found byte goes; each unbroken stretch
 // becomes one "[redacted]". Of a shape only the secret goes: its public prefix,
-// "sk-ant-" or "password=", stays and says what was there.
+// "sk-ant-" or "password=", stays and says what was there. What is assigned goes
+// whole, up to the closing quote or the next blank: in a query up to the next
+// parameter, and in a list such as "password=a1b2c3d,host=db" up to the next name.
 //
 // [Redactor.String] works on text, [Redactor.JSON] inside the strings of a
 // document, and [Stream] on text that comes in fragments. However a text is cut

@@ -266,6 +266,8 @@ const (
 	bearer                   // jot and ~ + / =
 	value                    // what a password is made of when not in quotes
 	quoted                   // and in quotes
+	bare                     // printable and no quote: what goes of it without quotes
+	param                    // the same in a query
 	user                     // of a URL
 	pass                     // of a URL, up to the path
 	inPEM                    // all up to the end marker
@@ -313,6 +315,8 @@ var classes, has = func() (cs [256]class, hs [256]chars) {
 		set(an || in(c, "_-.~+/="), bearer)
 		set(an || in(c, "_-.~+/=!@#%^*?:"), value)
 		set('!' <= c && c <= '~' && !in(c, "\"'`\\"), quoted)
+		set('!' <= c && c <= '~' && !in(c, "\"'`\\"), bare)
+		set('!' <= c && c <= '~' && !in(c, "\"'`\\&#"), param)
 		set('!' <= c && c <= '~' && !in(c, "\"'`\\<>/:@?#"), user)
 		set('!' <= c && c <= '~' && !in(c, "\"'`\\<>/?#"), pass)
 		switch {

@@ -14,8 +14,9 @@ type Stream struct {
 	w     writer
 }
 
-// lookback is how many bytes before a position a rule may look at.
-const lookback = 3
+// lookback is how many bytes before a position a rule may look at: for the beginning of
+// a parameter's name, and for &amp; before it.
+const lookback = longestName + 5
 
 // chunk is how many bytes of fragments that did not pass whole share one
 // allocation. They are written once, behind one another, and never again: that is
