@@ -167,7 +167,7 @@ func (p *plan) check(r config.Read, log *slog.Logger) (app parley.App, wrong []c
 		add(err, use.at)
 	}
 	if len(wrong) == 0 {
-		add(p.models.host(&app, p.settings.Data), "model")
+		add(p.models.host(&app, p.settings.Data, p.there), "model")
 	}
 	slices.SortStableFunc(wrong, func(x, y config.Mistake) int {
 		return cmp.Or(strings.Compare(x.File, y.File), x.Line-y.Line)

@@ -179,7 +179,7 @@ func (f *flags) open(cmd *cobra.Command, s config.Settings, own *lock, recover b
 	if err != nil {
 		return fail(usage(err))
 	}
-	p.held = own.held
+	p.took(own)
 	h, err := p.build(ctx, nil, log)
 	if err != nil {
 		return fail(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/parley-server/parley/internal/archive"
 	"github.com/parley-server/parley/internal/auth"
 	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/livefiles"
@@ -64,11 +65,12 @@ type plan struct {
 	models   *models
 	services []service
 	houses   map[string]home.House
-	off      map[string]string // apps that can not be served here, and why
-	disabled []string          // apps that the settings do not enable
-	meta     func() any        // of index/meta.json; nil: there is none
-	held     func() error      // reports that the data folder's lock is lost; nil: nobody looks
-	red      *redact.Redactor  // the one that stands before all that is kept and shown
+	off      map[string]string  // apps that can not be served here, and why
+	disabled []string           // apps that the settings do not enable
+	meta     func() any         // of index/meta.json; nil: there is none
+	folder   *datafolder.Folder // the data folder, once this process has taken it
+	held     func() error       // reports that its lock is lost; nil: nobody looks
+	red      *redact.Redactor   // the one that stands before all that is kept and shown
 }
 
 func newPlan(s config.Settings, log *slog.Logger) (*plan, error) { return newPlanFor(s, false, log) }
@@ -131,7 +133,7 @@ func newPlanFor(s config.Settings, check bool, log *slog.Logger) (*plan, error) 
 		if err != nil {
 			return nil, err
 		}
-		if err := p.models.host(&app, s.Data); err != nil {
+		if err := p.models.host(&app, s.Data, p.there); err != nil {
 			return nil, err
 		}
 		if err := p.models.has(app); err != nil {
@@ -141,6 +143,19 @@ func newPlanFor(s config.Settings, check bool, log *slog.Logger) (*plan, error) 
 		p.resolved = append(p.resolved, app)
 	}
 	return p, nil
+}
+
+// took says that this process has the data folder now.
+func (p *plan) took(own *lock) {
+	p.held, p.folder = own.held, datafolder.New(p.settings.Data, own.held)
+}
+
+// there reports whether the data folder went away after it was taken.
+func (p *plan) there() error {
+	if p.folder == nil {
+		return nil
+	}
+	return p.folder.Check()
 }
 
 // toolsets makes those of an app.
@@ -218,7 +233,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		return nil, usage(err)
 	}
 	store := traces.Store(counts.Store(base))
-	kept := archive.NewFolder(p.settings.Data)
+	kept := archive.NewFolder(p.folder)
 	writer, reader := eventlog.New(store, p.red, eventlog.Options{Logger: log, Archive: kept})
 	h := &house{apps: p.resolved, store: store, writer: writer, traces: traces, log: log, off: p.off, services: p.services, limits: p.settings.Limits}
 	if b, ok := base.(interface{ Taken() <-chan struct{} }); ok {

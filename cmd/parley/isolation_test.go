@@ -47,6 +47,12 @@ func newKeyed(t *testing.T) *keyed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own, err := takeLock(s.Data, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.release)
+	p.took(own)
 	h, err := p.build(t.Context(), nil, log)
 	if err != nil {
 		t.Fatal(err)

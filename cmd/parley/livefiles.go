@@ -48,7 +48,7 @@ func (p *plan) liveFiles(log *slog.Logger, reader *eventlog.Reader, store seam.S
 		}
 	}
 	return livefiles.Start(livefiles.Options{
-		Data: p.settings.Data, Log: reader, Store: store, Archived: kept.Blob, Apps: on, Meta: p.meta, Every: every,
+		Data: p.folder, Log: reader, Store: store, Archived: kept.Blob, Apps: on, Meta: p.meta, Every: every,
 		Failed: counts.FilesFailed, Behind: counts.FilesBehind, Logger: log,
 	})
 }

@@ -305,7 +305,7 @@ func (m *models) names() []string {
 }
 
 // host makes the hosted agents of an app, where its model asks for them.
-func (m *models) host(app *parley.App, dir string) error {
+func (m *models) host(app *parley.App, dir string, there func() error) error {
 	for _, name := range append(agentModels(*app), app.Model) {
 		provider, rest, _ := strings.Cut(name, "/")
 		provider, hosted := strings.CutSuffix(provider, hostedSuffix)
@@ -320,7 +320,7 @@ func (m *models) host(app *parley.App, dir string) error {
 		}
 		info := m.info(provider, id)
 		info.Name = name
-		h, err := account.Hosted(info, mistral.HostedOptions{App: app, Model: id, Dir: dir})
+		h, err := account.Hosted(info, mistral.HostedOptions{App: app, Model: id, Dir: dir, There: there})
 		if err != nil {
 			return err
 		}

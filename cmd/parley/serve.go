@@ -118,7 +118,7 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 	defer tcp.Close()
 	address := "http://" + tcp.Addr().String()
 	listening := sync.OnceFunc(func() { fmt.Fprintf(out, "listening on %s\n", address) })
-	p.held = own.held
+	p.took(own)
 	var unix net.Listener
 	var path string
 	var h *house

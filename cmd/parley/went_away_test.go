@@ -1,11 +1,15 @@
 package main_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -79,6 +83,91 @@ func TestFolderThatWentAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.refuses("an empty database", []string{"serve", "--addr", "127.0.0.1:0"}, 1, "is empty", "backup")
+}
+
+// TestFolderThatWentAway_under_load renames the data folder of a server that is at
+// work, and puts it back: nobody makes it anew meanwhile, the log says it once, and
+// what was acknowledged is there. With a store elsewhere turns go on, and only what is
+// in the folder waits.
+func TestFolderThatWentAway_under_load(t *testing.T) {
+	t.Parallel()
+	for _, store := range []string{"sqlite", "mem"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t, "PARLEY_SCRIPTED_PACE=0s").on(store)
+			p.withDesk("http://127.0.0.1:1", "1ms")
+			app := filepath.Join(p.dir, "apps", "desk-auto", "app.yaml")
+			text, err := os.ReadFile(app)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.write(app, string(text)+"live_files: true\n")
+			s := p.serve()
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var hands sync.WaitGroup
+			ids := make([]parley.SessionID, 6)
+			kept := make([]atomic.Int64, len(ids)) // turns that were acknowledged
+			for i := range ids {
+				ids[i] = s.session("desk-auto")
+				hands.Go(func() {
+					for ctx.Err() == nil {
+						a, err := s.try(ctx, "POST", "/v1/sessions/"+string(ids[i])+"/turns", object("message", "say 20 2000", "busy", "enqueue"))
+						if err == nil && a.status == http.StatusAccepted {
+							kept[i].Add(1)
+						}
+						select {
+						case <-time.After(200 * time.Millisecond): // less than the files can follow
+						case <-ctx.Done():
+						}
+					}
+				})
+			}
+			at := filepath.Join(p.data, "sessions", string(ids[0]), "session.json")
+			for round := range 4 {
+				s.until("files of sessions", func() bool { _, err := os.Stat(at); return err == nil })
+				if err := os.Rename(p.data, p.data+"-aside"); err != nil {
+					t.Fatal(err)
+				}
+				said := fmt.Sprintf("round %d", round)
+				s.until("the files' owner to say it in "+said, func() bool {
+					return strings.Count(s.errs.String(), "the files of sessions can not be written") > round
+				})
+				if _, err := os.Lstat(p.data); !errors.Is(err, os.ErrNotExist) {
+					t.Fatalf("%s: the data folder was made anew: %v", said, err)
+				}
+				if err := os.Rename(p.data+"-aside", p.data); err != nil {
+					t.Fatal(err)
+				}
+				s.until("a server that is ready", func() bool { return s.ask("GET", "/readyz", "").status == 200 })
+				s.until("the files' owner to go on", func() bool {
+					return strings.Count(s.errs.String(), "the files of sessions are written again") > round
+				})
+			}
+			stop()
+			hands.Wait()
+			for i, id := range ids {
+				n := 0
+				s.until("the end of what was acknowledged", func() bool {
+					info := must[parley.SessionInfo](s, "GET", "/v1/sessions/"+string(id), "")
+					n = info.Totals.Turns
+					return info.Turn == nil && len(info.Queue) == 0
+				})
+				if int64(n) < kept[i].Load() {
+					t.Errorf("session %d has %d turns, and %d were acknowledged", i, n, kept[i].Load())
+				}
+			}
+			// In each round: of the store's writer, of the files, and of what each session
+			// and the text in flight waits for.
+			most := 4 * (3 + 3*len(ids))
+			if n := strings.Count(s.errs.String(), "the data folder was removed"); n > most {
+				t.Errorf("it was said %d times, want at most %d", n, most)
+			}
+			if n := strings.Count(s.errs.String(), "a write failed"); n > 4*3 {
+				t.Errorf("%d errors were said", n)
+			}
+		})
+	}
 }
 
 // waits checks that a server has started without its store, and then with it.

@@ -240,8 +240,8 @@ func (s *Server) fail(ctx context.Context, op huma.Operation, err error) *status
 	e := problem(err)
 	if e.status >= http.StatusInternalServerError && ctx.Err() == nil {
 		level := slog.LevelError
-		if own, ok := errors.AsType[*parley.Error](err); ok && own.Err == nil && e.status == http.StatusServiceUnavailable {
-			level = slog.LevelInfo // refused on purpose: the server is full, or stops
+		if _, ok := errors.AsType[*parley.Error](err); ok && e.status == http.StatusServiceUnavailable {
+			level = slog.LevelInfo // the server is full, or stops; or its store is away, which that says once
 		}
 		s.o.Logger.Log(ctx, level, "request failed", "operation", op.OperationID, "code", e.info.Code, "error", err)
 	}

@@ -462,7 +462,7 @@ func TestRead_refuses(t *testing.T) {
 		{"events_of_two_sessions", pack(t, "events.ndjson", change(3, func(e *parley.Event) { e.Session = "01J5E5510N0000000000000001" })), parley.CodeInvalid, "another session"},
 		{"an_unknown_type", pack(t, "events.ndjson", change(3, func(e *parley.Event) { e.Type = "turn.teleported" })), parley.CodeUpgradeRequired, "turn.teleported"},
 		{"a_newer_version", pack(t, "events.ndjson", change(3, func(e *parley.Event) { e.V = 1 })), parley.CodeUpgradeRequired, "version 1"},
-		{"a_payload_of_another_shape", pack(t, "events.ndjson", change(3, func(e *parley.Event) { e.Data = json.RawMessage(`{"call":7}`) })), parley.CodeInvalid, "can not be read"},
+		{"a_payload_of_another_shape", pack(t, "events.ndjson", change(3, func(e *parley.Event) { e.Data = json.RawMessage(`{"call":7}`) })), parley.CodeInvalid, "cannot be read"},
 		{"condensed_data", pack(t, "events.ndjson", change(3, func(e *parley.Event) { e.Data = nil })), parley.CodeCondensed, "condensed"},
 		{"no_time", pack(t, "events.ndjson", change(3, func(e *parley.Event) { e.Time = time.Time{} })), parley.CodeInvalid, "no proper time"},
 		{"only_empty_lines", pack(t, "events.ndjson", ndjson(good)+strings.Repeat("\n", 2000)), parley.CodeInvalid, "empty lines"},

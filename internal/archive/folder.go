@@ -21,6 +21,7 @@ import (
 	"syscall"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/datafolder"
 )
 
 // Folder keeps what retention takes out of logs, as archive/{session}/{from}-{to}.ndjson.gz
@@ -28,7 +29,7 @@ import (
 // readable by their owner only. It keeps no files open between calls and is safe for
 // concurrent use, one write at a time for a session.
 type Folder struct {
-	data string
+	data *datafolder.Folder
 }
 
 const (
@@ -40,8 +41,8 @@ const (
 )
 
 // NewFolder returns the archive in a data folder. Nothing is made before there
-// is something to keep.
-func NewFolder(data string) *Folder { return &Folder{data} }
+// is something to keep, and nothing is kept where the data folder went away.
+func NewFolder(data *datafolder.Folder) *Folder { return &Folder{data} }
 
 // Keep writes events, whose numbers have no gap, and returns when they are on the
 // disk. The name is the file's, seen from the data folder. A file appears whole
@@ -56,7 +57,7 @@ func (a *Folder) Keep(ctx context.Context, session parley.SessionID, events []pa
 		return "", parley.Errorf(parley.CodeInternal, "there are no events to archive")
 	}
 	defer func() { err = wrote(err) }()
-	if err := a.make(dir); err != nil {
+	if err := a.make(session); err != nil {
 		return "", err
 	}
 	from, to := events[0].Seq, events[len(events)-1].Seq
@@ -76,7 +77,7 @@ func (a *Folder) Keep(ctx context.Context, session parley.SessionID, events []pa
 	}
 	begin := fmt.Sprintf("%d-", from)
 	err = remove(dir, func(n string) bool { return n != file && strings.HasPrefix(n, begin) })
-	return path.Join(FolderName, string(session), file), err
+	return path.Join(FolderName, string(session), file), errors.Join(err, a.data.Check())
 }
 
 // Kept implements eventlog.Archive. An error is CodeUnavailable: the file is damaged
@@ -151,17 +152,14 @@ func (a *Folder) KeepBlob(_ context.Context, session parley.SessionID, d parley.
 		return nil // it appeared whole
 	}
 	dir := filepath.Dir(name)
-	if err := a.make(filepath.Dir(dir)); err != nil {
-		return wrote(err)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := a.make(session, blobFolder); err != nil {
 		return wrote(err)
 	}
 	half := name + halfEnd
 	if err := errors.Join(put(half, body), os.Rename(half, name)); err != nil {
 		return wrote(errors.Join(err, gone(os.Remove(half))))
 	}
-	return wrote(errors.Join(syncDir(dir), syncDir(filepath.Dir(dir))))
+	return wrote(errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)), a.data.Check()))
 }
 
 // Blob reads a large result. One whose bytes are not those of its name is CodeNotFound,
@@ -224,10 +222,7 @@ func (a *Folder) Share(ctx context.Context, session, fork parley.SessionID, at i
 		if err != nil {
 			return err
 		}
-		if err := a.make(to); err != nil {
-			return err
-		}
-		if err := os.MkdirAll(filepath.Join(to, sub), 0o700); err != nil {
+		if err := a.make(fork, sub); err != nil {
 			return err
 		}
 		for _, e := range list {
@@ -256,12 +251,12 @@ func (a *Folder) Share(ctx context.Context, session, fork parley.SessionID, at i
 			return err
 		}
 	}
-	return nil
+	return a.data.Check()
 }
 
 // Sessions lists those of which something is kept.
 func (a *Folder) Sessions(context.Context) (ids []parley.SessionID, err error) {
-	list, err := os.ReadDir(filepath.Join(a.data, FolderName))
+	list, err := os.ReadDir(a.data.Path(FolderName))
 	if gone(err) != nil {
 		return nil, parley.Errorf(parley.CodeUnavailable, "list the archive: %w", err)
 	}
@@ -295,18 +290,24 @@ func (a *Folder) of(session parley.SessionID) (string, error) {
 	if s == "" || !filepath.IsLocal(s) || s == "." || strings.ContainsAny(s, `/\`) {
 		return "", parley.Errorf(parley.CodeInvalid, "%q is not the id of a session", s)
 	}
-	return filepath.Join(a.data, FolderName, s), nil
+	return a.data.Path(FolderName, s), nil
 }
 
-// make makes a session's folder and sees to it that its name is on the disk.
-func (a *Folder) make(dir string) error {
-	if _, err := os.Lstat(dir); err == nil {
-		return nil
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// make makes a session's folder, and one in it, and sees to it that its name is on
+// the disk.
+func (a *Folder) make(session parley.SessionID, in ...string) error {
+	if err := a.data.Check(); err != nil {
 		return err
 	}
-	return errors.Join(syncDir(filepath.Dir(dir)), syncDir(a.data))
+	dir, err := a.of(session)
+	if err != nil {
+		return err
+	}
+	_, before := os.Lstat(dir)
+	if err := a.data.Make(append([]string{FolderName, string(session)}, in...)...); err != nil || before == nil {
+		return err
+	}
+	return errors.Join(syncDir(filepath.Dir(dir)), syncDir(a.data.Path()))
 }
 
 func write(ctx context.Context, name string, events []parley.Event) (err error) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/archive"
+	"github.com/parley-server/parley/internal/datafolder"
 )
 
 func steps(from, to int64) []parley.Event {
@@ -60,7 +61,7 @@ func files(t *testing.T, dir string) map[string]fs.FileMode {
 func TestFolder_keeps_events_whole_and_drops_them(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	a := archive.NewFolder(data)
+	a := archive.NewFolder(datafolder.New(data, nil))
 	want := []string{"archive/S1/1-3.ndjson.gz", "archive/S1/4-9.ndjson.gz"}
 	if diff := cmp.Diff(want, []string{keep(t, a, 1, 3), keep(t, a, 4, 9)}); diff != "" {
 		t.Error(diff)
@@ -105,7 +106,7 @@ func TestFolder_keeps_events_whole_and_drops_them(t *testing.T) {
 func TestFolder_after_a_crash(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	a := archive.NewFolder(data)
+	a := archive.NewFolder(datafolder.New(data, nil))
 	keep(t, a, 1, 10)
 	keep(t, a, 11, 20) // and the crash
 	if err := os.WriteFile(filepath.Join(data, "archive/S1/11-30.ndjson.gz.half"), []byte("half"), 0o600); err != nil {
@@ -117,6 +118,43 @@ func TestFolder_after_a_crash(t *testing.T) {
 	if diff := cmp.Diff(want, files(t, data)); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// The data folder is renamed: nothing is kept for it at its old path, and it is not
+// made anew there.
+func TestFolder_that_went_away(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a := archive.NewFolder(datafolder.New(data, nil))
+	keep(t, a, 1, 10)
+	refused := func(when string) {
+		t.Helper()
+		_, kept := a.Keep(t.Context(), "S1", steps(11, 20))
+		_, fresh := a.Keep(t.Context(), "S2", steps(1, 2))
+		for _, err := range []error{kept, fresh, a.KeepBlob(t.Context(), "S1", parley.Digest(strings.Repeat("a", 64)), []byte("x"))} {
+			if parley.CodeOf(err) != parley.CodeUnavailable || !strings.Contains(parley.Info(err).Hint, "put back") {
+				t.Errorf("%s: got %v", when, err)
+			}
+		}
+	}
+	if err := os.Rename(data, data+"-aside"); err != nil {
+		t.Fatal(err)
+	}
+	refused("renamed")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatalf("the folder was made anew: %v", err)
+	}
+	refused("another is in its place")
+	if got := files(t, data); len(got) != 0 {
+		t.Errorf("the other folder has %v", got)
+	}
+	if err := errors.Join(os.Remove(data), os.Rename(data+"-aside", data)); err != nil {
+		t.Fatal(err)
+	}
+	keep(t, a, 11, 20)
 }
 
 func TestFolder_a_disk_without_room(t *testing.T) {
@@ -144,7 +182,7 @@ func TestFolder_a_disk_without_room(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a := archive.NewFolder(dir)
+	a := archive.NewFolder(datafolder.New(dir, nil))
 	big := steps(1, 40)
 	for i := range big {
 		big[i] = parley.NewEvent("T1", "", parley.TurnCancelled{Reason: rubbish(4<<10, i)})
@@ -176,7 +214,10 @@ func rubbish(n, seed int) string {
 func TestFolder_refuses_what_it_must_not_write(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	a := archive.NewFolder(filepath.Join(data, "in"))
+	if err := os.Mkdir(filepath.Join(data, "in"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a := archive.NewFolder(datafolder.New(filepath.Join(data, "in"), nil))
 	for _, id := range []parley.SessionID{"", ".", "..", "../x", "a/b", "/etc"} {
 		if _, err := a.Keep(t.Context(), id, steps(1, 2)); parley.CodeOf(err) != parley.CodeInvalid {
 			t.Errorf("Keep %q: got %v, want invalid", id, err)

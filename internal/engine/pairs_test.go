@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/archive"
+	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
@@ -24,7 +25,7 @@ import (
 // acknowledged comes to an end.
 func TestPairs(t *testing.T) {
 	eachStore(t, func(t *testing.T, store seam.Store) {
-		h := &pairs{t: t, store: store, held: held{gate: make(chan struct{})}, kept: archive.NewFolder(t.TempDir()), saw: map[parley.EventType]bool{}}
+		h := &pairs{t: t, store: store, held: held{gate: make(chan struct{})}, kept: archive.NewFolder(datafolder.New(t.TempDir(), nil)), saw: map[parley.EventType]bool{}}
 		h.app = enginetest.App(asking, queued, func(a *parley.App) {
 			a.Resume, a.MaxOpenTurns = parley.ResumeAuto, 20
 			a.TTL = parley.TTL{SessionIdle: parley.Duration(2 * longAgo), TurnSteps: parley.Duration(longAgo)}

@@ -221,7 +221,7 @@ func (s *session) startLater(err error) {
 	if s.gone || len(s.view.Queue) == 0 {
 		return
 	}
-	s.e.o.Logger.Warn("a queued turn could not begin and is tried again", "session", s.id, "turn", s.view.Queue[0].ID, "err", err)
+	s.waits("a queued turn could not begin and is tried again", err)
 	s.e.goOnLater(s.id, longestPause)
 }
 
@@ -248,7 +248,7 @@ func (s *session) notBegun(r *run, err, cause error) (again bool) {
 	}
 	if last != nil {
 		if cerr := s.endQueued(s.e.boot, r.turn, last); cerr != nil && !s.gone {
-			s.e.o.Logger.Warn("a turn's end could not be kept and is tried again", "session", s.id, "turn", r.turn, "err", cerr)
+			s.waits("a turn's end could not be kept and is tried again", cerr)
 			return true
 		}
 	}

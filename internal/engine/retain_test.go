@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/archive"
+	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
@@ -26,7 +27,9 @@ type shelf struct {
 	stuck atomic.Bool // it can not remove anything
 }
 
-func newShelf(t *testing.T) *shelf { return &shelf{Folder: archive.NewFolder(t.TempDir())} }
+func newShelf(t *testing.T) *shelf {
+	return &shelf{Folder: archive.NewFolder(datafolder.New(t.TempDir(), nil))}
+}
 
 func (s *shelf) Drop(ctx context.Context, id parley.SessionID) error {
 	if s.stuck.Load() {

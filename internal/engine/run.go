@@ -318,7 +318,7 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 			r.lost = cerr
 			return s.notBegun(r, cerr, cause)
 		}
-		s.e.o.Logger.Warn("a turn's end could not be kept and is tried again", "session", s.id, "turn", r.turn, "err", cerr)
+		s.waits("a turn's end could not be kept and is tried again", cerr)
 		return s.e.boot.Err() == nil
 	}
 	r.kept(nil)

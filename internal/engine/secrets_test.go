@@ -27,6 +27,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/archive"
+	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/eventlog"
@@ -166,7 +167,7 @@ func (v *vault) start(store seam.Store) {
 	v.engine, err = engine.New(engine.Options{
 		Store: store, Log: v.writer, Reader: v.reader, Models: v, Logger: logger,
 		Runtimes: map[string]seam.Runtime{"loop": loop.New(v, loop.Options{})},
-		Tools:    map[string]*toolbox.Box{app.Name: box}, Apps: []parley.App{app}, Archive: archive.NewFolder(v.files[0]),
+		Tools:    map[string]*toolbox.Box{app.Name: box}, Apps: []parley.App{app}, Archive: archive.NewFolder(datafolder.New(v.files[0], nil)),
 		Now: func() time.Time { return time.Now().Add(time.Duration(v.clock.Load())) },
 	})
 	if err != nil {

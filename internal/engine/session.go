@@ -41,6 +41,7 @@ type session struct {
 	logBytes  int   // bytes appended since
 
 	doubt *doubt // an append of which nobody can say whether it took place, or nil
+	told  bool   // it was said that something waits for the store, and nothing was kept since
 
 	run     *run          // the turn that runs in this process
 	changed chan struct{} // closed and replaced at every commit
@@ -235,8 +236,11 @@ func (s *session) flushIn(d time.Duration) {
 					s.run.lost = err
 				}
 			}
-			if err != nil {
-				s.e.o.Logger.Warn("staged events were not kept", "session", s.id, "err", err, "again", s.staged.Len() > 0)
+			switch {
+			case err != nil && s.staged.Len() == 0:
+				s.e.o.Logger.Warn("staged events were not kept", "session", s.id, "err", err)
+			case err != nil:
+				s.waits("staged events were not kept and are tried again", err)
 			}
 			if err != nil && s.staged.Len() > 0 && !s.gone && s.e.boot.Err() == nil {
 				s.flushIn(longestPause)
@@ -300,13 +304,22 @@ func (s *session) advance(view parley.Session, events eventlog.Clean, stored int
 			s.logBytes += len(ev.Data) + 100
 		}
 	}
-	s.state = view
+	s.state, s.told = view, false
 	s.letGo(events.Events())
 	s.discard()
 	if s.run != nil && view.Turn != nil && view.Turn.ID == s.run.turn {
 		s.run.lost = nil
 	}
 	s.wake()
+}
+
+// waits says that something is tried until the store takes it: once, and again when
+// something was kept since.
+func (s *session) waits(what string, err error) {
+	if !s.told {
+		s.told = true
+		s.e.o.Logger.Warn(what, "session", s.id, "err", err)
+	}
 }
 
 // discard forgets what is staged.

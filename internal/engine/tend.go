@@ -35,10 +35,13 @@ func (e *Engine) tend() {
 		})
 	})
 	e.tasks.Go(func() {
+		said := false // once for each outage
 		e.every(e.o.TendEvery, func() {
-			if err := e.expireDue(e.boot); err != nil && e.boot.Err() == nil {
-				e.o.Logger.Warn("open questions could not be listed", "err", err)
+			err := e.expireDue(e.boot)
+			if err != nil && e.boot.Err() == nil && !said {
+				e.o.Logger.Warn("open questions could not be listed; it is tried again", "err", err)
 			}
+			said = err != nil
 		})
 	})
 }

@@ -38,7 +38,7 @@ func Exist(data string) bool {
 }
 
 func (w *writer) path(parts ...string) string {
-	return filepath.Join(append([]string{w.f.o.Data}, parts...)...)
+	return w.f.o.Data.Path(parts...)
 }
 
 func (w *writer) folder(id parley.SessionID) string { return w.path(sessionsFolder, string(id)) }
@@ -52,7 +52,7 @@ func (w *writer) turn(id parley.SessionID, t *turn, sure bool) error {
 	}
 	dir := w.folder(id)
 	for _, sub := range []string{archive.LogFolder, archive.TurnFolder} {
-		if err := makeFolder(filepath.Join(dir, sub)); err != nil {
+		if err := w.f.o.Data.Make(sessionsFolder, string(id), sub); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func (w *writer) turn(id parley.SessionID, t *turn, sure bool) error {
 func (w *writer) session(id parley.SessionID, s *session) error {
 	dir := w.folder(id)
 	for _, sub := range []string{archive.LogFolder, archive.TurnFolder} {
-		if err := makeFolder(filepath.Join(dir, sub)); err != nil {
+		if err := w.f.o.Data.Make(sessionsFolder, string(id), sub); err != nil {
 			return err
 		}
 		if !s.named || w.anew {
@@ -144,7 +144,7 @@ func (w *writer) artifact(ctx context.Context, ref parley.ArtifactRef) error {
 			body, err = w.f.o.Archived(ctx, a.Session, a.SHA256)
 		}
 		if err == nil {
-			if err := makeFolder(filepath.Dir(name)); err != nil {
+			if err := w.f.o.Data.Make(archive.ArtifactsFolder); err != nil {
 				return err
 			}
 			return replace(name, body, !w.anew)
@@ -321,7 +321,7 @@ func (w *writer) setForm() error {
 	if !w.anew {
 		return nil
 	}
-	if err := makeFolder(w.path(sessionsFolder)); err != nil {
+	if err := w.f.o.Data.Make(sessionsFolder); err != nil {
 		return err
 	}
 	if w.unsure {
@@ -352,7 +352,7 @@ func (w *writer) meta() bool {
 		return true
 	}
 	name := w.path(indexFolder, metaFile)
-	if err := makeFolder(filepath.Dir(name)); err != nil {
+	if err := w.f.o.Data.Make(indexFolder); err != nil {
 		return w.failed("", err)
 	}
 	if err := replace(name, body, false); err != nil {
@@ -369,7 +369,8 @@ func (w *writer) failed(id parley.SessionID, err error) (only bool) {
 		return true // we were told to end
 	}
 	w.f.o.Failed()
-	if e, ok := errors.AsType[*parley.Error](err); ok && e.Code != parley.CodeUnavailable {
+	e, ok := errors.AsType[*parley.Error](err)
+	if ok && e.Code != parley.CodeUnavailable {
 		if !w.bad[id] && len(w.bad) < maxKnown {
 			w.bad[id] = true
 			w.f.o.Logger.Warn("live files: a session can not be written", "session", id, "error", err)
@@ -381,6 +382,8 @@ func (w *writer) failed(id parley.SessionID, err error) (only bool) {
 		hint := "check who may write to the data folder"
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 			hint = "free disk space in the data folder"
+		} else if e != nil && e.Hint != "" {
+			hint = e.Hint
 		}
 		w.f.o.Logger.Warn("live files: the files of sessions can not be written; turns go on, and the files follow when they can", "error", err, "hint", hint)
 	}
@@ -393,13 +396,6 @@ func (w *writer) recovered() {
 		w.failing = false
 		w.f.o.Logger.Info("live files: the files of sessions are written again")
 	}
-}
-
-func makeFolder(dir string) error {
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
-		return nil
-	}
-	return os.MkdirAll(dir, 0o700)
 }
 
 // replace makes a file appear whole.

@@ -30,7 +30,8 @@
 //
 // Nobody waits for these files, so a full disk or a folder that can not be
 // written stops no turn. It is said once, retried with patience, counted, and
-// caught up with later, from the log.
+// caught up with later, from the log. Where the data folder went away nothing is
+// written, and it is not made anew.
 //
 // What is written went through the redactor with the log. Names are ids that the
 // engine gave and are checked; no other text becomes a path. Folders have mode
@@ -56,6 +57,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/seam"
 )
@@ -76,7 +78,7 @@ type Store interface {
 
 // Options of [Start].
 type Options struct {
-	Data  string // the folder in which sessions, artifacts and index are
+	Data  *datafolder.Folder // in which sessions, artifacts and index are
 	Log   Log
 	Store Store
 	// Archived reads a large result that retention moved to the archive. Nil: there is

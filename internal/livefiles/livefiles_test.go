@@ -3,7 +3,9 @@ package livefiles_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"log/slog"
 	"maps"
@@ -624,6 +626,53 @@ func TestFiles_a_checkpoint_is_a_cache(t *testing.T) {
 			if diff := cmp.Diff(export(t, store, r.kept, one, two), onDisk(t, data)); diff != "" {
 				t.Errorf("%s (-export +disk):\n%s", name, diff)
 			}
+		}
+	})
+}
+
+// The data folder is renamed while sessions go on: it is not made anew, and put back
+// it gets what it lacks.
+func TestFiles_of_a_folder_that_went_away(t *testing.T) {
+	t.Parallel()
+	meta := 0
+	live(t, clerk, enginetest.App(asking), func(t *testing.T, r *rig) {
+		one := r.Session().ID
+		settled()
+		r.files.Die()
+		var said strings.Builder
+		o := r.options()
+		o.Logger = slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelInfo}))
+		o.Meta = func() any { meta++; return map[string]int{"n": meta} }
+		r.files = livefiles.Start(o)
+		settled()
+		for range 2 {
+			if err := os.Rename(r.data, r.data+"-aside"); err != nil {
+				t.Fatal(err)
+			}
+			two := r.Session().ID
+			for _, id := range []parley.SessionID{one, two, one} {
+				if end := r.Await(r.Send(id, "plot 2").ID); end.Status != parley.StatusCompleted {
+					t.Errorf("a turn ended as %s", end.Status)
+				}
+				time.Sleep(time.Minute)
+			}
+			if _, err := os.Lstat(r.data); !errors.Is(err, fs.ErrNotExist) {
+				t.Fatalf("the folder was made anew: %v", err)
+			}
+			if err := os.Rename(r.data+"-aside", r.data); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			if err := os.RemoveAll(filepath.Join(r.data, "index")); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := onDisk(t, r.data), export(t, r.Store, r.kept, one, two); len(got) < len(want) || !cmp.Equal(got["sessions/"+string(two)+"/session.json"], want["sessions/"+string(two)+"/session.json"]) {
+				t.Errorf("put back, the folder has %d files, want those of the export, %d", len(got), len(want))
+			}
+		}
+		if n := strings.Count(said.String(), "level=WARN"); n != 2 || !strings.Contains(said.String(), "put back what was at") {
+			t.Errorf("it was said %d times:\n%s", n, said.String())
 		}
 	})
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/archive"
+	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/eventlog"
@@ -69,7 +70,7 @@ func live(t *testing.T, model enginetest.Model, app parley.App, f func(t *testin
 	data, shelves := t.TempDir(), t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{data: data}
-		r.kept = archive.NewFolder(shelves)
+		r.kept = archive.NewFolder(datafolder.New(shelves, nil))
 		change = append(change, func(o *engine.Options) { o.Archive = shelf{r.kept, r} })
 		r.Rig = enginetest.New(t, model, app, change...)
 		r.start()
@@ -94,7 +95,7 @@ func (s shelf) Drop(ctx context.Context, id parley.SessionID) error {
 
 func (r *rig) options() livefiles.Options {
 	return livefiles.Options{
-		Data: r.data, Archived: r.kept.Blob, Log: r.Reader, Store: r.Store, Apps: map[string]bool{"test": true},
+		Data: datafolder.New(r.data, nil), Archived: r.kept.Blob, Log: r.Reader, Store: r.Store, Apps: map[string]bool{"test": true},
 		Failed: func() { r.failed.Add(1) }, Behind: func(n int) { r.behind.Store(int64(n)) },
 	}
 }
@@ -224,7 +225,7 @@ func (r *rig) afterCrash(change ...func(data string)) (data string, store *mem.S
 	store = r.Mem.Clone()
 	w, reader := eventlog.New(store, redact.New(), eventlog.Options{Archive: r.kept})
 	o := r.options()
-	o.Data, o.Store, o.Log = data, store, reader
+	o.Data, o.Store, o.Log = datafolder.New(data, nil), store, reader
 	f := livefiles.Start(o)
 	synctest.Wait()
 	_ = w.Close(r.T.Context())

@@ -50,8 +50,14 @@ func (f *Files) run() {
 		quitting := isClosed(f.quit)
 		now := time.Now()
 		if failing := now.Before(notBefore); !failing || quitting {
-			ok, lost := w.flush(ctx, f.take(quitting)), f.takeLost()
+			there := f.o.Data.Check()
+			ok, lost := there == nil, false
+			if ok {
+				ok, lost = w.flush(ctx, f.take(quitting)), f.takeLost()
+			}
 			switch {
+			case there != nil:
+				w.failed("", there)
 			case quitting:
 				ok = ok && w.look(ctx, looked, false, nil)
 			case whole:
@@ -65,7 +71,7 @@ func (f *Files) run() {
 				}
 				lookAt = now.Add(lookEvery)
 			}
-			if !now.Before(metaAt) || quitting {
+			if there == nil && (!now.Before(metaAt) || quitting) {
 				ok = w.meta() && ok
 				metaAt = now.Add(metaEvery)
 			}

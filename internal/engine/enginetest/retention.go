@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/archive"
+	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/seam"
 )
@@ -108,7 +109,7 @@ func retained(t *testing.T, open func() seam.Store, at int64, after bool) int {
 		t.Helper()
 		t.Errorf("a crash at write %d, after it %v: %s", at, after, fmt.Sprintf(format, args...))
 	}
-	folder, service := archive.NewFolder(t.TempDir()), &Service{}
+	folder, service := archive.NewFolder(datafolder.New(t.TempDir(), nil)), &Service{}
 	var clock atomic.Int64 // ahead of time
 	app := App(func(a *parley.App) {
 		a.Resume, a.TTL = parley.ResumeAuto, parley.TTL{TurnSteps: parley.Duration(time.Hour)}

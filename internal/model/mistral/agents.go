@@ -130,6 +130,9 @@ func (h *Hosted) prepare(ctx context.Context) (*fleet, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	if err := h.there(); err != nil {
+		return nil, err
+	}
 	all, err := readIDs(h.path())
 	if err != nil {
 		h.c.log.WarnContext(ctx, "the ids of agents can not be read and are made anew", "file", h.path(), "error", err)
@@ -151,6 +154,9 @@ func (h *Hosted) prepare(ctx context.Context) (*fleet, error) {
 			all.Apps[h.o.App.Name] = map[string]map[string]keptAgent{}
 		}
 		all.Apps[h.o.App.Name][h.o.Model] = mine
+		if err := h.there(); err != nil {
+			return nil, err
+		}
 		if err := writeIDs(h.path(), all); err != nil {
 			return nil, err
 		}
@@ -377,6 +383,13 @@ func deref(s *string) string {
 		return ""
 	}
 	return *s
+}
+
+func (h *Hosted) there() error {
+	if h.o.There == nil {
+		return nil
+	}
+	return h.o.There()
 }
 
 func (h *Hosted) path() string { return filepath.Join(h.o.Dir, idsFile) }

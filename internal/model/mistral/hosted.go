@@ -20,6 +20,9 @@ type HostedOptions struct {
 	Model string
 	// Dir is the data folder, where the agents' ids are kept in .agent_ids.json.
 	Dir string
+	// There reports whether that folder went away: nothing is made for one that did, as
+	// its ids could not be kept. Nil: it stays.
+	There func() error
 }
 
 // Hosted is a model whose agents and conversations Mistral keeps: the agents of

@@ -38,6 +38,7 @@ const (
 type writer struct {
 	config *pgx.ConnConfig
 	log    *slog.Logger
+	outage *rule.Outage
 	wake   chan struct{} // something waits, or closed
 	refuse func() error  // why nothing may be written any more, or nil
 
@@ -91,7 +92,7 @@ func (p *piece) bytes() int {
 }
 
 func newWriter(config *pgx.ConnConfig, log *slog.Logger) *writer {
-	w := &writer{config: config, log: log, wake: make(chan struct{}, 1), began: time.Now(), settleFor: settleFor}
+	w := &writer{config: config, log: log, wake: make(chan struct{}, 1), began: time.Now(), settleFor: settleFor, outage: rule.NewOutage(log)}
 	w.good()
 	return w
 }
@@ -281,6 +282,7 @@ func (w *writer) commit(group []*piece) {
 	switch {
 	case err == nil:
 		w.good()
+		w.outage.Kept()
 	case len(group) > 1 && !unknown(err) && w.c != nil:
 		for _, p := range group {
 			p.during = nil
@@ -289,7 +291,7 @@ func (w *writer) commit(group []*piece) {
 		return
 	default:
 		w.goodAt.Store(0)
-		w.log.Error("a write failed", "err", err, "writes", len(group))
+		w.outage.Failed(err, len(group))
 		for _, p := range group {
 			p.err = err
 		}

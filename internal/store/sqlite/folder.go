@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/datafolder"
 )
 
 // ErrLater is what errors wrap that end by themselves, once there is room again,
@@ -33,64 +34,26 @@ func Free(dir string) (uint64, error) {
 	return uint64(st.Bavail) * uint64(st.Bsize), nil
 }
 
-// folder is where the database is: which folder and which files were opened. A
-// folder that was removed or mounted over still takes writes through what is open,
-// and nobody will ever find them.
-type folder struct {
-	dir   string
-	ids   map[string]os.FileInfo
-	guard func() error // of the caller, or nil
+// seen remembers what is at the path now: which folder and which files were opened.
+// One that was removed or mounted over still takes writes through what is open, and
+// nobody will ever find them. The files are there as long as a connection is open.
+func seen(dir, path string, guard func() error) (*datafolder.Folder, error) {
+	f := datafolder.New(dir, guard, path, path+"-wal", path+"-shm")
+	return f, f.Check()
 }
 
-// seen remembers what is at the path now. The files are there as long as a
-// connection is open.
-func seen(dir, path string, guard func() error) (*folder, error) {
-	p := &folder{dir: dir, ids: map[string]os.FileInfo{}, guard: guard}
-	for _, name := range []string{dir, path, path + "-wal", path + "-shm"} {
-		info, err := os.Stat(name)
-		if err != nil {
-			return nil, err
-		}
-		p.ids[name] = info
-	}
-	return p, p.check()
-}
-
-// check reports whether what is open is still what is at the path: a few
-// microseconds.
-func (p *folder) check() error {
-	err := p.look()
-	if err == nil {
-		return nil
-	}
-	e := parley.Errorf(parley.CodeUnavailable, "the data folder was removed, or another is in its place: %w", err)
-	e.Message = "the data folder was removed, or another is in its place"
-	return e.WithHint("put back what was at %s; or stop this server and start it again, which begins with what is there now. Until then nothing is stored", p.dir)
-}
-
-func (p *folder) look() error {
-	for name, was := range p.ids {
-		now, err := os.Stat(name)
-		if err != nil {
-			return err
-		}
-		if !os.SameFile(was, now) {
-			return errors.New(name + " is another file")
-		}
-	}
-	if p.guard != nil {
-		return p.guard()
-	}
-	return nil
-}
-
-// prepare makes the folder and an empty file, which nobody else may read. It
+// prepare makes the folder and an empty file, which nobody else may read. A folder
+// that has a guard was made by the caller, and is not made again: it went away. It
 // never opens a file that is there already. A database that is missing, or empty,
 // beside what only a server leaves there is no new one: SQLite would begin anew and
 // throw a journal away.
-func prepare(dir string, beside []string) (string, error) {
+func prepare(dir string, guard func() error, beside []string) (string, error) {
 	path := filepath.Join(dir, FileName)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if guard != nil {
+		if err := datafolder.New(dir, guard).Check(); err != nil {
+			return "", err
+		}
+	} else if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", outside(path, err)
 	}
 	info, err := os.Stat(path)

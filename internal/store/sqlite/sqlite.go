@@ -50,6 +50,7 @@ import (
 	zombie "zombiezen.com/go/sqlite"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/store/rule"
 )
@@ -68,7 +69,8 @@ type Options struct {
 	Now     func() time.Time // for the age of blobs; nil means time.Now
 	Logger  *slog.Logger     // nil means none
 	// Guard is asked, with the folder's own identity, before and after each commit:
-	// an error of it means that the folder is not ours any more. Nil: never.
+	// an error of it means that the folder is not ours any more. Who has one has made
+	// the folder. Nil: never.
 	Guard func() error
 	// Beside names folders in dir that only a server with a database fills.
 	Beside []string
@@ -78,7 +80,7 @@ type Options struct {
 type Store struct {
 	rule.Nodes
 	path   string
-	folder *folder
+	folder *datafolder.Folder
 	now    func() time.Time
 	log    *slog.Logger
 	w      *writer
@@ -111,7 +113,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if zombie.VersionNumber < oldestSQLite {
 		return nil, parley.Errorf(parley.CodeInternal, "SQLite %s can corrupt a database", zombie.Version).WithHint("build with SQLite 3.51.3 or newer")
 	}
-	path, err := prepare(dir, o.Beside)
+	path, err := prepare(dir, o.Guard, o.Beside)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +167,7 @@ func setUp(c *conn) error {
 // answer; otherwise it writes 64 KiB, which find a quota that the file system does
 // not tell.
 func (s *Store) Check(ctx context.Context) error {
-	if s.folder.check() == nil {
+	if s.folder.Check() == nil {
 		if err := s.room(); err != nil {
 			return err
 		}
@@ -231,7 +233,7 @@ func (s *Store) view(ctx context.Context, do func(*conn) error) error {
 		return rule.Cancelled(ctx)
 	}
 	defer func() { s.slots <- struct{}{} }()
-	if err := s.folder.check(); err != nil {
+	if err := s.folder.Check(); err != nil {
 		return err
 	}
 	var c *conn

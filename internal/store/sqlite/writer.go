@@ -14,6 +14,7 @@ import (
 	zombie "zombiezen.com/go/sqlite"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/store/rule"
 )
 
@@ -31,7 +32,7 @@ const (
 // writer is the one goroutine that changes the database.
 type writer struct {
 	c    *conn
-	at   *folder
+	at   *datafolder.Folder
 	log  *slog.Logger
 	wake chan struct{} // something waits, or closed
 
@@ -39,6 +40,7 @@ type writer struct {
 	queue  []*piece
 	closed bool
 
+	outage  *rule.Outage
 	goodAt  atomic.Int64 // when a commit worked, in nanoseconds of began; 0 after one that did not
 	doubt   atomic.Bool  // a commit did not work, and no probe has worked since
 	began   time.Time
@@ -62,8 +64,8 @@ func (e *unknownError) Error() string {
 }
 func (e *unknownError) Unwrap() error { return e.err }
 
-func newWriter(c *conn, at *folder, log *slog.Logger) *writer {
-	w := &writer{c: c, at: at, log: log, wake: make(chan struct{}, 1), began: time.Now()}
+func newWriter(c *conn, at *datafolder.Folder, log *slog.Logger) *writer {
+	w := &writer{c: c, at: at, log: log, wake: make(chan struct{}, 1), began: time.Now(), outage: rule.NewOutage(log)}
 	w.good()
 	return w
 }
@@ -175,13 +177,14 @@ func (w *writer) commit(group []*piece) {
 	switch {
 	case err == nil:
 		w.good()
+		w.outage.Kept()
 		if slices.ContainsFunc(group, func(p *piece) bool { return p.proves }) {
 			w.doubt.Store(false)
 		}
 	case len(group) == 1 || unknown:
 		w.goodAt.Store(0)
 		w.doubt.Store(true)
-		w.log.Error("a write failed", "err", err, "hint", parley.Info(err).Hint, "writes", len(group))
+		w.outage.Failed(err, len(group))
 		for _, p := range group {
 			p.err = err
 		}
@@ -198,13 +201,13 @@ func (w *writer) commit(group []*piece) {
 
 // kept is try, with nobody told of what nobody will find.
 func (w *writer) kept(group []*piece) error {
-	if err := w.at.check(); err != nil {
+	if err := w.at.Check(); err != nil {
 		return err
 	}
 	if err := w.try(group, false); err != nil {
 		return err
 	}
-	if err := w.at.check(); err != nil {
+	if err := w.at.Check(); err != nil {
 		return &unknownError{errors.New(err.Error())} // which says what was found, and not that nothing was stored
 	}
 	return nil

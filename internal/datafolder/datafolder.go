@@ -1,0 +1,104 @@
+// Package datafolder is the data folder that a process has taken, for whoever writes
+// into it.
+//
+// A folder that is renamed, removed or mounted over while a server runs is not made
+// anew at its path: another server would begin there, and the right one could not be
+// put back. So whoever writes below the data folder asks [Folder.Check] before, and
+// makes folders with [Folder.Make], which never makes the data folder itself. Only
+// the start of a process does that, before it calls [New].
+//
+// Methods are safe for concurrent use.
+package datafolder
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/parley-server/parley"
+)
+
+// Folder is a data folder as it was when the process took it.
+type Folder struct {
+	path string
+	ids  map[string]os.FileInfo
+	err  error        // why it could not be looked at
+	held func() error // of the caller, or nil
+}
+
+// New looks at what is at the path, and at files in it, now. held says of the
+// process's lock whether it is still good; nil: there is none. A folder that is not
+// there is one that went away.
+func New(path string, held func() error, files ...string) *Folder {
+	f := &Folder{path: path, ids: map[string]os.FileInfo{}, held: held}
+	for _, name := range append([]string{path}, files...) {
+		if f.ids[name], f.err = os.Stat(name); f.err != nil {
+			break
+		}
+	}
+	return f
+}
+
+// Path is where something in the folder is.
+func (f *Folder) Path(parts ...string) string {
+	return filepath.Join(append([]string{f.path}, parts...)...)
+}
+
+// Check reports whether what was found at the path is still there: a few
+// microseconds. Else its error is CodeUnavailable, and says what to do.
+func (f *Folder) Check() error {
+	err := f.look()
+	if err == nil {
+		return nil
+	}
+	e := parley.Errorf(parley.CodeUnavailable, "the data folder was removed, or another is in its place: %w", err)
+	e.Message = "the data folder was removed, or another is in its place"
+	return e.WithHint("put back what was at %s; or stop this server and start it again, which begins with what is there now. Until then nothing is stored", f.path)
+}
+
+func (f *Folder) look() error {
+	if f.err != nil {
+		return f.err
+	}
+	for name, was := range f.ids {
+		now, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		if !os.SameFile(was, now) {
+			return errors.New(name + " is another file")
+		}
+	}
+	if f.held != nil {
+		return f.held()
+	}
+	return nil
+}
+
+// Make makes a folder below the data folder, and those on the way, readable by
+// their owner only. One that is there already is left as it is.
+func (f *Folder) Make(parts ...string) error {
+	dir := f.Path(parts...)
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	below, err := filepath.Rel(f.path, dir)
+	if err != nil || !filepath.IsLocal(below) {
+		return parley.Errorf(parley.CodeInternal, "%s is not in the data folder", dir)
+	}
+	return f.make(below)
+}
+
+func (f *Folder) make(below string) error {
+	if below == "." {
+		return f.Check()
+	}
+	if err := f.make(filepath.Dir(below)); err != nil {
+		return err
+	}
+	err := os.Mkdir(f.Path(below), 0o700)
+	if info, serr := os.Stat(f.Path(below)); errors.Is(err, os.ErrExist) && serr == nil && info.IsDir() {
+		return nil
+	}
+	return err
+}

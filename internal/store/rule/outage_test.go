@@ -1,0 +1,32 @@
+package rule_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/store/rule"
+)
+
+// TestOutage says each reason once, and the end of it.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	o := rule.NewOutage(slog.New(slog.NewTextHandler(&said, nil)))
+	full := func(n string) error { return parley.Errorf(parley.CodeUnavailable, "no room").WithHint("try %s", n) }
+	o.Kept()
+	for _, n := range []string{"1", "2", "3"} {
+		o.Failed(full(n), 2)
+	}
+	o.Failed(errors.New("the disk is gone"), 1)
+	o.Failed(errors.New("the disk is gone"), 1)
+	o.Kept()
+	o.Kept()
+	o.Failed(full("4"), 1)
+	got := said.String()
+	if strings.Count(got, "ERROR") != 3 || strings.Count(got, "INFO") != 1 || !strings.Contains(got, "failed=8") || !strings.Contains(got, `hint="try 4"`) {
+		t.Errorf("it was said:\n%s", got)
+	}
+}
