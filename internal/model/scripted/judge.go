@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
-	"strings"
 )
 
 // judge sorts the records into what holds, what agrees with it and what does not.
@@ -72,8 +71,8 @@ func (s *script) spare(w *weight) {
 	for _, x := range w.Overridden {
 		part := x.untouched(w)
 		says := ""
-		if sub := w.Subject; part == nil && sub.wants != nil && !sub.wants.MatchString(w.Best.Says) && !open.MatchString(w.Best.Text) {
-			if i := slices.IndexFunc(x.focus, func(sen sentence) bool { return sub.wants.MatchString(sen.text) }); i >= 0 {
+		if sub := w.Subject; part == nil && sub.wants != nil && !sub.wants.in(w.Best.Says) && !open.MatchString(w.Best.Text) {
+			if i := slices.IndexFunc(x.focus, func(sen sentence) bool { return sub.wants.in(sen.text) }); i >= 0 {
 				part = x.focus[i : i+1]
 				says = clause(x.focus[i].text, sub.wants)
 			}
@@ -91,16 +90,6 @@ func (s *script) spare(w *weight) {
 		w.Best, w.Overridden = x, nil
 		return
 	}
-}
-
-// clause is the part of a sentence between commas that has the figure.
-func clause(text string, figure *regexp.Regexp) string {
-	for c := range strings.SplitSeq(strings.TrimRight(text, "."), ", ") {
-		if figure.MatchString(c) {
-			return upper(c) + "."
-		}
-	}
-	return text
 }
 
 // untouched are the sentences of an overridden record that have a word of the

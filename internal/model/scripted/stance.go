@@ -162,9 +162,9 @@ func (s *script) stance(w weight) string {
 		chosen := s.choice(w.Best.record, w.Subject)
 		for _, m := range s.mentions(w.Subject.question) {
 			switch {
-			case m.name == chosen:
+			case m.name == chosen && len(w.Missing) == 0:
 				return yes
-			case slices.Contains(rejects(w.Best.record), m.name), chosen != "" && m.group == s.groupOf(w.Subject):
+			case slices.Contains(rejects(w.Best.record), m.name), chosen != "" && m.name != chosen && m.group == s.groupOf(w.Subject):
 				return no
 			}
 		}
@@ -179,10 +179,13 @@ func (s *script) stance(w weight) string {
 		return slices.ContainsFunc(open, func(i int) bool { return x.terms[i] >= byNear })
 	}
 	if len(open) == 0 && w.Best != nil {
-		if s.affirms(w) {
-			return yes
+		switch {
+		case !s.affirms(w):
+			return no
+		case comparing.MatchString(w.Subject.question):
+			return "" // older phones are not the phones that it speaks of
 		}
-		return no
+		return yes
 	}
 	for _, x := range w.Wishes {
 		if has(x) {
@@ -206,6 +209,9 @@ func (s *script) stance(w weight) string {
 	}
 	return ""
 }
+
+// comparing asks of other things than those that are named.
+var comparing = regexp.MustCompile(`(?i)\b(?:old|new|big|larg|small|long|short|high|low|cheap|fast|soon|heavi|earli|lat)er\b|\b(?:another|other|else|more than|less than|fewer)\b`)
 
 // number is a number, and whether it is an hour of the day.
 var number = regexp.MustCompile(`(?i)\b(\d+(?:[.,:]\d+)*)( ?(?:am|pm|o'clock)\b)?`)

@@ -16,13 +16,20 @@ type subject struct {
 
 	question string
 	terms    []*term
-	pairs    [][2]string    // stems of two words that stand together in the question
-	wants    *regexp.Regexp // the figure that is asked for, or nil
-	Figure   string         // what kind of figure that is: "a price"
+	pairs    [][2]string // stems of two words that stand together in the question
+	wants    *figure     // the figure that is asked for, or nil
 }
 
 // Words are all of them.
 func (s subject) Words() []string { return slices.Concat(s.Own, s.Carried) }
+
+// Figure is the kind of figure that is asked for, "a price", or "".
+func (s subject) Figure() string {
+	if s.wants == nil {
+		return ""
+	}
+	return s.wants.name
+}
 
 // Narrow reports whether the question asks for one point of a larger topic.
 func (s subject) Narrow() bool { return len(s.Own) > 0 && len(s.Carried) > 0 }
@@ -63,7 +70,7 @@ func (s *script) subject(v view) subject {
 			continue // the date of the record is asked for
 		}
 		if w.ask.MatchString(v.Question) {
-			out.wants, out.Figure = w.figure, w.name
+			out.wants = &w.figure
 			break
 		}
 	}
@@ -122,25 +129,6 @@ var leaning = regexp.MustCompile(`(?i)^\W*(?:and|or|but|so|what about|how about|
 
 func (s *script) leans(question string) bool {
 	return leaning.MatchString(question) || has(question, "that", "it", "they", "them", "those", "these", "this", "one", "then", "there", "its", "their")
-}
-
-const (
-	aDate    = "a date"
-	span     = `(?:(?:\d+|one|two|three|four|five|six|seven|eight|ten|twelve|fourteen|thirty)\W?(?:second|minute|hour|day|week|month|year)s?|an? (?:hour|week|month|year))`
-	money    = `[$€£]\s?\d|\d\s?(?:[$€£]|euros?\b|dollars?\b|pounds?\b|usd\b|eur\b|cents?\b)|\bfree\b`
-	dateText = `\b(?:` + months + `|monday|tuesday|wednesday|thursday|friday|saturday|sunday|tomorrow|next week)\b|\d{4}-\d\d|\b\d{1,2}:\d\d\b|\b` + span + `\W+(?:before|after|earlier|later|ahead|in advance)\b`
-)
-
-// What kind of figure a question asks for.
-var wanted = []struct {
-	name        string
-	ask, figure *regexp.Regexp
-}{
-	{"a time", regexp.MustCompile(`(?i)\bhow (?:long|fast|quick|quickly|soon|often)\b|\bhow many (?:years|months|weeks|days|hours|minutes|seconds)\b`), regexp.MustCompile(`(?i)\b` + span + `\b|\b(?:hourly|daily|weekly|monthly|yearly|every|always|never)\b`)},
-	{"a price", regexp.MustCompile(`(?i)\b(?:cost|costs|price|prices|pricing|charge|charges|pay|fee|fees|expensive)\b`), regexp.MustCompile(`(?i)` + money)},
-	{"an amount", regexp.MustCompile(`(?i)\bhow much\b`), regexp.MustCompile(`(?i)\d|` + money)},
-	{aDate, regexp.MustCompile(`(?i)\b(?:when|which day|what day|(?:what|which|due|end|start|starting|launch|release|opening) date|deadline)\b`), regexp.MustCompile(`(?i)` + dateText)},
-	{"a number", regexp.MustCompile(`(?i)\bhow (?:many|large|big|high|heavy|tall|small|old)\b|\bversion\b|\blimit\b|\b(?:minimum|maximum)\b`), regexp.MustCompile(`(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve)\b`)},
 }
 
 // rest begins or ends a sentence that goes on with the one before it.

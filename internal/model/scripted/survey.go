@@ -100,8 +100,10 @@ func (s *script) renewed(rs []record, w weight) weight {
 	w.All = slices.Insert(w.All, at, fresh)
 	mine, theirs := stems(joined(w.Best.focus)), stems(joined(fresh.focus))
 	both := slices.ContainsFunc(c.Subject.strong(), func(t *term) bool { return t.in(mine) >= byNear && t.in(theirs) >= byNear })
+	wants := w.Subject.wants
+	spared := wants != nil && wants.in(w.Best.Says) && !wants.in(fresh.Says)
 	for _, x := range c.Overridden {
-		if (both || page != w.Best) && x.Line == w.Best.Line && slices.ContainsFunc(x.focus, func(a sentence) bool {
+		if !spared && (both || page != w.Best) && x.Line == w.Best.Line && slices.ContainsFunc(x.focus, func(a sentence) bool {
 			return slices.ContainsFunc(w.Best.focus, func(b sentence) bool { return a.text == b.text })
 		}) {
 			w.Best.Verdict, fresh.Verdict = "overridden", "holds"
@@ -112,6 +114,9 @@ func (s *script) renewed(rs []record, w weight) weight {
 	}
 	if page != w.Best {
 		return w
+	}
+	if spared && both {
+		w.Best.Says = clause(w.Best.Says, wants)
 	}
 	fresh.Verdict = "overrides another part of the page"
 	w.Stale = fresh

@@ -2,6 +2,7 @@ package scripted
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kljensen/snowball/english"
@@ -11,7 +12,15 @@ import (
 
 // stem is what a word has in common with its other forms: remind, reminded and
 // reminders have one stem.
-func stem(word string) string { return english.Stem(word, true) }
+func stem(word string) string {
+	if i := slices.Index(numerals, word); i >= 0 {
+		return strconv.Itoa(i + 2)
+	}
+	return english.Stem(word, true)
+}
+
+// numerals are the words for 2 to 12. One is a pronoun too.
+var numerals = strings.Fields("two three four five six seven eight nine ten eleven twelve")
 
 // root is the beginning that a word shares with its stem, which is a part of
 // its other forms too, as a search needs it: "polic" of policy and policies.
@@ -53,6 +62,7 @@ type term struct {
 	near    [][]string // others' for the same
 	kin     [][]string // others' of the same kind: PayPal for Stripe
 	weak    bool       // says little: app, system
+	name    bool       // is one of a kind: DHL, iOS
 	carried bool       // comes from an earlier question of the conversation
 }
 
@@ -92,6 +102,8 @@ func (t *term) weight(level int) int {
 		return [...]int{0, 1, 2, 2}[level]
 	case t.weak:
 		return [...]int{0, 0, 2, 2}[level]
+	case t.name:
+		return [...]int{0, 3, 8, 9}[level]
 	}
 	return [...]int{0, 3, 5, 6}[level]
 }
@@ -220,6 +232,7 @@ func (s *script) terms(words []string, carried bool) []*term {
 		if found, n := s.at(t.exact, 0); n == len(t.exact) {
 			for _, m := range found {
 				s.relate(t, m)
+				t.name = t.name || m.kind != ""
 			}
 		}
 		out = append(out, t)

@@ -49,7 +49,7 @@ func (w weight) Found() bool { return len(w.All) > 0 }
 
 // Figured reports whether what holds has the figure that is asked for, or none is.
 func (w weight) Figured() bool {
-	return w.Best == nil || w.Subject.wants == nil || w.Subject.wants.MatchString(w.Best.Says)
+	return w.Best == nil || w.Subject.wants == nil || w.Subject.wants.in(w.Best.Says)
 }
 
 // Several reports whether these are decisions about different things.
@@ -126,7 +126,7 @@ func (s *script) aside(rs []record, sub subject, none weight) weight {
 		switch g := s.group([]string{w}); {
 		case s.chosen[g] || s.Groups[g].Of != "":
 			kinds = append(kinds, w)
-		case g != "":
+		case g != "" || len(w) > 3 && !slices.Contains(s.Weak, w):
 			others = append(others, w)
 		}
 	}
@@ -158,7 +158,7 @@ func (s *script) look(r record, sub subject) *weighed {
 		for _, t := range sub.terms {
 			scores[i] += t.weight(t.in(sen.stems))
 		}
-		if scores[i] > 0 && sub.wants != nil && sub.wants.MatchString(sen.text) {
+		if scores[i] > 0 && sub.wants != nil && sub.wants.in(sen.text) {
 			scores[i] += 5
 		}
 		best = max(best, scores[i])
@@ -173,7 +173,7 @@ func (s *script) look(r record, sub subject) *weighed {
 	}
 	if best == 0 && sub.wants != nil { // found by its title
 		for i, sen := range r.sentences {
-			if sub.wants.MatchString(sen.text) {
+			if sub.wants.in(sen.text) {
 				scores[i], best = 5, 5
 			}
 		}
@@ -181,7 +181,7 @@ func (s *script) look(r record, sub subject) *weighed {
 	for i, sen := range r.sentences {
 		if best == 0 || scores[i]*3 > best*2 {
 			x.focus = append(x.focus, sen)
-			if sub.wants != nil && sub.wants.MatchString(sen.text) {
+			if sub.wants != nil && sub.wants.in(sen.text) {
 				top = 5
 			}
 		}
@@ -191,7 +191,8 @@ func (s *script) look(r record, sub subject) *weighed {
 	x.Kind = kindOf(r, x.focus)
 	var says []string
 	for i, sen := range r.sentences {
-		if best == 0 || scores[i]*3 > best*2 || i > 0 && scores[i-1]*3 > best*2 && rest.MatchString(sen.text) {
+		mine := slices.ContainsFunc(x.focus, func(f sentence) bool { return f.text == sen.text })
+		if mine || i > 0 && scores[i-1]*3 > best*2 && rest.MatchString(sen.text) || x.figureAt(i, sub.wants) {
 			says = append(says, sen.text)
 		}
 	}

@@ -1,0 +1,64 @@
+package scripted
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	aDate    = "a date"
+	span     = `(?:(?:\d+|one|two|three|four|five|six|seven|eight|ten|twelve|fourteen|thirty)\W?(?:second|minute|hour|day|week|month|year)s?|an? (?:hour|week|month|year))`
+	money    = `[$€£]\s?\d|\d\s?(?:[$€£]|euros?\b|dollars?\b|pounds?\b|usd\b|eur\b|cents?\b)|\bfree\b`
+	dateText = `\b(?:` + months + `|monday|tuesday|wednesday|thursday|friday|saturday|sunday|tomorrow|next week)\b|\d{4}-\d\d|\b\d{1,2}:\d\d\b|\b` + span + `\W+(?:before|after|earlier|later|ahead|in advance)\b`
+)
+
+// figure finds the figures of a kind, days of a month apart where they are none.
+type figure struct {
+	name    string
+	re, but *regexp.Regexp
+}
+
+func (f *figure) in(text string) bool {
+	if f.but != nil {
+		text = f.but.ReplaceAllString(text, "")
+	}
+	return f.re.MatchString(text)
+}
+
+// What kind of figure a question asks for.
+var wanted = []struct {
+	ask *regexp.Regexp
+	figure
+}{
+	{regexp.MustCompile(`(?i)\bhow (?:long|soon|early|far|much time|many \w+) (?:before|in advance|ahead)\b`), figure{"a time", regexp.MustCompile(`(?i)\b` + span + `\W+(?:before|earlier|ahead|in advance)\b`), nil}},
+	{regexp.MustCompile(`(?i)\bhow (?:long|fast|quick|quickly|soon|often)\b|\bhow many (?:years|months|weeks|days|hours|minutes|seconds)\b`), figure{"a time", regexp.MustCompile(`(?i)\b` + span + `\b|\b(?:hourly|daily|weekly|monthly|yearly|every|always|never)\b`), nil}},
+	{regexp.MustCompile(`(?i)\b(?:cost|costs|price|prices|pricing|charge|charges|pay|fee|fees|expensive)\b`), figure{"a price", regexp.MustCompile(`(?i)` + money), nil}},
+	{regexp.MustCompile(`(?i)\bhow much\b`), figure{"an amount", regexp.MustCompile(`(?i)\d|` + money), nil}},
+	{regexp.MustCompile(`(?i)\b(?:when|which day|what day|(?:what|which|due|end|start|starting|launch|release|opening) date|deadline)\b`), figure{aDate, regexp.MustCompile(`(?i)` + dateText), nil}},
+	{regexp.MustCompile(`(?i)\bhow (?:many|large|big|high|heavy|tall|small|old)\b|\bversion\b|\blimit\b|\b(?:minimum|maximum)\b`), figure{"a number", regexp.MustCompile(`(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve)\b`), dayOf}},
+}
+
+var dayOf = regexp.MustCompile(`(?i)\b\d{1,2}(?:st|nd|rd|th)? (?:of )?(?:` + months + `)(?: \d{4})?\b|\b(?:` + months + `) \d{1,2}\b|\b\d{4}-\d\d(?:-\d\d)?\b`)
+
+// clause is the part of a sentence between commas that has the figure.
+func clause(text string, f *figure) string {
+	for c := range strings.SplitSeq(strings.TrimRight(text, "."), ", ") {
+		if f.in(c) {
+			return upper(c) + "."
+		}
+	}
+	return text
+}
+
+// figureAt reports whether a sentence has the figure and stands beside one about
+// the question, where none of these has it: "The trip is on 12 June. There are
+// 40 places."
+func (x *weighed) figureAt(i int, f *figure) bool {
+	if f == nil || !f.in(x.sentences[i].text) || slices.ContainsFunc(x.focus, func(o sentence) bool { return f.in(o.text) }) {
+		return false
+	}
+	return slices.ContainsFunc(x.focus, func(o sentence) bool {
+		return i > 0 && o.text == x.sentences[i-1].text || i+1 < len(x.sentences) && o.text == x.sentences[i+1].text
+	})
+}
