@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/config"
@@ -71,7 +72,7 @@ type simulated struct {
 }
 
 func newSimulated(p *plan, app string) *simulated {
-	w := &simulated{house: sim.New(sim.Options{Token: "a-long-lived-token", Days: 2}), line: newPipes(), done: make(chan struct{}), app: app, plan: p}
+	w := &simulated{house: sim.New(sim.Options{Token: "a-long-lived-token", Days: 2, TimeZone: sim.Afternoon(time.Now())}), line: newPipes(), done: make(chan struct{}), app: app, plan: p}
 	w.srv = &http.Server{Handler: w.house}
 	go func() { defer close(w.done); _ = w.srv.Serve(w.line) }()
 	return w

@@ -30,7 +30,7 @@ const (
 // The house counts what was done to it.
 func atHome(t *testing.T, story sim.Story, settings string) (*place, *sim.House) {
 	t.Helper()
-	house := sim.New(sim.Options{Token: "a-long-lived-token", Story: story})
+	house := sim.New(sim.Options{Token: "a-long-lived-token", Story: story, TimeZone: sim.Afternoon(time.Now())})
 	dark(house)
 	srv := httptest.NewServer(house)
 	t.Cleanup(func() { house.Close(); srv.Close() })
@@ -41,8 +41,7 @@ func atHome(t *testing.T, story sim.Story, settings string) (*place, *sim.House)
 	return p, house
 }
 
-// dark puts all out that a test may turn on, and on what it may turn off, whatever
-// is usual in the house at the hour of the test.
+// dark puts all out that a test may turn on, and on what it may turn off.
 func dark(house *sim.House) {
 	for _, id := range []string{ceiling, "light.bedroom_bedside_left", "light.bedroom_bedside_right", "light.bedroom", "light.bathroom_mirror", "light.garden", "light.kitchen_ceiling", "light.kitchen_counter", "fan.bathroom"} {
 		house.SetState(id, "off", nil)

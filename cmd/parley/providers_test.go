@@ -208,7 +208,7 @@ func told(results []string) string {
 // atHomeTen is a place with the app home, allowed ten steps and more.
 func atHomeTen(t *testing.T) *place {
 	t.Helper()
-	house := homeassistant.New(homeassistant.Options{Token: "a-long-lived-token", Story: homeassistant.StoryVoltageDip})
+	house := homeassistant.New(homeassistant.Options{Token: "a-long-lived-token", Story: homeassistant.StoryVoltageDip, TimeZone: homeassistant.Afternoon(time.Now())})
 	srv := httptest.NewServer(house)
 	t.Cleanup(func() { house.Close(); srv.Close() })
 	p := newPlace(t, "PARLEY_ENABLED=home", "HOME_ASSISTANT_URL="+srv.URL, "HOME_ASSISTANT_TOKEN=a-long-lived-token")

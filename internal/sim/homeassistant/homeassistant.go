@@ -52,7 +52,7 @@ type Options struct {
 	Seed            uint64           // of all that looks random
 	Story           Story            // what happened last night; "": StoryVoltageDip
 	Days            int              // of history before the house was made; 0: 3, at most 14
-	TimeZone        string           // that it says it lives in; its days are of UTC all the same; "": UTC
+	TimeZone        string           // that it lives in, by whose clock its days go; "" or one that is unknown: UTC
 	LogFile         bool             // whether /api/error_log is there; on most installations it is not
 }
 
@@ -65,6 +65,8 @@ type House struct {
 	life   context.Context // ends with Close
 	end    context.CancelFunc
 	socket sync.WaitGroup // one a connection that was accepted
+
+	zone *time.Location
 
 	mu       sync.Mutex
 	rnd      *rand.Rand
@@ -116,12 +118,27 @@ func New(o Options) *House {
 		o.Story = StoryVoltageDip
 	}
 	h := &House{o: o, services: services(), conns: map[*conn]bool{}, calls: map[Call]int{}, tokens: map[string]string{}, labels: map[string][]string{}}
+	h.zone = time.UTC
+	if z, err := time.LoadLocation(o.TimeZone); err == nil {
+		h.zone = z
+	}
 	h.life, h.end = context.WithCancel(context.Background())
 	h.mu.Lock()
 	h.build()
 	h.mu.Unlock()
 	h.routes()
 	return h
+}
+
+// Afternoon names a time zone in which it is two o'clock, and some minutes, at a
+// moment. A house there is at the same hour of its day whenever a test runs, and from
+// then to half past four nobody in it turns anything on or off by habit.
+func Afternoon(now time.Time) string {
+	ahead := 14 - now.UTC().Hour() // from -9 to 14; there are zones from -12 to 14
+	if ahead == 0 {
+		return "Etc/UTC"
+	}
+	return fmt.Sprintf("Etc/GMT%+d", -ahead) // their signs are the other way round
 }
 
 // SetStory makes another night of the past days: all history, states and errors

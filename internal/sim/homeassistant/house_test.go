@@ -175,6 +175,29 @@ func TestSameSeed(t *testing.T) {
 	}
 }
 
+// TestAfternoon: the days of a house go by the clock of its zone, so it can be in the
+// afternoon at every hour of the test's own day, with the same habits.
+func TestAfternoon(t *testing.T) {
+	t.Parallel()
+	for hour := range 24 {
+		now := time.Date(2026, 11, 21, hour, 6, 0, 0, time.UTC)
+		zone := homeassistant.Afternoon(now)
+		z, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, _ := house(t, homeassistant.Options{Token: "tok", TimeZone: zone, Days: 2, Now: func() time.Time { return now }})
+		if local := now.In(z); local.Hour() != 14 || h.Night().Day() != local.AddDate(0, 0, -1).Day() {
+			t.Errorf("at %d it is %v there, and the story is of %v", hour, local, h.Night())
+		}
+		for id, want := range map[string]string{"light.bathroom_mirror": "off", "light.office_desk": "on", "switch.coffee_machine": "off", "person.ana": "not_home"} {
+			if got := h.Reported(id); got != want {
+				t.Errorf("at %d in %s: %s is %s, want %s", hour, zone, id, got, want)
+			}
+		}
+	}
+}
+
 // TestTimePasses: sensors report and days go on, when the house is asked and not
 // by themselves.
 func TestTimePasses(t *testing.T) {

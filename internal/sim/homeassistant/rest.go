@@ -112,7 +112,7 @@ func (h *House) routes() {
 		if r.PathValue("id") != "calendar.family" {
 			return http.StatusNotFound, attrs{"message": "Entity not found"}
 		}
-		day := h.made.Truncate(24 * h1)
+		day := h.day(h.made)
 		return ok([]any{attrs{"summary": "Heat pump service", "start": attrs{"dateTime": stamp(day.Add(33 * h1))}, "end": attrs{"dateTime": stamp(day.Add(34 * h1))}, "description": "", "location": "", "uid": nil, "recurrence_id": nil, "rrule": nil}})
 	}))
 	if h.o.LogFile {

@@ -255,7 +255,7 @@ func services() map[string]map[string]*service {
 			for _, e := range c.targets {
 				var days []any
 				for i := range 5 {
-					days = append(days, attrs{"datetime": stamp(h.now().Truncate(24 * h1).Add(time24(i + 1))), "condition": []string{"rainy", "cloudy", "sunny"}[i%3], "temperature": 9 + i, "templow": 3 + i%2, "precipitation": float64(i%3) * 2.4})
+					days = append(days, attrs{"datetime": stamp(h.day(h.now()).Add(time24(i + 1))), "condition": []string{"rainy", "cloudy", "sunny"}[i%3], "temperature": 9 + i, "templow": 3 + i%2, "precipitation": float64(i%3) * 2.4})
 				}
 				out[e.id] = attrs{"forecast": days}
 			}

@@ -103,7 +103,8 @@ func (h *House) value(e *entity, t time.Time) string {
 		hours := t.Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).Hours()
 		v = w.mean + w.perHour*hours
 	}
-	v += w.day * math.Cos(2*math.Pi*(float64(t.Hour()*60+t.Minute())/1440-16./24))
+	local := t.In(h.zone)
+	v += w.day * math.Cos(2*math.Pi*(float64(local.Hour()*60+local.Minute())/1440-16./24))
 	if v < 0 && w.mean >= 0 {
 		v = 0
 	}
@@ -114,6 +115,12 @@ type due struct {
 	at    time.Time
 	e     *entity
 	state string
+}
+
+// day is the midnight before a moment, by the clock of the house.
+func (h *House) day(t time.Time) time.Time {
+	y, m, d := t.In(h.zone).Date()
+	return time.Date(y, m, d, 0, 0, 0, 0, h.zone)
 }
 
 // usual lists what comes of itself in (from, to], in order.
@@ -129,7 +136,7 @@ func (h *House) usual(e *entity, from, to time.Time) []due {
 		}
 	}
 	if len(e.days) > 0 {
-		for day := from.Truncate(24 * h1).Add(-24 * h1); !day.After(to); day = day.Add(24 * h1) {
+		for day := h.day(from).AddDate(0, 0, -1); !day.After(to); day = day.AddDate(0, 0, 1) {
 			for i, d := range e.days {
 				// The same minutes early or late for all that happens at one hour,
 				// so that a door opens before its owner is away.

@@ -52,7 +52,7 @@ func (h *House) Night() time.Time {
 	return h.night()
 }
 
-func (h *House) night() time.Time { return h.made.Add(-27 * h1).Truncate(24 * h1) }
+func (h *House) night() time.Time { return h.day(h.made.Add(-27 * h1)) }
 
 // put adds a record to the past; settle sorts it in.
 func (h *House) put(id string, at time.Time, state string, ctx origin) {

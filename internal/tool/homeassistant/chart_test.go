@@ -57,9 +57,13 @@ func TestChart(t *testing.T) {
 	if volts.Name != "Mains meter Voltage L1" || volts.Unit != "V" || len(volts.States) != 0 || len(volts.Points) < 500 {
 		t.Errorf("got %s in %q with %d points and %d states", volts.Name, volts.Unit, len(volts.Points), len(volts.States))
 	}
+	newYork, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var marked []string
 	for _, m := range volts.Marks {
-		marked = append(marked, time.UnixMilli(m.At).UTC().Format("15:04:05 ")+m.State)
+		marked = append(marked, time.UnixMilli(m.At).In(newYork).Format("15:04:05 ")+m.State)
 	}
 	if diff := cmp.Diff([]string{"22:34:10 201.8", "22:52:41 199.4", "23:17:05 196.3", "23:41:30 203.1", "00:26:48 197.7"}, marked); diff != "" {
 		t.Errorf("marked (-want +got):\n%s", diff)

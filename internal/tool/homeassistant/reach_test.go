@@ -2,11 +2,14 @@ package homeassistant_test
 
 import (
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/tool/homeassistant"
 )
 
 // TestNothingReachesPastTheTarget: Home Assistant also takes targets from the data
@@ -81,5 +84,63 @@ func TestReaches(t *testing.T) {
 	}
 	if got, scoped := r.box.Reaches("ha_history", json.RawMessage(`{}`)); scoped || got != nil {
 		t.Errorf("a tool that reads: %v, %v", got, scoped)
+	}
+}
+
+// TestVet: before anybody is asked for permission it is checked that the service, and
+// all that is named, exists. Home Assistant is told of none of these calls.
+func TestVet(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	vet := func(tool string, in m) error {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.box.Vet(tool, raw)
+	}
+	r.live()
+	for name, c := range map[string]struct {
+		tool string
+		in   m
+		code parley.Code // "": nothing is wrong
+		says string
+	}{
+		"a lamp":                 {"ha_call_service", on("light.turn_on", "light.garden", m{"brightness_pct": 3}), "", ""},
+		"an area":                {"ha_call_service", m{"service": "light.turn_off", "target": m{"area_id": "bedroom"}}, "", ""},
+		"no target":              {"ha_call_service", m{"service": "script.movie_night"}, "", ""},
+		"an unknown entity":      {"ha_call_service", on("light.turn_on", "light.nowhere", nil), parley.CodeNotFound, "light.nowhere"},
+		"one unknown of two":     {"ha_call_service", m{"service": "light.turn_on", "target": m{"entity_id": []string{"light.garden", "light.nowhere"}}}, parley.CodeNotFound, "light.nowhere"},
+		"an unknown service":     {"ha_call_service", on("light.explode", "light.garden", nil), parley.CodeNotFound, "light.explode"},
+		"a service of another":   {"ha_call_service", on("lock.unlock", "light.garden", nil), parley.CodeInvalid, "does not act on light.garden"},
+		"no service":             {"ha_call_service", on("turn it on", "light.garden", nil), parley.CodeInvalid, "is no service"},
+		"an unknown device":      {"ha_call_service", m{"service": "light.turn_on", "target": m{"device_id": "d0"}}, parley.CodeNotFound, `the id "d0"`},
+		"an unknown area":        {"ha_call_service", m{"service": "light.turn_on", "target": m{"area_id": "cellar"}}, parley.CodeNotFound, `the id "cellar"`},
+		"all":                    {"ha_call_service", on("light.turn_on", "all", nil), parley.CodeInvalid, "not taken"},
+		"past the target":        {"ha_call_service", on("light.turn_on", "light.garden", m{"floor_id": "upper"}), parley.CodeInvalid, "belongs into target"},
+		"a tool that only reads": {"ha_history", m{"entities": []string{"light.nowhere"}}, "", ""},
+	} {
+		err := vet(c.tool, c.in)
+		if c.code == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if e, ok := errors.AsType[*parley.Error](err); !ok || e.Code != c.code || !strings.Contains(e.Message, c.says) {
+			t.Errorf("%s: got %v, want %s with %q", name, err, c.code, c.says)
+		}
+	}
+	// A house that is not known yet has nothing against a call.
+	unknown, err := homeassistant.New(homeassistant.Options{URL: "http://127.0.0.1:1", Token: token, AllowServices: []string{"*"}, Later: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unknown.Close()
+	if err := unknown.Vet("ha_call_service", json.RawMessage(`{"service":"light.explode","target":{"entity_id":"light.nowhere"}}`)); err != nil {
+		t.Errorf("an unknown house: %v", err)
+	}
+	if got := r.house.Calls(); len(got) != 0 {
+		t.Errorf("got %v, want no call", got)
 	}
 }

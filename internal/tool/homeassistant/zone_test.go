@@ -15,8 +15,8 @@ func TestZone(t *testing.T) {
 		t.Fatalf("this machine has no time zones: %v", err)
 	}
 	r := newRig(t, func(o *sim.Options, _ *homeassistant.Options) { o.TimeZone = "America/New_York" })
-	text, _ := r.ok("ha_history", m{"entities": []string{"sensor.mains_voltage_l1"}, "start": "2026-11-20 18:00", "end": "2026-11-20 18:30", "plot": false})
-	has(t, text, "from 2026-11-20 18:00:00-05:00", "min 196.3 V at 2026-11-20 18:17:05-05:00")
-	text, _ = r.ok("ha_logbook", m{"entities": []string{"light.bedroom_ceiling"}, "start": "yesterday 18:00", "end": "2026-11-20T23:30:00Z"})
-	has(t, text, "2026-11-20 18:17:05-05:00 light.bedroom_ceiling")
+	text, _ := r.ok("ha_history", m{"entities": []string{"sensor.mains_voltage_l1"}, "start": "2026-11-20 23:00", "end": "2026-11-20 23:30", "plot": false})
+	has(t, text, "from 2026-11-20 23:00:00-05:00", "min 196.3 V at 2026-11-20 23:17:05-05:00")
+	text, _ = r.ok("ha_logbook", m{"entities": []string{"light.bedroom_ceiling"}, "start": "yesterday 23:00", "end": "2026-11-21T04:30:00Z"})
+	has(t, text, "2026-11-20 23:17:05-05:00 light.bedroom_ceiling")
 }
