@@ -34,6 +34,7 @@ func TestHome_remembers_what_it_was_about(t *testing.T) {
 	id := s.session("home")
 	s.answered(id, flicker)
 	house.SetState("light.bedroom", "on", nil)
+	s.sees("light.bedroom", "on")
 	s.answered(id, plan2)
 
 	calls := sim.Calls()

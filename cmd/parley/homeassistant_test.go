@@ -166,6 +166,30 @@ func permissionSurvives(t *testing.T, store string) {
 	}
 }
 
+// sees waits until the server knows a state of the house, which tells it of changes
+// by an event.
+func (s *process) sees(entity, state string) {
+	s.t.Helper()
+	s.until(entity+" is "+state, func() bool {
+		list := must[struct {
+			Areas []struct {
+				Entities []struct {
+					Entity string `json:"entity_id"`
+					State  string
+				}
+			}
+		}](s, "GET", "/apps/home/entities", "")
+		for _, a := range list.Areas {
+			for _, e := range a.Entities {
+				if e.Entity == entity {
+					return e.State == state
+				}
+			}
+		}
+		return false
+	})
+}
+
 // waiting carries a turn to where somebody is asked.
 func (s *process) waiting(id parley.TurnID) parley.TurnInfo {
 	s.t.Helper()
@@ -213,6 +237,7 @@ func homeKilledAnywhere(t *testing.T, store string) {
 		}
 
 		dark(house)
+		s.sees(ceiling, "off")
 		before := maps.Clone(house.Calls())
 		act := s.send(id, turnOn).ID
 		in := s.waiting(act).Interactions[0]
