@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/model/scripted"
+	"github.com/parley-server/parley/internal/model/scripted/household"
 	"github.com/parley-server/parley/internal/seam"
 	sim "github.com/parley-server/parley/internal/sim/homeassistant"
 	"github.com/parley-server/parley/internal/tool/homeassistant"
@@ -32,6 +33,8 @@ type house struct {
 	calls   int
 	called  []string // of the last question
 	system  string
+	acts    bool // what it is told to do is done, as by somebody who allows it
+	sim     *sim.House
 }
 
 func homeModel(t *testing.T) *scripted.Model {
@@ -58,12 +61,12 @@ func newHouse(t *testing.T, now time.Time, offered bool, set ...func(*sim.Option
 	}
 	at := sim.New(so)
 	srv := httptest.NewServer(at)
-	tools, err := homeassistant.New(homeassistant.Options{URL: srv.URL, Token: homeToken, Now: clock, Logger: slog.New(slog.DiscardHandler), Patience: time.Minute})
+	tools, err := homeassistant.New(homeassistant.Options{URL: srv.URL, Token: homeToken, Now: clock, AllowServices: []string{"*"}, Logger: slog.New(slog.DiscardHandler), Patience: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tools.Close(); at.Close(); srv.Close() })
-	h := &house{t: t, model: homeModel(t), tools: tools}
+	h := &house{t: t, model: homeModel(t), tools: tools, sim: at}
 	all, err := tools.Tools(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -117,10 +120,10 @@ func (h *house) ask(question string) string {
 }
 
 func (h *house) run(p *parley.Part) (out string, failed bool) {
-	switch p.Name {
-	case homeassistant.CallService:
+	switch {
+	case p.Name == homeassistant.CallService && !h.acts:
 		return "Denied: actuation is off in this app", true
-	case "AskUserQuestion":
+	case p.Name == "AskUserQuestion":
 		return "Denied: the user declined to answer", true
 	}
 	res, err := h.tools.Run(h.t.Context(), seam.Run{Call: p.Call, Name: p.Name, Input: p.Input, Progress: func(string) {}})
@@ -131,6 +134,23 @@ func (h *house) run(p *parley.Part) (out string, failed bool) {
 		return "Failed: " + res.Output, true
 	}
 	return res.Output, false
+}
+
+// A model of a provider is told to write the evidence as the page folds it, which is
+// as this model writes it. The page's own test is beside web/src/ui/markdown.tsx.
+func TestHomePromptFoldsEvidence(t *testing.T) {
+	t.Parallel()
+	prompt, err := os.ReadFile("../../../apps/home/prompts/assistant.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const folded = "\n\n> " + household.Evidence + "\n>\n> - "
+	answer := newHouse(t, hours[1], false).ask("Why did the bedroom lights flicker last night?")
+	for name, text := range map[string]string{"the prompt": string(prompt), "the answer": answer} {
+		if !strings.Contains(text, folded) {
+			t.Errorf("%s lacks %q:\n%s", name, folded, text)
+		}
+	}
 }
 
 // At the small hours the night under way is not over; the evening is the time of
