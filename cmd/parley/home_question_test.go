@@ -283,7 +283,7 @@ func TestHome_changes_what_is_meant(t *testing.T) {
 	}{
 		{wish: "Turn on the bathroom mirror", calls: calls("light.turn_on", "light.bathroom_mirror"), asked: 1, says: []string{"Done: the bathroom mirror is on now, at 100 % (it was off)."}},
 		{wish: "Switch on the bathroom mirror", says: []string{"Nothing to do: the bathroom mirror is already on."}},
-		{wish: "Turn the light in the garden on", calls: calls("light.turn_on", "light.garden"), asked: 1, says: []string{"is on"}},
+		{wish: "Turn the light in the garden on", calls: calls("light.turn_on", "light.garden"), asked: 1, says: []string{"are on"}},
 		{wish: "Turn on the bedroom lights.", calls: calls("light.turn_on", "light.bedroom", "light.bedroom_ceiling", "light.bedroom_bedside_left", "light.bedroom_bedside_right"), asked: 1},
 		{wish: "Switch off the coffee machine, please", calls: calls("switch.turn_off", "switch.coffee_machine"), asked: 1, says: []string{"is off now"}},
 		{wish: "Turn off light.bedroom", calls: calls("light.turn_off", "light.bedroom", "light.bedroom_ceiling", "light.bedroom_bedside_left", "light.bedroom_bedside_right"), asked: 1},

@@ -93,6 +93,12 @@ func (u *turn) wishes() int {
 	return n
 }
 
+// halfway reports whether it is neither wholly open nor closed.
+func (e entity) halfway() bool {
+	p, ok := e.number("current_position")
+	return ok && p > 0 && p < 100
+}
+
 // act carries out a wish, or says why nothing was done.
 func (u *turn) act(q *ask, a *answered) []Call {
 	if done := u.results(act); len(done) > 0 {
@@ -105,6 +111,11 @@ func (u *turn) act(q *ask, a *answered) []Call {
 	es, calls := u.targets(q)
 	if len(calls) > 0 {
 		return calls
+	}
+	if (q.deed.verb == "set" || q.deed.verb == "dim" || q.deed.verb == "open") && len(es) > 0 && len(es) <= 5 { // what they are set to is told with their attributes
+		if es, calls = u.live(es); len(calls) > 0 {
+			return calls
+		}
 	}
 	wish := q.wish()
 	if len(es) == 0 {
@@ -132,7 +143,7 @@ func (u *turn) act(q *ask, a *answered) []Call {
 			a.say("Nothing was changed: %s does not answer%s.", e.the(), u.sinceOf(e))
 			continue
 		}
-		if state != "" && e.is(state) || q.deed.already(e) {
+		if state != "" && e.is(state) && !e.halfway() || q.deed.already(e) {
 			continue
 		}
 		open = append(open, e)
@@ -143,13 +154,21 @@ func (u *turn) act(q *ask, a *answered) []Call {
 			if len(es) > 6 && q.kind != nil {
 				what = fmt.Sprintf("all %d %ss%s", len(es), q.kind.name, inAreas(q))
 			}
-			a.say("Nothing to do: %s %s already %s.", what, plural(len(es), "is", "are"), q.deed.result(es[0]))
+			a.say("Nothing to do: %s %s already %s.", what, are(es), q.deed.result(es[0]))
 		}
 		return nil
 	}
-	if (q.deed.verb == "set" || q.deed.verb == "dim") && q.deed.value == nil && q.deed.by == 0 {
+	if (q.deed.verb == "set" || q.deed.verb == "dim") && q.deed.value == nil && q.deed.by == 0 && (q.deed.step == 0 || q.deed.step < 0 && open[0].is("off")) {
 		a.say("Nothing was changed: say to which value %s is to be set. %s is %s now.", open[0].the(), upper(open[0].the()), open[0].told())
 		return nil
+	}
+	if q.deed.step != 0 {
+		for _, e := range open {
+			if _, _, ok := e.level(); !ok {
+				a.say("Nothing was changed: %s has nothing that I could turn up or down.", e.the())
+				return nil
+			}
+		}
 	}
 	if !u.may(act) {
 		for _, e := range open {

@@ -36,19 +36,19 @@ type ask struct {
 	names   []string // words that name a thing
 	unknown []string // of those, what the house has nothing of
 	when    span
-	state   string // that is asked about: on, open, home ...
-	all     bool   // of all of them
-	extreme int    // -1 the lowest, 1 the highest
-	aspect  string // since, when, count, which, others, why, who, begin, advice, plan, where, doubt
+	clock   string   // a time of day: "03:00"
+	but     subjects // what is excepted
+	only    string   // of several, those that are in this state
+	state   string   // that is asked about: on, open, home ...
+	all     bool     // of all of them
+	extreme int      // -1 the lowest, 1 the highest
+	aspect  string   // since, when, count, which, others, why, who, begin, advice, plan, where, doubt
 	deed    deed
 	leaning bool
-	first   bool // the first of several
-}
-
-// span is a time in words: those for the tools, and those for people.
-type span struct {
-	tool, said string
-	half       int // of a night: 1 after midnight, -1 before
+	than    *span // of what is used, the time that is compared with when
+	last    bool  // the last time is meant
+	again   bool  // the deed is that of the wish before
+	first   bool  // the first of several
 }
 
 var (
@@ -60,28 +60,14 @@ var (
 	number       = regexp.MustCompile(`(-?\d+(?:[.,]\d+)?)`)
 	filler       = regexp.MustCompile(`^(?:(?:never ?mind|nevermind|forget (?:it|that|about it)|on second thoughts?|scratch that|oh|hm+|actually|sorry|well,|no,|yes,|yeah,|wait,?|thanks,?|thank you,?|great,|ok,|okay,)[ ,.]*(?:then |but |and )?(?:\s|$))+`)
 	telling      = regexp.MustCompile(`^(?:please )?(?:(?:tell|show|give|remind) me|let me know|say)\b(?: about)?\s*`)
+	remark       = regexp.MustCompile(`^\W*(?:that is|that's|it is|it's|this is) (?:far |much |way )?(?:too|so|very) \w+(?: in here)?(?:,|;|\.| so| and)+ *`)
 	joined       = regexp.MustCompile(`\s*(?:,? and (?:then )?|, then |; ?|, )`)
+	onlyNames    = regexp.MustCompile(`^(?:and |so |but |what about |how about |as for )?(?:the |my |our )?(?:\S+ ?){1,3}$`)
 )
 
-// read reads the question and those before it. A sentence may hold two wishes.
+// read reads the question, and of those before it what it leaves out.
 func (u *turn) read() []ask {
-	var before *ask
-	for _, x := range u.Earlier {
-		if say := small(Turn{Question: x.Question}); say != "" {
-			continue
-		}
-		for _, q := range u.parts(x.Question) {
-			q := u.one(q, before)
-			before = &q
-		}
-	}
-	var out []ask
-	for _, text := range u.parts(u.Question) {
-		q := u.one(text, before)
-		out = append(out, q)
-		before = &q
-	}
-	return out
+	return u.asked(u.Question, u.about(u.Earlier))
 }
 
 // parts cuts a question at an "and" behind which another wish or question begins.
@@ -90,6 +76,7 @@ func (u *turn) parts(text string) []string {
 	text = strings.TrimSpace(strings.ToLower(strings.ReplaceAll(text, "’", "'")))
 	var out []string
 	for sentence := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '?' || r == '!' || r == '\n' }) {
+		sentence = remark.ReplaceAllString(sentence, "")
 		for _, s := range strings.Split(sentence, ". ") {
 			s = strings.Trim(filler.ReplaceAllString(strings.Trim(s, " .,"), ""), " .,")
 			if s == "" {
@@ -99,6 +86,9 @@ func (u *turn) parts(text string) []string {
 			for _, m := range joined.FindAllStringIndex(s, -1) {
 				rest := strings.TrimSpace(s[m[1]:])
 				spelled := strings.Join(spell(rest, nil), " ")
+				if strings.Contains(s[m[0]:m[1]], ",") && onlyNames.MatchString(s[from:m[0]]) && !acting.MatchString(polite.ReplaceAllString(s[from:m[0]], "")) && asking.MatchString(spelled) {
+					continue // "and Ana, when did she come back"
+				}
 				if m[0] > from && (acting.MatchString(polite.ReplaceAllString(spelled, "")) || asking.MatchString(spelled) || telling.MatchString(spelled)) {
 					out = append(out, s[from:m[0]])
 					from = m[1]
@@ -148,23 +138,63 @@ func bare(ws []string) bool {
 	return true
 }
 
+// exception is what is left out of all.
+var exception = regexp.MustCompile(`,? ?\b(?:except|excepting|excluding|besides|apart from|other than|but not|but for|all but|save for|without)\b(?: for)? (.+)$`)
+
+// subjects are rooms and words of names.
+type subjects struct{ areas, names []string }
+
+func (s subjects) some() bool { return len(s.areas)+len(s.names) > 0 }
+
+func (u *turn) subjectsIn(flat string) subjects {
+	q := ask{ws: clean(flat)}
+	q.kind = kindOf(q.ws)
+	q.areas, q.lost = u.areasIn(q.ws)
+	q.names, _ = u.namesIn(&q)
+	return subjects{q.areas, q.names}
+}
+
+// excepted reports whether an entity is one that was left out.
+func (u *turn) excepted(q *ask, e entity) bool {
+	named := len(q.but.names) > 0 && !slices.ContainsFunc(q.but.names, func(w string) bool { return !u.named(e, w) })
+	in := slices.Contains(q.but.areas, e.area) && (len(q.but.names) == 0 || named)
+	return in || named && len(q.but.areas) == 0
+}
+
 // one reads one question.
-func (u *turn) one(text string, before *ask) ask {
+func (u *turn) one(text string, t *topic) ask {
 	q := ask{text: text, ws: spell(text, u.know.words)}
 	flat := strings.Join(q.ws, " ")
+	if m := exception.FindStringSubmatchIndex(flat); m != nil {
+		q.but = u.subjectsIn(flat[m[2]:m[3]])
+		flat = strings.TrimSpace(flat[:m[0]])
+		q.ws = clean(flat)
+	}
 	rest := polite.ReplaceAllString(flat, "")
 	if !asking.MatchString(rest) && acting.MatchString(rest) { // the time of a wish names nothing
 		if t := timingIn(rest); t != "" {
 			q.ws = clean(strings.Replace(flat, t, "", 1))
 		}
 	}
-	q.when = timeIn(flat)
+	q.when, q.clock = timeIn(flat), clockIn(flat)
 	q.kind = kindOf(q.ws)
 	q.all = has(q.ws, "all|every|everything|everywhere")
 	q.first = has(q.ws, "first|earliest")
 	q.areas, q.lost = u.areasIn(q.ws)
+	if m := re(`\bthan (.+)$`).FindStringSubmatch(flat); m != nil && len(q.areas) == 2 { // what is compared comes first
+		if in, _ := u.areasIn(clean(m[1])); len(in) == 1 && in[0] == q.areas[0] {
+			slices.Reverse(q.areas)
+		}
+	}
 	q.names, q.unknown = u.namesIn(&q)
 	q.extreme = extremeOf(q.ws, q.kind)
+	q.last = has(q.ws, "last|latest")
+	if m := re(`\bhow (cold|cool|chilly|low|warm|hot|high|humid|loud|bright)\b.*\b(?:get|got|go|gotten)\b`).FindStringSubmatch(flat); m != nil {
+		q.extreme = 1
+		if slices.Contains([]string{"cold", "cool", "chilly", "low"}, m[1]) {
+			q.extreme = -1
+		}
+	}
 	q.intent, q.plain = u.intentOf(&q, flat, rest)
 	q.aspect = aspectOf(flat)
 	if q.kind == nil && q.intent != isAct {
@@ -178,14 +208,19 @@ func (u *turn) one(text string, before *ask) ask {
 	case q.kind != nil && (q.kind.domain == "sun" || q.kind.domain == "weather"):
 		q.areas, q.lost = nil, ""
 	}
-	q.state = stateOf(&q, flat)
-	if before != nil {
-		u.lean(&q, before, flat)
+	q.state = stateOf(&q, withoutNames(&q, flat))
+	if t != nil {
+		u.follow(&q, t, flat)
 	}
-	if q.intent == isAct {
+	if q.intent == isAct && !q.again {
 		q.deed = deedOf(rest, &q)
 	}
 	return q
+}
+
+// withoutNames is a text without the words of names: the left lamp has not left.
+func withoutNames(q *ask, flat string) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(flat), func(w string) bool { return adjective[w] && slices.Contains(q.names, w) }), " ")
 }
 
 func kindOf(ws []string) *kind {
@@ -230,7 +265,7 @@ func impliedKind(q *ask, flat string) *kind {
 		return kindNamed("person")
 	case q.intent == isEnergy:
 		return kindNamed("energy meter")
-	case q.intent == isRank && re(`\b(?:most|highest)\b.*\b(?:power|electricity|energy)|\bhungriest\b`).MatchString(flat):
+	case q.intent == isRank && re(`\b(?:most|highest)\b.*\b(?:power|electricity|energy)|\bhungriest\b|\b(?:uses?|using|needs?|draws?|consumes?) (?:the )?most\b`).MatchString(flat):
 		return kindNamed("power meter")
 	}
 	return nil

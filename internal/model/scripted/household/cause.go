@@ -26,7 +26,17 @@ func (u *turn) patients(q *ask) ([]entity, []Call) {
 		return es[:min(len(es), 3)], nil
 	}
 	es, calls := u.chosen(q)
-	return es[:min(len(es), 2)], calls
+	es = es[:min(len(es), 2)]
+	for _, e := range u.things(q) { // what a machine draws shows what its state does not
+		if len(es) > 0 && len(es) < 3 && e.class == "power" && !slices.ContainsFunc(es, func(o entity) bool { return o.id == e.id }) && u.namedAll(e, q.names) {
+			es = append(es, e)
+		}
+	}
+	return es, calls
+}
+
+func (u *turn) namedAll(e entity, names []string) bool {
+	return !slices.ContainsFunc(names, func(w string) bool { return !u.named(e, w) })
 }
 
 // cause says why something happened, what it was, and what to do about it.
@@ -59,6 +69,9 @@ func (u *turn) cause(q *ask, a *answered) []Call {
 	}
 	if len(es) == 0 {
 		return u.nothing(q, a)
+	}
+	if q.aspect == "since" && es[0].lost() {
+		return u.lostSince(es, a)
 	}
 	span := u.span(q.when, "-36h")
 	var ds []diagnosed

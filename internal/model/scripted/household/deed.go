@@ -1,12 +1,16 @@
 package household
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // deed is what is to be done.
 type deed struct {
 	verb  string // on, off, open, close, lock, unlock, set, start, stop, dim
 	value *float64
 	by    float64 // or by so much
+	step  float64 // or more (1) or less (-1) of it, or half of that for a bit
 
 	timing string // when, or for how long, where that is not now and for good
 }
@@ -58,6 +62,21 @@ func deedOf(rest string, q *ask) deed {
 			d.by = -d.by
 		}
 		d.value = nil
+	}
+	if m := re(`\b(` + more + `|up|down)\b`).FindString(rest); m != "" && (d.verb == "set" || d.verb == "dim") && d.value == nil && d.by == 0 {
+		d.step = 1
+		if slices.Contains([]string{"dimmer", "darker", "cooler", "colder", "lower", "quieter", "down", "less"}, m) {
+			d.step = -1
+		}
+	}
+	if d.step == 0 && d.value == nil && d.by == 0 && re(`^(?:dim|brighten|raise|lower|increase|decrease|reduce|heat|cool|warm)\b`).MatchString(rest) {
+		d.step = 1
+		if re(`^(?:dim|lower|decrease|reduce|cool)\b`).MatchString(rest) {
+			d.step = -1
+		}
+	}
+	if re(`\b(?:a (?:bit|little|tad|touch)|slightly)\b`).MatchString(rest) {
+		d.step /= 2
 	}
 	return d
 }

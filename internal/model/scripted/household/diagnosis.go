@@ -83,7 +83,30 @@ func diagnosisOf(text string, areas []string) diagnosed {
 		}
 		d.lost = d.lost || strings.Contains(line, " is unavailable now, since")
 	}
+	d.joinUp()
 	return d
+}
+
+// joinUp makes one moment of those within two minutes: a number that jumps also jumps
+// back. What went together with them is counted by moments then. Of many moments only
+// the first are listed, so their number is in proportion.
+func (d *diagnosed) joinUp() {
+	if d.about.unit == "" || len(d.at) == 0 {
+		return
+	}
+	var at []time.Time
+	var what []string
+	for i, t := range d.at {
+		if len(at) == 0 || t.Sub(at[len(at)-1]) > 2*time.Minute {
+			at, what = append(at, t), append(what, d.what[i])
+		}
+	}
+	d.moments = (d.moments*len(at) + len(d.at) - 1) / len(d.at)
+	d.at, d.what = at, what
+	for i := range d.together {
+		t := &d.together[i]
+		t.hits, t.of = min(t.hits, d.moments), d.moments
+	}
 }
 
 func faultsOf(text string) []fault {

@@ -38,6 +38,9 @@ func (u *turn) energy(q *ask, a *answered) []Call {
 	} else if said == "today" || strings.HasPrefix(said, "this ") {
 		said += " so far"
 	}
+	if q.than != nil {
+		return u.compared(q, es[0], r, said, a)
+	}
 	past := pastOf(r.Output)
 	told := false
 	for _, e := range es {
@@ -52,7 +55,7 @@ func (u *turn) energy(q *ask, a *answered) []Call {
 			a.say("That can not be told for all of it: the history begins %s. Since then it was %s.", u.know.when(p.recorded), amount(p.last-p.first, p.unit))
 			continue
 		}
-		a.say("You used **%s** %s, by the %s.", amount(p.last-p.first, p.unit), said, lowerFirst(e.short()))
+		a.say("You used **%s** %s, according to the %s.", amount(p.last-p.first, p.unit), said, lowerFirst(e.short()))
 	}
 	if told {
 		return nil
@@ -69,6 +72,29 @@ func (u *turn) energy(q *ask, a *answered) []Call {
 		}
 	}
 	a.say("That can not be told: the history of the house has no reading of %s.", said)
+	return nil
+}
+
+// compared says whether more was used in one time than in another.
+func (u *turn) compared(q *ask, e entity, of Result, said string, a *answered) []Call {
+	c := Call{history, map[string]any{"entities": []any{e.id}, "start": u.span(*q.than, "today")}}
+	r, ok := u.got(c)
+	if !ok {
+		return []Call{c}
+	}
+	one, other := pastOf(r.Output)[e.id], pastOf(of.Output)[e.id]
+	if one == nil || other == nil || !one.numeric || !other.numeric || !one.recorded.IsZero() || !other.recorded.IsZero() {
+		a.say("That can not be told: the history of the house does not have all of both times.")
+		return nil
+	}
+	first := orText(q.than.said, "today")
+	if first == "today" || first == "now" {
+		first = "today so far"
+	}
+	x, y := one.last-one.first, other.last-other.first
+	yes := map[bool]string{true: "Yes", false: "No"}[x > y == has(q.ws, "more|higher") && x != y]
+	a.cite(e.id, fmt.Sprintf("%s and %s", amount(x, one.unit), amount(y, one.unit)))
+	a.say("%s: it was **%s** %s and **%s** %s.", yes, amount(x, one.unit), first, amount(y, one.unit), said)
 	return nil
 }
 

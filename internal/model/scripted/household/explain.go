@@ -40,18 +40,22 @@ func (u *turn) explain(q *ask, d diagnosed, a *answered) {
 		if v.starter != "" {
 			s += fmt.Sprintf(", with each start of the %s", lowerFirst(v.starter))
 		}
-		a.say("%s: %s.", s, u.know.clocks(d.at))
+		a.say("%s: %s.", s, u.clocksIn(d))
 	case q.aspect == "begin":
 		a.say("It began %s, and was last seen %s.", u.know.when(d.at[0]), u.know.when(d.at[len(d.at)-1]))
 	case q.aspect == "when" || q.aspect == "since":
-		a.say("%s: %s.", upper(times(d.moments)), u.know.clocks(d.at))
+		a.say("%s: %s.", upper(times(d.moments)), u.clocksIn(d))
 	case q.aspect == "doubt":
 		u.doubt(q, d, v, a)
 	default:
-		lead := v.what
-		s := fmt.Sprintf("**%s.**", lead)
+		s := fmt.Sprintf("**%s.**", v.what)
+		if own := u.ownFault(q, d); own != nil { // what a machine says of itself
+			a.say("**The %s reports a fault**, %s: %s.", lowerFirst(own.about), u.know.when(own.last), lowerSentence(u.faultText(*own)))
+			s = v.what + "."
+			d.errors = slices.DeleteFunc(slices.Clone(d.errors), func(f fault) bool { return f == *own })
+		}
 		if d.moments > 0 {
-			s += fmt.Sprintf(" %s had %s unusual %s %s: %s.", upper(name), count(d.moments), plural(d.moments, "moment", "moments"), said, u.know.clocks(d.at))
+			s += fmt.Sprintf(" %s had %s unusual %s %s: %s.", upper(name), count(d.moments), plural(d.moments, "moment", "moments"), said, u.clocksIn(d))
 		}
 		a.say("%s", s)
 		if len(d.members) > 0 && len(hurt) > 0 {
@@ -73,6 +77,20 @@ func (u *turn) explain(q *ask, d diagnosed, a *answered) {
 	}
 	u.proof(q, d, a)
 	a.next = append(a.next, "What is unavailable right now?", "Which errors are in the log?")
+}
+
+// ownFault is an error that the log has of the thing itself that was asked about, by
+// its name.
+func (u *turn) ownFault(q *ask, d diagnosed) *fault {
+	if q.kind != nil || len(q.names) == 0 {
+		return nil
+	}
+	for _, f := range d.errors {
+		if f.level != "WARNING" && u.namedAll(entity{name: f.about}, q.names) {
+			return &f
+		}
+	}
+	return nil
 }
 
 // hurt are the members that had moments of their own, and those that had none.
@@ -156,6 +174,15 @@ func (u *turn) proof(_ *ask, d diagnosed, a *answered) {
 	}
 }
 
+// clocksIn are the moments, as far as the diagnosis lists them.
+func (u *turn) clocksIn(d diagnosed) string {
+	s := u.know.clocks(d.at)
+	if len(d.at) < d.moments {
+		s = strings.Replace(s, " and ", ", ", 1) + " and after"
+	}
+	return s
+}
+
 func near(t time.Time, all []time.Time) bool {
 	return slices.ContainsFunc(all, func(o time.Time) bool { return t.Sub(o).Abs() < time.Minute })
 }
@@ -174,12 +201,24 @@ func (u *turn) togetherWord(t together) string {
 	return t.what
 }
 
+// lostNow says that a thing does not answer, and for how long.
+func (u *turn) lostNow(e entity) string {
+	t := moment(e.since)
+	switch {
+	case t.IsZero():
+		return upper(e.the()) + " does not answer now."
+	case u.know.began(t):
+		return fmt.Sprintf("%s has not answered for as long as the house remembers, which is since %s.", upper(e.the()), u.know.since(t))
+	}
+	return fmt.Sprintf("%s has not answered since %s.", upper(e.the()), u.know.since(t))
+}
+
 // calm says that nothing unusual is recorded.
 func (u *turn) calm(q *ask, d diagnosed, said string, a *answered) {
 	name := d.about.the()
 	a.cite(d.about.id, "nothing unusual")
 	if d.lost {
-		a.say("%s does not answer now%s.", upper(name), u.sinceOf(d.about))
+		a.say("%s", u.lostNow(d.about))
 	}
 	for _, e := range d.errors {
 		word := map[string]string{"WARNING": "warning", "ERROR": "error", "CRITICAL": "critical error"}[e.level]

@@ -3,6 +3,7 @@ package household
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -21,13 +22,22 @@ func (u *turn) figures(q *ask, a *answered) []Call {
 	}
 	es = slices.DeleteFunc(es, func(e entity) bool { _, is := e.value(); return !is && !e.lost() })
 	es = es[:min(len(es), 8)]
+	if t, ok := u.instant(q); ok {
+		return u.valueAt(q, es, t, a)
+	}
 	c := Call{history, map[string]any{"entities": idsOf(es), "start": u.span(q.when, "today")}}
 	r, ok := u.got(c)
 	if !ok {
 		return []Call{c}
 	}
 	noun := "value"
-	if q.kind != nil {
+	if q.kind == nil && len(es) > 0 {
+		for _, k := range kinds {
+			if k.measure && k.class == es[0].class {
+				noun = k.noun
+			}
+		}
+	} else if q.kind != nil {
 		noun = q.kind.noun
 	}
 	said := q.when.said
@@ -74,12 +84,18 @@ func (u *turn) figures(q *ask, a *answered) []Call {
 		on = "in the " + lowerFirst(most.name)
 	}
 	switch {
+	case q.aspect == "normal":
+		for _, e := range es {
+			if p := past[e.id]; p != nil && p.numeric {
+				a.say("What is normal is not recorded. The %s is %s now; %s it was between %s and %s, and %s on average.", strings.ToLower(noun)+" of the "+subject(q, e), e.told(), said, amount(p.min, p.unit), amount(p.max, p.unit), amount(p.mean, p.unit))
+			}
+		}
 	case q.extreme != 0 && (q.aspect == "when" || q.aspect == "begin"):
 		a.say("%s, with %s %s.", upper(u.know.when(when)), amount(value, most.unit), on)
 	case q.extreme != 0 && (q.aspect == "on" || q.aspect == "which" || q.aspect == "where"):
 		a.say("%s: it had %s %s.", upper(on), amount(value, most.unit), u.know.when(when))
 	case q.extreme != 0:
-		a.say("The %s %s %s was **%s**, %s, %s.", word, noun, said, amount(value, most.unit), on, u.know.when(when))
+		a.say("The %s %s %s was **%s**, %s, %s.", word, noun, said, amount(value, most.unit), on, at(when))
 	case len(es) == 1:
 		what := lowerFirst(low.name)
 		if !strings.Contains(what, noun) {
@@ -97,4 +113,42 @@ func (u *turn) figures(q *ask, a *answered) []Call {
 		a.say("%s %s:\n\n%s", upper(noun), said, strings.Join(lines, "\n"))
 	}
 	return nil
+}
+
+// valueAt says what numbers were at a moment: the last reading before it.
+func (u *turn) valueAt(q *ask, es []entity, t time.Time, a *answered) []Call {
+	const layout = "2006-01-02 15:04"
+	c := Call{history, map[string]any{"entities": idsOf(es), "start": t.Format(layout), "end": t.Add(time.Minute).Format(layout), "plot": false}}
+	r, ok := u.got(c)
+	if !ok {
+		return []Call{c}
+	}
+	past := pastOf(r.Output)
+	when := u.know.when(t)
+	var lines []string
+	for _, e := range es {
+		p := past[e.id]
+		if p == nil || !p.numeric {
+			continue
+		}
+		was := e
+		was.state = strconv.FormatFloat(p.first, 'f', -1, 64)
+		a.cite(e.id, was.told()+" "+when)
+		lines = append(lines, fmt.Sprintf("- %s: %s", upper(subject(q, e)), was.told()))
+		if len(es) == 1 {
+			a.say("%s", strings.TrimSuffix(inPast(reading(q, was)), ".")+" "+when+".")
+		}
+	}
+	switch {
+	case len(lines) == 0:
+		a.say("That can not be told: nothing of it is recorded %s.", when)
+	case len(es) > 1:
+		a.say("%s %s:\n\n%s", upper(q.kind.noun), when, strings.Join(lines, "\n"))
+	}
+	return nil
+}
+
+// inPast puts the sentence of a reading into the past.
+func inPast(s string) string {
+	return strings.Replace(strings.Replace(s, " is ", " was ", 1), " has ", " had ", 1)
 }

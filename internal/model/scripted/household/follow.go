@@ -1,38 +1,41 @@
 package household
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
-// lean takes over from the question before what this one leaves out.
-func (u *turn) lean(q, before *ask, flat string) {
-	ownState := q.state // that it says itself
-	own := q.kind != nil || len(q.areas) > 0 || len(q.names) > 0
-	said := clean(re(`\bhow \S+ (?:is it|it is)\b`).ReplaceAllString(flat, "")) // "how cold it is" refers to nothing
-	refers := slices.ContainsFunc(said, func(w string) bool { return pronouns[w] && w != "then" })
-	leads := leaningStart.MatchString(flat) && re(`^(?:and|or|so|but|what about|how about|also)\b`).MatchString(flat)
-	refers = refers || before.intent == isCause && q.aspect == "doubt"
-	if own && !refers && !leads && (q.intent != isState || !q.plain || q.kind != nil && len(q.areas) > 0) {
+// own reports whether a question names what it is about.
+func (q *ask) own() bool { return q.kind != nil || len(q.areas) > 0 || len(q.names) > 0 }
+
+// follow takes over from the topic what a question leaves out, and nothing that it
+// names itself. A question that is whole is left as it is.
+func (u *turn) follow(q *ask, t *topic, flat string) {
+	said := clean(re(`\bhow \S+ (?:is it|it is)\b|\bwas it\b.*\bat\b`).ReplaceAllString(flat, "")) // "how cold it is" refers to nothing
+	refers := slices.ContainsFunc(said, func(w string) bool { return pronouns[w] && w != "then" }) || t.intent == isCause && q.aspect == "doubt"
+	connects := re(`^(?:and|or|so|but|what about|how about|also)\b`).MatchString(flat)
+	fragment := q.plain && q.state == "" && !asking.MatchString(flat) // the garage?
+	// A sentence with a thing of its own stands by itself, one of a word or two does not.
+	u.near(q, t)
+	whole := q.intent != isState || !q.plain || q.kind != nil && len(q.areas) > 0
+	if q.lost != "" || q.own() && !refers && !connects && (whole || !fragment) {
 		return
-	}
-	if q.lost != "" || own && !refers && !leads {
-		return
-	}
-	thing := func() { // what it is about, for a question that names nothing
-		if q.kind == nil {
-			q.kind = before.kind
-		}
-		// A thing that is named is not looked for in the room of before, unless there
-		// is one of that name in it.
-		elsewhere := len(q.names) > 0 && !slices.ContainsFunc(u.know.hits, func(e entity) bool {
-			return slices.Contains(before.areas, e.area) && !slices.ContainsFunc(q.names, func(w string) bool { return !u.named(e, w) })
-		})
-		if len(q.names) == 0 {
-			q.names, q.unknown = before.names, before.unknown
-		}
-		if len(q.areas) == 0 && !elsewhere {
-			q.areas = before.areas
-		}
 	}
 	q.leaning = true
+	ownState, own := q.state, q.own()
+	before := t.ask
+	open := before.intent == isRank || before.extreme != 0 || before.aspect == "who" || before.aspect == "which"
+	if open && len(q.areas)+len(q.names) == 0 && slices.ContainsFunc(said, func(w string) bool { return singular[w] }) && len(before.names) == 0 && len(before.areas) == 0 {
+		if areas, names := u.theOne(t); len(areas)+len(names) > 0 {
+			before.areas, before.names, before.unknown = areas, names, nil
+			if names != nil && before.kind != nil && !before.kind.measure && before.kind.domain != "person" {
+				before.kind = nil
+			}
+			if q.intent == isAct && names != nil {
+				before.kind = nil
+			}
+		}
+	}
 	switch {
 	case before.intent == isCause && q.aspect != "" && q.intent != isAct && (!own || refers || q.aspect == "which" || q.aspect == "doubt"):
 		var doubt []string // "the loo fan", whatever it is to the house
@@ -41,76 +44,225 @@ func (u *turn) lean(q, before *ask, flat string) {
 				doubt = append(doubt, w)
 			}
 		}
-		*q = merged(*before, *q)
+		*q = merged(before, *q)
 		q.intent, q.kind, q.names, q.areas = isCause, before.kind, before.names, before.areas
 		if q.aspect == "doubt" {
 			q.unknown = doubt
 		}
-	case q.aspect == "why" && !own:
-		*q = merged(*before, *q)
+	case q.aspect == "why" && !own && !refers:
+		*q = merged(before, *q)
 		q.intent, q.aspect = before.intent, "why"
 	case q.intent == isAct:
-		thing()
+		u.subject(q, &before)
+		if before.aspect == "which" || before.aspect == "count" {
+			q.only = before.state
+		}
 	case q.intent == isCost || q.intent == isErrors:
-	case q.intent == isPast && !own && (before.intent == isFigures || before.intent == isRank || before.intent == isPast || before.intent == isUnavailable) && (q.aspect == "when" || q.aspect == "who" || q.aspect == "since" || q.aspect == "often") && q.state == "":
+	case q.intent == isRank && has(q.ws, "than"): // is that warmer than the bedroom?
+		q.areas = append(slices.Clone(before.areas), q.areas...)
+	case before.intent == isAct && fragment && own && !u.mark && before.deed.verb != "": // "and the kitchen", after a wish
+		u.subject(q, &before)
+		q.intent, q.deed, q.again = isAct, before.deed, true
+		if v := levelOf(flat, true); v != nil && q.deed.verb == "set" {
+			q.deed.value, q.deed.by, q.deed.step = v, 0, 0
+		}
+	case (q.intent == isFigures || q.intent == isRank) && q.extreme != 0 && before.kind != nil && before.kind.measure:
+		if before.intent == isRank || before.intent == isFigures || q.intent == isFigures {
+			u.subject(q, &before)
+		} else if q.kind == nil { // which of all
+			q.kind = before.kind
+		}
+		if q.when.tool == "" && before.intent == isRank { // and the warmest?
+			q.intent = isRank
+		}
+		u.window(q, &before)
+		q.clock = ""
+		if before.intent == isFigures && q.aspect == "" {
+			q.intent = isFigures
+		}
+	case before.intent == isCause && re(`^(?:and )?(?:did|do|were|was)\b.*\b(?:too|also|as well)\b`).MatchString(flat): // did the others, too?
+		q.intent, q.aspect, q.state = isCause, "", ""
+		u.window(q, &before)
+	case before.kind != nil && before.kind.measure && !own && has(q.ws, "normal|usual|unusual|typical"):
+		u.subject(q, &before)
+		q.intent, q.aspect, q.when, q.clock = isFigures, "normal", span{tool: "-72h", said: "in the last three days"}, ""
+	case before.intent == isEnergy && q.when.tool != "" && len(q.names)+len(q.areas) == 0 && (q.intent == isPast || q.plain):
+		own := *q
+		*q = merged(before, own)
+		q.intent, q.than = isEnergy, nil
+		if has(own.ws, "than") {
+			q.than = &span{tool: before.when.tool, said: before.when.said}
+		}
+	case q.plain && q.kind != nil && !fragment && (!connects || q.kind.measure && re(`\bis it\b`).MatchString(flat)) && before.intent != isAct: // how warm is it there?
+		u.subject(q, &before)
+	case q.intent == isPast && !own && (before.intent == isFigures || before.intent == isRank || before.intent == isPast || before.intent == isUnavailable) && slices.Contains([]string{"when", "who", "since", "often"}, q.aspect) && q.state == "":
 		aspect := q.aspect
-		*q = merged(*before, *q)
+		*q = merged(before, *q)
 		q.intent, q.aspect = before.intent, aspect
 	case q.intent == isWhere, q.plain:
-		intent, aspect, deed := before.intent, q.aspect, before.deed
-		where := q.intent == isWhere
-		kept := *before
-		if own && len(q.names) > 0 && q.kind == nil && len(q.areas) == 0 { // another thing
-			kept.kind = nil
-			if before.kind != nil && before.kind.domain != "person" {
-				kept.kind = before.kind
-				if len(before.names) > 0 || !before.kind.measure {
-					kept.kind = nil
-				}
-			}
-			kept.areas, kept.names = nil, nil
-		}
-		if len(q.areas) > 0 { // another room
-			kept.areas = nil
-			if len(q.names) == 0 && before.kind != nil {
-				kept.names = nil
-			}
-		}
-		*q = merged(kept, *q)
-		if intent == isAct {
-			intent, deed = isState, before.deed
-		}
-		q.intent, q.deed = intent, deed
-		switch {
-		case aspect != "":
-			q.aspect = aspect
-		case ownState == "" && slices.Contains([]string{"when", "who", "count", "since", "often"}, before.aspect): // And Ana?
-			q.aspect = before.aspect
-		}
-		if aspect == "since" && (intent == isPast || intent == isHappened) {
-			q.intent = isState
-		}
-		if where && before.intent != isUnavailable && before.intent != isRank {
-			q.intent = isWhere
-		}
+		u.predicate(q, before, ownState, flat)
 	case before.intent == isUnavailable && !own:
 		q.intent = isUnavailable
 	default:
-		if !own {
-			thing()
+		if !own || refers && len(q.names)+len(q.areas) == 0 {
+			u.subject(q, &before)
 		} else if q.kind == nil && len(q.names) == 0 {
 			q.kind = before.kind
 		}
+		if q.aspect == "howlong" && q.when.tool == "" && before.when.tool == "" {
+			q.last = true
+		}
+		if q.intent == before.intent || q.intent == isPast && before.intent == isFigures {
+			u.window(q, &before)
+		}
 	}
-	if before.when.tool == "yesterday" && re(`\bday before\b`).MatchString(flat) {
-		q.when = span{tool: "day before yesterday", said: "the day before yesterday"}
+	if q.aspect == "often" && ownState == "" && !own && t.freq != "" { // and how often yesterday?
+		q.state = t.freq
+	}
+	if s := stateOf(q, flat); ownState == "" && s != "" && q.kind == t.kind && q.intent != isAct { // what it means of this kind of thing
+		q.state = s
+	}
+	if q.state != "" && ownState == q.state && q.state != t.state && timeIn(flat).tool == "" { // left in the morning, and back?
+		q.when = q.when.day()
+	}
+	if own := timeIn(flat); own.tool == "" && has(q.ws, "last|ever|latest") { // the last time of all
+		q.when = span{}
+	}
+	if re(`\b(?:the )?(?:day|night|evening|morning|afternoon) before\b`).MatchString(flat) && q.when.tool != "day before yesterday" {
+		if earlier := t.when.before(); earlier.tool != "" {
+			q.when = earlier
+		}
+	}
+}
+
+// near takes a thing that there are several of, and that is named without a room, to
+// be the one in the room that is spoken of: "the ceiling light".
+func (u *turn) near(q *ask, t *topic) {
+	if len(t.areas) == 0 || len(q.areas) > 0 || q.lost != "" || q.all || q.kind == nil || len(q.unknown) > 0 {
+		return
+	}
+	one := q.kind.domain == "light" || q.kind.domain == "climate" || q.kind.domain == "fan" || q.kind.class == "window" || q.kind.class == "shutter"
+	if !one || !re(`\b(?:the|its) (?:\S+ )?(?:light|lamp|window|radiator|heating|blind|fan|thermostat)\b`).MatchString(strings.Join(q.ws, " ")) {
+		return
+	}
+	here, all := 0, 0
+	for _, e := range u.know.hits {
+		if q.kind.fits(e) && u.namedAll(e, q.names) {
+			all++
+			if slices.Contains(t.areas, e.area) {
+				here++
+			}
+		}
+	}
+	if here > 0 && all > here {
+		q.areas = t.areas
+	}
+}
+
+// subject takes over what the topic is about, for what the question does not name.
+func (u *turn) subject(q, before *ask) {
+	// A thing that is named is not looked for in the room of before, unless there
+	// is one of that name in it.
+	elsewhere := len(q.names) > 0 && !slices.ContainsFunc(u.know.hits, func(e entity) bool {
+		return slices.Contains(before.areas, e.area) && !slices.ContainsFunc(q.names, func(w string) bool { return !u.named(e, w) })
+	})
+	named := len(q.names) > 0
+	switch {
+	case q.kind != nil:
+	case !named:
+		q.kind = before.kind
+	case before.kind != nil && slices.ContainsFunc(u.know.hits, func(e entity) bool {
+		return before.kind.fits(e) && !slices.ContainsFunc(q.names, func(w string) bool { return !u.named(e, w) })
+	}): // the left one
+		q.kind = before.kind
+	}
+	if !named && (q.kind == before.kind || len(q.areas) == 0) && (len(q.areas) == 0 || q.kind == nil) {
+		q.names, q.unknown = before.names, before.unknown
+	}
+	if len(q.areas) == 0 && !elsewhere {
+		q.areas = before.areas
+	}
+}
+
+// window takes over the time that is spoken of: the day and the hour each, when the
+// question does not name them.
+func (u *turn) window(q, before *ask) {
+	if q.when.tool == "" {
+		q.when = before.when
+	}
+	if q.clock == "" {
+		q.clock = before.clock
+	}
+}
+
+// predicate takes over what was asked, for a question that names only another thing,
+// another time, or another side of the same.
+func (u *turn) predicate(q *ask, before ask, ownState, flat string) {
+	aspect, where, intent := q.aspect, q.intent == isWhere, before.intent
+	kept := before
+	if len(q.names) > 0 && q.kind == nil && len(q.areas) == 0 { // another thing
+		person := before.kind != nil && before.kind.domain == "person"
+		if person || before.kind != nil && (len(before.names) > 0 || !before.kind.measure) {
+			kept.kind = nil
+		}
+		kept.areas, kept.names = nil, nil
+	}
+	if len(q.areas) > 0 { // another room
+		kept.areas = nil
+		if len(q.names) == 0 && before.kind != nil {
+			kept.names = nil
+		}
+	}
+	if q.kind != nil && q.kind != before.kind && len(q.names) > 0 { // a thing of another kind
+		kept.names, kept.unknown, kept.areas = nil, nil, nil
+	}
+	only := ""
+	if !q.own() && (before.aspect == "which" || before.aspect == "count" || before.only != "") {
+		only = before.state
+	}
+	*q = merged(kept, *q)
+	q.only = only
+	if intent == isAct {
+		intent, q.but, q.all = isState, subjects{}, false
+	}
+	past := q.when.tool != "" && q.when.tool != "now"
+	switch {
+	case intent == isState && past:
+		intent = isPast
+		if q.kind != nil && q.kind.measure {
+			intent = isFigures
+		}
+	case intent == isPast && ownState != "" && !past && re(`^(?:and |so )?(?:is|are)\b`).MatchString(flat): // and is it so now?
+		intent, q.when = isState, span{}
+	}
+	if q.clock != "" && intent == isState {
+		intent = isPast
+		if q.kind != nil && q.kind.measure {
+			intent = isFigures
+		}
+	}
+	q.intent = intent
+	switch {
+	case aspect != "":
+		q.aspect = aspect
+	case ownState == "" && slices.Contains([]string{"when", "who", "count", "since", "often", "howlong"}, before.aspect): // And Ana?
+		q.aspect = before.aspect
+	}
+	if aspect == "since" && (intent == isPast || intent == isHappened) {
+		q.intent = isState
+	}
+	if q.aspect == "howlong" && q.when.tool == "" { // of the time that is spoken of
+		q.last = true
+	}
+	if where && before.intent != isUnavailable && before.intent != isRank {
+		q.intent = isWhere
 	}
 }
 
 // merged is the question before with what the later one says itself.
 func merged(before, q ask) ask {
 	out := before
-	out.text, out.ws, out.leaning, out.aspect, out.plain = q.text, q.ws, true, q.aspect, false
+	out.text, out.ws, out.leaning, out.aspect, out.plain, out.only = q.text, q.ws, true, q.aspect, false, q.only
 	if q.kind != nil {
 		out.kind = q.kind
 	}
@@ -123,11 +275,17 @@ func merged(before, q ask) ask {
 	if q.when.tool != "" {
 		out.when = q.when
 	}
+	if q.clock != "" {
+		out.clock = q.clock
+	}
 	if q.state != "" {
 		out.state = q.state
 	}
 	if q.extreme != 0 {
 		out.extreme = q.extreme
+	}
+	if q.but.some() {
+		out.but = q.but
 	}
 	return out
 }

@@ -35,6 +35,7 @@ type house struct {
 	aliases map[string]string   // other names of areas, to the area's
 	floors  map[string][]string // their areas
 	hits    []entity
+	seen    []entity        // all that was read
 	words   map[string]bool // of what was found
 	asked   []string        // that were searched for
 	now     time.Time
@@ -67,7 +68,11 @@ func readHouse(found []Result) house {
 		for _, m := range floorLine.FindAllStringSubmatch(r.Output, -1) {
 			h.floors[strings.ToLower(m[1])] = strings.Split(m[2], ", ")
 		}
-		h.hits = append(h.hits, entities(r.Output, h.areas)...)
+		for _, e := range entities(r.Output, h.areas) {
+			if !slices.ContainsFunc(h.hits, func(o entity) bool { return o.id == e.id }) {
+				h.hits = append(h.hits, e)
+			}
+		}
 		h.now = nowIn(r.Output, h.now)
 		h.asked = append(h.asked, clean(textOf(r.Input["query"]))...)
 	}
@@ -82,6 +87,28 @@ func readHouse(found []Result) house {
 		}
 	}
 	return h
+}
+
+// began reports whether a moment is the one at which the record of the house begins,
+// as all have it that never changed: nothing happened then.
+func (h house) began(t time.Time) bool {
+	at := map[string]string{}
+	first := ""
+	for _, e := range h.seen {
+		if e.unit == "" && e.since != "" {
+			at[e.id] = e.since
+			if first == "" || e.since < first {
+				first = e.since
+			}
+		}
+	}
+	n := 0
+	for _, since := range at {
+		if since == first {
+			n++
+		}
+	}
+	return n >= 2 && t.Equal(moment(first))
 }
 
 func textOf(v any) string { s, _ := v.(string); return s }
@@ -137,37 +164,57 @@ func entities(text string, areas []string) []entity {
 	return out
 }
 
-// words are what to search for: those of the question that name something, and of
-// one that leans on an earlier question or names nothing, those of that, too.
-func (u *turn) words() string {
-	pick := func(text string) []string {
-		var out []string
-		ws := clean(text)
-		for i, w := range ws {
-			w = strings.TrimSuffix(w, "'s")
-			if other, ok := also[w]; ok {
-				w = other
-			}
-			beside := i+1 < len(ws) && thing[ws[i+1]] && idle[w] && len(w) > 3 && adjective[w] // "the left lamp"
-			if (!idle[w] || beside) && !pronouns[w] && number.FindString(w) != w && !slices.Contains(out, w) && w != "%" && w != "°" {
-				out = append(out, w)
-			}
+// pick are the words of a text that name something, to search for.
+func pick(text string, most int) []string {
+	var out []string
+	ws := clean(text)
+	for i, w := range ws {
+		w = strings.TrimSuffix(w, "'s")
+		if other, ok := also[w]; ok {
+			w = other
 		}
-		return out
+		beside := i+1 < len(ws) && thing[ws[i+1]] && idle[w] && len(w) > 3 && adjective[w] // "the left lamp"
+		if (!idle[w] || beside) && !pronouns[w] && number.FindString(w) != w && !slices.Contains(out, w) && w != "%" && w != "°" && len(out) < most {
+			out = append(out, w)
+		}
 	}
-	own := pick(u.Question)
+	return out
+}
+
+// searches are for what the question names; when it leans on what was said before,
+// also for what that named, and for what the answers named.
+func (u *turn) searches() []Call {
+	own := pick(u.Question, 12)
 	flat := strings.ToLower(u.Question)
-	leans := len(own) == 0 || leaningStart.MatchString(flat) || slices.ContainsFunc(clean(flat), func(w string) bool { return pronouns[w] })
-	for i := len(u.Earlier) - 1; i >= 0 && leans; i-- {
-		before := pick(u.Earlier[i].Question)
-		for _, w := range before {
-			if !slices.Contains(own, w) && len(own) < 6 {
-				own = append(own, w)
-			}
+	queries := []string{strings.Join(own, " ")}
+	leans := len(own) <= 2 || leaningStart.MatchString(flat) || slices.ContainsFunc(clean(flat), func(w string) bool { return pronouns[w] })
+	for _, x := range slices.Backward(u.Earlier) {
+		if !leans {
+			break
 		}
+		before := pick(x.Question, 6)
+		queries = append(queries, strings.Join(before, " "), strings.Join(pick(firstLine(x.Answer), 6), " "))
 		leans = len(before) == 0
 	}
-	return strings.Join(own[:min(len(own), 12)], " ")
+	for _, x := range slices.Backward(u.Earlier) {
+		if done := doneLine.FindAllStringSubmatch(x.Answer, 3); done != nil && len(own) == 0 {
+			for _, m := range done {
+				queries = append(queries, strings.Join(pick(m[1], 6), " "))
+			}
+			break
+		}
+	}
+	var calls []Call
+	const most = 6
+	for i, q := range queries {
+		if (q != "" || i == len(queries)-1 && calls == nil) && !slices.Contains(queries[:i], q) && len(calls) < most {
+			calls = append(calls, Call{search, map[string]any{"query": q, "limit": 40}})
+		}
+	}
+	if calls == nil { // it names nothing
+		calls = append(calls, Call{search, map[string]any{"query": "", "limit": 40}})
+	}
+	return calls
 }
 
 // thing are the words for what people name by one more word before it.
@@ -294,6 +341,9 @@ var determiner = words("the my our your a an this that his her any about")
 // it stands beside another word of that name, as in "bedside left", or before the
 // word for its kind, as in "the left lamp".
 func (u *turn) beside(q *ask, i int, w string) bool {
+	if adjective[w] && i+1 < len(q.ws) && (q.ws[i+1] == "one" || q.ws[i+1] == "ones") {
+		return true // the left one
+	}
 	for _, j := range []int{i - 1, i + 1} {
 		if j < 0 || j >= len(q.ws) {
 			continue

@@ -76,6 +76,7 @@ type turn struct {
 	Turn
 	know house // what the search has told
 	asks []ask // of this question, one for each wish in it
+	mark bool  // the text that is read ends with a question mark
 }
 
 // What is read of a question, in bytes, and of how many before it. Nobody asks
@@ -98,12 +99,17 @@ func Answer(t Turn) Reply {
 	u := &turn{Turn: t}
 	found := u.results(search)
 	if len(found) == 0 {
-		return Reply{Say: "I look for what is meant.", Calls: []Call{{search, map[string]any{"query": u.words(), "limit": 40}}}}
+		return Reply{Say: "I look for what is meant.", Calls: u.searches()}
 	}
 	if r := found[0]; r.Failed {
 		return Reply{Say: "I can not look at the house now.\n\n" + quote(strings.TrimPrefix(r.Output, "Failed: "))}
 	}
 	u.know = readHouse(found)
+	for _, r := range u.Results {
+		if r.Tool == search || r.Tool == query {
+			u.know.seen = append(u.know.seen, entities(r.Output, u.know.areas)...)
+		}
+	}
 	if f := u.fact(); f != "" {
 		return Reply{Say: "You told me: " + strings.TrimSuffix(f, ".") + "."}
 	}
@@ -138,6 +144,9 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 	if ahead.MatchString(strings.Join(q.ws, " ")) && (q.intent == isState || q.intent == isPast || q.intent == isRank || q.intent == isFigures) {
 		a.say("I can not tell what will be: the house records what is and what was, and I read no forecast.")
 		return nil
+	}
+	if q.clock != "" && q.intent == isWhere { // where somebody was
+		q.intent = isPast
 	}
 	switch q.intent {
 	case isAct:

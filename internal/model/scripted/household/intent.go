@@ -39,7 +39,7 @@ func (u *turn) intentOf(q *ask, flat, rest string) (in intent, plain bool) {
 		return isWhere, false
 	case sinceAsk.MatchString(flat), re(`\bdid (?:i|we) (?:leave|forget)\b`).MatchString(flat):
 		return isState, true
-	case q.kind != nil && q.kind.domain == "sun" && !past:
+	case q.kind != nil && q.kind.domain == "sun" && !past && !wantsPast.MatchString(flat):
 		return isState, true
 	case wantsHappened.MatchString(flat) && (!wantsCause.MatchString(flat) || past && !strings.Contains(flat, "happened to") && !strings.Contains(flat, "happened with")):
 		return isHappened, false
@@ -59,7 +59,7 @@ func (u *turn) intentOf(q *ask, flat, rest string) (in intent, plain bool) {
 		if q.kind != nil && q.kind.measure && q.intent == isState && !has(q.ws, "when|often") {
 			return isFigures, false
 		}
-		return isPast, false
+		return isPast, !asking.MatchString(flat) && !wantsPast.MatchString(flat)
 	}
 	return isState, true
 }
@@ -72,6 +72,18 @@ func stateOf(q *ask, flat string) string {
 	}
 	if q.kind != nil && q.kind.domain == "cover" && re(`\b(?:up|down)\b`).MatchString(flat) && q.intent != isAct {
 		return map[bool]string{true: "open", false: "closed"}[has(q.ws, "up")]
+	}
+	if q.kind != nil && q.kind.domain == "weather" {
+		return re(`rain|snow|sun|cloud|wind|fog|clear`).FindString(flat)
+	}
+	if q.kind != nil && q.kind.domain == "sun" {
+		if re(`\bsets?\b|\bsunset\b|\bdown\b|\bdark\b|\bdusk\b`).MatchString(flat) {
+			return "down"
+		}
+		if re(`\b(?:rise|rose|risen|rises|sunrise|up|dawn|light)\b`).MatchString(flat) {
+			return "up"
+		}
+		return ""
 	}
 	if m := re(`\b(?:left|leave) (?:\S+ ){0,4}(on|open|unlocked)\b`).FindStringSubmatch(flat); m != nil {
 		return m[1]
@@ -132,6 +144,7 @@ func aspectOf(flat string) string {
 var aspects = patterns(
 	[2]string{`\bsimulate\b|\bmitigat|\bplan\b`, "plan"},
 	[2]string{wantsPlan.String(), "advice"},
+	[2]string{`\b(?:until|till) when\b`, "until"},
 	[2]string{`\bhow long (?:was|were|did)\b|\bfor how long\b`, "howlong"},
 	[2]string{`^(?:and )?(?:since when|how long)\b|\bhow long has\b|\bhow long have\b|\bsince when\b`, "since"},
 	[2]string{`\bwhen did (?:it|that|they|this) (?:begin|start)\b|\bwhen (?:was|were) the first\b|\bfirst time\b|\bbeg[iau]n\b`, "begin"},

@@ -79,6 +79,10 @@ func reading(q *ask, e entity) string {
 			return fmt.Sprintf("It is %s outside, in the %s.", e.told(), s)
 		}
 		return fmt.Sprintf("The %s has %s.", s, e.told())
+	case strings.Contains(strings.ToLower(s), q.kind.noun) && e.area != "" && slices.Contains(q.areas, e.area):
+		return fmt.Sprintf("The %s in the %s is %s.", q.kind.noun, strings.ToLower(e.area), e.told())
+	case strings.Contains(strings.ToLower(s), q.kind.noun):
+		return fmt.Sprintf("The %s is %s.", s, e.told())
 	case strings.EqualFold(s, e.area):
 		return fmt.Sprintf("The %s in the %s is %s.", q.kind.noun, s, e.told())
 	case e.class == "battery":

@@ -3,7 +3,6 @@ package household
 import (
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -35,10 +34,17 @@ func (u *turn) past(q *ask, a *answered) []Call {
 	all := bookOf(rows.Output)
 	all = slices.DeleteFunc(all, func(c change) bool { return !inPart(q, c.at) || strings.HasPrefix(c.id, "automation.") })
 	past := pastOf(states.Output)
+	all = slices.DeleteFunc(all, func(c change) bool { // the start of the record is no event
+		p := past[c.id]
+		return p != nil && !p.recorded.IsZero() && c.at.Sub(p.recorded).Abs() < 2*time.Second
+	})
 	for _, e := range es {
 		a.cite(e.id, e.name)
 	}
 	state := q.state
+	if state == "" && es[0].domain() == "sun" {
+		state = "down"
+	}
 	if state == "" {
 		state = "on"
 		if len(es) > 0 && (es[0].domain() == "cover" || es[0].class == "door" || es[0].class == "window") {
@@ -62,6 +68,7 @@ func (u *turn) past(q *ask, a *answered) []Call {
 			hits = append(hits, c)
 		}
 	}
+	begun := u.begun(q, es, all, past, states, state)
 	const most = 12
 	for _, c := range all[max(0, len(all)-most):] {
 		a.prove("%s: %s %s%s", c.name, c.of(es).told(), u.know.when(c.at), byWhom(c))
@@ -79,16 +86,74 @@ func (u *turn) past(q *ask, a *answered) []Call {
 			return nil
 		}
 		a.say("%s: %s %s%s.", upper(times(len(hits))), theNames(es), verbed(state), strings.TrimPrefix(clocksOf(u, hits), ","))
-	case len(hits) == 0:
+	case len(hits)+len(begun) == 0:
 		a.say("%s", u.notSeen(es, past, state, said))
+	case len(hits) == 0 && q.aspect == "when" && len(begun) == len(es) && q.when.short() && !ongoing.MatchString(strings.Join(q.ws, " ")):
+		for _, h := range begun {
+			a.say("%s %s %s already when that time began, %s.", upper(h.of(es).the()), was(h.of(es)), h.of(es).told(), u.know.when(h.at))
+		}
+	case q.aspect == "howlong" && q.last && len(hits) > 0 && len(es) == 1:
+		last := hits[len(hits)-1]
+		u.lengths(es, hits[len(hits)-1:], all, "", a)
+		a.parts[len(a.parts)-1] = strings.TrimSuffix(a.parts[len(a.parts)-1], " .") + ", from " + u.know.since(last.at) + " on."
 	case q.aspect == "howlong":
-		u.lengths(es, hits, all, said, a)
-	case q.aspect == "when" || q.aspect == "begin":
+		u.lengths(es, append(begun, hits...), all, said, a)
+	case q.aspect == "when" && has(q.ws, "usually|normally|typically"):
+		for _, e := range es {
+			var ts []time.Time
+			for _, h := range hits {
+				if h.id == e.id {
+					ts = append(ts, h.at)
+				}
+			}
+			if len(ts) > 0 {
+				var at []string
+				for _, t := range ts {
+					if c := t.Format("15:04"); !slices.Contains(at, c) {
+						at = append(at, c)
+					}
+				}
+				slices.Sort(at)
+				a.say("In the days that are recorded %s %s at %s.", e.the(), verbedOf(e, state), listed(at))
+			}
+		}
+	case q.aspect == "when" && ongoing.MatchString(strings.Join(q.ws, " ")) && q.when.short():
+		u.intervals(q, es, append(begun, hits...), all, state, said, a)
+	case (q.aspect == "when" || q.aspect == "begin") && len(hits) > 0:
 		u.moments(q, es, hits, all, state, a)
 	default:
-		u.intervals(q, es, hits, all, state, said, a)
+		u.intervals(q, es, append(begun, hits...), all, state, said, a)
 	}
 	return nil
+}
+
+// ongoing are words that ask when something was so, not when it came to be so.
+var ongoing = regexp.MustCompile(`^(?:and )?(?:when|at what times?) (?:was|were) (?:\S+ ){1,4}(?:on|open|running|out|away|home|at home)\b`)
+
+// begun are the things that were in a state already when the time asked about began:
+// they have a share of that time in it before they first left it.
+func (u *turn) begun(q *ask, es []entity, all []change, past map[string]*series, r Result, state string) []change {
+	m := historySpan.FindStringSubmatch(r.Output)
+	if m == nil || q.when.tool == "" || q.when.half != 0 {
+		return nil
+	}
+	var out []change
+	for _, e := range es {
+		p := past[e.id]
+		i := slices.IndexFunc(all, func(c change) bool { return c.id == e.id })
+		if p == nil || i < 0 || all[i].of(es).is(state) || !p.recorded.IsZero() {
+			continue
+		}
+		for s := range p.share {
+			was := e
+			was.state, was.attrs = s, nil
+			later := slices.ContainsFunc(all, func(c change) bool { return c.id == e.id && c.state == s })
+			if was.is(state) && !was.lost() && !later {
+				out = append(out, change{at: moment(m[1]), id: e.id, name: e.name, state: s, early: true})
+			}
+		}
+	}
+	return out
 }
 
 // inPart leaves out what is of another part of a night, when one is named.
@@ -96,43 +161,8 @@ func inPart(q *ask, t time.Time) bool {
 	return q.when.half == 0 || (q.when.half > 0) == (t.Hour() < 12)
 }
 
-var atClock = regexp.MustCompile(`\bat (?:about |around )?(?:(noon|midday|midnight)|(\d{1,2})(?:[. ]([0-5]\d))? ?(am|pm|a\.m|p\.m|o'clock)?)(?:\s|$)`)
-
-// instant is the moment that a question names: at noon yesterday. Who asks when
-// something came to be so names none.
-func (u *turn) instant(q *ask) (time.Time, bool) {
-	m := atClock.FindStringSubmatch(strings.Join(q.ws, " "))
-	if m == nil || q.aspect != "" || !slices.Contains([]string{"was", "were"}, q.ws[0]) {
-		return time.Time{}, false
-	}
-	hour, _ := strconv.Atoi(m[2])
-	minute, _ := strconv.Atoi(m[3])
-	switch {
-	case m[1] == "midnight":
-		hour = 0
-	case m[1] != "":
-		hour = 12
-	case strings.HasPrefix(m[4], "p") && hour < 12:
-		hour += 12
-	case strings.HasPrefix(m[4], "a") && hour == 12:
-		hour = 0
-	}
-	day := u.know.now
-	switch q.when.tool {
-	case "", "now", "today":
-	case "yesterday":
-		day = day.AddDate(0, 0, -1)
-	case "day before yesterday":
-		day = day.AddDate(0, 0, -2)
-	default:
-		return time.Time{}, false
-	}
-	t := time.Date(day.Year(), day.Month(), day.Day(), hour, minute, 0, 0, day.Location())
-	return t, hour < 24 && t.Before(u.know.now)
-}
-
 // stateAt says how things were at a moment.
-func (u *turn) stateAt(q *ask, es []entity, all []change, state string, t time.Time, a *answered) {
+func (u *turn) stateAt(q *ask, es []entity, all []change, state string, at time.Time, a *answered) {
 	for _, e := range es {
 		is := e
 		var from, to time.Time
@@ -140,7 +170,7 @@ func (u *turn) stateAt(q *ask, es []entity, all []change, state string, t time.T
 			if c.id != e.id {
 				continue
 			}
-			if c.at.After(t) {
+			if c.at.After(at) {
 				to = c.at
 				break
 			}
@@ -151,11 +181,20 @@ func (u *turn) stateAt(q *ask, es []entity, all []change, state string, t time.T
 			continue
 		}
 		a.prove("%s: %s %s", e.name, is.told(), u.know.when(from))
-		until := ""
-		if !to.IsZero() {
-			until = " to " + u.know.since(to)
+		clock := func(t time.Time) string { // of the same day its hour is enough
+			if day := u.know.now.Location(); t.In(day).YearDay() == at.In(day).YearDay() {
+				return t.Format("15:04")
+			}
+			return u.know.since(t)
 		}
-		yes := map[bool]string{true: "Yes", false: "No"}[is.is(state)]
-		a.say("%s: %s was %s %s, from %s%s.", yes, e.the(), is.told(), u.know.when(t), u.know.since(from), until)
+		until := "since " + clock(from)
+		if !to.IsZero() {
+			until = "from " + clock(from) + " to " + clock(to)
+		}
+		yes := map[bool]string{true: "Yes: ", false: "No: "}[is.is(state)]
+		if q.aspect == "where" || q.state == "" {
+			yes = ""
+		}
+		a.say("%s%s %s %s %s, %s.", yes, orText(map[bool]string{true: upper(e.the())}[yes == ""], e.the()), was(e), is.told(), u.know.when(at), until)
 	}
 }

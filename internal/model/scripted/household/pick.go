@@ -71,6 +71,7 @@ func (u *turn) narrow(q *ask, all []entity) []entity {
 	if len(q.areas) > 0 {
 		es = slices.DeleteFunc(es, func(e entity) bool { return !slices.Contains(q.areas, e.area) })
 	}
+	es = slices.DeleteFunc(es, func(e entity) bool { return u.excepted(q, e) || q.only != "" && !e.is(q.only) })
 	best, most := es, 0
 	for _, e := range es {
 		n := 0

@@ -46,6 +46,20 @@ func (u *turn) rank(q *ask, a *answered) []Call {
 	if q.aspect == "why" {
 		return u.rankWhy(q, es, a)
 	}
+	if has(q.ws, "than") && len(q.areas) == 2 {
+		first := es[slices.IndexFunc(es, func(e entity) bool { return e.area == es[0].area })]
+		yes := map[bool]string{true: "Yes", false: "No"}[first.area == q.areas[0] && len(es) > 1 && es[1].told() != first.told()]
+		var each []string
+		for _, area := range q.areas {
+			for _, e := range es {
+				if e.area == area {
+					each = append(each, lowerStart(strings.TrimSuffix(reading(q, e), ".")))
+				}
+			}
+		}
+		a.say("%s: %s.", yes, listed(each))
+		return nil
+	}
 	best := es[0]
 	word := at(q.ws, strings.Trim(q.kind.low+"|"+q.kind.high, "|"))
 	if q.aspect == "others" {

@@ -52,13 +52,8 @@ func (u *turn) report(q *ask, done []Result, a *answered) {
 				_ = json.Unmarshal([]byte(m[5]), &e.attrs)
 			}
 			was := e
-			was.state, was.attrs = m[3], nil
-			said := e.told()
-			if b, ok := e.number("brightness"); ok && e.state == "on" {
-				said += " now, at " + amount(b/2.55, "%")
-			} else {
-				said += " now"
-			}
+			was.state, was.attrs = m[3], u.attrsBefore(e.id)
+			said := e.leveled(" now")
 			a.cite(e.id, fmt.Sprintf("%s → %s", m[3], m[4]))
 			switch {
 			case strings.Contains(m[7], "does NOT"):
@@ -66,7 +61,7 @@ func (u *turn) report(q *ask, done []Result, a *answered) {
 			case strings.Contains(m[7], "was so before"):
 				a.say("%s was %s before already.", upper(e.the()), e.told())
 			default:
-				a.say("%s%s is %s (it was %s).", Done, e.the(), said, was.told())
+				a.say("%s%s %s %s (%s %s).", Done, e.the(), e.verb(), said, map[bool]string{true: "they were", false: "it was"}[e.many()], was.leveled(""))
 			}
 		}
 		if !strings.Contains(r.Output, " → ") {
@@ -74,8 +69,45 @@ func (u *turn) report(q *ask, done []Result, a *answered) {
 		}
 	}
 	if len(a.parts) == before && len(es) > 0 { // it was not called, as there was nothing to do
-		a.say("Nothing to do: %s %s already %s.", theNames(es), plural(len(es), "is", "are"), q.deed.result(es[0]))
+		a.say("Nothing to do: %s %s already %s.", theNames(es), are(es), q.deed.result(es[0]))
 	}
+}
+
+// attrsBefore are the attributes of a thing when it was looked at before it was
+// changed.
+func (u *turn) attrsBefore(id string) map[string]any {
+	for _, r := range slices.Backward(u.results(query)) {
+		for _, e := range entities(r.Output, u.know.areas) {
+			if e.id == id && e.attrs != nil {
+				return e.attrs
+			}
+		}
+	}
+	return nil
+}
+
+// leveled is a state with how far it is so: "on now, at 40 %".
+func (e entity) leveled(now string) string {
+	said := e.told() + now
+	if target, ok := e.number("temperature"); ok && now == "" && e.domain() == "climate" && e.state != "off" {
+		return "set to " + amount(target, "°C") // what it measured then is of no use now
+	}
+	if b, ok := e.number("brightness"); ok && e.state == "on" {
+		said += ", at " + amount(b/2.55, "%")
+	}
+	if p, ok := e.number("percentage"); ok && e.domain() == "fan" && e.state == "on" && p > 0 {
+		said += ", at " + amount(p, "%")
+	}
+	if p, ok := e.number("humidity"); ok && e.domain() == "humidifier" {
+		said += ", set to " + amount(p, "%")
+	}
+	if p, ok := e.number("current_position"); ok && e.domain() == "cover" && p > 0 && p < 100 {
+		said += ", at " + amount(p, "%")
+	}
+	if v, ok := e.number("volume_level"); ok && e.domain() == "media_player" && e.state != "off" {
+		said += ", at a volume of " + amount(100*v, "%")
+	}
+	return said
 }
 
 // howToAllow is what whoever is not allowed to act can do about it.

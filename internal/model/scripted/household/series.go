@@ -27,6 +27,7 @@ type change struct {
 	name  string
 	state string // that it became, or what the logbook says
 	by    string
+	early bool // it was so when the time asked about began
 }
 
 var (

@@ -1,5 +1,7 @@
 package household
 
+import "math"
+
 // service is the call that does a deed to a domain, with the state that it brings
 // about; "" when there is none.
 func (d deed) service(domain string) (name, state string) {
@@ -24,6 +26,8 @@ func (d deed) service(domain string) (name, state string) {
 			return map[string]string{"on": "vacuum.start", "off": "vacuum.return_to_base"}[d.verb], map[string]string{"on": "on", "off": "off"}[d.verb]
 		case "scene":
 			return "scene.turn_on", ""
+		case "valve":
+			return map[string]string{"on": "valve.open_valve", "off": "valve.close_valve"}[d.verb], map[string]string{"on": "open", "off": "closed"}[d.verb]
 		case "light", "switch", "fan", "climate", "media_player", "input_boolean", "automation", "script", "humidifier":
 			return domain + ".turn_" + d.verb, d.verb
 		}
@@ -39,10 +43,14 @@ func (d deed) service(domain string) (name, state string) {
 		if domain == "lock" {
 			return "lock." + d.verb, d.verb + "ed"
 		}
-	case "arm":
+	case "arm", "disarm":
+		if domain != "alarm_control_panel" {
+			return "", ""
+		}
+		if d.verb == "disarm" {
+			return "alarm_control_panel.alarm_disarm", "disarmed"
+		}
 		return "alarm_control_panel.alarm_arm_away", "armed"
-	case "disarm":
-		return "alarm_control_panel.alarm_disarm", "disarmed"
 	case "dim":
 		if domain == "light" {
 			return "light.turn_on", ""
@@ -77,6 +85,8 @@ func (d deed) service(domain string) (name, state string) {
 			return map[string]string{"start": "media_player.media_play", "stop": "media_player.media_pause"}[d.verb], on
 		case "switch", "light", "fan":
 			return domain + ".turn_" + on, on
+		case "valve":
+			return map[string]string{"start": "valve.open_valve", "stop": "valve.close_valve"}[d.verb], map[string]string{"start": "open", "stop": "closed"}[d.verb]
 		case "cover":
 			if d.verb == "stop" {
 				return "cover.stop_cover", ""
@@ -88,10 +98,20 @@ func (d deed) service(domain string) (name, state string) {
 
 // data are the fields of the service.
 func (d deed) data(domain string, e entity) map[string]any {
-	if d.value == nil && d.by == 0 {
+	if d.value == nil && d.by == 0 && d.step == 0 {
 		return nil
 	}
 	v := 0.0
+	if d.step != 0 {
+		level, size, ok := e.level()
+		if !ok {
+			return nil
+		}
+		v = min(max(level+d.step*size, 0), 100)
+		if domain == "light" {
+			v = max(v, 1) // to dim is not to turn off
+		}
+	}
 	if d.value != nil {
 		v = *d.value
 	}
@@ -119,13 +139,45 @@ func (d deed) data(domain string, e entity) map[string]any {
 	return nil
 }
 
+// level is what can be turned up and down of a thing, and how much of it "brighter"
+// or "warmer" is. ok is false where it is not known, as of a lamp that is off.
+func (e entity) level() (now, size float64, ok bool) {
+	attr := map[string]string{"climate": "temperature", "water_heater": "temperature", "light": "brightness", "cover": "current_position", "fan": "percentage", "humidifier": "humidity", "media_player": "volume_level"}[e.domain()]
+	now, ok = e.number(attr)
+	switch e.domain() {
+	case "climate", "water_heater":
+		return now, 1, ok
+	case "light":
+		if !ok && e.state == "off" {
+			return 0, 20, true
+		}
+		return math.Round(now / 2.55), 20, ok
+	case "media_player":
+		return math.Round(now * 100), 10, ok
+	case "humidifier":
+		return now, 10, ok
+	}
+	return now, 20, ok
+}
+
 // already reports whether a number is as it is wished.
 func (d deed) already(e entity) bool {
+	if d.step != 0 { // as far as it goes
+		now, _, ok := e.level()
+		for _, v := range d.data(e.domain(), e) {
+			if v, is := v.(float64); is && e.domain() == "media_player" {
+				return ok && 100*v == now
+			} else if is {
+				return ok && v == now && e.state != "off"
+			}
+		}
+		return false
+	}
 	if d.value == nil || d.verb != "set" {
 		return false
 	}
 	v, ok := e.number("temperature")
-	return ok && e.domain() == "climate" && v == *d.value
+	return ok && e.domain() == "climate" && v == *d.value && e.state != "off"
 }
 
 // calls are one for each domain.
@@ -166,8 +218,8 @@ func (q *ask) wish() string {
 
 func (d deed) result(e entity) string {
 	switch d.verb {
-	case "set":
-		return e.told()
+	case "set", "dim":
+		return e.leveled("")
 	case "start":
 		return "running"
 	case "stop":
@@ -188,6 +240,10 @@ func (d deed) to(e entity) string {
 		return " to " + amount(data["position"].(float64), "%")
 	case data["percentage"] != nil:
 		return " to " + amount(data["percentage"].(float64), "%")
+	case data["humidity"] != nil:
+		return " to " + amount(data["humidity"].(float64), "%")
+	case data["volume_level"] != nil:
+		return " to " + amount(100*data["volume_level"].(float64), "%")
 	}
 	return ""
 }

@@ -15,7 +15,7 @@ var (
 	greeting    = words("hi hello hey thanks thank great nice good morning evening bye cheers ok okay you very much there super perfect lovely afternoon night goodnight parley")
 	askHelp     = regexp.MustCompile(`(?i)^\W*(?:hey,? |hi,? |hello,? )?(?:help|what can you do|what can i ask|who are you|what are you|how do you work|what do you know)\b[^?]*\??\W*$`)
 	askChanged  = regexp.MustCompile(`(?i)\bwhat (?:have|did|has|had) (?:you|parley) (?:already )?(?:chang|do|done|did|switch|turn|set)\w*|\b(?:did|have) you (?:really |already |actually )?(?:chang|do|done|did|switch|turn|set|open|clos|lock)\w*`)
-	askUndo     = regexp.MustCompile(`(?i)^\W*(?:please )?(?:undo|revert|take (?:it|that) back|put (?:it|that) back)\b`)
+	askUndo     = regexp.MustCompile(`(?i)^\W*(?:please )?(?:undo|revert|take (?:it|that) back|put (?:it|that|everything) back)\b(?: (?:it|that|this|please|again|(?:how|as|to what|to how) (?:it|they) (?:was|were)))*\W*$`)
 )
 
 // Done begins an answer that tells of a change.
@@ -37,7 +37,8 @@ func small(t Turn) string {
 	if m := remembering.FindStringSubmatch(q); m != nil {
 		return "I keep in mind for this session: " + m[1] + "."
 	}
-	if askChanged.MatchString(q) || askUndo.MatchString(q) {
+	undo := askUndo.MatchString(q)
+	if askChanged.MatchString(q) || undo {
 		var done []string
 		for _, x := range t.Earlier {
 			for line := range strings.SplitSeq(x.Answer, "\n") {
@@ -47,12 +48,12 @@ func small(t Turn) string {
 			}
 		}
 		switch {
-		case len(done) == 0 && askUndo.MatchString(q):
+		case undo && len(done) > 0:
+			return "" // that is a wish, see topic
+		case undo:
 			return "There is nothing to undo: I have changed nothing in this conversation."
 		case len(done) == 0:
 			return "Nothing: I have changed nothing in this conversation."
-		case askUndo.MatchString(q):
-			return "Say which of these is to be put back, and how; nothing was changed now.\n\n" + strings.Join(done, "\n")
 		}
 		return "In this conversation:\n\n" + strings.Join(done, "\n")
 	}

@@ -314,10 +314,44 @@ func (e entity) short() string {
 
 func (e entity) the() string {
 	switch e.domain() {
-	case "person", "sun":
+	case "weather":
+		return "the weather"
+	case "person":
 		return e.short()
 	}
+	if e.class == "motion" && e.domain() == "binary_sensor" {
+		return "the " + lowerFirst(e.short()) + " sensor"
+	}
 	return "the " + lowerFirst(e.short())
+}
+
+// many reports whether a name is of several things: the garden lights.
+func (e entity) many() bool {
+	return re(`(?i)(?:lights|lamps|blinds|shutters|curtains|plugs|speakers|doors|windows)$`).MatchString(e.short())
+}
+
+// verb is "is" or "are".
+func (e entity) verb() string {
+	if e.many() {
+		return "are"
+	}
+	return "is"
+}
+
+// are is the verb for some.
+func are(es []entity) string {
+	if len(es) == 1 {
+		return es[0].verb()
+	}
+	return "are"
+}
+
+// been is what it has done for a while.
+func (e entity) been() string {
+	if e.many() {
+		return "have been"
+	}
+	return "has been"
 }
 
 // lowerFirst writes a name inside a sentence: "Heat pump Compressor" is the heat

@@ -24,6 +24,10 @@ func (e entity) is(state string) bool {
 		return e.state == "closed" || e.state == "closing" || e.domain() == "binary_sensor" && e.state == "off"
 	case "home":
 		return e.state == "home"
+	case "rain", "snow", "sun", "cloud", "wind", "fog", "clear":
+		return strings.Contains(e.state, state) || state == "rain" && e.state == "pouring"
+	case "up", "down":
+		return e.state == map[string]string{"up": "above_horizon", "down": "below_horizon"}[state]
 	case "away":
 		return e.state != "home" && !e.lost() && e.state != "unknown"
 	case "locked", "unlocked":
@@ -62,6 +66,9 @@ func (u *turn) state(q *ask, a *answered) []Call {
 	if len(calls) > 0 {
 		return calls
 	}
+	if len(es) == 0 && q.leaning && q.kind != nil && len(q.areas) > 0 && len(q.names) == 0 && !q.kind.measure {
+		return u.likewise(q, a)
+	}
 	if len(es) == 0 {
 		return u.nothing(q, a)
 	}
@@ -97,7 +104,7 @@ func (u *turn) state(q *ask, a *answered) []Call {
 		}
 	case q.kind != nil && q.kind.domain == "sun":
 		for _, e := range es {
-			a.say("The sun is %s since %s, so it is %s outside.", e.told(), u.know.since(moment(e.since)), map[bool]string{true: "light", false: "dark"}[e.state == "above_horizon"])
+			a.say("The sun has been %s since %s, so it is %s outside.", e.told(), u.know.since(moment(e.since)), map[bool]string{true: "light", false: "dark"}[e.state == "above_horizon"])
 		}
 	default:
 		for _, e := range es[:min(len(es), 5)] {
@@ -110,12 +117,48 @@ func (u *turn) state(q *ask, a *answered) []Call {
 	return nil
 }
 
+// openings are the kinds of what is open or closed, locked or unlocked.
+var openings = []string{"lock", "garage door", "door", "window", "blind"}
+
+// likewise answers of another room what was asked of a kind of thing that it does not
+// have: "and the garage?", after a lock, is about its door.
+func (u *turn) likewise(q *ask, a *answered) []Call {
+	if !slices.Contains(openings, q.kind.name) {
+		return u.nothing(q, a)
+	}
+	var found []entity
+	var calls []Call
+	for _, name := range openings {
+		all, more := u.list(kindNamed(name))
+		calls = append(calls, more...)
+		for _, e := range u.narrow(&ask{kind: kindNamed(name), areas: q.areas}, all) {
+			if !slices.ContainsFunc(found, func(o entity) bool { return o.id == e.id }) {
+				found = append(found, e)
+			}
+		}
+	}
+	if len(calls) > 0 {
+		return calls
+	}
+	if len(found) == 0 {
+		return u.nothing(q, a)
+	}
+	q.state = map[string]string{"locked": "closed", "unlocked": "open"}[q.state]
+	q.ws = nil // what is asked of a lock can not be answered by yes or no of a door
+	a.say("There is no %s%s.", q.kind.name, inAreas(q))
+	for _, e := range found {
+		a.cite(e.id, e.name+": "+e.told())
+		a.say("%s", u.single(q, e))
+	}
+	return nil
+}
+
 // single is one thing in a sentence, with yes or no where that was asked.
 func (u *turn) single(q *ask, e entity) string {
-	said := fmt.Sprintf("%s is %s", upper(e.the()), e.told())
+	said := fmt.Sprintf("%s %s %s", upper(e.the()), e.verb(), e.told())
 	if e.domain() == "climate" {
 		said = fmt.Sprintf("%s is %s", upper(e.the()), e.heating())
-	} else if t := moment(e.since); !t.IsZero() && e.unit == "" {
+	} else if t := moment(e.since); !t.IsZero() && e.unit == "" && !u.know.began(t) {
 		said += ", since " + u.know.since(t)
 	}
 	if yes := yesNo(q, []entity{e}); yes != "" {
@@ -162,9 +205,12 @@ func yesNo(q *ask, es []entity) string {
 func (u *turn) sinceWhen(e entity) string {
 	t := moment(e.since)
 	if t.IsZero() {
-		return fmt.Sprintf("%s is %s; since when is not recorded.", upper(e.the()), e.told())
+		return fmt.Sprintf("%s %s %s; since when is not recorded.", upper(e.the()), e.verb(), e.told())
 	}
-	return fmt.Sprintf("%s is %s since %s.", upper(e.the()), e.told(), u.know.since(t))
+	if u.know.began(t) {
+		return fmt.Sprintf("%s %s %s for as long as the house remembers, which is since %s.", upper(e.the()), e.been(), e.told(), u.know.since(t))
+	}
+	return fmt.Sprintf("%s %s %s since %s.", upper(e.the()), e.been(), e.told(), u.know.since(t))
 }
 
 // several says how many of a kind are in a state, and which.
@@ -242,7 +288,7 @@ func (u *turn) rest(no []string, es []entity, state string) string {
 }
 
 func (u *turn) sinceOf(e entity) string {
-	if t := moment(e.since); !t.IsZero() && e.unit == "" {
+	if t := moment(e.since); !t.IsZero() && e.unit == "" && !u.know.began(t) {
 		return " since " + u.know.since(t)
 	}
 	return ""

@@ -3,16 +3,56 @@ package household
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
+// span is a time in words: those for the tools, and those for people.
+type span struct {
+	tool, said string
+	half       int // of a night: 1 after midnight, -1 before
+}
+
+const weekday = `(monday|tuesday|wednesday|thursday|friday|saturday|sunday)`
+
+// spans are the words for times, the first that fits wins. $1 is what a pattern
+// caught; a day of the week is written with a capital for people.
+var spans = []struct {
+	words      *regexp.Regexp
+	tool, said string
+}{
+	{spanWords(`day before yesterday(?:'s)?,? (?:in the )?(morning|afternoon|evening|night)`), "day before yesterday $1", "the $1 before last"},
+	{spanWords(`(?:evening|night) before last`), "day before yesterday night", "the night before last"},
+	{spanWords(`(?:this|today(?:'s)?) night`), "tonight", "tonight"},
+	{spanWords(`(?:this|today(?:'s)?) (morning|afternoon|evening)`), "this $1", "this $1"},
+	{spanWords(`(?:last|yesterday(?:'s)?) (morning|afternoon|evening)`), "yesterday $1", "yesterday $1"},
+	{spanWords(`last night`), "last night", "last night"},
+	{spanWords(`yesterday(?:'s)? night`), "yesterday night", "yesterday night"},
+	{spanWords(`(?:last |on )?` + weekday + `(?:'s)? (morning|afternoon|evening|night)`), "$1 $2", "on $1 $2"},
+	{spanWords(`(?:last|past) (year|summer|winter|spring|autumn|quarter)`), "last month", "last $1"},
+	{spanWords(`years? ago`), "last month", "years ago"},
+	{spanWords(`day before yesterday`), "day before yesterday", "the day before yesterday"},
+	{spanWords(`yesterdays?|yesterday's`), "yesterday", "yesterday"},
+	{spanWords(`tonights?`), "tonight", "tonight"},
+	{spanWords(`during the night|in the night|overnight|at night|over night|all night`), "night", "during the night"},
+	{spanWords(`todays?|today's|so far`), "today", "today"},
+	{spanWords(`(?:last|past) week`), "last week", "last week"},
+	{spanWords(`this week`), "this week", "this week"},
+	{spanWords(`(?:last|past) month`), "last month", "last month"},
+	{spanWords(`this month`), "this month", "this month"},
+	{spanWords(`(?:right )?now|currently|at the moment`), "now", "now"},
+	{spanWords(`(?:last |on )?` + weekday), "$1", "on $1"},
+}
+
+func spanWords(words string) *regexp.Regexp { return regexp.MustCompile(`\b(?:` + words + `)\b`) }
+
 var (
-	dayPart  = regexp.MustCompile(`\b(?:(this|yesterday|last|today|monday|tuesday|wednesday|thursday|friday|saturday|sunday)(?:'s)? )(morning|afternoon|evening|night)\b`)
-	someDay  = regexp.MustCompile(`\b(?:last |on )?(monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b`)
-	someLast = regexp.MustCompile(`\b(?:last|past) (\d+|few|couple of) (hour|day)s?\b`)
-	someAgo  = regexp.MustCompile(`\b(\d+|an|a|two|three|few) (hour|day)s? ago\b`)
-	longAgo  = regexp.MustCompile(`\b(?:last|this|past) (year|summer|winter|spring|autumn|quarter)\b|\byears? ago\b`)
+	// So many hours or days, up to now.
+	lately  = spanWords(`(?:last|past) (?:(\d+|few|couple of|two|three|four|five|six|twelve) )?(hour|day)s?|(\d+|an|a|two|three|few) (hour|day)s? ago`)
+	someDay = regexp.MustCompile(weekday)
+	howMany = map[string]int{"": 1, "an": 1, "a": 1, "two": 2, "three": 3, "few": 3, "couple of": 2, "four": 4, "five": 5, "six": 6, "twelve": 12}
 )
 
 // timeIn finds the time that a question is about, as the tools take it.
@@ -30,71 +70,23 @@ func timeIn(flat string) span {
 	return s
 }
 
-// short reports whether the span is a day or less, so that the hour alone says
-// when in it something was.
-func (s span) short() bool {
-	return s.tool != "" && s.tool != "now" && !strings.HasSuffix(s.tool, "week") && !strings.HasSuffix(s.tool, "month") && !strings.HasPrefix(s.tool, "-")
-}
-
 func wordsForTime(flat string) span {
-	has := func(pattern string) bool { return re(`\b(?:` + pattern + `)\b`).MatchString(flat) }
-	if m := dayPart.FindStringSubmatch(flat); m != nil {
-		switch m[1] {
-		case "today":
-			m[1] = "this"
-		case "last":
-			if m[2] != "night" {
-				m[1] = "yesterday"
-			}
+	if m := lately.FindStringSubmatch(flat); m != nil {
+		return ago(m[1]+m[3], m[2]+m[4])
+	}
+	for _, t := range spans {
+		if m := t.words.FindStringSubmatchIndex(flat); m != nil {
+			fill := func(text string) string { return string(t.words.ExpandString(nil, text, flat, m)) }
+			return span{tool: fill(t.tool), said: someDay.ReplaceAllStringFunc(fill(t.said), upper)}
 		}
-		said := m[1] + " " + m[2]
-		if someDay.MatchString(m[1]) {
-			said = "on " + upper(m[1]) + " " + m[2]
-		}
-		if m[1] == "this" && m[2] == "night" {
-			return span{tool: "tonight", said: "tonight"}
-		}
-		return span{tool: m[1] + " " + m[2], said: said}
-	}
-	if m := someLast.FindStringSubmatch(flat); m != nil {
-		return ago(m[1], m[2], "in the last ")
-	}
-	if m := someAgo.FindStringSubmatch(flat); m != nil {
-		return ago(m[1], m[2], "in the last ")
-	}
-	switch {
-	case longAgo.MatchString(flat):
-		return span{tool: "last month", said: longAgo.FindString(flat)}
-	case has("day before yesterday"):
-		return span{tool: "day before yesterday", said: "the day before yesterday"}
-	case has("yesterday|yesterdays|yesterday's"):
-		return span{tool: "yesterday", said: "yesterday"}
-	case has("tonight|tonights"):
-		return span{tool: "tonight", said: "tonight"}
-	case has("during the night|in the night|overnight|at night|over night|all night"):
-		return span{tool: "night", said: "during the night"}
-	case has("today|todays|today's|so far"):
-		return span{tool: "today", said: "today"}
-	case has("last week|past week"):
-		return span{tool: "last week", said: "last week"}
-	case has("this week"):
-		return span{tool: "this week", said: "this week"}
-	case has("last month|past month"):
-		return span{tool: "last month", said: "last month"}
-	case has("this month"):
-		return span{tool: "this month", said: "this month"}
-	case has("now|right now|currently|at the moment"):
-		return span{tool: "now", said: "now"}
-	}
-	if m := someDay.FindStringSubmatch(flat); m != nil {
-		return span{tool: m[1], said: "on " + upper(m[1])}
 	}
 	return span{}
 }
 
-func ago(n, unit, before string) span {
-	v := map[string]int{"an": 1, "a": 1, "two": 2, "three": 3, "few": 3, "couple of": 2}[n]
-	if v == 0 {
+// ago is the last so many hours or days.
+func ago(n, unit string) span {
+	v, ok := howMany[n]
+	if !ok {
 		v, _ = strconv.Atoi(n)
 	}
 	v = max(v, 1)
@@ -102,7 +94,58 @@ func ago(n, unit, before string) span {
 	if unit == "day" {
 		h *= 24
 	}
-	return span{tool: fmt.Sprintf("-%dh", min(h, 744)), said: fmt.Sprintf("%s%s %s", before, count(v), strings.TrimSuffix(unit, "s")+plural(v, "", "s"))}
+	said := fmt.Sprintf("in the last %s %ss", count(v), unit)
+	if v == 1 {
+		said = "in the last " + unit
+	}
+	return span{tool: fmt.Sprintf("-%dh", min(h, 744)), said: said} // the tools take a month at most
+}
+
+// short reports whether the span is a day or less, so that the hour alone says
+// when in it something was.
+func (s span) short() bool {
+	return s.tool != "" && s.tool != "now" && !strings.HasSuffix(s.tool, "week") && !strings.HasSuffix(s.tool, "month") && !strings.HasPrefix(s.tool, "-")
+}
+
+// day is the whole day of a part of it.
+func (s span) day() span {
+	for _, d := range []struct{ begins, day string }{{"this ", "today"}, {"yesterday ", "yesterday"}} {
+		if part, ok := strings.CutPrefix(s.tool, d.begins); ok && part != "week" && part != "month" {
+			return span{tool: d.day, said: d.day}
+		}
+	}
+	return s
+}
+
+// before is the same time of the day before, zero when there is none.
+func (s span) before() span {
+	const two = "day before yesterday"
+	switch {
+	case s.tool == "today" || s.tool == "now":
+		return span{tool: "yesterday", said: "yesterday"}
+	case s.tool == "yesterday":
+		return span{tool: two, said: "the " + two}
+	case s.tool == "last night" || s.tool == "yesterday night":
+		return span{tool: two + " night", said: "the night before last", half: s.half}
+	case s.tool == "tonight" || s.tool == "night":
+		return span{tool: "last night", said: "last night", half: s.half}
+	case strings.HasPrefix(s.tool, "this ") && !strings.HasSuffix(s.tool, "week") && !strings.HasSuffix(s.tool, "month"):
+		part := strings.TrimPrefix(s.tool, "this ")
+		return span{tool: "yesterday " + part, said: "yesterday " + part}
+	case strings.HasPrefix(s.tool, "yesterday "):
+		part := strings.TrimPrefix(s.tool, "yesterday ")
+		return span{tool: two + " " + part, said: "the " + part + " before last"}
+	case strings.HasPrefix(s.tool, "this "):
+		rest := "last " + strings.TrimPrefix(s.tool, "this ")
+		return span{tool: rest, said: rest}
+	}
+	for d := time.Sunday; d <= time.Saturday; d++ {
+		if rest, ok := strings.CutPrefix(s.tool, strings.ToLower(d.String())); ok {
+			day := ((d + 6) % 7).String()
+			return span{tool: strings.ToLower(day) + rest, said: "on " + day + rest}
+		}
+	}
+	return span{}
 }
 
 // tool is the span for a tool. "During the night" is the one under way, or the
@@ -117,4 +160,72 @@ func (u *turn) span(s span, otherwise string) string {
 		return "tonight"
 	}
 	return s.tool
+}
+
+var atClock = regexp.MustCompile(`\b(?:at|around|about|by) (?:about |around )?(?:(noon|midday|midnight)|(\d{1,2})(?:[.: ]([0-5]\d))? ?(am|pm|a\.m|p\.m|o'clock)?)(?:\s|$)`)
+
+// clockIn is the time of day that a question names: "at 3 am" is "03:00".
+func clockIn(flat string) string {
+	m := atClock.FindStringSubmatch(levelWithUnit.ReplaceAllString(flat, "")) // "at 20 %" is no time
+	if m == nil {
+		return ""
+	}
+	hour, _ := strconv.Atoi(m[2])
+	minute, _ := strconv.Atoi(m[3])
+	switch {
+	case m[1] == "midnight":
+		hour = 0
+	case m[1] != "":
+		hour = 12
+	case strings.HasPrefix(m[4], "p") && hour < 12:
+		hour += 12
+	case strings.HasPrefix(m[4], "a") && hour == 12:
+		hour = 0
+	}
+	if hour > 23 {
+		return ""
+	}
+	return fmt.Sprintf("%02d:%02d", hour, minute)
+}
+
+// instant is the moment that a question is about: at noon yesterday. Who asks when
+// something came to be so names none. Without a day it is the last time that the
+// clock showed this.
+func (u *turn) instant(q *ask) (time.Time, bool) {
+	if q.clock == "" || !slices.Contains([]string{"", "where", "which"}, q.aspect) || u.know.now.IsZero() {
+		return time.Time{}, false
+	}
+	c, err := time.Parse("15:04", q.clock)
+	if err != nil {
+		return time.Time{}, false
+	}
+	back, known := map[string]int{"": 0, "now": 0, "today": 0, "this morning": 0, "tonight": 0, "yesterday": 1, "day before yesterday": 2}[q.when.tool]
+	if day, part, _ := strings.Cut(q.when.tool, " "); part == "evening" || part == "afternoon" || part == "night" && day != "last" || part == "morning" {
+		if b, ok := map[string]int{"this": 0, "yesterday": 1}[day]; ok {
+			back, known = b, true
+			if part != "morning" && c.Hour() < 12 {
+				c = c.Add(12 * time.Hour)
+			}
+		}
+	}
+	if q.when.tool == "last night" || q.when.tool == "night" { // its small hours are of the day after
+		known = true
+		if c.Hour() >= 12 {
+			back = 1
+		}
+	}
+	for d := 1; d <= 7 && !known; d++ {
+		if strings.EqualFold(u.know.now.AddDate(0, 0, -d).Weekday().String(), q.when.tool) {
+			back, known = d, true
+		}
+	}
+	at := func(back int) time.Time {
+		day := u.know.now
+		return time.Date(day.Year(), day.Month(), day.Day()-back, c.Hour(), c.Minute(), 0, 0, day.Location())
+	}
+	t := at(back)
+	if t.After(u.know.now) && q.when.tool == "" {
+		t = at(1)
+	}
+	return t, known && t.Before(u.know.now)
 }

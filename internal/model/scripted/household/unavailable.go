@@ -68,11 +68,11 @@ func (u *turn) lostSince(es []entity, a *answered) []Call {
 		case p == nil || p.share["unavailable"] == 0:
 			a.say("Since when %s does not answer is not recorded.", e.the())
 		case len(p.changes) > 0:
-			a.say("%s does not answer since %s.", upper(e.the()), u.know.since(p.changes[len(p.changes)-1].at))
+			a.say("%s has not answered since %s.", upper(e.the()), u.know.since(p.changes[len(p.changes)-1].at))
 		case p.recorded.IsZero():
 			a.say("%s has not answered for the whole month that I can look back on.", upper(e.the()))
 		default:
-			a.say("%s does not answer since %s at least. That is as far back as the history goes, so it may be longer.", upper(e.the()), u.know.since(p.recorded))
+			a.say("%s has not answered since %s at least. That is as far back as the history goes, so it may be longer.", upper(e.the()), u.know.since(p.recorded))
 		}
 	}
 	return nil

@@ -50,8 +50,28 @@ func verbed(state string) string {
 		return "finished"
 	case "off":
 		return "went off"
+	case "rain", "snow":
+		return "turned to " + state
+	case "up":
+		return "rose"
+	case "down":
+		return "set"
 	}
 	return "came on"
+}
+
+// was is the verb for it in the past.
+func was(e entity) string { return map[bool]string{true: "were", false: "was"}[e.many()] }
+
+// verbedOf is the same of one thing.
+func verbedOf(e entity, state string) string {
+	if e.class == "motion" && state == "on" {
+		return "saw motion"
+	}
+	if e.many() {
+		return strings.Replace(verbed(state), "was ", "were ", 1)
+	}
+	return verbed(state)
 }
 
 // did is what somebody did to a thing that is in a state since.
@@ -90,7 +110,7 @@ func (u *turn) notSeen(es []entity, past map[string]*series, state, said string)
 			return fmt.Sprintf("That can not be told: nothing is recorded of %s %s.", e.the(), said)
 		}
 	}
-	return fmt.Sprintf("No: %s %s not %s %s.%s", theNames(es), plural(len(es), "was", "were"), doneWord(state), said, stayed)
+	return fmt.Sprintf("No: %s %s not %s %s.%s", theNames(es), map[string]string{"is": "was", "are": "were"}[are(es)], doneWord(state), said, stayed)
 }
 
 // doneWord is the state itself, in the past.
@@ -130,7 +150,7 @@ func (u *turn) who(q *ask, es []entity, hits []change, state, said string, a *an
 		}
 		then := ""
 		if len(lines) > 1 {
-			then = "; the other was " + strings.Join(lines[1:], ", ")
+			then = map[bool]string{true: "; before that ", false: ", then "}[order == " last"] + listed(lines[1:])
 		}
 		a.say("%s %s%s, %s%s.", hits[0].name, verbed(state), order, u.know.when(hits[0].at), then)
 		return
@@ -157,7 +177,17 @@ func (u *turn) who(q *ask, es []entity, hits []change, state, said string, a *an
 		a.say("%s %s %s %s.", upper(who), did(state), theNames(es), u.know.clocks(by[who]))
 	}
 	if len(order) == 0 {
-		a.say("Home Assistant does not say who it was: %s %s %s, and no person or automation is recorded for it.", lowerFirst(theNames(es)), verbed(state), u.know.when(hits[len(hits)-1].at))
+		last := map[string]time.Time{}
+		for _, h := range hits {
+			last[h.id] = h.at
+		}
+		var what []string
+		for _, e := range es {
+			if at, ok := last[e.id]; ok {
+				what = append(what, fmt.Sprintf("%s %s %s", e.the(), verbedOf(e, state), u.know.when(at)))
+			}
+		}
+		a.say("Home Assistant does not say who it was: %s, and no person or automation is recorded for it.", listed(what))
 	}
 }
 
@@ -176,8 +206,8 @@ func (u *turn) moments(q *ask, es []entity, hits, all []change, state string, a 
 		}
 		name := upper(e.the())
 		switch {
-		case q.aspect == "begin":
-			a.say("%s %s %s.", name, verbed(state), u.know.when(ts[0]))
+		case q.aspect == "begin" && q.when.tool != "":
+			a.say("%s %s %s.", name, verbedOf(e, state), u.know.when(ts[0]))
 		case last && has(q.ws, "last") && (state == "open" || state == "on"):
 			end := ""
 			for _, c := range all {
@@ -188,11 +218,11 @@ func (u *turn) moments(q *ask, es []entity, hits, all []change, state string, a 
 			}
 			a.say("%s was last %s %s%s.", name, state, u.know.when(ts[len(ts)-1]), end)
 		case last:
-			a.say("%s %s %s.", name, verbed(state), u.know.when(ts[len(ts)-1]))
+			a.say("%s %s %s.", name, verbedOf(e, state), u.know.when(ts[len(ts)-1]))
 		case state == "finished": // what comes right after is still the same end
 			a.say("%s finished %s.", name, u.know.when(ts[0]))
 		default:
-			a.say("%s %s %s.", name, verbed(state), u.know.clocks(ts[:min(len(ts), 10)]))
+			a.say("%s %s %s.", name, verbedOf(e, state), u.know.clocks(ts[:min(len(ts), 10)]))
 		}
 	}
 }
@@ -218,7 +248,11 @@ func (u *turn) lengths(es []entity, hits, all []change, said string, a *answered
 		}
 		if n > 0 {
 			is := hits[0].of(es)
-			a.say("%s was %s for %s %s, %s.", upper(e.the()), is.told(), took(sum), said, times(n))
+			often := ""
+			if n > 1 {
+				often = ", in " + count(n) + " times"
+			}
+			a.say("%s was %s for %s %s%s.", upper(e.the()), is.told(), took(sum), said, often)
 		}
 	}
 }
@@ -238,9 +272,16 @@ func (u *turn) intervals(q *ask, es []entity, hits, all []change, state, said st
 					break
 				}
 			}
-			if end.IsZero() {
+			switch {
+			case h.early && end.IsZero():
+				spans = append(spans, "all the time")
+			case h.early:
+				spans = append(spans, "until "+end.Format("15:04"))
+			case end.IsZero() && e.state == h.state:
 				spans = append(spans, "since "+u.know.since(h.at))
-			} else {
+			case end.IsZero(): // it ended after the time that was asked about
+				spans = append(spans, "from "+h.at.Format("15:04")+" on")
+			default:
 				spans = append(spans, fmt.Sprintf("from %s to %s", h.at.Format("15:04"), end.Format("15:04")))
 			}
 		}
@@ -254,10 +295,13 @@ func (u *turn) intervals(q *ask, es []entity, hits, all []change, state, said st
 			n = " " + times(len(spans)) + ","
 		}
 		yes := "Yes, "
+		if q.aspect == "when" || q.aspect == "until" {
+			yes = ""
+		}
 		if e.domain() == "person" {
 			a.say("%s%s %s %s.", yes, e.name, verbed(state), clocksOf(u, slices.DeleteFunc(slices.Clone(hits), func(h change) bool { return h.id != e.id }))[2:])
 			continue
 		}
-		a.say("%s%s was %s %s:%s %s.", yes, e.the(), is.told(), said, n, listed(spans))
+		a.say("%s %s %s %s:%s %s.", upper(yes+e.the()), was(e), is.told(), said, n, listed(spans))
 	}
 }

@@ -46,8 +46,8 @@ var kinds = []*kind{
 	{name: "motion sensor", words: "motion|movement|moved|moving", class: "motion"},
 	{name: "person", words: "anyone|anybody|someone|somebody|everyone|everybody|nobody|who is home|who's home|whos home|person|people|family", domain: "person"},
 	{name: "alarm", words: "alarm|burglar alarm|security system", domain: "alarm_control_panel"},
-	{name: "weather", words: "weather|forecast|rain|raining|rainy|sunny|snow|snowing|windy|cloudy", domain: "weather"},
-	{name: "sun", words: "sun|dark outside|sunset|sunrise|daylight", domain: "sun"},
+	{name: "weather", words: "weather|forecast|rain|raining|rainy|rained|snowed|sunny|snow|snowing|windy|cloudy", domain: "weather"},
+	{name: "sun", words: "sun|dark outside|get dark|got dark|gets dark|get light|got light|gets light|sunset|sunrise|daylight", domain: "sun"},
 	{name: "vacuum cleaner", words: "vacuum|hoover|robot", domain: "vacuum"},
 	{name: "mower", words: "mower|lawnmower", domain: "lawn_mower"},
 	{name: "fan", words: "fan|fans|ventilation|extractor", domain: "fan"},
@@ -96,7 +96,7 @@ var rooms = [][]string{
 var outdoors = []string{"garden", "terrace", "balcony", "yard", "patio", "outside", "driveway", "street"}
 
 // idle are words that name nothing in a house, beside those of keyword.
-var idle = words(`a about actually again ago all already also always am an and any anything are as ask asked at away
+var idle = words(`% draw draws drawing ° °c c a pm am o'clock rise rose rises risen sets usual unusual typical usually typically too a about actually back darker again louder quieter dimmer slightly little tad touch except instead rather much again ago all already also always am an and any anything are as ask asked at away
 	be because become been before being between both but by can changed check come could currently day days did difference do does doing done down
 	during each either else enough ever every everything exactly far few find first for from get gets getting give go goes going gone good got had has have
 	hello here hey hi hot-water how i if in into is it its itself just keep keeps kept kind know last late later latest least left less let like little long look

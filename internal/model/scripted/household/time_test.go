@@ -1,0 +1,44 @@
+package household
+
+import "testing"
+
+// Words for a time, what the tools are asked for it, what people are told, and the
+// same of the day before.
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string][3]string{
+		"what happened yesterday evening":         {"yesterday evening", "yesterday evening", "day before yesterday evening"},
+		"last morning":                            {"yesterday morning", "yesterday morning", "day before yesterday morning"},
+		"today's morning":                         {"this morning", "this morning", "yesterday morning"},
+		"this night":                              {"tonight", "tonight", "last night"},
+		"last night":                              {"last night", "last night", "day before yesterday night"},
+		"yesterday night":                         {"yesterday night", "yesterday night", "day before yesterday night"},
+		"the night before last":                   {"day before yesterday night", "the night before last", ""},
+		"the day before yesterday in the evening": {"day before yesterday evening", "the evening before last", ""},
+		"the day before yesterday":                {"day before yesterday", "the day before yesterday", ""},
+		"on monday":                               {"monday", "on Monday", "sunday"},
+		"sunday evening":                          {"sunday evening", "on Sunday evening", "saturday evening"},
+		"in the last 3 hours":                     {"-3h", "in the last three hours", ""},
+		"in the last hour":                        {"-1h", "in the last hour", ""},
+		"past couple of days":                     {"-48h", "in the last two days", ""},
+		"two days ago":                            {"-48h", "in the last two days", ""},
+		"last year":                               {"last month", "last year", ""},
+		"this week":                               {"this week", "this week", "last week"},
+		"so far":                                  {"today", "today", "yesterday"},
+		"overnight":                               {"night", "during the night", "last night"},
+		"after midnight":                          {"night", "during the night", "last night"},
+		"right now":                               {"now", "now", "yesterday"},
+		"is the yesterdaying lamp on":             {"", "", ""},
+		"turn on the night light in the nightroom": {"", "", ""},
+	} {
+		s := timeIn(words)
+		if got := [3]string{s.tool, s.said, s.before().tool}; got != want {
+			t.Errorf("%q is %q, want %q", words, got, want)
+		}
+	}
+	for words, want := range map[string]string{"at 3 am": "03:00", "at noon": "12:00", "at 12 am": "00:00", "around 7.30 pm": "19:30", "at 17:05": "17:05", "at 20 percent": "", "at home": ""} {
+		if got := clockIn(words); got != want {
+			t.Errorf("%q is at %q, want %q", words, got, want)
+		}
+	}
+}
