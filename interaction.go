@@ -42,6 +42,7 @@ type Interaction struct {
 	Tool      string          `json:"tool,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
 	Title     string          `json:"title"`
+	Detail    string          `json:"detail,omitempty"` // of a call: what the title says, in the ids of its tool; shown small beside it
 	Text      string          `json:"text,omitempty"`
 	Choices   []string        `json:"choices,omitempty"`
 	Questions []Question      `json:"questions,omitempty"`

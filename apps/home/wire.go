@@ -241,7 +241,7 @@ func (o *events) of(p parley.Payload) {
 	case parley.AgentHandoff:
 		o.progress(string(p.From) + " hands over to " + string(p.To))
 	case parley.InteractionOpened:
-		o.progress("waiting for a " + waitsFor(p.Kind) + ": " + p.Title + " (interaction " + string(p.ID) + ")")
+		o.progress("waiting for a " + waitsFor(p.Kind) + ": " + p.Title + " (" + inIDs(p.Interaction) + "interaction " + string(p.ID) + ")")
 	case parley.InteractionAnswered:
 		o.progress("answered: " + p.Answer.Choice)
 	case parley.InteractionExpired:
@@ -365,6 +365,15 @@ func waitsFor(k parley.InteractionKind) string {
 		return "word on an unknown outcome"
 	}
 	return string(k)
+}
+
+// inIDs is the detail of an interaction, before what follows it in a list: a frame has
+// no field of its own for it.
+func inIDs(in parley.Interaction) string {
+	if in.Detail == "" {
+		return ""
+	}
+	return in.Detail + "; "
 }
 
 func because(what, why string) string {

@@ -71,7 +71,7 @@ func flicker() story {
 	s.event("assistant", parley.ModelReplied{Call: "c4", Model: "m", Parts: said})
 	s.event("", parley.TurnCompleted{Response: parley.Response{Message: "Dips at 2 & 3.", Citations: []parley.Citation{{Source: "history", Ref: "light.bedroom"}}, FollowUps: []string{"Mitigate?"}}})
 	s.start("t2", "page", "turn it off")
-	s.event("assistant", parley.InteractionOpened{Interaction: parley.Interaction{ID: "i1", Kind: parley.KindPermission, Title: "Allow ha_call_service?"}})
+	s.event("assistant", parley.InteractionOpened{Interaction: parley.Interaction{ID: "i1", Kind: parley.KindPermission, Title: "Turn off Desk lamp?", Detail: "light.turn_off on light.desk"}})
 	s.event("", parley.InteractionAnswered{ID: "i1", Answer: parley.Answer{Choice: parley.ChoiceDeny}})
 	s.text("c5", "I stop")
 	s.event("assistant", parley.ModelFailed{Call: "c5", Error: parley.ErrorInfo{Code: parley.CodeCancelled, Message: "cut off"}, Partial: "I stop"})
@@ -184,7 +184,7 @@ data: {"type":"final","session_id":"s1","continuation_id":"t1","payload":{"final
 
 data: {"type":"progress","session_id":"s1","continuation_id":"t2","payload":{"message":"Gathering what the question is about"}}
 
-data: {"type":"progress","session_id":"s1","continuation_id":"t2","payload":{"message":"waiting for a permission: Allow ha_call_service? (interaction i1)"}}
+data: {"type":"progress","session_id":"s1","continuation_id":"t2","payload":{"message":"waiting for a permission: Turn off Desk lamp? (light.turn_off on light.desk; interaction i1)"}}
 
 data: {"type":"progress","session_id":"s1","continuation_id":"t2","payload":{"message":"answered: deny"}}
 

@@ -161,6 +161,9 @@ func (h *host) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 		if slices.ContainsFunc(s.view.Interactions, func(o parley.Interaction) bool { return o.Call == in.Call && o.AskedAs() == in.AskedAs() }) {
 			return seam.ErrParked
 		}
+		if in.Kind == parley.KindUnknown {
+			h.wordUnknown(s, &in)
+		}
 		if err := h.commit(ctx, s, s.opening(h.r.app, in)); err != nil {
 			return err
 		}

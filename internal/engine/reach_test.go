@@ -78,8 +78,8 @@ func TestGrantsReach(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(row.Text, strings.Join(row.Reaches, ", ")) {
-				t.Errorf("%v are not shown: %q", row.Reaches, row.Text)
+			if !strings.Contains(row.Title, strings.Join(row.Reaches, ", ")) {
+				t.Errorf("%v are not shown: %q", row.Reaches, row.Title)
 			}
 			if _, err := r.Engine.Answer(ctx, enginetest.User, row.ID, parley.AnswerInteraction{Answer: choice}); err != nil {
 				t.Fatal(err)

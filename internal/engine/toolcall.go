@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -174,45 +173,15 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 		info := parley.Info(err)
 		return invalid, "The call was not made: " + sentence(info.Message, info.Hint), nil
 	}
+	title, detail := permissionTitle(box, decl, c.Input, w.Reaches)
 	if err := h.commit(ctx, s, s.opening(h.r.app, parley.Interaction{
 		Agent: c.Agent, Kind: parley.KindPermission, Call: c.Call, Tool: c.Name, Input: c.Input,
-		Title: title(decl, c.Input, w.Reaches), Text: acting(reason, w.Reaches), Reaches: w.Reaches,
+		Title: title, Detail: detail, Text: reason, Reaches: w.Reaches,
 		Choices: []string{parley.ChoiceAllow, parley.ChoiceAllowSession, parley.ChoiceDeny},
 	})); err != nil {
 		return "", "", err
 	}
 	return "", "", seam.ErrParked
-}
-
-// title is what a person is asked, with what the call would act on.
-func title(d parley.ToolDecl, input []byte, reaches []string) string {
-	if d.Subject == "" {
-		return fmt.Sprintf("Allow %s?", d.Name)
-	}
-	subject := d.SubjectOf(input)
-	text := fmt.Sprintf("Allow %s: %s", d.Name, parley.Cut(subject, 80))
-	if len(reaches) == 0 || strings.HasPrefix(reaches[0], subject) { // which says what the subject says
-		return text + "?"
-	}
-	most := min(len(reaches), maxTitled)
-	for i, what := range reaches[:most] {
-		text += []string{" on ", ", "}[min(i, 1)] + parley.Cut(what, 80)
-	}
-	if more := len(reaches) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text + "?"
-}
-
-// maxTitled is how many things a question names; its text names all.
-const maxTitled = 3
-
-// acting says, beside why it is asked, what the call would act on.
-func acting(reason string, reaches []string) string {
-	if len(reaches) == 0 {
-		return reason
-	}
-	return strings.TrimSpace(reason + "\nIt acts on " + strings.Join(reaches, ", ") + ".")
 }
 
 func sentence(what, why string) string {

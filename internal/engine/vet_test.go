@@ -92,6 +92,9 @@ func TestAskedAboutWhatThereIs(t *testing.T) {
 			if err != nil || row.Title != want {
 				t.Errorf("asked %q, want %q (%v)", row.Title, want, err)
 			}
+			if all := "post.send on " + strings.ReplaceAll(message, " ", ", "); strings.Contains(row.Title, "more") && row.Detail != all {
+				t.Errorf("the detail is %q, want %q", row.Detail, all)
+			}
 		}
 	})
 }

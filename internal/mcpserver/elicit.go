@@ -71,6 +71,9 @@ func (a *App) waitsFor(ctx context.Context, p parley.Principal, t parley.TurnInf
 // form is an interaction as a form.
 func form(in parley.Interaction, version string) *mcp.ElicitParams {
 	message := in.Title
+	if in.Detail != "" {
+		message += "\n" + in.Detail
+	}
 	if in.Text != "" {
 		message += "\n\n" + in.Text
 	}

@@ -17,6 +17,7 @@ type Waiting struct {
 	ContinuationID string          `json:"continuationId"`
 	Kind           string          `json:"kind" jsonschema:"question, permission, confirmation, credential or unknown"`
 	Title          string          `json:"title"`
+	Detail         string          `json:"detail,omitempty" jsonschema:"what the title says, in the ids of the tool"`
 	Text           string          `json:"text,omitempty"`
 	Tool           string          `json:"tool,omitempty" jsonschema:"the tool whose call it is about"`
 	Input          map[string]any  `json:"input,omitempty" jsonschema:"the input of that call"`
@@ -42,7 +43,7 @@ type AskedOption struct {
 
 func waitingOf(in parley.Interaction) Waiting {
 	w := Waiting{
-		InteractionID: string(in.ID), ContinuationID: string(in.Turn), Kind: string(in.Kind), Title: in.Title, Text: in.Text,
+		InteractionID: string(in.ID), ContinuationID: string(in.Turn), Kind: string(in.Kind), Title: in.Title, Detail: in.Detail, Text: in.Text,
 		Tool: in.Tool, Reaches: in.Reaches, ExpiresAt: millis(in.ExpiresAt),
 	}
 	_ = json.Unmarshal(in.Input, &w.Input) // there need not be one

@@ -267,6 +267,22 @@ func (s *stage) Reaches(tool string, input json.RawMessage) ([]string, bool) {
 	return nil, false
 }
 
+// Words implements seam.Worder: those that a person was asked with about the same call.
+func (s *stage) Words(tool string, input json.RawMessage) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn == nil {
+		return ""
+	}
+	want := compact(input)
+	for _, q := range s.turn.asked {
+		if q.Kind == parley.KindPermission && q.Tool == tool && q.Detail != "" && compact(q.Input) == want {
+			return strings.TrimSuffix(q.Title, "?")
+		}
+	}
+	return ""
+}
+
 // Zone implements seam.Zoned: the one that was recorded, if only that there was none.
 func (s *stage) Zone(time.Time) (parley.Zone, bool) {
 	if t := s.now(); t != nil && t.started.Zone != nil {

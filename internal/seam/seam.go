@@ -222,6 +222,15 @@ type Vetter interface {
 	Vet(tool string, input json.RawMessage) error
 }
 
+// Worder is a Toolset that can put a call into words for a person, in the names that
+// its things have for people.
+type Worder interface {
+	// Words says what the call would do, as an order without its full stop, such as
+	// "Turn off Desk lamp"; "" where it has no words for it. They are one line. It
+	// answers from memory, at once: the session is locked.
+	Words(tool string, input json.RawMessage) string
+}
+
 // Retriever is a Toolset that can be asked for snippets about a question.
 type Retriever interface {
 	// Retrieve returns the best few, at most limit, best first. Before these come,

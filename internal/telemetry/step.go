@@ -280,7 +280,7 @@ func (t *turn) interaction(e parley.Event, p parley.Payload) {
 			s.set(text("parley.interaction.call", string(p.Call)))
 		}
 		if t.d.content {
-			s.set(text("parley.interaction.title", clip(strings.TrimSpace(p.Title+"\n"+p.Text))))
+			s.set(text("parley.interaction.title", clip(strings.TrimSpace(strings.TrimSpace(p.Title+"\n"+p.Detail)+"\n"+p.Text))))
 		}
 		t.asked[p.ID] = s
 	case parley.InteractionAnswered:

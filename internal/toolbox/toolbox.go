@@ -263,6 +263,18 @@ func (b *Box) Vet(name string, input json.RawMessage) error {
 	return nil
 }
 
+// Words puts a call into words for a person, see [seam.Worder].
+func (b *Box) Words(name string, input json.RawMessage) string {
+	t := b.tools[name]
+	if t == nil {
+		return ""
+	}
+	if w, ok := t.set.(seam.Worder); ok {
+		return w.Words(name, input)
+	}
+	return ""
+}
+
 // CanReconcile reports whether the tool's service can be asked what became of a
 // call.
 func (b *Box) CanReconcile(name string) bool {

@@ -70,13 +70,16 @@ func (p prompt) head() {
 // of a call, its input.
 func Details(in parley.Interaction) []string {
 	var out []string
+	if in.Detail != "" {
+		out = append(out, Plain(in.Detail))
+	}
 	if in.Text != "" {
 		out = append(out, strings.Split(Plain(in.Text), "\n")...)
 	}
 	if in.Kind != parley.KindQuestion {
 		out = append(out, fields(in)...)
 	}
-	if len(in.Reaches) > 0 && !strings.Contains(in.Text, strings.Join(in.Reaches, ", ")) {
+	if len(in.Reaches) > 0 && !strings.Contains(in.Detail+"\n"+in.Text+"\n"+in.Title, strings.Join(in.Reaches, ", ")) {
 		out = append(out, "acts on: "+Plain(strings.Join(in.Reaches, ", ")))
 	}
 	return out

@@ -75,7 +75,8 @@ describe.runIf(!process.env["PARLEY_URL"])("a wish that fits several things", ()
     // The permission names both, and comes to both pages.
     for (const b of [desk, hand]) {
       await card(b, 1).getByRole("button", { name: "Allow once" }).waitFor();
-      expect(await card(b, 1).innerText()).toMatch(/light\.bedroom_bedside_left, light\.bedroom_bedside_right/);
+      expect(await card(b, 1).getByRole("heading").innerText()).toBe("Turn on Bedside left and Bedside right?");
+      expect(await card(b, 1).locator("[data-detail]").innerText()).toBe("light.turn_on on light.bedroom_bedside_left, light.bedroom_bedside_right");
     }
     await desk.shot("question-desktop-permission");
     await hand.shot("question-phone-permission");

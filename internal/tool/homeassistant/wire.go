@@ -107,6 +107,9 @@ type wireConfig struct {
 	TimeZone string `json:"time_zone"`
 	Name     string `json:"location_name"`
 	Version  string `json:"version"`
+	Units    struct {
+		Temperature string `json:"temperature"`
+	} `json:"unit_system"`
 }
 
 // wireLog is an entry of system_log/list.

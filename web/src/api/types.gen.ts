@@ -462,6 +462,7 @@ export interface Interaction {
   tool?: string;
   input?: unknown;
   title: string;
+  detail?: string; // of a call: what the title says, in the ids of its tool; shown small beside it
   text?: string;
   choices?: string[];
   questions?: Question[];

@@ -15,6 +15,11 @@ describe("a card", () => {
     expect(out).toBe("|Permission|· home|Allow ha_call_service: light.turn_on?|service|light.turn_on|Allow once|Allow for this session|Deny…|Edit input…|");
   });
 
+  test("of a permission asks in words, with the ids small beside them", () => {
+    const interaction = ask({ title: "Turn off Desk lamp?", detail: "light.turn_off on light.desk", tool: "ha_call_service", input: { service: "light.turn_off" }, choices: ["allow"] });
+    expect(text({ seq: 1, interaction })).toBe("|Permission|Turn off Desk lamp?|light.turn_off on light.desk|service|light.turn_off|Allow once|Edit input…|");
+  });
+
   test("of a confirmation takes a yes and a no, and no other input", () => {
     const out = text({ seq: 1, interaction: ask({ kind: "confirmation", title: "Send it?", tool: "send", input: { to: "Ana" } }) });
     expect(out).toBe("|Confirmation|· send|Send it?|to|Ana|Yes, do it|No…|");
