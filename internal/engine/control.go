@@ -140,6 +140,14 @@ func (s *session) resume(by string, auto bool) (*run, error) {
 // new turn that names the old.
 func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID, key, client string) (parley.TurnInfo, error) {
 	s, row, err := e.acquireTurn(ctx, p, id)
+	if isCode(err, parley.CodeNotFound) && key != "" {
+		// The session of a call alone may be gone, and the one of its retry not.
+		if made, kerr := e.o.Store.Key(ctx, p, "", e.aliasOf(key)); kerr == nil && made.Turn != "" {
+			if again, terr := e.o.Store.Turn(ctx, p, made.Turn); terr == nil && again.RetryOf == id {
+				return again, nil
+			}
+		}
+	}
 	if err != nil {
 		return parley.TurnInfo{}, err
 	}

@@ -26,16 +26,21 @@ const (
 // Create makes a session. An outside id that the caller has used in the app
 // before returns the session it names, and created is false; so does a key.
 func (e *Engine) Create(ctx context.Context, p parley.Principal, c parley.CreateSession) (info parley.SessionInfo, created bool, err error) {
+	c.OutsideID, c.Key = e.aliasOf(c.OutsideID), e.aliasOf(c.Key)
+	body := digestOf(c)
+	if c.OutsideID == "" { // else the session of that id is the answer
+		if info, found, err := e.madeBy(ctx, p, c.Key, body); err != nil || found {
+			return info, false, err
+		}
+	}
 	app, err := e.app(c.App)
 	if err != nil {
 		return info, false, err
 	}
-	c.OutsideID, c.Key = e.aliasOf(c.OutsideID), e.aliasOf(c.Key)
 	made, err := e.newSession(p, app, c)
 	if err != nil {
 		return info, false, err
 	}
-	body := digestOf(c)
 	for range 2 { // twice: another may take the alias or key between look and append
 		if c.OutsideID != "" {
 			id, err := e.o.Store.Alias(ctx, p, c.App, c.OutsideID)
@@ -47,18 +52,8 @@ func (e *Engine) Create(ctx context.Context, p parley.Principal, c parley.Create
 				return info, false, err
 			}
 		}
-		if c.Key != "" {
-			k, err := e.o.Store.Key(ctx, p, "", c.Key)
-			if err == nil {
-				if k.Body != body {
-					return info, false, keyReused(c.Key)
-				}
-				info, err = e.Session(ctx, p, k.Made)
-				return info, false, err
-			}
-			if !isCode(err, parley.CodeNotFound) {
-				return info, false, err
-			}
+		if info, found, err := e.madeBy(ctx, p, c.Key, body); err != nil || found {
+			return info, false, err
 		}
 		free, err := e.keep(ctx, p, 1, int64(sizeOf(made)))
 		if err != nil {
@@ -75,6 +70,25 @@ func (e *Engine) Create(ctx context.Context, p parley.Principal, c parley.Create
 		return s.state.Info(), true, nil
 	}
 	return info, false, parley.Errorf(parley.CodeConflict, "the session is being made by another request").WithRetry(time.Second)
+}
+
+// madeBy finds the session that a key of the user's made. It comes before everything
+// that may have changed since: the app, or the session that was forked.
+func (e *Engine) madeBy(ctx context.Context, p parley.Principal, key string, body parley.Digest) (info parley.SessionInfo, found bool, err error) {
+	if key == "" {
+		return info, false, nil
+	}
+	k, err := e.o.Store.Key(ctx, p, "", key)
+	switch {
+	case isCode(err, parley.CodeNotFound):
+		return info, false, nil
+	case err != nil:
+		return info, false, err
+	case k.Body != body:
+		return info, false, keyReused(key)
+	}
+	info, err = e.Session(ctx, p, k.Made)
+	return info, true, err
 }
 
 // makeSession appends the session's first event, with a key of the user's that

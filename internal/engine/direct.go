@@ -34,14 +34,6 @@ func (e *Engine) CallTool(ctx context.Context, p parley.Principal, c parley.Call
 	if err != nil {
 		return none, err
 	}
-	if _, err := e.appOf(s.view.App); err != nil {
-		s.release()
-		return none, err
-	}
-	if err := e.hasTool(s.view.App, c.Name); err != nil {
-		s.release()
-		return none, err
-	}
 	return s.send(ctx, p, e.direct(c))
 }
 
@@ -69,13 +61,6 @@ func (e *Engine) direct(c parley.CallTool) asked {
 // returns it.
 func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.CallTool, retryOf parley.TurnID) (parley.TurnInfo, error) {
 	none := parley.TurnInfo{}
-	app, err := e.app(c.App)
-	if err != nil {
-		return none, err
-	}
-	if err := e.hasTool(c.App, c.Name); err != nil {
-		return none, err
-	}
 	a := e.direct(c)
 	a.Key, a.again, a.retryOf, a.turn = "", c.Key != "", retryOf, parley.TurnID(e.newID())
 	key := seam.Key{Key: e.aliasOf(c.Key), Turn: a.turn, Body: digestOf(struct {
@@ -97,6 +82,13 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 			case !isCode(err, parley.CodeNotFound):
 				return none, err
 			}
+		}
+		app, err := e.app(c.App)
+		if err != nil {
+			return none, err
+		}
+		if err := e.hasTool(c.App, c.Name); err != nil {
+			return none, err
 		}
 		if tries == 0 {
 			reserved, err := e.keep(ctx, p, 0, int64(len(a.Message)))

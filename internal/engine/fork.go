@@ -21,6 +21,16 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	if utf8.RuneCountInString(c.Title) > parley.MaxTitle {
 		return none, tooLong("title", parley.MaxTitle, "characters")
 	}
+	c.Key = e.aliasOf(c.Key)
+	// Of what was asked, before "its end" becomes a number: the session may have
+	// grown when the same request comes again, or be gone.
+	body := digestOf(struct {
+		parley.ForkSession
+		Of parley.SessionID
+	}{c, id})
+	if made, found, err := e.madeBy(ctx, p, c.Key, body); err != nil || found {
+		return made, err
+	}
 	parent, err := e.Session(ctx, p, id)
 	if err != nil {
 		return none, err
@@ -29,29 +39,11 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	if err != nil {
 		return none, err
 	}
-	c.Key = e.aliasOf(c.Key)
-	// Of what was asked, before "its end" becomes a number: the session may have
-	// grown when the same request comes again.
-	body := digestOf(struct {
-		parley.ForkSession
-		Of parley.SessionID
-	}{c, id})
 	if c.At == 0 {
 		c.At = parent.Version
 	}
 	if c.At < 1 || c.At > parent.Version {
 		return none, parley.Errorf(parley.CodeInvalid, "at is %d, but the session has events 1 to %d", c.At, parent.Version).WithField("at")
-	}
-	if c.Key != "" {
-		k, err := e.o.Store.Key(ctx, p, "", c.Key)
-		switch {
-		case err == nil && k.Body == body:
-			return e.Session(ctx, p, k.Made)
-		case err == nil:
-			return none, keyReused(c.Key)
-		case !isCode(err, parley.CodeNotFound):
-			return none, err
-		}
 	}
 	held, err := e.o.Store.Held(ctx, p, id) // a fork counts as a copy
 	if err != nil {

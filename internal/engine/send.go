@@ -144,6 +144,9 @@ func (s *session) request(ctx context.Context, p parley.Principal, c asked) (par
 	}
 	origin := parley.OriginUser
 	if c.call != nil {
+		if err := s.e.hasTool(s.view.App, c.call.Name); err != nil && c.retryOf == "" {
+			return parley.TurnRequest{}, err
+		}
 		origin = parley.OriginCall
 	}
 	message := parley.Text(parley.RoleUser, c.Message)
