@@ -63,7 +63,7 @@ func doors(list []parley.App, d wireDeps) (*table, error) {
 			owner = a.Name
 		}
 		if owner == "" {
-			t.Handle(w.path, off(w.app, d.off[w.app]))
+			t.HandleFunc(w.path, func(rw http.ResponseWriter, _ *http.Request) { d.noApp(rw, w.app) })
 			continue
 		}
 		open := w.open(owner, d)
@@ -88,16 +88,11 @@ func packed(h http.Handler) http.Handler {
 	})
 }
 
-// off answers at the path of an app that is switched off, for a reason or by
-// its owner.
-func off(app, why string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		e := parley.Errorf(parley.CodeNotFound, "the app %q is switched off here", app)
-		if why != "" {
-			e = e.WithHint("%s", why)
-		} else {
-			e = e.WithHint("add it to enabled in parley.yaml, or leave enabled out")
-		}
-		api.WriteError(w, e)
-	})
+// noApp answers at the path of an app that is not served, or has nothing there.
+func (d wireDeps) noApp(w http.ResponseWriter, name string) {
+	_, err := d.engine.App(name) // which knows why
+	if err == nil {
+		err = parley.Errorf(parley.CodeNotFound, "the app %q has nothing here", name)
+	}
+	api.WriteError(w, err)
 }

@@ -162,11 +162,11 @@ func entityDoors(t *table, d wireDeps) {
 			h.ServeHTTP(w, r)
 			return
 		}
-		if why, ok := d.off[name]; ok {
-			off(name, why).ServeHTTP(w, r)
+		if _, err := d.engine.App(name); err != nil {
+			api.WriteError(w, err)
 			return
 		}
-		api.WriteError(w, parley.Errorf(parley.CodeNotFound, "the app %q has no entities to show", parley.Cut(name, 60)))
+		api.WriteError(w, parley.Errorf(parley.CodeNotFound, "the app %q has no entities to show", name))
 	}))
 	t.Handle("/apps/{app}/entities", serve)
 	t.Handle("/apps/{app}/entities/", serve)

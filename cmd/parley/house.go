@@ -269,7 +269,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		Version:   version, Off: p.notServed(), Notices: notices, Metrics: counts.Handler(), Streams: counts.Streams, Logger: log,
 		MaxBody: int64(p.settings.Limits.MaxBody), MaxStreams: p.settings.Limits.MaxStreams,
 	})
-	deps := wireDeps{engine: h.engine, reader: reader, api: h.api, principal: auth.Principal, settings: p.settings, log: log, houses: p.houses, off: p.off, apps: p.apps}
+	deps := wireDeps{engine: h.engine, reader: reader, api: h.api, principal: auth.Principal, settings: p.settings, log: log, houses: p.houses, apps: p.apps}
 	for _, a := range p.resolved {
 		h.mcp = append(h.mcp, newMCPServer(a, deps))
 	}
@@ -304,7 +304,7 @@ func pages(t *table, list []parley.App, d wireDeps) {
 	t.Open("/apps/{app}/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("app")
 		if !slices.ContainsFunc(list, func(a parley.App) bool { return a.Name == name }) {
-			off(name, d.off[name]).ServeHTTP(w, r)
+			d.noApp(w, name)
 			return
 		}
 		site.ServeHTTP(w, r)

@@ -101,7 +101,7 @@ func mcpDoors(t *table, list []parley.App, d wireDeps) {
 			h.ServeHTTP(w, r)
 			return
 		}
-		off(name, d.off[name]).ServeHTTP(w, r)
+		d.noApp(w, name)
 	}
 	open("/apps/{app}/mcp", func(w http.ResponseWriter, r *http.Request) { serve(w, r, r.PathValue("app")) })
 	open("/mcp", func(w http.ResponseWriter, r *http.Request) { serve(w, r, mcpHome) })

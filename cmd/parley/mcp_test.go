@@ -58,7 +58,7 @@ func TestMCP_by_every_way_is_one_server(t *testing.T) {
 	if err != nil || len(native) != 3 {
 		t.Errorf("%d with that of the direct call, %v", len(native), err)
 	}
-	for path, want := range map[string]string{"/mcp": `"home"`, "/apps/leads/mcp": `"leads"`, "/events/01J": `"home"`} {
+	for path, want := range map[string]string{"/mcp": "the app home is off", "/apps/zzz/mcp": "there is no app", "/events/01J": "the app home is off"} {
 		resp, err := http.Get(s.url + path)
 		if err != nil {
 			t.Fatal(err)

@@ -109,8 +109,7 @@ type wireDeps struct {
 	principal func(ctx context.Context) (parley.Principal, error)
 	mcp       []*mcpserver.App // of the apps, in their order
 	houses    map[string]home.House
-	off       map[string]string // apps that are not served, and why
-	apps      []*config.App     // as their folders give them
+	apps      []*config.App // as their folders give them
 	settings  config.Settings
 	log       *slog.Logger
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/api"
+	"github.com/parley-server/parley/internal/engine"
+	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
 // Each wire has a path of its own, and none of it is another door's.
@@ -40,17 +42,33 @@ func TestDoors_two_apps_with_one_wire_are_refused(t *testing.T) {
 	}
 }
 
-func TestDoors_path_of_an_app_that_is_off_names_it(t *testing.T) {
+// At every path of an app that is not served it is said whether it is off, and why, or
+// not known.
+func TestDoors_path_of_an_app_that_is_not_served(t *testing.T) {
 	t.Parallel()
-	h, err := doors([]parley.App{{Name: "mine"}}, wireDeps{})
+	mine := enginetest.App(func(a *parley.App) { a.Name = "mine" })
+	rig := enginetest.New(t, enginetest.Echo, mine, func(o *engine.Options) { o.Off = map[string]string{"chaos": "it has no key"} })
+	t.Cleanup(rig.Close)
+	h, err := doors([]parley.App{mine}, wireDeps{engine: rig.Engine})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/chat", "/apps/chaos/"} {
+	for path, want := range map[string]string{
+		"/chat":                    "the app chaos is off: it has no key",
+		"/apps/chaos/":             "the app chaos is off: it has no key",
+		"/apps/chaos/mcp":          "the app chaos is off: it has no key",
+		"/apps/chaos/entities":     "the app chaos is off: it has no key",
+		"/mcp":                     `there is no app \"home\"`,
+		"/apps/zzz/":               `there is no app \"zzz\"`,
+		"/apps/zzz/mcp":            `there is no app \"zzz\"`,
+		"/apps/zzz/entities":       `there is no app \"zzz\"`,
+		"/apps/zzz/entities/a.b/x": `there is no app \"zzz\"`,
+		"/apps/mine/entities":      `the app \"mine\" has no entities to show`,
+	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
-		if w.Code != 404 || !strings.Contains(w.Body.String(), `\"chaos\" is switched off`) {
-			t.Errorf("POST %s: got %d %s", path, w.Code, w.Body)
+		if body := w.Body.String(); w.Code != 404 || !strings.Contains(body, want) || strings.Contains(want, "app chaos") && !strings.Contains(body, "apps here: mine") {
+			t.Errorf("POST %s: got %d %s, want %s", path, w.Code, body, want)
 		}
 	}
 }

@@ -284,7 +284,7 @@ func (e *Engine) app(name string) (*appBody, error) {
 	if why, ok := e.o.Off[name]; ok {
 		return nil, parley.Errorf(parley.CodeNotFound, "the app %s is off: %s", name, why).WithField("app").WithHint("apps here: %s", strings.Join(names, ", "))
 	}
-	return nil, parley.Errorf(parley.CodeNotFound, "there is no app %q", name).WithField("app").WithHint("apps here: %s", strings.Join(names, ", "))
+	return nil, parley.Errorf(parley.CodeNotFound, "there is no app %q", parley.Cut(name, 60)).WithField("app").WithHint("apps here: %s", strings.Join(names, ", "))
 }
 
 // Models lists the models that are set up.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -271,12 +272,20 @@ func (b *bridge) send(ctx context.Context, m message, raw []byte, version string
 	}
 }
 
-// lost answers a call whose connection failed.
+// lost answers a call whose connection failed. What had been sent may have been done.
 func (b *bridge) lost(ctx context.Context, m message, err error) {
-	if m.isCall() && ctx.Err() == nil {
-		b.fail(m.ID, -32603, "the server can not be reached: "+err.Error())
+	if !m.isCall() || ctx.Err() != nil {
+		return
 	}
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+		b.fail(m.ID, -32603, "the server can not be reached: "+err.Error())
+		return
+	}
+	b.fail(m.ID, -32603, "the connection to the server was lost before its answer: "+err.Error()+afterLoss)
 }
+
+// afterLoss tells a host that to call again may do again.
+const afterLoss = "; what was asked may have been done: look before you ask for it again"
 
 // meetAgain begins a new connection of the older era in place of one that the
 // server does not know any more.
@@ -324,7 +333,7 @@ func (b *bridge) receive(ctx context.Context, m message, resp *http.Response) {
 			}
 		}
 		if !answered && m.isCall() && ctx.Err() == nil {
-			b.fail(m.ID, -32603, "the server ended the answer before it was complete")
+			b.fail(m.ID, -32603, "the server ended the answer before it was complete"+afterLoss)
 		}
 		return
 	}
@@ -347,6 +356,9 @@ func (b *bridge) receive(ctx context.Context, m message, resp *http.Response) {
 func refused(status int, body []byte) string {
 	var e struct{ Error parley.ErrorInfo }
 	if json.Unmarshal(body, &e) == nil && e.Error.Message != "" {
+		if e.Error.Hint != "" {
+			return e.Error.Message + "; " + e.Error.Hint
+		}
 		return e.Error.Message
 	}
 	return fmt.Sprintf("the server answered %d: %s", status, parley.Cut(string(body), 200))

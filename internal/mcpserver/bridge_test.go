@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -170,6 +171,37 @@ func TestBridgeLines(t *testing.T) {
 	for id, want := range map[string]string{"null": "-32700 -32600 ", "1": "0 ", `"a"`: "0 ", "3": "-32602 "} {
 		if got[id] != want {
 			t.Errorf("id %s: %q, want %q", id, got[id], want)
+		}
+	}
+}
+
+// A server that goes away in the middle of a call may have done it: the host is not told
+// that it can not be reached, as it is of one that was never there.
+func TestBridgeLosesTheServer(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if raw, _ := io.ReadAll(r.Body); strings.Contains(string(raw), "cut") {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "event: prime\nid: a_0\ndata: \n\n")
+			return
+		}
+		panic(http.ErrAbortHandler)
+	}))
+	defer srv.Close()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for name, c := range map[string]struct{ url, says string }{
+		"cut":   {srv.URL, "may have been done"},
+		"lost":  {srv.URL, "may have been done"},
+		"never": {gone.URL, "can not be reached"},
+	} {
+		var out logged
+		line := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `"}}`
+		if err := mcpserver.Bridge(t.Context(), strings.NewReader(line), &out, mcpserver.BridgeOptions{URL: c.url}); err != nil {
+			t.Error(err)
+		}
+		if got := out.String(); !strings.Contains(got, c.says) || strings.Contains(got, "may have been done") != (c.says == "may have been done") {
+			t.Errorf("%s: %s", name, got)
 		}
 	}
 }

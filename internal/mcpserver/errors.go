@@ -129,6 +129,9 @@ func oneShape(said string) string {
 	if m := missing.FindStringSubmatch(why); m != nil {
 		field = strings.TrimPrefix(field+"."+m[1], ".")
 	}
+	if strings.HasPrefix(why, "unmarshaling arguments: ") {
+		why = "they are not an object"
+	}
 	message := "the arguments do not fit: " + why
 	if field != "" {
 		message = field + " does not fit: " + why

@@ -1,16 +1,13 @@
 package mcpserver
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/parley-server/parley"
 )
@@ -59,49 +56,33 @@ func (in *incoming) failure() error {
 // id is the message's own, or null when it can not be told.
 func (in *incoming) id() any {
 	var message struct{ ID any }
-	if in == nil || json.Unmarshal(in.kept, &message) != nil {
+	if in == nil {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(in.kept))
+	d.UseNumber()
+	if d.Decode(&message) != nil {
 		return nil
 	}
 	switch message.ID.(type) {
-	case string, float64:
+	case string, json.Number:
 		return message.ID
 	}
 	return nil
 }
 
-// rpcError is the error that JSON-RPC has for what the SDK says in plain text; 0 when
-// it has none.
-func rpcError(said string) (code int64, message string) {
-	if said == "POST requires a non-empty body" {
-		return jsonrpc.CodeParseError, "the body is not a message of JSON-RPC: it is empty"
-	}
-	for _, known := range []struct {
-		prefix string
-		code   int64
-		means  string
-	}{
-		{"malformed payload: ", jsonrpc.CodeParseError, "the body is not a message of JSON-RPC: "},
-		{"JSON RPC not handled: ", jsonrpc.CodeMethodNotFound, "there is no such method: "},
-		{"invalid request: ", jsonrpc.CodeInvalidRequest, "the request is not right: "},
-	} {
-		if why, ok := strings.CutPrefix(said, known.prefix); ok {
-			return known.code, known.means + why
-		}
-	}
-	return 0, ""
-}
+// unsupported is the refusal of a version in the header.
+var unsupported = regexp.MustCompile(`^Bad Request: Unsupported protocol version \(supported versions: (.*)\)$`)
 
-// uncoded is the answer to a request whose parameters have a wrong type, which the SDK
-// gives no code.
-var uncoded = regexp.MustCompile(`^(?:(?:event|id): [^\n]*\n)*(?:data: )?\{"jsonrpc":"2\.0","id":(?:"[^"]*"|[0-9]+),"error":\{"code":(0),"message":"handling `)
-
-// misfit gives such an answer the code that JSON-RPC has for it.
-func misfit(b []byte) (fixed []byte, ok bool) {
-	at := uncoded.FindSubmatchIndex(b)
-	if at == nil {
-		return nil, false
-	}
-	return slices.Concat(b[:at[2]], strconv.AppendInt(nil, jsonrpc.CodeInvalidParams, 10), b[at[3]:]), true
+// ways are what to do about a refusal that is none of JSON-RPC, by what the SDK says.
+var ways = map[string]string{
+	"Content-Type must be":       "send application/json",
+	"Accept must contain both":   "send Accept: application/json, text/event-stream",
+	"Accept must contain 'text":  "send Accept: text/event-stream",
+	"requires an Mcp-Session-Id": "send the Mcp-Session-Id that the answer to initialize had",
+	"Last-Event-ID":              "leave it out, or send the last id of a stream of this connection",
+	"failed to replay":           "connect anew, with initialize",
+	"session not found":          "connect anew, with initialize",
 }
 
 // refuse answers in the place of the SDK, which says what it does not take in plain
@@ -118,31 +99,41 @@ func (w *response) refuse(said string) {
 			return
 		}
 	}
-	if code, message := rpcError(said); w.post && code != 0 {
-		body, _ := json.Marshal(map[string]any{ // plain data
-			"jsonrpc": "2.0", "id": w.in.id(),
-			"error": map[string]any{"code": code, "message": message},
-		})
+	e, ok := worded(said)
+	if m := unsupported.FindStringSubmatch(said); m != nil {
+		e, ok = rpcError{badParams, "this version of the protocol is not spoken here", map[string]any{
+			"requested": parley.Cut(w.asked.version, 40), "supported": strings.Split(m[1], ","), hint: "send one of these as MCP-Protocol-Version",
+		}}, true
+	}
+	if w.post && ok {
+		if w.in != nil && len(w.in.kept) == 0 { // it was refused by its headers
+			_, _ = io.CopyN(io.Discard, w.in, maxKeptBody)
+		}
+		body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": w.in.id(), "error": e}) // plain data
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		w.ResponseWriter.WriteHeader(status)
 		_, _ = w.ResponseWriter.Write(append(body, '\n'))
 		return
 	}
-	code, hint := parley.CodeInvalid, ""
+	code, todo := parley.CodeInvalid, ""
 	switch status {
 	case http.StatusNotFound:
-		code, hint = parley.CodeNotFound, "connect anew, with initialize"
+		code = parley.CodeNotFound
 	case http.StatusForbidden:
 		code = parley.CodeForbidden
 	case http.StatusRequestEntityTooLarge:
-		code = parley.CodeTooLarge
+		code, todo = parley.CodeTooLarge, "send less at once"
 	case http.StatusInternalServerError:
 		code = parley.CodeInternal
+	case http.StatusMethodNotAllowed:
+		said, todo = w.asked.method+" is not possible here", "use "+w.Header().Get("Allow")
 	}
-	e := parley.Errorf(code, "%s", said)
-	if hint != "" {
-		e = e.WithHint("%s", hint)
+	said = strings.TrimPrefix(said, "Bad Request: ")
+	for part, way := range ways {
+		if strings.Contains(said, part) {
+			todo = way
+		}
 	}
-	w.h.t.Fail(w.ResponseWriter, &refusedError{e, status})
+	w.h.t.Fail(w.ResponseWriter, &refusedError{parley.Errorf(code, "%s", said).WithHint("%s", todo), status})
 }

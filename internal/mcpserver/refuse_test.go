@@ -29,7 +29,7 @@ func TestRefusalsHaveOneShape(t *testing.T) {
 			code   string // of the one shape; or of JSON-RPC
 		}{
 			"no JSON":      {`{"jsonrpc`, nil, 400, "-32700"},
-			"no message":   {`{"hello":1}`, nil, 400, "-32700"},
+			"no message":   {`{"hello":1}`, nil, 400, "-32600"},
 			"nothing":      {"", nil, 400, "-32700"},
 			"too large":    {`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 5000) + `"}`, nil, 413, `"too_large"`},
 			"no method":    {`{"jsonrpc":"2.0","id":7,"method":"nosuch","params":{}}`, nil, map[string]int{eras[0]: 400, eras[1]: 404}[era], "-32601"},
@@ -91,6 +91,132 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What is no message of the protocol, or not its turn, has a code of JSON-RPC, plain
+// words and a hint, and nothing of how the server is written.
+func TestMalformedMessages(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.Fail = api.WriteError })
+	call := func(method, params string) string {
+		return `{"jsonrpc":"2.0","id":7,"method":"` + method + `"` + params + `}`
+	}
+	modern := []string{"MCP-Protocol-Version", eras[1], "Mcp-Method", "tools/call", "Mcp-Name", "x"}
+	resp := h.post(hello)
+	_, _ = io.Copy(io.Discard, resp.Body)
+	session := []string{"Mcp-Session-Id", resp.Header.Get("Mcp-Session-Id")}
+	h.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, session...)
+	for _, c := range []struct {
+		body   string
+		header []string
+		code   int
+		says   string
+	}{
+		{call("initialize", ""), nil, -32602, "the params are missing"},
+		{call("initialize", `,"params":null`), nil, -32602, "the params are missing"},
+		{call("initialize", `,"params":[1]`), nil, -32602, "the params of initialize are not an object"},
+		{call("initialize", `,"params":{"protocolVersion":5}`), nil, -32602, "protocolVersion is not text"},
+		{call("initialize", `,"params":{"capabilities":{"elicitation":7}}`), nil, -32602, ": capabilities.elicitation is not an object"},
+		{call("initialize", `,"params":{"clientInfo":"x"}`), nil, -32602, "clientInfo is not an object"},
+		{strings.Replace(hello, `"id":1,`, "", 1), nil, -32600, "initialize is a request, and has no id"},
+		{call("tools/call", `,"params":{"name":"mail"}`), nil, -32600, "tools/call comes before the connection is initialized"},
+		{hello, session, -32600, "initialized already"},
+		{call("tools/call", ""), session, -32602, "the params are missing"},
+		{call("tools/call", `,"params":null`), session, -32602, "the params are missing"},
+		{call("tools/call", `,"params":{}`), session, -32602, "the name of the tool is missing"},
+		{call("tools/call", `,"params":{"name":5}`), session, -32602, "name is not text"},
+		{call("tools/call", `,"params":{"name":"mail","_meta":5}`), session, -32602, "do not fit"},
+		{call("tools/call", `,"params":{"name":"fly"}`), session, -32602, `there is no tool "fly"`},
+		{call("tools/list", `,"params":{"cursor":5}`), session, -32602, "cursor is not text"},
+		{call("tools/list", `,"params":{"cursor":"x"}`), session, -32602, "the cursor is none of this list"},
+		{call("resources/subscribe", `,"params":{"uri":"x"}`), session, -32601, `there is no method "resources/subscribe"`},
+		{call("notifications/initialized", ""), session, -32600, "is a notification, and has an id"},
+		{call("ping", `,"params":5`), session, -32602, "the params of ping are not an object"},
+		{`{"jsonrpc":"2.0","id":7,"method":5}`, nil, -32600, "method is not text"},
+		{`{"jsonrpc":"1.0","id":7,"method":"ping"}`, nil, -32600, "jsonrpc is not"},
+		{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, nil, -32600, "id is neither"},
+		{`5`, nil, -32600, "not an object"},
+		{`[]`, nil, -32600, "empty"},
+		{`null`, nil, -32600, "empty"},
+		{`{"jsonrpc"`, nil, -32700, "not JSON"},
+		{"\ufeff" + hello, nil, -32700, "not JSON"},
+		{call("ping", `,"params":`+strings.Repeat("[", 2000)+strings.Repeat("]", 2000)), nil, -32700, "nested too deeply"},
+		{call("ping", ""), []string{"MCP-Protocol-Version", "1999-01-01"}, -32602, "this version of the protocol is not spoken here"},
+		{call("tools/call", `,"params":{"name":5,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}`), modern, -32602, "the params of tools/call do not fit"},
+		{call("tools/call", ""), modern, -32602, "the params are missing"},
+	} {
+		raw, err := io.ReadAll(h.post(c.body, c.header...).Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, data, ok := strings.Cut(string(raw), "event: message")
+		if _, data, ok = strings.Cut(data, "data: "); !ok {
+			data = string(raw)
+		}
+		var got struct {
+			ID    any
+			Error struct {
+				Code    int
+				Message string
+				Data    struct{ Hint string }
+			}
+		}
+		name := parley.Cut(c.body, 80)
+		if err := json.Unmarshal([]byte(data), &got); err != nil {
+			t.Errorf("%s: %q: %v", name, raw, err)
+			continue
+		}
+		if got.Error.Code != c.code || !strings.Contains(got.Error.Message, c.says) || got.Error.Data.Hint == "" {
+			t.Errorf("%s: %s, want %d %q and a hint", name, data, c.code, c.says)
+		}
+		if strings.Contains(c.body, `"id":7`) && !strings.Contains(c.says, "nested") && got.ID != 7.0 {
+			t.Errorf("%s: it answers %v", name, got.ID)
+		}
+		for _, inner := range []string{"Go value", "Go struct", "mcp.", "jsonrpc2", "json:", "V2"} {
+			if strings.Contains(data, inner) {
+				t.Errorf("%s: it tells of %q: %s", name, inner, data)
+			}
+		}
+	}
+	for _, arguments := range []string{`[]`, `"x"`} {
+		raw, err := io.ReadAll(h.post(call("tools/call", `,"params":{"name":"test.list_sessions","arguments":`+arguments+`}`), session...).Body)
+		if err != nil || !strings.Contains(string(raw), `\"the arguments do not fit: they are not an object\"`) {
+			t.Errorf("arguments %s: %s, %v", arguments, raw, err)
+		}
+	}
+}
+
+// A method of HTTP that is not served, and headers that are not right, are refused with
+// what to do.
+func TestOtherMethods(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.Fail = api.WriteError })
+	for method, c := range map[string]struct {
+		status      int
+		header      string
+		said, doing string
+	}{
+		http.MethodPut:    {405, "", "PUT is not possible here", "use GET, POST, DELETE"},
+		http.MethodPatch:  {405, eras[1], "PATCH is not possible here", "use POST"},
+		http.MethodDelete: {400, "", "DELETE requires an Mcp-Session-Id header", "the answer to initialize"},
+		http.MethodGet:    {400, "", "Accept must contain", "send Accept: text/event-stream"},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), method, h.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("MCP-Protocol-Version", c.header)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got api.Problem
+		err = json.NewDecoder(resp.Body).Decode(&got)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != c.status || !strings.HasPrefix(got.Error.Message, c.said) || !strings.Contains(got.Error.Hint, c.doing) {
+			t.Errorf("%s: %d %+v, %v", method, resp.StatusCode, got.Error, err)
+		}
+	}
 }
 
 // Parameters of another type are the caller's mistake, and have the code for it.

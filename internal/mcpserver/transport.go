@@ -163,6 +163,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(context.WithValue(r.Context(), principalKey{}, p))
 	out := &response{ResponseWriter: w, rc: http.NewResponseController(w), h: h, who: p, post: r.Method == http.MethodPost}
+	out.asked.method, out.asked.version = r.Method, r.Header.Get(versionHeader)
 	defer out.end()
 	if r.ContentLength > h.t.MaxBody { // before its bytes are waited for
 		h.t.Fail(out, &refusedError{
@@ -179,7 +180,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case id != "" && r.Method == http.MethodDelete:
 		h.cancelKept(kept{p, id})
 		w.WriteHeader(http.StatusNoContent)
-	case r.Header.Get(versionHeader) >= modernEra || r.Header.Get(methodHeader) != "":
+	case isModern(r.Header.Get(versionHeader)) || r.Header.Get(methodHeader) != "":
 		if id != "" {
 			ctx, done, err := h.keep(r.Context(), kept{p, id})
 			if err != nil {
@@ -193,6 +194,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.connected(out, r, p)
 	}
+}
+
+// isModern reports whether text is a version of the protocol, of the newer era.
+func isModern(text string) bool {
+	_, err := time.Parse(time.DateOnly, text)
+	return err == nil && text >= modernEra
 }
 
 // connected serves the older era.
@@ -370,6 +377,7 @@ type response struct {
 	h        *Handler
 	who      parley.Principal
 	post     bool
+	asked    struct{ method, version string } // as the request says them
 	head     bool
 	deadline time.Time
 	in       *incoming // until the answer begins; nil: no body
@@ -414,7 +422,7 @@ func (w *response) Write(b []byte) (int, error) {
 	}
 	w.begin()
 	w.hurry()
-	if fixed, ok := misfit(b); ok {
+	if fixed, ok := reworded(b); ok {
 		if _, err := w.ResponseWriter.Write(fixed); err != nil {
 			return 0, err
 		}
