@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -67,6 +68,9 @@ func CheckLog(events []parley.Event) error {
 		case parley.ModelReplied:
 			err = over(p.Call)
 		case parley.ModelFailed:
+			if p.Error.Code == parley.CodeCancelled && p.Error.Message == parley.Info(errors.New("")).Message {
+				return fmt.Errorf("event %d says of a call that was cut off: %s", e.Seq, p.Error.Message)
+			}
 			err = over(p.Call)
 		case parley.ToolEnded:
 			err = over(p.Call)

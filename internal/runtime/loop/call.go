@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -122,7 +123,7 @@ func (st *stream) end(ctx context.Context, a *callModel, reply *seam.Reply, serr
 	lost := parley.ModelFailed{Call: call, Error: parley.Info(serr), Partial: strings.ToValidUTF8(st.text.String(), "\ufffd"), Usage: a.Reserved}
 	lost.Usage.Estimated = true
 	if ctx.Err() != nil {
-		lost.Error = parley.ErrorInfo{Code: parley.CodeCancelled, Message: parley.Info(context.Cause(ctx)).Message}
+		lost.Error = cutOff(ctx)
 		return keep(ctx, h, event(lost))
 	}
 	if refused(serr) && st.fragments == 0 {
@@ -143,6 +144,17 @@ func (st *stream) end(ctx context.Context, a *callModel, reply *seam.Reply, serr
 		return err
 	}
 	return wait(ctx, d)
+}
+
+// cutOff is what is said of a call that ends because its turn does. The wish to stop
+// and the budget of time are no errors, and have no words of their own: the turn's end
+// says who wished it.
+func cutOff(ctx context.Context) parley.ErrorInfo {
+	info := parley.ErrorInfo{Code: parley.CodeCancelled, Message: "the call was cut off"}
+	if e, ok := errors.AsType[*parley.Error](context.Cause(ctx)); ok {
+		info.Message = e.Message
+	}
+	return info
 }
 
 // keep commits the end of a call even when ctx is cancelled, and then returns

@@ -188,6 +188,9 @@ func (r *Runtime) condense(ctx context.Context, h seam.Host, s *parley.Session, 
 	if reply == nil {
 		lost := parley.ModelFailed{Call: req.Call, Retry: true, Usage: reserved, Error: parley.Info(serr)}
 		lost.Usage.Estimated = true
+		if ctx.Err() != nil {
+			lost.Error = cutOff(ctx)
+		}
 		return keep(ctx, h, event(lost))
 	}
 	done := replied(reply, req.Call, m.Info(), h.NewCall)
