@@ -70,7 +70,7 @@ func TestBadRequest_is_refused_clearly(t *testing.T) {
 		code                     parley.Code
 		says                     string
 	}{
-		{"body too large", "POST", turns, huge, nil, 413, parley.CodeTooLarge, "larger"},
+		{"body too large", "POST", turns, huge, nil, 413, parley.CodeTooLarge, "too large"},
 		{"body too large for the chat", "POST", "/chat", huge, nil, 413, parley.CodeTooLarge, "bytes"},
 		{"message too large", "POST", turns, object("message", strings.Repeat("x", 257<<10)), nil, 413, parley.CodeTooLarge, "message"},
 		{"message too large for the chat", "POST", "/chat", object("session_id", "a", "message", strings.Repeat("x", 257<<10)), nil, 413, parley.CodeTooLarge, "message"},

@@ -100,7 +100,7 @@ func TestStore_refusals_show_no_password(t *testing.T) {
 		code  int
 		says  []string
 	}{
-		{"postgres://ana:s3cret@127.0.0.1:1/parley", exitFailed, []string{"can not be reached", "postgres://ana@127.0.0.1:1/parley", "PostgreSQL runs"}},
+		{"postgres://ana:s3cret@127.0.0.1:1/parley", exitFailed, []string{"cannot be reached", "postgres://ana@127.0.0.1:1/parley", "PostgreSQL is running"}},
 		{"postgres://ana:s3cret@127.0.0.1:port/parley", exitUsage, []string{"address", "postgres://user:password@host"}},
 		{"mysql://ana:s3cret@127.0.0.1/parley", exitUsage, []string{"there is no store", "postgres://"}},
 		{"postgres", exitUsage, []string{`"postgres"`, "postgres://"}},

@@ -2,15 +2,15 @@
 // artifacts over HTTP and JSON, described by an OpenAPI document that is made
 // from the same table as the routes.
 //
-// A door makes no decisions. It finds out who asks, checks the form of the
-// request, gives it to the engine, and encodes what comes back; every refusal is
-// {"error":{"code","message","hint","field"}} with the status of [Status]. The
-// log is shown as a JSON page, as server-sent events or as NDJSON, with one
-// cursor for all: the number of the last event seen.
+// A door makes no decisions. It identifies the caller, checks the form of the request,
+// passes it to the engine, and encodes the result. Every refusal is
+// {"error":{"code","message","hint","field"}} with the status of [Status]. The log is
+// shown as a JSON page, as server-sent events or as NDJSON, with one cursor for all: the
+// number of the last event seen.
 //
-// [New] makes the handler, [Guard] is what stands before it and before every
-// other door of the same listener: the check against DNS rebinding, CORS, and a
-// panic that costs one request and not the server.
+// [New] makes the handler, [Guard] wraps it and every other door of the same listener: it
+// checks against DNS rebinding, handles CORS, and contains panics, so that one costs a
+// request and not the server.
 //
 // Closing a stream never ends a turn. Handlers are safe for concurrent use.
 package api
@@ -34,35 +34,35 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// Options of [New]. Engine and Reader are needed, the rest has defaults.
+// Options of [New]. Engine and Reader are required; the rest has defaults.
 type Options struct {
 	Engine Engine
 	Reader *eventlog.Reader
 	Blobs  Blobs    // for exports; nil leaves the blobs out
 	Import Importer // nil refuses imports
 
-	// Principal says who asks; the context is the request's. Nil: everybody is
+	// Principal identifies the caller from the request's context. Nil: everybody is
 	// parley.Local.
 	Principal func(ctx context.Context) (parley.Principal, error)
 
-	// Providers asks the providers of models whether they would answer; nil: there
-	// is no such route.
+	// Providers asks the model providers whether they would answer; nil: there is no such
+	// route.
 	Providers func(ctx context.Context) []ProviderInfo
 
 	Version string            // of the server, as /v1/server shows it
 	Off     map[string]string // apps that are not served, and why
-	Notices []string          // what every client should show, such as that no login is asked for
+	Notices []string          // what every client should show, for example that no login is required
 	Metrics http.Handler      // at /metrics; nil: there is none
-	Streams func(n int)       // is told how many streams are open
+	Streams func(n int)       // called with the number of open streams
 	Logger  *slog.Logger
 
 	MaxBody    int64 // bytes of a request's body; 0: 1 MiB
 	MaxImport  int64 // bytes of an archive; 0: 64 MiB
-	MaxStreams int   // open at once over all clients; 0: 1,000
-	// MaxUserStreams is how many of them one user may have, but parley.Local; 0: a
+	MaxStreams int   // open at once, for all clients; 0: 1,000
+	// MaxUserStreams is how many of them one user may have, except parley.Local; 0: a
 	// quarter, and at least one.
 	MaxUserStreams int
-	Heartbeat      time.Duration // of silent streams; 0: 15 s
+	Heartbeat      time.Duration // for silent streams; 0: 15 s
 }
 
 // Server is the native API.
@@ -109,19 +109,19 @@ func New(o Options) *Server {
 				License:     &huma.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"},
 				Description: "An agent server whose sessions outlive it. Every error is {\"error\": {\"code\", \"message\", \"hint\", \"field\"}}.",
 			},
-			// Relative to the document, which may lie below a prefix that a proxy adds.
+			// Relative to the document, which may be served below a proxy's prefix.
 			Servers:    []*huma.Server{{URL: "."}},
 			Components: &huma.Components{SecuritySchemes: keys, Responses: map[string]*huma.Response{}},
-			// The first, which asks for nothing, is a server without a login.
+			// The first entry, without a requirement, is a server without a login.
 			Security: []map[string][]string{{}, {"bearer": {}}, {"key": {}}},
 			Tags: []*huma.Tag{
 				{Name: "sessions", Description: "Conversations, each with one log."},
 				{Name: "events", Description: "The log of a session, to read and to follow."},
 				{Name: "turns", Description: "A message and all that an agent does about it."},
-				{Name: "interactions", Description: "What waits for a person."},
-				{Name: "artifacts", Description: "Large results that are kept aside."},
-				{Name: "server", Description: "What the server has, and how it is."},
-				{Name: wiresTag, Description: "What apps speak beside this API, each as its own clients expect it."},
+				{Name: "interactions", Description: "Questions that wait for a person."},
+				{Name: "artifacts", Description: "Large results that are stored separately."},
+				{Name: "server", Description: "What the server offers, and its health."},
+				{Name: wiresTag, Description: "The apps' own protocols, as their clients expect them."},
 			},
 		},
 		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
@@ -172,17 +172,17 @@ func operations(item *huma.PathItem) map[string]*huma.Operation {
 	return all
 }
 
-// Patterns are the patterns under which a mux hands requests to the Server.
+// Patterns are the mux patterns that the Server handles.
 func Patterns() []string {
 	return []string{"/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"}
 }
 
-// Open are those of the patterns that ask for no identity: who watches a server
-// has none, and the description of the routes is the same for everybody. How
-// much the server is used (/metrics) is not among them.
+// Open lists the patterns that require no identity: health checks come from monitors
+// without one, and the description of the routes is the same for everybody. Usage
+// (/metrics) is not among them.
 func Open() []string { return []string{"/healthz", "/readyz", "/openapi.json", "/docs"} }
 
-// routes is the mux as huma fills it.
+// routes lets huma fill the mux.
 type routes struct{ s *Server }
 
 func (r routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
@@ -203,16 +203,16 @@ func (r routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Req
 
 func (r routes) ServeHTTP(w http.ResponseWriter, q *http.Request) { r.s.ServeHTTP(w, q) }
 
-// route adds one operation: it finds out who asks before h runs, and turns its
-// error into the one shape.
+// route adds one operation: it identifies the caller before h runs, and turns h's error
+// into the one shape.
 func route[I, O any](s *Server, op huma.Operation, h func(ctx context.Context, p parley.Principal, in *I) (*O, error)) {
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = s.o.MaxBody
 	}
 	s.declareFailures(&op, reflect.TypeFor[I]())
-	op.BodyReadTimeout = -1 // none of its own: package edge bounds the wait for every body
+	op.BodyReadTimeout = -1 // none here: package edge limits the wait for every body
 	op.Middlewares = append(op.Middlewares, func(hc huma.Context, next func(huma.Context)) {
-		// One that says that it is too large is not waited for.
+		// A body that declares itself too large is not waited for.
 		if r, w := humago.Unwrap(hc); r.ContentLength > op.MaxBodyBytes {
 			WriteError(w, refusal(http.StatusRequestEntityTooLarge, "", nil))
 			return
@@ -235,7 +235,7 @@ func route[I, O any](s *Server, op huma.Operation, h func(ctx context.Context, p
 	})
 }
 
-// fail logs what the client is not told, and gives what it is.
+// fail logs the details that the client does not get, and returns what it does get.
 func (s *Server) fail(ctx context.Context, op huma.Operation, err error) *statusError {
 	e := problem(err)
 	if e.status >= http.StatusInternalServerError && ctx.Err() == nil {
@@ -248,7 +248,7 @@ func (s *Server) fail(ctx context.Context, op huma.Operation, err error) *status
 	return e
 }
 
-// nothing answers what no route took: another method of a known path, or an
+// nothing answers requests that no route matched: another method of a known path, or an
 // unknown path.
 func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
 	var allow string
@@ -269,11 +269,10 @@ func (s *Server) nothing(w http.ResponseWriter, r *http.Request) {
 	MethodNotAllowed(w, r, allow)
 }
 
-// MethodNotAllowed answers a request of another method than those that a path
-// takes.
+// MethodNotAllowed answers a request with a method that the path does not support.
 func MethodNotAllowed(w http.ResponseWriter, r *http.Request, allow string) {
 	w.Header().Set("Allow", allow)
-	e := problem(parley.Errorf(parley.CodeInvalid, "%s is not possible at %s", parley.Cut(r.Method, 20), parley.Cut(r.URL.Path, 200)).
+	e := problem(parley.Errorf(parley.CodeInvalid, "%s is not allowed at %s", parley.Cut(r.Method, 20), parley.Cut(r.URL.Path, 200)).
 		WithHint("use %s", allow))
 	writeStatus(w, http.StatusMethodNotAllowed, e)
 }

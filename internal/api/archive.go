@@ -20,19 +20,18 @@ import (
 const (
 	importPath = "/v1/sessions/import"
 
-	// maxImports bounds the archives that are being received at once, of which one
-	// is unpacked at a time, and maxUserImports those of one user.
+	// maxImports limits the archives being received at once, of which one is unpacked at
+	// a time; maxUserImports is the share of one user.
 	maxImports     = 4
 	maxUserImports = 1
 )
 
-// importing refuses an archive before its bytes are read when enough are on their
-// way.
+// importing refuses an archive before its bytes are read if enough are being received.
 func (s *Server) importing(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		p, err := s.o.Principal(r.Context())
 		if err != nil {
-			next(w, r) // says so
+			next(w, r) // which reports that
 			return
 		}
 		done, err := s.beginImport(p)
@@ -54,10 +53,10 @@ func (s *Server) beginImport(p parley.Principal) (done func(), err error) {
 	}
 	switch {
 	case s.imports[p] >= maxUserImports && p != parley.Local:
-		return nil, parley.Errorf(parley.CodeRateLimited, "another import of yours is under way").
-			WithHint("import one after the other").WithRetry(5 * time.Second)
+		return nil, parley.Errorf(parley.CodeRateLimited, "another import of yours is in progress").
+			WithHint("import one archive at a time").WithRetry(5 * time.Second)
 	case all >= maxImports:
-		return nil, parley.Errorf(parley.CodeUnavailable, "%d imports are under way, which is this server's limit", all).
+		return nil, parley.Errorf(parley.CodeUnavailable, "%d imports are in progress, which is this server's limit", all).
 			WithHint("try again in a moment").WithRetry(5 * time.Second)
 	}
 	s.imports[p]++
@@ -79,7 +78,7 @@ func (s *Server) archiveRoutes() {
 	tags := []string{"sessions"}
 	route(s, huma.Operation{
 		OperationID: "export-session", Method: http.MethodGet, Path: "/v1/sessions/{id}/export", Tags: tags, Summary: "Export a session as a zip file",
-		Description: "The archive has the whole log and the files that a person would read, and can be imported.",
+		Description: "The archive contains the whole log and readable files, and can be imported again.",
 		Responses: map[string]*huma.Response{
 			"200": {Description: "The archive", Content: map[string]*huma.MediaType{"application/zip": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}},
 		},
@@ -87,7 +86,7 @@ func (s *Server) archiveRoutes() {
 	route(s, huma.Operation{
 		OperationID: "import-session", Method: http.MethodPost, Path: importPath, Tags: tags, DefaultStatus: http.StatusCreated,
 		MaxBodyBytes: s.o.MaxImport + 1, Summary: "Make a session of an export",
-		Description: "It gets new ids and belongs to the caller. Grants, rules, keys and provider state are not taken; what was open is closed as cancelled.",
+		Description: "It gets new ids and belongs to the caller. Grants, rules, keys and provider state are not taken over; what was open is cancelled.",
 	}, func(ctx context.Context, p parley.Principal, in *importInput) (*body[parley.SessionInfo], error) {
 		if s.o.Import == nil {
 			return nil, parley.Errorf(parley.CodeForbidden, "imports are switched off here")
@@ -96,7 +95,7 @@ func (s *Server) archiveRoutes() {
 		case s.unpack <- struct{}{}:
 			defer func() { <-s.unpack }()
 		case <-ctx.Done():
-			return nil, parley.Errorf(parley.CodeCancelled, "the import was given up while it waited for another")
+			return nil, parley.Errorf(parley.CodeCancelled, "the import was cancelled while it waited for another")
 		}
 		a, err := archive.Read(bytes.NewReader(in.RawBody), int64(len(in.RawBody)), archive.Limits{Bytes: 8 * s.o.MaxImport})
 		if err != nil {
@@ -123,8 +122,8 @@ func (s *Server) export(ctx context.Context, p parley.Principal, in *SessionPara
 	}
 	src := archive.Source{
 		Info: info,
-		// Up to the version that was found: a session that goes on while it is
-		// exported must not make its files disagree.
+		// Up to the version that was read: if the session goes on during the export, its
+		// files must still agree.
 		Events: func() iter.Seq2[parley.Event, error] { return s.eventsTo(ctx, p, in.ID, info.Version) },
 		Artifact: func(ctx context.Context, id parley.ArtifactID) ([]byte, error) {
 			_, b, err := s.o.Engine.Artifact(ctx, p, id)
@@ -156,7 +155,7 @@ func (s *Server) export(ctx context.Context, p parley.Principal, in *SessionPara
 			if r.Context().Err() == nil {
 				s.o.Logger.ErrorContext(r.Context(), "export broke off", "session", in.ID, "error", err)
 			}
-			panic(http.ErrAbortHandler) // its reader must not take half an archive for a whole one
+			panic(http.ErrAbortHandler) // the client must not take half an archive for a whole one
 		}
 	}}, nil
 }

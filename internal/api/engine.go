@@ -10,7 +10,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Engine is what this door asks of package engine.
+// Engine is the part of package engine that this door uses.
 type Engine interface {
 	Apps() []parley.App
 	App(name string) (parley.App, error)
@@ -49,7 +49,7 @@ type Engine interface {
 	Artifact(ctx context.Context, p parley.Principal, id parley.ArtifactID) (seam.Artifact, []byte, error)
 }
 
-// Importer makes a session of a checked archive, under new ids.
+// Importer makes a session from a checked archive, with new ids.
 type Importer func(ctx context.Context, p parley.Principal, s archive.Session) (parley.SessionInfo, error)
 
 // Blobs reads bytes that a session refers to, for an export.

@@ -28,7 +28,7 @@ func Status(c parley.Code) int {
 	case parley.CodeForbidden:
 		return http.StatusForbidden
 	case parley.CodeBusy, parley.CodeConflict, parley.CodeUpgradeRequired:
-		// upgrade_required is no 426: that status asks for another HTTP.
+		// not 426: that status asks for another version of HTTP.
 		return http.StatusConflict
 	case parley.CodeKeyReused:
 		return http.StatusUnprocessableEntity
@@ -37,7 +37,7 @@ func Status(c parley.Code) int {
 	case parley.CodeRateLimited, parley.CodeQuota:
 		return http.StatusTooManyRequests
 	case parley.CodeUnavailable, parley.CodeFenced, parley.CodeCancelled:
-		// cancelled: the server gave the request up, and may take it again.
+		// cancelled: the server gave up the request; the client may retry.
 		return http.StatusServiceUnavailable
 	case parley.CodeCondensed:
 		return http.StatusGone
@@ -54,8 +54,8 @@ type Problem struct {
 	Error parley.ErrorInfo `json:"error"`
 }
 
-// statusError carries a Problem through huma. Its Error method is for huma; the
-// body is what MarshalJSON gives.
+// statusError carries a Problem through huma. Error is for huma; MarshalJSON gives the
+// body.
 type statusError struct {
 	status int
 	info   parley.ErrorInfo
@@ -66,7 +66,7 @@ func (e *statusError) GetStatus() int { return e.status }
 
 func (e *statusError) MarshalJSON() ([]byte, error) { return json.Marshal(Problem{e.info}) }
 
-// Schema shows the error in the OpenAPI document as what it looks like.
+// Schema gives the OpenAPI document the schema of the body.
 func (e *statusError) Schema(r huma.Registry) *huma.Schema {
 	return huma.SchemaFromType(r, problemType)
 }
@@ -81,8 +81,8 @@ func (e *statusError) GetHeaders() http.Header {
 	return h
 }
 
-// retryAfter is the Retry-After header of an error: its own advice, and for a
-// temporary one at least a second.
+// retryAfter is the value of the Retry-After header: the error's own advice, and at least
+// a second for temporary errors.
 func retryAfter(status int, info parley.ErrorInfo) string {
 	s := int64(math.Ceil(float64(info.RetryAfterMS) / 1000))
 	if s == 0 && (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) {
@@ -94,7 +94,7 @@ func retryAfter(status int, info parley.ErrorInfo) string {
 	return strconv.FormatInt(s, 10)
 }
 
-// problem turns any error into what a client may see.
+// problem turns any error into the form that a client may see.
 func problem(err error) *statusError {
 	if e, ok := errors.AsType[*statusError](err); ok {
 		return e
@@ -102,9 +102,9 @@ func problem(err error) *statusError {
 	if _, ok := errors.AsType[*parley.Error](err); !ok {
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
-			err = parley.Errorf(parley.CodeTimeout, "the server did not get to an answer in time")
+			err = parley.Errorf(parley.CodeTimeout, "the server did not answer in time")
 		case errors.Is(err, context.Canceled):
-			err = parley.Errorf(parley.CodeUnavailable, "the request was given up")
+			err = parley.Errorf(parley.CodeUnavailable, "the request was cancelled")
 		}
 	}
 	info := parley.Info(err)
@@ -115,15 +115,15 @@ func problem(err error) *statusError {
 	return e
 }
 
-// withStatus is an error of a door that knows a closer status than the one of
-// its code, as of a body that is not JSON.
+// withStatus is an error whose door knows a more exact status than that of its code, for
+// example for a body that is not JSON.
 type withStatus interface {
 	error
 	HTTPStatus() int
 }
 
-// WriteError answers a request with err in the one shape. It must be the first
-// that is written.
+// WriteError answers a request with err in the one shape. Nothing may have been written
+// before.
 func WriteError(w http.ResponseWriter, err error) {
 	e := problem(err)
 	writeStatus(w, e.status, e)
@@ -142,27 +142,27 @@ func writeStatus(w http.ResponseWriter, status int, e *statusError) {
 }
 
 func encode(e *statusError) []byte {
-	body, _ := json.Marshal(Problem{e.info}) // plain data
+	body, _ := json.Marshal(Problem{e.info}) // plain data: cannot fail
 	return append(body, '\n')
 }
 
-// Unread is the answer, as a type and a body, to what is no request that could be
-// read; said is what is wrong with it, or empty.
+// Unread is the answer, as content type and body, to bytes that could not be read as a
+// request. said describes the problem and may be empty.
 func Unread(status int, said string) (contentType string, body []byte) {
-	e := parley.Errorf(parley.CodeInvalid, "this is not a request of HTTP")
+	e := parley.Errorf(parley.CodeInvalid, "this is not an HTTP request")
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:
 		e = parley.Errorf(parley.CodeTooLarge, "the request's line and headers are larger than this server takes").
 			WithHint("send less in the URL, the headers and the cookies")
 	case http.StatusNotImplemented:
-		e = parley.Errorf(parley.CodeInvalid, "the Transfer-Encoding is not one that this server takes").WithHint("send chunked, or a Content-Length")
+		e = parley.Errorf(parley.CodeInvalid, "this server does not accept the Transfer-Encoding").WithHint("send chunked, or a Content-Length")
 	case http.StatusExpectationFailed:
-		e = parley.Errorf(parley.CodeInvalid, "the Expect header asks for what this server does not do").WithHint("leave it out, or send 100-continue")
+		e = parley.Errorf(parley.CodeInvalid, "this server does not support what the Expect header asks for").WithHint("leave it out, or send 100-continue")
 	case http.StatusHTTPVersionNotSupported:
-		e = parley.Errorf(parley.CodeInvalid, "this version of HTTP is not spoken here").WithHint("speak HTTP/1.1")
+		e = parley.Errorf(parley.CodeInvalid, "this server does not support this version of HTTP").WithHint("speak HTTP/1.1")
 	default:
 		if said != "" {
-			e = parley.Errorf(parley.CodeInvalid, "this is not a request of HTTP: %s", said)
+			e = parley.Errorf(parley.CodeInvalid, "this is not an HTTP request: %s", said)
 		}
 	}
 	return "application/json", encode(problem(e))
@@ -176,8 +176,7 @@ var hookErrors = sync.OnceFunc(func() {
 	}
 })
 
-// refusal is huma's own refusal of a request, which it makes before a handler
-// runs, in our words.
+// refusal rewords the refusals that huma makes before a handler runs.
 func refusal(status int, msg string, errs []error) *statusError {
 	for _, err := range errs {
 		if e, ok := errors.AsType[*parley.Error](err); ok {
@@ -188,14 +187,14 @@ func refusal(status int, msg string, errs []error) *statusError {
 	out := status
 	switch status {
 	case http.StatusRequestEntityTooLarge:
-		code, msg = parley.CodeTooLarge, "the body is larger than this request may have"
+		code, msg = parley.CodeTooLarge, "the body is too large for this request"
 		hint = "send less at once"
 	case http.StatusRequestTimeout:
 		code, msg = parley.CodeTimeout, "the body did not arrive in time"
 	case http.StatusUnsupportedMediaType:
-		msg, hint = "the body's Content-Type is not one that this request takes", "send application/json"
+		msg, hint = "this request does not accept the body's Content-Type", "send application/json"
 	case http.StatusNotAcceptable:
-		msg, hint = "none of the accepted types can be given", "accept application/json"
+		msg, hint = "none of the accepted content types is available", "accept application/json"
 	case http.StatusInternalServerError:
 		if msg == "cannot read request body" {
 			out, msg = http.StatusBadRequest, "the body could not be read to its end"
@@ -216,8 +215,7 @@ func refusal(status int, msg string, errs []error) *statusError {
 	return &statusError{status: out, info: info}
 }
 
-// sentence says what is wrong with the first field at fault, and how many more
-// there are.
+// sentence describes the first field at fault, and how many more there are.
 func sentence(errs []error) (field, text string) {
 	d, ok := errs[0].(huma.ErrorDetailer)
 	if !ok {

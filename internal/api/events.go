@@ -87,13 +87,13 @@ func (s *Server) events(ctx context.Context, p parley.Principal, in *eventsInput
 	if err != nil {
 		return nil, err
 	}
-	if after == 0 { // an empty page would say that the session is there
+	if after == 0 { // an empty page would suggest that the session exists
 		if _, err := s.o.Engine.Session(ctx, p, in.ID); err != nil {
 			return nil, err
 		}
 	}
 	g := &logPage{s: s, p: p, id: in.ID, limit: orElse(in.Limit, pageEvents), keep: keep, next: after}
-	if err := g.read(ctx); err != nil { // what is refused is refused by now
+	if err := g.read(ctx); err != nil { // refusals have been made by now
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
@@ -103,13 +103,12 @@ func (s *Server) events(ctx context.Context, p parley.Principal, in *eventsInput
 			if hc.Context().Err() == nil {
 				s.o.Logger.ErrorContext(hc.Context(), "a page of events broke off", "session", in.ID, "error", err)
 			}
-			panic(http.ErrAbortHandler) // its reader must not take half a page for a whole one
+			panic(http.ErrAbortHandler) // the client must not take half a page for a whole one
 		}
 	}}, nil
 }
 
-// followHead answers HEAD of a stream, which has no end to wait for. streamOr
-// serves GET.
+// followHead answers HEAD for a stream, which never ends. streamOr serves GET.
 func (s *Server) followHead(media string) func(context.Context, parley.Principal, *followInput) (*huma.StreamResponse, error) {
 	return func(ctx context.Context, p parley.Principal, in *followInput) (*huma.StreamResponse, error) {
 		if _, err := s.o.Engine.Session(ctx, p, in.ID); err != nil {
@@ -122,11 +121,11 @@ func (s *Server) followHead(media string) func(context.Context, parley.Principal
 	}
 }
 
-// streamOr serves a session's events itself where a stream is asked for, and
-// leaves everything else to next. form is the stream that the path stands for;
-// empty: the request says whether it is one. A stream stays for hours with all that stands
-// on its stack, and a stack of 8 KB may hold 4; so all that is decided once is
-// decided in functions that have returned by then.
+// streamOr serves a session's events itself if a stream is requested, and passes
+// everything else to next. form is the kind of stream that the path stands for; if empty,
+// the request decides. A stream keeps its goroutine's stack for hours, and a stack of 8
+// KB may hold 4. So everything that is decided once is decided in functions that have
+// returned by then.
 func (s *Server) streamOr(next http.HandlerFunc, form string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		st := s.asked(w, r, form)
@@ -141,8 +140,8 @@ func (s *Server) streamOr(next http.HandlerFunc, form string) http.HandlerFunc {
 	}
 }
 
-// streamAfter serves the stream that next has left behind, once next has
-// returned with all that stood on its stack.
+// streamAfter serves the stream that next left for it, once next has returned and its
+// stack is free.
 func (s *Server) streamAfter(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if st := leftBy(next, w, r); st != nil {
@@ -169,7 +168,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, st *stream) {
 	}
 }
 
-// stream is a stream that was asked for.
+// stream is a requested stream.
 type stream struct {
 	serve  func(http.ResponseWriter, *http.Request, wire.Frames, wire.Options) error // nil: refused
 	frames wire.Frames
@@ -177,10 +176,10 @@ type stream struct {
 	done   func()
 }
 
-// asked is the stream that r asks for, nil when it asks for none. A refusal has
-// been answered.
+// asked returns the stream that r requests, or nil if it requests none. A refusal has
+// been answered already.
 func (s *Server) asked(w http.ResponseWriter, r *http.Request, form string) *stream {
-	own := form != "" // the path's
+	own := form != "" // the path decides
 	if !own {
 		form = formOf(r)
 	}
@@ -199,8 +198,8 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	WriteError(w, s.fail(r.Context(), huma.Operation{OperationID: "events"}, err))
 }
 
-// formOf is the form of stream that a request asks for; none for a page, and
-// for what is not known, which is refused like any other parameter.
+// formOf returns the form of stream that a request asks for. It returns none for a page
+// and for unknown values, which are refused like any other parameter.
 func formOf(r *http.Request) string {
 	switch format := r.URL.Query().Get("format"); format {
 	case "sse", "ndjson":
@@ -227,7 +226,7 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 		switch {
 		case name == "after", name == "types", name == "deltas":
 		case !own && name == "format":
-		case !own && name == "limit": // what the pages of the same path know
+		case !own && name == "limit": // parameters of the page form of this path
 			if n, err := strconv.Atoi(q.Get(name)); q.Get(name) != "" && (err != nil || n < 1 || n > pageEvents) {
 				return nil, invalid(name, "limit is a number from 1 to %d, and for pages only", pageEvents)
 			}
@@ -280,13 +279,13 @@ func (s *Server) many(ctx context.Context, p parley.Principal, in *manyInput) (*
 	}), nil
 }
 
-// streamed is an answer that is a stream. An error before its first byte is
-// answered like any other.
+// streamed is an answer that is a stream. An error before its first byte is answered like
+// any other.
 func (s *Server) streamed(done func(), serve func(w http.ResponseWriter, r *http.Request) error) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		defer done()
 		r, w := humago.Unwrap(hc)
-		if r.Method == http.MethodHead { // which would wait for a body that it never gets
+		if r.Method == http.MethodHead { // HEAD would wait for a body that it never gets
 			w.WriteHeader(http.StatusOK)
 			return
 		}
@@ -296,8 +295,8 @@ func (s *Server) streamed(done func(), serve func(w http.ResponseWriter, r *http
 	}}
 }
 
-// cursorOf is where to go on: what a browser sends by itself is newer than the
-// address that it asks again.
+// cursorOf is where to continue. Last-Event-ID, which a browser sends when it reconnects,
+// is newer than the URL.
 func cursorOf(after int64, last string) (int64, error) {
 	if last == "" {
 		return after, nil

@@ -12,19 +12,19 @@ import (
 // refusals are the statuses that a request may be refused with, by their names in
 // the document. Which of them an operation declares is decided by [Server.declareFailures].
 var refusals = map[int]struct{ name, what string }{
-	http.StatusBadRequest:            {"BadRequest", "The request is not right; field says where."},
-	http.StatusUnauthorized:          {"Unauthorized", "No key was sent, or a wrong one."},
-	http.StatusForbidden:             {"Forbidden", "Not from this page, under this name of the server, or by this policy."},
-	http.StatusNotFound:              {"NotFound", "It is not there, or belongs to somebody else."},
-	http.StatusConflict:              {"Conflict", "Not in this state: busy, ended, answered before, or of a newer server."},
-	http.StatusGone:                  {"Gone", "It was there, and retention took it away."},
-	http.StatusRequestEntityTooLarge: {"TooLarge", "It is larger than this request may be."},
-	http.StatusUnsupportedMediaType:  {"UnsupportedMediaType", "The body's Content-Type or Content-Encoding is not one that this request takes."},
+	http.StatusBadRequest:            {"BadRequest", "The request is invalid; field says where."},
+	http.StatusUnauthorized:          {"Unauthorized", "The key is missing or wrong."},
+	http.StatusForbidden:             {"Forbidden", "This page, this host name of the server, or the policy does not allow it."},
+	http.StatusNotFound:              {"NotFound", "It does not exist, or belongs to somebody else."},
+	http.StatusConflict:              {"Conflict", "The state does not allow it: busy, ended, already answered, or written by a newer server."},
+	http.StatusGone:                  {"Gone", "It was removed by retention."},
+	http.StatusRequestEntityTooLarge: {"TooLarge", "The request is too large."},
+	http.StatusUnsupportedMediaType:  {"UnsupportedMediaType", "This request does not accept the body's Content-Type or Content-Encoding."},
 	http.StatusUnprocessableEntity:   {"KeyReused", "The Idempotency-Key was used with another body."},
 	http.StatusTooManyRequests:       {"TooManyRequests", "A rate, a number of streams or a quota is used up; Retry-After says how long to wait."},
 	http.StatusInternalServerError:   {"InternalError", "Something went wrong in the server, whose log has the cause."},
-	http.StatusServiceUnavailable:    {"Unavailable", "The server can not do it now; Retry-After says how long to wait."},
-	http.StatusGatewayTimeout:        {"Timeout", "It was not done in time."},
+	http.StatusServiceUnavailable:    {"Unavailable", "The server cannot do it now; Retry-After says how long to wait."},
+	http.StatusGatewayTimeout:        {"Timeout", "It took too long."},
 }
 
 // failures puts the refusals into the document, each once. default stands for

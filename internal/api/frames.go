@@ -14,7 +14,7 @@ type eventPage struct {
 	More   bool           `json:"more" doc:"Whether there is more now."`
 }
 
-// streamError is the last frame of a stream that could not go on.
+// streamError is the last frame of a stream that failed.
 type streamError struct {
 	Session parley.SessionID `json:"session,omitempty" doc:"The one that failed, in a stream of several, which goes on without it."`
 	Error   parley.ErrorInfo `json:"error"`

@@ -18,27 +18,27 @@ import (
 
 // GuardOptions of [Guard].
 type GuardOptions struct {
-	// Hosts are the names, without port, under which the listener may be asked
-	// for. Nil checks none, as behind a login or on a socket in the file system.
-	// Loopback names and addresses are always among them.
+	// Hosts are the host names, without port, that requests may use. Nil disables the
+	// check, for example behind a login or on a Unix socket. Loopback names and addresses
+	// are always allowed.
 	Hosts []string
-	// Origins are the pages of elsewhere that may call, as the browser names
-	// them ("http://localhost:5173"). "*" is not understood: with credentials it
-	// would open the server to every page there is.
+	// Origins are the foreign pages that may call, in the form of the Origin header
+	// ("http://localhost:5173"). "*" is not supported: with credentials it would open the
+	// server to every page.
 	Origins []string
-	// Redact takes the secrets out of the body of a refusal, which may say what it
-	// was given. What is no refusal comes from the log, which has none. Nil: no body is looked at.
+	// Redact removes secrets from the bodies of refusals, which may quote their input.
+	// Other bodies come from the log, which has none. Nil: no body is redacted.
 	Redact func(body []byte) []byte
 	Logger *slog.Logger
 }
 
-// Guard stands before every door of a listener.
+// Guard wraps every door of a listener.
 //
-// Where no login protects the server, a page of elsewhere must not reach it: the
-// Host check stops names that were made to point here (DNS rebinding), and a
-// request that changes something is refused when a browser says that it comes
-// from a page that is neither ours nor listed. What such a page may ask for it gets
-// uncompressed, as it must not learn from its size what is in it.
+// Without a login, pages of other origins must not reach the server. The Host check stops
+// names that were made to point here (DNS rebinding). A request that changes something is
+// refused when the browser says that it comes from a page that is neither ours nor
+// listed. Such a page gets answers uncompressed, since their size must not reveal their
+// content.
 //
 // A handler that panics costs its request, and the server goes on.
 func Guard(next http.Handler, o GuardOptions) http.Handler {
@@ -61,7 +61,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answered reports whether the request ends here.
+// answered reports whether Guard has answered the request.
 func (g *guard) answered(w http.ResponseWriter, r *http.Request) bool {
 	if g.o.Hosts != nil && !hostAllowed(r.Host, g.o.Hosts) {
 		WriteError(w, parley.Errorf(parley.CodeForbidden, "this server is not called %q", parley.Cut(r.Host, 100)).
@@ -75,24 +75,24 @@ func (g *guard) answered(w http.ResponseWriter, r *http.Request) bool {
 	return crossOrigin(w, r, g.o.Origins)
 }
 
-// unreadable says what no door behind takes.
+// unreadable returns an error for requests that no door can handle.
 func unreadable(r *http.Request) error {
 	switch coding := r.Header.Get("Content-Encoding"); {
 	case r.RequestURI == "*" && r.Method != http.MethodOptions:
-		return parley.Errorf(parley.CodeInvalid, "%s * asks for nothing", parley.Cut(r.Method, 20))
+		return parley.Errorf(parley.CodeInvalid, "%s * has no target", parley.Cut(r.Method, 20))
 	case badQuery(r) != nil:
-		return parley.Errorf(parley.CodeInvalid, "the query of the address can not be read: %w", badQuery(r)).
+		return parley.Errorf(parley.CodeInvalid, "the query of the URL cannot be read: %w", badQuery(r)).
 			WithHint("write %%25 for a percent sign, %%26 for & and %%3B for a semicolon")
 	case !utf8.ValidString(r.URL.Path) || strings.ContainsRune(r.URL.Path, 0):
 		return parley.Errorf(parley.CodeInvalid, "the path is not text in UTF-8")
 	case coding != "" && !strings.EqualFold(coding, "identity"):
-		return &refusedAs{parley.Errorf(parley.CodeInvalid, "the body's Content-Encoding is not one that this server takes").
+		return &refusedAs{parley.Errorf(parley.CodeInvalid, "this server does not accept the body's Content-Encoding").
 			WithHint("send the body as it is"), http.StatusUnsupportedMediaType}
 	}
 	return nil
 }
 
-// badQuery says what url.Values leave out without a word.
+// badQuery finds mistakes that url.Values silently drops.
 func badQuery(r *http.Request) error {
 	if r.URL.RawQuery == "" {
 		return nil
@@ -101,7 +101,7 @@ func badQuery(r *http.Request) error {
 	return err
 }
 
-// refusedAs is a refusal with a closer status than its code's.
+// refusedAs is a refusal with a more exact status than its code's.
 type refusedAs struct {
 	error
 	status int
@@ -118,12 +118,12 @@ func (g *guard) recover(t *tracker, r *http.Request) {
 	}
 }
 
-// exposed are the headers of answers that a listed page may read beside those that
-// browsers always show: each that a client of ours, or of MCP, needs to go on.
+// exposed lists the response headers that a listed page may read besides those that
+// browsers always show: all that our clients or MCP clients need.
 const exposed = "Parley-Session, Parley-Turn, Mcp-Session-Id, WWW-Authenticate, Retry-After, Location, ETag, Content-Disposition, Allow"
 
-// crossOrigin answers preflights, sets the CORS headers, and refuses what a page
-// of elsewhere must not do. It reports whether the request is answered.
+// crossOrigin answers preflights, sets the CORS headers, and refuses what pages of other
+// origins must not do. It reports whether it answered the request.
 func crossOrigin(w http.ResponseWriter, r *http.Request, origins []string) bool {
 	origin := originOf(r)
 	h := w.Header()
@@ -151,7 +151,7 @@ func crossOrigin(w http.ResponseWriter, r *http.Request, origins []string) bool 
 	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		r.Header.Del("Accept-Encoding") // see wire.Compressed
-		return false                    // a page that is not listed can not read what it gets
+		return false                    // a page that is not listed cannot read the answer
 	}
 	refuseOrigin(w, origin, "change anything")
 	return true
@@ -159,11 +159,11 @@ func crossOrigin(w http.ResponseWriter, r *http.Request, origins []string) bool 
 
 func refuseOrigin(w http.ResponseWriter, origin, what string) {
 	WriteError(w, parley.Errorf(parley.CodeForbidden, "pages of %s may not %s here", cmp.Or(parley.Cut(origin, 100), "elsewhere"), what).
-		WithHint("add the origin to PARLEY_CORS_ORIGINS when it is meant to"))
+		WithHint("add the origin to PARLEY_CORS_ORIGINS to allow it"))
 }
 
-// OwnPages stands before a door that no page of elsewhere may even ask to read,
-// as MCP wants it for all methods.
+// OwnPages protects a door that pages of other origins must not even read, as MCP
+// requires for all methods.
 func OwnPages(next http.Handler, origins []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if origin := originOf(r); !slices.Contains(origins, origin) && fromElsewhere(r, origin) {
@@ -174,7 +174,8 @@ func OwnPages(next http.Handler, origins []string) http.Handler {
 	})
 }
 
-// originOf is the page's origin; several, which no browser sends, are none of ours.
+// originOf is the page's origin. Several origins, which no browser sends, never match
+// ours.
 func originOf(r *http.Request) string {
 	if all := r.Header["Origin"]; len(all) > 1 {
 		return strings.Join(all, ", ")
@@ -182,14 +183,14 @@ func originOf(r *http.Request) string {
 	return r.Header.Get("Origin")
 }
 
-// fromElsewhere reports whether a browser says that the request was made by a
-// page of another origin. What is no browser says nothing.
+// fromElsewhere reports whether a browser says that the request comes from a page of
+// another origin. Other clients say nothing.
 //
-// Sec-Fetch-Site is the browser's own judgement and holds behind any proxy, but
-// only pages of https and loopback send it. Else the page's origin is compared
-// with the name that the browser asked for: Host, or what a proxy that changes
-// Host has put beside it. A page can not set the latter: for a header that is not
-// its own a browser asks first, and crossOrigin answers that for listed ones only.
+// Sec-Fetch-Site is the browser's own judgement and is right behind any proxy, but only
+// https and loopback pages send it. Otherwise the page's origin is compared with the host
+// that the browser asked for: Host, or the header in which a proxy that changes Host
+// passes it on. A page cannot set that header itself: the browser would send a preflight
+// first, and crossOrigin accepts that for listed pages only.
 func fromElsewhere(r *http.Request, origin string) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	if site == "same-origin" {
@@ -198,7 +199,7 @@ func fromElsewhere(r *http.Request, origin string) bool {
 	if origin != "" {
 		scheme, host, _ := strings.Cut(origin, "://")
 		if scheme != "http" && scheme != "https" || host == "" {
-			return true // null, or a page in a file: it has no server, so not this one
+			return true // null, or a page in a file: not served by this server
 		}
 		return !strings.EqualFold(host, r.Host) && !strings.EqualFold(host, r.Header.Get("X-Forwarded-Host"))
 	}
@@ -220,13 +221,13 @@ func hostAllowed(host string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// recovered turns a panic into a log line and, where nothing was written yet,
-// an answer. A stream that broke in the middle is cut, so that its reader knows.
+// recovered turns a panic into a log line and, if nothing was written yet, an answer. A
+// stream that broke in the middle is cut, so that its reader notices.
 func recovered(t *tracker, r *http.Request, log *slog.Logger, v any) {
 	if err, ok := v.(error); ok && err == http.ErrAbortHandler {
 		panic(v)
 	}
-	if r.Context().Err() == nil { // else: writing to a client that has gone
+	if r.Context().Err() == nil { // otherwise it was writing to a client that has gone
 		log.ErrorContext(r.Context(), "panic in a handler", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 	}
 	if t.wrote {
@@ -235,7 +236,7 @@ func recovered(t *tracker, r *http.Request, log *slog.Logger, v any) {
 	WriteError(t, parley.Errorf(parley.CodeInternal, "something went wrong in the server").WithHint("the server's log has the cause"))
 }
 
-// tracker knows whether the answer has begun, and redacts it when it is a refusal.
+// tracker records whether the answer has begun, and redacts refusals.
 type tracker struct {
 	http.ResponseWriter
 	redact  func([]byte) []byte
@@ -246,7 +247,7 @@ type tracker struct {
 func (t *tracker) WriteHeader(status int) {
 	if !t.wrote && status >= http.StatusBadRequest && t.redact != nil {
 		t.refused = true
-		t.Header().Del("Content-Length") // of the body before
+		t.Header().Del("Content-Length") // of the original body
 	}
 	t.wrote = true
 	t.ResponseWriter.WriteHeader(status)
@@ -257,7 +258,7 @@ func (t *tracker) Write(b []byte) (int, error) {
 	if !t.refused {
 		return t.ResponseWriter.Write(b)
 	}
-	if _, err := t.ResponseWriter.Write(t.redact(b)); err != nil { // a refusal is written at once
+	if _, err := t.ResponseWriter.Write(t.redact(b)); err != nil { // a refusal is written in one piece
 		return 0, err
 	}
 	return len(b), nil
@@ -266,7 +267,7 @@ func (t *tracker) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (t *tracker) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// Flush is for those who ask by assertion.
+// Flush serves callers that assert http.Flusher.
 func (t *tracker) Flush() {
 	t.wrote = true
 	_ = http.NewResponseController(t.ResponseWriter).Flush()

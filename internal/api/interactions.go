@@ -35,7 +35,7 @@ type answerInput struct {
 	Body parley.AnswerInteraction
 }
 
-// maxArtifact is what an artifact may have. One is read whole.
+// maxArtifact is the most bytes an artifact may have, since it is read whole.
 const maxArtifact = 16 << 20
 
 type artifactInput struct {
@@ -48,7 +48,7 @@ func (s *Server) interactionRoutes() {
 	route(s, huma.Operation{
 		OperationID: "list-interactions", Method: http.MethodGet, Path: "/v1/interactions", Tags: tags,
 		Summary:     "List what waits for an answer, over all sessions, the oldest first",
-		Description: "Questions, permissions and confirmations that hold up a turn of yours.",
+		Description: "Questions, permissions and confirmations that your turns wait for.",
 	}, func(ctx context.Context, p parley.Principal, in *inboxInput) (*body[inbox], error) {
 		from, err := seam.InteractionCursor(in.Cursor)
 		if err != nil {
@@ -59,13 +59,13 @@ func (s *Server) interactionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "get-interaction", Method: http.MethodGet, Path: "/v1/interactions/{id}", Tags: tags, Summary: "Read an interaction",
-		Description: "Also after it was answered, with the answer.",
+		Description: "This also works after it was answered, and shows the answer.",
 	}, func(ctx context.Context, p parley.Principal, in *InteractionParam) (*body[seam.InteractionRow], error) {
 		return ok(e.Interaction(ctx, p, in.ID))
 	})
 	route(s, huma.Operation{
 		OperationID: "answer-interaction", Method: http.MethodPost, Path: "/v1/interactions/{id}/answer", Tags: tags, Summary: "Answer",
-		Description: "The first answer holds. The same answer again by the same user is answered alike; another is a conflict (409).",
+		Description: "The first answer wins. Repeating the same answer as the same user gives the same result; a different answer is a conflict (409).",
 	}, func(ctx context.Context, p parley.Principal, in *answerInput) (*body[seam.InteractionRow], error) {
 		a := in.Body
 		if a.Choice == "" {
@@ -76,7 +76,7 @@ func (s *Server) interactionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "get-artifact", Method: http.MethodGet, Path: "/v1/artifacts/{id}", Tags: []string{"artifacts"}, Summary: "Download an artifact",
-		Description: "A large result that was kept aside. It comes as a file to be saved, whatever it holds.",
+		Description: "A large result that is stored separately. It is always sent as a file to save.",
 		Responses: map[string]*huma.Response{
 			"200": {Description: "Its bytes, with its own media type", Content: map[string]*huma.MediaType{
 				"*/*": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
@@ -86,8 +86,8 @@ func (s *Server) interactionRoutes() {
 	}, s.artifact)
 }
 
-// artifact sends bytes that a tool brought in: whatever they are, a browser
-// must keep them as a file and never run them as part of our origin.
+// artifact sends bytes that a tool produced. A browser must save them as a file and never
+// run them as part of our origin.
 func (s *Server) artifact(ctx context.Context, p parley.Principal, in *artifactInput) (*huma.StreamResponse, error) {
 	a, bytes, err := s.o.Engine.Artifact(ctx, p, in.ID)
 	if err == nil {
@@ -118,7 +118,7 @@ func (s *Server) artifact(ctx context.Context, p parley.Principal, in *artifactI
 	}}, nil
 }
 
-// mediaType is what an artifact says it is, when that is well formed.
+// mediaType is the artifact's declared media type, if well formed.
 func mediaType(t string) string {
 	kind, params, err := mime.ParseMediaType(t)
 	if err != nil || !strings.Contains(kind, "/") {
@@ -127,8 +127,8 @@ func mediaType(t string) string {
 	return mime.FormatMediaType(kind, params)
 }
 
-// disposition names the file without letting its name into the header: a plain
-// form for all, and the real one encoded as RFC 8187 has it.
+// disposition names the file without letting its name break the header: a plain form for
+// all clients, and the real name encoded as in RFC 8187.
 func disposition(name string) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	if name == "" {

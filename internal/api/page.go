@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	pageEvents = 1000    // of one JSON page
-	pageBytes  = 4 << 20 // after which a page ends early; more is then true
-	pageLooked = 20_000  // events looked at for one page of chosen types
+	pageEvents = 1000    // per JSON page
+	pageBytes  = 4 << 20 // a page ends early after this; more is then true
+	pageLooked = 20_000  // events examined for one page of selected types
 
-	// pagePiece is what is gathered before it is written.
+	// pagePiece is how much is collected before it is written.
 	pagePiece = 32 << 10
 )
 
-// logPage is one JSON page of the log. It is written while it is read, so that a
-// client that does not read it holds what the store gives at once, and no more.
+// logPage is one JSON page of the log. It is written while it is read, so a client that
+// does not read it holds no more than one batch of the store.
 type logPage struct {
 	s     *Server
 	p     parley.Principal
@@ -28,18 +28,18 @@ type logPage struct {
 	limit int
 	keep  func(eventlog.Frame) bool // nil: all
 
-	next    int64          // the last event that was looked at
-	events  []parley.Event // read, and not looked at
+	next    int64          // the last event examined
+	events  []parley.Event // read but not examined yet
 	looked  int
-	written int // events
+	written int // number of events
 	bytes   int
 	buf     []byte
 }
 
-// read reads what comes next. It holds what the page before it took, and the first
-// one what heldBy says, so that few read at once however large their events are.
+// read reads the next batch. It reserves what the last batch took, and for the first one
+// what heldBy says. So few requests read at once, however large their events are.
 func (g *logPage) read(ctx context.Context) error {
-	ask := g.limit - g.written + 1 // one more than wanted says whether there is more
+	ask := g.limit - g.written + 1 // one more than wanted tells whether there is more
 	if g.keep != nil {
 		ask = 1000
 	}
@@ -56,7 +56,7 @@ func (g *logPage) read(ctx context.Context) error {
 	return wire.Reserve(ctx, max(heldPage, 3*size))
 }
 
-// write writes the page, the first of which was read.
+// write writes the page, whose first batch has been read.
 func (g *logPage) write(ctx context.Context, w io.Writer) error {
 	g.buf = append(g.buf, `{"events":[`...)
 	more := false
@@ -97,7 +97,7 @@ func (g *logPage) write(ctx context.Context, w io.Writer) error {
 	return g.flush(w, 0)
 }
 
-// flush writes what is gathered, if it is more than so many bytes.
+// flush writes the collected bytes if there are more than over.
 func (g *logPage) flush(w io.Writer, over int) error {
 	if len(g.buf) <= over {
 		return nil
@@ -105,7 +105,7 @@ func (g *logPage) flush(w io.Writer, over int) error {
 	_, err := w.Write(g.buf)
 	g.bytes += len(g.buf)
 	if g.buf = g.buf[:0]; cap(g.buf) > 2*pagePiece {
-		g.buf = nil // a large event should not stay
+		g.buf = nil // a large event should not stay in memory
 	}
 	return err
 }

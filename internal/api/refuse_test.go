@@ -61,7 +61,7 @@ func TestBadInput(t *testing.T) {
 		field        string
 		says         string
 	}{
-		{"too_large", "POST", path + "/turns", `{"message":"` + long + `"}`, nil, 413, "too_large", "", "larger"},
+		{"too_large", "POST", path + "/turns", `{"message":"` + long + `"}`, nil, 413, "too_large", "", "too large"},
 		{"no_json", "POST", path + "/turns", `hello`, nil, 400, "invalid", "", "not valid JSON"},
 		{"half_json", "POST", path + "/turns", `{"message":"a"`, nil, 400, "invalid", "", "not valid JSON"},
 		{"two_bodies", "POST", path + "/turns", `{"message":"a"}{}`, nil, 400, "invalid", "", "not valid JSON"},
@@ -73,7 +73,7 @@ func TestBadInput(t *testing.T) {
 		{"missing_field", "POST", path + "/turns", `{}`, nil, 400, "invalid", "message", `"message" is missing`},
 		{"empty_message", "POST", path + "/turns", `{"message":""}`, nil, 400, "invalid", "message", "empty"},
 		{"blank_message", "POST", path + "/turns", `{"message":" \n"}`, nil, 400, "invalid", "message", "empty"},
-		{"wider_budget", "POST", path + "/turns", `{"message":"a","budgets":{"max_steps":1000}}`, nil, 400, "invalid", "budgets.max_steps", "wider"},
+		{"wider_budget", "POST", path + "/turns", `{"message":"a","budgets":{"max_steps":1000}}`, nil, 400, "invalid", "budgets.max_steps", "exceeds"},
 		{"unknown_model", "POST", path + "/turns", `{"message":"a","model":"gpt"}`, nil, 400, "invalid", "model", "gpt"},
 		{"unknown_busy", "POST", path + "/turns", `{"message":"a","busy":"queue"}`, nil, 400, "invalid", "busy", "busy"},
 		{"wrong_content_type", "POST", path + "/turns", `message=a`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "invalid", "", "Content-Type"},

@@ -54,7 +54,7 @@ type modelList struct {
 	Models []seam.ModelInfo `json:"models" nullable:"false"`
 }
 
-// ProviderInfo is what a provider of models answered just now.
+// ProviderInfo is what a model provider just answered.
 type ProviderInfo struct {
 	Name   string            `json:"name"`
 	Kind   string            `json:"kind" doc:"How it speaks: anthropic, openai, gemini or mistral."`
@@ -89,7 +89,7 @@ func (s *Server) serverRoutes() {
 	tags := []string{"server"}
 	route(s, huma.Operation{
 		OperationID: "list-apps", Method: http.MethodGet, Path: "/v1/apps", Tags: tags, Summary: "List the apps that are switched on",
-		Description: "Apps that are switched off, or could not be started, are not among them.",
+		Description: "Apps that are off or could not be started are not included.",
 	}, func(_ context.Context, _ parley.Principal, _ *struct{}) (*body[appList], error) {
 		out := appList{Apps: []AppInfo{}}
 		for _, a := range e.Apps() {
@@ -99,7 +99,7 @@ func (s *Server) serverRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "get-app", Method: http.MethodGet, Path: "/v1/apps/{app}", Tags: tags, Summary: "Read an app",
-		Description: "What a client may know of it: its agents and tools by name, its model, budgets and examples. No prompt and no policy.",
+		Description: "Its agents and tools by name, its model, budgets and examples. Prompts and policy are not shown.",
 	}, func(_ context.Context, _ parley.Principal, in *struct {
 		App string `path:"app" maxLength:"64" doc:"The app's name."`
 	},
@@ -112,21 +112,21 @@ func (s *Server) serverRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "list-models", Method: http.MethodGet, Path: "/v1/models", Tags: tags, Summary: "List the models that are set up",
-		Description: "Those of the settings and of the apps, each with what is known of it: its context, its price and what it can do.",
+		Description: "The models of the settings and of the apps, each with its context, its price and its abilities, as far as known.",
 	}, func(context.Context, parley.Principal, *struct{}) (*body[modelList], error) {
 		return ok(modelList{some(e.Models())}, nil)
 	})
 	if s.o.Providers != nil {
 		route(s, huma.Operation{
-			OperationID: "list-providers", Method: http.MethodGet, Path: "/v1/providers", Tags: tags, Summary: "Ask the providers of models whether they would answer",
-			Description: "Each is asked for its list of models, which costs nothing, and has some seconds for it.",
+			OperationID: "list-providers", Method: http.MethodGet, Path: "/v1/providers", Tags: tags, Summary: "Ask the model providers whether they would answer",
+			Description: "Each is asked for its list of models, which costs nothing, and has a few seconds to answer.",
 		}, func(ctx context.Context, _ parley.Principal, _ *struct{}) (*body[providerList], error) {
 			return ok(providerList{some(s.o.Providers(ctx))}, nil)
 		})
 	}
 	route(s, huma.Operation{
 		OperationID: "get-usage", Method: http.MethodGet, Path: "/v1/usage", Tags: tags, Summary: "What your model calls cost, by day and model",
-		Description: "Days are by UTC. What a call under way may cost at most counts until it has ended.",
+		Description: "Days are in UTC. Until a call has ended, the most it may cost is counted.",
 	}, func(ctx context.Context, p parley.Principal, in *struct {
 		From string `query:"from" format:"date" doc:"The first day, such as 2026-11-01. Default: today."`
 		To   string `query:"to" format:"date" doc:"The last day. Default: today."`
@@ -136,7 +136,7 @@ func (s *Server) serverRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "get-server", Method: http.MethodGet, Path: "/v1/server", Tags: tags, Summary: "What this server is",
-		Description: "Its version, and what every client should show.",
+		Description: "Its version, and notices that every client should show.",
 	}, func(context.Context, parley.Principal, *struct{}) (*body[serverInfo], error) {
 		info := serverInfo{Version: s.o.Version, Notices: some(s.o.Notices), Off: []AppOff{}}
 		for _, name := range slices.Sorted(maps.Keys(s.o.Off)) {
@@ -144,16 +144,16 @@ func (s *Server) serverRoutes() {
 		}
 		return ok(info, nil)
 	})
-	// Those who ask about health have no identity, so these go round route.
+	// Health checks have no identity, so they bypass route.
 	alive := huma.Operation{
 		OperationID: "healthz", Method: http.MethodGet, Path: "/healthz", Tags: tags, Summary: "Is the process alive",
-		Description: "Answers as long as the process serves at all. It looks at nothing else.",
+		Description: "Answers as long as the process runs. It checks nothing else.",
 	}
 	s.declareHealth(&alive)
 	huma.Register(s.huma, alive, func(context.Context, *struct{}) (*body[health], error) { return ok(health{"ok"}, nil) })
 	ready := huma.Operation{
-		OperationID: "readyz", Method: http.MethodGet, Path: "/readyz", Tags: tags, Summary: "Would a command be taken now",
-		Description: "Answers 503 while the store is away or full, and while the server stops.",
+		OperationID: "readyz", Method: http.MethodGet, Path: "/readyz", Tags: tags, Summary: "Would a command be accepted now",
+		Description: "Answers 503 while the store is unavailable or full, and while the server is shutting down.",
 	}
 	s.declareHealth(&ready)
 	huma.Register(s.huma, ready, func(ctx context.Context, _ *struct{}) (*body[health], error) {

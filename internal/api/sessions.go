@@ -13,7 +13,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// clientName is what the log says of commands that came in here.
+// clientName names this door in the log.
 const clientName = "api"
 
 // SessionParam is exported because huma looks only into exported embedded structs.
@@ -26,7 +26,7 @@ type KeyParam struct {
 	Key keyText `header:"Idempotency-Key" doc:"The same key returns what it first made; with another body it is refused (422)."`
 }
 
-// keyText and reasonText are texts whose schema says the engine's limit.
+// keyText and reasonText are texts whose schema states the engine's limit.
 type (
 	keyText    string
 	reasonText string
@@ -94,7 +94,7 @@ type queueList struct {
 	Queue []queued `json:"queue" nullable:"false"`
 }
 
-// queued is a turn that waits, as the queue shows it.
+// queued is a turn in the queue.
 type queued struct {
 	ID      parley.TurnID `json:"id"`
 	Message string        `json:"message"`
@@ -120,7 +120,7 @@ func (s *Server) sessionRoutes() {
 		Summary:     "Make a session",
 		Description: "With an outside_id or a key that the caller has used in this app before, that session is returned with status 200.",
 		Responses: map[string]*huma.Response{
-			"200": {Description: "The session that there was", Content: map[string]*huma.MediaType{"application/json": {Schema: s.schema(parley.SessionInfo{})}}},
+			"200": {Description: "The existing session", Content: map[string]*huma.MediaType{"application/json": {Schema: s.schema(parley.SessionInfo{})}}},
 		},
 	}, func(ctx context.Context, p parley.Principal, in *createInput) (*createOutput, error) {
 		c := in.Body
@@ -140,7 +140,7 @@ func (s *Server) sessionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "list-sessions", Method: http.MethodGet, Path: "/v1/sessions", Tags: tags, Summary: "List sessions, the last changed first",
-		Description: "A session that changes goes to the top: it is not in a later page. Whatever does not change while you read page by page is listed once.",
+		Description: "A session that changes moves to the top and is not on a later page. Every session that does not change while you read the pages is listed once.",
 	}, func(ctx context.Context, p parley.Principal, in *listInput) (*body[sessionList], error) {
 		after, err := seam.SessionCursor(in.Cursor)
 		if err != nil {
@@ -157,21 +157,21 @@ func (s *Server) sessionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "get-session", Method: http.MethodGet, Path: "/v1/sessions/{id}", Tags: tags, Summary: "Read a session",
-		Description: "What a session is now, without its log.",
+		Description: "The current state of a session, without its log.",
 	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*body[parley.SessionInfo], error) {
 		return ok(e.Session(ctx, p, in.ID))
 	})
 	route(s, huma.Operation{
 		OperationID: "update-session", Method: http.MethodPatch, Path: "/v1/sessions/{id}", Tags: tags,
 		Summary:     "Change title, model, mode, busy mode, preferences or pins; revoke rules",
-		Description: "rules names those granted for the session that stay; none can be added here.",
+		Description: "rules lists the granted rules to keep; rules cannot be added here.",
 	}, func(ctx context.Context, p parley.Principal, in *updateInput) (*body[parley.SessionInfo], error) {
 		return ok(e.Update(ctx, p, in.ID, in.Body))
 	})
 	route(s, huma.Operation{
 		OperationID: "delete-session", Method: http.MethodDelete, Path: "/v1/sessions/{id}", Tags: tags, DefaultStatus: http.StatusNoContent,
 		Summary:     "Delete a session with everything in it",
-		Description: "Its log, artifacts and archive go with it. A turn that runs is stopped first.",
+		Description: "Its log, artifacts and archive go with it. A running turn is stopped first.",
 	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*struct{}, error) {
 		return nil, e.Delete(ctx, p, in.ID)
 	})
@@ -185,7 +185,7 @@ func (s *Server) sessionRoutes() {
 			c = *in.Body
 		}
 		if c.At < 0 {
-			return nil, invalid("at", "at is the number of an event, and those begin at 1")
+			return nil, invalid("at", "at is the number of an event; numbers begin at 1")
 		}
 		c.Key = string(in.Key)
 		leave, err := s.heavily(ctx, p)
@@ -197,20 +197,20 @@ func (s *Server) sessionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "end-session", Method: http.MethodPost, Path: "/v1/sessions/{id}/end", Tags: tags, Summary: "Close a session for good; it stays readable",
-		Description: "A turn that runs is cancelled, and no other can be asked for.",
+		Description: "A running turn is cancelled, and no new turn is accepted.",
 	}, func(ctx context.Context, p parley.Principal, in *endInput) (*body[parley.SessionInfo], error) {
 		return ok(e.End(ctx, p, in.ID, reasonOf(in.Body)))
 	})
 	route(s, huma.Operation{
 		OperationID: "sweep", Method: http.MethodPost, Path: "/v1/sweep", Tags: tags, Summary: "Apply the apps' ttl now",
-		Description: "The server does so every few minutes for everybody; this is at once, for the caller's sessions. " +
+		Description: "The server does this every few minutes for all users; this does it at once for the caller's sessions.  " +
 			"It says how many sessions expired, had old steps condensed, and were deleted.",
 	}, func(ctx context.Context, p parley.Principal, _ *struct{}) (*body[engine.Swept], error) {
 		return ok(e.Sweep(ctx, p))
 	})
 	route(s, huma.Operation{
-		OperationID: "list-rules", Method: http.MethodGet, Path: "/v1/sessions/{id}/rules", Tags: tags, Summary: "List what was granted for the session",
-		Description: "Each is a yes for calls like one that was asked for. PATCH the session with those that stay to revoke the others.",
+		OperationID: "list-rules", Method: http.MethodGet, Path: "/v1/sessions/{id}/rules", Tags: tags, Summary: "List the rules granted for the session",
+		Description: "Each allows calls like one that was asked for. To revoke some, PATCH the session with the rules to keep.",
 	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*body[ruleList], error) {
 		list, err := e.Rules(ctx, p, in.ID)
 		return ok(ruleList{some(list)}, err)
@@ -229,15 +229,14 @@ func (s *Server) sessionRoutes() {
 	route(s, huma.Operation{
 		OperationID: "unqueue-turn", Method: http.MethodDelete, Path: "/v1/sessions/{id}/queue/{turn}", Tags: tags, DefaultStatus: http.StatusNoContent,
 		Summary:     "Take a turn off the queue",
-		Description: "Only one that has not begun; one that runs is cancelled.",
+		Description: "Only for a turn that has not begun; cancel a running turn instead.",
 	}, func(ctx context.Context, p parley.Principal, in *unqueueInput) (*struct{}, error) {
 		return nil, e.Unqueue(ctx, p, in.ID, in.Turn)
 	})
 }
 
-// knownApp refuses the name of an app that is not here, as a command would: it is
-// a mistake that an empty list hides. What was said in an app that is off now can
-// still be listed.
+// knownApp refuses the name of an app that does not exist, as a command would: an empty
+// list would hide the mistake. Sessions of an app that is off can still be listed.
 func (s *Server) knownApp(ctx context.Context, p parley.Principal, app string) error {
 	_, unknown := s.o.Engine.App(app)
 	if unknown == nil {
@@ -257,7 +256,7 @@ func reasonOf(b *reasonBody) string {
 	return string(b.Reason)
 }
 
-// some gives an empty list in place of null.
+// some turns nil into an empty list, for JSON.
 func some[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -29,18 +29,19 @@ func (s *Server) schema(v any) *huma.Schema {
 	return s.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")
 }
 
-// keys are the ways to show a key, which a server with a login asks for. Which door
-// looks at them is not decided here.
+// keys are the ways to send a key to a server with a login. The doors that check them
+// decide nothing here.
 var keys = map[string]*huma.SecurityScheme{
 	"bearer": {Type: "http", Scheme: "bearer", Description: "A key of the server."},
-	"key":    {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "The same key, for who can not send the other header."},
+	"key":    {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "The same key, for clients that cannot send the other header."},
 }
 
-// specRoutes serve the OpenAPI document and a page to read it. Both are made
-// once, when they are first asked for; the page has no script and loads nothing.
+// specRoutes serve the OpenAPI document and a page to read it. Both are made at the first
+// request. The page has no script and loads nothing.
 func (s *Server) specRoutes() {
 	spec := sync.OnceValues(func() ([]byte, error) {
-		// A pattern's description made its message of a refusal, and is no word of OpenAPI.
+		// huma uses a pattern's description for its own message; it is not part of
+		// OpenAPI.
 		for _, path := range s.huma.OpenAPI().Paths {
 			if path.Get == nil {
 				continue
@@ -181,7 +182,7 @@ func docsOf(op *huma.Operation) docsOperation {
 	return d
 }
 
-// typeName says a schema in a word or two.
+// typeName describes a schema in a word or two.
 func typeName(s *huma.Schema) string {
 	switch {
 	case s == nil:

@@ -8,8 +8,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// accepts reports whether an Accept header names a type outright. Wildcards do
-// not count: they ask for nothing in particular.
+// accepts reports whether an Accept header names a type explicitly. Wildcards do not
+// count.
 func accepts(header, want string) bool {
 	for item := range strings.SplitSeq(header, ",") {
 		kind, params, err := mime.ParseMediaType(strings.TrimSpace(item))

@@ -21,7 +21,7 @@ const (
 	turnStreamPath = turnsPath + "/stream"
 )
 
-// maxAwait is how long one await may take: below what proxies commonly allow.
+// maxAwait is how long one await may take: shorter than the usual timeout of proxies.
 const maxAwait = 5 * time.Minute
 
 // TurnParam: as SessionParam.
@@ -107,9 +107,9 @@ func (s *Server) turnRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "list-turns", Method: http.MethodGet, Path: turnsPath, Tags: tags, Summary: "List a session's turns, the newest first",
-		Description: "Page by page: before is the id of the last turn that you have.",
+		Description: "To read the next page, set before to the id of the last turn you have.",
 	}, func(ctx context.Context, p parley.Principal, in *listTurnsInput) (*body[turnList], error) {
-		if _, err := e.Session(ctx, p, in.ID); err != nil { // an empty list would say that it is there
+		if _, err := e.Session(ctx, p, in.ID); err != nil { // an empty list would suggest that the session exists
 			return nil, err
 		}
 		q := seam.TurnQuery{Session: in.ID, Before: in.Before, Limit: in.Limit}
@@ -121,13 +121,13 @@ func (s *Server) turnRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "get-turn", Method: http.MethodGet, Path: "/v1/turns/{id}", Tags: tags, Summary: "Read a turn",
-		Description: "What became of it, what it cost, and what it waits for.",
+		Description: "Its status, result and cost, and what it waits for.",
 	}, func(ctx context.Context, p parley.Principal, in *TurnParam) (*body[parley.TurnInfo], error) {
 		return ok(e.Turn(ctx, p, in.ID))
 	})
 	route(s, huma.Operation{
 		OperationID: "await-turn", Method: http.MethodPost, Path: "/v1/turns/{id}/await", Tags: tags, Summary: "Wait until a turn has ended",
-		Description: "Also returns when the turn waits for a human or was interrupted. When the time is over it returns the turn as it is then; its status says that it has not ended.",
+		Description: "Also returns when the turn waits for a human or was interrupted. After the timeout it returns the turn as it is; its status then says that it has not ended.",
 	}, func(ctx context.Context, p parley.Principal, in *awaitInput) (*body[parley.TurnInfo], error) {
 		wait := 30 * time.Second
 		if in.Body != nil && in.Body.TimeoutMS != nil {
@@ -136,27 +136,27 @@ func (s *Server) turnRoutes() {
 		if _, err := e.Await(ctx, p, in.ID, wait); err != nil {
 			return nil, err
 		}
-		if err := wire.Reserve(ctx, heldSmall); err != nil { // nothing is held while the turn goes on
+		if err := wire.Reserve(ctx, heldSmall); err != nil { // nothing is held while the turn runs
 			return nil, err
 		}
 		return ok(e.Turn(ctx, p, in.ID))
 	})
 	route(s, huma.Operation{
 		OperationID: "cancel-turn", Method: http.MethodPost, Path: "/v1/turns/{id}/cancel", Tags: tags, Summary: "Stop a turn",
-		Description: "Reads are cut at once. A write that has started is given until its deadline, and stopping is true until then.",
+		Description: "Reads are cut at once. A write that has started may run until its deadline; stopping is true until then.",
 	}, func(ctx context.Context, p parley.Principal, in *cancelInput) (*body[parley.TurnInfo], error) {
 		return ok(e.Cancel(ctx, p, in.ID, reasonOf(in.Body)))
 	})
 	route(s, huma.Operation{
-		OperationID: "resume-turn", Method: http.MethodPost, Path: "/v1/turns/{id}/resume", Tags: tags, Summary: "Go on with an interrupted turn",
-		Description: "It goes on behind the last step that is in the log. What was started and has no outcome is unknown, and is not done again.",
+		OperationID: "resume-turn", Method: http.MethodPost, Path: "/v1/turns/{id}/resume", Tags: tags, Summary: "Continue an interrupted turn",
+		Description: "It continues after the last step in the log. Calls that were started but have no outcome are unknown, and are not repeated.",
 	}, func(ctx context.Context, p parley.Principal, in *TurnParam) (*body[parley.TurnInfo], error) {
 		return ok(e.Resume(ctx, p, in.ID))
 	})
 	route(s, huma.Operation{
 		OperationID: "retry-turn", Method: http.MethodPost, Path: "/v1/turns/{id}/retry", Tags: tags, DefaultStatus: http.StatusAccepted,
 		Summary:     "Ask again what a turn was asked, as a new turn that names the old one",
-		Description: "The new turn is told what the old one changed outside.",
+		Description: "The new turn is told about the old one's effects.",
 	}, func(ctx context.Context, p parley.Principal, in *retryInput) (*body[parley.TurnInfo], error) {
 		return ok(e.Retry(ctx, p, in.ID, string(in.Key), clientName))
 	})

@@ -12,8 +12,8 @@ import (
 
 const (
 	windowTurns = 30
-	// Turns that are queued have events among those of the one that runs. No more
-	// are open in a session than its app says, which is a few.
+	// Events of queued turns are mixed with those of the running turn. An app allows only
+	// a few open turns per session.
 	windowOverlap = 20
 )
 
@@ -23,7 +23,7 @@ type windowInput struct {
 	Turns  int           `query:"turns" minimum:"1" maximum:"200" doc:"At most about so many turns; 30 when not given."`
 }
 
-// window is where to begin with a session's log, for who does not want all of it.
+// window is where to begin reading a session's log if only the last turns are wanted.
 type window struct {
 	Session      parley.SessionInfo    `json:"session"`
 	After        int64                 `json:"after" doc:"The cursor with which the events of these turns begin, each turn with all of its events from its start. 0 is the log's beginning."`
@@ -39,8 +39,8 @@ func (s *Server) windowRoutes() {
 	route(s, huma.Operation{
 		OperationID: "get-window", Method: http.MethodGet, Path: "/v1/sessions/{id}/window", Tags: []string{"events"},
 		Summary: "Find where the last turns begin in a session's log",
-		Description: "A session may have thousands of turns, and a client shows a few. Read its events after the cursor that this gives. " +
-			"The answer says as well how the session is set now, which is written in the part of the log that is not read. " +
+		Description: "A session may have thousands of turns, and a client shows a few. Read its events after the returned cursor.  " +
+			"The answer also contains the session's current settings, which are in the part of the log that is not read.  " +
 			"For older turns ask again with before, the id of the oldest turn you have, and read the events up to the first that you have.",
 	}, func(ctx context.Context, p parley.Principal, in *windowInput) (*body[window], error) {
 		return ok(s.window(ctx, p, in))

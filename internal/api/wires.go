@@ -8,9 +8,9 @@ import (
 
 const wiresTag = "wires"
 
-// Describe adds to the document an operation that another door of the listener
-// serves. Beside what op says of its answers, it may be refused as every door
-// may, and with the statuses refused. It must be called before the document is asked for.
+// Describe adds to the document an operation that another door of the listener serves. In
+// addition to the answers in op, it may be refused as any door may, and with the statuses
+// in refused. Call it before the document is first requested.
 func (s *Server) Describe(op *huma.Operation, refused ...int) {
 	op.Tags = []string{wiresTag}
 	declare(op, append(refused, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden,

@@ -15,11 +15,11 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Answer answers an open interaction; the first answer wins, and the turn goes
-// on. The same answer again by the same user returns what it did the first
-// time; another is a conflict. Whether it comes in time is decided here, by the
-// clock, and not by whether a timer has fired: too late, the interaction is
-// closed and the answer refused.
+// Answer answers an open interaction, and the turn continues. The first answer wins: the
+// same answer again by the same user returns the same result, a different one is a
+// conflict. Whether an answer is in time is decided here, by the clock, not by whether a
+// timer has fired. If it is too late, the interaction is closed and the answer is
+// refused.
 func (e *Engine) Answer(ctx context.Context, p parley.Principal, id parley.InteractionID, c parley.AnswerInteraction) (seam.InteractionRow, error) {
 	row, err := e.Interaction(ctx, p, id)
 	if err != nil {
@@ -43,7 +43,7 @@ func (e *Engine) Answer(ctx context.Context, p parley.Principal, id parley.Inter
 		return row, parley.Errorf(parley.CodeConflict, "interaction %s %s", id, what).WithHint("the first answer counts")
 	}
 	if _, err := e.appOf(s.view.App); err != nil {
-		return row, err // who answered now would end a turn that can not go on
+		return row, err // an answer now would end a turn that cannot go on
 	}
 	in := s.view.Interactions[at]
 	if over, err := s.expire(ctx, in); err != nil {
@@ -69,19 +69,20 @@ func (e *Engine) Answer(ctx context.Context, p parley.Principal, id parley.Inter
 	return e.Interaction(ctx, p, id)
 }
 
-// maxRules bounds what is granted for a session. The oldest goes first: then it
-// is asked for again.
+// maxRules limits the rules granted for a session. Beyond it the oldest rule is dropped,
+// and its calls are asked for again.
 const maxRules = 100
 
-// checkAnswers wants an answer to each question, and to none that was not asked.
+// checkAnswers checks that each question has an answer, and that there are no other
+// answers.
 func checkAnswers(in parley.Interaction, a parley.Answer) error {
 	if utf8.RuneCountInString(a.Text) > parley.MaxAnswer {
 		return tooLong("text", parley.MaxAnswer, "characters")
 	}
 	if in.Kind != parley.KindQuestion || a.Choice != parley.ChoiceAnswered {
 		if len(a.Answers) > 0 {
-			return parley.Errorf(parley.CodeInvalid, "answers are given with %q", a.Choice).WithField("answers").
-				WithHint("they belong to the choice %q of a question", parley.ChoiceAnswered)
+			return parley.Errorf(parley.CodeInvalid, "answers are set, but the choice is %q", a.Choice).WithField("answers").
+				WithHint("answers belong to the choice %q of a question", parley.ChoiceAnswered)
 		}
 		return nil
 	}
@@ -89,7 +90,7 @@ func checkAnswers(in parley.Interaction, a parley.Answer) error {
 		switch said := a.Answers[q.Question]; {
 		case strings.TrimSpace(said) == "":
 			return parley.Errorf(parley.CodeInvalid, "there is no answer to %q", q.Question).WithField("answers").
-				WithHint("answers holds a text for each question, by the question's own text: a label, or other words")
+				WithHint("answers maps the text of each question to the chosen label or to free text")
 		case utf8.RuneCountInString(said) > parley.MaxAnswer:
 			return tooLong("answers", parley.MaxAnswer, "characters each")
 		}
@@ -100,7 +101,7 @@ func checkAnswers(in parley.Interaction, a parley.Answer) error {
 	return nil
 }
 
-// sameAnswer reports whether given, now, is what was kept of an answer.
+// sameAnswer reports whether given equals the answer that was kept.
 func (e *Engine) sameAnswer(kept, given parley.Answer) bool {
 	ev := e.o.Log.Redact(parley.NewEvent("", "", parley.InteractionAnswered{Answer: given})).Events()[0]
 	p, err := ev.Payload()
@@ -111,19 +112,19 @@ func (e *Engine) sameAnswer(kept, given parley.Answer) bool {
 	return ok && reflect.DeepEqual(kept, again.Answer)
 }
 
-// answering is the events of an answer: the answer, the rule that it grants, or
-// the call that it asks to make again.
+// answering returns the events of an answer: the answer itself, the rule it grants, and
+// the call it asks to repeat.
 func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.AnswerInteraction) ([]parley.Event, error) {
 	if len(c.Input) > 0 {
 		if c.Choice != parley.ChoiceAllow && c.Choice != parley.ChoiceAllowSession {
-			return nil, parley.Errorf(parley.CodeInvalid, "input is given with %q", c.Choice).WithField("input").WithHint("edit the input only of a call that you allow")
+			return nil, parley.Errorf(parley.CodeInvalid, "input is set, but the choice is %q", c.Choice).WithField("input").WithHint("input may be edited only when the call is allowed")
 		}
-		// What was taken out of what a person saw is not to be put in its place.
+		// The placeholder of a removed secret must not become part of an input.
 		if asked := s.view.Turn.Tool(in.Call); s.e.o.RunRedacted == nil && asked != nil && asked.Redacted && holdsMark(c.Input) {
-			return nil, parley.Errorf(parley.CodeInvalid, "the input has %s where a secret was taken out", eventlog.Mark).WithField("input").
-				WithHint("write what belongs there, or allow the call as it is: it is made with what was taken out")
+			return nil, parley.Errorf(parley.CodeInvalid, "the input contains %s in place of a secret that was removed", eventlog.Mark).WithField("input").
+				WithHint("write the real value there, or allow the call unchanged: it then runs with the secret")
 		}
-		// What was edited is judged like what was asked.
+		// An edited input is checked like a requested one.
 		if bad := s.e.o.Tools[s.view.App].Check(in.Tool, c.Input); bad != nil {
 			return nil, bad.WithField("input")
 		}
@@ -136,11 +137,11 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 		box := s.e.o.Tools[s.view.App]
 		decl, there := box.Decl(in.Tool)
 		if !there {
-			break // the call will end so; a rule for no tool would be one for all
+			break // the call will be refused; a rule without a tool would apply to all tools
 		}
 		w := wishOf(box, decl, "", in.Input)
-		w.Reaches = in.Reaches // as it was shown
-		if len(c.Input) > 0 {  // what is allowed is what runs
+		w.Reaches = in.Reaches // as it was shown to the person
+		if len(c.Input) > 0 {  // the rule covers what actually runs
 			w = wishOf(box, decl, "", c.Input)
 		}
 		if rule, ok := granting(w, p.User); ok {
@@ -164,8 +165,8 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 	return events, nil
 }
 
-// holdsMark reports whether a secret was taken out of a JSON value, or it reads so,
-// however it is spelt.
+// holdsMark reports whether a JSON value contains the placeholder of a removed secret,
+// however it is escaped.
 func holdsMark(raw json.RawMessage) bool {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {

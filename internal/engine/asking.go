@@ -10,17 +10,18 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// asking is what one attempt of a call asks of humans. A call that only reads may
-// ask; it is begun anew when an answer is there, and asks the same again from its
-// beginning. So each of its questions has a key of its own. They are opened when the
-// attempt has come back: the tool's time does not count while the store is away.
+// asking holds the questions that one attempt of a call asks humans. Only a call that
+// reads may ask. When an answer is there the call starts again from its beginning and
+// asks the same questions, so each question has a key of its own. The questions are
+// opened when the attempt has returned, so that an outage of the store does not use up
+// the tool's time.
 type asking struct {
 	h *host
 	d seam.Decision
 
 	mu    sync.Mutex
 	keys  map[string]bool
-	wants []parley.Interaction // without an answer yet
+	wants []parley.Interaction // not answered yet
 }
 
 // ask implements Ask of [seam.Run].
@@ -33,9 +34,9 @@ func (a *asking) ask(_ context.Context, in parley.Interaction) (parley.Answer, e
 	t := a.h.State().Turn
 	switch {
 	case a.d.Effect != parley.EffectRead:
-		return parley.Answer{}, parley.Errorf(parley.CodeInvalid, "%s has effects, so it can not stop to ask", name)
+		return parley.Answer{}, parley.Errorf(parley.CodeInvalid, "%s has effects, so it cannot stop to ask", name)
 	case in.Kind == parley.KindPermission || in.Kind == parley.KindUnknown:
-		return parley.Answer{}, parley.Errorf(parley.CodeInvalid, "%s asks for %s, which is asked about a call and not by it", name, in.Kind)
+		return parley.Answer{}, parley.Errorf(parley.CodeInvalid, "%s asks for %s, which can be asked about a call but not by it", name, in.Kind)
 	case again:
 		return parley.Answer{}, parley.Errorf(parley.CodeInvalid, "%s has asked under the key %q already", name, in.AskedAs()).
 			WithHint("give each question of a call a key of its own")
@@ -52,8 +53,8 @@ func (a *asking) ask(_ context.Context, in parley.Interaction) (parley.Answer, e
 	return parley.Answer{}, seam.ErrParked
 }
 
-// open opens what was asked without an answer. Its error is the end of the attempt then,
-// ErrParked as a rule: whatever its tool made of that is no result.
+// open opens the questions that have no answer. Its error, normally ErrParked, ends the
+// attempt: what the tool made of the missing answer is not a result.
 func (a *asking) open(ctx context.Context) error {
 	a.mu.Lock()
 	wants := a.wants

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// What one condensation covers at most, so that neither what is in memory nor
-	// the event grows with how long nobody swept.
+	// Limits of one condensation, so that neither memory nor the event grows with the
+	// time since the last sweep.
 	condenseTurns = 256
 	condenseBytes = 8 << 20
-	// condensePage is how many events are read at once. The last page is read in
-	// vain, again with every turn that comes of age, so it is short.
+	// condensePage is how many events are read at once. It is small because the last page
+	// is read in vain each time a turn comes of age.
 	condensePage = 64
 )
 
-// condense takes the steps of turns that ended long ago out of a session's log,
-// after they were archived. It returns how many events it covered.
+// condense archives the steps of turns that ended long ago and then removes them from a
+// session's log. It returns how many events it covered.
 func (e *Engine) condense(ctx context.Context, id parley.SessionID, ttl parley.TTL) (n int64, err error) {
 	s, err := e.acquire(ctx, parley.System(), id)
 	if err != nil {
@@ -28,7 +28,7 @@ func (e *Engine) condense(ctx context.Context, id parley.SessionID, ttl parley.T
 	defer e.unload(s)
 	defer s.release()
 	if s.run != nil || len(s.view.Interactions) > 0 || s.staged.Len() > 0 {
-		return 0, nil // the next sweep comes
+		return 0, nil // left to the next sweep
 	}
 	cutoff := e.now().Add(-time.Duration(ttl.TurnSteps))
 	for more := true; more && err == nil; {
@@ -39,7 +39,7 @@ func (e *Engine) condense(ctx context.Context, id parley.SessionID, ttl parley.T
 	return n, err
 }
 
-// condenseSome is one condensation. more says that others are due.
+// condenseSome does one condensation. more says that another is due.
 func (s *session) condenseSome(ctx context.Context, cutoff time.Time, keep bool) (n int64, more bool, err error) {
 	st, err := s.e.old(ctx, s.state.Principal(), s.id, s.state.Condensed, cutoff)
 	if err != nil || len(st.events) == 0 {
@@ -66,9 +66,9 @@ func (s *session) condenseSome(ctx context.Context, cutoff time.Time, keep bool)
 	return int64(len(st.events)), !st.next.IsZero() && !st.next.After(cutoff), nil
 }
 
-// condenseArtifacts archives the large results of a stretch's calls, and returns what
-// the session lets go of: the bytes, and without an archive the rows. Those that a
-// message points to, which prompts may hold still, stay.
+// condenseArtifacts archives the large results of a stretch's calls. It returns what the
+// session no longer needs: the bytes and, without an archive, the rows. Results that a
+// message points to stay, since prompts may still contain them.
 func (s *session) condenseArtifacts(ctx context.Context, events []parley.Event, keep bool) (release []parley.Digest, drop []parley.ArtifactID, err error) {
 	p, store := s.state.Principal(), s.e.o.Store
 	gone := map[parley.ArtifactID]bool{}
@@ -93,7 +93,7 @@ func (s *session) condenseArtifacts(ctx context.Context, events []parley.Event, 
 	if err != nil {
 		return nil, nil, err
 	}
-	needed := map[parley.Digest]bool{} // the same bytes may be more than one result
+	needed := map[parley.Digest]bool{} // the same bytes may belong to several results
 	end := events[len(events)-1].Time
 	for _, a := range all {
 		if !gone[a.ID] && (!a.CreatedAt.Before(end) || s.attachedTo(a.ID)) {
@@ -106,7 +106,7 @@ func (s *session) condenseArtifacts(ctx context.Context, events []parley.Event, 
 			if err == nil {
 				err = s.e.o.Archive.KeepBlob(ctx, s.id, a.SHA256, body)
 			}
-			if err != nil && !isCode(err, parley.CodeNotFound) { // of an import that came without it
+			if err != nil && !isCode(err, parley.CodeNotFound) { // an import may come without it
 				return nil, nil, err
 			}
 		} else {
@@ -119,7 +119,7 @@ func (s *session) condenseArtifacts(ctx context.Context, events []parley.Event, 
 	return release, drop, nil
 }
 
-// attachedTo reports whether a message that prompts may hold points to an artifact.
+// attachedTo reports whether a message that prompts may contain points to an artifact.
 func (s *session) attachedTo(id parley.ArtifactID) bool {
 	in := func(m parley.Message) bool {
 		return slices.ContainsFunc(m.Parts, func(p parley.Part) bool { return p.Artifact == id })
@@ -134,14 +134,14 @@ func (s *session) attachedTo(id parley.ArtifactID) bool {
 type stretch struct {
 	events []parley.Event
 	turns  []parley.CondensedTurn
-	next   time.Time // when the first turn after it ended
+	next   time.Time // when the first turn after the stretch ended
 }
 
-// old is the stretch after a number whose turns ended before the cutoff, or the
-// first part of it.
+// old is the stretch after a number whose turns ended before the cutoff, or its first
+// part.
 func (e *Engine) old(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, cutoff time.Time) (st stretch, err error) {
 	var fold parley.Condensing
-	var open []parley.Event // after the last end of a turn
+	var open []parley.Event // events after the last end of a turn
 	running := parley.TurnID("")
 	size := 0
 	for {
@@ -156,7 +156,7 @@ func (e *Engine) old(ctx context.Context, p parley.Principal, id parley.SessionI
 			case "turn.started":
 				running = ev.Turn
 			case "turn.completed", "turn.failed", "turn.cancelled", "turn.expired":
-				ends = ev.Turn == running // not of a queued turn, while another runs
+				ends = ev.Turn == running // not the end of a queued turn while another runs
 			}
 			if ends && (ev.Time.After(cutoff) || len(st.turns) >= condenseTurns || size > condenseBytes) {
 				st.next = ev.Time
@@ -175,9 +175,8 @@ func (e *Engine) old(ctx context.Context, p parley.Principal, id parley.SessionI
 	}
 }
 
-// replay folds a session's log from st up to and including number to. Within a
-// turn whose steps retention took the error is CodeCondensed, and its hint names
-// the archive.
+// replay folds a session's log from st up to and including number to. Inside a turn whose
+// steps were condensed the error is CodeCondensed, and its hint names the archive.
 func (e *Engine) replay(ctx context.Context, p parley.Principal, id parley.SessionID, to int64, st parley.Session) (parley.Session, error) {
 	var kept *parley.Condensed
 	for st.Seq < to {
@@ -195,7 +194,7 @@ func (e *Engine) replay(ctx context.Context, p parley.Principal, id parley.Sessi
 					return st, err
 				}
 				kept = &all
-				if kept.Old() { // the state that was kept is that of another fold
+				if kept.Old() { // the kept state belongs to another fold version
 					if whole, err := e.replayWhole(ctx, p, id, to); err == nil {
 						return whole, nil
 					}
@@ -217,14 +216,14 @@ func (e *Engine) replay(ctx context.Context, p parley.Principal, id parley.Sessi
 	if h, in := kept.Around(to); in && (st.Turn != nil || h.IsOld()) {
 		err := parley.Errorf(parley.CodeCondensed, "the steps around event %d were condensed", to)
 		if h.Archive != "" {
-			return st, err.WithHint("they are kept in the archive, as %s; the ends of turns can still be used", h.Archive)
+			return st, err.WithHint("the archive has them as %s; the ends of turns can still be used", h.Archive)
 		}
 		return st, err.WithHint("the ends of turns can still be used")
 	}
 	return st, nil
 }
 
-// replayWhole is replay from event 1 with what the archive has.
+// replayWhole is replay from event 1, including events that are only in the archive.
 func (e *Engine) replayWhole(ctx context.Context, p parley.Principal, id parley.SessionID, to int64) (st parley.Session, err error) {
 	for ev, err := range e.o.Reader.Whole(ctx, p, id, 0) {
 		if err == nil {
@@ -237,7 +236,7 @@ func (e *Engine) replayWhole(ctx context.Context, p parley.Principal, id parley.
 	return st, parley.Errorf(parley.CodeInternal, "the log of session %s ends at %d", id, st.Seq)
 }
 
-// condensed is what retention kept of the steps that it took after a number.
+// condensed returns what was kept of the steps condensed after a number.
 func (e *Engine) condensed(ctx context.Context, p parley.Principal, id parley.SessionID, after int64) (c parley.Condensed, err error) {
 	for {
 		events, err := e.o.Store.Read(ctx, p, id, after, 0)
@@ -253,9 +252,9 @@ func (e *Engine) condensed(ctx context.Context, p parley.Principal, id parley.Se
 	}
 }
 
-// inherited is what a fork at a number has to say of the steps that its parent
-// condensed later: the events that say so are not among those that it takes.
-// last is the turn that ended last before the number.
+// inherited returns what a fork at a number has to record about steps that its parent
+// condensed later, because the fork does not copy the events that say so. last is the
+// last turn that ended before the number.
 func (e *Engine) inherited(ctx context.Context, p parley.Principal, id parley.SessionID, at int64, last *parley.TurnRef) (list []parley.Event, err error) {
 	c, err := e.condensed(ctx, p, id, at)
 	if err != nil {
@@ -290,7 +289,7 @@ func (e *Engine) inherited(ctx context.Context, p parley.Principal, id parley.Se
 	return list, nil
 }
 
-// until are the turns up to and including the last; none when it is not there.
+// until returns the turns up to and including last, or none if last is not among them.
 func until(turns []parley.CondensedTurn, last *parley.TurnRef) []parley.CondensedTurn {
 	if last == nil {
 		return nil
@@ -299,8 +298,7 @@ func until(turns []parley.CondensedTurn, last *parley.TurnRef) []parley.Condense
 	return slices.Clone(turns[:at+1])
 }
 
-// firstEnd is when the first turn ended after a number and up to another; zero:
-// none did.
+// firstEnd is when the first turn ended between the two numbers; zero if none did.
 func (e *Engine) firstEnd(ctx context.Context, p parley.Principal, id parley.SessionID, after, to int64) (time.Time, error) {
 	running := parley.TurnID("")
 	for after < to {

@@ -22,11 +22,10 @@ func (e *Engine) acquireTurn(ctx context.Context, p parley.Principal, id parley.
 	return s, row, err
 }
 
-// Cancel stops a turn, whether it is queued, running, waiting or interrupted.
-// Reads and model calls are cut at once. Writes that have started get until
-// their deadline, and the turn ends after them: the returned turn is then still
-// running, with Stopping set. Cancelling a turn that has ended returns it as it
-// is.
+// Cancel stops a turn, whether it is queued, running, waiting or interrupted. Reads and
+// model calls are cut at once. Started writes may run until their deadline, and the turn
+// ends after them: the returned turn is then still running, with Stopping set. Cancelling
+// a turn that has ended returns it unchanged.
 func (e *Engine) Cancel(ctx context.Context, p parley.Principal, id parley.TurnID, reason string) (parley.TurnInfo, error) {
 	if utf8.RuneCountInString(reason) > parley.MaxReason {
 		return parley.TurnInfo{}, tooLong("reason", parley.MaxReason, "characters")
@@ -41,7 +40,7 @@ func (e *Engine) Cancel(ctx context.Context, p parley.Principal, id parley.TurnI
 		return parley.TurnInfo{}, err
 	}
 	if done != nil {
-		// What can be cut is cut within moments; a caller would rather see that.
+		// What can be cut is cut within moments; callers prefer to see the result.
 		select {
 		case <-done:
 		case <-time.After(time.Second):
@@ -51,7 +50,8 @@ func (e *Engine) Cancel(ctx context.Context, p parley.Principal, id parley.TurnI
 	return e.Turn(ctx, p, id)
 }
 
-// cancel returns a channel to wait on when the turn is on its way to stop.
+// cancel returns a channel that is closed when the turn has stopped, or nil if there is
+// nothing to wait for.
 func (s *session) cancel(ctx context.Context, p parley.Principal, row parley.TurnInfo, reason string) (<-chan struct{}, error) {
 	if slices.ContainsFunc(s.view.Queue, func(q parley.QueuedTurn) bool { return q.ID == row.ID }) {
 		return nil, s.endQueued(ctx, row.ID, parley.TurnCancelled{Reason: reason, By: p.User})
@@ -71,7 +71,7 @@ func (s *session) cancel(ctx context.Context, p parley.Principal, row parley.Tur
 	if inFlight {
 		done = nil
 	}
-	// A queue that was let go since the turn was first asked to stop is held again.
+	// A queue released since the turn was first asked to stop is held again.
 	if inFlight && t.Stop == nil || t.Stop != nil && len(s.view.Queue) > 0 && !s.view.Held {
 		if err := s.commit(ctx, parley.NewEvent(t.ID, "", parley.TurnStopRequested{Reason: reason, By: p.User})); err != nil {
 			return nil, err
@@ -81,7 +81,7 @@ func (s *session) cancel(ctx context.Context, p parley.Principal, row parley.Tur
 	return done, nil
 }
 
-// Unqueue takes a turn off the queue.
+// Unqueue removes a turn from the queue.
 func (e *Engine) Unqueue(ctx context.Context, p parley.Principal, id parley.SessionID, turn parley.TurnID) error {
 	s, err := e.acquire(ctx, p, id)
 	if err != nil {
@@ -99,8 +99,8 @@ func (e *Engine) Unqueue(ctx context.Context, p parley.Principal, id parley.Sess
 	return err
 }
 
-// Resume goes on with an interrupted turn from its last committed step. Only
-// the session's last turn can be resumed; others can be retried.
+// Resume continues an interrupted turn from its last committed step. Only the session's
+// last turn can be resumed; others can be retried.
 func (e *Engine) Resume(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error) {
 	s, row, err := e.acquireTurn(ctx, p, id)
 	if err != nil {
@@ -125,8 +125,8 @@ func (e *Engine) Resume(ctx context.Context, p parley.Principal, id parley.TurnI
 	return info, r.durable(ctx)
 }
 
-// resume stages turn.resumed and starts the run. The attempt is in the log
-// before anything is done in it.
+// resume stages turn.resumed and starts the run. The attempt is committed before it does
+// anything.
 func (s *session) resume(by string, auto bool) (*run, error) {
 	t := s.view.Turn
 	app, err := s.appOf(t)
@@ -136,8 +136,8 @@ func (s *session) resume(by string, auto bool) (*run, error) {
 	return s.begin(app, t.ID, auto, parley.NewEvent(t.ID, "", parley.TurnResumed{Attempt: t.Attempts + 1, Auto: auto, By: by}))
 }
 
-// Retry asks again what a turn asked that has ended or was interrupted, as a
-// new turn that names the old.
+// Retry asks the question of an ended or interrupted turn again, as a new turn that names
+// the old one.
 func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID, key, client string) (parley.TurnInfo, error) {
 	s, row, err := e.acquireTurn(ctx, p, id)
 	if isCode(err, parley.CodeNotFound) && key != "" {
@@ -156,7 +156,7 @@ func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID
 		s.release()
 		return parley.TurnInfo{}, parley.Errorf(parley.CodeConflict, "turn %s has not ended", id).WithHint("cancel it first")
 	}
-	again := asked{Send: parley.Send{Message: row.Message}, retryOf: id} // where the log no longer has the request
+	again := asked{Send: parley.Send{Message: row.Message}, retryOf: id} // used if the log no longer has the request
 	if r, err := e.requestOf(ctx, p, row); err != nil {
 		s.release()
 		return parley.TurnInfo{}, err
@@ -180,8 +180,8 @@ func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID
 	return s.send(ctx, p, again)
 }
 
-// requestOf is what a turn was asked, from the event that began it; nil when the
-// log does not have it at its place, as for a turn of another session's copy.
+// requestOf returns what a turn was asked, from the event that began it. It returns nil
+// if the log does not have that event in its place, as in a copy of another session.
 func (e *Engine) requestOf(ctx context.Context, p parley.Principal, row parley.TurnInfo) (*parley.TurnRequest, error) {
 	events, err := e.o.Store.Read(ctx, p, row.SessionID, row.FirstSeq-1, 1)
 	if err != nil || len(events) == 0 || events[0].Turn != row.ID {
@@ -200,9 +200,9 @@ func (e *Engine) requestOf(ctx context.Context, p parley.Principal, row parley.T
 	return nil, nil
 }
 
-// Await returns the turn when it has ended, waits for a human or was
-// interrupted, or as it is when the timeout is over. It waits for the store as the
-// turn does; its error is the store's only when that is away at the end, too.
+// Await returns the turn when it has ended, waits for a human or was interrupted, or as
+// it is after the timeout. It waits through an outage of the store; it returns the
+// store's error only if the outage lasts until the end.
 func (e *Engine) Await(ctx context.Context, p parley.Principal, id parley.TurnID, timeout time.Duration) (parley.TurnInfo, error) {
 	over := time.NewTimer(timeout)
 	defer over.Stop()
@@ -231,13 +231,13 @@ func (e *Engine) Await(ctx context.Context, p parley.Principal, id parley.TurnID
 		}
 		info, changed, err := s.look(ctx, p, row)
 		if e.awayFor(err) {
-			err, changed = nil, make(chan struct{}) // looked for again, as one that changes elsewhere
+			err, changed = nil, make(chan struct{}) // looked up again, like one that changes elsewhere
 		}
 		if err != nil || changed == nil {
 			e.leave(s)
 			return info, err
 		}
-		// Commits of an owner in another process wake nobody here.
+		// Commits by an owner in another process wake nobody here.
 		again := time.NewTimer(lookEvery)
 		select {
 		case <-changed:
@@ -256,13 +256,13 @@ func (e *Engine) Await(ctx context.Context, p parley.Principal, id parley.TurnID
 	}
 }
 
-// lookEvery is how often Await looks again at a turn of which it hears nothing.
+// lookEvery is how often Await polls a turn that sends no news.
 const lookEvery = time.Second
 
-// look returns the turn of an index row, and unless there is nothing to wait for
-// a channel that is closed when its session changes. It neither loads nor claims.
-// As long as the turn is open its owner's memory has all of it; the store is asked
-// when it has ended, and when the session is not in memory here.
+// look returns the turn of an index row and, if there is something to wait for, a channel
+// that is closed when its session changes. It neither loads nor claims the session. While
+// the turn is open its owner's memory has the newest state; the store is asked when the
+// turn has ended or the session is not in memory here.
 func (s *session) look(ctx context.Context, p parley.Principal, row parley.TurnInfo) (parley.TurnInfo, <-chan struct{}, error) {
 	e, id := s.e, row.ID
 	select {
@@ -278,7 +278,7 @@ func (s *session) look(ctx context.Context, p parley.Principal, row parley.TurnI
 			if s.run != nil || e.goesOn(s.id) {
 				return *turnInfo(&s.state), s.changed, nil // it counts as running
 			}
-			row, err := e.o.Store.Turn(ctx, p, id) // the row says why
+			row, err := e.o.Store.Turn(ctx, p, id) // the row has the reason
 			return row, nil, err
 		case parley.StatusRunning:
 			return *turnInfo(&s.state), s.changed, nil
@@ -295,8 +295,8 @@ func (s *session) look(ctx context.Context, p parley.Principal, row parley.TurnI
 	return row, nil, err
 }
 
-// Update changes a session's settings. What was allowed in it can be taken back
-// also by a user who keeps as much as the limits allow.
+// Update changes a session's settings. It always allows taking back permissions, even by
+// a user who has reached the storage limits.
 func (e *Engine) Update(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.UpdateSession) (parley.SessionInfo, error) {
 	s, err := e.acquire(ctx, p, id)
 	if err != nil {
@@ -361,8 +361,8 @@ func (e *Engine) Update(ctx context.Context, p parley.Principal, id parley.Sessi
 	return s.state.Info(), err
 }
 
-// End closes a session for good; a running turn is cancelled first. Ending it
-// again changes nothing.
+// End closes a session for good, after cancelling a running turn. Ending it again changes
+// nothing.
 func (e *Engine) End(ctx context.Context, p parley.Principal, id parley.SessionID, reason string) (parley.SessionInfo, error) {
 	if utf8.RuneCountInString(reason) > parley.MaxReason {
 		return parley.SessionInfo{}, tooLong("reason", parley.MaxReason, "characters")
@@ -383,9 +383,9 @@ func (e *Engine) End(ctx context.Context, p parley.Principal, id parley.SessionI
 	return s.state.Info(), err
 }
 
-// Delete removes a session and everything in it. A running turn is stopped
-// first, and a write of it that has started is waited for. What could not be removed
-// from the archive goes with one of the next sweeps.
+// Delete removes a session and everything in it. It first stops a running turn and waits
+// for a write that has started. Archived data that could not be removed is removed by one
+// of the next sweeps.
 func (e *Engine) Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error {
 	s, err := e.still(ctx, p, id, &stopped{by: p.User, reason: "the session was deleted"})
 	if err != nil {
@@ -394,10 +394,10 @@ func (e *Engine) Delete(ctx context.Context, p parley.Principal, id parley.Sessi
 	defer s.release()
 	err = e.o.Store.Delete(ctx, p, id)
 	if err != nil && !isCode(err, parley.CodeNotFound) {
-		e.listArchives() // it may be gone
+		e.listArchives() // the session may be gone
 		return told(err)
 	}
-	s.forget()
+	s.evict()
 	e.o.Log.Forget(id)
 	if e.o.Archive != nil {
 		e.logDropped(context.WithoutCancel(ctx), id)
@@ -405,8 +405,8 @@ func (e *Engine) Delete(ctx context.Context, p parley.Principal, id parley.Sessi
 	return err
 }
 
-// still returns the session, locked, with no turn running in this process. One
-// that runs is stopped, and nothing starts after it.
+// still returns the session, locked, with no turn running in this process. It stops a
+// running turn, and nothing starts afterwards.
 func (e *Engine) still(ctx context.Context, p parley.Principal, id parley.SessionID, why *stopped) (*session, error) {
 	for {
 		s, err := e.acquire(ctx, p, id)

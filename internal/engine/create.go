@@ -17,14 +17,14 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Limits of what a command may carry, beside those that parley names for all.
+// Limits of commands, in addition to the exported ones in package parley.
 const (
-	maxSettings = 16 << 10 // bytes of preferences, of a policy, and of a turn's hints, as JSON
-	maxQueue    = 100      // max_open_turns at most
+	maxSettings = 16 << 10 // bytes as JSON, each, of preferences, a policy, and a turn's hints
+	maxQueue    = 100      // the highest allowed max_open_turns
 )
 
-// Create makes a session. An outside id that the caller has used in the app
-// before returns the session it names, and created is false; so does a key.
+// Create makes a session. If the caller already used the outside id in the app, or the
+// key, Create returns that session and created is false.
 func (e *Engine) Create(ctx context.Context, p parley.Principal, c parley.CreateSession) (info parley.SessionInfo, created bool, err error) {
 	c.OutsideID, c.Key = e.aliasOf(c.OutsideID), e.aliasOf(c.Key)
 	body := digestOf(c)
@@ -117,9 +117,8 @@ func (e *Engine) makeSession(ctx context.Context, p parley.Principal, made parle
 	return s, nil
 }
 
-// aliasOf is the form in which an outside id, or a key, is kept. One that looks
-// like a secret would be redacted in the log, and all such would be one: it is
-// kept as its digest.
+// aliasOf is the stored form of an outside id or key. One that looks like a secret is
+// stored as its digest: redaction would make all such ids equal.
 func (e *Engine) aliasOf(outside string) string {
 	if _, secret := e.o.Log.RedactText(outside); !secret {
 		return outside
@@ -128,7 +127,7 @@ func (e *Engine) aliasOf(outside string) string {
 	return "sha256-" + hex.EncodeToString(sum[:])
 }
 
-// newSession checks the wishes of c against the app.
+// newSession checks c against the app.
 func (e *Engine) newSession(p parley.Principal, a *appBody, c parley.CreateSession) (parley.SessionCreated, error) {
 	e.mu.Lock()
 	closing := e.closing
@@ -142,7 +141,7 @@ func (e *Engine) newSession(p parley.Principal, a *appBody, c parley.CreateSessi
 		return parley.SessionCreated{}, err
 	}
 	if c.Model != "" {
-		if err := fixedModel(&app, nil); err != nil { // a session may choose the one that it then keeps
+		if err := fixedModel(&app, nil); err != nil { // a session may choose the model that it then keeps
 			return parley.SessionCreated{}, err
 		}
 		if _, err := e.o.Models.Model(c.Model); err != nil {
@@ -161,7 +160,7 @@ func (e *Engine) newSession(p parley.Principal, a *appBody, c parley.CreateSessi
 	}
 	open := max(app.MaxOpenTurns, 1)
 	if busy == parley.BusyEnqueue && app.MaxOpenTurns <= 1 {
-		open = 8 // a queue of one is none
+		open = 8 // a queue of one is hardly a queue
 	}
 	if c.MaxOpenTurns != 0 {
 		if c.MaxOpenTurns < 1 || c.MaxOpenTurns > maxQueue {
@@ -199,8 +198,8 @@ func (e *Engine) newSession(p parley.Principal, a *appBody, c parley.CreateSessi
 	}, nil
 }
 
-// narrower refuses a caller's policy that would allow what the app does not: a
-// caller may only ask more often or forbid.
+// narrower refuses a caller's policy that allows more than the app's: a caller may only
+// ask more often or forbid more.
 func narrower(app parley.Policy, p *parley.Policy) error {
 	if p == nil {
 		return nil
@@ -208,12 +207,12 @@ func narrower(app parley.Policy, p *parley.Policy) error {
 	for _, r := range p.Rules {
 		if r.Verdict != parley.Deny && r.Verdict != parley.Ask {
 			return parley.Errorf(parley.CodeInvalid, "policy.rules may only deny or ask, not %q", r.Verdict).
-				WithField("policy.rules").WithHint("a caller may only narrow what the app allows")
+				WithField("policy.rules").WithHint("a caller's policy may only be stricter than the app's")
 		}
 	}
 	if p.AllowActuation != nil && *p.AllowActuation && (app.AllowActuation == nil || !*app.AllowActuation) {
-		return parley.Errorf(parley.CodeInvalid, "policy.allow_actuation is wider than the app allows").
-			WithField("policy.allow_actuation").WithHint("actuation is off in this app; its settings are the ceiling")
+		return parley.Errorf(parley.CodeInvalid, "policy.allow_actuation allows more than the app does").
+			WithField("policy.allow_actuation").WithHint("actuation is off in this app's settings")
 	}
 	for _, service := range p.AllowlistedServices {
 		if !slices.ContainsFunc(app.AllowlistedServices, func(pattern string) bool { return policy.Like(pattern, service) }) {
@@ -227,24 +226,24 @@ func narrower(app parley.Policy, p *parley.Policy) error {
 		}
 		if !app.Offers(m) {
 			return parley.Errorf(parley.CodeInvalid, "policy.modes names %q, which the app does not offer", m).
-				WithField(fmt.Sprintf("policy.modes[%d]", i)).WithHint("a caller may only narrow what the app allows")
+				WithField(fmt.Sprintf("policy.modes[%d]", i)).WithHint("a caller's policy may only be stricter than the app's")
 		}
 	}
 	if within := time.Duration(p.AnswerWithin); within != 0 && (within < shortestAnswer || within > answerWithin(app, nil)) {
-		return parley.Errorf(parley.CodeInvalid, "policy.answer_within is %s, and may be from %s to %s", within, shortestAnswer, answerWithin(app, nil)).
-			WithField("policy.answer_within").WithHint("a caller may only narrow what the app allows")
+		return parley.Errorf(parley.CodeInvalid, "policy.answer_within is %s, but must be from %s to %s", within, shortestAnswer, answerWithin(app, nil)).
+			WithField("policy.answer_within").WithHint("a caller's policy may only be stricter than the app's")
 	}
 	if p.Unattended {
-		return parley.Errorf(parley.CodeInvalid, "policy.unattended is the app's to set").WithField("policy.unattended")
+		return parley.Errorf(parley.CodeInvalid, "only the app can set policy.unattended").WithField("policy.unattended")
 	}
 	return nil
 }
 
-// shortestAnswer is what a human has at the least to answer, where a caller says so.
+// shortestAnswer is the shortest time to answer that a caller may set.
 const shortestAnswer = time.Second
 
-// answerWithin is how long an interaction stays open: the app's time, or the
-// session's own where it is shorter.
+// answerWithin is how long an interaction stays open: the app's time, or the session's
+// own if that is shorter.
 func answerWithin(app parley.Policy, own *parley.Policy) time.Duration {
 	within := cmp.Or(time.Duration(app.AnswerWithin), 24*time.Hour)
 	if own != nil && own.AnswerWithin > 0 {
@@ -253,13 +252,13 @@ func answerWithin(app parley.Policy, own *parley.Policy) time.Duration {
 	return within
 }
 
-// fixedModel refuses another model where the app or the session has a fixed one.
+// fixedModel refuses a choice of model if the app or the session has a fixed one.
 func fixedModel(app *parley.App, own *parley.Policy) error {
 	switch {
 	case app.Policy.FixedModel:
 		return parley.Errorf(parley.CodeForbidden, "app %s has a fixed model", app.Name).WithField("model")
 	case own != nil && own.FixedModel:
-		return parley.Errorf(parley.CodeForbidden, "the session has a fixed model").WithField("model").WithHint("its policy was made so; start another session")
+		return parley.Errorf(parley.CodeForbidden, "the session has a fixed model").WithField("model").WithHint("its policy fixes it; start another session")
 	}
 	return nil
 }
@@ -268,7 +267,7 @@ func fixedModel(app *parley.App, own *parley.Policy) error {
 func sizeOf(v any) int {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return maxSettings + 1 // what has no JSON can not be kept
+		return maxSettings + 1 // a value without JSON cannot be stored
 	}
 	return len(raw)
 }
@@ -281,8 +280,8 @@ func checkBusy(b parley.BusyMode) error {
 	return parley.Errorf(parley.CodeInvalid, "busy is %q", b).WithField("busy").WithHint("one of reject, enqueue, interrupt, steer")
 }
 
-// checkMode refuses a mode that nobody knows, or that the app, or the session's
-// own policy, does not let its callers choose.
+// checkMode refuses an unknown mode, and one that the app's or the session's policy does
+// not offer.
 func checkMode(app *parley.App, own *parley.Policy, m parley.PermissionMode) error {
 	if err := knownMode(m); err != nil {
 		return err
@@ -293,7 +292,7 @@ func checkMode(app *parley.App, own *parley.Policy, m parley.PermissionMode) err
 			WithHint("an app names the modes that it offers in policy.modes of its app.yaml")
 	case own != nil && own.Modes != nil && !own.Offers(m):
 		return parley.Errorf(parley.CodeForbidden, "the session does not offer the mode %s", m).WithField("mode").
-			WithHint("its policy was made so; start another session")
+			WithHint("its policy excludes it; start another session")
 	}
 	return nil
 }
@@ -311,6 +310,6 @@ func tooLong(field string, limit int, unit string) *parley.Error {
 }
 
 func keyReused(key string) *parley.Error {
-	return parley.Errorf(parley.CodeKeyReused, "idempotency key %q was used before with another body", key).
+	return parley.Errorf(parley.CodeKeyReused, "idempotency key %q was already used with another body", key).
 		WithField("Idempotency-Key").WithHint("use a new key for a new request")
 }

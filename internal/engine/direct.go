@@ -11,13 +11,13 @@ import (
 // maxInput bounds the input of a direct call, in bytes.
 const maxInput = 256 << 10
 
-// CallTool makes one tool call without a model, by the same path as an agent's:
-// schema, policy, human, journal. It returns the turn once it is durable; its
-// result is [Engine.CallResult] when the turn has ended. A call without a session
-// has one of its own, which ends with it: nothing waits for it, and it for
-// nothing. Calls in one session run one after the other.
+// CallTool makes one tool call without a model, through the same steps as an agent's
+// call: schema, policy, human, journal. It returns the turn once it is durable; when the
+// turn has ended, [Engine.CallResult] has the result. A call without a session gets a
+// session of its own that ends with it, so it neither waits for other calls nor delays
+// them. Calls in one session run one after the other.
 //
-// The key of a call without a session is the user's, over all sessions. It
+// The key of a call without a session belongs to the user, across all sessions. It
 // returns the same call for as long as that call's session is kept.
 func (e *Engine) CallTool(ctx context.Context, p parley.Principal, c parley.CallTool) (parley.TurnInfo, error) {
 	none := parley.TurnInfo{}
@@ -44,7 +44,7 @@ func (e *Engine) hasTool(app, name string) error {
 	return nil
 }
 
-// direct is a call in the form of a message.
+// direct presents a call in the form of a message.
 func (e *Engine) direct(c parley.CallTool) asked {
 	if len(c.Input) == 0 {
 		c.Input = []byte("{}")
@@ -55,10 +55,9 @@ func (e *Engine) direct(c parley.CallTool) asked {
 	}
 }
 
-// callAlone makes a call in a temporary session. The session and the key that
-// names its turn come first, in one append; so the same call that comes again, at
-// once or after a crash in between, finds the session and begins that turn or
-// returns it.
+// callAlone makes a call in a temporary session. One append first creates the session and
+// the key that names its turn. So a repeated request, whether concurrent or after a crash
+// in between, finds the session and begins that turn or returns it.
 func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.CallTool, retryOf parley.TurnID) (parley.TurnInfo, error) {
 	none := parley.TurnInfo{}
 	a := e.direct(c)
@@ -70,7 +69,7 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 	free := func() {}
 	defer func() { free() }()
 	var id parley.SessionID
-	for tries := 0; id == ""; tries++ { // twice: another may take the key between look and append
+	for tries := 0; id == ""; tries++ { // twice: another request may take the key between look and append
 		if key.Key != "" {
 			had, err := e.o.Store.Key(ctx, p, "", key.Key)
 			switch {
@@ -132,7 +131,7 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 	return s.send(ctx, p, a)
 }
 
-// CallResult is what came of a direct call whose turn has ended.
+// CallResult is the result of a direct call whose turn has ended.
 func (e *Engine) CallResult(ctx context.Context, p parley.Principal, turn parley.TurnID) (parley.ToolResult, error) {
 	row, err := e.Turn(ctx, p, turn)
 	if err != nil {

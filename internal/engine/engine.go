@@ -1,30 +1,29 @@
 // Package engine says who may do what, when: it turns commands into events.
 //
-// A session is driven by one owner: all commands to it, from whatever door,
-// and all that its running turn appends, pass one lock, so they have one order,
-// and that order is the order in the log. A command is checked against the
-// folded state and becomes events or is refused with a coded [parley.Error].
-// Nothing else appends. State advances only after the commit; the lock is held
-// for commits, never for effects.
+// A session is driven by one owner. All commands to it, from any door, and everything its
+// running turn appends pass one lock, so their order is the order in the log. A command
+// is checked against the folded state and becomes events or is refused with a coded
+// [parley.Error]. Nothing else appends. State advances only after the commit; the lock is
+// held for commits, never for effects.
 //
-// A turn is carried by a [seam.Runtime], which sees only its [seam.Host]: it may
-// record model calls and handoffs, and ask for tools, which the engine takes
-// through schema, policy, grant and journal (toolcall.go). What must not happen
-// twice is committed before it happens; what may have happened is called
-// unknown and put before a human.
+// A turn is carried by a [seam.Runtime], which sees only its [seam.Host]: it may record
+// model calls and handoffs, and request tool calls. The engine checks each of those
+// against schema, policy and grants and journals it (toolcall.go). What must not happen
+// twice is committed before it happens; what may have happened is called unknown, and a
+// human decides.
 //
-// A turn that waits for a human, and one that has ended, need nothing in
-// memory: the session is dropped after Options.IdleAfter and the next command
-// folds it again. After a crash the turns that were running are found by
-// [Engine.Recover], or by the first command that needs their session.
+// A turn that waits for a human, and one that has ended, need nothing in memory: the
+// session is evicted after Options.IdleAfter, and the next command folds it again. After
+// a crash the turns that were running are found by [Engine.Recover], or by the first
+// command that needs their session.
 //
-// When the store can not append (disk full, database away) a command is refused
-// with CodeUnavailable and changes nothing; a turn that is in the log waits, as
-// long as its budget of time lasts, and goes on (outage.go).
+// When the store cannot append (disk full, database down), a command is refused with
+// CodeUnavailable and changes nothing. A turn that is in the log waits, within its time
+// budget, and then goes on (outage.go).
 //
-// What only reads neither loads a session nor claims it. A session that another
-// engine over the same store drives can be read here, and not taken from it as
-// long as that one is alive; commands to it are refused.
+// Reads neither load nor claim a session. A session that is driven by another engine over
+// the same store can be read here. It is not taken over while that engine is alive;
+// commands to it are refused.
 //
 // Methods are safe for concurrent use.
 package engine
@@ -50,45 +49,47 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// Options are what an engine is made of.
+// Options configure an engine.
 type Options struct {
 	Store    seam.Store
 	Log      *eventlog.Writer // the engine must be its only holder
 	Reader   *eventlog.Reader
 	Runtimes map[string]seam.Runtime // by App.Runtime
 	Models   seam.Models
-	Tools    map[string]*toolbox.Box // by app name; an app without tools needs none, and tools of other apps are not used
+	Tools    map[string]*toolbox.Box // by app name; an app without tools needs no entry, and tools of unknown apps are ignored
 	Apps     []parley.App
-	Off      map[string]string // apps that are not served, and why: told to whoever names one
+	Off      map[string]string // apps that are not served, and why; whoever names one is told the reason
 
-	Node   string           // names this process in claims; empty: made up
+	Node   string           // names this process in claims; empty: generated
 	Now    func() time.Time // recorded in events; nil: time.Now
 	Logger *slog.Logger     // nil: discarded
-	// Zone is the time zone of turns whose tools know none; nil: UTC.
+	// Zone is the time zone of turns whose tools have none; nil: UTC.
 	Zone *time.Location
-	// IdleAfter is when a session without a running turn leaves memory; 0 means 30 s.
+	// IdleAfter is how long a session without a running turn stays in memory; 0 means 30
+	// s.
 	IdleAfter time.Duration
-	// Archive keeps what retention takes out of logs; nil keeps nothing.
+	// Archive keeps what retention removes from logs; if nil, that is lost.
 	Archive Archive
 	// SweepEvery is how often the apps' TTLs are applied; 0 means 10 minutes.
 	SweepEvery time.Duration
-	// TendEvery is how often questions are looked for whose time is over; 0 means
-	// 30 s. An answer that comes too late is refused by the clock, not by this.
+	// TendEvery is how often expired questions are looked for; 0 means 30 s. A late
+	// answer is refused by the clock, whether or not this has run.
 	TendEvery time.Duration
-	// Limits are of users.
+	// Limits apply to each user.
 	Limits Limits
-	// MaxRunning bounds the turns that run at once; 0 means 10,000. One more is
+	// MaxRunning limits the turns that run at once; 0 means 10,000. Further turns are
 	// refused with CodeUnavailable.
 	MaxRunning int
-	// NothingRuns says that no started write of an earlier owner can be under way any
-	// more, as in a replay: one without an outcome is settled at once. False: it counts
-	// as running until its deadline and 5 s.
+	// NothingRuns says that no write of an earlier owner can still be under way, as in a
+	// replay: a started write without an outcome is settled at once. If false, such a
+	// write counts as running until its deadline and 5 s.
 	NothingRuns bool
-	// Untimed lets no turn end by its budget of time, and no call by its deadline, as
-	// in a replay, whose clock stands still.
+	// Untimed disables time budgets of turns and deadlines of calls, as in a replay,
+	// whose clock stands still.
 	Untimed bool
-	// RunRedacted reports whether a call may run with what the log has of an input
-	// that is lost: in a replay, whose tools touch nothing. nil: none may.
+	// RunRedacted reports whether a call whose original input is lost may run with the
+	// redacted one from the log, as in a replay, whose tools touch nothing. If nil, no
+	// call may.
 	RunRedacted func(c parley.Tool, input json.RawMessage) bool
 }
 
@@ -100,7 +101,7 @@ type Engine struct {
 	stop context.CancelCauseFunc
 	open context.Context // ends when Close begins, or with boot
 	shut context.CancelFunc
-	away func() // says to the store that this node drives nothing any more
+	away func() // tells the store that this node no longer drives anything
 
 	mu       sync.Mutex
 	sessions map[parley.SessionID]*session
@@ -113,10 +114,10 @@ type Engine struct {
 	claims   claims
 	observed chan Observation
 	resuming chan struct{}             // at most 8 automatic resumptions at once
-	going    map[parley.SessionID]bool // sessions that are about to go on by themselves; guarded by mu
+	going    map[parley.SessionID]bool // sessions about to go on automatically; guarded by mu
 	inVain   map[parley.TurnID]bool    // turns that this process could not resume; guarded by mu
 	turns    sync.WaitGroup
-	tasks    sync.WaitGroup // sweeper and recovery
+	tasks    sync.WaitGroup // sweeper and recovery goroutines
 }
 
 type appBody struct {
@@ -170,7 +171,7 @@ func New(o Options) (*Engine, error) {
 		if o.Runtimes[a.Runtime] == nil {
 			return nil, parley.Errorf(parley.CodeInvalid, "app %s: there is no runtime %q", a.Name, a.Runtime)
 		}
-		if clean, ok := o.Log.RedactFile(body); ok { // it is kept with the log
+		if clean, ok := o.Log.RedactFile(body); ok { // stored like the log
 			body = clean
 		}
 		sum := sha256.Sum256(body)
@@ -183,7 +184,7 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// boxesOf gives each app a box, if only an empty one.
+// boxesOf gives each app a box, which may be empty.
 func boxesOf(o Options) (map[string]*toolbox.Box, error) {
 	boxes := map[string]*toolbox.Box{}
 	for _, a := range o.Apps {
@@ -200,9 +201,9 @@ func boxesOf(o Options) (map[string]*toolbox.Box, error) {
 	return boxes, nil
 }
 
-// Close stops the engine: no new commands, running turns may finish the step
-// they are in until ctx ends, then they are stopped. Turns that did not end are
-// found by the next Recover.
+// Close stops the engine. It accepts no new commands. Running turns may finish their
+// current step until ctx ends; then they are stopped. The next Recover finds the turns
+// that did not end.
 func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Lock()
 	e.closing = true
@@ -217,7 +218,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 		e.stop(errShutdown)
-		select { // what honours its context is gone at once
+		select { // what honours its context returns at once
 		case <-done:
 			err = nil
 		case <-time.After(2 * time.Second):
@@ -228,7 +229,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	return err
 }
 
-// Ready says why commands would be refused now, or nil.
+// Ready returns why commands would be refused now, or nil.
 func (e *Engine) Ready(ctx context.Context) error {
 	e.mu.Lock()
 	closing := e.closing
@@ -249,7 +250,7 @@ func (e *Engine) Apps() []parley.App {
 	return list
 }
 
-// App returns one app; CodeNotFound names those there are.
+// App returns one app. A CodeNotFound error names the apps that exist.
 func (e *Engine) App(name string) (parley.App, error) {
 	a, err := e.app(name)
 	if err != nil {
@@ -258,8 +259,8 @@ func (e *Engine) App(name string) (parley.App, error) {
 	return a.app, nil
 }
 
-// appOf is the app that a session belongs to. Without it nothing of the session
-// can go on; what there is stays as it is.
+// appOf is the app that a session belongs to. While the app is missing, the session
+// cannot go on, and its data is left as it is.
 func (e *Engine) appOf(session string) (*appBody, error) {
 	if a, ok := e.apps[session]; ok {
 		return a, nil
@@ -287,7 +288,7 @@ func (e *Engine) app(name string) (*appBody, error) {
 	return nil, parley.Errorf(parley.CodeNotFound, "there is no app %q", parley.Cut(name, 60)).WithField("app").WithHint("apps here: %s", strings.Join(names, ", "))
 }
 
-// Models lists the models that are set up.
+// Models lists the configured models.
 func (e *Engine) Models() []seam.ModelInfo {
 	var list []seam.ModelInfo
 	for _, n := range e.o.Models.Names() {
@@ -298,7 +299,7 @@ func (e *Engine) Models() []seam.ModelInfo {
 	return list
 }
 
-// Model returns what is known of one model.
+// Model returns what is known about one model.
 func (e *Engine) Model(name string) (seam.ModelInfo, error) {
 	m, err := e.o.Models.Model(name)
 	if err != nil {
@@ -309,13 +310,13 @@ func (e *Engine) Model(name string) (seam.ModelInfo, error) {
 
 func (e *Engine) now() time.Time { return parley.Now(e.o.Now()) }
 
-// newID makes a ULID of the engine's time.
+// newID makes a ULID for the engine's current time.
 func (e *Engine) newID() string {
 	return ulid.MustNew(ulid.Timestamp(e.o.Now()), ulid.DefaultEntropy()).String()
 }
 
-// newIDAfter returns a new id that is greater than another, even if the clock was
-// set back in between.
+// newIDAfter returns a new id that is greater than another, even if the clock was set
+// back in between.
 func (e *Engine) newIDAfter(id string) string {
 	at := ulid.Timestamp(e.o.Now())
 	if before, err := ulid.ParseStrict(id); err == nil {
@@ -324,7 +325,7 @@ func (e *Engine) newIDAfter(id string) string {
 	return ulid.MustNew(at, ulid.DefaultEntropy()).String()
 }
 
-// sweep drops sessions that nobody has needed for a while.
+// sweep evicts sessions that nobody has needed for a while.
 func (e *Engine) sweep() {
 	tick := time.NewTicker(max(e.o.IdleAfter/2, time.Millisecond))
 	defer tick.Stop()
@@ -357,7 +358,7 @@ func digestOf(v any) parley.Digest {
 }
 
 func notFound(what string, id any) *parley.Error {
-	return parley.Errorf(parley.CodeNotFound, "there is no %s %q", what, id).WithHint("check the id; what belongs to another user is not found either")
+	return parley.Errorf(parley.CodeNotFound, "there is no %s %q", what, id).WithHint("check the id; what belongs to another user is reported as not found, too")
 }
 
 func isCode(err error, c parley.Code) bool { return errors.Is(err, &parley.Error{Code: c}) }

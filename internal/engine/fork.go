@@ -10,12 +10,12 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Fork makes a new session of the first events of another, with the turns that
-// have ended there. What was open or queued at that point is cancelled in the fork,
-// which takes no grants, rules, open interactions, keys or provider state with it.
+// Fork makes a new session from the first events of another, with the turns that have
+// ended by then. What was open or queued at that point is cancelled in the fork. The fork
+// takes over no grants, rules, open interactions, keys or provider state.
 //
-// A turn that both have is found by its id in the parent, whose id is less than the
-// fork's, and once the parent is deleted in the fork.
+// A turn that both have is found by its id in the parent, whose id is lower than the
+// fork's, and in the fork once the parent is deleted.
 func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.ForkSession) (parley.SessionInfo, error) {
 	none := parley.SessionInfo{}
 	if utf8.RuneCountInString(c.Title) > parley.MaxTitle {
@@ -79,8 +79,8 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	if events, err = s.cutOff(&ix, events, st.Queue, parley.TurnCancelled{Reason: "the session was forked here", By: "forked"}); err != nil {
 		return none, err
 	}
-	// The store copies the rows of the turns that have ended. Those that are open or
-	// queued in the parent end here, and have rows of the fork's own.
+	// The store copies the rows of turns that have ended. Turns that are open or queued
+	// in the parent end here, with rows of the fork's own.
 	info := s.view.Info()
 	ix = seam.Index{Session: &info, Turns: ix.Turns, Blobs: ix.Blobs}
 	if c.Key != "" {
@@ -135,8 +135,8 @@ func (s *session) cutOff(ix *seam.Index, events eventlog.Clean, queue []parley.Q
 	return events.With(more), err
 }
 
-// offered takes back a mode that came with a log and that its app does not offer:
-// what can not be chosen can not be copied either.
+// offered resets a mode that came with a log but is not offered by the app: what may not
+// be chosen may not be copied either.
 func (s *session) offered(app *appBody, p parley.Principal, ix *seam.Index, events eventlog.Clean) (eventlog.Clean, error) {
 	if app.app.Policy.Offers(s.view.Mode) {
 		return events, nil

@@ -22,8 +22,7 @@ func (h *host) Now() time.Time                  { return h.s.e.now() }
 func (h *host) NewCall() parley.CallID          { return parley.CallID(h.s.e.newID()) }
 func (h *host) Commands() <-chan parley.Message { return h.r.steers }
 
-// with runs f with the session's lock, unless the turn is no longer ours to
-// write to.
+// with runs f with the session's lock, unless the turn no longer belongs to this run.
 func (h *host) with(ctx context.Context, f func(s *session) error) error {
 	s := h.s
 	select {
@@ -38,7 +37,7 @@ func (h *host) with(ctx context.Context, f func(s *session) error) error {
 	if err := s.settle(ctx); err != nil {
 		return err
 	}
-	if t := s.view.Turn; t == nil || t.ID != h.r.turn { // its start could not be kept
+	if t := s.view.Turn; t == nil || t.ID != h.r.turn { // its start could not be stored
 		return notKept(h.r.lost)
 	}
 	return f(s)
@@ -46,8 +45,8 @@ func (h *host) with(ctx context.Context, f func(s *session) error) error {
 
 var errNotHere = parley.Errorf(parley.CodeFenced, "the turn is not driven here any more")
 
-// step is with for what a turn begins. It goes no further when the store has
-// refused what was staged of it.
+// step is with, for the beginning of a step. It stops if the store has refused what was
+// staged for the turn.
 func (h *host) step(ctx context.Context, f func(s *session) error) error {
 	return h.with(ctx, func(s *session) error {
 		if h.r.lost != nil {
@@ -79,7 +78,7 @@ func (h *host) Emit(ctx context.Context, events ...parley.Event) error {
 		}
 		defer free()
 		return h.step(ctx, func(s *session) error {
-			// A server that stops lets a step end and begins no other.
+			// While the server shuts down, steps may end but none may begin.
 			if s.e.isClosing() && slices.ContainsFunc(events, func(ev parley.Event) bool { return ev.Type == "model.started" }) {
 				return errShutdown
 			}
@@ -98,8 +97,8 @@ func (h *host) Stage(events ...parley.Event) error {
 	})
 }
 
-// allowed refuses what a runtime may not append, names the turn, and adds the
-// wishes of a reply right behind it.
+// allowed refuses events that a runtime may not append, names the turn, and adds the tool
+// requests of a reply right behind it.
 func (h *host) allowed(events []parley.Event) ([]parley.Event, error) {
 	out := make([]parley.Event, 0, len(events)+2)
 	for _, ev := range events {
@@ -173,7 +172,7 @@ func (h *host) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 	return answer, err
 }
 
-// opening is the event that opens in, with its id and its time to be answered.
+// opening is the event that opens in, with its id and its deadline.
 func (s *session) opening(app *parley.App, in parley.Interaction) parley.Event {
 	within := answerWithin(app.Policy, s.view.Policy)
 	now := s.e.now()
@@ -204,7 +203,7 @@ func (h *host) Open(ctx context.Context, id parley.ArtifactID) (seam.File, error
 	return seam.File{Name: a.Name, MediaType: a.MediaType, Body: body}, nil
 }
 
-// retrieveWithin bounds what a turn waits for its snippets.
+// retrieveWithin limits how long a turn waits for its snippets.
 const retrieveWithin = 3 * time.Second
 
 func (h *host) Retrieve(ctx context.Context, query string) ([]parley.Snippet, error) {
@@ -212,7 +211,7 @@ func (h *host) Retrieve(ctx context.Context, query string) ([]parley.Snippet, er
 	defer cancel()
 	found, err := h.s.e.o.Tools[h.r.app.Name].Retrieve(brief, h.r.owner, query, h.State().About)
 	if err != nil {
-		h.s.e.o.Logger.Warn("nothing was looked up for a turn", "session", h.s.id, "err", err)
+		h.s.e.o.Logger.Warn("the lookup for a turn failed", "session", h.s.id, "err", err)
 	}
 	return found, nil
 }

@@ -15,21 +15,20 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxImport bounds an imported log: it is folded and appended as one batch.
+// maxImport limits an imported log, because it is folded and appended as one batch.
 const maxImport = 100_000 // events
 
-// Imported is a session as it was exported: its whole log, and the blobs that
-// the log names. A blob that is missing is not an error; what needs it will say
-// so.
+// Imported is an exported session: its whole log, and the blobs that the log names. A
+// missing blob is no error here; whatever needs it reports it.
 type Imported struct {
-	App    string // empty: the app that the log names
+	App    string // empty: the app named in the log
 	Events []parley.Event
 	Blobs  map[parley.Digest][]byte
 }
 
-// Import makes a session of an exported log. The session, its turns,
-// interactions and artifacts get new ids and belong to p. It takes no grants,
-// keys, outside id or provider state, and what was open is cancelled.
+// Import makes a session from an exported log. The session, its turns, interactions and
+// artifacts get new ids and belong to p. Grants, keys, the outside id and provider state
+// are not taken over, and what was open is cancelled.
 func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (parley.SessionInfo, error) {
 	none := parley.SessionInfo{}
 	switch {
@@ -102,7 +101,7 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 			return none, err
 		}
 		if got != d {
-			return none, parley.Errorf(parley.CodeInvalid, "blob %s of the export has other bytes", d).WithHint("the file is damaged")
+			return none, parley.Errorf(parley.CodeInvalid, "blob %s of the export does not match its digest", d).WithHint("the file is damaged")
 		}
 	}
 	ix.Blobs = slices.DeleteFunc(ix.Blobs, func(d parley.Digest) bool { return in.Blobs[d] == nil })
@@ -118,11 +117,11 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 	return e.Session(ctx, p, s.id)
 }
 
-// id26 is the form of a ULID, which all ids of ours have.
+// id26 is the form of a ULID, which all our ids have.
 var id26 = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
 
-// cleaned takes the secrets out of blobs. It returns what became of those that had
-// any; one that would be broken is left out.
+// cleaned redacts blobs. It returns the new digests of those that contained secrets; a
+// blob that redaction would break is left out.
 func (e *Engine) cleaned(blobs map[parley.Digest][]byte) map[parley.Digest]parley.Digest {
 	became := map[parley.Digest]parley.Digest{}
 	for d, body := range maps.Clone(blobs) {
@@ -140,8 +139,8 @@ func (e *Engine) cleaned(blobs map[parley.Digest][]byte) map[parley.Digest]parle
 	return became
 }
 
-// renamed returns the log's events under new ids, and with other blobs in the place
-// of those that became others.
+// renamed returns the log's events with new ids and with the new digests of redacted
+// blobs.
 func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, became map[parley.Digest]parley.Digest) ([]parley.Event, error) {
 	ids := map[string]string{string(in.Events[0].Session): string(id)}
 	for d, now := range became {
@@ -188,7 +187,7 @@ func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, b
 		out := ev.WithData(json.RawMessage(replace.Replace(string(ev.Data))))
 		out.Session = id
 		if now := e.now(); out.Time.After(now) {
-			out.Time = now // a log may not reach into the future: what follows would never come after it
+			out.Time = now // no time may lie in the future, or later events would come before it
 		}
 		if ev.Turn != "" {
 			out.Turn = parley.TurnID(replace.Replace(string(ev.Turn)))
@@ -209,7 +208,7 @@ func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, b
 			if narrowed, err := app.app.Budgets.Narrow(pay.Budgets); err == nil {
 				pay.Budgets = narrowed
 			} else {
-				pay.Budgets = app.app.Budgets // an export must not widen what this server allows
+				pay.Budgets = app.app.Budgets // an export must not raise this server's limits
 			}
 			if narrower(app.app.Policy, pay.Policy) != nil {
 				pay.Policy = nil

@@ -10,10 +10,9 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// applyIndexed advances the fold by one event and notes in ix the rows that
-// change with it. Rows follow the life of sessions, turns and interactions, not
-// every step: what a running turn has spent so far is in its owner's memory and
-// in the log.
+// applyIndexed advances the fold by one event and records in ix the rows that change with
+// it. Rows follow the life of sessions, turns and interactions, not every step: what a
+// running turn has spent so far is only in its owner's memory and in the log.
 func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 	before := turnInfo(s)
 	if before != nil {
@@ -73,14 +72,14 @@ func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 	case ends(p): // a queued turn
 		at := slices.IndexFunc(ix.Turns, func(t parley.TurnInfo) bool { return t.ID == ev.Turn })
 		if at < 0 {
-			return nil // the caller has the row and gives it
+			return nil // the caller has the row and adds it
 		}
 		row = ended(ix.Turns[at], ev, p)
 	default:
 		return nil
 	}
 	if p, ok := p.(parley.TurnInterrupted); ok {
-		row.Reason = p.Reason // the fold has no use for it, so only this row has it
+		row.Reason = p.Reason // the fold does not need it, so only this row has it
 	}
 	row.LastSeq, row.UpdatedAt = ev.Seq, ev.Time
 	setRow(&ix.Turns, row, func(t parley.TurnInfo) bool { return t.ID == row.ID })
@@ -96,8 +95,8 @@ func ends(p parley.Payload) bool {
 	return false
 }
 
-// spend notes what a model call costs: at its start what is reserved for it, at
-// its end the difference, on the day on which it began.
+// spend records what a model call costs, on the day on which it began: at its start the
+// reserved amount, at its end the difference.
 func spend(s *parley.Session, ix *seam.Index, ev parley.Event, p parley.Payload) {
 	add := func(at time.Time, model string, calls int64, u parley.Usage) {
 		u.Estimated = false
@@ -130,8 +129,8 @@ func spend(s *parley.Session, ix *seam.Index, ev parley.Event, p parley.Payload)
 // day is the UTC day of t, as costs are counted.
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// closeRow notes that an open interaction is closed by ev. Its payload may name the
-// session of which this one's log is a copy.
+// closeRow records that ev closes an open interaction. Its payload may name the session
+// that this one's log was copied from.
 func closeRow(ix *seam.Index, ev parley.Event, open []parley.Interaction, id parley.InteractionID, a *parley.Answer, by string) {
 	for _, in := range open {
 		if in.ID == id {
@@ -150,7 +149,7 @@ func setRow[T any](rows *[]T, row T, same func(T) bool) {
 	*rows = append(*rows, row)
 }
 
-// turnInfo is the row of the session's present turn, or nil.
+// turnInfo is the row of the session's current turn, or nil.
 func turnInfo(s *parley.Session) *parley.TurnInfo {
 	t := s.Turn
 	if t == nil {
@@ -168,7 +167,7 @@ func turnInfo(s *parley.Session) *parley.TurnInfo {
 	return &in
 }
 
-// idTime is when the turn was asked: its id says so, also when it was queued.
+// idTime is when the turn was asked, which its id tells even if it was queued.
 func idTime(t *parley.Turn) time.Time {
 	if id, err := ulid.ParseStrict(string(t.ID)); err == nil {
 		return parley.Now(ulid.Time(id.Time()))

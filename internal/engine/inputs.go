@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	// maxInputs bounds the inputs that are held, in bytes with what holding one costs.
-	// The oldest go first.
+	// maxInputs limits the held inputs in bytes, including their overhead. Beyond it the
+	// oldest are dropped.
 	maxInputs = 32 << 20
-	// maxInputsOf is what one user may have of that, so that nobody pushes out the
-	// rest: more than a model writes in one reply.
+	// maxInputsOf is one user's share, so that nobody pushes out everyone else's: more
+	// than a model writes in one reply.
 	maxInputsOf = 8 << 20
 	// holdInput is how long an input is held for a call that waits for a person.
 	holdInput = time.Hour
-	// inputCost is about what an entry costs beside its bytes.
+	// inputCost is roughly the overhead of an entry, in bytes.
 	inputCost = 512
 )
 
-// inputs holds, in memory only, what the log must not have: the inputs of calls of
+// inputs holds, in memory only, what must not be in the log: inputs of calls of
 // workspace-own tools that redaction changed. An input is held until its call has ended,
-// at most for holdInput, and may be gone at any time: then the call is not made and
-// is asked for again. It is safe for concurrent use.
+// for at most holdInput. It may be gone at any time: then the call is not made and is
+// asked for again. Safe for concurrent use.
 type inputs struct {
 	mu    sync.Mutex
-	order list.List // of *heldInput, the oldest first
+	order list.List // of *heldInput, oldest first
 	of    map[parley.SessionID]map[inputKey]*list.Element
 	bytes int
-	users map[parley.Principal]int // bytes of each
+	users map[parley.Principal]int // bytes per user
 }
 
-// inputKey names the input of a call, or the one that a person edited it to.
+// inputKey names the input of a call, or the input that a person edited it to.
 type inputKey struct {
 	call   parley.CallID
 	edited bool
@@ -52,8 +52,8 @@ type heldInput struct {
 
 func (h *heldInput) size() int { return len(h.body) + inputCost }
 
-// put holds h, in place of what was held under its key. What is too large is not held,
-// nor what has no body.
+// put holds h in place of what was held under its key. It drops inputs that are too large
+// or have no body.
 func (in *inputs) put(h heldInput) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -90,7 +90,7 @@ func (in *inputs) get(s parley.SessionID, k inputKey, now time.Time) json.RawMes
 	return nil
 }
 
-// drop forgets what is held of a session, as far as which says so.
+// drop removes the held inputs of a session for which which returns true.
 func (in *inputs) drop(s parley.SessionID, which func(*heldInput) bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -101,7 +101,7 @@ func (in *inputs) drop(s parley.SessionID, which func(*heldInput) bool) {
 	}
 }
 
-// tidy forgets what was held for too long.
+// tidy removes inputs that were held for too long.
 func (in *inputs) tidy(now time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -129,8 +129,8 @@ func (in *inputs) remove(e *list.Element) {
 	}
 }
 
-// hold keeps what redaction takes out of the input of a call, when its tool may have
-// it. was is the event as it came, is what the log gets.
+// hold keeps what redaction removes from the input of a call, if its tool may have it.
+// was is the event before redaction, is the one for the log.
 func (s *session) hold(was, is parley.Event) {
 	switch is.Type {
 	case "tool.requested", "interaction.answered", "turn.queued", "turn.started":
@@ -138,7 +138,7 @@ func (s *session) hold(was, is parley.Event) {
 		return
 	}
 	if bytes.Equal(was.Data, is.Data) {
-		return // what was lost, was lost before
+		return // the original was lost already
 	}
 	p, err := is.Payload()
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *session) hold(was, is parley.Event) {
 	s.e.inputs.put(heldInput{inputKey: k, owner: s.view.Principal(), session: s.id, turn: is.Turn, body: input, since: s.e.now()})
 }
 
-// callIn is the input of a call that an event brings.
+// callIn returns the call input that an event contains.
 func (s *session) callIn(p parley.Payload) (k inputKey, tool string, input json.RawMessage, redacted bool) {
 	var wish *parley.ToolCall
 	switch p := p.(type) {
@@ -182,8 +182,8 @@ func (s *session) callIn(p parley.Payload) (k inputKey, tool string, input json.
 	return inputKey{}, "", nil, false
 }
 
-// letGo forgets the inputs that nobody will ask for after the given events, which were
-// committed. A write whose outcome is unknown may be done again in its turn.
+// letGo drops the inputs that nobody will ask for after the given committed events. A
+// write whose outcome is unknown may still be repeated within its turn.
 func (s *session) letGo(events []parley.Event) {
 	for _, ev := range events {
 		switch ev.Type {
@@ -204,8 +204,8 @@ func keyOf(c *parley.Tool) inputKey {
 	return inputKey{c.Call, c.Answer != nil && len(c.Answer.Input) > 0}
 }
 
-// inputOf is the input that a call is to run with, or nil when it was redacted and is
-// not held any more. own says that its tool may have what redaction takes out.
+// inputOf returns the input that a call is to run with, or nil if it was redacted and is
+// no longer held. own says that its tool may have the original.
 func (s *session) inputOf(c *parley.Tool, own bool) json.RawMessage {
 	k := keyOf(c)
 	input, redacted := c.Input, c.Redacted

@@ -7,10 +7,10 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// keep reserves what a command adds to what its user keeps, and refuses one that
-// would go beyond the limits. The caller must call free once the store counts it,
-// or never will. A command that makes sessions waits for others of the user while
-// only their success would leave it no room; it must hold no session's lock.
+// keep reserves what a command adds to its user's storage. It refuses a command that
+// would exceed the limits. The caller must call free once the store counts the addition
+// or never will. A command that makes sessions waits for the user's other commands if
+// only their success would leave it no room; it must not hold a session's lock.
 func (e *Engine) keep(ctx context.Context, p parley.Principal, sessions int, bytes int64) (free func(), err error) {
 	l := e.o.Limits
 	if p == parley.Local || p.IsSystem() || l.Sessions <= 0 && l.Bytes <= 0 {
@@ -25,33 +25,33 @@ func (e *Engine) keep(ctx context.Context, p parley.Principal, sessions int, byt
 		held.Bytes += others.bytes
 		switch {
 		case sessions > 0 && l.Sessions > 0 && held.Sessions+sessions > l.Sessions:
-			return parley.Errorf(parley.CodeQuota, "you have %d sessions of the %d that one user may have", held.Sessions, l.Sessions).
-				WithHint("delete some that you need no more, or ask whoever runs this server")
+			return parley.Errorf(parley.CodeQuota, "you have %d sessions, and the limit is %d", held.Sessions, l.Sessions).
+				WithHint("delete sessions you no longer need, or ask the operator of this server")
 		case l.Bytes > 0 && (held.Bytes >= l.Bytes || held.Bytes+bytes > l.Bytes):
-			return parley.Errorf(parley.CodeQuota, "your sessions hold %d bytes of the %d that one user may keep", held.Bytes, l.Bytes).
-				WithHint("delete sessions that you need no more, or ask whoever runs this server")
+			return parley.Errorf(parley.CodeQuota, "your sessions hold %d bytes, and the limit is %d", held.Bytes, l.Bytes).
+				WithHint("delete sessions you no longer need, or ask the operator of this server")
 		}
 		return nil
 	})
 }
 
-// claims is what is under way and will count against the limits of users once the
-// store has it. It is in this process only, as a store is driven by one.
+// claims counts what is under way and will count against users' limits once it is stored.
+// It is kept in this process only, since one process drives a store.
 type claims struct {
 	mu sync.Mutex
 	by map[parley.Principal]*claim
 }
 
-// claim is one user's. Fields but look are guarded by claims.mu.
+// claim is one user's. Its fields except look are guarded by claims.mu.
 type claim struct {
-	look    chan struct{} // capacity 1: held from a look at the store to the reservation
+	look    chan struct{} // capacity 1: held from reading the store until the reservation
 	taken   amount
-	live    int           // how many reservations that is
+	live    int           // number of reservations
 	changed chan struct{} // closed and replaced when one is freed
-	users   int           // of this value: reservations, and calls that look
+	users   int           // users of this value: reservations, and calls reading the store
 }
 
-// amount is so much of each limit.
+// amount counts against each of the limits.
 type amount struct {
 	sessions int
 	bytes    int64
@@ -64,10 +64,10 @@ func (a *amount) add(b amount, times int) {
 	a.usd += float64(times) * b.usd
 }
 
-// reserve takes want of a user's limits if check finds room for it. check asks the
-// store and adds what others have reserved, some of which the store may have by
-// then: so nothing is missed that is under way. With wait, a refusal that only the
-// others cause is put off until one of them is through.
+// reserve reserves want from a user's limits if check finds room. check reads the store
+// and adds what others have reserved; some of that may already be stored, so nothing
+// under way is missed. With wait, a refusal caused only by reservations is put off until
+// one of them is freed.
 func (c *claims) reserve(ctx context.Context, p parley.Principal, want amount, wait bool, check func(ctx context.Context, others amount) error) (free func(), err error) {
 	c.mu.Lock()
 	if c.by == nil {
@@ -108,8 +108,8 @@ func (c *claims) reserve(ctx context.Context, p parley.Principal, want amount, w
 	}
 }
 
-// try reserves want, or says why not. The channel, unless it is nil, is closed when
-// it may be tried again.
+// try reserves want, or returns why not. The channel, unless nil, is closed when trying
+// again makes sense.
 func (c *claims) try(ctx context.Context, u *claim, want amount, wait bool, check func(ctx context.Context, others amount) error) (<-chan struct{}, error) {
 	select {
 	case u.look <- struct{}{}:
@@ -137,7 +137,7 @@ func (c *claims) try(ctx context.Context, u *claim, want amount, wait bool, chec
 	return changed, err
 }
 
-// leave forgets a user of whom nothing is under way. The caller holds mu.
+// leave removes the entry of a user with nothing under way. The caller holds mu.
 func (c *claims) leave(p parley.Principal, u *claim) {
 	if u.users--; u.users == 0 {
 		delete(c.by, p)

@@ -8,8 +8,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Observation is something that happened outside of Parley to something that an
-// app's tools deal with.
+// Observation is something that happened outside Parley to a thing that an app's tools
+// deal with.
 type Observation struct {
 	App    string
 	Source string // who saw it, such as homeassistant
@@ -19,17 +19,17 @@ type Observation struct {
 }
 
 const (
-	// maxObserved bounds what is noted in one turn: a lamp that flickers must not
-	// fill its log.
+	// maxObserved limits the observations recorded in one turn: a flickering lamp must
+	// not fill its log.
 	maxObserved = 32
-	// observeQueue is how many observations may wait. Those beyond are dropped:
-	// they are news, not history.
+	// observeQueue is how many observations may wait. Further ones are dropped: they are
+	// news, not history.
 	observeQueue = 256
 )
 
-// Observe notes o in the running turns of its app that deal with it: whose
-// message, tool calls or snippets name it. It never blocks, and may drop what
-// comes too fast. Safe for concurrent use.
+// Observe records o in the running turns of its app that concern it: those whose message,
+// tool calls or snippets name it. It never blocks, and drops observations that come too
+// fast. Safe for concurrent use.
 func (e *Engine) Observe(o Observation) {
 	select {
 	case e.observed <- o:
@@ -52,7 +52,7 @@ func (e *Engine) watchObserved() {
 	})
 }
 
-// inUse are the sessions that somebody holds, each held once more.
+// inUse returns the sessions that somebody holds, and holds each of them.
 func (e *Engine) inUse() []*session {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -108,7 +108,7 @@ func concerns(t *parley.Turn, ref string) bool {
 	return false
 }
 
-// names reports whether text holds ref with no letter or digit at either side.
+// names reports whether text contains ref with no letter or digit on either side.
 func names(text, ref string) bool {
 	for from := 0; ; {
 		at := strings.Index(text[from:], ref)

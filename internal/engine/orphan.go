@@ -9,18 +9,18 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// orphans are sessions that are gone and of which something may still be archived. The
-// archive itself is what remembers them: the first sweep of a process asks it for
-// all its sessions, and so does the one after a fork or a deletion of which nobody could
-// say whether it took place. What could not be removed since then is in memory.
+// orphans are deleted sessions that may still have archived data. The archive itself
+// remembers them: the first sweep of a process asks it for all its sessions, and so does
+// the sweep after a fork or deletion whose outcome is in doubt. Sessions whose removal
+// failed since then are remembered in memory.
 type orphans struct {
 	listed bool
 	left   map[parley.SessionID]bool
-	making map[parley.SessionID]bool // forks that are on their way into the store
+	making map[parley.SessionID]bool // forks on their way into the store
 }
 
-// dropArchive removes what is archived of a session that is gone, now or with one of
-// the next sweeps.
+// dropArchive removes the archived data of a deleted session, now or with one of the next
+// sweeps.
 func (e *Engine) dropArchive(ctx context.Context, id parley.SessionID) error {
 	err := e.o.Archive.Drop(ctx, id)
 	e.mu.Lock()
@@ -36,15 +36,15 @@ func (e *Engine) dropArchive(ctx context.Context, id parley.SessionID) error {
 	return err
 }
 
-// dropArchives removes what is archived of sessions that are gone: where removing it
-// failed, or where a crash came first.
+// dropArchives removes the archived data of deleted sessions whose removal failed or was
+// prevented by a crash.
 func (e *Engine) dropArchives(ctx context.Context) (failed error) {
 	if e.o.Archive == nil {
 		return nil
 	}
 	e.mu.Lock()
 	listed, left := e.orphans.listed, slices.Sorted(maps.Keys(e.orphans.left))
-	e.orphans.listed = true // what comes to be in doubt from now on is for the next one
+	e.orphans.listed = true // doubts that arise from now on are for the next sweep
 	e.mu.Unlock()
 	if !listed {
 		defer func() {
@@ -78,8 +78,8 @@ func (e *Engine) dropArchives(ctx context.Context) (failed error) {
 	return failed
 }
 
-// share gives a fork what is archived of its parent, before the fork is there. done is
-// called once it is, or is not to be.
+// share gives a fork its parent's archived data before the fork exists. done is called
+// when the fork exists or never will.
 func (e *Engine) share(ctx context.Context, parent, fork parley.SessionID, at int64) (done func(error), err error) {
 	if e.o.Archive == nil {
 		return func(error) {}, nil
@@ -97,7 +97,7 @@ func (e *Engine) share(ctx context.Context, parent, fork parley.SessionID, at in
 		case known:
 			e.logDropped(ctx, fork)
 		default:
-			e.listArchives() // the fork may be there
+			e.listArchives() // the fork may exist
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -110,15 +110,14 @@ func (e *Engine) share(ctx context.Context, parent, fork parley.SessionID, at in
 	return done, nil
 }
 
-// listArchives lets the next sweep look for what is archived of sessions that are not
-// there.
+// listArchives makes the next sweep look for archived data of sessions that do not exist.
 func (e *Engine) listArchives() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.orphans.listed = false
 }
 
-// logDropped is dropArchive for who can do nothing about its failing.
+// logDropped is dropArchive for callers that cannot do anything about a failure.
 func (e *Engine) logDropped(ctx context.Context, id parley.SessionID) {
 	if err := e.dropArchive(ctx, id); err != nil {
 		e.o.Logger.Warn("the archive of a session that is gone could not be removed; the next sweep tries again", "session", id, "err", err)

@@ -10,15 +10,15 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// What others looks through at most. Where more has happened since, nobody can say.
+// Limits of what others reads. If more happened since, the answer is not known.
 const (
 	maxOtherSessions = 500
 	maxOtherEvents   = 50_000
 )
 
-// others are the calls of the same tool that were made or under way since c was first
-// started, in any session of anybody. They are read from the logs, so it does not
-// matter which process made them; known is false where the logs do not say.
+// others returns the calls of the same tool, in all sessions of all users, that were made
+// or under way since c first started. They are read from the logs, so it does not matter
+// which process made them. known is false if the logs do not tell.
 func (e *Engine) others(ctx context.Context, c *parley.Tool) (calls []seam.Other, known bool, err error) {
 	sessions, known, err := e.touched(ctx, c.StartedAt)
 	if err != nil || !known {
@@ -28,7 +28,7 @@ func (e *Engine) others(ctx context.Context, c *parley.Tool) (calls []seam.Other
 	for _, id := range sessions {
 		found, n, whole, err := e.callsSince(ctx, id, c, left)
 		if isCode(err, parley.CodeNotFound) {
-			continue // deleted in this moment
+			continue // deleted just now
 		}
 		if left -= n; err != nil || !whole || left < 0 {
 			return nil, false, err
@@ -39,7 +39,7 @@ func (e *Engine) others(ctx context.Context, c *parley.Tool) (calls []seam.Other
 }
 
 // touched lists the sessions in which something may have happened since: those that
-// changed, and those with an open turn, of which steps change no row.
+// changed, and those with an open turn, whose steps change no row.
 func (e *Engine) touched(ctx context.Context, since time.Time) (ids []parley.SessionID, whole bool, err error) {
 	rows, err := e.o.Store.Sessions(ctx, parley.System(), seam.SessionQuery{Limit: maxOtherSessions, Direct: true})
 	if err != nil {
@@ -64,8 +64,8 @@ func (e *Engine) touched(ctx context.Context, since time.Time) (ids []parley.Ses
 	return ids, whole && len(turns) < maxOtherSessions, err
 }
 
-// callsSince reads the calls of c's tool in a session that had not ended when c was
-// started. No call lasts longer than an hour.
+// callsSince reads the calls of c's tool in a session that had not ended when c started.
+// No call lasts longer than an hour.
 func (e *Engine) callsSince(ctx context.Context, id parley.SessionID, c *parley.Tool, most int) (calls []seam.Other, n int, whole bool, err error) {
 	info, err := e.o.Store.Session(ctx, parley.System(), id)
 	if err != nil {

@@ -11,28 +11,28 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// The store can be away for a while: a full disk, a database that is started
-// again. A command is refused then. A turn that is durable waits, as long as its
-// budget of time lasts: what it was about to append is appended later.
+// The store can be unavailable for a while, because of a full disk or a database restart.
+// Commands are refused then. A durable turn waits, within its time budget, and appends
+// later what it was about to append.
 
 const (
 	firstPause = 100 * time.Millisecond
-	// longestPause between two attempts: a turn goes on soon after the store has
-	// come back, and a thousand that wait ask it 500 times a second.
+	// longestPause is the longest pause between attempts. With it a turn goes on soon
+	// after the store is back, and a thousand waiting turns make 500 attempts a second.
 	longestPause = 2 * time.Second
 )
 
-// doubt is an append of which nobody could say whether it took place. Until that
-// is known the session takes no other, and commands to it are refused.
+// doubt is an append whose outcome is unknown. Until it is settled the session makes no
+// other append, and commands to it are refused.
 type doubt struct {
 	batch  seam.Batch
 	events eventlog.Clean
-	view   parley.Session // the state, if it took place
+	view   parley.Session // the state if the append took place
 	stored int            // bytes of the fold in the batch, or -1
-	err    error          // of the append; once it is known, nil: it took place
+	err    error          // the error of the append; nil once it is known to have taken place
 }
 
-// doubtful is why a commit is in doubt.
+// doubtful is the reason for a doubt.
 type doubtful struct {
 	d   *doubt
 	err error
@@ -41,15 +41,15 @@ type doubtful struct {
 func (e *doubtful) Error() string { return e.err.Error() }
 func (e *doubtful) Unwrap() error { return e.err }
 
-// notKnown is the error of a command whose commit is in doubt, and of those after it.
+// notKnown is the error of a command whose commit is in doubt, and of commands after it.
 func notKnown(err error) error {
-	e := parley.Errorf(parley.CodeUnavailable, "it is not known what the store has kept: %w", err).WithRetry(time.Second)
-	e.Message, e.Hint = "it is not known what the store has kept", "the server goes on by itself once the store can be asked; send it again then, with the same key"
+	e := parley.Errorf(parley.CodeUnavailable, "it is not known whether the store kept the last change: %w", err).WithRetry(time.Second)
+	e.Message, e.Hint = "it is not known whether the store kept the last change", "the server goes on by itself once the store can be asked; then send the request again with the same key"
 	return e
 }
 
-// told is the error of an append as its caller hears it: one without a code leaves open
-// whether it took place.
+// told is the error of an append as returned to its caller. An error without a code
+// leaves open whether the append took place.
 func told(err error) error {
 	if _, known := errors.AsType[*parley.Error](err); err == nil || known {
 		return err
@@ -120,15 +120,15 @@ func (s *session) settle(ctx context.Context) error {
 	case err == nil:
 		s.advance(d.view, d.events, d.stored)
 	case known.Code != parley.CodeUnavailable:
-		s.forget() // another has written: not ours any more
+		s.evict() // another process has written
 		return err
 	case s.run != nil && !s.runsDurably(s.run):
 		s.run.lost = err // the turn's start was part of it
 	}
-	return nil // nothing of it was appended, and what was staged before still is
+	return nil // nothing of it was appended; earlier staged events are still staged
 }
 
-// staging is what a commit that fails goes back to.
+// staging is the state to return to when a commit fails.
 type staging struct {
 	view   parley.Session
 	staged eventlog.Clean
@@ -142,9 +142,9 @@ func (s *session) staging() staging {
 	return staging{s.view, s.staged, ix}
 }
 
-// undo goes back to before a commit that the store could not take. What a durable
-// turn has staged stays so: it was paid for, and is appended later. Everything else
-// is forgotten, and its sender is told so.
+// undo returns to the state before a commit that the store refused for now. What a
+// durable turn has staged stays staged: it was paid for and is appended later. Everything
+// else is discarded, and its sender gets the error.
 func (s *session) undo(before staging) {
 	if !s.runsDurably(s.run) {
 		s.discard()
@@ -168,15 +168,15 @@ func (e *Engine) awayFor(err error) bool {
 	return isCode(err, parley.CodeUnavailable) && !errors.Is(err, errShutdown) && e.boot.Err() == nil
 }
 
-// lasting does f, and again as long as the store is away and the turn, if it is
-// durable, may wait for it: until ctx ends.
+// lasting repeats f while the store is unavailable, if the turn is durable and may wait,
+// until ctx ends.
 func (h *host) lasting(ctx context.Context, f func() error) error {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := f()
 		if !h.s.e.awayFor(err) {
 			return err
 		}
-		h.r.kept(err) // who waits to hear that the turn is durable does not wait for that
+		h.r.kept(err) // who waits for the turn to become durable does not wait for this
 		if !h.waits() {
 			return err
 		}
@@ -189,8 +189,8 @@ func (h *host) lasting(ctx context.Context, f func() error) error {
 	}
 }
 
-// waits reports whether the run is there to wait for the store: its turn is in the log,
-// or may be.
+// waits reports whether the run may wait for the store: its turn is in the log, or may
+// be.
 func (h *host) waits() bool {
 	s := h.s
 	s.lock <- struct{}{}
@@ -216,10 +216,10 @@ func (e *Engine) rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// commit commits events of the run. When nobody can say whether that took place it
-// gives the lock back and waits until it is known: a started call must not be
-// started again because of that. The caller holds the lock, and may rely on nothing
-// that it knew of the session before.
+// commit commits events of the run. If the outcome is in doubt, it releases the lock and
+// waits until it is known: a started call must not be started again because of the doubt.
+// The caller holds the lock, and must not rely on anything it knew about the session
+// before.
 func (h *host) commit(ctx context.Context, s *session, events ...parley.Event) error {
 	err := s.commit(ctx, events...)
 	in, ok := errors.AsType[*doubtful](err)

@@ -187,7 +187,7 @@ func TestQuestionsOfOneCall(t *testing.T) {
 		"three questions": {[]string{"a", "b", "c"}, []parley.Interaction{question("A"), question("B"), question("C")}, "done: answered to A, answered to B, answered to C"},
 		"a confirmation":  {[]string{"", "sure"}, []parley.Interaction{question("A"), confirm}, "done: answered to A, allow to Sure?"},
 		"one key":         {[]string{"", ""}, []parley.Interaction{question("A"), question("B")}, `has asked under the key "question" already`},
-		"a permission":    {[]string{"a"}, []parley.Interaction{{Kind: parley.KindPermission, Title: "May I?"}}, "asked about a call and not by it"},
+		"a permission":    {[]string{"a"}, []parley.Interaction{{Kind: parley.KindPermission, Title: "May I?"}}, "asked about a call but not by it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,8 +11,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// place puts the request where the session's state and the busy mode want it.
-// With a run, its first commit makes the turn durable.
+// place handles the request as the session's state and the busy mode require. If it
+// returns a run, that run's first commit makes the turn durable.
 func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn parley.TurnID, r parley.TurnRequest) (parley.TurnInfo, *run, error) {
 	none := parley.TurnInfo{}
 	busy := s.view.Busy
@@ -21,19 +21,19 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 	}
 	t := s.view.Turn
 	if t != nil && t.Status == parley.StatusInterrupted && !s.e.goesOn(s.id) {
-		if err := s.stage(s.closingTurn(parley.TurnCancelled{Reason: "a new message came instead", By: "superseded"})...); err != nil {
+		if err := s.stage(s.closingTurn(parley.TurnCancelled{Reason: "a new message arrived instead", By: "superseded"})...); err != nil {
 			return none, nil, err
 		}
 		t = nil
 	}
-	steers := busy == parley.BusySteer && c.call == nil && c.retryOf == "" // only words can be handed to a turn
+	steers := busy == parley.BusySteer && c.call == nil && c.retryOf == "" // only words can be added to a running turn
 	switch {
 	case t == nil && (busy == parley.BusyInterrupt || len(s.view.Queue) == 0):
 		started, err := s.start(turn, r, false)
 		return s.info(turn), started, err
 	case t == nil:
-		// The first of the queue begins, so the limit stays where it was; unless that
-		// is on its way already.
+		// The first queued turn begins, so the limit is unchanged, unless that is about
+		// to happen anyway.
 		return s.enqueue(ctx, turn, r, s.e.goesOn(s.id))
 	case busy == parley.BusyInterrupt:
 		return s.interruptWith(ctx, p, turn, r)
@@ -57,10 +57,10 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 	return s.enqueue(ctx, turn, r, true)
 }
 
-// humanPause is when a client may ask again whether a person has answered.
+// humanPause is after what time a client may check again whether a person has answered.
 const humanPause = 5 * time.Second
 
-// busy says what the session is busy with, and what its sender can do about it.
+// busy says what the session is busy with, and what the sender can do about it.
 func (s *session) busy(c asked) error {
 	t := s.view.Turn
 	switch {
@@ -81,8 +81,8 @@ func (s *session) busy(c asked) error {
 		WithHint("wait for turn %s to end, or cancel it%s", t.ID, s.orSend(c, "busy=enqueue")).WithRetry(time.Second)
 }
 
-// orSend names those of the ways that the sender has: a retry, a call and some doors
-// have no modes, and a session may have no room for a queue.
+// orSend lists those of the ways that the sender can use. A retry, a call and some doors
+// have no busy modes, and a session may have no room for a queue.
 func (s *session) orSend(c asked, ways ...string) string {
 	if c.Fixed || c.call != nil || c.retryOf != "" {
 		return ""
@@ -98,8 +98,8 @@ func (s *session) orSend(c asked, ways ...string) string {
 	return text
 }
 
-// stopping is the wish to stop the open turn, when there is one: nothing can be
-// said into it any more.
+// stopping returns the request to stop the open turn, or nil. A turn that is stopping
+// accepts no more messages.
 func (s *session) stopping() *parley.TurnStopRequested {
 	if t := s.view.Turn; t.Stop != nil || s.run == nil {
 		return t.Stop
@@ -110,8 +110,8 @@ func (s *session) stopping() *parley.TurnStopRequested {
 	return nil
 }
 
-// enqueue puts the request behind what waits already, within the session's limit
-// if it is limited, and lets a queue go on that nothing runs before.
+// enqueue puts the request at the end of the queue, within the session's limit if limited
+// is set. It releases a held queue if nothing runs before it.
 func (s *session) enqueue(ctx context.Context, turn parley.TurnID, r parley.TurnRequest, limited bool) (parley.TurnInfo, *run, error) {
 	if open, limit := s.view.OpenTurns(), s.view.MaxOpenTurns; limited && open >= limit {
 		return parley.TurnInfo{}, nil, parley.Errorf(parley.CodeBusy, "the session already has %d open turns", open).
@@ -123,8 +123,8 @@ func (s *session) enqueue(ctx context.Context, turn parley.TurnID, r parley.Turn
 	var events []parley.Event
 	if s.view.Turn != nil && s.view.Turn.Stop == nil {
 		if stop := s.stopping(); stop != nil {
-			// The log has to say that this message came after the wish to stop, and
-			// is no part of what was stopped.
+			// The log must show that this message came after the stop request and was not
+			// stopped by it.
 			events = append(events, parley.NewEvent(s.view.Turn.ID, "", *stop))
 		}
 	}
@@ -137,8 +137,8 @@ func (s *session) enqueue(ctx context.Context, turn parley.TurnID, r parley.Turn
 	return info, nil, nil
 }
 
-// interruptWith ends the open turn and runs the request next. A turn that runs
-// here ends by itself, after the writes that it has started.
+// interruptWith ends the open turn and runs the request next. A turn running here ends by
+// itself, after the writes that it has started.
 func (s *session) interruptWith(ctx context.Context, p parley.Principal, turn parley.TurnID, r parley.TurnRequest) (parley.TurnInfo, *run, error) {
 	const reason = "interrupted by a new message"
 	if s.run == nil {
@@ -148,7 +148,7 @@ func (s *session) interruptWith(ctx context.Context, p parley.Principal, turn pa
 		started, err := s.start(turn, r, false)
 		return s.info(turn), started, err
 	}
-	if open, limit := s.view.OpenTurns(), s.view.MaxOpenTurns; open > limit { // the open one is about to end
+	if open, limit := s.view.OpenTurns(), s.view.MaxOpenTurns; open > limit { // the open turn is about to end
 		return parley.TurnInfo{}, nil, parley.Errorf(parley.CodeBusy, "turn %s is being stopped, and %d more wait", s.view.Turn.ID, open-1).
 			WithHint("the session's limit is %d open turns; wait for one to end", limit).WithRetry(time.Second)
 	}
@@ -165,8 +165,8 @@ func (s *session) interruptWith(ctx context.Context, p parley.Principal, turn pa
 	return s.info(turn), nil, nil
 }
 
-// declineWith answers every open interaction of the waiting turn with no, and
-// hands the message to the turn, which goes on.
+// declineWith declines every open interaction of the waiting turn and gives it the
+// message. The turn then continues.
 func (s *session) declineWith(ctx context.Context, p parley.Principal, c parley.Send, r parley.TurnRequest) (parley.TurnInfo, *run, error) {
 	t := s.view.Turn
 	s.retarget(c.Key, t.ID)
@@ -189,16 +189,16 @@ func (s *session) declineWith(ctx context.Context, p parley.Principal, c parley.
 	return info, nil, nil
 }
 
-// startsNext reports whether the first queued turn is due: nothing is open, and
-// the queue is not held.
+// startsNext reports whether the first queued turn is due: no turn is open, and the queue
+// is not held.
 func (s *session) startsNext() bool {
 	v := &s.view
 	return v.Turn == nil && s.run == nil && len(v.Queue) > 0 && !v.Held && v.Status == parley.Active
 }
 
-// startNext begins the first queued turn when it is due. One that can not begin
-// now, because the store is away, is tried again: it was acknowledged. One that is
-// refused fails, and the next is due. The caller holds the lock.
+// startNext begins the first queued turn if it is due. If the turn cannot begin because
+// the store is unavailable, it is tried again, since it was acknowledged. If it is
+// refused, it fails, and the next one is due. The caller holds the lock.
 func (s *session) startNext() {
 	for s.startsNext() {
 		q := s.view.Queue[0]
@@ -225,16 +225,16 @@ func (s *session) startLater(err error) {
 	s.e.goOnLater(s.id, longestPause)
 }
 
-// refused reports whether what was tried would be refused again: it is not the
-// store that is away, nor the server that stops.
+// refused reports whether another attempt would be refused, too: the cause is neither an
+// outage of the store nor the server stopping.
 func refused(err error) bool {
 	e, ok := errors.AsType[*parley.Error](err)
 	return ok && e.Code != parley.CodeUnavailable && e.Code != parley.CodeCancelled && e.Code != parley.CodeFenced
 }
 
-// notBegun ends a run whose turn.started could not be kept, for the given reason.
-// A turn that was queued still is: it begins later, unless somebody stopped it or
-// it would be refused again. It reports true when the store could not take that now.
+// notBegun ends a run whose turn.started could not be stored, for the given reason. A
+// queued turn stays queued and begins later, unless it was stopped or would be refused
+// again. notBegun returns true if the store cannot record that now.
 func (s *session) notBegun(r *run, err, cause error) (again bool) {
 	r.kept(notKept(err))
 	var last parley.Payload
@@ -263,8 +263,7 @@ func (s *session) notBegun(r *run, err, cause error) (again bool) {
 	return false
 }
 
-// endQueued ends a turn that waits in the queue, and a temporary session with the
-// last of its turns.
+// endQueued ends a queued turn, and a temporary session with its last turn.
 func (s *session) endQueued(ctx context.Context, turn parley.TurnID, last parley.Payload) error {
 	s.keepRow(s.info(turn))
 	events := []parley.Event{parley.NewEvent(turn, "", last)}
@@ -274,8 +273,8 @@ func (s *session) endQueued(ctx context.Context, turn parley.TurnID, last parley
 	return s.commit(ctx, events...)
 }
 
-// closeAll stages the end of the open turn and of all that wait behind it,
-// including what the open one had not read yet.
+// closeAll stages the end of the open turn and of all queued turns, including messages
+// that the open one had not read yet.
 func (s *session) closeAll(last parley.Payload) error {
 	if s.view.Turn != nil {
 		if err := s.stage(s.closingTurn(last)...); err != nil {
@@ -291,7 +290,7 @@ func (s *session) closeAll(last parley.Payload) error {
 	return nil
 }
 
-// keepRow notes the row of a queued turn, which the event that ends it changes.
+// keepRow records the row of a queued turn, for the event that ends it.
 func (s *session) keepRow(row parley.TurnInfo) {
 	if !slices.ContainsFunc(s.index.Turns, func(t parley.TurnInfo) bool { return t.ID == row.ID }) {
 		s.index.Turns = append(s.index.Turns, row)

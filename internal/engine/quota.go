@@ -12,24 +12,24 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Limits bound what users may use, beside the budgets of turns. Other zero fields
-// than MaxMessage bound nothing.
+// Limits limit what each user may use, in addition to the budgets of turns. A zero field
+// other than MaxMessage sets no limit.
 type Limits struct {
-	// MaxMessage is the bytes of one message. 0: parley.MaxMessage.
+	// MaxMessage is the size limit of a message in bytes. 0: parley.MaxMessage.
 	MaxMessage int
-	// USDPerDay is what the model calls of a user may cost in a day, by UTC. What a
-	// call may cost at most is reserved before it leaves, so a day ends below it.
-	// A model whose price nobody knows is refused where there is a quota.
+	// USDPerDay is what the model calls of a user may cost per UTC day. The most a call
+	// may cost is reserved before it is sent, so the total stays below the limit. With a
+	// quota, models without a known price are refused.
 	USDPerDay float64
-	// UserUSDPerDay are other amounts for single users.
+	// UserUSDPerDay overrides USDPerDay for single users.
 	UserUSDPerDay map[string]float64
-	// TurnsPerMinute is how many turns a user may begin, of which any number may
-	// be at once.
+	// TurnsPerMinute is how many turns a user may begin per minute; all may begin at
+	// once.
 	TurnsPerMinute int
-	// Sessions and Bytes bound what a user may keep: sessions, also those that have
-	// ended, and the bytes of their events and artifacts. They bind commands, however
-	// many come at once, and not what a turn adds that was accepted: it is finished.
-	// parley.Local has nobody to share with and is not bound.
+	// Sessions and Bytes limit what a user may store: the number of sessions, including
+	// ended ones, and the bytes of their events and artifacts. They apply to commands,
+	// however many come at once, but not to what an accepted turn adds. They do not apply
+	// to parley.Local, who shares with nobody.
 	Sessions int
 	Bytes    int64
 }
@@ -44,15 +44,14 @@ func (l Limits) usd(user string) float64 {
 // maxUsers bounds how many users' rates are kept in memory.
 const maxUsers = 10_000
 
-// meter is how fast users begin turns.
+// meter measures how fast users begin turns.
 type meter struct {
 	mu    sync.Mutex
 	rates map[parley.Principal]*rate.Limiter
 }
 
-// afford makes sure that the model calls which events begin are within the
-// user's quota for the day. Until free is called, what they may cost counts for
-// others that ask at the same time.
+// afford ensures that the model calls begun by events are within the user's quota for the
+// day. Until free is called, their cost counts against other requests.
 func (e *Engine) afford(ctx context.Context, p parley.Principal, events []parley.Event) (free func(), err error) {
 	limit := e.o.Limits.usd(p.User)
 	if limit <= 0 {
@@ -70,7 +69,7 @@ func (e *Engine) afford(ctx context.Context, p parley.Principal, events []parley
 		started := got.(parley.ModelStarted)
 		usd += started.Reserved.USD
 		if m, err := e.o.Models.Model(started.Model); err == nil && !m.Info().Scripted && m.Info().PricedAt == "" {
-			return nil, parley.Errorf(parley.CodeForbidden, "the model %s has no price, so it can not be used where a quota in dollars holds", started.Model).
+			return nil, parley.Errorf(parley.CodeForbidden, "the model %s has no known price, so it cannot be used with a quota in dollars", started.Model).
 				WithHint("choose a model with a price, or give it one (models.known in parley.yaml; 0 is one)")
 		}
 	}
@@ -99,30 +98,30 @@ func (e *Engine) spentToday(ctx context.Context, p parley.Principal) (usd float6
 type UserUsage struct {
 	From       string       `json:"from"`
 	To         string       `json:"to"`
-	Days       []seam.Spend `json:"days" nullable:"false"` // a row for each day and model
+	Days       []seam.Spend `json:"days" nullable:"false"` // one row per day and model
 	USD        float64      `json:"usd"`
-	QuotaUSD   float64      `json:"quota_usd,omitempty"` // a day; absent: there is none
+	QuotaUSD   float64      `json:"quota_usd,omitempty"` // per day; absent if there is no quota
 	SpentToday float64      `json:"spent_today_usd"`
 }
 
-// maxDays bounds the span of one Usage.
+// maxDays limits the span of one Usage.
 const maxDays = 400
 
-// Usage sums what p's calls cost from day to day, such as 2026-11-21; empty is
-// today.
+// Usage sums the cost of p's calls per day, between two days such as 2026-11-21; empty
+// means today.
 func (e *Engine) Usage(ctx context.Context, p parley.Principal, from, to string) (UserUsage, error) {
 	today := day(e.o.Now())
 	u := UserUsage{From: cmp.Or(from, today), To: cmp.Or(to, today), Days: []seam.Spend{}, QuotaUSD: e.o.Limits.usd(p.User)}
 	first, err := time.Parse(time.DateOnly, u.From)
 	if err != nil {
-		return u, parley.Errorf(parley.CodeInvalid, "%q is no day", u.From).WithField("from").WithHint("write it like 2026-11-21")
+		return u, parley.Errorf(parley.CodeInvalid, "%q is not a day", u.From).WithField("from").WithHint("write it like 2026-11-21")
 	}
 	last, err := time.Parse(time.DateOnly, u.To)
 	if err != nil {
-		return u, parley.Errorf(parley.CodeInvalid, "%q is no day", u.To).WithField("to").WithHint("write it like 2026-11-21")
+		return u, parley.Errorf(parley.CodeInvalid, "%q is not a day", u.To).WithField("to").WithHint("write it like 2026-11-21")
 	}
 	if span := last.Sub(first); span < 0 || span > maxDays*24*time.Hour {
-		return u, parley.Errorf(parley.CodeInvalid, "from %s to %s is no span of up to %d days", u.From, u.To, maxDays).WithField("to")
+		return u, parley.Errorf(parley.CodeInvalid, "from %s to %s is not a span of 1 to %d days", u.From, u.To, maxDays).WithField("to")
 	}
 	rows, err := e.o.Store.Spent(ctx, p, u.From, u.To)
 	if err != nil {
@@ -140,10 +139,10 @@ func (e *Engine) quota(spent, limit float64) error {
 	now := e.o.Now().UTC()
 	tomorrow := now.Truncate(24 * time.Hour).Add(24 * time.Hour)
 	return parley.Errorf(parley.CodeQuota, "the model calls of today have cost $%.2f of the $%.2f that you may spend in a day, and the next one could cost more than is left", spent, limit).
-		WithHint("go on after midnight UTC, choose a cheaper model, or ask whoever runs this server").WithRetry(tomorrow.Sub(now))
+		WithHint("go on after midnight UTC, choose a cheaper model, or ask the operator of this server").WithRetry(tomorrow.Sub(now))
 }
 
-// admit says whether the user may begin another turn now.
+// admit reports whether the user may begin another turn now.
 func (e *Engine) admit(ctx context.Context, p parley.Principal) error {
 	if limit := e.o.Limits.usd(p.User); limit > 0 {
 		spent, err := e.spentToday(ctx, p)
@@ -176,7 +175,7 @@ func (e *Engine) admit(ctx context.Context, p parley.Principal) error {
 	return nil
 }
 
-// forget makes room for another user: those go whose rate is full again.
+// forget removes users whose rate is fully restored, to make room for another.
 func (m *meter) forget(now time.Time) {
 	if m.rates == nil {
 		m.rates = map[parley.Principal]*rate.Limiter{}
@@ -189,7 +188,7 @@ func (m *meter) forget(now time.Time) {
 			delete(m.rates, p)
 		}
 	}
-	if len(m.rates) >= maxUsers { // all are busy: then nobody's past is remembered
+	if len(m.rates) >= maxUsers { // all are active: then the past of all is dropped
 		clear(m.rates)
 	}
 }

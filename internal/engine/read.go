@@ -7,8 +7,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// loaded returns the session's state when it is in memory and p may see it; it
-// never loads or claims.
+// inMemory returns the session's state if it is in memory and p may see it. It never
+// loads or claims a session.
 func (e *Engine) inMemory(ctx context.Context, p parley.Principal, id parley.SessionID, f func(s *session)) error {
 	e.mu.Lock()
 	s := e.sessions[id]
@@ -32,7 +32,7 @@ func (e *Engine) inMemory(ctx context.Context, p parley.Principal, id parley.Ses
 	return nil
 }
 
-// Session returns a session as it is now.
+// Session returns the current state of a session.
 func (e *Engine) Session(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error) {
 	var info parley.SessionInfo
 	if err := e.inMemory(ctx, p, id, func(s *session) { info = s.liveInfo() }); err != nil || info.ID != "" {
@@ -45,7 +45,7 @@ func (e *Engine) Session(ctx context.Context, p parley.Principal, id parley.Sess
 	return info, err
 }
 
-// liveInfo is the committed state with what the running turn has used so far.
+// liveInfo is the committed state plus what the running turn has used so far.
 func (s *session) liveInfo() parley.SessionInfo {
 	info := s.state.Info()
 	if t := s.state.Turn; t != nil {
@@ -64,8 +64,7 @@ func (e *Engine) Sessions(ctx context.Context, p parley.Principal, q seam.Sessio
 	return e.o.Store.Sessions(ctx, p, q)
 }
 
-// SessionPage is Sessions with the mark of the next page, which is zero when this
-// one is the last.
+// SessionPage is Sessions with the mark of the next page, which is zero on the last page.
 func (e *Engine) SessionPage(ctx context.Context, p parley.Principal, q seam.SessionQuery) ([]parley.SessionInfo, seam.SessionMark, error) {
 	return page(q.After, q.Limit, q.Mark, func(after seam.SessionMark, limit int) ([]parley.SessionInfo, error) {
 		q.After, q.Limit = after, limit
@@ -73,9 +72,9 @@ func (e *Engine) SessionPage(ctx context.Context, p parley.Principal, q seam.Ses
 	})
 }
 
-// page reads a page of a list, and whether anything is behind it: the mark of the last
-// page is zero, so that nobody is sent on to an empty one. Of large rows a page may
-// have fewer than were asked for.
+// page reads a page of a list and checks whether more follows, so that the last page has
+// a zero mark and nobody is sent on to an empty page. A page of large rows may be shorter
+// than its limit.
 func page[Row, Mark any](after Mark, limit int, mark func(Row) Mark, list func(Mark, int) ([]Row, error)) (rows []Row, next Mark, err error) {
 	if rows, err = list(after, limit); err != nil || len(rows) == 0 {
 		return rows, next, err
@@ -92,7 +91,7 @@ func (e *Engine) Alias(ctx context.Context, p parley.Principal, app, outside str
 	return e.o.Store.Alias(ctx, p, app, e.aliasOf(outside))
 }
 
-// Turn returns a turn as it is now; its status is streaming while text arrives.
+// Turn returns the current state of a turn; its status is streaming while text arrives.
 func (e *Engine) Turn(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error) {
 	row, err := e.o.Store.Turn(ctx, p, id)
 	if isCode(err, parley.CodeNotFound) {
@@ -105,7 +104,7 @@ func (e *Engine) Turn(ctx context.Context, p parley.Principal, id parley.TurnID)
 		if t := s.state.Turn; t != nil && t.ID == id {
 			if row = *turnInfo(&s.state); t.Status == parley.StatusInterrupted {
 				if kept, err := e.o.Store.Turn(ctx, p, id); err == nil {
-					row = kept // which says why
+					row = kept // which has the reason
 				}
 			}
 			row.Spent.RanMS = t.Ran(e.now()).Milliseconds()
@@ -115,7 +114,7 @@ func (e *Engine) Turn(ctx context.Context, p parley.Principal, id parley.TurnID)
 		}
 	})
 	if err == nil && row.Status == parley.StatusRunning {
-		// It may have ended between the two looks.
+		// It may have ended between the two reads.
 		if now, err := e.o.Store.Turn(ctx, p, id); err == nil && now.Status.Ended() {
 			return now, nil
 		}
@@ -133,8 +132,7 @@ func (e *Engine) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery
 	return e.o.Store.Turns(ctx, p, q)
 }
 
-// TurnPage is Turns with the mark of the next page, which is zero when this one is the
-// last.
+// TurnPage is Turns with the mark of the next page, which is zero on the last page.
 func (e *Engine) TurnPage(ctx context.Context, p parley.Principal, q seam.TurnQuery) ([]parley.TurnInfo, seam.TurnMark, error) {
 	return page(q.After, q.Limit, q.Mark, func(after seam.TurnMark, limit int) ([]parley.TurnInfo, error) {
 		q.After, q.Limit = after, limit
@@ -142,19 +140,19 @@ func (e *Engine) TurnPage(ctx context.Context, p parley.Principal, q seam.TurnQu
 	})
 }
 
-// Rules lists what was granted for a session, the oldest first.
+// Rules lists the rules granted for a session, oldest first.
 func (e *Engine) Rules(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.Rule, error) {
 	st, err := e.State(ctx, p, id)
 	return st.Rules, err
 }
 
-// Queue lists the turns that wait behind the open one, first to run first.
+// Queue lists the queued turns, first to run first.
 func (e *Engine) Queue(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.QueuedTurn, error) {
 	st, err := e.State(ctx, p, id)
 	return append([]parley.QueuedTurn{}, st.Queue...), err
 }
 
-// Interaction returns an interaction and where it stands.
+// Interaction returns an interaction and its status.
 func (e *Engine) Interaction(ctx context.Context, p parley.Principal, id parley.InteractionID) (seam.InteractionRow, error) {
 	row, err := e.o.Store.Interaction(ctx, p, id)
 	if isCode(err, parley.CodeNotFound) {
@@ -163,13 +161,13 @@ func (e *Engine) Interaction(ctx context.Context, p parley.Principal, id parley.
 	return row, err
 }
 
-// Interactions lists what waits for p over all sessions, oldest first.
+// Interactions lists the open interactions in all of p's sessions, oldest first.
 func (e *Engine) Interactions(ctx context.Context, p parley.Principal, limit int) ([]seam.InteractionRow, error) {
 	return e.o.Store.Interactions(ctx, p, seam.InteractionQuery{Limit: limit})
 }
 
-// Inbox is a page of Interactions behind a mark, and the mark of the next, which is
-// zero when this one is the last.
+// Inbox is the page of Interactions after a mark, with the mark of the next page, which
+// is zero on the last page.
 func (e *Engine) Inbox(ctx context.Context, p parley.Principal, from seam.InteractionMark, limit int) ([]seam.InteractionRow, seam.InteractionMark, error) {
 	var q seam.InteractionQuery
 	return page(from, limit, q.Mark, func(after seam.InteractionMark, limit int) ([]seam.InteractionRow, error) {
@@ -178,7 +176,7 @@ func (e *Engine) Inbox(ctx context.Context, p parley.Principal, from seam.Intera
 	})
 }
 
-// Artifact returns a large result that was kept aside.
+// Artifact returns a large result that is stored separately.
 func (e *Engine) Artifact(ctx context.Context, p parley.Principal, id parley.ArtifactID) (seam.Artifact, []byte, error) {
 	a, err := e.o.Store.Artifact(ctx, p, id)
 	if isCode(err, parley.CodeNotFound) {
@@ -188,11 +186,11 @@ func (e *Engine) Artifact(ctx context.Context, p parley.Principal, id parley.Art
 		return a, nil, err
 	}
 	body, err := e.o.Store.Blob(ctx, p, a.Session, a.SHA256)
-	if isCode(err, parley.CodeNotFound) && e.o.Archive != nil { // it went with the steps of its turn
+	if isCode(err, parley.CodeNotFound) && e.o.Archive != nil { // it was removed with the steps of its turn
 		body, err = e.o.Archive.Blob(ctx, a.Session, a.SHA256)
 	}
 	if isCode(err, parley.CodeNotFound) {
-		err = parley.Errorf(parley.CodeCondensed, "the bytes of artifact %s are gone with the steps of its turn", id).
+		err = parley.Errorf(parley.CodeCondensed, "the bytes of artifact %s were removed with the steps of its turn", id).
 			WithHint("the archive does not have them either")
 	}
 	return a, body, err

@@ -11,16 +11,15 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxAutoResumes is how often a turn is resumed without anybody asking. A turn
-// that brings the process down would otherwise do so for ever.
+// maxAutoResumes is how often a turn is resumed automatically. A turn that crashes the
+// process would otherwise do so for ever.
 const maxAutoResumes = 2
 
-// Recover finds the turns that a crash left open or waiting behind one, except
-// those of another node that is alive. It returns once they are listed; marking
-// them, and going on where the app says so, happens in the background and never
-// delays a command: a command that needs such a session marks it first. The
-// channel is closed when all are marked and all that goes on by itself is on its
-// way.
+// Recover finds the turns that a crash left open, or queued behind an open one, except
+// those of another node that is alive. It returns once they are listed. Marking them, and
+// continuing where the app says so, happens in the background and never delays a command:
+// a command to such a session marks it first. The channel is closed when all are marked
+// and everything that continues automatically is on its way.
 func (e *Engine) Recover(ctx context.Context) (<-chan struct{}, error) {
 	rows, err := e.o.Store.Turns(ctx, parley.System(), seam.TurnQuery{
 		Statuses: []parley.TurnStatus{parley.StatusRunning, parley.StatusInterrupted, parley.StatusPending}, Limit: -1,
@@ -54,9 +53,9 @@ func (e *Engine) Recover(ctx context.Context) (<-chan struct{}, error) {
 	return done, nil
 }
 
-// recoverTurn loads the turn's session, which marks the turn and lets the session
-// go on. A queued turn behind an open one comes after that; behind none, its
-// session is not marked by anything else.
+// recoverTurn loads the turn's session, which marks the turn and lets the session go on.
+// A queued turn behind an open one follows by itself; if no turn is open, only this call
+// recovers its session.
 func (e *Engine) recoverTurn(row parley.TurnInfo) error {
 	if e.boot.Err() != nil {
 		return nil
@@ -75,16 +74,16 @@ func (e *Engine) recoverTurn(row parley.TurnInfo) error {
 	return nil
 }
 
-// resumes reports whether the app's sessions go on by themselves after a crash.
-// Those of an app that is switched off do not.
+// resumes reports whether the app's sessions go on automatically after a crash. Those of
+// an app that is off do not.
 func (e *Engine) resumes(app string) bool {
 	a, err := e.app(app)
 	return err == nil && a.app.Resume == parley.ResumeAuto
 }
 
-// goOnByItself lets a session go on where its last owner left it, if its app says
-// so: the interrupted turn, or the queue when nothing was open. It waits at least
-// as long.
+// goOnByItself lets a session go on where its last owner left it, if its app says so:
+// with the interrupted turn, or with the queue if no turn was open. It waits for at least
+// the given time.
 func (s *session) goOnByItself(least time.Duration) {
 	switch {
 	case s.resumesItself():
@@ -94,16 +93,16 @@ func (s *session) goOnByItself(least time.Duration) {
 	}
 }
 
-// resumesItself reports whether the session's turn is interrupted and is to be resumed
-// without anybody asking.
+// resumesItself reports whether the session's turn is interrupted and will be resumed
+// automatically.
 func (s *session) resumesItself() bool {
 	t := s.view.Turn
 	return t != nil && t.Status == parley.StatusInterrupted && s.run == nil &&
 		s.e.resumes(s.view.App) && t.AutoAttempts < maxAutoResumes && !s.e.triedInVain(t.ID)
 }
 
-// triedInVain reports whether this process could not resume the turn: then it is
-// left to a human.
+// triedInVain reports whether this process failed to resume the turn, which is then left
+// to a human.
 func (e *Engine) triedInVain(id parley.TurnID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -116,16 +115,16 @@ func (e *Engine) leaveInterrupted(id parley.TurnID) {
 	e.inVain[id] = true
 }
 
-// goesOn reports whether the session is about to go on by itself: an interrupted
-// turn of it then counts as running.
+// goesOn reports whether the session is about to go on automatically; its interrupted
+// turn then counts as running.
 func (e *Engine) goesOn(id parley.SessionID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.going[id]
 }
 
-// goOnLater lets the session go on after a while, when there is a place. It is
-// asked for once, however often it is called before that.
+// goOnLater schedules the session to go on after a while, when a slot is free. Calling it
+// again before then has no effect.
 func (e *Engine) goOnLater(id parley.SessionID, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -138,15 +137,15 @@ func (e *Engine) goOnLater(id parley.SessionID, wait time.Duration) {
 		if r == nil {
 			return
 		}
-		// Its place is free once it is durable that it runs: how long it takes, and
-		// whether it waits for a human, is no matter of the others.
+		// The slot is free once the run is durable; how long it takes, or whether it
+		// waits for a human, does not matter to the others.
 		_ = r.durable(e.boot)
 		<-e.resuming
 	})
 }
 
-// goOnAfter waits, takes a place and lets the session go on. The place is held
-// when it returns a run.
+// goOnAfter waits, takes a slot and lets the session go on. If it returns a run, it still
+// holds the slot.
 func (e *Engine) goOnAfter(id parley.SessionID, wait time.Duration) *run {
 	over := func() {
 		e.mu.Lock()
@@ -176,10 +175,9 @@ func (e *Engine) goOnAfter(id parley.SessionID, wait time.Duration) *run {
 	}
 }
 
-// goOnNow carries an answered turn forward, resumes an interrupted one that is to be
-// resumed by itself, or begins the first queued one. It calls over with the lock held,
-// unless it is to be tried again: nobody takes a turn for running that could not be
-// resumed.
+// goOnNow continues an answered turn, resumes an interrupted one that is to be resumed
+// automatically, or begins the first queued one. It calls over with the lock held, unless
+// it is to be tried again. So a turn that could not be resumed never counts as running.
 func (e *Engine) goOnNow(id parley.SessionID, over func()) (*run, error) {
 	s, err := e.acquire(e.boot, parley.System(), id)
 	if err != nil {
@@ -208,10 +206,10 @@ func (e *Engine) goOnNow(id parley.SessionID, over func()) (*run, error) {
 	return s.run, nil
 }
 
-// interrupt marks the turn that this session's last owner left running: its
-// open model calls end with the text that was kept of them, and it is
-// interrupted, or cancelled when somebody had asked to stop it. Called once,
-// when the session is loaded.
+// interrupt marks the turn that this session's last owner left running. Its open model
+// calls end with the text that was kept of them. The turn becomes interrupted, or
+// cancelled if somebody had asked to stop it. It is called once, when the session is
+// loaded.
 func (s *session) interrupt(ctx context.Context) error {
 	t := s.view.Turn
 	chunks, err := s.e.o.Store.Chunks(ctx, s.state.Principal(), s.id)

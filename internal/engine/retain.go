@@ -11,27 +11,27 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Archive keeps what retention takes out of a log. What was kept belongs to its
-// session and is never changed. Calls for one session come one after the other.
+// Archive keeps what retention removes from logs. Archived data belongs to its session
+// and is never changed. Calls for one session are made one after the other.
 type Archive interface {
-	// Keep stores events whole and durably and returns a name for people. It is
-	// called again for the same events when a condensation could not be committed.
+	// Keep stores whole events durably and returns a name for people. It is called again
+	// with the same events if a condensation could not be committed.
 	Keep(ctx context.Context, session parley.SessionID, events []parley.Event) (name string, err error)
-	// KeepBlob stores a large result of such events, before they are kept.
+	// KeepBlob stores a large result of such events before the events are kept.
 	KeepBlob(ctx context.Context, session parley.SessionID, d parley.Digest, body []byte) error
 	// Archive reads events.
 	eventlog.Archive
-	// Blob reads a large result; CodeNotFound when it is not there.
+	// Blob reads a large result; CodeNotFound if the archive does not have it.
 	Blob(ctx context.Context, session parley.SessionID, d parley.Digest) ([]byte, error)
-	// Share gives what is kept of a session's events up to a number to a fork of it.
+	// Share gives a fork the archived data of a session's events up to a number.
 	Share(ctx context.Context, session, fork parley.SessionID, at int64) error
-	// Sessions lists those of which something is kept.
+	// Sessions lists the sessions that have archived data.
 	Sessions(ctx context.Context) ([]parley.SessionID, error)
-	// Drop removes what was kept of a session that is deleted; there may be nothing.
+	// Drop removes the archived data of a deleted session; there may be none.
 	Drop(ctx context.Context, session parley.SessionID) error
 }
 
-// Swept says what a sweep did.
+// Swept counts what a sweep did.
 type Swept struct {
 	Expired   int `json:"expired"`
 	Condensed int `json:"condensed"`
@@ -39,17 +39,17 @@ type Swept struct {
 }
 
 // directFor is how long the session of a direct call is kept after its last event, unless
-// the app's TTL is shorter: so long the same key returns the same direct call. One
-// that never got its turn goes as well; one that waits for a human stays.
+// the app's TTL is shorter. For that long the same key returns the same direct call. A
+// session that never got its turn is removed, too; one that waits for a human stays.
 const directFor = 7 * 24 * time.Hour
 
 // sweepPage is how many sessions a sweep holds in memory at once.
 const sweepPage = 100
 
-// Sweep applies each app's TTL to the sessions that p may see: idle ones expire,
-// the steps of old turns are condensed, ended sessions are deleted. What it costs
-// is what there is to do, not how many sessions sleep or wait. The server sweeps by
-// itself every Options.SweepEvery.
+// Sweep applies each app's TTL to the sessions that p may see: idle ones expire, the
+// steps of old turns are condensed, ended sessions are deleted. Its cost depends on what
+// there is to do, not on how many sessions are idle or waiting. The server sweeps every
+// Options.SweepEvery.
 func (e *Engine) Sweep(ctx context.Context, p parley.Principal) (Swept, error) {
 	var mu sync.Mutex
 	var done Swept
@@ -58,7 +58,7 @@ func (e *Engine) Sweep(ctx context.Context, p parley.Principal) (Swept, error) {
 		failed = e.dropArchives(ctx)
 	}
 	now := e.now()
-	for _, a := range e.Apps() { // an app that is switched off keeps what it has
+	for _, a := range e.Apps() { // the data of an app that is off stays as it is
 		ttl := a.TTL
 		each := func(q seam.RestQuery, after time.Duration, count *int, do func(parley.SessionID) (bool, error)) {
 			q.App, q.Before, q.Limit = a.Name, now.Add(-after), sweepPage
@@ -73,7 +73,7 @@ func (e *Engine) Sweep(ctx context.Context, p parley.Principal) (Swept, error) {
 					*count++
 				}
 				if err != nil && failed == nil {
-					failed = err // those of the others are likely to be the same
+					failed = err // the sessions after it are likely to fail the same way
 				}
 			})
 			failed = errors.Join(failed, err)
@@ -103,8 +103,8 @@ func (e *Engine) Sweep(ctx context.Context, p parley.Principal) (Swept, error) {
 	return done, failed
 }
 
-// eachResting goes through the sessions of q page by page. One that fails is
-// passed over; the next sweep comes to it again.
+// eachResting visits the sessions of q page by page. It skips sessions that fail; the
+// next sweep visits them again.
 func (e *Engine) eachResting(ctx context.Context, p parley.Principal, q seam.RestQuery, do func(parley.SessionID)) error {
 	for {
 		if ctx.Err() != nil {
@@ -126,8 +126,8 @@ func (e *Engine) eachResting(ctx context.Context, p parley.Principal, q seam.Res
 	}
 }
 
-// expireSession ends a session that nobody has used for long. The session
-// decides: it may have been used since the list was made.
+// expireSession ends a session that was not used for long. It checks again under the
+// lock, since the session may have been used after the list was made.
 func (e *Engine) expireSession(ctx context.Context, id parley.SessionID, idle time.Duration) (did bool, err error) {
 	s, err := e.acquire(ctx, parley.System(), id)
 	if err != nil {

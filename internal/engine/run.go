@@ -15,7 +15,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// run is a turn that is carried forward in this process.
+// run is a turn that this process carries forward.
 type run struct {
 	turn   parley.TurnID
 	owner  parley.Principal
@@ -23,21 +23,21 @@ type run struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	steers chan parley.Message
-	budget *time.Timer   // of wall time
-	done   chan struct{} // closed when the turn has ended, parked or was left
+	budget *time.Timer   // the timer of the time budget
+	done   chan struct{} // closed when the turn has ended, was parked or was left
 	last   bool          // nothing may start after it
-	lost   error         // why staged events were not kept; nil again after a commit of this turn
-	unseen bool          // the runtime was shown a state without its turn, whose start was not kept yet
+	lost   error         // why staged events were not stored; nil again after a commit of this turn
+	unseen bool          // the runtime saw a state without its turn, whose start is not stored yet
 
 	once  sync.Once
 	mu    sync.Mutex
-	free  func()        // of what was reserved until the first commit; guarded by mu
+	free  func()        // frees what was reserved until the first commit; guarded by mu
 	first chan struct{} // closed when the first commit is decided
 	err   error         // of the first commit; read after first is closed
 }
 
-// kept tells those who wait for the turn whether it is durable. Only the first
-// call counts.
+// kept tells those waiting for the turn whether it is durable. Only the first call
+// counts.
 func (r *run) kept(err error) {
 	r.once.Do(func() {
 		r.mu.Lock()
@@ -50,8 +50,8 @@ func (r *run) kept(err error) {
 	})
 }
 
-// reserved hands the run what was reserved for it, to be freed once its first
-// commit is decided.
+// reserved passes the run its reservation, which is freed once the first commit is
+// decided.
 func (r *run) reserved(free func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,8 +63,8 @@ func (r *run) reserved(free func()) {
 	}
 }
 
-// durable waits until the run's first commit is decided. When ctx ends first, the
-// turn goes on; whether it was kept is to be read from the log.
+// durable waits until the run's first commit is decided. If ctx ends first, the turn goes
+// on, and only the log tells whether it was stored.
 func (r *run) durable(ctx context.Context) error {
 	select {
 	case <-r.first:
@@ -92,18 +92,18 @@ func (r *run) steer(m parley.Message) {
 	}
 }
 
-// stopped is the cause of a run's end by somebody's wish.
+// stopped is the cause of a run that ends by request.
 type stopped struct{ by, reason string }
 
 func (c *stopped) Error() string { return "stopped by " + c.by + ": " + c.reason }
 
-// outOfTime is the cause of a run's end by its wall-time budget.
+// outOfTime is the cause of a run that exceeds its time budget.
 type outOfTime struct{ limit time.Duration }
 
 func (c *outOfTime) Error() string { return fmt.Sprintf("the turn has run for %s", c.limit) }
 
-// start begins a new turn. Its turn.started is staged and joins the runtime's
-// first commit. The caller holds the lock.
+// start begins a new turn. Its turn.started is staged and joins the runtime's first
+// commit. The caller holds the lock.
 func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool) (*run, error) {
 	if s.view.Status != parley.Active {
 		return nil, parley.Errorf(parley.CodeConflict, "the session has %s", s.view.Status)
@@ -126,8 +126,8 @@ func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool)
 	return s.begin(&app.app, turn, admitted, events...)
 }
 
-// zone is the time zone in which a turn of the app says when it is: that of what its
-// tools deal with, or else the server's.
+// zone is the time zone of an app's turns: that of the things its tools deal with, or
+// else the server's.
 func (e *Engine) zone(app string) *parley.Zone {
 	now := e.now()
 	z, ok := e.o.Tools[app].Zone(now)
@@ -140,9 +140,9 @@ func (e *Engine) zone(app string) *parley.Zone {
 	return &z
 }
 
-// goOn carries the open turn forward again after a human has answered. A turn
-// whose app can not be read any more fails here; one whose app can not be read
-// just now goes on once it can.
+// goOn continues the open turn after a human has answered. If the turn's app cannot be
+// read any more, the turn fails; if the app cannot be read just now, the turn continues
+// once it can.
 func (s *session) goOn() error {
 	err := s.goOnOnce()
 	if s.e.awayFor(err) {
@@ -152,7 +152,7 @@ func (s *session) goOn() error {
 	return err
 }
 
-// goOnOnce is goOn that leaves the turn as it is while the store is away.
+// goOnOnce is goOn, but leaves the turn as it is while the store is unavailable.
 func (s *session) goOnOnce() error {
 	t := s.view.Turn
 	if t == nil || s.run != nil || t.Status != parley.StatusRunning {
@@ -169,9 +169,8 @@ func (s *session) goOnOnce() error {
 	return err
 }
 
-// begin runs the open turn after the given events. The limit on running turns
-// is for those who ask to be admitted; a turn that goes on, or that takes the
-// place of one that ended, is admitted.
+// begin runs the open turn after the given events. The limit on running turns applies
+// only if the turn is to be admitted, not if it continues or replaces one that ended.
 func (s *session) begin(app *parley.App, turn parley.TurnID, admitted bool, events ...parley.Event) (*run, error) {
 	e := s.e
 	e.mu.Lock()
@@ -212,7 +211,7 @@ func (s *session) begin(app *parley.App, turn parley.TurnID, admitted bool, even
 	return r, nil
 }
 
-// carry runs the runtime and then closes the turn. It holds no lock meanwhile.
+// carry runs the runtime and then closes the turn. It does not hold the lock meanwhile.
 func (s *session) carry(r *run) {
 	defer close(r.done)
 	ending, err := s.guarded(r)
@@ -223,8 +222,8 @@ func (s *session) carry(r *run) {
 		if !again {
 			break
 		}
-		// The store has no room or is away. The turn stays as it is, and its one
-		// clear ending is written when there is room again.
+		// The store has no room or is unavailable. The turn stays as it is, and its end
+		// is written when the store can take it.
 		select {
 		case <-time.After(wait):
 		case <-s.e.boot.Done():
@@ -233,8 +232,8 @@ func (s *session) carry(r *run) {
 	r.cancel(nil)
 }
 
-// guarded turns a panic of a runtime into a failed turn: one session's bug must
-// not take the others down.
+// guarded turns a panic of a runtime into a failed turn, so that one session's bug does
+// not stop the others.
 func (s *session) guarded(r *run) (ending seam.Ending, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -245,8 +244,8 @@ func (s *session) guarded(r *run) (ending seam.Ending, err error) {
 	return s.e.o.Runtimes[r.app.Runtime].Run(r.ctx, &host{s: s, r: r})
 }
 
-// finish writes the end of a run with the lock held. It reports true when the
-// store could not take it now.
+// finish writes the end of a run with the lock held. It returns true if the store cannot
+// take it now.
 func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 	if r.budget != nil {
 		r.budget.Stop()
@@ -261,21 +260,22 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 	case s.settle(r.ctx) != nil && !shutdown:
 		return s.e.boot.Err() == nil
 	case s.view.Turn == nil || s.view.Turn.ID != r.turn:
-		// Its turn.started could not be kept: the turn never was.
+		// The turn.started could not be stored, so the turn never existed.
 		if r.lost != nil {
 			err = r.lost
 		}
 		return s.notBegun(r, err, cause)
 	case s.run != r:
-		return false // another has begun to carry the turn since
+		return false // another run has taken over the turn
 	case r.unseen && err != nil && cause == nil && s.view.Turn.Status == parley.StatusRunning:
-		// The runtime gave up while nobody knew whether the turn's start was kept. It was.
+		// The runtime gave up while it was unknown whether the turn's start was stored.
+		// It was.
 		r.kept(nil)
 		s.dropRun(r)
 		s.logged("go on with a turn whose start was in doubt", s.goOn())
 		return false
 	case s.view.Turn.Status == parley.StatusInterrupted && cause == nil:
-		// Its turn.resumed could not be kept: it was not resumed.
+		// The turn.resumed could not be stored: the turn was not resumed.
 		if r.lost != nil {
 			err = r.lost
 		}
@@ -289,7 +289,7 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 		}
 		return false
 	case shutdown:
-		// Left as it is: the next start finds it, marks it and goes on by policy.
+		// Left as it is: the next start finds it, marks it and continues as the app says.
 		r.kept(s.commit(r.ctx))
 		s.dropRun(r)
 		return false
@@ -298,13 +298,13 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 	var events []parley.Event
 	if !parked {
 		if err != nil && r.lost != nil {
-			err = r.lost // the store has said why
+			err = r.lost // the store said why
 		}
 		events = s.ending(ending, err, cause)
 	}
 	cerr := s.commit(r.ctx, events...)
 	if refused(cerr) && !s.gone && s.runsDurably(r) {
-		// It would be refused again: a shorter end says so.
+		// It would be refused again; a shorter ending reports that.
 		parked = false
 		cerr = s.commit(r.ctx, s.closing(parley.TurnFailed{Error: parley.Info(cerr)})...)
 	}
@@ -324,7 +324,7 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 	r.kept(nil)
 	s.dropRun(r)
 	if parked {
-		// An answer may have come before the run had let go.
+		// An answer may have arrived before the run let go.
 		if s.view.Turn.Status == parley.StatusRunning {
 			s.logged("go on after an answer", s.goOn())
 		}
@@ -336,21 +336,21 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 	return false
 }
 
-// dropRun takes note that r runs no more. Where its turn could not be kept,
-// another may have begun since.
+// dropRun records that r no longer runs. If its turn could not be stored, another may
+// have begun since.
 func (s *session) dropRun(r *run) {
 	if s.run == r {
 		s.run = nil
 	}
 }
 
-// notKept is what the one is told whose turn could not be committed.
+// notKept is the error returned to the caller when the turn could not be committed.
 func notKept(err error) error {
 	if isCode(err, parley.CodeUnavailable) || refused(err) {
-		return err // the store has said why
+		return err // the store said why
 	}
-	return parley.Errorf(parley.CodeUnavailable, "the turn could not be kept").
-		WithHint("nothing of it was kept; send the message again, with the same key").WithRetry(time.Second)
+	return parley.Errorf(parley.CodeUnavailable, "the turn could not be stored").
+		WithHint("nothing of it was stored; send the message again with the same key").WithRetry(time.Second)
 }
 
 func (s *session) logged(what string, err error) {
@@ -359,7 +359,7 @@ func (s *session) logged(what string, err error) {
 	}
 }
 
-// ending is the events that close the turn after its runtime returned.
+// ending returns the events that close the turn after its runtime returned.
 func (s *session) ending(ending seam.Ending, err error, cause error) []parley.Event {
 	turn := s.view.Turn.ID
 	var last parley.Payload
@@ -368,7 +368,7 @@ func (s *session) ending(ending seam.Ending, err error, cause error) []parley.Ev
 	switch {
 	case wasStopped:
 		last = parley.TurnCancelled{Reason: why.reason, By: why.by}
-	case s.view.Turn.Stop != nil: // the one who asked could not be told that it was kept
+	case s.view.Turn.Stop != nil: // the caller could not be told that it was stored
 		last = parley.TurnCancelled{Reason: s.view.Turn.Stop.Reason, By: s.view.Turn.Stop.By}
 	case wasSlow:
 		limit := float64(slow.limit.Milliseconds())
@@ -399,8 +399,8 @@ func (s *session) ending(ending seam.Ending, err error, cause error) []parley.Ev
 	return s.closing(last, events...)
 }
 
-// closing is closingTurn, and the end of a temporary session when nothing is left
-// that is to run in it.
+// closing is closingTurn, plus the end of a temporary session if nothing is left to run
+// in it.
 func (s *session) closing(last parley.Payload, events ...parley.Event) []parley.Event {
 	events = s.closingTurn(last, events...)
 	if s.view.Temporary && len(s.view.Queue) == 0 &&
@@ -414,11 +414,11 @@ func temporaryEnd() parley.Event {
 	return parley.NewEvent("", "", parley.SessionEnded{Status: parley.Ended, Reason: "temporary session"})
 }
 
-// closingTurn is what ends the open turn: the given events, then an outcome for
-// everything that was begun, then last with the turn's usage and, unless it
-// completed, with what was answered so far. What was sent into the turn and not
-// read becomes turns of its own, queued before last, so that a queue which last
-// holds has them in it.
+// closingTurn returns the events that end the open turn: the given events, then an
+// outcome for everything that was begun, then last, with the turn's usage and, unless the
+// turn completed, the answer so far. Messages sent into the turn but not read become
+// turns of their own. They are queued before last, so that a queue held by last includes
+// them.
 func (s *session) closingTurn(last parley.Payload, events ...parley.Event) []parley.Event {
 	turn := s.view.Turn.ID
 	after := s.view.Clone()
@@ -488,7 +488,7 @@ func (s *session) closingTurn(last parley.Payload, events ...parley.Event) []par
 	return events
 }
 
-// cutOff is the outcome of a call that the turn's end finds open.
+// cutOff is the outcome of a call that is still open when the turn ends.
 func cutOff(c *parley.Tool) parley.ToolResult {
 	r := parley.ToolResult{Call: c.Call, Outcome: parley.OutcomeCancelled, Output: "The call did not run: the turn ended first."}
 	if c.Status == parley.ToolIsStarted {
@@ -524,7 +524,7 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 	if err := json.Unmarshal(body, &old); err != nil {
 		return nil, fmt.Errorf("read the app that turn %s began with: %w", t.ID, err)
 	}
-	// What is forbidden today is forbidden to a turn of yesterday.
+	// What is forbidden today is also forbidden to an older turn.
 	today := now.app.Policy
 	old.Policy.Modes, old.Policy.AllowActuation, old.Policy.AllowlistedServices = today.Modes, today.AllowActuation, today.AllowlistedServices
 	for _, r := range today.Rules {
@@ -540,8 +540,8 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 	return &old, nil
 }
 
-// narrowed is the tool as a turn of yesterday knows it, with what is known today to
-// forbid more.
+// narrowed is the tool as an older turn knows it, restricted further by what is known
+// about it today.
 func narrowed(old, today parley.ToolDecl) parley.ToolDecl {
 	old.Actuation = old.Actuation || today.Actuation
 	old.Edits = old.Edits && today.Edits
@@ -550,11 +550,11 @@ func narrowed(old, today parley.ToolDecl) parley.ToolDecl {
 	return old
 }
 
-// keepApp makes sure that the app's body is a blob, which the turn's append
-// then refers to.
+// keepApp ensures that the app's body is stored as a blob, which the turn's append then
+// refers to.
 func (e *Engine) keepApp(a *appBody) error {
 	e.mu.Lock()
-	fresh := !a.kept.IsZero() && e.o.Now().Sub(a.kept) < 30*time.Minute // half of what an unreferenced blob lives
+	fresh := !a.kept.IsZero() && e.o.Now().Sub(a.kept) < 30*time.Minute // half of the lifetime of an unreferenced blob
 	e.mu.Unlock()
 	if fresh {
 		return nil

@@ -2,12 +2,12 @@ package engine
 
 import "github.com/parley-server/parley"
 
-// leastOutput is the least that a reply may be capped at: below it every answer
-// would be cut off.
+// leastOutput is the lowest cap on a reply, in tokens: below it every answer would be cut
+// off.
 const leastOutput = 256
 
-// checkSampling checks what a caller wishes of the model's settings, which a fixed
-// model fixes too.
+// checkSampling checks the caller's settings for the model, which a fixed model does not
+// allow.
 func checkSampling(app *parley.App, own *parley.Policy, temperature *float64, output *int64) error {
 	if temperature == nil && (output == nil || *output == 0) {
 		return nil
@@ -24,7 +24,7 @@ func checkSampling(app *parley.App, own *parley.Policy, temperature *float64, ou
 	return nil
 }
 
-// mayModel checks what an update wishes of the model.
+// mayModel checks an update of the model's settings.
 func (s *session) mayModel(c parley.UpdateSession) error {
 	other := c.Model != nil && *c.Model != s.view.Model
 	if !other && c.Temperature == nil && c.MaxOutput == nil {

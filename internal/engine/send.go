@@ -30,7 +30,7 @@ func (e *Engine) Send(ctx context.Context, p parley.Principal, id parley.Session
 	return s.send(ctx, p, asked{Send: c})
 }
 
-// asked is a message, or what stands in its place.
+// asked is a message, or a retry or call in place of one.
 type asked struct {
 	parley.Send
 	retryOf parley.TurnID
@@ -40,7 +40,8 @@ type asked struct {
 	free    func()        // of what was reserved for it; nil: nothing was
 }
 
-// send does the work of Send, Retry and CallTool with the lock held, and releases it.
+// send does the work of Send, Retry and CallTool. It is called with the lock held and
+// releases it.
 func (s *session) send(ctx context.Context, p parley.Principal, c asked) (parley.TurnInfo, error) {
 	info, started, err := s.sendLocked(ctx, p, c)
 	s.release()
@@ -79,7 +80,7 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 			return info, nil, err
 		}
 		if found && s.run != nil && s.run.turn == info.ID {
-			return info, s.run, nil // it may not be durable yet: both hear the same
+			return info, s.run, nil // it may not be durable yet: both callers get the same result
 		}
 		if found {
 			return info, nil, nil
@@ -113,18 +114,18 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 		s.index.Keys = append(s.index.Keys, seam.Key{Session: s.id, Key: c.Key, Body: body, Made: s.id, Turn: turn})
 		defer func() {
 			if s.staged.Len() == 0 || s.run != nil && s.run.turn != turn {
-				s.dropKey(c.Key) // refused: a commit takes the index with it
+				s.dropKey(c.Key) // refused: otherwise a commit would include the index row
 			}
 		}()
 	}
 	info, started, err = s.place(ctx, p, c, turn, request)
 	if err != nil && s.run == nil {
-		s.discard() // of a refused command nothing may stay in view
+		s.discard() // nothing of a refused command may stay in view
 	}
 	return info, started, err
 }
 
-// request checks a message against app and session.
+// request checks a message against the app and the session.
 func (s *session) request(ctx context.Context, p parley.Principal, c asked) (parley.TurnRequest, error) {
 	app, err := s.e.appOf(s.view.App)
 	if err != nil {
@@ -165,11 +166,11 @@ func (s *session) request(ctx context.Context, p parley.Principal, c asked) (par
 
 const (
 	maxAttachments = 10
-	// maxAttachment is what providers take of a picture or a document.
+	// maxAttachment is the largest picture or document, in bytes, that providers accept.
 	maxAttachment = 20 << 20
 )
 
-// attached is the part of a message that points to an artifact of the session.
+// attached is the message part that points to an artifact of the session.
 func (s *session) attached(ctx context.Context, p parley.Principal, id parley.ArtifactID) (parley.Part, *parley.Error) {
 	a, err := s.e.o.Store.Artifact(ctx, p, id)
 	switch {
@@ -243,7 +244,7 @@ func (s *session) dropKey(key string) {
 	}
 }
 
-// retarget makes a staged key name the turn that took the message in.
+// retarget makes a staged key name the turn that received the message.
 func (s *session) retarget(key string, turn parley.TurnID) {
 	for i := range s.index.Keys {
 		if s.index.Keys[i].Key == key && key != "" {

@@ -12,31 +12,31 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// flushAfter is the longest that a staged event waits for a commit to join. It
-// is short against what a person notices, and long against a fast read tool, so
-// that a tool's start, its end and the next model call are one append.
+// flushAfter is the longest that a staged event waits to join another commit. It is too
+// short to be noticed by a person, but longer than a fast read tool takes, so a tool's
+// start, its end and the next model call become one append.
 const flushAfter = 20 * time.Millisecond
 
 // session is a loaded session. Everything but refs and used is guarded by lock.
 type session struct {
 	e    *Engine
 	id   parley.SessionID
-	lock chan struct{} // capacity 1: a lock that a context can stop waiting for
+	lock chan struct{} // capacity 1; unlike a mutex, waiting for it can be cancelled by a context
 
 	refs int       // commands and turns that hold it; guarded by Engine.mu
 	used time.Time // last time refs fell to 0; guarded by Engine.mu
 
 	loaded bool
-	gone   bool // deleted, or owned by another node: load again through the engine
+	gone   bool // deleted, or owned by another node: load it again through the engine
 	epoch  int64
 	state  parley.Session // the fold at the last commit
 
 	view   parley.Session // state with the staged events applied
 	staged eventlog.Clean
-	index  seam.Index // rows that go with the staged events
+	index  seam.Index // rows to store with the staged events
 	flush  *time.Timer
 
-	condense  int64 // the next commit takes the steps up to this number away
+	condense  int64 // the next commit condenses the steps up to this number
 	stateSize int   // bytes of the stored fold
 	logBytes  int   // bytes appended since
 
@@ -80,7 +80,7 @@ func (e *Engine) acquire(ctx context.Context, p parley.Principal, id parley.Sess
 	}
 }
 
-// enter counts a holder in, so that the session stays in memory.
+// enter counts a holder, so that the session stays in memory.
 func (e *Engine) enter(id parley.SessionID) (*session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -114,8 +114,8 @@ func (s *session) release() {
 	s.e.leave(s)
 }
 
-// forget takes a session that is not ours any more out of memory.
-func (s *session) forget() {
+// evict removes a session that no longer belongs to this process from memory.
+func (s *session) evict() {
 	s.gone = true
 	s.e.inputs.drop(s.id, func(*heldInput) bool { return true })
 	if s.run != nil {
@@ -129,7 +129,7 @@ func (s *session) forget() {
 	s.wake()
 }
 
-// load makes sure that p may use the session and that its state is here.
+// load ensures that p may use the session and that its state is loaded.
 func (s *session) load(ctx context.Context, p parley.Principal) error {
 	if s.loaded {
 		if !p.Owns(s.state.User, s.state.Org) {
@@ -153,8 +153,8 @@ func (s *session) load(ctx context.Context, p parley.Principal) error {
 		return err
 	}
 	s.state, s.view, s.epoch, s.loaded = st, st.Clone(), epoch, true
-	// What the log has grown by counts on, or the fold of a session that leaves
-	// memory after every turn would never be stored again.
+	// Count the log's growth so far. Otherwise the fold of a session that is evicted
+	// after every turn would never be stored again.
 	s.stateSize, s.logBytes = len(stored.Body), int(st.Seq-stored.Seq)*typicalEvent
 	if t := s.state.Turn; t != nil && (t.Status == parley.StatusRunning || t.Status == parley.StatusWaiting && len(t.Calls) > 0) {
 		if err := s.interrupt(ctx); err != nil {
@@ -166,12 +166,12 @@ func (s *session) load(ctx context.Context, p parley.Principal) error {
 	return nil
 }
 
-// typicalEvent is about how many bytes an event adds to a log: most turns are
-// short, and events beside the message and the reply have few fields.
+// typicalEvent is roughly how many bytes an event adds to a log: most turns are short,
+// and most events other than messages and replies have few fields.
 const typicalEvent = 250
 
-// fold reads a session's state: the stored one, if this version wrote it, and
-// the events since. It returns what it began with, too.
+// fold reads a session's state: the stored one, if this fold version wrote it, plus the
+// events since. It also returns the stored state it began with.
 func (e *Engine) fold(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.Session, seam.State, error) {
 	var st parley.Session
 	var began seam.State
@@ -195,8 +195,8 @@ func (e *Engine) fold(ctx context.Context, p parley.Principal, id parley.Session
 	return st, began, err
 }
 
-// stage records events that the next commit takes along. They are in view at
-// once. Callers hold the lock.
+// stage records events for the next commit. They are visible in view at once. Callers
+// hold the lock.
 func (s *session) stage(events ...parley.Event) error {
 	next := s.view.Clone()
 	prepared, err := s.prepare(&next, &s.index, events)
@@ -208,8 +208,7 @@ func (s *session) stage(events ...parley.Event) error {
 	return nil
 }
 
-// stageSoon stages events and makes sure that they are committed within
-// flushAfter, whatever else happens.
+// stageSoon stages events and ensures that they are committed within flushAfter.
 func (s *session) stageSoon(events ...parley.Event) error {
 	if err := s.stage(events...); err != nil {
 		return err
@@ -223,7 +222,7 @@ func (s *session) stageSoon(events ...parley.Event) error {
 	return nil
 }
 
-// flushIn commits what is staged after a while. The caller has counted a holder in.
+// flushIn commits what is staged after a while. The caller has called enter.
 func (s *session) flushIn(d time.Duration) {
 	s.flush = time.AfterFunc(d, func() {
 		s.lock <- struct{}{}
@@ -252,11 +251,11 @@ func (s *session) flushIn(d time.Duration) {
 	})
 }
 
-// commit appends what is staged and the given events in one batch and advances
-// the state. After an error nothing was appended, unless it is a doubtful one, which
-// leaves the session in doubt. The given events are forgotten then, and what was staged
-// too, unless a durable turn runs, which tries again: a staged event never stands for an
-// effect that may not be repeated.
+// commit appends the staged and the given events in one batch and advances the state.
+// After an error nothing was appended, except that a doubtful error leaves the session in
+// doubt. The given events are then discarded, and the staged ones too unless a durable
+// turn runs, which tries again: a staged event never stands for an effect that must not
+// be repeated.
 func (s *session) commit(ctx context.Context, events ...parley.Event) error {
 	if err := s.settle(ctx); err != nil {
 		return err
@@ -278,12 +277,12 @@ func (s *session) commit(ctx context.Context, events ...parley.Event) error {
 			s.doubt = &doubt{batch: batch, events: s.staged, view: s.view, stored: stored, err: err}
 			err = notKnown(&doubtful{s.doubt, err})
 			s.undo(before)
-			if s.run == nil { // nobody else asks what became of it, and lets go on what it let go
+			if s.run == nil { // nobody else settles the doubt and continues what depends on it
 				s.e.goOnLater(s.id, firstPause)
 			}
 		case errors.Is(err, parley.ErrFenced) || errors.Is(err, parley.ErrConflict) || isCode(err, parley.CodeNotFound):
 			s.discard()
-			s.forget() // not ours any more
+			s.evict() // another process owns it now
 		case isCode(err, parley.CodeUnavailable):
 			s.undo(before)
 		default:
@@ -327,10 +326,9 @@ func (s *session) discard() {
 	s.staged, s.index, s.view = eventlog.Clean{}, seam.Index{}, s.state.Clone()
 }
 
-// storeState adds the fold to a batch that leaves no turn running, unless the
-// log has grown by less than the fold's own size since it was last stored: so
-// the fold never costs more writing than the log. It returns the stored size,
-// or -1.
+// storeState adds the fold to a batch that leaves no turn running, unless the log has
+// grown by less than the fold's own size since it was last stored. So storing the fold
+// never writes more than the log does. It returns the stored size, or -1.
 func (s *session) storeState(b *seam.Batch) int {
 	if s.view.Turn != nil && s.view.Turn.Status == parley.StatusRunning || b.Index.Session == nil {
 		return -1
@@ -347,9 +345,9 @@ func (s *session) storeState(b *seam.Batch) int {
 	return len(body)
 }
 
-// prepare numbers, stamps and redacts events, applies them to next and derives
-// the index rows that change with them: all that is decided, live as after a
-// restart, is decided by the redacted form.
+// prepare numbers, stamps and redacts events, applies them to next and derives the index
+// rows that change with them. The fold sees the redacted form, so decisions are the same
+// live and after a restart.
 func (s *session) prepare(next *parley.Session, ix *seam.Index, events []parley.Event) (eventlog.Clean, error) {
 	if len(events) == 0 {
 		return eventlog.Clean{}, nil
@@ -372,7 +370,7 @@ func (s *session) prepare(next *parley.Session, ix *seam.Index, events []parley.
 	return clean, nil
 }
 
-// wake tells those who wait in Await to look again.
+// wake makes those waiting in Await look again.
 func (s *session) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})

@@ -6,8 +6,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// State returns a session's fold as it is at its last commit. It neither loads
-// the session nor claims it.
+// State returns a session's fold as of its last commit. It neither loads nor claims the
+// session.
 func (e *Engine) State(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.Session, error) {
 	var st parley.Session
 	if err := e.inMemory(ctx, p, id, func(s *session) { st = s.state.Clone() }); err != nil || st.ID != "" {

@@ -14,18 +14,18 @@ import (
 const (
 	// tendPage is how many overdue questions are read at once.
 	tendPage = 100
-	// tendHands is how many of them are closed at once, and sessions swept, so that
-	// they share syncs of the disk and do not keep others from theirs. The turn
-	// behind a question goes on, and is waited for: ten thousand questions that end
-	// in one moment do not start ten thousand turns.
+	// tendHands is how many questions are closed, or sessions swept, at once, so that
+	// they share disk syncs without starving other work. The turn behind a question goes
+	// on and is waited for, so ten thousand questions that expire together do not start
+	// ten thousand turns at once.
 	tendHands = 8
 	// tendPatience is how long such a turn is waited for.
 	tendPatience = 10 * time.Second
 )
 
-// tend applies, every so often, what time brings: the apps' TTLs, and the end of
-// questions that nobody answered. It only asks each session to look at its clock:
-// the session decides. The two do not wait for each other.
+// tend periodically applies the apps' TTLs and expires questions that nobody answered. It
+// only asks each session to check its clock; the session decides. The two jobs do not
+// wait for each other.
 func (e *Engine) tend() {
 	e.tasks.Go(func() {
 		e.every(e.o.SweepEvery, func() {
@@ -59,7 +59,7 @@ func (e *Engine) every(d time.Duration, do func()) {
 	}
 }
 
-// byHands does something for each of a page's rows, several at once.
+// byHands calls do for each row of a page, several at once.
 func byHands[T any](page []T, do func(T)) {
 	work := make(chan T)
 	var hands sync.WaitGroup
@@ -77,8 +77,8 @@ func byHands[T any](page []T, do func(T)) {
 	hands.Wait()
 }
 
-// unload takes a session out of memory that nobody else has wanted meanwhile: who
-// goes through many sessions must not fill the memory with them.
+// unload evicts a session that nobody else has wanted meanwhile, so that a pass over many
+// sessions does not fill the memory.
 func (e *Engine) unload(s *session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,8 +87,8 @@ func (e *Engine) unload(s *session) {
 	}
 }
 
-// expireDue closes the questions whose time is over, page by page. What it costs
-// is how many these are, not how many are open.
+// expireDue closes overdue questions, page by page. Its cost depends on how many are
+// overdue, not on how many are open.
 func (e *Engine) expireDue(ctx context.Context) error {
 	q := seam.InteractionQuery{Due: e.now(), Limit: tendPage}
 	for ctx.Err() == nil {
@@ -109,8 +109,8 @@ func (e *Engine) expireDue(ctx context.Context) error {
 	return nil
 }
 
-// expireInteraction closes a question, and waits a while for the turn that goes
-// on without an answer.
+// expireInteraction closes a question, and waits a while for the turn that continues
+// without an answer.
 func (e *Engine) expireInteraction(ctx context.Context, in parley.Interaction) error {
 	s, err := e.acquire(ctx, parley.System(), in.Session)
 	if err != nil {
@@ -119,7 +119,7 @@ func (e *Engine) expireInteraction(ctx context.Context, in parley.Interaction) e
 	defer e.unload(s)
 	at := slices.IndexFunc(s.view.Interactions, func(o parley.Interaction) bool { return o.ID == in.ID })
 	if _, off := e.appOf(s.view.App); off != nil {
-		at = -1 // an app that is switched off keeps what it has
+		at = -1 // the data of an app that is off stays as it is
 	}
 	if at >= 0 {
 		_, err = s.expire(ctx, s.view.Interactions[at])
@@ -139,8 +139,8 @@ func (e *Engine) expireInteraction(ctx context.Context, in parley.Interaction) e
 	return nil
 }
 
-// expire closes an open interaction whose time is over, and lets the turn go on
-// without an answer. It reports whether it was over.
+// expire closes an open interaction if its time is over, and lets the turn continue
+// without an answer. It reports whether the time was over.
 func (s *session) expire(ctx context.Context, in parley.Interaction) (bool, error) {
 	if in.ExpiresAt.IsZero() || !s.e.now().After(in.ExpiresAt) {
 		return false, nil

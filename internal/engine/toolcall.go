@@ -15,12 +15,12 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// defaultTimeout is how long a call may take whose tool names no time of its
-// own: longer than an ordinary service needs, short enough to be waited for.
+// defaultTimeout applies to calls whose tool sets no timeout: longer than an ordinary
+// service needs, short enough to wait for.
 const defaultTimeout = 60 * time.Second
 
-// Begin takes a call through schema, policy, human and grant. One that has started
-// and can not be made again is settled instead.
+// Begin checks a call against schema, policy, humans and grants, and journals its start.
+// A call that has started and cannot be repeated is settled instead.
 func (h *host) Begin(ctx context.Context, c parley.ToolCall) (seam.Decision, error) {
 	for {
 		var d seam.Decision
@@ -39,8 +39,8 @@ func (h *host) Begin(ctx context.Context, c parley.ToolCall) (seam.Decision, err
 	}
 }
 
-// errUnsettled says of a started call that only Settle can give it an outcome.
-var errUnsettled = errors.New("the call has started and has to be settled")
+// errUnsettled says that a started call can only get its outcome from Settle.
+var errUnsettled = errors.New("the call has started and must be settled")
 
 func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.Decision, error) {
 	t := s.view.Turn
@@ -68,14 +68,14 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 		effect = parley.EffectWrite
 	}
 	if effect == parley.EffectIdempotent && started && s.e.o.Now().Sub(c.StartedAt) > time.Duration(decl.KeyTTL) {
-		effect = parley.EffectWrite // its service may have forgotten the key
+		effect = parley.EffectWrite // its service may no longer remember the key
 	}
 	input := s.inputOf(c, decl.WorkspaceOwn)
 	switch {
 	case started && effect == parley.EffectRead && input == nil:
 		return refuse(parley.OutcomeError, lostInput)
 	case started && effect != parley.EffectRead && (effect == parley.EffectWrite || input == nil):
-		return seam.Decision{}, errUnsettled // it can not be made again, or not with its key
+		return seam.Decision{}, errUnsettled // it cannot be repeated, or not with its key
 	}
 	if c.Status == parley.ToolIsRequested {
 		verdict, text, err := h.permitted(ctx, s, c, decl, effect, input)
@@ -112,7 +112,7 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 	ev := parley.NewEvent(t.ID, c.Agent, begun)
 	var err error
 	if effect == parley.EffectRead && begun.Grant == "" {
-		err = s.stageSoon(ev) // free to repeat: it need not be known before it happens
+		err = s.stageSoon(ev) // it can be repeated, so it need not be committed before it happens
 	} else {
 		err = h.commit(ctx, s, ev)
 	}
@@ -129,7 +129,7 @@ func verdict2outcome(v parley.Verdict) parley.Outcome {
 	return parley.OutcomeError
 }
 
-// invalid is the verdict over a call that its schema refuses.
+// invalid is the verdict on a call that its schema refuses.
 const invalid parley.Verdict = "invalid"
 
 const (
@@ -138,8 +138,8 @@ const (
 		"Make the call again and write the whole input, with what belongs where " + eventlog.Mark + " stands. Write a very large one in pieces."
 )
 
-// permitted decides over a requested call with the input that it is to run with, nil
-// when there is none: Allow, Deny or invalid, with the words for the model. ErrParked
+// permitted decides about a requested call and the input it is to run with, which is nil
+// if lost. The verdict is Allow, Deny or invalid, with a text for the model. ErrParked
 // means that a human was asked.
 func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl parley.ToolDecl, effect parley.Effect, input json.RawMessage) (parley.Verdict, string, error) {
 	box := s.e.o.Tools[s.view.App]
@@ -191,9 +191,9 @@ func sentence(what, why string) string {
 	return what + ": " + why
 }
 
-// declared finds the tool among those that the call's agent has, as it was when the
-// turn began: that is what the model was told of. missing says why there is none: a tool
-// that is another one today is not called in place of the one that was meant.
+// declared finds the tool among those of the call's agent, as it was when the turn began,
+// since that is what the model was told. missing says why there is none. A tool that has
+// changed since then is not called in place of the one that was meant.
 func (h *host) declared(t *parley.Turn, c *parley.Tool) (decl parley.ToolDecl, missing string) {
 	app, box := h.r.app, h.s.e.o.Tools[h.r.app.Name]
 	direct := t.Request.Origin == parley.OriginCall
@@ -205,7 +205,7 @@ func (h *host) declared(t *parley.Turn, c *parley.Tool) (decl parley.ToolDecl, m
 	switch {
 	case !there:
 		return decl, fmt.Sprintf("The tool %q is not there any more.", c.Name)
-	case at < 0 && direct && (c.Effect == "" || c.Effect == today.Effect): // an app keeps only what its agents have
+	case at < 0 && direct && (c.Effect == "" || c.Effect == today.Effect): // an app keeps only the tools of its agents
 		return today, ""
 	case at < 0 && !direct:
 		return decl, fmt.Sprintf("There is no tool %q for this agent.", c.Name)
@@ -215,8 +215,8 @@ func (h *host) declared(t *parley.Turn, c *parley.Tool) (decl parley.ToolDecl, m
 	return app.Tools[at], ""
 }
 
-// End journals the outcome of a started call: at once when it had effects, with
-// the next commit when it only read.
+// End journals the outcome of a started call: at once if it had effects, with the next
+// commit if it only read.
 func (h *host) End(ctx context.Context, r parley.ToolResult) error {
 	return h.end(ctx, toolbox.Result{ToolResult: r})
 }
@@ -262,14 +262,13 @@ func (h *host) end(ctx context.Context, r toolbox.Result) error {
 		}
 		return h.commit(context.WithoutCancel(ctx), s, events...)
 	}
-	// What became of a write is known here and nowhere else: it is kept until the
-	// store can take it.
+	// Only this process knows the outcome of the write: it is kept until the store can
+	// take it.
 	ctx = context.WithoutCancel(ctx)
 	return h.lasting(ctx, func() error { return h.with(ctx, journal) })
 }
 
-// keepFile puts bytes aside under the name of an artifact to be, redacted like
-// the log.
+// keepFile stores bytes as a future artifact, redacted like the log.
 func (h *host) keepFile(ctx context.Context, f seam.File) (*parley.ArtifactRef, error) {
 	e := h.s.e
 	body, ok := e.o.Log.RedactFile(f.Body)
@@ -287,8 +286,8 @@ func (h *host) keepFile(ctx context.Context, f seam.File) (*parley.ArtifactRef, 
 	return &parley.ArtifactRef{ID: parley.ArtifactID(e.newID()), Name: f.Name, MediaType: f.MediaType, Size: int64(len(body)), SHA256: d}, nil
 }
 
-// Call is Begin, run and End. A read is cut when the turn stops; a started
-// write has until its deadline.
+// Call is Begin, run and End. A read is cut when the turn stops; a started write may run
+// until its deadline.
 func (h *host) Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, error) {
 	d, err := h.Begin(ctx, c)
 	if err != nil || !d.Run {
@@ -302,7 +301,7 @@ func (h *host) Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, 
 	asks := asking{h: h, d: d, keys: map[string]bool{}}
 	work.Ask = asks.ask
 	if h.s.e.o.Untimed {
-		d.Deadline = time.Time{} // by a clock that stands still
+		d.Deadline = time.Time{} // the clock stands still
 	}
 	res := h.s.e.o.Tools[h.r.app.Name].Run(run, work, d.Deadline)
 	res.Call = c.Call
@@ -323,16 +322,17 @@ func (h *host) runOf(d seam.Decision) seam.Run {
 	}
 }
 
-// settleLate is how long after its deadline a started write may still take effect, for
-// all that a new owner of its turn can know: a toolset's grace, and clocks that differ.
+// settleLate is how long after its deadline a started write may still take effect, as far
+// as a new owner of its turn can know. It covers a toolset's grace period and clock
+// differences.
 const settleLate = 5 * time.Second
 
-// Settle gives a started write its outcome whose owner is gone, as after a crash. Until
-// its deadline and settleLate have passed it counts as running: the owner may have lost
-// no more than its hold on the session, and its request may still be on the way. A
-// service that can be asked and says yes ends that at once; its no counts only then, as
-// does that nobody knows. Like a call that runs, this is not cut by somebody who stops the
-// turn, nor by the turn's budget of time, which ends after it. It holds no lock.
+// Settle determines the outcome of a started write whose owner is gone, for example after
+// a crash. Until its deadline and settleLate have passed the write counts as running: the
+// owner may only have lost the session, and its request may still be on the way. If the
+// service can be asked and says yes, that ends the wait at once; a no, or no answer,
+// counts only afterwards. Like a running call, this is not cut when somebody stops the
+// turn, nor by the turn's time budget; the turn ends after it. It holds no lock.
 func (h *host) Settle(ctx context.Context, call parley.CallID) error {
 	ctx, done := h.outlasting(ctx)
 	defer done()
@@ -345,7 +345,7 @@ func (h *host) Settle(ctx context.Context, call parley.CallID) error {
 		if c == nil || c.Status != parley.ToolIsStarted {
 			return nil
 		}
-		if first { // that the turn was resumed is in the log before it waits or asks
+		if first { // turn.resumed is committed before it waits or asks
 			if err := h.lasting(ctx, func() error {
 				return h.step(ctx, func(s *session) error { return h.commit(ctx, s) })
 			}); err != nil {
@@ -363,8 +363,8 @@ func (h *host) Settle(ctx context.Context, call parley.CallID) error {
 	}
 }
 
-// outlasting is ctx without its end by somebody's wish or by the budget of time. It ends
-// when the server stops, which leaves the call to the next owner, and when this one has
+// outlasting is ctx without cancellation by a person or by the time budget. It ends when
+// the server stops, which leaves the call to the next owner, and when this process has
 // lost the session.
 func (h *host) outlasting(ctx context.Context) (context.Context, func()) {
 	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -384,8 +384,8 @@ func (h *host) outlasting(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// asked is what is known now of a started write: by its service, where that can be
-// asked, else that it is unknown.
+// asked returns what is known now about a started write: the service's answer, if it can
+// be asked, or else unknown.
 func (h *host) asked(ctx context.Context, t *parley.Turn, c *parley.Tool) parley.ToolResult {
 	res := unknownResult(c.Call)
 	box := h.s.e.o.Tools[h.r.app.Name]
@@ -394,7 +394,7 @@ func (h *host) asked(ctx context.Context, t *parley.Turn, c *parley.Tool) parley
 		res.Output += " " + missing
 		return res
 	}
-	// A service is asked about the input that it was given, or not at all.
+	// A service is asked about the original input, or not at all.
 	input := h.s.inputOf(c, decl.WorkspaceOwn)
 	if input == nil || !box.CanReconcile(c.Name) {
 		return res

@@ -7,17 +7,17 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// What waits in one session is in its fold, so in memory and in every stored
-// state, until the turn has ended.
+// What waits in one session is part of its fold until the turn has ended. So it is held
+// in memory and in every stored state.
 
-// maxSteers bounds the messages for one turn's next step.
+// maxSteers limits the messages for one turn's next step.
 const maxSteers = 32
 
-// maxWaiting bounds the bytes of messages that are queued, and of those that a
-// turn was given while it ran: four of the longest.
+// maxWaiting limits the bytes of queued messages, and of messages given to a turn while
+// it ran: four of the longest.
 func (e *Engine) maxWaiting() int { return 4 * cmp.Or(e.o.Limits.MaxMessage, parley.MaxMessage) }
 
-// roomToSteer refuses a message for the turn that runs when it was given enough.
+// roomToSteer refuses a message for the running turn if that was given enough already.
 func (s *session) roomToSteer(c asked, m parley.Message) error {
 	t := s.view.Turn
 	if n := len(t.Steers); n >= maxSteers {
@@ -42,7 +42,7 @@ func (s *session) roomToSteer(c asked, m parley.Message) error {
 	return nil
 }
 
-// roomInQueue refuses another turn when those that wait are enough.
+// roomInQueue refuses another turn if enough are queued.
 func (s *session) roomInQueue(m parley.Message) error {
 	bytes := weight(m)
 	for _, q := range s.view.Queue {
@@ -55,7 +55,7 @@ func (s *session) roomInQueue(m parley.Message) error {
 	return nil
 }
 
-// weight is about how many bytes a message takes.
+// weight is roughly the size of a message in bytes.
 func weight(m parley.Message) (bytes int) {
 	for _, p := range m.Parts {
 		bytes += 64 + len(p.Text)

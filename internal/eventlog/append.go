@@ -12,29 +12,26 @@ import (
 )
 
 const (
-	// settleTime bounds how long an append with an unknown outcome asks the log:
-	// longer than a database takes to restart. The session waits for it, and nobody
-	// else does.
+	// settleTime limits how long an append with an unknown outcome is settled from the
+	// log: longer than a database takes to restart. Only its session waits for it.
 	settleTime = 10 * time.Second
-	// settleEvery is the pause between two questions at first; it doubles up to a
-	// second.
+	// settleEvery is the first pause between two attempts; it doubles up to a second.
 	settleEvery = 50 * time.Millisecond
 )
 
-// Append adds a batch to its session's log and then shows it to whoever follows.
-// The events are given beside it, with session, number and time set; b.Events is
-// not looked at. The rows of b.Index are to be made of these events, or of texts that
-// passed [Writer.RedactText].
+// Append adds a batch to its session's log and then shows it to followers. The events are
+// passed separately, with session, number and time set; b.Events is ignored. The rows of
+// b.Index must be made from these events, or from texts that passed [Writer.RedactText].
 //
-// The errors are the store's. CodeUnavailable means that nothing was appended.
-// An error that is no parley.Error means that nobody can say: the log could
-// not be read either. Once begun, an append is not given up when ctx ends.
+// The errors are the store's. CodeUnavailable means that nothing was appended. An error
+// that is not a parley.Error means that the outcome is unknown, because the log could not
+// be read either. Once begun, an append continues even if ctx ends.
 func (w *Writer) Append(ctx context.Context, p parley.Principal, b seam.Batch, events Clean) error {
 	return w.l.append(ctx, p, b, events, w.l.store.Append)
 }
 
-// Fork copies the events of from up to at into the session of b and appends the
-// given ones behind them; otherwise it is Append.
+// Fork copies the events of from up to at into the session of b and appends the given
+// ones after them; otherwise it is like Append.
 func (w *Writer) Fork(ctx context.Context, p parley.Principal, from parley.SessionID, at int64, b seam.Batch, events Clean) error {
 	return w.l.append(ctx, p, b, events, func(ctx context.Context, p parley.Principal, b seam.Batch) error {
 		return w.l.store.Fork(ctx, p, from, at, b)
@@ -63,7 +60,7 @@ func (l *log) append(ctx context.Context, p parley.Principal, b seam.Batch, even
 	return nil
 }
 
-// shown shows what was appended.
+// shown passes what was appended to followers.
 func (l *log) shown(p parley.Principal, b seam.Batch) {
 	epoch := b.Epoch
 	if b.Create {
@@ -73,18 +70,19 @@ func (l *log) shown(p parley.Principal, b seam.Batch) {
 	l.bells.ring(p, b)
 }
 
-// notBegun is the error of an append that ctx ended before it was made.
+// notBegun is the error of an append whose ctx ended before it began.
 func notBegun(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if _, ok := errors.AsType[*parley.Error](cause); ok {
 		return cause
 	}
-	return &parley.Error{Code: parley.CodeCancelled, Message: "nothing was appended: the request was given up", Err: cause}
+	return &parley.Error{Code: parley.CodeCancelled, Message: "nothing was appended: the request was cancelled", Err: cause}
 }
 
-// Settle asks once more what became of an append whose error was no parley.Error:
-// nil, and shown to whoever follows, when it did take place. The error is one as
-// Append's. The session is not to be appended to before it is known.
+// Settle checks once more whether an append took place whose error was not a
+// parley.Error. If it did, Settle shows it to followers and returns nil. Otherwise the
+// error is like Append's. Nothing may be appended to the session before the outcome is
+// known.
 func (w *Writer) Settle(ctx context.Context, p parley.Principal, b seam.Batch, events Clean, err error) error {
 	b.Events = events.Events()
 	err = w.l.look(ctx, p, b, err)
@@ -96,8 +94,8 @@ func (w *Writer) Settle(ctx context.Context, p parley.Principal, b seam.Batch, e
 	return err
 }
 
-// settle decides what became of an append that returned err: nil, if it did
-// take place.
+// settle finds out whether an append that returned err took place, and returns nil if it
+// did.
 func (l *log) settle(ctx context.Context, p parley.Principal, b seam.Batch, err error) error {
 	if _, ok := errors.AsType[*parley.Error](err); ok || len(b.Events) == 0 {
 		return err
@@ -117,14 +115,14 @@ func (l *log) settle(ctx context.Context, p parley.Principal, b seam.Batch, err 
 	}
 }
 
-// look reads the log where the events of an append are to be that returned err.
+// look reads the log at the place of an append that returned err.
 func (l *log) look(ctx context.Context, p parley.Principal, b seam.Batch, err error) error {
 	there, rerr := l.written(ctx, p, b)
 	switch {
 	case errors.Is(rerr, parley.ErrNotFound):
-		// Not even the session is there.
+		// Not even the session exists.
 	case rerr != nil:
-		// No %w for the second: the first decides what kind of error this is.
+		// No %w for the second error: the first one decides the kind of this error.
 		return fmt.Errorf("session %s: whether events after %d were appended is unknown: %w; reading the log: %v", b.Session, b.After, err, rerr)
 	case slices.EqualFunc(there, b.Events, parley.Event.Equal):
 		return nil

@@ -7,23 +7,23 @@ import (
 	"github.com/parley-server/parley/internal/redact"
 )
 
-// call is a model call or tool call that takes text. Its fields belong to the
-// lock of its hub, except those that never change.
+// call is a model call or tool call that accepts text. Its fields are guarded by its
+// hub's lock, except those that never change.
 type call struct {
 	id    parley.CallID
 	turn  parley.TurnID
 	agent parley.AgentPath
 
 	n       int64 // source fragments so far, of all kinds
-	started bool  // it runs, and keeps the hub in memory
-	sealed  bool  // an append that ends it is under way: nothing more is kept of it
+	started bool  // it is running, and keeps the hub in memory
+	sealed  bool  // an append that ends it is under way: its text is no longer kept
 	size    int   // bytes of text, of all kinds
-	saved   int   // bytes of the answer's text that the store has
+	saved   int   // bytes of the answer's text that are in the store
 	kinds   []*text
 }
 
-// text is what a call has shown of one kind. It only grows, so a fragment, and
-// any run of fragments, is a stretch of it that need not be copied.
+// text is what a call has shown of one kind. It only grows, so every run of fragments is
+// a slice of it and need not be copied.
 type text struct {
 	kind parley.DeltaKind
 	in   *redact.Stream
@@ -51,8 +51,8 @@ func (c *call) answer() string {
 	return ""
 }
 
-// begins returns the call that takes text from e on; started is false where it
-// is only known to be wanted.
+// begins returns the call that accepts text from e on; started is false if the call was
+// only requested.
 func begins(e parley.Event) (id parley.CallID, started bool) {
 	switch e.Type {
 	case "model.started":
@@ -71,9 +71,9 @@ func begins(e parley.Event) (id parley.CallID, started bool) {
 	return "", false
 }
 
-// ends returns the call that e ends. tail says that what was held back of its
-// text is to be shown first: after a failure the event has the text as it was
-// shown, and must not be contradicted.
+// ends returns the call that e ends. tail says that text held back by redaction is to be
+// shown first: after a failure the event has the text as it was shown, and the two must
+// agree.
 func ends(e parley.Event) (id parley.CallID, tail bool) {
 	switch e.Type {
 	case "model.replied":
@@ -92,7 +92,7 @@ func ends(e parley.Event) (id parley.CallID, tail bool) {
 	return "", false
 }
 
-// endsTurn reports whether no call of e's turn can be running after it.
+// endsTurn reports whether no call of e's turn can be running after e.
 func endsTurn(t parley.EventType) bool {
 	switch t {
 	case "turn.completed", "turn.failed", "turn.cancelled", "turn.expired", "turn.interrupted":

@@ -8,8 +8,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Read returns up to limit events after the given number, as the store does;
-// errors as of [Reader.Follow].
+// Read returns up to limit events after the given number. Its errors are those of
+// [Reader.Follow].
 func (r *Reader) Read(ctx context.Context, p parley.Principal, session parley.SessionID, after int64, limit int) ([]parley.Event, error) {
 	events, err := r.l.read(ctx, p, session, after, limit)
 	if err == nil && len(events) == 0 {
@@ -18,8 +18,9 @@ func (r *Reader) Read(ctx context.Context, p parley.Principal, session parley.Se
 	return events, err
 }
 
-// Page is Read for an answer to a client: few of a user's have at once what they have
-// read and not counted, and the others wait. taken says that it was counted.
+// Page is Read for answers to clients. Only a few of a user's readers may hold a page
+// that they have not reserved memory for; the others wait. taken says that the memory is
+// reserved.
 func (r *Reader) Page(ctx context.Context, p parley.Principal, session parley.SessionID, after int64, limit int) (events []parley.Event, taken func(), err error) {
 	leave, err := r.l.reading.sit(ctx, p)
 	if err != nil {
@@ -40,8 +41,8 @@ func (l *log) read(ctx context.Context, p parley.Principal, session parley.Sessi
 	return l.store.Read(ctx, p, session, after, limit)
 }
 
-// checkCursor refuses a cursor beyond the end: it is of another session, or of
-// a log that is not this one.
+// checkCursor refuses a cursor beyond the end, which belongs to another session or
+// another log.
 func (l *log) checkCursor(ctx context.Context, p parley.Principal, session parley.SessionID, after int64) error {
 	if after == 0 {
 		return nil
@@ -58,20 +59,19 @@ func badCursor(session parley.SessionID, after, last int64) error {
 		WithField("after").WithHint("a cursor is the number of the last event you have of this session; begin again from 0")
 }
 
-// Follow yields the events after the given number, then one partial for each
-// open call, then what happens from now on. The events come without gap or
-// repetition, in order; a delta never before the event that began its call nor
-// after the one that ended it.
+// Follow yields the events after the given number, then one partial for each open call,
+// then what happens from now on. Events come in order, without gaps or repetition. A
+// delta never comes before the event that began its call nor after the one that ended it.
 //
-// It ends with an error: [parley.ErrNotFound] for a session that p does not
-// have, or that was deleted meanwhile; CodeInvalid for a cursor beyond the
-// log's end; CodeUnavailable when the server shuts down; ctx's cause when ctx is
-// done; or the store's. A session that has ended is followed like any other.
+// It ends with an error: [parley.ErrNotFound] for a session that p does not have, or that
+// was deleted meanwhile; CodeInvalid for a cursor beyond the log's end; CodeUnavailable
+// when the server shuts down; ctx's cause when ctx is done; or the store's error. An
+// ended session can be followed like any other.
 func (r *Reader) Follow(ctx context.Context, p parley.Principal, session parley.SessionID, after int64) iter.Seq2[Frame, error] {
 	return r.l.follow(ctx, p, session, after, true)
 }
 
-// FollowEvents is Follow without deltas and resets: they are not even queued.
+// FollowEvents is Follow without deltas and resets, which are not even queued.
 func (r *Reader) FollowEvents(ctx context.Context, p parley.Principal, session parley.SessionID, after int64) iter.Seq2[Frame, error] {
 	return r.l.follow(ctx, p, session, after, false)
 }
@@ -102,13 +102,13 @@ func wait(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
-// Place is a session and the number of the last event that a reader has of it.
+// Place is a session and the number of the last event that a reader has.
 type Place struct {
 	Session parley.SessionID
 	After   int64
 }
 
-// SessionError is the end of one session among several that are followed.
+// SessionError ends one session among several that are followed.
 type SessionError struct {
 	Session parley.SessionID
 	Err     error
@@ -116,13 +116,13 @@ type SessionError struct {
 
 func (e *SessionError) Error() string { return "session " + string(e.Session) + ": " + e.Err.Error() }
 
-// Unwrap returns why.
+// Unwrap returns the reason.
 func (e *SessionError) Unwrap() error { return e.Err }
 
-// FollowMany is Follow of several sessions at once, in turns of at most a page
-// or a queue each; between sessions there is no order. If one of the places is
-// wrong it yields that error and nothing else. A session that fails later yields a
-// [*SessionError], and the others go on while there are any.
+// FollowMany follows several sessions at once, in turns of at most a page or a queue
+// each; there is no order between sessions. If one of the places is wrong, it yields that
+// error and nothing else. A session that fails later yields a [*SessionError], and the
+// others continue.
 func (r *Reader) FollowMany(ctx context.Context, p parley.Principal, places []Place, deltas bool) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		wake := make(chan struct{}, 1)
@@ -166,7 +166,7 @@ func (r *Reader) FollowMany(ctx context.Context, p parley.Principal, places []Pl
 	}
 }
 
-// Check returns the error that [Reader.Follow] would begin with, or nil.
+// Check returns the error with which [Reader.Follow] would begin, or nil.
 func (r *Reader) Check(ctx context.Context, p parley.Principal, session parley.SessionID, after int64) error {
 	if after < 0 {
 		return badCursor(session, after, -1)

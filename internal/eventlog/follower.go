@@ -8,33 +8,33 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// follower is one Follow. It reads the store until that has nothing new, then
-// takes from its queue, and goes back to the store when the queue ran over.
+// follower is one Follow. It reads the store until nothing new is there, then takes from
+// its queue, and returns to the store when the queue overflowed.
 type follower struct {
 	l       *log
 	session parley.SessionID
 	deltas  bool
-	wake    chan struct{} // holds one ring; several followers may share it
+	wake    chan struct{} // holds one signal; several followers may share it
 
-	// Of the goroutine that follows.
-	live  bool   // on, as far as this goroutine knows
+	// Used by the goroutine that follows.
+	live  bool   // this goroutine's copy of on
 	at    int64  // the last event yielded
 	asked bool   // the cursor was checked
 	batch []item // what was taken from the queue
 	slab  []parley.Delta
 
-	// Of the hub's lock.
+	// Guarded by the hub's lock.
 	h       *hub
-	on      bool  // what happens is queued; else it will be read from the store
+	on      bool  // new frames are queued; otherwise they will be read from the store
 	pos     int64 // the last event yielded or queued
 	fresh   bool  // partials are due once the hub has published pos
-	waiting bool  // for a ring
-	reset   bool  // the queue ran over
+	waiting bool  // for a signal
+	reset   bool  // the queue overflowed
 	queue   []item
 	bytes   int
 }
 
-// item is a frame in a queue: an event, or a stretch of a call's text.
+// item is a queued frame: an event, or a stretch of a call's text.
 type item struct {
 	event   *parley.Event
 	call    *call
@@ -45,8 +45,8 @@ type item struct {
 	text    string // of from and on
 }
 
-// step yields what is ready: a page of the store, or what is queued. It returns
-// idle when nothing was, and then the follower will be rung; more is false when
+// step yields what is ready: a page of the store, or what is queued. It returns idle when
+// nothing was ready; the follower is then signalled when something is. more is false when
 // the reader wants nothing else.
 func (f *follower) step(ctx context.Context, p parley.Principal, yield func(Frame, error) bool) (idle, more bool, err error) {
 	if err := ctx.Err(); err != nil {
@@ -59,10 +59,10 @@ func (f *follower) step(ctx context.Context, p parley.Principal, yield func(Fram
 	return f.drain(yield)
 }
 
-// page yields one page of the store, and after the last one the follower is
-// live: whatever is published from then on is queued.
+// page yields one page of the store. After the last page the follower is live: whatever
+// is published from then on is queued.
 //
-// The store is asked before there is a hub, so what p may not see ends here.
+// The store is read before there is a hub, so a p without access ends here.
 func (f *follower) page(ctx context.Context, p parley.Principal, yield func(Frame, error) bool) (more bool, err error) {
 	leave, err := f.l.reading.sit(ctx, p)
 	if err != nil {
@@ -91,16 +91,16 @@ func (f *follower) page(ctx context.Context, p parley.Principal, yield func(Fram
 	return err == nil, err
 }
 
-// join makes the follower live, unless the hub has published, or may have
-// published, something that was not there when the store was read. end says that
-// the store had nothing more then.
+// join makes the follower live, unless the hub has published, or may have published,
+// something that was not there when the store was read. end says that the store had
+// nothing more then.
 func (f *follower) join(end bool) (bool, error) {
 	h, known := f.h, true
 	if h == nil {
 		h = f.l.hubs.lock(f.session, true)
 		h.followers = append(h.followers, f)
 		f.h = h
-		known = false // what was published before a hub was made
+		known = false // what was published before a hub existed
 	} else {
 		h.mu.Lock()
 	}
@@ -114,9 +114,9 @@ func (f *follower) join(end bool) (bool, error) {
 	default:
 		return false, nil
 	}
-	f.drop() // of an earlier life
+	f.drop() // left over from an earlier use
 	f.on, f.reset, f.pos, f.fresh = true, false, f.at, f.deltas
-	f.settle()
+	f.pushPartials()
 	return true, nil
 }
 
@@ -130,14 +130,14 @@ func (f *follower) drain(yield func(Frame, error) bool) (idle, more bool, err er
 		f.live = false
 		return false, !f.deltas || yield(Frame{Reset: &ResetInfo{Session: f.session, After: f.at, Reason: "slow reader"}}, nil), nil
 	}
-	defer clear(f.batch) // it may be long until the next: keep no text alive
+	defer clear(f.batch) // the next batch may be long in coming: keep no text alive
 	for i := range f.batch {
 		it := &f.batch[i]
 		fr := Frame{Event: it.event, Partial: it.partial, More: i+1 < len(f.batch)}
 		if it.event == nil {
 			fr.Delta = f.delta(it)
 		} else if it.event.Seq != f.at+1 {
-			// Somebody else has appended. The log knows.
+			// Another process has appended: read the log.
 			f.live = false
 			f.pause()
 			return false, true, nil
@@ -151,8 +151,8 @@ func (f *follower) drain(yield func(Frame, error) bool) (idle, more bool, err er
 	return false, true, nil
 }
 
-// delta makes the delta of it. Deltas are allocated some at a time, and handed
-// out once: who gets one may keep it.
+// delta makes the delta of an item. Deltas are allocated in blocks and handed out once,
+// so the reader may keep them.
 func (f *follower) delta(it *item) *parley.Delta {
 	if len(f.slab) == 0 {
 		f.slab = make([]parley.Delta, 8)
@@ -166,8 +166,8 @@ func (f *follower) delta(it *item) *parley.Delta {
 	return d
 }
 
-// take moves the queue to the batch. When it is empty it returns idle, and the
-// next thing that is queued rings.
+// take moves the queue to the batch. If it is empty it returns idle, and the next queued
+// item sends a signal.
 func (f *follower) take() (idle, reset bool, err error) {
 	f.h.mu.Lock()
 	defer f.h.mu.Unlock()
@@ -188,10 +188,10 @@ func (f *follower) take() (idle, reset bool, err error) {
 	return idle, reset, err
 }
 
-// keptItems is room for two queues of what tokens need that come one by one.
+// keptItems is room for two queues of tokens that come one by one.
 const keptItems = 16
 
-// pause stops the queue: the store is read next.
+// pause stops queueing: the store is read next.
 func (f *follower) pause() {
 	f.h.mu.Lock()
 	defer f.h.mu.Unlock()
@@ -215,7 +215,7 @@ func (f *follower) leave() {
 	}
 }
 
-// What follows is called under the hub's lock.
+// The following are called under the hub's lock.
 
 func (f *follower) ring() {
 	if f.waiting {
@@ -232,7 +232,7 @@ func (f *follower) drop() {
 	f.queue, f.bytes, f.on = f.queue[:0], 0, false
 }
 
-// pushEvent queues a published event that the follower has not had.
+// pushEvent queues a published event unless the follower has it.
 func (f *follower) pushEvent(e *parley.Event) {
 	if !f.on || e.Seq <= f.pos {
 		return
@@ -242,11 +242,11 @@ func (f *follower) pushEvent(e *parley.Event) {
 	f.push(item{event: e})
 }
 
-// eventSize is about what an event takes beside its data.
+// eventSize is roughly the overhead of an event besides its data, in bytes.
 const eventSize = 256
 
-// pushText queues what t has shown from byte from on, joined with what waits
-// of the same text if nothing stands between.
+// pushText queues what t has shown from byte from on, joined with queued text of the same
+// call if nothing is between them.
 func (f *follower) pushText(c *call, t *text, from int) {
 	if !f.on || !f.deltas || f.fresh {
 		return
@@ -272,10 +272,10 @@ func (f *follower) push(it item) {
 	f.ring()
 }
 
-// settle queues the partials that are due. A follower may have read events
-// from the store that the hub has yet to publish; until it has, what the hub
-// knows of calls is older than what the follower knows.
-func (f *follower) settle() {
+// pushPartials queues the partials that are due. A follower may have read events from the
+// store that the hub has yet to publish; until then the hub's knowledge of calls is older
+// than the follower's.
+func (f *follower) pushPartials() {
 	if !f.on || !f.fresh || f.h.last < f.pos {
 		return
 	}

@@ -8,34 +8,34 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// hub is the live end of one session: who follows it, and what its open calls
-// have shown. It exists while there is one of either.
+// hub is the live end of one session: its followers, and what its open calls have shown.
+// It exists while there is either.
 //
-// Order is everything here. Whatever happens to a session in this process
-// happens under its hub's lock, and goes into every follower's queue in that
-// order; a reader that has caught up with the hub can not be overtaken.
+// Order matters most. Everything that happens to a session in this process happens under
+// its hub's lock, and goes into every follower's queue in that order; a reader that has
+// caught up with the hub cannot be overtaken.
 type hub struct {
 	id parley.SessionID
 
 	mu        sync.Mutex
-	epoch     int64 // of the last events published
-	last      int64 // number of the last event published; 0: none since the hub was made
+	epoch     int64 // of the last published events
+	last      int64 // number of the last published event; 0: none since the hub was made
 	calls     []*call
 	followers []*follower
 	gone      error         // why followers end
-	dead      bool          // no longer in the table: look again
+	dead      bool          // no longer in the table: look it up again
 	dirty     bool          // the keeper knows that there is new text
-	saving    chan struct{} // closed when the save under way is over
+	saving    chan struct{} // closed when the running save is over
 }
 
-// hubs is the table of hubs, in shards so that sessions do not wait for one
-// another. Locks are taken in the order shard, hub, keeper.
+// hubs is the table of hubs, sharded so that sessions do not wait for one another. Locks
+// are taken in the order shard, hub, keeper.
 type hubs struct {
 	seed  maphash.Seed
 	shard [32]struct {
 		mu   sync.Mutex
 		m    map[parley.SessionID]*hub
-		down error // every follower ends, now and later
+		down error // ends all current and later followers
 	}
 }
 
@@ -46,7 +46,7 @@ func (t *hubs) init() {
 	}
 }
 
-// find returns the session's hub; nil when there is none and make is false.
+// find returns the session's hub; nil if there is none and make is false.
 func (t *hubs) find(id parley.SessionID, make bool) *hub {
 	s := &t.shard[maphash.String(t.seed, string(id))%uint64(len(t.shard))]
 	s.mu.Lock()
@@ -74,7 +74,7 @@ func (t *hubs) lock(id parley.SessionID, make bool) *hub {
 	}
 }
 
-// free takes h out of the table if nothing needs it.
+// free removes h from the table if nothing needs it.
 func (t *hubs) free(h *hub) {
 	s := &t.shard[maphash.String(t.seed, string(h.id))%uint64(len(t.shard))]
 	s.mu.Lock()
@@ -87,7 +87,7 @@ func (t *hubs) free(h *hub) {
 	}
 }
 
-// end takes the session's hub out of the table and ends its followers.
+// end removes the session's hub from the table and ends its followers.
 func (t *hubs) end(id parley.SessionID, why error) {
 	s := &t.shard[maphash.String(t.seed, string(id))%uint64(len(t.shard))]
 	s.mu.Lock()
@@ -101,7 +101,7 @@ func (t *hubs) end(id parley.SessionID, why error) {
 	}
 }
 
-// endAll ends all followers, and those to come.
+// endAll ends all current and later followers.
 func (t *hubs) endAll(why error) {
 	for i := range t.shard {
 		s := &t.shard[i]
@@ -139,7 +139,7 @@ func (h *hub) call(id parley.CallID) *call {
 	return nil
 }
 
-// show appends to what a call has shown and passes it on.
+// show adds to what a call has shown and passes it on.
 func (h *hub) show(c *call, t *text, fragment string) {
 	from := t.out.Len()
 	t.out.WriteString(fragment)
@@ -149,7 +149,7 @@ func (h *hub) show(c *call, t *text, fragment string) {
 	}
 }
 
-// event passes on one committed event, with what it means for calls.
+// event passes on one committed event and applies it to the calls.
 func (l *log) event(h *hub, e *parley.Event) {
 	if id, tail := ends(*e); id != "" {
 		if c := h.call(id); c != nil {
@@ -178,7 +178,7 @@ func (l *log) event(h *hub, e *parley.Event) {
 func (l *log) showTails(h *hub, c *call) {
 	for _, t := range c.kinds {
 		if tail := t.in.Close(); tail != "" && c.size+len(tail) <= l.o.MaxText {
-			// A number of its own, so that numbers of what is shown only grow.
+			// A number of its own, so that the numbers shown only grow.
 			c.n++
 			h.show(c, t, tail)
 		}
@@ -197,7 +197,7 @@ func (l *log) publish(id parley.SessionID, epoch int64, events []parley.Event) {
 		l.event(h, &events[i])
 	}
 	for _, f := range h.followers {
-		f.settle()
+		f.pushPartials()
 	}
 	idle := h.idle()
 	h.mu.Unlock()
@@ -206,9 +206,9 @@ func (l *log) publish(id parley.SessionID, epoch int64, events []parley.Event) {
 	}
 }
 
-// Publish shows a fragment of text to whoever follows its session, redacted. It
-// sets the delta's N, and never blocks. A fragment of a call that is not open,
-// or whose text is over Options.MaxText, is dropped.
+// Publish shows a redacted fragment of text to the followers of its session. It sets the
+// delta's N, and never blocks. A fragment is dropped if its call is not open or its text
+// exceeds Options.MaxText.
 func (w *Writer) Publish(d parley.Delta) {
 	l := w.l
 	h := l.hubs.lock(d.Session, false)
@@ -219,7 +219,7 @@ func (w *Writer) Publish(d parley.Delta) {
 	c := h.call(d.Call)
 	if c == nil || c.size+len(d.Text) > l.o.MaxText {
 		if c != nil {
-			c.size = l.o.MaxText // text with a hole in it is no text
+			c.size = l.o.MaxText // show no more: text with a gap is useless
 		}
 		return
 	}
@@ -236,8 +236,8 @@ func (w *Writer) Publish(d parley.Delta) {
 	}
 }
 
-// Partial returns the answer's text that an open call has shown so far, and how
-// many fragments it took. ok is false when the call is not open.
+// Partial returns the answer's text that an open call has shown so far, and how many
+// fragments it took. ok is false if the call is not open.
 func (w *Writer) Partial(session parley.SessionID, id parley.CallID) (shown string, n int64, ok bool) {
 	h := w.l.hubs.lock(session, false)
 	if h == nil {
@@ -251,8 +251,7 @@ func (w *Writer) Partial(session parley.SessionID, id parley.CallID) (shown stri
 	return c.answer(), c.n, true
 }
 
-// Forget ends whoever follows a session that was deleted, with
-// [parley.ErrNotFound].
+// Forget ends the followers of a deleted session with [parley.ErrNotFound].
 func (w *Writer) Forget(session parley.SessionID) {
 	w.l.hubs.end(session, notFound(session))
 }

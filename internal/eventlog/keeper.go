@@ -9,12 +9,10 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// keeper keeps new text: one tick for all sessions, and none while nothing
-// is new.
+// keeper stores new text: one ticker for all sessions, which stops while nothing is new.
 //
-// Text of a call must not be kept after the append that ended it, or it would
-// stay for ever. So that append first seals the call, and waits for a save of
-// its session that is under way.
+// Text of a call must not be stored after the append that ended it, or it would stay for
+// ever. So that append first seals the call, and waits for a running save of its session.
 type keeper struct {
 	l *log
 
@@ -24,7 +22,7 @@ type keeper struct {
 	dirty  []*hub
 	timer  *time.Timer
 	closed bool
-	failed bool // the last save failed; so the log says it once
+	failed bool // the last save failed; avoids logging it again
 }
 
 // Chunks saved in one call of the store.
@@ -32,7 +30,7 @@ const chunksAtOnce = 512
 
 func (k *keeper) init(l *log) { k.l = l }
 
-// add notes that h has new text. It is called under the lock of h.
+// add records that h has new text. It is called under the lock of h.
 func (k *keeper) add(h *hub) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -43,7 +41,7 @@ func (k *keeper) add(h *hub) {
 }
 
 func (k *keeper) tick() {
-	// A store that does not come back must not be waited for by Close.
+	// Close must not wait for a store that does not come back.
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	k.run.Lock()
@@ -64,7 +62,7 @@ type saved struct {
 	upTo int
 }
 
-// save keeps all text that is new. k.run is held.
+// save stores all new text. k.run is held.
 func (k *keeper) save(ctx context.Context) error {
 	k.mu.Lock()
 	hubs := k.dirty
@@ -111,14 +109,14 @@ func (k *keeper) save(ctx context.Context) error {
 	}
 	close(done)
 	if err != nil && !k.failed {
-		k.l.o.Logger.Warn("text in flight can not be kept; it will be tried again", "err", err)
+		k.l.o.Logger.Warn("text in flight cannot be stored; it will be tried again", "err", err)
 	}
 	k.failed = err != nil
 	return err
 }
 
-// seal stops keeping text of calls that an append is about to end, and waits for
-// a save under way; unseal takes that back.
+// seal stops storing text of calls that an append is about to end, and waits for a
+// running save; unseal reverts that.
 func (l *log) seal(ctx context.Context, session parley.SessionID, ids []parley.CallID) error {
 	if len(ids) == 0 {
 		return nil
@@ -145,7 +143,7 @@ func (l *log) seal(ctx context.Context, session parley.SessionID, ids []parley.C
 	return nil
 }
 
-// unseal lets text of calls be kept again, after an append that failed.
+// unseal lets text of calls be stored again, after a failed append.
 func (l *log) unseal(session parley.SessionID, ids []parley.CallID) {
 	if len(ids) == 0 {
 		return
@@ -166,14 +164,14 @@ func (l *log) unseal(session parley.SessionID, ids []parley.CallID) {
 	}
 }
 
-// isClosed reports whether the log is about to end.
+// isClosed reports whether the log is closing.
 func (k *keeper) isClosed() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.closed
 }
 
-// Close keeps what is new and ends all followers. Nothing is kept after it.
+// Close stores what is new and ends all followers. Nothing is stored after it.
 func (w *Writer) Close(ctx context.Context) error {
 	k := &w.l.keep
 	k.mu.Lock()
@@ -182,15 +180,15 @@ func (w *Writer) Close(ctx context.Context) error {
 		k.timer.Stop()
 	}
 	k.mu.Unlock()
-	k.run.Lock() // waits for a tick under way
+	k.run.Lock() // waits for a running save
 	defer k.run.Unlock()
 	err := k.save(ctx)
 	(&Reader{w.l}).Hangup()
 	return err
 }
 
-// Hangup ends every Follow and Watch, now and later, with CodeUnavailable; for a
-// server that is about to stop and whose turns still run.
+// Hangup ends every current and later Follow and Watch with CodeUnavailable, for a server
+// that is about to stop while its turns still run.
 func (r *Reader) Hangup() {
 	why := parley.Errorf(parley.CodeUnavailable, "the server is shutting down").
 		WithHint("connect again with the last number you have").WithRetry(time.Second)

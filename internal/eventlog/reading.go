@@ -7,24 +7,23 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// maxReading is how many pages of the store may be on their way to a user's
-// followers. A page takes less time to read than a client's network does, so more
-// would only take memory. Each user has as many: one whose clients do not read
-// makes nobody else wait.
+// maxReading is how many pages of the store a user's followers may be reading at once.
+// Reading a page takes less time than sending it, so more would only use memory. The
+// limit is per user: clients that do not read delay nobody else.
 const maxReading = 8
 
-// desks are where pages are read.
+// desks limit the reading of pages, per user.
 type desks struct {
 	mu sync.Mutex
 	of map[parley.Principal]*desk
 }
 
 type desk struct {
-	seats chan struct{} // holds one for each that is taken
-	known int           // who sits or waits; the last one takes the desk away
+	seats chan struct{} // one element per taken seat
+	known int           // how many sit or wait; the last one removes the desk
 }
 
-// sit waits for a seat; leave gives it back.
+// sit waits for a seat; leave frees it.
 func (d *desks) sit(ctx context.Context, p parley.Principal) (leave func(), err error) {
 	d.mu.Lock()
 	at := d.of[p]

@@ -9,24 +9,24 @@ import (
 	"github.com/parley-server/parley/internal/redact"
 )
 
-// Clean are events that hold no secret. Only [Writer.Redact] makes them, and
-// nothing else can be appended, so that whoever decides by events has decided by what
-// a restart will find in the log. The zero value holds none.
+// Clean are events without secrets. Only [Writer.Redact] makes them, and only they can be
+// appended. So a decision based on them is based on what a restart will find in the log.
+// The zero value holds none.
 type Clean struct {
 	events []parley.Event
-	used   *int // of the array behind events, by whoever has the most of it
+	used   *int // how much of the array behind events is used, by the longest Clean that shares it
 }
 
-// Events are to be read only.
+// Events returns the events, which must not be modified.
 func (c Clean) Events() []parley.Event { return slices.Clip(c.events) }
 
-// Len is how many they are.
+// Len is the number of events.
 func (c Clean) Len() int { return len(c.events) }
 
-// With returns c with more behind it. A c that grows by one event at a time is not copied
-// each time. It is not safe to call from two goroutines at once on what has one origin.
+// With returns c followed by more. Growing a Clean one event at a time does not copy it
+// each time. With must not be called concurrently on values with a common origin.
 func (c Clean) With(more Clean) Clean {
-	if c.used == nil || *c.used != len(c.events) { // what is behind c is another's
+	if c.used == nil || *c.used != len(c.events) { // the space behind c belongs to another
 		c.events, c.used = slices.Clip(c.events), new(int)
 	}
 	c.events = append(c.events, more.events...)
@@ -34,18 +34,18 @@ func (c Clean) With(more Clean) Clean {
 	return c
 }
 
-// Mark stands where a secret was.
+// Mark replaces a secret.
 const Mark = redact.Mark
 
-// Redact returns events without the secrets in their data. Doing it twice changes
-// nothing more. Where the input of a call is not what it was, the event says so in its
-// field Redacted: a text that only reads like [Mark] is told from it by that.
+// Redact returns events without the secrets in their data. Redacting twice changes
+// nothing more. If the input of a call was changed, the event says so in its field
+// Redacted, which tells it from a text that merely contains [Mark].
 //
-// What a provider wants back byte for byte, the signatures of a reply's parts and
-// its state, is not matched by shape. What of it holds a known value is dropped whole,
-// and nothing signed is altered: where a secret is in a signed part, the part
-// belongs to no provider any more and its seal goes, so that of its thinking the
-// rest stays for people and no provider is sent it; one of the provider's own goes.
+// Data that a provider wants back byte for byte, the signatures of a reply's parts and
+// its state, is not matched by shape. If it contains a known secret it is dropped whole,
+// and nothing signed is altered. If a signed part contains a secret, the part loses its
+// provider and its signature: the rest of its thinking stays for people, but no provider
+// gets it. A part of the kind "provider" is removed.
 func (w *Writer) Redact(events ...parley.Event) Clean {
 	out := slices.Clone(events)
 	for i, e := range out {
@@ -61,7 +61,7 @@ func (w *Writer) Redact(events ...parley.Event) Clean {
 
 var (
 	opaqueInReply = []string{"parts.signature", "state"}
-	opaqueInBase  = []string{"*.signature", "*.state"} // a fold, of clean events
+	opaqueInBase  = []string{"*.signature", "*.state"} // a fold, made from clean events
 )
 
 // opaque names the places in an event's data that are not matched by shape.
@@ -75,12 +75,12 @@ func opaque(t parley.EventType) []string {
 	return nil
 }
 
-// marked returns clean, which is what became of e, with Redacted set where the input of
-// a call was changed. The parts of a reply have it from redactReply.
+// marked returns clean, the redacted form of e, with Redacted set if the input of a call
+// was changed. For the parts of a reply, redactReply sets it.
 func marked(e, clean parley.Event) parley.Event {
-	before, err := e.WithData(e.Data).Payload() // spelt as after is: what is cached may not be
+	before, err := e.WithData(e.Data).Payload() // encoded like after; a cached payload may not be
 	if err != nil {
-		return clean // of a later version: it is not driven here
+		return clean // of a later version, which is not driven here
 	}
 	after, err := clean.Payload()
 	if err != nil {
@@ -113,12 +113,12 @@ func markCall(c, was *parley.ToolCall) {
 	}
 }
 
-// redactReply goes over a reply in which something was found. raw is what it is
-// redacted without regard to what is signed.
+// redactReply redacts a reply in which something was found. raw is the reply redacted
+// without regard to signatures.
 func (l *log) redactReply(e parley.Event, raw []byte) []byte {
 	p, ok := payload[parley.ModelReplied](e)
 	if !ok {
-		return raw // of a later version: it is not driven here
+		return raw // of a later version, which is not driven here
 	}
 	if l.red.Knows(p.State) {
 		p.State = nil
@@ -142,7 +142,7 @@ func (l *log) redactReply(e parley.Event, raw []byte) []byte {
 	return raw
 }
 
-// intact reports whether a signed part holds no secret.
+// intact reports whether a signed part contains no secret.
 func (l *log) intact(part parley.Part) bool {
 	raw, err := json.Marshal(part)
 	if err != nil {
@@ -152,17 +152,17 @@ func (l *log) intact(part parley.Part) bool {
 	return !found
 }
 
-// RedactText returns text as events would show it, for what is kept or shown beside
-// the log, and whether that differs.
+// RedactText returns text as events would show it, and whether that differs. It is for
+// what is stored or shown beside the log.
 func (w *Writer) RedactText(text string) (string, bool) { return w.l.red.String(text) }
 
-// RedactText is that of [Writer.RedactText].
+// RedactText is [Writer.RedactText].
 func (r *Reader) RedactText(text string) (string, bool) { return r.l.red.String(text) }
 
-// RedactFile returns what may be kept of a file: a text without secrets. ok is false for
-// one that is no text and holds a secret: it would be broken without.
+// RedactFile returns what may be stored of a file: text without secrets. ok is false for
+// a file that is not text and contains a secret, since redaction would break it.
 func (w *Writer) RedactFile(body []byte) (clean []byte, ok bool) {
-	if json.Valid(body) { // it stays so, and a secret in it may be spelt with escapes
+	if json.Valid(body) { // it stays valid, and a secret in it may be written with escapes
 		body, _ = w.l.red.JSON(body)
 		return body, true
 	}
@@ -170,7 +170,7 @@ func (w *Writer) RedactFile(body []byte) (clean []byte, ok bool) {
 	switch {
 	case !found:
 		return body, true
-	case slices.Contains(body, 0): // not so in a text, of whatever encoding has ASCII in it
+	case slices.Contains(body, 0): // text in an ASCII-compatible encoding has none
 		return nil, false
 	}
 	return []byte(text), true

@@ -10,20 +10,20 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Bell says that a session has come to an event. A Bell with no Session says
-// that more has changed than was worth keeping: read the lists again.
+// Bell says that a session has reached an event. A Bell without a Session says that too
+// much has changed to list: read the lists again.
 type Bell struct {
 	Session parley.SessionID `json:"session,omitempty"`
 	Seq     int64            `json:"seq,omitempty"`
 }
 
-// maxBells is how many sessions are remembered for one watcher.
+// maxBells is the most sessions remembered for one watcher.
 const maxBells = 256
 
-// Watch yields a Bell when a session of p has new events, its own ones only, for
-// lists that are to stay live. Bells of a session are joined while nobody
-// looks, and one may be lost: what a list shows it reads from the index. It
-// ends with ctx's cause, or with CodeUnavailable when the server shuts down.
+// Watch yields a Bell when a session of p has new events, for lists that stay live. While
+// the watcher is busy, Bells of a session are merged, and one may be lost: lists are read
+// from the index. Watch ends with ctx's cause, or with CodeUnavailable when the server
+// shuts down.
 func (r *Reader) Watch(ctx context.Context, p parley.Principal) iter.Seq2[Bell, error] {
 	return func(yield func(Bell, error) bool) {
 		w := &watcher{seqs: map[parley.SessionID]int64{}, wake: make(chan struct{}, 1)}
@@ -51,16 +51,16 @@ func (r *Reader) Watch(ctx context.Context, p parley.Principal) iter.Seq2[Bell, 
 	}
 }
 
-// bells are the watchers by whom they watch for.
+// bells holds the watchers, by the principal they watch for.
 type bells struct {
-	any  atomic.Int64 // watchers; appends look no further when it is 0
+	any  atomic.Int64 // number of watchers; appends look no further when it is 0
 	mu   sync.Mutex
 	of   map[parley.Principal]map[*watcher]struct{}
 	gone error
 }
 
 type watcher struct {
-	wake chan struct{} // holds one ring
+	wake chan struct{} // holds one signal
 	seqs map[parley.SessionID]int64
 	more bool // there were too many
 }
@@ -90,7 +90,7 @@ func (bs *bells) remove(p parley.Principal, w *watcher) {
 	bs.any.Add(-1)
 }
 
-// ring tells the owner of the batch's session, and whoever sees all.
+// ring signals the watchers of the batch's owner, and those that see everything.
 func (bs *bells) ring(p parley.Principal, b seam.Batch) {
 	if bs.any.Load() == 0 {
 		return
@@ -123,7 +123,7 @@ func (bs *bells) endAll(why error) {
 	}
 }
 
-// take returns what was rung since the last time.
+// take returns the bells since the last call.
 func (bs *bells) take(w *watcher) ([]Bell, error) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()

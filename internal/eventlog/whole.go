@@ -7,17 +7,17 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Archive has what retention took out of logs.
+// Archive has what retention removed from logs.
 type Archive interface {
-	// Kept yields the whole events that were kept together with number seq of a
-	// session, from it on, in order. None: they are not there, or not any more.
+	// Kept yields the whole archived events of a session from number seq on, as far as
+	// they were archived together, in order. It yields none if the archive does not have
+	// them.
 	Kept(ctx context.Context, session parley.SessionID, seq int64) iter.Seq2[parley.Event, error]
 }
 
-// Whole yields a session's log after a number to its present end, with the steps
-// that retention took as the archive has them. What the archive has not, or can not
-// give, comes without its data, as from [Reader.Read]. Errors are those of
-// [Reader.Read].
+// Whole yields a session's log after a number to its present end, with condensed steps
+// restored from the archive. Steps that the archive does not have, or cannot read, come
+// without their data, as from [Reader.Read]. Errors are those of [Reader.Read].
 func (r *Reader) Whole(ctx context.Context, p parley.Principal, session parley.SessionID, after int64) iter.Seq2[parley.Event, error] {
 	return func(yield func(parley.Event, error) bool) {
 		k := kept{ctx: ctx, l: r.l, session: session}
@@ -40,14 +40,14 @@ func (r *Reader) Whole(ctx context.Context, p parley.Principal, session parley.S
 	}
 }
 
-// kept reads an archive beside a log.
+// kept reads an archive alongside a log.
 type kept struct {
 	ctx     context.Context
 	l       *log
 	session parley.SessionID
 	next    func() (parley.Event, error, bool)
 	stop    func()
-	missing parley.TurnID // a turn that is not there
+	missing parley.TurnID // a turn that the archive does not have
 }
 
 func (k *kept) close() {
@@ -57,7 +57,7 @@ func (k *kept) close() {
 	k.next, k.stop = nil, nil
 }
 
-// restored is the event with its data, where that was taken and is there.
+// restored returns the event with its data, if that was condensed and is archived.
 func (k *kept) restored(e parley.Event) parley.Event {
 	if e.Data != nil || !parley.IsStep(e.Type) || k.l.o.Archive == nil || e.Turn != "" && e.Turn == k.missing {
 		return e
@@ -70,14 +70,14 @@ func (k *kept) restored(e parley.Event) parley.Event {
 		for {
 			was, err, ok := k.next()
 			if err != nil {
-				k.l.o.Logger.Warn("the archive can not be read: the steps are shown as condensed", "session", k.session, "event", e.Seq, "err", err)
+				k.l.o.Logger.Warn("the archive cannot be read: the steps are shown as condensed", "session", k.session, "event", e.Seq, "err", err)
 			}
 			if !ok || err != nil || was.Seq > e.Seq {
 				break
 			}
 			if was.Seq == e.Seq {
 				if was.Type != e.Type || was.Turn != e.Turn || was.V != e.V || !was.Time.Equal(e.Time) {
-					break // of another log
+					break // belongs to another log
 				}
 				return e.WithData(was.Data)
 			}

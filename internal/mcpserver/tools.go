@@ -214,7 +214,7 @@ func (a *App) turn(ctx context.Context, r request, id string) (parley.TurnInfo, 
 
 func notFound(what, id string) error {
 	return parley.Errorf(parley.CodeNotFound, "there is no %s %s", what, parley.Cut(id, 60)).
-		WithHint("check the id; what belongs to another user is not found either")
+		WithHint("check the id; what belongs to another user is reported as not found, too")
 }
 
 func (a *App) send(ctx context.Context, r request, in sendIn) (sendOut, *mcp.CallToolResult, error) {

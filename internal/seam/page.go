@@ -9,14 +9,14 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Lists are paged by a mark: what the last row of a page is ordered by, its id
-// included. A page goes on behind its mark, whether or not that row is still
-// there. So a row that stays as it is is in one page, however many share its
-// millisecond and whatever becomes of the others; one that changes meanwhile goes
-// to where its new time belongs, which may be a page that was read already.
+// Lists are paged by a mark: the sort key of a page's last row, including its id. The
+// next page continues after the mark, whether or not that row still exists. So a row that
+// does not change is on exactly one page, even if others share its millisecond or are
+// deleted. A row that changes meanwhile moves to its new place, which may be on a page
+// that was already read.
 
-// SessionMark is where a page of Sessions or Resting ended: the time that its last
-// session was listed by, and its id. The zero value is the beginning.
+// SessionMark is where a page of Sessions or Resting ended: the time by which its last
+// session was listed, and its id. The zero value is the beginning.
 type SessionMark struct {
 	Time time.Time
 	ID   parley.SessionID
@@ -28,20 +28,20 @@ type TurnMark struct {
 	Session parley.SessionID
 }
 
-// InteractionMark is where a page of Interactions ended: when its last one was
-// opened, or with Due when its time was over.
+// InteractionMark is where a page of Interactions ended: when its last one was opened, or
+// with Due when its time ended.
 type InteractionMark struct {
 	Time    time.Time
 	ID      parley.InteractionID
 	Session parley.SessionID
 }
 
-// Mark is where a page of q ends whose last row is in.
+// Mark is the mark of a page of q whose last row is in.
 func (q SessionQuery) Mark(in parley.SessionInfo) SessionMark {
 	return SessionMark{in.UpdatedAt, in.ID}
 }
 
-// Mark is where a page of q ends whose last row is in.
+// Mark is the mark of a page of q whose last row is in.
 func (q RestQuery) Mark(in parley.SessionInfo) SessionMark {
 	if q.Status == "" {
 		return SessionMark{in.StepsSince, in.ID}
@@ -49,10 +49,10 @@ func (q RestQuery) Mark(in parley.SessionInfo) SessionMark {
 	return SessionMark{in.UpdatedAt, in.ID}
 }
 
-// Mark is where a page of q ends whose last row is t.
+// Mark is the mark of a page of q whose last row is t.
 func (q TurnQuery) Mark(t parley.TurnInfo) TurnMark { return TurnMark{t.ID, t.SessionID} }
 
-// Mark is where a page of q ends whose last row is r.
+// Mark is the mark of a page of q whose last row is r.
 func (q InteractionQuery) Mark(r InteractionRow) InteractionMark {
 	at := r.OpenedAt
 	if !q.Due.IsZero() {
@@ -61,8 +61,8 @@ func (q InteractionQuery) Mark(r InteractionRow) InteractionMark {
 	return InteractionMark{at, r.ID, r.Session}
 }
 
-// Cursor is the mark as clients give it back; empty for none. It says nothing that
-// its reader could not see, and grants nothing.
+// Cursor is the mark as clients pass it back; empty for the zero value. It reveals
+// nothing that its reader could not see, and grants nothing.
 func (m SessionMark) Cursor() string {
 	if m.ID == "" {
 		return ""
@@ -70,7 +70,7 @@ func (m SessionMark) Cursor() string {
 	return cursor("s", m.Time, string(m.ID))
 }
 
-// Cursor: as that of SessionMark.
+// Cursor is like that of SessionMark.
 func (m InteractionMark) Cursor() string {
 	if m.ID == "" {
 		return ""
@@ -78,8 +78,8 @@ func (m InteractionMark) Cursor() string {
 	return cursor("i", m.Time, string(m.ID), string(m.Session))
 }
 
-// SessionCursor reads what [SessionMark.Cursor] wrote. Empty is the beginning;
-// anything else is CodeInvalid with the field "cursor".
+// SessionCursor parses the result of [SessionMark.Cursor]. Empty is the beginning;
+// anything else that it cannot parse is CodeInvalid with the field "cursor".
 func SessionCursor(text string) (m SessionMark, err error) {
 	at, ids, err := uncursor("s", text, 1)
 	if err != nil || ids == nil {
@@ -88,7 +88,7 @@ func SessionCursor(text string) (m SessionMark, err error) {
 	return SessionMark{at, parley.SessionID(ids[0])}, nil
 }
 
-// InteractionCursor reads what [InteractionMark.Cursor] wrote, as SessionCursor.
+// InteractionCursor parses the result of [InteractionMark.Cursor], as SessionCursor does.
 func InteractionCursor(text string) (m InteractionMark, err error) {
 	at, ids, err := uncursor("i", text, 2)
 	if err != nil || ids == nil {
@@ -113,6 +113,6 @@ func uncursor(list, text string, ids int) (time.Time, []string, error) {
 			return time.UnixMilli(ms).UTC(), parts[2:], nil
 		}
 	}
-	return time.Time{}, nil, parley.Errorf(parley.CodeInvalid, "the cursor is none of this list").WithField("cursor").
-		WithHint("give back next of the page before as it came, or leave the cursor out to begin anew")
+	return time.Time{}, nil, parley.Errorf(parley.CodeInvalid, "the cursor does not belong to this list").WithField("cursor").
+		WithHint("pass next of the previous page unchanged, or omit the cursor to start again")
 }

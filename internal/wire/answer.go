@@ -11,14 +11,14 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// piece is what a client is given at once: one that takes it goes on, however
-// large the answer is.
+// piece is how much is written to a client at once: a client that reads it makes
+// progress, however large the answer is.
 const piece = 64 << 10
 
-// Bounded stands before the handlers of a server and counts what their answers
-// hold for clients that do not read. What a handler writes at once and is not small
-// is counted while it is written; who reads something large first says so before,
-// by [Reserve]. user says whose the request is.
+// Bounded wraps the handlers of a server and counts the bytes that their answers hold for
+// clients that do not read. Large writes are counted while they are written; a handler
+// that reads something large first announces it with [Reserve]. user says whose the
+// request is.
 func Bounded(next http.Handler, user func(ctx context.Context) parley.Principal) http.Handler {
 	return bounded(next, user, held)
 }
@@ -38,12 +38,12 @@ func answerOf(ctx context.Context) *answer {
 	return a
 }
 
-// Reserve counts so many bytes for what a handler is about to read for the answer
-// to the request of ctx, in the place of what it counted before, until the handler
-// returns. It waits for them, which cuts answers that nobody reads, and returns the
-// error of ctx when the client does not wait for it. Where they were counted
-// before, it does not wait: a handler says at first what it may need, and then what
-// it has. It does nothing for requests that did not come by [Bounded].
+// Reserve counts bytes that a handler is about to read for the answer to the request of
+// ctx. They replace what it reserved before, and count until the handler returns. It
+// waits until they are available, which cuts answers that nobody reads, and returns the
+// error of ctx when the client stops waiting. If something was reserved before, it does
+// not wait: a handler first reserves what it may need, and then corrects it to what it
+// has. It does nothing for requests that did not come through [Bounded].
 func Reserve(ctx context.Context, bytes int) error {
 	if a := answerOf(ctx); a != nil {
 		return a.reserve(bytes)
@@ -51,7 +51,7 @@ func Reserve(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// answer is a response that is counted. A stream's timer writes, too, what is small.
+// answer is a response that is counted. A stream's timer writes too, but only little.
 type answer struct {
 	http.ResponseWriter
 	rc   *http.ResponseController
@@ -60,8 +60,8 @@ type answer struct {
 	user parley.Principal
 
 	share atomic.Pointer[share] // what is reserved
-	given atomic.Int64          // when the client was given what it has not taken, in Unix nanoseconds; 0: it has all
-	gone  atomic.Bool           // it was cut
+	given atomic.Int64          // since when the client has data that it has not read, in Unix nanoseconds; 0: none
+	gone  atomic.Bool           // the answer was cut
 
 	mu   sync.Mutex
 	over bool // the handler has returned
@@ -86,12 +86,12 @@ func (a *answer) reserve(bytes int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over || !a.share.CompareAndSwap(nil, s) {
-		a.b.end(s) // the host of a call has gone, or makes two in one request: one is counted
+		a.b.end(s) // the client of a call has gone, or the handler reserves twice in one request: one is counted
 	}
 	return nil
 }
 
-// release gives back what is counted.
+// release frees what is counted.
 func (a *answer) release() {
 	if s := a.share.Swap(nil); s != nil {
 		a.b.end(s)
@@ -105,21 +105,20 @@ func (a *answer) end() {
 	a.release()
 }
 
-// Write implements http.ResponseWriter. What is larger than what is reserved is
-// counted, too.
+// Write implements http.ResponseWriter. It also counts what exceeds the reservation.
 func (a *answer) Write(p []byte) (int, error) {
 	return a.put(p, func(piece []byte) []byte { return piece })
 }
 
-// put writes p, each piece of it in the form that the client gets. What it returns
-// counts whole pieces.
+// put writes p piece by piece, each in the form that the client gets. Its result counts
+// whole pieces.
 func (a *answer) put(p []byte, form func(piece []byte) []byte) (int, error) {
 	s := a.share.Load()
 	switch {
 	case len(p) <= kept: // fits into the connection's buffers
 	case s == nil:
 		var err error
-		if s, err = a.b.begin(a.ctx, a.user, 2*len(p), a.cut); err != nil { // with that of which it was made
+		if s, err = a.b.begin(a.ctx, a.user, 2*len(p), a.cut); err != nil { // including the form made from it
 			return 0, err
 		}
 		defer a.b.end(s)
@@ -139,7 +138,7 @@ func (a *answer) put(p []byte, form func(piece []byte) []byte) (int, error) {
 }
 
 func (a *answer) write(s *share, p []byte) (int, error) {
-	if a.gone.Load() { // a deadline that was set since has undone the cut
+	if a.gone.Load() { // a deadline that was set since then has undone the cut
 		return 0, os.ErrDeadlineExceeded
 	}
 	a.wait(s, true)
@@ -175,7 +174,7 @@ func (a *answer) Flush() { _ = a.FlushError() }
 // Unwrap is for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// slow is for how long the client has left what it was given.
+// slow is how long the client has not read what was written.
 func (a *answer) slow(now time.Time) time.Duration {
 	if at := a.given.Load(); at != 0 {
 		return now.Sub(time.Unix(0, at))
@@ -183,7 +182,7 @@ func (a *answer) slow(now time.Time) time.Duration {
 	return 0
 }
 
-// cut makes the write under way fail, and the next one, and with it the answer.
+// cut makes the current write and all later ones fail, and with them the answer.
 func (a *answer) cut() {
 	a.gone.Store(true)
 	_ = a.rc.SetWriteDeadline(time.Unix(1, 0))

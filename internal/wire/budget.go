@@ -10,40 +10,40 @@ import (
 )
 
 const (
-	// inFlight bounds the bytes that all answers of this process together hold for
-	// clients that do not read. The collector lets a heap grow to twice of what is
-	// held.
+	// inFlight limits the bytes that all answers of this process together hold for
+	// clients that do not read. The garbage collector lets the heap grow to twice that.
 	inFlight = 32 << 20
-	// perUser is the part of it that one user may have, where there are several.
+	// perUser is the share of one user, if there are several.
 	perUser = inFlight / 4
-	// grace is how long a client may leave what was written to it before it is cut
-	// for another. Whoever reads takes a piece in less, whoever does not delays
+	// grace is how long a client may leave data unread before its answer is cut in favour
+	// of another. A client that reads needs less for a piece; one that does not delays
 	// others by no more.
 	grace = 250 * time.Millisecond
 )
 
-// held is the budget of this process: memory is the process's, not a listener's.
+// held is the budget of this process, since memory belongs to the process, not to a
+// listener.
 var held = newBudget(inFlight, perUser)
 
-// budget is a bound on the bytes that answers hold. A client that reads gives its
-// share back within moments. When there is no more, whoever comes waits, and the
-// answer is cut that has waited for its client for longest, once that is grace: of
-// the same user when the user has no more, else of the one who has most. So one
-// user's answers that nobody reads never take the part of another.
+// budget limits the bytes that answers hold. A client that reads frees its share within
+// moments. When nothing is left, new answers wait, and an answer whose client has not
+// read for longest is cut, after grace: one of the same user if the user's share is used
+// up, otherwise one of the user with the most. So answers that one user does not read
+// never use up another's share.
 type budget struct {
-	max, each int // in bytes, of all and of one user
+	max, each int // in bytes, for all and for one user
 
 	mu      sync.Mutex
 	used    int
 	users   map[parley.Principal]*account
-	waiting []*claim // in the order in which they came
+	waiting []*claim // in order of arrival
 	timer   *time.Timer
 }
 
 // account is what one user has.
 type account struct {
 	used    int
-	leaving int // of used, by answers that were cut and have yet to end
+	leaving int // part of used, held by answers that were cut and have not ended yet
 	shares  []*share
 }
 
@@ -51,24 +51,24 @@ type account struct {
 type share struct {
 	user   parley.Principal
 	size   int
-	since  time.Time // when its client was given something that it has not taken; zero: it waits for nobody
-	cut    func()    // makes the answer's writes fail; it does not wait
+	since  time.Time // since when its client has not read what was written; zero: it has read all
+	cut    func()    // makes the answer's writes fail; does not wait
 	leaves bool      // it was cut
 }
 
-// claim is somebody who waits for a share.
+// claim is a request waiting for a share.
 type claim struct {
 	*share
-	ready chan struct{} // closed when it is had
+	ready chan struct{} // closed when the share is granted
 }
 
 func newBudget(max, each int) *budget {
 	return &budget{max: max, each: each, users: map[parley.Principal]*account{}}
 }
 
-// begin counts so many bytes for a user until end is called. It waits until there
-// is room, or returns the error of ctx. What is larger than all there is is alone.
-// parley.Local has nobody to share with.
+// begin counts bytes for a user until end is called. It waits until there is room, or
+// returns the error of ctx. A share larger than the whole budget is granted when nothing
+// else is held. parley.Local shares with nobody.
 func (b *budget) begin(ctx context.Context, user parley.Principal, size int, cut func()) (*share, error) {
 	b.mu.Lock()
 	c := &claim{&share{user: user, size: size, cut: cut}, make(chan struct{})}
@@ -92,8 +92,8 @@ func (b *budget) begin(ctx context.Context, user parley.Principal, size int, cut
 	return nil, context.Cause(ctx)
 }
 
-// resize changes what a share counts. It does not wait: who holds something must
-// not, or all would wait for one another. Those who come later do.
+// resize changes the size of a share. It does not wait: if those who hold a share waited,
+// all might wait for one another. Later claims wait instead.
 func (b *budget) resize(s *share, size int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +108,7 @@ func (b *budget) resize(s *share, size int) {
 	}
 }
 
-// given says that a client is given something, or with false that it took it.
+// given records that a client was given data, or with false that it has read it.
 func (b *budget) given(s *share, yes bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,7 +124,7 @@ func (b *budget) end(s *share) {
 	b.serve()
 }
 
-// What follows is called under the lock.
+// The following are called under the lock.
 
 func (b *budget) free(s *share) {
 	u := b.users[s.user]
@@ -138,12 +138,12 @@ func (b *budget) free(s *share) {
 	}
 }
 
-// serve gives those who wait what there is, in their order. Who waits for the
-// others of the same user only does not hold up other users; who waits for all
-// does, or something large would never have its turn.
+// serve grants waiting claims in order, as far as there is room. A claim that waits only
+// for its own user's shares does not hold up other users. A claim that waits for everyone
+// does, or a large one would never be granted.
 func (b *budget) serve() {
 	left := b.waiting[:0]
-	var full map[parley.Principal]bool // users who have to wait for themselves
+	var full map[parley.Principal]bool // users whose own share is used up
 	all := false
 	for _, c := range b.waiting {
 		u := b.users[c.user]
@@ -185,8 +185,8 @@ func (b *budget) serve() {
 	}
 }
 
-// press cuts the slowest of a user until so many bytes are on their way out, as
-// far as their clients had their time.
+// press cuts the slowest answers of a user, as far as their grace is over, until enough
+// bytes are being freed.
 func (b *budget) press(u *account, bytes int) {
 	for bytes > 0 {
 		var slowest *share
@@ -205,7 +205,7 @@ func (b *budget) press(u *account, bytes int) {
 	}
 }
 
-// again looks once more in a while, for those who have had their time by then.
+// again calls serve once more after a while, when more clients have used up their grace.
 func (b *budget) again() {
 	if b.timer != nil {
 		return

@@ -8,28 +8,28 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// worthwhile is the size in bytes from which an answer is compressed. What is
-// smaller travels in one packet either way.
+// worthwhile is the size in bytes from which an answer is compressed. A smaller one fits
+// into one packet either way.
 const worthwhile = 1 << 10
 
-// Compressed stands before handlers that are behind [Bounded], and sends their
-// larger answers as gzip where takes says that the client reads it.
+// Compressed wraps handlers behind [Bounded] and sends their larger answers as gzip, if
+// takes says that the client accepts it.
 //
-// Only a whole answer of JSON or HTML that succeeded is compressed, from 1 KiB.
-// These are sent as they are:
+// Only a complete, successful answer of JSON or HTML is compressed, from 1 KiB. Sent
+// uncompressed are:
 //   - a stream, whose frames must not wait for one another;
 //   - a refusal, as the guard redacts its text on the way out;
 //   - an answer with an ETag, Content-Encoding or Content-Range: it names its bytes.
 //
-// Each write of the handler, or 64 KiB of it, is compressed by itself and given to
-// the client. Nothing is kept between writes, so a client that does not read holds
-// what it would hold without compression, and the budget of [Bounded] counts that.
+// Each write of the handler is compressed by itself, in pieces of at most 64 KiB. Nothing
+// is kept between writes. So a client that does not read holds what it would hold without
+// compression, and the budget of [Bounded] counts that.
 //
-// Sizes of compressed answers can tell what is in them when somebody else chooses a
-// part of the text and makes a browser ask again and again (BREACH). So a page of
-// elsewhere gets no compressed answer: the guard in package api takes Accept-Encoding
-// out of its requests. Other clients show a key in a header, where no foreign page
-// can put it, and no answer has keys in its body.
+// The size of a compressed answer can reveal its content to somebody who chooses a part
+// of the text and makes a browser ask repeatedly (BREACH). So pages of other origins get
+// no compressed answers: the guard in package api removes Accept-Encoding from their
+// requests. Other clients send a key in a header, which a foreign page cannot set, and no
+// answer has keys in its body.
 func Compressed(next http.Handler, takes func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, ok := w.(*answer)
@@ -39,19 +39,19 @@ func Compressed(next http.Handler, takes func(*http.Request) bool) http.Handler 
 		}
 		p := &packed{answer: a, takes: takes(r)}
 		next.ServeHTTP(p, r)
-		p.finish() // not after a panic: what broke off must not look whole
+		p.finish() // not after a panic: a broken answer must not look complete
 	})
 }
 
-// packed is an answer that may be compressed. The head of one that may is held
-// until it is known how much there is to send.
+// packed is an answer that may be compressed. The head is held back until the size of the
+// answer is known.
 type packed struct {
 	*answer
-	takes  bool // the client reads gzip
-	status int  // that the handler set; 0: none yet
+	takes  bool // the client accepts gzip
+	status int  // set by the handler; 0: none yet
 	begun  bool // the head was sent
 	zip    *gzip.Writer
-	out    bytes.Buffer // what zip made of one piece
+	out    bytes.Buffer // the compressed form of one piece
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -69,7 +69,7 @@ func (p *packed) WriteHeader(status int) {
 	}
 }
 
-// fits reports whether the answer is one to compress if it is large.
+// fits reports whether the answer may be compressed if it is large.
 func (p *packed) fits() bool {
 	h := p.Header()
 	if p.status >= http.StatusMultipleChoices || h.Get("ETag") != "" || h.Get("Content-Encoding") != "" || h.Get("Content-Range") != "" {
@@ -97,7 +97,7 @@ func (p *packed) Write(b []byte) (int, error) {
 			h := p.Header()
 			h.Set("Content-Encoding", "gzip")
 			h.Del("Content-Length")
-			// Never an error: the level is one that there is.
+			// No error: the level is valid.
 			p.zip, _ = gzip.NewWriterLevel(&p.out, gzip.StatelessCompression)
 		}
 		p.begin()
@@ -110,7 +110,7 @@ func (p *packed) Write(b []byte) (int, error) {
 
 func (p *packed) pack(piece []byte) []byte {
 	p.out.Reset()
-	_, _ = p.zip.Write(piece) // into memory
+	_, _ = p.zip.Write(piece) // cannot fail: writes to memory
 	return p.out.Bytes()
 }
 
@@ -123,7 +123,7 @@ func (p *packed) FlushError() error {
 // Flush is for those who ask by assertion.
 func (p *packed) Flush() { _ = p.FlushError() }
 
-// start sends the head, if it is held, of an answer that stays as it is.
+// start sends the held head of an answer that stays uncompressed.
 func (p *packed) start() {
 	if p.status == 0 {
 		p.WriteHeader(http.StatusOK)

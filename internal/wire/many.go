@@ -9,11 +9,11 @@ import (
 	"github.com/parley-server/parley/internal/eventlog"
 )
 
-// MaxSessions is how many sessions one stream carries.
+// MaxSessions is the most sessions that one stream carries.
 const MaxSessions = 50
 
-// Places returns the sessions that a client wants in one stream, and where it is
-// in each: Last-Event-ID, else ?sessions=, a list such as "a:12,b:0". A session
+// Places returns the sessions that a client wants in one stream, each with the last event
+// it has: from Last-Event-ID, else from ?sessions=, a list such as "a:12,b:0". A session
 // without a number is followed from its beginning.
 func Places(r *http.Request) ([]eventlog.Place, error) {
 	field, list := "Last-Event-ID", r.Header.Get("Last-Event-ID")
@@ -23,7 +23,7 @@ func Places(r *http.Request) ([]eventlog.Place, error) {
 	return ParsePlaces(field, list)
 }
 
-// ParsePlaces reads such a list; field is what errors call it.
+// ParsePlaces reads such a list; errors call it field.
 func ParsePlaces(field, list string) ([]eventlog.Place, error) {
 	bad := func(format string, args ...any) ([]eventlog.Place, error) {
 		return nil, parley.Errorf(parley.CodeInvalid, format, args...).WithField(field).
@@ -33,7 +33,7 @@ func ParsePlaces(field, list string) ([]eventlog.Place, error) {
 		return bad("no session is named")
 	}
 	if n := strings.Count(list, ",") + 1; n > MaxSessions {
-		return bad("%d sessions are more than the %d of one stream", n, MaxSessions)
+		return bad("%d sessions exceed the limit of %d per stream", n, MaxSessions)
 	}
 	var places []eventlog.Place
 	for item := range strings.SplitSeq(list, ",") {
@@ -57,9 +57,9 @@ func ParsePlaces(field, list string) ([]eventlog.Place, error) {
 	return places, nil
 }
 
-// ServeMany carries a FollowMany of places as native SSE. The id of an event's
-// frame is where the client then is in all of them, and error frames name their
-// session: the stream goes on without it.
+// ServeMany carries a FollowMany of places as native SSE. The id of an event's frame is
+// the client's place in all sessions. Error frames name their session, and the stream
+// goes on without it.
 func ServeMany(w http.ResponseWriter, r *http.Request, frames Frames, places []eventlog.Place, o Options) error {
 	return serveSSE(w, r, frames, &sseEncoder{places: slices.Clone(places)}, o)
 }

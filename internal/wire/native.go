@@ -14,7 +14,7 @@ import (
 // sseEncoder writes the native SSE form.
 type sseEncoder struct {
 	scratch []byte
-	places  []eventlog.Place // of several sessions; nil for one
+	places  []eventlog.Place // when there are several sessions; nil for one
 }
 
 func (e *sseEncoder) frame(dst []byte, f eventlog.Frame) []byte {
@@ -29,12 +29,12 @@ func (e *sseEncoder) frame(dst []byte, f eventlog.Frame) []byte {
 	}
 	out.Data = e.scratch
 	if cap(e.scratch) > 4*kept {
-		e.scratch = nil // one big event should not stay
+		e.scratch = nil // a large event should not stay in memory
 	}
 	return sse.AppendFrame(dst, out)
 }
 
-// advance returns where the client is once it has ev.
+// advance returns the client's place once it has ev.
 func (e *sseEncoder) advance(ev *parley.Event) string {
 	id := make([]byte, 0, 40*len(e.places))
 	for i := range e.places {
@@ -53,13 +53,13 @@ func (e *sseEncoder) advance(ev *parley.Event) string {
 
 func (e *sseEncoder) fail(dst []byte, err error) []byte {
 	if one, ok := err.(*eventlog.SessionError); ok {
-		// Who comes back with the list must not be refused for it.
+		// A client that reconnects with the list must not be refused because of it.
 		e.places = slices.DeleteFunc(e.places, func(at eventlog.Place) bool { return at.Session == one.Session })
 	}
 	return sse.AppendFrame(dst, sse.Frame{Event: "error", Data: errorBody(err)})
 }
 
-// appendBody appends the JSON of f, and returns the name that it goes by.
+// appendBody appends the JSON of f and returns the frame's name.
 func appendBody(dst []byte, f eventlog.Frame) (string, []byte) {
 	switch {
 	case f.Event != nil:
@@ -85,7 +85,7 @@ func deltaName(f eventlog.Frame) string {
 	return "model.delta"
 }
 
-// errorBody is the one error shape, with the session where only that one failed.
+// errorBody is the one error shape, with the session if only that one failed.
 func errorBody(err error) []byte {
 	body := struct {
 		Session parley.SessionID `json:"session,omitempty"`
@@ -115,7 +115,7 @@ func appendLine(dst []byte, f eventlog.Frame) []byte {
 		dst = append(dst, `",`...)
 		body := len(dst)
 		_, dst = appendBody(dst, f)
-		dst = append(dst[:body], dst[body+1:]...) // without its brace
+		dst = append(dst[:body], dst[body+1:]...) // without its opening brace
 	} else {
 		_, dst = appendBody(dst, f)
 		oneLine(dst[start:])
@@ -128,8 +128,8 @@ func appendErrorLine(dst []byte, err error) []byte {
 	return append(append(dst, errorBody(err)[1:]...), '\n')
 }
 
-// oneLine takes out the line breaks of JSON that somebody else has laid out;
-// inside of its strings there are none.
+// oneLine removes line breaks from JSON that was formatted elsewhere; strings in JSON
+// contain none.
 func oneLine(b []byte) {
 	for _, c := range []byte("\r\n") {
 		for i := bytes.IndexByte(b, c); i >= 0; i = bytes.IndexByte(b, c) {

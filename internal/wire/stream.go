@@ -10,12 +10,11 @@ import (
 	"github.com/parley-server/parley/internal/eventlog"
 )
 
-// headAfter is how long a stream waits for its first frame before it says that
-// it is there.
+// headAfter is how long a stream waits for its first frame before it sends its head.
 const headAfter = 50 * time.Millisecond
 
-// stream writes to one client. Frames come from the handler's goroutine, signs
-// of life from a timer's.
+// stream writes to one client. Frames come from the handler's goroutine, heartbeats from
+// a timer's.
 type stream struct {
 	enc  Encoding
 	o    Options
@@ -23,13 +22,13 @@ type stream struct {
 	a    *answer
 	beat time.Duration
 
-	buf []byte // of the handler: what is to be written next
+	buf []byte // used by the handler: what is written next
 
 	mu       sync.Mutex
 	w        http.ResponseWriter
-	head     bool      // was sent
-	wrote    time.Time // last
-	deadline time.Time // as the connection has it
+	head     bool      // whether it was sent
+	wrote    time.Time // time of the last write
+	deadline time.Time // as set on the connection
 	timer    *time.Timer
 	err      error // the client is gone, or the handler has returned
 }
@@ -44,7 +43,7 @@ func newStream(ctx context.Context, w http.ResponseWriter, enc Encoding, o Optio
 		s.a = newAnswer(ctx, w, parley.Local, b)
 		s.w = s.a
 	}
-	s.a.release() // what was counted to find out what is asked for
+	s.a.release() // frees what was reserved to find out what is requested
 	s.rc = http.NewResponseController(s.w)
 	if o.WriteWithin <= 0 {
 		s.o.WriteWithin = 30 * time.Second
@@ -60,18 +59,17 @@ func newStream(ctx context.Context, w http.ResponseWriter, enc Encoding, o Optio
 	return s
 }
 
-// gather bounds what is written in one piece.
+// gather limits what is written in one piece.
 const gather = 32 << 10
 
-// kept bounds the buffers that stay with an idle stream.
+// kept limits the buffers of an idle stream.
 const kept = 4 << 10
 
-// behind is about what a stream holds beside what it has encoded: a page of the
-// log.
+// behind is roughly what a stream holds besides encoded frames: a page of the log.
 const behind = 64 << 10
 
-// carry writes frames until they end, the client does, or Until says so. It
-// returns an error only if nothing was written.
+// carry writes frames until they end, the client leaves, or Until says so. It returns an
+// error only if nothing was written.
 func (s *stream) carry(ctx context.Context, frames Frames) error {
 	for f, err := range frames {
 		last := false
@@ -108,9 +106,9 @@ func (s *stream) carry(ctx context.Context, frames Frames) error {
 	return nil
 }
 
-// room counts what the stream will hold with f, before it does. A frame that is
-// large goes alone, so that no more than one is encoded. It returns false when
-// the client is gone, or was cut.
+// room counts what the stream will hold once f is encoded. A large frame is written
+// alone, so that at most one such frame is encoded. It returns false when the client is
+// gone or was cut.
 func (s *stream) room(f eventlog.Frame) bool {
 	size := 0
 	switch {
@@ -119,7 +117,7 @@ func (s *stream) room(f eventlog.Frame) bool {
 	case f.Delta != nil:
 		size = len(f.Delta.Text)
 	}
-	if len(s.buf)+size <= kept { // what is small fits into the connection's buffers
+	if len(s.buf)+size <= kept { // small data fits into the connection's buffers
 		return true
 	}
 	if size > gather && s.flush() != nil {
@@ -134,7 +132,7 @@ func (s *stream) fail(err error) {
 	}
 }
 
-// arm sets the timer; 0 leaves it.
+// arm sets the timer; 0 leaves it unchanged.
 func (s *stream) arm(d time.Duration) {
 	if d <= 0 || s.err != nil {
 		return
@@ -146,8 +144,8 @@ func (s *stream) arm(d time.Duration) {
 	}
 }
 
-// tick sends what has to be sent in silence. The timer is not touched by every
-// write; it looks when the last one was.
+// tick writes what a silent stream needs. Writes do not reset the timer; it checks when
+// the last one was.
 func (s *stream) tick() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +156,7 @@ func (s *stream) tick() {
 	if !s.head {
 		s.write(nil)
 	} else if s.beat <= 0 {
-		return // the timer was for the head, which has left with a frame
+		return // the timer was for the head, which has been sent with a frame
 	} else if silent := time.Since(s.wrote); silent < s.beat {
 		next = s.beat - silent
 	} else {
@@ -178,7 +176,7 @@ func (s *stream) flush() error {
 	first := !s.head
 	s.write(s.buf)
 	if cap(s.buf) > 2*gather || len(s.buf) < gather && cap(s.buf) > kept {
-		s.buf = nil // something large, or the end of a replay; what follows is small
+		s.buf = nil // a large frame, or the end of a replay; what follows is small
 	}
 	s.buf = s.buf[:0]
 	if first {
@@ -187,8 +185,8 @@ func (s *stream) flush() error {
 	return s.err
 }
 
-// begun reports whether the head was sent. If not, it never will be: the
-// response is the door's.
+// begun reports whether the head was sent. If not, it never will be: the door still owns
+// the response.
 func (s *stream) begun() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,25 +196,25 @@ func (s *stream) begun() bool {
 	return s.head
 }
 
-// write sends b, after the head if that is due. s.mu is held.
+// write sends b, preceded by the head if that is due. s.mu is held.
 func (s *stream) write(b []byte) {
 	if s.err != nil {
 		return
 	}
 	now := time.Now()
 	s.wrote = now
-	// Moving a deadline costs more than to compare two times, and one that is a
+	// Setting a deadline costs more than comparing two times, and a deadline that is a
 	// tenth too early is good enough.
 	if within := s.o.WriteWithin; s.deadline.Sub(now) < within-within/10 {
 		s.deadline = now.Add(within)
-		_ = s.rc.SetWriteDeadline(s.deadline) // not every ResponseWriter has one
+		_ = s.rc.SetWriteDeadline(s.deadline) // not every ResponseWriter supports deadlines
 	}
 	if !s.head {
 		s.head = true
 		h := s.w.Header()
 		h.Set("Content-Type", s.enc.ContentType)
 		h.Set("Cache-Control", "no-store")
-		h.Set("X-Accel-Buffering", "no") // a proxy that gathers would undo the streaming
+		h.Set("X-Accel-Buffering", "no") // a proxy that buffers would undo the streaming
 		h.Set("X-Content-Type-Options", "nosniff")
 		s.w.WriteHeader(http.StatusOK)
 		b = append([]byte(s.enc.Head), b...)
@@ -230,7 +228,7 @@ func (s *stream) write(b []byte) {
 	s.err = s.rc.Flush()
 }
 
-// end lets nothing more be written, as the ResponseWriter is not ours any longer.
+// end stops all writes, because the ResponseWriter must no longer be used.
 func (s *stream) end() {
 	s.a.release()
 	s.mu.Lock()

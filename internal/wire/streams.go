@@ -8,12 +8,12 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Streams counts the streams that are open.
+// Streams counts open streams.
 type Streams struct {
-	// Max may be open at once, and Each of one user, but parley.Local, who has
-	// nobody to share with.
+	// Max limits all open streams, Each those of one user, except parley.Local, who
+	// shares with nobody.
 	Max, Each int
-	// Told is told how many are open. Nil: nobody is.
+	// Told is called with the number of open streams. May be nil.
 	Told func(n int)
 
 	mu   sync.Mutex
@@ -21,11 +21,10 @@ type Streams struct {
 	open map[parley.Principal]map[*answer]struct{}
 }
 
-// Open counts the stream that the request of ctx asks for; done must be called
-// when it is closed. Where there are as many as there may be, the one of the same
-// user, or else of who has most, whose client has left for longest what it was
-// given is cut for it: that client comes back with its cursor. When all are read,
-// the new one is refused, with CodeRateLimited.
+// Open counts the stream that the request of ctx asks for; done must be called when it is
+// closed. At the limit it cuts the stream whose client has left data unread for longest,
+// of the same user or else of the user with the most streams; that client reconnects with
+// its cursor. If all clients read, the new stream is refused with CodeRateLimited.
 func (s *Streams) Open(ctx context.Context, p parley.Principal) (done func(), err error) {
 	a := answerOf(ctx)
 	if a == nil {
@@ -61,9 +60,9 @@ func (s *Streams) Open(ctx context.Context, p parley.Principal) (done func(), er
 	}, nil
 }
 
-// What follows is called under the lock.
+// The following are called under the lock.
 
-// cut ends the slowest stream of a user, if there is one that is slow.
+// cut ends the slowest stream of a user, if one is slow.
 func (s *Streams) cut(p parley.Principal) bool {
 	var slowest *answer
 	now, most := time.Now(), grace

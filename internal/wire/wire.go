@@ -1,27 +1,25 @@
 // Package wire carries what eventlog shows to a client over HTTP.
 //
-// [ServeSSE] and [ServeNDJSON] are the native forms; [ServeMany] is SSE of
-// several sessions at once; [ServeFrames] lets an app write the exact frames of
-// a wire of its own. What they share: frames that are ready together leave in
-// one piece and a lone one leaves at once; a silent stream is kept alive
-// where that is asked for; and a client that does not read for
-// [Options.WriteWithin] is cut, so that it holds nothing up. It resumes with its
-// cursor and misses nothing. What all streams together hold for clients that do
-// not read is bounded, too, with all other answers of the process ([Bounded]): beyond
-// 32 MiB, or a quarter of it for one user, the slowest is cut before its time.
+// [ServeSSE] and [ServeNDJSON] are the native forms; [ServeMany] is SSE of several
+// sessions at once; [ServeFrames] lets an app write the exact frames of a wire of its
+// own. In all of them, frames that are ready together are sent together, and a single
+// frame is sent at once. A silent stream is kept alive if requested. A client that does
+// not read for [Options.WriteWithin] is cut; it resumes with its cursor and misses
+// nothing. What streams and all other answers of the process hold for clients that do not
+// read is limited, too ([Bounded]): beyond 32 MiB, or a quarter of that for one user, the
+// slowest is cut earlier.
 //
-// The native SSE form: each event is `id: <number>`, `event: <type>`, `data:
-// <the event's JSON>`. Text in flight has no id, so that a browser keeps the
-// number of the last event: `model.delta`, `model.thinking`, `tool.progress`,
-// and `model.partial` for the whole text of a call so far. `reset` says that
-// fragments were dropped for a slow reader, `error`, the last frame, why the
-// stream ends. NDJSON has the same on one line each; what is no event names its
-// type in "type".
+// The native SSE form: each event is `id: <number>`, `event: <type>`, `data: <the event's
+// JSON>`. Text in flight has no id, so that a browser keeps the number of the last event:
+// `model.delta`, `model.thinking`, `tool.progress`, and `model.partial` for the whole
+// text of a call so far. `reset` says that fragments were dropped for a slow reader.
+// `error` is the last frame and says why the stream ends. NDJSON has the same frames, one
+// per line; frames that are not events name their type in "type".
 //
-// Errors come in two ways. Until the head of the response is sent, Serve
-// functions return them and have written nothing, so that a door answers with
-// a status. Later the stream ends with an error frame. A client that went away
-// is no error. None of them ends a turn.
+// Errors come in two ways. Before the head of the response is sent, Serve functions
+// return the error and have written nothing, so the door answers with a status.
+// Afterwards the stream ends with an error frame. A client that disconnects is not an
+// error. None of them ends a turn.
 package wire
 
 import (
@@ -36,32 +34,30 @@ import (
 	"github.com/parley-server/parley/internal/eventlog"
 )
 
-// Frames is what is carried, such as a Follow.
+// Frames is what a stream carries, such as a Follow.
 type Frames = iter.Seq2[eventlog.Frame, error]
 
-// Options of one stream. The zero value is good.
+// Options of one stream. The zero value is ready to use.
 type Options struct {
-	// Keep leaves out the frames it is false for; nil keeps all.
+	// Keep selects the frames to send; nil sends all.
 	Keep func(eventlog.Frame) bool
-	// Until ends the stream after the first frame it is true for, kept or not;
-	// nil: the client ends it.
+	// Until ends the stream after the first frame for which it is true, whether that is
+	// sent or not; nil: the client ends it.
 	Until func(eventlog.Frame) bool
-	// Heartbeat is how long the stream may be silent before the client gets a
-	// sign of life. 0 means 15 s for SSE and never for all others, less than
-	// 0 never.
+	// Heartbeat is how long the stream may be silent before a heartbeat is sent. 0 means
+	// 15 s for SSE and never for other forms; a negative value means never.
 	Heartbeat time.Duration
-	// Retry is the advice to browsers how soon to connect again; 0 means 1 s, less
-	// than 0 none. Only native SSE has it.
+	// Retry tells browsers how long to wait before reconnecting; 0 means 1 s, a negative
+	// value sends no advice. Only native SSE has it.
 	Retry time.Duration
-	// WriteWithin is how long a client may take to accept what was written; 0
-	// means 30 s.
+	// WriteWithin is how long a client may take to read what was written; 0 means 30 s.
 	WriteWithin time.Duration
-	// Accepted says that the first frame is known to be no error, so that the
-	// head can leave before there is one. Without it, a stream with nothing to
-	// show yet sends its head after a twentieth of a second.
+	// Accepted says that the first frame is known not to be an error, so the head can be
+	// sent before it. Otherwise a stream with nothing to send yet sends its head after 50
+	// ms.
 	Accepted bool
 
-	held *budget // in tests: not that of the process
+	held *budget // for tests: replaces the budget of the process
 }
 
 func orElse(d, def time.Duration) time.Duration {
@@ -71,11 +67,11 @@ func orElse(d, def time.Duration) time.Duration {
 	return max(d, 0)
 }
 
-// Encoding is how a wire of its own looks.
+// Encoding is the form of an app's own wire.
 type Encoding struct {
 	ContentType string
-	// Frame appends what f is on this wire, which may be nothing. It is called
-	// for every frame that is kept, in order.
+	// Frame appends the form of f on this wire, which may be empty. It is called for
+	// every frame that is sent, in order.
 	Frame func(dst []byte, f eventlog.Frame) []byte
 	// Error appends the last frame of a stream that fails; nil: it just ends.
 	Error func(dst []byte, err error) []byte
@@ -83,8 +79,7 @@ type Encoding struct {
 	Head, Ping string
 }
 
-// ServeFrames carries frames in the form that an app gives. Headers of the
-// door's own are set before.
+// ServeFrames carries frames in an app's own form. The door sets its own headers before.
 func ServeFrames(w http.ResponseWriter, r *http.Request, frames Frames, enc Encoding, o Options) error {
 	s := newStream(r.Context(), w, enc, o)
 	defer s.end()
@@ -103,8 +98,8 @@ func serveSSE(w http.ResponseWriter, r *http.Request, frames Frames, e *sseEncod
 	}, o)
 }
 
-// heartbeat is what SSE has: half of the 30 s after which the strictest
-// proxies and phones give a silent connection up.
+// heartbeat for SSE: half of the 30 s after which the strictest proxies and phones drop a
+// silent connection.
 const heartbeat = 15 * time.Second
 
 func retryHint(d time.Duration) string {
@@ -122,9 +117,9 @@ func ServeNDJSON(w http.ResponseWriter, r *http.Request, frames Frames, o Option
 	}, o)
 }
 
-// Cursor returns where a client wants to go on: Last-Event-ID, else ?after=,
-// else 0. The header wins: a browser that comes back sends it, and asks the
-// same address as the first time.
+// Cursor returns where a client wants to continue: Last-Event-ID, else ?after=, else 0.
+// The header takes precedence, because a browser that reconnects sends it along with the
+// original URL.
 func Cursor(r *http.Request) (int64, error) {
 	field, text := "Last-Event-ID", r.Header.Get("Last-Event-ID")
 	if text == "" {
@@ -136,8 +131,7 @@ func Cursor(r *http.Request) (int64, error) {
 	return number(field, text)
 }
 
-// Flag returns what the parameter name of a query says, 0 or 1; or, when it is not
-// there, def.
+// Flag returns the boolean query parameter name, written 0 or 1, or def if it is absent.
 func Flag(q url.Values, name string, def bool) (bool, error) {
 	switch text := q.Get(name); text {
 	case "":
@@ -145,7 +139,7 @@ func Flag(q url.Values, name string, def bool) (bool, error) {
 	case "0", "1":
 		return text == "1", nil
 	default:
-		return false, parley.Errorf(parley.CodeInvalid, "%s is 0 or 1, not %q", name, parley.Cut(text, 40)).WithField(name)
+		return false, parley.Errorf(parley.CodeInvalid, "%s must be 0 or 1, not %q", name, parley.Cut(text, 40)).WithField(name)
 	}
 }
 

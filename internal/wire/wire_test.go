@@ -156,7 +156,7 @@ func TestServe_returns_an_error_that_comes_first(t *testing.T) {
 		"/many?sessions=s1,s1":        "named twice",
 		"/many?sessions=s1,":          "names no session",
 		"/many":                       "no session is named",
-		"/many?sessions=" + list(51):  "51 sessions are more than the 50",
+		"/many?sessions=" + list(51):  "51 sessions exceed the limit of 50",
 		"/many?sessions=s1:1&x=s1:99": "",
 	} {
 		ctx, stop := context.WithCancel(t.Context())

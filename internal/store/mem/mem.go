@@ -1,15 +1,13 @@
-// Package mem keeps sessions in memory, for tests and as the model that other
-// bodies of the store are compared with.
+// Package mem keeps sessions in memory, for tests, and as the reference that other stores
+// are compared with.
 //
-// It is plain maps under one lock that is never held while anything waits, so
-// calls take no time and work inside a testing/synctest bubble. It promises
-// what seam.Store promises, except to survive the process. Rows are kept as
-// JSON, as a database would keep them: what a caller changes in a value later
-// changes nothing here.
+// It is plain maps under one lock that is never held while anything waits, so calls take
+// no time and work inside a testing/synctest bubble. It promises what seam.Store
+// promises, except durability. Rows are kept as JSON, as in a database, so later changes
+// to a caller's value change nothing here.
 //
-// [Faults] makes writes fail before they take place, or after: committed, but
-// the caller is not told. [Store.Clone] is the disk as a crash at this instant
-// would leave it.
+// [Faults] makes writes fail before they take place, or afterwards: committed, but
+// reported as failed. [Store.Clone] is the disk as a crash at this moment would leave it.
 package mem
 
 import (
@@ -43,33 +41,33 @@ type Call struct {
 	Batch   seam.Batch // of Append and Fork
 }
 
-// Faults are what a test lets go wrong. Both functions may be nil, may block,
-// and may use the store.
+// Faults are failures that a test injects. Both functions may be nil, may block, and may
+// use the store.
 type Faults struct {
-	// Before is asked before a write takes place. Its error is returned and
-	// nothing has changed.
+	// Before is called before a write takes place. If it returns an error, the write
+	// fails with it and nothing has changed.
 	Before func(Call) error
-	// After is asked once a write has taken place. Its error is returned in place
-	// of success: the caller does not know what happened.
+	// After is called once a write has taken place. If it returns an error, that is
+	// returned instead of success: the caller does not know what happened.
 	After func(Call) error
 }
 
-// SetFaults replaces the faults for calls that begin from now on.
+// SetFaults replaces the faults for later calls.
 func (s *Store) SetFaults(f Faults) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = f
 }
 
-// Clone returns a store of its own with what is committed now, open and without
-// faults. It works on a closed store too.
+// Clone returns an independent store with what is committed now, open and without faults.
+// It works on a closed store, too.
 func (s *Store) Clone() *Store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &Store{t: s.t.clone()}
 }
 
-// ForgetStates throws every stored fold away, as an upgrade does.
+// ForgetStates drops every stored fold, as an upgrade does.
 func (s *Store) ForgetStates() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +76,7 @@ func (s *Store) ForgetStates() {
 	}
 }
 
-// write runs do under the lock, between the faults.
+// write runs do under the lock, with the faults before and after it.
 func (s *Store) write(ctx context.Context, c Call, do func(*tables) error) error {
 	if ctx.Err() != nil {
 		return rule.Cancelled(ctx)

@@ -9,8 +9,8 @@ import (
 	"github.com/parley-server/parley/internal/store/rule"
 )
 
-// tables is all that is stored. Byte slices and events in it are never changed,
-// so copies may share them.
+// tables is all that is stored. Its byte slices and events are never modified, so copies
+// may share them.
 type tables struct {
 	sessions map[parley.SessionID]*session
 	gone     map[parley.SessionID]bool // deleted; the id is never used again
@@ -29,7 +29,7 @@ type session struct {
 	epoch, seq   int64
 	updated      int64
 	held         bool  // not at rest
-	bytes        int64 // held
+	bytes        int64 // of events and artifacts
 	direct       bool  // of one direct call
 	steps        int64 // when the oldest turn ended that has steps; 0: none
 	info         []byte
@@ -38,7 +38,7 @@ type session struct {
 	turns        map[parley.TurnID]turn
 	interactions map[parley.InteractionID]interaction
 	artifacts    map[parley.ArtifactID]artifact
-	blobs        map[parley.Digest]int64 // the event by which the session referred to it first
+	blobs        map[parley.Digest]int64 // the first event by which the session referred to it
 	chunks       map[chunk]string
 }
 
@@ -98,7 +98,7 @@ func (t *tables) clone() tables {
 	return c
 }
 
-// rows is a batch as it is kept.
+// rows is a batch as it is stored.
 type rows struct {
 	info         []byte
 	turns        [][]byte
@@ -143,8 +143,8 @@ func encodeAll[T any](all []T) (out [][]byte, err error) {
 	return out, nil
 }
 
-// stored is an event as it comes back from a database: without its decoded
-// payload, and with a time of whole milliseconds.
+// stored is an event as a database would return it: without its decoded payload, and with
+// a time in whole milliseconds.
 func stored(e parley.Event) parley.Event {
 	e.Time = parley.Now(e.Time)
 	if len(e.Data) == 0 {
@@ -217,9 +217,9 @@ func (t *tables) create(p parley.Principal, b seam.Batch, r rows, parent *sessio
 	return nil
 }
 
-// inherit copies the events of parent, what they refer to and the rows of the
-// turns that had ended there. Their data are shared: bytes are never changed here,
-// and whose a row is its reader says.
+// inherit copies the events of parent, the blobs and artifacts they refer to, and the
+// rows of the turns that had ended by then. The data is shared, since bytes are never
+// modified; the reader sets a row's session.
 func (s *session) inherit(parent *session, at int64) {
 	for _, e := range parent.events[:at] {
 		e.Session = s.id
@@ -242,7 +242,7 @@ func (s *session) inherit(parent *session, at int64) {
 	}
 }
 
-// taken reports the first key that is taken, or blob that is missing.
+// taken reports the first key that is taken, or the first blob that is missing.
 func (t *tables) taken(s *session, b seam.Batch) error {
 	seen := map[keyID]bool{}
 	for _, k := range b.Index.Keys {

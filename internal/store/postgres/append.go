@@ -11,13 +11,13 @@ import (
 	"github.com/parley-server/parley/internal/store/rule"
 )
 
-// rows is a batch as it is kept, encoded by who appends and not by the writer.
+// rows is a batch as it is stored. The caller encodes it, not the writer.
 type rows struct {
 	seam.Batch
 	create                         bool
 	info                           []byte
 	turns, interactions, artifacts [][]byte
-	size                           int // about so many bytes
+	size                           int // roughly, in bytes
 }
 
 func encode(b seam.Batch, create bool) (*rows, error) {
@@ -87,10 +87,10 @@ func (s *Store) Fork(ctx context.Context, p parley.Principal, from parley.Sessio
 	return outside(s.w.submit(ctx, &piece{p: p, rows: r, from: from}))
 }
 
-// Claim implements seam.Store. Beside the nodes of this process two rows of the
-// table nodes can stand against it: that of the owner, as long as its lease lasts
-// (ErrDriven), and that of node itself, when its lease is over (CodeFenced). Who
-// keeps no lease can claim whatever nobody holds a lease on.
+// Claim implements seam.Store. Besides the nodes of this process, two rows of the table
+// nodes can prevent it: that of the owner while its lease lasts (ErrDriven), and that of
+// node itself when its lease is over (CodeFenced). A node without a lease can claim any
+// session whose owner has no valid lease.
 func (s *Store) Claim(ctx context.Context, p parley.Principal, id parley.SessionID, node string) (epoch int64, err error) {
 	others := [][]byte{}
 	for _, o := range s.Others(node) {
@@ -144,8 +144,8 @@ func find(ctx context.Context, q querier, p parley.Principal, id parley.SessionI
 	return at, err
 }
 
-// SaveChunks implements seam.Store. It does not wait for the disk. The sessions'
-// rows are locked against a deletion and a claim, not against appends.
+// SaveChunks implements seam.Store. It does not wait for the disk. The sessions' rows are
+// locked against deletion and claims, but not against appends.
 func (s *Store) SaveChunks(ctx context.Context, p parley.Principal, chunks []seam.Chunk) error {
 	if len(chunks) == 0 {
 		return s.begin(ctx)
@@ -163,7 +163,7 @@ func (s *Store) SaveChunks(ctx context.Context, p parley.Principal, chunks []sea
 		last[at{c.Session, c.Epoch, c.Call, c.N}] = i
 	}
 	for i, c := range chunks {
-		if last[at{c.Session, c.Epoch, c.Call, c.N}] == i { // one statement can not write a row twice
+		if last[at{c.Session, c.Epoch, c.Call, c.N}] == i { // one statement cannot write a row twice
 			sessions = append(sessions, raw(c.Session))
 			m.add(raw(c.Session), c.Epoch, raw(c.Call), c.N, raw(c.Text))
 		}
@@ -182,11 +182,11 @@ func (s *Store) SaveChunks(ctx context.Context, p parley.Principal, chunks []sea
 	return again(err)
 }
 
-// again makes an unknown outcome one that may be tried again, for what can be
-// done twice.
+// again turns an unknown outcome into a retryable error, for operations that may be
+// repeated.
 func again(err error) error {
 	if unknown(err) {
-		return unavailable("the database can not be reached", "send it again", err)
+		return unavailable("the database cannot be reached", "send it again", err)
 	}
 	return err
 }

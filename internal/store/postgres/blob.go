@@ -65,9 +65,9 @@ func (s *Store) Blob(ctx context.Context, p parley.Principal, session parley.Ses
 	return out, err
 }
 
-// collect removes old blobs that no session refers to. Several nodes may do it
-// at once. An append locks the blobs that it refers to, so whether one is
-// referred to is asked again when it is locked here.
+// collect removes old blobs that no session refers to. Several nodes may do it at once.
+// Appends lock the blobs that they refer to, so references are checked again once a blob
+// is locked here.
 func (s *Store) collect(ctx context.Context) error {
 	before := rule.Millis(s.now().Add(-rule.BlobKept))
 	for {

@@ -15,21 +15,20 @@ import (
 )
 
 const (
-	// dialTimeout bounds one attempt to connect.
+	// dialTimeout limits one attempt to connect.
 	dialTimeout = 3 * time.Second
-	// patience is a little longer than the server's own bound for a statement
-	// (settings, below): that one leaves the connection whole.
+	// patience is a little longer than the server's own statement timeout (settings,
+	// below), because that one keeps the connection usable.
 	patience     = 12 * time.Second
 	longPatience = 65 * time.Second
-	// long lifts that bound for one transaction, for 64 MiB over a slow line and
-	// for the deletion of very long sessions.
+	// long raises that timeout for one transaction: for 64 MiB over a slow line, and for
+	// deleting very long sessions.
 	long = "SET LOCAL statement_timeout = '60s'"
 )
 
-// settings of every connection. They are no startup parameters because PgBouncer
-// refuses those. A transaction whose node stands still holds the rows of its
-// sessions for 5 s and no longer. JIT costs more than it brings for statements
-// as short as ours.
+// settings of every connection. They are not startup parameters because PgBouncer refuses
+// those. A node that hangs in a transaction locks the rows of its sessions for at most 5
+// s. JIT costs more than it gains for statements as short as ours.
 const settings = `SET search_path = parley;
 SET statement_timeout = '10s';
 SET lock_timeout = '3s';
@@ -41,9 +40,9 @@ SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('sync
 func configure(dsn string, o Options) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		// The cause may hold the password and is left out.
-		return nil, parley.Errorf(parley.CodeInvalid, "the address of the database can not be read").
-			WithField("store").WithHint("write it as postgres://user:password@host:5432/database, with special characters of the password as %%40 and the like")
+		// The cause may contain the password and is left out.
+		return nil, parley.Errorf(parley.CodeInvalid, "the database address cannot be parsed").
+			WithField("store").WithHint("write it as postgres://user:password@host:5432/database, with special characters of the password percent-encoded, such as %%40 for @")
 	}
 	config.MaxConns = int32(min(o.Conns, 1000))
 	if c := config.ConnConfig; c.ConnectTimeout == 0 || c.ConnectTimeout > dialTimeout {
@@ -60,7 +59,7 @@ func apply(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// connect makes a connection outside of the pool.
+// connect makes a connection outside the pool.
 func connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	c, err := pgx.ConnectConfig(ctx, config.Copy())
 	if err != nil {
@@ -73,18 +72,18 @@ func connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	return c, nil
 }
 
-// drop closes a connection without waiting for anybody at the other end.
+// drop closes a connection without waiting for the other end.
 func drop(c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	_ = c.Close(ctx) // there is nothing to be done about it
+	_ = c.Close(ctx) // nothing can be done about an error
 }
 
 // unknownError means that a commit may or may not have taken place.
 type unknownError struct{ err error }
 
 func (e *unknownError) Error() string {
-	return "commit: what became of it is unknown: " + e.err.Error()
+	return "commit: the outcome is unknown: " + e.err.Error()
 }
 func (e *unknownError) Unwrap() error { return e.err }
 
@@ -93,7 +92,7 @@ func unknown(err error) bool {
 	return ok
 }
 
-// state is the SQLSTATE of an answer of the server, "" when there was none.
+// state is the SQLSTATE of the server's answer, or "" if there was none.
 func state(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code
@@ -101,8 +100,8 @@ func state(err error) string {
 	return ""
 }
 
-// raced reports that another transaction was faster and that it is worth while
-// to look again: unique_violation, serialization_failure, deadlock_detected.
+// raced reports that another transaction was faster and that reading again is worthwhile:
+// unique_violation, serialization_failure, deadlock_detected.
 func raced(err error) bool {
 	switch state(err) {
 	case "23505", "40001", "40P01":
@@ -117,8 +116,8 @@ func unavailable(what, hint string, err error) error {
 	return e
 }
 
-// outside turns an error of PostgreSQL or of the connection into one that
-// callers know. What leaves open what happened stays as it is.
+// outside turns an error of PostgreSQL or of the connection into one with a code. Errors
+// that leave the outcome open stay unchanged.
 func outside(err error) error {
 	if err == nil {
 		return nil
@@ -130,30 +129,30 @@ func outside(err error) error {
 	code := state(err)
 	switch {
 	case code == "53100":
-		return unavailable("there is no room to store it", "free disk space at the database server"+again, err)
+		return unavailable("there is no space left to store it", "free disk space on the database server"+again, err)
 	case code == "53300":
-		return unavailable("the database takes no more connections", "raise max_connections of the database or lower the number of its clients"+again, err)
+		return unavailable("the database accepts no more connections", "raise max_connections of the database or reduce the number of its clients"+again, err)
 	case code == "25006":
-		return unavailable("the database can only be read", "connect to the primary server; an address may name several with target_session_attrs=read-write", err)
+		return unavailable("the database is read-only", "connect to the primary server; an address may name several with target_session_attrs=read-write", err)
 	case code == "55P03", code == "57014":
-		return unavailable("the database took too long", "look for a transaction that holds locks, or for a server with too much to do", err)
+		return unavailable("the database took too long", "look for a transaction that holds locks, or for an overloaded server", err)
 	case code == "54000":
-		e := parley.Errorf(parley.CodeTooLarge, "an id, key or name is too long to be stored: at most 2,700 bytes")
+		e := parley.Errorf(parley.CodeTooLarge, "an id, key or name is longer than the limit of 2,700 bytes")
 		e.Err = err
 		return e
 	case code == "42501", code == "3D000", strings.HasPrefix(code, "28"):
-		return unavailable("the database does not let us in", "check the user, its password and rights, and that the database exists; Parley needs CREATE on it to make its schema", err)
+		return unavailable("the database refuses the connection", "check the user, password and privileges, and that the database exists; Parley needs CREATE on it to make its schema", err)
 	case code == "", strings.HasPrefix(code, "08"), strings.HasPrefix(code, "53"), strings.HasPrefix(code, "57P"), strings.HasPrefix(code, "40"), code == "25P03":
 		if code == "" && !lost(err) {
 			break
 		}
-		return unavailable("the database can not be reached", "check that PostgreSQL runs and that its address is right"+again, err)
+		return unavailable("the database cannot be reached", "check that PostgreSQL is running and that its address is right"+again, err)
 	}
 	return fmt.Errorf("PostgreSQL: %w", err)
 }
 
-// lost reports an error of the connection, made or not, rather than one of ours
-// with what it brought.
+// lost reports whether err is a connection error, rather than one of ours or a refusal by
+// the server.
 func lost(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true

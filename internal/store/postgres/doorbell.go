@@ -9,14 +9,14 @@ import (
 // as JSON.
 const Channel = "parley"
 
-// maxPayload is what NOTIFY takes: less than 8,000 bytes.
+// maxPayload is the limit of NOTIFY: less than 8,000 bytes.
 const maxPayload = 7_999
 
 // Doorbell says which sessions have changed.
 type Doorbell struct {
-	From string `json:"from"` // the connection that wrote; a node knows its own
-	// At are the last numbers of the sessions' logs. Without it the flush was too
-	// large to be told: look at everything that you follow.
+	From string `json:"from"` // the connection that wrote; a node recognizes its own
+	// At maps each changed session to the last number of its log. If it is absent, the
+	// flush was too large to list: check every session you follow.
 	At map[string]int64 `json:"at,omitempty"`
 }
 
@@ -24,7 +24,7 @@ func (o *output) doorbell(from string) string {
 	d := Doorbell{From: from, At: map[string]int64{}}
 	for n, s := range o.sessions {
 		if !utf8.ValidString(n[0]) {
-			d.At = nil // JSON would name another
+			d.At = nil // json.Marshal would substitute them, naming another session
 			break
 		}
 		d.At[n[0]] = s.at.seq
@@ -40,7 +40,7 @@ func (o *output) doorbell(from string) string {
 func encodeDoorbell(d Doorbell) string {
 	text, err := json.Marshal(d)
 	if err != nil {
-		panic(err) // strings and numbers
+		panic(err) // cannot happen with strings and numbers
 	}
 	return string(text)
 }

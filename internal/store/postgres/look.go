@@ -12,13 +12,14 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Address is what a dsn says, apart: what may be shown, and what may not.
+// Address is a parsed dsn, split into what may be shown and what may not.
 type Address struct {
 	Shown    string // postgres://user@host:port/database
-	Password string // from the dsn, a password file or the environment; "" when there is none
+	Password string // from the dsn, a password file or the environment; "" if there is none
 }
 
-// Parse reads a dsn without connecting. Errors: CodeInvalid, without any of the dsn.
+// Parse parses a dsn without connecting. Errors are CodeInvalid and contain nothing of
+// the dsn.
 func Parse(dsn string) (Address, error) {
 	config, err := configure(dsn, Options{Conns: 1})
 	if err != nil {
@@ -30,7 +31,7 @@ func Parse(dsn string) (Address, error) {
 		u.User = url.User(c.User)
 	}
 	switch {
-	case strings.HasPrefix(c.Host, "/"): // a socket
+	case strings.HasPrefix(c.Host, "/"): // a Unix socket
 		u.Host, u.RawQuery = "", "host="+c.Host
 	case c.Port != 5432 || strings.Contains(c.Host, ":"):
 		u.Host = net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
@@ -38,15 +39,15 @@ func Parse(dsn string) (Address, error) {
 	return Address{Shown: u.String(), Password: c.Password}, nil
 }
 
-// Looks is what a server says of itself.
+// Looks is what a server reports about itself.
 type Looks struct {
 	Version           string // such as 17.2
 	Old               bool   // before version 14
-	SynchronousCommit string // as connections get it by default
+	SynchronousCommit string // the default for connections
 	ReadOnly          bool   // a standby
 }
 
-// Look asks a server without changing anything. Errors as those of [Open].
+// Look asks a server without changing anything. It returns the same errors as [Open].
 func Look(ctx context.Context, dsn string) (Looks, error) {
 	var l Looks
 	config, err := configure(dsn, Options{Conns: 1})
@@ -67,10 +68,10 @@ func Look(ctx context.Context, dsn string) (Looks, error) {
 	if err != nil {
 		return l, outside(err)
 	}
-	l.Version, _, _ = strings.Cut(l.Version, " ") // distributions name themselves behind it
+	l.Version, _, _ = strings.Cut(l.Version, " ") // distributions append their own name
 	n, err := strconv.Atoi(number)
 	if err != nil {
-		return l, parley.Errorf(parley.CodeInvalid, "the server has no version of PostgreSQL, but %q", number)
+		return l, parley.Errorf(parley.CodeInvalid, "the server reports %q, which is not a PostgreSQL version", number)
 	}
 	l.Old = n < 14_00_00
 	return l, nil

@@ -22,15 +22,15 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrating is the advisory lock of whoever migrates: "Parley".
+// migrating is the advisory lock held during migrations: "Parley".
 const migrating = 0x5061726c6579
 
-// migrateTimeout bounds the wait for others and the work itself.
+// migrateTimeout limits the wait for other processes and the work itself.
 const migrateTimeout = 5 * time.Minute
 
-// migrate applies the migrations that the schema lacks, all in one transaction
-// with the version that they make. The lock ends with the transaction, so it is
-// held by nobody who is gone.
+// migrate applies the migrations that the schema lacks, in one transaction together with
+// the new version number. The lock ends with the transaction, so a process that died does
+// not hold it.
 func migrate(ctx context.Context, config *pgx.ConnConfig) error {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
@@ -44,7 +44,7 @@ func migrate(ctx context.Context, config *pgx.ConnConfig) error {
 		return err
 	}
 	defer drop(c)
-	// Most starts have nothing to do and need neither the lock nor rights.
+	// Most starts have nothing to migrate and need neither the lock nor privileges.
 	if have, err := version(ctx, c, len(names)); err != nil || have == len(names) {
 		return err
 	}
@@ -86,26 +86,26 @@ type querier interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }
 
-// version returns the schema's version, 0 when there is none, and refuses one
-// that is newer than what we know or no schema of ours.
+// version returns the schema's version, or 0 if there is no schema. It refuses a schema
+// that is newer than this Parley, or that belongs to another program.
 func version(ctx context.Context, q querier, known int) (have int, err error) {
 	var schema, table bool
-	// Not by to_regclass, which answers from a cache that does not notice who made
-	// the schema while we waited for the lock.
+	// to_regclass is not used: it answers from a cache that misses a schema created while
+	// we waited for the lock.
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = 'parley'),
 		EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'parley' AND c.relname = 'schema')`).Scan(&schema, &table)
 	switch {
 	case err != nil || !schema:
 		return 0, err
 	case !table:
-		return 0, parley.Errorf(parley.CodeInvalid, "the database has a schema parley of another program").WithHint("choose another database")
+		return 0, parley.Errorf(parley.CodeInvalid, "the database has a schema named parley that belongs to another program").WithHint("choose another database")
 	}
 	if err := q.QueryRow(ctx, `SELECT version FROM parley.schema`).Scan(&have); err != nil {
 		return 0, err
 	}
 	if have > known {
-		return 0, parley.Errorf(parley.CodeUpgradeRequired, "the database has version %d and this Parley knows %d", have, known).
-			WithHint("start the version of Parley that made it, or a newer one; an older one can not read it")
+		return 0, parley.Errorf(parley.CodeUpgradeRequired, "the database has schema version %d, and this Parley knows versions up to %d", have, known).
+			WithHint("start the version of Parley that made it, or a newer one; older versions cannot read it")
 	}
 	return have, nil
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/parley-server/parley/internal/store/rule"
 )
 
-// output is what a flush writes. Each table has its rows by name: one statement
-// can not touch a row twice, and rows are written in the order of their names,
-// so that two nodes which insert the same ones wait for, and not on, each other.
+// output is what a flush writes. Each table has its rows by name, because one statement
+// cannot touch a row twice. Rows are written in the order of their names, so that two
+// nodes that insert the same ones do not deadlock.
 type output struct {
 	sessions     map[name]*session
 	aliases      map[name]string
@@ -28,7 +28,7 @@ type output struct {
 	artifacts    map[name]artifactRow
 	spent        map[name]rule.Spend
 	refs         map[name]int64
-	released     map[name]bool // refs, but those that were made again
+	released     map[name]bool // refs, except those that were made again
 	unkept       map[name]bool // artifacts
 	dropped      map[name]bool
 	condensed    map[name]int64
@@ -81,7 +81,7 @@ func newOutput() output {
 	}
 }
 
-// add takes in what an accepted piece changes.
+// add adds what an accepted piece changes.
 func (o *output) add(p *piece, at *place) {
 	r, ix, id := p.rows, p.rows.Index, string(p.rows.Session)
 	s := o.sessions[name{id}]
@@ -137,7 +137,7 @@ func (o *output) add(p *piece, at *place) {
 	}
 }
 
-// ordered goes through the rows of a table by name.
+// ordered visits the rows of a table by name.
 func ordered[R any](all map[name]R, row func(n name, r R)) {
 	names := slices.SortedFunc(maps.Keys(all), func(a, b name) int {
 		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]), cmp.Compare(a[2], b[2]), cmp.Compare(a[3], b[3]))
@@ -147,10 +147,10 @@ func ordered[R any](all map[name]R, row func(n name, r R)) {
 	}
 }
 
-// matrix is rows by column, as unnest takes them.
+// matrix holds rows by column, as unnest takes them.
 type matrix []any
 
-// add adds a row of []byte, int64, int32 and bool.
+// add adds a row of []byte, int64, int32 and bool values.
 func (m *matrix) add(row ...any) {
 	if *m == nil {
 		*m = make(matrix, len(row))
@@ -178,8 +178,8 @@ func push[V any](column any, v V) any {
 
 func (m matrix) args() []any { return m }
 
-// write writes everything, rings the doorbell and commits, all in one round
-// trip. After an error with the connection whole, nothing was committed.
+// write writes everything, notifies and commits, in one round trip. If it fails while the
+// connection is intact, nothing was committed.
 func (pl *plan) write(ctx context.Context, c *pgx.Conn, writer string) error {
 	b := &pgx.Batch{}
 	pl.out.queue(b)
@@ -190,7 +190,7 @@ func (pl *plan) write(ctx context.Context, c *pgx.Conn, writer string) error {
 	r := c.SendBatch(ctx, b)
 	for range b.Len() - 1 {
 		if _, err := r.Exec(); err != nil {
-			_ = r.Close() // the first error says it
+			_ = r.Close() // an earlier error has the reason
 			return err
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/parley-server/parley/internal/store/rule"
 )
 
-// plan is one flush: what was read about its pieces, and what is to be written
-// for those that are accepted.
+// plan is one flush: what was read about its pieces, and what is written for the accepted
+// ones.
 type plan struct {
 	group   []*piece
-	probe   bool // somebody asks whether commits work
+	probe   bool // whether somebody asks if commits work
 	at      map[parley.SessionID]*place
 	gone    map[parley.SessionID]bool
 	keys    map[name]bool
@@ -24,10 +24,10 @@ type plan struct {
 	out     output
 }
 
-// name is up to four columns that a row is known by.
+// name is the key of a row, up to four columns.
 type name [4]string
 
-// place is where a session is, with what the flush has accepted so far.
+// place is a session's position in its log, including what the flush has accepted so far.
 type place struct {
 	user, org         string
 	epoch, seq        int64
@@ -44,8 +44,8 @@ func newPlan(group []*piece) *plan {
 
 var errWriterGone = errors.New("this connection may not write any more: another has asked what became of it")
 
-// look begins the transaction, locks the sessions of the group and reads what
-// the pieces are judged by, all in one round trip.
+// look begins the transaction, locks the sessions of the group and reads what is needed
+// to judge the pieces, in one round trip.
 func (pl *plan) look(ctx context.Context, c *pgx.Conn, writer string, flush int64) error {
 	var sessions, made, digests [][]byte
 	var keys, aliases matrix
@@ -56,7 +56,7 @@ func (pl *plan) look(ctx context.Context, c *pgx.Conn, writer string, flush int6
 		}
 		id := raw(p.rows.Session)
 		sessions = append(sessions, id)
-		var user, org []byte // of a session that is not there yet
+		var user, org []byte // of a session that does not exist yet
 		if in := p.rows.Index.Session; p.rows.create {
 			made = append(made, id)
 			user, org = raw(in.User), raw(in.Org)
@@ -83,8 +83,8 @@ func (pl *plan) look(ctx context.Context, c *pgx.Conn, writer string, flush int6
 		each = append(each, row)
 	}
 	if len(sessions) > 0 {
-		// Joined, here and below: a prepared id = ANY($1) may become a scan that
-		// compares each row with each id.
+		// Joined, here and below: a prepared id = ANY($1) may become a scan that compares
+		// each row with each id.
 		ask(`SELECT s.id, s.usr, s.org, s.epoch, s.seq, s.shared, s.condensed, s.bytes FROM unnest($1::bytea[]) AS w (id) JOIN sessions s USING (id)
 			ORDER BY s.id FOR NO KEY UPDATE OF s`, pl.seeSession, sessions)
 	}
@@ -101,12 +101,12 @@ func (pl *plan) look(ctx context.Context, c *pgx.Conn, writer string, flush int6
 			JOIN aliases USING (app, outside, usr, org)`, seeName(pl.aliases), aliases.args()...)
 	}
 	if len(digests) > 0 {
-		// Locked, or they could be collected before we commit.
+		// Locked, so they cannot be collected before we commit.
 		ask(`SELECT b.digest FROM unnest($1::bytea[]) AS w (digest) JOIN blobs b USING (digest) ORDER BY b.digest FOR KEY SHARE OF b`, see(pl.blobs), digests)
 	}
 	r := c.SendBatch(ctx, b)
 	if err := pl.receive(r, each); err != nil {
-		_ = r.Close() // the first error says it
+		_ = r.Close() // an earlier error has the reason
 		return err
 	}
 	return r.Close()
@@ -167,7 +167,8 @@ func seeName(all map[name]bool) func(pgx.Rows) error {
 	}
 }
 
-// judge accepts or refuses the pieces, each as if those before it were there.
+// judge accepts or refuses each piece, as if the accepted ones before it were already
+// stored.
 func (pl *plan) judge() {
 	for _, p := range pl.group {
 		switch {
@@ -255,7 +256,7 @@ func (pl *plan) create(p *piece) error {
 	return nil
 }
 
-// taken reports the first key that is taken, or blob that is missing.
+// taken reports the first key that is taken, or the first blob that is missing.
 func (pl *plan) taken(r *rows, at *place) error {
 	mine := map[name]bool{}
 	for _, k := range r.Index.Keys {
@@ -283,7 +284,7 @@ func (pl *plan) accept(p *piece, at *place) {
 	pl.out.add(p, at)
 }
 
-// raw is what a string is kept as; never NULL.
+// raw is a string as it is stored; never NULL.
 func raw[T ~string](s T) []byte { return []byte(s) }
 
 func notNil(b []byte) []byte {

@@ -1,56 +1,53 @@
 // Package postgres keeps sessions in PostgreSQL, version 14 or newer, in a
 // schema of its own called parley.
 //
-// [Open] connects, makes the schema where it is missing and brings an older one
-// up to date; several may start at once. A schema that a newer Parley made is
-// refused. The role needs no right but CREATE on the database, and that only
-// where migrations are due. Through PgBouncer it works in session mode only.
+// [Open] connects, creates the schema if it is missing and migrates an older one; several
+// processes may start at once. A schema made by a newer Parley is refused. The role needs
+// only the CREATE privilege on the database, and only when migrations are due. PgBouncer
+// works in session mode only.
 //
-// Appends and forks of a process go through one goroutine with a connection of
-// its own. It takes all that waits and needs two round trips for it, however
-// much that is. The first locks the sessions' rows in the order of their ids, so
-// that two nodes can not lock each other out, and reads what the batches have to
-// be judged by. Then each batch is accepted or refused by itself. The second
-// trip writes the accepted ones, one statement for each table, rings the
-// doorbell and commits. What arrives meanwhile is the next group, so one sync of
-// the disk pays for all that wait for it. A row that another node inserted in
-// between (a key, an outside id) undoes the transaction and the group is judged
-// again. Everything else (claims, chunks, blobs, deletions, reads) runs beside
-// that on a pool of connections.
+// Appends and forks of a process go through one goroutine with a connection of its own.
+// It takes everything that waits as one group and needs two round trips for it. The first
+// locks the sessions' rows in the order of their ids, so that two nodes cannot deadlock,
+// and reads what is needed to judge the batches. Then each batch is accepted or refused
+// separately. The second round trip writes the accepted ones, with one statement per
+// table, notifies other nodes and commits. What arrives meanwhile forms the next group,
+// so one disk sync serves everything that waits for it. If another node inserted a row in
+// between (a key, an outside id), the transaction is undone and the group is judged
+// again. Everything else (claims, chunks, blobs, deletions, reads) runs beside that on a
+// pool of connections.
 //
-// A method that writes returns when the server has it on its disk; this package
-// turns synchronous_commit on where a server has it off. Only SaveChunks does
-// not wait. A context that ends before a call has begun withdraws it
-// (CodeCancelled, CodeTimeout); once begun, the call waits for its outcome.
+// A method that writes returns when the data is on the server's disk; this package turns
+// synchronous_commit on if the server has it off. Only SaveChunks does not wait. A
+// context that ends before a call has begun cancels it (CodeCancelled, CodeTimeout); once
+// begun, the call waits for its outcome.
 //
-// When the connection is lost, what was not committed fails with
-// CodeUnavailable, or is tried once more where the server is back. If it is lost
-// in the middle of a commit the writer asks a new connection what became of it,
-// by its row in table writers: to remove that row waits for whatever the old
-// connection still does, and bars the rest. Only when nobody can be asked within
-// two seconds is the outcome unknown; that error is no [parley.Error]. Reads are
-// refused from then on until it is known, so that nobody can read an answer that
-// a late commit would make untrue. While the server is away calls fail within
-// the time of one attempt to connect; nothing has to be done when it is back.
+// When the connection is lost, what was not committed fails with CodeUnavailable, or is
+// tried once more if the server is back. If it is lost during a commit, the writer finds
+// out on a new connection whether the commit took place, by removing its row in the table
+// writers: that waits for whatever the old connection is still doing and prevents
+// anything further. Only if this is not possible within two seconds is the outcome
+// unknown; that error is not a [parley.Error]. Reads are then refused until the outcome
+// is known, because a late commit could make their results wrong. While the server is
+// unavailable, calls fail within the time of one attempt to connect; they work again by
+// themselves when it is back.
 //
-// With Options.Sole a store has the database for itself: by an advisory lock of a
-// connection that does nothing else. Who comes second is refused. The lock ends
-// with the process, so nothing is left behind by one that was killed. A store that
-// loses that connection takes the lock again when it can; when another has it by
-// then, everything fails, [Store.Taken] says so, and what was under way is fenced
-// by the epochs of the sessions.
+// With Options.Sole a store has the database to itself, by an advisory lock on a
+// connection that does nothing else. A second store is refused. The lock ends with the
+// process, so a killed process leaves nothing behind. A store that loses that connection
+// takes the lock again when it can. If another store has it by then, everything fails,
+// [Store.Taken] is closed, and calls under way are fenced by the sessions' epochs.
 //
-// The doorbell is one NOTIFY a flush on [Channel], for other nodes. It may be
-// lost; the tables are the truth.
+// Each flush sends one NOTIFY on [Channel], the doorbell, to other nodes. It may be lost;
+// the tables are authoritative.
 //
-// Blobs are rows, too, of at most 64 MiB as everywhere. One that no session
-// refers to is removed between one and one and a half hours after it was last
-// put. Strings are kept as bytes: PostgreSQL's own text can hold neither U+0000
-// nor what is no UTF-8, and its index entries end at 2,704 bytes; longer ids and
-// keys are refused as too large.
+// Blobs are rows, too, of at most 64 MiB as everywhere. One that no session refers to is
+// removed between one and one and a half hours after it was last put. Strings are stored
+// as bytes, because PostgreSQL's text holds neither U+0000 nor invalid UTF-8. Its index
+// entries are limited to 2,704 bytes; longer ids and keys are refused as too large.
 //
-// A standby that is promoted without having had everything can lose what was
-// acknowledged; whether commits wait for it is the server's setting.
+// A standby that is promoted before it has received everything can lose acknowledged
+// data; the server's settings decide whether commits wait for the standby.
 package postgres
 
 import (
@@ -69,13 +66,14 @@ import (
 	"github.com/parley-server/parley/internal/store/rule"
 )
 
-// Options of Open. The zero value is good.
+// Options of Open. The zero value is ready to use.
 type Options struct {
-	Conns  int              // connections beside the writer's; 0 means 8
+	Conns  int              // connections in addition to the writer's; 0 means 8
 	Now    func() time.Time // for the age of blobs; nil means time.Now
 	Logger *slog.Logger     // nil means none
-	// Sole keeps the database for this store alone, and says to whoever is refused
-	// who has it: at most 63 bytes, different for each process. Empty: shared.
+	// Sole reserves the database for this store alone. Its value names the holder to
+	// stores that are refused: at most 63 bytes, different for each process. Empty:
+	// shared.
 	Sole string
 
 	tracer   pgx.QueryTracer
@@ -99,12 +97,11 @@ type Store struct {
 
 var _ seam.Store = (*Store)(nil)
 
-// Open opens the database that dsn names: an address such as
-// postgres://user:password@host/database, or settings as libpq has them. Errors:
-// CodeInvalid when dsn can not be read, CodeUnavailable when there is no
-// connection or no right to make the schema, CodeUpgradeRequired when a newer
-// Parley made it, CodeConflict when another has the database for itself alone
-// (Options.Sole).
+// Open opens the database that dsn names: a URL such as
+// postgres://user:password@host/database, or libpq settings. Errors: CodeInvalid when dsn
+// cannot be parsed, CodeUnavailable when it cannot connect or lacks the privilege to
+// create the schema, CodeUpgradeRequired when a newer Parley made the schema,
+// CodeConflict when another store has reserved the database (Options.Sole).
 func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if ctx.Err() != nil {
 		return nil, rule.Cancelled(ctx)
@@ -145,8 +142,8 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Check implements seam.Store. When something was committed a moment ago that is
-// the answer; otherwise it commits.
+// Check implements seam.Store. A commit a moment ago is proof enough; otherwise it makes
+// one.
 func (s *Store) Check(ctx context.Context) error {
 	if s.sole.lostIt() == nil && s.w.healthy() {
 		return nil
@@ -161,7 +158,7 @@ func (s *Store) Close() error {
 		close(s.stop)
 		s.w.close()
 		s.done.Wait()
-		s.pool.Close() // waits for calls under way
+		s.pool.Close() // waits for running calls
 		if s.sole != nil {
 			s.sole.close()
 		}
@@ -169,7 +166,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// begin reports why a call may not begin.
+// begin reports why no call may begin now.
 func (s *Store) begin(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -177,7 +174,7 @@ func (s *Store) begin(ctx context.Context) error {
 	case s.closed.Load():
 		return rule.Closed()
 	case s.w.doubting.Load():
-		return unavailable("it is not known what the database has stored",
+		return unavailable("it is not known whether the database stored the last change",
 			"the server goes on by itself once the database can be asked", nil)
 	}
 	return s.sole.lostIt()
@@ -197,8 +194,8 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return nil, err
 }
 
-// view runs do, which reads, on a connection. It may run twice: after a restart
-// of the server the pool is full of connections that lead nowhere.
+// view runs do, which reads, on a connection. It may run do twice: after a restart of the
+// server the pool is full of broken connections.
 func (s *Store) view(ctx context.Context, do func(context.Context, *pgx.Conn) error) error {
 	if err := s.begin(ctx); err != nil {
 		return err
@@ -209,7 +206,7 @@ func (s *Store) view(ctx context.Context, do func(context.Context, *pgx.Conn) er
 			return false, err
 		}
 		defer c.Release()
-		// pgx would give the connection up when a caller goes away.
+		// pgx would close the connection when a caller cancels.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
 		err = do(ctx, c.Conn())
@@ -223,9 +220,8 @@ func (s *Store) view(ctx context.Context, do func(context.Context, *pgx.Conn) er
 	return outside(err)
 }
 
-// change runs do in a transaction. It may run twice, of which at most one is
-// committed. The error is an unknownError when the connection was lost in the
-// middle of the commit.
+// change runs do in a transaction. It may run do twice, of which at most one is
+// committed. The error is an unknownError when the connection was lost during the commit.
 func (s *Store) change(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
 	if err := s.begin(ctx); err != nil {
 		return err
@@ -259,7 +255,7 @@ func (s *Store) change(ctx context.Context, do func(context.Context, pgx.Tx) err
 	return outside(err)
 }
 
-// ignore drops an error that was to be expected.
+// ignore drops an error that was expected.
 func ignore(expected bool, err error) error {
 	if expected {
 		return nil

@@ -14,13 +14,12 @@ import (
 	"github.com/parley-server/parley/internal/store/rule"
 )
 
-// owned is the condition that every query over what belongs to a session has,
-// after its first argument, the session's id.
+// owned is the access condition of every query on a session's data; the query's first
+// argument is the session's id.
 const owned = `EXISTS (SELECT 1 FROM sessions WHERE id = $1 AND ($2::boolean OR usr = $3 AND org = $4))`
 
-// of runs a query over what belongs to one session. Its arguments 1 to 4 are the
-// session and who asks. When it returns nothing, the error says whether that is
-// because there is no such session.
+// of runs a query on the data of one session. Its arguments 1 to 4 are the session and
+// the principal. If there are no rows, the error says whether the session exists.
 func of(ctx context.Context, c *pgx.Conn, p parley.Principal, id parley.SessionID, query string, each func(pgx.Rows) error, args ...any) error {
 	n, err := scan(ctx, c, each, query, append([]any{raw(id), p.IsSystem(), raw(p.User), raw(p.Org)}, args...)...)
 	if err == nil && n == 0 {
@@ -86,8 +85,8 @@ func body[T any](r pgx.Rows) (v T, err error) {
 	return rule.Decode[T](raw)
 }
 
-// bodyOf decodes a row of a session: its JSON and the session's id. A fork's rows
-// are copies of its parent's, so whose they are is only in the column.
+// bodyOf decodes a session's row: its JSON and the session's id. A fork's rows are copies
+// of its parent's, so only the column says whose they are.
 func bodyOf[T any](r pgx.Rows) (v T, of parley.SessionID, err error) {
 	var raw []byte
 	if err := r.Scan(&raw, str(&of)); err != nil {
@@ -128,7 +127,7 @@ func list[T any](ctx context.Context, s *Store, row func(pgx.Rows) (T, error), q
 	return out, err
 }
 
-// page is list of rows whose first column is their JSON, up to limit and rule.ListBytes.
+// page is list for rows whose first column is their JSON, up to limit and rule.ListBytes.
 func page[T any](ctx context.Context, s *Store, row func(pgx.Rows) (T, error), limit int, query string, args ...any) (out []T, err error) {
 	err = s.view(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		var rows rule.Rows
@@ -161,8 +160,8 @@ func one[T any](ctx context.Context, s *Store, row func(pgx.Rows) (T, error), no
 	return all[0], nil
 }
 
-// where collects conditions. There are few combinations, so each becomes a
-// prepared statement of its own that the planner knows the indexes of.
+// where collects conditions. There are few combinations, so each becomes a prepared
+// statement with its own plan.
 type where struct {
 	query string
 	args  []any
@@ -190,7 +189,7 @@ func (w *where) and(when bool, condition string, args ...any) {
 	}
 }
 
-// order ends the query; a limit of -1 is none.
+// order ends the query; a limit of -1 means no limit.
 func (w *where) order(by string, limit int) {
 	w.query += " ORDER BY " + by
 	if limit >= 0 {

@@ -12,19 +12,19 @@ import (
 	"github.com/parley-server/parley/internal/store/rule"
 )
 
-// A fork reads its parent's events where they are (migration 0004). So rows of
-// the table events have readers: the session that appended them, while it is
-// there, and whoever has a share in them. A row goes with its last reader, and a
-// step's data once no reader may see them.
+// A fork reads its parent's events in place (migration 0004). So rows of the table events
+// have readers: the session that appended them, while it exists, and every session with a
+// share in them. A row is removed with its last reader, and a step's data once no reader
+// may see it.
 
-// lockShares lets those who change the readers of rows do so one after another:
-// of two deletions at once, each could leave rows to the other. It is taken
-// after the locks of sessions, and no session is locked after it.
+// lockShares serializes changes to the readers of rows: of two concurrent deletions, each
+// could otherwise leave rows to the other. It is taken after the locks of sessions, and
+// no session is locked after it.
 const lockShares = `SELECT pg_advisory_xact_lock(5789771190341120)`
 
-// queue lets a new session read the events of from. What they refer to is small
-// and copied, as are the rows of the turns that had ended there. The fork's own
-// rows are there already.
+// queue lets a new session read the events of from. The small rows that they refer to are
+// copied, and so are the rows of the turns that had ended there. The fork's own rows
+// exist already.
 func (f fork) queue(b *pgx.Batch) {
 	id, from := raw(f.id), raw(f.from)
 	b.Queue(`INSERT INTO shares (session, first, last, of) SELECT $1::bytea, first, least(last, $3), of FROM shares WHERE session = $2 AND first <= $3`, id, from, f.at)
@@ -41,18 +41,18 @@ func (f fork) queue(b *pgx.Batch) {
 		ON CONFLICT DO NOTHING`, id, from, f.at)
 }
 
-// steps are the events whose data retention takes away.
+// steps are the events whose data condensing removes.
 const steps = `(e.type LIKE 'model.%'::bytea OR e.type LIKE 'tool.%'::bytea OR e.type LIKE 'agent.%'::bytea OR e.type LIKE 'context.%'::bytea)`
 
-// erase is the statement that takes away the data of steps which none of their
-// readers may see, of logs (id) up to a number (to).
+// erase is the statement that removes the data of steps that none of their readers may
+// see, in logs (id) up to a number (to).
 func erase(logs string) string {
 	return `UPDATE events e SET data = NULL FROM ` + logs + ` AS l (id, upto) WHERE e.session = l.id AND e.seq <= l.upto AND e.data IS NOT NULL AND ` + steps + `
 		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = l.id AND s.condensed < e.seq)
 		AND NOT EXISTS (SELECT 1 FROM shares h JOIN sessions r ON r.id = h.session WHERE h.of = l.id AND h.last >= e.seq AND r.condensed < e.seq)`
 }
 
-// share is a stretch of a session's log that is rows of another.
+// share is a stretch of a session's log that is stored as rows of another.
 type share struct {
 	of          []byte
 	first, last int64
@@ -60,7 +60,7 @@ type share struct {
 
 // Read implements seam.Store.
 func (s *Store) Read(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, limit int) (out []parley.Event, err error) {
-	after = min(max(after, 0), math.MaxInt64-1) // it is counted on from here
+	after = min(max(after, 0), math.MaxInt64-1) // prevents overflow below
 	err = s.view(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		page := rule.NewPage(limit)
 		at, err := find(ctx, c, p, id)
@@ -80,8 +80,8 @@ func (s *Store) Read(ctx context.Context, p parley.Principal, id parley.SessionI
 	return out, nil
 }
 
-// readShared reads a session's log from where it is another's. Its statements
-// see one moment: a deletion moves rows.
+// readShared reads a session's log, parts of which are rows of others. Its statements see
+// one snapshot, since a deletion moves rows.
 func readShared(ctx context.Context, c *pgx.Conn, page *rule.Page, p parley.Principal, id parley.SessionID, after int64) error {
 	return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		at, err := find(ctx, tx, p, id)
@@ -111,9 +111,9 @@ func readShared(ctx context.Context, c *pgx.Conn, page *rule.Page, p parley.Prin
 	})
 }
 
-// read adds the events of a stretch to the page, as the session at reads them.
-// The database adds up their sizes, which it knows without the bytes: what does
-// not belong to the page is not sent.
+// read adds the events of a stretch to the page, as session at sees them. The database
+// adds up their sizes without reading the bytes, so only what belongs to the page is
+// sent.
 func read(ctx context.Context, c *pgx.Conn, page *rule.Page, id parley.SessionID, at place, sh share) error {
 	_, err := scan(ctx, c, func(r pgx.Rows) error {
 		e := parley.Event{Session: id}

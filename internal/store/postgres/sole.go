@@ -15,21 +15,19 @@ const (
 	// driving is the advisory lock of the server that drives the sessions of a
 	// database.
 	driving = migrating<<8 | 1
-	// soleWait is how long a start waits for the one before to be gone: the server
-	// notices the end of a process that was killed within moments, unless it has
-	// much else to do.
+	// soleWait is how long a start waits for the previous server to be gone: PostgreSQL
+	// notices within moments that a process was killed, unless it is overloaded.
 	soleWait = 5 * time.Second
 )
 
-// soleSettings are for a connection that does nothing for weeks. The keepalives
-// are for a machine that vanished: 25 s later another may start.
+// soleSettings are for a connection that is idle for weeks. The keepalives are for a
+// machine that vanished: another may start 25 s later.
 const soleSettings = `SET idle_session_timeout = 0;
 SET tcp_keepalives_idle = 10;
 SET tcp_keepalives_interval = 5;
 SET tcp_keepalives_count = 3`
 
-// sole holds the database for one server, by a lock that belongs to a connection
-// and is gone with it, however that ends.
+// sole reserves the database for one server, by a lock that ends with its connection.
 type sole struct {
 	config *pgx.ConnConfig
 	about  string
@@ -37,11 +35,11 @@ type sole struct {
 	c      *pgx.Conn
 	cancel context.CancelFunc
 	done   chan struct{}
-	taken  chan struct{} // closed when another has it
-	again  chan struct{} // one waits in it when it was ours again
+	taken  chan struct{} // closed when another server has the database
+	again  chan struct{} // receives a value when the lock was taken again
 }
 
-// hold waits until the database is ours. Errors: CodeConflict when another keeps
+// hold waits until the database is ours. Errors: CodeConflict when another server keeps
 // it.
 func hold(ctx context.Context, config *pgx.ConnConfig, about string, wait time.Duration, log *slog.Logger) (*sole, error) {
 	about = shown(about)
@@ -52,14 +50,14 @@ func hold(ctx context.Context, config *pgx.ConnConfig, about string, wait time.D
 		return nil, outside(err)
 	case who != nil:
 		return nil, parley.Errorf(parley.CodeConflict, "the database is in use by another server: %s", who).
-			WithHint("one server drives a database: use that one, stop it, or name another database with --store")
+			WithHint("only one server can use a database: use that server, stop it, or name another database with --store")
 	}
 	ctx, s.cancel = context.WithCancel(context.Background())
 	go s.keep(ctx)
 	return s, nil
 }
 
-// shown is a name as the server keeps it: 63 bytes of ASCII.
+// shown is a name as the server stores it: at most 63 bytes of ASCII.
 func shown(name string) string {
 	out := []byte(name)
 	for i, b := range out {
@@ -70,7 +68,7 @@ func shown(name string) string {
 	return string(out[:min(len(out), 63)])
 }
 
-// holder is who has the lock.
+// holder is the server that has the lock.
 type holder struct {
 	name, from string
 	since      time.Time
@@ -88,7 +86,7 @@ func (h *holder) String() string {
 	return out + ", since " + h.since.UTC().Format(time.RFC3339)
 }
 
-// lock takes the lock on a new connection, or says who kept it for so long.
+// lock takes the lock on a new connection, or returns who held it all the time.
 func (s *sole) lock(ctx context.Context, wait time.Duration) (*holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+dialTimeout)
 	defer cancel()
@@ -105,7 +103,7 @@ func (s *sole) lock(ctx context.Context, wait time.Duration) (*holder, error) {
 	if state(err) != "55P03" {
 		return nil, err
 	}
-	h := &holder{name: "which has just gone"}
+	h := &holder{name: "which has just stopped"}
 	err = c.QueryRow(ctx, `SELECT coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''), coalesce(a.backend_start, clock_timestamp()), l.pid
 		FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
 		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.classid = $1 AND l.objid = $2
@@ -128,8 +126,8 @@ func (s *sole) lockOn(ctx context.Context, c *pgx.Conn, wait time.Duration) erro
 	return err
 }
 
-// keep takes the lock again when the connection was lost, until another has it.
-// What is appended meanwhile is fenced by the epochs of the sessions.
+// keep takes the lock again when the connection was lost, until another server has it.
+// Appends in between are fenced by the epochs of the sessions.
 func (s *sole) keep(ctx context.Context) {
 	defer close(s.done)
 	defer func() {
@@ -138,7 +136,7 @@ func (s *sole) keep(ctx context.Context) {
 		}
 	}()
 	for {
-		_, err := s.c.WaitForNotification(ctx) // there is none: this ends with the connection
+		_, err := s.c.WaitForNotification(ctx) // none is expected: this returns when the connection ends
 		if ctx.Err() != nil {
 			return
 		}
@@ -153,10 +151,10 @@ func (s *sole) keep(ctx context.Context) {
 			case ctx.Err() != nil:
 				return
 			case err == nil && who != nil && who.name == s.about:
-				// It is our own connection, whose end the server has not noticed.
+				// It is our own old connection, whose end the server has not noticed.
 				_ = s.terminate(ctx, who.pid)
 			case err == nil && who != nil && who.pid != 0:
-				s.log.Error("another server drives the database now", "server", who.String())
+				s.log.Error("another server uses the database now", "server", who.String())
 				close(s.taken)
 				return
 			case s.c == nil:
@@ -189,9 +187,8 @@ func (s *sole) close() {
 	<-s.done
 }
 
-// Taken is closed when another server has taken the database over: after this
-// one lost its connection, and before it came back. Everything fails from then
-// on. nil without Options.Sole.
+// Taken is closed when another server has taken over the database after this one lost its
+// connection. Everything fails from then on. nil without Options.Sole.
 func (s *Store) Taken() <-chan struct{} {
 	if s.sole == nil {
 		return nil
@@ -199,15 +196,15 @@ func (s *Store) Taken() <-chan struct{} {
 	return s.sole.taken
 }
 
-// lostIt is the error of whatever begins once another server has the database.
+// lostIt is the error of calls after another server has taken over.
 func (s *sole) lostIt() error {
 	if s == nil {
 		return nil
 	}
 	select {
 	case <-s.taken:
-		return parley.Errorf(parley.CodeUnavailable, "another server drives this database now").
-			WithHint("this one had lost its connection, and the other took its place; stop one of them")
+		return parley.Errorf(parley.CodeUnavailable, "another server uses this database now").
+			WithHint("this server lost its connection, and the other one took over; stop one of them")
 	default:
 		return nil
 	}

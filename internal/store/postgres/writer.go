@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// maxGroup and maxBytes bound one transaction, so that the first of a flood is
-	// told before the last has been written, and so that it fits into a message.
+	// maxGroup and maxBytes limit one transaction, so that the first of a flood is
+	// answered before the last is written, and so that it fits into one message.
 	maxGroup = 256
-	maxBytes = 16 << 20 // a larger piece goes alone
-	// maxQueue bounds what waits while the server is slow.
+	maxBytes = 16 << 20 // a larger piece is written alone
+	// maxQueue limits how many pieces wait while the server is slow.
 	maxQueue = 20_000
-	// fresh is how long a commit proves that the next one would work.
+	// fresh is how long a commit counts as proof that the next one would work.
 	fresh = 5 * time.Second
-	// settleFor bounds how long the writer asks what became of a commit before it
-	// says that it does not know: longer than a restart of the server takes.
+	// settleFor limits how long the writer tries to settle a commit before it reports an
+	// unknown outcome: longer than a restart of the server takes.
 	settleFor = 2 * time.Second
-	// askEvery is the pause between two attempts to find out, and the time for
-	// which one failed attempt to connect answers for the next.
+	// askEvery is the pause between two attempts to settle. For as long, a failed attempt
+	// to connect also answers for later ones.
 	askEvery = 100 * time.Millisecond
 	// races is how often a group is judged again because another node was faster.
 	races = 3
@@ -42,11 +42,11 @@ type writer struct {
 	wake   chan struct{} // something waits, or closed
 	refuse func() error  // why nothing may be written any more, or nil
 
-	c      *pgx.Conn // nil while there is none
+	c      *pgx.Conn // nil if not connected
 	row    row       // of c
-	flush  int64     // the last that c has committed
-	doubts []row     // of connections whose last commit may still be on its way
-	down   error     // of the last attempt to connect
+	flush  int64     // the last flush that c committed
+	doubts []row     // of connections whose last commit may still be under way
+	down   error     // from the last attempt to connect
 	downAt time.Time
 
 	mu     sync.Mutex
@@ -54,32 +54,31 @@ type writer struct {
 	closed bool
 
 	doubting atomic.Bool  // there are doubts
-	goodAt   atomic.Int64 // when a commit worked, in nanoseconds of began; 0 after one that did not
+	goodAt   atomic.Int64 // when a commit last worked, in nanoseconds since began; 0 after a failed one
 	began    time.Time
 	commits  atomic.Int64
 
-	settleFor time.Duration // the constant, but for tests
+	settleFor time.Duration // the constant, except in tests
 }
 
-// row is a connection's row in table writers, and its process at the server.
+// row is a connection's row in the table writers, and its backend process.
 type row struct {
 	id    string
 	pid   int32
-	start time.Time // tells it from another process of the same number
+	start time.Time // distinguishes it from another process with the same pid
 }
 
-// piece is one append, or fork, that somebody waits for. One without a batch is
-// a question whether commits work.
+// piece is one append or fork that a caller waits for. One without a batch asks whether
+// commits work.
 type piece struct {
 	p    parley.Principal
 	rows *rows
 	from parley.SessionID // of a fork
 
-	// For tests: run in the writer before the group is looked at, and before it is
-	// written.
+	// For tests: called in the writer before the group is read, and before it is written.
 	during, between func()
 
-	taken atomic.Bool // by the writer, or withdrawn by whoever waits; the first wins
+	taken atomic.Bool // set by the writer, or by a caller that gives up; the first wins
 	done  chan struct{}
 	err   error
 }
@@ -102,7 +101,7 @@ func (w *writer) good() {
 	w.goodAt.Store(max(1, int64(time.Since(w.began))))
 }
 
-// healthy reports whether a commit has just worked.
+// healthy reports whether a commit has worked recently.
 func (w *writer) healthy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +126,7 @@ func (w *writer) submit(ctx context.Context, p *piece) error {
 		return rule.Closed()
 	case full:
 		w.mu.Unlock()
-		return unavailable("the database is slower than what is to be stored", "look at the load of the database server", nil)
+		return unavailable("the database is too slow for the current load", "check the load of the database server", nil)
 	}
 	w.queue = append(w.queue, p)
 	w.mu.Unlock()
@@ -157,7 +156,7 @@ func (w *writer) close() {
 	w.nudge()
 }
 
-// take returns the pieces of the next group, and whether it is the last one.
+// take returns the pieces of the next group, and whether it is the last.
 func (w *writer) take() (group []*piece, last bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,8 +182,8 @@ func (w *writer) run() {
 	for {
 		select {
 		case <-w.wake:
-		case <-ask.C: // also once at the start: the first append finds a connection
-			_ = w.ready() // whoever appends next is told
+		case <-ask.C: // also once at the start, so that the first append finds a connection
+			_ = w.ready() // the next append gets the error
 		}
 		for {
 			group, last := w.take()
@@ -211,11 +210,11 @@ func (w *writer) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
-	_, _ = w.c.Exec(ctx, `DELETE FROM writers WHERE id = $1`, w.row.id) // old rows are removed by others, too
+	_, _ = w.c.Exec(ctx, `DELETE FROM writers WHERE id = $1`, w.row.id) // other nodes also remove old rows
 	drop(w.c)
 }
 
-// ready makes sure that there is a connection and that no commit is in doubt.
+// ready ensures that there is a connection and that no commit is in doubt.
 func (w *writer) ready() error {
 	if w.c != nil {
 		return nil
@@ -246,7 +245,7 @@ func (w *writer) connect() error {
 	return nil
 }
 
-// enlist makes c's row, and removes those that are in doubt.
+// enlist makes c's row, and settles the rows in doubt by removing them.
 func (w *writer) enlist(ctx context.Context, c *pgx.Conn) (row, error) {
 	for _, d := range w.doubts {
 		if _, _, err := remove(ctx, c, d); err != nil {
@@ -255,7 +254,7 @@ func (w *writer) enlist(ctx context.Context, c *pgx.Conn) (row, error) {
 	}
 	r := row{id: rand.Text()}
 	b := &pgx.Batch{}
-	// Those of processes that are gone.
+	// Rows of processes that are gone.
 	b.Queue(`DELETE FROM writers WHERE id IN (SELECT id FROM writers WHERE at < clock_timestamp() - interval '7 days' FOR UPDATE SKIP LOCKED)`)
 	b.Queue(`INSERT INTO writers (id, flush, at) VALUES ($1, 0, clock_timestamp())`, r.id)
 	b.Queue(`SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()`).QueryRow(func(q pgx.Row) error {
@@ -264,14 +263,14 @@ func (w *writer) enlist(ctx context.Context, c *pgx.Conn) (row, error) {
 	return r, c.SendBatch(ctx, b).Close()
 }
 
-// lose gives the connection up.
+// lose drops the connection.
 func (w *writer) lose() {
 	drop(w.c)
 	w.c = nil
 }
 
-// commit writes a group and tells everybody in it. When the server refuses the
-// group for one of its pieces, they are tried one by one.
+// commit writes a group and answers everyone in it. If the server refuses the group
+// because of one piece, the pieces are tried one by one.
 func (w *writer) commit(group []*piece) {
 	for _, p := range group {
 		if p.during != nil {
@@ -301,9 +300,9 @@ func (w *writer) commit(group []*piece) {
 	}
 }
 
-// attempt commits a group, again where that is safe and may help. A refusal goes
-// to its piece; unless it is an unknownError, the error means that nothing of
-// the group is in the database.
+// attempt commits a group, and repeats that where it is safe and may help. A refusal goes
+// to its piece. Unless the error is an unknownError, it means that nothing of the group
+// is in the database.
 func (w *writer) attempt(group []*piece) error {
 	for try := 0; ; try++ {
 		if err := w.ready(); err != nil {
@@ -358,11 +357,11 @@ func (w *writer) undo(ctx context.Context, err error) error {
 		}
 	}
 	w.lose()
-	return err // if everything was refused, that is true in any case
+	return err // if everything was refused, that holds in any case
 }
 
-// settle finds out what became of flush n, whose connection was lost during the
-// commit: nil when it took place, err when it did not and will not.
+// settle finds out whether flush n, whose connection was lost during the commit, took
+// place: nil if it did, err if it did not and never will.
 func (w *writer) settle(n int64, err error) error {
 	until := time.Now().Add(w.settleFor)
 	for {
@@ -383,7 +382,7 @@ func (w *writer) settle(n int64, err error) error {
 	}
 }
 
-// ask removes the row of the connection that was lost.
+// ask removes the row of the lost connection.
 func (w *writer) ask() (last int64, there bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
@@ -395,9 +394,8 @@ func (w *writer) ask() (last int64, there bool, err error) {
 	return remove(ctx, c, w.row)
 }
 
-// remove ends what the connection of a row still does, waits for that, and
-// returns the last flush that the connection has committed. A commit that has
-// begun comes to its end; one that has not never will.
+// remove stops the row's old connection, waits for it, and returns the last flush that it
+// committed. A commit that has begun finishes; one that has not never will.
 func remove(ctx context.Context, c *pgx.Conn, r row) (last int64, there bool, err error) {
 	if _, err := c.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2`, r.pid, r.start); err != nil {
 		return 0, false, err

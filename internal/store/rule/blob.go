@@ -11,26 +11,25 @@ import (
 )
 
 const (
-	// BlobKept is how long a blob stays that nothing refers to: the hour that is
-	// promised, and the time for which a blob that is put again is left as it is.
+	// BlobKept is how long a blob stays that nothing refers to: the promised hour, plus
+	// the time for which putting it again writes nothing.
 	BlobKept = time.Hour + BlobSpared
-	// BlobSpared saves the write when the same bytes are put over and over.
+	// BlobSpared saves the write when the same bytes are put repeatedly.
 	BlobSpared = 10 * time.Minute
-	// CollectGroup bounds how many blobs go in one transaction.
+	// CollectGroup is the most blobs removed in one transaction.
 	CollectGroup = 64
 
-	// collectEvery is how often unreferred blobs are looked for.
+	// collectEvery is how often unreferenced blobs are looked for.
 	collectEvery = 20 * time.Minute
 )
 
-// Digest is the name of a blob.
+// Digest is the digest under which a blob is stored.
 func Digest(body []byte) parley.Digest {
 	sum := sha256.Sum256(body)
 	return parley.Digest(hex.EncodeToString(sum[:]))
 }
 
-// Collect calls collect, which removes old blobs, now and then until stop is
-// closed.
+// Collect calls collect, which removes old blobs, periodically until stop is closed.
 func Collect(stop <-chan struct{}, log *slog.Logger, collect func(context.Context) error) {
 	tick := time.NewTicker(collectEvery)
 	defer tick.Stop()

@@ -10,8 +10,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Nodes are those that drive sessions of one open store from this process. The
-// zero value has none.
+// Nodes are the nodes of this process that drive sessions of one open store. The zero
+// value has none.
 type Nodes struct {
 	mu   sync.Mutex
 	here map[string]int
@@ -34,7 +34,7 @@ func (n *Nodes) Join(node string) (leave func()) {
 	})
 }
 
-// Others are the nodes beside this one, in order; never nil.
+// Others lists the other nodes, sorted; never nil.
 func (n *Nodes) Others(node string) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -42,7 +42,7 @@ func (n *Nodes) Others(node string) []string {
 	return append([]string{}, others...)
 }
 
-// Driven is the error of a claim against a node that is alive.
+// Driven is the error of a claim on a session whose node is alive.
 func Driven(id parley.SessionID) error {
 	return &parley.Error{
 		Code: parley.CodeUnavailable, Err: seam.ErrDriven, RetryAfter: time.Second,

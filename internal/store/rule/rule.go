@@ -1,7 +1,6 @@
-// Package rule holds what all bodies of the store agree on before they touch a
-// row: which batches make sense, how far a page may go, and which error says
-// what. A body that used words of its own would pass its own tests and still
-// surprise the engine.
+// Package rule holds what all stores agree on before they touch a row: which batches are
+// valid, how long a page may be, and which error says what. A store with rules of its own
+// would pass its own tests and still surprise the engine.
 package rule
 
 import (
@@ -18,19 +17,19 @@ import (
 
 // Limits of one call.
 const (
-	// MaxBatch bounds the bytes of one batch. An append is one piece of work for
-	// one writer; 64 MiB hold it up for about a second.
+	// MaxBatch is the most bytes of one batch. One writer handles an append at a time; 64
+	// MiB block it for about a second.
 	MaxBatch = 64 << 20
-	// MaxBlob bounds one blob.
+	// MaxBlob is the most bytes of one blob.
 	MaxBlob = 64 << 20
 
-	maxEvents = 1000 // of one Read
+	maxEvents = 1000 // per Read
 	listSize  = 50
 	maxList   = 500
 )
 
-// Batch checks what can be checked without looking at rows. Its errors have
-// CodeInvalid or CodeTooLarge: they are mistakes of the caller.
+// Batch checks what can be checked without reading rows. Its errors have CodeInvalid or
+// CodeTooLarge: they are mistakes of the caller.
 func Batch(p parley.Principal, b seam.Batch) error {
 	if b.Create && b.After != 0 {
 		return invalid(b.Session, "after", "a new log begins after 0, not %d", b.After)
@@ -38,13 +37,13 @@ func Batch(p parley.Principal, b seam.Batch) error {
 	return batch(p, b, b.Create)
 }
 
-// Fork checks the batch of a fork, which always makes its session.
+// Fork checks the batch of a fork, which always creates its session.
 func Fork(p parley.Principal, from parley.SessionID, at int64, b seam.Batch) error {
 	switch {
 	case at < 1 || b.After != at:
-		return invalid(b.Session, "at", "a fork at event %d can not go on after event %d", at, b.After)
+		return invalid(b.Session, "at", "a fork at event %d cannot continue after event %d", at, b.After)
 	case from == b.Session:
-		return invalid(b.Session, "session", "a session can not be forked into itself")
+		return invalid(b.Session, "session", "a session cannot be forked into itself")
 	}
 	return batch(p, b, true)
 }
@@ -54,12 +53,12 @@ func batch(p parley.Principal, b seam.Batch, create bool) error {
 		return invalid(b.Session, "session", "it has no id")
 	}
 	if b.After < 0 {
-		return invalid(b.Session, "after", "%d is no number of an event", b.After)
+		return invalid(b.Session, "after", "%d is not an event number", b.After)
 	}
 	size := 0
 	for i, e := range b.Events {
 		if e.Session != b.Session || e.Seq != b.After+1+int64(i) || e.Type == "" {
-			return invalid(b.Session, "events", "entry %d is event %d of session %q with type %q, where event %d belongs",
+			return invalid(b.Session, "events", "entry %d is event %d of session %q with type %q, where event %d is expected",
 				i, e.Seq, e.Session, e.Type, b.After+1+int64(i))
 		}
 		size += len(e.Data)
@@ -68,12 +67,12 @@ func batch(p parley.Principal, b seam.Batch, create bool) error {
 		size += len(b.Index.State.Body)
 	}
 	if size > MaxBatch {
-		return parley.Errorf(parley.CodeTooLarge, "a batch of %d bytes is over the limit of %d", size, MaxBatch)
+		return parley.Errorf(parley.CodeTooLarge, "a batch of %d bytes exceeds the limit of %d", size, MaxBatch)
 	}
 	return index(p, b, create)
 }
 
-// Bytes is what a batch adds to what its session holds.
+// Bytes is what a batch adds to the bytes its session holds.
 func Bytes(b seam.Batch) (n int64) {
 	for _, e := range b.Events {
 		n += int64(len(e.Data))
@@ -127,7 +126,7 @@ func invalid(id parley.SessionID, field, format string, args ...any) error {
 	return e
 }
 
-// SameOwner refuses a row that would give a session to somebody else.
+// SameOwner refuses a row that would change the owner of a session.
 func SameOwner(in *parley.SessionInfo, user, org string) error {
 	if in == nil || in.User == user && in.Org == org {
 		return nil
@@ -135,7 +134,7 @@ func SameOwner(in *parley.SessionInfo, user, org string) error {
 	return invalid(in.ID, "index.session", "a session keeps its user and org")
 }
 
-// Events is the limit of one Read.
+// Events is the effective limit of one Read.
 func Events(n int) int {
 	if n <= 0 || n > maxEvents {
 		return maxEvents
@@ -143,7 +142,7 @@ func Events(n int) int {
 	return n
 }
 
-// List is the limit of one list; -1 means all, which only System gets.
+// List is the effective limit of one list; -1 means unlimited, which only System gets.
 func List(p parley.Principal, n int) int {
 	switch {
 	case n < 0 && p.IsSystem():
@@ -154,11 +153,11 @@ func List(p parley.Principal, n int) int {
 	return min(n, maxList)
 }
 
-// Millis is t as rows keep it.
+// Millis is t as rows store it.
 func Millis(t time.Time) int64 { return t.UnixMilli() }
 
-// MillisUp rounds up, for a bound that is to be compared with Millis: what was
-// within the same millisecond, but before t, is before it.
+// MillisUp rounds up, for a limit that is compared with Millis: a time in the same
+// millisecond, but before t, is still before it.
 func MillisUp(t time.Time) int64 {
 	ms := t.UnixMilli()
 	if t.After(time.UnixMilli(ms)) {
@@ -167,7 +166,7 @@ func MillisUp(t time.Time) int64 {
 	return ms
 }
 
-// MillisOrNone is t as rows keep it, or 0 for a time that is not set.
+// MillisOrNone is t as rows store it, or 0 for the zero time.
 func MillisOrNone(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -175,20 +174,19 @@ func MillisOrNone(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// Held reports whether a session is not at rest: a turn is open in it, or a
-// question.
+// Held reports whether a session is not at rest: it has an open turn or an open question.
 func Held(in *parley.SessionInfo) bool {
 	return in.Waiting > 0 || in.Turn != nil && in.Turn.Status.Open()
 }
 
-// Encode returns v's JSON as it is kept in rows. Rows are plain data, so it can
-// only fail on raw JSON inside of them that is none.
+// Encode returns v's JSON as rows store it. Rows are plain data, so it can fail only on
+// invalid raw JSON inside them.
 func Encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "a row can not be written as JSON: %w", err)
+		return nil, parley.Errorf(parley.CodeInvalid, "a row cannot be written as JSON: %w", err)
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
@@ -197,59 +195,59 @@ func Encode(v any) ([]byte, error) {
 func Decode[T any](raw []byte) (T, error) {
 	var v T
 	if err := json.Unmarshal(raw, &v); err != nil {
-		return v, parley.Errorf(parley.CodeInternal, "a stored row can not be read: %w", err)
+		return v, parley.Errorf(parley.CodeInternal, "a stored row cannot be read: %w", err)
 	}
 	return v, nil
 }
 
-// NotFound says that there is no such thing, or that it is another's.
+// NotFound says that a thing does not exist, or belongs to someone else.
 func NotFound[ID ~string](what string, id ID) error {
-	return parley.Errorf(parley.CodeNotFound, "there is no %s %q", what, id).WithHint("check the id; what belongs to another user is not found either")
+	return parley.Errorf(parley.CodeNotFound, "there is no %s %q", what, id).WithHint("check the id; what belongs to another user is reported as not found, too")
 }
 
-// Fenced says that the epoch is over.
+// Fenced says that another owner has claimed the session since.
 func Fenced(id parley.SessionID, have, want int64) error {
 	return parley.Errorf(parley.CodeFenced, "session %s is owned under epoch %d, not %d", id, have, want)
 }
 
-// Conflict says that the log is somewhere else.
+// Conflict says that the log does not end where the batch expects.
 func Conflict(id parley.SessionID, at, after int64) error {
 	return parley.Errorf(parley.CodeConflict, "session %s is at event %d, not %d", id, at, after)
 }
 
-// Exists says that a session of this id was made already.
+// Exists says that the session id is already used.
 func Exists(id parley.SessionID) error {
-	return parley.Errorf(parley.CodeConflict, "session %s is there already", id)
+	return parley.Errorf(parley.CodeConflict, "session %s already exists", id)
 }
 
-// KeyTaken says that an idempotency key has made something.
+// KeyTaken says that an idempotency key was already used.
 func KeyTaken(key string) error {
 	return parley.Errorf(parley.CodeKeyReused, "the idempotency key %q is taken", key).WithField("key")
 }
 
-// AliasTaken says that an outside id names a session.
+// AliasTaken says that an outside id already names a session.
 func AliasTaken(outside string) error {
 	return parley.Errorf(parley.CodeKeyReused, "the outside id %q is taken", outside).WithField("outside_id")
 }
 
-// NoBlob says that a batch refers to bytes that were never put, or long ago.
+// NoBlob says that a batch refers to a blob that was never put, or too long ago.
 func NoBlob(d parley.Digest) error {
 	return parley.Errorf(parley.CodeInvalid, "there is no blob %s to refer to", d).WithField("index.blobs").
 		WithHint("put a blob before the append that refers to it")
 }
 
-// BeyondEnd says that a fork asks for more than there is.
+// BeyondEnd says that a fork asks for more events than there are.
 func BeyondEnd(id parley.SessionID, at, end int64) error {
 	return parley.Errorf(parley.CodeInvalid, "session %s ends at event %d, before %d", id, end, at).WithField("at")
 }
 
-// BlobSize refuses what is too large for a blob, and puts by nobody.
+// BlobSize rejects blobs over MaxBlob, and blobs without an owner.
 func BlobSize(p parley.Principal, n int) error {
 	switch {
 	case !p.IsSystem() && p.User == "":
-		return parley.Errorf(parley.CodeForbidden, "a blob needs somebody who puts it")
+		return parley.Errorf(parley.CodeForbidden, "a blob needs an owner")
 	case n > MaxBlob:
-		return parley.Errorf(parley.CodeTooLarge, "a blob of %d bytes is over the limit of %d", n, MaxBlob)
+		return parley.Errorf(parley.CodeTooLarge, "a blob of %d bytes exceeds the limit of %d", n, MaxBlob)
 	}
 	return nil
 }
@@ -259,21 +257,20 @@ func Closed() error {
 	return parley.Errorf(parley.CodeUnavailable, "the store is closed").WithHint("the server is shutting down; try again when it is back")
 }
 
-// Cancelled is the error of a call that was given up before anything was done.
+// Cancelled is the error of a call that was cancelled before it did anything.
 func Cancelled(ctx context.Context) error {
 	code := parley.CodeCancelled
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		code = parley.CodeTimeout
 	}
-	return parley.Errorf(code, "given up before the store began: %w", context.Cause(ctx))
+	return parley.Errorf(code, "cancelled before the store began: %w", context.Cause(ctx))
 }
 
-// MaxSpent bounds the rows of one Spent.
+// MaxSpent limits the rows of one Spent.
 const MaxSpent = 10_000
 
-// Spend is a seam.Spend in whole numbers, as rows keep it: calls, then the tokens
-// of input, output, cache read, cache write and reasoning, then billionths of a
-// dollar.
+// Spend is a seam.Spend in whole numbers, as rows store it: calls, then the tokens of
+// input, output, cache read, cache write and reasoning, then billionths of a dollar.
 type Spend [7]int64
 
 // SpendOf is what s adds.
@@ -290,7 +287,7 @@ func (a Spend) Add(b Spend) Spend {
 	return a
 }
 
-// Of is the row that holds a.
+// Of is a as a row.
 func (a Spend) Of(day, model, user, org string) seam.Spend {
 	return seam.Spend{Day: day, Model: model, User: user, Org: org, Calls: a[0], Usage: parley.Usage{
 		InputTokens: a[1], OutputTokens: a[2], CacheReadTokens: a[3], CacheWriteTokens: a[4], ReasoningTokens: a[5], USD: float64(a[6]) / 1e9,

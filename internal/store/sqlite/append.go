@@ -10,7 +10,7 @@ import (
 	"github.com/parley-server/parley/internal/store/rule"
 )
 
-// rows is a batch as it is kept, encoded by who appends and not by the writer.
+// rows is a batch as it is stored. The caller encodes it, not the writer.
 type rows struct {
 	seam.Batch
 	info                           []byte
@@ -83,7 +83,7 @@ func (s *Store) Fork(ctx context.Context, p parley.Principal, from parley.Sessio
 	})
 }
 
-// place is where a session is.
+// place is a session's position in its log.
 type place struct {
 	id                parley.SessionID
 	user, org         string
@@ -137,8 +137,7 @@ func extend(c *conn, p parley.Principal, r rows) error {
 	return put(c, r, at.user, at.org)
 }
 
-// create makes the session of r, beginning with the log of parent, if any, up to
-// r.After.
+// create makes the session of r, beginning with the log of parent, if any, up to r.After.
 func create(c *conn, p parley.Principal, r rows, parent *place) error {
 	in, id := r.Index.Session, string(r.Session)
 	taken, err := exists(c, `SELECT 1 FROM sessions WHERE id = ?1 UNION ALL SELECT 1 FROM gone WHERE id = ?1`, id)
@@ -179,7 +178,8 @@ func create(c *conn, p parley.Principal, r rows, parent *place) error {
 	return put(c, r, in.User, in.Org)
 }
 
-// put writes everything but the session's row. What can be refused comes first.
+// put writes everything except the session's row. Statements that may be refused come
+// first.
 func put(c *conn, r rows, user, org string) error {
 	id, last := string(r.Session), r.After+int64(len(r.Events))
 	for _, k := range r.Index.Keys {

@@ -57,8 +57,8 @@ func (s *Store) Blob(ctx context.Context, p parley.Principal, session parley.Ses
 	return out, err
 }
 
-// collect removes old blobs that no session refers to. They are looked for on a
-// reader; the writer looks at each of the few again.
+// collect removes old blobs that no session refers to. A reader finds them; the writer
+// checks each of the few again.
 func (s *Store) collect(ctx context.Context) error {
 	before := rule.Millis(s.now().Add(-rule.BlobKept))
 	for {

@@ -14,9 +14,9 @@ import (
 )
 
 // conn is a connection with its prepared statements. They are held here, not by
-// zombie.Conn, whose Prepare clears the bindings of a statement it gives again:
-// SQLite 3.54 then compiles many of them anew, at twice the cost of the query.
-// Every statement gets all of its arguments at every run instead.
+// zombie.Conn, whose Prepare clears the bindings when it returns a statement again:
+// SQLite 3.54 then recompiles many of them, at twice the cost of the query. Instead,
+// every run binds all arguments.
 type conn struct {
 	*zombie.Conn
 	held map[string]*zombie.Stmt
@@ -25,7 +25,7 @@ type conn struct {
 // busy is how long another process, such as a person's sqlite3, may lock us out.
 const busy = 5 * time.Second
 
-// large is from where on a bound argument is let go after the run: held
+// large is the size in bytes from which a bound argument is released after the run: held
 // statements keep what is bound to them.
 const large = 64 << 10
 
@@ -46,7 +46,7 @@ func (c *conn) close() error {
 	return errors.Join(err, c.Conn.Close())
 }
 
-// once runs a statement that is not worth holding.
+// once runs a statement that is not worth keeping.
 func (c *conn) once(query string) error {
 	s, _, err := c.PrepareTransient(query)
 	if err != nil {
@@ -61,11 +61,11 @@ func (c *conn) once(query string) error {
 // exec runs a statement that returns no rows.
 func (c *conn) exec(query string, args ...any) error { return c.rows(query, nil, args...) }
 
-// errEnough is what rows may be told to end early.
+// errEnough makes rows stop early.
 var errEnough = errors.New("no more rows are wanted")
 
-// rows runs a statement and calls each for every row. What each does with the
-// row must be done when it returns.
+// rows runs a statement and calls each for every row. The row is valid only until each
+// returns.
 func (c *conn) rows(query string, each func(*zombie.Stmt) error, args ...any) error {
 	s := c.held[query]
 	if s == nil {
@@ -104,7 +104,7 @@ func step(s *zombie.Stmt, each func(*zombie.Stmt) error) error {
 	}
 }
 
-// bind returns the places of large arguments.
+// bind returns the positions of large arguments.
 func bind(s *zombie.Stmt, args []any) (heavy []int) {
 	for i, a := range args {
 		size := 0
@@ -135,7 +135,7 @@ func bind(s *zombie.Stmt, args []any) (heavy []int) {
 	return heavy
 }
 
-// bytes copies a column; nil for NULL and for nothing.
+// bytes copies a column; nil if it is NULL or empty.
 func bytes(s *zombie.Stmt, col int) []byte {
 	n := s.ColumnLen(col)
 	if n == 0 {
@@ -169,8 +169,8 @@ func (c *conn) rollback() error {
 	return c.exec("ROLLBACK")
 }
 
-// outside turns an error of SQLite or of the file system into one that callers
-// know. What leaves open what happened stays as it is.
+// outside turns an error of SQLite or of the file system into one with a code. Errors
+// that leave the outcome open stay unchanged.
 func outside(path string, err error) error {
 	if err == nil {
 		return nil
@@ -190,37 +190,37 @@ func outside(path string, err error) error {
 	}
 	switch code := zombie.ErrCode(err).ToPrimary(); {
 	case code == zombie.ResultFull, errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return unavailable("there is no room to store it", "free disk space in the data folder"+again)
+		return unavailable("there is no space left to store it", "free disk space in the data folder"+again)
 	case code == zombie.ResultReadOnly, code == zombie.ResultCantOpen, code == zombie.ResultPerm,
 		errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return unavailable("the data folder can not be written", "check the permissions of "+path+" and its folder, and that the disk is not mounted read-only")
+		return unavailable("the data folder cannot be written", "check the permissions of "+path+" and its folder, and that the disk is not mounted read-only")
 	case code == zombie.ResultIOErr:
-		return unavailable("the disk reports an error", "check the disk under "+path+" and the system's log"+again)
+		return unavailable("the disk reports an error", "check the disk of "+path+" and the system's log"+again)
 	case code == zombie.ResultBusy, code == zombie.ResultLocked:
-		return unavailable("another program holds the database", "close whatever has "+path+" open"+again)
+		return unavailable("another program has locked the database", "close the program that uses "+path+" open"+again)
 	case code == zombie.ResultNoMem:
-		return unavailable("there is no memory to store it", "give the server more memory")
+		return unavailable("there is not enough memory to store it", "give the server more memory")
 	case code == zombie.ResultNotADB:
-		return says(parley.CodeInvalid, "the database "+path+" can not be read: the file is not a database", err).
+		return says(parley.CodeInvalid, "the database "+path+" cannot be read: the file is not a database", err).
 			WithHint("choose another data folder, or restore the file from a backup")
 	case code == zombie.ResultCorrupt:
 		return says(parley.CodeInternal, "the database "+path+" is damaged", err).
-			WithHint("stop what uses it and restore the file from a backup; the .recover command of sqlite3 saves what can still be read")
+			WithHint("stop the programs that use it and restore the file from a backup; the .recover command of sqlite3 saves what can still be read")
 	}
 	if q, ok := errors.AsType[*queryError](err); ok && zombie.ErrCode(err) != zombie.ResultError {
-		err = q.err // only a query of which SQLite makes nothing is worth showing
+		err = q.err // only a query that SQLite rejects is worth showing
 	}
 	return fmt.Errorf("the database %s: %w", path, err)
 }
 
-// says is an error whose cause is for logs.
+// says makes an error whose cause is for logs only.
 func says(code parley.Code, what string, err error) *parley.Error {
 	e := parley.Errorf(code, "%s: %w", what, err)
 	e.Message = what
 	return e
 }
 
-// queryError is what became of a query that could not be prepared.
+// queryError is the error of a query that could not be prepared.
 type queryError struct {
 	query string
 	err   error

@@ -12,24 +12,24 @@ import (
 	"github.com/parley-server/parley/internal/datafolder"
 )
 
-// ErrLater is what errors wrap that end by themselves, once there is room again,
-// say.
+// ErrLater is wrapped by errors that may go away by themselves, for example once there is
+// space again.
 var ErrLater = errors.New("it may work later")
 
-// MinFree is the room, in bytes, below which a [Store] says that it has none: the
-// largest message as the settings come, in the log and in the database, and again.
-// What is smaller may still be stored.
+// MinFree is the free space, in bytes, below which a [Store] reports that it has none:
+// the largest message under the default settings, in the log and in the database, twice.
+// Smaller writes may still succeed.
 const MinFree = 1 << 20
 
-// Free is how many bytes the file system of dir has for a server like this one.
-// Some can not say.
+// Free is how many bytes the file system of dir has free for this process. Some file
+// systems cannot tell.
 func Free(dir string) (uint64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return 0, err
 	}
 	if st.Blocks == 0 {
-		return 0, errors.New("the file system does not say how large it is")
+		return 0, errors.New("the file system does not report its free space")
 	}
 	return uint64(st.Bavail) * uint64(st.Bsize), nil
 }
@@ -68,8 +68,8 @@ func prepare(dir string, guard func() error, beside []string) (string, error) {
 		if err != nil {
 			what = "is missing"
 		}
-		return "", parley.Errorf(parley.CodeInvalid, "the database %s %s, and %s beside it is of a server that had one", path, what, left).
-			WithHint("restore the database from a backup; or, to begin anew, move %s away", left)
+		return "", parley.Errorf(parley.CodeInvalid, "the database %s %s, but %s beside it belongs to a server that had one", path, what, left).
+			WithHint("restore the database from a backup, or move %s away to start with an empty one", left)
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	switch {
@@ -81,7 +81,7 @@ func prepare(dir string, guard func() error, beside []string) (string, error) {
 	return path, f.Close()
 }
 
-// leftover is the path of something that no new folder has, or "".
+// leftover is the path of something that a new folder cannot contain, or "".
 func leftover(dir, path string, beside []string) string {
 	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
 		return path + "-wal"
@@ -97,8 +97,8 @@ func leftover(dir, path string, beside []string) string {
 	return ""
 }
 
-// journaled reports whether a rollback journal is of a database that had pages. The
-// first start of all leaves one, when it is killed, that had none
+// journaled reports whether a rollback journal belongs to a database that had pages. A
+// first start that is killed leaves a journal of a database without any
 // (https://www.sqlite.org/fileformat.html#the_rollback_journal).
 func journaled(path string) bool {
 	f, err := os.Open(path)

@@ -24,9 +24,8 @@ var migrations embed.FS
 // application marks the file as ours: "Prly".
 const application = 0x50726c79
 
-// migrate applies the migrations that the file lacks, all in one transaction.
-// The file keeps its version in its header (PRAGMA user_version), which is part
-// of the transaction.
+// migrate applies the migrations that the file lacks, in one transaction. The version is
+// kept in the file's header (PRAGMA user_version), which is part of the transaction.
 func migrate(c *conn) error {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
@@ -44,10 +43,10 @@ func migrate(c *conn) error {
 		case err != nil:
 			return err
 		case app != application && tables > 0:
-			return parley.Errorf(parley.CodeInvalid, "the database is another program's").WithHint("choose another data folder")
+			return parley.Errorf(parley.CodeInvalid, "the database belongs to another program").WithHint("choose another data folder")
 		case have > len(names):
-			return parley.Errorf(parley.CodeUpgradeRequired, "the database has version %d and this Parley knows %d", have, len(names)).
-				WithHint("start the version of Parley that wrote it, or a newer one; an older one can not read it")
+			return parley.Errorf(parley.CodeUpgradeRequired, "the database has schema version %d, and this Parley knows versions up to %d", have, len(names)).
+				WithHint("start the version of Parley that wrote it, or a newer one; older versions cannot read it")
 		}
 		for i := have; i < len(names); i++ {
 			if n, _, _ := strings.Cut(path.Base(names[i]), "_"); n != fmt.Sprintf("%04d", i+1) {

@@ -12,13 +12,12 @@ import (
 	"github.com/parley-server/parley/internal/store/rule"
 )
 
-// owned is the condition that every query over what belongs to a session has,
-// after its first argument, the session's id.
+// owned is the access condition of every query on a session's data; the query's first
+// argument is the session's id.
 const owned = `EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND (?2 OR user = ?3 AND org = ?4))`
 
-// of runs a query over what belongs to one session. Its arguments 1 to 4 are the
-// session and who asks. When it returns nothing, the error says whether that is
-// because there is no such session.
+// of runs a query on the data of one session. Its arguments 1 to 4 are the session and
+// the principal. If there are no rows, the error says whether the session exists.
 func of(c *conn, p parley.Principal, id parley.SessionID, query string, each func(*zombie.Stmt) error, args ...any) error {
 	n := 0
 	err := c.rows(query, func(s *zombie.Stmt) error { n++; return each(s) },
@@ -60,8 +59,8 @@ func info(s *zombie.Stmt) (parley.SessionInfo, error) {
 // body decodes a row whose first column is its JSON.
 func body[T any](s *zombie.Stmt) (T, error) { return rule.Decode[T](bytes(s, 0)) }
 
-// artifact and turn read rows of which a fork's are copies of its parent's: whose
-// they are is a column.
+// artifact and turn read rows that forks copy from their parents: a column says whose
+// they are.
 func artifact(s *zombie.Stmt) (seam.Artifact, error) {
 	a, err := body[seam.Artifact](s)
 	a.Session = parley.SessionID(s.ColumnText(1))
@@ -90,7 +89,7 @@ func list[T any](ctx context.Context, s *Store, row func(*zombie.Stmt) (T, error
 	return out, err
 }
 
-// page is list of rows whose first column is their JSON, up to limit and rule.ListBytes.
+// page is list for rows whose first column is their JSON, up to limit and rule.ListBytes.
 func page[T any](ctx context.Context, s *Store, row func(*zombie.Stmt) (T, error), limit int, query string, args ...any) (out []T, err error) {
 	err = s.view(ctx, func(c *conn) error {
 		var rows rule.Rows
@@ -122,8 +121,8 @@ func one[T any](ctx context.Context, s *Store, row func(*zombie.Stmt) (T, error)
 	return all[0], nil
 }
 
-// where collects conditions. There are few combinations, so each becomes a
-// statement of its own that the planner knows the indexes of.
+// where collects conditions. There are few combinations, so each becomes a statement with
+// its own plan.
 type where struct {
 	query string
 	args  []any
@@ -201,8 +200,8 @@ func (s *Store) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery)
 	live := len(q.Statuses) > 0 && !slices.ContainsFunc(q.Statuses, parley.TurnStatus.Ended)
 	from := "SELECT body, session FROM turns"
 	if live && q.Session == "" {
-		// The planner does not know that of all turns ever few are live, and would
-		// rather walk an index that is in order.
+		// The planner does not know that only few turns are live, and would rather walk
+		// an index that is in order.
 		from += " INDEXED BY turns_live"
 	}
 	w := mine(p, from)
@@ -247,7 +246,7 @@ func (s *Store) Interaction(ctx context.Context, p parley.Principal, id parley.I
 func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.InteractionQuery) ([]seam.InteractionRow, error) {
 	from, at := "SELECT body FROM interactions", "opened"
 	if !q.Due.IsZero() {
-		// Of all that are open few are due, which the planner does not know.
+		// Few open questions are due, which the planner does not know.
 		from, at = from+" INDEXED BY interactions_due", "expires"
 	}
 	w := mine(p, from)

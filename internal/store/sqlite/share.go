@@ -12,12 +12,12 @@ import (
 	"github.com/parley-server/parley/internal/store/rule"
 )
 
-// A fork reads its parent's events where they are (migration 0004). So rows of
-// the table events have readers: the session that appended them, while it is
-// there, and whoever has a share in them. A row goes with its last reader, and a
-// step's data once no reader may see them.
+// A fork reads its parent's events in place (migration 0004). So rows of the table events
+// have readers: the session that appended them, while it exists, and every session with a
+// share in them. A row is removed with its last reader, and a step's data once no reader
+// may see it.
 
-// share is a stretch of a session's log that is rows of another.
+// share is a stretch of a session's log that is stored as rows of another.
 type share struct {
 	of    parley.SessionID
 	first int64
@@ -32,8 +32,8 @@ func shares(c *conn, id parley.SessionID, after int64) (all []share, err error) 
 	return all, err
 }
 
-// inherit lets a new session, of user and org, read the events of parent up to at.
-// What they refer to is small and copied, as are the rows of the turns that had
+// inherit lets a new session, of user and org, read the events of parent up to at. The
+// small rows that they refer to are copied, and so are the rows of the turns that had
 // ended there.
 func inherit(c *conn, id parley.SessionID, user, org string, parent place, at int64) error {
 	err := c.exec(`INSERT INTO shares (session, first, last, of) SELECT ?1, first, min(last, ?3), of FROM shares WHERE session = ?2 AND first <= ?3`,
@@ -62,7 +62,7 @@ func inherit(c *conn, id parley.SessionID, user, org string, parent place, at in
 
 // Read implements seam.Store.
 func (s *Store) Read(ctx context.Context, p parley.Principal, id parley.SessionID, after int64, limit int) (out []parley.Event, err error) {
-	after = min(max(after, 0), math.MaxInt64-1) // it is counted on from here
+	after = min(max(after, 0), math.MaxInt64-1) // prevents overflow below
 	page := rule.NewPage(limit)
 	err = s.view(ctx, func(c *conn) error {
 		at, err := find(c, p, id)
@@ -72,7 +72,7 @@ func (s *Store) Read(ctx context.Context, p parley.Principal, id parley.SessionI
 		if after >= at.shared {
 			return read(c, page, at, share{id, after + 1, math.MaxInt64})
 		}
-		// Several statements are to see one moment: a deletion moves rows.
+		// The statements must see one snapshot, since a deletion moves rows.
 		if err := c.exec("BEGIN"); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (s *Store) Read(ctx context.Context, p parley.Principal, id parley.SessionI
 	return page.Events, nil
 }
 
-// read adds the events of a stretch to the page, as the session at reads them.
+// read adds the events of a stretch to the page, as session at sees them.
 func read(c *conn, page *rule.Page, at place, sh share) error {
 	err := c.rows(`SELECT seq, turn, agent, time, type, v, data FROM events WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq LIMIT ?`,
 		func(s *zombie.Stmt) error {
@@ -129,8 +129,8 @@ func read(c *conn, page *rule.Page, at place, sh share) error {
 	return err
 }
 
-// condense takes the data of a session's steps away, for this session. The bytes
-// go when nobody else reads them.
+// condense removes the data of a session's steps, for this session. The bytes are deleted
+// when no other session reads them.
 func condense(c *conn, id string, to int64) error {
 	if err := c.exec(`UPDATE sessions SET condensed = max(condensed, ?2) WHERE id = ?1`, id, to); err != nil {
 		return err
@@ -147,7 +147,7 @@ func condense(c *conn, id string, to int64) error {
 	return erase(c, parley.SessionID(id), to)
 }
 
-// erase takes away the data of steps of a log that none of its readers may see.
+// erase removes the data of a log's steps that none of its readers may see.
 func erase(c *conn, log parley.SessionID, to int64) error {
 	return c.exec(`UPDATE events SET data = NULL WHERE session = ?1 AND seq <= ?2 AND data IS NOT NULL
 		AND (type LIKE 'model.%' OR type LIKE 'tool.%' OR type LIKE 'agent.%' OR type LIKE 'context.%')
@@ -156,7 +156,7 @@ func erase(c *conn, log parley.SessionID, to int64) error {
 		string(log), to)
 }
 
-// free removes the events of a session that is gone and that nobody reads.
+// free removes the events of a deleted session that nobody reads.
 func free(c *conn, log parley.SessionID) error {
 	return c.exec(`DELETE FROM events WHERE session = ?1 AND seq > (SELECT coalesce(max(last), 0) FROM shares WHERE of = ?1)
 		AND EXISTS (SELECT 1 FROM gone WHERE id = ?1)`, string(log))

@@ -1,39 +1,36 @@
 // Package sqlite keeps sessions in one SQLite file, parley.db in the data folder.
 //
-// [Open] makes the folder and the file where they are missing and brings an
-// older file up to date. Exactly one process may have it open; who makes sure of
-// that is the caller (it locks the folder).
+// [Open] creates the folder and the file if they are missing and migrates an older file.
+// Only one process may have it open; the caller ensures that, by locking the folder.
 //
-// Every write goes through one goroutine. It takes all that waits, runs each
-// piece, commits once and then tells all of them; what arrives meanwhile is the
-// next group. So one sync of the disk pays for as many appends as there are
-// sessions that wait for it, and nobody waits for a timer. A piece that is
-// refused leaves its neighbours alone. Reads run beside that on a few
+// Every write goes through one goroutine. It takes everything that waits as one group,
+// runs each piece, commits once and then answers all of them; what arrives meanwhile
+// forms the next group. So one disk sync serves all waiting appends, and nobody waits for
+// a timer. A refused piece does not affect the others. Reads run in parallel on a few
 // connections of their own and never wait for a writer.
 //
-// A method that writes returns when the disk has it (WAL, synchronous=FULL). A
-// context that ends before the writer has taken the call withdraws it, and it
-// did nothing (CodeCancelled, CodeTimeout); once taken, the call waits for its
-// outcome whatever its context says, so an outcome is never lost to a cancel.
-// When the disk is full, read-only or broken the call fails with
-// CodeUnavailable, nothing has changed, and later calls work again as soon as
-// the disk does. Only when a sync itself fails and can not be repeated is the
-// outcome unknown; that error is no [parley.Error].
+// A method that writes returns when the data is on disk (WAL, synchronous=FULL). A
+// context that ends before the writer has taken the call cancels it, and it did nothing
+// (CodeCancelled, CodeTimeout). Once taken, the call waits for its outcome whatever its
+// context says, so no outcome is lost to cancellation. When the disk is full, read-only
+// or broken, the call fails with CodeUnavailable and nothing has changed; later calls
+// work again as soon as the disk does. Only if a sync itself fails and cannot be repeated
+// is the outcome unknown; that error is not a [parley.Error].
 //
-// A folder that was removed while it is open, or that another took the place of,
-// would take writes and lose them. So before each commit, and again before anybody
-// is told of it, what is at the path is compared with what is open. When it differs
-// everything fails with CodeUnavailable until it is the same again; a commit in
-// between has an unknown outcome. [Open] refuses a folder whose database is
-// missing or empty while its journal, or what else a server leaves, is there.
+// A folder that is removed or replaced while it is open would accept writes and lose
+// them. So before each commit, and again before it is acknowledged, what is at the path
+// is compared with what is open. If it differs, everything fails with CodeUnavailable
+// until it is the same again; a commit in between has an unknown outcome. [Open] refuses
+// a folder whose database is missing or empty although its journal or other files of a
+// server are there.
 //
 // Blobs are rows, too: one file to back up, and a blob is there exactly when the
 // transaction that put it was. A blob that no session refers to is removed
 // between one and one and a half hours after it was last put.
 //
-// Freed pages are used again but the file does not shrink, and deleted text can
-// stay in them until they are. To copy the database use VACUUM INTO; never open
-// its files in this process by other means, which would drop SQLite's locks
+// Freed pages are reused, but the file does not shrink, and deleted text can remain in
+// them until then. To copy the database use VACUUM INTO; never open its files in this
+// process by other means, which would drop SQLite's locks
 // (https://www.sqlite.org/howtocorrupt.html, 2.2).
 package sqlite
 
@@ -55,15 +52,15 @@ import (
 	"github.com/parley-server/parley/internal/store/rule"
 )
 
-// FileName is the database's name in the data folder.
+// FileName is the database's file name in the data folder.
 const FileName = "parley.db"
 
-// oldestSQLite has the fix of the WAL-reset bug, by which a checkpoint that
+// oldestSQLite is the first version without the WAL-reset bug, by which a checkpoint that
 // races with a write corrupts the file
 // (https://www.sqlite.org/wal.html#the_wal_reset_bug).
 const oldestSQLite = 3_051_003
 
-// Options of Open. The zero value is good.
+// Options of Open. The zero value is ready to use.
 type Options struct {
 	Readers int              // connections for reading, about 4 MB each; 0 means 4
 	Now     func() time.Time // for the age of blobs; nil means time.Now
@@ -84,7 +81,7 @@ type Store struct {
 	now    func() time.Time
 	log    *slog.Logger
 	w      *writer
-	idle   chan *conn // readers that nobody uses
+	idle   chan *conn // readers that are not in use
 	slots  chan struct{}
 	stop   chan struct{}
 	done   sync.WaitGroup
@@ -94,9 +91,10 @@ type Store struct {
 
 var _ seam.Store = (*Store)(nil)
 
-// Open opens the database in the folder dir. Errors: CodeUnavailable when the
-// folder can not be written (ErrLater when that may pass), CodeUpgradeRequired when
-// a newer Parley wrote it, CodeInvalid when the database is gone and the rest is not.
+// Open opens the database in the folder dir. Errors: CodeUnavailable when the folder
+// cannot be written (wrapping ErrLater if that may pass), CodeUpgradeRequired when a
+// newer Parley wrote it, CodeInvalid when the database is missing but other files of a
+// server are there.
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if ctx.Err() != nil {
 		return nil, rule.Cancelled(ctx)
@@ -144,8 +142,9 @@ func setUp(c *conn) error {
 	for _, pragma := range []string{
 		"PRAGMA journal_mode = WAL",
 		"PRAGMA synchronous = FULL",
-		// A checkpoint within a commit costs that commit 3 to 10 ms. The writer makes
-		// them when it is idle; 16 MB of log without a pause are the exception.
+		// A checkpoint within a commit delays that commit by 3 to 10 ms. So the writer
+		// makes checkpoints when it is idle; only 16 MB of log without a pause cause one
+		// in a commit.
 		"PRAGMA wal_autocheckpoint = 4000",
 		"PRAGMA journal_size_limit = 67108864",
 		"PRAGMA cache_size = -8192",
@@ -158,14 +157,13 @@ func setUp(c *conn) error {
 	if err := migrate(c); err != nil {
 		return err
 	}
-	// A file that can only be read opens without complaint.
+	// A read-only file opens without an error.
 	return c.transact(probe)
 }
 
-// Check implements seam.Store. There is no room where less than [MinFree] is. Else,
-// when something was committed a moment ago and nothing has failed, that is the
-// answer; otherwise it writes 64 KiB, which find a quota that the file system does
-// not tell.
+// Check implements seam.Store. It fails if less than [MinFree] is free. Otherwise a
+// recent commit without failures since is proof enough; if there was none, it writes 64
+// KiB, which detects a quota that the file system does not report.
 func (s *Store) Check(ctx context.Context) error {
 	if s.folder.Check() == nil {
 		if err := s.room(); err != nil {
@@ -178,7 +176,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return outside(s.path, s.w.submit(ctx, &piece{do: probe, proves: true}))
 }
 
-// room reports whether there are MinFree bytes, as far as the file system says.
+// room reports whether MinFree bytes are free, as far as the file system tells.
 func (s *Store) room() error {
 	free, err := Free(filepath.Dir(s.path))
 	if err != nil || free >= MinFree {
@@ -198,7 +196,7 @@ func (s *Store) Close() error {
 		s.w.close()
 		s.done.Wait()
 		for range cap(s.slots) {
-			<-s.slots // whoever reads comes to an end first
+			<-s.slots // readers finish first
 		}
 		for {
 			select {
@@ -215,7 +213,7 @@ func (s *Store) Close() error {
 	return s.err
 }
 
-// view runs do on a connection for reading. Each statement sees one moment.
+// view runs do on a connection for reading. Each statement sees its own snapshot.
 func (s *Store) view(ctx context.Context, do func(*conn) error) error {
 	if ctx.Err() != nil {
 		return rule.Cancelled(ctx)
@@ -260,8 +258,8 @@ func (s *Store) reader() (*conn, error) {
 	return c, nil
 }
 
-// write runs do in the writer and returns when it is on the disk. do may run
-// more than once; only its last run counts.
+// write runs do in the writer and returns when the result is on disk. do may run more
+// than once; only its last run counts.
 func (s *Store) write(ctx context.Context, do func(*conn) error) error {
 	return outside(s.path, s.w.submit(ctx, &piece{do: do}))
 }

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// maxGroup bounds one transaction, so that the first of a flood is told before
-	// the last has been written. 256 appends per sync reach most of what there is.
+	// maxGroup limits one transaction, so that the first of a flood is answered before
+	// the last is written. 256 appends per sync reach most of the possible throughput.
 	maxGroup = 256
-	// idleAfter without a write it is time for a checkpoint: longer than the gap
+	// idleAfter is how long after a write a checkpoint is made: longer than the gap
 	// between two appends of a turn, shorter than the gap between two turns.
 	idleAfter = 250 * time.Millisecond
-	// fresh is how long a commit proves that the next one would work.
+	// fresh is how long a commit counts as proof that the next one would work.
 	fresh = 5 * time.Second
 )
 
@@ -34,7 +34,7 @@ type writer struct {
 	c    *conn
 	at   *datafolder.Folder
 	log  *slog.Logger
-	wake chan struct{} // something waits, or closed
+	wake chan struct{} // something waits, or the writer is closed
 
 	mu     sync.Mutex
 	queue  []*piece
@@ -47,11 +47,11 @@ type writer struct {
 	commits atomic.Int64
 }
 
-// piece is one write that somebody waits for.
+// piece is one write that a caller waits for.
 type piece struct {
 	do     func(*conn) error
-	proves bool        // that other writes work, too
-	taken  atomic.Bool // by the writer, or withdrawn by whoever waits; the first wins
+	proves bool        // its success proves that other writes work, too
+	taken  atomic.Bool // set by the writer, or by a caller that gives up; the first wins
 	done   chan struct{}
 	err    error
 }
@@ -60,7 +60,7 @@ type piece struct {
 type unknownError struct{ err error }
 
 func (e *unknownError) Error() string {
-	return "commit: what became of it is unknown: " + e.err.Error()
+	return "commit: the outcome is unknown: " + e.err.Error()
 }
 func (e *unknownError) Unwrap() error { return e.err }
 
@@ -75,8 +75,8 @@ func (w *writer) good() {
 	w.goodAt.Store(max(1, int64(time.Since(w.began))))
 }
 
-// healthy reports whether a commit has just worked. After one that did not, a
-// commit proves nothing: a small one may find room where others find none.
+// healthy reports whether a commit has worked recently. After a failed one, a commit
+// proves nothing: a small one may find space where others find none.
 func (w *writer) healthy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,8 +84,8 @@ func (w *writer) healthy() bool {
 	return !w.closed && !w.doubt.Load() && n != 0 && time.Since(w.began)-time.Duration(n) < fresh
 }
 
-// submit waits until a piece has been committed or refused. See the package
-// comment for what a context that ends does.
+// submit waits until a piece has been committed or refused. See the package comment for
+// the effect of a context that ends.
 func (w *writer) submit(ctx context.Context, p *piece) error {
 	if ctx.Err() != nil {
 		return rule.Cancelled(ctx)
@@ -124,7 +124,7 @@ func (w *writer) close() {
 	w.nudge()
 }
 
-// take returns the pieces of the next group, and whether it is the last one.
+// take returns the pieces of the next group, and whether it is the last.
 func (w *writer) take() (group []*piece, last bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,8 +150,8 @@ func (w *writer) run() {
 			continue
 		}
 		for {
-			// Those who were told of the last group may be about to write again, and
-			// can share this sync. When nobody else runs this is no wait.
+			// Callers answered with the last group may be about to write again and can
+			// share this sync. If nothing else runs, this does not wait.
 			runtime.Gosched()
 			group, last := w.take()
 			if len(group) > 0 {
@@ -168,9 +168,9 @@ func (w *writer) run() {
 	}
 }
 
-// commit writes a group and tells everybody in it. When the disk refuses the
-// group, its pieces are tried one by one: what is too large for the room that
-// is left must not take the small ones down.
+// commit writes a group and answers everyone in it. If the disk refuses the group, its
+// pieces are tried one by one: a piece too large for the remaining space must not take
+// the small ones down.
 func (w *writer) commit(group []*piece) {
 	err := w.kept(group)
 	_, unknown := errors.AsType[*unknownError](err)
@@ -199,7 +199,7 @@ func (w *writer) commit(group []*piece) {
 	}
 }
 
-// kept is try, with nobody told of what nobody will find.
+// kept is try, but reports success only if the file is still at its path.
 func (w *writer) kept(group []*piece) error {
 	if err := w.at.Check(); err != nil {
 		return err
@@ -213,14 +213,14 @@ func (w *writer) kept(group []*piece) error {
 	return nil
 }
 
-// try runs the pieces in one transaction. A refusal goes to its piece; the error
+// try runs the pieces in one transaction. A refusal goes to its piece; the returned error
 // is the disk's and means that nothing of the group is in the database.
 //
-// A savepoint for each piece keeps a refused one from taking its neighbours
-// down, but copies every page that is changed. Refusals are rare: a group is
-// run with savepoints only after one.
+// A savepoint for each piece keeps a refused one from taking the others down, but copies
+// every page that is changed. Refusals are rare, so a group is run with savepoints only
+// after one.
 func (w *writer) try(group []*piece, apart bool) error {
-	// One that the disk would not let us end.
+	// A transaction that the disk would not let us end.
 	if err := w.c.rollback(); err != nil {
 		return err
 	}
@@ -252,9 +252,9 @@ func (w *writer) try(group []*piece, apart bool) error {
 	return err
 }
 
-// certain reports whether a failed COMMIT is surely not on the disk. After a
-// failed sync the frames may be there and come back to life after a crash, until
-// something else is committed over them.
+// certain reports whether a failed COMMIT is surely not on disk. After a failed sync the
+// frames may be there and reappear after a crash, until something else is committed over
+// them.
 func certain(err error) bool {
 	switch code := zombie.ErrCode(err); code.ToPrimary() {
 	case zombie.ResultFull, zombie.ResultReadOnly, zombie.ResultBusy, zombie.ResultLocked:
@@ -264,8 +264,8 @@ func certain(err error) bool {
 	}
 }
 
-// run runs a piece. When apart it does so in a savepoint, and a refusal is undone
-// there and not returned.
+// run runs a piece. If apart is set it uses a savepoint, and a refusal is undone there
+// and not returned.
 func (p *piece) run(c *conn, apart bool) error {
 	if !apart {
 		p.err = p.do(c)
@@ -286,8 +286,8 @@ func (p *piece) run(c *conn, apart bool) error {
 	return c.exec("RELEASE piece")
 }
 
-// checkpoint moves what is committed from the WAL into the database, as far as
-// no reader is in the way. If it fails, nothing is lost and the next one tries.
+// checkpoint moves what is committed from the WAL into the database, as far as no reader
+// is in the way. If it fails, nothing is lost and the next one tries again.
 func (w *writer) checkpoint() {
 	if err := w.c.exec("PRAGMA wal_checkpoint(PASSIVE)"); err != nil {
 		w.log.Warn("a checkpoint failed", "err", err)
