@@ -116,7 +116,7 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 	if t := s.view.Turn; t != nil && t.ID == a.turn {
 		info, run := s.info(a.turn), s.run
 		s.release()
-		if run != nil && run.turn == a.turn { // both hear the same
+		if run != nil && run.turn == a.turn { // both requests get the same result
 			if err := run.durable(ctx); err != nil {
 				return perhaps(ctx, info, err, a.again)
 			}

@@ -105,9 +105,9 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	return e.Session(ctx, p, s.id)
 }
 
-// stateAt is the fold of a session's log up to a number. What the fold is now serves,
-// where that is not beyond it: the end of a session, which is what most forks are
-// of, costs no reading of its log.
+// stateAt is the fold of a session's log up to a number. It starts from the current fold
+// if that is not beyond the number. So a fork at the end of a session, as most are, reads
+// none of its log.
 func (e *Engine) stateAt(ctx context.Context, p parley.Principal, id parley.SessionID, at int64) (parley.Session, error) {
 	st, err := e.State(ctx, p, id)
 	if err != nil {
@@ -119,8 +119,7 @@ func (e *Engine) stateAt(ctx context.Context, p parley.Principal, id parley.Sess
 	return e.replay(ctx, p, id, at, st)
 }
 
-// cutOff adds to a copied log the end of the turn that is open in it, and of those
-// that were queued behind it.
+// cutOff adds to a copied log the end of its open turn and of the turns queued behind it.
 func (s *session) cutOff(ix *seam.Index, events eventlog.Clean, queue []parley.QueuedTurn, last parley.TurnCancelled) (eventlog.Clean, error) {
 	var ends []parley.Event
 	if s.view.Turn != nil {

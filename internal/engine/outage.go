@@ -57,9 +57,9 @@ func told(err error) error {
 	return notKnown(err)
 }
 
-// perhaps is what a sender hears of a turn that failed to become durable: the turn too,
-// when it may be in the log all the same. Without a key it must not be sent again
-// then, or it may be there twice.
+// perhaps is what the sender of a turn gets that failed to become durable. If the turn
+// may be in the log all the same, the turn is returned, too. Without a key it must then
+// not be sent again, or it may be there twice.
 func perhaps(ctx context.Context, t parley.TurnInfo, err error, again bool) (parley.TurnInfo, error) {
 	_, inDoubt := errors.AsType[*doubtful](err)
 	switch {
@@ -74,9 +74,9 @@ func perhaps(ctx context.Context, t parley.TurnInfo, err error, again bool) (par
 	return parley.TurnInfo{}, err
 }
 
-// Kept reports whether the store has kept a turn that a command returned together with
-// an error; false is for good. Its own error is the store's as long as nobody can say,
-// or ctx's cause.
+// Kept reports whether the store has kept a turn that a command returned together with an
+// error; false is final. Its own error is the store's while the outcome is unknown, or
+// ctx's cause.
 func (e *Engine) Kept(ctx context.Context, p parley.Principal, t parley.TurnInfo) (bool, error) {
 	for {
 		s, err := e.acquire(ctx, p, t.SessionID) // which asks the store
@@ -103,8 +103,8 @@ func (e *Engine) Kept(ctx context.Context, p parley.Principal, t parley.TurnInfo
 	}
 }
 
-// settle asks once what became of an append in doubt. Without an error there is
-// none, and the state is what the log says. Callers hold the lock.
+// settle asks once whether an append in doubt took place. If it returns nil there is no
+// doubt any more, and the state is that of the log. Callers hold the lock.
 func (s *session) settle(ctx context.Context) error {
 	d := s.doubt
 	if d == nil {
@@ -158,12 +158,12 @@ func (s *session) runsDurably(r *run) bool {
 	return r != nil && s.run == r && s.state.Turn != nil && s.state.Turn.ID == r.turn
 }
 
-// Away reports whether err says that the store can not be used now, so that what failed
-// with it may go well later, and not that the server stops.
+// Away reports whether err means that the store is unavailable now, so that a retry may
+// succeed later, rather than that the server is stopping.
 func (e *Engine) Away(err error) bool { return e.awayFor(err) && !e.isClosing() }
 
-// awayFor reports whether err says that the store can not be used now, and not
-// that the server stops.
+// awayFor reports whether err means that the store is unavailable now, rather than that
+// the server is stopping.
 func (e *Engine) awayFor(err error) bool {
 	return isCode(err, parley.CodeUnavailable) && !errors.Is(err, errShutdown) && e.boot.Err() == nil
 }

@@ -74,7 +74,7 @@ func (r *run) durable(ctx context.Context) error {
 	}
 }
 
-// decided reports whether the run's first commit is.
+// decided reports whether the outcome of the run's first commit is known.
 func (r *run) decided() bool {
 	select {
 	case <-r.first:
@@ -84,7 +84,8 @@ func (r *run) decided() bool {
 	}
 }
 
-// steer hands a message to a runtime that listens. The state has it anyway.
+// steer passes a message to a runtime that listens for it. The message is in the state in
+// any case.
 func (r *run) steer(m parley.Message) {
 	select {
 	case r.steers <- m:

@@ -11,14 +11,14 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Send asks for a turn. What it does while another turn runs, waits for a human
-// or is about to be resumed follows the session's busy mode, or c.Busy; see
-// [parley.BusyMode]. It returns once the turn is durable. A key returns the turn
-// that it made before.
+// Send asks for a turn and returns once the turn is durable. If another turn runs, waits
+// for a human or is about to be resumed, the session's busy mode, or c.Busy, decides what
+// happens; see [parley.BusyMode]. A key that was used before returns the turn that it
+// made.
 //
-// When nobody can say whether the turn was kept, or ctx ends before somebody can, it
+// If it is unknown whether the turn was kept, or ctx ends before that is known, Send
 // returns the turn's id and session with the error, as do Retry and CallTool: see
-// [Engine.Kept]. Of a turn that was certainly not kept they return nothing.
+// [Engine.Kept]. If the turn was certainly not kept, they return no turn.
 func (e *Engine) Send(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.Send) (parley.TurnInfo, error) {
 	if err := e.checkSend(c); err != nil {
 		return parley.TurnInfo{}, err
@@ -37,7 +37,7 @@ type asked struct {
 	call    *parley.ToolCall
 	turn    parley.TurnID // its id; empty: a new one
 	again   bool          // it may be sent again without a key of its own
-	free    func()        // of what was reserved for it; nil: nothing was
+	free    func()        // frees what was reserved for it; nil if nothing was
 }
 
 // send does the work of Send, Retry and CallTool. It is called with the lock held and
