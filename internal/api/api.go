@@ -241,7 +241,7 @@ func (s *Server) fail(ctx context.Context, op huma.Operation, err error) *status
 	if e.status >= http.StatusInternalServerError && ctx.Err() == nil {
 		level := slog.LevelError
 		if _, ok := errors.AsType[*parley.Error](err); ok && e.status == http.StatusServiceUnavailable {
-			level = slog.LevelInfo // the server is full, or stops; or its store is away, which that says once
+			level = slog.LevelInfo // the server is full or stopping, or its store is unavailable, which is logged once elsewhere
 		}
 		s.o.Logger.Log(ctx, level, "request failed", "operation", op.OperationID, "code", e.info.Code, "error", err)
 	}

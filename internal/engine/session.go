@@ -40,8 +40,8 @@ type session struct {
 	stateSize int   // bytes of the stored fold
 	logBytes  int   // bytes appended since
 
-	doubt *doubt // an append of which nobody can say whether it took place, or nil
-	told  bool   // it was said that something waits for the store, and nothing was kept since
+	doubt *doubt // an append whose outcome is unknown, or nil
+	told  bool   // logged that something waits for the store; nothing was kept since
 
 	run     *run          // the turn that runs in this process
 	changed chan struct{} // closed and replaced at every commit
@@ -312,7 +312,7 @@ func (s *session) advance(view parley.Session, events eventlog.Clean, stored int
 	s.wake()
 }
 
-// waits says that something is tried until the store takes it: once, and again when
+// waits logs that something is retried until the store takes it: once, and again when
 // something was kept since.
 func (s *session) waits(what string, err error) {
 	if !s.told {
@@ -321,7 +321,7 @@ func (s *session) waits(what string, err error) {
 	}
 }
 
-// discard forgets what is staged.
+// discard drops what is staged.
 func (s *session) discard() {
 	s.staged, s.index, s.view = eventlog.Clean{}, seam.Index{}, s.state.Clone()
 }

@@ -34,19 +34,18 @@ func Free(dir string) (uint64, error) {
 	return uint64(st.Bavail) * uint64(st.Bsize), nil
 }
 
-// seen remembers what is at the path now: which folder and which files were opened.
-// One that was removed or mounted over still takes writes through what is open, and
-// nobody will ever find them. The files are there as long as a connection is open.
+// seen records what is at the path now: which folder and which files were opened. A
+// folder that was removed or mounted over still accepts writes through the open files,
+// and nobody will ever find them. The files exist while a connection is open.
 func seen(dir, path string, guard func() error) (*datafolder.Folder, error) {
 	f := datafolder.New(dir, guard, path, path+"-wal", path+"-shm")
 	return f, f.Check()
 }
 
-// prepare makes the folder and an empty file, which nobody else may read. A folder
-// that has a guard was made by the caller, and is not made again: it went away. It
-// never opens a file that is there already. A database that is missing, or empty,
-// beside what only a server leaves there is no new one: SQLite would begin anew and
-// throw a journal away.
+// prepare makes the folder and an empty file that nobody else may read. If there is a
+// guard, the caller made the folder, and it is not made again: it was removed. prepare
+// never opens an existing file. If the database is missing or empty while other files of
+// a server are there, it refuses: SQLite would start a new one and discard the journal.
 func prepare(dir string, guard func() error, beside []string) (string, error) {
 	path := filepath.Join(dir, FileName)
 	if guard != nil {

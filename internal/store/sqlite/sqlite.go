@@ -65,9 +65,9 @@ type Options struct {
 	Readers int              // connections for reading, about 4 MB each; 0 means 4
 	Now     func() time.Time // for the age of blobs; nil means time.Now
 	Logger  *slog.Logger     // nil means none
-	// Guard is asked, with the folder's own identity, before and after each commit:
-	// an error of it means that the folder is not ours any more. Who has one has made
-	// the folder. Nil: never.
+	// Guard is called before and after each commit, together with the check of the
+	// folder's identity. If it returns an error, the folder no longer belongs to this
+	// process. A caller that sets it has made the folder. Nil: not called.
 	Guard func() error
 	// Beside names folders in dir that only a server with a database fills.
 	Beside []string

@@ -208,7 +208,7 @@ func (w *writer) kept(group []*piece) error {
 		return err
 	}
 	if err := w.at.Check(); err != nil {
-		return &unknownError{errors.New(err.Error())} // which says what was found, and not that nothing was stored
+		return &unknownError{errors.New(err.Error())} // which reports the finding, and does not claim that nothing was stored
 	}
 	return nil
 }
