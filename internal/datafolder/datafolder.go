@@ -51,8 +51,8 @@ func (f *Folder) Check() error {
 	if err == nil {
 		return nil
 	}
-	e := parley.Errorf(parley.CodeUnavailable, "the data folder was removed, or another is in its place: %w", err)
-	e.Message = "the data folder was removed, or another is in its place"
+	e := parley.Errorf(parley.CodeUnavailable, "the data folder was removed or replaced: %w", err)
+	e.Message = "the data folder was removed or replaced"
 	return e.WithHint("put back what was at %s; or stop this server and start it again, which begins with what is there now. Until then nothing is stored", f.path)
 }
 

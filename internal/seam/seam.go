@@ -219,16 +219,16 @@ type Vetter interface {
 	Vet(tool string, input json.RawMessage) error
 }
 
-// Worder is a Toolset that can put a call into words for a person, in the names that
-// its things have for people.
+// Worder is a Toolset that can describe a call in words for a person, with the names that
+// people use for its things.
 type Worder interface {
-	// Words says what the call would do, as an order without its full stop, such as
-	// "Turn off Desk lamp"; "" where it has no words for it. They are one line. It
-	// answers from memory, at once: the session is locked.
+	// Words says what the call would do, as a command on one line without a full stop,
+	// such as "Turn off Desk lamp"; "" if it has no words for it. It must answer from
+	// memory at once: the session is locked.
 	Words(tool string, input json.RawMessage) string
 }
 
-// Retriever is a Toolset that can be asked for snippets about a question.
+// Retriever is a Toolset that can look up snippets for a question.
 type Retriever interface {
 	// Retrieve returns at most limit snippets, best first. Before them come, marked as
 	// pinned, those of about that it knows: the current state of what the previous turn

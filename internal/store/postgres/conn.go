@@ -129,7 +129,7 @@ func outside(err error) error {
 	code := state(err)
 	switch {
 	case code == "53100":
-		return unavailable("there is no space left to store it", "free disk space on the database server"+again, err)
+		return unavailable("there is no room left to store it", "free disk space on the database server"+again, err)
 	case code == "53300":
 		return unavailable("the database accepts no more connections", "raise max_connections of the database or reduce the number of its clients"+again, err)
 	case code == "25006":

@@ -190,7 +190,7 @@ func outside(path string, err error) error {
 	}
 	switch code := zombie.ErrCode(err).ToPrimary(); {
 	case code == zombie.ResultFull, errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return unavailable("there is no space left to store it", "free disk space in the data folder"+again)
+		return unavailable("there is no room left to store it", "free disk space in the data folder"+again)
 	case code == zombie.ResultReadOnly, code == zombie.ResultCantOpen, code == zombie.ResultPerm,
 		errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return unavailable("the data folder cannot be written", "check the permissions of "+path+" and its folder, and that the disk is not mounted read-only")

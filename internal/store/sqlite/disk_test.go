@@ -104,7 +104,7 @@ func TestCheckOnADiskThatIsNearlyFull(t *testing.T) {
 		must(t, os.WriteFile(ballast, make([]byte, free-sqlite.MinFree/2), 0o600))
 		must(t, s.Append(ctx, ann, storetest.Words("S", 0, 1, 10)))
 		e, ok := errors.AsType[*parley.Error](s.Check(ctx))
-		if !ok || e.Code != parley.CodeUnavailable || !strings.Contains(e.Message, "space") || e.Hint == "" {
+		if !ok || e.Code != parley.CodeUnavailable || !strings.Contains(e.Message, "room") || e.Hint == "" {
 			t.Errorf("Check with %d bytes free: got %v", sqlite.MinFree/2, e)
 		}
 		must(t, os.Remove(ballast))
