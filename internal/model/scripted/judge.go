@@ -157,7 +157,7 @@ func (s *script) differs(newer, older *weighed, sub subject) bool {
 func shares(a, b *weighed, sub subject) bool {
 	x, y := stems(joined(a.focus)), stems(joined(b.focus))
 	named := false
-	for _, t := range sub.terms {
+	for _, t := range sub.strong() {
 		inX, inY := t.in(x) > absent, t.in(y) > absent
 		named = named || inY
 		if inX && inY {

@@ -104,7 +104,7 @@ func (r record) whose() string {
 var (
 	junior  = regexp.MustCompile(`(?i)\b(?:intern|trainee|student|apprentice|customer|client|guest|visitor|prospect|user)\b`)
 	senior  = regexp.MustCompile(`(?i)\b(?:c[a-z]o|ciso|chief|founder|co-?founder|owner|president|director|vp|head|lead|leader|manager|principal|officer|pm|board|chair\w*)\b`)
-	office  = regexp.MustCompile(`(?i)(?:^(?:head|vp|director|chief)\b.*|\b(?:intern|trainee|student|customer|founder|owner|president|director|vp|head|lead|leader|manager|principal|officer|engineer|designer|developer|agent|analyst|architect|tester|admin|administrator|scientist|writer|marketer|accountant|consultant|assistant|teacher|nurse|editor|driver|caretaker|secretary|coordinator|planner|buyer|recruiter|technician|researcher|specialist|support|sales|marketing|legal|finance|operations|team|board))$`)
+	office  = regexp.MustCompile(`(?i)(?:^(?:head|vp|director|chief)\b.*|\b(?:intern|trainee|student|customer|founder|owner|president|director|vp|head|lead|leader|manager|principal|officer|engineer|designer|developer|agent|analyst|architect|tester|admin|administrator|scientist|writer|marketer|accountant|consultant|assistant|treasurer|coach|trainer|teacher|nurse|editor|driver|caretaker|secretary|coordinator|planner|buyer|recruiter|technician|researcher|specialist|support|sales|marketing|legal|finance|operations|team|board|chair|president))$`)
 	letters = regexp.MustCompile(`^[A-Z]{2,4}$`) // CEO, SRE
 )
 

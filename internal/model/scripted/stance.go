@@ -180,6 +180,8 @@ func (s *script) stance(w weight) string {
 	}
 	if len(open) == 0 && w.Best != nil {
 		switch {
+		case spoken.MatchString(w.Subject.question):
+			return yes
 		case !s.affirms(w):
 			return no
 		case comparing.MatchString(w.Subject.question):
@@ -209,6 +211,9 @@ func (s *script) stance(w weight) string {
 	}
 	return ""
 }
+
+// spoken asks whether somebody spoke of a thing, for or against it.
+var spoken = regexp.MustCompile(`(?i)\b(?:say|said|says|write|written|wrote|post|posted|talk|talked|talking|mention|mentioned|mentions)\b.*\b(?:about|of|on)\b|\bmention(?:ed|s)?\b`)
 
 // comparing asks of other things than those that are named.
 var comparing = regexp.MustCompile(`(?i)\b(?:old|new|big|larg|small|long|short|high|low|cheap|fast|soon|heavi|earli|lat)er\b|\b(?:another|other|else|more than|less than|fewer)\b`)

@@ -60,13 +60,13 @@ func (s *script) conflicts(rs []record, sub subject) weight {
 	return w
 }
 
-// conflict is what overrides a page, as to its title or a sentence of it.
+// conflict is what overrides a page, as to a sentence of it or else its title.
 func (s *script) conflict(rs []record, page record) (weight, bool) {
-	texts := []string{page.Title}
+	var texts []string
 	for _, sen := range page.sentences[:min(len(page.sentences), maxCovered)] {
 		texts = append(texts, sen.text)
 	}
-	for _, text := range texts {
+	for _, text := range append(texts, page.Title) {
 		own := s.about(text)
 		c := s.direct(rs, subject{Own: own, question: text, terms: s.terms(own, false)}, false)
 		if c.Best != nil && slices.ContainsFunc(c.Overridden, func(x *weighed) bool { return x.Line == page.Line }) {

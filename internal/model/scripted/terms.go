@@ -190,8 +190,13 @@ func (s *script) about(question string) []string {
 	return out
 }
 
-// particles end a verb of two words, with what it is done to between them.
-var particles = []string{"back", "out", "up", "off"}
+// particles end a verb of two words, with what it is done to between them. In
+// and on are prepositions too, but not at the end or before another.
+var (
+	particles   = strings.Fields("back out up off in on")
+	preposition = strings.Fields("in on")
+	follows     = strings.Fields("with using by via through to and or")
+)
 
 // parted is a verb of the table whose words stand apart: "send it back".
 func (s *script) parted(ts []token, st []string, i int) string {
@@ -199,7 +204,8 @@ func (s *script) parted(ts []token, st []string, i int) string {
 		if len(m.stems) != 2 || !slices.Contains(particles, m.stems[1]) {
 			continue
 		}
-		if j := slices.Index(st[i+1:min(i+5, len(st))], m.stems[1]); j > 0 {
+		j := i + 1 + slices.Index(st[i+1:min(i+5, len(st))], m.stems[1])
+		if j > i+1 && (!slices.Contains(preposition, m.stems[1]) || j+1 == len(ts) || slices.Contains(follows, ts[j+1].word)) {
 			return ts[i].word + " " + m.stems[1]
 		}
 	}
