@@ -48,7 +48,7 @@ func TestFolderThatWentAway(t *testing.T) {
 	if a := first.ask("GET", "/healthz", ""); a.status != 200 {
 		t.Errorf("healthz: %s", a)
 	}
-	if said := first.errs.String(); !strings.Contains(said, "data folder") || !strings.Contains(said, "restore what was at") {
+	if said := first.errs.String(); !strings.Contains(said, "data folder") || !strings.Contains(said, "put back what was at") {
 		t.Errorf("the log does not say it, or what to do:\n%s", said)
 	}
 	second := p.serve()

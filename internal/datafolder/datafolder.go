@@ -53,7 +53,7 @@ func (f *Folder) Check() error {
 	}
 	e := parley.Errorf(parley.CodeUnavailable, "the data folder was removed or replaced: %w", err)
 	e.Message = "the data folder was removed or replaced"
-	return e.WithHint("put back what was at %s; or stop this server and start it again, which begins with what is there now. Until then nothing is stored", f.path)
+	return e.WithHint("put back what was at %s, or restart this server to use what is there now; until then nothing is stored", f.path)
 }
 
 func (f *Folder) look() error {

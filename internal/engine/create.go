@@ -41,7 +41,7 @@ func (e *Engine) Create(ctx context.Context, p parley.Principal, c parley.Create
 	if err != nil {
 		return info, false, err
 	}
-	for range 2 { // twice: another may take the alias or key between look and append
+	for range 2 { // twice: another request may take the alias or key between look and append
 		if c.OutsideID != "" {
 			id, err := e.o.Store.Alias(ctx, p, c.App, c.OutsideID)
 			if err == nil {
@@ -72,8 +72,8 @@ func (e *Engine) Create(ctx context.Context, p parley.Principal, c parley.Create
 	return info, false, parley.Errorf(parley.CodeConflict, "the session is being made by another request").WithRetry(time.Second)
 }
 
-// madeBy finds the session that a key of the user's made. It comes before everything
-// that may have changed since: the app, or the session that was forked.
+// madeBy finds the session that a key of the user's made. It comes before everything that
+// may have changed since: the app, or the session that was forked.
 func (e *Engine) madeBy(ctx context.Context, p parley.Principal, key string, body parley.Digest) (info parley.SessionInfo, found bool, err error) {
 	if key == "" {
 		return info, false, nil
@@ -91,8 +91,8 @@ func (e *Engine) madeBy(ctx context.Context, p parley.Principal, key string, bod
 	return info, true, err
 }
 
-// makeSession appends the session's first event, with a key of the user's that
-// names it unless that is empty, and keeps the session in memory.
+// makeSession appends the session's first event and keeps the session in memory. The key,
+// unless empty, then names the session among the user's keys.
 func (e *Engine) makeSession(ctx context.Context, p parley.Principal, made parley.SessionCreated, key seam.Key) (*session, error) {
 	s := &session{e: e, id: parley.SessionID(e.newID()), lock: make(chan struct{}, 1), changed: make(chan struct{})}
 	ix := seam.Index{}
