@@ -25,7 +25,7 @@ var mayImport = []struct {
 	{"client", []string{".", "internal/sse"}},
 	{"cmd/parley", []string{"**"}},
 	{"apps", nil},
-	{"apps/*", []string{".", "internal/engine", "internal/eventlog", "internal/wire", "internal/seam", "internal/steps"}},
+	{"apps/*", []string{".", "internal/engine", "internal/eventlog", "internal/wire", "internal/seam", "internal/steps", "internal/fair"}},
 	{"web", []string{"."}},
 	{"internal/bench", []string{"**"}},
 	{"internal/seam", []string{"."}},

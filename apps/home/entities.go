@@ -3,12 +3,14 @@ package home
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/fair"
 	"github.com/parley-server/parley/internal/wire"
 )
 
@@ -108,7 +110,8 @@ type EntityOptions struct {
 
 const (
 	maxHours   = 31 * 24
-	maxReading = 4 // histories that are read from the house at once
+	maxReading = 4  // histories that are read from the house at once
+	maxQueued  = 32 // of one user that wait: more than a page shows
 )
 
 // What an answer holds, about: a house of 2,000 entities, and the points of a history.
@@ -126,7 +129,7 @@ func Entities(o EntityOptions) http.Handler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	reading := make(chan struct{}, maxReading)
+	reading := &fair.Turns{Slots: maxReading, Each: maxReading, Queued: maxQueued}
 	mux := http.NewServeMux()
 	handle := func(path string, f func(w http.ResponseWriter, r *http.Request) error) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
@@ -162,13 +165,20 @@ func Entities(o EntityOptions) http.Handler {
 		if err := wire.Reserve(r.Context(), heldPast); err != nil {
 			return err
 		}
-		select {
-		case reading <- struct{}{}:
-		case <-r.Context().Done():
-			return context.Cause(r.Context())
+		who, err := o.Principal(r.Context())
+		if err != nil {
+			return err
+		}
+		leave, err := reading.Enter(r.Context(), who)
+		if errors.Is(err, fair.ErrFull) {
+			return parley.Errorf(parley.CodeRateLimited, "%d histories of yours wait already, which is as many as may", maxQueued).
+				WithHint("ask for some after the others").WithRetry(time.Second)
+		}
+		if err != nil {
+			return err
 		}
 		h, err := o.House.Past(r.Context(), r.PathValue("entity_id"), from, to)
-		<-reading // whoever does not read the answer holds up nobody
+		leave() // whoever does not read the answer holds up nobody
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -161,4 +163,68 @@ func TestFeed_waits_for_nobody(t *testing.T) {
 	if _, ok := <-late; ok {
 		t.Error("a feed that ended begins")
 	}
+}
+
+// busyHouse takes a second for each history, and notes whose they are.
+type busyHouse struct {
+	shack
+	mu    sync.Mutex
+	order []string
+}
+
+func (b *busyHouse) Past(ctx context.Context, id string, from, to time.Time) (home.History, error) {
+	b.mu.Lock()
+	b.order = append(b.order, id)
+	b.mu.Unlock()
+	time.Sleep(time.Second)
+	return b.shack.Past(ctx, id, from, to)
+}
+
+type userKey struct{}
+
+// Who asks for many histories at once keeps nobody else waiting, and is refused what is
+// too much.
+func TestHistoriesGoByTurnsOfUsers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		house := &busyHouse{}
+		h := home.Entities(home.EntityOptions{
+			House: house,
+			Principal: func(ctx context.Context) (parley.Principal, error) {
+				return parley.Principal{User: ctx.Value(userKey{}).(string)}, nil
+			},
+			Fail: func(w http.ResponseWriter, err error) {
+				w.WriteHeader(http.StatusTooManyRequests)
+				fmt.Fprint(w, parley.CodeOf(err), parley.Info(err).Hint)
+			},
+		})
+		var all sync.WaitGroup
+		refused := 0
+		ask := func(user string) {
+			all.Go(func() {
+				r := httptest.NewRequest(http.MethodGet, "/apps/home/entities/"+user+"/history", nil)
+				w := httptest.NewRecorder()
+				if h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, user))); w.Code != 200 {
+					house.mu.Lock()
+					defer house.mu.Unlock()
+					if refused++; !strings.HasPrefix(w.Body.String(), "rate_limitedask") {
+						t.Errorf("refused with %s", w.Body)
+					}
+				}
+			})
+			synctest.Wait()
+		}
+		for range 50 {
+			ask("ann")
+		}
+		if len(house.order) != 4 || refused != 50-4-32 {
+			t.Errorf("ann alone has %d at once, and %d are refused", len(house.order), refused)
+		}
+		ask("ben")
+		ask("cleo")
+		all.Wait()
+		if next := house.order[4:8]; !slices.Contains(next, "ben") || !slices.Contains(next, "cleo") || len(house.order) != 38 {
+			t.Errorf("the others wait behind ann: %v", house.order)
+		}
+	})
 }

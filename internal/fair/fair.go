@@ -16,17 +16,19 @@ import (
 var ErrFull = errors.New("too much of this user waits already")
 
 // Turns lets some calls run at once and the others wait, so that each user is
-// served: one call of a user runs at a time, and when it ends, the user's next one
-// stands behind the first ones of all others. Its zero value, with the numbers set,
-// is ready. It is safe for concurrent use.
+// served: of those who wait, the one who has the fewest calls running is next, and
+// when a call ends, its user's next one stands behind the first ones of all others.
+// Its zero value, with the numbers set, is ready. It is safe for concurrent use.
 type Turns struct {
 	Slots  int // calls that run at once
+	Each   int // of these, calls of one user at most; 0: 1
 	Queued int // calls of one user that wait at most
 
 	mu      sync.Mutex
-	running map[parley.Principal]bool
+	all     int // that run
+	running map[parley.Principal]int
 	waiting map[parley.Principal][]chan struct{} // of each user the first to run first
-	next    []parley.Principal                   // who waits and has none running, the first to be served first
+	next    []parley.Principal                   // who waits and may have another running, the first to be served first
 }
 
 // Enter waits until who may run a call, and returns what ends it. Errors: [ErrFull]
@@ -50,12 +52,10 @@ func (t *Turns) enter(ctx context.Context, who parley.Principal, most int) (leav
 	}
 	in := make(chan struct{})
 	if t.waiting == nil {
-		t.waiting, t.running = map[parley.Principal][]chan struct{}{}, map[parley.Principal]bool{}
-	}
-	if len(t.waiting[who]) == 0 && !t.running[who] {
-		t.next = append(t.next, who)
+		t.waiting, t.running = map[parley.Principal][]chan struct{}{}, map[parley.Principal]int{}
 	}
 	t.waiting[who] = append(t.waiting[who], in)
+	t.lineUp(who)
 	t.admit()
 	t.mu.Unlock()
 	select {
@@ -79,21 +79,38 @@ func (t *Turns) enter(ctx context.Context, who parley.Principal, most int) (leav
 func (t *Turns) leave(who parley.Principal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.running, who)
-	if len(t.waiting[who]) > 0 {
-		t.next = append(t.next, who)
+	t.all--
+	if t.running[who]--; t.running[who] == 0 {
+		delete(t.running, who)
 	}
+	t.lineUp(who)
 	t.admit()
 }
 
-// admit lets in the first call of who is next.
+// lineUp puts who waits behind all others that do, unless they stand there already or
+// have as many running as may.
+func (t *Turns) lineUp(who parley.Principal) {
+	if len(t.waiting[who]) > 0 && t.running[who] < max(t.Each, 1) && !slices.Contains(t.next, who) {
+		t.next = append(t.next, who)
+	}
+}
+
+// admit lets in the first calls of those who are next.
 func (t *Turns) admit() {
-	for len(t.running) < t.Slots && len(t.next) > 0 {
-		who := t.next[0]
-		t.running[who] = true
+	for t.all < t.Slots && len(t.next) > 0 {
+		at := 0
+		for i, who := range t.next {
+			if t.running[who] < t.running[t.next[at]] {
+				at = i
+			}
+		}
+		who := t.next[at]
+		t.all++
+		t.running[who]++
 		close(t.waiting[who][0])
-		t.next = slices.Delete(t.next, 0, 1)
+		t.next = slices.Delete(t.next, at, at+1)
 		t.drop(who, 0)
+		t.lineUp(who)
 	}
 }
 

@@ -88,6 +88,33 @@ func TestUsersTakeTurns(t *testing.T) {
 	}
 }
 
+// Where a user may run several, they have what nobody else wants, and the next that
+// comes free goes to whoever has the fewest.
+func TestSeveralOfOneUser(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &served{enter: (&fair.Turns{Slots: 4, Each: 3, Queued: 60}).Enter, running: map[string]int{}}
+		s.ask(t.Context(), "ann", 20)
+		s.mu.Lock()
+		if s.running["ann"] != 3 {
+			t.Errorf("ann alone runs %d, want 3", s.running["ann"])
+		}
+		s.mu.Unlock()
+		s.all.Wait()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := &served{enter: (&fair.Turns{Slots: 4, Each: 4, Queued: 60}).Enter, running: map[string]int{}}
+		s.ask(t.Context(), "ann", 3)
+		s.ask(t.Context(), "ben", 5)
+		s.ask(t.Context(), "ann", 10)
+		s.ask(t.Context(), "cleo", 1)
+		s.all.Wait()
+		if s.most != 4 || len(s.order) != 19 || !slices.Contains(s.order[4:6], "cleo") {
+			t.Errorf("%d at once, in the order %v", s.most, s.order)
+		}
+	})
+}
+
 // A queue that is full refuses its user alone, and one that gives up leaves its
 // place, also in the moment in which it is let in.
 func TestQueuesAreBounded(t *testing.T) {
