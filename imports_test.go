@@ -40,7 +40,7 @@ var mayImport = []struct {
 	{"internal/mcpserver/conformance", []string{"internal/mcpserver"}},
 	{"internal/store/*", []string{".", "internal/seam", "internal/store/rule", "internal/datafolder"}},
 	{"internal/runtime/*", []string{".", "internal/policy", "internal/seam"}},
-	{"internal/tool/*", []string{".", "internal/seam", "internal/records", "internal/keyword", "internal/fair"}},
+	{"internal/tool/*", []string{".", "internal/seam", "internal/dial", "internal/records", "internal/keyword", "internal/fair"}},
 	{"internal/model/transport", []string{"."}},
 	{"internal/model/scripted", []string{".", "internal/seam", "internal/records", "internal/keyword", "internal/model/scripted/household"}},
 	{"internal/model/scripted/household", nil},

@@ -53,6 +53,7 @@ var toolsets = map[string]func(data config.Folder) seam.Toolset{
 // of their own; an app.yaml lists them under tools too.
 var services = map[string]func(d serviceDeps) (service, error){
 	"homeassistant": newHome,
+	"http":          newWebhook,
 }
 
 type serviceDeps struct {

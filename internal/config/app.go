@@ -39,7 +39,7 @@ type appFile struct {
 	Script       string               `yaml:"script"`         // rules of the model scripted/<name>; default: none
 	Data         string               `yaml:"data,ref"`       // folder of the app's data, from the app's folder; default: data
 	Agents       map[string]agentFile `yaml:"agents"`         // by name
-	Tools        map[string]toolFile  `yaml:"tools"`          // toolsets, by kind
+	Tools        toolsFile            `yaml:"tools"`          // toolsets, by kind
 	Policy       parley.Policy        `yaml:"policy"`         // default: reads allowed, the rest asked
 	Budgets      parley.Budgets       `yaml:"budgets"`        // default: none
 	Memory       parley.MemoryOptions `yaml:"memory"`         // default: all that fits the model
@@ -89,6 +89,13 @@ type concurrencyFile struct {
 	MaxOpenContinuationsPerSession int `yaml:"max_open_continuations_per_session"` // max_open_turns
 }
 
+// toolsFile are the toolsets that come with Parley, by their kind, and what an app
+// brings itself.
+type toolsFile struct {
+	HTTP   some[serviceFile]   `yaml:"http"` // services that calls are posted to
+	Others map[string]toolFile `yaml:",rest"`
+}
+
 type toolFile struct {
 	Data  string `yaml:"data,ref"`  // default: the app's
 	URL   string `yaml:"url,ref"`   // of the service, where the toolset has one; default: from its own variables
@@ -116,7 +123,9 @@ type App struct {
 
 // Toolset is a toolset to make.
 type Toolset struct {
-	Kind  string // such as "notion"
+	Kind  string   // such as "notion"
+	At    string   // its path in the app's file, of kind "http"
+	HTTP  *Service // of kind "http", and of no other
 	Data  Folder
 	URL   string // of its service; "" is what the toolset has by itself
 	Token string // that lets us in there
@@ -441,7 +450,7 @@ func (a *App) check(f appFile, known Known) {
 	case a.MaxOpenTurns == 0:
 		a.MaxOpenTurns = 1
 	}
-	for kind := range f.Tools {
+	for kind := range f.Tools.Others {
 		a.known("tools."+kind, kind, known.Toolsets, "toolset")
 	}
 	a.unique("wires", f.Wires)
@@ -532,16 +541,17 @@ func (a *App) folders(s Settings, f appFile) {
 	if own != "" {
 		a.Data = Folder{os.DirFS(own), own}
 	}
-	for _, kind := range slices.Sorted(maps.Keys(f.Tools)) {
-		t := Toolset{Kind: kind, Data: a.Data, URL: f.Tools[kind].URL, Token: f.Tools[kind].Token}
+	for _, kind := range slices.Sorted(maps.Keys(f.Tools.Others)) {
+		t := Toolset{Kind: kind, Data: a.Data, URL: f.Tools.Others[kind].URL, Token: f.Tools.Others[kind].Token}
 		if s.App[a.Name].URL != "" {
 			t.URL, t.Token = s.App[a.Name].URL, s.App[a.Name].Token
 		}
-		if dir := f.Tools[kind].Data; dir != "" && own == "" {
+		if dir := f.Tools.Others[kind].Data; dir != "" && own == "" {
 			t.Data = a.folder(dir, "tools."+kind+".data")
 		}
 		a.Toolsets = append(a.Toolsets, t)
 	}
+	a.services(f.Tools.HTTP)
 }
 
 // folder is one beside app.yaml, or anywhere when the path is absolute.

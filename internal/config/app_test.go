@@ -180,6 +180,21 @@ func TestMistakesInAnApp(t *testing.T) {
 			"8: concurrency.max_open_continuations_per_session: says again what max_open_turns says; leave one of them out",
 			"9: streaming.flush_cadence_ms: has to be more than 0, and at most an hour",
 		}},
+		"services of its own": {ok + "tools:\n  http:\n    - url: http://a\n      secret: x\n      timeout: 2h\n      tools:\n        a: {description: x, input: {type: array}, effect: idempotent}\n        b: {input: no.json, timeout: -1s}\n    - tools: {}\n      unknown: 1\n  notion: {}\n", []string{
+			"10: tools.http[0].timeout: has to be more than 0, and at most 1h0m0s",
+			"12: tools.http[0].tools.a.input: has to be the schema of an object: {type: object, properties: ...}",
+			"12: tools.http[0].tools.a: is idempotent and has no key_ttl; say how long the service knows a call again by its Idempotency-Key, such as 24h",
+			"13: tools.http[0].tools.b.input: no.json is missing",
+			"13: tools.http[0].tools.b.timeout: has to be more than 0, and at most 1h0m0s",
+			"13: tools.http[0].tools.b: has no description; the model chooses tools by it",
+			`14: tools.http[1]: has no secret to sign calls with; make one with: echo "whsec_$(openssl rand -base64 32)"`,
+			"14: tools.http[1]: has no tools; write each with its name, a description and its input",
+			"14: tools.http[1]: has no url; write the address that calls are posted to",
+			"15: tools.http[1].unknown: unknown key; known are private, secret, timeout, tools, url",
+		}},
+		"one service": {ok + "tools: {http: {url: http://a, tools: {a: {description: x}}}}\n", []string{
+			`6: tools.http: has no secret to sign calls with; make one with: echo "whsec_$(openssl rand -base64 32)"`,
+		}},
 		"nothing": {"", []string{"1: agents: an app needs at least one agent", "1: entry: name the agent that gets the user's message"}},
 		"no entry, no model, no prompt": {"agents:\n  one: {}\n  two: {prompt: empty.md}\n", []string{
 			"1: entry: name the agent that gets the user's message",

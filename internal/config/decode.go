@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -164,6 +165,10 @@ func (d *decoder) into(n *yaml.Node, v reflect.Value, path string, ref bool) {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
 		return // the default
 	}
+	if v.Type() == reflect.TypeFor[json.RawMessage]() {
+		d.json(n, v, path)
+		return
+	}
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))
 		d.value(n, v.Elem(), path, ref)
@@ -183,6 +188,11 @@ func (d *decoder) into(n *yaml.Node, v reflect.Value, path string, ref bool) {
 	case reflect.Map:
 		d.mapping(n, v, path, ref)
 	case reflect.Slice:
+		if _, ok := v.Interface().(interface{ one() }); ok && n.Kind == yaml.MappingNode {
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+			d.value(n, v.Index(0), path, ref)
+			return
+		}
 		if n.Kind != yaml.SequenceNode {
 			d.spoiled[path] = true
 			d.bad(n.Line, path, "is %s, expected a list", kindOf(n))
@@ -203,6 +213,65 @@ func (d *decoder) into(n *yaml.Node, v reflect.Value, path string, ref bool) {
 	default:
 		d.plain(n, v, path)
 	}
+}
+
+// some is a list that a file may also write as its only element.
+type some[T any] []T
+
+func (some[T]) one() {}
+
+// at is the path of an element in the file, as it was written there.
+func (s some[T]) at(d *decoder, path string, i int) string {
+	if _, listed := d.lines[fmt.Sprintf("%s[%d]", path, i)]; listed {
+		return fmt.Sprintf("%s[%d]", path, i)
+	}
+	return path
+}
+
+// json reads what a file says in YAML and others read as JSON, such as a schema.
+func (d *decoder) json(n *yaml.Node, v reflect.Value, path string) {
+	tree := d.tree(n, path)
+	raw, err := json.Marshal(tree)
+	if err != nil {
+		d.bad(n.Line, path, "can not be written as JSON: %s", err)
+		return
+	}
+	v.SetBytes(raw)
+}
+
+func (d *decoder) tree(n *yaml.Node, path string) any {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if d.nodes++; d.nodes > maxNodes {
+		if d.nodes == maxNodes+1 {
+			d.bad(n.Line, path, "the file grows to more than %d values", maxNodes)
+		}
+		return nil
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		out, seen := map[string]any{}, map[string]int{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k := n.Content[i]
+			if d.repeated(seen, k, k.Value, path) {
+				continue
+			}
+			out[k.Value] = d.tree(n.Content[i+1], join(path, k.Value))
+		}
+		return out
+	case yaml.SequenceNode:
+		out := make([]any, 0, len(n.Content))
+		for i, c := range n.Content {
+			out = append(out, d.tree(c, fmt.Sprintf("%s[%d]", path, i)))
+		}
+		return out
+	}
+	var plain any
+	if err := n.Decode(&plain); err != nil {
+		d.bad(n.Line, path, "can not be read: %s", says(err))
+	}
+	return plain
 }
 
 // plain reads numbers and booleans.
@@ -255,6 +324,16 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 			continue
 		}
 		f, ref, ok := field(v, name)
+		if rest, others := restOf(v); !ok && others {
+			e := reflect.New(rest.Type().Elem()).Elem()
+			d.value(c, e, join(path, k.Value), false)
+			d.lines[join(path, k.Value)] = k.Line
+			if rest.IsNil() {
+				rest.Set(reflect.MakeMap(rest.Type()))
+			}
+			rest.SetMapIndex(reflect.ValueOf(k.Value), e)
+			continue
+		}
 		if !ok {
 			d.strange[path] = append(d.strange[path], k.Value)
 			d.bad(k.Line, join(path, k.Value), "unknown key%s", hint(k.Value, keys(v.Type())))
@@ -356,11 +435,21 @@ func underscored(camel string) string {
 // field finds the field of a struct by its key.
 func field(v reflect.Value, key string) (f reflect.Value, ref, ok bool) {
 	for sf := range fields(v.Type()) {
-		if name, r := keyOf(sf); name == key {
+		if name, r := keyOf(sf); name == key && name != "" {
 			return v.FieldByIndex(sf.Index), r, true
 		}
 	}
 	return reflect.Value{}, false, false
+}
+
+// restOf is the map of a struct that takes the keys which are no fields, if it has one.
+func restOf(v reflect.Value) (rest reflect.Value, ok bool) {
+	for sf := range fields(v.Type()) {
+		if sf.Tag.Get("yaml") == ",rest" {
+			return v.FieldByIndex(sf.Index), true
+		}
+	}
+	return rest, false
 }
 
 func fields(t reflect.Type) func(func(reflect.StructField) bool) {

@@ -1,0 +1,144 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parley-server/parley"
+)
+
+// serviceFile is a service of the app's own, to which calls are posted.
+type serviceFile struct {
+	URL     string                     `yaml:"url,ref"`    // where calls are posted to
+	Secret  string                     `yaml:"secret,ref"` // whsec_...; signs them
+	Private []string                   `yaml:"private"`    // hosts, addresses and prefixes that need not be public; default: none
+	Timeout parley.Duration            `yaml:"timeout"`    // of a call whose tool says none; default 60s
+	Tools   map[string]serviceToolFile `yaml:"tools"`      // by name
+}
+
+type serviceToolFile struct {
+	Description string          `yaml:"description"` // for the model
+	Effect      parley.Effect   `yaml:"effect"`      // read, idempotent or write; default write
+	Input       json.RawMessage `yaml:"input"`       // JSON Schema of an object, or the name of a file with it; default: no fields
+	Output      json.RawMessage `yaml:"output"`      // the same of the result; default: anything
+	Subject     string          `yaml:"subject"`     // what a call is about, such as "{customer}"; default: its input
+	Timeout     parley.Duration `yaml:"timeout"`     // default: the service's
+	KeyTTL      parley.Duration `yaml:"key_ttl"`     // of an idempotent tool: how long the service knows a call again
+	Reconcile   bool            `yaml:"reconcile"`   // the service can be asked what became of a call; default false
+}
+
+// Service is a service of the app's own.
+type Service struct {
+	URL, Secret string
+	Private     []string
+	Tools       []ServiceTool
+}
+
+// ServiceTool is one of its tools.
+type ServiceTool struct {
+	parley.ToolDecl
+	Reconcile bool
+}
+
+const (
+	maxSchema      = 256 << 10
+	maxCallTimeout = time.Hour
+)
+
+// toolName is what all providers take.
+var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+
+// services reads tools.http.
+func (a *App) services(files some[serviceFile]) {
+	for i, f := range files {
+		at := files.at(a.d, "tools.http", i)
+		s := &Service{URL: f.URL, Secret: f.Secret, Private: f.Private}
+		if f.URL == "" {
+			a.d.lacks(at, "url", "has no url; write the address that calls are posted to")
+		}
+		if f.Secret == "" {
+			a.d.lacks(at, "secret", `has no secret to sign calls with; make one with: echo "whsec_$(openssl rand -base64 32)"`)
+		}
+		if len(f.Tools) == 0 {
+			a.d.lacks(at, "tools", "has no tools; write each with its name, a description and its input")
+		}
+		a.timeout(at+".timeout", f.Timeout)
+		for _, name := range slices.Sorted(maps.Keys(f.Tools)) {
+			s.Tools = append(s.Tools, a.serviceTool(at+".tools."+name, name, f.Tools[name], f.Timeout))
+		}
+		a.Toolsets = append(a.Toolsets, Toolset{Kind: "http", At: at, HTTP: s})
+	}
+}
+
+func (a *App) serviceTool(at, name string, f serviceToolFile, timeout parley.Duration) ServiceTool {
+	if !toolName.MatchString(name) {
+		a.d.at(at, "can not be a tool's name; use letters, digits, _ and -, at most 64")
+	}
+	f.Description = strings.TrimSpace(f.Description)
+	if f.Description == "" {
+		a.d.lacks(at, "description", "has no description; the model chooses tools by it")
+	}
+	if f.Effect == "" {
+		f.Effect = parley.EffectWrite
+	}
+	a.choice(at+".effect", string(f.Effect), string(parley.EffectRead), string(parley.EffectIdempotent), string(parley.EffectWrite))
+	a.timeout(at+".timeout", f.Timeout)
+	if f.Timeout == 0 {
+		f.Timeout = timeout
+	}
+	switch {
+	case f.KeyTTL < 0:
+		a.d.at(at+".key_ttl", "can not be negative")
+	case f.Effect == parley.EffectIdempotent && f.KeyTTL == 0:
+		a.d.lacks(at, "key_ttl", "is idempotent and has no key_ttl; say how long the service knows a call again by its Idempotency-Key, such as 24h")
+	case f.Effect != parley.EffectIdempotent && f.KeyTTL > 0:
+		a.d.at(at+".key_ttl", "is of idempotent tools; this one is %s", f.Effect)
+	}
+	return ServiceTool{parley.ToolDecl{
+		Name: name, Description: f.Description, Effect: f.Effect, Subject: f.Subject, Timeout: f.Timeout, KeyTTL: f.KeyTTL,
+		InputSchema: a.schema(at+".input", f.Input), OutputSchema: a.schema(at+".output", f.Output),
+	}, f.Reconcile}
+}
+
+func (a *App) timeout(at string, d parley.Duration) {
+	if d < 0 || time.Duration(d) > maxCallTimeout {
+		a.d.at(at, "has to be more than 0, and at most %s", maxCallTimeout)
+	}
+}
+
+// schema is one that is written in the app's file, or in a file that it names.
+func (a *App) schema(at string, raw json.RawMessage) json.RawMessage {
+	var file string
+	if len(raw) == 0 || a.d.spoiled[at] {
+		return nil
+	}
+	if json.Unmarshal(raw, &file) == nil {
+		read, err := readFile(a.Files, file, maxSchema)
+		if err != nil {
+			a.d.at(at, "%s", err)
+			return nil
+		}
+		raw = read
+	}
+	var kind struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(raw, &kind); err != nil {
+		what := "it"
+		if file != "" {
+			what = file
+		}
+		a.d.at(at, "%s is no JSON Schema: %s", what, fmt.Sprint(err))
+		return nil
+	}
+	if kind.Type != "object" {
+		a.d.at(at, `has to be the schema of an object: {type: object, properties: ...}`)
+		return nil
+	}
+	return raw
+}

@@ -1,0 +1,154 @@
+// Package dial makes HTTP clients for services that an operator has named, and for no
+// others.
+//
+// What a model, a page or a description says never decides where a connection goes: a
+// [Guard] is made of the operator's files. It looks at the address of each connection
+// when it is made, so neither a redirect nor a name that points elsewhere by then leads
+// around it. Redirects are not followed, and no proxy is used: behind one the guard
+// would see only the proxy's address.
+package dial
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+
+	"github.com/parley-server/parley"
+)
+
+// Guard says where connections may go. It is safe for concurrent use.
+type Guard struct {
+	hosts    []string       // that may be reached
+	private  []string       // of these, names that may stand for an address of a private network
+	prefixes []netip.Prefix // addresses that may be reached though they are not public
+}
+
+// New makes a guard that lets connections go to hosts, which are names or addresses
+// without a port. Their addresses have to be public ones, but for what private names:
+// one of the hosts, an address, or a prefix such as 10.1.0.0/16. A host that is itself
+// an address, or localhost, is named by that.
+//
+// An address at which a cloud tells its machines their credentials is reached only when
+// the address itself is among hosts or private; a name that stands for it is not enough,
+// and neither is a prefix that has it.
+func New(hosts, private []string) (*Guard, error) {
+	g := &Guard{}
+	for _, h := range hosts {
+		h = clean(h)
+		g.hosts = append(g.hosts, h)
+		if a, err := netip.ParseAddr(h); err == nil {
+			g.prefixes = append(g.prefixes, exactly(a))
+		} else if h == "localhost" {
+			g.private = append(g.private, h)
+		}
+	}
+	for _, p := range private {
+		if prefix, err := netip.ParsePrefix(p); err == nil {
+			g.prefixes = append(g.prefixes, prefix.Masked())
+			continue
+		}
+		if a, err := netip.ParseAddr(p); err == nil {
+			g.prefixes = append(g.prefixes, exactly(a))
+			continue
+		}
+		name := clean(p)
+		if name == "" || strings.ContainsAny(name, "/:*") {
+			return nil, parley.Errorf(parley.CodeInvalid, "%q is no name of a host, no address and no prefix such as 10.1.0.0/16", p)
+		}
+		g.private = append(g.private, name)
+	}
+	return g, nil
+}
+
+func exactly(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	return netip.PrefixFrom(a, a.BitLen())
+}
+
+// clean is a host as it is compared.
+func clean(host string) string {
+	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+}
+
+const (
+	connectTimeout = 10 * time.Second
+	idleTimeout    = 90 * time.Second
+	maxHeader      = 64 << 10 // bytes of an answer's header
+	maxIdle        = 8        // connections to one host
+)
+
+// Client makes a client. A request of it ends with its context and not before.
+// With fresh, each request has a connection of its own: what fails before that is made
+// has provably not left, and nothing is sent again behind the caller's back.
+func (g *Guard) Client(fresh bool) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext: g.dial, TLSHandshakeTimeout: connectTimeout, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle,
+			MaxResponseHeaderBytes: maxHeader, DisableKeepAlives: fresh, ForceAttemptHTTP2: !fresh,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func (g *Guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, refused("%s is no address: %s", address, err)
+	}
+	if host = clean(host); !slices.Contains(g.hosts, host) {
+		return nil, refused("%s is not among the hosts that the app's file names", host)
+	}
+	d := &net.Dialer{Timeout: connectTimeout, Control: func(_, address string, _ syscall.RawConn) error { return g.allow(host, address) }}
+	return d.DialContext(ctx, network, net.JoinHostPort(host, port))
+}
+
+// public knows the registries of addresses that are not public.
+var public = ssrf.New()
+
+// metadata are the addresses at which clouds give their machines credentials, beside
+// those of the link: AWS (IPv6), Alibaba, Oracle. The link's have 169.254.169.254.
+// Sources: the providers' pages on instance metadata.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("fd00:ec2::254/128"), netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("192.0.0.192/32"),
+}
+
+// shared is the address space between a provider and its customers (RFC 6598).
+var shared = netip.MustParsePrefix("100.64.0.0/10")
+
+// allow decides about a connection to an address that stands for host.
+func (g *Guard) allow(host, address string) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return refused("%s is no address: %s", address, err)
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	within := func(p netip.Prefix) bool { return p.Contains(ip) }
+	if slices.Contains(g.prefixes, exactly(ip)) {
+		return nil
+	}
+	if slices.ContainsFunc(metadata, within) || ip.IsLinkLocalUnicast() {
+		return refused("%s is %s, where machines keep credentials or neighbours answer; only the address itself can be named under private", host, ip)
+	}
+	if slices.ContainsFunc(g.prefixes, within) {
+		return nil
+	}
+	if slices.Contains(g.private, host) && (ip.IsPrivate() || ip.IsLoopback() || shared.Contains(ip)) {
+		return nil
+	}
+	if public.SafeAddr(ip) != nil {
+		return refused("%s is %s, which is no public address", host, ip)
+	}
+	return nil
+}
+
+func refused(format string, args ...any) error {
+	return parley.Errorf(parley.CodeForbidden, format, args...).
+		WithHint("name the host under private in app.yaml if it may stand for an address of a private network")
+}
