@@ -60,7 +60,7 @@ PATIENCE := 30m
 # the engine's tests over real stores, one that counts what is read in 1,200 turns, and
 # the scripted model, which shares nothing between its calls. The tests of what is
 # without the detector wait for processes and databases more than they compute.
-UNRACED := (TestPairs|TestLimitsHoldAtOnce)/(sqlite|postgres)|TestCondensingIsLinear
+UNRACED := (TestPairs|TestLimitsHoldAtOnce|TestCrashWhileStepsAreCondensed|TestSecretsNeverComeOut|TestForkHasItsTurns|TestSweepLeavesNothing)/(sqlite|postgres)|TestCondensingIsLinear
 RACE := . ./client/... ./internal/api/... ./internal/engine/... ./internal/eventlog/... ./internal/wire/... ./internal/mcpserver/... \
 	./internal/toolbox/... ./internal/runtime/... ./internal/store/mem/... $(addprefix ./internal/model/,anthropic gemini mistral modeltest openai transport) ./internal/redact/... ./internal/sse/... ./internal/telemetry/... ./apps/... \
 	./internal/sim/... ./internal/tool/...
