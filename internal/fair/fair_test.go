@@ -103,15 +103,33 @@ func TestSeveralOfOneUser(t *testing.T) {
 		s.all.Wait()
 	})
 	synctest.Test(t, func(t *testing.T) {
-		s := &served{enter: (&fair.Turns{Slots: 4, Each: 4, Queued: 60}).Enter, running: map[string]int{}}
-		s.ask(t.Context(), "ann", 3)
-		s.ask(t.Context(), "ben", 5)
-		s.ask(t.Context(), "ann", 10)
-		s.ask(t.Context(), "cleo", 1)
-		s.all.Wait()
-		if s.most != 4 || len(s.order) != 19 || !slices.Contains(s.order[4:6], "cleo") {
-			t.Errorf("%d at once, in the order %v", s.most, s.order)
+		turns := &fair.Turns{Slots: 4, Each: 4, Queued: 60}
+		ctx, stop := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		var in []string
+		var leaves []func()
+		for _, user := range []string{"ann", "ann", "ann", "ben", "ben", "ann", "cleo"} {
+			all.Go(func() {
+				leave, err := turns.Enter(ctx, parley.Principal{User: user})
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				in, leaves = append(in, user), append(leaves, leave)
+			})
+			synctest.Wait()
 		}
+		for n, want := range []string{"ann ann ann ben", "ann ann ann ben cleo", "ann ann ann ben cleo ben"} {
+			if got := strings.Join(in, " "); got != want {
+				t.Errorf("after %d of ann's have ended, %s were let in, want %s", n, got, want)
+			}
+			leaves[n]()
+			synctest.Wait()
+		}
+		stop()
+		all.Wait()
 	})
 }
 
