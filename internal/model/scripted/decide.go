@@ -35,7 +35,7 @@ const verbs = `us(?:e|es|ed|ing)|go(?:ing)? (?:with|for)|went with|switch\w* to|
 
 // cue is a phrase that turns what follows it into something decided for or
 // against. Of two that begin at one place the longer comes first.
-var cue = regexp.MustCompile(`(?i)\b(?:from (?:now|today|tomorrow|next|\d|` + months + `)|` + // a time
+var cue = regexp.MustCompile(`(?i)\b(?:from (?:now|today|tomorrow|next|\d|` + months + `)|(?:goes|go|went|sent|send|sends|delivered|run|runs)(?: out)? over|` + // a time, a means
 	`(?P<against>(?:not|never|no longer|stop|stopped|avoid|without|\w*n't)(?: \w+){0,2}? (?:` + verbs + `)|` +
 	`instead of|rather than|no longer|away from|g[eo]t(?:ting)? rid of|moving off|off of|replac\w+|scrap\w*|remov\w*|forget\w*|kill\w*|abandon\w*|left|leaving|quit\w*|ditch\w*|retir\w*|phas\w+ out|discontinu\w*|deprecat\w*|stop\w*|reject\w*|object\w*(?: to)?|forbid\w*|ban\w*|avoid\w*|cancel\w*|without|against|not|never|from|over)|` +
 	`(?P<for>drop\w* in|replaced (?:by|with)|` + verbs + `|instead|with|by|but|to|prefer\w*|decided on|agreed on|settled on|now)|` +

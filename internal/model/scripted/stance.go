@@ -158,6 +158,9 @@ func (s *script) stance(w weight) string {
 	if gone.MatchString(w.Subject.question) {
 		yes, no = no, yes
 	}
+	if w.Best != nil && len(w.Missing) == 0 && spoken.MatchString(w.Subject.question) {
+		return yes
+	}
 	if w.Best != nil {
 		chosen := s.choice(w.Best.record, w.Subject)
 		for _, m := range s.mentions(w.Subject.question) {
@@ -180,8 +183,6 @@ func (s *script) stance(w weight) string {
 	}
 	if len(open) == 0 && w.Best != nil {
 		switch {
-		case spoken.MatchString(w.Subject.question):
-			return yes
 		case !s.affirms(w):
 			return no
 		case comparing.MatchString(w.Subject.question):
@@ -213,7 +214,7 @@ func (s *script) stance(w weight) string {
 }
 
 // spoken asks whether somebody spoke of a thing, for or against it.
-var spoken = regexp.MustCompile(`(?i)\b(?:say|said|says|write|written|wrote|post|posted|talk|talked|talking|mention|mentioned|mentions)\b.*\b(?:about|of|on)\b|\bmention(?:ed|s)?\b`)
+var spoken = regexp.MustCompile(`(?i)\b(?:say|said|says|write|written|wrote|post|posted|talk|talked|talking|mention|mentioned|mentions)\b.*\b(?:about|of|on)\b|\b(?:mention|consider|discuss|evaluat)(?:e?d|s)?\b`)
 
 // comparing asks of other things than those that are named.
 var comparing = regexp.MustCompile(`(?i)\b(?:old|new|big|larg|small|long|short|high|low|cheap|fast|soon|heavi|earli|lat)er\b|\b(?:another|other|else|more than|less than|fewer)\b`)

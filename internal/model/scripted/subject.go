@@ -193,7 +193,11 @@ func (s *script) more(v view) []string {
 	}
 	for i, rs := range found {
 		for _, x := range s.direct(rs, sub, false).All {
-			for _, m := range slices.Concat(x.topics, x.names) {
+			candidates := x.names
+			if x.User == "" {
+				candidates = slices.Concat(x.topics, x.names)
+			}
+			for _, m := range candidates {
 				named := func(r record) bool {
 					return slices.ContainsFunc(slices.Concat(r.topics, r.names), func(o mention) bool { return o.name == m.name })
 				}
@@ -201,7 +205,7 @@ func (s *script) more(v view) []string {
 					continue
 				}
 				for _, k := range s.search([]string{m.name}) {
-					if m.for_ && x.User == "" && !slices.Contains(asked, k) && len(out) < maxSearch {
+					if m.for_ && !slices.Contains(asked, k) && len(out) < maxSearch {
 						out = add(out, k)
 					}
 				}

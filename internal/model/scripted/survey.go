@@ -77,52 +77,6 @@ func (s *script) conflict(rs []record, page record) (weight, bool) {
 	return weight{}, false
 }
 
-// renewed is the weight where a page holds that something newer contradicts,
-// which a question in other words does not find: it holds no more if that is
-// about the same sentence, else the answer says what is out of date beside it.
-func (s *script) renewed(rs []record, w weight) weight {
-	if w.Best == nil || w.Stale != nil {
-		return w
-	}
-	page := w.Best
-	if old := ofSource("Notion", w.Overridden); page.Title == "" && len(old) > 0 {
-		page = old[0]
-	}
-	c, ok := s.conflict(rs, page.record)
-	if !ok || page != w.Best && (c.Best.Line == w.Best.Line || !c.Best.at.After(w.Best.at) || !s.differs(c.Best, w.Best, c.Subject)) {
-		return w
-	}
-	fresh := s.look(c.Best.record, w.Subject)
-	fresh.focus, fresh.Says, fresh.core = c.Best.focus, c.Best.Says, true
-	w.All = slices.DeleteFunc(w.All, func(x *weighed) bool { return x.Line == fresh.Line })
-	w.Also = slices.DeleteFunc(w.Also, func(x *weighed) bool { return x.Line == fresh.Line })
-	at, _ := slices.BinarySearchFunc(w.All, fresh, func(a, b *weighed) int { return b.at.Compare(a.at) })
-	w.All = slices.Insert(w.All, at, fresh)
-	mine, theirs := stems(joined(w.Best.focus)), stems(joined(fresh.focus))
-	both := slices.ContainsFunc(c.Subject.strong(), func(t *term) bool { return t.in(mine) >= byNear && t.in(theirs) >= byNear })
-	wants := w.Subject.wants
-	spared := wants != nil && wants.in(w.Best.Says) && !wants.in(fresh.Says)
-	for _, x := range c.Overridden {
-		if !spared && (both || page != w.Best) && x.Line == w.Best.Line && slices.ContainsFunc(x.focus, func(a sentence) bool {
-			return slices.ContainsFunc(w.Best.focus, func(b sentence) bool { return a.text == b.text })
-		}) {
-			w.Best.Verdict, fresh.Verdict = "overridden", "holds"
-			w.Overridden = append([]*weighed{w.Best}, w.Overridden...)
-			w.Best = fresh
-			return w
-		}
-	}
-	if page != w.Best {
-		return w
-	}
-	if spared && both {
-		w.Best.Says = clause(w.Best.Says, wants)
-	}
-	fresh.Verdict = "overrides another part of the page"
-	w.Stale = fresh
-	return w
-}
-
 // speaker is who a question asks the words of.
 var speaker = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|ok)\W+)?what (?:did|does|do|has|have) (?:the |our )?((?:head of )?[\w.]+(?: [\w.]+)?) (?:say|said|write|written|announced?|post(?:ed)?|think|want|wanted|suggest(?:ed)?|propose[d]?|ask(?:ed)? for)\W*$|^\W*what (?:was|is|has been) (?:said|written|posted|announced) (?:in|on|by) (?:the )?([#\w.-]+(?: [\w.-]+)?)\W*$`)
 

@@ -66,7 +66,7 @@ func (s *script) weigh(rs []record, sub subject, sorted bool) weight {
 		}
 	}
 	if w.Found() {
-		return s.renewed(rs, w)
+		return s.rejected(rs, s.renewed(rs, w))
 	}
 	return s.aside(rs, sub, w)
 }
