@@ -131,12 +131,19 @@ export interface SessionWindow {
 
 export type Fetch = (input: string, init?: RequestInit) => Promise<Response>;
 
+export interface SessionPage {
+  sessions: SessionInfo[];
+  /** Where the next page begins; "" after the last. */
+  next: string;
+}
+
 export interface Client {
   readonly base: string;
   readonly fetch: Fetch;
   apps(signal?: AbortSignal): Promise<AppInfo[]>;
   app(name: string, signal?: AbortSignal): Promise<AppInfo>;
-  sessions(app: string, signal?: AbortSignal): Promise<SessionInfo[]>;
+  /** A page of the list, the last changed first: the one at a cursor, or the first. */
+  sessions(app: string, cursor?: string, signal?: AbortSignal): Promise<SessionPage>;
   session(id: string, signal?: AbortSignal): Promise<SessionInfo>;
   /** Of the newest turns, or of those before one. */
   window(session: string, before?: string, signal?: AbortSignal): Promise<SessionWindow>;
@@ -170,6 +177,11 @@ function listOf<T>(body: unknown, name: string): T[] {
   if (Array.isArray(body)) return body as T[];
   const inner = typeof body === "object" && body !== null ? (body as Record<string, unknown>)[name] : undefined;
   return Array.isArray(inner) ? (inner as T[]) : [];
+}
+
+function nextOf(page: unknown): string {
+  const next = typeof page === "object" && page !== null ? (page as { next?: unknown }).next : undefined;
+  return typeof next === "string" ? next : "";
 }
 
 export function createClient(base: string, fetcher: Fetch = (input, init) => fetch(input, init), locked = () => false): Client {
@@ -209,8 +221,10 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
     fetch: fetcher,
     apps: async (signal) => listOf<AppInfo>(await call("GET", "v1/apps", { signal }), "apps"),
     app: async (name, signal) => (await call("GET", `v1/apps/${id(name)}`, { signal })) as AppInfo,
-    sessions: async (app, signal) =>
-      listOf<SessionInfo>(await call("GET", `v1/sessions?app=${id(app)}&limit=500`, { signal }), "sessions"),
+    sessions: async (app, cursor, signal) => {
+      const page = await call("GET", `v1/sessions?app=${id(app)}&limit=100${cursor ? `&cursor=${id(cursor)}` : ""}`, { signal });
+      return { sessions: listOf<SessionInfo>(page, "sessions"), next: nextOf(page) };
+    },
     session: async (session, signal) => (await call("GET", `v1/sessions/${id(session)}`, { signal })) as SessionInfo,
     window: async (session, before, signal) =>
       (await call("GET", `v1/sessions/${id(session)}/window${before ? `?before=${id(before)}` : ""}`, { signal })) as SessionWindow,
@@ -234,7 +248,16 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
     cancel: async (turn, reason) => void (await call("POST", `v1/turns/${id(turn)}/cancel`, { body: { reason } })),
     retry: async (turn) => (await call("POST", `v1/turns/${id(turn)}/retry`)) as TurnInfo,
     resume: async (turn) => void (await call("POST", `v1/turns/${id(turn)}/resume`)),
-    interactions: async (signal) => listOf<InteractionRow>(await call("GET", "v1/interactions?limit=200", { signal }), "interactions"),
+    interactions: async (signal) => {
+      const rows: InteractionRow[] = [];
+      let cursor = "";
+      do {
+        const page = await call("GET", `v1/interactions?limit=200${cursor && `&cursor=${id(cursor)}`}`, { signal });
+        rows.push(...listOf<InteractionRow>(page, "interactions"));
+        cursor = nextOf(page);
+      } while (cursor !== "");
+      return rows;
+    },
     answer: async (interaction, answer) =>
       (await call("POST", `v1/interactions/${id(interaction)}/answer`, { body: answer })) as InteractionRow,
     artifact: (artifact) => `${base}v1/artifacts/${id(artifact)}`,

@@ -8,6 +8,7 @@ import { Menu, MenuItem } from "../ui/menu.tsx";
 import { oneLine } from "../ui/tame.ts";
 import { ago } from "../ui/text.ts";
 import { useNow } from "../ui/use-now.ts";
+import type { More } from "./state.ts";
 import { useActions, useChat } from "./use-chat.ts";
 
 /** A session as a list shows it. */
@@ -24,6 +25,9 @@ export interface Entry {
 
 interface Props {
   sessions: readonly Entry[];
+  /** Those behind them, which are read when the list is scrolled to its end. */
+  more?: More;
+  onMore?: () => void;
   /** What is said while there are none. */
   empty?: string;
   /** From where one is deleted. */
@@ -34,7 +38,7 @@ interface Props {
   onClose?: () => void;
 }
 
-export function Sidebar({ sessions, empty = "Your conversations will be listed here.", where = "here and on the server", onChosen, onClose }: Props) {
+export function Sidebar({ sessions, more = "none", onMore, empty = "Your conversations will be listed here.", where = "here and on the server", onChosen, onClose }: Props) {
   const chat = useActions();
   const running = useChat((s) => s.running);
   const active = useChat((s) => s.opened.id);
@@ -84,6 +88,7 @@ export function Sidebar({ sessions, empty = "Your conversations will be listed h
               onDelete={() => setDeleting(s)}
             />
           ))}
+          {more !== "none" && onMore && <Further more={more} onMore={onMore} />}
         </ul>
       )}
       {deleting && (
@@ -97,6 +102,35 @@ export function Sidebar({ sessions, empty = "Your conversations will be listed h
         </Confirm>
       )}
     </>
+  );
+}
+
+/** The end of a list that goes on: it is read on before it is seen. */
+function Further({ more, onMore }: { more: More; onMore(): void }) {
+  const end = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    const e = end.current;
+    if (!e || more !== "more") return;
+    const seen = new IntersectionObserver((entries) => entries.some((x) => x.isIntersecting) && onMore(), {
+      root: e.parentElement,
+      rootMargin: "0px 0px 600px",
+    });
+    seen.observe(e);
+    return () => seen.disconnect();
+  }, [more, onMore]);
+  return (
+    <li ref={end} className="px-4 py-2 text-sm text-text-muted">
+      {more === "failed" ? (
+        <>
+          The rest can not be read now.{" "}
+          <button type="button" className="underline underline-offset-2 hover:text-text-primary" onClick={onMore}>
+            Try again
+          </button>
+        </>
+      ) : (
+        "Reading more…"
+      )}
+    </li>
   );
 }
 

@@ -69,6 +69,10 @@ export abstract class Chat<S extends ChatState = ChatState> {
   readonly #looked = new Map<string, unknown>();
   /** By session: the interactions that were open when it was looked at last. */
   readonly #waiting = new Map<string, string>();
+  /** How many pages of the list are shown. */
+  #pages = 1;
+  /** The reading of the list that counts: the last one that was begun. */
+  #reading = 0;
   /** By session that the server does not have yet: the mode it will begin with. */
   readonly #modes = new Map<string, PermissionMode>();
 
@@ -79,7 +83,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.now = deps.now ?? (() => new Date());
     this.#schedule = deps.schedule ?? perFrame;
     this.inbox = new Inbox(deps.client);
-    const state: ChatState = { app: undefined, known, running: new Set(), opened: this.#fresh(this.uuid()), problem: undefined };
+    const state: ChatState = { app: undefined, known, running: new Set(), moreSessions: "none", opened: this.#fresh(this.uuid()), problem: undefined };
     this.store = createStore<S>(() => ({ ...own, ...state }) as unknown as S);
   }
 
@@ -134,20 +138,42 @@ export abstract class Chat<S extends ChatState = ChatState> {
   }
 
   async refreshList(): Promise<void> {
-    let infos;
+    const reading = ++this.#reading;
+    const infos: SessionInfo[] = [];
+    let cursor = "";
     try {
-      infos = await this.client.sessions(this.app);
+      for (let page = 0; page < this.#pages && (page === 0 || cursor !== ""); page++) {
+        const { sessions, next } = await this.client.sessions(this.app, cursor);
+        infos.push(...sessions);
+        cursor = next;
+      }
     } catch {
+      if (reading !== this.#reading) return;
+      if (this.state.moreSessions === "reading") {
+        this.#pages--;
+        this.set({ moreSessions: "failed" });
+      }
       this.listed(undefined);
       return;
     }
+    if (reading !== this.#reading) return;
     this.listed(infos);
+    this.set({ moreSessions: cursor === "" ? "none" : "more" });
     const running = new Set(infos.filter((i) => i.turn && isOpen(i.turn.status)).map(keyOf));
     for (const [id, w] of this.#watches) {
       if (openTurn(w)) running.add(id);
       else running.delete(id);
     }
     this.set({ running });
+  }
+
+  /** Reads one page more of the list of sessions. */
+  async furtherSessions(): Promise<void> {
+    const { moreSessions: more } = this.state;
+    if (more !== "more" && more !== "failed") return;
+    this.#pages++;
+    this.set({ moreSessions: "reading" });
+    await this.refreshList();
   }
 
   newChat(): void {
@@ -192,8 +218,13 @@ export abstract class Chat<S extends ChatState = ChatState> {
   }
 
   async #lookUp(id: string): Promise<void> {
-    const infos = await this.client.sessions(this.app);
-    const info = infos.find((i) => keyOf(i) === id || i.id === id);
+    let info: SessionInfo | undefined;
+    for (let cursor = ""; !info; ) {
+      const { sessions, next } = await this.client.sessions(this.app, cursor);
+      info = sessions.find((i) => keyOf(i) === id || i.id === id);
+      if (next === "") break;
+      cursor = next;
+    }
     if (info) this.#know(id, { server: info.id, ...(info.title && { title: info.title }) });
   }
 

@@ -23,7 +23,7 @@ export interface Opened {
   keys: ReadonlyMap<string, string>;
   records: Records;
   /** Turns before the first exchange: whether there are any, and what became of reading them. */
-  older: "none" | "more" | "reading" | "failed";
+  older: More;
   /** What the session began with, where its beginning was not read. */
   preview: string;
   /** What the turns cost that were not read, in US dollars. */
@@ -38,12 +38,17 @@ export interface Known {
   title?: string;
 }
 
+/** What there is beyond what was read of a list, and what became of reading it. */
+export type More = "none" | "more" | "reading" | "failed";
+
 export interface ChatState {
   app: AppInfo | undefined;
   known: Record<string, Known>;
   /** Sessions in which a turn is open. */
   running: ReadonlySet<string>;
   opened: Opened;
+  /** Sessions behind those that were read of the server's list. */
+  moreSessions: More;
   /** What went wrong outside of an exchange. */
   problem: ApiError | undefined;
 }

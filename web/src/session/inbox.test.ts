@@ -29,6 +29,17 @@ afterEach(() => {
 
 const state = () => inbox.store.getState();
 
+test("it holds all of it, however many pages that are", async () => {
+  const pages: Record<string, unknown> = { "": { interactions: [row("a")], next: "1" }, "1": { interactions: [row("b")], next: "2" }, "2": { interactions: [row("c")] } };
+  inbox = new Inbox(
+    createClient("http://h/", async (input) =>
+      input.includes("interactions") ? json(pages[new URL(input).searchParams.get("cursor") ?? ""]) : json({ id: "S", app: "home", title: "Lights" }),
+    ),
+  );
+  await inbox.refresh();
+  expect(state().rows?.map((r) => r.id)).toEqual(["a", "b", "c"]);
+});
+
 test("it holds what is open, with the sessions it belongs to, each asked for once", async () => {
   rows = [row("a"), row("b"), { ...row("c"), open: false }, row("d", "R")];
   await inbox.refresh();

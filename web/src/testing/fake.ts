@@ -29,6 +29,8 @@ export class FakeParley {
   intercept: ((method: string, path: string) => Response | undefined) | undefined;
   /** Called for each turn that is begun. */
   onTurn: ((session: string, turn: string, message: string) => void) | undefined;
+  /** The most sessions that a page of their list has. */
+  page = 500;
   #next = 0;
   readonly #text = new TextEncoder();
 
@@ -58,7 +60,12 @@ export class FakeParley {
     if (kind === "interactions") return id && action === "answer" ? this.#answerTo(id, body as unknown as Answer) : this.#inbox();
     if (kind !== "sessions") return refuse(404, "not_found", "no such address");
     if (!id) {
-      if (method === "GET") return json(200, { sessions: [...this.sessions.values()].map(info) });
+      if (method === "GET") {
+        const from = Number(url.searchParams.get("cursor") ?? 0);
+        const to = from + Math.min(this.page, Number(url.searchParams.get("limit") ?? 50));
+        const all = [...this.sessions.values()].map(info);
+        return json(200, { sessions: all.slice(from, to), ...(to < all.length && { next: String(to) }) });
+      }
       const outside = String(body["outside_id"] ?? "");
       const have = [...this.sessions.values()].find((s) => s.outsideID === outside);
       return json(201, info(have ?? this.create(outside, body["mode"] as PermissionMode | undefined)));

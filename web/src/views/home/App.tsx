@@ -1,4 +1,4 @@
-import { lazy, Suspense, useMemo } from "react";
+import { lazy, Suspense, useCallback, useMemo } from "react";
 import { useStore } from "zustand";
 
 import { Frame } from "../../chat/Frame.tsx";
@@ -56,6 +56,7 @@ function Sessions({ home, ...props }: { home: Home; onChosen(): void; onClose?: 
   const entries = useStore(home.store, (s) => s.entries);
   const known = useStore(home.store, (s) => s.known);
   const rows = useStore(home.inbox.store, (s) => s.rows);
+  const more = useStore(home.store, (s) => s.moreSessions);
   const sessions = useMemo(
     () =>
       (entries ?? []).map((e) => ({
@@ -65,5 +66,6 @@ function Sessions({ home, ...props }: { home: Home; onChosen(): void; onClose?: 
       })),
     [entries, known, rows],
   );
-  return <Sidebar sessions={sessions} empty={entries ? "Conversations about your home will be listed here." : ""} where="on the server, for every client" {...props} />;
+  const further = useCallback(() => void home.furtherSessions(), [home]);
+  return <Sidebar sessions={sessions} more={more} onMore={further} empty={entries ? "Conversations about your home will be listed here." : ""} where="on the server, for every client" {...props} />;
 }

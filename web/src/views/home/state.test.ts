@@ -37,6 +37,36 @@ test("the list is the server's, whoever began the sessions", async () => {
   expect(opened()).toMatchObject({ id: other.id, phase: "live" });
 });
 
+test("the list is read page by page, and what was scrolled to stays when it is read again", async () => {
+  server.page = 2;
+  const all = Array.from({ length: 5 }, () => server.create("").id);
+  const ids = () => home.store.getState().entries?.map((e) => e.id);
+  const more = () => home.store.getState().moreSessions;
+  await home.refresh();
+  expect([ids(), more()]).toEqual([all.slice(0, 2), "more"]);
+  await home.furtherSessions();
+  expect([ids(), more()]).toEqual([all.slice(0, 4), "more"]);
+  server.down = true;
+  await home.furtherSessions();
+  expect([ids(), more()]).toEqual([all.slice(0, 4), "failed"]);
+  server.down = false;
+  await home.refreshList();
+  expect([ids(), more()]).toEqual([all.slice(0, 4), "more"]);
+  await home.furtherSessions();
+  expect([ids(), more()]).toEqual([all, "none"]);
+  await home.furtherSessions();
+  await home.refreshList();
+  expect([ids(), more()]).toEqual([all, "none"]);
+});
+
+test("a session of which the list was not read yet is found all the same", async () => {
+  server.page = 2;
+  const all = Array.from({ length: 5 }, () => server.create("").id);
+  await home.open(all[4] ?? "");
+  await settle();
+  expect(opened()).toMatchObject({ id: all[4], phase: "live" });
+});
+
 test("a session that is begun here is in the list at once, and under one name", async () => {
   await home.refresh();
   server.onTurn = (session, turn) => server.answer(session, turn, ["Fine."]);
