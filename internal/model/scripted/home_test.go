@@ -34,7 +34,6 @@ type house struct {
 	called  []string // of the last question
 	system  string
 	acts    bool // what it is told to do is done, as by somebody who allows it
-	sim     *sim.House
 }
 
 func homeModel(t *testing.T) *scripted.Model {
@@ -66,7 +65,7 @@ func newHouse(t *testing.T, now time.Time, offered bool, set ...func(*sim.Option
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tools.Close(); at.Close(); srv.Close() })
-	h := &house{t: t, model: homeModel(t), tools: tools, sim: at}
+	h := &house{t: t, model: homeModel(t), tools: tools}
 	all, err := tools.Tools(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +174,9 @@ func TestHomeQuestions(t *testing.T) {
 		for _, offered := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s_offered_%t", now.Format("15h04"), offered), func(t *testing.T) {
 				t.Parallel()
-				homeQuestions(t, newHouse(t, now, offered))
+				h := newHouse(t, now, offered)
+				same := func() *house { h.forget(); return h }
+				homeQuestions(t, same, "home-first-twenty", "home-second-twenty", "home-more", "home-judged")
 			})
 		}
 	}
@@ -222,9 +223,21 @@ func TestHomeUsesFacts(t *testing.T) {
 	}
 }
 
-func homeQuestions(t *testing.T, h *house) {
+// Follow-ups go on from what was said, and from what was done. Each conversation has
+// a house of its own.
+func TestHomeConversations(t *testing.T) {
+	t.Parallel()
+	evening := time.Date(2026, 11, 22, 21, 20, 0, 0, time.UTC)
+	homeQuestions(t, func() *house {
+		h := newHouse(t, evening, true)
+		h.acts = true
+		return h
+	}, "home-conversations")
+}
+
+func homeQuestions(t *testing.T, begin func() *house, sheets ...string) {
 	openers, openersRight, asks, right := 0, 0, 0, 0
-	for _, name := range []string{"home-first-twenty", "home-second-twenty", "home-more", "home-judged"} {
+	for _, name := range sheets {
 		raw, err := os.ReadFile("testdata/questions/" + name + ".yaml")
 		if err != nil {
 			t.Fatal(err)
@@ -234,7 +247,7 @@ func homeQuestions(t *testing.T, h *house) {
 			t.Fatal(err)
 		}
 		for _, conversation := range sh[0].Conversations {
-			h.forget()
+			h := begin()
 			for i, q := range conversation {
 				answer := h.ask(q.Ask)
 				why := accepted(t, answer, q.Want, q.Avoid)

@@ -208,7 +208,9 @@ func services() map[string]map[string]*service {
 			"turn_off":        {about: "Turns climate off.", target: true, does: to("off")},
 		},
 		"cover": {
-			"open_cover":  {about: "Opens a cover.", target: true, does: to("open")},
+			"open_cover": {about: "Opens a cover.", target: true, does: func(*House, *entity, attrs, *callCtx) (string, attrs, *refusal) {
+				return "open", attrs{"current_position": 100}, nil
+			}},
 			"close_cover": {about: "Closes a cover.", target: true, does: to("closed")},
 			"stop_cover":  {about: "Stops a cover.", target: true, does: func(_ *House, e *entity, _ attrs, _ *callCtx) (string, attrs, *refusal) { return same(e), nil, nil }},
 			"set_cover_position": {about: "Moves a cover to a position.", target: true, fields: map[string]string{"position": "number"}, needs: []string{"position"}, does: func(_ *House, _ *entity, d attrs, _ *callCtx) (string, attrs, *refusal) {

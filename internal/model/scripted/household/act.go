@@ -159,7 +159,7 @@ func (u *turn) act(q *ask, a *answered) []Call {
 		return nil
 	}
 	if (q.deed.verb == "set" || q.deed.verb == "dim") && q.deed.value == nil && q.deed.by == 0 && (q.deed.step == 0 || q.deed.step < 0 && open[0].is("off")) {
-		a.say("Nothing was changed: say to which value %s is to be set. %s is %s now.", open[0].the(), upper(open[0].the()), open[0].told())
+		a.say("Nothing was changed: say to which value %s is to be set. %s is %s now.", open[0].the(), upper(open[0].the()), open[0].leveled(""))
 		return nil
 	}
 	if q.deed.step != 0 {

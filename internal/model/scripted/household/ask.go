@@ -46,6 +46,7 @@ type ask struct {
 	deed    deed
 	leaning bool
 	than    *span // of what is used, the time that is compared with when
+	lent    bool  // the time is that of the topic
 	last    bool  // the last time is meant
 	again   bool  // the deed is that of the wish before
 	first   bool  // the first of several

@@ -108,6 +108,10 @@ func (u *turn) cause(q *ask, a *answered) []Call {
 		a.plan = "I look at the history of what happened at the same moments."
 		return []Call{*more}
 	}
+	if u.verdict(d).kind == "nothing" && len(es) > 1 && len(d.errors) == 0 && !d.lost && q.aspect == "" {
+		a.say("**I find nothing unusual about %s %s.** No outage, no state that stood only for moments, and no value far from the others is recorded.", theNames(es), orText(q.when.said, "in the last day and a half"))
+		return nil
+	}
 	if v := u.verdict(d); v.kind == "nothing" && q.state != "" && q.aspect == "why" && len(d.errors) == 0 {
 		return u.whyState(q, es, a)
 	}

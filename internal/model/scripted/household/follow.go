@@ -13,11 +13,14 @@ func (q *ask) own() bool { return q.kind != nil || len(q.areas) > 0 || len(q.nam
 func (u *turn) follow(q *ask, t *topic, flat string) {
 	said := clean(re(`\bhow \S+ (?:is it|it is)\b|\bwas it\b.*\bat\b`).ReplaceAllString(flat, "")) // "how cold it is" refers to nothing
 	refers := slices.ContainsFunc(said, func(w string) bool { return pronouns[w] && w != "then" }) || t.intent == isCause && q.aspect == "doubt"
-	connects := re(`^(?:and|or|so|but|what about|how about|also)\b`).MatchString(flat)
-	fragment := q.plain && q.state == "" && !asking.MatchString(flat) // the garage?
+	connects := re(`^(?:and|or|so|but|what about|how about|also)\b|\b(?:too|as well|also)$`).MatchString(flat)
+	fragment := q.plain && q.state == "" && !asking.MatchString(bared(flat)) // the garage?
 	// A sentence with a thing of its own stands by itself, one of a word or two does not.
 	u.near(q, t)
 	whole := q.intent != isState || !q.plain || q.kind != nil && len(q.areas) > 0
+	if q.first && q.when.tool == "" && t.when.short() { // who was first, of the time that is spoken of
+		q.when = t.when
+	}
 	if q.lost != "" || q.own() && !refers && !connects && (whole || !fragment) {
 		return
 	}
@@ -123,13 +126,14 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 		q.state = s
 	}
 	if q.state != "" && ownState == q.state && q.state != t.state && timeIn(flat).tool == "" { // left in the morning, and back?
-		q.when = q.when.day()
+		q.when = u.day(q.when)
 	}
+	q.lent = q.when.tool != "" && timeIn(flat).tool == ""
 	if own := timeIn(flat); own.tool == "" && has(q.ws, "last|ever|latest") { // the last time of all
 		q.when = span{}
 	}
 	if re(`\b(?:the )?(?:day|night|evening|morning|afternoon) before\b`).MatchString(flat) && q.when.tool != "day before yesterday" {
-		if earlier := t.when.before(); earlier.tool != "" {
+		if earlier := u.before(t.when); earlier.tool != "" {
 			q.when = earlier
 		}
 	}
@@ -158,6 +162,27 @@ func (u *turn) near(q *ask, t *topic) {
 		q.areas = t.areas
 	}
 }
+
+// day is the whole day of a part of it. Before dawn, "this morning" was yesterday's.
+func (u *turn) day(s span) span {
+	if strings.HasPrefix(s.tool, "this ") && u.know.now.Hour() < dawn {
+		s.tool = "yesterday" + strings.TrimPrefix(s.tool, "this")
+	}
+	return s.day()
+}
+
+// before is the same time of the day before. Before dawn, the last night that is over
+// is that of the day before yesterday.
+func (u *turn) before(s span) span {
+	if s.tool == "last night" && u.know.now.Hour() < dawn {
+		return span{tool: strings.ToLower(u.know.now.AddDate(0, 0, -3).Weekday().String()) + " night", said: "the night before", half: s.half}
+	}
+	return s.before()
+}
+
+// dawn is the hour before which people count the night to the day before, as the
+// tools do.
+const dawn = 5
 
 // subject takes over what the topic is about, for what the question does not name.
 func (u *turn) subject(q, before *ask) {

@@ -196,12 +196,14 @@ func (u *turn) searches() []Call {
 		queries = append(queries, strings.Join(before, " "), strings.Join(pick(firstLine(x.Answer), 6), " "))
 		leans = len(before) == 0
 	}
-	for _, x := range slices.Backward(u.Earlier) {
-		if done := doneLine.FindAllStringSubmatch(x.Answer, 3); done != nil && len(own) == 0 {
-			for _, m := range done {
-				queries = append(queries, strings.Join(pick(m[1], 6), " "))
+	if len(own) == 0 { // what was changed may be what is meant
+		names := 0
+		for _, x := range slices.Backward(u.Earlier) {
+			for _, m := range doneLine.FindAllStringSubmatch(x.Answer, 3) {
+				if names++; names <= 3 {
+					queries = append(queries, strings.Join(pick(m[1], 6), " "))
+				}
 			}
-			break
 		}
 	}
 	var calls []Call

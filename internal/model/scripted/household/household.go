@@ -7,6 +7,9 @@
 // house. What there is in one it learns by a search, and what is so by the other
 // tools, so every figure of an answer comes from a result.
 //
+// A question may leave out what the conversation is about. That is built anew from
+// the turns before (see topic): a follow-up replaces what it names and keeps the rest.
+//
 // An answer begins with its conclusion. Below it, where there is any, stands the
 // evidence as a quotation that begins with [Evidence], which a page can fold.
 // Names stand in place of ids; the ids are in the notes at the end, which
@@ -118,6 +121,12 @@ func Answer(t Turn) Reply {
 	var calls []Call
 	for i := range u.asks {
 		calls = append(calls, u.answer(&u.asks[i], a)...)
+	}
+	// All is looked up before anything is done: what one wish has done would else stand
+	// for the others, too.
+	look := slices.DeleteFunc(slices.Clone(calls), func(c Call) bool { return c.Tool == act })
+	if len(look) > 0 && len(look) < len(calls) {
+		calls = look
 	}
 	if len(calls) > 0 {
 		return Reply{Say: a.plan, Calls: u.fresh(calls)}

@@ -2,6 +2,7 @@ package household
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -29,6 +30,8 @@ func (u *turn) intentOf(q *ask, flat, rest string) (in intent, plain bool) {
 		return isCause, false
 	case !asking.MatchString(rest) && acting.MatchString(rest) && !strings.HasPrefix(rest, "make a "):
 		return isAct, false
+	case !q.own() && !slices.ContainsFunc(q.ws, func(w string) bool { return pronouns[w] }) && re(`\b(?:problems?|issues?|faults?|trouble|anything wrong)\b`).MatchString(flat):
+		return isErrors, false
 	case wantsErrors.MatchString(flat):
 		return isErrors, false
 	case wantsCost.MatchString(flat):
@@ -59,9 +62,14 @@ func (u *turn) intentOf(q *ask, flat, rest string) (in intent, plain bool) {
 		if q.kind != nil && q.kind.measure && q.intent == isState && !has(q.ws, "when|often") {
 			return isFigures, false
 		}
-		return isPast, !asking.MatchString(flat) && !wantsPast.MatchString(flat)
+		return isPast, !asking.MatchString(bared(flat)) && !wantsPast.MatchString(flat)
 	}
 	return isState, true
+}
+
+// bared is a text without the words that only connect it with what was said.
+func bared(flat string) string {
+	return re(`^(?:and |so |but |or )*(?:what about |how about )?`).ReplaceAllString(flat, "")
 }
 
 // stateOf is the state that a question is about. People leave and come home; of

@@ -20,12 +20,12 @@ func (u *turn) past(q *ask, a *answered) []Call {
 	if slices.ContainsFunc(es, func(e entity) bool { _, is := e.value(); return is && e.unit != "" }) {
 		return u.figures(q, a)
 	}
-	span := u.span(q.when, "-168h")
+	since := u.span(q.when, "-168h")
 	if _, ok := u.instant(q); ok { // what was so at a time began before it
-		span = "-168h"
+		since = "-168h"
 	}
-	book := Call{logbook, map[string]any{"entities": idsOf(es), "start": span, "limit": 200}}
-	seen := Call{history, map[string]any{"entities": idsOf(es), "start": span}}
+	book := Call{logbook, map[string]any{"entities": idsOf(es), "start": since, "limit": 200}}
+	seen := Call{history, map[string]any{"entities": idsOf(es), "start": since}}
 	rows, ok := u.got(book)
 	states, ok2 := u.got(seen)
 	if !ok || !ok2 {
@@ -78,6 +78,8 @@ func (u *turn) past(q *ask, a *answered) []Call {
 		said = "in the time that is recorded"
 	}
 	switch {
+	case len(es) == 2 && q.aspect == "" && len(hits) > 0 && sooner.MatchString(strings.Join(q.ws, " ")):
+		u.sooner(q, es, hits, state, a)
 	case q.aspect == "who" || q.first:
 		u.who(q, es, hits, state, said, a)
 	case q.aspect == "often":
@@ -86,6 +88,14 @@ func (u *turn) past(q *ask, a *answered) []Call {
 			return nil
 		}
 		a.say("%s: %s %s%s.", upper(times(len(hits))), theNames(es), verbed(state), strings.TrimPrefix(clocksOf(u, hits), ","))
+	case len(hits) == 0 && q.lent && q.aspect == "when" && q.clock == "": // not then, but before
+		q.lent, q.when = false, span{}
+		before := len(a.parts)
+		calls := u.past(q, a)
+		if len(a.parts) > before {
+			a.parts[before] = "Not " + said + ". " + a.parts[before]
+		}
+		return calls
 	case len(hits)+len(begun) == 0:
 		a.say("%s", u.notSeen(es, past, state, said))
 	case len(hits) == 0 && q.aspect == "when" && len(begun) == len(es) && q.when.short() && !ongoing.MatchString(strings.Join(q.ws, " ")):
@@ -125,6 +135,26 @@ func (u *turn) past(q *ask, a *answered) []Call {
 		u.intervals(q, es, append(begun, hits...), all, state, said, a)
 	}
 	return nil
+}
+
+// sooner are words that compare when two things came to be so.
+var sooner = regexp.MustCompile(`\b(?:before|earlier than|sooner than|after|later than)\b`)
+
+// sooner says which of two was so first.
+func (u *turn) sooner(q *ask, es []entity, hits []change, state string, a *answered) {
+	first := hits[0].of(es)
+	other := slices.IndexFunc(hits, func(c change) bool { return c.id != first.id })
+	if other < 0 {
+		a.say("Only %s %s, %s.", first.the(), verbedOf(first, state), u.know.when(hits[0].at))
+		return
+	}
+	second := hits[other].of(es)
+	place := func(e entity) int { // in the question
+		return slices.IndexFunc(q.ws, func(w string) bool { return u.named(e, w) && !idle[w] })
+	}
+	late := has(q.ws, "after|later")
+	yes := map[bool]string{true: "Yes", false: "No"}[place(first) < place(second) != late]
+	a.say("%s: %s %s %s, and %s %s.", yes, first.the(), verbedOf(first, state), u.know.when(hits[0].at), second.the(), u.know.when(hits[other].at))
 }
 
 // ongoing are words that ask when something was so, not when it came to be so.

@@ -58,7 +58,7 @@ func (u *turn) report(q *ask, done []Result, a *answered) {
 			switch {
 			case strings.Contains(m[7], "does NOT"):
 				a.say("%s does not show what was asked for: it is %s%s.", upper(e.the()), strings.TrimSuffix(said, " now"), map[bool]string{true: ", because it can not be reached", false: ""}[strings.Contains(m[7], "reached")])
-			case strings.Contains(m[7], "was so before"):
+			case strings.Contains(m[7], "was so before") && was.leveled("") == e.leveled(""):
 				a.say("%s was %s before already.", upper(e.the()), e.told())
 			default:
 				a.say("%s%s %s %s (%s %s).", Done, e.the(), e.verb(), said, map[bool]string{true: "they were", false: "it was"}[e.many()], was.leveled(""))

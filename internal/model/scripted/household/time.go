@@ -203,6 +203,9 @@ func (u *turn) instant(q *ask) (time.Time, bool) {
 	if day, part, _ := strings.Cut(q.when.tool, " "); part == "evening" || part == "afternoon" || part == "night" && day != "last" || part == "morning" {
 		if b, ok := map[string]int{"this": 0, "yesterday": 1}[day]; ok {
 			back, known = b, true
+			if day == "this" && u.know.now.Hour() < dawn {
+				back = 1
+			}
 			if part != "morning" && c.Hour() < 12 {
 				c = c.Add(12 * time.Hour)
 			}

@@ -65,7 +65,7 @@ func (u *turn) asked(text string, t *topic) []ask {
 	var out []ask
 	u.mark = strings.HasSuffix(strings.TrimSpace(text), "?")
 	for _, part := range u.parts(text) {
-		for _, full := range t.inFull(part) {
+		for _, full := range t.inFull(part, u.mark) {
 			q := u.one(full, t)
 			out = append(out, q)
 			t = t.after(q)
@@ -99,7 +99,7 @@ var inShort = []struct {
 }
 
 var (
-	backAgain = regexp.MustCompile(`^` + lightly + `(?:(?:undo|revert|reset)\b(?: (?:it|that|this|them|the (?:last )?change))?|(?:put|take|change|turn|set|bring|switch) (?:it|that|this|them|everything|the \S+(?: \S+)?) back(?: (?:to )?(?:how|what|as|the way) (?:it|they) (?:was|were)(?: before)?| to normal)?|back to (?:how|what|the way) (?:it|they) (?:was|were)(?: before)?|(?:to |back )?(?:as|how|what|the way) it was(?: before)?)` + finally + `$`)
+	backAgain = regexp.MustCompile(`^` + lightly + `(?:(?:undo|revert|reset)\b(?: (?:it|that|this|them|the (?:last )?change))?|(?:put|take|change|turn|set|bring|switch) (?:it|that|this|them|both|everything|the \S+(?: \S+)?) back(?: (?:to )?(?:how|what|as|the way) (?:it|they) (?:was|were)(?: before)?| to normal)?|back to (?:how|what|the way) (?:it|they) (?:was|were)(?: before)?|(?:to |back )?(?:as|how|what|the way) it was(?: before)?)` + finally + `$`)
 	oncemore  = regexp.MustCompile(`^` + lightly + `(?:(?:do|try|say|check|show|look) (?:it |that |this |the same )?(?:again|once more|once again|another time)|once more|once again|again|one more time|the same again|same again|further)(?: (?:please|then|now))*$`)
 	bothAgain = regexp.MustCompile(`^` + lightly + `(?:(?:turn|switch) )?(?:both(?: of them)? (on|off)|(on|off) both)` + finally + `$`)
 	agreed    = regexp.MustCompile(`^(?:yes|yeah|yep|sure|ok|okay|please|do it|do that|do so|go ahead|go on|please do|yes please|yes do it|yes do that|ok do it)(?:,? (?:please|then|do it|go ahead))*$`)
@@ -107,14 +107,18 @@ var (
 
 // inFull writes out what a part of a question leaves out: what is to be done with
 // "it", what is to be done again, and what is to be taken back.
-func (t *topic) inFull(part string) []string {
+func (t *topic) inFull(part string, question bool) []string {
 	text := strings.Trim(strings.Join(clean(part), " "), " ")
 	if t == nil {
 		return []string{part}
 	}
 	if backAgain.MatchString(text) && len(t.did) > 0 {
 		var out []string
-		for _, c := range t.did {
+		did := t.did
+		if strings.Contains(text, "both") {
+			did = t.all[max(0, len(t.all)-2):]
+		}
+		for _, c := range did {
 			if full := c.back(); full != "" {
 				out = append(out, full)
 			}
@@ -132,6 +136,9 @@ func (t *topic) inFull(part string) []string {
 	if m := bothAgain.FindStringSubmatch(text); m != nil && len(t.all) >= 2 {
 		last := t.all[len(t.all)-2:]
 		return []string{"turn " + m[1] + m[2] + " the " + last[0].name, "turn " + m[1] + m[2] + " the " + last[1].name}
+	}
+	if t.intent != isAct && (question || t.clock != "") { // and at 7?
+		return []string{part}
 	}
 	for _, s := range inShort {
 		if m := s.words.FindStringSubmatchIndex(text); m != nil {

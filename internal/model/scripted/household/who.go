@@ -110,6 +110,9 @@ func (u *turn) notSeen(es []entity, past map[string]*series, state, said string)
 			return fmt.Sprintf("That can not be told: nothing is recorded of %s %s.", e.the(), said)
 		}
 	}
+	if e.class == "motion" && state == "on" {
+		return fmt.Sprintf("No: %s saw no motion %s.", theNames(es), said)
+	}
 	return fmt.Sprintf("No: %s %s not %s %s.%s", theNames(es), map[string]string{"is": "was", "are": "were"}[are(es)], doneWord(state), said, stayed)
 }
 
