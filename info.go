@@ -70,6 +70,7 @@ type SessionInfo struct {
 	Version    int64         `json:"version"`              // number of the last event
 	Turn       *TurnRef      `json:"turn,omitempty"`       // the open or interrupted turn
 	Queue      []TurnID      `json:"queue,omitempty"`      // turns queued behind it
+	Held       bool          `json:"held,omitempty"`       // the queue waits for the next command, because a turn was stopped or the server crashed
 	Waiting    int           `json:"waiting"`              // open interactions
 	Totals     Totals        `json:"totals"`
 }

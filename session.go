@@ -347,6 +347,12 @@ func (s Session) OpenTurns() int {
 	return n
 }
 
+// QueueHeld reports whether turns are queued and none of them runs before the next
+// command.
+func (s Session) QueueHeld() bool {
+	return s.Held && len(s.Queue) > 0 && (s.Turn == nil || s.Turn.Status == StatusInterrupted)
+}
+
 // Info returns the session as lists show it.
 func (s Session) Info() SessionInfo {
 	force := s.InForce.Of(s)
@@ -354,7 +360,7 @@ func (s Session) Info() SessionInfo {
 		Policy: &force.Policy,
 		ID:     s.ID, App: s.App, User: s.User, Org: s.Org, OutsideID: s.OutsideID, Title: s.Title, Preview: s.Preview,
 		Status: s.Status, Model: force.Model, Busy: s.Busy, Parent: s.Parent, Direct: s.Direct, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
-		StepsSince: s.StepsSince, Version: s.Seq, Waiting: len(s.Interactions), Totals: s.Totals,
+		StepsSince: s.StepsSince, Version: s.Seq, Waiting: len(s.Interactions), Held: s.QueueHeld(), Totals: s.Totals,
 	}
 	if s.Turn != nil {
 		in.Turn = &TurnRef{ID: s.Turn.ID, Status: s.Turn.Status}

@@ -37,6 +37,10 @@ func why(info parley.SessionInfo, v parley.Transcript, events []parley.Event, no
 	if n := len(info.Queue); n > 0 {
 		say("%s behind it.", count(n, "turn waits", "turns wait"))
 	}
+	if info.Held {
+		say("The queue is held, because a turn was stopped or the server crashed. The next message lets it go on.")
+		say("To drop a turn instead: DELETE /v1/sessions/%s/queue/%s", info.ID, info.Queue[0])
+	}
 	return b.String()
 }
 

@@ -37,6 +37,9 @@ func TestWhy(t *testing.T) {
 			replied, parley.BudgetReached{Name: "steps", Limit: 8, Used: 8}, parley.TurnFailed{Error: parley.ErrorInfo{Code: "budget_steps"}},
 		}, "", []string{"a budget was reached: steps, 8 of 8", "app.yaml"}},
 		{"cancelled", []parley.Payload{parley.TurnCancelled{By: "local", Reason: "enough"}}, "", []string{"cancelled by local", "enough"}},
+		{"held", []parley.Payload{
+			parley.TurnQueued{TurnRequest: parley.TurnRequest{Message: parley.Text(parley.RoleUser, "next")}}, parley.TurnCancelled{By: "local"},
+		}, "", []string{"cancelled by local", "1 turn waits behind it", "The next message lets it go on", "/queue/t2"}},
 		{"superseded", []parley.Payload{parley.TurnInterrupted{Reason: "crash"}, parley.TurnCancelled{By: "superseded"}}, "", []string{"the next message came"}},
 		{"interrupted", []parley.Payload{parley.TurnInterrupted{Reason: "the server stopped"}}, "", []string{"It was interrupted: the server stopped", "/resume"}},
 		{"waits", []parley.Payload{
@@ -58,8 +61,11 @@ func TestWhy(t *testing.T) {
 			var events []parley.Event
 			for i, p := range list {
 				turn := parley.TurnID("t1")
-				if i == 0 {
+				switch {
+				case i == 0:
 					turn = ""
+				case p.EventType() == parley.TurnQueued{}.EventType():
+					turn = "t2"
 				}
 				e := parley.NewEvent(turn, "", p)
 				e.Session, e.Seq, e.Time = "s1", int64(i+1), at.Add(time.Duration(i)*time.Second)

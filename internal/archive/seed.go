@@ -24,6 +24,7 @@ type agentSession struct {
 	Ctx               sessionContext `json:"ctx"`
 	Locks             struct{}       `json:"locks"` // none is held by a file
 	OpenContinuations []string       `json:"openContinuations"`
+	QueueHeld         bool           `json:"queueHeld,omitempty"` // those that are queued wait for the next command
 	Stats             sessionStats   `json:"stats"`
 	Version           int64          `json:"version"`
 }

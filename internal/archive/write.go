@@ -181,6 +181,7 @@ func (f *Files) session() agentSession {
 	for _, q := range v.Queue {
 		s.OpenContinuations = append(s.OpenContinuations, string(q.ID))
 	}
+	s.QueueHeld = v.QueueHeld()
 	return s
 }
 

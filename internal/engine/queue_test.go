@@ -223,6 +223,15 @@ func TestQueue(t *testing.T) {
 			say(b.t, b.r, b.id, "three", parley.BusyEnqueue)
 			end(b.t, b.r, b.id)
 		}, []string{"long one: cancelled"}, 0},
+		"interrupt, cancel": {"long one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusyInterrupt)
+			cancel(b, b.long.ID)
+		}, []string{"long one: cancelled"}, 1},
+		"a write under way: interrupt, cancel, send": {"mail one", func(b *bench) {
+			say(b.t, b.r, b.id, "two", parley.BusyInterrupt)
+			cancel(b, b.long.ID)
+			b.r.Await(say(b.t, b.r, b.id, "three", parley.BusyEnqueue).ID) // after the wish to stop: it lets the queue go
+		}, []string{"mail one: cancelled", "two: completed", "three: completed"}, 0},
 		"a write under way: interrupt, end": {"mail one", func(b *bench) {
 			say(b.t, b.r, b.id, "two", parley.BusyInterrupt)
 			end(b.t, b.r, b.id)
@@ -255,6 +264,14 @@ func TestQueue(t *testing.T) {
 				wants(t, r, b.id, tc.want...)
 				queueLen(t, r, b.id, tc.left)
 				pending(t, r, tc.left)
+				// Nothing runs: what is left is held, and that is to be seen.
+				if in, err := r.Engine.Session(ctx, enginetest.User, b.id); err != nil || in.Held != (tc.left > 0) {
+					t.Errorf("with %d turns left in the queue it says held: %v, %v", tc.left, in.Held, err)
+				}
+				r.Close()
+				if in, err := r.Store.Session(ctx, enginetest.User, b.id); err != nil || in.Held != (tc.left > 0) {
+					t.Errorf("with %d turns left in the queue the store says held: %v, %v", tc.left, in.Held, err)
+				}
 			})
 		})
 	}

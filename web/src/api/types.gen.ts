@@ -151,6 +151,7 @@ export interface SessionInfo {
   version: number; // number of the last event
   turn?: TurnRef; // the open or interrupted turn
   queue?: TurnID[]; // turns queued behind it
+  held?: boolean; // the queue waits for the next command, because a turn was stopped or the server crashed
   waiting: number; // open interactions
   totals: Totals;
 }

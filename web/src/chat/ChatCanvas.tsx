@@ -14,7 +14,7 @@ import { InboxButton } from "./InboxButton.tsx";
 import { MessageList } from "./MessageList.tsx";
 import { Notices } from "./Notices.tsx";
 import { titleOf, useActions, useChat } from "./use-chat.ts";
-import { waitingIn } from "./waiting.ts";
+import { heldIn, waitingIn } from "./waiting.ts";
 
 interface Props {
   narrow: boolean;
@@ -34,7 +34,8 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
   const last = opened.exchanges.at(-1);
   const open = useMemo(() => waitingIn(opened.exchanges, opened.records), [opened.exchanges, opened.records]);
   const waiting = last?.standing === "sending" ? undefined : open;
-  const streaming = last !== undefined && isOpen(last.standing) && !waiting;
+  const held = useMemo(() => heldIn(opened.exchanges), [opened.exchanges]);
+  const streaming = last !== undefined && isOpen(last.standing) && !waiting && !held;
   const blank = (opened.phase === "new" || opened.phase === "live") && opened.exchanges.length === 0;
 
   return (
@@ -83,6 +84,7 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
               session={opened.id}
               streaming={streaming}
               waiting={waiting}
+              held={held}
               stopping={last?.stopping ?? false}
               blocked={opened.phase === "loading" || opened.phase === "failed" || last?.standing === "unsent"}
               onSend={(text, busy) => void chat.send(text, busy)}

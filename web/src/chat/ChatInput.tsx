@@ -11,6 +11,8 @@ interface Props {
   streaming: boolean;
   /** The turn waits for an answer of ours: a message is one, too, unless it comes after it. */
   waiting: Waiting | undefined;
+  /** What was queued goes on with the next message. */
+  held: boolean;
   stopping: boolean;
   /** Nothing can be sent now, for another reason. */
   blocked: boolean;
@@ -24,7 +26,7 @@ const rowHeight = 24;
 /** What was typed and not sent, by session. */
 const drafts = new Map<string, string>();
 
-export function ChatInput({ session, streaming, waiting, stopping, blocked, onSend, onStop }: Props) {
+export function ChatInput({ session, streaming, waiting, held, stopping, blocked, onSend, onStop }: Props) {
   const { placeholder } = useActions().words;
   const { Settings } = useParts();
   const [text, setText] = useState(() => drafts.get(session) ?? "");
@@ -99,6 +101,11 @@ export function ChatInput({ session, streaming, waiting, stopping, blocked, onSe
       className="rounded-[12px] border border-border bg-surface outline-none transition-colors has-[textarea:focus]:border-accent/60"
     >
       {waiting && <Intent waiting={waiting} after={after} onAfter={setLater} />}
+      {held && (
+        <p id="message-does" className="border-b border-border px-4 py-1.5 text-[13px] leading-5 text-text-muted">
+          What waits above was held when the turn before it ended. Your next message lets it go on, and comes after it.
+        </p>
+      )}
       <div className="flex items-end gap-2 py-1.5 pr-1.5 pl-4">
       <label htmlFor="message" className="sr-only">
         Message
@@ -109,7 +116,7 @@ export function ChatInput({ session, streaming, waiting, stopping, blocked, onSe
         rows={1}
         value={text}
         disabled={streaming}
-        aria-describedby={waiting ? "message-does" : undefined}
+        aria-describedby={waiting || held ? "message-does" : undefined}
         placeholder={streaming ? "Wait for the answer, or stop it" : waiting ? (after ? "What to do after this" : "What to do instead") : placeholder}
         onChange={(e) => setText(e.currentTarget.value)}
         onKeyDown={(e) => {
@@ -121,7 +128,7 @@ export function ChatInput({ session, streaming, waiting, stopping, blocked, onSe
         }}
         className="my-1.5 block w-full min-w-0 flex-1 resize-none bg-transparent text-base leading-6 outline-none placeholder:text-text-muted disabled:cursor-not-allowed"
       />
-      {(streaming || waiting) && (
+      {(streaming || waiting || held) && (
         <button
           key="stop" // another element than the one to send, so that the focus does not slip from one to the other
           ref={stop}

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import type { InteractionKind } from "../api/types.gen.ts";
 import type { Exchange, Standing } from "../session/exchange.ts";
-import { waitingIn } from "./waiting.ts";
+import { heldIn, waitingIn } from "./waiting.ts";
 
 const exchange = (standing: Standing, ...kinds: InteractionKind[]): Exchange => ({
   id: standing,
@@ -36,4 +36,23 @@ test("a message can come after it where the session has room for one", () => {
   expect(waitingIn([...all, exchange("pending")], { maxOpenTurns: 2 })?.canQueue).toBe(false);
   expect(waitingIn([...all, exchange("pending")], { maxOpenTurns: 3 })).toMatchObject({ action: "Decline and say this", canQueue: true });
   expect(waitingIn([exchange("running")], { maxOpenTurns: 3 })).toBeUndefined();
+});
+
+test.each<[Standing[], boolean]>([
+  [[], false],
+  [["pending"], false],
+  [["completed", "pending"], false],
+  [["failed", "pending"], false],
+  [["completed", "cancelled"], false],
+  [["cancelled", "pending"], true],
+  [["completed", "cancelled", "pending", "pending"], true],
+  [["cancelled", "pending", "cancelled"], true],
+  [["expired", "pending"], true],
+  [["interrupted", "pending"], true],
+  [["cancelled", "pending", "running"], false],
+  [["cancelled", "waiting", "pending"], false],
+  [["cancelled", "pending", "sending"], false],
+  [["cancelled", "pending", "unsent"], true],
+])("after %j the queue is held: %s", (standings, held) => {
+  expect(heldIn(standings.map((s) => exchange(s)))).toBe(held);
 });

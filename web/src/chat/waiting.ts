@@ -14,6 +14,14 @@ export interface Waiting {
   canQueue: boolean;
 }
 
+/** What was queued waits for the next message: the turn before it was stopped, or the server was. */
+export function heldIn(exchanges: readonly Exchange[]): boolean {
+  const open = exchanges.filter((x) => isOpen(x.standing));
+  if (open.length === 0 || open.some((x) => x.standing !== "pending")) return false;
+  const before = exchanges.findLast((x) => !isOpen(x.standing) && x.standing !== "unsent");
+  return before?.standing === "cancelled" || before?.standing === "expired" || before?.standing === "interrupted";
+}
+
 /** The turn that waits for a human, if one does; turns may be queued behind it. */
 export function waitingIn(exchanges: readonly Exchange[], records: Pick<Records, "maxOpenTurns">): Waiting | undefined {
   const x = exchanges.find((x) => x.standing === "waiting");
