@@ -42,6 +42,8 @@ func (s *script) weighed(v view) (weight, error) {
 type memo struct {
 	weight weight
 	done   bool
+	more   []string // words to search with
+	asked  bool
 }
 
 // compared is the weight of what the agent that handed over has found.

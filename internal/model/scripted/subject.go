@@ -161,6 +161,13 @@ func near(text []string, pair [2]string) bool {
 // that no message came up for, as somebody may have replaced it since. A source
 // that failed, or that a person refused, is not asked again with other words.
 func (s *script) more(v view) []string {
+	if !v.memo.asked {
+		v.memo.asked, v.memo.more = true, s.further(v)
+	}
+	return v.memo.more
+}
+
+func (s *script) further(v view) []string {
 	failed := func(r result) bool { return r.Failed }
 	if n := len(v.Results); n < 2 || s.surveys(v) || slices.ContainsFunc(v.Results, failed) {
 		return nil
