@@ -119,11 +119,11 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !reads:
 		if !there {
-			say(w, r, http.StatusNotFound, "There is nothing at this address. The routes of the API are listed at /docs")
+			say(w, r, http.StatusNotFound, "There is nothing at this address.", "the routes of the API are listed at /docs")
 			return
 		}
 		h.Set("Allow", "GET, HEAD")
-		say(w, r, http.StatusMethodNotAllowed, "Pages are only read.")
+		say(w, r, http.StatusMethodNotAllowed, "Pages are only read.", "use GET")
 	case rest == "":
 		s.page(w, r, page)
 	case s.has(rest) && path.Ext(rest) != ".html":
@@ -133,7 +133,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// mistyped link; relative, because a proxy may have put a prefix before us.
 		redirect(w, "./"+strings.Repeat("../", strings.Count(rest, "/")))
 	default:
-		say(w, r, http.StatusNotFound, "There is nothing at this address. The apps are listed at /")
+		say(w, r, http.StatusNotFound, "There is nothing at this address.", "the apps are listed at /")
 	}
 }
 
@@ -149,9 +149,9 @@ func (s *site) page(w http.ResponseWriter, r *http.Request, page string) {
 	case !s.has("index.html"):
 		say(w, r, http.StatusServiceUnavailable,
 			"The pages are not built into this binary. Run `make build`, which needs Node, and start it again.\n"+
-				"Everything else works without them: see /openapi.json")
+				"Everything else works without them: see /openapi.json", "")
 	case !s.has(name) || strings.Contains(page, "/"):
-		say(w, r, http.StatusNotFound, "The app "+strconv.Quote(page)+" has no page. The apps are listed at /")
+		say(w, r, http.StatusNotFound, "The app "+strconv.Quote(page)+" has no page.", "the apps are listed at /")
 	default:
 		s.file(w, r, name)
 	}
@@ -187,7 +187,7 @@ func (s *site) file(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	f, err := s.fsys.Open(sent)
 	if err != nil {
-		say(w, r, http.StatusInternalServerError, "The page could not be read.")
+		say(w, r, http.StatusInternalServerError, "The page could not be read.", "")
 		return
 	}
 	defer f.Close()
@@ -263,13 +263,13 @@ func redirect(w http.ResponseWriter, to string) {
 
 // say answers with a sentence: as text to a browser, and to everybody else in the
 // one shape that errors have on every wire.
-func say(w http.ResponseWriter, r *http.Request, status int, text string) {
+func say(w http.ResponseWriter, r *http.Request, status int, text, hint string) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	if accept := r.Header.Get("Accept"); strings.Contains(accept, "text/html") {
 		h.Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, text+"\n")
+		_, _ = io.WriteString(w, text+" "+strings.ToUpper(hint[:min(1, len(hint))])+hint[min(1, len(hint)):]+"\n")
 		return
 	}
 	code := map[int]parley.Code{
@@ -280,5 +280,5 @@ func say(w http.ResponseWriter, r *http.Request, status int, text string) {
 	}
 	h.Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]parley.ErrorInfo{"error": {Code: code, Message: text}})
+	_ = json.NewEncoder(w).Encode(map[string]parley.ErrorInfo{"error": {Code: code, Message: text, Hint: hint}})
 }

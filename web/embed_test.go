@@ -185,7 +185,7 @@ func TestProgramsGetTheOneShape(t *testing.T) {
 	r.Header.Set("Accept", "*/*")
 	w := httptest.NewRecorder()
 	web.Handler().ServeHTTP(w, r)
-	want := `{"error":{"code":"not_found","message":"There is nothing at this address. The apps are listed at /"}}` + "\n"
+	want := `{"error":{"code":"not_found","message":"There is nothing at this address.","hint":"the apps are listed at /"}}` + "\n"
 	if w.Code != http.StatusNotFound || w.Body.String() != want || w.Header().Get("Content-Type") != "application/json" {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/strict"
 	"github.com/parley-server/parley/internal/wire"
 )
 
@@ -65,6 +67,9 @@ func Chat(o Options) http.Handler {
 		o.stream(w, r, s)
 	})
 }
+
+// chatForm is the body that /chat takes.
+const chatForm = `send {"session_id": "...", "message": "..."}`
 
 type chatBody struct {
 	SessionID *string `json:"session_id"`
@@ -127,13 +132,13 @@ func (e mediaError) Unwrap() error { return e.err }
 func (mediaError) HTTPStatus() int { return http.StatusUnsupportedMediaType }
 
 func tooLarge(most int64) error {
-	return parley.Errorf(parley.CodeTooLarge, "the body has more than %d bytes", most)
+	return parley.Errorf(parley.CodeTooLarge, "the body has more than %d bytes", most).WithHint("send less at once")
 }
 
 func (o Options) decode(w http.ResponseWriter, r *http.Request) (chatBody, error) {
 	var in chatBody
 	invalid := func(field, format string, args ...any) (chatBody, error) {
-		return in, parley.Errorf(parley.CodeInvalid, format, args...).WithField(field)
+		return in, parley.Errorf(parley.CodeInvalid, format, args...).WithField(field).WithHint(chatForm)
 	}
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		if kind, _, err := mime.ParseMediaType(ct); err != nil || kind != "application/json" {
@@ -143,12 +148,19 @@ func (o Options) decode(w http.ResponseWriter, r *http.Request) (chatBody, error
 	if r.ContentLength > o.MaxBody { // before its bytes are waited for
 		return in, tooLarge(o.MaxBody)
 	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, o.MaxBody))
-	d.DisallowUnknownFields()
-	err := d.Decode(&in)
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, o.MaxBody))
 	if err == nil {
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("there is more behind the object")
+		if wrong := strict.JSON(raw); wrong != nil {
+			return in, wrong
+		}
+		if field, unknown := strict.Keys(raw, "session_id", "message"); unknown {
+			return in, parley.Errorf(parley.CodeInvalid, "the field %q is not known here", field).WithField(field).WithHint(chatForm)
+		}
+		d := json.NewDecoder(bytes.NewReader(raw))
+		if err = d.Decode(&in); err == nil {
+			if _, more := d.Token(); !errors.Is(more, io.EOF) {
+				err = errors.New("there is more behind the object")
+			}
 		}
 	}
 	if _, ours := errors.AsType[*parley.Error](err); ours { // the body did not come
@@ -159,16 +171,12 @@ func (o Options) decode(w http.ResponseWriter, r *http.Request) (chatBody, error
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if wrong.Field == "" {
-			return in, parley.Errorf(parley.CodeInvalid, "the body is a JSON %s; it must be an object", wrong.Value).WithHint(`send {"session_id": "...", "message": "..."}`)
+			return in, parley.Errorf(parley.CodeInvalid, "the body is a JSON %s; it must be an object", wrong.Value).WithHint(chatForm)
 		}
 		return invalid(wrong.Field, "the field %q is a %s; it must be text", wrong.Field, wrong.Value)
 	}
 	if err != nil {
-		field, unknown := strings.CutPrefix(err.Error(), "json: unknown field ")
-		if unknown {
-			return invalid(strings.Trim(field, `"`), "the field %s is not known here", field)
-		}
-		return in, parley.Errorf(parley.CodeInvalid, "the body is not valid JSON: %w", err).WithHint(`send {"session_id": "...", "message": "..."}`)
+		return in, parley.Errorf(parley.CodeInvalid, "the body is not valid JSON: %w", err).WithHint(chatForm)
 	}
 	switch {
 	case in.SessionID == nil || *in.SessionID == "":
@@ -178,7 +186,8 @@ func (o Options) decode(w http.ResponseWriter, r *http.Request) (chatBody, error
 	case in.Message == nil || strings.TrimSpace(*in.Message) == "":
 		return invalid("message", "the message is empty")
 	case len(*in.Message) > o.MaxMessage:
-		return in, parley.Errorf(parley.CodeTooLarge, "the message has %d bytes; %d are the most", len(*in.Message), o.MaxMessage).WithField("message")
+		return in, parley.Errorf(parley.CodeTooLarge, "the message has %d bytes; %d are the most", len(*in.Message), o.MaxMessage).WithField("message").
+			WithHint("send less at once")
 	}
 	return in, nil
 }

@@ -83,6 +83,23 @@ func TestBadRequest_is_refused_clearly(t *testing.T) {
 		{"more behind the object", "POST", turns, `{"message":"a"} {"message":"b"}`, nil, 400, parley.CodeInvalid, ""},
 		{"more behind the object of the chat", "POST", "/chat", `{"session_id":"a","message":"a"}{}`, nil, 400, parley.CodeInvalid, "behind"},
 		{"no body", "POST", turns, "", nil, 400, parley.CodeInvalid, "body"},
+		{"a field twice", "POST", turns, `{"message":"a","message":"b"}`, nil, 400, parley.CodeInvalid, `"message" is given twice`},
+		{"a field twice inside", "POST", turns, `{"message":"a","budgets":{"max_steps":1,"max_steps":2}}`, nil, 400, parley.CodeInvalid, `"budgets.max_steps" is given twice`},
+		{"a field twice for the chat", "POST", "/chat", `{"session_id":"a","message":"a","session_id":"b"}`, nil, 400, parley.CodeInvalid, `"session_id" is given twice`},
+		{"a name in other letters", "POST", turns, `{"MESSAGE":"a"}`, nil, 400, parley.CodeInvalid, `"message" is missing`},
+		{"a name in other letters beside", "POST", turns, `{"message":"a","Message":"b"}`, nil, 400, parley.CodeInvalid, `"Message"`},
+		{"a name in other letters for the chat", "POST", "/chat", `{"session_id":"a","Message":"a"}`, nil, 400, parley.CodeInvalid, `"Message"`},
+		{"no UTF-8", "POST", turns, "{\"message\":\"a\xffb\"}", nil, 400, parley.CodeInvalid, `"message" is not text in UTF-8`},
+		{"no UTF-8 for the chat", "POST", "/chat", "{\"session_id\":\"a\xff\",\"message\":\"a\"}", nil, 400, parley.CodeInvalid, `"session_id" is not text in UTF-8`},
+		{"half a character", "POST", "/v1/sessions", `{"app":"chaos","title":"\ud83d"}`, nil, 400, parley.CodeInvalid, `"title" has half`},
+		{"a parameter twice", "GET", events + "?limit=1&limit=2", "", nil, 400, parley.CodeInvalid, `"limit" is given twice`},
+		{"a parameter twice to follow", "GET", events + "?after=1&after=2", "", []string{"Accept", sse}, 400, parley.CodeInvalid, `"after" is given twice`},
+		{"a parameter that is no UTF-8", "GET", "/v1/sessions?app=%ff", "", nil, 400, parley.CodeInvalid, `"app" is not text in UTF-8`},
+		{"a key that is no UTF-8", "POST", turns, object("message", "a"), []string{"Idempotency-Key", "k\xff"}, 400, parley.CodeInvalid, "Idempotency-Key"},
+		{"a rule for no tool", "PATCH", "/v1/sessions/" + string(id), `{"rules":[{"tool":"","verdict":"allow"}]}`, nil, 400, parley.CodeInvalid, "a rule for no tool was not granted"},
+		{"an empty import", "POST", "/v1/sessions/import", "", []string{"Content-Type", "application/zip"}, 400, parley.CodeInvalid, "body"},
+		{"a path with ..", "GET", "/v1/../v1/apps", "", nil, 404, parley.CodeNotFound, "nothing at"},
+		{"a path with //", "POST", "//v1/sessions", "{}", nil, 404, parley.CodeNotFound, "nothing at"},
 		{"unknown field", "POST", turns, object("message", "a", "mesage", "b"), nil, 400, parley.CodeInvalid, `"mesage"`},
 		{"unknown field for the chat", "POST", "/chat", object("session_id", "a", "message", "a", "mesage", "b"), nil, 400, parley.CodeInvalid, `"mesage"`},
 		{"wrong type", "POST", turns, `{"message":7}`, nil, 400, parley.CodeInvalid, `"message"`},
@@ -146,6 +163,9 @@ func TestBadRequest_is_refused_clearly(t *testing.T) {
 		a := s.ask(c.method, c.path, c.body, c.header...)
 		e := problemOf(t, a)
 		t.Logf("%-40s %d %s: %s (hint: %s; field: %s)", c.name, a.status, e.Code, e.Message, e.Hint, e.Field)
+		if e.Hint == "" {
+			t.Errorf("%s: no hint: %s", c.name, e.Message)
+		}
 		if a.status != c.status || e.Code != c.code {
 			t.Errorf("%s: got %d %s, want %d %s", c.name, a.status, e.Code, c.status, c.code)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ type table struct {
 	mux      *http.ServeMux
 	patterns []string
 	open     []string
+	pages    []string // of the patterns
 }
 
 func (t *table) Handle(pattern string, h http.Handler) {
@@ -32,7 +34,39 @@ func (t *table) Open(pattern string, h http.Handler) {
 	t.Handle(pattern, h)
 }
 
-func (t *table) ServeHTTP(w http.ResponseWriter, r *http.Request) { t.mux.ServeHTTP(w, r) }
+// Page is Open for what people look at.
+func (t *table) Page(pattern string, h http.Handler) {
+	t.pages = append(t.pages, pattern)
+	t.Open(pattern, h)
+}
+
+// ServeHTTP does not send anybody on to another path, as the mux would, but who looks
+// at a page and left out the slash at its end.
+func (t *table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if asked := r.URL.EscapedPath(); r.Method != http.MethodConnect && r.RequestURI != "*" {
+		_, pattern := t.mux.Handler(r)
+		slash := !strings.HasSuffix(asked, "/") && strings.HasSuffix(pattern, "/") && strings.Count(asked, "/") == strings.Count(pattern, "/")-1
+		looks := slices.Contains(t.pages, pattern) && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+		if cleaned(asked) != asked || slash && !looks {
+			api.WriteError(w, parley.Errorf(parley.CodeNotFound, "there is nothing at %s", parley.Cut(r.URL.Path, 200)).
+				WithHint("paths are taken as they are written, without //, . and ..; the routes are listed at /docs"))
+			return
+		}
+	}
+	t.mux.ServeHTTP(w, r)
+}
+
+// cleaned is the path that the mux would send to.
+func cleaned(p string) string {
+	if p == "" || p[0] != '/' {
+		p = "/" + p
+	}
+	clean := path.Clean(p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	return clean
+}
 
 func (t *table) isOpen(r *http.Request) bool {
 	_, pattern := t.mux.Handler(r)

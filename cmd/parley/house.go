@@ -301,7 +301,7 @@ func pages(t *table, list []parley.App, d wireDeps) {
 			withPage = append(withPage, a.Name)
 		}
 	}
-	t.Open("/apps/{app}/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	t.Page("/apps/{app}/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("app")
 		if !slices.ContainsFunc(list, func(a parley.App) bool { return a.Name == name }) {
 			d.noApp(w, name)
@@ -309,7 +309,7 @@ func pages(t *table, list []parley.App, d wireDeps) {
 		}
 		site.ServeHTTP(w, r)
 	}))
-	t.Open("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	t.Page("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" && len(list) == 1 && len(withPage) == 1 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			w.Header().Set("Location", "apps/"+withPage[0]+"/") // relative: a proxy may have put a prefix before us
 			w.Header().Set("Cache-Control", "no-store")

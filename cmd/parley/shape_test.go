@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +42,9 @@ func TestShape_by_the_tables(t *testing.T) {
 	// refused checks an answer, and returns its error if it is one.
 	refused := func(what string, status int, text string, h http.Header) parley.ErrorInfo {
 		t.Helper()
+		if status/100 == 3 && (!strings.HasPrefix(strings.Fields(what)[1], "/apps") || !strings.HasPrefix(what, "GET ") && !strings.HasPrefix(what, "HEAD ")) {
+			t.Errorf("%s: a program is sent elsewhere: %d %q", what, status, h.Get("Location"))
+		}
 		if status < 400 {
 			if to := h.Get("Location"); strings.Contains(to, "://") || strings.HasPrefix(to, "//") {
 				t.Errorf("%s: leads to %s", what, to)
@@ -66,6 +70,9 @@ func TestShape_by_the_tables(t *testing.T) {
 		if err := d.Decode(&p); err != nil || p.Error == nil || p.Error.Code == "" || p.Error.Message == "" || h.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %d %s: %v: %.300s", what, status, h.Get("Content-Type"), err, text)
 			return parley.ErrorInfo{}
+		}
+		if status < 500 && p.Error.Hint == "" && !strings.HasSuffix(strings.Fields(what)[1], "/mcp") {
+			t.Errorf("%s: no hint: %s", what, text)
 		}
 		return *p.Error
 	}
@@ -126,16 +133,25 @@ func TestShape_by_the_tables(t *testing.T) {
 		if bare == "" {
 			continue
 		}
-		for _, odd := range []string{bare + "/nothing-here", bare + "//", "/" + path, bare + "/%2e%2e/x", bare + "%2F", bare + "/%00", bare + "/%ff", bare + "?%zz=1", bare + "?a=1;b=2", bare + "/..", bare + ";x"} {
+		for _, odd := range []string{bare + "/nothing-here", bare + "//", "/" + path, bare + "/%2e%2e/x", bare + "%2F", bare + "/%00", bare + "/%ff", bare + "?%zz=1", bare + "?a=1;b=2", bare + "/..", bare + ";x", bare + "?a=1&a=2", bare + "?a=%ff"} {
 			for _, method := range []string{"GET", "POST"} {
 				tried++
 				ask(method, odd, "{}")
 			}
 		}
 	}
+	for _, path := range []string{"//v1/apps", "/v1//apps", "/v1/./apps", "/v1/apps/../apps", "//v1/..", "/v1/../x", "/v1/..", "/chat/../v1/apps", "/v1"} {
+		for _, method := range all {
+			w := httptest.NewRecorder()
+			k.house.table.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+path, http.NoBody))
+			if w.Code != http.StatusNotFound || w.Header().Get("Content-Type") != "application/json" || !strings.Contains(w.Body.String(), `"hint":"`) {
+				t.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
+			}
+		}
+	}
 	for _, path := range []string{"/nothing", "/v1/nothing", "/v1", "/v2/sessions", "/assets/nothing.js", "/apps/home/nothing", "/apps/nothing/", "/apps/nothing", "/events", "/chat/", "/mcp/", "/healthz/", "/metrics/x"} {
 		for _, method := range []string{"POST", "PUT", "DELETE"} {
-			if status, e, _ := ask(method, path, "{}"); (status != http.StatusNotFound || e.Code != parley.CodeNotFound) && status/100 != 3 {
+			if status, e, _ := ask(method, path, "{}"); status != http.StatusNotFound || e.Code != parley.CodeNotFound {
 				t.Errorf("%s %s: got %d %+v, want 404", method, path, status, e)
 			}
 		}

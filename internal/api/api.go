@@ -104,10 +104,11 @@ func New(o Options) *Server {
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
-				Title:       "Parley",
-				Version:     o.Version,
-				License:     &huma.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"},
-				Description: "An agent server whose sessions outlive it. Every error is {\"error\": {\"code\", \"message\", \"hint\", \"field\"}}.",
+				Title:   "Parley",
+				Version: o.Version,
+				License: &huma.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"},
+				Description: "An agent server whose sessions outlive it. Every error is {\"error\": {\"code\", \"message\", \"hint\", \"field\"}}. " +
+					"Names are taken letter by letter, and each field and query parameter once; text is UTF-8.",
 			},
 			// Relative to the document, which may be served below a proxy's prefix.
 			Servers:    []*huma.Server{{URL: "."}},
@@ -124,7 +125,7 @@ func New(o Options) *Server {
 				{Name: wiresTag, Description: "The apps' own protocols, as their clients expect them."},
 			},
 		},
-		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
+		Formats:                      map[string]huma.Format{"application/json": strictJSON, "json": strictJSON},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 	})

@@ -105,6 +105,9 @@ func (s *Server) archiveRoutes() {
 			a.App = in.App
 		}
 		app, err := s.o.Engine.App(a.App)
+		if wrong, ok := errors.AsType[*parley.Error](err); ok {
+			return nil, wrong.WithField("app")
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/strict"
 )
 
 // Status is the one mapping of error codes to HTTP.
@@ -112,7 +113,28 @@ func problem(err error) *statusError {
 	if own, ok := errors.AsType[withStatus](err); ok {
 		e.status = own.HTTPStatus()
 	}
+	return e.hinted()
+}
+
+// hinted gives a refusal that says nothing of what to do the general advice.
+func (e *statusError) hinted() *statusError {
+	if e.info.Hint == "" && e.status < http.StatusInternalServerError {
+		e.info.Hint = advice[e.info.Code]
+	}
 	return e
+}
+
+var advice = map[parley.Code]string{
+	parley.CodeInvalid:     "what each request takes is described at /docs",
+	parley.CodeNotFound:    "check the id; what is listed is what you may see, and what was deleted is gone",
+	parley.CodeForbidden:   "whoever runs this server can allow it",
+	parley.CodeConflict:    "read the session again, and decide by what it is now",
+	parley.CodeBusy:        "wait until the turn has ended, or cancel it",
+	parley.CodeKeyReused:   "use a new key for another request",
+	parley.CodeTooLarge:    "send less at once",
+	parley.CodeRateLimited: "wait a little, and ask again",
+	parley.CodeQuota:       "delete what you need no more, or ask whoever runs this server",
+	parley.CodeCondensed:   "the ends of turns can still be used",
 }
 
 // withStatus is an error whose door knows a more exact status than that of its code, for
@@ -168,9 +190,23 @@ func Unread(status int, said string) (contentType string, body []byte) {
 	return "application/json", encode(problem(e))
 }
 
-// hookErrors makes huma speak our error shape. Its hooks are package variables,
-// so they are set once for the process.
+// strictJSON refuses what [strict.JSON] does.
+var strictJSON = huma.Format{
+	Marshal: huma.DefaultJSONFormat.Marshal,
+	Unmarshal: func(body []byte, v any) error {
+		if _, first := v.(*any); first { // huma reads a body twice, at first to validate it
+			if e := strict.JSON(body); e != nil {
+				return e // see refusal
+			}
+		}
+		return json.Unmarshal(body, v)
+	},
+}
+
+// hookErrors makes huma speak our error shape, and compare names letter by letter. Its
+// hooks are package variables, so they are set once for the process.
 var hookErrors = sync.OnceFunc(func() {
+	huma.ValidateStrictCasing = true
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
 		return refusal(status, msg, errs)
 	}
@@ -181,6 +217,14 @@ func refusal(status int, msg string, errs []error) *statusError {
 	for _, err := range errs {
 		if e, ok := errors.AsType[*parley.Error](err); ok {
 			return problem(e)
+		}
+		// Of what the decoder says huma keeps the text only, and the body.
+		if d, ok := errors.AsType[*huma.ErrorDetail](err); ok && d.Location == "body" {
+			if body, ok := d.Value.(string); ok {
+				if e := strict.JSON([]byte(body)); e != nil {
+					return problem(e)
+				}
+			}
 		}
 	}
 	code, hint := parley.CodeInvalid, ""
@@ -212,7 +256,7 @@ func refusal(status int, msg string, errs []error) *statusError {
 	if len(errs) > 0 && out == http.StatusBadRequest {
 		info.Field, info.Message = sentence(errs)
 	}
-	return &statusError{status: out, info: info}
+	return (&statusError{status: out, info: info}).hinted()
 }
 
 // sentence describes the first field at fault, and how many more there are.

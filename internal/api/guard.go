@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -79,12 +80,21 @@ func (g *guard) answered(w http.ResponseWriter, r *http.Request) bool {
 func unreadable(r *http.Request) error {
 	switch coding := r.Header.Get("Content-Encoding"); {
 	case r.RequestURI == "*" && r.Method != http.MethodOptions:
-		return parley.Errorf(parley.CodeInvalid, "%s * has no target", parley.Cut(r.Method, 20))
+		return parley.Errorf(parley.CodeInvalid, "%s * has no target", parley.Cut(r.Method, 20)).WithHint("ask for a path; OPTIONS alone takes *")
 	case badQuery(r) != nil:
 		return parley.Errorf(parley.CodeInvalid, "the query of the URL cannot be read: %w", badQuery(r)).
 			WithHint("write %%25 for a percent sign, %%26 for & and %%3B for a semicolon")
+	case twice(r) != "":
+		return parley.Errorf(parley.CodeInvalid, "the query parameter %q is given twice", twice(r)).WithField(twice(r)).
+			WithHint("give it once; a list is separated by commas")
+	case oddParameter(r) != "":
+		return parley.Errorf(parley.CodeInvalid, "the query parameter %q is not text in UTF-8", oddParameter(r)).WithField(oddParameter(r)).
+			WithHint("send UTF-8, as %%C3%%A9 for \u00e9")
+	case len(r.Header.Values(keyHeader)) > 1 || !utf8.ValidString(r.Header.Get(keyHeader)):
+		return parley.Errorf(parley.CodeInvalid, "the header %s is given twice, or is not text in UTF-8", keyHeader).WithField(keyHeader).
+			WithHint("send one key, of letters and digits")
 	case !utf8.ValidString(r.URL.Path) || strings.ContainsRune(r.URL.Path, 0):
-		return parley.Errorf(parley.CodeInvalid, "the path is not text in UTF-8")
+		return parley.Errorf(parley.CodeInvalid, "the path is not text in UTF-8").WithHint("escape what is not ASCII, as %%C3%%A9 for \u00e9, and leave out %%00")
 	case coding != "" && !strings.EqualFold(coding, "identity"):
 		return &refusedAs{parley.Errorf(parley.CodeInvalid, "this server does not accept the body's Content-Encoding").
 			WithHint("send the body as it is"), http.StatusUnsupportedMediaType}
@@ -99,6 +109,37 @@ func badQuery(r *http.Request) error {
 	}
 	_, err := url.ParseQuery(r.URL.RawQuery)
 	return err
+}
+
+// keyHeader is the one header whose text is kept.
+const keyHeader = "Idempotency-Key"
+
+// twice is a query parameter that comes more than once, of which one would count; or
+// none.
+func twice(r *http.Request) string {
+	return parameter(r, func(_ string, values []string) bool { return len(values) > 1 })
+}
+
+// oddParameter is a query parameter that is not text in UTF-8, which would become
+// another text.
+func oddParameter(r *http.Request) string {
+	return parameter(r, func(name string, values []string) bool {
+		return !utf8.ValidString(name) || slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) })
+	})
+}
+
+// parameter is the first of the query's parameters, by name, that is wrong.
+func parameter(r *http.Request, wrong func(name string, values []string) bool) string {
+	if r.URL.RawQuery == "" {
+		return ""
+	}
+	all := r.URL.Query()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if wrong(name, all[name]) {
+			return parley.Cut(strings.ToValidUTF8(name, "\uFFFD"), 100)
+		}
+	}
+	return ""
 }
 
 // refusedAs is a refusal with a more exact status than its code's.

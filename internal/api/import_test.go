@@ -5,9 +5,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/api"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
@@ -84,4 +87,27 @@ func TestImports_are_few(t *testing.T) {
 		end()
 	}
 	over("dee")
+}
+
+// TestImport_into_an_app_that_is_not_here names the parameter, and says which are.
+func TestImport_into_an_app_that_is_not_here(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginetest.Echo, enginetest.App())
+	s := w.session(`{"app":"test"}`)
+	resp := w.ask("GET", "/v1/sessions/"+string(s.ID)+"/export", "")
+	zip, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for app, want := range map[string]int{"nothing": http.StatusNotFound, "TEST": http.StatusNotFound, "": http.StatusCreated, "test": http.StatusCreated} {
+		var p api.Problem
+		w.call(want, &p, "POST", "/v1/sessions/import?app="+app, string(zip), "Content-Type", "application/zip")
+		if want == http.StatusNotFound && (p.Error.Field != "app" || p.Error.Hint == "" || !strings.Contains(p.Error.Message, app)) {
+			t.Errorf("%q: %+v", app, p.Error)
+		}
+	}
+	var list struct{ Sessions []parley.SessionInfo }
+	if w.call(200, &list, "GET", "/v1/sessions", ""); len(list.Sessions) != 3 {
+		t.Errorf("%d sessions are there, want the one and two imports", len(list.Sessions))
+	}
 }

@@ -120,7 +120,7 @@ func unpack(r io.ReaderAt, size int64, l Limits) (*zipped, map[parley.Digest][]b
 }
 
 func bad(format string, args ...any) *parley.Error {
-	return parley.Errorf(parley.CodeInvalid, format, args...)
+	return parley.Errorf(parley.CodeInvalid, format, args...).WithHint("send what GET /v1/sessions/{id}/export gave, as it is")
 }
 
 // zipped is an archive whose names have been checked.

@@ -153,7 +153,11 @@ func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, b
 	}
 	for i, ev := range in.Events {
 		if ev.Seq != int64(i)+1 {
-			return nil, parley.Errorf(parley.CodeInvalid, "event %d of the export has number %d", i+1, ev.Seq).WithHint("the log must be whole, from 1 without gaps")
+			says := parley.Errorf(parley.CodeInvalid, "where event %d of the export is to be, one has number %d", i+1, ev.Seq)
+			if ev.Seq == 0 {
+				says = parley.Errorf(parley.CodeInvalid, "event %d of the export has no number (seq)", i+1)
+			}
+			return nil, says.WithHint("the log must be whole, from 1 without gaps")
 		}
 		if ev.Session != in.Events[0].Session {
 			return nil, parley.Errorf(parley.CodeInvalid, "event %d of the export is of another session", ev.Seq)

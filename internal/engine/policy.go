@@ -59,7 +59,11 @@ func (s *session) keeping(wanted *[]parley.Rule) (*[]parley.Rule, error) {
 	}
 	for _, w := range *wanted {
 		if !slices.ContainsFunc(s.view.Rules, func(r parley.Rule) bool { return r.Same(w) }) {
-			return nil, parley.Errorf(parley.CodeInvalid, "the rule for %s was not granted for this session", parley.Cut(w.Tool, 60)).WithField("rules").
+			what := parley.Cut(w.Tool, 60)
+			if w.Tool == "" {
+				what = "no tool"
+			}
+			return nil, parley.Errorf(parley.CodeInvalid, "a rule for %s was not granted for this session", what).WithField("rules").
 				WithHint("rules lists the granted rules to keep; a rule is granted by answering %q", parley.ChoiceAllowSession)
 		}
 	}
