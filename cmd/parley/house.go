@@ -266,7 +266,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 			return h.engine.Import(ctx, p, engine.Imported(s))
 		},
 		Providers: p.models.ask,
-		Version:   version, Off: p.notServed(), Notices: notices, Metrics: counts.Handler(), Streams: counts.Streams, Logger: log,
+		Version:   version, Off: p.notServed(), Notices: notices, Metrics: metered(counts.Handler()), Streams: counts.Streams, Logger: log,
 		MaxBody: int64(p.settings.Limits.MaxBody), MaxStreams: p.settings.Limits.MaxStreams,
 	})
 	deps := wireDeps{engine: h.engine, reader: reader, api: h.api, principal: auth.Principal, settings: p.settings, log: log, houses: p.houses, apps: p.apps}

@@ -73,7 +73,7 @@ func openKeys(s config.Settings) (*auth.Keys, error) {
 	var fixed []auth.Fixed
 	for _, name := range names(s.Keys) {
 		k := s.Keys[name]
-		fixed = append(fixed, auth.Fixed{Name: name, Secret: k.Key, User: k.User, Org: k.Org})
+		fixed = append(fixed, auth.Fixed{Name: name, Secret: k.Key, User: k.User, Org: k.Org, Metrics: k.Metrics})
 	}
 	return auth.OpenKeys(filepath.Join(s.Data, keysFile), fixed)
 }
@@ -136,4 +136,15 @@ func tellEdge(next http.Handler) http.Handler {
 // can open.
 func (h *house) owner() http.Handler {
 	return h.behind(api.GuardOptions{}, auth.Options{Mode: auth.ModeNone})
+}
+
+// metered stands before the metrics, which are of all users.
+func metered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := auth.Metrics(r.Context()); err != nil {
+			api.WriteError(w, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -62,8 +62,11 @@ func newKeyed(t *testing.T) *keyed {
 		t.Fatal(err)
 	}
 	k := &keyed{t: t, house: h, keys: map[string]string{}}
+	if k.keys["prometheus"], _, err = keys.Create("prometheus", "", "", true, time.Now()); err != nil {
+		t.Fatal(err)
+	}
 	for _, user := range []string{"ana", "bea"} {
-		if k.keys[user], _, err = keys.Create(user+"-laptop", user, "", time.Now()); err != nil {
+		if k.keys[user], _, err = keys.Create(user+"-laptop", user, "", false, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -274,8 +277,21 @@ func TestDoors_ask_who_it_is(t *testing.T) {
 	if tried < 40 {
 		t.Errorf("only %d doors were tried", tried)
 	}
-	if status, text, _ := k.ask("ana", "GET", "/metrics", ""); status != 200 || !strings.Contains(text, "parley_") {
-		t.Errorf("/metrics with a key: %d", status)
+	// Metrics are of all users: a key of one does not do.
+	for _, zip := range []string{"", "gzip"} {
+		if status, text, _ := k.ask("ana", "GET", "/metrics", "", "Accept-Encoding", zip); status != http.StatusForbidden || !strings.Contains(text, "--metrics") || strings.Contains(text, "parley_") {
+			t.Errorf("/metrics with a user's key: %d %s", status, text)
+		}
+		status, text, h := k.ask("prometheus", "GET", "/metrics", "", "Accept-Encoding", zip)
+		if h.Get("Content-Encoding") != zip {
+			t.Errorf("/metrics as %q comes as %q", zip, h.Values("Content-Encoding"))
+		}
+		if zip != "" {
+			text = unzip(t, text) // once: promhttp does it, and no layer of ours
+		}
+		if status != http.StatusOK || !strings.Contains(text, "parley_") {
+			t.Errorf("/metrics with its key: %d", status)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func (f *flags) keys(cmd *cobra.Command) (*auth.Keys, error) {
 
 func keysCreate(f *flags) *cobra.Command {
 	var user, org string
-	var asJSON bool
+	var asJSON, metrics bool
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Make a key, and show it once", Args: cobra.ExactArgs(1),
 		Long: `Make a key. It is shown once, on standard output, and can not be shown again.
@@ -47,7 +47,7 @@ of this machine's own page and commands is local.`,
 			if err != nil {
 				return err
 			}
-			secret, key, err := keys.Create(args[0], user, org, time.Now())
+			secret, key, err := keys.Create(args[0], user, org, metrics, time.Now())
 			if err != nil {
 				return err
 			}
@@ -64,6 +64,7 @@ of this machine's own page and commands is local.`,
 	}
 	cmd.Flags().StringVar(&user, "user", "", "`user` that the key acts as (default: its name)")
 	cmd.Flags().StringVar(&org, "org", "", "`organisation` of the user")
+	cmd.Flags().BoolVar(&metrics, "metrics", false, "let it read /metrics, which are of all users")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -53,6 +53,9 @@ type Identity struct {
 	Name string // for people; empty when nobody said
 	Key  string // the name of the key that was shown, if one was
 
+	// Metrics: that key may read how much the server is used, by everybody.
+	Metrics bool
+
 	until context.Context // ends when the key is revoked
 }
 
@@ -204,4 +207,19 @@ func Of(ctx context.Context) (Identity, error) {
 func Principal(ctx context.Context) (parley.Principal, error) {
 	who, err := Of(ctx)
 	return who.Principal, err
+}
+
+// Metrics returns nil for who may read how much the server is used, by everybody: the
+// holder of a key that was made for it, and where nobody has to log in, whoever is
+// there.
+func Metrics(ctx context.Context) error {
+	who, err := Of(ctx)
+	switch {
+	case err != nil:
+		return err
+	case who.Metrics, who.Key == "" && who.Principal == parley.Local:
+		return nil
+	}
+	return parley.Errorf(parley.CodeForbidden, "metrics are of all users, and this login is of one").
+		WithHint("make a key for them with `parley keys create NAME --metrics`")
 }

@@ -34,6 +34,7 @@ type Key struct {
 	Org     string    `json:"org,omitempty"`
 	Begins  string    `json:"begins,omitempty"` // its first characters, to tell it from others
 	Created time.Time `json:"created_at"`
+	Metrics bool      `json:"metrics,omitempty"` // it may read how much the server is used, by everybody
 
 	// Hash is the SHA-256 of the key, in hex. A plain hash is enough for what
 	// nobody can guess.
@@ -44,6 +45,7 @@ type Key struct {
 type Fixed struct {
 	Name, Secret string
 	User, Org    string // User empty: Name
+	Metrics      bool
 }
 
 // Keys are those of a file and of the settings. The file is read again when it
@@ -79,6 +81,7 @@ func OpenKeys(file string, fixed []Fixed) (*Keys, error) {
 			return nil, parley.Errorf(parley.CodeInvalid, "the key %s has fewer than %d characters", f.Name, minKey).
 				WithHint("`parley keys create` makes one that nobody can guess")
 		}
+		key.Metrics = f.Metrics
 		k.fixed = append(k.fixed, hold(key))
 	}
 	k.mu.Lock()
@@ -101,7 +104,7 @@ func (k *Keys) Verify(_ context.Context, credential string) (Identity, bool, err
 	for _, list := range [][]held{k.known, k.fixed} {
 		for _, h := range list {
 			if subtle.ConstantTimeCompare(h.sum[:], sum[:]) == 1 {
-				who, ok = Identity{Principal: parley.Principal{User: h.User, Org: h.Org}, Key: h.Name, until: h.until}, true
+				who, ok = Identity{Principal: parley.Principal{User: h.User, Org: h.Org}, Key: h.Name, Metrics: h.Metrics, until: h.until}, true
 			}
 		}
 	}
@@ -139,13 +142,14 @@ func (k *Keys) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Create makes a key and returns it. Only its hash is kept.
-func (k *Keys) Create(name, user, org string, now time.Time) (secret string, key Key, err error) {
+// Create makes a key and returns it; with metrics it may read those. Only its hash is
+// kept.
+func (k *Keys) Create(name, user, org string, metrics bool, now time.Time) (secret string, key Key, err error) {
 	secret = keyPrefix + strings.ToLower(rand.Text())
 	if key, err = newKey(name, user, org, secret); err != nil {
 		return "", Key{}, err
 	}
-	key.Created = parley.Now(now)
+	key.Created, key.Metrics = parley.Now(now), metrics
 	err = k.change(func(list []Key) ([]Key, error) {
 		if slices.ContainsFunc(list, func(o Key) bool { return o.Name == name }) || slices.ContainsFunc(k.fixed, func(h held) bool { return h.Name == name }) {
 			return nil, parley.Errorf(parley.CodeConflict, "there is a key %q already", name).WithHint("revoke it first, or choose another name")

@@ -33,7 +33,7 @@ func open(t *testing.T, file string, fixed ...auth.Fixed) *auth.Keys {
 
 func create(t *testing.T, k *auth.Keys, name, user string) string {
 	t.Helper()
-	secret, _, err := k.Create(name, user, "", noon)
+	secret, _, err := k.Create(name, user, "", false, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestKeysAreKeptAsHashesOnly(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "data", "keys.json")
 	k := open(t, file)
-	secret, key, err := k.Create("laptop", "ana", "acme", noon)
+	secret, key, err := k.Create("laptop", "ana", "acme", false, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestKeysThatCanNotBeReadLetNobodyIn(t *testing.T) {
 			if _, err := auth.OpenKeys(file, nil); err == nil {
 				t.Error("a start with it is not refused")
 			}
-			if _, _, err := k.Create("more", "", "", noon); err == nil {
+			if _, _, err := k.Create("more", "", "", false, noon); err == nil {
 				t.Error("the broken file was written over")
 			}
 			if err := os.Remove(file); err != nil {
@@ -171,7 +171,7 @@ func TestKeysRefusals(t *testing.T) {
 		{"b", "a\nb", "", parley.CodeInvalid},
 		{"b", "ana", "a/b", parley.CodeInvalid},
 	} {
-		if _, _, err := k.Create(c.name, c.user, c.org, noon); parley.CodeOf(err) != c.want {
+		if _, _, err := k.Create(c.name, c.user, c.org, false, noon); parley.CodeOf(err) != c.want {
 			t.Errorf("%q %q %q: got %v, want %s", c.name, c.user, c.org, err, c.want)
 		}
 	}
@@ -196,7 +196,7 @@ func TestKeysMadeAtOnceAreAllKept(t *testing.T) {
 	const n = 12
 	for i := range n {
 		all.Go(func() {
-			if _, _, err := open(t, file).Create(fmt.Sprint("key", i), "", "", noon); err != nil {
+			if _, _, err := open(t, file).Create(fmt.Sprint("key", i), "", "", false, noon); err != nil {
 				t.Error(err)
 			}
 		})

@@ -108,6 +108,8 @@ type Key struct {
 	// User and Org are whom it acts as. Default: a user of the key's name.
 	User string `yaml:"user"`
 	Org  string `yaml:"org"`
+	// Metrics lets it read /metrics, which are of all users. Default: false.
+	Metrics bool `yaml:"metrics"`
 }
 
 // Log is how the server reports about itself.
