@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -198,19 +199,18 @@ func TestForgedRequestState(t *testing.T) {
 // The time that a person takes is not the host's.
 func TestFormOutlastsTheTimeout(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, mailer, enginetest.App(asking))
-	c := h.host(eras[0], "", forms(func(*mcp.ElicitParams) (*mcp.ElicitResult, error) {
-		time.Sleep(50 * time.Millisecond) // a person thinks
-		return &mcp.ElicitResult{Action: "accept", Content: args{"choice": "allow"}}, nil
-	}))
-	turn := c.sent()
-	h.Await(parley.TurnID(turn))
-	if got := c.call("test.await_continuation", args{"continuation_id": turn, "timeout_ms": 20}); got["status"] == "failed" {
-		t.Errorf("got %v", got)
-	}
-	if got := c.call("test.await_continuation", args{"continuation_id": turn}); got["status"] != "completed" {
-		t.Errorf("got %v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		app := enginetest.App(asking)
+		c, end := inMemory(t, enginetest.New(t, mailer, app), app, forms(func(*mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			time.Sleep(5 * time.Minute) // of the bubble: a person thinks
+			return &mcp.ElicitResult{Action: "accept", Content: args{"choice": "allow"}}, nil
+		}))
+		defer end()
+		began := time.Now()
+		if got := c.call("test.await_continuation", args{"continuation_id": c.sent(), "timeout_ms": 2000}); got["status"] != "completed" || time.Since(began) < 5*time.Minute {
+			t.Errorf("after %s: %v", time.Since(began), got)
+		}
+	})
 }
 
 // interaction is the first that a turn waits for.

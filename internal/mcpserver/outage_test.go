@@ -24,21 +24,32 @@ func outage(t *testing.T, store *enginetest.Outage, model enginetest.Model, app 
 	synctest.Test(t, func(t *testing.T) {
 		store.Store = mem.New()
 		rig := enginetest.Over(t, store, &enginetest.Service{}, model, app)
-		door := mcpserver.New(app, mcpserver.Options{Engine: rig.Engine, Reader: rig.Reader})
-		ours, theirs := mcp.NewInMemoryTransports()
-		server, err := door.Connect(context.Background(), enginetest.User, ours)
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(context.Background(), theirs, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f(t, &host{client, t}, rig, store)
+		c, end := inMemory(t, rig, app, nil)
+		f(t, c, rig, store)
+		end()
+	})
+}
+
+// inMemory connects a host to an engine's door without a socket, so that time may be
+// fake. end closes all of it.
+func inMemory(t *testing.T, rig *enginetest.Rig, app parley.App, o *mcp.ClientOptions) (c *host, end func()) {
+	t.Helper()
+	door := mcpserver.New(app, mcpserver.Options{Engine: rig.Engine, Reader: rig.Reader})
+	ours, theirs := mcp.NewInMemoryTransports()
+	server, err := door.Connect(context.Background(), enginetest.User, ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o).
+		Connect(context.Background(), theirs, &mcp.ClientSessionOptions{ProtocolVersion: eras[0]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &host{client, t}, func() {
 		_ = client.Close()
 		_ = server.Wait()
 		rig.Close()
-	})
+	}
 }
 
 // makers are the ways in which a host has a mail written, with what it reads then.

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -103,21 +102,18 @@ func TestResults(t *testing.T) {
 func TestResumeAfterACrash(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		app := enginetest.App()
+		again := make(chan struct{}) // the call has ended, and the model was asked again
 		first := enginetest.New(t, func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 			if len(enginetest.Results(r)) == 0 {
 				return mailer(ctx, r, say)
 			}
+			close(again)
 			<-ctx.Done() // the crash comes here
 			return seam.Reply{}, ctx.Err()
 		}, app)
 		s := first.Session()
 		turn := first.Send(s.ID, "mail").ID
-		for {
-			if _, _, mails := first.Service.Counts(); mails == 1 && len(first.Log(s.ID)) >= 9 {
-				break // the call has ended, and the model was asked again
-			}
-			time.Sleep(time.Millisecond)
-		}
+		<-again
 		first.Kill()
 		first.Mem.SetFaults(mem.Faults{})
 		second := enginetest.Over(t, first.Store, first.Service, mailer, app)
