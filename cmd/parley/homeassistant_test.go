@@ -171,14 +171,21 @@ func permissionSurvives(t *testing.T, store string) {
 func (s *process) sees(entity, state string) {
 	s.t.Helper()
 	s.until(entity+" is "+state, func() bool {
-		list := must[struct {
+		var list struct {
 			Areas []struct {
 				Entities []struct {
 					Entity string `json:"entity_id"`
 					State  string
 				}
 			}
-		}](s, "GET", "/apps/home/entities", "")
+		}
+		got := s.ask("GET", "/apps/home/entities", "")
+		if got.status != http.StatusOK { // the index is being filled
+			return false
+		}
+		if err := json.Unmarshal(got.body, &list); err != nil {
+			s.t.Fatal(err)
+		}
 		for _, a := range list.Areas {
 			for _, e := range a.Entities {
 				if e.Entity == entity {
