@@ -24,10 +24,10 @@ const (
 	// Path is where this app's own wire is.
 	Path = "/chat"
 
-	wireName = "chat" // as an app names it, and as the log says where a turn came from
+	wireName = "chat" // as an app names it, and as the log records where a turn came from
 )
 
-// Engine is what the wire asks of package engine.
+// Engine is the part of package engine that this wire uses.
 type Engine interface {
 	Create(ctx context.Context, p parley.Principal, c parley.CreateSession) (parley.SessionInfo, bool, error)
 	Send(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.Send) (parley.TurnInfo, error)
@@ -38,11 +38,11 @@ type Options struct {
 	App    string // whose wire it is
 	Engine Engine
 	Follow func(ctx context.Context, p parley.Principal, session parley.SessionID, after int64) iter.Seq2[eventlog.Frame, error] // of eventlog.Reader
-	// Principal says who asks.
+	// Principal identifies the caller.
 	Principal func(ctx context.Context) (parley.Principal, error)
 	// Fail answers with an error in the one shape.
 	Fail func(w http.ResponseWriter, err error)
-	// Open counts a stream, or refuses it. Nil: there is no limit.
+	// Open counts a stream, or refuses it. Nil: no limit.
 	Open func(ctx context.Context, p parley.Principal) (done func(), err error)
 	// MaxBody and MaxMessage are the bytes of a request's body and of its message.
 	// 0: 1 MiB, and parley.MaxMessage.
@@ -76,7 +76,7 @@ type chatBody struct {
 	Message   *string `json:"message"`
 }
 
-// asked is a stream that was asked for.
+// asked is a requested stream.
 type asked struct {
 	p            parley.Principal
 	t            parley.TurnInfo
@@ -84,7 +84,7 @@ type asked struct {
 	done         func()
 }
 
-// begin does all that may be refused, before the stream.
+// begin does everything that may be refused, before the stream starts.
 func (o Options) begin(w http.ResponseWriter, r *http.Request) (a asked, err error) {
 	p, err := o.Principal(r.Context())
 	if err != nil {
@@ -102,7 +102,7 @@ func (o Options) begin(w http.ResponseWriter, r *http.Request) (a asked, err err
 		return a, err
 	}
 	done := func() {}
-	if o.Open != nil { // before there is a turn that nobody would watch
+	if o.Open != nil { // before there is a turn that nobody would follow
 		if done, err = o.Open(r.Context(), p); err != nil {
 			return a, err
 		}
@@ -110,8 +110,8 @@ func (o Options) begin(w http.ResponseWriter, r *http.Request) (a asked, err err
 	t := parley.TurnInfo{}
 	s, _, err := o.Engine.Create(r.Context(), p, parley.CreateSession{App: o.App, OutsideID: *in.SessionID, Client: wireName})
 	if err == nil {
-		// This wire knows no queue and no answers: a second message is refused while a
-		// turn runs or waits for a human, who answers elsewhere.
+		// This wire has no queue and no answers: a second message is refused while a turn
+		// runs or waits for a human, who answers elsewhere.
 		t, err = o.Engine.Send(r.Context(), p, s.ID, parley.Send{Message: *in.Message, Busy: parley.BusyReject, Client: wireName, Fixed: true})
 	}
 	if err != nil {
@@ -122,7 +122,7 @@ func (o Options) begin(w http.ResponseWriter, r *http.Request) (a asked, err err
 	return a, nil
 }
 
-// mediaError refuses a body by its Content-Type.
+// mediaError refuses a body because of its Content-Type.
 type mediaError struct{ err error }
 
 func (e mediaError) Error() string { return e.err.Error() }

@@ -10,12 +10,11 @@ import (
 	"github.com/parley-server/parley/internal/eventlog"
 )
 
-// Wire turns the frames of one turn's log into the frames of POST /chat. It is
-// a state machine without any input or output of its own: what it says depends
-// only on the frames it was given.
+// Wire turns the frames of one turn's log into the frames of POST /chat. It is a state
+// machine without I/O: its output depends only on the frames it was given.
 //
-// This wire knows seven events, in the order below and with exactly these
-// fields, and it can take nothing back:
+// This wire has seven events with exactly these fields, and nothing that was sent can be
+// taken back:
 //
 //	agent_start {agent}            token {text}
 //	tool_call {agent, tool, query} done {}
@@ -26,13 +25,12 @@ import (
 // followed by its tool_result, in the order in which the model asked for them, so
 // the frames of calls that run at the same time are held back until their turn. Exactly one of done and error is the last.
 type Wire struct {
-	// Cursor puts the number of the event after which a client may go on at
-	// /v1/sessions/{id}/events into the id of frames, which this wire has not by
-	// itself.
+	// Cursor adds ids to the frames, which this wire does not have by itself: the number
+	// of the event after which a client may continue at /v1/sessions/{id}/events.
 	Cursor bool
 
 	entry parley.AgentPath
-	tools []*tool // calls that were not yet shown with their result, in the order of the wish
+	tools []*tool // calls not yet shown with their result, in the order in which they were requested
 	text  text
 	seq   int64
 	ended bool
@@ -48,8 +46,8 @@ type tool struct {
 	result      string
 }
 
-// Append appends what f makes of this wire to dst. end is true behind the last
-// frame; what comes later makes nothing.
+// Append appends the frames that f becomes on this wire to dst. end is true after the
+// last frame; later frames produce nothing.
 func (w *Wire) Append(dst []byte, f eventlog.Frame) (out []byte, end bool) {
 	if w.ended {
 		return dst, true
@@ -64,7 +62,7 @@ func (w *Wire) Append(dst []byte, f eventlog.Frame) (out []byte, end bool) {
 	return dst, w.ended
 }
 
-// Fail ends the stream with an error that is not in the log, as when the server
+// Fail ends the stream with an error that is not in the log, for example when the server
 // stops.
 func (w *Wire) Fail(dst []byte, err error) []byte {
 	if w.ended {
@@ -76,7 +74,7 @@ func (w *Wire) Fail(dst []byte, err error) []byte {
 func (w *Wire) event(dst []byte, e parley.Event) []byte {
 	p, err := e.Payload()
 	if err != nil {
-		return dst // what is newer than this wire is not on it
+		return dst // events newer than this wire are not shown
 	}
 	agent := string(e.Agent)
 	switch p := p.(type) {
@@ -162,11 +160,11 @@ func (w *Wire) find(call parley.CallID) *tool {
 	return nil
 }
 
-// drain shows the first call, and when it has ended its result and the next.
+// drain sends the first call and, when it has ended, its result and the next call.
 func (w *Wire) drain(dst []byte) []byte {
 	for len(w.tools) > 0 {
 		t := w.tools[0]
-		if !t.shown && (t.started || t.ended) { // what was denied ended without a start
+		if !t.shown && (t.started || t.ended) { // a denied call ends without a start
 			t.shown = true
 			dst = w.frame(dst, "tool_call", false, "agent", t.agent, "tool", t.name, "query", t.query)
 		}
@@ -179,8 +177,8 @@ func (w *Wire) drain(dst []byte) []byte {
 	return dst
 }
 
-// frame appends one frame whose fields are text. An id is set only where
-// nothing that came before is held back.
+// frame appends one frame whose fields are text. It has an id only if no earlier frame is
+// held back.
 func (w *Wire) frame(dst []byte, event string, settled bool, fields ...string) []byte {
 	if w.Cursor && settled && len(w.tools) == 0 {
 		dst = append(dst, "id: "...)
@@ -213,8 +211,7 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
 }
 
-// query is what a call searched for: the argument of that name, else all of
-// them.
+// query is what a call searched for: the argument with that name, or else all arguments.
 func query(input json.RawMessage) string {
 	var in struct {
 		Query *string `json:"query"`
@@ -225,7 +222,7 @@ func query(input json.RawMessage) string {
 	return string(input)
 }
 
-// text keeps what was sent of the answer. It can only ever be added to.
+// text tracks what was sent of the answer, which can only be added to.
 type text struct {
 	call parley.CallID
 	sent []byte // of call
@@ -234,7 +231,7 @@ type text struct {
 	gap  bool   // something was sent that call does not continue
 }
 
-// begin turns to call. What an earlier call said stands; the new one begins a
+// begin switches to call. The text of earlier calls stays; the new one begins a
 // paragraph.
 func (t *text) begin(call parley.CallID) {
 	if t.call == call {
@@ -254,8 +251,8 @@ func (t *text) delta(d parley.Delta, partial bool) string {
 	default:
 		return t.send(d.Text)
 	}
-	// A partial after a resync may be shorter than what was sent, which deltas
-	// then bring up; the new is what lies beyond it.
+	// A partial after a resync may be shorter than what was sent; deltas then catch up,
+	// and only what goes beyond it is new.
 	if !bytes.HasPrefix(t.seen, t.sent) {
 		return ""
 	}
@@ -264,15 +261,15 @@ func (t *text) delta(d parley.Delta, partial bool) string {
 	return t.send(fresh)
 }
 
-// whole is the authority over what a call said.
+// whole is the final text of a call.
 func (t *text) whole(call parley.CallID, said string) string {
 	t.begin(call)
 	t.seen, t.lags = nil, false
 	if rest, ok := strings.CutPrefix(said, string(t.sent)); ok {
 		return t.send(rest)
 	}
-	// What was sent is not the beginning of what was said, and can not be taken
-	// back: say it again, apart.
+	// What was sent is not a prefix of the final text and cannot be taken back: send the
+	// text again, separately.
 	t.gap, t.sent = true, nil
 	return t.send(said)
 }
@@ -285,7 +282,7 @@ func (t *text) failed(call parley.CallID) {
 	}
 }
 
-// final brings up what the turn answered beyond what its last call said.
+// final sends what the turn's answer has beyond its last call's text.
 func (t *text) final(message string) string {
 	if strings.HasPrefix(string(t.sent), message) {
 		return ""

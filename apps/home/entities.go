@@ -14,13 +14,14 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// House is what the page's panel asks of a house. The tools have the same one.
+// House is the part of a house that the page's panel uses. It is the same house as the
+// tools'.
 type House interface {
-	// Listing is what is known now; an error when nothing ever was.
+	// Listing is the current state; it fails if the state was never read.
 	Listing(ctx context.Context) (Listing, error)
-	// Past is what an entity was, in not too many points to be drawn.
+	// Past is an entity's history, thinned to what a chart can show.
 	Past(ctx context.Context, entity string, from, to time.Time) (History, error)
-	// Changes is what is told of the house from now on.
+	// Changes passes on changes in the house from now on.
 	Changes() *Feed
 }
 
@@ -51,8 +52,8 @@ type Entity struct {
 	Available   bool      `json:"available"`
 }
 
-// History is what an entity was: for a number its values, else its states, each
-// with when it began. Times are in ms since 1970.
+// History is an entity's history: values for a number, otherwise states, each with its
+// start. Times are in ms since 1970.
 type History struct {
 	ID          string  `json:"entity_id"`
 	Name        string  `json:"name"`
@@ -64,17 +65,17 @@ type History struct {
 	Points      []Point `json:"points"`
 	States      []State `json:"states"`
 	Marks       []Mark  `json:"marks"`
-	Thinned     bool    `json:"thinned,omitempty"` // there is more than is here
+	Thinned     bool    `json:"thinned,omitempty"` // values were left out
 }
 
-// Point is a value from a moment on, or none; in JSON a pair.
+// Point is a value from a time on, or no value; in JSON a pair.
 type Point struct {
 	At    int64
 	Value float64
 	None  bool
 }
 
-// State is a state from a moment on; in JSON a pair.
+// State is a state from a time on; in JSON a pair.
 type State struct {
 	At    int64
 	State string
@@ -114,7 +115,8 @@ const (
 	maxQueued  = 32 // of one user that wait: more than a page shows
 )
 
-// What an answer holds, about: a house of 2,000 entities, and the points of a history.
+// Roughly what an answer holds, in bytes: a house of 2,000 entities, and the points of a
+// history.
 const (
 	heldListing = 512 << 10
 	heldPast    = 128 << 10
@@ -135,7 +137,7 @@ func Entities(o EntityOptions) http.Handler {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet {
 				w.Header().Set("Allow", http.MethodGet)
-				o.Fail(w, parley.Errorf(parley.CodeInvalid, "entities are only read").WithHint("use GET; tools change things"))
+				o.Fail(w, parley.Errorf(parley.CodeInvalid, "entities can only be read").WithHint("use GET; only tools change things"))
 				return
 			}
 			if _, err := o.Principal(r.Context()); err != nil {
@@ -191,14 +193,14 @@ func Entities(o EntityOptions) http.Handler {
 	return mux
 }
 
-// window is the time that a query asks about.
+// window is the period that a query asks for.
 func window(q url.Values, now time.Time) (from, to time.Time, err error) {
 	if !q.Has("from") && !q.Has("to") {
 		h, err := hoursOf(q.Get("hours"))
 		return now.Add(-h), now, err
 	}
 	if q.Has("hours") {
-		return from, to, parley.Errorf(parley.CodeInvalid, "hours does not go with from and to").WithField("hours").WithHint("leave hours out, or both of the others")
+		return from, to, parley.Errorf(parley.CodeInvalid, "hours cannot be combined with from and to").WithField("hours").WithHint("omit hours, or omit from and to")
 	}
 	var at [2]time.Time
 	for i, name := range []string{"from", "to"} {

@@ -83,7 +83,7 @@ func TestEntities(t *testing.T) {
 		"nobody":             {&shack{}, parley.Errorf(parley.CodeForbidden, "who are you"), "GET", "/apps/home/entities", "forbidden: who are you"},
 		"away":               {&shack{away: parley.Errorf(parley.CodeUnavailable, "gone")}, nil, "GET", "/apps/home/entities", "unavailable: gone"},
 		"away, and a stream": {&shack{away: parley.Errorf(parley.CodeUnavailable, "gone")}, nil, "GET", "/apps/home/entities/stream", "unavailable: gone"},
-		"a change":           {&shack{}, nil, "POST", "/apps/home/entities", "invalid: entities are only read"},
+		"a change":           {&shack{}, nil, "POST", "/apps/home/entities", "invalid: entities can only be read"},
 		"nothing":            {&shack{}, nil, "GET", "/apps/home/entities/light.a", "not_found: there is nothing at /apps/home/entities/light.a"},
 	} {
 		t.Run(name, func(t *testing.T) {

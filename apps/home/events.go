@@ -19,13 +19,13 @@ const Path = "/events/{session_id}"
 
 const pingEvery = 15 * time.Second
 
-// Engine is what the wire asks of package engine.
+// Engine is the part of package engine that this wire uses.
 type Engine interface {
 	Session(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error)
 	Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery) ([]parley.TurnInfo, error)
 }
 
-// Reader is what the wire asks of package eventlog.
+// Reader is the part of package eventlog that this wire uses.
 type Reader interface {
 	Read(ctx context.Context, p parley.Principal, session parley.SessionID, after int64, limit int) ([]parley.Event, error)
 	Follow(ctx context.Context, p parley.Principal, session parley.SessionID, after int64) iter.Seq2[eventlog.Frame, error]
@@ -115,8 +115,8 @@ func (o Options) serve(w http.ResponseWriter, r *http.Request) error {
 	}), wire.Encoding{ContentType: "text/event-stream", Frame: form.Append, Ping: ": ping\n\n"}, wire.Options{Heartbeat: silence})
 }
 
-// start finds where to begin, and tells the wire what the client has seen of the
-// turn that it is in.
+// start finds where to begin, and tells the wire what the client has seen of its current
+// turn.
 func (o Options) start(ctx context.Context, p parley.Principal, id parley.SessionID, resumed bool, from Cursor) (*Wire, int64, error) {
 	info, err := o.Engine.Session(ctx, p, id)
 	if err != nil {
@@ -167,8 +167,8 @@ func (o Options) start(ctx context.Context, p parley.Principal, id parley.Sessio
 	return form, from.Seq, nil
 }
 
-// gathered joins the fragments of a text that come within a while of one
-// another. Everything else goes on at once, behind what was gathered.
+// gathered joins fragments of a text that arrive within the given time. Everything else
+// is passed on at once, after what was collected.
 func gathered(ctx context.Context, while time.Duration, follow func(ctx context.Context) wire.Frames) wire.Frames {
 	type item struct {
 		f   eventlog.Frame

@@ -16,16 +16,16 @@ type Change struct {
 	At     time.Time
 }
 
-// Feed passes changes on to those who follow a house. It never waits for any of
-// them: who does not keep up is cut off, and begins anew with the whole.
+// Feed passes changes on to the followers of a house. It never waits for them: a follower
+// that does not keep up is cut off, and starts again from the whole state.
 type Feed struct {
 	mu        sync.Mutex
 	closed    bool
 	followers map[chan Change]bool
 }
 
-// maxBehind is how many changes may wait for one follower: a second of a large
-// house that starts.
+// maxBehind is how many changes may wait for one follower: a second of a large house that
+// is starting.
 const maxBehind = 1024
 
 // Observe passes a change on.
@@ -79,7 +79,7 @@ func (f *Feed) Close() {
 	}
 }
 
-// frameOf is a frame of the stream: one entity's state, or how fresh all of it is.
+// frameOf is a frame of the stream: one entity's state, or how current the data is.
 type frameOf struct {
 	Entity      string     `json:"entity_id,omitempty"`
 	State       *string    `json:"state,omitempty"`

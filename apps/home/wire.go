@@ -1,8 +1,8 @@
 // Package home is the wire of the Home Assistant app: the server-sent events at
 // /events/{session_id}.
 //
-// The app itself is app.yaml and what lies beside it; its tools are also called
-// over MCP, at a door of its own.
+// The app itself is app.yaml and the files beside it; its tools are also offered over
+// MCP, at a door of its own.
 package home
 
 import (
@@ -30,18 +30,17 @@ const QuietClient = "mcp/quiet"
 //
 //	{"type", "session_id", "continuation_id", "payload": {"message"?, "step"?, "partial_response"?, "final_response"?}}
 //
-// A partial holds new text only, of the agent that has the turn. When a model
-// wants to call tools, what it said before is repeated as a step of type plan;
-// when its call failed, there is a step of type error. So the partials since the
-// last plan or error, joined, are the beginning of the answer, and before final
-// all of it.
+// A partial holds new text only, of the agent that has the turn. When a model calls
+// tools, what it said before is repeated as a step of type plan; when its call failed,
+// there is a step of type error. So the partials since the last plan or error, joined,
+// are the beginning of the answer, and all of it before final.
 //
 // # Cursor
 //
-// The id of a frame is the number of its event, so that it is the cursor of
-// every other wire too. Two additions make a cut after any frame good: "8.150"
-// stands behind event 8 and 150 bytes of the text that is being said; "12-1"
-// stands behind the first frame of event 12, which has more.
+// The id of a frame is the number of its event, so that it is the cursor of every other
+// wire too. Two additions allow resuming after any frame: "8.150" stands behind event 8
+// and 150 bytes of the text that is being said; "12-1" stands behind the first frame of
+// event 12, which has more.
 type Wire struct {
 	NoIDs bool
 
@@ -58,7 +57,7 @@ type Wire struct {
 	skip  int // of its frames that are out
 }
 
-// Cursor is where a client is.
+// Cursor is a client's position.
 type Cursor struct {
 	Seq    int64 // of the last event of which it has all frames
 	Text   int   // bytes of the text in flight that it has
@@ -107,8 +106,8 @@ func ParseCursor(field, id string) (Cursor, error) {
 // NewWire makes the wire of a client that is at c.
 func NewWire(c Cursor) *Wire { return &Wire{from: c, seq: c.Seq, sent: c.Text} }
 
-// Prime tells of an event before the cursor. A client that is in the middle of a
-// turn needs all that went before in it, in order.
+// Prime passes an event before the cursor. A client in the middle of a turn needs
+// everything that came before in it, in order.
 func (w *Wire) Prime(e parley.Event) {
 	w.event(nil, e)
 	w.seq, w.sent = w.from.Seq, w.from.Text
@@ -136,13 +135,12 @@ func (w *Wire) delta(dst []byte, d parley.Delta, whole bool) []byte {
 		w.seen = w.seen[:0]
 	}
 	w.seen = append(w.seen, d.Text...)
-	// White space at the end may be what stands before the notes of an answer,
-	// which are no part of it.
+	// Trailing white space may separate the answer from its notes, which are not part of
+	// it.
 	return w.partial(dst, d.Session, d.Turn, bytes.TrimRight(w.seen, " \n"))
 }
 
-// begin turns to a call. The first one after a cut is the one that the cursor
-// speaks of.
+// begin switches to a call. The first one after a cut is the one in the cursor.
 func (w *Wire) begin(call parley.CallID) {
 	if w.call == call {
 		return
@@ -155,7 +153,7 @@ func (w *Wire) begin(call parley.CallID) {
 
 func (w *Wire) over() { w.call, w.seen, w.sent, w.said = "", nil, 0, "" }
 
-// partial sends what is new of text.
+// partial sends the new part of text.
 func (w *Wire) partial(dst []byte, s parley.SessionID, t parley.TurnID, text []byte) []byte {
 	if len(text) <= w.sent || w.quiet && t == w.turn {
 		return dst
@@ -321,8 +319,8 @@ func (o *events) stepFrame(s steps.Step) envelope {
 	return envelope{Type: "step", Payload: payload{Step: &step{TS: o.e.Time.UnixMilli(), Type: s.Type, Detail: s.Detail}}}
 }
 
-// send appends a frame of the event, unless the client has it; last says that
-// there is no other.
+// send appends a frame of the event, unless the client has it; last says that it is the
+// event's last frame.
 func (o *events) send(m envelope, last bool) {
 	w := o.w
 	if w.n++; w.n <= w.skip {
@@ -383,9 +381,9 @@ func because(what, why string) string {
 	return what + ": " + why
 }
 
-// endNotes opens what a model may put behind its answer and what is no part of
-// it; the runtime takes it out.
+// endNotes begins the notes behind an answer, which are not part of it; the runtime
+// removes them.
 const endNotes = "```parley"
 
-// PartialEvery is how long new text is gathered before it is sent.
+// PartialEvery is how long new text is collected before it is sent.
 const PartialEvery = 500 * time.Millisecond

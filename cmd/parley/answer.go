@@ -13,15 +13,15 @@ import (
 	"github.com/parley-server/parley/internal/tui"
 )
 
-// maxAnswer bounds an answer from standard input, in bytes: the longest that the
-// server takes, in any letters.
+// maxAnswer limits an answer from standard input, in bytes: the longest that the server
+// accepts, in any script.
 const maxAnswer = 4 * parley.MaxAnswer
 
 func sessionAnswer(f *flags) *cobra.Command {
 	var given tui.Given
 	var asJSON, noWait bool
 	cmd := &cobra.Command{
-		Use: "answer ID [ANSWER...]", Short: "Answer what a turn waits for, and print what comes of it", Args: cobra.MinimumNArgs(1),
+		Use: "answer ID [ANSWER...]", Short: "Answer what a turn waits for, and print the result", Args: cobra.MinimumNArgs(1),
 		Long: `Answer what a turn waits for, by the id of the interaction, which run and session
 questions show. Then the turn goes on, and the command ends as run does: with the
 answer on standard output, and with the same exit codes.
@@ -58,8 +58,8 @@ Exit codes: those of run. With --no-wait: 0 answered.`,
 			}
 			return f.with(cmd, recovers, func(ctx context.Context, l *link) error {
 				if noWait && l.owner == nil {
-					return usage(parley.Errorf(parley.CodeInvalid, "no server has the data folder open, so nobody would go on with the turn").
-						WithHint("leave --no-wait out: then this command goes on with it"))
+					return usage(parley.Errorf(parley.CodeInvalid, "no server has the data folder open, so nothing would continue the turn").
+						WithHint("omit --no-wait: then this command continues it"))
 				}
 				r := newRunner(cmd, l, t, asJSON)
 				return r.answerTo(ctx, parley.InteractionID(args[0]), given, noWait)
@@ -67,9 +67,9 @@ Exit codes: those of run. With --no-wait: 0 answered.`,
 		},
 	}
 	cmd.Flags().StringVar(&given.Text, "text", "", "`words` for the agent, with a choice such as deny")
-	cmd.Flags().StringVar(&given.Input, "input", "", "the input of the call that is allowed, as `JSON`, in place of the agent's")
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return as soon as the answer is kept; the running server goes on with the turn")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what comes of it as events, as lines of JSON")
+	cmd.Flags().StringVar(&given.Input, "input", "", "the input of the allowed call, as `JSON`, instead of the agent's")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return as soon as the answer is stored; the running server continues the turn")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as events, one line of JSON each")
 	return cmd
 }
 
@@ -95,7 +95,7 @@ func (r *runner) answerTo(ctx context.Context, id parley.InteractionID, given tu
 			WithHint("parley session why %s says what came of it", in.Session)
 	}
 	if len(given.Args) == 0 && in.Answer != nil {
-		r.note("It was answered already%s: %s", by(in), tui.Said(in.Interaction, *in.Answer))
+		r.note("It was already answered%s: %s", by(in), tui.Said(in.Interaction, *in.Answer))
 	} else {
 		answer, err := tui.Parse(in.Interaction, given)
 		if err != nil {
@@ -105,7 +105,7 @@ func (r *runner) answerTo(ctx context.Context, id parley.InteractionID, given tu
 			return err
 		}
 		if in.Answer != nil {
-			r.note("It was answered so already%s: %s", by(in), tui.Said(in.Interaction, *in.Answer))
+			r.note("It was already answered this way%s: %s", by(in), tui.Said(in.Interaction, *in.Answer))
 		} else {
 			r.note("%s", tui.Said(in.Interaction, answer))
 		}
@@ -116,7 +116,7 @@ func (r *runner) answerTo(ctx context.Context, id parley.InteractionID, given tu
 	return r.rest(ctx, in.Turn, "")
 }
 
-// by says who answered, when that is somebody else than the user of this machine.
+// by says who answered, if that is not the user of this machine.
 func by(in client.Interaction) string {
 	if in.AnsweredBy == "" || in.AnsweredBy == parley.Local.User {
 		return ""
@@ -124,8 +124,8 @@ func by(in client.Interaction) string {
 	return " by " + in.AnsweredBy
 }
 
-// rest shows what comes of a turn, which may have ended by now. What it waits for is
-// asked, first first.
+// rest shows the remainder of a turn, which may have ended by now. It asks what the turn
+// waits for, beginning with first.
 func (r *runner) rest(ctx context.Context, id parley.TurnID, first parley.InteractionID) error {
 	t, err := r.l.Turn(ctx, id)
 	if err != nil {
@@ -135,7 +135,7 @@ func (r *runner) rest(ctx context.Context, id parley.TurnID, first parley.Intera
 		if !r.json {
 			return r.result(t)
 		}
-		r.seen = 0 // all of it, for who has not seen it
+		r.seen = 0 // all of it, since nothing was shown yet
 	}
 	r.first = first
 	return r.follow(ctx, t)

@@ -27,8 +27,8 @@ func newApp(f *flags) *cobra.Command {
 	group(cmd)
 	var asJSON bool
 	check := &cobra.Command{
-		Use: "check [FOLDER]", Short: "Read an app as the server would, and name every mistake", Args: cobra.MaximumNArgs(1),
-		Long: `Read an app as the server would, and name every mistake with its file and line, as
+		Use: "check [FOLDER]", Short: "Read an app as the server would, and report every mistake", Args: cobra.MaximumNArgs(1),
+		Long: `Read an app as the server would, and report every mistake with its file and line, as
 FILE:LINE: what is wrong. Without a folder it reads every app that the server would
 serve. With --json it prints {"ok", "apps", "mistakes"}: the names of the apps that are
 right, and file, line and text of each mistake.
@@ -93,7 +93,7 @@ func printChecked(cmd *cobra.Command, fine []parley.App, wrong []config.Mistake)
 	return nil
 }
 
-// checkApps reads the apps that s names. The error is about the settings alone.
+// checkApps reads the apps named in s. Its error is about the settings only.
 func checkApps(s config.Settings, log *slog.Logger) (fine []parley.App, wrong []config.Mistake, err error) {
 	answers, err := newAnswerers(s, log)
 	if err != nil {
@@ -118,7 +118,7 @@ func checkApps(s config.Settings, log *slog.Logger) (fine []parley.App, wrong []
 		}
 	}
 	if len(wrong) == 0 {
-		if _, err := doors(fine, wireDeps{}); err != nil { // two apps want one path
+		if _, err := doors(fine, wireDeps{}); err != nil { // two apps claim the same path
 			wrong = mistakesOf(err, config.Mistake{})
 		}
 	}
@@ -128,8 +128,8 @@ func checkApps(s config.Settings, log *slog.Logger) (fine []parley.App, wrong []
 	return fine, wrong, nil
 }
 
-// check is all that can be found wrong with one app without running it. What could
-// not be read hides as little as possible of the rest.
+// check reports everything that can be found wrong with one app without running it. An
+// unreadable part hides as little as possible of the rest.
 func (p *plan) check(r config.Read, log *slog.Logger) (app parley.App, wrong []config.Mistake) {
 	wrong = mistakesOf(r.Err, config.Mistake{File: r.Name})
 	a := r.App
@@ -142,7 +142,7 @@ func (p *plan) check(r config.Read, log *slog.Logger) (app parley.App, wrong []c
 		}
 	}
 	a.Toolsets = slices.DeleteFunc(a.Toolsets, func(t config.Toolset) bool {
-		return toolsets[t.Kind] == nil && services[t.Kind] == nil // which is said already
+		return toolsets[t.Kind] == nil && services[t.Kind] == nil // reported already
 	})
 	sets, err := p.toolsets(a, true, log)
 	add(err, "tools")
@@ -161,7 +161,7 @@ func (p *plan) check(r config.Read, log *slog.Logger) (app parley.App, wrong []c
 	}
 	for _, use := range modelsUsed(a.App) {
 		if len(script) > 0 && use.model == "scripted/"+a.Name {
-			continue // it would be there without the mistakes in its script
+			continue // caused by the mistakes in its script
 		}
 		_, err := p.models.Model(use.model)
 		add(err, use.at)
@@ -175,7 +175,7 @@ func (p *plan) check(r config.Read, log *slog.Logger) (app parley.App, wrong []c
 	return app, slices.Compact(wrong)
 }
 
-// script is what is wrong with an app's script.
+// script reports the mistakes in an app's script.
 func (p *plan) script(a *config.App) (wrong []config.Mistake) {
 	if a.Script == "" {
 		return nil
@@ -192,7 +192,7 @@ func (p *plan) script(a *config.App) (wrong []config.Mistake) {
 
 type modelUse struct{ at, model string }
 
-// modelsUsed are the models that an app names, and where.
+// modelsUsed lists the models that an app names, and where.
 func modelsUsed(a parley.App) []modelUse {
 	uses := []modelUse{{"model", a.Model}}
 	for i, m := range a.Fallbacks {
@@ -206,12 +206,11 @@ func modelsUsed(a parley.App) []modelUse {
 		}
 	}
 	return slices.DeleteFunc(uses, func(u modelUse) bool {
-		return u.model == "" || strings.Contains(strings.SplitN(u.model, "/", 2)[0], hostedSuffix) // which is made later
+		return u.model == "" || strings.Contains(strings.SplitN(u.model, "/", 2)[0], hostedSuffix) // made later
 	})
 }
 
-// mistakesOf are those that an error holds, or else it is the one that otherwise
-// says.
+// mistakesOf returns the mistakes in an error, or else otherwise as the only one.
 func mistakesOf(err error, otherwise config.Mistake) []config.Mistake {
 	if err == nil {
 		return nil
@@ -225,7 +224,7 @@ func mistakesOf(err error, otherwise config.Mistake) []config.Mistake {
 	return []config.Mistake{otherwise}
 }
 
-// says is an error in a line, with what to do.
+// says is an error on one line, with its hint.
 func says(err error) string {
 	text := err.Error()
 	if e, ok := errors.AsType[*parley.Error](err); ok && e.Hint != "" {

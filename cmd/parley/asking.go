@@ -11,15 +11,15 @@ import (
 	"github.com/parley-server/parley/internal/tui"
 )
 
-// asking is an interaction that is before the person at the terminal.
+// asking is an interaction shown to the person at the terminal.
 type asking struct {
 	in     parley.Interaction
-	sent   atomic.Bool // what they answered is on its way, or taken
+	sent   atomic.Bool // their answer is being sent, or was accepted
 	cancel context.CancelCauseFunc
 	done   chan error
 }
 
-// outcome is how the asking ended; of nil it never comes.
+// outcome receives how the asking ended; on nil it never receives.
 func (a *asking) outcome() <-chan error {
 	if a == nil {
 		return nil
@@ -27,12 +27,12 @@ func (a *asking) outcome() <-chan error {
 	return a.done
 }
 
-// gone ends the asking because there is nothing to answer any more.
+// gone ends the asking because there is nothing left to answer.
 type gone struct{ why string }
 
 func (g *gone) Error() string { return g.why }
 
-// opened takes up what the event seq asks, unless it is answered already.
+// opened adds what event seq asks, unless it was answered already.
 func (r *runner) opened(ctx context.Context, seq int64, in parley.Interaction) error {
 	i := slices.Index(r.open, in.ID)
 	switch {
@@ -52,8 +52,8 @@ func (r *runner) opened(ctx context.Context, seq int64, in parley.Interaction) e
 	return r.next(ctx)
 }
 
-// next puts the first open interaction before the person, when nothing else is.
-// Where nobody can be asked it is the error that says how to answer.
+// next shows the first open interaction to the person, if none is shown. If nobody can be
+// asked, it returns an error that says how to answer.
 func (r *runner) next(ctx context.Context) error {
 	if r.asking != nil || len(r.waiting) == 0 {
 		return nil
@@ -75,7 +75,7 @@ func (r *runner) next(ctx context.Context) error {
 	return nil
 }
 
-// put asks until the server takes an answer.
+// put asks until the server accepts an answer.
 func (r *runner) put(ctx context.Context, a *asking) error {
 	for {
 		answer, err := r.t.Ask(ctx, a.in)
@@ -97,14 +97,14 @@ func (r *runner) put(ctx context.Context, a *asking) error {
 }
 
 const (
-	// answerWithin is how long an answer is offered to a server that is away: it may
-	// be starting again.
+	// answerWithin is how long an answer is retried while the server is unavailable: it
+	// may be restarting.
 	answerWithin = time.Minute
 	answerEvery  = 300 * time.Millisecond
 )
 
-// answer answers, also when the server goes away meanwhile and comes back: the same
-// answer twice is one. It calls away once when that happens.
+// answer sends an answer, and retries while the server is unavailable: the same answer
+// twice counts once. It calls away once when that happens.
 func (l *link) answer(ctx context.Context, id parley.InteractionID, a parley.Answer, away func()) (in parley.Interaction, err error) {
 	until := time.Now().Add(answerWithin)
 	for {
@@ -124,7 +124,7 @@ func (l *link) answer(ctx context.Context, id parley.InteractionID, a parley.Ans
 	}
 }
 
-// answered goes on after the person was asked.
+// handled by answered
 func (r *runner) answered(ctx context.Context, err error) error {
 	in := r.asking.in
 	r.asking = nil
@@ -135,7 +135,7 @@ func (r *runner) answered(ctx context.Context, err error) error {
 	case errors.Is(err, tui.ErrLeft):
 		return r.waits(in)
 	case parley.CodeOf(err) == parley.CodeConflict, parley.CodeOf(err) == parley.CodeNotFound:
-		r.t.Refused(err) // somebody else, or the clock, was first
+		r.t.Refused(err) // somebody else answered first, or it expired
 	case err != nil:
 		return err
 	}
@@ -147,15 +147,15 @@ func (r *runner) answered(ctx context.Context, err error) error {
 	return r.next(ctx)
 }
 
-// away says why a question is not before the person any more.
+// away tells the person why a question is no longer shown.
 func (r *runner) away(g *gone) {
 	if g.why != "" {
 		r.note("\n  %s", tui.Plain(g.why))
 	}
 }
 
-// closed takes an interaction off the list that somebody else has answered, or that
-// has expired. One that is before the person goes away with a word.
+// closed removes an interaction that somebody else has answered, or that has expired. If
+// it is shown to the person, it is dismissed with a reason.
 func (r *runner) closed(ctx context.Context, id parley.InteractionID, why func(parley.Interaction) string) error {
 	if a := r.asking; a != nil && a.in.ID == id {
 		if !a.sent.Load() {
@@ -167,7 +167,7 @@ func (r *runner) closed(ctx context.Context, id parley.InteractionID, why func(p
 	return nil
 }
 
-// dismiss takes away what is before the person, and waits for that.
+// dismiss removes what is shown to the person, and waits for that.
 func (r *runner) dismiss(why *gone) {
 	if r.asking == nil {
 		return
@@ -180,13 +180,13 @@ func (r *runner) dismiss(why *gone) {
 	r.asking = nil
 }
 
-// waits is the error of a turn that waits for an answer which can not be had here.
+// waits is the error of a turn that waits for an answer which cannot be given here.
 func (r *runner) waits(in parley.Interaction) error {
 	return &exitError{exitWaits, parley.Errorf(parley.CodeConflict, "the turn waits for an answer: %s", tui.Plain(in.Title)).
 		WithHint("%s", r.howTo(in))}
 }
 
-// howTo says how an interaction is answered from a command.
+// howTo says which command answers an interaction.
 func (r *runner) howTo(in parley.Interaction) string {
 	how := r.answerWith + " " + string(in.ID)
 	if in.Kind == parley.KindQuestion {

@@ -18,29 +18,29 @@ import (
 	"github.com/parley-server/parley/internal/store/sqlite"
 )
 
-// startWithin is how long a command waits for a process that has the data folder
-// and does not listen yet: it may have thousands of sessions to look at.
+// startWithin is how long a command waits for a process that has locked the data folder
+// but does not listen yet: it may have thousands of sessions to check.
 const startWithin = 10 * time.Second
 
-// link is a command's way to a data folder: a client of the process that owns it,
-// or of the command itself when it had to open the folder.
+// link is a command's access to a data folder: a client of the process that owns it, or
+// of the command itself if that had to open the folder.
 type link struct {
 	*client.Client
 	settings  config.Settings
 	owner     *holder           // nil: this process
-	transport http.RoundTripper // to address, for what is no native API
+	transport http.RoundTripper // to address, for requests outside the native API
 	close     func() error
 }
 
-// address stands for the owner, whatever the way to it is.
+// address stands for the owner, however it is reached.
 const address = "http://parley"
 
 // access is what a command may do to a data folder that no server has open.
 type access int
 
 const (
-	mayMake  access = 1 << iota // make it; without this it has to be there
-	recovers                    // take care of what a crash left behind
+	mayMake  access = 1 << iota // create the folder; without this it must exist
+	recovers                    // recover after a crash
 )
 
 // connect finds the owner of the data folder, or becomes it.
@@ -69,8 +69,8 @@ func (f *flags) connect(cmd *cobra.Command, how access) (*link, error) {
 	return l, nil
 }
 
-// hasData reports whether a server or command has used the folder before. What is
-// no folder, or can not be looked into, is an error that says so.
+// hasData reports whether a server or command has used the folder before. It returns an
+// error if the path is not a folder or cannot be read.
 func hasData(dir string) (bool, error) {
 	for _, name := range []string{lockFile, sqlite.FileName} {
 		_, err := os.Stat(filepath.Join(dir, name))
@@ -84,15 +84,14 @@ func hasData(dir string) (bool, error) {
 			err = path.Err // the path is of a file in it
 		}
 		return false, parley.Errorf(parley.CodeUnavailable, "the data folder %s: %w", dir, err).
-			WithHint("name another with --data or PARLEY_DATA, or check who may read it")
+			WithHint("name another with --data or PARLEY_DATA, or check its permissions")
 	}
 	return false, nil
 }
 
-// elsewhere is for a command that only looks, when the data folder is none: it
-// fails, since a name that was mistyped must not become a folder. With logs in
-// PostgreSQL there is something to look at all the same; the lock is then taken in
-// a folder that is gone afterwards.
+// elsewhere handles a missing data folder for a command that only reads. It fails, since
+// a mistyped name must not create a folder. But if the logs are in PostgreSQL there is
+// something to read; the lock is then taken in a temporary folder.
 func elsewhere(s config.Settings) (config.Settings, func(), error) {
 	at, err := storeOf(s)
 	if err != nil {
@@ -104,7 +103,7 @@ func elsewhere(s config.Settings) (config.Settings, func(), error) {
 			what = "holds no sessions"
 		}
 		return s, nil, parley.Errorf(parley.CodeNotFound, "the data folder %s %s", s.Data, what).
-			WithHint("name another with --data or PARLEY_DATA; parley serve, demo and run make one")
+			WithHint("name another with --data or PARLEY_DATA; parley serve, demo and run create one")
 	}
 	if s.Data, err = os.MkdirTemp("", "parley-"); err != nil {
 		return s, nil, parley.Errorf(parley.CodeUnavailable, "make a temporary folder: %w", err)
@@ -163,8 +162,8 @@ func dial(ctx context.Context, h holder, s config.Settings) *link {
 	}
 }
 
-// open makes this process the owner: the same doors, over a pipe instead of a
-// socket, so that a command does the same either way.
+// open makes this process the owner: the same doors, over a pipe instead of a socket, so
+// that a command works the same either way.
 func (f *flags) open(cmd *cobra.Command, s config.Settings, own *lock, recover bool) (*link, error) {
 	fail := func(err error) (*link, error) {
 		own.release()

@@ -84,7 +84,7 @@ type foundServer struct {
 	PID     int    `json:"pid"`
 	Command string `json:"command"`
 	Address string `json:"address,omitempty"`
-	Version string `json:"version,omitempty"` // left out when it does not answer
+	Version string `json:"version,omitempty"` // omitted if it does not answer
 }
 
 type check struct {
@@ -96,17 +96,17 @@ type check struct {
 }
 
 type doctor struct {
-	out    io.Writer // nil: nothing is printed as it comes
+	out    io.Writer // nil: nothing is printed along the way
 	style  tui.Style
 	report report
-	asked  string // who answers what is checked now; empty: this process
+	asked  string // who answers the current check; empty: this process
 	failed int
 	behind int // sessions whose files a running server could not write
 
 	keepsFiles bool // some app keeps its sessions as files too
 }
 
-// besides is where a line goes on below its first.
+// besides is the indentation of continuation lines.
 const besides = "                   "
 
 func (d *doctor) add(c check) {
@@ -138,7 +138,7 @@ func (d *doctor) warn(what, format string, args ...any) {
 	d.add(check{Verdict: "warn", Check: what, Says: fmt.Sprintf(format, args...)})
 }
 
-// caution is a warning with what to do.
+// caution is a warning with a hint.
 func (d *doctor) caution(what string, err error) { d.because("warn", what, err) }
 
 func (d *doctor) fail(what string, err error) {
@@ -182,8 +182,8 @@ func (d *doctor) all(ctx context.Context, s config.Settings) {
 	}
 }
 
-// folder checks the data folder without opening anything of the store's in it:
-// closing a file of the database would let go of its locks.
+// folder checks the data folder without opening any file of the store: closing a file of
+// the database would release its locks.
 func (d *doctor) folder(dir string) {
 	info, err := os.Stat(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -192,7 +192,7 @@ func (d *doctor) folder(dir string) {
 			parent = filepath.Dir(parent)
 			_, err = os.Stat(parent)
 		}
-		d.ok("data", "%s does not exist yet; it is made at the first start", dir)
+		d.ok("data", "%s does not exist yet; it is created at the first start", dir)
 		dir = parent
 	} else if err != nil {
 		d.fail("data", parley.Errorf(parley.CodeUnavailable, "%w", err).WithHint("name another folder with --data"))
@@ -207,7 +207,7 @@ func (d *doctor) folder(dir string) {
 	}
 	probe, err := os.CreateTemp(dir, ".parley-doctor-*")
 	if err != nil {
-		d.fail("writing", parley.Errorf(parley.CodeUnavailable, "%w", err).WithHint("check who may write to %s", dir))
+		d.fail("writing", parley.Errorf(parley.CodeUnavailable, "%w", err).WithHint("check the permissions of %s", dir))
 	} else {
 		written, _ := probe.Stat()
 		_ = probe.Close()
@@ -224,33 +224,33 @@ func (d *doctor) space(dir string) {
 	case err != nil:
 		d.warn("space", "could not be asked for: %v", err)
 	case free < 100<<20:
-		d.fail("space", parley.Errorf(parley.CodeUnavailable, "%d MiB are free; the server refuses to write when there is no room", free>>20).WithHint("make room, or move the data folder"))
+		d.fail("space", parley.Errorf(parley.CodeUnavailable, "%d MiB are free; the server refuses to write when the disk is full", free>>20).WithHint("free some space, or move the data folder"))
 	case free < 1<<30:
-		d.warn("space", "%d MiB are free; make room before there is none", free>>20)
+		d.warn("space", "%d MiB are free; free some space soon", free>>20)
 	default:
 		d.ok("space", "%d GiB are free", free>>30)
 	}
 }
 
-// clock compares this machine's clock with the file system's and with reason:
-// ids and order of lists come from it.
+// clock compares this machine's clock with the file system's and with plausible dates:
+// ids and the order of lists depend on it.
 func (d *doctor) clock(written fs.FileInfo) {
 	now := time.Now()
 	if now.Year() < 2025 {
-		d.fail("clock", parley.Errorf(parley.CodeInvalid, "it is %s, says the clock", now.Format(time.DateTime)).WithHint("set it, best with a time service"))
+		d.fail("clock", parley.Errorf(parley.CodeInvalid, "the clock says it is %s", now.Format(time.DateTime)).WithHint("set the clock, preferably with a time service"))
 		return
 	}
 	if written != nil {
 		if off := now.Sub(written.ModTime()).Abs(); off > 5*time.Second {
-			d.warn("clock", "the file system's clock is off by %s; times in the log are this machine's", off.Round(time.Second))
+			d.warn("clock", "the file system's clock differs by %s; times in the log are this machine's", off.Round(time.Second))
 			return
 		}
 	}
 	d.ok("clock", "%s", now.Format(time.RFC3339))
 }
 
-// owner looks for the server that has the folder; nil when none answers. The
-// caller closes it.
+// owner finds the server that has the folder open; nil if none answers. The caller closes
+// it.
 func (d *doctor) owner(ctx context.Context, s config.Settings) *link {
 	if path, err := socketPath(s.Data); err != nil {
 		d.fail("socket", err)
@@ -268,13 +268,13 @@ func (d *doctor) owner(ctx context.Context, s config.Settings) *link {
 	}
 	d.report.Server = &foundServer{PID: held.PID, Command: held.Command, Address: held.Address}
 	if held.Socket == "" {
-		d.caution("server", parley.Errorf(parley.CodeUnavailable, "%s has the folder, and does not listen", held).
-			WithHint("it is starting, or it is a command that ends by itself; ask again in a moment"))
+		d.caution("server", parley.Errorf(parley.CodeUnavailable, "%s has locked the folder but does not listen", held).
+			WithHint("it may be starting, or be a command that ends by itself; try again in a moment"))
 		return nil
 	}
 	l := dial(ctx, *held, s)
 	if l == nil {
-		d.fail("server", parley.Errorf(parley.CodeUnavailable, "%s has the folder, and does not answer at its socket", held).WithHint("look at its log, or stop it"))
+		d.fail("server", parley.Errorf(parley.CodeUnavailable, "%s has locked the folder but does not answer on its socket", held).WithHint("look at its log, or stop it"))
 		return nil
 	}
 	ask, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -295,7 +295,7 @@ func (d *doctor) owner(ctx context.Context, s config.Settings) *link {
 	d.ok("server", "%s has the folder, and is ready", held)
 	if is.Version != version {
 		d.caution("version", parley.Errorf(parley.CodeConflict, "the server is parley %s, and this program is %s", is.Version, version).
-			WithHint("restart the server with the same program, or use its own for commands"))
+			WithHint("restart the server with this program, or use the server's own program for commands"))
 	}
 	d.behind = behind(ask, l)
 	_, err = os.Stat(filepath.Join(s.Data, livefiles.Folders()[0]))
@@ -303,7 +303,7 @@ func (d *doctor) owner(ctx context.Context, s config.Settings) *link {
 	return l
 }
 
-// ask checks what a running server serves. It knows its own settings and keys.
+// ask checks what a running server serves. It uses its own settings and keys.
 func (d *doctor) ask(ctx context.Context, l *link) {
 	providers, err := l.Providers(ctx)
 	if err != nil {
@@ -338,7 +338,7 @@ func (d *doctor) ask(ctx context.Context, l *link) {
 	}
 }
 
-// listed checks a model by what its provider has said that it has.
+// listed checks a model against the list that its provider returned.
 func (d *doctor) listed(m client.Model, providers []client.Provider) {
 	for _, p := range providers {
 		if p.Name != m.Provider || !p.OK {
@@ -426,8 +426,7 @@ func (d *doctor) apps(ctx context.Context, s config.Settings) {
 	d.used(ctx, p)
 }
 
-// providers asks each provider of models whether it would answer. No line holds
-// a key.
+// providers asks each model provider whether it would answer. No output contains a key.
 func (d *doctor) providers(ctx context.Context, s config.Settings) {
 	m, err := newAnswerers(s, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -442,7 +441,7 @@ func (d *doctor) providers(ctx context.Context, s config.Settings) {
 	d.answers(list)
 }
 
-// answers are those of providers that were asked whether they would answer.
+// answers reports what the providers answered.
 func (d *doctor) answers(list []client.Provider) {
 	if len(list) == 0 {
 		d.ok("providers", "none is set up; apps answer with their scripts")
@@ -457,10 +456,11 @@ func (d *doctor) answers(list []client.Provider) {
 	}
 }
 
-// fewTokens is a window in which an app's instructions and tools leave little room.
+// fewTokens is a context window in which an app's instructions and tools leave little
+// room.
 const fewTokens = 16_000
 
-// takes says what a server was found to be set to.
+// takes reports the context window that a server was found to be set to.
 func (d *doctor) takes(name string, tokens int64, hint string) {
 	if tokens < fewTokens {
 		d.warn("context", "%s takes %d tokens as its server is set, which long conversations do not fit; %s", name, tokens, hint)
@@ -469,8 +469,8 @@ func (d *doctor) takes(name string, tokens int64, hint string) {
 	d.ok("context", "%s takes %d tokens", name, tokens)
 }
 
-// window says how much a server of one's own takes, where that is little, or not
-// known yet.
+// window reports how many tokens a local server accepts, if that is little or not known
+// yet.
 func (d *doctor) window(ctx context.Context, name string, m seam.Model) {
 	measurer, ok := m.(seam.Measurer)
 	if !ok {
@@ -489,7 +489,7 @@ func (d *doctor) window(ctx context.Context, name string, m seam.Model) {
 	}
 }
 
-// used checks the models that apps name, at their providers.
+// used checks, with their providers, the models that apps name.
 func (d *doctor) used(ctx context.Context, p *plan) {
 	seen := map[string]bool{}
 	for _, a := range p.resolved {

@@ -11,8 +11,8 @@ import (
 	"github.com/parley-server/parley/internal/api"
 )
 
-// document puts into /openapi.json what answers beside the native API. Of a
-// stream the schema is that of the data of each of its events, as there.
+// document adds to /openapi.json what other doors than the native API serve. The schema
+// of a stream is that of the data of each event, as there.
 func document(list []parley.App, d wireDeps) {
 	for _, name := range names(wires) {
 		if slices.ContainsFunc(list, func(a parley.App) bool { return slices.Contains(a.Wires, name) }) {
@@ -30,12 +30,12 @@ func describeChat(s *api.Server) {
 		one := 1
 		return &huma.Schema{Type: huma.TypeString, Description: doc, MinLength: &one}
 	}
-	name, most := text("The caller's own name of the conversation."), parley.MaxOutsideID
+	name, most := text("The caller's own id for the conversation."), parley.MaxOutsideID
 	name.MaxLength = &most
 	s.Describe(&huma.Operation{
 		OperationID: "chat", Method: http.MethodPost, Path: "/chat", Summary: "Ask the app's agents, and follow the answer",
 		Description: "The session is made when its id is first used. A second message is refused while a turn runs or waits for a person, who answers elsewhere. " +
-			"Exactly one of done and error is the last frame. With cursor=1 frames have the number of their event as id, with which /v1/sessions/{id}/events goes on.",
+			"The last frame is either done or error. With cursor=1 frames have the number of their event as id, from which /v1/sessions/{id}/events continues.",
 		Parameters: []*huma.Param{
 			flag("cursor", "1 gives frames an id."),
 			flag("ping", "1 sends a comment while the stream is silent."),
@@ -44,7 +44,7 @@ func describeChat(s *api.Server) {
 			Type: huma.TypeObject, Required: []string{"session_id", "message"}, AdditionalProperties: false,
 			Properties: map[string]*huma.Schema{
 				"session_id": name,
-				"message":    text("What is asked."),
+				"message":    text("The question."),
 			},
 		}}}},
 		Responses: map[string]*huma.Response{"200": stream("The frames of the turn", &huma.Schema{AnyOf: []*huma.Schema{
@@ -69,16 +69,16 @@ func describeEvents(s *api.Server) {
 		Description: "Any session of yours, over all its turns. Without a cursor it begins with the open turn, or else with the last one. The events have no name.",
 		Parameters: []*huma.Param{
 			{Name: "session_id", In: "path", Required: true, Description: "The session.", Schema: text("")},
-			{Name: "after", In: "query", Description: "The id of the last frame that you have.", Schema: text("")},
-			{Name: "Last-Event-ID", In: "header", Description: "What a browser sends when it comes back; it wins over after.", Schema: text("")},
-			flag("cursor", "0 leaves the ids out."),
+			{Name: "after", In: "query", Description: "The id of the last frame you have.", Schema: text("")},
+			{Name: "Last-Event-ID", In: "header", Description: "Sent by a browser that reconnects; it takes precedence over after.", Schema: text("")},
+			flag("cursor", "0 omits the ids."),
 			flag("ping", "1 sends a comment while the stream is silent."),
 		},
 		Responses: map[string]*huma.Response{"200": stream("The frames of the session", object("", []string{"type", "session_id", "continuation_id", "payload"}, map[string]*huma.Schema{
 			"type":            {Type: huma.TypeString, Enum: []any{"progress", "step", "partial", "final"}},
 			"session_id":      text("The session."),
 			"continuation_id": text("The turn."),
-			"payload": object("What the type says, and a message beside it.", nil, map[string]*huma.Schema{
+			"payload": object("Its fields depend on the type; it may have a message.", nil, map[string]*huma.Schema{
 				"message":          text("What happens, in words."),
 				"partial_response": text("New text."),
 				"step": object("One step.", []string{"ts", "type", "detail"}, map[string]*huma.Schema{
@@ -94,7 +94,7 @@ func describeEvents(s *api.Server) {
 	}, http.StatusNotFound)
 }
 
-// describeMCP says what OpenAPI can say of MCP: which requests there are.
+// describeMCP describes what OpenAPI can express of MCP: which requests exist.
 func describeMCP(s *api.Server) {
 	rpc := func(doc string) *huma.Schema {
 		return &huma.Schema{Type: huma.TypeObject, Description: doc, AdditionalProperties: true}
@@ -116,16 +116,16 @@ func describeMCP(s *api.Server) {
 		}
 		s.Describe(&huma.Operation{
 			OperationID: id, Method: http.MethodPost, Path: path, Parameters: params, Summary: "Speak MCP with " + of,
-			Description: "A message of the Model Context Protocol, over Streamable HTTP in the revisions up to 2026-07-28. Use a client of that protocol: what its messages hold is not said here.",
+			Description: "A message of the Model Context Protocol, over Streamable HTTP in the revisions up to 2026-07-28. Use a client of that protocol; the contents of its messages are not described here.",
 			RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: rpc("A message of JSON-RPC 2.0.")}}},
 			Responses: map[string]*huma.Response{
-				"200": {Description: "The answer, or a stream that has it at the end", Content: map[string]*huma.MediaType{
+				"200": {Description: "The answer, or a stream that ends with it", Content: map[string]*huma.MediaType{
 					"application/json": {Schema: rpc("JSON-RPC 2.0.")}, "text/event-stream": {Schema: rpc("JSON-RPC 2.0.")},
 				}},
-				"202": {Description: "A notification, or an answer of yours, was taken"},
-				"400": refused("The message is not right, or of a revision that is not spoken here"),
+				"202": {Description: "A notification or a response was accepted"},
+				"400": refused("The message is invalid, or of an unsupported revision"),
 				"404": refused("There is no such app or connection"),
-				"413": refused("The message is larger than this server takes"),
+				"413": refused("The message is too large"),
 				"415": refused("The Content-Type is not application/json"),
 			},
 		})
@@ -152,11 +152,11 @@ func describeEntities(s *api.Server) {
 	}
 	describe("list-entities", "", "Read the house by area", "What is known of it now.", nil,
 		&huma.Response{Description: "The house", Content: map[string]*huma.MediaType{"application/json": {Schema: s.Schema(home.Listing{})}}})
-	describe("entity-history", "/{entity_id}/history", "Read what an entity was", "For a number its values, thinned to what a chart shows, else its states.", []*huma.Param{
+	describe("entity-history", "/{entity_id}/history", "Read an entity's history", "For a number its values, thinned to what a chart shows, else its states.", []*huma.Param{
 		{Name: "entity_id", In: "path", Required: true, Description: "The entity.", Schema: text},
-		{Name: "hours", In: "query", Description: "Of how many hours up to now, at most 744; 24 when not given.", Schema: &huma.Schema{Type: huma.TypeNumber}},
-		{Name: "from", In: "query", Description: "In place of hours: since when.", Schema: moment},
-		{Name: "to", In: "query", Description: "With from: until when, at most 744 hours later.", Schema: moment},
+		{Name: "hours", In: "query", Description: "How many hours up to now, at most 744; default 24.", Schema: &huma.Schema{Type: huma.TypeNumber}},
+		{Name: "from", In: "query", Description: "Start of the period, instead of hours.", Schema: moment},
+		{Name: "to", In: "query", Description: "End of the period, at most 744 hours after from.", Schema: moment},
 	}, &huma.Response{Description: "Its history", Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{
 		Type: huma.TypeObject, AdditionalProperties: false,
 		Required: []string{"entity_id", "name", "from", "to", "zone", "points", "states", "marks"},
@@ -166,7 +166,7 @@ func describeEntities(s *api.Server) {
 			"points":  pairs(&huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeNumber}, {Type: "null"}}}),
 			"states":  pairs(text),
 			"marks":   {Type: huma.TypeArray, Description: "Moments that stand out.", Items: s.Schema(home.Mark{})},
-			"thinned": {Type: huma.TypeBoolean, Description: "There is more than is here."},
+			"thinned": {Type: huma.TypeBoolean, Description: "Values were left out."},
 		},
 	}}}})
 	describe("follow-entities", "/stream", "Follow what changes in the house", "Each event is one change, from now on.", nil,
@@ -178,7 +178,7 @@ func flag(name, doc string) *huma.Param {
 	return &huma.Param{Name: name, In: "query", Description: doc, Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"0", "1"}}}
 }
 
-// frame is the data of an event of that name, whose fields are text.
+// frame is the schema of the data of a named event whose fields are text.
 func frame(event string, fields ...string) *huma.Schema {
 	f := &huma.Schema{Type: huma.TypeObject, Title: event, AdditionalProperties: false, Required: fields, Properties: map[string]*huma.Schema{}}
 	for _, name := range fields {

@@ -12,8 +12,8 @@ import (
 	"github.com/parley-server/parley/web"
 )
 
-// table is all that answers on a listener, by pattern. What needs no identity is
-// named; everything else needs one, whether or not it asks for it.
+// table is everything that answers on a listener, by pattern. Patterns that need no
+// identity are named; all others require one.
 type table struct {
 	mux      *http.ServeMux
 	patterns []string
@@ -28,7 +28,7 @@ func (t *table) Handle(pattern string, h http.Handler) {
 
 func (t *table) HandleFunc(pattern string, h http.HandlerFunc) { t.Handle(pattern, h) }
 
-// Open is Handle for what anybody may have, which holds nobody's data.
+// Open is Handle for what anybody may read, because it contains nobody's data.
 func (t *table) Open(pattern string, h http.Handler) {
 	t.open = append(t.open, pattern)
 	t.Handle(pattern, h)
@@ -102,7 +102,7 @@ func doors(list []parley.App, d wireDeps) (*table, error) {
 		}
 		open := w.open(owner, d)
 		t.HandleFunc(w.path, func(rw http.ResponseWriter, r *http.Request) {
-			if r.Method != w.method { // HEAD, too: a stream has no end to tell of
+			if r.Method != w.method { // HEAD is refused, too: a stream has no end
 				api.MethodNotAllowed(rw, r, w.method)
 				return
 			}
@@ -115,7 +115,7 @@ func doors(list []parley.App, d wireDeps) (*table, error) {
 	return t, nil
 }
 
-// packed is h with its larger answers as gzip, for clients that say they read it.
+// packed compresses h's larger answers with gzip, for clients that accept it.
 func packed(h http.Handler) http.Handler {
 	return answer.Compressed(h, func(r *http.Request) bool {
 		return web.Accepts(strings.Join(r.Header.Values("Accept-Encoding"), ","), "gzip")

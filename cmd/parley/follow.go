@@ -18,8 +18,8 @@ import (
 	"github.com/parley-server/parley/internal/tui"
 )
 
-// endNotes opens what stands behind an answer for programs; the turn's response
-// has it as fields.
+// endNotes begins the part of an answer that is for programs; the turn's response has it
+// as fields.
 const endNotes = "```parley\n"
 
 // runner shows a turn and asks what it waits for, until it has ended.
@@ -27,8 +27,8 @@ type runner struct {
 	l    *link
 	t    *tui.Terminal
 	json bool
-	// answerWith is the command that answers an interaction from elsewhere, but for
-	// its id.
+	// answerWith is the command that answers an interaction from elsewhere, without its
+	// id.
 	answerWith string
 
 	asked int64 // what was asked up to this event is answered, but for open
@@ -56,7 +56,7 @@ func newRunner(cmd *cobra.Command, l *link, t *tui.Terminal, asJSON bool) *runne
 	return r
 }
 
-// commandWith is another command over the same data folder as this one.
+// commandWith is another command with the same data folder.
 func commandWith(cmd *cobra.Command, name string) string {
 	for _, flag := range []string{"config", "data"} {
 		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
@@ -66,7 +66,7 @@ func commandWith(cmd *cobra.Command, name string) string {
 	return name
 }
 
-// quoted is an argument as a shell takes it.
+// quoted is an argument quoted for a shell.
 func quoted(arg string) string {
 	if arg != "" && !strings.ContainsFunc(arg, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r))
@@ -122,7 +122,7 @@ func (r *runner) follow(ctx context.Context, t parley.TurnInfo) error {
 			err = r.answered(ctx, err)
 		}
 		if errors.Is(err, syscall.EPIPE) && r.l.owner == nil {
-			// Nobody reads on, and nobody else would end the turn.
+			// Nobody reads the output any more, and nobody else would end the turn.
 			r.t.Out, r.json, r.screen, err = io.Discard, false, nil, nil
 		}
 		if err != nil {
@@ -131,7 +131,7 @@ func (r *runner) follow(ctx context.Context, t parley.TurnInfo) error {
 	}
 }
 
-// stop cancels the turn that is shown: who ends the command wants that too.
+// stop cancels the turn: whoever ends the command wants that, too.
 func (r *runner) stop(ctx context.Context, t parley.TurnInfo) error {
 	if r.asking != nil {
 		fmt.Fprintln(r.t.Err) // below the ^C in the line of the question
@@ -146,11 +146,11 @@ func (r *runner) stop(ctx context.Context, t parley.TurnInfo) error {
 	}
 	switch {
 	case now.Stopping:
-		r.note("Stopping: what is under way gets the time that it needs to end, and then the turn is cancelled.")
+		r.note("Stopping: calls that have started may finish first, then the turn is cancelled.")
 	case now.Status == parley.StatusCancelled:
 		r.note("Stopped: the turn is cancelled.")
 	default:
-		r.note("The turn had ended already: %s.", now.Status)
+		r.note("The turn had already ended: %s.", now.Status)
 	}
 	return &exitError{exitSignal, nil}
 }
@@ -238,7 +238,7 @@ func because(what, why string) string {
 	return what + ": " + why
 }
 
-// completed writes the answer, or what of it is not on the screen yet.
+// completed writes the answer, or the part of it that is not on the screen yet.
 func (r *runner) completed(answer parley.Response) error {
 	switch {
 	case r.json:
@@ -255,8 +255,8 @@ func (r *runner) completed(answer parley.Response) error {
 	return r.endBlock()
 }
 
-// delta draws what is new of a call's text. What was drawn stays; another call
-// begins a paragraph.
+// delta draws what is new in a call's text. What was drawn stays; another call begins a
+// paragraph.
 func (r *runner) delta(call parley.CallID, text string, whole bool) error {
 	if r.screen == nil {
 		return nil
@@ -285,7 +285,7 @@ func (r *runner) endBlock() error {
 	return r.screen.End()
 }
 
-// step says what an agent does.
+// step reports what an agent does.
 func (r *runner) step(format string, args ...any) {
 	line := "  " + tui.Plain(fmt.Sprintf(format, args...))
 	if r.asking != nil {
@@ -295,14 +295,14 @@ func (r *runner) step(format string, args ...any) {
 	r.note("%s", line)
 }
 
-// note says something about the turn, beside its answer.
+// note reports something about the turn other than its answer.
 func (r *runner) note(format string, args ...any) {
 	if !r.json {
 		fmt.Fprintln(r.t.Err, r.t.Style(r.t.Err).Dim(fmt.Sprintf(format, args...)))
 	}
 }
 
-// drop takes off the list an interaction that is no longer open.
+// drop removes an interaction that is no longer open.
 func (r *runner) drop(id parley.InteractionID) {
 	r.waiting = slices.DeleteFunc(r.waiting, func(in parley.Interaction) bool { return in.ID == id })
 }

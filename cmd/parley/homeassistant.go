@@ -23,12 +23,11 @@ import (
 	"github.com/parley-server/parley/internal/tool/homeassistant"
 )
 
-// supervisor is where an add-on finds Home Assistant.
+// supervisor is the address at which an add-on finds Home Assistant.
 const supervisor = "http://supervisor/core"
 
-// homeAddress is the Home Assistant of an app, and the token for it: what its
-// settings say, or else the variables that everybody uses, or else the
-// Supervisor of an add-on.
+// homeAddress is the URL and token of an app's Home Assistant: from its settings, else
+// from the usual variables, else the Supervisor of an add-on.
 func homeAddress(s config.Settings, t config.Toolset) (url, token string) {
 	if t.URL != "" {
 		return t.URL, cmp.Or(t.Token, s.Env("HOME_ASSISTANT_TOKEN"))
@@ -49,7 +48,7 @@ func newHome(d serviceDeps) (service, error) {
 		if !d.check {
 			return service{}, &offError{"no Home Assistant is set up: set HOME_ASSISTANT_URL and HOME_ASSISTANT_TOKEN"}
 		}
-		url, token = supervisor, "none" // only the declarations are read
+		url, token = supervisor, "none" // only its declarations are read
 	}
 	var allowed []string
 	if p := d.app.Policy; p.AllowActuation != nil && *p.AllowActuation {
@@ -91,17 +90,17 @@ type panel struct {
 	clean func(string) string
 }
 
-// maxListed is how many entities a page gets: more than that nobody scrolls.
+// maxListed is the most entities that a page gets.
 const maxListed = 3000
 
 func (p panel) Changes() *home.Feed { return p.feed }
 
-// Listing leaves out what a house hides: disabled and hidden entities, and those
-// for diagnosis and configuration.
+// Listing omits what a house hides: disabled and hidden entities, and those for diagnosis
+// and configuration.
 func (p panel) Listing(context.Context) (home.Listing, error) {
 	age := p.tools.Index().Age()
 	if !age.Known {
-		return home.Listing{}, parley.Errorf(parley.CodeUnavailable, "%s", cmp.Or(age.Why, "the house was not read yet")).WithRetry(2 * time.Second)
+		return home.Listing{}, parley.Errorf(parley.CodeUnavailable, "%s", cmp.Or(age.Why, "the house has not been read yet")).WithRetry(2 * time.Second)
 	}
 	l := home.Listing{Connected: age.Live, IndexedAt: time.Now().Add(-age.Old).UTC(), AgeMS: age.Old.Milliseconds(), Areas: []home.Area{}}
 	at := map[string]int{}
@@ -178,8 +177,8 @@ type demoHouse struct {
 	close      func()
 }
 
-// startHouse lets a simulated house live until close, at an address of this
-// machine that nobody else knows the token of.
+// startHouse runs a simulated house until close, at a local address whose token nobody
+// else knows.
 func startHouse(story sim.Story, log *slog.Logger) (*demoHouse, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -211,9 +210,9 @@ func startHouse(story sim.Story, log *slog.Logger) (*demoHouse, error) {
 	return d, nil
 }
 
-// furnish gives the demo a simulated house when no real one is set up. Agents may
-// act in it as the settings say, and as allow does: services, after asking. The
-// caller closes it; nil when there is none.
+// furnish gives the demo a simulated house if no real one is configured. Agents may act
+// in it as the settings and allow permit: services, after asking. The caller closes it;
+// nil if there is none.
 func furnish(s *config.Settings, story string, allow []string, log *slog.Logger) (*demoHouse, error) {
 	known := sim.Stories()
 	if story != "" && !slices.Contains(known, sim.Story(story)) {

@@ -32,7 +32,7 @@ import (
 	"github.com/parley-server/parley/web"
 )
 
-// house is everything that one process owns, put together.
+// house is everything that one process owns.
 type house struct {
 	apps   []parley.App
 	engine *engine.Engine
@@ -45,18 +45,18 @@ type house struct {
 	limits   config.Limits
 
 	store  seam.Store
-	taken  <-chan struct{} // closed when another server has the store; nil: never
+	taken  <-chan struct{} // closed when another server has taken the store; nil: never
 	writer *eventlog.Writer
 	files  *livefiles.Files  // nil when no app has any
-	traces *telemetry.Tracer // nil when they go nowhere
+	traces *telemetry.Tracer // nil if traces are not exported
 	log    *slog.Logger
 
-	prepared sync.WaitGroup     // of what is made ready beside serving
+	prepared sync.WaitGroup     // preparations that run while serving
 	abandon  context.CancelFunc // ends it
 }
 
-// plan is what a house is built of, before anything is opened: a mistake in an
-// app is found without touching the data folder.
+// plan is everything needed to build a house before anything is opened, so that a mistake
+// in an app is found without touching the data folder.
 type plan struct {
 	settings config.Settings
 	apps     []*config.App
@@ -65,7 +65,7 @@ type plan struct {
 	models   *models
 	services []service
 	houses   map[string]home.House
-	off      map[string]string  // apps that can not be served here, and why
+	off      map[string]string  // apps that cannot be served here, and why
 	disabled []string           // apps that the settings do not enable
 	meta     func() any         // of index/meta.json; nil: there is none
 	folder   *datafolder.Folder // the data folder, once this process has taken it
@@ -75,8 +75,8 @@ type plan struct {
 
 func newPlan(s config.Settings, log *slog.Logger) (*plan, error) { return newPlanFor(s, false, log) }
 
-// newPlanFor makes the plan of a house, or with check one that is only looked at:
-// it has apps whose service is not set up, too.
+// newPlanFor makes the plan of a house. With check set it is only inspected, and includes
+// apps whose service is not configured.
 func newPlanFor(s config.Settings, check bool, log *slog.Logger) (*plan, error) {
 	answers, err := newAnswerers(s, log)
 	if err != nil {
@@ -158,7 +158,7 @@ func (p *plan) there() error {
 	return p.folder.Check()
 }
 
-// toolsets makes those of an app.
+// toolsets makes the toolsets of an app.
 func (p *plan) toolsets(a *config.App, check bool, log *slog.Logger) ([]seam.Toolset, error) {
 	var list []seam.Toolset
 	for _, t := range a.Toolsets {
@@ -183,7 +183,7 @@ func (p *plan) toolsets(a *config.App, check bool, log *slog.Logger) ([]seam.Too
 	return list, nil
 }
 
-// notServed says why of each app that is not served.
+// notServed says of each app that is not served why.
 func (p *plan) notServed() map[string]string {
 	off := maps.Clone(p.off)
 	for _, name := range p.disabled {
@@ -212,8 +212,8 @@ func (p *plan) labels() telemetry.Labels {
 	return l
 }
 
-// build opens the store in the plan's data folder, whose lock the caller holds,
-// and puts everything over it.
+// build opens the store in the plan's data folder, whose lock the caller holds, and
+// builds everything on it.
 func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*house, error) {
 	at, err := storeOf(p.settings)
 	if err != nil {
@@ -292,7 +292,8 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	return h, nil
 }
 
-// pages serves the apps' pages: "/" is the page of the only app, else the list.
+// pages serves the apps' pages: "/" is the page of the only app, or else the list of
+// apps.
 func pages(t *table, list []parley.App, d wireDeps) {
 	site := web.Handler()
 	var withPage []string
@@ -320,16 +321,15 @@ func pages(t *table, list []parley.App, d wireDeps) {
 	}))
 }
 
-// closeFiles writes what is left of the files of sessions; the log is closed.
+// closeFiles writes what remains of the sessions' files; the log is closed.
 func (h *house) closeFiles(ctx context.Context) {
 	if h.files != nil {
 		h.files.Close(ctx)
 	}
 }
 
-// close stops taking commands, gives running turns until grace is over, ends
-// all streams and closes the store. Turns that did not end are found at the next
-// start.
+// close stops accepting commands, waits up to grace for running turns, ends all streams
+// and closes the store. The next start finds the turns that did not end.
 func (h *house) close(ctx context.Context, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(grace, time.Millisecond))
 	defer cancel()
@@ -341,7 +341,7 @@ func (h *house) close(ctx context.Context, grace time.Duration) error {
 	flush, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer done()
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil // what was left is found at the next start
+		err = nil // the next start finds what is left
 	}
 	err = errors.Join(err, h.writer.Close(flush))
 	h.closeFiles(flush)
@@ -351,12 +351,12 @@ func (h *house) close(ctx context.Context, grace time.Duration) error {
 	for _, s := range h.services {
 		s.close()
 	}
-	last, sent := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // a dead collector must not hold us up
+	last, sent := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // a collector that does not answer must not delay the stop
 	defer sent()
 	h.traces.Close(last)
 	return errors.Join(err, h.store.Close())
 }
 
-// nothingRuns is [engine.Options.NothingRuns]. Tests that kill the program in real time
-// set it, as they know that nobody is left who writes.
+// nothingRuns is [engine.Options.NothingRuns]. Tests that kill the program set it, since
+// they know that no write is still under way.
 var nothingRuns bool

@@ -19,14 +19,13 @@ import (
 const (
 	unsafeVariable = "PARLEY_UNSAFE_NO_AUTH"
 
-	// keysFile is in the data folder, so that it is in a backup of it.
+	// keysFile is in the data folder, so that backups include it.
 	keysFile = "keys.json"
-	// keysEvery is how soon what is open under a key ends when the key is revoked
-	// and nothing else happens.
+	// keysEvery is how soon streams opened with a key end after the key is revoked.
 	keysEvery = 2 * time.Second
 )
 
-// login is how those are known who come over the network.
+// login identifies those who connect over the network.
 type login struct {
 	mode       auth.Mode
 	supervisor netip.Addr
@@ -34,9 +33,8 @@ type login struct {
 	notices    []string // what everybody should know
 }
 
-// newLogin is what the settings say; where they say nothing, loopback needs no
-// login and other addresses a key. An address that others reach, without a login,
-// is refused.
+// newLogin follows the settings. By default loopback needs no login and other addresses
+// need a key. An address that others can reach is refused without a login.
 func newLogin(s config.Settings) (*login, error) {
 	keys, err := openKeys(s)
 	if err != nil {
@@ -63,9 +61,9 @@ func newLogin(s config.Settings) (*login, error) {
 	}
 	if !unsafe {
 		return nil, parley.Errorf(parley.CodeForbidden, "%s can be reached from other machines, and no login is set up", s.Addr).
-			WithHint("make a key with `parley keys create NAME`, listen on 127.0.0.1, or set %s=1 when something else protects the server", unsafeVariable)
+			WithHint("make a key with `parley keys create NAME`, listen on 127.0.0.1, or set %s=1 if something else protects the server", unsafeVariable)
 	}
-	l.notices = append(l.notices, "No login is asked for: everybody who reaches this server can read and change every session.")
+	l.notices = append(l.notices, "No login is required: everybody who can reach this server can read and change every session.")
 	return l, nil
 }
 
@@ -83,9 +81,8 @@ func (l *login) doorOptions() auth.Options {
 	return auth.Options{Mode: l.mode, Supervisor: l.supervisor, Verifiers: []auth.Verifier{l.keys}}
 }
 
-// hosts are the names under which the server may be asked for. Where a login
-// protects it, or whoever set it up without, any name may lead here unless the
-// settings list some.
+// hosts are the host names that requests may use. With a login, or if the operator chose
+// to run without one, any name is allowed unless the settings list some.
 func (l *login) hosts(s config.Settings) []string {
 	if len(s.Hosts) > 0 || l.mode == auth.ModeNone && isLoopback(s.Addr) {
 		return append([]string{hostOf(s.Addr)}, s.Hosts...)
@@ -93,7 +90,7 @@ func (l *login) hosts(s config.Settings) []string {
 	return nil
 }
 
-// says is how people learn what they need, at the start.
+// says tells people at the start how to log in.
 func (l *login) says() string {
 	switch l.mode {
 	case auth.ModeKeys:
@@ -104,8 +101,7 @@ func (l *login) says() string {
 	return ""
 }
 
-// behind is the house behind a door of its own: nothing that it serves can be
-// reached without.
+// behind is the house behind a login: nothing that it serves can be reached without one.
 func (h *house) behind(guard api.GuardOptions, o auth.Options) http.Handler {
 	guard.Logger = h.log
 	guard.Redact = func(body []byte) []byte {
@@ -116,13 +112,13 @@ func (h *house) behind(guard api.GuardOptions, o auth.Options) http.Handler {
 	return api.Guard(auth.Door(tellEdge(answer.Bounded(h.table, askedBy)), o), guard)
 }
 
-// askedBy is whose an answer is. What is there for everybody is nobody's.
+// askedBy is the principal of a request; public data belongs to nobody.
 func askedBy(ctx context.Context) parley.Principal {
 	p, _ := auth.Principal(ctx)
 	return p
 }
 
-// tellEdge tells the edge that it is known who asks.
+// tellEdge tells the edge that the caller has been identified.
 func tellEdge(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := auth.Of(r.Context()); err == nil {
@@ -132,8 +128,7 @@ func tellEdge(next http.Handler) http.Handler {
 	})
 }
 
-// owner is the door of a socket or a pipe, which only the data folder's owner
-// can open.
+// owner is the door of a socket or pipe that only the data folder's owner can open.
 func (h *house) owner() http.Handler {
 	return h.behind(api.GuardOptions{}, auth.Options{Mode: auth.ModeNone})
 }

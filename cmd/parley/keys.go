@@ -13,11 +13,11 @@ import (
 func newKeys(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "keys", Short: "Make, list and revoke API keys",
-		Long: `Make, list and revoke API keys, with which clients of other machines log in. They
+		Long: `Make, list and revoke API keys, with which clients on other machines log in. They
 send one as "Authorization: Bearer pk_..." or as X-API-Key.
 
 A key acts as one user, and sees the sessions of that user only. Keys are kept in
-the data folder, as hashes. A running server knows of a change at once; what is
+the data folder, as hashes. A running server notices changes at once; what is
 open under a key that is revoked ends.`,
 	}
 	group(cmd)
@@ -103,7 +103,7 @@ func keysList(f *flags) *cobra.Command {
 
 func keysRevoke(f *flags) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke NAME", Short: "Take a key away", Args: cobra.ExactArgs(1),
+		Use: "revoke NAME", Short: "Revoke a key", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			keys, err := f.keys(cmd)
 			if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/parley-server/parley/internal/edge"
 )
 
-// newServer is the edge of one listener. Each has its own bounds, so that the
-// socket of the data folder's owner is open when the network's is full.
+// newServer is the edge of one listener. Each has its own limits, so that the owner's
+// socket accepts connections when the network's listener is full.
 func newServer(h http.Handler, l config.Limits, log *slog.Logger) *edge.Server {
 	return edge.New(h, edge.Options{
 		Connections: l.MaxConnections, PerAddress: l.MaxConnectionsPerAddress, UploadRate: int(l.MinUploadRate),
@@ -45,8 +45,8 @@ func listenTCP(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// listenSocket listens in the data folder. The caller holds its lock, so a
-// socket that is there already is one that a dead process left.
+// listenSocket listens in the data folder. The caller holds its lock, so an existing
+// socket was left by a dead process.
 func listenSocket(dir string) (net.Listener, string, error) {
 	path, err := socketPath(dir)
 	if err != nil {
@@ -57,7 +57,7 @@ func listenSocket(dir string) (net.Listener, string, error) {
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		return nil, "", inFolder("listen on the data folder's socket", err, "the folder's file system has to know sockets; name another folder with --data")
+		return nil, "", inFolder("listen on the data folder's socket", err, "the folder's file system must support sockets; name another folder with --data")
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
 		_ = l.Close()
@@ -66,8 +66,8 @@ func listenSocket(dir string) (net.Listener, string, error) {
 	return l, path, nil
 }
 
-// socketOf is a socket that goes with its data folder. When another folder is in
-// that one's place, the socket at its path is another server's.
+// socketOf is a socket that belongs to its data folder. If another folder has replaced
+// it, the socket at its path is another server's.
 type socketOf struct {
 	net.Listener
 	held func() error
@@ -80,8 +80,7 @@ func (s socketOf) Close() error {
 	return s.Listener.Close()
 }
 
-// pipeListener is a listener inside the process: what dials it is served by
-// whoever accepts.
+// pipeListener is a listener inside the process, for in-memory connections.
 type pipeListener struct {
 	conns chan net.Conn
 	done  chan struct{}

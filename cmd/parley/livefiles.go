@@ -23,7 +23,7 @@ import (
 	"github.com/parley-server/parley/internal/telemetry"
 )
 
-// withFiles are the apps whose sessions are kept as files too.
+// withFiles lists the apps whose sessions are also kept as files.
 func withFiles(list []*config.App) map[string]bool {
 	on := map[string]bool{}
 	for _, a := range list {
@@ -34,8 +34,8 @@ func withFiles(list []*config.App) map[string]bool {
 	return on
 }
 
-// liveFiles starts to keep the files of sessions; nil when no app has any, and
-// none are left of one that had.
+// liveFiles starts to keep the files of sessions; nil if no app keeps files and no files
+// are left over.
 func (p *plan) liveFiles(log *slog.Logger, reader *eventlog.Reader, store seam.Store, kept *archive.Folder, counts *telemetry.Metrics) *livefiles.Files {
 	on := withFiles(p.apps)
 	if len(on) == 0 && !livefiles.Exist(p.settings.Data) {
@@ -53,8 +53,8 @@ func (p *plan) liveFiles(log *slog.Logger, reader *eventlog.Reader, store seam.S
 	})
 }
 
-// shelf is the archive of condensed steps, and tells the live files of a session
-// that is deleted.
+// shelf is the archive of condensed steps; it also tells the live files when a session is
+// deleted.
 type shelf struct {
 	*archive.Folder
 	files *livefiles.Files
@@ -67,8 +67,7 @@ func (s shelf) Drop(ctx context.Context, id parley.SessionID) error {
 	return s.Folder.Drop(ctx, id)
 }
 
-// files checks the files of sessions: that they can be written, and that a
-// running server could.
+// files checks that the files of sessions can be written, here and by a running server.
 func (d *doctor) files(s config.Settings) {
 	if !d.keepsFiles && d.behind == 0 {
 		return
@@ -86,8 +85,7 @@ func (d *doctor) files(s config.Settings) {
 	d.ok("files", "of sessions can be written")
 }
 
-// probe writes a file into a folder. One that is missing is made when it is
-// needed.
+// probe writes a file into a folder. A missing folder is created when needed.
 func probe(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -105,8 +103,8 @@ func probe(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// behind asks a running server how many sessions wait for their files; one that
-// does not say has none.
+// behind asks a running server how many sessions wait for their files; 0 if it does not
+// say.
 func behind(ctx context.Context, l *link) int {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/metrics", http.NoBody)
 	if err != nil {

@@ -25,8 +25,8 @@ const (
 	maxSocketPath = 103
 )
 
-// holder says who has a data folder. It is the content of the lock file, for
-// people and for commands that look for the socket; the lock itself is the
+// holder describes the process that has a data folder. It is the content of the lock
+// file, for people and for commands that look for the socket. The lock itself is the
 // kernel's, so a process that dies leaves none behind.
 type holder struct {
 	PID     int       `json:"pid"`
@@ -44,7 +44,7 @@ func (h holder) String() string {
 	return s + ")"
 }
 
-// lock is the data folder, owned.
+// lock is a locked data folder.
 type lock struct {
 	f *os.File
 	h holder
@@ -55,8 +55,8 @@ type errHeld struct{ holder holder }
 
 func (e *errHeld) Error() string { return "the data folder is in use by " + e.holder.String() }
 
-// takeLock makes the data folder and owns it, or returns *errHeld. On a full disk
-// the lock holds without saying whose it is.
+// takeLock creates the data folder and locks it, or returns *errHeld. On a full disk the
+// lock holds but does not name its holder.
 func takeLock(dir, command string) (*lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, parley.Errorf(parley.CodeUnavailable, "make the data folder: %w", err).WithHint("name one that can be written with --data")
@@ -73,7 +73,7 @@ func takeLock(dir, command string) (*lock, error) {
 	}
 	if err != nil {
 		_ = f.Close()
-		return nil, parley.Errorf(parley.CodeUnavailable, "lock the data folder: %w", err).WithHint("network file systems without locks can not hold one")
+		return nil, parley.Errorf(parley.CodeUnavailable, "lock the data folder: %w", err).WithHint("a data folder cannot be on a network file system without locks")
 	}
 	l := &lock{f: f, h: holder{PID: os.Getpid(), Command: command, Since: time.Now().UTC().Truncate(time.Second)}}
 	if err := l.write(); err != nil && !noRoom(err) {
@@ -91,7 +91,7 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// holderOf says who has the data folder, nil when nobody does. It makes nothing.
+// holderOf returns who has locked the data folder, or nil. It creates nothing.
 func holderOf(dir string) (*holder, error) {
 	f, err := os.Open(filepath.Join(dir, lockFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -101,14 +101,14 @@ func holderOf(dir string) (*holder, error) {
 		return nil, parley.Errorf(parley.CodeUnavailable, "open the data folder: %w", err).WithHint("check who may read %s", dir)
 	}
 	defer f.Close()
-	// Shared: two who look do not take each other for an owner.
+	// Shared, so that two readers do not mistake each other for the owner.
 	err = flock(f, syscall.LOCK_SH)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		h := readHolder(f)
 		return &h, nil
 	}
 	if err != nil {
-		return nil, parley.Errorf(parley.CodeUnavailable, "lock the data folder: %w", err).WithHint("network file systems without locks can not hold one")
+		return nil, parley.Errorf(parley.CodeUnavailable, "lock the data folder: %w", err).WithHint("a data folder cannot be on a network file system without locks")
 	}
 	return nil, nil
 }
@@ -117,7 +117,7 @@ func readHolder(f *os.File) holder {
 	var h holder
 	b, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<10))
 	if err == nil {
-		_ = json.Unmarshal(b, &h) // it may be being written right now
+		_ = json.Unmarshal(b, &h) // it may be half written
 	}
 	return h
 }
@@ -128,7 +128,7 @@ func (l *lock) write() error {
 		return err
 	}
 	b = append(b, '\n')
-	if _, err = l.f.WriteAt(b, 0); err == nil { // over what is there, which a full disk has room for
+	if _, err = l.f.WriteAt(b, 0); err == nil { // overwriting needs no space on a full disk
 		err = l.f.Truncate(int64(len(b)))
 	}
 	if err == nil {
@@ -137,14 +137,14 @@ func (l *lock) write() error {
 	return inFolder("write the lock file", err, "check the disk of the data folder")
 }
 
-// listening tells others where the owner can be reached.
+// listening records where the owner can be reached.
 func (l *lock) listening(address, socket string) error {
 	l.h.Address, l.h.Socket = address, socket
 	return l.write()
 }
 
-// held reports whether the lock file is still the one at its path: whoever finds
-// another there, or none, takes that one's lock.
+// held reports whether the lock file is still at its path: a process that finds another
+// file there, or none, locks that instead.
 func (l *lock) held() error {
 	was, err := l.f.Stat()
 	if err != nil {
@@ -162,12 +162,12 @@ func (l *lock) held() error {
 
 func (l *lock) release() {
 	_ = l.f.Truncate(0)
-	_ = l.f.Close() // which lets the lock go
+	_ = l.f.Close() // which releases the lock
 }
 
-// socketPath is where the owner of dir listens: in it, unless that path is too
-// long for a socket's address; then in a folder of this user's own among the
-// temporary files, under a name that is the same for every process.
+// socketPath is where the owner of dir listens: in dir, unless the path is too long for a
+// socket. Then it is in a private folder among the temporary files, under a name that
+// every process derives alike.
 func socketPath(dir string) (string, error) {
 	p := filepath.Join(dir, socketFile)
 	if len(p) <= maxSocketPath {

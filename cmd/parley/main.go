@@ -1,12 +1,12 @@
 // Command parley is an agent server, and the tools to use it.
 //
-// This package holds introductions only: typed tables that say which body stands
-// behind a name (tables.go), the house that is built of them (house.go), and the
-// commands. It imports everyone and is imported by none.
+// This package only connects the others: typed tables that map names to implementations
+// (tables.go), the house built from them (house.go), and the commands. It imports all
+// packages and is imported by none.
 //
-// One process owns a data folder, under a lock. It listens on a socket in it;
-// every other command is a client of that process while it lives, and opens the
-// folder itself only when nobody does.
+// One process owns a data folder, under a lock. It listens on a socket there. Every other
+// command is a client of that process while it runs, and opens the folder itself only
+// when no process has it.
 package main
 
 import (
@@ -24,16 +24,16 @@ import (
 	"github.com/parley-server/parley/internal/tui"
 )
 
-// version is that of the program, and of the add-on that it is packed into.
+// version of the program, and of the add-on that contains it.
 const version = "0.1.0"
 
-// revision is set by the build: what it was made from.
+// revision is set by the build: the commit it was made from.
 var revision = ""
 
 // Exit codes. They are part of the command line, as the help says.
 const (
 	exitOK       = 0
-	exitFailed   = 1 // the command could not do what it was asked
+	exitFailed   = 1 // the command failed
 	exitUsage    = 2 // wrong arguments, flags or settings
 	exitNoAnswer = 3 // run: the turn ended without an answer
 	exitWaits    = 4 // run: the turn waits for a human
@@ -42,8 +42,8 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A pipe whose reader has gone is an error of the write, and no death of the
-	// process: what is open is closed.
+	// Writing to a closed pipe returns an error instead of ending the process, so that
+	// everything open is closed.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		<-ctx.Done()
@@ -54,17 +54,17 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the program, without its process.
+// run is the program without its process.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	began := false // arguments and flags were right
+	began := false // arguments and flags were valid
 	root.PersistentPreRun = func(*cobra.Command, []string) { began = true }
 	err := root.ExecuteContext(ctx)
-	if err == nil || errors.Is(err, syscall.EPIPE) { // who read has what they wanted, as head does
+	if err == nil || errors.Is(err, syscall.EPIPE) { // the reader has what it wanted, as with head
 		return exitOK
 	}
 	if e, ok := errors.AsType[*exitError](err); ok {
@@ -83,7 +83,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	return exitFailed
 }
 
-// say prints an error as people read it: what was wrong, and what to do now.
+// say prints an error for people: what was wrong, and what to do now.
 func say(w io.Writer, err error) {
 	s := tui.Open(nil, nil, w, os.Getenv).Style(w)
 	fmt.Fprintln(w, s.Red("parley:"), tui.Plain(err.Error()))
@@ -92,7 +92,7 @@ func say(w io.Writer, err error) {
 	}
 }
 
-// exitError ends the process with a code of its own.
+// exitError ends the process with its own exit code.
 type exitError struct {
 	code int
 	err  error
@@ -107,7 +107,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// usage marks an error as one of the settings.
+// usage marks an error as a mistake in the settings.
 func usage(err error) error {
 	if err == nil {
 		return nil
@@ -145,8 +145,7 @@ an answer, 4 the turn waits for a human, 130 stopped by a signal.`,
 	return root
 }
 
-// group makes a command that only holds others show its help, and refuse a name
-// that it does not know.
+// group makes a command that only holds others show its help and refuse unknown names.
 func group(cmd *cobra.Command) {
 	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }

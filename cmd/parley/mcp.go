@@ -13,7 +13,7 @@ import (
 	"github.com/parley-server/parley/internal/mcpserver"
 )
 
-// mcpHome is the app whose MCP server is also at /mcp, as its hosts know it.
+// mcpHome is the app whose MCP server is also at /mcp.
 const mcpHome = "home"
 
 func newMCP(f *flags) *cobra.Command {
@@ -46,17 +46,17 @@ Only messages go to standard output; everything else goes to standard error.`,
 				}
 				o := mcpserver.BridgeOptions{URL: address + "/apps/" + name + "/mcp", Transport: l.transport}
 				if l.owner == nil {
-					o.LeaveAfter = time.Minute // nobody else would go on with what is under way
+					o.LeaveAfter = time.Minute // nobody else would continue what is under way
 				}
 				return mcpserver.Bridge(ctx, cmd.InOrStdin(), cmd.OutOrStdout(), o)
 			})
 		},
 	}
-	cmd.Flags().StringVar(&app, "app", "", "`name` of the app (default: the only one there is)")
+	cmd.Flags().StringVar(&app, "app", "", "`name` of the app (default: the only one)")
 	return cmd
 }
 
-// appNamed is the app of that name, or the only one.
+// appNamed is the app with that name, or the only one.
 func (l *link) appNamed(ctx context.Context, name string) (string, error) {
 	list, err := l.Apps(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (l *link) appNamed(ctx context.Context, name string) (string, error) {
 	}
 	switch {
 	case name != "":
-		_, err := l.App(ctx, name) // the server knows why
+		_, err := l.App(ctx, name) // the server's error says why
 		return "", usage(err)
 	case len(names) != 1:
 		return "", usage(parley.Errorf(parley.CodeInvalid, "there are several apps").WithHint("choose one with --app: %s", strings.Join(names, ", ")))

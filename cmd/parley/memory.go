@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// Go keeps what a burst has taken for about as long as nothing else collects
-// garbage, which on a quiet server is minutes. Who shares the machine wants it
-// back before that.
+// After a burst Go keeps the memory until the next garbage collection, which on a quiet
+// server takes minutes. Other programs on the machine need it earlier.
 const (
 	lookAtMemory = 10 * time.Second
 	muchMemory   = 128 << 20 // less is not worth a collection
 	muchWork     = 64 << 20  // bytes allocated since memory was given back last
-	littleWork   = 8 << 20   // bytes allocated between two looks on a quiet server
+	littleWork   = 8 << 20   // bytes allocated between two checks on a quiet server
 )
 
-// giveBack returns memory to the system when a burst is over, until ctx ends.
+// giveBack returns memory to the system after bursts, until ctx ends.
 func giveBack(ctx context.Context) {
 	m := memory{}
 	tick := time.NewTicker(lookAtMemory)
@@ -35,11 +34,11 @@ func giveBack(ctx context.Context) {
 	}
 }
 
-// memory is what was seen at the last look, and when memory was given back last,
-// in bytes allocated since the process began.
+// memory holds the counters of the last check, and of when memory was last returned, in
+// bytes allocated since the process began.
 type memory struct{ seen, freed uint64 }
 
-// due reports whether a burst is over that took much.
+// due reports whether a burst that took much memory is over.
 func (m *memory) due(allocated, held uint64) bool {
 	quiet := allocated-m.seen < littleWork
 	m.seen = allocated

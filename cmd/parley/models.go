@@ -22,7 +22,7 @@ const latest = ":latest"
 func newModels(f *flags) *cobra.Command {
 	var asJSON, all bool
 	cmd := &cobra.Command{
-		Use: "models", Short: "List the models that are set up, and whether their providers answer", Args: cobra.NoArgs,
+		Use: "models", Short: "List the configured models, and whether their providers answer", Args: cobra.NoArgs,
 		Long: `List the models that are set up: those that are known beforehand, with their
 prices, and for each provider whether it was reached and takes the key. --all lists
 every model that the accounts have. A model need not be listed to be used: any name
@@ -54,11 +54,11 @@ one those of this command hold.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&all, "all", false, "list every model that the accounts have")
+	cmd.Flags().BoolVar(&all, "all", false, "list all models of the accounts")
 	return cmd
 }
 
-// modelsOf asks the running server, or else the providers that s names.
+// modelsOf asks the running server, or else the providers in s.
 func modelsOf(ctx context.Context, s config.Settings) (list []client.Model, providers []client.Provider, err error) {
 	held, err := holderOf(s.Data)
 	if err != nil {
@@ -146,7 +146,7 @@ func printModels(out io.Writer, list []client.Model, providers []client.Provider
 		}
 	}
 	if len(providers) == 0 {
-		fmt.Fprintln(out, "\nNo provider is set up: set ANTHROPIC_API_KEY, MISTRAL_API_KEY, OPENAI_API_KEY, OPENAI_BASE_URL or GEMINI_API_KEY.")
+		fmt.Fprintln(out, "\nNo provider is configured: set ANTHROPIC_API_KEY, MISTRAL_API_KEY, OPENAI_API_KEY, OPENAI_BASE_URL or GEMINI_API_KEY.")
 	}
 	return nil
 }

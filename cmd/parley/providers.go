@@ -27,14 +27,14 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// account is a provider as it is set up.
+// account is a configured provider.
 type account interface {
 	Model(info seam.ModelInfo) seam.Model
 	// List asks what models the account has.
 	List(ctx context.Context) ([]seam.ModelInfo, error)
 }
 
-// kinds of providers, by how they speak.
+// kinds of providers, by protocol.
 var kinds = map[string]func(name string, p config.Provider, log *slog.Logger) (account, error){
 	"anthropic": func(_ string, p config.Provider, log *slog.Logger) (account, error) {
 		return anthropic.New(anthropic.Options{Key: p.Key, BaseURL: p.BaseURL, CacheHour: p.CacheHour, Logger: log})
@@ -58,9 +58,9 @@ var kinds = map[string]func(name string, p config.Provider, log *slog.Logger) (a
 // this, the app, and the provider's id of the model.
 const hostedSuffix = "-agents"
 
-// models are all that can be called, by name: those that follow scripts, those of
-// the providers, whether the catalog knows them or not, and hosted agents. It is
-// safe for concurrent use once the plan is made.
+// models are all that can be called, by name: scripted ones, those of the providers,
+// whether the catalog knows them or not, and hosted agents. Safe for concurrent use once
+// the plan is made.
 type models struct {
 	settings config.Models
 	catalog  *catalog.Catalog
@@ -72,7 +72,7 @@ type models struct {
 	made map[string]seam.Model
 }
 
-// maxMade bounds the models that were made for a name that somebody gave.
+// maxMade limits the models made for names that callers gave.
 const maxMade = 1000
 
 func newAnswerers(s config.Settings, log *slog.Logger) (*models, error) {
@@ -98,8 +98,8 @@ func newAnswerers(s config.Settings, log *slog.Logger) (*models, error) {
 	return m, nil
 }
 
-// unaided are models that need no account, by where they come from. Each is asked
-// once, for all apps.
+// unaided are models that need no account, by prefix. Each function is called once, for
+// all apps.
 var unaided = map[string]func(s config.Settings, apps []*config.App) ([]seam.Model, error){
 	"scripted": func(s config.Settings, apps []*config.App) ([]seam.Model, error) {
 		var list []seam.Model
@@ -121,7 +121,7 @@ var unaided = map[string]func(s config.Settings, apps []*config.App) ([]seam.Mod
 	},
 }
 
-// add takes in the models that need no account.
+// add adds the models that need no account.
 func (m *models) add(s config.Settings, apps []*config.App) error {
 	for _, name := range names(unaided) {
 		list, err := unaided[name](s, apps)
@@ -135,13 +135,12 @@ func (m *models) add(s config.Settings, apps []*config.App) error {
 	return nil
 }
 
-// listWithin bounds what a start waits for a server of one's own to say which
-// models it has.
+// listWithin limits how long a start waits for a local server to list its models.
 const listWithin = 5 * time.Second
 
-// defaultModel is the model of apps that name none: of the first provider that is
-// set up, or "" when there is none. hosted is that of apps that ask for hosted
-// agents, "" for the same. Hosted agents have {app} in it.
+// defaultModel is the model of apps that name none: that of the first configured
+// provider, or "". hosted is the same for apps that ask for hosted agents; its name
+// contains {app}.
 func (m *models) defaultModel() (name, hosted string, err error) {
 	id, err := m.defaultID()
 	if err != nil || id == "" {
@@ -159,7 +158,7 @@ func (m *models) defaultModel() (name, hosted string, err error) {
 	return name, hosted, nil
 }
 
-// defaultID is how the first provider names that model.
+// defaultID is the first provider's name for that model.
 func (m *models) defaultID() (string, error) {
 	name := m.settings.First()
 	if name == "" {
@@ -175,8 +174,8 @@ func (m *models) defaultID() (string, error) {
 		defer cancel()
 		list, err := m.accounts[name].List(ctx)
 		if err != nil || len(list) == 0 {
-			e := parley.Errorf(parley.CodeUnavailable, "the provider %s is set up, and no model is named", name).
-				WithHint("name one with PARLEY_MODEL=%s/..., or with models.providers.%s.model; which it has could not be found out", name, name)
+			e := parley.Errorf(parley.CodeUnavailable, "the provider %s is configured, but no model is named", name).
+				WithHint("name one with PARLEY_MODEL=%s/..., or with models.providers.%s.model; its list of models could not be read", name, name)
 			e.Err = err
 			return "", e
 		}
@@ -185,9 +184,8 @@ func (m *models) defaultID() (string, error) {
 	return id, nil
 }
 
-// official reports whether a provider is the one whose models and prices are built
-// in, be it behind a gateway, and not another server that speaks like it: many
-// speak like OpenAI.
+// official reports whether a provider is the one whose models and prices are built in,
+// possibly behind a gateway, and not another server with the same protocol.
 func (m *models) official(name string) bool {
 	p := m.settings.Providers[name]
 	return name == p.Kind && (p.Kind != "openai" || p.BaseURL == "" || strings.HasPrefix(p.BaseURL, "https://api.openai.com/"))
@@ -204,8 +202,8 @@ func (m *models) info(provider, id string) seam.ModelInfo {
 	return info
 }
 
-// tagged is how the settings name a model of a server of one's own: for Ollama
-// qwen3 and qwen3:latest are the same.
+// tagged is how the settings name a model of a local server: for Ollama qwen3 and
+// qwen3:latest are the same.
 func (m *models) tagged(provider, id string) string {
 	if m.official(provider) || m.settings.Providers[provider].Kind != "openai" {
 		return id
@@ -221,11 +219,11 @@ func (m *models) tagged(provider, id string) string {
 	return id
 }
 
-// nearFirst is how long a server of one's own may take to begin: it loads a model
-// from its disk, which takes minutes for a large one.
+// nearFirst is how long a local server may take to begin: loading a large model from disk
+// takes minutes.
 const nearFirst = 5 * time.Minute
 
-// firstToken is how long a model may take to begin; 0: as long as all.
+// firstToken is how long a model may take to begin; 0: the default.
 func (m *models) firstToken(p config.Provider, model string) time.Duration {
 	switch own := m.settings.Known[model].FirstToken; {
 	case own != nil:
@@ -238,10 +236,9 @@ func (m *models) firstToken(p config.Provider, model string) time.Duration {
 	return 0
 }
 
-// hourWrite is what Anthropic takes for writing to its cache for an hour, in prices
-// of input; what is built in is the price for five minutes. The end of a prompt is
-// written for five minutes all the same: a cost is estimated too high then, never
-// too low.
+// hourWrite is Anthropic's price for caching for an hour, as a multiple of the input
+// price; the built-in price is for five minutes. The end of a prompt is still cached for
+// five minutes, so a cost may be estimated too high, but never too low.
 const hourWrite = 2
 
 // Model implements seam.Models.
@@ -275,7 +272,7 @@ func (m *models) hint() string {
 	return hint
 }
 
-// Names implements seam.Models: those that are known beforehand.
+// Names implements seam.Models: the models known in advance.
 func (m *models) Names() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -304,7 +301,7 @@ func (m *models) names() []string {
 	return slices.Compact(list)
 }
 
-// host makes the hosted agents of an app, where its model asks for them.
+// host makes the hosted agents of an app, if its model asks for them.
 func (m *models) host(app *parley.App, dir string, there func() error) error {
 	for _, name := range append(agentModels(*app), app.Model) {
 		provider, rest, _ := strings.Cut(name, "/")
@@ -330,7 +327,7 @@ func (m *models) host(app *parley.App, dir string, there func() error) error {
 	return nil
 }
 
-// has reports a model that an app names and nobody provides.
+// has reports a model that an app names but nobody provides.
 func (m *models) has(a parley.App) error {
 	for _, name := range append(append([]string{a.Model}, agentModels(a)...), fallbacks(a)...) {
 		if name == "" {
@@ -363,9 +360,8 @@ func fallbacks(a parley.App) []string {
 	return slices.Compact(list)
 }
 
-// paced bounds how often a model is called, where settings say so. A call too
-// many is refused like by its provider, so that the turn waits or takes another
-// model.
+// paced limits how often a model is called, if the settings say so. A call too many is
+// refused like by its provider, so the turn waits or uses another model.
 func (m *models) paced(f seam.Model) seam.Model {
 	n := m.settings.CallsPerMinute[f.Info().Name]
 	if n <= 0 {
@@ -394,8 +390,8 @@ func (p pacedModel) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.M
 	return p.Model.Stream(ctx, r)
 }
 
-// CountTokens implements seam.TokenCounter, where the model does: counting is no
-// call. 0 is that it can not be counted.
+// CountTokens implements seam.TokenCounter if the model does; counting is not a call. 0
+// means that it cannot count.
 func (p pacedModel) CountTokens(ctx context.Context, r seam.Request) (int64, error) {
 	if c, ok := p.Model.(seam.TokenCounter); ok {
 		return c.CountTokens(ctx, r)
@@ -403,7 +399,7 @@ func (p pacedModel) CountTokens(ctx context.Context, r seam.Request) (int64, err
 	return 0, nil
 }
 
-// of is the model itself, for who asks more of it than to stream.
+// of is the model itself, for uses other than streaming.
 func of(f seam.Model) seam.Model {
 	if p, ok := f.(pacedModel); ok {
 		return p.Model
@@ -411,8 +407,8 @@ func of(f seam.Model) seam.Model {
 	return f
 }
 
-// prepare makes the hosted agents at their providers. What fails is tried again
-// when an agent is needed.
+// prepare makes the hosted agents at their providers. Failures are retried when an agent
+// is needed.
 func (m *models) prepare(ctx context.Context, log *slog.Logger) {
 	for _, h := range m.hosted {
 		if err := h.Prepare(ctx); err != nil && ctx.Err() == nil {
@@ -421,7 +417,7 @@ func (m *models) prepare(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// askWithin bounds what a provider has to say whether it would answer.
+// askWithin limits how long a provider may take to say whether it would answer.
 const askWithin = 8 * time.Second
 
 // ask asks all providers at once for their models.
@@ -435,7 +431,7 @@ func (m *models) ask(ctx context.Context) []api.ProviderInfo {
 	return all
 }
 
-// measure asks a provider how many tokens the models take that were used.
+// measure asks a provider how many tokens the models in use accept.
 func (m *models) measure(ctx context.Context, provider string) {
 	m.mu.Lock()
 	list := slices.Collect(maps.Values(m.made))
@@ -445,7 +441,7 @@ func (m *models) measure(ctx context.Context, provider string) {
 			continue
 		}
 		if f, ok := of(f).(seam.Measurer); ok {
-			_ = f.Measure(ctx) // what can not be asked stays as it is believed to be
+			_ = f.Measure(ctx) // on failure the old value stays
 		}
 	}
 }

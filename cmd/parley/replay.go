@@ -26,10 +26,10 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxRecording bounds a file that is run again.
+// maxRecording limits a file to be replayed, in bytes.
 const maxRecording = 256 << 20
 
-// readRecording reads an exported session, or a scenario that was made of one.
+// readRecording reads an exported session, or a scenario made from one.
 func readRecording(name string) (*replay.Recording, error) {
 	f, err := os.Open(name) //nolint:gosec // the user names it
 	if err != nil {
@@ -90,14 +90,14 @@ nothing is done to the world.`,
 			return runAgain(ctx, cmd.OutOrStdout(), rec, o, asJSON)
 		},
 	}
-	cmd.Flags().StringVar(&o.Model, "model", "", "the model that answers, in place of the recorded replies")
+	cmd.Flags().StringVar(&o.Model, "model", "", "the model that answers instead of the recorded replies")
 	cmd.Flags().StringArrayVar(&prompts, "prompt", nil, "AGENT=FILE: another prompt for an agent; may be given several times")
 	cmd.Flags().StringVar(&policy, "policy", "", "a file with another policy")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// replayWith makes options of flags.
+// replayWith makes options from flags.
 func (f *flags) replayWith(cmd *cobra.Command, o *replay.Options, prompts []string, policy string) error {
 	for _, p := range prompts {
 		agent, file, ok := strings.Cut(p, "=")
@@ -146,7 +146,7 @@ func (f *flags) replayWith(cmd *cobra.Command, o *replay.Options, prompts []stri
 	return nil
 }
 
-// readPolicy reads a policy by the names that an app.yaml has.
+// readPolicy reads a policy in the format of an app.yaml.
 func readPolicy(raw []byte) (*parley.Policy, error) {
 	var tree any
 	if err := yaml.Unmarshal(raw, &tree); err != nil {
@@ -173,7 +173,7 @@ func runAgain(ctx context.Context, out io.Writer, rec *replay.Recording, o repla
 	}
 	where := compare(rec.Events, res.Events)
 	if len(o.Prompts) > 0 && o.Models == nil {
-		// What models say is recorded, so a prompt shows in what they are asked.
+		// The replies are recorded, so a changed prompt shows only in the requests.
 		as := o
 		as.Prompts = nil
 		base, err := replay.Run(ctx, rec, as)
@@ -244,17 +244,17 @@ people stay in it: read it before you give it away.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&about, "about", "", "what the test shows, to stand above it")
-	cmd.Flags().StringVar(&name, "name", "", "the file's name; default: of the first message")
+	cmd.Flags().StringVar(&about, "about", "", "a comment at the top of the file: what the test shows")
+	cmd.Flags().StringVar(&name, "name", "", "the file's name; default: from the first message")
 	return cmd
 }
 
-// writeNew writes a file that is not there yet: sessions often begin with the same
-// words, and one test must not take the place of another.
+// writeNew writes a new file: sessions often begin with the same words, and one test must
+// not overwrite another.
 func writeNew(name string, body []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the user names it
 	if errors.Is(err, fs.ErrExist) {
-		return parley.Errorf(parley.CodeConflict, "there is a file %s", name).WithHint("give the test another name with --name, or delete the file")
+		return parley.Errorf(parley.CodeConflict, "the file %s exists already", name).WithHint("give the test another name with --name, or delete the file")
 	}
 	if err == nil {
 		_, err = f.Write(body)

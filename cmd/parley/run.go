@@ -55,19 +55,19 @@ an answer, 4 the turn waits for a human, 130 stopped by a signal.`,
 		},
 	}
 	cmd.Flags().StringVar(&app, "app", "", "`name` of the app (default: the only one there is)")
-	cmd.Flags().StringVar(&session, "session", "", "go on in this session, by its `id`; \"last\" is the one that changed last")
+	cmd.Flags().StringVar(&session, "session", "", "continue this session, by its `id`; \"last\" is the one that changed last")
 	cmd.Flags().StringVar(&busy, "busy", "", "what to do in a session that is busy, or waits for you: `reject`, enqueue, interrupt or steer (default: as the session says)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the turn's events as lines of JSON")
 	return cmd
 }
 
-// terminal is what a command was started with.
+// terminal is the command's terminal.
 func terminal(cmd *cobra.Command) *tui.Terminal {
 	return tui.Open(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), os.Getenv)
 }
 
-// messageOf joins the arguments. One that is "-" is what comes from standard
-// input, of at most limit bytes, in a paragraph of its own.
+// messageOf joins the arguments. An argument "-" is replaced by standard input, of at
+// most limit bytes, as a paragraph of its own.
 func messageOf(args []string, t *tui.Terminal, limit int64) (string, error) {
 	var b strings.Builder
 	read := false
@@ -132,13 +132,13 @@ func (r *runner) run(ctx context.Context, app, session string, s parley.Send) er
 	return r.follow(ctx, t)
 }
 
-// session is the one to go on in, or a new one.
+// session is the one to continue, or a new one.
 func (r *runner) session(ctx context.Context, app, session string) (parley.SessionID, error) {
 	if session != "" {
 		return r.l.find(ctx, session)
 	}
 	name := app
-	if name == "" { // else the server knows best what it lacks
+	if name == "" { // else the server knows best what is missing
 		var err error
 		if name, err = r.l.appNamed(ctx, ""); err != nil {
 			return "", err

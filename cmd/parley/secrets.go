@@ -10,9 +10,8 @@ import (
 	"github.com/parley-server/parley/internal/config"
 )
 
-// knownSecrets are the values that no text may hold, wherever they are met: those of
-// the environment and of the settings. Among them is no ordinary word, or every text
-// with that word would be blanked out.
+// knownSecrets are the secrets in the environment and the settings, which no text may
+// contain. Ordinary words are left out, or every text with such a word would be redacted.
 func knownSecrets(s config.Settings) []string {
 	list := secrets(os.Environ(), isFile)
 	if at, err := storeOf(s); err == nil {
@@ -28,17 +27,17 @@ func knownSecrets(s config.Settings) []string {
 }
 
 var (
-	// passwordNames are how the names of variables end that hold a password and
-	// nothing else. A person may have chosen it: a short number, a word.
+	// passwordNames are endings of variable names that hold a password and nothing else.
+	// A person may have chosen it: a short number, a word.
 	passwordNames = []string{"PASSWORD", "_PASSWD", "_PASSPHRASE"}
-	// secretNames are how those end that often hold a secret, and as often say how
-	// something is switched: SMTP_AUTH=enabled, SORT_KEY=created_at, TLS_PASS=none.
+	// secretNames are endings of names that often hold a secret, but as often a mode:
+	// SMTP_AUTH=enabled, SORT_KEY=created_at, TLS_PASS=none.
 	secretNames = []string{"_KEY", "_TOKEN", "_SECRET", "_PASS", "_PAT", "_APIKEY", "_CREDENTIALS", "_AUTH"}
 )
 
-// secrets are the values of variables that are named like a secret, the
-// passwords in addresses, and what OpenTelemetry is told to send along. The path of a
-// file is none, by what isFile says: the secret is in the file.
+// secrets are the values of variables that are named like a secret, the passwords in
+// URLs, and the headers that OpenTelemetry sends. A file path, as isFile reports, is not
+// a secret: the secret is in the file.
 func secrets(environ []string, isFile func(path string) bool) []string {
 	var list []string
 	for _, kv := range environ {
@@ -72,17 +71,17 @@ func secrets(environ []string, isFile func(path string) bool) []string {
 	return list
 }
 
-// passwords are the values that may be a password: all but the words that stand in
-// every manual.
+// passwords are the values that may be a password: all except those found in every
+// manual.
 func passwords(values ...string) []string {
 	return slices.DeleteFunc(values, func(v string) bool {
 		return slices.Contains(usual, strings.ToLower(strings.TrimSpace(v)))
 	})
 }
 
-// usual are the values that say nothing secret, whatever they are called: switches,
-// and the passwords that examples, images and packages come with. Shorter ones are too
-// short to be looked for.
+// usual are values that are not secret under any name: switches, and the default
+// passwords of examples, images and packages. Shorter ones are too short to be searched
+// for.
 var usual = []string{
 	"admin1", "adminadmin", "always", "anonymous", "changeit", "changeme", "default", "disable", "disabled", "dummy1",
 	"enable", "enabled", "example", "external", "fallback", "insecure", "internal", "localhost", "lm-studio", "manual",
@@ -92,16 +91,16 @@ var usual = []string{
 }
 
 const (
-	// shortNumber is the length of a number that is no secret by itself: a port, a
-	// count, a time in ms.
+	// shortNumber is the length up to which a number is not a secret: a port, a count, a
+	// time in ms.
 	shortNumber = 7
-	// shortWords is that of words. From 16 letters on they may be a key: mail
-	// providers give out such for programs.
+	// shortWords is the same for words. From 16 letters on they may be a key: mail
+	// providers issue such for programs.
 	shortWords = 15
 )
 
-// keys are the values that may be a key or a token: these are made by machines, so that
-// words in one case, with or without separators, and short numbers are none.
+// keys are the values that may be a key or a token. Machines make these, so words in one
+// case, with or without separators, and short numbers are left out.
 func keys(values ...string) []string {
 	return slices.DeleteFunc(passwords(values...), func(v string) bool {
 		v = strings.TrimSpace(v)
@@ -112,10 +111,10 @@ func keys(values ...string) []string {
 	})
 }
 
-// words are some in lower case, upper case or with a capital each.
+// words matches words in lower case, upper case or capitalized.
 var words = regexp.MustCompile(`^([A-Z]?[a-z]+|[A-Z]+)([-_. ,]+([A-Z]?[a-z]+|[A-Z]+))*$`)
 
-// isFile reports whether v is the path of something that is there.
+// isFile reports whether v is the path of an existing file.
 func isFile(v string) bool {
 	if !strings.ContainsAny(v, `/\`) {
 		return false
@@ -124,7 +123,7 @@ func isFile(v string) bool {
 	return err == nil
 }
 
-// headerSecrets are a header's value, and of "Basic x" the x.
+// headerSecrets are a header's value and, for "Basic x", x.
 func headerSecrets(v string) []string {
 	v = strings.TrimSpace(v)
 	_, credentials, _ := strings.Cut(v, " ")

@@ -20,7 +20,7 @@ import (
 	"github.com/parley-server/parley/internal/edge"
 )
 
-// stopGrace is what running turns get when the server stops.
+// stopGrace is how long running turns may go on when the server stops.
 const stopGrace = 20 * time.Second
 
 func newServe(f *flags) *cobra.Command {
@@ -204,14 +204,14 @@ func greet(out io.Writer, h *house, s config.Settings, at storePlace, who *login
 	}
 }
 
-// door is a listener with what answers there.
+// door is a listener and its handler.
 type door struct {
 	l net.Listener
 	h http.Handler
 }
 
-// serve answers at the doors until ctx ends, then stops in order: no new
-// commands, running turns to their end, streams, connections, the store.
+// serve answers at the doors until ctx ends. Then it stops in order: no new commands,
+// running turns to their end, streams, connections, the store.
 func (h *house) serve(ctx context.Context, log *slog.Logger, doors ...door) error {
 	failed := make(chan error, len(doors))
 	var servers []*edge.Server
@@ -228,10 +228,10 @@ func (h *house) serve(ctx context.Context, log *slog.Logger, doors ...door) erro
 	case err = <-failed:
 		ended++
 	case <-h.taken:
-		// Nothing of what still runs can be kept.
+		// Nothing that still runs can be stored.
 		grace = 0
-		err = parley.Errorf(parley.CodeConflict, "another server drives the database now: this one had lost its connection").
-			WithHint("one server drives a database; stop one of the two, or give them databases of their own")
+		err = parley.Errorf(parley.CodeConflict, "another server uses the database now: this one lost its connection").
+			WithHint("only one server can use a database; stop one of the two, or give each its own database")
 	}
 	err = errors.Join(err, h.close(ctx, grace)) // ends the streams
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)

@@ -20,8 +20,8 @@ import (
 
 func newSession(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "session", Short: "Look at sessions and care for them",
-		Long: `Look at sessions and care for them. Where a session's id is asked for, "last" is the
+		Use: "session", Short: "Show and manage sessions",
+		Long: `Show and manage sessions. Where a session's id is asked for, "last" is the
 session that changed last.`,
 	}
 	group(cmd)
@@ -31,7 +31,7 @@ session that changed last.`,
 	return cmd
 }
 
-// find is the session that a person names.
+// find is the session that a person named.
 func (l *link) find(ctx context.Context, name string) (parley.SessionID, error) {
 	if name != "last" {
 		return parley.SessionID(name), nil
@@ -46,7 +46,7 @@ func (l *link) find(ctx context.Context, name string) (parley.SessionID, error) 
 	return list[0].ID, nil
 }
 
-// one is a command about one session.
+// one makes a command on one session.
 func one(f *flags, use, short string, do func(ctx context.Context, cmd *cobra.Command, l *link, id parley.SessionID) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
@@ -69,7 +69,7 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// sessions reads as many pages as it takes; a limit of 0 is none.
+// sessions reads as many pages as needed; a limit of 0 means all.
 func (l *link) sessions(ctx context.Context, filter client.SessionFilter, limit int) ([]parley.SessionInfo, error) {
 	all := []parley.SessionInfo{}
 	for {
@@ -124,8 +124,8 @@ func sessionList(f *flags) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&filter.App, "app", "", "only of this `app`")
 	cmd.Flags().StringVar(&status, "status", "", "only active, ended or expired ones")
-	cmd.Flags().IntVar(&limit, "limit", 50, "at most so many; 0 for all")
-	cmd.Flags().BoolVar(&filter.Direct, "direct", false, "those of direct calls, too: they end with the call and go after a week")
+	cmd.Flags().IntVar(&limit, "limit", 50, "at most this many; 0 for all")
+	cmd.Flags().BoolVar(&filter.Direct, "direct", false, "include those of direct calls, which end with the call and are deleted after a week")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -137,7 +137,7 @@ func sessionState(s parley.SessionInfo) string {
 	return string(s.Status)
 }
 
-// transcript folds the whole log into what people see.
+// transcript folds the whole log into a transcript.
 func transcript(ctx context.Context, l *link, id parley.SessionID) (parley.Transcript, []parley.Event, error) {
 	var v parley.Transcript
 	var all []parley.Event
@@ -251,7 +251,7 @@ func sessionEvents(f *flags) *cobra.Command {
 		return nil
 	})
 	cmd.Flags().Int64Var(&after, "after", 0, "only events after this `number`")
-	cmd.Flags().BoolVar(&follow, "follow", false, "stay, and print what comes")
+	cmd.Flags().BoolVar(&follow, "follow", false, "keep printing new events")
 	return cmd
 }
 
@@ -312,7 +312,8 @@ func sessionExport(f *flags) *cobra.Command {
 		if name == "" {
 			name = "session-" + string(id) + ".zip"
 		}
-		// Beside its place and then moved there: a half one must not look whole.
+		// Written to a temporary file and then renamed: half a file must not look
+		// complete.
 		tmp, err := os.CreateTemp(filepath.Dir(name), ".parley-export-*")
 		if err != nil {
 			return parley.Errorf(parley.CodeUnavailable, "write the export: %w", err)
@@ -369,7 +370,7 @@ func sessionWhy(f *flags) *cobra.Command {
 			return err
 		}
 		if l.owner == nil && info.Turn != nil && info.Turn.Status.Open() {
-			// No server has it, so nothing runs; whoever loads the session marks that.
+			// No server has the folder, so nothing runs; loading the session marks that.
 			if _, err := l.Await(ctx, info.Turn.ID, time.Millisecond); err != nil {
 				return err
 			}

@@ -14,14 +14,14 @@ import (
 	"github.com/parley-server/parley/internal/store/postgres"
 )
 
-// storePlace is where logs are kept, as the setting store names it.
+// storePlace is where logs are stored, as the setting store says.
 type storePlace struct {
 	kind   string // a name of the table of stores
 	shown  string // for people, without a password
-	secret string // that must be nowhere in what we keep or show
+	secret string // must appear in nothing that we store or show
 }
 
-// storeOf reads the setting. No error holds what it says: it may be an address
+// storeOf parses the setting. Its errors do not quote the setting, which may be a URL
 // with a password.
 func storeOf(s config.Settings) (storePlace, error) {
 	scheme, _, address := strings.Cut(s.Store, "://")
@@ -43,11 +43,11 @@ func storeOf(s config.Settings) (storePlace, error) {
 	return storePlace{kind: s.Store, shown: s.Store}, nil
 }
 
-// openPostgres takes the database for this process, as the lock of the data folder
-// does with SQLite's: over one database there is one server, until several can
-// share its sessions. It says which database it was that could not be opened.
+// openPostgres reserves the database for this process, as the lock of the data folder
+// does with SQLite: one server per database, until several can share its sessions. Its
+// error names the database.
 func openPostgres(ctx context.Context, s config.Settings, _ func() error, log *slog.Logger) (seam.Store, error) {
-	host, _ := os.Hostname() // for people; it may be without a name
+	host, _ := os.Hostname() // for people; may be empty
 	sole := fmt.Sprintf("parley, process %d on %s", os.Getpid(), host)
 	store, err := postgres.Open(ctx, s.Store, postgres.Options{Logger: log, Sole: sole})
 	if err != nil {
@@ -56,7 +56,7 @@ func openPostgres(ctx context.Context, s config.Settings, _ func() error, log *s
 	return store, nil
 }
 
-// named adds to an error which database it is about.
+// named adds to an error the database it is about.
 func named(s config.Settings, err error) error {
 	e, ok := errors.AsType[*parley.Error](err)
 	if !ok {
@@ -72,7 +72,7 @@ func named(s config.Settings, err error) error {
 	return &out
 }
 
-// store checks where logs are kept.
+// store checks the store of logs.
 func (d *doctor) store(ctx context.Context, s config.Settings) {
 	p, err := storeOf(s)
 	switch {
@@ -96,7 +96,7 @@ func (d *doctor) store(ctx context.Context, s config.Settings) {
 		d.fail("store", parley.Errorf(parley.CodeInvalid, "%s is PostgreSQL %s", p.shown, looks.Version).WithHint("use version 14 or newer"))
 		return
 	case looks.ReadOnly:
-		d.fail("store", parley.Errorf(parley.CodeInvalid, "%s can only be read", p.shown).WithHint("name the primary server"))
+		d.fail("store", parley.Errorf(parley.CodeInvalid, "%s is read-only", p.shown).WithHint("name the primary server"))
 		return
 	}
 	d.ok("store", "PostgreSQL %s at %s", looks.Version, p.shown)

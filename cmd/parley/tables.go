@@ -28,8 +28,8 @@ import (
 	"github.com/parley-server/parley/internal/tool/slack"
 )
 
-// The tables. Each says which body stands behind a name that a setting or an
-// app.yaml may use; a new outside thing is a package and a line here.
+// The tables. Each maps a name used in settings or an app.yaml to an implementation; a
+// new one is a package and a line here.
 
 // stores keep logs.
 var stores = map[string]func(ctx context.Context, s config.Settings, held func() error, log *slog.Logger) (seam.Store, error){
@@ -42,15 +42,15 @@ var stores = map[string]func(ctx context.Context, s config.Settings, held func()
 	"postgres": openPostgres,
 }
 
-// toolsets are what an app.yaml lists under tools.
+// toolsets may be listed in an app.yaml under tools.
 var toolsets = map[string]func(data config.Folder) seam.Toolset{
 	"ask":    func(config.Folder) seam.Toolset { return ask.New() },
 	"notion": func(data config.Folder) seam.Toolset { return notion.New(records.Folder(data)) },
 	"slack":  func(data config.Folder) seam.Toolset { return slack.New(records.Folder(data)) },
 }
 
-// services are toolsets over something outside, which have settings and a life
-// of their own; an app.yaml lists them under tools too.
+// services are toolsets for something outside, with settings and a lifetime of their own;
+// an app.yaml lists them under tools, too.
 var services = map[string]func(d serviceDeps) (service, error){
 	"homeassistant": newHome,
 	"http":          newWebhook,
@@ -60,40 +60,40 @@ type serviceDeps struct {
 	settings config.Settings
 	app      *config.App
 	toolset  config.Toolset
-	check    bool // nothing will run: only the declarations are wanted
+	check    bool // nothing will run: only the declarations are needed
 	log      *slog.Logger
 	red      *redact.Redactor
 }
 
-// clean is text as it may be shown.
+// clean is text without secrets.
 func (d serviceDeps) clean(text string) string {
 	text, _ = d.red.String(text)
 	return text
 }
 
-// service is a toolset of services. Its start is called when the server has its
-// data folder, its close after the last turn.
+// service is one of the services. start is called when the server has its data folder,
+// close after the last turn.
 type service struct {
 	seam.Toolset
 	start   func()
 	close   func()
 	secrets []string                       // that no text may hold
-	observe func(func(engine.Observation)) // says who hears of what happens there; nil: nothing is told
+	observe func(func(engine.Observation)) // sets who is told about events there; nil: there are none
 	house   home.House                     // for a page's panel of entities; nil: there is none
 	meta    func() any                     // of the index of what is outside, for live files; nil: there is none
 }
 
-// offError says why an app can not be served here, though nothing is wrong.
+// offError says why an app cannot be served here although nothing is wrong with it.
 type offError struct{ why string }
 
 func (e *offError) Error() string { return e.why }
 
-// runtimes carry turns.
+// runtimes carry turns forward.
 var runtimes = map[string]func(m seam.Models) seam.Runtime{
 	"loop": func(m seam.Models) seam.Runtime { return loop.New(m, loop.Options{}) },
 }
 
-// wire is a seed's own wire: a path of the server, for the app that names it.
+// wire is an app's own wire: a path of the server, for the app that names it.
 type wire struct {
 	method string
 	path   string
@@ -115,7 +115,7 @@ type wireDeps struct {
 	log       *slog.Logger
 }
 
-// wires are what an app.yaml lists under wires.
+// wires may be listed in an app.yaml under wires.
 var wires = map[string]wire{
 	"chat": {http.MethodPost, chaos.Path, "chaos", describeChat, func(app string, d wireDeps) http.Handler {
 		return chaos.Chat(chaos.Options{
@@ -131,8 +131,8 @@ var wires = map[string]wire{
 	}},
 }
 
-// partialEvery is how long an app's wire gathers text: as the server's settings
-// say, or else the app's.
+// partialEvery is how long an app's wire collects text: as the server's settings say, or
+// else the app's.
 func (d wireDeps) partialEvery(app string) time.Duration {
 	every := d.settings.Events.PartialEvery
 	for _, a := range d.apps {

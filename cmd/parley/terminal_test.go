@@ -287,10 +287,10 @@ func TestSession_answer(t *testing.T) {
 		t.Fatalf("allow: exit %d\n%s%s", code, out, errs)
 	}
 	again, same, errs := p.run("session", "answer", permission, "allow")
-	if again != 0 || same != out || !strings.Contains(errs, "It was answered so already: Allowed once") {
+	if again != 0 || same != out || !strings.Contains(errs, "It was already answered this way: Allowed once") {
 		t.Errorf("the same again: exit %d\n%s%s", again, same, errs)
 	}
-	if code, out, errs := p.run("session", "answer", permission); code != 0 || out != same || !strings.Contains(errs, "It was answered already: Allowed once") {
+	if code, out, errs := p.run("session", "answer", permission); code != 0 || out != same || !strings.Contains(errs, "It was already answered: Allowed once") {
 		t.Errorf("no answer to what is answered: exit %d\n%s%s", code, out, errs)
 	}
 	if code, out, errs := p.run("session", "answer", permission, "deny"); code != 1 || out != "" || !strings.Contains(errs, "was answered by local with allow") {

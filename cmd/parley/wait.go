@@ -16,12 +16,12 @@ import (
 	"github.com/parley-server/parley/internal/store/sqlite"
 )
 
-// roomEvery is how often a server that had no room to begin tries again.
+// roomEvery is how often a server without disk space tries to start again.
 const roomEvery = time.Second
 
-// onceThereIsRoom does what needs room on the disk, and on a full one again until it
-// can be done. Meanwhile the door is open: the server says that it lives, and answers
-// everything else with what is wrong. Its error is ctx's cause when that ends first.
+// onceThereIsRoom does what needs disk space, and on a full disk repeats it until it
+// succeeds. Meanwhile the door answers that the process is alive, and everything else
+// with the error. It returns ctx's cause if that ends first.
 func onceThereIsRoom(ctx context.Context, door net.Listener, listening func(), limits config.Limits, log *slog.Logger, do func() error) error {
 	err := do()
 	if !passes(err) {
@@ -52,14 +52,16 @@ func onceThereIsRoom(ctx context.Context, door net.Listener, listening func(), l
 	return err
 }
 
-// passes reports whether err ends by itself, once there is room again, say.
+// passes reports whether err may go away by itself, for example once there is space
+// again.
 func passes(err error) bool {
 	return errors.Is(err, sqlite.ErrLater) || noRoom(err)
 }
 
 func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// inFolder is an error of what the server keeps in the data folder beside its store.
+// inFolder is the error of a file that the server keeps in the data folder beside its
+// store.
 func inFolder(what string, err error, hint string) error {
 	e := parley.Errorf(parley.CodeUnavailable, what+": %w", err).WithHint("%s", hint)
 	if noRoom(err) {
@@ -69,8 +71,7 @@ func inFolder(what string, err error, hint string) error {
 	return e
 }
 
-// notYet answers as a server does whose store has no room: in the shape of all
-// errors.
+// notYet answers requests while the store has no room, in the one shape of errors.
 func notYet(err error) http.Handler {
 	info := parley.Info(err)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,7 +87,7 @@ func notYet(err error) http.Handler {
 	})
 }
 
-// lentListener is a listener that a server may close and that goes on afterwards.
+// lentListener is a listener that survives being closed by a server.
 type lentListener struct{ net.Listener }
 
 type deadlined interface{ SetDeadline(time.Time) error }
@@ -98,7 +99,7 @@ func (l *lentListener) Close() error {
 	return l.Listener.Close()
 }
 
-// back makes the listener listen again.
+// back makes the listener usable again.
 func (l *lentListener) back() error {
 	if d, ok := l.Listener.(deadlined); ok {
 		return d.SetDeadline(time.Time{})

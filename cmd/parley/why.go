@@ -9,8 +9,8 @@ import (
 	"github.com/parley-server/parley/internal/tui"
 )
 
-// why says in plain words what happened in a session's last turn, why it
-// stopped where it did, and what can be done now. It knows only the log.
+// why explains in plain words what happened in a session's last turn, why it stopped
+// where it did, and what can be done now. It uses only the log.
 func why(info parley.SessionInfo, v parley.Transcript, events []parley.Event, now time.Time) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -44,7 +44,7 @@ func why(info parley.SessionInfo, v parley.Transcript, events []parley.Event, no
 	return b.String()
 }
 
-// facts are what a turn's events say, counted.
+// facts are counted from a turn's events.
 type facts struct {
 	models, failed, retried, handoffs int
 	tools                             map[string]map[parley.Outcome]int
@@ -57,7 +57,7 @@ type facts struct {
 	cancelled                         *parley.TurnCancelled
 	ended                             time.Time
 	usage                             parley.Usage
-	open                              []string // started and not ended
+	open                              []string // started but not ended
 }
 
 func gather(turn parley.TurnID, events []parley.Event) facts {
@@ -204,7 +204,7 @@ func verdict(say func(string, ...any), info parley.SessionInfo, t parley.TurnVie
 		running(say, info, t, f)
 	}
 	for _, name := range f.unknown {
-		say("What became of a call of %s is unknown: it may have taken effect. Look there before you ask again.", name)
+		say("The outcome of a call of %s is unknown: it may have taken effect. Check there before you ask again.", name)
 	}
 }
 
@@ -232,7 +232,7 @@ func running(say func(string, ...any), info parley.SessionInfo, t parley.TurnVie
 		return
 	}
 	if f.stop != nil {
-		say("It is being stopped, and gives what it has started its time: %s", strings.Join(f.open, ", "))
+		say("It is being stopped, and waits for what it has started: %s", strings.Join(f.open, ", "))
 		return
 	}
 	say("It is running.")

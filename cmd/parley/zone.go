@@ -6,12 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	_ "time/tzdata" // a house has a zone, and the machine may know none
+	_ "time/tzdata" // houses have time zones, and the machine may know none
 )
 
-// serverZone is the server's time zone, by a name that says more than "Local". A
-// zone whose name can not be found out is known by its offset alone, and is nil
-// where that is UTC's.
+// serverZone is the server's time zone, with a better name than "Local". A zone without a
+// known name has only its offset; nil means UTC.
 func serverZone() *time.Location {
 	if name := strings.TrimPrefix(os.Getenv("TZ"), ":"); name != "" {
 		if l, err := time.LoadLocation(name); err == nil {
