@@ -173,7 +173,7 @@ func TestHome_files_that_can_not_be_written(t *testing.T) {
 	}
 	_, out, _ = p.run("doctor")
 	holds(t, out, "warn  files", "which tries again")
-	if n := strings.Count(s.errs.String(), "can not be written; turns go on"); n != 1 {
+	if n := strings.Count(s.errs.String(), "cannot be written; turns go on"); n != 1 {
 		t.Errorf("it was said %d times", n)
 	}
 	if err := os.RemoveAll(in); err != nil {

@@ -131,7 +131,7 @@ func TestFolderThatWentAway_under_load(t *testing.T) {
 				}
 				said := fmt.Sprintf("round %d", round)
 				s.until("the files' owner to say it in "+said, func() bool {
-					return strings.Count(s.errs.String(), "the files of sessions can not be written") > round
+					return strings.Count(s.errs.String(), "the files of sessions cannot be written") > round
 				})
 				if _, err := os.Lstat(p.data); !errors.Is(err, os.ErrNotExist) {
 					t.Fatalf("%s: the data folder was made anew: %v", said, err)

@@ -10,19 +10,18 @@
 //	events.ndjson        the log, whole
 //	blobs/{digest}       other bytes that the log refers to
 //
-// [Write] makes one. [Read] checks one and returns a log that can be appended as
-// a new session: from events.ndjson where it is there, else rebuilt from the
-// turns, as also when retention has taken steps out of it. It takes nothing that
-// gives power (grants, rules, keys) or that is a provider's, and closes what was
-// open as cancelled. What it is given is not trusted: sizes, names, numbering and
-// every event are checked first.
+// [Write] makes one. [Read] checks one and returns a log that can be appended as a new
+// session: from events.ndjson where it is there, else rebuilt from the turns, as also
+// when retention has taken steps out of it. It drops what grants permissions (grants,
+// rules, keys) and provider state, and cancels what was open. The input is not trusted:
+// sizes, names, numbering and every event are checked first.
 //
-// It gives no new ids and appends nothing; that is the engine's.
+// It assigns no new ids and appends nothing; the engine does.
 //
 // [Files] makes the contents of these files, event by event, for whoever keeps
 // them on a disk while a session goes on.
 //
-// [Folder] is another archive: the events that retention took out of a log.
+// [Folder] is another archive: the events that retention removed from a log.
 package archive
 
 import (

@@ -26,12 +26,12 @@ type Limits struct {
 }
 
 const (
-	// maxRatio is how many times its size an archive may unpack to: sessions are
-	// text, of which a log repeats much, yet no more than some ten times.
+	// maxRatio is how many times its size an archive may unpack to. Sessions are text:
+	// their logs repeat much, but not more than about ten times.
 	maxRatio = 64
 	// anyRatio is how many bytes any archive may unpack to.
 	anyRatio = 16 << 20
-	// maxBlank bounds the lines of a log that hold nothing.
+	// maxBlank limits the empty lines of a log.
 	maxBlank = 1000
 )
 
@@ -73,14 +73,14 @@ func Read(r io.ReaderAt, size int64, l Limits) (Session, error) {
 		events, err = a.events(f)
 	}
 	if f == nil || parley.CodeOf(err) == parley.CodeCondensed && a.files[SessionFile] != nil {
-		// The state from which the fold of a condensed log begins is not to be
-		// trusted, and the rest of it says little more than the turns do.
+		// The state that a condensed log begins with cannot be trusted, and the rest of
+		// the log says little more than the turns do.
 		events, err = a.rebuild(blobs)
 	}
 	if err != nil {
 		return Session{}, err
 	}
-	s, err := settle(events)
+	s, err := closed(events)
 	if err != nil {
 		return Session{}, err
 	}
@@ -131,8 +131,8 @@ type zipped struct {
 	left  int64 // bytes that may still be unpacked
 }
 
-// known are all the names that an archive may have. Nothing is ever written
-// under them, but what is not known was not ours.
+// known matches all names that an archive may contain. Nothing is ever written under
+// these names, but an archive with others is not ours.
 var known = regexp.MustCompile(`^(session\.json|events\.ndjson|turns/[0-9A-Za-z_-]{1,64}\.json|logs/[0-9A-Za-z_-]{1,64}\.log|artifacts/[0-9A-Za-z_-]{1,64}|blobs/[0-9a-f]{64})$`)
 
 func open(z *zip.Reader, l Limits) (*zipped, error) {
@@ -142,8 +142,8 @@ func open(z *zip.Reader, l Limits) (*zipped, error) {
 	a := &zipped{files: map[string]*zip.File{}, limit: l, left: min(l.Bytes, l.Kept)}
 	claimed := uint64(0)
 	for _, f := range z.File {
-		// Sizes are claims, but what lies is refused when it is unpacked, and what
-		// does not need not be unpacked to be refused.
+		// Header sizes are only claims. False ones are refused while unpacking, and
+		// honest ones that are too large before that.
 		if claimed += min(f.UncompressedSize64, 1<<40); claimed > uint64(l.Bytes) {
 			return nil, tooMuch(l)
 		}
@@ -178,7 +178,7 @@ func tooLongLog(l Limits) error {
 		WithHint("fork the session at an earlier event where it is, and export the fork")
 }
 
-// budget counts what is really unpacked: sizes in the headers are claims.
+// budget counts what is actually unpacked, since header sizes are only claims.
 type budget struct {
 	r io.Reader
 	a *zipped

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// wrongAtOnce is how many wrong keys one may show without a pause: a person who
-	// mistypes, or a program that begins with an old key on several connections.
+	// wrongAtOnce is how many wrong keys are answered without a pause: for a person who
+	// mistypes, or a program that starts with an old key on several connections.
 	wrongAtOnce = 10
-	// wrongEvery is how often one more is looked at as such from then on.
+	// wrongEvery is how often another one is answered without a pause from then on.
 	wrongEvery = 6 * time.Second
-	// maxWrong bounds those that are remembered, about 200 bytes each. The one that was
-	// quiet the longest is forgotten first.
+	// maxWrong limits the entries, about 200 bytes each. The one that was quiet longest
+	// is dropped first.
 	maxWrong = 4096
 )
 
-// wrongs counts wrong keys, by the address that they come from and by how they begin.
-// It slows who guesses and who tries over and over; it never stands before a right
-// key: whoever shares an address with a guesser, as behind a proxy, is not locked out.
+// wrongs counts wrong keys, by the address they come from and by their beginning. It
+// slows down guessing and repeated attempts, but never a right key: a client that shares
+// an address with a guesser, for example behind a proxy, is not locked out.
 type wrongs struct {
 	mu    sync.Mutex
 	order list.List // of *wrong, the longest quiet first
@@ -74,7 +74,7 @@ func (d *door) refused(r *http.Request, shown string, err *parley.Error) error {
 	if wait == 0 {
 		return err
 	}
-	return parley.Errorf(parley.CodeRateLimited, "too many wrong keys came from here, or of this one").
+	return parley.Errorf(parley.CodeRateLimited, "too many wrong keys came from this address, or this key was tried too often").
 		WithHint("a right key is let in at once; `parley keys list` shows those that are").WithRetry(wait)
 }
 

@@ -45,26 +45,24 @@ const File = "parley.yaml"
 type Settings struct {
 	// Addr is where the server listens. Default 127.0.0.1:8000.
 	Addr string `yaml:"addr,ref"`
-	// Data is the folder of the log. Default: parley in the place that the
-	// platform has for a user's data, such as ~/.local/share/parley.
+	// Data is the data folder. Default: parley in the platform's place for user data,
+	// such as ~/.local/share/parley.
 	Data string `yaml:"data,ref"`
-	// Store keeps the logs: sqlite, in the data folder; mem, which forgets; or the
-	// address of a PostgreSQL database, postgres://user:password@host/database. In
-	// a file it refers to that: ${NAME} or file:path. Default sqlite.
+	// Store is where logs are kept: sqlite, in the data folder; mem, in memory only; or
+	// the URL of a PostgreSQL database, postgres://user:password@host/database. In a
+	// file, refer to the URL with ${NAME} or file:path. Default sqlite.
 	Store string `yaml:"store,ref"`
-	// Apps is a folder of apps, one folder each, beside the built-in ones.
+	// Apps is a folder of apps, one sub-folder each, in addition to the built-in ones.
 	// Default: none.
 	Apps string `yaml:"apps,ref"`
 	// Enabled names the apps that are on. Default: all there are.
 	Enabled []string `yaml:"enabled"`
-	// Model takes the place of every app's model, and of its agents'. Default: each
-	// app's own.
+	// Model replaces the model of every app and of its agents. Default: each app's own.
 	Model string `yaml:"model,ref"`
-	// Hosts are the names, without port, under which the server may be asked for,
-	// beside its address and loopback, such as the name by which a proxy on this
-	// machine is known. Default: none others where nobody has to log in on
-	// loopback, so that no page can reach it by a name of its own (DNS rebinding);
-	// any elsewhere.
+	// Hosts are host names, without port, that requests may use in addition to the
+	// server's address and loopback, such as the name under which a proxy on this machine
+	// is known. Default: no others on loopback without a login, so that no page can reach
+	// the server through a name of its own (DNS rebinding); any name elsewhere.
 	Hosts []string `yaml:"hosts"`
 	// CORSOrigins are the pages of other origins that may call the server.
 	// Default: none; DevOrigin under the command demo.
@@ -79,8 +77,8 @@ type Settings struct {
 	Events    Events    `yaml:"events"`
 
 	Auth Auth `yaml:"auth"`
-	// Keys are API keys by name, beside those that `parley keys` makes.
-	// PARLEY_API_KEYS adds some: name=key, or name@user=key, separated by commas.
+	// Keys are API keys by name, in addition to those that `parley keys` makes.
+	// PARLEY_API_KEYS adds more: name=key, or name@user=key, separated by commas.
 	// Default: none.
 	Keys map[string]Key `yaml:"keys"`
 
@@ -90,14 +88,14 @@ type Settings struct {
 	env func(string) (string, bool)
 }
 
-// Auth is how the server finds out who asks.
+// Auth is how the server identifies callers.
 type Auth struct {
-	// Mode is none, on loopback only: everybody is the user local; keys: everybody
-	// shows one; ingress: a Home Assistant's Supervisor says who it is, everybody
-	// else shows a key. Default: none on loopback, keys elsewhere.
+	// Mode is none, on loopback only: everybody is the user local; keys: everybody sends
+	// a key; ingress: a Home Assistant's Supervisor names the user, everybody else sends
+	// a key. Default: none on loopback, keys elsewhere.
 	Mode string `yaml:"mode"`
-	// Supervisor is the address whose word counts in the mode ingress. Default
-	// 172.30.32.2, where it is in every Home Assistant.
+	// Supervisor is the address that is trusted to name users in the mode ingress.
+	// Default 172.30.32.2, as in every Home Assistant.
 	Supervisor string `yaml:"supervisor"`
 }
 
@@ -105,14 +103,15 @@ type Auth struct {
 type Key struct {
 	// Key is its value, ${NAME} or file:path, of at least 20 characters.
 	Key string `yaml:"key,ref"`
-	// User and Org are whom it acts as. Default: a user of the key's name.
+	// User and Org are the identity that the key acts as. Default: a user of the key's
+	// name.
 	User string `yaml:"user"`
 	Org  string `yaml:"org"`
 	// Metrics lets it read /metrics, which are of all users. Default: false.
 	Metrics bool `yaml:"metrics"`
 }
 
-// Log is how the server reports about itself.
+// Log configures the server's own log.
 type Log struct {
 	// Level is debug, info, warn or error. Default info.
 	Level string `yaml:"level"`
@@ -120,7 +119,7 @@ type Log struct {
 	Format string `yaml:"format"`
 }
 
-// Limits bound what clients may ask for.
+// Limits limit what clients may ask for.
 type Limits struct {
 	// MaxBody is the largest request body. Default 1MiB, or four times MaxMessage
 	// where that is more, since a message in JSON may be longer than its text.
@@ -129,20 +128,20 @@ type Limits struct {
 	MaxMessage Size `yaml:"max_message"`
 	// MaxStreams is how many streams may be open at once. Default 1000.
 	MaxStreams int `yaml:"max_streams"`
-	// MaxConnections is how many connections a listener may have. One more closes
-	// the oldest that does nothing, or of which it is not known whose it is.
-	// Default 0: 4096, or what the process may have descriptors for beside 256.
+	// MaxConnections is how many connections a listener may have. A further one closes
+	// the oldest that is idle or whose user is not identified. Default 0: 4096, or fewer
+	// if the process may not have that many descriptors plus 256.
 	MaxConnections int `yaml:"max_connections"`
-	// MaxConnectionsPerAddress is the same for one address, or one /64 network of
-	// IPv6, and does not count requests of those who are known. Loopback has no
-	// such bound, since a proxy there speaks for many. Default 256.
+	// MaxConnectionsPerAddress is the same for one address, or one /64 network of IPv6,
+	// not counting requests of identified users. Loopback has no such limit, since a
+	// proxy there speaks for many. Default 256.
 	MaxConnectionsPerAddress int `yaml:"max_connections_per_address"`
-	// MinUploadRate is how many bytes of a request's body have to arrive in a
-	// second; pauses of 10 s are allowed. Default 4KiB.
+	// MinUploadRate is how many bytes of a request's body must arrive per second; pauses
+	// of 10 s are allowed. Default 4KiB.
 	MinUploadRate Size `yaml:"min_upload_rate"`
-	// SessionsPerUser and BytesPerUser bound what a user may keep: sessions, also
-	// those that have ended, and the bytes of their events and artifacts. Without a
-	// login there is one user, who is not bound. Default 10000 and 4GiB.
+	// SessionsPerUser and BytesPerUser limit what a user may store: the number of
+	// sessions, including ended ones, and the bytes of their events and artifacts.
+	// Without a login there is one user, who has no limit. Default 10000 and 4GiB.
 	SessionsPerUser int  `yaml:"sessions_per_user"`
 	BytesPerUser    Size `yaml:"bytes_per_user"`
 	// USDPerDay is what the model calls of a user may cost in a day, by UTC, and
@@ -156,7 +155,7 @@ type Limits struct {
 
 // Scripted is about the models that follow a script.
 type Scripted struct {
-	// Pace is the time a word takes. Default 25ms; 0s is all at once.
+	// Pace is the time per word. Default 25ms; 0s sends everything at once.
 	Pace parley.Duration `yaml:"pace"`
 }
 
@@ -170,8 +169,8 @@ type Telemetry struct {
 	// Headers go with every request to OTLPEndpoint, such as Authorization: Basic
 	// ${LANGFUSE_AUTH}. Default: none.
 	Headers map[string]string `yaml:"headers,ref"`
-	// Content puts into the traces what was said, what tools were asked and what
-	// they answered. Default: false.
+	// Content adds to the traces what was said, what tools were asked and what they
+	// answered. Default: false.
 	Content bool `yaml:"content"`
 }
 
@@ -180,23 +179,23 @@ type MCP struct {
 	// Underscores writes home.ask as home_ask, for hosts that refuse a dot in the
 	// name of a tool. Default: false.
 	Underscores bool `yaml:"underscores"`
-	// Approvals lets the model of a host answer permissions, confirmations and
-	// unknown writes with the tool answer, and so approve what it asked for itself.
-	// Default: false; then it answers questions only.
+	// Approvals lets a host's model answer permissions, confirmations and unknown writes
+	// with the tool answer, and so approve what it requested itself. Default: false; then
+	// it answers questions only.
 	Approvals bool `yaml:"approvals"`
 }
 
 // Events is the wire /events/{session_id}.
 type Events struct {
-	// PartialEvery is how long new text is gathered before it is sent. Default: as
-	// the app says, which is 500ms.
+	// PartialEvery is how long new text is collected before it is sent. Default: the
+	// app's setting, which is 500ms if absent.
 	PartialEvery parley.Duration `yaml:"partial_every"`
 }
 
 // AppSettings change one app.
 type AppSettings struct {
-	// Data takes the place of the app's data folder. PARLEY_<APP>_DATA does the
-	// same and comes first.
+	// Data replaces the app's data folder. PARLEY_<APP>_DATA does the same and takes
+	// precedence.
 	Data string `yaml:"data,ref"`
 	// Model takes the place of the app's model, before Settings.Model.
 	Model string `yaml:"model,ref"`

@@ -1,22 +1,21 @@
-// Package edge bounds what a client can hold of a server before it is known who
-// it is.
+// Package edge limits the resources that an unidentified client can hold.
 //
-// A [Server] is an http.Server for streams, which a timeout on whole requests or
-// answers would cut. In its place every wait has a bound of its own: for a
-// request's head, for each stretch of its body, for a client to take what is
-// written, and between requests. An upload may take as long as it likes while it
-// keeps to [Options.UploadRate].
+// A [Server] is an http.Server for streams, which timeouts on whole requests or answers
+// would cut. Instead every wait has a limit of its own: for a request's head, for each
+// stretch of its body, for a client to take what is written, and between requests. An
+// upload may take as long as it likes while it keeps to [Options.UploadRate].
 //
-// Connections are counted, over all and for each address. When there are too
-// many, the one that has the least to lose is closed for the new one: an idle one
-// that was never known, then one that is not known, then an idle one that was, then
-// one whose body is incomplete, the oldest first. So whoever opens connections and does nothing with them loses them, and
-// a request that is made at once is answered. A connection is safe once [Known]
-// was called for its request and the request's body is there; streams and long
-// answers are so. When all are safe, a new connection is closed at once.
+// Connections are counted, in total and per address. When there are too many, the one
+// with the least to lose is closed in favour of the new one: an idle one that was never
+// identified, then one that is not identified, then an idle one that was, then one whose
+// body is incomplete; the oldest first. So a client that opens connections and does
+// nothing with them loses them, and a request that is made at once is answered. A
+// connection is safe once [Known] was called for its request and the request's body is
+// there; streams and long answers are so. When all are safe, a new connection is closed
+// at once.
 //
-// What net/http refuses by itself, such as a head that is too large, is answered
-// in the words of [Options.Refuse].
+// Refusals by net/http itself, for example of a head that is too large, are worded by
+// [Options.Refuse].
 //
 // All of it is safe for concurrent use.
 package edge
@@ -31,15 +30,15 @@ import (
 
 // Options of [New]. Each has a default.
 type Options struct {
-	// Connections may be open at once. 0: 4,096, or fewer where the process may
-	// not have that many descriptors beside its own.
+	// Connections is how many may be open at once. 0: 4,096, or fewer if the process may
+	// not have that many descriptors in addition to its own.
 	Connections int
-	// PerAddress of them may belong to one address (one /64 network of IPv6), not
-	// counting those that are safe. Loopback is not counted: a proxy there speaks
-	// for many. 0: 256.
+	// PerAddress is how many of them may belong to one address (one /64 network of IPv6),
+	// not counting those that are safe. Loopback is not counted: a proxy there speaks for
+	// many. 0: 256.
 	PerAddress int
-	// UploadRate is the bytes per second that a body has to keep, after Grace.
-	// 0: 4 KiB.
+	// UploadRate is the minimum rate of a body, in bytes per second, after Grace. 0: 4
+	// KiB.
 	UploadRate int
 
 	Grace       time.Duration // for a head, and for a body to begin; 0: 10 s
@@ -106,7 +105,7 @@ func New(h http.Handler, o Options) *Server {
 // http.ErrServerClosed.
 func (s *Server) Serve(l net.Listener) error { return s.http.Serve(&listener{l, &s.conns}) }
 
-// Shutdown takes no more connections and waits for the requests under way.
+// Shutdown accepts no more connections and waits for the running requests.
 func (s *Server) Shutdown(ctx context.Context) error { return s.http.Shutdown(ctx) }
 
 // Close closes all connections.
@@ -117,8 +116,8 @@ func (s *Server) Connections() int { return s.conns.count() }
 
 type connKey struct{}
 
-// Known says that it is known who makes the request of a context, so that its
-// connection is not closed for another once its body is there.
+// Known records that the caller of the context's request is identified, so that its
+// connection is not closed in favour of another once its body is complete.
 func Known(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*conn); ok {
 		c.of.change(c, func() { c.known, c.was = true, true })

@@ -13,13 +13,13 @@ import (
 const (
 	// foldFile is a session's checkpoint, beside its files.
 	foldFile = ".fold"
-	// saveEvery is how many events are read again at most when a session wakes, but
-	// for those of its last turn. A checkpoint is about as large as session.json,
-	// which is written with every turn.
+	// saveEvery is the most events that are read again when a session wakes, not counting
+	// those of its last turn. A checkpoint is about as large as session.json, which is
+	// written with every turn.
 	saveEvery = 100
 )
 
-// save puts what is folded beside the files that it stands for.
+// save stores the fold beside the files that it stands for.
 func (w *writer) save(id parley.SessionID, s *session) error {
 	if s.on-s.saved < saveEvery || s.on != s.files.Seq() || w.anew {
 		return nil
@@ -32,8 +32,8 @@ func (w *writer) save(id parley.SessionID, s *session) error {
 	return replace(filepath.Join(w.folder(id), foldFile), body, true)
 }
 
-// checkpoint is what was folded of a session when its files were at a number or
-// before; nil: that is not known.
+// checkpoint returns what was folded of a session when its files were at position or
+// before; nil if that is not known.
 func (w *writer) checkpoint(id parley.SessionID, position int64) *archive.Files {
 	body, err := os.ReadFile(filepath.Join(w.folder(id), foldFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,8 +49,8 @@ func (w *writer) checkpoint(id parley.SessionID, position int64) *archive.Files 
 	return nil
 }
 
-// forgetCheckpoint removes one that is of no use. It is a cache: what goes wrong here
-// goes wrong with all else of the session, too.
+// forgetCheckpoint removes a useless checkpoint. It is a cache: an error here also
+// affects the session's other files.
 func (w *writer) forgetCheckpoint(id parley.SessionID) {
 	_ = os.Remove(filepath.Join(w.folder(id), foldFile))
 }

@@ -23,12 +23,13 @@ const (
 	metaFile       = "meta.json"
 	halfEnd        = ".half" // of a file that is being written
 
-	// formFile holds the form of the files. Of another form none is believed.
+	// formFile holds the version of the files' form. Files of another form are written
+	// anew.
 	formFile = ".form"
 	form     = "2\n"
 )
 
-// Folders are those of a data folder in which there may be files of sessions.
+// Folders lists the folders of a data folder that may contain files of sessions.
 func Folders() []string { return []string{sessionsFolder, archive.ArtifactsFolder, indexFolder} }
 
 // Exist reports whether there are files of sessions in a data folder.
@@ -43,8 +44,8 @@ func (w *writer) path(parts ...string) string {
 
 func (w *writer) folder(id parley.SessionID) string { return w.path(sessionsFolder, string(id)) }
 
-// turn writes a turn's files; sure says that they have to be on the disk before
-// this returns, but for their names.
+// turn writes a turn's files; sure says that their contents, though not their names, must
+// be on disk before this returns.
 func (w *writer) turn(id parley.SessionID, t *turn, sure bool) error {
 	sure = sure && !w.anew
 	if !archive.IsID(t.ID()) {
@@ -82,9 +83,9 @@ func (w *writer) turn(id parley.SessionID, t *turn, sure bool) error {
 	return replace(filepath.Join(dir, filepath.FromSlash(archive.TurnFile(t.ID()))), record, sure)
 }
 
-// session writes session.json, after the names of all that it speaks of are on
-// the disk. Its own may get there later: an older one, or none, only makes more
-// to write after a crash.
+// session writes session.json once the names of everything that it mentions are on disk.
+// Its own name may get there later: an older session.json, or none, only means more to
+// write after a crash.
 func (w *writer) session(id parley.SessionID, s *session) error {
 	dir := w.folder(id)
 	for _, sub := range []string{archive.LogFolder, archive.TurnFolder} {
@@ -106,7 +107,7 @@ func (w *writer) session(id parley.SessionID, s *session) error {
 	return replace(filepath.Join(dir, archive.SessionFile), body, !w.anew)
 }
 
-// artifacts writes those that are new. One whose session is gone stays away.
+// artifacts writes the new ones. One whose session was deleted is not written again.
 func (w *writer) artifacts(ctx context.Context, s *session) error {
 	list := s.files.Artifacts()
 	for _, ref := range list[s.kept:] {
@@ -159,8 +160,8 @@ func (w *writer) artifact(ctx context.Context, ref parley.ArtifactRef) error {
 // versionAtEnd is how session.json ends.
 var versionAtEnd = regexp.MustCompile(`\n "version": ([0-9]{1,18})\n\}\n$`)
 
-// position is the version of the session.json that is on the disk; 0: there is
-// none to be believed.
+// position is the version of the session.json on disk; 0 if there is none that can be
+// trusted.
 func (w *writer) position(id parley.SessionID) int64 {
 	if w.anew || !archive.IsID(id) {
 		return 0
@@ -193,8 +194,8 @@ func (w *writer) upToDate(id parley.SessionID, version int64) bool {
 	return w.position(id) == version
 }
 
-// prune removes what is no file of the turns, after all of them were written.
-// A nil set: there is nothing to do.
+// prune removes everything that is not a file of the turns, after all of them were
+// written. A nil set means that there is nothing to do.
 func (w *writer) prune(id parley.SessionID, turns map[parley.TurnID]bool) error {
 	if turns == nil {
 		return nil
@@ -220,8 +221,8 @@ func (w *writer) prune(id parley.SessionID, turns map[parley.TurnID]bool) error 
 	return nil
 }
 
-// remove removes the files of a session that is gone, and its artifacts first:
-// without the turns nobody would know them.
+// remove removes the files of a deleted session, its artifacts first: without the turns
+// nobody would know them.
 func (w *writer) remove(ctx context.Context, id parley.SessionID) error {
 	w.drop(id)
 	delete(w.bad, id)
@@ -261,8 +262,8 @@ func (w *writer) remove(ctx context.Context, id parley.SessionID) error {
 	return syncFolder(filepath.Dir(dir))
 }
 
-// removeArtifact removes an artifact's file, unless it belongs to a session that
-// is still there, as the one that this one was forked from.
+// removeArtifact removes an artifact's file, unless it also belongs to a session that
+// still exists, such as the one that this one was forked from.
 func (w *writer) removeArtifact(ctx context.Context, id parley.ArtifactID) error {
 	if !archive.IsID(id) {
 		return nil
@@ -277,8 +278,8 @@ func (w *writer) removeArtifact(ctx context.Context, id parley.ArtifactID) error
 	return nil
 }
 
-// sweep removes the files of sessions that are gone, as when one was deleted
-// while the server could not write.
+// sweep removes the files of deleted sessions, for example of one that was deleted while
+// the server could not write.
 func (w *writer) sweep(ctx context.Context, quit <-chan struct{}) error {
 	dir, err := os.Open(w.path(sessionsFolder))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -315,8 +316,8 @@ func (w *writer) formIsOurs() bool {
 	return err == nil && string(raw) == form
 }
 
-// setForm says that all files are of this form now. Until then none is believed,
-// so none was put on the disk by itself: now all are at once.
+// setForm records that all files have the current form. Until then none is trusted, so
+// none was synced by itself: now all are synced at once.
 func (w *writer) setForm() error {
 	if !w.anew {
 		return nil
@@ -362,7 +363,7 @@ func (w *writer) meta() bool {
 	return true
 }
 
-// failed reports an error, and whether it is of this session alone: then another
+// failed logs an error, and reports whether it concerns this session alone: then another
 // try would not help.
 func (w *writer) failed(id parley.SessionID, err error) (only bool) {
 	if w.f.life.Err() != nil {
@@ -373,7 +374,7 @@ func (w *writer) failed(id parley.SessionID, err error) (only bool) {
 	if ok && e.Code != parley.CodeUnavailable {
 		if !w.bad[id] && len(w.bad) < maxKnown {
 			w.bad[id] = true
-			w.f.o.Logger.Warn("live files: a session can not be written", "session", id, "error", err)
+			w.f.o.Logger.Warn("live files: a session cannot be written", "session", id, "error", err)
 		}
 		return true
 	}
@@ -385,7 +386,7 @@ func (w *writer) failed(id parley.SessionID, err error) (only bool) {
 		} else if e != nil && e.Hint != "" {
 			hint = e.Hint
 		}
-		w.f.o.Logger.Warn("live files: the files of sessions can not be written; turns go on, and the files follow when they can", "error", err, "hint", hint)
+		w.f.o.Logger.Warn("live files: the files of sessions cannot be written; turns go on, and the files follow later", "error", err, "hint", hint)
 	}
 	return false
 }
@@ -429,7 +430,7 @@ func put(name string, how int, body []byte, sure bool) (err error) {
 	return nil
 }
 
-// syncFolder puts a folder's names on the disk.
+// syncFolder syncs a folder's names to disk.
 func syncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

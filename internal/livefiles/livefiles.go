@@ -7,19 +7,18 @@
 //	artifacts/{id}                   large results
 //	index/meta.json                  what the index of things outside covers
 //
-// They are for whoever reads files: other programs, backups, people. The log is
-// the truth and nothing is read back from them. When a session is quiet they are
-// byte for byte what an export of it holds; [Start] says how far behind they may be.
+// They are for programs, backups and people that read files. The log is authoritative and
+// nothing is read back from them. When a session is quiet they are byte for byte what an
+// export of it holds; [Start] says how far behind they may be.
 //
 // # How
 //
-// A guest: it hears from [eventlog.Reader.Watch] that a session has grown, reads
-// what is new, and folds it with package archive, which exports too. A turn's
-// record and the new lines of its log are written every 2 s, or when the turn
-// has five new steps. session.json follows when a turn begins, waits or ends, or
-// the session changes; its version is how far all files of the session are on
-// the disk, for certain. So nothing is flushed to the disk for a step, and
-// whatever a crash leaves behind that number is written anew.
+// A guest: it hears from [eventlog.Reader.Watch] that a session has grown, reads what is
+// new, and folds it with package archive, which exports too. A turn's record and the new
+// lines of its log are written every 2 s, or when the turn has five new steps.
+// session.json follows when a turn begins, waits or ends, or the session changes. Up to
+// its version all files of the session are certainly on disk. So steps are not synced one
+// by one, and after a crash everything beyond that number is written anew.
 //
 // A record, session.json and an artifact appear whole or not at all. A log only
 // grows, except where its turn is written anew: after a crash, or when retention
@@ -28,14 +27,13 @@
 //
 // # Failure
 //
-// Nobody waits for these files, so a full disk or a folder that can not be
-// written stops no turn. It is said once, retried with patience, counted, and
-// caught up with later, from the log. Where the data folder went away nothing is
-// written, and it is not made anew.
+// Nobody waits for these files, so a full disk or a folder that can not be written stops
+// no turn. It is logged once, counted, retried with growing pauses, and caught up with
+// later from the log. If the data folder was removed, nothing is written, and it is not
+// created again.
 //
-// What is written went through the redactor with the log. Names are ids that the
-// engine gave and are checked; no other text becomes a path. Folders have mode
-// 0700, files 0600.
+// The files contain only redacted text, like the log. Their names are ids from the engine
+// and are checked; no other text becomes a path. Folders have mode 0700, files 0600.
 //
 // # Costs
 //
@@ -62,13 +60,13 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Log is what is asked of an [eventlog.Reader].
+// Log is the part of an [eventlog.Reader] that is used.
 type Log interface {
 	Whole(ctx context.Context, p parley.Principal, session parley.SessionID, after int64) iter.Seq2[parley.Event, error]
 	Watch(ctx context.Context, p parley.Principal) iter.Seq2[eventlog.Bell, error]
 }
 
-// Store is what is asked of a [seam.Store].
+// Store is the part of a [seam.Store] that is used.
 type Store interface {
 	Session(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error)
 	Sessions(ctx context.Context, p parley.Principal, q seam.SessionQuery) ([]parley.SessionInfo, error)
@@ -84,19 +82,19 @@ type Options struct {
 	// Archived reads a large result that retention moved to the archive. Nil: there is
 	// none.
 	Archived func(ctx context.Context, session parley.SessionID, d parley.Digest) ([]byte, error)
-	// Apps are those whose sessions have files. Of others only what is left from
-	// before is removed with its session.
+	// Apps lists the apps whose sessions have files. Leftover files of other apps'
+	// sessions are removed with their sessions.
 	Apps map[string]bool
-	// Meta returns what index/meta.json is to hold, or nil when that is not known
-	// yet. A nil Meta: there is no such file.
+	// Meta returns the content of index/meta.json, or nil if that is not known yet. A nil
+	// Meta: there is no such file.
 	Meta func() any
 
 	Every  time.Duration // between two flushes of a session; 0 means 2 s
 	Steps  int           // of a turn that are flushed at once; 0 means 5
 	Memory int           // bytes of sessions with recent events; 0 means 64 MiB
 
-	// Failed is told when files could not be written, and Behind how many sessions
-	// wait for another try. Nil: nobody is.
+	// Failed is called when files could not be written, and Behind with the number of
+	// sessions waiting for another try. Both may be nil.
 	Failed func()
 	Behind func(sessions int)
 	Logger *slog.Logger // nil: silent
@@ -160,10 +158,10 @@ type mark struct {
 	now   bool  // it is there, or the session is gone
 }
 
-// Start begins to keep files, from where they were left. After an event the
-// files of a running turn are [Options.Every] behind at most, and session.json
-// of a session in which nothing runs; while a model or a tool works, the numbers
-// in session.json are those of the turn's last beginning, waiting or end.
+// Start begins to keep files, continuing from their last state. After an event the files
+// of a running turn are at most [Options.Every] behind, and so is session.json of a
+// session in which nothing runs. While a model or a tool works, the numbers in
+// session.json are those from when the turn last began, waited or ended.
 //
 // Close it when the log is closed.
 func Start(o Options) *Files {
@@ -186,12 +184,12 @@ func Start(o Options) *Files {
 	return f
 }
 
-// Forget says that a session was deleted: its files go soon.
+// Forget removes the files of a deleted session soon.
 func (f *Files) Forget(id parley.SessionID) { f.mark(id, 0, true) }
 
-// Close writes what is left and ends. A log that is closed before has nothing to
-// tell any more; else what happens from now on is found at the next start, like
-// what ctx leaves no time for.
+// Close writes what is left and ends. If the log is closed before, nothing new can
+// happen. Otherwise later events, like those for which ctx leaves no time, are found at
+// the next start.
 func (f *Files) Close(ctx context.Context) {
 	select {
 	case <-f.heard:
@@ -228,7 +226,7 @@ func (f *Files) listen(ctx context.Context) {
 	}
 }
 
-// mark notes that a session has come to an event.
+// mark records that a session has reached an event.
 func (f *Files) mark(id parley.SessionID, seq int64, now bool) {
 	if !now && f.w.foreign.has(id) {
 		return

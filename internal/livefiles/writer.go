@@ -16,10 +16,10 @@ type writer struct {
 	foreign known // sessions of apps that have no files
 	open    map[parley.SessionID]*session
 	size    int  // bytes of open, about
-	anew    bool // files of another form, or of nobody knows what: none is believed
+	anew    bool // unknown files, or files of another form: written anew
 	unsure  bool // some were written while anew, and may not be on the disk yet
 	failing bool
-	bad     map[parley.SessionID]bool // sessions whose log can not be told; said once each
+	bad     map[parley.SessionID]bool // sessions whose log cannot be shown as files; logged once each
 	said    []byte                    // index/meta.json
 }
 
@@ -54,8 +54,8 @@ func (w *writer) init(f *Files) {
 // maxRunning is how long session.json may be older than its turn's steps.
 const maxRunning = 30 * time.Second
 
-// refresh writes what is new of a session. Without force it does so only when a
-// turn has enough new steps, and reports whether it did.
+// refresh writes what is new in a session. Without force it does so only when a turn has
+// enough new steps, and reports whether it did.
 func (w *writer) refresh(ctx context.Context, id parley.SessionID, force bool) (written bool, err error) {
 	if !archive.IsID(id) {
 		return true, nil // the engine gives no other
@@ -98,7 +98,7 @@ func (w *writer) steps(s *session) int {
 	return most
 }
 
-// keep keeps the session in memory and lets go of what was not used for long.
+// keep keeps the session in memory and evicts those that were not used for long.
 func (w *writer) keep(id parley.SessionID, s *session) {
 	if w.open[id] == nil {
 		w.open[id] = s
@@ -129,7 +129,7 @@ func (w *writer) drop(id parley.SessionID) {
 	}
 }
 
-// forget lets go of sessions without recent events.
+// forget evicts sessions without recent events.
 func (w *writer) forget(now time.Time) {
 	for id, s := range maps.Clone(w.open) {
 		if now.Sub(s.used) < rest {
@@ -144,9 +144,8 @@ func (w *writer) forget(now time.Time) {
 	}
 }
 
-// load folds a session from its log. What is after the version of the session.json
-// that is on the disk has to be written; where that is not to be believed it is
-// everything. nil: the session has no files.
+// load folds a session from its log. Events after the version of the session.json on disk
+// have to be written, or all if that cannot be trusted. nil: the session has no files.
 func (w *writer) load(ctx context.Context, id parley.SessionID) (*session, error) {
 	info, err := w.f.o.Store.Session(ctx, parley.System(), id)
 	switch {
@@ -230,11 +229,10 @@ func (w *writer) fold(ctx context.Context, id parley.SessionID, position int64, 
 	return s, nil
 }
 
-// errAnew says that retention deleted steps: what is on the disk is to be written
-// anew.
+// errAnew says that retention deleted steps: the files must be written anew.
 var errAnew = parley.Errorf(parley.CodeInternal, "steps were deleted")
 
-// deletes reports whether retention took steps that no archive has.
+// deletes reports whether retention removed steps that no archive has.
 func deletes(e parley.Event) bool {
 	if e.Type != (parley.HistoryCondensed{}).EventType() {
 		return false
@@ -266,7 +264,7 @@ func (w *writer) read(ctx context.Context, id parley.SessionID, s *session) erro
 	return nil
 }
 
-// touch notes that a turn has an event that its files have not.
+// touch records that a turn has an event that is not in its files.
 func (s *session) touch(t *archive.Turn, e parley.Event) {
 	have := s.stale[t.ID()]
 	if have == nil {
@@ -277,8 +275,8 @@ func (s *session) touch(t *archive.Turn, e parley.Event) {
 	s.late = s.late || !parley.IsStep(e.Type)
 }
 
-// write writes what is stale of a session. Where session.json is due, all else is
-// on the disk for certain before it says so.
+// write writes a session's outdated files. When session.json is due, everything else is
+// synced before it says so.
 func (w *writer) write(ctx context.Context, id parley.SessionID, s *session) error {
 	if err := w.artifacts(ctx, s); err != nil {
 		return err

@@ -13,16 +13,16 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// settle waits until the turn has ended or was interrupted, or until over, which it
-// moves on by the time that a person takes. While the store is away it waits for that.
-// When it waits for a human whom the host can ask, it asks: in the older era by
-// a request of ours; in the newer one by the result that it returns, with which
-// the host calls again.
+// wait waits until the turn has ended or was interrupted, or until over, which it extends
+// by the time that a person takes. While the store is unavailable it waits for that. If
+// the turn waits for a human whom the host can ask, it asks: in the older era by a
+// request of ours, in the newer one by the returned result, with which the host calls
+// again.
 //
-// When the host can not ask, it returns at once, or the host would hang until its
-// own timeout and cancel. An interaction in known is one that the host has been
-// told of: it waits for the answer of somebody else.
-func (a *App) settle(ctx context.Context, r request, id parley.TurnID, over *time.Time, known ...parley.InteractionID) (parley.TurnInfo, *mcp.CallToolResult, error) {
+// If the host cannot ask, it returns at once; otherwise the host would hang until its own
+// timeout and cancel. The host has already been told of the interactions in known: for
+// these it waits until somebody else answers.
+func (a *App) wait(ctx context.Context, r request, id parley.TurnID, over *time.Time, known ...parley.InteractionID) (parley.TurnInfo, *mcp.CallToolResult, error) {
 	var skip []parley.InteractionID
 	err := a.lasting(ctx, *over, func() (err error) {
 		skip, err = a.answers(ctx, r, id)
@@ -71,9 +71,9 @@ func (a *App) settle(ctx context.Context, r request, id parley.TurnID, over *tim
 	}
 }
 
-// watch follows a turn until it has ended, was interrupted, or stop says so of
-// the turn that waits, which may be one that it is queued behind; at until it
-// returns the turn as it is then.
+// watch follows a turn until it has ended, was interrupted, or waits and stop says so;
+// the waiting turn may be one that it is queued behind. At until it returns the turn as
+// it is then.
 func (a *App) watch(ctx context.Context, p parley.Principal, id parley.TurnID, until time.Time, stop func(parley.TurnInfo) bool, say *progress) (parley.TurnInfo, error) {
 	look := func() (parley.TurnInfo, bool, error) {
 		t, err := a.o.Engine.Turn(ctx, p, id)
@@ -121,10 +121,10 @@ func (a *App) watch(ctx context.Context, p parley.Principal, id parley.TurnID, u
 			}
 		}
 	}
-	return t, parley.Errorf(parley.CodeUnavailable, "the log ended") // it never does without an error
+	return t, parley.Errorf(parley.CodeUnavailable, "the log ended") // cannot happen without an error
 }
 
-// artifacts returns the results of a turn that were kept aside, and links to them.
+// artifacts returns links to the artifacts of a turn.
 func (a *App) artifacts(ctx context.Context, p parley.Principal, t parley.TurnInfo) (links []mcp.Content, refs []ArtifactRef, err error) {
 	if !t.Status.Ended() {
 		return nil, nil, nil
@@ -152,11 +152,11 @@ func (a *App) artifacts(ctx context.Context, p parley.Principal, t parley.TurnIn
 	return links, refs, nil
 }
 
-// maxShown bounds the text of a progress notification: its end is what is new.
+// maxShown limits the text of a progress notification, in bytes: its end is what is new.
 const maxShown = 2000
 
-// progress tells the host how a turn goes on, if it asked to be told. Text is
-// gathered, steps are told at once. A nil progress tells nobody.
+// progress tells the host how a turn proceeds, if the host asked for that. Text is
+// collected, steps are sent at once. A nil progress does nothing.
 type progress struct {
 	session *mcp.ServerSession
 	token   any
@@ -207,7 +207,7 @@ func (p *progress) delta(d parley.Delta, whole bool) {
 	}
 }
 
-// flush tells the text. The lock is held.
+// flush sends the collected text. The lock is held.
 func (p *progress) flush() {
 	if p.dirty {
 		p.dirty = false
@@ -220,11 +220,11 @@ func (p *progress) tell(message string) {
 		return
 	}
 	p.n++
-	// A host that has gone does not stop the turn.
+	// A host that disconnects does not stop the turn.
 	_ = p.session.NotifyProgress(p.ctx, &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: p.n, Message: message})
 }
 
-// step tells what is no text.
+// step sends a step.
 func (p *progress) step(message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -265,7 +265,7 @@ func (p *progress) waits(ctx context.Context, t parley.TurnInfo) {
 	p.step(p.waiting(ctx, t))
 }
 
-// stop tells what is left; nothing is told after it.
+// stop sends what is left; nothing is sent after it.
 func (p *progress) stop() {
 	if p == nil {
 		return
@@ -279,8 +279,8 @@ func (p *progress) stop() {
 	p.ctx = nil
 }
 
-// hidden reports whether an agent works for the session's memory, which is not
-// shown as part of an answer.
+// hidden reports whether an agent works on the session's memory, which is not shown as
+// part of an answer.
 func hidden(agent parley.AgentPath) bool {
 	return agent == parley.MemoryAgent || strings.HasSuffix(string(agent), "/"+parley.MemoryAgent)
 }

@@ -25,8 +25,8 @@ import (
 type BridgeOptions struct {
 	URL       string            // of an app's MCP server
 	Transport http.RoundTripper // nil: http.DefaultTransport
-	// LeaveAfter is how long answers under way are waited for when the host has
-	// closed its end; 0: 5 s.
+	// LeaveAfter is how long running requests are waited for when the host has closed its
+	// end; 0: 5 s.
 	LeaveAfter time.Duration
 }
 
@@ -35,17 +35,16 @@ const (
 	maxInFlight = 128     // requests at once
 )
 
-// Bridge carries MCP over stdio to a server that speaks it over HTTP, in
-// whichever era the host speaks: one message a line on in and out. So a host that
-// starts `parley mcp` uses the server that has the data folder open, with its
-// sessions, like every other client.
+// Bridge carries MCP over stdio to a server that speaks it over HTTP, in either era: one
+// message per line on in and out. So a host that starts `parley mcp` uses the server that
+// has the data folder open, with its sessions, like every other client.
 //
-// It returns when in ends, after the answers under way or LeaveAfter. What turns
-// do goes on in the server: a pipe that closes cancels nothing, only
-// notifications/cancelled does. A server that was restarted meanwhile is met with
-// the host's first message again.
+// It returns when in ends, after the running requests have been answered or after
+// LeaveAfter. Turns go on in the server: closing the pipe cancels nothing, only
+// notifications/cancelled does. If the server was restarted meanwhile, the bridge repeats
+// the host's first message.
 //
-// When ctx ends, a read of in may be left behind; the process is meant to end.
+// When ctx ends, a read of in may be left behind; the process should then end.
 func Bridge(ctx context.Context, in io.Reader, out io.Writer, o BridgeOptions) error {
 	if o.LeaveAfter == 0 {
 		o.LeaveAfter = 5 * time.Second
@@ -97,7 +96,7 @@ func Bridge(ctx context.Context, in io.Reader, out io.Writer, o BridgeOptions) e
 
 var errLong = fmt.Errorf("a message has more than %d bytes", maxLine)
 
-// readLine reads one line of at most maxLine bytes, and passes over a longer one.
+// readLine reads one line of at most maxLine bytes, and skips a longer one.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var text []byte
 	long := false
@@ -139,7 +138,7 @@ type underWay struct {
 	cancelled bool   // by the host, which wants no answer any more
 }
 
-// message is as much of a message as the way to the server depends on.
+// message holds the fields of a message that decide how it is sent to the server.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -155,8 +154,8 @@ type message struct {
 
 func (m message) isCall() bool { return m.Method != "" && len(m.ID) > 0 && string(m.ID) != "null" }
 
-// take sends one message on. Calls are answered while others are read; all that
-// has no answer is sent in its order.
+// take forwards one message. Requests are answered while others are read; messages
+// without an answer are sent in order.
 func (b *bridge) take(ctx context.Context, raw []byte) {
 	var m message
 	if err := json.Unmarshal(raw, &m); err != nil {
@@ -200,9 +199,9 @@ func (b *bridge) take(ctx context.Context, raw []byte) {
 	}
 }
 
-// cancelled notes that a request wants no answer any more, and cancels one of the
-// newer era. It reports false for all others, whose cancellation is a message like
-// any other.
+// cancelled records that a request no longer wants an answer, and cancels one of the
+// newer era. It returns false for all others, whose cancellation is forwarded like any
+// message.
 func (b *bridge) cancelled(ctx context.Context, id string) bool {
 	b.mu.Lock()
 	one := b.open[id]
@@ -234,7 +233,7 @@ func (b *bridge) do(ctx context.Context, method string, body []byte, header ...s
 	return b.http.Do(r)
 }
 
-// send posts a message, and writes what comes back.
+// send posts a message and writes what comes back.
 func (b *bridge) send(ctx context.Context, m message, raw []byte, version string, header ...string) {
 	if version != "" {
 		name := m.Params.Name
@@ -272,7 +271,7 @@ func (b *bridge) send(ctx context.Context, m message, raw []byte, version string
 	}
 }
 
-// lost answers a call whose connection failed. What had been sent may have been done.
+// lost answers a call whose connection failed. The request may have been carried out.
 func (b *bridge) lost(ctx context.Context, m message, err error) {
 	if !m.isCall() || ctx.Err() != nil {
 		return
@@ -284,11 +283,11 @@ func (b *bridge) lost(ctx context.Context, m message, err error) {
 	b.fail(m.ID, -32603, "the connection to the server was lost before its answer: "+err.Error()+afterLoss)
 }
 
-// afterLoss tells a host that to call again may do again.
+// afterLoss warns a host that repeating the call may repeat its effect.
 const afterLoss = "; what was asked may have been done: look before you ask for it again"
 
-// meetAgain begins a new connection of the older era in place of one that the
-// server does not know any more.
+// meetAgain opens a new connection of the older era after the server no longer knows the
+// old one.
 func (b *bridge) meetAgain(ctx context.Context, old string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -352,7 +351,7 @@ func (b *bridge) receive(ctx context.Context, m message, resp *http.Response) {
 	}
 }
 
-// refused is what a server said that did not speak JSON-RPC.
+// refused describes an answer of a server that did not speak JSON-RPC.
 func refused(status int, body []byte) string {
 	var e struct{ Error parley.ErrorInfo }
 	if json.Unmarshal(body, &e) == nil && e.Error.Message != "" {
@@ -415,8 +414,8 @@ func (b *bridge) fail(id json.RawMessage, code int, text string) {
 	b.line(raw)
 }
 
-// leave waits for the answers under way, and closes the connection of the older
-// era when there are none left.
+// leave waits for the running requests, and closes the connection of the older era when
+// there are none left.
 func (b *bridge) leave(within time.Duration) {
 	done := make(chan struct{})
 	go func() { b.wg.Wait(); close(done) }()

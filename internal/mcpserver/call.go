@@ -12,20 +12,20 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// What a list of sessions carries in _meta. The tool's own arguments and result are
-// written down elsewhere and have no place for it.
+// _meta fields of a list of sessions. The tool's own arguments and result are specified
+// elsewhere and have no room for them.
 const (
 	metaCursor = "parley/cursor" // of a call: next of the page before
 	metaNext   = "parley/next"   // of a result: the cursor of the next page; absent on the last
 )
 
-// What the result of a direct call carries in _meta when it waits for a human.
+// _meta fields of a direct call's result when the call waits for a human.
 const (
 	metaContinuation = "parley/continuation"
 	metaWaiting      = "parley/waiting-for"
 )
 
-// What a direct call may carry in _meta.
+// _meta fields of a direct call.
 const (
 	metaSession = "parley/session"         // the session to call in; else a temporary one of its own
 	metaKey     = "parley/idempotency-key" // the same key gives the same call
@@ -46,8 +46,8 @@ func (a *App) appTools() {
 	}
 }
 
-// add is AddTool with an error in place of a panic: schemas of tools come from
-// outside, and one bad one must not take the server along.
+// add is AddTool with an error instead of a panic: tool schemas come from outside, and a
+// bad one must not crash the server.
 func add(s *mcp.Server, t *mcp.Tool, h mcp.ToolHandler) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -69,8 +69,8 @@ func declared(d parley.ToolDecl) (*mcp.Tool, error) {
 	case parley.EffectRead:
 		h.reads, h.repeats = true, true
 	case parley.EffectIdempotent:
-		// Repeated under our key it does nothing more; but two calls of a host are
-		// two calls.
+		// Repeated with our key it has no further effect; but two calls of a host are two
+		// calls.
 		h.destroys = true
 	default:
 		h.destroys = true
@@ -90,7 +90,7 @@ func declared(d parley.ToolDecl) (*mcp.Tool, error) {
 	return t, nil
 }
 
-// call makes a direct call and waits for what comes of it.
+// call makes a direct call and waits for its result.
 func (a *App) call(ctx context.Context, r request, withData bool) (*mcp.CallToolResult, error) {
 	id, going, err := a.goingOn(r)
 	if err != nil {
@@ -128,7 +128,7 @@ func (a *App) call(ctx context.Context, r request, withData bool) (*mcp.CallTool
 		}
 		id = t.ID
 	}
-	t, ask, err := a.settle(ctx, r, id, &over)
+	t, ask, err := a.wait(ctx, r, id, &over)
 	switch {
 	case err != nil:
 		a.giveUp(ctx, r.who, parley.TurnInfo{ID: id})
@@ -154,9 +154,9 @@ func (a *App) call(ctx context.Context, r request, withData bool) (*mcp.CallTool
 	return result(res, withData), nil
 }
 
-// callWaits is the result of a call that waits for a human whom the host can not
-// ask. It is an error, because it does not fit the schema of the tool's output;
-// what is asked is in _meta, for programs.
+// callWaits is the result of a call that waits for a human whom the host cannot ask. It
+// is an error, because it does not fit the schema of the tool's output; what is asked is
+// in _meta, for programs.
 func (a *App) callWaits(ctx context.Context, r request, t parley.TurnInfo, over time.Time) (*mcp.CallToolResult, error) {
 	var list []Waiting
 	err := a.lasting(ctx, over, func() (err error) {
@@ -174,8 +174,8 @@ func (a *App) callWaits(ctx context.Context, r request, t parley.TurnInfo, over 
 	return res, nil
 }
 
-// result is what came of a call. What is no success is an error whose text the
-// model reads; its data need not fit the schema of a success.
+// result is the outcome of a call. A failure is an error whose text the model reads; its
+// data need not fit the schema of a success.
 func result(res parley.ToolResult, withData bool) *mcp.CallToolResult {
 	out := &mcp.CallToolResult{IsError: res.Outcome != parley.OutcomeOK}
 	text := res.Output

@@ -12,8 +12,8 @@ import (
 // on its way out. The number is the one that the language server protocol has for it.
 const codeCancelled = -32800
 
-// marks are what an answer to a cancelled request has in it: ours, and the SDK's
-// where the request was cancelled before it reached a handler.
+// marks identify the answer to a cancelled request: our code, and the SDK's text if the
+// request was cancelled before it reached a handler.
 var marks = [][]byte{[]byte("-32800"), []byte(context.Canceled.Error())}
 
 // answersCancelled reports whether b, one event of a stream, is the answer to a
@@ -38,8 +38,8 @@ func answersCancelled(b []byte) bool {
 }
 
 // nothingLeft answers a host that wants to resume the stream of a request that it
-// cancelled. Hosts ask again and again for the rest of a stream without an answer;
-// 405 is the protocol's word for a stream that is not to be had.
+// cancelled. Hosts ask repeatedly for the rest of a stream without an answer; 405 is the
+// protocol's status for a stream that does not exist.
 func (w *response) nothingLeft() {
 	w.begin()
 	w.Header().Del("Content-Type")

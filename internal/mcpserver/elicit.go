@@ -31,8 +31,8 @@ func canAsk(r request) bool {
 	return c != nil && c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
 }
 
-// open returns the interactions of a waiting turn that the host may ask about,
-// and adds to skip those that it may not.
+// open returns the interactions of a waiting turn that the host may ask about, and adds
+// the others to skip.
 func (a *App) open(ctx context.Context, p parley.Principal, t parley.TurnInfo, skip []parley.InteractionID) ([]parley.Interaction, []parley.InteractionID, error) {
 	var list []parley.Interaction
 	for _, id := range t.Interactions {
@@ -136,8 +136,8 @@ func question(q parley.Question, version string) map[string]any {
 	return f
 }
 
-// answerOf reads a filled form. ok is false when the person put it aside without
-// an answer, or when it does not say what was asked.
+// answerOf reads a filled form. ok is false if the person dismissed it, or if it does not
+// answer the question.
 func answerOf(in parley.Interaction, res *mcp.ElicitResult) (answer parley.Answer, ok bool) {
 	text, _ := res.Content["text"].(string)
 	switch res.Action {
@@ -179,9 +179,8 @@ func answerOf(in parley.Interaction, res *mcp.ElicitResult) (answer parley.Answe
 	return answer, len(answer.Answers) > 0
 }
 
-// elicit asks a host of the older era. asked is false when there is no use in
-// asking it about this interaction again. Another client's answer takes the
-// question back.
+// elicit asks a host of the older era. asked is false if it should not be asked about
+// this interaction again. An answer by another client withdraws the question.
 func (a *App) elicit(ctx context.Context, r request, t parley.TurnInfo, in parley.Interaction) (asked bool, err error) {
 	timed, cancel := context.WithTimeout(ctx, maxPerson)
 	defer cancel()
@@ -236,7 +235,7 @@ func closes(e parley.Event, in parley.Interaction) bool {
 	return false
 }
 
-// answer gives a person's answer; that somebody else was first is no error here.
+// answer passes on a person's answer; it is not an error if somebody else was first.
 func (a *App) answer(ctx context.Context, p parley.Principal, id parley.InteractionID, answer parley.Answer) error {
 	err := a.lasting(ctx, time.Now().Add(a.o.AwaitWithin), func() error { // a person is not to be asked again for that
 		_, err := a.o.Engine.Answer(ctx, p, id, parley.AnswerInteraction{Answer: answer, Client: ClientName})
@@ -260,7 +259,7 @@ type state struct {
 // stateFor is as long as a person may take; the interaction may stay open longer.
 const stateFor = 24 * time.Hour
 
-// inputRequired is the result with which the host asks and calls again.
+// inputRequired is the result that makes the host ask and call again.
 func (a *App) inputRequired(r request, t parley.TurnInfo, open []parley.Interaction, skip []parley.InteractionID) *mcp.CallToolResult {
 	res := &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{}}
 	for _, in := range open {
@@ -290,9 +289,8 @@ func unseal(key []byte, sealed string) ([]byte, bool) {
 	return raw, ok && err == nil && err2 == nil && hmac.Equal(got, mac(key, raw))
 }
 
-// goingOn returns the turn of a call that comes again with a person's answers.
-// What it carries is not to be trusted until it is proved to be ours, this
-// user's and this tool's.
+// goingOn returns the turn of a call that is repeated with a person's answers. The state
+// it carries is trusted only once it is proved to be ours, for this user and this tool.
 func (a *App) goingOn(r request) (parley.TurnID, bool, error) {
 	s, going, err := a.carried(r)
 	return s.Turn, going, err
@@ -310,8 +308,8 @@ func (a *App) carried(r request) (state, bool, error) {
 	return s, true, nil
 }
 
-// answers takes in what a person answered to the forms of the last round. What
-// is missing or does not fit is asked again.
+// answers applies what a person answered to the forms of the last round. Missing or
+// invalid answers are asked for again.
 func (a *App) answers(ctx context.Context, r request, id parley.TurnID) (skip []parley.InteractionID, err error) {
 	s, going, err := a.carried(r)
 	if err != nil || !going {

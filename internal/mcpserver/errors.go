@@ -13,7 +13,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// seedNames are the fields that the seed calls otherwise than the engine.
+// seedNames maps field names of the engine to the seed's.
 var seedNames = map[string]string{
 	"budgets.max_steps":           "budgets.maxSteps",
 	"budgets.max_tool_calls":      "budgets.maxToolCalls",
@@ -26,8 +26,8 @@ var seedNames = map[string]string{
 	"Idempotency-Key":             "idempotency_key",
 }
 
-// toolError is a refusal as a tool's caller sees it: the one error shape, as
-// text, so that a program can read it and a model can repair its call.
+// toolError is a refusal as a tool's caller sees it: the one error shape, as text, so
+// that a program can parse it and a model can correct its call.
 type toolError struct {
 	info parley.ErrorInfo
 	err  error // the cause, for logs; or nil
@@ -66,7 +66,7 @@ func refusal(err error, rename ...string) *toolError {
 	return &toolError{info, err}
 }
 
-// sampling is the engine's answer to a wish about the model, in the seed's names.
+// sampling turns the engine's error about model settings into the seed's names.
 func sampling(err error) error {
 	if err == nil {
 		return nil
@@ -74,8 +74,8 @@ func sampling(err error) error {
 	return refusal(err, "temperature", "model.temperature", "max_output", "model.maxTokens")
 }
 
-// clean takes the secrets out of refusals, which may say what they were given. What
-// is no refusal comes from the log, which has none.
+// clean removes secrets from refusals, which may quote their input. Other results come
+// from the log, which has none.
 func (a *App) clean(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if s := req.GetSession(); s != nil {
@@ -114,8 +114,8 @@ var (
 	missing = regexp.MustCompile(`^(?:required: missing|unexpected additional) properties:? \["([^"]+)"`)
 )
 
-// oneShape is a refusal in the shape of the others, where the SDK has found that
-// arguments do not fit a tool's schema, and says so in its own.
+// oneShape rewords the SDK's error about arguments that do not fit a tool's schema, in
+// the shape of the others.
 func oneShape(said string) string {
 	m := unfit.FindStringSubmatch(said)
 	if m == nil {

@@ -15,8 +15,7 @@ const (
 	longestPause = time.Second // so a host has its result soon after the store is back
 )
 
-// lasting does f, which may be done again, and does it again while the store is away,
-// until a time.
+// lasting calls f, which may be repeated, until the store is available or until passes.
 func (a *App) lasting(ctx context.Context, until time.Time, f func() error) error {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := f()
@@ -34,8 +33,8 @@ func (a *App) lasting(ctx context.Context, until time.Time, f func() error) erro
 	}
 }
 
-// begun finds out what became of a turn that may have been kept, as a command returned
-// it together with an error. Without an error it was.
+// begun finds out what became of a turn that may have been kept, given what a command
+// returned with an error. Without an error it was kept.
 func (a *App) begun(ctx context.Context, p parley.Principal, t parley.TurnInfo, until time.Time) error {
 	kept := false
 	err := a.lasting(ctx, until, func() (err error) {

@@ -10,29 +10,28 @@
 //
 // # Two eras
 //
-// MCP up to 2025-11-25 begins with a handshake and keeps a session; from
-// 2026-07-28 on every request stands alone. Both are served at one URL over one
-// [mcp.Server]: what names the newer version goes to a handler without sessions,
-// everything else to one with them ([Handler]).
+// MCP up to 2025-11-25 begins with a handshake and keeps a session; from 2026-07-28 on
+// every request stands alone. Both are served at one URL over one [mcp.Server]: requests
+// that name the newer version go to a handler without sessions, all others to one with
+// sessions ([Handler]).
 //
 // # Waiting, cancelling, asking
 //
-// While await_continuation, ask or a tool waits, the host gets progress
-// notifications, if it asked for them. Cancelling await_continuation ends only
-// the waiting; cancelling ask or a direct call cancels the turn that it began,
-// and nothing else does: a host that goes away leaves its turns running. When a
-// turn waits for a human and the host can ask one, it is asked (by a request
-// of ours, or in the newer era by a result that requires input); the interaction
-// stays open for every other client meanwhile, and the first answer counts.
-// A host that can not ask is told at once what is open and under which
-// continuation it goes on; its model answers questions with the tool answer. What
-// allows an act it does not answer, unless [Options.Approvals] says so.
+// While await_continuation, ask or a tool waits, the host gets progress notifications, if
+// it asked for them. Cancelling await_continuation ends only the waiting; cancelling ask
+// or a direct call cancels the turn that it began, and nothing else does: a host that
+// goes away leaves its turns running. When a turn waits for a human and the host can ask
+// one, it is asked (by a request of ours, or in the newer era by a result that requires
+// input); the interaction stays open for every other client meanwhile, and the first
+// answer counts. A host that cannot ask is told at once what is open and under which
+// continuation it goes on. Its model answers questions with the tool answer, but it
+// cannot approve an act, unless [Options.Approvals] allows that.
 //
 // A cancelled request gets no answer.
 //
-// While the store is away, whoever waits for a turn goes on waiting. A turn that was
-// made, or may have been, is never answered with when to try again, or a host would
-// make it twice: its continuation says what became of it.
+// While the store is unavailable, hosts that wait for a turn keep waiting. If a turn was
+// made, or may have been, the error never says when to retry, since a host would then
+// make it twice: its continuation tells what became of it.
 //
 // The door makes no decisions and keeps nothing that is not in the log, except
 // the older era's connections, which end with the process; a host then connects
@@ -54,7 +53,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Engine is what this door asks of package engine.
+// Engine is the part of package engine that this door uses.
 type Engine interface {
 	Create(ctx context.Context, p parley.Principal, c parley.CreateSession) (parley.SessionInfo, bool, error)
 	End(ctx context.Context, p parley.Principal, id parley.SessionID, reason string) (parley.SessionInfo, error)
@@ -78,7 +77,7 @@ type Engine interface {
 	Artifact(ctx context.Context, p parley.Principal, id parley.ArtifactID) (seam.Artifact, []byte, error)
 }
 
-// Reader is what this door asks of package eventlog.
+// Reader is the part of package eventlog that this door uses.
 type Reader interface {
 	Read(ctx context.Context, p parley.Principal, session parley.SessionID, after int64, limit int) ([]parley.Event, error)
 	Follow(ctx context.Context, p parley.Principal, session parley.SessionID, after int64) iter.Seq2[eventlog.Frame, error]
@@ -86,7 +85,7 @@ type Reader interface {
 	RedactText(text string) (clean string, found bool)
 }
 
-// Options of [New]. Engine and Reader are needed, the rest has defaults.
+// Options of [New]. Engine and Reader are required; the rest has defaults.
 type Options struct {
 	Engine Engine
 	Reader Reader
@@ -94,21 +93,21 @@ type Options struct {
 	Transport // how all apps are served over HTTP
 
 	Version string // of the server, as hosts see it
-	// Prefix names the seed's tools of an app in place of the app's name.
+	// Prefix replaces the app's name in the names of the seed's tools.
 	Prefix map[string]string
 	// Underscores writes start_session's full name as home_start_session, for
 	// hosts that refuse a dot in a tool's name.
 	Underscores bool
 
-	// Approvals lets the tool answer what allows an act, too, and not only
-	// questions: then a host's model may approve what it asked for itself.
+	// Approvals lets the tool answer approve acts, too, and not only answer questions: a
+	// host's model may then approve what it requested itself.
 	Approvals bool
 
 	AwaitWithin   time.Duration // of await_continuation without timeout_ms; 0: 30 s
 	AskWithin     time.Duration // how long ask and direct calls wait; 0: 10 min
 	ProgressEvery time.Duration // between two notifications of text; 0: 500 ms
-	// Key seals what a host carries for us from one request to the next; nil:
-	// made up, so that it is good in this process only.
+	// Key seals what a host carries for us from one request to the next; nil: a random
+	// one, valid in this process only.
 	Key []byte
 }
 
@@ -179,8 +178,8 @@ func New(app parley.App, o Options) *App {
 // ServeHTTP implements http.Handler.
 func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.http.ServeHTTP(w, r) }
 
-// Close ends the connections of the older era, and waits until ctx ends for what
-// they do, which ends by itself when the log is closed.
+// Close ends the connections of the older era. It waits until ctx ends for their
+// requests, which end by themselves when the log is closed.
 func (a *App) Close(ctx context.Context) { a.http.Close(ctx) }
 
 func (a *App) instructions() string {
@@ -193,7 +192,7 @@ func (a *App) instructions() string {
 		", again while its status is running. What the agent asks back is in waiting_for: ask the user, and give the answer with " + a.name("answer") + ". The other tools are those that the agent has, and can be called without it."
 }
 
-// cacheable says who may keep a result: nobody keeps what belongs to a user.
+// cacheable says who may cache a result: nobody may cache a user's data.
 func cacheable(_ context.Context, r mcp.Request, c *mcp.Cacheable) {
 	switch r.(type) {
 	case *mcp.ReadResourceRequest, *mcp.ListResourcesRequest:
@@ -207,7 +206,7 @@ func cacheable(_ context.Context, r mcp.Request, c *mcp.Cacheable) {
 
 type principalKey struct{}
 
-// who is the principal of a request; the transport has put it there.
+// who is the principal of a request, as set by the transport.
 func who(ctx context.Context) parley.Principal {
 	p, _ := ctx.Value(principalKey{}).(parley.Principal)
 	return p

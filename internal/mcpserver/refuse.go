@@ -25,8 +25,8 @@ func (e *refusedError) Unwrap() error { return e.err }
 // HTTPStatus is for who answers with the error.
 func (e *refusedError) HTTPStatus() int { return e.status }
 
-// incoming is the body of a message, of which it keeps what a refusal needs: the
-// beginning, and why it ended.
+// incoming is the body of a message. It keeps what a refusal needs: the beginning, and
+// the error it ended with.
 type incoming struct {
 	io.ReadCloser
 	kept   []byte
@@ -74,7 +74,7 @@ func (in *incoming) id() any {
 // unsupported is the refusal of a version in the header.
 var unsupported = regexp.MustCompile(`^Bad Request: Unsupported protocol version \(supported versions: (.*)\)$`)
 
-// ways are what to do about a refusal that is none of JSON-RPC, by what the SDK says.
+// ways maps what the SDK says in a plain-text refusal to a hint.
 var ways = map[string]string{
 	"Content-Type must be":       "send application/json",
 	"Accept must contain both":   "send Accept: application/json, text/event-stream",
@@ -85,9 +85,8 @@ var ways = map[string]string{
 	"session not found":          "connect anew, with initialize",
 }
 
-// refuse answers in the place of the SDK, which says what it does not take in plain
-// text: a body that is no JSON-RPC with the error that JSON-RPC has for it,
-// everything else in the one shape.
+// refuse rewords the SDK's plain-text refusals: an invalid JSON-RPC body gets a JSON-RPC
+// error, everything else the one shape.
 func (w *response) refuse(said string) {
 	status := w.refused
 	w.refused = 0

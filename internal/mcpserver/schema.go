@@ -11,10 +11,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// inputSchema is the schema of a tool's input in words that every host can hand on
-// to its model: each property has one type, and what may be left out is absent
-// from required and no union with null. Gemini knows no list of types, and models
-// write a null where they are offered one.
+// inputSchema is the schema of a tool's input in a form that every host can pass to its
+// model: each property has one type, and an optional one is absent from required instead
+// of a union with null. Gemini does not accept lists of types, and models write null
+// where it is offered.
 func inputSchema[In any]() *jsonschema.Schema {
 	s, err := jsonschema.For[In](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[TimeRange]():   timeRange,
@@ -73,8 +73,8 @@ var preferences = &jsonschema.Schema{
 	AdditionalProperties: &jsonschema.Schema{},
 }
 
-// leftOut takes the nulls out of the arguments of the seed's tools. OpenAI's strict
-// mode requires every property, and hosts then write null for what is left out.
+// leftOut removes nulls from the arguments of the seed's tools. OpenAI's strict mode
+// requires every property, so hosts write null for omitted ones.
 func (a *App) leftOut(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if call, ok := req.(*mcp.CallToolRequest); ok && call.Params != nil && a.seed[call.Params.Name] {

@@ -279,7 +279,7 @@ func (a *App) await(ctx context.Context, r request, in awaitIn) (awaitOut, *mcp.
 // awaited waits until a time and shows the turn in the seed's form. ctx ends only the
 // waiting.
 func (a *App) awaited(ctx context.Context, r request, id parley.TurnID, over time.Time, known ...parley.InteractionID) (awaitOut, *mcp.CallToolResult, error) {
-	t, ask, err := a.settle(ctx, r, id, &over, known...)
+	t, ask, err := a.wait(ctx, r, id, &over, known...)
 	if err != nil || ask != nil {
 		return awaitOut{}, ask, err
 	}
@@ -357,7 +357,7 @@ func (a *App) ask(ctx context.Context, r request, in askIn) (askOut, *mcp.CallTo
 			return askOut{}, nil, err
 		}
 	}
-	t, more, err := a.settle(ctx, r, id, &over)
+	t, more, err := a.wait(ctx, r, id, &over)
 	if err != nil {
 		a.giveUp(ctx, r.who, parley.TurnInfo{ID: id})
 		return askOut{}, nil, a.outOfSight(id, err)

@@ -20,7 +20,7 @@ import (
 
 // Transport is how MCP is served over HTTP. The zero value serves one user.
 type Transport struct {
-	// Principal says who asks; the context is the request's. Nil: everybody is
+	// Principal identifies the caller from the request's context. Nil: everybody is
 	// parley.Local.
 	Principal func(ctx context.Context) (parley.Principal, error)
 	// Fail answers with an error in the one shape. Nil: plain text.
@@ -43,9 +43,9 @@ const (
 	versionHeader = "MCP-Protocol-Version"
 	methodHeader  = "Mcp-Method"
 
-	// keepHeader names a request of the newer era that is not given up when its
-	// connection is: a bridge from stdio sends it, whose host closes the pipe when
-	// it leaves, and which cancels with DELETE.
+	// keepHeader marks a request of the newer era that is not cancelled when its
+	// connection closes. The stdio bridge sends it, since its host closes the pipe when
+	// it leaves; the bridge cancels with DELETE.
 	keepHeader = "Parley-Keep"
 )
 
@@ -54,11 +54,10 @@ const (
 // sessions; all others to one that keeps a connection, with the events to resume
 // its streams.
 //
-// It does not ask under which name, or by which page, it is called: who mounts it
-// guards it as it guards its other doors.
+// It does not check host names or origins: the caller guards it like its other doors.
 //
-// A connection belongs to the user who opened it: its id is sealed with the user,
-// so that to another it is not found.
+// A connection belongs to the user who opened it: its id is sealed with the user, so
+// other users get "not found".
 type Handler struct {
 	t      Transport
 	server *mcp.Server
@@ -291,8 +290,8 @@ func (h *Handler) during(ctx context.Context, id string) (context.Context, func(
 	}
 }
 
-// hangUp cancels what a connection has under way, and what it may still begin until
-// that is over.
+// hangUp cancels the running requests of a connection, and those that still begin until
+// it is closed.
 func (h *Handler) hangUp(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -325,7 +324,7 @@ func (h *Handler) unseal(sealed string, p parley.Principal) (string, bool) {
 	return id, ok && err == nil && hmac.Equal(got, h.sum(id, p))
 }
 
-// maxKept bounds the requests that outlive their connections.
+// maxKept limits the requests that outlive their connections.
 const maxKept = 1000
 
 // keep makes a request that only ends by itself or by cancelKept.
@@ -431,8 +430,8 @@ func (w *response) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// hurry moves the deadline when a tenth of it has passed: moving it costs more
-// than to compare two times.
+// hurry moves the deadline when a tenth of it has passed: setting it costs more than
+// comparing two times.
 func (w *response) hurry() {
 	now := time.Now()
 	if within := w.h.t.WriteWithin; w.deadline.Sub(now) < within-within/10 {

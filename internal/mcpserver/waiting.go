@@ -10,8 +10,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Waiting is an open interaction, as a host is told of it that can not put a form
-// before a person.
+// Waiting is an open interaction as told to a host that cannot show a form.
 type Waiting struct {
 	InteractionID  string          `json:"interactionId"`
 	ContinuationID string          `json:"continuationId"`
@@ -73,7 +72,7 @@ func (a *App) holder(ctx context.Context, p parley.Principal, t parley.TurnInfo)
 	return a.o.Engine.Turn(ctx, p, s.Turn.ID)
 }
 
-// waitingFor lists the open interactions that keep a turn from going on.
+// waitingFor lists the open interactions that block a turn.
 func (a *App) waitingFor(ctx context.Context, p parley.Principal, t parley.TurnInfo) ([]Waiting, error) {
 	t, err := a.holder(ctx, p, t)
 	if err != nil || t.Status != parley.StatusWaiting {
@@ -92,12 +91,12 @@ func (a *App) waitingFor(ctx context.Context, p parley.Principal, t parley.TurnI
 	return list, nil
 }
 
-// news reports whether a turn waits for what is not among known.
+// news reports whether a turn waits for something that is not in known.
 func news(t parley.TurnInfo, known []parley.InteractionID) bool {
 	return slices.ContainsFunc(t.Interactions, func(id parley.InteractionID) bool { return !slices.Contains(known, id) })
 }
 
-// howToGoOn tells the model of a host what it can do about open interactions.
+// howToGoOn tells a host's model what it can do about open interactions.
 func (a *App) howToGoOn(list []Waiting) string {
 	id := list[0].ContinuationID
 	onward := "; then call " + a.name("await_continuation") + " with continuation_id " + id + ". To wait for an answer that is given elsewhere, call it with these interactions as known"
@@ -107,9 +106,9 @@ func (a *App) howToGoOn(list []Waiting) string {
 	return "Only a person can answer, on a page or in a terminal of the server: tell the user" + onward + "."
 }
 
-// mayAnswer reports whether a host's model may answer in a person's name. What
-// allows an act is not among it, or the model would approve its own, unless the
-// operator says so; a secret never is.
+// mayAnswer reports whether a host's model may answer in a person's name. It may not
+// approve acts unless the operator allows it, since it would approve its own; and it
+// never provides secrets.
 func (a *App) mayAnswer(kind parley.InteractionKind) bool {
 	return kind == parley.KindQuestion || a.o.Approvals && kind != parley.KindCredential
 }

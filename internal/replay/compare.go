@@ -151,7 +151,7 @@ func plain(events []parley.Event, other bool) []entry {
 		}
 		out = append(out, entry{ev.Seq, turns[ev.Turn], string(ev.Type), text(ev, ids, other)})
 	}
-	return settle(out)
+	return inOrder(out)
 }
 
 func text(ev parley.Event, ids namer, other bool) string {
@@ -211,9 +211,9 @@ func said(fields map[string]any) {
 // maxLine bounds a line of a diff as it is shown.
 const maxLine = 400
 
-// settle puts what tools did side by side into one order, since their order is
+// inOrder puts what tools did side by side into one order, since their order is
 // chance.
-func settle(all []entry) []entry {
+func inOrder(all []entry) []entry {
 	for i := 0; i < len(all); {
 		j := i
 		for j < len(all) && (all[j].kind == "tool.started" || all[j].kind == "tool.ended") {

@@ -22,7 +22,7 @@ func (t *Terminal) Answer() *Answer {
 // Add takes in what comes next.
 func (a *Answer) Add(text string) error {
 	a.held += text
-	at := settled(a.held)
+	at := stable(a.held)
 	if at == 0 {
 		return nil
 	}
@@ -51,9 +51,9 @@ func (a *Answer) draw(source string) error {
 	return err
 }
 
-// settled is how much of a text will be drawn the same whatever follows: up to the
+// stable is how much of a text will be drawn the same whatever follows: up to the
 // last empty line after which something begins at the margin, outside of code.
-func settled(text string) int {
+func stable(text string) int {
 	at, pos := 0, 0
 	fence, blank := "", false
 	for pos < len(text) {

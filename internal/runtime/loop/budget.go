@@ -8,8 +8,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxSteps ends a turn that no budget bounds. The state of a turn grows with
-// each step, and no honest turn we know of comes near.
+// maxSteps ends a turn that has no budget of steps. The state of a turn grows with each
+// step, and no legitimate turn we know of comes near.
 const maxSteps = 1000
 
 // reachedSteps returns the budget when the turn may not call a model again.
@@ -31,8 +31,8 @@ func reachedDepth(t *parley.Turn) *parley.BudgetReached {
 	return nil
 }
 
-// overToolCalls reports whether the turn's i-th call, from 0, is beyond those that it may
-// make. Those before it were within, and stand.
+// overToolCalls reports whether the turn's i-th call, from 0, exceeds the budget. The
+// calls before it were within the budget and stay.
 func overToolCalls(t *parley.Turn, i int) bool {
 	limit := t.Request.Budgets.MaxToolCalls
 	return limit > 0 && i >= limit
@@ -54,9 +54,9 @@ var unit = map[string]string{
 	"steps": "steps", "tool_calls": "tool calls", "tokens": "tokens", "usd": "US dollars", "depth": "handoffs",
 }
 
-// fit makes output, the tokens that a reply may have, small enough for what the
-// turn may still spend after an input of the given size. It returns the budget
-// that bound it, and whether less than least would be left.
+// fit lowers output, the tokens that a reply may have, to what the turn may still spend
+// after an input of the given size. It returns the budget that limited it, and whether
+// less than least would be left.
 func fit(t *parley.Turn, m seam.ModelInfo, input, output, least int64) (int64, *parley.BudgetReached, bool) {
 	b, spent := t.Request.Budgets, t.Spent.Usage.Add(t.Reserved())
 	var bound *parley.BudgetReached
@@ -96,8 +96,8 @@ func price(m seam.ModelInfo, u parley.Usage) float64 {
 		float64(u.CacheReadTokens)*read + float64(u.CacheWriteTokens)*write) / 1e6
 }
 
-// atMost is what a call of the size u may cost: its whole input may go into the
-// provider's cache, for which some take more than for input.
+// atMost is the most that a call of size u may cost: its whole input may be written to
+// the provider's cache, which some charge more for than for input.
 func atMost(m seam.ModelInfo, u parley.Usage) float64 {
 	m.InputUSD = max(m.InputUSD, m.CacheWriteUSD)
 	return price(m, u)

@@ -11,11 +11,11 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// lastWords is how long a cancelled turn may take to keep what was said.
+// lastWords is how long a cancelled turn may take to store what was said.
 const lastWords = 5 * time.Second
 
-// call makes one model call: commits its start, streams, and journals the reply
-// or the failure. nil means that next can go on from the state.
+// call makes one model call: commits its start, streams, and journals the reply or the
+// failure. nil means that next can continue from the state.
 //
 // Most of a turn's time is spent in the stream, so that stands here alone: what
 // comes before and after it needs a lot of stack.
@@ -28,8 +28,8 @@ func (r *Runtime) call(ctx context.Context, h seam.Host, s *parley.Session, a *c
 	return st.end(ctx, a, reply, serr)
 }
 
-// begin commits the start of a call. Without an error and a stream, next is to
-// look again.
+// begin commits the start of a call. If it returns neither a stream nor an error, next
+// must look again.
 func (r *Runtime) begin(ctx context.Context, h seam.Host, s *parley.Session, a *callModel) (*stream, error) {
 	turn, req := s.Turn.ID, a.Request
 	m, err := r.models.Model(req.Model)
@@ -63,12 +63,12 @@ func (r *Runtime) begin(ctx context.Context, h seam.Host, s *parley.Session, a *
 	}, nil
 }
 
-// countWithin bounds the wait for a provider that counts tokens.
+// countWithin limits the wait for a provider that counts tokens.
 const countWithin = 5 * time.Second
 
-// count asks the provider how many tokens a large request has, or one with a
-// document, where it can be asked: an estimate is good enough for a small one. What
-// does not fit is an error; what can not be counted stays as estimated.
+// count asks the provider, if possible, how many tokens a request has that is large or
+// contains a document; an estimate is good enough for a small one. A request that does
+// not fit is an error; if it cannot be counted, the estimate stays.
 func count(ctx context.Context, m seam.Model, req *seam.Request, reserved *parley.Usage) error {
 	window, counter := m.Info().ContextTokens, seam.TokenCounter(nil)
 	if c, ok := m.(seam.TokenCounter); ok && window > 0 && (reserved.InputTokens > window/4*3 || hasFile(req)) {
@@ -102,7 +102,7 @@ func hasFile(req *seam.Request) bool {
 	})
 }
 
-// end journals what became of a call.
+// end journals the outcome of a call.
 func (st *stream) end(ctx context.Context, a *callModel, reply *seam.Reply, serr *parley.Error) error {
 	h, call := st.host, st.req.Call
 	event := func(p parley.Payload) parley.Event { return parley.NewEvent(st.delta.Turn, a.Agent, p) }
@@ -146,9 +146,9 @@ func (st *stream) end(ctx context.Context, a *callModel, reply *seam.Reply, serr
 	return wait(ctx, d)
 }
 
-// cutOff is what is said of a call that ends because its turn does. The wish to stop
-// and the budget of time are no errors, and have no words of their own: the turn's end
-// says who wished it.
+// cutOff is the error of a call that ends because its turn does. A stop request or an
+// exceeded time budget is not an error and has no text of its own: the turn's end says
+// who stopped it.
 func cutOff(ctx context.Context) parley.ErrorInfo {
 	info := parley.ErrorInfo{Code: parley.CodeCancelled, Message: "the call was cut off"}
 	if e, ok := errors.AsType[*parley.Error](context.Cause(ctx)); ok {
@@ -176,8 +176,8 @@ func keep(ctx context.Context, h seam.Host, e parley.Event) error {
 	return err
 }
 
-// truncated journals a reply that was cut off for length: half an answer is an
-// error, and what there is of it is kept.
+// truncated journals a reply that was cut off for length: half an answer is an error, but
+// its text is kept.
 func truncated(h seam.Host, event func(parley.Payload) parley.Event, done parley.ModelReplied, a *callModel) error {
 	err := parley.Errorf(parley.CodeModel, "the answer was cut off at %d tokens", a.Request.MaxTokens).
 		WithHint("ask for a shorter answer, or raise max_output of the agent")
@@ -192,9 +192,9 @@ func truncated(h seam.Host, event func(parley.Payload) parley.Event, done parley
 	return h.Stage(append(events, event(lost))...)
 }
 
-// declined journals a reply that the model, or a filter of its provider, refused to
-// give, or to give to its end. It is not asked for again: the same would come. What
-// was said is kept, and is no answer; its calls are not made.
+// declined journals a reply that the model, or a filter of its provider, refused to give
+// or to finish. It is not repeated, since the result would be the same. What was said is
+// kept but is not an answer; its calls are not made.
 func declined(h seam.Host, event func(parley.Payload) parley.Event, done parley.ModelReplied) error {
 	err := parley.Errorf(parley.CodeModel, "%s refused to answer, or a filter of its provider stopped the answer", done.Model).
 		WithHint("ask in other words, or choose another model")
@@ -203,8 +203,7 @@ func declined(h seam.Host, event func(parley.Payload) parley.Event, done parley.
 	}))
 }
 
-// refused reports whether the provider answered that it would not do the call,
-// so that it cost nothing.
+// refused reports whether the provider rejected the call, so that it cost nothing.
 func refused(err *parley.Error) bool {
 	switch err.Code {
 	case parley.CodeRateLimited, parley.CodeInvalid, parley.CodeUnauthenticated, parley.CodeForbidden, parley.CodeNotFound, parley.CodeTooLarge:
@@ -233,11 +232,11 @@ type stream struct {
 	took      time.Duration
 }
 
-// maxStream bounds the text of one reply: no model says more, and a broken one
+// maxStream limits the text of one reply, in bytes: no model says more, and a broken one
 // must not fill the memory.
 const maxStream = 8 << 20
 
-// run returns the reply or why there is none.
+// run returns the reply, or why there is none.
 func (st *stream) run(ctx context.Context) (*seam.Reply, *parley.Error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -309,8 +308,8 @@ func (st *stream) publish(kind parley.DeltaKind, text string) {
 	st.host.Publish(d)
 }
 
-// asError is err as an Error. What a model's adapter did not explain stays out
-// of the log: it may hold an address with a key.
+// asError is err as an Error. An error that the model's adapter did not explain stays out
+// of the log: it may contain a URL with a key.
 func asError(err error) *parley.Error {
 	if in := parley.Info(err); in.Code != parley.CodeInternal {
 		e := errorOf(in)

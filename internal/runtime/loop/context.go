@@ -24,13 +24,12 @@ const (
 	defaultContext = 32_000
 )
 
-// callModel makes the request of the agent's next step, or says why there is
-// none: a budget, or that the prompt does not fit. It may first have to take old
-// exchanges out of the session's memory.
+// callModel makes the request of the agent's next step, or says why there is none: a
+// budget is reached, or the prompt does not fit. Old exchanges may have to leave the
+// session's memory first.
 //
-// The order of a prompt is stable from call to call, so that a provider's cache
-// hits: system and tools, history, question, what is of this turn, then what only
-// grows.
+// The order of a prompt is stable from call to call, so that a provider's cache hits:
+// system and tools, history, question, notes on this turn, then what only grows.
 func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef) []action {
 	t := s.Turn
 	if b := reachedSteps(t); b != nil {
@@ -127,9 +126,8 @@ func seen(msg parley.Message, m seam.ModelInfo) parley.Message {
 	return out
 }
 
-// modelNames is the model that the agent calls now, and the one for when that
-// does not answer; "" when there is none. Models that this turn has given up are
-// passed over, and so are those that are not set up.
+// modelNames returns the model that the agent calls now, and its fallback, "" if there is
+// none. It skips models that this turn has given up and models that are not configured.
 func (g given) modelNames(s *parley.Session, def parley.AgentDef) (name, fallback string) {
 	first := g.app.Model
 	for _, wish := range []string{s.Turn.Request.Model, s.Model, def.Model} { // the nearest wish first; who may wish is policy's
@@ -251,9 +249,9 @@ func (g given) handoffs(t *parley.Turn, def parley.AgentDef) []seam.Handoff {
 	return hs
 }
 
-// history is what the agent may see of earlier turns. When that is more than
-// fits for good, it returns the compaction that has to come first: down to three
-// quarters, so that not every turn compacts again and spoils the cache.
+// history is what the agent may see of earlier turns. If that permanently exceeds what
+// fits, it returns the compaction that has to come first: down to three quarters, so that
+// not every turn compacts again and spoils the cache.
 func (g given) history(s *parley.Session, a *parley.Agent, def parley.AgentDef, m seam.ModelInfo, fits int64) ([]parley.Exchange, *compact) {
 	if def.History == parley.HistoryNone || a.Parent != "" {
 		return nil, nil

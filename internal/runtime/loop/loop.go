@@ -1,11 +1,11 @@
 // Package loop is Parley's own runtime: it calls models, runs tools and hands
 // turns between agents.
 //
-// [Runtime.Run] repeats three things: read the state, ask next what is ready,
-// do it through the [seam.Host]. next is a pure function of the resolved app
-// and the folded session; everything that matters between two calls of it is in
-// the log. So a turn goes on from any prefix of its log in the same way as it
-// began, and resuming, forking and the crash tests are this one mechanism.
+// [Runtime.Run] repeats three things: read the state, ask next what is ready, and do it
+// through the [seam.Host]. next is a pure function of the resolved app and the folded
+// session; everything that matters between two calls of it is in the log. So a turn goes
+// on from any prefix of its log in the same way as it began, and resuming, forking and
+// the crash tests are this one mechanism.
 //
 // Appends cost a disk sync, so there are few. What a model said is staged and
 // travels with whatever comes next: the closing event of the turn, the start of
@@ -15,12 +15,11 @@
 // What a model sees is built from the state alone (context.go) and is valid for
 // every provider we know: each call has exactly one result, right after it.
 //
-// Failures: a model that is busy or away is tried again a few times
-// (retry.go), then the next of the app's fallbacks is called for the rest of the
-// turn; when there is none, the turn ends as failed with what was answered so far.
-// A call that is made again has a new call id, and says all of its reply again. A tool's failure is a result that the model sees. When ctx
-// is cancelled, the text so far is kept in model.failed and Run returns the
-// cause.
+// Failures: a model that is busy or unavailable is retried a few times (retry.go); then
+// the next of the app's fallbacks is used for the rest of the turn. Without a fallback
+// the turn fails with what was answered so far. A repeated call has a new call id and
+// repeats its whole reply. A tool's failure is a result that the model sees. When ctx is
+// cancelled, the text so far is kept in model.failed and Run returns the cause.
 //
 // A Runtime keeps nothing between turns and is safe for concurrent use.
 package loop
@@ -62,10 +61,10 @@ func New(models seam.Models, o Options) *Runtime {
 
 var _ seam.Runtime = (*Runtime)(nil)
 
-// maxParallel bounds the reads of one reply that run at once.
+// maxParallel limits the reads of one reply that run at once.
 const maxParallel = 8
 
-// maxStill bounds how often a turn does something that leaves no event.
+// maxStill limits how often a turn does something that leaves no event.
 const maxStill = 3
 
 // Run implements [seam.Runtime]. Beside an error the Ending still holds what was

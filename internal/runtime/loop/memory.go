@@ -15,15 +15,16 @@ import (
 //go:embed memory.md
 var memoryPrompt string
 
-// maxCondense is how often a model is asked to condense in one turn. A crash or
-// a failure in it makes a second attempt; after that the summary is made without
-// a model, so that a useless one can not hold a session up.
+// maxCondense is how often a model is asked for a summary in one turn. A crash or a
+// failure leads to a second attempt; then the summary is made without a model, so that a
+// failing one cannot block a session.
 const maxCondense = 2
 
-// condensing is the older exchanges of a session that go into its memory.
+// condensing holds the older exchanges of a session that are to be summarized in its
+// memory.
 type condensing struct {
-	Agent   parley.AgentPath // that needs the room
-	Path    parley.AgentPath // of the instance that condenses; "" when it is done without a model
+	Agent   parley.AgentPath // the agent that needs the room
+	Path    parley.AgentPath // the instance that summarizes; "" if no model is used
 	Request seam.Request
 	Through int64
 	Dropped int
@@ -54,10 +55,10 @@ func share(s *parley.Session, m seam.ModelInfo, window int64) int64 {
 	return most / 2
 }
 
-// due says whether earlier turns have to be condensed before the agent's first
-// step: when more than LastK turns are in no summary, or more than a large model has
-// room for. Of the newest stay whole as many as LastK messages need, and as many more
-// as the model takes.
+// due reports whether earlier turns have to be summarized before the agent's first step:
+// when more than LastK turns are in no summary, or more than a large model has room for.
+// The newest stay whole: as many as LastK messages need, and as many more as the model
+// takes.
 func (g given) due(s *parley.Session, a *parley.Agent, def parley.AgentDef) (condensing, bool) {
 	m := s.Memory
 	if m.SummaryTokens <= 0 || def.History == parley.HistoryNone || a.Parent != "" {
@@ -101,9 +102,9 @@ func (g given) due(s *parley.Session, a *parley.Agent, def parley.AgentDef) (con
 	return c, true
 }
 
-// toCondense is what a memory model reads, in about so many tokens: what it knew, and
-// what is new. Where a model with a smaller window takes over a long history, each
-// exchange is cut, and in the end the oldest are left out.
+// toCondense is what a memory model reads, in roughly room tokens: what it knew, and what
+// is new. If a model with a smaller window takes over a long history, each exchange is
+// shortened, and finally the oldest are left out.
 func toCondense(s *parley.Session, n int, room int64) string {
 	var b strings.Builder
 	b.WriteString("SUMMARY SO FAR\n" + orNone(s.Summary) + "\n\nFACTS SO FAR\n")
@@ -157,8 +158,8 @@ func orNone(text string) string {
 	return text
 }
 
-// condense makes one attempt. Whatever the model does, the exchanges are in the
-// summary afterwards, or another attempt is counted.
+// condense makes one attempt at a summary. Afterwards the exchanges are in the summary,
+// or another attempt is counted.
 func (r *Runtime) condense(ctx context.Context, h seam.Host, s *parley.Session, c condensing) error {
 	turn := s.Turn.ID
 	if c.Path == "" {
@@ -210,7 +211,7 @@ func (r *Runtime) condense(ctx context.Context, h seam.Host, s *parley.Session, 
 	return h.Stage(events...)
 }
 
-// quiet is a host that shows no text: nobody asked the memory.
+// quiet is a host that shows no text: the memory's replies are not for people.
 type quiet struct{ seam.Host }
 
 func (quiet) Publish(parley.Delta) {}
@@ -257,8 +258,8 @@ func understood(s *parley.Session, c condensing, said string) (parley.MemoryUpda
 	return u, true
 }
 
-// plainMemory condenses without a model: the older summary and a line for each
-// exchange, the newest kept where not all fit.
+// plainMemory summarizes without a model: the older summary and a line for each exchange,
+// the newest kept if not all fit.
 func plainMemory(s *parley.Session, c condensing) parley.MemoryUpdated {
 	lines := []string{s.Summary}
 	for _, x := range s.History[:c.Dropped] {

@@ -73,8 +73,8 @@ func (finish) isAction()     {}
 func (fail) isAction()       {}
 func (stop) isAction()       {}
 
-// next says what is ready to be done in the open turn of s. It reads no clock
-// and does no IO: equal arguments give equal actions. It changes nothing.
+// next says which actions are ready in the open turn of s. It reads no clock and does no
+// I/O: equal arguments give equal actions. It changes nothing.
 func next(g given, s *parley.Session) []action {
 	t := s.Turn
 	if t.Stop != nil {
@@ -104,7 +104,7 @@ func live(t *parley.Turn) []*parley.Agent {
 	return as
 }
 
-// stopping brings what was started to an outcome, then stops.
+// stopping gives what was started an outcome, then stops.
 func stopping(t *parley.Turn) []action {
 	var acts []action
 	for _, c := range t.Tools.All() {
@@ -188,9 +188,9 @@ func (g given) agent(s *parley.Session, a *parley.Agent) []action {
 	return g.callModel(s, a, def)
 }
 
-// tools says which of the calls that count are ready. Reads are ready together. As soon
-// as one of them may write, they go in the order in which the model asked, and an
-// unknown outcome is cleared up before the next write. nil: all have ended.
+// tools says which of the counted calls are ready. Reads are ready together. As soon as
+// one of them may write, they run in the order in which the model requested them, and an
+// unknown outcome is settled before the next write. nil: all have ended.
 func (g given) tools(s *parley.Session, counts func(*parley.Tool) bool) []action {
 	t := s.Turn
 	var settles []action

@@ -6,9 +6,9 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// settle takes out of a log what must not travel, and closes what is open at
+// closed removes from a log what must not travel, and closes what is open at
 // its end.
-func settle(events []parley.Event) (Session, error) {
+func closed(events []parley.Event) (Session, error) {
 	var fold parley.Session
 	for i, e := range events {
 		p, err := e.Payload()
