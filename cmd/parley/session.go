@@ -28,6 +28,7 @@ session that changed last.`,
 	cmd.AddCommand(
 		sessionList(f), sessionShow(f), sessionEvents(f), sessionWhy(f), sessionQuestions(f), sessionAnswer(f), sessionEnd(f), sessionDelete(f), sessionSweep(f), sessionExport(f), sessionImport(f), sessionReplay(f), sessionToTest(f),
 	)
+	cmd.AddCommand(sessionGoOn(f)...)
 	return cmd
 }
 

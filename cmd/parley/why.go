@@ -180,14 +180,15 @@ func verdict(say func(string, ...any), info parley.SessionInfo, t parley.TurnVie
 		if t.Reason != "" {
 			say("The reason given: %s", t.Reason)
 		}
-		say("To ask again: POST /v1/turns/%s/retry", t.ID)
+		say("To ask again: parley session retry %s", t.ID)
 	case parley.StatusExpired:
 		say("It expired: %s", orElse(t.Reason, "nobody answered or resumed it in time"))
-		say("To ask again: POST /v1/turns/%s/retry", t.ID)
+		say("To ask again: parley session retry %s", t.ID)
 	case parley.StatusInterrupted:
 		say("It was interrupted: %s", orElse(t.Reason, "the server stopped"))
-		say("What was done is kept. To go on from there: POST /v1/turns/%s/resume", t.ID)
-		say("To begin anew: POST /v1/turns/%s/retry. A new message closes it.", t.ID)
+		say("What was done is kept. To go on from there: parley session resume %s", t.ID)
+		say("To begin anew: parley session retry %s", t.ID)
+		say("A new message closes it.")
 	case parley.StatusWaiting:
 		say("It waits for a human:")
 		for _, in := range t.Interactions {
@@ -223,12 +224,12 @@ func failed(say func(string, ...any), t parley.TurnView, f facts) {
 	if t.Answer != "" {
 		say("It had said: %s", parley.Cut(t.Answer, 200))
 	}
-	say("To ask again: POST /v1/turns/%s/retry", t.ID)
+	say("To ask again: parley session retry %s", t.ID)
 }
 
 func running(say func(string, ...any), info parley.SessionInfo, t parley.TurnView, f facts) {
 	if info.Turn != nil && info.Turn.ID == t.ID && info.Turn.Status == parley.StatusInterrupted {
-		say("It was interrupted and is not marked yet. To go on: POST /v1/turns/%s/resume", t.ID)
+		say("It was interrupted and is not marked yet. To go on: parley session resume %s", t.ID)
 		return
 	}
 	if f.stop != nil {
@@ -239,7 +240,7 @@ func running(say func(string, ...any), info parley.SessionInfo, t parley.TurnVie
 	for _, what := range f.open {
 		say("  under way: %s", what)
 	}
-	say("To stop it: POST /v1/turns/%s/cancel", t.ID)
+	say("To stop it: parley session cancel %s", t.ID)
 }
 
 func byOf(f facts) string {

@@ -27,12 +27,12 @@ func TestWhy(t *testing.T) {
 		says   []string
 	}{
 		{"nothing_asked", nil, "", []string{"Nothing was asked yet."}},
-		{"running", []parley.Payload{}, parley.StatusRunning, []string{"It is running.", "a call of the model m", "/cancel"}},
+		{"running", []parley.Payload{}, parley.StatusRunning, []string{"It is running.", "a call of the model m", "parley session cancel t1"}},
 		{"answered", []parley.Payload{replied, parley.TurnCompleted{}}, "", []string{"1 model call; 10 tokens", "It was answered, after 5s."}},
 		{"model_failed", []parley.Payload{
 			parley.ModelFailed{Call: "c1", Error: parley.ErrorInfo{Code: parley.CodeUnavailable, Message: "overloaded"}, Retry: true},
 			parley.TurnFailed{Error: parley.ErrorInfo{Code: parley.CodeModel, Message: "the model is away", Hint: "try later"}},
-		}, "", []string{"1 failed and 1 of them tried again", "It failed: the model is away", "try later", "/retry"}},
+		}, "", []string{"1 failed and 1 of them tried again", "It failed: the model is away", "try later", "parley session retry t1"}},
 		{"budget", []parley.Payload{
 			replied, parley.BudgetReached{Name: "steps", Limit: 8, Used: 8}, parley.TurnFailed{Error: parley.ErrorInfo{Code: "budget_steps"}},
 		}, "", []string{"a budget was reached: steps, 8 of 8", "app.yaml"}},
@@ -41,7 +41,7 @@ func TestWhy(t *testing.T) {
 			parley.TurnQueued{TurnRequest: parley.TurnRequest{Message: parley.Text(parley.RoleUser, "next")}}, parley.TurnCancelled{By: "local"},
 		}, "", []string{"cancelled by local", "1 turn waits behind it", "The next message lets it go on", "/queue/t2"}},
 		{"superseded", []parley.Payload{parley.TurnInterrupted{Reason: "crash"}, parley.TurnCancelled{By: "superseded"}}, "", []string{"the next message came"}},
-		{"interrupted", []parley.Payload{parley.TurnInterrupted{Reason: "the server stopped"}}, "", []string{"It was interrupted: the server stopped", "/resume"}},
+		{"interrupted", []parley.Payload{parley.TurnInterrupted{Reason: "the server stopped"}}, "", []string{"It was interrupted: the server stopped", "parley session resume t1"}},
 		{"waits", []parley.Payload{
 			replied, parley.InteractionOpened{Interaction: parley.Interaction{ID: "i1", Kind: parley.KindPermission, Title: "May it mail?"}},
 		}, parley.StatusWaiting, []string{"It waits for a human", "permission: May it mail?", "parley session answer i1", "answer with allow"}},

@@ -1,0 +1,66 @@
+package main_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parley-server/parley"
+	sim "github.com/parley-server/parley/internal/sim/homeassistant"
+)
+
+// TestSession_why_names_commands: what session why says to do is a command that there
+// is, and that does it.
+func TestSession_why_names_commands(t *testing.T) {
+	t.Parallel()
+	p, _ := atHome(t, "", mayTurn)
+	s := p.serve()
+	id := s.session("home")
+	turn := s.waiting(s.send(id, which).ID)
+
+	if code, out, errs := p.run("session", "cancel", string(turn.ID)); code != 0 || out != "The turn is cancelled.\n" {
+		t.Errorf("cancel: %d\n%s%s", code, out, errs)
+	}
+	if code, out, _ := p.run("session", "cancel", string(turn.ID)); code != 0 || out != "The turn is cancelled.\n" {
+		t.Errorf("cancel again: %d\n%s", code, out)
+	}
+	_, why, _ := p.run("session", "why", string(id))
+	named := regexp.MustCompile(`parley (session retry \S+)`).FindStringSubmatch(why)
+	if named == nil || strings.Contains(why, "POST ") {
+		t.Fatalf("why:\n%s", why)
+	}
+	code, out, errs := p.run(strings.Fields(named[1])...)
+	if code != 4 || out != "" || !strings.Contains(errs, "the turn waits for an answer: "+whichOne) {
+		t.Errorf("retry: %d\n%s%s", code, out, errs)
+	}
+	if code, _, errs := p.run("session", "resume", string(turn.ID)); code == 0 || !strings.Contains(errs, "cancelled") {
+		t.Errorf("a turn that was not interrupted: %d\n%s", code, errs)
+	}
+	if info := must[parley.SessionInfo](s, "GET", "/v1/sessions/"+string(id), ""); info.Turn == nil || info.Turn.ID == turn.ID || info.Turn.Status != parley.StatusWaiting {
+		t.Errorf("afterwards the turn is %+v", info.Turn)
+	}
+}
+
+// TestSession_resume_follows_the_turn: the command that goes on with an interrupted turn
+// ends with its answer, not with the interruption that it has in its log.
+func TestSession_resume_follows_the_turn(t *testing.T) {
+	t.Parallel()
+	p, house := atHome(t, "", "")
+	s := p.serve()
+	id := s.session("home")
+	house.SetFaults(sim.Faults{Delay: time.Hour})
+	turn := s.send(id, flicker) // which reads the past: that takes an hour now
+	s.until("a tool is called", func() bool { return strings.Contains(strings.Join(s.log(id), "\n"), `"tool.started"`) })
+	s.kill()
+	house.SetFaults(sim.Faults{})
+	s = p.serve()
+	_, why, _ := p.run("session", "why", string(id))
+	if !strings.Contains(why, "To go on: parley session resume "+string(turn.ID)) && !strings.Contains(why, "To go on from there: parley session resume "+string(turn.ID)) {
+		t.Errorf("why:\n%s", why)
+	}
+	code, out, errs := p.run("session", "resume", string(turn.ID))
+	if code != 0 || out != s.last(id)+"\n" {
+		t.Errorf("resume: %d\n%s%s", code, out, errs)
+	}
+}
