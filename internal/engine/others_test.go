@@ -122,3 +122,63 @@ func TestOthers(t *testing.T) {
 		}
 	})
 }
+
+// TestOthersThatAreCondensed: of steps that retention has taken nobody knows whether
+// they were calls of the tool. That is no failure, and nothing is said of it in the log.
+func TestOthersThatAreCondensed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		board := &askedBoard{hang: make(chan struct{})}
+		app := enginetest.App(func(a *parley.App) {
+			a.Tools, _ = board.Tools(ctx)
+			a.TTL.TurnSteps = parley.Duration(time.Second)
+		})
+		var said strings.Builder
+		over := func(o *engine.Options) {
+			box, err := toolbox.New([]seam.Toolset{board}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Tools = map[string]*toolbox.Box{"test": box}
+			o.Logger = slog.New(slog.NewTextHandler(&said, nil))
+		}
+		r := enginetest.New(t, nil, app, over)
+		call := func(lamps string) parley.TurnInfo {
+			t.Helper()
+			in, _ := json.Marshal(map[string]string{"lamps": lamps})
+			turn, err := r.Engine.CallTool(ctx, enginetest.User, parley.CallTool{App: "test", Name: "on", Input: in})
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return turn
+		}
+		lost := call("hang")
+		other := call("since")
+		time.Sleep(2 * time.Second)
+		if _, err := r.Engine.Sweep(ctx, parley.System()); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(r.Log(other.SessionID), func(ev parley.Event) bool { return ev.Type == "history.condensed" }) {
+			t.Fatal("nothing was condensed")
+		}
+		disk := r.Mem.Clone()
+		close(board.hang)
+		r.Kill()
+		synctest.Wait()
+
+		r = enginetest.Over(t, disk, r.Service, nil, app, over)
+		defer r.Close()
+		if _, err := r.Engine.Resume(ctx, enginetest.User, lost.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute) // as nobody knows, it counts as running until its deadline
+		synctest.Wait()
+		if len(board.told) == 0 || board.knows {
+			t.Errorf("it was asked %d times, and others are known: %v", len(board.told), board.knows)
+		}
+		if strings.Contains(said.String(), "other calls of a tool could not be read") {
+			t.Errorf("the log says:\n%s", said.String())
+		}
+	})
+}
