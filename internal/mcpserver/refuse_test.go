@@ -149,8 +149,9 @@ func TestMalformedMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, data, ok := strings.Cut(string(raw), "event: message")
-		if _, data, ok = strings.Cut(data, "data: "); !ok {
+		_, event, _ := strings.Cut(string(raw), "event: message")
+		_, data, ok := strings.Cut(event, "data: ")
+		if !ok {
 			data = string(raw)
 		}
 		var got struct {
