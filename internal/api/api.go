@@ -240,11 +240,15 @@ func route[I, O any](s *Server, op huma.Operation, h func(ctx context.Context, p
 func (s *Server) fail(ctx context.Context, op huma.Operation, err error) *statusError {
 	e := problem(err)
 	if e.status >= http.StatusInternalServerError && ctx.Err() == nil {
-		level := slog.LevelError
-		if _, ok := errors.AsType[*parley.Error](err); ok && e.status == http.StatusServiceUnavailable {
-			level = slog.LevelInfo // the server is full or stopping, or its store is unavailable, which is logged once elsewhere
+		level, why := slog.LevelError, err
+		if own, ok := errors.AsType[*parley.Error](err); ok && e.status == http.StatusServiceUnavailable {
+			if _, said := errors.AsType[*parley.Error](own.Err); own.Err == nil || said {
+				level = slog.LevelInfo // the server is full or stopping, or its data folder is away, which is logged once elsewhere
+			} else {
+				why = own.Err
+			}
 		}
-		s.o.Logger.Log(ctx, level, "request failed", "operation", op.OperationID, "code", e.info.Code, "error", err)
+		s.o.Logger.Log(ctx, level, "request failed", "operation", op.OperationID, "code", e.info.Code, "error", why)
 	}
 	return e
 }

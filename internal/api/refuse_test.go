@@ -233,7 +233,7 @@ func TestErrors_are_logged_as_what_they_are(t *testing.T) {
 		t.Errorf("stopped: got %d", resp.StatusCode)
 	}
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], "level=ERROR") || !strings.Contains(lines[1], "level=INFO") || !strings.Contains(lines[1], "shutting down") {
+	if len(lines) != 2 || !strings.Contains(lines[0], "level=ERROR") || !strings.Contains(lines[0], "the disk is gone") || !strings.Contains(lines[1], "level=INFO") || !strings.Contains(lines[1], "shutting down") {
 		t.Errorf("the log says\n%s", &log)
 	}
 }
