@@ -179,7 +179,7 @@ func TestService_that_is_wrong(t *testing.T) {
 		`app.yaml:7: tools.http.secret: is no signing secret`,
 		`app.yaml:13: tools.http.tools.mail.effect: "wirte" is none of read, idempotent, write`,
 		`app.yaml:14: tools.http.tools.mail.key_ttl: is of idempotent tools`,
-		`app.yaml:15: tools.http.tools.Two words: can not be a tool's name`,
+		`app.yaml:15: tools.http.tools.Two words: cannot be a tool's name`,
 	} {
 		if code != 1 || !strings.Contains(out, says) {
 			t.Errorf("exit %d without %q:\n%s", code, says, out)

@@ -1,25 +1,25 @@
-// Package auth finds out who asks, once, before every door of a listener.
+// Package auth identifies callers, once, before every door of a listener.
 //
-// [Door] stands before all that a listener serves. It puts an [Identity] into
-// the request's context or answers 401; the doors behind it read the identity
-// with [Principal], which refuses where nobody has looked. So a door that is
-// forgotten is closed, not open.
+// [Door] stands before everything that a listener serves. It puts an [Identity] into the
+// request's context or answers 401. The doors behind it read the identity with
+// [Principal], which returns an error when there is none. So a door that nobody protected
+// is closed, not open.
 //
-// Who asks is found out in one of three ways. [ModeNone]: everybody who gets
-// here is the user local, as on loopback. [ModeKeys]: a key, sent as a bearer
-// token or as X-API-Key, names the user. [ModeIngress]: the Supervisor of a
-// Home Assistant has logged the user in and says who it is; it is recognised by
-// its address, and everybody else needs a key. A key is understood in each mode,
-// and a wrong one is refused in each, so that nobody acts as another by mistake.
+// There are three modes. [ModeNone]: every caller is the user local, as on loopback.
+// [ModeKeys]: a key, sent as a bearer token or as X-API-Key, names the user.
+// [ModeIngress]: the Supervisor of a Home Assistant has logged the user in and names them;
+// it is recognised by its address, and everybody else needs a key. Each mode accepts keys,
+// and each refuses wrong ones, so that nobody acts as another user by mistake.
 //
-// Wrong keys are slowed: after a few from an address, or of one beginning, each is
-// answered with 429 and how long to wait. Right ones pass all the same.
+// Guessing is slowed down: after a few wrong keys from one address, or with the same first
+// characters, further wrong ones are answered with 429 and a time to wait. Right keys
+// still pass.
 //
-// A [Verifier] turns what a client shows into an identity. [Keys] is one; one
-// for JSON web tokens takes its place beside it.
+// A [Verifier] turns a credential into an identity. [Keys] is one; a verifier of JSON web
+// tokens can be added beside it.
 //
-// It holds no session and makes no decision beyond who it is: what belongs to
-// whom is for the store and the engine. All of it is safe for concurrent use.
+// The package holds no session and decides nothing but who the caller is: the store and
+// the engine decide what belongs to whom. Everything is safe for concurrent use.
 package auth
 
 import (
@@ -33,54 +33,55 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Mode is how those are known who show no key.
+// Mode says how callers without a key are identified.
 type Mode string
 
 // The modes.
 const (
 	ModeNone    Mode = "none"    // everybody is parley.Local
-	ModeKeys    Mode = "keys"    // nobody
-	ModeIngress Mode = "ingress" // the Supervisor's word
+	ModeKeys    Mode = "keys"    // they are refused
+	ModeIngress Mode = "ingress" // the Supervisor names them
 )
 
-// Supervisor is where the Supervisor of a Home Assistant speaks from
+// Supervisor is the address of a Home Assistant's Supervisor
 // (https://developers.home-assistant.io/docs/add-ons/presentation#ingress).
 var Supervisor = netip.AddrFrom4([4]byte{172, 30, 32, 2})
 
-// Identity is who asks.
+// Identity is who made a request.
 type Identity struct {
 	parley.Principal
-	Name string // for people; empty when nobody said
+	Name string // for people; empty when unknown
 	Key  string // the name of the key that was shown, if one was
 
-	// Metrics: that key may read how much the server is used, by everybody.
+	// Metrics: the key may read the metrics, which cover all users.
 	Metrics bool
 
 	until context.Context // ends when the key is revoked
 }
 
-// Verifier knows a kind of credential.
+// Verifier checks one kind of credential.
 type Verifier interface {
-	// Verify says whose credential this is. Of a credential that is not of its
-	// kind, or not known, it returns false. An error means that it can not tell.
+	// Verify returns the owner of a credential. It returns false for a credential that is
+	// of another kind or unknown, and an error when it cannot tell.
 	Verify(ctx context.Context, credential string) (Identity, bool, error)
 }
 
-// Options of [Door]. Fail is needed.
+// Options of [Door]. Fail is required.
 type Options struct {
 	Mode       Mode
-	Supervisor netip.Addr // whose word counts in ModeIngress; zero: Supervisor
+	Supervisor netip.Addr // the address that may name users in ModeIngress; zero: Supervisor
 	Verifiers  []Verifier // asked in order
-	// Open reports whether a request needs no identity, such as one for a page,
-	// which holds no data. Nil: none is so.
+	// Open reports whether a request needs no identity, such as one for a page, which
+	// holds no data. Nil: every request needs one.
 	Open func(*http.Request) bool
-	// Now is the clock that wrong keys are slowed by; nil: time.Now.
+	// Now is the clock for slowing down wrong keys; nil: time.Now.
 	Now func() time.Time
-	// Fail answers with an error in the server's one shape.
+	// Fail answers with an error in the server's one format.
 	Fail func(http.ResponseWriter, error)
 }
 
-// Door stands before next.
+// Door wraps next so that it only sees requests with an identity, and those that Open
+// admits.
 func Door(next http.Handler, o Options) http.Handler {
 	if !o.Supervisor.IsValid() {
 		o.Supervisor = Supervisor
@@ -109,7 +110,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx := context.WithValue(r.Context(), identityKey{}, found{who, err})
 	if who.until != nil {
-		// What is open under a key ends with it.
+		// When the key is revoked, the requests and streams that use it end.
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -119,7 +120,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if trusted {
 		w = below(w, r.Header.Get(pathHeader))
 	} else {
-		// Nobody behind this door may take a stranger's word.
+		// Handlers must not trust these headers from anybody but the Supervisor.
 		r.Header = r.Header.Clone()
 		for _, name := range supervisorHeaders {
 			r.Header.Del(name)
@@ -142,11 +143,11 @@ func (d *door) who(r *http.Request, trusted bool) (Identity, error) {
 				return who, err
 			}
 		}
-		// Without a login, what is no key of ours may be meant for somebody else:
-		// clients send a token that they were told to send, whoever listens.
+		// Without a login, an unknown token may be meant for another server: some clients
+		// send the token they were configured with to any server.
 		if d.o.Mode != ModeNone || strings.HasPrefix(shown, keyPrefix) {
 			return Identity{}, d.refused(r, shown, parley.Errorf(parley.CodeUnauthenticated, "this key is not known, or was revoked").
-				WithHint("`parley keys list` shows those that are, and `parley keys create` makes one"))
+				WithHint("`parley keys list` shows the valid ones, and `parley keys create` makes one"))
 		}
 	}
 	if d.o.Mode == ModeNone {
@@ -156,7 +157,7 @@ func (d *door) who(r *http.Request, trusted bool) (Identity, error) {
 		WithHint("send it as \"Authorization: Bearer %s…\"; `parley keys create` makes one", keyPrefix)
 }
 
-// credential is what a client shows: a bearer token (RFC 6750) or X-API-Key.
+// credential returns what the client sent: a bearer token (RFC 6750) or X-API-Key.
 func credential(h http.Header) (string, error) {
 	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -165,12 +166,12 @@ func credential(h http.Header) (string, error) {
 	token = strings.TrimSpace(token)
 	own := strings.TrimSpace(h.Get("X-API-Key"))
 	if token != "" && own != "" && token != own {
-		return "", parley.Errorf(parley.CodeUnauthenticated, "Authorization and X-API-Key show two different keys").WithHint("send one of them")
+		return "", parley.Errorf(parley.CodeUnauthenticated, "Authorization and X-API-Key have two different keys").WithHint("send one of them")
 	}
 	return cmp.Or(token, own), nil
 }
 
-// refuse answers 401 with the challenge that belongs to it (RFC 9110, 11.6.1).
+// refuse answers 401 with the matching challenge (RFC 9110, 11.6.1).
 func refuse(w http.ResponseWriter, fail func(http.ResponseWriter, error), err error) {
 	if parley.CodeOf(err) == parley.CodeUnauthenticated {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="parley"`)
@@ -178,8 +179,8 @@ func refuse(w http.ResponseWriter, fail func(http.ResponseWriter, error), err er
 	fail(w, err)
 }
 
-// from reports whether a connection comes from addr. What headers say about
-// that does not count.
+// from reports whether a connection comes from addr. Headers that claim an address do not
+// count.
 func from(r *http.Request, addr netip.Addr) bool {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	return err == nil && at.Addr().Unmap().WithZone("") == addr.Unmap()
@@ -194,7 +195,7 @@ type found struct {
 
 var errRevoked = parley.Errorf(parley.CodeUnauthenticated, "the key was revoked")
 
-// Of returns who made the request of a context, or why that is not known.
+// Of returns who made the request of a context, or an error when that is not known.
 func Of(ctx context.Context) (Identity, error) {
 	f, ok := ctx.Value(identityKey{}).(found)
 	if !ok {
@@ -203,15 +204,14 @@ func Of(ctx context.Context) (Identity, error) {
 	return f.who, f.err
 }
 
-// Principal is [Of], for the doors.
+// Principal is [Of], for the doors behind [Door].
 func Principal(ctx context.Context) (parley.Principal, error) {
 	who, err := Of(ctx)
 	return who.Principal, err
 }
 
-// Metrics returns nil for who may read how much the server is used, by everybody: the
-// holder of a key that was made for it, and where nobody has to log in, whoever is
-// there.
+// Metrics returns nil if the caller may read the metrics, which cover all users: with a
+// key that was made for them, or on a server without a login.
 func Metrics(ctx context.Context) error {
 	who, err := Of(ctx)
 	switch {
@@ -220,6 +220,6 @@ func Metrics(ctx context.Context) error {
 	case who.Metrics, who.Key == "" && who.Principal == parley.Local:
 		return nil
 	}
-	return parley.Errorf(parley.CodeForbidden, "metrics are of all users, and this login is of one").
+	return parley.Errorf(parley.CodeForbidden, "metrics cover all users, and this login is for one").
 		WithHint("make a key for them with `parley keys create NAME --metrics`")
 }

@@ -106,7 +106,7 @@ func TestWhoAsks(t *testing.T) {
 		{"ingress: by name only", auth.ModeIngress, theMaster, []string{"X-Remote-User-Id", anaAtHome, "X-Remote-User-Name", "ana"}, said{User: anaAtHome, Name: "ana", Headers: anaAtHome}},
 		{"ingress: nobody named", auth.ModeIngress, theMaster, nil, local},
 		{"ingress: over IPv6", auth.ModeIngress, "[::ffff:172.30.32.2]:40000", nil, local},
-		{"ingress: a name that can not be one", auth.ModeIngress, theMaster, []string{"X-Remote-User-Id", "a b\"<"}, nobody},
+		{"ingress: a name that cannot be one", auth.ModeIngress, theMaster, []string{"X-Remote-User-Id", "a b\"<"}, nobody},
 		{"ingress: the server's own name", auth.ModeIngress, theMaster, []string{"X-Remote-User-Id", "system"}, nobody},
 		{"ingress: another add-on may not say so", auth.ModeIngress, otherAddon, []string{"X-Remote-User-Id", anaAtHome}, nobody},
 		{"ingress: not even by way of a proxy", auth.ModeIngress, otherAddon, []string{"X-Remote-User-Id", anaAtHome, "X-Forwarded-For", "172.30.32.2"}, nobody},
@@ -157,7 +157,7 @@ func TestForgottenDoorIsClosed(t *testing.T) {
 	}
 }
 
-// A verifier that can not tell must not let anybody in, nor the next one answer
+// A verifier that cannot tell must not let anybody in, nor the next one answer
 // in its place.
 type away struct{}
 

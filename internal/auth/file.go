@@ -14,19 +14,19 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// keysFile is the form of the file. Its version is there to be refused by a
-// program that is older than the file.
+// keysFile is the format of the file. An older program refuses a file with a newer
+// version.
 type keysFile struct {
 	Version int   `json:"version"`
 	Keys    []Key `json:"keys"`
 }
 
-// refresh reads the file when it is another than the last time. A file that can
-// not be read lets nobody in, rather than those whom it may have just shut out.
+// refresh reads the file if it changed. If the file cannot be read, no key is valid: the
+// file may just have revoked one.
 func (k *Keys) refresh() error {
 	info, err := os.Stat(k.file)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		info, err = nil, nil // who needs the folder says what is wrong with it
+		info, err = nil, nil // whoever needs the folder reports what is wrong with it
 	}
 	if err != nil {
 		k.read = false
@@ -56,8 +56,8 @@ func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-// replace puts list in the place of what is known. Keys that stay keep what is
-// open under them.
+// replace makes list the known keys. Requests and streams under keys that stay are not
+// ended.
 func (k *Keys) replace(list []Key) {
 	next := make([]held, 0, len(list))
 	for _, key := range list {
@@ -94,18 +94,18 @@ func readKeys(file string) ([]Key, error) {
 	}
 	for _, key := range f.Keys {
 		if sum, err := hex.DecodeString(string(key.Hash)); err != nil || len(sum) != sha256.Size || checkUser(key.User) != nil {
-			return nil, unreadable(errors.New("the key " + parley.Cut(key.Name, 60) + " is not whole"))
+			return nil, unreadable(errors.New("the key " + parley.Cut(key.Name, 60) + " is incomplete"))
 		}
 	}
 	return f.Keys, nil
 }
 
 func unreadable(err error) error {
-	return parley.Errorf(parley.CodeUnavailable, "the keys can not be read: %w", err).WithHint("mend or remove keys.json in the data folder")
+	return parley.Errorf(parley.CodeUnavailable, "the keys cannot be read: %w", err).WithHint("repair or remove keys.json in the data folder")
 }
 
-// change replaces the file by what f makes of its keys. Programs that change it
-// at once wait for one another; who reads meanwhile sees the old file or the new.
+// change replaces the file by the keys that f returns. Programs that change it at the same
+// time wait for each other; a reader sees the old file or the new one.
 func (k *Keys) change(f func([]Key) ([]Key, error)) error {
 	dir := filepath.Dir(k.file)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -115,7 +115,7 @@ func (k *Keys) change(f func([]Key) ([]Key, error)) error {
 	if err != nil {
 		return unwritable(err)
 	}
-	defer lock.Close() // which lets the lock go
+	defer lock.Close() // releases the lock
 	for {
 		if err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {
 			break
@@ -142,11 +142,11 @@ func (k *Keys) change(f func([]Key) ([]Key, error)) error {
 }
 
 func unwritable(err error) error {
-	return parley.Errorf(parley.CodeUnavailable, "the keys can not be written: %w", err).WithHint("check who may write to the data folder, and that it has room")
+	return parley.Errorf(parley.CodeUnavailable, "the keys cannot be written: %w", err).WithHint("check who may write to the data folder, and that it has room")
 }
 
-// replaceFile writes beside the file, which only its owner may read, and moves
-// it there: a crash leaves the old one or the new.
+// replaceFile writes a new file that only its owner may read, and renames it: after a
+// crash there is the old file or the new one.
 func replaceFile(file string, body []byte) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // of mode 0600
 	if err != nil {
@@ -171,7 +171,7 @@ func replaceFile(file string, body []byte) (err error) {
 		return err
 	}
 	if d, derr := os.Open(filepath.Dir(file)); derr == nil {
-		_ = d.Sync() // some file systems can not; the rename is done
+		_ = d.Sync() // some file systems cannot; the rename is done
 		_ = d.Close()
 	}
 	return nil

@@ -10,10 +10,10 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// What the Supervisor says about a request that it lets through. It drops those
-// that a browser sent under the names of the user
-// (https://github.com/home-assistant/supervisor/blob/main/supervisor/api/ingress.py);
-// the path is set by Home Assistant itself.
+// Headers that the Supervisor sets on a request that it lets through. It drops user
+// headers that a browser sent
+// (https://github.com/home-assistant/supervisor/blob/main/supervisor/api/ingress.py). Home
+// Assistant itself sets the path.
 const (
 	userIDHeader      = "X-Remote-User-Id"
 	userNameHeader    = "X-Remote-User-Name"
@@ -23,9 +23,8 @@ const (
 
 var supervisorHeaders = []string{userIDHeader, userNameHeader, displayNameHeader, pathHeader}
 
-// fromIngress is the user that Home Assistant has logged in. A Supervisor that
-// does not name one, as older ones do not, speaks for the owner of the house, who
-// is local.
+// fromIngress returns the user that Home Assistant has logged in. Older Supervisors name
+// no user; their requests count as the owner's, who is local.
 func fromIngress(h http.Header) (Identity, error) {
 	id := h.Get(userIDHeader)
 	who := Identity{Principal: parley.Local, Name: shownName(cmp.Or(h.Get(displayNameHeader), h.Get(userNameHeader)))}
@@ -33,13 +32,13 @@ func fromIngress(h http.Header) (Identity, error) {
 		return who, nil
 	}
 	if err := checkUser(id); err != nil {
-		return Identity{}, parley.Errorf(parley.CodeUnauthenticated, "the Supervisor names a user that can not be one: %w", err)
+		return Identity{}, parley.Errorf(parley.CodeUnauthenticated, "the Supervisor names an invalid user: %w", err)
 	}
 	who.User = id
 	return who, nil
 }
 
-// shownName is a name as it may be shown.
+// shownName returns a name that is safe to show.
 func shownName(s string) string {
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
 		return ""
@@ -47,9 +46,9 @@ func shownName(s string) string {
 	return parley.Cut(s, 100)
 }
 
-// cleanPath is the prefix below which the browser sees this server, without a
-// slash at its end; empty for one that is none. It goes into headers, so it may
-// only hold what a path needs.
+// cleanPath returns the path prefix under which the browser sees this server, without a
+// trailing slash, or "" for an invalid one. It goes into headers, so only characters of a
+// path are allowed.
 func cleanPath(p string) string {
 	p = strings.TrimRight(p, "/")
 	odd := func(r rune) bool {
@@ -61,9 +60,9 @@ func cleanPath(p string) string {
 	return p
 }
 
-// below is a response to a browser that sees the server below a prefix: what
-// names a place on this server by an absolute path is put below it. Pages need
-// no such help, since they name everything relative to themselves.
+// below wraps the response to a browser that sees the server under a prefix: it adds the
+// prefix to absolute paths in headers. Pages do not need this, because all their
+// references are relative.
 func below(w http.ResponseWriter, prefix string) http.ResponseWriter {
 	if prefix = cleanPath(prefix); prefix == "" {
 		return w
@@ -102,7 +101,7 @@ func (w *prefixed) head() {
 // Unwrap is for http.ResponseController.
 func (w *prefixed) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Flush is for those who ask by assertion.
+// Flush is for handlers that find it by type assertion.
 func (w *prefixed) Flush() {
 	w.head()
 	_ = http.NewResponseController(w.ResponseWriter).Flush()

@@ -17,39 +17,38 @@ import (
 )
 
 const (
-	// keyPrefix tells a key from other secrets, to people and to what looks for
-	// leaked ones.
+	// keyPrefix tells a key from other secrets, for people and for scanners of leaked
+	// secrets.
 	keyPrefix = "pk_"
-	// minKey is the shortest key that an owner may set: what is made here has 26
+	// minKey is the minimum length of a key that an owner sets. Keys made here have 26
 	// letters and digits after the prefix, 130 bits.
 	minKey = 20
-	// maxKeys bounds what each request is compared with.
+	// maxKeys limits how many keys each request is compared with.
 	maxKeys = 1000
 )
 
-// Key is what is known about a key. The key itself is not.
+// Key is what is stored about a key. The key itself is not stored.
 type Key struct {
 	Name    string    `json:"name"`
 	User    string    `json:"user"`
 	Org     string    `json:"org,omitempty"`
-	Begins  string    `json:"begins,omitempty"` // its first characters, to tell it from others
+	Begins  string    `json:"begins,omitempty"` // its first characters, to recognise it
 	Created time.Time `json:"created_at"`
-	Metrics bool      `json:"metrics,omitempty"` // it may read how much the server is used, by everybody
+	Metrics bool      `json:"metrics,omitempty"` // it may read the metrics, which cover all users
 
-	// Hash is the SHA-256 of the key, in hex. A plain hash is enough for what
-	// nobody can guess.
+	// Hash is the SHA-256 of the key, in hex. A plain hash is enough, because a random key
+	// cannot be guessed.
 	Hash parley.Digest `json:"sha256"`
 }
 
-// Fixed is a key that the settings name.
+// Fixed is a key from the settings.
 type Fixed struct {
 	Name, Secret string
 	User, Org    string // User empty: Name
 	Metrics      bool
 }
 
-// Keys are those of a file and of the settings. The file is read again when it
-// has changed.
+// Keys are the keys of a file and of the settings. The file is read again when it changes.
 type Keys struct {
 	file  string
 	fixed []held
@@ -60,7 +59,7 @@ type Keys struct {
 	known []held
 }
 
-// held is a key that is good until its context ends.
+// held is a key that is valid until its context ends.
 type held struct {
 	Key
 	sum   [sha256.Size]byte
@@ -68,8 +67,7 @@ type held struct {
 	end   context.CancelFunc
 }
 
-// OpenKeys reads the keys of a file, which need not exist, beside those of the
-// settings.
+// OpenKeys reads the keys of a file, which need not exist, and adds those of the settings.
 func OpenKeys(file string, fixed []Fixed) (*Keys, error) {
 	k := &Keys{file: file}
 	for _, f := range fixed {
@@ -97,8 +95,8 @@ func (k *Keys) Verify(_ context.Context, credential string) (Identity, bool, err
 	if err := k.refresh(); err != nil {
 		return Identity{}, false, err
 	}
-	// All are compared, each in the same time, so that the time says nothing
-	// about which came near.
+	// Every key is compared, in constant time, so that the duration does not reveal a near
+	// match.
 	var who Identity
 	ok := false
 	for _, list := range [][]held{k.known, k.fixed} {
@@ -125,8 +123,8 @@ func (k *Keys) List() ([]Key, error) {
 	return list, nil
 }
 
-// Watch reads the file again every so often until ctx ends, so that what is open
-// under a key that was revoked ends though nobody asks for anything.
+// Watch reads the file again at this interval until ctx ends, so that streams under a
+// revoked key end even when no request comes.
 func (k *Keys) Watch(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -136,14 +134,14 @@ func (k *Keys) Watch(ctx context.Context, every time.Duration) {
 			return
 		case <-tick.C:
 			k.mu.Lock()
-			_ = k.refresh() // the next request says what is wrong
+			_ = k.refresh() // the next request reports the error
 			k.mu.Unlock()
 		}
 	}
 }
 
-// Create makes a key and returns it; with metrics it may read those. Only its hash is
-// kept.
+// Create makes a key and returns it; with metrics set, the key may read the metrics. Only
+// its hash is stored.
 func (k *Keys) Create(name, user, org string, metrics bool, now time.Time) (secret string, key Key, err error) {
 	secret = keyPrefix + strings.ToLower(rand.Text())
 	if key, err = newKey(name, user, org, secret); err != nil {
@@ -152,10 +150,10 @@ func (k *Keys) Create(name, user, org string, metrics bool, now time.Time) (secr
 	key.Created, key.Metrics = parley.Now(now), metrics
 	err = k.change(func(list []Key) ([]Key, error) {
 		if slices.ContainsFunc(list, func(o Key) bool { return o.Name == name }) || slices.ContainsFunc(k.fixed, func(h held) bool { return h.Name == name }) {
-			return nil, parley.Errorf(parley.CodeConflict, "there is a key %q already", name).WithHint("revoke it first, or choose another name")
+			return nil, parley.Errorf(parley.CodeConflict, "there is already a key %q", name).WithHint("revoke it first, or choose another name")
 		}
 		if len(list) >= maxKeys {
-			return nil, parley.Errorf(parley.CodeTooLarge, "there are %d keys already", len(list)).WithHint("revoke some")
+			return nil, parley.Errorf(parley.CodeTooLarge, "there are already %d keys", len(list)).WithHint("revoke some")
 		}
 		return append(list, key), nil
 	})
@@ -165,10 +163,10 @@ func (k *Keys) Create(name, user, org string, metrics bool, now time.Time) (secr
 	return secret, key, nil
 }
 
-// Revoke takes a key away. What is open under it ends.
+// Revoke deletes a key. Requests and streams that use it end.
 func (k *Keys) Revoke(name string) error {
 	if slices.ContainsFunc(k.fixed, func(h held) bool { return h.Name == name }) {
-		return parley.Errorf(parley.CodeInvalid, "the key %q comes from the settings", name).WithHint("take it out there, and start the server again")
+		return parley.Errorf(parley.CodeInvalid, "the key %q comes from the settings", name).WithHint("remove it there, and restart the server")
 	}
 	return k.change(func(list []Key) ([]Key, error) {
 		rest := slices.DeleteFunc(slices.Clone(list), func(o Key) bool { return o.Name == name })
@@ -179,8 +177,7 @@ func (k *Keys) Revoke(name string) error {
 	})
 }
 
-// named is what a key's name and a user may be: it is shown, typed, and part of
-// settings.
+// named matches a valid key or user name: names are shown, typed, and used in settings.
 var named = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$`)
 
 func checkUser(user string) error {
@@ -193,7 +190,7 @@ func checkUser(user string) error {
 	return nil
 }
 
-// newKey is a key of a user who, when not named, has the key's name: two keys
+// newKey makes a key. Without a user it gets the key's name as its user, so that two keys
 // share nothing unless somebody says so.
 func newKey(name, user, org, secret string) (Key, error) {
 	if !named.MatchString(name) {

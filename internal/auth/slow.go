@@ -58,7 +58,7 @@ func (w *wrongs) count(by string, now time.Time) time.Duration {
 		c.full = now
 	}
 	if left := c.full.Sub(now) - (wrongAtOnce-1)*wrongEvery; left > 0 {
-		return left // not counted: who goes on must not wait for ever longer
+		return left // not counted: repeated attempts must not make the wait longer and longer
 	}
 	c.full = c.full.Add(wrongEvery)
 	return 0

@@ -8,12 +8,12 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// AddonOptions is where the Supervisor of a Home Assistant puts what an owner has
-// set for an add-on.
+// AddonOptions is the file in which the Supervisor of a Home Assistant stores an add-on's
+// options.
 const AddonOptions = "/data/options.json"
 
-// addonOptions are those settings, under the names that they have in the add-on's
-// config.yaml. The policy has the names of the sessions that it bounds.
+// addonOptions are these options, under the names in the add-on's config.yaml. The policy
+// options have the names that the API uses for them in sessions.
 type addonOptions struct {
 	Model               string        `yaml:"model"`
 	AnthropicAPIKey     string        `yaml:"anthropicApiKey"`
@@ -34,11 +34,11 @@ type addonAPIKey struct {
 	User string `yaml:"user"`
 }
 
-// addonApp is the app that an add-on is about.
+// addonApp is the app that the add-on's options apply to.
 const addonApp = "home"
 
-// addon makes the defaults those of an add-on: everything in /data, reached
-// through Home Assistant alone.
+// addon sets the defaults for an add-on: everything in /data, reached only through Home
+// Assistant.
 func (s *Settings) addon() {
 	s.Addr = "0.0.0.0:8099"
 	s.Data = "/data"
@@ -46,12 +46,12 @@ func (s *Settings) addon() {
 	s.Auth.Mode = "ingress"
 }
 
-// addonOptions reads what the owner has set in Home Assistant. It returns the
-// paths of settings that are still to be judged.
+// addonOptions reads the options set in Home Assistant. It returns the paths of settings
+// that still have to be checked.
 func (s *Settings) addonOptions(d *decoder) (set []string) {
 	raw, err := os.ReadFile(d.file)
 	if err != nil {
-		d.bad(1, "", "the add-on's options can not be read: %s", says(err))
+		d.bad(1, "", "the add-on's options cannot be read: %s", says(err))
 		return nil
 	}
 	var o addonOptions
@@ -93,8 +93,8 @@ func (s *Settings) addonOptions(d *decoder) (set []string) {
 	return set
 }
 
-// keep makes variables of options, for those who look for them there. What is
-// in the environment comes first.
+// keep makes options available as variables, for code that reads them from the
+// environment. A real environment variable wins.
 func (s *Settings) keep(vars map[string]string) {
 	outer := s.env
 	s.env = func(name string) (string, bool) {
@@ -106,7 +106,7 @@ func (s *Settings) keep(vars map[string]string) {
 	}
 }
 
-// Secrets are the values among the settings that no text may hold.
+// Secrets are the values among the settings that must never appear in any text.
 func (s Settings) Secrets() []string {
 	list := s.Models.Secrets()
 	for _, k := range s.Keys {
@@ -115,13 +115,13 @@ func (s Settings) Secrets() []string {
 	return slices.DeleteFunc(list, func(v string) bool { return v == "" })
 }
 
-// addKey adds a key from outside of the file.
+// addKey adds a key that does not come from the settings file.
 func (s *Settings) addKey(name string, k Key, bad func(format string, args ...any)) {
 	switch _, twice := s.Keys[name]; {
 	case name == "" || k.Key == "":
 		bad("a key has a name and a key")
 	case twice:
-		bad("there are two keys of the name %q", parley.Cut(name, 60))
+		bad("there are two keys named %q", parley.Cut(name, 60))
 	default:
 		if s.Keys == nil {
 			s.Keys = map[string]Key{}

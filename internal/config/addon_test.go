@@ -109,12 +109,12 @@ func TestAddonOptionsRefusals(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ options, want string }{
 		"unknown":     {`{"alowActuation": true}`, `alowActuation: unknown key; did you mean allowActuation?`},
-		"less than 0": {`{"usdPerDay": -1}`, "options.json: can not be less than 0"},
+		"less than 0": {`{"usdPerDay": -1}`, "options.json: cannot be less than 0"},
 		"wrong type":  {`{"allowlistedServices": "light.turn_on"}`, "allowlistedServices: is text, expected a list"},
 		"level":       {`{"logLevel": "loud"}`, `options.json: "loud" is none of debug, info, warn, error`},
 		"not JSON":    {`{"model": `, "options.json:"},
 		"half a key":  {`{"apiKeys": [{"name": "laptop"}]}`, "apiKeys[0]: a key has a name and a key"},
-		"a key twice": {`{"apiKeys": [{"name": "a", "key": "pk_1"}, {"name": "a", "key": "pk_2"}]}`, "apiKeys[1]: there are two keys of the name"},
+		"a key twice": {`{"apiKeys": [{"name": "a", "key": "pk_1"}, {"name": "a", "key": "pk_2"}]}`, "apiKeys[1]: there are two keys named"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +124,7 @@ func TestAddonOptionsRefusals(t *testing.T) {
 			}
 		})
 	}
-	if _, err := config.Load(config.From{Env: env(), Addon: filepath.Join(t.TempDir(), "none.json")}); err == nil || !strings.Contains(err.Error(), "can not be read") {
+	if _, err := config.Load(config.From{Env: env(), Addon: filepath.Join(t.TempDir(), "none.json")}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("no options: %v", err)
 	}
 }
@@ -138,7 +138,7 @@ func TestKeysOfSettings(t *testing.T) {
 	}
 	for vars, want := range map[string]string{
 		"PARLEY_API_KEYS=pk_secret":               "PARLEY_API_KEYS: the 1. key: a key has a name and a key",
-		"PARLEY_API_KEYS=a=pk_secret,a=pk_secret": "PARLEY_API_KEYS: the 2. key: there are two keys of the name",
+		"PARLEY_API_KEYS=a=pk_secret,a=pk_secret": "PARLEY_API_KEYS: the 2. key: there are two keys named",
 		"PARLEY_AUTH_MODE=maybe":                  `PARLEY_AUTH_MODE: "maybe" is none of none, keys, ingress`,
 		"PARLEY_AUTH_SUPERVISOR=ha":               "PARLEY_AUTH_SUPERVISOR: expected an address",
 	} {

@@ -31,10 +31,10 @@ type appFile struct {
 	Name         string               `yaml:"name"`           // default and only choice: the folder's name
 	Title        string               `yaml:"title"`          // for people; default: the name
 	Description  string               `yaml:"description"`    // for people, in a sentence or two
-	Runtime      string               `yaml:"runtime"`        // what carries a turn; default loop
+	Runtime      string               `yaml:"runtime"`        // what carries out a turn; default loop
 	Entry        string               `yaml:"entry"`          // the agent that gets the user's message; default: the only agent
-	Model        string               `yaml:"model"`          // for agents that name none; default: that of the first provider that is set up, else scripted/<name> when there is a script
-	Fallbacks    []string             `yaml:"fallbacks"`      // models for when that one does not answer, in order; default: none
+	Model        string               `yaml:"model"`          // for agents that name none; default: that of the first provider that is set up, or scripted/<name> when there is a script
+	Fallbacks    []string             `yaml:"fallbacks"`      // models to call, in this order, when Model does not answer; default: none
 	Hosted       bool                 `yaml:"hosted"`         // with no model named, let the first provider keep the agents if it can; default false
 	Script       string               `yaml:"script"`         // rules of the model scripted/<name>; default: none
 	Data         string               `yaml:"data,ref"`       // folder of the app's data, from the app's folder; default: data
@@ -42,17 +42,17 @@ type appFile struct {
 	Tools        toolsFile            `yaml:"tools"`          // toolsets, by kind
 	Policy       parley.Policy        `yaml:"policy"`         // default: reads allowed, the rest asked
 	Budgets      parley.Budgets       `yaml:"budgets"`        // default: none
-	Memory       parley.MemoryOptions `yaml:"memory"`         // default: all that fits the model
+	Memory       parley.MemoryOptions `yaml:"memory"`         // default: as much as fits the model
 	Busy         parley.BusyMode      `yaml:"busy"`           // reject, enqueue, interrupt, steer; default reject
 	MaxOpenTurns int                  `yaml:"max_open_turns"` // running and queued; default 1, with enqueue 8
 	Resume       parley.ResumeMode    `yaml:"resume"`         // auto or manual, after a crash; default manual
 	TTL          ttlFile              `yaml:"ttl"`            // how long sessions and steps are kept; default: until deleted
 	LiveFiles    bool                 `yaml:"live_files"`     // keep its sessions as files too, in the data folder
-	Streaming    streamingFile        `yaml:"streaming"`      // how often text and files follow
-	Concurrency  concurrencyFile      `yaml:"concurrency"`    // another place of max_open_turns
+	Streaming    streamingFile        `yaml:"streaming"`      // how often streamed text and live files are updated
+	Concurrency  concurrencyFile      `yaml:"concurrency"`    // another way to write max_open_turns
 	Wires        []string             `yaml:"wires"`          // seed wires that show this app; default: none
 	Examples     []string             `yaml:"examples"`       // questions that a page may offer
-	FollowUps    []string             `yaml:"follow_ups"`     // those that it may offer below an answer, to which they refer
+	FollowUps    []string             `yaml:"follow_ups"`     // questions that it may offer below an answer
 }
 
 type agentFile struct {
@@ -64,12 +64,12 @@ type agentFile struct {
 	History     parley.HistoryMode `yaml:"history"`      // all or none; default all
 	MaxOutput   int64              `yaml:"max_output"`   // tokens of one reply; default: the model's
 	Temperature *float64           `yaml:"temperature"`  // default: the model's
-	Effort      string             `yaml:"effort"`       // of thinking, where the model can: low, medium, high; default: none that is shown
-	ServerTools []string           `yaml:"server_tools"` // that the provider runs: web_search, web_fetch; default: none
+	Effort      string             `yaml:"effort"`       // how much to think, where the model can: low, medium, high; default: the model's own, with the thoughts not shown
+	ServerTools []string           `yaml:"server_tools"` // tools that the provider runs: web_search, web_fetch; default: none
 	Fallbacks   []string           `yaml:"fallbacks"`    // default: the app's
 }
 
-// ttlFile is parley.TTL, with two names that others use for the same.
+// ttlFile is parley.TTL, with two alternative names for its fields.
 type ttlFile struct {
 	SessionIdle parley.Duration `yaml:"session_idle"` // such as 168h
 	TurnSteps   parley.Duration `yaml:"turn_steps"`
@@ -89,8 +89,8 @@ type concurrencyFile struct {
 	MaxOpenContinuationsPerSession int `yaml:"max_open_continuations_per_session"` // max_open_turns
 }
 
-// toolsFile are the toolsets that come with Parley, by their kind, and what an app
-// brings itself.
+// toolsFile are the app's toolsets: the kinds that come with Parley, and its own HTTP
+// services.
 type toolsFile struct {
 	HTTP   some[serviceFile]   `yaml:"http"` // services that calls are posted to
 	Others map[string]toolFile `yaml:",rest"`
@@ -98,22 +98,22 @@ type toolsFile struct {
 
 type toolFile struct {
 	Data  string `yaml:"data,ref"`  // default: the app's
-	URL   string `yaml:"url,ref"`   // of the service, where the toolset has one; default: from its own variables
-	Token string `yaml:"token,ref"` // that lets us in there
+	URL   string `yaml:"url,ref"`   // of the service, if the toolset has one; default: from the service's own variables
+	Token string `yaml:"token,ref"` // the credential for that service
 }
 
-// App is an app as its folder gives it. What it lacks to run are its tools: make
-// the toolsets, then [App.Resolve].
+// App is an app as read from its folder. Only its tools are missing: make the toolsets,
+// then call [App.Resolve].
 type App struct {
 	parley.App
 
 	Files  fs.FS  // its folder
-	Where  string // its folder, for people
+	Where  string // its folder, in messages
 	Script string // path in Files of the scripted model's rules; "" is none
 
-	LiveFiles    bool            // its sessions are kept as files too
-	PartialEvery parley.Duration // how long the wire /events gathers text; 0: as the wire does
-	FlushEvery   parley.Duration // how often live files follow; 0: as they do
+	LiveFiles    bool            // its sessions are also kept as files
+	PartialEvery parley.Duration // how long the wire /events collects text; 0: the wire's default
+	FlushEvery   parley.Duration // how often live files are updated; 0: their default
 
 	Toolsets []Toolset // to make, in the order of their kinds
 	Data     Folder
@@ -127,27 +127,26 @@ type Toolset struct {
 	At    string   // its path in the app's file, of kind "http"
 	HTTP  *Service // of kind "http", and of no other
 	Data  Folder
-	URL   string // of its service; "" is what the toolset has by itself
-	Token string // that lets us in there
+	URL   string // of its service; "": the toolset's own default
+	Token string // the credential for that service
 }
 
-// Folder is a folder with its name for people. Its FS shows the folder as it is
-// at each moment, and that it is missing only when something is opened.
+// Folder is a folder with its name for messages. Its FS shows the folder's current
+// content. A missing folder is only noticed when something is opened.
 type Folder struct {
 	FS   fs.FS
 	Name string
 }
 
-// Known says what names in an app's folder may refer to. A nil list takes any.
+// Known lists the names that an app's folder may refer to. A nil list allows any name.
 type Known struct {
 	Toolsets []string
 	Wires    []string
 	Runtimes []string
 }
 
-// LoadApps reads the enabled apps of the built-in folder, one sub-folder each,
-// and of Settings.Apps, sorted by name. The error names every mistake of every
-// app.
+// LoadApps reads the enabled apps of the built-in folder, one sub-folder each, and of
+// Settings.Apps, sorted by name. The error names every mistake of every app.
 func (s Settings) LoadApps(builtin fs.FS, known Known) ([]*App, error) {
 	dirs, err := s.appFolders(builtin)
 	if err != nil {
@@ -171,15 +170,15 @@ func (s Settings) LoadApps(builtin fs.FS, known Known) ([]*App, error) {
 	return apps, nil
 }
 
-// Read is one app as it was read, with its mistakes or without.
+// Read is one app as read, with or without mistakes.
 type Read struct {
 	Name string
-	App  *App  // nil: its file could not be read at all; with Err, as far as it could be
-	Err  error // its cause are [Mistakes]
+	App  *App  // nil if its file could not be read at all; with Err, as much as could be read
+	Err  error // its cause is [Mistakes]
 }
 
-// ReadApps is LoadApps for who wants to know all mistakes: those of each app with
-// what could be read of it, and those in the settings as the error.
+// ReadApps is LoadApps for callers that want all mistakes: each app with its mistakes and
+// as much of it as could be read. The error has the mistakes in the settings.
 func (s Settings) ReadApps(builtin fs.FS, known Known) ([]Read, error) {
 	dirs, err := s.appFolders(builtin)
 	if err != nil {
@@ -200,7 +199,7 @@ func (s Settings) read(dirs map[string]Folder, known Known) []Read {
 	return list
 }
 
-// misnamed are the settings that name an app that is not there.
+// misnamed returns an error for each setting that names an app that does not exist.
 func (s Settings) misnamed(dirs map[string]Folder) (errs []error) {
 	for _, set := range []struct {
 		where string
@@ -215,8 +214,7 @@ func (s Settings) misnamed(dirs map[string]Folder) (errs []error) {
 	return errs
 }
 
-// Disabled names the apps that there are and that Settings.Enabled leaves out,
-// sorted.
+// Disabled names the existing apps that Settings.Enabled leaves out, sorted.
 func (s Settings) Disabled(builtin fs.FS) ([]string, error) {
 	dirs, err := s.appFolders(builtin)
 	if err != nil || len(s.Enabled) == 0 {
@@ -228,7 +226,7 @@ func (s Settings) Disabled(builtin fs.FS) ([]string, error) {
 	return slices.Sorted(maps.Keys(dirs)), nil
 }
 
-// appFolders finds the folder of each app, the built-in ones and the user's.
+// appFolders finds the folder of each app, built-in and the user's.
 func (s Settings) appFolders(builtin fs.FS) (map[string]Folder, error) {
 	dirs := map[string]Folder{}
 	err := folders(builtin, func(name string) { dirs[name] = Folder{sub(builtin, name), "built-in apps/" + name} })
@@ -283,7 +281,7 @@ func (s Settings) loadApp(name string, dir Folder, known Known) (*App, error) {
 		return nil, a.d.err()
 	}
 	if !appName.MatchString(name) {
-		a.d.at("", "%q can not be an app's name; use small letters, digits and -", name)
+		a.d.at("", "%q cannot be an app's name; use lower-case letters, digits and -", name)
 	}
 	if f.Name != "" && f.Name != name {
 		a.d.at("name", "is %q, and the folder is named %q; an app has the name of its folder", f.Name, name)
@@ -317,7 +315,7 @@ func (s Settings) loadApp(name string, dir Folder, known Known) (*App, error) {
 	return a, a.d.err()
 }
 
-// elsewhere takes over what is set under names that others use.
+// elsewhere applies the settings written under alternative names.
 func (a *App) elsewhere(f appFile) {
 	span := func(at, own string, have *parley.Duration, n float64, unit time.Duration) {
 		switch {
@@ -325,7 +323,7 @@ func (a *App) elsewhere(f appFile) {
 		case n < 0 || n > 36_500*24:
 			a.d.at(at, "has to be more than 0, and less than a hundred years")
 		case *have != 0:
-			a.d.at(at, "says again what %s says; leave one of them out", own)
+			a.d.at(at, "sets the same as %s; leave one of them out", own)
 		default:
 			*have = parley.Duration(n * float64(unit))
 		}
@@ -348,7 +346,7 @@ func (a *App) elsewhere(f appFile) {
 	switch n := f.Concurrency.MaxOpenContinuationsPerSession; {
 	case n == 0:
 	case a.MaxOpenTurns != 0:
-		a.d.at("concurrency.max_open_continuations_per_session", "says again what max_open_turns says; leave one of them out")
+		a.d.at("concurrency.max_open_continuations_per_session", "sets the same as max_open_turns; leave one of them out")
 	default:
 		a.MaxOpenTurns = n
 	}
@@ -370,7 +368,7 @@ func (a *App) agents(f appFile) {
 	for _, name := range names {
 		g, at := f.Agents[name], "agents."+name
 		if !agentName.MatchString(name) {
-			a.d.at(at, "can not be an agent's name; use letters, digits, _ and -")
+			a.d.at(at, "cannot be an agent's name; use letters, digits, _ and -")
 		}
 		def := parley.AgentDef{
 			Name: name, Description: strings.TrimSpace(g.Description), Model: g.Model, Tools: g.Tools, Handoffs: g.Handoffs,
@@ -395,7 +393,7 @@ func (a *App) agents(f appFile) {
 		}
 		a.choice(at+".history", string(def.History), string(parley.HistoryAll), string(parley.HistoryNone))
 		if g.MaxOutput < 0 {
-			a.d.at(at+".max_output", "can not be negative")
+			a.d.at(at+".max_output", "cannot be negative")
 		}
 		if t := g.Temperature; t != nil && (*t < 0 || *t > 2) {
 			a.d.at(at+".temperature", "has to be between 0 and 2")
@@ -414,7 +412,7 @@ func (a *App) agents(f appFile) {
 			if _, ok := f.Agents[to]; !ok {
 				a.d.at(fmt.Sprintf("%s.handoffs[%d]", at, i), "there is no agent %q%s", to, hint(to, names))
 			} else if to == name {
-				a.d.at(fmt.Sprintf("%s.handoffs[%d]", at, i), "an agent can not hand to itself")
+				a.d.at(fmt.Sprintf("%s.handoffs[%d]", at, i), "an agent cannot hand over to itself")
 			}
 		}
 		a.Agents[name] = def
@@ -468,15 +466,15 @@ func (a *App) check(f appFile, known Known) {
 		a.choice(fmt.Sprintf("policy.modes[%d]", i), string(m), permissionModes...)
 	}
 	if f.Policy.AnswerWithin < 0 {
-		a.d.at("policy.answer_within", "can not be negative")
+		a.d.at("policy.answer_within", "cannot be negative")
 	}
 	for name, d := range map[string]parley.Duration{"session_idle": f.TTL.SessionIdle, "turn_steps": f.TTL.TurnSteps, "ended": f.TTL.Ended} {
 		if d < 0 {
-			a.d.at("ttl."+name, "can not be negative; leave it out to keep for ever")
+			a.d.at("ttl."+name, "cannot be negative; leave it out to keep for ever")
 		}
 	}
 	if f.Memory.SummaryTokens < 0 {
-		a.d.at("memory.summary_tokens", "can not be negative; leave it out for no summary")
+		a.d.at("memory.summary_tokens", "cannot be negative; leave it out for no summary")
 	}
 	b := f.Budgets
 	for name, n := range map[string]float64{
@@ -484,14 +482,14 @@ func (a *App) check(f appFile, known Known) {
 		"max_tokens_per_turn": float64(b.MaxTokensPerTurn), "max_total_tokens": float64(b.MaxTotalTokens), "max_usd": b.MaxUSD, "max_depth": float64(b.MaxDepth),
 	} {
 		if n < 0 {
-			a.d.at("budgets."+name, "can not be negative; leave it out for no limit")
+			a.d.at("budgets."+name, "cannot be negative; leave it out for no limit")
 		}
 	}
 	if f.Memory.LastK < 0 {
-		a.d.at("memory.last_k", "can not be negative; leave it out for all that fits")
+		a.d.at("memory.last_k", "cannot be negative; leave it out for all that fits")
 	}
 	if f.Memory.HistoryTokens < 0 {
-		a.d.at("memory.history_tokens", "can not be negative; leave it out for all that fits")
+		a.d.at("memory.history_tokens", "cannot be negative; leave it out for all that fits")
 	}
 }
 
@@ -516,7 +514,7 @@ func (a *App) models(s Settings, f appFile) {
 		a.Model = "scripted/" + a.Name
 	}
 	if other := orString(s.App[a.Name].Model, s.Model); other != "" && !a.Policy.FixedModel {
-		a.Model = other // in place of what the app and its agents name
+		a.Model = other // instead of the models that the app and its agents name
 		for name, def := range a.Agents {
 			def.Model = ""
 			a.Agents[name] = def
@@ -554,7 +552,7 @@ func (a *App) folders(s Settings, f appFile) {
 	a.services(f.Tools.HTTP)
 }
 
-// folder is one beside app.yaml, or anywhere when the path is absolute.
+// folder is a folder next to app.yaml, or anywhere if the path is absolute.
 func (a *App) folder(dir, at string) Folder {
 	if full := home(dir, a.d.env); filepath.IsAbs(full) {
 		return Folder{os.DirFS(full), full}
@@ -577,14 +575,15 @@ func (a *App) choice(at, got string, known ...string) {
 	}
 }
 
-// Mistake is one of the value at path in the app's file, or of what holds it.
+// Mistake is a mistake in the value at path in the app's file; without such a value, in
+// the one that contains it.
 func (a *App) Mistake(path, format string, args ...any) Mistake {
 	d := &decoder{file: a.d.file, lines: a.d.lines}
 	d.at(path, format, args...)
 	return d.wrong[0]
 }
 
-// permissionModes are those that there are.
+// permissionModes are all modes that exist.
 var permissionModes = []string{
 	string(parley.ModeDefault), string(parley.ModeAcceptEdits), string(parley.ModePlan), string(parley.ModeBypassPermissions),
 }
@@ -603,9 +602,9 @@ func (a *App) unique(at string, names []string) {
 	}
 }
 
-// Resolve gives the app that the engine runs, now that its tools are known: the
-// declarations of every tool that some agent has, in the order of decls. A tool
-// that no toolset has is an error with its line.
+// Resolve returns the app that the engine runs, now that its tools are known: the
+// declarations of every tool that some agent has, in the order of decls. A tool that no
+// toolset has is an error with its line.
 func (a *App) Resolve(decls []parley.ToolDecl) (parley.App, error) {
 	d := &decoder{file: a.d.file, lines: a.d.lines}
 	var names []string

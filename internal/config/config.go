@@ -197,9 +197,9 @@ type AppSettings struct {
 	// Data replaces the app's data folder. PARLEY_<APP>_DATA does the same and takes
 	// precedence.
 	Data string `yaml:"data,ref"`
-	// Model takes the place of the app's model, before Settings.Model.
+	// Model replaces the app's model; it wins over Settings.Model.
 	Model string `yaml:"model,ref"`
-	// URL and Token are of the service that the app's tools use, such as a Home
+	// URL and Token are those of the service that the app's tools use, such as a Home
 	// Assistant. Default: what the app says, or else the service's own variables
 	// (HOME_ASSISTANT_URL and HOME_ASSISTANT_TOKEN).
 	URL   string `yaml:"url,ref"`
@@ -239,18 +239,18 @@ func (s *Size) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// From says where settings come from.
+// From says where settings are read from.
 type From struct {
-	// File is the settings file, which then has to exist. Empty: parley.yaml of
-	// the working folder, when there is one.
+	// File is the settings file, which then must exist. Empty: parley.yaml in the working
+	// folder, if there is one.
 	File string
-	// Flags are what the command line set, by the setting's path ("log.level").
+	// Flags are the values from the command line, by the setting's path ("log.level").
 	Flags map[string]string
-	// Env looks a variable up. nil: os.LookupEnv.
+	// Env looks up a variable. nil: os.LookupEnv.
 	Env func(string) (string, bool)
-	// Addon is the file of an add-on's options, AddonOptions in a real one; it
-	// makes the defaults those of an add-on, and comes after the settings file.
-	// Empty: this is no add-on.
+	// Addon is the file with an add-on's options, AddonOptions in a real one. It selects
+	// the defaults of an add-on, and its options win over the settings file. Empty: this
+	// is no add-on.
 	Addon string
 }
 
@@ -326,7 +326,8 @@ func Load(from From) (Settings, error) {
 	return s, nil
 }
 
-// Env looks up a variable that is no setting of ours, where the settings looked.
+// Env looks up a variable that is not a setting, in the environment that the settings came
+// from.
 func (s Settings) Env(name string) string {
 	if s.env == nil {
 		return ""
@@ -337,12 +338,12 @@ func (s Settings) Env(name string) string {
 	return ""
 }
 
-// Variable is the environment's name of a setting.
+// Variable is the name of a setting's environment variable.
 func Variable(path string) string {
 	return "PARLEY_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(path))
 }
 
-// rebase makes paths of the file relative to it.
+// rebase makes relative paths in the settings file relative to its folder.
 func (s *Settings) rebase(dir string) {
 	fix := func(p string) string {
 		if p == "" || filepath.IsAbs(p) || strings.HasPrefix(p, "~") {
@@ -373,8 +374,7 @@ func paths(t reflect.Type, prefix string) []string {
 	return out
 }
 
-// overrides are the settings from outside of the file, which have no line but a
-// name.
+// overrides are the settings from outside of the file. They have a name instead of a line.
 type overrides struct {
 	d     *decoder
 	s     *Settings
@@ -426,7 +426,7 @@ func (o *overrides) set(path, value, who string) {
 	}
 }
 
-// bad reports a mistake where the value came from.
+// bad reports a mistake and names where the value came from.
 func (o *overrides) bad(path, format string, args ...any) {
 	if who, ok := o.from[path]; ok {
 		o.wrong = append(o.wrong, who+": "+fmt.Sprintf(format, args...))
@@ -440,7 +440,7 @@ func (o *overrides) check() {
 	if _, port, err := net.SplitHostPort(s.Addr); err != nil || port == "" {
 		o.bad("addr", "expected host:port, such as 127.0.0.1:8000")
 	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		o.bad("addr", "the port has to be a number up to 65535, and is %q", port)
+		o.bad("addr", "the port must be a number up to 65535, and is %q", port)
 	}
 	o.oneOf("log.level", s.Log.Level, "debug", "info", "warn", "error")
 	o.oneOf("log.format", s.Log.Format, "text", "json")
@@ -471,20 +471,20 @@ func (o *overrides) check() {
 		}
 	}
 	if s.Limits.MaxConnections < 0 {
-		o.bad("limits.max_connections", "can not be less than 0")
+		o.bad("limits.max_connections", "cannot be less than 0")
 	}
 	if s.Limits.MaxMessage > parley.MaxMessageSetting {
-		o.bad("limits.max_message", "can not be more than %dMiB", parley.MaxMessageSetting>>20)
+		o.bad("limits.max_message", "cannot be more than %dMiB", parley.MaxMessageSetting>>20)
 	}
 	if s.Limits.MaxMessage > s.Limits.MaxBody {
 		o.bad("limits.max_message", "is more than limits.max_body, which holds the message")
 	}
 	o.models()
 	if s.Scripted.Pace < 0 {
-		o.bad("scripted.pace", "can not be negative")
+		o.bad("scripted.pace", "cannot be negative")
 	}
 	if s.Events.PartialEvery < 0 {
-		o.bad("events.partial_every", "can not be negative")
+		o.bad("events.partial_every", "cannot be negative")
 	}
 	if len(s.Telemetry.Headers) > 0 && s.Telemetry.OTLPEndpoint == "" {
 		o.bad("telemetry.headers", "go to telemetry.otlp_endpoint, which is not set")
@@ -510,8 +510,8 @@ func (o *overrides) check() {
 	}
 }
 
-// apiKeys adds the keys of PARLEY_API_KEYS. What is wrong with one is said by its
-// place, since all of it is secret.
+// apiKeys adds the keys of PARLEY_API_KEYS. An error names only the position of a key,
+// because the whole list is secret.
 func (o *overrides) apiKeys(list string) {
 	n := 0
 	for item := range strings.SplitSeq(list, ",") {
@@ -533,7 +533,7 @@ func (o *overrides) oneOf(path, got string, known ...string) {
 	}
 }
 
-// dataFolder is where the platform keeps a user's data.
+// dataFolder is the platform's folder for a user's data.
 func dataFolder(env func(string) (string, bool)) string {
 	if dir, _ := env("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "parley")

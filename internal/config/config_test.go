@@ -132,7 +132,7 @@ func TestMistakesHaveLinesAndComeTogether(t *testing.T) {
 		"not YAML": {"addr: [\n", nil, nil, []string{"FILE:2: not YAML: "}},
 		"references": {"data: ${NOPE}/x\nmodel: file:" + secret + "\n", nil, nil, []string{
 			"FILE:1: data: refers to ${NOPE}, which is not set in the environment",
-			"FILE:2: model: the file that it refers to can not be read: ",
+			"FILE:2: model: the file that it refers to cannot be read: ",
 		}},
 		"flags and variables": {"", map[string]string{"adr": "x", "addr": "y"}, []string{"PARLEY_LOG_FORMAT=xml", "PARLEY_LIMITS_MAX_BODY=-1"}, []string{
 			"--addr: expected host:port, such as 127.0.0.1:8000",
@@ -274,14 +274,14 @@ limits: {usd_per_day: -1}
 		t.Errorf("it tells a secret: %v", err)
 	}
 	for _, want := range []string{
-		":5: models.providers.local.base_url: has a user, a query or a fragment", ":6: models.providers.local.key: has a space", `:7: models.providers.local.dialect: "olama" is no dialect; did you mean ollama?`,
-		`:8: models.providers.local.headers: "X Team" can not be`, ":8: models.providers.local.headers.X-Line: has a line break",
+		":5: models.providers.local.base_url: has a user, a query or a fragment", ":6: models.providers.local.key: has a space", `:7: models.providers.local.dialect: "olama" is not a dialect; did you mean ollama?`,
+		`:8: models.providers.local.headers: "X Team" cannot be`, ":8: models.providers.local.headers.X-Line: has a line break",
 		":10: models.known.local/a.input_usd: is -1", ":11: models.known.local/b.context_tokens: is 3", ":12: models.known.local/c.max_output_tokens: is 9223372036854775807",
-		`:13: models.known.local/d.server_tools: "web_serch" is no tool of a provider; did you mean web_search?`,
-		"OPENAI_BASE_URL: is no address", "MISTRAL_API_KEY: has a space",
+		`:13: models.known.local/d.server_tools: "web_serch" is not a provider's tool; did you mean web_search?`,
+		"OPENAI_BASE_URL: is not an address", "MISTRAL_API_KEY: has a space",
 		":3: models.providers.anthropic: has no key: set key, or the variable ANTHROPIC_API_KEY", `:4: models.providers.other.kind: "other" is none of`,
-		":5: models.providers.local.base_url: is no address", ":5: models.providers.local.hosted: is for providers", `:6: models.known.qwen: "qwen" is not the full name`,
-		":7: models.calls_per_minute.a/b: is 0", ":8: limits.usd_per_day: can not be less than 0",
+		":5: models.providers.local.base_url: is not an address", ":5: models.providers.local.hosted: is only for providers", `:6: models.known.qwen: "qwen" is not the full name`,
+		":7: models.calls_per_minute.a/b: is 0", ":8: limits.usd_per_day: cannot be less than 0",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

@@ -17,13 +17,13 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// maxNodes bounds what one file may grow to through aliases.
+// maxNodes limits how many values one file may expand to through aliases.
 const maxNodes = 100_000
 
-// decoder reads a YAML tree into typed values and goes on after a mistake, so
-// that an owner sees all of them at once, each with its line. Keys are those of
-// the yaml tags, or of the json tags where a type has only these; a file may
-// write them in camelCase. A field whose tag says ref may refer to a secret.
+// decoder reads a YAML tree into typed values. It continues after a mistake, so that an
+// owner sees all of them at once, each with its line. Keys come from the yaml tags, or
+// from the json tags of types that have no others; a file may write them in camelCase. A
+// field whose tag says ref may refer to a secret.
 type decoder struct {
 	file  string
 	env   func(string) (string, bool)
@@ -32,13 +32,13 @@ type decoder struct {
 	nodes int
 
 	spoiled map[string]bool     // paths whose value could not be read
-	strange map[string][]string // unknown keys, by the path of what holds them
+	strange map[string][]string // unknown keys, by the path of the value that contains them
 }
 
-// Mistake is one thing that is wrong in a file.
+// Mistake is one mistake in a file.
 type Mistake struct {
-	File string `json:"file"`           // as a person would name it
-	Line int    `json:"line,omitempty"` // 0: it is about the whole file, or about what is not there
+	File string `json:"file"`           // as shown to people
+	Line int    `json:"line,omitempty"` // 0: it is about the whole file, or about something missing
 	Text string `json:"text"`
 }
 
@@ -52,7 +52,7 @@ func (m Mistake) String() string {
 	return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Text)
 }
 
-// Mistakes are all that is wrong, as an error with a line for each.
+// Mistakes are all mistakes, as an error with a line for each.
 type Mistakes []Mistake
 
 func (m Mistakes) Error() string {
@@ -71,8 +71,8 @@ func (d *decoder) bad(line int, path, format string, args ...any) {
 	d.wrong = append(d.wrong, Mistake{d.file, line, text})
 }
 
-// lacks reports that holder has no key, unless that is said already: the key is
-// there and could not be read, or it is there under a name that is nearly its own.
+// lacks reports that holder has no key. It reports nothing if a mistake was already
+// reported: the key is there but could not be read, or it is misspelt.
 func (d *decoder) lacks(holder, key, format string, args ...any) {
 	if d.spoiled[holder] || d.spoiled[join(holder, key)] {
 		return
@@ -85,7 +85,8 @@ func (d *decoder) lacks(holder, key, format string, args ...any) {
 	d.at(holder, format, args...)
 }
 
-// at reports a mistake of the value at path, or of what holds it.
+// at reports a mistake in the value at path; without such a value, in the one that
+// contains it.
 func (d *decoder) at(path, format string, args ...any) {
 	for p := path; ; {
 		if line, ok := d.lines[p]; ok {
@@ -101,7 +102,7 @@ func (d *decoder) at(path, format string, args ...any) {
 	}
 }
 
-// err returns everything that was wrong, in the order of lines.
+// err returns all mistakes, sorted by line.
 func (d *decoder) err() error {
 	if len(d.wrong) == 0 {
 		return nil
@@ -110,11 +111,11 @@ func (d *decoder) err() error {
 	return parley.Errorf(parley.CodeInvalid, "%w", slices.Compact(d.wrong))
 }
 
-// yamlPlace is how the parser says where it stopped.
+// yamlPlace matches the position in the parser's errors.
 var yamlPlace = regexp.MustCompile(`^.*? at L(\d+)\.C\d+: `)
 
-// parse reads one document into v, a pointer to a struct. What could not be read
-// keeps its zero value. It reports whether there was a document at all.
+// parse reads one document into v, a pointer to a struct. What could not be read keeps its
+// zero value. It reports whether there was a document at all.
 func (d *decoder) parse(raw []byte, v any) (read bool) {
 	d.lines, d.spoiled, d.strange = map[string]int{}, map[string]bool{}, map[string][]string{}
 	if len(strings.TrimSpace(string(raw))) == 0 {
@@ -138,7 +139,7 @@ func (d *decoder) parse(raw []byte, v any) (read bool) {
 	return node.Kind == yaml.MappingNode && d.nodes <= maxNodes
 }
 
-// value reads n, and marks its path when that was not possible.
+// value reads n, or marks its path as unreadable.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, ref bool) {
 	before := len(d.wrong)
 	d.into(n, v, path, ref)
@@ -157,7 +158,7 @@ func (d *decoder) into(n *yaml.Node, v reflect.Value, path string, ref bool) {
 	}
 	if d.nodes++; d.nodes > maxNodes {
 		if d.nodes == maxNodes+1 {
-			d.bad(n.Line, path, "the file grows to more than %d values", maxNodes)
+			d.bad(n.Line, path, "the file expands to more than %d values", maxNodes)
 		}
 		return
 	}
@@ -215,12 +216,12 @@ func (d *decoder) into(n *yaml.Node, v reflect.Value, path string, ref bool) {
 	}
 }
 
-// some is a list that a file may also write as its only element.
+// some is a list that a file may also write as a single element.
 type some[T any] []T
 
 func (some[T]) one() {}
 
-// at is the path of an element in the file, as it was written there.
+// at is the path of an element as it was written in the file.
 func (s some[T]) at(d *decoder, path string, i int) string {
 	if _, listed := d.lines[fmt.Sprintf("%s[%d]", path, i)]; listed {
 		return fmt.Sprintf("%s[%d]", path, i)
@@ -228,12 +229,12 @@ func (s some[T]) at(d *decoder, path string, i int) string {
 	return path
 }
 
-// json reads what a file says in YAML and others read as JSON, such as a schema.
+// json reads YAML into a field that holds JSON, such as a schema.
 func (d *decoder) json(n *yaml.Node, v reflect.Value, path string) {
 	tree := d.tree(n, path)
 	raw, err := json.Marshal(tree)
 	if err != nil {
-		d.bad(n.Line, path, "can not be written as JSON: %s", err)
+		d.bad(n.Line, path, "cannot be written as JSON: %s", err)
 		return
 	}
 	v.SetBytes(raw)
@@ -245,7 +246,7 @@ func (d *decoder) tree(n *yaml.Node, path string) any {
 	}
 	if d.nodes++; d.nodes > maxNodes {
 		if d.nodes == maxNodes+1 {
-			d.bad(n.Line, path, "the file grows to more than %d values", maxNodes)
+			d.bad(n.Line, path, "the file expands to more than %d values", maxNodes)
 		}
 		return nil
 	}
@@ -269,7 +270,7 @@ func (d *decoder) tree(n *yaml.Node, path string) any {
 	}
 	var plain any
 	if err := n.Decode(&plain); err != nil {
-		d.bad(n.Line, path, "can not be read: %s", says(err))
+		d.bad(n.Line, path, "cannot be read: %s", says(err))
 	}
 	return plain
 }
@@ -380,13 +381,13 @@ func (d *decoder) repeated(seen map[string]int, k *yaml.Node, name, path string)
 // reference is ${NAME}; $${NAME} stands for itself.
 var reference = regexp.MustCompile(`\$?\$\{([^}]*)\}`)
 
-// resolve replaces ${NAME} by the environment's value, and a whole "file:path"
-// by what the file holds. Neither is ever part of a message.
+// resolve replaces ${NAME} by the variable's value, and a whole "file:path" by the file's
+// content. Neither is ever part of a message.
 func (d *decoder) resolve(line int, path, s string) string {
 	if name, ok := strings.CutPrefix(s, "file:"); ok {
 		b, err := os.ReadFile(home(name, d.env)) //nolint:gosec // the owner of the settings names it
 		if err != nil {
-			d.bad(line, path, "the file that it refers to can not be read: %s", says(err))
+			d.bad(line, path, "the file that it refers to cannot be read: %s", says(err))
 			return ""
 		}
 		return strings.TrimRight(string(b), "\r\n")
@@ -404,8 +405,8 @@ func (d *decoder) resolve(line int, path, s string) string {
 	})
 }
 
-// key is the name that a key of a file has in t: itself, or written with
-// underscores when it is in camelCase, as others write settings (lastK).
+// key returns the name in t of a key in a file: the key itself, or its form with
+// underscores when it is written in camelCase (lastK).
 func key(t reflect.Type, written string) string {
 	known := keys(t)
 	if slices.Contains(known, written) {
@@ -442,7 +443,7 @@ func field(v reflect.Value, key string) (f reflect.Value, ref, ok bool) {
 	return reflect.Value{}, false, false
 }
 
-// restOf is the map of a struct that takes the keys which are no fields, if it has one.
+// restOf is the struct's map for keys that are not fields, if it has one.
 func restOf(v reflect.Value) (rest reflect.Value, ok bool) {
 	for sf := range fields(v.Type()) {
 		if sf.Tag.Get("yaml") == ",rest" {
@@ -507,7 +508,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// says is an error's sentence with its hint.
+// says is an error's message with its hint.
 func says(err error) string {
 	s := err.Error()
 	if h := parley.Info(err).Hint; h != "" && parley.CodeOf(err) != parley.CodeInternal {

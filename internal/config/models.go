@@ -12,56 +12,56 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Models are who answers: the providers of language models, and what is known of
-// their models.
+// Models are the providers of language models, and what is known of their models.
 type Models struct {
-	// Providers, by the name that stands before the slash in their models' names.
-	// Default: those whose key is in the environment (see [ProviderEnv]).
+	// Providers, by the part of a model's name before the slash. Default: those whose key
+	// is in the environment (see [ProviderEnv]).
 	Providers map[string]Provider `yaml:"providers"`
-	// Known is what is known of single models, by full name, such as
-	// local/qwen3:8b, over what is built in.
+	// Known describes single models, by full name, such as local/qwen3:8b. It overrides
+	// what is built in.
 	Known map[string]Model `yaml:"known"`
-	// CallsPerMinute bounds how often all users together call a model, by full
-	// name. Default: as often as its provider takes it.
+	// CallsPerMinute limits how often all users together call a model, by full name.
+	// Default: no limit.
 	CallsPerMinute map[string]int `yaml:"calls_per_minute"`
 
-	// Default is the model of apps that name none, "" for that of their script. It
-	// is not a setting: whoever makes the providers finds it.
+	// Default is the model of apps that name none; "" is the model of their script. It is
+	// not a setting: the code that creates the providers sets it.
 	Default string `yaml:"-"`
-	// Hosted is that of apps that ask for hosted agents, where it is another one. ""
-	// is that there are none.
+	// Hosted is the model of apps that ask for hosted agents, if it differs from Default.
+	// "": there are no hosted agents.
 	Hosted string `yaml:"-"`
 }
 
 // Provider is an account with a provider, or a server of one's own.
 type Provider struct {
-	// Kind is how it speaks: anthropic, openai, gemini or mistral. Default: its name.
+	// Kind is its protocol: anthropic, openai, gemini or mistral. Default: its name.
 	Kind string `yaml:"kind"`
-	// Key of its API. Default: the variable of its kind, when it has the kind's name.
+	// Key is its API key. Default: its kind's variable, if the provider is named after its
+	// kind.
 	Key string `yaml:"key,ref"`
-	// BaseURL is where it is. Default: the provider's own server.
+	// BaseURL is its address. Default: the provider's own server.
 	BaseURL string `yaml:"base_url,ref"`
-	// Model is its model that is used where none is named. Default: as built in.
+	// Model is the provider's default model. Default: as built in.
 	Model string `yaml:"model,ref"`
-	// FirstToken is how long its models may take to begin a reply, such as "90s".
-	// Default: a minute, and five minutes where base_url is this machine's or of a
-	// private network: a server of one's own may have to load the model first.
+	// FirstToken is how long its models may take to begin a reply, such as "90s". Default:
+	// a minute, or five minutes if base_url is on this machine or in a private network,
+	// because a server of one's own may have to load the model first.
 	FirstToken parley.Duration `yaml:"first_token"`
-	// Dialect of kind openai: openai, openrouter, ollama, vllm, llamacpp, gemini or
-	// plain. Default: found by the address.
+	// Dialect, for kind openai: openai, openrouter, ollama, vllm, llamacpp, gemini or
+	// plain. Default: derived from the address.
 	Dialect string `yaml:"dialect"`
-	// Headers go with each request of kind openai. Default: none.
+	// Headers are sent with each request, for kind openai. Default: none.
 	Headers map[string]string `yaml:"headers,ref"`
-	// Hosted, of kind mistral, lets the provider keep agents and conversations and
-	// hand turns from agent to agent itself. true is for all apps that name no model,
-	// false for none. Default: for the apps that ask for it, such as chaos.
+	// Hosted, for kind mistral, lets the provider keep agents and conversations and make
+	// handoffs itself. true applies to all apps that name no model, false to none.
+	// Default: the apps that ask for it, such as chaos.
 	Hosted *bool `yaml:"hosted"`
-	// CacheHour, of kind anthropic, keeps prompts for an hour in its cache instead
-	// of five minutes, for twice the price of writing them. Default: false.
+	// CacheHour, for kind anthropic, keeps prompts in its cache for an hour instead of
+	// five minutes; writing them costs twice as much. Default: false.
 	CacheHour bool `yaml:"cache_hour"`
 }
 
-// Model is what is known of a model. Default: what is built in.
+// Model describes a model. Default: what is built in.
 type Model struct {
 	ContextTokens   *int64   `yaml:"context_tokens"`
 	MaxOutputTokens *int64   `yaml:"max_output_tokens"`
@@ -69,19 +69,18 @@ type Model struct {
 	OutputUSD       *float64 `yaml:"output_usd"`
 	CacheReadUSD    *float64 `yaml:"cache_read_usd"`
 	CacheWriteUSD   *float64 `yaml:"cache_write_usd"`
-	TokenBytes      *float64 `yaml:"token_bytes"` // bytes of text a token has about, for estimates
+	TokenBytes      *float64 `yaml:"token_bytes"` // average bytes of text per token, for estimates
 	Images          *bool    `yaml:"images"`
 	Files           *bool    `yaml:"files"`
 	ServerTools     []string `yaml:"server_tools"`
-	// FirstToken, in place of its provider's.
+	// FirstToken replaces the provider's FirstToken.
 	FirstToken *parley.Duration `yaml:"first_token"`
 }
 
-// patience bounds how long a model may be waited for before it begins.
+// patience is the longest that FirstToken may be.
 const patience = parley.Duration(time.Hour)
 
-// ProviderEnv are the variables of a provider of each kind. The first is its key,
-// the second its address.
+// ProviderEnv are the variables for each kind of provider: its key, then its address.
 var ProviderEnv = map[string][2]string{
 	"anthropic": {"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"},
 	"openai":    {"OPENAI_API_KEY", "OPENAI_BASE_URL"},
@@ -89,12 +88,11 @@ var ProviderEnv = map[string][2]string{
 	"mistral":   {"MISTRAL_API_KEY", "MISTRAL_BASE_URL"},
 }
 
-// order is in which the providers of the environment are looked at for a model
-// where none is named.
+// order is the order in which the environment's providers are tried for a default model.
 var order = []string{"anthropic", "mistral", "openai", "gemini"}
 
-// complete takes in what the environment says of providers. It returns which
-// variable each setting came from.
+// complete adds the providers in the environment. It returns which variable each setting
+// came from.
 func (m *Models) complete(env func(string) (string, bool)) map[string]string {
 	from := map[string]string{}
 	get := func(name string) string {
@@ -131,7 +129,7 @@ func (m *Models) complete(env func(string) (string, bool)) map[string]string {
 	return from
 }
 
-// First is the provider whose model is taken where none is named, or "".
+// First is the provider of the default model, or "".
 func (m Models) First() string {
 	for _, name := range order {
 		if _, ok := m.Providers[name]; ok {
@@ -144,7 +142,7 @@ func (m Models) First() string {
 	return ""
 }
 
-// Secrets are the keys of the providers, and headers that may be one.
+// Secrets are the keys of the providers, and headers that may hold a key.
 func (m Models) Secrets() []string {
 	var list []string
 	for _, p := range m.Providers {
@@ -161,34 +159,34 @@ func (m Models) Secrets() []string {
 // dialects are those of kind openai.
 var dialects = []string{"gemini", "llamacpp", "ollama", "openai", "openrouter", "plain", "vllm"}
 
-// serverTools are what a provider may run itself.
+// serverTools are the tools that a provider may run itself.
 var serverTools = []string{"web_fetch", "web_search"}
 
 const (
-	leastTokens = 256     // a model of fewer could neither be asked nor answer
-	mostTokens  = 1 << 40 // more is a mistake, and sums of it would not fit a number
+	leastTokens = 256     // a smaller model could not be asked anything
+	mostTokens  = 1 << 40 // more is a mistake, and sums of it could overflow
 )
 
-// known checks what is said of a model.
+// known checks the description of a model.
 func (o *overrides) known(at string, k Model) {
 	for name, n := range map[string]*int64{"context_tokens": k.ContextTokens, "max_output_tokens": k.MaxOutputTokens} {
 		if n != nil && (*n < leastTokens || *n > mostTokens) {
-			o.bad(at+"."+name, "is %d, and has to be from %d to %d", *n, leastTokens, int64(mostTokens))
+			o.bad(at+"."+name, "is %d, and must be from %d to %d", *n, leastTokens, int64(mostTokens))
 		}
 	}
 	for name, n := range map[string]*float64{
 		"input_usd": k.InputUSD, "output_usd": k.OutputUSD, "cache_read_usd": k.CacheReadUSD, "cache_write_usd": k.CacheWriteUSD, "token_bytes": k.TokenBytes,
 	} {
 		if n != nil && *n < 0 {
-			o.bad(at+"."+name, "is %g, and can not be less than 0", *n)
+			o.bad(at+"."+name, "is %g, and cannot be less than 0", *n)
 		}
 	}
 	if k.FirstToken != nil && (*k.FirstToken <= 0 || *k.FirstToken > patience) {
-		o.bad(at+".first_token", "is %s, and has to be more than 0 and at most %s", time.Duration(*k.FirstToken), time.Duration(patience))
+		o.bad(at+".first_token", "is %s, and must be more than 0 and at most %s", time.Duration(*k.FirstToken), time.Duration(patience))
 	}
 	for _, name := range k.ServerTools {
 		if !slices.Contains(serverTools, name) {
-			o.bad(at+".server_tools", "%q is no tool of a provider%s", name, hint(name, serverTools))
+			o.bad(at+".server_tools", "%q is not a provider's tool%s", name, hint(name, serverTools))
 		}
 	}
 }
@@ -199,7 +197,7 @@ func (o *overrides) models() {
 		p, at := m.Providers[name], "models.providers."+name
 		switch {
 		case name == "scripted" || name == "" || strings.ContainsAny(name, "/ "):
-			o.bad(at, "can not be the name of a provider")
+			o.bad(at, "cannot be the name of a provider")
 		case ProviderEnv[p.Kind][0] == "":
 			o.bad(at+".kind", "%q is none of anthropic, openai, gemini, mistral", p.Kind)
 		case p.Key == "" && p.Kind != "openai":
@@ -208,29 +206,29 @@ func (o *overrides) models() {
 		switch u, err := url.Parse(p.BaseURL); {
 		case p.BaseURL == "":
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			o.bad(at+".base_url", "is no address that begins with http:// or https://")
+			o.bad(at+".base_url", "is not an address that begins with http:// or https://")
 		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-			o.bad(at+".base_url", "has a user, a query or a fragment; a key belongs into key, anything else into headers")
+			o.bad(at+".base_url", "has a user, a query or a fragment; write a key under key, anything else under headers")
 		}
 		if strings.ContainsFunc(p.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			o.bad(at+".key", "has a space, a line break or a letter that no key has; copy it again")
+			o.bad(at+".key", "has a space, a line break or a character that no key has; copy it again")
 		}
 		if p.FirstToken < 0 || p.FirstToken > patience {
-			o.bad(at+".first_token", "is %s, and has to be from 0 to %s", time.Duration(p.FirstToken), time.Duration(patience))
+			o.bad(at+".first_token", "is %s, and must be from 0 to %s", time.Duration(p.FirstToken), time.Duration(patience))
 		}
 		if p.Dialect != "" && !slices.Contains(dialects, p.Dialect) {
-			o.bad(at+".dialect", "%q is no dialect%s", p.Dialect, hint(p.Dialect, dialects))
+			o.bad(at+".dialect", "%q is not a dialect%s", p.Dialect, hint(p.Dialect, dialects))
 		}
 		for _, k := range slices.Sorted(maps.Keys(p.Headers)) {
 			if k == "" || strings.ContainsFunc(k, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r) }) {
-				o.bad(at+".headers", "%q can not be the name of a header", k)
+				o.bad(at+".headers", "%q cannot be the name of a header", k)
 			}
 			if strings.ContainsFunc(p.Headers[k], func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-				o.bad(at+".headers."+k, "has a line break or another sign that no header has")
+				o.bad(at+".headers."+k, "has a line break or another character that no header may have")
 			}
 		}
 		if p.Hosted != nil && *p.Hosted && p.Kind != "mistral" {
-			o.bad(at+".hosted", "is for providers of kind mistral")
+			o.bad(at+".hosted", "is only for providers of kind mistral")
 		}
 	}
 	named := func(at, name string) {
@@ -246,17 +244,17 @@ func (o *overrides) models() {
 		at := "models.calls_per_minute." + name
 		named(at, name)
 		if n := m.CallsPerMinute[name]; n < 1 {
-			o.bad(at, "is %d, and has to be at least 1", n)
+			o.bad(at, "is %d, and must be at least 1", n)
 		}
 	}
 	for path, n := range map[string]float64{"limits.usd_per_day": o.s.Limits.USDPerDay, "limits.turns_per_minute": float64(o.s.Limits.TurnsPerMinute)} {
 		if n < 0 {
-			o.bad(path, "can not be less than 0")
+			o.bad(path, "cannot be less than 0")
 		}
 	}
 	for user, n := range o.s.Limits.UserUSDPerDay {
 		if n < 0 {
-			o.bad(fmt.Sprintf("limits.user_usd_per_day.%s", user), "can not be less than 0")
+			o.bad(fmt.Sprintf("limits.user_usd_per_day.%s", user), "cannot be less than 0")
 		}
 	}
 }

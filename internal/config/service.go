@@ -12,23 +12,23 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// serviceFile is a service of the app's own, to which calls are posted.
+// serviceFile is an HTTP service of the app's own.
 type serviceFile struct {
 	URL     string                     `yaml:"url,ref"`    // where calls are posted to
-	Secret  string                     `yaml:"secret,ref"` // whsec_...; signs them
+	Secret  string                     `yaml:"secret,ref"` // whsec_...; signs the calls
 	Private []string                   `yaml:"private"`    // hosts, addresses and prefixes that need not be public; default: none
-	Timeout parley.Duration            `yaml:"timeout"`    // of a call whose tool says none; default 60s
+	Timeout parley.Duration            `yaml:"timeout"`    // of a call whose tool has no timeout; default 60s
 	Tools   map[string]serviceToolFile `yaml:"tools"`      // by name
 }
 
 type serviceToolFile struct {
 	Description string          `yaml:"description"` // for the model
 	Effect      parley.Effect   `yaml:"effect"`      // read, idempotent or write; default write
-	Input       json.RawMessage `yaml:"input"`       // JSON Schema of an object, or the name of a file with it; default: no fields
-	Output      json.RawMessage `yaml:"output"`      // the same of the result; default: anything
+	Input       json.RawMessage `yaml:"input"`       // JSON Schema of an object, or the name of a file with one; default: no fields
+	Output      json.RawMessage `yaml:"output"`      // JSON Schema of the result, in the same way; default: anything
 	Subject     string          `yaml:"subject"`     // what a call is about, such as "{customer}"; default: its input
 	Timeout     parley.Duration `yaml:"timeout"`     // default: the service's
-	KeyTTL      parley.Duration `yaml:"key_ttl"`     // of an idempotent tool: how long the service knows a call again
+	KeyTTL      parley.Duration `yaml:"key_ttl"`     // of an idempotent tool: how long the service recognises a repeated call
 	Reconcile   bool            `yaml:"reconcile"`   // the service can be asked what became of a call; default false
 }
 
@@ -50,7 +50,7 @@ const (
 	maxCallTimeout = time.Hour
 )
 
-// toolName is what all providers take.
+// toolName is the form of name that all providers accept.
 var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // services reads tools.http.
@@ -62,7 +62,7 @@ func (a *App) services(files some[serviceFile]) {
 			a.d.lacks(at, "url", "has no url; write the address that calls are posted to")
 		}
 		if f.Secret == "" {
-			a.d.lacks(at, "secret", `has no secret to sign calls with; make one with: echo "whsec_$(openssl rand -base64 32)"`)
+			a.d.lacks(at, "secret", `has no secret that signs calls; make one with: echo "whsec_$(openssl rand -base64 32)"`)
 		}
 		if len(f.Tools) == 0 {
 			a.d.lacks(at, "tools", "has no tools; write each with its name, a description and its input")
@@ -77,7 +77,7 @@ func (a *App) services(files some[serviceFile]) {
 
 func (a *App) serviceTool(at, name string, f serviceToolFile, timeout parley.Duration) ServiceTool {
 	if !toolName.MatchString(name) {
-		a.d.at(at, "can not be a tool's name; use letters, digits, _ and -, at most 64")
+		a.d.at(at, "cannot be a tool's name; use letters, digits, _ and -, at most 64")
 	}
 	f.Description = strings.TrimSpace(f.Description)
 	if f.Description == "" {
@@ -93,11 +93,11 @@ func (a *App) serviceTool(at, name string, f serviceToolFile, timeout parley.Dur
 	}
 	switch {
 	case f.KeyTTL < 0:
-		a.d.at(at+".key_ttl", "can not be negative")
+		a.d.at(at+".key_ttl", "cannot be negative")
 	case f.Effect == parley.EffectIdempotent && f.KeyTTL == 0:
-		a.d.lacks(at, "key_ttl", "is idempotent and has no key_ttl; say how long the service knows a call again by its Idempotency-Key, such as 24h")
+		a.d.lacks(at, "key_ttl", "is idempotent and has no key_ttl; say how long the service recognises a repeated call by its Idempotency-Key, such as 24h")
 	case f.Effect != parley.EffectIdempotent && f.KeyTTL > 0:
-		a.d.at(at+".key_ttl", "is of idempotent tools; this one is %s", f.Effect)
+		a.d.at(at+".key_ttl", "is only for idempotent tools; this one is %s", f.Effect)
 	}
 	return ServiceTool{parley.ToolDecl{
 		Name: name, Description: f.Description, Effect: f.Effect, Subject: f.Subject, Timeout: f.Timeout, KeyTTL: f.KeyTTL,
@@ -111,7 +111,7 @@ func (a *App) timeout(at string, d parley.Duration) {
 	}
 }
 
-// schema is one that is written in the app's file, or in a file that it names.
+// schema returns a schema that is in the app's file, or in a file that it names.
 func (a *App) schema(at string, raw json.RawMessage) json.RawMessage {
 	var file string
 	if len(raw) == 0 || a.d.spoiled[at] {
@@ -133,11 +133,11 @@ func (a *App) schema(at string, raw json.RawMessage) json.RawMessage {
 		if file != "" {
 			what = file
 		}
-		a.d.at(at, "%s is no JSON Schema: %s", what, fmt.Sprint(err))
+		a.d.at(at, "%s is not a JSON Schema: %s", what, fmt.Sprint(err))
 		return nil
 	}
 	if kind.Type != "object" {
-		a.d.at(at, `has to be the schema of an object: {type: object, properties: ...}`)
+		a.d.at(at, `must be the schema of an object: {type: object, properties: ...}`)
 		return nil
 	}
 	return raw
