@@ -7,11 +7,11 @@ import (
 	"github.com/parley-server/parley/internal/steps"
 )
 
-// checkpointForm is raised with every change of the files' forms or of how a log is
+// checkpointForm is raised whenever the format of the files changes, or the way a log is
 // folded into them.
 const checkpointForm = 2
 
-// checkpoint is what Files hold.
+// checkpoint is the saved form of Files.
 type checkpoint struct {
 	Form      int                  `json:"form"`
 	Version   int                  `json:"version"` // parley.FoldVersion
@@ -23,7 +23,7 @@ type checkpoint struct {
 	Steps     steps.Log            `json:"steps"`
 }
 
-// Save returns what [Restore] goes on from.
+// Save returns the state that [Restore] continues from.
 func (f *Files) Save() ([]byte, error) {
 	c := checkpoint{Form: checkpointForm, Version: parley.FoldVersion, Fold: f.fold, Messages: f.messages, Artifacts: f.artifacts, Apps: f.apps, Steps: f.steps}
 	for _, t := range f.open {
@@ -32,8 +32,8 @@ func (f *Files) Save() ([]byte, error) {
 	return encode(c, "")
 }
 
-// Restore returns the Files that Save had, or nil when another version saved them or
-// they can not be read: they are folded from the log then.
+// Restore returns the saved Files. It returns nil if another version saved them or they
+// cannot be read; the caller then folds them from the log.
 func Restore(body []byte) *Files {
 	var c checkpoint
 	if json.Unmarshal(body, &c) != nil || c.Form != checkpointForm || c.Version != parley.FoldVersion {

@@ -6,8 +6,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// closed removes from a log what must not travel, and closes what is open at
-// its end.
+// closed removes from a log what must not be imported, and ends what is open at its end.
 func closed(events []parley.Event) (Session, error) {
 	var fold parley.Session
 	for i, e := range events {
@@ -35,8 +34,7 @@ func closed(events []parley.Event) (Session, error) {
 	return Session{App: fold.App, Events: events}, nil
 }
 
-// harmless is p without what gives power or belongs to a provider, or nil when
-// there is none of it.
+// harmless returns p without permissions and provider state, or nil if it has neither.
 func harmless(p parley.Payload) parley.Payload {
 	switch p := p.(type) {
 	case parley.SessionCreated:
@@ -79,7 +77,7 @@ func harmless(p parley.Payload) parley.Payload {
 			}
 			return p
 		}
-	case parley.HistoryCondensed: // what was taken is here: it is another log's archive
+	case parley.HistoryCondensed: // the data is in another log's archive
 		return parley.HistoryCondensed{}
 	case parley.ToolStarted:
 		if p.Grant != "" {
@@ -90,15 +88,16 @@ func harmless(p parley.Payload) parley.Payload {
 	return nil
 }
 
-// loose modes ask less than the default: a stranger's archive must not bring one.
+// loose reports whether a mode asks less than the default. An imported archive must not
+// set such a mode.
 func loose(m parley.PermissionMode) bool {
 	return m == parley.ModeBypassPermissions || m == parley.ModeAcceptEdits
 }
 
 const imported = "imported"
 
-// closing are the events that end what is open: each call before its turn, a
-// started call with effects as unknown, everything else as cancelled.
+// closing returns the events that end what is open: calls before their turn, a started
+// call with effects as unknown, everything else as cancelled.
 func closing(s parley.Session) []parley.Event {
 	why := parley.ErrorInfo{Code: parley.CodeCancelled, Message: "the session was exported before this call ended"}
 	var out []parley.Event
@@ -134,8 +133,8 @@ func closing(s parley.Session) []parley.Event {
 	return out
 }
 
-// FitInto makes the session one of app: a limit that the archive does not have,
-// or has wider than the app allows, becomes the app's.
+// FitInto makes the session one of app: where the archive has no limit, or a wider one
+// than the app allows, the app's applies.
 func (s *Session) FitInto(app parley.App) error {
 	p, err := s.Events[0].Payload()
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/parley-server/parley/internal/steps"
 )
 
-// Files folds a session's log, event by event, into the session's files: what
-// [Write] packs, and what is kept on a disk while a session goes on. It holds
-// the turns that are open, and of those that ended only when and how long.
+// Files folds a session's log, event by event, into the session's files: those that
+// [Write] packs, and those kept on disk while a session goes on. It holds the open turns,
+// and of ended turns only when they ran and for how long.
 //
-// Where retention took the data of steps away, and no archive has them, the turn
-// has no such steps, and the fold needs what [Kept] finds.
+// If retention removed the data of steps and no archive has them, the files lack these
+// steps, and the fold needs what [Kept] returns.
 type Files struct {
 	fold      parley.Session
 	kept      parley.Condensed
@@ -25,7 +25,7 @@ type Files struct {
 	have      map[string]bool // artifacts and apps
 }
 
-// Kept collects what retention kept of the steps that it took out of a log.
+// Kept collects what retention left of the steps that it removed from a log.
 func Kept(events iter.Seq2[parley.Event, error]) (kept parley.Condensed, err error) {
 	for e, err := range events {
 		if err == nil {
@@ -38,8 +38,8 @@ func Kept(events iter.Seq2[parley.Event, error]) (kept parley.Condensed, err err
 	return kept, nil
 }
 
-// NewFiles makes the files of a session before its first event. kept is of the
-// whole log; without it an event whose data was taken is CodeCondensed.
+// NewFiles returns the files of a session before its first event. kept comes from the
+// whole log; without it, an event whose data was removed is CodeCondensed.
 func NewFiles(kept parley.Condensed) *Files {
 	return &Files{kept: kept, messages: []messageMeta{}, have: map[string]bool{}}
 }
@@ -58,7 +58,7 @@ func (f *Files) Running() bool {
 	return f.fold.Turn != nil && f.fold.Turn.Status != parley.StatusInterrupted && len(f.fold.Interactions) == 0
 }
 
-// Size is about how many bytes of memory the files take.
+// Size is about how many bytes of memory the Files use.
 func (f *Files) Size() int {
 	n := 8<<10 + f.fold.HistoryBytes + 128*(len(f.messages)+len(f.artifacts))
 	for _, t := range f.open {
@@ -67,8 +67,8 @@ func (f *Files) Size() int {
 	return n
 }
 
-// Apply goes on by one event, and returns the turn that it belongs to. A turn
-// that has ended is the caller's alone.
+// Apply adds one event, and returns the turn that it belongs to. Files no longer uses a
+// turn that has ended; the caller may keep it.
 func (f *Files) Apply(e parley.Event) (*Turn, error) {
 	if e.Seq != f.fold.Seq+1 {
 		return nil, parley.Errorf(parley.CodeInternal, "session %s: event %d follows %d", e.Session, e.Seq, f.fold.Seq)
@@ -161,7 +161,7 @@ func (t *Turn) Steps() int { return len(t.c.StepLog) }
 // Record is turns/{id}.json.
 func (t *Turn) Record() ([]byte, error) { return encode(t.c, " ") }
 
-// Log is what logs/{id}.log has after its first lines.
+// Log is the content of logs/{id}.log after the given number of lines.
 func (t *Turn) Log(after int) ([]byte, error) {
 	var out []byte
 	for _, step := range t.c.StepLog[after:] {
@@ -189,6 +189,6 @@ func TurnFile(t parley.TurnID) string { return TurnFolder + "/" + string(t) + ".
 // LogFile is where a turn's steps are.
 func LogFile(t parley.TurnID) string { return LogFolder + "/" + string(t) + ".log" }
 
-// IsID reports whether name has the form of an id that the engine gives. Another
-// one is no name of a file.
+// IsID reports whether name has the form of an id that the engine assigns. Nothing else
+// may become a file name.
 func IsID[T ~string](name T) bool { return id.MatchString(string(name)) }

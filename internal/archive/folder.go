@@ -24,10 +24,10 @@ import (
 	"github.com/parley-server/parley/internal/datafolder"
 )
 
-// Folder keeps what retention takes out of logs, as archive/{session}/{from}-{to}.ndjson.gz
-// in a data folder, one event a line, with large results as archive/{session}/blobs/{digest},
-// readable by their owner only. It keeps no files open between calls and is safe for
-// concurrent use, one write at a time for a session.
+// Folder keeps what retention removes from logs, in a data folder: events as
+// archive/{session}/{from}-{to}.ndjson.gz, one a line, and large results as
+// archive/{session}/blobs/{digest}. Only the owner can read them. It keeps no files open
+// between calls. It is safe for concurrent use, with one write at a time per session.
 type Folder struct {
 	data *datafolder.Folder
 }
@@ -40,14 +40,14 @@ const (
 	halfEnd    = ".half"
 )
 
-// NewFolder returns the archive in a data folder. Nothing is made before there
-// is something to keep, and nothing is kept where the data folder went away.
+// NewFolder returns the archive in a data folder. It creates nothing until there is
+// something to keep, and fails to keep anything if the data folder disappeared.
 func NewFolder(data *datafolder.Folder) *Folder { return &Folder{data} }
 
-// Keep writes events, whose numbers have no gap, and returns when they are on the
-// disk. The name is the file's, seen from the data folder. A file appears whole
-// or not at all; one that begins at the same event was kept for a condensation
-// that did not come about, and is replaced.
+// Keep writes events, whose numbers have no gap, and returns when they are on disk. It
+// returns the file's name, relative to the data folder. A file appears whole or not at
+// all. An older file that begins at the same event comes from a condensation that failed,
+// and is replaced.
 func (a *Folder) Keep(ctx context.Context, session parley.SessionID, events []parley.Event) (name string, err error) {
 	dir, err := a.of(session)
 	if err != nil {
@@ -63,7 +63,7 @@ func (a *Folder) Keep(ctx context.Context, session parley.SessionID, events []pa
 	from, to := events[0].Seq, events[len(events)-1].Seq
 	file := fmt.Sprintf("%d-%d%s", from, to, foldedEnd)
 	if err := remove(dir, func(n string) bool { return strings.HasSuffix(n, halfEnd) }); err != nil {
-		return "", err // of a crash
+		return "", err // left by a crash
 	}
 	half := filepath.Join(dir, file+halfEnd)
 	if err := write(ctx, half, events); err != nil {
@@ -80,8 +80,8 @@ func (a *Folder) Keep(ctx context.Context, session parley.SessionID, events []pa
 	return path.Join(FolderName, string(session), file), errors.Join(err, a.data.Check())
 }
 
-// Kept implements eventlog.Archive. An error is CodeUnavailable: the file is damaged
-// or can not be read.
+// Kept implements eventlog.Archive. An error is CodeUnavailable: the file is damaged or
+// cannot be read.
 func (a *Folder) Kept(ctx context.Context, session parley.SessionID, seq int64) iter.Seq2[parley.Event, error] {
 	return func(yield func(parley.Event, error) bool) {
 		err := a.kept(ctx, session, seq, func(e parley.Event) bool { return yield(e, nil) })
@@ -133,7 +133,7 @@ func (a *Folder) kept(ctx context.Context, session parley.SessionID, seq int64, 
 	return context.Cause(ctx)
 }
 
-// numbers are those of a file's first and last event.
+// numbers returns the first and last event number in a file's name.
 func numbers(name string) (from, to int64, ok bool) {
 	name, ok = strings.CutSuffix(name, foldedEnd)
 	first, last, both := strings.Cut(name, "-")
@@ -142,7 +142,7 @@ func numbers(name string) (from, to int64, ok bool) {
 	return from, to, ok && both && err == nil && err2 == nil
 }
 
-// KeepBlob writes a large result, beside the events.
+// KeepBlob writes a large result next to the events.
 func (a *Folder) KeepBlob(_ context.Context, session parley.SessionID, d parley.Digest, body []byte) error {
 	name, err := a.blob(session, d)
 	if err != nil {
@@ -162,8 +162,8 @@ func (a *Folder) KeepBlob(_ context.Context, session parley.SessionID, d parley.
 	return wrote(errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)), a.data.Check()))
 }
 
-// Blob reads a large result. One whose bytes are not those of its name is CodeNotFound,
-// as one that is not there.
+// Blob reads a large result. It is CodeNotFound if there is none, or if its bytes do not
+// match its digest.
 func (a *Folder) Blob(_ context.Context, session parley.SessionID, d parley.Digest) ([]byte, error) {
 	name, err := a.blob(session, d)
 	if err != nil {
@@ -201,9 +201,8 @@ func put(name string, body []byte) (err error) {
 	return f.Sync()
 }
 
-// Share gives a fork the files that are kept of its parent: as other names of the
-// same files, since none is ever changed, or as copies where the disk has no such
-// names.
+// Share gives a fork the files kept of its parent. They become hard links, since no file
+// is ever changed, or copies where the file system has no links.
 func (a *Folder) Share(ctx context.Context, session, fork parley.SessionID, at int64) (err error) {
 	defer func() { err = wrote(err) }()
 	from, err := a.of(session)
@@ -254,21 +253,21 @@ func (a *Folder) Share(ctx context.Context, session, fork parley.SessionID, at i
 	return a.data.Check()
 }
 
-// Sessions lists those of which something is kept.
+// Sessions lists the sessions of which something is kept.
 func (a *Folder) Sessions(context.Context) (ids []parley.SessionID, err error) {
 	list, err := os.ReadDir(a.data.Path(FolderName))
 	if gone(err) != nil {
 		return nil, parley.Errorf(parley.CodeUnavailable, "list the archive: %w", err)
 	}
 	for _, e := range list {
-		if e.IsDir() && IsID(e.Name()) { // another one is not ours
+		if e.IsDir() && IsID(e.Name()) { // anything else is not ours
 			ids = append(ids, parley.SessionID(e.Name()))
 		}
 	}
 	return ids, nil
 }
 
-// Drop removes what was kept of a session; there may be nothing.
+// Drop removes everything kept of a session, if there is anything.
 func (a *Folder) Drop(_ context.Context, session parley.SessionID) error {
 	dir, err := a.of(session)
 	if err != nil {
@@ -283,8 +282,8 @@ func (a *Folder) Drop(_ context.Context, session parley.SessionID) error {
 	return wrote(syncDir(filepath.Dir(dir)))
 }
 
-// of is a session's folder. Ids are made by the engine; one that leads out of the
-// archive is refused all the same.
+// of returns a session's folder. The engine assigns ids, but an id that would lead out of
+// the archive is refused all the same.
 func (a *Folder) of(session parley.SessionID) (string, error) {
 	s := string(session)
 	if s == "" || !filepath.IsLocal(s) || s == "." || strings.ContainsAny(s, `/\`) {
@@ -293,8 +292,7 @@ func (a *Folder) of(session parley.SessionID) (string, error) {
 	return a.data.Path(FolderName, s), nil
 }
 
-// make makes a session's folder, and one in it, and sees to it that its name is on
-// the disk.
+// make creates a session's folder, or a folder in it, and syncs the name to disk.
 func (a *Folder) make(session parley.SessionID, in ...string) error {
 	if err := a.data.Check(); err != nil {
 		return err
@@ -351,7 +349,7 @@ func remove(dir string, which func(name string) bool) error {
 	return nil
 }
 
-// gone is the error of a removal, none when there was nothing to remove.
+// gone returns the error of a removal, or nil if there was nothing to remove.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -359,7 +357,7 @@ func gone(err error) error {
 	return err
 }
 
-// syncDir puts a folder's names on the disk.
+// syncDir syncs a folder's entries to disk.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -367,12 +365,12 @@ func syncDir(dir string) error {
 	}
 	err = f.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		err = nil // file systems that write names at once
+		err = nil // some file systems write entries at once
 	}
 	return errors.Join(err, f.Close())
 }
 
-// wrote says an error of the file system as people need it.
+// wrote turns an error of the file system into one for people.
 func wrote(err error) error {
 	if err == nil {
 		return nil

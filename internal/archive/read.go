@@ -88,9 +88,9 @@ func Read(r io.ReaderAt, size int64, l Limits) (Session, error) {
 	return s, nil
 }
 
-// Log checks an archive and returns its log as it is, to be looked at or run again
-// and not to be appended anywhere: it still has what gives power. Errors are those
-// of [Read]; a log whose steps retention took is CodeCondensed.
+// Log checks an archive and returns its log unchanged, to be viewed or replayed. It must
+// not be appended anywhere, because it still has permissions. Errors are those of [Read];
+// a log whose steps retention removed is CodeCondensed.
 func Log(r io.ReaderAt, size int64, l Limits) (events []parley.Event, blobs map[parley.Digest][]byte, err error) {
 	a, blobs, err := unpack(r, size, l)
 	if err != nil {
@@ -261,7 +261,7 @@ func (a *zipped) events(f *zip.File) ([]parley.Event, error) {
 			}
 			continue
 		}
-		// Beside what a header claims: the log is counted as it comes.
+		// In addition to the header's claim, the log is counted as it is read.
 		if bytesRead += int64(len(line)); bytesRead > a.limit.Log || len(events) >= a.limit.Events {
 			return nil, tooLongLog(a.limit)
 		}
@@ -322,8 +322,8 @@ func decodeEvent(line []byte, want int) (parley.Event, error) {
 	return e, nil
 }
 
-// id is the form of a ULID. Another id would not be given anew, and could name
-// what is somebody else's.
+// id is the form of a ULID. Any other id might name something that belongs to somebody
+// else.
 var id = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
 
 // lineReader reads lines of bounded length.

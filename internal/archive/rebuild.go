@@ -10,9 +10,9 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// rebuild makes a log of the seed's files: the session, and each turn with what
-// was asked and answered. Steps stay behind: these files do not say enough of
-// them to be events.
+// rebuild makes a log from the seed's files: the session, and each turn with its question
+// and answer. Steps are left out, because these files have too little about them to make
+// events.
 func (a *zipped) rebuild(blobs map[parley.Digest][]byte) ([]parley.Event, error) {
 	f := a.files[SessionFile]
 	if f == nil {

@@ -22,9 +22,9 @@ type agentSession struct {
 	Messages          []messageMeta  `json:"messages"`
 	Preferences       map[string]any `json:"preferences,omitempty"`
 	Ctx               sessionContext `json:"ctx"`
-	Locks             struct{}       `json:"locks"` // none is held by a file
+	Locks             struct{}       `json:"locks"` // a file never holds a lock
 	OpenContinuations []string       `json:"openContinuations"`
-	QueueHeld         bool           `json:"queueHeld,omitempty"` // those that are queued wait for the next command
+	QueueHeld         bool           `json:"queueHeld,omitempty"` // queued turns wait for the next command
 	Stats             sessionStats   `json:"stats"`
 	Version           int64          `json:"version"`
 }
@@ -105,7 +105,7 @@ type messageMeta struct {
 
 type sessionContext struct {
 	App       string `json:"app"`
-	AppModel  bool   `json:"appModel,omitempty"` // the model is the app's, and was not chosen
+	AppModel  bool   `json:"appModel,omitempty"` // the model comes from the app and was not chosen
 	User      string `json:"user,omitempty"`
 	Org       string `json:"org,omitempty"`
 	OutsideID string `json:"outsideId,omitempty"`
@@ -158,8 +158,8 @@ type continuationError struct {
 
 type artifactRef struct {
 	ID     string `json:"id"`
-	Path   string `json:"path"` // where a server has it
-	Type   string `json:"type"` // of its content
+	Path   string `json:"path"` // its path on a server
+	Type   string `json:"type"` // its media type
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
@@ -178,7 +178,7 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// seedStatus is a turn's status in the words of these files, which know no
+// seedStatus returns a turn's status in the words of these files, which have none for
 // waiting for a human.
 func seedStatus(s parley.TurnStatus) string {
 	if s == parley.StatusWaiting {

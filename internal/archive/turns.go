@@ -5,8 +5,8 @@ import (
 	"github.com/parley-server/parley/internal/steps"
 )
 
-// apply is the fold of a turn into these files. p is nil when retention took the
-// data away: such a step leaves none.
+// apply adds an event to a turn's files. p is nil when retention removed the data; such a
+// step is left out.
 func (c *continuation) apply(e parley.Event, p parley.Payload, log *steps.Log) {
 	c.UpdatedAt = millis(e.Time)
 	if step, ok := log.Of(e, p); ok {

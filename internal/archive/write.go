@@ -14,8 +14,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Write writes the session as a zip file to w. When it fails, what was written
-// is no zip file.
+// Write writes the session as a zip file to w. If it fails, the output is not a valid zip
+// file.
 func Write(ctx context.Context, w io.Writer, s Source) error {
 	z := &writer{Writer: zip.NewWriter(w), at: s.Info.UpdatedAt}
 	kept, err := z.log(s)
@@ -58,7 +58,7 @@ func Write(ctx context.Context, w io.Writer, s Source) error {
 
 type writer struct {
 	*zip.Writer
-	at time.Time // the files' time: the session's, so that an export does not change by itself
+	at time.Time // the files' time: the session's, so that repeated exports are equal
 }
 
 func (z *writer) create(name string) (io.Writer, error) {
@@ -74,8 +74,7 @@ func (z *writer) bytes(name string, body []byte) error {
 	return err
 }
 
-// log writes events.ndjson, and returns what retention kept of the steps that it
-// took.
+// log writes events.ndjson, and returns what retention left of the steps that it removed.
 func (z *writer) log(s Source) (kept parley.Condensed, err error) {
 	raw, err := z.create(eventsFile)
 	if err != nil {
@@ -149,8 +148,7 @@ func meta(role parley.Role, e parley.Event, text string) messageMeta {
 	return messageMeta{Role: string(role), ContinuationID: string(e.Turn), TS: millis(e.Time), Length: len([]rune(text))}
 }
 
-// lastMessages and their length bound session.json, which is to hold no large
-// content.
+// lastMessages and their length limit session.json, which must not hold large content.
 const (
 	lastMessages   = 6
 	lastMessageLen = 4000

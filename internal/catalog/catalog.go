@@ -1,10 +1,8 @@
-// Package catalog knows models before they are asked: what they take and what
-// they cost. What is built in is data with a date (models.yaml); settings may
-// override it, model by model.
+// Package catalog has what is known of models beforehand: their sizes and prices. What is
+// built in is dated data (models.yaml); settings may override it, model by model.
 //
-// A model that it does not know gets careful sizes and no price: it can be used,
-// budgets and quotas in dollars do not see it, and whoever lists models sees that
-// it has no price.
+// An unknown model gets conservative sizes and no price. It can be used, but budgets in
+// dollars do not count it, and lists of models show that it has no price.
 package catalog
 
 import (
@@ -23,7 +21,7 @@ import (
 //go:embed models.yaml
 var builtIn []byte
 
-// Entry is what is known of a model. A nil field says nothing.
+// Entry is what is known of a model. A nil field is unknown.
 type Entry struct {
 	ContextTokens   *int64   `yaml:"context_tokens"`
 	MaxOutputTokens *int64   `yaml:"max_output_tokens"`
@@ -45,16 +43,15 @@ type kind struct {
 	Models  map[string]Entry `yaml:"models"`
 }
 
-// Catalog is what is built in and what settings say. It is safe for concurrent
-// use.
+// Catalog combines what is built in with the settings. It is safe for concurrent use.
 type Catalog struct {
 	kinds map[string]kind
 	own   map[string]Entry
 }
 
-// New returns a catalog with own, by the models' full names ("openai/qwen3:8b"),
-// over what is built in. It takes own as it is: settings are checked where they
-// are read.
+// New returns a catalog of what is built in, overridden by own, which is keyed by the
+// models' full names ("openai/qwen3:8b"). It does not check own: settings are checked
+// where they are read.
 func New(own map[string]Entry) (*Catalog, error) {
 	c := &Catalog{own: own}
 	d := yaml.NewDecoder(bytes.NewReader(builtIn))
@@ -65,15 +62,16 @@ func New(own map[string]Entry) (*Catalog, error) {
 	return c, nil
 }
 
-// Sizes of a model that nobody knows: what small local servers take.
+// Sizes assumed for an unknown model: those of small local servers.
 const (
 	carefulContext = 32_000
 	carefulOutput  = 4_096
 )
 
-// Info is what is known of a model of a provider. Kind is how the provider speaks
-// (anthropic, openai, gemini, mistral), listed whether it is the one of that name
-// itself, whose prices are built in; id is its own name for the model.
+// Info returns what is known of a provider's model. Kind is the provider's protocol
+// (anthropic, openai, gemini, mistral). listed says whether it is the provider of that
+// name itself, to which the built-in prices apply. id is the provider's own name for the
+// model.
 func (c *Catalog) Info(provider, kindOf, id string, listed bool) seam.ModelInfo {
 	m := seam.ModelInfo{
 		Name: provider + "/" + id, Provider: provider, ContextTokens: carefulContext, MaxOutputTokens: carefulOutput, Guessed: true,
@@ -94,12 +92,12 @@ func (c *Catalog) Info(provider, kindOf, id string, listed bool) seam.ModelInfo 
 	return m
 }
 
-// find knows a model also by a dated name, such as claude-sonnet-5-5-20260928.
+// find also matches a dated name, such as claude-sonnet-5-5-20260928.
 func (k kind) find(id string) (Entry, bool) {
 	if e, ok := k.Models[id]; ok {
 		return e, true
 	}
-	for _, name := range slices.Backward(slices.Sorted(maps.Keys(k.Models))) { // longer names of one beginning come first
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(k.Models))) { // of names with a common prefix, the longest comes first
 		rest, ok := strings.CutPrefix(id, name+"-")
 		if ok && len(rest) >= 4 && strings.Trim(rest, "0123456789-") == "" {
 			return k.Models[name], true
@@ -130,13 +128,13 @@ func set[T any](to *T, from *T) {
 	}
 }
 
-// Names are the models of a kind that are built in.
+// Names are the built-in models of a kind.
 func (c *Catalog) Names(kindOf string) []string {
 	return slices.Sorted(maps.Keys(c.kinds[kindOf].Models))
 }
 
-// Own are the full names of the models that settings speak of.
+// Own are the full names of the models in the settings.
 func (c *Catalog) Own() []string { return slices.Sorted(maps.Keys(c.own)) }
 
-// Default is the model of a kind that is taken when nobody names one.
+// Default is the model of a kind that is used when none is named.
 func (c *Catalog) Default(kindOf string) string { return c.kinds[kindOf].Default }

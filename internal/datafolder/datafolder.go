@@ -1,11 +1,10 @@
-// Package datafolder is the data folder that a process has taken, for whoever writes
-// into it.
+// Package datafolder guards the data folder of a process for all code that writes into it.
 //
-// A folder that is renamed, removed or mounted over while a server runs is not made
-// anew at its path: another server would begin there, and the right one could not be
-// put back. So whoever writes below the data folder asks [Folder.Check] before, and
-// makes folders with [Folder.Make], which never makes the data folder itself. Only
-// the start of a process does that, before it calls [New].
+// A folder that is renamed, removed or mounted over while a server runs must not be
+// created again at its path: another server would start there, and the original could not
+// be put back. So code that writes below the data folder first calls [Folder.Check], and
+// creates folders with [Folder.Make], which never creates the data folder itself. Only the
+// start of a process does that, before it calls [New].
 //
 // Methods are safe for concurrent use.
 package datafolder
@@ -22,13 +21,13 @@ import (
 type Folder struct {
 	path string
 	ids  map[string]os.FileInfo
-	err  error        // why it could not be looked at
-	held func() error // of the caller, or nil
+	err  error        // why it could not be examined
+	held func() error // checks the caller's lock; may be nil
 }
 
-// New looks at what is at the path, and at files in it, now. held says of the
-// process's lock whether it is still good; nil: there is none. A folder that is not
-// there is one that went away.
+// New records the identity of the folder at path, and of files in it. held reports whether
+// the process's lock is still valid; nil: there is no lock. A folder that does not exist
+// counts as removed.
 func New(path string, held func() error, files ...string) *Folder {
 	f := &Folder{path: path, ids: map[string]os.FileInfo{}, held: held}
 	for _, name := range append([]string{path}, files...) {
@@ -39,13 +38,13 @@ func New(path string, held func() error, files ...string) *Folder {
 	return f
 }
 
-// Path is where something in the folder is.
+// Path returns the path of something in the folder.
 func (f *Folder) Path(parts ...string) string {
 	return filepath.Join(append([]string{f.path}, parts...)...)
 }
 
-// Check reports whether what was found at the path is still there: a few
-// microseconds. Else its error is CodeUnavailable, and says what to do.
+// Check reports whether the recorded folder and files are still at the path. It takes a
+// few microseconds. Otherwise its error is CodeUnavailable and says what to do.
 func (f *Folder) Check() error {
 	err := f.look()
 	if err == nil {
@@ -75,8 +74,8 @@ func (f *Folder) look() error {
 	return nil
 }
 
-// Make makes a folder below the data folder, and those on the way, readable by
-// their owner only. One that is there already is left as it is.
+// Make creates a folder below the data folder, and missing parents, readable by their
+// owner only. An existing folder is left as it is.
 func (f *Folder) Make(parts ...string) error {
 	dir := f.Path(parts...)
 	if info, err := os.Stat(dir); err == nil && info.IsDir() {

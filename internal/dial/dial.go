@@ -1,11 +1,10 @@
-// Package dial makes HTTP clients for services that an operator has named, and for no
-// others.
+// Package dial makes HTTP clients that reach only services that an operator has named.
 //
-// What a model, a page or a description says never decides where a connection goes: a
-// [Guard] is made of the operator's files. It looks at the address of each connection
-// when it is made, so neither a redirect nor a name that points elsewhere by then leads
-// around it. Redirects are not followed, and no proxy is used: behind one the guard
-// would see only the proxy's address.
+// Text from a model, a page or a tool's description never decides where a connection goes:
+// a [Guard] is made from the operator's files. It checks the address of each connection as
+// it is made, so neither a redirect nor a changed DNS entry gets around it. Redirects are
+// not followed. No proxy is used, because the guard would then see only the proxy's
+// address.
 package dial
 
 import (
@@ -23,21 +22,21 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Guard says where connections may go. It is safe for concurrent use.
+// Guard decides where connections may go. It is safe for concurrent use.
 type Guard struct {
-	hosts    []string       // that may be reached
-	private  []string       // of these, names that may stand for an address of a private network
-	prefixes []netip.Prefix // addresses that may be reached though they are not public
+	hosts    []string       // hosts that may be reached
+	private  []string       // those of hosts that may resolve to a private address
+	prefixes []netip.Prefix // addresses that may be reached although they are not public
 }
 
-// New makes a guard that lets connections go to hosts, which are names or addresses
-// without a port. Their addresses have to be public ones, but for what private names:
-// one of the hosts, an address, or a prefix such as 10.1.0.0/16. A host that is itself
-// an address, or localhost, is named by that.
+// New makes a guard that allows connections to hosts, which are names or addresses without
+// a port. Their addresses must be public, except for those that private names: one of the
+// hosts, an address, or a prefix such as 10.1.0.0/16. A host that is itself an address, or
+// localhost, counts as named there.
 //
-// An address at which a cloud tells its machines their credentials is reached only when
-// the address itself is among hosts or private; a name that stands for it is not enough,
-// and neither is a prefix that has it.
+// The address of a cloud's metadata service, which hands out credentials, is allowed only
+// when that very address is among hosts or private. A name that resolves to it, or a
+// prefix that contains it, is not enough.
 func New(hosts, private []string) (*Guard, error) {
 	g := &Guard{}
 	for _, h := range hosts {
@@ -72,7 +71,7 @@ func exactly(a netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(a, a.BitLen())
 }
 
-// clean is a host as it is compared.
+// clean returns a host in the form used for comparison.
 func clean(host string) string {
 	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
 }
@@ -84,9 +83,9 @@ const (
 	maxIdle        = 8        // connections to one host
 )
 
-// Client makes a client. A request of it ends with its context and not before.
-// With fresh, each request has a connection of its own: what fails before that is made
-// has provably not left, and nothing is sent again behind the caller's back.
+// Client makes a client. Its requests have no timeout but that of their context. With
+// fresh, each request has a connection of its own. A failure to connect then proves that
+// the request was not sent, and the transport never sends it again by itself.
 func (g *Guard) Client(fresh bool) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -109,12 +108,12 @@ func (g *Guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	return d.DialContext(ctx, network, net.JoinHostPort(host, port))
 }
 
-// public knows the registries of addresses that are not public.
+// public knows the registries of non-public addresses.
 var public = ssrf.New()
 
-// metadata are the addresses at which clouds give their machines credentials, beside
-// those of the link: AWS (IPv6), Alibaba, Oracle. The link's have 169.254.169.254.
-// Sources: the providers' pages on instance metadata.
+// metadata are the addresses of clouds' metadata services outside of the link-local range:
+// AWS (IPv6), Alibaba, Oracle. Link-local ones have 169.254.169.254. Sources: the
+// providers' pages on instance metadata.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::254/128"), netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("192.0.0.192/32"),
 }
@@ -122,7 +121,7 @@ var metadata = []netip.Prefix{
 // shared is the address space between a provider and its customers (RFC 6598).
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
-// allow decides about a connection to an address that stands for host.
+// allow checks a connection to an address that host resolved to.
 func (g *Guard) allow(host, address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

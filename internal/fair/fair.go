@@ -1,5 +1,5 @@
-// Package fair lets work that takes a processor be done by turns of users: some of it
-// runs at once, the rest waits, and nobody's queue keeps the others waiting.
+// Package fair lets users take turns at work that needs a processor: some of it runs at
+// once, the rest waits, and no user's queue delays the others.
 package fair
 
 import (
@@ -12,33 +12,34 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// ErrFull refuses work of a user who has as much waiting as one may.
+// ErrFull refuses a call of a user who already has too many waiting.
 var ErrFull = errors.New("too much of this user waits already")
 
-// Turns lets some calls run at once and the others wait, so that each user is
-// served: of those who wait, the one who has the fewest calls running is next, and
-// when a call ends, its user's next one stands behind the first ones of all others.
-// Its zero value, with the numbers set, is ready. It is safe for concurrent use.
+// Turns runs a limited number of calls at once and shares them fairly among users. The
+// next call is that of the waiting user with the fewest running. When a call ends, its
+// user's next one goes behind the first ones of all others. The zero value, with the
+// numbers set, is ready to use. It is safe for concurrent use.
 type Turns struct {
 	Slots  int // calls that run at once
-	Each   int // of these, calls of one user at most; 0: 1
-	Queued int // calls of one user that wait at most
+	Each   int // how many of them may be one user's; 0: 1
+	Queued int // how many calls of one user may wait
 
 	mu      sync.Mutex
-	all     int // that run
+	all     int // how many run
 	running map[parley.Principal]int
-	waiting map[parley.Principal][]chan struct{} // of each user the first to run first
-	next    []parley.Principal                   // who waits and may have another running, the first to be served first
+	waiting map[parley.Principal][]chan struct{} // each user's waiting calls, in order
+	next    []parley.Principal                   // users who wait and may have another call running, in order
 }
 
-// Enter waits until who may run a call, and returns what ends it. Errors: [ErrFull]
-// at once when too many calls of who wait, and the cause of ctx when that ends first.
+// Enter waits until who may run a call, and returns the function that ends the call.
+// Errors: [ErrFull] at once when too many calls of who wait; the cause of ctx when it ends
+// first.
 func (t *Turns) Enter(ctx context.Context, who parley.Principal) (leave func(), err error) {
 	return t.enter(ctx, who, t.Queued)
 }
 
-// Again is Enter for a call that was let in before and has left to wait for something
-// else: it is not refused for being one too many.
+// Again is Enter for a call that ran before and gave up its turn to wait for something
+// else. It is never refused with ErrFull.
 func (t *Turns) Again(ctx context.Context, who parley.Principal) (leave func(), err error) {
 	return t.enter(ctx, who, math.MaxInt)
 }
@@ -69,13 +70,13 @@ func (t *Turns) enter(ctx context.Context, who parley.Principal, most int) (leav
 		t.drop(who, at)
 	}
 	t.mu.Unlock()
-	if at < 0 { // it was let in at the same moment
+	if at < 0 { // it was admitted at the same moment
 		leave()
 	}
 	return nil, context.Cause(ctx)
 }
 
-// leave ends a user's call. What else they ask stands behind all who wait by now.
+// leave ends a user's call. The user's next call goes behind everybody who waits now.
 func (t *Turns) leave(who parley.Principal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,15 +88,15 @@ func (t *Turns) leave(who parley.Principal) {
 	t.admit()
 }
 
-// lineUp puts who waits behind all others that do, unless they stand there already or
-// have as many running as may.
+// lineUp puts who behind all other waiting users, unless they are already in line or have
+// as many calls running as allowed.
 func (t *Turns) lineUp(who parley.Principal) {
 	if len(t.waiting[who]) > 0 && t.running[who] < max(t.Each, 1) && !slices.Contains(t.next, who) {
 		t.next = append(t.next, who)
 	}
 }
 
-// admit lets in the first calls of those who are next.
+// admit starts the next calls while there are free slots.
 func (t *Turns) admit() {
 	for t.all < t.Slots && len(t.next) > 0 {
 		at := 0
@@ -114,7 +115,7 @@ func (t *Turns) admit() {
 	}
 }
 
-// drop takes a call off a user's queue, and the user with the last of them.
+// drop removes a call from a user's queue, and the user when it was the last.
 func (t *Turns) drop(who parley.Principal, at int) {
 	t.waiting[who] = slices.Delete(t.waiting[who], at, at+1)
 	if len(t.waiting[who]) == 0 {

@@ -1,4 +1,4 @@
-// Package keyword finds the words of a question that say what it is about, and
+// Package keyword finds the words of a question that say what it is about, and checks
 // whether a text has them.
 package keyword
 

@@ -1,6 +1,6 @@
-// Package policy says what an app and a session let an agent do: of one call, and
-// of a tool whatever it is called with. It is pure; the engine decides by it, and
-// prompts are written by it, so that a model is not offered what would be denied.
+// Package policy decides what an app and a session let an agent do: for one call, and for
+// a tool with any input. It is pure. The engine decides by it; prompts use it so that a
+// model is not offered what would be denied.
 package policy
 
 import (
@@ -16,12 +16,12 @@ type Wish struct {
 	Effect  parley.Effect
 	Subject string   // what the call is about, see [parley.ToolDecl]
 	Scoped  bool     // what it reaches counts, too
-	Reaches []string // of a scoped call; none: nobody knows
+	Reaches []string // what a scoped call reaches; empty: unknown
 }
 
-// Judge says what policy makes of a call, and why. The strictest matching rule
-// of app and session holds; a rule granted for the session allows what would
-// have been asked, but never what is denied.
+// Judge returns the verdict on a call and the reason. The strictest matching rule of app
+// and session wins. A rule granted for the session allows what would have been asked, but
+// never what is denied.
 func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) {
 	verdict, reason, matched := parley.Allow, "", false
 	look := func(rules []parley.Rule) {
@@ -65,7 +65,7 @@ func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) 
 
 const inPlan = "the session is in plan mode: nothing is changed"
 
-// modeOf is the session's mode, as far as the app still offers it.
+// modeOf is the session's mode, if the app still offers it.
 func modeOf(app *parley.App, s *parley.Session) parley.PermissionMode {
 	if !app.Policy.Offers(s.Mode) {
 		return parley.ModeDefault
@@ -73,7 +73,7 @@ func modeOf(app *parley.App, s *parley.Session) parley.PermissionMode {
 	return s.Mode
 }
 
-// verdictOf reads a misspelt verdict as no: it must not open a door.
+// verdictOf treats a misspelt verdict as a denial, so that a typo allows nothing.
 func verdictOf(r parley.Rule) parley.Verdict {
 	if r.Verdict != parley.Allow && r.Verdict != parley.Ask {
 		return parley.Deny
@@ -141,8 +141,8 @@ func named(name, tool string) bool {
 	return name == "" || name == tool
 }
 
-// covers reports whether a rule that was granted for the session is for all that
-// the call would act on.
+// covers reports whether a rule granted for the session applies to everything that the
+// call would act on.
 func covers(r parley.Rule, w Wish) bool {
 	if !w.Scoped {
 		return true

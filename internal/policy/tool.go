@@ -12,10 +12,10 @@ func Attended(app *parley.App, o parley.Origin) bool {
 	return !app.Policy.Unattended && (o == parley.OriginUser || o == parley.OriginCall)
 }
 
-// Tool says what policy makes of a tool in the open turn of s, whatever the tool is
-// called with. Deny: no call of it can run, and why. Ask: a human is asked before
-// each. Allow: nothing stands against every call, though a rule may against some;
-// [Judge] decides over each.
+// Tool returns the verdict on a tool in the open turn of s, for any input. Deny: no call
+// of it can run; the reason is returned, too. Ask: a human is asked before each call.
+// Allow: no rule is against all calls, though one may be against some; [Judge] decides on
+// each call.
 func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict, string) {
 	effect := d.Effect
 	if effect == "" {
@@ -49,7 +49,7 @@ func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict
 		}
 		some = true
 		if narrowed && pattern != "*)" {
-			continue // of some calls only
+			continue // applies to some calls only
 		}
 		if v := verdictOf(r); rank(v) > rank(verdict) {
 			verdict, reason = v, r.Reason
@@ -71,8 +71,8 @@ func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict
 	return verdict, reason
 }
 
-// Exceptions are the rules of app and session that are about some calls of a tool
-// only, and Services those that an actuation may call, nil when the tool is none.
+// Exceptions returns the rules of app and session that apply only to some calls of a tool.
+// Services are the services that an actuation may call, nil for other tools.
 func Exceptions(app *parley.App, s *parley.Session, d parley.ToolDecl) (rules []parley.Rule, services []string) {
 	all := app.Policy.Rules
 	if s.Policy != nil {

@@ -13,23 +13,23 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// What is read of an export at most. An export is unpacked in memory, one file
-// at a time; a small archive can hold much.
+// Limits on reading an export. It is unpacked in memory, one file at a time, and a small
+// archive can hold much.
 const (
 	maxExportFiles = 200_000
 	maxExportBytes = 512 << 20
 	maxZip         = 512 << 20
 )
 
-// Export is an export of some service: a folder or an archive of it.
+// Export is an export from some service: a folder or an archive of it.
 type Export struct {
 	fsys  fs.FS
 	name  string // for people
 	close func() error
 }
 
-// Open finds the export in a folder, as an archive or unpacked, the unpacked one
-// first. It returns nil when there is none.
+// Open finds the export in a folder: unpacked, or else as an archive. It returns nil when
+// there is none.
 func (f Folder) Open(dir, archive string) (*Export, error) {
 	if f.FS == nil {
 		return nil, nil //nolint:nilnil // said above
@@ -76,12 +76,12 @@ func (f Folder) Open(dir, archive string) (*Export, error) {
 // Close closes the archive.
 func (e *Export) Close() error { return e.close() }
 
-// Folder gives the export as a folder, for files whose place is known.
+// Folder returns the export as a folder, for files at known paths.
 func (e *Export) Folder() Folder { return Folder{FS: e.fsys, Name: e.name} }
 
-// Each calls f with each regular file whose path want accepts, in lexical order.
-// Archives inside the archive are opened too, one level deep: large exports come
-// in such parts.
+// Each calls f with each regular file whose path want accepts, in lexical order. It also
+// opens archives inside the archive, one level deep, because large exports come in such
+// parts.
 func (e *Export) Each(ctx context.Context, want func(string) bool, f func(at string, info fs.FileInfo, body []byte) error) error {
 	b := budget{maxExportFiles, maxExportBytes}
 	return e.each(ctx, &b, want, f, true)
@@ -133,7 +133,7 @@ func (e *Export) each(ctx context.Context, b *budget, want func(string) bool, f 
 	})
 }
 
-// Bad says that a file of an export is not as it should be.
+// Bad returns an error about a file of an export.
 func (e *Export) Bad(p, format string, args ...any) *parley.Error {
 	return parley.Errorf(parley.CodeTool, "%s: "+format, append([]any{path.Join(e.name, p)}, args...)...).
 		WithHint("mend the file, or take it out of the export")

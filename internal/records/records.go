@@ -1,9 +1,9 @@
-// Package records reads a JSON file that people write by hand: an object that
-// holds one list of records, each with some fields of text. Whatever is wrong is
-// said with file, line and column, as those people have to mend it.
+// Package records reads a JSON file that people write by hand: an object with one list of
+// records, each with some text fields. Errors give file, line and column, because those
+// people have to fix them.
 //
-// A [Tool] searches such a file, and an [Export] of the service that the records
-// stand for. Everything is read anew each time; nothing is kept.
+// A [Tool] searches such a file, and an [Export] of the service that the records imitate.
+// Everything is read again for each call; nothing is kept.
 package records
 
 import (
@@ -24,13 +24,13 @@ import (
 // MaxFile is how large a file may be.
 const MaxFile = 16 << 20
 
-// Folder is where a toolset finds its files. The zero Folder has none.
+// Folder is where a toolset finds its files. The zero Folder is empty.
 type Folder struct {
 	FS   fs.FS
-	Name string // what to call it in messages: a path, or what else tells people where it is
+	Name string // its name in messages: a path, or something else that people recognise
 }
 
-// Path names a file of the folder for people.
+// Path is the name of a file in messages.
 func (f Folder) Path(name string) string {
 	if f.Name == "" {
 		return name
@@ -79,8 +79,8 @@ func (f Folder) File(name string, max int64) ([]byte, error) {
 	return b, nil
 }
 
-// reason is the system's word for what failed, without the path, which the
-// message has in the form that people know.
+// reason is the system's error without the path; the message has the path in the form that
+// people know.
 func reason(err error) string {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err.Error()
@@ -126,8 +126,8 @@ func invalidAt(b []byte) int {
 	return len(b)
 }
 
-// reader walks over JSON that is known to be well formed, so its decoder has no
-// errors of its own.
+// reader walks over JSON that is known to be well formed, so its decoder returns no
+// errors.
 type reader struct {
 	at  string
 	raw []byte
@@ -144,7 +144,7 @@ func position(b []byte, offset int64) (line, col int) {
 	return line, 1 + utf8.RuneCount(b[bytes.LastIndexByte(b, '\n')+1:])
 }
 
-// value is a member of an object or of a list, with where it begins.
+// value is a member of an object or of a list, with its offset.
 type value struct {
 	key string
 	at  int64
@@ -238,7 +238,7 @@ func (r reader) record(name string, m value, fields []string) (map[string]string
 	return rec, nil
 }
 
-// Time reads a date as people write them; zero when it is none.
+// Time reads a date in one of the forms that people write; zero if it is none.
 func Time(s string) time.Time {
 	s = strings.TrimSpace(s)
 	for _, layout := range []string{

@@ -12,8 +12,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Entry is one thing that people wrote, and what the tool shows of it:
-// "[head | head] text", on one line.
+// Entry is one record, and what the tool shows of it: "[head | head] text", on one line.
 type Entry struct {
 	Head  []string
 	Text  string
@@ -29,10 +28,9 @@ func (e Entry) line() string {
 	return "[" + strings.Join(head, " | ") + "] " + keyword.Fold(e.Text)
 }
 
-// Tool is a toolset of one tool: it looks for the words of a query in what a
-// folder holds, the newest first. The folder has a file of records, an export of
-// the service, or both, and is read anew at each call. It is safe for concurrent
-// use.
+// Tool is a toolset of one tool: it looks for the words of a query in the entries of a
+// folder and returns the newest first. The folder has a file of records, an export of the
+// service, or both, and is read again for each call. It is safe for concurrent use.
 type Tool struct {
 	Name, Description string
 	Kind              string // what is looked for, as in "Notion document"
@@ -90,8 +88,7 @@ func (t *Tool) search(entries []Entry, query string) string {
 	return strings.Join(lines, "\n")
 }
 
-// read reads all that the folder holds. Without an export the file has to be
-// there; with one it may be.
+// read reads all entries of the folder. Without an export, the file must exist.
 func (t *Tool) read(ctx context.Context) ([]Entry, error) {
 	entries, exported, err := t.export(ctx)
 	if err != nil || exported && !t.Data.Has(t.File) {

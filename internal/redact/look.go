@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// look judges the rule at position i, where a word begins or the rule may stand within
-// one. Its answer yes or no must be the same for
-// every text that goes on from b; only with final may the end itself decide.
-// With wait comes the first byte that may be secret, len(b) when it is still to come.
+// look judges the rule at position i, where a word begins or the rule may match within
+// one. A yes or no must hold for every text that continues b; only with final may the end
+// itself decide. With wait, it also returns the first byte that may be secret, or len(b)
+// if that is still to come.
 func (r *rule) look(b string, i int, final bool) (span, verdict, int) {
 	rest := b[i:]
 	if !r.begins(rest) {
@@ -100,8 +100,9 @@ func (r *rule) lookRun(b string, s int, final bool) (span, verdict, int) {
 // ellipsis is what [parley.Cut] puts where it cut a text off.
 const ellipsis = "…"
 
-// cutOff judges b[s:j], of a shape but shorter, by what follows: when it was cut off
-// there, it is a piece of a secret. No is no answer: it may be one whole.
+// cutOff judges b[s:j], which has a shape but is too short, by what follows: if the text
+// was cut off there, it is a piece of a secret. A no does not mean that it is no secret:
+// it may be a complete one.
 func cutOff(b string, s, j int, got chars, final bool) (span, verdict) {
 	const shortest = 8
 	if j-s < shortest || got&digit == 0 {
@@ -218,7 +219,7 @@ func lookDotted(b string, s int, final bool) (span, verdict, int) {
 	return grow(s, j+27, token)
 }
 
-// skipBlank passes over a few blanks; a column of them ends the matter.
+// skipBlank skips a few blanks; more of them mean that it is no secret.
 func skipBlank(b string, j int) int {
 	for k := 0; k < 4 && j < len(b) && (b[j] == ' ' || b[j] == '\t'); k++ {
 		j++
@@ -292,8 +293,8 @@ func lookBasic(b string, s int, final bool) (span, verdict, int) {
 	return grow(s, j, b64)
 }
 
-// lookPEM judges a private key's first line, and enough of what follows to know it
-// from talk about keys. From there on all goes, up to the end marker.
+// lookPEM judges a private key's first line, and enough of what follows to tell it from
+// talk about keys. From there on everything is removed, up to the end marker.
 func lookPEM(b string, s int, final bool) (span, verdict, int) {
 	const label, gap, body = 40, 16, 16
 	j := s

@@ -128,11 +128,11 @@ func (r *Redactor) String(s string) (string, bool) {
 	return string(w.out), true
 }
 
-// view reads b as a string without copying it. The result must not outlive the
-// call that asked for it, nor a change of b.
+// view reads b as a string without copying it. The result is valid only during the call,
+// and only while b is unchanged.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// writer puts the parts of a text that are not secret one behind the other.
+// writer joins the parts of a text that are not secret.
 type writer struct {
 	out []byte
 	red bool // the last byte written stands for a secret

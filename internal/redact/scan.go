@@ -161,12 +161,12 @@ const (
 	wait         // what follows decides
 )
 
-// scan looks at each position of b from from on; what stands before is only
-// looked back at. It appends to spans what it found, overlapping and in no
-// order: each position and rule is judged by itself, so that it does not matter
-// in how many pieces a text arrived. Without final more text will follow;
-// then keep is the first position not yet judged, and hold the first byte that
-// may turn out to be secret by it, both len(b) when there is none.
+// scan checks each position of b beginning at from; what comes before is only used as
+// context. It appends what it found to spans, overlapping and in no order. Each position
+// and rule is judged by itself, so it does not matter in how many pieces a text arrived.
+// Unless final is set, more text will follow. Then keep is the first position not yet
+// judged, and hold the first byte that may turn out to be secret; both are len(b) if there
+// is none.
 func (t *table) scan(b string, from int, shapes, final bool, spans []span) (_ []span, keep, hold int) {
 	n := len(b)
 	keep, hold = n, n
@@ -235,9 +235,9 @@ func (t *table) scan(b string, from int, shapes, final bool, spans []span) (_ []
 	return spans, keep, hold
 }
 
-// covered reports whether sp, not yet extended, lies in a span that was, of the
-// same class, and so would end with it. Without this a text that is one long secret
-// with many beginnings would be walked to its end for each.
+// covered reports whether sp, not yet extended, lies in an earlier span of the same class,
+// and so would end with it. Without this check, one long secret with many possible
+// beginnings would be scanned to its end for each of them.
 func covered(spans []span, sp span) bool {
 	for i := len(spans) - 1; i >= 0; i-- {
 		if have := &spans[i]; have.class == sp.class {

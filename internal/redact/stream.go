@@ -1,10 +1,10 @@
 package redact
 
-// Stream redacts a text that comes in fragments. It holds back only the bytes
-// that may still turn out to be secret: a known value as far as it has come, and
-// of a shape what follows its prefix, at most 128 bytes. Plain text passes at
-// once. Of a secret that was recognised before its end, the rest is dropped as
-// it comes, so that what is held does not grow with it.
+// Stream redacts text that arrives in fragments. It holds back only bytes that may still
+// turn out to be secret: the part of a known value seen so far, and of a shape what
+// follows its prefix, at most 128 bytes. Plain text passes at once. When a secret is
+// recognised before its end, the rest is dropped as it arrives, so the held text does not
+// grow.
 type Stream struct {
 	r     *Redactor
 	buf   []byte

@@ -8,24 +8,23 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// maxAttempts bounds how often one step calls a model that is busy or away.
+// maxAttempts limits how often one step calls a model that is busy or unavailable.
 const maxAttempts = 4
 
-// fewAttempts is maxAttempts for a model that another one can stand in for.
+// fewAttempts is maxAttempts for a model that has a fallback.
 const fewAttempts = 2
 
 const (
 	firstWait = 500 * time.Millisecond
-	// maxWait: a provider that asks for more patience than this is better told to
-	// the user than waited for.
+	// maxWait: if a provider asks for a longer wait, the turn fails and tells the user so.
 	maxWait = 30 * time.Second
-	// fallbackWait is maxWait where another model need not be waited for.
+	// fallbackWait is maxWait for a model that has a fallback.
 	fallbackWait = 5 * time.Second
 )
 
-// retryAfter says whether to call the same model again after its n-th failure in
-// a row, and how long to wait before. Half of the wait is random, so that many turns that
-// failed together do not come back together.
+// retryAfter says whether to call the same model again after its n-th failure in a row,
+// and how long to wait first. Half of the wait is random, so that turns which failed
+// together do not retry together.
 func retryAfter(err *parley.Error, n int, fallback bool) (time.Duration, bool) {
 	most, longest := maxAttempts, maxWait
 	if fallback {
@@ -42,8 +41,8 @@ func retryAfter(err *parley.Error, n int, fallback bool) (time.Duration, bool) {
 	return max(d, err.RetryAfter), true
 }
 
-// mayFallBack reports whether another model may do better. A request that is
-// malformed is so for all of them.
+// mayFallBack reports whether another model might succeed. A malformed request is
+// malformed for every model.
 func mayFallBack(err *parley.Error) bool {
 	switch err.Code {
 	case parley.CodeInvalid, parley.CodeCancelled, parley.CodeInternal:

@@ -7,8 +7,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// A thread is a message list that stays valid while it grows: no empty parts or
-// messages, neighbours of one role merged.
+// A thread is a message list that stays valid while it grows: it has no empty parts or
+// messages, and adjacent messages of one role are merged.
 type thread []parley.Message
 
 func (th *thread) add(role parley.Role, parts ...parley.Part) {
@@ -33,13 +33,13 @@ func (th *thread) say(role parley.Role, text string) {
 	th.add(role, parley.Part{Type: parley.PartText, Text: text})
 }
 
-// foundThen begins what an earlier turn's tools returned.
+// foundThen introduces what an earlier turn's tools returned.
 const foundThen = "[tool calls of this turn and what they returned, shortened]"
 
-// exchange adds an earlier turn: what was asked, what its tools returned, and what was
-// answered. What tools say stands behind the question, as in the turn itself: a model
-// that read it in its own answers would write answers like it. What the turn did to the
-// world is named where the answer does not tell it.
+// exchange adds an earlier turn: the question, what its tools returned, and the answer.
+// Tool results follow the question, as in the turn itself; if they were in the answer, the
+// model would imitate them in its own answers. Effects are named where the answer does not
+// mention them.
 func (th *thread) exchange(x parley.Exchange) {
 	th.add(parley.RoleUser, x.User.Parts...)
 	if n := len(*th); n == 0 || (*th)[n-1].Role != parley.RoleUser {
@@ -64,7 +64,7 @@ func (th *thread) exchange(x parley.Exchange) {
 	th.add(parley.RoleAssistant, p)
 }
 
-// found is what the turn's tools returned, a line each; "" when it called none.
+// found lists what the turn's tools returned, a line each; "" when it called none.
 func found(x parley.Exchange) string {
 	if len(x.Results) == 0 {
 		return ""
@@ -72,8 +72,8 @@ func found(x parley.Exchange) string {
 	return foundThen + "\n- " + strings.Join(x.Results, "\n- ")
 }
 
-// effects names the calls with effects of a turn that did not end well, and of
-// any turn those whose outcome is not known.
+// effects names the calls with effects of a turn that did not complete, and of any turn
+// the calls whose outcome is unknown.
 func effects(x parley.Exchange) string {
 	var did []string
 	for _, e := range x.Effects {
@@ -110,7 +110,7 @@ func joinLines(a, b string) string {
 	return a + "\n" + b
 }
 
-// branch adds what the instance a has said and been told in this turn.
+// branch adds what the agent instance a has said and was told in this turn.
 func (g given) branch(th *thread, s *parley.Session, a *parley.Agent, def parley.AgentDef) {
 	t := s.Turn
 	if a.Parent != "" {
@@ -129,7 +129,7 @@ func (g given) branch(th *thread, s *parley.Session, a *parley.Agent, def parley
 			g.reply(th, find, a, it)
 		case parley.ItemCut:
 			if it.Repeated {
-				continue // the new call says all of it
+				continue // the new call repeats it
 			}
 			th.add(parley.RoleAssistant, parley.Part{
 				Type: parley.PartText, Cut: true, Text: strings.TrimRight(it.Text, " \n") + "\n[cut off]",
@@ -149,8 +149,7 @@ func (g given) branch(th *thread, s *parley.Session, a *parley.Agent, def parley
 	}
 }
 
-// reply adds what the model said, followed by the one message with a result for
-// each of its calls.
+// reply adds the model's reply, followed by one message with the results of all its calls.
 func (g given) reply(th *thread, find lookup, a *parley.Agent, it parley.Item) {
 	if empty(it.Parts) {
 		return
@@ -168,8 +167,8 @@ func (g given) reply(th *thread, find lookup, a *parley.Agent, it parley.Item) {
 	th.add(parley.RoleTool, results...)
 }
 
-// handedOver is what the receiving agent reads: who gives it the turn and why,
-// and what that one found and said since it was last given the turn itself.
+// handedOver is what the receiving agent reads: who handed over and why, and what that
+// agent found and said since it last received the turn itself.
 func handedOver(t *parley.Turn, find lookup, to parley.Item) string {
 	from := t.Agent(to.From)
 	if from == nil {
@@ -198,8 +197,8 @@ func handedOver(t *parley.Turn, find lookup, to parley.Item) string {
 	return b.String()
 }
 
-// since returns the replies of a before event seq, from the last time that a was
-// given the turn.
+// since returns the replies of a before event seq, beginning when a last received the
+// turn.
 func since(a *parley.Agent, seq int64) []parley.Item {
 	var items []parley.Item
 	for _, it := range a.Items {
