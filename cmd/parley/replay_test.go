@@ -44,7 +44,7 @@ func TestSession_replay(t *testing.T) {
 	}
 
 	code, out, _ := p.run("session", "replay", at("s.zip"), "--prompt", "interface="+write("p.md", "Be terse."))
-	if code != exitFailed || !strings.Contains(out, "model call 1, of agent interface, is asked otherwise") || !strings.Contains(out, "+ system: Be terse.") {
+	if code != exitFailed || !strings.Contains(out, "model call 1, of agent interface, has a different prompt") || !strings.Contains(out, "+ system: Be terse.") {
 		t.Errorf("with another prompt: exit %d, %s", code, out)
 	}
 	code, out, _ = p.run("session", "replay", at("s.zip"), "--json", "--policy", write("policy.yaml", "rules: [{verdict: deny, tool: read_slack_mock}]\n"))

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Divergence is where two runs first differ.
+// Divergence is the first difference between two runs.
 type Divergence struct {
 	Seq   int64  `json:"seq,omitempty"` // of the recording's event; 0: it had none there
 	Turn  int    `json:"turn"`          // from 1
@@ -26,7 +26,7 @@ type Line struct {
 	Text string `json:"text"`
 }
 
-// String is the divergence for people.
+// String describes the divergence for people.
 func (d *Divergence) String() string {
 	var b strings.Builder
 	b.WriteString(d.What)
@@ -43,7 +43,7 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:maxLine], "") + "…"
 }
 
-// entry is an event without what chance and time bring.
+// entry is an event without what chance and time determine.
 type entry struct {
 	seq  int64
 	turn int
@@ -67,13 +67,14 @@ func (n namer) rename(text []byte) []byte {
 	})
 }
 
-// left are events that chance or another process brought, or that no turn has.
+// left are events left out of the comparison: chance or another process caused them, or
+// they belong to no turn.
 var left = []parley.EventType{
 	"session.forked", "session.updated", "history.condensed", "turn.queued", "turn.interrupted", "turn.resumed", "turn.stop_requested",
 	"artifact.stored", "context.observed", "budget.reached",
 }
 
-// fields that differ from run to run, or say the same again.
+// volatile are fields that differ from run to run, or repeat others.
 var volatile = map[string][]string{
 	"session.created":      {"outside_id", "mode", "max_open_turns", "in_force"},
 	"turn.started":         {"in_force", "app", "key", "client", "by", "retry_of", "budgets"},
@@ -93,7 +94,7 @@ var volatile = map[string][]string{
 	"context.compacted":    {"through"},
 }
 
-// fields that differ from model to model: its names, and what it costs.
+// ofModel are fields that differ from model to model: its names and costs.
 var ofModel = map[string][]string{
 	"session.created": {"model"},
 	"turn.started":    {"model"},
@@ -104,8 +105,8 @@ var ofModel = map[string][]string{
 // ofProvider are fields of a part that its provider alone understands.
 var ofProvider = []string{"signature", "provider", "provider_id"}
 
-// plain takes out of a log what may differ; with other, also what differs from
-// model to model beside what it says and calls.
+// plain removes from a log what may differ between runs; with other, also what differs
+// between models, except what they say and call.
 func plain(events []parley.Event, other bool) []entry {
 	cut := map[parley.CallID]bool{} // calls that were made again
 	for _, ev := range events {
@@ -142,7 +143,7 @@ func plain(events []parley.Event, other bool) []entry {
 			}
 		case parley.ToolStarted:
 			if began[p.Call] {
-				continue // it only reads, and was begun anew
+				continue // a read, which was made again
 			}
 			began[p.Call] = true
 		}
@@ -169,7 +170,7 @@ func text(ev parley.Event, ids namer, other bool) string {
 		said(fields)
 	}
 	if message, ok := fields["message"].(map[string]any); ok && ev.Type == "turn.started" {
-		// What was attached is an artifact, which the run does not have.
+		// Attachments are artifacts, which the run does not have.
 		if parts, ok := message["parts"].([]any); ok {
 			message["parts"] = slices.DeleteFunc(parts, func(p any) bool {
 				part, ok := p.(map[string]any)
@@ -178,7 +179,7 @@ func text(ev parley.Event, ids namer, other bool) string {
 		}
 	}
 	if ev.Type == "tool.ended" && fields["outcome"] != "ok" && fields["outcome"] != "error" {
-		for _, f := range []string{"output", "error"} { // words of ours about how it was lost
+		for _, f := range []string{"output", "error"} { // our own words about how it was lost
 			delete(fields, f)
 		}
 	}
@@ -193,7 +194,7 @@ func text(ev parley.Event, ids namer, other bool) string {
 	return strings.ReplaceAll(string(ids.rename(raw)), `\n`, "\n    ")
 }
 
-// said leaves of a reply's parts what everybody can read: its words and calls.
+// said keeps, of a reply's parts, its words and calls.
 func said(fields map[string]any) {
 	parts, ok := fields["parts"].([]any)
 	if !ok {
@@ -208,11 +209,10 @@ func said(fields map[string]any) {
 	})
 }
 
-// maxLine bounds a line of a diff as it is shown.
+// maxLine limits a line of a diff.
 const maxLine = 400
 
-// inOrder puts what tools did side by side into one order, since their order is
-// chance.
+// inOrder sorts what tools did in parallel, whose order is random.
 func inOrder(all []entry) []entry {
 	for i := 0; i < len(all); {
 		j := i
@@ -234,13 +234,12 @@ func callOf(text string) string {
 	return ""
 }
 
-// Compare finds where the log again first differs from the recorded one, or nil.
-// A recording that ends in a running turn is compared up to its end.
+// Compare returns the first difference of the log again to the recorded one, or nil. A
+// recording that ends in a running turn is compared up to its end.
 func Compare(recorded, again []parley.Event) *Divergence { return compare(recorded, again, false) }
 
-// CompareModels is Compare for a run in which other models answered: what they are
-// called, what they cost and thought, and that they were tried again is no
-// difference; what they said and called is.
+// CompareModels is Compare for a run with other models. It ignores their names, costs,
+// thinking and retries; what they said and called must be equal.
 func CompareModels(recorded, again []parley.Event) *Divergence {
 	return compare(recorded, again, true)
 }
@@ -248,7 +247,7 @@ func CompareModels(recorded, again []parley.Event) *Divergence {
 func compare(recorded, again []parley.Event, other bool) *Divergence {
 	a, b := plain(recorded, other), plain(again, other)
 	if running(recorded) {
-		// What was under way can not be told from what came next.
+		// Events at the end of the recording may have been in progress, in any order.
 		for len(a) > 0 && (a[len(a)-1].kind == "tool.started" || a[len(a)-1].kind == "tool.ended") {
 			a = a[:len(a)-1]
 		}
@@ -288,14 +287,14 @@ func running(events []parley.Event) bool {
 	return last != ""
 }
 
-// Prompts finds the first request to a model that differs between two runs of
-// one recording, or nil.
+// Prompts returns the first model request that differs between two runs of one recording,
+// or nil.
 func Prompts(recorded, again []seam.Request) *Divergence {
 	a, b := namer{}, namer{}
 	for i := range min(len(recorded), len(again)) {
 		one, two := prompt(recorded[i], a), prompt(again[i], b)
 		if one != two {
-			return &Divergence{What: fmt.Sprintf("model call %d, of agent %s, is asked otherwise", i+1, recorded[i].Agent), Lines: diff(one, two)}
+			return &Divergence{What: fmt.Sprintf("model call %d, of agent %s, has a different prompt", i+1, recorded[i].Agent), Lines: diff(one, two)}
 		}
 	}
 	if len(recorded) != len(again) {
@@ -329,8 +328,8 @@ func prompt(r seam.Request, ids namer) string {
 // maxDiff bounds the lines of a diff, and what is compared for it.
 const maxDiff = 400
 
-// diff is the lines of two texts, by their longest common subsequence, without
-// those that are far from a difference.
+// diff returns the lines of two texts, by their longest common subsequence, without lines
+// far from any difference.
 func diff(a, b string) []Line {
 	x, y := lines(a), lines(b)
 	n := make([][]int, len(x)+1)

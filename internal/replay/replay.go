@@ -1,15 +1,15 @@
-// Package replay runs a session again from its log: the same commands, the
-// recorded replies of its models and results of its tools, the real engine and
-// loop, and a store in memory. Nobody outside is asked.
+// Package replay runs a session again from its log: the same commands, the recorded
+// replies of its models and results of its tools, the real engine and loop, and a store in
+// memory. It contacts nothing outside.
 //
-// A session whose log and app are whole comes to the same events again, apart from
-// ids, times and what chance brought (interruptions, repeated attempts, the order of
-// parallel reads); [Compare] says where two logs first differ. With another model,
-// prompt or policy the tools still answer as recorded, so that one sees what would
-// have become of the same questions.
+// If log and app are complete, the replay has the same events, apart from ids, times and
+// what chance brought (interruptions, repeated attempts, the order of parallel reads).
+// [Compare] finds the first difference between two logs. With another model, prompt or
+// policy, the tools still answer as recorded, which shows how the same questions would
+// have been answered.
 //
-// What can not be brought about again is a turn that ended by the clock, and what
-// was condensed. A recording that ends in a running turn is good up to its end.
+// It cannot reproduce a turn that timed out, or what was condensed. A recording that ends
+// in a running turn is compared up to its end.
 package replay
 
 import (

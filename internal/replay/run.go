@@ -19,24 +19,24 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// Options change what is run. The zero Options run what was recorded.
+// Options change what is run. The zero Options repeat what was recorded.
 type Options struct {
-	// Models answer in place of the recorded replies, when it is not nil; Model is
-	// then the name that all agents call.
+	// Models, if not nil, answer instead of the recorded replies. All agents then call the
+	// model named Model.
 	Models seam.Models
 	Model  string
-	// Prompts are other prompts, by agent.
+	// Prompts replace prompts, by agent.
 	Prompts map[string]string
-	// Policy takes the place of the app's.
+	// Policy replaces the app's policy.
 	Policy *parley.Policy
-	// Info is what is known of the models that were called. nil: sizes of today's
-	// large models, no price.
+	// Info describes the models that were called. nil: sizes of today's large models, no
+	// price.
 	Info func(name string) seam.ModelInfo
 	// Patience is how long one turn may take. 0: 2 minutes.
 	Patience time.Duration
 }
 
-// Result is what came of it.
+// Result is the outcome of a run.
 type Result struct {
 	Events   []parley.Event
 	Requests []seam.Request // to models, in the order in which they were made
@@ -52,17 +52,17 @@ type runner struct {
 	stage   *stage
 	engine  *engine.Engine
 	writer  *eventlog.Writer
-	digest  parley.Digest // of the app that the engine has now
+	digest  parley.Digest // of the engine's current app
 	who     parley.Principal
 	id      parley.SessionID
-	clock   atomic.Pointer[time.Time] // what the engine's clock shows: it stands still but where the recording's goes on
+	clock   atomic.Pointer[time.Time] // what the engine's clock shows; it advances only with the recording's
 	asked   requests
 	count   int
 	granted int // rules that the recording's session had last
 }
 
-// Run runs the recording again. An error means that it could not be run to its
-// end; the Result then holds what there is.
+// Run replays the recording. An error means that it could not be run to its end; the
+// Result then holds what there is.
 func Run(ctx context.Context, rec *Recording, o Options) (Result, error) {
 	if o.Patience <= 0 {
 		o.Patience = 2 * time.Minute
@@ -124,15 +124,15 @@ func (r *runner) run(ctx context.Context) error {
 	return nil
 }
 
-// until lets the clock go on, so that a turn begins when it began, and its prompts
-// say so.
+// until advances the clock, so that a turn begins at its recorded time and its prompts
+// show it.
 func (r *runner) until(at time.Time) {
 	if at.After(*r.clock.Load()) {
 		r.clock.Store(&at)
 	}
 }
 
-// errOpen says that the recording ends while somebody is asked.
+// errOpen says that the recording ends while a human is asked.
 var errOpen = errors.New("the recording ends in a turn that waits")
 
 // open makes an engine for the app of a digest, over the same store.
@@ -165,7 +165,7 @@ func (r *runner) open(ctx context.Context, digest parley.Digest) error {
 	return nil
 }
 
-// changed is the app with what the options say.
+// changed returns the app with the options applied.
 func (r *runner) changed(app parley.App) parley.App {
 	app.Runtime, app.Resume = "loop", parley.ResumeManual
 	app.TTL = parley.TTL{}
@@ -245,8 +245,8 @@ func (r *runner) update(ctx context.Context, c parley.UpdateSession) error {
 	return err
 }
 
-// revoked are the rules that stay after an event that took some away. One that
-// grants a rule is made by its answer, which is given again.
+// revoked returns the rules that are left after an event that removed some. Events that
+// add a rule need nothing: their answer, which is given again, adds it.
 func (r *runner) revoked(ctx context.Context, rules *[]parley.Rule) (*[]parley.Rule, error) {
 	if rules == nil {
 		return nil, nil
@@ -263,7 +263,7 @@ func (r *runner) revoked(ctx context.Context, rules *[]parley.Rule) (*[]parley.R
 	return &now, err
 }
 
-// turn asks for a turn as it was asked for, and brings it to its end.
+// turn starts a turn as it was started, and brings it to its end.
 func (r *runner) turn(ctx context.Context, id parley.TurnID) error {
 	t := r.turns[id]
 	if err := r.open(ctx, t.started.App); err != nil {
@@ -309,8 +309,8 @@ func (r *runner) turn(ctx context.Context, id parley.TurnID) error {
 	}
 }
 
-// answer answers what the turn waits for as it was answered: the questions come
-// in the same order.
+// answer gives the recorded answers to what the turn waits for; the questions come in the
+// same order.
 func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo, done int) (int, error) {
 	for i, id := range info.Interactions {
 		var q *question
@@ -340,7 +340,7 @@ func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo, done
 		case t.end == nil && q != nil:
 			return 0, errOpen
 		default:
-			// Nobody was asked this, or the turn was stopped instead.
+			// In the recording nobody was asked this, or the turn was stopped instead.
 			reason := "the recording has no answer"
 			if c, ok := t.end.(parley.TurnCancelled); ok {
 				reason = c.Reason
@@ -355,8 +355,8 @@ func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo, done
 	return len(info.Interactions), nil
 }
 
-// command carries out what somebody did to the running turn. It is called by the
-// turn itself, which must not wait for its own end.
+// command carries out a recorded command on the running turn. The turn itself calls it, so
+// it must not wait for the turn's end.
 func (r *runner) command(c command) {
 	ctx := context.Background()
 	s, err := r.engine.Session(ctx, r.who, r.id)

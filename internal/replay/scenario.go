@@ -22,16 +22,16 @@ import (
 // above which a comment says what it shows.
 const logFile, appFolder = "log.ndjson", "apps/"
 
-// maxScenario bounds a file that is read.
+// maxScenario limits the size of a file.
 const maxScenario = 64 << 20
 
-// IsScenario reports whether a file is one, and not an exported zip.
+// IsScenario reports whether a file is a scenario, and not an exported zip.
 func IsScenario(file []byte) bool {
 	return bytes.Contains(file, []byte("-- "+logFile+" --")) && !bytes.HasPrefix(file, []byte("PK"))
 }
 
-// Scenario writes the recording as one. about is what stands above; scrub takes
-// secrets out of a text of JSON.
+// Scenario writes the recording as a scenario. about becomes the comment; scrub removes
+// secrets from JSON text.
 func (r *Recording) Scenario(about string, scrub func(string) string) ([]byte, error) {
 	a := &txtar.Archive{Comment: []byte(strings.TrimRight(about, "\n") + "\n\n")}
 	var log bytes.Buffer
@@ -63,9 +63,8 @@ func digests(r *Recording) []parley.Digest {
 	return all
 }
 
-// ReadScenario reads what Scenario wrote, or what was made of it by hand: only
-// log.ndjson has to be there, with its events in order, and the apps that they
-// name.
+// ReadScenario reads a scenario, also one edited by hand: it needs log.ndjson with its
+// events in order, and the apps that they name.
 func ReadScenario(file []byte) (*Recording, error) {
 	if len(file) > maxScenario {
 		return nil, parley.Errorf(parley.CodeTooLarge, "the scenario has more than %d bytes", maxScenario)

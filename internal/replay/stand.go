@@ -14,14 +14,14 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// stage is what stands in for the world while one turn runs.
+// stage replaces the outside world while one turn runs.
 type stage struct {
 	mu    sync.Mutex
 	turn  *turn
 	do    func(command) // carries a command out; does not wait for its effect
 	ask   func(r seam.Request)
 	info  func(name string) seam.ModelInfo
-	other seam.Models // answers in place of the recording; nil: it does not
+	other seam.Models // answers instead of the recording; may be nil
 	app   *parley.App
 }
 
@@ -44,7 +44,7 @@ func (s *stage) Model(name string) (seam.Model, error) {
 	if t := s.now(); t != nil {
 		for _, c := range t.calls {
 			if c.model == name && c.window > 0 {
-				info.ContextTokens = c.window // how much of the session it saw depends on it
+				info.ContextTokens = c.window // it determines how much of the session the model saw
 			}
 		}
 	}
@@ -54,7 +54,7 @@ func (s *stage) Model(name string) (seam.Model, error) {
 // Names implements seam.Models.
 func (s *stage) Names() []string { return nil }
 
-// watched is another model, whose requests are seen.
+// watched passes requests to another model and records them.
 type watched struct {
 	seam.Model
 	s *stage
@@ -65,7 +65,7 @@ func (m watched) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Mode
 	return m.Model.Stream(ctx, r)
 }
 
-// recorded says what was recorded.
+// recorded replays a recorded call.
 type recorded struct {
 	s    *stage
 	info seam.ModelInfo
@@ -110,7 +110,7 @@ func (m recorded) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Mod
 	}
 }
 
-// fail ends a call as it was recorded: what was cut off waits to be cut off.
+// fail ends a call as recorded: a call that was cut off waits to be cut off.
 func (m recorded) fail(ctx context.Context, f *parley.ModelFailed, yield func(seam.ModelDelta, error) bool) {
 	if f.Partial != "" && !yield(seam.ModelDelta{Text: f.Partial}, nil) {
 		return
@@ -145,8 +145,7 @@ func (s *stage) next(agent string) *modelCall {
 	return nil
 }
 
-// take finds what was recorded of a call: of the same tool, with the same input
-// if there is one.
+// take finds a recorded call of the same tool, with the same input if there is one.
 func (s *stage) take(name, input string) *toolCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,8 +172,8 @@ func (s *stage) take(name, input string) *toolCall {
 	return nil
 }
 
-// ran reports whether the recorded call that again repeats had its input then: it ran,
-// or somebody was asked whether it may, and again has no answer yet.
+// ran reports whether the recorded call that again repeats already had its input: it ran,
+// or a human was asked about it, and again has no answer yet.
 func (s *stage) ran(again parley.Tool, input json.RawMessage) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +196,7 @@ func (s *stage) ran(again parley.Tool, input json.RawMessage) bool {
 // Tools implements seam.Toolset: those of the app.
 func (s *stage) Tools(context.Context) ([]parley.ToolDecl, error) { return s.app.Tools, nil }
 
-// questions are what a call itself asked a human, in order.
+// questions are the interactions that a call itself opened, in order.
 func (s *stage) questions(c *toolCall) []*question {
 	var own []*question
 	for _, q := range s.now().asked {
@@ -231,7 +230,8 @@ func (s *stage) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) 
 	}
 	switch c.ended.Outcome {
 	case parley.OutcomeOK, parley.OutcomeError:
-		// What the tool said of its call, such as the name of a file, is of this one.
+		// Names that the tool derived from its call, such as a file's, must use this
+		// call's id.
 		own := strings.NewReplacer(string(c.call), string(r.Call))
 		res := c.ended.ToolResult
 		res.Call, res.Artifact, res.Output = r.Call, nil, own.Replace(res.Output)
@@ -267,7 +267,7 @@ func (s *stage) Reaches(tool string, input json.RawMessage) ([]string, bool) {
 	return nil, false
 }
 
-// Words implements seam.Worder: those that a person was asked with about the same call.
+// Words implements seam.Worder: the recorded words for the same call.
 func (s *stage) Words(tool string, input json.RawMessage) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,7 +283,7 @@ func (s *stage) Words(tool string, input json.RawMessage) string {
 	return ""
 }
 
-// Zone implements seam.Zoned: the one that was recorded, if only that there was none.
+// Zone implements seam.Zoned: the recorded zone, even if that was none.
 func (s *stage) Zone(time.Time) (parley.Zone, bool) {
 	if t := s.now(); t != nil && t.started.Zone != nil {
 		return *t.started.Zone, true

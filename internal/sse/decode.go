@@ -13,15 +13,15 @@ import (
 // ErrTooLarge is the cause when a frame is longer than the reader allowed.
 var ErrTooLarge = errors.New("sse: frame too large")
 
-// Decode yields the frames of r that are events, as a browser would dispatch
-// them: those with data. Retry is set on the frame that follows it; comments are
-// passed over. A frame without its blank line at the end of r is dropped, as
-// the standard has it: the connection was cut within it.
+// Decode yields the frames of r that are events, as a browser would dispatch them: those
+// with data. Retry is set on the next such frame; comments are skipped. A frame without
+// its blank line at the end of r is dropped, as the standard requires: the connection was
+// cut within it.
 //
-// Data is the consumer's to keep. A frame longer than maxBytes, counting all its
-// lines with comments, ends the stream with an error that is [ErrTooLarge];
-// a failing r ends it with that failure. The end of r ends it without an error.
-// The stream is read no further than the consumer asks, but for a buffer.
+// The consumer may keep Data. A frame longer than maxBytes, counting all its lines and
+// comments, ends the stream with an error that is [ErrTooLarge]; a failing r ends it with
+// that failure. The end of r ends it without an error. Apart from a buffer, the stream is
+// read no further than the consumer asks.
 func Decode(r io.Reader, maxBytes int) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		l := lines{r: r, max: maxBytes, buf: make([]byte, 0, min(maxBytes+1, 4096))}
@@ -128,7 +128,7 @@ func (l *lines) tooLarge() error {
 	return fmt.Errorf("%w: more than %d bytes before its blank line", ErrTooLarge, l.max)
 }
 
-// begin passes over a byte order mark, waiting for no more than it takes to know.
+// begin skips a byte order mark, reading no more than it needs to tell.
 func (l *lines) begin() error {
 	const mark = "\xef\xbb\xbf"
 	for len(l.buf) < len(mark) && strings.HasPrefix(mark, string(l.buf)) {

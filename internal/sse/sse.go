@@ -28,10 +28,10 @@ type Frame struct {
 	// Data may have several lines. nil is no data: a reader will note ID and
 	// Retry, but be told of no event. Empty but not nil is an event with no text.
 	Data []byte
-	// Retry is how long to wait before connecting anew, in whole milliseconds;
-	// not positive is none.
+	// Retry is how long to wait before reconnecting, in whole milliseconds; zero or less
+	// means none.
 	Retry time.Duration
-	// Comment is for nobody: it keeps a connection alive.
+	// Comment is ignored by readers: it keeps a connection alive.
 	Comment string
 }
 

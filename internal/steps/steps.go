@@ -1,6 +1,6 @@
-// Package steps says which events of a turn are steps of it, as a known predecessor
-// named them, and what is told of each. The live wire and the files of a session are
-// written by it, so that both name the same steps.
+// Package steps says which events of a turn are its steps, under the names of a known
+// predecessor, and what each step shows. The live wire and the files of a session both use
+// it, so that they name the same steps.
 package steps
 
 import (
@@ -16,7 +16,7 @@ const (
 	ToolCall   = "tool_call"      // a call that began
 	ToolResult = "tool_result"    // its outcome
 	Retrieval  = "retrieval"      // what was looked up for the turn
-	Observed   = "observed_event" // what happened outside to what the turn deals with
+	Observed   = "observed_event" // something that happened outside, to what the turn is about
 	Summary    = "summary"        // memory, compaction, a change of models
 	Error      = "error"          // a call or the turn failed
 )
@@ -27,8 +27,8 @@ type Step struct {
 	Detail map[string]any
 }
 
-// Log makes the steps of a session's events. They come to it in their order, from
-// the beginning of a turn on. The zero Log is ready. Its JSON is its state.
+// Log makes the steps of a session's events. It must get them in order, from the beginning
+// of a turn on. The zero Log is ready to use. Its JSON is its state.
 type Log struct {
 	Said map[parley.TurnID]Said `json:"said,omitempty"`
 }
@@ -39,7 +39,7 @@ type Said struct {
 	Text string        `json:"text"`
 }
 
-// Of returns the step that an event is, if it is one.
+// Of returns the step for an event, if it is one.
 func (l *Log) Of(e parley.Event, p parley.Payload) (Step, bool) {
 	if ofMemory(e.Agent) {
 		switch p.(type) {
@@ -112,8 +112,8 @@ func (l *Log) of(e parley.Event, p parley.Payload) (kind string, d fields) {
 	return "", nil
 }
 
-// replied: what was said before a call or a handoff is a plan. What was said without
-// one stays, until the turn's end or the next call says whether it was the answer.
+// replied: text before a call or a handoff is a plan. Text without one is held until the
+// turn's end or the next call shows whether it was the answer.
 func (l *Log) replied(e parley.Event, p parley.ModelReplied) (string, fields) {
 	text := strings.TrimSpace(parley.PartsText(p.Parts))
 	if Acts(p.Parts) {
@@ -133,8 +133,8 @@ func (l *Log) replied(e parley.Event, p parley.ModelReplied) (string, fields) {
 	return "", nil
 }
 
-// endNotes opens what a model may put behind its answer and what is no part of it;
-// the runtime takes it out.
+// endNotes opens the notes that a model may put after its answer. They are not part of it;
+// the runtime removes them.
 const endNotes = "```parley"
 
 // Acts reports whether a reply calls tools or hands over.
@@ -169,8 +169,8 @@ func ended(p parley.ToolEnded) fields {
 	return d
 }
 
-// Why is the error of an event that ends or interrupts a turn without an answer;
-// the code of any other is empty.
+// Why returns the error of an event that ends or interrupts a turn without an answer; for
+// any other event the code is empty.
 func Why(p parley.Payload) (code, message string) {
 	switch p := p.(type) {
 	case parley.TurnFailed:

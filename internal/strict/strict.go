@@ -1,6 +1,6 @@
-// Package strict finds in what a client sent what the standard decoder takes without
-// a word: a key that comes twice, of which the last would count, and text that is
-// not Unicode, which would become another.
+// Package strict finds what the standard decoder silently accepts from a client: a
+// duplicate key, of which only the last would count, and text that is not valid Unicode,
+// which would be changed.
 package strict
 
 import (
@@ -21,8 +21,8 @@ type level struct {
 	open bool            // a key was read
 }
 
-// JSON returns what is wrong with a document, naming the field, or nil. Of one that
-// is no JSON it says nothing: the decoder does.
+// JSON returns what is wrong with a document, naming the field, or nil. It does not report
+// a document that is not JSON: the decoder does.
 func JSON(doc []byte) *parley.Error {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
@@ -76,8 +76,8 @@ func JSON(doc []byte) *parley.Error {
 	}
 }
 
-// Keys returns the first key of an object, in no order, that is not among the known
-// ones, letter by letter.
+// Keys returns a key of an object that is not among the known ones, compared exactly; if
+// there are several, any of them.
 func Keys(doc []byte, known ...string) (unknown string, found bool) {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(doc, &all) != nil {
@@ -110,7 +110,7 @@ func text(raw []byte, field string) *parley.Error {
 	return e.WithHint("send JSON in UTF-8, with whole characters")
 }
 
-// halved reports whether a string has an escape for one half of a character alone.
+// halved reports whether a string has an escape for a lone surrogate.
 func halved(raw []byte) bool {
 	for {
 		i := bytes.IndexByte(raw, '\\')

@@ -7,7 +7,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Limits of content in a trace. Whoever needs the whole of it reads the log.
+// Limits on content in a trace. The log has all of it.
 const (
 	maxText  = 8 << 10 // bytes of one text
 	maxParts = 32      // of one message
@@ -29,8 +29,8 @@ type part struct {
 	Response  string          `json:"response,omitempty"`
 }
 
-// messages is one message as an attribute's JSON. Signatures, files and
-// provider state never are in it.
+// messages is one message as an attribute's JSON. It never has signatures, files or
+// provider state.
 func messages(role parley.Role, parts []parley.Part, finish string) string {
 	return encode([]message{said(role, parts, finish)})
 }
@@ -56,7 +56,7 @@ func said(role parley.Role, parts []parley.Part, finish string) message {
 	return m
 }
 
-// arguments are a call's input, or their beginning as a text when they are long.
+// arguments returns a call's input, or the beginning of its text if it is long.
 func arguments(raw json.RawMessage) json.RawMessage {
 	if len(raw) <= maxText && json.Valid(raw) {
 		return raw
@@ -64,7 +64,7 @@ func arguments(raw json.RawMessage) json.RawMessage {
 	return json.RawMessage(encode(clip(string(raw))))
 }
 
-// clip cuts a long text at the beginning of a character, and shows that it did.
+// clip cuts a long text between two characters, and marks the cut.
 func clip(s string) string {
 	if len(s) <= maxText {
 		return s

@@ -15,16 +15,16 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Limits of what is kept while turns run. A turn that falls out of memory is
-// read from the log again when it goes on.
+// Limits on what is kept while turns run. A turn evicted from memory is read from the log
+// again when it goes on.
 const (
 	maxFollowed   = 4096    // sessions
 	maxCatchUp    = 100_000 // events read to catch up with one turn
 	maxSpanEvents = 128
 )
 
-// TraceID is the trace of a turn, in hex. A turn's id has 128 bits, as a trace's
-// has, so it is the same number: whoever knows one knows the other.
+// TraceID is the trace id of a turn, in hex. Turn ids and trace ids both have 128 bits, so
+// they are the same number.
 func TraceID(turn parley.TurnID) string {
 	id := traceID(turn)
 	return hex.EncodeToString(id[:])
@@ -38,8 +38,8 @@ func traceID(turn parley.TurnID) [16]byte {
 	return [16]byte(sum[:16])
 }
 
-// spanID is the same wherever and whenever it is derived, so that what another
-// process sent is still the parent or the link's target.
+// spanID is the same whenever and wherever it is derived, so that spans from another
+// process are still valid parents and targets of links.
 func spanID(turn parley.TurnID, what string) []byte {
 	sum := sha256.Sum256([]byte(string(turn) + "\x00" + what))
 	sum[7] |= 1 // all zero is no id
@@ -56,14 +56,14 @@ type observed struct {
 	size    int64
 }
 
-// deriver makes spans of events. It is used by one goroutine.
+// deriver makes spans from events. Only one goroutine uses it.
 type deriver struct {
 	store   seam.Store
 	content bool
 	latest  bool
 	send    func(*tracepb.Span)
 
-	muted    bool // catching up with what another process has sent
+	muted    bool // catching up on what another process has sent
 	sessions map[parley.SessionID]*followed
 }
 
@@ -74,8 +74,7 @@ type followed struct {
 	turn *turn
 }
 
-// observe takes one append. The error says why it could not be understood, which
-// is only ever a store that can not be read.
+// observe processes one append. It fails only when the store cannot be read.
 func (d *deriver) observe(ctx context.Context, o observed) error {
 	f := d.sessions[o.session]
 	var err error
@@ -112,8 +111,8 @@ func (d *deriver) observe(ctx context.Context, o observed) error {
 	return nil
 }
 
-// follow begins with a session: with a turn that starts, or with the past of one
-// that goes on. It returns nil when there is no turn to follow.
+// follow starts to follow a session: from the start of a turn, or with the past of one
+// that goes on. It returns nil when there is no turn.
 func (d *deriver) follow(ctx context.Context, o observed) (*followed, error) {
 	f := &followed{seq: o.after}
 	open := parley.TurnID("")
@@ -174,7 +173,7 @@ func (d *deriver) read(ctx context.Context, f *followed, to int64) error {
 		}
 	}
 	if f.seq < to {
-		return parley.Errorf(parley.CodeTooLarge, "the turn is too long to be caught up with")
+		return parley.Errorf(parley.CodeTooLarge, "the turn is too long to catch up on")
 	}
 	return nil
 }
@@ -204,7 +203,7 @@ func (d *deriver) apply(f *followed, e parley.Event) {
 	}
 }
 
-// span is one that has not ended.
+// span is an open span.
 type span struct {
 	*tracepb.Span
 }
@@ -272,8 +271,8 @@ func (d *deriver) begin(f *followed, e parley.Event, p parley.TurnStarted) *turn
 	return t
 }
 
-// openRoot opens the turn's span, or after a crash one that goes on for it: a
-// child of the first, since a trace has one root, and linked to the last.
+// openRoot opens the turn's span. After a crash it opens another one, a child of the
+// first, because a trace has one root, and linked to the last.
 func (t *turn) openRoot(at time.Time, attrs ...*commonpb.KeyValue) {
 	what := "turn"
 	if len(t.roots) > 0 {
@@ -302,7 +301,7 @@ func (t *turn) open(what, name string, parent *span, kind tracepb.Span_SpanKind,
 	return s
 }
 
-// end sends the span. An empty code is no error.
+// end sends the span. An empty code means no error.
 func (t *turn) end(s *span, at time.Time, code, message string) {
 	s.EndTimeUnixNano = max(nanos(at), s.StartTimeUnixNano)
 	if code != "" {

@@ -8,9 +8,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Names of OpenTelemetry's conventions for generative AI, version 1.41. They
-// are still in development and get renamed: all of them are in this file, and
-// no other writes one.
+// Names from OpenTelemetry's conventions for generative AI, version 1.41. They are in
+// development and change, so all of them are in this file and no other file has one.
 // https://github.com/open-telemetry/semantic-conventions/blob/v1.41.0/docs/gen-ai/gen-ai-agent-spans.md
 const (
 	schemaURL = "https://opentelemetry.io/schemas/1.41.0"
@@ -44,8 +43,8 @@ const (
 	keyArguments   = "gen_ai.tool.call.arguments"
 	keyResult      = "gen_ai.tool.call.result"
 
-	// latestCacheWrite is what the conventions call keyCacheWrite since they have
-	// a repository of their own; asked for by optIn.
+	// latestCacheWrite is the newer name of keyCacheWrite, from the conventions' own
+	// repository; used only on request (optIn).
 	latestCacheWrite = "gen_ai.usage.cache_write.input_tokens"
 	optIn            = "gen_ai_latest_experimental"
 
@@ -57,7 +56,7 @@ const (
 	keyLangfuseUsage = "langfuse.observation.usage_details"
 )
 
-// providers are the conventions' names of those that we call otherwise.
+// providers are the conventions' names of providers that we name differently.
 var providers = map[string]string{
 	"mistral": "mistral_ai", "gemini": "gcp.gemini", "google": "gcp.gemini", "vertex": "gcp.vertex_ai",
 	"bedrock": "aws.bedrock", "azure": "azure.ai.openai", "xai": "x_ai",
@@ -90,9 +89,9 @@ func finishReason(stop string) string {
 	return stop
 }
 
-// usage are the attributes of what a model call used. The conventions count
-// what was cached as input, which ours do not. A call without a reply has no
-// usage, only what it was allowed: that would look like money spent.
+// usage returns the attributes of a model call's usage. The conventions count cached
+// tokens as input; our numbers do not. A call without a reply gets no usage: it only has
+// what was reserved for it, which would look like money spent.
 func (d *deriver) usage(u parley.Usage) []*commonpb.KeyValue {
 	if u.Estimated {
 		return []*commonpb.KeyValue{num("parley.usage.reserved_tokens", u.Tokens())}
@@ -107,7 +106,7 @@ func (d *deriver) usage(u parley.Usage) []*commonpb.KeyValue {
 			write = latestCacheWrite
 		}
 		out = append(out, num(keyCacheRead, u.CacheReadTokens), num(write, u.CacheWriteTokens),
-			// Langfuse prices input and cached tokens one beside the other.
+			// Langfuse prices input tokens and cached tokens separately.
 			text(keyLangfuseUsage, encode(map[string]int64{
 				"input": u.InputTokens, "output": u.OutputTokens,
 				"cache_read_input_tokens": u.CacheReadTokens, "cache_creation_input_tokens": u.CacheWriteTokens,

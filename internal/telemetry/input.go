@@ -10,10 +10,10 @@ const (
 	maxMessages = 64
 )
 
-// input is what an agent's model was given of this turn, as far as the log has it:
-// the question, what the model said, what its tools answered. Instructions and
-// earlier turns are not in the events of a turn, and so in no span. What is too
-// much loses its middle: the first message is what all is about.
+// input is what an agent's model was given in this turn, as far as the log has it: the
+// question, the model's replies, the results of tools. Instructions and earlier turns are
+// not in the events of a turn, so no span has them. If it is too long, the middle is
+// dropped: the first message is the question.
 type input struct {
 	list []message
 	size []int
@@ -43,7 +43,7 @@ func (in *input) attribute() string {
 	return encode(list)
 }
 
-// heard takes what an event adds to the input of its agent's next call.
+// heard adds an event to the input of its agent's next call.
 func (t *turn) heard(e parley.Event, p parley.Payload) {
 	if !t.d.content {
 		return

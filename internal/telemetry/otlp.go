@@ -32,17 +32,18 @@ const (
 	tracesPath = "/v1/traces"
 	timeout    = 10 * time.Second // of one request, as OpenTelemetry's specification has it
 	attempts   = 3
-	// maxRetryAfter bounds what a collector may ask for: meanwhile spans pile up.
+	// maxRetryAfter limits how long a collector may make us wait, because spans pile up
+	// meanwhile.
 	maxRetryAfter = 30 * time.Second
 )
 
-// target is where traces are sent, by OTLP over HTTP in its binary form, which
-// every collector takes.
+// target is where traces are sent: OTLP over HTTP in its binary form, which every
+// collector accepts.
 //
-// Langfuse takes them at https://cloud.langfuse.com/api/public/otel (or the like
-// of one's own host) with the header "Authorization: Basic …", the base64 of
-// "pk-lf-…:sk-lf-…", and "x-langfuse-ingestion-version: 4", without which its
-// view lags behind.
+// Langfuse accepts them at https://cloud.langfuse.com/api/public/otel, or the same path of
+// a self-hosted one, with the headers "Authorization: Basic …", the base64 of
+// "pk-lf-…:sk-lf-…", and "x-langfuse-ingestion-version: 4", without which its view lags
+// behind.
 type target struct {
 	url      string
 	headers  http.Header
@@ -61,7 +62,7 @@ func (env environment) get(name string) string {
 	return strings.TrimSpace(v)
 }
 
-// otlp is a setting of the exporter, the one for traces before the one for all
+// otlp looks up a setting of the exporter: the one for traces first, then the one for all
 // signals.
 func (env environment) otlp(name string) (value, variable string) {
 	for _, v := range []string{"OTEL_EXPORTER_OTLP_TRACES_" + name, "OTEL_EXPORTER_OTLP_" + name} {
@@ -72,8 +73,8 @@ func (env environment) otlp(name string) (value, variable string) {
 	return "", "OTEL_EXPORTER_OTLP_" + name
 }
 
-// newTarget returns nil when there is no endpoint. No error names a value: it
-// may be a key that was put in the wrong place.
+// newTarget returns nil when there is no endpoint. Its errors never quote a value, which
+// may be a key in the wrong place.
 func newTarget(o TraceOptions) (*target, error) {
 	env := environment(o.Env)
 	if strings.EqualFold(env.get("OTEL_SDK_DISABLED"), "true") {
@@ -93,7 +94,8 @@ func newTarget(o TraceOptions) (*target, error) {
 			path = "" // that one is the whole address
 		}
 		if p, name := env.otlp("PROTOCOL"); p != "" && p != "http/protobuf" {
-			// A machine may have it for its other programs; no server fails for its traces.
+			// The variable may be meant for other programs on this machine, so the server
+			// starts without traces instead of failing.
 			o.Logger.Warn(name+" is not served: traces are sent by http/protobuf", "hint", "a collector takes that on another port than gRPC, as a rule 4318; name it in OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 		}
 		var list string
@@ -236,8 +238,8 @@ func resource(env environment, version string) (*resourcepb.Resource, error) {
 	return r, nil
 }
 
-// send sends spans in one request, again when the collector asks for that, and
-// only once when the server stops. It returns how many were refused.
+// send sends spans in one request. It retries when the collector asks for it; when the
+// server is stopping, it retries only once. It returns how many spans were refused.
 func (t *target) send(ctx context.Context, stopping <-chan struct{}, spans []*tracepb.Span) (refused int, err error) {
 	body, err := t.encode(spans)
 	if err != nil {
@@ -262,8 +264,8 @@ func (t *target) send(ctx context.Context, stopping <-chan struct{}, spans []*tr
 	}
 }
 
-// encode gives the bytes of an ExportTraceServiceRequest. TracesData has the
-// same form (the protocol keeps it so), in a package that does not bring gRPC.
+// encode returns the bytes of an ExportTraceServiceRequest. TracesData has the same form,
+// which the protocol guarantees, and its package does not need gRPC.
 func (t *target) encode(spans []*tracepb.Span) ([]byte, error) {
 	raw, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{{
 		Resource: t.resource, SchemaUrl: schemaURL,
@@ -284,7 +286,7 @@ func (t *target) post(ctx context.Context, body []byte) (refused int, again bool
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(body))
 	if err != nil {
-		return 0, false, 0, errors.New("the endpoint can not be asked")
+		return 0, false, 0, errors.New("the endpoint is not a valid URL")
 	}
 	r.Header = t.headers.Clone()
 	r.Header.Set("Content-Type", "application/x-protobuf")
@@ -313,9 +315,9 @@ func (t *target) post(ctx context.Context, body []byte) (refused int, again bool
 	return 0, again, after, fmt.Errorf("the collector answered %d %s", res.StatusCode, http.StatusText(res.StatusCode))
 }
 
-// rejected reads how many spans a collector refused from its answer, an
-// ExportTraceServiceResponse: partial_success is field 1, in it rejected_spans
-// is field 1. What is no such message counts as none.
+// rejected returns how many spans a collector refused, from its answer, an
+// ExportTraceServiceResponse: partial_success is field 1, and in it rejected_spans is
+// field 1. An answer of another form counts as none refused.
 func rejected(answer []byte) int {
 	partial := field(answer, 1, protowire.BytesType)
 	n, size := protowire.ConsumeVarint(field(partial, 1, protowire.VarintType))

@@ -14,11 +14,11 @@ const (
 	internal = tracepb.Span_SPAN_KIND_INTERNAL
 	client   = tracepb.Span_SPAN_KIND_CLIENT
 
-	// interrupted is the error of what a crash ended.
+	// interrupted is the error of spans that a crash ended.
 	interrupted = "interrupted"
 )
 
-// step takes one event of the turn and reports whether the turn has ended.
+// step processes one event of the turn and reports whether the turn has ended.
 func (t *turn) step(e parley.Event, p parley.Payload) (ended bool) {
 	t.heard(e, p)
 	switch p := p.(type) {
@@ -64,8 +64,8 @@ func (t *turn) step(e parley.Event, p parley.Payload) (ended bool) {
 	return false
 }
 
-// within is the span of the agent at path. After a crash only the agent's next
-// event says that it goes on.
+// within returns the span of the agent at path. After a crash, that span is opened again
+// at the agent's next event.
 func (t *turn) within(path parley.AgentPath, at time.Time, seq int64) *span {
 	if t.root == nil {
 		t.openRoot(at)
@@ -97,8 +97,8 @@ func (t *turn) endAgent(path parley.AgentPath, at time.Time, code string) {
 	}
 }
 
-// agent: control that goes from one agent to another is a span as long as the
-// receiver has it.
+// agent opens and closes spans of handoffs: an agent's span lasts as long as it has the
+// turn.
 func (t *turn) agent(e parley.Event, p parley.Payload) {
 	switch p := p.(type) {
 	case parley.AgentStarted:
@@ -290,8 +290,7 @@ func (t *turn) interaction(e parley.Event, p parley.Payload) {
 	}
 }
 
-// interrupt ends what a crash ended, at the last moment that the log knows
-// before it.
+// interrupt ends the spans that a crash cut off, at the last time in the log before it.
 func (t *turn) interrupt() {
 	for id, s := range t.models {
 		delete(t.models, id)
@@ -311,7 +310,7 @@ func (t *turn) interrupt() {
 	}
 }
 
-// close ends the turn with all that is still open in it.
+// close ends the turn and all spans still open in it.
 func (t *turn) close(at time.Time, status parley.TurnStatus, u parley.Usage, r *parley.Response, code, message string) {
 	if t.root == nil { // it was interrupted, and nobody resumed it
 		t.openRoot(at)
@@ -330,8 +329,8 @@ func (t *turn) close(at time.Time, status parley.TurnStatus, u parley.Usage, r *
 	for path := range t.agents {
 		t.endAgent(path, at, "")
 	}
-	// The totals are not under the names of the conventions: whoever adds up
-	// spans would count every call twice.
+	// The totals do not use the conventions' names: programs that add up spans would count
+	// every call twice.
 	t.root.set(text("parley.turn.status", string(status)), num("parley.turn.tokens", u.Tokens()), float("parley.turn.usd", u.USD))
 	t.ask()
 	if t.d.content && r != nil {

@@ -1,17 +1,16 @@
-// Package telemetry counts what happens, for Prometheus, and traces it, for
-// OpenTelemetry.
+// Package telemetry counts what happens, for Prometheus, and traces it, for OpenTelemetry.
 //
-// Both look where events become history: [Metrics.Store] and [Tracer.Store] wrap
-// the store and see what was committed, so a number or a span here is one of the
-// log and not of somebody's intention. Copies (forks, imports) are not counted
-// as work done. Text, names of users and ids never become labels of metrics.
+// Both are derived from committed events: [Metrics.Store] and [Tracer.Store] wrap the
+// store and see what was committed, so a number or a span always stands for something in
+// the log. Copies (forks, imports) do not count as work. Text, names of users and ids
+// never become labels of metrics.
 //
-// A trace is a turn, under the turn's own id ([TraceID]): model calls, tool
-// calls, agents that were handed to, and the time that it waited for a human.
-// Spans have the times of the events and ids made of the turn's and the call's,
-// so it does not matter which process derives them: a turn that goes on after a
-// crash, or after a human has taken a week to answer, goes on in its trace. What
-// was said is in a trace only where [TraceOptions] ask for it.
+// A trace is one turn, under the turn's own id ([TraceID]): model calls, tool calls,
+// agents that took over, and the time it waited for a human. Spans have the times of the
+// events, and ids derived from those of the turn and the call, so it does not matter which
+// process makes them. A turn that continues after a crash, or after a human took a week to
+// answer, continues in its trace. Traces hold content only where [TraceOptions] ask for
+// it.
 package telemetry
 
 import (
@@ -59,17 +58,17 @@ type Metrics struct {
 	known labels
 
 	mu    sync.Mutex
-	calls map[parley.CallID]string    // models of the calls that are open
-	apps  map[parley.SessionID]string // of the sessions whose turn runs
+	calls map[parley.CallID]string    // models of open calls
+	apps  map[parley.SessionID]string // apps of sessions with a running turn
 }
 
-// maxRemembered bounds the open calls whose model is known, and the sessions
-// whose app is; of others it is "unknown".
+// maxRemembered limits the open calls whose model is known, and the sessions whose app is.
+// For others it is "unknown".
 const maxRemembered = 16384
 
-// Labels are the values that labels may have beside our own words. A client may
-// ask for a model by any name, and a model for a tool by any: each other name is
-// "other", or whoever asks often enough would fill the memory.
+// Labels are the values that labels may have, besides fixed words. A client may ask for a
+// model by any name, and a model for a tool by any name. All other names become "other";
+// otherwise a client could fill the memory.
 type Labels struct {
 	Models []string
 	Tools  []string
@@ -150,10 +149,10 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// FilesBehindName is the metric of [Metrics.FilesBehind], for who reads it.
+// FilesBehindName is the metric that [Metrics.FilesBehind] sets.
 const FilesBehindName = "parley_live_files_behind"
 
-// FilesBehind sets how many sessions wait for another try of writing their files.
+// FilesBehind sets how many sessions have files that wait to be written again.
 func (m *Metrics) FilesBehind(n int) { m.filesBehind.Set(float64(n)) }
 
 // FilesFailed counts that files of sessions could not be written.
@@ -190,7 +189,7 @@ func (c *counted) Append(ctx context.Context, p parley.Principal, b seam.Batch) 
 	return nil
 }
 
-// copied reports whether the batch is history that was made elsewhere.
+// copied reports whether the batch is history made elsewhere.
 func copied(b seam.Batch) bool {
 	for _, e := range b.Events {
 		if e.Type == (parley.SessionForked{}).EventType() {
@@ -226,7 +225,8 @@ func (m *Metrics) count(b seam.Batch) {
 		case parley.ModelStarted:
 			m.called(p.Call, label(m.known.models, p.Model))
 		case parley.ModelReplied:
-			// A provider may say another name of the same model, such as one with a day.
+			// A provider may report another name of the same model, such as one with a
+			// date.
 			model := m.called(p.Call, "")
 			if model == unknown {
 				model = label(m.known.models, p.Model)
@@ -254,8 +254,8 @@ func (m *Metrics) count(b seam.Batch) {
 	}
 }
 
-// app is whose session it is. An append in the middle of a turn does not say; the
-// one that set the turn going does.
+// app returns the app of a session. An append in the middle of a turn does not name it, so
+// it is remembered from the append that started the turn.
 func (m *Metrics) app(b seam.Batch) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -277,8 +277,8 @@ func (m *Metrics) app(b seam.Batch) string {
 // unknown is the model of a call that another process began.
 const unknown = "unknown"
 
-// called remembers the model of a call that began, and forgets that of one that
-// ended: a failed call does not say its own.
+// called remembers the model when a call begins, and returns and forgets it when the call
+// ends: a failed call does not name its model.
 func (m *Metrics) called(call parley.CallID, model string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

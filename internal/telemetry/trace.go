@@ -14,26 +14,24 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Limits of what waits to be understood and to be sent. What comes beyond is
-// dropped and counted.
+// Limits on the queues of appends and spans. What exceeds them is dropped and counted.
 const (
 	maxPending      = 4096     // appends
 	maxPendingBytes = 32 << 20 // of their events' data
 	maxSpans        = 8192
 )
 
-// TraceOptions say where traces go and what is in them.
+// TraceOptions say where traces are sent and what is in them.
 type TraceOptions struct {
-	// Endpoint is where OTLP over HTTP is taken, to which /v1/traces is added
-	// unless it ends so. Empty: what the environment says, in the variables of
-	// https://opentelemetry.io/docs/specs/otel/protocol/exporter/; and if that says
-	// nothing, there are no traces.
+	// Endpoint receives OTLP over HTTP; /v1/traces is added unless it ends so. Empty: the
+	// variables of https://opentelemetry.io/docs/specs/otel/protocol/exporter/ apply;
+	// without them there are no traces.
 	Endpoint string
-	// Headers go with every request; those of the environment only to the
-	// environment's endpoint, since they may be the keys to it.
+	// Headers are sent with every request. Headers from the environment are sent only to
+	// the environment's endpoint, because they may be its keys.
 	Headers map[string]string
-	// Content adds what was said, asked of tools and answered by them, as the log
-	// has it: redacted.
+	// Content adds messages, tool inputs and tool results, redacted as they are in the
+	// log.
 	Content bool
 
 	Version   string
@@ -43,10 +41,10 @@ type TraceOptions struct {
 	Logger    *slog.Logger
 }
 
-// Tracer sends a trace of every turn. It is derived from what was committed,
-// in the background: no append waits for it, none fails by it, and what can not
-// be kept up with is dropped and counted. What a crash catches unsent is lost;
-// a turn that goes on after one goes on in its trace.
+// Tracer sends a trace of every turn. It derives traces from committed events, in the
+// background: no append waits for it or fails because of it, and what exceeds its queue is
+// dropped and counted. A crash loses what was not sent yet; a turn that continues
+// afterwards continues in its trace.
 //
 // A nil Tracer traces nothing.
 type Tracer struct {
@@ -60,14 +58,14 @@ type Tracer struct {
 
 	start sync.Once
 	once  sync.Once
-	stop  chan struct{} // closed: take what is queued, and end
+	stop  chan struct{} // closed to make it finish the queue and end
 	work  context.Context
 	cut   context.CancelFunc
 	tasks sync.WaitGroup
 }
 
-// NewTracer returns nil when no endpoint is set. The error says what is wrong
-// with the settings, without their values.
+// NewTracer returns nil when no endpoint is set. The error says what is wrong with the
+// settings, without quoting their values.
 func NewTracer(o TraceOptions) (*Tracer, error) {
 	if o.Env == nil {
 		o.Env = func(string) (string, bool) { return "", false }
@@ -127,7 +125,7 @@ func (s *traced) Append(ctx context.Context, p parley.Principal, b seam.Batch) e
 	return nil
 }
 
-// take queues what was appended, or drops it.
+// take queues an append, or drops it when the queue is full.
 func (t *Tracer) take(b seam.Batch) {
 	o := observed{session: b.Session, after: b.After, events: b.Events, info: b.Index.Session, turns: b.Index.Turns}
 	for _, e := range b.Events {
@@ -135,7 +133,7 @@ func (t *Tracer) take(b seam.Batch) {
 	}
 	over := false
 	select {
-	case <-t.stop: // nobody takes it any more
+	case <-t.stop: // it is closing
 		over = true
 	default:
 	}
@@ -150,7 +148,7 @@ func (t *Tracer) take(b seam.Batch) {
 	t.metrics.untraced.Inc()
 }
 
-// derive makes spans of what was queued, until there is nothing left after stop.
+// derive makes spans from the queue until it is closed and empty.
 func (t *Tracer) derive() {
 	for {
 		select {
@@ -180,8 +178,8 @@ func (t *Tracer) observe(o observed) {
 	}
 }
 
-// Close sends what there is, gives up when ctx ends, and returns when nothing
-// runs any more. The store is still needed.
+// Close sends what is left, gives up when ctx ends, and returns when all goroutines have
+// ended. The store must still be open.
 func (t *Tracer) Close(ctx context.Context) {
 	if t == nil {
 		return
@@ -257,8 +255,7 @@ func (x *exporter) next() []*tracepb.Span {
 	return out
 }
 
-// run sends until no more spans can come, and then what is left, unless ctx
-// ends.
+// run sends spans until no more can come, and then what is left, unless ctx ends.
 func (x *exporter) run(ctx context.Context, last <-chan struct{}) {
 	defer x.to.close()
 	tick := time.NewTicker(sendEvery)
@@ -288,8 +285,8 @@ func (x *exporter) run(ctx context.Context, last <-chan struct{}) {
 	}
 }
 
-// report says in the log that sending fails, now and then, and that it works
-// again. Neither address nor headers are in it: either may hold a key.
+// report logs, at intervals, that sending fails, and once that it works again. It never
+// logs the address or the headers: either may hold a key.
 func (x *exporter) report(err error, n int) {
 	now := time.Now()
 	switch {

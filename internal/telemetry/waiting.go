@@ -12,9 +12,9 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// waiting counts the open interactions when it is asked: counting them as they
-// come and go would miss those of deleted sessions, of other nodes and of the
-// time before this process.
+// waiting counts the open interactions at each scrape. Counting them as they open and
+// close would miss deleted sessions, other nodes, and the time before this process
+// started.
 type waiting struct {
 	desc *prometheus.Desc
 
@@ -24,7 +24,7 @@ type waiting struct {
 	count map[parley.InteractionKind]int
 }
 
-// countEvery bounds how often the store is asked, however often it is scraped.
+// countEvery limits how often the store is queried, however often it is scraped.
 const countEvery = 10 * time.Second
 
 func (w *waiting) in(s seam.Store) {
@@ -36,8 +36,8 @@ func (w *waiting) in(s seam.Store) {
 // Describe implements prometheus.Collector.
 func (w *waiting) Describe(out chan<- *prometheus.Desc) { out <- w.desc }
 
-// Collect implements prometheus.Collector. A store that can not be asked has no
-// number.
+// Collect implements prometheus.Collector. It yields no number when the store cannot be
+// read.
 func (w *waiting) Collect(out chan<- prometheus.Metric) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// cut moves an output that is larger than the log keeps into the artifact, and
-// leaves its beginning with a line that says so. Structured data counts too:
-// the log never holds half of it.
+// cut moves an output that is too large for the log into the artifact, and leaves its
+// beginning with a line that says so. This includes structured data: the log never holds
+// half of it.
 func (b *Box) cut(t *tool, res parley.ToolResult) Result {
 	limit := t.decl.OutputLimit
 	if limit <= 0 {

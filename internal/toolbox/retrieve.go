@@ -11,9 +11,9 @@ import (
 // maxSnippets is how many snippets one toolset gives to a question.
 const maxSnippets = 8
 
-// Retrieve asks every toolset that can be asked for snippets about a question.
-// about is what the turn before was about. What some of them found is returned beside
-// the errors of the others.
+// Retrieve asks every toolset that has snippets for those about a question. about is what
+// the previous turn was about. It returns what some of them found together with the errors
+// of the others.
 func (b *Box) Retrieve(ctx context.Context, p parley.Principal, query string, about []string) ([]parley.Snippet, error) {
 	var all []parley.Snippet
 	var failed error

@@ -17,32 +17,31 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Result is what came of a call.
+// Result is the outcome of a call.
 type Result struct {
 	parley.ToolResult
 
-	// The whole output, where Output is only its beginning; else nil. It is the
-	// caller's to keep, under a name and with a type. It ends early, and says so,
-	// when there was more than an artifact may hold.
+	// Artifact is the whole output if Output is only its beginning, else nil. The caller
+	// must store it under the name and type below. It is cut, and says so, if it exceeds
+	// MaxArtifact.
 	Artifact     []byte
 	ArtifactName string
 	MediaType    string
 
-	// Files are what the tool kept beside its result, in its order.
+	// Files are the files that the tool kept besides its result, in order.
 	Files []seam.File
 }
 
 // maxFiles is how many files one call may keep.
 const maxFiles = 8
 
-// errDeadline is the cause of a context that ended because the call's time was
-// up, and not because the caller gave up.
+// errDeadline is the cause of a context whose call ran out of time, as opposed to one that
+// the caller cancelled.
 var errDeadline = errors.New("deadline of the call")
 
-// Run makes one call and never panics. ctx and deadline bound it, whichever ends
-// first; a zero deadline means the tool's timeout from now. The input is
-// expected to have passed Check. The package comment says what the outcomes
-// mean.
+// Run makes one call and never panics. ctx and deadline limit it, whichever ends first; a
+// zero deadline means the tool's timeout from now. The input must have passed Check. The
+// package comment says what the outcomes mean.
 func (b *Box) Run(ctx context.Context, r seam.Run, deadline time.Time) Result {
 	t := b.tools[r.Name]
 	if t == nil {
@@ -95,7 +94,7 @@ func (b *Box) Run(ctx context.Context, r seam.Run, deadline time.Time) Result {
 	return res
 }
 
-// shelf takes the files of one call while it runs.
+// shelf collects the files of one call while it runs.
 type shelf struct {
 	mu     sync.Mutex
 	closed bool
@@ -134,19 +133,19 @@ func (b *Box) timeout(t *tool) time.Duration {
 	return b.o.Timeout
 }
 
-// answer is how a toolset came back.
+// answer is what a toolset returned.
 type answer struct {
 	res   parley.ToolResult
 	known bool // of Reconcile
 	err   error
 }
 
-// errPanic stands for a toolset that panicked or ended its goroutine.
+// errPanic replaces the error of a toolset that panicked or ended its goroutine.
 var errPanic = errors.New("crashed inside Parley; the server's log has the cause")
 
-// wait runs f in a goroutine of its own, since a toolset may ignore its context.
-// When the context ends, a call with effects gets a grace to answer: knowing
-// what happened is worth the wait. A read does not.
+// wait runs f in its own goroutine, since a toolset may ignore its context. When the
+// context ends, a call with effects gets a grace period to answer, because knowing what
+// happened is worth the wait. A read does not.
 func (b *Box) wait(ctx context.Context, t *tool, r seam.Run, f func(context.Context, seam.Run) answer) answer {
 	var showing sync.Mutex // held while progress is shown, so that none is after wait has returned
 	show := r.Progress
@@ -162,7 +161,7 @@ func (b *Box) wait(ctx context.Context, t *tool, r seam.Run, f func(context.Cont
 		defer showing.Unlock()
 		show = nil
 	}()
-	// 0 runs, 1 came back, 2 was abandoned: whoever moves it first decides.
+	// 0 running, 1 returned, 2 abandoned: whoever changes it first decides.
 	var state atomic.Int32
 	came := make(chan answer, 1)
 	go func() {
@@ -204,7 +203,7 @@ func (b *Box) wait(ctx context.Context, t *tool, r seam.Run, f func(context.Cont
 	return answer{err: context.Cause(ctx)}
 }
 
-// classify says what a call that gave no answer leaves behind.
+// classify returns the result of a call that gave no answer.
 func (b *Box) classify(ctx context.Context, t *tool, r seam.Run, a answer, took time.Duration) Result {
 	read := t.decl.Effect == parley.EffectRead
 	info := parley.ErrorInfo{Code: parley.CodeTool, Message: r.Name + ": " + a.err.Error()}
@@ -233,8 +232,8 @@ func (b *Box) classify(ctx context.Context, t *tool, r seam.Run, a answer, took 
 	return b.failed(r, outcome, info)
 }
 
-// failed makes the result of a call without an answer of its service. The text
-// is the model's.
+// failed makes the result of a call that its service did not answer. The text is for the
+// model.
 func (b *Box) failed(r seam.Run, o parley.Outcome, info parley.ErrorInfo) Result {
 	info.Message = clip(info.Message, b.o.OutputLimit/2)
 	out := info.Message
@@ -247,7 +246,7 @@ func (b *Box) failed(r seam.Run, o parley.Outcome, info parley.ErrorInfo) Result
 	return Result{ToolResult: parley.ToolResult{Call: r.Call, Outcome: o, Output: out, Error: &info}}
 }
 
-// answered takes an answer of the service: its form is checked, its size cut.
+// answered takes an answer of the service: it checks its form and cuts it to size.
 func (b *Box) answered(t *tool, r seam.Run, res parley.ToolResult) Result {
 	res.Call, res.Artifact = r.Call, nil
 	switch res.Outcome {
@@ -294,9 +293,9 @@ func aboutFew(ids []string) (out []string) {
 	return out
 }
 
-// checkOutput fills in Data from Output, or Output from Data, and returns a
-// result in place of one that does not fit the schema. The call was made all
-// the same, and a model that would make it again has to know that.
+// checkOutput fills in Data from Output, or Output from Data. If the output does not fit
+// the schema, it returns another result that says so, and that the call was made all the
+// same, so that the model does not repeat it unawares.
 func (t *tool) checkOutput(res *parley.ToolResult) *Result {
 	if len(res.Data) == 0 {
 		res.Data = json.RawMessage(res.Output)
@@ -319,9 +318,9 @@ func (t *tool) checkOutput(res *parley.ToolResult) *Result {
 	}}
 }
 
-// Reconcile asks the tool's service what became of a call, without making it.
-// known is false when even the service can not tell, and when nobody can be
-// asked. It takes no longer than a call of the tool may.
+// Reconcile asks the tool's service what became of a call, without making it. known is
+// false when the service cannot tell or cannot be asked. It takes no longer than a call of
+// the tool may.
 func (b *Box) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolResult, known bool, err error) {
 	t := b.tools[r.Name]
 	if t == nil {

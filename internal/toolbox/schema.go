@@ -109,8 +109,8 @@ func (s *schema) check(raw []byte) []wrong {
 	return ws
 }
 
-// collect walks down to the errors that say something about the value. Of
-// alternatives it first says that one of them has to fit.
+// collect descends to the errors that say something about the value. For alternatives, it
+// first says that one of them has to fit.
 func collect(e *jsonschema.ValidationError, ws *[]wrong) {
 	at := pointer(e.InstanceLocation)
 	switch e.ErrorKind.(type) {
@@ -132,7 +132,7 @@ func collect(e *jsonschema.ValidationError, ws *[]wrong) {
 	}
 }
 
-// say puts the frequent kinds in plain words; the library words the rest.
+// say words the frequent kinds in plain English; the library words the rest.
 func say(at string, k jsonschema.ErrorKind) []wrong {
 	one := func(format string, args ...any) []wrong { return []wrong{{at, fmt.Sprintf(format, args...)}} }
 	switch k := k.(type) {

@@ -1,28 +1,24 @@
-// Package toolbox is the registry of an app's tools and the one place that runs
-// a call.
+// Package toolbox is the registry of an app's tools, and the only place that runs a call.
 //
-// A [Box] is made from toolsets and is fixed from then on: it has asked each
-// toolset for its tools once and compiled every schema. [Box.Check] says whether
-// an input fits, in words that a model can act on. [Box.Run] makes one call: it
-// bounds it in time and in output, survives a panic, checks what came back
-// against the tool's output schema, cuts what is too large to an artifact, and
-// says by [parley.Outcome] what is known of the world afterwards. It decides
-// nothing about permission and appends nothing; that is package engine.
+// A [Box] is made from toolsets and never changes: it asked each toolset for its tools
+// once and compiled every schema. [Box.Check] says whether an input fits, in words that a
+// model can act on. [Box.Run] makes one call: it limits time and output, survives a panic,
+// checks the result against the tool's output schema, moves what is too large into an
+// artifact, and says by [parley.Outcome] what is known of the call's effects. It decides
+// nothing about permission and appends nothing; that is for package engine.
 //
 // # What an outcome promises
 //
-// A service that answered gives ok or error, as it said. A call that provably
-// never left ([seam.NotSent]) is an error. Everything else, a lost connection,
-// a deadline, a cancelled context, a panic, a toolset that never returns, leaves
-// open what happened: a read is then an error (cancelled, when the context was
-// cancelled before the deadline), and any other call is unknown, since it may
-// have taken effect.
+// A service that answered gives ok or error, as it said. A call that provably was never
+// sent ([seam.NotSent]) is an error. Everything else leaves open what happened: a lost
+// connection, a deadline, a cancelled context, a panic, a toolset that never returns. A
+// read is then an error (cancelled, if the context was cancelled before the deadline). Any
+// other call is unknown, since it may have taken effect.
 //
-// How long a call gets is the caller's decision, made with the context and the
-// deadline: the box cuts a call when either ends. A Run that ignores its context
-// is waited for during a grace and then abandoned; what it answers after that
-// goes nowhere, its progress is not shown, and a tool with too many such calls
-// is refused until some of them return.
+// The caller decides how long a call gets, with the context and the deadline: the box cuts
+// a call when either ends. A Run that ignores its context gets a grace period and is then
+// abandoned. Its later answer is dropped and its progress is not shown. A tool with too
+// many abandoned calls is refused until some of them return.
 //
 // Methods are safe for concurrent use.
 package toolbox
@@ -50,14 +46,14 @@ type Options struct {
 	MaxArtifact int           // bytes kept of a larger output; 0: 16 MiB
 	Timeout     time.Duration // of a call without a deadline, for a tool that names none; 0: 60 s
 	Grace       time.Duration // for a call with effects to answer after its time is up; 0: 2 s
-	// Redact takes the secrets out of an output before it is cut, as half of one
-	// would not be known for one any more. Nil: outputs are cut as they are.
+	// Redact removes the secrets from an output before it is cut, because half a secret
+	// would no longer be recognised. Nil: outputs are cut as they are.
 	Redact func(text string) (clean string, found bool)
 	Logger *slog.Logger // gets stacks of panics and calls that were abandoned; nil: slog.Default
 }
 
-// maxAbandoned is how many calls of one tool may be running after they were
-// given up. Each holds a goroutine that nothing can end.
+// maxAbandoned is how many abandoned calls of one tool may still be running. Each holds a
+// goroutine that nothing can end.
 const maxAbandoned = 16
 
 // listTimeout bounds asking one toolset for its tools.
@@ -81,12 +77,11 @@ type tool struct {
 // anyObject is the input schema of a tool that declares none.
 const anyObject = `{"type":"object","properties":{}}`
 
-// Names go to providers and into MCP, which allow these characters.
+// Names go to providers and to MCP, which allow these characters.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
-// New asks each toolset for its tools and compiles their schemas. A name that
-// comes twice, a schema that does not compile or an effect nobody knows is an
-// error that names the tool.
+// New asks each toolset for its tools and compiles their schemas. A duplicate name, a
+// schema that does not compile or an unknown effect is an error that names the tool.
 func New(sets []seam.Toolset, o Options) (*Box, error) {
 	if o.OutputLimit <= 0 {
 		o.OutputLimit = 16 << 10
@@ -138,7 +133,7 @@ func list(set seam.Toolset) ([]parley.ToolDecl, error) {
 
 func newTool(compiled schemas, set seam.Toolset, d parley.ToolDecl) (*tool, error) {
 	if !validName.MatchString(d.Name) {
-		return nil, parley.Errorf(parley.CodeInvalid, "%q can not be a tool's name", d.Name).
+		return nil, parley.Errorf(parley.CodeInvalid, "%q cannot be a tool's name", d.Name).
 			WithHint("use letters, digits, _ . and -, at most 128 of them")
 	}
 	switch d.Effect {
@@ -178,8 +173,8 @@ func (b *Box) Decl(name string) (parley.ToolDecl, bool) {
 }
 
 // Same reports whether the box's tool of that name does what d says: it has the same
-// effect and takes the same input. What a call of d means is else not what a call of
-// the tool would do. A tool that is not there is not the same.
+// effect and takes the same input. Otherwise a call that was made for d would do something
+// else. A missing tool is not the same.
 func (b *Box) Same(d parley.ToolDecl) bool {
 	t := b.tools[d.Name]
 	if t == nil || cmp.Or(d.Effect, parley.EffectWrite) != t.decl.Effect {
@@ -191,13 +186,13 @@ func (b *Box) Same(d parley.ToolDecl) bool {
 	if bytes.Equal(d.InputSchema, t.decl.InputSchema) {
 		return true
 	}
-	var one, other any // what was kept as JSON may be spelt in another way
+	var one, other any // stored JSON may be formatted differently
 	return json.Unmarshal(d.InputSchema, &one) == nil && json.Unmarshal(t.decl.InputSchema, &other) == nil && reflect.DeepEqual(one, other)
 }
 
-// Check reports whether input fits the tool's schema; nil is yes. The message
-// lists everything that is wrong at once, for a model to mend in one go. An
-// absent input counts as {}.
+// Check reports whether input fits the tool's schema; nil is yes. The message lists
+// everything that is wrong, so that a model can fix it in one attempt. An absent input
+// counts as {}.
 func (b *Box) Check(name string, input json.RawMessage) *parley.Error {
 	t := b.tools[name]
 	if t == nil {
@@ -250,8 +245,7 @@ func (b *Box) Zone(at time.Time) (z parley.Zone, ok bool) {
 	return z, false
 }
 
-// Vet says what is wrong with a call that can be seen to come to nothing, see
-// [seam.Vetter].
+// Vet returns an error for a call that certainly has no effect, see [seam.Vetter].
 func (b *Box) Vet(name string, input json.RawMessage) error {
 	t := b.tools[name]
 	if t == nil {

@@ -69,7 +69,7 @@ func TestNewRefuses(t *testing.T) {
 		want string
 	}{
 		"a name twice":       {[]seam.Toolset{decl(parley.ToolDecl{Name: "x"}), decl(parley.ToolDecl{Name: "x"})}, `two tools are named "x"`},
-		"a bad name":         {[]seam.Toolset{decl(parley.ToolDecl{Name: "a b"})}, `"a b" can not be a tool's name`},
+		"a bad name":         {[]seam.Toolset{decl(parley.ToolDecl{Name: "a b"})}, `"a b" cannot be a tool's name`},
 		"an unknown effect":  {[]seam.Toolset{decl(parley.ToolDecl{Name: "x", Effect: "reed"})}, `effect "reed" is none of`},
 		"a schema not JSON":  {[]seam.Toolset{decl(parley.ToolDecl{Name: "x", InputSchema: json.RawMessage(`{`)})}, "tool x: input schema: is not JSON"},
 		"a schema not valid": {[]seam.Toolset{decl(parley.ToolDecl{Name: "x", OutputSchema: json.RawMessage(`{"type":"strnig"}`)})}, "tool x: output schema"},

@@ -17,10 +17,10 @@ import (
 // with Ctrl-D.
 var ErrLeft = errors.New("left open")
 
-// Ask puts an interaction before the person at the terminal and returns what they
-// answered. It asks until the answer has a valid form; whether the server takes it
-// is another question. When ctx ends the question goes away, and Ask returns the
-// cause. It must not be called by two at once, and only where CanAsk.
+// Ask shows an interaction to the person at the terminal and returns their answer. It asks
+// again until the answer has a valid form; the server may still refuse it. When ctx ends,
+// the question is withdrawn and Ask returns the cause. Call it only where CanAsk is true,
+// and not concurrently.
 func (t *Terminal) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
 	p := prompt{t: t, s: t.Style(t.Err), in: in}
 	p.head()

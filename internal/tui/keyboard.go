@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// keyboard reads lines that a person types. The terminal stays in its own mode, so
-// that its editing keys, Ctrl-C and Ctrl-Z work, and so that it is as before when
-// this process is killed.
+// keyboard reads lines that a person types. The terminal stays in its normal mode, so that
+// its editing keys, Ctrl-C and Ctrl-Z work, and nothing has to be restored when this
+// process is killed.
 type keyboard struct {
 	f *os.File
 
@@ -23,9 +23,9 @@ type keyboard struct {
 
 func newKeyboard(f *os.File) *keyboard { return &keyboard{f: f, ended: make(chan struct{})} }
 
-// line calls show and waits for one line that is typed from now on: what was typed
-// before a question was shown is no answer to it. With secret it is not shown. It
-// returns io.EOF when the person typed Ctrl-D, or ctx's cause.
+// line calls show and waits for one line. What was typed before the question was shown is
+// discarded. With secret, the line is not echoed. It returns io.EOF when the person typed
+// Ctrl-D, or ctx's cause.
 func (k *keyboard) line(ctx context.Context, secret bool, show func()) (string, error) {
 	got := make(chan string, 1)
 	flush(k.f)

@@ -17,8 +17,8 @@ func width(s string) int { return ansi.StringWidth(s) }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(Plain(s)), " ") }
 
-// Choices are those of an interaction: what the server lists, or else what belongs
-// to its kind.
+// Choices returns the choices of an interaction: those that the server lists, or else
+// those of its kind.
 func Choices(in parley.Interaction) []string {
 	if len(in.Choices) > 0 {
 		return in.Choices
@@ -97,8 +97,8 @@ func Said(in parley.Interaction, a parley.Answer) string {
 	return s
 }
 
-// choiceOf reads a choice: its number among those offered, its name, or yes and no
-// where it is that simple.
+// choiceOf reads a choice: its number among those offered, its name, or yes or no where
+// that is clear.
 func choiceOf(in parley.Interaction, offered []string, typed string) (string, error) {
 	word := strings.ToLower(strings.TrimSpace(typed))
 	if n, err := strconv.Atoi(word); err == nil && n >= 1 && n <= len(offered) {
@@ -116,9 +116,8 @@ func choiceOf(in parley.Interaction, offered []string, typed string) (string, er
 	return "", parley.Errorf(parley.CodeInvalid, "%q is none of the choices", parley.Cut(typed, 60)).WithHint("give a number from 1 to %d", len(offered))
 }
 
-// pick reads what was said to one question: a label or its number, several where
-// several may be chosen, or other words. What is in double quotes is taken as it
-// is.
+// pick reads the answer to one question: a label or its number, several if that is
+// allowed, or other words. Text in double quotes is used as it is.
 func pick(q parley.Question, typed string) (string, error) {
 	typed = strings.TrimSpace(typed)
 	if typed == "" {
@@ -237,7 +236,7 @@ func Parse(in parley.Interaction, g Given) (parley.Answer, error) {
 	if len(g.Args) != 1 {
 		return a, parley.Errorf(parley.CodeInvalid, "a %s takes one choice, and here are %d", in.Kind, len(g.Args)).WithHint("%s", Forms(in))
 	}
-	// A script names what it allows: a number may be another choice tomorrow.
+	// A script must name what it allows, because a number may be another choice tomorrow.
 	for _, c := range choices {
 		if g.Args[0] == c {
 			a.Choice = c

@@ -51,8 +51,8 @@ func (a *Answer) draw(source string) error {
 	return err
 }
 
-// stable is how much of a text will be drawn the same whatever follows: up to the
-// last empty line after which something begins at the margin, outside of code.
+// stable returns how much of a text will be drawn the same whatever follows: up to the
+// last empty line, outside of code, after which something begins at the margin.
 func stable(text string) int {
 	at, pos := 0, 0
 	fence, blank := "", false

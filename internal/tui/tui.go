@@ -102,8 +102,8 @@ func (t *Terminal) Style(w io.Writer) Style {
 	return s
 }
 
-// Plain takes out of a text what a terminal would obey, and what hides the order
-// in which it is read.
+// Plain removes control characters from a text, and characters that change the order in
+// which it is read.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
