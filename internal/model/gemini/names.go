@@ -65,9 +65,9 @@ func (n *names) wire(t target) string {
 	return s
 }
 
-// target returns what a name on the wire stands for. Models now and then write the
-// module before it that they imagine; a name that was never given stands for
-// itself, and the runtime will say that there is no such tool.
+// target returns what a name on the wire stands for. Models sometimes add an imagined
+// module in front of it. A name that was never given stands for itself, and the runtime
+// will say that there is no such tool.
 func (n *names) target(s string) target {
 	if t, ok := n.ours[s]; ok {
 		return t

@@ -69,11 +69,10 @@ type fleet struct {
 	digest parley.Digest     // of ids and definitions: another fleet, another digest
 }
 
-// Prepare makes the agents, or finds that those of the last time are still good:
-// each stored id is looked up, and an agent whose definition is no longer the
-// app's is changed. When one is gone, all are made anew. It need not be called:
-// the first use does it. An error leaves all as it was and the next use tries
-// again.
+// Prepare creates the agents, or checks that the stored ones are still good: each stored
+// id is looked up, and an agent whose definition differs from the app's is updated. If one
+// no longer exists, all are created again. Calling it is optional: the first use does the
+// same. On an error nothing changes, and the next use tries again.
 func (h *Hosted) Prepare(ctx context.Context) error {
 	_, err := h.ready(ctx)
 	return err

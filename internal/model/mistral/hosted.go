@@ -176,8 +176,8 @@ type refusedAppend struct{ err error }
 func (e *refusedAppend) Error() string { return e.err.Error() }
 func (e *refusedAppend) Unwrap() error { return e.err }
 
-// again reports whether a conversation may be begun anew after an append that
-// ended so: nothing was said, and another conversation may fare better.
+// again reports whether a new conversation may be started after an append that ended with
+// err: nothing was said yet, and a new conversation may succeed.
 func again(err error) bool {
 	if errors.Is(err, errElsewhere) {
 		return true

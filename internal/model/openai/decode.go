@@ -215,10 +215,10 @@ func (r *reply) fragment(f fragment) error {
 	return nil
 }
 
-// slot finds the call that a fragment goes on with; nil: it begins one. An id
-// that differs begins one even where the index is the same, as of vLLM and some
-// gateways; where there is no index, as of Gemini, the id alone decides; and
-// where there is neither, a name behind arguments that are whole.
+// slot finds the call that a fragment continues; nil: it begins a new one. A different id
+// begins a new call even if the index is the same, as with vLLM and some gateways. Without
+// an index, as with Gemini, the id alone decides. Without either, a name after complete
+// arguments begins a new call.
 func (r *reply) slot(f fragment, name string, says bool) *call {
 	var c *call
 	at, indexed := f.at()

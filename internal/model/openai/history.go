@@ -62,9 +62,8 @@ type file struct {
 	Data string `json:"file_data"`
 }
 
-// seal is what stands in a Part's Signature: what the server has to get back, and
-// by whom it was said. It goes to nobody else, not even another model of the same
-// server.
+// seal is the content of a Part's Signature: what the server has to get back, and which
+// model said it. It goes to no other model, not even of the same server.
 type seal struct {
 	Dialect Dialect           `json:"dialect"`
 	Model   string            `json:"model"`

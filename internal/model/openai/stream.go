@@ -293,10 +293,10 @@ func (r *reply) part(x *call, n *names) (parley.Part, error) {
 	return parley.Part{Type: parley.PartHandoff, ProviderID: x.id, Name: t.name, Text: why.Reason}, nil
 }
 
-// input is a call's arguments as JSON. Those that are none are the model's mistake
-// where the reply has come to its end: they go on as a string, which the tool's
-// schema refuses, so that the model is told. Where no reason for the end was given
-// and they end in the middle, the call was cut.
+// input is a call's arguments as JSON. If they are not JSON and the reply came to its end,
+// that is the model's mistake: they go on as a string, which the tool's schema refuses, so
+// that the model is told. If the reply has no finish reason and they end in the middle,
+// the call was cut off.
 func (r *reply) input(x *call) (json.RawMessage, error) {
 	var j joiner
 	raw := []byte(j.add(x.args) + j.end())

@@ -22,8 +22,8 @@ type window struct {
 	failed bool // it could not be asked
 }
 
-// windowFor is how long an answer is believed: a server may be started again with
-// other settings, and Ollama loads a model anew.
+// windowFor is how long an answer is used: a server may be restarted with other settings,
+// and Ollama may reload a model.
 const windowFor = time.Minute
 
 // toSay is how long a server may take to say what it has: it only looks it up.

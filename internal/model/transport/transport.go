@@ -36,10 +36,9 @@ const (
 	maxAdvice = 24 * time.Hour
 )
 
-// NewClient returns the client for calls of models: it gives up connecting after
-// ten seconds, and has no limit for the whole of a call, which the caller's
-// context bounds. It follows no redirect, which would take the key along. It goes
-// by the proxy of the environment.
+// NewClient returns the client for model calls. It gives up connecting after ten seconds.
+// It has no limit for a whole call, which the caller's context has. It follows no
+// redirect, which would pass on the key. It uses the environment's proxy.
 func NewClient() *http.Client {
 	t := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -146,7 +145,7 @@ func (p Provider) Failure(ctx context.Context, err error) error {
 	return away("try again", "the connection to %s broke", p.Name)
 }
 
-// refused is a failure that trying again does not mend.
+// refused is a failure that a retry does not fix.
 func (p Provider) refused(message, hint string, cause error) *parley.Error {
 	e := parley.Errorf(parley.CodeModel, "%s", message).WithHint("%s", hint)
 	e.Err = errors.New(p.Words(bare(cause).Error()))

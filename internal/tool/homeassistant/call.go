@@ -28,8 +28,9 @@ type target struct {
 	Areas    strings1 `json:"area_id"`
 }
 
-// strings1 is one id or a list of them. Home Assistant would also take several in
-// one text; rules about arguments would not see them, so here that is no id.
+// strings1 is one id or a list of them. Home Assistant would also accept several in one
+// string, but rules about arguments would not see them, so here such a string is not an
+// id.
 type strings1 []string
 
 func (s *strings1) UnmarshalJSON(raw []byte) error {

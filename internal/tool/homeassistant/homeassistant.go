@@ -55,9 +55,8 @@ type Options struct {
 	// Keep takes a file that a tool made beside its result, as the plot of
 	// ha_history, and keeps it as an artifact of the call. nil: none is made.
 	Keep func(ctx context.Context, r seam.Run, f File) error
-	// Observe hears of each change of a state, in order, and of those that were
-	// missed while there was no connection. It must neither block nor ask the
-	// index. nil: nobody does.
+	// Observe receives each change of a state, in order, and those that were missed during
+	// a disconnection. It must neither block nor use the index. May be nil.
 	Observe func(Change)
 	// Dial makes the connections; nil: the network does.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -1,7 +1,7 @@
 package homeassistant
 
-// indexVersion is of what the index covers. Raise it when it covers other things,
-// so that who reads [Meta] knows.
+// indexVersion is the version of the index's coverage. Raise it when that changes, so that
+// readers of [Meta] notice.
 const indexVersion = 1
 
 // Meta says what the index covers and how fresh it is, for who keeps a record of

@@ -7,19 +7,20 @@
 // the call's id, and a library of any language checks webhook-signature with the secret.
 // Idempotency-Key is the call's id too. Both are the same at every attempt of a call.
 //
-// What the service answers says what is known of the world:
+// The status of the answer says what happened:
 //
 //   - 2xx: it is done. The body is the result, JSON or text; a body of another type
 //     becomes an artifact.
-//   - 4xx, but for 408: nothing was done. The body says why, as text or as
+//   - 4xx, except 408: nothing was done. The body says why, as text or as
 //     {"error": {"message", "hint"}}; the model reads it.
-//   - all else, and no answer: a read failed. Of a write it is not known whether it
-//     happened: it is not made again, and a person is asked, or the service.
+//   - anything else, or no answer: a read failed. Whether a write happened is unknown:
+//     it is not repeated, and the service or a person is asked.
 //
 // A tool with Reconcile can be asked: {"type": "tool.reconcile"} with the same data, and
 // "_reconcile" behind the call's id in webhook-id. It answers {"happened": true, "output"}
 // or {"happened": false}; {"happened": null} and every other answer leave it open. A no is
-// believed when the call's time is up, and says that it will not happen any more, either.
+// believed only when the call's time is up. It also promises that the call will not happen
+// later.
 package webhook
 
 import (
