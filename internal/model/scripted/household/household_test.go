@@ -105,6 +105,36 @@ func TestReporting(t *testing.T) {
 	}
 }
 
+// A yes agrees to what was offered or asked. To anything else it is no wish: nothing
+// in the house moves by it, however often it is said.
+func TestAYesAgreesToAnOffer(t *testing.T) {
+	t.Parallel()
+	const done = "Done: the left is on now, at 40 % (it was off)."
+	say := func(question, last string, more ...household.Exchange) household.Reply {
+		turn := turnOn()
+		turn.Question, turn.Earlier = question, append([]household.Exchange{{Question: "Turn on the left lamp.", Answer: last}}, more...)
+		return household.Answer(turn)
+	}
+	for _, yes := range []string{"yes", "Sure!", "ok", "do it", "Yes. Do it.", "go ahead", "please", "great", "thanks", "ok, great", "yes thanks", "perfect", "fine"} {
+		for _, last := range []string{done, done + "\n\nNothing called desk is in this house. Did you mean Left?", "The left was on before already.", "Nothing was changed: it can not be reached."} {
+			got := say(yes, last)
+			if len(got.Calls) > 0 || strings.Contains(got.Say, "I know this house") || got.Say == "" {
+				t.Errorf("%q to %q: %+v", yes, last, got)
+			}
+		}
+	}
+	const offer = "Nothing was changed: nothing called lefft is in this house. Did you mean Left?"
+	if got := say("yes", offer); len(got.Calls) != 1 {
+		t.Errorf("a yes to an offer is no wish: %+v", got)
+	}
+	if got := say("yes", offer, household.Exchange{Question: "thanks", Answer: "You are welcome."}); len(got.Calls) > 0 {
+		t.Errorf("a yes to an older offer is a wish: %+v", got)
+	}
+	if got := say("again", done); len(got.Calls) != 1 {
+		t.Errorf("what is wished again is not done: %+v", got)
+	}
+}
+
 // A question may be of any form; none may make it fall over, or ask for ever.
 func FuzzAnswer(f *testing.F) {
 	for _, q := range []string{"Is the light on?", "", "and", "?!", "turn", "Why?", "how much did the left use last night", "set the bedroom to 21 and 30 °C", "…", "é", "a. b. c. d", "it's cold"} {

@@ -25,6 +25,9 @@ const Done = "Done: "
 func small(t Turn) string {
 	q := strings.TrimSpace(t.Question)
 	ws := clean(q)
+	if say, is := t.nodded(ws); is {
+		return say
+	}
 	if len(ws) > 0 && !slices.ContainsFunc(ws, func(w string) bool { return !greeting[w] }) {
 		if slices.ContainsFunc(ws, func(w string) bool { return w == "thanks" || w == "thank" || w == "cheers" }) {
 			return "You are welcome."
@@ -58,6 +61,54 @@ func small(t Turn) string {
 		return "In this conversation:\n\n" + strings.Join(done, "\n")
 	}
 	return ""
+}
+
+var (
+	agreeing = words("yes yeah yep yup sure ok okay please do it that so go ahead on then thanks thank you great good fine alright right perfect")
+	agreed   = regexp.MustCompile(`^(?:yes|yeah|yep|yup|sure|ok|okay|fine|please|do it|do that|do so|go ahead|go on)\b`)
+	praise   = regexp.MustCompile(`^(?:(?:ok|okay|oh|very|that is|that's|all|and|then|so) )*(?:ok|okay|great|nice|good|perfect|super|lovely|fine|right|alright|wonderful|excellent|cool)(?: (?:then|now|ok|okay|great|good))*$`)
+)
+
+// agrees reports whether a text is nothing but a yes.
+func agrees(ws []string) bool {
+	return agreed.MatchString(strings.Join(ws, " ")) && !slices.ContainsFunc(ws, func(w string) bool { return !agreeing[w] })
+}
+
+// offers reports whether an answer asks for a yes: it ends a paragraph with a
+// question. One that tells of a change has no more to ask.
+func offers(answer string) bool {
+	answer, _, _ = strings.Cut(answer, "```parley")
+	if strings.Contains("\n"+answer, "\n"+Done) {
+		return false
+	}
+	for line := range strings.SplitSeq(answer, "\n") {
+		if !strings.HasPrefix(line, ">") && strings.HasSuffix(strings.TrimSpace(line), "?") {
+			return true
+		}
+	}
+	return false
+}
+
+// nodded answers a yes and a "great" in a conversation. A yes to an offer is a wish,
+// see topic; one to anything else moves nothing in the house.
+func (t Turn) nodded(ws []string) (say string, is bool) {
+	if len(t.Earlier) == 0 || slices.ContainsFunc(ws, func(w string) bool { return w == "thanks" || w == "thank" }) && !agrees(ws) {
+		return "", false
+	}
+	last := t.Earlier[len(t.Earlier)-1].Answer
+	switch flat := strings.Join(ws, " "); {
+	case agrees(ws) && offers(last):
+		return "", true
+	case slices.Contains(ws, "thanks") || slices.Contains(ws, "thank"):
+		return "You are welcome.", agrees(ws)
+	case praise.MatchString(flat):
+		return "Good. Ask on whenever you like.", true
+	case agrees(ws) && strings.Contains("\n"+last, "\n"+Done):
+		return "That is done, and I changed nothing more. To have it done once more, say *again*.", true
+	case agrees(ws):
+		return "I had asked nothing, so I changed nothing. Say what you want to know, or what is to be done.", true
+	}
+	return "", false
 }
 
 // facts are what was said to be remembered, and what was kept of earlier turns.

@@ -14,6 +14,7 @@ type topic struct {
 	did  []changed // what the last answer that tells of a change has changed
 	all  []changed // what all have
 	freq string    // the state of which it was asked how often it was
+	open bool      // the last answer asks for a yes
 }
 
 // changed is a thing with what it was before, in the words of an answer.
@@ -27,6 +28,9 @@ func (u *turn) about(earlier []Exchange) *topic {
 	var t *topic
 	for i, x := range earlier {
 		if say := small(Turn{Question: x.Question, Earlier: earlier[:i]}); say != "" {
+			if t != nil {
+				t.open = false
+			}
 			continue
 		}
 		for _, q := range u.asked(x.Question, t) {
@@ -36,6 +40,7 @@ func (u *turn) about(earlier []Exchange) *topic {
 			continue
 		}
 		t.told, _, _ = strings.Cut(firstLine(x.Answer), ". ")
+		t.open = offers(x.Answer)
 		if done := doneLine.FindAllStringSubmatch(x.Answer, -1); done != nil {
 			t.did = nil
 			for _, m := range done {
@@ -102,7 +107,6 @@ var (
 	backAgain = regexp.MustCompile(`^` + lightly + `(?:(?:undo|revert|reset)\b(?: (?:it|that|this|them|the (?:last )?change))?|(?:put|take|change|turn|set|bring|switch) (?:it|that|this|them|both|everything|the \S+(?: \S+)?) back(?: (?:to )?(?:how|what|as|the way) (?:it|they) (?:was|were)(?: before)?| to normal)?|back to (?:how|what|the way) (?:it|they) (?:was|were)(?: before)?|(?:to |back )?(?:as|how|what|the way) it was(?: before)?)` + finally + `$`)
 	oncemore  = regexp.MustCompile(`^` + lightly + `(?:(?:do|try|say|check|show|look) (?:it |that |this |the same )?(?:again|once more|once again|another time)|once more|once again|again|one more time|the same again|same again|further)(?: (?:please|then|now))*$`)
 	bothAgain = regexp.MustCompile(`^` + lightly + `(?:(?:turn|switch) )?(?:both(?: of them)? (on|off)|(on|off) both)` + finally + `$`)
-	agreed    = regexp.MustCompile(`^(?:yes|yeah|yep|sure|ok|okay|please|do it|do that|do so|go ahead|go on|please do|yes please|yes do it|yes do that|ok do it)(?:,? (?:please|then|do it|go ahead))*$`)
 )
 
 // inFull writes out what a part of a question leaves out: what is to be done with
@@ -130,7 +134,7 @@ func (t *topic) inFull(part string, question bool) []string {
 	if re(`^`+lightly+`(?:even |some |a (?:bit|little) )?more`+finally+`$`).MatchString(text) && t.deed.step != 0 { // of what was wished
 		return []string{t.text}
 	}
-	if oncemore.MatchString(text) || agreed.MatchString(text) && t.intent == isAct {
+	if oncemore.MatchString(text) || t.open && t.intent == isAct && agrees(clean(part)) {
 		return []string{t.text}
 	}
 	if m := bothAgain.FindStringSubmatch(text); m != nil && len(t.all) >= 2 {
