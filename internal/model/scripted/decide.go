@@ -90,7 +90,7 @@ func shorten(text string, n int) string {
 
 // excerpt is a record's text when it is short, else its sentences that are about
 // the question, with marks where others were left out. Of a question for one
-// point of a larger topic it is these sentences alone.
+// point of a larger topic it is these sentences alone, and what it leaves as it is.
 func (s *script) excerpt(x *weighed, sub subject) string {
 	if len(x.Text) <= maxExcerpt && !sub.Narrow() {
 		return x.Text
@@ -98,7 +98,7 @@ func (s *script) excerpt(x *weighed, sub subject) string {
 	var b strings.Builder
 	left := false
 	for _, sen := range x.sentences {
-		about := slices.ContainsFunc(x.focus, func(f sentence) bool { return f.text == sen.text })
+		about := stays.MatchString(sen.text) || slices.ContainsFunc(x.focus, func(f sentence) bool { return f.text == sen.text })
 		if !about || b.Len()+len(sen.text) > maxExcerpt {
 			left = true
 			continue

@@ -255,7 +255,7 @@ func TestMemoryOrSearch(t *testing.T) {
 		"Which package is best for it?":                     {false, "`authlib`"},
 		"Why?":                                              {false, "> Hey team, scrap"},
 		"Who decided that?":                                 {false, "CEO in #engineering, 2026-02-27"},
-		"Can you summarise that?":                           {false, "As we found above: Google OAuth."},
+		"Can you summarise that?":                           {false, "Go with Google OAuth only."},
 		"So is email/password out for the login?":           {false, "Google OAuth"},
 		"Thanks!":                                           {false, "You are welcome"},
 		"Has anything changed about the login?":             {true, "Google OAuth"},

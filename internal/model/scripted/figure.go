@@ -8,7 +8,7 @@ import (
 
 const (
 	aDate    = "a date"
-	span     = `(?:(?:\d+|one|two|three|four|five|six|seven|eight|ten|twelve|fourteen|thirty)\W?(?:second|minute|hour|day|week|month|year)s?|an? (?:hour|week|month|year))`
+	span     = `(?:(?:\d+|one|two|three|four|five|six|seven|eight|ten|twelve|fourteen|thirty)\W?(?:more |extra |further )?(?:second|minute|hour|day|week|month|year)s?|an? (?:hour|week|month|year))`
 	money    = `[$€£]\s?\d|\d\s?(?:[$€£]|euros?\b|dollars?\b|pounds?\b|usd\b|eur\b|cents?\b)|\bfree\b`
 	dateText = `\b(?:` + months + `|monday|tuesday|wednesday|thursday|friday|saturday|sunday|tomorrow|next week)\b|\d{4}-\d\d|\b\d{1,2}:\d\d\b|\b` + span + `\W+(?:before|after|earlier|later|ahead|in advance)\b`
 )

@@ -56,7 +56,7 @@ import (
 //	weighed VIEW           that of the text that was, or else of the earlier answer that the
 //	                       question follows: .Best, .Agree, .Overridden, .Also, .Wishes, .All,
 //	                       .Missing, .Subject, .Found, .Several
-//	stance WEIGHT          to a question for yes or no: yes, no, wish, joke, unmentioned, or ""
+//	stance WEIGHT          to a question for yes or no: yes, no, wish, joke, unmentioned, unsaid, undecided, or ""
 //	match WEIGHT BOOL      which of them a question is about by its words; true: or which wish
 //	others WEIGHT BOOL     all but the best; true: with wishes
 //
@@ -66,6 +66,7 @@ import (
 //	says WEIGHED SUBJECT   the same, or else its sentences that are about the question
 //	apart RECORD RECORD    the time between them: "43 days (about 6 weeks)"
 //	covered RESULTS        which pages and channels they are of
+//	counted LIST           the same of a list of those that are weighed
 //	surveys VIEW           whether the question is about all sources, and no subject
 //	excerpt WEIGHED SUBJECT  its text, or of a long one these sentences
 //	brief WEIGHED SUBJECT  its line with the excerpt for its text
@@ -116,11 +117,18 @@ func (s *script) functions() template.FuncMap {
 		"unfound": func(rs []result) bool {
 			return slices.ContainsFunc(rs, func(r result) bool { return strings.HasPrefix(r.Output, "No relevant ") || r.Failed })
 		},
-		"rest":     remains,
-		"apart":    apart,
-		"surveys":  s.surveys,
-		"covered":  func(rs []result) (string, error) { all, err := s.records(rs); return covered(all), err },
-		"of":       ofSource,
+		"rest":    remains,
+		"apart":   apart,
+		"surveys": s.surveys,
+		"covered": func(rs []result) (string, error) { all, err := s.records(rs); return covered(all), err },
+		"of":      ofSource,
+		"counted": func(xs []*weighed) string {
+			var all []record
+			for _, x := range xs {
+				all = append(all, x.record)
+			}
+			return covered(all)
+		},
 		"last":     func(xs []*weighed) *weighed { return xs[len(xs)-1] },
 		"others":   others,
 		"dated":    func(text string) bool { return aDay.MatchString(text) },

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
+	"strings"
+	"time"
 )
 
 // judge sorts the records into what holds, what agrees with it and what does not.
@@ -49,6 +51,7 @@ func (s *script) judge(w *weight) {
 			if !x.Dated() {
 				x.Verdict = "undated, so overridden"
 			}
+			x.contradicted(w.Best)
 			w.Overridden = append(w.Overridden, x)
 		case s.agrees(w.Best, x, sub):
 			x.Verdict = "agrees"
@@ -59,7 +62,64 @@ func (s *script) judge(w *weight) {
 		}
 	}
 	w.All = slices.DeleteFunc(w.All, func(x *weighed) bool { return x.Verdict == "" })
+	s.kept(w)
 	s.spare(w)
+	s.inTime(w)
+}
+
+// contradicted takes for what an overridden record says the sentences that are:
+// where the question's words stand in others, these still hold.
+func (x *weighed) contradicted(by *weighed) {
+	against := rejects(by.record)
+	taken := func(sen sentence) bool {
+		_, other := compare(by.sentences, []sentence{sen})
+		return other || slices.ContainsFunc(against, func(name string) bool { return holds(sen.stems, stems(name)) })
+	}
+	if slices.ContainsFunc(x.focus, taken) {
+		return
+	}
+	if i := slices.IndexFunc(x.sentences, taken); i >= 0 {
+		x.focus, x.Says = x.sentences[i:i+1], shorten(plain(x.sentences[i].text), maxSentence)
+	}
+}
+
+// inThis is the verdict on a part of a page that something newer leaves as it is.
+const inThis = "holds in this"
+
+// kept takes for what holds the part of an older record that the newer leaves as
+// it is without naming the figure that is asked for: "The fee for children stays."
+func (s *script) kept(w *weight) {
+	wants := w.Subject.wants
+	if wants == nil || w.Best == nil {
+		return
+	}
+	for _, sen := range w.Best.sentences {
+		if wants.in(sen.text) || !stays.MatchString(sen.text) {
+			continue
+		}
+		for _, t := range w.Subject.strong() {
+			if t.in(sen.stems) < byNear || slices.ContainsFunc(w.Best.sentences, func(o sentence) bool { return wants.in(o.text) && t.in(o.stems) >= byNear }) {
+				continue
+			}
+			for _, x := range slices.Concat(w.Overridden, w.Also, w.Agree) {
+				for _, o := range x.sentences {
+					for c := range strings.SplitSeq(strings.TrimRight(o.text, "."), ", ") {
+						if !wants.in(c) || t.in(stems(c)) < byNear {
+							continue
+						}
+						gone := func(o *weighed) bool { return o == x }
+						w.Overridden, w.Also, w.Agree = slices.DeleteFunc(w.Overridden, gone), slices.DeleteFunc(w.Also, gone), slices.DeleteFunc(w.Agree, gone)
+						w.Best.Verdict, x.Verdict = "leaves it as it is", inThis
+						w.Best.focus, w.Best.Says = []sentence{sen}, plain(sen.text)
+						x.focus, x.Says = []sentence{o}, upper(c)+"."
+						w.Agree = append(w.Agree, w.Best)
+						w.Best = x
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // open is said of what has no new date yet.
@@ -80,6 +140,9 @@ func (s *script) spare(w *weight) {
 		if part == nil {
 			continue
 		}
+		if _, other := compare(w.Best.sentences, part); other && says == "" {
+			continue // that part is what it contradicts
+		}
 		for _, o := range w.Overridden {
 			if o != x {
 				w.Also = append(w.Also, o)
@@ -90,6 +153,31 @@ func (s *script) spare(w *weight) {
 		w.Best, w.Overridden = x, nil
 		return
 	}
+}
+
+// begins is from when on what a record says is so.
+var begins = regexp.MustCompile(`(?i)\b(?:from|as of|starting(?: in)?) (` + months + `)\b`)
+
+// inTime takes for what holds the older record where the question is about a
+// month before that from which on the newer is so.
+func (s *script) inTime(w *weight) {
+	asked := within.FindStringSubmatch(w.Subject.question)
+	if w.Best == nil || len(w.Overridden) == 0 || asked == nil || asked[2] != "" || !w.Best.Dated() {
+		return
+	}
+	from := begins.FindStringSubmatch(w.Best.Says)
+	if from == nil || ahead(w.Best.at, asked[1]) >= ahead(w.Best.at, from[1]) {
+		return
+	}
+	w.Best.Verdict, w.Overridden[0].Verdict = "from "+from[1]+" on", "holds until then"
+	w.Later, w.Best = w.Best, w.Overridden[0]
+	w.Overridden = w.Overridden[1:]
+}
+
+// ahead is how many months after a day a month comes next; that of the day is 0.
+func ahead(day time.Time, month string) int {
+	m, _ := time.Parse("January", upper(strings.ToLower(month)))
+	return (int(m.Month()) - int(day.Month()) + 12) % 12
 }
 
 // untouched are the sentences of an overridden record that have a word of the

@@ -6,7 +6,7 @@ import "slices"
 // which a question in other words does not find: it holds no more if that is
 // about the same sentence, else the answer says what is out of date beside it.
 func (s *script) renewed(rs []record, w weight) weight {
-	if w.Best == nil || w.Stale != nil {
+	if w.Best == nil || w.Stale != nil || w.Best.Verdict == inThis {
 		return w
 	}
 	page := w.Best
@@ -40,6 +40,20 @@ func (s *script) renewed(rs []record, w weight) weight {
 	fresh.Verdict = "overrides another part of the page"
 	w.Stale = fresh
 	return w
+}
+
+// staying is the sentence by which what overrides another part of the page
+// leaves the part that holds as it is, or "".
+func (w weight) staying() string {
+	if w.Stale == nil {
+		return ""
+	}
+	for _, sen := range w.Stale.sentences {
+		if same, _ := compare([]sentence{sen}, w.Best.focus); same && stays.MatchString(sen.text) {
+			return sen.text
+		}
+	}
+	return ""
 }
 
 // rejected is the weight where something newer decides against what a message

@@ -35,6 +35,14 @@ func (s *script) weighed(v view) (weight, error) {
 	}
 	v.memo.done = true
 	v.memo.weight = s.sift(asked, rs, s.subject(v), v.Handed == nil)
+	if v.Handed != nil && !v.memo.weight.Found() && len(rs) > 0 {
+		// Who compared them did not see the conversation, and found them to answer
+		// the question as it stands.
+		alone := view{Question: v.Question, Handed: v.Handed}
+		if v.memo.weight = s.sift(alone, rs, s.subject(alone), false); !v.memo.weight.Found() {
+			v.memo.weight = s.latest(rs, s.subject(alone))
+		}
+	}
 	return v.memo.weight, nil
 }
 
@@ -64,6 +72,8 @@ func (s *script) sift(v view, rs []record, sub subject, sorted bool) weight {
 		return s.latest(since, sub)
 	case s.conflicting(v):
 		return s.conflicts(rs, sub)
+	case s.counting(v):
+		return s.inventory(rs, sub)
 	case name != "" || s.verbatim(v):
 		return s.said(name, rs, sub)
 	}
@@ -128,6 +138,13 @@ func (s *script) match(w weight, wishesToo bool) *weighed {
 	if wishesToo && len(w.Wishes) > 0 {
 		best = w.Wishes[0]
 	}
+	if m := within.FindStringSubmatch(w.Subject.question); m != nil && !wishesToo {
+		for _, x := range w.All {
+			if strings.EqualFold(x.at.Month().String(), m[1]) && x.Dated() && reason(x) != "" {
+				return x
+			}
+		}
+	}
 	for _, x := range w.All {
 		if (wishesToo || x.Kind == statement && reason(x) != "") && (best == nil || count(x) > count(best)) {
 			best = x
@@ -154,7 +171,8 @@ func reason(x *weighed) string {
 var gone = regexp.MustCompile(`(?i)\b(?:is|are|was|were|has|have) .*\b(?:out|dead|gone|dropped|scrapped|cancell?ed|abandoned|obsolete|over)(?: for .*)?\W*$`)
 
 // stance is what the sources say to a question for yes or no: yes, no, joke,
-// wish (it was only asked for), unmentioned, or "" when they do not say.
+// wish (it was only asked for), unmentioned (what it names), unsaid (how that
+// is), undecided (no source tells of a decision), or "" when they do not say.
 func (s *script) stance(w weight) string {
 	yes, no := "yes", "no"
 	if gone.MatchString(w.Subject.question) {
@@ -162,6 +180,19 @@ func (s *script) stance(w weight) string {
 	}
 	if w.Best != nil && len(w.Missing) == 0 && spoken.MatchString(w.Subject.question) {
 		return yes
+	}
+	if w.Kind == "author" {
+		return "" // nothing is asked of what was said
+	}
+	unsaid := slices.ContainsFunc(w.Subject.strong(), func(t *term) bool { return slices.Contains(w.Missing, t.words) })
+	named := slices.ContainsFunc(w.Subject.strong(), func(t *term) bool { return t.name && slices.Contains(w.Missing, t.words) })
+	switch {
+	case named:
+		return "unmentioned"
+	case unsaid && state.MatchString(w.Subject.question):
+		return "unsaid"
+	case w.Best != nil && !w.Best.Dated() && deciding.MatchString(w.Subject.question) && !decided.MatchString(w.Best.Text):
+		return "undecided"
 	}
 	if w.Best != nil {
 		chosen := s.choice(w.Best.record, w.Subject)
@@ -214,6 +245,13 @@ func (s *script) stance(w weight) string {
 	}
 	return ""
 }
+
+// state asks how a thing is or what became of it, which what is said of it in
+// other words does not tell; deciding, whether it was decided at all.
+var (
+	state    = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|then)\W+)?(?:is|are|was|were|has|have|had)\b`)
+	deciding = regexp.MustCompile(`(?i)\b(?:decided|agreed|approved|confirmed|settled|official|final)\b`)
+)
 
 // spoken asks whether somebody spoke of a thing, for or against it.
 var spoken = regexp.MustCompile(`(?i)\b(?:say|said|says|write|written|wrote|post|posted|talk|talked|talking|mention|mentioned|mentions)\b.*\b(?:about|of|on)\b|\b(?:mention|consider|discuss|evaluat)(?:e?d|s)?\b`)
@@ -287,6 +325,9 @@ func (s *script) decidedSince(v view, rs []record) []record {
 
 // everything reports whether a question asks for all decisions, of no topic.
 func (s *script) everything(v view) bool {
+	if s.counting(v) {
+		return false
+	}
 	all, _ := s.asks("everything", v.Question)
 	if n := len(v.History); n > 0 && s.leans(v.Question) && (within.MatchString(v.Question) || since.MatchString(v.Question)) {
 		all, _ = s.asks("everything", v.History[n-1].Question) // "and in March?"

@@ -74,6 +74,11 @@ func (s *script) subject(v view) subject {
 			break
 		}
 	}
+	for _, w := range wanted { // "and for kids?", after what a member pays
+		if out.wants == nil && w.ask.MatchString(strings.Join(carried, " ")) {
+			out.wants = &w.figure
+		}
+	}
 	return out
 }
 
@@ -95,6 +100,13 @@ func (s *script) asked(v view) (own, carried []string) {
 		return earlier, nil
 	case len(own) == 0:
 		own = s.keywords(v.Question)
+	case len(earlier) > 0 && ofThat.MatchString(v.Question):
+		for _, w := range own {
+			if !slices.Contains(earlier, w) {
+				carried = append(carried, w)
+			}
+		}
+		return earlier, carried
 	case s.chosen[s.group(own)] && s.group(own) != s.group(earlier): // another topic
 	case s.leans(v.Question):
 		for _, w := range earlier {
@@ -126,6 +138,10 @@ func (s *script) earlier(v view) []string {
 
 // leaning is how a question begins that goes on with the one before.
 var leaning = regexp.MustCompile(`(?i)^\W*(?:and|or|but|so|what about|how about|what else|why not)\b`)
+
+// ofThat asks about what was said before, whatever it says beside: "is that still
+// true after the launch moved?"
+var ofThat = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|then)\W+)?(?:is|was|are|were|does|did|do|has|have) (?:that|this|it) (?:still|true|right|correct|valid|current|change|changed|hold|holds)\b`)
 
 func (s *script) leans(question string) bool {
 	return leaning.MatchString(question) || has(question, "that", "it", "they", "them", "those", "these", "this", "one", "then", "there", "its", "their")

@@ -11,7 +11,29 @@ import (
 // surveys reports whether a question is about the sources themselves, all of
 // them: what was decided, what contradicts what, what somebody said.
 func (s *script) surveys(v view) bool {
-	return s.everything(v) || s.conflicting(v) || voice(v.Question) != "" || s.verbatim(v)
+	return s.everything(v) || s.conflicting(v) || s.counting(v) || voice(v.Question) != "" || s.verbatim(v)
+}
+
+// counting reports whether a question asks, of no topic, which pages, channels
+// or messages there are.
+func (s *script) counting(v view) bool {
+	yes, err := s.asks("inventory", v.Question)
+	return err == nil && yes && len(s.about(v.Question)) == 0 && len(v.History) == 0
+}
+
+// inventory is all that there is: pages, or messages, or both, as is asked for.
+func (s *script) inventory(rs []record, sub subject) weight {
+	w := s.latest(rs, sub)
+	w.Kind = "inventory"
+	pages, messages := pageWord.MatchString(sub.question), messageWord.MatchString(sub.question)
+	w.All = slices.DeleteFunc(w.All, func(x *weighed) bool {
+		return pages != messages && (x.User == "") != pages
+	})
+	w.Best = nil
+	if len(w.All) > 0 {
+		w.Best = w.All[0]
+	}
+	return w
 }
 
 // verbatim reports whether a question that begins a conversation asks for the
@@ -29,7 +51,7 @@ func (s *script) conflicting(v view) bool {
 	}
 	names := []string{"conflicts", "current"}
 	if sourceWord.MatchString(v.Question) {
-		names = append(names, "order", "correct")
+		names = append(names, "order", "correct", "contact")
 	}
 	return slices.ContainsFunc(names, func(name string) bool {
 		yes, err := s.asks(name, v.Question)
@@ -95,8 +117,10 @@ func voice(question string) string {
 
 var (
 	sourceWord = regexp.MustCompile(`(?i)\b(?:slack|notion)\b`)
-	pageWord   = regexp.MustCompile(`(?i)\b(?:page|doc|docs|document|spec|specs)\b`)
-	boss       = regexp.MustCompile(`(?i)^(?:boss|management|leadership)$`)
+	pageWord   = regexp.MustCompile(`(?i)\b(?:pages?|docs?|documents?|specs?)\b`)
+
+	messageWord = regexp.MustCompile(`(?i)\b(?:messages?|channels?)\b`)
+	boss        = regexp.MustCompile(`(?i)^(?:boss|management|leadership)$`)
 )
 
 // said are the records of a voice, all of which are shown.

@@ -35,11 +35,14 @@ type weight struct {
 	All        []*weighed // all, the newest first, what is undated last
 	Missing    []string   // words of the question that no source has
 	Subject    subject
-	Kind       string   // what was asked for: "conflicts", "voice", "decisions"; "": a subject
+	Kind       string   // what was asked for: "conflicts", "voice", "author", "inventory", "decisions"; "": a subject
 	Aside      bool     // about the question's wider subject, not about what it asks
+	Wider      bool     // and none of the question's own words is in it
 	Against    []string // what the question names and what holds is against, where it is aside
 	Conflicts  []weight // page by page
 	Page       record   // of a conflict
+	Stays      string   // what that says of the part that holds: that it stays
+	Later      *weighed // what holds from a later month on than the one that is asked about
 	Stale      *weighed // what overrides another part of the page that holds
 	Name       string   // of a voice
 }
@@ -66,9 +69,33 @@ func (s *script) weigh(rs []record, sub subject, sorted bool) weight {
 		}
 	}
 	if w.Found() {
-		return s.rejected(rs, s.renewed(rs, w))
+		w = s.rejected(rs, s.renewed(rs, w))
+		w.Stays = w.staying()
+		return w
+	}
+	if by := s.spokenBy(rs, sub); by.Found() {
+		return by
 	}
 	return s.aside(rs, sub, w)
+}
+
+// spokenBy is the weight of what somebody said whom a question names, by name,
+// office or channel, and of what that overrides: no text need name its author.
+func (s *script) spokenBy(rs []record, sub subject) weight {
+	for _, r := range rs {
+		by := slices.Concat(stems(r.User), stems(r.Channel))
+		if r.User == "" || len(sub.strong()) == 0 || slices.ContainsFunc(sub.strong(), func(t *term) bool { return !holds(by, t.exact) }) {
+			continue
+		}
+		own := s.about(r.Text)
+		w := s.direct(rs, subject{Own: own, question: r.Text, terms: s.terms(own, false)}, false)
+		if w.Best != nil && w.Best.Line == r.Line {
+			w.Kind, w.Subject.question, w.Missing = "author", sub.question, nil
+			return w
+		}
+		return s.said(strings.ToLower(r.User), rs, sub)
+	}
+	return weight{}
 }
 
 // direct is weigh of what answers the question alone.
@@ -113,6 +140,10 @@ func (w *weight) lacks() {
 	for i, t := range w.Subject.terms {
 		if !t.weak && !t.carried && !slices.ContainsFunc(w.All, func(x *weighed) bool { return x.terms[i] > byKin }) {
 			w.Missing = append(w.Missing, t.words)
+			if t.name && w.Best != nil { // a wish for something else that shares a word
+				w.All = slices.DeleteFunc(w.All, func(x *weighed) bool { return x.Kind != statement && x.covers <= w.Best.covers })
+				w.Wishes = slices.DeleteFunc(w.Wishes, func(x *weighed) bool { return x.covers <= w.Best.covers })
+			}
 		}
 	}
 }
@@ -137,7 +168,7 @@ func (s *script) aside(rs []record, sub subject, none weight) weight {
 		}
 		wider := subject{Own: []string{word}, question: word, terms: s.terms([]string{word}, false)}
 		if got := s.direct(rs, wider, false); got.Best != nil {
-			got.Aside, got.Missing = true, slices.DeleteFunc(slices.Clone(sub.Own), func(o string) bool { return o == word })
+			got.Aside, got.Wider, got.Missing = true, word != w, slices.DeleteFunc(slices.Clone(sub.Own), func(o string) bool { return o == word })
 			for _, m := range s.mentions(sub.question) {
 				if slices.Contains(rejects(got.Best.record), m.name) {
 					got.Against = add(got.Against, m.name)
