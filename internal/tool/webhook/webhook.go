@@ -25,34 +25,22 @@ package webhook
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
-	"path"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/dial"
+	"github.com/parley-server/parley/internal/httpcall"
 	"github.com/parley-server/parley/internal/seam"
-)
-
-// maxAnswer bounds what is read of an answer, in bytes; maxRefusal what is read of one
-// that refuses.
-const (
-	maxAnswer  = 8 << 20
-	maxRefusal = 16 << 10
 )
 
 // minSecret is the least length of a secret's key in bytes, by the specification.
@@ -77,8 +65,7 @@ type Tool struct {
 type Toolset struct {
 	o     Options
 	sign  *webhooks.Webhook
-	reads *http.Client
-	fresh *http.Client // for calls with effects
+	call  *httpcall.Caller
 	tools map[string]Tool
 }
 
@@ -99,7 +86,7 @@ func New(o Options) (*Toolset, error) {
 		return nil, parley.Errorf(parley.CodeInvalid, "is no signing secret").WithField("secret").
 			WithHint(`make one with: echo "whsec_$(openssl rand -base64 32)"`)
 	}
-	t := &Toolset{o: o, sign: sign, reads: guard.Client(false), fresh: guard.Client(true), tools: map[string]Tool{}}
+	t := &Toolset{o: o, sign: sign, call: httpcall.New(guard), tools: map[string]Tool{}}
 	if t.o.Now == nil {
 		t.o.Now = time.Now
 	}
@@ -117,7 +104,7 @@ func withoutUser(raw string) string {
 }
 
 // Close ends idle connections.
-func (t *Toolset) Close() { t.reads.CloseIdleConnections() }
+func (t *Toolset) Close() { t.call.Close() }
 
 // Tools implements [seam.Toolset].
 func (t *Toolset) Tools(context.Context) ([]parley.ToolDecl, error) {
@@ -159,45 +146,18 @@ func (t *Toolset) post(ctx context.Context, kind, id string, r seam.Run) (*http.
 	if err != nil {
 		return nil, seam.NotSent(err)
 	}
-	connected := false
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.o.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, seam.NotSent(err)
 	}
-	// net/http sends a request with an Idempotency-Key again by itself, if it can read
-	// the body again. Whether a call is made again is the engine's decision.
-	req.GetBody = nil
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", "parley")
 	req.Header.Set(webhooks.HeaderWebhookID, id)
 	req.Header.Set(webhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 	req.Header.Set(webhooks.HeaderWebhookSignature, signature)
-	client := t.reads
-	if r.Effect != parley.EffectRead {
-		client = t.fresh
-	}
 	if kind == "tool.call" {
 		req.Header.Set("Idempotency-Key", id)
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		err = fmt.Errorf("the service did not answer: %w", plain(err))
-		if !connected {
-			err = seam.NotSent(err)
-		}
-	}
-	return resp, err
-}
-
-// plain is an error of the client without the method and the address, which the
-// operator knows and a model need not.
-func plain(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	return err
+	return t.call.Do(ctx, r.Effect, req)
 }
 
 // Run implements [seam.Toolset].
@@ -207,96 +167,11 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 		return parley.ToolResult{}, err
 	}
 	defer resp.Body.Close()
-	switch {
-	case resp.StatusCode/100 == 2:
-		return t.result(r, resp)
-	case resp.StatusCode/100 == 4 && resp.StatusCode != http.StatusRequestTimeout:
-		return refusal(r, resp)
+	res, body, err := httpcall.Answer(r, resp)
+	if t.tools[r.Name].OutputSchema != nil {
+		res.Data = body
 	}
-	return parley.ToolResult{}, fmt.Errorf("the service answered %s", status(resp))
-}
-
-func status(resp *http.Response) string {
-	if text := http.StatusText(resp.StatusCode); text != "" {
-		return strconv.Itoa(resp.StatusCode) + " " + text
-	}
-	return strconv.Itoa(resp.StatusCode)
-}
-
-// result is what a service has done. That it is done is known even if the answer can
-// not be read.
-func (t *Toolset) result(r seam.Run, resp *http.Response) (parley.ToolResult, error) {
-	done := parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err != nil {
-		if r.Effect == parley.EffectRead {
-			return done, fmt.Errorf("the answer of the service: %w", err)
-		}
-		done.Output = "It is done. The answer of the service broke off."
-		return done, nil
-	}
-	if len(body) > maxAnswer {
-		done.Output = fmt.Sprintf("It is done. The answer of the service has more than %d bytes and was not read.", maxAnswer)
-		return done, nil
-	}
-	kind, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err != nil {
-		kind = http.DetectContentType(body)
-	}
-	switch {
-	case len(body) == 0:
-		done.Output = "Done."
-	case isJSON(kind) && json.Valid(body):
-		var buf bytes.Buffer
-		_ = json.Compact(&buf, body)
-		done.Output = buf.String()
-		if t.tools[r.Name].OutputSchema != nil {
-			done.Data = buf.Bytes()
-		}
-	case utf8.Valid(body) && (isJSON(kind) || strings.HasPrefix(kind, "text/")):
-		done.Output = string(body)
-	default:
-		f := seam.File{Name: fileName(resp, r.Name), MediaType: mime.FormatMediaType(kind, params), Body: body}
-		if err := r.Keep(f); err != nil {
-			done.Output = "It is done. The file that came was not kept: " + err.Error()
-			return done, nil
-		}
-		done.Output = fmt.Sprintf("%s, %d bytes of %s, was kept as an artifact.", f.Name, len(body), kind)
-	}
-	return done, nil
-}
-
-func isJSON(kind string) bool { return kind == "application/json" || strings.HasSuffix(kind, "+json") }
-
-// fileName is the name that a service gives to what it sends.
-func fileName(resp *http.Response, otherwise string) string {
-	_, params, _ := mime.ParseMediaType(resp.Header.Get("Content-Disposition"))
-	name := path.Base(strings.ReplaceAll(params["filename"], `\`, "/"))
-	if name == "." || name == "/" || name == ".." || !utf8.ValidString(name) {
-		return otherwise
-	}
-	return parley.Cut(name, 100)
-}
-
-// refusal is what a service has not done, and why.
-func refusal(r seam.Run, resp *http.Response) (parley.ToolResult, error) {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
-	var said struct {
-		Error struct{ Message, Hint string }
-	}
-	e := parley.ErrorInfo{Code: parley.CodeTool}
-	if json.Unmarshal(body, &said) == nil && said.Error.Message != "" {
-		e.Message, e.Hint = said.Error.Message, said.Error.Hint
-	} else if utf8.Valid(body) {
-		e.Message = strings.TrimSpace(string(body))
-	}
-	e.Message = parley.Cut(cmp.Or(e.Message, "the service answered "+status(resp)), 2000)
-	e.Hint = parley.Cut(e.Hint, 2000)
-	out := e.Message
-	if e.Hint != "" {
-		out += "\n" + e.Hint
-	}
-	return parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeError, Output: out, Error: &e}, nil
+	return res, err
 }
 
 // Reconcile implements [seam.Reconciler].
@@ -310,13 +185,13 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolRes
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		return res, false, fmt.Errorf("the service answered %s", status(resp))
+		return res, false, httpcall.Unclear(resp)
 	}
 	var said struct {
 		Happened *bool           `json:"happened"`
 		Output   json.RawMessage `json:"output"`
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, httpcall.MaxAnswer))
 	if err == nil {
 		err = json.Unmarshal(body, &said)
 	}

@@ -17,6 +17,7 @@ import (
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/httpcall"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -116,7 +117,7 @@ func TestAnswers(t *testing.T) {
 		{"text", "mail", 201, "text/plain", "mailed", parley.OutcomeOK, "mailed", false, file{}},
 		{"nothing", "mail", 204, "", "", parley.OutcomeOK, "Done.", false, file{}},
 		{"a file", "find", 200, "image/png", "\x89PNG\xff", parley.OutcomeOK, "map.png, 5 bytes of image/png, was kept as an artifact.", false, file{"map.png", "image/png"}},
-		{"too much", "mail", 200, "text/plain", strings.Repeat("a", maxAnswer+1), parley.OutcomeOK, "It is done. The answer", false, file{}},
+		{"too much", "mail", 200, "text/plain", strings.Repeat("a", httpcall.MaxAnswer+1), parley.OutcomeOK, "It is done. The answer", false, file{}},
 		{"a refusal", "mail", 422, "application/json", `{"error":{"message":"no such address","hint":"ask for it"}}`, parley.OutcomeError, "no such address\nask for it", false, file{}},
 		{"a refusal in text", "mail", 404, "text/plain", "no such thing\n", parley.OutcomeError, "no such thing", false, file{}},
 		{"a refusal without words", "mail", 403, "", "", parley.OutcomeError, "the service answered 403 Forbidden", false, file{}},
