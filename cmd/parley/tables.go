@@ -54,6 +54,7 @@ var toolsets = map[string]func(data config.Folder) seam.Toolset{
 var services = map[string]func(d serviceDeps) (service, error){
 	"homeassistant": newHome,
 	"http":          newWebhook,
+	"openapi":       newOpenAPI,
 }
 
 type serviceDeps struct {

@@ -1,10 +1,6 @@
 package main
 
 import (
-	"errors"
-
-	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/tool/webhook"
 )
 
@@ -16,11 +12,7 @@ func newWebhook(d serviceDeps) (service, error) {
 	}
 	tools, err := webhook.New(o)
 	if err != nil {
-		at := d.toolset.At
-		if e, ok := errors.AsType[*parley.Error](err); ok && e.Field != "" {
-			at += "." + e.Field
-		}
-		return service{}, parley.Errorf(parley.CodeInvalid, "%w", config.Mistakes{d.app.Mistake(at, "%s", says(err))})
+		return service{}, d.mistakes(err)
 	}
 	return service{Toolset: tools, secrets: []string{o.Secret}, start: func() {}, close: tools.Close}, nil
 }

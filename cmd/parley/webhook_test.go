@@ -178,7 +178,7 @@ func TestService_that_is_wrong(t *testing.T) {
 	for _, says := range []string{
 		`app.yaml:7: tools.http.secret: is no signing secret`,
 		`app.yaml:13: tools.http.tools.mail.effect: "wirte" is none of read, idempotent, write`,
-		`app.yaml:14: tools.http.tools.mail.key_ttl: is of idempotent tools`,
+		`app.yaml:14: tools.http.tools.mail.key_ttl: is only for idempotent tools`,
 		`app.yaml:15: tools.http.tools.Two words: cannot be a tool's name`,
 	} {
 		if code != 1 || !strings.Contains(out, says) {

@@ -92,8 +92,9 @@ type concurrencyFile struct {
 // toolsFile are the app's toolsets: the kinds that come with Parley, and its own HTTP
 // services.
 type toolsFile struct {
-	HTTP   some[serviceFile]   `yaml:"http"` // services that calls are posted to
-	Others map[string]toolFile `yaml:",rest"`
+	HTTP    some[serviceFile]   `yaml:"http"`    // services that calls are posted to
+	OpenAPI some[apiFile]       `yaml:"openapi"` // APIs that a description describes
+	Others  map[string]toolFile `yaml:",rest"`
 }
 
 type toolFile struct {
@@ -124,8 +125,9 @@ type App struct {
 // Toolset is a toolset to make.
 type Toolset struct {
 	Kind  string   // such as "notion"
-	At    string   // its path in the app's file, of kind "http"
+	At    string   // its path in the app's file, of the kinds "http" and "openapi"
 	HTTP  *Service // of kind "http", and of no other
+	API   *API     // of kind "openapi", and of no other
 	Data  Folder
 	URL   string // of its service; "": the toolset's own default
 	Token string // the credential for that service
@@ -550,6 +552,7 @@ func (a *App) folders(s Settings, f appFile) {
 		a.Toolsets = append(a.Toolsets, t)
 	}
 	a.services(f.Tools.HTTP)
+	a.apis(f.Tools.OpenAPI)
 }
 
 // folder is a folder next to app.yaml, or anywhere if the path is absolute.

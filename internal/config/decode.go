@@ -23,7 +23,8 @@ const maxNodes = 100_000
 // decoder reads a YAML tree into typed values. It continues after a mistake, so that an
 // owner sees all of them at once, each with its line. Keys come from the yaml tags, or
 // from the json tags of types that have no others; a file may write them in camelCase. A
-// field whose tag says ref may refer to a secret.
+// field whose tag says ref may refer to a secret. A type with a method short may be
+// written as the value of the one key that it names.
 type decoder struct {
 	file  string
 	env   func(string) (string, bool)
@@ -185,6 +186,11 @@ func (d *decoder) into(n *yaml.Node, v reflect.Value, path string, ref bool) {
 	}
 	switch v.Kind() {
 	case reflect.Struct:
+		if short, ok := v.Interface().(interface{ short() string }); ok && n.Kind == yaml.ScalarNode {
+			f, ref, _ := field(v, short.short())
+			d.value(n, f, path, ref)
+			return
+		}
 		d.object(n, v, path)
 	case reflect.Map:
 		d.mapping(n, v, path, ref)

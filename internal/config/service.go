@@ -91,18 +91,23 @@ func (a *App) serviceTool(at, name string, f serviceToolFile, timeout parley.Dur
 	if f.Timeout == 0 {
 		f.Timeout = timeout
 	}
-	switch {
-	case f.KeyTTL < 0:
-		a.d.at(at+".key_ttl", "cannot be negative")
-	case f.Effect == parley.EffectIdempotent && f.KeyTTL == 0:
-		a.d.lacks(at, "key_ttl", "is idempotent and has no key_ttl; say how long the service recognises a repeated call by its Idempotency-Key, such as 24h")
-	case f.Effect != parley.EffectIdempotent && f.KeyTTL > 0:
-		a.d.at(at+".key_ttl", "is only for idempotent tools; this one is %s", f.Effect)
-	}
+	a.keyTTL(at, f.Effect, f.KeyTTL)
 	return ServiceTool{parley.ToolDecl{
 		Name: name, Description: f.Description, Effect: f.Effect, Subject: f.Subject, Timeout: f.Timeout, KeyTTL: f.KeyTTL,
 		InputSchema: a.schema(at+".input", f.Input), OutputSchema: a.schema(at+".output", f.Output),
 	}, f.Reconcile}
+}
+
+// keyTTL is how long a service knows a call again.
+func (a *App) keyTTL(at string, effect parley.Effect, ttl parley.Duration) {
+	switch {
+	case ttl < 0:
+		a.d.at(at+".key_ttl", "cannot be negative")
+	case effect == parley.EffectIdempotent && ttl == 0:
+		a.d.lacks(at, "key_ttl", "is idempotent and has no key_ttl; say how long the service recognises a repeated call by its Idempotency-Key, such as 24h")
+	case effect != parley.EffectIdempotent && ttl > 0:
+		a.d.at(at+".key_ttl", "is only for idempotent tools; this one is %s", effect)
+	}
 }
 
 func (a *App) timeout(at string, d parley.Duration) {

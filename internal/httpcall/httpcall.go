@@ -90,7 +90,7 @@ func plain(err error) error {
 }
 
 // Answer is what came of a call. JSON is the body where it is that, else nil.
-// That a call is done is known even if its answer can not be read.
+// That a call is done is known even if its answer cannot be read.
 func Answer(r seam.Run, resp *http.Response) (res parley.ToolResult, body json.RawMessage, err error) {
 	switch {
 	case resp.StatusCode/100 == 2:

@@ -1,0 +1,186 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/parley-server/parley"
+)
+
+// apiFile is an API whose operations are tools.
+type apiFile struct {
+	File       string          `yaml:"file"`         // its OpenAPI description, from the app's folder
+	URL        string          `yaml:"url,ref"`      // or where that is fetched at the start
+	BaseURL    string          `yaml:"base_url,ref"` // where calls go; default: the description's server, if its host is that of url or one of hosts
+	Hosts      []string        `yaml:"hosts"`        // hosts that the description may name; default: that of url
+	Private    []string        `yaml:"private"`      // hosts, addresses and prefixes that need not be public; default: none
+	Auth       apiAuthFile     `yaml:"auth"`         // what lets calls in; default: nothing
+	Timeout    parley.Duration `yaml:"timeout"`      // of a call whose operation says none; default 60s
+	Operations []operationFile `yaml:"operations"`   // those that become tools
+}
+
+type apiAuthFile struct {
+	Bearer string       `yaml:"bearer,ref"`
+	Basic  apiBasicFile `yaml:"basic"`
+	Header apiPairFile  `yaml:"header"`
+	Query  apiPairFile  `yaml:"query"`
+}
+
+type apiBasicFile struct {
+	User     string `yaml:"user,ref"`
+	Password string `yaml:"password,ref"`
+}
+
+type apiPairFile struct {
+	Name  string `yaml:"name"`
+	Value string `yaml:"value,ref"`
+}
+
+type operationFile struct {
+	Operation   string          `yaml:"operation"`   // its operationId, or METHOD /path
+	Name        string          `yaml:"name"`        // of the tool; default: made of the operationId
+	Description string          `yaml:"description"` // for the model; default: the description's
+	Effect      parley.Effect   `yaml:"effect"`      // default: read for GET and HEAD, else write
+	Fields      some[string]    `yaml:"fields"`      // of an answer, such as "items[].name, total"; default: all
+	KeyHeader   string          `yaml:"key_header"`  // gets the call's id, by which the API knows a call again; default: none
+	KeyTTL      parley.Duration `yaml:"key_ttl"`     // of an idempotent operation: how long it does
+	Subject     string          `yaml:"subject"`     // what a call is about, such as "{owner}/{repo}"; default: its input
+	Timeout     parley.Duration `yaml:"timeout"`     // default: the API's
+}
+
+// short is the key that an operation has if it is written as text.
+func (operationFile) short() string { return "operation" }
+
+// API is an API of which an OpenAPI description is to be had.
+type API struct {
+	File        string // empty: it is fetched from URL
+	Description []byte // of a file; nil: it could not be read, which is a mistake of the app
+	URL         string
+	BaseURL     string
+	Hosts       []string
+	Private     []string
+	Auth        APIAuth
+	Operations  []APIOperation
+}
+
+// APIAuth lets calls in, by at most one of its ways.
+type APIAuth struct {
+	Bearer string
+	Basic  struct{ User, Password string }
+	Header struct{ Name, Value string }
+	Query  struct{ Name, Value string }
+}
+
+// APIOperation is one of its operations. Empty values are the description's.
+type APIOperation struct {
+	Operation   string
+	Name        string
+	Description string
+	Effect      parley.Effect
+	Fields      []string
+	KeyHeader   string
+	KeyTTL      parley.Duration
+	Subject     string
+	Timeout     parley.Duration
+}
+
+// maxAPI is far more than the largest description that we know of has, in bytes.
+const maxAPI = 32 << 20
+
+// apis reads tools.openapi.
+func (a *App) apis(files some[apiFile]) {
+	for i, f := range files {
+		at := files.at(a.d, "tools.openapi", i)
+		s := &API{File: f.File, URL: f.URL, BaseURL: f.BaseURL, Hosts: f.Hosts, Private: f.Private}
+		switch {
+		case f.File == "" && f.URL == "":
+			a.d.lacks(at, "file", "has no description; name a file with it, or its url")
+		case f.File != "" && f.URL != "":
+			a.d.at(at+".url", "is a second description; leave file or url out")
+		case f.File != "":
+			raw, err := readFile(a.Files, f.File, maxAPI)
+			if err != nil {
+				a.d.at(at+".file", "%s", err)
+			}
+			s.Description = raw // not nil, even if there is nothing in it
+		}
+		s.Auth = a.apiAuth(at+".auth", f.Auth)
+		a.timeout(at+".timeout", f.Timeout)
+		for n, op := range f.Operations {
+			s.Operations = append(s.Operations, a.operation(fmt.Sprintf("%s.operations[%d]", at, n), op, f.Timeout))
+		}
+		a.Toolsets = append(a.Toolsets, Toolset{Kind: "openapi", At: at, API: s})
+	}
+}
+
+func (a *App) operation(at string, f operationFile, timeout parley.Duration) APIOperation {
+	if f.Operation == "" {
+		a.d.lacks(at, "operation", "names no operation; write its operationId, or METHOD /path")
+	}
+	if f.Name != "" && !toolName.MatchString(f.Name) {
+		a.d.at(at+".name", "%q cannot be a tool's name; use letters, digits, _ and -, at most 64", f.Name)
+	}
+	if f.Effect != "" {
+		a.choice(at+".effect", string(f.Effect), string(parley.EffectRead), string(parley.EffectIdempotent), string(parley.EffectWrite))
+	}
+	a.timeout(at+".timeout", f.Timeout)
+	a.keyTTL(at, cmp.Or(f.Effect, "not"), f.KeyTTL)
+	if f.KeyHeader != "" && !headerName(f.KeyHeader) {
+		a.d.at(at+".key_header", "%q is no name of a header", f.KeyHeader)
+	}
+	return APIOperation{
+		Operation: f.Operation, Name: f.Name, Description: strings.TrimSpace(f.Description), Effect: f.Effect, Fields: f.Fields,
+		KeyHeader: f.KeyHeader, KeyTTL: f.KeyTTL, Subject: f.Subject, Timeout: cmp.Or(f.Timeout, timeout),
+	}
+}
+
+func (a *App) apiAuth(at string, f apiAuthFile) (auth APIAuth) {
+	auth.Bearer = f.Bearer
+	auth.Basic.User, auth.Basic.Password = f.Basic.User, f.Basic.Password
+	auth.Header.Name, auth.Header.Value = f.Header.Name, f.Header.Value
+	auth.Query.Name, auth.Query.Value = f.Query.Name, f.Query.Value
+	var ways []string
+	for _, w := range []struct {
+		key   string
+		parts map[string]string
+	}{
+		{"bearer", map[string]string{"": f.Bearer}},
+		{"basic", map[string]string{"user": f.Basic.User, "password": f.Basic.Password}},
+		{"header", map[string]string{"name": f.Header.Name, "value": f.Header.Value}},
+		{"query", map[string]string{"name": f.Query.Name, "value": f.Query.Value}},
+	} {
+		if _, there := a.d.lines[at+"."+w.key]; !there {
+			continue
+		}
+		ways = append(ways, w.key)
+		for _, part := range []string{"", "user", "password", "name", "value"} {
+			if v, ok := w.parts[part]; !ok || v != "" {
+				continue
+			} else if part == "" {
+				if !a.d.spoiled[at+"."+w.key] {
+					a.d.at(at+"."+w.key, "is empty")
+				}
+			} else {
+				a.d.lacks(at+"."+w.key, part, "has no %s", part)
+			}
+		}
+	}
+	if f.Header.Name != "" && !headerName(f.Header.Name) {
+		a.d.at(at+".header.name", "%q is no name of a header", f.Header.Name)
+	}
+	if len(ways) > 1 {
+		a.d.at(at, "lets in by %s; leave all but one of them out", strings.Join(ways, " and "))
+	}
+	if _, there := a.d.lines[at]; there && len(ways) == 0 && len(a.d.strange[at]) == 0 && !a.d.spoiled[at] {
+		a.d.at(at, "is one of bearer, basic, header, query")
+	}
+	return auth
+}
+
+// headerName reports whether a header may have the name.
+func headerName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}

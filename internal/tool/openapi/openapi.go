@@ -1,0 +1,363 @@
+// Package openapi is a toolset over an API that an OpenAPI description (3.0, 3.1)
+// describes: each chosen operation is a tool.
+//
+// The description says what a call looks like, and never where it goes: that is the
+// operator's base_url, or a server of the description whose host the operator has named.
+// A reference out of the description is refused. Only what the chosen operations refer
+// to is looked at, within bounds of bytes, of parts and of depth.
+//
+// An input is one flat object, in a schema that all providers take. Parameters and the
+// properties of a JSON object or a form in the body are its properties; a parameter that
+// has the name of one in the body is called name__in. An object of any names is a list of
+// {key, value}. What is nested too deeply, or in itself, is given as JSON text.
+//
+// Package httpcall says what the answers mean for the world.
+package openapi
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/dial"
+	"github.com/parley-server/parley/internal/httpcall"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// Options say what API it is and what of it is used.
+type Options struct {
+	Name        string // of the description, for people: its file or its address
+	Description []byte // JSON or YAML
+	URL         string // where the description was fetched from; empty: it is a file
+	BaseURL     string // where calls go; empty: to the description's server, if its host is that of URL or one of Hosts
+	Hosts       []string
+	Private     []string // see dial.New
+	Auth        Auth
+	Operations  []Operation
+}
+
+// Auth lets calls in. At most one of its ways is used.
+type Auth struct {
+	Bearer string
+	Basic  Basic
+	Header Pair
+	Query  Pair
+}
+
+// Basic is a name with a password.
+type Basic struct{ User, Password string }
+
+// Pair is a header or a parameter.
+type Pair struct{ Name, Value string }
+
+// Operation is one operation that becomes a tool. Empty values are the description's.
+type Operation struct {
+	Operation   string // its operationId, or METHOD /path
+	Name        string // of the tool
+	Description string
+	Effect      parley.Effect // empty: read for GET and HEAD and their like, else write
+	Fields      []string      // parts of an answer that the model gets; empty: all
+	KeyHeader   string        // gets the call's id; empty: none
+	KeyTTL      parley.Duration
+	Subject     string
+	Timeout     parley.Duration
+}
+
+// Toolset implements [seam.Toolset]. It is safe for concurrent use.
+type Toolset struct {
+	auth  Auth
+	call  *httpcall.Caller
+	list  []parley.ToolDecl
+	tools map[string]*operation
+}
+
+// New makes a toolset. Its error joins a [parley.Error] for each mistake, with the option
+// as its field.
+func New(o Options) (*Toolset, error) {
+	var wrong []error
+	bad := func(field string, err error) {
+		if err != nil {
+			wrong = append(wrong, parley.Errorf(parley.CodeInvalid, "%w", err).WithField(field))
+		}
+	}
+	source := "file"
+	if o.URL != "" {
+		source = "url"
+	}
+	bad("auth", o.Auth.check())
+	d, err := read(o.Name, o.Description)
+	if err != nil {
+		bad(source, err)
+		return nil, errors.Join(wrong...)
+	}
+	var base *url.URL
+	if o.BaseURL != "" {
+		base, err = address(o.BaseURL)
+		bad("base_url", err)
+	}
+	if len(o.Operations) == 0 {
+		bad("operations", fmt.Errorf("lists no operation, and each that is listed becomes a tool; %s has %s", o.Name, d.list("")))
+	}
+	chosen := make([]entry, len(o.Operations))
+	var found []entry
+	for i, op := range o.Operations {
+		chosen[i], err = d.find(op.Operation)
+		bad(at(i, ""), err)
+		if err == nil {
+			found = append(found, chosen[i])
+		}
+	}
+	doc, err := d.load(found)
+	if err != nil {
+		bad(source, err)
+		return nil, errors.Join(wrong...)
+	}
+	t := &Toolset{auth: o.Auth, tools: map[string]*operation{}}
+	var hosts []string
+	for i, op := range o.Operations {
+		e := chosen[i]
+		if e.path == "" {
+			continue
+		}
+		if op.Name == "" {
+			op.Name = toolName(e)
+			for n := 2; t.tools[op.Name] != nil; n++ {
+				op.Name = toolName(e) + "_" + strconv.Itoa(n)
+			}
+		}
+		if t.tools[op.Name] != nil {
+			bad(at(i, "name"), fmt.Errorf("%q is the name of another operation here", op.Name))
+			continue
+		}
+		if op.Effect == parley.EffectIdempotent && op.KeyHeader == "" && e.method != "put" && e.method != "delete" {
+			bad(at(i, "effect"), fmt.Errorf("a %s is made again only by a key; name the header that takes it under key_header", strings.ToUpper(e.method)))
+			continue
+		}
+		item := doc.Paths.Value(e.path)
+		made, err := newOperation(e, item, item.GetOperation(strings.ToUpper(e.method)), op, o.Auth)
+		if err != nil {
+			bad(at(i, ""), err)
+			continue
+		}
+		where := base
+		if where == nil && o.BaseURL == "" {
+			if where, err = o.server(doc, item, item.GetOperation(strings.ToUpper(e.method))); err != nil {
+				bad(at(i, ""), fmt.Errorf("%s %w", e.called(), err))
+				continue
+			}
+		}
+		if where != nil {
+			made.base = strings.TrimSuffix(where.String(), "/")
+			hosts = append(hosts, where.Hostname())
+		}
+		t.tools[op.Name] = made
+		t.list = append(t.list, made.decl)
+	}
+	guard, err := dial.New(hosts, o.Private)
+	bad("private", err)
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
+	}
+	t.call = httpcall.New(guard)
+	return t, nil
+}
+
+func at(i int, key string) string {
+	s := fmt.Sprintf("operations[%d]", i)
+	if key != "" {
+		s += "." + key
+	}
+	return s
+}
+
+// address is where calls may go.
+func address(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("is no address of an API; write http:// or https://, a host and a path; passwords and keys go into auth")
+	}
+	return u, nil
+}
+
+// server is the nearest one of the description that the operator lets it name.
+func (o Options) server(doc *openapi3.T, item *openapi3.PathItem, op *openapi3.Operation) (*url.URL, error) {
+	list := doc.Servers
+	if len(item.Servers) > 0 {
+		list = item.Servers
+	}
+	if op.Servers != nil && len(*op.Servers) > 0 {
+		list = *op.Servers
+	}
+	if len(list) == 0 {
+		list = openapi3.Servers{{URL: "/"}}
+	}
+	from, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, errors.New("cannot be called: the description's address is none")
+	}
+	allowed := slices.Clone(o.Hosts)
+	if o.URL != "" {
+		allowed = append(allowed, from.Hostname())
+	}
+	var strange []string
+	for _, s := range list {
+		raw := s.URL
+		for name, v := range s.Variables {
+			if v != nil {
+				raw = strings.ReplaceAll(raw, "{"+name+"}", v.Default)
+			}
+		}
+		u, err := url.Parse(raw)
+		if err == nil && o.URL != "" {
+			u = from.ResolveReference(u)
+		}
+		if err == nil {
+			u, err = address(u.String())
+		}
+		if err != nil {
+			strange = append(strange, parley.Cut(raw, 100))
+			continue
+		}
+		named := slices.ContainsFunc(allowed, func(h string) bool { return strings.EqualFold(h, u.Hostname()) })
+		// What goes there may hold a key: a description does not turn that off.
+		if named && (u.Scheme == "https" || from.Scheme == "http") {
+			return u, nil
+		}
+		strange = append(strange, parley.Cut(u.String(), 100))
+	}
+	return nil, fmt.Errorf("has its server at %s, and where calls go is not the description's to say; write base_url, or name the host under hosts", strings.Join(strange, ", "))
+}
+
+// check is what is wrong with the credentials, without them.
+func (a Auth) check() error {
+	for _, v := range []string{a.Bearer, a.Header.Value} {
+		if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return errors.New("has a character that cannot stand in a header, such as the end of a line")
+		}
+	}
+	return nil
+}
+
+// Secrets are what no text may hold.
+func (a Auth) Secrets() (list []string) {
+	list = slices.DeleteFunc([]string{a.Bearer, a.Basic.Password, a.Header.Value, a.Query.Value}, func(s string) bool { return s == "" })
+	if a.Basic.Password != "" {
+		list = append(list, base64.StdEncoding.EncodeToString([]byte(a.Basic.User+":"+a.Basic.Password)))
+	}
+	return list
+}
+
+func (a Auth) apply(req *http.Request) {
+	switch {
+	case a.Bearer != "":
+		req.Header.Set("Authorization", "Bearer "+a.Bearer)
+	case a.Basic.User != "":
+		req.SetBasicAuth(a.Basic.User, a.Basic.Password)
+	case a.Header.Name != "":
+		req.Header.Set(a.Header.Name, a.Header.Value)
+	case a.Query.Name != "":
+		if req.URL.RawQuery != "" {
+			req.URL.RawQuery += "&"
+		}
+		req.URL.RawQuery += escape(a.Query.Name) + "=" + escape(a.Query.Value)
+	}
+}
+
+// Close ends idle connections.
+func (t *Toolset) Close() { t.call.Close() }
+
+// Tools implements [seam.Toolset].
+func (t *Toolset) Tools(context.Context) ([]parley.ToolDecl, error) { return slices.Clone(t.list), nil }
+
+// Run implements [seam.Toolset].
+func (t *Toolset) Run(ctx context.Context, r seam.Run) (res parley.ToolResult, err error) {
+	op := t.tools[r.Name]
+	if op == nil {
+		return res, seam.NotSent(parley.Errorf(parley.CodeNotFound, "there is no tool %q", r.Name))
+	}
+	req, err := op.request(ctx, r.Input, string(r.Call))
+	if err != nil {
+		return res, seam.NotSent(err)
+	}
+	t.auth.apply(req)
+	resp, err := t.call.Do(ctx, r.Effect, req)
+	if err != nil {
+		return res, err
+	}
+	defer resp.Body.Close()
+	if op.keyHeader != "" && resp.StatusCode == http.StatusConflict && r.Attempt > 1 {
+		// The service knows the key: the attempt before may still be under way.
+		return res, httpcall.Unclear(resp)
+	}
+	res, body, err := httpcall.Answer(r, resp)
+	if err == nil && body != nil && len(op.fields) > 0 {
+		res.Output = op.cut(r, body)
+	}
+	return res, err
+}
+
+// cut leaves the model the chosen fields of an answer, and keeps the whole.
+func (o *operation) cut(r seam.Run, body json.RawMessage) string {
+	part, all := choose(body, o.fields)
+	if all {
+		return string(part)
+	}
+	f := seam.File{Name: r.Name + "-" + string(r.Call) + ".json", MediaType: "application/json", Body: body}
+	if err := r.Keep(f); err != nil {
+		return string(part) + "\n[the answer had more fields, and was not kept: " + err.Error() + "]"
+	}
+	return fmt.Sprintf("%s\n[the whole answer, %d bytes, is in the artifact %s]", part, len(body), f.Name)
+}
+
+// fetchTimeout bounds fetching a description.
+const fetchTimeout = 30 * time.Second
+
+// Fetch gets a description. It is asked for without credentials.
+func Fetch(ctx context.Context, from string, private []string) ([]byte, error) {
+	u, err := url.Parse(from)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil, parley.Errorf(parley.CodeInvalid, "is no address of a description; write http:// or https:// and a host").WithField("url")
+	}
+	guard, err := dial.New([]string{u.Hostname()}, private)
+	if err != nil {
+		return nil, parley.Errorf(parley.CodeInvalid, "%w", err).WithField("private")
+	}
+	ctx, stop := context.WithTimeout(ctx, fetchTimeout)
+	defer stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, http.NoBody)
+	if err != nil {
+		return nil, parley.Errorf(parley.CodeInvalid, "is no address of a description").WithField("url")
+	}
+	req.Header.Set("Accept", "application/json, application/yaml;q=0.9, */*;q=0.5")
+	caller := httpcall.New(guard)
+	defer caller.Close()
+	resp, err := caller.Do(ctx, parley.EffectRead, req)
+	if err != nil {
+		return nil, parley.Errorf(parley.CodeUnavailable, "the description was not fetched: %w", err).WithField("url")
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		e := parley.Errorf(parley.CodeUnavailable, "the description was not fetched: %w", httpcall.Unclear(resp)).WithField("url")
+		if to := resp.Header.Get("Location"); to != "" {
+			e = e.WithHint("redirects are not followed; it names %s", parley.Cut(to, 200))
+		}
+		return nil, e
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, MaxDescription+1))
+	if err != nil {
+		return nil, parley.Errorf(parley.CodeUnavailable, "the description was not fetched whole: %w", err).WithField("url")
+	}
+	return raw, nil
+}
