@@ -150,6 +150,9 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		a.say("%s called %s is in this house, as far as Home Assistant knows.%s", what, strings.Join(q.names, " "), u.offer(q))
 		return nil
 	}
+	if q.kind != nil && q.kind.domain == "sun" && sunAhead.MatchString(strings.Join(q.ws, " ")) {
+		return u.nextSun(q, a)
+	}
 	if ahead.MatchString(strings.Join(q.ws, " ")) && (q.intent == isState || q.intent == isPast || q.intent == isRank || q.intent == isFigures) {
 		a.say("I can not tell what will be: the house records what is and what was, and I read no forecast.")
 		return nil

@@ -135,6 +135,36 @@ func TestAYesAgreesToAnOffer(t *testing.T) {
 	}
 }
 
+// What the sun will do is read from what Home Assistant says of it, or not told: the
+// past does not tell it.
+func TestTheSunAhead(t *testing.T) {
+	t.Parallel()
+	const bare = "1 of 1 entities that fit, the best first:\n- sun.sun = above_horizon · Sun · since 2026-11-22 07:34:00Z\n"
+	const times = `  {"next_rising":"2026-11-23T07:36:00+00:00","next_setting":"2026-11-22T16:31:00+00:00"}` + "\n"
+	const rest = "areas: Bedroom\nindex: live\nnow: Sunday 2026-11-22 10:57Z (UTC)"
+	for question, want := range map[string]string{
+		"When will the sun set today?":           "The sun next sets today at 16:31.",
+		"At what time will the sun go down?":     "The sun next sets today at 16:31.",
+		"When will the sun rise tomorrow?":       "The sun next rises tomorrow at 07:36.",
+		"When does the sun set?":                 "The sun next sets today at 16:31.",
+		"What time is the sun going to come up?": "The sun next rises tomorrow at 07:36.",
+	} {
+		for list, want := range map[string]string{bare + times + rest: want, bare + rest: "I can not tell when the sun "} {
+			turn := household.Turn{Question: question, Tools: []string{"index_search", "ha_state_query"}}
+			got := household.Answer(turn)
+			for range 4 {
+				for _, c := range got.Calls {
+					turn.Results = append(turn.Results, household.Result{Tool: c.Tool, Input: c.Input, Output: list})
+				}
+				got = household.Answer(turn)
+			}
+			if !strings.HasPrefix(got.Say, want) {
+				t.Errorf("%s: %s\nwant %s", question, got.Say, want)
+			}
+		}
+	}
+}
+
 // A question may be of any form; none may make it fall over, or ask for ever.
 func FuzzAnswer(f *testing.F) {
 	for _, q := range []string{"Is the light on?", "", "and", "?!", "turn", "Why?", "how much did the left use last night", "set the bedroom to 21 and 30 °C", "…", "é", "a. b. c. d", "it's cold"} {

@@ -155,6 +155,13 @@ func (u *turn) likewise(q *ask, a *answered) []Call {
 
 // single is one thing in a sentence, with yes or no where that was asked.
 func (u *turn) single(q *ask, e entity) string {
+	if n, ok := e.value(); ok && e.domain() == "todo" { // its state is how many there are
+		entries := fmt.Sprintf("%d %s; which ones", int(n), plural(int(n), "entry", "entries"))
+		if n == 1 {
+			entries = "1 entry; which one"
+		}
+		return fmt.Sprintf("%s has %s I can not read.", upper(e.the()), entries)
+	}
 	said := fmt.Sprintf("%s %s %s", upper(e.the()), e.verb(), e.told())
 	if e.domain() == "climate" {
 		said = fmt.Sprintf("%s is %s", upper(e.the()), e.heating())
