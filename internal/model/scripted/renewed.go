@@ -6,7 +6,7 @@ import "slices"
 // which a question in other words does not find: it holds no more if that is
 // about the same sentence, else the answer says what is out of date beside it.
 func (s *script) renewed(rs []record, w weight) weight {
-	if w.Best == nil || w.Stale != nil || w.Best.Verdict == inThis {
+	if w.Best == nil || w.Stale != nil || w.Later != nil || w.Best.Verdict == inThis {
 		return w
 	}
 	page := w.Best

@@ -181,6 +181,9 @@ func (s *script) stance(w weight) string {
 	if w.Best != nil && len(w.Missing) == 0 && spoken.MatchString(w.Subject.question) {
 		return yes
 	}
+	if w.Best != nil && w.Best.Verdict == inThis && changes.MatchString(w.Subject.question) {
+		return no
+	}
 	if w.Kind == "author" {
 		return "" // nothing is asked of what was said
 	}

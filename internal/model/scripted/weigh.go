@@ -79,6 +79,11 @@ func (s *script) weigh(rs []record, sub subject, sorted bool) weight {
 	return s.aside(rs, sub, w)
 }
 
+// by reports whether a term names who wrote the record, or its channel.
+func (x *weighed) by(t *term) bool {
+	return x.User != "" && holds(slices.Concat(stems(x.User), stems(x.Channel)), t.exact)
+}
+
 // spokenBy is the weight of what somebody said whom a question names, by name,
 // office or channel, and of what that overrides: no text need name its author.
 func (s *script) spokenBy(rs []record, sub subject) weight {
@@ -138,7 +143,7 @@ func (s *script) direct(rs []record, sub subject, sorted bool) weight {
 // lacks notes which words of the question none of the records has.
 func (w *weight) lacks() {
 	for i, t := range w.Subject.terms {
-		if !t.weak && !t.carried && !slices.ContainsFunc(w.All, func(x *weighed) bool { return x.terms[i] > byKin }) {
+		if !t.weak && !t.carried && !slices.ContainsFunc(w.All, func(x *weighed) bool { return x.terms[i] > byKin || x.by(t) }) {
 			w.Missing = append(w.Missing, t.words)
 			if t.name && w.Best != nil { // a wish for something else that shares a word
 				w.All = slices.DeleteFunc(w.All, func(x *weighed) bool { return x.Kind != statement && x.covers <= w.Best.covers })
