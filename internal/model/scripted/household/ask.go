@@ -50,6 +50,7 @@ type ask struct {
 	last    bool  // the last time is meant
 	again   bool  // the deed is that of the wish before
 	first   bool  // the first of several
+	whose   bool  // when it was of those whom the answer before named
 }
 
 var (

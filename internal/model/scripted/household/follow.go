@@ -102,6 +102,7 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 		aspect := q.aspect
 		*q = merged(before, *q)
 		q.intent, q.aspect = before.intent, aspect
+		q.whose = before.aspect == "who" && aspect == "when"
 	case q.intent == isWhere, q.plain:
 		u.predicate(q, before, ownState, flat)
 	case before.intent == isUnavailable && !own:
@@ -288,6 +289,7 @@ func (u *turn) predicate(q *ask, before ask, ownState, flat string) {
 func merged(before, q ask) ask {
 	out := before
 	out.text, out.ws, out.leaning, out.aspect, out.plain, out.only = q.text, q.ws, true, q.aspect, false, q.only
+	out.whose = q.whose
 	if q.kind != nil {
 		out.kind = q.kind
 	}

@@ -68,6 +68,9 @@ func (u *turn) past(q *ask, a *answered) []Call {
 			hits = append(hits, c)
 		}
 	}
+	if q.whose && slices.ContainsFunc(hits, func(c change) bool { return c.by != "" }) {
+		hits = slices.DeleteFunc(hits, func(c change) bool { return c.by == "" })
+	}
 	begun := u.begun(q, es, all, past, states, state)
 	const most = 12
 	for _, c := range all[max(0, len(all)-most):] {
