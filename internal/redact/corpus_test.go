@@ -48,6 +48,8 @@ var planted = []struct{ name, before, secret, after string }{
 	{"with a comma", "password: ", "hunter2,x9", ", and on"},
 	{"with brackets", "PASSWORD=", "hunter&2(x]{y9", "\n"},
 	{"with a dollar", "PASSWORD=", "hunt$er2<x>y", "\n"},
+	{"with a sign of elsewhere", "pwd=", "Sommer2024!ü€x9", " and on"},
+	{"with a letter of elsewhere behind a backslash", "password=", `abc1234\é5678geheim`, " x"},
 	{"with letters of elsewhere", "password=", "pässwörd1", " x"},
 	{"with an escape for pages", `"the line password=`, `hunter2\u0026b\u003cc`, `\nnext"`},
 	{"percent", "password=", "hunter2%26b", "\n"},

@@ -184,10 +184,11 @@ func bareAt(b string, j int, c class, final bool) (int, verdict) {
 		if !final && !utf8.FullRuneInString(rest) {
 			return 0, wait
 		}
-		if r, n := utf8.DecodeRuneInString(rest); unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) {
-			return n, yes
+		r, n := utf8.DecodeRuneInString(rest)
+		if r == utf8.RuneError && n == 1 || unicode.IsSpace(r) || unicode.IsControl(r) || unicode.In(r, unicode.Pi, unicode.Pf, unicode.Ps, unicode.Pe) || strings.ContainsRune("。，、；：", r) {
+			return 0, no
 		}
-		return 0, no
+		return n, yes
 	case ch == '\\':
 		switch {
 		case len(rest) == 1:
@@ -207,7 +208,11 @@ func bareAt(b string, j int, c class, final bool) (int, verdict) {
 		case strings.IndexByte("nrtbf\"'`/", rest[1]) >= 0:
 			return 0, no
 		}
-		return 2, yes
+		if !final && !utf8.FullRuneInString(rest[1:]) {
+			return 0, wait
+		}
+		_, n := utf8.DecodeRuneInString(rest[1:])
+		return 1 + n, yes
 	case ch == ',' || ch == ';':
 		return separates(rest, final)
 	case ch == '<' && (len(rest) == 1 && !final):

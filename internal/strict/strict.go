@@ -40,7 +40,7 @@ func JSON(doc []byte) *parley.Error {
 		}
 		if key, ok := token.(string); ok && at != nil && at.keys != nil && !at.open {
 			at.key, at.open = key, true
-			if e := text(raw, pathOf(in)); e != nil {
+			if e := text(raw, in); e != nil {
 				return e
 			}
 			if at.keys[key] {
@@ -66,7 +66,7 @@ func JSON(doc []byte) *parley.Error {
 				at = nil
 			}
 		case string:
-			if e := text(raw, pathOf(in)); e != nil {
+			if e := text(raw, in); e != nil {
 				return e
 			}
 		}
@@ -93,7 +93,7 @@ func Keys(doc []byte, known ...string) (unknown string, found bool) {
 }
 
 // text judges a string as it was sent.
-func text(raw []byte, field string) *parley.Error {
+func text(raw []byte, in []level) *parley.Error {
 	what := ""
 	switch {
 	case !utf8.Valid(raw):
@@ -104,7 +104,7 @@ func text(raw []byte, field string) *parley.Error {
 		return nil
 	}
 	e := parley.Errorf(parley.CodeInvalid, "the body %s", what)
-	if field != "" {
+	if field := pathOf(in); field != "" {
 		e = parley.Errorf(parley.CodeInvalid, "the field %q %s", field, what).WithField(field)
 	}
 	return e.WithHint("send JSON in UTF-8, with whole characters")
@@ -150,7 +150,8 @@ func half(b []byte) byte {
 	return 0
 }
 
-// pathOf is the field that is being read, such as budgets.max_steps.
+// pathOf is the field that is being read, such as budgets.max_steps. It costs as much as
+// the document is deep, so it is for refusals.
 func pathOf(in []level) string {
 	var names []string
 	for _, l := range in {

@@ -3,6 +3,7 @@ package strict_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parley-server/parley/internal/strict"
 )
@@ -45,5 +46,25 @@ func TestKeys(t *testing.T) {
 		if got, found := strict.Keys([]byte(doc), "a", "b"); got != want || found != (want != "") {
 			t.Errorf("%s: got %q", doc, got)
 		}
+	}
+}
+
+// TestDeepDocuments: what is judged costs as much as it is long, however deep.
+func TestDeepDocuments(t *testing.T) {
+	const deep = 9000
+	cost := func(depth, strs int) time.Duration {
+		doc := []byte(strings.Repeat(`{"a":`, depth) + "[" + strings.Repeat(`"a",`, strs) + `"a"]` + strings.Repeat("}", depth))
+		best := time.Hour
+		for range 3 {
+			begun := time.Now()
+			if e := strict.JSON(doc); e != nil {
+				t.Fatal(e)
+			}
+			best = min(best, time.Since(begun))
+		}
+		return best
+	}
+	if flat, below := cost(1, deep), cost(deep, deep); below > 40*flat {
+		t.Errorf("%d strings take %s, and %s at a depth of %d", deep, flat, below, deep)
 	}
 }
