@@ -138,21 +138,41 @@ type underWay struct {
 	cancelled bool   // by the host, which wants no answer any more
 }
 
-// message holds the fields of a message that decide how it is sent to the server.
+// message holds the fields of a message that decide how it is sent to the server. A
+// field of another type than it should have is left out: what is wrong with the message
+// is for the server to say.
 type message struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
+	ID     json.RawMessage
+	Method string
+	called bool // it has a method, of whatever type
 	Params struct {
-		Meta            map[string]json.RawMessage `json:"_meta"`
-		Name            string                     `json:"name"`
-		URI             string                     `json:"uri"`
-		TaskID          string                     `json:"taskId"`
-		ProtocolVersion string                     `json:"protocolVersion"`
-		RequestID       json.RawMessage            `json:"requestId"`
-	} `json:"params"`
+		Meta                               map[string]json.RawMessage
+		Name, URI, TaskID, ProtocolVersion string
+		RequestID                          json.RawMessage
+	}
 }
 
-func (m message) isCall() bool { return m.Method != "" && len(m.ID) > 0 && string(m.ID) != "null" }
+// UnmarshalJSON fails only if the message is no object.
+func (m *message) UnmarshalJSON(raw []byte) error {
+	var top, params map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &top); err != nil {
+		return err
+	}
+	into := func(fields map[string]json.RawMessage, name string, v any) { _ = json.Unmarshal(fields[name], v) }
+	m.ID = top["id"]
+	_, m.called = top["method"]
+	into(top, "method", &m.Method)
+	into(top, "params", &params)
+	into(params, "_meta", &m.Params.Meta)
+	into(params, "name", &m.Params.Name)
+	into(params, "uri", &m.Params.URI)
+	into(params, "taskId", &m.Params.TaskID)
+	into(params, "protocolVersion", &m.Params.ProtocolVersion)
+	m.Params.RequestID = params["requestId"]
+	return nil
+}
+
+func (m message) isCall() bool { return m.called && len(m.ID) > 0 && string(m.ID) != "null" }
 
 // take forwards one message. Requests are answered while others are read; messages
 // without an answer are sent in order.

@@ -147,6 +147,7 @@ func TestBridgeLines(t *testing.T) {
 	in := strings.Join([]string{
 		"nonsense", strings.Repeat("x", 5<<20), "", hello, `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
 		`{"jsonrpc":"2.0","id":"a","method":"ping"}`, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"no_such"}}`,
+		`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":7}}`, `{"jsonrpc":"2.0","id":6,"method":7}`, `{"jsonrpc":"2.0","id":7,"method":"ping","params":7}`,
 	}, "\n")
 	r, w := io.Pipe()
 	go func() {
@@ -168,7 +169,7 @@ func TestBridgeLines(t *testing.T) {
 		}
 		got[string(m.ID)] += fmt.Sprint(m.Error.Code, " ")
 	}
-	for id, want := range map[string]string{"null": "-32700 -32600 ", "1": "0 ", `"a"`: "0 ", "3": "-32602 "} {
+	for id, want := range map[string]string{"null": "-32700 -32600 ", "1": "0 ", `"a"`: "0 ", "3": "-32602 ", "5": "-32602 ", "6": "-32600 ", "7": "-32602 "} {
 		if got[id] != want {
 			t.Errorf("id %s: %q, want %q", id, got[id], want)
 		}

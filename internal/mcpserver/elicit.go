@@ -176,7 +176,7 @@ func answerOf(in parley.Interaction, res *mcp.ElicitResult) (answer parley.Answe
 			answer.Answers[q.Question] = strings.Join(said, ", ")
 		}
 	}
-	return answer, len(answer.Answers) > 0
+	return answer, len(answer.Answers) == len(in.Questions)
 }
 
 // elicit asks a host of the older era. asked is false if it should not be asked about
@@ -212,7 +212,7 @@ func (a *App) elicit(ctx context.Context, r request, t parley.TurnInfo, in parle
 	if !ok {
 		return false, nil
 	}
-	return true, a.answer(ctx, r.who, in.ID, answer)
+	return a.answer(ctx, r.who, in.ID, answer)
 }
 
 // closes reports whether an event ends an interaction.
@@ -236,15 +236,20 @@ func closes(e parley.Event, in parley.Interaction) bool {
 }
 
 // answer passes on a person's answer; it is not an error if somebody else was first.
-func (a *App) answer(ctx context.Context, p parley.Principal, id parley.InteractionID, answer parley.Answer) error {
-	err := a.lasting(ctx, time.Now().Add(a.o.AwaitWithin), func() error { // a person is not to be asked again for that
+// taken is false of an answer that is refused, such as a text that is too long: the
+// interaction is still open.
+func (a *App) answer(ctx context.Context, p parley.Principal, id parley.InteractionID, answer parley.Answer) (taken bool, err error) {
+	err = a.lasting(ctx, time.Now().Add(a.o.AwaitWithin), func() error { // a person is not to be asked again for that
 		_, err := a.o.Engine.Answer(ctx, p, id, parley.AnswerInteraction{Answer: answer, Client: ClientName})
 		return err
 	})
-	if parley.CodeOf(err) == parley.CodeConflict {
-		return nil
+	switch parley.CodeOf(err) {
+	case parley.CodeConflict:
+		return true, nil
+	case parley.CodeInvalid, parley.CodeTooLarge:
+		return false, nil
 	}
-	return err
+	return err == nil, err
 }
 
 // state is what a host of the newer era carries for us while a person answers.
@@ -338,8 +343,12 @@ func (a *App) answers(ctx context.Context, r request, id parley.TurnID) (skip []
 			continue
 		}
 		if answer, ok := answerOf(row.Interaction, res); ok {
-			if err := a.answer(ctx, r.who, in, answer); err != nil {
+			taken, err := a.answer(ctx, r.who, in, answer)
+			if err != nil {
 				return nil, err
+			}
+			if !taken {
+				skip = append(skip, in)
 			}
 		}
 	}

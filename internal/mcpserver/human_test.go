@@ -85,6 +85,7 @@ func TestQuestionStaysOpen(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		for name, o := range map[string]*mcp.ClientOptions{
 			"no forms":  nil,
+			"refused":   forms(said(args{"choice": "deny", "text": strings.Repeat("x", 4*parley.MaxAnswer+1)})),
 			"put aside": forms(func(*mcp.ElicitParams) (*mcp.ElicitResult, error) { return &mcp.ElicitResult{Action: "cancel"}, nil }),
 		} {
 			h := newHouse(t, mailer, enginetest.App(asking))
