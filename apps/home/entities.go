@@ -179,8 +179,10 @@ func Entities(o EntityOptions) http.Handler {
 		if err != nil {
 			return err
 		}
-		h, err := o.House.Past(r.Context(), r.PathValue("entity_id"), from, to)
-		leave() // whoever does not read the answer holds up nobody
+		h, err := func() (History, error) {
+			defer leave() // whoever does not read the answer holds up nobody
+			return o.House.Past(r.Context(), r.PathValue("entity_id"), from, to)
+		}()
 		if err != nil {
 			return err
 		}

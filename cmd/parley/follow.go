@@ -58,7 +58,7 @@ func newRunner(cmd *cobra.Command, l *link, t *tui.Terminal, asJSON bool) *runne
 
 // commandWith is another command with the same data folder.
 func commandWith(cmd *cobra.Command, name string) string {
-	for _, flag := range []string{"config", "data"} {
+	for _, flag := range []string{"config", "data", "apps"} {
 		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
 			name += " --" + flag + " " + quoted(f.Value.String())
 		}

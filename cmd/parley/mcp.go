@@ -29,11 +29,11 @@ It uses the server that has the data folder open, when there is one: what the ag
 does goes on there when the host closes the pipe. A host that speaks HTTP needs no
 command: /apps/NAME/mcp of a running server.
 
-Tools have a dot in their names, as home.ask. For a host that refuses it, set
+Tools have a dot in their names, as ha_agent.ask. For a host that refuses it, set
 
   mcp: {underscores: true}
 
-in parley.yaml, or PARLEY_MCP_UNDERSCORES=true: then it is home_ask. A host that shows
+in parley.yaml, or PARLEY_MCP_UNDERSCORES=true: then it is ha_agent_ask. A host that shows
 no forms is given what the agent asks back, and answers questions with the tool answer;
 permissions only with mcp.approvals.
 

@@ -19,6 +19,7 @@ const tools = {
 const server = createServer(async (request, response) => {
   const answer = (status, body) => response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   let body = ''
+  request.setEncoding('utf8')
   for await (const part of request) body += part
   try {
     signed.verify(body, request.headers)

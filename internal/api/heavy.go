@@ -11,7 +11,7 @@ import (
 	"github.com/parley-server/parley/internal/fair"
 )
 
-// An export and most forks read a whole log. They run by turns of users, on some of
+// An export reads a whole log, and so does a fork from the middle of a session. They run by turns of users, on some of
 // the processors, so that others' requests find one.
 
 const (

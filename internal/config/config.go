@@ -176,7 +176,7 @@ type Telemetry struct {
 
 // MCP is how apps are offered to MCP hosts.
 type MCP struct {
-	// Underscores writes home.ask as home_ask, for hosts that refuse a dot in the
+	// Underscores writes ha_agent.ask as ha_agent_ask, for hosts that refuse a dot in the
 	// name of a tool. Default: false.
 	Underscores bool `yaml:"underscores"`
 	// Approvals lets a host's model answer permissions, confirmations and unknown writes

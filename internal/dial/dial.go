@@ -112,10 +112,10 @@ func (g *Guard) dial(ctx context.Context, network, address string) (net.Conn, er
 var public = ssrf.New()
 
 // metadata are the addresses of clouds' metadata services outside of the link-local range:
-// AWS (IPv6), Alibaba, Oracle. Link-local ones have 169.254.169.254. Sources: the
+// AWS and Google (IPv6), Alibaba, Oracle. Link-local ones have 169.254.169.254. Sources: the
 // providers' pages on instance metadata.
 var metadata = []netip.Prefix{
-	netip.MustParsePrefix("fd00:ec2::254/128"), netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("192.0.0.192/32"),
+	netip.MustParsePrefix("fd00:ec2::254/128"), netip.MustParsePrefix("fd20:ce::254/128"), netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("192.0.0.192/32"),
 }
 
 // shared is the address space between a provider and its customers (RFC 6598).

@@ -142,10 +142,15 @@ func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID
 	s, row, err := e.acquireTurn(ctx, p, id)
 	if isCode(err, parley.CodeNotFound) && key != "" {
 		// The session of a call alone may be gone, and the one of its retry not.
-		if made, kerr := e.o.Store.Key(ctx, p, "", e.aliasOf(key)); kerr == nil && made.Turn != "" {
-			if again, terr := e.o.Store.Turn(ctx, p, made.Turn); terr == nil && again.RetryOf == id {
+		made, kerr := e.o.Store.Key(ctx, p, "", e.aliasOf(key))
+		if kerr == nil && made.Turn != "" {
+			var again parley.TurnInfo
+			if again, kerr = e.o.Store.Turn(ctx, p, made.Turn); kerr == nil && again.RetryOf == id {
 				return again, nil
 			}
+		}
+		if kerr != nil && !isCode(kerr, parley.CodeNotFound) {
+			return parley.TurnInfo{}, kerr
 		}
 	}
 	if err != nil {

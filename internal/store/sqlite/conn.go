@@ -197,7 +197,7 @@ func outside(path string, err error) error {
 	case code == zombie.ResultIOErr:
 		return unavailable("the disk reports an error", "check the disk of "+path+" and the system's log"+again)
 	case code == zombie.ResultBusy, code == zombie.ResultLocked:
-		return unavailable("another program has locked the database", "close the program that uses "+path+" open"+again)
+		return unavailable("another program has locked the database", "close the program that uses "+path+again)
 	case code == zombie.ResultNoMem:
 		return unavailable("there is not enough memory to store it", "give the server more memory")
 	case code == zombie.ResultNotADB:

@@ -82,7 +82,7 @@ func New(o Options) (*Toolset, error) {
 	}
 	key, ok := strings.CutPrefix(o.Secret, "whsec_")
 	sign, err := webhooks.NewWebhook(key)
-	if !ok || err != nil || len(key) < (minSecret*4+2)/3 {
+	if !ok || err != nil || len(strings.TrimRight(key, "="))*3/4 < minSecret {
 		return nil, parley.Errorf(parley.CodeInvalid, "is no signing secret").WithField("secret").
 			WithHint(`make one with: echo "whsec_$(openssl rand -base64 32)"`)
 	}
