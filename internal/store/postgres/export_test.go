@@ -113,6 +113,22 @@ func (s *Store) StepRows() (int, error) {
 	return s.count(`SELECT count(*) FROM events WHERE type = 'model.replied' AND data IS NOT NULL`)
 }
 
+// Bytes is what the tables and indexes hold, without rows that are deleted.
+func (s *Store) Bytes() (int64, error) {
+	const tables = `FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'parley' AND c.relkind = 'r'`
+	var names string
+	err := s.view(context.Background(), func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, `SELECT string_agg(format('%I.%I', n.nspname, c.relname), ', ') `+tables).Scan(&names)
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := s.Exec(`VACUUM FULL ` + names); err != nil {
+		return 0, err
+	}
+	return s.Count(`SELECT sum(pg_total_relation_size(c.oid))::bigint ` + tables)
+}
+
 func (s *Store) count(query string) (n int, err error) {
 	err = s.view(context.Background(), func(ctx context.Context, c *pgx.Conn) error { return c.QueryRow(ctx, query).Scan(&n) })
 	return n, err

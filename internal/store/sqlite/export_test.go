@@ -113,6 +113,12 @@ func (s *Store) StepRows() (int, error) {
 	return s.count(`SELECT count(*) FROM events WHERE type = 'model.replied' AND data IS NOT NULL`)
 }
 
+// Bytes is what the database holds, without pages that are free.
+func (s *Store) Bytes() (int64, error) {
+	n, err := s.count(`SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`)
+	return int64(n), err
+}
+
 func (s *Store) count(query string) (n int, err error) {
 	err = s.view(context.Background(), func(c *conn) error {
 		return c.rows(query, func(s *zombie.Stmt) error { n = s.ColumnInt(0); return nil })

@@ -44,6 +44,7 @@ func Run(t *testing.T, b Body) {
 		{"fork_copies_up_to_a_point", fork},
 		{"forks_of_forks_outlive_their_parents", forks},
 		{"condensing_takes_nothing_from_a_fork", condensedForks},
+		{"forks_take_little_room", room},
 		{"a_fork_has_the_turns_that_had_ended", forkedTurns},
 		{"delete_removes_everything", deleted},
 		{"delete_wins_over_every_epoch", deleteFences},

@@ -262,9 +262,9 @@ func TestSomebodyElseDidIt(t *testing.T) {
 	others := func(known bool, calls ...seam.Other) func(context.Context) ([]seam.Other, bool) {
 		return func(context.Context) ([]seam.Other, bool) { return calls, known }
 	}
-	by := func(bearer string) func(t *testing.T, r *rig) {
+	calls := func(bearer, service, data string) func(t *testing.T, r *rig) {
 		return func(t *testing.T, r *rig) {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.srv.URL+"/api/services/light/turn_on", strings.NewReader(`{"entity_id":"light.garden"}`))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.srv.URL+"/api/services/"+service, strings.NewReader(data))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -276,6 +276,9 @@ func TestSomebodyElseDidIt(t *testing.T) {
 			_ = resp.Body.Close()
 		}
 	}
+	by := func(bearer string) func(t *testing.T, r *rig) {
+		return calls(bearer, "light/turn_on", `{"entity_id":"light.garden"}`)
+	}
 	for name, c := range map[string]struct {
 		others func(context.Context) ([]seam.Other, bool)
 		does   func(t *testing.T, r *rig)
@@ -286,8 +289,10 @@ func TestSomebodyElseDidIt(t *testing.T) {
 		"whoever, where the log is gone": {others(false), by(token), false},
 		"whoever, where nobody looks":    {nil, by(token), false},
 		"a person":                       {alone, by("guest"), false},
-		"the lamp itself":                {alone, func(_ *testing.T, r *rig) { r.house.SetState("light.garden", "on", nil) }, false},
-		"the call itself":                {others(true, seam.Other{Call: "o", Reaches: []string{"light.office_desk"}}), nil, true},
+		// Its context names our user, and that it was not the cause itself.
+		"an automation that our user triggered": {alone, calls(token, "automation/trigger", `{"entity_id":"automation.garden_at_sunset"}`), false},
+		"the lamp itself":                       {alone, func(_ *testing.T, r *rig) { r.house.SetState("light.garden", "on", nil) }, false},
+		"the call itself":                       {others(true, seam.Other{Call: "o", Reaches: []string{"light.office_desk"}}), nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
