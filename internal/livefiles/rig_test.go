@@ -163,6 +163,15 @@ func export(t testing.TB, store seam.Store, kept *archive.Folder, ids ...parley.
 // onDisk are the files of a data folder, whose modes are checked.
 func onDisk(t testing.TB, data string) map[string]string {
 	t.Helper()
+	all, err := seen(t, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// seen is onDisk where files may be written meanwhile: the error is that one is gone.
+func seen(t testing.TB, data string) (map[string]string, error) {
 	all := map[string]string{}
 	err := filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == data {
@@ -187,10 +196,7 @@ func onDisk(t testing.TB, data string) map[string]string {
 		all[filepath.ToSlash(name)] = string(body)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return all, err
 }
 
 // same compares the files with an export of the sessions.
