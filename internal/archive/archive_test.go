@@ -545,6 +545,46 @@ func TestWrite_an_open_turn_is_in_it_too(t *testing.T) {
 	}
 }
 
+// TestWrite_says_that_the_queue_is_held, as long as it is: not while nothing is queued,
+// and not once a command has let it go on.
+func TestWrite_says_that_the_queue_is_held(t *testing.T) {
+	t.Parallel()
+	queued := []any{
+		parley.SessionCreated{},
+		turn1,
+		parley.TurnStarted{TurnRequest: asked("one")},
+		turn2,
+		parley.TurnQueued{TurnRequest: asked("two")},
+	}
+	for name, c := range map[string]struct {
+		then []any
+		held bool
+	}{
+		"a turn is running":       {nil, false},
+		"it was cancelled":        {[]any{turn1, parley.TurnCancelled{By: "ann"}}, true},
+		"it was interrupted":      {[]any{turn1, parley.TurnInterrupted{Reason: "crash"}}, true},
+		"it failed":               {[]any{turn1, parley.TurnFailed{}}, false},
+		"what was queued is gone": {[]any{turn1, parley.TurnCancelled{By: "ann"}, turn2, parley.TurnCancelled{By: "ann"}}, false},
+		"what was queued has begun": {
+			[]any{turn1, parley.TurnCancelled{By: "ann"}, turn2, parley.TurnStarted{TurnRequest: asked("two")}}, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := unpack(t, write(t, logOf(slices.Concat(queued, c.then)...)))["session.json"]
+			var got struct {
+				QueueHeld *bool `json:"queueHeld"`
+			}
+			if err := json.Unmarshal([]byte(file), &got); err != nil {
+				t.Fatal(err)
+			}
+			if held := got.QueueHeld != nil && *got.QueueHeld; held != c.held || got.QueueHeld != nil && !c.held {
+				t.Errorf("session.json says %v, want %t:\n%s", got.QueueHeld, c.held, file)
+			}
+		})
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(ndjson(finished())), []byte("{}"), []byte("{}"))
 	f.Add([]byte{}, []byte(`{"id":"01J5E5510N0000000000000000","createdAt":1}`), []byte(`{"id":"01JT0RN1000000000000000000","status":"completed","request":{"message":"x"}}`))
