@@ -41,6 +41,9 @@ func TestCommands_that_look_make_no_folder(t *testing.T) {
 		{"session", "end", id},
 		{"session", "delete", id},
 		{"session", "sweep"},
+		{"session", "retry", id},
+		{"session", "resume", id},
+		{"session", "cancel", id},
 	} {
 		for dir, what := range none {
 			p.data = dir
@@ -54,6 +57,22 @@ func TestCommands_that_look_make_no_folder(t *testing.T) {
 			p.data = dir
 			if code, _, errs := p.run(args...); code != 0 {
 				t.Errorf("%v: exit %d\n%s", args, code, errs)
+			}
+		}
+	}
+	// What is refused changes nothing.
+	p.env = append(p.env, "PARLEY_API_KEYS=fixed=pk_"+strings.Repeat("k", 32))
+	for want, args := range map[string][]string{
+		`there is no key "nobody"`:        {"keys", "revoke", "nobody"},
+		"comes from the settings":         {"keys", "revoke", "fixed"},
+		`there is a key "fixed" already`:  {"keys", "create", "fixed"},
+		`"a key" is not a name for a key`: {"keys", "create", "a key"},
+		"read the export":                 {"session", "import", filepath.Join(p.dir, "none.zip")},
+	} {
+		for _, dir := range []string{filepath.Join(p.dir, "typo"), other} {
+			p.data = dir
+			if code, out, errs := p.run(args...); code != 1 || out != "" || !strings.Contains(errs, want) {
+				t.Errorf("%v: exit %d\n%s%s", args, code, out, errs)
 			}
 		}
 	}

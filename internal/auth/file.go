@@ -78,8 +78,8 @@ func (k *Keys) replace(list []Key) {
 
 func readKeys(file string) ([]Key, error) {
 	raw, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil // as in refresh
 	}
 	if err != nil {
 		return nil, unreadable(err)
@@ -105,8 +105,16 @@ func unreadable(err error) error {
 }
 
 // change replaces the file by the keys that f returns. Programs that change it at the same
-// time wait for each other; a reader sees the old file or the new one.
+// time wait for each other; a reader sees the old file or the new one. If f refuses the
+// change, no folder is created.
 func (k *Keys) change(f func([]Key) ([]Key, error)) error {
+	now, err := readKeys(k.file)
+	if err != nil {
+		return err
+	}
+	if _, err = f(now); err != nil {
+		return err
+	}
 	dir := filepath.Dir(k.file)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return unwritable(err)
@@ -124,7 +132,7 @@ func (k *Keys) change(f func([]Key) ([]Key, error)) error {
 	if err != nil {
 		return unwritable(err)
 	}
-	list, err := readKeys(k.file)
+	list, err := readKeys(k.file) // which may be another by now
 	if err != nil {
 		return err
 	}

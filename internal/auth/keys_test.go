@@ -189,6 +189,28 @@ func TestKeysRefusals(t *testing.T) {
 	}
 }
 
+// TestKeysThatAreRefusedMakeNoFolder: what changes nothing leaves nothing behind.
+func TestKeysThatAreRefusedMakeNoFolder(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "typo")
+	k := open(t, filepath.Join(dir, "keys.json"), auth.Fixed{Name: "fixed", Secret: secret})
+	for _, name := range []string{"nobody", "fixed"} {
+		if err := k.Revoke(name); err == nil {
+			t.Errorf("revoke %s: no error", name)
+		}
+	}
+	if _, _, err := k.Create("fixed", "", "", false, noon); parley.CodeOf(err) != parley.CodeConflict {
+		t.Errorf("a name that is taken: %v", err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the folder: %v", err)
+	}
+	create(t, k, "a", "")
+	if err := k.Revoke("a"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestKeysMadeAtOnceAreAllKept(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keys.json")
