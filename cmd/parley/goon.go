@@ -44,7 +44,7 @@ does: with the answer on standard output, and with the same exit codes.`,
 			return r.l.Resume(ctx, id)
 		}),
 		{
-			Use: "cancel TURN", Short: "Stop a turn", Args: cobra.ExactArgs(1),
+			Use: "cancel TURN", Short: "Stop a turn, or take it off the queue", Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return f.with(cmd, recovers, func(ctx context.Context, l *link) error {
 					t, err := l.Cancel(ctx, parley.TurnID(args[0]), "stopped by a command")
