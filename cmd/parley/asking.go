@@ -65,6 +65,12 @@ func (r *runner) next(ctx context.Context) error {
 	if r.json || !r.t.CanAsk {
 		return r.waits(in)
 	}
+	if !tui.Knows(in.Kind) {
+		for _, line := range tui.Details(in) {
+			r.note("  %s", line)
+		}
+		return r.waits(in)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	a := &asking{in: in, cancel: cancel, done: make(chan error, 1)}
 	r.asking = a

@@ -212,7 +212,10 @@ func (p prompt) choose(ctx context.Context) (parley.Answer, error) {
 		case choice == parley.ChoiceDeny && p.in.Kind != parley.KindCredential:
 			a.Text, err = p.read(ctx, "  Why, for the agent (Enter for no reason): ", false)
 		case choice == parley.ChoiceAnswered && p.in.Kind == parley.KindCredential:
-			a.Text, err = p.read(ctx, "  "+oneLine(p.in.Title)+" (not shown): ", true)
+			if a.Text, err = p.read(ctx, "  "+oneLine(p.in.Title)+" (not shown): ", true); err == nil && a.Text == "" {
+				p.wrong(parley.Errorf(parley.CodeInvalid, "nothing was typed"))
+				continue
+			}
 		}
 		return a, err
 	}

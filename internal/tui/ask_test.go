@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -36,7 +37,10 @@ func sit(t *testing.T, env map[string]string) *desk {
 	t.Helper()
 	hand, tty, err := pty.Open()
 	if err != nil {
-		t.Skipf("there are no terminals here: %v", err)
+		if runtime.GOOS == "linux" && os.Getuid() == 0 {
+			t.Fatalf("no terminal can be opened, and as root on Linux one can: %v", err)
+		}
+		t.Skipf("no terminal can be opened here, so that nothing is tested: %v", err)
 	}
 	if err := pty.Setsize(hand, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
 		t.Fatal(err)
@@ -200,6 +204,12 @@ func TestAsk_secret(t *testing.T) {
 	in := of(parley.KindCredential)
 	in.Choices = []string{parley.ChoiceAnswered, parley.ChoiceDeny}
 	done := d.ask(t.Context(), in)
+	d.sees("1  Type it; it is not shown\n  2  Deny\n")
+	d.sees("1-2: ")
+	d.types("1\n")
+	d.sees("(not shown): ")
+	d.types("\n")
+	d.sees("nothing was typed")
 	d.sees("1-2: ")
 	d.types("1\n")
 	d.sees("(not shown): ")

@@ -17,6 +17,16 @@ func width(s string) int { return ansi.StringWidth(s) }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(Plain(s)), " ") }
 
+// Knows reports whether [Terminal.Ask] can ask an interaction of this kind. A newer server
+// may have others; whoever knows them answers by their choices.
+func Knows(kind parley.InteractionKind) bool {
+	switch kind {
+	case parley.KindQuestion, parley.KindPermission, parley.KindConfirmation, parley.KindCredential, parley.KindUnknown:
+		return true
+	}
+	return false
+}
+
 // Choices returns the choices of an interaction: those that the server lists, or else
 // those of its kind.
 func Choices(in parley.Interaction) []string {
@@ -57,6 +67,8 @@ func label(kind parley.InteractionKind, choice string) string {
 		return "No"
 	case kind == parley.KindQuestion && choice == parley.ChoiceDeny:
 		return "Skip it"
+	case kind == parley.KindCredential && choice == parley.ChoiceAnswered:
+		return "Type it; it is not shown"
 	}
 	if w, ok := words[choice]; ok {
 		return w
@@ -249,7 +261,12 @@ func Parse(in parley.Interaction, g Given) (parley.Answer, error) {
 // Forms says in a sentence how an interaction can be answered.
 func Forms(in parley.Interaction) string {
 	choices := Choices(in)
-	if in.Kind != parley.KindQuestion || !slices.Contains(choices, parley.ChoiceAnswered) {
+	switch answered := slices.Contains(choices, parley.ChoiceAnswered); {
+	case !Knows(in.Kind):
+		return fmt.Sprintf("this is a %q, which this program is too old to ask; answer with %s, and --text for words", oneLine(string(in.Kind)), orList(choices))
+	case in.Kind == parley.KindCredential && answered:
+		return "without CHOICE it is asked at a terminal and not shown; else answer with " + orList(choices) + ", and --text for the credential"
+	case in.Kind != parley.KindQuestion || !answered:
 		return "answer with " + orList(choices)
 	}
 	var parts []string

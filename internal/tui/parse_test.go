@@ -79,3 +79,30 @@ func TestParse(t *testing.T) {
 		})
 	}
 }
+
+// A kind of interaction that is newer than this program, and a credential, are answered
+// by a command; it says how.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	newer := of("signature")
+	newer.Choices = []string{"sign", "deny"}
+	secret := of(parley.KindCredential)
+	secret.Choices = []string{parley.ChoiceAnswered, parley.ChoiceDeny}
+	for _, c := range []struct {
+		in    parley.Interaction
+		knows bool
+		says  string
+		given tui.Given
+		want  parley.Answer
+	}{
+		{newer, false, `this is a "signature", which this program is too old to ask; answer with sign or deny, and --text for words`, tui.Given{Args: []string{"sign"}, Text: "Ana"}, parley.Answer{Choice: "sign", Text: "Ana"}},
+		{secret, true, "without CHOICE it is asked at a terminal and not shown; else answer with answered or deny, and --text for the credential", tui.Given{Args: []string{"answered"}, Text: "hunter2"}, parley.Answer{Choice: "answered", Text: "hunter2"}},
+	} {
+		if got := tui.Forms(c.in); got != c.says || tui.Knows(c.in.Kind) != c.knows {
+			t.Errorf("%s: known %v, got %q, want %q", c.in.Kind, tui.Knows(c.in.Kind), got, c.says)
+		}
+		if got, err := tui.Parse(c.in, c.given); err != nil || cmp.Diff(c.want, got) != "" {
+			t.Errorf("%s: got %+v, %v", c.in.Kind, got, err)
+		}
+	}
+}
