@@ -58,12 +58,12 @@ PATIENCE := 30m
 # are the same tests. The SQLite engine is C turned into Go and takes minutes with
 # it; the stores and the program are tested without, their callers with it. So are
 # the engine's tests over real stores, one that counts what is read in 1,200 turns, and
-# the scripted model, which shares nothing between its calls. The tests of what is
+# the scripted model and the descriptions of APIs, which share nothing between calls. The tests of what is
 # without the detector wait for processes and databases more than they compute.
 UNRACED := (TestPairs|TestLimitsHoldAtOnce|TestCrashWhileStepsAreCondensed|TestSecretsNeverComeOut|TestForkHasItsTurns|TestSweepLeavesNothing)/(sqlite|postgres)|TestCondensingIsLinear
 RACE := . ./client/... ./internal/api/... ./internal/engine/... ./internal/eventlog/... ./internal/wire/... ./internal/mcpserver/... \
 	./internal/toolbox/... ./internal/runtime/... ./internal/store/mem/... $(addprefix ./internal/model/,anthropic gemini mistral modeltest openai transport) ./internal/redact/... ./internal/sse/... ./internal/telemetry/... ./apps/... \
-	./internal/sim/... ./internal/tool/...
+	./internal/sim/... $(addprefix ./internal/tool/,ask homeassistant notion slack webhook)
 
 test-race: web/dist/index.html | need-go postgres ## Go tests of what runs concurrently, with the race detector
 	$(GO) test -race -timeout $(PATIENCE) -skip '$(UNRACED)' $(RACE)

@@ -176,7 +176,7 @@ func TestStreams_that_nobody_reads(t *testing.T) {
 			if took := time.Since(began); took > byOwn*4/5 {
 				t.Errorf("a reader had the log after %s; by then those that nobody reads have ended by themselves", took)
 			}
-			if _, most := s.memory(); most-before > int64(c.unread*size) {
+			if _, most := s.memory(); most-before > int64(c.unread*size)+24<<20 { // and what a server takes that is at work
 				t.Errorf("the memory has grown by %d MiB for %d streams over events of %d bytes", (most-before)>>20, c.unread, size)
 			}
 			for _, c := range held {

@@ -65,7 +65,7 @@ func TestCommands_that_look_make_no_folder(t *testing.T) {
 	for want, args := range map[string][]string{
 		`there is no key "nobody"`:        {"keys", "revoke", "nobody"},
 		"comes from the settings":         {"keys", "revoke", "fixed"},
-		`there is a key "fixed" already`:  {"keys", "create", "fixed"},
+		`there is already a key "fixed"`:  {"keys", "create", "fixed"},
 		`"a key" is not a name for a key`: {"keys", "create", "a key"},
 		"read the export":                 {"session", "import", filepath.Join(p.dir, "none.zip")},
 	} {
