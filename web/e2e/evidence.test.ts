@@ -93,6 +93,34 @@ describe.runIf(!process.env["PARLEY_URL"]).each(["dark", "light"])("in the %s", 
   });
 });
 
+describe.runIf(!process.env["PARLEY_URL"])("under two fingers", () => {
+  test.each([
+    ["side by side", 1, 0],
+    ["one above the other", 0, 1],
+  ])("a chart is zoomed, and the page stays where it is: %s", async (_, dx, dy) => {
+    browser = await startBrowser(phone, { touch: true, reducedMotion: true });
+    await open();
+    const group = chart().getByRole("group");
+    await group.evaluate((e) => e.scrollIntoView({ block: "center" }));
+    const box = await group.boundingBox();
+    if (!box) throw new Error("there is no chart");
+    const scrolled = () => page().getByRole("region", { name: "Conversation" }).evaluate((e) => e.scrollTop);
+    const before = await scrolled();
+    const hand = await page().context().newCDPSession(page());
+    const at = { x: box.x + box.width * 0.6, y: box.y + box.height * 0.4 };
+    const touch = (type: "touchStart" | "touchMove", apart: number) =>
+      hand.send("Input.dispatchTouchEvent", {
+        type,
+        touchPoints: [-1, 1].map((side, id) => ({ id, x: at.x + side * apart * dx, y: at.y + side * apart * dy })),
+      });
+    await touch("touchStart", 20);
+    for (const apart of [25, 30, 40, 50, 60]) await touch("touchMove", apart);
+    await hand.send("Input.dispatchTouchEvent", { type: "touchEnd", touchPoints: [] });
+    await chart().getByRole("button", { name: "Show all of the time" }).waitFor();
+    expect(await scrolled()).toBe(before);
+  });
+});
+
 describe.runIf(!process.env["PARLEY_URL"])("what an answer says", () => {
   beforeEach(async () => {
     browser = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });

@@ -46,7 +46,14 @@ export function Dialog({ title, children, onClose, side = false, wide = false, f
             <Close />
           </IconButton>
         </header>
-        <div className={`min-h-0 flex-1 ${flush ? "pt-3" : "overflow-y-auto p-4"}`}>{children}</div>
+        {flush ? (
+          <div className="min-h-0 flex-1 pt-3">{children}</div>
+        ) : (
+          // What scrolls takes the focus, so that the keyboard can scroll it.
+          <div role="region" aria-labelledby={name} tabIndex={0} className="min-h-0 flex-1 overflow-y-auto p-4">
+            {children}
+          </div>
+        )}
       </div>
     </dialog>
   );

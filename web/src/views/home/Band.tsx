@@ -18,7 +18,7 @@ export interface Drawn {
 
 /** The room beside the bands: for the numbers of the axis, and so that the last label is whole. */
 export const left = 48;
-export const right = 16;
+export const right = 22;
 
 interface Props {
   series: Series;

@@ -144,7 +144,7 @@ export default function Chart({ chart, shown, onShow, toLog, onEnlarge, alone = 
                   <span className="font-semibold wrap-anywhere">{s.name}</span>
                   {s.unit && <span className="text-text-muted">{s.unit}</span>}
                 </span>
-                <span className={`relative z-[1] bg-bg pl-1 text-xs tabular-nums ${value ? "font-medium" : "text-text-muted"}`}>{value || summaryOf(s)}</span>
+                <span className={`relative z-[1] ml-auto bg-bg pl-1 text-right text-xs tabular-nums ${value ? "font-medium" : "text-text-muted"}`}>{value || summaryOf(s)}</span>
               </div>
               <div className="relative" role="img" aria-label={`${s.name}: ${summaryOf(s)}${s.marks.length > 0 ? `; ${s.marks.length} values stand out` : ""}`}>
                 {width > 0 && (

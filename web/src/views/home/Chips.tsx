@@ -67,7 +67,7 @@ function Citations({ turn, citations }: { turn: string; citations: readonly Cita
                 }}
                 className={`inline-flex h-7 max-w-full items-center gap-1.5 rounded-md border px-2 text-xs hover:bg-hover ${shown === i ? "border-accent/60" : "border-border"}`}
               >
-                <span className="text-text-muted">{entity ? <House size={13} /> : c.source}</span>
+                <span className="shrink-0 whitespace-nowrap text-text-muted">{entity ? <House size={13} /> : c.source}</span>
                 <span className="truncate">{label}</span>
               </button>
             </li>

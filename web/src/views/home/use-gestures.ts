@@ -24,7 +24,7 @@ export function useGestures(box: RefObject<HTMLElement | null>, hands: Hands): v
   useEffect(() => {
     const b = box.current;
     if (!b) return;
-    const held = new Map<number, number>();
+    const held = new Map<number, { x: number; y: number }>();
     const timeAt = (clientX: number) => {
       const { span, inner } = now.current;
       return span.from + ((clientX - b.getBoundingClientRect().left - left) / inner) * (span.to - span.from);
@@ -42,21 +42,25 @@ export function useGestures(box: RefObject<HTMLElement | null>, hands: Hands): v
       }
     };
     const down = (e: PointerEvent) => {
-      if (e.pointerType !== "mouse" || e.button === 0) held.set(e.pointerId, e.clientX);
+      if (e.pointerType !== "mouse" || e.button === 0) held.set(e.pointerId, { x: e.clientX, y: e.clientY });
     };
     const move = (e: PointerEvent) => {
       const was = held.get(e.pointerId);
       if (was === undefined) return;
-      held.set(e.pointerId, e.clientX);
+      held.set(e.pointerId, { x: e.clientX, y: e.clientY });
       const { span, show, zoom, zoomed } = now.current;
       if (held.size === 2) {
         const other = [...held].find(([id]) => id !== e.pointerId)?.[1] ?? was;
-        const before = Math.abs(was - other);
-        if (before > 8) zoom(Math.abs(e.clientX - other) / before, timeAt((e.clientX + other) / 2));
+        const before = Math.hypot(was.x - other.x, was.y - other.y);
+        if (before > 8) zoom(Math.hypot(e.clientX - other.x, e.clientY - other.y) / before, timeAt((e.clientX + other.x) / 2));
       } else if (zoomed) {
-        const by = (was - e.clientX) * perPixel();
+        const by = (was.x - e.clientX) * perPixel();
         show(span.from + by, span.to + by);
       }
+    };
+    // Two fingers are ours in every direction; else the browser takes them for a scroll.
+    const pinch = (e: TouchEvent) => {
+      if (e.touches.length > 1) e.preventDefault();
     };
     const up = (e: PointerEvent) => held.delete(e.pointerId);
     const twice = (e: MouseEvent) => {
@@ -66,6 +70,7 @@ export function useGestures(box: RefObject<HTMLElement | null>, hands: Hands): v
     };
     b.addEventListener("wheel", wheel, { passive: false });
     b.addEventListener("pointerdown", down);
+    b.addEventListener("touchmove", pinch, { passive: false });
     b.addEventListener("dblclick", twice);
     addEventListener("pointermove", move);
     addEventListener("pointerup", up);
@@ -73,6 +78,7 @@ export function useGestures(box: RefObject<HTMLElement | null>, hands: Hands): v
     return () => {
       b.removeEventListener("wheel", wheel);
       b.removeEventListener("pointerdown", down);
+      b.removeEventListener("touchmove", pinch);
       b.removeEventListener("dblclick", twice);
       removeEventListener("pointermove", move);
       removeEventListener("pointerup", up);
