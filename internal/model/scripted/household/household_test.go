@@ -74,6 +74,11 @@ func TestChoosing(t *testing.T) {
 		}
 	}
 	got := household.Answer(turnOn(household.Result{Tool: "AskUserQuestion", Output: "Denied: the user declined, and said: leave it", Failed: true}))
+	twice := turnOn(household.Result{Tool: "AskUserQuestion", Output: "Denied: the user declined, and said: none of them", Failed: true})
+	twice.Question += "\nnone of them"
+	if say := household.Answer(twice).Say; strings.Count(say, "nothing was chosen") != 1 {
+		t.Errorf("what was said while it was asked is answered twice: %s", say)
+	}
 	if !strings.Contains(got.Say, "nothing was chosen") || !strings.Contains(got.Say, "> leave it") {
 		t.Errorf("of a refusal: %+v", got)
 	}

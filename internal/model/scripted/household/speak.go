@@ -30,7 +30,9 @@ type cite struct {
 func newAnswer(u *turn) *answered { return &answered{u: u, plan: "I look it up."} }
 
 func (a *answered) say(format string, args ...any) {
-	a.parts = append(a.parts, strings.TrimSpace(fmt.Sprintf(format, args...)))
+	if part := strings.TrimSpace(fmt.Sprintf(format, args...)); !slices.Contains(a.parts, part) { // two wishes may come to the same
+		a.parts = append(a.parts, part)
+	}
 }
 
 func (a *answered) prove(format string, args ...any) {
