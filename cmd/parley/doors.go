@@ -73,6 +73,11 @@ func (t *table) isOpen(r *http.Request) bool {
 	return slices.Contains(t.open, pattern)
 }
 
+func (t *table) isMetrics(r *http.Request) bool {
+	_, pattern := t.mux.Handler(r)
+	return pattern == "/metrics"
+}
+
 // doors makes the table.
 func doors(list []parley.App, d wireDeps) (*table, error) {
 	t := &table{mux: http.NewServeMux()}

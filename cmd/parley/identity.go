@@ -108,7 +108,7 @@ func (h *house) behind(guard api.GuardOptions, o auth.Options) http.Handler {
 		clean, _ := h.writer.RedactFile(body)
 		return clean
 	}
-	o.Open, o.Fail = h.table.isOpen, api.WriteError
+	o.Open, o.Metrics, o.Fail = h.table.isOpen, h.table.isMetrics, api.WriteError
 	return api.Guard(auth.Door(tellEdge(answer.Bounded(h.table, askedBy)), o), guard)
 }
 

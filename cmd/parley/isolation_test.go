@@ -293,6 +293,25 @@ func TestDoors_ask_who_it_is(t *testing.T) {
 			t.Errorf("/metrics with its key: %d", status)
 		}
 	}
+	// And their key opens no other door.
+	shut := func(method, path string) {
+		t.Helper()
+		if status, text, _ := k.ask("prometheus", method, path, "{}"); status != http.StatusForbidden || !strings.Contains(text, "keys create") {
+			t.Errorf("%s %s with the key of the metrics: got %d %.300s, want 403", method, path, status, text)
+		}
+	}
+	for _, pattern := range k.house.table.patterns {
+		if method, path, ok := strings.Cut(pattern, " "); ok && pattern != "GET /metrics" {
+			shut(method, fill.Replace(path))
+		} else if !slices.Contains(open, pattern) && pattern != "/metrics" {
+			shut(http.MethodGet, fill.Replace(pattern))
+		}
+	}
+	for _, r := range k.house.api.Routes() {
+		if !slices.Contains(open, r.Path) {
+			shut(r.Method, fill.Replace(r.Path))
+		}
+	}
 }
 
 // Bea tries every route with Ana's ids. She is told what she would be told of an

@@ -41,7 +41,8 @@ func keysCreate(f *flags) *cobra.Command {
 		Long: `Make a key. It is shown once, on standard output, and can not be shown again.
 
 It acts as the user that --user names, or else as a user of its own name. The user
-of this machine's own page and commands is local.`,
+of this machine's own page and commands is local. With --metrics it acts as nobody:
+it opens /metrics, which are of all users, and nothing else.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			keys, err := f.keys(cmd)
 			if err != nil {
@@ -57,14 +58,18 @@ of this machine's own page and commands is local.`,
 					Secret string `json:"key"`
 				}{key, secret})
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "The key of the user %s; it is not shown again:\n", key.User)
+			what := "of the user " + key.User
+			if key.Metrics {
+				what = "for /metrics"
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "The key %s; it is not shown again:\n", what)
 			fmt.Fprintln(cmd.OutOrStdout(), secret)
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&user, "user", "", "`user` that the key acts as (default: its name)")
 	cmd.Flags().StringVar(&org, "org", "", "`organisation` of the user")
-	cmd.Flags().BoolVar(&metrics, "metrics", false, "let it read /metrics, which are of all users")
+	cmd.Flags().BoolVar(&metrics, "metrics", false, "a key for /metrics and nothing else")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -86,13 +91,17 @@ func keysList(f *flags) *cobra.Command {
 				return printJSON(cmd.OutOrStdout(), list)
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tUSER\tORG\tBEGINS\tMADE")
+			fmt.Fprintln(w, "NAME\tUSER\tORG\tOPENS\tBEGINS\tMADE")
 			for _, k := range list {
 				made := "by the settings"
 				if !k.Created.IsZero() {
 					made = k.Created.Local().Format(time.DateTime)
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", k.Name, k.User, k.Org, k.Begins, made)
+				user, opens := k.User, "everything of the user"
+				if k.Metrics {
+					user, opens = "-", "/metrics"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.Name, user, k.Org, opens, k.Begins, made)
 			}
 			return w.Flush()
 		},

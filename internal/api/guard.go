@@ -90,9 +90,9 @@ func unreadable(r *http.Request) error {
 	case oddParameter(r) != "":
 		return parley.Errorf(parley.CodeInvalid, "the query parameter %q is not text in UTF-8", oddParameter(r)).WithField(oddParameter(r)).
 			WithHint("send UTF-8, as %%C3%%A9 for \u00e9")
-	case len(r.Header.Values(keyHeader)) > 1 || !utf8.ValidString(r.Header.Get(keyHeader)):
-		return parley.Errorf(parley.CodeInvalid, "the header %s is given twice, or is not text in UTF-8", keyHeader).WithField(keyHeader).
-			WithHint("send one key, of letters and digits")
+	case oddHeader(r) != "":
+		return parley.Errorf(parley.CodeInvalid, "the header %s is given twice, or is not text in UTF-8", oddHeader(r)).WithField(oddHeader(r)).
+			WithHint("send it once, in letters and digits")
 	case !utf8.ValidString(r.URL.Path) || strings.ContainsRune(r.URL.Path, 0):
 		return parley.Errorf(parley.CodeInvalid, "the path is not text in UTF-8").WithHint("escape what is not ASCII, as %%C3%%A9 for \u00e9, and leave out %%00")
 	case coding != "" && !strings.EqualFold(coding, "identity"):
@@ -100,6 +100,20 @@ func unreadable(r *http.Request) error {
 			WithHint("send the body as it is"), http.StatusUnsupportedMediaType}
 	}
 	return nil
+}
+
+// onceHeaders say what a request is about. Of two values, a proxy may take another one
+// than this server.
+var onceHeaders = []string{keyHeader, "Last-Event-ID", "Mcp-Session-Id"}
+
+// oddHeader is the name of one of them that is given twice or is not text, or "".
+func oddHeader(r *http.Request) string {
+	for _, name := range onceHeaders {
+		if all := r.Header.Values(name); len(all) > 1 || len(all) == 1 && !utf8.ValidString(all[0]) {
+			return name
+		}
+	}
+	return ""
 }
 
 // badQuery finds mistakes that url.Values silently drops.

@@ -672,3 +672,23 @@ func TestLengthsThatAreTooLarge(t *testing.T) {
 		}
 	}
 }
+
+// A header that says what a request is about is sent once: of two, somebody before the
+// server might have gone by the other.
+func TestGuard_headers_given_twice(t *testing.T) {
+	t.Parallel()
+	h := api.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), api.GuardOptions{})
+	for _, name := range []string{"Idempotency-Key", "Last-Event-ID", "Mcp-Session-Id"} {
+		for values, want := range map[string]int{"a": 200, "a|b": 400, "a|a": 400, "\xff": 400} {
+			r := httptest.NewRequest("GET", "/v1/sessions", nil)
+			for v := range strings.SplitSeq(values, "|") {
+				r.Header.Add(name, v)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != want || want == 400 && problem(t, w.Result()).Field != name {
+				t.Errorf("%s %q: got %d %s", name, values, w.Code, w.Body)
+			}
+		}
+	}
+}

@@ -23,7 +23,6 @@
 package auth
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"net/netip"
@@ -53,7 +52,7 @@ type Identity struct {
 	Name string // for people; empty when unknown
 	Key  string // the name of the key that was shown, if one was
 
-	// Metrics: the key may read the metrics, which cover all users.
+	// Metrics: the key is for the metrics, which cover all users, and for nothing else.
 	Metrics bool
 
 	until context.Context // ends when the key is revoked
@@ -74,6 +73,9 @@ type Options struct {
 	// Open reports whether a request needs no identity, such as one for a page, which
 	// holds no data. Nil: every request needs one.
 	Open func(*http.Request) bool
+	// Metrics reports whether a request is for the metrics. A key that was made for them is
+	// refused elsewhere. Nil: no request is.
+	Metrics func(*http.Request) bool
 	// Now is the clock for slowing down wrong keys; nil: time.Now.
 	Now func() time.Time
 	// Fail answers with an error in the server's one format.
@@ -88,6 +90,9 @@ func Door(next http.Handler, o Options) http.Handler {
 	}
 	if o.Open == nil {
 		o.Open = func(*http.Request) bool { return false }
+	}
+	if o.Metrics == nil {
+		o.Metrics = func(*http.Request) bool { return false }
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -104,6 +109,10 @@ type door struct {
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	trusted := d.o.Mode == ModeIngress && from(r, d.o.Supervisor)
 	who, err := d.who(r, trusted)
+	if err == nil && who.Metrics && !d.o.Metrics(r) {
+		who, err = Identity{}, parley.Errorf(parley.CodeForbidden, "this key opens /metrics and nothing else").
+			WithHint("make a key for a user with `parley keys create NAME`")
+	}
 	if err != nil && !d.o.Open(r) {
 		refuse(w, d.o.Fail, err)
 		return
@@ -157,18 +166,28 @@ func (d *door) who(r *http.Request, trusted bool) (Identity, error) {
 		WithHint("send it as \"Authorization: Bearer %s…\"; `parley keys create` makes one", keyPrefix)
 }
 
-// credential returns what the client sent: a bearer token (RFC 6750) or X-API-Key.
+// credential returns what the client sent: a bearer token (RFC 6750) or X-API-Key. It may
+// be sent several times, but not two different ones: whoever chose one of them, a proxy or
+// this server, would choose the user.
 func credential(h http.Header) (string, error) {
-	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		token = ""
+	shown := h.Values("X-API-Key")
+	for _, value := range h.Values("Authorization") {
+		if scheme, token, _ := strings.Cut(value, " "); strings.EqualFold(scheme, "Bearer") {
+			shown = append(shown[:len(shown):len(shown)], token)
+		}
 	}
-	token = strings.TrimSpace(token)
-	own := strings.TrimSpace(h.Get("X-API-Key"))
-	if token != "" && own != "" && token != own {
-		return "", parley.Errorf(parley.CodeUnauthenticated, "Authorization and X-API-Key have two different keys").WithHint("send one of them")
+	one := ""
+	for _, key := range shown {
+		switch key = strings.TrimSpace(key); {
+		case key == "" || key == one:
+		case one != "":
+			return "", parley.Errorf(parley.CodeUnauthenticated, "the request shows two different keys").
+				WithHint("send one key, as Authorization or as X-API-Key")
+		default:
+			one = key
+		}
 	}
-	return cmp.Or(token, own), nil
+	return one, nil
 }
 
 // refuse answers 401 with the matching challenge (RFC 9110, 11.6.1).

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -44,7 +45,7 @@ func ask(t *testing.T, h http.Handler, from string, header ...string) (int, http
 	r := httptest.NewRequest(http.MethodGet, "/v1/sessions", nil)
 	r.RemoteAddr = from
 	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
+		r.Header.Add(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -57,6 +58,7 @@ func ask(t *testing.T, h http.Handler, from string, header ...string) (int, http
 
 const (
 	secret     = "pk_abcdefghijklmnopqrstuvwxyz"
+	scrape     = "pk_zyxwvutsrqponmlkjihgfedcba"
 	elsewhere  = "192.168.1.9:40000"
 	loopback   = "127.0.0.1:40000"
 	theMaster  = "172.30.32.2:40000"
@@ -67,7 +69,7 @@ const (
 
 func TestWhoAsks(t *testing.T) {
 	t.Parallel()
-	keys, err := auth.OpenKeys(t.TempDir()+"/keys.json", []auth.Fixed{{Name: "laptop", Secret: secret, User: "ana", Org: "acme"}})
+	keys, err := auth.OpenKeys(t.TempDir()+"/keys.json", []auth.Fixed{{Name: "laptop", Secret: secret, User: "ana", Org: "acme"}, {Name: "phone", Secret: scrape, User: "ana"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +95,13 @@ func TestWhoAsks(t *testing.T) {
 		{"keys: X-API-Key", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret}, ana},
 		{"keys: the same twice", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret, "Authorization", "Bearer " + secret}, ana},
 		{"keys: two different ones", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret, "Authorization", "Bearer pk_other"}, nobody},
+		{"keys: two X-API-Key", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret, "X-API-Key", "pk_other"}, nobody},
+		{"keys: two X-API-Key, the right one last", auth.ModeKeys, elsewhere, []string{"X-API-Key", "pk_other", "X-API-Key", secret}, nobody},
+		{"keys: two bearer tokens", auth.ModeKeys, elsewhere, []string{"Authorization", "Bearer " + secret, "Authorization", "Bearer pk_other"}, nobody},
+		{"keys: another of a user", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret, "X-API-Key", scrape}, nobody},
+		{"keys: the same X-API-Key twice", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret, "X-API-Key", "", "X-API-Key", secret}, ana},
+		{"keys: behind another scheme", auth.ModeKeys, elsewhere, []string{"Authorization", "Basic YTpi", "Authorization", "Bearer " + secret}, ana},
+		{"no login, and two tokens", auth.ModeNone, loopback, []string{"X-API-Key", "a", "X-API-Key", "b"}, nobody},
 		{"keys: a wrong one", auth.ModeKeys, elsewhere, []string{"Authorization", "Bearer " + secret + "x"}, nobody},
 		{"keys: a part of one", auth.ModeKeys, elsewhere, []string{"Authorization", "Bearer " + secret[:20]}, nobody},
 		{"keys: another scheme", auth.ModeKeys, elsewhere, []string{"Authorization", "Basic " + secret}, nobody},
@@ -284,4 +293,37 @@ func FuzzHeaders(f *testing.F) {
 			t.Errorf("Location %q for %q", to, path)
 		}
 	})
+}
+
+// A key for the metrics opens them alone, in every mode, and what needs no identity is
+// served to it as to nobody.
+func TestKeysForTheMetrics(t *testing.T) {
+	t.Parallel()
+	keys, err := auth.OpenKeys(t.TempDir()+"/keys.json", []auth.Fixed{{Name: "prometheus", Secret: scrape, Metrics: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []auth.Mode{auth.ModeNone, auth.ModeKeys, auth.ModeIngress} {
+		forbidden := said{Code: parley.CodeForbidden}
+		o := auth.Options{Mode: mode, Verifiers: []auth.Verifier{keys}}
+		if _, _, got := ask(t, behind(t, o), elsewhere, "X-API-Key", scrape); got != forbidden {
+			t.Errorf("%s: got %+v", mode, got)
+		}
+		o.Open = func(*http.Request) bool { return true }
+		if status, _, got := ask(t, behind(t, o), elsewhere, "X-API-Key", scrape); got != forbidden || status != http.StatusOK {
+			t.Errorf("%s: what is open: got %d %+v", mode, status, got)
+		}
+		o.Open, o.Metrics = nil, func(*http.Request) bool { return true }
+		if status, _, got := ask(t, behind(t, o), elsewhere, "X-API-Key", scrape); got.Key != "prometheus" || status != http.StatusOK {
+			t.Errorf("%s: the metrics: got %d %+v", mode, status, got)
+		}
+	}
+	for _, f := range []auth.Fixed{{Name: "p", Secret: scrape, Metrics: true, User: "ana"}, {Name: "p", Secret: scrape, Metrics: true, Org: "acme"}} {
+		if _, err := auth.OpenKeys(t.TempDir()+"/keys.json", []auth.Fixed{f}); parley.CodeOf(err) != parley.CodeInvalid {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
+	if _, _, err := keys.Create("q", "ana", "", true, time.Now()); parley.CodeOf(err) != parley.CodeInvalid {
+		t.Errorf("created with a user: %v", err)
+	}
 }

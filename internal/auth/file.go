@@ -61,7 +61,9 @@ func same(a, b os.FileInfo) bool {
 func (k *Keys) replace(list []Key) {
 	next := make([]held, 0, len(list))
 	for _, key := range list {
-		if i := slices.IndexFunc(k.known, func(h held) bool { return h.Hash == key.Hash && h.User == key.User && h.Org == key.Org }); i >= 0 {
+		if i := slices.IndexFunc(k.known, func(h held) bool {
+			return h.Hash == key.Hash && h.User == key.User && h.Org == key.Org && h.Metrics == key.Metrics
+		}); i >= 0 {
 			old := k.known[i]
 			k.known = slices.Delete(k.known, i, i+1)
 			old.Key = key

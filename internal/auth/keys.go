@@ -34,7 +34,7 @@ type Key struct {
 	Org     string    `json:"org,omitempty"`
 	Begins  string    `json:"begins,omitempty"` // its first characters, to recognise it
 	Created time.Time `json:"created_at"`
-	Metrics bool      `json:"metrics,omitempty"` // it may read the metrics, which cover all users
+	Metrics bool      `json:"metrics,omitempty"` // it opens the metrics, which cover all users, and nothing else
 
 	// Hash is the SHA-256 of the key, in hex. A plain hash is enough, because a random key
 	// cannot be guessed.
@@ -44,7 +44,7 @@ type Key struct {
 // Fixed is a key from the settings.
 type Fixed struct {
 	Name, Secret string
-	User, Org    string // User empty: Name
+	User, Org    string // User empty: Name; both empty with Metrics
 	Metrics      bool
 }
 
@@ -71,7 +71,7 @@ type held struct {
 func OpenKeys(file string, fixed []Fixed) (*Keys, error) {
 	k := &Keys{file: file}
 	for _, f := range fixed {
-		key, err := newKey(f.Name, f.User, f.Org, f.Secret)
+		key, err := newKey(f.Name, f.User, f.Org, f.Secret, f.Metrics)
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +79,6 @@ func OpenKeys(file string, fixed []Fixed) (*Keys, error) {
 			return nil, parley.Errorf(parley.CodeInvalid, "the key %s has fewer than %d characters", f.Name, minKey).
 				WithHint("`parley keys create` makes one that nobody can guess")
 		}
-		key.Metrics = f.Metrics
 		k.fixed = append(k.fixed, hold(key))
 	}
 	k.mu.Lock()
@@ -140,14 +139,14 @@ func (k *Keys) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Create makes a key and returns it; with metrics set, the key may read the metrics. Only
-// its hash is stored.
+// Create makes a key and returns it; with metrics set, the key opens the metrics and
+// acts as no user, so none may be named. Only its hash is stored.
 func (k *Keys) Create(name, user, org string, metrics bool, now time.Time) (secret string, key Key, err error) {
 	secret = keyPrefix + strings.ToLower(rand.Text())
-	if key, err = newKey(name, user, org, secret); err != nil {
+	if key, err = newKey(name, user, org, secret, metrics); err != nil {
 		return "", Key{}, err
 	}
-	key.Created, key.Metrics = parley.Now(now), metrics
+	key.Created = parley.Now(now)
 	err = k.change(func(list []Key) ([]Key, error) {
 		if slices.ContainsFunc(list, func(o Key) bool { return o.Name == name }) || slices.ContainsFunc(k.fixed, func(h held) bool { return h.Name == name }) {
 			return nil, parley.Errorf(parley.CodeConflict, "there is already a key %q", name).WithHint("revoke it first, or choose another name")
@@ -192,9 +191,13 @@ func checkUser(user string) error {
 
 // newKey makes a key. Without a user it gets the key's name as its user, so that two keys
 // share nothing unless somebody says so.
-func newKey(name, user, org, secret string) (Key, error) {
+func newKey(name, user, org, secret string, metrics bool) (Key, error) {
 	if !named.MatchString(name) {
 		return Key{}, parley.Errorf(parley.CodeInvalid, "%q is not a name for a key; use letters, digits and . _ @ + -", parley.Cut(name, 60)).WithField("name")
+	}
+	if metrics && user+org != "" {
+		return Key{}, parley.Errorf(parley.CodeInvalid, "the key %s is for the metrics, so it acts as no user and for no organisation", name).WithField("user").
+			WithHint("make two keys: one for the metrics, without a user, and one for the user")
 	}
 	if user == "" {
 		user = name
@@ -205,7 +208,7 @@ func newKey(name, user, org, secret string) (Key, error) {
 	if org != "" && !named.MatchString(org) {
 		return Key{}, parley.Errorf(parley.CodeInvalid, "%q is not a name for an organisation", parley.Cut(org, 60)).WithField("org")
 	}
-	key := Key{Name: name, User: user, Org: org, Hash: digest(secret)}
+	key := Key{Name: name, User: user, Org: org, Metrics: metrics, Hash: digest(secret)}
 	if strings.HasPrefix(secret, keyPrefix) && len(secret) >= minKey {
 		key.Begins = secret[:len(keyPrefix)+4]
 	}

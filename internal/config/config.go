@@ -107,7 +107,8 @@ type Key struct {
 	// name.
 	User string `yaml:"user"`
 	Org  string `yaml:"org"`
-	// Metrics lets it read /metrics, which are of all users. Default: false.
+	// Metrics makes it a key for /metrics, which are of all users, and for nothing else; it
+	// then has no user and no org. Default: false.
 	Metrics bool `yaml:"metrics"`
 }
 
