@@ -14,8 +14,8 @@ import (
 // ended by then. What was open or queued at that point is cancelled in the fork. The fork
 // takes over no grants, rules, open interactions, keys or provider state.
 //
-// A turn that both have is found by its id in the parent, whose id is lower than the
-// fork's, and in the fork once the parent is deleted.
+// A turn or interaction that both have is found by its id in the parent, whose id is
+// lower than the fork's, and in the fork once the parent is deleted.
 func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.ForkSession) (parley.SessionInfo, error) {
 	none := parley.SessionInfo{}
 	if utf8.RuneCountInString(c.Title) > parley.MaxTitle {
@@ -79,10 +79,10 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	if events, err = s.cutOff(&ix, events, st.Queue, parley.TurnCancelled{Reason: "the session was forked here", By: "forked"}); err != nil {
 		return none, err
 	}
-	// The store copies the rows of turns that have ended. Turns that are open or queued
-	// in the parent end here, with rows of the fork's own.
+	// The store copies the rows of turns and interactions that have ended. Those that are
+	// open or queued in the parent end here, with rows of the fork's own.
 	info := s.view.Info()
-	ix = seam.Index{Session: &info, Turns: ix.Turns, Blobs: ix.Blobs}
+	ix = seam.Index{Session: &info, Turns: ix.Turns, Interactions: ix.Interactions, Blobs: ix.Blobs}
 	if c.Key != "" {
 		ix.Keys = []seam.Key{{Key: c.Key, Body: body, Made: s.id}}
 	}

@@ -124,6 +124,11 @@ func TestForkHasItsTurns(t *testing.T) {
 		}
 		s := r.Session()
 		first, second := r.Await(r.Send(s.ID, "only words").ID), r.Await(r.Send(s.ID, "only words").ID)
+		early := r.Await(r.Send(s.ID, "go").ID)
+		if _, err := r.Engine.Answer(ctx, enginetest.User, early.Interactions[0], parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceDeny}}); err != nil {
+			t.Fatal(err)
+		}
+		r.Await(early.ID)
 		open := r.Await(r.Send(s.ID, "go").ID)
 		late, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "only words", Busy: parley.BusyEnqueue})
 		if err != nil || open.Status != parley.StatusWaiting || late.Status != parley.StatusPending {
@@ -131,7 +136,7 @@ func TestForkHasItsTurns(t *testing.T) {
 		}
 		whole := fork(s.ID, 0)
 		forks := map[parley.SessionID]int{
-			whole: 4, fork(s.ID, first.LastSeq): 1, fork(s.ID, second.LastSeq-1): 2, fork(whole, second.LastSeq): 2, fork(whole, 0): 4,
+			whole: 5, fork(s.ID, first.LastSeq): 1, fork(s.ID, second.LastSeq-1): 2, fork(whole, second.LastSeq): 2, fork(whole, 0): 5,
 		}
 		check := func(when string) {
 			t.Helper()
@@ -165,7 +170,7 @@ func TestForkHasItsTurns(t *testing.T) {
 				}
 				log = append(log, ev)
 			}
-			if diff := sameTurns(t, r, ben, copied.ID, log); diff != "" || len(shown(log)) != 4 {
+			if diff := sameTurns(t, r, ben, copied.ID, log); diff != "" || len(shown(log)) != 5 {
 				t.Errorf("imported: %d turns (-shown +listed):\n%s", len(shown(log)), diff)
 			}
 			if of == whole { // all of it has ended, so nothing is added
@@ -190,6 +195,13 @@ func TestForkHasItsTurns(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("without the parent")
+		asked, err := r.Engine.Interaction(ctx, enginetest.User, open.Interactions[0])
+		if err != nil || asked.Open || asked.Answer != nil || asked.Session != whole {
+			t.Errorf("without the parent the question that the fork closed: %v, %+v", err, asked)
+		}
+		if got, err := r.Engine.Interaction(ctx, enginetest.User, early.Interactions[0]); err != nil || got.Open || got.Answer == nil || got.Session == s.ID {
+			t.Errorf("without the parent a question that was answered: %v, %+v", err, got)
+		}
 		if got := r.Await(open.ID); got.Status != parley.StatusCancelled || got.SessionID != whole {
 			t.Errorf("without the parent the turn is %s, of %s", got.Status, got.SessionID)
 		}

@@ -44,7 +44,7 @@ func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 	case parley.InteractionOpened:
 		in := p.Interaction
 		in.Session, in.Turn, in.OpenedAt = ev.Session, ev.Turn, ev.Time
-		setRow(&ix.Interactions, seam.InteractionRow{Interaction: in, Open: true}, func(r seam.InteractionRow) bool { return r.ID == in.ID })
+		setRow(&ix.Interactions, seam.InteractionRow{Interaction: in, Open: true, LastSeq: ev.Seq}, func(r seam.InteractionRow) bool { return r.ID == in.ID })
 	case parley.InteractionAnswered:
 		closeRow(ix, ev, open, p.ID, &p.Answer, p.By)
 	case parley.InteractionExpired:
@@ -135,7 +135,7 @@ func closeRow(ix *seam.Index, ev parley.Event, open []parley.Interaction, id par
 	for _, in := range open {
 		if in.ID == id {
 			in.Session = ev.Session
-			setRow(&ix.Interactions, seam.InteractionRow{Interaction: in, Answer: a, AnsweredBy: by},
+			setRow(&ix.Interactions, seam.InteractionRow{Interaction: in, Answer: a, AnsweredBy: by, LastSeq: ev.Seq},
 				func(r seam.InteractionRow) bool { return r.ID == id })
 		}
 	}

@@ -70,6 +70,8 @@ type Store interface {
 	// create a session, which belong to the user.
 	Key(ctx context.Context, p parley.Principal, session parley.SessionID, key string) (Key, error)
 
+	// Interaction finds an interaction. If several sessions have it, a session and its
+	// forks, it returns the one with the lowest id.
 	Interaction(ctx context.Context, p parley.Principal, id parley.InteractionID) (InteractionRow, error)
 	// Interactions lists the open ones in all sessions of p. Its cost depends on what it
 	// returns, not on how many are open.
@@ -196,6 +198,7 @@ type InteractionRow struct {
 	Open       bool           `json:"open"`
 	Answer     *parley.Answer `json:"answer,omitempty"`
 	AnsweredBy string         `json:"answered_by,omitempty"`
+	LastSeq    int64          `json:"last_seq,omitempty"` // of the event that opened it, or that closed it
 }
 
 // Artifact is a large result stored separately: a blob with a name and an owner.

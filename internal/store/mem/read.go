@@ -258,6 +258,7 @@ func (s *Store) Interaction(ctx context.Context, p parley.Principal, id parley.I
 			return rule.NotFound("interaction", id)
 		}
 		out, err = rule.Decode[seam.InteractionRow](row.interactions[id].body)
+		out.Session = row.id
 		return err
 	})
 	return out, err
@@ -302,6 +303,7 @@ func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.Int
 			if err != nil {
 				return err
 			}
+			in.Session = f.session
 			out = append(out, in)
 		}
 		return nil

@@ -64,6 +64,7 @@ type (
 		kind    parley.InteractionKind
 		opened  int64
 		expires int64 // 0: never
+		last    int64 // event
 		body    []byte
 	}
 	artifact struct {
@@ -218,7 +219,7 @@ func (t *tables) create(p parley.Principal, b seam.Batch, r rows, parent *sessio
 }
 
 // inherit copies the events of parent, the blobs and artifacts they refer to, and the
-// rows of the turns that had ended by then. The data is shared, since bytes are never
+// rows of the turns and interactions that had ended by then. The data is shared, since bytes are never
 // modified; the reader sets a row's session.
 func (s *session) inherit(parent *session, at int64) {
 	for _, e := range parent.events[:at] {
@@ -238,6 +239,11 @@ func (s *session) inherit(parent *session, at int64) {
 	for id, r := range parent.turns {
 		if r.status.Ended() && r.last <= at {
 			s.turns[id] = r
+		}
+	}
+	for id, r := range parent.interactions {
+		if !r.open && r.last <= at {
+			s.interactions[id] = r
 		}
 	}
 }
@@ -285,7 +291,7 @@ func (t *tables) put(s *session, b seam.Batch, r rows) {
 	}
 	for i, row := range ix.Interactions {
 		s.interactions[row.ID] = interaction{
-			open: row.Open, kind: row.Kind, opened: rule.Millis(row.OpenedAt), expires: rule.MillisOrNone(row.ExpiresAt), body: r.interactions[i],
+			open: row.Open, kind: row.Kind, opened: rule.Millis(row.OpenedAt), expires: rule.MillisOrNone(row.ExpiresAt), last: row.LastSeq, body: r.interactions[i],
 		}
 	}
 	for _, id := range ix.DropArtifacts {

@@ -112,7 +112,18 @@ func TestForksOfVersion6HaveTheirTurns(t *testing.T) {
 	storetest.MigratedForks(t, open(t, dsn), func(s seam.Store) seam.Store {
 		must(t, s.Close())
 		run(t, dsn, `DELETE FROM parley.turns t USING parley.sessions s WHERE s.id = t.session AND t.last <= s.shared;
-			ALTER TABLE parley.turns DROP COLUMN last; UPDATE parley.schema SET version = 6`)
+			ALTER TABLE parley.turns DROP COLUMN last; ALTER TABLE parley.interactions DROP COLUMN last; UPDATE parley.schema SET version = 6`)
+		return open(t, dsn)
+	})
+}
+
+func TestForksOfVersion7HaveTheirInteractions(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Start(t)
+	storetest.MigratedQuestions(t, open(t, dsn), func(s seam.Store) seam.Store {
+		must(t, s.Close())
+		run(t, dsn, `DELETE FROM parley.interactions i USING parley.sessions s WHERE s.id = i.session AND i.last <= s.shared;
+			ALTER TABLE parley.interactions DROP COLUMN last; UPDATE parley.schema SET version = 7`)
 		return open(t, dsn)
 	})
 }

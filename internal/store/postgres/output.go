@@ -60,6 +60,7 @@ type (
 		kind      parley.InteractionKind
 		opened    int64
 		expires   int64 // 0: never
+		last      int64
 		body      []byte
 	}
 	artifactRow struct {
@@ -107,7 +108,7 @@ func (o *output) add(p *piece, at *place) {
 	}
 	for i, in := range ix.Interactions {
 		o.interactions[name{id, string(in.ID)}] = interaction{
-			at.user, at.org, in.Open, in.Kind, rule.Millis(in.OpenedAt), rule.MillisOrNone(in.ExpiresAt), r.interactions[i],
+			at.user, at.org, in.Open, in.Kind, rule.Millis(in.OpenedAt), rule.MillisOrNone(in.ExpiresAt), in.LastSeq, r.interactions[i],
 		}
 	}
 	for _, a := range ix.DropArtifacts {
@@ -290,11 +291,11 @@ func (o *output) queueIndex(insert func(matrix, string)) {
 		ON CONFLICT (session, id) DO UPDATE SET status = excluded.status, live = excluded.live, last = excluded.last, body = excluded.body`)
 	m = nil
 	ordered(o.interactions, func(n name, in interaction) {
-		m.add(raw(n[0]), raw(n[1]), raw(in.user), raw(in.org), in.open, raw(in.kind), in.opened, in.expires, in.body)
+		m.add(raw(n[0]), raw(n[1]), raw(in.user), raw(in.org), in.open, raw(in.kind), in.opened, in.expires, in.last, in.body)
 	})
-	insert(m, `INSERT INTO interactions (session, id, usr, org, open, kind, opened, expires, body)
-		SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[], $5::boolean[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bytea[])
-		ON CONFLICT (session, id) DO UPDATE SET open = excluded.open, kind = excluded.kind, opened = excluded.opened, expires = excluded.expires, body = excluded.body`)
+	insert(m, `INSERT INTO interactions (session, id, usr, org, open, kind, opened, expires, last, body)
+		SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[], $5::boolean[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[])
+		ON CONFLICT (session, id) DO UPDATE SET open = excluded.open, kind = excluded.kind, opened = excluded.opened, expires = excluded.expires, last = excluded.last, body = excluded.body`)
 	m = nil
 	ordered(o.artifacts, func(n name, a artifactRow) { m.add(raw(n[0]), raw(n[1]), a.seq, a.body) })
 	insert(m, `INSERT INTO artifacts (session, id, seq, body) SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bytea[])

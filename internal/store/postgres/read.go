@@ -108,6 +108,12 @@ func turnRow(r pgx.Rows) (parley.TurnInfo, error) {
 	return t, err
 }
 
+func interactionRow(r pgx.Rows) (seam.InteractionRow, error) {
+	in, of, err := bodyOf[seam.InteractionRow](r)
+	in.Session = of
+	return in, err
+}
+
 func sessionID(r pgx.Rows) (id parley.SessionID, err error) {
 	err = r.Scan(str(&id))
 	return id, err
@@ -276,10 +282,10 @@ func (s *Store) Key(ctx context.Context, p parley.Principal, session parley.Sess
 
 // Interaction implements seam.Store.
 func (s *Store) Interaction(ctx context.Context, p parley.Principal, id parley.InteractionID) (seam.InteractionRow, error) {
-	w := mine(p, "SELECT body FROM interactions")
+	w := mine(p, "SELECT body, session FROM interactions")
 	w.and(true, "id = ?", raw(id))
 	w.order("session", 1)
-	return one(ctx, s, body[seam.InteractionRow], rule.NotFound("interaction", id), w.query, w.args...)
+	return one(ctx, s, interactionRow, rule.NotFound("interaction", id), w.query, w.args...)
 }
 
 // Interactions implements seam.Store.
@@ -288,13 +294,13 @@ func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.Int
 	if !q.Due.IsZero() {
 		at = "expires"
 	}
-	w := mine(p, "SELECT body FROM interactions")
+	w := mine(p, "SELECT body, session FROM interactions")
 	w.and(true, "open")
 	w.and(!q.Due.IsZero(), "expires > 0 AND expires < ?", rule.MillisUp(q.Due))
 	w.and(q.After.ID != "", "("+at+", id, session) > (?, ?, ?)", rule.Millis(q.After.Time), raw(q.After.ID), raw(q.After.Session))
 	limit := rule.List(p, q.Limit)
 	w.order(at+", id, session", limit)
-	return page(ctx, s, body[seam.InteractionRow], limit, w.query, w.args...)
+	return page(ctx, s, interactionRow, limit, w.query, w.args...)
 }
 
 // CountInteractions implements seam.Store.

@@ -23,8 +23,8 @@ import (
 const lockShares = `SELECT pg_advisory_xact_lock(5789771190341120)`
 
 // queue lets a new session read the events of from. The small rows that they refer to are
-// copied, and so are the rows of the turns that had ended there. The fork's own rows
-// exist already.
+// copied, and so are the rows of the turns and interactions that had ended there. The
+// fork's own rows exist already.
 func (f fork) queue(b *pgx.Batch) {
 	id, from := raw(f.id), raw(f.from)
 	b.Queue(`INSERT INTO shares (session, first, last, of) SELECT $1::bytea, first, least(last, $3), of FROM shares WHERE session = $2 AND first <= $3`, id, from, f.at)
@@ -38,6 +38,10 @@ func (f fork) queue(b *pgx.Batch) {
 	b.Queue(`INSERT INTO turns (session, id, usr, org, status, live, last, body)
 		SELECT $1::bytea, t.id, s.usr, s.org, t.status, false, t.last, t.body FROM turns t JOIN sessions s ON s.id = $1
 		WHERE t.session = $2 AND NOT t.live AND t.last <= $3
+		ON CONFLICT DO NOTHING`, id, from, f.at)
+	b.Queue(`INSERT INTO interactions (session, id, usr, org, open, kind, opened, expires, last, body)
+		SELECT $1::bytea, i.id, s.usr, s.org, false, i.kind, i.opened, i.expires, i.last, i.body FROM interactions i JOIN sessions s ON s.id = $1
+		WHERE i.session = $2 AND NOT i.open AND i.last <= $3
 		ON CONFLICT DO NOTHING`, id, from, f.at)
 }
 

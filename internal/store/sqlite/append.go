@@ -257,9 +257,9 @@ func putIndex(c *conn, r rows, user, org string, last int64) error {
 		}
 	}
 	for i, in := range r.Index.Interactions {
-		err := c.exec(`INSERT INTO interactions (session, id, user, org, open, kind, opened, expires, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET open = excluded.open, kind = excluded.kind, opened = excluded.opened, expires = excluded.expires, body = excluded.body`,
-			id, string(in.ID), user, org, in.Open, string(in.Kind), rule.Millis(in.OpenedAt), rule.MillisOrNone(in.ExpiresAt), r.interactions[i])
+		err := c.exec(`INSERT INTO interactions (session, id, user, org, open, kind, opened, expires, last, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET open = excluded.open, kind = excluded.kind, opened = excluded.opened, expires = excluded.expires, last = excluded.last, body = excluded.body`,
+			id, string(in.ID), user, org, in.Open, string(in.Kind), rule.Millis(in.OpenedAt), rule.MillisOrNone(in.ExpiresAt), in.LastSeq, r.interactions[i])
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,21 @@ func TestForksOfVersion6HaveTheirTurns(t *testing.T) {
 		c, err := zombie.OpenConn(filepath.Join(old.Dir(), sqlite.FileName), zombie.OpenReadWrite)
 		must(t, err)
 		must(t, sqlitex.ExecuteScript(c, `DELETE FROM turns WHERE EXISTS (SELECT 1 FROM sessions WHERE id = session AND last <= shared);
-			ALTER TABLE turns DROP COLUMN last; PRAGMA user_version = 6`, nil))
+			ALTER TABLE turns DROP COLUMN last; ALTER TABLE interactions DROP COLUMN last; PRAGMA user_version = 6`, nil))
+		must(t, c.Close())
+		return open(t, old.Dir())
+	})
+}
+
+func TestForksOfVersion7HaveTheirInteractions(t *testing.T) {
+	t.Parallel()
+	storetest.MigratedQuestions(t, open(t, t.TempDir()), func(s seam.Store) seam.Store {
+		old := s.(*sqlite.Store)
+		must(t, old.Close())
+		c, err := zombie.OpenConn(filepath.Join(old.Dir(), sqlite.FileName), zombie.OpenReadWrite)
+		must(t, err)
+		must(t, sqlitex.ExecuteScript(c, `DELETE FROM interactions WHERE EXISTS (SELECT 1 FROM sessions WHERE id = session AND last <= shared);
+			ALTER TABLE interactions DROP COLUMN last; PRAGMA user_version = 7`, nil))
 		must(t, c.Close())
 		return open(t, old.Dir())
 	})

@@ -59,7 +59,7 @@ func info(s *zombie.Stmt) (parley.SessionInfo, error) {
 // body decodes a row whose first column is its JSON.
 func body[T any](s *zombie.Stmt) (T, error) { return rule.Decode[T](bytes(s, 0)) }
 
-// artifact and turn read rows that forks copy from their parents: a column says whose
+// artifact, turn and interaction read rows that forks copy from their parents: a column says whose
 // they are.
 func artifact(s *zombie.Stmt) (seam.Artifact, error) {
 	a, err := body[seam.Artifact](s)
@@ -71,6 +71,12 @@ func turn(s *zombie.Stmt) (parley.TurnInfo, error) {
 	t, err := body[parley.TurnInfo](s)
 	t.SessionID = parley.SessionID(s.ColumnText(1))
 	return t, err
+}
+
+func interaction(s *zombie.Stmt) (seam.InteractionRow, error) {
+	in, err := body[seam.InteractionRow](s)
+	in.Session = parley.SessionID(s.ColumnText(1))
+	return in, err
 }
 
 func sessionID(s *zombie.Stmt) (parley.SessionID, error) {
@@ -236,15 +242,15 @@ func (s *Store) Key(ctx context.Context, p parley.Principal, session parley.Sess
 
 // Interaction implements seam.Store.
 func (s *Store) Interaction(ctx context.Context, p parley.Principal, id parley.InteractionID) (seam.InteractionRow, error) {
-	w := mine(p, "SELECT body FROM interactions")
+	w := mine(p, "SELECT body, session FROM interactions")
 	w.and(true, "id = ?", string(id))
 	w.order("session", 1)
-	return one(ctx, s, body[seam.InteractionRow], rule.NotFound("interaction", id), w.query, w.args...)
+	return one(ctx, s, interaction, rule.NotFound("interaction", id), w.query, w.args...)
 }
 
 // Interactions implements seam.Store.
 func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.InteractionQuery) ([]seam.InteractionRow, error) {
-	from, at := "SELECT body FROM interactions", "opened"
+	from, at := "SELECT body, session FROM interactions", "opened"
 	if !q.Due.IsZero() {
 		// Few open questions are due, which the planner does not know.
 		from, at = from+" INDEXED BY interactions_due", "expires"
@@ -255,7 +261,7 @@ func (s *Store) Interactions(ctx context.Context, p parley.Principal, q seam.Int
 	w.and(q.After.ID != "", "("+at+", id, session) > (?, ?, ?)", rule.Millis(q.After.Time), string(q.After.ID), string(q.After.Session))
 	limit := rule.List(p, q.Limit)
 	w.order(at+", id, session", limit)
-	return page(ctx, s, body[seam.InteractionRow], limit, w.query, w.args...)
+	return page(ctx, s, interaction, limit, w.query, w.args...)
 }
 
 // CountInteractions implements seam.Store.

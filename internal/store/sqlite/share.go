@@ -33,8 +33,8 @@ func shares(c *conn, id parley.SessionID, after int64) (all []share, err error) 
 }
 
 // inherit lets a new session, of user and org, read the events of parent up to at. The
-// small rows that they refer to are copied, and so are the rows of the turns that had
-// ended there.
+// small rows that they refer to are copied, and so are the rows of the turns and
+// interactions that had ended there.
 func inherit(c *conn, id parley.SessionID, user, org string, parent place, at int64) error {
 	err := c.exec(`INSERT INTO shares (session, first, last, of) SELECT ?1, first, min(last, ?3), of FROM shares WHERE session = ?2 AND first <= ?3`,
 		string(id), string(parent.id), at)
@@ -55,9 +55,17 @@ func inherit(c *conn, id parley.SessionID, user, org string, parent place, at in
 			return err
 		}
 	}
-	return c.exec(`INSERT INTO turns (session, id, user, org, status, live, last, body)
-		SELECT ?1, id, ?4, ?5, status, 0, last, body FROM turns WHERE session = ?2 AND live = 0 AND last <= ?3`,
-		string(id), string(parent.id), at, user, org)
+	for _, query := range []string{
+		`INSERT INTO turns (session, id, user, org, status, live, last, body)
+			SELECT ?1, id, ?4, ?5, status, 0, last, body FROM turns WHERE session = ?2 AND live = 0 AND last <= ?3`,
+		`INSERT INTO interactions (session, id, user, org, open, kind, opened, expires, last, body)
+			SELECT ?1, id, ?4, ?5, 0, kind, opened, expires, last, body FROM interactions WHERE session = ?2 AND open = 0 AND last <= ?3`,
+	} {
+		if err := c.exec(query, string(id), string(parent.id), at, user, org); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Read implements seam.Store.

@@ -259,3 +259,113 @@ func MigratedForks(t *testing.T, s seam.Store, reopen func(seam.Store) seam.Stor
 	lists["E"] = []string{"t2 failed", "t1 completed"}
 	check("forked")
 }
+
+// question is an interaction's row after the event of number last.
+func question(id parley.InteractionID, of parley.SessionID, last int64, open bool) seam.InteractionRow {
+	row := seam.InteractionRow{Open: open, LastSeq: last, Interaction: parley.Interaction{
+		ID: id, Session: of, Kind: parley.KindQuestion, Title: `with "id":"q9", in it` + "\x00", OpenedAt: at(1), ExpiresAt: at(900),
+	}}
+	if !open {
+		row.Answer, row.AnsweredBy = &parley.Answer{Text: "yes"}, "ann"
+	}
+	return row
+}
+
+// whoseQuestions is the session in which ann finds each interaction; "" if in none.
+func whoseQuestions(t testing.TB, s seam.Store, ids ...parley.InteractionID) map[parley.InteractionID]parley.SessionID {
+	t.Helper()
+	found := map[parley.InteractionID]parley.SessionID{}
+	for _, id := range ids {
+		row, err := s.Interaction(context.Background(), ann, id)
+		if parley.CodeOf(err) != parley.CodeNotFound {
+			must(t, err)
+		}
+		found[id] = row.Session
+		if err == nil {
+			equal(t, "interaction "+string(id), row, question(id, row.Session, row.LastSeq, row.Open))
+		}
+		_, err = s.Interaction(context.Background(), bob, id)
+		want(t, "bob's look at interaction "+string(id), err, parley.CodeNotFound)
+	}
+	return found
+}
+
+// forkedInteractions: a fork has what was closed before it begins, and its own rows of
+// what it closes itself, and keeps both whatever becomes of the others.
+func forkedInteractions(t *testing.T, s seam.Store) {
+	ctx := context.Background()
+	b := creation(ann, "A", 6)
+	b.Index.Interactions = []seam.InteractionRow{question("q1", "A", 2, false), question("q2", "A", 4, false), question("q3", "A", 3, true)}
+	must(t, s.Append(ctx, ann, b))
+	fork := func(from, id parley.SessionID, at int64, own ...seam.InteractionRow) {
+		t.Helper()
+		in := info(ann, id)
+		in.Parent = from
+		must(t, s.Fork(ctx, ann, from, at, seam.Batch{
+			Session: id, Create: true, Owner: "node-1", After: at, Events: steered(id, at+1, 1), Index: seam.Index{Session: &in, Interactions: own},
+		}))
+	}
+	fork("A", "B", 3, question("q3", "B", 4, false))
+	fork("A", "C", 5)
+	fork("B", "D", 4)
+	fork("B", "E", 3)
+	must(t, s.Append(ctx, ann, seam.Batch{Session: "A", Epoch: 1, After: 6, Events: steered("A", 7, 1), Index: seam.Index{
+		Interactions: []seam.InteractionRow{question("q3", "A", 7, false)},
+	}}))
+	type found = map[parley.InteractionID]parley.SessionID
+	check := func(when string, want found) {
+		t.Helper()
+		equal(t, when, whoseQuestions(t, s, "q1", "q2", "q3"), want)
+		open, err := s.Interactions(ctx, parley.System(), seam.InteractionQuery{})
+		must(t, err)
+		if len(open) != 0 {
+			t.Errorf("%s: open are %+v", when, open)
+		}
+	}
+	check("forked", found{"q1": "A", "q2": "A", "q3": "A"})
+	for _, c := range []struct {
+		gone parley.SessionID
+		want found
+	}{
+		{"A", found{"q1": "B", "q2": "C", "q3": "B"}},
+		{"B", found{"q1": "C", "q2": "C", "q3": "D"}},
+		{"C", found{"q1": "D", "q2": "", "q3": "D"}},
+		{"D", found{"q1": "E", "q2": "", "q3": ""}},
+		{"E", found{"q1": "", "q2": "", "q3": ""}},
+	} {
+		must(t, s.Delete(ctx, ann, c.gone))
+		check("without "+string(c.gone), c.want)
+	}
+}
+
+// MigratedQuestions is MigratedForks for interactions: the event that closed one is
+// found in the log.
+func MigratedQuestions(t *testing.T, s seam.Store, reopen func(seam.Store) seam.Store) {
+	ctx := context.Background()
+	b := creation(ann, "A", 6)
+	b.Events[1] = event("A", 2, "interaction.answered", `{"id":"q1","answer":{"text":"\u0000","input":{"id":"q2"}},"by":"ann"}`)
+	b.Events[3] = event("A", 4, "interaction.expired", `{"id":"q2","reason":"late"}`)
+	b.Index.Interactions = []seam.InteractionRow{question("q1", "A", 2, false), question("q2", "A", 4, false), question("q3", "A", 5, true)}
+	must(t, s.Append(ctx, ann, b))
+	imported := creation(ann, "I", 3) // closes what its log left open, and has no event that names it
+	imported.Events[2] = event("I", 3, "session.forked", `{"parent":"elsewhere","at":2}`)
+	imported.Index.Interactions = []seam.InteractionRow{question("q4", "I", 3, false)}
+	must(t, s.Append(ctx, ann, imported))
+	forked(t, s, "A", "B", 4)
+	forked(t, s, "A", "C", 3)
+	forked(t, s, "I", "J", 2)
+	forked(t, s, "I", "K", 3)
+	s = reopen(s)
+	type found = map[parley.InteractionID]parley.SessionID
+	for _, c := range []struct {
+		gone parley.SessionID
+		want found
+	}{
+		{"I", found{"q1": "A", "q2": "A", "q3": "A", "q4": "K"}},
+		{"A", found{"q1": "B", "q2": "B", "q3": "", "q4": "K"}},
+		{"B", found{"q1": "C", "q2": "", "q3": "", "q4": "K"}},
+	} {
+		must(t, s.Delete(ctx, ann, c.gone))
+		equal(t, "without "+string(c.gone), whoseQuestions(t, s, "q1", "q2", "q3", "q4"), c.want)
+	}
+}

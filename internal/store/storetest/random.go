@@ -143,7 +143,7 @@ func (m *machine) index(rt *rapid.T, b *seam.Batch) {
 		})
 	}
 	if n&4 > 0 {
-		b.Index.Interactions = append(b.Index.Interactions, seam.InteractionRow{Open: rapid.Bool().Draw(rt, "open"), Interaction: parley.Interaction{
+		b.Index.Interactions = append(b.Index.Interactions, seam.InteractionRow{Open: rapid.Bool().Draw(rt, "open"), LastSeq: end, Interaction: parley.Interaction{
 			ID: parley.InteractionID(someTurns.Draw(rt, "interaction")), Session: b.Session, OpenedAt: at(someTimes.Draw(rt, "opened")),
 			Kind: rapid.SampledFrom([]parley.InteractionKind{parley.KindQuestion, parley.KindPermission}).Draw(rt, "kind"),
 		}})

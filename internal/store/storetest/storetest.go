@@ -46,6 +46,7 @@ func Run(t *testing.T, b Body) {
 		{"condensing_takes_nothing_from_a_fork", condensedForks},
 		{"forks_take_little_room", room},
 		{"a_fork_has_the_turns_that_had_ended", forkedTurns},
+		{"a_fork_has_the_interactions_that_had_ended", forkedInteractions},
 		{"delete_removes_everything", deleted},
 		{"delete_wins_over_every_epoch", deleteFences},
 		{"the_state_is_the_last_stored", state},
