@@ -33,7 +33,7 @@ func (e *Engine) Recover(ctx context.Context) (<-chan struct{}, error) {
 	for range min(len(rows), cap(e.resuming)) {
 		wg.Go(func() {
 			for row := range work {
-				if err := e.recoverTurn(row); err != nil && !errors.Is(err, seam.ErrDriven) && e.boot.Err() == nil {
+				if err := e.passed(e.boot, row.SessionID, e.recoverTurn(row)); err != nil && e.boot.Err() == nil {
 					e.o.Logger.Warn("a turn could not be recovered", "session", row.SessionID, "turn", row.ID, "err", err)
 				}
 			}

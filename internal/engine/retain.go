@@ -64,9 +64,7 @@ func (e *Engine) Sweep(ctx context.Context, p parley.Principal) (Swept, error) {
 			q.App, q.Before, q.Limit = a.Name, now.Add(-after), sweepPage
 			err := e.eachResting(ctx, p, q, func(id parley.SessionID) {
 				did, err := do(id)
-				if errors.Is(err, seam.ErrDriven) {
-					return // its node sweeps, too
-				}
+				err = e.passed(ctx, id, err)
 				mu.Lock()
 				defer mu.Unlock()
 				if did {

@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -100,6 +102,67 @@ func TestSweepLeavesNothing(t *testing.T) {
 			if _, err := store.Read(ctx, parley.System(), id, 0, 1); parley.CodeOf(err) != parley.CodeNotFound {
 				t.Errorf("events of %s: %v", name, err)
 			}
+		}
+	})
+}
+
+// deleting deletes sessions between the list of a pass and what it does with them.
+type deleting struct {
+	seam.Store
+	gone func(parley.SessionID)
+}
+
+func (d *deleting) Resting(ctx context.Context, p parley.Principal, q seam.RestQuery) ([]parley.SessionInfo, error) {
+	page, err := d.Store.Resting(ctx, p, q)
+	for i, in := range page {
+		if d.gone != nil && i%2 == 0 {
+			d.gone(in.ID)
+		}
+	}
+	return page, err
+}
+
+// TestSweepDuringDeletions: a session that is deleted while a sweep goes on is not an
+// error of the sweep, and keeps it from nothing.
+func TestSweepDuringDeletions(t *testing.T) {
+	eachStore(t, func(t *testing.T, store seam.Store) {
+		var later atomic.Int64
+		d := &deleting{Store: store}
+		ttl := parley.TTL{SessionIdle: parley.Duration(time.Hour), TurnSteps: parley.Duration(3 * time.Hour), Ended: parley.Duration(2 * time.Hour)}
+		app := enginetest.App(func(a *parley.App) { a.TTL = ttl })
+		r := enginetest.Over(t, d, &enginetest.Service{}, words, app, byHand, func(o *engine.Options) {
+			o.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		})
+		defer r.Close()
+		var all sync.Map
+		d.gone = func(id parley.SessionID) {
+			if err := r.Engine.Delete(ctx, enginetest.User, id); err != nil && parley.CodeOf(err) != parley.CodeNotFound {
+				t.Error(err)
+			}
+			all.Delete(id)
+		}
+		const n = 12
+		for pass, hours := range []int{2, 6, 10} { // to expire, to condense, to delete
+			for range n {
+				id := r.Session().ID
+				r.Await(r.Send(id, "only words").ID)
+				all.Store(id, true)
+			}
+			later.Store(int64(time.Duration(hours) * time.Hour))
+			var hand sync.WaitGroup
+			hand.Go(func() { // beside what is deleted between list and deed
+				k := 0
+				all.Range(func(id, _ any) bool {
+					if k++; k%4 == 0 {
+						d.gone(id.(parley.SessionID))
+					}
+					return true
+				})
+			})
+			if done, err := r.Engine.Sweep(ctx, enginetest.User); err != nil {
+				t.Errorf("sweep %d, which did %+v: %v", pass, done, err)
+			}
+			hand.Wait()
 		}
 	})
 }

@@ -77,6 +77,21 @@ func byHands[T any](page []T, do func(T)) {
 	hands.Wait()
 }
 
+// passed is the error of what a pass over many sessions did with one. It is nil if that
+// is no longer the pass's concern: another node drives the session and makes such passes
+// itself, or the session was deleted after it was listed.
+func (e *Engine) passed(ctx context.Context, id parley.SessionID, err error) error {
+	if errors.Is(err, seam.ErrDriven) {
+		return nil
+	}
+	if isCode(err, parley.CodeNotFound) { // of the session, or of something else in it
+		if _, gone := e.o.Store.Session(ctx, parley.System(), id); isCode(gone, parley.CodeNotFound) {
+			return nil
+		}
+	}
+	return err
+}
+
 // unload evicts a session that nobody else has wanted meanwhile, so that a pass over many
 // sessions does not fill the memory.
 func (e *Engine) unload(s *session) {
@@ -97,7 +112,8 @@ func (e *Engine) expireDue(ctx context.Context) error {
 			return err
 		}
 		byHands(page, func(row seam.InteractionRow) {
-			if err := e.expireInteraction(ctx, row.Interaction); err != nil && !errors.Is(err, seam.ErrDriven) && ctx.Err() == nil {
+			err := e.passed(ctx, row.Session, e.expireInteraction(ctx, row.Interaction))
+			if err != nil && ctx.Err() == nil {
 				e.o.Logger.Warn("a question could not be closed", "session", row.Session, "interaction", row.ID, "err", err)
 			}
 		})
