@@ -111,7 +111,7 @@ func (w *Wire) event(dst []byte, e parley.Event) []byte {
 		return w.drain(dst)
 	case parley.InteractionOpened:
 		// Nobody can answer on this wire, and it must not hang.
-		return w.fail(dst, "the turn waits for an answer that can not be given here: "+p.Title)
+		return w.fail(dst, "the turn waits for an answer that cannot be given here: "+p.Title)
 	case parley.TurnCompleted:
 		dst = w.token(dst, w.text.final(p.Response.Message))
 		w.ended = true

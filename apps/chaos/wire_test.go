@@ -298,7 +298,7 @@ func TestWire_ends_with_one_error(t *testing.T) {
 		{"cancelled_without_a_reason", parley.TurnCancelled{}, `{"message":"the turn was cancelled"}`},
 		{"expired", parley.TurnExpired{}, `{"message":"the turn expired"}`},
 		{"interrupted", parley.TurnInterrupted{Reason: "the server stopped"}, `{"message":"the turn was interrupted: the server stopped"}`},
-		{"waits_for_a_human", parley.InteractionOpened{Interaction: parley.Interaction{Title: "May it?"}}, `{"message":"the turn waits for an answer that can not be given here: May it?"}`},
+		{"waits_for_a_human", parley.InteractionOpened{Interaction: parley.Interaction{Title: "May it?"}}, `{"message":"the turn waits for an answer that cannot be given here: May it?"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

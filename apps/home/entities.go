@@ -230,7 +230,7 @@ func hoursOf(text string) (time.Duration, error) {
 func write(w http.ResponseWriter, v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return parley.Errorf(parley.CodeInternal, "the answer can not be written: %w", err)
+		return parley.Errorf(parley.CodeInternal, "the answer cannot be written: %w", err)
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")

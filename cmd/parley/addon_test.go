@@ -331,7 +331,7 @@ func TestAddon_folder_is_whole(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Join(addonDir, "run.sh"))
 	if err != nil || info.Mode().Perm()&0o111 == 0 {
-		t.Errorf("run.sh can not be run: %v", err)
+		t.Errorf("run.sh cannot be run: %v", err)
 	}
 	docker, err := os.ReadFile(filepath.Join(addonDir, "Dockerfile"))
 	if err != nil {

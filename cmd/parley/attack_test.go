@@ -17,7 +17,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// descriptors counts those of a process, or is 0 where that can not be seen.
+// descriptors counts those of a process, or is 0 where that cannot be seen.
 func (s *process) descriptors() int {
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
 	if err != nil && runtime.GOOS == "linux" {
@@ -109,7 +109,7 @@ func TestBody_that_stops(t *testing.T) {
 }
 
 // memory returns a process's present and its highest resident memory, in bytes. The
-// highest counts from the last call. Both are 0 where that can not be seen.
+// highest counts from the last call. Both are 0 where that cannot be seen.
 func (s *process) memory() (now, most int64) {
 	proc := fmt.Sprintf("/proc/%d/", s.cmd.Process.Pid)
 	status, err := os.ReadFile(proc + "status")

@@ -181,7 +181,7 @@ func TestReadOnlyFolder_is_refused_at_start(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"serve", "--addr", "127.0.0.1:0"}, {"run", "--app", "chaos", "hello"}, {"session", "list"}} {
-		p.refuses("a folder that can not be written", args, 1, "read-only", p.data)
+		p.refuses("a folder that cannot be written", args, 1, "read-only", p.data)
 	}
 	if err := unlock(); err != nil {
 		t.Fatal(err)

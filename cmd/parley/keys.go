@@ -38,7 +38,7 @@ func keysCreate(f *flags) *cobra.Command {
 	var asJSON, metrics bool
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Make a key, and show it once", Args: cobra.ExactArgs(1),
-		Long: `Make a key. It is shown once, on standard output, and can not be shown again.
+		Long: `Make a key. It is shown once, on standard output, and cannot be shown again.
 
 It acts as the user that --user names, or else as a user of its own name. The user
 of this machine's own page and commands is local. With --metrics it acts as nobody:

@@ -175,7 +175,7 @@ func socketPath(dir string) (string, error) {
 	}
 	own := filepath.Join(os.TempDir(), "parley-"+strconv.Itoa(os.Getuid()))
 	if err := os.Mkdir(own, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return "", parley.Errorf(parley.CodeUnavailable, "the path of the data folder is too long for a socket, and %s can not be made: %w", own, err).
+		return "", parley.Errorf(parley.CodeUnavailable, "the path of the data folder is too long for a socket, and %s cannot be made: %w", own, err).
 			WithHint("use a data folder with a path of less than %d bytes", maxSocketPath-len(socketFile))
 	}
 	info, err := os.Lstat(own)

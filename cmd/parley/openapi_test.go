@@ -182,12 +182,12 @@ func TestAPI_that_is_wrong(t *testing.T) {
 				`app.yaml:12: tools.openapi.operations[2]: names no operation`,
 			},
 		},
-		{"    file: api.yaml\n", mailOperation, []string{`app.yaml:9: tools.openapi.operations[0]: sendMail has its server at /v1, and where calls go is not the description's to say; write base_url`}},
+		{"    file: api.yaml\n", mailOperation, []string{`app.yaml:9: tools.openapi.operations[0]: sendMail has its server at /v1, and the description does not decide where calls go; set base_url`}},
 		{"    file: none.yaml\n", mailOperation, []string{`app.yaml:6: tools.openapi.file: none.yaml is missing`}},
 		{"    base_url: http://x\n", mailOperation, []string{`app.yaml:5: tools.openapi: has no description; name a file with it, or its url`}},
-		{"    file: app.yaml\n", mailOperation, []string{`app.yaml:6: tools.openapi.file: app.yaml is no OpenAPI description`}},
-		{"    url: http://127.0.0.1:1/openapi.json\n", mailOperation, []string{`app.yaml:6: tools.openapi.url: the description was not fetched`}},
-		{"    file: api.yaml\n    base_url: http://x\n", "      []\n", []string{`app.yaml:9: tools.openapi.operations: lists no operation, and each that is listed becomes a tool; api.yaml has sendMail`}},
+		{"    file: app.yaml\n", mailOperation, []string{`app.yaml:6: tools.openapi.file: app.yaml is not an OpenAPI description`}},
+		{"    url: http://127.0.0.1:1/openapi.json\n", mailOperation, []string{`app.yaml:6: tools.openapi.url: the description could not be fetched`}},
+		{"    file: api.yaml\n    base_url: http://x\n", "      []\n", []string{`app.yaml:9: tools.openapi.operations: lists no operation; each listed operation becomes a tool; api.yaml has sendMail`}},
 		{"    file: api.yaml\n    base_url: http://x\n    operation: [a]\n", mailOperation, []string{`app.yaml:8: tools.openapi.operation: unknown key`}},
 	} {
 		p := newPlace(t)

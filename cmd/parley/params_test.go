@@ -11,7 +11,7 @@ import (
 )
 
 // TestParameters_that_are_wrong_are_named gives every parameter of a query that
-// the document knows values that it can not have. One that is added needs a row.
+// the document knows values that it cannot have. One that is added needs a row.
 func TestParameters_that_are_wrong_are_named(t *testing.T) {
 	t.Parallel()
 	const (

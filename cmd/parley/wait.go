@@ -27,7 +27,7 @@ func onceThereIsRoom(ctx context.Context, door net.Listener, listening func(), l
 	if !passes(err) {
 		return err
 	}
-	log.Error("the server can not begin yet and waits", "err", err, "hint", parley.Info(err).Hint)
+	log.Error("the server cannot begin yet and waits", "err", err, "hint", parley.Info(err).Hint)
 	listening()
 	srv := newServer(notYet(err), limits, log)
 	lent := &lentListener{Listener: door}

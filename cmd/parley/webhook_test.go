@@ -134,7 +134,7 @@ func TestService_of_ones_own(t *testing.T) {
 // call again; it asks the service what became of the call, or else a person.
 func TestService_killed_in_a_write(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, more string }{{"a service that can be asked", "        reconcile: true\n"}, {"one that can not", ""}} {
+	for _, c := range []struct{ name, more string }{{"a service that can be asked", "        reconcile: true\n"}, {"one that cannot", ""}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLetters(t, true)
@@ -176,7 +176,7 @@ func TestService_that_is_wrong(t *testing.T) {
 	p.env = append(p.env, "LETTERS_SECRET=whsec_short")
 	code, out, _ := p.run("app", "check")
 	for _, says := range []string{
-		`app.yaml:7: tools.http.secret: is no signing secret`,
+		`app.yaml:7: tools.http.secret: is not a signing secret`,
 		`app.yaml:13: tools.http.tools.mail.effect: "wirte" is none of read, idempotent, write`,
 		`app.yaml:14: tools.http.tools.mail.key_ttl: is only for idempotent tools`,
 		`app.yaml:15: tools.http.tools.Two words: cannot be a tool's name`,

@@ -603,7 +603,7 @@ func FuzzRead(f *testing.F) {
 		var fold parley.Session
 		for _, e := range s.Events {
 			if err := fold.Apply(e); err != nil {
-				t.Fatalf("what was read can not be folded: %v", err)
+				t.Fatalf("what was read cannot be folded: %v", err)
 			}
 		}
 		if fold.Turn != nil || fold.OpenTurns() != 0 {
@@ -613,10 +613,10 @@ func FuzzRead(f *testing.F) {
 		again.Artifact = func(context.Context, parley.ArtifactID) ([]byte, error) { return nil, nil }
 		var b bytes.Buffer
 		if err := archive.Write(context.Background(), &b, again); err != nil {
-			t.Fatalf("what was read can not be written: %v", err)
+			t.Fatalf("what was read cannot be written: %v", err)
 		}
 		if _, err := read(b.Bytes()); err != nil {
-			t.Fatalf("what was read can not be written and read again: %v", err)
+			t.Fatalf("what was read cannot be written and read again: %v", err)
 		}
 	})
 }

@@ -378,7 +378,7 @@ func wrote(err error) error {
 	if _, ok := errors.AsType[*parley.Error](err); ok {
 		return err
 	}
-	e := parley.Errorf(parley.CodeUnavailable, "the archive can not be written: %w", err)
+	e := parley.Errorf(parley.CodeUnavailable, "the archive cannot be written: %w", err)
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return e.WithHint("free disk space in the data folder; nothing was condensed, and the next sweep tries again")
 	}

@@ -161,7 +161,7 @@ func TestFolder_a_disk_without_room(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		// Without the right to mount, a place that can not be written stands for it.
+		// Without the right to mount, a place that cannot be written stands for it.
 		if err := os.WriteFile(filepath.Join(dir, "archive"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

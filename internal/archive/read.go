@@ -198,7 +198,7 @@ func (b budget) Read(p []byte) (int, error) {
 func (a *zipped) read(f *zip.File) ([]byte, error) {
 	r, err := f.Open()
 	if err != nil {
-		return nil, bad("%s can not be opened: %v", f.Name, err)
+		return nil, bad("%s cannot be opened: %v", f.Name, err)
 	}
 	defer r.Close()
 	b, err := io.ReadAll(budget{r, a})
@@ -212,7 +212,7 @@ func unpacking(f *zip.File, err error) error {
 	if e, ok := errors.AsType[*parley.Error](err); ok {
 		return e
 	}
-	return bad("%s can not be unpacked: %v", f.Name, err)
+	return bad("%s cannot be unpacked: %v", f.Name, err)
 }
 
 func (a *zipped) blobs() (map[parley.Digest][]byte, error) {
@@ -241,7 +241,7 @@ func (a *zipped) blobs() (map[parley.Digest][]byte, error) {
 func (a *zipped) events(f *zip.File) ([]parley.Event, error) {
 	r, err := f.Open()
 	if err != nil {
-		return nil, bad("%s can not be opened: %v", f.Name, err)
+		return nil, bad("%s cannot be opened: %v", f.Name, err)
 	}
 	defer r.Close()
 	var events []parley.Event

@@ -21,7 +21,7 @@ import (
 const roleVariable = "PARLEY_BENCH_ROLE"
 
 // child is a process in a role. It is spoken to over its standard input, a line
-// a question, and ends when that is closed, so it can not outlive this one.
+// a question, and ends when that is closed, so it cannot outlive this one.
 type child struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser

@@ -76,7 +76,7 @@ func relay(ctx context.Context, b *bench) (err error) {
 	}
 	b.pairs("relay: added latency per token, p50, paced 16 x 50/s", minus(x.p50, d.p50), minus(p.p50, d.p50), millis, atMost(1.3))
 	b.pairs("relay: the same, p99", minus(x.p99, d.p99), minus(p.p99, d.p99), millis, atMost(3))
-	// A proxy keeps nothing. What has to keep the message first can not do less
+	// A proxy keeps nothing. What has to keep the message first cannot do less
 	// than what a proxy does and one commit.
 	straight := median(d.first)
 	b.pairs("relay: added time to first token; floor: proxy and a commit",

@@ -126,7 +126,7 @@ func TestCondensedFoldIsTheSame(t *testing.T) {
 					t.Errorf("rebuilt from the condensed log (-before +after):\n%s", diff)
 				}
 				if turn := next.Await(next.Send(s.ID, "mail on").ID); turn.Status != parley.StatusCompleted {
-					t.Errorf("the session can not go on: %+v", turn)
+					t.Errorf("the session cannot go on: %+v", turn)
 				}
 
 				// A fork at the end of any turn is what its parent was there.
@@ -153,7 +153,7 @@ func TestCondensedFoldIsTheSame(t *testing.T) {
 					}
 					if e.Seq%7 == 0 {
 						if turn := next.Await(next.Send(fork.ID, "look on").ID); turn.Status != parley.StatusCompleted {
-							t.Errorf("the fork at %d can not go on: %+v", e.Seq, turn)
+							t.Errorf("the fork at %d cannot go on: %+v", e.Seq, turn)
 						}
 					}
 				}
@@ -218,7 +218,7 @@ func TestCondensedByAnEarlierVersion(t *testing.T) {
 				t.Errorf("a fork at %d has %+v, want %+v", at, got.Totals, states[at].Totals)
 			}
 			if turn := next.Await(next.Send(fork.ID, "look on").ID); turn.Status != parley.StatusCompleted {
-				t.Errorf("the fork at %d can not go on: %+v", at, turn)
+				t.Errorf("the fork at %d cannot go on: %+v", at, turn)
 			}
 		}
 	})

@@ -95,7 +95,7 @@ func TestAppOff(t *testing.T) {
 	})
 }
 
-// TestInterruptedWhileOff: a turn that was cut can not be resumed without its
+// TestInterruptedWhileOff: a turn that was cut cannot be resumed without its
 // app, and is not ended either.
 func TestInterruptedWhileOff(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,7 @@ func (g *goesAfter) Append(ctx context.Context, p parley.Principal, b seam.Batch
 
 func (g *goesAfter) Blob(ctx context.Context, p parley.Principal, id parley.SessionID, d parley.Digest) ([]byte, error) {
 	if time.Now().UnixNano() < g.blobs.Load() {
-		return nil, parley.Errorf(parley.CodeUnavailable, "the disk can not be read").WithRetry(time.Second)
+		return nil, parley.Errorf(parley.CodeUnavailable, "the disk cannot be read").WithRetry(time.Second)
 	}
 	return g.Outage.Blob(ctx, p, id, d)
 }

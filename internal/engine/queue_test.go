@@ -513,7 +513,7 @@ func TestAboutToBeResumed(t *testing.T) {
 	}
 }
 
-// TestResumptionThatFails: a turn that can not be resumed does not bar the
+// TestResumptionThatFails: a turn that cannot be resumed does not bar the
 // session.
 func TestResumptionThatFails(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ import (
 type counted struct {
 	seam.Store
 	calls, rows atomic.Int64
-	stuck       atomic.Value // the id of a session that can not be claimed
+	stuck       atomic.Value // the id of a session that cannot be claimed
 }
 
 func count[T any](c *counted, rows []T, err error) ([]T, error) {
@@ -122,7 +122,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 }
 
 // TestOverdueQuestionsAreClosedInTime has more questions run out in one moment than
-// fit on a page, of which one can not be closed at first. Their turns go on a few
+// fit on a page, of which one cannot be closed at first. Their turns go on a few
 // at a time.
 func TestOverdueQuestionsAreClosedInTime(t *testing.T) {
 	t.Parallel()

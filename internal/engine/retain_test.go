@@ -24,7 +24,7 @@ import (
 // shelf is an archive on a disk that can fail.
 type shelf struct {
 	*archive.Folder
-	stuck atomic.Bool // it can not remove anything
+	stuck atomic.Bool // it cannot remove anything
 }
 
 func newShelf(t *testing.T) *shelf {
@@ -351,7 +351,7 @@ func TestArchiveIsDroppedLater(t *testing.T) {
 					t.Errorf("the session: %v", err)
 				}
 				if _, err := r.Engine.Sweep(ctx, parley.System()); err == nil {
-					t.Error("a sweep that can not remove an archive says nothing")
+					t.Error("a sweep that cannot remove an archive says nothing")
 				}
 				if restart {
 					r.Close()

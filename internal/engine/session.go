@@ -338,7 +338,7 @@ func (s *session) storeState(b *seam.Batch) int {
 	}
 	body, err := json.Marshal(s.view)
 	if err != nil {
-		s.e.o.Logger.Error("state can not be stored", "session", s.id, "err", err)
+		s.e.o.Logger.Error("state cannot be stored", "session", s.id, "err", err)
 		return -1
 	}
 	b.Index.State = &seam.State{Seq: s.view.Seq, Version: parley.FoldVersion, Body: body}

@@ -38,7 +38,7 @@ func TestSettleWaits(t *testing.T) {
 	const all = 15 * time.Second
 	never := func(time.Duration) (bool, bool) { return false, false }
 	for name, tc := range map[string]struct {
-		known  func(since time.Duration) (yes, known bool) // nil: it can not be asked
+		known  func(since time.Duration) (yes, known bool) // nil: it cannot be asked
 		budget time.Duration
 		cancel bool // after 2 s
 		close  bool // the second owner stops after 2 s, and a third goes on
@@ -48,7 +48,7 @@ func TestSettleWaits(t *testing.T) {
 		after  time.Duration // its start
 		asked  int
 	}{
-		"can not be asked":   {want: "mail unknown", after: all},
+		"cannot be asked":    {want: "mail unknown", after: all},
 		"does not know":      {known: never, want: "mail unknown", after: all, asked: 2},
 		"says yes":           {known: func(time.Duration) (bool, bool) { return true, true }, want: "mail ok", after: time.Second, asked: 1},
 		"says no":            {known: func(time.Duration) (bool, bool) { return false, true }, want: "mail error", after: all, asked: 2},

@@ -133,7 +133,7 @@ func verdict2outcome(v parley.Verdict) parley.Outcome {
 const invalid parley.Verdict = "invalid"
 
 const (
-	secretInput = "The input holds something that looks like a secret, which was taken out of the log, so the call can not be made. Refer to the secret by its name instead."
+	secretInput = "The input holds something that looks like a secret, which was taken out of the log, so the call cannot be made. Refer to the secret by its name instead."
 	lostInput   = "The call was not made: part of its input looks like a secret, which is held in memory only, and it is gone, as after a restart of the server or a long wait. " +
 		"Make the call again and write the whole input, with what belongs where " + eventlog.Mark + " stands. Write a very large one in pieces."
 )

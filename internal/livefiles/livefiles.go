@@ -27,7 +27,7 @@
 //
 // # Failure
 //
-// Nobody waits for these files, so a full disk or a folder that can not be written stops
+// Nobody waits for these files, so a full disk or a folder that cannot be written stops
 // no turn. It is logged once, counted, retried with growing pauses, and caught up with
 // later from the log. If the data folder was removed, nothing is written, and it is not
 // created again.

@@ -347,7 +347,7 @@ func followRetention(t *testing.T, deletes bool) {
 	}, func(o *engine.Options) { o.TendEvery = time.Hour })
 }
 
-// Where files can not be written turns go on; it is said once, and made good.
+// Where files cannot be written turns go on; it is said once, and made good.
 func TestFiles_that_can_not_be_written_disturb_nobody(t *testing.T) {
 	t.Parallel()
 	live(t, clerk, enginetest.App(), func(t *testing.T, r *rig) {

@@ -297,7 +297,7 @@ func (b *bridge) lost(ctx context.Context, m message, err error) {
 		return
 	}
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
-		b.fail(m.ID, -32603, "the server can not be reached: "+err.Error())
+		b.fail(m.ID, -32603, "the server cannot be reached: "+err.Error())
 		return
 	}
 	b.fail(m.ID, -32603, "the connection to the server was lost before its answer: "+err.Error()+afterLoss)

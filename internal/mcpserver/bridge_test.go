@@ -177,7 +177,7 @@ func TestBridgeLines(t *testing.T) {
 }
 
 // A server that goes away in the middle of a call may have done it: the host is not told
-// that it can not be reached, as it is of one that was never there.
+// that it cannot be reached, as it is of one that was never there.
 func TestBridgeLosesTheServer(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -194,7 +194,7 @@ func TestBridgeLosesTheServer(t *testing.T) {
 	for name, c := range map[string]struct{ url, says string }{
 		"cut":   {srv.URL, "may have been done"},
 		"lost":  {srv.URL, "may have been done"},
-		"never": {gone.URL, "can not be reached"},
+		"never": {gone.URL, "cannot be reached"},
 	} {
 		var out logged
 		line := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `"}}`

@@ -79,7 +79,7 @@ func TestPersonSaysNo(t *testing.T) {
 	})
 }
 
-// A host that can not ask, and a person who puts the form aside, leave the
+// A host that cannot ask, and a person who puts the form aside, leave the
 // question open: the status reads running, and the text names the interaction.
 func TestQuestionStaysOpen(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {

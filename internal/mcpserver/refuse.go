@@ -53,7 +53,7 @@ func (in *incoming) failure() error {
 	return in.failed
 }
 
-// id is the message's own, or null when it can not be told.
+// id is the message's own, or null when it cannot be told.
 func (in *incoming) id() any {
 	var message struct{ ID any }
 	if in == nil {

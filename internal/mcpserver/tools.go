@@ -411,7 +411,7 @@ func unanswered(t parley.TurnInfo) error {
 }
 
 // askAnew starts the session of one question, and waits until a time for a store that
-// can not say whether it has kept the question.
+// cannot say whether it has kept the question.
 func (a *App) askAnew(ctx context.Context, r request, in askIn, over time.Time) (parley.TurnID, error) {
 	c := parley.CreateSession{App: a.app.Name, Budgets: in.Budgets.native(), Temporary: true, Client: ClientName}
 	if err := in.Model.fill(&c); err != nil {

@@ -334,7 +334,7 @@ func (h *Handler) keep(ctx context.Context, k kept) (context.Context, func(), er
 	defer h.mu.Unlock()
 	if h.kept[k] != nil || len(h.kept) >= maxKept || len(k.id) > 64 {
 		cancel()
-		return nil, nil, parley.Errorf(parley.CodeUnavailable, "the request can not be kept").WithField(keepHeader).WithRetry(time.Second)
+		return nil, nil, parley.Errorf(parley.CodeUnavailable, "the request cannot be kept").WithField(keepHeader).WithRetry(time.Second)
 	}
 	h.kept[k] = cancel
 	return ctx, func() {

@@ -44,7 +44,7 @@ func asker(_ context.Context, r seam.Request, say func(string)) (seam.Reply, err
 	return seam.Reply{Parts: []parley.Part{enginetest.Call(ask.Tool, args{"questions": []args{question}})}}, nil
 }
 
-// A host that can not show a form gets the question at once, from whatever it
+// A host that cannot show a form gets the question at once, from whatever it
 // calls, and its model gives the user's answer.
 func TestHostWithoutForms(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {

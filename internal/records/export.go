@@ -48,13 +48,13 @@ func (f Folder) Open(dir, archive string) (*Export, error) {
 	at := f.Path(archive)
 	switch {
 	case err != nil:
-		return nil, bad(at, "the file can not be read: %s", reason(err))
+		return nil, bad(at, "the file cannot be read: %s", reason(err))
 	case !info.Mode().IsRegular():
 		return nil, bad(at, "is not a file")
 	}
 	file, err := f.FS.Open(archive)
 	if err != nil {
-		return nil, bad(at, "the file can not be read: %s", reason(err))
+		return nil, bad(at, "the file cannot be read: %s", reason(err))
 	}
 	ra, ok := file.(io.ReaderAt)
 	size := info.Size()

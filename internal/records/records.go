@@ -58,7 +58,7 @@ func (f Folder) File(name string, max int64) ([]byte, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, bad(at, "the file is missing")
 	case err != nil:
-		return nil, bad(at, "the file can not be read: %s", reason(err))
+		return nil, bad(at, "the file cannot be read: %s", reason(err))
 	case !info.Mode().IsRegular():
 		return nil, bad(at, "is not a file")
 	case info.Size() > max:
@@ -66,12 +66,12 @@ func (f Folder) File(name string, max int64) ([]byte, error) {
 	}
 	r, err := f.FS.Open(name)
 	if err != nil {
-		return nil, bad(at, "the file can not be read: %s", reason(err))
+		return nil, bad(at, "the file cannot be read: %s", reason(err))
 	}
 	defer r.Close() //nolint:errcheck // it was only read
 	b, err := io.ReadAll(io.LimitReader(r, max+1))
 	if err != nil {
-		return nil, bad(at, "the file can not be read: %s", reason(err))
+		return nil, bad(at, "the file cannot be read: %s", reason(err))
 	}
 	if int64(len(b)) > max {
 		return nil, bad(at, "has more than the %d bytes that are read", max)

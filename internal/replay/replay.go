@@ -34,7 +34,7 @@ func New(events []parley.Event, blobs map[parley.Digest][]byte) (*Recording, err
 	for _, ev := range events {
 		p, err := ev.Payload()
 		if err != nil {
-			return nil, parley.Errorf(parley.CodeOf(err), "event %d can not be run again: %w", ev.Seq, err)
+			return nil, parley.Errorf(parley.CodeOf(err), "event %d cannot be run again: %w", ev.Seq, err)
 		}
 		started, ok := p.(parley.TurnStarted)
 		if !ok || r.Apps[started.App].Name != "" {
@@ -47,7 +47,7 @@ func New(events []parley.Event, blobs map[parley.Digest][]byte) (*Recording, err
 		}
 		var app parley.App
 		if err := json.Unmarshal(body, &app); err != nil {
-			return nil, parley.Errorf(parley.CodeInvalid, "the app that the turn of event %d began with can not be read: %w", ev.Seq, err)
+			return nil, parley.Errorf(parley.CodeInvalid, "the app that the turn of event %d began with cannot be read: %w", ev.Seq, err)
 		}
 		r.Apps[started.App] = app
 	}

@@ -391,7 +391,7 @@ func TestBadScenarios(t *testing.T) {
 		"event 2 stands where 1": "-- log.ndjson --\n{\"seq\":2}\n",
 		"a scenario holds":       "-- x --\n",
 		"has no turns":           "-- log.ndjson --\n{\"session\":\"S\",\"seq\":1,\"time\":\"2026-11-21T08:00:00Z\",\"type\":\"session.created\",\"data\":{\"app\":\"a\"}}\n",
-		"can not be run again: ": "-- log.ndjson --\n{\"session\":\"S\",\"seq\":1,\"time\":\"2026-11-21T08:00:00Z\",\"type\":\"from.the.future\",\"data\":{}}\n",
+		"cannot be run again: ":  "-- log.ndjson --\n{\"session\":\"S\",\"seq\":1,\"time\":\"2026-11-21T08:00:00Z\",\"type\":\"from.the.future\",\"data\":{}}\n",
 		"lacks the app":          "-- log.ndjson --\n{\"session\":\"S\",\"seq\":1,\"time\":\"2026-11-21T08:00:00Z\",\"type\":\"turn.started\",\"data\":{\"origin\":\"user\",\"message\":{\"role\":\"user\",\"parts\":[]},\"budgets\":{},\"app\":\"x\"}}\n",
 	} {
 		if _, err := replay.ReadScenario([]byte(file)); err == nil || !strings.Contains(err.Error(), want) {

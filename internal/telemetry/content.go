@@ -76,7 +76,7 @@ func clip(s string) string {
 	return s[:n] + "…"
 }
 
-// encode is JSON of plain data, which can not fail.
+// encode is JSON of plain data, which cannot fail.
 func encode(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {

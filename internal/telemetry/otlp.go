@@ -118,7 +118,7 @@ func newTarget(o TraceOptions) (*target, error) {
 	t := &target{url: u.String(), headers: http.Header{}, gzip: true, timeout: timeout}
 	for name, value := range headers {
 		if !headerName.MatchString(name) || !headerValue.MatchString(value) {
-			return nil, wrong(whose, "a header can not be sent: its name or value has characters that none may have")
+			return nil, wrong(whose, "a header cannot be sent: its name or value has characters that none may have")
 		}
 		t.headers.Set(name, value)
 	}

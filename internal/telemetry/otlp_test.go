@@ -144,7 +144,7 @@ func TestTracer_refuses_settings_without_repeating_them(t *testing.T) {
 	}{
 		"no address":     {o: telemetry.TraceOptions{Endpoint: key}, want: "telemetry.otlp_endpoint: is not an address; write it like https://collector.example.com:4318"},
 		"a key in it":    {o: telemetry.TraceOptions{Endpoint: "https://u:" + key + "@host"}, want: "telemetry.otlp_endpoint: holds a user or a password; put them in a header"},
-		"a bad header":   {o: telemetry.TraceOptions{Endpoint: "http://h", Headers: map[string]string{"A": key + "\n"}}, want: "telemetry.headers: a header can not be sent: its name or value has characters that none may have"},
+		"a bad header":   {o: telemetry.TraceOptions{Endpoint: "http://h", Headers: map[string]string{"A": key + "\n"}}, want: "telemetry.headers: a header cannot be sent: its name or value has characters that none may have"},
 		"no header":      {env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://h", "OTEL_EXPORTER_OTLP_HEADERS=" + key}, want: "OTEL_EXPORTER_OTLP_HEADERS: expected name=value,name=value, with %20 and the like for what is special"},
 		"a bad escape":   {env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://h", "OTEL_EXPORTER_OTLP_HEADERS=A=" + key + "%"}, want: "OTEL_EXPORTER_OTLP_HEADERS: expected name=value,name=value, with %20 and the like for what is special"},
 		"no time":        {env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://h", "OTEL_EXPORTER_OTLP_TIMEOUT=10s"}, want: "OTEL_EXPORTER_OTLP_TIMEOUT: is not a number of milliseconds"},

@@ -36,7 +36,7 @@ func (k *keyboard) line(ctx context.Context, secret bool, show func()) (string, 
 	k.open = got
 	if !k.begun {
 		k.begun = true
-		// It can not be stopped while it waits for a key, and ends with the process.
+		// It cannot be stopped while it waits for a key, and ends with the process.
 		go k.read()
 	}
 	k.mu.Unlock()

@@ -81,7 +81,7 @@ describe("an answer", () => {
   });
 });
 
-test("what draws answers can not be loaded: they are there as they were written", async () => {
+test("what draws answers cannot be loaded: they are there as they were written", async () => {
   await page().route("**/assets/markdown-*.js", (route) => route.abort());
   const id = stage.put("chaos", answered("unloaded", [["What is this?", "It is **bold**."]]));
   await page().goto(`${stage.url}/apps/chaos/#/${id}`);

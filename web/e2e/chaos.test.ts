@@ -180,7 +180,7 @@ describe("on a desktop", () => {
     const p = parts(page());
     await page().route("**/v1/sessions/*/turns", (route) => route.abort(), { times: 1 });
     await p.ask(second);
-    await p.last.getByText("The server can not be reached.").waitFor();
+    await p.last.getByText("The server cannot be reached.").waitFor();
     await browser.shot("desktop-unsent");
     expect(await p.send.isDisabled()).toBe(true);
     await page().getByRole("button", { name: "Send again" }).click();

@@ -218,7 +218,7 @@ describe.runIf(!process.env["PARLEY_URL"])("what an answer says", () => {
       await (there.headers()["content-type"]?.startsWith("image/") ? route.continue() : route.fulfill(gone));
     });
     await page().goto(`${server.url}/apps/home/#/${session}`);
-    await page().getByText("Its values can not be had any more; this is the picture of them.").waitFor();
+    await page().getByText("Its values cannot be had any more; this is the picture of them.").waitFor();
     await expect.poll(() => page().locator("figure img").evaluate((i) => (i as HTMLImageElement).naturalWidth)).toBe(1440);
     await page().locator("figure").evaluate((e) => e.scrollIntoView({ block: "start" }));
     await browser.shot("evidence-picture");
@@ -272,6 +272,6 @@ describe.runIf(!process.env["PARLEY_URL"])("what an answer says", () => {
     await dialog.locator("[data-point]").waitFor();
     await page().keyboard.press("Escape");
     await source("sensor.of_no_house").click();
-    await dialog.getByRole("alert").getByText(/can not be read now.*no entity/).waitFor();
+    await dialog.getByRole("alert").getByText(/cannot be read now.*no entity/).waitFor();
   });
 });

@@ -278,7 +278,7 @@ describe("on a desktop", () => {
 
   test.each([
     [404, /This server does not show the entities of a house\. Conversations work without it\./],
-    [503, /The entities of the house can not be read now\. Home Assistant does not answer\. Check that it runs\./],
+    [503, /The entities of the house cannot be read now\. Home Assistant does not answer\. Check that it runs\./],
   ])("without entities (%i) the rest of the page works", async (status, words) => {
     stage.house.refuse = status;
     const p = parts(page());

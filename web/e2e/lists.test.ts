@@ -71,7 +71,7 @@ async function failAt(word: string): Promise<void> {
   }, word);
 }
 
-test("a piece of an answer that can not be drawn is shown as it was written, and the others as ever", async () => {
+test("a piece of an answer that cannot be drawn is shown as it was written, and the others as ever", async () => {
   await failAt("kaputt");
   const answer = "The **first** part.\n\n```\ncode\n```\n\nThe [second](https://kaputt.test/) part.\n\n```\ncode\n```\n\nThe **third** part.";
   const id = stage.put("chaos", answered("piece", [["What?", answer]]));
@@ -82,7 +82,7 @@ test("a piece of an answer that can not be drawn is shown as it was written, and
   browser.complaints.splice(0);
 });
 
-test("an answer that can not be drawn at all leaves the others and the input", async () => {
+test("an answer that cannot be drawn at all leaves the others and the input", async () => {
   await failAt("entzwei");
   const events = answered("whole", [["One?", "The first answer."], ["Two?", "The second answer."], ["Three?", "The third answer."]]);
   const broken = events.find((e) => e.type === "model.replied" && JSON.stringify(e.data).includes("second"));
@@ -93,7 +93,7 @@ test("an answer that can not be drawn at all leaves the others and the input", a
   await page().getByText("The third answer.").waitFor();
   expect(await page().locator("article").allInnerTexts()).toEqual([
     expect.stringContaining("The first answer."),
-    expect.stringContaining("This answer can not be shown. It is in the log."),
+    expect.stringContaining("This answer cannot be shown. It is in the log."),
     expect.stringContaining("The third answer."),
   ]);
   await page().getByRole("textbox").first().fill("still here");

@@ -1,4 +1,4 @@
-// What the real server can not be brought to in a test, before the real server:
+// What the real server cannot be brought to in a test, before the real server:
 // sessions with recorded logs, what is asked in them, and a house. Everything
 // else goes through to it.
 

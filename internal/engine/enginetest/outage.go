@@ -29,7 +29,7 @@ func (o *Outage) Leave() { o.back.Store(time.Now().Add(o.Lasts).UnixNano()) }
 
 func (o *Outage) away() error {
 	if time.Now().UnixNano() < o.back.Load() {
-		return parley.Errorf(parley.CodeUnavailable, "the database can not be reached").WithHint("wait").WithRetry(time.Second)
+		return parley.Errorf(parley.CodeUnavailable, "the database cannot be reached").WithHint("wait").WithRetry(time.Second)
 	}
 	return nil
 }

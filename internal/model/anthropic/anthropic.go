@@ -1,18 +1,17 @@
 // Package anthropic calls Anthropic's Messages API.
 //
-// Requests are written with the types of the official SDK. They are sent by the
-// client that all adapters share: the SDK's own reads the environment, retries,
-// traces and reads a refusal of any length, and linking it costs megabytes. The
-// answer is read by a decoder of our own, which keeps what has to go back as it
-// came and costs a fraction per delta.
+// Requests are written with the types of the official SDK, but sent by the HTTP client that all
+// adapters share: the SDK's client reads the environment, retries, traces, reads error bodies of
+// any length, and adds megabytes to the binary. The answer is read by a decoder of our own,
+// which keeps everything that has to go back unchanged and costs a fraction per delta.
 //
-// What a model refuses (sampling, older forms of thinking) stands in a table of
-// data. Where that is wrong or silent the provider is asked, once a day, what the
-// model can do, and a refusal that names such a setting is learned from: the
-// request is sent once more without it. Nothing was said or paid for until then.
+// A table of data says which settings a model does not accept (sampling, older forms of
+// thinking). Where the table is wrong or silent, the provider is asked once a day what the model
+// can do. If the provider rejects a request because of such a setting, that is remembered and
+// the request is sent once more without it. Up to then nothing has been generated or paid for.
 //
-// A reply that the provider pauses, because a tool that it runs itself takes
-// long, is continued here; the caller sees one reply.
+// If the provider pauses a reply because a tool that it runs itself takes long, this package
+// continues it; the caller sees one reply.
 package anthropic
 
 import (
@@ -32,25 +31,25 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// version is of the API that is spoken here.
+// version is the API version that this package speaks.
 const version = "2023-06-01"
 
-// provider is our name for it, in names of models and on what it has sealed.
+// provider is our name for Anthropic, in names of models and on parts that it has sealed.
 const provider = "anthropic"
 
 // Options are the settings of a Client.
 type Options struct {
-	Key     string // of the API; needed
+	Key     string // API key; required
 	BaseURL string // empty: https://api.anthropic.com
-	// CacheHour keeps tools and system prompts for an hour in the provider's cache
-	// instead of five minutes, at twice the price of input for writing them.
+	// CacheHour keeps tools and system prompts in the provider's cache for an hour instead of
+	// five minutes. Writing them then costs twice the price of input.
 	CacheHour bool
 	HTTP      *http.Client     // nil: transport.NewClient()
 	Logger    *slog.Logger     // nil: none
 	Now       func() time.Time // nil: time.Now
 }
 
-// Client makes models of one account. It is safe for concurrent use.
+// Client makes the models of one account. It is safe for concurrent use.
 type Client struct {
 	opt  Options
 	said transport.Provider
@@ -59,14 +58,14 @@ type Client struct {
 	learned map[string]learned // by the provider's id of the model
 }
 
-// New returns a Client. It contacts nobody. An Options that can not work is
-// CodeInvalid.
+// New returns a Client without contacting the provider. It returns CodeInvalid for options that
+// cannot work.
 func New(o Options) (*Client, error) {
 	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, parley.Errorf(parley.CodeInvalid, "there is no key for Anthropic").WithHint("make one at https://platform.claude.com and put it into the settings")
 	}
 	if strings.ContainsFunc(o.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, parley.Errorf(parley.CodeInvalid, "the key for Anthropic has characters that no key has").WithHint("check how it was copied into the settings")
+		return nil, parley.Errorf(parley.CodeInvalid, "the key for Anthropic has characters that cannot be part of a key").WithHint("check how it was copied into the settings")
 	}
 	if o.BaseURL == "" {
 		o.BaseURL = "https://api.anthropic.com"
@@ -89,7 +88,7 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Model returns the model of info.Name, "anthropic/" and the provider's own id.
+// Model returns the model called info.Name: "anthropic/" and the provider's own id.
 func (c *Client) Model(info seam.ModelInfo) seam.Model {
 	id := info.Name
 	if _, rest, ok := strings.Cut(info.Name, "/"); ok {
@@ -99,10 +98,10 @@ func (c *Client) Model(info seam.ModelInfo) seam.Model {
 	return &model{c: c, info: info, id: id}
 }
 
-// maxAnswer bounds what is read of an answer that is no stream.
+// maxAnswer limits an answer that is not a stream.
 const maxAnswer = 8 << 20
 
-// call makes a call that is answered by one JSON value.
+// call makes a request whose answer is one JSON value.
 func (c *Client) call(ctx context.Context, method, path string, body []byte, to any) error {
 	resp, err := c.send(ctx, method, path, body)
 	if err != nil {
@@ -127,7 +126,7 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, to any) error 
 	return nil
 }
 
-// send sends a request; what it returns is 2xx.
+// send sends a request. The response it returns has a 2xx status.
 func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	h := http.Header{"X-Api-Key": {c.opt.Key}, "Anthropic-Version": {version}, "User-Agent": {"parley"}}
 	resp, err := c.said.Send(ctx, c.opt.HTTP, method, c.opt.BaseURL+path, h, body)
@@ -140,7 +139,7 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	return resp, nil
 }
 
-// modelObject is a model as GET /v1/models tells it.
+// modelObject is a model as listed by GET /v1/models.
 type modelObject struct {
 	ID             string `json:"id"`
 	MaxInputTokens int64  `json:"max_input_tokens"`
@@ -173,10 +172,10 @@ func (o modelObject) info() seam.ModelInfo {
 	return i
 }
 
-// maxPages bounds the pages of a list, each of up to a thousand models.
+// maxPages limits the pages of a list, each of up to a thousand models.
 const maxPages = 10
 
-// List returns the models that the account sees.
+// List returns the models that the account can use.
 func (c *Client) List(ctx context.Context) ([]seam.ModelInfo, error) {
 	var out []seam.ModelInfo
 	path := "/v1/models?limit=1000"

@@ -15,28 +15,27 @@ import (
 )
 
 const (
-	// maxFrame is what the provider's own clients take.
+	// maxFrame is the limit of the provider's own clients.
 	maxFrame = 32 << 20
-	// maxBlocks bounds the parts of a reply.
+	// maxBlocks limits the blocks of a reply.
 	maxBlocks = 256
-	// maxArguments bounds the arguments of one call.
+	// maxArguments limits the arguments of one call.
 	maxArguments = 1 << 20
-	// maxReply bounds all texts, arguments and blocks of a reply: pages that the
-	// provider fetched are among them.
+	// maxReply limits all texts, arguments and blocks of a reply together, including pages that
+	// the provider fetched.
 	maxReply = 32 << 20
 )
 
-// decoder makes a reply of one stream. Frames come in the order message_start, for
-// each block a start, deltas and a stop, message_delta, message_stop; blocks that
-// are open may interleave, a ping or an error may come anywhere, and what is not
-// known is passed over.
+// decoder builds a reply from one stream. Frames come in this order: message_start; for each
+// block a start, deltas and a stop; message_delta; message_stop. Open blocks may interleave, and
+// a ping or an error may come anywhere. Unknown frames are ignored.
 type decoder struct {
 	said   transport.Provider
 	client *Client
 	names  *names
 	model  string
 	show   func(seam.ModelDelta) bool
-	most   int // blocks
+	most   int // most blocks
 
 	begun   bool
 	name    string
@@ -47,10 +46,10 @@ type decoder struct {
 	details *stopDetails
 }
 
-// block is one content block while it grows.
+// block is a content block while it is being received.
 type block struct {
 	kind   string
-	start  json.RawMessage // as it began
+	start  json.RawMessage // the block as it started
 	join   joiner
 	text   strings.Builder // of text or thinking
 	seal   strings.Builder // a signature
@@ -69,7 +68,7 @@ type usage struct {
 	} `json:"output_tokens_details"`
 }
 
-// over takes what v has in place of what u has: the numbers of a stream are totals.
+// over overwrites the numbers of u with those that v has: the numbers in a stream are totals.
 func (u *usage) over(v usage) {
 	for _, f := range []struct{ to, from **int64 }{
 		{&u.Input, &v.Input}, {&u.Output, &v.Output}, {&u.CacheRead, &v.CacheRead}, {&u.CacheMade, &v.CacheMade},
@@ -133,7 +132,7 @@ func (d *decoder) read(ctx context.Context, body io.Reader) (*seam.Reply, error)
 			}
 			return nil, d.said.Failure(ctx, err)
 		}
-		if ctx.Err() != nil { // what is in the buffer is not wanted any more
+		if ctx.Err() != nil { // nobody wants the rest of the buffer
 			return nil, ctx.Err()
 		}
 		if i, kind, raw, ok := commonDelta(f.Data); ok {
@@ -192,7 +191,7 @@ func (d *decoder) event(f sse.Frame) (done bool, err error) {
 	return false, nil
 }
 
-// open begins a block. Blocks come in the order of their indices.
+// open starts a block. Blocks start in the order of their indices.
 func (d *decoder) open(e event) error {
 	if !d.begun || e.Index != len(d.blocks) {
 		return d.said.Malformed("a block out of order", nil)
@@ -215,7 +214,7 @@ func (d *decoder) open(e event) error {
 	if err := d.grow(len(e.Block)); err != nil {
 		return err
 	}
-	// Both begin empty as far as is known, and mean what they say if they do not.
+	// As far as is known both start empty. If not, their content counts.
 	for _, raw := range []json.RawMessage{head.Text, head.Thinking} {
 		if s := bytes.TrimPrefix(raw, []byte(`"`)); len(raw) > 0 && len(s) < len(raw) {
 			if err := d.delta(e.Index, b.kind+"_delta", s); err != nil {
@@ -228,7 +227,7 @@ func (d *decoder) open(e event) error {
 
 func (d *decoder) block(i int) (*block, error) {
 	if i < 0 || i >= len(d.blocks) || d.blocks[i].closed {
-		return nil, d.said.Malformed("a piece of a block that is not open", nil)
+		return nil, d.said.Malformed("a delta for a block that is not open", nil)
 	}
 	return d.blocks[i], nil
 }
@@ -244,7 +243,7 @@ func (d *decoder) tooLarge(of string) error {
 	return parley.Errorf(parley.CodeTooLarge, "the reply of %s has too many %s", d.model, of).WithHint("ask for less at once")
 }
 
-// rare takes a delta that is not of the common form.
+// rare handles a delta that does not have the common form.
 func (d *decoder) rare(e event) error {
 	var raw json.RawMessage
 	switch e.Delta.Type {
@@ -277,8 +276,7 @@ func (d *decoder) rare(e event) error {
 	return d.delta(e.Index, e.Delta.Type, raw[1:])
 }
 
-// delta adds a fragment to its block: raw is a JSON string after its opening
-// quote.
+// delta adds a fragment to its block. raw is a JSON string after its opening quote.
 func (d *decoder) delta(i int, kind string, raw []byte) error {
 	b, err := d.block(i)
 	if err != nil {
@@ -306,7 +304,7 @@ func (d *decoder) delta(i int, kind string, raw []byte) error {
 	return d.say(b, b.join.add(piece))
 }
 
-// say shows text that is whole and adds it to its block.
+// say shows complete text and adds it to its block.
 func (d *decoder) say(b *block, text string) error {
 	if text == "" {
 		return nil
@@ -329,9 +327,9 @@ var (
 	deltaInput = []byte(`,"delta":{"type":"input_json_delta","partial_json":"`)
 )
 
-// commonDelta takes the common delta apart by hand, since nearly all frames are
-// one: raw is its JSON string after the opening quote and with the closing one.
-// Anything of another form is left to encoding/json.
+// commonDelta parses the most common delta by hand, since nearly all frames have that form. raw
+// is its JSON string, after the opening quote and including the closing one. Other forms are
+// left to encoding/json.
 func commonDelta(data []byte) (i int, kind string, raw []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(data, deltaHead)
 	if !ok {

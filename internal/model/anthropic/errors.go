@@ -9,7 +9,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// failure is the error object, of a refusal or in a stream.
+// failure is an error object, in an error response or in a stream.
 type failure struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
@@ -18,8 +18,8 @@ type failure struct {
 	} `json:"details"`
 }
 
-// code is what a type of error means; it is asked before the status, since an
-// error in a stream comes with status 200.
+// code returns our code for a type of error. The type takes precedence over the status, because
+// an error in a stream comes with status 200.
 func (f failure) code() parley.Code {
 	words := strings.ToLower(f.Message)
 	switch f.Type {
@@ -40,7 +40,7 @@ func (f failure) code() parley.Code {
 	case "request_too_large":
 		return parley.CodeTooLarge
 	case "rate_limit_error":
-		// A month's money is not back in a minute.
+		// A monthly spend limit does not lift within a minute.
 		if f.Details.ErrorCode == "enforced_spend_limit_reached" {
 			return parley.CodeForbidden
 		}
@@ -51,7 +51,7 @@ func (f failure) code() parley.Code {
 	return ""
 }
 
-// refusal is the Error of an answer that is not 2xx.
+// refusal is the Error for an answer whose status is not 2xx.
 func (c *Client) refusal(resp *http.Response) *parley.Error {
 	id := resp.Header.Get("Request-Id")
 	e := c.said.Refusal(resp, func(_ int, body []byte) (parley.Code, string) {
@@ -69,7 +69,7 @@ func (c *Client) refusal(resp *http.Response) *parley.Error {
 	return e
 }
 
-// interrupted is the Error of an error event in a stream.
+// interrupted is the Error for an error event in a stream.
 func (c *Client) interrupted(f failure) *parley.Error {
 	code := f.code()
 	if code == "" {

@@ -13,9 +13,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// seal is what stands in the Signature of a part of ours: a block of the wire as
-// it came, which goes back unchanged. Thinking is good for the model alone that
-// did it.
+// seal is the content of a Part's Signature: a block as it came, which goes back unchanged.
+// Thinking is valid only for the model that produced it.
 type seal struct {
 	Model string          `json:"model,omitempty"`
 	Block json.RawMessage `json:"block"`
@@ -34,10 +33,10 @@ func isObject(raw json.RawMessage) bool {
 	return len(raw) > 0 && raw[0] == '{'
 }
 
-// history makes the provider's messages of ours. Its rules: the first message is
-// the user's, neighbours of one role are one message, no text is blank, a call's
-// results come first in the message right after it, ids are unique and fit a
-// pattern, an input is an object, thinking goes back only as it came.
+// history converts our messages to the provider's. The provider's rules: the first message is
+// the user's; neighbouring messages of one role are merged; no text is blank; a call's results
+// come first in the very next message; ids are unique and match a pattern; an input is an
+// object; thinking goes back only as it came.
 type history struct {
 	c     *Client
 	model string
@@ -47,11 +46,11 @@ type history struct {
 
 	files    attachments
 	messages []sdk.MessageParam
-	raw      [][]bool // which blocks of messages went in as they came
+	raw      [][]bool // which blocks of messages are unchanged blocks of the provider
 	ids      map[parley.CallID]string
 	taken    map[string]bool
-	calls    bool // there are any
-	question int  // the message that holds the last that the user said
+	calls    bool // there are calls
+	question int  // index of the message with the user's last words
 }
 
 func (h *history) add(ctx context.Context, ms []parley.Message) error {
@@ -94,8 +93,8 @@ func (h *history) put(role sdk.MessageParamRole, b sdk.ContentBlockParamUnion, r
 	m.Content, h.raw[n-1] = append(m.Content, b), append(h.raw[n-1], raw)
 }
 
-// block is a part as a block; nil when it is left out. raw says that it goes in
-// as it once came.
+// block converts a part to a block, or to nil if it is left out. raw means that the block goes
+// back as it once came.
 func (h *history) block(ctx context.Context, role parley.Role, p parley.Part) (b *sdk.ContentBlockParamUnion, raw bool, err error) {
 	one := func(b sdk.ContentBlockParamUnion) (*sdk.ContentBlockParamUnion, bool, error) { return &b, false, nil }
 	asItCame := func(s seal) (*sdk.ContentBlockParamUnion, bool, error) {
@@ -107,7 +106,7 @@ func (h *history) block(ctx context.Context, role parley.Role, p parley.Part) (b
 		if strings.TrimSpace(p.Text) == "" {
 			return nil, false, nil
 		}
-		// A text with citations has more than its words, as long as these are the same.
+		// A text with citations goes back with them, unless its words were changed.
 		if s, ok := unseal(p); ok && role == parley.RoleAssistant && sameText(s.Block, p.Text) {
 			return asItCame(s)
 		}
@@ -140,7 +139,7 @@ func (h *history) block(ctx context.Context, role parley.Role, p parley.Part) (b
 		return one(result(id, p))
 	case parley.PartImage, parley.PartFile:
 		if role != parley.RoleUser {
-			return nil, false, parley.Errorf(parley.CodeInvalid, "Anthropic takes files from the user alone").WithHint("send the file with a message")
+			return nil, false, parley.Errorf(parley.CodeInvalid, "Anthropic accepts files only in a user's messages").WithHint("send the file with a message")
 		}
 		return h.media(ctx, p)
 	}
@@ -163,14 +162,14 @@ func result(id string, p parley.Part) sdk.ContentBlockParamUnion {
 	}
 	if p.IsError {
 		r.IsError = param.NewOpt(true)
-		if r.Content == nil { // a failure has to say something
+		if r.Content == nil { // a failed result must not be empty
 			r.Content = []sdk.ToolResultBlockParamContentUnion{{OfText: &sdk.TextBlockParam{Text: "The call failed."}}}
 		}
 	}
 	return sdk.ContentBlockParamUnion{OfToolResult: &r}
 }
 
-// object is an input as an object, which alone the provider takes back.
+// object returns an input as an object, the only form that the provider accepts.
 func object(raw json.RawMessage) json.RawMessage {
 	switch {
 	case len(bytes.TrimSpace(raw)) == 0, !json.Valid(raw):
@@ -181,8 +180,8 @@ func object(raw json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"not_an_object":` + string(raw) + `}`)
 }
 
-// id is the provider's id of a call: the one that it gave where it is its own and
-// no other call has it, else one made of ours.
+// id returns the provider's id of a call: the id it gave if it is unique and its own, otherwise
+// one made from ours.
 func (h *history) id(p parley.Part) string {
 	id := p.ProviderID
 	if p.Provider != provider || !validID(id) || h.taken[id] {
@@ -201,16 +200,16 @@ func (h *history) id(p parley.Part) string {
 	return id
 }
 
-// validID holds the pattern ^[a-zA-Z0-9_-]+$ and a length that no id of theirs has.
+// validID checks the pattern ^[a-zA-Z0-9_-]+$ and a length that no id of the provider exceeds.
 func validID(id string) bool {
 	return id != "" && len(id) <= 128 && !strings.ContainsFunc(id, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
 	})
 }
 
-// beginsWithThought reports whether the turn that is going on, if its calls were
-// just answered, began with thinking. Models that think within a budget refuse to
-// go on with it else.
+// beginsWithThought reports whether the current turn, if its calls were just answered, began
+// with thinking. Models that think within a budget otherwise refuse to continue it with
+// thinking.
 func (h *history) beginsWithThought() bool {
 	n := len(h.messages)
 	if n < 2 {
@@ -231,8 +230,8 @@ func (h *history) beginsWithThought() bool {
 	return json.Unmarshal(block, &b) == nil && (b.Type == "thinking" || b.Type == "redacted_thinking")
 }
 
-// mark sets a cache breakpoint at the end of message i, and reports whether it
-// could.
+// mark sets a cache breakpoint at the end of message i. It returns false if that is not
+// possible.
 func (h *history) mark(i int) bool {
 	if i < 0 {
 		return false

@@ -18,26 +18,26 @@ import (
 )
 
 const (
-	// maxImage is the provider's limit of a picture, in base64.
+	// maxImage is the provider's limit for an image, in base64.
 	maxImage = 5 << 20
-	// maxRequest is its limit of a whole request.
+	// maxRequest is its limit for a whole request.
 	maxRequest = 32 << 20
 )
 
 var pictures = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
 
-// media opens a picture or document and makes a block of it.
+// media opens an image or document and makes a block of it.
 func (h *history) media(ctx context.Context, p parley.Part) (b *sdk.ContentBlockParamUnion, raw bool, err error) {
 	no := func(format string, args ...any) (*sdk.ContentBlockParamUnion, bool, error) {
 		return nil, false, parley.Errorf(parley.CodeInvalid, format, args...).WithHint("send it in another form, or choose another model")
 	}
 	switch {
 	case p.Type == parley.PartImage && !h.info.Images:
-		return no("%s takes no pictures", h.info.Name)
+		return no("%s does not accept images", h.info.Name)
 	case p.Type == parley.PartFile && !h.info.Files:
-		return no("%s takes no files", h.info.Name)
+		return no("%s does not accept files", h.info.Name)
 	case h.open == nil:
-		return no("the file %s can not be read here", p.Artifact)
+		return no("the file %s cannot be read here", p.Artifact)
 	}
 	f, err := h.open(ctx, p.Artifact)
 	if err != nil {
@@ -56,40 +56,40 @@ func (h *history) media(ctx context.Context, p parley.Part) (b *sdk.ContentBlock
 	}
 	size := base64.StdEncoding.EncodedLen(len(f.Body))
 	if h.files.size += size; h.files.size > maxRequest {
-		return nil, false, parley.Errorf(parley.CodeTooLarge, "%q is too large for Anthropic, which takes requests of up to 32 MB", name).WithHint("send fewer or smaller files")
+		return nil, false, parley.Errorf(parley.CodeTooLarge, "%q is too large for Anthropic, which accepts requests of up to 32 MB", name).WithHint("send fewer or smaller files")
 	}
 	switch {
 	case slices.Contains(pictures, kind):
 		if size > maxImage {
-			return nil, false, parley.Errorf(parley.CodeTooLarge, "the picture %q is too large for Anthropic, which takes up to 3.75 MB", name).WithHint("send it smaller")
+			return nil, false, parley.Errorf(parley.CodeTooLarge, "the image %q is too large for Anthropic, which accepts up to 3.75 MB", name).WithHint("send a smaller version")
 		}
 		b := sdk.NewImageBlockBase64(kind, h.files.add(f.Body))
 		return &b, false, nil
 	case p.Type == parley.PartImage:
-		return no("Anthropic takes no pictures of type %s, but JPEG, PNG, GIF and WebP", kind)
+		return no("Anthropic does not accept images of type %s, only JPEG, PNG, GIF and WebP", kind)
 	case kind == "application/pdf":
 		return document(name, sdk.DocumentBlockParamSourceUnion{OfBase64: &sdk.Base64PDFSourceParam{Data: h.files.add(f.Body)}}), false, nil
 	case strings.HasPrefix(kind, "text/") || kind == "application/json":
 		if !utf8.Valid(f.Body) {
-			return no("%q is no text in UTF-8", name)
+			return no("%q is not UTF-8 text", name)
 		}
 		if strings.TrimSpace(string(f.Body)) == "" {
 			return no("%q is empty", name)
 		}
 		return document(name, sdk.DocumentBlockParamSourceUnion{OfText: &sdk.PlainTextSourceParam{Data: string(f.Body)}}), false, nil
 	}
-	return no("Anthropic takes no files of type %s, but PDF and text", kind)
+	return no("Anthropic does not accept files of type %s, only PDF and text", kind)
 }
 
-// attachments are the files of a request. They are put into its JSON when that is
-// written: the SDK's types would carry a large one through several copies.
+// attachments are the files of a request. They are inserted when its JSON is written, because
+// the SDK's types would copy a large file several times.
 type attachments struct {
-	secret string // so that no text is taken for a file
+	secret string // so that no text can be mistaken for a file
 	bodies [][]byte
-	size   int // of all, in base64
+	size   int // of all files, in base64
 }
 
-// add returns what stands for the file until then.
+// add returns a placeholder for the file.
 func (a *attachments) add(body []byte) string {
 	if a.secret == "" {
 		a.secret = rand.Text()
@@ -100,7 +100,7 @@ func (a *attachments) add(body []byte) string {
 
 func (a *attachments) mark(i int) string { return "file-" + a.secret + "-" + strconv.Itoa(i) + "." }
 
-// put appends the JSON to dst with the files in it.
+// put appends the JSON to dst and replaces the placeholders by the files.
 func (a *attachments) put(dst, raw []byte) []byte {
 	size := len(raw)
 	for _, b := range a.bodies {

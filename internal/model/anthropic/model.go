@@ -25,10 +25,10 @@ type model struct {
 
 func (m *model) Info() seam.ModelInfo { return m.info }
 
-// maxPauses bounds how often a reply that was paused is continued.
+// maxPauses limits how often a paused reply is continued.
 const maxPauses = 8
 
-// errStopped: the reader went away.
+// errStopped means that the reader stopped reading.
 var errStopped = errors.New("anthropic: the reader went away")
 
 func (m *model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelDelta, error] {
@@ -44,7 +44,7 @@ func (m *model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Model
 	}
 }
 
-// reply makes the call, and goes on with it as often as the provider pauses.
+// reply makes the call, and continues it each time the provider pauses.
 func (m *model) reply(ctx context.Context, r seam.Request, show func(seam.ModelDelta) bool) (*seam.Reply, error) {
 	var whole seam.Reply
 	for n := 0; ; n++ {
@@ -79,14 +79,14 @@ func (m *model) piece(ctx context.Context, r seam.Request, show func(seam.ModelD
 	}
 	defer resp.Body.Close()
 	if !transport.IsType(resp, sse.ContentType) {
-		return nil, m.c.said.Malformed("something that is no stream", nil)
+		return nil, m.c.said.Malformed("a response that is not a stream", nil)
 	}
 	d := decoder{said: m.c.said, client: m.c, names: names, model: m.id, show: show, most: blocks}
 	return d.read(ctx, resp.Body)
 }
 
-// post sends the request. Where the provider refuses a setting of it, that is
-// remembered and the request is sent once more without.
+// post sends the request. If the provider rejects one of its settings, that is remembered, and
+// the request is sent once more without it.
 func (m *model) post(ctx context.Context, r seam.Request) (*http.Response, *names, error) {
 	t, err := m.traits(ctx, r)
 	if err != nil {
@@ -115,8 +115,8 @@ func (m *model) post(ctx context.Context, r seam.Request) (*http.Response, *name
 	}
 }
 
-// traits returns what the model takes. The provider is asked only where it
-// matters and nothing is known.
+// traits returns what the model accepts. The provider is asked only if it matters and nothing is
+// known.
 func (m *model) traits(ctx context.Context, r seam.Request) (traits, error) {
 	t, sure := m.c.traits(m.id)
 	if sure || r.Effort == "" {
@@ -132,8 +132,8 @@ func (m *model) traits(ctx context.Context, r seam.Request) (traits, error) {
 	return t, nil
 }
 
-// learns takes from a refusal what the model does not take, and reports whether
-// that may have been the reason.
+// learns derives from a rejection what the model does not accept. It reports whether that may
+// have been the reason.
 func (m *model) learns(ctx context.Context, err error, p sdk.MessageNewParams) bool {
 	e, ok := errors.AsType[*parley.Error](err)
 	if !ok || e.Code != parley.CodeInvalid {
@@ -150,12 +150,11 @@ func (m *model) learns(ctx context.Context, err error, p sdk.MessageNewParams) b
 	default:
 		return false
 	}
-	m.c.opt.Logger.InfoContext(ctx, "anthropic: the model does not take a setting", "model", m.id, "said", e.Message)
+	m.c.opt.Logger.InfoContext(ctx, "anthropic: the model does not accept a setting", "model", m.id, "said", e.Message)
 	return true
 }
 
-// Check implements seam.Checker: it asks for the model's description, which is
-// free.
+// Check implements seam.Checker: it requests the model's description, which is free.
 func (m *model) Check(ctx context.Context) error {
 	_, err := m.c.ask(ctx, m.id)
 	return err

@@ -11,8 +11,8 @@ type target struct {
 	handoff bool // to the agent of that name
 }
 
-// names maps our names of tools to those that the provider takes, and back. Ours
-// have dots and may be long; theirs match ^[a-zA-Z0-9_-]{1,64}$.
+// names maps our tool names to names that the provider accepts, and back. Ours have dots and may
+// be long; the provider's match ^[a-zA-Z0-9_-]{1,64}$.
 type names struct {
 	theirs map[target]string
 	ours   map[string]target
@@ -28,8 +28,8 @@ func newNames(reserved []string) *names {
 
 const maxName = 64
 
-// wire returns the name on the wire, the same for the same target. The order of
-// first asking decides who gets a name that two would have.
+// wire returns the name on the wire, always the same for the same target. If two targets would
+// have the same name, the first to ask gets it.
 func (n *names) wire(t target) string {
 	if s, ok := n.theirs[t]; ok {
 		return s
@@ -59,8 +59,8 @@ func (n *names) wire(t target) string {
 	return s
 }
 
-// target returns what a name on the wire stands for; one that was never given
-// stands for itself, and the runtime will say that there is no such tool.
+// target returns what a name on the wire stands for. An unknown name stands for itself, and the
+// runtime reports that there is no such tool.
 func (n *names) target(s string) target {
 	if t, ok := n.ours[s]; ok {
 		return t

@@ -12,8 +12,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// reply makes the reply of the blocks. A reply that was cut off for length loses
-// the call that it ends with: there is no telling whether it is whole.
+// reply builds the reply from the blocks. A reply that was cut off for length loses a call at
+// its end, because nobody can tell whether it is complete.
 func (d *decoder) reply() (*seam.Reply, error) {
 	r := &seam.Reply{Model: d.name, Usage: d.usage.tokens(), StopReason: d.stop}
 	if r.Model == "" {
@@ -21,7 +21,7 @@ func (d *decoder) reply() (*seam.Reply, error) {
 	}
 	switch d.stop {
 	case "model_context_window_exceeded":
-		r.StopReason = "max_tokens" // half an answer, whatever the reason
+		r.StopReason = "max_tokens" // an incomplete answer, whatever the reason
 	case "stop_sequence":
 		r.StopReason = "end_turn"
 	}
@@ -60,14 +60,14 @@ func (d *decoder) sealed(p parley.Part, block json.RawMessage) parley.Part {
 		s.Model = d.model
 	}
 	raw, err := json.Marshal(s)
-	if err != nil { // a block that is no JSON can not go back
+	if err != nil { // a block that is not JSON cannot go back
 		return p
 	}
 	p.Signature, p.Provider = raw, provider
 	return p
 }
 
-// with returns the block as it began with some fields as they became.
+// with returns the block as it started, with the fields that have grown since.
 func with(b *block, became map[string]any) json.RawMessage {
 	fields := map[string]json.RawMessage{}
 	if json.Unmarshal(b.start, &fields) != nil {
@@ -91,7 +91,7 @@ func thought(b *block) json.RawMessage {
 	return with(b, map[string]any{"thinking": b.text.String(), "signature": b.seal.String()})
 }
 
-// whole is a block that is not read here, complete.
+// whole returns a block that this package does not interpret, complete.
 func whole(b *block) json.RawMessage {
 	if len(b.input) > 0 && json.Valid(b.input) {
 		return with(b, map[string]any{"input": json.RawMessage(b.input)})
@@ -99,8 +99,8 @@ func whole(b *block) json.RawMessage {
 	return b.start
 }
 
-// text adds a text block. Texts without citations are one; one with citations
-// keeps them, for they go back with it.
+// text adds a text block. Adjacent texts without citations are merged; a text with citations
+// stays apart, because they go back with it.
 func (d *decoder) text(r *seam.Reply, b *block) []parley.Part {
 	p := parley.Part{Type: parley.PartText, Text: b.text.String()}
 	if p.Text == "" {
@@ -137,17 +137,16 @@ func (d *decoder) call(b *block) parley.Part {
 	p := parley.Part{Type: parley.PartToolCall, ProviderID: head.ID, Provider: provider, Name: to.name, Input: input}
 	if to.handoff {
 		var in struct{ Reason string }
-		_ = json.Unmarshal(input, &in) // a reason that is none is no reason to refuse
+		_ = json.Unmarshal(input, &in) // a malformed reason is ignored
 		p = parley.Part{Type: parley.PartHandoff, ProviderID: head.ID, Provider: provider, Name: to.name, Text: in.Reason}
 	}
 	return p
 }
 
-// maxQuote bounds what is quoted of a source.
+// maxQuote limits a quotation of a source.
 const maxQuote = 500
 
-// citation reads a citation of any kind: of a page on the web, of search results,
-// of a document.
+// citation parses a citation of any kind: of a web page, of search results, of a document.
 func citation(raw json.RawMessage) (parley.Citation, bool) {
 	var c struct {
 		Type, URL, Source, Title string
@@ -193,8 +192,7 @@ func short(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// words says for people what a block is that is the provider's own: what it looked
-// for, or what it found.
+// words describes a block of the provider's own tools to people: what it searched for or found.
 func words(b *block) string {
 	var head struct {
 		Name    string

@@ -21,24 +21,24 @@ const (
 )
 
 const (
-	// maxUses bounds how often the provider may search or fetch in one reply: each
+	// maxUses limits how often the provider may search or fetch in one reply, because each use
 	// costs.
 	maxUses = 8
-	// maxPage bounds what of a fetched page the model reads, in tokens.
+	// maxPage limits how much of a fetched page the model reads, in tokens.
 	maxPage = 50_000
 )
 
-// defaultOutput is asked for where nobody says how long a reply may be.
+// defaultOutput is the output limit when none is given.
 const defaultOutput = 8192
 
-// A request is the provider's request of ours.
+// A request is our request in the provider's form.
 type request struct {
 	params sdk.MessageNewParams
 	names  *names
 	files  attachments
 }
 
-// build makes the provider's request of ours.
+// build converts our request to the provider's.
 func (m *model) build(ctx context.Context, r seam.Request, t traits) (*request, error) {
 	n := newNames(r.ServerTools)
 	p := sdk.MessageNewParams{Model: m.id, MaxTokens: r.MaxTokens}
@@ -57,7 +57,7 @@ func (m *model) build(ctx context.Context, r seam.Request, t traits) (*request, 
 	}
 	p.Messages = h.messages
 	if len(p.Tools) == 0 && h.calls {
-		// The provider wants to know the tools that a history has called.
+		// The provider requires declarations of all tools called in the history.
 		gone(&p, n)
 	}
 	think(&p, r.Effort, t, &h)
@@ -68,9 +68,8 @@ func (m *model) build(ctx context.Context, r seam.Request, t traits) (*request, 
 	return &request{params: p, names: n, files: h.files}, nil
 }
 
-// cache places the up to four breakpoints: after the tools, after the system
-// prompt, after the question, which stays when the turn is over, and at the end,
-// which grows.
+// cache places up to four breakpoints: after the tools, after the system prompt, after the
+// question (which stays when the turn is over), and at the end, which grows.
 func (m *model) cache(p *sdk.MessageNewParams, system string, h *history) {
 	at := sdk.NewCacheControlEphemeralParam()
 	if m.c.opt.CacheHour {
@@ -84,14 +83,15 @@ func (m *model) cache(p *sdk.MessageNewParams, system string, h *history) {
 	}
 	last := len(h.messages) - 1
 	if last > 0 && h.messages[last].Role == sdk.MessageParamRoleAssistant {
-		last-- // a reply that is gone on with goes back as it is
+		last-- // a reply that is being continued goes back unchanged
 	}
 	h.mark(last)
 	if h.question < last {
 		h.mark(h.question)
 		return
 	}
-	// The question is the end: the one before it was written by the turn before.
+	// The question is the end here; the breakpoint of the previous question was written in the
+	// previous turn.
 	for i := last - 1; i >= 0; i-- {
 		if h.messages[i].Role == sdk.MessageParamRoleUser && h.mark(i) {
 			return
@@ -112,7 +112,7 @@ func (m *model) tools(p *sdk.MessageNewParams, n *names, r seam.Request) error {
 			return parley.Errorf(parley.CodeInvalid, "Anthropic runs no tool %q", name).WithHint("it runs %s and %s", webSearch, webFetch)
 		}
 	}
-	for _, d := range r.Tools { // those that fit keep their names
+	for _, d := range r.Tools { // names that fit are kept
 		if validID(d.Name) && len(d.Name) <= maxName {
 			n.wire(target{name: d.Name})
 		}
@@ -120,7 +120,7 @@ func (m *model) tools(p *sdk.MessageNewParams, n *names, r seam.Request) error {
 	for _, d := range r.Tools {
 		schema, err := objectSchema(d.InputSchema)
 		if err != nil {
-			return parley.Errorf(parley.CodeInvalid, "the schema of the tool %s is no JSON object", d.Name).WithHint("mend the tool's declaration")
+			return parley.Errorf(parley.CodeInvalid, "the schema of the tool %s is not a JSON object", d.Name).WithHint("correct the tool's declaration")
 		}
 		t := sdk.ToolParam{Name: n.wire(target{name: d.Name}), InputSchema: param.Override[sdk.ToolInputSchemaParam](schema)}
 		if d.Description != "" {
@@ -141,8 +141,7 @@ func (m *model) tools(p *sdk.MessageNewParams, n *names, r seam.Request) error {
 	return nil
 }
 
-// objectSchema is a schema that says that it is of an object, as the provider
-// wants it to.
+// objectSchema adds "type": "object" to a schema, which the provider requires.
 func objectSchema(raw json.RawMessage) (json.RawMessage, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return json.RawMessage(`{"type":"object"}`), nil
@@ -161,8 +160,7 @@ func objectSchema(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// gone declares the tools that a history has called, for a model that may call
-// none now.
+// gone declares the tools called in the history, for a model that may call none now.
 func gone(p *sdk.MessageNewParams, n *names) {
 	var used []string
 	for _, name := range n.theirs {
@@ -171,38 +169,38 @@ func gone(p *sdk.MessageNewParams, n *names) {
 	slices.Sort(used)
 	for _, name := range used {
 		p.Tools = append(p.Tools, sdk.ToolUnionParam{OfTool: &sdk.ToolParam{
-			Name: name, Description: param.NewOpt("Not to be had any more."), InputSchema: param.Override[sdk.ToolInputSchemaParam](json.RawMessage(`{"type":"object"}`)),
+			Name: name, Description: param.NewOpt("No longer available."), InputSchema: param.Override[sdk.ToolInputSchemaParam](json.RawMessage(`{"type":"object"}`)),
 		}})
 	}
 	p.ToolChoice = sdk.ToolChoiceUnionParam{OfNone: &sdk.ToolChoiceNoneParam{}}
 }
 
-// budgets are what an effort is worth for models that think within a budget.
+// budgets are the thinking budgets in tokens for each effort.
 var budgets = map[string]int64{"low": 2048, "medium": 8192, "high": 24_576, "xhigh": 32_768, "max": 60_000}
 
-// leastBudget is the smallest that the provider takes.
+// leastBudget is the smallest budget that the provider accepts.
 const leastBudget = 1024
 
 func think(p *sdk.MessageNewParams, effort string, t traits, h *history) {
 	budget, ok := budgets[effort]
 	switch {
 	case !ok:
-		return // as the provider does by itself
+		return // the provider's default
 	case t.Adaptive:
 		p.Thinking.OfAdaptive = &sdk.ThinkingConfigAdaptiveParam{Display: sdk.ThinkingConfigAdaptiveDisplaySummarized}
 		if t.Effort {
 			p.OutputConfig.Effort = sdk.OutputConfigEffort(effort)
 		}
 	case h.beginsWithThought():
-		// Half of the reply is left to the answer.
+		// Half of the reply is left for the answer.
 		if budget = min(budget, p.MaxTokens/2); budget >= leastBudget {
 			p.Thinking = sdk.ThinkingConfigParamOfEnabled(budget)
 		}
 	}
 }
 
-// stream is the request's JSON, for an answer that is a stream: the SDK's types
-// leave it to its own client to say so.
+// stream returns the request's JSON with "stream": true, a field that the SDK's types leave to
+// its own client.
 func (r *request) stream() ([]byte, error) {
 	raw, err := r.params.MarshalJSON()
 	if err != nil {
@@ -211,8 +209,8 @@ func (r *request) stream() ([]byte, error) {
 	return fits(r.files.put([]byte(`{"stream":true,`), raw[1:]))
 }
 
-// count is the request's JSON without what is said of the reply, which is refused
-// where tokens are counted.
+// count returns the request's JSON for counting tokens, without the fields about the reply,
+// which are rejected there.
 func (r *request) count() ([]byte, error) {
 	raw, err := r.params.MarshalJSON()
 	if err != nil {
@@ -231,13 +229,13 @@ func (r *request) count() ([]byte, error) {
 }
 
 func unwritable(err error) error {
-	return parley.Errorf(parley.CodeInvalid, "the request can not be written as JSON: %w", err).WithHint("check the schemas of the tools")
+	return parley.Errorf(parley.CodeInvalid, "the request cannot be written as JSON: %w", err).WithHint("check the schemas of the tools")
 }
 
-// fits holds a body against the provider's limit.
+// fits checks a body against the provider's limit.
 func fits(body []byte) ([]byte, error) {
 	if len(body) > maxRequest {
-		return nil, parley.Errorf(parley.CodeTooLarge, "the request is too large for Anthropic, which takes up to 32 MB").WithHint("send fewer or smaller files")
+		return nil, parley.Errorf(parley.CodeTooLarge, "the request is too large for Anthropic, which accepts up to 32 MB").WithHint("send fewer or smaller files")
 	}
 	return body, nil
 }

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// traits are what differs between models and is refused where it does not fit.
+// traits are settings that some models accept and others reject.
 type traits struct {
-	Sampling bool // takes a temperature
-	Adaptive bool // thinks as much as an effort says; else within a budget of tokens
-	Effort   bool // takes an effort
+	Sampling bool // accepts a temperature
+	Adaptive bool // chooses how much to think by an effort; otherwise it thinks within a token budget
+	Effort   bool // accepts an effort
 }
 
-// table is what is known of models as of 2026-11-20, by how their ids begin; the
-// first that fits holds. The last row is for what is newer than this table:
+// table is what is known of models as of 2026-11-20, by the prefix of their ids; the first match
+// applies. The last row is for models newer than this table:
 // https://platform.claude.com/docs/en/about-claude/models/overview
 var table = []struct {
 	prefix string
@@ -39,19 +39,19 @@ var table = []struct {
 	{"", false, traits{Adaptive: true, Effort: true}},
 }
 
-// learned is what the provider has told us of a model beyond the table.
+// learned is what the provider has told us about a model beyond the table.
 type learned struct {
-	asked      time.Time // when its capabilities came; zero: never
+	asked      time.Time // when its capabilities were received; zero: never
 	thinking   bool      // whether they say how it thinks
 	adaptive   bool
 	effort     bool
 	noSampling bool
 }
 
-// learnedFor is how long capabilities are taken as told.
+// learnedFor is how long the capabilities are trusted.
 const learnedFor = 24 * time.Hour
 
-// maxLearned bounds how many models are remembered.
+// maxLearned limits how many models are remembered.
 const maxLearned = 1000
 
 func (c *Client) learn(o modelObject) {
@@ -65,7 +65,7 @@ func (c *Client) learn(o modelObject) {
 	c.keep(o.ID, l)
 }
 
-// refusesSampling notes that the model takes no temperature.
+// refusesSampling records that the model accepts no temperature.
 func (c *Client) refusesSampling(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,8 +81,8 @@ func (c *Client) keep(id string, l learned) {
 	c.learned[id] = l
 }
 
-// traits returns what the model takes. sure is false when neither the table nor
-// the provider has said how it thinks.
+// traits returns what the model accepts. sure is false if neither the table nor the provider has
+// said how it thinks.
 func (c *Client) traits(id string) (t traits, sure bool) {
 	for _, row := range table {
 		if strings.HasPrefix(id, row.prefix) {
@@ -105,13 +105,13 @@ func (c *Client) traits(id string) (t traits, sure bool) {
 	return t, sure
 }
 
-// ask gets what the provider says of a model.
+// ask requests the provider's description of a model.
 func (c *Client) ask(ctx context.Context, id string) (modelObject, error) {
 	var o modelObject
 	if err := c.call(ctx, http.MethodGet, "/v1/models/"+url.PathEscape(id), nil, &o); err != nil {
 		return o, err
 	}
-	// It may have answered with the id that an alias stands for.
+	// The answer may carry the id that an alias stands for.
 	o.ID = id
 	c.learn(o)
 	return o, nil

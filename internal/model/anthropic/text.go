@@ -6,10 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// unquote appends the JSON string whose opening quote came before s to dst, and
-// returns it with what follows the closing quote. Bytes that are no UTF-8 stay as
-// they are and half a surrogate pair becomes its three bytes, for [joiner] to put
-// together with what comes in the next fragment.
+// unquote appends a JSON string to dst and returns it with what follows the closing quote. s
+// begins after the opening quote. Bytes that are not UTF-8 stay, and half a surrogate pair
+// becomes its three bytes, so that [joiner] can combine them with the next fragment.
 func unquote(dst, s []byte) (out, rest []byte, ok bool) {
 	for i := 0; i < len(s); {
 		switch b := s[i]; {
@@ -75,11 +74,11 @@ func hex4(s []byte) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// joiner makes whole characters of fragments that may end inside one.
+// joiner makes whole characters from fragments that may end inside one.
 type joiner struct{ held []byte }
 
-// add returns the text up to the last whole character; what is none and never
-// will be becomes U+FFFD.
+// add returns the text up to the last complete character. Bytes that cannot become a character
+// are replaced by U+FFFD.
 func (j *joiner) add(piece []byte) string {
 	if len(j.held) == 0 && utf8.Valid(piece) {
 		return string(piece)
@@ -117,7 +116,7 @@ func (j *joiner) add(piece []byte) string {
 	return string(out)
 }
 
-// rest is what is left when no more comes.
+// rest returns what is left at the end.
 func (j *joiner) rest() string {
 	if len(j.held) == 0 {
 		return ""
@@ -126,7 +125,7 @@ func (j *joiner) rest() string {
 	return "\ufffd"
 }
 
-// surrogate reads one half of a pair as unquote wrote it.
+// surrogate decodes half of a pair as written by unquote.
 func surrogate(b []byte) (rune, bool) {
 	if len(b) < 3 || b[0] != 0xed || b[1]&0xe0 != 0xa0 || b[2]&0xc0 != 0x80 {
 		return 0, false

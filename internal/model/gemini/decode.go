@@ -15,48 +15,48 @@ import (
 )
 
 const (
-	// maxFrame bounds one chunk. Pictures come in one.
+	// maxFrame limits one chunk. An image comes in a single chunk.
 	maxFrame = 32 << 20
-	// maxParts bounds the parts of a reply.
+	// maxParts limits the parts of a reply.
 	maxParts = 256
-	// maxArguments bounds the arguments of one call.
+	// maxArguments limits the arguments of one call.
 	maxArguments = 1 << 20
-	// maxReply bounds all that is kept of a reply.
+	// maxReply limits everything that is kept of a reply.
 	maxReply = 32 << 20
 )
 
-// errStopped: the reader went away.
+// errStopped means that the reader stopped reading.
 var errStopped = errors.New("gemini: the reader went away")
 
-// decoder makes a reply of one stream. Each chunk has some parts more; calls come
-// whole. The chunk with a reason to finish is the last that matters.
+// decoder builds a reply from one stream. Each chunk adds some parts; calls come whole. The
+// chunk with a finish reason is the last that matters.
 type decoder struct {
 	c     *Client
 	said  transport.Provider
 	names *names
-	model string // as it was asked for
+	model string // as requested
 	show  func(seam.ModelDelta) bool
 
-	name     string // as it calls itself
+	name     string // as the response names it
 	pieces   []*piece
 	size     int
 	usage    []byte // of the last chunk that had one: the numbers are totals
 	finish   string
-	message  string // why
-	blocked  string // the reason, when the prompt was
+	message  string // the explanation of finish
+	blocked  string // why the prompt was blocked
 	cites    []parley.Citation
 	unquoted []byte
 }
 
-// piece is one part while it grows.
+// piece is a part while it is being received.
 type piece struct {
 	kind      parley.PartType
 	join      whole
 	text      strings.Builder
 	call      functionCall
-	raw       json.RawMessage // of what is the provider's own
+	raw       json.RawMessage // of a part of the provider's own
 	signature string
-	apart     bool // the signature came in a part of its own
+	apart     bool // the signature came in a separate part
 }
 
 type functionCall struct {
@@ -99,14 +99,14 @@ type chunk struct {
 func (d *decoder) read(ctx context.Context, body io.Reader) (*seam.Reply, error) {
 	bare := &bareLines{r: body}
 	for f, err := range sse.Decode(bare, maxFrame) {
-		if ctx.Err() != nil { // what is in the buffer is not wanted any more
+		if ctx.Err() != nil { // nobody wants the rest of the buffer
 			return nil, ctx.Err()
 		}
 		switch {
 		case errors.Is(err, sse.ErrTooLarge):
 			return nil, d.said.Malformed("a chunk that is too large", nil)
 		case err != nil && d.over():
-			return d.reply() // all was said
+			return d.reply() // the reply was complete
 		case err != nil:
 			return nil, d.said.Failure(ctx, err)
 		}
@@ -163,7 +163,7 @@ func (d *decoder) chunk(data []byte) error {
 	}
 	for _, x := range c.Candidates {
 		if x.Index != 0 {
-			continue // one was asked for
+			continue // one was requested
 		}
 		for _, raw := range x.Content.Parts {
 			if err := d.part(raw); err != nil {
@@ -178,7 +178,7 @@ func (d *decoder) chunk(data []byte) error {
 	return nil
 }
 
-// part takes a part that is not of the common form.
+// part handles a part that does not have the common form.
 func (d *decoder) part(raw json.RawMessage) error {
 	var p part
 	if err := json.Unmarshal(raw, &p); err != nil {
@@ -188,15 +188,15 @@ func (d *decoder) part(raw json.RawMessage) error {
 	if p.Thought {
 		kind = parley.PartThinking
 	}
-	// An empty thought may come with its text left out, as zeros are.
+	// An empty thought may come without its text, because zero values are omitted.
 	bare := p.Thought && p.Call == nil && p.Text == nil && p.Signature != ""
 	switch {
 	case p.Call != nil:
 		return d.called(*p.Call, p.Signature)
 	case p.Text != nil && len(p.Text) < 2, p.Text != nil && p.Text[0] != '"':
-		return d.said.Malformed("a text that is none", nil)
+		return d.said.Malformed("a text that is not a string", nil)
 	case len(p.Text) > 2 && p.Signature != "":
-		// What is sealed is not joined with what is not.
+		// Text with a seal is not merged with text without one.
 		if _, err := d.begin(kind); err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func (d *decoder) part(raw json.RawMessage) error {
 			return d.sign(p.Signature, true)
 		}
 	}
-	// The provider's own, or a seal with nothing to stand on.
+	// A part of the provider's own, or a signature without a part before it.
 	x, err := d.begin(parley.PartProvider)
 	if err != nil {
 		return err
@@ -229,7 +229,7 @@ func (d *decoder) last() *piece {
 	return nil
 }
 
-// begin ends the last piece and begins another.
+// begin ends the last piece and starts another.
 func (d *decoder) begin(kind parley.PartType) (*piece, error) {
 	if err := d.end(); err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ func (d *decoder) begin(kind parley.PartType) (*piece, error) {
 	return d.last(), nil
 }
 
-// end shows what the last piece has held back.
+// end shows what the last piece held back.
 func (d *decoder) end() error {
 	if p := d.last(); p != nil {
 		return d.say(p, p.join.rest())
@@ -255,7 +255,7 @@ func (d *decoder) sign(signature string, apart bool) error {
 	return d.grow(len(signature))
 }
 
-// text adds a fragment, which is the inside of a JSON string.
+// text adds a fragment, given as the inside of a JSON string.
 func (d *decoder) text(kind parley.PartType, inside []byte) error {
 	p := d.last()
 	if p == nil || p.kind != kind || p.signature != "" {
@@ -270,7 +270,7 @@ func (d *decoder) text(kind parley.PartType, inside []byte) error {
 	if bytes.IndexByte(inside, '\\') >= 0 {
 		var ok bool
 		if d.unquoted, ok = quoted(d.unquoted[:0], inside); !ok {
-			return d.said.Malformed("a text with an escape that is none", nil)
+			return d.said.Malformed("a text with an invalid escape", nil)
 		}
 		inside = d.unquoted
 	}
@@ -280,7 +280,7 @@ func (d *decoder) text(kind parley.PartType, inside []byte) error {
 	return d.say(p, p.join.add(inside))
 }
 
-// say shows text that is whole and adds it to its piece.
+// say shows complete text and adds it to its piece.
 func (d *decoder) say(p *piece, text string) error {
 	if text == "" {
 		return nil
@@ -298,13 +298,13 @@ func (d *decoder) say(p *piece, text string) error {
 
 func (d *decoder) called(f functionCall, signature string) error {
 	if f.Name == "" || f.Continue || len(f.Partial) > 0 {
-		return d.said.Malformed("a call that is not whole", nil) // nobody asked for pieces
+		return d.said.Malformed("an incomplete call", nil) // streaming of arguments was not requested
 	}
 	if len(f.Args) == 0 || string(f.Args) == "null" {
 		f.Args = json.RawMessage("{}")
 	}
 	if f.Args[0] != '{' {
-		return d.said.Malformed("a call whose arguments are no object", nil)
+		return d.said.Malformed("a call whose arguments are not an object", nil)
 	}
 	if len(f.Args) > maxArguments {
 		return d.tooLarge("bytes in the arguments of a call")
@@ -328,13 +328,13 @@ func (d *decoder) tooLarge(of string) error {
 	return parley.Errorf(parley.CodeTooLarge, "the reply of %s has too many %s", d.model, of).WithHint("ask for less at once")
 }
 
-// bareLines keeps what of a stream is no line of one: when the provider fails
-// after it has begun, it may write the object of the error as it is.
+// bareLines collects text in a stream that is not a line of it: a provider that fails after it
+// began may write the error object as it is.
 type bareLines struct {
 	r       io.Reader
 	kept    []byte
 	keeping bool
-	inside  bool // of a line
+	inside  bool // within a line
 }
 
 func (b *bareLines) Read(p []byte) (int, error) {
@@ -357,5 +357,5 @@ func (b *bareLines) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxBare bounds what is kept of an error.
+// maxBare limits what is kept of an error.
 const maxBare = 64 << 10

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// failure is the error object, of a refusal or in a stream: google.rpc.Status.
+// failure is an error object (google.rpc.Status), in an error response or in a stream.
 type failure struct {
 	Code    int      `json:"code"`
 	Message string   `json:"message"`
@@ -18,16 +18,15 @@ type failure struct {
 	Details []detail `json:"details"`
 }
 
-// detail is of any of the types that come along: ErrorInfo has a reason, RetryInfo
-// a delay.
+// detail is any of the detail types: ErrorInfo has a reason, RetryInfo a delay.
 type detail struct {
 	Type       string `json:"@type"`
 	Reason     string `json:"reason"`
 	RetryDelay string `json:"retryDelay"`
 }
 
-// failureOf reads the body of a refusal: an object, or a list with one in it where
-// the provider thought that it was streaming.
+// failureOf parses the body of an error response: an object, or a list with one object if the
+// provider assumed a stream.
 func failureOf(body []byte) (failure, bool) {
 	type answer struct {
 		Error *failure `json:"error"`
@@ -48,8 +47,8 @@ func failureOf(body []byte) (failure, bool) {
 	return *one.Error, true
 }
 
-// code is what a failure means. INVALID_ARGUMENT has to be read: a wrong key and a
-// prompt that is too long come under it as well.
+// code returns our code for a failure. INVALID_ARGUMENT is also used for a wrong key and for a
+// prompt that is too long, so the message decides.
 func (f failure) code() parley.Code {
 	words := strings.ToLower(f.Message)
 	for _, d := range f.Details {
@@ -74,7 +73,7 @@ func (f failure) code() parley.Code {
 			return parley.CodeUnauthenticated
 		}
 		return parley.CodeForbidden
-	case "FAILED_PRECONDITION": // where one is, or a bill that is not paid
+	case "FAILED_PRECONDITION": // a region that is not served, or an unpaid bill
 		return parley.CodeForbidden
 	case "NOT_FOUND":
 		return parley.CodeNotFound
@@ -86,10 +85,10 @@ func (f failure) code() parley.Code {
 	return ""
 }
 
-// maxDelay bounds a wish to be left alone, as for the headers.
+// maxDelay limits a requested delay, as for the headers.
 const maxDelay = 24 * time.Hour
 
-// delay is how long the provider asks to be left alone; 0 when it does not say.
+// delay is how long the provider asks clients to wait; 0 if it does not say.
 func (f failure) delay() time.Duration {
 	for _, d := range f.Details {
 		if wait, err := time.ParseDuration(d.RetryDelay); err == nil && wait > 0 {
@@ -106,7 +105,7 @@ func (f failure) retry(e *parley.Error) *parley.Error {
 	return e
 }
 
-// refusal is the Error of an answer that is not 2xx.
+// refusal is the Error for an answer whose status is not 2xx.
 func (c *Client) refusal(resp *http.Response) *parley.Error {
 	var f failure
 	e := c.said.Refusal(resp, func(_ int, body []byte) (parley.Code, string) {
@@ -119,7 +118,7 @@ func (c *Client) refusal(resp *http.Response) *parley.Error {
 	return f.retry(e)
 }
 
-// interrupted is the Error of a failure in an answer that is 2xx.
+// interrupted is the Error for a failure within a 2xx answer.
 func (c *Client) interrupted(f failure) *parley.Error {
 	code := f.code()
 	if code == "" {

@@ -1,19 +1,20 @@
 // Package gemini calls Google's Gemini API.
 //
-// Requests are written with the types of the official SDK where these hold what is
-// sent. Arguments of calls and what a model has sealed are written as they came
-// instead: the SDK's types would put numbers and base64 into another form. Requests
-// are sent by the client that all adapters share, since the SDK's own reads the
-// environment and a refusal of any length. The answer is read by a decoder of our
-// own, which keeps what has to go back and costs a fraction per delta.
+// Requests use the types of the official SDK where these preserve what is sent. Arguments of
+// calls and sealed parts are written as they came instead, because the SDK's types would
+// reformat numbers and base64. Requests are sent by the HTTP client that all adapters share,
+// because the SDK's client reads the environment and error bodies of any length. The answer is
+// read by a decoder of our own, which keeps everything that has to go back and costs a fraction
+// per delta.
 //
-// Models since Gemini 3 seal the first call of each step with a thought signature
-// and refuse a call that comes back without. Calls that others have made carry the
-// placeholder that Google documents for that. When the provider no longer accepts a
-// seal of its own, the request is sent once more with placeholders, so that no
-// session is lost for it; when it does not take the way in which a model is told
-// to think, once more in another way, which is remembered. Nothing was said or paid
-// for until then.
+// Models since Gemini 3 seal the first call of each step with a thought signature and reject a
+// call that comes back without one. Calls made by other providers' models carry the placeholder
+// that Google documents for that.
+//
+// If the provider no longer accepts one of its own seals, the request is sent once more with
+// placeholders, so that the session is not lost. If it rejects the form in which a model is told
+// to think, the request is sent in another form, which is remembered. Up to then nothing has
+// been generated or paid for.
 package gemini
 
 import (
@@ -32,21 +33,21 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// provider is our name for it, in names of models and on what it has sealed.
+// provider is our name for Gemini, in names of models and on parts that it has sealed.
 const provider = "gemini"
 
-// version of the API. Thinking and signatures are not in v1.
+// version is the API version. v1 lacks thinking and signatures.
 const version = "/v1beta"
 
 // Options are the settings of a Client.
 type Options struct {
-	Key     string       // of the API; needed
+	Key     string       // API key; required
 	BaseURL string       // empty: https://generativelanguage.googleapis.com
 	HTTP    *http.Client // nil: transport.NewClient()
 	Logger  *slog.Logger // nil: none
 }
 
-// Client makes models of one account. It is safe for concurrent use.
+// Client makes the models of one account. It is safe for concurrent use.
 type Client struct {
 	opt  Options
 	said transport.Provider
@@ -55,14 +56,14 @@ type Client struct {
 	learned map[string]thinking // by the provider's id of the model
 }
 
-// New returns a Client. It contacts nobody. An Options that can not work is
-// CodeInvalid.
+// New returns a Client without contacting the provider. It returns CodeInvalid for options that
+// cannot work.
 func New(o Options) (*Client, error) {
 	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, parley.Errorf(parley.CodeInvalid, "there is no key for Gemini").WithHint("make one at https://aistudio.google.com/apikey and put it into the settings")
 	}
 	if strings.ContainsFunc(o.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, parley.Errorf(parley.CodeInvalid, "the key for Gemini has characters that no key has").WithHint("check how it was copied into the settings")
+		return nil, parley.Errorf(parley.CodeInvalid, "the key for Gemini has characters that cannot be part of a key").WithHint("check how it was copied into the settings")
 	}
 	if o.BaseURL == "" {
 		o.BaseURL = "https://generativelanguage.googleapis.com"
@@ -72,8 +73,8 @@ func New(o Options) (*Client, error) {
 		return nil, parley.Errorf(parley.CodeInvalid, "the base URL of Gemini is not the address of a server").WithHint("write it like https://generativelanguage.googleapis.com")
 	}
 	if strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/openai") {
-		return nil, parley.Errorf(parley.CodeInvalid, "the base URL of Gemini is that of its endpoint that speaks like OpenAI").
-			WithHint("leave /v1beta/openai away, or set up a provider of kind openai with the dialect gemini")
+		return nil, parley.Errorf(parley.CodeInvalid, "the base URL of Gemini is its OpenAI-compatible endpoint").
+			WithHint("remove /v1beta/openai, or set up a provider of kind openai with the dialect gemini")
 	}
 	o.BaseURL = strings.TrimSuffix(strings.TrimRight(o.BaseURL, "/"), version)
 	if o.HTTP == nil {
@@ -85,7 +86,7 @@ func New(o Options) (*Client, error) {
 	return &Client{opt: o, said: transport.Provider{Name: "Gemini", Key: o.Key}, learned: map[string]thinking{}}, nil
 }
 
-// Model returns the model of info.Name, "gemini/" and the provider's own id.
+// Model returns the model called info.Name: "gemini/" and the provider's own id.
 func (c *Client) Model(info seam.ModelInfo) seam.Model {
 	id := info.Name
 	if _, rest, ok := strings.Cut(info.Name, "/"); ok {
@@ -95,8 +96,7 @@ func (c *Client) Model(info seam.ModelInfo) seam.Model {
 	return &model{c: c, info: info, id: strings.TrimPrefix(id, "models/")}
 }
 
-// path is where a model is found: models that somebody has tuned have a folder of
-// their own.
+// path returns the path of a model. Tuned models have a folder of their own.
 func path(id string) string {
 	folder := "models"
 	if rest, ok := strings.CutPrefix(id, "tunedModels/"); ok {
@@ -105,10 +105,10 @@ func path(id string) string {
 	return version + "/" + folder + "/" + url.PathEscape(id)
 }
 
-// maxAnswer bounds what is read of an answer that is no stream.
+// maxAnswer limits an answer that is not a stream.
 const maxAnswer = 8 << 20
 
-// call makes a call that is answered by one JSON value.
+// call makes a request whose answer is one JSON value.
 func (c *Client) call(ctx context.Context, method, path string, body []byte, to any) error {
 	resp, err := c.send(ctx, method, path, body)
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, to 
 	return nil
 }
 
-// send sends a request; what it returns is 2xx.
+// send sends a request. The response it returns has a 2xx status.
 func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	h := http.Header{"X-Goog-Api-Key": {c.opt.Key}, "User-Agent": {"parley"}}
 	resp, err := c.said.Send(ctx, c.opt.HTTP, method, c.opt.BaseURL+path, h, body)
@@ -141,8 +141,8 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	return resp, nil
 }
 
-// modelObject is a model as the provider lists it. What pictures and documents it
-// takes is not told.
+// modelObject is a model as the provider lists it. The list does not say which images and
+// documents it accepts.
 type modelObject struct {
 	Name    string   `json:"name"`
 	Input   int64    `json:"inputTokenLimit"`
@@ -156,10 +156,10 @@ func (o modelObject) info() seam.ModelInfo {
 	return seam.ModelInfo{Name: provider + "/" + id, Provider: provider, ContextTokens: o.Input, MaxOutputTokens: o.Output, Images: all, Files: all}
 }
 
-// maxPages bounds the pages of a list, each of up to a thousand models.
+// maxPages limits the pages of a list, each of up to a thousand models.
 const maxPages = 10
 
-// List returns the models of the account that can answer.
+// List returns the account's models that can generate answers.
 func (c *Client) List(ctx context.Context) ([]seam.ModelInfo, error) {
 	var out []seam.ModelInfo
 	at := version + "/models?pageSize=1000"

@@ -12,25 +12,25 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// seal is what stands in the Signature of a part of ours.
+// seal is the content of a Part's Signature.
 type seal struct {
-	// Model is the one that gave it, which alone can open it.
+	// Model is the model that made the seal. Only it can open the seal.
 	Model string `json:"model"`
 	// Signature is the thought signature of the part, as it came.
 	Signature string `json:"thoughtSignature,omitempty"`
-	// Apart says that the signature came in an empty part after this one.
+	// Apart means that the signature came in an empty part after this one.
 	Apart bool `json:"apart,omitempty"`
-	// Args are those of a call for a handoff, of which ours keeps the reason alone.
+	// Args are the arguments of a handoff call, of which our part keeps only the reason.
 	Args json.RawMessage `json:"args,omitempty"`
-	// Part is a whole part as it came, of what is the provider's own.
+	// Part is a whole part of the provider's own, as it came.
 	Part json.RawMessage `json:"part,omitempty"`
 }
 
-// anySignature is what the provider takes for a signature on calls that it has not
-// made itself: https://ai.google.dev/gemini-api/docs/thought-signatures
+// anySignature is the placeholder that the provider accepts as a signature on calls that it did
+// not make itself: https://ai.google.dev/gemini-api/docs/thought-signatures
 const anySignature = "skip_thought_signature_validator"
 
-// wirePart is a part that the SDK's type would not leave as it is.
+// wirePart is a part that the SDK's type would change.
 type wirePart struct {
 	Text      *string       `json:"text,omitempty"`
 	Thought   bool          `json:"thought,omitempty"`
@@ -43,11 +43,11 @@ const (
 	roleModel = "model"
 )
 
-// history makes the provider's contents of our messages. Its rules: the user
-// begins and ends, neighbours of one role are one content, except that the results
-// of calls are one of their own, right after the calls and as many as these; no
-// text is blank, what a tool gave is an object, a seal goes back as it came to the
-// model that made it, and the first call of a step has one.
+// history converts our messages to the provider's contents. The provider's rules: the user comes
+// first and last; neighbouring messages of one role are merged, except that results of calls are
+// a content of their own, right after the calls and in the same number; no text is blank; a
+// result is an object; a seal goes back unchanged to the model that made it; the first call of a
+// step has one.
 type history struct {
 	model string
 	info  seam.ModelInfo
@@ -56,12 +56,12 @@ type history struct {
 	form  *form
 
 	contents []content
-	results  bool // the last content is of results
+	results  bool // the last content has results
 	ids      map[parley.CallID]call
 	taken    map[string]bool
 }
 
-// call is how a call is known on the wire.
+// call identifies a call on the wire.
 type call struct{ id, name string }
 
 func (h *history) add(ctx context.Context, ms []parley.Message) error {
@@ -123,7 +123,7 @@ func (h *history) asked(ctx context.Context, m parley.Message) error {
 	return nil
 }
 
-// unseal returns the seal of a part, when the model will take it.
+// unseal returns the seal of a part if the model accepts it.
 func (h *history) unseal(p parley.Part) (seal, bool) {
 	var s seal
 	if h.form.bare || p.Provider != provider || len(p.Signature) == 0 || json.Unmarshal(p.Signature, &s) != nil || s.Model != h.model {
@@ -136,7 +136,7 @@ func (h *history) unseal(p parley.Part) (seal, bool) {
 }
 
 func (h *history) answered(m parley.Message) {
-	first := true // of the calls
+	first := true // the next call is the first of its step
 	for _, p := range m.Parts {
 		s, ours := h.unseal(p)
 		switch p.Type {
@@ -178,15 +178,15 @@ func (h *history) call(p parley.Part) *functionCall {
 	if p.Type == parley.PartHandoff {
 		f.Name, f.Args = h.names.wire(target{name: p.Name, handoff: true}), json.RawMessage("{}")
 		if p.Text != "" {
-			f.Args, _ = json.Marshal(map[string]string{"reason": p.Text}) // a string always is JSON
+			f.Args, _ = json.Marshal(map[string]string{"reason": p.Text}) // a string always encodes
 		}
 	}
 	h.ids[p.Call] = call{f.ID, f.Name}
 	return &f
 }
 
-// id is the provider's id of a call: the one that it gave, or none where it gave
-// none, else one made of ours.
+// id returns the provider's id of a call: the id it gave, or none if it gave none, otherwise one
+// made from ours.
 func (h *history) id(p parley.Part) string {
 	id := p.ProviderID
 	if p.Provider == provider && (id == "" || len(id) <= maxID && !h.taken[id]) {
@@ -206,10 +206,10 @@ func (h *history) id(p parley.Part) string {
 	return id
 }
 
-// maxID is longer than any id of theirs.
+// maxID exceeds the length of the provider's ids.
 const maxID = 128
 
-// told adds the results of one step, which are one content.
+// told adds the results of one step as one content.
 func (h *history) told(m parley.Message) error {
 	var c content
 	for _, p := range m.Parts {
@@ -229,7 +229,7 @@ func (h *history) told(m parley.Message) error {
 	return nil
 }
 
-// response is what a tool gave as the object that the provider wants.
+// response wraps a tool's result in the object that the provider requires.
 func response(p parley.Part) map[string]any {
 	var out any = p.Text
 	if p.Text == "" && len(p.Input) > 0 && json.Valid(p.Input) {
@@ -249,7 +249,7 @@ func isObject(raw json.RawMessage) bool {
 	return len(raw) > 0 && raw[0] == '{'
 }
 
-// object is an input as an object, which alone the provider takes back.
+// object returns an input as an object, the only form that the provider accepts.
 func object(raw json.RawMessage) json.RawMessage {
 	switch {
 	case len(bytes.TrimSpace(raw)) == 0, !json.Valid(raw):

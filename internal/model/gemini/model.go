@@ -52,20 +52,20 @@ func (m *model) reply(ctx context.Context, r seam.Request, show func(seam.ModelD
 	return d.read(ctx, resp.Body)
 }
 
-// strange explains an answer that is no stream.
+// strange explains an answer that is not a stream.
 func (m *model) strange(resp *http.Response) error {
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxBare))
 	if f, ok := failureOf(raw); ok {
 		return m.c.interrupted(f)
 	}
-	return m.c.said.Malformed("something that is no stream", nil)
+	return m.c.said.Malformed("a response that is not a stream", nil)
 }
 
-// maxForms bounds in how many forms a request is tried: a way to think, another,
-// none, and placeholders for seals.
+// maxForms limits how many forms of a request are tried: one way to say how much to think,
+// another, none, and placeholders for seals.
 const maxForms = 4
 
-// post sends the request, in another form where the provider does not take one.
+// post sends the request. If the provider rejects its form, post tries another one.
 func (m *model) post(ctx context.Context, r seam.Request) (*http.Response, *names, error) {
 	f := form{traits: m.c.traits(m.id)}
 	for n := 1; ; n++ {
@@ -83,7 +83,7 @@ func (m *model) post(ctx context.Context, r seam.Request) (*http.Response, *name
 	}
 }
 
-// encode returns the request as JSON, of a size that the provider takes.
+// encode returns the request as JSON, within the provider's size limit.
 func (m *model) encode(ctx context.Context, r seam.Request, f *form) ([]byte, *names, error) {
 	q, names, err := m.build(ctx, r, f)
 	if err != nil {
@@ -91,16 +91,15 @@ func (m *model) encode(ctx context.Context, r seam.Request, f *form) ([]byte, *n
 	}
 	body, err := json.Marshal(q)
 	if err != nil {
-		return nil, nil, parley.Errorf(parley.CodeInvalid, "the request can not be written as JSON: %w", err)
+		return nil, nil, parley.Errorf(parley.CodeInvalid, "the request cannot be written as JSON: %w", err)
 	}
 	if len(body) > maxRequest {
-		return nil, nil, parley.Errorf(parley.CodeTooLarge, "the request is too large for Gemini, which takes up to 20 MB").WithHint("send fewer or smaller files")
+		return nil, nil, parley.Errorf(parley.CodeTooLarge, "the request is too large for Gemini, which accepts up to 20 MB").WithHint("send fewer or smaller files")
 	}
 	return body, names, nil
 }
 
-// Check implements seam.Checker: it asks for the model's description, which is
-// free.
+// Check implements seam.Checker: it requests the model's description, which is free.
 func (m *model) Check(ctx context.Context) error {
 	var o modelObject
 	return m.c.call(ctx, http.MethodGet, path(m.id), nil, &o)
@@ -113,14 +112,14 @@ func (m *model) CountTokens(ctx context.Context, r seam.Request) (int64, error) 
 	if err != nil {
 		return 0, err
 	}
-	q.Config = nil // says something of the reply
-	// The model is named inside as well.
+	q.Config = nil // it only concerns the reply
+	// The inner request names the model as well.
 	body, err := json.Marshal(map[string]any{"generateContentRequest": struct {
 		Model string `json:"model"`
 		request
 	}{path(m.id)[len(version)+1:], q}})
 	if err != nil {
-		return 0, parley.Errorf(parley.CodeInvalid, "the request can not be written as JSON: %w", err)
+		return 0, parley.Errorf(parley.CodeInvalid, "the request cannot be written as JSON: %w", err)
 	}
 	var got struct {
 		Total int64 `json:"totalTokens"`

@@ -11,9 +11,9 @@ type target struct {
 	handoff bool // to the agent of that name
 }
 
-// names maps our names of tools to those that the provider takes, and back. Theirs
-// begin with a letter or an underscore. Dots are allowed and not used: models
-// that write a call as code then take what is before the dot for a module.
+// names maps our tool names to names that the provider accepts, and back. The provider's begin
+// with a letter or an underscore. Dots are allowed but not used: models that write a call as
+// code take the part before a dot for a module.
 type names struct {
 	theirs map[target]string
 	ours   map[string]target
@@ -32,8 +32,8 @@ func fits(name string) bool {
 		!strings.ContainsFunc(name, func(r rune) bool { return !wordly(r) })
 }
 
-// wire returns the name on the wire, the same for the same target. Who asks first
-// gets a name that two would have.
+// wire returns the name on the wire, always the same for the same target. If two targets would
+// have the same name, the first to ask gets it.
 func (n *names) wire(t target) string {
 	if s, ok := n.theirs[t]; ok {
 		return s
@@ -65,9 +65,9 @@ func (n *names) wire(t target) string {
 	return s
 }
 
-// target returns what a name on the wire stands for. Models sometimes add an imagined
-// module in front of it. A name that was never given stands for itself, and the runtime
-// will say that there is no such tool.
+// target returns what a name on the wire stands for. Models sometimes put an imagined module in
+// front of it. An unknown name stands for itself, and the runtime reports that there is no such
+// tool.
 func (n *names) target(s string) target {
 	if t, ok := n.ours[s]; ok {
 		return t

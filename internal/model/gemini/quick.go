@@ -2,16 +2,16 @@ package gemini
 
 import "bytes"
 
-// fast is what quick found: strings without their quotes, values as they are.
+// fast is the result of quick: strings without their quotes, values as they are.
 type fast struct {
 	text, model, usage []byte
 	thought            bool
 	parts              int
 }
 
-// quick reads the chunk that most of a stream is made of: one candidate with one
-// part that is a text or a thought, not the last. ok is false for any other, which
-// encoding/json then reads, and judges.
+// quick parses the most common chunk: one candidate with one part that is a text or a thought,
+// and no finish reason. ok is false for any other chunk, which encoding/json then parses and
+// validates.
 func quick(chunk []byte) (f fast, ok bool) {
 	c := cursor{b: chunk}
 	ok = c.object(func(key []byte) bool {
@@ -49,7 +49,7 @@ func quick(chunk []byte) (f fast, ok bool) {
 	return f, ok && f.parts == 1 && c.i == len(c.b)
 }
 
-// part reads {"text":"..."}, with "thought":true in it or without.
+// part parses {"text":"..."}, optionally with "thought":true.
 func (c *cursor) part(f *fast) bool {
 	found := false
 	return c.object(func(key []byte) bool {
@@ -95,7 +95,7 @@ func (c *cursor) word(w string) bool {
 	return true
 }
 
-// object reads an object, each value by member, which gets the name.
+// object parses an object and calls member with each key to parse its value.
 func (c *cursor) object(member func(key []byte) bool) bool {
 	if !c.take('{') {
 		return false
@@ -117,7 +117,7 @@ func (c *cursor) object(member func(key []byte) bool) bool {
 	}
 }
 
-// str reads a string and returns what is between its quotes.
+// str parses a string and returns what is between its quotes.
 func (c *cursor) str() ([]byte, bool) {
 	if !c.take('"') {
 		return nil, false
@@ -130,7 +130,7 @@ func (c *cursor) str() ([]byte, bool) {
 			c.i++
 			return s, true
 		case ch == '\\':
-			c.i++ // what follows is judged where it is read
+			c.i++ // the escape is validated by its reader
 		case ch < ' ':
 			return nil, false
 		}
@@ -138,8 +138,8 @@ func (c *cursor) str() ([]byte, bool) {
 	return nil, false
 }
 
-// value reads what is an object as far as its braces tell, and returns it as it is.
-// It is judged at the end of the stream: most are overtaken by the next chunk's.
+// value skips an object by matching braces and returns it unparsed. It is validated at the end
+// of the stream, because the next chunk's usually replaces it.
 func (c *cursor) value() ([]byte, bool) {
 	c.space()
 	start, depth := c.i, 0

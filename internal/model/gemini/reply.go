@@ -10,23 +10,22 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// refusals are the reasons to finish for which nothing more is to be had, whoever
-// asks again: https://ai.google.dev/api/generate-content#FinishReason
+// refusals are the finish reasons after which trying again does not help:
+// https://ai.google.dev/api/generate-content#FinishReason
 var refusals = []string{
 	"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
 	"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER", "NO_IMAGE", "MODEL_ARMOR", "JAILBREAK",
 }
 
-// stumbles are those where the model has made a mistake that it may not make
-// again.
+// stumbles are finish reasons for a mistake of the model that it may not repeat.
 var stumbles = map[string]string{
-	"MALFORMED_FUNCTION_CALL": "wrote a call that can not be read",
-	"UNEXPECTED_TOOL_CALL":    "called a tool where it may call none",
-	"MALFORMED_RESPONSE":      "wrote something that can not be read",
-	"OTHER":                   "stopped and does not say why",
+	"MALFORMED_FUNCTION_CALL": "wrote a malformed call",
+	"UNEXPECTED_TOOL_CALL":    "called a tool although it may call none",
+	"MALFORMED_RESPONSE":      "wrote a malformed response",
+	"OTHER":                   "stopped without saying why",
 }
 
-// reply makes the reply of the pieces.
+// reply builds the reply from the pieces.
 func (d *decoder) reply() (*seam.Reply, error) {
 	if err := d.end(); err != nil {
 		return nil, err
@@ -53,9 +52,9 @@ func (d *decoder) reply() (*seam.Reply, error) {
 		}
 		return nil, e
 	case d.finish == "TOO_MANY_TOOL_CALLS":
-		return nil, parley.Errorf(parley.CodeModel, "%s called too many tools one after the other for Gemini", d.model).WithHint("ask for less at once, or choose another model")
+		return nil, parley.Errorf(parley.CodeModel, "%s called more tools in a row than Gemini allows", d.model).WithHint("ask for less at once, or choose another model")
 	case d.finish == "MISSING_THOUGHT_SIGNATURE":
-		return nil, parley.Errorf(parley.CodeModel, "%s misses a seal in the history", d.model).WithHint("choose another model, or start a new session")
+		return nil, parley.Errorf(parley.CodeModel, "%s is missing a signature in the history", d.model).WithHint("choose another model, or start a new session")
 	default:
 		r.StopReason = strings.ToLower(d.finish)
 	}
@@ -68,7 +67,7 @@ func (d *decoder) reply() (*seam.Reply, error) {
 				continue
 			}
 			if r.StopReason == "end_turn" {
-				r.StopReason = "tool_use" // which the provider calls STOP as well
+				r.StopReason = "tool_use" // the provider says STOP here too
 			}
 			x, s := d.call(p.call), seal{Signature: p.signature}
 			if x.Type == parley.PartHandoff && s.Signature != "" {
@@ -91,8 +90,8 @@ func (d *decoder) reply() (*seam.Reply, error) {
 	return r, nil
 }
 
-// spoken adds a text or a thought. Only what comes with a seal carries one, except
-// that a thought goes back even without.
+// spoken adds a text or a thought. Only a part that came with a seal carries one, except that a
+// thought goes back even without.
 func (d *decoder) spoken(r *seam.Reply, p *piece) {
 	x := parley.Part{Type: p.kind, Text: p.text.String()}
 	if x.Text == "" && p.signature == "" {
@@ -110,27 +109,27 @@ func (d *decoder) call(f functionCall) parley.Part {
 		return parley.Part{Type: parley.PartToolCall, ProviderID: f.ID, Name: to.name, Input: f.Args}
 	}
 	var in struct{ Reason string }
-	_ = json.Unmarshal(f.Args, &in) // a reason that is none is no reason to refuse
+	_ = json.Unmarshal(f.Args, &in) // a malformed reason is ignored
 	return parley.Part{Type: parley.PartHandoff, ProviderID: f.ID, Name: to.name, Text: in.Reason}
 }
 
-// sealed is a part of the provider's. A call is one even when it has no seal, so
-// that its id, or that it has none, is kept.
+// sealed marks a part as the provider's. A call is marked even without a seal, to keep its id or
+// the fact that it has none.
 func (d *decoder) sealed(p parley.Part, s seal) parley.Part {
 	s.Model = d.model
 	if p.Provider = provider; s.Signature == "" && s.Part == nil && p.Type != parley.PartThinking {
 		return p
 	}
 	raw, err := json.Marshal(s)
-	if err != nil { // a part that is no JSON: it came out of a decoder
+	if err != nil { // cannot happen: the part came out of a decoder
 		return p
 	}
 	p.Signature = raw
 	return p
 }
 
-// tokens reads a usage. Of the prompt's tokens some were in the cache; thinking is
-// counted beside the answer and is output as well.
+// tokens parses a usage. Cached tokens are part of the prompt's; thinking is counted separately
+// and is output as well.
 func tokens(raw []byte) (parley.Usage, error) {
 	var u struct {
 		Prompt     int64 `json:"promptTokenCount"`
@@ -152,7 +151,7 @@ func tokens(raw []byte) (parley.Usage, error) {
 	}, nil
 }
 
-// grounding says what the provider's own search has found.
+// grounding is what the provider's own search found.
 type grounding struct {
 	Chunks []struct {
 		Web struct {
@@ -162,7 +161,7 @@ type grounding struct {
 	} `json:"groundingChunks"`
 }
 
-// maxCitations bounds the sources of a reply.
+// maxCitations limits the sources of a reply.
 const maxCitations = 256
 
 func (d *decoder) cite(g grounding) {
@@ -177,7 +176,7 @@ func (d *decoder) cite(g grounding) {
 	}
 }
 
-// words says for people what a part is that is the provider's own.
+// words describes a part of the provider's own to people.
 func words(raw json.RawMessage) (kind, text string) {
 	var fields map[string]json.RawMessage
 	_ = json.Unmarshal(raw, &fields) // it was read once before
@@ -194,7 +193,7 @@ func words(raw json.RawMessage) (kind, text string) {
 	return kind, short(of.Code + of.Output + of.MimeType)
 }
 
-// maxQuote bounds what is told of something to people.
+// maxQuote limits a quotation shown to people.
 const maxQuote = 500
 
 func short(s string) string {

@@ -19,7 +19,8 @@ const (
 	webFetch  = "web_fetch"
 )
 
-// request is the body of a request for content. The SDK has its fields one by one.
+// request is the body of a generateContent request. The SDK has its fields only as separate
+// arguments.
 type request struct {
 	Contents []content             `json:"contents"`
 	System   *sdk.Content          `json:"systemInstruction,omitempty"`
@@ -28,23 +29,22 @@ type request struct {
 	Config   *sdk.GenerationConfig `json:"generationConfig,omitempty"`
 }
 
-// content is a message. A part is an *sdk.Part, or what the SDK would not leave as
-// it is.
+// content is a message. A part is an *sdk.Part, or a value that the SDK's type would change.
 type content struct {
 	Role  string `json:"role"`
 	Parts []any  `json:"parts"`
 }
 
-// form is how a request is written, and what became of that.
+// form says how a request is written, and what it contains.
 type form struct {
 	traits traits
 	bare   bool // placeholders instead of seals
 
-	thinks bool // it says how much to think
-	sealed bool // it has a seal of the provider's
+	thinks bool // the request says how much to think
+	sealed bool // the request has a seal of the provider
 }
 
-// build makes the provider's request of ours.
+// build converts our request to the provider's.
 func (m *model) build(ctx context.Context, r seam.Request, f *form) (request, *names, error) {
 	q, n := request{}, newNames()
 	if err := tools(&q, n, r); err != nil {
@@ -87,7 +87,7 @@ func tools(q *request, n *names, r seam.Request) error {
 			return parley.Errorf(parley.CodeInvalid, "Gemini runs no tool %q", name).WithHint("it runs %s and %s", webSearch, webFetch)
 		}
 	}
-	for _, d := range r.Tools { // those that fit keep their names
+	for _, d := range r.Tools { // names that fit are kept
 		if fits(d.Name) {
 			n.wire(target{name: d.Name})
 		}
@@ -96,7 +96,7 @@ func tools(q *request, n *names, r seam.Request) error {
 	for _, d := range r.Tools {
 		schema, err := objectSchema(d.InputSchema)
 		if err != nil {
-			return parley.Errorf(parley.CodeInvalid, "the schema of the tool %s is no JSON object", d.Name).WithHint("mend the tool's declaration")
+			return parley.Errorf(parley.CodeInvalid, "the schema of the tool %s is not a JSON object", d.Name).WithHint("correct the tool's declaration")
 		}
 		decls = append(decls, &sdk.FunctionDeclaration{Name: n.wire(target{name: d.Name}), Description: d.Description, ParametersJsonSchema: schema})
 	}
@@ -113,7 +113,7 @@ func tools(q *request, n *names, r seam.Request) error {
 	if own.GoogleSearch != nil || own.URLContext != nil {
 		q.Tools = append(q.Tools, &own)
 		if decls != nil {
-			// What its tools have done comes back as parts, which go back to it.
+			// Results of the provider's own tools come as parts, which have to go back to it.
 			yes := true
 			q.Choice = &sdk.ToolConfig{IncludeServerSideToolInvocations: &yes}
 		}
@@ -124,10 +124,9 @@ func tools(q *request, n *names, r seam.Request) error {
 	return nil
 }
 
-// objectSchema is a schema that says that it is of an object, as the provider
-// wants it to. It goes as plain JSON Schema, of which the provider minds no
-// keyword; in its older field, a dialect of OpenAPI, each that it does not know is
-// an error.
+// objectSchema adds "type": "object" to a schema, which the provider requires. The schema goes
+// as plain JSON Schema, where unknown keywords are ignored; the older field, a dialect of
+// OpenAPI, rejects them.
 func objectSchema(raw json.RawMessage) (json.RawMessage, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return json.RawMessage(`{"type":"object"}`), nil

@@ -183,17 +183,17 @@ func TestWhatIsNotSent(t *testing.T) {
 	}{
 		"nothing":                            {all, seam.Request{}, parley.CodeInvalid, "nothing to send"},
 		"blanks":                             {all, seam.Request{Messages: []parley.Message{parley.Text(parley.RoleUser, " \n")}}, parley.CodeInvalid, "nothing to send"},
-		"a picture for a model without eyes": {blind, seam.Request{Messages: part(parley.PartImage), Open: open(seam.File{MediaType: "image/png", Body: []byte("x")})}, parley.CodeInvalid, "takes no pictures"},
-		"a file for one":                     {blind, seam.Request{Messages: part(parley.PartFile), Open: open(seam.File{MediaType: "application/pdf", Body: []byte("x")})}, parley.CodeInvalid, "takes no files"},
-		"a picture that nobody can open":     {all, seam.Request{Messages: part(parley.PartImage)}, parley.CodeInvalid, "can not be read"},
+		"a picture for a model without eyes": {blind, seam.Request{Messages: part(parley.PartImage), Open: open(seam.File{MediaType: "image/png", Body: []byte("x")})}, parley.CodeInvalid, "does not accept images"},
+		"a file for one":                     {blind, seam.Request{Messages: part(parley.PartFile), Open: open(seam.File{MediaType: "application/pdf", Body: []byte("x")})}, parley.CodeInvalid, "does not accept files"},
+		"a picture that nobody can open":     {all, seam.Request{Messages: part(parley.PartImage)}, parley.CodeInvalid, "cannot be read"},
 		"a picture of a strange type":        {all, seam.Request{Messages: part(parley.PartImage), Open: open(seam.File{MediaType: "image/gif", Body: []byte("x")})}, parley.CodeInvalid, "image/gif"},
 		"a file of a strange type":           {all, seam.Request{Messages: part(parley.PartFile), Open: open(seam.File{MediaType: "application/zip", Body: []byte("x")})}, parley.CodeInvalid, "application/zip"},
-		"a text that is none":                {all, seam.Request{Messages: part(parley.PartFile), Open: open(seam.File{MediaType: "text/plain", Body: []byte("\xff")})}, parley.CodeInvalid, "no text in UTF-8"},
+		"a text that is none":                {all, seam.Request{Messages: part(parley.PartFile), Open: open(seam.File{MediaType: "text/plain", Body: []byte("\xff")})}, parley.CodeInvalid, "not UTF-8 text"},
 		"an empty file":                      {all, seam.Request{Messages: part(parley.PartFile), Open: open(seam.File{MediaType: "text/plain"})}, parley.CodeInvalid, "is empty"},
 		"a file too large":                   {all, seam.Request{Messages: part(parley.PartFile), Open: open(seam.File{MediaType: "application/pdf", Body: make([]byte, 16<<20)})}, parley.CodeTooLarge, "20 MB"},
 		"texts too large":                    {all, seam.Request{Messages: []parley.Message{parley.Text(parley.RoleUser, strings.Repeat("a", 21<<20))}}, parley.CodeTooLarge, "20 MB"},
 		"a tool of nobody's":                 {all, seam.Request{ServerTools: []string{"dream"}, Messages: []parley.Message{parley.Text(parley.RoleUser, "x")}}, parley.CodeInvalid, `no tool "dream"`},
-		"a schema that is none":              {all, seam.Request{Tools: []parley.ToolDecl{{Name: "x", InputSchema: json.RawMessage(`[1]`)}}, Messages: []parley.Message{parley.Text(parley.RoleUser, "x")}}, parley.CodeInvalid, "no JSON object"},
+		"a schema that is none":              {all, seam.Request{Tools: []parley.ToolDecl{{Name: "x", InputSchema: json.RawMessage(`[1]`)}}, Messages: []parley.Message{parley.Text(parley.RoleUser, "x")}}, parley.CodeInvalid, "not a JSON object"},
 		"a result without its call":          {all, seam.Request{Messages: []parley.Message{parley.Text(parley.RoleUser, "x"), {Role: parley.RoleTool, Parts: []parley.Part{{Type: parley.PartToolResult, Call: "01A", Name: "x"}}}}}, parley.CodeInvalid, "without its call"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -217,10 +217,10 @@ func TestNewRefusesNonsense(t *testing.T) {
 		says string
 	}{
 		"no key":                  {gemini.Options{Key: " "}, "no key"},
-		"a key with a line in it": {gemini.Options{Key: "AIza\nx"}, "characters that no key has"},
+		"a key with a line in it": {gemini.Options{Key: "AIza\nx"}, "characters that cannot be part of a key"},
 		"no URL":                  {gemini.Options{Key: key, BaseURL: "generativelanguage.googleapis.com"}, "base URL"},
 		"a URL with a key":        {gemini.Options{Key: key, BaseURL: "https://h/?key=" + key}, "base URL"},
-		"the other endpoint":      {gemini.Options{Key: key, BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai/"}, "speaks like OpenAI"},
+		"the other endpoint":      {gemini.Options{Key: key, BaseURL: "https://generativelanguage.googleapis.com/v1beta/openai/"}, "OpenAI-compatible"},
 	} {
 		_, err := gemini.New(c.o)
 		if parley.CodeOf(err) != parley.CodeInvalid || !strings.Contains(parley.Info(err).Message, c.says) || parley.Info(err).Hint == "" || strings.Contains(err.Error(), key) {

@@ -10,24 +10,24 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// thinking is how a model is told how much to think.
+// thinking is the form in which a model is told how much to think.
 type thinking string
 
 const (
 	byLevel  thinking = "level"
-	byBudget thinking = "budget" // of tokens
-	byNobody thinking = "nobody" // it does not think, or as it likes
+	byBudget thinking = "budget" // a token budget
+	byNobody thinking = "nobody" // it does not think, or decides itself
 )
 
-// traits are what differs between models and is refused where it does not fit.
+// traits are settings that some models accept and others reject.
 type traits struct {
 	Thinking thinking
-	NoMedium bool // has no level between low and high
-	Seals    bool // wants calls back with their signatures
+	NoMedium bool // there is no level between low and high
+	Seals    bool // requires calls to come back with their signatures
 }
 
-// table is what is known of models as of 2026-11-20, by how their ids begin; the
-// first that fits holds. The last row is for what is newer than this table:
+// table is what is known of models as of 2026-11-20, by the prefix of their ids; the first match
+// applies. The last row is for models newer than this table:
 // https://ai.google.dev/gemini-api/docs/thinking and .../thought-signatures
 var table = []struct {
 	prefix string
@@ -57,7 +57,7 @@ func (c *Client) traits(id string) (t traits) {
 	return t
 }
 
-// maxLearned bounds how many models are remembered.
+// maxLearned limits how many models are remembered.
 const maxLearned = 1000
 
 func (c *Client) learn(id string, t thinking) {
@@ -74,10 +74,10 @@ var levels = map[string]sdk.ThinkingLevel{
 	"xhigh": sdk.ThinkingLevelHigh, "max": sdk.ThinkingLevelHigh,
 }
 
-// budgets are what every model with a budget takes.
+// budgets are values that every model with a budget accepts.
 var budgets = map[string]int32{"low": 2048, "medium": 8192, "high": 24_576, "xhigh": 24_576, "max": 24_576}
 
-// think says how much to think; nil: as the provider does by itself.
+// think says how much to think. nil is the provider's default.
 func (t traits) think(effort string) *sdk.ThinkingConfig {
 	level, ok := levels[effort]
 	if !ok {
@@ -96,8 +96,8 @@ func (t traits) think(effort string) *sdk.ThinkingConfig {
 	return nil
 }
 
-// again finds out from a refusal whether the request may be taken in another form,
-// and changes the form to that.
+// again derives from a rejection whether another form of the request may be accepted, and
+// changes the form accordingly.
 func (m *model) again(ctx context.Context, err error, f *form) bool {
 	e, ok := errors.AsType[*parley.Error](err)
 	if !ok || e.Code != parley.CodeInvalid {
@@ -110,7 +110,7 @@ func (m *model) again(ctx context.Context, err error, f *form) bool {
 			return false
 		}
 		f.bare = true
-		m.c.opt.Logger.WarnContext(ctx, "gemini: a seal of its own is not accepted any more", "model", m.id, "said", e.Message)
+		m.c.opt.Logger.WarnContext(ctx, "gemini: the provider no longer accepts one of its own seals", "model", m.id, "said", e.Message)
 		return true
 	case strings.Contains(words, "thinking") && f.thinks:
 		next := byNobody
@@ -119,7 +119,7 @@ func (m *model) again(ctx context.Context, err error, f *form) bool {
 		}
 		f.traits.Thinking = next
 		m.c.learn(m.id, next)
-		m.c.opt.Logger.InfoContext(ctx, "gemini: the model is told in another way to think", "model", m.id, "said", e.Message)
+		m.c.opt.Logger.InfoContext(ctx, "gemini: trying another form of the thinking setting", "model", m.id, "said", e.Message)
 		return true
 	}
 	return false

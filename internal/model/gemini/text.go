@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// quoted appends to dst what the inside of a JSON string says. Half of a surrogate
-// pair becomes the three bytes that UTF-8 would have for it and does not allow, and
-// bytes that are no UTF-8 stay: [whole] puts together what the next fragment
-// completes.
+// quoted appends the decoded inside of a JSON string to dst. Half of a surrogate pair becomes
+// its three bytes, which UTF-8 does not allow, and bytes that are not UTF-8 stay: [whole]
+// combines them with the next fragment.
 func quoted(dst, inside []byte) ([]byte, bool) {
 	for {
 		n := bytes.IndexByte(inside, '\\')
@@ -47,7 +46,7 @@ func quoted(dst, inside []byte) ([]byte, bool) {
 	}
 }
 
-// unit reads the four hexadecimal digits of a UTF-16 code unit.
+// unit parses the four hexadecimal digits of a UTF-16 code unit.
 func unit(b []byte) (rune, bool) {
 	if len(b) < 4 {
 		return 0, false
@@ -56,11 +55,11 @@ func unit(b []byte) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// whole makes whole characters of fragments that may end inside one.
+// whole makes whole characters from fragments that may end inside one.
 type whole struct{ held []byte }
 
-// add returns what is complete with the new piece; what never will be becomes
-// U+FFFD.
+// add returns what is complete with the new piece. Bytes that cannot become a character are
+// replaced by U+FFFD.
 func (w *whole) add(piece []byte) string {
 	if len(w.held) == 0 && utf8.Valid(piece) {
 		return string(piece)
@@ -99,7 +98,7 @@ func (w *whole) add(piece []byte) string {
 	return string(out)
 }
 
-// rest is what is left when no more comes.
+// rest returns what is left at the end.
 func (w *whole) rest() string {
 	if len(w.held) == 0 {
 		return ""
@@ -108,7 +107,7 @@ func (w *whole) rest() string {
 	return string(utf8.RuneError)
 }
 
-// surrogate reads half of a pair as quoted wrote it.
+// surrogate decodes half of a pair as written by quoted.
 func surrogate(b []byte) (rune, bool) {
 	if len(b) < 3 || b[0] != 0xed || b[1]&0xe0 != 0xa0 || b[2]&0xc0 != 0x80 {
 		return 0, false
@@ -116,7 +115,7 @@ func surrogate(b []byte) (rune, bool) {
 	return 0xd000 | rune(b[1]&0x3f)<<6 | rune(b[2]&0x3f), true
 }
 
-// beginsHalf reports whether b may be the beginning of such a half, all of it.
+// beginsHalf reports whether all of b may be the beginning of such a half.
 func beginsHalf(b []byte) bool {
 	return len(b) == 0 || len(b) < 3 && b[0] == 0xed && (len(b) == 1 || b[1]&0xe0 == 0xa0)
 }

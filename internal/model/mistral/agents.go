@@ -134,7 +134,7 @@ func (h *Hosted) prepare(ctx context.Context) (*fleet, error) {
 	}
 	all, err := readIDs(h.path())
 	if err != nil {
-		h.c.log.WarnContext(ctx, "the ids of agents can not be read and are made anew", "file", h.path(), "error", err)
+		h.c.log.WarnContext(ctx, "the ids of agents cannot be read and are made anew", "file", h.path(), "error", err)
 	}
 	mine := all.Apps[h.o.App.Name][h.o.Model]
 	good, changed := false, false
@@ -397,7 +397,7 @@ func (h *Hosted) path() string { return filepath.Join(h.o.Dir, idsFile) }
 const maxIDs = 4 << 20
 
 // readIDs returns what is kept; nothing when there is no file, and with an error
-// when it can not be read.
+// when it cannot be read.
 func readIDs(path string) (kept, error) {
 	none := kept{Apps: map[string]map[string]map[string]keptAgent{}}
 	info, err := os.Stat(path)

@@ -120,7 +120,7 @@ func encode(v any) ([]byte, error) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "the request can not be written as JSON: %w", err)
+		return nil, parley.Errorf(parley.CodeInvalid, "the request cannot be written as JSON: %w", err)
 	}
 	return b.Bytes(), nil
 }

@@ -264,7 +264,7 @@ func TestCircle_learns(t *testing.T) {
 	}
 }
 
-// What a stored agent can not say is asked for without it.
+// What a stored agent cannot say is asked for without it.
 func TestHosted_without_its_agent(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, sim.Options{}, func(a *parley.App) { a.Budgets.MaxDepth = 0 })

@@ -95,7 +95,7 @@ func (w *entries) results(s *state, ms []parley.Message) bool {
 	wants := map[string]bool{}
 	for _, id := range s.Pending {
 		if wants[id] {
-			return false // an id that came twice can not be answered
+			return false // an id that came twice cannot be answered
 		}
 		wants[id] = true
 	}

@@ -40,9 +40,9 @@ func TestFaults(t *testing.T) {
 		"cut before the end":      {sim.Fault{After: 3, Cut: true}, parley.CodeUnavailable, 0, "in the middle"},
 		"cut at the first":        {sim.Fault{Cut: true}, parley.CodeUnavailable, 0, "in the middle"},
 		"a stream that just ends": {sim.Fault{After: 3, End: true}, parley.CodeUnavailable, 0, "in the middle"},
-		"a malformed chunk":       {sim.Fault{After: 2, Malformed: true}, parley.CodeUnavailable, 0, "can not be read"},
-		"a wrong type":            {sim.Fault{Type: "application/json"}, parley.CodeUnavailable, 0, "can not be read"},
-		"a page for a stream":     {sim.Fault{Type: "text/html"}, parley.CodeUnavailable, 0, "can not be read"},
+		"a malformed chunk":       {sim.Fault{After: 2, Malformed: true}, parley.CodeUnavailable, 0, "cannot be read"},
+		"a wrong type":            {sim.Fault{Type: "application/json"}, parley.CodeUnavailable, 0, "cannot be read"},
+		"a page for a stream":     {sim.Fault{Type: "text/html"}, parley.CodeUnavailable, 0, "cannot be read"},
 		"an error in the stream":  {sim.Fault{After: 2, Err: "Service tier capacity exceeded for this model."}, parley.CodeUnavailable, 0, "capacity exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {

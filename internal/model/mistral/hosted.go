@@ -45,7 +45,7 @@ type HostedOptions struct {
 // is taken as one too. Calls before a handoff are answered by nobody: Mistral has
 // abandoned them; their results reach the next agent as text.
 //
-// What a stored agent can not say is asked for without it, in a conversation with
+// What a stored agent cannot say is asked for without it, in a conversation with
 // instructions and tools of its own: a prompt with memory or hints, tools or
 // handoffs taken away, an output cap below the agent's. There, handoffs are
 // functions.

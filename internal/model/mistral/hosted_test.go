@@ -266,7 +266,7 @@ func TestPrepare_when_the_provider_is_away(t *testing.T) {
 	s, c := serve(t, sim.Options{Brain: always(text("hello"))})
 	dir := t.TempDir()
 	h := host(t, c, circleApp(), dir)
-	// The second agent can not be made: the first is taken back.
+	// The second agent cannot be made: the first is taken back.
 	s.Fail(sim.Fault{Path: "/v1/agents/none"})
 	for _, f := range []sim.Fault{{Status: 503}, {Status: 401}} {
 		s.Fail(f)

@@ -70,7 +70,7 @@ type Client struct {
 	files chan struct{} // holds the file of agents' ids
 }
 
-// New makes a client. It contacts nobody; a key or an address that can not be
+// New makes a client. It contacts nobody; a key or an address that cannot be
 // one is CodeInvalid.
 func New(o Options) (*Client, error) {
 	if o.Key == "" {

@@ -86,8 +86,8 @@ func TestHosted_faults(t *testing.T) {
 		"a handoff that failed":   {sim.Fault{Status: 500, Body: `{"object":"Error","message":"Response failed during handoff orchestration","type":"invalid_request_error","code":3000}`}, parley.CodeUnavailable, 0, "handoff orchestration"},
 		"cut before the end":      {sim.Fault{After: 3, Cut: true}, parley.CodeUnavailable, 0, "in the middle"},
 		"a stream that just ends": {sim.Fault{After: 3, End: true}, parley.CodeUnavailable, 0, "in the middle"},
-		"a malformed event":       {sim.Fault{After: 2, Malformed: true}, parley.CodeUnavailable, 0, "can not be read"},
-		"a wrong type":            {sim.Fault{Type: "application/json"}, parley.CodeUnavailable, 0, "can not be read"},
+		"a malformed event":       {sim.Fault{After: 2, Malformed: true}, parley.CodeUnavailable, 0, "cannot be read"},
+		"a wrong type":            {sim.Fault{Type: "application/json"}, parley.CodeUnavailable, 0, "cannot be read"},
 		"an error in the stream":  {sim.Fault{After: 2, Err: "Response failed"}, parley.CodeUnavailable, 0, "Response failed"},
 	} {
 		t.Run(name, func(t *testing.T) {

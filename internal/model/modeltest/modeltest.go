@@ -54,7 +54,7 @@ type Fault string
 const (
 	FaultPage    Fault = "a page of HTML where a stream should be"
 	FaultGateway Fault = "a page of HTML with status 502"
-	FaultChunk   Fault = "a chunk that can not be read"
+	FaultChunk   Fault = "a chunk that cannot be read"
 	FaultEnd     Fault = "an answer that ends in good order in the middle of the text"
 )
 

@@ -20,22 +20,22 @@ import (
 // wire has the cases that need a simulated wire.
 func (s suite) wire() map[string]func(*testing.T) {
 	cases := map[string]func(*testing.T){
-		"what was asked arrives":           s.arrives,
-		"a history of another provider's":  s.foreign,
-		"odd histories":                    s.odd,
-		"a picture":                        func(t *testing.T) { s.media(t, parley.PartImage, "image/png", png) },
-		"a document":                       func(t *testing.T) { s.media(t, parley.PartFile, "application/pdf", pdf) },
-		"a picture that can not be opened": s.closedFile,
-		"effort and temperature":           s.effort,
-		"a call that was cut off":          s.cutCall,
-		"a reply of nothing":               s.nothing,
-		"usage":                            s.usage,
-		"byte by byte":                     s.bytewise,
-		"a slow server":                    s.slow,
-		"a server that falls silent":       s.stall,
-		"the reader of a hanging server":   s.stopGated,
-		"answers that are no answers":      s.garbage,
-		"check and count":                  s.extras,
+		"what was asked arrives":          s.arrives,
+		"a history of another provider's": s.foreign,
+		"odd histories":                   s.odd,
+		"a picture":                       func(t *testing.T) { s.media(t, parley.PartImage, "image/png", png) },
+		"a document":                      func(t *testing.T) { s.media(t, parley.PartFile, "application/pdf", pdf) },
+		"a picture that cannot be opened": s.closedFile,
+		"effort and temperature":          s.effort,
+		"a call that was cut off":         s.cutCall,
+		"a reply of nothing":              s.nothing,
+		"usage":                           s.usage,
+		"byte by byte":                    s.bytewise,
+		"a slow server":                   s.slow,
+		"a server that falls silent":      s.stall,
+		"the reader of a hanging server":  s.stopGated,
+		"answers that are no answers":     s.garbage,
+		"check and count":                 s.extras,
 	}
 	if s.Replays {
 		cases["thinking is given back"] = s.replay

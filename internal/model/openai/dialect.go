@@ -42,7 +42,7 @@ type dialect struct {
 	thinks    *regexp.Regexp
 	tokenize  bool   // counts tokens
 	anyModel  bool   // serves one model, by whatever name
-	search    string // the key that has the server search the web, "": it can not
+	search    string // the key that has the server search the web, "": it cannot
 	pathKey   string
 }
 

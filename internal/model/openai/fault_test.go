@@ -185,7 +185,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestNobodyThere has servers that can not be reached.
+// TestNobodyThere has servers that cannot be reached.
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.NotFoundHandler())

@@ -124,7 +124,7 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, what string, i
 }
 
 // Check asks whether the model is there and the key good, by lists that cost
-// nothing. What it can not tell: llama.cpp lists its model to anybody, so a bad
+// nothing. What it cannot tell: llama.cpp lists its model to anybody, so a bad
 // key shows at the first call.
 func (m *model) Check(ctx context.Context) error {
 	c := m.c
@@ -168,7 +168,7 @@ func (m counting) CountTokens(ctx context.Context, r seam.Request) (int64, error
 	}
 	var whole map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &whole); err != nil {
-		return 0, parley.Errorf(parley.CodeInternal, "a request can not be read again: %w", err)
+		return 0, parley.Errorf(parley.CodeInternal, "a request cannot be read again: %w", err)
 	}
 	ask := map[string]json.RawMessage{"model": whole["model"], "messages": whole["messages"]}
 	for _, k := range []string{"tools", "chat_template_kwargs"} {
@@ -177,7 +177,7 @@ func (m counting) CountTokens(ctx context.Context, r seam.Request) (int64, error
 		}
 	}
 	if raw, err = encode(ask); err != nil {
-		return 0, parley.Errorf(parley.CodeInternal, "a request can not be written: %w", err)
+		return 0, parley.Errorf(parley.CodeInternal, "a request cannot be written: %w", err)
 	}
 	resp, err := m.c.tr.Post(ctx, m.c.opt.HTTP, strings.TrimSuffix(m.c.base, "/v1")+"/tokenize", m.c.header("application/json"), raw)
 	if err != nil {

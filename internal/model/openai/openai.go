@@ -54,7 +54,7 @@ type Options struct {
 	Header http.Header
 	// Extra has keys for the body of each call that only this server knows, such as
 	// chat_template_kwargs of vLLM or provider of OpenRouter. What the client
-	// itself needs for a call can not be set: model, messages, stream and tools.
+	// itself needs for a call cannot be set: model, messages, stream and tools.
 	Extra map[string]json.RawMessage
 }
 
@@ -73,7 +73,7 @@ type Client struct {
 // maxLearned bounds how many models a client remembers something of.
 const maxLearned = 1000
 
-// New returns a client. It contacts nobody. Settings that can not work are
+// New returns a client. It contacts nobody. Settings that cannot work are
 // refused: CodeInvalid, or CodeUnauthenticated where a key is needed.
 func New(o Options) (*Client, error) {
 	if o.BaseURL == "" {
@@ -106,7 +106,7 @@ func New(o Options) (*Client, error) {
 	}
 	for k, v := range o.Extra {
 		if reserved[k] || !json.Valid(v) {
-			return nil, parley.Errorf(parley.CodeInvalid, "the extra key %q can not be set so", k).
+			return nil, parley.Errorf(parley.CodeInvalid, "the extra key %q cannot be set so", k).
 				WithHint("extra holds JSON by key, and not what each call has of its own").WithField("extra")
 		}
 	}

@@ -122,7 +122,7 @@ func (m *model) request(ctx context.Context, r seam.Request, n *names, q quirks)
 		raw, err = merge(raw, m.c.opt.Extra)
 	}
 	if err != nil {
-		return nil, 0, 0, parley.Errorf(parley.CodeInvalid, "the request to %s can not be written: %w", d.title, err)
+		return nil, 0, 0, parley.Errorf(parley.CodeInvalid, "the request to %s cannot be written: %w", d.title, err)
 	}
 	if len(raw) > maxBody {
 		return nil, 0, 0, parley.Errorf(parley.CodeTooLarge, "the request is larger than %d MiB", maxBody>>20).

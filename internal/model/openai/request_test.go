@@ -432,7 +432,7 @@ func TestLearnsWhatHelped(t *testing.T) {
 	t.Parallel()
 	c, s := rig(t, sim.Options{Dialect: sim.VLLM, Refuses: []string{"tools", "max_tokens"}}, openai.Options{})
 	m := c.Model(info("m"))
-	for _, n := range []int{1, 2} { // tools can not be left out
+	for _, n := range []int{1, 2} { // tools cannot be left out
 		if o := read(t, m, modeltest.Ask()); o.Error == nil || s.Requests() != n {
 			t.Errorf("got %+v after %d requests", o.Error, s.Requests())
 		}

@@ -177,7 +177,7 @@ func (m *model) shown(ctx context.Context, root string) (int64, error) {
 func (c *Client) post(ctx context.Context, url string, body any, what string, into any) error {
 	raw, err := encode(body)
 	if err != nil {
-		return parley.Errorf(parley.CodeInternal, "a request can not be written: %w", err)
+		return parley.Errorf(parley.CodeInternal, "a request cannot be written: %w", err)
 	}
 	resp, err := c.tr.Post(ctx, c.opt.HTTP, url, c.header("application/json"), raw)
 	if err != nil {

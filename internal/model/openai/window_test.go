@@ -73,7 +73,7 @@ func TestWindow(t *testing.T) {
 }
 
 // TestWindow_changes: a server that was started again with another window is
-// believed a minute later, and one that can not be asked is called all the same,
+// believed a minute later, and one that cannot be asked is called all the same,
 // and not asked each time.
 func TestWindow_changes(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,7 @@ func TestDecision(t *testing.T) {
 		}}
 		got, err := reply(t, m, seam.Request{Agent: "judge", Messages: []parley.Message{asked}})
 		text := parley.PartsText(got.Parts)
-		if c.want == "" && text == "I can not look this up now: this turn may use no more tools or agents." {
+		if c.want == "" && text == "I cannot look this up now: this turn may use no more tools or agents." {
 			text = ""
 		}
 		if err != nil || text != c.want {

@@ -87,7 +87,7 @@ func validateParts(m parley.Message, open, used map[parley.CallID]bool) (map[par
 			delete(open, p.Call)
 		}
 		if by != m.Role {
-			return nil, fmt.Errorf("a part of type %q can not be the %s's", p.Type, m.Role)
+			return nil, fmt.Errorf("a part of type %q cannot be the %s's", p.Type, m.Role)
 		}
 		said = said || p.Type != parley.PartThinking
 	}

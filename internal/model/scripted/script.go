@@ -273,7 +273,7 @@ func (r *rule) parts(req seam.Request, v view) ([]parley.Part, error) {
 }
 
 // noMeans is said when a turn may not do what a rule would.
-const noMeans = "I can not look this up now: this turn may use no more tools or agents."
+const noMeans = "I cannot look this up now: this turn may use no more tools or agents."
 
 // eachText replaces the texts inside a value.
 func eachText(v any, f func(string) any) any {

@@ -69,8 +69,8 @@ func TestInvalidHistoryIsRefused(t *testing.T) {
 		"an id twice":                   {[]parley.Message{q, assistant(call("a")), results(result("a")), assistant(call("a")), results(result("a"))}, `the id "a" of a call is missing or was used before`},
 		"no id":                         {[]parley.Message{q, assistant(call("")), results(result(""))}, `the id "" of a call`},
 		"a blank result":                {[]parley.Message{q, assistant(call("a")), results(parley.Part{Type: parley.PartToolResult, Call: "a"})}, `the result of "a" is blank`},
-		"a call by the user":            {[]parley.Message{{Role: parley.RoleUser, Parts: []parley.Part{call("a")}}}, `a part of type "tool_call" can not be the user's`},
-		"text among results":            {[]parley.Message{q, assistant(call("a")), results(result("a"), text("x"))}, `a part of type "text" can not be the tool's`},
+		"a call by the user":            {[]parley.Message{{Role: parley.RoleUser, Parts: []parley.Part{call("a")}}}, `a part of type "tool_call" cannot be the user's`},
+		"text among results":            {[]parley.Message{q, assistant(call("a")), results(result("a"), text("x"))}, `a part of type "text" cannot be the tool's`},
 		"a part of a type nobody knows": {[]parley.Message{{Role: parley.RoleUser, Parts: []parley.Part{{Type: "song"}}}}, `a part of type "song"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestAScriptOfAUsersOwn(t *testing.T) {
 		},
 		"nothing is offered": {
 			seam.Request{Messages: []parley.Message{user("Stripe?")}},
-			[]parley.Part{text("I can not look this up now: this turn may use no more tools or agents.")},
+			[]parley.Part{text("I cannot look this up now: this turn may use no more tools or agents.")},
 		},
 		"own results": {
 			seam.Request{Messages: []parley.Message{user("Stripe?"), assistant(call("a")), results(result("a"))}},

@@ -15,7 +15,7 @@ const (
 
 // answered is what a provider answers. Readers of a stream stop at the end that it
 // says itself, which is before the end of the response, and a connection that is
-// closed there can not be used again. So Close reads the rest, when that is short
+// closed there cannot be used again. So Close reads the rest, when that is short
 // and comes at once; it is for who reads, not for another goroutine.
 type answered struct {
 	io.ReadCloser

@@ -169,7 +169,7 @@ func (p Provider) Ended() *parley.Error {
 // Malformed is something that is not the provider's wire. What is where, such as
 // "a chunk".
 func (p Provider) Malformed(what string, cause error) *parley.Error {
-	e := parley.Errorf(parley.CodeUnavailable, "the answer of %s can not be read: %s", p.Name, what).WithHint("try again, and check the base URL in the settings")
+	e := parley.Errorf(parley.CodeUnavailable, "the answer of %s cannot be read: %s", p.Name, what).WithHint("try again, and check the base URL in the settings")
 	if cause != nil {
 		e.Err = errors.New(p.Words(cause.Error()))
 	}

@@ -148,8 +148,8 @@ func TestMalformed(t *testing.T) {
 	t.Parallel()
 	p := transport.Provider{Name: "Acme", Key: "secret"}
 	for what, want := range map[string]string{
-		"a chunk":                     "the answer of Acme can not be read: a chunk",
-		"something that is no stream": "the answer of Acme can not be read: something that is no stream",
+		"a chunk":                     "the answer of Acme cannot be read: a chunk",
+		"something that is no stream": "the answer of Acme cannot be read: something that is no stream",
 	} {
 		e := p.Malformed(what, errors.New("near secret"))
 		if e.Message != want || e.Code != parley.CodeUnavailable || e.Hint == "" || e.Err.Error() != "near [redacted]" {

@@ -14,7 +14,7 @@ import (
 const endNotes = "```parley\n"
 
 // response is a reply's text as an answer: the end notes, where there are any,
-// become fields. Notes that can not be read are left out of the text all the
+// become fields. Notes that cannot be read are left out of the text all the
 // same; they are not for people.
 func response(text string) parley.Response {
 	before, after, found := strings.Cut(text, endNotes)

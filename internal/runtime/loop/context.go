@@ -114,12 +114,12 @@ func roomier(m seam.ModelInfo) string {
 }
 
 // seen is an earlier message as the model can take it: a picture or document that
-// another model could look at is named to one that can not.
+// another model could look at is named to one that cannot.
 func seen(msg parley.Message, m seam.ModelInfo) parley.Message {
 	out := parley.Message{Role: msg.Role}
 	for _, p := range msg.Parts {
 		if p.Type == parley.PartImage && !m.Images || p.Type == parley.PartFile && !m.Files {
-			p = parley.Part{Type: parley.PartText, Text: "[attached: " + p.Name + ", which you can not see]"}
+			p = parley.Part{Type: parley.PartText, Text: "[attached: " + p.Name + ", which you cannot see]"}
 		}
 		out.Parts = append(out.Parts, p)
 	}

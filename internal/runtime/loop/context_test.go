@@ -111,7 +111,7 @@ func TestMessages(t *testing.T) {
 		"handoffs that are not taken": {
 			join(asked(parley.Budgets{}), front, says("front", "c", hand("h", "judge", ""), hand("i", "finder", ""))),
 			"# user\nWhat is the spec?\n# assistant\n=> h judge \n=> i finder \n# tool\n" +
-				"<- h ! This agent can not hand over to judge. It can hand over to finder.\n<- i ! Ignored: only the first handoff of a reply counts.\n",
+				"<- h ! This agent cannot hand over to judge. It can hand over to finder.\n<- i ! Ignored: only the first handoff of a reply counts.\n",
 		},
 		"what an agent is handed": {
 			join(asked(parley.Budgets{}), front, says("front", "c", text("One moment."), hand("h", "finder", "needs data")),
@@ -442,7 +442,7 @@ func TestAttachments(t *testing.T) {
 	with.Message.Parts = append(with.Message.Parts, parley.Part{Type: parley.PartImage, Artifact: "a1", Name: "plot.png", MediaType: "image/png"})
 	front := parley.AgentStarted{Name: "front"}
 	log := join(with, front, says("front", "c", text("A plot.")), parley.TurnCompleted{Response: parley.Response{Message: "A plot."}}, asked(parley.Budgets{}), front)
-	for sees, want := range map[bool]string{true: "image", false: "[attached: plot.png, which you can not see]"} {
+	for sees, want := range map[bool]string{true: "image", false: "[attached: plot.png, which you cannot see]"} {
 		g := testGiven()
 		info := g.model
 		g.model = func(name string) (seam.ModelInfo, error) {

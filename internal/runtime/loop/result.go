@@ -115,7 +115,7 @@ func (g given) handoffResult(agent string, parts []parley.Part, p parley.Part) p
 	first, _ := handoffPart(parts)
 	switch {
 	case !g.mayHandOff(agent, first.Name) && first.Call == p.Call:
-		r.Text, r.IsError = "This agent can not hand over to "+p.Name+".", true
+		r.Text, r.IsError = "This agent cannot hand over to "+p.Name+".", true
 		if to := g.app.Agents[agent].Handoffs; len(to) > 0 {
 			r.Text += " It can hand over to " + strings.Join(to, ", ") + "."
 		}

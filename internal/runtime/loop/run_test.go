@@ -597,11 +597,11 @@ func TestCount(t *testing.T) {
 		code      parley.Code
 		files     []parley.Part
 	}{
-		"small":            {20_000, 1, 0, "", nil},
-		"fits after all":   {2000, 200, 1, "", nil},
-		"does not fit":     {2000, 1900, 1, parley.CodeTooLarge, nil},
-		"can not be known": {2000, 0, 1, "", nil},
-		"a long document":  {20_000, 15_000, 1, "", []parley.Part{{Type: parley.PartFile, Artifact: "A", MediaType: "application/pdf", Name: "a.pdf"}}},
+		"small":           {20_000, 1, 0, "", nil},
+		"fits after all":  {2000, 200, 1, "", nil},
+		"does not fit":    {2000, 1900, 1, parley.CodeTooLarge, nil},
+		"cannot be known": {2000, 0, 1, "", nil},
+		"a long document": {20_000, 15_000, 1, "", []parley.Part{{Type: parley.PartFile, Artifact: "A", MediaType: "application/pdf", Name: "a.pdf"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -197,7 +197,7 @@ func (h *Host) take(events []parley.Event) error {
 		case parley.ModelStarted, parley.ModelReplied, parley.ModelFailed, parley.AgentStarted, parley.AgentHandoff,
 			parley.AgentEnded, parley.ContextCompacted, parley.ContextTransferred, parley.BudgetReached:
 		default:
-			return parley.Errorf(parley.CodeForbidden, "a runtime can not append %s", e.Type)
+			return parley.Errorf(parley.CodeForbidden, "a runtime cannot append %s", e.Type)
 		}
 		if e.Turn != h.turn {
 			return parley.Errorf(parley.CodeInvalid, "%s of turn %q in turn %q", e.Type, e.Turn, h.turn)

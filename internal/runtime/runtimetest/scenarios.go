@@ -193,8 +193,8 @@ func scenarios() []*scenario {
 			message: "I stay.", commits: 3,
 		},
 		{
-			name: "a_tool_that_the_agent_lacks_is_told", script: rounds(Use("", Tool("fly", `{}`)), Say("I can not fly.")),
-			message: "I can not fly.", outcomes: []string{"fly error"}, commits: 4,
+			name: "a_tool_that_the_agent_lacks_is_told", script: rounds(Use("", Tool("fly", `{}`)), Say("I cannot fly.")),
+			message: "I cannot fly.", outcomes: []string{"fly error"}, commits: 4,
 		},
 		{
 			name: "a_busy_model_is_called_again", script: busy,

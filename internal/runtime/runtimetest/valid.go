@@ -94,7 +94,7 @@ func checkPart(role parley.Role, p parley.Part) error {
 		ok = role == parley.RoleTool
 	}
 	if !ok {
-		return fmt.Errorf("the %s can not say a part of type %q", role, p.Type)
+		return fmt.Errorf("the %s cannot say a part of type %q", role, p.Type)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ const (
 	ThenHang  Then = "hang"  // nothing more comes
 	ThenCut   Then = "cut"   // the connection breaks
 	ThenEnd   Then = "end"   // the answer ends in good order
-	ThenChunk Then = "chunk" // a chunk that can not be read
+	ThenChunk Then = "chunk" // a chunk that cannot be read
 	ThenError Then = "error" // an error event, of Fault.Type
 )
 

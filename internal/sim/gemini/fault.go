@@ -108,7 +108,7 @@ const (
 	ThenHang  Then = "hang"  // nothing more comes
 	ThenCut   Then = "cut"   // the connection breaks
 	ThenEnd   Then = "end"   // the answer ends in good order
-	ThenChunk Then = "chunk" // a chunk that can not be read
+	ThenChunk Then = "chunk" // a chunk that cannot be read
 	ThenError Then = "error" // a chunk with an error, of Fault.Error
 	ThenBare  Then = "bare"  // the object of an error as it is, in no chunk
 )

@@ -221,7 +221,7 @@ func (s *Server) restart(w http.ResponseWriter, r *http.Request) {
 	at := slices.IndexFunc(old.entries, func(e entry) bool { return e.ID == b.FromEntryID })
 	if at < 0 || !old.appended {
 		s.mu.Unlock()
-		refuse(w, bad("invalid_request_error", "3000", "Conversation can not be restarted from entry %s", b.FromEntryID))
+		refuse(w, bad("invalid_request_error", "3000", "Conversation cannot be restarted from entry %s", b.FromEntryID))
 		return
 	}
 	c := &conversation{id: id, agent: old.agent, def: old.def, entries: slices.Clone(old.entries[:at+1]), created: s.o.Now().UTC(), handoffs: map[string]string{}}
@@ -292,7 +292,7 @@ func (c *conversation) take(inputs []entry, s *Server) *Refusal {
 		switch e.Type {
 		case "function.call":
 			if s == nil {
-				return bad("invalid_request_error", "3000", "A function.call can not be appended")
+				return bad("invalid_request_error", "3000", "A function.call cannot be appended")
 			}
 			open = append(open, e.ToolCallID)
 			told[e.ToolCallID] = true

@@ -56,7 +56,7 @@ func TestOneServerDrivesADatabase(t *testing.T) {
 	must(t, two.Append(ctx, ann, storetest.Words("S", 2, 1, 10)))
 }
 
-// A server can not reach its database for a while. The server of the database
+// A server cannot reach its database for a while. The server of the database
 // has not noticed, or has, or has let another in meanwhile.
 func TestTheSoleServerLosesItsConnection(t *testing.T) {
 	t.Parallel()

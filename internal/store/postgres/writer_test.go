@@ -155,7 +155,7 @@ func TestWhatTheServerRefusesFailsAlone(t *testing.T) {
 		wg.Go(func() {
 			id, want := parley.SessionID(fmt.Sprint("S", i)), parley.Code("")
 			if i == 3 {
-				var long strings.Builder // that can not be compressed
+				var long strings.Builder // that cannot be compressed
 				for n := range 4000 {
 					fmt.Fprint(&long, n*n*7919)
 				}

@@ -161,7 +161,7 @@ func fullDisk(t *testing.T, s *sqlite.Store, fill, free func()) {
 	}
 }
 
-// A folder that can not be written: a read-only mount where that is possible,
+// A folder that cannot be written: a read-only mount where that is possible,
 // and permissions in any case.
 func TestReadOnlyFolder(t *testing.T) {
 	t.Parallel()
@@ -181,7 +181,7 @@ func TestReadOnlyFolder(t *testing.T) {
 		must(t, s.Close())
 		asNobody(t, func() {
 			refused(t, dir)                        // the files are another's
-			refused(t, filepath.Join(dir, "deep")) // the folder can not be made
+			refused(t, filepath.Join(dir, "deep")) // the folder cannot be made
 		})
 		if n := storetest.Head(t, open(t, dir), "S"); n != 3 {
 			t.Errorf("got event %d, want 3", n)

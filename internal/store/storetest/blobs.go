@@ -50,7 +50,7 @@ func Collected(t *testing.T, open func(now func() time.Time) Collector) {
 		t.Errorf("got %v %v %v, want true false true", is(referred), is(orphan), is(renewed))
 	}
 	if again := put("orphan"); again != orphan || !is(orphan) {
-		t.Error("a blob that went can not be put again")
+		t.Error("a blob that went cannot be put again")
 	}
 	// With its session the last reference goes.
 	must(t, s.Delete(ctx, User, "S"))

@@ -479,7 +479,7 @@ func staleChunks(t *testing.T, s seam.Store) {
 	equal(t, "chunks after a claim", got, []seam.Chunk{c(0, 1, "one"), c(0, 3, "three")})
 }
 
-// claims lets two nodes ask for one session: of one that is alive it can not be
+// claims lets two nodes ask for one session: of one that is alive it cannot be
 // taken, and once that has left it can.
 func claims(t *testing.T, s seam.Store) {
 	ctx := context.Background()

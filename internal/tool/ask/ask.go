@@ -1,9 +1,9 @@
-// Package ask is the tool with which a model asks the user: structured questions
-// with options, and room for other words. The turn waits for the answer, through
-// restarts, however long that takes.
+// Package ask is the tool with which a model asks the user structured questions with options.
+// The user may also answer in free text. The turn waits for the answer, across restarts and
+// however long it takes.
 //
-// The tool's name and the forms of its input and output are those of the Claude
-// CLI's AskUserQuestion.
+// The tool's name and the forms of its input and output are those of the Claude CLI's
+// AskUserQuestion.
 package ask
 
 import (

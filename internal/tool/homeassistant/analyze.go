@@ -17,8 +17,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// The tool ha_analyze: one SELECT over a database in memory that is made for the
-// question and thrown away after it.
+// The tool ha_analyze runs one SELECT over an in-memory database that is made for the query and
+// thrown away afterwards.
 
 type analyzeInput struct {
 	SQL      string   `json:"sql"`
@@ -40,16 +40,16 @@ type table struct {
 }
 
 const (
-	maxAnalyzed = 150     // entities whose history is loaded unless others are named
-	maxNamed    = 500     // and when they are
+	maxAnalyzed = 150     // entities whose history is loaded when the input names none
+	maxNamed    = 500     // entities whose history is loaded when the input names them
 	maxPoints   = 200_000 // rows of history: some 40 MB in memory
 	maxResult   = 10_000  // rows of the answer
 	maxCells    = 4 << 20 // bytes of the answer
 
 	// Each query holds its tables in memory, some 40 MB at most.
 	maxAnalyses = 2
-	// A query runs for a few seconds, and a call of the tool for a minute at most:
-	// what stands further back would not be served in time.
+	// A query runs for a few seconds and a call of the tool for at most a minute. Queries
+	// further back in the queue would not be served in time.
 	maxQueued = 16
 )
 
@@ -70,8 +70,7 @@ var (
 	usesLog   = usesTable("errors")
 )
 
-// sqlTimeText is how times are written in the tables: SQLite's own functions
-// read it.
+// sqlTimeText formats a time for the tables so that SQLite's own functions can read it.
 func sqlTimeText(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -96,13 +95,13 @@ func (t *Toolset) analyze(ctx context.Context, r seam.Run, in analyzeInput) (ans
 	case err == nil:
 		defer leave()
 	case errors.Is(err, fair.ErrFull):
-		return answer{}, parley.Errorf(parley.CodeBusy, "%d of your queries wait already, which is as many as may", maxQueued).
+		return answer{}, parley.Errorf(parley.CodeBusy, "%d of your queries are already waiting, which is the limit", maxQueued).
 			WithHint("ask again when one has been answered, or ask for more in one query").WithRetry(t.o.sqlTime)
 	default:
 		return answer{}, stillWaits(ctx, time.Since(began))
 	}
 	if !registerScratch() {
-		return answer{}, parley.Errorf(parley.CodeInternal, "there is no memory for a database")
+		return answer{}, parley.Errorf(parley.CodeInternal, "out of memory for a database")
 	}
 	conn, err := zombie.OpenConn("file::memory:?vfs="+scratchName, zombie.OpenReadWrite|zombie.OpenCreate|zombie.OpenMemory|zombie.OpenURI)
 	if err != nil {
@@ -116,7 +115,7 @@ func (t *Toolset) analyze(ctx context.Context, r seam.Run, in analyzeInput) (ans
 	}
 	if err := t.load(ctx, db, r, in, from, to); err != nil {
 		if ctx.Err() != nil {
-			err = waited(ctx, "the reading of the tables", t.o.Timeout)
+			err = waited(ctx, "reading the tables", t.o.Timeout)
 		}
 		return answer{}, err
 	}
@@ -129,19 +128,19 @@ func (t *Toolset) analyze(ctx context.Context, r seam.Run, in analyzeInput) (ans
 	return answer{out.text(), out, few(es, Entity.id)}, nil
 }
 
-// stillWaits puts into words that a call was not let in before ctx ended. Home
-// Assistant has no part in it.
+// stillWaits is the error of a query that ctx ended before it began. Home Assistant was not
+// involved.
 func stillWaits(ctx context.Context, d time.Duration) *parley.Error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return &parley.Error{Code: parley.CodeCancelled, Message: "the query was cancelled while others ran", Err: context.Cause(ctx)}
+		return &parley.Error{Code: parley.CodeCancelled, Message: "the query was cancelled while it waited for others", Err: context.Cause(ctx)}
 	}
-	e := parley.Errorf(parley.CodeTimeout, "the query did not begin within %s, as others ran before it", d.Round(time.Millisecond)).
+	e := parley.Errorf(parley.CodeTimeout, "the query did not begin within %s because other queries ran first", d.Round(time.Millisecond)).
 		WithHint("try again; queries of one user run one after the other, so ask for more in one query")
 	e.Err = context.Cause(ctx)
 	return e
 }
 
-// load fills the tables that the question uses.
+// load fills the tables that the query uses.
 func (t *Toolset) load(ctx context.Context, db *memory, r seam.Run, in analyzeInput, from, to time.Time) error {
 	if err := t.loadHouse(db); err != nil {
 		return parley.Errorf(parley.CodeInternal, "fill the tables: %w", err)
@@ -188,7 +187,7 @@ func (t *Toolset) load(ctx context.Context, db *memory, r seam.Run, in analyzeIn
 		}
 		for _, l := range entries {
 			for i, m := range l.messages() {
-				n := 0 // the count is of the entry, not of each of its texts
+				n := 0 // the count belongs to the entry, not to each of its messages
 				if i == 0 {
 					n = max(1, l.Count)
 				}
@@ -210,8 +209,8 @@ func maybe(state string) any {
 	return nil
 }
 
-// meant are the entities whose history is loaded: those that are named, in the
-// input or in the question itself, else all there are when they are few.
+// meant returns the entities whose history is loaded: those named in the input or in the query
+// itself, or all of them if they are few.
 func (t *Toolset) meant(in analyzeInput) ([]Entity, error) {
 	if len(in.Entities) > 0 {
 		return t.index.expand(in.Entities, maxNamed)
@@ -225,7 +224,7 @@ func (t *Toolset) meant(in analyzeInput) ([]Entity, error) {
 				q.IDs = append(q.IDs, id)
 			}
 		}
-		if strings.ContainsAny(in.SQL, "%*") { // LIKE and GLOB may mean others too
+		if strings.ContainsAny(in.SQL, "%*") { // LIKE and GLOB may match other entities too
 			q.IDs = nil
 		}
 	}
@@ -237,7 +236,7 @@ func (t *Toolset) meant(in analyzeInput) ([]Entity, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, parley.Errorf(parley.CodeNotFound, "no entity fits").WithField("entities").WithHint("the areas are %s", t.index.areaNames())
+		return nil, parley.Errorf(parley.CodeNotFound, "no entity matches").WithField("entities").WithHint("the areas are %s", t.index.areaNames())
 	}
 	if len(out) > limit {
 		return nil, parley.Errorf(parley.CodeTooLarge, "the history of %d entities is too much", len(out)).WithField("entities").
@@ -278,12 +277,12 @@ func (t *Toolset) loadHouse(db *memory) error {
 	return nil
 }
 
-// memory is the database of one question.
+// memory is the database of one query.
 type memory struct {
 	conn   *zombie.Conn
 	held   map[string]*zombie.Stmt
 	loaded map[string]int
-	failed error // by a function of ours: zombiezen.com/go/sqlite v1.4.2 loses the errors that functions return
+	failed error // set by our SQL functions, because zombiezen.com/go/sqlite v1.4.2 loses the errors they return
 }
 
 func (m *memory) create() error {
@@ -338,7 +337,7 @@ func (m *memory) insert(into string, args ...any) error {
 	return s.Reset()
 }
 
-// ask runs the question.
+// ask runs the query.
 func (m *memory) ask(ctx context.Context, query string, limit int, most time.Duration) (out table, err error) {
 	for _, s := range m.held {
 		_ = s.Finalize()
@@ -366,7 +365,7 @@ func (m *memory) ask(ctx context.Context, query string, limit int, most time.Dur
 	query = strings.TrimRight(strings.TrimSpace(query), "; \t\r\n")
 	s, rest, err := m.conn.PrepareTransient(query)
 	if err != nil && g.many {
-		return out, parley.Errorf(parley.CodeInvalid, "SQL: there are more than %d SELECTs in it", maxSelects).WithField("sql").WithHint("ask in several questions")
+		return out, parley.Errorf(parley.CodeInvalid, "SQL: the query has more than %d SELECTs", maxSelects).WithField("sql").WithHint("ask in several queries")
 	}
 	if err != nil {
 		return out, sqlError(ctx, err, most)
@@ -428,17 +427,17 @@ func sqlError(ctx context.Context, err error, most time.Duration) error {
 	case ctx.Err() != nil:
 		return parley.Errorf(parley.CodeTimeout, "the query was stopped after %s", most).WithField("sql").WithHint("ask for less: a shorter time, fewer entities, no join of large tables without a condition")
 	case code == zombie.ResultAuth:
-		return parley.Errorf(parley.CodeForbidden, "only reading is allowed: one SELECT").WithField("sql").WithHint("the tables are states, entities, devices, areas, history, logbook and errors")
+		return parley.Errorf(parley.CodeForbidden, "only one SELECT is allowed").WithField("sql").WithHint("the tables are states, entities, devices, areas, history, logbook and errors")
 	case code == zombie.ResultTooBig:
 		return tooBig()
 	case code == zombie.ResultFull:
-		return parley.Errorf(parley.CodeTooLarge, "the query keeps more than %d MB aside", maxScratch>>20).WithField("sql").WithHint("sort and group less: a shorter time, fewer entities, no join of large tables without a condition")
+		return parley.Errorf(parley.CodeTooLarge, "the query needs more than %d MB of temporary storage", maxScratch>>20).WithField("sql").WithHint("sort and group less: a shorter time, fewer entities, no join of large tables without a condition")
 	default:
 		return parley.Errorf(parley.CodeInvalid, "SQL: %s", clip(err.Error(), 300)).WithField("sql").WithHint("it is SQLite; the tables are states, entities, devices, areas, history, logbook and errors, as the description of %s says", Analyze)
 	}
 }
 
-// text is a table that a model reads well: a line a row, columns apart by bars.
+// text formats the table for a model: one line per row, with bars between columns.
 func (o table) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d rows", len(o.Rows))

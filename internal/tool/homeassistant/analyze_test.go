@@ -99,7 +99,7 @@ func TestAnalyzeAttacked(t *testing.T) {
 func TestAnalyzeKeepsLittleAside(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(_ *sim.Options, o *homeassistant.Options) { homeassistant.SetQueryTime(o, within) })
-	r.refused("ha_analyze", m{"sql": "WITH RECURSIVE c AS MATERIALIZED (SELECT " + large + " h), x(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM x) SELECT n, h||n FROM x, c ORDER BY n DESC"}, parley.CodeTooLarge, "aside")
+	r.refused("ha_analyze", m{"sql": "WITH RECURSIVE c AS MATERIALIZED (SELECT " + large + " h), x(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM x) SELECT n, h||n FROM x, c ORDER BY n DESC"}, parley.CodeTooLarge, "temporary storage")
 	_, data := r.ok("ha_analyze", m{"sql": "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM x LIMIT 60000) SELECT sum(n), count(*) FROM (SELECT n, printf('%0100d', n) p FROM x ORDER BY p DESC LIMIT 60000)"})
 	if got := fmt.Sprint(data["rows"]); got != "[[1.80003e+09 60000]]" {
 		t.Errorf("got %s: what was kept aside is not what came back", got)

@@ -34,7 +34,7 @@ func TestAnalyze_refuses_who_asks_too_much(t *testing.T) {
 	if err := <-full; !errors.Is(err, fair.ErrFull) {
 		t.Errorf("one too many: %v", err)
 	}
-	r.refused("ha_analyze", m{"sql": "SELECT 1"}, parley.CodeBusy, "of your queries wait", "ask again")
+	r.refused("ha_analyze", m{"sql": "SELECT 1"}, parley.CodeBusy, "of your queries are already waiting", "ask again")
 	stop()
 	queue.Wait()
 	leave()

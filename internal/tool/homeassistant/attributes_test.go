@@ -28,7 +28,7 @@ func TestDisabled(t *testing.T) {
 		t.Errorf("got %+v, want a disabled entity; the log:\n%s", e, r.logged())
 	}
 	text, _ := r.ok("diagnose_entity", m{"entity": "sensor.mains_apparent_power"})
-	has(t, text, "Nothing is recorded of it")
+	has(t, text, "Nothing was recorded for it")
 	text, _ = r.ok("index_search", m{"query": "apparent power"})
 	has(t, text, "sensor.mains_apparent_power = (no state)")
 }

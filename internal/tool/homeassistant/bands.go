@@ -14,14 +14,14 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// What gonum/plot has no plotter or ticker for: stretches of states, gaps, and the
-// clock of a house.
+// Plotters and tickers that gonum/plot lacks: stretches of states, gaps, and the clock of a
+// house.
 
 func rect(x0, y0, x1, y1 vg.Length) []vg.Point {
 	return []vg.Point{{X: x0, Y: y0}, {X: x1, Y: y0}, {X: x1, Y: y1}, {X: x0, Y: y1}}
 }
 
-// upright are the lines of the moments that the axis names.
+// upright draws a vertical line at each moment that the axis names.
 type upright struct {
 	at    []plot.Tick
 	style draw.LineStyle
@@ -34,7 +34,7 @@ func (u upright) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// holes are the times without a value.
+// holes draws the times without a value.
 type holes struct {
 	s  ChartSeries
 	to int64
@@ -55,10 +55,10 @@ func (h holes) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// quiet are the states in which nothing is on, as the page has them.
+// quiet lists the states in which nothing is on. The page has the same list.
 var quiet = []string{"off", "closed", "idle", "not_home", "standby", "paused", "docked", "locked"}
 
-// stretches are states, each with its word where there is room for it.
+// stretches draws states, with their names where there is room.
 type stretches struct {
 	s    ChartSeries
 	to   int64
@@ -75,7 +75,7 @@ func (s stretches) Plot(c draw.Canvas, p *plot.Plot) {
 				end = s.s.States[i+1].At.UnixMilli()
 			}
 			from := x(float64(st.At.UnixMilli()))
-			draw(st, from, max(x(float64(end)), from+1.2)) // a moment is seen, too
+			draw(st, from, max(x(float64(end)), from+1.2)) // at least wide enough to be seen
 		}
 	}
 	each(func(st Stretch, from, to vg.Length) {
@@ -95,7 +95,7 @@ func (s stretches) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 		s.stretch(c, st, from, to, fill, words)
 	})
-	// Above the others, since most are short.
+	// Times without a value are drawn last, above the states, since most are short.
 	each(func(st Stretch, from, to vg.Length) {
 		if !unknown(st.State) {
 			return
@@ -122,7 +122,7 @@ func lighter(c color.RGBA, share float64) color.RGBA {
 	return color.RGBA{mix(c.R), mix(c.G), mix(c.B), 255}
 }
 
-// word is a state as people read it.
+// word returns a state as people read it.
 func word(state string) string {
 	switch state {
 	case "not_home":
@@ -135,7 +135,7 @@ func word(state string) string {
 	return strings.ToUpper(string(r[:1])) + string(r[1:])
 }
 
-// figure is a number of at most four digits, or all that stand before the point.
+// figure formats a number with at most four digits, or with all digits before the decimal point.
 func figure(v float64) string {
 	digits := 0
 	if a := math.Abs(v); a > 0 && a < 1000 {
@@ -148,7 +148,7 @@ func figure(v float64) string {
 	return s
 }
 
-// levels are three or four round numbers.
+// levels places three or four ticks at round numbers.
 type levels struct{}
 
 func (levels) Ticks(lo, hi float64) []plot.Tick {
@@ -166,14 +166,14 @@ func (levels) Ticks(lo, hi float64) []plot.Tick {
 	return out
 }
 
-// tick is a moment that the axis of time names.
+// tick is a moment that the time axis names.
 type tick struct {
 	at    time.Time
 	label string
 }
 
-// ticks are whole steps of the house's clock, at most twelve of them. A day begins
-// with its name.
+// ticks returns whole steps of the house's clock, at most twelve. The first tick of a day shows
+// the weekday.
 func ticks(from, to time.Time, zone *time.Location) []tick {
 	const day = 24 * 60
 	step := 31 * day
@@ -185,7 +185,7 @@ func ticks(from, to time.Time, zone *time.Location) []tick {
 	}
 	y, mo, d := from.In(zone).Date()
 	var out []tick
-	for n := 0; ; n += step { // minutes of the clock on the wall, also where it is put back
+	for n := 0; ; n += step { // minutes of local time, which may repeat when the clocks go back
 		t := time.Date(y, mo, d, 0, n, 0, 0, zone)
 		if t.After(to) {
 			return out

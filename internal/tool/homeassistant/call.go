@@ -28,9 +28,8 @@ type target struct {
 	Areas    strings1 `json:"area_id"`
 }
 
-// strings1 is one id or a list of them. Home Assistant would also accept several in one
-// string, but rules about arguments would not see them, so here such a string is not an
-// id.
+// strings1 is one id or a list of ids. Home Assistant also accepts several ids in one string,
+// but policy rules about arguments would not see them, so here such a string is not an id.
 type strings1 []string
 
 func (s *strings1) UnmarshalJSON(raw []byte) error {
@@ -47,10 +46,10 @@ type callAnswer struct {
 	Context  string          `json:"context_id,omitempty"`
 	Entities []effect        `json:"entities"`
 	Response json.RawMessage `json:"response,omitempty"`
-	found    bool            // from the states, as the answer was lost
+	found    bool            // derived from the states, because the answer was lost
 }
 
-// effect is what became of one entity.
+// effect is what happened to one entity.
 type effect struct {
 	ID      string `json:"entity_id"`
 	Name    string `json:"name"`
@@ -66,8 +65,7 @@ const maxTargets = 50
 
 var validService = regexp.MustCompile(`^[a-z0-9_]+\.[a-z0-9_]+$`)
 
-// Allowed reports whether the list of allowed services has a service, and why
-// not.
+// Allowed reports whether a service is on the list of allowed services, and if not, why.
 func (t *Toolset) Allowed(service string) (reason string, ok bool) {
 	if len(t.o.AllowServices) == 0 {
 		return "actuation is off: no service is on the list of allowed ones", false
@@ -80,23 +78,23 @@ func (t *Toolset) Allowed(service string) (reason string, ok bool) {
 	return fmt.Sprintf("%s is not on the list of allowed services: %s", service, strings.Join(t.o.AllowServices, ", ")), false
 }
 
-// checked is a call that may be made, and what it is about.
+// checked is a call that may be made, with its targets.
 type checked struct {
 	domain, name string
 	in           callInput
 	entities     []Entity // that are targets
-	reached      []string // ids of those, of the members of groups and scenes, and of what the data name
+	reached      []string // ids of the targets, of the members of groups and scenes, and of entities named in the data
 }
 
-// check refuses what can be seen to be wrong before anything is sent. Home
-// Assistant itself ignores entities that it does not know.
+// check rejects mistakes that can be seen before anything is sent. Home Assistant itself ignores
+// entities that it does not know.
 func (t *Toolset) check(in callInput) (c checked, err error) {
-	// As it stands: rules about arguments have judged these very letters.
+	// The name is taken as written, because rules about arguments have judged exactly this text.
 	if !validService.MatchString(in.Service) {
-		return c, parley.Errorf(parley.CodeInvalid, "%q is no service", clip(in.Service, 80)).WithField("service").WithHint("write domain.service, such as light.turn_on")
+		return c, parley.Errorf(parley.CodeInvalid, "%q is not a service", clip(in.Service, 80)).WithField("service").WithHint("write domain.service, such as light.turn_on")
 	}
 	if why, ok := t.Allowed(in.Service); !ok {
-		return c, parley.Errorf(parley.CodeForbidden, "%s", why).WithField("service").WithHint("who runs this Parley can allow it with allowlisted_services; nothing was called")
+		return c, parley.Errorf(parley.CodeForbidden, "%s", why).WithField("service").WithHint("the operator can allow it with allowlisted_services; nothing was called")
 	}
 	c.in = in
 	c.domain, c.name, _ = strings.Cut(in.Service, ".")
@@ -108,7 +106,7 @@ func (t *Toolset) check(in callInput) (c checked, err error) {
 	}
 	for _, id := range in.Target.Entities {
 		if id == "all" {
-			return c, parley.Errorf(parley.CodeInvalid, "target \"all\" is not taken").WithField("target").WithHint("name the entities or the area")
+			return c, parley.Errorf(parley.CodeInvalid, "target \"all\" is not accepted").WithField("target").WithHint("name the entities or the area")
 		}
 		e, ok := t.index.Entity(id)
 		if !ok {
@@ -139,7 +137,7 @@ func (t *Toolset) check(in callInput) (c checked, err error) {
 		t.index.reach(&c, e.ID)
 	}
 	if len(c.reached) > maxTargets {
-		return c, parley.Errorf(parley.CodeTooLarge, "the call would reach %d entities, at most %d are taken", len(c.reached), maxTargets).WithField("target")
+		return c, parley.Errorf(parley.CodeTooLarge, "the call would reach %d entities; at most %d are allowed", len(c.reached), maxTargets).WithField("target")
 	}
 	return c, nil
 }
@@ -150,8 +148,8 @@ func (c *checked) add(e Entity) {
 	}
 }
 
-// service reports whether a service is known; else it says what is. An index
-// that never learned of services admits all.
+// service reports whether a service is known. If not, hint lists those that are. An index that
+// never learned of services accepts all.
 func (x *Index) service(domain, name string) (hint string, ok bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -168,9 +166,9 @@ func (x *Index) service(domain, name string) (hint string, ok bool) {
 	return "the domains with services are " + clip(strings.Join(slices.Sorted(maps.Keys(x.services)), ", "), 600), false
 }
 
-// actsOn reports whether the services of a domain may act on an entity: on those
-// of the domain, and on groups. A domain without entities of its own says
-// nothing about it. Home Assistant would leave the others out without a word.
+// actsOn reports whether the services of a domain may act on an entity: on entities of the
+// domain and on groups. A domain without entities of its own rules nothing out. Home Assistant
+// would silently skip the other entities.
 func (x *Index) actsOn(domain string, e Entity) bool {
 	own := domainOf(e.ID)
 	if own == domain || domain == "homeassistant" || own == "group" {
@@ -204,8 +202,7 @@ func (x *Index) areaIDs() string {
 	return strings.Join(slices.Sorted(maps.Keys(x.areas)), ", ")
 }
 
-// call makes the call, once. Everything before the command is written is
-// seam.NotSent.
+// call makes the call, once. Every error before the command is written is seam.NotSent.
 func (t *Toolset) call(ctx context.Context, r seam.Run, in callInput) (answer, error) {
 	if err := t.index.ready(ctx); err != nil {
 		return answer{}, seam.NotSent(err)
@@ -240,7 +237,7 @@ func (t *Toolset) call(ctx context.Context, r seam.Run, in callInput) (answer, e
 		} `json:"context"`
 		Response json.RawMessage `json:"response"`
 	}
-	_ = json.Unmarshal(raw, &done) // it was done, whatever form the answer has
+	_ = json.Unmarshal(raw, &done) // the call was made, whatever the answer looks like
 	out := callAnswer{Service: c.in.Service, Context: done.Context.ID, Entities: t.effects(ctx, c, done.Context.ID)}
 	if string(done.Response) != "null" {
 		out.Response = done.Response
@@ -258,8 +255,8 @@ func (tg target) wire() map[string]any {
 	return out
 }
 
-// effects reads what became of the entities. Some devices report after their
-// service has returned: those are waited for, a little.
+// effects reads the states of the entities after the call. Some devices report after their
+// service has returned, so it waits for them for up to Options.Settle.
 func (t *Toolset) effects(ctx context.Context, c checked, call string) []effect {
 	wait, cancel := context.WithTimeout(ctx, t.o.Settle)
 	defer cancel()
@@ -288,7 +285,7 @@ func (t *Toolset) effects(ctx context.Context, c checked, call string) []effect 
 	return out
 }
 
-// became notes how an entity is after the call.
+// became records the state of an entity after the call.
 func (t *Toolset) became(f *effect, c checked, s *wireState) {
 	f.After, f.Changed = s.State, t.index.local(s.Changed)
 	f.Detail = told(attributes(s.Attributes.raw), c.in.Data)
@@ -297,7 +294,7 @@ func (t *Toolset) became(f *effect, c checked, s *wireState) {
 	}
 }
 
-// told are the attributes that a call of a service is usually about.
+// told returns the attributes that a call of a service is usually about.
 func told(a map[string]any, data map[string]any) any {
 	out := map[string]any{}
 	for _, k := range []string{"brightness", "color_temp_kelvin", "temperature", "current_position", "percentage", "volume_level", "preset_mode", "hvac_action", "humidity"} {
@@ -347,7 +344,7 @@ func (o callAnswer) text() string {
 		case e.AsAsked != nil && !*e.AsAsked:
 			b.WriteString(". It does NOT show the state that was asked for")
 			if unknown(e.After) {
-				b.WriteString(": the device can not be reached")
+				b.WriteString(": the device cannot be reached")
 			}
 		case !o.found && e.AsAsked != nil && e.Before == e.After && !e.ByThis:
 			b.WriteString(". It was so before")
@@ -360,8 +357,7 @@ func (o callAnswer) text() string {
 	return b.String()
 }
 
-// state returns what the index holds; nil when there is none. It is not changed
-// by anyone.
+// state returns the state held by the index, or nil if it has none. Nobody may change it.
 func (x *Index) state(id string) *wireState {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -45,7 +45,7 @@ func TestServicesTakeEffect(t *testing.T) {
 		{on("input_select.select_option", "input_select.house_mode", m{"option": "night"}), "input_select.house_mode", "night", "home → night"},
 		{on("light.turn_off", "light.kitchen_counter", nil), "light.kitchen_counter", "off", "on → off"},
 		{on("light.turn_off", "light.garden", nil), "light.garden", "off", "It was so before"},
-		{on("switch.turn_on", "switch.old_office_plug", nil), "switch.old_office_plug", "unavailable", "does NOT show the state that was asked for: the device can not be reached"},
+		{on("switch.turn_on", "switch.old_office_plug", nil), "switch.old_office_plug", "unavailable", "does NOT show the state that was asked for: the device cannot be reached"},
 		{m{"service": "script.movie_night"}, "media_player.living_room_tv", "on", "carried out script.movie_night"},
 	} {
 		text, _ := r.ok("ha_call_service", c.in)
@@ -247,7 +247,7 @@ func TestDeclared(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	if !r.box.CanReconcile("ha_call_service") {
-		t.Error("a lost call can not be found out")
+		t.Error("a lost call cannot be found out")
 	}
 }
 

@@ -10,21 +10,21 @@ import (
 // ChartType is the media type of a [Chart] that is kept as a file.
 const ChartType = "application/vnd.parley.chart+json"
 
-// maxDrawn is how many points of one entity a chart has at most: more than a
-// wide screen has columns, and eight times that many are about 200 KB.
+// maxDrawn is the most points of one entity in a chart. Wide screens have fewer columns, and
+// eight entities with this many points take about 200 KB.
 const maxDrawn = 1200
 
-// Chart is what a client needs to draw the past of some entities by itself.
-// Times are in ms since 1970.
+// Chart is the data from which a client draws the history of some entities. Times are in ms
+// since 1970.
 type Chart struct {
 	From   int64         `json:"from"`
 	To     int64         `json:"to"`
-	Zone   string        `json:"zone"` // the house's, as the IANA names it
+	Zone   string        `json:"zone"` // the house's time zone, by its IANA name
 	Series []ChartSeries `json:"series"`
 }
 
-// ChartSeries is one entity of a [Chart]. A number has Points, everything else
-// has States; the other of the two is empty.
+// ChartSeries is one entity of a [Chart]. Numbers have Points and everything else has States;
+// the other one is empty.
 type ChartSeries struct {
 	ID          string    `json:"entity_id"`
 	Name        string    `json:"name"`
@@ -33,11 +33,10 @@ type ChartSeries struct {
 	Points      []Value   `json:"points"`
 	States      []Stretch `json:"states"`
 	Marks       []Mark    `json:"marks"`
-	Thinned     bool      `json:"thinned,omitempty"` // there is more than is here
+	Thinned     bool      `json:"thinned,omitempty"` // points were left out
 }
 
-// Value is a number from a moment on, or nothing. In JSON it is [ms, number] or
-// [ms, null].
+// Value is a number from a moment on, or a gap. In JSON it is [ms, number] or [ms, null].
 type Value struct {
 	At    time.Time
 	Value float64
@@ -95,7 +94,7 @@ func (s series) chart() ChartSeries {
 	return out
 }
 
-// marks are the values of a number that stand out most.
+// marks returns the values of a number that stand out most.
 func (s series) marks() []point {
 	f, ok := s.figures()
 	if !ok || !s.numeric {
@@ -104,10 +103,10 @@ func (s series) marks() []point {
 	return strongest(f.unusual, f.mean, maxShown)
 }
 
-// thin leaves about most of the points, and those to keep. Of numbers each stretch
-// of time keeps its first value and the extremes, so that a dip of seconds is
-// seen in a picture of a day; gaps stay, the longest first. Of states the
-// longest stay, and those without a value before them.
+// thin reduces a series to about most points, plus those in keep. For numbers, each interval
+// keeps its first value and its extremes, so that a dip of a few seconds shows in a plot of a
+// whole day; gaps stay, the longest first. For states, the longest stay, together with gaps
+// before them.
 func (s series) thin(most int, keep []point) []point {
 	if len(s.points) <= most {
 		return s.points
@@ -124,7 +123,7 @@ func (s series) thin(most int, keep []point) []point {
 			stays[i] = true
 		}
 		s.extremes(most/2, stays)
-		for i := 1; i < len(stays); i++ { // a gap that is drawn ends where it ended
+		for i := 1; i < len(stays); i++ { // a gap that stays keeps its end
 			stays[i] = stays[i] || stays[i-1] && unknown(s.points[i-1].state)
 		}
 	} else {
@@ -144,7 +143,7 @@ func (s series) thin(most int, keep []point) []point {
 	return out
 }
 
-// byLength are the points that are wanted, the one that stood longest first.
+// byLength returns the wanted points, the longest-lasting first.
 func (s series) byLength(wanted func(i int) bool) []int {
 	var out []int
 	for i := range s.points {
@@ -158,8 +157,7 @@ func (s series) byLength(wanted func(i int) bool) []int {
 	return out
 }
 
-// extremes marks about n points: of each stretch of time the first, the lowest and
-// the highest.
+// extremes marks about n points: the first, the lowest and the highest of each interval.
 func (s series) extremes(n int, stays []bool) {
 	stretch := s.to.Sub(s.from) / time.Duration(max(n/3, 1))
 	for i := 0; i < len(s.points); {

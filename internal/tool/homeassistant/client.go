@@ -26,21 +26,21 @@ type client struct {
 	wsURL   string
 	dialer  *http.Client
 	rest    *http.Client
-	onReady func(ctx context.Context, s *socket) // runs beside a live connection until it ends
+	onReady func(ctx context.Context, s *socket) // runs alongside a live connection until it ends
 
 	ctx  context.Context
 	stop context.CancelFunc
 	done chan struct{}
-	kick chan struct{} // somebody waits for a connection
+	kick chan struct{} // signals that a caller waits for a connection
 
 	mu      sync.Mutex
 	cur     *socket       // nil while there is none
-	why     *parley.Error // why
+	why     *parley.Error // why there is none
 	since   time.Time     // of either
 	tries   int           // failed attempts since
-	begun   int           // attempts that were begun, ever
-	failed  int           // the last of them that failed
-	changed chan struct{} // closed, and made anew, when one of them changes
+	begun   int           // attempts begun since the start
+	failed  int           // number of the last attempt that failed
+	changed chan struct{} // closed and replaced when one of them changes
 }
 
 func newClient(o Options, onReady func(context.Context, *socket)) (*client, error) {
@@ -51,11 +51,11 @@ func newClient(o Options, onReady func(context.Context, *socket)) (*client, erro
 	u, err := url.Parse(strings.TrimSpace(o.URL))
 	switch {
 	case err != nil:
-		return nil, bad("the address of Home Assistant can not be read") // err may repeat a password in it
+		return nil, bad("the address of Home Assistant cannot be read") // err may repeat a password in it
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return nil, bad("the address of Home Assistant has to begin with http:// or https://")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, bad("the address of Home Assistant holds more than host and path")
+		return nil, bad("the address of Home Assistant has more than host and path")
 	}
 	if o.Token == "" {
 		return nil, parley.Errorf(parley.CodeInvalid, "there is no token for Home Assistant").WithField("token").
@@ -64,7 +64,7 @@ func newClient(o Options, onReady func(context.Context, *socket)) (*client, erro
 	path := strings.TrimSuffix(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api"), "/")
 	root := u.Scheme + "://" + u.Host + path
 	socketPath := "/api/websocket"
-	if strings.HasSuffix(path, "/core") { // the Supervisor's proxy has it elsewhere
+	if strings.HasSuffix(path, "/core") { // the Supervisor's proxy serves it at another path
 		socketPath = "/websocket"
 	}
 	transport := &http.Transport{
@@ -83,19 +83,19 @@ func newClient(o Options, onReady func(context.Context, *socket)) (*client, erro
 	return c, nil
 }
 
-// clean takes the token out of a text, should somebody have put it there.
+// clean removes the token from a text, in case a server echoed it.
 func (c *client) clean(s string) string { return strings.ReplaceAll(s, c.o.Token, "[token]") }
 
-// close ends the connection and waits for all that was started.
+// close ends the connection and waits for everything that was started.
 func (c *client) close() {
 	c.stop()
 	<-c.done
 	c.rest.CloseIdleConnections()
 }
 
-// run keeps a connection until close. Waits grow and are spread, so that many
-// clients do not come back in one moment after a restart; a refused token is
-// tried seldom, as Home Assistant bans addresses that try often.
+// run keeps a connection until close. Pauses between attempts grow and are spread, so that many
+// clients do not reconnect at the same moment after a restart. A rejected token is tried rarely,
+// because Home Assistant bans addresses that try often.
 func (c *client) run() {
 	defer close(c.done)
 	wait, said := c.o.Retry, ""
@@ -115,14 +115,14 @@ func (c *client) run() {
 			return
 		}
 		c.set(nil, e)
-		// Once for each reason: a house may be away for days.
+		// Log each reason once: a house may be unreachable for days.
 		level := slog.LevelDebug
 		if e.Message != said {
 			level, said = slog.LevelWarn, e.Message
 		}
 		c.o.Logger.Log(c.ctx, level, "home assistant: no connection", "url", c.base, "reason", e.Message)
 		pause := time.Duration((0.5 + rand.Float64()/2) * float64(wait))
-		floor := c.o.Retry // between two attempts, whoever waits
+		floor := c.o.Retry // minimum pause between two attempts, even if a caller waits
 		if e.Code == parley.CodeUnauthenticated {
 			pause, floor = c.o.AuthRetry, c.o.AuthRetry/10
 		} else if wait *= 2; wait > c.o.MaxRetry {
@@ -135,8 +135,8 @@ func (c *client) run() {
 	}
 }
 
-// pause waits, for less long when somebody needs the connection; false when the
-// client is closed.
+// pause waits before the next attempt, for less time if a caller needs the connection. It
+// returns false when the client is closed.
 func (c *client) pause(began time.Time, floor, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -157,8 +157,7 @@ func (c *client) pause(began time.Time, floor, d time.Duration) bool {
 	}
 }
 
-// serve works with a connection until it ends, and returns the wait that an end
-// at this point deserves.
+// serve uses a connection until it ends, and returns how long to pause before the next attempt.
 func (c *client) serve(s *socket, wait time.Duration) time.Duration {
 	began := time.Now()
 	var parts sync.WaitGroup
@@ -166,7 +165,7 @@ func (c *client) serve(s *socket, wait time.Duration) time.Duration {
 	stopped := context.AfterFunc(c.ctx, func() {
 		s.fail(parley.Errorf(parley.CodeUnavailable, "the connection to Home Assistant is closed: Parley is stopping"))
 	})
-	// Its answer does not matter: an old Core does not know it.
+	// The answer does not matter: an old Core does not know this command.
 	parts.Go(func() {
 		_, _ = s.call(s.ctx, "supported_features", map[string]any{"features": map[string]any{"coalesce_messages": 1}}, nil)
 		if s.why() != nil {
@@ -181,7 +180,7 @@ func (c *client) serve(s *socket, wait time.Duration) time.Duration {
 	_ = s.ws.CloseNow()
 	parts.Wait()
 	stopped()
-	if time.Since(began) > 10*time.Second || time.Since(began) > wait { // it was a real one
+	if time.Since(began) > 10*time.Second || time.Since(began) > wait { // it worked for a while
 		return c.o.Retry
 	}
 	return wait
@@ -203,7 +202,7 @@ func (c *client) set(s *socket, why *parley.Error) {
 	c.changed = make(chan struct{})
 }
 
-// status is the connection as it is: nil when there is one.
+// status returns the state of the connection. why is nil when it is up.
 func (c *client) status() (why *parley.Error, since time.Time, heard time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,8 +212,8 @@ func (c *client) status() (why *parley.Error, since time.Time, heard time.Time) 
 	return c.why, c.since, heard
 }
 
-// socket returns the connection. When there is none it waits for an attempt that
-// began after it was asked, so that what was wrong just before does not count.
+// socket returns the connection. If there is none, it waits for an attempt that began after the
+// call, so that an earlier failure does not count.
 func (c *client) socket(ctx context.Context) (*socket, error) {
 	patience := time.NewTimer(c.o.Patience)
 	defer patience.Stop()
@@ -255,8 +254,8 @@ func (c *client) away(why *parley.Error, tries int, since time.Time) *parley.Err
 	return &e
 }
 
-// ask makes a command that only reads: after a lost connection it is made once
-// more on the next.
+// ask sends a command that only reads. If the connection is lost, it is sent once more on the
+// next one.
 func (c *client) ask(ctx context.Context, kind string, args map[string]any, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
@@ -266,7 +265,7 @@ func (c *client) ask(ctx context.Context, kind string, args map[string]any, into
 			return err
 		}
 		raw, err := s.call(ctx, kind, args, nil)
-		// An answer that was too large would be so again.
+		// An answer that was too large would be too large again.
 		if (seam.IsNotSent(err) || isLost(err) && parley.CodeOf(err) != parley.CodeTooLarge) && !again && ctx.Err() == nil {
 			c.gone(ctx, s)
 			continue
@@ -281,7 +280,7 @@ func (c *client) ask(ctx context.Context, kind string, args map[string]any, into
 	}
 }
 
-// gone waits until a dead connection is no longer the present one.
+// gone waits until a dead connection has been replaced or removed.
 func (c *client) gone(ctx context.Context, s *socket) {
 	for {
 		c.mu.Lock()
@@ -309,7 +308,7 @@ func (c *client) get(ctx context.Context, path string, query url.Values, into an
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
-		return parley.Errorf(parley.CodeInvalid, "the request of %s can not be made", path)
+		return parley.Errorf(parley.CodeInvalid, "the request of %s cannot be made", path)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.o.Token)
 	resp, err := c.rest.Do(req)
@@ -317,9 +316,9 @@ func (c *client) get(ctx context.Context, path string, query url.Values, into an
 		if ctx.Err() != nil {
 			return waited(ctx, path, time.Since(began))
 		}
-		return errAway("Home Assistant at %s is away: %s", c.base, c.clean(rootCause(err)))
+		return errAway("Home Assistant at %s cannot be reached: %s", c.base, c.clean(rootCause(err)))
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
+	defer resp.Body.Close() //nolint:errcheck // nothing was written
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, c.o.MaxMessage+1))
 	switch {
 	case ctx.Err() != nil:
@@ -362,7 +361,7 @@ func (c *client) status2error(code int, raw []byte) error {
 	case code == http.StatusBadRequest:
 		return &refused{parley.Errorf(parley.CodeInvalid, "Home Assistant: %s", said)}
 	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
-		return errAway("Home Assistant at %s is away: its proxy says %d", c.base, code)
+		return errAway("Home Assistant at %s cannot be reached: its proxy answered with status %d", c.base, code)
 	}
 	return parley.Errorf(parley.CodeTool, "Home Assistant answered with status %d: %s", code, said)
 }

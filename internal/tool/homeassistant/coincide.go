@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// telling reports whether a sensor's value may explain what happens to others.
+// telling reports whether a sensor's value may explain what happens to another entity.
 func telling(o, e Entity) bool {
 	if _, ok := value(o.State); !ok || o.ID == e.ID {
 		return false
@@ -27,7 +27,7 @@ func telling(o, e Entity) bool {
 // unusual values of sensors.
 func (t *Toolset) coincide(ctx context.Context, e Entity, from, to time.Time, d *diagnosis) error {
 	eps := d.Episodes
-	for eps[len(eps)-1].at.Sub(eps[0].at) > maxWhole-time.Hour { // the latest, when they are spread over more
+	for eps[len(eps)-1].at.Sub(eps[0].at) > maxWhole-time.Hour { // only the latest, if they are spread over a longer time
 		eps = eps[1:]
 	}
 	d.Looked = len(eps)
@@ -70,7 +70,7 @@ func (t *Toolset) coincide(ctx context.Context, e Entity, from, to time.Time, d 
 			sensors = append(sensors, o)
 		}
 	}
-	// What is usual shows in the day before.
+	// The day before shows what is usual.
 	past, err := t.past(ctx, sensors, from.Add(-24*time.Hour), to)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (t *Toolset) coincide(ctx context.Context, e Entity, from, to time.Time, d 
 		}
 	}
 	need := 1
-	if len(eps) > 2 { // once is chance
+	if len(eps) > 2 { // a single occurrence may be chance
 		need = max(2, len(eps)/3)
 	}
 	for _, k := range order {
@@ -106,7 +106,7 @@ func (t *Toolset) coincide(ctx context.Context, e Entity, from, to time.Time, d 
 		}
 	}
 	slices.SortStableFunc(d.Together, func(a, b together) int {
-		// At most episodes first; of those what happens least otherwise.
+		// First by number of episodes, then what happens less often at other times.
 		if a.Episodes != b.Episodes {
 			return b.Episodes - a.Episodes
 		}

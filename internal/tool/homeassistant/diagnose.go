@@ -29,8 +29,8 @@ type diagnosis struct {
 	History      historyItem         `json:"history"`
 	Episodes     []episode           `json:"episodes"`
 	Together     []together          `json:"changed_together"`
-	Looked       int                 `json:"episodes_compared"`   // with what else happened
-	Causes       map[string]int      `json:"caused_by,omitempty"` // changes, of a group its members' too, by what Home Assistant says caused them
+	Looked       int                 `json:"episodes_compared"`   // against other events at the same time
+	Causes       map[string]int      `json:"caused_by,omitempty"` // changes (of a group: its members' too), by the cause that Home Assistant names
 	Siblings     []foundItem         `json:"device_siblings"`
 	Members      []member            `json:"members,omitempty"` // of a group
 	Related      map[string][]string `json:"related"`
@@ -47,16 +47,16 @@ type availability struct {
 	Now         bool    `json:"available_now"`
 }
 
-// episode is a moment at which the entity did what it should not: it was lost,
-// it flipped back at once, or its value was far from the others.
+// episode is a moment at which the entity misbehaved: it was lost, it flipped back at once, or
+// its value was far from the others.
 type episode struct {
 	At   string `json:"at"`
 	What string `json:"what"`
 	at   time.Time
 }
 
-// member is one of a group, which itself shows little: it is on while one of
-// them is.
+// member is a member of a group. The group's own history shows little, because the group is on
+// while any member is.
 type member struct {
 	ID       string         `json:"entity_id"`
 	Name     string         `json:"name"`
@@ -66,8 +66,7 @@ type member struct {
 	Causes   map[string]int `json:"caused_by,omitempty"` // its own changes
 }
 
-// membersOf are the ids of what a group consists of. A scene only sets what it
-// lists.
+// membersOf returns the ids of a group's members. A scene has none: it only sets what it lists.
 func membersOf(e Entity) []string {
 	var of struct {
 		IDs []string `json:"entity_id"`
@@ -78,7 +77,7 @@ func membersOf(e Entity) []string {
 	return slices.DeleteFunc(of.IDs, func(id string) bool { return id == e.ID })
 }
 
-// members takes the unusual moments of a group's members as its own.
+// members adds the episodes of a group's members to the group's own.
 func (t *Toolset) members(ctx context.Context, e Entity, from, to time.Time, d *diagnosis) error {
 	of := membersOf(e)
 	var es []Entity
@@ -121,7 +120,7 @@ type together struct {
 	Name     string  `json:"name"`
 	What     string  `json:"what"`
 	Episodes int     `json:"episodes"` // at how many of them
-	InAll    int     `json:"in_all"`   // how often it happened in the whole time
+	InAll    int     `json:"in_all"`   // how often it happened in the whole span
 	Lead     float64 `json:"seconds_before"`
 	Example  string  `json:"example"`
 }
@@ -130,16 +129,16 @@ const (
 	maxEpisodes = 40
 	maxMembers  = 20
 	maxTogether = 12
-	maxSuspects = 3 // of what happened together: what the next question is about, too
+	maxSuspects = 3 // coinciding entities that the next question is assumed to be about, too
 	maxSensors  = 60
-	oneMoment   = 20 * time.Second // what comes within it is one episode
-	flip        = 15 * time.Second // a state that stands less long was not meant
-	before      = 10 * time.Second // of an episode: what may have caused it
+	oneMoment   = 20 * time.Second // events closer than this are one episode
+	flip        = 15 * time.Second // a state that lasts less was not intended
+	before      = 10 * time.Second // how long before an episode its cause may lie
 	after       = 3 * time.Second
-	nearby      = 45 * time.Second // of a sensor's unusual value: sensors report late
+	nearby      = 45 * time.Second // how far from an episode a sensor's unusual value may lie: sensors report late
 )
 
-// episodes finds the moments in a series, near ones as one.
+// episodes finds the episodes in a series. Moments close to each other are one episode.
 func (s series) episodes() []episode {
 	var out []episode
 	add := func(at time.Time, what string) {
@@ -178,7 +177,7 @@ func (s series) episodes() []episode {
 			add(p.at, fmt.Sprintf("%s for only %s", clip(p.state, 40), stood.Round(100*time.Millisecond)))
 		}
 	}
-	// Toggled again and again: each is long enough, but there are too many.
+	// Each state lasted long enough, but there were too many changes.
 	if len(out) == 0 && len(s.points) > 8 && !momentary {
 		for i := 1; i+3 < len(s.points); i++ {
 			if s.points[i+3].at.Sub(s.points[i].at) < 5*time.Minute {
@@ -270,7 +269,7 @@ func (s series) availability(e Entity) availability {
 	return a
 }
 
-// related finds what uses the entity or, of a group, one of its members.
+// related finds what uses the entity or, for a group, one of its members.
 func (t *Toolset) related(ctx context.Context, e Entity, d *diagnosis, miss func(string, error)) {
 	for _, id := range append([]string{e.ID}, d.members()...) {
 		var of map[string][]string
@@ -296,8 +295,8 @@ func (d *diagnosis) members() []string {
 	return out
 }
 
-// own reads what the logbook has about the entity itself and, of a group, about
-// its members, and counts causes.
+// own reads the logbook entries of the entity itself and, for a group, of its members, and
+// counts causes.
 func (t *Toolset) own(ctx context.Context, e Entity, from, to time.Time, d *diagnosis, miss func(string, error)) {
 	rows, err := t.book(ctx, append([]string{e.ID}, d.members()...), from, to)
 	if err != nil {
@@ -330,9 +329,9 @@ func (t *Toolset) own(ctx context.Context, e Entity, from, to time.Time, d *diag
 	}
 }
 
-// errorsOf picks what is said about the entity, the members of a group, and about
-// what changed together with it, in the time asked about. What its integration
-// says of no thing in particular may be about it too.
+// errorsOf selects the log messages, within the span, about the entity, the members of a group,
+// and entities that changed together with it. Messages of its integration that name no entity
+// are included, because they may be about it.
 func (t *Toolset) errorsOf(entries []wireLog, e Entity, members []string, with []together, from, to time.Time) []errorGroup {
 	var out []errorGroup
 	near := slices.Clone(members)
@@ -362,15 +361,14 @@ func (t *Toolset) errorsOf(entries []wireLog, e Entity, members []string, with [
 	return out
 }
 
-// conclude says in sentences what stands out. It draws no conclusion that is not
-// a count.
+// conclude writes the findings as sentences. It states only what was counted.
 func (d *diagnosis) conclude(e Entity) {
 	say := func(format string, args ...any) { d.Findings = append(d.Findings, fmt.Sprintf(format, args...)) }
 	if !d.Availability.Now {
 		say("%s (%s) is %s now, since %s.", e.ID, e.Name, or(e.State, "without a state"), d.Entity.Changed)
 	}
 	if d.History.Samples == 0 {
-		say("Nothing is recorded of it in this time.")
+		say("Nothing was recorded for it in this time.")
 		return
 	}
 	for _, m := range d.Members {
@@ -390,7 +388,7 @@ func (d *diagnosis) conclude(e Entity) {
 		}
 		say("%d unusual moments: %s.", n, strings.Join(at, "; "))
 	} else {
-		say("Nothing unusual is recorded: no outage, no state that stood only for moments, no value far from the others.")
+		say("Nothing unusual is recorded: no outage, no state that lasted only for moments, no value far from the others.")
 	}
 	most := func(whose string, causes map[string]int, changes int) {
 		for _, cause := range slices.Sorted(maps.Keys(causes)) {
@@ -452,7 +450,7 @@ func (d *diagnosis) text() string {
 		}
 	}
 	if len(d.Logbook) > 0 {
-		b.WriteString("\nLogbook, the last of it:\n")
+		b.WriteString("\nLatest logbook entries:\n")
 		for _, r := range d.Logbook {
 			if len(d.Members) > 0 {
 				fmt.Fprintf(&b, "- %s %s (%s) %s\n", r.At, r.ID, r.Name, r.Text)
@@ -462,7 +460,7 @@ func (d *diagnosis) text() string {
 		}
 	}
 	if len(d.Errors) > 0 {
-		b.WriteString("\nErrors that may have to do with it:\n")
+		b.WriteString("\nErrors that may be related:\n")
 		for _, g := range d.Errors {
 			b.WriteString(g.text())
 		}

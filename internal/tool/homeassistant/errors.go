@@ -27,15 +27,15 @@ type errorsInput struct {
 type errorGroup struct {
 	Integration string   `json:"integration"`
 	Level       string   `json:"level"`
-	Message     string   `json:"message"` // without what differs between its occurrences
+	Message     string   `json:"message"` // without the details that differ between occurrences
 	Count       int      `json:"count"`
 	First       string   `json:"first"`
 	Last        string   `json:"last"`
 	Logger      string   `json:"logger"`
 	Source      string   `json:"source,omitempty"`
 	Entities    []string `json:"likely_entities,omitempty"`
-	About       string   `json:"about,omitempty"`             // the thing, or the group of things, by name
-	Broad       bool     `json:"about_integration,omitempty"` // no message names a thing; these are what the integration has
+	About       string   `json:"about,omitempty"`             // name of the entity, device or group
+	Broad       bool     `json:"about_integration,omitempty"` // no message names an entity; Entities lists those of the integration
 	Examples    []string `json:"examples"`
 	Exception   string   `json:"exception,omitempty"` // its last line
 	first       time.Time
@@ -46,13 +46,13 @@ type errorsAnswer struct {
 	Source        string         `json:"read_from"` // system_log, or error_log
 	Total         int            `json:"total"`     // occurrences
 	ByLevel       map[string]int `json:"by_level"`
-	ByThing       map[string]int `json:"by_thing"` // by the name of the thing or the group that they are about
+	ByThing       map[string]int `json:"by_thing"` // by the entity, device or group they are about
 	ByIntegration map[string]int `json:"by_integration"`
 	Groups        []errorGroup   `json:"groups"`
 }
 
-// logs reads the log of errors: by WebSocket, and where a user may not, from the
-// file if there is one.
+// logs reads the error log: by WebSocket, or from the log file if there is one and the user may
+// not use the WebSocket command.
 func (t *Toolset) logs(ctx context.Context) (entries []wireLog, source string, err error) {
 	err = t.client.ask(ctx, "system_log/list", nil, &entries)
 	if err == nil || !is(err, parley.CodeForbidden) && !isUnknownCommand(err) {
@@ -60,7 +60,7 @@ func (t *Toolset) logs(ctx context.Context) (entries []wireLog, source string, e
 	}
 	var file string
 	if again := t.client.get(ctx, "error_log", nil, &file); again != nil {
-		return nil, "", err // what the first way said is of more use
+		return nil, "", err // the error of the first way is more useful
 	}
 	return fromFile(file), "error_log", nil
 }
@@ -71,8 +71,8 @@ func isUnknownCommand(err error) bool {
 
 var fileLine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d+))? (ERROR|WARNING|CRITICAL|FATAL) \([^)]*\) \[([^\]]+)\] (.*)$`)
 
-// fromFile reads a log file of Home Assistant; lines of a traceback go with the
-// entry before them.
+// fromFile parses a log file of Home Assistant. Lines of a traceback belong to the entry before
+// them.
 func fromFile(text string) []wireLog {
 	var out []wireLog
 	for line := range strings.SplitSeq(text, "\n") {
@@ -98,7 +98,7 @@ var (
 	varying  = regexp.MustCompile(`0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+(?:\.\d+)?`)
 )
 
-// integrationOf finds who logged: the component of the logger's name.
+// integrationOf returns the component in a logger's name.
 func integrationOf(logger string) string {
 	parts := strings.Split(logger, ".")
 	for i, p := range parts {
@@ -115,8 +115,8 @@ func integrationOf(logger string) string {
 	return parts[0]
 }
 
-// mentioned finds the entities that a message is about: by id, else by the names
-// of entities and devices.
+// mentioned finds the entities that a message is about: by id, otherwise by the names of
+// entities and devices.
 func (n names) mentioned(text string) []string {
 	var out []string
 	add := func(id string) {
@@ -141,7 +141,8 @@ func (n names) mentioned(text string) []string {
 	return out
 }
 
-// names are how messages may speak of entities, made once for all of them.
+// names indexes the words by which messages may refer to entities. It is made once for all
+// messages.
 type names struct {
 	known map[string]bool
 	list  []struct{ name, id string }
@@ -152,7 +153,8 @@ func (x *Index) names() names {
 	for _, e := range x.Entities() {
 		n.known[e.ID] = true
 		for _, name := range []string{e.Name, e.Device} {
-			// Short ones are in every message, and a device's settings are not meant by it.
+			// Short names occur in every message, and a device's name does not mean its
+			// settings.
 			if p := plain(name); len(p) >= 6 && (name != e.Device || e.Category == "") {
 				n.list = append(n.list, struct{ name, id string }{" " + p, e.ID})
 			}
@@ -170,7 +172,8 @@ func (t *Toolset) group(entries []wireLog) []errorGroup {
 		if len(msgs) == 0 {
 			msgs = []string{""}
 		}
-		// The entry of one place of the code; its messages differ in details.
+		// Entries from the same place in the code are grouped, although their messages differ in
+		// details.
 		key := l.Name + "|" + l.Level + "|" + clip(varying.ReplaceAllString(entityID.ReplaceAllString(msgs[0], "<entity>"), "<n>"), 160)
 		g := groups[key]
 		if g == nil {
@@ -236,13 +239,13 @@ func (g errorGroup) text() string {
 	return b.String()
 }
 
-// broadly is how many things an integration may have for its errors to be said to
-// be about them, when no message names one.
+// broadly is the most things an integration may have for an error that names none to be
+// attributed to them all.
 const broadly = 5
 
-// name says which thing of the house an error is about: a group, when it is about
-// several of one, else devices, or what is no device by its own name. Of an error
-// that names none it is what its integration has.
+// name sets what an error is about: a group if it is about several of its members, otherwise
+// devices, or entities without a device. An error that names nothing is attributed to the things
+// of its integration.
 func (x *Index) name(g *errorGroup) {
 	var about []Entity
 	for _, id := range g.Entities {
@@ -268,8 +271,8 @@ func (x *Index) name(g *errorGroup) {
 	}
 }
 
-// things are the devices of entities, each once, and what is of none by its name
-// and what it is: Home (weather).
+// things returns the devices of entities, each once. An entity without a device appears by its
+// name and kind, such as Home (weather).
 func things(es []Entity) []string {
 	var out []string
 	for _, e := range es {
@@ -280,7 +283,7 @@ func things(es []Entity) []string {
 	return out
 }
 
-// groupOf is the name of the smallest group that has all of the entities, or "".
+// groupOf returns the name of the smallest group that has all of the entities, or "".
 func (x *Index) groupOf(es []Entity) string {
 	name, size := "", 0
 	for _, g := range x.Entities() {
@@ -338,7 +341,7 @@ func (t *Toolset) analyzeErrors(ctx context.Context, _ seam.Run, in errorsInput)
 	out.Groups = append(out.Groups, groups[:min(len(groups), limit)]...)
 	var b strings.Builder
 	if len(groups) == 0 {
-		b.WriteString("The log of Home Assistant holds no warning or error that fits. It begins anew with each restart.")
+		b.WriteString("The log of Home Assistant has no matching warning or error. It starts empty at each restart.")
 		return answer{b.String(), out, named}, nil
 	}
 	fmt.Fprintf(&b, "%d entries in %d groups (%s); by thing: %s.\n\n", out.Total, len(groups), counts(out.ByLevel), strings.Join(counted(out.ByThing), "; "))
@@ -351,8 +354,7 @@ func (t *Toolset) analyzeErrors(ctx context.Context, _ seam.Run, in errorsInput)
 	return answer{b.String(), out, named}, nil
 }
 
-// about reports whether a group has to do with an entity: it is named, or its
-// device is.
+// about reports whether a group concerns an entity: it names the entity or its device.
 func (g errorGroup) about(e Entity) bool {
 	if slices.Contains(g.Entities, e.ID) {
 		return true

@@ -9,8 +9,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// refused marks an error that Home Assistant itself answered with: the call
-// arrived, and did nothing.
+// refused marks an error answered by Home Assistant itself: the call arrived and did nothing.
 type refused struct{ err *parley.Error }
 
 func (r *refused) Error() string { return r.err.Error() }
@@ -18,7 +17,7 @@ func (r *refused) Unwrap() error { return r.err }
 
 func isRefused(err error) bool { _, ok := errors.AsType[*refused](err); return ok }
 
-// lost marks an error of the connection: whether the call arrived is not known.
+// lost marks a connection error: whether the call arrived is not known.
 type lost struct{ err *parley.Error }
 
 func (l *lost) Error() string { return l.err.Error() }
@@ -26,7 +25,7 @@ func (l *lost) Unwrap() error { return l.err }
 
 func isLost(err error) bool { _, ok := errors.AsType[*lost](err); return ok }
 
-// refusal puts an error of the WebSocket into ours.
+// refusal converts an error of the WebSocket API into ours.
 func refusal(code, message string) error {
 	c, hint := parley.CodeTool, ""
 	switch code {
@@ -61,11 +60,11 @@ func errAway(format string, args ...any) *parley.Error {
 }
 
 func errMalformed(err error) *parley.Error {
-	return parley.Errorf(parley.CodeTool, "Home Assistant sent a message that is not of its protocol: %s", clip(err.Error(), 200)).
-		WithHint("Parley has begun a new connection; try again, and look whether a proxy in between cuts messages")
+	return parley.Errorf(parley.CodeTool, "Home Assistant sent a message that violates its protocol: %s", clip(err.Error(), 200)).
+		WithHint("Parley has opened a new connection; try again, and check whether a proxy in between cuts messages off")
 }
 
-// waited puts the end of a context into words.
+// waited is the error for a context that ended during a request.
 func waited(ctx context.Context, what string, d time.Duration) *parley.Error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return &parley.Error{Code: parley.CodeCancelled, Message: what + " was cancelled", Err: context.Cause(ctx)}
@@ -76,7 +75,7 @@ func waited(ctx context.Context, what string, d time.Duration) *parley.Error {
 	return e
 }
 
-// clip shortens what comes from outside to one line of about n bytes.
+// clip shortens outside text to one line of about n bytes.
 func clip(s string, n int) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "�")), " ")
 	if len(s) <= n {

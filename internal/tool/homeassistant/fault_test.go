@@ -20,17 +20,17 @@ func TestAway(t *testing.T) {
 	r.house.SetFaults(sim.Faults{Down: true})
 	r.when("the connection is gone", func() bool { return !r.tools.Index().Age().Live })
 	night := with(lastNight, m{"entities": []string{"light.bedroom_ceiling"}})
-	r.refused("ha_history", night, parley.CodeUnavailable, "is away", "reconnects by itself")
-	r.refused("ha_logbook", night, parley.CodeUnavailable, "is away")
-	r.refused("analyze_errors", m{}, parley.CodeUnavailable, "is away")
-	r.refused("diagnose_entity", m{"entity": "light.bedroom_ceiling"}, parley.CodeUnavailable, "is away")
-	r.refused("ha_call_service", m{"service": "light.turn_on", "target": m{"entity_id": "light.bedroom_ceiling"}}, parley.CodeUnavailable, "is away")
+	r.refused("ha_history", night, parley.CodeUnavailable, "cannot be reached", "reconnects by itself")
+	r.refused("ha_logbook", night, parley.CodeUnavailable, "cannot be reached")
+	r.refused("analyze_errors", m{}, parley.CodeUnavailable, "cannot be reached")
+	r.refused("diagnose_entity", m{"entity": "light.bedroom_ceiling"}, parley.CodeUnavailable, "cannot be reached")
+	r.refused("ha_call_service", m{"service": "light.turn_on", "target": m{"entity_id": "light.bedroom_ceiling"}}, parley.CodeUnavailable, "cannot be reached")
 	text, _ := r.ok("ha_state_query", m{"entities": []string{"light.bedroom_ceiling"}})
-	has(t, text, "could not be asked now", "states last known", "light.bedroom_ceiling = off", "old, it may be wrong by now")
+	has(t, text, "could not be asked now", "last known states", "light.bedroom_ceiling = off", "old and may be out of date")
 	text, _ = r.ok("index_search", m{"query": "bedroom ceiling"})
-	has(t, text, "light.bedroom_ceiling", "old, it may be wrong by now", "is away")
+	has(t, text, "light.bedroom_ceiling", "old and may be out of date", "cannot be reached")
 	text, _ = r.ok("ha_analyze", m{"sql": "SELECT count(*) FROM states"})
-	has(t, text, "old, it may be wrong by now")
+	has(t, text, "old and may be out of date")
 
 	r.house.SetFaults(sim.Faults{})
 	text, _ = r.ok("ha_history", night) // the call itself has the connection made
@@ -93,12 +93,12 @@ func TestMalformed(t *testing.T) {
 	r.house.SetFaults(sim.Faults{Malformed: 2}) // the first answer, and the first on the next connection
 	res := r.run("ha_history", m{"entities": []string{"light.bedroom_ceiling"}})
 	if res.Outcome == parley.OutcomeError {
-		has(t, res.Output, "not of its protocol")
+		has(t, res.Output, "violates its protocol")
 	}
 	r.when("it works again", func() bool {
 		return r.run("ha_history", m{"entities": []string{"light.bedroom_ceiling"}}).Outcome == parley.OutcomeOK
 	})
-	has(t, r.logged(), "not of its protocol")
+	has(t, r.logged(), "violates its protocol")
 }
 
 func TestRestart(t *testing.T) {
@@ -131,7 +131,7 @@ func TestSupervisor(t *testing.T) {
 	has(t, text, "heat_pump_compressor")
 	r.house.SetFaults(sim.Faults{Down: true})
 	r.when("the proxy says so", func() bool { return r.run("analyze_errors", m{}).Error != nil })
-	r.refused("ha_logbook", m{}, parley.CodeUnavailable, "proxy says 502")
+	r.refused("ha_logbook", m{}, parley.CodeUnavailable, "its proxy answered with status 502")
 }
 
 func TestAddresses(t *testing.T) {

@@ -20,15 +20,14 @@ type frame struct {
 	} `json:"error"`
 }
 
-// maxBatch is more messages than Home Assistant keeps for a client, so none of
+// maxBatch exceeds the number of messages that Home Assistant queues for a client, so none of
 // its frames has more.
 const maxBatch = 8192
 
 var errEmpty = errors.New("the frame is empty")
 
-// decode reads a frame of the wire: one message, or an array of them once
-// coalescing is agreed. What is not of the protocol is an error, and then none
-// of its messages counts.
+// decode reads a frame: one message, or an array of messages once coalescing is agreed. If any
+// message violates the protocol, it returns an error and no messages.
 func decode(raw []byte) ([]frame, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
@@ -55,7 +54,7 @@ func decode(raw []byte) ([]frame, error) {
 		case f.ID < 0, f.Type == "event" && f.ID == 0:
 			return nil, fmt.Errorf("message %d of type %.40q has the id %d", i, f.Type, f.ID)
 		case f.Type == "result" && !f.Success && f.Error == nil:
-			return nil, fmt.Errorf("message %d says that something failed and not what", i)
+			return nil, fmt.Errorf("message %d reports a failure without an error", i)
 		}
 	}
 	return out, nil

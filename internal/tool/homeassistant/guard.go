@@ -9,23 +9,23 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// A question runs within limits. SQLite looks whether it was interrupted between
-// its operations, not within one: so no single operation may take long. One that
-// takes the product of two lengths is given up, or done by us in their sum.
+// Queries run within limits. SQLite checks for an interrupt between its operations, not within
+// one, so no single operation may take long. Operations whose cost is the product of two lengths
+// are forbidden, or replaced by our own, whose cost is the sum.
 
 const (
 	maxText    = 256 << 10 // bytes of one value
-	maxSQL     = 16 << 10  // bytes of the question: as many values as it names may be held at once
-	maxPattern = 100       // bytes of the pattern of LIKE and GLOB, which costs as many looks at each byte
+	maxSQL     = 16 << 10  // bytes of the query, which bounds the values that it can hold at once
+	maxPattern = 100       // bytes of the pattern of LIKE and GLOB, which is compared at each byte of the text
 	maxColumns = 100       // of the answer and of each table in between
-	maxSelects = 100       // each may hold a table of 2 MB in memory before its rest goes aside
+	maxSelects = 100       // each may hold a table of 2 MB in memory before it spills to a temporary file
 )
 
-// guard lets nothing pass but reading. It is asked while a statement is compiled,
-// so what is refused never runs.
+// guard lets only reads pass. SQLite asks it while a statement is compiled, so a forbidden
+// statement never runs.
 type guard struct {
 	selects int
-	many    bool // the question is refused for their number
+	many    bool // set when the query has too many SELECTs
 }
 
 // Authorize implements zombie.Authorizer.
@@ -43,9 +43,8 @@ func (g *guard) Authorize(a zombie.Action) zombie.AuthResult {
 	return zombie.AuthResultDeny
 }
 
-// allowed are the functions that a question may call. Those that are not here look
-// at the machine, are of no use over these tables, or take a time that nothing
-// bounds (unhex with a set of characters, json_patch).
+// allowed lists the functions that a query may call. The others look at the machine, are useless
+// over these tables, or take unbounded time (unhex with a set of characters, json_patch).
 const allowed = `
 	abs avg cast ceil ceiling char coalesce concat concat_ws count cume_dist date datetime degrees dense_rank exp
 	first_value floor format glob group_concat hex ifnull iif if instr julianday lag last_value lead length like likelihood
@@ -64,14 +63,14 @@ var functions = func() map[string]bool {
 	return set
 }()
 
-// without takes away all functions that are not in the list, as SQLite's next
-// version may have more.
+// without removes all functions that are not listed, because a new version of SQLite may add
+// some.
 func (m *memory) without() error {
 	s, _, err := m.conn.PrepareTransient("PRAGMA function_list")
 	if err != nil {
 		return err
 	}
-	defer s.Finalize() //nolint:errcheck // it only read
+	defer s.Finalize() //nolint:errcheck // nothing was written
 	type function struct {
 		name  string
 		nargs int
@@ -91,7 +90,7 @@ func (m *memory) without() error {
 	}
 	for _, f := range list {
 		err := m.conn.CreateFunction(f.name, &zombie.FunctionImpl{NArgs: f.nargs, Deterministic: true, Scalar: func(zombie.Context, []zombie.Value) (zombie.Value, error) {
-			m.failed = parley.Errorf(parley.CodeInvalid, "SQL: there is no function %s here", f.name).WithField("sql").WithHint("SQLite's functions for text, numbers, dates, windows and JSON are there")
+			m.failed = parley.Errorf(parley.CodeInvalid, "SQL: there is no function %s here", f.name).WithField("sql").WithHint("use SQLite's functions for text, numbers, dates, windows and JSON")
 			return zombie.Value{}, nil
 		}})
 		if err != nil {
@@ -105,8 +104,8 @@ func tooBig() error {
 	return parley.Errorf(parley.CodeTooLarge, "a value in the query has more than %d bytes", maxText).WithField("sql")
 }
 
-// own are SQLite's functions that take the product of their arguments' lengths,
-// in the sum of them. They answer as SQLite's do.
+// own replaces SQLite functions whose cost is the product of their arguments' lengths by ones
+// whose cost is the sum. Their results are the same as SQLite's.
 func (m *memory) own() error {
 	for _, f := range []struct {
 		name  string

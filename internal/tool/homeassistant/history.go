@@ -26,7 +26,7 @@ type historyInput struct {
 
 const (
 	maxHistory = 8  // entities in one answer, and bands in one plot
-	maxShown   = 12 // changes, gaps and unusual values of one
+	maxShown   = 12 // changes, gaps and unusual values of one entity
 )
 
 type moment struct {
@@ -47,7 +47,7 @@ type historyItem struct {
 	Mean    *float64           `json:"mean,omitempty"`
 	First   string             `json:"first,omitempty"`
 	Last    string             `json:"last,omitempty"`
-	Begins  string             `json:"recorded_from,omitempty"` // when that is later than what was asked for
+	Begins  string             `json:"recorded_from,omitempty"` // if later than the start asked for
 	Share   map[string]float64 `json:"share,omitempty"`         // of the time, by state
 	Unusual []moment           `json:"unusual,omitempty"`
 	Gaps    []gap              `json:"gaps,omitempty"`
@@ -58,8 +58,8 @@ type historyAnswer struct {
 	From     string        `json:"from"`
 	To       string        `json:"to"`
 	Entities []historyItem `json:"entities"`
-	Plot     string        `json:"plot,omitempty"`  // the name of the image kept beside
-	Chart    string        `json:"chart,omitempty"` // and of its data
+	Plot     string        `json:"plot,omitempty"`  // name of the artifact with the image
+	Chart    string        `json:"chart,omitempty"` // name of the artifact with the data
 }
 
 func (t *Toolset) history(ctx context.Context, r seam.Run, in historyInput) (answer, error) {
@@ -97,7 +97,7 @@ func (t *Toolset) history(ctx context.Context, r seam.Run, in historyInput) (ans
 		}
 	}
 	if out.Plot != "" {
-		fmt.Fprintf(&b, "A plot of it is kept as the image %s.\n", out.Plot)
+		fmt.Fprintf(&b, "A plot is kept as the image %s.\n", out.Plot)
 	}
 	var about []string
 	for _, e := range es {
@@ -106,8 +106,8 @@ func (t *Toolset) history(ctx context.Context, r seam.Run, in historyInput) (ans
 	return answer{b.String(), out, about}, nil
 }
 
-// keepPlot keeps series as an image, and as data for who draws by itself. What can
-// not be kept is left out, and the log says why.
+// keepPlot keeps a plot of the series as an image, and its data for clients that draw it
+// themselves. If one of them cannot be kept, it is left out and the log says why.
 func (t *Toolset) keepPlot(ctx context.Context, r seam.Run, all []series, out *historyAnswer) error {
 	if t.o.Keep == nil {
 		return nil
@@ -138,7 +138,7 @@ func (t *Toolset) keepPlot(ctx context.Context, r seam.Run, all []series, out *h
 	return nil
 }
 
-// describe puts one series into figures.
+// describe summarizes one series in numbers.
 func (t *Toolset) describe(s series) historyItem {
 	it := historyItem{ID: s.e.ID, Name: s.e.Name, Unit: s.e.Unit, Samples: len(s.points), Changes: s.changes()}
 	say := func(p point) moment { return moment{t.index.local(p.at), clip(p.state, 80)} }
@@ -174,7 +174,7 @@ func (t *Toolset) describe(s series) historyItem {
 	return it
 }
 
-// round keeps four digits after the point: more is noise to whoever reads it.
+// round keeps four digits after the decimal point: more is noise to a reader.
 func round(f float64) float64 { return math.Round(f*1e4) / 1e4 }
 
 func num(f *float64) string { return strconv.FormatFloat(*f, 'f', -1, 64) }
@@ -211,7 +211,7 @@ func (it historyItem) text() string {
 		}
 	}
 	if len(it.Recent) > 0 {
-		b.WriteString("  changes, the last of them:\n")
+		b.WriteString("  latest changes:\n")
 		for _, m := range it.Recent {
 			fmt.Fprintf(&b, "    %s → %s\n", m.At, m.State)
 		}

@@ -1,6 +1,5 @@
-// Package homeassistant is a toolset over a Home Assistant: it reads its states,
-// history, logbook and errors, explains what an entity has been through, and
-// calls services.
+// Package homeassistant is a toolset over a Home Assistant server. It reads states, history,
+// logbook and errors, diagnoses entities, and calls services.
 //
 //	tools, err := homeassistant.New(homeassistant.Options{
 //		URL: "http://homeassistant.local:8123", Token: token,
@@ -8,25 +7,20 @@
 //	})
 //	defer tools.Close()
 //
-// New returns at once. One WebSocket is kept to Home Assistant and made anew
-// when it breaks, with growing pauses; over it an [Index] of all states,
-// entities, devices, areas and floors is kept. After each reconnect all of it is
-// read and compared, so that a change that happened while we were away, or whose
-// event got lost, is found. When Home Assistant is away the index stays, and says
-// how old it is; everything else is a clear error, and works again without a
-// restart of ours. A refused token is an error that says so, and is tried again
-// seldom.
+// New returns at once. One WebSocket to Home Assistant is kept open; when it breaks, it is
+// opened again after growing pauses. It feeds an [Index] of all states, entities, devices, areas
+// and floors. After each reconnect everything is read and compared, which finds changes that
+// were missed. While Home Assistant cannot be reached, the index stays and says how old it is;
+// everything else returns a clear error, and works again without a restart of Parley. A rejected
+// token is reported as such and tried again rarely.
 //
-// The one tool with an effect is ha_call_service. What policy makes of it is for
-// the engine and the app to say; this package refuses on its own what is not in
-// Options.AllowServices, which holds nothing unless it is set. The call is made
-// over the WebSocket, once: where it provably never left the error is
-// seam.NotSent, where the connection broke before the answer it is left open,
-// and [Toolset.Reconcile] finds out from states and history for the services
-// that set a state.
+// Only ha_call_service has an effect. Policy is for the engine and the app to decide; this
+// package itself rejects every service that is not in Options.AllowServices, which is empty by
+// default. The call is sent over the WebSocket, once. If it provably was not sent, the error is
+// seam.NotSent. If the connection broke before the answer, the outcome is unknown, and
+// [Toolset.Reconcile] finds it out from states and history for services that set a state.
 //
-// The token is never in an error or in the log. Methods are safe for concurrent
-// use.
+// The token never appears in an error or in the log. Methods are safe for concurrent use.
 package homeassistant
 
 import (
@@ -44,45 +38,45 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Options say which Home Assistant, and what may be done there.
+// Options say which Home Assistant to use, and what may be done there.
 type Options struct {
 	URL   string // http(s)://host:8123; in an add-on http://supervisor/core
-	Token string // long-lived, or the Supervisor's
+	Token string // a long-lived access token, or the Supervisor's token
 
 	// AllowServices are the services that ha_call_service may call, such as
 	// "switch.turn_off", "light.*" or "*". Empty: none.
 	AllowServices []string
-	// Keep takes a file that a tool made beside its result, as the plot of
-	// ha_history, and keeps it as an artifact of the call. nil: none is made.
+	// Keep stores a file that a tool made beside its result, such as the plot of ha_history, as
+	// an artifact of the call. nil: no files are made.
 	Keep func(ctx context.Context, r seam.Run, f File) error
-	// Observe receives each change of a state, in order, and those that were missed during
-	// a disconnection. It must neither block nor use the index. May be nil.
+	// Observe receives each change of a state, in order, including those missed during a
+	// disconnection. It must neither block nor use the index. May be nil.
 	Observe func(Change)
-	// Dial makes the connections; nil: the network does.
+	// Dial makes the connections. nil: the network.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Later leaves it to Start to connect, for who only wants to know the tools.
+	// Later postpones connecting until Start, for callers that only list the tools.
 	Later bool
 
-	Now    func() time.Time // what "the last 24 hours" are counted from; nil: time.Now
+	Now    func() time.Time // the clock that "the last 24 hours" count back from; nil: time.Now
 	Logger *slog.Logger     // nil: slog.Default
 
-	Timeout    time.Duration // of one request; 0: 30 s
-	Patience   time.Duration // for a connection to be there; 0: 5 s
-	Retry      time.Duration // between attempts to connect, at first; 0: 500 ms
-	MaxRetry   time.Duration // at most; 0: 30 s
-	AuthRetry  time.Duration // after a refused token; 0: 30 s
-	Heartbeat  time.Duration // of silence before a ping; 0: 30 s
-	Resync     time.Duration // between comparisons of the index with all states; 0: 5 min
-	Settle     time.Duration // for a device to follow its service; 0: 3 s
+	Timeout    time.Duration // limit of one request; 0: 30 s
+	Patience   time.Duration // how long a call waits for a connection; 0: 5 s
+	Retry      time.Duration // first pause between attempts to connect; 0: 500 ms
+	MaxRetry   time.Duration // longest pause; 0: 30 s
+	AuthRetry  time.Duration // pause after a rejected token; 0: 30 s
+	Heartbeat  time.Duration // silence before a ping; 0: 30 s
+	Resync     time.Duration // time between comparisons of the index with all states; 0: 5 min
+	Settle     time.Duration // how long a device may take to reach the state its service sets; 0: 3 s
 	MaxMessage int64         // bytes of one answer; 0: 64 MiB, which the Supervisor's proxy allows
 
-	// How long a command that was written before the connection broke may take to
-	// show, as Home Assistant carries it out even though we are gone; 0: 5 s.
+	// lateness is how long a command that was written before the connection broke may take to
+	// show: Home Assistant carries it out although we are disconnected. 0: 5 s.
 	lateness time.Duration
-	sqlTime  time.Duration // for one SELECT of ha_analyze; 0: 8 s, as reading takes some of the tool's minute too
+	sqlTime  time.Duration // for one SELECT of ha_analyze; 0: 8 s, because reading also takes part of the tool's minute
 }
 
-// File is what a tool made beside its result.
+// File is a file that a tool made beside its result.
 type File struct {
 	Name      string
 	MediaType string
@@ -96,7 +90,7 @@ type Toolset struct {
 	index  *Index
 	recent recent
 
-	analyzing fair.Turns // of the queries of ha_analyze
+	analyzing fair.Turns // queue of the queries of ha_analyze
 	starting  sync.Once
 }
 
@@ -120,8 +114,8 @@ func or[T comparable](v, otherwise T) T {
 	return v
 }
 
-// New begins to connect. An address or a token that can not be one is an error;
-// one that does not work shows at the first call.
+// New begins to connect. It returns an error for a malformed address or token. An address or
+// token that does not work shows at the first call.
 func New(o Options) (*Toolset, error) {
 	o.Timeout = or(o.Timeout, 30*time.Second)
 	o.Patience = or(o.Patience, 5*time.Second)
@@ -142,7 +136,7 @@ func New(o Options) (*Toolset, error) {
 	}
 	for _, p := range o.AllowServices {
 		if p != "*" && !strings.Contains(p, ".") {
-			return nil, parley.Errorf(parley.CodeInvalid, "%q is no service that can be allowed", p).WithField("allowlisted_services").
+			return nil, parley.Errorf(parley.CodeInvalid, "%q is not a pattern of services", p).WithField("allowlisted_services").
 				WithHint("write switch.turn_off, light.* or *")
 		}
 	}
@@ -159,16 +153,16 @@ func New(o Options) (*Toolset, error) {
 	return t, nil
 }
 
-// Start begins to connect, when Options.Later left that to it.
+// Start begins to connect if Options.Later postponed it.
 func (t *Toolset) Start() { t.starting.Do(func() { go t.client.run() }) }
 
-// Close ends the connection and waits for what was started. Calls after it fail.
+// Close ends the connection and waits for everything that was started. Later calls fail.
 func (t *Toolset) Close() {
 	t.starting.Do(func() { close(t.client.done) })
 	t.client.close()
 }
 
-// Index is the map of the house that the tools use.
+// Index returns the index of the house that the tools use.
 func (t *Toolset) Index() *Index { return t.index }
 
 //go:embed *.md
@@ -221,11 +215,11 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 		err = seam.NotSent(parley.Errorf(parley.CodeNotFound, "there is no tool %q here", r.Name))
 	}
 	if err == nil {
-		// A model has no clock of its own, and what it reads is soon of yesterday.
+		// A model has no clock, and the result may be read much later.
 		res.text = strings.TrimRight(res.text, "\n") + "\nnow: " + t.index.clock(t.o.Now())
 		return res.result(r.Call)
 	}
-	// A read that failed is as good as refused; a write only when it provably is.
+	// A failed read is as good as refused; a write only if it provably was not sent.
 	if isRefused(err) || r.Name != CallService && ctx.Err() == nil && !seam.IsNotSent(err) {
 		info := parley.Info(err)
 		text := info.Message
@@ -237,7 +231,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 	return parley.ToolResult{}, err
 }
 
-// run reads the input of a tool.
+// run decodes the input of a tool and calls f.
 func run[T any](ctx context.Context, r seam.Run, f func(context.Context, seam.Run, T) (answer, error)) (answer, error) {
 	var in T
 	if len(r.Input) > 0 {
@@ -248,18 +242,18 @@ func run[T any](ctx context.Context, r seam.Run, f func(context.Context, seam.Ru
 	return f(ctx, r, in)
 }
 
-// answer is what a tool found: words for the model, data for programs.
+// answer is what a tool found: text for the model and data for programs.
 type answer struct {
 	text  string
 	data  any
-	about []string // the entities that were asked about, the main one first
+	about []string // the entities that the call was about, the main one first
 }
 
-// fewAbout is how many entities a list may have that is about each of them. A longer
-// one is about none of them.
+// fewAbout is the longest list that counts as being about each of its entities. A longer one is
+// about none of them.
 const fewAbout = 4
 
-// few are the ids of a short list.
+// few returns the ids of a short list, or none for a longer one.
 func few[T any](list []T, id func(T) string) (ids []string) {
 	if len(list) > fewAbout {
 		return nil
@@ -275,7 +269,7 @@ func (e Entity) id() string { return e.ID }
 func (a answer) result(call parley.CallID) (parley.ToolResult, error) {
 	raw, err := json.Marshal(a.data)
 	if err != nil {
-		return parley.ToolResult{}, parley.Errorf(parley.CodeInternal, "the result can not be written: %w", err)
+		return parley.ToolResult{}, parley.Errorf(parley.CodeInternal, "the result cannot be written: %w", err)
 	}
 	return parley.ToolResult{Call: call, Outcome: parley.OutcomeOK, Output: strings.TrimRight(a.text, "\n"), Data: raw, About: a.about}, nil
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Entity is one entity as the index knows it.
+// Entity is one entity in the index.
 type Entity struct {
 	ID           string          `json:"entity_id"`
 	Name         string          `json:"name"`
@@ -33,34 +33,33 @@ type Entity struct {
 	Model        string          `json:"model,omitempty"`
 }
 
-// Change is a state that became another. Old is "" for a new entity, New for one
-// that is gone.
+// Change is a change of a state. Old is "" for a new entity, New for one that was removed.
 type Change struct {
 	Entity   string
 	Old, New string
 	At       time.Time
-	Missed   bool // no event told of it; it was found by comparing
+	Missed   bool // found by comparing, without an event
 }
 
-// Age says how far an index may be trusted.
+// Age says how current an index is.
 type Age struct {
 	Live     bool          `json:"live"`            // connected, and fed by events
 	Known    bool          `json:"known"`           // it was filled at least once
-	Old      time.Duration `json:"-"`               // since Home Assistant was last heard; 0 when live
+	Old      time.Duration `json:"-"`               // time since Home Assistant was last heard from; 0 when live
 	Seconds  float64       `json:"age_s"`           // the same, for programs
-	Compared float64       `json:"compared_s_ago"`  // since the last comparison with all states
+	Compared float64       `json:"compared_s_ago"`  // seconds since the last comparison with all states
 	Entities int           `json:"entities"`        // how many are known
 	Missed   int           `json:"missed"`          // changes that were only found by comparing
 	Why      string        `json:"reason,omitzero"` // why it is not live
 }
 
-// String is the line that results carry.
+// String is the line that tool results carry.
 func (a Age) String() string {
 	switch {
 	case !a.Known:
-		return "index: empty, Home Assistant was never reached: " + a.Why
+		return "index: empty, because Home Assistant was never reached: " + a.Why
 	case !a.Live:
-		return "index: " + since(a.Old) + " old, it may be wrong by now: " + a.Why
+		return "index: " + since(a.Old) + " old and may be out of date: " + a.Why
 	}
 	return "index: live"
 }
@@ -87,7 +86,7 @@ func (x *Index) Age() Age {
 	switch {
 	case why != nil:
 		a.Why = why.Message
-	case !a.Known: // connected, and nothing was read yet
+	case !a.Known: // connected, but nothing has been read yet
 		a.Why = "it is being filled"
 	default:
 		a.Live = true
@@ -100,7 +99,7 @@ func (x *Index) Age() Age {
 	return a
 }
 
-// ready waits until the index was filled once, or says why it can not be.
+// ready waits until the index has been filled once, or returns why it could not be.
 func (x *Index) ready(ctx context.Context) error {
 	for {
 		x.mu.RLock()
@@ -117,7 +116,7 @@ func (x *Index) ready(ctx context.Context) error {
 		case <-fresh:
 		case <-s.dead:
 		case <-ctx.Done():
-			return waited(ctx, "the first reading of the house", x.o.Timeout)
+			return waited(ctx, "the first read of the house", x.o.Timeout)
 		}
 	}
 }
@@ -129,8 +128,7 @@ func (x *Index) Entity(id string) (Entity, bool) {
 	return x.entity(id)
 }
 
-// Entities returns all, in order of their ids. Those that are disabled have no
-// state.
+// Entities returns all entities, ordered by id. Disabled entities have no state.
 func (x *Index) Entities() []Entity {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -180,7 +178,7 @@ type Area struct {
 	Entities []string `json:"entities"`
 }
 
-// entity joins state and registries. x.mu is held.
+// entity joins a state with the registries. x.mu is held.
 func (x *Index) entity(id string) (Entity, bool) {
 	st, en := x.states[id], x.entries[id]
 	if st == nil && en == nil {
@@ -209,12 +207,12 @@ func (x *Index) entity(id string) (Entity, bool) {
 	return e, true
 }
 
-// local puts a time into the house's zone, for people.
+// local formats a time in the house's zone, for people.
 func (x *Index) local(t time.Time) string {
 	return x.in(t).Format("2006-01-02 15:04:05Z07:00")
 }
 
-// location is the house's time zone.
+// location returns the house's time zone.
 func (x *Index) location() *time.Location {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

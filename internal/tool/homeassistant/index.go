@@ -9,10 +9,10 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Index is all that is known of a house: the present states, and the graph of
-// entities, devices, areas and floors. It is kept fresh by events and compared
-// with the whole after each connect and now and then. It answers while Home
-// Assistant is away, and [Index.Age] says how old that is.
+// Index holds what is known of a house: the current states, and the graph of entities, devices,
+// areas and floors. Events keep it current; it is compared with all states after each connect
+// and from time to time. It also answers while Home Assistant cannot be reached, and [Index.Age]
+// says how old it is.
 type Index struct {
 	o      Options
 	client *client
@@ -27,11 +27,11 @@ type Index struct {
 	config   wireConfig
 	zone     *time.Location
 	synced   time.Time
-	missed   int // changes found by comparing, that no event told of
+	missed   int // changes found by comparing, without an event
 	syncing  bool
-	waiting  []wireEvent // that came while all was being read
+	waiting  []wireEvent // that arrived during a full read
 	overflow bool
-	fresh    chan struct{} // closed, and made anew, when something changed
+	fresh    chan struct{} // closed and replaced when something changes
 }
 
 func newIndex(o Options) *Index {
@@ -41,15 +41,15 @@ func newIndex(o Options) *Index {
 	}
 }
 
-// gather is how long changes of registries are collected before they are read.
+// gather is how long registry changes are collected before the registries are read.
 const gather = 100 * time.Millisecond
 
-// maxWaiting is how many events may come while all is being read; more, and it
-// is read once more.
+// maxWaiting is the most events that may arrive during a full read. After more, everything is
+// read again.
 const maxWaiting = 20_000
 
-// keep fills the index from a new connection and keeps it fresh until that ends.
-// It is subscribed before it reads, so nothing falls between the two.
+// keep fills the index from a new connection and keeps it current until the connection ends. It
+// subscribes before it reads, so no change is missed in between.
 func (x *Index) keep(ctx context.Context, s *socket) {
 	x.mu.Lock()
 	x.syncing, x.waiting, x.overflow = true, nil, false
@@ -73,7 +73,7 @@ func (x *Index) keep(ctx context.Context, s *socket) {
 	for _, r := range registries {
 		c := make(chan struct{}, 1)
 		stale[r] = c
-		// A guest may not hear of some; comparing finds the changes then, later.
+		// Some subscriptions are not open to guests; comparing then finds the changes later.
 		_ = subscribe(r+"_registry_updated", func(json.RawMessage) { poke(c); poke(changed) })
 	}
 	services := make(chan struct{}, 1)
@@ -91,7 +91,7 @@ func (x *Index) keep(ctx context.Context, s *socket) {
 		case <-s.dead:
 			return
 		case <-changed:
-			// Changes come in crowds, as when an integration starts.
+			// Changes come in bursts, for example when an integration starts.
 			crowd := time.NewTimer(gather)
 			select {
 			case <-crowd.C:
@@ -124,24 +124,24 @@ func (x *Index) keep(ctx context.Context, s *socket) {
 }
 
 func (x *Index) giveUp(what string, err error) *parley.Error {
-	e := parley.Errorf(parley.CodeOf(err), "Home Assistant let us in but not %s: %s", what, err.Error())
+	e := parley.Errorf(parley.CodeOf(err), "Home Assistant accepted the login but did not let us %s: %s", what, err.Error())
 	if parley.CodeOf(err) == parley.CodeCancelled || isLost(err) {
 		e = errAway("the connection to Home Assistant was lost while the index was filled")
 	}
 	return e
 }
 
-// registries are what the graph is made of, by the name of their commands.
+// registries are the parts of the graph, by the names of their commands.
 var registries = []string{"area", "floor", "device", "entity"}
 
-// read reads all states and registries and takes what came meanwhile after it.
+// read reads all states and registries, then applies the events that arrived meanwhile.
 func (x *Index) read(ctx context.Context, s *socket) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*x.o.Timeout) // a large house takes a while
 	defer cancel()
 	for _, r := range registries {
 		x.readRegistry(ctx, s, r)
 	}
-	x.readRest(ctx, s) // before the states, with which the index counts as filled
+	x.readRest(ctx, s) // before the states, because the index counts as filled once it has these
 	for again := 0; ; again++ {
 		raw, err := s.call(ctx, "get_states", nil, nil)
 		if err != nil {
@@ -158,7 +158,7 @@ func (x *Index) read(ctx context.Context, s *socket) error {
 	return nil
 }
 
-// readRest reads what is good to know and may be missing.
+// readRest reads optional data.
 func (x *Index) readRest(ctx context.Context, s *socket) {
 	fetch := func(kind string, into any) bool {
 		raw, err := s.call(ctx, kind, nil, nil)
@@ -217,14 +217,14 @@ func fill[T any](raw json.RawMessage, into *map[string]*T, key func(*T) string) 
 	return nil
 }
 
-// stir wakes those who wait for a change. x.mu is held.
+// stir wakes everyone who waits for a change. x.mu is held.
 func (x *Index) stir() {
 	close(x.fresh)
 	x.fresh = make(chan struct{})
 }
 
-// replace makes the index what was read, reports what differs from before, and
-// applies the events that came meanwhile. False: too many came.
+// replace sets the index to what was read, reports the differences, and applies the events that
+// arrived meanwhile. It returns false if too many arrived.
 func (x *Index) replace(all []*wireState) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -236,7 +236,7 @@ func (x *Index) replace(all []*wireState) bool {
 	}
 	old := x.states
 	first := x.synced.IsZero()
-	told := map[string]bool{} // an event for it waits, and will be reported with it
+	told := map[string]bool{} // a waiting event will report it
 	for _, ev := range x.waiting {
 		told[ev.Data.EntityID] = true
 	}
@@ -266,7 +266,7 @@ func (x *Index) replace(all []*wireState) bool {
 	return whole
 }
 
-// release takes the events that waited for a reading that failed.
+// release applies the events that waited for a read that failed.
 func (x *Index) release() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -295,11 +295,11 @@ func stateOf(s *wireState) string {
 	return s.State
 }
 
-// hear takes an event from the socket.
+// hear handles an event from the socket.
 func (x *Index) hear(raw json.RawMessage) {
 	var ev wireEvent
 	if json.Unmarshal(raw, &ev) != nil || ev.Data.EntityID == "" {
-		return // an event of a form we do not know harms nothing: comparing finds the change
+		return // an event in an unknown form does no harm: comparing finds the change
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -314,9 +314,9 @@ func (x *Index) hear(raw json.RawMessage) {
 	x.stir()
 }
 
-// apply takes one event into the index; before is the index before the last
-// comparison, for events that came during it. An event that is older than what
-// the index holds changes nothing. x.mu is held.
+// apply applies one event to the index. before is the index before the last comparison, for
+// events that arrived during it. An event older than the indexed state changes nothing. x.mu is
+// held.
 func (x *Index) apply(ev wireEvent, before map[string]*wireState) {
 	id := ev.Data.EntityID
 	have := x.states[id]
@@ -348,7 +348,7 @@ func (x *Index) apply(ev wireEvent, before map[string]*wireState) {
 	}
 }
 
-// report is called with x.mu held, so that changes arrive in order.
+// report passes on a change. x.mu is held, so that changes arrive in order.
 func (x *Index) report(c Change) {
 	if x.o.Observe != nil {
 		x.o.Observe(c)

@@ -47,7 +47,7 @@ func TestIndexSearch(t *testing.T) {
 		t.Errorf("lights of the bedroom: got %d, want 3", total)
 	}
 	text, _ := r.ok("index_search", m{"query": "submarine"})
-	has(t, text, "No entity fits", "Kitchen")
+	has(t, text, "No entity matches", "Kitchen")
 	text, _ = r.ok("index_search", m{"domain": "light", "area": "bedroom", "limit": 2})
 	has(t, text, "2 of 3 entities", "light.bedroom_bedside_left = off · Bedside left · Bedroom · zha", "index: live")
 }

@@ -33,7 +33,7 @@ type logbookRow struct {
 	Text    string `json:"text"`
 	ByID    string `json:"caused_by,omitempty"`
 	ByHuman bool   `json:"by_person,omitempty"`
-	Person  string `json:"person,omitempty"` // who that was, where the house knows
+	Person  string `json:"person,omitempty"` // the person who did it, if known
 }
 
 type logbookAnswer struct {
@@ -43,8 +43,8 @@ type logbookAnswer struct {
 	Rows  []logbookRow `json:"rows"`
 }
 
-// maxWhole is the longest time for which the logbook of a whole house is read: a
-// large one writes tens of thousands of lines in it.
+// maxWhole is the longest span for which the logbook of a whole house is read: a large house
+// writes tens of thousands of lines in it.
 const maxWhole = 3 * 24 * time.Hour
 
 func wholeHouse(from, to time.Time) error {
@@ -55,7 +55,7 @@ func wholeHouse(from, to time.Time) error {
 		WithHint("ask for a shorter time, or name entities")
 }
 
-// book reads the logbook, in order of time.
+// book reads the logbook in chronological order.
 func (t *Toolset) book(ctx context.Context, names []string, from, to time.Time) ([]wireRow, error) {
 	q := url.Values{"end_time": {to.UTC().Format(time.RFC3339)}}
 	if len(names) > 0 {
@@ -119,7 +119,7 @@ func (t *Toolset) logbook(ctx context.Context, _ seam.Run, in logbookInput) (ans
 	limit := min(or(in.Limit, 60), maxRows)
 	var b strings.Builder
 	fmt.Fprintf(&b, "Logbook from %s to %s: %d entries", out.From, out.To, out.Total)
-	if len(rows) > limit { // the last are what most questions are about
+	if len(rows) > limit { // most questions are about the latest
 		fmt.Fprintf(&b, ", the last %d of them", limit)
 		rows = rows[len(rows)-limit:]
 	}
@@ -136,7 +136,7 @@ func (x *Index) row(r wireRow) logbookRow {
 	return logbookRow{At: x.local(r.at), ID: r.EntityID, Name: r.Name, Text: r.text(), ByID: r.ByEntity, ByHuman: r.User != "", Person: r.person}
 }
 
-// people are the names of those who have a user of Home Assistant, by its id.
+// people returns the names of persons with a Home Assistant user, by user id.
 func (x *Index) people() map[string]string {
 	out := map[string]string{}
 	for _, e := range x.Entities() {

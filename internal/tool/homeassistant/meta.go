@@ -1,17 +1,17 @@
 package homeassistant
 
-// indexVersion is the version of the index's coverage. Raise it when that changes, so that
-// readers of [Meta] notice.
+// indexVersion is the version of the index's coverage. Raise it when the coverage changes, so
+// that readers of [Meta] notice.
 const indexVersion = 1
 
-// Meta says what the index covers and how fresh it is, for who keeps a record of
-// that. It changes when something of it changes, and not with the time.
+// Meta says what the index covers and how current it is, for callers that keep a record of it.
+// It changes when the index changes, not with time.
 type Meta struct {
 	Version     int       `json:"version"`
 	House       MetaHouse `json:"homeAssistant"`
 	Counts      MetaCount `json:"counts"`
-	RefreshedAt int64     `json:"refreshedAt"` // when all of it was compared with the house, in ms
-	Connected   bool      `json:"connected"`   // changes are heard
+	RefreshedAt int64     `json:"refreshedAt"` // when everything was last compared with the house, in ms
+	Connected   bool      `json:"connected"`   // events are being received
 }
 
 // MetaHouse is the Home Assistant that was read.
@@ -31,7 +31,7 @@ type MetaCount struct {
 	Services int `json:"services"`
 }
 
-// Meta reports on the index; ok is false as long as it was never filled.
+// Meta reports on the index. ok is false while the index has never been filled.
 func (x *Index) Meta() (m Meta, ok bool) {
 	age := x.Age()
 	x.mu.RLock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The hours that words for a part of the day mean. They overlap, as the words do:
-// what happened at 17:30 is of the afternoon and of the evening.
+// The hours that are meant by a part of the day. They overlap as the words do: 17:30 is both
+// afternoon and evening.
 const (
 	morningBegins   = 5
 	noon            = 12
@@ -14,7 +14,7 @@ const (
 	afternoonEnds   = 18
 	nightBegins     = 20
 	nightEnds       = 8 // of the next day
-	stillUp         = 5 // before this hour the night under way is not "last night"
+	stillUp         = 5 // before this hour, the current night is not "last night"
 	daysOfWeek      = 7
 	hoursOfDay      = 24
 	midnightOfNight = 24
@@ -27,12 +27,10 @@ var partsOfDay = map[string][2]int{
 	"night":     {nightBegins, hoursOfDay + nightEnds},
 }
 
-// period reads a time that people name by words, such as "last night",
-// "yesterday evening", "friday morning" or "last week": its beginning and its
-// end, which may be in the future. ok is false for other words.
+// period reads a span that people name in words, such as "last night", "yesterday evening",
+// "friday morning" or "last week". The end may be in the future. ok is false for other words.
 //
-// The last night is the last one that is over. At 01:07 that is not the one in
-// which the question is asked, which is "tonight".
+// Last night is the last night that is over. At 01:07 the current night is "tonight".
 func period(words string, now time.Time) (from, to time.Time, ok bool) {
 	w := strings.Join(strings.Fields(strings.ToLower(words)), " ")
 	w = strings.TrimPrefix(w, "the ")
@@ -101,13 +99,13 @@ func period(words string, now time.Time) (from, to time.Time, ok bool) {
 	if !known || !is {
 		return from, to, false
 	}
-	if which == "this" && now.Hour() < stillUp { // of the day that is not over for who asks
+	if which == "this" && now.Hour() < stillUp { // for somebody who is still awake, the day is not over
 		back = 1
 	}
 	return day(back, hours[0], hours[1])
 }
 
-// clock is the present time of the house, in full.
+// clock formats the current time of the house in full.
 func (x *Index) clock(now time.Time) string {
 	at := x.in(now)
 	return at.Format("Monday 2006-01-02 15:04Z07:00") + " (" + at.Location().String() + ")"

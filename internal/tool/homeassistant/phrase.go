@@ -11,16 +11,16 @@ import (
 	"unicode/utf8"
 )
 
-// A phrase is how a call of a service is put to a person: what is done, with %s for the
-// things that it is done to, and the field of its data that belongs to it, if it has one.
+// A phrase says how a service call is described to a person: the action, with %s for its
+// targets, and the data field that belongs to it, if any.
 type phrase struct {
 	say   string
 	join  string // before the value
 	field string
-	unit  string // "°" is the house's unit of temperature, "/1" a fraction that is said in percent
+	unit  string // "°" is the house's unit of temperature, "/1" a fraction shown in percent
 }
 
-// anyDomain are the services that mean the same in every domain.
+// anyDomain are the services with the same meaning in every domain.
 var anyDomain = map[string]phrase{
 	"turn_on":  {say: "Turn on %s"},
 	"turn_off": {say: "Turn off %s"},
@@ -52,7 +52,7 @@ var phrases = map[string]phrase{
 	"media_player.media_pause":               {say: "Pause %s"},
 	"media_player.media_stop":                {say: "Stop %s"},
 	"media_player.media_next_track":          {say: "Skip to the next track on %s"},
-	"media_player.media_previous_track":      {say: "Go back to the track before on %s"},
+	"media_player.media_previous_track":      {say: "Go back to the previous track on %s"},
 	"media_player.volume_up":                 {say: "Turn up %s"},
 	"media_player.volume_down":               {say: "Turn down %s"},
 	"media_player.volume_set":                {"Set the volume of %s", " to ", "volume_level", "/1"},
@@ -86,12 +86,12 @@ var phrases = map[string]phrase{
 }
 
 const (
-	maxThings = 3 // things that a phrase names
-	maxExtras = 3 // fields of the data that it names beside its own
+	maxThings = 3 // targets that a phrase names
+	maxExtras = 3 // other data fields that it names
 )
 
-// Words implements seam.Worder: a call in the names that the house has for its things.
-// All that is asked for is said, so that nothing is allowed that was not read.
+// Words implements seam.Worder: it describes a call with the house's names. It mentions
+// everything the call asks for, so that a person approves only what they have read.
 func (t *Toolset) Words(tool string, input json.RawMessage) string {
 	var in callInput
 	if tool != CallService || t.index.empty() || json.Unmarshal(input, &in) != nil {
@@ -129,7 +129,7 @@ func (x *Index) words(c checked) string {
 			delete(rest, p.field)
 		}
 	case c.domain == "script" && len(c.entities) == 0:
-		e, ok := x.Entity(c.in.Service) // a script is a service of its own name, too
+		e, ok := x.Entity(c.in.Service) // a script is also a service of its own name
 		if !ok || e.Name == "" {
 			e.Name = humane(c.name)
 		}
@@ -145,7 +145,7 @@ func (x *Index) words(c checked) string {
 	return said + extras(rest)
 }
 
-// things are the names of entities, the first few, each told from the others of its kind.
+// things returns the names of the first few entities, each distinct within its domain.
 func (x *Index) things(es []Entity) string {
 	var out []string
 	for _, e := range es[:min(len(es), maxThings)] {
@@ -160,8 +160,8 @@ func (x *Index) things(es []Entity) string {
 	return strings.Join(out, "")
 }
 
-// nameOf is a thing's name; with its area, or else its id, where another of its domain
-// has the same.
+// nameOf returns the name of an entity, with its area or else its id if another entity of its
+// domain has the same name.
 func (x *Index) nameOf(e Entity) string {
 	name := clip(e.Name, 80)
 	if name == "" {
@@ -183,7 +183,7 @@ func (x *Index) nameOf(e Entity) string {
 	return name + " (" + clip(e.Area, 40) + ")"
 }
 
-// value says a value of a call's data, in its unit.
+// value formats a value of a call's data with its unit.
 func (x *Index) value(v any, unit string) string {
 	n, ok := numberOf(v)
 	if !ok {
@@ -200,7 +200,7 @@ func (x *Index) value(v any, unit string) string {
 	return strings.TrimSpace(strconv.FormatFloat(n, 'f', -1, 64) + " " + unit)
 }
 
-// extras are what else a call asks for: its data, without what was said already.
+// extras describes the rest of a call's data, apart from what was already mentioned.
 func extras(data map[string]any) string {
 	if len(data) == 0 {
 		return ""
@@ -216,7 +216,7 @@ func extras(data map[string]any) string {
 	return " (" + strings.Join(out, ", ") + ")"
 }
 
-// spelt is a value as a person writes it.
+// spelt formats a value as a person would write it.
 func spelt(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -235,7 +235,7 @@ func spelt(v any) string {
 
 func quoted(s string) string { return "“" + clip(s, 80) + "”" }
 
-// serviceName is the name that Home Assistant has for a service.
+// serviceName returns Home Assistant's name of a service.
 func (x *Index) serviceName(domain, name string) string {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -249,7 +249,7 @@ func (x *Index) serviceName(domain, name string) string {
 	return has.Name
 }
 
-// humane writes the last part of an id as words.
+// humane turns the last part of an id into words.
 func humane(id string) string {
 	s := strings.TrimSpace(strings.ReplaceAll(id, "_", " "))
 	first, size := utf8.DecodeRuneInString(s)

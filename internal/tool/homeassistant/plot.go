@@ -18,10 +18,10 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// An image of a chart is a band for each entity, one above the other on one axis
-// of time: numbers as a line with what stands out marked, other states as
-// coloured stretches. It looks as the page draws it in its light theme. Lengths
-// are in the units of its width; a unit is one and a half pixels.
+// A chart's image has a band for each entity, one above the other over a common time axis:
+// numbers as a line with the outliers marked, other states as coloured stretches. It looks like
+// the page in its light theme. Lengths are in units of the image's width; a unit is one and a
+// half pixels.
 const (
 	plotWidth  = 960
 	plotLeft   = 64 // for the numbers of the axis
@@ -78,7 +78,7 @@ func (c Chart) image(zone *time.Location) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		// What the axis takes differs; the bands stand exactly below each other.
+		// The axes differ in width, but the bands must line up.
 		box := draw.Canvas{Canvas: page.Canvas, Rectangle: vg.Rectangle{Min: vg.Point{X: 0, Y: top - s.height() - foot}, Max: vg.Point{X: plotWidth, Y: top}}}
 		inner := p.DataCanvas(box)
 		p.Draw(draw.Crop(box, plotLeft-inner.Min.X, plotWidth-plotRight-inner.Max.X, top-s.height()-inner.Min.Y, top-inner.Max.Y))
@@ -101,7 +101,7 @@ func (s ChartSeries) height() vg.Length {
 	return bandState
 }
 
-// head is the line above a band: whose it is, and between which values it was.
+// head draws the line above a band: the name, and the range of the values.
 func (s ChartSeries) head(c draw.Canvas, y vg.Length, tint color.Color) {
 	c.FillPolygon(tint, rect(plotLeft, y-5, plotLeft+8, y+3))
 	name := bold(style(12.5, ink, text.XLeft))
@@ -115,7 +115,7 @@ func (s ChartSeries) head(c draw.Canvas, y vg.Length, tint color.Color) {
 	c.FillText(style(11.5, muted, text.XRight), vg.Point{X: plotWidth - plotRight, Y: y}, s.summary())
 }
 
-// summary is what a reader wants to know before looking: the range of a number.
+// summary returns what a reader wants to know first: the range of a number.
 func (s ChartSeries) summary() string {
 	lo, hi, ok := s.bounds()
 	switch {
@@ -181,8 +181,8 @@ func (s ChartSeries) band(c Chart, marks []tick, tint color.RGBA, last bool) (*p
 	return p, s.lines(p, c.To, tint)
 }
 
-// lines adds the values: each stands until the next one, so a line has steps, and
-// it ends where there is none.
+// lines adds the values. Each lasts until the next one, so the line has steps; it is interrupted
+// at gaps.
 func (s ChartSeries) lines(p *plot.Plot, to int64, tint color.RGBA) error {
 	var run plotter.XYs
 	flush := func(end float64) error {
@@ -190,8 +190,8 @@ func (s ChartSeries) lines(p *plot.Plot, to int64, tint color.RGBA) error {
 			return nil
 		}
 		run = append(run, plotter.XY{X: end, Y: run[len(run)-1].Y})
-		// The rasterizer takes time by the square of a path: short ones that overlap
-		// look the same.
+		// The rasterizer's time grows with the square of a path's length. Short paths that
+		// overlap look the same.
 		for i := 0; i+1 < len(run); i += maxPath {
 			l, err := plotter.NewLine(run[i:min(i+maxPath+2, len(run))])
 			if err != nil {

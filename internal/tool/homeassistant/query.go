@@ -14,17 +14,17 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// span is the time a tool is asked about.
+// span is the time range a tool is asked about.
 type span struct {
 	Start string  `json:"start"`
 	End   string  `json:"end"`
 	Hours float64 `json:"hours"`
 }
 
-// maxSpan is more than the recorder keeps unless it is told to.
+// maxSpan is more than the recorder keeps by default.
 const maxSpan = 31 * 24 * time.Hour
 
-// of returns from and to; without a start, the hours before the end.
+// of returns the range. Without a start, it is the given hours before the end.
 func (s span) of(x *Index, now time.Time, hours float64) (from, to time.Time, err error) {
 	to = now
 	if s.End != "" {
@@ -43,7 +43,7 @@ func (s span) of(x *Index, now time.Time, hours float64) (from, to time.Time, er
 			return from, to, err.(*parley.Error).WithField("start") //nolint:errorlint // when returns no other
 		}
 		if _, end, ok := period(s.Start, x.in(now)); ok && s.End == "" && s.Hours == 0 {
-			to = end // the words name both
+			to = end // the words name start and end
 		}
 		if s.End == "" && s.Hours > 0 {
 			to = from.Add(time.Duration(s.Hours * float64(time.Hour)))
@@ -54,15 +54,14 @@ func (s span) of(x *Index, now time.Time, hours float64) (from, to time.Time, er
 	}
 	switch {
 	case !from.Before(to):
-		return from, to, parley.Errorf(parley.CodeInvalid, "the time asked about is empty: it begins %s and ends %s; now is %s", x.local(from), x.local(to), x.local(now)).WithField("start")
+		return from, to, parley.Errorf(parley.CodeInvalid, "the time range is empty: it begins at %s and ends at %s; now it is %s", x.local(from), x.local(to), x.local(now)).WithField("start")
 	case to.Sub(from) > maxSpan:
-		return from, to, parley.Errorf(parley.CodeInvalid, "the time asked about is longer than %d days", int(maxSpan.Hours()/24)).WithField("start")
+		return from, to, parley.Errorf(parley.CodeInvalid, "the time range is longer than %d days", int(maxSpan.Hours()/24)).WithField("start")
 	}
 	return from, to, nil
 }
 
-// when reads a time as people and models write it; without a zone it is the
-// house's.
+// when reads a time as people and models write it. A time without a zone is in the house's zone.
 func (x *Index) when(s string, now time.Time) (time.Time, error) {
 	zone := x.location()
 	s = strings.TrimSpace(s)
@@ -89,11 +88,11 @@ func (x *Index) when(s string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, parley.Errorf(parley.CodeInvalid, "%q is no time", clip(s, 40)).
+	return time.Time{}, parley.Errorf(parley.CodeInvalid, "%q is not a time", clip(s, 40)).
 		WithHint("write 2026-11-20 22:30, 2026-11-20T22:30:00Z, yesterday 22:00, last night, yesterday evening, -12h or now")
 }
 
-// in is a time by the clock of the house.
+// in converts a time to the house's clock.
 func (x *Index) in(t time.Time) time.Time {
 	return t.In(x.location())
 }
@@ -108,7 +107,7 @@ type queryInput struct {
 
 const (
 	maxQuery  = 100 // states in one answer
-	maxLive   = 20  // that are read anew, one request each
+	maxLive   = 20  // states read from Home Assistant, with one request each
 	maxListed = 500 // characters of one attribute
 )
 
@@ -146,7 +145,7 @@ func (t *Toolset) query(ctx context.Context, _ seam.Run, in queryInput) (answer,
 			if why == nil {
 				picked, out.Read = live, "live"
 			} else {
-				fmt.Fprintf(&b, "Home Assistant could not be asked now (%s). These are the states last known:\n", why.Message)
+				fmt.Fprintf(&b, "Home Assistant could not be asked now (%s). These are the last known states:\n", why.Message)
 			}
 		}
 		out.Total = len(picked)
@@ -168,7 +167,7 @@ func (t *Toolset) query(ctx context.Context, _ seam.Run, in queryInput) (answer,
 			out.ByState[clip(e.State, 60)]++
 		}
 	}
-	for s := range out.ByState { // texts that are all different say nothing
+	for s := range out.ByState { // a count of texts that all differ says nothing
 		if len(out.ByState) > 12 && out.ByState[s] == 1 {
 			delete(out.ByState, s)
 		}
@@ -211,8 +210,8 @@ func (t *Toolset) query(ctx context.Context, _ seam.Run, in queryInput) (answer,
 	return answer{b.String(), out, few(picked, Entity.id)}, nil
 }
 
-// live reads states anew. why says that Home Assistant can not be asked; err is
-// for the caller alone.
+// live reads states from Home Assistant. why says that Home Assistant cannot be asked; err is
+// the caller's own fault.
 func (t *Toolset) live(ctx context.Context, in []Entity) (out []Entity, why *parley.Error, err error) {
 	for _, e := range in {
 		var s wireState
@@ -238,7 +237,7 @@ func (t *Toolset) live(ctx context.Context, in []Entity) (out []Entity, why *par
 	return out, nil, nil
 }
 
-// attributes leaves out what other fields say, and cuts what is long.
+// attributes leaves out what other fields contain, and cuts long values.
 func attributes(raw json.RawMessage) map[string]any {
 	var a map[string]any
 	_ = json.Unmarshal(raw, &a)
@@ -255,7 +254,7 @@ func attributes(raw json.RawMessage) map[string]any {
 
 func counts(m map[string]int) string { return strings.Join(counted(m), ", ") }
 
-// counted lists what was counted, the most first.
+// counted lists counts, the largest first.
 func counted(m map[string]int) []string {
 	keys := slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), strings.Compare(a, b)) })
 	var out []string

@@ -9,15 +9,15 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// targetKeys are the fields by which Home Assistant finds what a service acts on.
-// It takes them from a call's target and, just as well, from its data.
+// targetKeys are the fields by which Home Assistant finds what a service acts on. It accepts
+// them in a call's target and equally in its data.
 var targetKeys = []string{"entity_id", "device_id", "area_id", "floor_id", "label_id"}
 
-// maxDeep bounds how deep data may be nested.
+// maxDeep is how deeply data may be nested.
 const maxDeep = 16
 
-// inData collects the entities that a call's data name, such as those that a
-// player is to be grouped with, and refuses what would reach past its target.
+// inData collects the entities named in a call's data, such as players to group with, and
+// rejects data that would reach beyond the target.
 func (x *Index) inData(c *checked, v any, at string, deep int) error {
 	if deep > maxDeep {
 		return parley.Errorf(parley.CodeInvalid, "%s is nested too deeply", clip(at, 80)).WithField("data")
@@ -30,7 +30,7 @@ func (x *Index) inData(c *checked, v any, at string, deep int) error {
 				return parley.Errorf(parley.CodeInvalid, "%s belongs into target, not into %s", key, clip(at, 80)).WithField("target").
 					WithHint("name the entities in target.entity_id, or an area in target.area_id")
 			}
-			x.named(c, k) // as of a scene that is described
+			x.named(c, k) // as in the description of a scene
 			if err := x.inData(c, inner, at+"."+k, deep+1); err != nil {
 				return err
 			}
@@ -49,14 +49,14 @@ func (x *Index) inData(c *checked, v any, at string, deep int) error {
 	return nil
 }
 
-// named adds an entity that a text is the id of.
+// named adds the entity whose id a text is.
 func (x *Index) named(c *checked, text string) {
 	if e, ok := x.Entity(strings.ToLower(strings.TrimSpace(text))); ok {
 		x.reach(c, e.ID)
 	}
 }
 
-// areEntities reports whether v is the id of an entity, or a list of such.
+// areEntities reports whether v is the id of an entity, or a list of ids.
 func (x *Index) areEntities(v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -71,8 +71,8 @@ func (x *Index) areEntities(v any) bool {
 	return false
 }
 
-// reach adds an entity and, of a group or a scene, all that it hands on to. It
-// stops behind the limit, where the call is refused.
+// reach adds an entity and, for a group or a scene, its members. It stops beyond the limit,
+// where the call is rejected.
 func (x *Index) reach(c *checked, id string) {
 	if slices.Contains(c.reached, id) || len(c.reached) > maxTargets {
 		return
@@ -80,13 +80,13 @@ func (x *Index) reach(c *checked, id string) {
 	c.reached = append(c.reached, id)
 	e, ok := x.Entity(id)
 	if !ok {
-		return // a member that is no more
+		return // a member that no longer exists
 	}
 	var has struct {
 		Members json.RawMessage `json:"entity_id"`
 		Players json.RawMessage `json:"group_members"`
 	}
-	_ = json.Unmarshal(e.Attributes, &has) // no object has none of them
+	_ = json.Unmarshal(e.Attributes, &has) // attributes that are not an object have no members
 	for _, raw := range []json.RawMessage{has.Members, has.Players} {
 		var members strings1
 		_ = json.Unmarshal(raw, &members)
@@ -96,9 +96,9 @@ func (x *Index) reach(c *checked, id string) {
 	}
 }
 
-// Reaches implements seam.Reacher: the entities that a call would act on, as the
-// house is known now. The service that runs a script acts on that. Of a call that
-// names none nobody knows what it acts on: a yes to it is for this one call.
+// Reaches implements seam.Reacher: the entities that a call would act on, as the house is now
+// known. The service that runs a script acts on that script. If a call names no entity, what it
+// acts on is unknown, and a yes applies to this one call only.
 func (t *Toolset) Reaches(tool string, input json.RawMessage) ([]string, bool) {
 	if tool != CallService {
 		return nil, false
@@ -118,8 +118,8 @@ func (t *Toolset) Reaches(tool string, input json.RawMessage) ([]string, bool) {
 	return c.reached, true
 }
 
-// Vet implements seam.Vetter: a service, an entity, a device or an area that is not in
-// the house. A house that is not known yet has nothing against a call.
+// Vet implements seam.Vetter: it rejects services, entities, devices and areas that the house
+// does not have. It accepts everything while the house is not known yet.
 func (t *Toolset) Vet(tool string, input json.RawMessage) error {
 	var in callInput
 	if tool != CallService || t.index.empty() || json.Unmarshal(input, &in) != nil {

@@ -113,10 +113,10 @@ func TestVet(t *testing.T) {
 		"one unknown of two":     {"ha_call_service", m{"service": "light.turn_on", "target": m{"entity_id": []string{"light.garden", "light.nowhere"}}}, parley.CodeNotFound, "light.nowhere"},
 		"an unknown service":     {"ha_call_service", on("light.explode", "light.garden", nil), parley.CodeNotFound, "light.explode"},
 		"a service of another":   {"ha_call_service", on("lock.unlock", "light.garden", nil), parley.CodeInvalid, "does not act on light.garden"},
-		"no service":             {"ha_call_service", on("turn it on", "light.garden", nil), parley.CodeInvalid, "is no service"},
+		"no service":             {"ha_call_service", on("turn it on", "light.garden", nil), parley.CodeInvalid, "is not a service"},
 		"an unknown device":      {"ha_call_service", m{"service": "light.turn_on", "target": m{"device_id": "d0"}}, parley.CodeNotFound, `the id "d0"`},
 		"an unknown area":        {"ha_call_service", m{"service": "light.turn_on", "target": m{"area_id": "cellar"}}, parley.CodeNotFound, `the id "cellar"`},
-		"all":                    {"ha_call_service", on("light.turn_on", "all", nil), parley.CodeInvalid, "not taken"},
+		"all":                    {"ha_call_service", on("light.turn_on", "all", nil), parley.CodeInvalid, "not accepted"},
 		"past the target":        {"ha_call_service", on("light.turn_on", "light.garden", m{"floor_id": "upper"}), parley.CodeInvalid, "belongs into target"},
 		"a tool that only reads": {"ha_history", m{"entities": []string{"light.nowhere"}}, "", ""},
 	} {

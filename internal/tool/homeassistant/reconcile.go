@@ -12,19 +12,19 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Reconcile implements seam.Reconciler: it finds out from the states whether a
-// call of a service took effect whose answer was lost. That can be told of
-// services that set a state. A state that became as asked since the call is a yes
-// when nobody else can have done it: its context names the user of our token and no
-// other cause, such as an automation, and no other call of this server's reached the
-// entity meanwhile. A state that stayed otherwise is a no once the call has had time
-// to arrive. Anything else is not known, also a state that was as asked before.
+// Reconcile implements seam.Reconciler: from the states, it finds out whether a service call
+// took effect whose answer was lost. That is possible for services that set a state.
 //
-// Home Assistant chooses a call's context and names it in the answer, which was lost.
-// So whoever else uses the same token can not be told from us, and neither can calls
-// of a session that was deleted since. Before and since are by the clock of the house
-// against ours: a house whose clock runs ahead may claim for the call what one of
-// those did that much earlier.
+// It answers yes if the state became as asked after the call and nobody else can have done it:
+// the state's context names the user of our token and no other cause, such as an automation, and
+// no other call of this server reached the entity meanwhile. It answers no if the state is
+// different once the call has had time to arrive. Otherwise the outcome is not known, also if
+// the state was already as asked before the call.
+//
+// Home Assistant chooses a call's context and names it in the answer, which was lost. So another
+// program with the same token cannot be told from us, and neither can calls of a session that
+// has been deleted since. The house's clock is compared with ours: if it runs ahead, a change by
+// one of those shortly before the call may be taken for the call's.
 func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolResult, known bool, err error) {
 	if r.Name != CallService {
 		return res, false, nil
@@ -38,7 +38,7 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolRes
 	}
 	c, err := t.check(in)
 	if err != nil || len(c.entities) == 0 || len(c.entities) > maxLive {
-		return res, false, nil // the house has changed since, or nothing can be looked at
+		return res, false, nil // the house has changed since, or its states cannot be read
 	}
 	us, err := t.whoWeAre(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolRes
 	return parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeError, Output: e.Message + "\n" + e.Hint, Error: &e}, true, nil
 }
 
-// whoWeAre is the id of the user whose token we use.
+// whoWeAre returns the id of the user of our token.
 func (t *Toolset) whoWeAre(ctx context.Context) (string, error) {
 	var user struct {
 		ID string `json:"id"`
@@ -92,13 +92,13 @@ func (t *Toolset) whoWeAre(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if user.ID == "" {
-		return "", parley.Errorf(parley.CodeTool, "Home Assistant does not say whose token it was given")
+		return "", parley.Errorf(parley.CodeTool, "Home Assistant does not say whose token this is")
 	}
 	return user.ID, nil
 }
 
-// anotherReached reports whether another call of this server's may have acted on what
-// r did.
+// anotherReached reports whether another call of this server may have acted on the same entities
+// as r.
 func anotherReached(ctx context.Context, r seam.Run, c checked) bool {
 	if r.Others == nil {
 		return true
@@ -109,8 +109,8 @@ func anotherReached(ctx context.Context, r seam.Run, c checked) bool {
 	})
 }
 
-// tookEffect looks at all entities, each once: yes when each became as asked, by a call
-// of the user us; sure is false when some did and some did not, or nothing can be said.
+// tookEffect looks at all entities, each once. yes means that each became as asked, by a call of
+// the user us. sure is false if only some did, or if nothing can be said.
 func (t *Toolset) tookEffect(ctx context.Context, c checked, began time.Time, us string) (states []wireState, yes, sure bool, err error) {
 	did, didNot := 0, 0
 	for _, e := range c.entities {
@@ -124,22 +124,22 @@ func (t *Toolset) tookEffect(ctx context.Context, c checked, began time.Time, us
 		case !known, unknown(s.State) && !ok:
 			return nil, false, false, nil
 		case ok && s.Updated.Before(began):
-			return nil, false, false, nil // it was so before the call: that tells nothing of it
+			return nil, false, false, nil // it was already so before the call, so it proves nothing
 		case ok && (s.Context.User != us || s.Context.Parent != ""):
-			return nil, false, false, nil // somebody else did it, or nobody says who
+			return nil, false, false, nil // somebody else did it, or it is not known who
 		case ok:
 			did++
 		case s.Updated.Before(began):
 			didNot++ // untouched since before the call
-		default: // it changed since, and not to what was asked: who can say
+		default: // it changed to something else since: not known
 			return nil, false, false, nil
 		}
 	}
 	return states, did > 0 && didNot == 0, did == 0 || didNot == 0, nil
 }
 
-// found are the effects of a call that was found out, by the states that show it.
-// How the entities were before is not known any more.
+// found returns the effects of a reconciled call, from the states that show it. The earlier
+// states are no longer known.
 func (t *Toolset) found(c checked, states []wireState) []effect {
 	out := make([]effect, 0, len(states))
 	for i, e := range c.entities {
@@ -150,8 +150,8 @@ func (t *Toolset) found(c checked, states []wireState) []effect {
 	return out
 }
 
-// recent remembers when calls began, for Reconcile to know how long ago one may
-// have left. It holds few, and forgets those that ended.
+// recent remembers when calls began, so that Reconcile knows how long ago one may have been
+// sent. It holds few, and forgets those that ended.
 type recent struct {
 	mu sync.Mutex
 	at map[parley.CallID]time.Time

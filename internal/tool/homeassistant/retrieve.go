@@ -10,14 +10,14 @@ import (
 	"github.com/parley-server/parley/internal/keyword"
 )
 
-// maxAsked bounds the words of a question that are looked for.
+// maxAsked is the most words of a question that are looked up.
 const maxAsked = 16
 
-// Retrieve implements seam.Retriever: what a question seems to be about, as the
-// index knows it now. A question has many words that no house has ("why did the
-// bedroom lights flicker last night"), so those are left out before the search.
-// The entities that the turn before was about come first, whatever the question says.
-// It never waits: an index that was never filled has nothing to say.
+// Retrieve implements seam.Retriever: it returns what a question seems to be about, as the index
+// knows it now. A question has many words that no house has ("why did the bedroom lights flicker
+// last night"), so those are left out before the search. The entities of the previous turn come
+// first, whatever the question says. It never waits, and returns nothing while the index has
+// never been filled.
 func (t *Toolset) Retrieve(_ context.Context, _ parley.Principal, query string, about []string, limit int) ([]parley.Snippet, error) {
 	age := t.index.Age()
 	if !age.Known {
@@ -49,7 +49,7 @@ func (t *Toolset) Retrieve(_ context.Context, _ parley.Principal, query string, 
 	return out, nil
 }
 
-// Zone implements seam.Zoned: the house's own.
+// Zone implements seam.Zoned: it returns the house's time zone.
 func (t *Toolset) Zone(at time.Time) (parley.Zone, bool) {
 	x := t.index
 	x.mu.RLock()
@@ -57,7 +57,7 @@ func (t *Toolset) Zone(at time.Time) (parley.Zone, bool) {
 	return parley.ZoneAt(x.zone, at), x.config.TimeZone != ""
 }
 
-// knows returns the words of a text that name something in the house.
+// knows returns the words of a text that match something in the house.
 func (x *Index) knows(text string) []string {
 	words := keyword.Of(strings.NewReplacer("_", " ", ".", " ").Replace(text))
 	words = words[:min(len(words), maxAsked)]
@@ -77,8 +77,8 @@ func (x *Index) knows(text string) []string {
 	})
 }
 
-// Past reads the history of one entity, as the chart that a person is shown. An
-// entity that the house has no more may have one, too.
+// Past reads the history of one entity, as the chart that a person is shown. The entity may have
+// been removed from the house.
 func (t *Toolset) Past(ctx context.Context, id string, from, to time.Time) (Chart, error) {
 	if err := t.index.ready(ctx); err != nil {
 		return Chart{}, err

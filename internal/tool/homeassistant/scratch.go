@@ -9,10 +9,9 @@ import (
 	sqlite "modernc.org/sqlite/lib"
 )
 
-// What a question sorts or keeps aside beyond 2 MB a table, SQLite writes to
-// temporary files, a gigabyte in some seconds if it is asked to. Nothing in its
-// settings bounds them. So the databases of questions have a file system of their
-// own: its files are in memory, and it is full at maxScratch.
+// SQLite writes what a query sorts or stores beyond 2 MB per table to temporary files: up to a
+// gigabyte within seconds. None of its settings bounds them. So these databases have a file
+// system of their own, which is in memory and full at maxScratch.
 
 const (
 	maxScratch   = 128 << 20 // bytes of all temporary files of all questions together
@@ -20,7 +19,7 @@ const (
 	scratchName  = "parley-scratch"
 )
 
-// scratchUsed are the bytes of all chunks.
+// scratchUsed counts the bytes of all chunks.
 var scratchUsed atomic.Int64
 
 // scratchFile is a temporary file. SQLite uses it from one goroutine at a time.
@@ -35,21 +34,21 @@ var scratch = struct {
 	files map[int64]*scratchFile
 }{files: map[int64]*scratchFile{}}
 
-// scratchHandle is what SQLite holds of a file: its own head and our number.
+// scratchHandle is SQLite's view of a file: its own header and our number.
 type scratchHandle struct {
 	methods uintptr
 	id      int64
 }
 
-// at is what stands at an address of SQLite's memory, which is not Go's.
+// at returns the value at an address in SQLite's memory, which Go does not manage.
 func at[T any](p uintptr) *T { return (*T)(*(*unsafe.Pointer)(unsafe.Pointer(&p))) }
 
 func bytesAt(p uintptr, n int32) []byte {
 	return unsafe.Slice(at[byte](p), int(n))
 }
 
-// registerScratch makes the file system known to SQLite, once. It returns false
-// where SQLite has no memory.
+// registerScratch registers the file system with SQLite, once. It returns false if SQLite is out
+// of memory.
 var registerScratch = sync.OnceValue(func() bool {
 	tls := libc.NewTLS()
 	defer tls.Close()
@@ -97,7 +96,7 @@ var registerScratch = sync.OnceValue(func() bool {
 // set makes a Go function the target of a C function pointer.
 func set[F any](field *uintptr, f F) { *(*F)(unsafe.Pointer(field)) = keep(f) }
 
-// kept holds the functions that SQLite has pointers to: the collector does not
+// kept holds the functions that SQLite has pointers to, because the garbage collector does not
 // look into its memory.
 var kept []any
 
@@ -162,7 +161,7 @@ func scratchSize(_ *libc.TLS, file, out uintptr) int32 {
 	return sqlite.SQLITE_OK
 }
 
-// cut makes the file as short as size.
+// cut truncates the file to size.
 func (f *scratchFile) cut(size int64) {
 	if size >= f.size {
 		return

@@ -15,9 +15,9 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Query says what to look for. All that is set has to hold.
+// Query says what to look for. All fields that are set must match.
 type Query struct {
-	Text        string   // words of names, ids, areas, devices, makers; misspelt ones are found too
+	Text        string   // words of names, ids, areas, devices, makers; misspelt words match too
 	Domain      string   // light, sensor ...
 	Area        string   // id or name, of an area or a floor
 	DeviceClass string   // temperature, motion ...
@@ -28,14 +28,13 @@ type Query struct {
 	Limit       int      // 0: 20
 }
 
-// Hit is an entity that was found, and how well it fits.
+// Hit is a matching entity, and how well it matches.
 type Hit struct {
 	Entity
 	Score float64 `json:"score"`
 }
 
-// Search finds entities, those that fit best first, and how many there are in
-// all.
+// Search finds entities, the best matches first, and returns the total number of matches.
 func (x *Index) Search(q Query) (hits []Hit, total int) {
 	words := keyword.Of(strings.NewReplacer("_", " ", ".", " ").Replace(q.Text))
 	if len(words) == 0 && strings.TrimSpace(q.Text) != "" {
@@ -56,7 +55,7 @@ func (x *Index) Search(q Query) (hits []Hit, total int) {
 	slices.SortStableFunc(hits, func(a, b Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.ID, b.ID))
 	})
-	// Somebody who names a thing exactly does not want what is only like it.
+	// A reader who names a thing exactly does not want similar ones.
 	if len(words) > 0 && len(hits) > 0 {
 		best := hits[0].Score
 		hits = slices.DeleteFunc(hits, func(h Hit) bool { return h.Score < best/3 })
@@ -103,8 +102,8 @@ func plain(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return strings.ContainsRune(" _-.'’", r) }), " ")
 }
 
-// score is how well an entity fits the words: each counts by the best place
-// where it is found, and a word that is nowhere costs much.
+// score says how well an entity matches the words. Each word counts by the best field it is
+// found in; a word that is not found costs much.
 func (x *Index) score(e Entity, words []string, whole string) float64 {
 	if e.ID == whole {
 		return 100
@@ -144,18 +143,18 @@ func (x *Index) score(e Entity, words []string, whole string) float64 {
 	if plain(e.Name) == plain(whole) {
 		sum *= 2
 	}
-	if e.Disabled || e.Hidden || e.Category != "" { // what people do not see is seldom meant
+	if e.Disabled || e.Hidden || e.Category != "" { // people seldom mean entities that they do not see
 		sum *= 0.7
 	}
-	switch domainOf(e.ID) { // of two that fit alike, the thing is meant and not what is done with it
+	switch domainOf(e.ID) { // of two equal matches, prefer the device over automations about it
 	case "automation", "script", "scene":
 		sum *= 0.95
 	}
 	return sum
 }
 
-// likeness of a word of the question and one of the house: 1 the same, 0 not
-// alike. Plurals, beginnings and a slip of the finger count.
+// likeness compares a word of the query with one of the house: 1 is the same, 0 unrelated.
+// Plurals, prefixes and single typing errors count as alike.
 func likeness(ask, have string) float64 {
 	if ask == have {
 		return 1
@@ -202,8 +201,8 @@ func stem(w string) string {
 	return w
 }
 
-// distance is the number of slips between two words: a letter too many, one
-// missing, another one, or two in the wrong order. Past limit it stops counting.
+// distance is the number of typing errors between two words: an extra letter, a missing one, a
+// wrong one, or two swapped ones. It stops counting beyond limit.
 func distance(a, b string, limit int) int {
 	ra, rb := []rune(a), []rune(b)
 	if n := len(ra) - len(rb); max(n, -n) > limit {
@@ -235,8 +234,8 @@ func distance(a, b string, limit int) int {
 	return prev[len(rb)]
 }
 
-// nearest are the entities that somebody may have meant: those with the fewest
-// slips between what was written and their id or their name.
+// nearest returns the entities that may have been meant: those whose id or name differs from the
+// text by the fewest typing errors.
 func (x *Index) nearest(written string) []Entity {
 	const most = 4
 	written = clip(written, longestName)
@@ -244,7 +243,7 @@ func (x *Index) nearest(written string) []Entity {
 	_, object, hasDomain := strings.Cut(strings.ToLower(written), ".")
 	type near struct {
 		e    Entity
-		off  float64 // slips for each letter
+		off  float64 // typing errors per letter
 		rank int
 	}
 	var all []near
@@ -258,7 +257,7 @@ func (x *Index) nearest(written string) []Entity {
 		}
 		try(want, plain(e.ID))
 		try(want, plain(e.Name))
-		if hasDomain { // a domain that was guessed wrongly
+		if hasDomain { // the domain may be a wrong guess
 			try(plain(object), plain(own))
 			try(plain(object), plain(e.Name))
 		} else {
@@ -268,7 +267,7 @@ func (x *Index) nearest(written string) []Entity {
 			all = append(all, near{e: e, off: best})
 		}
 	}
-	// Words that are found count as much as letters that are alike.
+	// A matched word counts as much as similar letters.
 	hits, _ := x.Search(Query{Text: written, Limit: most})
 	for i, h := range hits {
 		if at := slices.IndexFunc(all, func(n near) bool { return n.e.ID == h.ID }); at < 0 {
@@ -285,12 +284,12 @@ func (x *Index) nearest(written string) []Entity {
 	return out
 }
 
-// longestName is how many bytes of a name that nothing has are looked at: what is
-// compared costs its length times that of every name. Home Assistant's own ids end
-// at 255 characters (MAX_LENGTH_STATE_ENTITY_ID in homeassistant/const.py).
+// longestName is how many bytes of an unknown name are compared: the cost is its length times
+// that of every name. Home Assistant's own ids end at 255 characters (MAX_LENGTH_STATE_ENTITY_ID
+// in homeassistant/const.py).
 const longestName = 255
 
-// tooFar is the share of letters that differ from which on a name is another one.
+// tooFar is the share of differing letters from which a name counts as a different one.
 const tooFar = 0.4
 
 func (x *Index) errUnknown(written string) *parley.Error {
@@ -301,7 +300,7 @@ func (x *Index) errUnknown(written string) *parley.Error {
 	return e.WithHint("%s finds entities by name, area, domain or device class", IndexSearch)
 }
 
-// named lists entities by their ids, each with its name.
+// named lists entities by id, each with its name.
 func named(es []Entity) string {
 	var out []string
 	for _, e := range es {
@@ -310,7 +309,7 @@ func named(es []Entity) string {
 	return strings.Join(out, ", ")
 }
 
-// nearArea is the area whose name or alias is written almost so, or "".
+// nearArea returns the area whose name or alias is nearly the same, or "".
 func (x *Index) nearArea(written string) string {
 	written = clip(written, longestName)
 	best, name := tooFar, ""
@@ -344,8 +343,7 @@ func (x *Index) knowsArea(name string) bool {
 	return false
 }
 
-// areaLine names the areas, with their other names, and says what may have been
-// meant by one that is none of them.
+// areaLine lists the areas with their aliases, and suggests one in place of an unknown name.
 func (x *Index) areaLine(asked string) string {
 	var b strings.Builder
 	if asked != "" && !x.knowsArea(asked) {
@@ -384,7 +382,7 @@ func (x *Index) areaLine(asked string) string {
 	return b.String()
 }
 
-// resolve finds the one entity that is meant by an id or a name.
+// resolve finds the one entity that an id or a name means.
 func (x *Index) resolve(s string) (Entity, error) {
 	s = strings.TrimSpace(s)
 	if e, ok := x.Entity(strings.ToLower(s)); ok {
@@ -404,7 +402,7 @@ func (x *Index) resolve(s string) (Entity, error) {
 	}
 	e := x.errUnknown(s)
 	if len(exact) > 1 {
-		e = parley.Errorf(parley.CodeInvalid, "%d entities are called %q", len(exact), clip(s, 80)).WithField("entity").WithHint("say which by its id: %s", ids(exact))
+		e = parley.Errorf(parley.CodeInvalid, "%d entities are called %q", len(exact), clip(s, 80)).WithField("entity").WithHint("give the id: %s", ids(exact))
 	}
 	return Entity{}, e
 }
@@ -417,7 +415,7 @@ func ids(es []Entity) string {
 	return strings.Join(out, ", ")
 }
 
-// expand finds the entities meant by ids, patterns with * and names.
+// expand finds the entities that ids, patterns with * and names mean.
 func (x *Index) expand(in []string, limit int) ([]Entity, error) {
 	var out []Entity
 	add := func(e Entity) {
@@ -441,11 +439,11 @@ func (x *Index) expand(in []string, limit int) ([]Entity, error) {
 			}
 		}
 		if len(out) == before {
-			return nil, parley.Errorf(parley.CodeNotFound, "no entity fits %q", clip(s, 80)).WithField("entities").WithHint("%s finds entities", IndexSearch)
+			return nil, parley.Errorf(parley.CodeNotFound, "no entity matches %q", clip(s, 80)).WithField("entities").WithHint("%s finds entities", IndexSearch)
 		}
 	}
 	if len(out) > limit {
-		return nil, parley.Errorf(parley.CodeTooLarge, "%d entities are meant, at most %d can be asked for at once", len(out), limit).WithField("entities").WithHint("name fewer")
+		return nil, parley.Errorf(parley.CodeTooLarge, "these names match %d entities; at most %d are allowed at once", len(out), limit).WithField("entities").WithHint("name fewer")
 	}
 	return out, nil
 }
@@ -523,12 +521,12 @@ func (t *Toolset) search(ctx context.Context, _ seam.Run, in searchInput) (answe
 	out := found{Index: t.index.Age(), Total: total, Entities: []foundItem{}}
 	var b strings.Builder
 	if total == 0 {
-		b.WriteString("No entity fits.\n")
+		b.WriteString("No entity matches.\n")
 		for _, a := range t.index.Areas() {
 			out.Areas = append(out.Areas, a.Name)
 		}
 	} else {
-		fmt.Fprintf(&b, "%d of %d entities that fit, the best first:\n", len(hits), total)
+		fmt.Fprintf(&b, "%d of %d entities match, the best first:\n", len(hits), total)
 	}
 	for _, h := range hits {
 		it := t.index.item(h.Entity)

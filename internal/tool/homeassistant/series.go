@@ -14,7 +14,8 @@ type point struct {
 	state string
 }
 
-// series is what an entity was in a window, the first point at its beginning.
+// series is the history of an entity in a window. Its first point is at the beginning of the
+// window.
 type series struct {
 	e        Entity
 	from, to time.Time
@@ -22,8 +23,7 @@ type series struct {
 	numeric  bool
 }
 
-// past reads the history of some entities, in groups, so that no answer gets
-// too large.
+// past reads the history of some entities, in groups, so that no answer gets too large.
 func (t *Toolset) past(ctx context.Context, es []Entity, from, to time.Time) ([]series, error) {
 	const group = 20
 	out := make([]series, 0, len(es))
@@ -66,7 +66,7 @@ func (t *Toolset) past(ctx context.Context, es []Entity, from, to time.Time) ([]
 	return out, nil
 }
 
-// until is when a point ends.
+// until returns when a point ends.
 func (s series) until(i int) time.Time {
 	if i+1 < len(s.points) {
 		return s.points[i+1].at
@@ -74,7 +74,7 @@ func (s series) until(i int) time.Time {
 	return s.to
 }
 
-// gap is a while without a value.
+// gap is a time without a value.
 type gap struct {
 	From    string  `json:"from"`
 	To      string  `json:"to"`
@@ -94,7 +94,7 @@ func (s series) gaps() []gap {
 	return out
 }
 
-// figures of a number, over time: a value counts as long as it stood.
+// figures summarize a number over time. A value's weight is how long it lasted.
 type figures struct {
 	min, max, mean, first, last float64
 	minAt, maxAt                time.Time
@@ -134,10 +134,10 @@ func (s series) figures() (f figures, ok bool) {
 	return f, true
 }
 
-// weighed is a value and for how long it stood.
+// weighed is a value and how long it lasted.
 type weighed struct{ v, w float64 }
 
-// middle is the value below which half of the time lies.
+// middle returns the median over time: the value below which half of the time lies.
 func middle(in []weighed) float64 {
 	in = slices.Clone(in)
 	slices.SortFunc(in, func(a, b weighed) int { return cmp.Compare(a.v, b.v) })
@@ -153,10 +153,10 @@ func middle(in []weighed) float64 {
 	return in[len(in)-1].v
 }
 
-// unusual are the values far from the others: more than eight times as far from
-// the middle as they are half of the time. Time counts and not samples, as many
-// sensors report more often when something happens. A counter that grows has
-// none, nor has what is so for a fifth of the time.
+// unusual returns outliers: values more than eight times as far from the median as values are
+// for half of the time. Time counts rather than samples, because many sensors report more often
+// when something happens. A growing counter has no outliers, and neither has a value that lasts
+// for a fifth of the time.
 func (s series) unusual() []point {
 	var all, off []weighed
 	grows := true
@@ -194,7 +194,7 @@ func (s series) unusual() []point {
 	return out
 }
 
-// strongest are the n points farthest from the mean, in order of time.
+// strongest returns the n points farthest from the mean, in order of time.
 func strongest(ps []point, mean float64, n int) []point {
 	if len(ps) <= n {
 		return ps
@@ -210,7 +210,7 @@ func strongest(ps []point, mean float64, n int) []point {
 	return ps
 }
 
-// shares is how long each state stood.
+// shares returns how long each state lasted.
 func (s series) shares() map[string]time.Duration {
 	out := map[string]time.Duration{}
 	for i, p := range s.points {
@@ -219,5 +219,5 @@ func (s series) shares() map[string]time.Duration {
 	return out
 }
 
-// changes is how often the state became another in the window.
+// changes returns how often the state changed in the window.
 func (s series) changes() int { return max(0, len(s.points)-1) }

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	loginTime  = 10 * time.Second // Home Assistant itself gives as long
-	writeTime  = 10 * time.Second // a socket that takes no message for so long is dead
+	loginTime  = 10 * time.Second // Home Assistant's own limit is the same
+	writeTime  = 10 * time.Second // a socket that accepts no message for this long is dead
 	pongTime   = 10 * time.Second
-	maxPending = 256 // commands without an answer; more means that nothing is answered
+	maxPending = 256 // unanswered commands; more means that the server has stopped answering
 )
 
-// socket is one connection that is logged in.
+// socket is one authenticated connection.
 type socket struct {
 	ws      *websocket.Conn
 	version string
@@ -32,7 +32,7 @@ type socket struct {
 	cancel context.CancelFunc
 	dead   chan struct{} // closed when err is set
 
-	turn chan struct{} // holding its token: taking the next id and writing, so that ids increase on the wire
+	turn chan struct{} // its token is held while taking the next id and writing, so that ids increase on the wire
 
 	mu      sync.Mutex
 	err     *parley.Error // why it is dead
@@ -41,7 +41,7 @@ type socket struct {
 	subs    map[int]func(json.RawMessage)
 }
 
-// dial connects and logs in. The error says what to do.
+// dial connects and logs in. The error's hint says what to do.
 func (c *client) dial(ctx context.Context) (*socket, *parley.Error) {
 	ctx, cancel := context.WithTimeout(ctx, loginTime)
 	defer cancel()
@@ -71,7 +71,7 @@ func (c *client) notDialled(ctx context.Context, resp *http.Response, err error)
 		case code == http.StatusForbidden:
 			return errToken("403 Forbidden").WithHint("Home Assistant may have banned this address after wrong tokens: see ip_bans.yaml there")
 		case code >= 500:
-			return errAway("Home Assistant at %s is away: its proxy says %d", c.base, code)
+			return errAway("Home Assistant at %s cannot be reached: its proxy answered with status %d", c.base, code)
 		default:
 			return errAway("%s does not answer as Home Assistant: status %d", c.base, code).WithHint("check the address (HOME_ASSISTANT_URL): http://host:8123, or http://supervisor/core in an add-on")
 		}
@@ -79,10 +79,10 @@ func (c *client) notDialled(ctx context.Context, resp *http.Response, err error)
 	if ctx.Err() != nil {
 		return errAway("Home Assistant at %s does not answer: no connection within %s", c.base, loginTime)
 	}
-	return errAway("Home Assistant at %s is away: %s", c.base, c.clean(rootCause(err)))
+	return errAway("Home Assistant at %s cannot be reached: %s", c.base, c.clean(rootCause(err)))
 }
 
-// rootCause leaves out the layers that repeat address and method.
+// rootCause drops the layers that repeat address and method.
 func rootCause(err error) string {
 	for {
 		next := errors.Unwrap(err)
@@ -131,7 +131,7 @@ func (s *socket) login(ctx context.Context, c *client) *parley.Error {
 	return errMalformed(errors.New("the login went on with a message of type " + clip(m.Type, 40)))
 }
 
-// fail ends the connection; the first reason is the one that counts.
+// fail ends the connection. Only the first reason counts.
 func (s *socket) fail(e *parley.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,9 +149,9 @@ func (s *socket) why() *parley.Error {
 	return s.err
 }
 
-// read carries frames to those who wait for them, until the connection ends.
-// Events are handed over in order, by this goroutine: whoever handles them holds
-// up the socket, and so, in the end, Home Assistant, which then cuts us off.
+// read delivers frames to their waiting callers until the connection ends. This goroutine
+// handles events itself, in order. So a slow handler holds up the socket and finally Home
+// Assistant, which then disconnects us.
 func (s *socket) read(limit int64, base string) {
 	for {
 		kind, raw, err := s.ws.Read(s.ctx)
@@ -159,7 +159,7 @@ func (s *socket) read(limit int64, base string) {
 			e := errAway("the connection to Home Assistant at %s was lost: %s", base, rootCause(err))
 			if websocket.CloseStatus(err) == websocket.StatusMessageTooBig || errors.Is(err, websocket.ErrMessageTooBig) {
 				e = parley.Errorf(parley.CodeTooLarge, "Home Assistant sent a message of more than %d bytes", limit).
-					WithHint("ask for a shorter time or fewer entities, or raise the limit of messages")
+					WithHint("ask for a shorter time or fewer entities, or raise the limit on message size")
 			}
 			s.fail(e)
 			return
@@ -191,11 +191,11 @@ func (s *socket) deliver(f frame) {
 	case f.Type == "event" && sub != nil:
 		sub(f.Event)
 	case f.Type != "event" && wait != nil:
-		wait <- f // it has room for the one answer
+		wait <- f // never blocks: it has room for the one answer
 	}
 }
 
-// beat asks for a sign of life when none came for a while.
+// beat sends a ping when nothing was received for a while.
 func (s *socket) beat(every time.Duration) {
 	t := time.NewTicker(every)
 	defer t.Stop()
@@ -218,12 +218,11 @@ func (s *socket) beat(every time.Duration) {
 	}
 }
 
-// call sends a command and waits for its result. on, when there is one, gets the
-// events of a subscription, from before the result until the connection ends.
+// call sends a command and waits for its result. on, if not nil, gets the events of a
+// subscription, from before the result until the connection ends.
 //
-// An error that is seam.NotSent never left; a refused one was answered; a lost
-// one may have arrived; and when ctx ends after the command was sent, it may
-// have arrived too.
+// An error that is seam.NotSent never left; a refused one was answered; a lost one may have
+// arrived. If ctx ends after the command was sent, it may have arrived too.
 func (s *socket) call(ctx context.Context, kind string, args map[string]any, on func(json.RawMessage)) (json.RawMessage, error) {
 	began := time.Now()
 	select {
@@ -245,7 +244,7 @@ func (s *socket) call(ctx context.Context, kind string, args map[string]any, on 
 		s.forget(id)
 		return nil, waited(ctx, kind, time.Since(began))
 	case <-s.dead:
-		select { // it may have come just before
+		select { // it may have arrived just before
 		case f = <-answer:
 		default:
 			return nil, &lost{s.why()}
@@ -258,7 +257,7 @@ func (s *socket) call(ctx context.Context, kind string, args map[string]any, on 
 	return f.Result, nil
 }
 
-// send takes the next id and writes. It holds the turn.
+// send takes the next id and writes the command. It holds the turn.
 func (s *socket) send(kind string, args map[string]any, on func(json.RawMessage)) (int, chan frame, error) {
 	s.mu.Lock()
 	if s.err != nil {
@@ -287,8 +286,8 @@ func (s *socket) send(kind string, args map[string]any, on func(json.RawMessage)
 		s.forget(id)
 		return 0, nil, seam.NotSent(parley.Errorf(parley.CodeInvalid, "%s: %w", kind, err))
 	}
-	// Not the caller's context: one that ends in the middle of a write closes the
-	// connection for all.
+	// Not the caller's context: if it ended in the middle of a write, the connection would be
+	// closed for everyone.
 	ctx, cancel := context.WithTimeout(s.ctx, writeTime)
 	defer cancel()
 	if err := s.ws.Write(ctx, websocket.MessageText, raw); err != nil {

@@ -1,7 +1,7 @@
 package homeassistant
 
-// spec is what is declared of a tool beside its description, which is a Markdown
-// file of its name.
+// spec is the declaration of a tool, apart from its description, which is in a Markdown file of
+// the same name.
 type spec struct{ name, input, output, safety string }
 
 const (

@@ -109,7 +109,7 @@ func TestErrorsAreGrouped(t *testing.T) {
 	has(t, text, "ERROR about Garage door, Bathroom fan, Wallbox ×3")
 	hasNot(t, text, "daikin")
 	text, _ = r.ok("analyze_errors", m{"query": "nosuchthing"})
-	has(t, text, "holds no warning or error that fits")
+	has(t, text, "has no matching warning or error")
 }
 
 // TestErrorsOfAGuest: who may not read the log is told so.
@@ -135,7 +135,7 @@ func TestLogbook(t *testing.T) {
 	if strings.Count(text, "heat_pump_compressor") < 10 {
 		t.Errorf("got\n%s\nwant the changes of the compressor", text)
 	}
-	r.refused("ha_logbook", m{"start": "next tuesday"}, "invalid", `"next tuesday" is no time`)
+	r.refused("ha_logbook", m{"start": "next tuesday"}, "invalid", `"next tuesday" is not a time`)
 	r.refused("ha_logbook", m{"start": "-100h"}, "too_large", "at most three days")
 	r.refused("ha_logbook", m{"start": "today 23:00"}, "invalid", "is empty")
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// wants is the states that a service brings about; nil when that can not be
-// said beforehand.
+// wants returns the states that a service brings about, or nil if that cannot be said
+// beforehand.
 func wants(domain, name string, data map[string]any) []string {
 	text := func(k string) []string {
 		if s, ok := data[k].(string); ok && s != "" {
@@ -50,8 +50,8 @@ func wants(domain, name string, data map[string]any) []string {
 	return nil
 }
 
-// asked reports whether a state is what the call asks for; known is false when
-// that can not be told from a state.
+// asked reports whether a state is what the call asks for. known is false if the state cannot
+// tell.
 func (c checked) asked(s *wireState) (ok, known bool) {
 	var a map[string]any
 	_ = json.Unmarshal(s.Attributes.raw, &a)
@@ -62,7 +62,7 @@ func (c checked) asked(s *wireState) (ok, known bool) {
 		want, wants := numberOf(c.in.Data["value"])
 		return is && wants && near(v, want, 1e-6), wants
 	}
-	attrs := map[string]float64{} // numbers that have to show, with how exactly
+	attrs := map[string]float64{} // numbers that must show, each with its tolerance
 	want := map[string]float64{}
 	number := func(field, attr string, scale, tolerance float64) {
 		if v, ok := numberOf(c.in.Data[field]); ok {

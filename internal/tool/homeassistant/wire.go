@@ -23,8 +23,8 @@ type wireState struct {
 	} `json:"context"`
 }
 
-// properties are the attributes of a state. What gives access to a camera's
-// picture is left out, and what the index needs is read once.
+// properties are the attributes of a state, parsed once. Those that give access to a camera's
+// picture are left out.
 type properties struct {
 	raw               json.RawMessage
 	name, class, unit string
@@ -47,7 +47,7 @@ func (p *properties) UnmarshalJSON(raw []byte) error {
 		Class any `json:"device_class"`
 		Unit  any `json:"unit_of_measurement"`
 	}
-	_ = json.Unmarshal(raw, &known) // no object has none of them
+	_ = json.Unmarshal(raw, &known) // attributes that are not an object have no fields
 	p.name, _ = known.Name.(string)
 	p.class, _ = known.Class.(string)
 	p.unit, _ = known.Unit.(string)
@@ -115,7 +115,7 @@ type wireConfig struct {
 // wireLog is an entry of system_log/list.
 type wireLog struct {
 	Name      string          `json:"name"`
-	Messages  json.RawMessage `json:"message"` // texts; one text in old versions
+	Messages  json.RawMessage `json:"message"` // a list of texts; one text in old versions
 	Level     string          `json:"level"`
 	Source    []any           `json:"source"`
 	At        float64         `json:"timestamp"`
@@ -170,7 +170,7 @@ type wireRow struct {
 	ByDomain string `json:"context_domain"`
 	ByServ   string `json:"context_service"`
 	at       time.Time
-	person   string // the name of that user, where a person of the house has it
+	person   string // name of the person with that user, if there is one
 }
 
 func (r wireRow) text() string {
@@ -195,7 +195,7 @@ func (r wireRow) text() string {
 	return b.String()
 }
 
-// away reports whether a state says that there is none.
+// unknown reports whether a state means that there is no value.
 func unknown(state string) bool { return state == "unavailable" || state == "unknown" || state == "" }
 
 func value(state string) (float64, bool) {

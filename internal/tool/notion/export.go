@@ -26,20 +26,19 @@ func export(ctx context.Context, e *records.Export) (pages []records.Entry, err 
 // Notion ends the name of each page with its id, 32 hex digits.
 var id = regexp.MustCompile(`[ -][0-9a-f]{32}$`)
 
-// property is a line that Notion writes for a page of a database, and a line of
-// front matter.
+// property matches a property line of a Notion database page, or a line of front matter.
 var property = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9 _-]{0,60}):\s*(.*)$`)
 
-// Properties that say when a page was changed, the surest first.
+// Properties that say when a page was changed, the most reliable first.
 var changed = []string{"last edited time", "last edited", "last_edited_time", "last updated", "last_updated", "updated at", "updated", "date"}
 
-// undated stands where a page says nothing of when it was changed.
+// undated is the date of a page that does not say when it was changed.
 const undated = "unknown"
 
-// page reads one page: the title from its heading or its name, the date from its
-// properties, the rest as text. The time of its file is when the workspace was
-// exported or unpacked, which says nothing of the page: without a property the
-// page has no date, and comes after all that have one.
+// page reads one page: the title from its heading or file name, the date from its properties,
+// the rest as text. The file's own time is when the workspace was exported or unpacked and says
+// nothing about the page. So a page without a date property has no date, and sorts after all
+// that have one.
 func page(p, body string) doc {
 	d := doc{title: id.ReplaceAllString(strings.TrimSuffix(path.Base(p), path.Ext(p)), "")}
 	lines := strings.Split(strings.TrimPrefix(strings.ReplaceAll(body, "\r\n", "\n"), "\uFEFF"), "\n")
@@ -56,8 +55,8 @@ func page(p, body string) doc {
 		d.title = strings.TrimSpace(lines[i][2:])
 		i = skipBlank(lines, i+1)
 	}
-	// Properties of a database look like any "Decision: ..." that begins a page,
-	// so they stay part of its text, but for the date.
+	// Properties of a database look like any "Decision: ..." at the top of a page, so all of
+	// them except the date stay part of the text.
 	var text []string
 	for ; i < len(lines) && addProperty(props, lines[i]); i++ {
 		if name, _, _ := strings.Cut(lines[i], ":"); !slices.Contains(changed, strings.ToLower(name)) {

@@ -1,5 +1,5 @@
-// Package notion is a toolset over Notion pages kept as files: the records of
-// mock_notion.json, and, beyond that, pages exported from a real workspace.
+// Package notion is a toolset over Notion pages kept as files: the records of mock_notion.json
+// and pages exported from a real workspace.
 //
 // The data folder may hold either or both:
 //
@@ -7,9 +7,8 @@
 //	notion_export.zip     what Notion's "Export as Markdown & CSV" gives
 //	notion_export/        the same, unpacked
 //
-// Everything is read anew at each call, so an edit shows at once. A file that is
-// missing or malformed makes the call fail with file, line and column; it harms
-// nothing else. The tool only reads.
+// Everything is read at each call, so an edit shows at once. If a file is missing or malformed,
+// the call fails with file, line and column; nothing else is affected. The tool only reads.
 package notion
 
 import (

@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// MaxDescription bounds a description, in bytes. GitHub's, the largest that we know
-	// of, has 13 MB.
+	// MaxDescription is the most bytes of a description. GitHub's, the largest we know of, has
+	// 13 MB.
 	MaxDescription = 32 << 20
-	// maxParts bounds the parts of a description that the chosen operations refer to,
-	// one by way of another: the library's time grows with the square of a chain of them.
+	// maxParts is the most parts of a description that the chosen operations may refer to,
+	// directly or indirectly: the library's time grows with the square of a chain of references.
 	// All requests of Kubernetes together need 535.
 	maxParts = 1_000
-	// maxNesting bounds how deep values stand in values: the library's time grows with
-	// its square. Descriptions that people read have 30.
+	// maxNesting is how deeply values may be nested: the library's time grows with its square.
+	// Descriptions written for people reach 30.
 	maxNesting = 200
 )
 
-// document is a description of which nothing is understood yet but where its parts are.
-// A server takes a few operations of hundreds; only what these need is handed to the
-// library, which has 10 s of work with all of GitHub's.
+// document is a description of which only the positions of its parts are known. A server uses a
+// few of hundreds of operations, and only the parts these need are given to the library, which
+// takes 10 s for all of GitHub's.
 type document struct {
-	name  string // for people
+	name  string // for error messages
 	root  map[string]json.RawMessage
 	paths map[string]map[string]json.RawMessage
 	ops   []entry // sorted by path and method
@@ -46,7 +46,7 @@ type entry struct{ id, method, path string }
 
 func (e entry) String() string { return strings.ToUpper(e.method) + " " + e.path }
 
-// called is how an owner names the operation.
+// called returns the name by which an operator refers to the operation.
 func (e entry) called() string {
 	if e.id != "" {
 		return e.id
@@ -56,7 +56,7 @@ func (e entry) called() string {
 
 var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace", "query"}
 
-// read takes a description in JSON or YAML.
+// read parses a description in JSON or YAML.
 func read(name string, raw []byte) (*document, error) {
 	if len(raw) > MaxDescription {
 		return nil, fmt.Errorf("%s has %d bytes, more than %d", name, len(raw), MaxDescription)
@@ -70,7 +70,7 @@ func read(name string, raw []byte) (*document, error) {
 		}
 	}
 	if err := json.Unmarshal(raw, &d.root); err != nil {
-		return nil, fmt.Errorf("%s is no description of an API: %s", name, where(raw, err))
+		return nil, fmt.Errorf("%s is not an API description: %s", name, where(raw, err))
 	}
 	var version string
 	_ = json.Unmarshal(d.root["openapi"], &version)
@@ -78,7 +78,7 @@ func read(name string, raw []byte) (*document, error) {
 	case d.root["swagger"] != nil:
 		return nil, fmt.Errorf("%s is a Swagger 2.0 description; convert it to OpenAPI 3 first, for example with npx swagger2openapi", name)
 	case !strings.HasPrefix(version, "3."):
-		return nil, fmt.Errorf(`%s is no OpenAPI description: it has no openapi: "3.0.x" or "3.1.x"`, name)
+		return nil, fmt.Errorf(`%s is not an OpenAPI description: it has no openapi: "3.0.x" or "3.1.x"`, name)
 	}
 	var paths map[string]json.RawMessage
 	if err := json.Unmarshal(d.root["paths"], &paths); err != nil || len(paths) == 0 {
@@ -101,7 +101,7 @@ func read(name string, raw []byte) (*document, error) {
 				ID string `json:"operationId"`
 			}
 			if err := json.Unmarshal(item[m], &op); err != nil {
-				return nil, fmt.Errorf("%s: %s %s is no operation", name, strings.ToUpper(m), path)
+				return nil, fmt.Errorf("%s: %s %s is not an operation", name, strings.ToUpper(m), path)
 			}
 			d.ops = append(d.ops, entry{op.ID, m, path})
 		}
@@ -109,10 +109,10 @@ func read(name string, raw []byte) (*document, error) {
 	return d, nil
 }
 
-// item is a path's operations, which may be written elsewhere in the description.
+// item returns a path's operations, which may be defined elsewhere in the description.
 func (d *document) item(raw json.RawMessage) (item map[string]json.RawMessage, err error) {
 	if err := json.Unmarshal(raw, &item); err != nil {
-		return nil, errors.New("is no path with operations")
+		return nil, errors.New("is not a path with operations")
 	}
 	var ref string
 	if json.Unmarshal(item["$ref"], &ref) != nil {
@@ -124,12 +124,12 @@ func (d *document) item(raw json.RawMessage) (item map[string]json.RawMessage, e
 	}
 	item = nil
 	if err := json.Unmarshal(target, &item); err != nil || item["$ref"] != nil {
-		return nil, fmt.Errorf("%s is no path with operations", ref)
+		return nil, fmt.Errorf("%s is not a path with operations", ref)
 	}
 	return item, nil
 }
 
-// fromYAML writes YAML as JSON. The parser bounds what aliases may grow to.
+// fromYAML converts YAML to JSON. The parser bounds the growth of aliases.
 func fromYAML(raw []byte) ([]byte, error) {
 	var tree any
 	if err := yaml.Load(raw, &tree); err != nil {
@@ -138,7 +138,7 @@ func fromYAML(raw []byte) ([]byte, error) {
 	return json.Marshal(named(tree))
 }
 
-// named gives maps the keys that JSON has: a status is a number in YAML.
+// named gives maps string keys as in JSON: a status is a number in YAML.
 func named(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -159,15 +159,15 @@ func named(v any) any {
 	return v
 }
 
-// where is a mistake in JSON with its line.
+// where adds the line to a JSON error.
 func where(raw []byte, err error) string {
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Sprintf("line %d: %s", bytes.Count(raw[:min(int(e.Offset), len(raw))], []byte("\n"))+1, e)
 	}
-	return "it is no object"
+	return "it is not an object"
 }
 
-// find is the operation that an owner names, by its id or as METHOD /path.
+// find returns the operation that an operator names, by its id or as METHOD /path.
 func (d *document) find(name string) (entry, error) {
 	if name == "" {
 		return entry{}, errors.New("names no operation; write its operationId, or METHOD /path")
@@ -188,10 +188,10 @@ func (d *document) find(name string) (entry, error) {
 	return entry{}, fmt.Errorf("%s has several operations %q; write %s or %s", d.name, name, found[0], found[1])
 }
 
-// maxListed is how many operations a mistake lists.
+// maxListed is how many operations an error message lists.
 const maxListed = 60
 
-// list has the operations of a description, those first that are like what was asked for.
+// list returns the operations of a description, those most like the given name first.
 func (d *document) list(like string) string {
 	words := strings.FieldsFunc(strings.ToLower(like), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	score := func(e entry) (n int) {
@@ -216,8 +216,8 @@ func (d *document) list(like string) string {
 	return text
 }
 
-// load has the library read the chosen operations and all that they refer to. What is
-// not said of requests is left out.
+// load has the library parse the chosen operations and everything they refer to. What requests
+// do not need is left out.
 func (d *document) load(chosen []entry) (*openapi3.T, error) {
 	p := &part{d: d, out: map[string]any{}, seen: map[string]bool{}, done: map[string]bool{}}
 	paths := map[string]any{}
@@ -253,7 +253,7 @@ func (d *document) load(chosen []entry) (*openapi3.T, error) {
 	}
 	t, err := openapi3.NewLoader().LoadFromData(raw) // which fetches nothing
 	if err != nil {
-		// The library goes on to try YAML, and says what is wrong with that, too.
+		// The library tries YAML after JSON, and adds that error too.
 		_, text, ok := strings.Cut(err.Error(), "json error: ")
 		if text, _, _ = strings.Cut(text, ", yaml error: "); !ok {
 			text = err.Error()
@@ -263,17 +263,17 @@ func (d *document) load(chosen []entry) (*openapi3.T, error) {
 	return t, nil
 }
 
-// part is what is taken out of a description.
+// part is an excerpt of a description.
 type part struct {
 	d    *document
 	out  map[string]any
 	seen map[string]bool
 	refs []string // to follow
 	done map[string]bool
-	deep bool // a value is nested more deeply than is read
+	deep bool // a value is nested too deeply
 }
 
-// take copies a value without what is not needed, and notes what it refers to.
+// take copies a value without what is not needed, and records its references.
 func (p *part) take(raw json.RawMessage) any {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -284,10 +284,10 @@ func (p *part) take(raw json.RawMessage) any {
 	return p.strip(v, false, maxNesting)
 }
 
-// Below these keys stand names that somebody has chosen.
+// The values of these keys are objects with freely chosen names.
 var namesBelow = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "content", "encoding", "schemas", "requestBodies", "headers", "variables"}
 
-// What requests can be made without.
+// Requests do not need these keys.
 var notNeeded = []string{"responses", "callbacks", "links", "example", "examples", "discriminator", "externalDocs", "xml", "security", "tags"}
 
 func (p *part) strip(v any, names bool, room int) any {
@@ -321,7 +321,7 @@ func (p *part) strip(v any, names bool, room int) any {
 	return v
 }
 
-// follow takes what a reference leads to, at its own path.
+// follow copies the target of a reference to the same path.
 func (p *part) follow(ref string) error {
 	if len(p.seen) > maxParts {
 		return fmt.Errorf("the chosen operations refer to more than %d parts", maxParts)
@@ -330,8 +330,8 @@ func (p *part) follow(ref string) error {
 	if err != nil {
 		return err
 	}
-	// A part of a component comes with the whole component, a part of a path with the
-	// operations there.
+	// A part of a component comes with the whole component, and a part of a path with all its
+	// operations.
 	n := 1
 	switch keys[0] {
 	case "components":
@@ -361,11 +361,11 @@ func (p *part) follow(ref string) error {
 	return nil
 }
 
-// pointer are the keys of a reference inside the description.
+// pointer returns the keys of a reference within the description.
 func pointer(ref string) ([]string, error) {
 	rest, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
-		return nil, fmt.Errorf("refers to %s, and nothing else is read; bundle the description into one file, for example with npx @redocly/cli bundle", parley.Cut(ref, 200))
+		return nil, fmt.Errorf("refers to %s, which is outside the description; bundle the description into one file, for example with npx @redocly/cli bundle", parley.Cut(ref, 200))
 	}
 	keys := strings.Split(rest, "/")
 	for i, k := range keys {
@@ -395,7 +395,7 @@ func (d *document) walk(ref string, keys []string) (json.RawMessage, error) {
 		if i == len(keys)-1 {
 			return raw, nil
 		}
-		// All components are one large value, and are walked through once.
+		// All components are one large value, which is walked once.
 		path += "/" + k
 		var read bool
 		if at, read = d.walked[path]; !read {
@@ -405,5 +405,5 @@ func (d *document) walk(ref string, keys []string) (json.RawMessage, error) {
 			d.walked[path] = at
 		}
 	}
-	return nil, fmt.Errorf("refers to %s, which is not there", parley.Cut(ref, 200))
+	return nil, fmt.Errorf("refers to %s, which does not exist", parley.Cut(ref, 200))
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// field is the path of a part of an answer, such as items[].name. A list is gone
-// through wherever there is one.
+// field is the path of a part of an answer, such as items[].name. Lists on the way are walked,
+// also without [].
 type field []string
 
 func parseFields(texts []string) (list []field, err error) {
@@ -17,7 +17,7 @@ func parseFields(texts []string) (list []field, err error) {
 			f := field(strings.Split(path, "."))
 			for _, name := range f {
 				if name == "" || strings.ContainsAny(name, "[]*$") {
-					return nil, fmt.Errorf("%q names no part of an answer; write names with dots, and [] behind that of a list: items[].name", strings.TrimSpace(one))
+					return nil, fmt.Errorf("%q is not a path in an answer; write names with dots, and [] after the name of a list: items[].name", strings.TrimSpace(one))
 				}
 			}
 			list = append(list, f)
@@ -26,7 +26,7 @@ func parseFields(texts []string) (list []field, err error) {
 	return list, nil
 }
 
-// choose returns the chosen parts of an answer, in the form that they have there.
+// choose returns the chosen parts of an answer, nested as they are there.
 func choose(answer json.RawMessage, fields []field) (part json.RawMessage, all bool) {
 	var v any
 	if number(answer, &v) != nil {

@@ -1,17 +1,17 @@
-// Package openapi is a toolset over an API that an OpenAPI description (3.0, 3.1)
-// describes: each chosen operation is a tool.
+// Package openapi is a toolset over an API that has an OpenAPI description (3.0, 3.1): each
+// chosen operation becomes a tool.
 //
-// The description says what a call looks like, and never where it goes: that is the
-// operator's base_url, or a server of the description whose host the operator has named.
-// A reference out of the description is refused. Only what the chosen operations refer
-// to is looked at, within bounds of bytes, of parts and of depth.
+// The description says what a call looks like, but never where it goes: that is the operator's
+// base_url, or a server of the description whose host the operator has named. References out of
+// the description are rejected. Only the parts that the chosen operations refer to are read,
+// within limits on bytes, parts and depth.
 //
-// An input is one flat object, in a schema that all providers take. Parameters and the
-// properties of a JSON object or a form in the body are its properties; a parameter that
-// has the name of one in the body is called name__in. An object of any names is a list of
-// {key, value}. What is nested too deeply, or in itself, is given as JSON text.
+// An input is one flat object, with a schema that all providers accept. Its properties are the
+// parameters and the properties of a JSON object or form in the body; a parameter with the same
+// name as a property of the body is called name__in. An object with arbitrary names becomes a
+// list of {key, value}. Values that are nested too deeply or recursive are given as JSON text.
 //
-// Package httpcall says what the answers mean for the world.
+// Package httpcall says what the answers mean for the state of the service.
 package openapi
 
 import (
@@ -36,9 +36,9 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Options say what API it is and what of it is used.
+// Options say which API to use, and which of its operations.
 type Options struct {
-	Name        string // of the description, for people: its file or its address
+	Name        string // of the description, for error messages: its file or its address
 	Description []byte // JSON or YAML
 	URL         string // where the description was fetched from; empty: it is a file
 	BaseURL     string // where calls go; empty: to the description's server, if its host is that of URL or one of Hosts
@@ -48,7 +48,7 @@ type Options struct {
 	Operations  []Operation
 }
 
-// Auth lets calls in. At most one of its ways is used.
+// Auth holds the credentials of calls. At most one kind is used.
 type Auth struct {
 	Bearer string
 	Basic  Basic
@@ -56,20 +56,20 @@ type Auth struct {
 	Query  Pair
 }
 
-// Basic is a name with a password.
+// Basic is a user name and password.
 type Basic struct{ User, Password string }
 
 // Pair is a header or a parameter.
 type Pair struct{ Name, Value string }
 
-// Operation is one operation that becomes a tool. Empty values are the description's.
+// Operation is one operation that becomes a tool. For empty fields, the description decides.
 type Operation struct {
 	Operation   string // its operationId, or METHOD /path
 	Name        string // of the tool
 	Description string
-	Effect      parley.Effect // empty: read for GET and HEAD and their like, else write
-	Fields      []string      // parts of an answer that the model gets; empty: all
-	KeyHeader   string        // gets the call's id; empty: none
+	Effect      parley.Effect // empty: read for GET, HEAD and the like, otherwise write
+	Fields      []string      // parts of the answer that the model gets; empty: all
+	KeyHeader   string        // header that carries the call's id; empty: none
 	KeyTTL      parley.Duration
 	Subject     string
 	Timeout     parley.Duration
@@ -83,8 +83,8 @@ type Toolset struct {
 	tools map[string]*operation
 }
 
-// New makes a toolset. Its error joins a [parley.Error] for each mistake, with the option
-// as its field.
+// New makes a toolset. Its error joins a [parley.Error] for each mistake, with the option as its
+// field.
 func New(o Options) (*Toolset, error) {
 	var wrong []error
 	bad := func(field string, err error) {
@@ -108,7 +108,7 @@ func New(o Options) (*Toolset, error) {
 		bad("base_url", err)
 	}
 	if len(o.Operations) == 0 {
-		bad("operations", fmt.Errorf("lists no operation, and each that is listed becomes a tool; %s has %s", o.Name, d.list("")))
+		bad("operations", fmt.Errorf("lists no operation; each listed operation becomes a tool; %s has %s", o.Name, d.list("")))
 	}
 	chosen := make([]entry, len(o.Operations))
 	var found []entry
@@ -142,7 +142,7 @@ func New(o Options) (*Toolset, error) {
 			continue
 		}
 		if op.Effect == parley.EffectIdempotent && op.KeyHeader == "" && e.method != "put" && e.method != "delete" {
-			bad(at(i, "effect"), fmt.Errorf("a %s is made again only by a key; name the header that takes it under key_header", strings.ToUpper(e.method)))
+			bad(at(i, "effect"), fmt.Errorf("a %s can be repeated only with a key; name the header for it under key_header", strings.ToUpper(e.method)))
 			continue
 		}
 		item := doc.Paths.Value(e.path)
@@ -182,16 +182,16 @@ func at(i int, key string) string {
 	return s
 }
 
-// address is where calls may go.
+// address parses the URL that calls go to.
 func address(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("is no address of an API; write http:// or https://, a host and a path; passwords and keys go into auth")
+		return nil, errors.New("is not the address of an API; write http:// or https://, a host and a path; passwords and keys go into auth")
 	}
 	return u, nil
 }
 
-// server is the nearest one of the description that the operator lets it name.
+// server returns the most specific server of the description that the operator allows.
 func (o Options) server(doc *openapi3.T, item *openapi3.PathItem, op *openapi3.Operation) (*url.URL, error) {
 	list := doc.Servers
 	if len(item.Servers) > 0 {
@@ -205,7 +205,7 @@ func (o Options) server(doc *openapi3.T, item *openapi3.PathItem, op *openapi3.O
 	}
 	from, err := url.Parse(o.URL)
 	if err != nil {
-		return nil, errors.New("cannot be called: the description's address is none")
+		return nil, errors.New("cannot be called: the description's server has no valid address")
 	}
 	allowed := slices.Clone(o.Hosts)
 	if o.URL != "" {
@@ -231,16 +231,16 @@ func (o Options) server(doc *openapi3.T, item *openapi3.PathItem, op *openapi3.O
 			continue
 		}
 		named := slices.ContainsFunc(allowed, func(h string) bool { return strings.EqualFold(h, u.Hostname()) })
-		// What goes there may hold a key: a description does not turn that off.
+		// Requests may carry a key, so a description cannot turn https off.
 		if named && (u.Scheme == "https" || from.Scheme == "http") {
 			return u, nil
 		}
 		strange = append(strange, parley.Cut(u.String(), 100))
 	}
-	return nil, fmt.Errorf("has its server at %s, and where calls go is not the description's to say; write base_url, or name the host under hosts", strings.Join(strange, ", "))
+	return nil, fmt.Errorf("has its server at %s, and the description does not decide where calls go; set base_url, or name the host under hosts", strings.Join(strange, ", "))
 }
 
-// check is what is wrong with the credentials, without them.
+// check returns what is wrong with the credentials, without revealing them.
 func (a Auth) check() error {
 	for _, v := range []string{a.Bearer, a.Header.Value} {
 		if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r == 0x7f }) {
@@ -250,7 +250,7 @@ func (a Auth) check() error {
 	return nil
 }
 
-// Secrets are what no text may hold.
+// Secrets returns the texts that must never appear anywhere.
 func (a Auth) Secrets() (list []string) {
 	list = slices.DeleteFunc([]string{a.Bearer, a.Basic.Password, a.Header.Value, a.Query.Value}, func(s string) bool { return s == "" })
 	if a.Basic.Password != "" {
@@ -298,7 +298,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (res parley.ToolResult, e
 	}
 	defer resp.Body.Close()
 	if op.keyHeader != "" && resp.StatusCode == http.StatusConflict && r.Attempt > 1 {
-		// The service knows the key: the attempt before may still be under way.
+		// The service knows the key, so the previous attempt may still be running.
 		return res, httpcall.Unclear(resp)
 	}
 	res, body, err := httpcall.Answer(r, resp)
@@ -308,7 +308,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (res parley.ToolResult, e
 	return res, err
 }
 
-// cut leaves the model the chosen fields of an answer, and keeps the whole.
+// cut returns the chosen fields of an answer for the model, and keeps the whole as an artifact.
 func (o *operation) cut(r seam.Run, body json.RawMessage) string {
 	part, all := choose(body, o.fields)
 	if all {
@@ -321,14 +321,14 @@ func (o *operation) cut(r seam.Run, body json.RawMessage) string {
 	return fmt.Sprintf("%s\n[the whole answer, %d bytes, is in the artifact %s]", part, len(body), f.Name)
 }
 
-// fetchTimeout bounds fetching a description.
+// fetchTimeout limits fetching a description.
 const fetchTimeout = 30 * time.Second
 
-// Fetch gets a description. It is asked for without credentials.
+// Fetch downloads a description, without credentials.
 func Fetch(ctx context.Context, from string, private []string) ([]byte, error) {
 	u, err := url.Parse(from)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "is no address of a description; write http:// or https:// and a host").WithField("url")
+		return nil, parley.Errorf(parley.CodeInvalid, "is not the address of a description; write http:// or https:// and a host").WithField("url")
 	}
 	guard, err := dial.New([]string{u.Hostname()}, private)
 	if err != nil {
@@ -338,26 +338,26 @@ func Fetch(ctx context.Context, from string, private []string) ([]byte, error) {
 	defer stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, http.NoBody)
 	if err != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "is no address of a description").WithField("url")
+		return nil, parley.Errorf(parley.CodeInvalid, "is not the address of a description").WithField("url")
 	}
 	req.Header.Set("Accept", "application/json, application/yaml;q=0.9, */*;q=0.5")
 	caller := httpcall.New(guard)
 	defer caller.Close()
 	resp, err := caller.Do(ctx, parley.EffectRead, req)
 	if err != nil {
-		return nil, parley.Errorf(parley.CodeUnavailable, "the description was not fetched: %w", err).WithField("url")
+		return nil, parley.Errorf(parley.CodeUnavailable, "the description could not be fetched: %w", err).WithField("url")
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		e := parley.Errorf(parley.CodeUnavailable, "the description was not fetched: %w", httpcall.Unclear(resp)).WithField("url")
+		e := parley.Errorf(parley.CodeUnavailable, "the description could not be fetched: %w", httpcall.Unclear(resp)).WithField("url")
 		if to := resp.Header.Get("Location"); to != "" {
-			e = e.WithHint("redirects are not followed; it names %s", parley.Cut(to, 200))
+			e = e.WithHint("redirects are not followed; this one leads to %s", parley.Cut(to, 200))
 		}
 		return nil, e
 	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, MaxDescription+1))
 	if err != nil {
-		return nil, parley.Errorf(parley.CodeUnavailable, "the description was not fetched whole: %w", err).WithField("url")
+		return nil, parley.Errorf(parley.CodeUnavailable, "the description could not be fetched completely: %w", err).WithField("url")
 	}
 	return raw, nil
 }

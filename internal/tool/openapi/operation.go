@@ -17,46 +17,46 @@ import (
 	"github.com/parley-server/parley/internal/httpcall"
 )
 
-// operation is what a call of one tool needs.
+// operation is what is needed to call one tool.
 type operation struct {
 	decl      parley.ToolDecl
 	method    string
-	path      string // with names in braces
-	base      string // where it is called: without a slash at its end
+	path      string // with parameters in braces
+	base      string // base URL, without a slash at the end
 	args      []argument
 	body      *body // nil: there is none
 	fields    []field
 	keyHeader string
 }
 
-// argument is a parameter that stands outside the body.
+// argument is a parameter outside the body.
 type argument struct {
 	prop
 	in       string // path, query, header, cookie
 	style    string
 	explode  bool
 	asJSON   bool
-	reserved bool // some characters stay as they are
+	reserved bool // some reserved characters are not escaped
 	empty    bool // may be sent without a value
 }
 
-// body is how the body of a request is written.
+// body says how the body of a request is encoded.
 type body struct {
-	media    string // as it is sent
+	media    string // media type of the request
 	required bool
-	whole    *shape                // one argument, named name; nil: its properties are arguments
-	name     string                // of the whole
-	props    []prop                // without a whole
+	whole    *shape                // the body is one argument, called name; nil: its properties are the arguments
+	name     string                // of that argument
+	props    []prop                // if whole is nil
 	encoding map[string]encodingOf // of a form, by property
 }
 
-// encodingOf says how a property of a form is written.
+// encodingOf says how a property of a form is encoded.
 type encodingOf struct {
 	style   string
 	explode bool
 }
 
-// notSet are headers that are not the model's.
+// notSet lists headers that the model may not set.
 var notSet = []string{
 	"Accept", "Authorization", "Connection", "Content-Length", "Content-Type", "Cookie", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection",
 	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent",
@@ -64,10 +64,10 @@ var notSet = []string{
 
 var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
 
-// textOnly are the levels of an input whose body is one JSON text.
+// textOnly is the number of levels of an input whose body is a single JSON text.
 const textOnly = 1
 
-// newOperation understands one operation. Its schema is as deep as has room.
+// newOperation reads one operation. Its schema is as deep as the size limit permits.
 func newOperation(e entry, item *openapi3.PathItem, op *openapi3.Operation, o Operation, auth Auth) (*operation, error) {
 	for _, levels := range []int{maxLevels, 8, 6, 5, 4, 3, 2, textOnly} {
 		c := &converter{}
@@ -87,7 +87,7 @@ func (c *converter) operation(e entry, item *openapi3.PathItem, op *openapi3.Ope
 	params := c.parameters(item, op, o, auth)
 	props, required, names := schema{}, []string{}, namer{}
 
-	// A name that the body has too is the body's.
+	// If a parameter and a body property share a name, the body keeps it.
 	taken := map[string]bool{}
 	var form *openapi3.MediaType
 	var f *flat
@@ -204,8 +204,8 @@ func toolName(e entry) string {
 	return name[:min(len(name), maxName)]
 }
 
-// parameters are those of the operation and, where it has none of that name and place,
-// of its path. Those that the model must not set are left out.
+// parameters returns the operation's parameters, and those of its path that it does not
+// redefine. Those that the model may not set are left out.
 func (c *converter) parameters(item *openapi3.PathItem, op *openapi3.Operation, o Operation, auth Auth) (list []*openapi3.Parameter) {
 	has := map[[2]string]bool{}
 	for _, ref := range slices.Concat(op.Parameters, item.Parameters) {
@@ -231,7 +231,7 @@ func (c *converter) parameters(item *openapi3.PathItem, op *openapi3.Operation, 
 func (c *converter) argument(p *openapi3.Parameter, levels int) (a argument, s schema, err error) {
 	method, err := p.SerializationMethod()
 	if err != nil || p.Name == "" {
-		return a, nil, fmt.Errorf("the parameter %q is in %q, which is none of path, query, header, cookie", p.Name, p.In)
+		return a, nil, fmt.Errorf("the parameter %q is in %q, not in path, query, header or cookie", p.Name, p.In)
 	}
 	a = argument{
 		prop: prop{wire: p.Name, required: p.Required || p.In == "path"},
@@ -252,7 +252,7 @@ func (c *converter) argument(p *openapi3.Parameter, levels int) (a argument, s s
 	if p.Description != "" {
 		note, _ := s["description"].(string)
 		if of != nil && of.Value != nil && of.Value.Description != "" {
-			note = "" // what is said of the type is said of the parameter, too
+			note = "" // the description of the type already covers the parameter
 		}
 		described(s, p.Description, note)
 	}
@@ -269,8 +269,7 @@ const (
 	multipart  = "multipart/form-data"
 )
 
-// pick chooses how a body is written: as JSON where that is offered, else as a form,
-// else as text.
+// pick chooses the encoding of a body: JSON if offered, otherwise a form, otherwise text.
 func pick(b *openapi3.RequestBody) (*body, *openapi3.MediaType) {
 	rank := func(media string) int {
 		kind, _, _ := mime.ParseMediaType(media)

@@ -16,12 +16,12 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// request writes a call as the service takes it.
+// request builds the HTTP request of a call.
 func (o *operation) request(ctx context.Context, input json.RawMessage, key string) (*http.Request, error) {
 	given := map[string]any{}
 	if len(input) > 0 {
 		if err := number(input, &given); err != nil {
-			return nil, parley.Errorf(parley.CodeInvalid, "the input is no JSON object: %w", err)
+			return nil, parley.Errorf(parley.CodeInvalid, "the input is not a JSON object: %w", err)
 		}
 	}
 	path, query := o.path, []string(nil)
@@ -42,12 +42,12 @@ func (o *operation) request(ctx context.Context, input json.RawMessage, key stri
 		case "path":
 			part := a.inPath(v)
 			if part == "" {
-				return nil, parley.Errorf(parley.CodeInvalid, "%s is empty, and stands in the path", a.name).WithField(a.name)
+				return nil, parley.Errorf(parley.CodeInvalid, "%s is empty, but it is part of the path", a.name).WithField(a.name)
 			}
 			path = strings.ReplaceAll(path, "{"+a.wire+"}", part)
 		case "query":
 			if v == "" && !a.empty && !a.required {
-				continue // models give an empty text for nothing
+				continue // models write an empty text for a missing value
 			}
 			query = append(query, a.pairs(v, a.escape)...)
 		case "header":
@@ -58,7 +58,7 @@ func (o *operation) request(ctx context.Context, input json.RawMessage, key stri
 	}
 	for seg := range strings.SplitSeq(path, "/") {
 		if plain, err := url.PathUnescape(seg); err != nil || plain == "." || plain == ".." {
-			return nil, parley.Errorf(parley.CodeInvalid, "a part of the path would be %q, which leads elsewhere", seg)
+			return nil, parley.Errorf(parley.CodeInvalid, "a segment of the path would be %q, which leads to another path", seg)
 		}
 	}
 	address := o.base + path
@@ -71,7 +71,7 @@ func (o *operation) request(ctx context.Context, input json.RawMessage, key stri
 	}
 	req, err := http.NewRequestWithContext(ctx, o.method, address, bytes.NewReader(raw))
 	if err != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "the call makes no address") // which may hold what is private
+		return nil, parley.Errorf(parley.CodeInvalid, "the call makes no valid URL") // the URL is not shown: it may hold secrets
 	}
 	if raw == nil {
 		req.Body, req.ContentLength = http.NoBody, 0
@@ -90,11 +90,11 @@ func (o *operation) request(ctx context.Context, input json.RawMessage, key stri
 	return req, nil
 }
 
-// escape writes a text as it stands in a query, where a plus is a space for some.
+// escape escapes a text for a query, where some servers read a plus as a space.
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// unreserved gives back the characters that a parameter may have as they are, but for
-// those that end it.
+// unreserved restores the reserved characters that a parameter may contain, except those that
+// would end it.
 var unreserved = strings.NewReplacer("%3A", ":", "%2F", "/", "%3F", "?", "%40", "@", "%21", "!", "%24", "$", "%27", "'", "%28", "(", "%29", ")", "%2A", "*", "%2C", ",", "%3B", ";", "%5B", "[", "%5D", "]")
 
 func (a argument) escape(s string) string {
@@ -104,7 +104,7 @@ func (a argument) escape(s string) string {
 	return escape(s)
 }
 
-// simple is a value in a path or a header: with commas, and names where it has them.
+// simple writes a value in a path or a header: separated by commas, with names for objects.
 func simple(v any, explode bool, escape func(string) string) string {
 	var parts []string
 	switch v := v.(type) {
@@ -126,7 +126,7 @@ func simple(v any, explode bool, escape func(string) string) string {
 	return strings.Join(parts, ",")
 }
 
-// inPath is a value in the path, without a slash of its own.
+// inPath writes a value in the path, with its slashes escaped.
 func (a argument) inPath(v any) string {
 	switch a.style {
 	case "label":
@@ -148,7 +148,7 @@ func (a argument) pairs(v any, escape func(string) string) []string {
 	return styled(a.wire, a.style, a.explode, v, escape)
 }
 
-// styled are the name=value of one argument, by its style.
+// styled returns the name=value pairs of one argument in its style.
 func styled(name, style string, explode bool, v any, escape func(string) string) []string {
 	one := func(name string, v any) string { return escape(name) + "=" + escape(text(v)) }
 	if style == "deepObject" {
@@ -180,8 +180,8 @@ func styled(name, style string, explode bool, v any, escape func(string) string)
 	return []string{escape(name) + "=" + strings.Join(joined, between)}
 }
 
-// deep writes a value with its path in brackets. What the specification leaves open,
-// lists and objects in objects, is as Stripe and many others read it.
+// deep writes a value with its path in brackets. The specification leaves lists and objects
+// within objects open; they are written as Stripe and many others read them.
 func deep(name string, v any, one func(name string, v any) string) (out []string) {
 	switch v := v.(type) {
 	case []any:
@@ -198,7 +198,7 @@ func deep(name string, v any, one func(name string, v any) string) (out []string
 	return out
 }
 
-// write makes the body. Nil is none.
+// write encodes the body. nil means no body.
 func (o *operation) write(given map[string]any) (raw []byte, media string, err error) {
 	b := o.body
 	if b == nil {
@@ -252,8 +252,8 @@ func (o *operation) write(given map[string]any) (raw []byte, media string, err e
 	return []byte(text(v)), b.media, nil
 }
 
-// field is one property of a form. An object of which the description does not say how
-// it is written is JSON, by the specification.
+// field encodes one property of a form. An object without a declared encoding is JSON, as the
+// specification says.
 func (b *body) field(name string, v any) []string {
 	e, said := b.encoding[name]
 	switch list, isList := v.([]any); {
@@ -279,7 +279,7 @@ func nested(v any) bool {
 	return false
 }
 
-// parts writes a form of many parts, in which each value is text.
+// parts writes a multipart form in which each value is text.
 func parts(fields map[string]any) (raw []byte, media string, err error) {
 	var buf bytes.Buffer
 	w := mimemultipart.NewWriter(&buf)

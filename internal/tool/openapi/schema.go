@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	maxLevels = 10       // of a tool's input: as many as OpenAI's strict mode takes
-	maxInput  = 24 << 10 // bytes of a tool's input schema; what is deeper becomes JSON text
-	maxWidest = 64 << 10 // bytes of one that has nothing deep in it
+	maxLevels = 10       // of a tool's input: the limit of OpenAI's strict mode
+	maxInput  = 24 << 10 // bytes of a tool's input schema; deeper values become JSON text
+	maxWidest = 64 << 10 // bytes of a schema without deep values
 	maxNodes  = 2_000    // of a schema while it is made
-	maxMerged = 64       // parts of one allOf, with theirs
-	maxForms  = 8        // alternatives that are offered
-	maxUnited = 16       // alternatives whose properties are put together
+	maxMerged = 64       // parts of one allOf, including nested ones
+	maxForms  = 8        // alternatives that are kept
+	maxUnited = 16       // alternatives whose properties are merged
 	maxValues = 200      // of an enum
 	maxWords  = 300      // bytes of a description in a schema
 )
 
-// unitedDeep is how far down alternatives of alternatives are looked at.
+// unitedDeep is how deeply nested alternatives are followed.
 const unitedDeep = 2
 
-// converter makes one schema. It gives up when that grows too large.
+// converter makes one schema. It gives up if the schema grows too large.
 type converter struct {
 	nodes int
 	over  bool
@@ -48,10 +48,10 @@ type flat struct {
 	enum     []any
 	preset   any
 	min, max *float64
-	props    map[string][]*openapi3.SchemaRef // each with the forms that it may have
+	props    map[string][]*openapi3.SchemaRef // each with its possible forms
 	required map[string]bool
 	items    *openapi3.SchemaRef
-	more     *openapi3.SchemaRef // of properties that are not named
+	more     *openapi3.SchemaRef // schema of properties that are not listed
 	forms    []*openapi3.SchemaRef
 	parts    int
 }
@@ -104,10 +104,10 @@ func (f *flat) merge(ref *openapi3.SchemaRef) {
 		if p.Value != nil && p.Value.ReadOnly {
 			continue
 		}
-		f.props[name] = []*openapi3.SchemaRef{p} // the last one has the last word
+		f.props[name] = []*openapi3.SchemaRef{p} // the last definition wins
 	}
 	for _, name := range s.Required {
-		if p := s.Properties[name]; p == nil || p.Value == nil || !p.Value.ReadOnly { // else it is required of answers
+		if p := s.Properties[name]; p == nil || p.Value == nil || !p.Value.ReadOnly { // otherwise it is required only in answers
 			f.required[name] = true
 		}
 	}
@@ -127,8 +127,8 @@ func (f *flat) merge(ref *openapi3.SchemaRef) {
 	}
 }
 
-// saysNothing is an alternative that only leaves a value out, or names properties that
-// are described elsewhere.
+// saysNothing reports whether an alternative only excludes a value, or names properties that are
+// described elsewhere.
 func saysNothing(s *openapi3.Schema) bool {
 	if s.Type != nil && len(s.Type.Slice()) == 1 && s.Type.IncludesNull() {
 		return true
@@ -140,7 +140,7 @@ func saysNothing(s *openapi3.Schema) bool {
 	return only || s.Type == nil && len(s.Properties)+len(s.AllOf)+len(s.AnyOf)+len(s.OneOf)+len(s.Enum) == 0 && s.Const == nil && s.Items == nil && s.AdditionalProperties.Schema == nil
 }
 
-// kinds are the types that a value may have; none is any.
+// kinds returns the types that a value may have. An empty list means any.
 func (f *flat) kinds() []string {
 	switch {
 	case len(f.types) > 0:
@@ -163,8 +163,8 @@ func (f *flat) kinds() []string {
 	return nil
 }
 
-// union puts the properties of the alternatives that are objects together, and of theirs
-// to a depth. Required is what all of these require.
+// union merges the properties of the alternatives that are objects, and of nested alternatives
+// down to a depth. A property is required if all alternatives require it.
 func (f *flat) union(depth int) {
 	var common map[string]bool
 	for _, ref := range f.forms[:min(len(f.forms), maxUnited)] {
@@ -190,7 +190,7 @@ func (f *flat) union(depth int) {
 
 type schema = map[string]any
 
-// convert makes the schema of one value that may have so many levels, at least 1.
+// convert makes the schema of one value with at most the given number of levels (1 or more).
 func (c *converter) convert(ref *openapi3.SchemaRef, levels int) (schema, *shape) {
 	if !c.count() {
 		return schema{"type": "string"}, &shape{}
@@ -255,7 +255,7 @@ func (c *converter) typed(f *flat, levels int) (schema, *shape) {
 	return freely(f, levels)
 }
 
-// freely is a value of which nothing is known.
+// freely is the schema of a value of unknown type.
 func freely(f *flat, levels int) (schema, *shape) {
 	const how = "An object or a list is given as JSON text."
 	if levels < 2 {
@@ -264,8 +264,8 @@ func freely(f *flat, levels int) (schema, *shape) {
 	return described(schema{"anyOf": []any{schema{"type": "string"}, schema{"type": "number"}, schema{"type": "boolean"}}}, f.words, how), &shape{kind: anything}
 }
 
-// scalar has the words that all providers know; the others are left to the service, or
-// are told in words.
+// scalar uses the keywords that all providers know. Others are left to the service or put into
+// the description.
 func scalar(f *flat, t string) schema {
 	out := schema{"type": t}
 	var notes []string
@@ -316,7 +316,7 @@ func described(s schema, words, note string) schema {
 	return s
 }
 
-// alternatives are the forms that one value may have.
+// alternatives makes the schema of a value with several possible forms.
 func (c *converter) alternatives(f *flat, refs []*openapi3.SchemaRef, levels int) (schema, *shape) {
 	if levels < 2 || len(refs) > maxForms {
 		return freely(f, levels)
@@ -367,7 +367,7 @@ func (c *converter) property(refs []*openapi3.SchemaRef, levels int) (schema, *s
 	return c.alternatives(&flat{}, refs, levels)
 }
 
-// namer gives names that all providers take, each once.
+// namer makes unique names that all providers accept.
 type namer map[string]bool
 
 var (
@@ -375,7 +375,7 @@ var (
 	notFine  = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 )
 
-// maxName leaves room for what makes a name the only one.
+// maxName leaves room for a suffix that makes a name unique.
 const maxName = 56
 
 func (n namer) name(wire string) string {

@@ -10,26 +10,26 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// kind is what has to be done with a value before it is sent.
+// kind says how a value is converted before it is sent.
 type kind int
 
 const (
-	plain    kind = iota // nothing
-	anything             // text that is an object or a list as JSON becomes that
-	asJSON               // text that has to be JSON
-	object               // its properties get their own names
-	list                 // each item by itself
+	plain    kind = iota // sent as it is
+	anything             // text that holds a JSON object or list is parsed
+	asJSON               // text that must be JSON
+	object               // its properties get their original names
+	list                 // each item is converted
 	pairs                // [{key, value}] becomes an object
-	forms                // as the first alternative that fits
+	forms                // the first alternative that matches
 )
 
-// shape says how a model's value becomes the one that the service takes. The schemas
-// that all providers take are fewer than those of descriptions: no recursion, no object
-// with names that are not known, no name with a bracket.
+// shape says how a model's value is converted to the one that the service accepts. The schemas
+// that all providers accept can express less than descriptions: no recursion, no objects with
+// arbitrary names, no names with brackets.
 type shape struct {
 	kind  kind
 	props []prop
-	item  *shape   // of a list, and the value of pairs
+	item  *shape   // item of a list, or value of pairs
 	forms []*shape // alternatives
 	types []string // JSON types of a plain value
 }
@@ -40,7 +40,7 @@ type prop struct {
 	shape      *shape
 }
 
-// fit turns a model's value into the one that is sent. at names it in mistakes.
+// fit converts a model's value to the one that is sent. Errors name the value by at.
 func (s *shape) fit(at string, v any) (any, error) {
 	switch s.kind {
 	case anything, asJSON:
@@ -112,8 +112,7 @@ func (s *shape) fit(at string, v any) (any, error) {
 	return v, nil
 }
 
-// takes reports whether a value has the form, as far as that makes a difference to what
-// is sent.
+// takes reports whether a value has this form, as far as that affects what is sent.
 func (s *shape) takes(v any) bool {
 	switch s.kind {
 	case plain:
@@ -174,7 +173,7 @@ func typeOf(v any) string {
 	return "null"
 }
 
-// number reads JSON and leaves numbers as they were written.
+// number parses JSON and keeps numbers as they were written.
 func number(raw []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -182,12 +181,12 @@ func number(raw []byte, v any) error {
 		return err
 	}
 	if dec.More() {
-		return fmt.Errorf("there is more behind it")
+		return fmt.Errorf("there is more after the value")
 	}
 	return nil
 }
 
-// text is a value as it stands in an address, a header or a form.
+// text formats a value for an address, a header or a form.
 func text(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -200,7 +199,7 @@ func text(v any) string {
 	return string(marshal(v))
 }
 
-// marshal writes what came out of JSON, or is made of it.
+// marshal encodes a value that came out of JSON.
 func marshal(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -16,8 +16,8 @@ import (
 	"github.com/parley-server/parley/internal/records"
 )
 
-// export reads the messages of a real workspace: users.json, channels.json, and
-// one folder a channel with one file a day.
+// export reads the messages of a real workspace: users.json, channels.json, and one folder per
+// channel with one file per day.
 func export(ctx context.Context, e *records.Export) (msgs []records.Entry, err error) {
 	x := exported{users: map[string]string{}, channels: map[string]string{}}
 	// All names first: messages mention people and channels by id.
@@ -71,8 +71,8 @@ func (x exported) names(e *records.Export, p string, body []byte) error {
 	return nil
 }
 
-// day reads the messages of one channel on one day. Joins, topics and the like
-// say nothing and are left out.
+// day reads the messages of one channel on one day. It leaves out joins, topics and the like,
+// which say nothing.
 func (x exported) day(e *records.Export, p string, body []byte) ([]records.Entry, error) {
 	var list []struct {
 		Type     string `json:"type"`
@@ -116,10 +116,10 @@ func (x exported) day(e *records.Export, p string, body []byte) ([]records.Entry
 	return out, nil
 }
 
-// markup is a mention, a channel or a link in Slack's own form.
+// markup matches a mention, a channel or a link in Slack's markup.
 var markup = regexp.MustCompile(`<([@#!]?)([^<>|]+)(?:\|([^<>]*))?>`)
 
-// plain turns Slack's markup into what people saw.
+// plain converts Slack's markup to the text that people saw.
 func (x exported) plain(text string) string {
 	text = markup.ReplaceAllStringFunc(text, func(s string) string {
 		m := markup.FindStringSubmatch(s)
@@ -139,7 +139,7 @@ func (x exported) plain(text string) string {
 	return html.UnescapeString(text)
 }
 
-// decode says which line is wrong.
+// decode parses JSON. Its error names the line.
 func decode(e *records.Export, p string, body []byte, into any) error {
 	err := json.Unmarshal(body, into)
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package slack is a toolset over Slack messages kept as files: the records of
-// mock_slack.json, and, beyond that, the export of a real workspace.
+// Package slack is a toolset over Slack messages kept as files: the records of mock_slack.json
+// and the export of a real workspace.
 //
 // The data folder may hold either or both:
 //
@@ -7,9 +7,8 @@
 //	slack_export.zip     what Slack's "Export workspace data" gives
 //	slack_export/        the same, unpacked
 //
-// Everything is read anew at each call, so an edit shows at once. A file that is
-// missing or malformed makes the call fail with file, line and column; it harms
-// nothing else. The tool only reads.
+// Everything is read at each call, so an edit shows at once. If a file is missing or malformed,
+// the call fails with file, line and column; nothing else is affected. The tool only reads.
 package slack
 
 import (
@@ -37,7 +36,6 @@ func New(data records.Folder) *records.Tool {
 	}
 }
 
-// message is one message.
 type message struct {
 	channel, user, date, text string
 	at                        time.Time

@@ -16,11 +16,11 @@
 //   - anything else, or no answer: a read failed. Whether a write happened is unknown:
 //     it is not repeated, and the service or a person is asked.
 //
-// A tool with Reconcile can be asked: {"type": "tool.reconcile"} with the same data, and
-// "_reconcile" behind the call's id in webhook-id. It answers {"happened": true, "output"}
-// or {"happened": false}; {"happened": null} and every other answer leave it open. A no is
-// believed only when the call's time is up. It also promises that the call will not happen
-// later.
+// A tool with Reconcile can be asked about a call: {"type": "tool.reconcile"} with the same
+// data, and with "_reconcile" appended to the call's id in webhook-id. The service answers
+// {"happened": true, "output"} or {"happened": false}; after {"happened": null} or any other
+// answer the outcome stays unknown. A false also promises that the call will not happen later.
+// It is believed only once the call's time is up.
 package webhook
 
 import (
@@ -46,7 +46,7 @@ import (
 // minSecret is the least length of a secret's key in bytes, by the specification.
 const minSecret = 24
 
-// Options say where the service is and what it can do.
+// Options say where the service is and which tools it has.
 type Options struct {
 	URL     string   // http or https; calls are posted to it
 	Secret  string   // signs the calls: whsec_ and 24 bytes or more in base64
@@ -73,8 +73,8 @@ type Toolset struct {
 func New(o Options) (*Toolset, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "%q is no address of a service", withoutUser(o.URL)).WithField("url").
-			WithHint("write http:// or https:// and a host; a password goes into the secret")
+		return nil, parley.Errorf(parley.CodeInvalid, "%q is not the address of a service", withoutUser(o.URL)).WithField("url").
+			WithHint("write http:// or https:// and a host; calls are authenticated by the secret, not by a password")
 	}
 	guard, err := dial.New([]string{u.Hostname()}, o.Private)
 	if err != nil {
@@ -83,7 +83,7 @@ func New(o Options) (*Toolset, error) {
 	key, ok := strings.CutPrefix(o.Secret, "whsec_")
 	sign, err := webhooks.NewWebhook(key)
 	if !ok || err != nil || len(strings.TrimRight(key, "="))*3/4 < minSecret {
-		return nil, parley.Errorf(parley.CodeInvalid, "is no signing secret").WithField("secret").
+		return nil, parley.Errorf(parley.CodeInvalid, "is not a signing secret").WithField("secret").
 			WithHint(`make one with: echo "whsec_$(openssl rand -base64 32)"`)
 	}
 	t := &Toolset{o: o, sign: sign, call: httpcall.New(guard), tools: map[string]Tool{}}
@@ -133,7 +133,7 @@ type call struct {
 	Attempt int              `json:"attempt"`
 }
 
-// post sends one message. An error that is NotSent left nothing with the service.
+// post sends one message. If the error is NotSent, the service received nothing.
 func (t *Toolset) post(ctx context.Context, kind, id string, r seam.Run) (*http.Response, error) {
 	now := t.o.Now().UTC()
 	body, err := json.Marshal(message{kind, now.Truncate(time.Millisecond), call{
@@ -197,7 +197,7 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolRes
 	}
 	switch {
 	case err != nil:
-		return res, false, fmt.Errorf("what the service says of a call: %w", err)
+		return res, false, fmt.Errorf("the service's answer about a call: %w", err)
 	case said.Happened == nil:
 		return res, false, nil
 	case *said.Happened:

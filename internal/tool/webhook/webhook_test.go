@@ -227,11 +227,11 @@ func TestReconcile(t *testing.T) {
 		{"it happened, without words", "mail", `{"happened":true}`, 200, true, false, parley.OutcomeOK, "Done."},
 		{"it happened, as JSON", "mail", `{"happened":true,"output":{"id":7}}`, 200, true, false, parley.OutcomeOK, `{"id":7}`},
 		{"it did not", "mail", `{"happened":false}`, 200, true, false, parley.OutcomeError, "it did not happen"},
-		{"it can not tell", "mail", `{"happened":null}`, 200, false, false, "", ""},
+		{"it cannot tell", "mail", `{"happened":null}`, 200, false, false, "", ""},
 		{"another answer", "mail", `{}`, 200, false, false, "", ""},
 		{"no JSON", "mail", `yes`, 200, false, true, "", ""},
 		{"not there", "mail", ``, 404, false, true, "", ""},
-		{"a tool that can not be asked", "shout", ``, 500, false, false, "", ""},
+		{"a tool that cannot be asked", "shout", ``, 500, false, false, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -50,7 +50,7 @@ describe("a refused request", () => {
   });
 });
 
-test("ids can not change the address", async () => {
+test("ids cannot change the address", async () => {
   const asked: string[] = [];
   const client = createClient("http://h/", async (input) => {
     asked.push(input);

@@ -46,7 +46,7 @@ export function toApiError(cause: unknown): ApiError {
 export const unreachable = (): ApiError =>
   new ApiError({
     code: "unreachable",
-    message: "The server can not be reached.",
+    message: "The server cannot be reached.",
     hint: "Check that it is running. Nothing that was saved is lost.",
   });
 

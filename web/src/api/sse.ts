@@ -1,5 +1,5 @@
 // Reading of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html)
-// from a fetch body. EventSource can not do it: it sends no headers, and hides
+// from a fetch body. EventSource cannot do it: it sends no headers, and hides
 // the status of a refusal.
 
 export interface SSEFrame {

@@ -29,7 +29,7 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
   const working = open && !waiting;
   return (
     <div className="group/answer flex flex-col gap-4">
-      <Boundary fallback={<Quiet text="What was done can not be shown here. It is in the log." />} retry={x.standing}>
+      <Boundary fallback={<Quiet text="What was done cannot be shown here. It is in the log." />} retry={x.standing}>
         {x.steps.length > 0 &&
           (Steps ? (
             <Steps exchange={x} running={working && x.answer === ""} opened={open} />
@@ -42,7 +42,7 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
       {x.asked.length > 0 && (
         <Suspense fallback={<div className="h-12" />}>
           {x.asked.map((a) => (
-            <Boundary key={a.interaction.id} fallback={<Quiet text="What was asked here can not be shown. Reload the page, or answer from another client." />}>
+            <Boundary key={a.interaction.id} fallback={<Quiet text="What was asked here cannot be shown. Reload the page, or answer from another client." />}>
               <InteractionCard asked={a} />
             </Boundary>
           ))}
@@ -82,7 +82,7 @@ function Text({ exchange: x, working }: { exchange: Exchange; working: boolean }
   );
 }
 
-/** The answer as it was written: where it can not be drawn, or what draws it could not be loaded. */
+/** The answer as it was written: where it cannot be drawn, or what draws it could not be loaded. */
 const Plain = ({ text }: { text: string }) => (
   <p className="plain whitespace-pre-wrap">
     <LongText text={tame(text)} />

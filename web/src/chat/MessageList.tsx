@@ -75,7 +75,7 @@ export function MessageList({ opened }: { opened: Opened }) {
           {older === "reading" && !hidden && <p className="py-3 text-center text-sm text-text-muted">Reading what was said before…</p>}
           {older === "failed" && !hidden && (
             <p role="status" className="py-3 text-center text-sm text-text-muted">
-              What was said before can not be read now.{" "}
+              What was said before cannot be read now.{" "}
               <button type="button" className="underline underline-offset-2 hover:text-text-primary" onClick={() => void chat.older()}>
                 Try again
               </button>
@@ -89,7 +89,7 @@ export function MessageList({ opened }: { opened: Opened }) {
               className="flex flex-col gap-4 py-3"
             >
               <UserMessage text={x.question} />
-              <Boundary fallback={<p className="plain text-sm text-text-muted">This answer can not be shown. It is in the log.</p>} retry={x.standing}>
+              <Boundary fallback={<p className="plain text-sm text-text-muted">This answer cannot be shown. It is in the log.</p>} retry={x.standing}>
                 <AgentMessage exchange={x} last={x === last} />
               </Boundary>
             </article>

@@ -98,7 +98,7 @@ export function Sidebar({ sessions, more = "none", onMore, empty = "Your convers
           onConfirm={() => void chat.remove(deleting.id)}
           onClose={() => setDeleting(undefined)}
         >
-          “<bdi>{oneLine(deleting.name, 120)}</bdi>” is deleted {where}. This can not be undone.
+          “<bdi>{oneLine(deleting.name, 120)}</bdi>” is deleted {where}. This cannot be undone.
         </Confirm>
       )}
     </>
@@ -122,7 +122,7 @@ function Further({ more, onMore }: { more: More; onMore(): void }) {
     <li ref={end} className="px-4 py-2 text-sm text-text-muted">
       {more === "failed" ? (
         <>
-          The rest can not be read now.{" "}
+          The rest cannot be read now.{" "}
           <button type="button" className="underline underline-offset-2 hover:text-text-primary" onClick={onMore}>
             Try again
           </button>

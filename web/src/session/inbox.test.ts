@@ -71,7 +71,7 @@ test("it looks now and then while the page is seen, and at once when it is seen 
   expect(asked).toHaveLength(4);
 });
 
-test("what was known stays when the server can not be reached", async () => {
+test("what was known stays when the server cannot be reached", async () => {
   rows = [row("a")];
   await inbox.refresh();
   down = true;

@@ -64,7 +64,7 @@ export function cut(text: string, before: Cutting = uncut): Cutting {
   return { text, blocks: [...kept, ...blocksOf(text.slice(from), from)] };
 }
 
-/** The blocks that more text can not change. A list may go on after a space. */
+/** The blocks that more text cannot change. A list may go on after a space. */
 function stable(blocks: readonly Block[]): readonly Block[] {
   if (Number.isNaN(blocks.at(-1)?.end)) return [];
   let last = blocks.length - 1;

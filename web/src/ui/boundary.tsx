@@ -1,14 +1,14 @@
 import { Component, type ReactNode } from "react";
 
 interface Props {
-  /** What stands there when the children can not be drawn. */
+  /** What stands there when the children cannot be drawn. */
   fallback: ReactNode;
   /** The children are tried again when this changes. */
   retry?: unknown;
   children: ReactNode;
 }
 
-/** Keeps what can not be drawn from taking the rest of the page with it. */
+/** Keeps what cannot be drawn from taking the rest of the page with it. */
 export class Boundary extends Component<Props, { failed: boolean; retry: unknown }> {
   override state = { failed: false, retry: this.props.retry };
 

@@ -3,7 +3,7 @@
 
 import remend from "remend";
 
-/** What a text that grows is shown as: what was opened is closed, and what can not be told yet waits. */
+/** What a text that grows is shown as: what was opened is closed, and what cannot be told yet waits. */
 export function finished(text: string): string {
   const lines = text.split("\n");
   // A line of marks alone may become a list, a heading, a rule, or a table's second line.

@@ -136,7 +136,7 @@ func (u *turn) act(q *ask, a *answered) []Call {
 		a.cite(e.id, e.name+": "+e.told())
 		service, state := q.deed.service(e.domain())
 		if service == "" {
-			a.say("Nothing was changed: %s can not be %s.", e.the(), map[bool]string{true: "set like that", false: "used like that"}[q.deed.verb == "set"])
+			a.say("Nothing was changed: %s cannot be %s.", e.the(), map[bool]string{true: "set like that", false: "used like that"}[q.deed.verb == "set"])
 			return nil
 		}
 		if e.lost() {

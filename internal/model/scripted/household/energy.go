@@ -52,7 +52,7 @@ func (u *turn) energy(q *ask, a *answered) []Call {
 		a.cite(e.id, fmt.Sprintf("from %s to %s", amount(p.first, p.unit), amount(p.last, p.unit)))
 		a.prove("%s: from %s to %s", e.name, amount(p.first, p.unit), amount(p.last, p.unit))
 		if !p.recorded.IsZero() {
-			a.say("That can not be told for all of it: the history begins %s. Since then it was %s.", u.know.when(p.recorded), amount(p.last-p.first, p.unit))
+			a.say("That cannot be told for all of it: the history begins %s. Since then it was %s.", u.know.when(p.recorded), amount(p.last-p.first, p.unit))
 			continue
 		}
 		a.say("You used **%s** %s, according to the %s.", amount(p.last-p.first, p.unit), said, lowerFirst(e.short()))
@@ -67,11 +67,11 @@ func (u *turn) energy(q *ask, a *answered) []Call {
 	}
 	for _, p := range pastOf(r.Output) {
 		if p.numeric && !p.recorded.IsZero() {
-			a.say("That can not be told: the history of the house only goes back to %s, so it has no reading of %s.", u.know.since(p.recorded), said)
+			a.say("That cannot be told: the history of the house only goes back to %s, so it has no reading of %s.", u.know.since(p.recorded), said)
 			return nil
 		}
 	}
-	a.say("That can not be told: the history of the house has no reading of %s.", said)
+	a.say("That cannot be told: the history of the house has no reading of %s.", said)
 	return nil
 }
 
@@ -84,7 +84,7 @@ func (u *turn) compared(q *ask, e entity, of Result, said string, a *answered) [
 	}
 	one, other := pastOf(r.Output)[e.id], pastOf(of.Output)[e.id]
 	if one == nil || other == nil || !one.numeric || !other.numeric || !one.recorded.IsZero() || !other.recorded.IsZero() {
-		a.say("That can not be told: the history of the house does not have all of both times.")
+		a.say("That cannot be told: the history of the house does not have all of both times.")
 		return nil
 	}
 	first := orText(q.than.said, "today")
@@ -112,7 +112,7 @@ func (u *turn) byPower(q *ask, a *answered) []Call {
 	if len(es) == 0 {
 		own.kind = nil
 		if len(u.things(q)) > 0 {
-			a.say("I can not tell: nothing measures what the %s uses.", strings.Join(q.names, " "))
+			a.say("I cannot tell: nothing measures what the %s uses.", strings.Join(q.names, " "))
 			return nil
 		}
 		return u.nothing(&own, a)
@@ -130,7 +130,7 @@ func (u *turn) byPower(q *ask, a *answered) []Call {
 	for _, e := range es {
 		p := pastOf(r.Output)[e.id]
 		if p == nil || !p.numeric || m == nil {
-			a.say("That can not be told: nothing is recorded of %s %s.", e.the(), said)
+			a.say("That cannot be told: nothing is recorded of %s %s.", e.the(), said)
 			continue
 		}
 		from, to := moment(m[1]), moment(m[2])

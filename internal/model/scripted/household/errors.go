@@ -30,7 +30,7 @@ func (u *turn) errors(q *ask, a *answered) []Call {
 		return []Call{c}
 	}
 	if r.Failed {
-		a.say("I can not read the log of errors.")
+		a.say("I cannot read the log of errors.")
 		return nil
 	}
 	fs := faultsOf(r.Output)

@@ -65,7 +65,7 @@ func (u *turn) figures(q *ask, a *answered) []Call {
 		a.prove("%s: lowest %s %s, highest %s %s, %s on average", p.name, amount(p.min, p.unit), u.know.when(p.minAt), amount(p.max, p.unit), u.know.when(p.maxAt), amount(p.mean, p.unit))
 	}
 	if low == nil {
-		a.say("That can not be told: nothing of it is recorded %s.", said)
+		a.say("That cannot be told: nothing of it is recorded %s.", said)
 		return nil
 	}
 	at := func(t time.Time) string {
@@ -141,7 +141,7 @@ func (u *turn) valueAt(q *ask, es []entity, t time.Time, a *answered) []Call {
 	}
 	switch {
 	case len(lines) == 0:
-		a.say("That can not be told: nothing of it is recorded %s.", when)
+		a.say("That cannot be told: nothing of it is recorded %s.", when)
 	case len(es) > 1:
 		a.say("%s %s:\n\n%s", upper(q.kind.noun), when, strings.Join(lines, "\n"))
 	}

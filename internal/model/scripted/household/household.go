@@ -105,7 +105,7 @@ func Answer(t Turn) Reply {
 		return Reply{Say: "I look for what is meant.", Calls: u.searches()}
 	}
 	if r := found[0]; r.Failed {
-		return Reply{Say: "I can not look at the house now.\n\n" + quote(strings.TrimPrefix(r.Output, "Failed: "))}
+		return Reply{Say: "I cannot look at the house now.\n\n" + quote(strings.TrimPrefix(r.Output, "Failed: "))}
 	}
 	u.know = readHouse(found)
 	for _, r := range u.Results {
@@ -146,7 +146,7 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 	}
 	// What has a name that nothing here has is not what is like it.
 	if q.kind == nil && len(q.unknown) > 0 && (q.intent == isState || q.intent == isPast || q.intent == isAct) && len(q.unknown) < len(q.names) {
-		what := map[bool]string{true: "Nothing was changed: nothing", false: "I can not tell: nothing"}[q.intent == isAct]
+		what := map[bool]string{true: "Nothing was changed: nothing", false: "I cannot tell: nothing"}[q.intent == isAct]
 		a.say("%s called %s is in this house, as far as Home Assistant knows.%s", what, strings.Join(q.names, " "), u.offer(q))
 		return nil
 	}
@@ -154,7 +154,7 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		return u.nextSun(q, a)
 	}
 	if ahead.MatchString(strings.Join(q.ws, " ")) && (q.intent == isState || q.intent == isPast || q.intent == isRank || q.intent == isFigures) {
-		a.say("I can not tell what will be: the house records what is and what was, and I read no forecast.")
+		a.say("I cannot tell what will be: the house records what is and what was, and I read no forecast.")
 		return nil
 	}
 	if q.clock != "" && q.intent == isWhere { // where somebody was
@@ -174,7 +174,7 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 	case isEnergy:
 		return u.energy(q, a)
 	case isCost:
-		a.say("I can not say what it cost: the house has no price or tariff of electricity. With the price of a kilowatt hour the energy can be turned into money.")
+		a.say("I cannot say what it cost: the house has no price or tariff of electricity. With the price of a kilowatt hour the energy can be turned into money.")
 		return nil
 	case isFigures:
 		return u.figures(q, a)

@@ -8,7 +8,7 @@ import (
 	"github.com/parley-server/parley/internal/model/scripted/household"
 )
 
-const found = `4 of 4 entities that fit, the best first:
+const found = `4 of 4 entities match, the best first:
 - light.bedroom = off · Bedroom lights · group · since 2026-11-22 07:40:00Z
 - light.left = off · Left · Bedroom · hue · since 2026-11-22 07:40:00Z
 - light.right = off · Right · Bedroom · hue · since 2026-11-22 07:40:00Z
@@ -89,9 +89,9 @@ func TestReporting(t *testing.T) {
 	t.Parallel()
 	in := map[string]any{"service": "light.turn_on", "target": map[string]any{"entity_id": "light.left"}}
 	for output, want := range map[string]string{
-		"Home Assistant has carried out light.turn_on.\n- light.left (Left): off → on {\"brightness\":128}, since 2026-11-22 09:00:00Z":                                                                   "Done: the left is on now, at 50 % (it was off).",
-		"Home Assistant has carried out light.turn_on.\n- light.left (Left): off → unavailable, since 2026-11-22 09:00:00Z. It does NOT show the state that was asked for: the device can not be reached": "The left does not show what was asked for: it is not answering, because it can not be reached.",
-		"Home Assistant has carried out light.turn_on.\n- light.left (Left): on → on, since 2026-11-22 07:00:00Z. It was so before":                                                                       "The left was on before already.",
+		"Home Assistant has carried out light.turn_on.\n- light.left (Left): off → on {\"brightness\":128}, since 2026-11-22 09:00:00Z":                                                                  "Done: the left is on now, at 50 % (it was off).",
+		"Home Assistant has carried out light.turn_on.\n- light.left (Left): off → unavailable, since 2026-11-22 09:00:00Z. It does NOT show the state that was asked for: the device cannot be reached": "The left does not show what was asked for: it is not answering, because it cannot be reached.",
+		"Home Assistant has carried out light.turn_on.\n- light.left (Left): on → on, since 2026-11-22 07:00:00Z. It was so before":                                                                      "The left was on before already.",
 	} {
 		got := household.Answer(turnOn(household.Result{Tool: "ha_call_service", Input: in, Output: output}))
 		if !strings.HasPrefix(got.Say, want) {
@@ -121,7 +121,7 @@ func TestAYesAgreesToAnOffer(t *testing.T) {
 		return household.Answer(turn)
 	}
 	for _, yes := range []string{"yes", "Sure!", "ok", "do it", "Yes. Do it.", "go ahead", "please", "great", "thanks", "ok, great", "yes thanks", "perfect", "fine"} {
-		for _, last := range []string{done, done + "\n\nNothing called desk is in this house. Did you mean Left?", "The left was on before already.", "Nothing was changed: it can not be reached."} {
+		for _, last := range []string{done, done + "\n\nNothing called desk is in this house. Did you mean Left?", "The left was on before already.", "Nothing was changed: it cannot be reached."} {
 			got := say(yes, last)
 			if len(got.Calls) > 0 || strings.Contains(got.Say, "I know this house") || got.Say == "" {
 				t.Errorf("%q to %q: %+v", yes, last, got)
@@ -144,7 +144,7 @@ func TestAYesAgreesToAnOffer(t *testing.T) {
 // past does not tell it.
 func TestTheSunAhead(t *testing.T) {
 	t.Parallel()
-	const bare = "1 of 1 entities that fit, the best first:\n- sun.sun = above_horizon · Sun · since 2026-11-22 07:34:00Z\n"
+	const bare = "1 of 1 entities match, the best first:\n- sun.sun = above_horizon · Sun · since 2026-11-22 07:34:00Z\n"
 	const times = `  {"next_rising":"2026-11-23T07:36:00+00:00","next_setting":"2026-11-22T16:31:00+00:00"}` + "\n"
 	const rest = "areas: Bedroom\nindex: live\nnow: Sunday 2026-11-22 10:57Z (UTC)"
 	for question, want := range map[string]string{
@@ -154,7 +154,7 @@ func TestTheSunAhead(t *testing.T) {
 		"When does the sun set?":                 "The sun next sets today at 16:31.",
 		"What time is the sun going to come up?": "The sun next rises tomorrow at 07:36.",
 	} {
-		for list, want := range map[string]string{bare + times + rest: want, bare + rest: "I can not tell when the sun "} {
+		for list, want := range map[string]string{bare + times + rest: want, bare + rest: "I cannot tell when the sun "} {
 			turn := household.Turn{Question: question, Tools: []string{"index_search", "ha_state_query"}}
 			got := household.Answer(turn)
 			for range 4 {

@@ -101,5 +101,5 @@ func (u *turn) notNow(q *ask, a *answered) {
 		a.say("I did not %s anything else of this either: ask for it by itself.", q.wish())
 		return
 	}
-	a.say("**Nothing was changed:** I can only act at once, and what I change stays so until it is changed again; I can not keep to \"%s\". Ask without the time, or let an automation of Home Assistant do it.", q.deed.timing)
+	a.say("**Nothing was changed:** I can only act at once, and what I change stays so until it is changed again; I cannot keep to \"%s\". Ask without the time, or let an automation of Home Assistant do it.", q.deed.timing)
 }

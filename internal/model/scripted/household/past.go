@@ -210,7 +210,7 @@ func (u *turn) stateAt(q *ask, es []entity, all []change, state string, at time.
 			is, from = c.of(es), c.at
 		}
 		if from.IsZero() {
-			a.say("I can not tell: nothing is recorded of %s up to then.", e.the())
+			a.say("I cannot tell: nothing is recorded of %s up to then.", e.the())
 			continue
 		}
 		a.prove("%s: %s %s", e.name, is.told(), u.know.when(from))

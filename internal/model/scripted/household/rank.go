@@ -60,7 +60,7 @@ func (u *turn) rank(q *ask, a *answered) []Call {
 		if len(each) < 2 {
 			for _, area := range q.areas {
 				if !slices.ContainsFunc(es, func(e entity) bool { return e.area == area }) {
-					a.say("I can not tell: nothing measures the %s of the %s. %s.", q.kind.noun, strings.ToLower(area), upper(strings.Join(each, "")))
+					a.say("I cannot tell: nothing measures the %s of the %s. %s.", q.kind.noun, strings.ToLower(area), upper(strings.Join(each, "")))
 				}
 			}
 			return nil

@@ -57,7 +57,7 @@ func (u *turn) report(q *ask, done []Result, a *answered) {
 			a.cite(e.id, fmt.Sprintf("%s → %s", m[3], m[4]))
 			switch {
 			case strings.Contains(m[7], "does NOT"):
-				a.say("%s does not show what was asked for: it is %s%s.", upper(e.the()), strings.TrimSuffix(said, " now"), map[bool]string{true: ", because it can not be reached", false: ""}[strings.Contains(m[7], "reached")])
+				a.say("%s does not show what was asked for: it is %s%s.", upper(e.the()), strings.TrimSuffix(said, " now"), map[bool]string{true: ", because it cannot be reached", false: ""}[strings.Contains(m[7], "reached")])
 			case strings.Contains(m[7], "was so before") && was.leveled("") == e.leveled(""):
 				a.say("%s was %s before already.", upper(e.the()), e.told())
 			default:

@@ -92,7 +92,7 @@ func (u *turn) nothing(q *ask, a *answered) []Call {
 		if named == "" {
 			named = "that"
 		}
-		a.say("I can not tell: nothing called %s is in this house, as far as Home Assistant knows.%s", named, u.offer(q))
+		a.say("I cannot tell: nothing called %s is in this house, as far as Home Assistant knows.%s", named, u.offer(q))
 		return nil
 	}
 	if q.kind.class == "battery" && len(q.names) > 0 { // some tell it beside their state
@@ -124,7 +124,7 @@ func (u *turn) nothing(q *ask, a *answered) []Call {
 		where = " called " + named
 	}
 	if len(all) == 0 {
-		a.say("I can not tell: there is no %s in this house, as far as Home Assistant knows.", q.kind.name)
+		a.say("I cannot tell: there is no %s in this house, as far as Home Assistant knows.", q.kind.name)
 		return nil
 	}
 	var have []string
@@ -134,7 +134,7 @@ func (u *turn) nothing(q *ask, a *answered) []Call {
 		}
 	}
 	what := q.kind.name
-	a.say("I can not tell: there is no %s%s. There %s: %s.", what, where, plural(len(have), "is one", "are some"), listed(have[:min(len(have), 8)]))
+	a.say("I cannot tell: there is no %s%s. There %s: %s.", what, where, plural(len(have), "is one", "are some"), listed(have[:min(len(have), 8)]))
 	return nil
 }
 

@@ -58,7 +58,7 @@ var (
 func (a *answered) text() string {
 	var b strings.Builder
 	if len(a.parts) == 0 {
-		a.parts = []string{"I can not answer that from what the house records."}
+		a.parts = []string{"I cannot answer that from what the house records."}
 	}
 	b.WriteString(strings.Join(a.parts, "\n\n"))
 	for _, r := range a.u.Results {

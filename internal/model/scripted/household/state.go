@@ -144,7 +144,7 @@ func (u *turn) likewise(q *ask, a *answered) []Call {
 		return u.nothing(q, a)
 	}
 	q.state = map[string]string{"locked": "closed", "unlocked": "open"}[q.state]
-	q.ws = nil // what is asked of a lock can not be answered by yes or no of a door
+	q.ws = nil // what is asked of a lock cannot be answered by yes or no of a door
 	a.say("There is no %s%s.", q.kind.name, inAreas(q))
 	for _, e := range found {
 		a.cite(e.id, e.name+": "+e.told())
@@ -160,7 +160,7 @@ func (u *turn) single(q *ask, e entity) string {
 		if n == 1 {
 			entries = "1 entry; which one"
 		}
-		return fmt.Sprintf("%s has %s I can not read.", upper(e.the()), entries)
+		return fmt.Sprintf("%s has %s I cannot read.", upper(e.the()), entries)
 	}
 	said := fmt.Sprintf("%s %s %s", upper(e.the()), e.verb(), e.told())
 	if e.domain() == "climate" {

@@ -36,6 +36,6 @@ func (u *turn) nextSun(q *ask, a *answered) []Call {
 		a.say("The sun next %s %s at %s.", verb, day, at.Format("15:04"))
 		return nil
 	}
-	a.say("I can not tell when the sun %s next: the house records what was, and Home Assistant gives no time for it here.", verb)
+	a.say("I cannot tell when the sun %s next: the house records what was, and Home Assistant gives no time for it here.", verb)
 	return nil
 }

@@ -107,7 +107,7 @@ func (u *turn) notSeen(es []entity, past map[string]*series, state, said string)
 			}
 		}
 		if p.nothing {
-			return fmt.Sprintf("That can not be told: nothing is recorded of %s %s.", e.the(), said)
+			return fmt.Sprintf("That cannot be told: nothing is recorded of %s %s.", e.the(), said)
 		}
 	}
 	if e.class == "motion" && state == "on" {

@@ -181,7 +181,7 @@ describe("Chaos", () => {
     expect(stored()).toEqual([]);
   });
 
-  test("a list that can not be read is no list", () => {
+  test("a list that cannot be read is no list", () => {
     for (const bad of ["{", '{"a":1}', '[1,null,{"id":"x"}]']) {
       storage.setItem(sessionsKey, bad);
       expect(page().store.getState().sessions, bad).toEqual([]);
@@ -289,7 +289,7 @@ describe("Chaos", () => {
     expect(chaos.store.getState().problem?.code).toBe("unreachable");
   });
 
-  test("delete removes both, and nothing when the server can not be reached", async () => {
+  test("delete removes both, and nothing when the server cannot be reached", async () => {
     server.onTurn = (s, t) => server.answer(s, t, ["yes"]);
     const chaos = page();
     const id = opened(chaos).id;

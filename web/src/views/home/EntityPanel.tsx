@@ -149,7 +149,7 @@ function Freshness({ now }: { now: number }) {
   );
 }
 
-/** The entities can not be had; the chat can. */
+/** The entities cannot be had; the chat can. */
 function Away() {
   const { entities } = useHome();
   const error = useHouse((h) => h.error);
@@ -161,7 +161,7 @@ function Away() {
           <Alert size={16} />
         </span>
         <span className="min-w-0 wrap-anywhere">
-          {missing ? "This server does not show the entities of a house." : "The entities of the house can not be read now."}{" "}
+          {missing ? "This server does not show the entities of a house." : "The entities of the house cannot be read now."}{" "}
           <span className="text-text-muted">{missing ? "Conversations work without it." : `${sentence(error?.message)} ${sentence(error?.hint)}`}</span>
         </span>
       </p>

@@ -53,7 +53,7 @@ function Window({ entity, at, wish, onClose }: { entity: string; at: number; wis
       {!chart && <p className="py-10 text-center text-sm text-text-muted">Reading the past from the house…</p>}
       {chart instanceof Error && (
         <p role="alert" className="py-4 text-sm">
-          Its past can not be read now. <span className="text-text-muted">{`${sentence(chart.message)} ${sentence(chart.hint)}`}</span>
+          Its past cannot be read now. <span className="text-text-muted">{`${sentence(chart.message)} ${sentence(chart.hint)}`}</span>
         </p>
       )}
       {nothing && <p className="py-4 text-sm">The house has nothing recorded of it around that time. Most houses keep ten days.</p>}

@@ -30,7 +30,7 @@ function useAddress(client: Client, id: string, failed: (cause: unknown) => void
   return locked ? fetched : client.artifact(id);
 }
 
-/** Downloads what a link can not lead to, since the server asks for a key. */
+/** Downloads what a link cannot lead to, since the server asks for a key. */
 export function fetchFirst(e: MouseEvent<HTMLAnchorElement>, client: Client, a: ArtifactRef): void {
   if (!client.locked()) return;
   e.preventDefault();
@@ -53,7 +53,7 @@ export function Picture({ artifact: a, note = "" }: { artifact: ArtifactRef; not
     setState("gone");
     setWhy(e.status === 404 || e.status === 410 ? "This picture is not kept any more." : "This picture could not be loaded.");
   };
-  // A picture does not say why it can not be had; asked for itself, it does.
+  // A picture does not say why it cannot be had; asked for itself, it does.
   const failed = () => void client.fetched(a.id).then((f) => (f.revoke(), gone(undefined)), gone);
   const address = useAddress(client, a.id, gone);
   const [large, setLarge] = useState(false);

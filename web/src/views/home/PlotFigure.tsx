@@ -13,7 +13,7 @@ import { useHome } from "./use-home.ts";
 
 const Chart = lazy(() => import("./Chart.tsx"));
 
-/** A chart of an answer, drawn from its values; the picture of it where these can not be had. */
+/** A chart of an answer, drawn from its values; the picture of it where these cannot be had. */
 export function PlotFigure({ plot, turn }: { plot: Plot; turn: string }) {
   const { client } = useActions();
   const { evidence } = useHome();
@@ -22,7 +22,7 @@ export function PlotFigure({ plot, turn }: { plot: Plot; turn: string }) {
   useEffect(() => wantChart(evidence, client, id), [evidence, client, id]);
   if (chart instanceof Error) {
     return plot.image ? (
-      <Picture artifact={plot.image} note="Its values can not be had any more; this is the picture of them." />
+      <Picture artifact={plot.image} note="Its values cannot be had any more; this is the picture of them." />
     ) : (
       <p className="rounded-xl border border-border px-3.5 py-3 text-sm text-text-muted">
         {chart.status === 404 || chart.status === 410 ? "This chart is not kept any more." : "This chart could not be loaded."} {sentence(chart.hint)}
@@ -37,7 +37,7 @@ export function PlotFigure({ plot, turn }: { plot: Plot; turn: string }) {
       {!chart ? (
         room
       ) : (
-        <Boundary fallback={plot.image ? <Picture artifact={plot.image} /> : <p className="px-3.5 py-3 text-sm text-text-muted">This chart can not be drawn here.</p>} retry={id}>
+        <Boundary fallback={plot.image ? <Picture artifact={plot.image} /> : <p className="px-3.5 py-3 text-sm text-text-muted">This chart cannot be drawn here.</p>} retry={id}>
           <Suspense fallback={room}>
             <Drawn plot={plot} chart={chart} turn={turn} />
           </Suspense>

@@ -1,5 +1,5 @@
 // The house: its entities by area, their states as they change, and how they
-// were over the last day. What can not be had is said, and asked for again.
+// were over the last day. What cannot be had is said, and asked for again.
 
 import { createStore, type StoreApi } from "zustand/vanilla";
 
