@@ -87,6 +87,7 @@ type TurnInfo struct {
 	SessionID    SessionID       `json:"session_id"`
 	Status       TurnStatus      `json:"status"`
 	Stopping     bool            `json:"stopping,omitempty"`
+	Resumes      bool            `json:"resumes,omitempty"` // interrupted, and goes on by itself
 	Origin       Origin          `json:"origin"`
 	Message      string          `json:"message"`
 	Client       string          `json:"client,omitempty"`

@@ -212,6 +212,23 @@ func logs() map[string][]parley.Event {
 		}})
 	all["waiting-unknown"] = l
 
+	const stopped = "the server stopped while the turn was running"
+	l = newTape()
+	start(l, t1, "What is the spec?").
+		add(t1, in, parley.ModelFailed{Call: "c1", Error: parley.ErrorInfo{Code: "interrupted", Message: "the server stopped while the model was answering"}, Partial: "The", Usage: used(10, 100)}).
+		add(t1, "", parley.TurnInterrupted{Reason: stopped, Resumes: true}).
+		add(t1, "", parley.TurnResumed{Attempt: 1, Auto: true}).
+		add(t1, in, parley.ModelStarted{Call: "c2", Model: "m", Context: "x", Reserved: used(10, 100)}).
+		add(t1, in, parley.ModelReplied{Call: "c2", Model: "m", Parts: text("It is done."), Usage: used(10, 4)}).
+		add(t1, "", parley.TurnInterrupted{Reason: stopped, Resumes: true}).
+		add(t1, "", parley.TurnInterrupted{Reason: stopped + "; the app chaos is off"})
+	all["resumed"] = l
+	l = newTape()
+	start(l, t1, "What is the spec?").
+		add(t2, "", parley.TurnQueued{TurnRequest: parley.TurnRequest{Origin: parley.OriginUser, Message: parley.Message{Role: "user", Parts: text("And then?")}}}).
+		add(t1, "", parley.TurnInterrupted{Reason: stopped, Resumes: true})
+	all["resuming"] = l
+
 	l = newTape()
 	l.events = nil
 	l.add("", "", parley.SessionCreated{App: "home", User: "local", Memory: parley.MemoryOptions{LastK: 2, SummaryTokens: 100}})

@@ -141,9 +141,14 @@ type TurnStopRequested struct {
 	By     string `json:"by,omitempty"`
 }
 
-// TurnInterrupted is appended by recovery only.
+// TurnInterrupted is appended by recovery only: when it finds a turn that its last owner
+// left running, and once more when such a turn does not go on by itself after all.
 type TurnInterrupted struct {
 	Reason string `json:"reason"`
+	// Resumes says that the turn goes on by itself. Whoever follows it keeps following:
+	// turn.resumed comes next, or another event that says otherwise. Without it the turn
+	// stays as it is until somebody resumes it. Old logs never have it.
+	Resumes bool `json:"resumes,omitempty"`
 	// Last is when the turn last gave a sign of life; its clock stopped then, so downtime
 	// does not count. In old logs it is zero, and the time of this event counts.
 	Last time.Time `json:"last,omitzero"`

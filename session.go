@@ -9,7 +9,7 @@ import (
 // FoldVersion is the version of Session's fold. A stored state of another version is
 // ignored and rebuilt from the log. Raise it with every change to Apply or to the JSON of
 // Session.
-const FoldVersion = 11
+const FoldVersion = 12
 
 // MaxHistoryBytes limits what a Session keeps of earlier turns, whatever its memory
 // options say. Beyond it the oldest exchanges leave the fold, but never the log. 1 MiB is
@@ -350,7 +350,7 @@ func (s Session) OpenTurns() int {
 // QueueHeld reports whether turns are queued and none of them runs before the next
 // command.
 func (s Session) QueueHeld() bool {
-	return s.Held && len(s.Queue) > 0 && (s.Turn == nil || s.Turn.Status == StatusInterrupted)
+	return s.Held && len(s.Queue) > 0 && (s.Turn == nil || s.Turn.Status == StatusInterrupted && !s.Turn.Resumes)
 }
 
 // Info returns the session as lists show it.

@@ -24,6 +24,7 @@ type TurnView struct {
 	ID           TurnID        `json:"id"`
 	Status       TurnStatus    `json:"status"`
 	Stopping     bool          `json:"stopping,omitempty"`
+	Resumes      bool          `json:"resumes,omitempty"` // interrupted, and goes on by itself
 	Origin       Origin        `json:"origin"`
 	Message      string        `json:"message"`
 	By           string        `json:"by,omitempty"`
@@ -181,10 +182,10 @@ func (t *TurnView) apply(e Event, p Payload) {
 	case TurnStopRequested:
 		t.Stopping = true
 	case TurnInterrupted:
-		t.Status, t.Reason = StatusInterrupted, p.Reason
+		t.Status, t.Reason, t.Resumes = StatusInterrupted, p.Reason, p.Resumes
 		note("interrupted: " + p.Reason)
 	case TurnResumed:
-		t.Status, t.Reason = StatusRunning, ""
+		t.Status, t.Reason, t.Resumes = StatusRunning, "", false
 		note("resumed")
 	case MemoryUpdated:
 		if p.Dropped > 0 {
@@ -216,7 +217,7 @@ func (t *TurnView) apply(e Event, p Payload) {
 
 func (t *TurnView) end(e Event, s TurnStatus, u Usage) {
 	at := e.Time
-	t.Status, t.Stopping, t.EndedAt, t.Usage, t.Interactions = s, false, &at, &u, nil
+	t.Status, t.Stopping, t.Resumes, t.EndedAt, t.Usage, t.Interactions = s, false, false, &at, &u, nil
 }
 
 func (t *TurnView) closeText(call CallID, text string, cut bool) {

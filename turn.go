@@ -17,9 +17,10 @@ type Turn struct {
 	StartedAt    time.Time           `json:"started_at"`
 	Zone         *Zone               `json:"zone,omitempty"` // see TurnStarted
 	FirstSeq     int64               `json:"first_seq"`
-	RunningSince time.Time           `json:"running_since,omitzero"` // zero while its clock is stopped
-	Attempts     int                 `json:"attempts,omitempty"`     // how often it was resumed
-	AutoAttempts int                 `json:"auto_attempts,omitempty"`
+	RunningSince time.Time           `json:"running_since,omitzero"`  // zero while its clock is stopped
+	Attempts     int                 `json:"attempts,omitempty"`      // how often it was resumed
+	AutoAttempts int                 `json:"auto_attempts,omitempty"` // how often automatically since it last got any further
+	Resumes      bool                `json:"resumes,omitempty"`       // interrupted, and goes on by itself
 	Stop         *TurnStopRequested  `json:"stop,omitempty"`
 	Agents       []Agent             `json:"agents,omitempty"` // in start order
 	Active       AgentPath           `json:"active,omitempty"` // the top-level agent in charge of the turn
@@ -128,6 +129,10 @@ func (s *Session) applyTurn(e Event, p Payload) {
 	if t == nil || t.ID != e.Turn {
 		return
 	}
+	switch p.(type) {
+	case ModelReplied, ToolEnded: // it got further, so the attempts before were not in vain
+		t.AutoAttempts = 0
+	}
 	switch p := p.(type) {
 	case TurnSteered:
 		t.Steers = append(t.Steers, p.Message)
@@ -139,14 +144,14 @@ func (s *Session) applyTurn(e Event, p Payload) {
 			at = p.Last
 		}
 		t.stopClock(at)
-		t.Status = StatusInterrupted
+		t.Status, t.Resumes = StatusInterrupted, p.Resumes
 		s.Held = len(s.Queue) > 0
 	case TurnResumed:
 		t.Attempts++
 		if p.Auto {
 			t.AutoAttempts++
 		}
-		t.Status, t.RunningSince, t.Failed, t.Failures, t.GivenUp = StatusRunning, e.Time, nil, 0, nil
+		t.Status, t.Resumes, t.RunningSince, t.Failed, t.Failures, t.GivenUp = StatusRunning, false, e.Time, nil, 0, nil
 		s.Held = false
 	case ContextRetrieved:
 		t.retrieved(p)

@@ -123,9 +123,9 @@ func cutAfterEveryEvent(t *testing.T, store string) {
 	}
 }
 
-// TestCut_by_the_death_of_the_server kills it when a client has so many frames,
-// three times in one turn. Twice the turn goes on by itself, then somebody has
-// to ask for it.
+// TestCut_by_the_death_of_the_server kills it in one turn again and again. While the turn
+// gets further in between it goes on by itself; when it twice did not, somebody has to
+// ask for it.
 func TestCut_by_the_death_of_the_server(t *testing.T) {
 	t.Parallel()
 	onStores(t, cutByDeath)
@@ -147,30 +147,46 @@ func cutByDeath(t *testing.T, store string) {
 		hands.Go(func() { w.keep(ctx, func() string { return *base.Load() }) })
 	}
 	turn := s.send(id, spec)
-	for i, n := range []int{6, 12, 8} { // frames since it went on
-		w, from := clients[i], 0
-		err := w.until(ctx, fmt.Sprintf("resumption %d", i), func() bool {
-			from = w.frames
-			return strings.Count(strings.Join(w.events, ""), `"type":"turn.resumed"`) == i
-		})
-		if err == nil {
-			err = w.until(ctx, fmt.Sprintf("frame %d", from+n), func() bool { return w.frames >= from+n })
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	// events counts those of a type that this client has.
+	events := func(w *watcher, of string) int {
+		return strings.Count(strings.Join(w.events, ""), `"type":"`+of+`"`)
+	}
+	again := func() {
 		s.kill()
-		if i == 2 {
-			p.env = append(p.env, "PARLEY_SCRIPTED_PACE=0s")
-		}
 		s = p.serve()
 		base.Store(&s.url)
 	}
-	waits := must[parley.TurnInfo](s, "POST", "/v1/turns/"+string(turn.ID)+"/await", `{"timeout_ms":20000}`)
-	if waits.Status != parley.StatusInterrupted || !strings.Contains(waits.Reason, "resumed automatically twice") {
-		t.Errorf("after three kills the turn is %s: %s", waits.Status, waits.Reason)
+	kills, replied := 0, 0
+	for ; kills < 3; kills++ {
+		w := clients[kills%len(clients)]
+		err := w.until(ctx, fmt.Sprintf("resumption %d and a reply", kills), func() bool {
+			return events(w, "turn.resumed") == kills && events(w, "model.replied") > replied
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		replied = strings.Count(strings.Join(s.log(id), ""), `"type":"model.replied"`)
+		again()
 	}
-	if end := s.settle(turn.ID); end.Status != parley.StatusCompleted || end.Attempts != 3 {
+	var waits parley.TurnInfo
+	for ; kills < 10; kills++ { // at once, so that it gets no further
+		w := clients[kills%len(clients)]
+		if err := w.until(ctx, fmt.Sprintf("what comes of kill %d", kills), func() bool {
+			return events(w, "turn.interrupted") == kills && (events(w, "turn.resumed") == kills || !strings.Contains(w.events[len(w.events)-1], `"resumes":true`))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if waits = must[parley.TurnInfo](s, "GET", "/v1/turns/"+string(turn.ID), ""); waits.Status == parley.StatusInterrupted && !waits.Resumes {
+			break
+		}
+		again()
+	}
+	if waits.Status != parley.StatusInterrupted || !strings.Contains(waits.Reason, "resumed automatically twice") || kills < 5 {
+		t.Errorf("after %d kills the turn is %s, resumes: %t: %s", kills, waits.Status, waits.Resumes, waits.Reason)
+	}
+	p.env = append(p.env, "PARLEY_SCRIPTED_PACE=0s")
+	again()
+	if end := s.settle(turn.ID); end.Status != parley.StatusCompleted || end.Attempts != kills {
 		t.Errorf("the turn is %s after %d attempts", end.Status, end.Attempts)
 	}
 	log := s.log(id)

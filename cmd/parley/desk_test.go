@@ -92,6 +92,7 @@ func (d desk) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
 // clerk is a model that does what it is told:
 //
 //	mail TEXT   talks, mails the text, talks again
+//	mails N     talks and mails a letter, N times, then talks again
 //	say N SIZE  says N fragments of SIZE bytes
 //	talk N      says N words
 //	hold        asks the service, and says what that answers, which may take long
@@ -161,6 +162,13 @@ func (m clerk) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 		case strings.HasPrefix(asked, "mail "):
 			if !talk(60) || !say(results[len(results)-1]) {
 				return
+			}
+		case scan(asked, "mails %d", &n):
+			if !talk(20) {
+				return
+			}
+			if len(results) < n {
+				reply.Parts = []parley.Part{enginetest.Call("mail", map[string]string{"text": fmt.Sprint("letter ", len(results))})}
 			}
 		case asked == "hold":
 			answer, err := hold(ctx, m.url)

@@ -352,3 +352,68 @@ func TestWrite_that_is_cut_in_the_middle(t *testing.T) {
 		})
 	}
 }
+
+// TestKill_of_a_long_turn ends the server ten times in one turn, each time at a random
+// moment after the turn got further. It goes on by itself each time, and no letter is
+// sent twice.
+func TestKill_of_a_long_turn(t *testing.T) {
+	t.Parallel()
+	const kills = 10
+	service := newPost(t)
+	p := newPlace(t)
+	p.withDesk(service.URL, "2ms")
+	random := rand.New(rand.NewPCG(5, 0))
+	s := p.serve()
+	id := s.session("desk-auto")
+	turn := s.send(id, fmt.Sprintf("mails %d", 2*kills)).ID
+	// await gives the turn a moment, and leaves unknown letters as they are.
+	await := func() parley.TurnInfo {
+		got := must[parley.TurnInfo](s, "POST", "/v1/turns/"+string(turn)+"/await", `{"timeout_ms":100}`)
+		for _, in := range got.Interactions {
+			_ = s.ask("POST", "/v1/interactions/"+string(in)+"/answer", object("choice", parley.ChoiceLeave))
+		}
+		return got
+	}
+	mailed := func() (n int) {
+		for i := range 2 * kills {
+			n += min(1, service.count(fmt.Sprint("letter ", i)))
+		}
+		return n
+	}
+	for kill := range kills {
+		for until, before := time.Now().Add(within), mailed(); mailed() == before; {
+			if got := await(); got.Status.Ended() || got.Status == parley.StatusInterrupted && !got.Resumes || time.Now().After(until) {
+				t.Fatalf("after %d kills and %d letters the turn is %s: %s", kill, mailed(), got.Status, got.Reason)
+			}
+		}
+		<-time.After(time.Duration(random.Int64N(int64(150 * time.Millisecond))))
+		s.kill()
+		s = p.serve()
+	}
+	for until := time.Now().Add(within); ; {
+		got := await()
+		if got.Status == parley.StatusCompleted && got.Attempts == kills {
+			break
+		}
+		if got.Status.Ended() || got.Status == parley.StatusInterrupted && !got.Resumes || time.Now().After(until) {
+			t.Fatalf("the turn is %s after %d attempts: %s", got.Status, got.Attempts, got.Reason)
+		}
+	}
+	log := decode(t, s.log(id))
+	if err := enginetest.CheckLog(log); err != nil {
+		t.Errorf("%v\n%s", err, enginetest.Types(log))
+	}
+	unknown := 0
+	for i, o := range enginetest.Outcomes(log)[:2*kills] {
+		sent := service.count(fmt.Sprint("letter ", i))
+		if o == "mail unknown" {
+			unknown++
+		} else if sent != 1 {
+			t.Errorf("letter %d was sent %d times: %s", i, sent, o)
+		}
+		if sent > 1 {
+			t.Errorf("letter %d was sent %d times", i, sent)
+		}
+	}
+	t.Logf("%d letters, %d of them unknown", 2*kills, unknown)
+}

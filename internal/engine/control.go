@@ -205,8 +205,8 @@ func (e *Engine) requestOf(ctx context.Context, p parley.Principal, row parley.T
 	return nil, nil
 }
 
-// Await returns the turn when it has ended, waits for a human or was interrupted, or as
-// it is after the timeout. It waits through an outage of the store; it returns the
+// Await returns the turn when it has ended, waits for a human or was interrupted and does
+// not go on by itself, or as it is after the timeout. It waits through an outage of the store; it returns the
 // store's error only if the outage lasts until the end.
 func (e *Engine) Await(ctx context.Context, p parley.Principal, id parley.TurnID, timeout time.Duration) (parley.TurnInfo, error) {
 	over := time.NewTimer(timeout)
@@ -284,6 +284,7 @@ func (s *session) look(ctx context.Context, p parley.Principal, row parley.TurnI
 				return *turnInfo(&s.state), s.changed, nil // it counts as running
 			}
 			row, err := e.o.Store.Turn(ctx, p, id) // the row has the reason
+			row.Resumes = row.Resumes && s.resumesItself()
 			return row, nil, err
 		case parley.StatusRunning:
 			return *turnInfo(&s.state), s.changed, nil
@@ -294,7 +295,7 @@ func (s *session) look(ctx context.Context, p parley.Principal, row parley.TurnI
 		return row, s.changed, nil
 	}
 	row, err := e.o.Store.Turn(ctx, p, id)
-	if !here && err == nil && (row.Status == parley.StatusRunning || row.Status == parley.StatusPending) {
+	if !here && err == nil && (row.Status == parley.StatusRunning || row.Status == parley.StatusPending || row.Resumes) {
 		return row, s.changed, nil
 	}
 	return row, nil, err

@@ -115,7 +115,7 @@ type Engine struct {
 	observed chan Observation
 	resuming chan struct{}             // at most 8 automatic resumptions at once
 	going    map[parley.SessionID]bool // sessions about to go on automatically; guarded by mu
-	inVain   map[parley.TurnID]bool    // turns that this process could not resume; guarded by mu
+	inVain   map[parley.TurnID]string  // why this process could not resume a turn; guarded by mu
 	turns    sync.WaitGroup
 	tasks    sync.WaitGroup // sweeper and recovery goroutines
 }
@@ -161,7 +161,7 @@ func New(o Options) (*Engine, error) {
 	open, shut := context.WithCancel(boot)
 	e := &Engine{
 		o: o, apps: map[string]*appBody{}, boot: boot, stop: stop, open: open, shut: shut,
-		sessions: map[parley.SessionID]*session{}, observed: make(chan Observation, observeQueue), resuming: make(chan struct{}, 8), going: map[parley.SessionID]bool{}, inVain: map[parley.TurnID]bool{},
+		sessions: map[parley.SessionID]*session{}, observed: make(chan Observation, observeQueue), resuming: make(chan struct{}, 8), going: map[parley.SessionID]bool{}, inVain: map[parley.TurnID]string{},
 	}
 	for _, a := range o.Apps {
 		body, err := json.Marshal(a)

@@ -156,7 +156,7 @@ func turnInfo(s *parley.Session) *parley.TurnInfo {
 		return nil
 	}
 	in := parley.TurnInfo{
-		ID: t.ID, SessionID: s.ID, Status: t.Status, Stopping: t.Stop != nil, Origin: t.Request.Origin,
+		ID: t.ID, SessionID: s.ID, Status: t.Status, Stopping: t.Stop != nil, Resumes: t.Resumes, Origin: t.Request.Origin,
 		Message: t.Request.Message.Text(), Client: t.Request.Client, CreatedAt: idTime(t), UpdatedAt: s.UpdatedAt,
 		Spent: t.Spent, Attempts: t.Attempts, RetryOf: t.Request.RetryOf, Key: t.Request.Key,
 		FirstSeq: t.FirstSeq, LastSeq: s.Seq, Interactions: slices.Clone(t.Waiting),
@@ -184,7 +184,7 @@ func queuedInfo(ev parley.Event, r parley.TurnRequest) parley.TurnInfo {
 
 // ended is a turn's row after its closing event.
 func ended(row parley.TurnInfo, ev parley.Event, p parley.Payload) parley.TurnInfo {
-	row.Stopping, row.Interactions, row.EndedAt = false, nil, ev.Time
+	row.Stopping, row.Resumes, row.Interactions, row.EndedAt = false, false, nil, ev.Time
 	row.LastSeq, row.UpdatedAt = ev.Seq, ev.Time
 	switch p := p.(type) {
 	case parley.TurnCompleted:

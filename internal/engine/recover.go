@@ -11,8 +11,9 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxAutoResumes is how often a turn is resumed automatically. A turn that crashes the
-// process would otherwise do so for ever.
+// maxAutoResumes is how often in a row a turn is resumed automatically without getting
+// any further: without a reply of a model or the end of a tool call. A turn that crashes
+// the process would otherwise do so for ever. What gets further is limited by its budgets.
 const maxAutoResumes = 2
 
 // Recover finds the turns that a crash left open, or queued behind an open one, except
@@ -97,22 +98,51 @@ func (s *session) goOnByItself(least time.Duration) {
 // automatically.
 func (s *session) resumesItself() bool {
 	t := s.view.Turn
-	return t != nil && t.Status == parley.StatusInterrupted && s.run == nil &&
-		s.e.resumes(s.view.App) && t.AutoAttempts < maxAutoResumes && !s.e.triedInVain(t.ID)
+	return t != nil && t.Status == parley.StatusInterrupted && s.run == nil && !s.leaves(t)
 }
 
-// triedInVain reports whether this process failed to resume the turn, which is then left
-// to a human.
-func (e *Engine) triedInVain(id parley.TurnID) bool {
+// leaves reports whether a turn that was interrupted is left for somebody to resume.
+func (s *session) leaves(t *parley.Turn) bool {
+	return !s.e.resumes(s.view.App) || t.AutoAttempts >= maxAutoResumes || s.e.triedInVain(t.ID) != ""
+}
+
+// whyInterrupted is the reason of an interruption.
+func (s *session) whyInterrupted(t *parley.Turn) string {
+	const reason = "the server stopped while the turn was running"
+	if t.AutoAttempts >= maxAutoResumes {
+		return reason + "; it was resumed automatically twice without getting any further, and is left for you to resume"
+	}
+	if why := s.e.triedInVain(t.ID); why != "" {
+		return reason + "; it could not be resumed: " + why
+	}
+	if _, err := s.e.app(s.view.App); err != nil {
+		return reason + "; " + parley.Info(err).Message
+	}
+	return reason
+}
+
+// takeBack records that the interrupted turn does not go on by itself after all, if the
+// log says that it does. Those who follow it would otherwise wait for ever.
+func (s *session) takeBack(ctx context.Context) error {
+	t := s.view.Turn
+	if t == nil || t.Status != parley.StatusInterrupted || !t.Resumes || s.run != nil || !s.leaves(t) {
+		return nil
+	}
+	return s.commit(ctx, parley.NewEvent(t.ID, "", parley.TurnInterrupted{Reason: s.whyInterrupted(t)}))
+}
+
+// triedInVain returns why this process failed to resume the turn, which is then left to a
+// human, or "" if it did not.
+func (e *Engine) triedInVain(id parley.TurnID) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.inVain[id]
 }
 
-func (e *Engine) leaveInterrupted(id parley.TurnID) {
+func (e *Engine) leaveInterrupted(id parley.TurnID, why error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.inVain[id] = true
+	e.inVain[id] = parley.Info(why).Message
 }
 
 // goesOn reports whether the session is about to go on automatically; its interrupted
@@ -198,15 +228,21 @@ func (e *Engine) goOnNow(id parley.SessionID, over func()) (*run, error) {
 			return nil, err
 		case err != nil:
 			e.o.Logger.Warn("a turn could not be resumed", "session", id, "turn", t.ID, "err", err)
-			e.leaveInterrupted(t.ID)
+			e.leaveInterrupted(t.ID, err)
 		}
+	}
+	if err := s.takeBack(e.boot); s.e.awayFor(err) {
+		return nil, err
+	} else if err != nil {
+		s.logged("say that a turn does not go on", err)
 	}
 	over()
 	s.startNext()
 	return s.run, nil
 }
 
-// interrupt marks the turn that this session's last owner left running. Its open model
+// interrupt marks the turn that this session's last owner left running, and says whether
+// it goes on by itself. Its open model
 // calls end with the text that was kept of them. The turn becomes interrupted, or
 // cancelled if somebody had asked to stop it. It is called once, when the session is
 // loaded.
@@ -240,11 +276,9 @@ func (s *session) interrupt(ctx context.Context) error {
 	case t.Stop != nil:
 		events = s.closing(parley.TurnCancelled{Reason: t.Stop.Reason, By: t.Stop.By}, events...)
 	default:
-		reason := "the server stopped while the turn was running"
-		if t.AutoAttempts >= maxAutoResumes {
-			reason += "; it was resumed automatically twice and is left for you to resume"
-		}
-		events = append(events, parley.NewEvent(t.ID, "", parley.TurnInterrupted{Reason: reason, Last: s.state.UpdatedAt}))
+		events = append(events, parley.NewEvent(t.ID, "", parley.TurnInterrupted{
+			Reason: s.whyInterrupted(t), Resumes: !s.leaves(t), Last: s.state.UpdatedAt,
+		}))
 	}
 	return s.commit(ctx, events...)
 }

@@ -283,7 +283,12 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 		r.kept(notKept(err))
 		s.dropRun(r)
 		if refused(err) {
-			s.e.leaveInterrupted(r.turn)
+			s.e.leaveInterrupted(r.turn, err)
+			if err := s.takeBack(s.e.boot); s.e.awayFor(err) {
+				s.e.goOnLater(s.id, longestPause)
+			} else {
+				s.logged("say that a turn does not go on", err)
+			}
 		}
 		if !r.last {
 			s.goOnByItself(longestPause)

@@ -162,6 +162,10 @@ func (s *session) load(ctx context.Context, p parley.Principal) error {
 			return err
 		}
 	}
+	if err := s.takeBack(ctx); err != nil {
+		s.loaded = false
+		return err
+	}
 	s.goOnByItself(0)
 	return nil
 }

@@ -237,6 +237,7 @@ export interface TurnInfo {
   session_id: SessionID;
   status: TurnStatus;
   stopping?: boolean;
+  resumes?: boolean; // interrupted, and goes on by itself
   origin: Origin;
   message: string;
   client?: string;
@@ -397,6 +398,7 @@ export interface TurnView {
   id: TurnID;
   status: TurnStatus;
   stopping?: boolean;
+  resumes?: boolean; // interrupted, and goes on by itself
   origin: Origin;
   message: string;
   by?: string;
@@ -680,9 +682,11 @@ export interface TurnStopRequested {
   by?: string;
 }
 
-/** TurnInterrupted is appended by recovery only. */
+/** TurnInterrupted is appended by recovery only: when it finds a turn that its last owner
+ * left running, and once more when such a turn does not go on by itself after all. */
 export interface TurnInterrupted {
   reason: string;
+  resumes?: boolean;
   last?: string;
 }
 

@@ -26,7 +26,7 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
   const open = isOpen(x.standing);
   const { Steps, Figures, Below } = useParts();
   const waiting = x.standing === "waiting";
-  const working = open && !waiting;
+  const working = open && !waiting && x.standing !== "resuming";
   return (
     <div className="group/answer flex flex-col gap-4">
       <Boundary fallback={<Quiet text="What was done cannot be shown here. It is in the log." />} retry={x.standing}>
@@ -97,6 +97,8 @@ function Ending({ exchange: x, last }: { exchange: Exchange; last: boolean }) {
       return <Quiet text="Waiting for its turn." />;
     case "cancelled":
       return <Quiet text={x.answer === "" ? "Stopped before an answer." : "Stopped here."} />;
+    case "resuming":
+      return <Quiet text="The server stopped in the middle of this answer. It goes on by itself." />;
     case "interrupted":
       return (
         <Trouble text="The server stopped in the middle of this answer." hint="What was done is kept.">

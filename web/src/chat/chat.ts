@@ -606,5 +606,5 @@ function spentUpTo(turns: readonly TurnView[] | null, records: Records, version:
 /** The turn that runs or waits for an answer; without one, the first in the queue. */
 function openTurn(w: Watch): string | undefined {
   const turns = w.view.transcript.turns ?? [];
-  return (turns.findLast((t) => t.status === "running" || t.status === "waiting") ?? turns.find((t) => t.status === "pending"))?.id;
+  return (turns.findLast((t) => t.status === "running" || t.status === "waiting" || t.resumes) ?? turns.find((t) => t.status === "pending"))?.id;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import type { StepView, TurnView } from "../api/types.gen.ts";
-import { agentName, exchangesOf, groupSteps, inOrder, lineOf } from "./exchange.ts";
+import { agentName, exchangesOf, groupSteps, inOrder, isOpen, lineOf } from "./exchange.ts";
 
 const step = (s: Partial<StepView>): StepView => ({ seq: 1, at: "", ...s }) as StepView;
 
@@ -82,6 +82,15 @@ test("exchangesOf shows the last attempt at a question, and counts them", () => 
     ["d", 1],
   ]);
   expect(exchangesOf(turns, new Map())[0], "an ended turn stays the same object").toBe(first[0]);
+});
+
+test("an interrupted turn that goes on by itself is open, and one that does not is not", () => {
+  const turn = { id: "t", status: "interrupted", message: "q", asked_at: "", steps: [], texts: [], models: [] } as unknown as TurnView;
+  const shown = exchangesOf([turn, { ...turn, id: "u", resumes: true }], new Map());
+  expect(shown.map((x) => [x.standing, isOpen(x.standing)])).toEqual([
+    ["interrupted", false],
+    ["resuming", true],
+  ]);
 });
 
 test("an exchange says why its answer is doubtful", () => {

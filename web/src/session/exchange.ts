@@ -4,8 +4,8 @@ import type { Citation, ErrorInfo, StepView, TurnStatus, TurnView, Usage } from 
 import type { InFlight } from "./live.ts";
 import type { Asked, Records } from "./records.ts";
 
-/** Where an exchange stands. "sending" and "unsent" are known only to this page. */
-export type Standing = TurnStatus | "sending" | "unsent";
+/** Where an exchange stands. "sending" and "unsent" are known only to this page; "resuming" is interrupted, and goes on by itself. */
+export type Standing = TurnStatus | "resuming" | "sending" | "unsent";
 
 export interface Exchange {
   id: string;
@@ -37,7 +37,7 @@ export interface Exchange {
 }
 
 export const isOpen = (s: Standing): boolean =>
-  s === "sending" || s === "pending" || s === "running" || s === "streaming" || s === "waiting";
+  s === "sending" || s === "pending" || s === "running" || s === "streaming" || s === "waiting" || s === "resuming";
 
 /** "research" of "lead/research#2". */
 export const agentName = (path: string | undefined): string => (path ?? "").replace(/^.*\//, "").replace(/#\d+$/, "");
@@ -102,7 +102,7 @@ function exchangeOf(t: TurnView, live: ReadonlyMap<string, InFlight>, records: P
   const x: Exchange = {
     id: t.id,
     question: t.message,
-    standing: t.status,
+    standing: t.resumes ? "resuming" : t.status,
     stopping: t.stopping ?? false,
     steps: t.steps ?? [],
     answer: text,

@@ -169,11 +169,13 @@ function applyTurn(t: TurnView, e: Event): void {
       break;
     case "turn.interrupted":
       t.status = "interrupted";
+      setResumes(t, e.data.resumes);
       set(t, "reason", e.data.reason);
       note(t, e, `interrupted: ${e.data.reason}`);
       break;
     case "turn.resumed":
       t.status = "running";
+      setResumes(t, false);
       set(t, "reason", "");
       note(t, e, "resumed");
       break;
@@ -227,6 +229,7 @@ function note(t: TurnView, e: Event, text: string): void {
 function end(t: TurnView, e: Event, status: TurnStatus, usage: Usage): void {
   t.status = status;
   delete t.stopping;
+  delete t.resumes;
   t.ended_at = e.time;
   t.usage = usage;
   delete t.interactions;
@@ -249,6 +252,11 @@ function closeInteraction(t: TurnView, id: string): void {
 function set<K extends "by" | "client" | "retry_of" | "entry" | "answer" | "reason">(t: TurnView, name: K, value: string | undefined): void {
   if (value) t[name] = value;
   else delete t[name];
+}
+
+function setResumes(t: TurnView, resumes: boolean | undefined): void {
+  if (resumes) t.resumes = true;
+  else delete t.resumes;
 }
 
 function setList<K extends "citations" | "follow_ups" | "interactions">(t: TurnView, name: K, value: TurnView[K]): void {
