@@ -59,15 +59,13 @@ func (a *App) wait(ctx context.Context, r request, id parley.TurnID, over *time.
 		if modern(r) {
 			return t, a.inputRequired(r, t, open, skip), nil
 		}
-		began := time.Now()
-		asked, err := a.elicit(ctx, r, t, open[0])
+		asked, err := a.elicit(ctx, r, t, open[0], over)
 		if err != nil {
 			return t, nil, err
 		}
 		if !asked {
 			skip = append(skip, open[0].ID)
 		}
-		*over = over.Add(time.Since(began))
 	}
 }
 

@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/api"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/mcpserver"
 )
@@ -256,30 +258,129 @@ func TestConnections(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", name, got, c.want)
 		}
 	}
-	for range 2 { // the last of which is one too many
-		if resp := h.post(hello); resp.StatusCode == http.StatusServiceUnavailable {
-			return
-		}
-	}
-	t.Error("three connections, where two are the most")
 }
 
-// TestConnections_of_one_user leave room for others.
+// connected opens a connection and returns its id.
+func (h *house) connected(user string) string {
+	h.t.Helper()
+	resp := h.post(hello, "User", user)
+	_, _ = io.Copy(io.Discard, resp.Body)
+	if resp.StatusCode != http.StatusOK {
+		h.t.Fatalf("%s's connection: %d", user, resp.StatusCode)
+	}
+	return resp.Header.Get("Mcp-Session-Id")
+}
+
+// pinged is the status of a ping on a connection.
+func (h *house) pinged(user, id string) int {
+	h.t.Helper()
+	resp := h.post(`{"jsonrpc":"2.0","id":2,"method":"ping"}`, "User", user, "Mcp-Session-Id", id)
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
+}
+
+// held opens the stream of a connection and holds it until the test ends.
+func (h *house) held(user, id string) {
+	h.t.Helper()
+	r, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, h.url, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("User", user)
+	r.Header.Set("Mcp-Session-Id", id)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		h.t.Fatalf("%v, %+v", err, resp)
+	}
+	h.t.Cleanup(func() { _ = resp.Body.Close() })
+}
+
+// TestConnections_that_are_idle make room for new ones: first those that were never
+// used, then the one that has been idle for longest, and never one with something under
+// way.
+func TestConnections_that_are_idle(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxSessions, o.MaxUserSessions, o.Fail = 4, 4, api.WriteError })
+	stands := func(when string, want map[string]int) {
+		t.Helper()
+		for id, status := range want {
+			if got := h.pinged("ana", id); got != status {
+				t.Errorf("%s: connection %s answers %d, want %d", when, id, got, status)
+			}
+		}
+	}
+	first, second := h.connected("ana"), h.connected("ana")
+	stands("used", map[string]int{first: 200})
+	stands("used", map[string]int{second: 200})
+	streaming := h.connected("ana")
+	h.held("ana", streaming)
+	flood := []string{h.connected("ana")}
+	for range 20 {
+		flood = append(flood, h.connected("ana"))
+	}
+	stands("flooded", map[string]int{flood[0]: 404, flood[19]: 404, flood[20]: 200})
+	// All are used now, and first has been idle for longest.
+	fifth := h.connected("ana")
+	stands("one more", map[string]int{first: 404})
+	stands("one more", map[string]int{second: 200})
+	h.held("ana", fifth)
+	h.held("ana", flood[20])
+	h.held("ana", second)
+	resp := h.post(hello, "User", "ana")
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "10" {
+		t.Errorf("where all have something under way: %d %v", resp.StatusCode, resp.Header)
+	}
+	if resp = h.post(hello, "User", "ben"); resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "10" {
+		t.Errorf("another user: %d %v", resp.StatusCode, resp.Header)
+	}
+}
+
+// TestConnections_opened_at_once end each other, but never more are open than may be,
+// and none is left behind.
+func TestConnections_opened_at_once(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxSessions, o.MaxUserSessions = 5, 5 })
+	var hands sync.WaitGroup
+	for _, user := range []string{"ana", "ben", "eve"} {
+		hands.Go(func() {
+			for range 20 {
+				resp := h.post(hello, "User", user)
+				_, _ = io.Copy(io.Discard, resp.Body)
+				h.pinged(user, resp.Header.Get("Mcp-Session-Id"))
+				if n := h.app.Connections(); n > 5+3 { // of those that are ending, one for each hand
+					t.Errorf("%d connections are open", n)
+				}
+			}
+		})
+	}
+	hands.Wait()
+	if n := h.app.Connections(); n < 1 || n > 5 {
+		t.Errorf("%d connections are open at the end", n)
+	}
+}
+
+// TestConnections_of_one_user leave room for others: who has his share ends his own.
 func TestConnections_of_one_user(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxSessions = 8 })
-	hello := func(user string) int {
-		resp := h.post(hello, "User", user)
-		_, _ = io.Copy(io.Discard, resp.Body)
-		return resp.StatusCode
+	var ana []string
+	bens := h.connected("ben")
+	for range 3 {
+		ana = append(ana, h.connected("ana"))
 	}
 	var got []int
-	for range 3 {
-		got = append(got, hello("ana"))
+	for _, id := range ana {
+		got = append(got, h.pinged("ana", id))
 	}
-	got = append(got, hello("ben"))
-	if want := []int{200, 200, 429, 200}; !slices.Equal(got, want) {
+	got = append(got, h.pinged("ben", bens))
+	if want := []int{404, 200, 200, 200}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+	h.held("ana", ana[1])
+	h.held("ana", ana[2])
+	if resp := h.post(hello, "User", "ana"); resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("with something under way on all of them: %d", resp.StatusCode)
 	}
 }
 

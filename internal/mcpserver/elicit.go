@@ -180,8 +180,9 @@ func answerOf(in parley.Interaction, res *mcp.ElicitResult) (answer parley.Answe
 }
 
 // elicit asks a host of the older era. asked is false if it should not be asked about
-// this interaction again. An answer by another client withdraws the question.
-func (a *App) elicit(ctx context.Context, r request, t parley.TurnInfo, in parley.Interaction) (asked bool, err error) {
+// this interaction again. An answer by another client withdraws the question. The time that
+// the person takes is added to over, until which the store is waited for.
+func (a *App) elicit(ctx context.Context, r request, t parley.TurnInfo, in parley.Interaction, over *time.Time) (asked bool, err error) {
 	timed, cancel := context.WithTimeout(ctx, maxPerson)
 	defer cancel()
 	gone := make(chan struct{})
@@ -194,7 +195,9 @@ func (a *App) elicit(ctx context.Context, r request, t parley.TurnInfo, in parle
 			}
 		}
 	}()
+	began := time.Now()
 	res, err := r.Session.Elicit(timed, form(in, r.ProtocolVersion()))
+	*over = over.Add(time.Since(began))
 	cancel()
 	<-gone
 	if ctx.Err() != nil {
@@ -202,7 +205,7 @@ func (a *App) elicit(ctx context.Context, r request, t parley.TurnInfo, in parle
 	}
 	if err != nil {
 		var row seam.InteractionRow
-		e := a.lasting(ctx, time.Now().Add(a.o.AwaitWithin), func() (err error) {
+		e := a.lasting(ctx, *over, func() (err error) {
 			row, err = a.o.Engine.Interaction(ctx, r.who, in.ID)
 			return err
 		})
@@ -212,7 +215,11 @@ func (a *App) elicit(ctx context.Context, r request, t parley.TurnInfo, in parle
 	if !ok {
 		return false, nil
 	}
-	return a.answer(ctx, r.who, in.ID, answer)
+	err = a.lasting(ctx, *over, func() (err error) { // a person is not to be asked again for that
+		asked, err = a.answer(ctx, r.who, in.ID, answer)
+		return err
+	})
+	return asked, err
 }
 
 // closes reports whether an event ends an interaction.
@@ -239,10 +246,7 @@ func closes(e parley.Event, in parley.Interaction) bool {
 // taken is false of an answer that is refused, such as a text that is too long: the
 // interaction is still open.
 func (a *App) answer(ctx context.Context, p parley.Principal, id parley.InteractionID, answer parley.Answer) (taken bool, err error) {
-	err = a.lasting(ctx, time.Now().Add(a.o.AwaitWithin), func() error { // a person is not to be asked again for that
-		_, err := a.o.Engine.Answer(ctx, p, id, parley.AnswerInteraction{Answer: answer, Client: ClientName})
-		return err
-	})
+	_, err = a.o.Engine.Answer(ctx, p, id, parley.AnswerInteraction{Answer: answer, Client: ClientName})
 	switch parley.CodeOf(err) {
 	case parley.CodeConflict:
 		return true, nil

@@ -19,3 +19,11 @@ var (
 func (a *App) Connect(ctx context.Context, p parley.Principal, t mcp.Transport) (*mcp.ServerSession, error) {
 	return a.server.Connect(context.WithValue(ctx, principalKey{}, p), t, nil)
 }
+
+// Connections counts the connections that the server has.
+func (a *App) Connections() (n int) {
+	for range a.server.Sessions() {
+		n++
+	}
+	return n
+}

@@ -192,3 +192,26 @@ func TestOutageOfACallThatIsGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// The store is away as a person's answer comes: it is waited for as long as the host
+// said, and not for that time and another.
+func TestOutageAsAPersonAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &enginetest.Outage{Store: mem.New(), Lasts: time.Hour}
+		rig := enginetest.Over(t, store, &enginetest.Service{}, mailer, enginetest.App(asking))
+		c, end := inMemory(t, rig, enginetest.App(asking), forms(func(*mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			time.Sleep(time.Minute) // of the bubble
+			store.Leave()
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"choice": "allow"}}, nil
+		}))
+		s := c.call("test.start_session", nil)["session_id"]
+		turn := c.call("test.send_message", args{"session_id": s, "message": "mail"})["continuation_id"]
+		began := time.Now()
+		c.try("test.await_continuation", args{"continuation_id": turn, "timeout_ms": 2000})
+		if took := time.Since(began) - time.Minute; took < 2*time.Second || took > 5*time.Second {
+			t.Errorf("it returned %s after the answer", took)
+		}
+		end()
+	})
+}

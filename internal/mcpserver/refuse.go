@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -74,15 +75,23 @@ func (in *incoming) id() any {
 // unsupported is the refusal of a version in the header.
 var unsupported = regexp.MustCompile(`^Bad Request: Unsupported protocol version \(supported versions: (.*)\)$`)
 
-// ways maps what the SDK says in a plain-text refusal to a hint.
-var ways = map[string]string{
-	"Content-Type must be":       "send application/json",
-	"Accept must contain both":   "send Accept: application/json, text/event-stream",
-	"Accept must contain 'text":  "send Accept: text/event-stream",
-	"requires an Mcp-Session-Id": "send the Mcp-Session-Id that the answer to initialize had",
-	"Last-Event-ID":              "leave it out, or send the last id of a stream of this connection",
-	"failed to replay":           "connect anew, with initialize",
-	"session not found":          "connect anew, with initialize",
+// ways maps what the SDK says in a plain-text refusal to a hint. The first that fits is
+// taken.
+var ways = []struct{ said, hint string }{
+	{"Content-Type must be", "send application/json"},
+	{"Accept must contain both", "send Accept: application/json, text/event-stream"},
+	{"Accept must contain 'text", "send Accept: text/event-stream"},
+	{"requires an Mcp-Session-Id", "send the Mcp-Session-Id that the answer to initialize had"},
+	{"Last-Event-ID", "leave it out, or send the last id of a stream of this connection"},
+	{"failed to replay", "connect anew, with initialize"},
+	{"session not found", "connect anew, with initialize"},
+	{"session is closing", "connect anew, with initialize"},
+	{"user mismatch", "connect anew, with initialize"},
+	{"conflicts with ongoing stream", "end the stream that is open, or go on with it"},
+	{"batching is not supported", "send one message in each request"},
+	{"Unsupported protocol version", "send a version of those as MCP-Protocol-Version"},
+	{"not supported in stateless mode", "send the version of an older era as MCP-Protocol-Version"},
+	{"failed to read body", "send the body again"},
 }
 
 // refuse rewords the SDK's plain-text refusals: an invalid JSON-RPC body gets a JSON-RPC
@@ -129,10 +138,15 @@ func (w *response) refuse(said string) {
 		said, todo = w.asked.method+" is not possible here", "use "+w.Header().Get("Allow")
 	}
 	said = strings.TrimPrefix(said, "Bad Request: ")
-	for part, way := range ways {
-		if strings.Contains(said, part) {
-			todo = way
+	for _, way := range ways {
+		if strings.Contains(said, way.said) {
+			todo = way.hint
+			break
 		}
 	}
+	if code == parley.CodeInternal {
+		said, todo = "the connection could not be served", "try again; the server's log says more"
+	}
+	todo = cmp.Or(todo, elsewhere)
 	w.h.t.Fail(w.ResponseWriter, &refusedError{parley.Errorf(code, "%s", said).WithHint("%s", todo), status})
 }

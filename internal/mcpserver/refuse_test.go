@@ -234,3 +234,84 @@ func TestParametersOfAnotherType(t *testing.T) {
 		}
 	}
 }
+
+// Whatever refuses a request at the door, this package or the SDK, it says what to do:
+// in the one shape, or as an error of JSON-RPC.
+func TestEveryRefusalHasAHint(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxBody = 4096; o.Fail = api.WriteError })
+	id := h.connected("ana")
+	ask := func(method, params string) string {
+		return `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":` + params + `}`
+	}
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	modern, list := []string{"MCP-Protocol-Version", eras[1]}, ask("tools/list", `{`+meta+`}`)
+	for _, c := range []struct {
+		method, body string
+		header       []string
+	}{
+		{"POST", list, append(modern, "Mcp-Method", "tools/call")}, // not what the body says
+		{"POST", list, modern}, // no Mcp-Method
+		{"POST", ask("tools/list", `{}`), append(modern, "Mcp-Method", "tools/list")},
+		{"POST", strings.Replace(list, "2026-07-28", "2031-01-01", 1), []string{"MCP-Protocol-Version", "2031-01-01", "Mcp-Method", "tools/list"}},
+		{"POST", list, []string{"Mcp-Method", "tools/list"}},
+		{"POST", "[" + list + "]", append(modern, "Mcp-Method", "tools/list")},
+		{"POST", list, []string{"Mcp-Session-Id", id}},
+		{"POST", ask("nosuch", `{`+meta+`}`), append(modern, "Mcp-Method", "nosuch")},
+		{"POST", ask("resources/read", `{"uri":"parley://nothing",`+meta+`}`), append(modern, "Mcp-Method", "resources/read", "Mcp-Name", "parley://nothing")},
+		{"POST", ask("initialize", `{`+meta+`}`), append(modern, "Mcp-Method", "initialize")},
+		{"POST", ask("resources/read", `{"uri":"parley://nothing"}`), []string{"Mcp-Session-Id", id}},
+		{"POST", ask("completion/complete", `{}`), []string{"Mcp-Session-Id", id}},
+		{"POST", "[" + ask("ping", `{}`) + "]", []string{"Mcp-Session-Id", id, "MCP-Protocol-Version", eras[0]}},
+		{"POST", ask("ping", `{}`), []string{"Mcp-Session-Id", id, "Last-Event-ID", "x"}},
+		{"POST", ask("ping", `{}`), []string{"Mcp-Session-Id", "none"}},
+		{"GET", "", []string{"Mcp-Session-Id", id, "Accept", "text/event-stream", "Last-Event-ID", "x"}},
+		{"GET", "", []string{"Mcp-Session-Id", id, "Accept", "text/event-stream", "Last-Event-ID", "nosuch_5"}},
+		{"GET", "", []string{"Accept", "text/event-stream"}},
+		{"GET", "", []string{"MCP-Protocol-Version", "1999-01-01"}},
+		{"DELETE", "", []string{"Mcp-Session-Id", "none"}},
+		{"DELETE", "", modern},
+	} {
+		var first string
+		for range 8 { // it says the same each time
+			r, err := http.NewRequestWithContext(t.Context(), c.method, h.url, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept", "application/json, text/event-stream")
+			r.Header.Set("User", "ana")
+			for i := 0; i < len(c.header); i += 2 {
+				r.Header.Set(c.header[i], c.header[i+1])
+			}
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, data, ok := strings.Cut(string(raw), "data: {")
+			if data = "{" + data; !ok {
+				data = string(raw)
+			}
+			var got struct {
+				Error struct {
+					Message, Hint string
+					Data          struct{ Hint string }
+				}
+			}
+			if err := json.Unmarshal([]byte(data), &got); err != nil || got.Error.Message == "" || got.Error.Hint+got.Error.Data.Hint == "" {
+				t.Errorf("%s %s %v: %d %s, %v", c.method, c.body, c.header, resp.StatusCode, raw, err)
+			}
+			if first == "" {
+				first = data
+			}
+			if data != first {
+				t.Errorf("%s %s: now %s, now %s", c.method, c.body, first, data)
+			}
+		}
+	}
+}

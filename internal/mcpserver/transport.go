@@ -30,9 +30,11 @@ type Transport struct {
 	Logger *slog.Logger
 
 	MaxBody     int64 // bytes of a request; 0: 1 MiB
-	MaxSessions int   // connections of the older era at once; 0: 1,000
+	// MaxSessions is how many connections of the older era are kept; 0: 1,000. One more
+	// takes the place of an idle one, and is refused if there is none.
+	MaxSessions int
 	// MaxUserSessions is how many of them one user may have, but parley.Local; 0: a
-	// quarter, and at least one.
+	// quarter, and at least one. One more takes the place of an idle one of the same user.
 	MaxUserSessions int
 	IdleAfter       time.Duration // when such a connection ends; 0: 1 h
 	WriteWithin     time.Duration // how long a host may take to accept what was written; 0: 30 s
@@ -67,16 +69,8 @@ type Handler struct {
 
 	mu      sync.Mutex
 	kept    map[kept]context.CancelFunc
-	owners  map[string]parley.Principal // of connections, by their id
-	opening map[parley.Principal]int    // connections that are about to be
-	calls   map[string]*calls           // what connections have under way, by their id
-}
-
-// calls are the requests of a connection that are under way.
-type calls struct {
-	n       int
-	ended   bool
-	cancels map[int]context.CancelFunc
+	open    map[string]*connection   // by their id
+	opening map[parley.Principal]int // connections that are about to be
 }
 
 type kept struct {
@@ -110,7 +104,7 @@ func NewHandler(server *mcp.Server, t Transport) *Handler {
 	if t.WriteWithin == 0 {
 		t.WriteWithin = 30 * time.Second
 	}
-	h := &Handler{t: t, server: server, key: make([]byte, 32), kept: map[kept]context.CancelFunc{}, owners: map[string]parley.Principal{}, opening: map[parley.Principal]int{}, calls: map[string]*calls{}}
+	h := &Handler{t: t, server: server, key: make([]byte, 32), kept: map[kept]context.CancelFunc{}, open: map[string]*connection{}, opening: map[parley.Principal]int{}}
 	_, _ = rand.Read(h.key) // never fails
 	get := func(*http.Request) *mcp.Server { return server }
 	h.old = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
@@ -205,6 +199,11 @@ func isModern(text string) bool {
 func (h *Handler) connected(out *response, r *http.Request, p parley.Principal) {
 	if sealed := r.Header.Get(sessionHeader); sealed != "" {
 		id, ok := h.unseal(sealed, p)
+		if ok {
+			var done func()
+			done, ok = h.visit(id)
+			defer done()
+		}
 		if !ok {
 			http.Error(out, "session not found", http.StatusNotFound) // the host connects anew
 			return
@@ -214,99 +213,14 @@ func (h *Handler) connected(out *response, r *http.Request, p parley.Principal) 
 			h.hangUp(id)
 		}
 	} else if r.Method == http.MethodPost {
-		done, err := h.connect(p)
-		if err != nil {
+		if err := h.connect(p); err != nil {
 			h.t.Fail(out, err)
 			return
 		}
-		defer done()
+		out.opening = true
+		defer h.opened(out, "")
 	}
 	h.old.ServeHTTP(out, r)
-}
-
-// connect makes room for another connection of p, or refuses it. Until done is
-// called it is not among the server's sessions.
-func (h *Handler) connect(p parley.Principal) (done func(), err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all, mine, open := 0, h.opening[p], map[string]parley.Principal{}
-	for s := range h.server.Sessions() {
-		all++
-		who, known := h.owners[s.ID()]
-		if known {
-			open[s.ID()] = who
-		}
-		if known && who == p {
-			mine++
-		}
-	}
-	h.owners = open // without those that have ended
-	for _, n := range h.opening {
-		all += n
-	}
-	switch {
-	case all >= h.t.MaxSessions:
-		return nil, parley.Errorf(parley.CodeUnavailable, "%d MCP connections are open, and no more are taken", all).
-			WithHint("close one, or wait until an idle one ends").WithRetry(10 * time.Second)
-	case p != parley.Local && mine >= h.t.MaxUserSessions:
-		return nil, parley.Errorf(parley.CodeRateLimited, "you have %d MCP connections open, which is the limit of one user", mine).
-			WithHint("close one, or wait until an idle one ends").WithRetry(10 * time.Second)
-	}
-	h.opening[p]++
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.opening[p]--; h.opening[p] <= 0 {
-			delete(h.opening, p)
-		}
-	}, nil
-}
-
-// during makes the context of a request of a connection, which ends with that.
-func (h *Handler) during(ctx context.Context, id string) (context.Context, func()) {
-	if id == "" { // of the newer era
-		return ctx, func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	c := h.calls[id]
-	if c == nil {
-		c = &calls{cancels: map[int]context.CancelFunc{}}
-		h.calls[id] = c
-	}
-	if c.n++; c.ended {
-		cancel()
-	}
-	n := c.n
-	c.cancels[n] = cancel
-	return ctx, func() {
-		cancel()
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if delete(c.cancels, n); len(c.cancels) == 0 && h.calls[id] == c {
-			delete(h.calls, id)
-		}
-	}
-}
-
-// hangUp cancels the running requests of a connection, and those that still begin until
-// it is closed.
-func (h *Handler) hangUp(id string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if c := h.calls[id]; c != nil {
-		c.ended = true
-		for _, cancel := range c.cancels {
-			cancel()
-		}
-	}
-}
-
-func (h *Handler) own(id string, p parley.Principal) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.owners[id] = p
 }
 
 func (h *Handler) seal(id string, p parley.Principal) string {
@@ -376,6 +290,7 @@ type response struct {
 	h        *Handler
 	who      parley.Principal
 	post     bool
+	opening  bool // it opens a connection, which is not yet among those that are open
 	asked    struct{ method, version string } // as the request says them
 	head     bool
 	deadline time.Time
@@ -401,7 +316,7 @@ func (w *response) begin() {
 	}
 	w.head, w.in = true, nil
 	if id := w.Header().Get(sessionHeader); id != "" {
-		w.h.own(id, w.who)
+		w.h.opened(w, id)
 		w.Header().Set(sessionHeader, w.h.seal(id, w.who))
 	}
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy that gathers would undo the streaming

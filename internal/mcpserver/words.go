@@ -2,12 +2,15 @@ package mcpserver
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // rpcError is an error of JSON-RPC: what was wrong, and in its data what to do.
@@ -103,7 +106,7 @@ func misfitting(method, said string) string {
 
 // answersError is the beginning of an event or a body that answers a request with an
 // error.
-var answersError = regexp.MustCompile(`^(?:(?:event|id): [^\n]*\n)*(?:data: )?(\{"jsonrpc":"2\.0","id":(?:"(?:[^"\\]|\\.)*"|-?[0-9]+),"error":)\{`)
+var answersError = regexp.MustCompile(`^(?:(?:event|id): [^\n]*\n)*(?:data: )?(\{"jsonrpc":"2\.0","id":(?:"(?:[^"\\]|\\.)*"|-?[0-9]+|null),"error":)\{`)
 
 // reworded is an answer of the SDK with the error in our words, where we have some.
 func reworded(b []byte) ([]byte, bool) {
@@ -118,8 +121,31 @@ func reworded(b []byte) ([]byte, bool) {
 	}
 	e, ok := worded(message.Error.Message)
 	if !ok {
-		return nil, false
+		if e = message.Error; e.Data[hint] != nil {
+			return nil, false
+		}
+		e.Data = maps.Clone(e.Data)
+		if e.Data == nil {
+			e.Data = map[string]any{}
+		}
+		if e.Data[hint] = cmp.Or(remedies[e.Code], elsewhere); e.Data["uri"] != nil { // a resource that there is not
+			e.Data[hint] = "resources/list has those that there are"
+		}
 	}
 	raw, _ := json.Marshal(e) // plain data
 	return slices.Concat(b[:at[3]], raw, []byte("}"), b[at[2]+int(d.InputOffset()):]), true
 }
+
+// remedies has the hint of an error that has none, by its code.
+var remedies = map[int64]string{
+	notJSON:                   "send one message of JSON-RPC 2.0",
+	badParams:                 "the specification has the types of its fields",
+	noMethod:                  "what the server does is in its capabilities, which initialize or server/discover returns",
+	jsonrpc.CodeInternalError: "try again; the server's log says more",
+
+	mcp.CodeUnsupportedProtocolVersion: "send one of the versions that are supported",
+	mcp.CodeHeaderMismatch:             "send the headers that the body calls for, with what it says",
+}
+
+// elsewhere is the hint where nothing better is known.
+const elsewhere = "the rules are at https://modelcontextprotocol.io/specification"
