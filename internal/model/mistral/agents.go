@@ -18,20 +18,20 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// idsFile is where the ids of agents are kept, in the data folder.
+// idsFile is the file in the data folder that keeps the ids of agents.
 const idsFile = ".agent_ids.json"
 
-// kept is the content of that file: for each app and model, the agents.
+// kept is the content of that file: the agents of each app and model.
 type kept struct {
 	Apps map[string]map[string]map[string]keptAgent `json:"apps"`
 }
 
 type keptAgent struct {
 	ID     string        `json:"id"`
-	Digest parley.Digest `json:"digest"` // of the definition that Mistral has
+	Digest parley.Digest `json:"digest"` // digest of the definition that Mistral has
 }
 
-// The body of an agent, for making as for changing one: what is null is cleared.
+// agentBody is the body for creating or changing an agent. A null clears a field.
 type agentBody struct {
 	Model          string          `json:"model"`
 	Name           string          `json:"name"`
@@ -41,7 +41,7 @@ type agentBody struct {
 	CompletionArgs *completionArgs `json:"completion_args"`
 }
 
-// completionArgs are those of the arguments of a completion that we set.
+// completionArgs are the completion arguments that we set.
 type completionArgs struct {
 	MaxTokens       int64    `json:"max_tokens,omitempty"`
 	Temperature     *float64 `json:"temperature,omitempty"`
@@ -53,7 +53,7 @@ type handoffsBody struct {
 	Handoffs []string `json:"handoffs"`
 }
 
-// remoteAgent is what is looked at of an agent that Mistral has.
+// remoteAgent holds the fields that we read of an agent at Mistral.
 type remoteAgent struct {
 	ID           string   `json:"id"`
 	Name         string   `json:"name"`
@@ -64,9 +64,9 @@ type remoteAgent struct {
 
 // fleet are an app's agents at Mistral.
 type fleet struct {
-	ids    map[string]string // by our name
-	names  map[string]string // by id
-	digest parley.Digest     // of ids and definitions: another fleet, another digest
+	ids    map[string]string // agent ids by our name
+	names  map[string]string // our names by id
+	digest parley.Digest     // digest of ids and definitions: it differs when the fleet does
 }
 
 // Prepare creates the agents, or checks that the stored ones are still good: each stored
@@ -78,7 +78,7 @@ func (h *Hosted) Prepare(ctx context.Context) error {
 	return err
 }
 
-// ready returns the agents, preparing them when that is not done.
+// ready returns the agents and prepares them if necessary.
 func (h *Hosted) ready(ctx context.Context) (*fleet, error) {
 	select {
 	case h.busy <- struct{}{}:
@@ -97,7 +97,7 @@ func (h *Hosted) ready(ctx context.Context) (*fleet, error) {
 	return f, nil
 }
 
-// unprepared says what could not be done.
+// unprepared wraps the error of a failed preparation.
 func (h *Hosted) unprepared(ctx context.Context, err error) error {
 	e, ok := errors.AsType[*parley.Error](err)
 	if !ok || ctx.Err() != nil {
@@ -108,7 +108,7 @@ func (h *Hosted) unprepared(ctx context.Context, err error) error {
 	return &out
 }
 
-// stale makes the next use prepare the agents again, unless that was done.
+// stale makes the next use prepare the agents again, unless that was done already.
 func (h *Hosted) stale(ctx context.Context, f *fleet) {
 	select {
 	case h.busy <- struct{}{}:
@@ -121,8 +121,8 @@ func (h *Hosted) stale(ctx context.Context, f *fleet) {
 }
 
 func (h *Hosted) prepare(ctx context.Context) (*fleet, error) {
-	// One file for all apps of this server; no other process has the folder, whose
-	// lock this one holds.
+	// There is one file for all apps of this server. No other process uses the folder, because
+	// this one holds its lock.
 	select {
 	case h.c.files <- struct{}{}:
 		defer func() { <-h.c.files }()
@@ -134,7 +134,7 @@ func (h *Hosted) prepare(ctx context.Context) (*fleet, error) {
 	}
 	all, err := readIDs(h.path())
 	if err != nil {
-		h.c.log.WarnContext(ctx, "the ids of agents cannot be read and are made anew", "file", h.path(), "error", err)
+		h.c.log.WarnContext(ctx, "the ids of agents cannot be read; creating the agents again", "file", h.path(), "error", err)
 	}
 	mine := all.Apps[h.o.App.Name][h.o.Model]
 	good, changed := false, false
@@ -171,7 +171,7 @@ func (h *Hosted) newFleet(mine map[string]keptAgent) *fleet {
 	return f
 }
 
-// complete reports whether there is an id for each agent, and for no other.
+// complete reports whether there is an id for each agent and no other.
 func (h *Hosted) complete(mine map[string]keptAgent) bool {
 	for _, n := range h.agents {
 		if mine[n].ID == "" {
@@ -181,8 +181,8 @@ func (h *Hosted) complete(mine map[string]keptAgent) bool {
 	return len(mine) == len(h.agents)
 }
 
-// validate looks each agent up and changes those that differ from the app's. good
-// is false when one is gone.
+// validate looks each agent up and updates those that differ from the app's. good is false if
+// one no longer exists.
 func (h *Hosted) validate(ctx context.Context, mine map[string]keptAgent) (good, changed bool, err error) {
 	ids := map[string]string{}
 	for n, a := range mine {
@@ -194,7 +194,7 @@ func (h *Hosted) validate(ctx context.Context, mine map[string]keptAgent) (good,
 		err := h.c.get(ctx, agentPath(a.ID), &have)
 		switch code := parley.CodeOf(err); {
 		case code == parley.CodeNotFound || code == parley.CodeInvalid:
-			h.c.log.InfoContext(ctx, "an agent is gone; all of the app are made anew", "app", h.o.App.Name, "agent", n)
+			h.c.log.InfoContext(ctx, "an agent no longer exists; creating all of the app's again", "app", h.o.App.Name, "agent", n)
 			return false, false, nil
 		case err != nil:
 			return false, false, err
@@ -223,9 +223,8 @@ func sameIDs(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// create makes all agents, then wires their handoffs, since an agent can only
-// hand to one that is there. What was made of it is taken back when the rest
-// fails.
+// create creates all agents and then sets their handoffs, since an agent can only hand over to
+// one that exists. If that fails, the agents created so far are deleted.
 func (h *Hosted) create(ctx context.Context) (_ map[string]keptAgent, err error) {
 	mine, ids := map[string]keptAgent{}, map[string]string{}
 	defer func() {
@@ -234,7 +233,7 @@ func (h *Hosted) create(ctx context.Context) (_ map[string]keptAgent, err error)
 		}
 		for _, id := range ids {
 			if derr := h.c.do(ctx, http.MethodDelete, agentPath(id), nil, nil); derr != nil {
-				h.c.log.WarnContext(ctx, "an agent that is not needed stays at Mistral", "id", id, "error", derr)
+				h.c.log.WarnContext(ctx, "an agent that is no longer needed could not be deleted at Mistral", "id", id, "error", derr)
 			}
 		}
 	}()
@@ -273,7 +272,7 @@ func (h *Hosted) patch(ctx context.Context, id string, body any) error {
 
 func agentPath(id string) string { return "/v1/agents/" + url.PathEscape(id) }
 
-// body is the definition of an agent as the app has it.
+// body returns the app's definition of an agent.
 func (h *Hosted) body(n string) agentBody {
 	def := h.o.App.Agents[n]
 	b := h.define(h.static(n))
@@ -284,7 +283,7 @@ func (h *Hosted) body(n string) agentBody {
 	return b
 }
 
-// static is the request that an agent makes when nothing is special about it.
+// static returns the request that an agent makes without anything special.
 func (h *Hosted) static(n string) seam.Request {
 	def := h.o.App.Agents[n]
 	r := seam.Request{Agent: n, System: def.Prompt, Temperature: def.Temperature, Effort: def.Effort, MaxTokens: h.most(n)}
@@ -308,10 +307,10 @@ func (h *Hosted) static(n string) seam.Request {
 	return r
 }
 
-// usualOutput is the output cap of an agent that names none, as our loop has it.
+// usualOutput is the output cap of an agent that sets none, the same as in our loop.
 const usualOutput = 8192
 
-// most is the output cap of an agent, as our loop finds it.
+// most returns the output cap of an agent, as our loop determines it.
 func (h *Hosted) most(n string) int64 {
 	most := h.o.App.Agents[n].MaxOutput
 	if most <= 0 {
@@ -326,7 +325,7 @@ func (h *Hosted) most(n string) int64 {
 	return most
 }
 
-// define is what a request wants of its agent, apart from messages.
+// define returns the definition that a request needs of its agent, apart from messages.
 func (h *Hosted) define(r seam.Request) agentBody {
 	n := newNames(r)
 	b := agentBody{Model: h.o.Model, Tools: []tool{}, CompletionArgs: h.args(r)}
@@ -351,7 +350,7 @@ func (h *Hosted) args(r seam.Request) *completionArgs {
 	return &completionArgs{MaxTokens: r.MaxTokens, Temperature: r.Temperature, ReasoningEffort: r.Effort}
 }
 
-// handoffs are the ids that an agent may hand to.
+// handoffs returns the ids of the agents that an agent may hand over to.
 func (h *Hosted) handoffs(n string, ids map[string]string) []string {
 	to := []string{}
 	for _, name := range h.o.App.Agents[n].Handoffs {
@@ -362,16 +361,16 @@ func (h *Hosted) handoffs(n string, ids map[string]string) []string {
 	return to
 }
 
-// digest names the definition of an agent, handoffs included.
+// digest returns the digest of an agent's definition, including handoffs.
 func (h *Hosted) digest(n string) parley.Digest {
 	return digestOf([]any{h.body(n), h.o.App.Agents[n].Handoffs})
 }
 
-// digestOf names a value by its JSON.
+// digestOf returns the digest of a value's JSON.
 func digestOf(v any) parley.Digest {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return "" // a schema that is no JSON: equal to none
+		return "" // a schema that is not JSON equals no other
 	}
 	sum := sha256.Sum256(raw)
 	return parley.Digest(hex.EncodeToString(sum[:]))
@@ -393,11 +392,11 @@ func (h *Hosted) there() error {
 
 func (h *Hosted) path() string { return filepath.Join(h.o.Dir, idsFile) }
 
-// maxIDs bounds the file.
+// maxIDs limits the size of the file.
 const maxIDs = 4 << 20
 
-// readIDs returns what is kept; nothing when there is no file, and with an error
-// when it cannot be read.
+// readIDs returns the content of the file: empty if there is no file, and empty with an error if
+// it cannot be read.
 func readIDs(path string) (kept, error) {
 	none := kept{Apps: map[string]map[string]map[string]keptAgent{}}
 	info, err := os.Stat(path)
@@ -407,7 +406,7 @@ func readIDs(path string) (kept, error) {
 	case err != nil:
 		return none, err
 	case info.Size() > maxIDs:
-		return none, errors.New("it is too large")
+		return none, errors.New("the file is too large")
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -423,8 +422,8 @@ func readIDs(path string) (kept, error) {
 	return kept{Apps: maps.Clone(k.Apps)}, nil
 }
 
-// writeIDs replaces the file in one step. Its error is shown to whoever asked: the
-// folder's name is in its cause alone.
+// writeIDs replaces the file atomically. Its error is shown to the user; the folder's path is
+// only in its cause.
 func writeIDs(path string, k kept) (err error) {
 	fail := func(err error) error {
 		why := err
@@ -434,8 +433,8 @@ func writeIDs(path string, k kept) (err error) {
 		if l, ok := errors.AsType[*os.LinkError](err); ok {
 			why = l.Err
 		}
-		e := parley.Errorf(parley.CodeUnavailable, "keep the ids of Mistral's agents in %s: %v", idsFile, why).
-			WithHint("check that the data folder can be written to, and that the disk has room")
+		e := parley.Errorf(parley.CodeUnavailable, "write the ids of Mistral's agents to %s: %v", idsFile, why).
+			WithHint("check that the data folder is writable and the disk is not full")
 		e.Err = err
 		return e
 	}
@@ -449,7 +448,7 @@ func writeIDs(path string, k kept) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(f.Name()) // what is left of it does no harm
+			_ = os.Remove(f.Name()) // a file left behind does no harm
 		}
 	}()
 	_, err = f.Write(append(raw, '\n'))

@@ -8,18 +8,18 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// An assembly puts a reply together from the fragments of a stream.
+// An assembly builds a reply from the fragments of a stream.
 type assembly struct {
 	c        *Client
 	names    *names
 	model    string
 	pieces   []*piece
-	at       int // the output that fragments belong to
+	at       int // index of the output that fragments belong to
 	text     runes
 	thinking runes
 	size     int
 	usage    *usage
-	estimate int64 // of the input, for when the provider does not count
+	estimate int64 // of the input tokens, for replies without a usage
 	cites    []parley.Citation
 	buf      []byte
 }
@@ -27,8 +27,8 @@ type assembly struct {
 // A piece becomes a part.
 type piece struct {
 	kind  parley.PartType
-	index int             // of the output that it is of
-	text  strings.Builder // or the arguments
+	index int             // of the output it belongs to
+	text  strings.Builder // text, or arguments of a call
 	id    string
 	name  string
 	seal  seal
@@ -50,7 +50,7 @@ func newAssembly(c *Client, n *names, model string) *assembly {
 	return &assembly{c: c, names: n, model: model}
 }
 
-// say takes a fragment of the answer and returns what of it can be shown.
+// say adds a fragment of the answer and returns the part that can be shown.
 func (a *assembly) say(kind parley.PartType, b []byte) (string, error) {
 	if a.size += len(b); a.size > maxText {
 		return "", tooMuch("text")
@@ -63,7 +63,7 @@ func (a *assembly) say(kind parley.PartType, b []byte) (string, error) {
 	return text, a.write(kind, text)
 }
 
-// write adds text to the last piece of the output, or begins one.
+// write adds text to the last piece of the output, or starts a piece.
 func (a *assembly) write(kind parley.PartType, text string) error {
 	if text == "" {
 		return nil
@@ -80,7 +80,7 @@ func (a *assembly) write(kind parley.PartType, text string) error {
 	return nil
 }
 
-// last is the last piece of the present output.
+// last returns the last piece of the current output.
 func (a *assembly) last() *piece {
 	for i := len(a.pieces) - 1; i >= 0; i-- {
 		if a.pieces[i].index == a.at {
@@ -101,8 +101,8 @@ func (a *assembly) rest() (delta seam.ModelDelta, err error) {
 	return delta, err
 }
 
-// call takes a fragment of a call. Mistral gives calls whole, but nothing says
-// that it will; a fragment without an id belongs to the last call.
+// call adds a fragment of a call. Mistral sends calls whole but does not promise to; a fragment
+// without an id belongs to the last call.
 func (a *assembly) call(id, name string, arguments json.RawMessage) error {
 	if id == "null" {
 		id = ""
@@ -136,8 +136,8 @@ func (a *assembly) call(id, name string, arguments json.RawMessage) error {
 	return nil
 }
 
-// parts are the pieces as parts. Of a reply that was cut off, calls are left out
-// whose arguments are not whole.
+// parts converts the pieces to parts. In a reply that was cut off, calls with incomplete
+// arguments are left out.
 func (a *assembly) parts(cut bool) []parley.Part {
 	var ps []parley.Part
 	for _, p := range a.pieces {
@@ -169,7 +169,7 @@ func (p *piece) called(n *names, cut bool) (parley.Part, bool) {
 	t := n.target(p.name)
 	if t.handoff {
 		var why struct{ Reason string }
-		_ = json.Unmarshal([]byte(args), &why) // a reason is welcome, not needed
+		_ = json.Unmarshal([]byte(args), &why) // the reason is optional
 		return parley.Part{Type: parley.PartHandoff, Name: t.name, Text: why.Reason, ProviderID: p.id}, true
 	}
 	if args == "" {
@@ -178,7 +178,7 @@ func (p *piece) called(n *names, cut bool) (parley.Part, bool) {
 	return parley.Part{Type: parley.PartToolCall, Name: t.name, Input: json.RawMessage(args), ProviderID: p.id}, true
 }
 
-// reply is the whole of it.
+// reply returns the complete reply.
 func (a *assembly) reply(stop string) *seam.Reply {
 	r := &seam.Reply{Model: a.model, Parts: a.parts(stop == "max_tokens"), StopReason: stop, Usage: a.used(), Citations: a.cites}
 	if stop == "" {
@@ -192,7 +192,7 @@ func (a *assembly) reply(stop string) *seam.Reply {
 	return r
 }
 
-// used is the provider's count, or an estimate where there is none.
+// used returns the provider's usage, or an estimate if it sent none.
 func (a *assembly) used() parley.Usage {
 	if u := a.usage; u != nil {
 		cached := u.CachedTokens

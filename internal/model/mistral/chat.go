@@ -19,12 +19,11 @@ const (
 	maxFile   = 50 << 20
 )
 
-// understood is put between results and a message of the user, since an answer of
-// the assistant has to stand there. It is what Mistral's own command line says.
+// understood is inserted between results and a user's message, where Mistral requires an
+// assistant message. Mistral's own command line uses the same word.
 const understood = "Understood."
 
-// The body of POST /v1/chat/completions. Nothing else may be in it: an unknown
-// key is refused.
+// chatRequest is the body of POST /v1/chat/completions. Mistral rejects unknown keys.
 type chatRequest struct {
 	Model           string        `json:"model"`
 	Messages        []chatMessage `json:"messages"`
@@ -114,7 +113,7 @@ func (m *model) body(ctx context.Context, r seam.Request, n *names) ([]byte, err
 	return encode(req)
 }
 
-// encode is JSON that keeps < and > as they are: a prompt may hold many.
+// encode returns JSON that keeps < and > as they are, because prompts may have many of them.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -125,7 +124,7 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// tools are the app's tools and the handoffs as functions.
+// tools returns the app's tools and the handoffs as functions.
 func tools(r seam.Request, n *names) []tool {
 	var list []tool
 	for _, d := range r.Tools {
@@ -153,7 +152,7 @@ func handoffFunction(h seam.Handoff, n *names) tool {
 		json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string","description":"why, in a few words"}}}`))
 }
 
-// history turns our messages into such as Mistral takes.
+// history converts our messages to Mistral's.
 type history struct {
 	ctx    context.Context //nolint:containedctx // lives as long as one call of body
 	req    seam.Request
@@ -209,8 +208,8 @@ func resultText(p parley.Part) string {
 	return p.Text
 }
 
-// user is the content of a user's message: a text when it is one, else chunks,
-// nil when nothing is in it.
+// user returns the content of a user's message: a string if it is only text, otherwise chunks,
+// and nil if it is empty.
 func (h *history) user(parts []parley.Part) (any, error) {
 	var chunks []contentChunk
 	for _, p := range parts {
@@ -229,7 +228,7 @@ func (h *history) user(parts []parley.Part) (any, error) {
 	}
 	switch {
 	case len(chunks) == 0:
-		return nil, nil //nolint:nilnil // nothing is no error
+		return nil, nil //nolint:nilnil // an empty message is no error
 	case len(chunks) == 1 && chunks[0].Type == "text":
 		return chunks[0].Text, nil
 	}
@@ -244,21 +243,21 @@ func (h *history) media(p parley.Part) (contentChunk, error) {
 		what, most = "an image", maxImage
 	}
 	if image && !h.info.Images || !image && !h.info.Files || h.req.Open == nil {
-		return none, parley.Errorf(parley.CodeInvalid, "the model %s does not take %s", h.info.Name, what).WithHint("choose another model, or leave it out")
+		return none, parley.Errorf(parley.CodeInvalid, "the model %s does not accept %s", h.info.Name, what).WithHint("choose another model, or leave it out")
 	}
 	if image {
 		h.images++
 	}
 	if h.images > maxImages {
-		return none, parley.Errorf(parley.CodeInvalid, "the conversation has more than the %d images that %s takes", maxImages, h.info.Name).
-			WithHint("begin a new session, or choose another model")
+		return none, parley.Errorf(parley.CodeInvalid, "the conversation has more than the %d images that %s accepts", maxImages, h.info.Name).
+			WithHint("start a new session, or choose another model")
 	}
 	f, err := h.req.Open(h.ctx, p.Artifact)
 	if err != nil {
 		return none, parley.Errorf(parley.CodeInvalid, "read %s for the model: %w", what, err)
 	}
 	if len(f.Body) > most {
-		return none, parley.Errorf(parley.CodeTooLarge, "%s has %d bytes, and Mistral takes %d", what, len(f.Body), most)
+		return none, parley.Errorf(parley.CodeTooLarge, "%s has %d bytes; Mistral accepts at most %d", what, len(f.Body), most)
 	}
 	kind := p.MediaType
 	if kind == "" {
@@ -275,8 +274,8 @@ func (h *history) media(p parley.Part) (contentChunk, error) {
 	return contentChunk{Type: "document_url", DocumentURL: data, DocumentName: title}, nil
 }
 
-// assistant is a reply of the model as it was, without what is another
-// provider's; false when nothing is left of it.
+// assistant converts a reply of the model, without parts sealed by another provider. It returns
+// false if nothing is left.
 func (h *history) assistant(parts []parley.Part) (chatMessage, bool) {
 	m := chatMessage{Role: "assistant"}
 	var chunks []contentChunk
@@ -323,19 +322,19 @@ func (h *history) function(p parley.Part) functionCall {
 	return f
 }
 
-// reason is the arguments of a handoff.
+// reason returns the arguments of a handoff.
 func reason(why string) string {
 	if why == "" {
 		return "{}"
 	}
 	raw, err := json.Marshal(map[string]string{"reason": why})
-	if err != nil { // a string can be written
+	if err != nil { // a string always encodes
 		return "{}"
 	}
 	return string(raw)
 }
 
-// seal is what a thinking part keeps of Mistral's own, to be given back.
+// seal holds the fields of Mistral's own in a thinking part, which go back with it.
 type seal struct {
 	Signature json.RawMessage `json:"signature,omitempty"`
 }

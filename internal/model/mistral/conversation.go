@@ -11,25 +11,25 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// state is what a reply of a hosted model leaves for the next request.
+// state is what a hosted model's reply leaves for the next request.
 type state struct {
 	Conversation string        `json:"conversation"`
 	Fleet        parley.Digest `json:"fleet"`
-	Agent        string        `json:"agent"` // who gave the reply
-	// Definition is of a conversation that has no agent; only that agent may go on
-	// in it.
+	Agent        string        `json:"agent"` // the agent that replied
+	// Definition is set in a conversation without an agent. Only an agent with the same
+	// definition may continue it.
 	Definition parley.Digest `json:"definition,omitempty"`
-	// First names the words that the conversation begins with, Turns counts the
-	// user's turns in it. Together they say whether an agent may see it.
+	// First is the digest of the conversation's first words, and Turns counts the user's turns
+	// in it. Together they say whether an agent may see the conversation.
 	First parley.Digest `json:"first"`
 	Turns int           `json:"turns"`
-	// Seen counts the messages of the request that was answered; Messages names them.
+	// Seen counts the messages of the request that was answered. Messages is their digest.
 	Seen     int           `json:"seen"`
 	Messages parley.Digest `json:"messages"`
-	// Pending are the calls that want their results before anything else.
+	// Pending are the calls whose results must come before anything else.
 	Pending []string `json:"pending,omitempty"`
-	// HandedTo is the agent that got the turn; HandedBy is the call's id when it came
-	// as one. Lost says that there were calls whose results Mistral will not take.
+	// HandedTo is the agent that received the turn. HandedBy is the id of the handoff if it came
+	// as a call. Lost means that there were calls whose results Mistral will not accept.
 	HandedTo string `json:"handed_to,omitempty"`
 	HandedBy string `json:"handed_by,omitempty"`
 	Lost     bool   `json:"lost,omitempty"`
@@ -45,11 +45,11 @@ type conversationBody struct {
 	Inputs           []entry         `json:"inputs,omitempty"`
 	Stream           bool            `json:"stream"`
 	Store            bool            `json:"store"`
-	HandoffExecution string          `json:"handoff_execution"` // of this request, not of the conversation
+	HandoffExecution string          `json:"handoff_execution"` // applies to this request, not to the conversation
 }
 
-// stored reports whether the agent as Mistral has it is what the request wants.
-// anyCap: apart from the output cap, which an append may lower.
+// stored reports whether the agent stored at Mistral is what the request needs. With anyCap the
+// output cap may differ, because an append may lower it.
 func (c *call) stored(anyCap bool) bool {
 	n := c.req.Agent
 	if _, hosted := c.fleet.ids[n]; !hosted {
@@ -62,12 +62,14 @@ func (c *call) stored(anyCap bool) bool {
 	return c.definition(want) == c.definition(have)
 }
 
-// definition names all that a request wants of its agent, messages apart.
+// definition returns the digest of everything that a request needs of its agent, apart from
+// messages.
 func (c *call) definition(r seam.Request) parley.Digest {
 	return digestOf([]any{c.h.define(r), r.Handoffs})
 }
 
-// goOn says what to append to which conversation; false: begin a new one.
+// goOn says which conversation to continue and what to append. It returns false if a new one is
+// needed.
 func (c *call) goOn(ctx context.Context) (state, []entry, bool) {
 	var s state
 	r := &c.req
@@ -94,11 +96,11 @@ func (c *call) goOn(ctx context.Context) (state, []entry, bool) {
 	return s, w.list, ok && w.err == nil
 }
 
-// handedMark begins what our loop tells the agent that receives the turn.
+// handedMark starts our loop's message to the agent that receives the turn.
 const handedMark = "[handed over by "
 
-// afterHandoff writes what the conversation has not seen when the turn was handed
-// to another agent in it: what the user said meanwhile, and what was lost.
+// afterHandoff writes what the conversation has not seen when the turn was handed to another
+// agent in it: the user's messages since then, and lost results.
 func (c *call) afterHandoff(s *state, w *entries) bool {
 	last := c.req.Messages[len(c.req.Messages)-1]
 	if c.h.noAppend.Load() || len(s.Pending) > 0 || last.Role != parley.RoleUser || turns(c.req.Messages) != s.Turns {
@@ -122,7 +124,7 @@ func (c *call) afterHandoff(s *state, w *entries) bool {
 	return w.message(parley.Message{Role: parley.RoleUser, Parts: last.Parts[at:]}) == nil
 }
 
-// first names the words that messages begin with.
+// first returns the digest of the words that messages begin with.
 func first(ms []parley.Message) parley.Digest {
 	if len(ms) == 0 || len(ms[0].Parts) == 0 {
 		return ""
@@ -130,7 +132,7 @@ func first(ms []parley.Message) parley.Digest {
 	return digestOf(ms[0].Parts[0])
 }
 
-// turns counts the messages of the user that begin one.
+// turns counts the user's messages that start a turn.
 func turns(ms []parley.Message) int {
 	n := 0
 	for i, m := range ms {
@@ -145,7 +147,7 @@ func (c *call) writer(ctx context.Context) *entries {
 	return &entries{h: history{ctx: ctx, req: c.req, info: c.h.info, names: c.names, ids: newIDs(), calls: map[parley.CallID]target{}}}
 }
 
-// append goes on with a conversation.
+// append continues a conversation.
 func (c *call) append(ctx context.Context, s state, inputs []entry) error {
 	body := conversationBody{Inputs: inputs, Stream: true, Store: true, HandoffExecution: "client"}
 	if s.Definition == "" && c.req.MaxTokens > 0 && c.req.MaxTokens < c.h.most(c.req.Agent) {
@@ -161,7 +163,7 @@ func (c *call) append(ctx context.Context, s state, inputs []entry) error {
 	return err
 }
 
-// start begins a conversation with all that the agent may see.
+// start starts a conversation with everything that the agent may see.
 func (c *call) start(ctx context.Context) error {
 	w := c.writer(ctx)
 	for _, m := range c.req.Messages {
@@ -176,7 +178,7 @@ func (c *call) start(ctx context.Context) error {
 	} else {
 		def := c.h.define(c.req)
 		body.Model, body.Instructions, body.CompletionArgs = def.Model, def.Instructions, def.CompletionArgs
-		body.Tools = tools(c.req, c.names) // handoffs too: there is no agent to hand to
+		body.Tools = tools(c.req, c.names) // handoffs too: there is no stored agent to hand over to
 		for _, s := range c.req.ServerTools {
 			body.Tools = append(body.Tools, tool{Type: s})
 		}
@@ -189,8 +191,8 @@ func (c *call) start(ctx context.Context) error {
 	return err
 }
 
-// stream sends a request and reads its answer. A refusal is a *refusedStart; any
-// other error, and all else, has been yielded or is returned to be.
+// stream sends a request and reads its answer. It returns a *refusedStart if the request was
+// rejected. Other errors are either already yielded or returned for the caller to yield.
 func (c *call) stream(ctx context.Context, path string, body conversationBody, next state) error {
 	raw, err := encode(body)
 	if err != nil {
@@ -213,8 +215,8 @@ func (c *call) stream(ctx context.Context, path string, body conversationBody, n
 	return a.read(ctx, resp.Body)
 }
 
-// handoffOf says whether the name of a call means a handoff: it is none of the
-// agent's functions, and names an agent that it may hand to.
+// handoffOf reports whether a called name means a handoff: it is not one of the agent's
+// functions, and names an agent that it may hand over to.
 func (c *call) handoffOf(called string) (string, bool) {
 	if t, ok := c.names.targets[called]; ok {
 		return t.name, t.handoff

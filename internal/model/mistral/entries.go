@@ -4,7 +4,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// An entry of a conversation, as we give it.
+// An entry is an input of a conversation.
 type entry struct {
 	Type       string  `json:"type"`
 	Role       string  `json:"role,omitempty"`
@@ -15,15 +15,15 @@ type entry struct {
 	Result     *string `json:"result,omitempty"`
 }
 
-// entries turns our messages into inputs of a conversation.
+// entries converts our messages to inputs of a conversation.
 //
-// A handoff of the past is not told as one, which might pass the turn on; the
-// text that our loop writes for the receiving agent says it.
+// A past handoff is not written as one, because that might pass the turn on. The text that our
+// loop writes for the receiving agent tells about it instead.
 type entries struct {
 	h    history
 	list []entry
 	err  error
-	// of the last assistant's message, calls that are handoffs
+	// calls in the last assistant message that are handoffs
 	handed map[parley.CallID]bool
 }
 
@@ -38,7 +38,7 @@ func (w *entries) result(id, text string) {
 	w.add(entry{Type: "function.result", ToolCallID: id, Result: &text})
 }
 
-// message adds all that a message says.
+// message adds the content of a message.
 func (w *entries) message(m parley.Message) error {
 	switch m.Role {
 	case parley.RoleUser:
@@ -58,7 +58,7 @@ func (w *entries) message(m parley.Message) error {
 			case p.Type != parley.PartToolResult:
 			case !w.handed[p.Call]:
 				w.result(w.h.ids.id(p), resultText(p))
-			case p.IsError: // the handoff did not come to pass
+			case p.IsError: // the handoff failed
 				w.add(entry{Type: "message.input", Role: "user", Content: "[" + resultText(p) + "]"})
 			}
 		}
@@ -89,8 +89,8 @@ func (w *entries) assistant(parts []parley.Part) {
 	}
 }
 
-// results adds what came after a reply of the agent: ms begins with it. false:
-// that is not what the conversation waits for.
+// results adds what followed a reply of the agent; ms begins with it. It returns false if the
+// conversation does not wait for these results.
 func (w *entries) results(s *state, ms []parley.Message) bool {
 	wants := map[string]bool{}
 	for _, id := range s.Pending {
@@ -127,7 +127,7 @@ func (w *entries) results(s *state, ms []parley.Message) bool {
 				return false
 			}
 		default:
-			return false // it has said more since
+			return false // the agent has said more since
 		}
 	}
 	return len(wants) == 0 && len(w.list) > 0

@@ -42,15 +42,15 @@ type event struct {
 type conversation struct {
 	*assembly
 	call    *call
-	next    state  // what will be left for the next request
-	agentID string // who is to speak; empty: nobody that has an id
-	spoke   bool   // something of the reply was shown
-	handed  string // the agent that got the turn
-	began   bool   // a handoff began and has not said to whom
-	dirty   bool   // the conversation went on behind a handoff
+	next    state  // state for the next request
+	agentID string // the agent expected to speak; empty: one without an id
+	spoke   bool   // part of the reply was shown
+	handed  string // the agent that received the turn
+	began   bool   // a handoff began and has not yet named its agent
+	dirty   bool   // the conversation continued after a handoff
 }
 
-// read reads to the end. What it returns has not been yielded.
+// read reads to the end. An error that it returns has not been yielded.
 func (a *conversation) read(ctx context.Context, body io.Reader) error {
 	done := false
 	for f, err := range sse.Decode(body, maxFrame) {
@@ -100,7 +100,7 @@ func (a *conversation) read(ctx context.Context, body io.Reader) error {
 	return nil
 }
 
-// plain is the quick way for a fragment of text of the agent that speaks.
+// plain is the fast path for a text fragment of the speaking agent.
 func (a *conversation) plain(f sse.Frame) ([]byte, bool) {
 	if f.Event != "message.output.delta" || a.handed != "" || a.began {
 		return nil, false
@@ -124,8 +124,8 @@ func (a *conversation) plain(f sse.Frame) ([]byte, bool) {
 	return a.buf, true
 }
 
-// fieldOf is the value of a string of a flat object, without its quotes. A quote
-// within a string is escaped, so the key stands nowhere else.
+// fieldOf returns a string value of a flat object, without its quotes. Quotes within strings are
+// escaped, so the quoted key cannot occur elsewhere.
 func fieldOf(data []byte, key string) ([]byte, bool) {
 	at := bytes.Index(data, []byte(key))
 	if at < 0 {
@@ -157,18 +157,18 @@ func numberOf(data []byte, key string) (int, bool) {
 	return v, err == nil
 }
 
-// errStopped: whoever reads wants no more.
+// errStopped means that the reader stopped reading.
 var errStopped = errors.New("stopped")
 
-// event takes one event; true: the response is over.
+// event handles one event. It returns true when the response is over.
 func (a *conversation) event(e event) (bool, error) {
 	switch e.Kind {
 	case "conversation.response.started":
 		a.next.Conversation = e.ConversationID
 	case "message.output.delta", "function.call.delta", "tool.execution.started":
 		if a.handed != "" || a.began {
-			// The server went on with the next agent although it was to stop. What that
-			// one says is not this agent's reply: the next call asks it again.
+			// The server went on with the next agent although it was told to stop. That agent's
+			// words are not part of this reply: the next call asks it again.
 			a.dirty = true
 			if a.began {
 				return true, a.handsTo("", "")
@@ -211,7 +211,7 @@ func (a *conversation) output(e event) error {
 		}
 	case "function.call.delta":
 		if e.Confirmation == "pending" {
-			return parley.Errorf(parley.CodeModel, "Mistral asks to confirm a call of its own tool %s", e.Name).WithHint("take the confirmation out of the connector's settings")
+			return parley.Errorf(parley.CodeModel, "Mistral asks for confirmation of a call to its own tool %s", e.Name).WithHint("take the confirmation out of the connector's settings")
 		}
 		id := e.ToolCallID
 		if id == "" {
@@ -240,19 +240,19 @@ func (a *conversation) handsTo(id, name string) error {
 		to = hs[0].Agent
 	}
 	if !offered(to) {
-		return parley.Errorf(parley.CodeModel, "Mistral handed over to %q, which is no agent that %s hands to", a.c.p.Words(to), a.call.req.Agent).
-			WithHint("check what was changed at Mistral's agents by hand")
+		return parley.Errorf(parley.CodeModel, "Mistral handed over to %q, which is not an agent that %s may hand over to", a.c.p.Words(to), a.call.req.Agent).
+			WithHint("check whether the agents were changed by hand at Mistral")
 	}
 	a.handed = to
 	a.pieces = append(a.pieces, &piece{kind: parley.PartHandoff, name: to, index: 1 << 30})
 	return nil
 }
 
-// finish yields the reply, with what the next request needs.
+// finish yields the reply and the state for the next request.
 func (a *conversation) finish() {
 	stop := ""
 	if u := a.usage; u != nil && u.CompletionTokens >= a.cap() && a.cap() > 0 {
-		stop = "max_tokens" // this wire does not say it
+		stop = "max_tokens" // the API does not report it
 	}
 	slices.SortStableFunc(a.pieces, func(x, y *piece) int { return x.index - y.index })
 	a.end(stop, func(r *seam.Reply) {
@@ -263,7 +263,7 @@ func (a *conversation) finish() {
 	}, a.call.yield)
 }
 
-// cap is how many tokens the reply may have.
+// cap returns how many tokens the reply may have.
 func (a *conversation) cap() int64 {
 	asked, most := a.call.req.MaxTokens, a.call.h.most(a.call.req.Agent)
 	if a.next.Definition != "" || asked > 0 && asked < most {
@@ -272,7 +272,7 @@ func (a *conversation) cap() int64 {
 	return most
 }
 
-// asFunctions finds handoffs that came as calls.
+// asFunctions finds handoffs that came as function calls.
 func (a *conversation) asFunctions(r *seam.Reply) {
 	for i, p := range r.Parts {
 		if p.Type != parley.PartToolCall {
@@ -280,13 +280,13 @@ func (a *conversation) asFunctions(r *seam.Reply) {
 		}
 		if to, ok := a.call.handoffOf(p.Name); ok && a.handed == "" {
 			var why struct{ Reason string }
-			_ = json.Unmarshal(p.Input, &why) // it is optional
+			_ = json.Unmarshal(p.Input, &why) // the reason is optional
 			r.Parts[i] = parley.Part{Type: parley.PartHandoff, Name: to, Text: strings.TrimSpace(why.Reason), ProviderID: p.ProviderID}
 		}
 	}
 }
 
-// left is the state after the reply.
+// left returns the state after the reply.
 func (a *conversation) left(r *seam.Reply) json.RawMessage {
 	s := a.next
 	if s.Conversation == "" {
@@ -296,12 +296,12 @@ func (a *conversation) left(r *seam.Reply) json.RawMessage {
 	for _, p := range r.Parts {
 		switch {
 		case p.Type == parley.PartToolCall && a.handed != "":
-			s.Lost = true // Mistral has abandoned it
+			s.Lost = true // Mistral has dropped the call
 		case p.Type == parley.PartToolCall:
 			s.Pending = append(s.Pending, p.ProviderID)
 		case p.Type == parley.PartHandoff && p.ProviderID != "":
 			if s.HandedTo != "" {
-				return nil // of two, the loop takes the first, and nobody answers the other
+				return nil // of two handoffs, the loop takes the first, and nobody answers the other
 			}
 			s.HandedTo, s.HandedBy = p.Name, p.ProviderID
 		case p.Type == parley.PartHandoff:
@@ -310,7 +310,7 @@ func (a *conversation) left(r *seam.Reply) json.RawMessage {
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {
-		return nil // a new conversation will be begun
+		return nil // a new conversation will be started
 	}
 	return raw
 }

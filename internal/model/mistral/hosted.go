@@ -12,64 +12,60 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// HostedOptions say whose agents are hosted.
+// HostedOptions say whose agents are hosted, and where their ids are kept.
 type HostedOptions struct {
 	App *parley.App
-	// Model is Mistral's id of the model that the agents use. Empty: what follows the
-	// last slash of the info's name.
+	// Model is Mistral's id of the agents' model. Empty: the part of the info's name after the
+	// last slash.
 	Model string
-	// Dir is the data folder, where the agents' ids are kept in .agent_ids.json.
+	// Dir is the data folder. The agents' ids are kept there in .agent_ids.json.
 	Dir string
-	// There reports whether that folder went away: nothing is made for one that did, as
-	// its ids could not be kept. Nil: it stays.
+	// There returns an error if the data folder has disappeared. No agents are created then,
+	// because their ids could not be kept. nil: the folder is always there.
 	There func() error
 }
 
-// Hosted is a model whose agents and conversations Mistral keeps: the agents of
-// one app that use it, with their handoffs as Mistral's own.
+// Hosted is a model whose agents and conversations are stored at Mistral: the agents of one app
+// that use this model, with their handoffs as Mistral's own.
 //
-// A conversation at Mistral is a cache of our log. A request goes on with one only
-// when its State is there, which the loop gives when nothing lies between, and
-// when what the conversation holds is what the agent may see; else a new
-// conversation is begun from the request's messages. That is also done within the
-// same call when Mistral no longer knows the conversation or refuses to go on with
-// it, as long as nothing was said.
+// A conversation at Mistral is a cache of our log. A request continues a conversation only if
+// the request has its State (which the loop provides when nothing happened in between) and if
+// the conversation holds exactly what the agent may see. Otherwise a new conversation is started
+// from the request's messages. The same happens, within the call, if Mistral no longer knows the
+// conversation or refuses to continue it, as long as nothing was said.
 //
-// All is asked for with handoff_execution "client": Mistral stops at a handoff,
-// which becomes a handoff part, and our loop decides. The agent that receives the
-// turn goes on in the same conversation, but for one that sees no history and
-// would find some in it. Nobody outside knows for sure what Mistral does when one
-// appends after such a handoff. So the first output says whose it is, and when it
-// is not the agent's, or the append is refused, a new conversation is begun with
-// the agent, then and from then on. A handoff that comes as a call of a function
-// is taken as one too. Calls before a handoff are answered by nobody: Mistral has
-// abandoned them; their results reach the next agent as text.
+// Requests use handoff_execution "client": Mistral stops at a handoff, which becomes a handoff
+// part, and our loop decides. The agent that receives the turn continues the same conversation,
+// unless it must not see the history in it. It is not documented what Mistral does after an
+// append that follows such a handoff. So the first output is checked: if it is from another
+// agent, or if the append is rejected, a new conversation is started with the right agent, now
+// and from then on. A handoff that comes as a function call is accepted too. Calls before a
+// handoff are never answered, because Mistral drops them; their results reach the next agent as
+// text.
 //
-// What a stored agent cannot say is asked for without it, in a conversation with
-// instructions and tools of its own: a prompt with memory or hints, tools or
-// handoffs taken away, an output cap below the agent's. There, handoffs are
-// functions.
+// Some requests need what a stored agent cannot express: a prompt with memory or hints, tools or
+// handoffs removed, an output cap below the agent's. They are sent without an agent, in a
+// conversation with its own instructions and tools. There, handoffs are functions.
 //
-// Weak points. What is said stays at Mistral, also when the session is deleted
-// here. Mistral's prompt grows by what earlier turns did, which our estimate of a
-// request's size does not know; the usage is Mistral's own count. The wire does not
-// say that a reply was cut off for length: it is taken to be when it has as many
-// tokens as it may have.
+// Weak points. What was said stays at Mistral, even if the session is deleted here. Mistral's
+// prompt grows by the work of earlier turns, which our estimate of a request's size does not
+// include; the usage is Mistral's own count. The API does not report that a reply was cut off
+// for length: it is assumed when the reply has as many tokens as allowed.
 type Hosted struct {
 	c      *Client
 	o      HostedOptions
 	info   seam.ModelInfo
-	agents []string // of the app, that are hosted
+	agents []string // the app's hosted agents
 
-	busy  chan struct{} // holds fleet
+	busy  chan struct{} // lock of fleet
 	fleet *fleet
 
-	// noAppend is set once an append after a handoff was of no use.
+	// noAppend is set once an append after a handoff has failed.
 	noAppend atomic.Bool
 }
 
-// Hosted makes the hosted model of an app: of its agents that name no model, or
-// this one. It contacts nobody; see [Hosted.Prepare].
+// Hosted makes the hosted model of an app, for its agents that name this model or none. It does
+// not contact Mistral; see [Hosted.Prepare].
 func (c *Client) Hosted(info seam.ModelInfo, o HostedOptions) (*Hosted, error) {
 	if o.App == nil || o.Dir == "" {
 		return nil, parley.Errorf(parley.CodeInvalid, "hosted agents need an app and a data folder")
@@ -94,10 +90,9 @@ func (c *Client) Hosted(info seam.ModelInfo, o HostedOptions) (*Hosted, error) {
 	return h, nil
 }
 
-// Info implements seam.Model.
 func (h *Hosted) Info() seam.ModelInfo { return h.info }
 
-// Check implements seam.Checker: it looks the model up.
+// Check implements seam.Checker: it requests the model's description.
 func (h *Hosted) Check(ctx context.Context) error { return h.c.check(ctx, h.o.Model) }
 
 // Stream implements seam.Model.
@@ -119,7 +114,7 @@ type call struct {
 	fleet *fleet
 }
 
-// run answers the request. Its error has not been yielded.
+// run answers the request. An error that it returns has not been yielded.
 func (c *call) run(ctx context.Context) (err error) {
 	if c.fleet, err = c.h.ready(ctx); err != nil {
 		return err
@@ -132,11 +127,11 @@ func (c *call) run(ctx context.Context) (err error) {
 		if s.HandedTo != "" {
 			c.h.noAppend.Store(true)
 		}
-		c.h.c.log.DebugContext(ctx, "a conversation is begun anew", "agent", c.req.Agent, "why", err)
+		c.h.c.log.DebugContext(ctx, "starting a new conversation", "agent", c.req.Agent, "why", err)
 	}
 	err = c.start(ctx)
 	if e, ok := errors.AsType[*refusedStart](err); ok && e.gone {
-		// Somebody has deleted the agent since it was looked up.
+		// The agent was deleted since it was looked up.
 		c.h.stale(ctx, c.fleet)
 		if c.fleet, err = c.h.ready(ctx); err != nil {
 			return err
@@ -146,7 +141,7 @@ func (c *call) run(ctx context.Context) (err error) {
 	return plain(err)
 }
 
-// plain is err as the provider gave it.
+// plain returns err as the provider reported it.
 func plain(err error) error {
 	if e, ok := errors.AsType[*refusedStart](err); ok {
 		return e.err
@@ -157,20 +152,20 @@ func plain(err error) error {
 	return err
 }
 
-// errElsewhere is a conversation that did not go on with the agent that it was
-// to. Nothing has been shown of it.
+// errElsewhere means that another agent than expected continued the conversation. None of its
+// output has been shown.
 var errElsewhere = errors.New("another agent answered")
 
-// refusedStart is a conversation that was not begun.
+// refusedStart is the error of a conversation that was not started.
 type refusedStart struct {
 	err  error
-	gone bool // the agent is not there
+	gone bool // the agent does not exist
 }
 
 func (e *refusedStart) Error() string { return e.err.Error() }
 func (e *refusedStart) Unwrap() error { return e.err }
 
-// refusedAppend is an append that Mistral refused.
+// refusedAppend is the error of an append that Mistral rejected.
 type refusedAppend struct{ err error }
 
 func (e *refusedAppend) Error() string { return e.err.Error() }

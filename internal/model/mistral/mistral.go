@@ -1,14 +1,12 @@
-// Package mistral gives the models of Mistral's La Plateforme, in two ways.
+// Package mistral provides the models of Mistral's La Plateforme, in two ways.
 //
-// [Client.Model] is a model over chat completions: our loop keeps the history,
-// runs the tools and does the handoffs. [Client.Hosted] is the same model as
-// agents and conversations that Mistral keeps; see [Hosted]. An app says by the
-// model's name which of the two it wants.
+// [Client.Model] uses chat completions: our loop keeps the history, runs the tools and does the
+// handoffs. [Client.Hosted] uses agents and conversations stored at Mistral; see [Hosted]. An
+// app chooses by the model's name.
 //
-// The wire is written by hand, since a request with one key too many is refused
-// and no client for Go knows the conversations. Nothing is tried again here and
-// no environment variable is read: what may be repeated is said by the errors'
-// codes.
+// The requests are written by hand, because Mistral rejects a request with an unknown key and no
+// Go client supports conversations. Nothing is retried here, and no environment variable is
+// read: the errors' codes say what may be repeated.
 //
 // A Client, its models and Hosted are safe for concurrent use.
 package mistral
@@ -29,28 +27,28 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// DefaultBaseURL is the address outside of Europe's and America's own regions.
+// DefaultBaseURL is the global address, outside the European and American regions.
 const DefaultBaseURL = "https://api.mistral.ai"
 
-// name is the provider's, in ModelInfo and on parts that it sealed.
+// name is our name for Mistral, in ModelInfo and on parts that it sealed.
 const name = "mistral"
 
 const (
-	// maxFrame bounds one frame of a stream.
+	// maxFrame limits one frame of a stream.
 	maxFrame = 32 << 20
-	// maxAnswer bounds an answer that is no stream.
+	// maxAnswer limits an answer that is not a stream.
 	maxAnswer = 32 << 20
-	// maxParts bounds the parts of a reply.
+	// maxParts limits the parts of a reply.
 	maxParts = 256
-	// maxArguments bounds the arguments of one call.
+	// maxArguments limits the arguments of one call.
 	maxArguments = 1 << 20
-	// maxText bounds the text of a reply, and so its thinking.
+	// maxText limits the text of a reply, and separately its thinking.
 	maxText = 16 << 20
 )
 
-// Options are what a Client needs.
+// Options are the settings of a Client.
 type Options struct {
-	Key     string // needed
+	Key     string // API key; required
 	BaseURL string // empty: DefaultBaseURL. With or without /v1
 	// HTTP makes the requests. nil: transport.NewClient().
 	HTTP   *http.Client
@@ -58,7 +56,7 @@ type Options struct {
 	Now    func() time.Time // nil: time.Now
 }
 
-// Client is one account.
+// Client makes the models of one account.
 type Client struct {
 	base string
 	http *http.Client
@@ -67,25 +65,25 @@ type Client struct {
 	log  *slog.Logger
 	now  func() time.Time
 
-	files chan struct{} // holds the file of agents' ids
+	files chan struct{} // lock of the file of agents' ids
 }
 
-// New makes a client. It contacts nobody; a key or an address that cannot be
-// one is CodeInvalid.
+// New makes a client without contacting Mistral. It returns CodeInvalid for a malformed key or
+// address.
 func New(o Options) (*Client, error) {
 	if o.Key == "" {
 		return nil, parley.Errorf(parley.CodeInvalid, "Mistral needs a key").WithHint("set MISTRAL_API_KEY")
 	}
 	if strings.ContainsFunc(o.Key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r > unicode.MaxASCII }) {
-		return nil, parley.Errorf(parley.CodeInvalid, "Mistral's key holds a space or a character that no key has").
-			WithHint("copy the key again, without what stands around it")
+		return nil, parley.Errorf(parley.CodeInvalid, "Mistral's key has a space or a character that cannot be part of a key").
+			WithHint("copy the key again, without surrounding text")
 	}
 	if o.BaseURL == "" {
 		o.BaseURL = DefaultBaseURL
 	}
 	u, err := url.Parse(o.BaseURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "the base URL of Mistral is not an address").WithHint("such as %s", DefaultBaseURL)
+		return nil, parley.Errorf(parley.CodeInvalid, "the base URL of Mistral is not the address of a server").WithHint("write it like %s", DefaultBaseURL)
 	}
 	c := &Client{
 		base: strings.TrimSuffix(strings.TrimRight(o.BaseURL, "/"), "/v1"),
@@ -110,8 +108,8 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Model is the model over chat completions whose id at Mistral is what follows
-// the first slash of info.Name.
+// Model returns a model over chat completions. Its id at Mistral is the part of info.Name after
+// the first slash.
 func (c *Client) Model(info seam.ModelInfo) seam.Model {
 	info.Provider = name
 	return &model{c: c, id: providerID(info.Name), info: info}
@@ -130,10 +128,9 @@ type model struct {
 	info seam.ModelInfo
 }
 
-// Info implements seam.Model.
 func (m *model) Info() seam.ModelInfo { return m.info }
 
-// Check implements seam.Checker: it looks the model up.
+// Check implements seam.Checker: it requests the model's description.
 func (m *model) Check(ctx context.Context) error { return m.c.check(ctx, m.id) }
 
 func (c *Client) check(ctx context.Context, id string) error {
@@ -151,7 +148,7 @@ type modelCard struct {
 	} `json:"capabilities"`
 }
 
-// List returns the models that the account may chat with.
+// List returns the account's models that can chat.
 func (c *Client) List(ctx context.Context) ([]seam.ModelInfo, error) {
 	var page struct {
 		Data []modelCard `json:"data"`
@@ -163,7 +160,7 @@ func (c *Client) List(ctx context.Context) ([]seam.ModelInfo, error) {
 	seen := map[string]bool{}
 	for _, m := range page.Data {
 		if !m.Capabilities.CompletionChat || m.ID == "" || seen[m.ID] {
-			continue // the list names a model once for each of its aliases
+			continue // the list repeats a model for each of its aliases
 		}
 		seen[m.ID] = true
 		list = append(list, seam.ModelInfo{
@@ -173,13 +170,12 @@ func (c *Client) List(ctx context.Context) ([]seam.ModelInfo, error) {
 	return list, nil
 }
 
-// get reads a JSON answer into v.
+// get requests a JSON answer and decodes it into v.
 func (c *Client) get(ctx context.Context, path string, v any) error {
 	return c.do(ctx, http.MethodGet, path, nil, v)
 }
 
-// do sends a request that is no stream and reads its answer into v, where that
-// is not nil.
+// do sends a request that is not streamed and decodes its answer into v, unless v is nil.
 func (c *Client) do(ctx context.Context, method, path string, body []byte, v any) error {
 	resp, err := c.p.Send(ctx, c.http, method, c.base+path, c.head, body)
 	if err != nil {
@@ -196,9 +192,9 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, v any
 	case v == nil:
 		return nil
 	case len(raw) > maxAnswer:
-		return c.p.Malformed("an answer without end", nil)
+		return c.p.Malformed("an answer that is too large", nil)
 	case !transport.IsType(resp, "application/json"):
-		return c.p.Malformed("something else than JSON", nil)
+		return c.p.Malformed("a response that is not JSON", nil)
 	}
 	if err := json.Unmarshal(raw, v); err != nil {
 		return c.p.Malformed("an answer", err)
@@ -206,8 +202,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, v any
 	return nil
 }
 
-// open begins a stream: the response is one of events, and its body is the
-// caller's to close.
+// open starts a stream. The response is an event stream, and the caller closes its body.
 func (c *Client) open(ctx context.Context, path string, body []byte) (*http.Response, error) {
 	h := c.head.Clone()
 	h.Set("Accept", "text/event-stream")
@@ -220,7 +215,7 @@ func (c *Client) open(ctx context.Context, path string, body []byte) (*http.Resp
 	}
 	if !transport.IsType(resp, "text/event-stream") {
 		resp.Body.Close()
-		return nil, c.p.Malformed("something else than a stream of events", nil)
+		return nil, c.p.Malformed("a response that is not an event stream", nil)
 	}
 	return resp, nil
 }

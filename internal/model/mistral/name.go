@@ -10,14 +10,14 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// handoffPrefix begins the name of a tool that stands for a handoff.
+// handoffPrefix starts the name of a tool that stands for a handoff.
 const handoffPrefix = "transfer_to_"
 
-// maxName is how long the name of a tool may be.
+// maxName is the maximum length of a tool's name.
 const maxName = 64
 
-// names maps the names of an app's tools and agents to such as Mistral takes, and
-// back. The same tools give the same names.
+// names maps our names of tools and agents to names that Mistral accepts, and back. The same
+// tools always get the same names.
 type names struct {
 	wire    map[target]string
 	targets map[string]target
@@ -40,8 +40,8 @@ func newNames(r seam.Request) *names {
 	return n
 }
 
-// of is the name of t on the wire. One that the request does not offer, as in an
-// old call, gets a name too.
+// of returns the name of t on the wire. A target that the request does not offer, as in an old
+// call, gets a name too.
 func (n *names) of(t target) string {
 	if w, ok := n.wire[t]; ok {
 		return w
@@ -59,8 +59,8 @@ func (n *names) of(t target) string {
 	return w
 }
 
-// target is what the model meant. A name that nobody has is taken as that of a
-// tool: the engine answers that there is none.
+// target returns what the model meant. An unknown name is taken for a tool's: the engine answers
+// that there is none.
 func (n *names) target(w string) target {
 	if t, ok := n.targets[w]; ok {
 		return t
@@ -70,7 +70,7 @@ func (n *names) target(w string) target {
 
 func fits(s string) bool { return s != "" && len(s) <= maxName && clean(s) == s }
 
-// clean replaces what a name may not hold.
+// clean replaces characters that a name may not have.
 func clean(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -85,8 +85,8 @@ func alphanumeric(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// ids gives each call of a history its id on the wire: nine letters or digits, no
-// two alike. Mistral's own id is kept where it fits.
+// ids gives each call of a history its id on the wire: nine letters or digits, all distinct.
+// Mistral's own id is kept if it qualifies.
 type ids struct {
 	of   map[parley.CallID]string
 	used map[string]bool

@@ -7,9 +7,9 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// A failure is what Mistral says of one, in any of its shapes: message may be a
-// text or an object with a detail, code a text or a number, and a request that
-// does not fit the schema has a list of details instead.
+// A failure is an error from Mistral, in any of its shapes: message is a text or an object with
+// a detail, code is a text or a number, and a request that violates the schema has a list of
+// details instead.
 type failure struct {
 	Object  string          `json:"object"`
 	Message json.RawMessage `json:"message"`
@@ -19,7 +19,7 @@ type failure struct {
 	Error   json.RawMessage `json:"error"`
 }
 
-// words is what the failure says, "" when nothing can be found.
+// words returns the failure's message, or "" if none is found.
 func (f failure) words() string {
 	for _, raw := range []json.RawMessage{f.Message, f.Detail, f.Error} {
 		if s := sentence(raw, 0); s != "" {
@@ -29,10 +29,10 @@ func (f failure) words() string {
 	return ""
 }
 
-// code is the code of a failure, without quotes.
+// code returns the code of a failure, without quotes.
 func (f failure) code() string { return strings.Trim(string(f.Code), `"`) }
 
-// sentence finds the words in a message of any shape.
+// sentence finds the text in a message of any shape.
 func sentence(raw json.RawMessage, depth int) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -76,20 +76,20 @@ func sentence(raw json.RawMessage, depth int) string {
 	return sentence(o.Detail, depth+1)
 }
 
-// refusal reads the body of an answer that is not 2xx.
+// refusal parses the body of an answer whose status is not 2xx.
 func refusal(status int, body []byte) (parley.Code, string) {
 	var f failure
 	if json.Unmarshal(body, &f) != nil {
 		text := strings.TrimSpace(string(body))
 		if strings.HasPrefix(text, "<") {
-			text = "" // a page of something that stands in between
+			text = "" // a page from a proxy in between
 		}
 		return "", text
 	}
 	return refused(status, f), f.words()
 }
 
-// refused chooses another code than the status says, where the body knows more.
+// refused chooses another code than the status means, if the body says more.
 func refused(status int, f failure) parley.Code {
 	words := strings.ToLower(f.words())
 	switch {
@@ -98,8 +98,7 @@ func refused(status int, f failure) parley.Code {
 	case status == 400 && strings.Contains(words, "too large for model"), status == 400 && strings.Contains(words, "maximum context length"):
 		return parley.CodeTooLarge
 	case status == 500 && f.code() == "3000":
-		// A handoff that the provider failed to make is a failure of its own, that
-		// trying again may mend.
+		// A handoff that failed at the provider is the provider's fault; trying again may help.
 		return parley.CodeUnavailable
 	}
 	return ""

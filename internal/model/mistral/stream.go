@@ -14,7 +14,7 @@ import (
 
 type yieldFunc = func(seam.ModelDelta, error) bool
 
-// A chunk of a chat completion's stream, or a failure that came in its place.
+// A chunk of a chat completion's stream, or an error in its place.
 type chatChunk struct {
 	failure
 	Model   string `json:"model"`
@@ -71,7 +71,7 @@ func (a *assembly) chat(ctx context.Context, body io.Reader, yield yieldFunc) {
 		}
 		for _, ch := range c.Choices {
 			if ch.Index != 0 {
-				continue // only one was asked for
+				continue // only one choice was requested
 			}
 			if !a.content(ch.Delta.Content, yield) {
 				return
@@ -110,7 +110,7 @@ func (a *assembly) chat(ctx context.Context, body io.Reader, yield yieldFunc) {
 	a.end(stop, nil, yield)
 }
 
-// end shows what was held back, then the reply. change may add to it.
+// end shows what was held back, then the reply. change may modify the reply.
 func (a *assembly) end(stop string, change func(*seam.Reply), yield yieldFunc) {
 	d, err := a.rest()
 	if err != nil {
@@ -127,7 +127,7 @@ func (a *assembly) end(stop string, change func(*seam.Reply), yield yieldFunc) {
 	yield(seam.ModelDelta{Reply: r}, nil)
 }
 
-// pass keeps a fragment and shows it; false: the stream is over.
+// pass stores a fragment and shows it. It returns false when the stream is over.
 func (a *assembly) pass(kind parley.PartType, b []byte, yield yieldFunc) bool {
 	text, err := a.say(kind, b)
 	if err != nil {
@@ -143,7 +143,7 @@ func (a *assembly) pass(kind parley.PartType, b []byte, yield yieldFunc) bool {
 	return yield(seam.ModelDelta{Text: text}, nil)
 }
 
-// A chunk of content, in any of the forms that are text, thinking or a reference.
+// replyChunk is a chunk of content: text, thinking or a reference, in any of their forms.
 type replyChunk struct {
 	Type      string          `json:"type"`
 	Text      jsonText        `json:"text"`
@@ -154,7 +154,7 @@ type replyChunk struct {
 	URL       string          `json:"url"`
 }
 
-// content takes what a delta says: a text, a chunk, or a list of chunks.
+// content handles the content of a delta: a text, a chunk, or a list of chunks.
 func (a *assembly) content(raw json.RawMessage, yield yieldFunc) bool {
 	if len(raw) == 0 {
 		return true
@@ -182,7 +182,7 @@ func (a *assembly) content(raw json.RawMessage, yield yieldFunc) bool {
 func (a *assembly) chunk(raw json.RawMessage, yield yieldFunc) bool {
 	var c replyChunk
 	if err := json.Unmarshal(raw, &c); err != nil {
-		yield(seam.ModelDelta{}, a.c.p.Malformed("a piece of text", err))
+		yield(seam.ModelDelta{}, a.c.p.Malformed("a malformed text", err))
 		return false
 	}
 	switch c.Type {
@@ -216,15 +216,15 @@ func (a *assembly) think(c replyChunk, yield yieldFunc) bool {
 	return true
 }
 
-// broken explains why a stream could not be read on.
+// broken explains why reading a stream failed.
 func (a *assembly) broken(ctx context.Context, err error) error {
 	if errors.Is(err, sse.ErrTooLarge) {
-		return a.c.p.Malformed("a chunk without end", err)
+		return a.c.p.Malformed("a chunk that is too large", err)
 	}
 	return a.c.p.Failure(ctx, err)
 }
 
-// failed is a failure that came in a stream that had begun well.
+// failed is the error of a failure within a stream.
 func (a *assembly) failed(f failure) error {
 	code := parley.CodeUnavailable
 	switch {
@@ -236,7 +236,7 @@ func (a *assembly) failed(f failure) error {
 	return a.c.p.Refused(code, f.words())
 }
 
-// The beginning and the end of what stands around the text of a usual chunk.
+// The text before and after the text of a common chunk.
 var (
 	deltaHead = []byte(`"delta":{"content":"`)
 	notDone   = []byte(`"finish_reason":null`)
@@ -244,8 +244,8 @@ var (
 	hasCalls  = []byte(`"tool_calls":[`)
 )
 
-// plainDelta is the quick way for a chunk that holds text and nothing else: it
-// appends the text to dst. false: read it the long way.
+// plainDelta is the fast path for a chunk with only text: it appends the text to dst. It returns
+// false for any other chunk.
 func plainDelta(data, dst []byte) ([]byte, bool) {
 	at := bytes.Index(data, deltaHead)
 	if at < 0 {

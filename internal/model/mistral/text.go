@@ -8,13 +8,12 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// A jsonText is a string of JSON, its bytes as they came: a character may be
-// split over two fragments, as bytes or as the halves of a \u pair, and
-// encoding/json would make two wrong ones of it. A half is kept as the three
-// bytes that UTF-8 would have for it.
+// A jsonText is a JSON string in its original bytes. A character may be split over two
+// fragments, as bytes or as the halves of a \u pair, and encoding/json would replace both
+// halves. Half of a pair is kept as its three bytes.
 type jsonText []byte
 
-// UnmarshalJSON implements json.Unmarshaler. What is no string is left alone.
+// UnmarshalJSON implements json.Unmarshaler. It ignores values that are not strings.
 func (t *jsonText) UnmarshalJSON(raw []byte) error {
 	if len(raw) < 2 || raw[0] != '"' {
 		return nil
@@ -23,7 +22,7 @@ func (t *jsonText) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// unquote appends the text of a JSON string that stands without its quotes.
+// unquote appends the text of a JSON string given without its quotes.
 func unquote(dst, s []byte) []byte {
 	for i := 0; i < len(s); i++ {
 		if s[i] != '\\' || i+1 == len(s) {
@@ -65,8 +64,8 @@ func hex4(s []byte) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// appendUnit appends one unit of UTF-16; the second half of a pair is joined with
-// the first, where that stands at the end of dst.
+// appendUnit appends a UTF-16 code unit. The second half of a pair is combined with the first
+// half at the end of dst.
 func appendUnit(dst []byte, r rune) []byte {
 	if !utf16.IsSurrogate(r) {
 		return utf8.AppendRune(dst, r)
@@ -87,7 +86,7 @@ func half(b []byte) (rune, bool) {
 	return 0xd000 | rune(b[1]&0x3f)<<6 | rune(b[2]&0x3f), true
 }
 
-// runes lets only whole characters through and holds back what may become one.
+// runes passes on only complete characters and holds back the beginning of one.
 type runes struct{ held []byte }
 
 // next returns the valid text that b completes.
@@ -110,14 +109,14 @@ func (h *runes) next(b []byte) string {
 
 func isHalf(b []byte) bool { _, ok := half(b); return ok }
 
-// rest is what was held back and became nothing.
+// rest returns what was held back and never completed.
 func (h *runes) rest() string {
 	b := h.held
 	h.held = nil
 	return valid(b)
 }
 
-// valid joins halves of pairs that came apart and replaces what is no character.
+// valid combines separated halves of pairs and replaces invalid bytes.
 func valid(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -131,7 +130,7 @@ func valid(b []byte) string {
 			continue
 		}
 		if i+3 <= len(b) && b[i] == 0xed && b[i+1]&0xe0 == 0xa0 {
-			out = append(out, "\ufffd"...) // a half that found no other
+			out = append(out, "\ufffd"...) // a half without the other
 			i += 3
 			continue
 		}
@@ -142,7 +141,7 @@ func valid(b []byte) string {
 	return string(out)
 }
 
-// tooMuch is a reply that no model gives.
+// tooMuch is the error of a reply larger than any model's.
 func tooMuch(what string) *parley.Error {
 	return parley.Errorf(parley.CodeTooLarge, "Mistral's reply has too much %s", what).WithHint("try again, or choose another model")
 }

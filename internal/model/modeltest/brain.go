@@ -10,11 +10,10 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Brain is a model that behaves as b says, for servers that put a provider's wire
-// around a model. It sees to Reply, Err, Late, Stall, Gate and Seen, and to Hang
-// and Cut as far as a model can: Cut ends the stream with an error that wraps
-// [io.ErrUnexpectedEOF], upon which a server may end the connection itself.
-// What is wrong with bytes is [Serve]'s.
+// Brain is a model that behaves as b says, for simulated servers that serve a provider's API
+// from a model. It handles Reply, Err, Late, Stall, Gate and Seen, and Hang and Cut as far as a
+// model can: Cut ends the stream with an error that wraps [io.ErrUnexpectedEOF], after which a
+// server may close the connection itself. [Serve] handles faults in the bytes.
 func Brain(b Behaviour) seam.Model { return brain{b} }
 
 type brain struct{ b Behaviour }
@@ -96,10 +95,10 @@ func (m brain) stream(ctx context.Context, r seam.Request, yield func(seam.Model
 	return nil
 }
 
-// some is how many fragments come before something goes wrong in the middle.
+// some is how many fragments come before a failure in the middle.
 const some = 4
 
-// pieces cuts a text into many small fragments, but no more than 20,000.
+// pieces cuts a text into many small fragments, at most 20,000.
 func pieces(text string) []string {
 	var out []string
 	size := max(5, len(text)/20_000)

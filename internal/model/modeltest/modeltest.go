@@ -1,12 +1,11 @@
-// Package modeltest is what every seam.Model must pass, whatever provider stands
-// behind it.
+// Package modeltest is the conformance suite for every seam.Model.
 //
-// An adapter's test gives [Run] a [Harness] that makes a model whose provider
-// behaves as a [Behaviour] says: a server on loopback that speaks the provider's
-// wire, or the model itself where there is none. The suite judges what comes out
-// of Stream and, where a wire is simulated, what the provider understood.
+// An adapter's test gives [Run] a [Harness] that makes a model whose provider behaves as a
+// [Behaviour] says: a server on loopback that simulates the provider's API, or the model itself
+// if there is none. The suite checks the output of Stream and, with a simulated API, what the
+// provider understood.
 //
-// For a simulated wire [Brain] is the model behind it and [Serve] the server:
+// With a simulated API, [Brain] is the model behind it and [Serve] the server:
 //
 //	srv, closed := modeltest.Serve(t, sim.New(sim.Options{Brain: modeltest.Brain(b)}), b)
 package modeltest
@@ -31,56 +30,56 @@ import (
 
 // Behaviour is what the provider does with each request.
 type Behaviour struct {
-	Reply seam.Reply    // what it says; its texts arrive in several fragments
-	Hang  bool          // it takes the request and says nothing
+	Reply seam.Reply    // the reply; its texts arrive in several fragments
+	Hang  bool          // it accepts the request and never answers
 	Cut   bool          // the connection ends in the middle of the text
-	Err   *parley.Error // it refuses; Code and RetryAfter are to come out again
+	Err   *parley.Error // it rejects the request; the model must return the same Code and RetryAfter
 	Late  bool          // Err comes only after some of the text
 
-	// The rest is asked only of a harness with a Wire.
+	// The rest is only used with a harness that sets Wire.
 
 	Stall    bool               // it falls silent in the middle of the text
-	Bytewise bool               // the bytes of the answer arrive one at a time
+	Bytewise bool               // the answer arrives byte by byte
 	Gate     <-chan struct{}    // each fragment after the first waits for a value
-	Fault    Fault              // what is wrong with the bytes of the answer
-	Seen     func(seam.Request) // told each request as the provider understood it
+	Fault    Fault              // fault in the bytes of the answer
+	Seen     func(seam.Request) // called with each request as the provider understood it
 
 	taken chan struct{} // with Hang: gets a value when Serve has the request
 }
 
-// Fault is something wrong with the bytes of an answer.
+// Fault is a fault in the bytes of an answer.
 type Fault string
 
 const (
 	FaultPage    Fault = "a page of HTML where a stream should be"
 	FaultGateway Fault = "a page of HTML with status 502"
 	FaultChunk   Fault = "a chunk that cannot be read"
-	FaultEnd     Fault = "an answer that ends in good order in the middle of the text"
+	FaultEnd     Fault = "an answer that ends cleanly in the middle of the text"
 )
 
 // Harness makes models.
 type Harness struct {
-	// New makes a model whose provider behaves so. closed is closed when the
-	// provider has seen the first connection end, or is nil where there is none.
+	// New makes a model whose provider behaves as b says. closed is closed when the provider has
+	// seen the first connection end; it is nil if there is none.
 	New func(t *testing.T, b Behaviour) (m seam.Model, closed <-chan struct{})
-	// Errors are the refusals that the provider can express. Each needs a code.
-	// [Refusals] has one of each kind.
+	// Errors are the rejections that the provider can express. Each needs a code. [Refusals] has
+	// one of each kind.
 	Errors []*parley.Error
-	// Late are those that it can express in the middle of a stream.
+	// Late are those that it can express within a stream.
 	Late []*parley.Error
-	// Thinking says that the provider gives thinking.
+	// Thinking says that the provider returns thinking.
 	Thinking bool
 
-	// Wire says that a provider's wire is simulated: Behaviour is obeyed in full,
-	// and requests come to Behaviour.Seen as the provider understood them.
+	// Wire says that the provider's API is simulated: the whole Behaviour applies, and
+	// Behaviour.Seen gets requests as the provider understood them.
 	Wire bool
-	// Replays says that thinking of the provider's own is given back to it.
+	// Replays says that the provider gets its own thinking back.
 	Replays bool
-	// Usage is what of a usage the wire can tell. nil: input and output tokens.
+	// Usage returns the part of a usage that the API can report. nil: input and output tokens.
 	Usage func(parley.Usage) parley.Usage
 }
 
-// Refusals has one of each kind of refusal.
+// Refusals returns one rejection of each kind.
 func Refusals() []*parley.Error {
 	return []*parley.Error{
 		parley.Errorf(parley.CodeRateLimited, "slow down").WithRetry(3 * time.Second),
@@ -95,7 +94,7 @@ func Refusals() []*parley.Error {
 	}
 }
 
-// soon is how long "promptly" may take on a busy machine.
+// soon is what "promptly" means on a busy machine.
 const soon = 20 * time.Second
 
 // Run runs the suite.
@@ -139,7 +138,7 @@ func Run(t *testing.T, h Harness) {
 
 type suite struct{ Harness }
 
-// Ask is a request that every model takes.
+// Ask returns a request that every model accepts.
 func Ask() seam.Request {
 	return seam.Request{
 		Agent: "helper", System: "You help.", MaxTokens: 1 << 20,
@@ -156,7 +155,7 @@ func says(text string) seam.Reply {
 	return seam.Reply{Parts: []parley.Part{{Type: parley.PartText, Text: text}}, StopReason: "end_turn", Usage: parley.Usage{InputTokens: 10, OutputTokens: 20}}
 }
 
-// got is all that came out of a stream.
+// got is the complete output of a stream.
 type got struct {
 	text, thinking string
 	reply          *seam.Reply
@@ -164,7 +163,7 @@ type got struct {
 	deltas         int
 }
 
-// read reads a stream to its end and checks the rules that hold for each.
+// read reads a stream to its end and checks the rules for each delta.
 func read(t *testing.T, ctx context.Context, m seam.Model, r seam.Request, each func(n int)) got { //nolint:revive // t first, as everywhere in tests
 	t.Helper()
 	var g got
@@ -200,7 +199,7 @@ func read(t *testing.T, ctx context.Context, m seam.Model, r seam.Request, each 
 	return g
 }
 
-// reply reads a stream that has to end well.
+// reply reads a stream that must succeed.
 func (s suite) reply(t *testing.T, b Behaviour, r seam.Request) got {
 	t.Helper()
 	m, _ := s.New(t, b)
@@ -216,7 +215,7 @@ func (s suite) reply(t *testing.T, b Behaviour, r seam.Request) got {
 	}
 	for _, p := range g.reply.Parts {
 		if p.Call != "" {
-			t.Errorf("the model gave the call id %q, which is the runtime's to give", p.Call)
+			t.Errorf("the model gave the call id %q, which is for the runtime to choose", p.Call)
 		}
 	}
 	if g.reply.Model == "" {
@@ -382,9 +381,9 @@ func (s suite) cancelMid(t *testing.T) {
 }
 
 func (s suite) cancelHang(t *testing.T) {
-	// A call that is cancelled before its request left may leave a connection that
-	// is kept for another one, so Serve says when it has the request. Who does not
-	// use it has the time.
+	// A call cancelled before its request was sent may leave a connection that is kept for
+	// another request. So Serve signals when it has the request. A harness without Serve waits
+	// for a fixed time.
 	taken := make(chan struct{}, 1)
 	m, closed := s.New(t, Behaviour{Hang: true, taken: taken})
 	wait := 50 * time.Millisecond

@@ -10,12 +10,11 @@ import (
 	"testing"
 )
 
-// Serve puts a provider's simulated wire on loopback. It sees to what is wrong
-// with the bytes: Hang, Cut, Fault and Bytewise. closed is closed when the first
-// connection has ended.
+// Serve serves a provider's simulated API on loopback. It handles faults in the bytes: Hang,
+// Cut, Fault and Bytewise. closed is closed when the first connection has ended.
 //
-// The handler has to flush after each event of a stream: that is how the places
-// in the middle are found.
+// The handler must flush after each event of a stream, because faults are placed by counting
+// flushes.
 func Serve(t *testing.T, h http.Handler, b Behaviour) (srv *httptest.Server, closed <-chan struct{}) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -67,7 +66,7 @@ func serve(h http.Handler, b Behaviour, w http.ResponseWriter, r *http.Request) 
 
 var errOver = errors.New("modeltest: the connection has ended")
 
-// badWriter spoils an answer.
+// badWriter corrupts an answer.
 type badWriter struct {
 	http.ResponseWriter
 	b       Behaviour
@@ -83,7 +82,7 @@ func (w *badWriter) Flush() {
 	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// FlushError is what http.ResponseController looks for first.
+// FlushError is the method http.ResponseController tries first.
 func (w *badWriter) FlushError() error { w.Flush(); return nil }
 
 func (w *badWriter) Write(p []byte) (int, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// wire has the cases that need a simulated wire.
+// wire returns the cases that need a simulated API.
 func (s suite) wire() map[string]func(*testing.T) {
 	cases := map[string]func(*testing.T){
 		"what was asked arrives":          s.arrives,
@@ -43,7 +43,7 @@ func (s suite) wire() map[string]func(*testing.T) {
 	return cases
 }
 
-// seen gathers what a provider understood.
+// seen collects what a provider understood.
 type seen struct {
 	mu   sync.Mutex
 	reqs []seam.Request
@@ -61,8 +61,8 @@ func (s *seen) only(t *testing.T) seam.Request {
 	return s.reqs[0]
 }
 
-// spoken is what a message says, whatever its form: how texts are cut into parts
-// and where calls stand among them differs between wires.
+// spoken is the content of a message regardless of form: APIs differ in how they split texts
+// into parts and where calls stand among them.
 type spoken struct {
 	Role    parley.Role
 	Text    string
@@ -128,8 +128,7 @@ func opened(t *testing.T, r seam.Request, p parley.Part) string {
 	return fmt.Sprintf("%s %x", f.MediaType, f.Body)
 }
 
-// understood sends r and compares what the provider understood with want's
-// messages.
+// understood sends r and compares what the provider understood with want's messages.
 func (s suite) understood(t *testing.T, r, want seam.Request) seam.Request {
 	t.Helper()
 	var sn seen
@@ -186,8 +185,8 @@ func (s suite) arrives(t *testing.T) {
 
 const elsewhere = "elsewhere"
 
-// foreign is a session that another provider's models have answered so far: what
-// is sealed by that one is left out, the rest stays.
+// foreign is a session answered so far by another provider's models: parts sealed by that
+// provider are left out, and the rest stays.
 func (s suite) foreign(t *testing.T) {
 	seal := json.RawMessage(`{"seal":"not for you"}`)
 	r := Ask()
@@ -201,7 +200,7 @@ func (s suite) foreign(t *testing.T) {
 			{Type: parley.PartToolCall, Call: "01C", ProviderID: "0", Name: "count", Input: json.RawMessage(`{}`)},
 		}},
 		parley.Message{Role: parley.RoleTool, Parts: []parley.Part{result("01A", "look_up", "A"), result("01B", "look_up", "B"), result("01C", "count", "C")}},
-		// A reply that was nothing but a thought.
+		// A reply that was only a thought.
 		parley.Message{Role: parley.RoleAssistant, Parts: []parley.Part{{Type: parley.PartThinking, Text: "not your thought either", Signature: seal, Provider: elsewhere}}},
 		parley.Text(parley.RoleUser, "Go on."),
 	)
@@ -217,7 +216,7 @@ func (s suite) foreign(t *testing.T) {
 	}
 }
 
-// odd histories come of cancels, steers and tools that say nothing.
+// odd tests histories that arise from cancelled turns, steering and tools with empty results.
 func (s suite) odd(t *testing.T) {
 	user := func(text string) parley.Message { return parley.Text(parley.RoleUser, text) }
 	call := func(id parley.CallID, name, input string) parley.Part {
@@ -295,7 +294,7 @@ func (s suite) media(t *testing.T, kind parley.PartType, media string, body []by
 }
 
 func (s suite) closedFile(t *testing.T) {
-	m, _ := s.New(t, Behaviour{Reply: says("I see."), Seen: func(seam.Request) { t.Error("the provider was asked all the same") }})
+	m, _ := s.New(t, Behaviour{Reply: says("I see."), Seen: func(seam.Request) { t.Error("the provider was asked nevertheless") }})
 	r := Ask()
 	r.Messages = []parley.Message{{Role: parley.RoleUser, Parts: []parley.Part{{Type: parley.PartImage, Artifact: "01ART", MediaType: "image/png"}}}}
 	r.Open = func(context.Context, parley.ArtifactID) (seam.File, error) {
@@ -323,7 +322,7 @@ func (s suite) effort(t *testing.T) {
 	}
 }
 
-// A call whose arguments were cut off is no call.
+// A call whose arguments were cut off must be dropped.
 func (s suite) cutCall(t *testing.T) {
 	g := s.reply(t, Behaviour{Reply: seam.Reply{
 		Parts: []parley.Part{{Type: parley.PartText, Text: "I look."}, {Type: parley.PartToolCall, Name: "look_up", Input: json.RawMessage(`{"query":"lo`)}},
@@ -364,8 +363,8 @@ func (s suite) bytewise(t *testing.T) {
 	parts(t, want, g.reply.Parts)
 }
 
-// Each fragment is passed on when it comes: the provider says the next one only
-// after it was seen.
+// Each fragment is passed on when it arrives: the provider sends the next one only after this
+// one was seen.
 func (s suite) slow(t *testing.T) {
 	gate := make(chan struct{})
 	text := strings.Repeat("word ", 20)
@@ -381,11 +380,11 @@ func (s suite) slow(t *testing.T) {
 		}
 	})
 	if g.err != nil || g.text != text {
-		t.Errorf("got %q, %v: was something held back?", g.text, g.err)
+		t.Errorf("got %q, %v: was a fragment held back?", g.text, g.err)
 	}
 }
 
-// patience is how long something may take that must not hang.
+// patience is how long to wait for something that must not hang.
 const patience = time.Minute
 
 func (s suite) stall(t *testing.T) {
@@ -420,11 +419,11 @@ func (s suite) garbage(t *testing.T) {
 		g := read(t, t.Context(), m, Ask(), nil)
 		e, ok := errors.AsType[*parley.Error](g.err)
 		if !ok || g.reply != nil || e.Code != parley.CodeUnavailable && e.Code != parley.CodeModel || e.Message == "" || e.Hint == "" {
-			t.Errorf("%s: got %#v and reply %v, want an error that explains itself", f, g.err, g.reply != nil)
+			t.Errorf("%s: got %#v and reply %v, want an error with a message and a hint", f, g.err, g.reply != nil)
 			continue
 		}
 		if strings.Contains(e.Message, "It works!") || strings.Contains(e.Message, "<") {
-			t.Errorf("%s: a page in a message: %s", f, e.Message)
+			t.Errorf("%s: an HTML page in a message: %s", f, e.Message)
 		}
 	}
 }
@@ -443,7 +442,7 @@ func (s suite) extras(t *testing.T) {
 	}
 }
 
-// Thinking goes back as it came, in the step after it.
+// Thinking goes back unchanged in the following step.
 func (s suite) replay(t *testing.T) {
 	first := seam.Reply{
 		Parts: []parley.Part{{Type: parley.PartThinking, Text: "Let me <see> & \"count\"."}, call("look_up", `{"query":"a"}`)},
@@ -457,7 +456,7 @@ func (s suite) replay(t *testing.T) {
 	if g.err != nil {
 		t.Fatal(g.err)
 	}
-	// As it comes out of a log.
+	// The parts pass through the log's JSON.
 	raw, err := json.Marshal(g.reply.Parts)
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// chunk is one frame of a stream, or the whole of an answer that is no stream.
+// chunk is one frame of a stream, or a whole answer that is not streamed.
 type chunk struct {
 	Model   text            `json:"model"`
 	Choices []choice        `json:"choices"`
@@ -20,7 +20,7 @@ type chunk struct {
 
 type choice struct {
 	Delta   delta  `json:"delta"`
-	Message *delta `json:"message"` // in the place of a delta, when the answer is whole
+	Message *delta `json:"message"` // instead of a delta, when the answer is not streamed
 	Finish  text   `json:"finish_reason"`
 }
 
@@ -46,7 +46,7 @@ type fragment struct {
 	Extra json.RawMessage `json:"extra_content"`
 }
 
-// at is the fragment's index; ok is false where there is none.
+// at returns the fragment's index; ok is false if it has none.
 func (f fragment) at() (n int, ok bool) {
 	n, err := strconv.Atoi(string(bytes.Trim(f.Index, `"`)))
 	return n, err == nil
@@ -61,8 +61,7 @@ type annotation struct {
 	} `json:"url_citation"`
 }
 
-// usage is read leniently in what is optional: a server that gives null gives
-// nothing.
+// usage treats optional fields leniently: null means absent.
 type usage struct {
 	Prompt     float64 `json:"prompt_tokens"`
 	Completion float64 `json:"completion_tokens"`
@@ -82,10 +81,9 @@ type usage struct {
 	} `json:"cost_details"`
 }
 
-// text is a string of the wire as bytes, which may begin or end inside of a
-// character, and in which half of a surrogate pair is three bytes as if it were a
-// character. What is no string is nothing, but an array of parts is the texts in
-// it.
+// text is a JSON string as bytes. It may begin or end inside a character, and half of a
+// surrogate pair is stored as three bytes. Values that are not strings are empty, except that an
+// array of parts becomes the texts in it.
 type text []byte
 
 func (t *text) UnmarshalJSON(raw []byte) error {
@@ -106,8 +104,7 @@ func (t *text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// unquote appends what stands between the quotes of a JSON string. Escapes that
-// are none stay as they are.
+// unquote appends the decoded inside of a JSON string. Invalid escapes stay as they are.
 func unquote(dst, s []byte) []byte {
 	for {
 		n := bytes.IndexByte(s, '\\')
@@ -150,8 +147,8 @@ func hex4(s []byte) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// appendUnit appends a UTF-16 code unit. The second half of a pair joins a first
-// half that dst ends in; a half alone becomes three bytes.
+// appendUnit appends a UTF-16 code unit. The second half of a pair is combined with a first half
+// at the end of dst; a half alone becomes three bytes.
 func appendUnit(dst []byte, r rune) []byte {
 	if !utf16.IsSurrogate(r) {
 		return utf8.AppendRune(dst, r)
@@ -166,7 +163,7 @@ func appendUnit(dst []byte, r rune) []byte {
 	return append(dst, 0xED, 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F)
 }
 
-// half reads half of a pair in its three bytes.
+// half decodes half of a pair from its three bytes.
 func half(b []byte) (rune, bool) {
 	if len(b) < 3 || b[0] != 0xED || b[1] < 0xA0 || b[1] > 0xBF || b[2] < 0x80 || b[2] > 0xBF {
 		return 0, false
@@ -174,10 +171,10 @@ func half(b []byte) (rune, bool) {
 	return 0xD000 | rune(b[1]&0x3F)<<6 | rune(b[2]&0x3F), true
 }
 
-// A joiner makes whole characters of text that is cut anywhere.
+// A joiner makes whole characters from text that is split anywhere.
 type joiner struct{ tail []byte }
 
-// add returns what is whole of the text so far, and keeps the rest.
+// add returns the complete characters so far and keeps the rest.
 func (j *joiner) add(b []byte) string {
 	if len(j.tail) == 0 && utf8.Valid(b) {
 		return string(b)
@@ -188,7 +185,7 @@ func (j *joiner) add(b []byte) string {
 	return string(bytes.ToValidUTF8(b[:n], []byte("\ufffd")))
 }
 
-// end returns what is left, which is no character.
+// end returns the rest, which never became a character.
 func (j *joiner) end() string {
 	if len(j.tail) == 0 {
 		return ""
@@ -197,7 +194,7 @@ func (j *joiner) end() string {
 	return "\ufffd"
 }
 
-// pairs joins the halves of characters that came apart.
+// pairs combines separated halves of pairs.
 func pairs(b []byte) []byte {
 	if !bytes.Contains(b, []byte{0xED}) {
 		return b
@@ -213,8 +210,7 @@ func pairs(b []byte) []byte {
 	return out
 }
 
-// unfinished is how many bytes at the end of b may be the beginning of a
-// character.
+// unfinished returns how many bytes at the end of b may be the beginning of a character.
 func unfinished(b []byte) int {
 	if n := len(b); n >= 3 {
 		if r, ok := half(b[n-3:]); ok && r < 0xDC00 {
@@ -227,7 +223,7 @@ func unfinished(b []byte) int {
 			if c >= 0xC2 && !utf8.FullRune(b[len(b)-n:]) {
 				return n
 			}
-			// The first two bytes of half a pair are no beginning of a valid one.
+			// Half of a pair starts with two bytes that do not begin a valid character.
 			if n == 2 && c == 0xED && b[len(b)-1] >= 0xA0 && b[len(b)-1] <= 0xAF {
 				return 2
 			}

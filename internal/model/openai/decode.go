@@ -12,39 +12,39 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// The bounds of one reply.
+// The limits of one reply.
 const (
 	maxText     = 16 << 20 // text and thinking together
-	maxArgs     = 1 << 20  // of one call
-	maxCalls    = 254      // with text and thinking the 256 parts of a reply
-	maxSealed   = 8 << 20  // what is kept to be given back
+	maxArgs     = 1 << 20  // arguments of one call
+	maxCalls    = 254      // with text and thinking, a reply has up to 256 parts
+	maxSealed   = 8 << 20  // data kept to be sent back
 	maxCited    = 256
-	maxMiscount = 1 << 40 // tokens: more is no count
+	maxMiscount = 1 << 40 // tokens: a larger number is not a count
 )
 
-// reply gathers a reply from frames.
+// reply collects a reply from frames.
 type reply struct {
 	m *model
 
 	text, thinking strings.Builder
 	said, thought  joiner
-	field          string // that reasoning came in
-	refused        bool   // said in the field for it
+	field          string // field that contained the reasoning
+	refused        bool   // the server used the refusal field
 
 	calls   []*call
 	details []*detail
-	extra   json.RawMessage // of the message
+	extra   json.RawMessage // extra_content of the message
 	sealed  int
 
-	begun     bool // a frame was read in full, and with it the model's name
+	begun     bool // a frame was fully parsed, including the model's name
 	model     string
 	finish    string
 	usage     *usage
-	counted   bool // the usage came when all was said
+	counted   bool // the usage arrived at the end
 	citations []parley.Citation
 }
 
-// call is one that is being said.
+// call is a call being received.
 type call struct {
 	index   int
 	indexed bool
@@ -54,7 +54,7 @@ type call struct {
 	extra   json.RawMessage
 }
 
-// frame takes one frame, and returns what is new in it to be shown.
+// frame handles one frame and returns new text to show.
 func (r *reply) frame(data []byte) (seam.ModelDelta, error) {
 	if r.begun {
 		if q, ok := quick(data); ok {
@@ -67,7 +67,7 @@ func (r *reply) frame(data []byte) (seam.ModelDelta, error) {
 	if data = bytes.TrimSpace(data); len(data) == 0 {
 		return seam.ModelDelta{}, nil
 	}
-	if data[0] == '[' { // Gemini's errors stand in an array
+	if data[0] == '[' { // Gemini wraps errors in an array
 		var all []json.RawMessage
 		if json.Unmarshal(data, &all) == nil && len(all) > 0 {
 			data = all[0]
@@ -94,7 +94,7 @@ func unescaped(raw []byte) []byte {
 	return unquote(make([]byte, 0, len(raw)), raw)
 }
 
-// chunk takes one frame that was read.
+// chunk handles one decoded frame.
 func (r *reply) chunk(c *chunk) (seam.ModelDelta, error) {
 	r.begun = true
 	if r.model == "" {
@@ -107,7 +107,7 @@ func (r *reply) chunk(c *chunk) (seam.ModelDelta, error) {
 	if len(c.Choices) == 0 {
 		return seam.ModelDelta{}, nil
 	}
-	ch := &c.Choices[0] // we ask for one
+	ch := &c.Choices[0] // one choice is requested
 	d := &ch.Delta
 	if ch.Message != nil {
 		d = ch.Message
@@ -152,7 +152,7 @@ func (r *reply) name(field string) {
 	}
 }
 
-// add takes text and thinking.
+// add adds text and thinking.
 func (r *reply) add(text, thinking []byte) (seam.ModelDelta, error) {
 	var d seam.ModelDelta
 	if len(text) > 0 {
@@ -174,12 +174,11 @@ func (r *reply) tooLarge(what string) *parley.Error {
 		WithHint("ask for less at once, or choose another model")
 }
 
-// fragment puts a piece of a call to its call. By what it is known differs: see
-// [reply.slot].
+// fragment adds a piece of a call to the right call; see [reply.slot].
 func (r *reply) fragment(f fragment) error {
 	name := strings.ToValidUTF8(string(f.Function.Name), "\ufffd")
 	args := bytes.TrimSpace(f.Function.Arguments)
-	whole := len(args) > 0 && (args[0] == '{' || args[0] == '[') // not a string: so it is all of it
+	whole := len(args) > 0 && (args[0] == '{' || args[0] == '[') // not a string, so it is complete
 	said := args
 	if len(args) >= 2 && args[0] == '"' {
 		said = unquote(nil, args[1:len(args)-1])
@@ -199,7 +198,7 @@ func (r *reply) fragment(f fragment) error {
 		c.id = strings.ToValidUTF8(string(f.ID), "\ufffd")
 	}
 	if name != c.name && name != "" {
-		c.name += name // the first piece of it, or another
+		c.name += name // the name may come in pieces
 	}
 	if whole {
 		c.args = c.args[:0]
@@ -228,7 +227,7 @@ func (r *reply) slot(f fragment, name string, says bool) *call {
 		case indexed && x.indexed && x.index == at, !indexed && id != "" && x.id == id:
 			c = x
 		case !indexed && id == "":
-			c = x // the last one
+			c = x // the last call
 		}
 	}
 	if c == nil && id == "" && name == "" && len(r.calls) > 0 {
@@ -247,7 +246,7 @@ func (r *reply) slot(f fragment, name string, says bool) *call {
 	return c
 }
 
-// keep keeps what has to be given back, and what was found.
+// keep stores what has to be sent back, and citations.
 func (r *reply) keep(d *delta) error {
 	for i := range d.Details {
 		x := &d.Details[i]
@@ -277,7 +276,7 @@ func (r *reply) hold(n int) error {
 	return nil
 }
 
-// tokens is the usage as the server says it, or nil.
+// tokens returns the usage as the server reports it, or nil.
 func (u *usage) tokens(d Dialect) *parley.Usage {
 	if u == nil {
 		return nil
@@ -292,7 +291,7 @@ func (u *usage) tokens(d Dialect) *parley.Usage {
 		OutputTokens: count(u.Completion), ReasoningTokens: count(u.CompletionOf.Reasoning),
 		CacheReadTokens: max(count(u.PromptOf.Cached), count(u.CacheHit)), CacheWriteTokens: count(u.PromptOf.CacheWrite),
 	}
-	// Its completion_tokens leave the thoughts out, its total has them.
+	// Gemini's completion_tokens exclude thoughts; its total includes them.
 	if all := count(u.Total) - count(u.Prompt); d == Gemini && all > out.OutputTokens {
 		out.ReasoningTokens = max(out.ReasoningTokens, all-out.OutputTokens)
 		out.OutputTokens = all

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// detail is an entry of OpenRouter's reasoning_details. It is given back as it
-// came; where it came in pieces, with the texts of the pieces joined.
+// detail is an entry of OpenRouter's reasoning_details. It is sent back as it came; if it came
+// in pieces, their texts are joined.
 type detail struct {
 	raw     json.RawMessage
 	Type    string          `json:"type"`
@@ -14,7 +14,7 @@ type detail struct {
 	Text    text            `json:"text"`
 	Summary text            `json:"summary"`
 
-	pieces []json.RawMessage // behind raw
+	pieces []json.RawMessage // after raw
 }
 
 func (d *detail) UnmarshalJSON(raw []byte) error {
@@ -30,7 +30,7 @@ func (d *detail) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// join puts a piece to its entry, or at the end.
+// join adds a piece to its entry, or appends a new entry.
 func join(all []*detail, d *detail) []*detail {
 	if len(d.Index) > 0 && string(d.Index) != "null" {
 		for i := len(all) - 1; i >= 0; i-- {
@@ -43,8 +43,8 @@ func join(all []*detail, d *detail) []*detail {
 	return append(all, d)
 }
 
-// whole is the entry: strings that grow are joined, of everything else the last
-// that is not null stays.
+// whole returns the entry: growing strings are joined, and for other fields the last value that
+// is not null counts.
 func (d *detail) whole() json.RawMessage {
 	if len(d.pieces) == 0 {
 		return d.raw

@@ -8,11 +8,10 @@ import (
 	"strings"
 )
 
-// Dialect is how a server speaks chat completions.
+// Dialect is a server's variant of chat completions.
 type Dialect string
 
-// The dialects. Of a server that is none of these, Plain asks for nothing that
-// is not in every one.
+// The dialects. Plain, for all other servers, uses only what every server supports.
 const (
 	Plain      Dialect = "plain"
 	OpenAI     Dialect = "openai"
@@ -23,33 +22,33 @@ const (
 	Gemini     Dialect = "gemini"
 )
 
-// dialect is what of a server's ways has to be known beforehand. How it answers
-// need not: the decoder takes all ways from everybody.
+// dialect is what must be known about a server beforehand. How it answers need not be known: the
+// decoder accepts every variant from every server.
 type dialect struct {
-	title string // for people
-	base  string // where it is when nobody says
+	title string // name shown to people
+	base  string // default base URL
 	hosts []string
-	port  string // of a server on a near machine
-	keyed bool   // it answers nobody without a key
+	port  string // default port on this machine or a private network
+	keyed bool   // it requires a key
 
-	maxTokens string // the key that bounds the reply
-	effort    string // "reasoning_effort", or "reasoning" for the object of that name
-	echo      string // the field for reasoning in history; "as it came": the one it came in
-	files     bool   // takes documents
-	parallel  bool   // makes several calls at once only when told that it may
-	routes    bool   // chooses among providers, some of which ignore what they do not know
-	seals     bool   // wants extra_content of calls back, and a placeholder where there is none
+	maxTokens string // the field that limits the reply
+	effort    string // "reasoning_effort", or "reasoning" for an object
+	echo      string // the field for reasoning in the history; "as it came": the field that it came in
+	files     bool   // accepts documents
+	parallel  bool   // makes parallel calls only if allowed explicitly
+	routes    bool   // routes to providers, some of which ignore unknown fields
+	seals     bool   // requires extra_content of calls back, or a placeholder
 	thinks    *regexp.Regexp
-	tokenize  bool   // counts tokens
-	anyModel  bool   // serves one model, by whatever name
-	search    string // the key that has the server search the web, "": it cannot
+	tokenize  bool   // can count tokens
+	anyModel  bool   // serves one model under any name
+	search    string // the field that enables web search; "": it cannot search
 	pathKey   string
 }
 
 const asItCame = "as it came"
 
-// thinkers are OpenAI's models that take an effort and refuse sampling
-// parameters; what is wrong about this list is learned from refusals.
+// thinkers are OpenAI's models that accept an effort and reject sampling parameters. Mistakes in
+// this list are corrected by learning from rejections.
 var thinkers = regexp.MustCompile(`^(?:o[1-9]|gpt-(?:[5-9]|[1-9][0-9])|codex)`)
 
 var dialects = map[Dialect]dialect{
@@ -91,8 +90,8 @@ func dialectNames() []string {
 	return names
 }
 
-// detect finds the dialect by the address. A port is taken for a sign only on a
-// machine that is near, where these servers are what is usually behind it.
+// detect recognizes the dialect by the address. A port only counts on this machine or a private
+// network, where these servers are what usually listens on it.
 func detect(u *url.URL) Dialect {
 	host := u.Hostname()
 	for d, t := range dialects {
@@ -106,7 +105,7 @@ func detect(u *url.URL) Dialect {
 	return Plain
 }
 
-// BaseURL is where a server of the dialect is when nobody says.
+// BaseURL returns a dialect's default base URL.
 func BaseURL(d Dialect) string {
 	if d == "" {
 		d = OpenAI
@@ -114,7 +113,7 @@ func BaseURL(d Dialect) string {
 	return dialects[d].base
 }
 
-// Near reports whether an address is of this machine or of a private network.
+// Near reports whether an address is on this machine or a private network.
 func Near(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Hostname() != "" && near(u.Hostname())
@@ -127,7 +126,7 @@ func near(host string) bool {
 	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")
 }
 
-// quirks are what a model was found to refuse.
+// quirks are the fields that a model was found to reject.
 type quirks uint16
 
 const (
@@ -137,12 +136,12 @@ const (
 	noEffort
 	noEcho
 	noRouting
-	otherMaxTokens // of max_tokens and max_completion_tokens, the one that the dialect does not have
-	systemRole     // not developer
-	developerRole  // not system
+	otherMaxTokens // use max_completion_tokens instead of the dialect's max_tokens, or the reverse
+	systemRole     // use the system role, not developer
+	developerRole  // use the developer role, not system
 )
 
-// at is what is known of a model before it was asked anything.
+// at returns what is known of a model before the first request.
 func (d dialect) at(id string) quirks {
 	if d.thinks == nil {
 		return 0
@@ -153,9 +152,9 @@ func (d dialect) at(id string) quirks {
 	return noEffort
 }
 
-// refusals say by which words a server refuses a key, and what to do without it.
+// refusals lists the words with which servers reject a field, and what to do without it.
 var refusals = []struct {
-	words []string // one of them has to be there
+	words []string // one of them must occur
 	quirk quirks
 }{
 	{[]string{"max_tokens", "max_completion_tokens"}, otherMaxTokens},
@@ -168,14 +167,13 @@ var refusals = []struct {
 	{[]string{"no endpoints found"}, noRouting},
 }
 
-// refusing are the words of a server that does not want a key at all, other than
-// one that does not like its value.
+// refusing are words with which a server rejects a field altogether, not just its value.
 var refusing = []string{
 	"unsupported", "not support", "unknown", "unrecognized", "unexpected", "extra inputs", "extra_forbidden",
 	"not permitted", "not allowed", "no endpoints found", "instead",
 }
 
-// drop finds what to leave out after a refusal; 0 when that is not why.
+// drop returns what to leave out after a rejection, or 0 if no field was the reason.
 func drop(status int, f failure, sent quirks) quirks {
 	if status != 400 && status != 404 && status != 422 {
 		return 0

@@ -14,22 +14,22 @@ import (
 	"github.com/parley-server/parley/internal/model/transport"
 )
 
-// failure is an error in a server's words.
+// failure is an error reported by a server.
 type failure struct {
 	words  string
 	kind   string // type, or Google's status
 	code   string
 	param  string
 	status int           // a code that is an HTTP status
-	wait   time.Duration // that the body asks for
+	wait   time.Duration // the delay that the body asks for
 }
 
-// maxBroken bounds what is read of a refusal.
+// maxBroken limits what is read of an error response.
 const maxBroken = 64 << 10
 
-// readFailure reads what servers say when something is wrong: OpenAI's object
-// under "error", Google's array of those, a text under "error" (Ollama), the keys
-// at the top (older vLLM), and "detail" (what is built on FastAPI).
+// readFailure parses the error formats of servers: OpenAI's object under "error", Google's array
+// of such objects, a text under "error" (Ollama), top-level keys (older vLLM), and "detail"
+// (servers built on FastAPI).
 func readFailure(body []byte) failure {
 	body = bytes.TrimSpace(body)
 	if len(body) > 0 && body[0] == '[' {
@@ -78,7 +78,7 @@ func readFailure(body []byte) failure {
 	return f
 }
 
-// more reads Google's details and OpenRouter's metadata.
+// more parses Google's details and OpenRouter's metadata.
 func (f *failure) more(fields map[string]json.RawMessage) {
 	var details []struct {
 		Reason string `json:"reason"`
@@ -102,7 +102,7 @@ func (f *failure) more(fields map[string]json.RawMessage) {
 		if f.kind == "" {
 			f.kind = meta.Kind
 		}
-		// "Provider returned error": the provider's own words are here.
+		// With "Provider returned error", the provider's own message is here.
 		if raw, ok := str(meta.Raw); ok && raw != "" {
 			if inner := readFailure([]byte(raw)); inner.words != "" {
 				raw = inner.words
@@ -121,7 +121,7 @@ func str(raw json.RawMessage) (string, bool) {
 	return s, err == nil
 }
 
-// meanings are words of servers that say more than the status does.
+// meanings are words that say more than the status.
 var meanings = []struct {
 	words []string
 	code  parley.Code
@@ -130,15 +130,14 @@ var meanings = []struct {
 		"context_length_exceeded", "exceed_context_size", "context length", "context window", "available context size",
 		"string_above_max_length", "prompt is too long", "request_too_large", "exceeds the maximum number of tokens",
 	}, parley.CodeTooLarge},
-	// Google says both with status 400.
+	// Google reports both with status 400.
 	{[]string{"api_key_invalid", "api key not valid", "invalid_api_key", "incorrect api key"}, parley.CodeUnauthenticated},
-	// OpenAI says it with status 429, and no patience helps.
+	// OpenAI reports these with status 429, although waiting does not help.
 	{[]string{"insufficient_quota", "billing_not_active", "billing_hard_limit"}, parley.CodeForbidden},
 	{[]string{"model_not_found", "unknown_model"}, parley.CodeNotFound},
 }
 
-// kinds are types and codes of errors in the middle of a stream, where there is
-// no status.
+// kinds are error types and codes within a stream, where there is no status.
 var kinds = []struct {
 	words []string
 	code  parley.Code
@@ -150,7 +149,7 @@ var kinds = []struct {
 	{[]string{"invalid_request", "badrequest", "invalid_argument", "invalid_prompt"}, parley.CodeInvalid},
 }
 
-// meaning is the code of a failure; status is 0 in the middle of a stream.
+// meaning returns the code of a failure; status is 0 within a stream.
 func (f failure) meaning(status int) parley.Code {
 	if status == 0 {
 		status = f.status
@@ -180,10 +179,10 @@ func (f failure) meaning(status int) parley.Code {
 			return k.code
 		}
 	}
-	return parley.CodeUnavailable // the server was willing, and failed
+	return parley.CodeUnavailable // the server accepted the request and failed
 }
 
-// failed is the error of a failure in the middle of a stream.
+// failed is the error of a failure within a stream.
 func (c *Client) failed(status int, f failure) *parley.Error {
 	e := c.tr.Refused(f.meaning(status), f.words)
 	if e.Code == parley.CodeRateLimited || e.Code == parley.CodeUnavailable {
@@ -192,8 +191,7 @@ func (c *Client) failed(status int, f failure) *parley.Error {
 	return e
 }
 
-// refusal is the error of a response that is none of a model, and what it says.
-// It closes the body.
+// refusal returns the failure and error of a response with an error status. It closes the body.
 func (c *Client) refusal(resp *http.Response) (failure, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBroken))
 	resp.Body.Close()
@@ -208,12 +206,12 @@ func (c *Client) refusal(resp *http.Response) (failure, error) {
 		e.RetryAfter = max(e.RetryAfter, f.wait)
 	case resp.StatusCode == http.StatusNotFound && f.words == "":
 		e.Message = c.tr.Name + " has no chat completions at the base URL"
-		e.Hint = "give it up to before /chat/completions: it often ends in /v1"
+		e.Hint = "give the part before /chat/completions: it often ends in /v1"
 	case e.Code == parley.CodeForbidden && resp.StatusCode == http.StatusPaymentRequired:
 		e.Hint = "the account has no credit left"
 	}
 	return f, e
 }
 
-// asError is err as an Error, for where one is expected.
+// asError returns err as an Error, if it is one.
 func asError(err error) (*parley.Error, bool) { return errors.AsType[*parley.Error](err) }

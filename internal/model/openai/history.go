@@ -14,7 +14,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// The sizes that OpenAI takes; the others do not say.
+// OpenAI's size limits; the other servers do not document theirs.
 const (
 	maxImage = 20 << 20
 	maxFile  = 32 << 20
@@ -22,7 +22,7 @@ const (
 
 var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// message is one message on the wire.
+// message is a message on the wire.
 type message struct {
 	Role       string            `json:"role"`
 	Content    any               `json:"content"` // string, []content or nil
@@ -62,17 +62,17 @@ type file struct {
 	Data string `json:"file_data"`
 }
 
-// seal is the content of a Part's Signature: what the server has to get back, and which
-// model said it. It goes to no other model, not even of the same server.
+// seal is the content of a Part's Signature: what the server must get back, and which model said
+// it. It goes to no other model, not even of the same server.
 type seal struct {
 	Dialect Dialect           `json:"dialect"`
 	Model   string            `json:"model"`
-	Field   string            `json:"field,omitempty"` // in which reasoning came
+	Field   string            `json:"field,omitempty"` // the field that contained the reasoning
 	Details []json.RawMessage `json:"details,omitempty"`
 	Extra   json.RawMessage   `json:"extra,omitempty"`
 }
 
-// history turns messages into the wire's.
+// history converts messages to the wire's.
 type history struct {
 	m   *model
 	r   seam.Request
@@ -82,7 +82,7 @@ type history struct {
 
 	out   []message
 	sent  quirks
-	media int // bytes of files
+	media int // total bytes of files
 }
 
 func (h *history) messages(ctx context.Context) ([]message, error) {
@@ -113,8 +113,8 @@ func (h *history) messages(ctx context.Context) ([]message, error) {
 	return h.out, nil
 }
 
-// user adds what a person said. Neighbours become one message: some servers'
-// templates want the speakers to take turns.
+// user adds a user's message. Neighbouring messages are merged, because the templates of some
+// servers require alternating roles.
 func (h *history) user(ctx context.Context, parts []parley.Part) error {
 	var add []content
 	for _, p := range parts {
@@ -152,7 +152,7 @@ func contents(c any) []content {
 	return nil
 }
 
-// joined is a text where there is nothing else: that every server takes.
+// joined returns a plain text if there is nothing else, because every server accepts that.
 func joined(cs []content) any {
 	texts := make([]string, 0, len(cs))
 	for _, c := range cs {
@@ -171,10 +171,10 @@ func (h *history) attach(ctx context.Context, p parley.Part) (content, error) {
 		what, takes = "documents", h.m.info.Files && h.m.c.d.files
 	}
 	refuse := func(code parley.Code, format string, args ...any) (content, error) {
-		return content{}, parley.Errorf(code, format, args...).WithHint("choose a model that takes it, or ask without it")
+		return content{}, parley.Errorf(code, format, args...).WithHint("choose a model that accepts it, or leave it out")
 	}
 	if !takes || h.r.Open == nil {
-		return refuse(parley.CodeInvalid, "%s takes no %s", title, what)
+		return refuse(parley.CodeInvalid, "%s does not accept %s", title, what)
 	}
 	f, err := h.r.Open(ctx, p.Artifact)
 	if err != nil {
@@ -182,7 +182,7 @@ func (h *history) attach(ctx context.Context, p parley.Part) (content, error) {
 	}
 	media, _, err := mime.ParseMediaType(cmp.Or(p.MediaType, f.MediaType))
 	if err != nil {
-		return refuse(parley.CodeInvalid, "%s takes no file of the type %q", title, cmp.Or(p.MediaType, f.MediaType))
+		return refuse(parley.CodeInvalid, "%s does not accept files of type %q", title, cmp.Or(p.MediaType, f.MediaType))
 	}
 	most := maxImage
 	if p.Type == parley.PartFile {
@@ -190,11 +190,11 @@ func (h *history) attach(ctx context.Context, p parley.Part) (content, error) {
 	}
 	switch {
 	case len(f.Body) > most:
-		return refuse(parley.CodeTooLarge, "a file is larger than the %d MiB that %s takes", most>>20, title)
+		return refuse(parley.CodeTooLarge, "a file is larger than the %d MiB that %s accepts", most>>20, title)
 	case p.Type == parley.PartImage && !slices.Contains(imageTypes, media):
-		return refuse(parley.CodeInvalid, "%s takes no images of the type %s", title, media)
+		return refuse(parley.CodeInvalid, "%s does not accept images of type %s", title, media)
 	case p.Type == parley.PartFile && media != "application/pdf":
-		return refuse(parley.CodeInvalid, "%s takes no documents of the type %s", title, media)
+		return refuse(parley.CodeInvalid, "%s does not accept documents of type %s", title, media)
 	}
 	data := "data:" + media + ";base64," + base64.StdEncoding.EncodeToString(f.Body)
 	h.media += len(data)
@@ -204,7 +204,7 @@ func (h *history) attach(ctx context.Context, p parley.Part) (content, error) {
 	return content{Type: "file", File: &file{cmp.Or(p.Name, f.Name, "document.pdf"), data}}, nil
 }
 
-// assistant adds what a model said, if something of it is left.
+// assistant adds a model's message, if anything of it is left.
 func (h *history) assistant(parts []parley.Part) {
 	w := message{Role: "assistant"}
 	var text, thought strings.Builder
@@ -262,11 +262,11 @@ func (h *history) assistant(parts []parley.Part) {
 	h.out = append(h.out, w)
 }
 
-// unsealed stands on a call that Gemini has not made: it looks for a signature on
-// the first call of each step, and takes this for one.
+// unsealed is attached to a call that Gemini did not make: it requires a signature on the first
+// call of each step and accepts this placeholder.
 const unsealed = `{"google":{"thought_signature":"skip_thought_signature_validator"}}`
 
-// own is the seal of a part that this very model has said.
+// own returns the seal of a part that came from this same model.
 func (h *history) own(p parley.Part) (seal, bool) {
 	var s seal
 	if p.Provider != h.m.info.Provider || len(p.Signature) == 0 || json.Unmarshal(p.Signature, &s) != nil {
@@ -283,8 +283,8 @@ func (h *history) call(p parley.Part, name, args string) wireCall {
 	return c
 }
 
-// object is an input as the wire's arguments. Servers that put it into a template
-// read it as an object, so what is none is put into one.
+// object returns an input as the wire's arguments. Servers whose templates include it parse it
+// as an object, so other values are wrapped in one.
 func object(in json.RawMessage) string {
 	in = bytes.TrimSpace(in)
 	switch {

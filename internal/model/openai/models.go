@@ -13,10 +13,10 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxList bounds a list of models; OpenRouter's is near 1 MiB.
+// maxList limits a list of models; OpenRouter's is about 1 MiB.
 const maxList = 16 << 20
 
-// listed is a model in a list. All but the id is some server's own.
+// listed is a model in a list. All fields except the id are specific to some server.
 type listed struct {
 	ID      string `json:"id"`
 	Context int64  `json:"context_length"` // OpenRouter
@@ -39,7 +39,7 @@ type listed struct {
 	} `json:"meta"`
 }
 
-// List is what the account sees, with sizes and prices where the server tells
+// List returns the models that the account can use, with sizes and prices if the server reports
 // them.
 func (c *Client) List(ctx context.Context) ([]seam.ModelInfo, error) {
 	all, err := c.list(ctx)
@@ -77,7 +77,7 @@ func firstOf(ns ...int64) int64 {
 
 func perMillion(usd string) float64 {
 	p, err := strconv.ParseFloat(usd, 64)
-	if err != nil || !(p > 0) || p > 1 { // a dollar a token: it is something else
+	if err != nil || !(p > 0) || p > 1 { // more than a dollar per token is something else
 		return 0
 	}
 	return p * 1e6
@@ -123,12 +123,12 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, what string, i
 	return nil
 }
 
-// Check asks whether the model is there and the key good, by lists that cost
-// nothing. What it cannot tell: llama.cpp lists its model to anybody, so a bad
-// key shows at the first call.
+// Check asks whether the model exists and the key is valid, with requests that cost nothing. It
+// cannot detect everything: llama.cpp lists its model to anybody, so a wrong key shows at the
+// first call.
 func (m *model) Check(ctx context.Context) error {
 	c := m.c
-	if c.d.pathKey != "" { // whose list anybody may read
+	if c.d.pathKey != "" { // its list is public
 		var any json.RawMessage
 		if err := c.get(ctx, c.base+c.d.pathKey, "an answer about the key", &any); err != nil {
 			return err
@@ -138,7 +138,7 @@ func (m *model) Check(ctx context.Context) error {
 	if err != nil {
 		if e, ok := asError(err); ok && e.Code == parley.CodeNotFound {
 			e = parley.Errorf(parley.CodeNotFound, "%s has no list of models at the base URL", c.tr.Name).
-				WithHint("give the base URL up to before /chat/completions: it often ends in /v1")
+				WithHint("give the base URL up to, but without, /chat/completions: it often ends in /v1")
 			return e
 		}
 		return err
@@ -148,8 +148,8 @@ func (m *model) Check(ctx context.Context) error {
 	}
 	id, _, _ := strings.Cut(m.id, ":")
 	for _, l := range all {
-		// A tag that is not in the list may still be one: OpenRouter's :nitro, or
-		// Ollama's :latest, which goes without saying.
+		// A tag that is not listed may still be valid: OpenRouter's :nitro, or Ollama's implicit
+		// :latest.
 		if l.ID == m.id || l.ID == id && c.opt.Dialect == OpenRouter || l.ID == m.id+":latest" && c.opt.Dialect == Ollama {
 			return nil
 		}
@@ -157,10 +157,10 @@ func (m *model) Check(ctx context.Context) error {
 	return c.tr.Refused(parley.CodeNotFound, m.id+" is not in its list")
 }
 
-// counting is a model whose server counts tokens.
+// counting is a model whose server can count tokens.
 type counting struct{ *model }
 
-// CountTokens asks vLLM, which applies the model's own template and tokenizer.
+// CountTokens asks vLLM, which uses the model's own template and tokenizer.
 func (m counting) CountTokens(ctx context.Context, r seam.Request) (int64, error) {
 	raw, _, _, err := m.request(ctx, r, newNames(r), m.c.d.at(m.id)|m.c.knows(m.id))
 	if err != nil {
@@ -168,7 +168,7 @@ func (m counting) CountTokens(ctx context.Context, r seam.Request) (int64, error
 	}
 	var whole map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &whole); err != nil {
-		return 0, parley.Errorf(parley.CodeInternal, "a request cannot be read again: %w", err)
+		return 0, parley.Errorf(parley.CodeInternal, "a request cannot be parsed again: %w", err)
 	}
 	ask := map[string]json.RawMessage{"model": whole["model"], "messages": whole["messages"]}
 	for _, k := range []string{"tools", "chat_template_kwargs"} {
@@ -190,7 +190,7 @@ func (m counting) CountTokens(ctx context.Context, r seam.Request) (int64, error
 		return 0, err
 	}
 	if n.Count <= 0 {
-		return 0, m.c.tr.Malformed("a count of tokens that is none", nil)
+		return 0, m.c.tr.Malformed("a token count that is missing", nil)
 	}
 	return n.Count, nil
 }

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	maxName  = 64 // of a tool, everywhere
-	maxID    = 40 // of a call, at OpenAI
+	maxName  = 64 // maximum length of a tool's name
+	maxID    = 40 // maximum length of a call's id at OpenAI
 	transfer = "transfer_to_"
 )
 
-// names holds what tools are called on the wire, where a name is up to 64
-// letters, digits, underscores and dashes. A name that does not fit is changed
-// and gets a digest, so that it is the same in each request.
+// names holds the names of tools on the wire, which have up to 64 letters, digits, underscores
+// and dashes. Other names are changed and get a digest, so that they are the same in each
+// request.
 type names struct {
-	tools, handoffs map[string]string // ours to the wire's
+	tools, handoffs map[string]string // from our names to the wire's
 	back            map[string]target
 }
 
@@ -60,7 +60,7 @@ func (n *names) take(of map[string]string, key, name string, t target) string {
 	return w
 }
 
-// fit returns name as the wire takes it; with a salt, another one than without.
+// fit returns name in a form that the wire accepts. Different salts give different names.
 func fit(name, salt string) string {
 	clean := strings.Map(func(r rune) rune {
 		if wordly(r) {
@@ -68,7 +68,7 @@ func fit(name, salt string) string {
 		}
 		return '_'
 	}, name)
-	// Gemini wants a letter or an underscore at the beginning.
+	// Gemini requires a letter or an underscore at the beginning.
 	if c := clean + "0"; c[0] == '-' || c[0] >= '0' && c[0] <= '9' {
 		clean = "_" + clean
 	}
@@ -84,9 +84,9 @@ func wordly(r rune) bool {
 	return r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 }
 
-// ids gives each call of a request its id on the wire: the one that the server
-// gave it, where that fits and is the only one of its kind, else one made of our
-// own. Either is the same in the next request, so that a cached prefix stays.
+// ids gives each call of a request its id on the wire: the server's own id if it is valid and
+// unique, otherwise one that we make. Either is the same in the next request, so that a cached
+// prefix stays valid.
 type ids struct {
 	of   map[parley.CallID]string
 	used map[string]bool
@@ -99,7 +99,7 @@ func (s *ids) call(p parley.Part) string {
 	if id == "" || len(id) > maxID || strings.ContainsFunc(id, func(r rune) bool { return !wordly(r) }) || s.used[id] {
 		id = derived(string(p.Call))
 	}
-	for n := ""; s.used[id]; n += "x" { // two calls with one id of ours: not from a log, but not ours to refuse
+	for n := ""; s.used[id]; n += "x" { // two calls with the same id: no log has them, but they are not rejected here
 		id = derived(string(p.Call) + n + "\x00")
 	}
 	s.of[p.Call], s.used[id] = id, true

@@ -1,24 +1,23 @@
-// Package openai is a model behind a chat completions API, as OpenAI defined it
-// and as OpenRouter, Ollama, vLLM, llama.cpp, Gemini's compatible endpoint and
-// many others speak it.
+// Package openai is a model behind a chat completions API, as defined by OpenAI and spoken by
+// OpenRouter, Ollama, vLLM, llama.cpp, Gemini's compatible endpoint and many other servers.
 //
 //	c, err := openai.New(openai.Options{BaseURL: "http://localhost:11434/v1"})
 //	m := c.Model(seam.ModelInfo{Name: "openai/qwen3:8b", ContextTokens: 32_768, MaxOutputTokens: 8_192})
 //
-// What differs between these servers is a table of dialects, found by the base
-// URL or named in [Options]. The decoder is one for all of them and takes what
-// any of them sends: each of its rules has a recorded stream in testdata. A
-// stream that ends without saying why it ended is an error, never a short reply.
+// The differences between these servers are in a table of dialects, chosen by the base URL or by
+// [Options]. One decoder handles all of them and accepts what any of them sends: each of its
+// rules has a recorded stream in testdata. A stream that ends without a finish reason is an
+// error, never a short reply.
 //
-// A request that a server refuses because of a key that may be left out, such as
-// temperature with a model that thinks, is sent again without it, and the client
-// remembers. Nothing else is tried twice.
+// If a server rejects a request because of an optional field, such as temperature for a model
+// that thinks, the request is sent again without it, and the client remembers. Nothing else is
+// retried.
 //
-// Of Ollama, vLLM and llama.cpp it is asked how many tokens they take, which their
-// operator decides: see window.go.
+// Ollama, vLLM and llama.cpp are asked how many tokens they accept, which their operator
+// decides: see window.go.
 //
-// Reasoning is given back only to the model that said it, in the field in which
-// it came. A Client and its Models are safe for concurrent use.
+// Reasoning is sent back only to the model that produced it, in the field in which it came. A
+// Client and its Models are safe for concurrent use.
 package openai
 
 import (
@@ -35,30 +34,30 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Options are the settings of one server. The zero value is OpenAI without a key,
-// which New refuses.
+// Options are the settings of one server. The zero value means OpenAI without a key, which New
+// rejects.
 type Options struct {
-	Key     string       // empty: none is sent, as a local server wants it
-	BaseURL string       // up to before /chat/completions; empty: the dialect's own, else OpenAI's
+	Key     string       // empty: none is sent, as for a local server
+	BaseURL string       // without /chat/completions; empty: the dialect's own, otherwise OpenAI's
 	HTTP    *http.Client // nil: transport.NewClient()
 	Logger  *slog.Logger // nil: nothing is logged
 	Now     func() time.Time
 
-	// Dialect is how the server speaks. Empty: found by the base URL, else Plain.
+	// Dialect is the server's dialect. Empty: recognized by the base URL, otherwise Plain.
 	Dialect Dialect
-	// Name is what stands before the first slash of its models' names; empty:
-	// openai. It is also the Provider of their parts.
+	// Name is the prefix of its models' names, before the first slash; empty: openai. It is also
+	// the Provider of their parts.
 	Name string
-	// Header is sent with each request, such as OpenAI-Organization or what names
+	// Header is sent with each request, such as OpenAI-Organization or the headers that identify
 	// an application to OpenRouter.
 	Header http.Header
-	// Extra has keys for the body of each call that only this server knows, such as
-	// chat_template_kwargs of vLLM or provider of OpenRouter. What the client
-	// itself needs for a call cannot be set: model, messages, stream and tools.
+	// Extra has additional fields for the body of each call, such as vLLM's chat_template_kwargs
+	// or OpenRouter's provider. Fields that the client itself sets are not allowed: model,
+	// messages, stream and tools.
 	Extra map[string]json.RawMessage
 }
 
-// Client speaks with one server.
+// Client talks to one server.
 type Client struct {
 	opt  Options
 	base string
@@ -66,15 +65,15 @@ type Client struct {
 	tr   transport.Provider
 
 	mu      sync.Mutex
-	learned map[string]quirks // by the server's name of the model
+	learned map[string]quirks // by the server's name for the model
 	windows map[string]window // likewise
 }
 
-// maxLearned bounds how many models a client remembers something of.
+// maxLearned limits how many models a client remembers.
 const maxLearned = 1000
 
-// New returns a client. It contacts nobody. Settings that cannot work are
-// refused: CodeInvalid, or CodeUnauthenticated where a key is needed.
+// New returns a client without contacting the server. It returns CodeInvalid for settings that
+// cannot work, and CodeUnauthenticated if a required key is missing.
 func New(o Options) (*Client, error) {
 	if o.BaseURL == "" {
 		if o.Dialect == "" {
@@ -85,15 +84,15 @@ func New(o Options) (*Client, error) {
 	u, err := url.Parse(strings.TrimRight(o.BaseURL, "/"))
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return nil, parley.Errorf(parley.CodeInvalid, "the base URL of the %s server is not an http address", named(o)).
-			WithHint("give it up to before /chat/completions, such as http://localhost:11434/v1").WithField("base_url")
+			WithHint("give the part before /chat/completions, such as http://localhost:11434/v1").WithField("base_url")
 	}
-	u.Path = strings.TrimSuffix(u.Path, "/chat/completions") // as it is often copied
+	u.Path = strings.TrimSuffix(u.Path, "/chat/completions") // often copied along with it
 	if o.Dialect == "" {
 		o.Dialect = detect(u)
 	}
 	d, ok := dialects[o.Dialect]
 	if !ok {
-		return nil, parley.Errorf(parley.CodeInvalid, "%q is no dialect of chat completions", o.Dialect).
+		return nil, parley.Errorf(parley.CodeInvalid, "%q is not a dialect of chat completions", o.Dialect).
 			WithHint("one of %s", strings.Join(dialectNames(), ", ")).WithField("dialect")
 	}
 	if o.Key == "" && d.keyed {
@@ -102,12 +101,12 @@ func New(o Options) (*Client, error) {
 	}
 	if strings.ContainsAny(o.Key, "\r\n\x00 ") {
 		return nil, parley.Errorf(parley.CodeInvalid, "the key of %s has a space or a line break in it", d.title).
-			WithHint("copy it again, without what stands around it").WithField("key")
+			WithHint("copy it again, without surrounding text").WithField("key")
 	}
 	for k, v := range o.Extra {
 		if reserved[k] || !json.Valid(v) {
-			return nil, parley.Errorf(parley.CodeInvalid, "the extra key %q cannot be set so", k).
-				WithHint("extra holds JSON by key, and not what each call has of its own").WithField("extra")
+			return nil, parley.Errorf(parley.CodeInvalid, "the extra key %q cannot be set", k).
+				WithHint("extra maps fields to JSON, except the fields that each call sets itself").WithField("extra")
 		}
 	}
 	if o.HTTP == nil {
@@ -135,11 +134,11 @@ func named(o Options) string {
 	return "openai"
 }
 
-// Dialect is how the server is taken to speak.
+// Dialect returns the server's dialect.
 func (c *Client) Dialect() Dialect { return c.opt.Dialect }
 
-// Model returns a model of this server. What follows the first slash of its name
-// is the server's own name of it, with whatever slashes and colons that has.
+// Model returns a model of this server. The part of its name after the first slash is the
+// server's own name for it, including any slashes and colons.
 func (c *Client) Model(info seam.ModelInfo) seam.Model {
 	if info.Provider == "" {
 		info.Provider = c.opt.Name
@@ -162,7 +161,7 @@ type model struct {
 	id   string // the server's name of it
 }
 
-// header is what each request has.
+// header returns the headers of each request.
 func (c *Client) header(accept string) http.Header {
 	h := http.Header{"Accept": {accept}}
 	for k, v := range c.opt.Header {
@@ -174,7 +173,7 @@ func (c *Client) header(accept string) http.Header {
 	return h
 }
 
-// knows is what was learned of a model.
+// knows returns what was learned about a model.
 func (c *Client) knows(id string) quirks {
 	c.mu.Lock()
 	defer c.mu.Unlock()

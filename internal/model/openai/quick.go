@@ -2,9 +2,9 @@ package openai
 
 import "bytes"
 
-// quick reads the frame that most of a stream is made of: one choice with a
-// piece of text or reasoning and nothing else that matters. ok is false for any
-// other, which encoding/json then reads, and judges.
+// quick parses the most common frame: one choice with a piece of text or reasoning and nothing
+// else that matters. ok is false for other frames, which encoding/json then parses and
+// validates.
 func quick(frame []byte) (q fast, ok bool) {
 	c := cursor{b: frame}
 	if !c.object(&q, (*cursor).top) {
@@ -14,10 +14,10 @@ func quick(frame []byte) (q fast, ok bool) {
 	return q, c.i == len(c.b)
 }
 
-// fast is what quick found: raw strings, without their quotes.
+// fast is the result of quick: raw strings, without their quotes.
 type fast struct {
 	content, reasoning []byte
-	field              string // that reasoning came in
+	field              string // field that contained the reasoning
 	choices            bool
 }
 
@@ -41,7 +41,7 @@ func (c *cursor) take(ch byte) bool {
 	return false
 }
 
-// object reads an object, each value by member.
+// object parses an object and calls member for each value.
 func (c *cursor) object(q *fast, member func(*cursor, *fast, []byte) bool) bool {
 	if !c.take('{') {
 		return false
@@ -51,7 +51,7 @@ func (c *cursor) object(q *fast, member func(*cursor, *fast, []byte) bool) bool 
 	}
 	for {
 		key, ok := c.str()
-		// encoding/json takes Choices and choice\u0073 for the same key.
+		// encoding/json treats Choices and choice\u0073 as the same key.
 		if !ok || !simple(key) || !c.take(':') || !member(c, q, key) {
 			return false
 		}
@@ -73,7 +73,7 @@ func simple(key []byte) bool {
 	return true
 }
 
-// str reads a string and returns what is between its quotes.
+// str parses a string and returns what is between its quotes.
 func (c *cursor) str() ([]byte, bool) {
 	if !c.take('"') {
 		return nil, false
@@ -102,7 +102,7 @@ func (c *cursor) str() ([]byte, bool) {
 	return nil, false
 }
 
-// plain reads a value that is no object or array: its first byte says what.
+// plain parses a value that is not an object or array. The first byte says what it is.
 func (c *cursor) plain() (first byte, ok bool) {
 	c.space()
 	if c.i >= len(c.b) {
@@ -123,7 +123,7 @@ func (c *cursor) plain() (first byte, ok bool) {
 	for c.i < len(c.b) && c.b[c.i] >= '0' && c.b[c.i] <= '9' {
 		c.i++
 	}
-	// Any other number is left to encoding/json, and 01 with it.
+	// Other numbers, such as 01, are left to encoding/json.
 	return first, c.i > start && (first != '0' || c.i == start+1)
 }
 

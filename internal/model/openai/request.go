@@ -10,12 +10,12 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxBody bounds a request: OpenAI takes 50 MB of files, others less.
+// maxBody limits a request: OpenAI accepts 50 MB of files, others less.
 const maxBody = 64 << 20
 
 var reserved = map[string]bool{"model": true, "messages": true, "stream": true, "tools": true, "n": true}
 
-// body is a request on the wire.
+// body is the JSON body of a request.
 type body struct {
 	Model         string         `json:"model"`
 	Messages      []message      `json:"messages"`
@@ -57,8 +57,8 @@ type (
 	}
 )
 
-// request makes the body of a call. sent has what is in it that could be left
-// out if the server refused it; size is the text in it, for an estimate.
+// request makes the body of a call. sent tells which fields could be left out if the server
+// rejects them; size is the number of bytes of text, for an estimate.
 func (m *model) request(ctx context.Context, r seam.Request, n *names, q quirks) (raw []byte, sent quirks, size int, err error) {
 	d := m.c.d
 	b := body{Model: m.id, Stream: true}
@@ -109,7 +109,7 @@ func (m *model) request(ctx context.Context, r seam.Request, n *names, q quirks)
 			b.Search = &struct{}{}
 		default:
 			return nil, 0, 0, parley.Errorf(parley.CodeInvalid, "%s has no tool %q of its own", d.title, name).
-				WithHint("leave it out of server_tools, or choose another model")
+				WithHint("remove it from server_tools, or choose another model")
 		}
 	}
 	h := history{m: m, r: r, n: n, q: q, ids: newIDs()}
@@ -122,7 +122,7 @@ func (m *model) request(ctx context.Context, r seam.Request, n *names, q quirks)
 		raw, err = merge(raw, m.c.opt.Extra)
 	}
 	if err != nil {
-		return nil, 0, 0, parley.Errorf(parley.CodeInvalid, "the request to %s cannot be written: %w", d.title, err)
+		return nil, 0, 0, parley.Errorf(parley.CodeInvalid, "the request to %s cannot be encoded: %w", d.title, err)
 	}
 	if len(raw) > maxBody {
 		return nil, 0, 0, parley.Errorf(parley.CodeTooLarge, "the request is larger than %d MiB", maxBody>>20).
@@ -148,8 +148,8 @@ func handoffWords(h seam.Handoff) string {
 	return words
 }
 
-// parameters is a schema as the servers want it. OpenAI takes no object without
-// properties, and nobody takes a schema that is none.
+// parameters returns a schema in the form that servers require: OpenAI rejects objects without
+// properties, and every server rejects an invalid schema.
 func parameters(schema json.RawMessage) json.RawMessage {
 	const empty = `{"type":"object","properties":{}}`
 	var fields map[string]json.RawMessage
@@ -167,7 +167,7 @@ func parameters(schema json.RawMessage) json.RawMessage {
 	return merged(schema, fields, map[string]json.RawMessage{"type": json.RawMessage(`"object"`), "properties": json.RawMessage(`{}`)})
 }
 
-// merged puts those of more at the end of the object raw that it does not have.
+// merged appends those fields of more that the object raw does not have.
 func merged(raw json.RawMessage, has, more map[string]json.RawMessage) json.RawMessage {
 	keys := make([]string, 0, len(more))
 	for k := range more {
@@ -188,7 +188,7 @@ func merged(raw json.RawMessage, has, more map[string]json.RawMessage) json.RawM
 	return append(out, '}')
 }
 
-// merge puts the extra keys into a body, in the place of those that it has.
+// merge puts the extra fields into a body, replacing those with the same names.
 func merge(raw []byte, extra map[string]json.RawMessage) ([]byte, error) {
 	var b map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &b); err != nil {
@@ -200,7 +200,7 @@ func merge(raw []byte, extra map[string]json.RawMessage) ([]byte, error) {
 	return encode(b)
 }
 
-// encode writes JSON as it is: what is in a text is not HTML.
+// encode writes JSON without escaping HTML characters.
 func encode(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)

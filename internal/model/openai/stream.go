@@ -17,11 +17,11 @@ import (
 	"github.com/parley-server/parley/internal/sse"
 )
 
-// maxFrame bounds one frame, and an answer that is no stream.
+// maxFrame limits one frame, and an answer that is not streamed.
 const maxFrame = 32 << 20
 
-// maxAdapts bounds how often one call is sent again because of a key that the
-// server refuses: a model has only so many quirks.
+// maxAdapts limits how often one call is sent again without a rejected field: a model has only
+// so many quirks.
 const maxAdapts = 5
 
 // Stream makes one call. See [seam.Model].
@@ -66,7 +66,7 @@ func (m *model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Model
 	}
 }
 
-// open sends the request, without what the server is found to refuse.
+// open sends the request, without the fields that the server is known to reject.
 func (m *model) open(ctx context.Context, r seam.Request, n *names) (resp *http.Response, size int, err error) {
 	if err := m.fits(ctx, &r); err != nil {
 		return nil, 0, err
@@ -83,7 +83,7 @@ func (m *model) open(ctx context.Context, r seam.Request, n *names) (resp *http.
 			return nil, 0, err
 		}
 		if resp.StatusCode/100 == 2 {
-			// Only now it is known that this was why.
+			// Only this success shows that the field was the reason.
 			if found != 0 {
 				m.c.learn(m.id, found)
 			}
@@ -97,17 +97,17 @@ func (m *model) open(ctx context.Context, r seam.Request, n *names) (resp *http.
 		if q == 0 || try == maxAdapts {
 			return nil, 0, err
 		}
-		m.c.opt.Logger.Info("a model server refused a key; the call is made without it", "model", m.info.Name, "words", m.c.tr.Words(f.words))
+		m.c.opt.Logger.Info("a model server rejected a field; the call was repeated without it", "model", m.info.Name, "words", m.c.tr.Words(f.words))
 		found |= q
 		known |= q
 	}
 }
 
-// read takes frames until the reply is whole, or it is known not to be.
+// read reads frames until the reply is complete or has failed.
 func (r *reply) read(ctx context.Context, resp *http.Response, show func(seam.ModelDelta) bool) error {
 	body := bufio.NewReader(resp.Body)
 	if !transport.IsType(resp, sse.ContentType) {
-		// Some say nothing of the type, or a wrong one.
+		// Some servers send no content type, or a wrong one.
 		switch first, err := firstByte(body); {
 		case err != nil && !errors.Is(err, io.EOF):
 			return r.m.c.tr.Failure(ctx, err)
@@ -116,15 +116,15 @@ func (r *reply) read(ctx context.Context, resp *http.Response, show func(seam.Mo
 		case first == '{' || first == '[':
 			return r.whole(ctx, body, show)
 		case transport.IsType(resp, "text/html") || first != 'd' && first != ':' && first != 'e':
-			return r.m.c.tr.Malformed("something that is no reply", nil)
+			return r.m.c.tr.Malformed("a response that is not a reply", nil)
 		}
 	}
-	// A last frame may lack its blank line.
+	// The last frame may lack its blank line.
 	ended := false
 	for f, err := range sse.Decode(io.MultiReader(body, strings.NewReader("\n\n")), maxFrame) {
 		if err != nil {
 			if r.finish != "" && ctx.Err() == nil {
-				return nil // all was said; what is lost is at most the count
+				return nil // the reply is complete; at most the usage is lost
 			}
 			if errors.Is(err, sse.ErrTooLarge) {
 				return r.tooLarge("in one piece")
@@ -143,9 +143,9 @@ func (r *reply) read(ctx context.Context, resp *http.Response, show func(seam.Mo
 			return err
 		}
 	}
-	// Without a reason to have ended it was cut, but where the server has counted
-	// it and called it done. [DONE] alone proves nothing: a gateway sends it even
-	// when its own provider broke off.
+	// Without a finish reason the stream was cut off, unless the server also sent the usage and
+	// ended the stream properly. [DONE] alone proves nothing: gateways send it even after their
+	// own provider has failed.
 	if r.finish == "" && !(ended && r.counted) {
 		return r.m.c.tr.Ended()
 	}
@@ -164,7 +164,7 @@ func firstByte(b *bufio.Reader) (byte, error) {
 	}
 }
 
-// whole takes an answer that is no stream, of a server that has none.
+// whole reads an answer that is not streamed, from a server that does not stream.
 func (r *reply) whole(ctx context.Context, body io.Reader, show func(seam.ModelDelta) bool) error {
 	raw, err := io.ReadAll(io.LimitReader(body, maxFrame+1))
 	if err != nil {
@@ -183,7 +183,7 @@ func (r *reply) whole(ctx context.Context, body io.Reader, show func(seam.ModelD
 	return err
 }
 
-// stopReason is finish_reason in our words; an unknown one stays as it is.
+// stopReason converts finish_reason to our words; an unknown one stays.
 func stopReason(finish string) string {
 	switch strings.ToLower(finish) {
 	case "", "stop", "end_turn", "eos", "eos_token", "stop_sequence", "complete", "tool_calls", "tool_use", "function_call":
@@ -196,7 +196,7 @@ func stopReason(finish string) string {
 	return finish
 }
 
-// end makes the reply of what was gathered.
+// end builds the reply from what was collected.
 func (r *reply) end(n *names, size int) (*seam.Reply, error) {
 	c := r.m.c
 	stop := stopReason(r.finish)
@@ -205,7 +205,7 @@ func (r *reply) end(n *names, size int) (*seam.Reply, error) {
 		return nil, c.tr.Refused(parley.CodeUnavailable, "it broke off in the middle of a reply")
 	case "tool_calls", "tool_use", "function_call":
 		if len(r.calls) == 0 {
-			return nil, r.lost("said that it calls tools, and called none")
+			return nil, r.lost("announced tool calls and made none")
 		}
 	}
 	if r.refused {
@@ -229,8 +229,8 @@ func (r *reply) end(n *names, size int) (*seam.Reply, error) {
 	if r.text.Len() > 0 {
 		out.Parts = append(out.Parts, parley.Part{Type: parley.PartText, Text: r.text.String()})
 	}
-	// A call of a reply that was cut off is not to be made: even one that looks
-	// whole may have been meant to have more.
+	// Calls of a reply that was cut off must not be made: even a call that looks complete may
+	// have been meant to continue.
 	if stop != "max_tokens" && stop != "refusal" {
 		for _, x := range r.calls {
 			p, err := r.part(x, n)
@@ -243,7 +243,7 @@ func (r *reply) end(n *names, size int) (*seam.Reply, error) {
 				p = s.on(p, r.m.info.Provider)
 			}
 			out.Parts = append(out.Parts, p)
-			out.StopReason = "tool_use" // whatever it says: Gemini and others say "stop"
+			out.StopReason = "tool_use" // Gemini and others say "stop"
 		}
 	}
 	out.Model = r.m.info.Name
@@ -255,11 +255,11 @@ func (r *reply) end(n *names, size int) (*seam.Reply, error) {
 	return out, nil
 }
 
-// lost is a call that did not get through, as where a server's parser for the
-// model's own notation fails.
+// lost is the error for a call that was lost, for example when a server's parser of the model's
+// own notation fails.
 func (r *reply) lost(what string) *parley.Error {
 	return parley.Errorf(parley.CodeUnavailable, "%s %s", r.m.c.tr.Name, what).
-		WithHint("try again, and check that the server's parser of tool calls fits the model")
+		WithHint("try again, and check that the server's tool-call parser matches the model")
 }
 
 func (s seal) on(p parley.Part, provider string) parley.Part {
@@ -270,7 +270,7 @@ func (s seal) on(p parley.Part, provider string) parley.Part {
 	return p
 }
 
-// part is a call, or the handoff that it is.
+// part converts a call to a part: a tool call or a handoff.
 func (r *reply) part(x *call, n *names) (parley.Part, error) {
 	if x.name == "" {
 		return parley.Part{}, r.lost("called a tool without a name")
@@ -289,14 +289,14 @@ func (r *reply) part(x *call, n *names) (parley.Part, error) {
 	var why struct {
 		Reason string `json:"reason"`
 	}
-	_ = json.Unmarshal(in, &why) // a reason that is no text is none
+	_ = json.Unmarshal(in, &why) // a reason that is not a text is ignored
 	return parley.Part{Type: parley.PartHandoff, ProviderID: x.id, Name: t.name, Text: why.Reason}, nil
 }
 
-// input is a call's arguments as JSON. If they are not JSON and the reply came to its end,
-// that is the model's mistake: they go on as a string, which the tool's schema refuses, so
-// that the model is told. If the reply has no finish reason and they end in the middle,
-// the call was cut off.
+// input returns a call's arguments as JSON. If they are not JSON although the reply is complete,
+// that is the model's mistake: they go on as a string, which the tool's schema rejects, so that
+// the model is told. If the reply has no finish reason and the arguments end in the middle, the
+// call was cut off.
 func (r *reply) input(x *call) (json.RawMessage, error) {
 	var j joiner
 	raw := []byte(j.add(x.args) + j.end())
@@ -307,7 +307,7 @@ func (r *reply) input(x *call) (json.RawMessage, error) {
 	var v json.RawMessage
 	err := json.Unmarshal(raw, &v)
 	if err == nil {
-		if raw[0] == '"' { // an object that was written as a string twice
+		if raw[0] == '"' { // an object that was encoded as a string twice
 			var inner string
 			if json.Unmarshal(raw, &inner) == nil && strings.HasPrefix(strings.TrimSpace(inner), "{") && json.Valid([]byte(inner)) {
 				return json.RawMessage(inner), nil
@@ -315,7 +315,7 @@ func (r *reply) input(x *call) (json.RawMessage, error) {
 		}
 		return raw, nil
 	}
-	// Servers that translate another wire begin with what was meant as "nothing yet".
+	// Servers that translate another API start with {} for "nothing yet".
 	if rest, ok := bytes.CutPrefix(raw, []byte("{}")); ok && json.Valid(rest) {
 		return rest, nil
 	}
@@ -326,7 +326,7 @@ func (r *reply) input(x *call) (json.RawMessage, error) {
 	return encode(string(raw))
 }
 
-// used is what the call cost in tokens, estimated where the server does not say.
+// used returns the reply's usage in tokens, estimated if the server does not report it.
 func (r *reply) used(size int) parley.Usage {
 	if u := r.usage.tokens(r.m.c.opt.Dialect); u != nil {
 		return *u

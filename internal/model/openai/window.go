@@ -12,36 +12,35 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// How many tokens a server of one's own takes is a setting of that server. Ollama
-// cuts the beginning off what is longer, and answers as if it had read all.
+// A local server's context window is set by its operator. Ollama drops the beginning of a longer
+// prompt and answers as if it had read everything.
 
-// A window is what a server said of a model; tokens is 0 where it does not say.
+// A window is a server's answer about a model; tokens is 0 if it does not say.
 type window struct {
 	tokens int64
 	at     time.Time
-	failed bool // it could not be asked
+	failed bool // the server could not be asked
 }
 
-// windowFor is how long an answer is used: a server may be restarted with other settings,
-// and Ollama may reload a model.
+// windowFor is how long an answer is used: a server may be restarted with other settings, and
+// Ollama may reload a model.
 const windowFor = time.Minute
 
-// toSay is how long a server may take to say what it has: it only looks it up.
+// toSay is how long a server may take to answer: it only looks the value up.
 const toSay = 5 * time.Second
 
-// defaultWindow is what Ollama takes where it does not say what it has: versions
-// that do not tell it have no other default.
+// defaultWindow is Ollama's default window in all versions that do not report it.
 const defaultWindow = 4096
 
-// enlarge says, by dialect, how its operator sets the window.
+// enlarge says, for each dialect, how the operator sets the window.
 var enlarge = map[Dialect]string{
 	Ollama:   "Ollama would cut off the beginning: set OLLAMA_CONTEXT_LENGTH=32768 where Ollama runs, or num_ctx in the model's Modelfile, and start it again",
 	VLLM:     "start vLLM with a larger --max-model-len",
 	LlamaCpp: "start llama-server with a larger --ctx-size, which its slots share",
 }
 
-// Info is what is known of the model: with the window that its server has, once
-// it was asked. What settings say holds where it is less.
+// Info returns what is known of the model, including the window of its server once it was asked.
+// A smaller window from the settings takes precedence.
 func (m *model) Info() seam.ModelInfo {
 	i := m.info
 	m.c.mu.Lock()
@@ -54,9 +53,8 @@ func (m *model) Info() seam.ModelInfo {
 	return i
 }
 
-// Measure asks a server of one's own how many tokens it takes, so that Info says
-// so. Where that is only decided when the model is loaded, and it is not, Info
-// stays as it is.
+// Measure asks a local server how many tokens it accepts, so that Info reports it. If that is
+// decided only when the model is loaded, and the model is not loaded, Info does not change.
 func (m *model) Measure(ctx context.Context) error { return m.measure(ctx, false) }
 
 func (m *model) measure(ctx context.Context, load bool) error {
@@ -75,7 +73,7 @@ func (m *model) measure(ctx context.Context, load bool) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		n = w.tokens // what it said before is the best there is
+		n = w.tokens // its previous answer is the best we have
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +100,7 @@ func (m *model) ask(ctx context.Context, load bool) (int64, error) {
 	case LlamaCpp:
 		var props struct {
 			Settings struct {
-				Context int64 `json:"n_ctx"` // of one slot
+				Context int64 `json:"n_ctx"` // window of one slot
 			} `json:"default_generation_settings"`
 		}
 		err := c.get(brief, root+"/props", "its properties", &props)
@@ -116,11 +114,11 @@ func (m *model) ask(ctx context.Context, load bool) (int64, error) {
 		return n, err
 	}
 	if !loaded && load {
-		// Without a prompt this loads the model, as the call would that follows.
+		// Without a prompt this loads the model, as the following call would do.
 		if err := c.post(ctx, root+"/api/generate", map[string]any{"model": m.id, "stream": false}, "an answer that the model is loaded", new(json.RawMessage)); err != nil {
 			return 0, err
 		}
-		again, cancel := context.WithTimeout(ctx, toSay) // loading takes minutes
+		again, cancel := context.WithTimeout(ctx, toSay) // the first context may be used up: loading takes minutes
 		defer cancel()
 		if n, loaded, err = m.loaded(again, root); err != nil || n > 0 {
 			return n, err
@@ -132,7 +130,7 @@ func (m *model) ask(ctx context.Context, load bool) (int64, error) {
 	return n, nil
 }
 
-// loaded is the window of a model that Ollama has in memory.
+// loaded returns the window of a model that Ollama has in memory.
 func (m *model) loaded(ctx context.Context, root string) (n int64, loaded bool, err error) {
 	var ps struct {
 		Models []struct {
@@ -149,8 +147,8 @@ func (m *model) loaded(ctx context.Context, root string) (n int64, loaded bool, 
 	return 0, false, err
 }
 
-// shown is the num_ctx of a model's Modelfile, in which no model has more than it
-// was trained for.
+// shown returns the num_ctx of a model's Modelfile, limited to the length the model was trained
+// for.
 func (m *model) shown(ctx context.Context, root string) (int64, error) {
 	var show struct {
 		Parameters string                     `json:"parameters"`
@@ -186,10 +184,10 @@ func (c *Client) post(ctx context.Context, url string, body any, what string, in
 	return c.answer(ctx, resp, what, into)
 }
 
-// fits measures the server before a call. A request that was made for a larger
-// window than there is does not leave: it is asked for again, and is made for this
-// one then. Where only its reply would be too long, that may be shorter. What can
-// not be asked stays as it was believed to be.
+// fits measures the server before a call. A request made for a larger window than there is is
+// not sent: the error makes the caller build it again for the actual window. If only the reply
+// would be too long, its limit is lowered. If the server cannot be asked, the previous
+// assumption stays.
 func (m *model) fits(ctx context.Context, r *seam.Request) error {
 	before := m.Info().ContextTokens
 	if err := m.measure(ctx, true); err != nil {
@@ -207,14 +205,14 @@ func (m *model) fits(ctx context.Context, r *seam.Request) error {
 		r.MaxTokens = min(r.MaxTokens, room)
 		return nil
 	}
-	return parley.Errorf(parley.CodeUnavailable, "%s takes %d tokens of %s, and the request was made for %d", m.c.tr.Name, now, m.id, before).
+	return parley.Errorf(parley.CodeUnavailable, "%s accepts %d tokens for %s, but the request was made for %d", m.c.tr.Name, now, m.id, before).
 		WithHint("%s", enlarge[m.c.opt.Dialect]).WithRetry(time.Millisecond)
 }
 
-// leastReply is a reply that is worth a call, in tokens.
+// leastReply is the smallest reply that is worth a call, in tokens.
 const leastReply = 256
 
-// size is the text of a request in bytes.
+// size returns the bytes of text in a request.
 func size(r *seam.Request) int {
 	n := len(r.System)
 	for _, msg := range r.Messages {
@@ -228,12 +226,11 @@ func size(r *seam.Request) int {
 	return n
 }
 
-// sparse is how many bytes a token never has on the average of a long request; four
-// is usual.
+// sparse is more bytes per token than any long request has on average; four is usual.
 const sparse = 12
 
-// doubt says what is wrong with a reply for which the server counted far less than
-// it was sent.
+// doubt returns a warning about a reply for which the server counted far fewer tokens than it
+// was sent.
 func (m *model) doubt(size int, u parley.Usage) string {
 	counted := u.InputTokens + u.CacheReadTokens + u.CacheWriteTokens
 	if u.Estimated || counted <= 0 || size < sparse*1000 || int64(size) < sparse*counted {
@@ -241,6 +238,6 @@ func (m *model) doubt(size int, u parley.Usage) string {
 	}
 	says := m.c.tr.Name + " counted " + strconv.FormatInt(counted, 10) + " tokens in a request of " + strconv.Itoa(size>>10) +
 		" KiB: it may have cut off the beginning, and the answer may lack what was said there"
-	m.c.opt.Logger.Warn("a model server counted far less than it was sent", "model", m.info.Name, "tokens", counted, "bytes", size, "hint", enlarge[m.c.opt.Dialect])
+	m.c.opt.Logger.Warn("a model server counted far fewer tokens than it was sent", "model", m.info.Name, "tokens", counted, "bytes", size, "hint", enlarge[m.c.opt.Dialect])
 	return says
 }

@@ -6,17 +6,17 @@ import (
 )
 
 const (
-	// maxRest is more than what stands behind the end that a stream says itself.
+	// maxRest is more than what follows the end marker of a stream.
 	maxRest = 4 << 10
-	// restWithin bounds the wait for it: it comes with the end or hardly later, and
-	// who stops in the middle is not to be held up.
+	// restWithin limits the wait for that rest: it comes with the end marker or shortly after,
+	// and a caller that stops in the middle should not be delayed.
 	restWithin = 25 * time.Millisecond
 )
 
-// answered is what a provider answers. Readers of a stream stop at the end that it
-// says itself, which is before the end of the response, and a connection that is
-// closed there cannot be used again. So Close reads the rest, when that is short
-// and comes at once; it is for who reads, not for another goroutine.
+// answered is the body of a provider's answer. Readers of a stream stop at its end marker,
+// before the end of the response, and a connection closed at that point cannot be reused. So
+// Close reads the rest, if it is short and arrives at once. Close must be called by the reading
+// goroutine.
 type answered struct {
 	io.ReadCloser
 	over bool

@@ -1,9 +1,9 @@
-// Package transport is what the adapters of providers share of HTTP: a client
-// with the right limits, and the errors.
+// Package transport is the HTTP code that the adapters of all providers share: a client with the
+// right limits, and the errors.
 //
-// It decides what a failure means, once for all providers, since the loop's
-// retries go by that: [parley.CodeRateLimited] and [parley.CodeUnavailable] may be
-// tried again, anything else not. No message holds a key or an address with one.
+// It decides what a failure means, once for all providers, because the loop's retries depend on
+// it: [parley.CodeRateLimited] and [parley.CodeUnavailable] may be tried again, nothing else. No
+// message contains a key or an address with one.
 package transport
 
 import (
@@ -28,17 +28,17 @@ import (
 
 const (
 	connectWithin = 10 * time.Second
-	// maxErrorBody bounds what is read of a refusal.
+	// maxErrorBody limits what is read of an error response.
 	maxErrorBody = 64 << 10
-	// maxWords bounds what of a provider's words goes into a message.
+	// maxWords limits a provider's text in our messages.
 	maxWords = 500
-	// maxAdvice bounds a provider's wish to be left alone: no sane one is longer.
+	// maxAdvice limits the delay that a provider may ask for.
 	maxAdvice = 24 * time.Hour
 )
 
-// NewClient returns the client for model calls. It gives up connecting after ten seconds.
-// It has no limit for a whole call, which the caller's context has. It follows no
-// redirect, which would pass on the key. It uses the environment's proxy.
+// NewClient returns the client for model calls. It gives up connecting after ten seconds. It
+// does not limit a whole call; the caller's context does. It follows no redirects, which would
+// pass on the key. It uses the proxy of the environment.
 func NewClient() *http.Client {
 	t := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -49,7 +49,7 @@ func NewClient() *http.Client {
 		MaxIdleConns:          100,
 		MaxIdleConnsPerHost:   32,
 		ForceAttemptHTTP2:     true,
-		DisableCompression:    true, // a compressor may hold back what should stream
+		DisableCompression:    true, // a compressor may delay streamed data
 	}
 	return &http.Client{
 		Transport:     t,
@@ -59,13 +59,13 @@ func NewClient() *http.Client {
 
 // Provider makes the errors of one provider.
 type Provider struct {
-	Name string // for people, such as "Anthropic"
-	// Key is never in a message, whatever the provider echoes.
+	Name string // name shown to people, such as "Anthropic"
+	// Key never appears in a message, even if the provider echoes it.
 	Key string
 }
 
-// Post sends a JSON body and returns the response whatever its status; its body
-// is the caller's to close. An error is an Error, or the context's own.
+// Post sends a JSON body and returns the response, whatever its status. The caller closes its
+// body. An error is an Error, or the context's own.
 func (p Provider) Post(ctx context.Context, c *http.Client, url string, h http.Header, body []byte) (*http.Response, error) {
 	return p.send(ctx, c, http.MethodPost, url, h, body)
 }
@@ -87,7 +87,7 @@ func (p Provider) send(ctx context.Context, c *http.Client, method, url string, 
 	}
 	req, err := http.NewRequestWithContext(ctx, method, url, r)
 	if err != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "the address of %s is not one", p.Name).WithHint("check its base URL in the settings")
+		return nil, parley.Errorf(parley.CodeInvalid, "the address of %s is malformed", p.Name).WithHint("check its base URL in the settings")
 	}
 	for k, v := range h {
 		req.Header[k] = v
@@ -103,8 +103,8 @@ func (p Provider) send(ctx context.Context, c *http.Client, method, url string, 
 	return resp, nil
 }
 
-// Failure explains why a provider could not be reached, or why reading from it
-// failed. When ctx ended, that is the error.
+// Failure explains why a provider could not be reached, or why reading from it failed. If ctx
+// ended, it returns the context's error.
 func (p Provider) Failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -132,7 +132,7 @@ func (p Provider) Failure(ctx context.Context, err error) error {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return p.refused("the certificate of "+p.Name+"'s server is not valid at this time", "check this machine's clock", err)
 	case errors.As(err, &hostname), errors.As(err, &unknown), errors.As(err, &invalid), errors.As(err, &cert):
-		return p.refused("the certificate of "+p.Name+"'s server is not to be trusted", "check the base URL, and whether a proxy stands in between whose certificate this machine does not know", err)
+		return p.refused("the certificate of "+p.Name+"'s server is not trusted", "check the base URL, and whether a proxy in between uses a certificate that this machine does not know", err)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return p.refused(p.Name+"'s server does not speak TLS", "check whether the base URL should begin with http://", err)
 	case errors.As(err, &op) && op.Op == "proxyconnect":
@@ -145,15 +145,14 @@ func (p Provider) Failure(ctx context.Context, err error) error {
 	return away("try again", "the connection to %s broke", p.Name)
 }
 
-// refused is a failure that a retry does not fix.
+// refused is the error of a failure that a retry does not fix.
 func (p Provider) refused(message, hint string, cause error) *parley.Error {
 	e := parley.Errorf(parley.CodeModel, "%s", message).WithHint("%s", hint)
 	e.Err = errors.New(p.Words(bare(cause).Error()))
 	return e
 }
 
-// bare is err without the address that net/http puts before it, which may hold a
-// key.
+// bare returns err without the address that net/http adds, which may contain a key.
 func bare(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
@@ -161,13 +160,13 @@ func bare(err error) error {
 	return err
 }
 
-// Ended is a stream that ended without its end.
+// Ended is the error of a stream that ended early.
 func (p Provider) Ended() *parley.Error {
 	return parley.Errorf(parley.CodeUnavailable, "the stream of %s ended in the middle of a reply", p.Name).WithHint("try again")
 }
 
-// Malformed is something that is not the provider's wire. What is where, such as
-// "a chunk".
+// Malformed is the error for data that violates the provider's API. what names it, such as "a
+// chunk".
 func (p Provider) Malformed(what string, cause error) *parley.Error {
 	e := parley.Errorf(parley.CodeUnavailable, "the answer of %s cannot be read: %s", p.Name, what).WithHint("try again, and check the base URL in the settings")
 	if cause != nil {
@@ -176,9 +175,9 @@ func (p Provider) Malformed(what string, cause error) *parley.Error {
 	return e
 }
 
-// Refusal is the Error of a response whose status is not 2xx. decode finds the
-// provider's words in the body, and may choose another code than the status says;
-// it may be nil, and may return nothing. The body is read and closed.
+// Refusal is the Error of a response whose status is not 2xx. decode extracts the provider's
+// message from the body and may choose another code than the status means; it may be nil or
+// return nothing. The body is read and closed.
 func (p Provider) Refusal(resp *http.Response, decode func(status int, body []byte) (code parley.Code, words string)) *parley.Error {
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
@@ -199,7 +198,7 @@ func (p Provider) Refusal(resp *http.Response, decode func(status int, body []by
 	return e
 }
 
-// Refused is the Error of a refusal of the given code in the provider's words.
+// Refused is the Error of a rejection with the given code, in the provider's words.
 func (p Provider) Refused(code parley.Code, words string) *parley.Error {
 	words = p.Words(words)
 	say := func(what, hint string) *parley.Error {
@@ -216,7 +215,7 @@ func (p Provider) Refused(code parley.Code, words string) *parley.Error {
 	case parley.CodeNotFound:
 		return say(p.Name+" does not know the model", "`parley models` lists those that are set up")
 	case parley.CodeRateLimited:
-		return say(p.Name+" is asked too much", "try again later, or choose another model")
+		return say(p.Name+" is receiving too many requests", "try again later, or choose another model")
 	case parley.CodeUnavailable:
 		return say(p.Name+" is not available", "try again later, or choose another model")
 	case parley.CodeTooLarge:
@@ -227,7 +226,7 @@ func (p Provider) Refused(code parley.Code, words string) *parley.Error {
 	return say(p.Name+" failed", "try again, or choose another model")
 }
 
-// StatusCode is what an HTTP status of a provider means.
+// StatusCode returns our code for an HTTP status of a provider.
 func StatusCode(status int) parley.Code {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
@@ -251,9 +250,8 @@ func StatusCode(status int) parley.Code {
 	return parley.CodeModel
 }
 
-// RetryAfter is how long a provider asks to be left alone, up to a day; 0 when it
-// does not say. It reads retry-after-ms and Retry-After, in seconds or as a date
-// (RFC 9110, section 10.2.3).
+// RetryAfter is how long a provider asks clients to wait, up to a day; 0 if it does not say. It
+// reads retry-after-ms and Retry-After, in seconds or as a date (RFC 9110, section 10.2.3).
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	bound := func(d time.Duration) time.Duration { return min(max(d, 0), maxAdvice) }
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 && ms < 1e9 {
@@ -269,15 +267,13 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// IsType reports whether the response is of the media type, such as
-// text/event-stream.
+// IsType reports whether the response has the media type, such as text/event-stream.
 func IsType(resp *http.Response, want string) bool {
 	got, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	return err == nil && got == want
 }
 
-// Words is a provider's text for a message of ours: without the key, on one line,
-// not too long.
+// Words prepares a provider's text for our message: without the key, on one line, not too long.
 func (p Provider) Words(s string) string {
 	if p.Key != "" {
 		s = strings.ReplaceAll(s, p.Key, "[redacted]")

@@ -63,10 +63,10 @@ func TestFailures(t *testing.T) {
 	}{
 		gone:                            {parley.CodeUnavailable, "no connection to Acme"},
 		"http://no-such-host.invalid/x": {parley.CodeUnavailable, "the name of Acme's server was not found: no-such-host.invalid"},
-		secure.URL:                      {parley.CodeModel, "the certificate of Acme's server is not to be trusted"},
+		secure.URL:                      {parley.CodeModel, "the certificate of Acme's server is not trusted"},
 		strings.Replace(plain.URL, "http:", "https:", 1): {parley.CodeModel, "does not speak TLS"},
 		hangs.URL:       {parley.CodeUnavailable, "ended in the middle"},
-		"http://[::1:x": {parley.CodeInvalid, "the address of Acme is not one"},
+		"http://[::1:x": {parley.CodeInvalid, "the address of Acme is malformed"},
 	} {
 		resp, err := post(t, t.Context(), url)
 		if err == nil {

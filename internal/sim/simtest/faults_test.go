@@ -73,7 +73,7 @@ var faults = []fault{
 		options: loop.Options{Silence: 3 * time.Second},
 	},
 	{
-		name: "a certificate that nobody trusts", code: parley.CodeModel, says: "is not to be trusted", failed: []parley.Code{parley.CodeModel},
+		name: "a certificate that nobody trusts", code: parley.CodeModel, says: "is not trusted", failed: []parley.Code{parley.CodeModel},
 		reach: func(t *testing.T, p simtest.Provider) (string, *http.Client) {
 			return p.StartTLS(t, simtest.Says(answer)).URL, nil
 		},

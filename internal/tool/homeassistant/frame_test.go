@@ -19,7 +19,7 @@ func TestDecode(t *testing.T) {
 		`{"id":1}`:                              "!has no type",
 		`{"id":-1,"type":"pong"}`:               "!has the id -1",
 		`{"type":"event"}`:                      "!has the id 0",
-		`{"id":1,"type":"result"}`:              "!not what",
+		`{"id":1,"type":"result"}`:              "!without an error",
 		`{"id":1,"type":"ev`:                    "!",
 		`{"id":"1","type":"pong"}`:              "!",
 		`{"id":1,"type":"pong"} x`:              "!",
