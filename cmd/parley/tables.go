@@ -52,6 +52,7 @@ var toolsets = map[string]func(data config.Folder) seam.Toolset{
 // services are toolsets for something outside, with settings and a lifetime of their own;
 // an app.yaml lists them under tools, too.
 var services = map[string]func(d serviceDeps) (service, error){
+	"command":       newCommand,
 	"homeassistant": newHome,
 	"http":          newWebhook,
 	"openapi":       newOpenAPI,

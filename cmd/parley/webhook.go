@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/parley-server/parley/internal/callout"
 	"github.com/parley-server/parley/internal/tool/webhook"
 )
 
@@ -8,7 +9,7 @@ import (
 func newWebhook(d serviceDeps) (service, error) {
 	o := webhook.Options{URL: d.toolset.HTTP.URL, Secret: d.toolset.HTTP.Secret, Private: d.toolset.HTTP.Private}
 	for _, t := range d.toolset.HTTP.Tools {
-		o.Tools = append(o.Tools, webhook.Tool(t))
+		o.Tools = append(o.Tools, callout.Tool(t))
 	}
 	tools, err := webhook.New(o)
 	if err != nil {

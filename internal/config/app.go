@@ -94,6 +94,7 @@ type concurrencyFile struct {
 type toolsFile struct {
 	HTTP    some[serviceFile]   `yaml:"http"`    // services that calls are posted to
 	OpenAPI some[apiFile]       `yaml:"openapi"` // APIs that a description describes
+	Command some[commandFile]   `yaml:"command"` // programs that calls run
 	Others  map[string]toolFile `yaml:",rest"`
 }
 
@@ -110,6 +111,7 @@ type App struct {
 
 	Files  fs.FS  // its folder
 	Where  string // its folder, in messages
+	Dir    string // its folder on disk, absolute; "" for an app inside the program
 	Script string // path in Files of the scripted model's rules; "" is none
 
 	LiveFiles    bool            // its sessions are also kept as files
@@ -124,13 +126,14 @@ type App struct {
 
 // Toolset is a toolset to make.
 type Toolset struct {
-	Kind  string   // such as "notion"
-	At    string   // its path in the app's file, of the kinds "http" and "openapi"
-	HTTP  *Service // of kind "http", and of no other
-	API   *API     // of kind "openapi", and of no other
-	Data  Folder
-	URL   string // of its service; "": the toolset's own default
-	Token string // the credential for that service
+	Kind    string   // such as "notion"
+	At      string   // its path in the app's file, of the kinds "http", "openapi" and "command"
+	HTTP    *Service // of kind "http", and of no other
+	API     *API     // of kind "openapi", and of no other
+	Command *Command // of kind "command", and of no other
+	Data    Folder
+	URL     string // of its service; "": the toolset's own default
+	Token   string // the credential for that service
 }
 
 // Folder is a folder with its name for messages. Its FS shows the folder's current
@@ -273,6 +276,12 @@ var appName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 
 func (s Settings) loadApp(name string, dir Folder, known Known) (*App, error) {
 	a := &App{Files: dir.FS, Where: dir.Name}
+	if s.Apps != "" && dir.Name == filepath.Join(s.Apps, name) {
+		var err error
+		if a.Dir, err = filepath.Abs(dir.Name); err != nil {
+			return nil, parley.Errorf(parley.CodeInternal, "%s: %w", dir.Name, err)
+		}
+	}
 	a.d = &decoder{file: path.Join(filepath.ToSlash(dir.Name), AppFile), env: s.env}
 	raw, err := readFile(dir.FS, AppFile, maxAppFile)
 	if err != nil {
@@ -553,6 +562,7 @@ func (a *App) folders(s Settings, f appFile) {
 	}
 	a.services(f.Tools.HTTP)
 	a.apis(f.Tools.OpenAPI)
+	a.commands(f.Tools.Command)
 }
 
 // folder is a folder next to app.yaml, or anywhere if the path is absolute.

@@ -195,6 +195,19 @@ func TestMistakesInAnApp(t *testing.T) {
 		"one service": {ok + "tools: {http: {url: http://a, tools: {a: {description: x}}}}\n", []string{
 			`6: tools.http: has no secret that signs calls; make one with: echo "whsec_$(openssl rand -base64 32)"`,
 		}},
+		"programs of its own": {ok + "tools:\n  command:\n    - at_once: 101\n      env: {'A=B': x}\n      timeout: 2h\n      memory: much\n    - run: \"\"\n      unknown: 1\n", []string{
+			"8: tools.command[0].at_once: has to be from 1 to 100",
+			"8: tools.command[0]: an app inside the program has no folder to run commands in",
+			"8: tools.command[0]: has no tools; write each with its name, a description and its input",
+			"8: tools.command[0]: names no program; write it with its arguments as a list: [python3, tool.py]",
+			"9: tools.command[0].env.A=B: cannot be a variable of the environment",
+			"10: tools.command[0].timeout: has to be more than 0, and at most 1h0m0s",
+			`11: tools.command[0].memory: "much" is not a size; write it like 4096, 256KiB or 1MiB`,
+			"12: tools.command[1]: an app inside the program has no folder to run commands in",
+			"12: tools.command[1]: has no tools; write each with its name, a description and its input",
+			"12: tools.command[1]: names no program; write it with its arguments as a list: [python3, tool.py]",
+			"13: tools.command[1].unknown: unknown key; known are at_once, env, memory, run, timeout, tools",
+		}},
 		"nothing": {"", []string{"1: agents: an app needs at least one agent", "1: entry: name the agent that gets the user's message"}},
 		"no entry, no model, no prompt": {"agents:\n  one: {}\n  two: {prompt: empty.md}\n", []string{
 			"1: entry: name the agent that gets the user's message",

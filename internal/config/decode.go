@@ -195,7 +195,7 @@ func (d *decoder) into(n *yaml.Node, v reflect.Value, path string, ref bool) {
 	case reflect.Map:
 		d.mapping(n, v, path, ref)
 	case reflect.Slice:
-		if _, ok := v.Interface().(interface{ one() }); ok && n.Kind == yaml.MappingNode {
+		if _, ok := v.Interface().(interface{ one() }); ok && (n.Kind == yaml.MappingNode || n.Kind == yaml.ScalarNode && n.Tag == "!!str" && v.Type().Elem().Kind() == reflect.String) {
 			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 			d.value(n, v.Index(0), path, ref)
 			return

@@ -64,15 +64,22 @@ func (a *App) services(files some[serviceFile]) {
 		if f.Secret == "" {
 			a.d.lacks(at, "secret", `has no secret that signs calls; make one with: echo "whsec_$(openssl rand -base64 32)"`)
 		}
-		if len(f.Tools) == 0 {
-			a.d.lacks(at, "tools", "has no tools; write each with its name, a description and its input")
-		}
 		a.timeout(at+".timeout", f.Timeout)
-		for _, name := range slices.Sorted(maps.Keys(f.Tools)) {
-			s.Tools = append(s.Tools, a.serviceTool(at+".tools."+name, name, f.Tools[name], f.Timeout))
-		}
+		s.Tools = a.serviceTools(at, f.Tools, f.Timeout)
 		a.Toolsets = append(a.Toolsets, Toolset{Kind: "http", At: at, HTTP: s})
 	}
+}
+
+// serviceTools reads the tools of a service or program.
+func (a *App) serviceTools(at string, files map[string]serviceToolFile, timeout parley.Duration) []ServiceTool {
+	if len(files) == 0 {
+		a.d.lacks(at, "tools", "has no tools; write each with its name, a description and its input")
+	}
+	var tools []ServiceTool
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		tools = append(tools, a.serviceTool(at+".tools."+name, name, files[name], timeout))
+	}
+	return tools
 }
 
 func (a *App) serviceTool(at, name string, f serviceToolFile, timeout parley.Duration) ServiceTool {

@@ -28,6 +28,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/callout"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -180,9 +181,5 @@ func refusal(r seam.Run, resp *http.Response) parley.ToolResult {
 	}
 	e.Message = parley.Cut(cmp.Or(e.Message, "the service answered "+status(resp)), 2000)
 	e.Hint = parley.Cut(e.Hint, 2000)
-	out := e.Message
-	if e.Hint != "" {
-		out += "\n" + e.Hint
-	}
-	return parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeError, Output: out, Error: &e}
+	return callout.Refused(r, e)
 }

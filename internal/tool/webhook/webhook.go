@@ -1,8 +1,7 @@
 // Package webhook is a toolset over a service of the operator's own: each call is a
 // signed POST to it.
 //
-// The request's body is JSON, {"type": "tool.call", "timestamp", "data": {"call", "tool",
-// "input", "app", "session", "user", "org", "attempt"}}. It is signed by the Standard
+// The request's body is a message of package callout. It is signed by the Standard
 // Webhooks scheme (github.com/standard-webhooks/standard-webhooks, spec): webhook-id is
 // the call's id, and a library of any language checks webhook-signature with the secret.
 // Idempotency-Key is the call's id too. Both are the same at every attempt of a call.
@@ -26,7 +25,6 @@ package webhook
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -38,6 +36,7 @@ import (
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/callout"
 	"github.com/parley-server/parley/internal/dial"
 	"github.com/parley-server/parley/internal/httpcall"
 	"github.com/parley-server/parley/internal/seam"
@@ -51,14 +50,8 @@ type Options struct {
 	URL     string   // http or https; calls are posted to it
 	Secret  string   // signs the calls: whsec_ and 24 bytes or more in base64
 	Private []string // see dial.New
-	Tools   []Tool
+	Tools   []callout.Tool
 	Now     func() time.Time // nil: time.Now
-}
-
-// Tool is one tool of the service.
-type Tool struct {
-	parley.ToolDecl
-	Reconcile bool // the service can be asked what became of a call
 }
 
 // Toolset implements [seam.Toolset] and [seam.Reconciler]. It is safe for concurrent use.
@@ -66,7 +59,7 @@ type Toolset struct {
 	o     Options
 	sign  *webhooks.Webhook
 	call  *httpcall.Caller
-	tools map[string]Tool
+	tools map[string]callout.Tool
 }
 
 // New makes a toolset. An error names the option that is wrong.
@@ -86,7 +79,7 @@ func New(o Options) (*Toolset, error) {
 		return nil, parley.Errorf(parley.CodeInvalid, "is not a signing secret").WithField("secret").
 			WithHint(`make one with: echo "whsec_$(openssl rand -base64 32)"`)
 	}
-	t := &Toolset{o: o, sign: sign, call: httpcall.New(guard), tools: map[string]Tool{}}
+	t := &Toolset{o: o, sign: sign, call: httpcall.New(guard), tools: map[string]callout.Tool{}}
 	if t.o.Now == nil {
 		t.o.Now = time.Now
 	}
@@ -115,30 +108,10 @@ func (t *Toolset) Tools(context.Context) ([]parley.ToolDecl, error) {
 	return list, nil
 }
 
-// message is what is posted.
-type message struct {
-	Type      string    `json:"type"`
-	Timestamp time.Time `json:"timestamp"`
-	Data      call      `json:"data"`
-}
-
-type call struct {
-	Call    parley.CallID    `json:"call"`
-	Tool    string           `json:"tool"`
-	Input   json.RawMessage  `json:"input"`
-	App     string           `json:"app"`
-	Session parley.SessionID `json:"session"`
-	User    string           `json:"user"`
-	Org     string           `json:"org,omitempty"`
-	Attempt int              `json:"attempt"`
-}
-
 // post sends one message. If the error is NotSent, the service received nothing.
 func (t *Toolset) post(ctx context.Context, kind, id string, r seam.Run) (*http.Response, error) {
-	now := t.o.Now().UTC()
-	body, err := json.Marshal(message{kind, now.Truncate(time.Millisecond), call{
-		r.Call, r.Name, r.Input, r.App, r.Session, r.Principal.User, r.Principal.Org, max(r.Attempt, 1),
-	}})
+	now := t.o.Now()
+	body, err := callout.Encode(kind, r, now)
 	if err != nil {
 		return nil, seam.NotSent(err)
 	}
@@ -154,7 +127,7 @@ func (t *Toolset) post(ctx context.Context, kind, id string, r seam.Run) (*http.
 	req.Header.Set(webhooks.HeaderWebhookID, id)
 	req.Header.Set(webhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 	req.Header.Set(webhooks.HeaderWebhookSignature, signature)
-	if kind == "tool.call" {
+	if kind == callout.Call {
 		req.Header.Set("Idempotency-Key", id)
 	}
 	return t.call.Do(ctx, r.Effect, req)
@@ -162,7 +135,7 @@ func (t *Toolset) post(ctx context.Context, kind, id string, r seam.Run) (*http.
 
 // Run implements [seam.Toolset].
 func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
-	resp, err := t.post(ctx, "tool.call", string(r.Call), r)
+	resp, err := t.post(ctx, callout.Call, string(r.Call), r)
 	if err != nil {
 		return parley.ToolResult{}, err
 	}
@@ -179,7 +152,7 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolRes
 	if !t.tools[r.Name].Reconcile {
 		return res, false, nil
 	}
-	resp, err := t.post(ctx, "tool.reconcile", string(r.Call)+"_reconcile", r)
+	resp, err := t.post(ctx, callout.Reconcile, string(r.Call)+"_reconcile", r)
 	if err != nil {
 		return res, false, err
 	}
@@ -187,34 +160,9 @@ func (t *Toolset) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolRes
 	if resp.StatusCode/100 != 2 {
 		return res, false, httpcall.Unclear(resp)
 	}
-	var said struct {
-		Happened *bool           `json:"happened"`
-		Output   json.RawMessage `json:"output"`
-	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, httpcall.MaxAnswer))
-	if err == nil {
-		err = json.Unmarshal(body, &said)
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return res, false, fmt.Errorf("the service's answer about a call: %w", err)
-	case said.Happened == nil:
-		return res, false, nil
-	case *said.Happened:
-		res = parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK, Output: "Done."}
-		var text string
-		switch {
-		case len(said.Output) == 0 || string(said.Output) == "null":
-		case json.Unmarshal(said.Output, &text) == nil:
-			res.Output = text
-		default:
-			res.Output = string(said.Output)
-		}
-		if t.tools[r.Name].OutputSchema != nil {
-			res.Data = said.Output
-		}
-		return res, true, nil
 	}
-	e := parley.ErrorInfo{Code: parley.CodeTool, Message: "the service says that it did not happen", Hint: "it can be called again"}
-	return parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeError, Output: e.Message + "\n" + e.Hint, Error: &e}, true, nil
+	return t.tools[r.Name].Reconciled(r, body)
 }

@@ -17,6 +17,7 @@ import (
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/callout"
 	"github.com/parley-server/parley/internal/httpcall"
 	"github.com/parley-server/parley/internal/seam"
 )
@@ -24,7 +25,7 @@ import (
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
 
 // service is one that answers a message, after it has checked who sends it.
-func service(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, m message)) *httptest.Server {
+func service(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, m callout.Message)) *httptest.Server {
 	t.Helper()
 	check, err := webhooks.NewWebhook(secret)
 	if err != nil {
@@ -38,7 +39,7 @@ func service(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, m
 		if err := check.Verify(body, r.Header); err != nil {
 			t.Errorf("the signature: %v", err)
 		}
-		var m message
+		var m callout.Message
 		if err := json.Unmarshal(body, &m); err != nil {
 			t.Error(err)
 		}
@@ -50,7 +51,7 @@ func service(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, m
 
 func toolset(t *testing.T, url string) *Toolset {
 	t.Helper()
-	s, err := New(Options{URL: url, Secret: secret, Tools: []Tool{
+	s, err := New(Options{URL: url, Secret: secret, Tools: []callout.Tool{
 		{ToolDecl: parley.ToolDecl{Name: "find", Effect: parley.EffectRead}},
 		{ToolDecl: parley.ToolDecl{Name: "typed", Effect: parley.EffectRead, OutputSchema: json.RawMessage(`{"type":"object"}`)}},
 		{ToolDecl: parley.ToolDecl{Name: "mail", Effect: parley.EffectWrite}, Reconcile: true},
@@ -73,9 +74,9 @@ func run(tool string, effect parley.Effect) seam.Run {
 // TestCall: what the service is told, and who tells it.
 func TestCall(t *testing.T) {
 	t.Parallel()
-	var got message
+	var got callout.Message
 	var header http.Header
-	web := service(t, func(w http.ResponseWriter, r *http.Request, m message) {
+	web := service(t, func(w http.ResponseWriter, r *http.Request, m callout.Message) {
 		got, header = m, r.Header
 		_, _ = io.WriteString(w, "found")
 	})
@@ -84,7 +85,7 @@ func TestCall(t *testing.T) {
 	if err != nil || res.Outcome != parley.OutcomeOK || res.Output != "found" || res.Call != "01J" {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	want := call{Call: "01J", Tool: "find", Input: json.RawMessage(`{"text":"a"}`), App: "crm", Session: "s1", User: "ana", Org: "acme", Attempt: 2}
+	want := callout.Data{Call: "01J", Tool: "find", Input: json.RawMessage(`{"text":"a"}`), App: "crm", Session: "s1", User: "ana", Org: "acme", Attempt: 2}
 	if fmt.Sprint(got.Data) != fmt.Sprint(want) || got.Type != "tool.call" || got.Timestamp.IsZero() {
 		t.Errorf("the service was told %+v", got)
 	}
@@ -129,7 +130,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			web := service(t, func(w http.ResponseWriter, _ *http.Request, _ message) {
+			web := service(t, func(w http.ResponseWriter, _ *http.Request, _ callout.Message) {
 				if c.kind != "" {
 					w.Header().Set("Content-Type", c.kind)
 				}
@@ -160,7 +161,7 @@ func TestAnswers(t *testing.T) {
 func TestLost(t *testing.T) {
 	t.Parallel()
 	var arrived atomic.Int32
-	web := service(t, func(_ http.ResponseWriter, _ *http.Request, m message) {
+	web := service(t, func(_ http.ResponseWriter, _ *http.Request, m callout.Message) {
 		arrived.Add(1)
 		if m.Type == "tool.call" {
 			panic(http.ErrAbortHandler)
@@ -191,7 +192,7 @@ func TestLost(t *testing.T) {
 
 	// A service that has kept the connection open and goes away in the next call.
 	var first atomic.Bool
-	held := service(t, func(w http.ResponseWriter, _ *http.Request, _ message) {
+	held := service(t, func(w http.ResponseWriter, _ *http.Request, _ callout.Message) {
 		if arrived.Add(1); !first.CompareAndSwap(false, true) {
 			panic(http.ErrAbortHandler)
 		}
@@ -207,7 +208,7 @@ func TestLost(t *testing.T) {
 	}
 
 	ctx, stop := context.WithCancel(t.Context())
-	hang := service(t, func(_ http.ResponseWriter, r *http.Request, _ message) { stop(); <-r.Context().Done() })
+	hang := service(t, func(_ http.ResponseWriter, r *http.Request, _ callout.Message) { stop(); <-r.Context().Done() })
 	if _, err := toolset(t, hang.URL).Run(ctx, run("mail", parley.EffectWrite)); err == nil || seam.IsNotSent(err) {
 		t.Errorf("cancelled under way: %v", err)
 	}
@@ -235,7 +236,7 @@ func TestReconcile(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			web := service(t, func(w http.ResponseWriter, r *http.Request, m message) {
+			web := service(t, func(w http.ResponseWriter, r *http.Request, m callout.Message) {
 				if m.Type != "tool.reconcile" || m.Data.Call != "01J" || r.Header.Get("webhook-id") != "01J_reconcile" || r.Header.Get("Idempotency-Key") != "" || c.tool == "shout" {
 					t.Errorf("asked %+v with %v", m, r.Header)
 				}

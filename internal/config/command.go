@@ -1,0 +1,56 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/parley-server/parley"
+)
+
+// commandFile is a program of the app's own.
+type commandFile struct {
+	Run     some[string]               `yaml:"run"`     // the program and its arguments; a program with a slash is in the app's folder
+	Env     map[string]string          `yaml:"env,ref"` // its environment besides PATH, HOME, TZ and the variables of the language
+	Memory  Size                       `yaml:"memory"`  // that each of its processes may allocate; default 1GiB
+	AtOnce  int                        `yaml:"at_once"` // calls that run at once; default 4
+	Timeout parley.Duration            `yaml:"timeout"` // of a call whose tool has no timeout; default 60s
+	Tools   map[string]serviceToolFile `yaml:"tools"`   // by name
+}
+
+// Command is a program of the app's own.
+type Command struct {
+	Run    []string
+	Dir    string // of the app
+	Env    map[string]string
+	Memory int64 // bytes; 0: the default
+	AtOnce int   // 0: the default
+	Tools  []ServiceTool
+}
+
+const maxAtOnce = 100
+
+// commands reads tools.command.
+func (a *App) commands(files some[commandFile]) {
+	for i, f := range files {
+		at := files.at(a.d, "tools.command", i)
+		c := &Command{Run: f.Run, Dir: a.Dir, Env: f.Env, Memory: int64(f.Memory), AtOnce: f.AtOnce}
+		if len(f.Run) == 0 || f.Run[0] == "" {
+			a.d.lacks(at, "run", "names no program; write it with its arguments as a list: [python3, tool.py]")
+		}
+		if a.Dir == "" {
+			a.d.at(at, "an app inside the program has no folder to run commands in")
+		}
+		for _, name := range slices.Sorted(maps.Keys(f.Env)) {
+			if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(f.Env[name], 0) {
+				a.d.at(at+".env."+name, "cannot be a variable of the environment")
+			}
+		}
+		if f.AtOnce < 0 || f.AtOnce > maxAtOnce {
+			a.d.at(at+".at_once", "has to be from 1 to %d", maxAtOnce)
+		}
+		a.timeout(at+".timeout", f.Timeout)
+		c.Tools = a.serviceTools(at, f.Tools, f.Timeout)
+		a.Toolsets = append(a.Toolsets, Toolset{Kind: "command", At: at, Command: c})
+	}
+}

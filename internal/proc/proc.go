@@ -1,0 +1,249 @@
+//go:build unix
+
+// Package proc runs programs for tools and never leaves one behind.
+//
+// A program gets a session and process group of its own and exactly the environment that
+// its caller names. When it ends, all that it started is killed. When this process ends,
+// however it ends, so is every program: a keeper, one small shell, holds a pipe to this
+// process and kills the groups that are left when the pipe closes. A program starts only
+// after the keeper knows its group. A descendant that makes a session of its own (setsid)
+// escapes both.
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Spec is a program to run.
+type Spec struct {
+	Args   []string      // the program, as [Look] returns it, and its arguments
+	Dir    string        // where it runs
+	Env    []string      // its whole environment, as "NAME=value"
+	Memory int64         // bytes that each of its processes may allocate; 0: no limit
+	Grace  time.Duration // from the polite signal to the deadly one when ctx ends; 0: none
+
+	// Stdin is read until it ends or the program has; one that blocks is its caller's to end.
+	Stdin          io.Reader // nil: empty
+	Stdout, Stderr io.Writer // nil: discarded; an error of a writer discards the rest
+}
+
+// Process is a program that runs.
+type Process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+// launch waits for a line on file 3, which comes when the keeper knows the group. No line
+// comes from a parent that died. It then becomes the program.
+const launch = `read -r go <&3 || exit 125
+exec 3<&-
+[ "$1" = 0 ] || ulimit -d "$1" || exit 125
+shift
+exec "$@"`
+
+// drain is how long output that was written may take to be read after the program and its
+// group are gone.
+const drain = time.Second
+
+// Start starts a program. An error means that nothing of the program ran. When ctx ends,
+// the program's group gets SIGTERM and, after the grace, SIGKILL.
+func Start(ctx context.Context, s Spec) (*Process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ready, tell, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer tell.Close()
+	defer ready.Close()
+	p := &Process{done: make(chan struct{})}
+	args := append([]string{"-c", launch, "sh", strconv.FormatInt((s.Memory+1023)/1024, 10)}, s.Args...)
+	p.cmd = exec.Command("/bin/sh", args...)
+	p.cmd.Dir, p.cmd.Env = s.Dir, s.Env
+	p.cmd.ExtraFiles = []*os.File{ready}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	var f pipes
+	if err := errors.Join(f.input(p.cmd, s.Stdin), f.output(&p.cmd.Stdout, s.Stdout), f.output(&p.cmd.Stderr, s.Stderr)); err != nil {
+		f.closeAll()
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		f.closeAll()
+		return nil, err
+	}
+	f.closeTheirs()
+	group := p.cmd.Process.Pid
+	err = guard.add(group)
+	if err == nil {
+		_, err = tell.WriteString("go\n")
+	}
+	if err != nil {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+		f.closeAll()
+		guard.remove(group)
+		return nil, fmt.Errorf("start %s: %w", s.Args[0], err)
+	}
+	ended := make(chan struct{})
+	go p.stopWith(ctx, s.Grace, ended)
+	go func() {
+		defer close(p.done)
+		f.copy()
+		p.err = p.cmd.Wait() // of the program alone: all its files are pipes of ours
+		close(ended)
+		p.signal(syscall.SIGKILL) // what it left
+		f.finish()
+		guard.remove(group)
+		if exit, ok := errors.AsType[*exec.ExitError](p.err); ok && exit.ExitCode() < 0 && ctx.Err() != nil {
+			p.err = context.Cause(ctx)
+		}
+	}()
+	return p, nil
+}
+
+// stopWith ends the group when ctx ends.
+func (p *Process) stopWith(ctx context.Context, grace time.Duration, ended <-chan struct{}) {
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	if grace > 0 {
+		p.signal(syscall.SIGTERM)
+		late := time.NewTimer(grace)
+		defer late.Stop()
+		select {
+		case <-ended:
+			return
+		case <-late.C:
+		}
+	}
+	p.signal(syscall.SIGKILL)
+}
+
+// signal reaches the whole group. That it is gone already is no error.
+func (p *Process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) }
+
+// Done is closed when the program has ended, its group is gone and its output was read.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Wait waits for that. Its error is an *exec.ExitError if the program failed, or the cause
+// of ctx if that ended first and a signal ended the program.
+func (p *Process) Wait() error {
+	<-p.done
+	return p.err
+}
+
+// Look finds the program of a name: in the folders of $PATH, or, if the name has a slash,
+// from dir.
+func Look(name, dir string) (string, error) {
+	if strings.ContainsRune(name, filepath.Separator) && !filepath.IsAbs(name) {
+		name = filepath.Join(dir, name)
+	}
+	return exec.LookPath(name)
+}
+
+// Env is an environment for a program: what it needs to find programs, files and its
+// language, and more. It has nothing else of this process, whose variables hold secrets.
+func Env(more map[string]string) []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"} {
+		if _, given := more[name]; given {
+			continue
+		}
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		env = append(env, name+"="+more[name])
+	}
+	return env
+}
+
+// pipes are those between this process and a program.
+type pipes struct {
+	theirs []*os.File // closed here once the program has them
+	ins    []*os.File
+	outs   []*os.File
+	work   []func()
+	read   sync.WaitGroup // the work on outs
+}
+
+func (p *pipes) input(c *exec.Cmd, from io.Reader) error {
+	if from == nil {
+		return nil // os/exec gives it an empty file
+	}
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	c.Stdin = theirs
+	p.theirs, p.ins = append(p.theirs, theirs), append(p.ins, ours)
+	p.work = append(p.work, func() {
+		_, _ = io.Copy(ours, from) // a program need not read all
+		ours.Close()
+	})
+	return nil
+}
+
+func (p *pipes) output(at *io.Writer, to io.Writer) error {
+	if to == nil {
+		return nil
+	}
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	*at = theirs
+	p.theirs, p.outs = append(p.theirs, theirs), append(p.outs, ours)
+	p.read.Add(1)
+	p.work = append(p.work, func() {
+		defer p.read.Done()
+		if _, err := io.Copy(to, ours); err != nil {
+			_, _ = io.Copy(io.Discard, ours) // a program must not wait for its reader
+		}
+	})
+	return nil
+}
+
+func (p *pipes) copy() {
+	for _, f := range p.work {
+		go f()
+	}
+}
+
+func (p *pipes) closeTheirs() { closeAll(p.theirs) }
+
+func (p *pipes) closeAll() { closeAll(p.theirs, p.ins, p.outs) }
+
+// finish reads what is left. The group is gone by now, so the end of each pipe comes,
+// unless a descendant escaped with it.
+func (p *pipes) finish() {
+	for _, f := range p.outs {
+		_ = f.SetReadDeadline(time.Now().Add(drain))
+	}
+	p.read.Wait()
+	closeAll(p.ins, p.outs)
+}
+
+func closeAll(lists ...[]*os.File) {
+	for _, f := range slices.Concat(lists...) {
+		f.Close()
+	}
+}
