@@ -64,6 +64,9 @@ var planted = []struct{ name, before, secret, after string }{
 	{"in quotes with blanks", `password="`, `hunter2 and 3`, `" x`},
 	{"in quotes with a quote", `password="`, `hunter2\"and'3`, `" x`},
 	{"in quotes, escaped, with a quote", `{\"password\":\"`, `hunter2'x y`, `\",\"a\":1}`},
+	{"in quotes that nobody closed", `password="`, `hunter2x9`, " and on\nto the next"},
+	{"compared", "if password == ", "hunter2x9", " then"},
+	{"of a hash", `:password => '`, "hunter2x9", `', :b => 1`},
 	{"in single quotes of yaml", `password: '`, `hunt"er2&x`, `' # it`},
 	{"query", "https://h/x?access_token=", "a8f5f167f44f4964", "&page=2"},
 }
@@ -94,5 +97,7 @@ var clean = []string{
 	"pk_customer_id_2026_order_lines, pk_id, pk_live_51HxYzAbCdEfGhIj and ALTER TABLE t ADD CONSTRAINT pk_abcdefghijklmnopqrstuvwxyzabc PRIMARY KEY",
 	"password=config.get(\"db1\"), password: at least 8 characters, password=&user=ann2, ?password=&page=22, PASSWORD=${X1}abcdef, password={{ pw_1 }}",
 	"login(password=cfg.password1, user=u1); password=get_password2()&x=1; password: \"must have 8 letters & 2 digits\"",
+	"password: sha256, pwd=v2beta, the secret: rfc822",
+	"password=https://vault.example/v1/db2, DB_PASSWORD=app1${SUFFIX}x and db_password: app1$(cat x)",
 	"password:\n  min: 8\n  max: 64\nsecret: my-app-v1-tls\n",
 }
