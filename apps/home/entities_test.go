@@ -168,15 +168,21 @@ func TestFeed_waits_for_nobody(t *testing.T) {
 // busyHouse takes a second for each history, and notes whose they are.
 type busyHouse struct {
 	shack
-	mu    sync.Mutex
-	order []string
+	mu         sync.Mutex
+	order      []string
+	runs, most int // at once
 }
 
 func (b *busyHouse) Past(ctx context.Context, id string, from, to time.Time) (home.History, error) {
 	b.mu.Lock()
 	b.order = append(b.order, id)
+	b.runs++
+	b.most = max(b.most, b.runs)
 	b.mu.Unlock()
 	time.Sleep(time.Second)
+	b.mu.Lock()
+	b.runs--
+	b.mu.Unlock()
 	return b.shack.Past(ctx, id, from, to)
 }
 
@@ -225,6 +231,9 @@ func TestHistoriesGoByTurnsOfUsers(t *testing.T) {
 		all.Wait()
 		if next := house.order[4:8]; !slices.Contains(next, "ben") || !slices.Contains(next, "cleo") || len(house.order) != 38 {
 			t.Errorf("the others wait behind ann: %v", house.order)
+		}
+		if house.most != 4 {
+			t.Errorf("the house is asked for %d histories at once", house.most)
 		}
 	})
 }
