@@ -185,6 +185,10 @@ func TestBridgeLosesTheServer(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, "event: prime\nid: a_0\ndata: \n\n")
 			return
+		} else if strings.Contains(string(raw), "half") {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"res`)
+			_ = http.NewResponseController(w).Flush()
 		}
 		panic(http.ErrAbortHandler)
 	}))
@@ -193,6 +197,7 @@ func TestBridgeLosesTheServer(t *testing.T) {
 	gone.Close()
 	for name, c := range map[string]struct{ url, says string }{
 		"cut":   {srv.URL, "may have been done"},
+		"half":  {srv.URL, "may have been done"},
 		"lost":  {srv.URL, "may have been done"},
 		"never": {gone.URL, "cannot be reached"},
 	} {
