@@ -337,9 +337,6 @@ func (w *writer) setForm() error {
 
 // meta writes index/meta.json when it says something new.
 func (w *writer) meta() bool {
-	if w.f.o.Meta == nil {
-		return true
-	}
 	v := w.f.o.Meta()
 	if v == nil {
 		return true

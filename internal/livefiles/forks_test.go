@@ -66,9 +66,8 @@ func (l *lives) down() {
 }
 
 // become waits until the files are those of an export.
-func (l *lives) become(when string, ids ...parley.SessionID) {
+func (l *lives) become(when string, want map[string]string) {
 	l.T.Helper()
-	want := export(l.T, l.store, l.kept, ids...)
 	for until := time.Now().Add(20 * time.Second); ; {
 		got, err := seen(l.T, l.data)
 		if err == nil && cmp.Equal(want, got) {
@@ -81,17 +80,19 @@ func (l *lives) become(when string, ids ...parley.SessionID) {
 	}
 }
 
-// everywhere checks the files as they are, after a restart, and when all are lost.
+// everywhere checks the files as they are, after a restart, and when all are lost. None
+// of these adds an event, so the files stay those of one export.
 func (l *lives) everywhere(when string, ids ...parley.SessionID) {
 	l.T.Helper()
-	l.become(when, ids...)
+	want := export(l.T, l.store, l.kept, ids...)
+	l.become(when, want)
 	l.down()
 	l.up()
-	l.become(when+", started again", ids...)
+	l.become(when+", started again", want)
 	l.files.Die()
 	l.data = l.T.TempDir()
 	l.start()
-	l.become(when+", written anew", ids...)
+	l.become(when+", written anew", want)
 }
 
 func (l *lives) fork(from parley.SessionID, at int64) parley.SessionID {

@@ -310,7 +310,7 @@ func TestFiles_follow_retention(t *testing.T) {
 func followRetention(t *testing.T, deletes bool) {
 	app := enginetest.App(func(a *parley.App) {
 		a.TTL = parley.TTL{
-			SessionIdle: parley.Duration(7 * 24 * time.Hour), TurnSteps: parley.Duration(24 * time.Hour), Ended: parley.Duration(30 * 24 * time.Hour), NoArchive: deletes,
+			SessionIdle: parley.Duration(48 * time.Hour), TurnSteps: parley.Duration(24 * time.Hour), Ended: parley.Duration(48 * time.Hour), NoArchive: deletes,
 		}
 	})
 	live(t, clerk, app, func(t *testing.T, r *rig) {
@@ -340,9 +340,9 @@ func followRetention(t *testing.T, deletes bool) {
 		if diff := cmp.Diff(export(t, store, r.kept, id), onDisk(t, data)); diff != "" {
 			t.Errorf("written anew from a condensed log (-export +disk):\n%s", diff)
 		}
-		time.Sleep(9 * 24 * time.Hour)
+		time.Sleep(50 * time.Hour)
 		r.same("expired", id)
-		time.Sleep(31 * 24 * time.Hour)
+		time.Sleep(50 * time.Hour)
 		r.same("deleted")
 	}, func(o *engine.Options) { o.TendEvery = time.Hour })
 }
@@ -543,7 +543,7 @@ func (c countedStore) Read(ctx context.Context, p parley.Principal, id parley.Se
 // there or not.
 func TestFiles_waking_costs_the_same(t *testing.T) {
 	t.Parallel()
-	for name, steps := range map[string]time.Duration{"kept": 0, "archived": 24 * time.Hour} {
+	for name, steps := range map[string]time.Duration{"kept": 0, "archived": 4 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			app := enginetest.App(func(a *parley.App) {
@@ -560,7 +560,7 @@ func TestFiles_waking_costs_the_same(t *testing.T) {
 				r.files = livefiles.Start(o)
 				id := r.Session().ID
 				for n := 1; n <= 200; n++ {
-					time.Sleep(time.Hour) // until it has left memory
+					time.Sleep(10 * time.Minute) // until it has left memory
 					before := read.Load()
 					r.Await(r.Send(id, "look 1").ID)
 					settled()
@@ -573,7 +573,7 @@ func TestFiles_waking_costs_the_same(t *testing.T) {
 				if diff := cmp.Diff(export(t, store, r.kept, id), onDisk(t, data)); diff != "" {
 					t.Errorf("after a crash (-export +disk):\n%s", diff)
 				}
-			}, func(o *engine.Options) { o.SweepEvery, o.TendEvery = time.Hour, time.Hour })
+			}, func(o *engine.Options) { o.SweepEvery, o.TendEvery = 10*time.Minute, 10*time.Minute })
 		})
 	}
 }

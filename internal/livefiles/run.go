@@ -71,7 +71,7 @@ func (f *Files) run() {
 				}
 				lookAt = now.Add(lookEvery)
 			}
-			if there == nil && (!now.Before(metaAt) || quitting) {
+			if f.o.Meta != nil && there == nil && (!now.Before(metaAt) || quitting) {
 				ok = w.meta() && ok
 				metaAt = now.Add(metaEvery)
 			}
@@ -88,10 +88,11 @@ func (f *Files) run() {
 			return
 		}
 		next, wake := f.next(), f.wake
-		for _, at := range []time.Time{lookAt, metaAt} {
-			if next.IsZero() || at.Before(next) {
-				next = at
-			}
+		if next.IsZero() || lookAt.Before(next) {
+			next = lookAt
+		}
+		if f.o.Meta != nil && metaAt.Before(next) {
+			next = metaAt
 		}
 		if !notBefore.IsZero() {
 			next, wake = notBefore, nil // what comes meanwhile waits too
