@@ -29,7 +29,7 @@ type Transport struct {
 	Open   func(ctx context.Context, p parley.Principal) (done func(), err error)
 	Logger *slog.Logger
 
-	MaxBody     int64 // bytes of a request; 0: 1 MiB
+	MaxBody int64 // bytes of a request; 0: 1 MiB
 	// MaxSessions is how many connections of the older era are kept; 0: 1,000. One more
 	// takes the place of an idle one, and is refused if there is none.
 	MaxSessions int
@@ -290,7 +290,7 @@ type response struct {
 	h        *Handler
 	who      parley.Principal
 	post     bool
-	opening  bool // it opens a connection, which is not yet among those that are open
+	opening  bool                             // it opens a connection, which is not yet among those that are open
 	asked    struct{ method, version string } // as the request says them
 	head     bool
 	deadline time.Time

@@ -76,15 +76,6 @@ func info(r pgx.Rows) (in parley.SessionInfo, err error) {
 	return in, err
 }
 
-// body decodes a row that is its JSON.
-func body[T any](r pgx.Rows) (v T, err error) {
-	var raw []byte
-	if err := r.Scan(&raw); err != nil {
-		return v, err
-	}
-	return rule.Decode[T](raw)
-}
-
 // bodyOf decodes a session's row: its JSON and the session's id. A fork's rows are copies
 // of its parent's, so only the column says whose they are.
 func bodyOf[T any](r pgx.Rows) (v T, of parley.SessionID, err error) {
