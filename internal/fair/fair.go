@@ -22,7 +22,7 @@ var ErrFull = errors.New("too much of this user waits already")
 type Turns struct {
 	Slots  int // calls that run at once
 	Each   int // how many of them may be one user's; 0: 1
-	Queued int // how many calls of one user may wait
+	Queued int // how many calls of one user may wait; 0: none, so that a call runs at once or is refused
 
 	mu      sync.Mutex
 	all     int // how many run
@@ -47,7 +47,9 @@ func (t *Turns) Again(ctx context.Context, who parley.Principal) (leave func(), 
 func (t *Turns) enter(ctx context.Context, who parley.Principal, most int) (leave func(), err error) {
 	leave = sync.OnceFunc(func() { t.leave(who) })
 	t.mu.Lock()
-	if len(t.waiting[who]) >= most {
+	// A call that is admitted at once does not wait.
+	now := t.all < t.Slots && t.running[who] < max(t.Each, 1) && len(t.waiting[who]) == 0
+	if !now && len(t.waiting[who]) >= most {
 		t.mu.Unlock()
 		return nil, ErrFull
 	}

@@ -170,3 +170,28 @@ func TestQueuesAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// Without a queue a call runs at once or is refused.
+func TestNoQueue(t *testing.T) {
+	t.Parallel()
+	turns := &fair.Turns{Slots: 2, Each: 2}
+	ana, ben := parley.Principal{User: "ana"}, parley.Principal{User: "ben"}
+	one, err := turns.Enter(t.Context(), ana)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := turns.Enter(t.Context(), ana)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := turns.Enter(t.Context(), ben); !errors.Is(err, fair.ErrFull) {
+		t.Errorf("where all slots are taken: %v", err)
+	}
+	one()
+	if leave, err := turns.Enter(t.Context(), ben); err != nil {
+		t.Errorf("where one is free: %v", err)
+	} else {
+		leave()
+	}
+	two()
+}
