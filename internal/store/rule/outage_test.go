@@ -2,6 +2,7 @@ package rule_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ func TestOutage(t *testing.T) {
 		o.Failed(full(n), 2)
 	}
 	o.Failed(errors.New("the disk is gone"), 1)
+	o.Failed(full("5"), 0) // by turns
 	o.Failed(errors.New("the disk is gone"), 1)
 	o.Kept()
 	o.Kept()
@@ -28,5 +30,19 @@ func TestOutage(t *testing.T) {
 	got := said.String()
 	if strings.Count(got, "ERROR") != 3 || strings.Count(got, "INFO") != 1 || !strings.Contains(got, "failed=8") || !strings.Contains(got, `hint="try 4"`) {
 		t.Errorf("it was said:\n%s", got)
+	}
+}
+
+// TestOutage_of_many_reasons, such as a text with a number in it, says some of them.
+func TestOutage_of_many_reasons(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	o := rule.NewOutage(slog.New(slog.NewTextHandler(&said, nil)))
+	for i := range 1000 {
+		o.Failed(fmt.Errorf("attempt %d", i), 1)
+	}
+	o.Kept()
+	if n := strings.Count(said.String(), "ERROR"); n != 20 || !strings.Contains(said.String(), "failed=1000") {
+		t.Errorf("%d reasons were said", n)
 	}
 }
