@@ -305,6 +305,11 @@ func pages(t *table, list []parley.App, d wireDeps) {
 	t.Page("/apps/{app}/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("app")
 		if !slices.ContainsFunc(list, func(a parley.App) bool { return a.Name == name }) {
+			if _, err := d.principal(r.Context()); err != nil { // the list of apps is for those who are known
+				api.WriteError(w, parley.Errorf(parley.CodeNotFound, "there is no page at %s", parley.Cut(r.URL.Path, 200)).
+					WithHint("log in at /, which lists the apps"))
+				return
+			}
 			d.noApp(w, name)
 			return
 		}

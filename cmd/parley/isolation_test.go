@@ -293,6 +293,15 @@ func TestDoors_ask_who_it_is(t *testing.T) {
 			t.Errorf("/metrics with its key: %d", status)
 		}
 	}
+	// Nobody is told which apps there are.
+	for _, path := range []string{"/apps/nothing/", "/apps/nothing/x", "/apps/nothing"} {
+		if status, text, _ := k.ask("", "GET", path, ""); status == http.StatusOK || strings.Contains(text, "chaos") || strings.Contains(text, "apps here") {
+			t.Errorf("%s without a key: %d %s", path, status, text)
+		}
+		if status, text, _ := k.ask("ana", "GET", "/apps/nothing/", ""); status != http.StatusNotFound || !strings.Contains(text, "chaos") {
+			t.Errorf("%s with a key: %d %s", path, status, text)
+		}
+	}
 	// And their key opens no other door.
 	shut := func(method, path string) {
 		t.Helper()
