@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -126,6 +127,7 @@ func (f *flags) reach(cmd *cobra.Command, s config.Settings, how access) (*link,
 		}
 		if held.holder.Socket != "" {
 			if l := dial(ctx, held.holder, s); l != nil {
+				f.notUsed(cmd, held.holder)
 				return l, nil
 			}
 		}
@@ -137,6 +139,16 @@ func (f *flags) reach(cmd *cobra.Command, s config.Settings, how access) (*link,
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// notUsed says which flags of a command mean nothing, because a server with settings of
+// its own does the work.
+func (f *flags) notUsed(cmd *cobra.Command, h holder) {
+	for _, name := range []string{"apps", "store"} {
+		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Changed {
+			fmt.Fprintf(cmd.ErrOrStderr(), "parley: --%s is not used: %s has the data folder open, and works as it was started\n", name, h)
 		}
 	}
 }

@@ -92,10 +92,17 @@ func messageOf(args []string, t *tui.Terminal, limit int64) (string, error) {
 		}
 		b.WriteString(text)
 	}
+	if strings.TrimSpace(b.String()) == "" {
+		return "", usage(parley.Errorf(parley.CodeInvalid, "the message is empty").WithHint("write it as an argument, or - for standard input"))
+	}
 	return b.String(), nil
 }
 
-// readInput reads text from standard input to its end.
+// errNoInput is the error of a command whose argument - stands for nothing.
+var errNoInput = parley.Errorf(parley.CodeInvalid, "standard input is empty").WithHint("- stands for what is piped into the command")
+
+// readInput reads text from standard input to its end. What is no text there is wrong usage,
+// as a missing argument is.
 func readInput(t *tui.Terminal, limit int64) (string, error) {
 	if t.CanAsk {
 		fmt.Fprintln(t.Err, "Type the text; Ctrl-D on a line of its own ends it.")
@@ -105,13 +112,13 @@ func readInput(t *tui.Terminal, limit int64) (string, error) {
 	case err != nil:
 		return "", parley.Errorf(parley.CodeUnavailable, "read standard input: %w", err)
 	case int64(len(raw)) > limit:
-		return "", parley.Errorf(parley.CodeTooLarge, "standard input has more than %d bytes", limit).WithHint("limits.max_message in parley.yaml sets how long a message may be")
+		return "", usage(parley.Errorf(parley.CodeTooLarge, "standard input has more than %d bytes", limit).WithHint("limits.max_message in parley.yaml sets how long a message may be"))
 	case !utf8.Valid(raw):
-		return "", parley.Errorf(parley.CodeInvalid, "standard input is not UTF-8 text")
+		return "", usage(parley.Errorf(parley.CodeInvalid, "standard input is not UTF-8 text").WithHint("send the text as UTF-8"))
 	}
 	text := strings.TrimRight(string(raw), "\r\n")
 	if strings.TrimSpace(text) == "" {
-		return "", parley.Errorf(parley.CodeInvalid, "standard input is empty")
+		return "", usage(errNoInput)
 	}
 	return text, nil
 }

@@ -116,8 +116,15 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 		return err
 	}
 	defer tcp.Close()
-	address := "http://" + tcp.Addr().String()
-	listening := sync.OnceFunc(func() { fmt.Fprintf(out, "listening on %s\n", address) })
+	ours, _ := net.InterfaceAddrs() // without them it is localhost alone
+	urls := urlsOf(tcp.Addr(), ours)
+	address := urls[0]
+	listening := sync.OnceFunc(func() {
+		fmt.Fprintf(out, "listening on %s\n", address)
+		for _, other := range urls[1:] {
+			fmt.Fprintf(out, "from other machines: %s\n", other)
+		}
+	})
 	p.took(own)
 	var unix net.Listener
 	var path string

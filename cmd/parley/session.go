@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -351,8 +352,12 @@ func sessionImport(f *flags) *cobra.Command {
 				defer file.Close()
 				in = file
 			}
+			archive := bufio.NewReader(in)
+			if _, err := archive.Peek(1); err == io.EOF && args[0] == "-" {
+				return usage(errNoInput)
+			}
 			return f.with(cmd, mayMake, func(ctx context.Context, l *link) error {
-				info, err := l.Import(ctx, in, app)
+				info, err := l.Import(ctx, archive, app)
 				if err == nil {
 					fmt.Fprintln(cmd.OutOrStdout(), info.ID)
 				}

@@ -352,9 +352,17 @@ func TestRun_in_a_pipe(t *testing.T) {
 		t.Errorf("a message from standard input: exit %d\n%s", code, errs)
 	}
 	for input, says := range map[string]string{"": "standard input is empty", "\xff": "not UTF-8", strings.Repeat("a", 300<<10): "more than 262144 bytes"} {
-		if code, _, errs := pipe(input, "run", "--app", "home", "-"); code == 0 || !strings.Contains(errs, says) {
-			t.Errorf("of %.10q: exit %d, want one that says %q:\n%s", input, code, says, errs)
+		if code, _, errs := pipe(input, "run", "--app", "home", "-"); code != 2 || !strings.Contains(errs, says) {
+			t.Errorf("of %.10q: exit %d, want 2 and %q:\n%s", input, code, says, errs)
 		}
+	}
+	for _, args := range [][]string{{"session", "answer", open, "-"}, {"session", "import", "-"}} {
+		if code, _, errs := pipe("", args...); code != 2 || !strings.Contains(errs, "standard input is empty") {
+			t.Errorf("%v with nothing: exit %d\n%s", args, code, errs)
+		}
+	}
+	if code, _, errs := pipe("", "--apps", t.TempDir(), "session", "list"); code != 0 || !strings.Contains(errs, "--apps is not used") {
+		t.Errorf("--apps of a command of a server: exit %d\n%s", code, errs)
 	}
 	if code, _, errs := pipe("a", "run", "--app", "home", "-", "-"); code != 2 || !strings.Contains(errs, "given twice") {
 		t.Errorf("- twice: exit %d\n%s", code, errs)

@@ -249,7 +249,7 @@ func refusal(status int, msg string, errs []error) *statusError {
 	default:
 		out = http.StatusBadRequest
 		if msg == "request body is required" {
-			msg, hint = "the request has no body", "send a JSON object"
+			msg, hint = "the request has no body", "send a JSON object; to "+importPath+", the zip file that a session's export is"
 		}
 	}
 	info := parley.ErrorInfo{Code: code, Message: msg, Hint: hint}

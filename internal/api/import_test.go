@@ -111,3 +111,13 @@ func TestImport_into_an_app_that_is_not_here(t *testing.T) {
 		t.Errorf("%d sessions are there, want the one and two imports", len(list.Sessions))
 	}
 }
+
+// An import without a body is told what to send.
+func TestImport_of_nothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginetest.Echo, enginetest.App())
+	resp := w.ask("POST", "/v1/sessions/import", "")
+	if got := problem(t, resp); resp.StatusCode != http.StatusBadRequest || !strings.Contains(got.Hint, "zip file") {
+		t.Errorf("got %d %+v", resp.StatusCode, got)
+	}
+}
