@@ -81,6 +81,12 @@ type TurnRef struct {
 	Status TurnStatus `json:"status"`
 }
 
+// Over reports whether nothing more comes of the turn by itself: it has ended, or it was
+// interrupted and does not go on before somebody resumes it.
+func (t TurnInfo) Over() bool {
+	return t.Status.Ended() || t.Status == StatusInterrupted && !t.Resumes
+}
+
 // TurnInfo is a turn as lists show it, and the body of GET /v1/turns/{id}.
 type TurnInfo struct {
 	ID           TurnID          `json:"id"`

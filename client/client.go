@@ -10,9 +10,9 @@
 // event once and in order.
 //
 // A refusal by the server is returned as a [*parley.Error] with its code; CodeUnavailable
-// means that the server could not be reached. The client never repeats a command by
-// itself. The caller may repeat one that has an idempotency key, and gets the result of
-// the first attempt.
+// means that the server could not be reached. The client repeats no command by itself,
+// except the message of [Client.SendAndWait]. The caller may repeat one that has an
+// idempotency key, and gets the result of the first attempt.
 //
 // A Client is safe for concurrent use.
 package client
@@ -48,6 +48,14 @@ type Options struct {
 	// Retry is the longest wait before reconnecting a broken stream; 0 means 15 s. The
 	// first waits are shorter. All are random.
 	Retry time.Duration
+	// Patience is how long FollowTurn and SendAndWait keep trying to reach a server that
+	// does not answer; 0 means 2 minutes. A server that crashed may need some of it to
+	// start again, and then goes on with the turn.
+	Patience time.Duration
+	// Away, if set, is called when a method that follows cannot reach the server and
+	// tries again, and with nil when it has reached it again. Calls come from the
+	// goroutine that follows.
+	Away func(err error)
 }
 
 // Client talks to one server. Make one with [New].
@@ -56,11 +64,14 @@ type Client struct {
 	http  *http.Client
 	token string
 	retry time.Duration
+
+	patience time.Duration
+	away     func(error)
 }
 
 // New makes a client. It does not connect yet.
 func New(o Options) *Client {
-	c := &Client{base: strings.TrimSuffix(o.BaseURL, "/"), http: o.HTTPClient, token: o.Token, retry: o.Retry}
+	c := &Client{base: strings.TrimSuffix(o.BaseURL, "/"), http: o.HTTPClient, token: o.Token, retry: o.Retry, patience: o.Patience, away: o.Away}
 	if c.base == "" {
 		c.base = DefaultURL
 	}
@@ -69,6 +80,12 @@ func New(o Options) *Client {
 	}
 	if c.retry == 0 {
 		c.retry = 15 * time.Second
+	}
+	if c.patience == 0 {
+		c.patience = 2 * time.Minute
+	}
+	if c.away == nil {
+		c.away = func(error) {}
 	}
 	return c
 }
@@ -128,13 +145,26 @@ func (c *Client) do(ctx context.Context, a call) (*http.Response, error) {
 		if errors.As(err, &u) {
 			err = u.Err
 		}
-		return nil, parley.Errorf(parley.CodeUnavailable, "no answer from %s: %w", c.base, err).WithHint("check that the server is running at this address")
+		return nil, parley.Errorf(parley.CodeUnavailable, "no answer from %s: %w", c.base, &unreached{err}).WithHint("check that the server is running at this address")
 	}
 	if resp.StatusCode >= 400 {
 		defer resp.Body.Close()
 		return nil, errorOf(resp)
 	}
 	return resp, nil
+}
+
+// unreached is the cause of an error when it is unclear whether the server got the
+// request.
+type unreached struct{ error }
+
+func (u *unreached) Unwrap() error { return u.error }
+
+// isJSON reports whether a decoder's error is about what arrived, and not that less did.
+func isJSON(err error) bool {
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, of := errors.AsType[*json.UnmarshalTypeError](err)
+	return syntax || of
 }
 
 // errorOf returns the error in a refused answer. A body of another shape, such as a
@@ -200,6 +230,9 @@ func getStatus[T any](ctx context.Context, c *Client, a call) (T, int, error) {
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxBody)).Decode(&v); err != nil {
 		if ctx.Err() != nil {
 			return v, 0, context.Cause(ctx)
+		}
+		if !isJSON(err) {
+			return v, 0, parley.Errorf(parley.CodeUnavailable, "the answer to %s %s broke off: %w", a.method, a.path, &unreached{err})
 		}
 		return v, 0, parley.Errorf(parley.CodeInternal, "the answer to %s %s was not understood: %w", a.method, a.path, err)
 	}

@@ -26,7 +26,14 @@ import (
 // serve starts a whole server in memory; between stands before it.
 func serve(t testing.TB, model enginetest.Model, between func(http.Handler) http.Handler) (*client.Client, *enginetest.Rig) {
 	t.Helper()
-	rig := enginetest.New(t, model, enginetest.App())
+	url, rig := serveAt(t, model, between)
+	return client.New(client.Options{BaseURL: url + "/", Retry: 5 * time.Millisecond}), rig
+}
+
+// serveAt is serve for a client with options of its own.
+func serveAt(t testing.TB, model enginetest.Model, between func(http.Handler) http.Handler) (url string, rig *enginetest.Rig) {
+	t.Helper()
+	rig = enginetest.New(t, model, enginetest.App())
 	var h http.Handler = api.New(api.Options{
 		Engine: rig.Engine, Reader: rig.Reader, Blobs: rig.Store,
 		Principal: func(context.Context) (parley.Principal, error) { return enginetest.User, nil },
@@ -39,7 +46,7 @@ func serve(t testing.TB, model enginetest.Model, between func(http.Handler) http
 	}
 	srv := httptest.NewServer(h)
 	t.Cleanup(func() { rig.Close(); srv.Close() })
-	return client.New(client.Options{BaseURL: srv.URL + "/", Retry: 5 * time.Millisecond}), rig
+	return srv.URL, rig
 }
 
 func session(t testing.TB, c *client.Client) parley.SessionInfo {

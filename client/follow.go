@@ -59,8 +59,13 @@ const (
 // It ends with an error that retrying would not fix, such as [parley.ErrNotFound], or
 // with ctx's cause. It does not end by itself.
 func (c *Client) Follow(ctx context.Context, id parley.SessionID, after int64) iter.Seq2[Frame, error] {
+	return c.follow(ctx, id, after, 0)
+}
+
+// follow is Follow with a limit on how long the server may stay away, if it is not 0.
+func (c *Client) follow(ctx context.Context, id parley.SessionID, after int64, patience time.Duration) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
-		f := follower{c: c, id: id, at: after}
+		f := follower{c: c, id: id, at: after, there: time.Now()}
 		for failures := 0; ; failures++ {
 			before := f.at
 			more, err := f.read(ctx, yield)
@@ -78,7 +83,11 @@ func (c *Client) Follow(ctx context.Context, id parley.SessionID, after int64) i
 			if f.at > before || f.heard {
 				failures = 0
 			}
-			if !pause(ctx, f.wait(failures, err)) {
+			if patience > 0 && f.away && time.Since(f.there) >= patience {
+				yield(Frame{}, c.givesUp(err))
+				return
+			}
+			if !pause(ctx, c.wait(failures, err)) {
 				yield(Frame{}, context.Cause(ctx))
 				return
 			}
@@ -87,10 +96,12 @@ func (c *Client) Follow(ctx context.Context, id parley.SessionID, after int64) i
 }
 
 // FollowTurn yields the frames of one turn, from its first event to the event that ends
-// it, and then stops without an error.
+// it, and then stops without an error. It also stops after a turn.interrupted that is
+// newer than t, if the turn does not go on by itself. When the server stays away for
+// longer than [Options.Patience], it ends with CodeUnavailable.
 func (c *Client) FollowTurn(ctx context.Context, t parley.TurnInfo) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
-		for f, err := range c.Follow(ctx, t.SessionID, max(t.FirstSeq-1, 0)) {
+		for f, err := range c.follow(ctx, t.SessionID, max(t.FirstSeq-1, 0), c.patience) {
 			switch {
 			case err != nil:
 				yield(f, err)
@@ -98,7 +109,7 @@ func (c *Client) FollowTurn(ctx context.Context, t parley.TurnInfo) iter.Seq2[Fr
 			case f.Event != nil && f.Event.Turn != t.ID, f.Delta != nil && f.Delta.Turn != t.ID:
 				continue
 			}
-			if !yield(f, nil) || f.Event != nil && endsTurn(f.Event.Type) {
+			if !yield(f, nil) || f.Event != nil && (endsTurn(f.Event.Type) || f.Event.Seq > t.LastSeq && stays(*f.Event)) {
 				return
 			}
 		}
@@ -113,11 +124,24 @@ func endsTurn(t parley.EventType) bool {
 	return false
 }
 
+// stays reports whether e leaves its turn interrupted until somebody resumes it.
+func stays(e parley.Event) bool {
+	if e.Type != (parley.TurnInterrupted{}).EventType() {
+		return false
+	}
+	p, err := e.Payload()
+	i, ok := p.(parley.TurnInterrupted)
+	return err == nil && ok && !i.Resumes
+}
+
 type follower struct {
 	c     *Client
 	id    parley.SessionID
 	at    int64
 	heard bool // whether the last connection delivered anything
+
+	there time.Time // when the server was last there
+	away  bool      // the last attempt to connect failed
 }
 
 // read makes one connection and reads it to its end. more is false when the caller wants
@@ -136,8 +160,17 @@ func (f *follower) read(ctx context.Context, yield func(Frame, error) bool) (mor
 	a := call{method: http.MethodGet, path: p("/v1/sessions/%s/events", f.id), query: q}
 	resp, err := f.c.do(ctx, a.set("Accept", "text/event-stream"))
 	if err != nil {
+		if !f.away && ctx.Err() == nil && !final(err) {
+			f.away = true
+			f.c.away(err)
+		}
 		return true, err
 	}
+	if f.away {
+		f.away = false
+		f.c.away(nil)
+	}
+	defer func() { f.there = time.Now() }()
 	defer resp.Body.Close()
 	for fr, err := range sse.Decode(alive{resp.Body, quiet}, maxFrame) {
 		if err != nil {
@@ -199,11 +232,11 @@ func (a alive) Read(b []byte) (int, error) {
 // wait returns a random pause of a span that doubles with each failure, so that the
 // clients of a restarted server do not all return at once. The server's own advice is a
 // minimum.
-func (f *follower) wait(failures int, err error) time.Duration {
-	span := min(f.c.retry, firstWait<<min(failures, 20))
+func (c *Client) wait(failures int, err error) time.Duration {
+	span := min(c.retry, firstWait<<min(failures, 20))
 	w := rand.N(span) + 1
 	if e, ok := err.(*parley.Error); ok {
-		w = max(w, min(e.RetryAfter, f.c.retry))
+		w = max(w, min(e.RetryAfter, c.retry))
 	}
 	return w
 }

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -18,21 +20,68 @@ func (c *Client) Send(ctx context.Context, id parley.SessionID, s parley.Send) (
 }
 
 // SendAndWait asks for a turn and returns it when it has ended, waits for a human or was
-// interrupted; its Status says which.
+// interrupted and does not go on by itself; its Status says which. It waits through a
+// crash of the server within [Options.Patience]. If the connection breaks before the
+// request is acknowledged, it is repeated with the same key; without a key it gets one.
 func (c *Client) SendAndWait(ctx context.Context, id parley.SessionID, s parley.Send) (parley.TurnInfo, error) {
-	t, err := c.Send(ctx, id, s)
-	for err == nil && !stopped(t.Status) {
-		t, err = c.Await(ctx, t.ID, time.Minute)
+	if s.Key == "" {
+		s.Key = rand.Text()
+	}
+	t, err := patient(ctx, c, isUnreached, func() (parley.TurnInfo, error) { return c.Send(ctx, id, s) })
+	for err == nil && !t.Over() && t.Status != parley.StatusWaiting {
+		if t.Resumes && !pause(ctx, firstWait) { // the server is about to stop again
+			return t, context.Cause(ctx)
+		}
+		var now parley.TurnInfo
+		now, err = patient(ctx, c, func(err error) bool { return !final(err) }, func() (parley.TurnInfo, error) {
+			return c.Await(ctx, t.ID, time.Minute)
+		})
+		if err == nil {
+			t = now
+		}
 	}
 	return t, err
 }
 
-func stopped(s parley.TurnStatus) bool {
-	return s.Ended() || s == parley.StatusWaiting || s == parley.StatusInterrupted
+func isUnreached(err error) bool {
+	_, ok := errors.AsType[*unreached](err)
+	return ok
 }
 
-// Await waits until the turn has ended, waits for a human or was interrupted. After the
-// given time, at most five minutes, it returns the turn as it is.
+// patient repeats do after errors for which again says so, until the client's patience
+// ends.
+func patient[T any](ctx context.Context, c *Client, again func(error) bool, do func() (T, error)) (T, error) {
+	began := time.Now()
+	for failures := 0; ; failures++ {
+		v, err := do()
+		if err == nil || ctx.Err() != nil || !again(err) {
+			if failures > 0 {
+				c.away(nil)
+			}
+			return v, err
+		}
+		if failures == 0 {
+			began = time.Now()
+			c.away(err)
+		}
+		if time.Since(began) >= c.patience {
+			return v, c.givesUp(err)
+		}
+		if !pause(ctx, c.wait(failures, err)) {
+			return v, context.Cause(ctx)
+		}
+	}
+}
+
+// givesUp is the error of a method that ends because its server stays away.
+func (c *Client) givesUp(err error) error {
+	return parley.Errorf(parley.CodeUnavailable, "the server has not answered for %s: %w", c.patience, err).
+		WithHint("what was acknowledged is kept; read the turn again when the server is back")
+}
+
+// Await waits until the turn has ended, waits for a human or was interrupted and does not
+// go on by itself. After the given time, at most five minutes, it returns the turn as it
+// is.
 func (c *Client) Await(ctx context.Context, id parley.TurnID, timeout time.Duration) (parley.TurnInfo, error) {
 	return get[parley.TurnInfo](ctx, c, call{method: http.MethodPost, path: p("/v1/turns/%s/await", id), body: struct {
 		TimeoutMS int64 `json:"timeout_ms"`

@@ -123,6 +123,9 @@ func (w *Wire) event(dst []byte, e parley.Event) []byte {
 	case parley.TurnExpired:
 		return w.fail(dst, because("the turn expired", p.Reason))
 	case parley.TurnInterrupted:
+		if p.Resumes {
+			return dst // the frames go on with the turn
+		}
 		return w.fail(dst, because("the turn was interrupted", p.Reason))
 	}
 	return dst

@@ -285,6 +285,31 @@ func TestWire_text_is_whole_after_a_resync_at_every_frame(t *testing.T) {
 	}
 }
 
+// TestWire_goes_on_after_a_crash: an interruption after which the turn goes on by itself
+// is no frame, and one that takes that back is an error.
+func TestWire_goes_on_after_a_crash(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		next parley.Payload
+		want []frame
+	}{
+		"and ends":    {completed("whole"), []frame{{event: "token", data: `{"text":"whole"}`}, {event: "done", data: `{}`}}},
+		"or does not": {parley.TurnInterrupted{Reason: "its app is off"}, []frame{{event: "error", data: `{"message":"the turn was interrupted: its app is off"}`}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var r recorder
+			r.event("interface", parley.AgentStarted{Name: "interface"})
+			r.event("", parley.TurnInterrupted{Reason: "the server stopped", Resumes: true})
+			r.event("", c.next)
+			want := append([]frame{{event: "agent_start", data: `{"agent":"interface"}`}}, c.want...)
+			if diff := cmp.Diff(want, parse(t, frames(&chaos.Wire{}, r.frames)), cmp.AllowUnexported(frame{})); diff != "" {
+				t.Errorf("frames (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestWire_ends_with_one_error(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -205,6 +205,9 @@ func (w *Wire) event(dst []byte, e parley.Event) []byte {
 	}
 	step, ok := w.steps.Of(e, p)
 	_, message := steps.Why(p)
+	if i, is := p.(parley.TurnInterrupted); is && i.Resumes {
+		message = "" // the turn goes on by itself
+	}
 	if ok {
 		out.send(out.stepFrame(step), message == "")
 	}

@@ -206,6 +206,24 @@ data: {"type":"final","session_id":"s1","continuation_id":"t3","payload":{"final
 
 // A client that is cut off behind any frame, and comes back at once or when all
 // is over, has in the end what an uncut one has.
+// TestInterruptionThatGoesOn is a step, and not the end: the final frame comes with the
+// turn's own end.
+func TestInterruptionThatGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, resumes := range []bool{true, false} {
+		s := &story{}
+		s.start("t1", "", "again")
+		s.event("", parley.TurnInterrupted{Reason: "the server stopped", Resumes: resumes})
+		w, raw := home.NewWire(home.Cursor{}), []byte(nil)
+		for _, f := range s.frames {
+			raw = w.Append(raw, f)
+		}
+		if finals := strings.Count(string(raw), `"type":"final"`); finals != map[bool]int{true: 0, false: 1}[resumes] || !strings.Contains(string(raw), "the turn was interrupted: the server stopped") {
+			t.Errorf("resumes: %t, %d final frames in %s", resumes, finals, raw)
+		}
+	}
+}
+
 func TestCutAfterEveryFrame(t *testing.T) {
 	t.Parallel()
 	s := flicker()

@@ -136,6 +136,8 @@ func (r *runner) rest(ctx context.Context, id parley.TurnID, first parley.Intera
 			return r.result(t)
 		}
 		r.seen = 0 // all of it, since nothing was shown yet
+	} else if t.Over() {
+		return r.interrupted(id, t.Reason)
 	}
 	r.first = first
 	return r.follow(ctx, t)

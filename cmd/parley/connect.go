@@ -31,6 +31,14 @@ type link struct {
 	owner     *holder           // nil: this process
 	transport http.RoundTripper // to address, for requests outside the native API
 	close     func() error
+	away      func(error) // see client.Options.Away; nil: nobody wants to know
+}
+
+// tell passes on that the server is away, or back.
+func (l *link) tell(err error) {
+	if l.away != nil {
+		l.away(err)
+	}
 }
 
 // address stands for the owner, however it is reached.
@@ -167,11 +175,12 @@ func dial(ctx context.Context, h holder, s config.Settings) *link {
 		return nil
 	}
 	_ = conn.Close()
-	return &link{
-		Client:   client.New(client.Options{BaseURL: address, Transport: transport}),
+	l := &link{
 		settings: s, owner: &h, transport: transport,
 		close: func() error { transport.CloseIdleConnections(); return nil },
 	}
+	l.Client = client.New(client.Options{BaseURL: address, Transport: transport, Away: l.tell})
+	return l
 }
 
 // open makes this process the owner: the same doors, over a pipe instead of a socket, so

@@ -30,6 +30,7 @@ type runner struct {
 	// answerWith is the command that answers an interaction from elsewhere, without its
 	// id.
 	answerWith string
+	resumeWith string // the command that resumes a turn, without its id
 
 	asked int64 // what was asked up to this event is answered, but for open
 	seen  int64 // events up to this one are not shown
@@ -49,7 +50,7 @@ type runner struct {
 }
 
 func newRunner(cmd *cobra.Command, l *link, t *tui.Terminal, asJSON bool) *runner {
-	r := &runner{l: l, t: t, json: asJSON, answerWith: commandWith(cmd, "parley session answer")}
+	r := &runner{l: l, t: t, json: asJSON, answerWith: commandWith(cmd, "parley session answer"), resumeWith: commandWith(cmd, "parley session resume")}
 	if !asJSON && t.Style(t.Out).Screen {
 		r.screen = t.Answer()
 	}
@@ -81,15 +82,22 @@ func (r *runner) follow(ctx context.Context, t parley.TurnInfo) error {
 	type item struct {
 		frame client.Frame
 		err   error
+		away  bool // err says why the server cannot be reached; nil: it is back
 	}
 	reading, stop := context.WithCancel(ctx)
 	frames := make(chan item)
+	r.l.away = func(err error) {
+		select {
+		case frames <- item{err: err, away: true}:
+		case <-reading.Done():
+		}
+	}
 	var pump sync.WaitGroup
 	pump.Go(func() {
 		defer close(frames)
 		for f, err := range r.l.FollowTurn(reading, t) {
 			select {
-			case frames <- item{f, err}:
+			case frames <- item{frame: f, err: err}:
 			case <-reading.Done():
 				return
 			}
@@ -110,6 +118,9 @@ func (r *runner) follow(ctx context.Context, t parley.TurnInfo) error {
 				return r.stop(ctx, t)
 			case !more:
 				return nil
+			case it.away:
+				r.reached(it.err)
+				continue
 			}
 			if err = it.err; err == nil {
 				err = r.frame(ctx, it.frame)
@@ -221,9 +232,35 @@ func (r *runner) frame(ctx context.Context, f client.Frame) error {
 	case parley.TurnExpired:
 		return r.ended(parley.Error{Code: parley.CodeTimeout, Message: because("the turn expired", p.Reason)})
 	case parley.TurnInterrupted:
-		return r.ended(parley.Error{Code: parley.CodeUnavailable, Message: because("the turn was interrupted", p.Reason)})
+		if !p.Resumes {
+			return r.interrupted(e.Turn, p.Reason)
+		}
+		r.step("! %s; it goes on by itself", because("the turn was interrupted", p.Reason))
+		return r.endBlock()
 	}
 	return nil
+}
+
+// interrupted is the end of a turn that waits for somebody to resume it.
+func (r *runner) interrupted(id parley.TurnID, reason string) error {
+	return r.ended(parley.Error{
+		Code: parley.CodeUnavailable, Message: because("the turn was interrupted", reason),
+		Hint: "what was done is kept; to go on from there: " + r.resumeWith + " " + string(id),
+	})
+}
+
+// reached says that the command waits for the server, or with nil that it no longer does.
+// With --json, too: standard error is for people.
+func (r *runner) reached(err error) {
+	line := "The server is back."
+	if err != nil {
+		line = "The server does not answer. Waiting for it to come back: the turn is kept."
+	}
+	if r.asking != nil {
+		r.held = append(r.held, line)
+		return
+	}
+	fmt.Fprintln(r.t.Err, r.t.Style(r.t.Err).Dim(line))
 }
 
 func (r *runner) ended(e parley.Error) error {

@@ -29,6 +29,10 @@ input and standard error, and with --json, nothing is asked: the command ends wi
 says how to answer with parley session answer. An answer from elsewhere, as from the
 page, takes the question off the terminal. Ctrl-C stops the turn.
 
+If the server stops meanwhile, the command waits for it to come back, for two minutes.
+Where the app says resume: auto, it then follows the turn to its end; otherwise it ends
+with 3 and says how to go on with parley session resume.
+
 Exit codes: 0 answered, 1 failed, 2 wrong usage or settings, 3 the turn ended without
 an answer, 4 the turn waits for a human, 130 stopped by a signal.`,
 		Example: `  parley run --app chaos "What is the final spec for the login?"

@@ -186,6 +186,10 @@ func verdict(say func(string, ...any), info parley.SessionInfo, t parley.TurnVie
 		say("To ask again: parley session retry %s", t.ID)
 	case parley.StatusInterrupted:
 		say("It was interrupted: %s", orElse(t.Reason, "the server stopped"))
+		if t.Resumes {
+			say("It goes on by itself, once a server has this data folder open.")
+			return
+		}
 		say("What was done is kept. To go on from there: parley session resume %s", t.ID)
 		say("To begin anew: parley session retry %s", t.ID)
 		say("A new message closes it.")

@@ -13,7 +13,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// wait waits until the turn has ended or was interrupted, or until over, which it extends
+// wait waits until the turn has ended or waits to be resumed, or until over, which it extends
 // by the time that a person takes. While the store is unavailable it waits for that. If
 // the turn waits for a human whom the host can ask, it asks: in the older era by a
 // request of ours, in the newer one by the returned result, with which the host calls
@@ -69,7 +69,7 @@ func (a *App) wait(ctx context.Context, r request, id parley.TurnID, over *time.
 	}
 }
 
-// watch follows a turn until it has ended, was interrupted, or waits and stop says so;
+// watch follows a turn until it is over, or waits for a human and stop says so;
 // the waiting turn may be one that it is queued behind. At until it returns the turn as
 // it is then.
 func (a *App) watch(ctx context.Context, p parley.Principal, id parley.TurnID, until time.Time, stop func(parley.TurnInfo) bool, say *progress) (parley.TurnInfo, error) {
@@ -85,7 +85,7 @@ func (a *App) watch(ctx context.Context, p parley.Principal, id parley.TurnID, u
 		if err != nil {
 			return t, true, err
 		}
-		return t, t.Status.Ended() || t.Status == parley.StatusInterrupted || by.Status == parley.StatusWaiting && stop(by), nil
+		return t, t.Over() || by.Status == parley.StatusWaiting && stop(by), nil
 	}
 	t, done, err := look()
 	if done || err != nil {

@@ -137,9 +137,9 @@ func (a *App) call(ctx context.Context, r request, withData bool) (*mcp.CallTool
 		return ask, nil
 	case t.Status == parley.StatusWaiting:
 		return a.callWaits(ctx, r, t, over)
-	case t.Status == parley.StatusCancelled, t.Status == parley.StatusExpired, t.Status == parley.StatusInterrupted:
-		return fail(unanswered(t))
-	case !t.Status.Ended():
+	case t.Over() && t.Status != parley.StatusCompleted && t.Status != parley.StatusFailed:
+		return fail(a.unanswered(t))
+	case !t.Over():
 		return fail(parley.Errorf(parley.CodeTimeout, "the call takes longer than %s", a.o.AskWithin).
 			WithHint("it goes on; %s with continuation %s waits for its end", a.name("await_continuation"), t.ID))
 	}
@@ -167,7 +167,7 @@ func (a *App) callWaits(ctx context.Context, r request, t parley.TurnInfo, over 
 	case err != nil:
 		return failed(a.logged(ctx, r.Params.Name, a.outOfSight(t.ID, err))), nil
 	case len(list) == 0:
-		return failed(unanswered(t)), nil
+		return failed(a.unanswered(t)), nil
 	}
 	res := failed(&toolError{info: parley.ErrorInfo{Code: parley.Code(t.Status), Message: a.waitsFor(ctx, r.who, t), Hint: a.howToGoOn(list)}})
 	res.Meta = mcp.Meta{metaContinuation: string(t.ID), metaWaiting: list}

@@ -134,6 +134,42 @@ func TestResumeAfterACrash(t *testing.T) {
 	})
 }
 
+// TestAwaitThroughACrash: where the turn goes on by itself, await_continuation waits for
+// its end, although it comes while the turn is interrupted.
+func TestAwaitThroughACrash(t *testing.T) {
+	inEras(t, func(t *testing.T, era string) {
+		app := enginetest.App(func(a *parley.App) { a.Resume = parley.ResumeAuto })
+		asked := make(chan struct{}, 8)
+		hangs := func(ctx context.Context, _ seam.Request, _ func(string)) (seam.Reply, error) {
+			asked <- struct{}{}
+			<-ctx.Done() // the crash comes here
+			return seam.Reply{}, ctx.Err()
+		}
+		rig := enginetest.New(t, hangs, app)
+		turn := rig.Send(rig.Session().ID, "mail").ID
+		var done <-chan struct{}
+		for _, model := range []enginetest.Model{hangs, mailer} { // the second time it goes on after a pause
+			<-asked
+			rig.Kill()
+			rig.Mem.SetFaults(mem.Faults{})
+			rig = enginetest.Over(t, rig.Store, rig.Service, model, app)
+			var err error
+			if done, err = rig.Engine.Recover(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			<-done
+		}
+		if row, err := rig.Store.Turn(t.Context(), enginetest.User, turn); err != nil || !row.Resumes {
+			t.Fatalf("in the gap it is %s, resumes: %t, %v", row.Status, row.Resumes, err)
+		}
+		c := houseOf(t, rig, app).host(era, "", nil)
+		got := c.call("test.await_continuation", args{"continuation_id": turn})
+		if diff := cmp.Diff(map[string]any{"status": "completed", "response": map[string]any{"finalMessage": "done: mailed hi"}}, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestForms(t *testing.T) {
 	t.Parallel()
 	in := parley.Interaction{ID: "i", Kind: parley.KindQuestion, Title: "Questions", Questions: []parley.Question{

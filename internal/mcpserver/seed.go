@@ -201,7 +201,7 @@ func errorOf(t parley.TurnInfo) *ContinuationError {
 	switch {
 	case t.Error != nil:
 		return &ContinuationError{string(t.Error.Code), t.Error.Message}
-	case t.Status == parley.StatusCancelled, t.Status == parley.StatusExpired, t.Status == parley.StatusInterrupted:
+	case t.Status == parley.StatusCancelled, t.Status == parley.StatusExpired, t.Status == parley.StatusInterrupted && !t.Resumes:
 		reason := "the turn is " + string(t.Status)
 		if t.Reason != "" {
 			reason += ": " + t.Reason
@@ -315,11 +315,11 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// seedStatus is a turn's status in the seed's words, which know no waiting for a
-// human.
-func seedStatus(s parley.TurnStatus) string {
-	if s == parley.StatusWaiting {
+// seedStatus is a turn's status in the seed's words, which know no waiting, neither for a
+// human nor to go on after a crash.
+func seedStatus(t parley.TurnInfo) string {
+	if t.Status == parley.StatusWaiting || t.Resumes {
 		return string(parley.StatusRunning)
 	}
-	return string(s)
+	return string(t.Status)
 }

@@ -283,7 +283,7 @@ func (a *App) awaited(ctx context.Context, r request, id parley.TurnID, over tim
 	if err != nil || ask != nil {
 		return awaitOut{}, ask, err
 	}
-	out := awaitOut{Status: seedStatus(t.Status), Response: responseOf(t.Response), Error: errorOf(t)}
+	out := awaitOut{Status: seedStatus(t), Response: responseOf(t.Response), Error: errorOf(t)}
 	var links []mcp.Content
 	err = a.lasting(ctx, over, func() (err error) {
 		if links, out.Artifacts, err = a.artifacts(ctx, r.who, t); err == nil {
@@ -387,15 +387,15 @@ func (a *App) ask(ctx context.Context, r request, in askIn) (askOut, *mcp.CallTo
 			return askOut{}, nil, a.outOfSight(id, err)
 		}
 		return out, a.asking(structured(out, nil), out.WaitingFor), nil
-	case !t.Status.Ended() && t.Status != parley.StatusInterrupted:
+	case !t.Over():
 		return askOut{}, nil, parley.Errorf(parley.CodeTimeout, "the answer takes longer than %s", a.o.AskWithin).
 			WithHint("it is on its way: %s with continuation %s", a.name("await_continuation"), t.ID)
 	}
-	return askOut{}, nil, unanswered(t)
+	return askOut{}, nil, a.unanswered(t)
 }
 
 // unanswered is why a turn that is over has no answer, with what it had said.
-func unanswered(t parley.TurnInfo) error {
+func (a *App) unanswered(t parley.TurnInfo) error {
 	e := errorOf(t)
 	if e == nil {
 		e = &ContinuationError{string(t.Status), "the turn is " + string(t.Status)}
@@ -403,6 +403,9 @@ func unanswered(t parley.TurnInfo) error {
 	hint := ""
 	if t.Error != nil {
 		hint = t.Error.Hint
+	}
+	if t.Status == parley.StatusInterrupted {
+		hint = "what was done is kept; " + a.name("resume") + " with continuation " + string(t.ID) + " goes on from there"
 	}
 	if t.Response != nil && t.Response.Message != "" {
 		hint = strings.TrimSpace(hint + " So far it had said: " + t.Response.Message)

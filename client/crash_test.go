@@ -1,0 +1,90 @@
+package client_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/client"
+	"github.com/parley-server/parley/internal/engine/enginetest"
+)
+
+// lost performs the request, and has the server die before it answers.
+func lost(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	next.ServeHTTP(&short{ResponseWriter: w, left: 0}, r)
+}
+
+// TestSendAndWait_through_a_crash: the server dies after it has kept the message, and
+// while the client waits. The message is asked once, and its answer comes.
+func TestSendAndWait_through_a_crash(t *testing.T) {
+	t.Parallel()
+	var sends, awaits atomic.Int64
+	c, rig := serve(t, enginetest.Echo, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/turns") && r.Method == http.MethodPost && sends.Add(1) == 1,
+				strings.HasSuffix(r.URL.Path, "/await") && awaits.Add(1) <= 3:
+				lost(next, w, r)
+			default:
+				next.ServeHTTP(w, r)
+			}
+		})
+	})
+	s := session(t, c)
+	got, err := c.SendAndWait(t.Context(), s.ID, parley.Send{Message: "hello"})
+	if err != nil || got.Status != parley.StatusCompleted || got.Response.Message != "you said: hello" {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if n := strings.Count(enginetest.Types(rig.Log(s.ID)), "turn.started"); n != 1 || sends.Load() != 2 {
+		t.Errorf("%d turns began after %d requests", n, sends.Load())
+	}
+}
+
+// TestServer_that_never_comes_back: the client's patience ends with an error that says
+// so, for each method that follows one turn. The caller is told when the wait begins.
+func TestServer_that_never_comes_back(t *testing.T) {
+	t.Parallel()
+	var gone atomic.Bool
+	base, _ := serveAt(t, enginetest.Echo, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if gone.Load() {
+				panic(http.ErrAbortHandler)
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	away := 0
+	c := client.New(client.Options{BaseURL: base, Retry: 5 * time.Millisecond, Patience: 50 * time.Millisecond, Away: func(err error) {
+		if away++; err == nil {
+			t.Error("it is back")
+		}
+	}})
+	s := session(t, c)
+	turn, err := c.SendAndWait(t.Context(), s.ID, parley.Send{Message: "hello"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Store(true)
+	for name, do := range map[string]func(context.Context) error{
+		"SendAndWait": func(ctx context.Context) error {
+			_, err := c.SendAndWait(ctx, s.ID, parley.Send{Message: "hello"})
+			return err
+		},
+		"FollowTurn": func(ctx context.Context) error {
+			for _, err := range c.FollowTurn(ctx, turn) {
+				return err
+			}
+			return nil
+		},
+	} {
+		away = 0
+		err := do(t.Context())
+		if parley.CodeOf(err) != parley.CodeUnavailable || !strings.Contains(err.Error(), "has not answered for 50ms") || parley.Info(err).Hint == "" || away != 1 {
+			t.Errorf("%s: %v, told %d times", name, err, away)
+		}
+	}
+}
