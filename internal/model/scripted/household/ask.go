@@ -45,12 +45,13 @@ type ask struct {
 	aspect  string   // since, when, count, which, others, why, who, begin, advice, plan, where, doubt
 	deed    deed
 	leaning bool
-	than    *span // of what is used, the time that is compared with when
-	lent    bool  // the time is that of the topic
-	last    bool  // the last time is meant
-	again   bool  // the deed is that of the wish before
-	first   bool  // the first of several
-	whose   bool  // when it was of those whom the answer before named
+	compare *comparison // nil: nothing is compared
+	unsaid  []string    // words behind a thing that are not of its name: "Bruno asleep"
+	lent    bool        // the time is that of the topic
+	last    bool        // the last time is meant
+	again   bool        // the deed is that of the wish before
+	first   bool        // the first of several
+	whose   bool        // when it was of those whom the answer before named
 }
 
 var (
@@ -165,7 +166,7 @@ func (u *turn) excepted(q *ask, e entity) bool {
 
 // one reads one question.
 func (u *turn) one(text string, t *topic) ask {
-	q := ask{text: text, ws: spell(text, u.know.words)}
+	q := ask{text: text, ws: clean(re(`\bin bed\b`).ReplaceAllString(strings.Join(spell(text, u.know.words), " "), "asleep"))}
 	flat := strings.Join(q.ws, " ")
 	if m := exception.FindStringSubmatchIndex(flat); m != nil {
 		q.but = u.subjectsIn(flat[m[2]:m[3]])
@@ -183,11 +184,7 @@ func (u *turn) one(text string, t *topic) ask {
 	q.all = has(q.ws, "all|every|everything|everywhere")
 	q.first = has(q.ws, "first|earliest")
 	q.areas, q.lost = u.areasIn(q.ws)
-	if m := re(`\bthan (.+)$`).FindStringSubmatch(flat); m != nil && len(q.areas) == 2 { // what is compared comes first
-		if in, _ := u.areasIn(clean(m[1])); len(in) == 1 && in[0] == q.areas[0] {
-			slices.Reverse(q.areas)
-		}
-	}
+	q.compare = u.comparisonIn(&q, flat, t)
 	q.names, q.unknown = u.namesIn(&q)
 	q.extreme = extremeOf(q.ws, q.kind)
 	q.last = has(q.ws, "last|latest")
@@ -203,6 +200,8 @@ func (u *turn) one(text string, t *topic) ask {
 		q.kind = impliedKind(&q, flat)
 	}
 	switch {
+	case q.kind != nil && q.kind.domain == "person" && q.aspect != "who" && len(q.names) > 0 && len(q.unknown) == 0 && !slices.ContainsFunc(u.things(&q), func(e entity) bool { return e.domain() == "person" }):
+		q.kind = nil // did anyone ring the doorbell?
 	case q.kind != nil && q.kind.domain == "person" && len(q.areas) > 0: // who is in a room shows by what moves there
 		q.kind = kindNamed("motion sensor")
 	case q.kind != nil && q.kind.class == "energy" && q.intent == isRank:

@@ -38,7 +38,7 @@ func (u *turn) energy(q *ask, a *answered) []Call {
 	} else if said == "today" || strings.HasPrefix(said, "this ") {
 		said += " so far"
 	}
-	if q.than != nil {
+	if q.compare != nil && q.compare.times {
 		return u.compared(q, es[0], r, said, a)
 	}
 	past := pastOf(r.Output)
@@ -77,7 +77,7 @@ func (u *turn) energy(q *ask, a *answered) []Call {
 
 // compared says whether more was used in one time than in another.
 func (u *turn) compared(q *ask, e entity, of Result, said string, a *answered) []Call {
-	c := Call{history, map[string]any{"entities": []any{e.id}, "start": u.span(*q.than, "today")}}
+	c := Call{history, map[string]any{"entities": []any{e.id}, "start": u.span(q.compare.first, "today")}}
 	r, ok := u.got(c)
 	if !ok {
 		return []Call{c}
@@ -87,14 +87,14 @@ func (u *turn) compared(q *ask, e entity, of Result, said string, a *answered) [
 		a.say("That cannot be told: the history of the house does not have all of both times.")
 		return nil
 	}
-	first := orText(q.than.said, "today")
+	first := orText(q.compare.first.said, "today")
 	if first == "today" || first == "now" {
 		first = "today so far"
 	}
 	x, y := one.last-one.first, other.last-other.first
-	yes := map[bool]string{true: "Yes", false: "No"}[x > y == has(q.ws, "more|higher") && x != y]
+	yes, by := q.compare.verdict(x, y, func(f float64) string { return amount(f, one.unit) })
 	a.cite(e.id, fmt.Sprintf("%s and %s", amount(x, one.unit), amount(y, one.unit)))
-	a.say("%s: it was **%s** %s and **%s** %s.", yes, amount(x, one.unit), first, amount(y, one.unit), said)
+	a.say("%s: it was **%s** %s and **%s** %s; %s.", yes, amount(x, one.unit), first, amount(y, one.unit), said, by)
 	return nil
 }
 

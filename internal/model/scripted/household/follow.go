@@ -92,10 +92,7 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 	case before.intent == isEnergy && q.when.tool != "" && len(q.names)+len(q.areas) == 0 && (q.intent == isPast || q.plain):
 		own := *q
 		*q = merged(before, own)
-		q.intent, q.than = isEnergy, nil
-		if has(own.ws, "than") {
-			q.than = &span{tool: before.when.tool, said: before.when.said}
-		}
+		q.intent = isEnergy
 	case q.plain && q.kind != nil && !fragment && (!connects || q.kind.measure && re(`\bis it\b`).MatchString(flat)) && before.intent != isAct: // how warm is it there?
 		u.subject(q, &before)
 	case q.intent == isPast && !own && (before.intent == isFigures || before.intent == isRank || before.intent == isPast || before.intent == isUnavailable) && slices.Contains([]string{"when", "who", "since", "often"}, q.aspect) && q.state == "":
@@ -133,7 +130,7 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 	if own := timeIn(flat); own.tool == "" && has(q.ws, "last|ever|latest") { // the last time of all
 		q.when = span{}
 	}
-	if re(`\b(?:the )?(?:day|night|evening|morning|afternoon) before\b`).MatchString(flat) && q.when.tool != "day before yesterday" {
+	if re(`\b(?:the )?(?:day|night|evening|morning|afternoon) before\b`).MatchString(flat) && q.when.tool != "day before yesterday" && q.compare == nil {
 		if earlier := u.before(t.when); earlier.tool != "" {
 			q.when = earlier
 		}
@@ -289,7 +286,7 @@ func (u *turn) predicate(q *ask, before ask, ownState, flat string) {
 func merged(before, q ask) ask {
 	out := before
 	out.text, out.ws, out.leaning, out.aspect, out.plain, out.only = q.text, q.ws, true, q.aspect, false, q.only
-	out.whose = q.whose
+	out.whose, out.compare, out.unsaid = q.whose, q.compare, q.unsaid
 	if q.kind != nil {
 		out.kind = q.kind
 	}

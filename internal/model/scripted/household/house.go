@@ -291,7 +291,8 @@ func (u *turn) areasIn(ws []string) (areas []string, lost string) {
 var soft = words("bed bath shower study den entry landing outside outdoor kids")
 
 // namesIn finds the words that name a thing, beside its kind and its room.
-// Those of which the house has nothing are unknown.
+// Those of which the house has nothing are unknown, or when they stand behind the
+// thing no part of its name: the ask then holds them as unsaid.
 func (u *turn) namesIn(q *ask) (names, unknown []string) {
 	used := map[string]bool{}
 	mark := func(ws []string) {
@@ -308,6 +309,12 @@ func (u *turn) namesIn(q *ask) (names, unknown []string) {
 	}
 	if q.lost != "" {
 		mark(strings.Fields(q.lost))
+	}
+	last := -1 // of the words for something that is here
+	for i, w := range q.ws {
+		if w = strings.TrimSuffix(w, "'s"); used[w] || also[w] != "" || !idle[w] && !pronouns[w] && u.inHouse(w) {
+			last = i
+		}
 	}
 	for i, w := range q.ws {
 		w = strings.TrimSuffix(w, "'s")
@@ -328,6 +335,8 @@ func (u *turn) namesIn(q *ask) (names, unknown []string) {
 		case idle[w] && !known:
 		case known:
 			names = append(names, strings.Fields(w)...)
+		case last >= 0 && i > last && !placing.MatchString(strings.Join(q.ws[max(0, i-3):i], " ")): // what is asked of it
+			q.unsaid = append(q.unsaid, w)
 		case i > 0 && (determiner[q.ws[i-1]] || i > 1 && determiner[q.ws[i-2]] && !idle[q.ws[i-1]]):
 			names, unknown = append(names, w), append(unknown, w)
 		case q.kind == nil && len(q.areas) == 0:
@@ -336,6 +345,9 @@ func (u *turn) namesIn(q *ask) (names, unknown []string) {
 	}
 	return names, unknown
 }
+
+// placing is what stands before a name behind a thing: "the light in the cellar".
+var placing = regexp.MustCompile(`\b(?:in|of|from|called|named|by|for|and|or)(?: (?:the|my|our|your|a|an|old|new|other))*$`)
 
 var determiner = words("the my our your a an this that his her any about")
 

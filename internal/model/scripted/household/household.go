@@ -157,6 +157,17 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		a.say("I cannot tell what will be: the house records what is and what was, and I read no forecast.")
 		return nil
 	}
+	if calls, ok := u.compares(q, a); ok {
+		return calls
+	}
+	if len(q.unsaid) > 0 && (q.intent == isState || q.intent == isPast) {
+		a.say("I can not tell: Home Assistant records nothing of this house that says \"%s\".", strings.Join(q.unsaid, " "))
+		if !re(`^(?:and |so |but )*(?:is|are|was|were|has|have|had|does|do|did) `).MatchString(strings.Join(q.ws, " ")) {
+			return nil
+		}
+		a.parts[len(a.parts)-1] += " What it does record:"
+		q.unsaid, q.state = nil, ""
+	}
 	if q.clock != "" && q.intent == isWhere { // where somebody was
 		q.intent = isPast
 	}

@@ -96,7 +96,7 @@ func stateOf(q *ask, flat string) string {
 	if m := re(`\b(?:left|leave) (?:\S+ ){0,4}(on|open|unlocked)\b`).FindStringSubmatch(flat); m != nil {
 		return m[1]
 	}
-	s := stateIn(flat)
+	s := stateIn(re(`\bon `+weekday).ReplaceAllString(flat, "")) // a day is no state
 	if (s == "away" || s == "home") && q.kind != nil && q.kind.domain != "person" {
 		s = stateIn(re(`\b(?:left|leave|leaves|gone|away|home|back|arrived?|returned?|out)\b`).ReplaceAllString(flat, ""))
 	}

@@ -2,6 +2,7 @@ package household
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -34,7 +35,7 @@ func (u *turn) measured(q *ask, es []entity, a *answered) []Call {
 			a.say("%s does not answer, so its %s is not known.", upper(e.the()), noun)
 			return nil
 		}
-		a.say("%s", reading(q, e))
+		a.say("%s%s", reading(q, e), u.ranged(q, e))
 		if t := moment(e.since); !t.IsZero() && u.know.now.Sub(t).Hours() > 24 && q.kind.class != "battery" {
 			a.say("That reading is from %s, so it may be out of date.", u.know.since(t))
 		}
@@ -49,6 +50,35 @@ func (u *turn) measured(q *ask, es []entity, a *answered) []Call {
 		a.say("%s is %s.", upper(h.the()), h.heating())
 	}
 	return nil
+}
+
+// ranges are what numbers are commonly held to be right, whatever the house.
+var ranges = map[string]struct {
+	low, high float64
+	text      string
+}{
+	"carbon_dioxide": {0, 1000, "indoor air is commonly held to be good up to 1000 ppm"},
+	"humidity":       {40, 60, "40 to 60 % is commonly held to be right indoors"},
+	"battery":        {20, 100, "a battery is commonly held to be low below 20 %"},
+}
+
+var judging = regexp.MustCompile(`\b(?:too|bad|good|fine|ok|okay|alright|dangerous|healthy|unhealthy|harmful|safe|acceptable|worrying|enough|high|low)\b`)
+
+// ranged judges a number by what is commonly held to be right, where the question
+// wants it judged; how warm it should be is a matter of taste.
+func (u *turn) ranged(q *ask, e entity) string {
+	r, ok := ranges[e.class]
+	v, is := e.value()
+	if !ok || !is || !re(`^(?:and |so |but )*(?:is|are) `).MatchString(strings.Join(q.ws, " ")) || !judging.MatchString(strings.Join(q.ws, " ")) {
+		return ""
+	}
+	switch {
+	case v > r.high:
+		return " That is more than it should be: " + r.text + "."
+	case v < r.low:
+		return " That is less than it should be: " + r.text + "."
+	}
+	return " That is in the usual range: " + r.text + "."
 }
 
 // subject is what a number is of: a room, or a thing.

@@ -20,6 +20,20 @@ func (u *turn) past(q *ask, a *answered) []Call {
 	if slices.ContainsFunc(es, func(e entity) bool { _, is := e.value(); return is && e.unit != "" }) {
 		return u.figures(q, a)
 	}
+	if es[0].domain() == "event" {
+		for _, e := range es {
+			a.cite(e.id, e.name+": "+e.told())
+			if t := moment(e.state); !t.IsZero() {
+				a.say("The last time for %s is %s.", e.the(), u.know.when(t))
+				continue
+			}
+			a.say("None is recorded: Home Assistant has no time for %s.", e.the())
+		}
+		return nil
+	}
+	if picked := slices.DeleteFunc(slices.Clone(es), func(e entity) bool { return !strings.HasSuffix(e.domain(), "select") }); len(picked) == len(es) {
+		return u.picked(q, es, a)
+	}
 	since := u.span(q.when, "-168h")
 	if _, ok := u.instant(q); ok { // what was so at a time began before it
 		since = "-168h"
@@ -41,19 +55,7 @@ func (u *turn) past(q *ask, a *answered) []Call {
 	for _, e := range es {
 		a.cite(e.id, e.name)
 	}
-	state := q.state
-	if state == "" && es[0].domain() == "sun" {
-		state = "down"
-	}
-	if state == "" {
-		state = "on"
-		if len(es) > 0 && (es[0].domain() == "cover" || es[0].class == "door" || es[0].class == "window") {
-			state = "open"
-		}
-		if es[0].domain() == "person" {
-			state = "home"
-		}
-	}
+	state := orText(q.state, usualState(es[0]))
 	if t, ok := u.instant(q); ok {
 		u.stateAt(q, es, all, state, t, a)
 		return nil
@@ -136,6 +138,33 @@ func (u *turn) past(q *ask, a *answered) []Call {
 		u.moments(q, es, hits, all, state, a)
 	default:
 		u.intervals(q, es, append(begun, hits...), all, state, said, a)
+	}
+	return nil
+}
+
+// picked says what was picked in a list at some time.
+func (u *turn) picked(q *ask, es []entity, a *answered) []Call {
+	c := Call{history, map[string]any{"entities": idsOf(es), "start": u.span(q.when, "-168h")}}
+	r, ok := u.got(c)
+	if !ok {
+		return []Call{c}
+	}
+	said := orText(q.when.said, "in the time that is recorded")
+	for _, e := range es {
+		p := pastOf(r.Output)[e.id]
+		if p == nil || len(p.share) == 0 {
+			a.say("That can not be told: nothing is recorded of %s %s.", e.the(), said)
+			continue
+		}
+		var were []string
+		for s := range p.share {
+			was := e
+			was.state = s
+			were = append(were, was.told())
+		}
+		slices.Sort(were)
+		a.cite(e.id, e.name+": "+listed(were))
+		a.say("%s %s %s %s.", upper(e.the()), was(e), listed(were), said)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package household
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -65,7 +66,7 @@ func (u *turn) rank(q *ask, a *answered) []Call {
 			}
 			return nil
 		}
-		a.say("%s: %s.", yes, listed(each))
+		a.say("%s: %s%s.", yes, listed(each), between(es, q.areas))
 		return nil
 	}
 	best := es[0]
@@ -88,10 +89,27 @@ func (u *turn) rank(q *ask, a *answered) []Call {
 	default:
 		a.say("The %s has the %s %s, with %s.", subject(q, best), map[int]string{-1: "lowest", 1: "highest"}[q.extreme], q.kind.noun, best.told())
 	}
+	if len(es) == 2 {
+		a.say("The %s has %s%s.", subject(q, es[1]), es[1].told(), between(es, nil))
+		return nil
+	}
 	for _, e := range es[1:min(len(es), 8)] {
 		a.prove("%s: %s", upper(subject(q, e)), e.told())
 	}
 	return nil
+}
+
+// between is what lies between the numbers of two rooms, or of two things.
+func between(es []entity, areas []string) string {
+	if len(areas) == 2 {
+		es = slices.DeleteFunc(slices.Clone(es), func(e entity) bool { return !slices.Contains(areas, e.area) })
+	}
+	if len(es) != 2 || es[0].unit != es[1].unit {
+		return ""
+	}
+	x, _ := es[0].value()
+	y, _ := es[1].value()
+	return "; a difference of " + amount(math.Abs(x-y), es[0].unit)
 }
 
 // scaled is a number in the unit that others of its kind have.

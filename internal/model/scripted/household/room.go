@@ -114,6 +114,20 @@ func (u *turn) nothing(q *ask, a *answered) []Call {
 	if len(calls) > 0 {
 		return calls
 	}
+	if q.kind.measure && len(q.unknown) == 0 { // what else is known of it may tell
+		if es := u.main(u.things(q), q); len(es) > 0 {
+			live, calls := u.live(es[:min(len(es), 3)])
+			if len(calls) > 0 {
+				return calls
+			}
+			a.say("The house has no %s of the %s.", q.kind.noun, named)
+			for _, e := range live {
+				a.cite(e.id, e.name+": "+e.told())
+				a.say("%s %s %s.", upper(e.the()), e.verb(), e.told())
+			}
+			return nil
+		}
+	}
 	where := ""
 	switch {
 	case len(q.areas) > 0:

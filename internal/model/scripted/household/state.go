@@ -49,6 +49,8 @@ func (u *turn) state(q *ask, a *answered) []Call {
 		switch {
 		case has(q.ws, "rooms|areas|room"):
 			a.say("The rooms of this house are %s.", listed(u.know.areas))
+		case q.state == "on" && has(q.ws, "anything|something|what|everything"):
+			return u.onNow(q, a)
 		case has(q.ws, "how|how's|hows|status|state|summary|overview|everything|update"):
 			return u.overview(q, a)
 		default:
@@ -96,7 +98,7 @@ func (u *turn) state(q *ask, a *answered) []Call {
 		for _, e := range es {
 			a.say("%s is %s.", upper(e.the()), e.heating())
 		}
-	case q.kind != nil && len(es) > 1 || q.aspect == "count" || q.aspect == "which" && q.kind != nil:
+	case q.kind != nil && (len(es) > 1 || q.aspect == "count" || q.aspect == "which"):
 		u.several(q, es, a)
 	case q.kind != nil && q.kind.domain == "weather":
 		for _, e := range es {
@@ -107,7 +109,11 @@ func (u *turn) state(q *ask, a *answered) []Call {
 			a.say("The sun has been %s since %s, so it is %s outside.", e.told(), u.know.since(moment(e.since)), map[bool]string{true: "light", false: "dark"}[e.state == "above_horizon"])
 		}
 	default:
-		for _, e := range es[:min(len(es), 5)] {
+		quiet, calls := u.contradicted(es, a)
+		if len(calls) > 0 {
+			return calls
+		}
+		for _, e := range quiet[:min(len(quiet), 5)] {
 			a.say("%s", u.single(q, e))
 		}
 		if q.all && q.kind != nil && len(es) == 1 {
@@ -115,6 +121,60 @@ func (u *turn) state(q *ask, a *answered) []Call {
 		}
 	}
 	return nil
+}
+
+// onNow says what is on in the whole house. What should be is nobody's record.
+func (u *turn) onNow(q *ask, a *answered) []Call {
+	var on []string
+	var calls []Call
+	for _, name := range []string{"light", "fan", "television", "plug"} {
+		all, more := u.list(kindNamed(name))
+		calls = append(calls, more...)
+		for _, e := range all {
+			if e.is("on") && !slices.Contains(on, e.the()) {
+				on = append(on, e.the())
+				a.cite(e.id, e.name+": "+e.told())
+			}
+		}
+	}
+	if len(calls) > 0 {
+		return calls
+	}
+	said := "No light, fan, television or switch is on."
+	if len(on) > 0 {
+		said = fmt.Sprintf("Of the lights, fans, televisions and switches %s on: %s.", plural(len(on), "one is", count(len(on))+" are"), listed(on))
+	}
+	if has(q.ws, "should|supposed|meant") {
+		said += " Which of it should be, the house does not record."
+	}
+	a.say("%s", said)
+	return nil
+}
+
+// contradicted leaves what nothing else speaks against: a switch that is off while
+// its meter shows power is told with both.
+func (u *turn) contradicted(es []entity, a *answered) (rest []entity, calls []Call) {
+	const standby = 100 // watts
+	if !slices.ContainsFunc(es, func(e entity) bool { return e.domain() == "switch" && e.is("off") }) {
+		return es, nil
+	}
+	meters, calls := u.list(kindNamed("power meter"))
+	if len(calls) > 0 {
+		return nil, calls
+	}
+	for _, e := range es {
+		i := slices.IndexFunc(meters, func(m entity) bool {
+			whose := slices.DeleteFunc(clean(m.name), func(w string) bool { return w == "power" })
+			return len(whose) > 0 && m.scaled() > standby && !slices.ContainsFunc(whose, func(w string) bool { return !slices.Contains(clean(e.name), w) })
+		})
+		if e.domain() != "switch" || !e.is("off") || i < 0 {
+			rest = append(rest, e)
+			continue
+		}
+		a.cite(meters[i].id, meters[i].name+": "+meters[i].told())
+		a.say("I can not tell: %s %s %s%s, but %s draws %s now. The two contradict each other.", e.the(), e.verb(), e.told(), u.sinceOf(e), meters[i].the(), meters[i].told())
+	}
+	return rest, nil
 }
 
 // openings are the kinds of what is open or closed, locked or unlocked.
@@ -175,8 +235,8 @@ func (u *turn) single(q *ask, e entity) string {
 }
 
 func lowerStart(s string) string {
-	if strings.HasPrefix(s, "The ") {
-		return "t" + s[1:]
+	if strings.HasPrefix(s, "The ") || strings.HasPrefix(s, "It ") {
+		return strings.ToLower(s[:1]) + s[1:]
 	}
 	return s
 }
@@ -188,7 +248,10 @@ func yesNo(q *ask, es []entity) string {
 		first = strings.TrimSuffix(q.ws[0], "'s")
 	}
 	begins := slices.Contains([]string{"is", "are", "has", "have", "does", "do", "any", "was"}, first) || first == "so" || first == "and"
-	if q.state == "" || !begins || slices.ContainsFunc(es, func(e entity) bool { return e.lost() || e.state == "unknown" }) {
+	picks := slices.ContainsFunc(es, func(e entity) bool { // a choice is neither on nor off, and what is docked may charge
+		return strings.HasSuffix(e.domain(), "select") || e.state == "docked" && has(q.ws, "charging|charged")
+	})
+	if q.state == "" || !begins || picks || slices.ContainsFunc(es, func(e entity) bool { return e.lost() || e.state == "unknown" }) {
 		return ""
 	}
 	n := 0

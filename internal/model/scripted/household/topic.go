@@ -134,6 +134,9 @@ func (t *topic) inFull(part string, question bool) []string {
 	if re(`^`+lightly+`(?:even |some |a (?:bit|little) )?more`+finally+`$`).MatchString(text) && t.deed.step != 0 { // of what was wished
 		return []string{t.text}
 	}
+	if byHowMuch.MatchString(text) && (t.compare != nil || t.extreme != 0) { // its answer tells it
+		return []string{t.text}
+	}
 	if oncemore.MatchString(text) || t.open && t.intent == isAct && agrees(clean(part)) {
 		return []string{t.text}
 	}

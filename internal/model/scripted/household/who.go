@@ -233,22 +233,7 @@ func (u *turn) moments(q *ask, es []entity, hits, all []change, state string, a 
 // lengths says for how long something was so, in all.
 func (u *turn) lengths(es []entity, hits, all []change, said string, a *answered) {
 	for _, e := range es {
-		var sum time.Duration
-		n := 0
-		for _, h := range hits {
-			if h.id != e.id {
-				continue
-			}
-			end := u.know.now
-			for _, c := range all {
-				if c.id == e.id && c.at.After(h.at) {
-					end = c.at
-					break
-				}
-			}
-			sum += end.Sub(h.at)
-			n++
-		}
+		sum, n := sum(e, hits, all, u.know.now)
 		if n > 0 {
 			is := hits[0].of(es)
 			often := ""
@@ -258,6 +243,25 @@ func (u *turn) lengths(es []entity, hits, all []change, said string, a *answered
 			a.say("%s was %s for %s %s%s.", upper(e.the()), is.told(), took(sum), said, often)
 		}
 	}
+}
+
+// sum is how long something was so up to an end, in how many times.
+func sum(e entity, hits, all []change, last time.Time) (total time.Duration, n int) {
+	for _, h := range hits {
+		if h.id != e.id {
+			continue
+		}
+		end := last
+		for _, c := range all {
+			if c.id == e.id && c.at.After(h.at) {
+				end = c.at
+				break
+			}
+		}
+		total += end.Sub(h.at)
+		n++
+	}
+	return total, n
 }
 
 // intervals says from when to when.

@@ -62,7 +62,7 @@ var kinds = []*kind{
 var also = map[string]string{
 	"car": "wallbox", "ev": "wallbox", "charger": "wallbox", "fridge": "fridge", "refrigerator": "fridge", "washer": "washing machine",
 	"washing": "washing", "laundry": "washing machine", "pc": "desk", "wifi": "router", "internet": "router", "wi-fi": "router", "hoover": "vacuum",
-	"telly": "tv", "television": "tv", "stereo": "speaker", "doorbell": "doorbell", "espresso": "coffee",
+	"telly": "tv", "television": "tv", "buy": "shopping list", "groceries": "shopping list", "stereo": "speaker", "doorbell": "doorbell", "espresso": "coffee",
 }
 
 // rooms with the other words for them. A house need not have them.
@@ -118,6 +118,8 @@ var idle = words(`% draw draws drawing ° °c c a pm am o'clock rise rose rises 
 	need usage used uses consumed consume consumption tariff price cost costs expensive cheap bill hmm well alright fine couldn't drop dropped dropping drops cut cutting
 	downstairs upstairs floor ground tonights todays yesterdays ever entire entirely normal normally usual target temperature-wise
 	halfway midway blame culprit responsible tell telling
+	longer shorter hotter chillier noisier drier damper fuller emptier clean cleans cleaned mow mows mowed items entries difference
+	after around bad fine dangerous healthy unhealthy harmful safe acceptable worrying
 	dip dips outage outages failure failures alright someone's lamp-wise guys darling mate dear sir madam ta cheers`)
 
 // compiled are the patterns of the rules, each compiled once.

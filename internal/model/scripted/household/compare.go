@@ -1,0 +1,299 @@
+package household
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// comparison is what a question wants to know more or less of: "warmer than
+// outside", "more than on Friday", "longer than five minutes". Two rooms are in the
+// question's areas.
+type comparison struct {
+	sign  int      // 1: whether it is more, -1: whether it is less
+	times bool     // one time with another: first with the question's
+	first span     // no words for it: now, or today
+	limit *float64 // with a figure, in the unit of what is measured
+	long  time.Duration
+}
+
+var (
+	comparative = regexp.MustCompile(`\b(?:(warmer|hotter|brighter|louder|noisier|higher|longer|damper|fuller|more)|(colder|cooler|chillier|darker|quieter|lower|shorter|drier|emptier|less|fewer))\b`)
+	theDayThen  = regexp.MustCompile(`\bthe (?:day|night|evening|morning|afternoon) before\b`)
+	someLength  = regexp.MustCompile(`\b(\d+(?:[.,]\d+)?|an?|half an|one|two|three|four|five|six|ten|fifteen|twenty|thirty) (second|minute|hour)s?\b`)
+	lengths     = map[string]float64{"a": 1, "an": 1, "half an": .5, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10, "fifteen": 15, "twenty": 20, "thirty": 30}
+	byHowMuch   = regexp.MustCompile(`^` + lightly + `(?:by how (?:much|many \S+|long)|how (?:much|many \S+) (?:more|less|fewer|longer|shorter|warmer|colder|higher|lower|brighter|darker)(?: (?:is|was) (?:it|that))?|(?:what(?:'s| is| was) )?the difference)$`)
+)
+
+// comparisonIn reads what is compared, nil for nothing.
+func (u *turn) comparisonIn(q *ask, flat string, t *topic) *comparison {
+	left, right, than := strings.Cut(flat, " than ")
+	m := comparative.FindStringSubmatch(left)
+	past := q.when.tool != "" && q.when.tool != "now"
+	switch {
+	case m == nil, !than && !(past && q.kind != nil && q.kind.measure && q.kind.class != "energy" && re(`^(?:is|are|was|were|did) `).MatchString(left)):
+		return nil
+	case q.kind == nil && (m[0] == "brighter" || m[0] == "darker"):
+		q.kind = kindNamed("light sensor")
+	case q.kind == nil && (m[0] == "hotter" || m[0] == "cooler" || m[0] == "chillier"):
+		q.kind = kindNamed("thermometer")
+	}
+	c := &comparison{sign: 1}
+	if m[2] != "" {
+		c.sign = -1
+	}
+	if !than { // was it warmer yesterday?
+		c.times, c.first, q.when = true, q.when, span{tool: "now"}
+		return c
+	}
+	one, _ := u.areasIn(clean(left))
+	if other, _ := u.areasIn(clean(right)); len(one) <= 1 && len(other) == 1 {
+		q.areas = append(one, other...)
+	}
+	if l := levelWithUnit.FindStringSubmatch(right); l != nil {
+		v, _ := strconv.ParseFloat(strings.ReplaceAll(l[1], ",", "."), 64)
+		c.limit = &v
+		return c
+	}
+	if l := someLength.FindStringSubmatch(right); l != nil {
+		n, ok := lengths[l[1]]
+		if !ok {
+			n, _ = strconv.ParseFloat(strings.ReplaceAll(l[1], ",", "."), 64)
+		}
+		c.long = time.Duration(n * float64(map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour}[l[2]]))
+		return c
+	}
+	then := timeIn(right)
+	if theDayThen.MatchString(right) && then.tool == "" && t != nil {
+		then = u.before(t.when)
+	}
+	if then.tool != "" {
+		c.times, c.first, q.when = true, timeIn(left), then
+		if c.first.tool == "" && t != nil && then.tool != t.when.tool {
+			c.first = t.when
+		}
+	}
+	return c
+}
+
+// compares answers a comparison. It is not ok for one that another rule answers.
+func (u *turn) compares(q *ask, a *answered) (calls []Call, ok bool) {
+	c := q.compare
+	measure := q.kind != nil && q.kind.measure
+	switch {
+	case c == nil, q.intent == isAct, q.intent == isCause:
+		return nil, false
+	case c.times && (q.intent == isEnergy || measure && q.kind.class == "energy"):
+		return u.energy(q, a), true
+	case measure && c.limit != nil:
+		return u.withLimit(q, a), true
+	case measure && c.times:
+		return u.overTime(q, a), true
+	case measure && len(q.areas) == 2:
+		return u.rank(q, a), true
+	case !measure && (c.times || c.long > 0) && has(q.ws, "longer|shorter|more|less"):
+		return u.howLong(q, a), true
+	}
+	return nil, false
+}
+
+// verdict is yes where the first is as much more, or less, than the other as is
+// asked, and what lies between them.
+func (c *comparison) verdict(first, other float64, show func(float64) string) (yes, by string) {
+	switch d := first - other; {
+	case show(math.Abs(d)) == show(0):
+		return "No", "the same"
+	case d > 0 == (c.sign > 0):
+		return "Yes", "a difference of " + show(math.Abs(d))
+	default:
+		return "No", "a difference of " + show(math.Abs(d))
+	}
+}
+
+// numbers are the things with a number that a comparison is about: without a room,
+// temperatures are those outside, as people mean the weather.
+func (u *turn) numbers(q *ask) ([]entity, []Call) {
+	es, calls := u.chosen(q)
+	if len(calls) > 0 {
+		return nil, calls
+	}
+	es = roomly(q, es)
+	es = slices.DeleteFunc(slices.Clone(es), func(e entity) bool { _, is := e.value(); return !is })
+	if out := slices.DeleteFunc(slices.Clone(es), func(e entity) bool { return !slices.Contains(outdoors, strings.ToLower(e.area)) }); q.kind.class == "temperature" && len(q.areas)+len(q.names) == 0 && len(out) > 0 {
+		es = out
+	}
+	return es[:min(len(es), 4)], nil
+}
+
+// withLimit compares what is measured with a figure.
+func (u *turn) withLimit(q *ask, a *answered) []Call {
+	es, calls := u.numbers(q)
+	if len(calls) > 0 {
+		return calls
+	}
+	if len(es) == 0 {
+		return u.nothing(q, a)
+	}
+	for _, e := range es {
+		v, _ := e.value()
+		a.cite(e.id, e.name+": "+e.told())
+		yes, _ := q.compare.verdict(v, *q.compare.limit, func(f float64) string { return amount(f, e.unit) })
+		a.say("%s: %s.", yes, lowerStart(strings.TrimSuffix(reading(q, e), ".")))
+	}
+	return nil
+}
+
+// overTime compares what is measured at two times: what it is now, or what it was on
+// average.
+func (u *turn) overTime(q *ask, a *answered) []Call {
+	es, calls := u.numbers(q)
+	if len(calls) > 0 {
+		return calls
+	}
+	if len(es) == 0 {
+		return u.nothing(q, a)
+	}
+	past := map[string]map[string]*series{}
+	for _, s := range []span{q.compare.first, q.when} {
+		if s.tool == "" || s.tool == "now" {
+			continue
+		}
+		c := Call{history, map[string]any{"entities": idsOf(es), "start": u.span(s, "today"), "plot": false}}
+		if r, ok := u.got(c); ok {
+			past[s.tool] = pastOf(r.Output)
+		} else {
+			calls = append(calls, c)
+		}
+	}
+	if len(calls) > 0 {
+		return calls
+	}
+	for _, e := range es {
+		at := func(s span) (v float64, said string, ok bool) {
+			if s.tool == "" || s.tool == "now" {
+				v, _ = e.value()
+				return v, e.told() + " now", true
+			}
+			p := past[s.tool][e.id]
+			if p == nil || !p.numeric {
+				return 0, "", false
+			}
+			a.prove("%s: %s to %s %s", upper(subject(q, e)), amount(p.min, p.unit), amount(p.max, p.unit), s.said)
+			return p.mean, amount(p.mean, p.unit) + " on average " + s.said, true
+		}
+		x, first, ok := at(q.compare.first)
+		y, other, ok2 := at(q.when)
+		if !ok || !ok2 {
+			a.say("That can not be told of the %s: the history of the house does not have both times.", subject(q, e))
+			continue
+		}
+		a.cite(e.id, first+", "+other)
+		yes, by := q.compare.verdict(x, y, func(f float64) string { return amount(f, e.unit) })
+		a.say("%s: the %s of the %s is **%s**, and was **%s**; %s.", yes, q.kind.noun, subject(q, e), first, other, by)
+		if !strings.HasSuffix(first, "now") {
+			a.parts[len(a.parts)-1] = strings.Replace(strings.Replace(a.parts[len(a.parts)-1], " is **", " was **", 1), ", and was **", ", and **", 1)
+		}
+	}
+	return nil
+}
+
+// howLong compares how long something was on or open, in one time with another, or
+// with a length.
+func (u *turn) howLong(q *ask, a *answered) []Call {
+	es, calls := u.chosen(q)
+	if len(calls) > 0 {
+		return calls
+	}
+	if len(es) == 0 {
+		return u.nothing(q, a)
+	}
+	es = es[:1]
+	c := q.compare
+	spans := []span{c.first, q.when}
+	if c.long > 0 {
+		spans = []span{q.when}
+	}
+	var sums []time.Duration
+	var said []string
+	state := orText(q.state, usualState(es[0]))
+	for _, s := range spans {
+		if s.tool == "" || s.tool == "now" {
+			s = span{tool: "today", said: "today"}
+		}
+		book := Call{logbook, map[string]any{"entities": idsOf(es), "start": u.span(s, "today"), "limit": 200}}
+		seen := Call{history, map[string]any{"entities": idsOf(es), "start": u.span(s, "today")}}
+		rows, ok := u.got(book)
+		states, ok2 := u.got(seen)
+		if !ok || !ok2 {
+			calls = append(calls, book, seen)
+			continue
+		}
+		past := pastOf(states.Output)
+		m := historySpan.FindStringSubmatch(states.Output)
+		if p := past[es[0].id]; m == nil || p == nil || !p.recorded.IsZero() {
+			a.say("That can not be told: the history of the house does not have all of %s.", s.said)
+			return nil
+		}
+		all := bookOf(rows.Output)
+		own := *q
+		own.when = s
+		hits := u.begun(&own, es, all, past, states, state)
+		for _, h := range all {
+			if h.id == es[0].id && h.of(es).is(state) {
+				hits = append(hits, h)
+			}
+		}
+		length, _ := sum(es[0], hits, all, moment(m[2]))
+		sums = append(sums, length)
+		if s.tool == "today" || strings.HasPrefix(s.tool, "this ") {
+			s.said += " so far"
+		}
+		said = append(said, s.said)
+		a.cite(es[0].id, fmt.Sprintf("%s: %s %s", es[0].name, tookOrNot(length), s.said))
+	}
+	if len(calls) > 0 {
+		return calls
+	}
+	word := es[0]
+	word.state, word.attrs = stateNamed(es[0], state), nil
+	if c.long > 0 {
+		yes := map[bool]string{true: "Yes", false: "No"}[sums[0] > c.long == (c.sign > 0) && sums[0] != c.long]
+		a.say("%s: %s %s %s for %s %s in all.", yes, es[0].the(), was(es[0]), word.told(), tookOrNot(sums[0]), said[0])
+		return nil
+	}
+	yes, by := c.verdict(sums[0].Minutes(), sums[1].Minutes(), func(f float64) string { return took(time.Duration(f * float64(time.Minute))) })
+	a.say("%s: %s %s %s for **%s** %s, and for **%s** %s; %s.", yes, es[0].the(), was(es[0]), word.told(), tookOrNot(sums[0]), said[0], tookOrNot(sums[1]), said[1], by)
+	return nil
+}
+
+func tookOrNot(d time.Duration) string {
+	if d == 0 {
+		return "no time"
+	}
+	return took(d)
+}
+
+// usualState is the state that is meant of a thing when none is named.
+func usualState(e entity) string {
+	switch {
+	case e.domain() == "cover" || e.class == "door" || e.class == "window":
+		return "open"
+	case e.domain() == "person":
+		return "home"
+	case e.domain() == "sun":
+		return "down"
+	}
+	return "on"
+}
+
+// stateNamed is how Home Assistant calls a state of a thing.
+func stateNamed(e entity, state string) string {
+	if e.domain() == "binary_sensor" {
+		return map[bool]string{true: "on", false: "off"}[state == "on" || state == "open"]
+	}
+	return state
+}
