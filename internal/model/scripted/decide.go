@@ -62,8 +62,14 @@ func isFor(text string, start, end int) bool {
 		return !strings.Contains(before, "n't ")
 	}
 	m := at[len(at)-1]
+	if object := strings.TrimSpace(before[m[1]:]); m[2] >= 0 && elsewhere.MatchString(object) { // "instead of Moodle for the grades"
+		return true
+	}
 	return m[2] < 0 && m[6] < 0
 }
+
+// elsewhere is a name, which is what is decided against, with what leads to another.
+var elsewhere = regexp.MustCompile(`^(?:the )?[A-Z]\w+ (?:for|in|on|at)\b`)
 
 // rejects is what the record decides against.
 func rejects(r record) []string {

@@ -8,9 +8,10 @@ import (
 
 const (
 	aDate    = "a date"
+	aPlace   = "a place"
 	span     = `(?:(?:\d+|one|two|three|four|five|six|seven|eight|ten|twelve|fourteen|thirty)\W?(?:more |extra |further )?(?:second|minute|hour|day|week|month|year)s?|an? (?:hour|week|month|year))`
 	money    = `[$€£]\s?\d|\d\s?(?:[$€£]|euros?\b|dollars?\b|pounds?\b|usd\b|eur\b|cents?\b)|\bfree\b`
-	dateText = `\b(?:` + months + `|monday|tuesday|wednesday|thursday|friday|saturday|sunday|tomorrow|next week)\b|\d{4}-\d\d|\b\d{1,2}:\d\d\b|\b` + span + `\W+(?:before|after|earlier|later|ahead|in advance)\b`
+	dateText = `\b(?:` + months + `|monday|tuesday|wednesday|thursday|friday|saturday|sunday|today|yesterday|tomorrow|next week)\b|\d{4}-\d\d|\b\d{1,2}:\d\d\b|\b` + span + `\W+(?:before|after|earlier|later|ahead|in advance)\b`
 )
 
 // figure finds the figures of a kind, days of a month apart where they are none.
@@ -36,6 +37,7 @@ var wanted = []struct {
 	{regexp.MustCompile(`(?i)\b(?:cost|costs|price|prices|pricing|charge|charges|pay|fee|fees|expensive)\b`), figure{"a price", regexp.MustCompile(`(?i)` + money), nil}},
 	{regexp.MustCompile(`(?i)\bhow much\b`), figure{"an amount", regexp.MustCompile(`(?i)\d|` + money), nil}},
 	{regexp.MustCompile(`(?i)\b(?:when|which day|what day|(?:what|which|due|end|start|starting|launch|release|opening) date|deadline)\b`), figure{aDate, regexp.MustCompile(`(?i)` + dateText), nil}},
+	{regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but)\W+)?where\b`), figure{aPlace, regexp.MustCompile(`(?i)\b(?:in|on|at|near|to|use|uses|via|with) \w`), nil}},
 	{regexp.MustCompile(`(?i)\bhow (?:many|large|big|high|heavy|tall|small|old)\b|\bversion\b|\blimit\b|\b(?:minimum|maximum)\b`), figure{"a number", regexp.MustCompile(`(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve)\b`), dayOf}},
 }
 

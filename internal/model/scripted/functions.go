@@ -55,7 +55,7 @@ import (
 //	compared VIEW          the weight of the results that were handed over
 //	weighed VIEW           that of the text that was, or else of the earlier answer that the
 //	                       question follows: .Best, .Agree, .Overridden, .Also, .Wishes, .All,
-//	                       .Missing, .Subject, .Found, .Several
+//	                       .Missing, .Absent, .Alone, .Beyond, .Subject, .Found, .Several
 //	stance WEIGHT          to a question for yes or no: yes, no, wish, joke, unmentioned, unsaid, undecided, or ""
 //	match WEIGHT BOOL      which of them a question is about by its words; true: or which wish
 //	others WEIGHT BOOL     all but the best; true: with wishes

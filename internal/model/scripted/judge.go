@@ -129,15 +129,15 @@ var open = regexp.MustCompile(`(?i)\b(?:postpon\w*|delay\w*|cancel\w*|until furt
 // in another part alone, where that part is what the question asks about.
 func (s *script) spare(w *weight) {
 	for _, x := range w.Overridden {
-		part := x.untouched(w)
+		part, sub := x.untouched(w), w.Subject
 		says := ""
-		if sub := w.Subject; part == nil && sub.wants != nil && !sub.wants.in(w.Best.Says) && !open.MatchString(w.Best.Text) {
+		if part == nil && sub.wants != nil && !sub.wants.in(w.Best.Says) && !open.MatchString(w.Best.Text) {
 			if i := slices.IndexFunc(x.focus, func(sen sentence) bool { return sub.wants.in(sen.text) }); i >= 0 {
 				part = x.focus[i : i+1]
 				says = clause(x.focus[i].text, sub.wants)
 			}
 		}
-		if part == nil {
+		if part == nil || sub.wants != nil && says == "" && !sub.wants.in(joined(part)) && sub.wants.in(w.Best.Says) {
 			continue
 		}
 		if _, other := compare(w.Best.sentences, part); other && says == "" {

@@ -11,7 +11,7 @@ import (
 // about, which makes it core; or else, as it may override one that is, a sentence
 // like its, the word of a page's title, or a word said in the same channel.
 func (s *script) relevant(x, top *weighed, sub subject) bool {
-	x.core = x.score*3 > top.score*2 && x.pairs >= min(top.pairs, 1) || s.chooses(x, sub)
+	x.core = x.score*3 > top.score*2 && x.pairs >= min(top.pairs, 1) || s.chooses(x, sub) || sub.Narrow() && x.covers >= top.covers && stays.MatchString(x.Text)
 	if x.core || alike(x.focus, top.focus) || s.rivals(x, top, sub) {
 		return true
 	}

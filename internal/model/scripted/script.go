@@ -59,7 +59,9 @@ type group struct {
 	Words  []string `yaml:"words"`  // words and phrases for it
 	Kinds  []string `yaml:"kinds"`  // things of the kind, none of which is another
 	Search []string `yaml:"search"` // what to search with at once
-	Of     string   `yaml:"of"`     // the wider group, of which to speak when nothing is known of it
+	// Reverse are those of the words that mean the opposite: who deletes, keeps no more.
+	Reverse []string `yaml:"reverse"`
+	Of      string   `yaml:"of"` // the wider group, of which to speak when nothing is known of it
 }
 
 // topic is a thing that can be decided for or against.

@@ -43,6 +43,7 @@ func (s *script) weighed(v view) (weight, error) {
 			v.memo.weight = s.latest(rs, s.subject(alone))
 		}
 	}
+	v.memo.weight = v.memo.weight.told(v.Handed)
 	return v.memo.weight, nil
 }
 
@@ -60,7 +61,29 @@ func (s *script) compared(v view) (weight, error) {
 	if err != nil {
 		return weight{}, err
 	}
-	return s.sift(v, rs, s.subject(v), false), nil
+	sub := s.subject(v)
+	w := s.sift(v, rs, sub, false)
+	w.Absent, w.Alone = s.unheard(rs, sub), w.alone(rs)
+	return w, nil
+}
+
+// What the agent that compares tells the one that answers, who sees less.
+var (
+	notMentioned = regexp.MustCompile(`(?m)^Not mentioned: (.+)$`)
+	onlySource   = regexp.MustCompile(`(?m)^Only source: `)
+)
+
+// told is the weight with what whoever has read all that was found says of it.
+func (w weight) told(h *handed) weight {
+	if h == nil {
+		return w
+	}
+	w.Absent = nil
+	for _, m := range notMentioned.FindAllStringSubmatch(h.Text, -1) {
+		w.Absent = append(w.Absent, m[1])
+	}
+	w.Alone = onlySource.MatchString(h.Text)
+	return w
 }
 
 // sift is the weight of records for what a question asks about: the sources as
@@ -178,6 +201,9 @@ func (s *script) stance(w weight) string {
 	if gone.MatchString(w.Subject.question) {
 		yes, no = no, yes
 	}
+	if w.Best != nil && s.reversed(w) {
+		return "unsaid" // what is kept for ten years may be kept longer
+	}
 	if w.Best != nil && len(w.Missing) == 0 && spoken.MatchString(w.Subject.question) {
 		return yes
 	}
@@ -194,7 +220,7 @@ func (s *script) stance(w weight) string {
 		return "unmentioned"
 	case unsaid && state.MatchString(w.Subject.question):
 		return "unsaid"
-	case w.Best != nil && !w.Best.Dated() && deciding.MatchString(w.Subject.question) && !decided.MatchString(w.Best.Text):
+	case w.Best != nil && !s.borne(w):
 		return "undecided"
 	}
 	if w.Best != nil {
@@ -249,11 +275,43 @@ func (s *script) stance(w weight) string {
 	return ""
 }
 
+// borne reports whether what holds tells of what the question asks to be told of: that
+// a thing was decided, that it changed, that it was done. Only then it says yes.
+func (s *script) borne(w weight) bool {
+	q, text := w.Subject.question, joined(w.Best.focus)
+	switch {
+	case deciding.MatchString(q) && !decided.MatchString(w.Best.Text),
+		changing.MatchString(q) && !changes.MatchString(text) && !stays.MatchString(w.Best.Text) && len(w.Overridden) == 0:
+		return false
+	}
+	done := stems(finished.FindString(q))
+	return len(done) == 0 || holds(stems(w.Best.Text), done)
+}
+
+// reversed reports whether the question and what holds use words that are the
+// opposite of one another, for a thing of one group: delete, and keep.
+func (s *script) reversed(w weight) bool {
+	text := stems(joined(w.Best.focus))
+	for _, g := range s.Groups {
+		back := func(st []string) bool {
+			return slices.ContainsFunc(g.Reverse, func(word string) bool { return holds(st, stems(word)) })
+		}
+		for _, t := range w.Subject.strong() {
+			if len(g.Reverse) > 0 && slices.ContainsFunc(slices.Concat(g.Words, g.Search), func(word string) bool { return slices.Equal(stems(word), t.exact) }) && back(t.exact) != back(text) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // state asks how a thing is or what became of it, which what is said of it in
-// other words does not tell; deciding, whether it was decided at all.
+// other words does not tell; the others, whether it was decided, changed or done.
 var (
 	state    = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|then)\W+)?(?:is|are|was|were|has|have|had)\b`)
-	deciding = regexp.MustCompile(`(?i)\b(?:decided|agreed|approved|confirmed|settled|official|final)\b`)
+	deciding = regexp.MustCompile(`(?i)\b(?:decided|agreed|approved|confirmed|settled|official|final|granted)\b`)
+	changing = regexp.MustCompile(`(?i)\b(?:mov(?:e|ed|es|ing)|chang(?:e|ed|es|ing)|postponed|delayed|raised|lowered|increased|extended|shortened)\b`)
+	finished = regexp.MustCompile(`(?i)\b(?:finished|implemented|built|deployed|tested|launched|released|announced|signed|started|completed)\b`)
 )
 
 // spoken asks whether somebody spoke of a thing, for or against it.

@@ -25,7 +25,7 @@ func (s subject) Words() []string { return slices.Concat(s.Own, s.Carried) }
 
 // Figure is the kind of figure that is asked for, "a price", or "".
 func (s subject) Figure() string {
-	if s.wants == nil {
+	if s.wants == nil || s.wants.name == aPlace {
 		return ""
 	}
 	return s.wants.name

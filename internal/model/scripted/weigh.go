@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -33,7 +34,9 @@ type weight struct {
 	Also       []*weighed // says something else that does not contradict it
 	Wishes     []*weighed // wishes, questions, jokes, and the word of who does not decide
 	All        []*weighed // all, the newest first, what is undated last
-	Missing    []string   // words of the question that no source has
+	Missing    []string   // words of the question that none of these records has
+	Absent     []string   // and that nothing that was found has, which alone may be said
+	Alone      bool       // nothing else that was found has a word of the question
 	Subject    subject
 	Kind       string   // what was asked for: "conflicts", "voice", "author", "inventory", "decisions"; "": a subject
 	Aside      bool     // about the question's wider subject, not about what it asks
@@ -52,7 +55,7 @@ func (w weight) Found() bool { return len(w.All) > 0 }
 
 // Figured reports whether what holds has the figure that is asked for, or none is.
 func (w weight) Figured() bool {
-	return w.Best == nil || w.Subject.wants == nil || w.Subject.wants.in(w.Best.Says)
+	return w.Best == nil || w.Subject.wants == nil || w.Subject.wants.name == aPlace || w.Subject.wants.in(w.Best.Says)
 }
 
 // Several reports whether these are decisions about different things.
@@ -153,6 +156,40 @@ func (w *weight) lacks() {
 	}
 }
 
+// unheard are the words of a question that nothing that was found has, in no form
+// and in no other words for the same. Both tools were searched for them.
+func (s *script) unheard(rs []record, sub subject) []string {
+	var out []string
+	asked := stems(sub.question)
+	for _, t := range sub.terms {
+		if t.weak || s.idle(t.words) || t.carried && !holds(asked, t.exact) || slices.ContainsFunc(rs, func(r record) bool {
+			return r.has(t, map[bool]int{true: byNear, false: byKin}[t.name]) // French is no German
+		}) {
+			continue
+		}
+		out = append(out, t.words)
+	}
+	return out
+}
+
+// Beyond are those of them that the question asks of what was said before: "is that
+// true for invoices, too?"
+func (w weight) Beyond() []string {
+	return slices.DeleteFunc(slices.Clone(w.Absent), func(word string) bool { return !slices.Contains(w.Subject.Carried, word) })
+}
+
+// has reports whether a record, who wrote it or its channel has a term so well.
+func (r record) has(t *term, level int) bool {
+	return t.in(r.all()) >= level || holds(slices.Concat(stems(r.User), stems(r.Channel)), t.exact)
+}
+
+// alone reports whether what holds is all that was found with a word of the question.
+func (w weight) alone(rs []record) bool {
+	return w.Best != nil && w.Later == nil && w.Stale == nil && !w.Aside && !slices.ContainsFunc(rs, func(r record) bool {
+		return r.Line != w.Best.Line && slices.ContainsFunc(w.Subject.terms, func(t *term) bool { return !t.weak && !t.carried && r.has(t, byNear) })
+	})
+}
+
 // aside is the weight of what the sources do say on the wider subject of a
 // question that they do not answer: the kind of decision that it, or the one
 // that it leans on, is about.
@@ -166,16 +203,23 @@ func (s *script) aside(rs []record, sub subject, none weight) weight {
 			others = append(others, w)
 		}
 	}
-	for _, w := range slices.Concat(kinds, others) {
+	count := func(w string) int {
+		t := s.terms([]string{w}, false)[0]
+		return len(slices.DeleteFunc(slices.Clone(rs), func(r record) bool { return !r.has(t, byNear) }))
+	}
+	slices.SortStableFunc(others, func(a, b string) int { return count(a) - count(b) }) // what is rare tells most
+	candidates := slices.Concat(kinds, others)
+	for i, w := range slices.Concat(candidates, candidates) {
 		word := w
 		if of := s.Groups[s.Groups[s.group([]string{w})].Of].Words; len(of) > 0 {
 			word = of[0]
 		}
-		wider := subject{Own: []string{word}, question: word, terms: s.terms([]string{word}, false)}
-		if got := s.direct(rs, wider, false); got.Best != nil {
+		wider := subject{Own: []string{word}, question: word, terms: s.terms([]string{word}, false), wants: sub.wants}
+		// Then what was only wished for.
+		if got := s.direct(rs, wider, false); got.Best != nil || i >= len(candidates) && got.Found() {
 			got.Aside, got.Wider, got.Missing = true, word != w, slices.DeleteFunc(slices.Clone(sub.Own), func(o string) bool { return o == word })
 			for _, m := range s.mentions(sub.question) {
-				if slices.Contains(rejects(got.Best.record), m.name) {
+				if got.Best != nil && slices.Contains(rejects(got.Best.record), m.name) {
 					got.Against = add(got.Against, m.name)
 				}
 			}
@@ -191,8 +235,12 @@ func (s *script) look(r record, sub subject) *weighed {
 	scores := make([]int, len(r.sentences))
 	best, top := 0, 0
 	for i, sen := range r.sentences {
+		before := []string(nil) // what "It is checked every six months" goes on with
+		if i > 0 && anaphor.MatchString(sen.text) && slices.ContainsFunc(sub.terms, func(t *term) bool { return t.in(sen.stems) > absent }) {
+			before = r.sentences[i-1].stems
+		}
 		for _, t := range sub.terms {
-			scores[i] += t.weight(t.in(sen.stems))
+			scores[i] += t.weight(max(t.in(sen.stems), t.in(before)))
 		}
 		if scores[i] > 0 && sub.wants != nil && sub.wants.in(sen.text) {
 			scores[i] += 5
@@ -235,6 +283,9 @@ func (s *script) look(r record, sub subject) *weighed {
 	x.Says = shorten(plain(strings.Join(says, " ")), maxSentence)
 	return x
 }
+
+// anaphor begins a sentence about what the one before it names.
+var anaphor = regexp.MustCompile(`^(?:It|They|This|These|Its|Their)\b`)
 
 // remains are the sentences of an older record that what holds does not contradict.
 func remains(older *weighed) []string {

@@ -188,7 +188,7 @@ func (u *turn) overTime(q *ask, a *answered) []Call {
 		x, first, ok := at(q.compare.first)
 		y, other, ok2 := at(q.when)
 		if !ok || !ok2 {
-			a.say("That can not be told of the %s: the history of the house does not have both times.", subject(q, e))
+			a.say("That cannot be told of the %s: the history of the house does not have both times.", subject(q, e))
 			continue
 		}
 		a.cite(e.id, first+", "+other)
@@ -235,7 +235,7 @@ func (u *turn) howLong(q *ask, a *answered) []Call {
 		past := pastOf(states.Output)
 		m := historySpan.FindStringSubmatch(states.Output)
 		if p := past[es[0].id]; m == nil || p == nil || !p.recorded.IsZero() {
-			a.say("That can not be told: the history of the house does not have all of %s.", s.said)
+			a.say("That cannot be told: the history of the house does not have all of %s.", s.said)
 			return nil
 		}
 		all := bookOf(rows.Output)

@@ -161,7 +161,7 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		return calls
 	}
 	if len(q.unsaid) > 0 && (q.intent == isState || q.intent == isPast) {
-		a.say("I can not tell: Home Assistant records nothing of this house that says \"%s\".", strings.Join(q.unsaid, " "))
+		a.say("I cannot tell: Home Assistant records nothing of this house that says \"%s\".", strings.Join(q.unsaid, " "))
 		if !re(`^(?:and |so |but )*(?:is|are|was|were|has|have|had|does|do|did) `).MatchString(strings.Join(q.ws, " ")) {
 			return nil
 		}

@@ -153,7 +153,7 @@ func (u *turn) picked(q *ask, es []entity, a *answered) []Call {
 	for _, e := range es {
 		p := pastOf(r.Output)[e.id]
 		if p == nil || len(p.share) == 0 {
-			a.say("That can not be told: nothing is recorded of %s %s.", e.the(), said)
+			a.say("That cannot be told: nothing is recorded of %s %s.", e.the(), said)
 			continue
 		}
 		var were []string

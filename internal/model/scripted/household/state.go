@@ -172,7 +172,7 @@ func (u *turn) contradicted(es []entity, a *answered) (rest []entity, calls []Ca
 			continue
 		}
 		a.cite(meters[i].id, meters[i].name+": "+meters[i].told())
-		a.say("I can not tell: %s %s %s%s, but %s draws %s now. The two contradict each other.", e.the(), e.verb(), e.told(), u.sinceOf(e), meters[i].the(), meters[i].told())
+		a.say("I cannot tell: %s %s %s%s, but %s draws %s now. The two contradict each other.", e.the(), e.verb(), e.told(), u.sinceOf(e), meters[i].the(), meters[i].told())
 	}
 	return rest, nil
 }
