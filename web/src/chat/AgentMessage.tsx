@@ -90,7 +90,7 @@ const Plain = ({ text }: { text: string }) => (
 );
 
 /** What stands below an answer that did not come, or not whole. */
-function Ending({ exchange: x, last }: { exchange: Exchange; last: boolean }) {
+export function Ending({ exchange: x, last }: { exchange: Exchange; last: boolean }) {
   const chat = useActions();
   switch (x.standing) {
     case "pending":
