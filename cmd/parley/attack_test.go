@@ -10,11 +10,10 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/parley-server/parley"
 )
 
 // descriptors counts those of a process, or is 0 where that cannot be seen.
@@ -132,12 +131,15 @@ func (s *process) memory() (now, most int64) {
 
 // TestStreams_that_nobody_reads are as many as there may be, over a log that no socket
 // takes whole: the server holds little for them, and whoever reads has all of the log
-// long before they end by themselves.
+// long before they end by themselves. One that was dropped for that comes back with its
+// cursor, and has missed nothing.
 func TestStreams_that_nobody_reads(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ limit, unread int }{
-		"all places": {10, 20},   // and less memory than answers may hold: a place is made by the limit of streams
-		"all memory": {300, 400}, // of which a few streams may hold their event
+	for name, c := range map[string]struct{ limit, unread, sessions int }{
+		"all places":                  {10, 20, 1},   // and less memory than answers may hold: a place is made by the limit of streams
+		"all memory":                  {300, 400, 1}, // of which a few streams may hold their event
+		"all places, of all sessions": {10, 20, 2},
+		"all memory, of all sessions": {300, 400, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,14 +147,25 @@ func TestStreams_that_nobody_reads(t *testing.T) {
 				size  = 800_000          // of an event
 				byOwn = 30 * time.Second // a stream ends that takes nothing for so long
 			)
+			// Of answers and streams together, twice, as the heap may grow to; what they
+			// have as connections; and what a server takes that is at work.
+			most := int64(min(c.unread*size, 200<<20) + 24<<20)
 			p := newPlace(t, fmt.Sprintf("PARLEY_LIMITS_MAX_STREAMS=%d", c.limit))
 			p.withDesk("http://127.0.0.1:1", "0s")
 			s := p.serve()
-			id := s.session("desk-manual")
-			for range 4 {
-				s.settle(s.send(id, fmt.Sprintf("say 8 %d", size/8)).ID)
+			var ids, want []string
+			for range c.sessions {
+				id := s.session("desk-manual")
+				for range 4 / c.sessions {
+					s.settle(s.send(id, fmt.Sprintf("say 8 %d", size/8)).ID)
+				}
+				ids, want = append(ids, string(id)), append(want, s.log(id)...)
 			}
-			events := len(s.log(id))
+			slices.Sort(want) // between sessions there is no order
+			path := "/v1/sessions/" + ids[0] + "/events"
+			if c.sessions > 1 {
+				path = "/v1/stream?sessions=" + strings.Join(ids, ",")
+			}
 			http.DefaultClient.CloseIdleConnections()
 			before, _ := s.memory()
 			files := s.descriptors()
@@ -169,15 +182,35 @@ func TestStreams_that_nobody_reads(t *testing.T) {
 					t.Fatal(err)
 				}
 				_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
-				fmt.Fprintf(c, "GET /v1/sessions/%s/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n", id)
+				fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n", path)
 				held = append(held, c)
 			}
-			s.until("a reader to have all of it", func() bool { return s.readsAll(id, events) })
+			s.until("a reader to have all of it", func() bool { return len(s.follow(path, "", len(want))) == len(want) })
 			if took := time.Since(began); took > byOwn*4/5 {
 				t.Errorf("a reader had the log after %s; by then those that nobody reads have ended by themselves", took)
 			}
-			if _, most := s.memory(); most-before > int64(c.unread*size)+24<<20 { // and what a server takes that is at work
-				t.Errorf("the memory has grown by %d MiB for %d streams over events of %d bytes", (most-before)>>20, c.unread, size)
+			if _, high := s.memory(); high-before > most {
+				t.Errorf("the memory has grown by %d MiB for %d streams over events of %d bytes", (high-before)>>20, c.unread, size)
+			}
+			_ = held[0].(*net.TCPConn).SetReadBuffer(1 << 20) // through the small one it takes a minute
+			_ = held[0].SetReadDeadline(time.Now().Add(within))
+			resp, err := http.ReadResponse(bufio.NewReader(held[0]), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			got, cursor := eventsOf(resp.Body, len(want))
+			if len(got) == len(want) || cursor == "" {
+				t.Fatalf("the slowest was not dropped: it has %d events of %d, and the cursor %q", len(got), len(want), cursor)
+			}
+			var rest []string
+			s.until("the one that was dropped to have the rest", func() bool {
+				rest = s.follow(path, cursor, len(want)-len(got))
+				return len(got)+len(rest) == len(want)
+			})
+			got = append(got, rest...)
+			if slices.Sort(got); !slices.Equal(want, got) {
+				t.Errorf("what was dropped and came back at %s has other events than the log", cursor)
 			}
 			for _, c := range held {
 				_ = c.Close()
@@ -188,25 +221,47 @@ func TestStreams_that_nobody_reads(t *testing.T) {
 	}
 }
 
-// readsAll follows a session, and reports whether it was served so many events.
-func (s *process) readsAll(id parley.SessionID, events int) bool {
+// follow reads a stream from a cursor on until it has had so many events, or ends.
+func (s *process) follow(path, cursor string, events int) []string {
 	ctx, stop := context.WithTimeout(s.t.Context(), within)
 	defer stop()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v1/sessions/"+string(id)+"/events", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r.Header.Set("Accept", "application/x-ndjson")
+	r.Header.Set("Accept", "text/event-stream")
+	if cursor != "" {
+		r.Header.Set("Last-Event-ID", cursor)
+	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return false
+		return nil
 	}
 	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, 4<<20)
-	n := 0
-	for resp.StatusCode == http.StatusOK && n < events && lines.Scan() {
-		n++
+	if resp.StatusCode != http.StatusOK {
+		return nil
 	}
-	return n == events
+	got, _ := eventsOf(resp.Body, events)
+	return got
+}
+
+// eventsOf reads server-sent events until there are so many with an id, or they end. A
+// frame counts once it is whole.
+func eventsOf(r io.Reader, most int) (events []string, cursor string) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 4<<20)
+	id, data := "", ""
+	for len(events) < most && lines.Scan() {
+		if name, value, _ := strings.Cut(lines.Text(), ": "); name == "id" {
+			id = value
+		} else if name == "data" {
+			data = value
+		} else if lines.Text() == "" {
+			if id != "" {
+				events, cursor = append(events, data), id
+			}
+			id, data = "", ""
+		}
+	}
+	return events, cursor
 }
