@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"code.dny.dev/ssrf"
+	"golang.org/x/net/idna"
 
 	"github.com/parley-server/parley"
 )
@@ -71,9 +72,15 @@ func exactly(a netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(a, a.BitLen())
 }
 
-// clean returns a host in the form used for comparison.
+// clean returns a host in the form used for comparison and for looking it up, which is
+// ASCII: a name in another script in its form for the DNS (RFC 5891), as HTTP clients have
+// it when they connect.
 func clean(host string) string {
-	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+	if ascii, err := idna.Lookup.ToASCII(host); err == nil {
+		host = strings.TrimSuffix(ascii, ".") // a dot of another script is one, too
+	}
+	return strings.ToLower(host) // also of what is no name of the DNS, such as an address
 }
 
 const (

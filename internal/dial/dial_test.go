@@ -33,6 +33,9 @@ func TestAllow(t *testing.T) {
 		},
 		{"api.example.com", "crm.internal", []string{"93.184.215.14:443"}, []string{"10.0.0.1:80"}},
 		{"CRM.Internal.", "crm.internal", []string{"10.0.0.1:80"}, nil},
+		{"BÜCHER.intern", "xn--bcher-kva.intern", []string{"10.0.0.1:80"}, nil},
+		{"xn--bcher-kva.intern", "bücher。intern.", []string{"10.0.0.1:80"}, nil},
+		{"crm_1.internal", "CRM_1.internal", []string{"10.0.0.1:80"}, nil},
 		{"crm.internal", "10.1.0.0/16", []string{"10.1.2.3:80", "[::ffff:10.1.2.3]:80"}, []string{"10.2.0.1:80", "127.0.0.1:80"}},
 		{"crm.internal", "169.254.0.0/16", nil, []string{"169.254.169.254:80"}},
 		{"crm.internal", "169.254.169.254", []string{"169.254.169.254:80"}, []string{"169.254.169.253:80"}},
@@ -109,5 +112,33 @@ func TestClient(t *testing.T) {
 	}
 	if reached.Load() != 1 {
 		t.Errorf("%d requests arrived", reached.Load())
+	}
+}
+
+// TestNamesInOtherScripts are the hosts that HTTP clients connect to under their names
+// for the DNS, and no others that look like them.
+func TestNamesInOtherScripts(t *testing.T) {
+	t.Parallel()
+	g, err := New([]string{"Bücher.example", "１２７.0.0.1"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop() // nothing is connected to
+	for address, named := range map[string]bool{
+		"xn--bcher-kva.example:80": true, "bücher.example:80": true, "BÜCHER.EXAMPLE.:80": true, "127.0.0.1:80": true,
+		"bucher.example:80": false, "xn--bcher-kva.example.com:80": false,
+	} {
+		_, err := g.dial(stopped, "tcp", address)
+		if refused := parley.CodeOf(err) == parley.CodeForbidden; refused == named {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	r, err := http.NewRequestWithContext(stopped, http.MethodGet, "http://bücher.example/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Client(true).Do(r); err == nil || strings.Contains(err.Error(), "is not among the hosts") { //nolint:bodyclose // there is none
+		t.Errorf("by the client: %v", err)
 	}
 }
