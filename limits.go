@@ -16,3 +16,7 @@ const (
 	MaxAnswer    = 4096  // characters of a free-text answer
 	MaxPin       = 32768 // bytes of a pin's label and text
 )
+
+// MaxDescription limits an API's OpenAPI description, in bytes, wherever it is read from.
+// GitHub's, the largest we know of, has 13 MB.
+const MaxDescription = 32 << 20

@@ -85,9 +85,6 @@ type APIOperation struct {
 	Timeout     parley.Duration
 }
 
-// maxAPI is far more than the largest description that we know of has, in bytes.
-const maxAPI = 32 << 20
-
 // apis reads tools.openapi.
 func (a *App) apis(files some[apiFile]) {
 	for i, f := range files {
@@ -99,7 +96,7 @@ func (a *App) apis(files some[apiFile]) {
 		case f.File != "" && f.URL != "":
 			a.d.at(at+".url", "is a second description; leave file or url out")
 		case f.File != "":
-			raw, err := readFile(a.Files, f.File, maxAPI)
+			raw, err := readFile(a.Files, f.File, parley.MaxDescription)
 			if err != nil {
 				a.d.at(at+".file", "%s", err)
 			}

@@ -17,9 +17,6 @@ import (
 )
 
 const (
-	// MaxDescription is the most bytes of a description. GitHub's, the largest we know of, has
-	// 13 MB.
-	MaxDescription = 32 << 20
 	// maxParts is the most parts of a description that the chosen operations may refer to,
 	// directly or indirectly: the library's time grows with the square of a chain of references.
 	// All requests of Kubernetes together need 535.
@@ -58,8 +55,8 @@ var methods = []string{"get", "put", "post", "delete", "options", "head", "patch
 
 // read parses a description in JSON or YAML.
 func read(name string, raw []byte) (*document, error) {
-	if len(raw) > MaxDescription {
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", name, len(raw), MaxDescription)
+	if len(raw) > parley.MaxDescription {
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", name, len(raw), parley.MaxDescription)
 	}
 	d := &document{name: name, paths: map[string]map[string]json.RawMessage{}, walked: map[string]map[string]json.RawMessage{}}
 	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))

@@ -355,7 +355,7 @@ func Fetch(ctx context.Context, from string, private []string) ([]byte, error) {
 		}
 		return nil, e
 	}
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, MaxDescription+1))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, parley.MaxDescription+1))
 	if err != nil {
 		return nil, parley.Errorf(parley.CodeUnavailable, "the description could not be fetched completely: %w", err).WithField("url")
 	}

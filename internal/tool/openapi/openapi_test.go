@@ -412,7 +412,7 @@ func TestMistakes(t *testing.T) {
 		{"not YAML", Options{Description: []byte("openapi: 3.0.0\npaths: [\n"), Operations: ops("text")}, "file", "L"},
 		{"Swagger", Options{Description: []byte(`{"swagger":"2.0"}`), Operations: ops("text")}, "file", "convert it"},
 		{"something else", Options{Description: []byte(`a: b`), URL: "http://a", Operations: ops("text")}, "url", "not an OpenAPI description"},
-		{"too large", Options{Description: make([]byte, MaxDescription+1)}, "file", "more than"},
+		{"too large", Options{Description: make([]byte, parley.MaxDescription+1)}, "file", "more than"},
 		{"aliases", Options{Description: []byte(bomb())}, "file", "alias"},
 		{"a reference to elsewhere", Options{Description: body(`{$ref: "http://169.254.169.254/x#/a"}`), Operations: ops("text")}, "file", "outside the description"},
 		{"a reference to a file", Options{Description: body(`{$ref: "../../etc/passwd"}`), Operations: ops("text")}, "file", "outside the description"},
@@ -538,7 +538,7 @@ func TestFetch(t *testing.T) {
 	if raw, err := Fetch(t.Context(), web.URL, nil); err != nil || string(raw) != "openapi: 3.0.0" {
 		t.Errorf("%s, %v", raw, err)
 	}
-	if raw, err := Fetch(t.Context(), web.URL+"/flood", nil); err != nil || len(raw) != MaxDescription+1 {
+	if raw, err := Fetch(t.Context(), web.URL+"/flood", nil); err != nil || len(raw) != parley.MaxDescription+1 {
 		t.Errorf("100 MB: %d, %v", len(raw), err)
 	}
 	for url, code := range map[string]parley.Code{web.URL + "/moved": parley.CodeUnavailable, "crm": parley.CodeInvalid, "http://u:hidden@x": parley.CodeInvalid} {

@@ -85,7 +85,7 @@ func unpack(t *testing.T, pack, integrity string, want map[string]int) map[strin
 		if _, ok := want[name]; !ok {
 			continue
 		}
-		if files[name], err = io.ReadAll(io.LimitReader(r, MaxDescription)); err != nil {
+		if files[name], err = io.ReadAll(io.LimitReader(r, parley.MaxDescription)); err != nil {
 			t.Fatal(err)
 		}
 	}
