@@ -290,7 +290,7 @@ func TestHome_changes_what_is_meant(t *testing.T) {
 		{wish: "Turn on light.bedroom_ceiling.", calls: calls("light.turn_on", "light.bedroom_ceiling"), asked: 1, says: []string{"is on"}},
 		{wish: "Turn switch.coffee_machine on, please", calls: calls("switch.turn_on", "switch.coffee_machine"), asked: 1},
 		{wish: "Turn off the bedroom light.", calls: calls("light.turn_off", "light.bedroom_ceiling"), asked: 1, says: []string{"the bedroom ceiling is off now"}},
-		{wish: "Turn on the bathroom fan.", says: []string{"Nothing was changed", "to turn on the bathroom fan, which did not happen"}},
+		{wish: "Turn on the bathroom fan.", says: []string{"Nothing was changed", "I am not allowed to turn on the bathroom fan from here"}},
 		{
 			wish: "Turn off the kitchen switch", offers: []string{"Coffee machine", "Fridge"}, answer: answered("Fridge"),
 			calls: calls("switch.turn_off", "switch.kitchen_fridge"), asked: 1,

@@ -121,7 +121,7 @@ func (h *house) ask(question string) string {
 func (h *house) run(p *parley.Part) (out string, failed bool) {
 	switch {
 	case p.Name == homeassistant.CallService && !h.acts:
-		return "Denied: actuation is off in this app", true
+		return "Denied: This call is not allowed: actuation is off in this app (policy.allow_actuation)", true
 	case p.Name == "AskUserQuestion":
 		return "Denied: the user declined to answer", true
 	}

@@ -174,7 +174,7 @@ func (u *turn) act(q *ask, a *answered) []Call {
 		for _, e := range open {
 			a.prove("%s: %s%s", e.name, e.told(), u.sinceOf(e))
 		}
-		a.say("**Nothing was changed.** I would %s %s%s, which did not happen: %s. %s", wish, theNames(open), q.deed.to(open[0]), orText(u.Off, "actuation is off here"), howToAllow)
+		a.barred(wish+" "+theNames(open)+q.deed.to(open[0]), orText(u.Off, "actuation is off here"))
 		return nil
 	}
 	many := q.all || has(q.ws, "lights|lamps|bulbs|blinds|shutters|radiators|both|plugs|switches|curtains|fans|locks|doors|them|these|those") || q.deed.verb == "off" && q.kind != nil && q.kind.domain == "light"

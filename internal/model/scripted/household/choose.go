@@ -23,12 +23,12 @@ func (u *turn) which(q *ask, es []entity) Call {
 		if slices.ContainsFunc(es, func(o entity) bool { return o.id != e.id && o.name == e.name }) || label == "" {
 			label = e.id
 		}
-		options = append(options, map[string]any{"label": cut(label, 90), "description": cut(e.id+", now "+e.state, 400)})
+		options = append(options, map[string]any{"label": cut(label, 90), "description": cut(e.told()+" now ("+e.id, 399) + ")"})
 	}
 	return Call{askUser, map[string]any{"questions": []any{map[string]any{"question": ask, "header": "Which one", "multiSelect": true, "options": options}}}}
 }
 
-var chosenID = regexp.MustCompile(`^(\S+), now `)
+var chosenID = regexp.MustCompile(` now \((\S+)\)$`)
 
 // choices reads what a person chose of the options, and what was said beside them.
 func choices(output string) (ids []string, words string) {

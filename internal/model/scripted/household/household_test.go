@@ -99,9 +99,11 @@ func TestReporting(t *testing.T) {
 		}
 	}
 	for output, want := range map[string]string{
-		"Denied: actuation is off in this app":                 "**Nothing was changed.** I was to turn on the left, which did not happen.",
-		"It is unknown whether this call took effect.":         "**It is not known whether this happened:** to turn on the left.",
-		"Failed: Home Assistant refused: light.left is broken": "> Failed: Home Assistant refused: Left is broken",
+		"Denied: This call is not allowed: light.turn_on is not in the app's list (policy.allowlisted_services)": "**Nothing was changed.** I am not allowed to turn on the left from here. Whoever runs Parley can allow it.\n\n> **Evidence**",
+		"Denied: The user did not allow this call: it is late.":                                                  "**Nothing was changed.** You did not allow me to turn on the left.\n\nYou said:\n\n> it is late.",
+		"Denied: The user did not allow this call.":                                                              "**Nothing was changed.** You did not allow me to turn on the left.",
+		"It is unknown whether this call took effect.":                                                           "**It is not known whether this happened:** to turn on the left.",
+		"Failed: Home Assistant refused: light.left is broken":                                                   "> Failed: Home Assistant refused: Left is broken",
 	} {
 		got := household.Answer(turnOn(household.Result{Tool: "ha_call_service", Input: in, Output: output, Failed: true}))
 		if !strings.Contains(got.Say, want) {

@@ -110,8 +110,22 @@ func (e entity) leveled(now string) string {
 	return said
 }
 
-// howToAllow is what whoever is not allowed to act can do about it.
-const howToAllow = "Whoever runs Parley can allow it in its settings (allow_actuation, and the list of allowed services)."
+// barred says that an act is not allowed here. Why, and the settings that would allow
+// it, are of use to whoever runs Parley: they stand with the evidence.
+func (a *answered) barred(act, why string) {
+	a.say("**Nothing was changed.** I am not allowed to %s from here. Whoever runs Parley can allow it.", act)
+	a.prove("%s", upper(strings.TrimSuffix(settingName.ReplaceAllString(why, ""), ".")))
+	a.prove("The settings are allow_actuation and allowlisted_services, in the policy of the app")
+}
+
+// settingName is how a reason names the setting behind it.
+var settingName = regexp.MustCompile(` \(policy\.[a-z_]+\)`)
+
+// What the tool says when the app's settings, or a person, do not allow a call.
+const (
+	deniedBySettings = "Denied: This call is not allowed"
+	deniedByPerson   = "Denied: The user did not allow this call"
+)
 
 // failed says that a call did not happen, or that nobody knows.
 func (u *turn) failed(q *ask, r Result, of []entity, a *answered) {
@@ -123,8 +137,17 @@ func (u *turn) failed(q *ask, r Result, of []entity, a *answered) {
 		a.say("**It is not known whether this happened:** to %s %s%s. The answer was:\n\n%s", q.wish(), what, to, quote(u.known(r.Output)))
 		return
 	}
-	a.say("**Nothing was changed.** I was to %s %s%s, which did not happen. The answer was:\n\n%s", q.wish(), what, to, quote(u.known(r.Output)))
-	if strings.Contains(r.Output, "actuation") || strings.Contains(r.Output, "list") {
-		a.say("%s", howToAllow)
+	act := q.wish() + " " + what + to
+	if why, ok := strings.CutPrefix(r.Output, deniedBySettings); ok {
+		a.barred(act, strings.TrimPrefix(why, ": "))
+		return
 	}
+	if said, ok := strings.CutPrefix(r.Output, deniedByPerson); ok {
+		a.say("**Nothing was changed.** You did not allow me to %s.", act)
+		if said = strings.TrimPrefix(said, ": "); len(said) > 1 { // a full stop, when nothing was said
+			a.say("You said:\n\n%s", quote(said))
+		}
+		return
+	}
+	a.say("**Nothing was changed.** I was to %s, which did not happen. The answer was:\n\n%s", act, quote(u.known(r.Output)))
 }
