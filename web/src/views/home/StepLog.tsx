@@ -1,15 +1,15 @@
-import { lazy, memo, Suspense, useEffect, useId, useLayoutEffect, useMemo, useState } from "react";
+import { lazy, memo, Suspense, useId, useLayoutEffect, useMemo, useState } from "react";
 import { useStore } from "zustand";
 
-import type { Snippet } from "../../api/types.gen.ts";
 import { useChat } from "../../chat/use-chat.ts";
-import { queryOf, type Exchange } from "../../session/exchange.ts";
+import type { Exchange } from "../../session/exchange.ts";
 import { stepsOf, type Step, type StepKind } from "../../session/steps.ts";
 import { Bars, Chevron } from "../../ui/icons.tsx";
 import { Folded } from "../../ui/long-text.tsx";
 import { useFold } from "../../ui/use-fold.ts";
 import { took } from "../../ui/text.ts";
-import { plainly } from "./plain.ts";
+import { callInWords, firstLine, namesIn } from "./calls.ts";
+import { plainly, type Names } from "./plain.ts";
 import { useHome, useHouse } from "./use-home.ts";
 import { useMarked, type Wanted } from "./use-marked.ts";
 
@@ -21,7 +21,7 @@ const longest = 280;
 const tags: Record<StepKind, string> = {
   agent: "agent",
   plan: "plan",
-  tool_call: "call",
+  tool_call: "does",
   tool_result: "result",
   retrieval: "looked up",
   observed_event: "observed",
@@ -36,6 +36,8 @@ const tags: Record<StepKind, string> = {
 export const StepLog = memo(function StepLog({ exchange: x, running, opened }: { exchange: Exchange; running: boolean; opened: boolean }) {
   const events = useChat((s) => s.opened.records.events.get(x.id));
   const steps = useMemo(() => stepsOf(events ?? []), [events]);
+  const entities = useHouse((h) => h.entities);
+  const names = useMemo<Names>(() => new Map([...namesIn(events ?? []), ...entities]), [events, entities]);
   const [open, setOpen] = useFold(x.id, opened);
   const [timeline, setTimeline] = useState(false);
   const name = useId();
@@ -61,10 +63,11 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
           <span className={`transition-transform ${open ? "rotate-90" : ""}`}>
             <Chevron size={14} />
           </span>
-          <span className={running ? "animate-pulse-soft" : ""}>{running ? "At work…" : "Steps"}</span>
+          <span className={`shrink-0 ${running ? "animate-pulse-soft" : ""}`}>{running ? "At work…" : "Steps"}</span>
           {!open && (
             <span className="truncate">
-              {steps.length} · {calls} tool {calls === 1 ? "call" : "calls"}
+              {steps.length}
+              {calls > 0 && ` · ${calls} ${calls === 1 ? "tool" : "tools"} used`}
             </span>
           )}
         </button>
@@ -77,9 +80,9 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
           Timeline
         </button>
       </div>
-      <ol id={name} hidden={!open} className="flex flex-col gap-1.5 px-4 pb-3.5 font-mono">
+      <ol id={name} hidden={!open} className="flex flex-col gap-1.5 px-4 pb-3.5">
         {steps.map((s) => (
-          <Line key={s.seq} step={s} after={Date.parse(s.at) - begun} wanted={wanted?.seq === s.seq ? wanted : undefined} />
+          <Line key={s.seq} step={s} names={names} after={Date.parse(s.at) - begun} wanted={wanted?.seq === s.seq ? wanted : undefined} />
         ))}
       </ol>
       {timeline && (
@@ -91,58 +94,56 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
   );
 });
 
-function Line({ step: s, after, wanted }: { step: Step; after: number; wanted: Wanted | undefined }) {
+interface LineProps {
+  step: Step;
+  names: Names;
+  after: number;
+  wanted: Wanted | undefined;
+}
+
+function Line({ step: s, names, after, wanted }: LineProps) {
   const row = useMarked(wanted);
   const needed = wanted !== undefined;
   const bad = s.kind === "error" || (s.outcome !== undefined && s.outcome !== "ok");
   return (
     <li ref={row} data-step={s.kind} {...(needed && { "data-wanted": s.seq })} tabIndex={-1} className="-mx-2 grid scroll-my-16 rounded-md px-2 data-wanted:bg-hover grid-cols-[5.25rem_minmax(0,1fr)_auto] gap-x-2 max-sm:grid-cols-[minmax(0,1fr)_auto]">
-      <span className={`text-[11px] font-semibold tracking-wide uppercase max-sm:order-1 max-sm:col-span-2 ${bad ? "text-danger" : "text-link"}`}>{tags[s.kind]}</span>
+      <span className={`font-mono text-[11px] font-semibold tracking-wide uppercase max-sm:order-1 max-sm:col-span-2 ${bad ? "text-danger" : "text-link"}`}>{tags[s.kind]}</span>
       <div className="min-w-0 wrap-anywhere whitespace-pre-wrap max-sm:order-2">
         {s.kind === "agent" && s.agent !== "" && <span className="text-text-primary">{s.agent} </span>}
-        {s.tool && (
-          <span className="text-text-primary">
-            {s.tool}
-            {s.kind === "tool_call" && <span className="text-text-muted">(<Told text={queryOf(s.input)} longest={longest} needed={needed} />)</span>}{" "}
-          </span>
+        {s.kind === "tool_call" && s.tool && (
+          <Said text={callInWords(s.tool, s.input, names)} original={`${s.tool} ${JSON.stringify(s.input ?? {}, null, 1).replace(/\n */g, " ")}`} needed={needed} />
         )}
-        {s.text && <span className={bad ? "text-danger" : s.kind === "plan" ? "text-text-primary" : ""}><Told text={s.text} longest={3 * longest} needed={needed} /> </span>}
-        {s.tookMs !== undefined && <span>{took(s.tookMs)} </span>}
-        {s.detail && <Told text={s.detail} longest={longest} needed={needed} />}
-        {s.snippets && <Found snippets={s.snippets} needed={needed} />}
+        {s.text && <span className={bad ? "text-danger" : s.kind === "plan" ? "text-text-primary" : ""}><Folded text={needed ? s.text : plainly(s.text, names)} original={s.text} longest={3 * longest} needed={needed} /> </span>}
+        {s.detail && (s.kind === "tool_result" ? <Said text={s.text ? "" : plainly(firstLine(s.detail), names)} original={s.detail} needed={needed} /> : <Folded text={needed ? s.detail : plainly(s.detail, names)} original={s.detail} longest={longest} needed={needed} />)}
+        {s.snippets && <Said text={s.snippets.map((n) => plainly(n.ref, names)).join(", ")} original={s.snippets.map((n) => `${n.ref}: ${n.text}`).join("\n")} needed={needed} />}
+        {s.tookMs !== undefined && <span> {took(s.tookMs)}</span>}
       </div>
       <span className="text-[11px] tabular-nums max-sm:order-3">{after >= 50 ? `+${took(after)}` : ""}</span>
     </li>
   );
 }
 
-/** What a tool was given or gave, with the names of the house; as it is, with its ids, when it is pointed at or shown whole. */
-function Told({ text, longest: most, needed = false }: { text: string; longest: number; needed?: boolean }) {
-  const entities = useHouse((h) => h.entities);
-  const said = useMemo(() => plainly(text, entities), [text, entities]);
-  if (said === text || needed) return <Folded text={text} longest={most} needed={needed} />;
-  return (
-    <span title={text.slice(0, 1000)}>
-      <Folded text={said} original={text} longest={most} />
-    </span>
-  );
-}
-
-/** What was looked up: where it is from, and what it says when asked. */
-function Found({ snippets, needed }: { snippets: readonly Snippet[]; needed: boolean }) {
-  const [all, setAll] = useState(false);
-  useEffect(() => {
-    if (needed) setAll(true);
-  }, [needed]);
+/** What was done or found, in words; the letter of it, with its ids, when it is pointed at or asked for. */
+function Said({ text, original, needed }: { text: string; original: string; needed: boolean }) {
+  const [open, setOpen] = useState(needed);
+  const [before, setBefore] = useState(needed);
+  if (needed !== before) {
+    setBefore(needed);
+    if (needed) setOpen(true);
+  }
   return (
     <>
-      {!all && <Told text={`${snippets.map((n) => n.ref).join(", ")} `} longest={longest} />}
-      <button type="button" aria-expanded={all} onClick={() => setAll(!all)} className="underline underline-offset-2 hover:text-text-primary">
-        {all ? "show less" : "show all"}
-      </button>
-      {all && snippets.map((n, i) => <div key={i}>
-          {n.ref}: <Folded text={n.text} longest={3 * longest} needed={needed} />
-        </div>)}
+      {text !== "" && <Folded text={text} longest={longest} />}{" "}
+      {original !== text && (
+        <button type="button" aria-expanded={open} onClick={() => setOpen(!open)} className="underline underline-offset-2 hover:text-text-primary">
+          {open ? "less" : "details"}
+        </button>
+      )}
+      {open && (
+        <div className="my-1 rounded-md border border-border bg-bg px-2.5 py-1.5 font-mono text-xs leading-5">
+          <Folded text={original} longest={6 * longest} needed={needed} />
+        </div>
+      )}
     </>
   );
 }

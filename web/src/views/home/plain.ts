@@ -1,7 +1,8 @@
 // What tools give, as a householder reads it: names in place of ids, and the
 // clock of the house without its offset.
 
-import type { Entity } from "./entities.ts";
+/** The names of the house's things, by their ids. */
+export type Names = ReadonlyMap<string, { readonly name: string }>;
 
 const id = /\b([a-z][a-z_]*\.[a-z0-9][a-z0-9_]*)\b( \(([^()]*)\))?/g;
 /** As the tools write it, by the clock of the house. */
@@ -12,7 +13,7 @@ const now = /^now: \w+ (\d{4}-\d\d-\d\d) .*\(([\w/+-]+)\)$/m;
 
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-export function plainly(text: string, entities: ReadonlyMap<string, Pick<Entity, "name">>): string {
+export function plainly(text: string, entities: Names): string {
   const told = now.exec(text);
   const today = told?.[1];
   const at = (day: string, clock: string): string => (day === today ? clock : `${Number(day.slice(8))} ${months[Number(day.slice(5, 7)) - 1] ?? ""} ${clock}`);
