@@ -196,7 +196,7 @@ func (s *Server) appInfo(a parley.App) AppInfo {
 		info.Notices = append(info.Notices, "The model "+a.Model+" of this app is not set up: "+err.Error())
 	}
 	if info.Model = m; m.Scripted {
-		info.Notices = append(info.Notices, "Answers come from a scripted demo model that follows rules; no language model is asked.")
+		info.Notices = append(info.Notices, "Demo: a script answers, not a language model.")
 	}
 	return info
 }

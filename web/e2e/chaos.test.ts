@@ -409,11 +409,11 @@ describe("on a desktop", () => {
   });
 
   test("the notice that the model is a demo is shown until it was read, once", async () => {
-    await page().getByText(/scripted demo model/).waitFor();
+    await page().getByText(/a script answers/).waitFor();
     await page().getByRole("button", { name: "Got it" }).click();
     await page().reload();
     await page().getByText(first).waitFor();
-    expect(await page().getByText(/scripted demo model/).count()).toBe(0);
+    expect(await page().getByText(/a script answers/).count()).toBe(0);
   });
 
   test("a session that only this browser has is read, and its length does not matter", async () => {

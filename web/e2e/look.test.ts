@@ -6,7 +6,9 @@ import { createRequire } from "node:module";
 import type { AxeResults } from "axe-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 
+import { answered } from "./logs.ts";
 import { parts, phone, startBrowser, startServer, temporary, type Browser, type Server } from "./harness.ts";
+import { Stage } from "./stage.ts";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -84,6 +86,84 @@ describe.runIf(!process.env["PARLEY_URL"]).each(["dark", "light"])("in the %s", 
     await page().getByRole("dialog").waitFor();
     await look(`${at}-home-timeline`);
   });
+
+  test.each([
+    ["desktop", { width: 1440, height: 900 }],
+    ["phone", phone],
+  ])("what waits, and the end of a long list, can be read: %s", async (name, size) => {
+    browser = await startBrowser(size, { touch: name === "phone", reducedMotion: true });
+    await page().addInitScript((theme) => localStorage.setItem("parley.theme", theme), theme);
+    const at = `${theme}-${name}`;
+    const stage = await Stage.before(server.url);
+    stage.realHouse = true;
+    try {
+      for (let i = 0; i < 40; i++) stage.put("home", answered(`list-${i}`, [["Which sensors are unavailable?", "None."]], "home"), `Which sensors are unavailable in the garden and behind the greenhouse, ${i}?`);
+      const [asked] = await begin({ app: "home" }, "Turn on the bedroom ceiling light");
+      await page().goto(`${stage.url}/apps/home/#/${asked}`);
+      const card = page().locator("main [data-interaction]");
+      await card.getByRole("button", { name: "Allow once" }).waitFor();
+      expect(await card.locator("[data-detail]").innerText()).toBe("light.turn_on on light.bedroom_ceiling");
+      await look(`${at}-permission`);
+      await card.locator("summary").click();
+      await card.getByText("target.entity_id").waitFor();
+      await look(`${at}-permission-details`);
+
+      const [held, first] = await begin({ app: "home", busy: "enqueue", max_open_turns: 2 }, "Turn on the bedroom light.");
+      await post(`sessions/${held}/turns`, { message: "Is anyone home?", busy: "enqueue" });
+      await post(`turns/${first}/cancel`, {});
+      await page().goto(`${stage.url}/apps/home/#/${held}`);
+      await page().getByText(/was held when the turn before it ended/).waitFor();
+      await look(`${at}-held`);
+
+      if (name === "phone") await page().getByRole("button", { name: "Conversations" }).click();
+      await page().locator("[data-session]").nth(39).scrollIntoViewIfNeeded();
+      await look(`${at}-list-end`);
+    } finally {
+      await stage.close();
+    }
+  });
+});
+
+const post = async (path: string, body: unknown): Promise<{ id: string }> =>
+  (await fetch(`${server.url}/v1/${path}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json() as Promise<{ id: string }>;
+
+/** A session whose first turn waits for a person, and that turn. */
+async function begin(session: object, message: string): Promise<[session: string, turn: string]> {
+  const { id } = await post("sessions", session);
+  const turn = await post(`sessions/${id}/turns`, { message });
+  await post(`turns/${turn.id}/await`, { timeout_ms: 30_000 });
+  return [id, turn.id];
+}
+
+test("on a phone nothing leaves the window: tables scroll by themselves, the page does not", async () => {
+  browser = await startBrowser(phone, { touch: true, reducedMotion: true });
+  const p = parts(page());
+  const stage = await Stage.before(server.url);
+  const id = "sensor.bedroom_bedside_right_link_quality_of_the_lamp_next_to_the_wardrobe";
+  const days = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+  try {
+    const session = stage.put("home", answered("wide", [
+      ...Array.from({ length: 6 }, (_, i) => [`Question ${i}?`, "Word. ".repeat(80)] as [string, string]),
+      ["لماذا؟", `نعم.\n\n- واحد\n\n| Lamp | Since |\n|---|---|\n| ${id} | 22:34 |\n\n| Day | ${days.join(" | ")} |\n|---${"|---".repeat(7)}|\n| Energy used | ${days.map(() => "12.25 kWh").join(" | ")} |`],
+    ], "home"));
+    await page().goto(`${stage.url}/apps/home/#/${session}`);
+    await p.done();
+    const notice = page().getByRole("note").filter({ hasText: "a script answers" });
+    expect(await notice.locator("p").evaluate((e) => e.clientHeight), "one line of notice").toBeLessThan(30);
+    const root = () => page().evaluate(() => ["html", "body", "#root"].map((s) => document.querySelector(s) as HTMLElement).map((e) => [e.scrollHeight - e.clientHeight, e.scrollWidth - e.clientWidth, e.scrollTop]));
+    const tables = page().getByRole("region", { name: "Table" });
+    await tables.last().waitFor();
+    expect(await root(), "only the conversation scrolls").toEqual(Array.from({ length: 3 }, () => [0, 0, 0]));
+    const beyond = (n: number) => tables.nth(n).evaluate((e) => e.scrollWidth - e.clientWidth);
+    expect(await beyond(0), "one long id fits").toBe(0);
+    expect(await beyond(1)).toBeGreaterThan(100);
+    expect(await tables.nth(1).evaluate((e) => ((e.scrollLeft = 100), e.scrollLeft)), "a wide table can be scrolled").toBe(100);
+    const paragraph = p.last.locator(".prose > p").first();
+    expect(await paragraph.evaluate((e) => getComputedStyle(e).direction)).toBe("rtl");
+    expect(await tables.first().evaluate((e) => getComputedStyle(e).direction)).toBe("ltr");
+  } finally {
+    await stage.close();
+  }
 });
 
 test("the end of an answer stays in view while its plot loads late, and a reader who goes up stays there", async () => {

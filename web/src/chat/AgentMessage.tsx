@@ -200,7 +200,7 @@ function Footer({ exchange: x, last, open }: { exchange: Exchange; last: boolean
               <Retry size={16} />
             </IconButton>
           )}
-          {facts !== "" && <span className="ml-1.5 text-xs text-text-muted tabular-nums">{facts}</span>}
+          {facts !== "" && <span className="ml-2 text-xs text-text-muted tabular-nums">{facts}</span>}
         </div>
       )}
     </div>

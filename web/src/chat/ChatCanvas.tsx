@@ -53,7 +53,7 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
             <Menu size={20} />
           </button>
         )}
-        <h1 className="min-w-0 flex-1 truncate px-1 text-sm font-medium text-text-muted">{title || appTitle}</h1>
+        <h1 dir="auto" className="min-w-0 flex-1 truncate px-1 text-sm font-medium text-text-muted">{title || appTitle}</h1>
         <ConnectionState />
         <InboxButton />
         {tools}

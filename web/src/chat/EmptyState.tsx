@@ -5,7 +5,7 @@ export function EmptyState({ onAsk }: { onAsk(question: string): void }) {
   const { greeting } = useActions().words;
   const app = useChat((s) => s.app);
   return (
-    <div className="flex min-h-0 flex-1 flex-col overflow-y-auto px-4">
+    <div className="relative flex min-h-0 flex-1 flex-col overflow-y-auto px-4">
       <div className="m-auto w-full max-w-[640px] py-8">
         <h2 className="text-2xl font-semibold tracking-tight">{greeting}</h2>
         {/* As tall as a line before the text is known, so that nothing moves when it comes. */}

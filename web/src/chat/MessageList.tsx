@@ -65,7 +65,7 @@ export function MessageList({ opened }: { opened: Opened }) {
       <div
         ref={box}
         onScroll={onScroll}
-        className="h-full overflow-x-hidden overflow-y-auto px-4 [overflow-anchor:none]"
+        className="relative h-full overflow-x-hidden overflow-y-auto px-4 [overflow-anchor:none]"
         role="region"
         aria-label="Conversation"
         tabIndex={-1}

@@ -69,7 +69,7 @@ export function Sidebar({ sessions, more = "none", onMore, empty = "Your convers
       {sessions.length === 0 ? (
         <p className="px-4 py-2 text-sm text-text-muted">{empty}</p>
       ) : (
-        <ul className="flex-1 overflow-y-auto pb-3" onKeyDown={moveFocus}>
+        <ul className="relative flex-1 overflow-y-auto pb-3" onKeyDown={moveFocus}>
           {sessions.map((s) => (
             <Item
               key={s.id}
@@ -201,7 +201,7 @@ const Item = memo(function Item({ name, nth, when, active, running, waiting, onO
             className="block w-full px-3.5 py-2 pr-11 text-left -outline-offset-2"
           >
             <span className="flex text-sm leading-5">
-              <span className="truncate">{name}</span>
+              <span dir="auto" className="truncate">{name}</span>
               {nth > 1 && <span className="shrink-0 text-text-muted">&nbsp;({nth})</span>}
             </span>
             <span className="flex items-center gap-1.5 text-xs leading-5 text-text-muted">

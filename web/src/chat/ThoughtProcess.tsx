@@ -41,7 +41,7 @@ export const ThoughtProcess = memo(function ThoughtProcess({ steps, running, exc
         <span className={`transition-transform ${open ? "rotate-90" : ""}`}>
           <Chevron size={14} />
         </span>
-        <span className={running ? "animate-pulse-soft" : ""}>{running ? "Thinking…" : "Thought process"}</span>
+        <span className={`shrink-0 ${running ? "animate-pulse-soft" : ""}`}>{running ? "Thinking…" : "Thought process"}</span>
         {!open && (
           <span className="truncate">
             {plural(agents, "agent")}

@@ -5,8 +5,8 @@ import { tame } from "../ui/tame.ts";
 
 export const UserMessage = memo(function UserMessage({ text }: { text: string }) {
   return (
-    <div className="ml-auto max-w-[70%] rounded-2xl bg-bubble px-4 py-2.5 text-base plain wrap-anywhere whitespace-pre-wrap text-text-primary max-sm:max-w-[85%]">
-      <span className="sr-only">You asked: </span>
+    <div dir="auto" className="ml-auto max-w-[70%] rounded-2xl bg-bubble px-4 py-2.5 text-base plain wrap-anywhere whitespace-pre-wrap text-text-primary max-sm:max-w-[85%]">
+      <span dir="ltr" className="sr-only">You asked: </span>
       <LongText text={tame(text)} />
     </div>
   );

@@ -50,7 +50,7 @@ export function Dialog({ title, children, onClose, side = false, wide = false, f
           <div className="min-h-0 flex-1 pt-3">{children}</div>
         ) : (
           // What scrolls takes the focus, so that the keyboard can scroll it.
-          <div role="region" aria-labelledby={name} tabIndex={0} className="min-h-0 flex-1 overflow-y-auto p-4">
+          <div role="region" aria-labelledby={name} tabIndex={0} className="relative min-h-0 flex-1 overflow-y-auto p-4 max-sm:p-3">
             {children}
           </div>
         )}

@@ -12,8 +12,10 @@ describe("Markdown", () => {
   });
 
   test("draws what answers are made of", () => {
-    expect(html("**Google OAuth** with `authlib`")).toBe('<div class="prose"><p><strong>Google OAuth</strong> with <code>authlib</code></p></div>');
+    expect(html("**Google OAuth** with `authlib`")).toBe('<div class="prose"><p dir="auto"><strong>Google OAuth</strong> with <code>authlib</code></p></div>');
     expect(html("| a | b |\n|---|---|\n| 1 | 2 |")).toContain("<td>2</td>");
+    // Each block goes the way of its own first letter.
+    expect(html("# نعم\n\n- نعم\n\n| نعم | b |\n|---|---|\n| 1 | 2 |")).toMatch(/<h1 dir="auto">[^]*<ul dir="auto">[^]*<div class="sheet"[^>]* dir="auto">/);
   });
 
   test("raw HTML stays text, and scripts are no links", () => {
@@ -24,9 +26,9 @@ describe("Markdown", () => {
   test("evidence is folded below the answer, and other quotations are not", () => {
     const out = html("It is on.\n\n> **Evidence**\n>\n> - Lamp: on since 17:45\n> - Plug: off");
     expect(out).toMatch(/<details class="evidence"><summary>Evidence<\/summary>\s*<ul>\s*<li>Lamp: on since 17:45<\/li>\s*<li>Plug: off<\/li>\s*<\/ul>\s*<\/details>/);
-    expect(out).not.toContain("<blockquote>");
-    expect(html("> **Evidence** is what we lack.")).toContain("<blockquote>");
-    expect(html("> Evidence\n>\n> more")).toContain("<blockquote>");
+    expect(out).not.toContain("<blockquote");
+    expect(html("> **Evidence** is what we lack.")).toContain('<blockquote dir="auto">');
+    expect(html("> Evidence\n>\n> more")).toContain('<blockquote dir="auto">');
   });
 
   test("a picture is a link: nothing is loaded from elsewhere", () => {

@@ -17,15 +17,22 @@ import { finished } from "./unfinished.ts";
 
 const plugins = [remarkGfm];
 
+/** Each paragraph, list and table goes the way of its own first letter: an answer may be in Arabic, and name a sensor in between. */
+const directions = () => (tree: Nodes) => {
+  for (const node of tree.children) if (node.type === "element") node.properties.dir = "auto";
+};
+type Nodes = { children: (NonNullable<ExtraProps["node"]> | { type: "text" | "comment" | "doctype" | "raw" })[] };
+const afterwards = [directions];
+
 const components: Components = {
   pre: ({ children }) => <Pre>{children}</Pre>,
   code: ({ className, children }) => <code className={className}>{typeof children === "string" ? tameCode(children) : children}</code>,
-  table: ({ children }) => (
-    <div className="table" tabIndex={0} role="region" aria-label="Table">
+  table: ({ children, dir }) => (
+    <div className="sheet" tabIndex={0} role="region" aria-label="Table" dir={dir}>
       <table>{children}</table>
     </div>
   ),
-  blockquote: ({ node, children }) => (isEvidence(node) ? <Evidence>{children}</Evidence> : <blockquote>{children}</blockquote>),
+  blockquote: ({ node, children, dir }) => (isEvidence(node) ? <Evidence>{children}</Evidence> : <blockquote dir={dir}>{children}</blockquote>),
   a: ({ href, children, ...rest }) => {
     const lead = (rest as { "data-lead"?: string })["data-lead"];
     if (lead !== undefined) return <LeadLink number={Number(lead)}>{children}</LeadLink>;
@@ -99,7 +106,7 @@ function Marked({ text }: { text: string }) {
   found.length = 0;
   return (
     <FoundContext value={found}>
-      <ReactMarkdown remarkPlugins={all} components={components}>
+      <ReactMarkdown remarkPlugins={all} rehypePlugins={afterwards} components={components}>
         {text}
       </ReactMarkdown>
     </FoundContext>

@@ -6,7 +6,7 @@ import { agentName } from "../../session/exchange.ts";
 import { isWaiting, type Asked } from "../../session/records.ts";
 import { Alert, Check, Close, Hand, Help } from "../../ui/icons.tsx";
 import { LongText } from "../../ui/long-text.tsx";
-import { oneLine, tame, tameCode } from "../../ui/tame.ts";
+import { oneLine, tame } from "../../ui/tame.ts";
 import { ago, sentence } from "../../ui/text.ts";
 import { useNow } from "../../ui/use-now.ts";
 import { Decide } from "./Decide.tsx";
@@ -82,11 +82,6 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
         <h3 id={name} className="text-base leading-6 font-semibold wrap-anywhere">
           {oneLine(i.title, 500)}
         </h3>
-        {i.detail && (
-          <p data-detail className="font-mono text-xs leading-5 wrap-anywhere text-text-muted">
-            <LongText text={tameCode(i.detail)} />
-          </p>
-        )}
         {i.text && (
           <p className="wrap-anywhere whitespace-pre-wrap text-text-muted">
             <LongText text={tame(sentence(i.text))} />

@@ -2,9 +2,14 @@ import { useEffect, useId, useRef, useState, type KeyboardEvent } from "react";
 
 import { limits, type Answer, type Interaction } from "../../api/types.gen.ts";
 import { Button } from "../../ui/button.tsx";
+import { LongText } from "../../ui/long-text.tsx";
+import { tameCode } from "../../ui/tame.ts";
 import { sentence } from "../../ui/text.ts";
 import { Fields } from "./Fields.tsx";
 import { choicesOf, fieldsOf, labelOf, parseInput, type Sending } from "./logic.ts";
+
+/** The words of a call have room for a few things: where they leave some out, the call is shown as it is. */
+const saysLess = (title: string): boolean => /\b\d+ more\b|…/.test(title);
 
 interface Props {
   interaction: Interaction;
@@ -59,7 +64,20 @@ export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
   }
   return (
     <div className="flex flex-col gap-3">
-      <Fields fields={fieldsOf(i.input)} />
+      {i.detail ? (
+        <details open={saysLess(i.title)}>
+          <summary className="cursor-pointer rounded font-mono text-xs leading-5 wrap-anywhere text-text-muted marker:text-text-muted hover:text-text-primary">
+            <span data-detail>
+              <LongText text={tameCode(i.detail)} />
+            </span>
+          </summary>
+          <div className="mt-2">
+            <Fields fields={fieldsOf(i.input)} />
+          </div>
+        </details>
+      ) : (
+        <Fields fields={fieldsOf(i.input)} />
+      )}
       {way === "deny" ? (
         <Denial label={labelOf(i.kind, "deny")} busy={busy} onEscape={escape} onCancel={leave} onDeny={(why) => onAnswer({ choice: "deny", ...(why && { text: why }) })} />
       ) : (

@@ -164,18 +164,18 @@ export default function Chart({ chart, shown, onShow, toLog, onEnlarge, alone = 
                     }}
                   />
                 )}
+                {width > 0 && target && target.at >= span.from && target.at <= span.to && (
+                  <div
+                    aria-hidden="true"
+                    className="pointer-events-none absolute top-0 w-px border-l border-dashed border-text-primary/60"
+                    style={{ left: left + ((target.at - span.from) / (span.to - span.from)) * (width - left - right), bottom: last ? heights.axis : 0 }}
+                  />
+                )}
               </div>
               <Stops {...{ i, span, stops, target, first, onShow, step }} zone={chart.zone} name={s.name} drawn={drawn.current.get(i)} band={box.current} />
             </div>
           );
         })}
-        {target && target.at >= span.from && target.at <= span.to && width > 0 && (
-          <div
-            aria-hidden="true"
-            className="pointer-events-none absolute top-3 w-px border-l border-dashed border-text-primary/60"
-            style={{ left: left + ((target.at - span.from) / (span.to - span.from)) * (width - left - right), bottom: heights.axis }}
-          />
-        )}
       </div>
       <div className="flex min-h-11 flex-wrap items-center gap-x-2 gap-y-0.5 px-3 py-1 text-xs text-text-muted">
         <div role="status" className="min-w-0 flex-1 basis-52 tabular-nums">

@@ -75,7 +75,7 @@ export default function EntityPanel({ bare = false }: { bare?: boolean }) {
         </div>
       )}
       <Freshness now={now} />
-      <div className="min-h-0 flex-1 overflow-y-auto pb-4">
+      <div className="relative min-h-0 flex-1 overflow-y-auto pb-4">
         {house.phase === "loading" && <p className="px-4 py-3 text-sm text-text-muted">Reading the house…</p>}
         {house.phase === "failed" && <Away />}
         {house.phase === "ready" && wanted && !house.entities.has(wanted.id) && (
