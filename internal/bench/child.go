@@ -17,20 +17,20 @@ import (
 	"time"
 )
 
-// roleVariable makes this program play a role instead of measuring.
+// roleVariable makes this program run in a role instead of measuring.
 const roleVariable = "PARLEY_BENCH_ROLE"
 
-// child is a process in a role. It is spoken to over its standard input, a line
-// a question, and ends when that is closed, so it cannot outlive this one.
+// child is a process in a role. Questions go to its standard input, one per line, and it ends
+// when that is closed, so it cannot outlive this process.
 type child struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	out   *bufio.Scanner
 	url   string
-	began time.Time // before it was started
+	began time.Time // just before the start
 }
 
-// answer is what a child says of itself, first of all when it is ready.
+// answer is a child's report about itself. The first one is sent when it is ready.
 type answer struct {
 	Addr   string        `json:"addr"`
 	CPU    time.Duration `json:"cpu"`    // used so far
@@ -38,7 +38,7 @@ type answer struct {
 	Error  string        `json:"error,omitempty"`
 }
 
-// spawn starts this program in a role. The context kills it.
+// spawn starts this program in a role. Cancelling the context kills it.
 func spawn(ctx context.Context, role string, args ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -81,8 +81,8 @@ func (c *child) answer() (a answer, err error) {
 	return a, nil
 }
 
-// ask says a line and waits for the answer: "status", "gc", "heap FILE",
-// "profile FILE" or "profiled".
+// ask writes a line and waits for the answer. The lines are "status", "gc", "heap FILE",
+// "profile FILE" and "profiled".
 func (c *child) ask(line string) (answer, error) {
 	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
 		return answer{}, err
@@ -98,31 +98,30 @@ func (c *child) stop() error {
 	return c.cmd.Wait()
 }
 
-// kill is kill -9, and waits.
+// kill sends SIGKILL and waits.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill()
 	_ = c.cmd.Wait() // reports the signal
 	_ = c.in.Close()
 }
 
-// settle collects garbage and gives memory back, so that what is left is in use.
+// settle collects garbage and returns memory to the system, so that only memory in use remains.
 func (c *child) settle() error {
 	_, err := c.ask("gc")
 	return err
 }
 
-// roles are what a child may play. Each serves until ctx ends, and calls ready
-// with its address once.
+// roles are the roles of a child. Each serves until ctx ends, and calls ready once with its
+// address.
 var roles = map[string]func(ctx context.Context, args []string, ready func(addr string, loaded func() int)) error{
 	"upstream": serveUpstream,
 	"proxy":    serveProxy,
 	"parley":   serveParley,
 }
 
-// play is main of a child.
+// play is the main function of a child.
 func play(role string, args []string) int {
-	// An interrupt of the terminal reaches children too; the parent decides when
-	// they end.
+	// An interrupt from the terminal reaches children too, but the parent decides when they end.
 	signal.Ignore(os.Interrupt)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -194,7 +193,7 @@ func heap(file string) error {
 	return errors.Join(pprof.Lookup("heap").WriteTo(f, 0), f.Close())
 }
 
-// cpu is what this process has used.
+// cpu returns the CPU time this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

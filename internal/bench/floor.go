@@ -15,13 +15,13 @@ import (
 
 // row is bytes under a key.
 type row struct {
-	event bool // else it overwrites the row of its key
+	event bool // otherwise it overwrites the row with its key
 	key   string
 	seq   int64
 	body  []byte
 }
 
-// rowsOf encodes a batch beforehand, so that the floor writes and does no more.
+// rowsOf encodes a batch beforehand, so that the floor only writes.
 func rowsOf(b seam.Batch) (rows []row, err error) {
 	add := func(key string, v any) {
 		body, e := json.Marshal(v)
@@ -46,14 +46,14 @@ func rowsOf(b seam.Batch) (rows []row, err error) {
 	return rows, err
 }
 
-// pending is a batch that somebody waits for.
+// pending is a batch whose writer is waiting.
 type pending struct {
 	rows []row
 	done chan struct{}
 }
 
-// replay writes the batches of some sessions, each session's in order and the
-// sessions at once, and returns how many turns a second that is.
+// replay writes the batches of some sessions, in order within each session and concurrently
+// across sessions. It returns the turns per second.
 func (b *bench) replay(log [][]seam.Batch, each int) (_ float64, err error) {
 	dir, err := b.folder("floor")
 	if err != nil {
@@ -96,8 +96,7 @@ func (b *bench) replay(log [][]seam.Batch, each int) (_ float64, err error) {
 	return float64(len(log)*each) / took.Seconds(), errors.Join(err, <-failed)
 }
 
-// lone commits small batches when nothing else waits: what it takes at least to
-// keep a message.
+// lone commits small batches one at a time: the minimum cost of keeping a message.
 type lone struct {
 	dir string
 	c   *sqlite.Conn
@@ -123,9 +122,9 @@ func (b *bench) lone() (*lone, error) {
 
 func (l *lone) close() error { return errors.Join(l.c.Close(), os.RemoveAll(l.dir)) }
 
-// commit returns the milliseconds that a commit took.
+// commit returns how many milliseconds a commit took.
 func (l *lone) commit() (float64, error) {
-	body := make([]byte, 400) // about what turn.started and model.started have
+	body := make([]byte, 400) // about the size of turn.started and model.started
 	l.n += 2
 	rows := []row{
 		{event: true, key: "s", seq: l.n, body: body},
@@ -138,7 +137,7 @@ func (l *lone) commit() (float64, error) {
 	return ms(time.Since(began)), err
 }
 
-// group commits all that waits, with one sync.
+// group commits everything that waits, with one sync.
 type group struct {
 	begin, commit, event, put *sqlite.Stmt
 }
@@ -171,7 +170,7 @@ func newGroup(c *sqlite.Conn) (g *group, err error) {
 	return g, nil
 }
 
-// run goes on after an error without writing, so that nobody waits for ever.
+// run continues after an error without writing, so that nobody waits forever.
 func (g *group) run(queue <-chan *pending) (err error) {
 	for p := range queue {
 		batch := []*pending{p}

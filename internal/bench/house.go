@@ -23,8 +23,7 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// house is a Parley as cmd/parley builds it, with an app, a model and tools
-// of its own.
+// house is a Parley as built by cmd/parley, with its own app, model and tools.
 type house struct {
 	store  seam.Store
 	log    *eventlog.Writer
@@ -32,20 +31,20 @@ type house struct {
 	engine *engine.Engine
 }
 
-// setting is what a measurement chooses.
+// setting holds the choices of a measurement.
 type setting struct {
 	dir       string
 	upstream  string
-	provider  string                      // its number in the table of providers; empty: the bench's own model
-	idleAfter time.Duration               // 0: the engine's
-	wrap      func(seam.Store) seam.Store // nil: as it is
+	provider  string                      // index in the table of providers; empty: the bench's own model
+	idleAfter time.Duration               // 0: the engine's default
+	wrap      func(seam.Store) seam.Store // nil: unchanged
 	postgres  string                      // address of the database; empty: SQLite in dir
 	now       func() time.Time            // nil: time.Now
-	tend      time.Duration               // 0: the engine's
-	app       func(*parley.App)           // nil: as it is
+	tend      time.Duration               // 0: the engine's default
+	app       func(*parley.App)           // nil: unchanged
 }
 
-// person is who measures.
+// person is the user who measures.
 var person = parley.Local
 
 func build(ctx context.Context, s setting) (*house, error) {
@@ -108,16 +107,16 @@ func benchApp(decls []parley.ToolDecl) parley.App {
 	}
 }
 
-// close ends the house; at once when ctx is done, which leaves turns open.
+// close closes the house. If ctx is done it does so at once, and turns stay open.
 func (h *house) close(ctx context.Context) error {
 	err := h.engine.Close(ctx)
 	if ctx.Err() != nil {
-		err = nil // that is what was wanted
+		err = nil // that was intended
 	}
 	return errors.Join(err, h.log.Close(context.WithoutCancel(ctx)), h.store.Close())
 }
 
-// serveParley is a Parley server: the house with its native API before it.
+// serveParley is a Parley server: the house behind its native API.
 func serveParley(ctx context.Context, args []string, ready func(string, func() int)) (err error) {
 	flags := flag.NewFlagSet("parley", flag.ContinueOnError)
 	s := setting{}
@@ -134,7 +133,7 @@ func serveParley(ctx context.Context, args []string, ready func(string, func() i
 		return err
 	}
 	over, cancel := context.WithCancel(context.Background())
-	cancel() // closing waits for no turn
+	cancel() // closing does not wait for turns
 	defer func() { err = errors.Join(err, h.close(over)) }()
 	if _, err := h.engine.Recover(ctx); err != nil {
 		return err

@@ -14,9 +14,9 @@ import (
 	"github.com/parley-server/parley/internal/store/sqlite"
 )
 
-// kill ends servers with SIGKILL in the middle of 16 streams and looks at what
-// the file has of what clients had seen: every event, and of the text all but
-// what came since the last tick.
+// kill ends servers with SIGKILL in the middle of 16 streams and compares the file with what
+// clients had seen: every event must be there, and all text except what came since the last
+// tick.
 func kill(ctx context.Context, b *bench) (err error) {
 	up, err := spawn(ctx, "upstream")
 	if err != nil {
@@ -44,7 +44,7 @@ func kill(ctx context.Context, b *bench) (err error) {
 
 type losses struct {
 	events         int
-	tokens, millis []float64 // of each stream
+	tokens, millis []float64 // per stream
 }
 
 func (b *bench) killOnce(ctx context.Context, upstream string, round int) (l losses, err error) {
@@ -68,7 +68,7 @@ func (b *bench) killOnce(ctx context.Context, upstream string, round int) (l los
 		}
 		ids[i] = parley.SessionID(path.Base(path.Dir(address)))
 		wg.Go(func() {
-			// Ends with the server: that error is wanted.
+			// Ends with the server, so this error is expected.
 			streams[i], _ = t.hear(ctx, address, plan{id: fmt.Sprintf("k%d-%d", round, i), tokens: 1000, every: pacedEvery}, nil)
 		})
 	}
@@ -104,7 +104,7 @@ func (b *bench) killOnce(ctx context.Context, upstream string, round int) (l los
 			n++
 		}
 		l.tokens = append(l.tokens, float64(len(h.at)-n))
-		if n < len(h.at) { // what was seen since the first token that is lost
+		if n < len(h.at) { // tokens seen since the first lost one
 			l.millis = append(l.millis, float64(h.at[len(h.at)-1]-h.at[n])/1e6)
 		} else {
 			l.millis = append(l.millis, 0)

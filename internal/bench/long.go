@@ -9,8 +9,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// long compares a turn in a session of many turns with one in a session of ten,
-// which should differ in nothing: the state that a turn needs is bounded.
+// long compares a turn in a session of many turns with one in a session of ten. They should not
+// differ, because the state that a turn needs is bounded.
 func long(ctx context.Context, b *bench) (err error) {
 	many := pick(b, 1000, 10_000)
 	dir, err := b.folder("long")
@@ -40,7 +40,7 @@ func long(ctx context.Context, b *bench) (err error) {
 				}
 			}
 			if k.idleAfter < time.Second {
-				// A session may have left memory after each of many turns.
+				// A session may have been evicted after each of many turns.
 				if _, _, err := h.alternate(ctx, old, old, pick(b, 25, 100), true); err != nil {
 					return err
 				}
@@ -57,7 +57,7 @@ func long(ctx context.Context, b *bench) (err error) {
 	return nil
 }
 
-// grown makes a session of so many turns.
+// grown makes a session with a number of turns.
 func (h *house) grown(ctx context.Context, turns int) (parley.SessionID, error) {
 	s, _, err := h.engine.Create(ctx, person, parley.CreateSession{App: "bench"})
 	for i := 0; i < turns && err == nil; i++ {
@@ -66,8 +66,8 @@ func (h *house) grown(ctx context.Context, turns int) (parley.SessionID, error) 
 	return s.ID, err
 }
 
-// alternate takes turns in two sessions and returns the median time of each, in
-// milliseconds. When cold, it waits before each until no session is in memory.
+// alternate takes turns in two sessions and returns the median time of each in milliseconds.
+// When cold, it waits before each turn until no session is in memory.
 func (h *house) alternate(ctx context.Context, x, y parley.SessionID, rounds int, cold bool) (_, _ float64, err error) {
 	took := map[parley.SessionID][]float64{}
 	for range rounds {

@@ -5,14 +5,13 @@
 //
 //	go run ./internal/bench [-quick] [-only relay,turns] [-cpuprofile folder]
 //
-// It starts itself again in other roles: the upstream that speaks tokens, the
-// proxy, and a Parley server with its real engine, log, SQLite file
-// (synchronous=FULL) and native API. It listens on loopback only, keeps its data
-// in a temporary folder that it removes, and ends every process that it started.
+// It starts itself again in other roles: the upstream that produces tokens, the proxy, and a
+// Parley server with its real engine, log, SQLite file (synchronous=FULL) and native API. It
+// listens on loopback only, keeps its data in a temporary folder that it removes, and ends every
+// process that it started.
 //
-// A figure that is short of its aim is printed as short and fails nothing. The
-// exit code is 1 when something broke, such as an acknowledged event that was
-// lost.
+// A figure that misses its aim is printed as such and fails nothing. The exit code is 1 if
+// something broke, for example if an acknowledged event was lost.
 package main
 
 import (
@@ -36,11 +35,11 @@ type bench struct {
 	quick    bool
 	dir      string // for data; removed at the end
 	profiles string // a folder for profiles; empty: none
-	parley   string // the built program, when there is one
-	postgres string // address of an empty database; empty: none is measured
+	parley   string // the built program, if there is one
+	postgres string // address of an empty database; empty: PostgreSQL is not measured
 }
 
-// parts are what -only chooses from, in the order in which they run.
+// parts are the choices of -only, in the order in which they run.
 var parts = []struct {
 	name string
 	run  func(context.Context, *bench) error
@@ -84,7 +83,7 @@ func run() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// Far beyond what a slow machine takes: no run goes on for ever.
+	// Far longer than on a slow machine: no run may go on forever.
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
 	if err := b.all(ctx, *parent, chosen); err != nil {
@@ -128,12 +127,12 @@ func (b *bench) all(ctx context.Context, parent string, chosen []string) (err er
 	return nil
 }
 
-// folder makes a data folder of its own for one measurement.
+// folder makes a data folder for one measurement.
 func (b *bench) folder(name string) (string, error) {
 	return os.MkdirTemp(b.dir, name+"-")
 }
 
-// profile is where a profile goes; empty when there is to be none.
+// profile returns the path for a profile, or "" if none is wanted.
 func (b *bench) profile(name string) string {
 	if b.profiles == "" {
 		return ""
@@ -141,7 +140,7 @@ func (b *bench) profile(name string) string {
 	return filepath.Join(b.profiles, name+".pprof")
 }
 
-// pick is quick in a quick run, else full.
+// pick returns quick in a quick run, otherwise full.
 func pick[T any](b *bench, quick, full T) T {
 	if b.quick {
 		return quick

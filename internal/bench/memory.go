@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// memory measures what one more of something costs a server: a stream on which
-// nothing happens, a session that sleeps or waits, a turn in flight. Each is
-// the growth of the process's own memory after a collection, with the client in
-// another process.
+// memory measures the memory that one more unit costs a server: an idle stream, a session that
+// sleeps or waits, a turn in flight. It is the growth of the process's own memory after a
+// collection; the client is another process.
 func memory(ctx context.Context, b *bench) (err error) {
 	up, err := spawn(ctx, "upstream")
 	if err != nil {
@@ -33,8 +32,8 @@ func memory(ctx context.Context, b *bench) (err error) {
 	return nil
 }
 
-// growth runs more n times at once and returns the bytes that each has added.
-// Before it, more runs a few times to fill what is filled once.
+// growth runs more n times concurrently and returns the bytes added per run. Beforehand, more
+// runs a few times to fill one-time caches.
 func (b *bench) growth(ctx context.Context, name string, c *child, few, n int, more func(ctx context.Context, i int) error, settled func() error) (float64, error) {
 	if err := batches(few, func(i int) error { return more(ctx, i) }); err != nil {
 		return 0, err
@@ -61,7 +60,7 @@ func (b *bench) growth(ctx context.Context, name string, c *child, few, n int, m
 	return (after - before) / float64(n), err
 }
 
-// batches does n things, 16 at once.
+// batches runs n tasks, 16 at a time.
 func batches(n int, do func(i int) error) error { return batchesOf(16, n, do) }
 
 func batchesOf(hands, n int, do func(i int) error) error {
@@ -81,7 +80,7 @@ func batchesOf(hands, n int, do func(i int) error) error {
 
 func nothing() error { return nil }
 
-// idleStreams opens streams of sessions that sleep.
+// idleStreams opens streams of sleeping sessions.
 func idleStreams(ctx context.Context, b *bench, upstream string) (err error) {
 	ctx, hangUp := context.WithCancel(ctx)
 	defer hangUp()
@@ -113,7 +112,7 @@ func idleStreams(ctx context.Context, b *bench, upstream string) (err error) {
 		if ids[i], err = newSession(ctx, parley.url); err != nil {
 			return err
 		}
-		// Whoever opens a stream reads its log; that is in SQLite's caches then.
+		// Opening a stream reads the session's log, which is then in SQLite's caches.
 		return get(ctx, parley.url+"/v1/sessions/"+ids[i]+"/events")
 	}); err != nil {
 		return err
@@ -128,16 +127,15 @@ func idleStreams(ctx context.Context, b *bench, upstream string) (err error) {
 	return nil
 }
 
-// sleeping makes sessions that have had a turn, and sessions whose turn waits
-// for a human. What is left of them in memory is at most a page in SQLite's
-// cache, which is bounded.
+// sleeping makes sessions that have had a turn, and sessions whose turn waits for a human. In
+// memory, at most a page in SQLite's bounded cache remains of them.
 func sleeping(ctx context.Context, b *bench, upstream string) error {
 	parley, err := b.server(ctx, upstream, "-idle", "50ms")
 	if err != nil {
 		return err
 	}
 	defer parley.kill()
-	// SQLite's caches, one of 8 MB and readers' of 2, are filled first.
+	// Fill SQLite's caches first: one of 8 MB, and 2 MB for each reader.
 	few, n := pick(b, 2500, 4000), pick(b, 500, 2000)
 	for _, k := range []struct{ name, message, status string }{
 		{"sleeps", "hello", "completed"},
@@ -163,15 +161,14 @@ func sleeping(ctx context.Context, b *bench, upstream string) error {
 		if err != nil {
 			return err
 		}
-		// A quarter of a kilobyte is what pages and the allocator's rounding make of
-		// nothing.
+		// Page sizes and the allocator's rounding alone add up to a quarter of a kilobyte.
 		value = max(0, value)
 		b.line("memory: per session that "+k.name, "-", kilo(value), "-", "0 KB", value < 256)
 	}
 	return nil
 }
 
-// inFlight opens turns that say a word a second.
+// inFlight opens turns that produce one word per second.
 func inFlight(ctx context.Context, b *bench, upstream string) error {
 	ctx, hangUp := context.WithCancel(ctx)
 	defer hangUp()

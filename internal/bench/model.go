@@ -15,14 +15,14 @@ import (
 	"github.com/parley-server/parley/internal/sse"
 )
 
-// model does what the user's message says: "stream …" asks the upstream, "tools"
-// runs three rounds of a keyed write, "ask" makes a call that needs a human,
-// "hang" never answers, and anything else is answered at once.
+// model follows the user's message: "stream …" asks the upstream, "tools" runs three rounds of a
+// keyed write, "ask" makes a call that needs a human, "hang" never answers, and anything else is
+// answered at once.
 type model struct{ upstream string }
 
 const modelName = "bench/model"
 
-// several are the models of a house, by name.
+// several holds the models of a house, by name.
 type several map[string]seam.Model
 
 // Model implements seam.Models.
@@ -41,7 +41,7 @@ func (m model) Info() seam.ModelInfo {
 	return seam.ModelInfo{Name: modelName, Provider: "bench", ContextTokens: 100_000, MaxOutputTokens: 100_000}
 }
 
-// rounds of tools in a turn that uses them.
+// rounds is the number of tool rounds in a turn that uses tools.
 const rounds = 3
 
 // Stream implements seam.Model.
@@ -66,7 +66,7 @@ func (m model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 	}
 }
 
-// relay passes on what the upstream says, frame by frame.
+// relay passes on the upstream's stream, frame by frame.
 func (m model) relay(ctx context.Context, body string, yield func(seam.ModelDelta, error) bool) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.upstream+"/tokens", strings.NewReader(body))
 	if err != nil {
@@ -109,12 +109,12 @@ func replied(p parley.Part) seam.ModelDelta {
 	return seam.ModelDelta{Reply: reply}
 }
 
-// call asks for a tool; n makes it another call than the one before.
+// call asks for a tool; n makes the call differ from the one before.
 func call(tool string, n int) parley.Part {
 	return parley.Part{Type: parley.PartToolCall, Name: tool, Input: json.RawMessage(fmt.Sprintf(`{"text":"round %d"}`, n))}
 }
 
-// last is what the user said last, and how many tools have answered since.
+// last returns the user's last message, and how many tools have answered since.
 func last(r seam.Request) (said string, results int) {
 	for _, m := range r.Messages {
 		for _, p := range m.Parts {
@@ -129,7 +129,7 @@ func last(r seam.Request) (said string, results int) {
 	return said, results
 }
 
-// tools are a service that answers at once.
+// tools is a service that answers at once.
 type tools struct{}
 
 // Tools implements seam.Toolset.

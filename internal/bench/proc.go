@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// usage is what a process takes of memory, in bytes.
+// usage is the memory of a process, in bytes.
 type usage struct {
-	resident  float64 // all that is in memory, the program's text too
-	anonymous float64 // what is its own: heaps, stacks
+	resident  float64 // everything in memory, including the program's text
+	anonymous float64 // its own memory: heaps, stacks
 }
 
-// memoryOf reads a process's memory. Only Linux has it.
+// memoryOf reads a process's memory. It works only on Linux.
 func memoryOf(pid int) (u usage, err error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *child) inUse() (float64, error) {
 	return u.anonymous, err
 }
 
-// until asks again and again whether something is so, at most for a minute.
+// until polls a condition for at most a minute.
 func until(ctx context.Context, what string, so func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

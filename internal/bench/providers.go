@@ -7,9 +7,9 @@ import (
 	"github.com/parley-server/parley/internal/sim/simtest"
 )
 
-// providers measures what relaying costs when the tokens come on the wire of a
-// provider, and are read by its adapter. The floor is the bare proxy over the
-// bare wire, whose frames are a tenth of a provider's.
+// providers measures the cost of relaying when the tokens come over a provider's API and are
+// read by its adapter. The floor is the bare proxy over the bare wire, whose frames are a tenth
+// of the size.
 func providers(ctx context.Context, b *bench) (err error) {
 	up, err := spawn(ctx, "upstream")
 	if err != nil {
@@ -29,8 +29,8 @@ func providers(ctx context.Context, b *bench) (err error) {
 	return nil
 }
 
-// provider measures one, beside the floor: at most three ways at once, so that
-// they do not wait for one another.
+// provider measures one provider beside the floor: at most three streams at once, so that they
+// do not wait for each other.
 func (b *bench) provider(ctx context.Context, up, proxy *child, n int, name string) (err error) {
 	parley, err := b.server(ctx, up.url, "-provider", strconv.Itoa(n))
 	if err != nil {

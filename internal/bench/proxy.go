@@ -7,11 +7,11 @@ import (
 	"net/http"
 )
 
-// serveProxy is the floor of relaying: a reverse proxy that passes on each read
-// at once and knows nothing of what it carries. It reads the request's body
-// before it asks; a proxy that does not was seen to cut fast streams.
+// serveProxy is the floor of relaying: a reverse proxy that passes on each read at once without
+// interpreting it. It reads the request's body before it forwards the request; a proxy that did
+// not was seen to cut off fast streams.
 //
-// Its /hold is the floor of a stream on which nothing happens.
+// Its /hold is the floor of an idle stream.
 func serveProxy(ctx context.Context, args []string, ready func(string, func() int)) error {
 	to := args[0]
 	mux := http.NewServeMux()

@@ -14,7 +14,7 @@ const (
 	pacedEvery   = 20 * time.Millisecond
 )
 
-// relayed is what the rounds have shown of one target, a value a round.
+// relayed holds the results of one target, one value per round.
 type relayed struct {
 	p50, p99 []float64 // milliseconds from upstream to client
 	first    []float64 // milliseconds to the first token; of every request
@@ -22,11 +22,11 @@ type relayed struct {
 	fast     []float64 // tokens a second without pace
 }
 
-// relay compares ways to the same tokens: straight, through a bare proxy, and
-// as a turn of a session that keeps them. What straight takes is not counted.
+// relay compares three ways to the same tokens: directly, through a bare proxy, and as a turn of
+// a session that stores them. The time of the direct way is subtracted.
 //
-// Paced streams run through all three at once, so that whatever else the machine
-// does befalls them alike; requests that are measured alone take turns.
+// Paced streams run through all three at once, so that disturbances on the machine affect them
+// alike. Requests that are measured alone take turns.
 func relay(ctx context.Context, b *bench) (err error) {
 	up, err := spawn(ctx, "upstream")
 	if err != nil {
@@ -68,7 +68,7 @@ func relay(ctx context.Context, b *bench) (err error) {
 			return err
 		}
 		commits = append(commits, took...)
-		for i := range lanes { // another one begins each time
+		for i := range lanes { // a different one begins each time
 			if err := fast(ctx, lanes[(i+round)%len(lanes)], round, pick(b, 2000, 4000)); err != nil {
 				return err
 			}
@@ -76,8 +76,8 @@ func relay(ctx context.Context, b *bench) (err error) {
 	}
 	b.pairs("relay: added latency per token, p50, paced 16 x 50/s", minus(x.p50, d.p50), minus(p.p50, d.p50), millis, atMost(1.3))
 	b.pairs("relay: the same, p99", minus(x.p99, d.p99), minus(p.p99, d.p99), millis, atMost(3))
-	// A proxy keeps nothing. What has to keep the message first cannot do less
-	// than what a proxy does and one commit.
+	// A proxy stores nothing. A server that must store the message first cannot cost less than a
+	// proxy plus one commit.
 	straight := median(d.first)
 	b.pairs("relay: added time to first token; floor: proxy and a commit",
 		[]float64{median(x.first) - straight + median(commits)}, []float64{median(p.first) - straight}, millis, atMost(1.5))
@@ -90,7 +90,7 @@ func relay(ctx context.Context, b *bench) (err error) {
 	return nil
 }
 
-// lane is a target and what came of it.
+// lane is a target and its results.
 type lane struct {
 	target
 	r *relayed
@@ -142,7 +142,7 @@ func paced(ctx context.Context, lanes []lane, upstream string, round, tokens int
 		usage := make(chan error, 1)
 		go func() { usage <- t.perToken(ctx, tokens, &seen) }()
 		err = together(pacedStreams, func(i int) error {
-			// Streams begin spread over one pace, as those of strangers do.
+			// The streams start spread over one pace, like those of independent clients.
 			if err := pause(ctx, pacedEvery*time.Duration(i*len(lanes)+at)/time.Duration(pacedStreams*len(lanes))); err != nil {
 				return err
 			}
@@ -176,8 +176,7 @@ func (t lane) addresses(ctx context.Context) (list []string, err error) {
 	return list, nil
 }
 
-// perToken measures what the server uses in the middle of the streams, where
-// they are tokens and nothing else.
+// perToken measures the server's CPU time in the middle of the streams, where only tokens flow.
 func (t lane) perToken(ctx context.Context, tokens int, seen *atomic.Int64) error {
 	if t.server == nil {
 		return nil
@@ -204,7 +203,7 @@ func (t lane) perToken(ctx context.Context, tokens int, seen *atomic.Int64) erro
 	return nil
 }
 
-// profiled runs paced streams once more, under the profiler.
+// profiled runs the paced streams again, under the profiler.
 func profiled(ctx context.Context, t lane, upstream, file string) error {
 	if _, err := t.server.ask("profile " + file); err != nil {
 		return err
@@ -217,8 +216,8 @@ func profiled(ctx context.Context, t lane, upstream, file string) error {
 	return err
 }
 
-// firsts asks for short answers, one after the other, and returns what bare
-// commits took in between.
+// firsts requests short answers, one after the other, and returns how long bare commits took in
+// between.
 func firsts(ctx context.Context, lanes []lane, bare *lone, round, n int) (commits []float64, err error) {
 	for i := range n * len(lanes) {
 		t := lanes[i%len(lanes)]
@@ -240,7 +239,7 @@ func firsts(ctx context.Context, lanes []lane, bare *lone, round, n int) (commit
 	return commits, nil
 }
 
-// fast runs 16 streams that wait for nothing.
+// fast runs 16 streams without pacing.
 func fast(ctx context.Context, t lane, round, tokens int) error {
 	addresses, err := t.addresses(ctx)
 	if err != nil {
@@ -255,7 +254,7 @@ func fast(ctx context.Context, t lane, round, tokens int) error {
 	return err
 }
 
-// together runs n at once, waits for all and returns an error of one.
+// together runs n at once, waits for all, and returns one of their errors.
 func together(n int, do func(i int) error) error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// report prints the table, a line as soon as it is known.
+// report prints the table, each line as soon as it is known.
 type report struct {
 	w     io.Writer
 	short int
@@ -45,7 +45,7 @@ func (r *report) line(name, floor, value, ratio, aim string, good bool) {
 	fmt.Fprintf(r.w, columns, name, floor, value, ratio, aim, verdict)
 }
 
-// aim is what a ratio should be; the zero aim is none.
+// aim is the target of a ratio; the zero value means none.
 type aim struct {
 	ratio float64
 	more  bool // a larger ratio is better
@@ -54,9 +54,8 @@ type aim struct {
 func atMost(ratio float64) aim  { return aim{ratio, false} }
 func atLeast(ratio float64) aim { return aim{ratio, true} }
 
-// pairs is a figure that was measured in rounds, the floor and Parley in each.
-// The ratio is the median of the rounds' ratios: what disturbs a round disturbs
-// both.
+// pairs is a figure measured in rounds, for the floor and for Parley. The ratio is the median of
+// the rounds' ratios, because a disturbance affects both.
 func (r *report) pairs(name string, floors, values []float64, unit func(float64) string, a aim) {
 	var ratios []float64
 	for i := range floors {
@@ -66,7 +65,7 @@ func (r *report) pairs(name string, floors, values []float64, unit func(float64)
 	}
 	of := median(ratios)
 	ratio, want := "-", ""
-	if !math.IsNaN(of) { // else noise has made them nothing
+	if !math.IsNaN(of) { // otherwise noise exceeded the figure
 		ratio = fmt.Sprintf("%.2fx", of)
 	}
 	if a.ratio != 0 {
@@ -75,7 +74,7 @@ func (r *report) pairs(name string, floors, values []float64, unit func(float64)
 	r.line(name, unit(median(floors)), unit(median(values)), ratio, want, of <= a.ratio && !a.more || of >= a.ratio && a.more)
 }
 
-// within is a figure whose aim is an amount. A floor below 0 is none.
+// within is a figure whose aim is an amount. A negative floor means none.
 func (r *report) within(name string, floor, value float64, unit func(float64) string, aim float64) {
 	base, ratio := "-", "-"
 	if floor >= 0 {
@@ -87,7 +86,7 @@ func (r *report) within(name string, floor, value float64, unit func(float64) st
 	r.line(name, base, unit(value), ratio, unit(aim), value <= aim)
 }
 
-// note is a line without figures.
+// note is a line of text.
 func (r *report) note(format string, args ...any) { fmt.Fprintf(r.w, "  "+format+"\n", args...) }
 
 func millis(v float64) string {

@@ -15,8 +15,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// start measures how long it takes until a server does something: an empty one,
-// and one with many sessions on disk.
+// start measures how long a server takes to start: an empty one, and one with many sessions on
+// disk.
 func start(ctx context.Context, b *bench) error {
 	if err := coldStart(ctx, b); err != nil {
 		return err
@@ -24,8 +24,8 @@ func start(ctx context.Context, b *bench) error {
 	return crowded(ctx, b)
 }
 
-// coldStart starts the built program, or without one this program's server, and
-// asks it for a turn. The floor is the proxy, which has next to nothing to do.
+// coldStart starts the built program, or else this program's server, and requests a turn. The
+// floor is the proxy, which has next to nothing to do.
 func coldStart(ctx context.Context, b *bench) (err error) {
 	up, err := spawn(ctx, "upstream")
 	if err != nil {
@@ -99,7 +99,7 @@ func (b *bench) firstTurn(ctx context.Context, upstream, id string) (_, resident
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		err = first(err, cmd.Wait())
 	}()
-	// The holder of a data folder writes there where it listens.
+	// The process that holds a data folder writes its address there.
 	var holder struct{ Address string }
 	for holder.Address == "" {
 		if time.Since(began) > 20*time.Second {
@@ -140,8 +140,8 @@ func firstToken(ctx context.Context, url, app, message string, began time.Time, 
 	return float64(h.at[0]-began.UnixNano()) / 1e6, u.resident, err
 }
 
-// crowded starts a server on a folder with many sessions, a tenth of which were
-// interrupted in the middle of a turn.
+// crowded starts a server on a folder with many sessions. A tenth of them were interrupted in
+// the middle of a turn.
 func crowded(ctx context.Context, b *bench) error {
 	sessions := pick(b, 2000, 10_000)
 	dir, err := b.folder("crowded")
@@ -161,8 +161,8 @@ func crowded(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
-		// After the first start the turns are marked as interrupted, and the next
-		// start finds them so; the first is what is asked for.
+		// The first start marks the turns as interrupted, so that later starts differ. The first
+		// one is the one measured.
 		value, err := ready(ctx, dir, sessions)
 		if err != nil {
 			return err
@@ -206,12 +206,12 @@ func fill(ctx context.Context, dir string, sessions, open int) error {
 		return nil
 	})
 	over, cancel := context.WithCancel(ctx)
-	cancel() // as a crash would, it leaves what runs
+	cancel() // like a crash, it leaves running turns open
 	return first(err, h.close(over))
 }
 
-// ready is the time in milliseconds from the start of a server to its first
-// answer that it is ready and, when there are sessions, a list of them.
+// ready returns the time in milliseconds from the start of a server until it reports ready and,
+// if there are sessions, lists them.
 func ready(ctx context.Context, dir string, sessions int) (float64, error) {
 	c, err := spawn(ctx, "parley", "-dir", dir)
 	if err != nil {

@@ -19,19 +19,19 @@ type target struct {
 	name    string
 	url     string
 	session bool   // tokens come as frames of a session's turn
-	server  *child // between client and upstream; nil: nobody
+	server  *child // between client and upstream; nil: none
 }
 
-// heard is one stream as a client has heard it.
+// heard is a stream as received by a client.
 type heard struct {
 	plan  plan
 	asked time.Time // before the request was written
-	at    []int64   // when each token had arrived, as sent has when it was said
+	at    []int64   // when each token had arrived; sent has when it was produced
 	last  int64     // number of the last event
 }
 
-// prepare does what is not measured: it makes the session. It returns the
-// address to send the plan to.
+// prepare does the unmeasured work: it creates the session. It returns the address to send the
+// plan to.
 func (t target) prepare(ctx context.Context) (string, error) {
 	if !t.session {
 		return t.url + "/tokens", nil
@@ -60,7 +60,7 @@ func post(ctx context.Context, url, body string, v any) error {
 	return json.Unmarshal(raw, v)
 }
 
-// open sends a request and wants a 2xx.
+// open sends a request and requires a 2xx status.
 func open(ctx context.Context, method, url, body, accept string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -80,9 +80,8 @@ func open(ctx context.Context, method, url, body, accept string) (*http.Response
 	return resp, nil
 }
 
-// hear asks for a plan and notes when its tokens come. Each counts in tokens, if
-// that is not nil. The stream is read to its end, or until ctx ends, which is an
-// error.
+// hear requests a plan and records when its tokens arrive. Each is counted in tokens, unless
+// that is nil. The stream is read to its end. If ctx ends first, that is an error.
 func (t target) hear(ctx context.Context, address string, p plan, tokens *atomic.Int64) (*heard, error) {
 	h := &heard{plan: p, asked: time.Now(), at: make([]int64, 0, p.tokens)}
 	body := p.String()
@@ -101,8 +100,8 @@ func (t target) hear(ctx context.Context, address string, p plan, tokens *atomic
 	return h, err
 }
 
-// read goes by lengths of text: token i is there when all its bytes are, however
-// many tokens a frame carries, and however many of them are held back.
+// read goes by the length of the text: token i has arrived when all its bytes have, however many
+// tokens a frame carries or holds back.
 func (h *heard) read(from io.Reader, tokens *atomic.Int64) error {
 	lines := bufio.NewReaderSize(from, 64<<10) // a reply of 4,000 tokens is a line of 20 KB
 	shown, due := 0, len(word(0))
@@ -117,7 +116,7 @@ func (h *heard) read(from io.Reader, tokens *atomic.Int64) error {
 		}
 		switch {
 		case bytes.HasPrefix(line, []byte("event: ")):
-			// Who comes after a quick model has its text from the reply.
+			// After a fast model, the reply event may bring the text.
 			kind := string(bytes.TrimSpace(line[7:]))
 			partial = kind == "model.partial" || kind == "model.replied"
 			event = !partial && kind != "model.delta"
@@ -140,8 +139,8 @@ func (h *heard) read(from io.Reader, tokens *atomic.Int64) error {
 	}
 }
 
-// textIn counts the text of a frame's data: a JSON string, or the field text of
-// a delta. Words have nothing that JSON escapes.
+// textIn returns the length of the text in a frame: a JSON string, or the text field of a delta.
+// The words need no JSON escapes.
 func textIn(data []byte) int {
 	data = bytes.TrimSpace(data)
 	if rest, ok := bytes.CutPrefix(data, []byte(`"`)); ok {
@@ -155,7 +154,7 @@ func textIn(data []byte) int {
 	return max(0, bytes.IndexByte(text, '"'))
 }
 
-// sent asks the upstream when the tokens of a plan were said.
+// sent asks the upstream when the tokens of a plan were produced.
 func sent(ctx context.Context, upstream, id string) (at []int64, err error) {
 	resp, err := open(ctx, http.MethodGet, upstream+"/sent?id="+id, "", "application/json")
 	if err != nil {
@@ -165,7 +164,7 @@ func sent(ctx context.Context, upstream, id string) (at []int64, err error) {
 	return at, json.NewDecoder(resp.Body).Decode(&at)
 }
 
-// delays are how long the tokens took from upstream to client, in milliseconds.
+// delays returns the milliseconds from upstream to client for each token.
 func (h *heard) delays(sent []int64) (list []float64) {
 	for i := range min(len(sent), len(h.at)) {
 		list = append(list, float64(h.at[i]-sent[i])/1e6)

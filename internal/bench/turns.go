@@ -15,9 +15,9 @@ import (
 
 const turnSessions = 16
 
-// turns compares whole turns with the bare work of making their rows durable:
-// the batches that the engine appended are written again, byte for byte, by a
-// group commit that does nothing else.
+// turns compares whole turns with the bare work of making their rows durable: the batches that
+// the engine appended are written again, byte for byte, by a group commit that does nothing
+// else.
 func turns(ctx context.Context, b *bench) error {
 	for _, k := range []struct {
 		name, message string
@@ -41,7 +41,7 @@ func turns(ctx context.Context, b *bench) error {
 			if err != nil {
 				return err
 			}
-			if profile == "" || len(values) > 0 || b.quick { // a profile costs, too
+			if profile == "" || len(values) > 0 || b.quick { // profiling costs time
 				floors, values = append(floors, floor), append(values, value)
 			}
 		}
@@ -50,8 +50,8 @@ func turns(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// drive runs turns in 16 sessions at once and returns what was appended, by
-// session, and turns a second.
+// drive runs turns in 16 sessions at once. It returns the appended batches by session, and the
+// turns per second.
 func (b *bench) drive(ctx context.Context, message string, each int, profile string) (_ [][]seam.Batch, _ float64, err error) {
 	dir, err := b.folder("turns")
 	if err != nil {
@@ -69,7 +69,7 @@ func (b *bench) drive(ctx context.Context, message string, each int, profile str
 		if err != nil {
 			return nil, 0, err
 		}
-		if err := h.turn(ctx, s.ID, message); err != nil { // which fills caches
+		if err := h.turn(ctx, s.ID, message); err != nil { // to fill the caches
 			return nil, 0, err
 		}
 		ids[i] = s.ID
@@ -103,7 +103,7 @@ func (b *bench) drive(ctx context.Context, message string, each int, profile str
 	return log, float64(turnSessions*each) / took.Seconds(), err
 }
 
-// turn asks and waits for the answer.
+// turn sends a message and waits for the answer.
 func (h *house) turn(ctx context.Context, id parley.SessionID, message string) error {
 	t, err := h.engine.Send(ctx, person, id, parley.Send{Message: message})
 	if err != nil {
@@ -116,7 +116,7 @@ func (h *house) turn(ctx context.Context, id parley.SessionID, message string) e
 	return err
 }
 
-// recorder keeps what was appended.
+// recorder records what is appended.
 type recorder struct {
 	seam.Store
 	mu      sync.Mutex

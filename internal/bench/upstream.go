@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// plan is what the upstream is asked to say, in the words of a user's message,
-// so that it passes through an agent server unchanged.
+// plan tells the upstream what to produce. It is written as a user's message, so that it passes
+// through an agent server unchanged.
 type plan struct {
 	id     string
 	tokens int
@@ -37,12 +37,12 @@ func readPlan(text string) (p plan, err error) {
 	return p, nil
 }
 
-// words are said in turn: of the length of tokens, and plain enough for JSON.
+// words are the tokens, in turn: typical in length, and without JSON escapes.
 var words = []string{" the", " session", " keeps", " its", " log", " and", " a", " reader", " goes", " on", " from", " any", " number", ".", " So", " it"}
 
 func word(i int) string { return words[i%len(words)] }
 
-// upstream says tokens as server-sent events and remembers when.
+// upstream produces tokens as server-sent events and records when.
 type upstream struct {
 	mu   sync.Mutex
 	sent map[string][]int64 // wall clock in nanoseconds, by plan and token
@@ -74,14 +74,14 @@ func serve(ctx context.Context, h http.Handler, ready func(string, func() int), 
 		return err
 	case <-ctx.Done():
 	}
-	err = srv.Close() // streams are cut: nobody needs their ends
+	err = srv.Close() // streams are cut off: nobody needs their ends
 	<-done
 	return err
 }
 
 const maxAsk = 1 << 20
 
-// say answers in the form of a wire.
+// say answers in one of the forms.
 func (u *upstream) say(w http.ResponseWriter, r *http.Request, f form) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxAsk))
 	if err != nil {
@@ -128,7 +128,7 @@ func (u *upstream) say(w http.ResponseWriter, r *http.Request, f form) {
 	_, _ = w.Write(f.tail)
 }
 
-// times gives away when the tokens of a plan were said.
+// times returns when the tokens of a plan were produced.
 func (u *upstream) times(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("id")
 	u.mu.Lock()

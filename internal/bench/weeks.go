@@ -42,7 +42,7 @@ func weeksOn(ctx context.Context, b *bench, name string, s setting) error {
 	what := func(text string, args ...any) string { return "weeks, " + name + ": " + fmt.Sprintf(text, args...) }
 	args := []string{"-dir", s.dir, "-postgres", s.postgres, "-idle", "50ms"}
 	n := pick(b, 1000, 10_000)
-	// The floor has the turns that a start looks at, and so the same in its caches.
+	// The floor has the turns that a start reads, and so the same cache contents.
 	if err := fillWeeks(ctx, s, 0, n/10); err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ func weeksOn(ctx context.Context, b *bench, name string, s setting) error {
 	return overdue(ctx, b, what, s, n)
 }
 
-// fillWeeks makes n sessions that wait and n that sleep, with turns left open in
-// some of those.
+// fillWeeks makes n waiting and n sleeping sessions, with open turns in some of the sleeping
+// ones.
 func fillWeeks(ctx context.Context, s setting, n, open int) error {
 	h, err := build(ctx, s)
 	if err != nil {
@@ -106,12 +106,12 @@ func fillWeeks(ctx context.Context, s setting, n, open int) error {
 		})
 	}
 	over, cancel := context.WithCancel(ctx)
-	cancel() // as a crash would, it leaves what runs
+	cancel() // like a crash, it leaves running turns open
 	return first(err, h.close(over))
 }
 
-// restingServer starts a server, and returns its memory when everything that it
-// did at its start has settled, and how long it took to serve.
+// restingServer starts a server. It returns its memory once the start-up work is done, and how
+// long it took to serve.
 func restingServer(ctx context.Context, args []string) (memory, took float64, err error) {
 	c, err := spawn(ctx, "parley", args...)
 	if err != nil {
@@ -133,8 +133,7 @@ func restingServer(ctx context.Context, args []string) (memory, took float64, er
 	return memory, took, nil
 }
 
-// tickOf is how long the questions take that a server asks its store again and
-// again, when nothing is due.
+// tickOf measures the recurring queries of a server to its store when nothing is due.
 func tickOf(ctx context.Context, s setting) (float64, error) {
 	h, err := build(ctx, s)
 	if err != nil {
@@ -158,8 +157,8 @@ func tickOf(ctx context.Context, s setting) (float64, error) {
 	return median(took), h.close(ctx)
 }
 
-// overdue lets all questions run out in one moment, and measures how long it takes
-// until they are closed, and what a person notices of it meanwhile.
+// overdue makes all questions expire at the same moment. It measures how long closing them
+// takes, and how much a user notices of it meanwhile.
 func overdue(ctx context.Context, b *bench, what func(string, ...any) string, s setting, n int) error {
 	calm, err := build(ctx, s)
 	if err != nil {
@@ -195,8 +194,8 @@ func overdue(ctx context.Context, b *bench, what func(string, ...any) string, s 
 	return nil
 }
 
-// turnTimes are those of turns of a session, one after the other, at least 20,
-// until done.
+// turnTimes returns the times of turns in a session, one after the other: at least 20, until
+// done.
 func turnTimes(ctx context.Context, h *house, done func() bool) (took []float64, err error) {
 	made, _, err := h.engine.Create(ctx, person, parley.CreateSession{App: "bench"})
 	if err != nil {

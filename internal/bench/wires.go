@@ -20,21 +20,19 @@ import (
 	"github.com/parley-server/parley/internal/sim/simtest"
 )
 
-// form is how a wire says tokens: what stands before and behind all of them, and
-// around each.
+// form is how an API sends tokens: the bytes before and after all of them, and around each.
 type form struct {
 	kind                       string // media type
 	head, before, behind, tail []byte
 }
 
-// bare is the wire of the floor.
+// bare is the form of the floor.
 var bare = form{kind: "text/event-stream", before: []byte(`data: "`), behind: []byte("\"\n\n"), tail: []byte("data: [DONE]\n\n")}
 
-// mark is said once for the form to be found.
+// mark is sent once to find a form.
 const mark = "THE-TOKEN"
 
-// formOf asks a provider's stand-in once, through the adapter, and takes its
-// stream apart.
+// formOf asks a provider's simulator once, through the adapter, and takes its stream apart.
 func formOf(p simtest.Provider) (f form, err error) {
 	sim := p.Handler(simtest.Says(mark), nil)
 	direct := recording{sim: sim, p: p}
@@ -67,8 +65,7 @@ func formOf(p simtest.Provider) (f form, err error) {
 	return form{kind: direct.kind, head: before[:at], before: before[at:], behind: behind[:end], tail: behind[end:]}, nil
 }
 
-// recording is the way to a stand-in in this process, and keeps the answer of a
-// call.
+// recording is the connection to a simulator in this process. It keeps the answer of a call.
 type recording struct {
 	sim  http.Handler
 	p    simtest.Provider
@@ -91,7 +88,7 @@ func (c *recording) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// adapted is a provider's model as cmd/parley makes it, at an address.
+// adapted returns a provider's model as made by cmd/parley, at an address.
 func adapted(p simtest.Provider, url string, app *parley.App, c *http.Client) (seam.Model, error) {
 	info := seam.ModelInfo{
 		Name: strings.ReplaceAll(p.Model, "{app}", app.Name), Provider: p.Account, ContextTokens: 100_000, MaxOutputTokens: 32_000, Hosted: p.Hosted,
@@ -131,9 +128,9 @@ func adapted(p simtest.Provider, url string, app *parley.App, c *http.Client) (s
 	return account.Model(info), nil
 }
 
-// wires adds to an upstream the wire of each provider, under its number in the
-// table: its calls are answered from the bytes that its stand-in once said, so
-// that this costs what the bare wire costs, and all else by the stand-in.
+// wires adds the API of each provider to an upstream, under its index in the table. Calls are
+// answered from the bytes that the simulator once sent, so that this costs no more than the bare
+// form. The simulator answers everything else.
 func (u *upstream) wires(mux *http.ServeMux) error {
 	for i, p := range simtest.Providers() {
 		f, err := formOf(p)

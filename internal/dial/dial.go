@@ -60,7 +60,7 @@ func New(hosts, private []string) (*Guard, error) {
 		}
 		name := clean(p)
 		if name == "" || strings.ContainsAny(name, "/:*") {
-			return nil, parley.Errorf(parley.CodeInvalid, "%q is no name of a host, no address and no prefix such as 10.1.0.0/16", p)
+			return nil, parley.Errorf(parley.CodeInvalid, "%q is not a host name, an address, or a prefix such as 10.1.0.0/16", p)
 		}
 		g.private = append(g.private, name)
 	}
@@ -106,7 +106,7 @@ func (g *Guard) Client(fresh bool) *http.Client {
 func (g *Guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, refused("%s is no address: %s", address, err)
+		return nil, refused("%s is not an address: %s", address, err)
 	}
 	if host = clean(host); !slices.Contains(g.hosts, host) {
 		return nil, refused("%s is not among the hosts that the app's file names", host)
@@ -132,7 +132,7 @@ var shared = netip.MustParsePrefix("100.64.0.0/10")
 func (g *Guard) allow(host, address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return refused("%s is no address: %s", address, err)
+		return refused("%s is not an address: %s", address, err)
 	}
 	ip := at.Addr().Unmap().WithZone("")
 	within := func(p netip.Prefix) bool { return p.Contains(ip) }
@@ -149,12 +149,12 @@ func (g *Guard) allow(host, address string) error {
 		return nil
 	}
 	if public.SafeAddr(ip) != nil {
-		return refused("%s is %s, which is no public address", host, ip)
+		return refused("%s is %s, which is not a public address", host, ip)
 	}
 	return nil
 }
 
 func refused(format string, args ...any) error {
 	return parley.Errorf(parley.CodeForbidden, format, args...).
-		WithHint("name the host under private in app.yaml if it may stand for an address of a private network")
+		WithHint("name the host under private in app.yaml if it may resolve to an address of a private network")
 }

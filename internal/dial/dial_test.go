@@ -107,7 +107,7 @@ func TestClient(t *testing.T) {
 	}
 	// As a name is that stands for another address by now.
 	rebound := &Guard{hosts: []string{"127.0.0.1"}}
-	if _, err := get(rebound, web.URL); parley.CodeOf(err) != parley.CodeForbidden || !strings.Contains(err.Error(), "no public address") {
+	if _, err := get(rebound, web.URL); parley.CodeOf(err) != parley.CodeForbidden || !strings.Contains(err.Error(), "not a public address") {
 		t.Errorf("an address that is not public: %v", err)
 	}
 	if reached.Load() != 1 {

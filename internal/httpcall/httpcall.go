@@ -1,5 +1,5 @@
-// Package httpcall makes a tool's call over HTTP and says what its answer means for the
-// world. What a request holds is its caller's business.
+// Package httpcall makes a tool's call over HTTP and derives from the answer whether the call
+// took effect. The caller decides what a request contains.
 //
 // The status of the answer says what happened:
 //
@@ -32,14 +32,14 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// MaxAnswer bounds what is read of an answer, in bytes.
+// MaxAnswer is the most bytes that are read of an answer.
 const MaxAnswer = 8 << 20
 
-// maxRefusal is what is read of an answer that refuses, in bytes.
+// maxRefusal is the most bytes that are read of an error response.
 const maxRefusal = 16 << 10
 
-// Clients make connections, such as [dial.Guard] does: one kind of client keeps them,
-// the other has one of its own for each request.
+// Clients makes HTTP clients, such as [dial.Guard] does. A client made with fresh opens a
+// connection for each request; otherwise connections are reused.
 type Clients interface {
 	Client(fresh bool) *http.Client
 }
@@ -56,14 +56,14 @@ func New(c Clients) *Caller { return &Caller{reads: c.Client(false), fresh: c.Cl
 // Close ends idle connections.
 func (c *Caller) Close() { c.reads.CloseIdleConnections() }
 
-// Do sends one request. It is sent once: of a call with effects no connection is used
-// that was there before, as a request that fails on such a one may have left.
+// Do sends one request, once. A call with effects never reuses a connection, because a request
+// that fails on a reused connection may have been sent.
 func (c *Caller) Do(ctx context.Context, effect parley.Effect, req *http.Request) (*http.Response, error) {
 	connected := false
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
 	req = req.WithContext(ctx)
-	// net/http sends a request with an Idempotency-Key again by itself, if it can read
-	// the body again. Whether a call is made again is the engine's decision.
+	// net/http would repeat a request with an Idempotency-Key by itself if it can read the body
+	// again. The engine decides whether a call is repeated.
 	req.GetBody = nil
 	req.Header.Set("User-Agent", "parley")
 	client := c.reads
@@ -80,8 +80,8 @@ func (c *Caller) Do(ctx context.Context, effect parley.Effect, req *http.Request
 	return resp, err
 }
 
-// plain is an error of the client without the method and the address, which the
-// operator knows, a model need not, and which may hold a key.
+// plain returns an error of the client without method and address. The operator knows the
+// address, the model does not need it, and it may contain a key.
 func plain(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -90,8 +90,8 @@ func plain(err error) error {
 	return err
 }
 
-// Answer is what came of a call. JSON is the body where it is that, else nil.
-// That a call is done is known even if its answer cannot be read.
+// Answer converts the response to a result. body is the response's body if it is JSON, otherwise
+// nil. The call is known to be done even if its answer cannot be read.
 func Answer(r seam.Run, resp *http.Response) (res parley.ToolResult, body json.RawMessage, err error) {
 	switch {
 	case resp.StatusCode/100 == 2:
@@ -102,7 +102,7 @@ func Answer(r seam.Run, resp *http.Response) (res parley.ToolResult, body json.R
 	return res, nil, Unclear(resp)
 }
 
-// Unclear is an answer of which nobody knows what it means for the world.
+// Unclear is the error for an answer that does not tell whether the call took effect.
 func Unclear(resp *http.Response) error {
 	return fmt.Errorf("the service answered %s", status(resp))
 }
@@ -145,7 +145,7 @@ func result(r seam.Run, resp *http.Response) (done parley.ToolResult, _ json.Raw
 	default:
 		f := seam.File{Name: fileName(resp, r.Name), MediaType: mime.FormatMediaType(kind, params), Body: body}
 		if err := r.Keep(f); err != nil {
-			done.Output = "It is done. The file that came was not kept: " + err.Error()
+			done.Output = "It is done. The file in the answer was not kept: " + err.Error()
 			return done, nil, nil
 		}
 		done.Output = fmt.Sprintf("%s, %d bytes of %s, was kept as an artifact.", f.Name, len(body), kind)
@@ -153,10 +153,10 @@ func result(r seam.Run, resp *http.Response) (done parley.ToolResult, _ json.Raw
 	return done, nil, nil
 }
 
-// IsJSON reports whether a media type, without parameters, is JSON or made of it.
+// IsJSON reports whether a media type, without parameters, is JSON or based on it.
 func IsJSON(kind string) bool { return kind == "application/json" || strings.HasSuffix(kind, "+json") }
 
-// fileName is the name that a service gives to what it sends.
+// fileName returns the name that a service gives to its answer.
 func fileName(resp *http.Response, otherwise string) string {
 	_, params, _ := mime.ParseMediaType(resp.Header.Get("Content-Disposition"))
 	name := path.Base(strings.ReplaceAll(params["filename"], `\`, "/"))
@@ -166,7 +166,7 @@ func fileName(resp *http.Response, otherwise string) string {
 	return parley.Cut(name, 100)
 }
 
-// refusal is what a service has not done, and why.
+// refusal is the result of a call that the service rejected, with its reason.
 func refusal(r seam.Run, resp *http.Response) parley.ToolResult {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	var said struct {
@@ -176,7 +176,7 @@ func refusal(r seam.Run, resp *http.Response) parley.ToolResult {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if json.Unmarshal(body, &said) == nil && said.Error.Message != "" {
 		e.Message, e.Hint = said.Error.Message, said.Error.Hint
-	} else if utf8.Valid(body) && kind != "text/html" { // which is a page for people
+	} else if utf8.Valid(body) && kind != "text/html" { // an HTML page is meant for people
 		e.Message = strings.TrimSpace(string(body))
 	}
 	e.Message = parley.Cut(cmp.Or(e.Message, "the service answered "+status(resp)), 2000)

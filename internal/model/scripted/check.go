@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Mistake is one thing that is wrong in a script.
+// Mistake is an error in a script.
 type Mistake struct {
 	Line int // 0: not known
 	Text string
@@ -24,7 +24,7 @@ func (m Mistake) Error() string {
 	return fmt.Sprintf("line %d: %s", m.Line, m.Text)
 }
 
-// Check names every mistake in a script.yaml, in the order of lines.
+// Check returns every mistake in a script.yaml, in the order of lines.
 func Check(raw []byte) []Mistake {
 	_, wrong := read(raw)
 	list := make([]Mistake, 0, len(wrong))
@@ -38,7 +38,7 @@ func Check(raw []byte) []Mistake {
 	return list
 }
 
-// read is the script with all that is wrong with it, each a [Mistake].
+// read parses the script. Its error contains every mistake as a [Mistake].
 func read(raw []byte) (*script, []error) {
 	s := &script{}
 	var wrong []Mistake
@@ -53,7 +53,7 @@ func read(raw []byte) (*script, []error) {
 		places(&doc, "", lines)
 	}
 	if err := yaml.Load(raw, s, yaml.WithKnownFields()); err != nil {
-		// What could be read is compiled all the same.
+		// The readable parts are compiled nevertheless.
 		var all *yaml.LoadErrors
 		if !errors.As(err, &all) {
 			return s, []error{placed(err)}
@@ -81,7 +81,7 @@ func read(raw []byte) (*script, []error) {
 	return s, errs
 }
 
-// places notes the line of each value, by its path.
+// places records the line of each value, by its path.
 func places(n *yaml.Node, path string, lines map[string]int) {
 	lines[path] = n.Line
 	switch n.Kind {
@@ -98,7 +98,7 @@ func places(n *yaml.Node, path string, lines map[string]int) {
 	}
 }
 
-// yamlPlace is how the YAML library says where something is.
+// yamlPlace matches a location as the YAML library writes it.
 var yamlPlace = regexp.MustCompile(`(?:\bline |\bL)(\d+)(?:\.C\d+)?:? ?`)
 
 // placed is an error of the YAML library.

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// instead says, in a sentence, that one thing is taken for another.
+// instead matches words that say that one thing is chosen over another.
 var instead = regexp.MustCompile(`(?i)\b(?:instead of|rather than|over|replac\w+|not|no longer|from .* to)\b`)
 
-// head is the word that names the kind of thing that is asked for.
+// head matches the word that names the kind of thing asked for.
 var head = regexp.MustCompile(`(?i)\b(?:which|what) (\w+)`)
 
-// groupOf is the group of what the question names, or else of its words.
+// groupOf returns the group of what the question names, otherwise of its words.
 func (s *script) groupOf(sub subject) string {
 	if ms := s.mentions(sub.question); len(ms) > 0 {
 		return ms[0].group
@@ -20,8 +20,8 @@ func (s *script) groupOf(sub subject) string {
 	return s.group(sub.Words())
 }
 
-// otherHead reports whether the question asks for another kind of thing than
-// those of the group: "which region", and not who hosts.
+// otherHead reports whether the question asks for another kind of thing than those of the group:
+// "which region", and not who hosts.
 func (s *script) otherHead(sub subject, group string) bool {
 	m := head.FindStringSubmatch(sub.question)
 	if m == nil || group == "" {
@@ -31,8 +31,8 @@ func (s *script) otherHead(sub subject, group string) bool {
 	return asked != "" && asked != group
 }
 
-// choice is what a record decides for, of the kind that the question asks about;
-// or a name that no topic has, where a sentence takes it instead of another.
+// choice returns what a record decides for, of the kind that the question asks about, or an
+// unknown name that a sentence chooses over another.
 func (s *script) choice(r record, sub subject) string {
 	group := s.groupOf(sub)
 	if s.otherHead(sub, group) {
@@ -61,8 +61,7 @@ func (s *script) choice(r record, sub subject) string {
 	return ""
 }
 
-// says is what a record chooses, or else its sentences that are about the
-// question, in quotation marks.
+// says returns a record's choice, or else its sentences about the question, in quotation marks.
 func (s *script) says(x *weighed, sub subject) string {
 	if c := s.choice(x.record, sub); c != "" {
 		return c

@@ -8,14 +8,14 @@ import (
 	"github.com/parley-server/parley/internal/keyword"
 )
 
-// proper is a name: capitals inside a word, or a capital in mid-sentence.
+// proper matches a name: capitals inside a word, or a capital in mid-sentence.
 var proper = regexp.MustCompile(`\b(?:[A-Z][\w+#]*[a-z0-9][A-Z]\w*|[a-z]+[A-Z]\w+|[A-Z][a-zA-Z0-9+#]+)(?:[ .-][A-Z][a-zA-Z0-9+#]+)*`)
 
-// common are capitals that name no thing to decide for.
+// common lists capitalized words that are not names of choices.
 var common = strings.Fields("MVP CEO CTO CFO COO PM QA UI UX API OK FYI TBD ETA PR PRs Q1 Q2 Q3 Q4 TL DR I Monday Tuesday Wednesday Thursday Friday Saturday Sunday " +
 	"January February March April May June July August September October November December Slack Notion Hey Hi Hello Team Please Let Update Decision")
 
-// names finds what a text names that no topic knows.
+// names returns the names in a text that no topic has.
 func names(text string) []mention {
 	var out []mention
 	for _, m := range proper.FindAllStringIndex(text, -1) {
@@ -33,22 +33,22 @@ func names(text string) []mention {
 
 const verbs = `us(?:e|es|ed|ing)|go(?:ing)? (?:with|for)|went with|switch\w* to|mov\w+ to|migrat\w+ to|adopt\w*|implement\w*|pick\w*|cho(?:o|)s\w+|build\w*|keep\w*|support\w*|need\w*|want\w*|stay\w*`
 
-// cue is a phrase that turns what follows it into something decided for or
-// against. Of two that begin at one place the longer comes first.
+// cue matches a phrase that marks what follows as decided for or against. Of two that begin at
+// the same place the longer comes first.
 var cue = regexp.MustCompile(`(?i)\b(?:from (?:now|today|tomorrow|next|\d|` + months + `)|(?:goes|go|went|sent|send|sends|delivered|run|runs)(?: out)? over|` + // a time, a means
 	`(?P<against>(?:not|never|no longer|stop|stopped|avoid|without|\w*n't)(?: \w+){0,2}? (?:` + verbs + `)|` +
 	`instead of|rather than|no longer|away from|g[eo]t(?:ting)? rid of|moving off|off of|replac\w+|scrap\w*|remov\w*|forget\w*|kill\w*|abandon\w*|left|leaving|quit\w*|ditch\w*|retir\w*|phas\w+ out|discontinu\w*|deprecat\w*|stop\w*|reject\w*|object\w*(?: to)?|forbid\w*|ban\w*|avoid\w*|cancel\w*|without|against|not|never|from|over)|` +
 	`(?P<for>drop\w* in|replaced (?:by|with)|` + verbs + `|instead|with|by|but|to|prefer\w*|decided on|agreed on|settled on|now)|` +
 	`(?P<drop>drop\w*))\b`)
 
-// after is what is said of a thing behind it.
+// after matches words after a thing that say something about it.
 var afterCue = regexp.MustCompile(`(?i)^[^.!?;\n]{0,30}?\b(?:is|are|was|were|has been|have been|gets?|got)\s+(?:now\s+)?(?:out|dead|gone|off|dropped|deprecated|scrapped|replaced|cancelled|canceled|abandoned|removed|rejected|no longer|not)\b`)
 
-// reach is how far from a name its cue may stand, about a dozen words.
+// reach is the greatest distance between a name and its cue, about a dozen words.
 const reach = 80
 
-// isFor judges by the nearest cue before a name in its sentence, and by what is
-// said right behind it. A name without any is decided for.
+// isFor judges by the nearest cue before a name in its sentence, and by the words right after
+// it. A name without either is decided for.
 func isFor(text string, start, end int) bool {
 	if rest := clip(text[end:], reach); afterCue.MatchString(rest) {
 		if sep := strings.IndexAny(rest, ",;"); sep < 0 || afterCue.MatchString(rest[:sep]) {
@@ -68,10 +68,10 @@ func isFor(text string, start, end int) bool {
 	return m[2] < 0 && m[6] < 0
 }
 
-// elsewhere is a name, which is what is decided against, with what leads to another.
+// elsewhere matches a name that is decided against, with the words that lead to another.
 var elsewhere = regexp.MustCompile(`^(?:the )?[A-Z]\w+ (?:for|in|on|at)\b`)
 
-// rejects is what the record decides against.
+// rejects returns what the record decides against.
 func rejects(r record) []string {
 	var out []string
 	for _, m := range slices.Concat(r.topics, r.names) {
@@ -94,9 +94,9 @@ func shorten(text string, n int) string {
 	return strings.TrimSpace(clip(text, n)) + " …"
 }
 
-// excerpt is a record's text when it is short, else its sentences that are about
-// the question, with marks where others were left out. Of a question for one
-// point of a larger topic it is these sentences alone, and what it leaves as it is.
+// excerpt returns a short record's text, or else its sentences about the question, with marks
+// where others were left out. If the question is about one point of a larger topic, only these
+// sentences and what the record leaves as it is are returned.
 func (s *script) excerpt(x *weighed, sub subject) string {
 	if len(x.Text) <= maxExcerpt && !sub.Narrow() {
 		return x.Text

@@ -14,7 +14,7 @@ const (
 	dateText = `\b(?:` + months + `|monday|tuesday|wednesday|thursday|friday|saturday|sunday|today|yesterday|tomorrow|next week)\b|\d{4}-\d\d|\b\d{1,2}:\d\d\b|\b` + span + `\W+(?:before|after|earlier|later|ahead|in advance)\b`
 )
 
-// figure finds the figures of a kind, days of a month apart where they are none.
+// figure finds the figures of a kind. Days of a month do not count as such.
 type figure struct {
 	name    string
 	re, but *regexp.Regexp
@@ -27,7 +27,7 @@ func (f *figure) in(text string) bool {
 	return f.re.MatchString(text)
 }
 
-// What kind of figure a question asks for.
+// The kinds of figure that a question may ask for.
 var wanted = []struct {
 	ask *regexp.Regexp
 	figure
@@ -43,7 +43,7 @@ var wanted = []struct {
 
 var dayOf = regexp.MustCompile(`(?i)\b\d{1,2}(?:st|nd|rd|th)? (?:of )?(?:` + months + `)(?: \d{4})?\b|\b(?:` + months + `) \d{1,2}\b|\b\d{4}-\d\d(?:-\d\d)?\b`)
 
-// clause is the part of a sentence between commas that has the figure.
+// clause returns the part of a sentence between commas that contains the figure.
 func clause(text string, f *figure) string {
 	for c := range strings.SplitSeq(strings.TrimRight(text, "."), ", ") {
 		if f.in(c) {
@@ -53,9 +53,8 @@ func clause(text string, f *figure) string {
 	return text
 }
 
-// figureAt reports whether a sentence has the figure and stands beside one about
-// the question, where none of these has it: "The trip is on 12 June. There are
-// 40 places."
+// figureAt reports whether a sentence has the figure and is next to a sentence about the
+// question, if none of those has it: "The trip is on 12 June. There are 40 places."
 func (x *weighed) figureAt(i int, f *figure) bool {
 	if f == nil || !f.in(x.sentences[i].text) || slices.ContainsFunc(x.focus, func(o sentence) bool { return f.in(o.text) }) {
 		return false

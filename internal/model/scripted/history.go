@@ -9,11 +9,10 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// validate reports why a provider would refuse the messages. It holds to the
-// strictest of all: it begins with the user and does not end with the assistant;
-// neighbours have different roles; nothing is empty; an assistant's calls and
-// handoffs are followed by one tool message with exactly one result for each,
-// and results come nowhere else; ids are there and come once.
+// validate reports why a provider would reject the messages. Its rules are the strictest of all
+// providers': the user begins and the assistant does not end; neighbours have different roles;
+// nothing is empty; an assistant's calls and handoffs are followed by one tool message with
+// exactly one result for each, and results occur nowhere else; ids are present and unique.
 func validate(ms []parley.Message) error {
 	if len(ms) == 0 {
 		return fmt.Errorf("it is empty")
@@ -48,7 +47,7 @@ func validate(ms []parley.Message) error {
 	return nil
 }
 
-// validateParts checks one message and returns the calls that it leaves open.
+// validateParts checks one message and returns its unanswered calls.
 func validateParts(m parley.Message, open, used map[parley.CallID]bool) (map[parley.CallID]bool, error) {
 	if len(m.Parts) == 0 {
 		return nil, fmt.Errorf("it is empty")
@@ -100,22 +99,22 @@ func validateParts(m parley.Message, open, used map[parley.CallID]bool) (map[par
 	return calls, nil
 }
 
-// view is what a script's rules see of a request.
+// view is a request as the rules of a script see it.
 type view struct {
 	Agent    string     // the agent that speaks
 	Question string     // what the user asked in this turn
-	About    string     // what the prompt tells of this turn: when it is, what is allowed
+	About    string     // what the prompt says about this turn: the time, what is allowed
 	Steers   []string   // what the user added while it ran
 	History  []exchange // earlier turns, the oldest first
-	Handed   *handed    // what another agent handed over last; nil: the turn came from the user
-	Results  []result   // of the agent's own calls in this turn
-	Replies  int        // that the agent gave in this turn
+	Handed   *handed    // what another agent last handed over; nil: the turn came from the user
+	Results  []result   // results of the agent's own calls in this turn
+	Replies  int        // number of the agent's replies in this turn
 
-	depth int   // of templates inside of templates
-	memo  *memo // of what was found, for all rules of a reply
+	depth int   // depth of nested templates
+	memo  *memo // computed once for all rules of a reply
 }
 
-// withheld is why a tool is not offered, where the prompt says it.
+// withheld is the reason why a tool is not offered, if the prompt gives one.
 func (v view) withheld(tool string) string {
 	m := regexp.MustCompile(`(?m)^- ` + regexp.QuoteMeta(tool) + `: not available \((.*)\)\. `).FindStringSubmatch(v.About)
 	if m == nil {
@@ -131,7 +130,7 @@ type exchange struct {
 
 type handed struct {
 	From, Why string
-	Text      string // what that agent said
+	Text      string // that agent's text
 	Results   []result
 }
 
@@ -153,7 +152,7 @@ const (
 	foundMark  = "[tool calls of this turn and what they returned, shortened]"
 )
 
-// look finds the turn in a valid list of messages.
+// look finds the current turn in a valid list of messages.
 func look(agent string, ms []parley.Message) view {
 	v := view{Agent: agent, memo: &memo{}}
 	start := 0
@@ -203,7 +202,7 @@ func look(agent string, ms []parley.Message) view {
 	return v
 }
 
-// asked is what the user said in an earlier turn, without what its tools returned.
+// asked returns the user's text in an earlier turn, without the results of tools.
 func asked(m parley.Message) string {
 	for i, p := range m.Parts {
 		if i > 0 && strings.HasPrefix(p.Text, foundMark) { // a question is what it is, whatever it looks like
@@ -214,7 +213,7 @@ func asked(m parley.Message) string {
 	return m.Text()
 }
 
-// goesOn reports whether a user message only asks to go on with the same turn.
+// goesOn reports whether a user's message only asks to continue the same turn.
 func goesOn(m parley.Message) bool {
 	first := m.Parts[0].Text
 	return strings.HasPrefix(first, cutMark) || first == onMark
@@ -231,11 +230,11 @@ func cut(m parley.Message) bool {
 
 func newResult(tool string, input json.RawMessage, output string, failed bool) result {
 	r := result{Tool: tool, Output: output, Failed: failed, Input: map[string]any{}}
-	_ = json.Unmarshal(input, &r.Input) // what is no object has no fields
+	_ = json.Unmarshal(input, &r.Input) // an input that is not an object has no fields
 	return r
 }
 
-// readHanded reads what the loop writes at a handoff.
+// readHanded parses the text that the loop writes at a handoff.
 func readHanded(text string) *handed {
 	lines := strings.Split(text, "\n")
 	h := &handed{From: strings.TrimSuffix(strings.TrimPrefix(lines[0], handedMark), "]")}
@@ -269,7 +268,7 @@ func readHanded(text string) *handed {
 	return h
 }
 
-// failed reports whether a result's text is the loop's word for a failure.
+// failed reports whether a result's text is the loop's notice of a failure.
 func failed(out string) bool {
 	for _, p := range []string{"Failed: ", "Denied: ", "Cancelled: ", "The call ", "It is unknown whether"} {
 		if strings.HasPrefix(out, p) {

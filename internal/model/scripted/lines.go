@@ -38,9 +38,8 @@ import (
 //	hang                  it says nothing until it is cancelled
 //	cut after N           it fails with CodeUnavailable after N words of its text
 //
-// Behind fail, hang and cut, xN says how often it goes wrong before the lines
-// that follow are given; without it, always. A line that begins with # is a
-// comment.
+// After fail, hang and cut, xN says how often the fault happens before the following lines are
+// given; without it, always. A line that begins with # is a comment.
 //
 // Which reply is given follows from the request: of the blocks (on AGENT: WORDS,
 // both may be left out) the first that fits agent and question, and of its
@@ -77,15 +76,15 @@ type scriptedReply struct {
 	steps []step
 }
 
-// step is a part of a reply or a fault.
+// step is a part of a reply, or a fault.
 type step struct {
 	part  parley.Part
 	fault *plan
-	times int // that the fault still comes; negative: always
+	times int // remaining times of the fault; negative: always
 }
 
-// plan gives the parts, or the fault that comes first and has not come often
-// enough; a fault's plan has the parts that stand after it.
+// plan returns the parts, or the first fault that is still due; a fault's plan has the parts
+// after it.
 func (r *scriptedReply) plan() plan {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// token is a word of a text, in lower case, and where it stands.
+// token is a word of a text, in lower case, with its position.
 type token struct {
 	word       string
 	start, end int
@@ -35,7 +35,7 @@ func tokens(text string) []token {
 	return out
 }
 
-// phrase is the words that name something.
+// phrase is a sequence of words that names something.
 type phrase []string
 
 func newPhrase(s string) phrase {
@@ -46,9 +46,9 @@ func newPhrase(s string) phrase {
 	return p
 }
 
-// at reports whether the phrase stands at token i of the text, its last word
-// perhaps with a plural or another short ending, and how many tokens it takes.
-// Its words may be joined otherwise there: email/password, e-mail password.
+// at reports whether the phrase occurs at token i of the text, and how many tokens it takes. Its
+// last word may have a plural or another short ending, and its words may be joined differently:
+// email/password, e-mail password.
 func (p phrase) at(text string, ts []token, i int) bool {
 	if len(p) == 0 || i+len(p) > len(ts) {
 		return false
@@ -70,7 +70,7 @@ func ending(have, w string) bool {
 	return ok && (rest == "s" || rest == "es" || rest == "ed" || rest == "ing")
 }
 
-// joins reports whether what stands between two words keeps them together.
+// joins reports whether the characters between two words keep them together.
 func joins(between string) bool {
 	if between == "." || between == "'" || between == "’" {
 		return true
@@ -79,7 +79,7 @@ func joins(between string) bool {
 	return mark == "" || len(mark) == 1 && strings.Contains("/&+-_", mark)
 }
 
-// in reports whether the phrase stands anywhere in the text.
+// in reports whether the phrase occurs anywhere in the text.
 func (p phrase) in(text string, ts []token) bool {
 	for i := range ts {
 		if p.at(text, ts, i) {
@@ -89,7 +89,7 @@ func (p phrase) in(text string, ts []token) bool {
 	return false
 }
 
-// mention is a thing named in a text, with whether the text is for it.
+// mention is a thing named in a text, and whether the text is for it.
 type mention struct {
 	name, group string
 	start, end  int

@@ -13,7 +13,7 @@ import (
 
 const byHousehold = "household"
 
-// inHousehold has package household give the reply.
+// inHousehold has package household make the reply.
 func inHousehold(req seam.Request, v view) (seam.Reply, error) {
 	t := household.Turn{Question: v.Question, Facts: keptFacts(req.System), Off: v.withheld("ha_call_service")}
 	if len(v.Steers) > 0 { // what was added while it ran is a part of the question
@@ -54,8 +54,8 @@ var (
 	factSource   = regexp.MustCompile(` \([^()]*\)$`)
 )
 
-// keptFacts are those that the loop writes into the prompt: facts of earlier
-// turns, and pins. See package runtime/loop.
+// keptFacts are the facts that the loop writes into the prompt: facts of earlier turns, and
+// pins. See package runtime/loop.
 func keptFacts(system string) []string {
 	var out []string
 	for _, m := range factsSection.FindAllStringSubmatch(system, -1) {

@@ -15,35 +15,35 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxSaid bounds what one template may write.
+// maxSaid limits the output of one template.
 const maxSaid = 1 << 20
 
 // script is script.yaml.
 type script struct {
-	// Ignore are words of a question that do not say what it is about, beside the
-	// stop words of English.
+	// Ignore lists words of a question that do not say what it is about, in addition to the stop
+	// words of English.
 	Ignore []string `yaml:"ignore"`
-	// Refer are words by which a question refers to what was said before, and
-	// Ask those that say what is wanted of it, such as "library".
+	// Refer lists words by which a question refers to earlier turns. Ask lists words that say
+	// what is wanted, such as "library".
 	Refer []string `yaml:"refer"`
 	Ask   []string `yaml:"ask"`
-	// Fresh are words that ask to look again even if the topic is known.
+	// Fresh lists words that ask to look again even if the topic is known.
 	Fresh []string `yaml:"fresh"`
-	// Weak are words that alone do not make a record one about the question.
+	// Weak lists words that alone do not relate a record to the question.
 	Weak []string `yaml:"weak"`
-	// Survey are words to search with for all that there is, as the tools find
-	// nothing without a word.
+	// Survey lists words for a search over everything, because the tools find nothing without a
+	// word.
 	Survey []string `yaml:"survey"`
 	// Asks are regular expressions, by the name of what a question asks for.
 	Asks map[string]string `yaml:"asks"`
-	// Groups are words for one thing, or for one kind of thing. Of two topics of a
-	// group only one can hold.
+	// Groups are sets of words for one thing or one kind of thing. Of two topics of a group only
+	// one can hold.
 	Groups map[string]group `yaml:"groups"`
 	// Topics are the things that can be decided for or against.
 	Topics []*topic `yaml:"topics"`
 	// Templates are texts that rules use by name.
 	Templates map[string]string `yaml:"templates"`
-	// Agents have rules by the agent's name. The first that applies is taken.
+	// Agents are the rules of each agent, by its name. The first rule that applies is used.
 	Agents map[string][]*rule `yaml:"agents"`
 
 	index    map[string][]named
@@ -77,8 +77,8 @@ type topic struct {
 type rule struct {
 	// When is a template's condition, without braces; empty applies always.
 	When string `yaml:"when"`
-	// By names a mind in Go that gives the reply, in place of all below. There is
-	// "household", of that package.
+	// By names a mind written in Go that makes the reply, instead of the fields below. The only
+	// one is "household", of that package.
 	By string `yaml:"by"`
 	// Say is text; blank lines at its ends are cut off.
 	Say string `yaml:"say"`
@@ -98,8 +98,7 @@ type rule struct {
 	inputs         []any // of the calls, with a template for each text
 }
 
-// New makes the model of a script.yaml. The error says all that is wrong with it,
-// each with its line.
+// New makes the model of a script.yaml. The error contains every mistake, each with its line.
 func New(name string, raw []byte, o Options) (*Model, error) {
 	s, wrong := read(raw)
 	if len(wrong) > 0 {
@@ -114,8 +113,8 @@ func New(name string, raw []byte, o Options) (*Model, error) {
 	}, o), nil
 }
 
-// compile prepares all that a reply needs. wrong gets each mistake with the path of
-// what it is about.
+// compile prepares everything that a reply needs. wrong is called with each mistake and the path
+// of its value.
 func (s *script) compile(wrong func(path string, err error)) {
 	for i, t := range s.Topics {
 		if t == nil || t.Name == "" {
@@ -223,9 +222,9 @@ func (s *script) reply(r seam.Request) (seam.Reply, error) {
 	return seam.Reply{}, fmt.Errorf("no rule of %s applies", r.Agent)
 }
 
-// parts makes the reply of a rule. A tool or agent that the request does not
-// offer is left out, as the turn may go without tools or may hand on no further;
-// a reply of which nothing remains says so, with the reason where one is given.
+// parts makes the reply of a rule. Tools and agents that the request does not offer are left
+// out, because the turn may have to do without tools or may not hand over again. If nothing
+// remains, the reply says so, with the reason if there is one.
 func (r *rule) parts(req seam.Request, v view) ([]parley.Part, error) {
 	var parts []parley.Part
 	text, err := render(r.say, v)
@@ -254,7 +253,7 @@ func (r *rule) parts(req seam.Request, v view) ([]parley.Part, error) {
 			if err := json.Unmarshal([]byte(in.(string)), &whole); err != nil {
 				return nil, fmt.Errorf("the input of %s is no JSON object: %w", c.Tool, err)
 			}
-			raw, _ = json.Marshal(whole) // what was read can be written
+			raw, _ = json.Marshal(whole) // parsed values always encode
 		}
 		parts = append(parts, parley.Part{Type: parley.PartToolCall, Name: c.Tool, Input: raw})
 	}
@@ -274,10 +273,10 @@ func (r *rule) parts(req seam.Request, v view) ([]parley.Part, error) {
 	return parts, nil
 }
 
-// noMeans is said when a turn may not do what a rule would.
+// noMeans is the reply when a turn may not do what a rule requires.
 const noMeans = "I cannot look this up now: this turn may use no more tools or agents."
 
-// eachText replaces the texts inside a value.
+// eachText replaces the texts within a value.
 func eachText(v any, f func(string) any) any {
 	switch v := v.(type) {
 	case string:
@@ -298,7 +297,7 @@ func eachText(v any, f func(string) any) any {
 	return v
 }
 
-// filled is an input with its templates written.
+// filled returns an input with its templates executed.
 func filled(in any, v view) (any, error) {
 	switch in := in.(type) {
 	case *template.Template:
@@ -330,8 +329,8 @@ func filled(in any, v view) (any, error) {
 
 var manyLines = regexp.MustCompile(`\n[ \t]*\n(?:[ \t]*\n)+`)
 
-// render writes a template, without blank lines at its ends and with single
-// ones inside, so that a script can be laid out to be read.
+// render executes a template. It removes blank lines at the ends and keeps single ones inside,
+// so that a script can be laid out readably.
 func render(t *template.Template, v view) (string, error) {
 	w := &limited{}
 	if err := t.Execute(w, v); err != nil {

@@ -1,26 +1,24 @@
-// Package scripted is a model without a provider: it answers by the rules of a
-// script, offline, at no cost, and the same each time.
+// Package scripted is a model without a provider: it answers by the rules of a script, offline,
+// at no cost, and always the same.
 //
-// It is no recording. A reply is a function of the request alone, of what an
-// agent's model sees: the conversation, what tools returned, what another agent
-// handed over. So it answers other questions over other data, goes on after a
-// restart like any model, and an app of a user's own may bring a script too.
-// What it knows is what its script says, which is little; whoever shows its
-// answers says so ([seam.ModelInfo].Scripted).
+// It is not a recording. A reply depends only on the request, that is, on what an agent's model
+// sees: the conversation, tool results, and what another agent handed over. So it can answer
+// other questions over other data, it continues after a restart like any model, and an app of a
+// user's own may have a script too. It knows only what its script says, which is little;
+// [seam.ModelInfo].Scripted lets clients say so.
 //
-// There are two kinds of script. [New] takes an app's script.yaml: for each
-// agent a list of rules, the first that applies gives the reply, written as
-// text/template with a small set of functions; the comments of [script] and
-// [functions] describe them, and apps/chaos/script.yaml is an example. [Lines]
-// takes a few lines of text, reply by reply, with faults where wanted, for tests
-// of what stands on a model.
+// There are two kinds of script. [New] takes an app's script.yaml: a list of rules for each
+// agent, of which the first that applies makes the reply. They are written as text/template with
+// a small set of functions; the comments of [script] and [functions] describe them, and
+// apps/chaos/script.yaml is an example. [Lines] takes a few lines of text, reply by reply, with
+// optional faults, for testing code that uses a model.
 //
-// A request whose history no provider would take is refused with CodeInvalid:
-// two speakers in a row, a call without its result, an empty message. A test
-// with a scripted model thus also tests the history.
+// A request with a history that no provider would accept gets CodeInvalid: two messages of one
+// role in a row, a call without its result, an empty message. So a test with a scripted model
+// also tests the history.
 //
-// Text is streamed word by word, at a pace. Tokens are estimated, four bytes
-// each. A Model is safe for concurrent use.
+// Text is streamed word by word, at a pace. Tokens are estimated as four bytes each. A Model is
+// safe for concurrent use.
 package scripted
 
 import (
@@ -36,7 +34,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Options are the same for every kind of script.
+// Options are common to all kinds of script.
 type Options struct {
 	Pace time.Duration // between two words; 0: none
 }
@@ -48,10 +46,10 @@ type Model struct {
 	reply func(seam.Request) (plan, error)
 }
 
-// plan is a reply and what goes wrong with it.
+// plan is a reply and its fault.
 type plan struct {
 	reply seam.Reply
-	hang  bool  // says nothing until it is cancelled
+	hang  bool  // waits until it is cancelled
 	after int   // with err: fails after so many words
 	err   error // nil: all goes well
 }
@@ -69,7 +67,7 @@ func Func(name string, f func(seam.Request) (seam.Reply, error), o Options) *Mod
 func (m *Model) Info() seam.ModelInfo {
 	return seam.ModelInfo{
 		Name: m.name, Provider: "scripted", Scripted: true,
-		// It has no window; these keep prompts and replies at a usual size.
+		// It has no window; these values keep prompts and replies at a usual size.
 		ContextTokens: 200_000, MaxOutputTokens: 8192,
 	}
 }
@@ -131,7 +129,7 @@ func (m *Model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Model
 	}
 }
 
-// wait keeps the pace before word n, the first excepted.
+// wait keeps the pace before word n, except before the first.
 func (m *Model) wait(ctx context.Context, n int) error {
 	if m.pace <= 0 || n == 0 {
 		return ctx.Err()
@@ -146,8 +144,7 @@ func (m *Model) wait(ctx context.Context, n int) error {
 	}
 }
 
-// finish fills in what a script leaves out, and ends a text where the request's
-// limit is.
+// finish fills in what a script leaves out, and cuts a text at the request's limit.
 func (m *Model) finish(r seam.Request, reply seam.Reply) seam.Reply {
 	reply.Model = m.name
 	if reply.StopReason == "" {
@@ -178,7 +175,7 @@ func (m *Model) finish(r seam.Request, reply seam.Reply) seam.Reply {
 	return reply
 }
 
-// estimate counts four bytes of what a provider would be sent as a token.
+// estimate counts one token for every four bytes of a provider's request.
 func estimate(n int, things ...any) int64 {
 	for _, t := range things {
 		raw, err := json.Marshal(t)
@@ -189,8 +186,7 @@ func estimate(n int, things ...any) int64 {
 	return int64(n+3) / 4
 }
 
-// words cuts a text into words with the space that follows them. Put together
-// they are the text.
+// words splits a text into words, each with the space after it. Joined, they are the text.
 func words(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for text != "" {

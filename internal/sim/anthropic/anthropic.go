@@ -1,19 +1,19 @@
-// Package anthropic speaks Anthropic's Messages API around a model of ours, for
-// tests that need no network.
+// Package anthropic simulates Anthropic's Messages API around a model of ours, for tests without
+// a network.
 //
 //	srv := httptest.NewServer(anthropic.New(anthropic.Options{Key: "k", Brain: brain}))
 //
-// A [Server] answers POST /v1/messages, as a stream or whole, POST
-// /v1/messages/count_tokens and GET /v1/models. It is strict: what the provider
-// would refuse is refused with its status and its error body, above all a history
-// that does not hold its rules ([Validate]). Thinking is signed, and comes back
-// unchanged or not at all. What the brain streams becomes the stream of the wire.
+// A [Server] answers POST /v1/messages (streamed or whole), POST /v1/messages/count_tokens and
+// GET /v1/models. It is strict: it rejects what the provider would reject, with the same status
+// and error body, above all a history that violates the provider's rules ([Validate]). Thinking
+// is signed, and must come back unchanged or not at all. The brain's stream becomes the API's
+// stream.
 //
-// [Server.Fault] makes it fail as the provider fails, once for each fault. It
-// starts no goroutine. All methods are safe for concurrent use.
+// [Server.Fault] simulates the provider's failures, once for each fault. The server starts no
+// goroutine. All methods are safe for concurrent use.
 //
-// Left out: batches, files, beta features, and tools that the provider runs,
-// except that a brain may give their blocks as parts of its reply.
+// Not simulated: batches, files, beta features, and tools that the provider runs. A brain may
+// return the blocks of such tools as parts of its reply.
 package anthropic
 
 import (
@@ -32,28 +32,28 @@ import (
 
 // Options are the settings of a Server.
 type Options struct {
-	Brain  seam.Model // what answers; needed
-	Key    string     // empty: any key will do
+	Brain  seam.Model // the model that answers; required
+	Key    string     // empty: any key is accepted
 	Models []Model    // nil: Known()
-	// Asked is told every request for a message, as it came and as the brain will
-	// see it, which it may still change: the wire does not tell the agent's name.
+	// Asked is called with every request for a message, as received and as the brain will see
+	// it. It may change the latter: the API does not transmit the agent's name.
 	Asked func(body []byte, r *seam.Request)
 }
 
-// Model is a model that the provider has, with what it takes.
+// Model is a model of the simulated provider, with its capabilities.
 type Model struct {
 	ID        string
 	MaxInput  int64
 	MaxTokens int64
-	Adaptive  bool // thinks as much as an effort says
-	Enabled   bool // thinks within a budget
+	Adaptive  bool // thinks by an effort
+	Enabled   bool // thinks within a token budget
 	Effort    bool
-	Sampling  bool // takes a temperature other than 1
-	Prefill   bool // goes on with an assistant's message
-	NoMedia   bool // takes no pictures and documents
+	Sampling  bool // accepts a temperature other than 1
+	Prefill   bool // can continue an assistant's message
+	NoMedia   bool // does not accept images and documents
 }
 
-// Known are some models of each generation.
+// Known returns some models of each generation.
 func Known() []Model {
 	return []Model{
 		{ID: "claude-sonnet-5-5", MaxInput: 1_000_000, MaxTokens: 128_000, Adaptive: true, Effort: true},
@@ -64,14 +64,14 @@ func Known() []Model {
 	}
 }
 
-// Counts is what has happened so far.
+// Counts are the totals so far.
 type Counts struct {
 	Requests int // of any kind
-	Messages int // requests for a message that were taken
-	Closed   int // answers whose client went away
+	Messages int // accepted requests for a message
+	Closed   int // answers whose client disconnected
 }
 
-// Server is the provider. It is an http.Handler.
+// Server simulates the provider. It is an http.Handler.
 type Server struct {
 	opt Options
 
@@ -89,7 +89,7 @@ func New(o Options) *Server {
 	return &Server{opt: o}
 }
 
-// Counts returns what has happened so far.
+// Counts returns the totals so far.
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +102,7 @@ func (s *Server) count(f func(*Counts)) {
 	f(&s.counts)
 }
 
-// id makes an id as the provider's look.
+// id makes an id in the provider's form.
 func (s *Server) id(prefix string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *Server) model(id string) *Model {
 	return nil
 }
 
-// maxBody is the provider's limit.
+// maxBody is the provider's limit for a request.
 const maxBody = 32 << 20
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +157,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit checks who asks.
+// admit checks the credentials and headers.
 func (s *Server) admit(r *http.Request) *Error {
 	key := r.Header.Get("X-Api-Key")
 	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && key == "" {
@@ -190,7 +190,7 @@ func (s *Server) countTokens(w http.ResponseWriter, body []byte) {
 	answer(w, http.StatusOK, map[string]int64{"input_tokens": guess(body)})
 }
 
-// guess is about how many tokens a request has.
+// guess estimates a request's tokens.
 func guess(body []byte) int64 { return int64(len(body))/4 + 1 }
 
 func (m Model) object() map[string]any {
@@ -254,5 +254,5 @@ func (s *Server) models(w http.ResponseWriter, q url.Values) {
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // a client that is gone is none of ours
+	_ = json.NewEncoder(w).Encode(v) // the client may have disconnected
 }

@@ -14,7 +14,7 @@ import (
 
 const handoff = "transfer_to_"
 
-// understood is the request as a model of ours sees it.
+// understood converts the request to one of ours.
 func understood(r *request) seam.Request {
 	out := seam.Request{Model: r.Model, Effort: r.Effort, Temperature: r.Temperature}
 	if r.MaxTokens != nil {
@@ -81,7 +81,7 @@ func called(b content) parley.Part {
 
 func result(b content, name string) parley.Part {
 	p := parley.Part{Type: parley.PartToolResult, Call: parley.CallID(b.ToolUseID), Name: strings.TrimPrefix(name, handoff), IsError: b.IsError}
-	inner, _ := blocks("", b.Content) // its form was checked
+	inner, _ := blocks("", b.Content) // already validated
 	var texts []string
 	for _, c := range inner {
 		texts = append(texts, c.Text)
@@ -90,7 +90,7 @@ func result(b content, name string) parley.Part {
 	return p
 }
 
-// files are the pictures and documents of a request.
+// files are the images and documents of a request.
 type files map[parley.ArtifactID]seam.File
 
 func (f files) part(b content) parley.Part {
@@ -104,7 +104,7 @@ func (f files) part(b content) parley.Part {
 	case "image", "document":
 		body := []byte(b.Source.Data)
 		if b.Source.Type == "base64" {
-			body, _ = base64.StdEncoding.DecodeString(b.Source.Data) // its form was checked
+			body, _ = base64.StdEncoding.DecodeString(b.Source.Data) // already validated
 		}
 		id := parley.ArtifactID(fmt.Sprintf("file-%d", len(f)+1))
 		f[id] = seam.File{Name: b.Title, MediaType: b.Source.MediaType, Body: body}

@@ -13,11 +13,11 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Error is a refusal as the provider words it.
+// Error is a rejection in the provider's words.
 type Error struct {
 	Type    string // such as invalid_request_error
 	Message string
-	Status  int // 0: as the type has it
+	Status  int // 0: the type's usual status
 }
 
 func (e *Error) Error() string { return e.Type + ": " + e.Message }
@@ -46,7 +46,7 @@ func refuse(w http.ResponseWriter, e *Error) {
 	answer(w, status, e.body(w.Header().Get("Request-Id")))
 }
 
-// refusalOf words an error of the brain, and says how long to wait.
+// refusalOf converts an error of the brain, and returns how long to wait.
 func refusalOf(err error) (*Error, time.Duration) {
 	p, ok := errors.AsType[*parley.Error](err)
 	if !ok {
@@ -80,34 +80,34 @@ func retryAfter(h http.Header, d time.Duration) {
 	}
 }
 
-// Then is how an answer goes wrong in the middle.
+// Then is a failure in the middle of an answer.
 type Then string
 
 const (
 	ThenHang  Then = "hang"  // nothing more comes
 	ThenCut   Then = "cut"   // the connection breaks
-	ThenEnd   Then = "end"   // the answer ends in good order
+	ThenEnd   Then = "end"   // the answer ends cleanly
 	ThenChunk Then = "chunk" // a chunk that cannot be read
-	ThenError Then = "error" // an error event, of Fault.Type
+	ThenError Then = "error" // an error event with Fault.Type
 )
 
-// Fault is what goes wrong with one request for a message.
+// Fault is a failure of one request for a message.
 type Fault struct {
-	// Status refuses the request: with Type and Message, or with Body as it is.
+	// Status rejects the request, with Type and Message or with Body.
 	Status  int
 	Type    string
 	Message string
 	Body    string
-	Header  http.Header // besides, or instead of, what is usual
+	Header  http.Header // added to the usual headers, or replacing them
 	Hang    bool        // no answer at all
-	// Then is what happens After so many events.
+	// Then happens After so many events.
 	After int
 	Then  Then
-	// Pace is how long to wait before each event.
+	// Pace is the delay before each event.
 	Pace time.Duration
 }
 
-// Fault lets the next requests for a message go wrong, one fault each.
+// Fault makes the next requests for a message fail, one fault each.
 func (s *Server) Fault(f ...Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +125,8 @@ func (s *Server) fault() Fault {
 	return f
 }
 
-// before does what a fault does before anything is read of the request, and
-// reports whether that was all.
+// before applies the part of a fault that precedes reading the request. It returns true if that
+// ended the request.
 func (f Fault) before(w http.ResponseWriter, r *http.Request) bool {
 	for k, v := range f.Header {
 		w.Header()[http.CanonicalHeaderKey(k)] = v

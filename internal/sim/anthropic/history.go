@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// checkMessages holds a history against the rules.
+// checkMessages checks a history against the provider's rules.
 func checkMessages(r *request) *Error {
 	ms := merged(r.Messages)
 	if ms[0].Role != "user" {
@@ -17,7 +17,7 @@ func checkMessages(r *request) *Error {
 	}
 	ids, served, calls := map[string]bool{}, map[string]bool{}, false
 	for i, m := range ms {
-		var before []string // the calls that this message has to answer
+		var before []string // the calls that this message must answer
 		if i > 0 {
 			for _, b := range ms[i-1].Blocks {
 				if b.Type == "tool_use" {
@@ -65,8 +65,8 @@ func checkMessages(r *request) *Error {
 	return nil
 }
 
-// results checks that a message answers each call of the one before it, once and
-// before anything else.
+// results checks that a message answers each call of the previous message, once and before
+// anything else.
 func results(i int, m message, calls []string) *Error {
 	var answered []string
 	other := false
@@ -95,7 +95,7 @@ func results(i int, m message, calls []string) *Error {
 	return nil
 }
 
-// allowed says which roles may have a block.
+// allowed lists the roles that may have each type of block.
 var allowed = map[string]string{
 	"text": "both", "image": "user", "document": "user", "search_result": "user", "tool_result": "user",
 	"tool_use": "assistant", "thinking": "assistant", "redacted_thinking": "assistant", "server_tool_use": "assistant",
@@ -175,7 +175,7 @@ func isObject(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &m) == nil && m != nil
 }
 
-// sign is the seal over thinking: a model knows its own.
+// sign returns the signature of thinking: a model recognizes its own.
 func sign(model, thinking string) string {
 	m := hmac.New(sha256.New, []byte("the provider's secret"))
 	m.Write([]byte(model + "\x00" + thinking))

@@ -53,14 +53,14 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request, body []byte) {
 	}
 }
 
-// errOver: a fault has ended the answer.
+// errOver means that a fault has ended the answer.
 var errOver = errors.New("the answer is over")
 
-// writer writes one answer: as a stream, or gathers it whole.
+// writer writes one answer, as a stream or whole.
 type writer struct {
 	s     *Server
 	w     http.ResponseWriter
-	ctx   context.Context //nolint:containedctx // of the one request that it lives for
+	ctx   context.Context //nolint:containedctx // the context of the one request it serves
 	req   *request
 	fault Fault
 	input int64
@@ -69,9 +69,9 @@ type writer struct {
 	begun  bool
 	events int
 	err    error
-	blocks []map[string]any // whole
-	open   string           // the kind of the block that is open
-	text   strings.Builder  // of it
+	blocks []map[string]any // for an answer that is not streamed
+	open   string           // type of the open block
+	text   strings.Builder  // text of the open block
 	buf    []byte
 }
 
@@ -132,7 +132,7 @@ func usage(u parley.Usage) map[string]any {
 	}
 }
 
-// event writes an event, unless the fault has its turn.
+// event writes an event, unless a fault happens instead.
 func (o *writer) event(name string, v any) {
 	if o.err != nil || !o.req.Stream {
 		return
@@ -188,7 +188,7 @@ func (o *writer) event(name string, v any) {
 	}
 }
 
-// start opens a block.
+// start starts a block.
 func (o *writer) start(kind string, block map[string]any) {
 	o.close()
 	o.open = kind
@@ -264,8 +264,8 @@ func (o *writer) close() {
 	o.event("content_block_stop", map[string]any{"type": "content_block_stop", "index": len(o.blocks) - 1})
 }
 
-// finish ends the answer with what the brain did not stream: calls and blocks of
-// the provider's own.
+// finish ends the answer with what the brain did not stream: calls and the provider's own
+// blocks.
 func (o *writer) finish(r *seam.Reply) error {
 	calls := false
 	for _, p := range r.Parts {
@@ -312,7 +312,7 @@ func (o *writer) finish(r *seam.Reply) error {
 	return o.err
 }
 
-// pieceOf is how many bytes of arguments come at once.
+// pieceOf is how many bytes of arguments come in one delta.
 const pieceOf = 12
 
 func (o *writer) use(name string, input json.RawMessage) {
@@ -325,8 +325,8 @@ func (o *writer) use(name string, input json.RawMessage) {
 	o.close()
 }
 
-// arguments streams an input in pieces, which end inside characters and escapes
-// as they like, but not inside a byte sequence.
+// arguments streams an input in pieces, which may end inside escapes but not inside a UTF-8
+// sequence.
 func (o *writer) arguments(input string) {
 	o.delta(inputDelta{"input_json_delta", ""})
 	if input == "{}" {
@@ -344,7 +344,7 @@ func (o *writer) arguments(input string) {
 	}
 }
 
-// provider gives a block as it is, the input of a tool that the provider runs in
+// provider writes a block unchanged, but streams the input of a tool that the provider runs in
 // pieces.
 func (o *writer) provider(raw json.RawMessage) {
 	var block map[string]any

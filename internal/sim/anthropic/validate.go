@@ -75,8 +75,8 @@ type thinking struct {
 	Display      string `json:"display"`
 }
 
-// Validate holds the body of a request for a message against the provider's
-// rules. The error is an *[Error] in the provider's words.
+// Validate checks the body of a request for a message against the provider's rules. The error is
+// an *[Error] in the provider's words.
 func Validate(body []byte) error {
 	req, e := parse(body, false)
 	if e == nil {
@@ -93,10 +93,10 @@ var fields = []string{
 	"stop_sequences", "metadata", "service_tier", "container", "cache_control", "inference_geo", "speed", "diagnostics",
 }
 
-// notCounted are refused where tokens are counted only.
+// notCounted are the fields that are rejected when only counting tokens.
 var notCounted = []string{"max_tokens", "stream", "temperature", "top_k", "top_p", "stop_sequences", "metadata"}
 
-// parse reads a body and checks its form.
+// parse parses a body and checks its form.
 func parse(body []byte, counting bool) (*request, *Error) {
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(body, &top); err != nil || top == nil {
@@ -128,7 +128,7 @@ func parse(body []byte, counting bool) (*request, *Error) {
 		return nil, invalid("%s", err)
 	}
 	if raw := top["tool_choice"]; raw != nil {
-		_ = json.Unmarshal(raw, &in.ToolChoice) // its form was read above
+		_ = json.Unmarshal(raw, &in.ToolChoice) // already parsed above
 	}
 	r := &request{
 		Model: in.Model, MaxTokens: in.MaxTokens, Messages: in.Messages, Tools: in.Tools, ToolChoice: in.ToolChoice,
@@ -162,7 +162,7 @@ func parse(body []byte, counting bool) (*request, *Error) {
 	return r, nil
 }
 
-// blocks reads content: a string is one text block.
+// blocks parses content: a string is one text block.
 func blocks(at string, raw json.RawMessage) ([]content, *Error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -193,7 +193,7 @@ func (m *message) UnmarshalJSON(b []byte) error {
 			return invalid("messages: %s: Extra inputs are not permitted", name)
 		}
 	}
-	_ = json.Unmarshal(in["role"], &m.Role) // one that is no string is no role
+	_ = json.Unmarshal(in["role"], &m.Role) // a role that is not a string is unknown
 	if m.Role != "user" && m.Role != "assistant" {
 		return invalid("messages: Unexpected role %q. Allowed roles are \"user\" or \"assistant\"", m.Role)
 	}
@@ -277,7 +277,7 @@ func checkThinking(r *request) *Error {
 	return nil
 }
 
-// fits checks what depends on the model.
+// fits checks rules that depend on the model.
 func (s *Server) fits(r *request) *Error {
 	m := s.model(r.Model)
 	if m == nil {
@@ -321,15 +321,14 @@ func (s *Server) fits(r *request) *Error {
 	return nil
 }
 
-// paused: what a tool of the provider's own was in the middle of may be gone on
-// with.
+// paused reports whether the message was paused in the middle of a tool of the provider's own,
+// which may be continued.
 func paused(m message) bool {
 	t := m.Blocks[len(m.Blocks)-1].Type
 	return t == "server_tool_use" || strings.HasSuffix(t, "_tool_result")
 }
 
-// beginsWithThinking: a turn that goes on with results has to have begun with
-// thinking.
+// beginsWithThinking checks that a turn that continues with results began with thinking.
 func beginsWithThinking(ms []message) *Error {
 	n := len(ms) - 1
 	if ms[n].Role == "user" {
@@ -344,7 +343,7 @@ func beginsWithThinking(ms []message) *Error {
 	return nil
 }
 
-// merged joins neighbours of one role, as the provider does.
+// merged joins neighbouring messages of one role, as the provider does.
 func merged(ms []message) []message {
 	var out []message
 	for _, m := range ms {

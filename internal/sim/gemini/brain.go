@@ -12,7 +12,7 @@ import (
 
 const handoff = "transfer_to_"
 
-// understood is the request as a model of ours sees it.
+// understood converts the request to one of ours.
 func understood(r *request, m *Model) seam.Request {
 	out := seam.Request{Model: m.ID, Temperature: r.Config.Temperature, MaxTokens: m.MaxOutput}
 	if n := r.Config.MaxOutputTokens; n != nil {
@@ -53,7 +53,7 @@ func understood(r *request, m *Model) seam.Request {
 		}
 	}
 	files := files{}
-	var open []parley.Part // calls that are not answered yet
+	var open []parley.Part // unanswered calls
 	for i, c := range r.Contents {
 		said, told := parley.Message{Role: parley.RoleUser}, parley.Message{Role: parley.RoleTool}
 		if c.Role == "model" {
@@ -93,8 +93,7 @@ func called(p part, id parley.CallID) parley.Part {
 	return parley.Part{Type: parley.PartToolCall, Call: id, ProviderID: f.ID, Name: f.Name, Input: f.Args}
 }
 
-// result takes the call that it answers off the open ones: by id, or the first of
-// its name.
+// result removes the answered call from the open ones: found by id, or the first with its name.
 func result(r *response, open *[]parley.Part) parley.Part {
 	name := strings.TrimPrefix(r.Name, handoff)
 	p := parley.Part{Type: parley.PartToolResult, Name: name}
@@ -106,7 +105,7 @@ func result(r *response, open *[]parley.Part) parley.Part {
 		}
 	}
 	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(r.Response, &fields) // its form was checked
+	_ = json.Unmarshal(r.Response, &fields) // already validated
 	raw, ok := fields["output"]
 	if fields["error"] != nil {
 		raw, ok, p.IsError = fields["error"], true, true
@@ -120,7 +119,7 @@ func result(r *response, open *[]parley.Part) parley.Part {
 	return p
 }
 
-// files are the pictures and documents of a request.
+// files are the images and documents of a request.
 type files map[parley.ArtifactID]seam.File
 
 func (f files) part(p part) parley.Part {

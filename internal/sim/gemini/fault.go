@@ -11,12 +11,12 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Error is a refusal as the provider words it.
+// Error is a rejection in the provider's words.
 type Error struct {
 	Status  string // such as INVALID_ARGUMENT
 	Message string
-	HTTP    int    // 0: as the status has it
-	Reason  string // of an ErrorInfo, if any
+	HTTP    int    // 0: the usual one for Status
+	Reason  string // the reason of an ErrorInfo, if any
 	Retry   time.Duration
 }
 
@@ -75,7 +75,7 @@ func (e *Error) body() map[string]any {
 
 func refuse(w http.ResponseWriter, e *Error) { answer(w, e.http(), e.body()) }
 
-// refusalOf words an error of the brain.
+// refusalOf converts an error of the brain.
 func refusalOf(err error) *Error {
 	p, ok := errors.AsType[*parley.Error](err)
 	if !ok {
@@ -101,39 +101,39 @@ func refusalOf(err error) *Error {
 	return e
 }
 
-// Then is how an answer goes wrong in the middle.
+// Then is a failure in the middle of an answer.
 type Then string
 
 const (
 	ThenHang  Then = "hang"  // nothing more comes
 	ThenCut   Then = "cut"   // the connection breaks
-	ThenEnd   Then = "end"   // the answer ends in good order
+	ThenEnd   Then = "end"   // the answer ends cleanly
 	ThenChunk Then = "chunk" // a chunk that cannot be read
-	ThenError Then = "error" // a chunk with an error, of Fault.Error
-	ThenBare  Then = "bare"  // the object of an error as it is, in no chunk
+	ThenError Then = "error" // a chunk with Fault.Error
+	ThenBare  Then = "bare"  // a bare error object, outside any chunk
 )
 
-// Fault is what goes wrong with one request for content.
+// Fault is a failure of one request for content.
 type Fault struct {
-	// Status refuses the request: with Error, or with Body as it is.
+	// Status rejects the request, with Error or with Body.
 	Status int
 	Error  Error
 	Body   string
-	Header http.Header // besides, or instead of, what is usual
+	Header http.Header // added to the usual headers, or replacing them
 	Hang   bool        // no answer at all
-	// Finish and Why end the answer for another reason than the brain's; Blocked
-	// says that the prompt was refused and there is no answer.
+	// Finish and Why end the answer for another reason than the brain's. Blocked means that the
+	// prompt was blocked and there is no answer.
 	Finish  string
 	Why     string
 	Blocked string
-	// Then is what happens After so many chunks.
+	// Then happens After so many chunks.
 	After int
 	Then  Then
-	// Pace is how long to wait before each chunk.
+	// Pace is the delay before each chunk.
 	Pace time.Duration
 }
 
-// Fault lets the next requests for content go wrong, one fault each.
+// Fault makes the next requests for content fail, one fault each.
 func (s *Server) Fault(f ...Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,8 +151,8 @@ func (s *Server) fault() Fault {
 	return f
 }
 
-// before does what a fault does before anything is read of the request, and
-// reports whether that was all.
+// before applies the part of a fault that precedes reading the request. It returns true if that
+// ended the request.
 func (f Fault) before(w http.ResponseWriter, r *http.Request) bool {
 	for k, v := range f.Header {
 		w.Header()[http.CanonicalHeaderKey(k)] = v

@@ -1,21 +1,20 @@
-// Package gemini speaks Google's Gemini API around a model of ours, for tests that
-// need no network.
+// Package gemini simulates Google's Gemini API around a model of ours, for tests without a
+// network.
 //
 //	srv := httptest.NewServer(gemini.New(gemini.Options{Key: "k", Brain: brain}))
 //
-// A [Server] answers generateContent, streamGenerateContent and countTokens of a
-// model, and GET /v1beta/models. It is strict: what the provider would refuse is
-// refused with its status and its error body, above all a history that does not
-// hold its rules ([Validate]). Models since Gemini 3 sign the first call of a step,
-// or else the end of a text, and want it back unchanged. What the brain streams
-// becomes the stream of the wire.
+// A [Server] answers generateContent, streamGenerateContent and countTokens of a model, and GET
+// /v1beta/models. It is strict: it rejects what the provider would reject, with the same status
+// and error body, above all a history that violates the provider's rules ([Validate]). Models
+// since Gemini 3 sign the first call of a step, or otherwise the end of a text, and require it
+// back unchanged. The brain's stream becomes the API's stream.
 //
-// [Server.Fault] makes it fail as the provider fails, once for each fault. It
-// starts no goroutine. All methods are safe for concurrent use.
+// [Server.Fault] simulates the provider's failures, once for each fault. The server starts no
+// goroutine. All methods are safe for concurrent use.
 //
-// Left out: streams as a JSON list (without alt=sse), uploaded files, cached
-// contents, batches, the live API, and tools that the provider runs, except that a
-// brain may give their parts in its reply.
+// Not simulated: streams as a JSON list (without alt=sse), uploaded files, cached contents,
+// batches, the live API, and tools that the provider runs. A brain may return the parts of such
+// tools in its reply.
 package gemini
 
 import (
@@ -34,27 +33,27 @@ import (
 
 // Options are the settings of a Server.
 type Options struct {
-	Brain  seam.Model // what answers; needed
-	Key    string     // empty: any key will do
+	Brain  seam.Model // the model that answers; required
+	Key    string     // empty: any key is accepted
 	Models []Model    // nil: Known()
-	// Asked is told every request for content, as it came and as the brain will see
-	// it, which it may still change: the wire does not tell the agent's name.
+	// Asked is called with every request for content, as received and as the brain will see it.
+	// It may change the latter: the API does not transmit the agent's name.
 	Asked func(body []byte, r *seam.Request)
 }
 
-// Model is a model that the provider has, with what it takes.
+// Model is a model of the simulated provider, with its capabilities.
 type Model struct {
 	ID        string
 	MaxInput  int64
 	MaxOutput int64
-	Level     bool // is told by a level how much to think
-	NoMedium  bool // has no level between low and high
-	Budget    bool // is told by a budget
-	Seals     bool // signs calls and wants them back so
-	NoIDs     bool // gives calls no ids
+	Level     bool // accepts a thinking level
+	NoMedium  bool // there is no level between low and high
+	Budget    bool // accepts a thinking budget
+	Seals     bool // signs calls and requires the signatures back
+	NoIDs     bool // calls have no ids
 }
 
-// Known are some models of each generation.
+// Known returns some models of each generation.
 func Known() []Model {
 	return []Model{
 		{ID: "gemini-3.8-flash", MaxInput: 1_048_576, MaxOutput: 65_536, Level: true, Budget: true, Seals: true},
@@ -65,14 +64,14 @@ func Known() []Model {
 	}
 }
 
-// Counts is what has happened so far.
+// Counts are the totals so far.
 type Counts struct {
 	Requests int // of any kind
-	Contents int // requests for content that were taken
-	Closed   int // answers whose client went away
+	Contents int // accepted requests for content
+	Closed   int // answers whose client disconnected
 }
 
-// Server is the provider. It is an http.Handler.
+// Server simulates the provider. It is an http.Handler.
 type Server struct {
 	opt Options
 
@@ -90,7 +89,7 @@ func New(o Options) *Server {
 	return &Server{opt: o}
 }
 
-// Counts returns what has happened so far.
+// Counts returns the totals so far.
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +102,7 @@ func (s *Server) count(f func(*Counts)) {
 	f(&s.counts)
 }
 
-// id makes an id, each another.
+// id makes a unique id.
 func (s *Server) id(format string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +117,7 @@ func (s *Server) model(id string) *Model {
 	return nil
 }
 
-// maxBody is the provider's limit.
+// maxBody is the provider's limit for a request.
 const maxBody = 20 << 20
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -167,10 +166,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// nowhere is an address that is none. The provider answers with a page.
+// nowhere is the error for an unknown path. The real provider answers with an HTML page.
 var nowhere = &Error{Status: "NOT_FOUND", Message: "The requested URL was not found on this server."}
 
-// admit checks who asks.
+// admit checks the credentials and headers.
 func (s *Server) admit(r *http.Request) *Error {
 	key := r.Header.Get("X-Goog-Api-Key")
 	if key == "" {
@@ -207,7 +206,7 @@ func (s *Server) countTokens(w http.ResponseWriter, body []byte, m *Model) {
 			return
 		}
 	default:
-		in.Whole, _ = json.Marshal(map[string]json.RawMessage{"contents": in.Contents}) // it was read a moment ago
+		in.Whole, _ = json.Marshal(map[string]json.RawMessage{"contents": in.Contents}) // already parsed
 	}
 	if _, e := parse(in.Whole, m); e != nil {
 		refuse(w, e)
@@ -216,7 +215,7 @@ func (s *Server) countTokens(w http.ResponseWriter, body []byte, m *Model) {
 	answer(w, http.StatusOK, map[string]any{"totalTokens": guess(body), "promptTokensDetails": []any{map[string]any{"modality": "TEXT", "tokenCount": guess(body)}}})
 }
 
-// guess is about how many tokens a request has.
+// guess estimates a request's tokens.
 func guess(body []byte) int64 { return int64(len(body))/4 + 1 }
 
 func (m Model) object() map[string]any {
@@ -249,7 +248,7 @@ func (s *Server) list(w http.ResponseWriter, q url.Values) {
 		}
 		from = n
 	}
-	// Models that embed are listed as well and answer nothing.
+	// The list also has embedding models, which cannot answer.
 	all := []map[string]any{{"name": "models/gemini-embedding-001", "version": "001", "inputTokenLimit": 2048, "outputTokenLimit": 1, "supportedGenerationMethods": []string{"embedContent"}}}
 	for _, m := range s.opt.Models {
 		all = append(all, m.object())
@@ -265,5 +264,5 @@ func (s *Server) list(w http.ResponseWriter, q url.Values) {
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // a client that is gone is none of ours
+	_ = json.NewEncoder(w).Encode(v) // the client may have disconnected
 }

@@ -8,11 +8,10 @@ import (
 	"fmt"
 )
 
-// anySignature is taken for one, on calls that others have made.
+// anySignature is accepted instead of a signature, on calls made by other models.
 const anySignature = "skip_thought_signature_validator"
 
-// sign seals what a model has said, so that what comes back can be told from what
-// was changed on the way.
+// sign signs what a model has said, so that changes can be detected when it comes back.
 func sign(m *Model, said ...string) string {
 	h := hmac.New(sha256.New, []byte("the provider's secret"))
 	fmt.Fprintf(h, "%s\x00", m.ID)
@@ -26,7 +25,7 @@ func signCall(m *Model, name string, args json.RawMessage) string {
 	return sign(m, "call", name, canonical(args))
 }
 
-// canonical is JSON in one way of writing it.
+// canonical rewrites JSON in a canonical form.
 func canonical(raw json.RawMessage) string {
 	var v any
 	if len(raw) == 0 {
@@ -42,8 +41,8 @@ func canonical(raw json.RawMessage) string {
 	return string(out)
 }
 
-// checkSignatures holds a history against the rules: what is signed is as it was,
-// and in the steps since the user spoke last the first call of each is signed.
+// checkSignatures checks a history: signed parts are unchanged, and in the steps since the
+// user's last message, the first call of each is signed.
 func checkSignatures(r *request, m *Model) *Error {
 	if !m.Seals {
 		return nil

@@ -52,7 +52,7 @@ func (s *Server) content(w http.ResponseWriter, r *http.Request, body []byte, m 
 	}
 }
 
-// errOver: a fault has ended the answer.
+// errOver means that a fault has ended the answer.
 var errOver = errors.New("the answer is over")
 
 type usage struct {
@@ -96,11 +96,11 @@ type chunk struct {
 	ID         string         `json:"responseId"`
 }
 
-// writer writes one answer: as a stream, or gathers it whole.
+// writer writes one answer, as a stream or whole.
 type writer struct {
 	s      *Server
 	w      http.ResponseWriter
-	ctx    context.Context //nolint:containedctx // of the one request that it lives for
+	ctx    context.Context //nolint:containedctx // the context of the one request it serves
 	model  *Model
 	stream bool
 	thinks bool
@@ -111,8 +111,8 @@ type writer struct {
 	begun  bool
 	chunks int
 	err    error
-	parts  []any           // all of them, when it is no stream
-	text   strings.Builder // all of the answer
+	parts  []any           // all parts, for an answer that is not streamed
+	text   strings.Builder // the whole answer
 	buf    []byte
 }
 
@@ -142,7 +142,7 @@ func (o *writer) relay(brain seam.Model, ask seam.Request) error {
 	return io.ErrUnexpectedEOF
 }
 
-// add says a part.
+// add writes a part.
 func (o *writer) add(p any) {
 	if !o.stream {
 		if x, ok := p.(answerPart); ok && x.Text != nil && x.Signature == "" && len(o.parts) > 0 {
@@ -165,7 +165,7 @@ func (o *writer) chunk(c chunk) {
 	o.write(c)
 }
 
-// write writes a chunk, unless the fault has its turn.
+// write writes a chunk, unless a fault happens instead.
 func (o *writer) write(v any) {
 	if o.err != nil {
 		return
@@ -205,14 +205,14 @@ func (o *writer) write(v any) {
 			raw = marshal(o.fault.Error.body())
 		case ThenBare:
 			var nice bytes.Buffer
-			_ = json.Indent(&nice, marshal(o.fault.Error.body()), "", "  ") // it was made a moment ago
+			_ = json.Indent(&nice, marshal(o.fault.Error.body()), "", "  ") // just encoded
 			_, _ = o.w.Write(nice.Bytes())
 			return
 		}
 	}
 	o.chunks++
 	o.buf = sse.AppendFrame(o.buf[:0], sse.Frame{Data: raw})
-	// Lines end as the provider's do.
+	// The provider ends lines with CR LF.
 	if _, err := o.w.Write(bytes.ReplaceAll(o.buf, []byte("\n"), []byte("\r\n"))); err != nil && o.err == nil {
 		o.err = err
 	}
@@ -224,7 +224,7 @@ func (o *writer) write(v any) {
 	}
 }
 
-// marshal writes JSON as the provider does, with what HTML minds as it is.
+// marshal writes JSON as the provider does, without escaping HTML characters.
 func marshal(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -233,14 +233,14 @@ func marshal(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// finish ends the answer with what the brain did not stream: calls and parts of
-// the provider's own, and a seal.
+// finish ends the answer with what the brain did not stream: calls, the provider's own parts,
+// and a signature.
 func (o *writer) finish(r *seam.Reply) error {
 	calls := 0
 	for _, p := range r.Parts {
 		switch p.Type {
 		case parley.PartToolCall:
-			if isObject(p.Input) { // half a call is not shown
+			if isObject(p.Input) { // an incomplete call is not sent
 				o.use(p.Name, p.Input, calls == 0)
 				calls++
 			}
@@ -276,7 +276,7 @@ func (o *writer) finish(r *seam.Reply) error {
 	}
 	switch {
 	case o.stream && (end.Finish == "STOP" || end.Finish == "MAX_TOKENS"):
-		end.Content = &answerContent{Parts: []any{seal}, Role: "model"} // an empty text, be it sealed or not
+		end.Content = &answerContent{Parts: []any{seal}, Role: "model"} // an empty text, with or without a signature
 	case !o.stream:
 		if seal.Signature != "" {
 			o.parts = append(o.parts, seal)
@@ -291,7 +291,7 @@ func (o *writer) finish(r *seam.Reply) error {
 	return o.last(chunk{Candidates: []candidate{end}})
 }
 
-// last says the chunk that ends the answer, or is all of it.
+// last writes the chunk that ends the answer, or the whole answer.
 func (o *writer) last(c chunk) error {
 	if o.stream {
 		o.chunk(c)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// request is a body of a request for content.
+// request is the body of a request for content.
 type request struct {
 	Contents []message       `json:"contents"`
 	System   *message        `json:"systemInstruction"`
@@ -110,7 +110,7 @@ type config struct {
 		Budget  *int64 `json:"thinkingBudget"`
 		Level   string `json:"thinkingLevel"`
 	} `json:"thinkingConfig"`
-	// What is taken and not obeyed.
+	// Fields that are accepted and ignored.
 	MIMEType   string          `json:"responseMimeType"`
 	Schema     json.RawMessage `json:"responseJsonSchema"`
 	OpenAPI    json.RawMessage `json:"responseSchema"`
@@ -120,15 +120,15 @@ type config struct {
 	Resolution string          `json:"mediaResolution"`
 }
 
-// strictly reads JSON of which every field is known, as protocol buffers do.
+// strictly decodes JSON and rejects unknown fields, as protocol buffers do.
 func strictly(b []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	return d.Decode(to)
 }
 
-// Validate holds the body of a request for content against the provider's rules,
-// as its newest model has them. The error is an *[Error] in the provider's words.
+// Validate checks the body of a request for content against the provider's rules for its newest
+// model. The error is an *[Error] in the provider's words.
 func Validate(body []byte) error {
 	if len(body) > maxBody {
 		return invalid("Request payload size exceeds the limit: %d bytes.", maxBody)
@@ -139,7 +139,7 @@ func Validate(body []byte) error {
 	return nil
 }
 
-// parse reads a body and checks all of it.
+// parse parses a body and checks all of it.
 func parse(body []byte, m *Model) (*request, *Error) {
 	var r request
 	if err := strictly(body, &r); err != nil {
@@ -187,7 +187,7 @@ func checkContents(r *request, _ *Model) *Error {
 		if len(c.Parts) == 0 {
 			return invalid("* GenerateContentRequest.contents[%d].parts: contents.parts must not be empty.", i)
 		}
-		// Its own client gives back the empty text that a stream ends with.
+		// The provider's own client sends back the empty text that ends a stream.
 		if !slices.ContainsFunc(c.Parts, func(p part) bool { return p.Text == nil || *p.Text != "" || p.Signature != "" }) {
 			return invalid("Unable to submit request because it must have a text parameter. Add a text parameter and try again.")
 		}
@@ -245,7 +245,7 @@ func checkPart(at, role string, p part) *Error {
 	return nil
 }
 
-// decode64 takes both alphabets, with padding or without, as protocol buffers do.
+// decode64 accepts both alphabets, with or without padding, as protocol buffers do.
 func decode64(s string) ([]byte, error) {
 	s = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(s, "="))
 	return base64.RawStdEncoding.DecodeString(s)
@@ -260,8 +260,8 @@ func badName(at string) *Error {
 	return invalid("* %s: Invalid function name. Must start with a letter or an underscore. Must be alphanumeric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 128.", at)
 }
 
-// checkTurns checks who speaks when: calls are answered by the content right after
-// them, each once and nothing else.
+// checkTurns checks the order of the roles: calls are answered by the very next content, each
+// once, and by nothing else.
 func checkTurns(r *request, _ *Model) *Error {
 	var open []functionCall
 	for i, c := range r.Contents {
@@ -350,8 +350,7 @@ func checkTools(r *request, m *Model) *Error {
 	return nil
 }
 
-// beyondOpenAPI finds a keyword of JSON Schema that the older field has no place
-// for.
+// beyondOpenAPI returns a JSON Schema keyword that the older field does not support.
 func beyondOpenAPI(raw json.RawMessage) string {
 	for _, key := range []string{"$schema", "$ref", "$defs", "const", "exclusiveMinimum", "exclusiveMaximum", "patternProperties", "propertyNames", "oneOf", "allOf", "not"} {
 		if bytes.Contains(raw, []byte(`"`+key+`":`)) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// build makes everything from the seed, the story and the clock.
+// build creates everything from the seed, the story and the clock.
 func (h *House) build() {
 	h.rnd = rand.New(rand.NewPCG(h.o.Seed, 0x5eed))
 	h.made = h.now().Truncate(time.Microsecond)
@@ -95,8 +95,8 @@ func (h *House) add(p plan, d *device, platform string, r *routine, begin time.T
 	h.entities[p.id] = e
 }
 
-// settle puts the records in order after the story put in its own, leaves out
-// what changed nothing, and fills in attributes and the time of the last change.
+// settle sorts the records after the story has added its own, drops those that changed nothing,
+// and fills in attributes and the time of the last change.
 func (h *House) settle(e *entity) {
 	slices.SortStableFunc(e.recs, func(a, b record) int { return a.updated.Compare(b.updated) })
 	out := e.recs[:1]

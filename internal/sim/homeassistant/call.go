@@ -32,7 +32,7 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// texts reads what may be one text or a list of them.
+// texts parses one text or a list of texts.
 func texts(v any) ([]string, bool) {
 	switch v := v.(type) {
 	case nil:
@@ -59,8 +59,8 @@ func texts(v any) ([]string, bool) {
 
 var targetKeys = []string{"entity_id", "device_id", "area_id", "floor_id", "label_id"}
 
-// find resolves a target to the entities of a domain. What does not exist is
-// left out, as there, and the log says so.
+// find resolves a target to the entities of a domain. As in the real one, unknown entities are
+// skipped with an entry in the log.
 func (h *House) find(domain string, target attrs) ([]*entity, *refusal) {
 	var out []*entity
 	var missing []string
@@ -98,7 +98,7 @@ func (h *House) find(domain string, target attrs) ([]*entity, *refusal) {
 					switch {
 					case h.labelled(id, e.id):
 						if !e.hidden {
-							add(e, true) // also what is for configuration
+							add(e, true) // including configuration entities
 						}
 					case e.device != nil && h.labelled(id, e.device.id), h.labelled(id, e.areaID()):
 						add(e, false)
@@ -123,8 +123,8 @@ func (h *House) find(domain string, target attrs) ([]*entity, *refusal) {
 	return out, nil
 }
 
-// expand calls f with an entity and, of a group, with all its members: a group
-// hands on what it is told.
+// expand calls f with an entity and, for a group, with all its members, because a group passes
+// on what it is told.
 func (h *House) expand(e *entity, f func(*entity), deep int) {
 	f(e)
 	if e.platform != "group" || deep > 8 {
@@ -140,7 +140,7 @@ func (h *House) expand(e *entity, f func(*entity), deep int) {
 
 func (h *House) labelled(label, item string) bool { return slices.Contains(h.labels[label], item) }
 
-// labelsOf are the labels of an entity, a device or an area, by its id.
+// labelsOf returns the labels of an entity, a device or an area.
 func (h *House) labelsOf(item string) []any {
 	out := []any{}
 	for _, label := range slices.Sorted(maps.Keys(h.labels)) {
@@ -169,7 +169,7 @@ func (h *House) floorOf(areaID string) string {
 	return ""
 }
 
-// call runs a service: the states that changed in its context, and its response.
+// call runs a service. It returns the changed states and the response.
 func (h *House) call(domain, name string, data, target attrs, ctx origin, depth int) (changed []string, response any, no *refusal) {
 	s := h.services[domain][name]
 	if s == nil {
@@ -235,7 +235,7 @@ func (h *House) call(domain, name string, data, target attrs, ctx origin, depth 
 			continue
 		}
 		does := s.does
-		if domain == "homeassistant" { // it hands on to the entity's own domain
+		if domain == "homeassistant" { // it delegates to the entity's own domain
 			if own := h.services[e.domain][name]; own != nil {
 				does = own.does
 			}
@@ -256,7 +256,7 @@ func (h *House) call(domain, name string, data, target attrs, ctx origin, depth 
 	return slices.Compact(changed), nil, nil
 }
 
-// regroup brings groups in line with a member.
+// regroup updates the groups of a member.
 func (h *House) regroup(member *entity, ctx origin, at time.Time) (changed []string) {
 	for _, id := range h.order {
 		g := h.entities[id]
@@ -294,7 +294,7 @@ func (h *House) moment(m moment) {
 	}
 }
 
-// warn adds to the log of errors; the same message again is counted.
+// warn adds an entry to the error log; a repeated message is counted.
 func (h *House) warn(level, logger, message string) {
 	now := h.now()
 	for i, l := range h.log {
@@ -312,7 +312,7 @@ func (h *House) warn(level, logger, message string) {
 	}
 }
 
-// report is a device or an integration that says how it is.
+// report simulates a device or an integration that reports a state.
 func (h *House) report(id, state string, a attrs) (made bool) {
 	e := h.entities[id]
 	if e == nil {

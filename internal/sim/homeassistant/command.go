@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// command is one kind of WebSocket message. Its keys are the only ones allowed;
-// those with a ! have to be there.
+// command is one type of WebSocket message. Only its keys are allowed; those with a ! are
+// required.
 type command struct {
 	keys  string
 	admin bool
-	// does runs with the house locked. What it returns is the result, unless it
-	// has answered itself.
+	// does runs with the house locked. It returns the result, unless it has answered itself.
 	does func(c *conn, id int, m attrs) (result any, answered bool, no *refusal)
 }
 
@@ -150,7 +149,7 @@ func parseTime(s string) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no time", s)
+	return time.Time{}, fmt.Errorf("%q is not a time", s)
 }
 
 func flag(m attrs, key string, otherwise bool) bool {
@@ -227,7 +226,7 @@ func subscribeEvents(c *conn, id int, m attrs) (any, bool, *refusal) {
 	return nil, true, nil
 }
 
-// subscribeEntities tells of states in the short form, first all of them.
+// subscribeEntities sends states in the short form, starting with all of them.
 func subscribeEntities(c *conn, id int, m attrs) (any, bool, *refusal) {
 	only, ok := texts(m["entity_ids"])
 	if !ok {

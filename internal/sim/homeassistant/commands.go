@@ -9,8 +9,8 @@ import (
 
 const historyKeys = "start_time! end_time entity_ids! include_start_time_state significant_changes_only minimal_response no_attributes"
 
-// commands are all that the house understands. It is filled when the package
-// starts, as some of its functions look into it.
+// commands lists everything that the house understands. It is filled when the package starts,
+// because some of its functions refer to it.
 var commands = map[string]command{
 	"supported_features": {keys: "features!", does: func(c *conn, _ int, m attrs) (any, bool, *refusal) {
 		f, no := object(m, "features")
@@ -96,7 +96,7 @@ var commands = map[string]command{
 		return out
 	})},
 
-	// Those that somebody has made: zone.home is of the core's configuration.
+	// Zones created by a user; zone.home belongs to the core configuration.
 	"zone/list": {does: just(func(*House) any { return []any{} })},
 
 	"config/area_registry/list":   {does: just(func(h *House) any { return h.areaList() })},
@@ -162,7 +162,7 @@ var commands = map[string]command{
 			}
 			out = append(out, attrs{"run_id": hex32(mo.ctx.id), "domain": mo.domain, "item_id": e.now().attrs["id"], "state": "stopped", "script_execution": "finished", "trigger": mo.message, "timestamp": attrs{"start": stamp(mo.at), "finish": stamp(mo.at.Add(80 * time.Millisecond))}})
 		}
-		return out[max(0, len(out)-5):], nil // as there: the last five
+		return out[max(0, len(out)-5):], nil // the last five, as in the real one
 	})},
 	"config_entries/get": {keys: "type_filter domain", admin: true, does: plain(func(h *House, m attrs) (any, *refusal) {
 		seen := map[string]bool{}
@@ -184,7 +184,7 @@ var commands = map[string]command{
 	"conversation/agent/list": {keys: "language country", does: just(func(*House) any {
 		return attrs{"agents": []any{attrs{"id": "conversation.home_assistant", "name": "Home Assistant", "supported_languages": []any{"en"}}}}
 	})},
-	// Backups belong to every Core. Nobody has made one here.
+	// Every Core supports backups. Nobody has made one here.
 	"backup/info": {admin: true, does: just(func(*House) any {
 		return attrs{
 			"agent_errors": attrs{}, "backups": []any{}, "last_action_event": nil, "last_attempted_automatic_backup": nil, "last_completed_automatic_backup": nil,

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Faults are what is wrong with the house, until others are set. Those that are
-// numbers count down as they happen.
+// Faults are the current faults of the house, until they are replaced. Those that are numbers
+// count down as they happen.
 type Faults struct {
-	Down         bool          // nobody answers: connections are dropped, the proxy says 502
+	Down         bool          // nothing answers: connections are dropped, the proxy answers with status 502
 	Unauthorized bool          // every token is refused; open sockets are closed, as when a token is revoked
 	Delay        time.Duration // before each answer, over REST and WebSocket
-	Malformed    int           // messages to come that are cut in the middle
-	DropEvents   int           // changes of state to come that nobody is told of
-	Denied       bool          // administrators' commands are refused, as for a user who is none
+	Malformed    int           // number of next messages that are cut off in the middle
+	DropEvents   int           // number of next state changes that are not sent to anybody
+	Denied       bool          // administrators' commands are rejected, as for an ordinary user
 
-	// Of calls of services to come:
+	// For the next service calls:
 	DropBefore int // the connection is lost and the call never took effect
 	DropAfter  int // the call took effect and the connection is lost before the answer
-	Fail       int // the integration says no
+	Fail       int // the integration reports an error
 }
 
-// SetFaults replaces all faults. What waits for the old Delay waits no longer.
+// SetFaults replaces all faults. Requests waiting for the old Delay continue at once.
 func (h *House) SetFaults(f Faults) {
 	h.mu.Lock()
 	h.faults = f
@@ -35,14 +35,14 @@ func (h *House) SetFaults(f Faults) {
 	}
 }
 
-// Faults returns what is left of them.
+// Faults returns the remaining faults.
 func (h *House) Faults() Faults {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.faults
 }
 
-// Disconnect cuts all open sockets without a word and returns how many.
+// Disconnect cuts all open sockets without a closing message and returns how many.
 func (h *House) Disconnect() int {
 	h.mu.Lock()
 	cs := make([]*conn, 0, len(h.conns))
@@ -56,8 +56,8 @@ func (h *House) Disconnect() int {
 	return len(cs)
 }
 
-// Restart is a restart of Core: sockets are cut, the log of errors is empty, and
-// what only ran in memory has begun anew. States and history stay.
+// Restart simulates a restart of Core: sockets are cut, the error log is empty, and in-memory
+// state starts again. States and history stay.
 func (h *House) Restart() {
 	h.mu.Lock()
 	h.log, h.began = nil, h.now()
@@ -65,12 +65,12 @@ func (h *House) Restart() {
 	h.Disconnect()
 }
 
-// Call names what is counted: one service on one entity. Entity is "" for a
-// call that has no target.
+// Call identifies a counted call: one service on one entity. Entity is "" for a call without a
+// target.
 type Call struct{ Service, Entity string }
 
-// Calls returns how often each service took effect on each entity since the
-// house was made. A call that was refused or never arrived is not among them.
+// Calls returns how often each service took effect on each entity since the house was made.
+// Calls that were rejected or never arrived do not count.
 func (h *House) Calls() map[Call]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,8 +90,8 @@ func (h *House) Sockets() int {
 	return n
 }
 
-// SetState is a device that reports. An entity that does not exist is made, as
-// an integration would; a nil a keeps the attributes.
+// SetState simulates a device that reports. An unknown entity is created, as an integration
+// would; with a nil a, the attributes stay.
 func (h *House) SetState(entity, state string, a map[string]any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,14 +99,14 @@ func (h *House) SetState(entity, state string, a map[string]any) {
 	h.report(entity, state, a)
 }
 
-// Remove takes an entity out of the house, states and registry.
+// Remove removes an entity from the states and the registry.
 func (h *House) Remove(entity string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.remove(entity)
 }
 
-// Reported returns the present state of an entity; "" when there is none.
+// Reported returns an entity's current state, or "" if there is none.
 func (h *House) Reported(entity string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,7 +116,7 @@ func (h *House) Reported(entity string) string {
 	return ""
 }
 
-// Logged adds an entry to the log of errors, now.
+// Logged adds an entry to the error log, with the current time.
 func (h *House) Logged(level, logger, message string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

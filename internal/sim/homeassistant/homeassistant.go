@@ -1,31 +1,29 @@
-// Package homeassistant is a house that speaks as Home Assistant does, over REST
-// and WebSocket, for tests and for the demo that needs no network.
+// Package homeassistant simulates a house with Home Assistant, over REST and WebSocket, for
+// tests and for the offline demo.
 //
 //	house := homeassistant.New(homeassistant.Options{Token: "long-lived"})
 //	defer house.Close()
 //	srv := httptest.NewServer(house)
 //
-// A [House] is an http.Handler. It has floors, areas, devices and some hundred
-// entities, sensors with days of history, automations, scripts, scenes and a
-// log of errors. All of it follows from the seed, the clock and the [Story]: the
-// same three give the same house, and another story gives other data, so that a
-// program that only pretends to look at the house is found out. Services take
-// effect: they change states, emit events, and are counted.
+// A [House] is an http.Handler. It has floors, areas, devices and some hundred entities, sensors
+// with days of history, automations, scripts, scenes and an error log. All of it follows from
+// the seed, the clock and the [Story]: the same three give the same house, and another story
+// gives other data, so that a program that only pretends to look at the house fails. Services
+// take effect: they change states, emit events, and are counted.
 //
-// With a supervisor token it also answers where the Supervisor's proxy would,
-// under /core/api and /core/websocket.
+// With a supervisor token it also answers at the paths of the Supervisor's proxy, /core/api and
+// /core/websocket.
 //
-// [House.SetFaults], [House.Disconnect] and [House.Restart] make it fail as the
-// real one fails. Nothing happens by itself: the house looks at its clock when
-// it is asked something, and [House.Run] is for those who want it to live
-// between questions. The house starts no goroutine that outlives the request it
-// serves; Close ends the open sockets and waits for them.
+// [House.SetFaults], [House.Disconnect] and [House.Restart] simulate failures of the real one.
+// Nothing happens by itself: the house looks at its clock when it is asked something.
+// [House.Run] keeps it alive between requests. The house starts no goroutine that outlives the
+// request it serves; Close ends the open sockets and waits for them.
 //
-// What is left out: logging in by a browser (the tokens are given), templates
-// beyond the functions that read states, the event stream over HTTP, cameras'
-// pictures, making and removing areas, floors, labels, zones and backups, and
-// everything that manages add-ons: behind the Supervisor, too, supervisor/api is
-// an unknown command. What a real one would refuse is refused in the same words.
+// Not simulated: logging in with a browser (the tokens are given), templates beyond the
+// functions that read states, the event stream over HTTP, camera pictures, creating and deleting
+// areas, floors, labels, zones and backups, and everything that manages add-ons: supervisor/api
+// is an unknown command, also behind the Supervisor. What the real one would reject is rejected
+// in the same words.
 //
 // All methods are safe for concurrent use.
 package homeassistant
@@ -39,21 +37,21 @@ import (
 	"time"
 )
 
-// Version is the release that the house claims to run.
+// Version is the Home Assistant release that the house reports.
 const Version = "2026.11.2"
 
-// Options describe a house. The zero value is a house with the default story
-// that lets nobody in.
+// Options describe a house. The zero value is a house with the default story that nobody can log
+// in to.
 type Options struct {
-	Token           string           // of Ana, who is an administrator; "" lets nobody in by it
-	LimitedToken    string           // of a guest, who is none
-	SupervisorToken string           // opens /core/api and /core/websocket as the Supervisor's proxy does
+	Token           string           // token of Ana, an administrator; "": none
+	LimitedToken    string           // token of a guest, who is not an administrator
+	SupervisorToken string           // token for /core/api and /core/websocket, as at the Supervisor's proxy
 	Now             func() time.Time // nil: time.Now
-	Seed            uint64           // of all that looks random
+	Seed            uint64           // seed of everything that looks random
 	Story           Story            // what happened last night; "": StoryVoltageDip
-	Days            int              // of history before the house was made; 0: 3, at most 14
-	TimeZone        string           // that it lives in, by whose clock its days go; "" or one that is unknown: UTC
-	LogFile         bool             // whether /api/error_log is there; on most installations it is not
+	Days            int              // days of history before the house was made; 0: 3, at most 14
+	TimeZone        string           // the house's time zone; "" or an unknown one: UTC
+	LogFile         bool             // whether /api/error_log exists; on most installations it does not
 }
 
 // House is one simulated installation.
@@ -62,47 +60,47 @@ type House struct {
 	mux      *http.ServeMux
 	services map[string]map[string]*service
 
-	life   context.Context // ends with Close
+	life   context.Context // ended by Close
 	end    context.CancelFunc
-	socket sync.WaitGroup // one a connection that was accepted
+	socket sync.WaitGroup // one per accepted connection
 
 	zone *time.Location
 
 	mu       sync.Mutex
 	rnd      *rand.Rand
-	made     time.Time // where history ends and life begins
+	made     time.Time // end of the generated history
 	advanced time.Time
-	began    time.Time // of this run of "Core"
+	began    time.Time // start of this run of "Core"
 	entities map[string]*entity
 	order    []string // entity ids, sorted
 	devices  []*device
 	areas    []*area
-	moments  []moment // what the logbook has beside changes of state
+	moments  []moment // logbook entries other than state changes
 	log      []*logEntry
 	conns    map[*conn]bool
 	faults   Faults
-	eased    chan struct{} // closed when other faults are set
+	eased    chan struct{} // closed when the faults are replaced
 	calls    map[Call]int
 	ids      uint64
 	tokens   map[string]string // made by auth/long_lived_access_token: token to user
 	notes    int               // persistent notifications so far
 	todo     []todoItem
-	labels   map[string][]string // label to what has it, by id
+	labels   map[string][]string // ids of the items with each label
 }
 
-// limits of what grows.
+// Limits on what can grow.
 const (
-	maxBody    = 1 << 20 // of a REST request
-	maxMessage = 4 << 20 // of a WebSocket message from a client; the real one has the same
-	maxQueue   = 1024    // messages that wait for a client before it is cut off, as in the real one
+	maxBody    = 1 << 20 // bytes of a REST request
+	maxMessage = 4 << 20 // bytes of a WebSocket message from a client, as in the real one
+	maxQueue   = 1024    // messages queued for a client before it is disconnected, as in the real one
 	maxConns   = 256
-	maxRecords = 20_000 // of one entity
+	maxRecords = 20_000 // records of one entity
 	maxMoments = 20_000
-	maxLog     = 50 // the real one keeps as many
+	maxLog     = 50 // entries in the error log, as in the real one
 	maxExtra   = 1000
 )
 
-// New makes a house. It does its history up to now at once.
+// New makes a house, with its history up to now.
 func New(o Options) *House {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -130,20 +128,19 @@ func New(o Options) *House {
 	return h
 }
 
-// Afternoon names a time zone in which it is two o'clock, and some minutes, at a
-// moment. A house there is at the same hour of its day whenever a test runs, and from
-// then to half past four nobody in it turns anything on or off by habit.
+// Afternoon returns a time zone in which it is shortly after two o'clock at a given moment. So a
+// house there is at the same hour whenever a test runs, and until half past four nobody in it
+// turns anything on or off by habit.
 func Afternoon(now time.Time) string {
 	ahead := 14 - now.UTC().Hour() // from -9 to 14; there are zones from -12 to 14
 	if ahead == 0 {
 		return "Etc/UTC"
 	}
-	return fmt.Sprintf("Etc/GMT%+d", -ahead) // their signs are the other way round
+	return fmt.Sprintf("Etc/GMT%+d", -ahead) // the signs of these zone names are inverted
 }
 
-// SetStory makes another night of the past days: all history, states and errors
-// are made anew, as if it had always been so. Open sockets are told what changed
-// in the states; registries stay as they are.
+// SetStory changes what happened last night: all history, states and errors are generated again,
+// as if it had always been so. Open sockets receive the state changes; registries stay.
 func (h *House) SetStory(s Story) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,15 +161,15 @@ func (h *House) SetStory(s Story) {
 	}
 }
 
-// Story returns what is being told.
+// Story returns the current story.
 func (h *House) Story() Story {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.o.Story
 }
 
-// Run lets the house live until ctx ends: sensors report and clients hear of it
-// while nobody asks. Its caller waits for it.
+// Run keeps the house alive until ctx ends: sensors report, and clients hear of it, without a
+// request. The caller waits for it.
 func (h *House) Run(ctx context.Context, every time.Duration) {
 	t := time.NewTicker(every)
 	defer t.Stop()
@@ -188,15 +185,15 @@ func (h *House) Run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Advance lets everything happen that is due by the clock.
+// Advance makes everything happen that is due by the clock.
 func (h *House) Advance() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.advance()
 }
 
-// Close ends all sockets and waits until their handlers are gone. Requests
-// after it are answered as by a server that stops.
+// Close ends all sockets and waits until their handlers have returned. Later requests are
+// answered as by a server that is stopping.
 func (h *House) Close() {
 	h.mu.Lock()
 	h.end()
@@ -209,7 +206,7 @@ func (h *House) now() time.Time { return h.o.Now().UTC() }
 
 const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
-// newID makes an id of the form of a ULID that no other thing of the house has.
+// newID makes a unique id in the form of a ULID.
 func (h *House) newID(at time.Time) string {
 	h.ids++
 	var b [26]byte

@@ -12,8 +12,8 @@ type device struct {
 	service                                              bool
 }
 
-// plan is an entity as the house is made with it. Without a name it is its
-// device's main one and is called as the device.
+// plan describes an entity when the house is made. An entity without a name is its device's main
+// one and has the device's name.
 type plan struct {
 	id, name, class, unit, state string
 	attrs                        attrs
@@ -25,16 +25,16 @@ type plan struct {
 
 type attrs = map[string]any
 
-// wave is a sensor that reports a number of its own accord: a mean, a swing over
-// the day that is highest at four in the afternoon, and noise.
+// wave is a sensor that reports numbers: a mean, a daily swing with its maximum at four in the
+// afternoon, and noise.
 type wave struct {
 	every            time.Duration
 	mean, day, noise float64
 	digits           int
-	perHour          float64 // of a counter that only grows
+	perHour          float64 // growth of a counter
 }
 
-// daily is a change that comes every day at about the same time.
+// daily is a change that happens every day at about the same time.
 type daily struct {
 	at    time.Duration // since midnight
 	state string
@@ -69,7 +69,7 @@ func thisHouse() []area {
 	}
 }
 
-// furnished is a device with what belongs to it.
+// furnished is a device with its entities.
 type furnished struct {
 	device
 	has []plan
@@ -134,7 +134,7 @@ func blind(key, name, area string, hours ...daily) furnished {
 	}}
 }
 
-// furniture is the house: what there is, and how its days usually go.
+// furniture lists everything in the house and its usual daily changes.
 func furniture() []furnished {
 	return []furnished{
 		{device{key: "zigbee", name: "Zigbee coordinator", maker: "Nabu Casa", model: "ZBT-2", area: "hallway", platform: "zha", sw: "7.4.4.0"}, []plan{
@@ -266,7 +266,7 @@ func furniture() []furnished {
 			{id: "switch.old_office_plug", state: "unavailable"},
 		}},
 
-		// Things that are no devices.
+		// Entities without a device.
 		{device{platform: "sun"}, []plan{{id: "sun.sun", name: "Sun", state: "above_horizon", days: []daily{at(7, 34, "above_horizon"), at(16, 31, "below_horizon")}}}},
 		{device{platform: "met"}, []plan{{id: "weather.home", name: "Home", state: "cloudy", attrs: attrs{"temperature": 7.2, "humidity": 81, "wind_speed": 14.4, "temperature_unit": "°C", "supported_features": 3}, days: []daily{at(3, 0, "rainy"), at(9, 0, "cloudy"), at(15, 0, "partlycloudy")}}}},
 		{device{platform: "person"}, []plan{
@@ -290,7 +290,7 @@ func furniture() []furnished {
 type routine struct {
 	id, name string
 	triggers []any
-	uses     []string // entities it looks at or acts on
+	uses     []string // entities it reads or acts on
 	does     []step
 	on       bool
 }

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// window is a question about the past.
+// window is a request for history.
 type window struct {
 	from, to    time.Time
 	entities    []string
-	noStart     bool // without the state at the beginning
-	all         bool // changes of attributes too
+	noStart     bool // omit the state at the beginning
+	all         bool // include changes of attributes
 	minimal     bool
 	noAttribute bool
 }
 
-// changes returns the records of one entity in a window, the first as of its
+// changes returns the records of one entity in a window. The first has the time of the window's
 // beginning.
 func (h *House) changes(id string, w window) []record {
 	e := h.entities[id]
@@ -47,7 +47,7 @@ func (h *House) changes(id string, w window) []record {
 	return out
 }
 
-// compressed is the short form of a record that WebSocket answers have.
+// compressed returns the short form of a record, as WebSocket answers have it.
 func compressed(r record, attributes bool) attrs {
 	out := attrs{"s": r.state, "lu": epoch(r.updated)}
 	if attributes {
@@ -103,7 +103,7 @@ func (h *House) historyREST(w window) [][]any {
 	return out
 }
 
-// row is one line of the logbook.
+// row is a line of the logbook.
 type row struct {
 	at     time.Time
 	entity string
@@ -116,7 +116,8 @@ func (h *House) rowOf(e *entity, r record) row {
 	if r.ctx.user != "" {
 		f["context_user_id"] = r.ctx.user
 	}
-	// The newest are asked for most, and contexts are only looked up near the record.
+	// Search backwards: the newest are requested most, and contexts are only looked up near
+	// their record.
 	for i := len(h.moments) - 1; i >= 0 && r.ctx.parent != ""; i-- {
 		if m := h.moments[i]; m.ctx.id == r.ctx.id || m.ctx.id == r.ctx.parent {
 			f["context_event_type"], f["context_domain"] = m.domain+"_triggered", m.domain
@@ -132,7 +133,7 @@ func (m moment) row() row {
 	return row{m.at, m.entity, f, m.name}
 }
 
-// continuous reports whether an entity is a measurement, which no logbook shows.
+// continuous reports whether an entity is a measurement, which the logbook does not show.
 func (e *entity) continuous() bool {
 	return e.unit != "" || e.wave != nil || e.domain == "sensor" && e.now().attrs["state_class"] != nil
 }
@@ -169,7 +170,7 @@ func (r row) json(rest bool) attrs {
 	return out
 }
 
-// statistics are hours of a number, as the recorder keeps them.
+// statistics returns the hourly statistics of a number, as the recorder keeps them.
 func (h *House) statistics(id string, from, to time.Time, step time.Duration) []any {
 	e := h.entities[id]
 	if e == nil || e.wave == nil {

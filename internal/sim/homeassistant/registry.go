@@ -63,7 +63,7 @@ func (h *House) entityList() []any {
 			out = append(out, row)
 		}
 	}
-	// Some are in the registry only: integrations bring more than people want.
+	// Some are only in the registry: integrations create more entities than people want.
 	for _, key := range []string{"mains_apparent_power", "heat_pump_operating_hours", "router_uptime"} {
 		e := &entity{plan: plan{id: "sensor." + key, name: strings.ReplaceAll(key, "_", " "), category: "diagnostic"}, uid: hex32("entity sensor." + key), unique: hex32(key)[:16], platform: "shelly"}
 		row := e.registry()
@@ -101,8 +101,7 @@ func (h *House) display() attrs {
 	return attrs{"entity_categories": attrs{"0": "config", "1": "diagnostic"}, "entities": rows}
 }
 
-// update is config/entity_registry/update, and what is done in the house's own
-// settings.
+// update implements config/entity_registry/update, and changes made in the house's own settings.
 func (h *House) update(id string, change func(*entity) attrs) *entity {
 	e := h.entities[id]
 	if e == nil || e.uid == "" {
@@ -122,7 +121,7 @@ func (h *House) update(id string, change func(*entity) attrs) *entity {
 	return e
 }
 
-// Rename gives an entity another name, as its owner does in the settings.
+// Rename renames an entity, as its owner does in the settings.
 func (h *House) Rename(entity, name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,7 +139,7 @@ func (h *House) rename(id, name string) *entity {
 	})
 }
 
-// Move puts an entity into another area.
+// Move moves an entity to another area.
 func (h *House) Move(entity, area string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,7 +157,7 @@ func (h *House) move(id, area string) *entity {
 	})
 }
 
-// RenameArea gives an area another name.
+// RenameArea renames an area.
 func (h *House) RenameArea(id, name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,8 +171,8 @@ func (h *House) RenameArea(id, name string) bool {
 	return false
 }
 
-// uses lists the entities that an automation, a script or a scene is about; a
-// group in it counts with its members.
+// uses lists the entities of an automation, a script or a scene, including the members of
+// groups.
 func (h *House) uses(r *routine) []string {
 	var out []string
 	for _, id := range r.uses {
@@ -186,7 +185,7 @@ func (h *House) uses(r *routine) []string {
 	return out
 }
 
-// related is the graph around an item.
+// related returns the items related to an item.
 func (h *House) related(kind, id string) attrs {
 	out := map[string][]string{}
 	add := func(kind, id string) {

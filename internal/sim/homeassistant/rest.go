@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// routes are what is served, directly and behind the Supervisor's proxy.
+// routes registers the paths, both direct and behind the Supervisor's proxy.
 func (h *House) routes() {
 	h.mux = http.NewServeMux()
 	api := http.NewServeMux()
@@ -28,7 +28,7 @@ func (h *House) routes() {
 			f(w, r, u)
 		})
 	}
-	// locked is a handler that only looks, or changes, and then answers.
+	// locked makes a handler that runs f with the house locked and then answers.
 	locked := func(f func(r *http.Request, u *user) (int, any)) func(http.ResponseWriter, *http.Request, *user) {
 		return func(w http.ResponseWriter, r *http.Request, u *user) {
 			h.mu.Lock()
@@ -150,7 +150,7 @@ func withUser(ctx context.Context, u *user) context.Context {
 // ServeHTTP implements http.Handler.
 func (h *House) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
-// fallen is how a house that is down looks from outside.
+// fallen answers as a house that is down.
 func fallen(w http.ResponseWriter, proxied bool) {
 	if proxied {
 		http.Error(w, "502: Bad Gateway", http.StatusBadGateway)
@@ -159,7 +159,7 @@ func fallen(w http.ResponseWriter, proxied bool) {
 	panic(http.ErrAbortHandler)
 }
 
-// front is before every REST route: faults and who asks.
+// front runs before every REST route: faults and authentication.
 func (h *House) front(w http.ResponseWriter, r *http.Request, api http.Handler, proxied bool) {
 	h.mu.Lock()
 	down := h.faults.Down
@@ -272,7 +272,7 @@ func (h *House) postState(r *http.Request, _ *user) (int, any) {
 	return code, h.entities[id].now().json(id)
 }
 
-// period reads start and end of a question about the past.
+// period parses start and end of a request for history.
 func (h *House) period(r *http.Request) (window, string) {
 	q := r.URL.Query()
 	w := window{from: h.now().Add(-24 * h1)}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// refusal is an error that Home Assistant answers with.
+// refusal is an error as Home Assistant returns it.
 type refusal struct{ code, message string }
 
 func (r *refusal) Error() string { return r.message }
@@ -27,12 +27,12 @@ const (
 // service is one service of a domain.
 type service struct {
 	about    string
-	fields   map[string]string // name to what it takes: number, text, list, bool, any
-	needs    []string          // fields that must be there
+	fields   map[string]string // type of each field: number, text, list, bool, any
+	needs    []string          // required fields
 	response string            // "", "optional" or "only"
-	target   bool              // works on entities
+	target   bool              // acts on entities
 	does     func(h *House, e *entity, data attrs, c *callCtx) (string, attrs, *refusal)
-	once     func(h *House, data attrs, c *callCtx) (any, *refusal) // for what has no target or answers
+	once     func(h *House, data attrs, c *callCtx) (any, *refusal) // for services without a target or with a response
 }
 
 // callCtx is one call in progress.
@@ -50,7 +50,7 @@ func to(state string) func(*House, *entity, attrs, *callCtx) (string, attrs, *re
 
 func same(e *entity) string { return e.now().state }
 
-// keep sets an attribute from a field and leaves the state.
+// keep returns a service that sets an attribute from a field and keeps the state.
 func keep(attr, field string) func(*House, *entity, attrs, *callCtx) (string, attrs, *refusal) {
 	return func(_ *House, e *entity, d attrs, _ *callCtx) (string, attrs, *refusal) {
 		return same(e), attrs{attr: d[field]}, nil
@@ -152,7 +152,7 @@ func pressed(h *House, _ *entity, _ attrs, _ *callCtx) (string, attrs, *refusal)
 	return stamp(h.now()), nil, nil
 }
 
-// run does what an automation, a script or a scene does.
+// run runs an automation, a script or a scene.
 func run(h *House, e *entity, _ attrs, c *callCtx) (string, attrs, *refusal) {
 	if e.routine == nil || c.depth > 3 {
 		return same(e), nil, nil
@@ -182,7 +182,7 @@ func run(h *House, e *entity, _ attrs, c *callCtx) (string, attrs, *refusal) {
 	return same(e), attrs{"last_triggered": stamp(at)}, nil
 }
 
-// services are those of the house, by domain.
+// services returns the services of the house, by domain.
 func services() map[string]map[string]*service {
 	onOff := func(fields map[string]string) map[string]*service {
 		return map[string]*service{
@@ -313,7 +313,7 @@ func services() map[string]map[string]*service {
 			return nil, nil
 		}},
 	}
-	for _, r := range routines() { // each script is a service of its own name
+	for _, r := range routines() { // each script is also a service with its own name
 		if name, ok := strings.CutPrefix(r.id, "script."); ok {
 			s["script"][name] = &service{about: r.name, once: func(h *House, _ attrs, c *callCtx) (any, *refusal) {
 				_, _, err := run(h, h.entities["script."+name], nil, c)

@@ -17,26 +17,26 @@ type conn struct {
 	h    *House
 	ws   *websocket.Conn
 	ctx  context.Context
-	cut  context.CancelFunc // ends the connection without a word
-	who  *user              // nil until it is logged in
+	cut  context.CancelFunc // ends the connection without a closing message
+	who  *user              // nil until the client has logged in
 	last int                // the highest id so far
 	subs map[int]*sub
-	many bool // it takes several messages in one frame
+	many bool // the client accepts several messages in one frame
 
 	mu    sync.Mutex
 	queue [][]byte
-	full  chan struct{} // has a token while the queue is not empty
+	full  chan struct{} // holds a token while the queue is not empty
 }
 
-// sub is a subscription: it makes the message for an event, or nil.
+// sub is a subscription. It returns the message for an event, or nil.
 type sub struct {
 	id   int
 	make func(ev event) any
 }
 
 const (
-	authTime  = 10 * time.Second // to log in, as there
-	heartbeat = 55 * time.Second // as there
+	authTime  = 10 * time.Second // limit for logging in, as in the real one
+	heartbeat = 55 * time.Second // as in the real one
 	writeTime = 10 * time.Second
 )
 
@@ -44,7 +44,7 @@ func (h *House) serveSocket(w http.ResponseWriter, r *http.Request, proxied bool
 	h.mu.Lock()
 	down, closed := h.faults.Down, h.life.Err() != nil || len(h.conns) >= maxConns
 	if !down && !closed {
-		h.socket.Add(1) // with the lock, which Close takes before it waits
+		h.socket.Add(1) // under the lock, which Close takes before it waits
 	}
 	h.mu.Unlock()
 	switch {
@@ -56,12 +56,12 @@ func (h *House) serveSocket(w http.ResponseWriter, r *http.Request, proxied bool
 		return
 	}
 	defer h.socket.Done()
-	// A page of any origin may connect: what counts is the token.
+	// Pages of any origin may connect: the token decides.
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
 		return
 	}
-	defer ws.CloseNow() //nolint:errcheck // it may be gone already
+	defer ws.CloseNow() //nolint:errcheck // it may be closed already
 	ws.SetReadLimit(maxMessage)
 	ctx, cut := context.WithCancel(h.life)
 	defer cut()
@@ -91,8 +91,7 @@ func (c *conn) direct(v any) bool {
 	return c.ws.Write(ctx, websocket.MessageText, raw) == nil
 }
 
-// login is the first phase. The client's token may be there before it is asked
-// for.
+// login is the first phase. The client's token may arrive before it is requested.
 func (c *conn) login(proxied bool) bool {
 	if !c.direct(attrs{"type": "auth_required", "ha_version": Version}) {
 		return false
@@ -131,7 +130,7 @@ func (c *conn) login(proxied bool) bool {
 	return c.direct(attrs{"type": "auth_ok", "ha_version": Version})
 }
 
-// known finds whose token it is. h.mu is held.
+// known returns the user of a token. h.mu is held.
 func (h *House) known(token string, proxied bool) *user {
 	switch {
 	case h.faults.Unauthorized || token == "":
@@ -168,7 +167,7 @@ func (c *conn) read() {
 		for _, one := range batch {
 			var m attrs
 			if json.Unmarshal(one, &m) != nil {
-				return // as there: what is not JSON ends the connection
+				return // as in the real one, a message that is not JSON ends the connection
 			}
 			if !c.h.wait(c.ctx) {
 				return
@@ -178,7 +177,8 @@ func (c *conn) read() {
 	}
 }
 
-// wait is the fault of a slow house, for as long as it is slow; false when ctx ended first.
+// wait simulates a slow house for as long as the delay is set. It returns false if ctx ended
+// first.
 func (h *House) wait(ctx context.Context) bool {
 	h.mu.Lock()
 	d := h.faults.Delay
@@ -202,7 +202,7 @@ func (h *House) wait(ctx context.Context) bool {
 	}
 }
 
-// send queues a message. A client that does not read is cut off.
+// send queues a message. A client that does not read is disconnected.
 func (c *conn) send(v any) {
 	raw, err := json.Marshal(v)
 	if err != nil {

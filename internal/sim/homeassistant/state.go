@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// entity is one entity with its history; the last record is how it is now.
+// entity is one entity with its history; the last record is its current state.
 type entity struct {
 	plan
 	domain   string
-	uid      string // of the registry; "" when it is not in it
+	uid      string // id in the registry; "": it is not registered
 	unique   string
 	platform string
 	device   *device
-	area     string // its own, not its device's
-	given    string // a name that somebody gave it
+	area     string // its own area, not its device's
+	given    string // a name given by a user
 	created  time.Time
 	modified time.Time
 	routine  *routine
@@ -33,7 +33,7 @@ type record struct {
 	ctx              origin
 }
 
-// origin is what Home Assistant calls a context.
+// origin is a context in Home Assistant's terms.
 type origin struct{ id, parent, user string }
 
 func (c origin) json() attrs {
@@ -49,7 +49,7 @@ func orNull(s string) any {
 
 func (e *entity) now() record { return e.recs[len(e.recs)-1] }
 
-// at returns how it was at a moment; false before its history begins.
+// at returns the record at a moment; false before the history begins.
 func (e *entity) at(t time.Time) (record, bool) {
 	i, found := slices.BinarySearchFunc(e.recs, t, func(r record, t time.Time) int { return r.updated.Compare(t) })
 	if !found {
@@ -61,7 +61,7 @@ func (e *entity) at(t time.Time) (record, bool) {
 	return e.recs[i], true
 }
 
-// title is the name that people see.
+// title returns the displayed name.
 func (e *entity) title() string {
 	switch {
 	case e.given != "":
@@ -93,13 +93,13 @@ func (r record) json(id string) attrs {
 	}
 }
 
-// value is what a wave reports at a moment: the same number for the same seed,
+// value returns what a wave reports at a moment: always the same number for the same seed,
 // entity and moment.
 func (h *House) value(e *entity, t time.Time) string {
 	w := e.wave
 	noise := float64(mix(h.o.Seed^hash(e.id)^uint64(t.Unix()))>>11)/(1<<53)*2 - 1
 	v := w.mean + w.noise*noise
-	if w.perHour != 0 { // it counts from a fixed day, so that it never goes back
+	if w.perHour != 0 { // counted from a fixed day, so that it never decreases
 		hours := t.Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).Hours()
 		v = w.mean + w.perHour*hours
 	}
@@ -117,13 +117,13 @@ type due struct {
 	state string
 }
 
-// day is the midnight before a moment, by the clock of the house.
+// day returns the midnight before a moment, by the house's clock.
 func (h *House) day(t time.Time) time.Time {
 	y, m, d := t.In(h.zone).Date()
 	return time.Date(y, m, d, 0, 0, 0, 0, h.zone)
 }
 
-// usual lists what comes of itself in (from, to], in order.
+// usual lists the routine changes in (from, to], in order.
 func (h *House) usual(e *entity, from, to time.Time) []due {
 	var out []due
 	if e.wave != nil {
@@ -138,7 +138,8 @@ func (h *House) usual(e *entity, from, to time.Time) []due {
 	if len(e.days) > 0 {
 		for day := h.day(from).AddDate(0, 0, -1); !day.After(to); day = day.AddDate(0, 0, 1) {
 			for i, d := range e.days {
-				// The same minutes early or late for all that happens at one hour,
+				// Everything in the same hour is early or late by the same minutes, so that a
+				// door opens before its owner is away.
 				// so that a door opens before its owner is away.
 				late := time.Duration(mix(h.o.Seed^uint64(day.Unix())^uint64(d.at/h1))%uint64(4*m1)) + time.Duration(hash(e.id+strconv.Itoa(i))%9000)*time.Millisecond
 				if t := day.Add(d.at + late).Truncate(time.Millisecond); t.After(from) && !t.After(to) {
@@ -151,14 +152,14 @@ func (h *House) usual(e *entity, from, to time.Time) []due {
 	return out
 }
 
-// advance applies all that is due since the last time.
+// advance applies everything that is due since the last call.
 func (h *House) advance() {
 	now := h.now()
 	from := h.advanced
 	if !now.After(from) {
 		return
 	}
-	if oldest := now.Add(-24 * h1); from.Before(oldest) { // a clock that leapt does not make days of traffic
+	if oldest := now.Add(-24 * h1); from.Before(oldest) { // a clock jump does not generate days of events
 		from = oldest
 	}
 	h.advanced = now
@@ -177,14 +178,13 @@ func (h *House) advance() {
 	}
 }
 
-// set makes a state the present one and says so to whoever listens. What is as
-// it was makes no event.
+// set sets the current state and notifies listeners. An unchanged state makes no event.
 func (h *House) set(e *entity, state string, a attrs, ctx origin, at time.Time) {
 	old := e.now()
 	if old.state == state && reflect.DeepEqual(old.attrs, a) {
 		return
 	}
-	if !at.After(old.updated) { // two changes in one tick of a fixed clock keep their order
+	if !at.After(old.updated) { // two changes at the same clock reading keep their order
 		at = old.updated.Add(time.Microsecond)
 	}
 	r := record{state: state, attrs: a, changed: at, updated: at, ctx: ctx}
@@ -198,8 +198,7 @@ func (h *House) set(e *entity, state string, a attrs, ctx origin, at time.Time) 
 	h.emitChange(e.id, &old, &r)
 }
 
-// shown is the attributes that go with a state: a light that is off has no
-// brightness.
+// shown returns the attributes for a state: a light that is off has no brightness.
 func (h *House) shown(e *entity, state string, was, with attrs) attrs {
 	a := make(attrs, len(was)+len(with))
 	for k, v := range was {
@@ -275,7 +274,7 @@ type event struct {
 	at     time.Time
 	ctx    origin
 	data   attrs
-	entity string // of a state_changed
+	entity string // entity of a state_changed event
 	old    *record
 	new    *record
 }

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// Story is what happened in the house last night. Whoever explains why the
-// bedroom lights flickered has to find this out.
+// Story is what happened in the house last night: the reason why the bedroom lights flickered.
 type Story string
 
 const (
-	// The heat pump's compressor starts again and again, the voltage of phase L1
-	// dips each time, and the bulbs on it drop out for seconds. The default.
+	// The heat pump's compressor starts repeatedly, the voltage of phase L1 dips each time, and
+	// the bulbs on it drop out for seconds. The default.
 	StoryVoltageDip Story = "voltage_dip"
-	// The Wi-Fi moved onto the channel of the Zigbee network: the bedroom's bulbs
-	// lose their connection and come back. The voltage is as always.
+	// The Wi-Fi moved to the channel of the Zigbee network: the bedroom's bulbs lose their
+	// connection and come back. The voltage is normal.
 	StoryZigbee Story = "zigbee_interference"
 	// A motion sensor flaps, and an automation toggles the ceiling light each time.
 	StoryAutomation Story = "automation_loop"
@@ -24,12 +23,12 @@ const (
 	StoryQuiet Story = "quiet"
 )
 
-// Stories lists all there are.
+// Stories lists all stories.
 func Stories() []Story {
 	return []Story{StoryVoltageDip, StoryZigbee, StoryAutomation, StoryQuiet}
 }
 
-// moment is a row of the logbook that is no change of a state.
+// moment is a logbook entry that is not a state change.
 type moment struct {
 	at                            time.Time
 	name, message, domain, entity string
@@ -44,8 +43,7 @@ type logEntry struct {
 	count                        int
 }
 
-// Night returns the day on whose evening the story begins: the last night that
-// is over.
+// Night returns the day on whose evening the story begins: the last night that is over.
 func (h *House) Night() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,7 +52,7 @@ func (h *House) Night() time.Time {
 
 func (h *House) night() time.Time { return h.day(h.made.Add(-27 * h1)) }
 
-// put adds a record to the past; settle sorts it in.
+// put adds a record to the history; settle sorts it in.
 func (h *House) put(id string, at time.Time, state string, ctx origin) {
 	if at.After(h.made) {
 		return
@@ -66,13 +64,13 @@ func (h *House) put(id string, at time.Time, state string, ctx origin) {
 	e.recs = append(e.recs, record{state: state, updated: at, ctx: ctx})
 }
 
-// quiet takes away what would usually have happened to an entity in a while.
+// quiet removes an entity's usual changes in a time range.
 func (h *House) quiet(id string, from, to time.Time) {
 	e := h.entities[id]
 	e.recs = slices.DeleteFunc(e.recs, func(r record) bool { return r.updated.After(from) && r.updated.Before(to) })
 }
 
-// logged adds an entry to the log of errors, count times between first and last.
+// logged adds an entry to the error log, repeated count times between first and last.
 func (h *House) logged(level, name, file string, line int, first, last time.Time, count int, messages ...string) {
 	h.log = append(h.log, &logEntry{name: name, level: level, file: file, line: line, messages: messages, first: first, last: last, count: count})
 }
@@ -101,7 +99,7 @@ func (h *House) tell() {
 	}
 }
 
-// background is what a log has in any house.
+// background adds the entries that any house's log has.
 func (h *House) background(clock func(hh, mm, ss int) time.Time) {
 	h.logged("ERROR", "homeassistant.components.mqtt.client", "components/mqtt/client.py", 1032, clock(3, 12, 9), clock(20, 4, 41), 3,
 		"Disconnected from MQTT server core-mosquitto:1883 (7)")
@@ -117,7 +115,8 @@ func (h *House) background(clock func(hh, mm, ss int) time.Time) {
 	h.triggered("automation.bedtime", "time", clock(23, 59, 0))
 }
 
-// tellDips: five starts of the compressor, each with a dip and what it does.
+// tellDips tells StoryVoltageDip: five starts of the compressor, each with a dip and its
+// effects.
 func (h *House) tellDips(clock func(hh, mm, ss int) time.Time) {
 	dips := []struct {
 		at    time.Time
@@ -144,7 +143,8 @@ func (h *House) tellDips(clock func(hh, mm, ss int) time.Time) {
 			h.put(id, after.Add(time.Duration(2900+i*120)*time.Millisecond), "on", origin{})
 		}
 	}
-	// The last dip finds the lights off: power came back, so they come on, and Ana puts them out.
+	// At the last dip the lights were off: when power returns they come on, and Ana turns them
+	// off.
 	last := dips[len(dips)-1].at
 	for _, id := range []string{"light.bedroom_ceiling", "light.bedroom_bedside_left"} {
 		h.put(id, clock(23, 58, 30), "off", origin{})
@@ -158,7 +158,7 @@ func (h *House) tellDips(clock func(hh, mm, ss int) time.Time) {
 		"[0x4F2C:1:0x0006] light.bedroom_ceiling: device did not respond, rejoined after power loss", "[0x9A01:1:0x0006] light.bedroom_bedside_left: device did not respond, rejoined after power loss")
 }
 
-// tellZigbee: the radio is jammed for three quarters of an hour, twice.
+// tellZigbee tells StoryZigbee: the radio is jammed twice, for three quarters of an hour.
 func (h *House) tellZigbee(clock func(hh, mm, ss int) time.Time) {
 	h.quiet("light.bedroom_ceiling", clock(22, 10, 0), clock(23, 57, 0))
 	h.quiet("light.bedroom_bedside_left", clock(22, 10, 0), clock(23, 57, 0))
@@ -183,7 +183,8 @@ func (h *House) tellZigbee(clock func(hh, mm, ss int) time.Time) {
 		"Zigbee channel 24 utilization is 94.1%!")
 }
 
-// tellLoop: the sensor sees motion where there is none, and the automation is eager.
+// tellLoop tells StoryAutomation: the sensor reports motion where there is none, and the
+// automation reacts every time.
 func (h *House) tellLoop(clock func(hh, mm, ss int) time.Time) {
 	const id = "light.bedroom_ceiling"
 	h.quiet(id, clock(22, 40, 0), clock(23, 57, 0))

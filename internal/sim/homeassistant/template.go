@@ -12,7 +12,7 @@ var (
 	function   = regexp.MustCompile(`^(states|state_attr|is_state|now)\(\s*(?:'([^']*)'|"([^"]*)")?\s*(?:,\s*(?:'([^']*)'|"([^"]*)"))?\s*\)$`)
 )
 
-// render knows the functions that read states, which is what people ask for.
+// render evaluates the functions that read states, which are the most commonly used.
 func (h *House) render(template string) (out string, about []string, err error) {
 	out = expression.ReplaceAllStringFunc(template, func(s string) string {
 		inner := expression.FindStringSubmatch(s)[1]

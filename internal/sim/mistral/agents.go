@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// agent is one as it is kept and shown.
+// agent is an agent as it is stored and returned.
 type agent struct {
 	ID             string          `json:"id"`
 	Object         string          `json:"object"`
@@ -91,7 +91,7 @@ func (s *Server) createAgent(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, a)
 }
 
-// changed is a with the keys of a body, when they are good.
+// changed returns a with the fields of a body, if these are valid.
 func (s *Server) changed(a *agent, body []byte) (*agent, *Refusal) {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(body, &keys); err != nil {
@@ -144,7 +144,7 @@ func validArgs(raw json.RawMessage) *Refusal {
 	return nil
 }
 
-// agent is a copy of the one with that id, or nil.
+// agent returns a copy of the agent with that id, or nil.
 func (s *Server) agent(id string) *agent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func noAgent(id string) *Refusal {
 	return &Refusal{Status: http.StatusNotFound, Type: "not_found", Message: "Agent " + id + " not found", Code: "3000"}
 }
 
-// Agents are those that are there, by id.
+// Agents returns the existing agents, by id.
 func (s *Server) Agents() map[string]json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +175,7 @@ func (s *Server) Agents() map[string]json.RawMessage {
 	return all
 }
 
-// DropAgent forgets an agent, as if somebody had deleted it.
+// DropAgent deletes an agent, as if somebody had deleted it at Mistral.
 func (s *Server) DropAgent(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +202,7 @@ func (s *Server) listAgents(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, page(list, r))
 }
 
-// page is a part of a list, counted from 0.
+// page returns a page of a list; pages count from 0.
 func page[T any](list []T, r *http.Request) []T {
 	n, _ := strconv.Atoi(r.URL.Query().Get("page"))
 	size, err := strconv.Atoi(r.URL.Query().Get("page_size"))

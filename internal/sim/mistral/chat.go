@@ -12,8 +12,8 @@ import (
 
 const handoffPrefix = "transfer_to_"
 
-// understood is what the provider's own command line puts between results and a
-// message of the user, which may not follow them.
+// understood is what the provider's own command line inserts between results and a user's
+// message, which may not follow them directly.
 const understood = "Understood."
 
 func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +29,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	s.think(w, r, b.request(s.o.Agent), b.Stream, out)
 }
 
-// request is what the brain sees of a chat completion.
+// request converts a chat completion to the brain's request.
 func (b *chatBody) request(agent func(string) string) seam.Request {
 	req := seam.Request{Model: b.Model}
 	for _, t := range b.Tools {
@@ -77,7 +77,7 @@ func (b *chatBody) request(agent func(string) string) seam.Request {
 	return req
 }
 
-// offer adds a function to the tools, or to the handoffs when it stands for one.
+// offer adds a function to the tools, or to the handoffs if it stands for one.
 func offer(req *seam.Request, name, description string, parameters json.RawMessage) {
 	if to, ok := strings.CutPrefix(name, handoffPrefix); ok {
 		req.Handoffs = append(req.Handoffs, seam.Handoff{Agent: to, Description: description})
@@ -86,17 +86,17 @@ func offer(req *seam.Request, name, description string, parameters json.RawMessa
 	req.Tools = append(req.Tools, parley.ToolDecl{Name: name, Description: description, InputSchema: parameters})
 }
 
-// called is a call as a part of ours.
+// called converts a call to a part.
 func called(id, name string, args json.RawMessage) parley.Part {
 	if to, ok := strings.CutPrefix(name, handoffPrefix); ok {
 		var why struct{ Reason string }
-		_ = json.Unmarshal(args, &why) // it is optional
+		_ = json.Unmarshal(args, &why) // the reason is optional
 		return parley.Part{Type: parley.PartHandoff, Call: parley.CallID(id), Name: to, Text: why.Reason}
 	}
 	return parley.Part{Type: parley.PartToolCall, Call: parley.CallID(id), Name: name, Input: args}
 }
 
-// join adds parts to the last message of the role, or begins one.
+// join adds parts to the last message if it has the role, otherwise to a new message.
 func join(req *seam.Request, role parley.Role, parts ...parley.Part) {
 	if len(parts) == 0 {
 		return
@@ -116,7 +116,7 @@ func chunksText(chunks []chunkBody) string {
 	return b.String()
 }
 
-// said are an assistant's chunks as parts.
+// said converts an assistant's chunks to parts.
 func said(chunks []chunkBody) []parley.Part {
 	var ps []parley.Part
 	for _, c := range chunks {
@@ -130,7 +130,7 @@ func said(chunks []chunkBody) []parley.Part {
 	return ps
 }
 
-// files are what came inside of a request.
+// files are the files inside a request.
 type files struct{ list []seam.File }
 
 func (f *files) parts(chunks []chunkBody) []parley.Part {
@@ -152,18 +152,18 @@ func (f *files) parts(chunks []chunkBody) []parley.Part {
 	return ps
 }
 
-// address is an image_url, which may be a text or an object.
+// address returns an image_url, which may be a text or an object.
 func address(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
 		return s
 	}
 	var o struct{ URL string }
-	_ = json.Unmarshal(raw, &o) // what is neither has no address
+	_ = json.Unmarshal(raw, &o) // other values have no address
 	return o.URL
 }
 
-// usageOf is a usage on this wire.
+// usageOf returns a usage in the API's form.
 func usageOf(u parley.Usage) map[string]any {
 	in := u.InputTokens + u.CacheReadTokens
 	m := map[string]any{"prompt_tokens": in, "completion_tokens": u.OutputTokens, "total_tokens": in + u.OutputTokens}
@@ -209,7 +209,7 @@ func thinking(text string) map[string]any {
 	return map[string]any{"type": "thinking", "thinking": []any{map[string]any{"type": "text", "text": text}}}
 }
 
-// calls are the calls of a reply, on the wire.
+// calls returns the calls of a reply in the API's form.
 func (c *chatStream) calls(reply *seam.Reply) []any {
 	var list []any
 	for _, p := range reply.Parts {
@@ -217,7 +217,7 @@ func (c *chatStream) calls(reply *seam.Reply) []any {
 		switch p.Type {
 		case parley.PartToolCall:
 		case parley.PartHandoff:
-			raw, _ := json.Marshal(map[string]string{"reason": p.Text}) // a string can be written
+			raw, _ := json.Marshal(map[string]string{"reason": p.Text}) // a string always encodes
 			name, args = handoffPrefix+p.Name, string(raw)
 		default:
 			continue
@@ -280,6 +280,6 @@ func (c *chatStream) whole() any {
 
 func decodeData(url string) (kind string, body []byte) {
 	head, data, _ := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,")
-	body, _ = base64.StdEncoding.DecodeString(data) // what is no data has none
+	body, _ = base64.StdEncoding.DecodeString(data) // invalid data is empty
 	return head, body
 }

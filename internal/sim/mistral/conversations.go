@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// conversation is one that is kept.
+// conversation is a stored conversation.
 type conversation struct {
 	id       string
-	agent    string // whose turn it is; empty: the model's own
+	agent    string // agent that has the turn; empty: none, just the model
 	def      definition
 	entries  []entry
-	pending  []string          // calls that want their results
-	handoffs map[string]string // of them, those that stand for a handoff, and to whom
+	pending  []string          // calls waiting for their results
+	handoffs map[string]string // those of them that stand for a handoff, and the agent it goes to
 	handed   bool              // the last response ended in a handoff in client mode
 	appended bool
 	created  time.Time
 }
 
-// definition is what a conversation without an agent runs under.
+// definition is the definition of a conversation without an agent.
 type definition struct {
 	Model          string          `json:"model"`
 	Instructions   *string         `json:"instructions"`
@@ -29,7 +29,7 @@ type definition struct {
 	CompletionArgs json.RawMessage `json:"completion_args"`
 }
 
-// entry is one of any type.
+// entry is an entry of any type.
 type entry struct {
 	Object      string          `json:"object,omitempty"`
 	ID          string          `json:"id,omitempty"`
@@ -53,7 +53,7 @@ type entry struct {
 	NextAgentName     string `json:"next_agent_name,omitempty"`
 }
 
-// by is the agent whose entry it is, when it says so.
+// by returns the agent that wrote the entry, if it is known.
 func (e entry) by() string {
 	if e.AgentID == nil {
 		return ""
@@ -174,7 +174,7 @@ func (s *Server) append(w http.ResponseWriter, r *http.Request) {
 	s.goOn(w, r, s.conversation(r.PathValue("id")), r.PathValue("id"), b)
 }
 
-// goOn takes what is appended and answers it.
+// goOn appends the inputs and answers them.
 func (s *Server) goOn(w http.ResponseWriter, r *http.Request, c *conversation, id string, b appendBody) {
 	if c == nil {
 		refuse(w, noConversation(id))
@@ -230,7 +230,7 @@ func (s *Server) restart(w http.ResponseWriter, r *http.Request) {
 	s.goOn(w, r, c, c.id, b.appendBody)
 }
 
-// inputsOf are the entries of a request: a text, or a list.
+// inputsOf parses the inputs of a request: a text, or a list of entries.
 func inputsOf(raw json.RawMessage) ([]entry, *Refusal) {
 	var text string
 	switch {
@@ -283,8 +283,8 @@ func inputsOf(raw json.RawMessage) ([]entry, *Refusal) {
 	return list, nil
 }
 
-// take adds inputs: every call that waits has to get its one result, and no other
-// may. A client may tell of old calls with their results.
+// take adds inputs. Every waiting call must get exactly one result, and there may be no others.
+// A client may include old calls with their results.
 func (c *conversation) take(inputs []entry, s *Server) *Refusal {
 	open := slices.Clone(c.pending)
 	told := map[string]bool{}
@@ -327,7 +327,7 @@ func (c *conversation) take(inputs []entry, s *Server) *Refusal {
 		return bad("invalid_request_error", "3000", "There is nothing to answer")
 	}
 	for _, e := range inputs {
-		if e.Type != "agent.handoff" || !c.handed { // that one is there already
+		if e.Type != "agent.handoff" || !c.handed { // that entry exists already
 			c.entries = append(c.entries, e)
 		}
 	}
@@ -341,14 +341,14 @@ func (s *Server) conversation(id string) *conversation {
 	return s.conversations[id]
 }
 
-// Forget forgets all conversations, as a provider may.
+// Forget drops all conversations, as a provider may.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.conversations)
 }
 
-// Conversations are how many there are.
+// Conversations returns the number of conversations.
 func (s *Server) Conversations() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// keep puts what came as a data: address aside for the brain to open.
+// keep stores the content of a data: address for the brain to open.
 func (f *files) keep(kind parley.PartType, url, title string) parley.Part {
 	media, body := decodeData(url)
 	f.list = append(f.list, seam.File{Name: title, MediaType: media, Body: body})

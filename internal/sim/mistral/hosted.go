@@ -10,19 +10,18 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxHops bounds the handoffs that the server does by itself in one response.
+// maxHops limits the handoffs that the server does itself in one response.
 const maxHops = 10
 
-// run lets the conversation's agent answer, and those that it hands to where the
-// server does that.
+// run lets the conversation's agent answer. If the server does handoffs itself, the agents that
+// it hands over to answer too.
 func (s *Server) run(w http.ResponseWriter, r *http.Request, c *conversation, stream, client bool, args json.RawMessage) {
 	out := &convStream{s: s, c: c, client: client && !s.o.ServerHandoffs, args: args}
 	s.think(w, r, out.request(), stream, out)
 }
 
-// request is what the brain sees: the conversation as the agent would see it in
-// our own loop. The provider shows its models something like it; nobody outside
-// knows what.
+// request returns the conversation as the agent would see it in our own loop. What exactly the
+// provider shows its models is not documented.
 func (o *convStream) request() seam.Request {
 	s, c := o.s, o.c
 	s.mu.Lock()
@@ -63,7 +62,7 @@ func (o *convStream) request() seam.Request {
 
 func (o *convStream) settings(req *seam.Request, raw json.RawMessage) {
 	var args completionArgs
-	_ = json.Unmarshal(raw, &args) // it was checked when it came
+	_ = json.Unmarshal(raw, &args) // already validated
 	if args.MaxTokens != nil {
 		req.MaxTokens = *args.MaxTokens
 	}
@@ -78,19 +77,19 @@ func (o *convStream) settings(req *seam.Request, raw json.RawMessage) {
 	}
 }
 
-// view turns entries into the messages of one agent.
+// view converts entries to the messages of one agent.
 type view struct {
 	s       *Server
 	req     *seam.Request
 	speaker string
 	files   files
 
-	others []entry          // of the agent that has the turn, since it got it
+	others []entry          // entries of the current agent since it received the turn
 	passed map[string]entry // handoffs that came as calls, by the call's id
 }
 
 func (v *view) read(entries []entry) {
-	turn := 0 // where the last turn begins: with a message after an answer
+	turn := 0 // start of the last turn: a message after an answer
 	for i, e := range entries {
 		if e.Type == "message.input" && e.Role == "user" && (i == 0 || entries[i-1].Type == "message.output" && !filler(entries[i-1])) {
 			turn = i
@@ -123,7 +122,7 @@ func (v *view) read(entries []entry) {
 		case "function.call", "function.result":
 			switch {
 			case earlier && e.by() != "" || earlier && e.Type == "function.result" && !v.open(e.ToolCallID):
-			case e.Type == "function.call" && !answered(entries, e.ToolCallID): // abandoned by a handoff
+			case e.Type == "function.call" && !answered(entries, e.ToolCallID): // dropped at a handoff
 			case e.Type == "function.call" && mine:
 				args, _ := arguments(e.Arguments)
 				join(v.req, parley.RoleAssistant, called(e.ToolCallID, e.Name, args))
@@ -140,8 +139,8 @@ func (v *view) read(entries []entry) {
 	}
 }
 
-// filler is what stands between results and a message of the user, and was said
-// by nobody.
+// filler reports whether an entry is the word inserted between results and a user's message,
+// which nobody said.
 func filler(e entry) bool {
 	chunks, _ := contentOf(e.Content, 0)
 	return e.Type == "message.output" && e.by() == "" && chunksText(chunks) == understood
@@ -151,8 +150,8 @@ func answered(entries []entry, id string) bool {
 	return slices.ContainsFunc(entries, func(e entry) bool { return e.Type == "function.result" && e.ToolCallID == id })
 }
 
-// passes is a handoff that came as a call as one that came as an entry, where its
-// result is; the call itself is nothing.
+// passes converts a handoff that came as a call to one that came as an entry, at the position of
+// its result; the call itself is dropped.
 func (v *view) passes(e entry) entry {
 	if to, ok := strings.CutPrefix(e.Name, handoffCall); ok && e.Type == "function.call" {
 		out := entry{Type: "agent.handoff", ID: e.ID, PreviousAgentID: e.by(), NextAgentName: to, Arguments: e.Arguments}
@@ -173,7 +172,7 @@ func (v *view) passes(e entry) entry {
 	return e
 }
 
-// open reports whether the call is one of the speaker's that has no result yet.
+// open reports whether the call is one of the speaker's without a result.
 func (v *view) open(id string) bool {
 	return len(v.req.Messages) > 0 && slices.ContainsFunc(v.req.Messages[max(0, len(v.req.Messages)-2):], func(m parley.Message) bool {
 		return slices.ContainsFunc(m.Parts, func(p parley.Part) bool {
@@ -193,8 +192,8 @@ func (v *view) nameOf(id string) string {
 	return ""
 }
 
-// handoff tells the speaker that it got the turn, and with what; or that it gave
-// it away.
+// handoff tells the speaker that it received the turn, and with what, or that it handed the turn
+// over.
 func (v *view) handoff(e entry) {
 	if e.PreviousAgentID == v.speaker {
 		id := parley.CallID(e.ID)
@@ -233,8 +232,8 @@ func (v *view) handedOver(e entry) string {
 	return b.String()
 }
 
-// handoffCall begins the name of a function that stands for a handoff, where
-// Options.HandoffCalls wants one.
+// handoffCall is the prefix of functions that stand for a handoff when Options.HandoffCalls is
+// set.
 const handoffCall = "handoff_to_"
 
 // convStream writes a response of a conversation.
@@ -244,8 +243,8 @@ type convStream struct {
 	client bool
 	args   json.RawMessage
 
-	most    int64 // the output cap
-	index   int   // of the output
+	most    int64 // output cap
+	index   int   // index of the output
 	hops    int
 	text    strings.Builder
 	think   strings.Builder
@@ -266,14 +265,14 @@ func (o *convStream) begin(e *events) {
 	e.send("conversation.response.started", o.stamp("conversation.response.started", map[string]any{"conversation_id": o.c.id}))
 }
 
-// who is the id of the agent that has the turn.
+// who returns the id of the agent that has the turn.
 func (o *convStream) who() string {
 	o.s.mu.Lock()
 	defer o.s.mu.Unlock()
 	return o.c.agent
 }
 
-// speaker is whose output it is.
+// speaker returns the author of the current output.
 func (o *convStream) speaker() (id, model string) {
 	if a := o.s.agent(o.who()); a != nil {
 		return a.ID, a.Model
@@ -338,8 +337,8 @@ func raw(v any) json.RawMessage {
 	return b
 }
 
-// next puts what the brain asks for on the wire, and says whether the server goes
-// on by itself with another agent.
+// next writes the brain's calls and handoffs. It reports whether the server continues by itself
+// with another agent.
 func (o *convStream) next(e *events, reply *seam.Reply) (seam.Request, bool) {
 	o.message()
 	u := reply.Usage
@@ -385,7 +384,7 @@ func (o *convStream) next(e *events, reply *seam.Reply) (seam.Request, bool) {
 	return o.request(), true
 }
 
-// keep puts the outputs into the conversation.
+// keep adds the outputs to the conversation.
 func (o *convStream) keep() {
 	o.s.mu.Lock()
 	defer o.s.mu.Unlock()
@@ -396,7 +395,7 @@ func (o *convStream) keep() {
 	}
 }
 
-// byName finds an agent that the present one may hand to.
+// byName finds an agent that the current one may hand over to.
 func (o *convStream) byName(name string) *agent {
 	from := o.s.agent(o.who())
 	if from == nil {
@@ -442,7 +441,7 @@ func (o *convStream) call(e *events, name string, args json.RawMessage) (id stri
 	return id
 }
 
-// handoff passes the turn on. Calls before it are abandoned.
+// handoff passes the turn on. Calls before it are dropped.
 func (o *convStream) handoff(e *events, to *agent) {
 	from := o.s.agent(o.who())
 	out := entry{

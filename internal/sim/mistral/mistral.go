@@ -1,16 +1,14 @@
-// Package mistral stands in for Mistral's La Plateforme: chat completions,
-// agents and conversations, on loopback, for tests and the offline demo.
+// Package mistral simulates Mistral's La Plateforme on loopback: chat completions, agents and
+// conversations, for tests and the offline demo.
 //
-// A [Server] speaks the provider's wire, strictly: a request that the provider
-// would refuse is refused, with its words ([Validate] has the rules of a chat
-// completion). What is said comes from a brain, any seam.Model: the request on
-// the wire becomes one of ours, and the brain's stream becomes the wire's.
-// Agents and conversations are kept in memory.
+// A [Server] follows the provider's API strictly: it rejects a request that the provider would
+// reject, in the same words ([Validate] has the rules of a chat completion). The answers come
+// from a brain, any seam.Model: the API request becomes one of ours, and the brain's stream
+// becomes the API's. Agents and conversations are kept in memory.
 //
-// Where nobody outside knows what the provider does, after a handoff in client
-// mode, [Options] choose. [Server.Fail] makes the next requests go wrong. The
-// provider's own client drives the server in a test, so that it is not our
-// imagination alone.
+// The provider's behaviour after a handoff in client mode is not documented; [Options] choose
+// among the possibilities. [Server.Fail] makes the next requests fail. A test drives the server
+// with the provider's own client, as a check that does not depend on our reading of the API.
 package mistral
 
 import (
@@ -25,55 +23,54 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxBody is what the provider takes of a request.
+// maxBody is the provider's limit for a request.
 const maxBody = 64 << 20
 
 // Options set a server up.
 type Options struct {
-	// Key is the one that is taken. Empty: any.
+	// Key is the accepted key. Empty: any key is accepted.
 	Key string
-	// Brain says what is said. It sees the agent's name, the system prompt or
-	// instructions, history, tools, and handoffs.
+	// Brain gives the answers. It sees the agent's name, the system prompt or instructions, the
+	// history, tools and handoffs.
 	Brain seam.Model
-	// Agent names the agent of a chat completion by its system prompt, since the
-	// wire does not. nil: nobody.
+	// Agent derives the agent of a chat completion from its system prompt, because the API does
+	// not transmit it. nil: no agent.
 	Agent func(system string) string
-	// Models are the ids that are known. nil: mistral-medium-latest and
-	// mistral-small-latest.
+	// Models are the known ids. nil: mistral-medium-latest and mistral-small-latest.
 	Models []string
 	Now    func() time.Time // nil: time.Now
 
-	// HandoffCalls makes a handoff in client mode a call of a function that is
-	// named after the agent, not an agent.handoff entry.
+	// HandoffCalls makes a handoff in client mode a call of a function named after the agent,
+	// instead of an agent.handoff entry.
 	HandoffCalls bool
-	// StrictHandoffs refuses to append anything after a handoff in client mode.
+	// StrictHandoffs rejects every append after a handoff in client mode.
 	StrictHandoffs bool
-	// SameAgent goes on with the agent that handed off, after such an append.
+	// SameAgent lets the agent that handed over continue after such an append.
 	SameAgent bool
-	// ServerHandoffs does handoffs on the server whatever the request says.
+	// ServerHandoffs does handoffs on the server, whatever the request says.
 	ServerHandoffs bool
 }
 
-// Fault is what goes wrong with a request.
+// Fault is a failure of a request.
 type Fault struct {
-	Path   string // only requests whose path begins so
-	Method string // only this one
+	Path   string // only requests whose path has this prefix
+	Method string // only requests with this method
 	Times  int    // how many requests; 0: one
-	// Status answers so at once, with Body and Header. Empty Body: the provider's
-	// own for that status.
+	// Status is answered at once, with Body and Header. Empty Body: the provider's own for that
+	// status.
 	Status int
 	Body   string
 	Header http.Header
-	// In a stream of events, after so many frames:
+	// In an event stream, after so many frames:
 	After     int
 	Hang      bool          // nothing more comes
-	Reached   func()        // is called when it hangs; may be nil
+	Reached   func()        // called when it hangs; may be nil
 	Cut       bool          // the connection ends
 	End       bool          // the response ends, whole as far as HTTP knows
-	Malformed bool          // a frame comes that is no JSON
-	Err       string        // the provider says so in the stream
+	Malformed bool          // a frame is not JSON
+	Err       string        // error that the provider reports in the stream
 	Type      string        // the media type of the answer
-	Every     time.Duration // waits so long before each frame
+	Every     time.Duration // delay before each frame
 }
 
 func (f *Fault) hang(ctx context.Context) {
@@ -83,14 +80,14 @@ func (f *Fault) hang(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// Request is one that came.
+// Request is a received request.
 type Request struct {
 	Method string
 	Path   string
 	Body   []byte
 }
 
-// Server is the stand-in. It is an http.Handler, safe for concurrent use.
+// Server simulates the provider. It is an http.Handler, safe for concurrent use.
 type Server struct {
 	o   Options
 	mux *http.ServeMux
@@ -101,7 +98,7 @@ type Server struct {
 	agents        map[string]*agent
 	conversations map[string]*conversation
 	made          int
-	closed        chan struct{} // closed when a client has gone before its answer was whole
+	closed        chan struct{} // closed when a client has disconnected before its answer was complete
 	gone          int
 }
 
@@ -127,7 +124,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// Fail makes what comes next go wrong.
+// Fail makes the next requests fail.
 func (s *Server) Fail(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,14 +132,14 @@ func (s *Server) Fail(f Fault) {
 	s.faults = append(s.faults, f)
 }
 
-// Requests are those that came, faulty ones included.
+// Requests returns the received requests, including those that failed by a fault.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.requests...)
 }
 
-// Closed is closed when a client has gone before its answer was whole.
+// Closed is closed when a client has disconnected before its answer was complete.
 func (s *Server) Closed() <-chan struct{} { return s.closed }
 
 // ServeHTTP implements http.Handler.
@@ -175,7 +172,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 		}
 		w.WriteHeader(f.Status)
-		_, _ = io.WriteString(w, f.Body) // the client may have gone
+		_, _ = io.WriteString(w, f.Body) // the client may have disconnected
 		return
 	}
 	if f != nil && f.Hang && f.After == 0 {
@@ -186,7 +183,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(&faulty{ResponseWriter: w, r: r, f: f}, r)
 }
 
-// arrived notes a request and takes the fault that is meant for it.
+// arrived records a request and returns its fault, if any.
 func (s *Server) arrived(r *http.Request, body []byte) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,14 +210,14 @@ func (s *Server) left() {
 	}
 }
 
-// faulty carries the fault of a request to where its frames are written.
+// faulty carries a request's fault to the code that writes its frames.
 type faulty struct {
 	http.ResponseWriter
 	r *http.Request
 	f *Fault
 }
 
-// Unwrap lets http.ResponseController find the real one.
+// Unwrap gives http.ResponseController the original writer.
 func (w *faulty) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func write(w http.ResponseWriter, status int, v any) {
@@ -232,7 +229,7 @@ func write(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // the client may have gone
+	_ = e.Encode(v) // the client may have disconnected
 }
 
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
@@ -272,7 +269,7 @@ func card(id string) map[string]any {
 	}
 }
 
-// id makes an id that is new, of nine letters or digits at its end.
+// id makes a new id that ends in nine letters or digits.
 func (s *Server) id(prefix string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,19 +19,19 @@ func bodyOf(r *http.Request) []byte {
 	return body
 }
 
-// A writer puts what the brain says into one of the wires.
+// A writer writes the brain's reply in one of the APIs.
 type writer interface {
 	begin(e *events)
 	delta(e *events, d seam.ModelDelta)
-	// next takes a reply after its deltas; true: the brain is asked again.
+	// next handles a reply after its deltas. It returns true if the brain is to be asked again.
 	next(e *events, reply *seam.Reply) (seam.Request, bool)
 	end(e *events)
-	failed(e *events, message string) // the provider says that it failed, in the stream
-	whole() any                       // of an answer that is no stream
+	failed(e *events, message string) // the provider reports its failure in the stream
+	whole() any                       // the answer, if it is not streamed
 }
 
-// think lets the brain answer and writes what it says. An error that comes before
-// anything was said is a refusal; one that comes later ends the connection.
+// think lets the brain answer and writes the reply. An error before any output is an error
+// response; a later one ends the connection.
 func (s *Server) think(w http.ResponseWriter, r *http.Request, req seam.Request, stream bool, out writer) {
 	e := &events{w: w, ctx: r.Context(), quiet: !stream, out: out}
 	if f, ok := w.(*faulty); ok && f.f != nil {
@@ -46,7 +46,7 @@ func (s *Server) think(w http.ResponseWriter, r *http.Request, req seam.Request,
 			refuseFor(w, err)
 			return
 		case err != nil:
-			panic(http.ErrAbortHandler) // nothing else tells the client
+			panic(http.ErrAbortHandler) // the client can only be told this way
 		case reply == nil:
 			refuse(w, usual(http.StatusInternalServerError))
 			return
@@ -61,7 +61,7 @@ func (s *Server) think(w http.ResponseWriter, r *http.Request, req seam.Request,
 	out.end(e)
 }
 
-// ask is one call of the brain.
+// ask makes one call to the brain.
 func (s *Server) ask(ctx context.Context, req seam.Request, e *events) (*seam.Reply, error) {
 	for d, err := range s.o.Brain.Stream(ctx, req) {
 		if err != nil || d.Reply != nil || e.over || e.gone() {
@@ -70,10 +70,10 @@ func (s *Server) ask(ctx context.Context, req seam.Request, e *events) (*seam.Re
 		e.open()
 		e.out.delta(e, d)
 	}
-	return nil, nil //nolint:nilnil // a brain without an end
+	return nil, nil //nolint:nilnil // a brain that ended without a reply
 }
 
-// refuseFor says as the provider would what our error means.
+// refuseFor answers with the provider's equivalent of our error.
 func refuseFor(w http.ResponseWriter, err error) {
 	status, no := http.StatusInternalServerError, ""
 	var p *parley.Error
@@ -106,13 +106,13 @@ func refuseFor(w http.ResponseWriter, err error) {
 	refuse(w, e)
 }
 
-// events writes a stream of events, and what is to go wrong with it.
+// events writes an event stream, with its fault.
 type events struct {
 	w     http.ResponseWriter
-	ctx   context.Context //nolint:containedctx // of the one request
+	ctx   context.Context //nolint:containedctx // context of the one request
 	out   writer
 	fault *Fault
-	quiet bool // the answer is no stream: nothing is written here
+	quiet bool // the answer is not streamed: nothing is written here
 	begun bool
 	over  bool
 	n     int
@@ -121,7 +121,7 @@ type events struct {
 
 func (e *events) gone() bool { return e.ctx.Err() != nil }
 
-// open begins the stream, once.
+// open starts the stream, once.
 func (e *events) open() {
 	if e.begun || e.quiet {
 		return
@@ -165,10 +165,10 @@ func (e *events) raw(frame string) {
 		e.over = true
 		return
 	}
-	_ = http.NewResponseController(e.w).Flush() // where it can
+	_ = http.NewResponseController(e.w).Flush() // if supported
 }
 
-// wrong does what is to go wrong; false: nothing is.
+// wrong applies a fault. It returns false if there is none to apply.
 func (e *events) wrong(f *Fault) bool {
 	switch {
 	case f.Hang:
@@ -180,7 +180,7 @@ func (e *events) wrong(f *Fault) bool {
 		e.over = true
 	case f.Malformed:
 		e.over = true
-		_, _ = io.WriteString(e.w, "data: {\"choices\":[{\"del\n\n") // the client may have gone
+		_, _ = io.WriteString(e.w, "data: {\"choices\":[{\"del\n\n") // the client may have disconnected
 	case f.Err != "":
 		message := f.Err
 		e.fault = nil
@@ -189,7 +189,7 @@ func (e *events) wrong(f *Fault) bool {
 	default:
 		return false
 	}
-	_ = http.NewResponseController(e.w).Flush() // where it can
+	_ = http.NewResponseController(e.w).Flush() // if supported
 	return true
 }
 

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Refusal is the provider's no.
+// Refusal is an error response of the provider.
 type Refusal struct {
 	Status  int
 	Type    string
 	Message string
 	Code    string
-	// Loc makes it a refusal of the schema: 422, in the form of FastAPI.
+	// Loc makes it a schema error: status 422, in FastAPI's form.
 	Loc []any
 }
 
@@ -38,7 +38,7 @@ func refuse(w http.ResponseWriter, e *Refusal) {
 	})
 }
 
-// usual is what the provider says with a status.
+// usual returns the provider's usual error for a status.
 func usual(status int) *Refusal {
 	e := &Refusal{Status: status, Type: "internal_server_error", Message: "Service unavailable.", Code: "1000"}
 	switch status {
@@ -128,8 +128,8 @@ var (
 
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh"}
 
-// Validate reports why the provider would refuse the body of a chat completion:
-// as a *Refusal, or nil.
+// Validate returns a *Refusal if the provider would reject the body of a chat completion,
+// otherwise nil.
 func Validate(body []byte) error {
 	if _, no := parseChat(body); no != nil {
 		return no
@@ -168,7 +168,7 @@ func parseChat(body []byte) (*chatBody, *Refusal) {
 	return &b, nil
 }
 
-// strict decodes a body of which every key has to be known.
+// strict decodes a body and rejects unknown fields.
 func strict(body []byte, v any) *Refusal {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
@@ -208,8 +208,8 @@ func validTools(tools []toolBody, hosted bool) *Refusal {
 	return nil
 }
 
-// follows says which role may come after which. That a user may not speak after a
-// tool holds for most models; the newest take it.
+// follows lists the roles that may come after each role. Most models do not allow a user's
+// message after a tool's; the newest do.
 var follows = map[string][]string{
 	"":          {"system", "user"},
 	"system":    {"system", "user", "assistant"},
@@ -316,7 +316,7 @@ func validMessage(m chatMessage, at int) *Refusal {
 	return nil
 }
 
-// arguments are those of a call, which may be an object or the text of one.
+// arguments returns the arguments of a call, given as an object or as its text.
 func arguments(raw json.RawMessage) (json.RawMessage, bool) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -336,7 +336,7 @@ type chunkBody struct {
 	Closed       *bool           `json:"closed"`
 }
 
-// contentOf is a content that may be a text, chunks, or nothing.
+// contentOf parses a content that may be a text, chunks, or absent.
 func contentOf(raw json.RawMessage, at int) ([]chunkBody, *Refusal) {
 	var text string
 	switch {

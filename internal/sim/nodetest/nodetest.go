@@ -1,15 +1,13 @@
-// Package nodetest runs a service's own JavaScript client against our stand-in
-// for the service.
+// Package nodetest runs a service's own JavaScript client against our simulation of the service.
 //
-// The client and what drives it stand in the folder jsclient beside the test:
-// package.json with its lock, and drive.mjs. [Start] keeps the driver running and
-// asks it one question a line: {"op": name, ...arguments} goes in, {"ok": value}
-// or {"error": what the client made of a refusal} comes out. [Run] runs it once
-// and has what it printed.
+// The client and its driver are in the folder jsclient beside the test: package.json with its
+// lock file, and drive.mjs. [Start] keeps the driver running and asks it one question per line:
+// {"op": name, ...arguments} goes in, and {"ok": value} or {"error": the client's error} comes
+// out. [Run] runs it once and returns what it printed.
 //
-// What is missing is fetched with npm, as the lock says and without running the
-// packages' scripts. Everything has a time limit, after which the process is
-// killed and the test fails; a test without Node fails, too, and says so.
+// Missing packages are installed with npm, as locked and without running their scripts.
+// Everything has a time limit, after which the process is killed and the test fails. A test
+// without Node also fails, with a message that says so.
 package nodetest
 
 import (
@@ -29,8 +27,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// within bounds what a test waits for: far more than it takes on a machine that
-// has other things to do. Fetching the client, over a network, has longer.
+// within limits what a test waits for: far more than it takes on a busy machine. Installing the
+// client over a network has more time.
 const (
 	within   = 2 * time.Minute
 	fetching = 4 * time.Minute
@@ -38,11 +36,11 @@ const (
 
 const folder = "jsclient"
 
-// installed fetches the client, once for all tests of a package.
+// installed installs the client, once for all tests of a package.
 var installed = sync.OnceValue(func() error { return install(folder) })
 
-// Install fetches what the package-lock.json of a folder says, unless it is
-// there. Another process may do so at the same time in another folder only.
+// Install installs the packages of a folder's package-lock.json, unless that is done. Two
+// processes may only do so at the same time in different folders.
 func Install(t testing.TB, folder string) {
 	t.Helper()
 	needNode(t)
@@ -51,7 +49,7 @@ func Install(t testing.TB, folder string) {
 	}
 }
 
-// install looks for the file that npm writes when it is done.
+// install checks for the file that npm writes when it is done.
 func install(folder string) error {
 	if _, err := os.Stat(filepath.Join(folder, "node_modules", ".package-lock.json")); err == nil {
 		return nil
@@ -76,9 +74,8 @@ func needNode(t testing.TB) {
 	}
 }
 
-// driver is the process, not yet started, and what it will say on its standard
-// error. The context is not the test's, which ends before the clean-up: node is
-// to end by itself.
+// driver returns the process, not yet started, and a buffer for its standard error. The context
+// is not the test's, which ends before the clean-up: node should end by itself.
 func driver(t testing.TB, args []string) (cmd *exec.Cmd, wrong *strings.Builder, ctx context.Context, cancel func()) {
 	t.Helper()
 	needNode(t)
@@ -94,7 +91,7 @@ func driver(t testing.TB, args []string) (cmd *exec.Cmd, wrong *strings.Builder,
 	return cmd, wrong, ctx, cancel
 }
 
-// Run runs the driver to its end and has the JSON value that it printed.
+// Run runs the driver to its end and returns the JSON value that it printed.
 func Run(t testing.TB, args ...string) any {
 	t.Helper()
 	cmd, wrong, _, cancel := driver(t, args)
@@ -113,8 +110,8 @@ func Run(t testing.TB, args ...string) any {
 	return v
 }
 
-// Client is a driver that runs. It answers one question at a time: its methods
-// are not for concurrent use.
+// Client is a running driver. It answers one question at a time: its methods are not safe for
+// concurrent use.
 type Client struct {
 	t    testing.TB
 	done <-chan struct{}
@@ -122,8 +119,8 @@ type Client struct {
 	out  *bufio.Scanner
 }
 
-// Start starts the driver. It ends with the test, which fails when the driver
-// does not end well.
+// Start starts the driver. It ends with the test, and the test fails if the driver exits with an
+// error.
 func Start(t testing.TB) *Client {
 	t.Helper()
 	cmd, wrong, ctx, cancel := driver(t, nil)
@@ -141,7 +138,7 @@ func Start(t testing.TB) *Client {
 	t.Cleanup(func() {
 		_ = in.Close()
 		if t.Failed() {
-			cancel() // it may be in the middle of a question that is never answered
+			cancel() // it may be waiting on a question that is never answered
 		}
 		if err := cmd.Wait(); err != nil && !t.Failed() {
 			t.Errorf("node: %v", err)
@@ -156,18 +153,18 @@ func Start(t testing.TB) *Client {
 	return &Client{t, ctx.Done(), in, sc}
 }
 
-// With is the same driver, for a part of the test that has its own t.
+// With returns the same driver for a part of the test that has its own t.
 func (c *Client) With(t testing.TB) *Client {
 	part := *c
 	part.t = t
 	return &part
 }
 
-// Done is closed when the driver had its time: what a test may wait for instead
-// of what does not come.
+// Done is closed when the driver's time is over: a test can wait for it instead of something
+// that never comes.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Ask has the answer to a question, or what the client made of a refusal.
+// Ask returns the answer to a question, or the client's error.
 func (c *Client) Ask(op string, args map[string]any) (ok, refused any) {
 	c.t.Helper()
 	q := map[string]any{"op": op}
@@ -179,14 +176,14 @@ func (c *Client) Ask(op string, args map[string]any) (ok, refused any) {
 		c.t.Fatal(err)
 	}
 	if _, err := c.in.Write(append(raw, '\n')); err != nil {
-		c.t.Fatalf("%.400s: node is gone: %v", raw, err)
+		c.t.Fatalf("%.400s: node has exited: %v", raw, err)
 	}
 	if !c.out.Scan() {
 		select {
 		case <-c.done:
-			c.t.Fatalf("%.400s: no answer, and node has had its %s", raw, within)
+			c.t.Fatalf("%.400s: no answer from node within %s", raw, within)
 		default:
-			c.t.Fatalf("%.400s: node is gone: %v", raw, c.out.Err())
+			c.t.Fatalf("%.400s: node has exited: %v", raw, c.out.Err())
 		}
 	}
 	var a struct{ OK, Error any }
@@ -196,7 +193,7 @@ func (c *Client) Ask(op string, args map[string]any) (ok, refused any) {
 	return a.OK, a.Error
 }
 
-// Must has the answer to a question that may not be refused.
+// Must returns the answer to a question that must succeed.
 func (c *Client) Must(op string, args map[string]any) any {
 	c.t.Helper()
 	ok, refused := c.Ask(op, args)
@@ -214,8 +211,7 @@ func (c *Client) Want(op string, args map[string]any, want any) {
 	}
 }
 
-// Refused asks what has to be refused, and compares what of the refusal is named
-// in want.
+// Refused asks a question that must fail, and compares the fields of the error that want has.
 func (c *Client) Refused(op string, args, want map[string]any) {
 	c.t.Helper()
 	ok, refused := c.Ask(op, args)

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// answer is one answer on its way.
+// answer is an answer being written.
 type answer struct {
 	s    *Server
 	q    *request
@@ -20,12 +20,12 @@ type answer struct {
 	w    http.ResponseWriter
 	id   string
 	out  []byte
-	sent int // frames
-	at   int // calls
-	// what was thought, for its signature
+	sent int // frames sent
+	at   int // calls sent
+	// the thinking, for its signature
 	thought strings.Builder
 	begun   bool
-	// what stands around the text of a frame
+	// the text around a frame's content
 	before, behind string
 
 	usage *parley.Usage
@@ -39,11 +39,11 @@ func newAnswer(s *Server, q *request, f Fault, w http.ResponseWriter) *answer {
 	return &answer{s: s, q: q, f: f, w: w, id: id}
 }
 
-// errOver ends an answer in which a fault has come.
+// errOver ends an answer after a fault.
 var errOver = errors.New("sim/openai: the fault has come")
 
-// stream answers with a stream. Until the brain says something, an error is a
-// status; after that it is a frame.
+// stream answers with a stream. An error before the brain's first output is a status; a later
+// one is a frame.
 func (a *answer) stream(r *http.Request) {
 	req, no := a.q.understood(a.s.opt.Dialect)
 	if no != nil {
@@ -76,7 +76,7 @@ func (a *answer) stream(r *http.Request) {
 	}
 }
 
-// fail says what went wrong, if the dialect has a way to.
+// fail reports an error, if the dialect can.
 func (a *answer) fail(err error) {
 	no, e := a.s.of(err)
 	if !a.begun {
@@ -85,7 +85,7 @@ func (a *answer) fail(err error) {
 	}
 	d := a.s.opt.Dialect
 	switch d {
-	case Ollama: // what went wrong is lost
+	case Ollama: // the error is lost
 		_ = a.frame(obj{"id": "", "object": "chat.completion.chunk", "created": 0, "model": "", "choices": []obj{{"index": 0, "delta": obj{"role": "assistant", "content": ""}, "finish_reason": nil}}})
 		return
 	case OpenRouter:
@@ -103,7 +103,7 @@ func (a *answer) fail(err error) {
 	}
 }
 
-// begin sends what stands before all else.
+// begin sends what precedes the content.
 func (a *answer) begin() error {
 	if a.begun {
 		return nil
@@ -142,8 +142,7 @@ func (a *answer) delta(d seam.ModelDelta) error {
 	return nil
 }
 
-// say sends text. What stands around it is always the same, and a long answer has
-// many frames.
+// say sends text. What surrounds it is always the same, and a long answer has many frames.
 func (a *answer) say(text string) error {
 	if a.before == "" {
 		const mark = "<text>"
@@ -153,7 +152,7 @@ func (a *answer) say(text string) error {
 	return a.data(a.before + string(marshal(text)) + a.behind)
 }
 
-// role is in each delta of some.
+// role adds the role to each delta, in some dialects.
 func (a *answer) role(d obj) obj {
 	switch a.s.opt.Dialect {
 	case Ollama, OpenRouter, Gemini:
@@ -167,7 +166,7 @@ func (a *answer) think(text string) error {
 	a.thought.WriteString(text)
 	switch field := a.s.d.reasoning; field {
 	case "":
-		return nil // OpenAI and Gemini keep it to themselves
+		return nil // OpenAI and Gemini do not return it
 	case "both":
 		d["reasoning"], d["reasoning_content"], d["content"] = text, text, nil
 	default:
@@ -179,7 +178,7 @@ func (a *answer) think(text string) error {
 	return a.frame(a.chunk(a.role(d), ""))
 }
 
-// end says what is left of a reply.
+// end writes the rest of a reply.
 func (a *answer) end(r *seam.Reply) error {
 	if a.s.opt.Dialect == OpenRouter && a.thought.Len() > 0 {
 		d := obj{"content": "", "reasoning": nil, "reasoning_details": []obj{{"type": "reasoning.text", "signature": signature(a.thought.String()), "format": "anthropic-claude-v1", "index": 0}}}
@@ -189,7 +188,7 @@ func (a *answer) end(r *seam.Reply) error {
 	}
 	parts := calls(r.Parts)
 	if a.s.opt.Dialect == LlamaCpp && len(parts) > 1 && (a.q.Parallel == nil || !*a.q.Parallel) {
-		parts = parts[:1] // it makes one call at once unless it is told otherwise
+		parts = parts[:1] // only one call at a time unless parallel calls are requested
 	}
 	for _, p := range parts {
 		if err := a.call(p); err != nil {
@@ -250,7 +249,7 @@ func calls(parts []parley.Part) (out []parley.Part) {
 	return out
 }
 
-// args are a call's arguments as text.
+// args returns a call's arguments as text.
 func args(p parley.Part) string {
 	if len(p.Input) == 0 {
 		return "{}"
@@ -258,7 +257,7 @@ func args(p parley.Part) string {
 	return string(p.Input)
 }
 
-// call says one call, in the dialect's way.
+// call writes one call, in the dialect's form.
 func (a *answer) call(p parley.Part) error {
 	n, in := a.at, args(p)
 	a.at++
@@ -290,7 +289,7 @@ func (a *answer) call(p parley.Part) error {
 			whole["function"] = function(p.Name, json.RawMessage(in))
 		}
 		return send(whole)
-	case VLLM: // a parser that begins anew at 0 with each call, and blank ids behind the first
+	case VLLM: // its parser restarts at index 0 with each call, and only the first delta has an id
 		if err := send(obj{"index": 0, "id": "chatcmpl-tool-" + id, "type": "function", "function": obj{"name": p.Name}}); err != nil {
 			return err
 		}
@@ -313,7 +312,7 @@ func (a *answer) call(p parley.Part) error {
 	return nil
 }
 
-// pieces cuts arguments in three, at whole characters.
+// pieces splits arguments into three, at character boundaries.
 func pieces(s string) []string {
 	r := []rune(s)
 	a, b := len(r)/3, 2*len(r)/3
@@ -338,7 +337,7 @@ func (a *answer) finish(stop string, calls bool) string {
 	return "stop"
 }
 
-// counts is the usage as the dialect counts.
+// counts returns the usage in the dialect's form.
 func (a *answer) counts() obj {
 	u := *a.usage
 	prompt := u.InputTokens + u.CacheReadTokens + u.CacheWriteTokens
@@ -358,7 +357,7 @@ func (a *answer) counts() obj {
 	return c
 }
 
-// chunk is a frame with one delta.
+// chunk returns a frame with one delta.
 func (a *answer) chunk(delta obj, finish string) obj {
 	c := obj{"index": 0, "delta": delta, "finish_reason": orNull(finish)}
 	f := obj{"id": a.id, "object": "chat.completion.chunk", "created": 1_790_000_000, "model": a.q.Model, "choices": []obj{c}}
@@ -421,7 +420,7 @@ func (a *answer) write(s string) error {
 	return http.NewResponseController(a.w).Flush()
 }
 
-// whole answers at once.
+// whole answers without a stream.
 func (a *answer) whole(r *http.Request) {
 	req, no := a.q.understood(a.s.opt.Dialect)
 	if no != nil {

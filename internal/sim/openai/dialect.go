@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Dialect is whose ways a server has.
+// Dialect is the kind of server that is simulated.
 type Dialect string
 
 // The dialects.
@@ -18,9 +18,9 @@ const (
 	VLLM       Dialect = "vllm"
 	LlamaCpp   Dialect = "llamacpp"
 	Gemini     Dialect = "gemini"
-	// Odd is nobody in particular: calls without index and id, their arguments an
-	// object; reasoning under both names; usage in every frame; no end but the end
-	// of the stream, which has CR LF and no space behind its colons.
+	// Odd combines unusual habits: calls without index and id, with an object for arguments;
+	// reasoning under both names; usage in every frame; no end marker except the end of the
+	// stream; CR LF line ends, and no space after colons.
 	Odd Dialect = "odd"
 )
 
@@ -35,22 +35,22 @@ type refusal struct {
 	code   string
 }
 
-// Error is the words.
+// Error returns the message.
 func (r *refusal) Error() string { return r.words }
 
 type dialect struct {
 	prefix   string
 	owner    string
-	openList bool // anybody may read the list of models
+	openList bool // the list of models is public
 	badKey   refusal
 	noModel  func(id string) refusal
-	shape    func(refusal) any // of an error body, also in a stream
+	shape    func(refusal) any // shape of an error body, also in a stream
 
-	strict    bool   // no key that it does not know
-	reasoning string // the field; both of Odd
-	cached    bool   // tells what was cached
-	unasked   bool   // tells the usage without being asked
-	stops     bool   // finish_reason is stop although there are calls
+	strict    bool   // unknown fields are rejected
+	reasoning string // the field for reasoning; Odd uses both
+	cached    bool   // reports cached tokens
+	unasked   bool   // reports the usage without being asked
+	stops     bool   // finish_reason is "stop" even with calls
 }
 
 var dialects = map[Dialect]dialect{
@@ -143,7 +143,7 @@ func listed(r refusal) any {
 	return []obj{{"error": e}}
 }
 
-// detailed is the way of what is built on FastAPI.
+// detailed is the error format of servers built on FastAPI.
 func detailed(r refusal) any {
 	if r.status == 400 && r.code == "context_length_exceeded" {
 		return obj{"detail": "This model's maximum context length is exceeded: " + r.words}
@@ -151,7 +151,7 @@ func detailed(r refusal) any {
 	return obj{"detail": r.words, "error": obj{"message": r.words, "code": strconv.Itoa(r.status)}}
 }
 
-// marshal writes JSON without escaping what is HTML.
+// marshal writes JSON without escaping HTML characters.
 func marshal(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

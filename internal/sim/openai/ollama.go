@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// native is what Ollama answers beside chat completions, as far as it tells of
-// models: what is there, what is loaded, and with how many tokens.
+// native answers Ollama's own API, as far as it concerns models: which exist, which are loaded,
+// and their context windows.
 func (s *Server) native(w http.ResponseWriter, r *http.Request, path string, body []byte) {
 	var q struct {
 		Model  string `json:"model"`
@@ -51,7 +51,7 @@ func (s *Server) native(w http.ResponseWriter, r *http.Request, path string, bod
 			"parameters": s.parameters(), "template": "{{ .Prompt }}", "details": details, "modified_at": now, "capabilities": []string{"completion", "tools"},
 			"model_info": obj{"general.architecture": "qwen3", "qwen3.context_length": 40_960},
 		})
-	case "POST /api/generate": // without a prompt: loads
+	case "POST /api/generate": // without a prompt this loads the model
 		s.load(q.Model)
 		writeJSON(w, 200, obj{"model": q.Model, "created_at": now, "response": "", "done": true, "done_reason": "load"})
 	default:
@@ -59,7 +59,7 @@ func (s *Server) native(w http.ResponseWriter, r *http.Request, path string, bod
 	}
 }
 
-// parameters are those of the Modelfile.
+// parameters returns the Modelfile's parameters.
 func (s *Server) parameters() string {
 	out := "stop                           \"<|im_end|>\"\ntemperature                    0.6"
 	if s.opt.Modelfile != "" {
@@ -77,7 +77,7 @@ func (s *Server) load(id string) {
 	s.loaded = id
 }
 
-// Loaded is the model that Ollama has in memory.
+// Loaded returns the model that Ollama has in memory.
 func (s *Server) Loaded() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

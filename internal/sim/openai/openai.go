@@ -1,16 +1,16 @@
-// Package openai is a chat completions server on loopback, for tests: it speaks
-// as OpenAI, OpenRouter, Ollama, vLLM, llama.cpp or Gemini's compatible endpoint
-// do, or as Odd, which has the habits that are nobody's rule and somebody's wire.
+// Package openai simulates a chat completions server on loopback, for tests. It behaves like
+// OpenAI, OpenRouter, Ollama, vLLM, llama.cpp or Gemini's compatible endpoint, or like Odd,
+// which combines unusual habits seen in various servers.
 //
 //	s := openai.New(openai.Options{Brain: m, Dialect: openai.OpenRouter, Key: "k"})
 //	srv := httptest.NewServer(s)
 //
-// What it says is what its brain says, a [seam.Model]: a request is checked by
-// the rules of the dialect and refused in its words, or becomes a [seam.Request],
-// and what the brain streams becomes the dialect's stream. OpenAI's own client
-// drives it in a test, so that it is not our own imagination.
+// The answers come from a brain, a [seam.Model]: a request is checked by the rules of the
+// dialect and either rejected in its words or converted to a [seam.Request], and the brain's
+// stream becomes the dialect's stream. A test drives it with OpenAI's own client, as a check
+// that does not depend on our reading of the API.
 //
-// Faults are set for the requests to come. A Server is safe for concurrent use.
+// Faults are set for the next requests. A Server is safe for concurrent use.
 package openai
 
 import (
@@ -27,36 +27,36 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Options of a Server.
+// Options are the settings of a Server.
 type Options struct {
 	Brain   seam.Model
 	Dialect Dialect  // empty: OpenAI
-	Key     string   // empty: none is asked for
-	Models  []string // empty: every model is there, and the list has one
-	NoUsage bool     // never says what a call cost
-	// Context is how many tokens it takes, of servers whose operator decides that;
-	// 0: 131,072, and 32,768 of vLLM. Ollama forgets the beginning of what is longer.
+	Key     string   // empty: no key is required
+	Models  []string // empty: every model exists, and the list has one
+	NoUsage bool     // never reports a usage
+	// Context is the context window in tokens, for servers whose operator sets it; 0: 131,072,
+	// or 32,768 for vLLM. Ollama drops the beginning of longer prompts.
 	Context   int64
-	Modelfile string // of Ollama: a line of parameters, such as "num_ctx 8192"
-	Silent    bool   // of Ollama: an old version, which does not say so
-	// Refuses are keys of a body that no model of this server takes.
+	Modelfile string // Ollama only: a line of parameters, such as "num_ctx 8192"
+	Silent    bool   // Ollama only: an old version that does not report the window
+	// Refuses are fields of a body that no model of this server accepts.
 	Refuses []string
 }
 
-// Fault is what goes wrong with requests for completions.
+// Fault is a failure of requests for completions.
 type Fault struct {
 	Times  int // how many requests; 0: all
 	Status int // answered at once, with Header and Body
 	Header http.Header
 	Body   string
-	Hang   bool // nothing is answered
+	Hang   bool // no answer is sent
 
 	// In a stream, After so many frames:
 	After int
-	Raw   string // these bytes are sent in the place of a frame, and the stream ends
+	Raw   string // these bytes are sent instead of a frame, and the stream ends
 	Cut   bool   // the connection breaks
 	Stall bool   // nothing more comes
-	Close bool   // it ends in good order
+	Close bool   // it ends cleanly
 }
 
 // Server is a simulated server.
@@ -67,12 +67,12 @@ type Server struct {
 	mu       sync.Mutex
 	fault    *Fault
 	requests int
-	loaded   string // of Ollama: the model in memory
+	loaded   string // Ollama only: the model in memory
 	bodies   [][]byte
 	closed   chan struct{}
 }
 
-// New returns a server. It panics without a brain, or with a dialect that is none.
+// New returns a server. It panics without a brain, or with an unknown dialect.
 func New(o Options) *Server {
 	if o.Dialect == "" {
 		o.Dialect = OpenAI
@@ -82,7 +82,7 @@ func New(o Options) *Server {
 		panic("sim/openai: a server needs a brain and a known dialect")
 	}
 	if len(o.Models) > 0 && o.Dialect == LlamaCpp {
-		o.Models = o.Models[:1] // it serves one
+		o.Models = o.Models[:1] // it serves a single model
 	}
 	if o.Context == 0 {
 		o.Context = 131_072
@@ -93,24 +93,24 @@ func New(o Options) *Server {
 	return &Server{opt: o, d: d, closed: make(chan struct{}, 1024)}
 }
 
-// Prefix is the path of the base URL.
+// Prefix returns the path of the base URL.
 func (s *Server) Prefix() string { return s.d.prefix }
 
-// SetFault makes the next requests fail so; the zero Fault ends that.
+// SetFault makes the next requests fail; the zero Fault ends that.
 func (s *Server) SetFault(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = &f
 }
 
-// Requests counts the requests for completions.
+// Requests returns the number of requests for completions.
 func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests
 }
 
-// LastBody is the last request for completions.
+// LastBody returns the body of the last request for completions.
 func (s *Server) LastBody() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *Server) LastBody() []byte {
 	return s.bodies[len(s.bodies)-1]
 }
 
-// Closed gets a value for each client that went away before its answer was whole.
+// Closed receives a value for each client that disconnected before its answer was complete.
 func (s *Server) Closed() <-chan struct{} { return s.closed }
 
 func (s *Server) gone() {
@@ -130,7 +130,7 @@ func (s *Server) gone() {
 	}
 }
 
-// begin counts a request and takes its fault.
+// begin counts a request and returns its fault.
 func (s *Server) begin(body []byte) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,7 +273,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request, body []byte
 	a.stream(r)
 }
 
-// read checks a body and reads it.
+// read parses and validates a body.
 func (s *Server) read(body []byte) (*request, *refusal) {
 	q, bad := validate(s.opt.Dialect, body)
 	if bad != nil {
@@ -287,7 +287,7 @@ func (s *Server) read(body []byte) (*request, *refusal) {
 	return q, nil
 }
 
-// of is the refusal that stands for a brain's error.
+// of converts a brain's error to a refusal.
 func (s *Server) of(err error) (refusal, *parley.Error) {
 	e, ok := errors.AsType[*parley.Error](err)
 	if !ok {
@@ -322,7 +322,7 @@ func (s *Server) of(err error) (refusal, *parley.Error) {
 	return no, e
 }
 
-// refuse writes an error before there is a stream.
+// refuse answers with an error before the stream has started.
 func (s *Server) refuse(w http.ResponseWriter, no refusal, e *parley.Error) {
 	if e != nil && e.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))

@@ -7,11 +7,10 @@ import (
 	"fmt"
 )
 
-// anySignature is taken for one by Gemini, for calls that others have made.
+// anySignature is accepted by Gemini instead of a signature, for calls made by other models.
 const anySignature = "skip_thought_signature_validator"
 
-// signature seals what was said, so that what comes back can be told from what
-// was changed on the way.
+// signature signs what was said, so that changes can be detected when it comes back.
 func signature(said ...string) string {
 	h := sha256.New()
 	for _, s := range said {
@@ -20,8 +19,8 @@ func signature(said ...string) string {
 	return base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// signed is Gemini's rule: in the steps since the user spoke last, the first call
-// of each has the signature that it came with.
+// signed checks Gemini's rule: in the steps since the user's last message, the first call of
+// each has its original signature.
 func (q *request) signed() *refusal {
 	from := 0
 	for i, m := range q.Messages {
@@ -46,7 +45,7 @@ func (q *request) signed() *refusal {
 	return nil
 }
 
-// compact is JSON in one way of writing it.
+// compact rewrites JSON in a canonical form.
 func compact(raw string) string {
 	var v any
 	if json.Unmarshal([]byte(raw), &v) != nil {
@@ -55,7 +54,7 @@ func compact(raw string) string {
 	return string(marshal(v))
 }
 
-// replayed checks what is given back of OpenRouter's reasoning.
+// replayed checks OpenRouter's reasoning when it comes back.
 func replayed(details []json.RawMessage) bool {
 	for _, raw := range details {
 		var d struct {

@@ -12,8 +12,8 @@ import (
 
 const transfer = "transfer_to_"
 
-// understood is the request as the brain is asked it. Tools that hand over are
-// handoffs again, and files are opened from the request itself.
+// understood converts the request to the brain's. Tools that stand for handoffs become handoffs
+// again, and files are opened from the request itself.
 func (q *request) understood(d Dialect) (seam.Request, *refusal) {
 	r := seam.Request{Model: q.Model}
 	for _, n := range []*int64{q.MaxTokens, q.MaxCompletion} {
@@ -33,7 +33,7 @@ func (q *request) understood(d Dialect) (seam.Request, *refusal) {
 		r.Tools = append(r.Tools, parley.ToolDecl{Name: t.Function.Name, Description: t.Function.Description, InputSchema: schema(t.Function.Parameters)})
 	}
 	files := map[parley.ArtifactID]seam.File{}
-	named := map[string]string{} // by the id of a call
+	named := map[string]string{} // names by call id
 	for _, m := range q.Messages {
 		switch m.Role {
 		case "system", "developer":
@@ -63,8 +63,7 @@ func (q *request) understood(d Dialect) (seam.Request, *refusal) {
 	return r, nil
 }
 
-// schema is a tool's schema without the empty properties that the wire demands
-// where there are none.
+// schema returns a tool's schema without the empty properties that the API demands.
 func schema(raw json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || string(fields["properties"]) != "{}" {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// request is a body as it was read.
+// request is a parsed body.
 type request struct {
 	Model         string    `json:"model"`
 	Messages      []message `json:"messages"`
@@ -86,8 +86,8 @@ type tool struct {
 	} `json:"function"`
 }
 
-// Validate says what OpenAI, the strictest of them, would refuse in the body of a
-// request for a completion; nil when nothing.
+// Validate returns an error if OpenAI, the strictest dialect, would reject the body of a
+// completion request.
 func Validate(body []byte) error { return ValidateAs(OpenAI, body) }
 
 // ValidateAs is Validate by the rules of another dialect.
@@ -104,7 +104,7 @@ var (
 	thinkers   = regexp.MustCompile(`^(?:o[1-9]|gpt-[5-9]|codex)`)
 )
 
-// The keys that OpenAI knows, and those that Gemini's endpoint does.
+// The fields that OpenAI knows, and those that Gemini's endpoint knows.
 var (
 	openAIKeys = strings.Fields(`model messages stream stream_options tools tool_choice parallel_tool_calls max_tokens max_completion_tokens
 		temperature top_p reasoning_effort n stop seed user metadata store response_format logprobs top_logprobs logit_bias frequency_penalty
@@ -160,7 +160,7 @@ func bad(param, format string, args ...any) *refusal {
 	return &refusal{words: fmt.Sprintf(format, args...), param: param}
 }
 
-// sizes has the rules about numbers and choices.
+// sizes checks numbers and choices.
 func (q *request) sizes(d Dialect) *refusal {
 	if q.StreamOptions != nil && !q.Stream {
 		return bad("stream_options", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
@@ -216,7 +216,7 @@ func (q *request) efforts() (out []string) {
 	return out
 }
 
-// declared has the rules about tools.
+// declared checks the tools.
 func (q *request) declared(d Dialect) *refusal {
 	if len(q.Tools) == 0 {
 		for _, k := range []string{"tool_choice", "parallel_tool_calls"} {
@@ -261,7 +261,7 @@ func (q *request) declared(d Dialect) *refusal {
 	return nil
 }
 
-// conversation has the rules about messages and their order.
+// conversation checks the messages and their order.
 func (q *request) conversation(d Dialect) *refusal {
 	if len(q.Messages) == 0 {
 		if d == Ollama {
@@ -275,7 +275,7 @@ func (q *request) conversation(d Dialect) *refusal {
 	if err := json.Unmarshal(append(append([]byte(`{"messages":`), q.keys["messages"]...), '}'), &raw); err != nil {
 		return bad("messages", "Invalid type for 'messages'.")
 	}
-	open := map[string]bool{} // calls without a result, of the last assistant message
+	open := map[string]bool{} // unanswered calls of the last assistant message
 	for i := range q.Messages {
 		m := &q.Messages[i]
 		m.keys = raw.Messages[i]
@@ -363,7 +363,7 @@ func (m *message) calls(d Dialect, at string, open map[string]bool) *refusal {
 		case json.Unmarshal(c.Function.Arguments, &c.args) != nil:
 			return bad(at+".function.arguments", "Invalid type for '%s.function.arguments': expected a string.", at)
 		}
-		// OpenAI takes any string; what goes through a template has to be an object.
+		// OpenAI accepts any string; servers with templates require an object.
 		var args map[string]json.RawMessage
 		if d != OpenAI && (json.Unmarshal([]byte(c.args), &args) != nil || args == nil) {
 			return bad("", "invalid tool call arguments")
@@ -373,7 +373,7 @@ func (m *message) calls(d Dialect, at string, open map[string]bool) *refusal {
 	return nil
 }
 
-// content reads content as a text or parts.
+// content parses content as a text or a list of parts.
 func (m *message) content(d Dialect, at string) *refusal {
 	raw := bytes.TrimSpace(m.Content)
 	switch {

@@ -1,29 +1,29 @@
-// The one door to the server: every request of the pages goes through here, and
-// every failure comes out as an ApiError that says what to do.
+// The only way to the server: every request of the pages goes through here, and every failure
+// becomes an ApiError that says what to do.
 
 import type { Answer, BusyMode, Code, ErrorInfo, Event, Interaction, PermissionMode, Pin, Rule, SessionInfo, TurnInfo } from "./types.gen.ts";
 
-/** Where the server is: the pages may live below a prefix, at PREFIX/ or at PREFIX/apps/{app}/. */
+/** The server's base URL: the pages may be served below a prefix, at PREFIX/ or at PREFIX/apps/{app}/. */
 export function baseOf(href: string): string {
   const url = new URL(href);
-  // The last of them: a prefix may have such a part, too.
+  // The last match, because the prefix may contain such a part too.
   const prefix = url.pathname.replace(/^(.*)\/apps\/[^/]+\/.*$/, "$1/").replace(/[^/]*$/, "");
   return url.origin + prefix;
 }
 
-/** Codes that only a client has, beside the server's own. */
+/** Codes that only a client uses, in addition to the server's. */
 export type ErrorCode = Code | "unreachable";
 
 export class ApiError extends Error {
   override readonly name = "ApiError";
   readonly code: ErrorCode;
   readonly hint: string;
-  /** The field at fault, when one is. */
+  /** The field at fault, if any. */
   readonly field: string;
   /** 0 when there was no answer. */
   readonly status: number;
   readonly retryAfterMs: number;
-  /** When it may be tried again, by this browser's clock; 0: the server did not say. */
+  /** When to try again, by this browser's clock; 0: the server did not say. */
   readonly retryAt: number;
 
   constructor(info: { code: ErrorCode; message: string; hint?: string; field?: string; status?: number; retryAfterMs?: number }) {
@@ -37,7 +37,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What anything thrown means to a person. */
+/** Converts anything thrown to an error for people. */
 export function toApiError(cause: unknown): ApiError {
   if (cause instanceof ApiError) return cause;
   return new ApiError({ code: "internal", message: cause instanceof Error ? cause.message : String(cause) });
@@ -50,25 +50,25 @@ export const unreachable = (): ApiError =>
     hint: "Check that it is running. Nothing that was saved is lost.",
   });
 
-/** The error in a refused response; a body of another shape still gives a sentence. */
+/** The error in an error response. A body of another shape still gives a sentence. */
 export async function errorOf(response: Response): Promise<ApiError> {
   const wait = Number(response.headers.get("Retry-After"));
   const fallback = {
     code: ({ 401: "unauthenticated", 404: "not_found" }[response.status] ?? "internal") as ErrorCode,
     message: `The server answered ${response.status}${response.statusText ? ` ${response.statusText}` : ""}.`,
-    // Of a login before the server, as that of Home Assistant: ours asks for a key.
+    // A login in front of the server, such as Home Assistant's; our server would ask for a key.
     ...(response.status === 401 && { hint: "You may have been logged out. Reload the page." }),
   };
   let body: unknown;
   try {
     body = await response.json();
   } catch {
-    // Not JSON: a proxy's page. The status is all there is to say.
+    // Not JSON, for example a proxy's page: only the status is known.
   }
   return new ApiError({ ...fallback, retryAfterMs: Number.isFinite(wait) ? wait * 1000 : 0, ...infoOf(body), status: response.status });
 }
 
-/** What a body of the one error shape says; nothing, if it is of another shape. */
+/** The fields of a body in our error shape; nothing for other bodies. */
 export function infoOf(body: unknown): { code?: Code; message?: string; hint?: string; field?: string; retryAfterMs?: number } {
   if (typeof body !== "object" || body === null || !("error" in body)) return {};
   const e = body.error as Partial<ErrorInfo> | null;
@@ -82,41 +82,41 @@ export function infoOf(body: unknown): { code?: Code; message?: string; hint?: s
   };
 }
 
-/** What the pages need of an app as GET /v1/apps lists it. */
+/** The fields of GET /v1/apps that the pages need. */
 export interface AppInfo {
   name: string;
   title: string;
   description?: string;
-  /** Scripted: answers come from rules and not from a language model. */
+  /** scripted: answers come from rules, not from a language model. */
   model: { name: string; scripted: boolean };
-  /** Questions to begin with. */
+  /** Questions to start with. */
   examples: string[];
   /** Questions that refer to an answer. */
   follow_ups?: string[];
   /** The permission modes that a session may have. */
   modes?: PermissionMode[];
-  /** What people should be told. */
+  /** Messages that people should see. */
   notices: string[];
 }
 
-/** An interaction with where it stands, as the inbox lists it. */
+/** An interaction and its status, as listed in the inbox. */
 export interface InteractionRow extends Interaction {
   open: boolean;
   answer?: Answer;
   answered_by?: string;
 }
 
-/** What can be changed of a session. */
+/** What can be changed about a session. */
 export interface SessionPatch {
   title?: string;
   mode?: PermissionMode;
-  /** Replaces all. */
+  /** Replaces all pins. */
   pins?: readonly Pin[];
-  /** Those granted that stay; the others are revoked. */
+  /** The granted rules to keep; the others are revoked. */
   rules?: readonly Rule[];
 }
 
-/** Where the last turns begin in a session's log, and how the session is set now. */
+/** Where the last turns begin in a session's log, and the session's current settings. */
 export interface SessionWindow {
   session: SessionInfo;
   after: number;
@@ -133,7 +133,7 @@ export type Fetch = (input: string, init?: RequestInit) => Promise<Response>;
 
 export interface SessionPage {
   sessions: SessionInfo[];
-  /** Where the next page begins; "" after the last. */
+  /** Cursor of the next page; "" after the last. */
   next: string;
 }
 
@@ -142,37 +142,37 @@ export interface Client {
   readonly fetch: Fetch;
   apps(signal?: AbortSignal): Promise<AppInfo[]>;
   app(name: string, signal?: AbortSignal): Promise<AppInfo>;
-  /** A page of the list, the last changed first: the one at a cursor, or the first. */
+  /** A page of the list, most recently changed first: the page at a cursor, or the first page. */
   sessions(app: string, cursor?: string, signal?: AbortSignal): Promise<SessionPage>;
   session(id: string, signal?: AbortSignal): Promise<SessionInfo>;
-  /** Of the newest turns, or of those before one. */
+  /** The window of the newest turns, or of those before a turn. */
   window(session: string, before?: string, signal?: AbortSignal): Promise<SessionWindow>;
-  /** The events after a number, up to another and with it. */
+  /** The events after one number, up to and including another. */
   events(session: string, after: number, to: number): Promise<Event[]>;
-  /** Creates the caller's session with this outside id, or returns the one there is. */
+  /** Creates the caller's session with this outside id, or returns the existing one. */
   createSession(app: string, outsideID: string, more?: { mode?: PermissionMode }): Promise<SessionInfo>;
   update(id: string, patch: SessionPatch): Promise<SessionInfo>;
   remove(id: string): Promise<void>;
-  /** The same key returns the same turn, so a lost answer may be asked for again. */
+  /** The same key returns the same turn, so a request whose answer was lost can be repeated. */
   send(session: string, message: string, key: string, busy?: BusyMode): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
   cancel(turn: string, reason: string): Promise<void>;
   retry(turn: string): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
   resume(turn: string): Promise<void>;
-  /** What waits for an answer, over all sessions, the oldest first. */
+  /** Everything that waits for an answer, over all sessions, oldest first. */
   interactions(signal?: AbortSignal): Promise<InteractionRow[]>;
-  /** The first answer holds; after another one this is a conflict. */
+  /** The first answer counts; a later one is a conflict. */
   answer(interaction: string, answer: Answer): Promise<InteractionRow>;
-  /** Where an artifact can be read, unless the server asks for a key. */
+  /** The URL of an artifact, for servers that ask for no key. */
   artifact(id: string): string;
-  /** An artifact as an address of this page's own, where its server's does not do; revoke() lets go of it. */
+  /** An artifact as an object URL, for servers that ask for a key; revoke() releases it. */
   fetched(id: string, signal?: AbortSignal): Promise<{ url: string; revoke(): void }>;
-  /** What an artifact says that is JSON. */
+  /** The content of a JSON artifact. */
   read(id: string, signal?: AbortSignal): Promise<unknown>;
-  /** Whether it does not. */
+  /** Whether the server asks for a key, so that a plain URL is not enough. */
   locked(): boolean;
 }
 
-/** A list comes bare or, paged, under its name. */
+/** A list comes bare or, if paged, under its name. */
 function listOf<T>(body: unknown, name: string): T[] {
   if (Array.isArray(body)) return body as T[];
   const inner = typeof body === "object" && body !== null ? (body as Record<string, unknown>)[name] : undefined;

@@ -1,9 +1,9 @@
-// The key of a server that asks for one. It goes into a header of every request,
-// which only fetch can send: so streams are read from fetch bodies, and pictures
-// and files come through it too. A cookie would have been sent by itself, also
-// from pages that are not ours, and the server would have had to tell those apart.
+// The key of a server that asks for one. It is sent in a header of every request, which only
+// fetch can do; so streams are read from fetch bodies, and pictures and files are fetched too. A
+// cookie would also be sent by pages that are not ours, and the server would have to tell these
+// apart.
 //
-// The key is kept for as long as the tab is open, and goes nowhere else.
+// The key is kept as long as the tab is open, and goes nowhere else.
 
 import { createStore, type StoreApi } from "zustand/vanilla";
 
@@ -13,12 +13,12 @@ export interface Keyring {
   readonly store: StoreApi<{
     /** The server waits for a key. */
     asked: boolean;
-    /** The one that it got is not good, or no longer. */
+    /** The key was rejected, or is no longer valid. */
     refused: boolean;
   }>;
-  /** Sends the key. A request for which one is missing waits until there is one, and is then made again. */
+  /** Sends the key. A request without a valid key waits for one and is then repeated. */
   readonly fetch: Fetch;
-  /** Whether requests need a header, so that an address alone is not enough. */
+  /** Whether requests need a header, so that a URL alone is not enough. */
   locked(): boolean;
   unlock(key: string): void;
 }
@@ -32,7 +32,7 @@ export function createKeyring(inner: Fetch = (input, init) => fetch(input, init)
   try {
     key = storage().getItem(name) ?? "";
   } catch {
-    // No storage: the key lives as long as the page.
+    // No storage: the key is kept as long as the page is open.
   }
   const store = createStore(() => ({ asked: false, refused: false }));
   let waiting: (() => void)[] = [];
@@ -47,7 +47,7 @@ export function createKeyring(inner: Fetch = (input, init) => fetch(input, init)
     }
   };
 
-  /** Resolves when there is another key than the one that was sent. */
+  /** Resolves when the key differs from the one that was sent. */
   const another = (sent: string, signal: AbortSignal | null | undefined): Promise<void> => {
     if (key !== "" && key !== sent) return Promise.resolve();
     if (sent !== "" && key === sent) keep("");

@@ -1,6 +1,6 @@
-// Reading of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html)
-// from a fetch body. EventSource cannot do it: it sends no headers, and hides
-// the status of a refusal.
+// Reads server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) from
+// a fetch body. EventSource does not fit: it sends no headers, and hides the status of an error
+// response.
 
 export interface SSEFrame {
   id: string | undefined;
@@ -8,10 +8,10 @@ export interface SSEFrame {
   data: string;
 }
 
-/** Larger than any event the server keeps; more means that this is not our stream. */
+/** Larger than any event of the server; a larger frame means that this is not our stream. */
 const maxFrame = 32 << 20;
 
-/** Cuts text that arrives in any pieces into frames. Comments are dropped. */
+/** Splits text that arrives in arbitrary pieces into frames. Comments are dropped. */
 export class SSEParser {
   #rest = "";
   #id: string | undefined;
@@ -56,7 +56,7 @@ export class SSEParser {
   }
 }
 
-/** The end of the line that starts at from, or -1. A last "\r" waits: a "\n" may follow it. */
+/** The end of the line that starts at from, or -1. A final "\r" waits, because a "\n" may follow. */
 function lineEnd(text: string, from: number): number {
   for (let i = from; i < text.length; i++) {
     const c = text.charCodeAt(i);

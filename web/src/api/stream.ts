@@ -1,6 +1,6 @@
-// Following a session: everything after a number, then the live end, for as long
-// as somebody looks. A cut is mended by asking again from the last event seen,
-// so its reader gets each event once and in order whatever the network does.
+// Follows a session: everything after a number, then live events, as long as somebody is
+// watching. After a disconnection it asks again from the last event seen, so the reader gets
+// each event once and in order, whatever the network does.
 
 import { ApiError, errorOf, infoOf, toApiError, type Client } from "./client.ts";
 import { SSEParser, type SSEFrame } from "./sse.ts";
@@ -10,28 +10,28 @@ export type Frame =
   | { kind: "event"; event: Event }
   /** A fragment of a call's text. */
   | { kind: "delta"; delta: Delta }
-  /** The whole text of a call so far: it replaces what its reader has. */
+  /** The whole text of a call so far: it replaces the reader's text. */
   | { kind: "partial"; delta: Delta };
 
 export type Connection =
   | { state: "connecting" }
   | { state: "live" }
-  /** Cut; the next attempt is at the given time. */
+  /** Disconnected; the next attempt is at the given time. */
   | { state: "waiting"; retryAt: number }
   | { state: "paused" }
-  /** Refused for good. */
+  /** Rejected permanently. */
   | { state: "refused"; error: ApiError };
 
 export interface Sink {
-  /** Frames in order; those of one piece of the network come together. */
+  /** Frames in order; frames of one network chunk come together. */
   frames(frames: Frame[]): void;
   connection(now: Connection): void;
 }
 
 export interface Following {
-  /** Tries again at once when waiting, as when the network came back. */
+  /** Tries again at once if waiting, for example when the network is back. */
   retry(): void;
-  /** Lets go of the connection, and keeps the place. A browser allows few connections to one host. */
+  /** Closes the connection and keeps the position. A browser allows few connections to one host. */
   pause(): void;
   resume(): void;
   close(): void;
@@ -39,7 +39,7 @@ export interface Following {
 
 const firstWait = 300;
 const longestWait = 15_000;
-/** Three heartbeats of the server (15 s each): a connection that is silent for longer is dead, though nobody said so. */
+/** Three heartbeats of the server (15 s each): a connection silent for longer is dead, even without an error. */
 const silence = 45_000;
 
 export function follow(client: Client, session: string, after: number, sink: Sink, random: () => number = Math.random): Following {
@@ -72,7 +72,7 @@ export function follow(client: Client, session: string, after: number, sink: Sin
     }
     if (!open || paused || abort !== here) return;
     abort = undefined;
-    // Full jitter, so that the clients of a restarted server do not come back at once.
+    // Full jitter, so that the clients of a restarted server do not reconnect all at once.
     const span = Math.min(longestWait, firstWait * 2 ** failures++);
     const wait = Math.max(asked, firstWait / 2 + span * random());
     sink.connection({ state: "waiting", retryAt: Date.now() + wait });
@@ -119,7 +119,10 @@ export function follow(client: Client, session: string, after: number, sink: Sin
     }
   };
 
-  /** Adds frames of the wire as frames of the log, without what was seen before; those before a bad one are kept. */
+  /**
+   * Converts frames of the wire to frames of the log and skips those already seen. Frames before
+   * a bad one are kept.
+   */
   const take = (raw: SSEFrame[], frames: Frame[]): void => {
     for (const frame of raw) {
       switch (frame.event) {
@@ -133,8 +136,8 @@ export function follow(client: Client, session: string, after: number, sink: Sin
         case "error": // the last frame
           throw new ApiError({ code: "internal", message: "The stream ended with an error.", ...infoOf(JSON.parse(frame.data)) });
         default: {
-          // A kind of delta that this page does not know; or a reset, which says that fragments
-          // were dropped on the way to a slow reader: the partials that follow it replace them.
+          // An unknown kind of delta; or a reset, which says that fragments were dropped for a
+          // slow reader: the partials that follow replace them.
           if (frame.id === undefined) break;
           const event = JSON.parse(frame.data) as Event;
           if (event.seq <= cursor) break;
@@ -181,7 +184,7 @@ export function follow(client: Client, session: string, after: number, sink: Sin
   };
 }
 
-/** Asking again would be answered the same. */
+/** Whether asking again would get the same answer. */
 function isFinal(error: ApiError): boolean {
   if (["not_found", "unauthenticated", "forbidden", "condensed", "invalid"].includes(error.code)) return true;
   return error.status >= 400 && error.status < 500 && error.status !== 408 && error.status !== 425 && error.status !== 429;

@@ -14,12 +14,12 @@ import { FollowUps } from "./FollowUps.tsx";
 import { ThoughtProcess } from "./ThoughtProcess.tsx";
 import { useActions, useChat, useParts } from "./use-chat.ts";
 
-/** Before the first answer there is nothing to draw with it, and it is the largest part of the page. */
+/** Loaded late: nothing needs it before the first answer, and it is the largest part of the page. */
 const loadMarkdown = () => import("../ui/markdown.tsx");
 const Markdown = lazy(() => loadMarkdown().then((m) => ({ default: m.Markdown })));
 export const prepareAnswers = (): void => void loadMarkdown();
 
-// Most conversations ask nothing.
+// Loaded late: most conversations ask nothing.
 const InteractionCard = lazy(() => import("./interaction/InteractionCard.tsx"));
 
 export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { exchange: Exchange; last: boolean }) {
@@ -62,7 +62,7 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
   );
 });
 
-/** The answer. What was said before a question to a human stands above it, or among the steps. */
+/** The answer. Text before a question to a human is shown above it, or among the steps. */
 function Text({ exchange: x, working }: { exchange: Exchange; working: boolean }) {
   const { Around } = useParts();
   if (x.answer === "" && !working) return null;
@@ -82,14 +82,14 @@ function Text({ exchange: x, working }: { exchange: Exchange; working: boolean }
   );
 }
 
-/** The answer as it was written: where it cannot be drawn, or what draws it could not be loaded. */
+/** The answer as plain text: used if it cannot be rendered, or if the renderer could not be loaded. */
 const Plain = ({ text }: { text: string }) => (
   <p className="plain whitespace-pre-wrap">
     <LongText text={tame(text)} />
   </p>
 );
 
-/** What stands below an answer that did not come, or not whole. */
+/** Shown below an answer that is missing or incomplete. */
 export function Ending({ exchange: x, last }: { exchange: Exchange; last: boolean }) {
   const chat = useActions();
   switch (x.standing) {
@@ -126,7 +126,7 @@ export function Ending({ exchange: x, last }: { exchange: Exchange; last: boolea
   return null;
 }
 
-/** Gives a text to the input, which listens for it. */
+/** Puts a text into the input, which listens for this event. */
 export const putBackEvent = "parley:put-back";
 function putBack(text: string): void {
   dispatchEvent(new CustomEvent(putBackEvent, { detail: text }));
@@ -136,7 +136,7 @@ function Quiet({ text }: { text: string }) {
   return <p className="text-sm text-text-muted">{text}</p>;
 }
 
-/** Why an answer that is there may be wrong. */
+/** Why an answer may be wrong. */
 export function Doubt({ text }: { text: string }) {
   return (
     <p role="note" className="flex gap-2 text-sm text-text-muted">
@@ -173,7 +173,7 @@ function Trouble({ text, hint, retryAt = 0, children }: TroubleProps) {
   );
 }
 
-/** When it is of use to try again. */
+/** When trying again makes sense. */
 function Again({ at }: { at: number }) {
   const now = useNow(at - Date.now() < 310_000 ? 1000 : 30_000);
   const left = when(at, now);
@@ -184,7 +184,7 @@ function Again({ at }: { at: number }) {
   );
 }
 
-/** What can be done with an answer, and what it cost. Its height is there from the start. */
+/** The actions for an answer, and its cost. Its height is reserved from the start. */
 function Footer({ exchange: x, last, open }: { exchange: Exchange; last: boolean; open: boolean }) {
   const chat = useActions();
   const hidden = last ? "" : "opacity-0 group-focus-within/answer:opacity-100 group-hover/answer:opacity-100 [@media(hover:none)]:opacity-100";

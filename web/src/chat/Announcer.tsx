@@ -4,10 +4,10 @@ import { agentName, isOpen, type Exchange } from "../session/exchange.ts";
 import { isWaiting } from "../session/records.ts";
 import { sentence } from "../ui/text.ts";
 
-/** Longer answers are not read out whole: they are on the page. */
+/** Longer answers are not read out completely: they are on the page. */
 const most = 600;
 
-/** Tells people who do not see the page what happens: the steps by agent, and the answer once, when it is whole. */
+/** Tells people who do not see the page what happens: the agents at work, and the complete answer, once. */
 export function Announcer({ exchange }: { exchange: Exchange | undefined }) {
   const [text, setText] = useState("");
   const before = useRef<{ id?: string | undefined; open: boolean; agent: string; asked: string }>({ open: false, agent: "", asked: "" });

@@ -18,11 +18,11 @@ import { heldIn, waitingIn } from "./waiting.ts";
 
 interface Props {
   narrow: boolean;
-  /** The sidebar lies over it. */
+  /** The sidebar covers it. */
   covered: boolean;
   opener: RefObject<HTMLButtonElement | null>;
   onMenu(): void;
-  /** More for the header. */
+  /** Additional controls for the header. */
   tools?: ReactNode;
 }
 
@@ -98,7 +98,7 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
   );
 }
 
-/** Says nothing while all is well, and waits a moment before it says otherwise. */
+/** Shows nothing while all is well, and waits a moment before it reports a problem. */
 function ConnectionState() {
   const chat = useActions();
   const connection = useChat((s) => s.opened.connection);
@@ -127,7 +127,7 @@ function ConnectionState() {
   );
 }
 
-/** What went wrong, and what can be done about it. */
+/** What went wrong, and what to do about it. */
 function Problem() {
   const chat = useActions();
   const problem = useChat((s) => s.problem);

@@ -9,9 +9,9 @@ import type { Waiting } from "./waiting.ts";
 interface Props {
   session: string;
   streaming: boolean;
-  /** The turn waits for an answer of ours: a message is one, too, unless it comes after it. */
+  /** The turn waits for an answer: a message answers too, unless it is queued after the turn. */
   waiting: Waiting | undefined;
-  /** What was queued goes on with the next message. */
+  /** The queue continues with the next message. */
   held: boolean;
   stopping: boolean;
   /** Nothing can be sent now, for another reason. */
@@ -23,7 +23,7 @@ interface Props {
 const mostRows = 5;
 const rowHeight = 24;
 
-/** What was typed and not sent, by session. */
+/** Unsent text, by session. */
 const drafts = new Map<string, string>();
 
 export function ChatInput({ session, streaming, waiting, held, stopping, blocked, onSend, onStop }: Props) {
@@ -49,10 +49,10 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
     a.style.overflowY = a.scrollHeight > mostRows * rowHeight ? "auto" : "hidden";
   }, [text]);
 
-  // A disabled field loses the focus. It goes to the form, one Tab before the button
-  // to stop, and not to that button: who types on must not stop the answer with the
-  // first space. It goes back when the answer is there, unless the person has gone
-  // elsewhere with it.
+  // A disabled field loses the focus. The focus goes to the form, one Tab before the stop
+  // button, and not to the button itself: somebody who keeps typing must not stop the answer
+  // with the first space. It returns when the answer is there, unless the person has moved it
+  // elsewhere.
   const had = useRef(false);
   useEffect(() => {
     const focused = document.activeElement;
@@ -120,7 +120,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
         placeholder={streaming ? "Wait for the answer, or stop it" : waiting ? (after ? "What to do after this" : "What to do instead") : placeholder}
         onChange={(e) => setText(e.currentTarget.value)}
         onKeyDown={(e) => {
-          // Enter also ends the writing of a word in Japanese or Chinese.
+          // Enter also commits a word in Japanese and Chinese input methods.
           if (e.key === "Enter" && !e.shiftKey && !e.nativeEvent.isComposing) {
             e.preventDefault();
             submit();
@@ -161,7 +161,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
   );
 }
 
-/** What the message will do while something waits above, and the choice where there is one. */
+/** What the message will do while something above waits, and the choice if there is one. */
 function Intent({ waiting, after, onAfter }: { waiting: Waiting; after: boolean; onAfter(after: boolean): void }) {
   const choice = "cursor-pointer rounded-md px-2 py-0.5 has-checked:bg-bubble has-checked:text-text-primary has-focus-visible:outline-2 has-focus-visible:outline-focus";
   return (

@@ -1,6 +1,6 @@
 import { useActions, useChat } from "./use-chat.ts";
 
-/** Before the first message: what this is, and questions to begin with. */
+/** Shown before the first message: what this is, and questions to start with. */
 export function EmptyState({ onAsk }: { onAsk(question: string): void }) {
   const { greeting } = useActions().words;
   const app = useChat((s) => s.app);

@@ -3,7 +3,7 @@ import { useMemo } from "react";
 import type { AppInfo } from "../api/client.ts";
 import { useActions, useChat } from "./use-chat.ts";
 
-/** Questions that may be asked next, each at a touch, where anything may be asked. */
+/** Suggested next questions as buttons, where anything may be asked. */
 export function Next({ questions }: { questions: readonly string[] }) {
   const chat = useActions();
   const live = useChat((s) => s.opened.phase === "live");
@@ -26,9 +26,8 @@ export function Next({ questions }: { questions: readonly string[] }) {
 }
 
 /**
- * What the app offers below an answer that proposes nothing itself: its questions
- * follow from the examples that it gives, and from one another, and not from
- * whatever else was asked.
+ * The app's own follow-up questions, shown below an answer that proposes none itself. They only
+ * make sense after the app's examples and after one another, not after arbitrary questions.
  */
 export function FollowUps({ after }: { after: string }) {
   const app = useChat((s) => s.app);

@@ -7,15 +7,15 @@ import { titleOf, useActions, useChat } from "./use-chat.ts";
 interface Props {
   /** The list of sessions. */
   sidebar(props: { onChosen(): void; onClose?: () => void }): ReactNode;
-  /** More for the header of the chat. */
+  /** Additional controls for the chat's header. */
   tools?: ReactNode;
-  /** Right of the chat. */
+  /** Shown right of the chat. */
   children?: ReactNode;
-  /** Something of the page's own lies over the chat. */
+  /** Something else on the page covers the chat. */
   covered?: boolean;
 }
 
-/** The sidebar beside the chat; on a phone, over it when asked for. */
+/** The sidebar beside the chat; on a phone it opens over the chat. */
 export function Frame({ sidebar, tools, children, covered = false }: Props) {
   const chat = useActions();
   const narrow = useMedia("(max-width: 767px)");
@@ -32,7 +32,7 @@ export function Frame({ sidebar, tools, children, covered = false }: Props) {
 
   const close = useCallback(() => {
     setDrawer(false);
-    // After the page behind is no longer inert.
+    // After the page behind it is no longer inert.
     requestAnimationFrame(() => opener.current?.focus());
   }, []);
 
@@ -84,7 +84,7 @@ export function Frame({ sidebar, tools, children, covered = false }: Props) {
   );
 }
 
-/** On a touch screen the focus would bring up the keyboard, unasked. */
+/** On a touch screen, focusing would open the keyboard unasked. */
 export function focusInput(): void {
   if (matchMedia("(hover: none)").matches) return;
   requestAnimationFrame(() => document.querySelector<HTMLTextAreaElement>("#message")?.focus());

@@ -13,12 +13,12 @@ import { showCard } from "./interaction/reveal.ts";
 import { keyOf } from "./state.ts";
 import { useActions } from "./use-chat.ts";
 
-/** Everything that waits for an answer, over all sessions: it can be answered here, or where it was asked. */
+/** Everything that waits for an answer, over all sessions. It can be answered here, or where it was asked. */
 export default function Inbox({ onClose }: { onClose(): void }) {
   const chat = useActions();
   const { rows, sessions, error } = useStore(chat.inbox.store);
   const now = useNow(60_000);
-  // A card goes away when it is answered, be it by somebody else: that is said in its place.
+  // A card disappears when it is answered, also by somebody else; a notice takes its place.
   const [late, setLate] = useState<string>();
   const answer = async (r: InteractionRow, a: Answer) => {
     setLate(undefined);

@@ -7,7 +7,7 @@ import { useActions } from "./use-chat.ts";
 
 const Inbox = lazy(() => import("./Inbox.tsx"));
 
-/** How many questions wait, over all sessions; it leads to them. */
+/** Opens the inbox, and shows how many questions wait over all sessions. */
 export function InboxButton() {
   const { inbox } = useActions();
   const count = useStore(inbox.store, (s) => s.rows?.length ?? 0);

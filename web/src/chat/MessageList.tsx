@@ -9,7 +9,7 @@ import type { Opened } from "./state.ts";
 import { useActions } from "./use-chat.ts";
 import { UserMessage } from "./UserMessage.tsx";
 
-/** How many exchanges are drawn at first, and more at a time when their reader scrolls up to them. */
+/** How many exchanges are drawn at first, and added when the reader scrolls up to them. */
 const portion = 30;
 
 export function MessageList({ opened }: { opened: Opened }) {
@@ -25,7 +25,8 @@ export function MessageList({ opened }: { opened: Opened }) {
 
   useEffect(prepareAnswers, []);
 
-  // Earlier exchanges are drawn when the beginning of the list comes into view, and read when there are none left to draw.
+  // When the beginning of the list comes into view, earlier exchanges are drawn, or read if none
+  // are left to draw.
   const earlier = useCallback(() => {
     if (!hidden) void chat.older();
     setDrawn((n) => n + portion);
@@ -41,7 +42,8 @@ export function MessageList({ opened }: { opened: Opened }) {
     return () => seen.disconnect();
   }, [more, earlier, box, shown.length]);
 
-  // What is read stays in its place when others come before it: where it was is looked up before they are drawn.
+  // The visible exchanges stay in place when others are added before them: their position is
+  // measured before drawing.
   const first = shown[0]?.id;
   const firstBefore = useRef(first);
   const anchor = useRef<{ element: Element; top: number }>(undefined);
@@ -56,7 +58,7 @@ export function MessageList({ opened }: { opened: Opened }) {
     anchor.current = undefined;
   }, [first, box]);
 
-  // One's own message is always brought into view.
+  // One's own message is always scrolled into view.
   const sending = last?.standing === "sending" ? last.id : undefined;
   useLayoutEffect(() => toEnd(), [sending, toEnd]);
 

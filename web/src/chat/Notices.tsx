@@ -4,7 +4,7 @@ import { IconButton } from "../ui/button.tsx";
 import { Close } from "../ui/icons.tsx";
 import { useActions, useChat } from "./use-chat.ts";
 
-/** What the server wants people to know: once each, until it says something else. */
+/** Messages from the server to people: shown once each, and again when they change. */
 export function Notices() {
   const app = useChat((s) => s.app);
   const key = `parley.${useActions().app}.noticed`;
@@ -21,7 +21,7 @@ export function Notices() {
           try {
             localStorage.setItem(key, text);
           } catch {
-            // No storage: it is said again next time.
+            // No storage: it is shown again next time.
           }
         }}
       >

@@ -17,7 +17,7 @@ export interface Entry {
   name: string;
   /** When it began, or was last used. */
   time: string;
-  /** When it began, where time is something else: what it is called must not change when it is used. */
+  /** When it began, if time is something else: its displayed name must not change when it is used. */
   begun?: string;
   /** Questions in it that wait for an answer. */
   waiting?: number;
@@ -25,14 +25,14 @@ export interface Entry {
 
 interface Props {
   sessions: readonly Entry[];
-  /** Those behind them, which are read when the list is scrolled to its end. */
+  /** Whether there are more, which are read when the list is scrolled to its end. */
   more?: More;
   onMore?: () => void;
-  /** What is said while there are none. */
+  /** Shown while there are none. */
   empty?: string;
-  /** From where one is deleted. */
+  /** Where deleting removes a session from. */
   where?: string;
-  /** Called after a session or a new chat was chosen. */
+  /** Called after a session or a new chat was selected. */
   onChosen(): void;
   /** On a phone: closes the sidebar. */
   onClose?: () => void;
@@ -105,7 +105,7 @@ export function Sidebar({ sessions, more = "none", onMore, empty = "Your convers
   );
 }
 
-/** The end of a list that goes on: it is read on before it is seen. */
+/** The end of a list that continues: the next page is read before it comes into view. */
 function Further({ more, onMore }: { more: More; onMore(): void }) {
   const end = useRef<HTMLLIElement>(null);
   useEffect(() => {
@@ -134,10 +134,10 @@ function Further({ more, onMore }: { more: More; onMore(): void }) {
   );
 }
 
-/** How much of a name fits into the list: two that are the same so far look the same. */
+/** How much of a name fits into the list: names that agree this far look the same. */
 const visible = 30;
 
-/** By session: which it is of those that are called the same, from the oldest on. */
+/** By session: its number among those with the same name, starting with the oldest. */
 export function toldApart(sessions: readonly Entry[]): Map<string, number> {
   const seen = new Map<string, number>();
   const nth = new Map<string, number>();
@@ -153,7 +153,7 @@ export function toldApart(sessions: readonly Entry[]): Map<string, number> {
 interface ItemProps {
   id: string;
   name: string;
-  /** Among those that are called the same, from 1, the oldest. */
+  /** Its number among those with the same name, from 1 for the oldest. */
   nth: number;
   when: string;
   active: boolean;
@@ -259,7 +259,7 @@ function Rename({ name, onDone }: { name: string; onDone(title: string): void })
   );
 }
 
-/** Arrow keys go from session to session. */
+/** Arrow keys move from session to session. */
 function moveFocus(e: KeyboardEvent<HTMLUListElement>): void {
   if (e.key !== "ArrowDown" && e.key !== "ArrowUp" && e.key !== "Home" && e.key !== "End") return;
   const all = [...e.currentTarget.querySelectorAll<HTMLElement>("[data-session]")];

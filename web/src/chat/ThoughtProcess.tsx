@@ -8,20 +8,20 @@ import { useFold } from "../ui/use-fold.ts";
 
 interface Props {
   steps: readonly StepView[];
-  /** The agents are at work, and there is no answer yet. */
+  /** The agents are working, and there is no answer yet. */
   running: boolean;
-  /** Of which answer. */
+  /** The exchange it belongs to. */
   exchange: string;
   /** Whether it is open until somebody opens or closes it. */
   opened: boolean;
 }
 
-/** A result that is longer is folded, with a way to see all of it. */
+/** Longer results are folded, with a button to show everything. */
 const longest = 320;
 
 /**
- * What the agents did before the answer. Open while they do it, folded when the
- * answer is there, and as it was left by who opened or closed it.
+ * The work of the agents before the answer. It is open while they work and folded when the
+ * answer is there; once a reader opens or closes it, it stays that way.
  */
 export const ThoughtProcess = memo(function ThoughtProcess({ steps, running, exchange, opened }: Props) {
   const [open, setOpen] = useFold(exchange, opened);

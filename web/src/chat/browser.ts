@@ -1,12 +1,12 @@
-// The page's place in the browser: its address, its tabs, its network.
+// How the page relates to the browser: its URL, its tabs, the network.
 
 import { showCard } from "./interaction/reveal.ts";
 import type { Chat } from "./chat.ts";
 
-/** A tab that is hidden for longer lets go of its connection, unless an answer is on its way. */
+/** A tab hidden for longer closes its connection, unless an answer is in progress. */
 const hiddenFor = 30_000;
 
-/** The session that an address names, and the interaction in it that is looked for. */
+/** The session named in the URL, and the interaction to show in it. */
 function named(): { session: string; interaction: string } {
   const [session = "", interaction = ""] = location.hash.replace(/^#\/?/, "").split("/");
   return { session: decoded(session), interaction: decoded(interaction) };
@@ -20,7 +20,7 @@ function decoded(text: string): string {
   }
 }
 
-/** Where a session is in its page's address; with an interaction, at its card. */
+/** The URL fragment of a session; with an interaction, of its card. */
 export const addressOf = (session: string, interaction = ""): string =>
   `#/${encodeURIComponent(session)}${interaction && `/${encodeURIComponent(interaction)}`}`;
 
@@ -33,7 +33,7 @@ export function connectBrowser(chat: Chat): void {
     else if (opened.phase !== "new" || opened.exchanges.length > 0) chat.newChat();
   };
 
-  // A new chat gets its address when something is said in it, in the place of the empty one.
+  // A new chat gets its URL with the first message. It replaces the URL of the empty chat.
   chat.store.subscribe(({ opened }) => {
     const want = opened.phase === "new" && opened.exchanges.length === 0 ? "" : opened.id;
     const is = named().session;

@@ -1,6 +1,6 @@
-// What a page with a chat does: which session is open, what is being sent, what
-// is asked and answered. Where the list of sessions is kept differs from page to
-// page, and is left to them. Everything here can be run without a browser.
+// The logic of a page with a chat: which session is open, what is being sent, asked and
+// answered. Pages differ in where they keep the list of sessions; subclasses handle that.
+// Everything here runs without a browser.
 
 import { createStore, type StoreApi } from "zustand/vanilla";
 
@@ -14,11 +14,11 @@ import { perFrame, watch, type Schedule, type Watch } from "../session/session.t
 import { keyOf, type ChatState, type Known, type Opened, type Words } from "./state.ts";
 import { newUUID } from "./uuid.ts";
 
-/** A message on its way. The key makes asking twice the same as asking once. */
+/** A message being sent. Because of the key, sending twice has the same effect as sending once. */
 interface Outbox {
   key: string;
   text: string;
-  /** What becomes of it while a turn is open; without, what the session says. */
+  /** What happens to it while a turn is open; undefined: the session's setting. */
   busy: BusyMode | undefined;
   /** The last turn before it. */
   before: string | undefined;
@@ -27,11 +27,11 @@ interface Outbox {
   stop?: boolean;
 }
 
-/** What a session's index said when the reading of its log began. */
+/** The session's index row at the time its log began to be read. */
 interface Begun {
   /** Its first message. */
   preview: string;
-  /** What it had cost, up to this event. */
+  /** Its cost up to this event. */
   usd: number;
   version: number;
 }
@@ -44,7 +44,10 @@ export interface ChatDeps {
   schedule?: Schedule;
 }
 
-/** Sessions that go on in the background keep their connection until they end; a browser allows six to one host. */
+/**
+ * Sessions that continue in the background keep their connection until they end; a browser
+ * allows six to one host.
+ */
 const mostWatched = 3;
 
 export abstract class Chat<S extends ChatState = ChatState> {
@@ -57,23 +60,23 @@ export abstract class Chat<S extends ChatState = ChatState> {
   protected readonly now: () => Date;
   readonly #schedule: Schedule;
   readonly #watches = new Map<string, Watch>();
-  /** By session: the number its log had when it was opened. Up to there it is loading. */
+  /** By session: the length of its log when it was opened. Until that is reached, it is loading. */
   readonly #targets = new Map<string, number>();
   readonly #outboxes = new Map<string, Outbox>();
   readonly #keys = new Map<string, string>();
-  /** Turns whose end was recorded. */
+  /** Turns whose end was saved. */
   readonly #written = new Set<string>();
-  /** By session that was read from its last turns on: what was known of it then. */
+  /** By session that was read from its last turns: what was known of it then. */
   readonly #begun = new Map<string, Begun>();
-  /** By session: the transcript that was looked at last. Text in flight leaves it as it is. */
+  /** By session: the transcript that was examined last. Text in flight does not change it. */
   readonly #looked = new Map<string, unknown>();
-  /** By session: the interactions that were open when it was looked at last. */
+  /** By session: the interactions that were open at the last examination. */
   readonly #waiting = new Map<string, string>();
   /** How many pages of the list are shown. */
   #pages = 1;
-  /** The reading of the list that counts: the last one that was begun. */
+  /** Number of the latest read of the list; results of earlier reads are ignored. */
   #reading = 0;
-  /** By session that the server does not have yet: the mode it will begin with. */
+  /** By session that the server does not have yet: its initial mode. */
   readonly #modes = new Map<string, PermissionMode>();
 
   constructor(deps: ChatDeps & { app: string }, own: Omit<S, keyof ChatState>, known: Record<string, Known> = {}) {
@@ -95,15 +98,15 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.store.setState(part as Partial<S>);
   }
 
-  // What a page keeps of its sessions.
+  // What a page keeps about its sessions.
 
-  /** The server's list, or nothing when it could not be read; what is returned is marked as running. */
+  /** Receives the server's list, or nothing if it could not be read; marks the returned sessions as running. */
   protected abstract listed(infos: readonly SessionInfo[] | undefined): void;
-  /** The exchanges that are kept here of a session, if any are. */
+  /** The exchanges of a session that are kept here, if any. */
   protected abstract kept(id: string): Exchange[] | undefined;
-  /** A session has come further: a message was sent in it, or a turn ended. */
+  /** A session has progressed: a message was sent in it, or a turn ended. */
   protected abstract wrote(id: string, exchanges: Exchange[]): void;
-  /** What is known has changed. */
+  /** The known ids and names have changed. */
   protected abstract remember(known: Record<string, Known>): void;
   /** A session was deleted. */
   protected abstract dropped(id: string): void;
@@ -128,7 +131,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.set({ opened: { ...this.state.opened, ...part } });
   }
 
-  /** Asks for the app and for what the server knows of its sessions. */
+  /** Requests the app and the server's sessions. */
   async refresh(): Promise<void> {
     const app = this.client.app(this.app).then(
       (app) => this.set({ app }),
@@ -167,7 +170,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.set({ running });
   }
 
-  /** Reads one page more of the list of sessions. */
+  /** Reads one more page of the list of sessions. */
   async furtherSessions(): Promise<void> {
     const { moreSessions: more } = this.state;
     if (more !== "more" && more !== "failed") return;
@@ -212,7 +215,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       }
       this.#forget(id);
     }
-    // Nobody is left to end an answer that was not whole.
+    // Nobody will finish an incomplete answer.
     const still = exchanges.map((x): Exchange => (isOpen(x.standing) ? { ...x, standing: "completed", cut: true } : x));
     this.#show({ phase: kept ? "local" : "new", exchanges: still });
   }
@@ -241,7 +244,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.remember(known);
   }
 
-  /** Follows a session from where its last turns begin. */
+  /** Follows a session from the start of its last turns. */
   #watch(id: string, last: SessionWindow): Watch {
     const have = this.#watches.get(id);
     if (have) return have;
@@ -266,12 +269,12 @@ export abstract class Chat<S extends ChatState = ChatState> {
     try {
       await w.older();
     } catch {
-      // What went wrong is not the reader's business: it is tried again when it is scrolled to again.
+      // No error for the reader: it is tried again at the next scroll to the top.
       if (this.state.opened.id === id) this.#show({ older: "failed" });
     }
   }
 
-  /** Lets go of the open session's connection, unless an answer is on its way and there is room. */
+  /** Closes the open session's connection, unless an answer is in progress and there is room for the connection. */
   #leave(): void {
     const id = this.state.opened.id;
     const w = this.#watches.get(id);
@@ -287,7 +290,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.#waiting.delete(id);
   }
 
-  /** The log of a session, or the connection to it, has gone on. */
+  /** The log of a session, or its connection, has changed. */
   #changed(id: string, w: Watch): void {
     const { transcript, records, live } = w.view;
     const shown = this.state.opened.id === id;
@@ -342,7 +345,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     });
   }
 
-  /** Tells the inbox when something was asked or answered; what was open all along it has read itself. */
+  /** Tells the inbox when something was asked or answered; the inbox itself has read what was already open. */
   #askedNow(id: string, records: Records): void {
     const waiting = [...records.asked.values()].flat().filter(isWaiting).map((a) => a.interaction.id).join();
     const before = this.#waiting.get(id);
@@ -377,7 +380,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     return [...exchanges, sending];
   }
 
-  /** Hands on what has ended since the last time, and what is not kept here yet. */
+  /** Saves the exchanges that have ended since the last call and are not kept here yet. */
   #record(id: string, exchanges: Exchange[]): void {
     const ended = exchanges.filter((x) => !isOpen(x.standing));
     const news = ended.filter((x) => !this.#written.has(x.id + x.standing));
@@ -386,7 +389,10 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.wrote(id, exchanges);
   }
 
-  /** Sends a message in the open session. While its turn waits for a human, "steer" is a no with these words, and "enqueue" comes after it. */
+  /**
+   * Sends a message in the open session. While its turn waits for a human, "steer" declines with
+   * these words, and "enqueue" queues the message after the turn.
+   */
   async send(text: string, busy?: BusyMode): Promise<void> {
     const { id, exchanges } = this.state.opened;
     const before = this.#watches.get(id)?.view.transcript.turns?.at(-1)?.id;
@@ -396,7 +402,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     await this.#deliver(id);
   }
 
-  /** Sends the message again that did not get through. */
+  /** Sends the failed message again. */
   async sendAgain(): Promise<void> {
     const { id } = this.state.opened;
     const o = this.#outboxes.get(id);
@@ -406,7 +412,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     await this.#deliver(id);
   }
 
-  /** Takes the message back that did not get through, and returns it. */
+  /** Removes the failed message and returns its text. */
   takeBack(): string {
     const { id } = this.state.opened;
     const text = this.#outboxes.get(id)?.text ?? "";
@@ -424,7 +430,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.#show({ exchanges: this.#withOutbox(id, exchanges) });
   }
 
-  /** The server's id of a session, which is made if it is new. */
+  /** The server's id of a session. A new session is created on the server. */
   async #server(id: string): Promise<string> {
     const have = this.state.known[id]?.server;
     if (have !== undefined) return have;
@@ -445,7 +451,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       const turn = await this.client.send(server, o.text, o.key, o.busy);
       o.turn = turn.id;
       if (o.stop) await this.#cancel(turn.id);
-      // In the list from now on, so that a reload in the middle of the first answer finds it.
+      // Listed from now on, so that a reload in the middle of the first answer finds it.
       this.wrote(id, this.#withOutbox(id, exchangesOf(w.view.transcript.turns, w.view.live, w.view.records)));
       this.#changed(id, w);
     } catch (cause) {
@@ -471,7 +477,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
   }
 
   async #cancel(turn: string): Promise<void> {
-    // A turn that ended meanwhile is a conflict, and what was wanted.
+    // If the turn has ended meanwhile, that is a conflict, and the wish is fulfilled.
     await this.attempt(this.client.cancel(turn, "stopped on the page"), ["conflict"]);
   }
 
@@ -483,7 +489,10 @@ export abstract class Chat<S extends ChatState = ChatState> {
     await this.attempt(this.client.resume(turn));
   }
 
-  /** Answers an interaction of any session. Throws an ApiError, which belongs to the card; what holds, the log says. */
+  /**
+   * Answers an interaction of any session. Throws an ApiError, which belongs on the card; the
+   * log says which answer counts.
+   */
   async answer(interaction: string, answer: Answer): Promise<void> {
     try {
       await this.client.answer(interaction, answer);
@@ -494,7 +503,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     }
   }
 
-  /** Changes how much the open session asks before it acts; a new one begins so. */
+  /** Changes how much the open session asks before it acts. For a new session, it is the initial mode. */
   async setMode(mode: PermissionMode): Promise<void> {
     const { id, records } = this.state.opened;
     const server = this.state.known[id]?.server;
@@ -506,12 +515,12 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.#show({ records: { ...records, mode } });
   }
 
-  /** Revokes what was granted for the open session, except for these. Reports whether that was done. */
+  /** Revokes the rules granted for the open session, except these. Returns whether it succeeded. */
   async keepRules(rules: readonly Rule[]): Promise<boolean> {
     return this.attempt(this.#server(this.state.opened.id).then((server) => this.client.update(server, { rules })));
   }
 
-  /** Replaces what every prompt of the open session holds. Reports whether that was done. */
+  /** Replaces the pins of the open session, which every prompt contains. Returns whether it succeeded. */
   async setPins(pins: readonly Pin[]): Promise<boolean> {
     const { id } = this.state.opened;
     return this.attempt(
@@ -548,7 +557,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     void this.inbox.refresh();
   }
 
-  /** Waits for an action; what goes wrong is shown, unless its code says that it is as good as done. */
+  /** Waits for an action and shows its error, unless the code is one of those that are as good as success. */
   protected async attempt(action: Promise<unknown>, fine: string[] = []): Promise<boolean> {
     try {
       await action;
@@ -566,13 +575,13 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.set({ problem: undefined });
   }
 
-  /** Tries at once what waits for its next attempt. */
+  /** Retries everything at once that waits for its next attempt. */
   reconnect(): void {
     for (const w of this.#watches.values()) w.retry();
     if (this.state.opened.phase === "failed") void this.open(this.state.opened.id);
   }
 
-  /** The tab is hidden, or shown again: one that nobody looks at and in which nothing happens needs no connection. */
+  /** The tab was hidden or shown: a hidden session without activity needs no connection. */
   visible(yes: boolean): void {
     for (const w of this.#watches.values()) {
       if (yes) w.resume();
@@ -591,19 +600,19 @@ export abstract class Chat<S extends ChatState = ChatState> {
   }
 }
 
-/** The turns behind one; all of them, if it is not there. */
+/** The turns after a given one, or all turns if it is not there. */
 function turnsAfter(turns: readonly TurnView[] | null, id: string | undefined): readonly TurnView[] {
   return (turns ?? []).slice((turns ?? []).findIndex((t) => t.id === id) + 1);
 }
 
-/** What those turns cost that had ended at an event. */
+/** The cost of those turns that had ended by an event. */
 function spentUpTo(turns: readonly TurnView[] | null, records: Records, version: number): number {
   let usd = 0;
   for (const t of turns ?? []) if ((records.events.get(t.id)?.at(-1)?.seq ?? 0) <= version) usd += t.usage?.usd ?? 0;
   return usd;
 }
 
-/** The turn that runs or waits for an answer; without one, the first in the queue. */
+/** The turn that runs or waits for an answer, otherwise the first in the queue. */
 function openTurn(w: Watch): string | undefined {
   const turns = w.view.transcript.turns ?? [];
   return (turns.findLast((t) => t.status === "running" || t.status === "waiting" || t.resumes) ?? turns.find((t) => t.status === "pending"))?.id;

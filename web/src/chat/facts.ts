@@ -1,9 +1,9 @@
-// What stands below an answer: what it took, and who gave it.
+// The line below an answer: its cost, and who gave it.
 
 import type { Exchange } from "../session/exchange.ts";
 import { count, dollars, lasted } from "../ui/text.ts";
 
-/** A turn's facts. What was reserved for a call that gave no reply is no count: it is said to be at most so much. */
+/** A turn's facts. If a call gave no reply, its usage was only reserved, so the total is shown as "at most". */
 export function factsOf(x: Exchange): string[] {
   const facts: string[] = [];
   if (x.attempt > 1) facts.push(`attempt ${x.attempt}`);
@@ -21,12 +21,12 @@ export function factsOf(x: Exchange): string[] {
   return facts;
 }
 
-/** What a conversation cost, in US dollars, with the attempts that are not shown. */
+/** The cost of a conversation in US dollars, including attempts that are not shown. */
 export function spentIn(exchanges: readonly Exchange[]): number {
   return exchanges.reduce((sum, x) => sum + (x.usage?.usd ?? 0) + (x.spentBefore ?? 0), 0);
 }
 
-/** The cost of a conversation, when it is more than that of its last answer. */
+/** The cost of a conversation, if it is more than that of its last answer. */
 export function sessionFact(usd: number, last: Exchange): string {
   return usd > (last.usage?.usd ?? 0) ? `${dollars(usd)} in this conversation` : "";
 }

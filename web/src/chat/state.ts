@@ -1,4 +1,4 @@
-// What a page with a chat shows, as data.
+// The state of a page with a chat, as data.
 
 import type { ApiError, AppInfo } from "../api/client.ts";
 import type { Connection } from "../api/stream.ts";
@@ -6,7 +6,7 @@ import type { SessionInfo } from "../api/types.gen.ts";
 import type { Exchange } from "../session/exchange.ts";
 import type { Records } from "../session/records.ts";
 
-/** What the open session is to this page. */
+/** The open session's phase on this page. */
 export type Phase =
   | "new" // nothing was said yet
   | "loading" // its log is being read; what is kept here is shown
@@ -19,26 +19,26 @@ export interface Opened {
   id: string;
   phase: Phase;
   exchanges: Exchange[];
-  /** By exchange: the key it was first drawn under, so that it stays the same element when it gets its id. */
+  /** By exchange: the key it was first drawn under, so that its element stays when it gets its id. */
   keys: ReadonlyMap<string, string>;
   records: Records;
-  /** Turns before the first exchange: whether there are any, and what became of reading them. */
+  /** Turns before the first exchange: whether there are any, and the state of reading them. */
   older: More;
-  /** What the session began with, where its beginning was not read. */
+  /** The session's first message, if its beginning was not read. */
   preview: string;
-  /** What the turns cost that were not read, in US dollars. */
+  /** The cost of the turns that were not read, in US dollars. */
   usdBefore: number;
   connection: Connection | undefined;
   error: ApiError | undefined;
 }
 
-/** What is known of a session beside its log: the server's id of it, and its name. */
+/** What is known about a session besides its log: the server's id and its name. */
 export interface Known {
   server?: string;
   title?: string;
 }
 
-/** What there is beyond what was read of a list, and what became of reading it. */
+/** Whether a list has more entries, and the state of reading them. */
 export type More = "none" | "more" | "reading" | "failed";
 
 export interface ChatState {
@@ -47,21 +47,21 @@ export interface ChatState {
   /** Sessions in which a turn is open. */
   running: ReadonlySet<string>;
   opened: Opened;
-  /** Sessions behind those that were read of the server's list. */
+  /** Whether the server's list has more sessions. */
   moreSessions: More;
-  /** What went wrong outside of an exchange. */
+  /** An error that does not belong to an exchange. */
   problem: ApiError | undefined;
 }
 
-/** What a page says in its own words. */
+/** Texts that differ between pages. */
 export interface Words {
-  /** Until the server has said what the app is called. */
+  /** Used until the server has sent the app's name. */
   title: string;
-  /** Over the first questions. */
+  /** Shown above the first questions. */
   greeting: string;
-  /** In the empty input. */
+  /** Shown in the empty input. */
   placeholder: string;
 }
 
-/** What a session is called in addresses: the id that a page gave it, or the server's. */
+/** The id of a session in URLs: the id given by a page, or the server's. */
 export const keyOf = (info: SessionInfo): string => info.outside_id || info.id;

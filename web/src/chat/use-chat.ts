@@ -15,12 +15,12 @@ export function useActions(): Chat {
   return chat;
 }
 
-/** A part of the page's state; a component is drawn again only when its part changes. */
+/** A part of the page's state; a component only renders again when its part changes. */
 export function useChat<T>(select: (s: ChatState) => T): T {
   return useStore(useActions().store, select);
 }
 
-/** The name of the open session: the one it was given, or what it began with. */
+/** The name of the open session: its title, or its first message. */
 export function titleOf(s: ChatState): string {
   const { id, exchanges, preview } = s.opened;
   return oneLine(s.known[id]?.title || preview || exchanges[0]?.question || "", 120);
@@ -28,15 +28,18 @@ export function titleOf(s: ChatState): string {
 
 type Part = ComponentType<{ exchange: Exchange }>;
 
-/** What a page draws of an answer in its own way. What it leaves out is drawn in the common way, or not at all. */
+/**
+ * Parts of an answer that a page renders in its own way. Missing parts are rendered in the
+ * common way or not at all.
+ */
 export interface Parts {
-  /** What was done before the answer; in the place of the common thought process. */
+  /** The work before the answer, instead of the common thought process. */
   Steps?: ComponentType<{ exchange: Exchange; running: boolean; opened: boolean }>;
-  /** Below the steps. */
+  /** Shown below the steps. */
   Figures?: Part;
-  /** Around the text, once it is whole. */
+  /** Wraps the text, once it is complete. */
   Around?: ComponentType<{ exchange: Exchange; children: ReactNode }>;
-  /** Below the text. */
+  /** Shown below the text. */
   Below?: ComponentType<{ exchange: Exchange; last: boolean }>;
   /** Controls below the input. */
   Settings?: ComponentType;

@@ -1,4 +1,4 @@
-/** crypto.randomUUID is only there on HTTPS and localhost. */
+/** crypto.randomUUID exists only on HTTPS and localhost. */
 export function newUUID(): string {
   if (typeof crypto.randomUUID === "function") return crypto.randomUUID();
   const b = crypto.getRandomValues(new Uint8Array(16));

@@ -1,20 +1,20 @@
-// What the message box does while a turn waits for a human.
+// How the message box behaves while a turn waits for a human.
 
 import type { Exchange } from "../session/exchange.ts";
 import { isOpen } from "../session/exchange.ts";
 import { isWaiting, type Records } from "../session/records.ts";
 
-/** A turn that waits, as the box under it shows it. */
+/** A waiting turn, as the box below it shows it. */
 export interface Waiting {
-  /** What a message does to what was asked. */
+  /** What sending a message does to the question above. */
   says: string;
-  /** What the button is called that does it. */
+  /** The label of that button. */
   action: string;
-  /** The session takes a message that comes after the turn. */
+  /** The session accepts a message that is queued after the turn. */
   canQueue: boolean;
 }
 
-/** What was queued waits for the next message: the turn before it was stopped, or the server was. */
+/** Whether the queue waits for the next message, because the turn before it or the server was stopped. */
 export function heldIn(exchanges: readonly Exchange[]): boolean {
   const open = exchanges.filter((x) => isOpen(x.standing));
   if (open.length === 0 || open.some((x) => x.standing !== "pending")) return false;
@@ -22,7 +22,7 @@ export function heldIn(exchanges: readonly Exchange[]): boolean {
   return before?.standing === "cancelled" || before?.standing === "expired" || before?.standing === "interrupted";
 }
 
-/** The turn that waits for a human, if one does; turns may be queued behind it. */
+/** The turn that waits for a human, if any; other turns may be queued after it. */
 export function waitingIn(exchanges: readonly Exchange[], records: Pick<Records, "maxOpenTurns">): Waiting | undefined {
   const x = exchanges.find((x) => x.standing === "waiting");
   if (!x) return undefined;

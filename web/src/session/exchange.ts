@@ -1,10 +1,10 @@
-// A turn as a chat shows it: a question, what was thought, and an answer.
+// A turn as a chat shows it: a question, the thought process, and an answer.
 
 import type { Citation, ErrorInfo, StepView, TurnStatus, TurnView, Usage } from "../api/types.gen.ts";
 import type { InFlight } from "./live.ts";
 import type { Asked, Records } from "./records.ts";
 
-/** Where an exchange stands. "sending" and "unsent" are known only to this page; "resuming" is interrupted, and goes on by itself. */
+/** The standing of an exchange. Only this page knows "sending" and "unsent"; "resuming" is interrupted and continues by itself. */
 export type Standing = TurnStatus | "resuming" | "sending" | "unsent";
 
 export interface Exchange {
@@ -14,23 +14,23 @@ export interface Exchange {
   stopping: boolean;
   steps: readonly StepView[];
   answer: string;
-  /** The answer ends where its call was cut off. */
+  /** The answer ends where its model call was cut off. */
   cut: boolean;
   error?: ErrorInfo;
-  /** When it may be tried again, where the error says so. */
+  /** When to try again, if the error says so. */
   retryAt?: number;
   reason?: string;
-  /** Why the answer is doubtful, though it is there. */
+  /** Why the answer may be wrong. */
   warning?: string;
   usage?: Usage;
-  /** What the attempts before this one cost, in US dollars. */
+  /** The cost of earlier attempts, in US dollars. */
   spentBefore?: number;
   models: readonly string[];
   askedAt?: string;
   endedAt?: string;
-  /** From 1; more after a retry. */
+  /** Starts at 1; higher after a retry. */
   attempt: number;
-  /** What humans were asked, open questions and closed ones. */
+  /** The interactions of the turn, open and closed. */
   asked: readonly Asked[];
   citations?: readonly Citation[];
   followUps?: readonly string[];
@@ -44,11 +44,11 @@ export const agentName = (path: string | undefined): string => (path ?? "").repl
 
 interface Shown {
   list: Exchange[];
-  /** The turns that have not ended: where they are in the list, and which attempt they are. */
+  /** The turns that have not ended: their index in the list, and earlier attempts. */
   open: { at: number; turn: TurnView; before: Before }[];
 }
 
-/** The attempts at the same message before a turn. */
+/** Earlier attempts at the same message. */
 interface Before {
   attempts: number;
   usd: number;
@@ -56,10 +56,10 @@ interface Before {
 
 const first: Before = { attempts: 0, usd: 0 };
 
-/** By transcript: while only text in flight changes, only the turns that have not ended are looked at. */
+/** By transcript: while only text in flight changes, only the turns that have not ended are converted again. */
 const shown = new WeakMap<readonly TurnView[], Shown>();
 
-/** The exchanges of a transcript: a turn that was tried again shows only its last attempt. */
+/** The exchanges of a transcript. If a turn was retried, only its last attempt is shown. */
 export function exchangesOf(turns: readonly TurnView[] | null, live: ReadonlyMap<string, InFlight>, records?: Pick<Records, "asked">): Exchange[] {
   if (!turns) return [];
   const known = shown.get(turns);
@@ -93,7 +93,7 @@ const none: readonly Asked[] = [];
 
 const ended = new WeakMap<TurnView, Exchange>();
 
-/** An ended turn gives the same object each time, so that it is drawn once. */
+/** An ended turn always gives the same object, so that it renders once. */
 function exchangeOf(t: TurnView, live: ReadonlyMap<string, InFlight>, records: Pick<Records, "asked"> | undefined, before: Before): Exchange {
   const attempt = before.attempts + 1;
   const known = ended.get(t);
@@ -125,7 +125,7 @@ function exchangeOf(t: TurnView, live: ReadonlyMap<string, InFlight>, records: P
   return x;
 }
 
-/** What the answering agent said last, up to now. */
+/** The latest text of the answering agent. */
 function said(t: TurnView, live: ReadonlyMap<string, InFlight>): { text: string; cut: boolean } {
   const texts = t.texts ?? [];
   for (let i = texts.length - 1; i >= 0; i--) {
@@ -138,9 +138,9 @@ function said(t: TurnView, live: ReadonlyMap<string, InFlight>): { text: string;
 }
 
 /**
- * The steps as they were asked for: calls that ran side by side start and end in
- * any order, and are read best with each result below its call. The ids of calls
- * grow in the order in which the model made them.
+ * The steps in the order in which they were requested. Parallel calls start and end in any
+ * order, and read best with each result below its call. The ids of calls grow in the order in
+ * which the model made them.
  */
 export function inOrder(steps: readonly StepView[]): StepView[] {
   const ordered: StepView[] = [];
@@ -162,7 +162,7 @@ export function inOrder(steps: readonly StepView[]): StepView[] {
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-/** Consecutive steps of one agent. A handoff belongs to the agent that gives. */
+/** Consecutive steps of one agent. A handoff belongs to the agent that hands over. */
 export interface StepGroup {
   agent: string;
   steps: StepView[];
@@ -179,7 +179,7 @@ export function groupSteps(steps: readonly StepView[]): StepGroup[] {
   return groups;
 }
 
-/** What a call asks for: the seed's tools take one query; other inputs are shown as they are. */
+/** A call's input as text: a single query is shown alone, other inputs in full. */
 export function queryOf(input: unknown): string {
   if (typeof input === "object" && input !== null && !Array.isArray(input)) {
     const values = Object.values(input);
@@ -189,7 +189,7 @@ export function queryOf(input: unknown): string {
   return input === undefined || input === null ? "" : JSON.stringify(input);
 }
 
-/** The line of a step. */
+/** A step as a line of text. */
 export function lineOf(s: StepView): string {
   switch (s.type) {
     case "agent_start":

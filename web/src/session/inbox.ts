@@ -1,6 +1,6 @@
-// What waits for an answer, over all sessions of the user. The server's list is
-// asked for now and then while somebody looks, and at once when a session that
-// this page follows says that something was asked or answered.
+// Everything that waits for an answer, over all sessions of the user. The server's list is
+// requested from time to time while the page is visible, and at once when a followed session
+// reports that something was asked or answered.
 
 import { createStore, type StoreApi } from "zustand/vanilla";
 
@@ -8,9 +8,9 @@ import { toApiError, type ApiError, type Client, type InteractionRow } from "../
 import type { SessionInfo } from "../api/types.gen.ts";
 
 export interface InboxState {
-  /** The open ones, the oldest first; undefined until they are known. */
+  /** The open interactions, oldest first; undefined until they are known. */
   rows: readonly InteractionRow[] | undefined;
-  /** By id: the sessions they belong to. */
+  /** The sessions they belong to, by id. */
   sessions: Readonly<Record<string, SessionInfo>>;
   error: ApiError | undefined;
 }
@@ -29,7 +29,7 @@ export class Inbox {
     this.#client = client;
   }
 
-  /** Reads the list; asked again meanwhile, it reads once more after that. */
+  /** Reads the list. If called again meanwhile, it reads once more afterwards. */
   refresh(): Promise<void> {
     if (this.#running) {
       this.#again = true;
@@ -55,7 +55,7 @@ export class Inbox {
       const have = this.store.getState().sessions;
       await Promise.all(
         [...new Set(rows.map((r) => r.session))].map(async (id) => {
-          // The title of a session that was new may have come since.
+          // A session that was new may have a title by now.
           const known = have[id];
           const info = known?.title ? known : await this.#client.session(id).catch(() => known);
           if (info) sessions[id] = info;
@@ -63,7 +63,7 @@ export class Inbox {
       );
       this.store.setState({ rows, sessions, error: undefined });
     } catch (cause) {
-      this.store.setState({ error: toApiError(cause) }); // what was known stays
+      this.store.setState({ error: toApiError(cause) }); // the known rows stay
     }
   }
 
@@ -72,7 +72,7 @@ export class Inbox {
     if (this.#polling) this.#timer = setTimeout(() => void this.refresh(), pollEvery);
   }
 
-  /** Begins to look, and goes on while the page is seen. */
+  /** Starts reading, and continues while the page is visible. */
   start(): void {
     this.#polling = true;
     void this.refresh();

@@ -1,5 +1,5 @@
-// Text in flight, on top of the transcript. It is no history: a reader that
-// misses all of it ends in the same state.
+// Text in flight, on top of the transcript. It is not history: a reader that misses all of it
+// ends in the same state.
 
 import type { SessionWindow } from "../api/client.ts";
 import type { Frame } from "../api/stream.ts";
@@ -11,23 +11,23 @@ import { empty, reduceAll } from "./reduce.ts";
 export interface InFlight {
   turn: string;
   agent: string;
-  /** How many of the source's fragments text is made of. */
+  /** The number of the source's fragments in text. */
   n: number;
   text: string;
 }
 
 export interface SessionView {
-  /** The log was read after this number; 0 is all of it. */
+  /** The log was read after this number; 0 means from the beginning. */
   from: number;
   transcript: Transcript;
   records: Records;
-  /** By call. */
+  /** Text in flight, by call. */
   live: ReadonlyMap<string, InFlight>;
 }
 
 export const nothing: SessionView = { from: 0, transcript: empty, records: noRecords, live: new Map() };
 
-/** The view before the first event of a window: what the part of the log says that is not read. */
+/** The view before the first event of a window: the state left by the part of the log that is not read. */
 export function beginAt(w: SessionWindow): SessionView {
   if (w.after === 0) return nothing;
   const { id, app, title, status, user } = w.session;
@@ -39,11 +39,12 @@ export function beginAt(w: SessionWindow): SessionView {
   };
 }
 
-/** Puts the events of older turns before a view: those after a number, up to its beginning. */
+/** Puts older events (those after a number, up to the view's beginning) before a view. */
 export function precede(view: SessionView, after: number, events: readonly Event[]): SessionView {
   const older = reduceAll({ ...empty, seq: after }, events);
   const records = record({ ...noRecords, seq: after }, events);
-  // One that was queued among them, and ran after them, is known whole; its place is where it was asked.
+  // A turn queued among them ran later and is already known completely; it belongs where it was
+  // asked.
   const have = new Map(view.transcript.turns?.map((t) => [t.id, t]));
   const turns = (older.turns ?? []).map((t) => have.get(t.id) ?? t);
   const placed = new Set(turns);
@@ -58,7 +59,7 @@ export function precede(view: SessionView, after: number, events: readonly Event
   };
 }
 
-/** Advances the view by frames, in their order. */
+/** Applies frames to the view, in order. */
 export function advance(view: SessionView, frames: readonly Frame[]): SessionView {
   let live: Map<string, InFlight> | undefined;
   const flight = () => (live ??= new Map(view.live));
@@ -67,7 +68,7 @@ export function advance(view: SessionView, frames: readonly Frame[]): SessionVie
     switch (f.kind) {
       case "event":
         events.push(f.event);
-        // The call's event is the authority over what it said.
+        // The call's event overrides its fragments.
         if (f.event.type === "model.replied" || f.event.type === "model.failed") {
           if (f.event.data) flight().delete(f.event.data.call);
         } else if (isEnd(f.event)) {

@@ -1,13 +1,13 @@
-// What a page shows beside the transcript: who was asked what and who answered,
-// how the session is set, and the events of each turn, from which its timeline
-// and its step log are drawn. Like the transcript it is a fold over the log.
+// What a page shows besides the transcript: interactions and their answers, the session's
+// settings, and the events of each turn, from which its timeline and step log are drawn. Like
+// the transcript it is a fold over the log.
 
 import type { Answer, Event, Interaction, PermissionMode, Pin, Rule } from "../api/types.gen.ts";
 
-/** An interaction, and what became of it. */
+/** An interaction and its outcome. */
 export interface Asked {
   interaction: Interaction;
-  /** Of the event that opened it. */
+  /** The number of the event that opened it. */
   seq: number;
   answer?: Answer;
   by?: string;
@@ -19,23 +19,23 @@ export interface Asked {
 
 export interface Records {
   seq: number;
-  /** Of the session, as the log names it. */
+  /** The session's user, as named in the log. */
   user: string;
   mode: PermissionMode;
-  /** Turns that may be open at a time, those in the queue with them. */
+  /** Limit of open turns, including the queue. */
   maxOpenTurns: number;
   pins: readonly Pin[];
-  /** Granted for this session. */
+  /** The rules granted in this session. */
   rules: readonly Rule[];
-  /** By turn. */
+  /** Events by turn. */
   events: ReadonlyMap<string, readonly Event[]>;
-  /** By turn, in the order in which they were opened. */
+  /** Interactions by turn, in the order in which they were opened. */
   asked: ReadonlyMap<string, readonly Asked[]>;
 }
 
 export const noRecords: Records = { seq: 0, user: "", mode: "default", maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map() };
 
-/** Folds events. What they do not concern stays the same object. */
+/** Folds events. Unaffected parts stay the same objects. */
 export function record(state: Records, events: readonly Event[]): Records {
   let next: Records | undefined;
   const byTurn = new Map<string, Event[]>();
@@ -54,7 +54,7 @@ export function record(state: Records, events: readonly Event[]): Records {
       if (list) list.push(e);
       else byTurn.set(e.turn, [e]);
     }
-    if ((e.v ?? 0) > 0 || e.data === null || e.data === undefined) continue; // newer than we are, or condensed
+    if ((e.v ?? 0) > 0 || e.data === null || e.data === undefined) continue; // of a newer version, or condensed
     switch (e.type) {
       case "session.created":
         next.user = e.data.user;
@@ -83,7 +83,7 @@ export function record(state: Records, events: readonly Event[]): Records {
         if (e.turn) close(of(e.turn), e.data.id, { expired: e.data.reason || "nobody answered in time", closedAt: e.time });
         break;
     }
-    // A turn that ends takes its open questions with it.
+    // When a turn ends, its open interactions close.
     if (e.turn && isEnd(e) && (asked.get(e.turn) ?? state.asked.get(e.turn))?.some(isWaiting)) {
       of(e.turn).forEach((a, i, all) => {
         if (isWaiting(a)) all[i] = { ...a, expired: "the turn ended", closedAt: e.time };
@@ -100,7 +100,7 @@ export function record(state: Records, events: readonly Event[]): Records {
   return next;
 }
 
-/** Whether it is still to be answered. */
+/** Whether it still needs an answer. */
 export const isWaiting = (a: Asked): boolean => a.answer === undefined && a.expired === undefined;
 
 function close(list: Asked[], id: string, how: Partial<Asked>): void {

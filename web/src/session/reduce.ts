@@ -1,7 +1,7 @@
-// The transcript as a fold over the log: the same as Transcript.Apply in
-// transcript.go, field by field and in the same order, and held to it by the logs
-// in testdata/logs. It does not touch what it is given; turns that an event does
-// not concern stay the same objects, so what is drawn from them need not be drawn again.
+// The transcript as a fold over the log: the same as Transcript.Apply in transcript.go, field by
+// field and in the same order. The logs in testdata/logs verify that. It does not modify its
+// input. Turns that an event does not concern stay the same objects, so they need not render
+// again.
 
 import type {
   Event,
@@ -22,7 +22,7 @@ export function reduce(state: Transcript, event: Event): Transcript {
   return reduceAll(state, [event]);
 }
 
-/** Folds many events with one copy of what they change. */
+/** Folds many events, copying only once what they change. */
 export function reduceAll(state: Transcript, events: readonly Event[]): Transcript {
   const draft = new Draft(state);
   for (const e of events) draft.apply(e);
@@ -32,7 +32,7 @@ export function reduceAll(state: Transcript, events: readonly Event[]): Transcri
 class Draft {
   state: Transcript;
   readonly #given: Transcript;
-  /** Turns that are already copies of our own. */
+  /** Turns that were already copied here. */
   readonly #mine = new Set<TurnView>();
 
   constructor(given: Transcript) {
@@ -45,7 +45,7 @@ class Draft {
     if (this.state === this.#given) this.state = { ...this.#given };
     const v = this.state;
     v.seq = e.seq;
-    if ((e.v ?? 0) > 0 || e.data === null || e.data === undefined) return; // newer than we are, or condensed
+    if ((e.v ?? 0) > 0 || e.data === null || e.data === undefined) return; // of a newer version, or condensed
     switch (e.type) {
       case "session.created":
         v.session = e.session;
@@ -96,13 +96,13 @@ class Draft {
     this.#turns().push(t);
   }
 
-  /** The turns, as an array that may be changed. */
+  /** The turns, as an array that may be modified. */
   #turns(): TurnView[] {
     if (this.state.turns === null || this.state.turns === this.#given.turns) this.state.turns = [...(this.state.turns ?? [])];
     return this.state.turns;
   }
 
-  /** The turn with this id, as an object that may be changed. */
+  /** The turn with this id, as an object that may be modified. */
   #turn(id: string | undefined): TurnView | undefined {
     const all = this.state.turns;
     if (!all || !id) return undefined;
@@ -248,7 +248,7 @@ function closeInteraction(t: TurnView, id: string): void {
   if (open.length === 0 && t.status === "waiting") t.status = "running";
 }
 
-/** What Go leaves out of JSON when it is empty, we leave out of the object. */
+/** Fields that Go omits from JSON when empty are omitted here too. */
 function set<K extends "by" | "client" | "retry_of" | "entry" | "answer" | "reason">(t: TurnView, name: K, value: string | undefined): void {
   if (value) t[name] = value;
   else delete t[name];

@@ -1,5 +1,5 @@
-// One session that somebody looks at: its log followed, folded, and handed on
-// at the pace at which a screen can show it.
+// One session being watched: its log is followed, folded, and passed on no faster than a screen
+// can show it.
 
 import { follow, type Connection, type Frame } from "../api/stream.ts";
 import type { Client } from "../api/client.ts";
@@ -7,7 +7,7 @@ import { advance, precede, type SessionView } from "./live.ts";
 
 export interface Watch {
   readonly id: string;
-  /** Reads the turns before the first one, if there are any. */
+  /** Reads the turns before the first one, if any. */
   older(): Promise<void>;
   readonly view: SessionView;
   readonly connection: Connection;
@@ -17,7 +17,7 @@ export interface Watch {
   close(): void;
 }
 
-/** Runs f soon, at most once a frame; in a hidden tab, where there are no frames, ten times a second. */
+/** Runs f soon, at most once per frame; in a hidden tab, which has no frames, ten times a second. */
 export type Schedule = (f: () => void) => void;
 
 export const perFrame: Schedule = (f) => {
@@ -31,10 +31,10 @@ export const perFrame: Schedule = (f) => {
     ran = true;
   };
   requestAnimationFrame(once);
-  setTimeout(once, 100); // the tab may be hidden before the frame comes
+  setTimeout(once, 100); // the tab may be hidden before the next frame
 };
 
-/** Follows the session and calls changed after each step of view or connection. */
+/** Follows the session and calls changed after each change of the view or the connection. */
 export function watch(client: Client, id: string, begin: SessionView, changed: (w: Watch) => void, schedule: Schedule = perFrame): Watch {
   let view = begin;
   let reading: Promise<void> | undefined;

@@ -1,5 +1,5 @@
-// The log of a turn's steps, each with its kind, as a person reads it who wants
-// to know how an answer came about.
+// The log of a turn's steps, each with its kind, for readers who want to know how an answer came
+// about.
 
 import type { ArtifactRef, Event, Outcome, Snippet } from "../api/types.gen.ts";
 import { clock, person } from "../ui/text.ts";
@@ -12,20 +12,20 @@ export interface Step {
   at: string;
   kind: StepKind;
   agent: string;
-  /** What it is about, in a line. */
+  /** A one-line summary. */
   text: string;
-  /** Of a call and its result: the tool. */
+  /** The tool, for a call and its result. */
   tool?: string;
   call?: string;
   input?: unknown;
   outcome?: Outcome;
   tookMs?: number;
-  /** What belongs to it and may be long. */
+  /** Further text, which may be long. */
   detail?: string;
   snippets?: readonly Snippet[];
 }
 
-/** Where a model's end notes begin, which are not for people. */
+/** Start of a model's end notes, which are not shown to people. */
 const endNotes = "```parley\n";
 
 const textIn = (e: Extract<Event, { type: "model.replied" }>): string =>

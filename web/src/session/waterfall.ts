@@ -1,5 +1,5 @@
-// A turn as bars over time, drawn from its events alone: what was called, what
-// was waited for, and what it cost. Long waits are squeezed, and said to be.
+// A turn as bars over time, drawn from its events alone: calls, waits and costs. Long waits are
+// shortened, and marked as such.
 
 import type { Event, Outcome, Usage } from "../api/types.gen.ts";
 import { person } from "../ui/text.ts";
@@ -15,11 +15,11 @@ export interface Bar {
   /** ms since the epoch. */
   from: number;
   to: number;
-  /** It has not ended: it goes up to now. */
+  /** It has not ended; the bar extends to now. */
   open: boolean;
-  /** It failed, was refused, or its outcome is unknown. */
+  /** It failed, was denied, or its outcome is unknown. */
   failed: boolean;
-  /** It will be, or was, tried again. */
+  /** It was retried or will be. */
   retried: boolean;
   attempt: number;
   usage?: Usage;
@@ -28,7 +28,7 @@ export interface Bar {
   note: string;
 }
 
-/** A point in time: another agent takes over, or a human spoke. */
+/** A moment: a handoff, or a message from a human. */
 export interface Mark {
   at: number;
   text: string;
@@ -41,7 +41,7 @@ export interface Waterfall {
   marks: readonly Mark[];
 }
 
-/** What happened in the turn up to now. */
+/** The bars of a turn up to now. */
 export function waterfallOf(events: readonly Event[], now: number): Waterfall | undefined {
   const first = events[0];
   if (!first) return undefined;
@@ -109,7 +109,7 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
       }
       case "tool.ended": {
         const { call, name, outcome, error } = e.data;
-        // A call that was refused never started.
+        // A denied call never started.
         if (!open.has(call)) begin(call, e, { kind: "tool", label: name });
         end(call, e, { outcome, failed: outcome !== "ok", note: error?.message ?? (outcome === "ok" ? "" : outcome) });
         break;
@@ -127,7 +127,7 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
         marks.push({ at, text: "message from the user" });
         break;
       case "turn.interrupted":
-        // What ran then has not ended in the log, and is not known to have run on.
+        // Calls that were running then have no end in the log, and probably stopped.
         for (const key of [...open.keys()]) if (open.get(key)?.kind !== "wait") end(key, e, { failed: true, note: "cut by the end of the server" });
         begin("down", e, { kind: "down", label: "interrupted", note: e.data.reason });
         break;
@@ -148,20 +148,20 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
   return { from, to, bars, marks };
 }
 
-/** A stretch of the axis: at so many ms, up to so many, from and to a share of the width. */
+/** A stretch of the axis: a time range in ms, and the share of the width it covers. */
 export interface Stretch {
   from: number;
   to: number;
   left: number;
   right: number;
-  /** Its length is not in proportion. */
+  /** Its length is not proportional to time. */
   squeezed: boolean;
 }
 
-/** Idle time that is longer than this share of the busy time is squeezed to it. */
+/** Idle time longer than this share of the busy time is shortened to it. */
 const share = 0.12;
 
-/** The axis of time. Stretches in which only a human, a queue or nobody had to act take little room. */
+/** The time axis. Stretches in which only a human, the queue or nobody had to act take little room. */
 export function axisOf(w: Waterfall): Stretch[] {
   const busy = union(w.bars.filter((b) => b.kind === "model" || b.kind === "tool").map((b) => [b.from, b.to]));
   const parts: { from: number; to: number; idle: boolean }[] = [];
@@ -196,7 +196,7 @@ function union(spans: [number, number][]): [number, number][] {
   return out;
 }
 
-/** Where a time is on the axis, as a share of its width. */
+/** The position of a time on the axis, as a share of its width. */
 export function placeOf(axis: readonly Stretch[], at: number): number {
   for (const s of axis) {
     if (at > s.to) continue;
@@ -208,7 +208,7 @@ export function placeOf(axis: readonly Stretch[], at: number): number {
 
 const steps = [50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000];
 
-/** Times to write under the axis: few, round, and counted from the beginning. */
+/** Labels for the axis: few, round, and counted from the beginning. */
 export function ticksOf(w: Waterfall, axis: readonly Stretch[], most = 6): { left: number; ms: number }[] {
   const shown = axis.filter((s) => !s.squeezed);
   const length = shown.reduce((sum, s) => sum + s.to - s.from, 0);

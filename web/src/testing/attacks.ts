@@ -1,4 +1,4 @@
-// Answers that were written to break the page that shows them: deep, wide, long, or costly to parse.
+// Answers designed to break the page that shows them: deep, wide, long, or expensive to parse.
 
 const deep = (): string => {
   let s = "";

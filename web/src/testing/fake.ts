@@ -1,5 +1,5 @@
-// A server for tests, behind fetch: it keeps logs and follows them as the real
-// one does, and its tests decide what happens in them and when the network fails.
+// A server for tests, behind fetch: it keeps logs and streams them like the real one. Tests
+// decide what happens in them and when the network fails.
 
 import type { Fetch, SessionWindow } from "../api/client.ts";
 import type { Answer, Delta, Event, EventOf, Interaction, PermissionMode, Pin, SessionInfo } from "../api/types.gen.ts";
@@ -10,7 +10,7 @@ interface FakeSession {
   title: string;
   events: Event[];
   streams: Set<ReadableStreamDefaultController<Uint8Array>>;
-  /** The text so far of calls that have not ended. */
+  /** The text so far, of calls that have not ended. */
   partials: Map<string, Delta>;
   keys: Map<string, string>;
 }
@@ -23,13 +23,16 @@ const refuse = (status: number, code: string, message: string, hint = ""): Respo
 export class FakeParley {
   readonly sessions = new Map<string, FakeSession>();
   readonly requests: string[] = [];
-  /** Every request fails as without a network. */
+  /** Every request fails as if there were no network. */
   down = false;
-  /** Answers the next request of this method and path pattern in the place of the server; undefined leaves it to the server. */
+  /**
+   * Answers the next request with this method and path pattern instead of the server; undefined
+   * leaves it to the server.
+   */
   intercept: ((method: string, path: string) => Response | undefined) | undefined;
-  /** Called for each turn that is begun. */
+  /** Called for each new turn. */
   onTurn: ((session: string, turn: string, message: string) => void) | undefined;
-  /** The most sessions that a page of their list has. */
+  /** The page size of the list of sessions. */
   page = 500;
   #next = 0;
   readonly #text = new TextEncoder();
@@ -160,7 +163,7 @@ export class FakeParley {
     return refuse(404, "not_found", "there is no such turn");
   }
 
-  /** Asks for permission in a turn. */
+  /** Asks for permission within a turn. */
   ask(session: string, turn: string): string {
     const id = this.id("I");
     const interaction: Interaction = { id, session, turn, kind: "permission", title: "Allow it?", choices: ["allow", "deny"], opened_at: new Date().toISOString() };
@@ -214,7 +217,7 @@ export class FakeParley {
     return this.#text.encode(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
   }
 
-  /** Appends an event and shows it to all who follow. */
+  /** Appends an event and sends it to all followers. */
   emit<T extends Event["type"]>(session: string, type: T, e: { turn?: string; agent?: string; data: EventOf[T]["data"] }): void {
     const s = this.sessions.get(session);
     if (!s) return;
@@ -241,7 +244,7 @@ export class FakeParley {
     for (const stream of s.streams) stream.enqueue(this.#frame("model.delta", d));
   }
 
-  /** Cuts every open connection. */
+  /** Closes every open connection. */
   cut(): void {
     for (const s of this.sessions.values()) {
       for (const stream of s.streams) stream.error(new TypeError("network error"));
@@ -249,7 +252,7 @@ export class FakeParley {
     }
   }
 
-  /** Plays an answer of one agent, up to its end. */
+  /** Plays the answer of one agent to its end. */
   answer(session: string, turn: string, pieces: string[]): void {
     const call = this.id("C");
     this.emit(session, "agent.started", { turn, agent: "interface", data: { name: "interface" } });
@@ -262,10 +265,10 @@ export class FakeParley {
   }
 }
 
-/** How many turns a window of the fakes has: so few that a test has more. */
+/** The number of turns in a window of the fake: so few that tests exceed it. */
 export const windowTurns = 4;
 
-/** Where the last turns begin, as the server finds it. */
+/** The window of the last turns, as the server computes it. */
 export function windowOf(session: SessionInfo, events: readonly Event[], before: string | null): SessionWindow {
   const starts = events.filter((e) => (e.type === "turn.started" || e.type === "turn.queued") && e.turn);
   const first = [...new Map(starts.map((e) => [e.turn, e.seq] as const).reverse()).entries()].reverse();
@@ -275,7 +278,7 @@ export function windowOf(session: SessionInfo, events: readonly Event[], before:
   return { session, after: more ? (last[0]?.[1] ?? 1) - 1 : 0, turns: last.length, more, mode: "", max_open_turns: 1, pins: [], rules: [] };
 }
 
-/** A page of a log, as the server gives it. */
+/** A page of a log, as the server returns it. */
 export function pageOf(events: readonly Event[], url: URL): { events: Event[]; next: number; more: boolean } {
   const after = Number(url.searchParams.get("after") ?? 0);
   const list = events.filter((e) => e.seq > after);

@@ -1,7 +1,6 @@
-// An answer cut into pieces that can be drawn one by one. What an answer says is
-// not ours to choose, so what it may cost is: a piece has a bound on its size, its
-// markup and its nesting, and an answer has one on all of them together. What is
-// beyond them is shown as it was written.
+// Cuts an answer into pieces that can be rendered separately. We do not choose what an answer
+// contains, but we limit what rendering it may cost: a piece is limited in size, markup and
+// nesting, and an answer in the sum of all pieces. Anything beyond is shown as plain text.
 
 import { Lexer, type Token, type Tokens } from "marked";
 
@@ -9,27 +8,27 @@ export type Piece =
   /** Markdown that means the same on its own. */
   | { kind: "markdown"; text: string }
   | { kind: "code"; text: string; language: string }
-  /** Shown as it was written. */
+  /** Shown as plain text. */
   | { kind: "plain"; text: string };
 
 /**
- * Measured in Chromium on a slow machine: a piece at its bounds takes under 0.3 s
- * to draw, and an ordinary one of 2,000 characters 5 ms.
+ * Measured in Chromium on a slow machine: a piece at its limits renders in under 0.3 s, and an
+ * ordinary one of 2,000 characters in 5 ms.
  */
 export const bounds = {
   /** Characters of one piece. */
   piece: 20_000,
-  /** Characters up to which neighbours are one piece. */
+  /** Neighbouring pieces are merged up to this many characters. */
   small: 1_500,
-  /** Characters of one piece that may be markup: what parsing costs goes by them. */
+  /** Characters of one piece that may be markup: they determine the cost of parsing. */
   markup: 1_500,
-  /** Quotes and lists in one another. */
+  /** Nested quotes and lists. */
   nesting: 16,
-  /** Columns before a list's mark, which is how lists nest over lines. */
+  /** Columns before a list marker, which determine nesting over several lines. */
   indent: 64,
-  /** Characters of all pieces of an answer that are Markdown, with the definitions that they use. */
+  /** Markdown characters of all pieces of an answer, including the definitions that they use. */
   all: 200_000,
-  /** Markup of all pieces of an answer. */
+  /** Markup characters of all pieces of an answer. */
   allMarkup: 20_000,
   /** Definitions of links and footnotes in an answer. */
   definitions: 1_000,
@@ -40,7 +39,7 @@ export const bounds = {
 /** A top-level block, with the links and notes that it may refer to. */
 interface Block {
   pieces: readonly Cut[];
-  /** Where it ends in the text; NaN where that is not known. */
+  /** Its end in the text; NaN if unknown. */
   end: number;
   definition?: { label: string; raw: string };
   space: boolean;
@@ -48,7 +47,7 @@ interface Block {
 
 type Cut = Piece & { refs?: readonly string[] };
 
-/** What is known of a text that grows: its blocks. */
+/** The state of a growing text: its blocks so far. */
 export interface Cutting {
   text: string;
   blocks: readonly Block[];
@@ -56,7 +55,7 @@ export interface Cutting {
 
 export const uncut: Cutting = { text: "", blocks: [] };
 
-/** Cuts a text. Of one that has only grown, nothing but its last block is looked at again. */
+/** Cuts a text. If it has only grown since the last call, only its last block is parsed again. */
 export function cut(text: string, before: Cutting = uncut): Cutting {
   if (text === before.text) return before;
   const kept = text.startsWith(before.text) ? stable(before.blocks) : [];
@@ -64,7 +63,7 @@ export function cut(text: string, before: Cutting = uncut): Cutting {
   return { text, blocks: [...kept, ...blocksOf(text.slice(from), from)] };
 }
 
-/** The blocks that more text cannot change. A list may go on after a space. */
+/** The blocks that further text cannot change. A list may continue after a blank line. */
 function stable(blocks: readonly Block[]): readonly Block[] {
   if (Number.isNaN(blocks.at(-1)?.end)) return [];
   let last = blocks.length - 1;
@@ -82,7 +81,7 @@ function blocksOf(text: string, offset: number): Block[] {
       blocks.push({ ...blockOf(token), end });
     }
   } catch {
-    // Nested deeper than the lexer's stack, by a way that we do not know.
+    // Nested deeper than the lexer's stack allows, in a way we did not foresee.
     return [{ pieces: [plain(text)], end: offset + text.length, space: false }];
   }
   if (end !== offset + drawn) for (const b of blocks) b.end = Number.NaN;
@@ -90,7 +89,10 @@ function blocksOf(text: string, offset: number): Block[] {
   return blocks;
 }
 
-/** How far the text may be given to the lexer: up to the paragraph that nests too deeply, and not too far. */
+/**
+ * How much of the text the lexer may get: up to the first paragraph that is nested too deeply,
+ * and within the limit.
+ */
 function drawable(text: string, most: number): number {
   if (most <= 0) return 0;
   let paragraph = 0;
@@ -191,12 +193,12 @@ interface Definition {
   refs: readonly string[];
 }
 
-/** The pieces of a cut text, each with the definitions that it uses: any may use them, and few do. */
+/** The pieces of a cut text, each with the definitions that it uses. Any piece may use them, but few do. */
 export function piecesOf({ blocks }: Cutting): Piece[] {
   const definitions = new Map<string, Definition>();
   for (const { definition: d } of blocks) {
     if (!d || definitions.has(d.label) || definitions.size >= bounds.definitions) continue;
-    // A note may refer to another, and that one to the first.
+    // Notes may refer to each other in a circle.
     definitions.set(d.label, { raw: d.raw, refs: d.label.startsWith("^") ? refsIn(d.raw.slice(d.raw.indexOf(":"))) : [] });
   }
   let size = 0;
@@ -211,7 +213,7 @@ export function piecesOf({ blocks }: Cutting): Piece[] {
   });
 }
 
-/** Neighbours that are small, as one: each piece has a price of its own. */
+/** Merges small neighbouring pieces, because each piece has a fixed cost. */
 function together(cuts: readonly Cut[]): Cut[] {
   const all: Cut[] = [];
   for (const c of cuts) {

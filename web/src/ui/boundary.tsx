@@ -1,14 +1,14 @@
 import { Component, type ReactNode } from "react";
 
 interface Props {
-  /** What stands there when the children cannot be drawn. */
+  /** Shown if the children cannot be rendered. */
   fallback: ReactNode;
-  /** The children are tried again when this changes. */
+  /** The children are rendered again when this changes. */
   retry?: unknown;
   children: ReactNode;
 }
 
-/** Keeps what cannot be drawn from taking the rest of the page with it. */
+/** Keeps a part that fails to render from taking down the rest of the page. */
 export class Boundary extends Component<Props, { failed: boolean; retry: unknown }> {
   override state = { failed: false, retry: this.props.retry };
 

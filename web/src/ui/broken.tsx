@@ -1,6 +1,9 @@
 import { Button } from "./button.tsx";
 
-/** In the place of a part of the page that could not be drawn. Nothing is lost by it: what happened is in the server's log. */
+/**
+ * Shown instead of a part of the page that could not be rendered. Nothing is lost: the data is
+ * in the server's log.
+ */
 export function Broken({ what }: { what: string }) {
   return (
     <div role="alert" className="flex min-h-0 flex-1 flex-col items-center justify-center gap-4 p-6 text-center text-sm text-text-primary">

@@ -2,7 +2,7 @@ import type { ComponentProps, ReactNode } from "react";
 
 type Props = ComponentProps<"button">;
 
-/** A button that shows only an icon; label is its name for people who do not see it. */
+/** A button with only an icon; label is its accessible name. */
 export function IconButton({ label, children, className = "", ...rest }: Props & { label: string; children: ReactNode }) {
   return (
     <button
@@ -24,7 +24,7 @@ const kinds = {
   danger: "border border-danger/60 text-danger hover:bg-danger-surface",
 };
 
-/** A busy button takes no press, and keeps the focus that a disabled one would lose. */
+/** A busy button ignores clicks, and keeps the focus that a disabled one would lose. */
 export function Button({ kind = "plain", className = "", busy = false, onClick, ...rest }: Props & { kind?: keyof typeof kinds; busy?: boolean }) {
   return (
     <button

@@ -11,8 +11,8 @@ interface Props {
 }
 
 /**
- * Asks before something is lost. The browser's own dialog keeps the focus
- * inside, closes on Esc and gives the focus back; the safe answer has it first.
+ * Asks before something is lost. The browser's own dialog keeps the focus inside, closes on Esc
+ * and restores the focus; the safe button is focused first.
  */
 export function Confirm({ title, children, action, onConfirm, onClose }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);

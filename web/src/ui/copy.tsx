@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "react";
 import { IconButton } from "./button.tsx";
 import { Check, Copy } from "./icons.tsx";
 
-/** Puts text on the clipboard. Beyond localhost the modern way needs HTTPS, so the old one stays behind it. */
+/** Copies text to the clipboard. Except on localhost the modern API needs HTTPS, so the old one is the fallback. */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

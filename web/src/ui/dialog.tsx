@@ -7,15 +7,15 @@ interface Props {
   title: string;
   children: ReactNode;
   onClose(): void;
-  /** On the right side of the window, in its full height. */
+  /** At the right side of the window, in full height. */
   side?: boolean;
   /** As wide as the window allows. */
   wide?: boolean;
-  /** What is in it keeps its own distance from the edges, and scrolls by itself. */
+  /** The content has its own padding and scrolls by itself. */
   flush?: boolean;
 }
 
-/** A window over the page. The browser's own dialog keeps the focus inside, closes on Esc and gives the focus back. */
+/** A window over the page. The browser's own dialog keeps the focus inside, closes on Esc and restores the focus. */
 export function Dialog({ title, children, onClose, side = false, wide = false, flush = false }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const name = useId();
@@ -49,7 +49,7 @@ export function Dialog({ title, children, onClose, side = false, wide = false, f
         {flush ? (
           <div className="min-h-0 flex-1 pt-3">{children}</div>
         ) : (
-          // What scrolls takes the focus, so that the keyboard can scroll it.
+          // The scrolling element takes the focus, so that the keyboard can scroll it.
           <div role="region" aria-labelledby={name} tabIndex={0} className="relative min-h-0 flex-1 overflow-y-auto p-4 max-sm:p-3">
             {children}
           </div>

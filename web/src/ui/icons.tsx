@@ -1,4 +1,4 @@
-// Line icons on a 24 grid. They are decoration: who uses one gives the name.
+// Line icons on a 24 grid. They are decorative: the user of an icon provides its name.
 
 import type { ReactNode } from "react";
 

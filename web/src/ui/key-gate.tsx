@@ -4,7 +4,7 @@ import { useStore } from "zustand";
 import type { Keyring } from "../api/keyring.ts";
 import { Button } from "./button.tsx";
 
-/** Lies over the page while the server waits for a key. What was asked for goes on by itself when there is one. */
+/** Covers the page while the server waits for a key. Pending requests continue by themselves once there is one. */
 export function KeyGate({ keyring }: { keyring: Keyring }) {
   const asked = useStore(keyring.store, (s) => s.asked);
   return asked ? <Gate keyring={keyring} /> : null;

@@ -1,16 +1,16 @@
-// Parts of a text that lead somewhere, as figures to where they are from. Who
-// draws a page says what does; the tree of Markdown is cut at these parts.
+// Parts of a text that lead somewhere, such as figures that lead to their source. The page
+// decides which; the Markdown tree is split at these parts.
 
 import { createContext } from "react";
 
-/** A part of a text, and what becomes of a click on it. */
+/** A part of a text, and the action of a click on it. */
 export interface Lead {
   from: number;
   to: number;
   open(): void;
 }
 
-/** Finds what leads somewhere in the text of a paragraph, a heading or a row. */
+/** Finds leads in the text of a paragraph, a heading or a row. */
 export const LeadsContext = createContext<((text: string) => readonly Lead[]) | undefined>(undefined);
 
 interface Node {
@@ -29,7 +29,7 @@ interface Segment {
 
 const blocks = new Set(["paragraph", "heading", "tableRow"]);
 
-/** Makes links of what leads somewhere; found gets what they open, by their number. */
+/** Turns leads into links; found receives their actions, by number. */
 export function leadsPlugin(find: (text: string) => readonly Lead[], found: Lead[]): () => (tree: unknown) => void {
   const visit = (node: Node): void => {
     if (!blocks.has(node.type)) {

@@ -3,13 +3,13 @@ import { useMemo, useState } from "react";
 import { tame } from "./tame.ts";
 import { count } from "./text.ts";
 
-/** Characters that are drawn at first, and in one element: laying out one long text takes more than its share of time. */
+/** Characters shown at first, and per element: laying out a single long element is disproportionately slow. */
 const portion = 20_000;
 
 /** How many portions are added at a time. */
 const more = 5;
 
-/** A text as it was written, however long it is: its beginning, and more of it when it is asked for. */
+/** A plain text of any length: its beginning, and more on request. */
 export function LongText({ text, className = "" }: { text: string; className?: string }) {
   const [shown, setShown] = useState(1);
   const parts = useMemo(() => portions(text, shown), [text, shown]);
@@ -34,7 +34,10 @@ export function LongText({ text, className = "" }: { text: string; className?: s
   );
 }
 
-/** A text in the middle of others: its beginning, and all of it, or the original that it was made from, when it is asked for, or when something in it is to be seen. */
+/**
+ * A text among others: its beginning, and on request (or if something in it must be visible) all
+ * of it, or the original it was made from.
+ */
 export function Folded({ text, longest, original, needed = false }: { text: string; longest: number; original?: string; needed?: boolean }) {
   const [all, setAll] = useState(needed);
   const [before, setBefore] = useState(needed);
@@ -54,7 +57,7 @@ export function Folded({ text, longest, original, needed = false }: { text: stri
   );
 }
 
-/** The first portions of a text, each up to the end of a line where there is one. */
+/** The first portions of a text, each up to a line break if possible. */
 function portions(text: string, most: number): string[] {
   if (text.length <= portion) return [text];
   const parts: string[] = [];
@@ -69,5 +72,5 @@ function portions(text: string, most: number): string[] {
   return parts;
 }
 
-/** A place between two characters, and not in the middle of one. */
+/** The nearest position that does not split a character. */
 const whole = (text: string, at: number): number => (at < text.length && /[\udc00-\udfff]/.test(text[at] ?? "") ? at - 1 : at);

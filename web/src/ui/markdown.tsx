@@ -1,7 +1,6 @@
-// Markdown, rendered piece by piece: while an answer streams only its last piece
-// changes, so only that one is parsed again. There is no way from the text to
-// raw HTML, and pictures stay links: loading one would tell a stranger's server
-// that this answer was read.
+// Renders Markdown piece by piece: while an answer streams only its last piece changes, so only
+// that one is parsed again. The text cannot produce raw HTML, and pictures stay links, because
+// loading one would tell another server that this answer was read.
 
 import { Children, createContext, isValidElement, memo, use, useDeferredValue, useMemo, useRef, type ReactElement, type ReactNode } from "react";
 import ReactMarkdown, { type Components, type ExtraProps } from "react-markdown";
@@ -50,7 +49,7 @@ const components: Components = {
   input: ({ checked }) => <input type="checkbox" checked={checked ?? false} readOnly disabled aria-label={checked ? "done" : "open"} />,
 };
 
-/** What evidence begins with, in bold and alone in its line: an answer's quotation of what it rests on. */
+/** The heading of an answer's evidence: bold, and alone on its line. */
 const evidence = "Evidence";
 
 function isEvidence(node: ExtraProps["node"]): boolean {
@@ -60,7 +59,7 @@ function isEvidence(node: ExtraProps["node"]): boolean {
   return text?.type === "text" && text.value === evidence;
 }
 
-/** Folded: the answer stands above it. */
+/** Evidence is folded: the answer stands above it. */
 function Evidence({ children }: { children: ReactNode }) {
   const all = Children.toArray(children);
   const first = all.findIndex((c) => isValidElement(c));
@@ -72,10 +71,10 @@ function Evidence({ children }: { children: ReactNode }) {
   );
 }
 
-/** What the links of a piece open, by their number. */
+/** The leads of a piece, by number. */
 const FoundContext = createContext<readonly Lead[]>([]);
 
-/** A part of the text that leads somewhere: it stays text, so that it wraps and is copied as such. */
+/** A lead in the text. It stays text, so that it wraps and is copied as such. */
 function LeadLink({ number, children }: { number: number; children: ReactNode }) {
   const lead = use(FoundContext)[number];
   if (!lead) return children;
@@ -98,7 +97,7 @@ function LeadLink({ number, children }: { number: number; children: ReactNode })
 
 function Marked({ text }: { text: string }) {
   const find = use(LeadsContext);
-  // The parts are found anew in each drawing, and numbered as they are found.
+  // The leads are found anew in each rendering, and numbered as they are found.
   const { found, all } = useMemo(() => {
     const found: Lead[] = [];
     return { found, all: find ? [...plugins, leadsPlugin((t) => find(t), found)] : plugins };
@@ -131,7 +130,7 @@ const Drawn = memo(function Drawn({ piece }: { piece: Piece }) {
 const samePiece = (a: Piece, b: Piece): boolean =>
   a.kind === b.kind && a.text === b.text && (a.kind !== "code" || b.kind !== "code" || a.language === b.language);
 
-/** A longer text is drawn bit by bit, and lets people act in between. */
+/** Longer texts render in steps, so that the page stays responsive. */
 const long = 20_000;
 
 export const Markdown = memo(function Markdown({ text, streaming = false }: { text: string; streaming?: boolean }) {
@@ -157,14 +156,14 @@ function unfinished(pieces: Piece[]): Piece[] {
   return last?.kind === "markdown" ? [...pieces.slice(0, -1), { kind: "markdown", text: finished(last.text) }] : pieces;
 }
 
-/** What is too much to be drawn as Markdown. */
+/** Text that is too expensive to render as Markdown. */
 const Plain = ({ text }: { text: string }) => (
   <div className="plain font-mono text-[13px] leading-relaxed whitespace-pre-wrap">
     <LongText text={text} />
   </div>
 );
 
-/** Code inside of a list or a quote. */
+/** Code inside a list or a quote. */
 function Pre({ children }: { children: ReactNode }) {
   const code = isValidElement(children) ? (children as ReactElement<{ className?: string; children?: ReactNode }>) : undefined;
   const language = /language-(\S+)/.exec(code?.props.className ?? "")?.[1] ?? "";

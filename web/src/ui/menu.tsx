@@ -4,22 +4,22 @@ import { IconButton } from "./button.tsx";
 
 const Close = createContext<() => void>(() => undefined);
 
-/** Opens above its button when there is less room than this below it. */
+/** The menu opens above its button if less room than this is below it. */
 const roomNeeded = 190;
 
 /**
- * A menu that an icon button opens, as the ARIA pattern has it: arrows, Home,
- * End and first letters move, Esc and Tab close. The browser's popover gives the
- * top layer, the closing by a click elsewhere, and the focus back.
+ * A menu opened by an icon button, following the ARIA pattern: arrows, Home, End and first
+ * letters move, Esc and Tab close. The browser's popover provides the top layer, closing on an
+ * outside click, and restoring the focus.
  */
 interface Props {
   label: string;
   icon: ReactNode;
   children: ReactNode;
-  /** Beside the icon; with it, className says how the button looks. */
+  /** Text beside the icon; className then sets the button's style. */
   text?: string;
   className?: string;
-  /** Which of its edges the menu shares with the button. */
+  /** The edge of the button that the menu aligns with. */
   align?: "start" | "end";
 }
 
@@ -78,7 +78,7 @@ export function Menu({ label, icon, children, text, className = "", align = "end
           if (e.newState === "open") (list.current?.querySelector<HTMLElement>('[aria-checked="true"]') ?? itemsOf(list.current)[0])?.focus();
         }}
         onKeyDown={(e) => {
-          e.stopPropagation(); // Esc closes the menu alone
+          e.stopPropagation(); // Esc closes only the menu
           if (e.key === "Tab") close();
           else move(e);
         }}

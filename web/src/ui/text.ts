@@ -1,4 +1,4 @@
-// Times, amounts and sentences as people read them.
+// Times, amounts and sentences in readable form.
 
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
 const date = new Intl.DateTimeFormat("en", { day: "numeric", month: "short" });
@@ -24,17 +24,17 @@ export function lasted(ms: number): string {
   return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
 }
 
-/** A length as exact as it is short: "6 ms", "0.8 s", "2 min 5 s". */
+/** A duration, more precise the shorter it is: "6 ms", "0.8 s", "2 min 5 s". */
 export function took(ms: number): string {
   return ms < 95 ? `${Math.round(ms)} ms` : lasted(ms);
 }
 
 const hour = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
-/** "21:03", in the reader's own time. */
+/** "21:03", in the reader's time zone. */
 export const clock = (at: string | number): string => (Number.isNaN(new Date(at).getTime()) ? "" : hour.format(new Date(at)));
 
-/** When something will be: "in 12 s", "at 21:03", "tomorrow at 01:00"; "" when it is there. */
+/** When something will be: "in 12 s", "at 21:03", "tomorrow at 01:00"; "" if the time has come. */
 export function when(at: number, now: number): string {
   if (!(at > now)) return "";
   if (at - now < 90_000) return `in ${Math.ceil((at - now) / 1000)} s`;
@@ -49,21 +49,24 @@ const whole = new Intl.NumberFormat("en");
 
 export const count = (n: number): string => whole.format(n);
 
-/** "$0.00" for nothing, and enough digits to see that little is not nothing. */
+/** "$0.00" for nothing, and enough digits to tell a small amount from nothing. */
 export function dollars(usd: number): string {
   if (usd === 0) return "$0.00";
   if (usd < 0.0001) return "under $0.0001";
   return `$${usd.toFixed(usd < 0.1 ? 4 : 2)}`;
 }
 
-/** A server's words, which may stand in the middle of a line of its log, as a sentence of their own. */
+/** A server's message as a complete sentence. */
 export function sentence(text: string | undefined): string {
   const t = text?.trim() ?? "";
   if (t === "") return "";
   return t[0]?.toUpperCase() + t.slice(1) + (/[.!?…:)\]"”]$/.test(t) ? "" : ".");
 }
 
-/** Who did something, as the log names them. A Home Assistant names its users by ids that tell people nothing; a session is shown to its own user only. */
+/**
+ * The name of a person in the log. Home Assistant names its users by ids that mean nothing to
+ * people; a session is shown only to its own user.
+ */
 export function person(by: string): string {
   return /^[0-9a-f]{32}$/.test(by) ? "you" : by;
 }

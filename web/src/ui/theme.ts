@@ -24,7 +24,7 @@ export function setTheme(theme: Theme): void {
   try {
     localStorage.setItem(key, theme);
   } catch {
-    // No storage: the choice holds until the page is left.
+    // No storage: the choice holds until the page is closed.
   }
   show(theme);
 }

@@ -1,9 +1,9 @@
-// Markdown that is still being written: marks that were opened and not closed yet
-// would be seen for a moment, and then turn into what they mean.
+// Markdown that is still being written: an opening mark without its end would be visible for a
+// moment and then disappear.
 
 import remend from "remend";
 
-/** What a text that grows is shown as: what was opened is closed, and what cannot be told yet waits. */
+/** A growing text in displayable form: open marks are closed, and an ambiguous end is held back. */
 export function finished(text: string): string {
   const lines = text.split("\n");
   // A line of marks alone may become a list, a heading, a rule, or a table's second line.
@@ -15,14 +15,14 @@ export function finished(text: string): string {
   return remend(shown, { linkMode: "text-only", katex: false });
 }
 
-/** Whether these lines may be the head of a table whose second line is not whole. */
+/** Whether these lines may be the head of a table whose second line is incomplete. */
 function isHead([head = "", rule, ...rows]: readonly string[]): boolean {
   if (!/^\s*\|/.test(head) || rows.length > 0) return false;
   const cells = (line: string) => line.trim().replace(/^\||\|$/g, "").split("|").length;
   return rule === undefined || (/^[\s|:-]*$/.test(rule) && cells(rule) < cells(head));
 }
 
-/** Whether the last line ends a block of code; one that begins it shows nothing yet. */
+/** Whether the last line closes a block of code. A line that opens one shows nothing yet. */
 function closesFence(lines: readonly string[]): boolean {
   const fences = lines.filter((l) => /^\s*(?:```|~~~)/.test(l)).length;
   return /^\s*(?:```+|~~~+)\s*$/.test(lines.at(-1) ?? "") && fences % 2 === 0;

@@ -1,21 +1,21 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 
-/** Within this many pixels of the end a reader counts as being there. */
+/** A reader within this many pixels of the end counts as being there. */
 const near = 64;
 
-/** Where a scrolled list is. */
+/** The scroll position of a list. */
 export interface Place {
   top: number;
-  /** Of all that it holds. */
+  /** Height of the content. */
   height: number;
-  /** Of what is seen of it. */
+  /** Height of the visible part. */
   seen: number;
 }
 
 /**
- * Whether the end is still followed after a scroll. Only a reader moves up: what
- * grows leaves the place where it is, further from the end than before, and what
- * shrinks moves it by itself.
+ * Whether the end is still followed after a scroll. Only a reader moves up: growing content
+ * leaves the position, which is then further from the end, and shrinking content moves it by
+ * itself.
  */
 export function follows(was: Place, is: Place, followed: boolean): boolean {
   if (is.height - is.top - is.seen < near) return true;
@@ -24,8 +24,8 @@ export function follows(was: Place, is: Place, followed: boolean): boolean {
 }
 
 /**
- * Keeps a scrolled list at its end while it grows, as long as its reader is
- * there, and never moves one who reads further up.
+ * Keeps a growing list scrolled to its end as long as its reader is there, and never moves a
+ * reader who has scrolled up.
  */
 export function useBottom() {
   const box = useRef<HTMLDivElement>(null);
@@ -39,7 +39,7 @@ export function useBottom() {
     if (!b) return;
     stuck.current = true;
     setAway(false);
-    // A long way is not worth watching.
+    // A long distance is not animated.
     const far = b.scrollHeight - b.scrollTop > 4 * b.clientHeight;
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     b.scrollTo({ top: b.scrollHeight, behavior: smooth && !far && !still ? "smooth" : "instant" });
@@ -64,7 +64,7 @@ export function useBottom() {
     });
     grown.observe(c);
     grown.observe(b);
-    // Who unfolds something wants to see it, and not the end that it pushes away.
+    // A reader who unfolds something wants to see it, not the end of the list.
     const unfolds = (e: MouseEvent) => {
       if (e.target instanceof Element && e.target.closest("[aria-expanded=false]")) stuck.current = false;
     };

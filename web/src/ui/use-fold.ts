@@ -1,9 +1,9 @@
 import { useState } from "react";
 
-/** What people opened and closed themselves, by name. As long as the page. */
+/** What readers opened and closed themselves, by name, for the life of the page. */
 const left = new Map<string, boolean>();
 
-/** Whether something that folds is open: as it was left, and as it is said to be until it was touched. */
+/** Whether something foldable is open: as the reader left it, or as given until the reader touches it. */
 export function useFold(name: string, opened: boolean): [open: boolean, set: (open: boolean) => void] {
   const [, redraw] = useState(0);
   const set = (open: boolean) => {

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-/** The time, anew each so many ms; 0 keeps it as it was. */
+/** The current time, updated at this interval in ms; 0 stops updating. */
 export function useNow(every: number): number {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {

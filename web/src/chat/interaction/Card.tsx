@@ -17,17 +17,17 @@ import { cardID, reveal } from "./reveal.ts";
 
 interface Props {
   asked: Asked;
-  /** What else is known of the call. */
+  /** Other known facts about the call. */
   facts?: readonly string[];
-  /** It stands in its turn's place: addresses lead there. */
+  /** It is shown within its turn: URLs lead there. */
   inPlace?: boolean;
   /** Rejects with an ApiError. */
   onAnswer(answer: Answer): Promise<void>;
 }
 
 /**
- * A question to a human. What was answered is said to be so only when the log
- * says it: until then it is on its way, and if another was first, that is said.
+ * A question to a human. It shows as answered only when the log says so. Until then the answer
+ * is on its way; if another answer was first, the card says so.
  */
 export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
   const [sending, setSending] = useState<Sending>(idle);
@@ -40,7 +40,7 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
     if (box.current && inPlace) reveal(box.current, i.id);
   }, [i.id, inPlace]);
 
-  // The buttons go away with the answer, and would take the focus with them.
+  // The buttons disappear with the answer and would lose the focus.
   const answered = sending.state !== "idle";
   useEffect(() => {
     if (!waiting && answered && (document.activeElement === null || document.activeElement === document.body)) {
@@ -136,7 +136,7 @@ function TimeLeft({ expiresAt }: { expiresAt: string | undefined }) {
   );
 }
 
-/** One that was answered or is over: a line, and what was said. */
+/** A closed interaction: one line, and the answer. */
 function Closed({ asked: a, notice, boxRef }: { asked: Asked; notice: string; boxRef: RefObject<HTMLElement | null> }) {
   const denied = a.expired !== undefined || a.answer?.choice === "deny";
   const who = whoOf(a);

@@ -18,7 +18,7 @@ interface Props {
   onAnswer(answer: Answer): void;
 }
 
-/** The call, and a button for each thing that can be said about it. A no can have words; a yes can have another input. */
+/** The call, and a button for each possible decision. A no may have a reason; a yes may change the input. */
 export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
   const [way, setWay] = useState<"" | "deny" | "edit">("");
   const choices = choicesOf(i);
@@ -31,7 +31,7 @@ export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
 
   const leave = () => setWay("");
   useEffect(() => {
-    // The focus comes back to the buttons when a field is closed.
+    // The focus returns to the buttons when a field is closed.
     if (way === "" && opened.current) back.current?.querySelector("button")?.focus();
     opened.current = way !== "";
   }, [way]);

@@ -5,10 +5,13 @@ import { tameCode } from "../../ui/tame.ts";
 import { count } from "../../ui/text.ts";
 import type { Field } from "./logic.ts";
 
-/** Lines that are drawn before all are asked for. */
+/** Lines shown before the reader asks for all. */
 const most = 100;
 
-/** A call's input, a line for each name, as it will be done: what hides or turns around a part of it is shown by its number. */
+/**
+ * A call's input exactly as it will be used, one line per field. Characters that hide or reverse
+ * text are shown as their code points.
+ */
 export function Fields({ fields }: { fields: readonly Field[] }) {
   const [all, setAll] = useState(false);
   if (fields.length === 0) return null;

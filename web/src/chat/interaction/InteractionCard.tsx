@@ -3,7 +3,7 @@ import type { Asked } from "../../session/records.ts";
 import { Card } from "./Card.tsx";
 import { factsOf } from "./logic.ts";
 
-/** A card in its turn's place in the chat: what became of it, the log says. */
+/** A card within its turn in the chat. The log says how it ended. */
 export default function InteractionCard({ asked }: { asked: Asked }) {
   const chat = useActions();
   const events = useChat((s) => s.opened.records.events.get(asked.interaction.turn));

@@ -4,7 +4,7 @@ import { limits, type Answer, type Interaction, type Question } from "../../api/
 import { Button } from "../../ui/button.tsx";
 import { answersOf, choicesOf, labelOf, nothingPicked, pick, pickOther, type Picked } from "./logic.ts";
 
-/** One or more questions with options; each may be answered in one's own words. */
+/** One or more questions with options; each may also be answered in free text. */
 export function Questions({ interaction: i, busy, onAnswer }: { interaction: Interaction; busy: boolean; onAnswer(answer: Answer): void }) {
   const [picked, setPicked] = useState<Record<string, Picked>>({});
   const questions = i.questions ?? [];
@@ -43,7 +43,7 @@ export function Questions({ interaction: i, busy, onAnswer }: { interaction: Int
 
 interface ChoiceProps {
   question: Question;
-  /** The card's title says it already. */
+  /** The card's title already shows the question. */
   alone: boolean;
   picked: Picked;
   onPick(p: Picked): void;
@@ -96,7 +96,7 @@ function Choice({ question: q, alone, picked, onPick }: ChoiceProps) {
           onFocus={() => !picked.other && onPick(pickOther(q, picked, true))}
           onChange={(e) => onPick({ ...pickOther(q, picked, true), text: e.currentTarget.value })}
           onKeyDown={(e) => {
-            // As in the message below: Enter sends, with Shift it breaks the line.
+            // As in the message field: Enter sends, Shift+Enter starts a new line.
             if (e.key !== "Enter" || e.shiftKey || e.nativeEvent.isComposing) return;
             e.preventDefault();
             e.currentTarget.form?.requestSubmit();

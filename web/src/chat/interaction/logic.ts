@@ -1,10 +1,10 @@
-// What the cards say and send. Nothing here knows a screen.
+// What the cards show and send, independent of the screen.
 
 import type { Answer, Event, Interaction, InteractionKind, Question } from "../../api/types.gen.ts";
 import type { Asked } from "../../session/records.ts";
 import { lasted, person } from "../../ui/text.ts";
 
-/** What can be chosen, as far as the server has said so; else what belongs to the kind. */
+/** The possible choices as sent by the server, otherwise those of the kind. */
 export function choicesOf(i: Interaction): readonly string[] {
   if (i.choices && i.choices.length > 0) return i.choices;
   switch (i.kind) {
@@ -71,12 +71,12 @@ export function outcomeOf(a: Asked): string {
   return (past[choice] ?? choice) + (a.answer?.input === undefined ? "" : ", with edited input");
 }
 
-/** Who ended it, and from where. */
+/** Who closed it, and from where. */
 export function whoOf(a: Asked): string {
   return [a.by && `by ${person(a.by)}`, a.client && `via ${a.client}`].filter(Boolean).join(" ");
 }
 
-/** The time that is left to answer; "" when there is no limit. */
+/** The time left to answer; "" if there is no limit. */
 export function leftOf(expiresAt: string | undefined, now: number): { text: string; over: boolean; soon: boolean } {
   const at = Date.parse(expiresAt ?? "");
   if (Number.isNaN(at)) return { text: "", over: false, soon: false };
@@ -97,7 +97,7 @@ export interface Field {
   block: boolean;
 }
 
-/** A call's input, readable: a name and a value each; what has no names is one value, and names in names are joined. */
+/** A call's input as names and values. Nested names are joined; a value without names is a single field. */
 export function fieldsOf(input: unknown): Field[] {
   if (input === undefined || input === null) return [];
   if (!isObject(input)) return [{ name: "", ...valueOf(input) }];
@@ -126,7 +126,7 @@ function valueOf(value: unknown): { value: string; block: boolean } {
   return { value: String(value), block: false };
 }
 
-/** What was typed as a call's input; tools take objects. */
+/** Parses what was typed as a call's input; tools take objects. */
 export function parseInput(text: string): { value: unknown } | { error: string } {
   let value: unknown;
   try {
@@ -139,7 +139,7 @@ export function parseInput(text: string): { value: unknown } | { error: string }
   return { value };
 }
 
-/** What was chosen at one question: labels, and words of one's own. */
+/** The choice for one question: labels and free text. */
 export interface Picked {
   labels: readonly string[];
   /** Whether "Other" is chosen. */
@@ -149,7 +149,7 @@ export interface Picked {
 
 export const nothingPicked: Picked = { labels: [], other: false, text: "" };
 
-/** Chooses, or in a question with several answers changes, an option. */
+/** Selects an option; in a question with several answers, toggles it. */
 export function pick(q: Question, have: Picked, label: string, on: boolean): Picked {
   if (!q.multi_select) return { ...have, labels: on ? [label] : [], other: false };
   const labels = (q.options ?? []).map((o) => o.label).filter((l) => (l === label ? on : have.labels.includes(l)));
@@ -173,7 +173,7 @@ export function answersOf(questions: readonly Question[], picked: Readonly<Recor
   return answers;
 }
 
-/** What the log knows of the call that an interaction is about. */
+/** What the log says about the call of an interaction. */
 export function factsOf(i: Interaction, events: readonly Event[] | undefined): string[] {
   if (i.kind !== "unknown" || !i.call || !events) return [];
   const facts: string[] = [];
@@ -190,26 +190,26 @@ export function factsOf(i: Interaction, events: readonly Event[] | undefined): s
   return facts;
 }
 
-/** Where an answer of this page stands. */
+/** The state of an answer from this page. */
 export type Sending =
   | { state: "idle" }
   | { state: "sending"; answer: Answer }
-  /** Taken by the server; the log will say so. */
+  /** Accepted by the server; the log will confirm it. */
   | { state: "sent"; answer: Answer }
-  /** Somebody or the clock was first. */
+  /** Somebody else answered first, or the time was over. */
   | { state: "late"; answer: Answer; message: string; hint: string }
   | { state: "refused"; answer: Answer; field: string; message: string; hint: string };
 
 export const idle: Sending = { state: "idle" };
 
-/** What a failed answer means. */
+/** Maps a failed answer to its state. */
 export function failed(answer: Answer, error: { code: string; field: string; message: string; hint: string }): Sending {
   const { message, hint, field } = error;
   if (error.code === "conflict" || error.code === "not_found") return { state: "late", answer, message, hint };
   return { state: "refused", answer, field, message, hint };
 }
 
-/** What is said of an answer of this page that did not count, once the log knows which one did. */
+/** The notice for an answer of this page that did not count, once the log says which one did. */
 export function lateNotice(s: Sending, a: Asked): string {
   if (s.state !== "late") return "";
   const mine = labelOf(a.interaction.kind, s.answer.choice);

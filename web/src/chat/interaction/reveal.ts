@@ -1,5 +1,4 @@
-// A card that an address or the inbox leads to: brought into view and given the
-// focus as soon as it is there.
+// Scrolls to the card that a URL or the inbox leads to, and focuses it as soon as it is there.
 
 let wanted = "";
 
@@ -11,11 +10,11 @@ export function showCard(interaction: string): void {
   if (card) reveal(card, interaction);
 }
 
-/** A card has come onto the page. */
+/** Called when a card appears on the page. */
 export function reveal(card: HTMLElement, interaction: string): void {
   if (interaction !== wanted) return;
   wanted = "";
-  // After the list has gone to its end.
+  // After the list has scrolled to its end.
   setTimeout(() => {
     card.scrollIntoView({ block: "center" });
     card.focus({ preventScroll: true });

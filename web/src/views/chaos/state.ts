@@ -1,4 +1,4 @@
-// The chaos page's sessions: its list is this browser's, as it has always been.
+// The sessions of the chaos page. Their list belongs to this browser, as always.
 
 import { Chat, type ChatDeps } from "../../chat/chat.ts";
 import { keyOf, type ChatState, type Known } from "../../chat/state.ts";
@@ -22,7 +22,7 @@ export class Chaos extends Chat<ChaosState> {
     this.#storage = deps.storage;
   }
 
-  /** Only names come from the server. */
+  /** Only names are taken from the server. */
   protected listed(infos: readonly SessionInfo[] | undefined): void {
     if (!infos) return;
     const mine = new Set(this.state.sessions.map((s) => s.id));
@@ -42,7 +42,7 @@ export class Chaos extends Chat<ChaosState> {
   protected wrote(id: string, exchanges: Exchange[]): void {
     const first = exchanges[0];
     if (!first) return;
-    // Read again: another tab may have written since.
+    // Read again, because another tab may have written since.
     const all = loadSessions(this.#storage);
     const have = all.find((s) => s.id === id);
     const session: Session = {

@@ -1,6 +1,6 @@
-// This browser's list of sessions, in the form and under the key that the page
-// has always had. The server's log is the truth about a session it knows; this is
-// what is left of one it does not.
+// This browser's list of sessions, in the format and under the key that the page has always
+// used. For a session that the server knows, the server's log is authoritative; for others this
+// copy is all there is.
 
 import { agentName, inOrder, isOpen, queryOf, type Exchange } from "../../session/exchange.ts";
 import type { StepView } from "../../api/types.gen.ts";
@@ -57,8 +57,8 @@ function isSession(v: unknown): v is Session {
 }
 
 /**
- * Writes the list. When the browser has no more room, the oldest sessions give
- * up their messages first: of those that the server knows nothing is lost by it.
+ * Writes the list. If the browser has no room left, the oldest sessions lose their messages
+ * first; for sessions that the server knows, nothing is lost.
  */
 export function saveSessions(storage: Storage, sessions: Session[]): Session[] {
   let kept = sessions;
@@ -96,7 +96,7 @@ export function previewOf(text: string): string {
   return [...line].slice(0, 40).join("");
 }
 
-/** The exchanges as the list keeps them. */
+/** The exchanges in the format of the list. */
 export function toMessages(exchanges: readonly Exchange[]): Message[] {
   return exchanges.flatMap((x) => [
     { id: `${x.id}.user`, role: "user" as const, content: x.question, thoughts: [], isStreaming: false },
@@ -104,7 +104,10 @@ export function toMessages(exchanges: readonly Exchange[]): Message[] {
   ]);
 }
 
-/** The messages of the last exchanges, with those before them that are kept: the server is asked for the last ones alone. */
+/**
+ * The messages of the last exchanges, after the older ones that are kept here, because only the
+ * last are requested from the server.
+ */
 export function withOlder(kept: readonly Message[], last: readonly Message[]): Message[] {
   const read = new Set(last.map((m) => m.id));
   const at = kept.findIndex((m) => read.has(m.id));
@@ -127,7 +130,7 @@ function toThought(s: StepView): ThoughtStep[] {
   }
 }
 
-/** The list's messages as exchanges, until the log has been read, or where there is none. */
+/** The list's messages as exchanges, used until the log has been read, or if there is none. */
 export function fromMessages(messages: readonly Message[]): Exchange[] {
   const exchanges: Exchange[] = [];
   for (const m of messages) {

@@ -17,7 +17,7 @@ const keyring = createKeyring();
 const client = createClient(base, keyring.fetch, keyring.locked);
 const address = (app: AppInfo) => `${base}apps/${encodeURIComponent(app.name)}/`;
 
-/** The apps of this server. If there is only one, there is nothing to choose. */
+/** The apps of this server. If there is only one, it opens at once. */
 function Chooser() {
   const [apps, setApps] = useState<AppInfo[]>();
   const [error, setError] = useState<ApiError>();

@@ -4,19 +4,19 @@ import uPlot from "uplot";
 import { boundsOf, clockIn, dayIn, heights, indexAt, isNumber, stateWord, toneOfState, type Series } from "./chart.ts";
 import { amount } from "./format.ts";
 
-/** Of the time, what is seen. */
+/** The visible time range. */
 export interface Span {
   from: number;
   to: number;
 }
 
-/** Where a moment of a series is, from the upper left corner of what comes after its band. */
+/** The position of a moment in a series, relative to the upper left corner of the element after its band. */
 export interface Drawn {
   x(at: number): number;
   y(at: number): number;
 }
 
-/** The room beside the bands: for the numbers of the axis, and so that the last label is whole. */
+/** Margins of the bands: for the axis labels, and so that the last label is not cut off. */
 export const left = 48;
 export const right = 22;
 
@@ -25,19 +25,19 @@ interface Props {
   span: Span;
   whole: Span & { zone: string };
   width: number;
-  /** With the axis of time below it. */
+  /** It has the time axis below it. */
   last: boolean;
-  /** The variable with its colour. */
+  /** The CSS variable of its colour. */
   color: string;
-  /** Colours are read anew when this is another. */
+  /** Colours are read again when this changes. */
   theme: string;
-  /** The cursor is the same in all bands of a group. */
+  /** The cursor is shared by all bands of a group. */
   group: string;
   onCursor(at: number | undefined): void;
   onDrawn(d: Drawn): void;
 }
 
-/** One series: a number as a line with steps, since a value stands until the next one; states as stretches. */
+/** One series: a number as a stepped line, because a value holds until the next one; states as stretches. */
 export const Band = memo(
   function Band(props: Props) {
     const { series: s, span, whole, width, last, color, theme, group } = props;
@@ -154,7 +154,7 @@ function rangeOf(s: Series): { low: number; high: number } {
   return { low: b.low - pad, high: b.high + pad };
 }
 
-/** The last value stands until the end. */
+/** The last value holds until the end. */
 function dataOf(s: Series, to: number): uPlot.AlignedData {
   if (!isNumber(s)) return [[...s.states.map(([at]) => at), to], [...s.states.map(() => 0.5), 0.5]];
   return [
@@ -201,7 +201,7 @@ function stretches(u: uPlot, s: Series, to: number, look: Look): void {
       const tone = toneOfState(state);
       if ((tone === "gone") !== gone) return;
       const x = u.valToPos(at, "x", true);
-      const end = Math.max(u.valToPos(s.states[i + 1]?.[0] ?? to, "x", true), x + 1.5 * ratio); // a moment is seen, too
+      const end = Math.max(u.valToPos(s.states[i + 1]?.[0] ?? to, "x", true), x + 1.5 * ratio); // at least wide enough to be seen
       if (tone === "on" && !shades.includes(state)) shades.push(state);
       const shade = shades.indexOf(state) % 4;
       ctx.globalAlpha = tone === "on" ? 1 - 0.22 * shade : 1;
@@ -214,7 +214,7 @@ function stretches(u: uPlot, s: Series, to: number, look: Look): void {
       ctx.fillText(word, from, u.bbox.top + u.bbox.height / 2 + ratio);
     });
   draw(false);
-  draw(true); // above the others, since most are short
+  draw(true); // drawn last, since most are short
   ctx.restore();
 }
 

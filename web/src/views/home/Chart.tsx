@@ -11,7 +11,7 @@ import { heights, momentIn, stopsOf, summaryOf, valueAt, windowText, type Chart 
 import { ChartTable } from "./ChartTable.tsx";
 import { useGestures } from "./use-gestures.ts";
 
-/** A point that is shown to a reader: of which entity, when. at makes showing the same one again another wish. */
+/** The highlighted point: its entity and time. A new wish number makes showing the same point again a change. */
 export interface Shown {
   entity: string;
   at: number;
@@ -21,18 +21,18 @@ export interface Shown {
 interface Props {
   chart: Data;
   shown?: Shown | undefined;
-  /** Someone chose a point, or none. */
+  /** The reader selected a point, or none. */
   onShow(point: { entity: string; at: number } | undefined): void;
-  /** Leads from the point that is shown to where it is said. */
+  /** Goes from the highlighted point to the place where it is mentioned. */
   toLog?: (() => void) | undefined;
   onEnlarge?: () => void;
-  /** A wheel zooms without a key: the chart is all there is to scroll. */
+  /** The wheel zooms without a key: nothing else on the page scrolls. */
   alone?: boolean;
-  /** At the end of the bar below. */
+  /** Shown at the end of the bar below. */
   children?: ReactNode;
 }
 
-/** The series of a chart, one above the other on one axis of time, which can be zoomed and moved. */
+/** The series of a chart, one above the other on a common time axis that can be zoomed and panned. */
 export default function Chart({ chart, shown, onShow, toLog, onEnlarge, alone = false, children }: Props) {
   const theme = useTheme();
   const light = useMedia("(prefers-color-scheme: light)");
@@ -61,7 +61,7 @@ export default function Chart({ chart, shown, onShow, toLog, onEnlarge, alone = 
     return () => measured.disconnect();
   }, []);
 
-  /** Shows a part of the time: never more than there is, nor less than can be read. */
+  /** Shows a part of the time range, within the available data and the smallest readable range. */
   const show = useCallback(
     (from: number, to: number) => {
       const whole = chart.to - chart.from;
@@ -80,7 +80,7 @@ export default function Chart({ chart, shown, onShow, toLog, onEnlarge, alone = 
   }), [chart]);
   useGestures(box, { span, inner: width - left - right, show, zoom, zoomed, alone });
 
-  // A point that is out of sight is brought into it.
+  // A point outside the visible range is brought into view.
   const wish = shown?.wish;
   useEffect(() => {
     if (!target) return;
@@ -113,7 +113,7 @@ export default function Chart({ chart, shown, onShow, toLog, onEnlarge, alone = 
     e.preventDefault();
   };
 
-  /** The next or the one before of what stands out. */
+  /** Moves to the next or previous stop. */
   const step = (from: number, by: number) => {
     const next = stops[(from + by + stops.length) % stops.length];
     if (!next) return;
@@ -237,7 +237,10 @@ interface StopsProps {
   step(from: number, by: number): void;
 }
 
-/** What stands out in a series, as buttons over it, and the point that is shown. One of them can be tabbed to; arrows go on. */
+/**
+ * The stops of a series as buttons over it, and the highlighted point. One of them is in the tab
+ * order; arrow keys move between them.
+ */
 function Stops({ i, span, stops, target, first, zone, name, drawn, onShow, step }: StopsProps) {
   if (!drawn) return null;
   const place = (at: number) => ({ left: drawn.x(at), top: drawn.y(at) });

@@ -3,10 +3,10 @@ import { useId, useState } from "react";
 import { isNumber, momentIn, stateWord, stopsOf, summaryOf, windowText, withUnit, type Chart, type Series } from "./chart.ts";
 import { Dialog } from "../../ui/dialog.tsx";
 
-/** Rows of one series: more than that nobody reads. */
+/** Most rows of one series; nobody reads more. */
 const most = 200;
 
-/** What a chart shows, in words and figures. */
+/** The content of a chart as text and numbers. */
 export function ChartTable({ chart }: { chart: Chart }) {
   const [open, setOpen] = useState(false);
   return (
@@ -33,7 +33,7 @@ function Values({ series: s, zone }: { series: Series; zone: string }) {
   const all: [number, string][] = isNumber(s)
     ? s.points.map(([at, v]) => [at, v === null ? "no value" : withUnit(v, s.unit)])
     : s.states.map(([at, state]) => [at, stateWord(s, state)]);
-  // Of many the last ones, and all that stands out.
+  // Of many rows, the last ones and all that stand out.
   const rows = all.filter(([at], i) => marks.has(at) || i >= all.length - most);
   return (
     <section aria-labelledby={name}>

@@ -8,7 +8,7 @@ import { quoted, targetOf, type Evidence } from "./evidence.ts";
 import { goTo, useEvidence } from "./use-evidence.ts";
 import { showEntity, useHome, useHouse } from "./use-home.ts";
 
-/** Where the answer comes from, and what one may ask next. */
+/** The sources of the answer, and suggested next questions. */
 export function Chips({ exchange: x, last }: { exchange: Exchange; last: boolean }) {
   const citations = x.citations ?? [];
   const next = last ? (x.followUps ?? []) : [];
@@ -21,15 +21,14 @@ export function Chips({ exchange: x, last }: { exchange: Exchange; last: boolean
   );
 }
 
-/** The name of an entity in a chart, for those that the panel does not list. */
+/** The name of an entity in a chart, for entities that the panel does not list. */
 const charted = (id: string, of: Evidence): string | undefined => of.charts.flatMap((c) => c.chart.series).find((s) => s.entity_id === id)?.name;
 
 const entityID = /^[a-z_]+\.[a-z0-9_]+$/;
 
 /**
- * A source leads to its point in a chart, or to its line in the log; an entity that
- * has neither is shown in the house, or its past is read. What was quoted is shown
- * below.
+ * A source leads to its point in a chart, or to its line in the log. An entity with neither is
+ * shown in the house panel, or its history is read. Quotations are shown below.
  */
 function Citations({ turn, citations }: { turn: string; citations: readonly Citation[] }) {
   const { panel, entities: house, evidence } = useHome();

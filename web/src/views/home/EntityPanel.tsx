@@ -22,7 +22,7 @@ export default function EntityPanel({ bare = false }: { bare?: boolean }) {
 
   useEffect(() => {
     entities.start();
-    // A hidden tab lets go of its connection after a while: a browser allows six to one host.
+    // A hidden tab closes its connection after a while: a browser allows six to one host.
     let hiding: ReturnType<typeof setTimeout> | undefined;
     const seen = () => {
       clearTimeout(hiding);
@@ -37,7 +37,7 @@ export default function EntityPanel({ bare = false }: { bare?: boolean }) {
     };
   }, [entities]);
 
-  // What is looked for may be in a closed area, or not be what is searched for.
+  // The wanted entity may be in a closed area, or hidden by the search.
   useEffect(() => {
     if (!wanted) return;
     const area = entities.store.getState().areas.find((a) => a.entities.includes(wanted.id));
@@ -119,7 +119,7 @@ export default function EntityPanel({ bare = false }: { bare?: boolean }) {
   );
 }
 
-/** Says nothing while all is fresh, and waits a moment before it says otherwise. */
+/** Shows nothing while all is current, and waits a moment before it reports a problem. */
 function Freshness({ now }: { now: number }) {
   const { entities } = useHome();
   const cut = useHouse((h) => h.phase === "ready" && !h.connected);
@@ -149,7 +149,7 @@ function Freshness({ now }: { now: number }) {
   );
 }
 
-/** The entities cannot be had; the chat can. */
+/** Shown if the entities are not available; the chat still works. */
 function Away() {
   const { entities } = useHome();
   const error = useHouse((h) => h.error);

@@ -16,13 +16,13 @@ interface Props {
   area: string;
   history: History | undefined;
   now: number;
-  /** When it was looked for, or 0. */
+  /** When it was requested, or 0. */
   wantedAt: number;
 }
 
 const tones = { on: "bg-accent", bad: "bg-danger", off: "bg-text-muted/40" };
 
-/** An entity in a line; opened, its last day. */
+/** An entity in one line; opened, its last day. */
 export const EntityRow = memo(function EntityRow({ entity: e, area, history, now, wantedAt }: Props) {
   const { entities } = useHome();
   const [open, setOpen] = useState(false);
@@ -30,7 +30,7 @@ export const EntityRow = memo(function EntityRow({ entity: e, area, history, now
   const name = useId();
   const tone = toneOf(e);
 
-  // Only what is seen asks for its history.
+  // Only visible rows request their history.
   useEffect(() => {
     const r = row.current;
     if (!r || history) return;
@@ -43,7 +43,7 @@ export const EntityRow = memo(function EntityRow({ entity: e, area, history, now
     if (wantedAt === 0) return;
     setOpen(true);
     row.current?.querySelector("button")?.focus({ preventScroll: true });
-    // When it has its full height.
+    // Once it has its full height.
     const later = requestAnimationFrame(() => row.current?.scrollIntoView({ block: "center" }));
     return () => cancelAnimationFrame(later);
   }, [wantedAt]);

@@ -9,7 +9,7 @@ import { bytes } from "./format.ts";
 import { fetchFirst, Picture } from "./Picture.tsx";
 import { PlotFigure } from "./PlotFigure.tsx";
 
-/** What the tools kept aside: charts are drawn, pictures are shown, the rest can be had. */
+/** The artifacts of the tools: charts are drawn, pictures are shown, everything else is a download. */
 export function Figures({ exchange }: { exchange: Exchange }) {
   const events = useChat((s) => s.opened.records.events.get(exchange.id));
   const { plots, pictures, files } = useMemo(() => plotsOf(events ?? []), [events]);

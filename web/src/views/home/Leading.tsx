@@ -14,7 +14,7 @@ import { useHome } from "./use-home.ts";
 
 const Chart = lazy(() => import("./Chart.tsx"));
 
-/** Lets the figures of an answer lead to where they are from. */
+/** Makes the figures of an answer lead to their sources. */
 export function Leading({ exchange: x, children }: { exchange: Exchange; children: ReactNode }) {
   return isOpen(x.standing) ? children : <Led exchange={x}>{children}</Led>;
 }
@@ -28,7 +28,7 @@ function Led({ exchange: x, children }: { exchange: Exchange; children: ReactNod
 
 const hour = 3_600_000;
 
-/** The past of an entity around a moment that no chart of the conversation has, read from the house. */
+/** The history of an entity around a moment that no chart of the conversation covers, read from the house. */
 export function Past() {
   const { evidence } = useHome();
   const shown = useStore(evidence, (s) => (s.shown?.kind === "past" ? s.shown : undefined));

@@ -5,7 +5,10 @@ import type { ArtifactRef } from "../../api/types.gen.ts";
 import { useActions } from "../../chat/use-chat.ts";
 import { Dialog } from "../../ui/dialog.tsx";
 
-/** Where a picture is: at the server, or, when that asks for a key, which no picture sends, where it was fetched to. */
+/**
+ * The URL of a picture: at the server, or, if the server asks for a key (which img elements
+ * cannot send), an object URL.
+ */
 function useAddress(client: Client, id: string, failed: (cause: unknown) => void): string | undefined {
   const [fetched, setFetched] = useState<string>();
   const locked = client.locked();
@@ -25,12 +28,12 @@ function useAddress(client: Client, id: string, failed: (cause: unknown) => void
       stop.abort();
       revoke();
     };
-    // failed is another function each time, and says the same.
+    // failed is a new function at each rendering, but always the same.
   }, [client, id, locked]);
   return locked ? fetched : client.artifact(id);
 }
 
-/** Downloads what a link cannot lead to, since the server asks for a key. */
+/** Downloads an artifact that a link cannot reach, because the server asks for a key. */
 export function fetchFirst(e: MouseEvent<HTMLAnchorElement>, client: Client, a: ArtifactRef): void {
   if (!client.locked()) return;
   e.preventDefault();
@@ -39,11 +42,11 @@ export function fetchFirst(e: MouseEvent<HTMLAnchorElement>, client: Client, a: 
     link.href = url;
     link.download = a.name;
     link.click();
-    setTimeout(revoke, 60_000); // the browser reads it after the click
+    setTimeout(revoke, 60_000); // the browser reads it shortly after the click
   });
 }
 
-/** A picture. note says what it is when it stands for something else. */
+/** A picture. note explains it if it replaces something else. */
 export function Picture({ artifact: a, note = "" }: { artifact: ArtifactRef; note?: string }) {
   const { client } = useActions();
   const [state, setState] = useState<"loading" | "there" | "gone">("loading");
@@ -53,7 +56,7 @@ export function Picture({ artifact: a, note = "" }: { artifact: ArtifactRef; not
     setState("gone");
     setWhy(e.status === 404 || e.status === 410 ? "This picture is not kept any more." : "This picture could not be loaded.");
   };
-  // A picture does not say why it cannot be had; asked for itself, it does.
+  // An img element does not say why it failed; a request does.
   const failed = () => void client.fetched(a.id).then((f) => (f.revoke(), gone(undefined)), gone);
   const address = useAddress(client, a.id, gone);
   const [large, setLarge] = useState(false);
@@ -89,7 +92,7 @@ export function Picture({ artifact: a, note = "" }: { artifact: ArtifactRef; not
   );
 }
 
-/** A link to the bytes of an artifact. */
+/** A download link for an artifact. */
 export function Download({ artifact: a, text }: { artifact: ArtifactRef; text: string }) {
   const { client } = useActions();
   return (

@@ -11,7 +11,7 @@ interface Row extends Pin {
   key: number;
 }
 
-/** What every prompt of the conversation holds. Nothing is changed until it is saved. */
+/** The pins, which every prompt of the conversation contains. Nothing changes until they are saved. */
 export default function PinsEditor({ onClose }: { onClose(): void }) {
   const chat = useActions();
   const saved = useChat((s) => s.opened.records.pins);

@@ -13,7 +13,7 @@ import { useHome } from "./use-home.ts";
 
 const Chart = lazy(() => import("./Chart.tsx"));
 
-/** A chart of an answer, drawn from its values; the picture of it where these cannot be had. */
+/** A chart in an answer, drawn from its values; its picture if these are not available. */
 export function PlotFigure({ plot, turn }: { plot: Plot; turn: string }) {
   const { client } = useActions();
   const { evidence } = useHome();
@@ -29,7 +29,7 @@ export function PlotFigure({ plot, turn }: { plot: Plot; turn: string }) {
       </p>
     );
   }
-  // The room that it will take is there before it is.
+  // Its room is reserved before it is drawn.
   const height = heightFor(chart ? chart.series.map((s) => s.points.length > 0) : plot.numbers);
   const room = <div aria-hidden="true" className="animate-pulse-soft bg-surface" style={{ height }} />;
   return (
@@ -55,7 +55,7 @@ function Drawn({ plot, chart, turn }: { plot: Plot; chart: Data; turn: string })
   const shown = useStore(evidence, (s) => (s.shown?.kind === "point" && s.shown.plot === plot.chart.id ? s.shown : undefined));
   const line = useMemo(() => shown && lineAbout(shown, chart, of), [shown, chart, of]);
   const wish = shown?.wish;
-  const own = useRef(0); // a point that was chosen here is in view
+  const own = useRef(0); // a point chosen here is already visible
   useEffect(() => {
     if (!shown || own.current === wish) return;
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -6,14 +6,14 @@ import { Button } from "../../ui/button.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { sentence } from "../../ui/text.ts";
 
-/** A rule in words: the tool, with its subject, and what it may act on. */
+/** A rule in words: the tool, its subject, and the entities it covers. */
 const nameOf = (r: Rule) => (r.reaches?.length ? `${r.tool}: ${r.reaches.join(", ")}` : (r.tool ?? ""));
 
-/** What was allowed for the conversation, and how to take it back. */
+/** The rules granted in the conversation, and how to revoke them. */
 export default function RulesList({ onClose }: { onClose(): void }) {
   const chat = useActions();
   const rules = useChat((s) => s.opened.records.rules);
-  // Two calls that were asked about at once grant the same.
+  // Two calls that asked at the same time may have granted the same rule.
   const unlike = rules.filter((r, i) => rules.findIndex((x) => nameOf(x) === nameOf(r)) === i);
   const problem = useChat((s) => s.problem);
   const [state, setState] = useState<"" | "saving" | "failed">("");

@@ -17,7 +17,7 @@ const modes = [
 
 const others: Partial<Record<PermissionMode, string>> = { acceptEdits: "Accepts edits" };
 
-/** How much the conversation asks before it acts, and what it always has in mind. */
+/** How much the conversation asks before it acts, and its pins. */
 export function Settings() {
   const chat = useActions();
   const mode = useChat((s) => s.opened.records.mode);

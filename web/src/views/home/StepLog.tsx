@@ -15,7 +15,7 @@ import { useMarked, type Wanted } from "./use-marked.ts";
 
 const Timeline = lazy(() => import("./Timeline.tsx"));
 
-/** A longer text is folded, with a way to see all of it. */
+/** Longer texts are folded, with a button to show everything. */
 const longest = 280;
 
 const tags: Record<StepKind, string> = {
@@ -32,7 +32,10 @@ const tags: Record<StepKind, string> = {
   error: "error",
 };
 
-/** What was done before the answer, step by step: open while it happens, folded when the answer is there, and as it was left by who opened or closed it. */
+/**
+ * The work before the answer, step by step. It is open while it happens and folded when the
+ * answer is there; once a reader opens or closes it, it stays that way.
+ */
 export const StepLog = memo(function StepLog({ exchange: x, running, opened }: { exchange: Exchange; running: boolean; opened: boolean }) {
   const events = useChat((s) => s.opened.records.events.get(x.id));
   const steps = useMemo(() => stepsOf(events ?? []), [events]);
@@ -44,7 +47,7 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
   const { evidence } = useHome();
   const wanted = useStore(evidence, (s) => (s.shown?.kind === "line" && s.shown.turn === x.id ? s.shown : undefined));
   const wish = wanted?.wish;
-  // Before what is wanted is looked for: what is hidden has no place.
+  // Runs before scrolling to the wanted text, because hidden text has no position.
   useLayoutEffect(() => {
     if (wish !== undefined) setOpen(true);
   }, [wish]);
@@ -123,7 +126,7 @@ function Line({ step: s, names, after, wanted }: LineProps) {
   );
 }
 
-/** What was done or found, in words; the letter of it, with its ids, when it is pointed at or asked for. */
+/** Snippets: their sources, and on request their text. */
 function Said({ text, original, needed }: { text: string; original: string; needed: boolean }) {
   const [open, setOpen] = useState(needed);
   const [before, setBefore] = useState(needed);

@@ -17,7 +17,7 @@ const colors: Record<BarKind, string> = {
 
 const names: Record<BarKind, string> = { model: "Model", tool: "Tools", wait: "Waiting for people", queue: "Queued", down: "Interrupted" };
 
-/** A turn over time, drawn from its log alone. */
+/** A turn over time, drawn only from its log. */
 export default function Timeline({ exchange: x, onClose }: { exchange: Exchange; onClose(): void }) {
   const events = useChat((s) => s.opened.records.events.get(x.id));
   const now = useNow(isOpen(x.standing) ? 1000 : 0);
@@ -72,7 +72,7 @@ function Sum({ name, value, color }: { name: string; value: string; color?: stri
 
 const label = "w-[38%] shrink-0 pr-3";
 
-/** The times behind the rows; where time is squeezed, the ground is hatched. */
+/** The times behind the rows; shortened stretches are hatched. */
 function Grid({ axis, ticks, marks }: { axis: readonly Stretch[]; ticks: readonly { left: number; ms: number }[]; marks: readonly Mark[] }) {
   return (
     <div aria-hidden="true" className="absolute inset-0 flex">
@@ -122,7 +122,7 @@ function Row({ bar: b, axis, agent }: { bar: Bar; axis: readonly Stretch[]; agen
           style={{ left: `${left * 100}%`, width: `${(right - left) * 100}%` }}
         />
         {b.ttftMs !== undefined && b.ttftMs > 0 && !b.failed && (
-          // Until the first word came.
+          // The time to the first word.
           <div className="absolute inset-y-0.5 rounded-l-sm bg-black/25" style={{ left: `${left * 100}%`, width: `${Math.min(right - left, placeOf(axis, b.from + b.ttftMs) - left) * 100}%` }} />
         )}
       </div>
@@ -143,7 +143,7 @@ function factsOf(b: Bar): string {
 
 const tokensOf = (b: Bar): number => (b.usage ? b.usage.input_tokens + b.usage.output_tokens + (b.usage.cache_read_tokens ?? 0) + (b.usage.cache_write_tokens ?? 0) : 0);
 
-/** How long each kind took; what ran side by side counts once. */
+/** The total time of each kind; parallel work counts once. */
 function sumsOf(bars: readonly Bar[]): [BarKind, number][] {
   const sums: [BarKind, number][] = [];
   for (const kind of ["model", "tool", "wait", "queue", "down"] as const) {

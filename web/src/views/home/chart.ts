@@ -1,5 +1,5 @@
-// What a history tool kept to be drawn: the values of some entities over one
-// time, what stands out in them, and the clock of the house.
+// The data of a plot: the values of some entities over a common time range, the values that
+// stand out, and the house's time zone.
 
 import type { ArtifactRef, Event } from "../../api/types.gen.ts";
 import { artifactsOf } from "../../session/steps.ts";
@@ -12,13 +12,13 @@ export interface Series {
   name: string;
   unit: string;
   device_class: string;
-  /** Of a number: ms since the epoch, and the value from then on, or that there is none. */
+  /** For a number: ms since the epoch, and the value from then on, or null for a gap. */
   points: readonly (readonly [number, number | null])[];
-  /** Of everything else: ms since the epoch, and the state from then on. */
+  /** For everything else: ms since the epoch, and the state from then on. */
   states: readonly (readonly [number, string])[];
-  /** What stands out. */
+  /** Values that stand out. */
   marks: readonly { at: number; state: string }[];
-  /** There was more. */
+  /** Points were left out. */
   thinned: boolean;
 }
 
@@ -29,14 +29,14 @@ export interface Chart {
   series: readonly Series[];
 }
 
-/** A chart of what a server sent, or nothing when it is not one. */
+/** Parses a chart sent by a server; undefined if it is not one. */
 export function readChart(raw: unknown): Chart | undefined {
   const c = raw as Partial<Chart> | null;
   if (!c || typeof c.from !== "number" || typeof c.to !== "number" || !(c.to > c.from) || !Array.isArray(c.series)) return undefined;
   return { from: c.from, to: c.to, zone: known(c.zone), series: c.series.map((s) => readSeries(s as Partial<Series>)) };
 }
 
-/** The history of one entity, as the panel's door has it. */
+/** Parses the history of one entity, as the panel's API returns it. */
 export function readHistory(raw: unknown): Chart | undefined {
   const h = raw as Partial<Chart & Series> | null;
   return h ? readChart({ ...h, series: [h] }) : undefined;
@@ -58,7 +58,7 @@ function readSeries(s: Partial<Series>): Series {
   };
 }
 
-/** A zone that this browser knows; others are read in UTC, and said to be. */
+/** The zone if this browser knows it; otherwise UTC, which is then shown. */
 function known(zone: unknown): string {
   try {
     return new Intl.DateTimeFormat("en", { timeZone: String(zone) }).resolvedOptions().timeZone;
@@ -83,7 +83,7 @@ export const clockIn = (zone: string, at: number, seconds = false): string =>
 /** "Sat 21 Nov". */
 export const dayIn = (zone: string, at: number): string => format(zone, "d", { weekday: "short", day: "numeric", month: "short" }).format(at).replace(",", "");
 
-/** "2026-11-21 22:34:10", which a text may have the beginning of. */
+/** "2026-11-21 22:34:10"; a text may contain just its beginning. */
 export const stampIn = (zone: string, at: number): string =>
   format(zone, "t", { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" })
     .format(at)
@@ -99,12 +99,12 @@ export function windowText(c: Pick<Chart, "from" | "to" | "zone">): string {
 
 export const isNumber = (s: Series): boolean => s.points.length > 0;
 
-/** A value with its unit, as close as "20%" and "230 V" are. */
+/** A value with its unit, spaced as in "20%" and "230 V". */
 export const withUnit = (v: number, unit: string): string => amount(v) + (unit === "%" || unit === "°" ? unit : unit && ` ${unit}`);
 
 export const stateWord = (s: Series, state: string): string => stateText(state, s.entity_id.split(".")[0] ?? "", s.device_class);
 
-/** What a series was at a moment, in words; "" before its beginning. */
+/** A series' value at a moment, in words; "" before its beginning. */
 export function valueAt(s: Series, at: number): string {
   if (isNumber(s)) {
     const p = s.points[indexAt(s.points, at)];
@@ -115,7 +115,7 @@ export function valueAt(s: Series, at: number): string {
   return st ? stateWord(s, st[1]) : "";
 }
 
-/** The last entry at or before a moment, or -1. */
+/** The index of the last entry at or before a moment, or -1. */
 export function indexAt(all: readonly (readonly [number, unknown])[], at: number): number {
   let low = 0;
   let high = all.length;
@@ -138,7 +138,7 @@ export function boundsOf(s: Series): { low: number; high: number } | undefined {
   return low <= high ? { low, high } : undefined;
 }
 
-/** What a reader wants to know before looking. */
+/** What a reader wants to know first. */
 export function summaryOf(s: Series): string {
   const b = boundsOf(s);
   if (b) return b.low === b.high ? withUnit(b.low, s.unit) : `${amount(b.low)} to ${withUnit(b.high, s.unit)}`;
@@ -147,7 +147,7 @@ export function summaryOf(s: Series): string {
   return n === 0 ? "no change" : `${n}${s.thinned ? "+" : ""} ${n === 1 ? "change" : "changes"}`;
 }
 
-/** What of a series may be gone to from one to the next: what stands out, and where nothing does, its extremes; of states the times when something was wrong. */
+/** The stops of a series: what stands out, or else its extremes; for states, the times when something was wrong. */
 export function stopsOf(s: Series): { at: number; text: string }[] {
   if (!isNumber(s)) {
     const gone = s.states.filter(([, state], i) => i > 0 && (state === "unavailable" || state === "unknown"));
@@ -156,13 +156,13 @@ export function stopsOf(s: Series): { at: number; text: string }[] {
   return s.marks.map((m) => ({ at: m.at, text: withUnit(Number(m.state), s.unit) }));
 }
 
-/** How a state is filled: nothing is on, something is, or it is not known. */
+/** How a state is filled: nothing is on, something is on, or unknown. */
 export function toneOfState(state: string): "quiet" | "gone" | "on" {
   if (state === "unavailable" || state === "unknown" || state === "") return "gone";
   return isQuiet(state) ? "quiet" : "on";
 }
 
-// The heights of what is drawn, so that there is room before it is there.
+// The heights of what is drawn, used to reserve its room.
 export const heights = { head: 26, number: 116, state: 26, gap: 14, axis: 26, foot: 44, padding: 26 };
 
 export function heightFor(numbers: readonly boolean[]): number {
@@ -170,9 +170,9 @@ export function heightFor(numbers: readonly boolean[]): number {
   return bands + heights.axis + heights.foot + heights.padding;
 }
 
-/** A picture that a call kept, and the values that it is of. */
+/** A picture kept by a call, and the values behind it. */
 export interface Plot {
-  /** Of the call. */
+  /** The call's id. */
   key: string;
   chart: ArtifactRef;
   image?: ArtifactRef;
@@ -180,7 +180,7 @@ export interface Plot {
   numbers: readonly boolean[];
 }
 
-/** The plots of a turn, and all else that its tools kept. */
+/** The plots of a turn, and everything else that its tools kept. */
 export function plotsOf(events: readonly Event[]): { plots: Plot[]; pictures: ArtifactRef[]; files: ArtifactRef[] } {
   const all = artifactsOf(events);
   const byCall = new Map<string, Plot>();

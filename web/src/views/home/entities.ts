@@ -1,5 +1,5 @@
-// The house: its entities by area, their states as they change, and how they
-// were over the last day. What cannot be had is said, and asked for again.
+// The house: its entities by area, their states as they change, and their history over the last
+// day. Failures are shown, and the request is repeated.
 
 import { createStore, type StoreApi } from "zustand/vanilla";
 
@@ -34,9 +34,9 @@ export interface History {
 export interface House {
   phase: "loading" | "ready" | "failed";
   error: ApiError | undefined;
-  /** Whether the server hears from the house now. */
+  /** Whether the server is receiving events from the house. */
   connected: boolean;
-  /** When what is known was true at the latest, by this page's clock. */
+  /** The latest time at which the known states were current, by this page's clock. */
   freshAt: number;
   areas: readonly Area[];
   entities: ReadonlyMap<string, Entity>;
@@ -53,7 +53,7 @@ export const noHouse: House = {
   histories: new Map(),
 };
 
-/** What GET …/entities answers. */
+/** The answer of GET …/entities. */
 export interface Listing {
   connected: boolean;
   indexed_at?: string;
@@ -61,7 +61,7 @@ export interface Listing {
   areas: readonly { id: string; name: string; entities: readonly Entity[] | null }[] | null;
 }
 
-/** What a frame of the stream says: one entity's state, or how fresh all of it is. */
+/** A frame of the stream: one entity's state, or how current all states are. */
 export interface Change {
   entity_id?: string;
   state?: string;
@@ -71,7 +71,7 @@ export interface Change {
   age_ms?: number;
 }
 
-/** The house as the list has it. Histories that are known stay. */
+/** The house after reading the list. Known histories stay. */
 export function listed(house: House, l: Listing, now: number): House {
   const entities = new Map<string, Entity>();
   const areas: Area[] = [];
@@ -83,7 +83,7 @@ export function listed(house: House, l: Listing, now: number): House {
   return { ...house, phase: "ready", error: undefined, connected: l.connected, freshAt: now - (l.age_ms ?? 0), areas, entities };
 }
 
-/** The house after changes; entities of which nothing changed stay the same objects. */
+/** The house after changes; unchanged entities stay the same objects. */
 export function changed(house: House, changes: readonly Change[], now: number): House {
   let { connected, freshAt } = house;
   let entities: Map<string, Entity> | undefined;
@@ -121,7 +121,7 @@ function longer(h: History, state: string, at: number): History {
   return { ...h, states: [...h.states.slice(-mostPoints), [at, state]] };
 }
 
-/** Entities whose name, id, area or class holds every word of the text. */
+/** Entities whose name, id, area or class contains every word of the text. */
 export function found(house: House, text: string): { area: Area; entities: Entity[] }[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return house.areas.flatMap((area) => {
@@ -137,7 +137,7 @@ export function found(house: House, text: string): { area: Area; entities: Entit
 }
 
 const retryWaits = [2000, 5000, 15_000, 30_000];
-/** So many histories are asked for at once. */
+/** The number of histories requested at once. */
 const atOnce = 3;
 
 export class Entities {
@@ -158,14 +158,14 @@ export class Entities {
     this.#now = now;
   }
 
-  /** Reads the list and follows the changes, until close; after a cut, again. */
+  /** Reads the list and follows the changes until close, reconnecting when needed. */
   start(): void {
     if (this.#stop) return;
     this.#failures = 0;
     void this.#run();
   }
 
-  /** Reads the list once, for the names in it, when nobody follows the house. */
+  /** Reads the list once, for its names, if nobody follows the house. */
   async peek(): Promise<void> {
     if (this.#stop || this.store.getState().phase !== "loading") return;
     try {
@@ -199,7 +199,7 @@ export class Entities {
     } catch (cause) {
       if (stop.signal.aborted) return;
       const error = cause instanceof SyntaxError ? new ApiError({ code: "internal", message: "The list of entities was not understood." }) : toApiError(cause);
-      // What was known stays, and is said to be old.
+      // The known states stay, marked as old.
       this.store.setState((h) => (h.phase === "ready" ? { connected: false, error } : { phase: "failed", error }));
     }
     if (this.#stop !== stop) return;
@@ -216,7 +216,7 @@ export class Entities {
       throw unreachable();
     }
     if (!response.ok) throw await errorOf(response);
-    // A server without this address leads to the page.
+    // A server without this route answers with the page.
     if (!(response.headers.get("Content-Type") ?? "").startsWith(accept)) {
       throw new ApiError({ code: "not_found", message: "This server has no entities to show.", status: 404 });
     }
@@ -236,7 +236,7 @@ export class Entities {
     }
   }
 
-  /** How an entity was between two moments. */
+  /** The history of an entity between two moments. */
   async past(id: string, from: number, to: number, signal: AbortSignal): Promise<Chart> {
     const window = `from=${encodeURIComponent(new Date(from).toISOString())}&to=${encodeURIComponent(new Date(to).toISOString())}`;
     const chart = readHistory(await (await this.#get(`${this.#base}/${encodeURIComponent(id)}/history?${window}`, signal)).json());
@@ -244,7 +244,7 @@ export class Entities {
     return chart;
   }
 
-  /** Asks for the last day of an entity, once; others wait behind it. */
+  /** Requests the last day of an entity, once; others wait in a queue. */
   wantHistory(id: string): void {
     if (this.#asked.has(id)) return;
     this.#asked.add(id);
@@ -272,7 +272,7 @@ export class Entities {
       const history: History = { points, states: list(body.states) };
       this.store.setState((h) => ({ histories: new Map(h.histories).set(id, history) }));
     } catch {
-      this.#asked.delete(id); // it has no picture for now; looked at again, it is asked for again
+      this.#asked.delete(id); // no history for now; it is requested again when the row is next seen
     }
   }
 }

@@ -1,6 +1,5 @@
-// Where the figures of an answer are from: a point of a chart, or a line of the
-// log. A figure leads there only when what the tools said holds it; what they did
-// not say is no link.
+// The sources of the figures in an answer: points of a chart, or lines of the log. A figure
+// leads there only if a tool's result contains it; anything else is not a link.
 
 import type { Citation } from "../../api/types.gen.ts";
 import { boundsOf, clockIn, indexAt, isNumber, stampIn, stopsOf, type Chart, type Series } from "./chart.ts";
@@ -10,14 +9,14 @@ export type Target =
   | { kind: "line"; turn: string; seq: number; text: string; about?: string }
   | { kind: "past"; entity: string; at: number };
 
-/** A part of a text, and where it leads. */
+/** A part of a text, and its target. */
 export interface Lead {
   from: number;
   to: number;
   target: Target;
 }
 
-/** What a tool said: a step of the log. */
+/** A tool's text: a step of the log. */
 export interface Said {
   turn: string;
   seq: number;
@@ -25,7 +24,7 @@ export interface Said {
 }
 
 export interface Evidence {
-  /** The charts that were loaded, those of the same turn first. */
+  /** The loaded charts, those of the same turn first. */
   charts: readonly { plot: string; chart: Chart }[];
   said: readonly Said[];
 }
@@ -37,7 +36,7 @@ const figure = new RegExp(String.raw`(?<![\w.:,-])(${number})\s?(${units.map(esc
 const stamp = /(?<![\d-])(?:(\d{4}-\d\d-\d\d)[ T])?([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?(Z|[+-]\d\d:\d\d)?(?![\d:])/g;
 const counted = /(?<![\w.:,-])\d+ [a-z]+\b(?! of\b)/g;
 const idOf = /\b[a-z][a-z_]*\.[a-z0-9_]+\b/g;
-/** What is said of all of a time is not said of a moment in it. */
+/** Words for a whole time range, whose figures are not the value at a moment. */
 const whole = /\b(?:mean|average|median|typical|usual|total|sum|altogether|normal)(?:ly)?\b/i;
 
 interface Token {
@@ -48,7 +47,7 @@ interface Token {
   time?: { date: string; clock: string };
 }
 
-/** Every figure and every time of a text. */
+/** Every figure and every time in a text. */
 function tokensOf(text: string): Token[] {
   const out: Token[] = [];
   for (const m of text.matchAll(stamp)) {
@@ -73,7 +72,7 @@ interface Mention {
   id: string;
 }
 
-/** The entities that a text names, by id or by name. */
+/** The entities that a text mentions, by id or name. */
 function mentionsIn(text: string, ev: Evidence): Mention[] {
   const out: Mention[] = [];
   for (const m of text.matchAll(idOf)) out.push({ from: m.index, to: m.index + m[0].length, id: m[0] });
@@ -87,7 +86,7 @@ function mentionsIn(text: string, ev: Evidence): Mention[] {
   return out.sort((a, b) => a.from - b.from);
 }
 
-/** How far a token is from what names an entity: what stands before it counts for more. */
+/** The distance of a token from a mention of an entity; a mention before the token counts as closer. */
 function distance(t: Token, id: string, mentions: readonly Mention[]): number {
   let best = Infinity;
   for (const m of mentions) {
@@ -99,7 +98,7 @@ function distance(t: Token, id: string, mentions: readonly Mention[]): number {
 
 const rounded = (v: number, digits: number): string => v.toFixed(digits);
 
-/** The moments of a series by the clock of the house: "22:34" and "22:34:10". */
+/** The moments of a series by the house's clock: "22:34" and "22:34:10". */
 const clocks = new WeakMap<Series, Map<string, number[]>>();
 
 function momentsOf(s: Series, zone: string): Map<string, number[]> {
@@ -124,7 +123,7 @@ interface Candidate {
 
 const near = 60;
 
-/** Where a value is in the charts: a moment that the text names, what stands out, or an extreme. */
+/** The point of a value in the charts: at a moment that the text names, at a mark, or at an extreme. */
 function pointOf(t: Token, tokens: readonly Token[], mentions: readonly Mention[], text: string, ev: Evidence): Candidate | undefined {
   const value = t.value;
   if (!value) return undefined;
@@ -155,7 +154,7 @@ function fits(t: Token, at: number, zone: string): boolean {
   return t.time !== undefined && (t.time.date === "" || stampIn(zone, at).startsWith(t.time.date)) && clockIn(zone, at, true).startsWith(t.time.clock);
 }
 
-/** Where a moment is in the charts. */
+/** The point of a moment in the charts. */
 function momentOf(t: Token, mentions: readonly Mention[], ev: Evidence): Candidate | undefined {
   if (!t.time) return undefined;
   let best: Candidate | undefined;
@@ -165,7 +164,7 @@ function momentOf(t: Token, mentions: readonly Mention[], ev: Evidence): Candida
       const stops = new Set(stopsOf(s).map((m) => m.at));
       for (const at of momentsOf(s, chart.zone).get(t.time.clock) ?? []) {
         const stop = stops.has(at);
-        // Of a number each minute is one of many; of states it is when something became another.
+        // A number has a value at every minute; for states only the changes count.
         if (!fits(t, at, chart.zone) || (isNumber(s) && !stop && named === Infinity)) continue;
         const score = (stop ? 300 : 0) + (isNumber(s) ? 0 : 100) + (named < Infinity ? 400 - Math.min(300, named) : 0);
         if (!best || score > best.score) best = { score, target: { kind: "point", plot, entity: s.entity_id, at } };
@@ -175,7 +174,10 @@ function momentOf(t: Token, mentions: readonly Mention[], ev: Evidence): Candida
   return best;
 }
 
-/** Where the log has a figure, as the tools wrote it: the same number with the same unit, closest to who it is about. */
+/**
+ * The line of the log with a figure, as the tools wrote it: the same number with the same unit,
+ * closest to the entity.
+ */
 function lineOf(t: Token, mentions: readonly Mention[], ev: Evidence): Target | undefined {
   const about = [...mentions].sort((a, b) => distance(t, a.id, mentions) - distance(t, b.id, mentions))[0]?.id;
   let found: { score: number; target: Target } | undefined;
@@ -194,7 +196,7 @@ function* matchesIn(t: Token, said: string): Generator<{ at: number; text: strin
     const { v, digits, unit } = t.value;
     for (const m of said.matchAll(new RegExp(String.raw`(?<![\w.:,-])(${number})(?:\s?(${escaped(unit)}))?(?![\w.])`, "g"))) {
       const there = Number((m[1] ?? "").replaceAll(",", "").replace("−", "-"));
-      const exact = (m[1]?.split(".")[1]?.length ?? 0) > 2; // a mean, which has its unit elsewhere
+      const exact = (m[1]?.split(".")[1]?.length ?? 0) > 2; // a mean, whose unit is elsewhere
       if (Number.isFinite(there) && (m[2] || exact) && rounded(there, digits) === rounded(v, digits)) yield { at: m.index, text: m[0] };
     }
     return;
@@ -206,7 +208,7 @@ function* matchesIn(t: Token, said: string): Generator<{ at: number; text: strin
   }
 }
 
-/** What of a text leads somewhere. */
+/** The leads in a text. */
 export function leadsIn(text: string, ev: Evidence): Lead[] {
   const mentions = mentionsIn(text, ev);
   const tokens = tokensOf(text);
@@ -215,7 +217,7 @@ export function leadsIn(text: string, ev: Evidence): Lead[] {
   for (const t of tokens) {
     let target = values.get(t);
     if (t.time) {
-      // A time beside a value is the time of the value.
+      // A time next to a value is the time of that value.
       for (const [o, at] of values) {
         const zone = at?.kind === "point" ? ev.charts.find((c) => c.plot === at.plot)?.chart.zone : undefined;
         if (at?.kind === "point" && zone && Math.min(Math.abs(o.from - t.to), Math.abs(t.from - o.to)) < near / 2 && fits(t, at.at, zone)) target = at;
@@ -233,7 +235,7 @@ export function leadsIn(text: string, ev: Evidence): Lead[] {
   return out.sort((a, b) => a.from - b.from);
 }
 
-/** A moment with its date, of an entity that no chart has, can be asked for. */
+/** A dated moment of an entity without a chart, whose history can be requested. */
 function pastOf(t: Token, mentions: readonly Mention[], ev: Evidence): Target | undefined {
   if (!t.time?.date) return undefined;
   const entity = [...mentions].sort((a, b) => distance(t, a.id, mentions) - distance(t, b.id, mentions))[0]?.id;
@@ -241,17 +243,17 @@ function pastOf(t: Token, mentions: readonly Mention[], ev: Evidence): Target | 
   return entity && at !== undefined ? { kind: "past", entity, at } : undefined;
 }
 
-/** A time with its date in ms; without an offset it is the house's. */
+/** A dated time in ms; without an offset it is in the house's zone. */
 function readStamp(t: Token, zone: string): number | undefined {
   const offset = /Z$|[+-]\d\d:\d\d$/.exec(t.text)?.[0];
   const plain = Date.parse(`${t.time?.date}T${t.time?.clock.padEnd(8, ":00")}${offset ?? "Z"}`);
   if (Number.isNaN(plain)) return undefined;
   if (offset) return plain;
-  // What the clock there shows at this moment in UTC says how far off it is.
+  // The house's clock at this moment in UTC shows the offset.
   return plain - (Date.parse(`${stampIn(zone, plain).replace(" ", "T")}Z`) - plain);
 }
 
-/** Where a chart has an entity: at what stands out first, or at its end. */
+/** An entity's point in a chart: at the first mark, or at its end. */
 function seriesOf(id: string, ev: Evidence): Target | undefined {
   for (const { plot, chart } of ev.charts) {
     const s = chart.series.find((x) => x.entity_id === id);
@@ -264,7 +266,7 @@ function seriesOf(id: string, ev: Evidence): Target | undefined {
 
 const entityID = /^[a-z][a-z_]*\.[a-z0-9_]+$/;
 
-/** Where a citation leads: to the point of its entity in a chart, to a moment of its past, or to the line that it quotes. */
+/** A citation's target: the entity's point in a chart, a moment of its history, or the quoted line. */
 export function targetOf(c: Citation, ev: Evidence): Target | undefined {
   const quote = c.quote ?? "";
   if (entityID.test(c.ref)) {
@@ -279,7 +281,7 @@ export function targetOf(c: Citation, ev: Evidence): Target | undefined {
   return quoted(quote, ev) ?? quoted(c.ref, ev);
 }
 
-/** The step that holds a text, or the longest beginning of it. */
+/** The step that contains a text, or its longest beginning. */
 export function quoted(text: string, ev: Evidence): Target | undefined {
   for (let words = text.trim(); words.length >= 3; words = words.slice(0, Math.floor(words.length * 0.7)).trim()) {
     const said = ev.said.find((s) => s.text.includes(words));
@@ -288,7 +290,7 @@ export function quoted(text: string, ev: Evidence): Target | undefined {
   return undefined;
 }
 
-/** The line of the log that says what a point of a chart shows. */
+/** The line of the log about a point of a chart. */
 export function lineAbout(point: { entity: string; at: number }, chart: Chart, ev: Evidence): Target | undefined {
   const s = chart.series.find((x) => x.entity_id === point.entity);
   const v = s && isNumber(s) ? s.points[indexAt(s.points, point.at)]?.[1] : undefined;

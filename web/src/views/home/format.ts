@@ -1,4 +1,4 @@
-// States and histories as people read them.
+// States and histories in readable form.
 
 import { ago } from "../../ui/text.ts";
 import type { Entity, History } from "./entities.ts";
@@ -35,7 +35,7 @@ export function stateOf(e: Entity, now: number): string {
   return stateText(e.state, e.domain, e.device_class);
 }
 
-/** A state that is no number, in words. */
+/** A state that is not a number, in words. */
 export function stateText(state: string, domain: string, deviceClass = ""): string {
   if (state === "unknown" || state === "") return "Unknown";
   if (state === "not_home") return "Away";
@@ -46,7 +46,7 @@ export function stateText(state: string, domain: string, deviceClass = ""): stri
   return (text[0]?.toUpperCase() ?? "") + text.slice(1);
 }
 
-/** A name without the area's, under which it stands. */
+/** A name without that of its area, which is shown above it. */
 export function nameIn(area: string, e: Entity): string {
   const name = e.name || e.entity_id;
   const rest = area !== "" && name.toLowerCase().startsWith(`${area.toLowerCase()} `) ? name.slice(area.length + 1).trim() : "";
@@ -60,7 +60,7 @@ export function toneOf(e: Entity): "on" | "bad" | "off" {
   return ["on", "open", "home", "playing", "heat", "cool", "cleaning", "unlocked", "opening", "recording"].includes(e.state) ? "on" : "off";
 }
 
-/** At most n points that look like all of them: the lowest and the highest of each stretch. */
+/** At most n points with the same shape: the lowest and the highest of each stretch. */
 export function thinned(points: History["points"], n: number): [number, number][] {
   const first = points[0];
   const last = points.at(-1);
@@ -85,7 +85,7 @@ export function thinned(points: History["points"], n: number): [number, number][
   return out;
 }
 
-/** A line through points, in a box of this size; "" when there is nothing to draw. */
+/** A line through points, in a box of this size; "" if there is nothing to draw. */
 export function lineThrough(points: History["points"], width: number, height: number, from: number, to: number): string {
   const shown = thinned(points, 120);
   if (shown.length === 0 || to <= from) return "";
@@ -94,7 +94,7 @@ export function lineThrough(points: History["points"], width: number, height: nu
   const y = (v: number) => (high === low ? height / 2 : height - 1 - ((v - low) / (high - low)) * (height - 2)).toFixed(1);
   const path = shown.map(([t, v], i) => `${i === 0 ? "M" : "L"}${x(t)} ${y(v)}`).join("");
   const last = shown.at(-1);
-  return last ? `${path}L${x(to)} ${y(last[1])}` : path; // a value holds until the next one
+  return last ? `${path}L${x(to)} ${y(last[1])}` : path; // the last value holds until the end
 }
 
 export function rangeOf(points: History["points"]): { low: number; high: number } {
@@ -107,7 +107,7 @@ export function rangeOf(points: History["points"]): { low: number; high: number 
   return { low, high };
 }
 
-/** When a state held, as shares of the time from and to. */
+/** The times when a state held, as shares of the range. */
 export function spansOf(states: History["states"], from: number, to: number): { left: number; width: number; state: string }[] {
   const out: { left: number; width: number; state: string }[] = [];
   states.forEach(([at, state], i) => {

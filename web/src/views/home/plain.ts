@@ -1,14 +1,13 @@
-// What tools give, as a householder reads it: names in place of ids, and the
-// clock of the house without its offset.
+// Tool output for a householder: names instead of ids, and the house's clock without its offset.
 
 /** The names of the house's things, by their ids. */
 export type Names = ReadonlyMap<string, { readonly name: string }>;
 
 const id = /\b([a-z][a-z_]*\.[a-z0-9][a-z0-9_]*)\b( \(([^()]*)\))?/g;
-/** As the tools write it, by the clock of the house. */
+/** A time as the tools write it, in the house's zone. */
 const local = /\b(\d{4})-(\d\d)-(\d\d) (\d\d:\d\d)(?::\d\d)?(?:Z|[+-]\d\d:\d\d)/g;
 const instant = /\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)/g;
-/** The present time and the zone, with which a tool ends. */
+/** The current time and the zone, with which a tool's result ends. */
 const now = /^now: \w+ (\d{4}-\d\d-\d\d) .*\(([\w/+-]+)\)$/m;
 
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -29,7 +28,7 @@ export function plainly(text: string, entities: Names): string {
     .trimEnd();
 }
 
-/** An instant by the clock of the house where its zone is told, else by the reader's. */
+/** An instant in the house's zone if that is known, otherwise in the reader's. */
 function inZone(iso: string, zone: string | undefined, at: (day: string, clock: string) => string): string {
   const when = new Date(iso);
   if (Number.isNaN(when.getTime())) return iso;
@@ -40,6 +39,6 @@ function inZone(iso: string, zone: string | undefined, at: (day: string, clock: 
     const part = (type: string): string => parts.find((p) => p.type === type)?.value ?? "";
     return at(`${part("year")}-${part("month")}-${part("day")}`, `${part("hour")}:${part("minute")}`);
   } catch {
-    return iso; // a zone that this browser does not know
+    return iso; // this browser does not know the zone
   }
 }

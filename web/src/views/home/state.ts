@@ -1,5 +1,5 @@
-// The home page's sessions: the server's list is the list, since they are begun
-// from other clients as well.
+// The sessions of the home page. Their list is the server's, because other clients create
+// sessions too.
 
 import type { SessionInfo } from "../../api/types.gen.ts";
 import { Chat, type ChatDeps } from "../../chat/chat.ts";
@@ -8,7 +8,7 @@ import type { Exchange } from "../../session/exchange.ts";
 
 export interface Entry {
   id: string;
-  /** The server's id; unknown until it has made the session. */
+  /** The server's id; undefined until it has created the session. */
   server?: string;
   name: string;
   time: string;
@@ -17,7 +17,7 @@ export interface Entry {
 }
 
 export interface HomeState extends ChatState {
-  /** The last changed first; undefined until it was read. */
+  /** Most recently changed first; undefined until the list was read. */
   entries: readonly Entry[] | undefined;
 }
 
@@ -31,7 +31,7 @@ export class Home extends Chat<HomeState> {
     super({ ...deps, app: deps.app ?? "home" }, { entries: undefined });
   }
 
-  /** Reads the list now and then: other clients begin sessions, too. */
+  /** Reads the list from time to time, because other clients create sessions too. */
   start(): void {
     clearInterval(this.#timer);
     this.#timer = setInterval(() => {
@@ -70,7 +70,7 @@ export class Home extends Chat<HomeState> {
   }
 
   protected remember(): void {
-    // The server remembers.
+    // The server remembers the session.
   }
 
   protected dropped(id: string): void {
@@ -82,7 +82,7 @@ export function entryOf(i: SessionInfo): Entry {
   return { id: keyOf(i), server: i.id, name: i.title || i.preview || "New conversation", time: i.updated_at, begun: i.created_at, waiting: i.waiting };
 }
 
-/** The server's list, and before it what was begun here and is not in it yet. */
+/** The server's list, preceded by sessions created here that are not in it yet. */
 function merge(list: readonly Entry[], before: readonly Entry[]): Entry[] {
   const there = new Set(list.map((e) => e.id));
   return [...before.filter((e) => !there.has(e.id) && e.server === undefined), ...list];

@@ -11,11 +11,11 @@ import { plotsOf, readChart, type Chart } from "./chart.ts";
 import type { Evidence, Said, Target } from "./evidence.ts";
 import { useHome } from "./use-home.ts";
 
-/** The charts that were loaded, and what of the evidence a reader is shown. */
+/** The loaded charts, and the highlighted piece of evidence. */
 export interface EvidenceState {
-  /** By the id of the artifact. */
+  /** Charts by the id of their artifact. */
   charts: ReadonlyMap<string, Chart | ApiError>;
-  /** wish makes going to the same one again another wish. */
+  /** A new wish number makes going to the same target again a change. */
   shown: (Target & { wish: number }) | undefined;
 }
 
@@ -27,12 +27,12 @@ export function goTo(evidence: StoreApi<EvidenceState>, target: Target | undefin
   evidence.setState({ shown: target && { ...target, wish: ++wishes } });
 }
 
-/** Charts that are kept in memory; the first are let go. */
+/** Charts kept in memory; the oldest are dropped. */
 const mostCharts = 40;
 
 const asked = new WeakMap<StoreApi<EvidenceState>, Set<string>>();
 
-/** Reads a chart once; what failed for the moment is asked for again by who looks again. */
+/** Reads a chart once. After a temporary failure, the next viewer requests it again. */
 export function wantChart(evidence: StoreApi<EvidenceState>, client: Client, id: string): void {
   let busy = asked.get(evidence);
   if (!busy) asked.set(evidence, (busy = new Set()));
@@ -49,12 +49,12 @@ export function wantChart(evidence: StoreApi<EvidenceState>, client: Client, id:
   );
 }
 
-/** What a step says, as one text. */
+/** A step's content as one text. */
 const textOf = (s: Step): string => [s.text, s.input !== undefined && queryOf(s.input), s.detail, ...(s.snippets ?? []).map((n) => `${n.ref}: ${n.text}`)].filter(Boolean).join("\n");
 
 const saidIn = new WeakMap<readonly Event[], Said[]>();
 
-/** What the tools of a turn said, the results first. */
+/** The texts of a turn's tools, the results first. */
 function saidOf(turn: string, events: readonly Event[]): Said[] {
   let said = saidIn.get(events);
   if (!said) {
@@ -66,7 +66,7 @@ function saidOf(turn: string, events: readonly Event[]): Said[] {
   return said;
 }
 
-/** What an answer may rest on: the charts and the steps of its turn, and after them those of the turns before. */
+/** The possible evidence of an answer: the charts and steps of its turn, then those of earlier turns. */
 export function useEvidence(turn: string): Evidence {
   const { client } = useActions();
   const { evidence } = useHome();
@@ -74,7 +74,7 @@ export function useEvidence(turn: string): Evidence {
   const events = useChat((s) => s.opened.records.events);
   const charts = useStore(evidence, (s) => s.charts);
   const index = exchanges.findIndex((x) => x.id === turn);
-  // Of long sessions only what is near is searched.
+  // In long sessions only nearby turns are searched.
   const before = exchanges.slice(Math.max(0, index - 3), index + 1).map((x) => x.id).reverse();
   const key = before.join(" ");
   const all = useMemo(

@@ -4,19 +4,19 @@ import { left } from "./Band.tsx";
 
 interface Hands {
   span: { from: number; to: number };
-  /** Pixels that the span takes. */
+  /** Width of the visible range in pixels. */
   inner: number;
   show(from: number, to: number): void;
   zoom(by: number, around?: number): void;
   zoomed: boolean;
-  /** A wheel zooms without a key. */
+  /** The wheel zooms without a key. */
   alone: boolean;
 }
 
 /**
- * Wheel, mouse and fingers on a chart. A page that is scrolled over it goes on:
- * a wheel zooms with Ctrl or ⌘, as a pinch of a touchpad does, and a finger that
- * goes up or down scrolls.
+ * Wheel, mouse and touch on a chart. Scrolling the page over a chart still works: the wheel
+ * zooms only with Ctrl or ⌘ (as touchpads report a pinch), and a finger moving up or down
+ * scrolls.
  */
 export function useGestures(box: RefObject<HTMLElement | null>, hands: Hands): void {
   const now = useRef(hands);
@@ -58,7 +58,7 @@ export function useGestures(box: RefObject<HTMLElement | null>, hands: Hands): v
         show(span.from + by, span.to + by);
       }
     };
-    // Two fingers are ours in every direction; else the browser takes them for a scroll.
+    // Two fingers are handled here in every direction; otherwise the browser would scroll.
     const pinch = (e: TouchEvent) => {
       if (e.touches.length > 1) e.preventDefault();
     };

@@ -5,10 +5,10 @@ import { createStore, type StoreApi } from "zustand/vanilla";
 import type { Entities, House } from "./entities.ts";
 import { type EvidenceState } from "./use-evidence.ts";
 
-/** Whether the panel of entities is seen, and which entity is looked for in it. */
+/** Whether the entity panel is visible, and the entity wanted in it. */
 export interface PanelState {
   open: boolean;
-  /** at makes looking for the same one again another wish. */
+  /** A new time makes requesting the same entity again a change. */
   wanted: { id: string; at: number } | undefined;
 }
 
@@ -24,7 +24,7 @@ export function createPanel(): StoreApi<PanelState> {
   return createStore<PanelState>(() => ({ open: !closed && matchMedia(wide).matches, wanted: undefined }));
 }
 
-/** From this width on there is room for the panel beside the chat. */
+/** From this width on, there is room for the panel beside the chat. */
 export const wide = "(min-width: 1180px)";
 
 export function showPanel(panel: StoreApi<PanelState>, open: boolean): void {
@@ -33,7 +33,7 @@ export function showPanel(panel: StoreApi<PanelState>, open: boolean): void {
   try {
     localStorage.setItem(key, open ? "open" : "closed");
   } catch {
-    // It holds until the page is left.
+    // It holds until the page is closed.
   }
 }
 

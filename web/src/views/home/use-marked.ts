@@ -1,14 +1,14 @@
 import { useEffect, useRef } from "react";
 
-/** A text that is to be seen in a line of the log. */
+/** A text to show in a line of the log. */
 export interface Wanted {
   text: string;
-  /** It is meant where it stands after this. */
+  /** The occurrence after this text is meant. */
   about?: string;
   wish: number;
 }
 
-/** Marks a text inside of an element and brings it into view. */
+/** Marks a text inside an element and scrolls it into view. */
 export function useMarked(wanted: Wanted | undefined) {
   const row = useRef<HTMLLIElement>(null);
   const wish = wanted?.wish;
@@ -16,7 +16,7 @@ export function useMarked(wanted: Wanted | undefined) {
     const r = row.current;
     if (!wanted || !r) return;
     let marked: Highlight | undefined;
-    // When it is unfolded.
+    // After it is unfolded.
     const later = requestAnimationFrame(() =>
       requestAnimationFrame(() => {
         r.focus({ preventScroll: true });
