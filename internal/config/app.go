@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/parley-server/parley"
 )
@@ -53,20 +51,6 @@ type appFile struct {
 	Wires        []string             `yaml:"wires"`          // seed wires that show this app; default: none
 	Examples     []string             `yaml:"examples"`       // questions that a page may offer
 	FollowUps    []string             `yaml:"follow_ups"`     // questions that it may offer below an answer
-}
-
-type agentFile struct {
-	Description string             `yaml:"description"`  // what another agent's model reads before it hands off
-	Prompt      string             `yaml:"prompt"`       // file, from the app's folder
-	Model       string             `yaml:"model"`        // default: the app's
-	Tools       []string           `yaml:"tools"`        // default: none
-	Handoffs    []string           `yaml:"handoffs"`     // agents it may hand to; default: none
-	History     parley.HistoryMode `yaml:"history"`      // all or none; default all
-	MaxOutput   int64              `yaml:"max_output"`   // tokens of one reply; default: the model's
-	Temperature *float64           `yaml:"temperature"`  // default: the model's
-	Effort      string             `yaml:"effort"`       // how much to think, where the model can: low, medium, high; default: the model's own, with the thoughts not shown
-	ServerTools []string           `yaml:"server_tools"` // tools that the provider runs: web_search, web_fetch; default: none
-	Fallbacks   []string           `yaml:"fallbacks"`    // default: the app's
 }
 
 // ttlFile is parley.TTL, with two alternative names for its fields.
@@ -136,140 +120,11 @@ type Toolset struct {
 	Token   string // the credential for that service
 }
 
-// Folder is a folder with its name for messages. Its FS shows the folder's current
-// content. A missing folder is only noticed when something is opened.
-type Folder struct {
-	FS   fs.FS
-	Name string
-}
-
 // Known lists the names that an app's folder may refer to. A nil list allows any name.
 type Known struct {
 	Toolsets []string
 	Wires    []string
 	Runtimes []string
-}
-
-// LoadApps reads the enabled apps of the built-in folder, one sub-folder each, and of
-// Settings.Apps, sorted by name. The error names every mistake of every app.
-func (s Settings) LoadApps(builtin fs.FS, known Known) ([]*App, error) {
-	dirs, err := s.appFolders(builtin)
-	if err != nil {
-		return nil, err
-	}
-	errs := s.misnamed(dirs)
-	var apps []*App
-	for _, r := range s.read(dirs, known) {
-		if r.Err != nil {
-			errs = append(errs, r.Err)
-			continue
-		}
-		apps = append(apps, r.App)
-	}
-	if len(errs) == 0 && len(apps) == 0 {
-		errs = append(errs, parley.Errorf(parley.CodeInvalid, "there is no app to serve"))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "%w", err)
-	}
-	return apps, nil
-}
-
-// Read is one app as read, with or without mistakes.
-type Read struct {
-	Name string
-	App  *App  // nil if its file could not be read at all; with Err, as much as could be read
-	Err  error // its cause is [Mistakes]
-}
-
-// ReadApps is LoadApps for callers that want all mistakes: each app with its mistakes and
-// as much of it as could be read. The error has the mistakes in the settings.
-func (s Settings) ReadApps(builtin fs.FS, known Known) ([]Read, error) {
-	dirs, err := s.appFolders(builtin)
-	if err != nil {
-		return nil, err
-	}
-	return s.read(dirs, known), errors.Join(s.misnamed(dirs)...)
-}
-
-func (s Settings) read(dirs map[string]Folder, known Known) []Read {
-	var list []Read
-	for _, name := range slices.Sorted(maps.Keys(dirs)) {
-		if len(s.Enabled) > 0 && !slices.Contains(s.Enabled, name) {
-			continue
-		}
-		a, err := s.loadApp(name, dirs[name], known)
-		list = append(list, Read{name, a, err})
-	}
-	return list
-}
-
-// misnamed returns an error for each setting that names an app that does not exist.
-func (s Settings) misnamed(dirs map[string]Folder) (errs []error) {
-	for _, set := range []struct {
-		where string
-		names []string
-	}{{"enabled", s.Enabled}, {"app", slices.Sorted(maps.Keys(s.App))}} {
-		for _, name := range set.names {
-			if _, ok := dirs[name]; !ok {
-				errs = append(errs, parley.Errorf(parley.CodeInvalid, "%s: there is no app %q%s", set.where, name, hint(name, slices.Collect(maps.Keys(dirs)))))
-			}
-		}
-	}
-	return errs
-}
-
-// Disabled names the existing apps that Settings.Enabled leaves out, sorted.
-func (s Settings) Disabled(builtin fs.FS) ([]string, error) {
-	dirs, err := s.appFolders(builtin)
-	if err != nil || len(s.Enabled) == 0 {
-		return nil, err
-	}
-	for _, name := range s.Enabled {
-		delete(dirs, name)
-	}
-	return slices.Sorted(maps.Keys(dirs)), nil
-}
-
-// appFolders finds the folder of each app, built-in and the user's.
-func (s Settings) appFolders(builtin fs.FS) (map[string]Folder, error) {
-	dirs := map[string]Folder{}
-	err := folders(builtin, func(name string) { dirs[name] = Folder{sub(builtin, name), "built-in apps/" + name} })
-	if err != nil {
-		return nil, parley.Errorf(parley.CodeInternal, "built-in apps: %w", err)
-	}
-	if s.Apps != "" {
-		own := os.DirFS(s.Apps)
-		err := folders(own, func(name string) { dirs[name] = Folder{sub(own, name), filepath.Join(s.Apps, name)} })
-		if err != nil {
-			return nil, parley.Errorf(parley.CodeInvalid, "apps: %w", plainError(s.Apps, err)).
-				WithHint("name a folder that holds one folder for each app")
-		}
-	}
-	return dirs, nil
-}
-
-// folders calls f with each folder that is an app.
-func folders(fsys fs.FS, f func(name string)) error {
-	if fsys == nil {
-		return nil
-	}
-	entries, err := fs.ReadDir(fsys, ".")
-	for _, e := range entries {
-		if _, err := fs.Stat(fsys, path.Join(e.Name(), AppFile)); err == nil {
-			f(e.Name())
-		}
-	}
-	return err
-}
-
-// sub is fs.Sub for names that are known to be valid.
-func sub(fsys fs.FS, dir string) fs.FS {
-	f, err := fs.Sub(fsys, dir)
-	if err != nil {
-		panic("config: " + err.Error())
-	}
-	return f
 }
 
 var appName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
@@ -370,79 +225,6 @@ func orString(s, otherwise string) string {
 	return s
 }
 
-func (a *App) agents(f appFile) {
-	a.Agents = map[string]parley.AgentDef{}
-	names := slices.Sorted(maps.Keys(f.Agents))
-	if len(names) == 0 {
-		a.d.lacks("", "agents", "agents: an app needs at least one agent")
-	}
-	for _, name := range names {
-		g, at := f.Agents[name], "agents."+name
-		if !agentName.MatchString(name) {
-			a.d.at(at, "cannot be an agent's name; use letters, digits, _ and -")
-		}
-		def := parley.AgentDef{
-			Name: name, Description: strings.TrimSpace(g.Description), Model: g.Model, Tools: g.Tools, Handoffs: g.Handoffs,
-			History: parley.HistoryMode(orString(string(g.History), string(parley.HistoryAll))), MaxOutput: g.MaxOutput, Temperature: g.Temperature,
-			Effort: g.Effort, ServerTools: g.ServerTools, Fallbacks: g.Fallbacks,
-		}
-		if g.Prompt == "" {
-			a.d.lacks(at, "prompt", "has no prompt; name a file with its instructions")
-		} else {
-			raw, err := readFile(a.Files, g.Prompt, maxPrompt)
-			switch {
-			case err != nil:
-				a.d.at(at+".prompt", "%s", err)
-			case !utf8.Valid(raw):
-				a.d.at(at+".prompt", "%s is not UTF-8 text", g.Prompt)
-			default:
-				def.Prompt = strings.TrimSpace(strings.ReplaceAll(string(raw), "\r\n", "\n"))
-				if def.Prompt == "" {
-					a.d.at(at+".prompt", "%s is empty", g.Prompt)
-				}
-			}
-		}
-		a.choice(at+".history", string(def.History), string(parley.HistoryAll), string(parley.HistoryNone))
-		if g.MaxOutput < 0 {
-			a.d.at(at+".max_output", "cannot be negative")
-		}
-		if t := g.Temperature; t != nil && (*t < 0 || *t > 2) {
-			a.d.at(at+".temperature", "has to be between 0 and 2")
-		}
-		a.unique(at+".tools", g.Tools)
-		a.unique(at+".handoffs", g.Handoffs)
-		if !slices.Contains([]string{"", "low", "medium", "high"}, g.Effort) {
-			a.d.at(at+".effort", "%q is none of low, medium, high", g.Effort)
-		}
-		for i, tool := range g.ServerTools {
-			if tool != "web_search" && tool != "web_fetch" {
-				a.d.at(fmt.Sprintf("%s.server_tools[%d]", at, i), "%q is none of web_search, web_fetch", tool)
-			}
-		}
-		for i, to := range g.Handoffs {
-			if _, ok := f.Agents[to]; !ok {
-				a.d.at(fmt.Sprintf("%s.handoffs[%d]", at, i), "there is no agent %q%s", to, hint(to, names))
-			} else if to == name {
-				a.d.at(fmt.Sprintf("%s.handoffs[%d]", at, i), "an agent cannot hand over to itself")
-			}
-		}
-		a.Agents[name] = def
-	}
-	switch {
-	case f.Entry == "" && len(names) == 1:
-		a.Entry = names[0]
-	case f.Entry == "":
-		a.d.lacks("", "entry", "entry: name the agent that gets the user's message")
-	default:
-		if _, ok := f.Agents[f.Entry]; !ok && len(names) > 0 {
-			a.d.at("entry", "there is no agent %q%s", f.Entry, hint(f.Entry, names))
-		}
-		a.Entry = f.Entry
-	}
-}
-
-var agentName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
-
 func (a *App) check(f appFile, known Known) {
 	a.known("runtime", a.Runtime, known.Runtimes, "runtime")
 	a.choice("busy", string(a.Busy), string(parley.BusyReject), string(parley.BusyEnqueue), string(parley.BusyInterrupt), string(parley.BusySteer))
@@ -502,67 +284,6 @@ func (a *App) check(f appFile, known Known) {
 	if f.Memory.HistoryTokens < 0 {
 		a.d.at("memory.history_tokens", "cannot be negative; leave it out for all that fits")
 	}
-}
-
-// models picks the app's model and checks that its script is there.
-func (a *App) models(s Settings, f appFile) {
-	if f.Script != "" {
-		if info, err := fs.Stat(a.Files, f.Script); err != nil {
-			a.d.at("script", "%s", plainError(f.Script, err))
-		} else if info.IsDir() {
-			a.d.at("script", "%s is a folder", f.Script)
-		}
-		a.Script = f.Script
-	}
-	if a.Model == "" {
-		name := s.Models.Default
-		if f.Hosted {
-			name = cmp.Or(s.Models.Hosted, name)
-		}
-		a.Model = strings.ReplaceAll(name, "{app}", a.Name)
-	}
-	if a.Model == "" && f.Script != "" {
-		a.Model = "scripted/" + a.Name
-	}
-	if other := orString(s.App[a.Name].Model, s.Model); other != "" && !a.Policy.FixedModel {
-		a.Model = other // instead of the models that the app and its agents name
-		for name, def := range a.Agents {
-			def.Model = ""
-			a.Agents[name] = def
-		}
-	}
-	if a.Model == "" {
-		for _, name := range slices.Sorted(maps.Keys(a.Agents)) {
-			if a.Agents[name].Model == "" {
-				a.d.lacks("agents."+name, "model", "has no model, and the app names none")
-			}
-		}
-	}
-}
-
-// folders finds the data folders of the app and of its toolsets.
-func (a *App) folders(s Settings, f appFile) {
-	a.Data = a.folder(orString(f.Data, "data"), "data")
-	own := s.App[a.Name].Data
-	if v, ok := s.env(Variable(a.Name + ".data")); ok && v != "" {
-		own = home(v, s.env)
-	}
-	if own != "" {
-		a.Data = Folder{os.DirFS(own), own}
-	}
-	for _, kind := range slices.Sorted(maps.Keys(f.Tools.Others)) {
-		t := Toolset{Kind: kind, Data: a.Data, URL: f.Tools.Others[kind].URL, Token: f.Tools.Others[kind].Token}
-		if s.App[a.Name].URL != "" {
-			t.URL, t.Token = s.App[a.Name].URL, s.App[a.Name].Token
-		}
-		if dir := f.Tools.Others[kind].Data; dir != "" && own == "" {
-			t.Data = a.folder(dir, "tools."+kind+".data")
-		}
-		a.Toolsets = append(a.Toolsets, t)
-	}
-	a.services(f.Tools.HTTP)
-	a.apis(f.Tools.OpenAPI)
-	a.commands(f.Tools.Command)
 }
 
 // folder is a folder next to app.yaml, or anywhere if the path is absolute.

@@ -9,8 +9,8 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// TestBusyHintNamesWhatCanBeDone: a refusal tells of a mode only who can choose it,
-// and of a queue only where there is room in it.
+// TestBusyHintNamesWhatCanBeDone: the hint of a busy error mentions a mode only to callers who
+// can choose it, and the queue only if it has room.
 func TestBusyHintNamesWhatCanBeDone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

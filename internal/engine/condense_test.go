@@ -224,8 +224,8 @@ func TestCondensedByAnEarlierVersion(t *testing.T) {
 	})
 }
 
-// TestCondensingIsNoUse condenses sessions that nobody used meanwhile: their time,
-// their order in lists and the time after which they expire stay.
+// TestCondensingIsNoUse condenses idle sessions: their time, their order in lists and their
+// expiry do not change.
 func TestCondensingIsNoUse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestCondensingIsNoUse(t *testing.T) {
 	})
 }
 
-// metered counts what is read of logs and written to them.
+// metered counts the bytes read from logs and written to them.
 type metered struct {
 	seam.Store
 	read, written, taken, states atomic.Int64
@@ -304,9 +304,9 @@ func (m *metered) Append(ctx context.Context, p parley.Principal, b seam.Batch) 
 	return m.Store.Append(ctx, p, b)
 }
 
-// TestCondensingIsLinear lets a session with the memory of home live for weeks,
-// swept as a server does: what condensing adds to its log is little beside the rest,
-// and neither that nor what is read grows with the length of the session.
+// TestCondensingIsLinear lets a session with the memory of home live for weeks, with a server's
+// sweeps. What condensing adds to its log is small, and neither that nor what is read grows with
+// the length of the session.
 func TestCondensingIsLinear(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

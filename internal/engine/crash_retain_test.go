@@ -43,9 +43,9 @@ func TestCrashWhileStepsAreCondensed(t *testing.T) {
 	})
 }
 
-// TestFollowingWhatIsCondensed reads a session from numbers of before its steps were
-// condensed: by those who were in the middle of it, and by those who come back. Each
-// event comes once; those that were condensed meanwhile come without their data.
+// TestFollowingWhatIsCondensed follows a session from numbers before its steps were condensed,
+// both by readers already in the middle and by readers that reconnect. Each event comes once;
+// condensed ones come without their data.
 func TestFollowingWhatIsCondensed(t *testing.T) {
 	t.Parallel()
 	sh := newShelf(t)

@@ -82,8 +82,8 @@ func TestCallTool(t *testing.T) {
 	})
 }
 
-// TestDirectCallsAreNotListed: a call's session is in no list, is told of in the
-// inbox, and goes after a while; its key returns it until then.
+// TestDirectCallsAreNotListed: a call's session is in no list, appears in the inbox, and is
+// deleted after a while; until then its key returns it.
 func TestDirectCallsAreNotListed(t *testing.T) {
 	rigged(t, enginetest.Echo, enginetest.App(asking), func(t *testing.T, r *enginetest.Rig) {
 		own := r.Session()

@@ -58,8 +58,8 @@ func TestWhatAUserMayKeep(t *testing.T) {
 	})
 }
 
-// atOnce does f a hundred times at once and counts what was not refused for a
-// quota. Anything else must not happen.
+// atOnce calls f a hundred times concurrently and counts the calls not rejected by a quota. No
+// other error may occur.
 func atOnce(t *testing.T, f func(n int) error) (done int) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -146,8 +146,8 @@ func slowly(m *mem.Store, fail func() error) {
 
 func fine() error { return nil }
 
-// TestRoomOfRefusedCommands: who waits for those before gets the place of one that
-// the store refused, and gives up when its caller does.
+// TestRoomOfRefusedCommands: when the store rejects a command, a waiting command gets its place.
+// A command gives up when its caller does.
 func TestRoomOfRefusedCommands(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -206,8 +206,8 @@ func TestRoomOfRefusedCommands(t *testing.T) {
 	})
 }
 
-// TestBytesAtOnce: what is under way counts for the bytes of its user, until it is
-// committed, also when its caller has gone; for each command that brings some.
+// TestBytesAtOnce: each command that carries bytes counts them against its user until it is
+// committed, even after its caller has left.
 func TestBytesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

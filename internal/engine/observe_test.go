@@ -14,8 +14,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestObserve: what happens to something that a running turn names is noted in
-// it, and nowhere else; and no more than a few times.
+// TestObserve: a change to something that a running turn names is recorded in that turn, in no
+// other, and only a few times.
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

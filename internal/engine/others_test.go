@@ -19,8 +19,8 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// askedBoard is a switchboard whose calls of "hang" are lost, and that notes of which
-// others it is told.
+// askedBoard is a switchboard that loses calls of "hang", and records which other calls it is
+// told about.
 type askedBoard struct {
 	switchboard
 	hang  chan struct{}
@@ -46,10 +46,10 @@ func (b *askedBoard) Reconcile(ctx context.Context, r seam.Run) (parley.ToolResu
 	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: "on"}, known, nil
 }
 
-// TestOthers: who is asked what became of a call, after a crash, is told of every call
-// of the same tool since, whoever made it and whether it has ended, and of those that
-// were under way then; also of one in a turn that began before. Not of itself, nor of
-// what had ended.
+// TestOthers: a toolset asked about a call after a crash is told of every call of the same tool
+// since then, by any session and whether or not it has ended, and of those in progress at the
+// time, also in turns that began before. It is not told of the call itself or of calls that had
+// already ended.
 func TestOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -123,8 +123,8 @@ func TestOthers(t *testing.T) {
 	})
 }
 
-// TestOthersThatAreCondensed: of steps that retention has taken nobody knows whether
-// they were calls of the tool. That is no failure, and nothing is said of it in the log.
+// TestOthersThatAreCondensed: for steps that retention has removed, it is not known whether they
+// were calls of the tool. That is not a failure, and the log does not mention it.
 func TestOthersThatAreCondensed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// goesAfter goes away right after the append of a type of event: as a whole, or for
-// who reads blobs.
+// goesAfter fails right after the append of a type of event: completely, or only for reads of
+// blobs.
 type goesAfter struct {
 	enginetest.Outage
 	event parley.EventType
@@ -160,9 +160,9 @@ func TestOutageHasABudget(t *testing.T) {
 	})
 }
 
-// TestOutageBetweenQueuedTurns lets the store go away when the first turn has ended
-// and the one behind it begins: it refuses the append, or its answer is lost, whether
-// it took place or not. Both turns were accepted, and run; who awaits them waits, too.
+// TestOutageBetweenQueuedTurns makes the store fail when the first turn has ended and the queued
+// one begins: it rejects the append, or the answer is lost, whether the append took place or
+// not. Both turns were accepted and run to their ends; callers that await them keep waiting.
 func TestOutageBetweenQueuedTurns(t *testing.T) {
 	t.Parallel()
 	for at := int64(3); at <= 6; at++ {
@@ -249,10 +249,10 @@ func (s slowStart) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
 	return s.Runtime.Run(ctx, h)
 }
 
-// TestOutageOfAQuestion lets the store go away at each append of a turn that asks its
-// user, for longer than the tool may take: it refuses the append, or its answer is lost,
-// whether it took place or not. Who answers and hears that nobody knows whether that was
-// kept tries again, or only looks how the turn is: if it was kept, the turn goes on.
+// TestOutageOfAQuestion makes the store fail at each append of a turn that asks its user, for
+// longer than the tool may take: it rejects the append, or the answer is lost, whether the
+// append took place or not. A caller whose answer may or may not have been kept tries again, or
+// only looks at the turn: if the answer was kept, the turn continues.
 func TestOutageOfAQuestion(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"refused", "lost", "answer lost"} {

@@ -241,8 +241,7 @@ func TestOwnInputAcrossAPermission(t *testing.T) {
 	}
 }
 
-// A direct call has its input in memory, too, while it waits in the queue; what is
-// retried is asked for again.
+// A queued direct call has its input in memory too. A retry asks for it again.
 func TestOwnInputOfADirectCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -285,7 +284,7 @@ func TestOwnInputOfADirectCall(t *testing.T) {
 	})
 }
 
-// A person who wants an unknown write done again has it done with what it came with.
+// When a person wants an unknown write repeated, it is repeated with its original input.
 func TestOwnInputDoneAgain(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {

@@ -19,10 +19,9 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// TestPairs does each pair of commands to a session that runs, and to one that
-// waits for a human, with a few random ones behind, over each store. Whatever
-// comes together, a stop stops, an interrupting message is next, and what was
-// acknowledged comes to an end.
+// TestPairs sends each pair of commands, followed by a few random ones, to a running session and
+// to one that waits for a human, over each store. In every combination, a stop stops, an
+// interrupting message is next, and everything acknowledged is completed.
 func TestPairs(t *testing.T) {
 	eachStore(t, func(t *testing.T, store seam.Store) {
 		h := &pairs{t: t, store: store, held: held{gate: make(chan struct{})}, kept: archive.NewFolder(datafolder.New(t.TempDir(), nil)), saw: map[parley.EventType]bool{}}

@@ -52,8 +52,8 @@ func asker(_ context.Context, r seam.Request, say func(string)) (seam.Reply, err
 	}})}}, nil
 }
 
-// TestQuestion: a question outlives the process that asked it, is answered by
-// whoever comes first, and its answer is the tool's result in the CLI's form.
+// TestQuestion: a question outlives the process that asked it, the first answer counts, and it
+// becomes the tool's result in the CLI's form.
 func TestQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -39,8 +39,8 @@ func (b *switchboard) Reaches(_ string, input json.RawMessage) ([]string, bool) 
 	return strings.Fields(in.Lamps), true
 }
 
-// TestGrantsReach: a yes for the session is for what was shown: for all or a part
-// of it, by whatever words, and for nothing else of the same tool.
+// TestGrantsReach: a yes for the session covers what was shown, or a part of it, in any wording,
+// and nothing else of the same tool.
 func TestGrantsReach(t *testing.T) {
 	board := &switchboard{room: []string{"lamp.a", "lamp.b"}}
 	tools := func(o *engine.Options) {

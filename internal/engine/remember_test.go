@@ -60,9 +60,9 @@ func earlier(r seam.Request) (n int) {
 	return n - 1
 }
 
-// TestLargeModelsGetMoreOfTheLog: with the same settings a model that takes ten times
-// as much gets ten times the exchanges, and no more however long the session is; one
-// that takes little gets what it did, and what leaves its prompt is condensed.
+// TestLargeModelsGetMoreOfTheLog: with the same settings, a model with ten times the context
+// gets ten times the exchanges, and no more in a longer session. A small model gets what it did
+// before, and what leaves its prompt is condensed.
 func TestLargeModelsGetMoreOfTheLog(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -110,7 +110,7 @@ func TestLargeModelsGetMoreOfTheLog(t *testing.T) {
 					if got := r.Await(r.Send(s.ID, fmt.Sprint("question ", n)).ID); got.Status != parley.StatusCompleted {
 						t.Fatalf("turn %d: %+v", n, got.Error)
 					}
-					// With a summary nothing leaves the prompt that is in none.
+					// With a summary, everything that leaves the prompt is in a summary.
 					switch got := earlier(last); {
 					case c.summary == 0:
 					case got == before+1 || n == 0:
@@ -199,9 +199,9 @@ func (p place) Retrieve(_ context.Context, _ parley.Principal, _ string, about [
 	return append(found, parley.Snippet{Source: "place", Ref: "thing.else", Text: "is open"}), nil
 }
 
-// TestNextTurnKnowsWhatItWasAbout: the prompt of a turn has what the turn before was
-// about, as it is now, and a line for each of its tool results; after a crash, with
-// its steps condensed, in a fork and in an import, too.
+// TestNextTurnKnowsWhatItWasAbout: the prompt of a turn has the current state of what the
+// previous turn was about, and a line for each of its tool results. This also holds after a
+// crash, with condensed steps, in a fork and in an import.
 func TestNextTurnKnowsWhatItWasAbout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

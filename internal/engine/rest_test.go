@@ -18,7 +18,7 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// counted is a store that counts what is asked of it and the rows that it gives.
+// counted is a store that counts its calls and the rows it returns.
 type counted struct {
 	seam.Store
 	calls, rows atomic.Int64
@@ -121,9 +121,8 @@ func TestWaitingCostsNothing(t *testing.T) {
 	}
 }
 
-// TestOverdueQuestionsAreClosedInTime has more questions run out in one moment than
-// fit on a page, of which one cannot be closed at first. Their turns go on a few
-// at a time.
+// TestOverdueQuestionsAreClosedInTime makes more questions expire at once than fit on a page,
+// one of which cannot be closed at first. Their turns continue a few at a time.
 func TestOverdueQuestionsAreClosedInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -180,8 +179,8 @@ func TestOverdueQuestionsAreClosedInTime(t *testing.T) {
 	})
 }
 
-// TestSweepOfMany expires, condenses and deletes more sessions in one sweep than
-// fit on a page, and keeps none of them in memory.
+// TestSweepOfMany expires, condenses and deletes more sessions in one sweep than fit on a page,
+// and keeps none of them in memory.
 func TestSweepOfMany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

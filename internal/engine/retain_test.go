@@ -106,7 +106,8 @@ func TestRetention(t *testing.T) {
 			t.Fatalf("the log ends with %s", last.Type)
 		}
 
-		// What needs the steps is told where they are; what does not goes on.
+		// Commands that need the steps return an error that says where they are; the others
+		// work.
 		if _, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{At: 5}); code(err) != parley.CodeCondensed || !strings.Contains(parley.Info(err).Hint, "archive/") {
 			t.Errorf("a fork before: %v, %+v", err, parley.Info(err))
 		}
@@ -277,8 +278,8 @@ func (u *unsure) Delete(ctx context.Context, p parley.Principal, id parley.Sessi
 	return do()
 }
 
-// TestArchiveInDoubt loses the answers to a fork of a condensed session and to the
-// deletion of another: what is archived is there for those sessions that are.
+// TestArchiveInDoubt loses the answers to a fork of a condensed session and to the deletion of
+// another: each session that exists has its archive.
 func TestArchiveInDoubt(t *testing.T) {
 	t.Parallel()
 	for name, kept := range map[string]bool{"it took place": true, "it did not": false} {
@@ -370,9 +371,8 @@ func TestArchiveIsDroppedLater(t *testing.T) {
 	}
 }
 
-// TestArtifactsGoWithTheirSteps condenses turns that made large results. With an
-// archive they are read from there, and the store has their bytes no more; without
-// one they are gone.
+// TestArtifactsGoWithTheirSteps condenses turns with large results. With an archive they are
+// read from there, and the store no longer has their bytes; without one they are gone.
 func TestArtifactsGoWithTheirSteps(t *testing.T) {
 	t.Parallel()
 	for name, deletes := range map[string]bool{"archived": false, "deleted": true} {

@@ -14,8 +14,8 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// TestTheSameKeyHearsTheSame sends one key twice while the store is about to
-// fail: neither is told that the turn is there.
+// TestTheSameKeyHearsTheSame sends one key twice while the store is about to fail: neither
+// caller is told that the turn exists.
 func TestTheSameKeyHearsTheSame(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -31,8 +31,8 @@ func (p replies) Reconcile(context.Context, seam.Run) (parley.ToolResult, bool, 
 	return parley.ToolResult{Outcome: parley.OutcomeError, Output: "it was never mailed"}, known, nil
 }
 
-// TestSettleWaits: a write that the last owner has started runs, for the next, until
-// its deadline and 5 s, of which there are 10 and 5 here. Only a yes ends that earlier.
+// TestSettleWaits: the next owner treats a write started by the last owner as running until its
+// deadline and 5 s, here 10 s and 5 s. Only a yes ends the wait earlier.
 func TestSettleWaits(t *testing.T) {
 	t.Parallel()
 	const all = 15 * time.Second

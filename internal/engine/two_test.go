@@ -91,8 +91,8 @@ func TestTwoEngines(t *testing.T) {
 	})
 }
 
-// TestResumedTurnsThatWaitHoldNoPlace resumes more turns than there are places, each
-// of which then takes an hour: all of them run at once.
+// TestResumedTurnsThatWaitHoldNoPlace resumes more turns than there are places, and each then
+// takes an hour: all of them run at once.
 func TestResumedTurnsThatWaitHoldNoPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -33,8 +33,8 @@ func (s street) Vet(tool string, input json.RawMessage) error {
 	return nil
 }
 
-// TestAskedAboutWhatThereIs: nobody is asked about a call of what does not exist, and
-// a question names what the call would act on.
+// TestAskedAboutWhatThereIs: nobody is asked to permit a call to something that does not exist,
+// and a question names what the call would act on.
 func TestAskedAboutWhatThereIs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

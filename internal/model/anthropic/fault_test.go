@@ -198,7 +198,7 @@ func TestRefusedSettingsAreLearned(t *testing.T) {
 	}
 }
 
-// A refusal of something else is not tried again in another way.
+// A rejection for another reason does not lead to another attempt.
 func TestRefusalsAreNotRetriedBlindly(t *testing.T) {
 	t.Parallel()
 	warm := 0.3

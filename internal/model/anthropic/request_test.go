@@ -248,8 +248,8 @@ func TestNewRefusesNonsense(t *testing.T) {
 	}
 }
 
-// What is in the environment for other programs is none of ours. Not parallel:
-// it changes the environment.
+// Environment variables for other programs are ignored. Not parallel: it changes the
+// environment.
 func TestEnvironmentIsNotAsked(t *testing.T) {
 	t.Setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
 	t.Setenv("ANTHROPIC_API_KEY", "sk-other")

@@ -201,8 +201,8 @@ func TestThinkingIsLearned(t *testing.T) {
 	}
 }
 
-// A refusal of something else is not tried again in another way, and one of
-// thinking not for ever.
+// A rejection for another reason does not lead to another attempt, and a rejected form of
+// thinking only to a limited number.
 func TestRefusalsAreNotRetriedBlindly(t *testing.T) {
 	t.Parallel()
 	s, srv := serve(t, sim.Options{})

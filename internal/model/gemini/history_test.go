@@ -15,7 +15,7 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/gemini"
 )
 
-// asking is a transport that looks at what is asked, and answers nothing of use.
+// asking is a transport that records requests and returns nothing useful.
 type asking func(body []byte)
 
 func (a asking) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -17,8 +17,8 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/gemini"
 )
 
-// TestRequest holds the whole of a request against a file: what goes where, seals
-// that are given back and to whom, names and ids that the provider takes.
+// TestRequest compares whole requests with a file: the position of each part, which signatures
+// go back to which model, and valid names and ids.
 func TestRequest(t *testing.T) {
 	t.Parallel()
 	warm := 0.5
@@ -64,7 +64,7 @@ func TestRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As they are written: what is sealed is not to change by as much as a digit.
+	// Written unchanged: not a digit of a sealed part may change.
 	for _, piece := range []string{`"a":12345678901234567890`, `"b":1.0`, `"CC-_"`} {
 		if !strings.Contains(string(bodies[0]), piece) {
 			t.Errorf("the request has no %s: %s", piece, bodies[0])

@@ -124,7 +124,7 @@ func TestCircle(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, sim.Options{})
 	id := r.session()
-	// One conversation goes through all three, while none has an earlier turn.
+	// One conversation passes through all three, as long as none has an earlier turn.
 	r.say(id, "What is it?", start, goOn, results, goOn, goOn)
 	r.say(id, "easy: why?", message)
 	// An agent that sees no history does not get the conversation that has it, and
@@ -140,8 +140,8 @@ func TestCircle(t *testing.T) {
 	}
 }
 
-// Mistral has abandoned calls that stand before a handoff: nobody answers them,
-// and what they found reaches the next agent as text.
+// Mistral drops calls before a handoff: nobody answers them, and their results reach the next
+// agent as text.
 func TestCircle_calls_before_a_handoff(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, sim.Options{})
@@ -170,7 +170,7 @@ func TestCircle_a_message_in_between(t *testing.T) {
 	if got := r.rig.Await(turn.ID); got.Status != parley.StatusCompleted {
 		t.Fatalf("the turn is %s: %+v", got.Status, got.Error)
 	}
-	// It is not a question of its own to whoever gets it.
+	// For its receiver it is not a separate question.
 	for _, q := range r.seen.all() {
 		if first := q.Messages[0].Parts[0].Text; first != "What is it?" {
 			t.Errorf("%s was shown %+v", q.Agent, q.Messages)

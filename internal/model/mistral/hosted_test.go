@@ -154,8 +154,7 @@ func TestPrepare_makes_and_wires_a_circle(t *testing.T) {
 	}
 }
 
-// TestPrepare_unwritable: who asked a question is told why, and not where the data
-// folder lies.
+// TestPrepare_unwritable: the user is told why, but not where the data folder is.
 func TestPrepare_unwritable(t *testing.T) {
 	t.Parallel()
 	_, c := serve(t, sim.Options{Brain: always(text("x"))})

@@ -8,8 +8,8 @@ func Quick(frame []byte) (content, reasoning string, ok bool) {
 	return string(unescaped(q.content)), string(unescaped(q.reasoning)), ok
 }
 
-// Slow is what encoding/json reads of it. plain says that there is nothing else
-// in it that matters.
+// Slow is what encoding/json reads from it. plain means that it contains nothing else that
+// matters.
 func Slow(frame []byte) (content, reasoning string, plain bool, err error) {
 	var c chunk
 	if err := json.Unmarshal(frame, &c); err != nil {

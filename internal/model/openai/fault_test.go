@@ -247,7 +247,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestList compares what is known of models by their servers.
+// TestList compares the models' properties as reported by their servers.
 func TestList(t *testing.T) {
 	t.Parallel()
 	now := func() time.Time { return time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC) }
@@ -336,7 +336,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// TestDeadline is the caller's, and is told as such.
+// TestDeadline: the caller's deadline is reported as such.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	c, s := rig(t, sim.Options{Dialect: sim.OpenAI}, openai.Options{})

@@ -76,8 +76,8 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// FuzzQuick holds the quick path against the other: what it takes is JSON, says
-// the same, and has nothing else in it that matters.
+// FuzzQuick compares the fast path with the other: what it accepts is JSON, has the same
+// meaning, and contains nothing else that matters.
 func FuzzQuick(f *testing.F) {
 	for _, s := range streams(f) {
 		for line := range strings.Lines(s) {

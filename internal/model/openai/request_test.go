@@ -82,7 +82,7 @@ func files(_ context.Context, id parley.ArtifactID) (seam.File, error) {
 	return seam.File{}, parley.Errorf(parley.CodeNotFound, "no file %s", id)
 }
 
-// TestRequests compares what is sent, in each dialect, with what is in testdata.
+// TestRequests compares the requests in each dialect with testdata.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	warm := 0.3
@@ -284,8 +284,7 @@ func TestLearns(t *testing.T) {
 	}
 }
 
-// TestThinkers has OpenAI's models that think, of which it is known what they
-// refuse.
+// TestThinkers: OpenAI's thinking models and the fields they are known to reject.
 func TestThinkers(t *testing.T) {
 	t.Parallel()
 	warm := 0.3
@@ -309,8 +308,8 @@ func TestThinkers(t *testing.T) {
 	}
 }
 
-// TestRefusalOfAValue does not look like one of a key: what is wrong with a
-// value is the caller's to know.
+// TestRefusalOfAValue: a rejected value is not taken for a rejected field; the caller is told
+// what is wrong with it.
 func TestRefusalOfAValue(t *testing.T) {
 	t.Parallel()
 	c, s := rig(t, sim.Options{Dialect: sim.VLLM}, openai.Options{})
@@ -346,7 +345,7 @@ func TestSeals(t *testing.T) {
 				}
 			}
 			r.Messages = append(r.Messages, tool)
-			// As out of a log, which escapes what is HTML.
+			// As read from a log, which escapes HTML characters.
 			raw, err := json.Marshal(r.Messages)
 			if err != nil {
 				t.Fatal(err)

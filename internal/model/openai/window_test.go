@@ -117,7 +117,7 @@ func TestWindow_changes(t *testing.T) {
 	ask(16_384, 3)
 }
 
-// TestDoubt: a count far below what was sent is said, in the reply and in the log.
+// TestDoubt: a count far below what was sent is reported in the reply and in the log.
 func TestDoubt(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// quantity is a figure with what it counts.
+// quantity is a figure with the unit it counts.
 var quantity = regexp.MustCompile(`(?i)(?P<day>\b(?:` + months + `) \d{1,2}\b|\b\d{1,2}(?:th|st|nd|rd)? (?:of )?(?:` + months + `)\b|\b\d{4}-\d\d-\d\d\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b)|` +
 	`(?P<sign>[$€£])\s?(?P<amount>\d+(?:[.,]\d+)*)|(?:\b(?P<before>[a-z]+) )?\b(?P<number>\d+(?:[.,:]\d+)*)(?:\s?(?P<after>%|[a-z$€£]+))?`)
 
-// compare reports whether two texts have a figure in common, or else one of the
-// same unit that differs.
+// compare reports whether two texts share a figure, or else have different figures of the same
+// unit.
 func compare(newer, older []sentence) (same, other bool) {
 	a, b := quantities(joined(newer)), quantities(joined(older))
 	for unit, values := range a {
@@ -28,7 +28,7 @@ func compare(newer, older []sentence) (same, other bool) {
 	return same && !other, other
 }
 
-// fillers stand before a number without being what it counts.
+// fillers are words before a number that are not what it counts.
 var fillers = strings.Fields("the to at for of in on from within over is are be by about than least most only after before until with a an and or we charge costs cost pays pay kept stays stay now")
 
 func quantities(text string) map[string][]string {

@@ -15,14 +15,14 @@ type record struct {
 	Source, Title, Channel, User, Date, Text, Line string
 	at                                             time.Time
 
-	// What it says and names, found once: templates ask for it again and again.
+	// What it says and names, computed once because templates ask for it repeatedly.
 	sentences             []sentence
 	title                 []string // stems
 	topics, titled, names []mention
 }
 
-// A record is [Source | ... | date] text. The date is the last part before the
-// bracket, so a title may have brackets and bars of its own.
+// record matches [Source | ... | date] text. The date is the last part in the brackets, so a
+// title may contain brackets and bars.
 var recordLine = regexp.MustCompile(`^\[([A-Za-z][\w ]*) \| (?:(.*?) \| )?(?:Last updated: )?(\d{4}-\d\d-\d\d[^|\]]*|[^|\]]*)\] ?(.*)$`)
 
 func (s *script) records(x any) ([]record, error) {
@@ -67,7 +67,7 @@ func (s *script) records(x any) ([]record, error) {
 	return out, nil
 }
 
-// all are the stems of title and text.
+// all returns the stems of title and text.
 func (r record) all() []string {
 	out := slices.Clone(r.title)
 	for _, x := range r.sentences {
@@ -100,7 +100,7 @@ func (r record) whose() string {
 	return r.Who() + "'s " + r.Source + " message" + r.On()
 }
 
-// Who has what to say, by the words of an office.
+// The words for offices, and how much their holders decide.
 var (
 	junior  = regexp.MustCompile(`(?i)\b(?:intern|trainee|student|apprentice|customer|client|guest|visitor|prospect|user)\b`)
 	senior  = regexp.MustCompile(`(?i)\b(?:c[a-z]o|ciso|chief|founder|co-?founder|owner|president|director|vp|head|lead|leader|manager|principal|officer|pm|board|chair\w*)\b`)
@@ -108,8 +108,8 @@ var (
 	letters = regexp.MustCompile(`^[A-Z]{2,4}$`) // CEO, SRE
 )
 
-// rank is how much a record's author can decide: 3 leads, 2 does the work or is
-// not known, 1 asks for things. A page counts for 2 against what is newer.
+// rank is how much a record's author can decide: 3 leads; 2 does the work or is unknown; 1 only
+// asks for things. A page counts as 2 against newer records.
 func (r record) rank() int {
 	switch {
 	case junior.MatchString(r.User):
@@ -120,7 +120,7 @@ func (r record) rank() int {
 	return 2
 }
 
-// Who is the record's author, or what it is.
+// Who returns the record's author, or what the record is.
 func (r record) Who() string {
 	switch {
 	case office.MatchString(r.User) || letters.MatchString(r.User):
@@ -133,10 +133,10 @@ func (r record) Who() string {
 	return "the " + r.Source + " record"
 }
 
-// Dated reports whether it is known of when the record is.
+// Dated reports whether the record's date is known.
 func (r record) Dated() bool { return !r.at.IsZero() }
 
-// When is the date, or the word for that there is none.
+// When returns the date, or the word for a missing date.
 func (r record) When() string {
 	if r.Dated() {
 		return r.Date
@@ -144,7 +144,7 @@ func (r record) When() string {
 	return "undated"
 }
 
-// On is " of DATE", or says that there is none.
+// On returns " of DATE", or says that there is no date.
 func (r record) On() string {
 	if r.Dated() {
 		return " of " + r.Date

@@ -2,9 +2,9 @@ package scripted
 
 import "slices"
 
-// renewed is the weight where a page holds that something newer contradicts,
-// which a question in other words does not find: it holds no more if that is
-// about the same sentence, else the answer says what is out of date beside it.
+// renewed returns the weight if something newer contradicts the page that holds, in words that
+// the question does not find. If it concerns the same sentence, the page no longer holds;
+// otherwise the answer adds which part is out of date.
 func (s *script) renewed(rs []record, w weight) weight {
 	if w.Best == nil || w.Stale != nil || w.Later != nil || w.Best.Verdict == inThis {
 		return w
@@ -42,8 +42,8 @@ func (s *script) renewed(rs []record, w weight) weight {
 	return w
 }
 
-// staying is the sentence by which what overrides another part of the page
-// leaves the part that holds as it is, or "".
+// staying returns the sentence with which a record that overrides another part of the page
+// confirms the part that holds, or "".
 func (w weight) staying() string {
 	if w.Stale == nil {
 		return ""
@@ -56,8 +56,8 @@ func (w weight) staying() string {
 	return ""
 }
 
-// rejected is the weight where something newer decides against what a message
-// says, in other words than the question's: "not WhatsApp" has nothing of text messages.
+// rejected returns the weight if something newer decides against what a message says, in other
+// words than the question's: "not WhatsApp" has no word in common with text messages.
 func (s *script) rejected(rs []record, w weight) weight {
 	if w.Best == nil || w.Best.User == "" {
 		return w
@@ -77,7 +77,7 @@ func (s *script) rejected(rs []record, w weight) weight {
 	return w
 }
 
-// insert puts a record among the others by its date.
+// insert adds a record to the others, sorted by date.
 func (w *weight) insert(x *weighed) {
 	w.All = slices.DeleteFunc(w.All, func(o *weighed) bool { return o.Line == x.Line })
 	w.Also = slices.DeleteFunc(w.Also, func(o *weighed) bool { return o.Line == x.Line })
@@ -85,7 +85,7 @@ func (w *weight) insert(x *weighed) {
 	w.All = slices.Insert(w.All, at, x)
 }
 
-// replaced is the weight with something newer for what held.
+// replaced returns the weight after something newer has replaced what held.
 func (w weight) replaced(fresh *weighed) weight {
 	w.Best.Verdict, fresh.Verdict = "overridden", "holds"
 	w.Overridden = append([]*weighed{w.Best}, w.Overridden...)

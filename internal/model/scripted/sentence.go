@@ -11,13 +11,13 @@ type sentence struct {
 	stems []string
 }
 
-// What a sentence is, by the words that people use for it.
+// Kinds of sentences, by the words that people use for them.
 var (
 	joking   = regexp.MustCompile(`(?i)\b(?:april fools?\w*|first of april|1st of april|just kidding|kidding|only joking|joke|lol|haha\w*)\b|[😂🤣😜😉]|[;:]-?[)P](?:\s|$)`)
 	wishing  = regexp.MustCompile(`(?i)\b(?:would be (?:great|nice|cool|good|lovely|helpful|awesome)|would (?:love|like|prefer)|i'd|we'd (?:love|like)|could (?:we|you|someone)|can (?:we|you)|should we|shouldn't we|shall we|why (?:don't|not)|what (?:if|about)|how about|any chance|maybe|perhaps|please add|i (?:wish|hope|suggest|propose|think|like|liked|prefer|used|guess|believe|feel|want)|my (?:suggestion|proposal|idea|wish)|suggestion|proposal|idea:|feature request)\b`)
 	rumoured = regexp.MustCompile(`(?i)\b(?:rumou?rs?|i heard|heard that|apparently|someone said|people say|not sure|no idea)\b`)
 	decided  = regexp.MustCompile(`(?i)\b(?:decision|decided?|we will|we'll|agreed|approved|confirmed|final|from now on|as of|starting|scrap\w*|instead of|no longer|moved? to|moves to|replac\w+|switch\w*|drop\w*|correction|correct\w*|go with|going with|let's|settled)\b`)
-	// changes is wider than changed: also what says what is so now.
+	// changes is wider than changed: it also matches statements about the current state.
 	changes = regexp.MustCompile(`(?i)\b(?:scrap\w*|instead|no longer|any ?more|chang(?:e|ed|es)|change of plans?|mov(?:e|ed|es|ing)|postpon\w*|delay\w*|push(?:ed|es) (?:back|to)|cancel\w*|updat(?:e|ed|es)|overrid\w*|supersed\w*|forget|new|revert\w*|actually|now|correct(?:ion|ed)|drop(?:s|ped)?|replac\w*|switch\w*|add(?:ed|s)?|remov\w*|raise[sd]?|lower\w*|extend\w*|shorten\w*|against|from [\w ]{1,20} on)\b`)
 	stays   = regexp.MustCompile(`(?i)\b(?:stay(?:s|ed)?|remain(?:s|ed)?|still|as before|unchanged|confirm\w*|nothing (?:to|has) change\w*|no change|reminder|same as|keep(?:s)? at)\b`)
 	because = regexp.MustCompile(`(?i)\b(?:because|since|due to|so that|in order to|to (?:save|avoid|reduce|keep|meet|comply)|reason|owing to|thanks to|too (?:long|slow|expensive|much|many|risky|hard|late|big|complex)|needs? (?:\w+ ){0,3}more|crash\w*|object\w*|fail\w*|broken|insecure|unsafe|cannot|can't|complain\w*|cheaper|faster|safer|easier|costs? (?:us )?(?:too|more)|not allowed|forbid\w*|illegal)\b`)
@@ -61,10 +61,10 @@ func kindOf(r record, focus []sentence) string {
 	return kind
 }
 
-// openers are words before what is said.
+// openers are introductory words.
 var openers = regexp.MustCompile(`(?i)^(?:(?:hey|hi|hello)(?: \w+)?[,!] *|(?:decision|reminder|heads up|fyi|update|correction|note|breaking|confirmed|announcement|psa)\b[^:.!?]{0,60}: *)+`)
 
-// plain is a sentence without the words that only lead to it.
+// plain returns a sentence without its introductory words.
 func plain(text string) string {
 	text = strings.TrimPrefix(text, "… ")
 	if cut := openers.ReplaceAllString(text, ""); cut != "" {

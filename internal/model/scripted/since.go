@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// aDay is a day or month that a text names.
+// aDay matches a day or month in a text.
 var aDay = regexp.MustCompile(`(?i)\b(?:` + months + `|(?:mon|tues|wednes|thurs|fri|satur|sun)day|tomorrow)\b|\d{4}-\d\d`)
 
 func upper(text string) string {
@@ -17,8 +17,8 @@ func upper(text string) string {
 
 var since = regexp.MustCompile(`(?i)\b(?:since|after|from)\b (?:the )?(?:(?:beginning|start|middle|end|first) of )?(?:(\d{4}-\d\d(?:-\d\d)?)|(` + months + `)(?: (\d{4}))?)`)
 
-// sinceWhen is the day from which on a question asks, of the last year in which
-// something was said by then.
+// sinceWhen returns the day from which on a question asks, in the latest year with any record by
+// then.
 func sinceWhen(question string, rs []record) time.Time {
 	m := since.FindStringSubmatch(question)
 	if in := within.FindStringSubmatch(question); m == nil && in != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/parley-server/parley/internal/keyword"
 )
 
-// spelled are words of a question as it writes them, with the word between two
-// or, where more are, a comma.
+// spelled joins words as the question writes them, two with the word between them, more with
+// commas.
 func spelled(question string, words []string) string {
 	type at struct{ start, end int }
 	var found []at
-	var other []string // of an earlier question, or for what this one abbreviates
+	var other []string // from an earlier question, or replacing an abbreviation
 	lower := strings.ToLower(question)
 	for _, w := range words {
 		if i := strings.Index(lower, w); i >= 0 && len(lower) == len(question) {
@@ -42,8 +42,8 @@ func spelled(question string, words []string) string {
 	return strings.Join(append([]string{out.String()}, other...), ", ")
 }
 
-// respelled is the subject with words of the records in place of those that no
-// record has and that differ by one slip of the fingers; nil when there are none.
+// respelled returns the subject with its unknown words replaced by words of the records that
+// differ by one typing error; nil if there are none.
 func (s *script) respelled(sub subject, rs []record) *subject {
 	out := subject{Carried: sub.Carried, question: sub.question, wants: sub.wants}
 	for _, w := range sub.Own {
@@ -60,8 +60,8 @@ func (s *script) respelled(sub subject, rs []record) *subject {
 	return &out
 }
 
-// slip is the word of the records that was meant, or "" when they have the word
-// itself or none that is near.
+// slip returns the word of the records that was meant, or "" if they have the word itself or
+// none that is similar.
 func slip(word string, rs []record) string {
 	best := ""
 	for _, r := range rs {
@@ -77,9 +77,9 @@ func slip(word string, rs []record) string {
 	return best
 }
 
-// slipped reports whether two words differ by a letter too many, too few or
-// exchanged with its neighbour, or in long words by another letter. The first
-// and the last letter are the same, as light is not night, nor table tablet.
+// slipped reports whether two words differ by an extra, missing or swapped letter, or in long
+// words by another letter. The first and last letters must agree: light is not night, nor table
+// tablet.
 func slipped(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a

@@ -14,14 +14,14 @@ func (s *script) surveys(v view) bool {
 	return s.everything(v) || s.conflicting(v) || s.counting(v) || voice(v.Question) != "" || s.verbatim(v)
 }
 
-// counting reports whether a question asks, of no topic, which pages, channels
-// or messages there are.
+// counting reports whether a question asks which pages, channels or messages there are, without
+// a topic.
 func (s *script) counting(v view) bool {
 	yes, err := s.asks("inventory", v.Question)
 	return err == nil && yes && len(s.about(v.Question)) == 0 && len(v.History) == 0
 }
 
-// inventory is all that there is: pages, or messages, or both, as is asked for.
+// inventory returns everything there is: pages, messages, or both.
 func (s *script) inventory(rs []record, sub subject) weight {
 	w := s.latest(rs, sub)
 	w.Kind = "inventory"
@@ -36,15 +36,15 @@ func (s *script) inventory(rs []record, sub subject) weight {
 	return w
 }
 
-// verbatim reports whether a question that begins a conversation asks for the
-// words of the sources, of no topic.
+// verbatim reports whether a question that begins a conversation asks for the words of the
+// sources, without a topic.
 func (s *script) verbatim(v view) bool {
 	yes, err := s.asks("wording", v.Question)
 	return err == nil && yes && len(v.History) == 0 && len(s.about(v.Question)) == 0
 }
 
-// conflicting reports whether a question asks, of no topic, whether sources
-// contradict one another or are out of date.
+// conflicting reports whether a question asks, without a topic, whether sources contradict one
+// another or are out of date.
 func (s *script) conflicting(v view) bool {
 	if len(s.about(v.Question)) > 0 || len(v.History) > 0 && s.leans(v.Question) {
 		return false
@@ -59,8 +59,8 @@ func (s *script) conflicting(v view) bool {
 	})
 }
 
-// conflicts are, page by page, what holds of its subject where something newer
-// overrides it. The weight of one alone has all of it.
+// conflicts returns, for each page that something newer overrides, what holds now. The weight of
+// a single conflict contains all of it.
 func (s *script) conflicts(rs []record, sub subject) weight {
 	w := weight{Subject: sub, Kind: "conflicts"}
 	for _, page := range rs {
@@ -82,7 +82,7 @@ func (s *script) conflicts(rs []record, sub subject) weight {
 	return w
 }
 
-// conflict is what overrides a page, as to a sentence of it or else its title.
+// conflict returns what overrides a page, concerning a sentence of it or else its title.
 func (s *script) conflict(rs []record, page record) (weight, bool) {
 	var texts []string
 	for _, sen := range page.sentences[:min(len(page.sentences), maxCovered)] {
@@ -99,10 +99,10 @@ func (s *script) conflict(rs []record, page record) (weight, bool) {
 	return weight{}, false
 }
 
-// speaker is who a question asks the words of.
+// speaker matches the person whose words a question asks for.
 var speaker = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|ok)\W+)?what (?:did|does|do|has|have) (?:the |our )?((?:head of )?[\w.]+(?: [\w.]+)?) (?:say|said|write|written|announced?|post(?:ed)?|think|want|wanted|suggest(?:ed)?|propose[d]?|ask(?:ed)? for)\W*$|^\W*what (?:was|is|has been) (?:said|written|posted|announced) (?:in|on|by) (?:the )?([#\w.-]+(?: [\w.-]+)?)\W*$`)
 
-// voice is the person, office or channel whose words a question asks for.
+// voice returns the person, office or channel whose words a question asks for.
 func voice(question string) string {
 	m := speaker.FindStringSubmatch(question)
 	if m == nil {
@@ -123,7 +123,7 @@ var (
 	boss        = regexp.MustCompile(`(?i)^(?:boss|management|leadership)$`)
 )
 
-// said are the records of a voice, all of which are shown.
+// said returns the records of a voice, all of which are shown.
 func (s *script) said(name string, rs []record, sub subject) weight {
 	w := weight{Subject: sub, Kind: "voice", Name: name}
 	for _, r := range rs {
@@ -143,7 +143,7 @@ func (s *script) said(name string, rs []record, sub subject) weight {
 	return w
 }
 
-// covered says what the sources have at all: pages, channels and who speaks.
+// covered lists what the sources contain: pages, channels and speakers.
 func covered(rs []record) string {
 	var pages, channels []string
 	for _, r := range rs {
@@ -173,7 +173,7 @@ func upTo(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// apart says how many days lie between two records.
+// apart returns how many days lie between two records.
 func apart(a, b record) string {
 	d := int(a.at.Sub(b.at).Abs() / (24 * time.Hour))
 	switch {
@@ -187,10 +187,10 @@ func apart(a, b record) string {
 	return fmt.Sprintf("%d days (about %d weeks)", d, (d+3)/7)
 }
 
-// within is a month that a question names with "in".
+// within matches a month that a question names with "in".
 var within = regexp.MustCompile(`(?i)\b(?:in|during) (` + months + `)(?: (\d{4}))?\b`)
 
-// until is the end of the time that a question asks about; zero: there is none.
+// until returns the end of the time that a question asks about; zero if there is none.
 func until(question string, from time.Time) time.Time {
 	if from.IsZero() || !within.MatchString(question) {
 		return time.Time{}

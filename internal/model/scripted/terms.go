@@ -10,8 +10,8 @@ import (
 	"github.com/parley-server/parley/internal/keyword"
 )
 
-// stem is what a word has in common with its other forms: remind, reminded and
-// reminders have one stem.
+// stem is what a word has in common with its other forms: remind, reminded and reminders have
+// one stem.
 func stem(word string) string {
 	if i := slices.Index(numerals, word); i >= 0 {
 		return strconv.Itoa(i + 2)
@@ -22,14 +22,14 @@ func stem(word string) string {
 // numerals are the words for 2 to 12. One is a pronoun too.
 var numerals = strings.Fields("two three four five six seven eight nine ten eleven twelve")
 
-// root is the beginning that a word shares with its stem, which is a part of
-// its other forms too, as a search needs it: "polic" of policy and policies.
+// root returns the beginning that a word shares with its stem. It is part of the other forms
+// too, as a search needs it: "polic" of policy and policies.
 func root(word string) string {
 	st, n := stem(word), 0
 	for n < len(st) && n < len(word) && st[n] == word[n] {
 		n++
 	}
-	// A long word in -e is a noun that keeps it: database, databases.
+	// Long nouns in -e keep it: database, databases.
 	if n < 4 || n >= 7 && word[n:] == "e" {
 		return word
 	}
@@ -45,7 +45,7 @@ func stems(text string) []string {
 	return out
 }
 
-// holds reports whether the stems have the phrase in a row.
+// holds reports whether the stems contain the phrase consecutively.
 func holds(text, phrase []string) bool {
 	for i := 0; i+len(phrase) <= len(text); i++ {
 		if slices.Equal(text[i:i+len(phrase)], phrase) {
@@ -59,14 +59,14 @@ func holds(text, phrase []string) bool {
 type term struct {
 	words   string
 	exact   []string   // its stems
-	near    [][]string // others' for the same
-	kin     [][]string // others' of the same kind: PayPal for Stripe
+	near    [][]string // stems of other words for the same
+	kin     [][]string // stems of others of the same kind: PayPal for Stripe
 	weak    bool       // says little: app, system
 	name    bool       // is one of a kind: DHL, iOS
 	carried bool       // comes from an earlier question of the conversation
 }
 
-// How well a text has a term.
+// How well a text matches a term.
 const (
 	absent = iota
 	byKin
@@ -95,7 +95,7 @@ func (t *term) in(text []string) int {
 	return absent
 }
 
-// weight is what a term counts where it is found so well.
+// weight is what a term counts when it matches this well.
 func (t *term) weight(level int) int {
 	switch {
 	case t.carried:
@@ -108,15 +108,15 @@ func (t *term) weight(level int) int {
 	return [...]int{0, 3, 5, 6}[level]
 }
 
-// meaning is a word or phrase of the script's table of words.
+// meaning is a word or phrase of the script's word table.
 type meaning struct {
 	stems []string
 	group string
-	kind  string // of the group's kinds, the one that it names; "": the group itself
+	kind  string // the kind of the group that it names; "": the group itself
 }
 
-// table reads groups and topics into one list, by the first stem, the longest
-// phrase first.
+// table merges groups and topics into one list, indexed by the first stem, the longest phrase
+// first.
 func (s *script) table() map[string][]meaning {
 	m := map[string][]meaning{}
 	add := func(text, group, kind string) {
@@ -151,8 +151,7 @@ func (s *script) table() map[string][]meaning {
 	return m
 }
 
-// at finds what the table knows of the phrase that begins at token i: all
-// meanings of the longest that is there.
+// at returns all meanings of the longest known phrase that begins at token i.
 func (s *script) at(text []string, i int) (found []meaning, n int) {
 	for _, m := range s.meanings[text[i]] {
 		if len(m.stems) < n {
@@ -165,7 +164,7 @@ func (s *script) at(text []string, i int) (found []meaning, n int) {
 	return found, n
 }
 
-// about are the words and phrases of a question that name something.
+// about returns the words and phrases of a question that name something.
 func (s *script) about(question string) []string {
 	var out []string
 	ts, st := tokens(question), stems(question)
@@ -190,15 +189,15 @@ func (s *script) about(question string) []string {
 	return out
 }
 
-// particles end a verb of two words, with what it is done to between them. In
-// and on are prepositions too, but not at the end or before another.
+// particles end phrasal verbs, possibly after an object. In and on are prepositions too, except
+// at the end or before another preposition.
 var (
 	particles   = strings.Fields("back out up off in on")
 	preposition = strings.Fields("in on")
 	follows     = strings.Fields("with using by via through to and or")
 )
 
-// parted is a verb of the table whose words stand apart: "send it back".
+// parted finds a verb of the table whose words are separated: "send it back".
 func (s *script) parted(ts []token, st []string, i int) string {
 	for _, m := range s.meanings[st[i]] {
 		if len(m.stems) != 2 || !slices.Contains(particles, m.stems[1]) {
@@ -224,7 +223,7 @@ func add(list []string, item string) []string {
 	return append(list, item)
 }
 
-// terms are those of a list of words and phrases.
+// terms returns the terms of a list of words and phrases.
 func (s *script) terms(words []string, carried bool) []*term {
 	var out []*term
 	strong := false
@@ -233,7 +232,7 @@ func (s *script) terms(words []string, carried bool) []*term {
 		t.weak = slices.Contains(s.Weak, w) || len(t.exact) == 1 && strings.Trim(w, "0123456789.,-") == ""
 		strong = strong || !t.weak
 		if len(t.exact) == 0 {
-			t.exact = []string{w} // of marks alone: c++
+			t.exact = []string{w} // only punctuation: c++
 		}
 		if found, n := s.at(t.exact, 0); n == len(t.exact) {
 			for _, m := range found {
@@ -251,8 +250,8 @@ func (s *script) terms(words []string, carried bool) []*term {
 	return out
 }
 
-// relate adds what a meaning of the term says of other words. A thing is like
-// others of its kind; the word for the kind is near all other words for it.
+// relate adds the related words of a term's meaning. A thing is related to others of its kind,
+// and the word for the kind to all other words for it.
 func (s *script) relate(t *term, m meaning) {
 	for _, ms := range s.meanings {
 		for _, o := range ms {
@@ -267,13 +266,13 @@ func (s *script) relate(t *term, m meaning) {
 	}
 }
 
-// search are the words to search with for a list of words and phrases: the
-// roots, as the tools find what has a word in it.
+// search returns the search words for a list of words and phrases: their roots, because the
+// tools find everything that contains a word.
 func (s *script) search(words []string) []string {
 	var out []string
 	for _, w := range words {
 		for _, k := range keyword.Of(w) {
-			if s.fixed[k] { // Kubernetes is no plural
+			if s.fixed[k] { // Kubernetes is not a plural
 				out = add(out, k)
 				continue
 			}
@@ -283,11 +282,11 @@ func (s *script) search(words []string) []string {
 	return out
 }
 
-// maxSearch is how many words a second search has at most.
+// maxSearch is the most words of a second search.
 const maxSearch = 24
 
-// nearWords are what to search with when the words of a question found little:
-// other words for the same.
+// nearWords returns what to search with if the words of a question found little: other words for
+// the same.
 func (s *script) nearWords(words, asked []string) []string {
 	var out []string
 	for _, w := range words {

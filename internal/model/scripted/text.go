@@ -2,11 +2,11 @@ package scripted
 
 import "fmt"
 
-// deepest bounds templates that use one another by the function text, which
-// text/template does not see.
+// deepest limits templates that use one another by the function text, which text/template does
+// not detect.
 const deepest = 8
 
-// text is what a template of the script writes.
+// text executes a template of the script.
 func (s *script) text(name string, v view) (string, error) {
 	t := s.base.Lookup(name)
 	if t == nil {

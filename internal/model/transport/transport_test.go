@@ -143,7 +143,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestMalformed: what was sent reads as a sentence, be it a piece or none at all.
+// TestMalformed: the message reads as a sentence, with or without a noun for what was sent.
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	p := transport.Provider{Name: "Acme", Key: "secret"}

@@ -305,7 +305,7 @@ func TestSocketRules(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", c.say, got, c.hear)
 		}
 	}
-	// What changed is told before the call has its answer.
+	// A change is announced before its call is answered.
 	say(t, ws, `{"id":14,"type":"call_service","domain":"light","service":"turn_on","target":{"entity_id":"light.garden"}}`)
 	first, second := hear(t, ws), hear(t, ws)
 	if !strings.Contains(first, `"event_type":"state_changed"`) || !strings.Contains(second, `"id":14`) {
@@ -327,7 +327,7 @@ func TestSocketRules(t *testing.T) {
 	}
 }
 
-// TestSlowClient: whoever does not read is cut off, and holds up nobody.
+// TestSlowClient: a client that does not read is disconnected, and delays nobody.
 func TestSlowClient(t *testing.T) {
 	t.Parallel()
 	h, srv := house(t, homeassistant.Options{Token: "tok"})

@@ -75,8 +75,8 @@ func TestRealClient(t *testing.T) {
 		t.Errorf("got %v, want a forecast of five days", answer)
 	}
 
-	// Cut off, it comes back, is subscribed again, and has missed nothing. What
-	// happens while nobody is there is told to no subscription.
+	// After a disconnection it reconnects, subscribes again, and has missed nothing. Events
+	// during the disconnection reach no subscription.
 	if got := h.Sockets(); got != 1 {
 		t.Errorf("got %d sockets, want 1", got)
 	}

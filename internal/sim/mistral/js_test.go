@@ -195,7 +195,7 @@ func TestJS_chat(t *testing.T) {
 		t.Errorf("%d events", len(events))
 	}
 
-	// Calls, and their results in what is asked next.
+	// Calls, with their results in the next request.
 	tools := o{"tools": l{lookUp}}
 	events = j.stream("chat.stream", ask("look it up", tools))
 	calls := at(events, -1, "data", "choices", 0, "delta", "toolCalls").(l)

@@ -7,8 +7,8 @@ import (
 	"github.com/parley-server/parley/internal/sim/openai"
 )
 
-// TestValidate has what is refused, by whom, and in which words. The first of
-// each list is what all of them take.
+// TestValidate lists what each dialect rejects, and in which words. Every dialect accepts the
+// first of each list.
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	const (

@@ -87,7 +87,7 @@ var faults = []fault{
 	{
 		name: "a name that is not found", code: parley.CodeUnavailable, says: "was not found", failed: slices.Repeat(unavailable, 4),
 		reach: func(*testing.T, simtest.Provider) (string, *http.Client) {
-			// The real resolver, with nobody at the address of its server.
+			// The real resolver, with nothing listening at the address of its server.
 			nobody := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 				return nil, errors.New("there is no name server")
 			}}
@@ -97,7 +97,7 @@ var faults = []fault{
 	},
 	{
 		name: "nobody at the address", code: parley.CodeUnavailable, says: "no connection to", failed: slices.Repeat(unavailable, 4),
-		// A port that nobody gets by chance, as one that was just closed may.
+		// A port that nothing gets by chance, unlike one that was just closed.
 		reach: func(*testing.T, simtest.Provider) (string, *http.Client) { return "http://127.0.0.1:1", nil },
 	},
 	{
@@ -213,8 +213,8 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// TestFaults_fallback: when a provider is away for good, the app's next model
-// takes the turn over, whoever provides it.
+// TestFaults_fallback: if a provider stays unavailable, the app's next model takes over the
+// turn, whichever provider it is from.
 func TestFaults_fallback(t *testing.T) {
 	t.Parallel()
 	all := simtest.Providers()

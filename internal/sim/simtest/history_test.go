@@ -184,7 +184,7 @@ func (n noted) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 	return n.Model.Stream(ctx, r)
 }
 
-// catcher takes what an adapter would send, and answers that nobody is there.
+// catcher records what an adapter would send, and fails the connection.
 type catcher struct{ body []byte }
 
 func (c *catcher) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -201,8 +201,8 @@ func (c *catcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// circle is an app of two agents that hand to one another, one of which thinks
-// and knows the session.
+// circle is an app of two agents that hand over to each other; one of them thinks and knows the
+// session.
 func circle() parley.App {
 	return enginetest.App(func(a *parley.App) {
 		tools := []string{"look", "put", "mail"}
@@ -214,8 +214,8 @@ func circle() parley.App {
 	})
 }
 
-// step is a turn: who answers, what the model does in it, what happens at its
-// first pause, and what is said of a call whose outcome is not known.
+// step is a turn: the answering model, its actions, what happens at its first pause, and the
+// person's answer about a call with an unknown outcome.
 type step struct {
 	provider int
 	plan     []string
@@ -326,11 +326,10 @@ func (st *stage) written(ft failing, p simtest.Provider, app *parley.App, asked 
 	}
 }
 
-// TestHistories: whatever a session went through, and whichever providers
-// answered in it, each request that the loop makes is one that its provider
-// takes, and each other provider would. A random session is played on the real
-// engine over real sockets; what is sent is also written for every other
-// provider, and held against that one's rules.
+// TestHistories: whatever a session has been through, and whichever providers answered in it,
+// each request of the loop is valid for its provider and would be for every other. A random
+// session is played on the real engine over real sockets; each request is also written for every
+// other provider and checked against its rules.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	st := newStage(t)
@@ -386,8 +385,8 @@ type world struct {
 	begin func(seam.Store) *enginetest.Rig
 }
 
-// play sends a message and sees its turns to their ends: at a pause of the model
-// something happens, and what is unknown is left or told.
+// play sends a message and follows its turns to their ends. At a pause of the model something
+// happens, and unknown outcomes are left or told.
 func (w *world) play(c parley.Send, s step) {
 	turn, then := w.send(c), s.then
 	for {

@@ -121,8 +121,8 @@ func TestFaultMayBlockInABubble(t *testing.T) {
 	})
 }
 
-// The model against itself: that the machine does not find differences where
-// there are none, and that a copy is as good as the original.
+// The model against itself: the state machine must find no differences, and a copy must equal
+// the original.
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	storetest.Random(t, storetest.Body{Open: func(testing.TB) seam.Store { return mem.New().Clone() }})

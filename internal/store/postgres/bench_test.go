@@ -13,9 +13,8 @@ import (
 	"github.com/parley-server/parley/internal/store/storetest"
 )
 
-// floor is what the store is measured against in the same run: the same event
-// rows in a table of the same form, so many to a commit, in one round trip, and
-// nothing else.
+// floor is the baseline measured in the same run: the same event rows in a table of the same
+// form, the same number per commit, in one round trip, and nothing else.
 type floor struct{ c *pgx.Conn }
 
 func newFloor(b *testing.B, dsn string) floor {

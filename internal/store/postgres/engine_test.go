@@ -171,8 +171,8 @@ func TestEngineRestart(t *testing.T) {
 	}
 }
 
-// finish brings a turn to its end, as a patient client does: it resumes what was
-// interrupted and leaves what is unknown.
+// finish brings a turn to its end like a patient client: it resumes an interrupted turn and
+// leaves unknown outcomes as they are.
 func finish(t *testing.T, r *enginetest.Rig, id parley.TurnID) (got parley.TurnInfo) {
 	t.Helper()
 	ctx := context.Background()

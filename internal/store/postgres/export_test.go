@@ -15,7 +15,7 @@ import (
 // DSN is the address of the database.
 func (s *Store) DSN() string { return s.config.ConnString() }
 
-// Exec runs a statement as anybody else could.
+// Exec runs a statement outside the store.
 func (s *Store) Exec(query string, args ...any) error {
 	ctx := context.Background()
 	c, err := connect(ctx, s.config.ConnConfig)
@@ -105,7 +105,7 @@ func (s *Store) AwaitSole() error {
 // Doubting reports whether the store does not know what became of a commit.
 func (s *Store) Doubting() bool { return s.w.doubting.Load() }
 
-// EventRows counts the rows of events, whoever reads them.
+// EventRows counts the rows of events.
 func (s *Store) EventRows() (int, error) { return s.count(`SELECT count(*) FROM events`) }
 
 // StepRows counts those of steps that have their data.

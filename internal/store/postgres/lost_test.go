@@ -14,8 +14,8 @@ import (
 	"github.com/parley-server/parley/internal/store/storetest"
 )
 
-// The connection breaks in the middle of a commit. Whoever appended is told what
-// took place, as long as anybody can be asked.
+// The connection breaks in the middle of a commit. The caller of Append is told whether it took
+// place, as long as the database can be asked.
 func TestLostInTheMiddleOfACommit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -131,7 +131,7 @@ func TestDatabaseAway(t *testing.T) {
 			t.Errorf("got event %d, want %d", n, after)
 		}
 	}
-	// A restart that nobody noticed: the first call after it works.
+	// A restart in an idle time: the first call after it works.
 	cluster.Kill(t)
 	cluster.Restart(t)
 	if n := storetest.Head(t, s, "S"); n != after {

@@ -153,8 +153,7 @@ func TestNobodyThere(t *testing.T) {
 	must(t, s.Close())
 }
 
-// A role without the right to make a schema is told, and works where somebody
-// else has made it.
+// A role that may not create a schema gets an error, and works if somebody else has created it.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.New(t)

@@ -42,7 +42,7 @@ func (h *hold) wait(ctx context.Context) error {
 	}
 }
 
-// letGo ends an outage; another one comes, or none.
+// letGo ends an outage, after which there may be another one.
 func (h *hold) letGo(another bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,10 +52,10 @@ func (h *hold) letGo(another bool) {
 	}
 }
 
-// PostgreSQL is killed and started again three times while a hundred sessions stream
-// and send mails. Some streams and mails are in their middle each time. No turn fails or
-// is interrupted, each mail is sent once, and who follows a session and comes back with
-// the number of its last event misses nothing and gets nothing twice.
+// PostgreSQL is killed and started again three times while a hundred sessions stream and send
+// mails, some of them in the middle each time. No turn fails or is interrupted, each mail is
+// sent once, and a reader that reconnects with the number of its last event misses nothing and
+// gets nothing twice.
 func TestEngineDuringRestartsOfPostgres(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -153,9 +153,9 @@ func TestEngineDuringRestartsOfPostgres(t *testing.T) {
 	t.Logf("%d turns; those who followed were refused %d times", ended.Load(), refused.Load())
 }
 
-// follows reads a session live until so many turns have ended. It leaves after a few
-// frames, or when the server has no more for it, and comes back with the number of its
-// last event. It checks what it reads, and returns how often it was refused.
+// follows reads a session live until a number of turns have ended. It disconnects after a few
+// frames, or when the server has no more, and reconnects with the number of its last event. It
+// checks what it reads, and returns how often it was refused.
 func follows(ctx context.Context, t *testing.T, r *enginetest.Rig, id parley.SessionID, turns int) (refused int64) {
 	var last int64
 	shown := map[parley.CallID]string{} // of open calls

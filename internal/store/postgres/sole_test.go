@@ -14,7 +14,7 @@ import (
 	"github.com/parley-server/parley/internal/store/storetest"
 )
 
-// alone opens a database for itself, waiting hardly at all for who has it.
+// alone opens a database exclusively, and hardly waits for its present owner.
 func alone(t *testing.T, dsn, name string) (*postgres.Store, error) {
 	t.Helper()
 	s, err := postgres.Open(context.Background(), dsn, postgres.Alone(name, 50*time.Millisecond))

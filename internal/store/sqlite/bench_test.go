@@ -13,9 +13,9 @@ import (
 	"github.com/parley-server/parley/internal/store/storetest"
 )
 
-// floor is what the store is measured against in the same run: the same event
-// rows in a table of the same form, written by held statements, so many to a
-// commit, synchronous=FULL, and nothing else.
+// floor is the baseline measured in the same run: the same event rows in a table of the same
+// form, written by prepared statements, the same number per commit, with synchronous=FULL, and
+// nothing else.
 type floor struct {
 	c                     *zombie.Conn
 	begin, insert, commit *zombie.Stmt

@@ -17,8 +17,8 @@ import (
 	"github.com/parley-server/parley/internal/store/storetest"
 )
 
-// mount makes a small file system, and skips what is left of the test where this process
-// may not. Root may, and is who runs these tests where they count.
+// mount mounts a small file system, and skips the rest of the test if this process may not. Root
+// may; where these tests count, root runs them.
 func mount(t *testing.T, size string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -203,9 +203,8 @@ func TestReadOnlyFolder(t *testing.T) {
 	})
 }
 
-// asNobody runs f without the right to write what belongs to us. Root gives up
-// its file system identity for this thread; anybody else takes the right away
-// from itself.
+// asNobody runs f without the right to write to our files. Root changes this thread's file
+// system identity; other users remove the right from the files.
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	if os.Getuid() != 0 {

@@ -105,7 +105,7 @@ func (s *Store) Plans() (map[string]string, error) {
 	return plans, errors.Join(err, s.write(context.Background(), explain))
 }
 
-// EventRows counts the rows of events, whoever reads them.
+// EventRows counts the rows of events.
 func (s *Store) EventRows() (int, error) { return s.count(`SELECT count(*) FROM events`) }
 
 // StepRows counts those of steps that have their data.

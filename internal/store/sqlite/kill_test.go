@@ -44,8 +44,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// torn does to copies of the database what a power failure may do: the end of
-// the WAL is missing, or is something else. Whatever is left is whole.
+// torn damages copies of the database as a power failure may: the end of the WAL is missing, or
+// is replaced. What remains is intact.
 func torn(t *testing.T, dir string, told map[parley.SessionID]int64) {
 	t.Helper()
 	db, err := os.ReadFile(filepath.Join(dir, sqlite.FileName))

@@ -86,8 +86,8 @@ func TestAnalyzeAttacked(t *testing.T) {
 		case c.code == "" && res.Error != nil, c.code != "" && (res.Error == nil || res.Error.Code != c.code):
 			t.Errorf("%s: got %+v, want %q", name, res.Error, c.code)
 		}
-		// A single operation takes a tenth of the limit; the rest is for a machine that
-		// does other things, too. Unbounded, they took thirty times as long.
+		// A single operation takes a tenth of the limit; the rest allows for a busy machine.
+		// Without limits they took thirty times as long.
 		if took > 5*limit {
 			t.Errorf("%s took %s, with a limit of %s", name, took, limit)
 		}
@@ -114,8 +114,8 @@ func joins(n int) string {
 	return b.String()
 }
 
-// TestAnalyzeFunctions: what is made anew answers as SQLite's own does, and every
-// function of this SQLite was looked at.
+// TestAnalyzeFunctions: our replacements answer like SQLite's own functions, and every function
+// of this SQLite has been reviewed.
 func TestAnalyzeFunctions(t *testing.T) {
 	t.Parallel()
 	ours, theirs := homeassistant.Ask(t.Context(), true), homeassistant.Ask(t.Context(), false)

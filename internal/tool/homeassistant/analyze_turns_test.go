@@ -11,7 +11,7 @@ import (
 	"github.com/parley-server/parley/internal/tool/homeassistant"
 )
 
-// A user who has too many queries waiting is refused, with what to do.
+// A user with too many waiting queries gets an error that says what to do.
 func TestAnalyze_refuses_who_asks_too_much(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

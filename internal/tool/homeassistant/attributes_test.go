@@ -18,7 +18,7 @@ func TestNoSecretsInAttributes(t *testing.T) {
 	hasNot(t, string(e.Attributes), "token")
 }
 
-// TestDisabled: what is in the registry only can be found, and has no state.
+// TestDisabled: an entity that is only in the registry can be found, and has no state.
 func TestDisabled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

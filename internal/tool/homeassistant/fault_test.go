@@ -60,8 +60,8 @@ func TestSlow(t *testing.T) {
 	r.when("it works again", func() bool { return r.run("ha_history", in).Outcome == parley.OutcomeOK })
 }
 
-// TestRevoked: a token that is refused is said to be, is not tried in a loop,
-// and works again without a restart once it is good.
+// TestRevoked: a rejected token is reported, is not tried in a loop, and works again without a
+// restart once it is valid.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -68,7 +68,7 @@ func TestLastNightInTheSmallHours(t *testing.T) {
 // name as of the id, whatever domain was guessed.
 // TestDidYouMean_of_a_long_name looks at no more of it than of the longest id there is.
 func TestDidYouMean_of_a_long_name(t *testing.T) {
-	// Not parallel: it counts what is allocated.
+	// Not parallel: it counts allocations.
 	r := newRig(t)
 	long := "light.bedroom_" + strings.Repeat("x", 500_000)
 	var before, after runtime.MemStats

@@ -87,8 +87,8 @@ func TestReaches(t *testing.T) {
 	}
 }
 
-// TestVet: before anybody is asked for permission it is checked that the service, and
-// all that is named, exists. Home Assistant is told of none of these calls.
+// TestVet: before anybody is asked for permission, the service and everything it names must
+// exist. Home Assistant receives none of these calls.
 func TestVet(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -39,8 +39,8 @@ func TestRetrieveKnowsWhatAQuestionIsAbout(t *testing.T) {
 	}
 }
 
-// TestStartIsLate: who only wants to know the tools makes no connection, and can
-// close what never began.
+// TestStartIsLate: a toolset that only lists its tools makes no connection, and can be closed
+// without one.
 func TestStartIsLate(t *testing.T) {
 	t.Parallel()
 	tools, err := homeassistant.New(homeassistant.Options{URL: "http://127.0.0.1:1", Token: "x", Later: true})

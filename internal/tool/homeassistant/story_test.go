@@ -72,8 +72,8 @@ func TestDiagnoseAGroup(t *testing.T) {
 	hasNot(t, text, "Used by group: light.bedroom")
 }
 
-// What caused the changes of a group's members is said of the group, too: it
-// shows nothing of them itself.
+// The causes of changes to a group's members are attributed to the group too, whose own history
+// shows none of them.
 func TestDiagnoseAGroupByItsMembersCauses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *sim.Options, _ *homeassistant.Options) { o.Story = sim.StoryAutomation })
@@ -112,7 +112,7 @@ func TestErrorsAreGrouped(t *testing.T) {
 	has(t, text, "has no matching warning or error")
 }
 
-// TestErrorsOfAGuest: who may not read the log is told so.
+// TestErrorsOfAGuest: a user who may not read the log is told so.
 func TestErrorsOfAGuest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(_ *sim.Options, o *homeassistant.Options) { o.Token = "guest" })

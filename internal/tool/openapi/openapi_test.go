@@ -238,7 +238,7 @@ func TestDecls(t *testing.T) {
 	}
 }
 
-// TestAnswers: what is chosen of an answer goes to the model, and the whole is kept.
+// TestAnswers: the chosen fields of an answer go to the model, and the whole answer is kept.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	const answer = `{"items":[{"id":1,"name":"a","more":{"x":1,"y":2}},{"id":2}],"total":2,"next":null}`
@@ -296,8 +296,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestLost: a call that never left is told from one of which nobody knows, and nothing
-// is sent twice.
+// TestLost: a call that never left is distinguished from one with an unknown outcome, and
+// nothing is sent twice.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	var arrived atomic.Int32
@@ -387,7 +387,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestMistakes: what is wrong is said with its place, and no secret is repeated.
+// TestMistakes: an error names its place, and no secret appears in it.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	with := func(paths string) []byte { return []byte("openapi: 3.0.3\npaths:\n" + paths) }
@@ -460,7 +460,7 @@ func bomb() string {
 	return b.String()
 }
 
-// chain is a description of which each part refers to the next.
+// chain is a description in which each part refers to the next.
 func chain(n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"openapi":"3.0.0","paths":{"/a":{"post":{"operationId":"text","requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/s0"}}}}}}},"components":{"schemas":{`)
@@ -516,7 +516,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestFetch: a description is fetched from where the operator says, and from nowhere else.
+// TestFetch: a description is fetched from the operator's address, and from nowhere else.
 func TestFetch(t *testing.T) {
 	t.Parallel()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,167 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/parley-server/parley"
+)
+
+// Folder is a folder with its name for messages. Its FS shows the folder's current
+// content. A missing folder is only noticed when something is opened.
+type Folder struct {
+	FS   fs.FS
+	Name string
+}
+
+// LoadApps reads the enabled apps of the built-in folder, one sub-folder each, and of
+// Settings.Apps, sorted by name. The error names every mistake of every app.
+func (s Settings) LoadApps(builtin fs.FS, known Known) ([]*App, error) {
+	dirs, err := s.appFolders(builtin)
+	if err != nil {
+		return nil, err
+	}
+	errs := s.misnamed(dirs)
+	var apps []*App
+	for _, r := range s.read(dirs, known) {
+		if r.Err != nil {
+			errs = append(errs, r.Err)
+			continue
+		}
+		apps = append(apps, r.App)
+	}
+	if len(errs) == 0 && len(apps) == 0 {
+		errs = append(errs, parley.Errorf(parley.CodeInvalid, "there is no app to serve"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, parley.Errorf(parley.CodeInvalid, "%w", err)
+	}
+	return apps, nil
+}
+
+// Read is one app as read, with or without mistakes.
+type Read struct {
+	Name string
+	App  *App  // nil if its file could not be read at all; with Err, as much as could be read
+	Err  error // its cause is [Mistakes]
+}
+
+// ReadApps is LoadApps for callers that want all mistakes: each app with its mistakes and
+// as much of it as could be read. The error has the mistakes in the settings.
+func (s Settings) ReadApps(builtin fs.FS, known Known) ([]Read, error) {
+	dirs, err := s.appFolders(builtin)
+	if err != nil {
+		return nil, err
+	}
+	return s.read(dirs, known), errors.Join(s.misnamed(dirs)...)
+}
+
+func (s Settings) read(dirs map[string]Folder, known Known) []Read {
+	var list []Read
+	for _, name := range slices.Sorted(maps.Keys(dirs)) {
+		if len(s.Enabled) > 0 && !slices.Contains(s.Enabled, name) {
+			continue
+		}
+		a, err := s.loadApp(name, dirs[name], known)
+		list = append(list, Read{name, a, err})
+	}
+	return list
+}
+
+// misnamed returns an error for each setting that names an app that does not exist.
+func (s Settings) misnamed(dirs map[string]Folder) (errs []error) {
+	for _, set := range []struct {
+		where string
+		names []string
+	}{{"enabled", s.Enabled}, {"app", slices.Sorted(maps.Keys(s.App))}} {
+		for _, name := range set.names {
+			if _, ok := dirs[name]; !ok {
+				errs = append(errs, parley.Errorf(parley.CodeInvalid, "%s: there is no app %q%s", set.where, name, hint(name, slices.Collect(maps.Keys(dirs)))))
+			}
+		}
+	}
+	return errs
+}
+
+// Disabled names the existing apps that Settings.Enabled leaves out, sorted.
+func (s Settings) Disabled(builtin fs.FS) ([]string, error) {
+	dirs, err := s.appFolders(builtin)
+	if err != nil || len(s.Enabled) == 0 {
+		return nil, err
+	}
+	for _, name := range s.Enabled {
+		delete(dirs, name)
+	}
+	return slices.Sorted(maps.Keys(dirs)), nil
+}
+
+// appFolders finds the folder of each app, built-in and the user's.
+func (s Settings) appFolders(builtin fs.FS) (map[string]Folder, error) {
+	dirs := map[string]Folder{}
+	err := folders(builtin, func(name string) { dirs[name] = Folder{sub(builtin, name), "built-in apps/" + name} })
+	if err != nil {
+		return nil, parley.Errorf(parley.CodeInternal, "built-in apps: %w", err)
+	}
+	if s.Apps != "" {
+		own := os.DirFS(s.Apps)
+		err := folders(own, func(name string) { dirs[name] = Folder{sub(own, name), filepath.Join(s.Apps, name)} })
+		if err != nil {
+			return nil, parley.Errorf(parley.CodeInvalid, "apps: %w", plainError(s.Apps, err)).
+				WithHint("name a folder that holds one folder for each app")
+		}
+	}
+	return dirs, nil
+}
+
+// folders calls f with each folder that is an app.
+func folders(fsys fs.FS, f func(name string)) error {
+	if fsys == nil {
+		return nil
+	}
+	entries, err := fs.ReadDir(fsys, ".")
+	for _, e := range entries {
+		if _, err := fs.Stat(fsys, path.Join(e.Name(), AppFile)); err == nil {
+			f(e.Name())
+		}
+	}
+	return err
+}
+
+// sub is fs.Sub for names that are known to be valid.
+func sub(fsys fs.FS, dir string) fs.FS {
+	f, err := fs.Sub(fsys, dir)
+	if err != nil {
+		panic("config: " + err.Error())
+	}
+	return f
+}
+
+// folders finds the data folders of the app and of its toolsets.
+func (a *App) folders(s Settings, f appFile) {
+	a.Data = a.folder(orString(f.Data, "data"), "data")
+	own := s.App[a.Name].Data
+	if v, ok := s.env(Variable(a.Name + ".data")); ok && v != "" {
+		own = home(v, s.env)
+	}
+	if own != "" {
+		a.Data = Folder{os.DirFS(own), own}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(f.Tools.Others)) {
+		t := Toolset{Kind: kind, Data: a.Data, URL: f.Tools.Others[kind].URL, Token: f.Tools.Others[kind].Token}
+		if s.App[a.Name].URL != "" {
+			t.URL, t.Token = s.App[a.Name].URL, s.App[a.Name].Token
+		}
+		if dir := f.Tools.Others[kind].Data; dir != "" && own == "" {
+			t.Data = a.folder(dir, "tools."+kind+".data")
+		}
+		a.Toolsets = append(a.Toolsets, t)
+	}
+	a.services(f.Tools.HTTP)
+	a.apis(f.Tools.OpenAPI)
+	a.commands(f.Tools.Command)
+}
