@@ -126,7 +126,7 @@ function Line({ step: s, names, after, wanted }: LineProps) {
   );
 }
 
-/** Snippets: their sources, and on request their text. */
+/** What was done or found, in words; the original with its ids, when a lead points to it or the reader asks for it. */
 function Said({ text, original, needed }: { text: string; original: string; needed: boolean }) {
   const [open, setOpen] = useState(needed);
   const [before, setBefore] = useState(needed);
