@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -159,6 +160,12 @@ func (c *Client) do(ctx context.Context, a call) (*http.Response, error) {
 type unreached struct{ error }
 
 func (u *unreached) Unwrap() error { return u.error }
+
+// sent reports whether the server may have got the request.
+func (u *unreached) sent() bool {
+	op, ok := errors.AsType[*net.OpError](u.error)
+	return !ok || op.Op != "dial"
+}
 
 // isJSON reports whether a decoder's error is about what arrived, and not that less did.
 func isJSON(err error) bool {

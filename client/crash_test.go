@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,6 +42,44 @@ func TestSendAndWait_through_a_crash(t *testing.T) {
 	}
 	if n := strings.Count(enginetest.Types(rig.Log(s.ID)), "turn.started"); n != 1 || sends.Load() != 2 {
 		t.Errorf("%d turns began after %d requests", n, sends.Load())
+	}
+}
+
+// TestSessions_are_made_once: the answers to a creation and to a fork are lost. Each is
+// asked for again with its key, and there is one session of each.
+func TestSessions_are_made_once(t *testing.T) {
+	t.Parallel()
+	var creates, forks atomic.Int64
+	c, _ := serve(t, enginetest.Echo, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/v1/sessions" && r.Method == http.MethodPost && creates.Add(1) == 1,
+				strings.HasSuffix(r.URL.Path, "/fork") && forks.Add(1) == 1:
+				lost(next, w, r)
+			default:
+				next.ServeHTTP(w, r)
+			}
+		})
+	})
+	s := session(t, c)
+	fork, err := c.ForkSession(t.Context(), s.ID, parley.ForkSession{})
+	if err != nil || creates.Load() != 2 || forks.Load() != 2 {
+		t.Fatalf("%v after %d and %d requests", err, creates.Load(), forks.Load())
+	}
+	list, err := c.Sessions(t.Context(), client.SessionFilter{})
+	if err != nil || len(list) != 2 || fork.ID == s.ID {
+		t.Errorf("there are %d sessions, %v", len(list), err)
+	}
+}
+
+// TestServer_that_is_not_there: a session is asked for once, and the error comes at once.
+func TestServer_that_is_not_there(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(http.NotFoundHandler())
+	web.Close()
+	c := client.New(client.Options{BaseURL: web.URL, Patience: time.Hour, Away: func(error) { t.Error("it waits") }})
+	if _, _, err := c.CreateSession(t.Context(), parley.CreateSession{App: "x"}); parley.CodeOf(err) != parley.CodeUnavailable {
+		t.Errorf("got %v", err)
 	}
 }
 

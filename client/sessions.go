@@ -12,11 +12,17 @@ import (
 )
 
 // CreateSession makes a session. If a session of the app already has the outside id, it
-// returns that session and created is false. Key is sent as the idempotency key.
+// returns that session and created is false. Key is sent as the idempotency key; without
+// one, the call gets one. If the connection breaks, the request is repeated with it within
+// [Options.Patience]; created is then false for a session with an outside id.
 func (c *Client) CreateSession(ctx context.Context, s parley.CreateSession) (info parley.SessionInfo, created bool, err error) {
-	a := call{method: http.MethodPost, path: "/v1/sessions", body: s}
-	info, status, err := getStatus[parley.SessionInfo](ctx, c, a.set("Idempotency-Key", s.Key))
-	return info, status == http.StatusCreated, err
+	info, err = once(ctx, c, &s.Key, func() (parley.SessionInfo, error) {
+		a := call{method: http.MethodPost, path: "/v1/sessions", body: s}
+		info, status, err := getStatus[parley.SessionInfo](ctx, c, a.set("Idempotency-Key", s.Key))
+		created = status == http.StatusCreated || err == nil && s.OutsideID == ""
+		return info, err
+	})
+	return info, created, err
 }
 
 // Session reads one session.
@@ -105,10 +111,13 @@ type reasonBody struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// ForkSession copies a session.
+// ForkSession copies a session. If the connection breaks, the request is repeated with the
+// same key within [Options.Patience].
 func (c *Client) ForkSession(ctx context.Context, id parley.SessionID, f parley.ForkSession) (parley.SessionInfo, error) {
-	a := call{method: http.MethodPost, path: p("/v1/sessions/%s/fork", id), body: f}
-	return get[parley.SessionInfo](ctx, c, a.set("Idempotency-Key", f.Key))
+	return once(ctx, c, &f.Key, func() (parley.SessionInfo, error) {
+		a := call{method: http.MethodPost, path: p("/v1/sessions/%s/fork", id), body: f}
+		return get[parley.SessionInfo](ctx, c, a.set("Idempotency-Key", f.Key))
+	})
 }
 
 // Queued is a turn behind the open one.

@@ -19,15 +19,36 @@ func (c *Client) Send(ctx context.Context, id parley.SessionID, s parley.Send) (
 	return get[parley.TurnInfo](ctx, c, a.set("Idempotency-Key", s.Key))
 }
 
-// SendAndWait asks for a turn and returns it when it has ended, waits for a human or was
-// interrupted and does not go on by itself; its Status says which. It waits through a
-// crash of the server within [Options.Patience]. If the connection breaks before the
-// request is acknowledged, it is repeated with the same key; without a key it gets one.
-func (c *Client) SendAndWait(ctx context.Context, id parley.SessionID, s parley.Send) (parley.TurnInfo, error) {
+// Deliver is Send that gets through a crash of the server: while the server cannot be
+// reached, or the connection breaks before the request is acknowledged, the request is
+// repeated with the same key, within [Options.Patience]. Without a key it gets one.
+func (c *Client) Deliver(ctx context.Context, id parley.SessionID, s parley.Send) (parley.TurnInfo, error) {
 	if s.Key == "" {
 		s.Key = rand.Text()
 	}
-	t, err := patient(ctx, c, isUnreached, func() (parley.TurnInfo, error) { return c.Send(ctx, id, s) })
+	return patient(ctx, c, isUnreached, func() (parley.TurnInfo, error) { return c.Send(ctx, id, s) })
+}
+
+// once makes a request that would make something twice if it were repeated without a key.
+// If its connection breaks, it is repeated with the same key until the server says what
+// became of it. A server that cannot be reached in the first place is an error at once.
+func once[T any](ctx context.Context, c *Client, key *string, do func() (T, error)) (T, error) {
+	if *key == "" {
+		*key = rand.Text()
+	}
+	doubt := false
+	return patient(ctx, c, func(err error) bool {
+		u, ok := errors.AsType[*unreached](err)
+		doubt = doubt || ok && u.sent()
+		return ok && doubt
+	}, do)
+}
+
+// SendAndWait delivers a message and returns its turn when that has ended, waits for a
+// human or was interrupted and does not go on by itself; its Status says which. It waits
+// through a crash of the server within [Options.Patience].
+func (c *Client) SendAndWait(ctx context.Context, id parley.SessionID, s parley.Send) (parley.TurnInfo, error) {
+	t, err := c.Deliver(ctx, id, s)
 	for err == nil && !t.Over() && t.Status != parley.StatusWaiting {
 		if t.Resumes && !pause(ctx, firstWait) { // the server is about to stop again
 			return t, context.Cause(ctx)

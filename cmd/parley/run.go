@@ -132,7 +132,7 @@ func (r *runner) run(ctx context.Context, app, session string, s parley.Send) er
 	if err != nil {
 		return err
 	}
-	t, err := r.l.Send(ctx, id, s)
+	t, err := r.l.Deliver(ctx, id, s)
 	if err != nil {
 		return err
 	}
