@@ -61,7 +61,10 @@ func TestSessions_are_made_once(t *testing.T) {
 			}
 		})
 	})
-	s := session(t, c)
+	s, created, err := c.CreateSession(t.Context(), parley.CreateSession{App: "test"})
+	if err != nil || !created {
+		t.Fatalf("created %v, %v", created, err)
+	}
 	fork, err := c.ForkSession(t.Context(), s.ID, parley.ForkSession{})
 	if err != nil || creates.Load() != 2 || forks.Load() != 2 {
 		t.Fatalf("%v after %d and %d requests", err, creates.Load(), forks.Load())
