@@ -10,78 +10,81 @@ import (
 	"github.com/parley-server/parley/internal/keyword"
 )
 
-// functions are those of a script, beside text/template's own.
+// functions returns the functions of a script's templates. They come in addition to
+// those of text/template.
 //
-//	keywords TEXT          the words that say what a text is about, a list
-//	words LIST             the words of a list with spaces between
+//	keywords TEXT          the words that say what a text is about
+//	words LIST             the words of a list, with spaces between them
 //	has TEXT WORD...       whether any of the words or phrases is in the text
-//	only TEXT WORD...      whether the text has keywords, and no others than these
+//	only TEXT WORD...      whether the text has keywords, and none but these
 //	find PATTERN TEXT      what the first group of the regular expression matches, or ""
-//	lines PREFIX TEXT      the lines of a text that begin so, a list
-//	finds PATTERN TEXT     the same of every match, a list
-//	section PREFIX TEXT    the line that begins so, and those behind it up to a blank one
+//	finds PATTERN TEXT     the same for every match, a list
+//	lines PREFIX TEXT      the lines of a text that begin with a prefix, a list
+//	section PREFIX TEXT    the line that begins with a prefix, and all lines up to a blank one
 //	list ITEM...           a list
 //	add LIST ITEM          the list with one more item
-//	nth N LIST             an item, from 0, or ""
-//	tail N LIST            the last of a list, at most so many
-//	join SEPARATOR LIST    a text
-//	upto N TEXT            the beginning of a text, at most so many bytes
-//	json X                 as JSON
-//	text NAME VIEW         what the template of that name writes, for a condition
+//	nth N LIST             the item at N, counted from 0, or ""
+//	tail N LIST            the last N items of a list
+//	join SEPARATOR LIST    the items as one text
+//	upto N TEXT            the first N bytes of a text
+//	json X                 the value as JSON
+//	text NAME VIEW         the output of the template with this name, for a condition
 //
 //	called TOOL RESULTS    whether the agent has called a tool in this turn
-//	result TOOL RESULTS    what it gave the last time that it did not fail, or ""
-//	refused TOOL RESULTS   what it said the last time that it did, or ""
+//	result TOOL RESULTS    the tool's last successful output, or ""
+//	refused TOOL RESULTS   the tool's last failure, or ""
 //
 //	records X              the records in results or in a text, newest first
 //	quote TEXT             the text as a Markdown quotation
 //	cell TEXT              the text for a cell of a Markdown table
-//	rejects RECORD         what it decides against, a list
+//	rejects RECORD         what a record decides against, a list
 //	whose RECORD           "the CEO's Slack message of 2026-02-27"
 //	source RECORD          "Slack, CEO in #engineering"
-//	by RECORD              the same without what it is a source of: "CEO in #engineering"
-//	library NAME           what to build a topic with, or ""
-//	dated TEXT             whether it names a day or a month
-//	upper TEXT             the text with a capital
-//	spelled TEXT LIST      words of a question as it writes them
+//	by RECORD              "CEO in #engineering"
+//	library NAME           the library to build a topic with, or ""
+//	dated TEXT             whether a text names a day or a month
+//	upper TEXT             the text with a capital first letter
+//	spelled TEXT LIST      words of a question, spelled as in the question
 //
-//	asks NAME TEXT         whether a question asks for that, by the script's pattern of the name
+//	asks NAME TEXT         whether a question matches the script's pattern of this name
 //	about VIEW             words and phrases of the question that name something
-//	subject VIEW           these as .Own, and as .Carried those of the question that it leans on
-//	first VIEW BOOL        what to search with; true: with another word of its group
-//	more VIEW              what to search with after that, or nothing
-//	unfound RESULTS        whether any of them found nothing
+//	subject VIEW           these as .Own, and those of the question before it as .Carried
+//	first VIEW BOOL        the words of the first search; true: with more words of their group
+//	more VIEW              the words of a further search, or nothing
+//	unfound RESULTS        whether any of the results found nothing
 //
 //	compared VIEW          the weight of the results that were handed over
-//	weighed VIEW           that of the text that was, or else of the earlier answer that the
-//	                       question follows: .Best, .Agree, .Overridden, .Also, .Wishes, .All,
-//	                       .Missing, .Absent, .Alone, .Beyond, .Subject, .Found, .Several
-//	stance WEIGHT          to a question for yes or no: yes, no, wish, joke, unmentioned, unsaid, undecided, or ""
-//	match WEIGHT BOOL      which of them a question is about by its words; true: or which wish
-//	others WEIGHT BOOL     all but the best; true: with wishes
+//	weighed VIEW           the weight of the text that was handed over, or else of the
+//	                       earlier answer that the question follows: .Best, .Agree,
+//	                       .Overridden, .Also, .Wishes, .All, .Missing, .Absent, .Alone,
+//	                       .Beyond, .Subject, .Found, .Several
+//	stance WEIGHT          the answer to a yes-or-no question: yes, no, wish, joke,
+//	                       unmentioned, unsaid, undecided, or ""
+//	match WEIGHT BOOL      the record that the question's words are about; true: also among wishes
+//	others WEIGHT BOOL     all records but the best; true: with wishes
 //
-// Each that is weighed is a record with .Says, .Verdict, .Kind and .Record, and
+// A weighed record is a record with .Says, .Verdict, .Kind and .Record. For these:
 //
-//	choice RECORD SUBJECT  what it chooses of the kind that is asked about, or ""
-//	says WEIGHED SUBJECT   the same, or else its sentences that are about the question
-//	apart RECORD RECORD    the time between them: "43 days (about 6 weeks)"
-//	covered RESULTS        which pages and channels they are of
-//	counted LIST           the same of a list of those that are weighed
-//	surveys VIEW           whether the question is about all sources, and no subject
-//	excerpt WEIGHED SUBJECT  its text, or of a long one these sentences
-//	brief WEIGHED SUBJECT  its line with the excerpt for its text
-//	reason WEIGHED         its sentence that says why, or ""
-//	rest WEIGHED           its sentences that are about something else, a list
-//	of SOURCE LIST         those of a source
-//	last LIST              the last of them
+//	choice RECORD SUBJECT    the choice it makes of the kind that is asked about, or ""
+//	says WEIGHED SUBJECT     this choice, or else its sentences about the question
+//	apart RECORD RECORD      the time between two records: "43 days (about 6 weeks)"
+//	covered RESULTS          the pages and channels that results come from
+//	counted LIST             the pages and channels that weighed records come from
+//	surveys VIEW             whether the question is about all sources, without a subject
+//	excerpt WEIGHED SUBJECT  its text, or the sentences about the subject of a long one
+//	brief WEIGHED SUBJECT    its line, with the excerpt for its text
+//	reason WEIGHED           its sentence that gives a reason, or ""
+//	rest WEIGHED             its sentences about something else, a list
+//	of SOURCE LIST           the records of one source
+//	last LIST                the last record
 //
-// and of the conversation:
+// For the conversation:
 //
-//	followup VIEW          whether the question can be answered from what was settled before
-//	settled VIEW           the earlier turn that it refers to: .Question, .Answer
+//	followup VIEW          whether an earlier turn has settled what the question is about
+//	settled VIEW           that turn: .Question, .Answer
 //
-// A record has Source, Title, Channel, User, Date, Text and Line, which is all
-// of it as the tool gave it.
+// A record has Source, Title, Channel, User, Date, Text, and Line: the whole record as
+// the tool returned it.
 func (s *script) functions() template.FuncMap {
 	return template.FuncMap{
 		"keywords": s.keywords,
@@ -154,8 +157,8 @@ func (s *script) functions() template.FuncMap {
 	}
 }
 
-// keywords are those of a text without the words to ignore, or with them when
-// nothing else remains.
+// keywords returns the words of a text without the ignored ones. If none remain, it
+// keeps the ignored ones.
 func (s *script) keywords(text string) []string {
 	all := keyword.Of(text)
 	kept := slices.DeleteFunc(slices.Clone(all), func(w string) bool { return slices.Contains(s.Ignore, w) })
@@ -248,7 +251,8 @@ func quote(text string) string {
 	return "> " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n> ")
 }
 
-// followup reports whether the question refers to what this session has settled.
+// followup reports whether the question is about something that this session has
+// settled.
 func (s *script) followup(v view) bool {
 	if has(v.Question, s.Fresh...) || s.surveys(v) {
 		return false
@@ -262,9 +266,9 @@ func (s *script) settledTurn(v view) exchange {
 	return x
 }
 
-// settled finds the newest earlier turn that has all that the question is about:
-// of those that ended in a recommendation, else of those that name a topic at
-// all. Words that only refer or say what is wanted are about nothing.
+// settled finds the newest earlier turn that has all words of the question. Turns that
+// ended in a recommendation come first, then turns that name a topic. Words that only
+// refer to something, or say what is wanted, do not count.
 func (s *script) settled(v view) (exchange, bool) {
 	about := s.about(v.Question)
 	if len(keyword.Of(v.Question)) == 0 && !has(v.Question, s.Refer...) {
@@ -296,7 +300,7 @@ func (s *script) library(name string) string {
 	return ""
 }
 
-// group is that of which the words name most.
+// group returns the group that most of the words belong to.
 func (s *script) group(words []string) string {
 	count := map[string]int{}
 	for _, w := range words {
@@ -311,7 +315,7 @@ func (s *script) group(words []string) string {
 	}
 	at := ""
 	for name, n := range count {
-		// Of as many, that of which something can be chosen.
+		// In a tie, a group with choices wins.
 		switch a, b := s.chosen[name], s.chosen[at]; {
 		case at == "" || n > count[at], n == count[at] && (a && !b || a == b && name < at):
 			at = name

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// judge sorts the records into what holds, what agrees with it and what does not.
+// judge sorts the records into the one that holds, those that agree with it and those
+// that do not.
 func (s *script) judge(w *weight) {
 	sub := w.Subject
 	var said []*weighed
@@ -67,8 +68,8 @@ func (s *script) judge(w *weight) {
 	s.inTime(w)
 }
 
-// contradicted takes for what an overridden record says the sentences that are:
-// where the question's words stand in others, these still hold.
+// contradicted makes the contradicted sentences what an overridden record says. If the
+// question's words are in other sentences, those still hold.
 func (x *weighed) contradicted(by *weighed) {
 	against := rejects(by.record)
 	taken := func(sen sentence) bool {
@@ -83,11 +84,11 @@ func (x *weighed) contradicted(by *weighed) {
 	}
 }
 
-// inThis is the verdict on a part of a page that something newer leaves as it is.
+// inThis is the verdict on the part of a page that a newer record leaves as it is.
 const inThis = "holds in this"
 
-// kept takes for what holds the part of an older record that the newer leaves as
-// it is without naming the figure that is asked for: "The fee for children stays."
+// kept finds an older record whose part the newer one leaves as it is without repeating
+// the figure that is asked for: "The fee for children stays." That part then holds.
 func (s *script) kept(w *weight) {
 	wants := w.Subject.wants
 	if wants == nil || w.Best == nil {
@@ -122,11 +123,11 @@ func (s *script) kept(w *weight) {
 	}
 }
 
-// open is said of what has no new date yet.
+// open matches a text about something that has no new date yet.
 var open = regexp.MustCompile(`(?i)\b(?:postpon\w*|delay\w*|cancel\w*|until further notice|on hold|tbd)\b`)
 
-// spare takes for what holds a part of a record that something newer overrides
-// in another part alone, where that part is what the question asks about.
+// spare finds an overridden record of which the newer one changes only another part than
+// the question asks about. The part asked about then holds.
 func (s *script) spare(w *weight) {
 	for _, x := range w.Overridden {
 		part, sub := x.untouched(w), w.Subject
@@ -141,7 +142,7 @@ func (s *script) spare(w *weight) {
 			continue
 		}
 		if _, other := compare(w.Best.sentences, part); other && says == "" {
-			continue // that part is what it contradicts
+			continue // the newer record contradicts this part
 		}
 		for _, o := range w.Overridden {
 			if o != x {
@@ -155,11 +156,11 @@ func (s *script) spare(w *weight) {
 	}
 }
 
-// begins is from when on what a record says is so.
+// begins matches the month from which a record's content applies.
 var begins = regexp.MustCompile(`(?i)\b(?:from|as of|starting(?: in)?) (` + months + `)\b`)
 
-// inTime takes for what holds the older record where the question is about a
-// month before that from which on the newer is so.
+// inTime makes the older record hold if the question is about a month before the newer
+// one takes effect.
 func (s *script) inTime(w *weight) {
 	asked := within.FindStringSubmatch(w.Subject.question)
 	if w.Best == nil || len(w.Overridden) == 0 || asked == nil || asked[2] != "" || !w.Best.Dated() {
@@ -174,14 +175,15 @@ func (s *script) inTime(w *weight) {
 	w.Overridden = w.Overridden[1:]
 }
 
-// ahead is how many months after a day a month comes next; that of the day is 0.
+// ahead returns how many months after a day a month comes next, 0 for the day's own
+// month.
 func ahead(day time.Time, month string) int {
 	m, _ := time.Parse("January", upper(strings.ToLower(month)))
 	return (int(m.Month()) - int(day.Month()) + 12) % 12
 }
 
-// untouched are the sentences of an overridden record that have a word of the
-// question that what holds lacks, and none that it has.
+// untouched returns the sentences of an overridden record with a word of the question
+// that Best lacks, and with none that Best has.
 func (x *weighed) untouched(w *weight) []sentence {
 	var out []sentence
 	for i, t := range w.Subject.terms {
@@ -209,8 +211,8 @@ func (x *weighed) untouched(w *weight) []sentence {
 	return slices.CompactFunc(out, func(a, b sentence) bool { return a.text == b.text })
 }
 
-// overrules reports whether the newer record may take back what the older says:
-// who leads may, who does the work when it says that it was decided.
+// overrules reports whether the newer record may override the older one. Leaders may.
+// Others may if they report a decision.
 func overrules(newer, older *weighed) bool {
 	if older.User == "" || newer.rank() >= older.rank() {
 		return true
@@ -218,9 +220,9 @@ func overrules(newer, older *weighed) bool {
 	return newer.User == "" || decided.MatchString(newer.Text)
 }
 
-// differs reports whether the newer record says something else than the older
-// one about the question: another choice, a no to its choice, another figure, or
-// in so many words that things have changed.
+// differs reports whether the newer record contradicts the older one about the question:
+// it makes another choice, rejects the older choice, gives another figure, or says that
+// things have changed.
 func (s *script) differs(newer, older *weighed, sub subject) bool {
 	n, o := s.choice(newer.record, sub), s.choice(older.record, sub)
 	if o != "" && slices.Contains(rejects(newer.record), o) {
@@ -240,8 +242,8 @@ func (s *script) differs(newer, older *weighed, sub subject) bool {
 	return changes.MatchString(text) && !stays.MatchString(text) && shares(newer, older, sub)
 }
 
-// shares reports whether what two records say of the question is about one of
-// its words. A page that was found by its title is about all of it.
+// shares reports whether two records are about the same word of the question. A page
+// that was found by its title is about all of it.
 func shares(a, b *weighed, sub subject) bool {
 	x, y := stems(joined(a.focus)), stems(joined(b.focus))
 	named := false
@@ -255,7 +257,7 @@ func shares(a, b *weighed, sub subject) bool {
 	return !named
 }
 
-// agrees reports whether both say the same: the choice, a figure, or the words.
+// agrees reports whether two records share the choice, a figure, or most words.
 func (s *script) agrees(newer, older *weighed, sub subject) bool {
 	n, o := s.choice(newer.record, sub), s.choice(older.record, sub)
 	if same, _ := compare(newer.focus, older.focus); same || n != "" && n == o {

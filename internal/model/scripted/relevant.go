@@ -6,10 +6,10 @@ import (
 	"github.com/parley-server/parley/internal/keyword"
 )
 
-// relevant reports whether a record has to do with the question as much as the
-// one that has most: nearly as many of its words or a choice of the kind that is asked
-// about, which makes it core; or else, as it may override one that is, a sentence
-// like its, the word of a page's title, or a word said in the same channel.
+// relevant reports whether a record is about the question. It is core if it has nearly
+// as many of the question's words as the best record, or names a choice of the kind that
+// is asked about. Any other record is relevant only if it may override a core one: it
+// shares a sentence's words, a word of the page's title, or the channel.
 func (s *script) relevant(x, top *weighed, sub subject) bool {
 	x.core = x.score*3 > top.score*2 && x.pairs >= min(top.pairs, 1) || s.chooses(x, sub) || sub.Narrow() && x.covers >= top.covers && stays.MatchString(x.Text)
 	if x.core || alike(x.focus, top.focus) || s.rivals(x, top, sub) {
@@ -26,8 +26,8 @@ func (s *script) relevant(x, top *weighed, sub subject) bool {
 	return false
 }
 
-// rivals reports whether both records name something of the kind of decision
-// that the question asks about, of which only one can hold.
+// rivals reports whether both records name something of the kind of decision that the
+// question asks about. Only one of them can hold.
 func (s *script) rivals(x, top *weighed, sub subject) bool {
 	group := s.groupOf(sub)
 	names := func(r record) bool {
@@ -36,8 +36,8 @@ func (s *script) rivals(x, top *weighed, sub subject) bool {
 	return s.chosen[group] && !s.otherHead(sub, group) && names(x.record) && names(top.record)
 }
 
-// chooses reports whether a record names something of the kind that a question
-// asks about, where it asks about nothing else.
+// chooses reports whether a record names something of the kind that the question asks
+// about. It is false if the question asks about anything else as well.
 func (s *script) chooses(x *weighed, sub subject) bool {
 	group := s.groupOf(sub)
 	if !s.chosen[group] || s.otherHead(sub, group) {
@@ -51,8 +51,8 @@ func (s *script) chooses(x *weighed, sub subject) bool {
 	return slices.ContainsFunc(slices.Concat(x.topics, x.titled), func(m mention) bool { return m.group == group })
 }
 
-// alike reports whether two texts speak of one thing: at least three words, and
-// half of those of the shorter, are the same.
+// alike reports whether two texts are about the same thing: they share at least three
+// words, and at least half the words of the shorter text.
 func alike(a, b []sentence) bool {
 	x, y := telling(a), telling(b)
 	if len(x) > len(y) {

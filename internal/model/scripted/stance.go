@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// asks reports whether the question asks for what the pattern of that name in
-// the script finds.
+// asks reports whether a question matches the script's pattern with this name.
 func (s *script) asks(name, question string) (bool, error) {
 	re, ok := s.patterns[name]
 	if !ok {
@@ -17,8 +16,8 @@ func (s *script) asks(name, question string) (bool, error) {
 	return re.MatchString(question), nil
 }
 
-// weighed is the weight of what was handed over or, without that, of what an
-// earlier answer quotes.
+// weighed returns the weight of the text that was handed over or, without a handoff, of
+// the records quoted in an earlier answer.
 func (s *script) weighed(v view) (weight, error) {
 	if v.memo.done {
 		return v.memo.weight, nil
@@ -36,8 +35,8 @@ func (s *script) weighed(v view) (weight, error) {
 	v.memo.done = true
 	v.memo.weight = s.sift(asked, rs, s.subject(v), v.Handed == nil)
 	if v.Handed != nil && !v.memo.weight.Found() && len(rs) > 0 {
-		// Who compared them did not see the conversation, and found them to answer
-		// the question as it stands.
+		// The agent that compared the records did not see the conversation. It found
+		// that they answer the question as it stands.
 		alone := view{Question: v.Question, Handed: v.Handed}
 		if v.memo.weight = s.sift(alone, rs, s.subject(alone), false); !v.memo.weight.Found() {
 			v.memo.weight = s.latest(rs, s.subject(alone))
@@ -47,7 +46,7 @@ func (s *script) weighed(v view) (weight, error) {
 	return v.memo.weight, nil
 }
 
-// memo keeps what the rules ask for again and again within one reply.
+// memo caches what the rules of one reply ask for repeatedly.
 type memo struct {
 	weight weight
 	done   bool
@@ -55,7 +54,7 @@ type memo struct {
 	asked  bool
 }
 
-// compared is the weight of what the agent that handed over has found.
+// compared returns the weight of what the previous agent found.
 func (s *script) compared(v view) (weight, error) {
 	rs, err := s.records(v.Handed.Results)
 	if err != nil {
@@ -67,13 +66,13 @@ func (s *script) compared(v view) (weight, error) {
 	return w, nil
 }
 
-// What the agent that compares tells the one that answers, who sees less.
+// Lines by which the comparing agent informs the answering agent, which sees less.
 var (
 	notMentioned = regexp.MustCompile(`(?m)^Not mentioned: (.+)$`)
 	onlySource   = regexp.MustCompile(`(?m)^Only source: `)
 )
 
-// told is the weight with what whoever has read all that was found says of it.
+// told adds to the weight what the agent that read every result says of it.
 func (w weight) told(h *handed) weight {
 	if h == nil {
 		return w
@@ -86,8 +85,8 @@ func (w weight) told(h *handed) weight {
 	return w
 }
 
-// sift is the weight of records for what a question asks about: the sources as
-// such, or a subject.
+// sift weighs records for what the question asks about: the sources themselves, or a
+// subject.
 func (s *script) sift(v view, rs []record, sub subject, sorted bool) weight {
 	since := s.decidedSince(v, rs)
 	switch name := voice(v.Question); {
@@ -103,15 +102,16 @@ func (s *script) sift(v view, rs []record, sub subject, sorted bool) weight {
 	return s.weigh(rs, sub, sorted)
 }
 
-// How an answer shows a record: quoted with its source below, or in a row of a
-// table.
+// The two forms in which an answer shows a record: a quotation with its source below, or
+// a row of a table.
 var (
 	quotedFrom = regexp.MustCompile(`^> — (\w+)(?:, (.*))?, ([^,]*)$`)
 	inChannel  = regexp.MustCompile(`^(.*) in (\S+)$`)
 	barInCell  = strings.NewReplacer(`\|`, "\x00")
 )
 
-// recalled are the records that an answer shows, as the tools gave them.
+// recalled returns the records that an answer shows, in the form in which the tools
+// returned them.
 func recalled(answer string) string {
 	var out, quote []string
 	line := func(source, by, date, text string) {
@@ -141,9 +141,9 @@ func recalled(answer string) string {
 	return strings.Join(out, "\n")
 }
 
-// match is the statement that has most of the words of a question, or that holds
-// if none has more: "why were third-party providers ruled out" is about the page
-// that does so, although it was overridden.
+// match returns the statement that shares the most words with the question. The
+// statement that holds wins a tie. "Why were third-party providers ruled out" is about
+// the page that ruled them out, even if a later record overrides it.
 func (s *script) match(w weight, wishesToo bool) *weighed {
 	if w.Best == nil && !wishesToo || !wishesToo && len(s.about(w.Subject.question)) == 0 {
 		return w.Best
@@ -176,7 +176,7 @@ func (s *script) match(w weight, wishesToo bool) *weighed {
 	return best
 }
 
-// reason is the sentence of a record that says why, or "".
+// reason returns the sentence of a record that gives a reason, or "".
 func reason(x *weighed) string {
 	if x == nil {
 		return ""
@@ -193,9 +193,10 @@ func reason(x *weighed) string {
 
 var gone = regexp.MustCompile(`(?i)\b(?:is|are|was|were|has|have) .*\b(?:out|dead|gone|dropped|scrapped|cancell?ed|abandoned|obsolete|over)(?: for .*)?\W*$`)
 
-// stance is what the sources say to a question for yes or no: yes, no, joke,
-// wish (it was only asked for), unmentioned (what it names), unsaid (how that
-// is), undecided (no source tells of a decision), or "" when they do not say.
+// stance returns the sources' answer to a yes-or-no question: yes, no, joke, wish (it
+// was only requested), unmentioned (the sources do not mention the thing), unsaid (they
+// do not describe its state), undecided (no source reports a decision), or "" if they do
+// not tell.
 func (s *script) stance(w weight) string {
 	yes, no := "yes", "no"
 	if gone.MatchString(w.Subject.question) {
@@ -211,7 +212,7 @@ func (s *script) stance(w weight) string {
 		return no
 	}
 	if w.Kind == "author" {
-		return "" // nothing is asked of what was said
+		return "" // the question is about the author, not about what was said
 	}
 	unsaid := slices.ContainsFunc(w.Subject.strong(), func(t *term) bool { return slices.Contains(w.Missing, t.words) })
 	named := slices.ContainsFunc(w.Subject.strong(), func(t *term) bool { return t.name && slices.Contains(w.Missing, t.words) })
@@ -234,7 +235,7 @@ func (s *script) stance(w weight) string {
 			}
 		}
 	}
-	var open []int // terms that what holds does not have
+	var open []int // terms that are missing from the record that holds
 	for i, t := range w.Subject.terms {
 		if !t.weak && !t.carried && (w.Best == nil || w.Best.terms[i] < byNear) {
 			open = append(open, i)
@@ -248,7 +249,7 @@ func (s *script) stance(w weight) string {
 		case !s.affirms(w):
 			return no
 		case comparing.MatchString(w.Subject.question):
-			return "" // older phones are not the phones that it speaks of
+			return "" // "older phones" are not the phones that the record is about
 		}
 		return yes
 	}
@@ -275,8 +276,8 @@ func (s *script) stance(w weight) string {
 	return ""
 }
 
-// borne reports whether what holds tells of what the question asks to be told of: that
-// a thing was decided, that it changed, that it was done. Only then it says yes.
+// borne reports whether the record that holds reports the event the question asks about:
+// a decision, a change or a completion. Without it, the answer is not yes.
 func (s *script) borne(w weight) bool {
 	q, text := w.Subject.question, joined(w.Best.focus)
 	switch {
@@ -288,8 +289,8 @@ func (s *script) borne(w weight) bool {
 	return len(done) == 0 || holds(stems(w.Best.Text), done)
 }
 
-// reversed reports whether the question and what holds use words that are the
-// opposite of one another, for a thing of one group: delete, and keep.
+// reversed reports whether the question and the record that holds use opposite words of
+// the same group, such as delete and keep.
 func (s *script) reversed(w weight) bool {
 	text := stems(joined(w.Best.focus))
 	for _, g := range s.Groups {
@@ -305,8 +306,9 @@ func (s *script) reversed(w weight) bool {
 	return false
 }
 
-// state asks how a thing is or what became of it, which what is said of it in
-// other words does not tell; the others, whether it was decided, changed or done.
+// Patterns of questions. state asks how a thing is or what became of it; a record in
+// other words does not answer that. The others ask whether a thing was decided, changed
+// or finished.
 var (
 	state    = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|then)\W+)?(?:is|are|was|were|has|have|had)\b`)
 	deciding = regexp.MustCompile(`(?i)\b(?:decided|agreed|approved|confirmed|settled|official|final|granted)\b`)
@@ -314,16 +316,17 @@ var (
 	finished = regexp.MustCompile(`(?i)\b(?:finished|implemented|built|deployed|tested|launched|released|announced|signed|started|completed)\b`)
 )
 
-// spoken asks whether somebody spoke of a thing, for or against it.
+// spoken matches a question that asks whether somebody mentioned a thing, for or against
+// it.
 var spoken = regexp.MustCompile(`(?i)\b(?:say|said|says|write|written|wrote|post|posted|talk|talked|talking|mention|mentioned|mentions)\b.*\b(?:about|of|on)\b|\b(?:mention|consider|discuss|evaluat)(?:e?d|s)?\b`)
 
-// comparing asks of other things than those that are named.
+// comparing matches a question about things other than the ones it names.
 var comparing = regexp.MustCompile(`(?i)\b(?:old|new|big|larg|small|long|short|high|low|cheap|fast|soon|heavi|earli|lat)er\b|\b(?:another|other|else|more than|less than|fewer)\b`)
 
-// number is a number, and whether it is an hour of the day.
+// number matches a number. Its second group is set if the number is an hour of the day.
 var number = regexp.MustCompile(`(?i)\b(\d+(?:[.,:]\d+)*)( ?(?:am|pm|o'clock)\b)?`)
 
-// affirms reports whether what holds says so of what the question names.
+// affirms reports whether the record that holds agrees with what the question says.
 func (s *script) affirms(w weight) bool {
 	text := joined(w.Best.focus)
 	for _, m := range number.FindAllStringSubmatch(w.Subject.question, -1) {
@@ -336,7 +339,7 @@ func (s *script) affirms(w weight) bool {
 	}
 	for _, t := range w.Subject.strong() {
 		if len(w.Subject.strong()) > 1 && s.group([]string{t.words}) != "" && len(s.mentions(t.words)) == 0 {
-			continue // the kind of thing, of which one may be dropped for another
+			continue // this names the kind of thing; one of a kind may be replaced by another
 		}
 		if !affirmed(w.Best, t) {
 			return false
@@ -345,7 +348,7 @@ func (s *script) affirms(w weight) bool {
 	return true
 }
 
-// affirmed reports whether a record is for a thing wherever it names it.
+// affirmed reports whether every mention of a thing in a record is in favour of it.
 func affirmed(x *weighed, t *term) bool {
 	named := false
 	for _, sen := range x.focus {
@@ -363,11 +366,12 @@ func affirmed(x *weighed, t *term) bool {
 	return named || !negated.MatchString(joined(x.focus))
 }
 
-// oldest asks for a first decision, which need not have changed anything.
+// oldest matches a question about a first decision. A first decision need not change
+// anything.
 var oldest = regexp.MustCompile(`(?i)\b(?:oldest|earliest|very first)\b`)
 
-// decidedSince are the records from some day on in which something was decided
-// or changed, for a question about no topic but all of them; else nil.
+// decidedSince returns the records in which something was decided or changed in the
+// period that the question names. It returns nil if the question has a topic.
 func (s *script) decidedSince(v view, rs []record) []record {
 	if !s.everything(v) {
 		return nil
@@ -384,7 +388,7 @@ func (s *script) decidedSince(v view, rs []record) []record {
 	return out
 }
 
-// everything reports whether a question asks for all decisions, of no topic.
+// everything reports whether a question asks for all decisions, whatever their topic.
 func (s *script) everything(v view) bool {
 	if s.counting(v) {
 		return false
@@ -397,7 +401,7 @@ func (s *script) everything(v view) bool {
 	return all && len(s.about(v.Question)) == 0
 }
 
-// latest is the weight of records that are about different things: all hold.
+// latest returns the weight of records about different things. All of them hold.
 func (s *script) latest(rs []record, sub subject) weight {
 	w := weight{Subject: sub, Kind: "decisions"}
 	for _, r := range rs {

@@ -9,21 +9,21 @@ import (
 	"github.com/parley-server/parley/internal/keyword"
 )
 
-// subject is what a question is about: words of its own, and those it takes
-// over from the conversation.
+// subject is what a question is about: its own words, and the words it takes from the
+// conversation.
 type subject struct {
 	Own, Carried []string
 
 	question string
 	terms    []*term
-	pairs    [][2]string // stems of two words that stand together in the question
-	wants    *figure     // the figure that is asked for, or nil
+	pairs    [][2]string // stems of two words that are next to each other in the question
+	wants    *figure     // the kind of figure that is asked for, or nil
 }
 
-// Words are all of them.
+// Words returns its own and its carried words.
 func (s subject) Words() []string { return slices.Concat(s.Own, s.Carried) }
 
-// Figure is the kind of figure that is asked for, "a price", or "".
+// Figure returns the kind of figure that is asked for, such as "a price", or "".
 func (s subject) Figure() string {
 	if s.wants == nil || s.wants.name == aPlace {
 		return ""
@@ -31,7 +31,7 @@ func (s subject) Figure() string {
 	return s.wants.name
 }
 
-// Narrow reports whether the question asks for one point of a larger topic.
+// Narrow reports whether the question asks about one point of a larger topic.
 func (s subject) Narrow() bool { return len(s.Own) > 0 && len(s.Carried) > 0 }
 
 func (s subject) strong() []*term {
@@ -43,8 +43,8 @@ const (
 	asTo   = ", as to "
 )
 
-// subject finds it in the question and the conversation or, for an agent that
-// sees neither whole, in what a handoff says to look up.
+// subject finds what a question is about, from the question and the conversation. An
+// agent that sees only part of them takes it from the reason of the handoff.
 func (s *script) subject(v view) subject {
 	var own, carried []string
 	if v.Handed != nil {
@@ -67,14 +67,14 @@ func (s *script) subject(v view) subject {
 	for _, w := range wanted {
 		said, _ := s.asks("saying", v.Question)
 		if w.name == aDate && (said || len(s.about(v.Question)) == 0) {
-			continue // the date of the record is asked for
+			continue // the question asks for the date of the record
 		}
 		if w.ask.MatchString(v.Question) {
 			out.wants = &w.figure
 			break
 		}
 	}
-	for _, w := range wanted { // "and for kids?", after what a member pays
+	for _, w := range wanted { // "and for kids?", after a question about the price for a member
 		if out.wants == nil && w.ask.MatchString(strings.Join(carried, " ")) {
 			out.wants = &w.figure
 		}
@@ -82,7 +82,7 @@ func (s *script) subject(v view) subject {
 	return out
 }
 
-// listed are the words of a handoff's reason, which may be another's.
+// listed returns the words in a handoff's reason. Another agent may have written it.
 func (s *script) listed(text string) []string {
 	if about := s.about(text); len(about) > 0 {
 		return about
@@ -90,8 +90,8 @@ func (s *script) listed(text string) []string {
 	return strings.Fields(text)
 }
 
-// asked are the words of the question, and those of an earlier one that it
-// leans on: "And for Android?" is about the phones of the question before.
+// asked returns the words of the question, and the words it takes from an earlier one:
+// "And for Android?" is about the phones of the question before.
 func (s *script) asked(v view) (own, carried []string) {
 	own = s.about(v.Question)
 	earlier := s.earlier(v)
@@ -121,7 +121,7 @@ func (s *script) asked(v view) (own, carried []string) {
 	return own, carried
 }
 
-// earlier are the words of the last question that had any of its own.
+// earlier returns the words of the last question that had words of its own.
 func (s *script) earlier(v view) []string {
 	var last []string
 	for _, x := range slices.Backward(v.History) {
@@ -136,22 +136,22 @@ func (s *script) earlier(v view) []string {
 	return last
 }
 
-// leaning is how a question begins that goes on with the one before.
+// leaning matches a question that continues the one before.
 var leaning = regexp.MustCompile(`(?i)^\W*(?:and|or|but|so|what about|how about|what else|why not)\b`)
 
-// ofThat asks about what was said before, whatever it says beside: "is that still
-// true after the launch moved?"
+// ofThat matches a question about what was said before, whatever else it names: "is that
+// still true after the launch moved?"
 var ofThat = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|then)\W+)?(?:is|was|are|were|does|did|do|has|have) (?:that|this|it) (?:still|true|right|correct|valid|current|change|changed|hold|holds)\b`)
 
 func (s *script) leans(question string) bool {
 	return leaning.MatchString(question) || has(question, "that", "it", "they", "them", "those", "these", "this", "one", "then", "there", "its", "their")
 }
 
-// rest begins or ends a sentence that goes on with the one before it.
+// rest matches a sentence that continues the one before it.
 var rest = regexp.MustCompile(`(?i)\b(?:the rest|the others?|otherwise|all others?)\b`)
 
-// together counts the neighbours in the question that a record has together
-// too: a page on video visits is about these more than one on visits.
+// together counts the word pairs of the question that are also next to each other in a
+// record. A page about video visits fits better than one about visits.
 func (s subject) together(r record) int {
 	n := 0
 	for _, p := range s.pairs {
@@ -162,7 +162,7 @@ func (s subject) together(r record) int {
 	return n
 }
 
-// near reports whether a text has both words with at most one between them.
+// near reports whether a text has both words, with at most one word between them.
 func near(text []string, pair [2]string) bool {
 	for i, w := range text {
 		if w == pair[0] && slices.Contains(text[max(0, i-2):min(i+3, len(text))], pair[1]) {
@@ -172,10 +172,10 @@ func near(text []string, pair [2]string) bool {
 	return false
 }
 
-// more are further words to search with, once: when the first search left a word
-// of the question unfound in a source, other words for it; and what a page names
-// that no message came up for, as somebody may have replaced it since. A source
-// that failed, or that a person refused, is not asked again with other words.
+// more returns the words of one further search. If the first search left a word of the
+// question unfound in a source, it adds other words for it. It also adds names from a
+// page that no message mentions, because a message may have replaced them since. A
+// source that failed, or that a person refused, is not searched again.
 func (s *script) more(v view) []string {
 	if !v.memo.asked {
 		v.memo.asked, v.memo.more = true, s.further(v)
@@ -246,8 +246,8 @@ func (s *script) further(v view) []string {
 	return out
 }
 
-// pageWords are those of the title of a page that no message with a
-// statement came up for: what overrides it may be in its words, not the question's.
+// pageWords returns words of a page's title if no message with a statement was found. A
+// message that overrides the page may use the title's words instead of the question's.
 func (s *script) pageWords(found [][]record, sub subject, asked []string) []string {
 	var out []string
 	all := s.direct(slices.Concat(found...), sub, false).All
@@ -264,9 +264,9 @@ func (s *script) pageWords(found [][]record, sub subject, asked []string) []stri
 	return out
 }
 
-// last is the search for all that there is, once, when no other found anything
-// that is about the question: the words may be misspelled, and an answer then
-// says at least what the sources are about.
+// last returns the words of a search for everything, once, after no other search found
+// anything about the question. The question's words may be misspelled, and the answer
+// can then at least say what the sources are about.
 func (s *script) last(v view) []string {
 	done := func(r result) bool { return r.Failed || fmt.Sprint(r.Input["query"]) == strings.Join(s.Survey, " ") }
 	rs, err := s.records(v.Results)
@@ -276,8 +276,8 @@ func (s *script) last(v view) []string {
 	return s.Survey
 }
 
-// firstSearch are the words of the first search. One alone is widened, and for
-// messages that always: they are brief and seldom use a specification's words.
+// firstSearch returns the words of the first search. A single word is widened. With
+// widen, all are: messages are brief and seldom use a specification's words.
 func (s *script) firstSearch(v view, widen bool) []string {
 	if s.surveys(v) {
 		return s.Survey

@@ -6,64 +6,65 @@ import (
 	"strings"
 )
 
-// weighed is a record with what it is worth for a question.
+// weighed is a record with its value for a question.
 type weighed struct {
 	record
 	Says    string // its sentences that are about the question
-	Verdict string // holds, agrees, overridden ..., in a few words
-	Kind    string // what it is when it is no statement: "a wish"
+	Verdict string // "holds", "agrees", "overridden" and so on, in a few words
+	Kind    string // what it is if it is not a statement, such as "a wish"
 
 	focus  []sentence
 	score  int
-	terms  []int // how well it has each of the subject's
-	covers int   // how many of those that count it has
-	pairs  int   // how many neighbours in the question it has together
-	core   bool  // has as much to do with the question as any
+	terms  []int // how well it matches each term of the subject
+	covers int   // how many of the terms that count it has
+	pairs  int   // how many word pairs of the question it has
+	core   bool  // it has as much to do with the question as any other record
 }
 
 func (x *weighed) statement() bool { return x.Kind == statement && x.rank() > 1 }
 
-// Record is the record alone.
+// Record returns the record without its weight.
 func (x *weighed) Record() record { return x.record }
 
-// weight is what the records of a search are worth for a question.
+// weight is the value of a search's records for a question.
 type weight struct {
 	Best       *weighed   // what holds; nil when nothing was decided
-	Agree      []*weighed // says the same
-	Overridden []*weighed // says else and holds no more, the newest first
-	Also       []*weighed // says something else that does not contradict it
-	Wishes     []*weighed // wishes, questions, jokes, and the word of who does not decide
-	All        []*weighed // all, the newest first, what is undated last
+	Agree      []*weighed // they say the same as Best
+	Overridden []*weighed // they contradict Best and no longer hold; newest first
+	Also       []*weighed // they say something else that does not contradict Best
+	Wishes     []*weighed // wishes, questions, jokes, and remarks by people who do not decide
+	All        []*weighed // all records: newest first, undated ones last
 	Missing    []string   // words of the question that none of these records has
-	Absent     []string   // and that nothing that was found has, which alone may be said
-	Alone      bool       // nothing else that was found has a word of the question
+	Absent     []string   // words of the question that nothing found has; only these may be reported
+	Alone      bool       // no other record found has a word of the question
 	Subject    subject
-	Kind       string   // what was asked for: "conflicts", "voice", "author", "inventory", "decisions"; "": a subject
-	Aside      bool     // about the question's wider subject, not about what it asks
-	Wider      bool     // and none of the question's own words is in it
-	Against    []string // what the question names and what holds is against, where it is aside
-	Conflicts  []weight // page by page
-	Page       record   // of a conflict
-	Stays      string   // what that says of the part that holds: that it stays
-	Later      *weighed // what holds from a later month on than the one that is asked about
-	Stale      *weighed // what overrides another part of the page that holds
-	Name       string   // of a voice
+	Kind       string   // what was asked for: "conflicts", "voice", "author", "inventory", "decisions", or "" for a subject
+	Aside      bool     // the records are about the question's wider subject, not about the question
+	Wider      bool     // they have none of the question's own words
+	Against    []string // with Aside: what the question names and Best rejects
+	Conflicts  []weight // one for each page
+	Page       record   // the page of a conflict
+	Stays      string   // what Best says of the part that stays as it was
+	Later      *weighed // with a question about a month: the record that holds from a later month on
+	Stale      *weighed // the record that overrides another part of the page that holds
+	Name       string   // the name of a voice
 }
 
-// Found reports whether anything is about the question.
+// Found reports whether any record is about the question.
 func (w weight) Found() bool { return len(w.All) > 0 }
 
-// Figured reports whether what holds has the figure that is asked for, or none is.
+// Figured reports whether Best has the figure that is asked for, or no figure is asked
+// for.
 func (w weight) Figured() bool {
 	return w.Best == nil || w.Subject.wants == nil || w.Subject.wants.name == aPlace || w.Subject.wants.in(w.Best.Says)
 }
 
-// Several reports whether these are decisions about different things.
+// Several reports whether the records are decisions about different things.
 func (w weight) Several() bool { return w.Best != nil && w.Best.Verdict == "decided" }
 
-// weigh says what holds, as to a question, of all that was found; with sorted,
-// what has little to do with the question was already left out. Where nothing
-// answers the question, it is what is known of its wider subject.
+// weigh decides which of the records found holds for a question. With sorted, the caller
+// has already removed the irrelevant ones. If no record answers the question, weigh
+// falls back to its wider subject.
 func (s *script) weigh(rs []record, sub subject, sorted bool) weight {
 	w := s.direct(rs, sub, sorted)
 	if !w.Found() {
@@ -82,13 +83,14 @@ func (s *script) weigh(rs []record, sub subject, sorted bool) weight {
 	return s.aside(rs, sub, w)
 }
 
-// by reports whether a term names who wrote the record, or its channel.
+// by reports whether a term names the record's author or channel.
 func (x *weighed) by(t *term) bool {
 	return x.User != "" && holds(slices.Concat(stems(x.User), stems(x.Channel)), t.exact)
 }
 
-// spokenBy is the weight of what somebody said whom a question names, by name,
-// office or channel, and of what that overrides: no text need name its author.
+// spokenBy returns the weight of a record whose author the question names by name,
+// office or channel, and of the records it overrides. The text itself need not name its
+// author.
 func (s *script) spokenBy(rs []record, sub subject) weight {
 	for _, r := range rs {
 		by := slices.Concat(stems(r.User), stems(r.Channel))
@@ -106,7 +108,7 @@ func (s *script) spokenBy(rs []record, sub subject) weight {
 	return weight{}
 }
 
-// direct is weigh of what answers the question alone.
+// direct is weigh without the wider subject.
 func (s *script) direct(rs []record, sub subject, sorted bool) weight {
 	w := weight{Subject: sub}
 	var top *weighed
@@ -130,7 +132,7 @@ func (s *script) direct(rs []record, sub subject, sorted bool) weight {
 		w.lacks()
 		return w
 	}
-	if widest*2 < len(sub.strong()) || len(w.All) == 0 { // it is about something else that has a word in common
+	if widest*2 < len(sub.strong()) || len(w.All) == 0 { // the records only share a word with the question
 		w.All = nil
 		return w
 	}
@@ -143,12 +145,12 @@ func (s *script) direct(rs []record, sub subject, sorted bool) weight {
 	return w
 }
 
-// lacks notes which words of the question none of the records has.
+// lacks collects the words of the question that none of the records has.
 func (w *weight) lacks() {
 	for i, t := range w.Subject.terms {
 		if !t.weak && !t.carried && !slices.ContainsFunc(w.All, func(x *weighed) bool { return x.terms[i] > byKin || x.by(t) }) {
 			w.Missing = append(w.Missing, t.words)
-			if t.name && w.Best != nil { // a wish for something else that shares a word
+			if t.name && w.Best != nil { // a wish for something else shares a word with the question
 				w.All = slices.DeleteFunc(w.All, func(x *weighed) bool { return x.Kind != statement && x.covers <= w.Best.covers })
 				w.Wishes = slices.DeleteFunc(w.Wishes, func(x *weighed) bool { return x.covers <= w.Best.covers })
 			}
@@ -156,14 +158,14 @@ func (w *weight) lacks() {
 	}
 }
 
-// unheard are the words of a question that nothing that was found has, in no form
-// and in no other words for the same. Both tools were searched for them.
+// unheard returns the words of a question that no record found has, in any form or
+// synonym. Both tools were searched for them.
 func (s *script) unheard(rs []record, sub subject) []string {
 	var out []string
 	asked := stems(sub.question)
 	for _, t := range sub.terms {
 		if t.weak || s.idle(t.words) || t.carried && !holds(asked, t.exact) || slices.ContainsFunc(rs, func(r record) bool {
-			return r.has(t, map[bool]int{true: byNear, false: byKin}[t.name]) // French is no German
+			return r.has(t, map[bool]int{true: byNear, false: byKin}[t.name]) // French is not German
 		}) {
 			continue
 		}
@@ -172,29 +174,30 @@ func (s *script) unheard(rs []record, sub subject) []string {
 	return out
 }
 
-// Beyond are those of them that the question asks of what was said before: "is that
-// true for invoices, too?"
+// Beyond returns the absent words that the question adds to what was said before: "is
+// that true for invoices, too?"
 func (w weight) Beyond() []string {
 	return slices.DeleteFunc(slices.Clone(w.Absent), func(word string) bool { return !slices.Contains(w.Subject.Carried, word) })
 }
 
-// has reports whether a record, who wrote it or its channel has a term so well.
+// has reports whether a record's text, author or channel matches a term at least at this
+// level.
 func (r record) has(t *term, level int) bool {
 	return t.in(r.all()) >= level || holds(slices.Concat(stems(r.User), stems(r.Channel)), t.exact)
 }
 
-// alone reports whether what holds is all that was found with a word of the question.
+// alone reports whether the record that holds is the only one found with a word of the
+// question.
 func (w weight) alone(rs []record) bool {
 	return w.Best != nil && w.Later == nil && w.Stale == nil && !w.Aside && !slices.ContainsFunc(rs, func(r record) bool {
 		return r.Line != w.Best.Line && slices.ContainsFunc(w.Subject.terms, func(t *term) bool { return !t.weak && !t.carried && r.has(t, byNear) })
 	})
 }
 
-// aside is the weight of what the sources do say on the wider subject of a
-// question that they do not answer: the kind of decision that it, or the one
-// that it leans on, is about.
+// aside returns the weight for the wider subject of a question that the records do not
+// answer: the kind of decision that the question, or the one before it, is about.
 func (s *script) aside(rs []record, sub subject, none weight) weight {
-	var kinds, others []string // what can be decided, and what else is known
+	var kinds, others []string // words for what can be decided, and other words
 	for _, w := range sub.Words() {
 		switch g := s.group([]string{w}); {
 		case s.chosen[g] || s.Groups[g].Of != "":
@@ -207,7 +210,7 @@ func (s *script) aside(rs []record, sub subject, none weight) weight {
 		t := s.terms([]string{w}, false)[0]
 		return len(slices.DeleteFunc(slices.Clone(rs), func(r record) bool { return !r.has(t, byNear) }))
 	}
-	slices.SortStableFunc(others, func(a, b string) int { return count(a) - count(b) }) // what is rare tells most
+	slices.SortStableFunc(others, func(a, b string) int { return count(a) - count(b) }) // the rarest word tells the most
 	candidates := slices.Concat(kinds, others)
 	for i, w := range slices.Concat(candidates, candidates) {
 		word := w
@@ -215,7 +218,7 @@ func (s *script) aside(rs []record, sub subject, none weight) weight {
 			word = of[0]
 		}
 		wider := subject{Own: []string{word}, question: word, terms: s.terms([]string{word}, false), wants: sub.wants}
-		// Then what was only wished for.
+		// In the second round, wishes are enough.
 		if got := s.direct(rs, wider, false); got.Best != nil || i >= len(candidates) && got.Found() {
 			got.Aside, got.Wider, got.Missing = true, word != w, slices.DeleteFunc(slices.Clone(sub.Own), func(o string) bool { return o == word })
 			for _, m := range s.mentions(sub.question) {
@@ -229,13 +232,13 @@ func (s *script) aside(rs []record, sub subject, none weight) weight {
 	return none
 }
 
-// look reads a record as to a subject.
+// look weighs one record for a subject.
 func (s *script) look(r record, sub subject) *weighed {
 	x := &weighed{record: r, terms: make([]int, len(sub.terms))}
 	scores := make([]int, len(r.sentences))
 	best, top := 0, 0
 	for i, sen := range r.sentences {
-		before := []string(nil) // what "It is checked every six months" goes on with
+		before := []string(nil) // the subject of a sentence such as "It is checked every six months"
 		if i > 0 && anaphor.MatchString(sen.text) && slices.ContainsFunc(sub.terms, func(t *term) bool { return t.in(sen.stems) > absent }) {
 			before = r.sentences[i-1].stems
 		}
@@ -255,7 +258,7 @@ func (s *script) look(r record, sub subject) *weighed {
 			x.covers++
 		}
 	}
-	if best == 0 && sub.wants != nil { // found by its title
+	if best == 0 && sub.wants != nil { // the record was found by its title
 		for i, sen := range r.sentences {
 			if sub.wants.in(sen.text) {
 				scores[i], best = 5, 5
@@ -284,10 +287,11 @@ func (s *script) look(r record, sub subject) *weighed {
 	return x
 }
 
-// anaphor begins a sentence about what the one before it names.
+// anaphor matches a sentence whose subject is in the sentence before it.
 var anaphor = regexp.MustCompile(`^(?:It|They|This|These|Its|Their)\b`)
 
-// remains are the sentences of an older record that what holds does not contradict.
+// remains returns the sentences of an older record that the record that holds does not
+// contradict.
 func remains(older *weighed) []string {
 	var out []string
 	for _, sen := range older.sentences {
@@ -302,8 +306,8 @@ func ofSource(source string, xs []*weighed) []*weighed {
 	return slices.DeleteFunc(slices.Clone(xs), func(x *weighed) bool { return x.Source != source })
 }
 
-// others are all but what holds; wishes and the like, which are no source of
-// what was decided, only where they are asked for.
+// others returns all records but Best. Wishes and the like are no source of a decision;
+// they are included only on request.
 func others(w weight, wishes bool) []*weighed {
 	return slices.DeleteFunc(slices.Clone(w.All), func(x *weighed) bool { return x == w.Best || x.Kind != statement && !wishes })
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// targets are what a wish may mean, with its present state.
+// targets returns the things that a request may mean, with their present states.
 func (u *turn) targets(q *ask) ([]entity, []Call) {
 	if q.kind != nil && q.kind.class == "temperature" { // "make the bedroom warmer"
 		q.kind = kindNamed("radiator")
@@ -38,7 +38,7 @@ func (u *turn) targets(q *ask) ([]entity, []Call) {
 		}
 		es = u.narrow(q, all)
 		if q.deed.verb == "on" && q.kind.domain == "light" && len(es) > 1 && !q.all && len(q.areas) > 0 {
-			for _, g := range u.know.hits { // a group is one of the things that may be meant
+			for _, g := range u.know.hits { // a group is one of the candidates
 				if g.domain() == "light" && g.class == "group" && slices.ContainsFunc(q.areas, func(a string) bool { return u.named(g, strings.ToLower(a)) }) {
 					es = append([]entity{g}, es...)
 				}
@@ -47,7 +47,7 @@ func (u *turn) targets(q *ask) ([]entity, []Call) {
 	}
 	if len(es) == 0 && len(q.names) > 0 {
 		acts := slices.DeleteFunc(u.things(q), func(e entity) bool { s, _ := q.deed.service(e.domain()); return s == "" })
-		rank := 0 // what has most of the words may be meant, whatever it is
+		rank := 0 // the thing that matches the most words, whatever its rank
 		for _, e := range acts {
 			n := u.rankOf(e, q) / 10
 			switch {
@@ -64,8 +64,8 @@ func (u *turn) targets(q *ask) ([]entity, []Call) {
 	return es, nil
 }
 
-// exactly are the things that are named by their ids, or the group that is named
-// in full: "the bedroom lights" may be what a group is called.
+// exactly returns the things named by their ids, or the group named in full: a group may
+// be called "the bedroom lights".
 func (u *turn) exactly(q *ask) []entity {
 	var out []entity
 	flat := " " + strings.Join(q.ws, " ") + " "
@@ -82,7 +82,7 @@ func (u *turn) exactly(q *ask) []entity {
 	return out
 }
 
-// wishes counts what of the question is to be done.
+// wishes counts the requests in the question.
 func (u *turn) wishes() int {
 	n := 0
 	for _, q := range u.asks {
@@ -93,13 +93,13 @@ func (u *turn) wishes() int {
 	return n
 }
 
-// halfway reports whether it is neither wholly open nor closed.
+// halfway reports whether it is neither fully open nor fully closed.
 func (e entity) halfway() bool {
 	p, ok := e.number("current_position")
 	return ok && p > 0 && p < 100
 }
 
-// act carries out a wish, or says why nothing was done.
+// act carries out a request, or says why it did nothing.
 func (u *turn) act(q *ask, a *answered) []Call {
 	if done := u.results(act); len(done) > 0 {
 		u.report(q, done, a)
@@ -112,7 +112,7 @@ func (u *turn) act(q *ask, a *answered) []Call {
 	if len(calls) > 0 {
 		return calls
 	}
-	if (q.deed.verb == "set" || q.deed.verb == "dim" || q.deed.verb == "open") && len(es) > 0 && len(es) <= 5 { // what they are set to is told with their attributes
+	if (q.deed.verb == "set" || q.deed.verb == "dim" || q.deed.verb == "open") && len(es) > 0 && len(es) <= 5 { // the answer tells what they are set to, which is in their attributes
 		if es, calls = u.live(es); len(calls) > 0 {
 			return calls
 		}

@@ -6,52 +6,52 @@ import (
 	"strings"
 )
 
-// intent is what a question wants to be told, or done.
+// intent is what a question asks for.
 type intent int
 
 const (
 	isState       intent = iota // how things are
 	isAct                       // something is to be done
-	isUnavailable               // what does not answer
-	isErrors                    // what the log has
+	isUnavailable               // what is unavailable
+	isErrors                    // what the error log has
 	isCause                     // why something happened
 	isHappened                  // what happened
 	isEnergy                    // what was used
 	isCost                      // what that costs
-	isFigures                   // the lowest, the highest, the mean of a while
+	isFigures                   // the lowest, highest and mean values of a period
 	isRank                      // which has the most
-	isPast                      // whether, when, how often or by whom something was so
+	isPast                      // whether, when, how often or by whom something reached a state
 	isWhere                     // in which room
 )
 
-// ask is a question, with what it takes over from those before.
+// ask is one question or request, with what it takes from the earlier ones.
 type ask struct {
 	text    string
 	ws      []string
 	intent  intent
-	plain   bool // no words say the intent
+	plain   bool // no words state the intent
 	kind    *kind
 	areas   []string
 	lost    string   // a room that the house does not have
 	names   []string // words that name a thing
-	unknown []string // of those, what the house has nothing of
+	unknown []string // the names that nothing in the house has
 	when    span
 	clock   string   // a time of day: "03:00"
-	but     subjects // what is excepted
-	only    string   // of several, those that are in this state
-	state   string   // that is asked about: on, open, home ...
-	all     bool     // of all of them
-	extreme int      // -1 the lowest, 1 the highest
+	but     subjects // what is excluded
+	only    string   // of several things, only those in this state
+	state   string   // the state asked about: on, open, home ...
+	all     bool     // all of them are meant
+	extreme int      // -1 for the lowest, 1 for the highest
 	aspect  string   // since, when, count, which, others, why, who, begin, advice, plan, where, doubt
 	deed    deed
 	leaning bool
 	compare *comparison // nil: nothing is compared
-	unsaid  []string    // words behind a thing that are not of its name: "Bruno asleep"
-	lent    bool        // the time is that of the topic
-	last    bool        // the last time is meant
-	again   bool        // the deed is that of the wish before
+	unsaid  []string    // words after a thing that are not part of its name, such as "asleep" in "Bruno asleep"
+	lent    bool        // the time comes from the topic
+	last    bool        // the last time it happened is meant
+	again   bool        // the deed comes from the request before
 	first   bool        // the first of several
-	whose   bool        // when it was of those whom the answer before named
+	whose   bool        // it is about the time of the things that the answer before named
 }
 
 var (
@@ -68,13 +68,13 @@ var (
 	onlyNames    = regexp.MustCompile(`^(?:and |so |but |what about |how about |as for )?(?:the |my |our )?(?:\S+ ?){1,3}$`)
 )
 
-// read reads the question, and of those before it what it leaves out.
+// read reads the question and fills in what it leaves out from the earlier ones.
 func (u *turn) read() []ask {
 	return u.asked(u.Question, u.about(u.Earlier))
 }
 
-// parts cuts a question at an "and" behind which another wish or question begins.
-// A wish that names only another thing has the verb of the one before.
+// parts splits a question at each "and" that begins another question or request. A
+// request that only names another thing takes the verb of the one before.
 func (u *turn) parts(text string) []string {
 	text = strings.TrimSpace(strings.ToLower(strings.ReplaceAll(text, "’", "'")))
 	var out []string
@@ -117,8 +117,8 @@ func (u *turn) parts(text string) []string {
 
 var bothOf = regexp.MustCompile(`^(.*?\b(?:turn|switch)(?: on| off)) (.+?) and (?:the )?(.+)$`)
 
-// twoThings makes two wishes of one for things of two kinds: the TV and the
-// kitchen lights.
+// twoThings splits a request for things of two kinds, such as the TV and the kitchen
+// lights.
 func twoThings(s string) []string {
 	m := bothOf.FindStringSubmatch(s)
 	if m == nil {
@@ -131,7 +131,7 @@ func twoThings(s string) []string {
 	return []string{m[1] + " " + m[2], m[1] + " the " + m[3]}
 }
 
-// bare reports whether words name nothing of their own.
+// bare reports whether the words name nothing.
 func bare(ws []string) bool {
 	for _, w := range ws {
 		if !idle[w] && !pronouns[w] {
@@ -141,10 +141,10 @@ func bare(ws []string) bool {
 	return true
 }
 
-// exception is what is left out of all.
+// exception matches what is excluded from "all".
 var exception = regexp.MustCompile(`,? ?\b(?:except|excepting|excluding|besides|apart from|other than|but not|but for|all but|save for|without)\b(?: for)? (.+)$`)
 
-// subjects are rooms and words of names.
+// subjects are rooms, and words of names.
 type subjects struct{ areas, names []string }
 
 func (s subjects) some() bool { return len(s.areas)+len(s.names) > 0 }
@@ -157,14 +157,14 @@ func (u *turn) subjectsIn(flat string) subjects {
 	return subjects{q.areas, q.names}
 }
 
-// excepted reports whether an entity is one that was left out.
+// excepted reports whether an entity is excluded.
 func (u *turn) excepted(q *ask, e entity) bool {
 	named := len(q.but.names) > 0 && !slices.ContainsFunc(q.but.names, func(w string) bool { return !u.named(e, w) })
 	in := slices.Contains(q.but.areas, e.area) && (len(q.but.names) == 0 || named)
 	return in || named && len(q.but.areas) == 0
 }
 
-// one reads one question.
+// one reads a single question.
 func (u *turn) one(text string, t *topic) ask {
 	q := ask{text: text, ws: clean(re(`\bin bed\b`).ReplaceAllString(strings.Join(spell(text, u.know.words), " "), "asleep"))}
 	flat := strings.Join(q.ws, " ")
@@ -174,7 +174,7 @@ func (u *turn) one(text string, t *topic) ask {
 		q.ws = clean(flat)
 	}
 	rest := polite.ReplaceAllString(flat, "")
-	if !asking.MatchString(rest) && acting.MatchString(rest) { // the time of a wish names nothing
+	if !asking.MatchString(rest) && acting.MatchString(rest) { // the time in a request is not a name
 		if t := timingIn(rest); t != "" {
 			q.ws = clean(strings.Replace(flat, t, "", 1))
 		}
@@ -202,7 +202,7 @@ func (u *turn) one(text string, t *topic) ask {
 	switch {
 	case q.kind != nil && q.kind.domain == "person" && q.aspect != "who" && len(q.names) > 0 && len(q.unknown) == 0 && !slices.ContainsFunc(u.things(&q), func(e entity) bool { return e.domain() == "person" }):
 		q.kind = nil // did anyone ring the doorbell?
-	case q.kind != nil && q.kind.domain == "person" && len(q.areas) > 0: // who is in a room shows by what moves there
+	case q.kind != nil && q.kind.domain == "person" && len(q.areas) > 0: // motion shows who is in a room
 		q.kind = kindNamed("motion sensor")
 	case q.kind != nil && q.kind.class == "energy" && q.intent == isRank:
 		q.kind = kindNamed("power meter")
@@ -219,7 +219,8 @@ func (u *turn) one(text string, t *topic) ask {
 	return q
 }
 
-// withoutNames is a text without the words of names: the left lamp has not left.
+// withoutNames returns the text without the words of names: "the left lamp" has not
+// left.
 func withoutNames(q *ask, flat string) string {
 	return strings.Join(slices.DeleteFunc(strings.Fields(flat), func(w string) bool { return adjective[w] && slices.Contains(q.names, w) }), " ")
 }
@@ -248,7 +249,7 @@ func kindOf(ws []string) *kind {
 	if flat := strings.Join(ws, " "); best == nil && re(`\b(?:the|a|my|our) (?:\S+ ){0,2}switch(?:es)?\b`).MatchString(flat) {
 		return kindNamed("plug")
 	}
-	// "the mains power" is a number; "power went" is not.
+	// "the mains power" is a number; "the power went" is not
 	return best
 }
 
@@ -256,8 +257,7 @@ func kindNamed(name string) *kind {
 	return kinds[slices.IndexFunc(kinds, func(k *kind) bool { return k.name == name })]
 }
 
-// impliedKind is a kind that words for a state tell: who is at home, what is
-// locked.
+// impliedKind returns the kind that a state implies, such as a lock for "locked".
 func impliedKind(q *ask, flat string) *kind {
 	switch {
 	case len(q.names) > 0 && q.aspect != "who":

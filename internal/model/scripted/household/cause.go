@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// patients are what is to be diagnosed: the group of a room's lights where there is
-// one, else the things themselves.
+// patients returns the things to diagnose: a room's light group if there is one,
+// otherwise the things themselves.
 func (u *turn) patients(q *ask) ([]entity, []Call) {
 	if q.kind != nil && !q.kind.measure {
 		all, calls := u.list(q.kind)
@@ -16,7 +16,7 @@ func (u *turn) patients(q *ask) ([]entity, []Call) {
 		}
 		es := u.narrow(q, all)
 		if len(es) > 1 {
-			for _, g := range u.know.hits { // a group has no room, and the room's name
+			for _, g := range u.know.hits { // a group has no area, but the room's name is in its own
 				named := g.domain() == q.kind.domain && g.class == "group"
 				if named && slices.ContainsFunc(q.areas, func(a string) bool { return u.named(g, strings.ToLower(a)) }) {
 					return []entity{g}, nil
@@ -27,7 +27,7 @@ func (u *turn) patients(q *ask) ([]entity, []Call) {
 	}
 	es, calls := u.chosen(q)
 	es = es[:min(len(es), 2)]
-	for _, e := range u.things(q) { // what a machine draws shows what its state does not
+	for _, e := range u.things(q) { // the power a machine draws shows what its state does not
 		if len(es) > 0 && len(es) < 3 && e.class == "power" && !slices.ContainsFunc(es, func(o entity) bool { return o.id == e.id }) && u.namedAll(e, q.names) {
 			es = append(es, e)
 		}
@@ -119,8 +119,8 @@ func (u *turn) cause(q *ask, a *answered) []Call {
 	return nil
 }
 
-// whyState says by whom something came to be so, when nothing was unusual about
-// it: lights go off because somebody turns them off.
+// whyState says who or what caused a state that has no unusual cause, such as a light
+// that somebody turned off.
 func (u *turn) whyState(q *ask, es []entity, a *answered) []Call {
 	c := Call{logbook, map[string]any{"entities": idsOf(es), "start": u.span(q.when, "-36h"), "limit": 200}}
 	r, ok := u.got(c)
@@ -147,8 +147,8 @@ func (u *turn) whyState(q *ask, es []entity, a *answered) []Call {
 	return nil
 }
 
-// seen is the call for the history of what went together, which is drawn for the
-// person; nil when there is none, or it was made.
+// seen returns the call that draws the history of things that changed together. It
+// returns nil if there are none, or if the call was made already.
 func (u *turn) seen(d diagnosed, span string) *Call {
 	var ids []any
 	for _, t := range d.together {
@@ -166,11 +166,11 @@ func (u *turn) seen(d diagnosed, span string) *Call {
 	return &c
 }
 
-// verdict is what the moments come from, as far as it can be told.
+// verdict is the cause of the moments, as far as it can be told.
 type verdict struct {
 	kind    string // voltage, link, automation, error, unclear, nothing
-	what    string // in a sentence
-	starter string // what started each time
+	what    string // a sentence
+	starter string // what started it each time
 }
 
 func (u *turn) verdict(d diagnosed) verdict {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// maxOptions is how many a question offers.
+// maxOptions is the number of options in one question.
 const maxOptions = 4
 
-// which asks which of several things is meant.
+// which asks the person which of several things is meant.
 func (u *turn) which(q *ask, es []entity) Call {
 	ask := fmt.Sprintf("Which one shall I %s?", q.wish())
 	if len(es) > maxOptions {
@@ -30,7 +30,7 @@ func (u *turn) which(q *ask, es []entity) Call {
 
 var chosenID = regexp.MustCompile(` now \((\S+)\)$`)
 
-// choices reads what a person chose of the options, and what was said beside them.
+// choices reads the options that a person chose, and any other words of the answer.
 func choices(output string) (ids []string, words string) {
 	var in struct {
 		Questions []struct {
@@ -50,8 +50,8 @@ func choices(output string) (ids []string, words string) {
 		if !ok {
 			continue
 		}
-		// A label may hold the comma that stands between two, or another label: so
-		// long ones are looked for first.
+		// A label may contain another label, or the comma that separates two. So the
+		// longest labels are looked for first.
 		byLength := slices.Clone(q.Options)
 		slices.SortStableFunc(byLength, func(a, b struct {
 			Label       string `json:"label"`
@@ -77,8 +77,8 @@ func choices(output string) (ids []string, words string) {
 	return ids, words
 }
 
-// afterAsking does what was chosen. Other words are no choice, even beside one:
-// they may take it back.
+// afterAsking acts on the things chosen. Any other words mean that nothing is done, even
+// beside a choice: they may take it back.
 func (u *turn) afterAsking(q *ask, r Result, a *answered) []Call {
 	ids, said := choices(r.Output)
 	switch {

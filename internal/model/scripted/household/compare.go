@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// comparison is what a question wants to know more or less of: "warmer than
-// outside", "more than on Friday", "longer than five minutes". Two rooms are in the
-// question's areas.
+// comparison is what a question compares: "warmer than outside", "more than on Friday",
+// "longer than five minutes". If it compares two rooms, they are in the question's
+// areas.
 type comparison struct {
-	sign  int      // 1: whether it is more, -1: whether it is less
-	times bool     // one time with another: first with the question's
-	first span     // no words for it: now, or today
-	limit *float64 // with a figure, in the unit of what is measured
+	sign  int      // 1: is it more?; -1: is it less?
+	times bool     // compares two times: first, and the question's own
+	first span     // empty for now or today
+	limit *float64 // a figure to compare with, in the unit of the measurement
 	long  time.Duration
 }
 
@@ -29,7 +29,7 @@ var (
 	byHowMuch   = regexp.MustCompile(`^` + lightly + `(?:by how (?:much|many \S+|long)|how (?:much|many \S+) (?:more|less|fewer|longer|shorter|warmer|colder|higher|lower|brighter|darker)(?: (?:is|was) (?:it|that))?|(?:what(?:'s| is| was) )?the difference)$`)
 )
 
-// comparisonIn reads what is compared, nil for nothing.
+// comparisonIn returns the comparison in a question, or nil.
 func (u *turn) comparisonIn(q *ask, flat string, t *topic) *comparison {
 	left, right, than := strings.Cut(flat, " than ")
 	m := comparative.FindStringSubmatch(left)
@@ -46,7 +46,7 @@ func (u *turn) comparisonIn(q *ask, flat string, t *topic) *comparison {
 	if m[2] != "" {
 		c.sign = -1
 	}
-	if !than { // was it warmer yesterday?
+	if !than { // "was it warmer yesterday?"
 		c.times, c.first, q.when = true, q.when, span{tool: "now"}
 		return c
 	}
@@ -80,7 +80,7 @@ func (u *turn) comparisonIn(q *ask, flat string, t *topic) *comparison {
 	return c
 }
 
-// compares answers a comparison. It is not ok for one that another rule answers.
+// compares answers a comparison. ok is false if another rule has to answer it.
 func (u *turn) compares(q *ask, a *answered) (calls []Call, ok bool) {
 	c := q.compare
 	measure := q.kind != nil && q.kind.measure
@@ -101,8 +101,7 @@ func (u *turn) compares(q *ask, a *answered) (calls []Call, ok bool) {
 	return nil, false
 }
 
-// verdict is yes where the first is as much more, or less, than the other as is
-// asked, and what lies between them.
+// verdict says whether first compares with other as asked, and by how much they differ.
 func (c *comparison) verdict(first, other float64, show func(float64) string) (yes, by string) {
 	switch d := first - other; {
 	case show(math.Abs(d)) == show(0):
@@ -114,8 +113,8 @@ func (c *comparison) verdict(first, other float64, show func(float64) string) (y
 	}
 }
 
-// numbers are the things with a number that a comparison is about: without a room,
-// temperatures are those outside, as people mean the weather.
+// numbers returns the measurements that a comparison is about. Without a room, a
+// temperature is the one outside: people mean the weather.
 func (u *turn) numbers(q *ask) ([]entity, []Call) {
 	es, calls := u.chosen(q)
 	if len(calls) > 0 {
@@ -129,7 +128,7 @@ func (u *turn) numbers(q *ask) ([]entity, []Call) {
 	return es[:min(len(es), 4)], nil
 }
 
-// withLimit compares what is measured with a figure.
+// withLimit compares measurements with a figure.
 func (u *turn) withLimit(q *ask, a *answered) []Call {
 	es, calls := u.numbers(q)
 	if len(calls) > 0 {
@@ -147,8 +146,8 @@ func (u *turn) withLimit(q *ask, a *answered) []Call {
 	return nil
 }
 
-// overTime compares what is measured at two times: what it is now, or what it was on
-// average.
+// overTime compares the measurements of two times. Each is the value now, or the average
+// of a period.
 func (u *turn) overTime(q *ask, a *answered) []Call {
 	es, calls := u.numbers(q)
 	if len(calls) > 0 {
@@ -201,8 +200,8 @@ func (u *turn) overTime(q *ask, a *answered) []Call {
 	return nil
 }
 
-// howLong compares how long something was on or open, in one time with another, or
-// with a length.
+// howLong compares how long something was on or open: in two periods, or with a given
+// length.
 func (u *turn) howLong(q *ask, a *answered) []Call {
 	es, calls := u.chosen(q)
 	if len(calls) > 0 {
@@ -277,7 +276,7 @@ func tookOrNot(d time.Duration) string {
 	return took(d)
 }
 
-// usualState is the state that is meant of a thing when none is named.
+// usualState is the state that people mean if they name none.
 func usualState(e entity) string {
 	switch {
 	case e.domain() == "cover" || e.class == "door" || e.class == "window":
@@ -290,7 +289,7 @@ func usualState(e entity) string {
 	return "on"
 }
 
-// stateNamed is how Home Assistant calls a state of a thing.
+// stateNamed is the name that Home Assistant has for a state.
 func stateNamed(e entity, state string) string {
 	if e.domain() == "binary_sensor" {
 		return map[bool]string{true: "on", false: "off"}[state == "on" || state == "open"]

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// deed is what is to be done.
+// deed is the change that a request asks for.
 type deed struct {
 	verb  string // on, off, open, close, lock, unlock, set, start, stop, dim
 	value *float64
-	by    float64 // or by so much
-	step  float64 // or more (1) or less (-1) of it, or half of that for a bit
+	by    float64 // change the value by this amount
+	step  float64 // 1: more, -1: less; half of that for "a bit"
 
-	timing string // when, or for how long, where that is not now and for good
+	timing string // the words for a time or length; empty means now, and to stay
 }
 
-// deedOf reads a wish.
+// deedOf reads a request.
 func deedOf(rest string, q *ask) deed {
 	d := deed{timing: timingIn(rest)}
 	if d.timing != "" {

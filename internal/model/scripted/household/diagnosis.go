@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// diagnosed is what diagnose_entity found.
+// diagnosed is the result of diagnose_entity.
 type diagnosed struct {
 	about    entity
 	moments  int
@@ -16,18 +16,18 @@ type diagnosed struct {
 	together []together
 	caused   []string // "16 of its 20 changes were caused by …"
 	errors   []fault
-	members  []entity // their state holds how many moments they had
+	members  []entity // their state is the number of their moments
 	from, to time.Time
 	lost     bool
 }
 
-// together is what happened at the same moments.
+// together is a thing that changed at the same moments.
 type together struct {
 	id, name, what, example string
 	hits, of, inAll         int
 }
 
-// fault is a group of the log of errors.
+// fault is a group of messages in the error log.
 type fault struct {
 	level, about, text string
 	count              int
@@ -87,9 +87,9 @@ func diagnosisOf(text string, areas []string) diagnosed {
 	return d
 }
 
-// joinUp makes one moment of those within two minutes: a number that jumps also jumps
-// back. What went together with them is counted by moments then. Of many moments only
-// the first are listed, so their number is in proportion.
+// joinUp joins moments within two minutes of each other: a number that jumps also jumps
+// back. The things that changed together are counted by joined moments from then on. The
+// diagnosis lists only the first of many moments, so the total is scaled in proportion.
 func (d *diagnosed) joinUp() {
 	if d.about.unit == "" || len(d.at) == 0 {
 		return

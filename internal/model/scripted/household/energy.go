@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// energy says how much was used: a meter counts, and what it counted is the
-// difference.
+// energy says how much was used: the difference between two readings of a meter.
 func (u *turn) energy(q *ask, a *answered) []Call {
 	if q.kind == nil || !q.kind.measure {
 		q.kind = kindNamed("energy meter")
@@ -75,7 +74,7 @@ func (u *turn) energy(q *ask, a *answered) []Call {
 	return nil
 }
 
-// compared says whether more was used in one time than in another.
+// compared says whether one period used more than another.
 func (u *turn) compared(q *ask, e entity, of Result, said string, a *answered) []Call {
 	c := Call{history, map[string]any{"entities": []any{e.id}, "start": u.span(q.compare.first, "today")}}
 	r, ok := u.got(c)
@@ -100,8 +99,8 @@ func (u *turn) compared(q *ask, e entity, of Result, said string, a *answered) [
 
 var historySpan = regexp.MustCompile(`(?m)^History from (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+)\.$`)
 
-// byPower says how much a thing used that has no counter: its mean power for as
-// long as it is recorded.
+// byPower estimates what a thing without a meter used: its mean power times the recorded
+// period.
 func (u *turn) byPower(q *ask, a *answered) []Call {
 	own := *q
 	own.kind = kindNamed("power meter")

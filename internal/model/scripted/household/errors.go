@@ -7,13 +7,13 @@ import (
 
 func lowerSentence(s string) string { return strings.TrimSuffix(s, ".") }
 
-// faultText is a line of the log without what it repeats of the thing's name.
+// faultText is a log message without the parts that repeat the thing's name.
 func (u *turn) faultText(f fault) string {
 	s := u.known(f.text)
 	return strings.TrimPrefix(s, f.about+": ")
 }
 
-// errors says what the log has, by thing.
+// errors says what the error log has, by thing.
 func (u *turn) errors(q *ask, a *answered) []Call {
 	in := map[string]any{}
 	if s := u.span(q.when, ""); s != "" {

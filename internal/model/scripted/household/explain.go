@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// explain answers from a diagnosis what of it was asked.
+// explain answers the part of a diagnosis that was asked for.
 func (u *turn) explain(q *ask, d diagnosed, a *answered) {
 	if q.aspect == "doubt" && len(q.unknown) == 0 && !q.leaning {
-		q.aspect = "" // nothing was found before that could be doubted
+		q.aspect = "" // nothing was found before that the person could doubt
 	}
 	v := u.verdict(d)
 	name := d.about.the()
@@ -49,7 +49,7 @@ func (u *turn) explain(q *ask, d diagnosed, a *answered) {
 		u.doubt(q, d, v, a)
 	default:
 		s := fmt.Sprintf("**%s.**", v.what)
-		if own := u.ownFault(q, d); own != nil { // what a machine says of itself
+		if own := u.ownFault(q, d); own != nil { // a machine's own error message
 			a.say("**The %s reports a fault**, %s: %s.", lowerFirst(own.about), u.know.when(own.last), lowerSentence(u.faultText(*own)))
 			s = v.what + "."
 			d.errors = slices.DeleteFunc(slices.Clone(d.errors), func(f fault) bool { return f == *own })
@@ -79,8 +79,8 @@ func (u *turn) explain(q *ask, d diagnosed, a *answered) {
 	a.next = append(a.next, "What is unavailable right now?", "Which errors are in the log?")
 }
 
-// ownFault is an error that the log has of the thing itself that was asked about, by
-// its name.
+// ownFault returns an error that the log has of the thing asked about, found by its
+// name.
 func (u *turn) ownFault(q *ask, d diagnosed) *fault {
 	if q.kind != nil || len(q.names) == 0 {
 		return nil
@@ -93,7 +93,7 @@ func (u *turn) ownFault(q *ask, d diagnosed) *fault {
 	return nil
 }
 
-// hurt are the members that had moments of their own, and those that had none.
+// hurt returns the members that had moments of their own, and those that had none.
 func (u *turn) hurt(d diagnosed) (hurt, fine []string) {
 	for _, m := range d.members {
 		if m.state != "0" {
@@ -115,7 +115,7 @@ func (u *turn) did(d diagnosed) string {
 	return "changed for moments"
 }
 
-// long is for how long it was lost, about.
+// long says roughly how long it was unavailable.
 func (u *turn) long(d diagnosed) string {
 	var sum float64
 	n := 0
@@ -131,7 +131,7 @@ func (u *turn) long(d diagnosed) string {
 	return fmt.Sprintf(", for about %s", took(time.Duration(sum/float64(n)*float64(time.Second))))
 }
 
-// proof puts below an answer what it rests on.
+// proof appends the evidence of an answer.
 func (u *turn) proof(_ *ask, d diagnosed, a *answered) {
 	past := map[string]*series{}
 	for _, r := range u.results(history) {
@@ -147,7 +147,7 @@ func (u *turn) proof(_ *ask, d diagnosed, a *answered) {
 			var vs []string
 			var last time.Time
 			for _, c := range s.unusual {
-				if near(c.at, d.at) && c.at.Sub(last) > 2*time.Minute { // one for each moment
+				if near(c.at, d.at) && c.at.Sub(last) > 2*time.Minute { // one line for each moment
 					last = c.at
 					v, _ := strconv.ParseFloat(c.state, 64)
 					vs = append(vs, fmt.Sprintf("%s %s", amount(v, s.unit), u.know.when(c.at)))
@@ -174,7 +174,7 @@ func (u *turn) proof(_ *ask, d diagnosed, a *answered) {
 	}
 }
 
-// clocksIn are the moments, as far as the diagnosis lists them.
+// clocksIn lists the moments, as far as the diagnosis lists them.
 func (u *turn) clocksIn(d diagnosed) string {
 	s := u.know.clocks(d.at)
 	if len(d.at) < d.moments {
@@ -201,7 +201,7 @@ func (u *turn) togetherWord(t together) string {
 	return t.what
 }
 
-// lostNow says that a thing does not answer, and for how long.
+// lostNow says that a thing is unavailable, and for how long.
 func (u *turn) lostNow(e entity) string {
 	t := moment(e.since)
 	switch {

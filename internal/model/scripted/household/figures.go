@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// figures says the lowest, the highest and the mean of a while.
+// figures says the lowest, highest and mean values of a period.
 func (u *turn) figures(q *ask, a *answered) []Call {
 	es, calls := u.chosen(q)
 	if len(calls) > 0 {
@@ -115,7 +115,7 @@ func (u *turn) figures(q *ask, a *answered) []Call {
 	return nil
 }
 
-// valueAt says what numbers were at a moment: the last reading before it.
+// valueAt says what numbers were at a moment, from the last reading before it.
 func (u *turn) valueAt(q *ask, es []entity, t time.Time, a *answered) []Call {
 	const layout = "2006-01-02 15:04"
 	c := Call{history, map[string]any{"entities": idsOf(es), "start": t.Format(layout), "end": t.Add(time.Minute).Format(layout), "plot": false}}
@@ -148,7 +148,7 @@ func (u *turn) valueAt(q *ask, es []entity, t time.Time, a *answered) []Call {
 	return nil
 }
 
-// inPast puts the sentence of a reading into the past.
+// inPast rewrites the sentence for a reading in the past tense.
 func inPast(s string) string {
 	return strings.Replace(strings.Replace(s, " is ", " was ", 1), " has ", " had ", 1)
 }

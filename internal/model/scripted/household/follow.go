@@ -8,17 +8,17 @@ import (
 // own reports whether a question names what it is about.
 func (q *ask) own() bool { return q.kind != nil || len(q.areas) > 0 || len(q.names) > 0 }
 
-// follow takes over from the topic what a question leaves out, and nothing that it
-// names itself. A question that is whole is left as it is.
+// follow fills in from the topic what a question leaves out. What the question names
+// stays. A complete question is left as it is.
 func (u *turn) follow(q *ask, t *topic, flat string) {
-	said := clean(re(`\bhow \S+ (?:is it|it is)\b|\bwas it\b.*\bat\b`).ReplaceAllString(flat, "")) // "how cold it is" refers to nothing
+	said := clean(re(`\bhow \S+ (?:is it|it is)\b|\bwas it\b.*\bat\b`).ReplaceAllString(flat, "")) // "how cold it is" refers to nothing earlier
 	refers := slices.ContainsFunc(said, func(w string) bool { return pronouns[w] && w != "then" }) || t.intent == isCause && q.aspect == "doubt"
 	connects := re(`^(?:and|or|so|but|what about|how about|also)\b|\b(?:too|as well|also)$`).MatchString(flat)
-	fragment := q.plain && q.state == "" && !asking.MatchString(bared(flat)) // the garage?
-	// A sentence with a thing of its own stands by itself, one of a word or two does not.
+	fragment := q.plain && q.state == "" && !asking.MatchString(bared(flat)) // "the garage?"
+	// A sentence with its own subject is complete. One of a word or two is not.
 	u.near(q, t)
 	whole := q.intent != isState || !q.plain || q.kind != nil && len(q.areas) > 0
-	if q.first && q.when.tool == "" && t.when.short() { // who was first, of the time that is spoken of
+	if q.first && q.when.tool == "" && t.when.short() { // "who was first?" takes the topic's time
 		q.when = t.when
 	}
 	if q.lost != "" || q.own() && !refers && !connects && (whole || !fragment) {
@@ -41,7 +41,7 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 	}
 	switch {
 	case before.intent == isCause && q.aspect != "" && q.intent != isAct && (!own || refers || q.aspect == "which" || q.aspect == "doubt"):
-		var doubt []string // "the loo fan", whatever it is to the house
+		var doubt []string // "the loo fan", even if the house has no such name
 		for _, w := range q.ws {
 			if !idle[w] && !pronouns[w] {
 				doubt = append(doubt, w)
@@ -61,9 +61,9 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 			q.only = before.state
 		}
 	case q.intent == isCost || q.intent == isErrors:
-	case q.intent == isRank && has(q.ws, "than"): // is that warmer than the bedroom?
+	case q.intent == isRank && has(q.ws, "than"): // "is that warmer than the bedroom?"
 		q.areas = append(slices.Clone(before.areas), q.areas...)
-	case before.intent == isAct && fragment && own && !u.mark && before.deed.verb != "": // "and the kitchen", after a wish
+	case before.intent == isAct && fragment && own && !u.mark && before.deed.verb != "": // "and the kitchen", after a request
 		u.subject(q, &before)
 		q.intent, q.deed, q.again = isAct, before.deed, true
 		if v := levelOf(flat, true); v != nil && q.deed.verb == "set" {
@@ -72,10 +72,10 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 	case (q.intent == isFigures || q.intent == isRank) && q.extreme != 0 && before.kind != nil && before.kind.measure:
 		if before.intent == isRank || before.intent == isFigures || q.intent == isFigures {
 			u.subject(q, &before)
-		} else if q.kind == nil { // which of all
+		} else if q.kind == nil { // "which of all"
 			q.kind = before.kind
 		}
-		if q.when.tool == "" && before.intent == isRank { // and the warmest?
+		if q.when.tool == "" && before.intent == isRank { // "and the warmest?"
 			q.intent = isRank
 		}
 		u.window(q, &before)
@@ -83,7 +83,7 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 		if before.intent == isFigures && q.aspect == "" {
 			q.intent = isFigures
 		}
-	case before.intent == isCause && re(`^(?:and )?(?:did|do|were|was)\b.*\b(?:too|also|as well)\b`).MatchString(flat): // did the others, too?
+	case before.intent == isCause && re(`^(?:and )?(?:did|do|were|was)\b.*\b(?:too|also|as well)\b`).MatchString(flat): // "did the others, too?"
 		q.intent, q.aspect, q.state = isCause, "", ""
 		u.window(q, &before)
 	case before.kind != nil && before.kind.measure && !own && has(q.ws, "normal|usual|unusual|typical"):
@@ -93,7 +93,7 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 		own := *q
 		*q = merged(before, own)
 		q.intent = isEnergy
-	case q.plain && q.kind != nil && !fragment && (!connects || q.kind.measure && re(`\bis it\b`).MatchString(flat)) && before.intent != isAct: // how warm is it there?
+	case q.plain && q.kind != nil && !fragment && (!connects || q.kind.measure && re(`\bis it\b`).MatchString(flat)) && before.intent != isAct: // "how warm is it there?"
 		u.subject(q, &before)
 	case q.intent == isPast && !own && (before.intent == isFigures || before.intent == isRank || before.intent == isPast || before.intent == isUnavailable) && slices.Contains([]string{"when", "who", "since", "often"}, q.aspect) && q.state == "":
 		aspect := q.aspect
@@ -117,17 +117,17 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 			u.window(q, &before)
 		}
 	}
-	if q.aspect == "often" && ownState == "" && !own && t.freq != "" { // and how often yesterday?
+	if q.aspect == "often" && ownState == "" && !own && t.freq != "" { // "and how often yesterday?"
 		q.state = t.freq
 	}
-	if s := stateOf(q, flat); ownState == "" && s != "" && q.kind == t.kind && q.intent != isAct { // what it means of this kind of thing
+	if s := stateOf(q, flat); ownState == "" && s != "" && q.kind == t.kind && q.intent != isAct { // the word's meaning for this kind of thing
 		q.state = s
 	}
-	if q.state != "" && ownState == q.state && q.state != t.state && timeIn(flat).tool == "" { // left in the morning, and back?
+	if q.state != "" && ownState == q.state && q.state != t.state && timeIn(flat).tool == "" { // "she left in the morning, and back?"
 		q.when = u.day(q.when)
 	}
 	q.lent = q.when.tool != "" && timeIn(flat).tool == ""
-	if own := timeIn(flat); own.tool == "" && has(q.ws, "last|ever|latest") { // the last time of all
+	if own := timeIn(flat); own.tool == "" && has(q.ws, "last|ever|latest") { // the last time ever
 		q.when = span{}
 	}
 	if re(`\b(?:the )?(?:day|night|evening|morning|afternoon) before\b`).MatchString(flat) && q.when.tool != "day before yesterday" && q.compare == nil {
@@ -137,8 +137,8 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 	}
 }
 
-// near takes a thing that there are several of, and that is named without a room, to
-// be the one in the room that is spoken of: "the ceiling light".
+// near resolves a thing that is named without a room, and that several rooms have, to
+// the one in the topic's room: "the ceiling light".
 func (u *turn) near(q *ask, t *topic) {
 	if len(t.areas) == 0 || len(q.areas) > 0 || q.lost != "" || q.all || q.kind == nil || len(q.unknown) > 0 {
 		return
@@ -161,7 +161,8 @@ func (u *turn) near(q *ask, t *topic) {
 	}
 }
 
-// day is the whole day of a part of it. Before dawn, "this morning" was yesterday's.
+// day returns the whole day that a part of a day belongs to. Before dawn, "this morning"
+// is yesterday's.
 func (u *turn) day(s span) span {
 	if strings.HasPrefix(s.tool, "this ") && u.know.now.Hour() < dawn {
 		s.tool = "yesterday" + strings.TrimPrefix(s.tool, "this")
@@ -169,8 +170,8 @@ func (u *turn) day(s span) span {
 	return s.day()
 }
 
-// before is the same time of the day before. Before dawn, the last night that is over
-// is that of the day before yesterday.
+// before returns the same time one day earlier. Before dawn, the last completed night
+// belongs to the day before yesterday.
 func (u *turn) before(s span) span {
 	if s.tool == "last night" && u.know.now.Hour() < dawn {
 		return span{tool: strings.ToLower(u.know.now.AddDate(0, 0, -3).Weekday().String()) + " night", said: "the night before", half: s.half}
@@ -178,14 +179,14 @@ func (u *turn) before(s span) span {
 	return s.before()
 }
 
-// dawn is the hour before which people count the night to the day before, as the
-// tools do.
+// dawn is the hour before which people count the night as part of the day before. The
+// tools do the same.
 const dawn = 5
 
-// subject takes over what the topic is about, for what the question does not name.
+// subject takes the topic's subject if the question names none.
 func (u *turn) subject(q, before *ask) {
-	// A thing that is named is not looked for in the room of before, unless there
-	// is one of that name in it.
+	// A thing that is named is not looked for in the topic's room, unless that room has
+	// one of the name.
 	elsewhere := len(q.names) > 0 && !slices.ContainsFunc(u.know.hits, func(e entity) bool {
 		return slices.Contains(before.areas, e.area) && !slices.ContainsFunc(q.names, func(w string) bool { return !u.named(e, w) })
 	})
@@ -196,7 +197,7 @@ func (u *turn) subject(q, before *ask) {
 		q.kind = before.kind
 	case before.kind != nil && slices.ContainsFunc(u.know.hits, func(e entity) bool {
 		return before.kind.fits(e) && !slices.ContainsFunc(q.names, func(w string) bool { return !u.named(e, w) })
-	}): // the left one
+	}): // "the left one"
 		q.kind = before.kind
 	}
 	if !named && (q.kind == before.kind || len(q.areas) == 0) && (len(q.areas) == 0 || q.kind == nil) {
@@ -207,8 +208,8 @@ func (u *turn) subject(q, before *ask) {
 	}
 }
 
-// window takes over the time that is spoken of: the day and the hour each, when the
-// question does not name them.
+// window takes the topic's time: the day, the hour, or both, whichever the question does
+// not name.
 func (u *turn) window(q, before *ask) {
 	if q.when.tool == "" {
 		q.when = before.when
@@ -218,8 +219,8 @@ func (u *turn) window(q, before *ask) {
 	}
 }
 
-// predicate takes over what was asked, for a question that names only another thing,
-// another time, or another side of the same.
+// predicate takes what was asked before, for a question that names only another thing,
+// another time or another aspect.
 func (u *turn) predicate(q *ask, before ask, ownState, flat string) {
 	aspect, where, intent := q.aspect, q.intent == isWhere, before.intent
 	kept := before
@@ -255,7 +256,7 @@ func (u *turn) predicate(q *ask, before ask, ownState, flat string) {
 		if q.kind != nil && q.kind.measure {
 			intent = isFigures
 		}
-	case intent == isPast && ownState != "" && !past && re(`^(?:and |so )?(?:is|are)\b`).MatchString(flat): // and is it so now?
+	case intent == isPast && ownState != "" && !past && re(`^(?:and |so )?(?:is|are)\b`).MatchString(flat): // "and is it so now?"
 		intent, q.when = isState, span{}
 	}
 	if q.clock != "" && intent == isState {
@@ -268,13 +269,13 @@ func (u *turn) predicate(q *ask, before ask, ownState, flat string) {
 	switch {
 	case aspect != "":
 		q.aspect = aspect
-	case ownState == "" && slices.Contains([]string{"when", "who", "count", "since", "often", "howlong"}, before.aspect): // And Ana?
+	case ownState == "" && slices.Contains([]string{"when", "who", "count", "since", "often", "howlong"}, before.aspect): // "And Ana?"
 		q.aspect = before.aspect
 	}
 	if aspect == "since" && (intent == isPast || intent == isHappened) {
 		q.intent = isState
 	}
-	if q.aspect == "howlong" && q.when.tool == "" { // of the time that is spoken of
+	if q.aspect == "howlong" && q.when.tool == "" { // it takes the topic's time
 		q.last = true
 	}
 	if where && before.intent != isUnavailable && before.intent != isRank {
@@ -282,7 +283,7 @@ func (u *turn) predicate(q *ask, before ask, ownState, flat string) {
 	}
 }
 
-// merged is the question before with what the later one says itself.
+// merged returns the earlier question, changed by what the later one states.
 func merged(before, q ask) ask {
 	out := before
 	out.text, out.ws, out.leaning, out.aspect, out.plain, out.only = q.text, q.ws, true, q.aspect, false, q.only

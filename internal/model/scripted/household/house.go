@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// entity is a line of a tool's list.
+// entity is one line of a tool's list.
 type entity struct {
 	id, name, state, unit, area, class, since string
 	attrs                                     map[string]any
@@ -29,15 +29,15 @@ func (e entity) number(attr string) (float64, bool) {
 
 func (e entity) lost() bool { return e.state == "unavailable" }
 
-// house is what a search has told.
+// house is what the searches have found out.
 type house struct {
 	areas   []string
-	aliases map[string]string   // other names of areas, to the area's
-	floors  map[string][]string // their areas
+	aliases map[string]string   // other names of areas, each with the area's own
+	floors  map[string][]string // the areas of each floor
 	hits    []entity
-	seen    []entity        // all that was read
-	words   map[string]bool // of what was found
-	asked   []string        // that were searched for
+	seen    []entity        // all entities read
+	words   map[string]bool // the words of what was found
+	asked   []string        // the words searched for
 	now     time.Time
 }
 
@@ -89,8 +89,8 @@ func readHouse(found []Result) house {
 	return h
 }
 
-// began reports whether a moment is the one at which the record of the house begins,
-// as all have it that never changed: nothing happened then.
+// began reports whether the records of the house begin at this moment. Things that never
+// changed all have that time; nothing happened then.
 func (h house) began(t time.Time) bool {
 	at := map[string]string{}
 	first := ""
@@ -113,7 +113,7 @@ func (h house) began(t time.Time) bool {
 
 func textOf(v any) string { s, _ := v.(string); return s }
 
-// nowIn is the present time that a result tells, in the zone of the house.
+// nowIn returns the present time as a result states it, in the zone of the house.
 func nowIn(text string, otherwise time.Time) time.Time {
 	m := nowLine.FindStringSubmatch(text)
 	if m == nil {
@@ -131,7 +131,7 @@ func entities(text string, areas []string) []entity {
 	var out []entity
 	for line := range strings.SplitSeq(text, "\n") {
 		if n := len(out); n > 0 && strings.HasPrefix(line, "  {") {
-			_ = json.Unmarshal([]byte(strings.TrimSpace(line)), &out[n-1].attrs) // cut ones have none
+			_ = json.Unmarshal([]byte(strings.TrimSpace(line)), &out[n-1].attrs) // truncated attributes are dropped
 			continue
 		}
 		m := entityLine.FindStringSubmatch(line)
@@ -164,7 +164,7 @@ func entities(text string, areas []string) []entity {
 	return out
 }
 
-// pick are the words of a text that name something, to search for.
+// pick returns the words of a text that name something, for a search.
 func pick(text string, most int) []string {
 	var out []string
 	ws := clean(text)
@@ -181,8 +181,8 @@ func pick(text string, most int) []string {
 	return out
 }
 
-// searches are for what the question names; when it leans on what was said before,
-// also for what that named, and for what the answers named.
+// searches returns the searches for what the question names. If the question leans on
+// earlier ones, they include what those and their answers named.
 func (u *turn) searches() []Call {
 	own := pick(u.Question, 12)
 	flat := strings.ToLower(u.Question)
@@ -196,7 +196,7 @@ func (u *turn) searches() []Call {
 		queries = append(queries, strings.Join(before, " "), strings.Join(pick(firstLine(x.Answer), 6), " "))
 		leans = len(before) == 0
 	}
-	if len(own) == 0 { // what was changed may be what is meant
+	if len(own) == 0 { // what was changed before may be meant
 		names := 0
 		for _, x := range slices.Backward(u.Earlier) {
 			for _, m := range doneLine.FindAllStringSubmatch(x.Answer, 3) {
@@ -213,20 +213,20 @@ func (u *turn) searches() []Call {
 			calls = append(calls, Call{search, map[string]any{"query": q, "limit": 40}})
 		}
 	}
-	if calls == nil { // it names nothing
+	if calls == nil { // the question names nothing
 		calls = append(calls, Call{search, map[string]any{"query": "", "limit": 40}})
 	}
 	return calls
 }
 
-// thing are the words for what people name by one more word before it.
+// thing has the words for kinds of things that people qualify by one more word.
 var (
 	thing     = words("light lights lamp lamps bulb door window blind plug sensor radiator fan speaker tv machine room")
 	adjective = words("left right night front back middle side")
 )
 
-// areasIn finds the rooms that are named. lost is one that people have and this
-// house has not.
+// areasIn finds the rooms that the words name. lost is a common room that this house
+// does not have.
 func (u *turn) areasIn(ws []string) (areas []string, lost string) {
 	add := func(name string) {
 		if !slices.Contains(areas, name) {
@@ -249,7 +249,7 @@ func (u *turn) areasIn(ws []string) (areas []string, lost string) {
 		}
 	}
 	slices.Sort(areas)
-	if len(areas) > 1 { // "kids room" has "room" in common with nothing; a longer name wins
+	if len(areas) > 1 { // the longest name wins: the "room" of "kids room" is not another room
 		areas = slices.DeleteFunc(areas, func(a string) bool {
 			return slices.ContainsFunc(areas, func(o string) bool { return o != a && strings.Contains(strings.ToLower(o), strings.ToLower(a)) })
 		})
@@ -287,12 +287,12 @@ func (u *turn) areasIn(ws []string) (areas []string, lost string) {
 	return areas, lost
 }
 
-// soft words for a room are other things too.
+// soft has words for rooms that also mean other things.
 var soft = words("bed bath shower study den entry landing outside outdoor kids")
 
-// namesIn finds the words that name a thing, beside its kind and its room.
-// Those of which the house has nothing are unknown, or when they stand behind the
-// thing no part of its name: the ask then holds them as unsaid.
+// namesIn finds the words that name a thing, besides its kind and its room. Words that
+// nothing in the house has are unknown. After the thing they are no part of its name;
+// the ask then keeps them as unsaid.
 func (u *turn) namesIn(q *ask) (names, unknown []string) {
 	used := map[string]bool{}
 	mark := func(ws []string) {
@@ -310,7 +310,7 @@ func (u *turn) namesIn(q *ask) (names, unknown []string) {
 	if q.lost != "" {
 		mark(strings.Fields(q.lost))
 	}
-	last := -1 // of the words for something that is here
+	last := -1 // index of the last word for something in the house
 	for i, w := range q.ws {
 		if w = strings.TrimSuffix(w, "'s"); used[w] || also[w] != "" || !idle[w] && !pronouns[w] && u.inHouse(w) {
 			last = i
@@ -335,7 +335,7 @@ func (u *turn) namesIn(q *ask) (names, unknown []string) {
 		case idle[w] && !known:
 		case known:
 			names = append(names, strings.Fields(w)...)
-		case last >= 0 && i > last && !placing.MatchString(strings.Join(q.ws[max(0, i-3):i], " ")): // what is asked of it
+		case last >= 0 && i > last && !placing.MatchString(strings.Join(q.ws[max(0, i-3):i], " ")): // this is what is asked about it
 			q.unsaid = append(q.unsaid, w)
 		case i > 0 && (determiner[q.ws[i-1]] || i > 1 && determiner[q.ws[i-2]] && !idle[q.ws[i-1]]):
 			names, unknown = append(names, w), append(unknown, w)
@@ -346,17 +346,18 @@ func (u *turn) namesIn(q *ask) (names, unknown []string) {
 	return names, unknown
 }
 
-// placing is what stands before a name behind a thing: "the light in the cellar".
+// placing matches what comes before a name that follows a thing: "the light in the
+// cellar".
 var placing = regexp.MustCompile(`\b(?:in|of|from|called|named|by|for|and|or)(?: (?:the|my|our|your|a|an|old|new|other))*$`)
 
 var determiner = words("the my our your a an this that his her any about")
 
-// beside reports whether a word that mostly names nothing is part of a name here:
-// it stands beside another word of that name, as in "bedside left", or before the
-// word for its kind, as in "the left lamp".
+// beside reports whether a word that usually names nothing is part of a name here. It is
+// next to another word of that name, as in "bedside left", or before the word for its
+// kind, as in "the left lamp".
 func (u *turn) beside(q *ask, i int, w string) bool {
 	if adjective[w] && i+1 < len(q.ws) && (q.ws[i+1] == "one" || q.ws[i+1] == "ones") {
-		return true // the left one
+		return true // "the left one"
 	}
 	for _, j := range []int{i - 1, i + 1} {
 		if j < 0 || j >= len(q.ws) {
@@ -388,7 +389,7 @@ func areaWords(aliases map[string]string, areas []string) []string {
 	return out
 }
 
-// inHouse reports whether anything that was found has the word in its name.
+// inHouse reports whether anything found has the word in its name.
 func (u *turn) inHouse(w string) bool {
 	return slices.ContainsFunc(u.know.hits, func(e entity) bool { return u.named(e, w) })
 }
@@ -402,8 +403,8 @@ func (u *turn) named(e entity, w string) bool {
 	return true
 }
 
-// things are the entities that a question names: of those that were found, the
-// ones that have all of its words; without names, none.
+// things returns the entities that a question names: those found that have all its
+// words. It returns none if the question has no names.
 func (u *turn) things(q *ask) []entity {
 	var words []string
 	for _, n := range q.names {
@@ -437,7 +438,7 @@ func (u *turn) things(q *ask) []entity {
 	return out
 }
 
-// fits reports whether an entity is of a kind.
+// fits reports whether an entity is of this kind.
 func (k *kind) fits(e entity) bool {
 	return (k.domain == "" || e.domain() == k.domain) && (k.class == "" || e.class == k.class || k.class == "shutter" && e.domain() == "cover" && e.class != "garage")
 }

@@ -26,20 +26,20 @@ import (
 	"strings"
 )
 
-// Turn is what is asked, and what is known by now.
+// Turn is a question, with everything known so far.
 type Turn struct {
 	Question string
-	Earlier  []Exchange // of the session, the oldest first
-	Facts    []string   // that were kept of earlier turns
+	Earlier  []Exchange // the session's earlier exchanges, oldest first
+	Facts    []string   // kept from earlier turns
 	Results  []Result   // of the calls of this turn
-	Tools    []string   // that may be called
-	Off      string     // why nothing may be changed, where the prompt says so
+	Tools    []string   // the tools that may be called
+	Off      string     // why nothing may be changed, if the prompt says so
 }
 
 // Exchange is an earlier question with its answer.
 type Exchange struct{ Question, Answer string }
 
-// Result is that of a call.
+// Result is the result of a call.
 type Result struct {
 	Tool   string
 	Input  map[string]any
@@ -53,16 +53,16 @@ type Call struct {
 	Input map[string]any
 }
 
-// Reply has calls, or is the answer.
+// Reply has calls, or the answer.
 type Reply struct {
 	Say   string
 	Calls []Call
 }
 
-// Evidence begins the quotation that holds what an answer rests on.
+// Evidence begins the quotation with the evidence of an answer.
 const Evidence = "**Evidence**"
 
-// The tools that are used.
+// The tools that an answer uses.
 const (
 	search   = "index_search"
 	query    = "ha_state_query"
@@ -74,22 +74,22 @@ const (
 	askUser  = "AskUserQuestion"
 )
 
-// turn is a Turn while it is answered.
+// turn is a Turn in progress.
 type turn struct {
 	Turn
-	know house // what the search has told
-	asks []ask // of this question, one for each wish in it
-	mark bool  // the text that is read ends with a question mark
+	know house // what the searches found out
+	asks []ask // of this question, one for each request in it
+	mark bool  // the text being read ends with a question mark
 }
 
-// What is read of a question, in bytes, and of how many before it. Nobody asks
-// about a lamp at more length.
+// How much is read of a question, in bytes, and of how many earlier ones. Nobody needs
+// more to ask about a lamp.
 const (
 	maxQuestion = 600
 	maxEarlier  = 8
 )
 
-// Answer gives the reply of a turn.
+// Answer returns the reply for a turn.
 func Answer(t Turn) Reply {
 	t.Question = cut(t.Question, maxQuestion)
 	t.Earlier = slices.Clone(t.Earlier[max(0, len(t.Earlier)-maxEarlier):])
@@ -122,8 +122,8 @@ func Answer(t Turn) Reply {
 	for i := range u.asks {
 		calls = append(calls, u.answer(&u.asks[i], a)...)
 	}
-	// All is looked up before anything is done: what one wish has done would else stand
-	// for the others, too.
+	// Look up everything before changing anything. Otherwise one request would see what
+	// another has changed.
 	look := slices.DeleteFunc(slices.Clone(calls), func(c Call) bool { return c.Tool == act })
 	if len(look) > 0 && len(look) < len(calls) {
 		calls = look
@@ -134,7 +134,7 @@ func Answer(t Turn) Reply {
 	return Reply{Say: a.text()}
 }
 
-// answer writes what one wish comes to, or says what has to be called first.
+// answer writes the answer to one question, or returns the calls that it needs first.
 func (u *turn) answer(q *ask, a *answered) []Call {
 	if q.lost != "" && !q.leaning {
 		a.say("There is no %s in this house, as far as Home Assistant knows. Its rooms are %s.", q.lost, listed(u.know.areas))
@@ -144,7 +144,7 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		u.notNow(q, a)
 		return nil
 	}
-	// What has a name that nothing here has is not what is like it.
+	// A name that nothing in the house has does not mean something with a similar name.
 	if q.kind == nil && len(q.unknown) > 0 && (q.intent == isState || q.intent == isPast || q.intent == isAct) && len(q.unknown) < len(q.names) {
 		what := map[bool]string{true: "Nothing was changed: nothing", false: "I cannot tell: nothing"}[q.intent == isAct]
 		a.say("%s called %s is in this house, as far as Home Assistant knows.%s", what, strings.Join(q.names, " "), u.offer(q))
@@ -168,7 +168,7 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		a.parts[len(a.parts)-1] += " What it does record:"
 		q.unsaid, q.state = nil, ""
 	}
-	if q.clock != "" && q.intent == isWhere { // where somebody was
+	if q.clock != "" && q.intent == isWhere { // where somebody was at a time
 		q.intent = isPast
 	}
 	switch q.intent {
@@ -199,14 +199,14 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 	return u.state(q, a)
 }
 
-// ahead are words for what is to come.
+// ahead matches words for the future.
 var ahead = regexp.MustCompile(`\btomorrow\b|\bnext (?:hour|week|month|weekend|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|^(?:will|is it going to|is it gonna|are we going to)\b`)
 
 func (u *turn) results(tool string) []Result {
 	return slices.DeleteFunc(slices.Clone(u.Results), func(r Result) bool { return r.Tool != tool })
 }
 
-// got is the result of a call, when it was made.
+// got returns the result of a call that was made in this turn.
 func (u *turn) got(c Call) (Result, bool) {
 	for _, r := range u.Results {
 		if r.Tool == c.Tool && sameInput(r.Input, c.Input) {
@@ -216,7 +216,7 @@ func (u *turn) got(c Call) (Result, bool) {
 	return Result{}, false
 }
 
-// fresh are the calls that were not made yet.
+// fresh returns the calls that were not made yet.
 func (u *turn) fresh(calls []Call) []Call {
 	var out []Call
 	for _, c := range calls {

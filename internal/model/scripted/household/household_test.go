@@ -18,7 +18,7 @@ on the floor Upper floor: Bedroom
 index: live
 now: Sunday 2026-11-22 09:00Z (UTC)`
 
-// turnOn is the wish, with what was looked up for it.
+// turnOn is a request, with the results of its look-ups.
 func turnOn(results ...household.Result) household.Turn {
 	return household.Turn{
 		Question: "Turn on the bedroom light.", Tools: []string{"index_search", "ha_state_query", "ha_call_service", "AskUserQuestion"},
@@ -29,9 +29,9 @@ func turnOn(results ...household.Result) household.Turn {
 	}
 }
 
-// Several things fit a wish, and the person is asked which is meant: options are
-// known by their labels, whatever is in them; what is no label is somebody's own
-// words, and those are no choice.
+// If several things fit a request, the person is asked which one is meant. The options
+// are known by their labels, whatever those contain. Text that is no label is the
+// person's own words, and chooses nothing.
 func TestChoosing(t *testing.T) {
 	t.Parallel()
 	asked := household.Answer(turnOn())
@@ -84,7 +84,7 @@ func TestChoosing(t *testing.T) {
 	}
 }
 
-// The answer is what the result shows, also when that is not what was asked for.
+// The answer is what the result shows, even if that is not what was asked for.
 func TestReporting(t *testing.T) {
 	t.Parallel()
 	in := map[string]any{"service": "light.turn_on", "target": map[string]any{"entity_id": "light.left"}}
@@ -112,8 +112,8 @@ func TestReporting(t *testing.T) {
 	}
 }
 
-// A yes agrees to what was offered or asked. To anything else it is no wish: nothing
-// in the house moves by it, however often it is said.
+// A yes agrees to what was offered or asked. After anything else it changes nothing in
+// the house, however often it is repeated.
 func TestAYesAgreesToAnOffer(t *testing.T) {
 	t.Parallel()
 	const done = "Done: the left is on now, at 40 % (it was off)."
@@ -142,8 +142,8 @@ func TestAYesAgreesToAnOffer(t *testing.T) {
 	}
 }
 
-// What the sun will do is read from what Home Assistant says of it, or not told: the
-// past does not tell it.
+// What the sun will do comes from Home Assistant's own forecast. The past does not tell
+// it.
 func TestTheSunAhead(t *testing.T) {
 	t.Parallel()
 	const bare = "1 of 1 entities match, the best first:\n- sun.sun = above_horizon · Sun · since 2026-11-22 07:34:00Z\n"
@@ -172,7 +172,7 @@ func TestTheSunAhead(t *testing.T) {
 	}
 }
 
-// A question may be of any form; none may make it fall over, or ask for ever.
+// No question makes Answer panic or call tools without end.
 func FuzzAnswer(f *testing.F) {
 	for _, q := range []string{"Is the light on?", "", "and", "?!", "turn", "Why?", "how much did the left use last night", "set the bedroom to 21 and 30 °C", "…", "é", "a. b. c. d", "it's cold"} {
 		f.Add(q, "Which lamps were it?", found)

@@ -67,13 +67,13 @@ func (u *turn) intentOf(q *ask, flat, rest string) (in intent, plain bool) {
 	return isState, true
 }
 
-// bared is a text without the words that only connect it with what was said.
+// bared returns the text without words that only connect it with what was said before.
 func bared(flat string) string {
 	return re(`^(?:and |so |but |or )*(?:what about |how about )?`).ReplaceAllString(flat, "")
 }
 
-// stateOf is the state that a question is about. People leave and come home; of
-// things that is said otherwise.
+// stateOf returns the state that a question is about. "Leave" and "come home" are states
+// of people only.
 func stateOf(q *ask, flat string) string {
 	if q.kind != nil && q.kind.domain == "alarm_control_panel" && re(`\b(?:go|went|gone|going) off\b|\btriggered\b`).MatchString(flat) {
 		return "triggered"
@@ -96,7 +96,7 @@ func stateOf(q *ask, flat string) string {
 	if m := re(`\b(?:left|leave) (?:\S+ ){0,4}(on|open|unlocked)\b`).FindStringSubmatch(flat); m != nil {
 		return m[1]
 	}
-	s := stateIn(re(`\bon `+weekday).ReplaceAllString(flat, "")) // a day is no state
+	s := stateIn(re(`\bon `+weekday).ReplaceAllString(flat, "")) // "on Friday" is no state
 	if (s == "away" || s == "home") && q.kind != nil && q.kind.domain != "person" {
 		s = stateIn(re(`\b(?:left|leave|leaves|gone|away|home|back|arrived?|returned?|out)\b`).ReplaceAllString(flat, ""))
 	}
@@ -112,7 +112,7 @@ func stateIn(flat string) string {
 	return ""
 }
 
-// patterned is a pattern with the name of what it finds.
+// patterned is a pattern and the name of what it finds.
 type patterned struct {
 	re   *regexp.Regexp
 	name string

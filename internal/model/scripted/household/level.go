@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A number in a wish is a level, a time, or part of a name. A level has its unit,
-// or stands behind "to"; a verb that sets needs neither.
+// A number in a request is a level, a time, or part of a name. A level has a unit or
+// follows "to". A verb that sets something needs neither.
 var (
 	levelWithUnit = regexp.MustCompile(`(-?\d+(?:[.,]\d+)?) ?(?:%|percent\b|per cent\b|degrees?\b|°c?|celsius\b)`)
 	levelBehind   = regexp.MustCompile(`\b(?:to|at) (-?\d+(?:[.,]\d+)?)(?:\s|$)`)
@@ -15,8 +15,8 @@ var (
 	degreeHalf    = regexp.MustCompile(`\bhalf an? (?:degree|hour)|\bhalf (?:hour|past)`)
 )
 
-// levelOf is the level that a wish names, nil for none. bare says that any number
-// is one.
+// levelOf returns the level that a request names, or nil. bare means that any number is
+// a level.
 func levelOf(rest string, bare bool) *float64 {
 	rest = re(`\bl\d\b|\bco2\b`).ReplaceAllString(rest, "")
 	m := levelWithUnit.FindStringSubmatch(rest)
@@ -45,7 +45,7 @@ const (
 	clock    = `(?:\d{1,2}(?:[. ]\d\d)?(?: ?(?:am|pm|a\.m|p\.m|o'clock|uhr|h))?|(?:half|quarter) (?:past|to) \S+|noon|midday|midnight|sunset|sunrise|dusk|dawn|night|bedtime|lunch\S*|dinner\S*|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)(?: o'clock)?)`
 )
 
-// What is to be done later, or for a while, or again and again.
+// Words for a change that is to happen later, for a while, or repeatedly.
 var timings = []*regexp.Regexp{
 	regexp.MustCompile(`\b(?:for|in|after|within|every) (?:about |around |only |just |exactly |at least )?` + someTime + `(?: (?:more|and a half))? ?` + timeUnit + `\b(?: and a half)?(?: from now)?`),
 	regexp.MustCompile(`\b` + someTime + ` ` + timeUnit + ` (?:from now|later)\b`),
@@ -60,10 +60,10 @@ var timings = []*regexp.Regexp{
 
 var plainAt = regexp.MustCompile(`^(?:at|by|from|to|around|about) (?:about |around )?(\d+|one|two|three|four|five)$`)
 
-// timingIn is what a wish says of its time, "" for none: it is for now then, and
-// to stay. Levels are no times: "at 50 %".
+// timingIn returns the words of a request that set a time, or "" for a change now that
+// is to stay. A level such as "at 50 %" is no time.
 func timingIn(rest string) string {
-	if re(`^arm\b`).MatchString(rest) { // "arm the alarm for the night" names its mode
+	if re(`^arm\b`).MatchString(rest) { // "arm the alarm for the night" names a mode
 		rest = re(`\bfor (?:the )?night\b`).ReplaceAllString(rest, "")
 	}
 	rest = levelWithUnit.ReplaceAllString(rest, "this much")
@@ -83,9 +83,8 @@ func timingIn(rest string) string {
 	return ""
 }
 
-// timed reports whether one of the wishes is for another time than now. None of
-// them is carried out then: a door that is to be open for five minutes must not
-// stay open.
+// timed reports whether one of the requests is for another time than now. None of them
+// is then carried out: a door that should be open for five minutes must not stay open.
 func (u *turn) timed() bool {
 	for _, q := range u.asks {
 		if q.intent == isAct && q.deed.timing != "" {
@@ -95,7 +94,7 @@ func (u *turn) timed() bool {
 	return false
 }
 
-// notNow says that a wish is not carried out because of its time.
+// notNow says that a request is not carried out because of its time.
 func (u *turn) notNow(q *ask, a *answered) {
 	if q.deed.timing == "" {
 		a.say("I did not %s anything else of this either: ask for it by itself.", q.wish())

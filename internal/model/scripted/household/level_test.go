@@ -6,7 +6,7 @@ import "testing"
 func TestLevelsAndTimes(t *testing.T) {
 	t.Parallel()
 	for wish, want := range map[string]struct {
-		level  float64 // 0 for none
+		level  float64 // 0: no level
 		timing string
 	}{
 		"turn on the hallway light for 10 minutes":   {0, "for 10 minutes"},

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// measured says numbers, by room where rooms have one.
+// measured says numbers, by room if they have one.
 func (u *turn) measured(q *ask, es []entity, a *answered) []Call {
 	es = roomly(q, es)
-	if q.kind.class == "power" && len(q.names) == 0 && len(q.areas) == 0 { // that of the house
+	if q.kind.class == "power" && len(q.names) == 0 && len(q.areas) == 0 { // the power of the whole house
 		if meters := slices.DeleteFunc(slices.Clone(es), func(e entity) bool { return !e.meter() }); len(meters) > 0 {
 			es = meters
 		}
@@ -52,7 +52,7 @@ func (u *turn) measured(q *ask, es []entity, a *answered) []Call {
 	return nil
 }
 
-// ranges are what numbers are commonly held to be right, whatever the house.
+// ranges are the commonly accepted ranges of numbers, in any house.
 var ranges = map[string]struct {
 	low, high float64
 	text      string
@@ -64,8 +64,8 @@ var ranges = map[string]struct {
 
 var judging = regexp.MustCompile(`\b(?:too|bad|good|fine|ok|okay|alright|dangerous|healthy|unhealthy|harmful|safe|acceptable|worrying|enough|high|low)\b`)
 
-// ranged judges a number by what is commonly held to be right, where the question
-// wants it judged; how warm it should be is a matter of taste.
+// ranged judges a number by the commonly accepted range, if the question asks for that.
+// Temperatures have no range: they are a matter of taste.
 func (u *turn) ranged(q *ask, e entity) string {
 	r, ok := ranges[e.class]
 	v, is := e.value()
@@ -81,7 +81,7 @@ func (u *turn) ranged(q *ask, e entity) string {
 	return " That is in the usual range: " + r.text + "."
 }
 
-// subject is what a number is of: a room, or a thing.
+// subject is what a number belongs to: a room or a thing.
 func subject(q *ask, e entity) string {
 	switch e.class {
 	case "temperature", "humidity", "carbon_dioxide", "sound_pressure", "illuminance":
@@ -92,8 +92,8 @@ func subject(q *ask, e entity) string {
 	return lowerFirst(e.short())
 }
 
-// withoutArea are the words of a name that are neither of the room nor of what is
-// measured: those of a flow temperature say that it is not the room's.
+// withoutArea returns the words of a name that are neither the room nor the measurement.
+// The words of a flow temperature show that it is not the room's.
 func withoutArea(e entity) []string {
 	area := clean(e.area)
 	return slices.DeleteFunc(clean(e.name), func(w string) bool {
@@ -121,7 +121,7 @@ func reading(q *ask, e entity) string {
 	return fmt.Sprintf("The %s of the %s is %s.", q.kind.noun, s, e.told())
 }
 
-// roomly leaves, of several numbers of one room, the room's own.
+// roomly picks the room's own number from several in one room.
 func roomly(q *ask, es []entity) []entity {
 	if len(q.names) > 0 || q.kind.class != "temperature" && q.kind.class != "humidity" {
 		return es

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// past says whether, when and by whom something came to be so.
+// past says whether, when and by whom something was brought into a state.
 func (u *turn) past(q *ask, a *answered) []Call {
 	es, calls := u.chosen(q)
 	if len(calls) > 0 {
@@ -35,7 +35,7 @@ func (u *turn) past(q *ask, a *answered) []Call {
 		return u.picked(q, es, a)
 	}
 	since := u.span(q.when, "-168h")
-	if _, ok := u.instant(q); ok { // what was so at a time began before it
+	if _, ok := u.instant(q); ok { // a state at a moment may have begun before it
 		since = "-168h"
 	}
 	book := Call{logbook, map[string]any{"entities": idsOf(es), "start": since, "limit": 200}}
@@ -61,7 +61,7 @@ func (u *turn) past(q *ask, a *answered) []Call {
 		return nil
 	}
 	var hits []change
-	ended := map[string]bool{} // at the end of its program, and off later: that is one end
+	ended := map[string]bool{} // a program that ends and the machine that goes off later count as one end
 	for _, c := range all {
 		is := c.of(es)
 		again := state == "finished" && ended[c.id]
@@ -93,7 +93,7 @@ func (u *turn) past(q *ask, a *answered) []Call {
 			return nil
 		}
 		a.say("%s: %s %s%s.", upper(times(len(hits))), theNames(es), verbed(state), strings.TrimPrefix(clocksOf(u, hits), ","))
-	case len(hits) == 0 && q.lent && q.aspect == "when" && q.clock == "": // not then, but before
+	case len(hits) == 0 && q.lent && q.aspect == "when" && q.clock == "": // not in that time, but maybe before
 		q.lent, q.when = false, span{}
 		before := len(a.parts)
 		calls := u.past(q, a)
@@ -142,7 +142,7 @@ func (u *turn) past(q *ask, a *answered) []Call {
 	return nil
 }
 
-// picked says what was picked in a list at some time.
+// picked says what was selected in a list at a time.
 func (u *turn) picked(q *ask, es []entity, a *answered) []Call {
 	c := Call{history, map[string]any{"entities": idsOf(es), "start": u.span(q.when, "-168h")}}
 	r, ok := u.got(c)
@@ -169,10 +169,10 @@ func (u *turn) picked(q *ask, es []entity, a *answered) []Call {
 	return nil
 }
 
-// sooner are words that compare when two things came to be so.
+// sooner matches words that compare the times of two changes.
 var sooner = regexp.MustCompile(`\b(?:before|earlier than|sooner than|after|later than)\b`)
 
-// sooner says which of two was so first.
+// sooner says which of two things changed first.
 func (u *turn) sooner(q *ask, es []entity, hits []change, state string, a *answered) {
 	first := hits[0].of(es)
 	other := slices.IndexFunc(hits, func(c change) bool { return c.id != first.id })
@@ -181,7 +181,7 @@ func (u *turn) sooner(q *ask, es []entity, hits []change, state string, a *answe
 		return
 	}
 	second := hits[other].of(es)
-	place := func(e entity) int { // in the question
+	place := func(e entity) int { // position in the question
 		return slices.IndexFunc(q.ws, func(w string) bool { return u.named(e, w) && !idle[w] })
 	}
 	late := has(q.ws, "after|later")
@@ -189,11 +189,11 @@ func (u *turn) sooner(q *ask, es []entity, hits []change, state string, a *answe
 	a.say("%s: %s %s %s, and %s %s.", yes, first.the(), verbedOf(first, state), u.know.when(hits[0].at), second.the(), u.know.when(hits[other].at))
 }
 
-// ongoing are words that ask when something was so, not when it came to be so.
+// ongoing matches a question about when a state held, not when it began.
 var ongoing = regexp.MustCompile(`^(?:and )?(?:when|at what times?) (?:was|were) (?:\S+ ){1,4}(?:on|open|running|out|away|home|at home)\b`)
 
-// begun are the things that were in a state already when the time asked about began:
-// they have a share of that time in it before they first left it.
+// begun returns the things that were already in a state when the period began. Each of
+// them keeps it until its first change.
 func (u *turn) begun(q *ask, es []entity, all []change, past map[string]*series, r Result, state string) []change {
 	m := historySpan.FindStringSubmatch(r.Output)
 	if m == nil || q.when.tool == "" || q.when.half != 0 {
@@ -218,12 +218,13 @@ func (u *turn) begun(q *ask, es []entity, all []change, past map[string]*series,
 	return out
 }
 
-// inPart leaves out what is of another part of a night, when one is named.
+// inPart reports whether a time is in the half of the night that the question names, if
+// it names one.
 func inPart(q *ask, t time.Time) bool {
 	return q.when.half == 0 || (q.when.half > 0) == (t.Hour() < 12)
 }
 
-// stateAt says how things were at a moment.
+// stateAt says what states things had at a moment.
 func (u *turn) stateAt(q *ask, es []entity, all []change, state string, at time.Time, a *answered) {
 	for _, e := range es {
 		is := e
@@ -243,7 +244,7 @@ func (u *turn) stateAt(q *ask, es []entity, all []change, state string, at time.
 			continue
 		}
 		a.prove("%s: %s %s", e.name, is.told(), u.know.when(from))
-		clock := func(t time.Time) string { // of the same day its hour is enough
+		clock := func(t time.Time) string { // on the same day, the hour is enough
 			if day := u.know.now.Location(); t.In(day).YearDay() == at.In(day).YearDay() {
 				return t.Format("15:04")
 			}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// listOf is the call that lists what is of a kind, in all rooms: so an answer can
-// say where there is one when a room has none.
+// listOf returns the call that lists everything of a kind, in all rooms. An answer can
+// then name another room if the asked one has none.
 func listOf(k *kind) Call {
 	in := map[string]any{"limit": 100}
 	if k.domain != "" {
@@ -21,7 +21,7 @@ func listOf(k *kind) Call {
 	return Call{query, in}
 }
 
-// listed are the entities of a kind, or the call that has to be made first.
+// list returns the entities of a kind, or the call that has to be made first.
 func (u *turn) list(k *kind) ([]entity, []Call) {
 	c := listOf(k)
 	r, ok := u.got(c)
@@ -31,7 +31,7 @@ func (u *turn) list(k *kind) ([]entity, []Call) {
 	return slices.DeleteFunc(entities(r.Output, u.know.areas), func(e entity) bool { return !k.fits(e) || e.class == "group" }), nil
 }
 
-// live are the present states of some entities, or the call for them.
+// live returns the present states of some entities, or the call for them.
 func (u *turn) live(es []entity) ([]entity, []Call) {
 	c := Call{query, map[string]any{"entities": idsOf(es)}}
 	r, ok := u.got(c)
@@ -49,7 +49,7 @@ func idsOf(es []entity) []any {
 	return out
 }
 
-// chosen are the entities that a question is about.
+// chosen returns the entities that a question is about.
 func (u *turn) chosen(q *ask) (es []entity, calls []Call) {
 	if q.kind != nil {
 		all, calls := u.list(q.kind)
@@ -65,7 +65,7 @@ func (u *turn) chosen(q *ask) (es []entity, calls []Call) {
 	return u.live(es)
 }
 
-// narrow leaves those in the rooms and with the names of the question.
+// narrow keeps the entities in the question's rooms and with its names.
 func (u *turn) narrow(q *ask, all []entity) []entity {
 	es := slices.Clone(all)
 	if len(q.areas) > 0 {
@@ -93,8 +93,8 @@ func (u *turn) narrow(q *ask, all []entity) []entity {
 	return best
 }
 
-// main are those of some entities that stand for a thing: a washing machine has a
-// program, a status and a plug, and who asks whether it runs means one of them.
+// main returns the entities that stand for a whole thing. A washing machine has a
+// program, a status and a plug; "is it running" means one of them.
 func (u *turn) main(es []entity, q *ask) []entity {
 	best, rank := []entity(nil), -1
 	for _, e := range es {
@@ -109,7 +109,7 @@ func (u *turn) main(es []entity, q *ask) []entity {
 	if rank <= 0 {
 		return nil
 	}
-	// Of two named alike the one with the shorter name is the thing itself.
+	// The shorter of two similar names is the thing itself.
 	slices.SortStableFunc(best, func(a, b entity) int { return cmp.Compare(len(a.name), len(b.name)) })
 	if len(best) > 1 && len(clean(best[0].name)) < len(clean(best[1].name)) && len(q.names) >= len(clean(best[0].name)) {
 		best = best[:1]
@@ -120,7 +120,7 @@ func (u *turn) main(es []entity, q *ask) []entity {
 func (u *turn) rankOf(e entity, q *ask) int {
 	d := e.domain()
 	n := 0
-	for _, w := range q.names { // the more of its words, the more it is meant
+	for _, w := range q.names { // entities with more of the question's words come first
 		if u.named(e, w) {
 			n += 10
 		}

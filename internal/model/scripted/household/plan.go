@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// doubt weighs a cause that was suggested against what was found.
+// doubt compares a cause that the person suggests with the findings.
 func (u *turn) doubt(q *ask, d diagnosed, v verdict, a *answered) {
 	guess := q.unknown
 	if len(guess) == 0 {
@@ -38,7 +38,7 @@ func (u *turn) doubt(q *ask, d diagnosed, v verdict, a *answered) {
 	}
 }
 
-// plan proposes what to do, and says how far it would have reached.
+// plan proposes what to do, and says how much of the problem that would cover.
 func (u *turn) plan(q *ask, d diagnosed, v verdict, a *answered) {
 	if v.kind == "nothing" {
 		a.say("There is nothing to mitigate: the data show no unusual moment of %s.", d.about.the())

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// whole are names of what measures all of the house, which is no device in it.
+// whole has the names of meters for the whole house, which are no single device.
 var whole = []string{"mains", "grid", "total", "house", "home", "meter", "main", "solar", "inverter"}
 
 // meter reports whether it measures the whole house.
@@ -16,7 +16,7 @@ func (e entity) meter() bool {
 	return slices.ContainsFunc(clean(e.name), func(w string) bool { return slices.Contains(whole, w) })
 }
 
-// rank says which has the most or the least of something now.
+// rank says which thing has the most or the least now.
 func (u *turn) rank(q *ask, a *answered) []Call {
 	if q.kind == nil || !q.kind.measure {
 		q.intent = isState
@@ -99,7 +99,7 @@ func (u *turn) rank(q *ask, a *answered) []Call {
 	return nil
 }
 
-// between is what lies between the numbers of two rooms, or of two things.
+// between returns the difference between the numbers of two rooms or things.
 func between(es []entity, areas []string) string {
 	if len(areas) == 2 {
 		es = slices.DeleteFunc(slices.Clone(es), func(e entity) bool { return !slices.Contains(areas, e.area) })
@@ -112,7 +112,7 @@ func between(es []entity, areas []string) string {
 	return "; a difference of " + amount(math.Abs(x-y), es[0].unit)
 }
 
-// scaled is a number in the unit that others of its kind have.
+// scaled is the value in the unit that others of its kind have.
 func (e entity) scaled() float64 {
 	v, _ := e.value()
 	switch e.unit {
@@ -126,8 +126,8 @@ func (e entity) scaled() float64 {
 	return v
 }
 
-// rankWhy explains why a room is the coldest or the warmest by what heats it and
-// what lets air in.
+// rankWhy explains why a room is the coldest or the warmest: by its heating, and by its
+// windows and doors.
 func (u *turn) rankWhy(q *ask, es []entity, a *answered) []Call {
 	room := es[0].area
 	if q.kind.class != "temperature" || room == "" {

@@ -10,7 +10,7 @@ import (
 
 var effectLine = regexp.MustCompile(`(?m)^- (\S+) \((.*?)\): (.+?) → ([^{,.]+?)(?: (\{.*\}))?(?:, since (\d{4}-\S+ \S+?))?(\. It .*)?$`)
 
-// targetsOf are the ids that a call was to act on.
+// targetsOf returns the ids of the things a call was to change.
 func targetsOf(r Result) []string {
 	target, _ := r.Input["target"].(map[string]any)
 	switch ids := target["entity_id"].(type) {
@@ -26,7 +26,7 @@ func targetsOf(r Result) []string {
 	return nil
 }
 
-// report says what became of the calls for a wish.
+// report says what the calls for a request did.
 func (u *turn) report(q *ask, done []Result, a *answered) {
 	before := len(a.parts)
 	es, _ := u.targets(q)
@@ -40,7 +40,7 @@ func (u *turn) report(q *ask, done []Result, a *answered) {
 			}
 		}
 		if len(of) == 0 && len(u.asks) > 1 {
-			continue // it was for another wish
+			continue // it was for another request
 		}
 		if r.Failed {
 			u.failed(q, r, of, a)
@@ -68,13 +68,13 @@ func (u *turn) report(q *ask, done []Result, a *answered) {
 			a.say("%s%s", Done, lowerStart(firstLine(r.Output)))
 		}
 	}
-	if len(a.parts) == before && len(es) > 0 { // it was not called, as there was nothing to do
+	if len(a.parts) == before && len(es) > 0 { // no call was made, as nothing had to change
 		a.say("Nothing to do: %s %s already %s.", theNames(es), are(es), q.deed.result(es[0]))
 	}
 }
 
-// attrsBefore are the attributes of a thing when it was looked at before it was
-// changed.
+// attrsBefore returns the attributes that a thing had before the change, if they were
+// looked up.
 func (u *turn) attrsBefore(id string) map[string]any {
 	for _, r := range slices.Backward(u.results(query)) {
 		for _, e := range entities(r.Output, u.know.areas) {
@@ -86,11 +86,11 @@ func (u *turn) attrsBefore(id string) map[string]any {
 	return nil
 }
 
-// leveled is a state with how far it is so: "on now, at 40 %".
+// leveled describes a state with its level: "on now, at 40 %".
 func (e entity) leveled(now string) string {
 	said := e.told() + now
 	if target, ok := e.number("temperature"); ok && now == "" && e.domain() == "climate" && e.state != "off" {
-		return "set to " + amount(target, "°C") // what it measured then is of no use now
+		return "set to " + amount(target, "°C") // what it measured before the change does not matter now
 	}
 	if b, ok := e.number("brightness"); ok && e.state == "on" {
 		said += ", at " + amount(b/2.55, "%")
@@ -110,24 +110,24 @@ func (e entity) leveled(now string) string {
 	return said
 }
 
-// barred says that an act is not allowed here. Why, and the settings that would allow
-// it, are of use to whoever runs Parley: they stand with the evidence.
+// barred says that an act is not allowed here. The reason, and the settings that would
+// allow it, are for whoever runs Parley, so they go into the evidence.
 func (a *answered) barred(act, why string) {
 	a.say("**Nothing was changed.** I am not allowed to %s from here. Whoever runs Parley can allow it.", act)
 	a.prove("%s", upper(strings.TrimSuffix(settingName.ReplaceAllString(why, ""), ".")))
 	a.prove("The settings are allow_actuation and allowlisted_services, in the policy of the app")
 }
 
-// settingName is how a reason names the setting behind it.
+// settingName matches the name of the setting behind a reason.
 var settingName = regexp.MustCompile(` \(policy\.[a-z_]+\)`)
 
-// What the tool says when the app's settings, or a person, do not allow a call.
+// What the tool says if the app's settings, or a person, do not allow a call.
 const (
 	deniedBySettings = "Denied: This call is not allowed"
 	deniedByPerson   = "Denied: The user did not allow this call"
 )
 
-// failed says that a call did not happen, or that nobody knows.
+// failed says that a call did not happen, or that its outcome is unknown.
 func (u *turn) failed(q *ask, r Result, of []entity, a *answered) {
 	what, to := "that", ""
 	if len(of) > 0 {
@@ -144,7 +144,7 @@ func (u *turn) failed(q *ask, r Result, of []entity, a *answered) {
 	}
 	if said, ok := strings.CutPrefix(r.Output, deniedByPerson); ok {
 		a.say("**Nothing was changed.** You did not allow me to %s.", act)
-		if said = strings.TrimPrefix(said, ": "); len(said) > 1 { // a full stop, when nothing was said
+		if said = strings.TrimPrefix(said, ": "); len(said) > 1 { // without a text, only a full stop remains
 			a.say("You said:\n\n%s", quote(said))
 		}
 		return

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// raining answers whether it rains, or the like.
+// raining answers whether it rains, snows and so on.
 func raining(q *ask, e entity) string {
 	for words, states := range map[string]string{"rain|raining|rainy": "rain|pouring", "snow|snowing": "snow", "sunny": "sunny|clear", "cloudy": "cloud", "windy": "wind"} {
 		if !has(q.ws, words) {
@@ -22,7 +22,7 @@ func raining(q *ask, e entity) string {
 	return ""
 }
 
-// overview says how the house is: who is there, what is on, what does not answer.
+// overview describes the house: who is at home, what is on, and what is unavailable.
 func (u *turn) overview(q *ask, a *answered) []Call {
 	var calls []Call
 	for _, o := range []ask{
@@ -52,7 +52,7 @@ func (u *turn) weather(e entity) string {
 	return ", with " + listed(out)
 }
 
-// home says who is there.
+// home says who is at home.
 func (u *turn) home(q *ask, es []entity, a *answered) {
 	var in, out []string
 	for _, e := range es {
@@ -85,7 +85,7 @@ func (u *turn) home(q *ask, es []entity, a *answered) {
 	}
 }
 
-// nothing says that there is no such thing, and what there is of the kind.
+// nothing says that there is no such thing, and what else of its kind there is.
 func (u *turn) nothing(q *ask, a *answered) []Call {
 	named := strings.Join(q.names, " ")
 	if q.kind == nil {
@@ -95,7 +95,7 @@ func (u *turn) nothing(q *ask, a *answered) []Call {
 		a.say("I cannot tell: nothing called %s is in this house, as far as Home Assistant knows.%s", named, u.offer(q))
 		return nil
 	}
-	if q.kind.class == "battery" && len(q.names) > 0 { // some tell it beside their state
+	if q.kind.class == "battery" && len(q.names) > 0 { // some devices give it as an attribute
 		if es := u.main(u.things(q), q); len(es) > 0 {
 			live, calls := u.live(es)
 			if len(calls) > 0 {
@@ -114,7 +114,7 @@ func (u *turn) nothing(q *ask, a *answered) []Call {
 	if len(calls) > 0 {
 		return calls
 	}
-	if q.kind.measure && len(q.unknown) == 0 { // what else is known of it may tell
+	if q.kind.measure && len(q.unknown) == 0 { // other measurements of the thing may help
 		if es := u.main(u.things(q), q); len(es) > 0 {
 			live, calls := u.live(es[:min(len(es), 3)])
 			if len(calls) > 0 {
@@ -152,7 +152,7 @@ func (u *turn) nothing(q *ask, a *answered) []Call {
 	return nil
 }
 
-// offer names what was found that is a little like it.
+// offer names a similar thing that was found.
 func (u *turn) offer(q *ask) string {
 	var out []string
 	for _, e := range u.main(u.know.hits, q) {
@@ -166,7 +166,7 @@ func (u *turn) offer(q *ask) string {
 	return " Did you mean " + strings.Join(out[:min(len(out), 3)], ", ") + "?"
 }
 
-// room says how a room is: what is on, and what is measured.
+// room describes a room: what is on, and what is measured.
 func (u *turn) room(q *ask, a *answered) []Call {
 	var calls []Call
 	var all []entity

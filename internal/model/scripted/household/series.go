@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// series is what ha_history says of an entity.
+// series is what ha_history returns for an entity.
 type series struct {
 	id, name, unit string
 	numeric        bool
 	min, max, mean float64
 	minAt, maxAt   time.Time
 	first, last    float64
-	recorded       time.Time // when it begins, if that is later than what was asked for
+	recorded       time.Time // when the record begins, if later than the period asked for
 	share          map[string]float64
 	changes        []change
 	unusual        []change
@@ -25,9 +25,9 @@ type change struct {
 	at    time.Time
 	id    string
 	name  string
-	state string // that it became, or what the logbook says
+	state string // the new state, or the logbook's words
 	by    string
-	early bool // it was so when the time asked about began
+	early bool // it already had the state when the period began
 }
 
 var (
@@ -41,7 +41,7 @@ var (
 	byWho       = regexp.MustCompile(`, by (?:([a-z_]+)\.[a-z0-9_]+ \(([^)]*)\)|(\S.*))$`)
 )
 
-// pastOf reads the answer of ha_history, by entity.
+// pastOf reads the result of ha_history, by entity.
 func pastOf(text string) map[string]*series {
 	out := map[string]*series{}
 	var s *series
@@ -101,7 +101,7 @@ func bookOf(text string) []change {
 	return out
 }
 
-// of is the entity of a change, in the state that it became.
+// of returns the entity of a change, with its new state.
 func (c change) of(es []entity) entity {
 	for _, e := range es {
 		if e.id == c.id {

@@ -2,8 +2,8 @@ package household
 
 import "math"
 
-// service is the call that does a deed to a domain, with the state that it brings
-// about; "" when there is none.
+// service returns the Home Assistant service that makes this change in a domain, and the
+// resulting state. Both are "" if there is none.
 func (d deed) service(domain string) (name, state string) {
 	if d.value != nil && (d.verb == "on" || d.verb == "open" || d.verb == "close") {
 		switch domain {
@@ -96,7 +96,7 @@ func (d deed) service(domain string) (name, state string) {
 	return "", ""
 }
 
-// data are the fields of the service.
+// data returns the fields of the service call.
 func (d deed) data(domain string, e entity) map[string]any {
 	if d.value == nil && d.by == 0 && d.step == 0 {
 		return nil
@@ -109,14 +109,14 @@ func (d deed) data(domain string, e entity) map[string]any {
 		}
 		v = min(max(level+d.step*size, 0), 100)
 		if domain == "light" {
-			v = max(v, 1) // to dim is not to turn off
+			v = max(v, 1) // dimming must not turn it off
 		}
 	}
 	if d.value != nil {
 		v = *d.value
 	}
 	if name, _ := d.service(domain); !re(`_(?:temperature|position|percentage|humidity|set)$|^light\.turn_on$`).MatchString(name) {
-		return nil // a service that takes no level
+		return nil // the service takes no level
 	}
 	switch domain {
 	case "climate", "water_heater":
@@ -139,8 +139,9 @@ func (d deed) data(domain string, e entity) map[string]any {
 	return nil
 }
 
-// level is what can be turned up and down of a thing, and how much of it "brighter"
-// or "warmer" is. ok is false where it is not known, as of a lamp that is off.
+// level returns the value that can be turned up and down, and the size of one step
+// "brighter" or "warmer". ok is false if the value is unknown, as for a lamp that is
+// off.
 func (e entity) level() (now, size float64, ok bool) {
 	attr := map[string]string{"climate": "temperature", "water_heater": "temperature", "light": "brightness", "cover": "current_position", "fan": "percentage", "humidifier": "humidity", "media_player": "volume_level"}[e.domain()]
 	now, ok = e.number(attr)
@@ -160,9 +161,9 @@ func (e entity) level() (now, size float64, ok bool) {
 	return now, 20, ok
 }
 
-// already reports whether a number is as it is wished.
+// already reports whether a number has the value asked for.
 func (d deed) already(e entity) bool {
-	if d.step != 0 { // as far as it goes
+	if d.step != 0 { // already at the end of its range
 		now, _, ok := e.level()
 		for _, v := range d.data(e.domain(), e) {
 			if v, is := v.(float64); is && e.domain() == "media_player" {
@@ -180,7 +181,7 @@ func (d deed) already(e entity) bool {
 	return ok && e.domain() == "climate" && v == *d.value && e.state != "off"
 }
 
-// calls are one for each domain.
+// calls returns one call for each domain.
 func (d deed) calls(es []entity) []Call {
 	var out []Call
 	var order []string
@@ -207,7 +208,7 @@ func (d deed) calls(es []entity) []Call {
 	return out
 }
 
-// wish is the deed as a verb.
+// wish returns the deed as a verb.
 func (q *ask) wish() string {
 	switch q.deed.verb {
 	case "on", "off":
@@ -229,7 +230,7 @@ func (d deed) result(e entity) string {
 	return state
 }
 
-// to says the value of a wish.
+// to describes the target value of a request.
 func (d deed) to(e entity) string {
 	switch data := d.data(e.domain(), e); {
 	case data["temperature"] != nil:

@@ -18,10 +18,10 @@ var (
 	askUndo     = regexp.MustCompile(`(?i)^\W*(?:please )?(?:undo|revert|take (?:it|that) back|put (?:it|that|everything) back)\b(?: (?:it|that|this|please|again|(?:how|as|to what|to how) (?:it|they) (?:was|were)))*\W*$`)
 )
 
-// Done begins an answer that tells of a change.
+// Done begins each line that reports a change.
 const Done = "Done: "
 
-// small answers what needs no look at the house, or gives "".
+// small answers what needs no look at the house. For anything else it returns "".
 func small(t Turn) string {
 	q := strings.TrimSpace(t.Question)
 	ws := clean(q)
@@ -52,7 +52,7 @@ func small(t Turn) string {
 		}
 		switch {
 		case undo && len(done) > 0:
-			return "" // that is a wish, see topic
+			return "" // that is a request, see topic
 		case undo:
 			return "There is nothing to undo: I have changed nothing in this conversation."
 		case len(done) == 0:
@@ -69,13 +69,13 @@ var (
 	praise   = regexp.MustCompile(`^(?:(?:ok|okay|oh|very|that is|that's|all|and|then|so) )*(?:ok|okay|great|nice|good|perfect|super|lovely|fine|right|alright|wonderful|excellent|cool)(?: (?:then|now|ok|okay|great|good))*$`)
 )
 
-// agrees reports whether a text is nothing but a yes.
+// agrees reports whether a text is only a yes.
 func agrees(ws []string) bool {
 	return agreed.MatchString(strings.Join(ws, " ")) && !slices.ContainsFunc(ws, func(w string) bool { return !agreeing[w] })
 }
 
-// offers reports whether an answer asks for a yes: it ends a paragraph with a
-// question. One that tells of a change has no more to ask.
+// offers reports whether an answer asks for a yes: one of its paragraphs ends with a
+// question. An answer that reports a change asks for nothing more.
 func offers(answer string) bool {
 	answer, _, _ = strings.Cut(answer, "```parley")
 	if strings.Contains("\n"+answer, "\n"+Done) {
@@ -89,8 +89,8 @@ func offers(answer string) bool {
 	return false
 }
 
-// nodded answers a yes and a "great" in a conversation. A yes to an offer is a wish,
-// see topic; one to anything else moves nothing in the house.
+// nodded answers a yes or a "great" in a conversation. A yes to an offer is a request,
+// see topic. A yes to anything else changes nothing in the house.
 func (t Turn) nodded(ws []string) (say string, is bool) {
 	if len(t.Earlier) == 0 || slices.ContainsFunc(ws, func(w string) bool { return w == "thanks" || w == "thank" }) && !agrees(ws) {
 		return "", false
@@ -111,7 +111,7 @@ func (t Turn) nodded(ws []string) (say string, is bool) {
 	return "", false
 }
 
-// facts are what was said to be remembered, and what was kept of earlier turns.
+// facts returns what the person asked to remember, and what was kept of earlier turns.
 func (t Turn) facts() []string {
 	out := slices.Clone(t.Facts)
 	for _, x := range t.Earlier {
@@ -124,7 +124,7 @@ func (t Turn) facts() []string {
 
 var factAsk = regexp.MustCompile(`(?i)^\W*(?:and |so )?(?:when|who|what|which|where|how|is|are|was|were|do|does|did|will|whose|why)\b`)
 
-// naming are the stems of the words of a text that name something.
+// naming returns the stems of the words in a text that name something.
 func naming(text string) []string {
 	var out []string
 	for _, w := range clean(text) {
@@ -135,9 +135,9 @@ func naming(text string) []string {
 	return out
 }
 
-// fact is one that has every word of the question, of which the house knows not
-// all: whether the heat pump runs is for the house to say, and when it is to be
-// serviced is not.
+// fact returns a fact that has every word of the question, if the house does not know
+// all of them. Whether the heat pump runs is for the house to say; when it is due for
+// service is not.
 func (u *turn) fact() string {
 	asked := naming(u.Question)
 	q := strings.ToLower(u.Question)
@@ -156,8 +156,7 @@ func (u *turn) fact() string {
 	return ""
 }
 
-// related are the facts that have to do with the question: which share two of its
-// words.
+// related returns the facts that share two words with the question.
 func (u *turn) related() []string {
 	var out []string
 	asked := naming(u.Question)

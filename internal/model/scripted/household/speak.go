@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// answered is an answer while it is written.
+// answered is an answer in progress.
 type answered struct {
 	u        *turn
-	plan     string // what is said beside calls
+	plan     string // the text beside calls
 	parts    []string
 	evidence []string
 	cites    []cite
-	next     []string // questions that may follow
+	next     []string // suggested next questions
 }
 
 type cite struct {
@@ -30,7 +30,7 @@ type cite struct {
 func newAnswer(u *turn) *answered { return &answered{u: u, plan: "I look it up."} }
 
 func (a *answered) say(format string, args ...any) {
-	if part := strings.TrimSpace(fmt.Sprintf(format, args...)); !slices.Contains(a.parts, part) { // two wishes may come to the same
+	if part := strings.TrimSpace(fmt.Sprintf(format, args...)); !slices.Contains(a.parts, part) { // two requests may have the same result
 		a.parts = append(a.parts, part)
 	}
 }
@@ -54,7 +54,7 @@ var (
 	lostHome = regexp.MustCompile(`(?m)^Home Assistant could not be asked now \((.+)\)`)
 )
 
-// text is the whole answer.
+// text returns the whole answer.
 func (a *answered) text() string {
 	var b strings.Builder
 	if len(a.parts) == 0 {
@@ -112,7 +112,7 @@ func cut(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// listed joins words: a, b and c.
+// listed joins words: "a, b and c".
 func listed(in []string) string {
 	switch len(in) {
 	case 0:
@@ -156,10 +156,10 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// digits after the point that a unit is read with.
+// digits is the number of decimals shown for a unit.
 var digits = map[string]int{"%": 0, "W": 0, "ppm": 0, "dB": 0, "lx": 0, "Hz": 2, "kB/s": 0, "lqi": 0, "A": 1, "kW": 1}
 
-// amount is a number as people read it.
+// amount formats a number for people.
 func amount(v float64, unit string) string {
 	n, ok := digits[unit]
 	if !ok {
@@ -175,7 +175,7 @@ func amount(v float64, unit string) string {
 	return strings.TrimSpace(s + " " + unit)
 }
 
-// moment reads a time as the tools write it.
+// moment parses a time in the tools' format.
 func moment(s string) time.Time {
 	for _, layout := range []string{"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04Z07:00"} {
 		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {
@@ -185,7 +185,7 @@ func moment(s string) time.Time {
 	return time.Time{}
 }
 
-// when is a time in words: "at 22:34", "yesterday at 22:34", "on Friday at 22:34".
+// when returns a time in words: "at 22:34", "yesterday at 22:34", "on Friday at 22:34".
 func (h house) when(t time.Time) string {
 	clock := "at " + t.Format("15:04")
 	switch d := h.daysAgo(t); {
@@ -199,7 +199,7 @@ func (h house) when(t time.Time) string {
 	return "on " + t.Format("2 January") + " " + clock
 }
 
-// since is the same behind "since".
+// since returns the same in the form that follows "since".
 func (h house) since(t time.Time) string {
 	return strings.TrimPrefix(strings.TrimPrefix(strings.Replace(h.when(t), " at ", " ", 1), "at "), "on ")
 }
@@ -224,7 +224,7 @@ func (h house) clocks(ts []time.Time) string {
 	return listed(out)
 }
 
-// took is a length of time in words.
+// took returns a duration in words.
 func took(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -255,7 +255,7 @@ var phrases = map[string]string{
 	"home": "at home",
 }
 
-// state is a state in words.
+// told returns a state in words.
 func (e entity) told() string {
 	if v, ok := e.value(); ok {
 		return amount(v, e.unit)
@@ -303,7 +303,7 @@ var (
 	address     = regexp.MustCompile(`\[0x[^\]]*\] ?`)
 )
 
-// short is the name without what it measures.
+// short returns the name without the measurement.
 func (e entity) short() string {
 	if e.class == "battery" {
 		return strings.TrimSuffix(strings.TrimSuffix(e.name, " Battery"), " battery")
@@ -327,12 +327,12 @@ func (e entity) the() string {
 	return "the " + lowerFirst(e.short())
 }
 
-// many reports whether a name is of several things: the garden lights.
+// many reports whether a name is a plural, such as "the garden lights".
 func (e entity) many() bool {
 	return re(`(?i)(?:lights|lamps|blinds|shutters|curtains|plugs|speakers|doors|windows)$`).MatchString(e.short())
 }
 
-// verb is "is" or "are".
+// verb returns "is" or "are".
 func (e entity) verb() string {
 	if e.many() {
 		return "are"
@@ -340,7 +340,7 @@ func (e entity) verb() string {
 	return "is"
 }
 
-// are is the verb for some.
+// are returns the verb for several entities.
 func are(es []entity) string {
 	if len(es) == 1 {
 		return es[0].verb()
@@ -348,7 +348,7 @@ func are(es []entity) string {
 	return "are"
 }
 
-// been is what it has done for a while.
+// been describes the state that it has had for a while.
 func (e entity) been() string {
 	if e.many() {
 		return "have been"
@@ -356,9 +356,9 @@ func (e entity) been() string {
 	return "has been"
 }
 
-// lowerFirst writes a name inside a sentence: "Heat pump Compressor" is the heat
-// pump compressor. What is written in capitals or with a number stays, and so does
-// a possessive, which is often of a person.
+// lowerFirst changes a name for use inside a sentence: "Heat pump Compressor" becomes
+// "heat pump compressor". Capitals, words with digits and possessives stay: a possessive
+// is often a person's name.
 func lowerFirst(s string) string {
 	ws := strings.Fields(s)
 	for i, w := range ws {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// is reports whether an entity is in the state that people call so.
+// is reports whether an entity is in the state with this everyday name.
 func (e entity) is(state string) bool {
 	switch state {
 	case "triggered":
@@ -40,7 +40,7 @@ func (e entity) is(state string) bool {
 	return false
 }
 
-// state says how things are.
+// state describes the present states.
 func (u *turn) state(q *ask, a *answered) []Call {
 	if q.aspect == "who" && q.kind == nil {
 		q.kind = kindNamed("person")
@@ -123,7 +123,7 @@ func (u *turn) state(q *ask, a *answered) []Call {
 	return nil
 }
 
-// onNow says what is on in the whole house. What should be is nobody's record.
+// onNow lists what is on in the whole house. Nothing records what should be.
 func (u *turn) onNow(q *ask, a *answered) []Call {
 	var on []string
 	var calls []Call
@@ -151,8 +151,8 @@ func (u *turn) onNow(q *ask, a *answered) []Call {
 	return nil
 }
 
-// contradicted leaves what nothing else speaks against: a switch that is off while
-// its meter shows power is told with both.
+// contradicted separates the entities whose state another one contradicts. A switch that
+// is off while its meter shows power is described with both.
 func (u *turn) contradicted(es []entity, a *answered) (rest []entity, calls []Call) {
 	const standby = 100 // watts
 	if !slices.ContainsFunc(es, func(e entity) bool { return e.domain() == "switch" && e.is("off") }) {
@@ -177,11 +177,11 @@ func (u *turn) contradicted(es []entity, a *answered) (rest []entity, calls []Ca
 	return rest, nil
 }
 
-// openings are the kinds of what is open or closed, locked or unlocked.
+// openings are the kinds that can be open or closed, locked or unlocked.
 var openings = []string{"lock", "garage door", "door", "window", "blind"}
 
-// likewise answers of another room what was asked of a kind of thing that it does not
-// have: "and the garage?", after a lock, is about its door.
+// likewise repeats a question for a room without that kind of thing, about a similar
+// kind: "and the garage?", after a lock, is about its door.
 func (u *turn) likewise(q *ask, a *answered) []Call {
 	if !slices.Contains(openings, q.kind.name) {
 		return u.nothing(q, a)
@@ -204,7 +204,7 @@ func (u *turn) likewise(q *ask, a *answered) []Call {
 		return u.nothing(q, a)
 	}
 	q.state = map[string]string{"locked": "closed", "unlocked": "open"}[q.state]
-	q.ws = nil // what is asked of a lock cannot be answered by yes or no of a door
+	q.ws = nil // a yes or no about a lock does not fit a door
 	a.say("There is no %s%s.", q.kind.name, inAreas(q))
 	for _, e := range found {
 		a.cite(e.id, e.name+": "+e.told())
@@ -213,9 +213,9 @@ func (u *turn) likewise(q *ask, a *answered) []Call {
 	return nil
 }
 
-// single is one thing in a sentence, with yes or no where that was asked.
+// single describes one thing, with yes or no if the question asks for it.
 func (u *turn) single(q *ask, e entity) string {
-	if n, ok := e.value(); ok && e.domain() == "todo" { // its state is how many there are
+	if n, ok := e.value(); ok && e.domain() == "todo" { // its state is a count
 		entries := fmt.Sprintf("%d %s; which ones", int(n), plural(int(n), "entry", "entries"))
 		if n == 1 {
 			entries = "1 entry; which one"
@@ -241,14 +241,14 @@ func lowerStart(s string) string {
 	return s
 }
 
-// yesNo answers a question for yes or no, or is "".
+// yesNo answers a yes-or-no question, or returns "".
 func yesNo(q *ask, es []entity) string {
 	first := ""
 	if len(q.ws) > 0 {
 		first = strings.TrimSuffix(q.ws[0], "'s")
 	}
 	begins := slices.Contains([]string{"is", "are", "has", "have", "does", "do", "any", "was"}, first) || first == "so" || first == "and"
-	picks := slices.ContainsFunc(es, func(e entity) bool { // a choice is neither on nor off, and what is docked may charge
+	picks := slices.ContainsFunc(es, func(e entity) bool { // a selection is neither on nor off, and what is docked may charge
 		return strings.HasSuffix(e.domain(), "select") || e.state == "docked" && has(q.ws, "charging|charged")
 	})
 	if q.state == "" || !begins || picks || slices.ContainsFunc(es, func(e entity) bool { return e.lost() || e.state == "unknown" }) {
@@ -283,7 +283,7 @@ func (u *turn) sinceWhen(e entity) string {
 	return fmt.Sprintf("%s %s %s since %s.", upper(e.the()), e.been(), e.told(), u.know.since(t))
 }
 
-// several says how many of a kind are in a state, and which.
+// several says how many things of a kind are in a state, and which.
 func (u *turn) several(q *ask, es []entity, a *answered) {
 	state := q.state
 	if state == "" && (q.kind == nil || q.kind.domain != "climate") {
@@ -341,7 +341,7 @@ func (u *turn) rest(no []string, es []entity, state string) string {
 		return ""
 	}
 	var e entity
-	var each []string // where they differ, as radiators do
+	var each []string // they differ, as radiators do
 	differ := false
 	for _, o := range es {
 		if o.lost() {

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// sunAhead are words for what the sun will do. The record tells only what it did.
+// sunAhead matches a question about what the sun will do. The history only has what it
+// did.
 var sunAhead = regexp.MustCompile(`\b(?:will|going to|gonna)\b|\b(?:does|do) the sun (?:set|rise|go down|come up)\b`)
 
-// nextSun says when the sun sets or rises next, where Home Assistant gives that
-// time: in next_setting and next_rising of the sun. It is never told from the past.
+// nextSun says when the sun sets or rises next. Home Assistant gives the times in
+// next_setting and next_rising of the sun; the past does not tell them.
 func (u *turn) nextSun(q *ask, a *answered) []Call {
 	all, calls := u.list(q.kind)
 	if len(calls) > 0 {

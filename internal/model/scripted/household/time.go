@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// span is a time in words: those for the tools, and those for people.
+// span is a period in words, both for the tools and for people.
 type span struct {
 	tool, said string
-	half       int // of a night: 1 after midnight, -1 before
+	half       int // part of a night: 1 after midnight, -1 before
 }
 
 const weekday = `(monday|tuesday|wednesday|thursday|friday|saturday|sunday)`
 
-// spans are the words for times, the first that fits wins. $1 is what a pattern
-// caught; a day of the week is written with a capital for people.
+// spans are the words for periods. The first match wins. $1 is the pattern's group; the
+// day of the week gets its capital for people.
 var spans = []struct {
 	words      *regexp.Regexp
 	tool, said string
@@ -49,13 +49,13 @@ var spans = []struct {
 func spanWords(words string) *regexp.Regexp { return regexp.MustCompile(`\b(?:` + words + `)\b`) }
 
 var (
-	// So many hours or days, up to now.
+	// A number of hours or days, up to now.
 	lately  = spanWords(`(?:last|past) (?:(\d+|few|couple of|two|three|four|five|six|twelve) )?(hour|day)s?|(\d+|an|a|two|three|few) (hour|day)s? ago`)
 	someDay = regexp.MustCompile(weekday)
 	howMany = map[string]int{"": 1, "an": 1, "a": 1, "two": 2, "three": 3, "few": 3, "couple of": 2, "four": 4, "five": 5, "six": 6, "twelve": 12}
 )
 
-// timeIn finds the time that a question is about, as the tools take it.
+// timeIn returns the period that a question is about, in the tools' words.
 func timeIn(flat string) span {
 	s := wordsForTime(flat)
 	switch {
@@ -83,7 +83,7 @@ func wordsForTime(flat string) span {
 	return span{}
 }
 
-// ago is the last so many hours or days.
+// ago returns the last n hours or days.
 func ago(n, unit string) span {
 	v, ok := howMany[n]
 	if !ok {
@@ -98,16 +98,16 @@ func ago(n, unit string) span {
 	if v == 1 {
 		said = "in the last " + unit
 	}
-	return span{tool: fmt.Sprintf("-%dh", min(h, 744)), said: said} // the tools take a month at most
+	return span{tool: fmt.Sprintf("-%dh", min(h, 744)), said: said} // the tools accept a month at most
 }
 
-// short reports whether the span is a day or less, so that the hour alone says
-// when in it something was.
+// short reports whether the span is a day or less. The hour alone then tells when
+// something happened in it.
 func (s span) short() bool {
 	return s.tool != "" && s.tool != "now" && !strings.HasSuffix(s.tool, "week") && !strings.HasSuffix(s.tool, "month") && !strings.HasPrefix(s.tool, "-")
 }
 
-// day is the whole day of a part of it.
+// day returns the whole day that a part of a day belongs to.
 func (s span) day() span {
 	for _, d := range []struct{ begins, day string }{{"this ", "today"}, {"yesterday ", "yesterday"}} {
 		if part, ok := strings.CutPrefix(s.tool, d.begins); ok && part != "week" && part != "month" {
@@ -117,7 +117,7 @@ func (s span) day() span {
 	return s
 }
 
-// before is the same time of the day before, zero when there is none.
+// before returns the same period one day earlier, or zero if there is none.
 func (s span) before() span {
 	const two = "day before yesterday"
 	switch {
@@ -148,8 +148,8 @@ func (s span) before() span {
 	return span{}
 }
 
-// tool is the span for a tool. "During the night" is the one under way, or the
-// last one, which are two things before noon and after.
+// span returns the words for a tool. "During the night" means the current or the last
+// night. The tools have different words for these before and after noon.
 func (u *turn) span(s span, otherwise string) string {
 	switch {
 	case s.tool == "" || s.tool == "now":
@@ -164,7 +164,7 @@ func (u *turn) span(s span, otherwise string) string {
 
 var atClock = regexp.MustCompile(`\b(?:at|around|about|by) (?:about |around )?(?:(noon|midday|midnight)|(\d{1,2})(?:[.: ]([0-5]\d))? ?(am|pm|a\.m|p\.m|o'clock)?)(?:\s|$)`)
 
-// clockIn is the time of day that a question names: "at 3 am" is "03:00".
+// clockIn returns the time of day that a question names: "03:00" for "at 3 am".
 func clockIn(flat string) string {
 	m := atClock.FindStringSubmatch(levelWithUnit.ReplaceAllString(flat, "")) // "at 20 %" is no time
 	if m == nil {
@@ -188,9 +188,9 @@ func clockIn(flat string) string {
 	return fmt.Sprintf("%02d:%02d", hour, minute)
 }
 
-// instant is the moment that a question is about: at noon yesterday. Who asks when
-// something came to be so names none. Without a day it is the last time that the
-// clock showed this.
+// instant returns the moment that a question is about, such as noon yesterday. A
+// question about when a state began names none. Without a day, it is the last time the
+// clock showed that hour.
 func (u *turn) instant(q *ask) (time.Time, bool) {
 	if q.clock == "" || !slices.Contains([]string{"", "where", "which"}, q.aspect) || u.know.now.IsZero() {
 		return time.Time{}, false
@@ -211,7 +211,7 @@ func (u *turn) instant(q *ask) (time.Time, bool) {
 			}
 		}
 	}
-	if q.when.tool == "last night" || q.when.tool == "night" { // its small hours are of the day after
+	if q.when.tool == "last night" || q.when.tool == "night" { // the hours after midnight belong to the next day
 		known = true
 		if c.Hour() >= 12 {
 			back = 1

@@ -2,8 +2,7 @@ package household
 
 import "testing"
 
-// Words for a time, what the tools are asked for it, what people are told, and the
-// same of the day before.
+// Each period: the tools' words, people's words, and the words for one day earlier.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string][3]string{

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// topic is what a conversation is about when a question comes. It is built anew from
-// the turns before, whose texts are all that is kept of them.
+// topic is what the conversation is about when a question comes. It is rebuilt from the
+// texts of the turns before; nothing else of them is kept.
 type topic struct {
-	ask            // the last question, as it was understood: things, time, what is asked of them
+	ask            // the last question as it was understood: things, time, what is asked about them
 	told string    // the first sentence of its answer
-	did  []changed // what the last answer that tells of a change has changed
-	all  []changed // what all have
-	freq string    // the state of which it was asked how often it was
+	did  []changed // the changes that the last reporting answer names
+	all  []changed // the changes that all answers name
+	freq string    // the state of the last question with "how often"
 	open bool      // the last answer asks for a yes
 }
 
-// changed is a thing with what it was before, in the words of an answer.
+// changed is a thing and its state before the change, in the words of an answer.
 type changed struct{ name, was string }
 
-// doneLine is how an answer tells of a change, see report.
+// doneLine matches the line that reports a change, see report.
 var doneLine = regexp.MustCompile(`(?m)^` + Done + `(?:the )?(.+?) (?:is|are) .* \((?:it was|they were) (.+)\)\.$`)
 
-// about is the topic after some exchanges, nil when none was about the house.
+// about returns the topic after some exchanges, or nil if none was about the house.
 func (u *turn) about(earlier []Exchange) *topic {
 	var t *topic
 	for i, x := range earlier {
@@ -52,7 +52,7 @@ func (u *turn) about(earlier []Exchange) *topic {
 	return t
 }
 
-// after is the topic when a question was asked.
+// after returns the topic after a question.
 func (t *topic) after(q ask) *topic {
 	next := &topic{ask: q}
 	if t != nil {
@@ -64,8 +64,8 @@ func (t *topic) after(q ask) *topic {
 	return next
 }
 
-// asked are the wishes and questions of a text, of which each may lean on the one
-// before it.
+// asked returns the questions and requests of a text. Each may lean on the one before
+// it.
 func (u *turn) asked(text string, t *topic) []ask {
 	var out []ask
 	u.mark = strings.HasSuffix(strings.TrimSpace(text), "?")
@@ -85,8 +85,7 @@ const (
 	more    = `more|less|brighter|dimmer|darker|warmer|hotter|cooler|colder|higher|lower|louder|quieter`
 )
 
-// What people leave out of a wish when it is clear what they speak of, and the same
-// in full.
+// Short forms of a request that follow an earlier one, with their full forms.
 var inShort = []struct {
 	words *regexp.Regexp
 	full  string
@@ -109,8 +108,8 @@ var (
 	bothAgain = regexp.MustCompile(`^` + lightly + `(?:(?:turn|switch) )?(?:both(?: of them)? (on|off)|(on|off) both)` + finally + `$`)
 )
 
-// inFull writes out what a part of a question leaves out: what is to be done with
-// "it", what is to be done again, and what is to be taken back.
+// inFull completes a part of a question: it says what to do with "it", what to do again,
+// and what to undo.
 func (t *topic) inFull(part string, question bool) []string {
 	text := strings.Trim(strings.Join(clean(part), " "), " ")
 	if t == nil {
@@ -131,10 +130,10 @@ func (t *topic) inFull(part string, question bool) []string {
 			return out
 		}
 	}
-	if re(`^`+lightly+`(?:even |some |a (?:bit|little) )?more`+finally+`$`).MatchString(text) && t.deed.step != 0 { // of what was wished
+	if re(`^`+lightly+`(?:even |some |a (?:bit|little) )?more`+finally+`$`).MatchString(text) && t.deed.step != 0 { // more of what was asked for
 		return []string{t.text}
 	}
-	if byHowMuch.MatchString(text) && (t.compare != nil || t.extreme != 0) { // its answer tells it
+	if byHowMuch.MatchString(text) && (t.compare != nil || t.extreme != 0) { // the answer to the comparison tells it
 		return []string{t.text}
 	}
 	if oncemore.MatchString(text) || t.open && t.intent == isAct && agrees(clean(part)) {
@@ -144,7 +143,7 @@ func (t *topic) inFull(part string, question bool) []string {
 		last := t.all[len(t.all)-2:]
 		return []string{"turn " + m[1] + m[2] + " the " + last[0].name, "turn " + m[1] + m[2] + " the " + last[1].name}
 	}
-	if t.intent != isAct && (question || t.clock != "") { // and at 7?
+	if t.intent != isAct && (question || t.clock != "") { // "and at 7?"
 		return []string{part}
 	}
 	for _, s := range inShort {
@@ -155,7 +154,8 @@ func (t *topic) inFull(part string, question bool) []string {
 	return []string{part}
 }
 
-// back is the wish that makes a thing what it was, "" when there is no word for it.
+// back returns the request that restores the earlier state, or "" if there are no words
+// for it.
 func (c changed) back() string {
 	verb := map[string]string{"on": "turn on", "off": "turn off", "open": "open", "closed": "close", "locked": "lock", "unlocked": "unlock", "disarmed": "disarm", "running": "start", "not running": "stop"}[c.was]
 	if verb != "" {
@@ -170,11 +170,11 @@ func (c changed) back() string {
 	return ""
 }
 
-// singular are the words that mean one thing of an answer.
+// singular has the words that refer to one thing of an answer.
 var singular = words("it its he him his she her there that one")
 
-// theOne is what an answer named when the question had named nothing, as in "which
-// room is the coldest": the first room or thing in it.
+// theOne returns what the answer named if the question named nothing, as in "which room
+// is the coldest": the first room or thing in the answer.
 func (u *turn) theOne(t *topic) (areas, names []string) {
 	ws := clean(strings.ToLower(t.told))
 	first := len(ws)
@@ -192,7 +192,7 @@ func (u *turn) theOne(t *topic) (areas, names []string) {
 	return areas, names
 }
 
-// indexOf is where some words stand in others, -1 for nowhere.
+// indexOf returns the index of some words in others, or -1.
 func indexOf(ws, part []string) int {
 	for i := 0; len(part) > 0 && i+len(part) <= len(ws); i++ {
 		if slices.Equal(ws[i:i+len(part)], part) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// unavailable says what does not answer.
+// unavailable says what is unavailable.
 func (u *turn) unavailable(q *ask, a *answered) []Call {
 	c := Call{query, map[string]any{"state": "unavailable", "limit": 100, "attributes": false}}
 	r, ok := u.got(c)
@@ -54,7 +54,7 @@ func inAreas(q *ask) string {
 	return " in the " + strings.ToLower(listed(q.areas))
 }
 
-// lostSince says since when things do not answer, as far as the history goes.
+// lostSince says since when things are unavailable, as far as the history goes.
 func (u *turn) lostSince(es []entity, a *answered) []Call {
 	c := Call{history, map[string]any{"entities": idsOf(es[:min(len(es), 8)]), "start": "-720h", "plot": false}}
 	r, ok := u.got(c)

@@ -33,7 +33,7 @@ func byWhom(c change) string {
 	return ", by " + c.by
 }
 
-// verbed is what somebody or something did that is in a state since.
+// verbed returns the verb for a change to a state.
 func verbed(state string) string {
 	switch state {
 	case "home":
@@ -60,10 +60,10 @@ func verbed(state string) string {
 	return "came on"
 }
 
-// was is the verb for it in the past.
+// was returns "was" or "were" for an entity.
 func was(e entity) string { return map[bool]string{true: "were", false: "was"}[e.many()] }
 
-// verbedOf is the same of one thing.
+// verbedOf returns the verb for a change of one entity to a state.
 func verbedOf(e entity, state string) string {
 	if e.class == "motion" && state == "on" {
 		return "saw motion"
@@ -74,7 +74,7 @@ func verbedOf(e entity, state string) string {
 	return verbed(state)
 }
 
-// did is what somebody did to a thing that is in a state since.
+// did returns the verb for what a person did to bring about a state.
 func did(state string) string {
 	switch state {
 	case "open":
@@ -116,7 +116,7 @@ func (u *turn) notSeen(es []entity, past map[string]*series, state, said string)
 	return fmt.Sprintf("No: %s %s not %s %s.%s", theNames(es), map[string]string{"is": "was", "are": "were"}[are(es)], doneWord(state), said, stayed)
 }
 
-// doneWord is the state itself, in the past.
+// doneWord names the state itself, in a sentence about the past.
 func doneWord(state string) string {
 	switch state {
 	case "home":
@@ -127,7 +127,7 @@ func doneWord(state string) string {
 	return state
 }
 
-// who says by whom something was done, or who did it first.
+// who says who or what caused a state, or did so first.
 func (u *turn) who(q *ask, es []entity, hits []change, state, said string, a *answered) {
 	if len(hits) == 0 {
 		a.say("Nobody: nothing of the kind is recorded %s.", said)
@@ -194,7 +194,7 @@ func (u *turn) who(q *ask, es []entity, hits []change, state, said string, a *an
 	}
 }
 
-// moments says when: the last time, unless a while was named.
+// moments says when a change happened: the last time, unless a period was named.
 func (u *turn) moments(q *ask, es []entity, hits, all []change, state string, a *answered) {
 	last := q.when.tool == "" || has(q.ws, "last")
 	for _, e := range es {
@@ -222,7 +222,7 @@ func (u *turn) moments(q *ask, es []entity, hits, all []change, state string, a 
 			a.say("%s was last %s %s%s.", name, state, u.know.when(ts[len(ts)-1]), end)
 		case last:
 			a.say("%s %s %s.", name, verbedOf(e, state), u.know.when(ts[len(ts)-1]))
-		case state == "finished": // what comes right after is still the same end
+		case state == "finished": // another change right after it is still the same end
 			a.say("%s finished %s.", name, u.know.when(ts[0]))
 		default:
 			a.say("%s %s %s.", name, verbedOf(e, state), u.know.clocks(ts[:min(len(ts), 10)]))
@@ -230,7 +230,7 @@ func (u *turn) moments(q *ask, es []entity, hits, all []change, state string, a 
 	}
 }
 
-// lengths says for how long something was so, in all.
+// lengths says for how long a state held in total.
 func (u *turn) lengths(es []entity, hits, all []change, said string, a *answered) {
 	for _, e := range es {
 		sum, n := sum(e, hits, all, u.know.now)
@@ -245,7 +245,7 @@ func (u *turn) lengths(es []entity, hits, all []change, said string, a *answered
 	}
 }
 
-// sum is how long something was so up to an end, in how many times.
+// sum returns how long a state held in total up to an end, and how often.
 func sum(e entity, hits, all []change, last time.Time) (total time.Duration, n int) {
 	for _, h := range hits {
 		if h.id != e.id {
@@ -264,7 +264,7 @@ func sum(e entity, hits, all []change, last time.Time) (total time.Duration, n i
 	return total, n
 }
 
-// intervals says from when to when.
+// intervals says from when to when a state held.
 func (u *turn) intervals(q *ask, es []entity, hits, all []change, state, said string, a *answered) {
 	for _, e := range es {
 		var spans []string
@@ -286,7 +286,7 @@ func (u *turn) intervals(q *ask, es []entity, hits, all []change, state, said st
 				spans = append(spans, "until "+end.Format("15:04"))
 			case end.IsZero() && e.state == h.state:
 				spans = append(spans, "since "+u.know.since(h.at))
-			case end.IsZero(): // it ended after the time that was asked about
+			case end.IsZero(): // it ended after the period that was asked about
 				spans = append(spans, "from "+h.at.Format("15:04")+" on")
 			default:
 				spans = append(spans, fmt.Sprintf("from %s to %s", h.at.Format("15:04"), end.Format("15:04")))

@@ -10,20 +10,20 @@ import (
 	"github.com/kljensen/snowball/english"
 )
 
-// kind is a sort of thing that people ask about, with the words for it.
+// kind is a sort of thing that people ask about, and the words for it.
 type kind struct {
-	name    string // what one of them is called
-	words   string // and phrases, with | between
+	name    string // the name of one of them
+	words   string // words and phrases, separated by |
 	domain  string
 	class   string
 	measure bool   // it is a number
-	low     string // words for little of it, and for much
+	low     string // words for a low value and for a high one
 	high    string
 	noun    string // of the number: "temperature"
 }
 
-// Kinds that are measured come first: in "the battery of the lock" the lock only
-// says whose.
+// Kinds that are measured come first. In "the battery of the lock", the lock only says
+// whose battery.
 var kinds = []*kind{
 	{name: "thermometer", noun: "temperature", words: "temperature|temperatures|temp|temps|thermometer|warm|cold|hot|cool|chilly|freezing|degrees|toasty|cosy", class: "temperature", measure: true, low: "coldest|colder|coolest|chilliest", high: "warmest|hottest|warmer"},
 	{name: "humidity sensor", noun: "humidity", words: "humidity|humid|damp|moist|moisture|dry air|stuffy", class: "humidity", measure: true, low: "driest", high: "dampest|most humid|moistest"},
@@ -58,14 +58,14 @@ var kinds = []*kind{
 	{name: "plug", words: "plug|plugs|socket|sockets|outlet|outlets", domain: "switch"},
 }
 
-// nouns that houses name otherwise.
+// also has the other names that houses use for nouns.
 var also = map[string]string{
 	"car": "wallbox", "ev": "wallbox", "charger": "wallbox", "fridge": "fridge", "refrigerator": "fridge", "washer": "washing machine",
 	"washing": "washing", "laundry": "washing machine", "pc": "desk", "wifi": "router", "internet": "router", "wi-fi": "router", "hoover": "vacuum",
 	"telly": "tv", "television": "tv", "buy": "shopping list", "groceries": "shopping list", "stereo": "speaker", "doorbell": "doorbell", "espresso": "coffee",
 }
 
-// rooms with the other words for them. A house need not have them.
+// rooms has the other words for each room. A house need not have all the rooms.
 var rooms = [][]string{
 	{"bathroom", "bath", "loo", "toilet", "wc", "restroom", "washroom", "shower", "shower room", "ensuite"},
 	{"living room", "lounge", "sitting room", "front room", "parlour", "livingroom", "family room"},
@@ -92,10 +92,10 @@ var rooms = [][]string{
 	{"pool", "swimming pool"},
 }
 
-// outdoors are areas that are no rooms.
+// outdoors has areas that are not rooms.
 var outdoors = []string{"garden", "terrace", "balcony", "yard", "patio", "outside", "driveway", "street"}
 
-// idle are words that name nothing in a house, beside those of keyword.
+// idle has more words that name nothing in a house, in addition to those of keyword.
 var idle = words(`% draw draws drawing ° °c c a pm am o'clock rise rose rises risen sets usual unusual typical usually typically too a about actually back darker again louder quieter dimmer slightly little tad touch except instead rather much again ago all already also always am an and any anything are as ask asked at away
 	be because become been before being between both but by can changed check come could currently day days did difference do does doing done down
 	during each either else enough ever every everything exactly far few find first for from get gets getting give go goes going gone good got had has have
@@ -122,7 +122,7 @@ var idle = words(`% draw draws drawing ° °c c a pm am o'clock rise rose rises 
 	after around bad fine dangerous healthy unhealthy harmful safe acceptable worrying
 	dip dips outage outages failure failures alright someone's lamp-wise guys darling mate dear sir madam ta cheers`)
 
-// compiled are the patterns of the rules, each compiled once.
+// compiled caches the compiled patterns of the rules.
 var compiled sync.Map
 
 func re(pattern string) *regexp.Regexp {
@@ -144,7 +144,7 @@ func words(s string) map[string]bool {
 
 func stem(w string) string { return english.Stem(w, false) }
 
-// split is the words of a text, in lower case; apostrophes stay.
+// split returns the words of a text in lower case. Apostrophes stay.
 func split(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(strings.ReplaceAll(text, "’", "'")), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' && r != '°' && r != '%' && r != '.' && r != '_'
@@ -161,10 +161,10 @@ func clean(text string) []string {
 	return out
 }
 
-// has reports whether one of the phrases, with | between, stands in the words.
+// has reports whether one of the phrases, separated by |, is in the words.
 func has(ws []string, phrases string) bool { return at(ws, phrases) != nil }
 
-// at is the first of the phrases that stands in the words, longest first.
+// at returns the first of the phrases that is in the words, longest phrase first.
 func at(ws []string, phrases string) []string {
 	if phrases == "" {
 		return nil
@@ -181,13 +181,13 @@ func at(ws []string, phrases string) []string {
 	return best
 }
 
-// alike reports whether two words are the same but for their ending or a slip.
+// alike reports whether two words are the same except for their ending or a typo.
 func alike(a, b string) bool {
-	const longest = 40 // letters of a word
+	const longest = 40 // letters in a word
 	if len(a) > longest || len(b) > longest {
 		return a == b
 	}
-	// A stem keeps the first letter, and finding it takes long.
+	// Words with different first letters have different stems, and stemming is slow.
 	if a == b || a != "" && b != "" && a[0] == b[0] && stem(a) == stem(b) {
 		return true
 	}
@@ -201,8 +201,8 @@ func alike(a, b string) bool {
 	return slips > 0 && len(b) >= 4 && a[0] == b[0] && distance(a, b) <= slips
 }
 
-// distance counts the slips between two words: a letter too many, one missing,
-// another one, or two in the wrong order.
+// distance counts the typos between two words: a letter too many, a letter missing, a
+// wrong letter, or two letters swapped.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	rows := make([][]int, len(x)+1)
@@ -234,7 +234,7 @@ func sorted(w string) string {
 	return string(rs)
 }
 
-// spelt are the words whose slips are put right: those that decide what is asked.
+// spelt has the words whose typos are corrected: those that decide what is asked.
 var spelt = func() []string {
 	set := map[string]bool{}
 	for _, k := range kinds {
@@ -270,12 +270,11 @@ var (
 	theTeh = regexp.MustCompile(`\b(teh|hte|th)\b`)
 )
 
-// contracted are words that "'s" makes no possessive of, or that rooms have in
-// their names.
+// contracted has words whose "'s" is no possessive, and words of room names.
 var contracted = words("what who it that let where how when there here why he she everything anything something everyone anyone someone children child kid baby today yesterday tonight")
 
-// spell puts right the slips in the words that decide what is asked. What the
-// house itself has a word for stays.
+// spell corrects typos in the words that decide what is asked. The house's own words
+// stay.
 func spell(text string, own map[string]bool) []string {
 	text = theTeh.ReplaceAllString(strings.ToLower(text), "the")
 	if m := turnOf.FindString(text); m != "" {
