@@ -65,6 +65,7 @@ var planted = []struct{ name, before, secret, after string }{
 	{"in quotes with a quote", `password="`, `hunter2\"and'3`, `" x`},
 	{"in quotes, escaped, with a quote", `{\"password\":\"`, `hunter2'x y`, `\",\"a\":1}`},
 	{"in quotes that nobody closed", `password="`, `hunter2x9`, " and on\nto the next"},
+	{"long, in quotes that nobody closed", `password="`, strings.Repeat("hunter2x9", 30), " and on\nto the next"},
 	{"compared", "if password == ", "hunter2x9", " then"},
 	{"of a hash", `:password => '`, "hunter2x9", `', :b => 1`},
 	{"in single quotes of yaml", `password: '`, `hunt"er2&x`, `' # it`},
@@ -99,5 +100,7 @@ var clean = []string{
 	"login(password=cfg.password1, user=u1); password=get_password2()&x=1; password: \"must have 8 letters & 2 digits\"",
 	"password: sha256, pwd=v2beta, the secret: rfc822",
 	"password=https://vault.example/v1/db2, DB_PASSWORD=app1${SUFFIX}x and db_password: app1$(cat x)",
+	"password=\"https://vault.example/v1/db2\", password=\"https://vault.example/v1/db2 and on\nto the next; password: eu-2/{{name}}",
+	"export PGPASSWORD=$DB_PASSWORD2 and set PGPASSWORD=%DB_PASSWORD2%; api_key: \"<your-key-1>\"",
 	"password:\n  min: 8\n  max: 64\nsecret: my-app-v1-tls\n",
 }
