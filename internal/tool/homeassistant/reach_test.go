@@ -57,6 +57,9 @@ func TestReaches(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.live()
+	const speaker, tv = "media_player.living_room_speaker", "media_player.living_room_tv"
+	r.house.SetState(speaker, "buffering", m{"group_members": []string{speaker, tv}})
+	r.until(speaker, "buffering")
 	bedroom := []string{"light.bedroom", "light.bedroom_bedside_left", "light.bedroom_bedside_right", "light.bedroom_ceiling"}
 	for name, c := range map[string]struct {
 		in   m
@@ -65,7 +68,9 @@ func TestReaches(t *testing.T) {
 		"an entity":            {on("light.turn_on", "light.garden", m{"brightness_pct": 3}), []string{"light.garden"}},
 		"a group":              {on("light.turn_on", "light.bedroom", nil), bedroom},
 		"an area":              {m{"service": "light.turn_on", "target": m{"area_id": "bedroom"}}, bedroom[1:]},
-		"named by the data":    {on("media_player.media_play", "media_player.living_room_tv", m{"group_members": []string{"light.garden"}}), []string{"light.garden", "media_player.living_room_tv"}},
+		"named by the data":    {on("media_player.media_play", tv, m{"group_members": []string{"light.garden"}}), []string{"light.garden", tv}},
+		"a group in the data":  {m{"service": "homeassistant.check_config", "data": m{"x": " Light.Bedroom"}}, bedroom},
+		"players together":     {on("media_player.media_play", speaker, nil), []string{speaker, tv}},
 		"a scene in the data":  {m{"service": "homeassistant.check_config", "data": m{"entities": m{"light.garden": m{"state": "on"}}}}, []string{"light.garden"}},
 		"a list in one text":   {m{"service": "homeassistant.check_config", "data": m{"x": "light.garden, lock.front_door"}}, []string{"light.garden", "lock.front_door"}},
 		"no entity":            {m{"service": "persistent_notification.create", "data": m{"message": "hi"}}, nil},
