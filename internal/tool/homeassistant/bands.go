@@ -110,7 +110,7 @@ func (s stretches) Plot(c draw.Canvas, p *plot.Plot) {
 
 func (stretches) stretch(c draw.Canvas, st Stretch, from, to vg.Length, fill, words color.Color) {
 	c.FillPolygon(fill, rect(from, c.Min.Y, to, c.Max.Y))
-	label, letters := word(st.State), style(11, words, text.XLeft)
+	label, letters := drawable(word(st.State), ""), style(11, words, text.XLeft)
 	if letters.Width(label)+10 < to-from {
 		c.FillText(letters, vg.Point{X: from + 6, Y: (c.Min.Y + c.Max.Y) / 2}, label)
 	}

@@ -48,7 +48,7 @@ var (
 )
 
 func style(size vg.Length, c color.Color, x text.XAlignment) text.Style {
-	return text.Style{Color: c, Font: pfont.Font{Typeface: "Liberation", Variant: "Sans", Size: size}, XAlign: x, YAlign: text.YCenter, Handler: plot.DefaultTextHandler}
+	return text.Style{Color: c, Font: pfont.Font{Typeface: typeface, Variant: variant, Size: size}, XAlign: x, YAlign: text.YCenter, Handler: plot.DefaultTextHandler}
 }
 
 func bold(s text.Style) text.Style {
@@ -58,14 +58,28 @@ func bold(s text.Style) text.Style {
 
 // image draws a chart as a PNG, 1440 pixels wide.
 func (c Chart) image(zone *time.Location) ([]byte, error) {
+	img := vgimg.NewWith(vgimg.UseWH(plotWidth, c.height()), vgimg.UseDPI(plotDPI))
+	if err := c.draw(draw.New(img), zone); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, img.Image()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+func (c Chart) height() vg.Length {
 	height := vg.Length(plotTop + plotFoot)
 	for _, s := range c.Series {
 		height += bandHead + s.height() + bandGap
 	}
-	img := vgimg.NewWith(vgimg.UseWH(plotWidth, height), vgimg.UseDPI(plotDPI))
-	page := draw.New(img)
+	return height
+}
+
+func (c Chart) draw(page draw.Canvas, zone *time.Location) error {
 	marks := ticks(time.UnixMilli(c.From), time.UnixMilli(c.To), zone)
-	top := height - plotTop
+	top := c.height() - plotTop
 	for i, s := range c.Series {
 		tint := tints[i%len(tints)]
 		s.head(page, top-bandHead/2, tint)
@@ -76,7 +90,7 @@ func (c Chart) image(zone *time.Location) ([]byte, error) {
 		}
 		p, err := s.band(c, marks, tint, foot > 0)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		// The axes differ in width, but the bands must line up.
 		box := draw.Canvas{Canvas: page.Canvas, Rectangle: vg.Rectangle{Min: vg.Point{X: 0, Y: top - s.height() - foot}, Max: vg.Point{X: plotWidth, Y: top}}}
@@ -87,11 +101,7 @@ func (c Chart) image(zone *time.Location) ([]byte, error) {
 	const day = "Mon 2 Jan 15:04"
 	span := time.UnixMilli(c.From).In(zone).Format(day) + " – " + time.UnixMilli(c.To).In(zone).Format(day+" 2006") + "  ·  " + zone.String()
 	page.FillText(style(11, muted, text.XLeft), vg.Point{X: plotLeft, Y: plotTop}, span)
-	var b bytes.Buffer
-	if err := png.Encode(&b, img.Image()); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	return nil
 }
 
 func (s ChartSeries) height() vg.Length {
@@ -106,11 +116,11 @@ func (s ChartSeries) head(c draw.Canvas, y vg.Length, tint color.Color) {
 	c.FillPolygon(tint, rect(plotLeft, y-5, plotLeft+8, y+3))
 	name := bold(style(12.5, ink, text.XLeft))
 	at := vg.Point{X: plotLeft + 14, Y: y}
-	title := clip(s.Name, 80)
+	title := clip(drawable(s.Name, s.ID), 80)
 	c.FillText(name, at, title)
-	if s.Unit != "" {
+	if unit := drawable(s.Unit, ""); unit != "" {
 		at.X += name.Width(title) + 7
-		c.FillText(style(11.5, muted, text.XLeft), at, s.Unit)
+		c.FillText(style(11.5, muted, text.XLeft), at, unit)
 	}
 	c.FillText(style(11.5, muted, text.XRight), vg.Point{X: plotWidth - plotRight, Y: y}, s.summary())
 }
@@ -118,15 +128,16 @@ func (s ChartSeries) head(c draw.Canvas, y vg.Length, tint color.Color) {
 // summary returns what a reader wants to know first: the range of a number.
 func (s ChartSeries) summary() string {
 	lo, hi, ok := s.bounds()
+	unit := drawable(s.Unit, "")
 	switch {
 	case len(s.Points) == 0 && len(s.States) == 0:
 		return "nothing recorded"
 	case !ok:
 		return ""
 	case lo == hi:
-		return strings.TrimSpace(figure(lo) + " " + s.Unit)
+		return strings.TrimSpace(figure(lo) + " " + unit)
 	}
-	return strings.TrimSpace(figure(lo) + " to " + figure(hi) + " " + s.Unit)
+	return strings.TrimSpace(figure(lo) + " to " + figure(hi) + " " + unit)
 }
 
 func (s ChartSeries) bounds() (lo, hi float64, ok bool) {
