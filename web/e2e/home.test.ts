@@ -59,7 +59,7 @@ describe("on a desktop", () => {
     await browser.shot("home-permission");
     await button("Allow once").click();
     await p.done();
-    expect(await card().innerText()).toMatch(/Allowed once · Allow read_slack_mock\? · by local via api · just now/);
+    expect(await card().innerText()).toMatch(/Allowed once · Allow read_slack_mock\? · just now/);
     expect(await p.last.locator(".prose").innerText()).toMatch(/207 V/);
     expect(await page().locator("[data-step]").evaluateAll((all) => all.map((e) => e.getAttribute("data-step")))).toEqual(
       expect.arrayContaining(["plan", "tool_call", "tool_result", "ask"]),
@@ -214,7 +214,7 @@ describe("on a desktop", () => {
     await page().keyboard.press("Escape");
     await open(`#/S-l`);
     await page().reload();
-    await expect.poll(() => card().innerText()).toMatch(/Not confirmed · Send the report\? · by ana via mcp/);
+    await expect.poll(() => card().innerText()).toMatch(/Not confirmed · Send the report\? · by ana from another program/);
   });
 
   test("the mode is changed after a warning, and says so until it is changed back", async () => {

@@ -57,7 +57,7 @@ test("it works below the prefix: chat, streams, pictures, entities, links", asyn
   await page().getByRole("button", { name: "Allow once" }).click();
   await p.done();
   await expect.poll(() => page().locator('[data-entity="light.bedroom_ceiling"]').innerText()).toMatch(/On/);
-  expect(await page().locator("main [data-interaction]").last().innerText()).toMatch(/Allowed once · .* · by you via api/);
+  expect(await page().locator("main [data-interaction]").last().innerText()).toMatch(/Allowed once · .* · by you/);
 
   // The place in the page is in its fragment, and so survives.
   const place = page().url();

@@ -71,7 +71,7 @@ describe.runIf(!process.env["PARLEY_URL"])("a wish that fits several things", ()
     expect(await wider(hand)).toBe(false);
     await answer.tap();
 
-    await expect.poll(() => card(desk).innerText()).toMatch(/^Answered · Which one shall I turn on\? · by local via api · just now\s+Bedside left, Bedside right$/);
+    await expect.poll(() => card(desk).innerText()).toMatch(/^Answered · Which one shall I turn on\? · just now\s+Bedside left, Bedside right$/);
     // The permission names both, and comes to both pages.
     for (const b of [desk, hand]) {
       await card(b, 1).getByRole("button", { name: "Allow once" }).waitFor();

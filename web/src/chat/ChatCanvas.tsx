@@ -59,7 +59,9 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
         {tools}
         <ThemeMenu />
       </header>
-      {blank ? (
+      {opened.phase === "lost" ? (
+        <Lost />
+      ) : blank ? (
         <EmptyState onAsk={(question) => void chat.send(question)} />
       ) : (
         <Boundary key={opened.id} fallback={<Broken what="This conversation" />}>
@@ -70,7 +72,7 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
         <div className="mx-auto w-full max-w-[800px]">
           <Notices />
           <Problem />
-          {opened.phase === "local" || opened.phase === "ended" ? (
+          {opened.phase === "lost" ? null : opened.phase === "local" || opened.phase === "ended" ? (
             <div className="flex flex-wrap items-center justify-between gap-3 rounded-xl border border-border bg-surface px-4 py-3 text-sm text-text-muted">
               <span className="min-w-0 flex-1 basis-64">
                 {opened.phase === "local" ? "This conversation is kept only in this browser." : "This conversation has ended."} You can read it; to go
@@ -95,6 +97,20 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
       </footer>
       <Announcer exchange={last} />
     </main>
+  );
+}
+
+/** Shown at the address of a session that does not exist. */
+function Lost() {
+  const chat = useActions();
+  return (
+    <div role="alert" className="flex min-h-0 flex-1 flex-col overflow-y-auto px-4">
+      <div className="m-auto w-full max-w-[640px] py-8">
+        <h2 className="text-2xl font-semibold tracking-tight">This conversation is not here</h2>
+        <p className="mt-2 mb-5 text-text-muted">It was deleted, or it belongs to somebody else.</p>
+        <Button onClick={() => chat.newChat()}>New Chat</Button>
+      </div>
+    </div>
   );
 }
 

@@ -13,6 +13,7 @@ import { isWaiting, noRecords, type Records } from "../session/records.ts";
 import { perFrame, watch, type Schedule, type Watch } from "../session/session.ts";
 import { keyOf, type ChatState, type Known, type Opened, type Words } from "./state.ts";
 import { newUUID } from "./uuid.ts";
+import { heldIn } from "./waiting.ts";
 
 /** A message being sent. Because of the key, sending twice has the same effect as sending once. */
 interface Outbox {
@@ -162,9 +163,9 @@ export abstract class Chat<S extends ChatState = ChatState> {
     if (reading !== this.#reading) return;
     this.listed(infos);
     this.set({ moreSessions: cursor === "" ? "none" : "more" });
-    const running = new Set(infos.filter((i) => i.turn && isOpen(i.turn.status)).map(keyOf));
+    const running = new Set(infos.filter((i) => i.turn && isOpen(i.turn.status) && !i.held).map(keyOf));
     for (const [id, w] of this.#watches) {
-      if (openTurn(w)) running.add(id);
+      if (goesOn(w)) running.add(id);
       else running.delete(id);
     }
     this.set({ running });
@@ -217,7 +218,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     }
     // Nobody will finish an incomplete answer.
     const still = exchanges.map((x): Exchange => (isOpen(x.standing) ? { ...x, standing: "completed", cut: true } : x));
-    this.#show({ phase: kept ? "local" : "new", exchanges: still });
+    this.#show({ phase: kept ? "local" : "lost", exchanges: still });
   }
 
   async #lookUp(id: string): Promise<void> {
@@ -278,7 +279,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
   #leave(): void {
     const id = this.state.opened.id;
     const w = this.#watches.get(id);
-    if (w && (!openTurn(w) || this.#watches.size > mostWatched)) this.#unwatch(id);
+    if (w && (!goesOn(w) || this.#watches.size > mostWatched)) this.#unwatch(id);
   }
 
   #unwatch(id: string): void {
@@ -328,9 +329,9 @@ export abstract class Chat<S extends ChatState = ChatState> {
       this.#looked.set(id, transcript);
       this.#know(id, { server: w.id, ...(transcript.title && { title: transcript.title }) });
       this.#record(id, exchanges);
-      this.#mark(id, openTurn(w) !== undefined);
+      this.#mark(id, goesOn(w));
       this.#askedNow(id, records);
-      if (!shown && !openTurn(w)) this.#unwatch(id); // it has ended in the background
+      if (!shown && !goesOn(w)) this.#unwatch(id); // it has ended in the background
     }
     if (!shown) return;
     this.#show({
@@ -585,7 +586,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
   visible(yes: boolean): void {
     for (const w of this.#watches.values()) {
       if (yes) w.resume();
-      else if (!openTurn(w)) w.pause();
+      else if (!goesOn(w)) w.pause();
     }
     this.inbox.visible(yes);
     if (yes) {
@@ -610,6 +611,11 @@ function spentUpTo(turns: readonly TurnView[] | null, records: Records, version:
   let usd = 0;
   for (const t of turns ?? []) if ((records.events.get(t.id)?.at(-1)?.seq ?? 0) <= version) usd += t.usage?.usd ?? 0;
   return usd;
+}
+
+/** Whether a turn is open, and the queue is not held. */
+function goesOn(w: Watch): boolean {
+  return openTurn(w) !== undefined && !heldIn(exchangesOf(w.view.transcript.turns, w.view.live, w.view.records));
 }
 
 /** The turn that runs or waits for an answer, otherwise the first in the queue. */

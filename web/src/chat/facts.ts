@@ -17,9 +17,12 @@ export function factsOf(x: Exchange): string[] {
     const ms = Date.parse(x.endedAt) - Date.parse(x.askedAt);
     if (ms >= 0) facts.push(lasted(ms));
   }
-  facts.push(...x.models.filter((m) => !m.startsWith("scripted/")).map((m) => m.slice(m.indexOf("/") + 1)));
+  facts.push(...x.models.map(modelName).filter((m) => m !== ""));
   return facts;
 }
+
+/** A model's name without its provider's; "" for the script of the demo, which is none. */
+export const modelName = (model: string): string => (model.startsWith("scripted/") ? "" : model.slice(model.indexOf("/") + 1));
 
 /** The cost of a conversation in US dollars, including attempts that are not shown. */
 export function spentIn(exchanges: readonly Exchange[]): number {

@@ -13,6 +13,7 @@ export type Phase =
   | "live"
   | "ended" // the server keeps it, and takes nothing more in it
   | "local" // the server does not know it: it can be read, and not continued
+  | "lost" // neither the server nor this browser knows it
   | "failed"; // the server could not be asked
 
 export interface Opened {
@@ -44,7 +45,7 @@ export type More = "none" | "more" | "reading" | "failed";
 export interface ChatState {
   app: AppInfo | undefined;
   known: Record<string, Known>;
-  /** Sessions in which a turn is open. */
+  /** Sessions in which a turn is open, except those whose queue is held. */
   running: ReadonlySet<string>;
   opened: Opened;
   /** Whether the server's list has more sessions. */

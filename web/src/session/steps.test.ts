@@ -27,7 +27,7 @@ test.each<[string, Event, [string, string] | undefined]>([
   ["pins are none", event("memory.updated", { pins: [] }), undefined],
   ["a failed call of the model", event("model.failed", { call: "c", error: { code: "model_error", message: "no" }, retry: true }), ["error", "the model call failed and is tried again: no"]],
   ["what is asked", event("interaction.opened", { id: "i", title: "Allow it?" }), ["ask", "Allow it?"]],
-  ["what is answered", event("interaction.answered", { id: "i", answer: { choice: "deny" }, by: "ana" }), ["ask", "answered by ana: deny"]],
+  ["what is answered", event("interaction.answered", { id: "i", answer: { choice: "deny" }, by: "ana" }), ["ask", "Denied by ana"]],
   ["a handoff with its reason", event("agent.handoff", { from: "a", to: "lead/b#2", name: "b", why: "it knows" }), ["handoff", "to b: it knows"]],
   ["what the house did", event("context.observed", { source: "homeassistant", ref: "light.a", text: "off → on", at: evening }), ["observed_event", "light.a off → on at 21:03"]],
   ["what a later kind of event saw", event("moon.observed", { phase: "full" }), ["observed_event", "moon"]],
@@ -47,7 +47,7 @@ test("a question to the user is read in words", () => {
     event("tool.ended", { call: "k", name: "AskUserQuestion", outcome: "ok", output: JSON.stringify({ questions, answers: { "Which one?": "Left, Right" } }) }, 3),
     event("tool.ended", { call: "k", name: "AskUserQuestion", outcome: "ok", output: '{"questions": [' }, 4),
   ]);
-  expect(steps.map((s) => s.input ?? s.detail ?? s.text)).toEqual([{ questions: "Which one?" }, "answered by ana: Left, Right", "Left, Right", '{"questions": [']);
+  expect(steps.map((s) => s.input ?? s.detail ?? s.text)).toEqual([{ questions: "Which one?" }, "Answered by ana: Left, Right", "Left, Right", '{"questions": [']);
 });
 
 test("what says the same twice is said once", () => {

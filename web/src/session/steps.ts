@@ -1,9 +1,10 @@
 // The log of a turn's steps, each with its kind, for readers who want to know how an answer came
 // about.
 
-import type { ArtifactRef, Event, Outcome, Snippet } from "../api/types.gen.ts";
-import { clock, person } from "../ui/text.ts";
+import type { ArtifactRef, Event, Interaction, InteractionAnswered, Outcome, Snippet } from "../api/types.gen.ts";
+import { clock } from "../ui/text.ts";
 import { agentName } from "./exchange.ts";
+import { closingOf } from "./outcome.ts";
 
 export type StepKind = "agent" | "plan" | "tool_call" | "tool_result" | "retrieval" | "observed_event" | "summary" | "handoff" | "ask" | "note" | "error";
 
@@ -40,10 +41,12 @@ const textIn = (e: Extract<Event, { type: "model.replied" }>): string =>
 export function stepsOf(events: readonly Event[]): Step[] {
   const steps: Step[] = [];
   const models = new Map<string, string>();
+  const asked = new Map<string, Interaction>();
   for (const e of events) {
     if ((e.v ?? 0) > 0 || e.data === null || e.data === undefined) continue;
     if (e.type === "model.started") models.set(e.data.call, e.data.model);
-    const step = stepOf(e, models);
+    if (e.type === "interaction.opened") asked.set(e.data.id, e.data);
+    const step = stepOf(e, models, asked);
     if (step) steps.push({ seq: e.seq, at: e.time, agent: agentName(e.agent), ...step });
   }
   return steps;
@@ -51,8 +54,8 @@ export function stepsOf(events: readonly Event[]): Step[] {
 
 type Made = Pick<Step, "kind" | "text"> & Partial<Step>;
 
-/** The step of an event; models are those of the calls before it. */
-function stepOf(e: Event, models: ReadonlyMap<string, string>): Made | undefined {
+/** The step of an event; models and asked are those of the calls and interactions before it. */
+function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMap<string, Interaction>): Made | undefined {
   switch (e.type) {
     case "agent.started":
       return e.data.name === "memory" ? undefined : { kind: "agent", text: e.data.input ?? "begins" };
@@ -106,7 +109,7 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>): Made | undefined
     case "interaction.opened":
       return { kind: "ask", text: e.data.title };
     case "interaction.answered":
-      return { kind: "ask", text: `answered${e.data.by ? ` by ${person(e.data.by)}` : ""}: ${Object.values(e.data.answer.answers ?? {}).join("; ") || e.data.answer.choice}` };
+      return { kind: "ask", text: closedIn(e.data, asked.get(e.data.id)) };
     case "interaction.expired":
       return { kind: "ask", text: `closed: ${e.data.reason || "nobody answered in time"}` };
     case "turn.steered":
@@ -122,6 +125,11 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>): Made | undefined
     default:
       return observed(e);
   }
+}
+
+function closedIn(closed: InteractionAnswered, interaction: Interaction | undefined): string {
+  const said = Object.values(closed.answer.answers ?? {}).join("; ") || closed.answer.text || "";
+  return closingOf(closed, interaction) + (said && `: ${said}`);
 }
 
 /** The tool with which an agent asks the user. What it asks and is told is read in words, not in JSON. */

@@ -33,9 +33,21 @@ describe("waterfallOf", () => {
     ]);
     const w = waterfallOf(events, 0);
     expect(w?.bars[0]).toMatchObject({ usage, ttftMs: 200, agent: "home" });
-    expect(w?.bars[1]?.note).toBe("allow by ana");
+    expect(w?.bars[1]?.note).toBe("Allowed once by ana");
     expect(w?.marks).toEqual([{ at: start + 90_740, text: "home → writer" }]);
     expect([w?.from, w?.to]).toEqual([start, start + 90_800]);
+  });
+
+  test("a call has its input, also one that was denied before it began", () => {
+    const w = waterfallOf([
+      at(0, "turn.started"),
+      at(0, "tool.requested", { call: "k", name: "act", input: { a: 1 } }),
+      at(1, "tool.requested", { call: "l", name: "act", input: { a: 2 } }),
+      at(10, "tool.started", { call: "k", name: "act", input: { a: 3 }, attempt: 1 }),
+      at(20, "tool.ended", { call: "k", name: "act", outcome: "ok", output: "" }),
+      at(30, "tool.ended", { call: "l", name: "act", outcome: "denied", output: "" }),
+    ], start);
+    expect(w?.bars.map((b) => [b.label, b.input])).toEqual([["act", { a: 3 }], ["act", { a: 2 }]]);
   });
 
   test("what fails and is tried again is two bars", () => {

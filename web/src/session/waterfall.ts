@@ -1,9 +1,9 @@
 // A turn as bars over time, drawn from its events alone: calls, waits and costs. Long waits are
 // shortened, and marked as such.
 
-import type { Event, Outcome, Usage } from "../api/types.gen.ts";
-import { person } from "../ui/text.ts";
+import type { Event, Interaction, Outcome, Usage } from "../api/types.gen.ts";
 import { agentName } from "./exchange.ts";
+import { closingOf } from "./outcome.ts";
 
 export type BarKind = "model" | "tool" | "wait" | "down" | "queue";
 
@@ -12,6 +12,8 @@ export interface Bar {
   kind: BarKind;
   agent: string;
   label: string;
+  /** The input of a tool's call; its label is the tool's name. */
+  input?: unknown;
   /** ms since the epoch. */
   from: number;
   to: number;
@@ -49,6 +51,8 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
   const bars: Bar[] = [];
   const marks: Mark[] = [];
   const open = new Map<string, Bar>();
+  const asked = new Map<string, Interaction>();
+  const inputs = new Map<string, unknown>();
   let to = from;
   let ended = false;
   const begin = (key: string, e: Event, bar: Pick<Bar, "kind" | "label"> & Partial<Bar>) => {
@@ -101,24 +105,28 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
       case "model.failed":
         end(e.data.call, e, { failed: true, retried: e.data.retry ?? false, usage: e.data.usage, note: e.data.error.message });
         break;
+      case "tool.requested":
+        inputs.set(e.data.call, e.data.input);
+        break;
       case "tool.started": {
-        const { call, name, attempt } = e.data;
+        const { call, name, input, attempt } = e.data;
         end(call, e, { failed: true, retried: true, note: "its outcome was lost; it was tried again" });
-        begin(call, e, { kind: "tool", label: name, attempt });
+        begin(call, e, { kind: "tool", label: name, input, attempt });
         break;
       }
       case "tool.ended": {
         const { call, name, outcome, error } = e.data;
         // A denied call never started.
-        if (!open.has(call)) begin(call, e, { kind: "tool", label: name });
+        if (!open.has(call)) begin(call, e, { kind: "tool", label: name, input: inputs.get(call) });
         end(call, e, { outcome, failed: outcome !== "ok", note: error?.message ?? (outcome === "ok" ? "" : outcome) });
         break;
       }
       case "interaction.opened":
+        asked.set(e.data.id, e.data);
         begin(e.data.id, e, { kind: "wait", label: e.data.title });
         break;
       case "interaction.answered":
-        end(e.data.id, e, { note: [e.data.answer.choice, e.data.by && `by ${person(e.data.by)}`].filter(Boolean).join(" ") });
+        end(e.data.id, e, { note: closingOf(e.data, asked.get(e.data.id)) });
         break;
       case "interaction.expired":
         end(e.data.id, e, { failed: true, note: e.data.reason || "nobody answered in time" });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { ago, clock, count, dollars, lasted, person, sentence, when } from "./text.ts";
+import { ago, byWhom, clock, count, dollars, lasted, sentence, when } from "./text.ts";
 
 const now = Date.parse("2026-03-10T12:00:00Z");
 
@@ -26,10 +26,11 @@ test("a server's words become a sentence", () => {
 });
 
 test.each([
-  ["local", "local"],
-  ["ana@example.com", "ana@example.com"],
-  ["6f1b2c3d4e5f60718293a4b5c6d7e8f9", "you"],
-])("person(%s) is %s", (by, name) => expect(person(by)).toBe(name));
+  ["", ""],
+  ["local", ""],
+  ["ana@example.com", "by ana@example.com"],
+  ["6f1b2c3d4e5f60718293a4b5c6d7e8f9", "by you"],
+])("byWhom(%j) is %j", (user, words) => expect(byWhom(user)).toBe(words));
 
 // In whatever zone this runs: the clock is the reader's.
 test("a time of day is the reader's, and says which day when it is another", () => {

@@ -64,9 +64,11 @@ export function sentence(text: string | undefined): string {
 }
 
 /**
- * The name of a person in the log. Home Assistant names its users by ids that mean nothing to
- * people; a session is shown only to its own user.
+ * "by ana", from the id of a user in the log. A server without keys has only one user, so there is
+ * nothing to say. Home Assistant's ids of users mean nothing to people; a session is shown only to
+ * its own user.
  */
-export function person(by: string): string {
-  return /^[0-9a-f]{32}$/.test(by) ? "you" : by;
+export function byWhom(user: string | undefined): string {
+  if (!user || user === "local") return "";
+  return /^[0-9a-f]{32}$/.test(user) ? "by you" : `by ${user}`;
 }

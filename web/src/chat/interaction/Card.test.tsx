@@ -47,7 +47,7 @@ describe("a card", () => {
 
   test("that is closed says how, by whom, and what was said", () => {
     const out = text({ seq: 1, interaction: ask({}), answer: { choice: "deny", text: "Not at night." }, by: "ana", client: "mcp" });
-    expect(out).toBe("|Denied| · Allow ha_call_service: light.turn_on? · by ana via mcp|“|Not at night.|”|");
+    expect(out).toBe("|Denied| · Allow ha_call_service: light.turn_on? · by ana from another program|“|Not at night.|”|");
     expect(html({ seq: 1, interaction: ask({}), expired: "nobody answered in time" })).not.toMatch(/<button/);
   });
 

@@ -3,6 +3,7 @@ import { useEffect, useId, useRef, useState, type RefObject } from "react";
 import { toApiError } from "../../api/client.ts";
 import type { Answer } from "../../api/types.gen.ts";
 import { agentName } from "../../session/exchange.ts";
+import { outcomeOf, whoOf } from "../../session/outcome.ts";
 import { isWaiting, type Asked } from "../../session/records.ts";
 import { Alert, Check, Close, Hand, Help } from "../../ui/icons.tsx";
 import { LongText } from "../../ui/long-text.tsx";
@@ -11,7 +12,7 @@ import { ago, sentence } from "../../ui/text.ts";
 import { useNow } from "../../ui/use-now.ts";
 import { Decide } from "./Decide.tsx";
 import { Fields } from "./Fields.tsx";
-import { failed, fieldsOf, idle, kindOf, labelOf, lateNotice, leftOf, outcomeOf, whoOf, type Sending } from "./logic.ts";
+import { failed, fieldsOf, idle, kindOf, labelOf, lateNotice, leftOf, type Sending } from "./logic.ts";
 import { Questions } from "./Questions.tsx";
 import { cardID, reveal } from "./reveal.ts";
 

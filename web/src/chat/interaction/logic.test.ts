@@ -11,11 +11,9 @@ import {
   lateNotice,
   leftOf,
   nothingPicked,
-  outcomeOf,
   parseInput,
   pick,
   pickOther,
-  whoOf,
 } from "./logic.ts";
 
 const ask = (i: Partial<Interaction>): Interaction => ({ id: "i", session: "s", turn: "t", kind: "permission", title: "Allow it?", opened_at: "", ...i });
@@ -89,17 +87,6 @@ describe("questions", () => {
     expect(answersOf([one, many], { "When?": p })).toBeUndefined();
     expect(answersOf([many], { "Where?": { ...nothingPicked, other: true, text: "  " } })).toBeUndefined();
   });
-});
-
-test("how it ended, and by whom", () => {
-  const of = (i: Partial<Interaction>, more: object) => ({ interaction: ask(i), seq: 1, ...more });
-  expect(outcomeOf(of({}, { answer: { choice: "allow" } }))).toBe("Allowed once");
-  expect(outcomeOf(of({}, { answer: { choice: "allow", input: {} } }))).toBe("Allowed once, with edited input");
-  expect(outcomeOf(of({ kind: "confirmation" }, { answer: { choice: "deny" } }))).toBe("Not confirmed");
-  expect(outcomeOf(of({ kind: "unknown" }, { answer: { choice: "again" } }))).toBe("To be done again");
-  expect(outcomeOf(of({}, { expired: "over" }))).toBe("Closed without an answer");
-  expect(whoOf(of({}, { by: "ana", client: "mcp" }))).toBe("by ana via mcp");
-  expect(whoOf(of({}, {}))).toBe("");
 });
 
 test("a conflict is lateness, all else is a refusal at its field", () => {

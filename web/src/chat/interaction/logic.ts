@@ -2,7 +2,7 @@
 
 import type { Answer, Event, Interaction, InteractionKind, Question } from "../../api/types.gen.ts";
 import type { Asked } from "../../session/records.ts";
-import { lasted, person } from "../../ui/text.ts";
+import { lasted } from "../../ui/text.ts";
 
 /** The possible choices as sent by the server, otherwise those of the kind. */
 export function choicesOf(i: Interaction): readonly string[] {
@@ -48,33 +48,6 @@ const kinds: Record<InteractionKind, string> = {
 };
 
 export const kindOf = (kind: InteractionKind): string => kinds[kind] ?? "Question";
-
-const past: Record<string, string> = {
-  allow: "Allowed once",
-  allow_session: "Allowed for this session",
-  deny: "Denied",
-  happened: "It happened",
-  did_not: "It did not happen",
-  again: "To be done again",
-  leave: "Left as it is",
-  answered: "Answered",
-};
-
-/** How it ended, in a few words. */
-export function outcomeOf(a: Asked): string {
-  if (a.expired !== undefined) return "Closed without an answer";
-  const choice = a.answer?.choice ?? "";
-  const { kind } = a.interaction;
-  if (kind === "confirmation" && choice === "allow") return "Confirmed";
-  if (kind === "confirmation" && choice === "deny") return "Not confirmed";
-  if (kind === "question" && choice === "deny") return "Skipped";
-  return (past[choice] ?? choice) + (a.answer?.input === undefined ? "" : ", with edited input");
-}
-
-/** Who closed it, and from where. */
-export function whoOf(a: Asked): string {
-  return [a.by && `by ${person(a.by)}`, a.client && `via ${a.client}`].filter(Boolean).join(" ");
-}
 
 /** The time left to answer; "" if there is no limit. */
 export function leftOf(expiresAt: string | undefined, now: number): { text: string; over: boolean; soon: boolean } {

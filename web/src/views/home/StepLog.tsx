@@ -90,7 +90,7 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
       </ol>
       {timeline && (
         <Suspense>
-          <Timeline exchange={x} onClose={() => setTimeline(false)} />
+          <Timeline exchange={x} names={names} onClose={() => setTimeline(false)} />
         </Suspense>
       )}
     </section>

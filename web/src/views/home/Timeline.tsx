@@ -1,11 +1,14 @@
 import { useMemo } from "react";
 
+import { modelName } from "../../chat/facts.ts";
 import { useChat } from "../../chat/use-chat.ts";
 import { isOpen, type Exchange } from "../../session/exchange.ts";
 import { axisOf, placeOf, ticksOf, waterfallOf, type Bar, type BarKind, type Mark, type Stretch } from "../../session/waterfall.ts";
 import { Dialog } from "../../ui/dialog.tsx";
-import { count, dollars, took } from "../../ui/text.ts";
+import { count, dollars, sentence, took } from "../../ui/text.ts";
 import { useNow } from "../../ui/use-now.ts";
+import { callInWords } from "./calls.ts";
+import { plainly, type Names } from "./plain.ts";
 
 const colors: Record<BarKind, string> = {
   model: "bg-accent",
@@ -15,10 +18,10 @@ const colors: Record<BarKind, string> = {
   down: "bg-danger/60",
 };
 
-const names: Record<BarKind, string> = { model: "Model", tool: "Tools", wait: "Waiting for people", queue: "Queued", down: "Interrupted" };
+const kinds: Record<BarKind, string> = { model: "Model", tool: "Tools", wait: "Waiting for people", queue: "Queued", down: "Interrupted" };
 
 /** A turn over time, drawn only from its log. */
-export default function Timeline({ exchange: x, onClose }: { exchange: Exchange; onClose(): void }) {
+export default function Timeline({ exchange: x, names, onClose }: { exchange: Exchange; names: Names; onClose(): void }) {
   const events = useChat((s) => s.opened.records.events.get(x.id));
   const now = useNow(isOpen(x.standing) ? 1000 : 0);
   const w = useMemo(() => waterfallOf(events ?? [], now), [events, now]);
@@ -32,7 +35,7 @@ export default function Timeline({ exchange: x, onClose }: { exchange: Exchange;
       <dl className="mb-5 flex flex-wrap gap-x-7 gap-y-2 text-sm">
         <Sum name="Took" value={took(w.to - w.from)} />
         {sums.map(([kind, ms]) => (
-          <Sum key={kind} name={names[kind]} value={took(ms)} color={colors[kind]} />
+          <Sum key={kind} name={kinds[kind]} value={took(ms)} color={colors[kind]} />
         ))}
         <Sum name="Tokens" value={count(tokens)} />
         <Sum name="Cost" value={dollars(usd)} />
@@ -41,7 +44,7 @@ export default function Timeline({ exchange: x, onClose }: { exchange: Exchange;
         <Grid axis={axis} ticks={ticksOf(w, axis)} marks={w.marks} />
         <ol className="relative flex flex-col pt-7">
           {w.bars.map((b, i) => (
-            <Row key={b.key} bar={b} axis={axis} agent={b.agent !== w.bars[i - 1]?.agent ? b.agent : ""} />
+            <Row key={b.key} bar={b} axis={axis} names={names} agent={b.agent !== w.bars[i - 1]?.agent ? b.agent : ""} />
           ))}
         </ol>
         {w.marks.length > 0 && (
@@ -104,15 +107,15 @@ function Grid({ axis, ticks, marks }: { axis: readonly Stretch[]; ticks: readonl
   );
 }
 
-function Row({ bar: b, axis, agent }: { bar: Bar; axis: readonly Stretch[]; agent: string }) {
+function Row({ bar: b, axis, names, agent }: { bar: Bar; axis: readonly Stretch[]; names: Names; agent: string }) {
   const left = placeOf(axis, b.from);
   const right = placeOf(axis, b.to);
   return (
     <li data-bar={b.kind} className="flex items-center py-1 text-[13px] leading-5">
       <div className={`${label} min-w-0`}>
         {agent !== "" && <div className="pt-1 text-[11px] font-semibold tracking-widest text-link uppercase">{agent}</div>}
-        <div className="truncate font-mono" title={b.label}>
-          {b.label}
+        <div className="line-clamp-2 wrap-anywhere" title={b.label}>
+          {sayOf(b, names)}
         </div>
         <div className={`text-xs wrap-anywhere ${b.failed ? "text-danger" : "text-text-muted"}`}>{factsOf(b)}</div>
       </div>
@@ -130,8 +133,15 @@ function Row({ bar: b, axis, agent }: { bar: Bar; axis: readonly Stretch[]; agen
   );
 }
 
-function factsOf(b: Bar): string {
-  const facts = [b.open ? `${took(b.to - b.from)} up to now` : took(b.to - b.from)];
+/** What happened in it, in words. Its label is the name in the log. */
+export function sayOf(b: Bar, names: Names): string {
+  if (b.kind === "tool") return callInWords(b.label, b.input, names);
+  return b.kind === "model" ? "Thinks" : sentence(plainly(b.label, names)).replace(/\.$/, "");
+}
+
+export function factsOf(b: Bar): string {
+  const model = b.kind === "model" ? modelName(b.label) : "";
+  const facts = [...(model ? [model] : []), b.open ? `${took(b.to - b.from)} up to now` : took(b.to - b.from)];
   const tokens = tokensOf(b);
   if (tokens > 0) facts.push(`${count(tokens)} tokens`);
   if (b.usage?.usd) facts.push(dollars(b.usage.usd));

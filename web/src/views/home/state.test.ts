@@ -139,3 +139,36 @@ test("a session that was deleted is gone from the list", async () => {
   expect(entries()).toEqual([]);
   expect(server.sessions.size).toBe(0);
 });
+
+test("a session whose queue is held does not answer, whether it is open or only listed", async () => {
+  server.onTurn = () => undefined;
+  await home.send("First");
+  await settle();
+  const [s] = server.sessions.values();
+  const turn = s!.events.find((e) => e.type === "turn.started")!.turn!;
+  const running = () => [...home.store.getState().running];
+  expect(running()).toEqual(["uuid-1"]);
+  server.emit(s!.id, "turn.queued", { turn: "T-next", data: { message: { role: "user", parts: [{ type: "text", text: "Then" }] } } as never });
+  server.emit(s!.id, "turn.cancelled", { turn, data: { by: "local", usage: { input_tokens: 0, output_tokens: 0 } } });
+  await settle();
+  expect(opened().exchanges.map((x) => x.standing)).toEqual(["cancelled", "pending"]);
+  expect(running()).toEqual([]);
+
+  const other = page();
+  server.intercept = (method, path) => {
+    if (method !== "GET" || path !== "v1/sessions") return undefined;
+    const row = (id: string, held: boolean) => ({ id, app: "home", title: id, created_at: "", updated_at: "", waiting: 0, turn: { id: "t", status: "pending" }, held });
+    return Response.json({ sessions: [row("held", true), row("next", false)] });
+  };
+  await other.refreshList();
+  expect([...other.store.getState().running]).toEqual(["next"]);
+  other.close();
+});
+
+test("the address of a session that does not exist says so, and a new chat begins elsewhere", async () => {
+  await home.open("no-such-session");
+  await settle();
+  expect(opened()).toMatchObject({ id: "no-such-session", phase: "lost", exchanges: [] });
+  home.newChat();
+  expect(opened()).toMatchObject({ id: "uuid-2", phase: "new" });
+});

@@ -1,0 +1,41 @@
+// How an interaction ended, in words.
+
+import type { Interaction, InteractionAnswered } from "../api/types.gen.ts";
+import { byWhom } from "../ui/text.ts";
+import type { Asked } from "./records.ts";
+
+const past: Record<string, string> = {
+  allow: "Allowed once",
+  allow_session: "Allowed for this session",
+  deny: "Denied",
+  happened: "It happened",
+  did_not: "It did not happen",
+  again: "To be done again",
+  leave: "Left as it is",
+  answered: "Answered",
+};
+
+/** How it ended, in a few words. */
+export function outcomeOf(a: Pick<Asked, "answer" | "expired"> & { interaction: Pick<Interaction, "kind"> }): string {
+  if (a.expired !== undefined) return "Closed without an answer";
+  const choice = a.answer?.choice ?? "";
+  const { kind } = a.interaction;
+  if (kind === "confirmation" && choice === "allow") return "Confirmed";
+  if (kind === "confirmation" && choice === "deny") return "Not confirmed";
+  if (kind === "question" && choice === "deny") return "Skipped";
+  return (past[choice] ?? choice) + (a.answer?.input === undefined ? "" : ", with edited input");
+}
+
+/** The client that the page and the terminal are in the log. */
+const here = "api";
+
+/** Who closed it, and from where if it was not from here. */
+export function whoOf(a: Pick<Asked, "by" | "client">): string {
+  return [byWhom(a.by), a.client && a.client !== here && "from another program"].filter(Boolean).join(" ");
+}
+
+/** How an answer in the log ended its interaction, and who gave it. */
+export function closingOf(closed: InteractionAnswered, interaction: Interaction | undefined): string {
+  const how = outcomeOf({ interaction: interaction ?? { kind: "permission" }, answer: closed.answer });
+  return [how, whoOf(closed)].filter(Boolean).join(" ");
+}
