@@ -2,6 +2,7 @@ import { rmSync } from "node:fs";
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 
+import type { Event } from "../src/api/types.gen.ts";
 import { desktop, parts, phone, startBrowser, startServer, temporary, type Browser, type Server } from "./harness.ts";
 
 const first = "I'm starting on the login system. What's the final spec?";
@@ -547,6 +548,48 @@ describe.runIf(!process.env["PARLEY_URL"])("when the server is killed in the mid
     await page().getByText("Reconnecting…").waitFor({ state: "detached" });
     expect(await p.answers.count()).toBe(1);
     expect(await p.last.locator(".prose").innerText()).toMatch(/Google OAuth/);
+  });
+});
+
+describe.runIf(!process.env["PARLEY_URL"])("when an interrupted answer goes on by itself", () => {
+  test("the page says so without a button, and the answer comes once", async () => {
+    browser = await startBrowser(desktop);
+    const data = temporary();
+    onTestFinished(() => rmSync(data, { recursive: true, force: true }));
+    const before = await startServer({ data, pace: "60ms" });
+    onTestFinished(() => before.stop());
+    await page().goto(`${before.url}/apps/chaos/`);
+    const p = parts(page());
+    await p.ask(first);
+    await p.last.locator(".streaming").waitFor();
+    await before.kill?.();
+
+    // Usually the interruption and what follows reach the page at once. Here the page gets the log
+    // only up to the interruption, and its connection ends, until the test has seen that state.
+    const follows = /\/v1\/sessions\/[^/]+\/events\?/;
+    await page().route(follows, async (route) => {
+      const request = route.request();
+      const after = request.headers()["last-event-id"] ?? "0";
+      const log = await fetch(`${request.url().split("?")[0]}?format=json&after=${after}`).catch(() => undefined); // the server is not back yet
+      const { events } = ((await log?.json()) ?? { events: [] }) as { events: Event[] };
+      const end = events.findIndex((e) => e.type === "turn.interrupted");
+      const body = events.slice(0, end + 1).map((e) => `id: ${e.seq}\nevent: ${e.type}\ndata: ${JSON.stringify(e)}\n\n`);
+      await (log ? route.fulfill({ contentType: "text/event-stream", body: body.join("") }) : route.abort());
+    });
+    const after = await startServer({ data, addr: before.url.replace("http://", ""), pace: "10ms" });
+    onTestFinished(() => after.stop());
+    await p.last.getByText("It goes on by itself.").waitFor();
+    expect(await p.last.getByRole("button", { name: /Go on|Begin again|Try again/ }).count()).toBe(0);
+    await browser.shot("desktop-goes-on");
+
+    await page().unroute(follows);
+    await p.done();
+    await p.last.getByText("It goes on by itself.").waitFor({ state: "detached" });
+    expect(await p.answers.count()).toBe(1);
+    expect(await p.last.locator(".prose").count()).toBe(1);
+    const answer = await p.last.locator(".prose").innerText();
+    expect(answer).toMatch(/Google OAuth/);
+    expect(answer.split(answer.split("\n")[0]!).length - 1, "the verdict is there once").toBe(1);
   });
 });
 
