@@ -69,8 +69,10 @@ func (e *Engine) afford(ctx context.Context, p parley.Principal, events []parley
 		started := got.(parley.ModelStarted)
 		usd += started.Reserved.USD
 		if m, err := e.o.Models.Model(started.Model); err == nil && !m.Info().Scripted && m.Info().PricedAt == "" {
+			// The user is told whom to ask, and the operator which setting it is.
+			e.o.Logger.Warn("a model without a price was refused to a user with a quota; give it one in parley.yaml, where 0 is one", "model", started.Model, "setting", "models.known")
 			return nil, parley.Errorf(parley.CodeForbidden, "the model %s has no known price, so it cannot be used with a quota in dollars", started.Model).
-				WithHint("choose a model with a price, or give it one (models.known in parley.yaml; 0 is one)")
+				WithHint("choose another model, or ask the operator of this server to set its price")
 		}
 	}
 	if usd <= 0 {
