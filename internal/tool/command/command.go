@@ -8,12 +8,12 @@
 //
 //   - exit code 0: it is done. Its standard output is the result, JSON or text; output
 //     that is not text becomes an artifact.
-//   - exit code 2: nothing was done. Its output says why, as text or as {"error":
-//     {"message", "hint"}}; without output, the end of its standard error does. The model
-//     reads it.
-//   - any other code, a signal, or too much time: a read failed. Whether a write happened
-//     is unknown: it is not repeated, and the program or a person is asked. A program that
-//     fails in the middle of its work ends so by itself.
+//   - exit code 2, and standard output is {"error": {"message", "hint"}} and nothing else:
+//     nothing was done. The model reads why.
+//   - anything else, such as another code, a signal or too much time: a read failed. Whether
+//     a write happened is unknown: it is not repeated, and the program or a person is asked.
+//     A program that fails in the middle of its work ends so by itself. The code alone says
+//     nothing, because it is 2 also after a panic of Go and after many faults of a shell.
 //
 // A tool with Reconcile can be asked, by a message of that type. The answer goes to
 // standard output, with exit code 0.
@@ -38,13 +38,11 @@ import (
 )
 
 const (
-	maxOutput = 8 << 20  // bytes of standard output that are read
-	maxError  = 16 << 10 // bytes of standard error that are kept, the last ones
-	maxShown  = 2000     // bytes of them that a model is shown
-	// refusal is the exit code of a program that did nothing. It is that of a wrong use of
-	// a command, and of hooks that block.
-	refusal = 2
-	grace   = 2 * time.Second // from SIGTERM to SIGKILL
+	maxOutput = 8 << 20         // bytes of standard output that are read
+	maxError  = 16 << 10        // bytes of standard error that are kept, the last ones
+	maxShown  = 2000            // bytes of them that a model is shown
+	refusal   = 2               // the exit code of a program that did nothing and says so
+	grace     = 2 * time.Second // from SIGTERM to SIGKILL
 	// DefaultMemory is what each process of a program may allocate, in bytes.
 	DefaultMemory = 1 << 30
 	// DefaultAtOnce is how many programs of a toolset run at once.
@@ -159,12 +157,13 @@ func (t *Toolset) run(ctx context.Context, kind string, r seam.Run) (ended, erro
 // Run implements [seam.Toolset].
 func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
 	e, err := t.run(ctx, callout.Call, r)
-	switch {
-	case err != nil:
+	if err != nil {
 		return parley.ToolResult{}, seam.NotSent(err)
-	case e.code == refusal:
-		return e.refused(r), nil
-	case e.code != 0:
+	}
+	if why, ok := e.refusal(); ok {
+		return callout.Refused(r, why), nil
+	}
+	if e.code != 0 {
 		return parley.ToolResult{}, e.failure()
 	}
 	return t.result(r, e), nil
@@ -199,24 +198,17 @@ func (t *Toolset) result(r seam.Run, e ended) parley.ToolResult {
 	return done
 }
 
-// refused is what a program has not done, and why.
-func (e ended) refused(r seam.Run) parley.ToolResult {
+// refusal is why a program did nothing, if it says that it did nothing.
+func (e ended) refusal() (why parley.ErrorInfo, ok bool) {
 	var said struct {
 		Error struct{ Message, Hint string }
 	}
-	info := parley.ErrorInfo{Code: parley.CodeTool}
-	switch text := strings.TrimSpace(string(e.out)); {
-	case json.Unmarshal(e.out, &said) == nil && said.Error.Message != "":
-		info.Message, info.Hint = said.Error.Message, said.Error.Hint
-	case text != "" && utf8.ValidString(text):
-		info.Message = text
-	case e.errors != "":
-		info.Message = last(e.errors)
-	default:
-		info.Message = fmt.Sprintf("the program refused it, with exit code %d and no word why", refusal)
+	if e.code != refusal || json.Unmarshal(e.out, &said) != nil || said.Error.Message == "" {
+		return why, false
 	}
-	info.Message, info.Hint = parley.Cut(info.Message, maxShown), parley.Cut(info.Hint, maxShown)
-	return callout.Refused(r, info)
+	return parley.ErrorInfo{
+		Code: parley.CodeTool, Message: parley.Cut(said.Error.Message, maxShown), Hint: parley.Cut(said.Error.Hint, maxShown),
+	}, true
 }
 
 // failure is the end of a program of which nobody knows what it means for the world.
@@ -228,10 +220,21 @@ func (e ended) failure() error {
 	default:
 		how = fmt.Errorf("the program was ended: %w", e.why)
 	}
-	if e.errors != "" {
-		how = fmt.Errorf("%w; it said: %s", how, last(e.errors))
+	if words := e.words(); words != "" {
+		how = fmt.Errorf("%w; it said: %s", how, words)
 	}
 	return how
+}
+
+// words are what a program that failed said last: on standard error, or else as output.
+func (e ended) words() string {
+	if e.errors != "" {
+		return last(e.errors)
+	}
+	if out := bytes.TrimSpace(e.out); utf8.Valid(out) && !bytes.ContainsRune(out, 0) {
+		return last(string(out))
+	}
+	return ""
 }
 
 // last is the end of a text, from the beginning of a line if there is one.

@@ -20,14 +20,15 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// program makes a toolset over a shell script.
+// program makes a toolset over a shell script. A shell reads it: a file that was just
+// written cannot be executed while a process that another test forks still has it open.
 func program(t *testing.T, script string, change ...func(*Options)) *Toolset {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "tool.sh"), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "tool.sh"), []byte(script+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Run: []string{"./tool.sh", "an argument"}, Dir: dir, Tools: []callout.Tool{
+	o := Options{Run: []string{"sh", "./tool.sh", "an argument"}, Dir: dir, Tools: []callout.Tool{
 		{ToolDecl: parley.ToolDecl{Name: "find", Effect: parley.EffectRead}},
 		{ToolDecl: parley.ToolDecl{Name: "typed", Effect: parley.EffectRead, OutputSchema: json.RawMessage(`{"type":"object"}`)}},
 		{ToolDecl: parley.ToolDecl{Name: "mail", Effect: parley.EffectWrite}, Reconcile: true},
@@ -96,9 +97,15 @@ func TestEnds(t *testing.T) {
 		{"a file", `printf '\211PNG\r\n\032\n\377'`, "find", parley.OutcomeOK, "find, 9 bytes of image/png, was kept as an artifact.", "image/png"},
 		{"too much", `head -c 9000000 /dev/zero | tr '\0' a`, "mail", parley.OutcomeOK, "It is done. The program's output has more than 8388608 bytes and was not read.", ""},
 		{"a refusal", `echo '{"error":{"message":"no such address","hint":"ask for it"}}'; exit 2`, "mail", parley.OutcomeError, "no such address\nask for it", ""},
-		{"a refusal in text", `echo no such thing; exit 2`, "mail", parley.OutcomeError, "no such thing", ""},
-		{"a refusal on standard error", `echo no such thing >&2; exit 2`, "mail", parley.OutcomeError, "no such thing", ""},
-		{"a refusal without words", `exit 2`, "mail", parley.OutcomeError, "the program refused it, with exit code 2 and no word why", ""},
+		{"a refused read", `echo '{"error":{"message":"no such word"}}'; exit 2`, "find", parley.OutcomeError, "no such word", ""},
+		{"a panic of Go", `echo mailed; printf 'panic: nil map\n\ngoroutine 1 [running]:\n' >&2; exit 2`, "mail", "", "exit code 2; it said: panic: nil map", ""},
+		{"a panic in a read", `printf 'panic: nil map\n' >&2; exit 2`, "find", "", "exit code 2; it said: panic: nil map", ""},
+		{"an unset variable", `set -u; echo "mailed $absent"`, "mail", "", "it said: ", ""},
+		{"code 2 with text", `echo no such thing; exit 2`, "mail", "", "exit code 2; it said: no such thing", ""},
+		{"code 2 with JSON of another kind", `echo '{"error":"no such thing"}'; exit 2`, "mail", "", `it said: {"error":"no such thing"}`, ""},
+		{"code 2 after a result", `echo mailed; echo '{"error":{"message":"no more"}}'; exit 2`, "mail", "", "exit code 2; it said: mailed", ""},
+		{"code 2 without words", `exit 2`, "mail", "", "the program ended with exit code 2", ""},
+		{"that JSON with another code", `echo '{"error":{"message":"no such address"}}'; exit 1`, "mail", "", "exit code 1; it said: ", ""},
 		{"a fault", `echo Traceback >&2; exit 1`, "mail", "", "the program ended with exit code 1; it said: Traceback", ""},
 		{"a fault of many words", `head -c 100000 /dev/zero | tr '\0' a >&2; printf '\nKeyError: 7\n' >&2; exit 1`, "mail", "", "… KeyError: 7", ""},
 		{"a signal", `kill -SEGV $$`, "mail", "", "the program was ended: signal: segmentation fault", ""},
@@ -130,7 +137,7 @@ func TestStopped(t *testing.T) {
 		open         bool
 	}{
 		{"a program that hangs", `echo >"$1"; while :; do sleep 1000; done`, true},
-		{"one that did nothing", `trap 'echo stopped; exit 2' TERM; echo >"$1"; while :; do sleep 0.01; done`, false},
+		{"one that did nothing", `trap 'echo "{\"error\":{\"message\":\"stopped\"}}"; exit 2' TERM; echo >"$1"; while :; do sleep 0.01; done`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -138,7 +145,7 @@ func TestStopped(t *testing.T) {
 			if err := syscall.Mkfifo(here, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s := program(t, c.script, func(o *Options) { o.Run[1] = here })
+			s := program(t, c.script, func(o *Options) { o.Run[2] = here })
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			go func() {
@@ -156,11 +163,16 @@ func TestStopped(t *testing.T) {
 // TestNotStarted: a call that could not begin did nothing.
 func TestNotStarted(t *testing.T) {
 	t.Parallel()
-	s := program(t, "true")
-	if err := os.Remove(filepath.Join(s.o.Dir, "tool.sh")); err != nil {
+	s := program(t, "", func(o *Options) {
+		o.Run = []string{"./tool"}
+		if err := os.WriteFile(filepath.Join(o.Dir, "tool"), nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := os.Remove(filepath.Join(s.o.Dir, "tool")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Run(t.Context(), call("mail")); !seam.IsNotSent(err) || !strings.Contains(err.Error(), `"./tool.sh" cannot be run`) {
+	if _, err := s.Run(t.Context(), call("mail")); !seam.IsNotSent(err) || !strings.Contains(err.Error(), `"./tool" cannot be run`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -176,7 +188,7 @@ func TestAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := program(t, `echo >"$1/begun"; read -r x <"$1/hold"; echo ok`, func(o *Options) { o.Run[1], o.AtOnce = dir, 1 })
+	s := program(t, `echo >"$1/begun"; read -r x <"$1/hold"; echo ok`, func(o *Options) { o.Run[2], o.AtOnce = dir, 1 })
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if res, err := s.Run(t.Context(), call("mail")); err != nil || res.Output != "ok" {

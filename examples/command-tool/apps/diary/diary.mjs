@@ -1,5 +1,5 @@
 // A program that an agent runs for each call. The diary is a file of lines: a call, a tab, an entry.
-// Exit code 0 means done, 2 that nothing was done, and any other that nobody knows.
+// Exit code 0 means done. 2 with an error in JSON means that nothing was done, and anything else that nobody knows.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 
 const file = process.env.DIARY
@@ -14,7 +14,7 @@ if (type === 'tool.reconcile') {
   console.log(JSON.stringify(entries.map(([, text]) => text).filter((text) => text.toLowerCase().includes(word))))
 } else {
   if (/[\t\n]/.test(data.input.text)) {
-    console.log('an entry is one line without tabs')
+    console.log(JSON.stringify({ error: { message: 'an entry is one line without tabs', hint: 'make it two entries' } }))
     process.exit(2)
   }
   if (!happened) appendFileSync(file, `${data.call}\t${data.input.text}\n`)
