@@ -167,7 +167,8 @@ func (u *unreached) sent() bool {
 	return !ok || op.Op != "dial"
 }
 
-// isJSON reports whether a decoder's error is about what arrived, and not that less did.
+// isJSON reports whether a decoder's error is about the content, rather than about its
+// length.
 func isJSON(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	_, of := errors.AsType[*json.UnmarshalTypeError](err)

@@ -23,7 +23,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// serve starts a whole server in memory; between stands before it.
+// serve starts a whole server in memory, behind the handler between.
 func serve(t testing.TB, model enginetest.Model, between func(http.Handler) http.Handler) (*client.Client, *enginetest.Rig) {
 	t.Helper()
 	url, rig := serveAt(t, model, between)
@@ -168,8 +168,7 @@ func lines(events []parley.Event) []string {
 	return out
 }
 
-// cutter ends each stream behind a growing number of bytes, in the middle of
-// whatever is there.
+// cutter cuts each stream after a growing number of bytes, wherever that is.
 func cutter(cuts *atomic.Int64) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -238,7 +237,7 @@ func TestFollow_every_event_once_however_often_it_is_cut(t *testing.T) {
 		t.Errorf("events (-log +followed):\n%s", diff)
 	}
 	if cuts.Load() < 5 {
-		t.Errorf("it was cut only %d times", cuts.Load())
+		t.Errorf("got only %d cuts", cuts.Load())
 	}
 }
 
@@ -269,7 +268,7 @@ func TestFollowTurn_text_is_the_answer_and_it_ends_by_itself(t *testing.T) {
 	if last != "turn.completed" {
 		t.Errorf("the last event is %s", last)
 	}
-	for _, text := range texts { // fragments are not promised, but what comes is right
+	for _, text := range texts { // fragments may be missing, but those that arrive are right
 		if !strings.HasPrefix("you said: hello", text) {
 			t.Errorf("text: got %q", text)
 		}
@@ -357,7 +356,7 @@ func TestClient_answers_an_interaction(t *testing.T) {
 		t.Errorf("InteractionPage: got %d, %q, %v", len(list), next, err)
 	}
 	if _, _, err := c.InteractionPage(ctx, "another", 1); parley.Info(err).Field != "cursor" {
-		t.Errorf("a cursor of nothing: got %v", err)
+		t.Errorf("an unknown cursor: got %v", err)
 	}
 	got, err := c.Answer(ctx, list[0].ID, parley.Answer{Choice: parley.ChoiceDeny, Text: "not now"})
 	if err != nil || got.Open {

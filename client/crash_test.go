@@ -14,13 +14,13 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// lost performs the request, and has the server die before it answers.
+// lost performs the request; the server then crashes before it answers.
 func lost(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	next.ServeHTTP(&short{ResponseWriter: w, left: 0}, r)
 }
 
-// TestSendAndWait_through_a_crash: the server dies after it has kept the message, and
-// while the client waits. The message is asked once, and its answer comes.
+// TestSendAndWait_through_a_crash: the server crashes after it stored the message, while
+// the client waits. The message starts one turn, and its answer arrives.
 func TestSendAndWait_through_a_crash(t *testing.T) {
 	t.Parallel()
 	var sends, awaits atomic.Int64
@@ -45,8 +45,8 @@ func TestSendAndWait_through_a_crash(t *testing.T) {
 	}
 }
 
-// TestSessions_are_made_once: the answers to a creation and to a fork are lost. Each is
-// asked for again with its key, and there is one session of each.
+// TestSessions_are_made_once: the answers to a creation and to a fork are lost. Both
+// requests are repeated with their keys, and make one session each.
 func TestSessions_are_made_once(t *testing.T) {
 	t.Parallel()
 	var creates, forks atomic.Int64
@@ -75,7 +75,8 @@ func TestSessions_are_made_once(t *testing.T) {
 	}
 }
 
-// TestServer_that_is_not_there: a session is asked for once, and the error comes at once.
+// TestServer_that_is_not_there: a request to make a session fails at once and is not
+// repeated.
 func TestServer_that_is_not_there(t *testing.T) {
 	t.Parallel()
 	web := httptest.NewServer(http.NotFoundHandler())
@@ -86,8 +87,9 @@ func TestServer_that_is_not_there(t *testing.T) {
 	}
 }
 
-// TestServer_that_never_comes_back: the client's patience ends with an error that says
-// so, for each method that follows one turn. The caller is told when the wait begins.
+// TestServer_that_never_comes_back: each method that follows a turn gives up when the
+// client's patience ends, with an error that says so. The caller is told when the wait
+// begins.
 func TestServer_that_never_comes_back(t *testing.T) {
 	t.Parallel()
 	var gone atomic.Bool

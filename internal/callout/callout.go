@@ -1,6 +1,6 @@
-// Package callout has what a tool call looks like to a service or program of the
-// operator's own, and how it says what became of one. How both travel is the business of
-// the packages that use it.
+// Package callout defines the message that describes a tool call to an operator's own
+// service or program, and the answers to it. The packages that use it decide how both
+// are sent.
 package callout
 
 import (
@@ -24,7 +24,7 @@ type Tool struct {
 	Reconcile bool // it can be asked what became of a call
 }
 
-// Message is what is sent, as JSON.
+// Message is sent as JSON.
 type Message struct {
 	Type      string    `json:"type"` // Call or Reconcile
 	Timestamp time.Time `json:"timestamp"`
@@ -33,14 +33,14 @@ type Message struct {
 
 // Data is a call. It is the same in both kinds of message.
 type Data struct {
-	Call    parley.CallID    `json:"call"` // the idempotency key: the same at every attempt
+	Call    parley.CallID    `json:"call"` // the idempotency key, the same for every attempt
 	Tool    string           `json:"tool"`
 	Input   json.RawMessage  `json:"input"`
 	App     string           `json:"app"`
 	Session parley.SessionID `json:"session"`
 	User    string           `json:"user"`
 	Org     string           `json:"org,omitempty"`
-	Attempt int              `json:"attempt"` // from 1
+	Attempt int              `json:"attempt"` // counted from 1
 }
 
 // Encode returns the message about a call.
@@ -83,7 +83,7 @@ func (t Tool) Reconciled(r seam.Run, body []byte) (res parley.ToolResult, known 
 	return res, true, nil
 }
 
-// Refused is the result of a call that was not done. The model reads why.
+// Refused is the result of a call that was not made. The model reads the reason.
 func Refused(r seam.Run, e parley.ErrorInfo) parley.ToolResult {
 	out := e.Message
 	if e.Hint != "" {

@@ -13,8 +13,7 @@ import (
 // guard is the keeper of this process.
 var guard keeper
 
-// keeper knows the groups that run, and a shell that outlives this process and knows them
-// too.
+// keeper knows the groups that run. So does its shell, which outlives this process.
 type keeper struct {
 	mu      sync.Mutex
 	groups  map[int]bool
@@ -23,8 +22,8 @@ type keeper struct {
 	ended   chan struct{}
 }
 
-// keep reads "+ group" and "- group" and, at the end of its input, kills the groups that
-// are left. It does not end by what a terminal or a supervisor sends to everybody.
+// keep reads "+ group" and "- group". At the end of its input it kills the remaining
+// groups. It ignores the signals that a terminal or a supervisor sends to everybody.
 const keep = `trap '' HUP INT QUIT TERM
 groups=" "
 while read -r op group; do
@@ -47,7 +46,7 @@ func (k *keeper) add(group int) error {
 		if _, err := fmt.Fprintf(k.shell, "+ %d\n", group); err == nil {
 			return nil
 		}
-		k.shell.Close() // somebody killed it
+		k.shell.Close() // it was killed
 		k.shell = nil
 	}
 	return k.start()

@@ -33,9 +33,10 @@ type Spec struct {
 	Dir    string        // where it runs
 	Env    []string      // its whole environment, as "NAME=value"
 	Memory int64         // bytes that each of its processes may allocate; 0: no limit
-	Grace  time.Duration // from the polite signal to the deadly one when ctx ends; 0: none
+	Grace  time.Duration // from SIGTERM to SIGKILL when ctx ends; 0: none
 
-	// Stdin is read until it ends or the program has; one that blocks is its caller's to end.
+	// Stdin is read until it ends or the program has ended. The caller must end a reader
+	// that blocks.
 	Stdin          io.Reader // nil: empty
 	Stdout, Stderr io.Writer // nil: discarded; an error of a writer discards the rest
 }
@@ -47,16 +48,15 @@ type Process struct {
 	err  error
 }
 
-// launch waits for a line on file 3, which comes when the keeper knows the group. No line
-// comes from a parent that died. It then becomes the program.
+// launch waits for a line on file 3, which is sent when the keeper knows the group. A
+// parent that died sends none. launch then becomes the program.
 const launch = `read -r go <&3 || exit 125
 exec 3<&-
 [ "$1" = 0 ] || ulimit -d "$1" || exit 125
 shift
 exec "$@"`
 
-// drain is how long output that was written may take to be read after the program and its
-// group are gone.
+// drain is how long to read remaining output after the program and its group have ended.
 const drain = time.Second
 
 // Start starts a program. An error means that nothing of the program ran. When ctx ends,
@@ -106,7 +106,7 @@ func Start(ctx context.Context, s Spec) (*Process, error) {
 		f.copy()
 		p.err = p.cmd.Wait() // of the program alone: all its files are pipes of ours
 		close(ended)
-		p.signal(syscall.SIGKILL) // what it left
+		p.signal(syscall.SIGKILL) // whatever the program left running
 		f.finish()
 		guard.remove(group)
 		if exit, ok := errors.AsType[*exec.ExitError](p.err); ok && exit.ExitCode() < 0 && ctx.Err() != nil {
@@ -136,21 +136,21 @@ func (p *Process) stopWith(ctx context.Context, grace time.Duration, ended <-cha
 	p.signal(syscall.SIGKILL)
 }
 
-// signal reaches the whole group. That it is gone already is no error.
+// signal reaches the whole group. It is no error if the group has ended already.
 func (p *Process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) }
 
 // Done is closed when the program has ended, its group is gone and its output was read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait waits for that. Its error is an *exec.ExitError if the program failed, or the cause
-// of ctx if that ended first and a signal ended the program.
+// Wait waits until Done is closed. Its error is an *exec.ExitError if the program
+// failed, or the cause of ctx if that ended first and a signal ended the program.
 func (p *Process) Wait() error {
 	<-p.done
 	return p.err
 }
 
-// Look finds the program of a name: in the folders of $PATH, or, if the name has a slash,
-// from dir.
+// Look finds a program by name: in the folders of $PATH, or relative to dir if the name
+// has a slash.
 func Look(name, dir string) (string, error) {
 	if strings.ContainsRune(name, filepath.Separator) && !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
@@ -158,8 +158,9 @@ func Look(name, dir string) (string, error) {
 	return exec.LookPath(name)
 }
 
-// Env is an environment for a program: what it needs to find programs, files and its
-// language, and more. It has nothing else of this process, whose variables hold secrets.
+// Env returns an environment for a program: the variables to find programs, files and
+// its language, and more. It passes on no other variable of this process: they may hold
+// secrets.
 func Env(more map[string]string) []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"} {
@@ -176,7 +177,7 @@ func Env(more map[string]string) []string {
 	return env
 }
 
-// pipes are those between this process and a program.
+// pipes are the pipes between this process and a program.
 type pipes struct {
 	theirs []*os.File // closed here once the program has them
 	ins    []*os.File

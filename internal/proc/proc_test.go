@@ -22,11 +22,11 @@ import (
 	"github.com/parley-server/parley/internal/proc"
 )
 
-// patience is how long a test waits for what has to happen.
+// patience is how long a test waits for something that must happen.
 const patience = time.Minute
 
-// TestMain is also the program that starts programs and is killed: with PROC_TEST_FIFO it
-// starts two that hold the file open, says so, and waits.
+// TestMain is also the program that starts programs and is killed. With PROC_TEST_FIFO
+// it starts two that hold the file open, reports that, and waits.
 func TestMain(m *testing.M) {
 	fifo := os.Getenv("PROC_TEST_FIFO")
 	if fifo == "" {
@@ -63,8 +63,8 @@ func run(t *testing.T, s proc.Spec) (out, errs string, err error) {
 	return o.String(), e.String(), err
 }
 
-// TestStart: a program has the arguments, input, folder and environment that it was given,
-// and its output and exit code come back.
+// TestStart: a program gets the given arguments, input, folder and environment, and
+// returns its output and exit code.
 func TestStart(t *testing.T) {
 	t.Setenv("PROC_TEST_SECRET", "hunter2")
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -120,10 +120,10 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// fifo is a file whose end is read when nobody holds it open for writing.
+// fifo is a named pipe whose end is read when no process holds it open for writing.
 type fifo struct {
 	path string
-	held chan struct{} // gets a value for each line that was written
+	held chan struct{} // gets a value for each line written
 	gone chan struct{}
 }
 
@@ -158,12 +158,12 @@ func await(t *testing.T, c <-chan struct{}, what string) {
 	select {
 	case <-c:
 	case <-time.After(patience):
-		t.Fatal("waited in vain for " + what)
+		t.Fatal("timed out waiting for " + what)
 	}
 }
 
-// TestNothingIsLeft: what a program started ends with it, whether it ends by itself or is
-// stopped, and also if it ignores the polite signal.
+// TestNothingIsLeft: everything a program started ends with it. It makes no difference
+// whether the program ends by itself or is stopped, or whether it ignores SIGTERM.
 func TestNothingIsLeft(t *testing.T) {
 	for name, script := range map[string]string{
 		"ends":           `exec >"$0"; sleep 1000 & echo held; exit 0`,
@@ -184,14 +184,14 @@ func TestNothingIsLeft(t *testing.T) {
 			await(t, p.Done(), "its end")
 			await(t, f.gone, "the end of what it started")
 			if err := p.Wait(); (name == "ends") != (err == nil) || name != "ends" && !errors.Is(err, context.Canceled) {
-				t.Errorf("it ended with %v", err)
+				t.Errorf("the end: %v", err)
 			}
 			cancel()
 		})
 	}
 }
 
-// TestGrace: a program that is stopped can tidy up.
+// TestGrace: a program that is stopped has time to clean up.
 func TestGrace(t *testing.T) {
 	f := newFifo(t)
 	var out bytes.Buffer
@@ -211,8 +211,8 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// TestKilledWithItsParent: programs end when the process that started them is killed, and
-// when somebody killed the keeper before that.
+// TestKilledWithItsParent: programs end when the process that started them is killed,
+// even if the keeper was killed before.
 func TestKilledWithItsParent(t *testing.T) {
 	for _, keeper := range []string{"", "1"} {
 		f := newFifo(t)
@@ -236,7 +236,7 @@ func TestKilledWithItsParent(t *testing.T) {
 	}
 }
 
-// TestMemory: a program that needs more than its limit fails; one that does not, works.
+// TestMemory: a program that needs more than its limit fails. One that needs less works.
 func TestMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux limits what a process allocates")
@@ -254,7 +254,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestFlood: a writer that takes no more does not keep a program from its end.
+// TestFlood: a writer that fails does not keep a program from ending.
 func TestFlood(t *testing.T) {
 	p, err := proc.Start(t.Context(), proc.Spec{Args: []string{sh, "-c", `head -c 10000000 /dev/zero; echo done >&2`}, Stdout: full{}, Env: []string{"PATH=" + os.Getenv("PATH")}})
 	if err != nil {
@@ -270,7 +270,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("full") }
 
-// TestMany: many programs at once leave no file open here.
+// TestMany: many programs at once leave no file open in this process.
 func TestMany(t *testing.T) {
 	const n = 100
 	one := func() (string, error) {
@@ -282,7 +282,7 @@ func TestMany(t *testing.T) {
 		err = p.Wait()
 		return out.String(), err
 	}
-	if _, err := one(); err != nil { // the keeper runs from here on
+	if _, err := one(); err != nil { // the keeper runs from now on
 		t.Fatal(err)
 	}
 	before := files(t)
@@ -309,10 +309,10 @@ func files(t *testing.T) int {
 	return len(list)
 }
 
-// TestDoesNotStart: what cannot run is an error, and nothing is left of it.
+// TestDoesNotStart: a program that cannot run is an error, and leaves nothing behind.
 func TestDoesNotStart(t *testing.T) {
 	if _, err := proc.Start(t.Context(), proc.Spec{Args: []string{sh}, Dir: filepath.Join(t.TempDir(), "absent")}); err == nil {
-		t.Error("it ran in a folder that is not there")
+		t.Error("it ran in a missing folder")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

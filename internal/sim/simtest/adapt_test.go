@@ -17,13 +17,13 @@ import (
 	"github.com/parley-server/parley/internal/sim/simtest"
 )
 
-// account is what makes models of one provider.
+// account makes the models of one provider.
 type account interface {
 	Model(info seam.ModelInfo) seam.Model
 }
 
-// adapted is the model of a provider at an address, for an app. client is nil for
-// the adapter's own.
+// adapted returns a provider's model at an address, for an app. A nil client means the
+// adapter's own.
 func adapted(t testing.TB, p simtest.Provider, url string, app *parley.App, client *http.Client) seam.Model {
 	t.Helper()
 	info := seam.ModelInfo{
@@ -63,7 +63,7 @@ func nameOf(p simtest.Provider, app *parley.App) string {
 	return strings.ReplaceAll(p.Model, "{app}", app.Name)
 }
 
-// several are the models of an engine, by name.
+// several has the models of an engine, by name.
 type several map[string]seam.Model
 
 func (s several) Model(name string) (seam.Model, error) {
@@ -80,7 +80,7 @@ func (s several) Names() (names []string) {
 	return names
 }
 
-// over starts an engine whose models are those.
+// over starts an engine with these models.
 func over(t testing.TB, models several, app parley.App, o loop.Options) *enginetest.Rig {
 	t.Helper()
 	rig := enginetest.New(t, enginetest.Echo, app, func(e *engine.Options) {
@@ -90,7 +90,7 @@ func over(t testing.TB, models several, app parley.App, o loop.Options) *enginet
 	return rig
 }
 
-// eachProvider runs a test for each.
+// eachProvider runs a test for each provider.
 func eachProvider(t *testing.T, test func(t *testing.T, p simtest.Provider)) {
 	t.Helper()
 	for _, p := range simtest.Providers() {

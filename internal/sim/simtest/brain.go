@@ -13,8 +13,8 @@ import (
 
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// named tells a brain its agent, and gives it apart what a wire of plain texts
-// has joined: the question, and what the loop tells beside it.
+// named tells a brain its agent. It also separates the question from the loop's notes,
+// which a plain-text wire has joined.
 type named struct {
 	seam.Model
 	agent func(system string) string
@@ -32,7 +32,7 @@ func (n named) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 	return n.Model.Stream(ctx, r)
 }
 
-// marks begin what the loop tells beside the question.
+// marks begin the loop's notes after a question.
 var marks = []string{"\n\n[handed over by ", "\n\n[about this turn]", "\n\n[tool calls of this turn and what they returned, shortened]"}
 
 func apart(parts []parley.Part) (out []parley.Part) {
@@ -58,7 +58,7 @@ func apart(parts []parley.Part) (out []parley.Part) {
 	return out
 }
 
-// ByPrompt finds an agent by how its system prompt begins.
+// ByPrompt finds an agent by the beginning of its system prompt.
 func ByPrompt(prompts map[string]string) func(system string) string {
 	return func(system string) string {
 		for agent, prompt := range prompts {
@@ -70,8 +70,8 @@ func ByPrompt(prompts map[string]string) func(system string) string {
 	}
 }
 
-// Brain is a model that is a function. It gives what it says word by word, and
-// the reply last.
+// Brain is a model made of a function. It yields the words that the function says, and
+// then the reply.
 type Brain func(ctx context.Context, r seam.Request, say func(word string)) (seam.Reply, error)
 
 // Info implements seam.Model.
@@ -106,7 +106,7 @@ func (b Brain) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 	}
 }
 
-// Says says a text word by word.
+// Says returns a brain that says a text word by word.
 func Says(text string) Brain {
 	return func(_ context.Context, _ seam.Request, say func(string)) (seam.Reply, error) {
 		for word := range strings.SplitAfterSeq(text, " ") {
@@ -116,7 +116,8 @@ func Says(text string) Brain {
 	}
 }
 
-// Stalls says a text word by word, and then nothing until the client goes.
+// Stalls returns a brain that says a text word by word, and then nothing until the
+// client disconnects.
 func Stalls(text string) Brain {
 	return func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 		_, _ = Says(text)(ctx, r, say)

@@ -20,36 +20,36 @@ import (
 
 const answer = "One two three four five six seven eight nine ten."
 
-// fault is a way in which a provider fails, and what becomes of the turn.
+// fault is a way in which a provider fails, and the expected result of the turn.
 type fault struct {
 	name   string
 	faults []simtest.Fault
-	// code and says are of the turn's failure; empty: it completes.
+	// code and says describe the turn's failure; if both are empty, it completes.
 	code parley.Code
 	says string
-	// calls are how many reach the provider; 0: more than one. most is a bound where
-	// time decides.
+	// calls is how many calls reach the provider; 0: more than one. most is an upper
+	// bound, for cases that depend on time.
 	calls, most int
-	// failed are the codes of the calls that failed, in the log; nil: any.
+	// failed has the codes of the failed calls in the log; nil: any.
 	failed []parley.Code
-	// least passes between the first call and the second.
+	// least is the minimum time between the first call and the second.
 	least   time.Duration
 	options loop.Options
 	budgets parley.Budgets
 	reach   func(t *testing.T, p simtest.Provider) (url string, c *http.Client)
-	// partial: what was said before the failure is in the log.
+	// partial: the text from before the failure is in the log.
 	partial bool
 }
 
 var unavailable = []parley.Code{parley.CodeUnavailable}
 
-// times is the same fault for as many calls.
+// times repeats a fault for n calls.
 func times(n int, f simtest.Fault) []simtest.Fault { return slices.Repeat([]simtest.Fault{f}, n) }
 
 func hint(h string) http.Header { return http.Header{"Retry-After": {h}} }
 
-// Waits are real, but short, and all cases of a provider wait at once. Nothing
-// here needs anything to be quick.
+// Waits are real, but short, and all cases of a provider wait at the same time. No case
+// depends on speed.
 var faults = []fault{
 	{name: "429 with a hint", faults: times(1, simtest.Fault{Status: 429, Header: hint("0.9")}), calls: 2, failed: []parley.Code{parley.CodeRateLimited}, least: 890 * time.Millisecond},
 	{name: "429 without a hint", faults: times(2, simtest.Fault{Status: 429}), calls: 3, failed: []parley.Code{parley.CodeRateLimited, parley.CodeRateLimited}},
@@ -87,7 +87,7 @@ var faults = []fault{
 	{
 		name: "a name that is not found", code: parley.CodeUnavailable, says: "was not found", failed: slices.Repeat(unavailable, 4),
 		reach: func(*testing.T, simtest.Provider) (string, *http.Client) {
-			// The real resolver, with nothing listening at the address of its server.
+			// The real resolver, with no server at the address of its name server.
 			nobody := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 				return nil, errors.New("there is no name server")
 			}}
@@ -97,7 +97,7 @@ var faults = []fault{
 	},
 	{
 		name: "nobody at the address", code: parley.CodeUnavailable, says: "no connection to", failed: slices.Repeat(unavailable, 4),
-		// A port that nothing gets by chance, unlike one that was just closed.
+		// Port 1 is never assigned by chance, unlike a port that was just closed.
 		reach: func(*testing.T, simtest.Provider) (string, *http.Client) { return "http://127.0.0.1:1", nil },
 	},
 	{
@@ -181,7 +181,7 @@ func (tr *trial) check(t *testing.T) {
 		}
 	}
 	if tr.least > 0 && (len(tr.at) < 2 || tr.at[1].Sub(tr.at[0]) < tr.least) {
-		t.Errorf("calls began at %s: the second has to wait for %s", tr.at, tr.least)
+		t.Errorf("calls began at %s: want %s before the second", tr.at, tr.least)
 	}
 	if tr.code == "" {
 		if end.Status != parley.StatusCompleted || end.Response.Message != answer {
@@ -197,9 +197,9 @@ func (tr *trial) check(t *testing.T) {
 	}
 }
 
-// TestFaults: through engine, loop, adapter and a real socket, a turn recovers
-// from what passes, and fails with a clear reason from what does not. What a
-// provider said before it failed is kept, and not glued to what it says next.
+// TestFaults: through engine, loop, adapter and a real socket, a turn recovers from a
+// passing fault, and fails with a clear reason after a lasting one. The text that a
+// provider sent before it failed is kept, and not joined to its next text.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	eachProvider(t, func(t *testing.T, p simtest.Provider) {
@@ -245,7 +245,7 @@ func TestFaults_fallback(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff([]string{"", app.Fallbacks[0]}, went); diff != "" {
-				t.Errorf("where failed calls went (-want +got):\n%s", diff)
+				t.Errorf("the models of failed calls (-want +got):\n%s", diff)
 			}
 			if a, b := len(away.Calls()), len(other.Calls()); a != 2 || b != 1 {
 				t.Errorf("%d calls and %d", a, b)

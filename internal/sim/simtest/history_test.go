@@ -26,20 +26,20 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// acts are what a model may do in one call.
+// acts has what a model may do in one call.
 var acts = []string{
 	"text", "text", "unicode", "nothing", "blank", "thinks", "thinks and looks", "looks", "looks twice", "puts and mails", "mails and the answer is lost",
 	"hands over", "hands over with words", "hands over and looks", "pauses", "pauses in silence", "is cut for length", "refuses", "calls what is not there",
 	"calls with bad input",
 }
 
-// actor is the brain behind all servers: it does what was planned, in order, and
-// then says that it is done.
+// actor is the brain behind all servers. It acts as planned, in order, and then says
+// that it is done.
 type actor struct {
 	mu     sync.Mutex
 	plan   []string
 	n      int
-	paused chan chan struct{} // at each pause what is to be closed for it to go on
+	paused chan chan struct{} // gets, at each pause, a channel to close to go on
 }
 
 func (a *actor) set(plan []string) {
@@ -81,7 +81,7 @@ func (a *actor) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Model
 			}
 		}
 		if strings.HasPrefix(act, "pauses") {
-			goOn := make(chan struct{}) // a call that was given up may still wait for its own
+			goOn := make(chan struct{}) // a call that was given up may still wait on its own
 			select {
 			case a.paused <- goOn:
 			case <-ctx.Done():
@@ -173,7 +173,7 @@ func (a *actor) do(_ context.Context, r seam.Request, act string, n int) (parts 
 	return parts, stop, err
 }
 
-// noted is a model whose requests are kept.
+// noted is a model that keeps its requests.
 type noted struct {
 	seam.Model
 	note func(seam.Request)
@@ -184,7 +184,7 @@ func (n noted) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 	return n.Model.Stream(ctx, r)
 }
 
-// catcher records what an adapter would send, and fails the connection.
+// catcher records the request of an adapter, and fails the connection.
 type catcher struct{ body []byte }
 
 func (c *catcher) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -223,16 +223,16 @@ type step struct {
 	told     string
 }
 
-// pauses are what may happen while a model pauses.
+// pauses has what may happen while a model pauses.
 var pauses = []string{"go on", "cancel", "steer", "interrupt", "crash"}
 
-// failing is a test, or one of rapid.
+// failing is a testing.T or a rapid.T.
 type failing interface {
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// stage is the servers of all providers, with one brain.
+// stage has the servers of all providers, with one brain.
 type stage struct {
 	t     *testing.T
 	brain *actor
@@ -248,8 +248,8 @@ func newStage(t *testing.T) *stage {
 	return st
 }
 
-// session plays one, and checks its log and each request that the loop made. It
-// returns how many events of each type there were.
+// session plays one session, and checks its log and each request of the loop. It returns
+// the number of events of each type.
 func (st *stage) session(ft failing, memory parley.MemoryOptions, steps []step) map[parley.EventType]int {
 	app := circle()
 	app.Memory, app.Model = memory, nameOf(st.rows[0], &app)
@@ -300,14 +300,15 @@ func (st *stage) session(ft failing, memory parley.MemoryOptions, steps []step) 
 	mu.Lock()
 	defer mu.Unlock()
 	for _, p := range st.rows {
-		if !p.Hosted { // its history is at the provider, which has judged it
+		if !p.Hosted { // the provider keeps the history, and has judged it
 			st.written(ft, p, &app, asked)
 		}
 	}
 	return seen
 }
 
-// written holds requests, as a provider's adapter writes them, against its rules.
+// written writes requests with a provider's adapter and checks them against the
+// provider's rules.
 func (st *stage) written(ft failing, p simtest.Provider, app *parley.App, asked []seam.Request) {
 	c := &catcher{}
 	m := adapted(st.t, p, "http://provider.invalid", app, &http.Client{Transport: c})
@@ -316,7 +317,7 @@ func (st *stage) written(ft failing, p simtest.Provider, app *parley.App, asked 
 			r.Model, r.State = nameOf(p, app), nil
 		}
 		c.body = nil
-		for range m.Stream(context.Background(), r) { //nolint:revive // what it sends is what counts
+		for range m.Stream(context.Background(), r) { //nolint:revive // only the request counts
 		}
 		if c.body == nil {
 			ft.Errorf("%s could not write %+v", p.Name, r)
@@ -376,7 +377,7 @@ func TestHistories_everything(t *testing.T) {
 	}
 }
 
-// world is one session and what drives it. A crash gives it another engine.
+// world is one session and its engine. A crash replaces the engine.
 type world struct {
 	t     failing
 	rig   *enginetest.Rig
@@ -385,14 +386,14 @@ type world struct {
 	begin func(seam.Store) *enginetest.Rig
 }
 
-// play sends a message and follows its turns to their ends. At a pause of the model something
-// happens, and unknown outcomes are left or told.
+// play sends a message and follows its turns to their ends. At a pause of the model
+// something happens, and unknown outcomes are left open or answered.
 func (w *world) play(c parley.Send, s step) {
 	turn, then := w.send(c), s.then
 	for {
 		info, over := w.await(&turn, &then)
 		switch {
-		case !over: // the engine is another one
+		case !over: // the engine was replaced
 		case info.Status == parley.StatusWaiting:
 			for _, in := range info.Interactions {
 				if _, err := w.rig.Engine.Answer(context.Background(), enginetest.User, in, parley.AnswerInteraction{Answer: parley.Answer{Choice: s.told}}); err != nil {
@@ -411,8 +412,8 @@ func (w *world) play(c parley.Send, s step) {
 	}
 }
 
-// await waits until the turn ends, waits or was interrupted; or until a crash,
-// which is no end.
+// await waits until the turn ends, waits or is interrupted. After a crash, over is
+// false.
 func (w *world) await(turn *parley.TurnInfo, then *string) (info parley.TurnInfo, over bool) {
 	ended := make(chan parley.TurnInfo, 1)
 	engine, id := w.rig.Engine, turn.ID
@@ -450,8 +451,8 @@ func (w *world) await(turn *parley.TurnInfo, then *string) (info parley.TurnInfo
 	}
 }
 
-// crash ends the engine as the end of its process would, and begins another on
-// what was kept until then.
+// crash ends the engine as the end of its process would, and starts another one on what
+// was stored by then.
 func (w *world) crash() {
 	disk := w.rig.Mem.Clone()
 	w.rig.Kill()

@@ -1,8 +1,7 @@
-// Package simtest has the stand-ins of all providers of models in one form, for
-// tests that are the same for each: [Providers] is the table, and what it starts
-// is the provider's own package of internal/sim behind a [Server], which counts
-// the calls of models, keeps their bodies, lets them go wrong and tells when a
-// client has gone.
+// Package simtest gives the stand-ins of all model providers one form, for tests that
+// are the same for each. [Providers] is the table. A row starts the provider's own
+// package of internal/sim behind a [Server], which counts model calls, keeps their
+// bodies, makes them fail and reports when a client disconnects.
 package simtest
 
 import (
@@ -16,28 +15,28 @@ import (
 	"github.com/parley-server/parley/internal/sim/openai"
 )
 
-// Key is what every server asks for.
+// Key is the API key that every server expects.
 const Key = "sim-key-0123456789abcdef"
 
 // Provider is a provider of models, or one way to use it.
 type Provider struct {
-	Name  string // of the row
-	Model string // a model's full name; of hosted agents, with {app} in it
-	// Account is the name that stands before the slash, Kind how it speaks, and
-	// Dialect whose ways it has, of kind openai.
+	Name  string // the row's name
+	Model string // a model's full name; for hosted agents it contains {app}
+	// Account is the name before the slash, and Kind is the protocol. Dialect is the
+	// variant of kind openai.
 	Account, Kind, Dialect string
 	Hosted                 bool   // the provider keeps agents and conversations
-	Base                   string // what a base URL has behind the address
-	// Validate says what the provider would refuse in the body of a call.
+	Base                   string // the path of the base URL
+	// Validate returns the provider's error about the body of a call.
 	Validate func(body []byte) error
-	// Calls reports whether a request is a call of a model.
+	// Calls reports whether a request calls a model.
 	Calls func(r *http.Request) bool
 
 	refuse func(status int, words string) any
 	serve  func(brain seam.Model, agent func(system string) string) http.Handler
 }
 
-// Providers are all of them.
+// Providers returns all providers.
 func Providers() []Provider {
 	return []Provider{
 		{
@@ -68,13 +67,13 @@ func Providers() []Provider {
 		},
 		{
 			Name: "mistral hosted", Model: "mistral-agents/{app}/mistral-medium-latest", Account: "mistral", Kind: "mistral", Hosted: true,
-			Validate: func([]byte) error { return nil }, // its history is at the provider
+			Validate: func([]byte) error { return nil }, // the provider keeps the history
 			Calls:    begins("/v1/conversations"), refuse: mistralWords, serve: serveMistral,
 		},
 	}
 }
 
-// chat is a server that speaks like OpenAI.
+// chat returns a server that speaks like OpenAI.
 func chat(name, model string, d openai.Dialect) Provider {
 	return Provider{
 		Name: name, Model: name + "/" + model, Account: name, Kind: "openai", Dialect: string(d), Base: "/v1",
@@ -128,9 +127,9 @@ func begins(path string) func(*http.Request) bool {
 	return func(r *http.Request) bool { return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, path) }
 }
 
-// Settings are what models.providers of parley.yaml has to say of the provider
-// at an address, as JSON, which is YAML too. Where its account has the name of its
-// kind, key and address are left to the environment.
+// Settings returns the entry of models.providers in parley.yaml for the provider at an
+// address, as JSON, which is also YAML. If its account is named after its kind, key and
+// address come from the environment.
 func (p Provider) Settings(url string) map[string]any {
 	one := map[string]any{"kind": p.Kind}
 	if p.Account != p.Kind {

@@ -15,7 +15,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Then is how an answer goes wrong in the middle.
+// Then is how an answer fails in the middle.
 type Then string
 
 // What may happen after some frames.
@@ -23,23 +23,23 @@ const (
 	Hang      Then = "hang"      // nothing more comes
 	Cut       Then = "cut"       // the connection breaks
 	End       Then = "end"       // the answer ends in good order
-	Malformed Then = "malformed" // half a frame comes as a whole one
+	Malformed Then = "malformed" // half a frame is sent as a whole one
 )
 
-// Fault is what goes wrong with one call of a model.
+// Fault makes one call of a model fail.
 type Fault struct {
 	Status int         // the answer, in the provider's form, with Header
-	Header http.Header // of it
+	Header http.Header // headers of the answer
 	Type   string      // the media type of the answer
-	After  int         // so many frames
+	After  int         // the number of frames before Then
 	Then   Then
-	// Reached is called when the answer hangs or is to be refused; may be nil.
+	// Reached is called when the answer hangs or is about to be refused. It may be nil.
 	Reached func()
 }
 
 // Server is a provider on loopback. Its methods are safe for concurrent use.
 type Server struct {
-	URL string // without what a base URL has behind it
+	URL string // without the path of the base URL
 
 	p     Provider
 	inner http.Handler
@@ -50,8 +50,8 @@ type Server struct {
 	gone   chan time.Time
 }
 
-// Start starts a server that lives as long as the test. Its brain is told the
-// agent by agent, from the system prompt, which is all that the wire has of it.
+// Start starts a server for the duration of the test. agent finds the brain's agent from
+// the system prompt, which is all that the wire has of it.
 func (p Provider) Start(t testing.TB, brain seam.Model, agent func(system string) string) *Server {
 	t.Helper()
 	s := p.Handler(brain, agent)
@@ -61,7 +61,7 @@ func (p Provider) Start(t testing.TB, brain seam.Model, agent func(system string
 	return s
 }
 
-// StartTLS is Start with a certificate that nobody trusts.
+// StartTLS is Start with an untrusted certificate.
 func (p Provider) StartTLS(t testing.TB, brain seam.Model) *Server {
 	t.Helper()
 	s := p.Handler(brain, nil)
@@ -73,27 +73,27 @@ func (p Provider) StartTLS(t testing.TB, brain seam.Model) *Server {
 	return s
 }
 
-// Handler is what Start starts.
+// Handler returns the server that Start starts, without starting it.
 func (p Provider) Handler(brain seam.Model, agent func(system string) string) *Server {
 	return &Server{p: p, inner: p.serve(brain, agent), gone: make(chan time.Time, 100)}
 }
 
-// Fail lets the next calls go wrong, one fault each; the zero Fault lets one pass.
+// Fail makes the next calls fail, one fault each. The zero Fault lets one call succeed.
 func (s *Server) Fail(f ...Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = append(s.faults, f...)
 }
 
-// Calls are the bodies of the calls of models so far, faulty ones included.
+// Calls returns the bodies of all model calls so far, failed ones included.
 func (s *Server) Calls() [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([][]byte(nil), s.bodies...)
 }
 
-// Gone gets the time at which a client was seen to have gone before its answer
-// was whole.
+// Gone receives the time at which a client was seen to disconnect before its answer was
+// complete.
 func (s *Server) Gone() <-chan time.Time { return s.gone }
 
 func (s *Server) arrived(body []byte) Fault {
@@ -115,7 +115,7 @@ func (s *Server) left() {
 	}
 }
 
-// maxBody is more than any test sends.
+// maxBody is more than any test sends
 const maxBody = 32 << 20
 
 // ServeHTTP implements http.Handler.
@@ -132,7 +132,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f := s.arrived(body)
 	watch := context.AfterFunc(r.Context(), s.left)
 	defer func() {
-		// A brain may have seen it first.
+		// A brain may have noticed it first.
 		if watch() && r.Context().Err() != nil {
 			s.left()
 		}
@@ -176,7 +176,7 @@ type faulty struct {
 	over   bool
 }
 
-// WriteHeader gives an answer that is about to begin the wrong type.
+// WriteHeader gives an answer the wrong media type before it begins.
 func (w *faulty) WriteHeader(status int) {
 	if w.f.Type != "" {
 		w.Header().Set("Content-Type", w.f.Type)
@@ -202,7 +202,7 @@ func (w *faulty) Write(b []byte) (int, error) {
 		panic(http.ErrAbortHandler)
 	case Malformed:
 		_, _ = io.WriteString(w.ResponseWriter, "data: {\"type\":\"content_block_del\n\n")
-		_ = http.NewResponseController(w.ResponseWriter).Flush() // the client may have gone
+		_ = http.NewResponseController(w.ResponseWriter).Flush() // the client may be gone
 	}
 	return len(b), w.ctx.Err()
 }

@@ -30,7 +30,7 @@ func appendRead(t *testing.T, s seam.Store) {
 	w.info.Version = 6
 	equal(t, "the row of a session whose log went on", got, w.info)
 
-	// A batch may change rows alone.
+	// A batch may change only rows.
 	w.info.Title = "Another"
 	must(t, s.Append(ctx, ann, seam.Batch{Session: w.id, Epoch: 1, After: 6, Index: seam.Index{Session: &w.info}}))
 	got, err = s.Session(ctx, ann, w.id)
@@ -77,7 +77,7 @@ func fencing(t *testing.T, s seam.Store) {
 		b.Epoch = epoch
 		want(t, fmt.Sprintf("append under epoch %d of 4", epoch), s.Append(ctx, ann, b), parley.CodeFenced)
 	}
-	// Who is fenced learns that, and not where the log is.
+	// A fenced writer learns that it is fenced, and not where the log ends.
 	b.Epoch, b.After, b.Events = 1, 7, steered("S", 8, 1)
 	want(t, "fenced and at the wrong place", s.Append(ctx, ann, b), parley.CodeFenced)
 	must(t, s.Append(ctx, ann, seam.Batch{Session: "S", Epoch: 4, After: 1, Events: steered("S", 2, 1)}))
@@ -149,7 +149,8 @@ func malformed(t *testing.T, s seam.Store) {
 	must(t, s.Append(ctx, ann, good))
 }
 
-// concurrent lets many append to one session, each at the place it last saw.
+// concurrent runs several writers on one session. Each appends after the last event it
+// saw.
 func concurrent(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	create(t, s, ann, "S", 1)
@@ -197,7 +198,7 @@ func concurrent(t *testing.T, s seam.Store) {
 			t.Fatalf("got event %d at place %d, want no gap", e.Seq, i+1)
 		}
 	}
-	// The events of one batch stand together.
+	// The events of a batch are next to each other.
 	for i := 1; i < len(all); {
 		var by, nr, k, of int
 		if _, err := fmt.Sscanf(string(all[i].Data), `{"by":%d,"i":%d,"k":%d,"of":%d}`, &by, &nr, &k, &of); err != nil || k != 0 {
@@ -212,8 +213,8 @@ func concurrent(t *testing.T, s seam.Store) {
 	}
 }
 
-// manySessions lets each hand write its own session, with refusals in between
-// that must not touch the neighbours of the same group.
+// manySessions has each writer append to its own session. Refused appends in between
+// must not affect the other batches of their group.
 func manySessions(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	const hands, each = 24, 10
@@ -282,12 +283,12 @@ func strange(t *testing.T, s seam.Store) {
 	got, err := s.Read(ctx, ann, in.ID, 0, 0)
 	must(t, err)
 	if len(got) != 1 || !got[0].Equal(big) {
-		t.Error("a megabyte came back otherwise")
+		t.Error("a megabyte came back changed")
 	}
 	st, err := s.State(ctx, ann, in.ID)
 	must(t, err)
 	if st.Seq != 1 || st.Version != 1 || string(st.Body) != string(b.Index.State.Body) {
-		t.Error("a large state came back otherwise")
+		t.Error("a large state came back changed")
 	}
 	row, err := s.Session(ctx, ann, in.ID)
 	must(t, err)
@@ -346,7 +347,7 @@ func readPages(t *testing.T, s seam.Store) {
 	want(t, "read of nothing", err, parley.CodeNotFound)
 }
 
-// readBytes: a page has so many bytes as it has events, or one large event.
+// readBytes: a page has as many events as fit into its bytes, or one large event.
 func readBytes(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	b := creation(ann, "S", 7)

@@ -11,7 +11,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Turn is what a step of a turn appends: two events of about 300 bytes and the
+// Turn returns what one step of a turn appends: two events of about 300 bytes and the
 // turn's row.
 func Turn(id parley.SessionID, after int64) seam.Batch {
 	b := Words(id, after, 2, 250)
@@ -24,9 +24,9 @@ func Turn(id parley.SessionID, after int64) seam.Batch {
 	return b
 }
 
-// BenchmarkAppend appends from 1, 16 and 256 sessions at once; one operation is
-// one append of each of them. The floor writes the same events in one commit, and
-// nothing else. The two alternate, so that they have the same noise.
+// BenchmarkAppend appends from 1, 16 and 256 sessions at once. One operation is one
+// append to each of them. The floor only writes the same events in one commit. The two
+// alternate, so that noise affects both alike.
 func BenchmarkAppend(b *testing.B, open func(*testing.B) (s Queued, floor func(*testing.B, []seam.Batch))) {
 	for _, n := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("sessions=%d", n), func(b *testing.B) {

@@ -9,14 +9,14 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Collector is a store that removes blobs that nothing refers to.
+// Collector is a store that removes unreferenced blobs.
 type Collector interface {
 	seam.Store
 	Collect(ctx context.Context) error
-	Has(d parley.Digest) (bool, error) // are the bytes there
+	Has(d parley.Digest) (bool, error) // whether the bytes are stored
 }
 
-// Collected checks when a blob goes. It opens a store with a clock.
+// Collected checks when a blob is removed. It opens a store with a clock.
 func Collected(t *testing.T, open func(now func() time.Time) Collector) {
 	ctx := context.Background()
 	now := start
@@ -41,7 +41,7 @@ func Collected(t *testing.T, open func(now func() time.Time) Collector) {
 	now = now.Add(59 * time.Minute)
 	must(t, s.Collect(ctx))
 	if !is(referred) || !is(orphan) {
-		t.Error("a blob went within the hour")
+		t.Error("a blob was removed within the hour")
 	}
 	put("put again")
 	now = now.Add(30 * time.Minute)
@@ -50,9 +50,9 @@ func Collected(t *testing.T, open func(now func() time.Time) Collector) {
 		t.Errorf("got %v %v %v, want true false true", is(referred), is(orphan), is(renewed))
 	}
 	if again := put("orphan"); again != orphan || !is(orphan) {
-		t.Error("a blob that went cannot be put again")
+		t.Error("a removed blob cannot be put again")
 	}
-	// With its session the last reference goes.
+	// The last reference is deleted with its session.
 	must(t, s.Delete(ctx, User, "S"))
 	now = now.Add(2 * time.Hour)
 	must(t, s.Collect(ctx))

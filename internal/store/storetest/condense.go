@@ -9,8 +9,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// condensed takes the data of steps away, of this session, up to a number, and
-// of nothing else.
+// condensed checks that condensing removes only the data of this session's steps, up to
+// a number.
 func condensed(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	w, other := newWorld(t, s, ann, "A"), newWorld(t, s, ann, "B")
@@ -30,7 +30,7 @@ func condensed(t *testing.T, s seam.Store) {
 		all, err := s.Sessions(ctx, ann, seam.SessionQuery{})
 		must(t, err)
 		for i := range all {
-			all[i].Version = 0 // which is the log's length
+			all[i].Version = 0 // the log's length
 		}
 		return all
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// forked makes id of the events of from up to at, with one event of its own.
+// forked makes session id a fork of from, with the events up to at and one of its own.
 func forked(t testing.TB, s seam.Store, from, id parley.SessionID, at int64) {
 	t.Helper()
 	in := info(ann, id)
@@ -20,8 +20,8 @@ func forked(t testing.TB, s seam.Store, from, id parley.SessionID, at int64) {
 	}))
 }
 
-// forks of forks read the same whichever sessions between them are gone, page by
-// page, and what nobody reads is gone for good.
+// forks checks that forks of forks read the same whichever sessions between them are
+// deleted, page by page, and that events no session reads are deleted.
 func forks(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	create(t, s, ann, "A", 6)
@@ -68,8 +68,8 @@ func forks(t *testing.T, s seam.Store) {
 	}
 }
 
-// withoutTurns leaves out what steered derives from the session's own id: a fork
-// has its parent's.
+// withoutTurns leaves out the turn ids, which steered derives from the session's own id.
+// A fork has its parent's.
 func withoutTurns(events []parley.Event) []parley.Event {
 	out := slices.Clone(events)
 	for i := range out {
@@ -78,7 +78,7 @@ func withoutTurns(events []parley.Event) []parley.Event {
 	return out
 }
 
-// condensedForks: each session loses the steps that it condensed, and no other.
+// condensedForks checks that each session loses only the steps that it condensed itself.
 func condensedForks(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	b := creation(ann, "A", 6)
@@ -110,7 +110,7 @@ func condensedForks(t *testing.T, s seam.Store) {
 	}
 	lacks["A"] = 0
 	condense("A", 1)
-	forked(t, s, "A", "B", 5) // as A has it: without the first
+	forked(t, s, "A", "B", 5) // A has condensed the first
 	lacks["B"] = 1
 	check("forked")
 	condense("A", 6)
@@ -128,7 +128,7 @@ func condensedForks(t *testing.T, s seam.Store) {
 	delete(lacks, "B")
 	check("without B")
 	if rows, ok := s.(interface{ StepRows() (int, error) }); ok {
-		// C reads 3 and 4; nobody the rest.
+		// C reads events 3 and 4. No session reads the others.
 		if n, err := rows.StepRows(); err != nil || n != 2 {
 			t.Errorf("got %d rows of steps with data, %v, want 2", n, err)
 		}
@@ -138,29 +138,30 @@ func condensedForks(t *testing.T, s seam.Store) {
 	check("without C")
 }
 
-// ended is a turn's row after an event that ended it.
+// ended returns a turn's row after the event that ended it.
 func ended(id parley.TurnID, of parley.SessionID, status parley.TurnStatus, first, last int64) parley.TurnInfo {
 	return parley.TurnInfo{
 		ID: id, SessionID: of, Status: status, Message: `with "last_seq":7, in it` + "\x00", CreatedAt: at(int(first)), UpdatedAt: at(int(last)), FirstSeq: first, LastSeq: last,
 	}
 }
 
-// told is what turns a session lists: the newest first.
+// told returns the turns that a session lists, newest first.
 func told(t testing.TB, s seam.Store, p parley.Principal, id parley.SessionID) (out []string) {
 	t.Helper()
 	list, err := s.Turns(context.Background(), p, seam.TurnQuery{Session: id})
 	must(t, err)
 	for _, in := range list {
 		if in.SessionID != id {
-			t.Errorf("turn %s of %s says that it is of %s", in.ID, id, in.SessionID)
+			t.Errorf("turn %s of %s claims to belong to %s", in.ID, id, in.SessionID)
 		}
 		out = append(out, fmt.Sprint(in.ID, " ", in.Status))
 	}
 	return out
 }
 
-// forkedTurns: a fork has what ended before it begins, and its own rows of what it
-// closes itself, and keeps both whatever becomes of the others.
+// forkedTurns checks that a fork has the turns that ended before the fork point, and its
+// own rows of turns that it closes itself. It keeps both whatever happens to the other
+// sessions.
 func forkedTurns(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	b := creation(ann, "A", 6)
@@ -205,7 +206,7 @@ func forkedTurns(t *testing.T, s seam.Store) {
 	live, err := s.Turns(ctx, parley.System(), seam.TurnQuery{Statuses: []parley.TurnStatus{parley.StatusPending, parley.StatusInterrupted}})
 	must(t, err)
 	if len(live) != 2 {
-		t.Errorf("got %d turns that are live, want the 2 of the parent: %+v", len(live), live)
+		t.Errorf("got %d live turns, want the 2 of the parent: %+v", len(live), live)
 	}
 
 	for _, gone := range []parley.SessionID{"A", "B", "D"} {
@@ -228,9 +229,9 @@ func forkedTurns(t *testing.T, s seam.Store) {
 	equal(t, "turns of sessions that are gone", left, []parley.TurnInfo(nil))
 }
 
-// MigratedForks checks that a fork which was made when forks had no rows of turns
-// has them. reopen takes them away, and the column that they are found by, closes the
-// store and opens it again.
+// MigratedForks checks that a fork from before forks had rows of turns gets them. reopen
+// removes the rows and the column they are found by, closes the store and opens it
+// again.
 func MigratedForks(t *testing.T, s seam.Store, reopen func(seam.Store) seam.Store) {
 	ctx := context.Background()
 	b := creation(ann, "A", 6)
@@ -260,7 +261,7 @@ func MigratedForks(t *testing.T, s seam.Store, reopen func(seam.Store) seam.Stor
 	check("forked")
 }
 
-// question is an interaction's row after the event of number last.
+// question returns an interaction's row after event number last.
 func question(id parley.InteractionID, of parley.SessionID, last int64, open bool) seam.InteractionRow {
 	row := seam.InteractionRow{Open: open, LastSeq: last, Interaction: parley.Interaction{
 		ID: id, Session: of, Kind: parley.KindQuestion, Title: `with "id":"q9", in it` + "\x00", OpenedAt: at(1), ExpiresAt: at(900),
@@ -271,7 +272,7 @@ func question(id parley.InteractionID, of parley.SessionID, last int64, open boo
 	return row
 }
 
-// whoseQuestions is the session in which ann finds each interaction; "" if in none.
+// whoseQuestions returns the session in which ann finds each interaction, or "".
 func whoseQuestions(t testing.TB, s seam.Store, ids ...parley.InteractionID) map[parley.InteractionID]parley.SessionID {
 	t.Helper()
 	found := map[parley.InteractionID]parley.SessionID{}
@@ -290,8 +291,9 @@ func whoseQuestions(t testing.TB, s seam.Store, ids ...parley.InteractionID) map
 	return found
 }
 
-// forkedInteractions: a fork has what was closed before it begins, and its own rows of
-// what it closes itself, and keeps both whatever becomes of the others.
+// forkedInteractions checks that a fork has the interactions that were closed before the
+// fork point, and its own rows of those that it closes itself. It keeps both whatever
+// happens to the other sessions.
 func forkedInteractions(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	b := creation(ann, "A", 6)
@@ -338,7 +340,7 @@ func forkedInteractions(t *testing.T, s seam.Store) {
 	}
 }
 
-// MigratedQuestions is MigratedForks for interactions: the event that closed one is
+// MigratedQuestions is MigratedForks for interactions. The event that closed one is
 // found in the log.
 func MigratedQuestions(t *testing.T, s seam.Store, reopen func(seam.Store) seam.Store) {
 	ctx := context.Background()
@@ -347,7 +349,7 @@ func MigratedQuestions(t *testing.T, s seam.Store, reopen func(seam.Store) seam.
 	b.Events[3] = event("A", 4, "interaction.expired", `{"id":"q2","reason":"late"}`)
 	b.Index.Interactions = []seam.InteractionRow{question("q1", "A", 2, false), question("q2", "A", 4, false), question("q3", "A", 5, true)}
 	must(t, s.Append(ctx, ann, b))
-	imported := creation(ann, "I", 3) // closes what its log left open, and has no event that names it
+	imported := creation(ann, "I", 3) // it closes what its log left open, without an event that names it
 	imported.Events[2] = event("I", 3, "session.forked", `{"parent":"elsewhere","at":2}`)
 	imported.Index.Interactions = []seam.InteractionRow{question("q4", "I", 3, false)}
 	must(t, s.Append(ctx, ann, imported))

@@ -12,11 +12,11 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// reach tries one method on what is w's as p, and reports whether p saw or
-// changed any of it.
+// reach uses one method, as p, on the data of w. It reports whether p saw or changed any
+// of it.
 type reach func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error)
 
-// asksNobody are the methods that take no principal.
+// asksNobody has the methods without a principal.
 var asksNobody = []string{"Join", "Join", "Check", "Close"}
 
 var reaches = map[string]reach{
@@ -27,7 +27,7 @@ var reaches = map[string]reach{
 	"Fork": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {
 		in := info(p, parley.SessionID("fork-of-"+p.User+p.Org))
 		if p.User == "" {
-			return false, nil // nobody can own a session, so there is no batch to try
+			return false, nil // a session cannot be without an owner, so there is no batch to try
 		}
 		err := s.Fork(ctx, p, w.id, 2, seam.Batch{Session: in.ID, After: 2, Events: steered(in.ID, 3, 1), Index: seam.Index{Session: &in}})
 		return err == nil, err
@@ -123,7 +123,7 @@ var reaches = map[string]reach{
 		got, err := s.Artifacts(ctx, p, w.id)
 		return len(got) > 0, err
 	},
-	// To put the same bytes is no way to read them in another's session.
+	// Storing the same bytes does not let a user read them in another user's session.
 	"PutBlob": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {
 		if _, err := s.PutBlob(ctx, p, w.blob); err != nil && p.User != "" {
 			return false, err
@@ -152,9 +152,9 @@ var reaches = map[string]reach{
 	},
 }
 
-// isolation tries every method as another user, as the same user of another
-// org and as nobody, who must get nothing; then as the owner and as System, who
-// must, or the case would prove nothing.
+// isolation calls every method as another user, as the same user of another org and
+// without a user. None of them may see anything. The owner and System then must, or the
+// case would prove nothing.
 func isolation(t *testing.T, b Body) {
 	ctx := context.Background()
 	for m := range reflect.TypeFor[seam.Store]().Methods() {
@@ -163,7 +163,7 @@ func isolation(t *testing.T, b Body) {
 		}
 		try, ok := reaches[m.Name]
 		if !ok {
-			t.Errorf("seam.Store has a method %s and no case that proves that others see nothing", m.Name)
+			t.Errorf("seam.Store has a method %s without a case that proves that others see nothing", m.Name)
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {

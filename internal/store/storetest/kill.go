@@ -17,11 +17,11 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Variables that make a test binary a victim of [Killed].
+// Environment variables that make a test binary the victim of [Killed].
 const victimAt, victimName = "PARLEY_STORETEST_VICTIM_AT", "PARLEY_STORETEST_VICTIM_NAME"
 
-// Main is what TestMain calls in a package that calls [Killed]; open opens the
-// store at a place.
+// Main is what TestMain calls in a package that uses [Killed]. open opens the store at a
+// location.
 func Main(m *testing.M, open func(at string) (seam.Store, error)) {
 	if at := os.Getenv(victimAt); at != "" {
 		s, err := open(at)
@@ -34,8 +34,8 @@ func Main(m *testing.M, open func(at string) (seam.Store, error)) {
 	os.Exit(m.Run())
 }
 
-// victim appends to six sessions at once, as fast as it can, and says what was
-// acknowledged, until it is killed.
+// victim appends to six sessions at once, as fast as it can, and prints each
+// acknowledged append until it is killed.
 func victim(s seam.Store, name string) error {
 	failed := make(chan error)
 	for hand := range 6 {
@@ -47,7 +47,7 @@ func victim(s seam.Store, name string) error {
 					failed <- err
 				}
 				last += int64(len(b.Events))
-				// One short write: a pipe takes it whole or not at all.
+				// A pipe takes one short write whole or not at all.
 				if _, err := fmt.Fprintf(os.Stdout, "%s %d\n", id, last); err != nil {
 					failed <- err
 				}
@@ -57,10 +57,10 @@ func victim(s seam.Store, name string) error {
 	return <-failed
 }
 
-// Killed kills processes that append to the store at a place, so many one after
-// another and at random moments. What they said they had stored is there, and
-// nothing is torn. After each, look has the store that is looked at, and is told
-// the sessions and their last events; done, which may be nil, comes after that.
+// Killed runs processes that append to the store at a location, one after another, and
+// kills each at a random moment. All acknowledged appends must be stored, and none may
+// be torn. After each round, look returns the store to check; it gets the sessions with
+// their last events. done may be nil; it is called after the check.
 func Killed(t *testing.T, at string, rounds int, look func(round int, told map[parley.SessionID]int64) (s seam.Store, done func())) {
 	t.Helper()
 	told := map[parley.SessionID]int64{}
@@ -68,7 +68,7 @@ func Killed(t *testing.T, at string, rounds int, look func(round int, told map[p
 		now := kill(t, at, fmt.Sprint("round", round), 1+rand.IntN(250))
 		maps.Copy(told, now)
 		if round == rounds-1 {
-			now = told // all that was ever told
+			now = told // all appends acknowledged so far
 		}
 		s, done := look(round, now)
 		for id, n := range now {
@@ -81,11 +81,11 @@ func Killed(t *testing.T, at string, rounds int, look func(round int, told map[p
 		}
 	}
 	if len(told) < rounds {
-		t.Errorf("got %d sessions in %d rounds, want that each round stores some", len(told), rounds)
+		t.Errorf("got %d sessions in %d rounds, want each round to store some", len(told), rounds)
 	}
 }
 
-// kill starts a victim, reads so many of its lines and kills it.
+// kill starts a victim, reads some of its lines and kills it.
 func kill(t *testing.T, at, name string, lines int) map[parley.SessionID]int64 {
 	t.Helper()
 	self, err := os.Executable()
@@ -104,7 +104,7 @@ func kill(t *testing.T, at, name string, lines int) map[parley.SessionID]int64 {
 		if n == lines {
 			must(t, c.Process.Kill())
 		}
-		// What was told before it died counts, too.
+		// Lines printed before it died count, too.
 		line, err := in.ReadString('\n')
 		if err != nil {
 			if !errors.Is(err, io.EOF) || n < lines {
@@ -119,6 +119,6 @@ func kill(t *testing.T, at, name string, lines int) map[parley.SessionID]int64 {
 		}
 		told[id] = last
 	}
-	_ = c.Wait() // it was killed
+	_ = c.Wait() // its error is the kill
 	return told
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Migrated checks that a store which was written before there were columns for
-// what time brings finds it all the same. reopen takes those columns away, closes
-// the store and opens it again.
+// Migrated checks that an older store, without the columns for retention, still finds
+// everything. reopen removes those columns, closes the store and opens it again.
 func Migrated(t *testing.T, s seam.Store, reopen func(seam.Store) seam.Store) {
 	ctx := context.Background()
 	for i := range 6 {
@@ -61,7 +60,7 @@ func Migrated(t *testing.T, s seam.Store, reopen func(seam.Store) seam.Store) {
 		Count: map[parley.InteractionKind]int{parley.KindPermission: 5},
 	}
 	equal(t, "before", look(s), want)
-	// A log that was condensed, and a fork of it, which had copies of its events.
+	// A condensed log, and a fork of it with copies of its events.
 	log := map[parley.SessionID][]parley.Event{}
 	for _, id := range []parley.SessionID{"P", "C"} {
 		b := creation(bob, id, 1)
@@ -87,8 +86,8 @@ func Migrated(t *testing.T, s seam.Store, reopen func(seam.Store) seam.Store) {
 	goesOn(t, s, log, n)
 }
 
-// goesOn uses two logs of an old store, P, which was condensed up to n-2, and C,
-// of n events that are copies, as one uses any other.
+// goesOn uses two logs of an old store as any other: P, condensed up to n-2, and C,
+// whose n events are copies.
 func goesOn(t *testing.T, s seam.Store, log map[parley.SessionID][]parley.Event, n int64) {
 	t.Helper()
 	ctx := context.Background()

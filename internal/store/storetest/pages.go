@@ -12,23 +12,23 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// pagedRows is how many rows each paged list has; they share three milliseconds,
-// and their ids are in another order than that in which they are made.
+// pagedRows is the number of rows in each paged list. Their times share three
+// milliseconds, and their ids are not in the order of creation.
 const pagedRows = 11
 
 func pagedID(i int) parley.SessionID { return parley.SessionID(fmt.Sprintf("S%02d", i*7%pagedRows)) }
 
-// paged reads a list page by page with every limit, over a new set of rows each
-// time, and after each page changes a row that was in it, deletes the last row of
-// it and changes or deletes rows of the pages to come. Whatever was left alone is
-// in exactly one page. Fill makes a set of rows for p, named with a prefix; read
-// returns their keys and goes on by itself; touch changes a row so that it leaves
-// its place in the list.
+// paged reads a list page by page with every limit, each time over a new set of rows.
+// After each page it changes one row of the page, deletes the page's last row, and
+// changes or deletes rows of later pages. Each row that was left alone must be on
+// exactly one page. fill makes a set of rows for p with a prefix. read returns a
+// function for the keys of the next page. touch changes a row so that its place in the
+// list changes.
 func paged(t *testing.T, s seam.Store, fill func(p parley.Principal) []string, read func(p parley.Principal, limit int) func() []string, touch, remove func(key string)) {
 	for limit := 1; limit <= pagedRows+1; limit++ {
 		p := parley.Principal{User: fmt.Sprint("reader ", limit)}
 		all := fill(p)
-		left := map[string]bool{} // alone
+		left := map[string]bool{} // rows that were not touched
 		for _, key := range all {
 			left[key] = true
 		}
@@ -50,7 +50,7 @@ func paged(t *testing.T, s seam.Store, fill func(p parley.Principal) []string, r
 			for _, key := range page {
 				times[key]++
 			}
-			// What was in the page counts already, whatever becomes of it.
+			// A row counts once it was on a page, whatever happens to it later.
 			seen := func(key string, how func(string)) {
 				was := left[key]
 				disturb(key, how)
@@ -74,7 +74,8 @@ func paged(t *testing.T, s seam.Store, fill func(p parley.Principal) []string, r
 	}
 }
 
-// someOf makes sessions of p in three milliseconds with what change puts into them.
+// someOf makes sessions of p within three milliseconds. change edits each one's first
+// batch.
 func someOf(t *testing.T, s seam.Store, p parley.Principal, change func(b *seam.Batch, i int)) (ids []string) {
 	t.Helper()
 	for i := range pagedRows {
@@ -88,7 +89,7 @@ func someOf(t *testing.T, s seam.Store, p parley.Principal, change func(b *seam.
 	return ids
 }
 
-// erase deletes a session, and moved appends to it what change makes of its row.
+// erase returns a function that deletes a session.
 func erase(t *testing.T, s seam.Store) func(string) {
 	return func(id string) { must(t, s.Delete(context.Background(), parley.System(), parley.SessionID(id))) }
 }
@@ -141,7 +142,7 @@ func quietPages(t *testing.T, s seam.Store, status parley.SessionStatus) {
 		moved(t, s, func(in *parley.SessionInfo) { in.Waiting = 1 }), erase(t, s))
 }
 
-// turnPages: the turns of many sessions share three ids, as those of forks may.
+// turnPages: turns of many sessions share three ids, as turns of forks may.
 func turnPages(t *testing.T, s seam.Store) {
 	paged(t, s, func(p parley.Principal) []string {
 		return someOf(t, s, p, func(b *seam.Batch, i int) {
@@ -151,7 +152,7 @@ func turnPages(t *testing.T, s seam.Store) {
 		func(p parley.Principal, limit int) func() []string {
 			q := seam.TurnQuery{Statuses: []parley.TurnStatus{parley.StatusPending}, Limit: limit}
 			if limit%2 == 0 {
-				q.Statuses = nil // another plan
+				q.Statuses = nil // another query plan
 			}
 			return func() (keys []string) {
 				page, err := s.Turns(context.Background(), p, q)
@@ -163,7 +164,7 @@ func turnPages(t *testing.T, s seam.Store) {
 				return keys
 			}
 		},
-		func(key string) { // it has ended
+		func(key string) { // the turn has ended
 			id := parley.SessionID(key)
 			of, err := s.Turns(context.Background(), parley.System(), seam.TurnQuery{Session: id})
 			must(t, err)
@@ -172,7 +173,7 @@ func turnPages(t *testing.T, s seam.Store) {
 		}, erase(t, s))
 }
 
-// asking makes the interaction of a session, open or not; many share an id.
+// asking makes the interaction of a session, open or closed. Many share an id.
 func asking(id parley.SessionID, i int, open bool) []seam.InteractionRow {
 	return []seam.InteractionRow{{Open: open, Interaction: parley.Interaction{
 		ID: parley.InteractionID(fmt.Sprint("i", i%2)), Session: id, Kind: parley.KindQuestion, OpenedAt: at(i % 3), ExpiresAt: at(100 + i%3),
@@ -201,13 +202,13 @@ func askedPages(t *testing.T, s seam.Store, due time.Time) {
 				return keys
 			}
 		},
-		func(key string) { // it is answered
+		func(key string) { // the interaction is answered
 			id := parley.SessionID(key)
 			must(t, s.Append(context.Background(), parley.System(), seam.Batch{Session: id, Epoch: 1, After: 1, Index: seam.Index{Interactions: asking(id, numbers[key], false)}}))
 		}, erase(t, s))
 }
 
-// largeRows: a list of large rows ends early, and the next one goes on behind it.
+// largeRows: a page of large rows ends early, and the next page continues after it.
 func largeRows(t *testing.T, s seam.Store) {
 	const rows = 12
 	long := strings.Repeat("x", 300<<10)
@@ -254,6 +255,6 @@ func largeRows(t *testing.T, s seam.Store) {
 	all, err := s.Turns(context.Background(), parley.System(), seam.TurnQuery{Limit: -1})
 	must(t, err)
 	if len(all) < rows {
-		t.Errorf("%d turns where all were asked for", len(all))
+		t.Errorf("%d turns, want all of them", len(all))
 	}
 }

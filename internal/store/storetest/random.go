@@ -13,9 +13,9 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// Random does the same random things to a new store of b and to package mem, and
-// compares every answer, every error to the word, and after each step all that
-// everybody sees.
+// Random does the same random operations on a new store of b and on package mem. It
+// compares every result, the text of every error and, after each step, everything that
+// each user sees.
 func Random(t *testing.T, b Body) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{t: rt, real: b.Open(t), model: mem.New()}
@@ -51,7 +51,7 @@ var (
 	someTimes    = rapid.IntRange(0, 9)
 )
 
-// same does one thing to both and compares.
+// same does one operation on both stores and compares.
 func same[T any](m *machine, rt *rapid.T, what string, do func(seam.Store) (T, error)) T {
 	rt.Helper()
 	got, err := do(m.real)
@@ -77,7 +77,7 @@ func (m *machine) create(rt *rapid.T) {
 	same(m, rt, "create", func(s seam.Store) (struct{}, error) { return only(s.Append(context.Background(), as, b)) })
 }
 
-// append is right most of the time: otherwise every log would stay short.
+// append is valid most of the time. Otherwise every log would stay short.
 func (m *machine) append(rt *rapid.T) {
 	id := someSessions.Draw(rt, "session")
 	in, err := m.model.Session(context.Background(), parley.System(), id)
@@ -204,7 +204,7 @@ func (m *machine) chunks(rt *rapid.T) {
 	same(m, rt, "chunks", func(s seam.Store) (struct{}, error) { return only(s.SaveChunks(context.Background(), p, all)) })
 }
 
-// find looks one thing of each kind up.
+// find looks up one thing of each kind.
 func (m *machine) find(rt *rapid.T) {
 	ctx, p, id := context.Background(), somePeople.Draw(rt, "as"), someSessions.Draw(rt, "session")
 	n := someTimes.Draw(rt, "n")

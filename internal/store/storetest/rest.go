@@ -36,7 +36,7 @@ func inbox(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	for i := range 7 {
 		asked(t, s, ann, fmt.Sprint("i", i), func(r *seam.InteractionRow) {
-			r.OpenedAt = at(i / 3) // some in the same moment
+			r.OpenedAt = at(i / 3) // three share each moment
 			if i%2 == 0 {
 				r.Kind = parley.KindQuestion
 			}
@@ -52,7 +52,7 @@ func inbox(t *testing.T, s seam.Store) {
 		return interactionIDs(t, s, p, q)
 	}
 	equal(t, "the first page", page(ann, "", 0), []string{"i0", "i1", "i2"})
-	// The last one of a page may be answered before the next is asked for.
+	// The last interaction of a page may be answered before the next page is read.
 	must(t, s.Append(ctx, ann, seam.Batch{Session: "S-i2", Epoch: 1, After: 1, Index: seam.Index{Interactions: []seam.InteractionRow{
 		{Interaction: parley.Interaction{ID: "i2", Session: "S-i2", Kind: parley.KindQuestion, OpenedAt: start}},
 	}}}))
@@ -105,7 +105,7 @@ func due(t *testing.T, s seam.Store) {
 	} {
 		equal(t, c.name, interactionIDs(t, s, c.p, c.q), c.want)
 	}
-	// A page goes on where it ended, though what was in it is closed by now.
+	// A page continues where the one before ended, even if its rows are closed by now.
 	must(t, s.Append(ctx, ann, seam.Batch{Session: "S-d", Epoch: 1, After: 1, Index: seam.Index{Interactions: []seam.InteractionRow{
 		{Interaction: parley.Interaction{ID: "d", Session: "S-d", Kind: parley.KindPermission, OpenedAt: start, ExpiresAt: at(30)}},
 	}}}))
@@ -163,7 +163,7 @@ func resting(t *testing.T, s seam.Store) {
 		must(t, err)
 		equal(t, c.name, ids(got), c.want)
 	}
-	// A session that is used again is not at rest until it is old again.
+	// A session that is used again does not count as unused until it is old again.
 	in := info(ann, "S1")
 	in.UpdatedAt, in.Turn = at(60), turn(parley.StatusRunning)
 	must(t, s.Append(ctx, ann, seam.Batch{Session: "S1", Epoch: 1, After: 1, Index: seam.Index{Session: &in}}))

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// noise is n bytes of text that no database can make smaller by more than half.
+// noise returns n bytes of text that no database compresses by more than half.
 func noise(seed uint64, n int) string {
 	r := rand.New(rand.NewPCG(seed, 0))
 	b := make([]byte, n/2)
@@ -22,12 +22,13 @@ func noise(seed uint64, n int) string {
 	return hex.EncodeToString(b)
 }
 
-// room: forks, and forks of forks, add little to what the database holds, and the bytes
-// that several sessions read are there once for as long as one of them is.
+// room checks that forks, and forks of forks, add little to the size of the database.
+// Bytes that several sessions read are stored once, for as long as one of the sessions
+// exists.
 func room(t *testing.T, s seam.Store) {
 	db, ok := s.(interface{ Bytes() (int64, error) })
 	if !ok {
-		return // a body that keeps nothing
+		return // the store keeps nothing
 	}
 	ctx := context.Background()
 	const events, size = 64, 16 << 10
@@ -39,8 +40,8 @@ func room(t *testing.T, s seam.Store) {
 		return n
 	}
 	empty := bytes()
-	// between checks what the database holds more than at first, in halves of what one
-	// log of 1 MB takes.
+	// between checks by how much the database has grown, in halves of the size of one 1
+	// MB log.
 	var one int64
 	between := func(when string, from, to float64) {
 		t.Helper()
@@ -95,7 +96,7 @@ func room(t *testing.T, s seam.Store) {
 		Session: "D", Epoch: 1, After: events/2 + 1, Condense: events / 2,
 		Events: []parley.Event{event("D", events/2+2, "history.condensed", `{"from":1}`)},
 	}))
-	between("condensed", 0, 0.4) // the body of the artifact is there, which is collected later
+	between("condensed", 0, 0.4) // the artifact's body is still there; it is collected later
 	must(t, s.Delete(ctx, ann, "D"))
 	between("with none", 0, 0.4)
 }

@@ -45,7 +45,7 @@ func fork(t *testing.T, s seam.Store) {
 	}
 	must(t, s.Append(ctx, ann, seam.Batch{Session: "F", Epoch: 1, After: 4, Events: steered("F", 5, 1)}))
 
-	// The parent is as it was, and what copied events refer to outlives it.
+	// The parent is unchanged, and what copied events refer to outlives it.
 	equal(t, "the parent's events", readAll(t, s, ann, w.id), before.Of[w.id].Events)
 	art, err := s.Artifact(ctx, ann, w.artifact.ID)
 	must(t, err)
@@ -84,7 +84,7 @@ func deleted(t *testing.T, s seam.Store) {
 	must(t, s.Delete(ctx, ann, w.id))
 	for name, try := range reaches {
 		switch seen, err := try(ctx, s, w, ann); {
-		case name == "Spent" || name == "Held": // what was spent stays, and B is still there
+		case name == "Spent" || name == "Held": // spending stays, and B still exists
 		case seen || err != nil && parley.CodeOf(err) != parley.CodeNotFound:
 			t.Errorf("%s of a deleted session: got %v, %v, want false and not_found", name, seen, err)
 		}
@@ -178,7 +178,7 @@ func sessions(t *testing.T, s seam.Store) {
 		must(t, err)
 		equal(t, c.name, ids(got), c.want)
 	}
-	// A change brings a session to the top.
+	// A change moves a session to the top.
 	in := info(ann, "S1")
 	in.UpdatedAt = at(80)
 	must(t, s.Append(ctx, ann, seam.Batch{Session: "S1", Epoch: 1, After: 1, Index: seam.Index{Session: &in}}))
@@ -238,8 +238,8 @@ func turns(t *testing.T, s seam.Store) {
 	_, err = s.Turn(ctx, ann, "absent")
 	want(t, "no such turn", err, parley.CodeNotFound)
 
-	// Rows of two sessions may share an id, as a fork's and its parent's do; the
-	// older session's is found, and nobody's row takes the place of another's.
+	// Rows of two sessions may share an id, as those of a fork and its parent do. The
+	// older session's row is found, and no row replaces another session's.
 	add(ann, "T", parley.TurnInfo{ID: "1", Status: parley.StatusCancelled})
 	add(bob, "U", parley.TurnInfo{ID: "1", Status: parley.StatusFailed})
 	for p, want := range map[parley.Principal]parley.TurnInfo{
@@ -329,7 +329,7 @@ func keys(t *testing.T, s seam.Store) {
 	must(t, err)
 	equal(t, "key", got, k)
 
-	// A key of no session is the user's, whichever session it made.
+	// A key without a session belongs to the user, whichever session it made.
 	u := seam.Key{Key: "k", Made: "S"}
 	must(t, put(ann, "S", u))
 	must(t, put(bob, "U", seam.Key{Key: "k", Made: "U"}))
@@ -410,7 +410,7 @@ func blobs(t *testing.T, s seam.Store) {
 	must(t, err)
 	equal(t, "artifact", one, arts[1])
 
-	// A fork has what its parent lets go.
+	// A fork keeps what its parent drops.
 	fork := seam.Batch{Session: "F", Create: true, Owner: "n", After: 1, Events: steered("F", 2, 1), Index: seam.Index{Session: &parley.SessionInfo{ID: "F", User: ann.User, Org: ann.Org}}}
 	must(t, s.Fork(ctx, ann, "S", 1, fork))
 	must(t, s.Append(ctx, ann, seam.Batch{Session: "S", Epoch: 1, After: 1, Index: seam.Index{
@@ -461,8 +461,8 @@ func chunks(t *testing.T, s seam.Store) {
 	equal(t, "chunks of another session", got, []seam.Chunk{c("T", "a", 1, "t")})
 }
 
-// staleChunks lets the owner before save after a claim: neither what it adds nor
-// what it overwrites is kept.
+// staleChunks has the previous owner save after a claim. What it adds or overwrites is
+// not kept.
 func staleChunks(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	create(t, s, ann, "S", 1)
@@ -479,8 +479,8 @@ func staleChunks(t *testing.T, s seam.Store) {
 	equal(t, "chunks after a claim", got, []seam.Chunk{c(0, 1, "one"), c(0, 3, "three")})
 }
 
-// claims lets two nodes ask for one session: of one that is alive it cannot be
-// taken, and once that has left it can.
+// claims has two nodes ask for one session. It cannot be taken from a node that is
+// alive, and can be taken once that node has left.
 func claims(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	create(t, s, ann, "S", 1)
@@ -493,10 +493,10 @@ func claims(t *testing.T, s seam.Store) {
 			t.Errorf("%s claims: got epoch %d, %v, want %d, %q", node, got, err, epoch, code)
 		}
 		if code == parley.CodeUnavailable && !errors.Is(err, seam.ErrDriven) {
-			t.Errorf("%s claims: %v is no ErrDriven", node, err)
+			t.Errorf("%s claims: %v is not ErrDriven", node, err)
 		}
 	}
-	claim(ann, "one", 2, "") // from one that made it and never joined
+	claim(ann, "one", 2, "") // from a node that made the session and never joined
 	claim(ann, "two", 0, parley.CodeUnavailable)
 	claim(parley.System(), "three", 0, parley.CodeUnavailable)
 	claim(bob, "two", 0, parley.CodeNotFound)

@@ -13,8 +13,8 @@ func spending(day, model string, calls int64, u parley.Usage) seam.Index {
 	return seam.Index{Spend: []seam.Spend{{Day: day, Model: model, Calls: calls, Usage: u}}}
 }
 
-// spent: what appends add is summed by day, model and owner, to a billionth of a
-// dollar, from many sessions at once, and outlives them.
+// spent checks that the costs of appends are summed by day, model and owner, exactly to
+// a billionth of a dollar. They are added from many sessions at once, and outlive them.
 func spent(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	const many = 8
@@ -42,7 +42,7 @@ func spent(t *testing.T, s seam.Store) {
 		t.Errorf("got %v, want a conflict", refused)
 	}
 	if err := s.Append(ctx, bob, seam.Batch{Session: "b", Epoch: 1, After: 1, Index: spending("today", "acme/small", 1, parley.Usage{})}); parley.CodeOf(err) != parley.CodeInvalid {
-		t.Errorf("a day that is none gets %v", err)
+		t.Errorf("an invalid day gets %v", err)
 	}
 	must(t, s.Delete(ctx, ann, "sa"))
 	must(t, s.Delete(ctx, bob, "b"))
@@ -68,8 +68,8 @@ func spent(t *testing.T, s seam.Store) {
 	equal(t, "what a user of the same name in another org spent", list(ann2, "2026-11-01", "2026-11-30"), []seam.Spend(nil))
 }
 
-// held adds up what a user's sessions hold, and a deletion gives it back. A fork
-// holds what its parent does, whichever of them is deleted.
+// held checks that the bytes of a user's sessions are added up, and given back by a
+// deletion. A fork counts as much as its parent, whichever of them is deleted.
 func held(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	one := func(when string, p parley.Principal, id parley.SessionID, sessions int, bytes int64) {

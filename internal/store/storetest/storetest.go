@@ -1,8 +1,8 @@
-// Package storetest is what every body of seam.Store must pass.
+// Package storetest is the suite that every implementation of seam.Store must pass.
 //
-// A body's own test calls [Run], and [Random] to be compared with package mem,
-// which is the model. What only one body has (a file, a network, a full disk)
-// is tested beside it. The suite goes through every method of the interface by
+// An implementation's own test calls [Run], and [Random] to be compared with package
+// mem, which is the model. What only one implementation has, such as a file or a
+// network, is tested beside it. The suite goes through every method of the interface by
 // reflection: a new method without a case in the isolation table fails.
 package storetest
 
@@ -13,12 +13,12 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Body is the store under test.
+// Body is the implementation under test.
 type Body struct {
 	// Open returns a new, empty store that is closed when the test ends.
 	Open func(testing.TB) seam.Store
-	// Reopen closes a store that Open made and returns one over the same data.
-	// Nil for a body that keeps nothing.
+	// Reopen closes a store that Open made and returns one over the same data. It is nil
+	// for an implementation that keeps nothing.
 	Reopen func(testing.TB, seam.Store) seam.Store
 }
 
@@ -44,7 +44,7 @@ func Run(t *testing.T, b Body) {
 		{"fork_copies_up_to_a_point", fork},
 		{"forks_of_forks_outlive_their_parents", forks},
 		{"condensing_takes_nothing_from_a_fork", condensedForks},
-		{"forks_take_little_room", room},
+		{"forks_take_little_space", room},
 		{"a_fork_has_the_turns_that_had_ended", forkedTurns},
 		{"a_fork_has_the_interactions_that_had_ended", forkedInteractions},
 		{"delete_removes_everything", deleted},
@@ -54,25 +54,25 @@ func Run(t *testing.T, b Body) {
 		{"turns_are_listed_newest_first", turns},
 		{"open_interactions_are_listed_oldest_first", interactions},
 		{"open_interactions_are_paged_and_counted", inbox},
-		{"interactions_whose_time_is_over_are_found", due},
+		{"overdue_interactions_are_found", due},
 		{"sessions_at_rest_are_listed_longest_first", resting},
-		{"what_was_spent_adds_up_and_stays", spent},
-		{"what_is_held_adds_up_and_is_given_back", held},
+		{"spending_adds_up_and_stays", spent},
+		{"held_bytes_add_up_and_are_given_back", held},
 		{"lists_are_bounded", bounded},
-		{"pages_of_sessions_miss_and_repeat_none", sessionPages},
-		{"pages_of_sessions_at_rest_miss_and_repeat_none", restPages},
-		{"pages_of_sessions_with_old_steps_miss_and_repeat_none", stepsPages},
-		{"pages_of_turns_miss_and_repeat_none", turnPages},
+		{"pages_of_sessions_have_no_gaps_or_repeats", sessionPages},
+		{"pages_of_sessions_at_rest_have_no_gaps_or_repeats", restPages},
+		{"pages_of_sessions_with_old_steps_have_no_gaps_or_repeats", stepsPages},
+		{"pages_of_turns_have_no_gaps_or_repeats", turnPages},
 		{"pages_of_large_rows_end_early", largeRows},
-		{"pages_of_interactions_miss_and_repeat_none", interactionPages},
-		{"pages_of_overdue_interactions_miss_and_repeat_none", duePages},
+		{"pages_of_interactions_have_no_gaps_or_repeats", interactionPages},
+		{"pages_of_overdue_interactions_have_no_gaps_or_repeats", duePages},
 		{"a_key_is_taken_once", keys},
 		{"an_outside_id_is_taken_once", aliases},
 		{"artifacts_and_blobs", blobs},
 		{"chunks_are_kept_until_dropped", chunks},
-		{"chunks_of_the_owner_before_are_dropped", staleChunks},
+		{"chunks_of_the_previous_owner_are_dropped", staleChunks},
 		{"a_session_is_not_taken_from_a_node_that_is_alive", claims},
-		{"a_call_given_up_before_it_began_did_nothing", cancelled},
+		{"a_cancelled_call_that_had_not_begun_does_nothing", cancelled},
 		{"after_close_everything_is_unavailable", closed},
 	} {
 		t.Run(test.name, func(t *testing.T) {

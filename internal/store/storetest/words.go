@@ -12,11 +12,11 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// User owns what [Words] makes.
+// User owns the sessions that [Words] makes.
 var User = parley.Principal{User: "ann"}
 
-// Words makes a batch of n events of about size bytes behind after; the session
-// is made when after is 0.
+// Words makes a batch of n events of about size bytes each, to append after number
+// after. It also makes the session if after is 0.
 func Words(id parley.SessionID, after int64, n, size int) seam.Batch {
 	b := seam.Batch{Session: id, Epoch: 1, After: after}
 	if after == 0 {
@@ -29,7 +29,7 @@ func Words(id parley.SessionID, after int64, n, size int) seam.Batch {
 	return b
 }
 
-// Marked is Words with the rows by which [Whole] knows that a batch is whole.
+// Marked is Words with the rows that [Whole] needs to check a batch.
 func Marked(id parley.SessionID, after int64, n, size int) seam.Batch {
 	b := Words(id, after, n, size)
 	end := after + int64(n)
@@ -39,7 +39,7 @@ func Marked(id parley.SessionID, after int64, n, size int) seam.Batch {
 	return b
 }
 
-// Head is the number of the last event, as the session's row says.
+// Head returns the number of the last event from the session's row.
 func Head(t testing.TB, s seam.Store, id parley.SessionID) int64 {
 	t.Helper()
 	in, err := s.Session(context.Background(), User, id)
@@ -47,9 +47,8 @@ func Head(t testing.TB, s seam.Store, id parley.SessionID) int64 {
 	return in.Version
 }
 
-// Whole checks that a session ends at the end of a batch, that no number is
-// missing and that the rows of each batch are there, and returns its last number,
-// 0 when there is no session.
+// Whole checks that a session ends at the end of a batch, that no number is missing and
+// that each batch has its rows. It returns the last number, or 0 if there is no session.
 func Whole(t testing.TB, s seam.Store, id parley.SessionID) int64 {
 	t.Helper()
 	ctx := context.Background()
@@ -57,7 +56,7 @@ func Whole(t testing.TB, s seam.Store, id parley.SessionID) int64 {
 	for {
 		page, err := s.Read(ctx, User, id, last, 0)
 		if last == 0 && errors.Is(err, parley.ErrNotFound) {
-			return 0 // its first append is not there
+			return 0 // its first append was not stored
 		}
 		must(t, err)
 		if len(page) == 0 {

@@ -24,7 +24,7 @@ var (
 	start = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 )
 
-// at is a moment so many milliseconds after start.
+// at returns the moment ms milliseconds after start.
 func at(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 
 // event makes event n of a session.
@@ -51,7 +51,7 @@ func info(p parley.Principal, id parley.SessionID) parley.SessionInfo {
 	}
 }
 
-// creation is the first append of a session: n events.
+// creation is the first append of a session, with n events.
 func creation(p parley.Principal, id parley.SessionID, n int) seam.Batch {
 	in := info(p, id)
 	return seam.Batch{Session: id, Create: true, Owner: "node-1", Events: steered(id, 1, n), Index: seam.Index{Session: &in}}
@@ -107,7 +107,7 @@ type world struct {
 	chunk       seam.Chunk
 }
 
-// newWorld makes one; its ids begin with name.
+// newWorld makes a world. Its ids begin with name.
 func newWorld(t testing.TB, s seam.Store, p parley.Principal, name string) world {
 	t.Helper()
 	ctx := context.Background()
@@ -151,7 +151,7 @@ func newWorld(t testing.TB, s seam.Store, p parley.Principal, name string) world
 	return w
 }
 
-// dumped is all that System sees.
+// dumped is everything that System sees.
 type dumped struct {
 	Sessions     []parley.SessionInfo
 	Turns        []parley.TurnInfo

@@ -11,35 +11,35 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Queued is a store with one writer, before which appends wait, as its tests see
-// it.
+// Queued is a store with one writer and a queue of appends, with the methods its tests
+// need.
 type Queued interface {
 	seam.Store
-	Hold() (release func())                     // holds the writer within a commit
+	Hold() (release func())                     // holds the writer in the middle of a commit
 	AwaitQueue(n int)                           // returns once n appends wait
 	During(ctx context.Context, f func()) error // runs f in the writer
-	Commits() int64                             // how many there were
+	Commits() int64                             // the number of commits so far
 }
 
-// Writer runs what a store with one writer must pass. Again opens another over
-// the data of one that was closed.
+// Writer runs the tests of a store with one writer. again opens another store over the
+// data of a closed one.
 func Writer(t *testing.T, open func(testing.TB) Queued, again func(testing.TB, Queued) seam.Store) {
-	t.Run("what_waits_is_one_commit", func(t *testing.T) {
+	t.Run("waiting_appends_are_one_commit", func(t *testing.T) {
 		t.Parallel()
 		oneCommit(t, open(t))
 	})
-	t.Run("withdrawn_before_the_writer_took_it", func(t *testing.T) {
+	t.Run("cancelled_before_the_writer_took_it", func(t *testing.T) {
 		t.Parallel()
 		withdrawn(t, open(t))
 	})
-	t.Run("once_taken_the_outcome_is_told", func(t *testing.T) {
+	t.Run("an_append_in_progress_reports_its_outcome", func(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(context.Background())
 		if err := open(t).During(ctx, cancel); err != nil {
 			t.Errorf("got %v, want the outcome: it was committed", err)
 		}
 	})
-	t.Run("close_finishes_what_waits", func(t *testing.T) {
+	t.Run("close_finishes_waiting_appends", func(t *testing.T) {
 		t.Parallel()
 		s := open(t)
 		finished(t, s)
@@ -60,7 +60,7 @@ func oneCommit(t *testing.T, s Queued) {
 		wg.Go(func() {
 			b := Words(parley.SessionID(fmt.Sprintf("S%03d", i)), 0, 1, 10)
 			if i%10 == 0 {
-				b = Words("refused", 7, 1, 10) // there is no such session
+				b = Words("refused", 7, 1, 10) // the session does not exist
 			}
 			err := s.Append(ctx, User, b)
 			if (err != nil) != (i%10 == 0) {
@@ -71,7 +71,7 @@ func oneCommit(t *testing.T, s Queued) {
 	s.AwaitQueue(n)
 	release()
 	wg.Wait()
-	// One is the hold's own.
+	// One of them is the hold's.
 	if got := s.Commits() - before; got != 2 {
 		t.Errorf("%d appends took %d commits, want 1", n, got-1)
 	}
@@ -93,13 +93,13 @@ func withdrawn(t *testing.T, s Queued) {
 		t.Errorf("got %v, want cancelled", err)
 	}
 	release()
-	must(t, s.During(context.Background(), func() {})) // the writer has come by
+	must(t, s.During(context.Background(), func() {})) // the writer has handled the queue by now
 	if n := Head(t, s, "S"); n != 1 {
-		t.Errorf("got event %d, want that the append did nothing", n)
+		t.Errorf("got event %d, want the append to do nothing", n)
 	}
 }
 
-// finished closes a store for which twenty appends wait.
+// finished closes a store while twenty appends wait.
 func finished(t *testing.T, s Queued) {
 	release := s.Hold()
 	var wg sync.WaitGroup

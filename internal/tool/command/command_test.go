@@ -51,7 +51,7 @@ func call(tool string) seam.Run {
 	}
 }
 
-// TestCall: what the program is given.
+// TestCall: the input and environment of the program.
 func TestCall(t *testing.T) {
 	t.Parallel()
 	s := program(t, `printf '{"arg":"%s","mine":"%s","here":"%s","got":%s}' "$1" "$MINE" "$(pwd)" "$(cat)"`, func(o *Options) {
@@ -81,14 +81,14 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestEnds: what each way to end says of the world.
+// TestEnds: how each way to end is understood.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, script, tool string
-		outcome            parley.Outcome // empty: it is left open
+		outcome            parley.Outcome // empty: unknown
 		output             string         // of the result or the error
-		kept               string         // type of a file
+		kept               string         // the media type of an artifact
 	}{
 		{"JSON", `echo '{"a": 1}'`, "find", parley.OutcomeOK, `{"a":1}`, ""},
 		{"text", `echo mailed`, "mail", parley.OutcomeOK, "mailed", ""},
@@ -128,8 +128,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestStopped: a program whose time is up is ended, and what it did is open, unless it says
-// in time that it did nothing.
+// TestStopped: a program is ended when its time is up. The outcome is unknown, unless
+// the program reports in time that it did nothing.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -149,7 +149,7 @@ func TestStopped(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			go func() {
-				_, _ = os.ReadFile(here) // until it runs
+				_, _ = os.ReadFile(here) // returns once the program runs
 				cancel(context.DeadlineExceeded)
 			}()
 			res, err := s.Run(ctx, call("mail"))
@@ -160,7 +160,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestNotStarted: a call that could not begin did nothing.
+// TestNotStarted: a call whose program could not start did nothing.
 func TestNotStarted(t *testing.T) {
 	t.Parallel()
 	s := program(t, "", func(o *Options) {
@@ -177,8 +177,8 @@ func TestNotStarted(t *testing.T) {
 	}
 }
 
-// TestAtOnce: no more programs run at once than allowed, and a call that waits too long for
-// its place was not made.
+// TestAtOnce: the number of programs that run at once is limited. A call that waits too
+// long for its turn is not made.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -209,7 +209,7 @@ func TestAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// TestReconcile: the program says what became of a call.
+// TestReconcile: the program tells the outcome of an earlier call.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -239,7 +239,7 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// TestNew: a program that cannot be run is a mistake of the app.
+// TestNew: a program that cannot run is an error in the app.
 func TestNew(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
