@@ -135,7 +135,7 @@ func parse(t *testing.T, wire string) []frame {
 			name, value, ok := strings.Cut(line, ": ")
 			switch {
 			case !ok:
-				t.Fatalf("a line that is no field: %q", line)
+				t.Fatalf("a line without a field: %q", line)
 			case name == "id":
 				f.id = value
 			case name == "event":

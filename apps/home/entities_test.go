@@ -150,7 +150,7 @@ func TestFeed_waits_for_nobody(t *testing.T) {
 		n++
 	}
 	if n == 0 || n == 2000 {
-		t.Errorf("who was slow got %d of 2000", n)
+		t.Errorf("the slow reader got %d of 2000", n)
 	}
 	stopSlow()
 	other, stop := f.Follow()

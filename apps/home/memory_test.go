@@ -61,7 +61,7 @@ func TestCompaction_when_more_than_lastK_turns_are_unsummarised(t *testing.T) {
 		}
 		// In turn 8 there are seven, of which three stay; in turn 12 there are seven again.
 		if diff := cmp.Diff([]condensed{{8, 4}, {12, 4}, {16, 4}}, got); diff != "" {
-			t.Errorf("turns in which memory was condensed, and how many went into it (-want +got):\n%s", diff)
+			t.Errorf("turns that compacted memory, with the number of turns compacted (-want +got):\n%s", diff)
 		}
 	})
 }

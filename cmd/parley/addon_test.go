@@ -153,7 +153,7 @@ func TestAddon_is_as_the_Supervisor_takes_it(t *testing.T) {
 	}
 	for key, v := range c {
 		if r, ok := known[key]; !ok || !r(v) {
-			t.Errorf("%s: %v is not what the Supervisor takes", key, v)
+			t.Errorf("%s: the Supervisor does not take %v", key, v)
 		}
 	}
 	if c["version"] != version {

@@ -196,7 +196,7 @@ func TestStreams_that_nobody_reads(t *testing.T) {
 			})
 			got = append(got, rest...)
 			if slices.Sort(got); !slices.Equal(want, got) {
-				t.Errorf("what was dropped and came back at %s has other events than the log", cursor)
+				t.Errorf("the events after a reconnection at %s differ from the log", cursor)
 			}
 			leave()
 			http.DefaultClient.CloseIdleConnections()

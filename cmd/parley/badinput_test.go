@@ -24,7 +24,7 @@ func problemOf(t *testing.T, a answer) parley.ErrorInfo {
 	d := json.NewDecoder(bytes.NewReader(a.body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err != nil || p.Error.Code == "" || strings.TrimSpace(p.Error.Message) == "" {
-		t.Errorf("an error of another form (%v): %s", err, a)
+		t.Errorf("an error of an unknown form (%v): %s", err, a)
 	}
 	if kind := a.header.Get("Content-Type"); kind != "application/json" {
 		t.Errorf("an error as %s: %s", kind, a)
@@ -175,7 +175,7 @@ func TestBadRequest_is_refused_clearly(t *testing.T) {
 		s.serves(c.name)
 	}
 	if diff := cmp.Diff(before, s.log(id)); diff != "" {
-		t.Errorf("what was refused changed the log:\n%s", diff)
+		t.Errorf("a refused request changed the log:\n%s", diff)
 	}
 	if again := s.send(id, spec, "Idempotency-Key", "k1"); again.ID != old.ID {
 		t.Errorf("the same key and body gave another turn: %s, %s", again.ID, old.ID)
@@ -227,7 +227,7 @@ func TestLimits_are_said_and_end(t *testing.T) {
 		}
 	}
 	if log := s.log(id); len(log) != 1 {
-		t.Errorf("what was refused is in the log: %v", log)
+		t.Errorf("a refused request is in the log: %v", log)
 	}
 	s.serves("too many streams")
 	stop()

@@ -90,7 +90,7 @@ func readChat(t *testing.T, resp *http.Response, raw []byte) chat {
 	for block := range strings.SplitSeq(body, "\n\n") {
 		m := chatFrame.FindStringSubmatch(block)
 		if m == nil {
-			t.Errorf("a frame of another form: %q", block)
+			t.Errorf("an unknown frame: %q", block)
 			continue
 		}
 		if m[1] != "token" {
@@ -293,7 +293,7 @@ func TestChat_goes_on_without_its_client(t *testing.T) {
 		t.Errorf("the log ends with %s", last)
 	}
 	if got := s.say("tab", followUp); !strings.Contains(got.text, "authlib") {
-		t.Errorf("the next answer does not know the one nobody read: %s", got.text)
+		t.Errorf("the next answer does not know the unread one: %s", got.text)
 	}
 }
 
@@ -376,6 +376,6 @@ func TestChat_cursor(t *testing.T) {
 		t.Errorf("%d ids, the last is %d of %d:\n%s", n, last, len(log), got.frames)
 	}
 	if plain := s.say("tab", followUp); strings.Contains(plain.frames, "id: ") {
-		t.Errorf("ids that nobody asked for:\n%s", plain.frames)
+		t.Errorf("unexpected ids:\n%s", plain.frames)
 	}
 }

@@ -131,7 +131,7 @@ func waitFor(t *testing.T, c <-chan struct{}, what string) {
 	select {
 	case <-c:
 	case <-time.After(within):
-		t.Fatal("waited in vain for " + what)
+		t.Fatal("timed out waiting for " + what)
 	}
 }
 
@@ -173,6 +173,6 @@ func TestExample_command_tool(t *testing.T) {
 		t.Errorf("allowed: exit %d\n%s%s", code, out, errs)
 	}
 	if code, out, errs := p.run("run", "What stands there about tomatoes?"); code != 0 || !strings.Contains(out, "we planted tomatoes") {
-		t.Errorf("what was written: exit %d\n%s%s", code, out, errs)
+		t.Errorf("the diary entry: exit %d\n%s%s", code, out, errs)
 	}
 }

@@ -368,7 +368,7 @@ func TestSlowReader_loses_nothing_and_delays_nobody(t *testing.T) {
 		size += len(e)
 	}
 	if size < 8<<20 {
-		t.Errorf("only %d bytes went by", size)
+		t.Errorf("only %d bytes passed", size)
 	}
 	if err := fast.has(ctx, log); err != nil {
 		t.Error(err)

@@ -146,7 +146,7 @@ func TestFullDisk_refuses_keeps_and_goes_on(t *testing.T) {
 	s.settle(s.send(id, "say 1 10").ID)
 	log := s.log(id)
 	if diff := cmp.Diff(full, log[:len(full)]); diff != "" {
-		t.Errorf("what was there has changed:\n%s", diff)
+		t.Errorf("earlier data has changed:\n%s", diff)
 	}
 	if err := enginetest.CheckLog(decode(t, log)); err != nil {
 		t.Error(err)

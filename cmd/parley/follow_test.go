@@ -100,7 +100,7 @@ func frames(body io.Reader, ndjson bool, take func(frame) bool) error {
 				Seq  int64
 			}
 			if err := json.Unmarshal(line, &head); err != nil {
-				return fmt.Errorf("a line is no JSON: %q", line)
+				return fmt.Errorf("a line is not JSON: %q", line)
 			}
 			f = frame{kind: head.Type, data: line}
 			if head.Seq > 0 {

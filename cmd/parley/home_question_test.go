@@ -148,7 +148,7 @@ func questionSurvives(t *testing.T, store string) {
 		holds(t, end.Response.Message, "did not happen")
 	}
 	if diff := cmp.Diff(done, house.Calls()); diff != "" {
-		t.Errorf("after %s, what was done to the house (-want +got):\n%s", won, diff)
+		t.Errorf("after %s, changes to the house (-want +got):\n%s", won, diff)
 	}
 	log := decode(t, s.log(id))
 	if err := enginetest.CheckLog(log); err != nil {
@@ -353,7 +353,7 @@ func TestHome_changes_what_is_meant(t *testing.T) {
 				c.calls = map[sim.Call]int{}
 			}
 			if diff := cmp.Diff(c.calls, done); diff != "" {
-				t.Errorf("what was done to the house (-want +got):\n%s\n%s", diff, end.Response.Message)
+				t.Errorf("changes to the house (-want +got):\n%s\n%s", diff, end.Response.Message)
 			}
 		})
 	}

@@ -162,7 +162,7 @@ func permissionSurvives(t *testing.T, store string) {
 	}
 	holds(t, end.Response.Message, "Done: the bedroom ceiling is on now")
 	if diff := cmp.Diff(map[sim.Call]int{{Service: "light.turn_on", Entity: ceiling}: 1}, house.Calls()); diff != "" {
-		t.Errorf("what was done to the house (-want +got):\n%s", diff)
+		t.Errorf("changes to the house (-want +got):\n%s", diff)
 	}
 }
 

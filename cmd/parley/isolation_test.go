@@ -228,7 +228,7 @@ func (k *keyed) unchanged(user string, o owned, before map[string]string) {
 	k.t.Helper()
 	for path, after := range k.state(user, o) {
 		if before[path] != after {
-			k.t.Errorf("%s was changed by somebody else", path)
+			k.t.Errorf("%s was changed by another user", path)
 		}
 	}
 }

@@ -263,7 +263,7 @@ func (l *killing) judge(turn *killed, service *post) {
 	switch {
 	case unknown && (mails > 1 || len(turn.outcome) != 2 || !strings.HasPrefix(turn.outcome[1], "completed: ")),
 		!unknown && (mails != 1 || !slices.Equal(turn.outcome, l.calm[turn.app])):
-		l.t.Errorf("%s: %s came to %q with %d mails; undisturbed it is %q with 1", turn.name, turn.app, turn.outcome, mails, l.calm[turn.app])
+		l.t.Errorf("%s: %s ended with %q and %d mails; undisturbed it ends with %q and 1", turn.name, turn.app, turn.outcome, mails, l.calm[turn.app])
 	}
 }
 

@@ -141,7 +141,7 @@ func TestAddon_knows_its_users_by_the_Supervisor(t *testing.T) {
 	p, options := addonPlace(t, `{"logLevel":"debug","apiKeys":[{"name":"mcp","key":"a-key-of-some-20-characters","user":"6f1b2c3d"}]}`, "PARLEY_CORS_ORIGINS=")
 	s := p.serve("--addon=" + options)
 	if got := s.who(); got != "local" {
-		t.Errorf("a Supervisor that names nobody: %s", got)
+		t.Errorf("a Supervisor that names no user: %s", got)
 	}
 	as := func(user string) []string {
 		return []string{"X-Remote-User-Id", user, "X-Remote-User-Name", "ana", "X-Ingress-Path", "/api/hassio_ingress/T0ken_"}

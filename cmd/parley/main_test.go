@@ -290,7 +290,7 @@ func TestDemo_both_questions_on_the_wire(t *testing.T) {
 		for block := range strings.SplitSeq(strings.TrimSuffix(string(raw), "\n\n"), "\n\n") {
 			name, data, ok := strings.Cut(block, "\ndata: ")
 			if !ok || !strings.HasPrefix(name, "event: ") {
-				t.Fatalf("a frame of another form: %q", block)
+				t.Fatalf("an unknown frame: %q", block)
 			}
 			name = strings.TrimPrefix(name, "event: ")
 			var fields map[string]string

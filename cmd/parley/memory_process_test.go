@@ -47,7 +47,7 @@ func (s *process) resident() (held int64) {
 	}
 	_, after, _ := strings.Cut(string(raw), "\nVmRSS:")
 	if _, err := fmt.Sscan(after, &held); err != nil {
-		s.t.Fatalf("what the process holds: %v\n%s", err, raw)
+		s.t.Fatalf("the process's memory: %v\n%s", err, raw)
 	}
 	return held << 10
 }

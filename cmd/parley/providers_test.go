@@ -395,7 +395,7 @@ func TestProviders_switch_in_mid_session(t *testing.T) {
 		}
 		line, _, _ := strings.Cut(moved[0].Text, "\n")
 		if !strings.Contains(line, before) || !strings.Contains(string(last), line) {
-			t.Errorf("what %s was sent lacks %q:\n%s", p.Name, line, last)
+			t.Errorf("the request to %s lacks %q:\n%s", p.Name, line, last)
 		}
 		before = p.Model
 	}

@@ -65,7 +65,7 @@ func TestPostgres_killed_in_the_middle_goes_on(t *testing.T) {
 	}
 	after := log(t, s.Client, made.ID)
 	if diff := cmp.Diff(before, after[:len(before)]); diff != "" {
-		t.Errorf("what was in the log has changed:\n%s", diff)
+		t.Errorf("the log has changed:\n%s", diff)
 	}
 	s.kill()
 	// A command opens the database itself.

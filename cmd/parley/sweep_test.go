@@ -48,7 +48,7 @@ func TestSweep_archives_what_it_condenses(t *testing.T) {
 		t.Fatalf("got %v in the archive, want one file", kept)
 	}
 	if out := p.must("session", "show", "last"); !strings.Contains(out, "Google OAuth") {
-		t.Errorf("what people read is gone:\n%s", out)
+		t.Errorf("the visible text is gone:\n%s", out)
 	}
 	if out := p.must(append([]string{"session", "sweep"}, with...)...); out != "0 expired, 0 condensed, 0 deleted\n" {
 		t.Errorf("a second sweep: %q", out)

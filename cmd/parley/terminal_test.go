@@ -123,7 +123,7 @@ func (s *process) last(of parley.SessionID) string {
 	s.t.Helper()
 	list := must[struct{ Turns []parley.TurnInfo }](s, http.MethodGet, "/v1/sessions/"+string(of)+"/turns", "").Turns
 	if len(list) == 0 || list[0].Response == nil {
-		s.t.Fatalf("there is no answer: %+v", list)
+		s.t.Fatalf("no answer: %+v", list)
 	}
 	return list[0].Response.Message
 }
@@ -295,7 +295,7 @@ func TestSession_answer(t *testing.T) {
 		t.Errorf("the same again: exit %d\n%s%s", again, same, errs)
 	}
 	if code, out, errs := p.run("session", "answer", permission); code != 0 || out != same || !strings.Contains(errs, "It was already answered: Allowed once") {
-		t.Errorf("no answer to what is answered: exit %d\n%s%s", code, out, errs)
+		t.Errorf("a second answer: exit %d\n%s%s", code, out, errs)
 	}
 	if code, out, errs := p.run("session", "answer", permission, "deny"); code != 1 || out != "" || !strings.Contains(errs, "was answered by local with allow") {
 		t.Errorf("another answer: exit %d\n%s%s", code, out, errs)

@@ -137,7 +137,7 @@ func TestFolderThatWentAway_under_load(t *testing.T) {
 					return strings.Count(s.errs.String(), "the files of sessions cannot be written") > round
 				})
 				if _, err := os.Lstat(p.data); !errors.Is(err, os.ErrNotExist) {
-					t.Fatalf("%s: the data folder was made anew: %v", said, err)
+					t.Fatalf("%s: the data folder was made again: %v", said, err)
 				}
 				if err := os.Rename(p.data+"-aside", p.data); err != nil {
 					t.Fatal(err)

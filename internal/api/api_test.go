@@ -522,7 +522,7 @@ func TestExport_and_import_give_the_same_conversation(t *testing.T) {
 		return out
 	}
 	if diff := cmp.Diff(said(s.ID), said(copied.ID)); diff != "" {
-		t.Errorf("what was said (-original +copy):\n%s", diff)
+		t.Errorf("messages (-original +copy):\n%s", diff)
 	}
 	w.call(404, nil, "GET", "/v1/sessions/"+string(copied.ID), "")
 	w.call(400, nil, "POST", "/v1/sessions/import", "no zip", "Content-Type", "application/zip")

@@ -136,7 +136,7 @@ func TestGuard(t *testing.T) {
 		}
 	})
 
-	t.Run("what_no_door_takes", func(t *testing.T) {
+	t.Run("requests_that_no_door_accepts", func(t *testing.T) {
 		t.Parallel()
 		for name, c := range map[string]struct {
 			method, target string

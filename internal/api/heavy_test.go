@@ -125,7 +125,7 @@ func TestHeavy_requests_take_turns(t *testing.T) {
 		if len(refused) == 0 || !slices.ContainsFunc(refused, func(r string) bool {
 			return strings.HasPrefix(r, "ana 503 5 ") && strings.Contains(r, "did not begin within 15s")
 		}) {
-			t.Errorf("what waited for 16 s is refused with %q", refused)
+			t.Errorf("a call that waited for 16 s is refused with %q", refused)
 		}
 		mu.Unlock()
 		close(e.may)
@@ -141,7 +141,7 @@ func TestHeavy_requests_take_turns(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		if serve(w, "ben", "GET", "export"); w.Code != http.StatusOK || w.Body.Len() < 100 {
-			t.Errorf("beside exports that nobody reads: %d, %d bytes", w.Code, w.Body.Len())
+			t.Errorf("beside unread exports: %d, %d bytes", w.Code, w.Body.Len())
 		}
 		for _, w := range held {
 			close(w.go_)

@@ -363,7 +363,7 @@ func TestSpec_says_how_to_log_in_and_what_comes_back(t *testing.T) {
 	for _, one := range spec.Security {
 		for name := range one {
 			if spec.Components.SecuritySchemes[name].Type == "" {
-				t.Errorf("security names %q, which is no scheme", name)
+				t.Errorf("security names %q, which is not a scheme", name)
 			}
 		}
 	}

@@ -112,7 +112,7 @@ func TestAnswers_that_nobody_reads(t *testing.T) {
 		settled(c.clients)
 		u.gate.Store(nil)
 		if grown > most {
-			t.Errorf("%s: %d answers that nobody reads hold %d KiB", path, c.clients, grown>>10)
+			t.Errorf("%s: %d unread answers hold %d KiB", path, c.clients, grown>>10)
 		}
 		for _, user := range []string{"bob", "ana"} {
 			resp := ask(user)

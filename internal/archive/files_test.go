@@ -249,6 +249,6 @@ func TestFiles_a_gap_is_an_error(t *testing.T) {
 	e := parley.NewEvent("", "", parley.ModelStarted{})
 	e.Session, e.Seq, e.Time = sid, 1, time.Unix(0, 0)
 	if _, err := f.Apply(e.WithData(nil)); parley.CodeOf(err) != parley.CodeCondensed {
-		t.Errorf("a condensed event of which nothing was kept: %v", err)
+		t.Errorf("a condensed event without kept data: %v", err)
 	}
 }

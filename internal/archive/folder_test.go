@@ -97,7 +97,7 @@ func TestFolder_keeps_events_whole_and_drops_them(t *testing.T) {
 		}
 	}
 	if got := files(t, data); len(got) != 0 {
-		t.Errorf("what was dropped is there: %v", got)
+		t.Errorf("dropped data is there: %v", got)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestFolder_that_went_away(t *testing.T) {
 	}
 	refused("renamed")
 	if err := os.Mkdir(data, 0o700); err != nil {
-		t.Fatalf("the folder was made anew: %v", err)
+		t.Fatalf("the folder was made again: %v", err)
 	}
 	refused("another is in its place")
 	if got := files(t, data); len(got) != 0 {

@@ -214,7 +214,7 @@ func TestRead_stops_at_its_limits(t *testing.T) {
 	t.Parallel()
 	bomb := pack(t, "events.ndjson", ndjson(finished()), "artifacts/zeros", strings.Repeat("\x00", 4<<20))
 	if len(bomb) > 64<<10 {
-		t.Fatalf("the bomb is no bomb: %d bytes", len(bomb))
+		t.Fatalf("the bomb is only %d bytes", len(bomb))
 	}
 	large := pack(t, "events.ndjson", ndjson(finished()), "artifacts/zeros", strings.Repeat("\x00", 17<<20))
 	unreadable := slices.Clone(bomb)
@@ -267,7 +267,7 @@ func FuzzRead(f *testing.F) {
 		var fold parley.Session
 		for _, e := range s.Events {
 			if err := fold.Apply(e); err != nil {
-				t.Fatalf("what was read cannot be folded: %v", err)
+				t.Fatalf("the events read cannot be folded: %v", err)
 			}
 		}
 		if fold.Turn != nil || fold.OpenTurns() != 0 {
@@ -277,10 +277,10 @@ func FuzzRead(f *testing.F) {
 		again.Artifact = func(context.Context, parley.ArtifactID) ([]byte, error) { return nil, nil }
 		var b bytes.Buffer
 		if err := archive.Write(context.Background(), &b, again); err != nil {
-			t.Fatalf("what was read cannot be written: %v", err)
+			t.Fatalf("the value read cannot be written: %v", err)
 		}
 		if _, err := read(b.Bytes()); err != nil {
-			t.Fatalf("what was read cannot be written and read again: %v", err)
+			t.Fatalf("the value read cannot be written and read again: %v", err)
 		}
 	})
 }

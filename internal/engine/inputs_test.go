@@ -40,7 +40,7 @@ func TestInputsAreBounded(t *testing.T) {
 	}
 	in.drop("late", func(h *heldInput) bool { return h.call == last.call })
 	if in.get("late", last, now) != nil {
-		t.Error("what was dropped is still there")
+		t.Error("the dropped input is still there")
 	}
 	in.tidy(now.Add(holdInput + time.Second))
 	if in.bytes != 0 || in.order.Len() != 0 || len(in.of) != 0 || len(in.users) != 0 {

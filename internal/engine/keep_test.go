@@ -197,7 +197,7 @@ func TestRoomOfRefusedCommands(t *testing.T) {
 		all.Go(func() {
 			synctest.Wait()
 			if _, _, err := r.Engine.Create(gone, enginetest.User, parley.CreateSession{App: "test"}); !errors.Is(err, context.Canceled) {
-				t.Errorf("one whose caller has gone gets %v", err)
+				t.Errorf("after its caller gave up it gets %v", err)
 			}
 		})
 		time.Sleep(time.Millisecond)

@@ -348,7 +348,7 @@ func TestOutageOfASendWithoutAKey(t *testing.T) {
 							t.Errorf("with a key: %+v", info)
 						}
 						if _, err := r.Engine.Kept(ctx, enginetest.User, turn); !r.Engine.Away(err) {
-							t.Errorf("while nobody can say: %v", err)
+							t.Errorf("while the outcome is unknown: %v", err)
 						}
 						time.Sleep(time.Minute)
 						kept, err := r.Engine.Kept(ctx, enginetest.User, turn)

@@ -130,7 +130,7 @@ func TestQuestionDeclined(t *testing.T) {
 			said = said || ev.Type == "tool.ended" && strings.Contains(string(ev.Data), "did not choose, and said: leave it")
 		}
 		if !said {
-			t.Error("the model is not told what the user said")
+			t.Error("the model does not get the user's words")
 		}
 	})
 }

@@ -120,7 +120,7 @@ func TestGrantsReach(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := ask("lamp.a", once); got == nil {
-			t.Error("what was taken back is still allowed")
+			t.Error("the revoked rule still allows the call")
 		}
 		if got := ask("lamp.e", once); got != nil {
 			t.Error("what was left is asked for")

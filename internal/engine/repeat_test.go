@@ -90,7 +90,7 @@ func TestRepeatsOutliveTheirSource(t *testing.T) {
 			t.Errorf("another fork with its key: %v", err)
 		}
 		if _, err := e.Fork(ctx, parley.Principal{User: "bob", Org: "acme"}, id, parley.ForkSession{Key: "f"}); code(err) != parley.CodeNotFound {
-			t.Errorf("somebody else's request: %v", err)
+			t.Errorf("another user's request: %v", err)
 		}
 		if got, err := e.Retry(ctx, enginetest.User, other.ID, "r", ""); err != nil || got.ID != again.ID {
 			t.Errorf("the retry of a call that is gone, again: %s, %v", got.ID, err)

@@ -170,7 +170,7 @@ func TestOverdueQuestionsAreClosedInTime(t *testing.T) {
 		}
 		for _, turn := range waiting {
 			if got := r.Await(turn.ID); got.Status != parley.StatusCompleted {
-				t.Errorf("a turn that nobody answered is %s: %+v", got.Status, got.Error)
+				t.Errorf("an unanswered turn is %s: %+v", got.Status, got.Error)
 			}
 		}
 		if _, _, mails := r.Service.Counts(); mails != 0 || most > 8 {

@@ -252,7 +252,7 @@ func TestBeforeItGoesOn(t *testing.T) {
 					pending(t, r, tc.left)
 					if !again {
 						if got := <-awaited; !got.Status.Ended() {
-							t.Errorf("who waits for it is told that it is %s", got.Status)
+							t.Errorf("the waiting caller gets the status %s", got.Status)
 						}
 					}
 				})

@@ -218,7 +218,7 @@ func TestArchiveGivesItBack(t *testing.T) {
 		log := r.Log(s.ID)
 		got := whole(t, r, s.ID)
 		if len(got) != len(log) || log[3].Data != nil {
-			t.Fatalf("%d events, %d in the log, of which the fourth is %s", len(got), len(log), log[3].Data)
+			t.Fatalf("%d events, %d in the log, the fourth is %s", len(got), len(log), log[3].Data)
 		}
 		if diff := cmp.Diff(before, got[:len(before)], cmp.Comparer(parley.Event.Equal)); diff != "" {
 			t.Errorf("whole (-before +after):\n%s", diff)

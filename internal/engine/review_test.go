@@ -145,14 +145,14 @@ func TestForkOfAnEndedSession(t *testing.T) {
 			t.Fatalf("%+v, %v", fork, err)
 		}
 		if got := r.Await(r.Send(fork.ID, "again").ID); got.Status != parley.StatusWaiting {
-			t.Errorf("what was allowed in the parent runs in the fork: %+v", got)
+			t.Errorf("the parent's rule allows a call in the fork: %+v", got)
 		}
 		copied, err := r.Engine.Import(ctx, enginetest.User, engine.Imported{Events: r.Log(s.ID)})
 		if err != nil || copied.Status != parley.Active {
 			t.Fatalf("%+v, %v", copied, err)
 		}
 		if got := r.Await(r.Send(copied.ID, "again").ID); got.Status != parley.StatusWaiting {
-			t.Errorf("what was allowed there runs here: %+v", got)
+			t.Errorf("the original's rule allows a call in the copy: %+v", got)
 		}
 	})
 }

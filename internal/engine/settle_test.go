@@ -97,7 +97,7 @@ func TestSettleWaits(t *testing.T) {
 						t.Fatal(err)
 					}
 					if time.Since(now) > time.Second {
-						t.Errorf("who resumes it waits for %s", time.Since(now))
+						t.Errorf("the resuming caller waits for %s", time.Since(now))
 					}
 					return r
 				}
@@ -107,7 +107,7 @@ func TestSettleWaits(t *testing.T) {
 					now := time.Now()
 					r.Close()
 					if time.Since(now) > time.Second {
-						t.Errorf("who stops the server waits for %s", time.Since(now))
+						t.Errorf("stopping the server takes %s", time.Since(now))
 					}
 					r = again()
 				}

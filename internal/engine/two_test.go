@@ -55,7 +55,7 @@ func TestTwoEngines(t *testing.T) {
 		}
 		<-done
 		if _, err := two.Engine.Sweep(ctx, parley.System()); err != nil {
-			t.Errorf("a sweep of what others drive: %v", err)
+			t.Errorf("a sweep of sessions driven by another node: %v", err)
 		}
 		if _, err := two.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "x"}); !errors.Is(err, seam.ErrDriven) || code(err) != parley.CodeUnavailable {
 			t.Errorf("a command elsewhere: %v", err)

@@ -63,7 +63,7 @@ func TestAppend_with_unknown_outcome_reads_the_log_first(t *testing.T) {
 			t.Errorf("got %v, want a conflict", err)
 		}
 	})
-	t.Run("nobody can say", func(t *testing.T) {
+	t.Run("outcome unknown", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t, eventlog.Options{})
 		d.store.SetFaults(mem.Faults{After: func(mem.Call) error {

@@ -234,14 +234,14 @@ func TestFiles_flush(t *testing.T) {
 			t.Errorf("after 2 s there are %d lines", n)
 		}
 		if now, err := os.Stat(log); err != nil || !os.SameFile(before, now) {
-			t.Errorf("the log was written anew: %v", err)
+			t.Errorf("the log was rewritten: %v", err)
 		}
 		step <- struct{}{}
 		step <- struct{}{}
 		r.Await(turn)
 		settled()
 		if now, err := os.Stat(log); err != nil || !os.SameFile(before, now) {
-			t.Errorf("the log was written anew: %v", err)
+			t.Errorf("the log was rewritten: %v", err)
 		}
 		r.same("at the end", id)
 	})
@@ -333,7 +333,7 @@ func followRetention(t *testing.T, deletes bool) {
 			}
 		})
 		if diff := cmp.Diff(export(t, store, r.kept, id), onDisk(t, data)); diff != "" {
-			t.Errorf("written anew from a condensed log (-export +disk):\n%s", diff)
+			t.Errorf("rewritten from a condensed log (-export +disk):\n%s", diff)
 		}
 		time.Sleep(50 * time.Hour)
 		r.same("expired", id)
@@ -499,7 +499,7 @@ func TestFiles_of_a_folder_that_went_away(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 			if _, err := os.Lstat(r.data); !errors.Is(err, fs.ErrNotExist) {
-				t.Fatalf("the folder was made anew: %v", err)
+				t.Fatalf("the folder was made again: %v", err)
 			}
 			if err := os.Rename(r.data+"-aside", r.data); err != nil {
 				t.Fatal(err)

@@ -40,7 +40,7 @@ func TestPersonIsAsked(t *testing.T) {
 			t.Error(diff)
 		}
 		if !strings.Contains(asked.Message, "mail") || !strings.Contains(asked.Message, `"text": "hi"`) {
-			t.Errorf("the form does not say what is asked: %q", asked.Message)
+			t.Errorf("the form does not show the question: %q", asked.Message)
 		}
 		schema, _ := json.Marshal(asked.RequestedSchema)
 		if want := `"enum":["allow","allow_session","deny"]`; !strings.Contains(string(schema), want) {

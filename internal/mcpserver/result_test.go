@@ -76,7 +76,7 @@ func TestResults(t *testing.T) {
 			}
 			read, err := c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: l.URI})
 			if err != nil || read.Contents[0].Text != whole {
-				t.Errorf("the artifact is not what it was: %v", err)
+				t.Errorf("the artifact has changed: %v", err)
 			}
 			if _, err := h.host(era, "ben", nil).ReadResource(t.Context(), &mcp.ReadResourceParams{URI: l.URI}); err == nil {
 				t.Error("ben reads it")

@@ -73,10 +73,10 @@ func TestConversation(t *testing.T) {
 			t.Error(diff)
 		}
 		if got := c.call("test.cancel", args{"continuation_id": turn})["status"]; got != "already_final" {
-			t.Errorf("cancel of what has ended: %v", got)
+			t.Errorf("cancel of an ended turn: %v", got)
 		}
 		if got := c.call("test.cancel", args{"continuation_id": "01J"})["status"]; got != "not_found" {
-			t.Errorf("cancel of what is not there: %v", got)
+			t.Errorf("cancel of a missing turn: %v", got)
 		}
 		retried := c.call("test.retry", args{"continuation_id": turn})["continuation_id"]
 		if got := c.call("test.await_continuation", args{"continuation_id": retried}); got["status"] != "completed" {
@@ -108,7 +108,7 @@ func TestConversation(t *testing.T) {
 			t.Errorf("end: %v", got)
 		}
 		if got := c.refused("test.send_message", args{"session_id": s, "message": "x"}); got.Code != parley.CodeConflict {
-			t.Errorf("a message to what has ended: %+v", got)
+			t.Errorf("a message to an ended session: %+v", got)
 		}
 		if got := c.call("test.list_sessions", args{"status": "active"})["sessions"].([]any); len(got) != 0 {
 			t.Errorf("%d active sessions", len(got))
@@ -326,7 +326,7 @@ func TestRefusals(t *testing.T) {
 		done := c.call("test.send_message", args{"session_id": s, "message": "x"})["continuation_id"]
 		c.call("test.await_continuation", args{"continuation_id": done})
 		if got := c.refused("test.resume", args{"continuation_id": done}); got.Code != parley.CodeConflict {
-			t.Errorf("resume of what has ended: %+v", got)
+			t.Errorf("resume of an ended turn: %+v", got)
 		}
 		if got := c.refused("test.send_message", args{"session_id": s, "message": "x", "time_budget_ms": -5}); got.Field != "time_budget_ms" {
 			t.Errorf("a negative time: %+v", got)

@@ -297,7 +297,7 @@ invoke_agent front status=completed
 		}
 		for _, kv := range s.Attributes {
 			if strings.Contains(kv.Key, "messages") || strings.Contains(kv.Key, "arguments") {
-				t.Errorf("%s: %s is content, which nobody asked for", s.Name, kv.Key)
+				t.Errorf("%s: %s has content, which was not asked for", s.Name, kv.Key)
 			}
 		}
 	}

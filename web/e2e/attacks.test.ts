@@ -81,7 +81,7 @@ describe("an answer", () => {
   });
 });
 
-test("what draws answers cannot be loaded: they are there as they were written", async () => {
+test("if the renderer cannot be loaded, answers show their source", async () => {
   await page().route("**/assets/markdown-*.js", (route) => route.abort());
   const id = stage.put("chaos", answered("unloaded", [["What is this?", "It is **bold**."]]));
   await page().goto(`${stage.url}/apps/chaos/#/${id}`);

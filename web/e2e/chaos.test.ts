@@ -441,7 +441,7 @@ describe("on a desktop", () => {
     await page().getByRole("button", { name: "Jump to latest" }).waitFor({ state: "detached" });
   });
 
-  test("one who reads further up is not pulled down", async () => {
+  test("a reader further up is not scrolled down", async () => {
     const p = parts(page());
     await page().goto(home(slow));
     await p.ask(first);

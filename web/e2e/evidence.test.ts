@@ -211,7 +211,7 @@ describe.runIf(!process.env["PARLEY_URL"])("what an answer says", () => {
     await browser.shot("evidence-large");
   });
 
-  test("the values that are gone are said to be, and the picture stands for them", async () => {
+  test("missing values are announced, and the picture replaces them", async () => {
     const gone = { status: 410, contentType: "application/json", body: JSON.stringify({ error: { code: "condensed", message: "the bytes are gone with the steps of its turn" } }) };
     await page().route("**/v1/artifacts/**", async (route) => {
       const there = await route.fetch();
@@ -240,7 +240,7 @@ describe.runIf(!process.env["PARLEY_URL"])("what an answer says", () => {
     await point().waitFor();
   });
 
-  test("a moment of days ago, of what the panel does not list, is read from the house", async () => {
+  test("an old moment of an entity outside the panel is read from the house", async () => {
     const stage = await Stage.before(server.url);
     onTestFinished(() => stage.close());
     stage.realHouse = true;

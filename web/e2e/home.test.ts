@@ -130,7 +130,7 @@ describe("on a desktop", () => {
     expect(await page().locator("main [data-interaction]").count()).toBe(1);
   });
 
-  test("what was allowed for the session is listed, and can be taken back", async () => {
+  test("rules of the session are listed, and can be revoked", async () => {
     const p = parts(page());
     await open();
     await p.ask(question);
@@ -150,7 +150,7 @@ describe("on a desktop", () => {
     await p.done();
   });
 
-  test("one who comes second is told, and sees who was first", async () => {
+  test("a second person is told who answered first", async () => {
     const p = parts(page());
     await open();
     await p.ask(question);
@@ -179,7 +179,7 @@ describe("on a desktop", () => {
     expect(await p.answers.count()).toBe(1);
   });
 
-  test("the inbox holds what waits in other sessions, and leads to it", async () => {
+  test("the inbox lists waiting interactions of other sessions, and links to them", async () => {
     const p = parts(page());
     await open();
     await p.ask(question);
@@ -200,7 +200,7 @@ describe("on a desktop", () => {
     await p.done();
   });
 
-  test("in the inbox, too, one who comes second is told", async () => {
+  test("in the inbox, too, a second person is told", async () => {
     stage.put("home", asking("l", "Send it", { kind: "confirmation", title: "Send the report?", choices: ["allow", "deny"] }), "Report");
     stage.onAnswer = (i) => {
       stage.append(i.session, [{ turn: i.turn, type: "interaction.answered", data: { id: i.id, answer: { choice: "deny" }, by: "ana", client: "mcp" } }]);

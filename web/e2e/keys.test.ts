@@ -35,7 +35,7 @@ async function unlock(with_: string): Promise<void> {
   await page().keyboard.press("Enter");
 }
 
-test("it asks for the key, says when it is wrong, and goes on with what was asked for", async () => {
+test("it asks for the key, says when it is wrong, and then opens the requested page", async () => {
   const p = parts(page());
   await page().goto(`${server.url}/apps/home/`);
   await gate().waitFor();

@@ -28,7 +28,7 @@ afterEach(async () => {
 const page = () => browser.page;
 const talk = (turns: number) => answered(`turns-${turns}`, Array.from({ length: turns }, (_, i) => [`Question ${i}?`, `Answer ${i}. ${"It is long. ".repeat(20)}`] as const));
 
-test("a session of 10,000 turns is opened as one of 10 is, and read up to what was asked for", async () => {
+test("a session of 10,000 turns opens like one of 10, and loads as far as requested", async () => {
   const p = parts(page());
   const sent: Record<number, { events: number; requests: number }> = {};
   for (const turns of [10, 10_000]) {

@@ -50,6 +50,6 @@ func TestLook(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := postgres.Look(ended, dsn); err == nil {
-		t.Error("it was asked by nobody")
+		t.Error("no one asked it")
 	}
 }

@@ -59,7 +59,7 @@ func TestFolderThatWentAway(t *testing.T) {
 					t.Errorf("got %d events, want 4", n)
 				}
 				if _, err := s.Session(ctx, ann, "other"); !errors.Is(err, parley.ErrNotFound) {
-					t.Errorf("what was refused is there: %v", err)
+					t.Errorf("the refused batch is there: %v", err)
 				}
 			})
 		}

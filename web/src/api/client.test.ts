@@ -37,7 +37,7 @@ describe("a refused request", () => {
     expect(await failure(() => refused(502, body))).toMatchObject({ name: "ApiError", code: "internal", status: 502, message: expect.stringContaining("502") });
   });
 
-  test("is not found at 404, whoever says so", async () => {
+  test("is not found at 404, from any server", async () => {
     expect(await failure(() => refused(404, "no"))).toMatchObject({ code: "not_found" });
   });
 
@@ -45,7 +45,7 @@ describe("a refused request", () => {
     expect(await failure(() => { throw new TypeError("fetch failed"); })).toMatchObject({ code: "unreachable", status: 0 });
   });
 
-  test("an answer that is no JSON is not taken for one", async () => {
+  test("an answer that is not JSON is an error", async () => {
     expect(await failure(() => refused(200, "<html>"))).toMatchObject({ code: "internal", message: "The server's answer was not understood." });
   });
 });

@@ -65,7 +65,7 @@ describe("follow", () => {
     r.following.close();
   });
 
-  test("a partial after a cut stands for the fragments that were missed", async () => {
+  test("a partial after a cut replaces the missed fragments", async () => {
     const turn = server.begin(session, "one");
     server.emit(session, "model.started", { turn, agent: "i", data: { call: "c", model: "m", context: "0", reserved: { input_tokens: 0, output_tokens: 0 } } });
     const r = record(server, session);

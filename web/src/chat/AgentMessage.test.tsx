@@ -6,7 +6,7 @@ import { Doubt, Ending } from "./AgentMessage.tsx";
 import type { Chat } from "./chat.ts";
 import { ChatContext } from "./use-chat.ts";
 
-test("what is doubtful about an answer is a sentence, in the colour of what is said aside", () => {
+test("doubt about an answer is a sentence in the colour of notes", () => {
   const out = renderToStaticMarkup(<Doubt text={"the server counted far fewer tokens than were sent <b>"} />);
   expect(out).toContain("The server counted far fewer tokens than were sent &lt;b&gt;");
   expect(out).toMatch(/^<p role="note" class="[^"]*text-text-muted/);

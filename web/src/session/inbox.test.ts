@@ -40,7 +40,7 @@ test("it holds all of it, however many pages that are", async () => {
   expect(state().rows?.map((r) => r.id)).toEqual(["a", "b", "c"]);
 });
 
-test("it holds what is open, with the sessions it belongs to, each asked for once", async () => {
+test("it holds open interactions, with their sessions, each requested once", async () => {
   rows = [row("a"), row("b"), { ...row("c"), open: false }, row("d", "R")];
   await inbox.refresh();
   expect(state().rows?.map((r) => r.id)).toEqual(["a", "b", "d"]);
@@ -71,7 +71,7 @@ test("it looks now and then while the page is seen, and at once when it is seen 
   expect(asked).toHaveLength(4);
 });
 
-test("what was known stays when the server cannot be reached", async () => {
+test("known interactions stay when the server cannot be reached", async () => {
   rows = [row("a")];
   await inbox.refresh();
   down = true;

@@ -78,7 +78,7 @@ describe("a log that is read from its last turns on", () => {
   const info = { id: "s", app: "a", user: "u", title: "T", status: "active" } as SessionInfo;
   const at = (after: number): SessionWindow => ({ session: info, after, turns: 1, more: true, mode: "plan", max_open_turns: 3, pins: [], rules: [] });
 
-  test("begins with how the session is set, and follows what changes", () => {
+  test("begins with the session's settings, and follows changes", () => {
     const view = beginAt(at(41));
     expect([view.from, view.transcript.seq, view.transcript.title, view.records.mode, view.records.maxOpenTurns]).toEqual([41, 41, "T", "plan", 3]);
     const later = advance(view, [event(42, "session.updated", { mode: "default", title: "New" }, "")]);

@@ -11,7 +11,7 @@ const ask = (id: string) => event("interaction.opened", { id, session: "s", turn
 const outcomes = (r: Records) => (r.asked.get("t") ?? []).map((a) => [a.interaction.id, a.answer?.choice ?? a.expired ?? "waits", a.by]);
 
 describe("record", () => {
-  test("the first answer holds, and names who gave it", () => {
+  test("the first answer holds, with the person's name", () => {
     seq = 0;
     const r = fold(
       ask("a"),
@@ -46,7 +46,7 @@ describe("record", () => {
     expect(on).toMatchObject({ mode: "bypassPermissions", pins, rules: [] });
   });
 
-  test("in any batches it is the same, events that come again change nothing, and what it was given is not touched", () => {
+  test("any batches give the same, repeated events change nothing, and the input is not modified", () => {
     seq = 0;
     const events = [
       event("session.created", { app: "home", user: "ana" }, ""),
@@ -76,7 +76,7 @@ describe("record", () => {
     expect(next.events.get("t")).toBe(r.events.get("t"));
   });
 
-  test("what is newer than this page, or was condensed, only counts", () => {
+  test("events that are newer than this page, or condensed, are only counted", () => {
     seq = 0;
     const r = fold({ ...ask("a"), v: 1 } as Event, { ...ask("b"), data: null } as unknown as Event);
     expect(r.asked.size).toBe(0);

@@ -23,11 +23,11 @@ describe("reduce", () => {
   describe.each(logs)("%s", (name) => {
     const events = eventsOf(name);
 
-    test("gives what Go gives", () => {
+    test("gives the same as Go", () => {
       expect(reduceAll(empty, events)).toEqual(foldOf(name));
     });
 
-    test("gives the same in any batches, and never touches what it was given", () => {
+    test("gives the same in any batches, and does not modify its input", () => {
       const steps: string[] = [];
       const states: Transcript[] = [];
       let state = empty;

@@ -50,7 +50,7 @@ test("a question to the user is read in words", () => {
   expect(steps.map((s) => s.input ?? s.detail ?? s.text)).toEqual([{ questions: "Which one?" }, "Answered by ana: Left, Right", "Left, Right", '{"questions": [']);
 });
 
-test("what says the same twice is said once", () => {
+test("a repeated statement is shown once", () => {
   const [step] = stepsOf([event("tool.ended", { call: "k", name: "look", outcome: "error", output: "no such thing", error: { code: "tool_error", message: "no such thing" } })]);
   expect(step).toMatchObject({ text: "no such thing" });
   expect(step).not.toHaveProperty("detail");

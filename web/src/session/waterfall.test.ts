@@ -50,7 +50,7 @@ describe("waterfallOf", () => {
     expect(w?.bars.map((b) => [b.label, b.input])).toEqual([["act", { a: 3 }], ["act", { a: 2 }]]);
   });
 
-  test("what fails and is tried again is two bars", () => {
+  test("a failed call and its retry are two bars", () => {
     expect(
       bars([
         at(0, "turn.started"),
@@ -75,7 +75,7 @@ describe("waterfallOf", () => {
     expect(bars([at(0, "turn.started"), at(50, "tool.ended", { call: "k", name: "act", outcome: "denied", output: "" })], start + 50)).toEqual([["tool", "act", 50, 50, "failed"]]);
   });
 
-  test("a dead server cuts what ran, and the time until it goes on is seen", () => {
+  test("a server crash ends the running bars, and the gap until it resumes is visible", () => {
     expect(
       bars(
         [
@@ -138,7 +138,7 @@ describe("the axis", () => {
     expect(placeOf(axis, start + 500)).toBeCloseTo((first as number) / 2);
   });
 
-  test("ticks are round, rise, and do not stand in what is squeezed", () => {
+  test("ticks are round, ascending and outside squeezed spans", () => {
     const w = waterfallOf(events(), 0);
     if (!w) throw new Error("no waterfall");
     const ticks = ticksOf(w, axisOf(w));

@@ -31,7 +31,7 @@ describe("a text is cut", () => {
     }
   });
 
-  test("anew when it has changed otherwise", () => {
+  test("again when it has changed in another way", () => {
     expect(piecesOf(cut("Other.\n\nText.", cut("First.\n\nText.")))).toEqual(pieces("Other.\n\nText."));
   });
 
@@ -79,7 +79,7 @@ describe("an answer has at most so many", () => {
     expect(short(`b\n\n${most}${"  ".repeat(33)}- a\n`)[1]?.[0]).toBe("plain");
   });
 
-  test("definitions, and what uses no more of them is drawn", () => {
+  test("definitions, and blocks that use none are drawn", () => {
     const [last, next] = pieces(`[d 999]\n\n${filler}\n\n[d 1000]\n\n${lines(1001, (i) => `[d ${i}]: /${i}\n`)}`).filter((p) => p.text.startsWith("[d "));
     expect(last?.text).toBe("[d 999]\n\n[d 999]: /999\n");
     expect(next?.text.trim()).toBe("[d 1000]");

@@ -11,7 +11,7 @@ describe("Markdown", () => {
     expect(html("See [it][1].\n\nMore.\n\n[1]: https://example.com/x")).toContain('href="https://example.com/x"');
   });
 
-  test("draws what answers are made of", () => {
+  test("draws the Markdown of answers", () => {
     expect(html("**Google OAuth** with `authlib`")).toBe('<div class="prose"><p dir="auto"><strong>Google OAuth</strong> with <code>authlib</code></p></div>');
     expect(html("| a | b |\n|---|---|\n| 1 | 2 |")).toContain("<td>2</td>");
     // Each block goes the way of its own first letter.

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { oneLine, tame, tameCode } from "./tame.ts";
 
-test("what turns other text around is shown by its number, in code whatever sets a direction", () => {
+test("characters that reorder text are shown by number, and in code all direction marks", () => {
   expect(tame("a\u202eb\r\nc\u2067d")).toBe("a[U+202E]b\nc\u2067d");
   expect(tameCode("if (x\u2067) //\u202a")).toBe("if (x[U+2067]) //[U+202A]");
 });

@@ -10,7 +10,7 @@ const html = (asked: Asked) => renderToStaticMarkup(<Card asked={asked} onAnswer
 const text = (asked: Asked) => html(asked).replace(/<svg.*?<\/svg>/g, "").replace(/<[^>]+>/g, "|").replace(/\|+/g, "|");
 
 describe("a card", () => {
-  test("of a permission shows the call and what can be said to it", () => {
+  test("of a permission shows the call and the possible answers", () => {
     const out = text({ seq: 1, interaction: ask({ agent: "lead/home#2", tool: "ha_call_service", input: { service: "light.turn_on" }, choices: ["allow", "allow_session", "deny"] }) });
     expect(out).toBe("|Permission|· home|Allow ha_call_service: light.turn_on?|service|light.turn_on|Allow once|Allow for this session|Deny…|Edit input…|");
   });
@@ -39,13 +39,13 @@ describe("a card", () => {
     expect(out).toContain(`<h3 id="${id}"`);
   });
 
-  test("of a kind that this page does not know shows what can be chosen", () => {
+  test("of an unknown kind shows the choices", () => {
     const interaction = ask({ title: "Which key?", choices: ["deny", "later"] });
     (interaction as { kind: string }).kind = "riddle";
     expect(text({ seq: 1, interaction })).toMatch(/Which key\?\|Deny…\|later\|/);
   });
 
-  test("that is closed says how, by whom, and what was said", () => {
+  test("that is closed shows its outcome, the person and the answer", () => {
     const out = text({ seq: 1, interaction: ask({}), answer: { choice: "deny", text: "Not at night." }, by: "ana", client: "mcp" });
     expect(out).toBe("|Denied| · Allow ha_call_service: light.turn_on? · by ana from another program|“|Not at night.|”|");
     expect(html({ seq: 1, interaction: ask({}), expired: "nobody answered in time" })).not.toMatch(/<button/);

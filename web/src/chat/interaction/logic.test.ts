@@ -89,7 +89,7 @@ describe("questions", () => {
   });
 });
 
-test("a conflict is lateness, all else is a refusal at its field", () => {
+test("a conflict means too late, any other error is shown at its field", () => {
   const answer = { choice: "allow" };
   const error = (code: string) => ({ code, field: "input", message: "m", hint: "h" });
   expect(failed(answer, error("conflict"))).toMatchObject({ state: "late" });
@@ -100,7 +100,7 @@ test("a conflict is lateness, all else is a refusal at its field", () => {
   expect(lateNotice({ state: "sent", answer }, { interaction: ask({}), seq: 1, answer })).toBe("");
 });
 
-test("of a write of unknown outcome it is said when it was sent and what is known of it", () => {
+test("a write of unknown outcome shows when it was sent and what is known", () => {
   const event = (type: string, data: unknown) => ({ session: "s", seq: 1, turn: "t", time: "2026-03-01T09:00:09Z", type, data }) as unknown as Event;
   const events = [
     event("tool.started", { call: "k", name: "x", attempt: 1, deadline: "2026-03-01T09:01:00Z" }),

@@ -156,7 +156,7 @@ describe("Chaos", () => {
     expect(shown(again)).toEqual([["which?", "running", "Google"]]);
   });
 
-  test("what the server does not know stays readable, and is not made there by looking", async () => {
+  test("a local conversation that the server lacks stays readable, and viewing it does not create it", async () => {
     storage.setItem(
       sessionsKey,
       JSON.stringify([
@@ -181,14 +181,14 @@ describe("Chaos", () => {
     expect(stored()).toEqual([]);
   });
 
-  test("a list that cannot be read is no list", () => {
+  test("a list that cannot be read is empty", () => {
     for (const bad of ["{", '{"a":1}', '[1,null,{"id":"x"}]']) {
       storage.setItem(sessionsKey, bad);
       expect(page().store.getState().sessions, bad).toEqual([]);
     }
   });
 
-  test("when there is no more room the oldest give up their messages", async () => {
+  test("when storage is full, the oldest conversations lose their messages", async () => {
     const long = "x".repeat(400);
     const old = (id: string, year: number) => ({
       id,
@@ -259,7 +259,7 @@ describe("Chaos", () => {
     expect(shown(chaos)).toEqual([["long?", "cancelled", ""]]);
   });
 
-  test("retry stands in the place of what it repeats", async () => {
+  test("a retry replaces the turn it repeats", async () => {
     const chaos = page();
     const usage = { input_tokens: 0, output_tokens: 0 };
     server.onTurn = (s, turn) => server.emit(s, "turn.failed", { turn, data: { error: { code: "model_error", message: "overloaded", hint: "try again" }, usage } });

@@ -28,7 +28,7 @@ test("a chart says in words what it shows, by the clock of the house", () => {
   expect([stopsOf(volts), stopsOf(door)]).toEqual([[{ at: from + minute, text: "196.3 V" }], [{ at: from + 5 * minute, text: "Unavailable" }]]);
 });
 
-test("what is no chart is none, and a zone that is not known is UTC", () => {
+test("other data is not drawn as a chart, and an unknown zone is UTC", () => {
   for (const bad of [null, 7, "x", {}, { from: 1, to: 1, series: [] }, { from: 1, to: 2 }]) expect(readChart(bad)).toBeUndefined();
   expect(readChart({ ...raw, zone: "Mars/Olympus" })?.zone).toBe("UTC");
   expect(readHistory({ ...raw, series: undefined, entity_id: "light.a", points: [], states: [[from, "on"]] })?.series[0]?.name).toBe("light.a");

@@ -29,7 +29,7 @@ describe("the house", () => {
     expect(changed(h, [{ connected: false, age_ms: 60_000 }], 100_000)).toMatchObject({ connected: false, freshAt: 40_000, entities: h.entities });
   });
 
-  test("histories grow with what comes, and never backwards", () => {
+  test("histories grow with new values, and never backwards", () => {
     const h = { ...listed(noHouse, listing, 0), histories: new Map([["sensor.t", { points: [[1000, 20]] as [number, number][], states: [] }]]) };
     const points = (state: string, at: number) => changed(h, [{ entity_id: "sensor.t", state, last_changed: new Date(at).toISOString() }], 0).histories.get("sensor.t")?.points;
     expect(points("21", 2000)).toEqual([[1000, 20], [2000, 21]]);
@@ -92,7 +92,7 @@ describe("Entities", () => {
     expect(state()).toMatchObject({ connected: true, error: undefined });
   });
 
-  test("says what is wrong when there is no list, and asks again ever more seldom", async () => {
+  test("says what is wrong when there is no list, and retries at growing intervals", async () => {
     answer = () => json({ error: { code: "unavailable", message: "the house is away" } }, 503);
     entities.start();
     await settle();
@@ -105,7 +105,7 @@ describe("Entities", () => {
     expect(asked.length).toBe(before);
   });
 
-  test("a page in the place of the list is no list", async () => {
+  test("an HTML page instead of the list is an error", async () => {
     answer = () => new Response("<html>", { headers: { "Content-Type": "text/html" } });
     entities.start();
     await settle();

@@ -27,7 +27,7 @@ const opened = () => home.store.getState().opened;
 const entries = () => home.store.getState().entries?.map((e) => [e.id, e.name]);
 const asked = () => opened().exchanges.flatMap((x) => x.asked.map((a) => a.answer?.choice ?? "waits"));
 
-test("the list is the server's, whoever began the sessions", async () => {
+test("the list is the server's, with sessions from every client", async () => {
   const other = server.create("");
   server.emit(other.id, "session.updated", { data: { title: "From a terminal" } });
   await home.refresh();
@@ -37,7 +37,7 @@ test("the list is the server's, whoever began the sessions", async () => {
   expect(opened()).toMatchObject({ id: other.id, phase: "live" });
 });
 
-test("the list is read page by page, and what was scrolled to stays when it is read again", async () => {
+test("the list is read page by page, and pages scrolled to stay when it is read again", async () => {
   server.page = 2;
   const all = Array.from({ length: 5 }, () => server.create("").id);
   const ids = () => home.store.getState().entries?.map((e) => e.id);
@@ -59,7 +59,7 @@ test("the list is read page by page, and what was scrolled to stays when it is r
   expect([ids(), more()]).toEqual([all, "none"]);
 });
 
-test("a session of which the list was not read yet is found all the same", async () => {
+test("a session beyond the pages read so far is found, too", async () => {
   server.page = 2;
   const all = Array.from({ length: 5 }, () => server.create("").id);
   await home.open(all[4] ?? "");
@@ -106,7 +106,7 @@ test("pins make the session that they are pinned to", async () => {
   expect(opened()).toMatchObject({ id: "uuid-1", phase: "live", exchanges: [] });
 });
 
-test("what is asked is in its turn and in the inbox until the log says that it was answered", async () => {
+test("a question is in its turn and in the inbox until the log has its answer", async () => {
   let interaction = "";
   server.onTurn = (session, turn) => (interaction = server.ask(session, turn));
   await home.send("Switch it off");
@@ -119,7 +119,7 @@ test("what is asked is in its turn and in the inbox until the log says that it w
   expect(home.inbox.store.getState().rows).toEqual([]);
 });
 
-test("an answer that comes second is an error of its own, and the first stays", async () => {
+test("a second answer is an error of its own, and the first stays", async () => {
   let interaction = "";
   server.onTurn = (session, turn) => (interaction = server.ask(session, turn));
   await home.send("Switch it off");
