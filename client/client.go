@@ -10,9 +10,14 @@
 // event once and in order.
 //
 // A refusal by the server is returned as a [*parley.Error] with its code; CodeUnavailable
-// means that the server could not be reached. The client repeats no command by itself,
-// except the message of [Client.SendAndWait]. The caller may repeat one that has an
-// idempotency key, and gets the result of the first attempt.
+// means that the server could not be reached, or cannot do it now.
+//
+// When an answer is lost, because the connection broke or a proxy answered for the server,
+// the server may have done what was asked. [Client.CreateSession], [Client.ForkSession],
+// [Client.Deliver] and [Client.SendAndWait] then repeat the request with the same
+// idempotency key until the server says what became of it. No other method repeats a
+// command. The caller may repeat one that has an idempotency key, and gets the result of
+// the first attempt.
 //
 // A Client is safe for concurrent use.
 package client
@@ -49,13 +54,13 @@ type Options struct {
 	// Retry is the longest wait before reconnecting a broken stream; 0 means 15 s. The
 	// first waits are shorter. All are random.
 	Retry time.Duration
-	// Patience is how long FollowTurn and SendAndWait keep trying to reach a server that
-	// does not answer; 0 means 2 minutes. A server that crashed may need some of it to
-	// start again, and then goes on with the turn.
+	// Patience is how long a method that repeats its request, and FollowTurn, keep trying
+	// to get an answer from the server; 0 means 2 minutes. A server that crashed may need
+	// some of it to start again, and then goes on with the turn.
 	Patience time.Duration
-	// Away, if set, is called when a method that follows cannot reach the server and
-	// tries again, and with nil when it has reached it again. Calls come from the
-	// goroutine that follows.
+	// Away, if set, is called when a method has no answer from the server and is about to
+	// try again, and with nil when it has one again. Calls come from the goroutine of that
+	// method.
 	Away func(err error)
 }
 
@@ -155,8 +160,8 @@ func (c *Client) do(ctx context.Context, a call) (*http.Response, error) {
 	return resp, nil
 }
 
-// unreached is the cause of an error when it is unclear whether the server got the
-// request.
+// unreached is the cause of an error when the server itself did not answer, so that it is
+// unclear whether it got the request.
 type unreached struct{ error }
 
 func (u *unreached) Unwrap() error { return u.error }
@@ -176,7 +181,7 @@ func isJSON(err error) bool {
 }
 
 // errorOf returns the error in a refused answer. A body of another shape, such as a
-// proxy's, still gives a code.
+// proxy's, still gives a code. A proxy answers 502 and above when it lost the server.
 func errorOf(resp *http.Response) error {
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // as much as arrived
 	var p struct {
@@ -186,6 +191,9 @@ func errorOf(resp *http.Response) error {
 		return fromInfo(*p.Error)
 	}
 	e := parley.Errorf(codeOf(resp.StatusCode), "the server answered %s", resp.Status)
+	if resp.StatusCode >= http.StatusBadGateway {
+		e.Err = &unreached{errors.New(resp.Status)}
+	}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
 		e = e.WithRetry(time.Duration(s) * time.Second)
 	}

@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -72,6 +74,114 @@ func TestSessions_are_made_once(t *testing.T) {
 	list, err := c.Sessions(t.Context(), client.SessionFilter{})
 	if err != nil || len(list) != 2 || fork.ID == s.ID {
 		t.Errorf("there are %d sessions, %v", len(list), err)
+	}
+}
+
+// TestRequests_through_a_proxy: an answer is lost and a proxy stands in for the server that
+// crashed, then the server itself says that it cannot begin yet. Each request is repeated
+// until it is done, and done once.
+func TestRequests_through_a_proxy(t *testing.T) {
+	t.Parallel()
+	dies := map[string]func(http.Handler, http.ResponseWriter, *http.Request){
+		"the connection breaks": lost,
+		"the proxy loses it": func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(httptest.NewRecorder(), r)
+			http.Error(w, "<html>Bad Gateway", http.StatusBadGateway)
+		},
+		"the proxy waits for it": func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(httptest.NewRecorder(), r)
+			http.Error(w, "", http.StatusGatewayTimeout)
+		},
+	}
+	asks := map[string]func(*client.Client, parley.SessionID) error{
+		"CreateSession": func(c *client.Client, _ parley.SessionID) error {
+			_, created, err := c.CreateSession(t.Context(), parley.CreateSession{App: "test", Key: "mine"})
+			if err == nil && !created {
+				return errors.New("it was not created")
+			}
+			return err
+		},
+		"ForkSession": func(c *client.Client, id parley.SessionID) error {
+			_, err := c.ForkSession(t.Context(), id, parley.ForkSession{})
+			return err
+		},
+		"Deliver": func(c *client.Client, id parley.SessionID) error {
+			_, err := c.Deliver(t.Context(), id, parley.Send{Message: "hello"})
+			return err
+		},
+	}
+	for how, dies := range dies {
+		for name, ask := range asks {
+			t.Run(name+" and "+how, func(t *testing.T) {
+				t.Parallel()
+				var n atomic.Int64
+				c, rig := serve(t, enginetest.Echo, func(next http.Handler) http.Handler {
+					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if r.Method != http.MethodPost {
+							next.ServeHTTP(w, r)
+							return
+						}
+						switch n.Add(1) - 1 { // the first makes the session
+						case 1:
+							dies(next, w, r)
+						case 2:
+							http.Error(w, "<html>Bad Gateway", http.StatusBadGateway)
+						case 3:
+							http.Error(w, "", http.StatusServiceUnavailable)
+						case 4:
+							w.WriteHeader(http.StatusServiceUnavailable)
+							_, _ = io.WriteString(w, `{"error":{"code":"unavailable","message":"not yet","retry_after_ms":1}}`)
+						default:
+							next.ServeHTTP(w, r)
+						}
+					})
+				})
+				s := session(t, c)
+				if err := ask(c, s.ID); err != nil || n.Load() != 6 {
+					t.Fatalf("%v after %d requests", err, n.Load()-1)
+				}
+				list, err := c.Sessions(t.Context(), client.SessionFilter{})
+				turns := strings.Count(enginetest.Types(rig.Log(s.ID)), "turn.started")
+				if err != nil || len(list)+turns != 2 {
+					t.Errorf("%d sessions and %d turns, %v", len(list), turns, err)
+				}
+			})
+		}
+	}
+}
+
+// TestServer_that_cannot_do_it_now: what the server itself says is no doubt, so the error
+// comes at once.
+func TestServer_that_cannot_do_it_now(t *testing.T) {
+	t.Parallel()
+	n := 0
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n++
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"error":{"code":"unavailable","message":"there is no room","retry_after_ms":1000}}`)
+	}))
+	defer web.Close()
+	c := client.New(client.Options{BaseURL: web.URL, Away: func(error) { t.Error("it waits") }})
+	_, _, err := c.CreateSession(t.Context(), parley.CreateSession{App: "x"})
+	if parley.CodeOf(err) != parley.CodeUnavailable || n != 1 {
+		t.Errorf("CreateSession: %v after %d requests", err, n)
+	}
+	_, err = c.Deliver(t.Context(), "s", parley.Send{Message: "hello"})
+	if parley.CodeOf(err) != parley.CodeUnavailable || n != 2 {
+		t.Errorf("Deliver: %v after %d requests", err, n)
+	}
+}
+
+// TestCreateSession_with_a_key_of_before: the caller used its key before, and no answer was
+// lost, so nothing was created.
+func TestCreateSession_with_a_key_of_before(t *testing.T) {
+	t.Parallel()
+	c, _ := serve(t, enginetest.Echo, nil)
+	for _, want := range []bool{true, false} {
+		if _, created, err := c.CreateSession(t.Context(), parley.CreateSession{App: "test", Key: "mine"}); err != nil || created != want {
+			t.Errorf("created %v, %v; want %v", created, err, want)
+		}
 	}
 }
 

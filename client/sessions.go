@@ -12,14 +12,18 @@ import (
 )
 
 // CreateSession makes a session. If a session of the app already has the outside id, it
-// returns that session and created is false. Key is sent as the idempotency key; without
-// one, the call gets one. If the connection breaks, the request is repeated with it within
-// [Options.Patience]; created is then false for a session with an outside id.
+// returns that session and created is false; so it is when an earlier call made it with the
+// same Key. Key is sent as the idempotency key; without one, the call gets one. If the
+// answer is lost, the request is repeated with it within [Options.Patience]. Then the
+// answer does not say which request made the session: created is true without an outside
+// id, and false with one.
 func (c *Client) CreateSession(ctx context.Context, s parley.CreateSession) (info parley.SessionInfo, created bool, err error) {
+	own, attempts := s.Key == "", 0
 	info, err = once(ctx, c, &s.Key, func() (parley.SessionInfo, error) {
+		attempts++
 		a := call{method: http.MethodPost, path: "/v1/sessions", body: s}
 		info, status, err := getStatus[parley.SessionInfo](ctx, c, a.set("Idempotency-Key", s.Key))
-		created = status == http.StatusCreated || err == nil && s.OutsideID == ""
+		created = status == http.StatusCreated || err == nil && s.OutsideID == "" && (own || attempts > 1)
 		return info, err
 	})
 	return info, created, err
@@ -111,8 +115,8 @@ type reasonBody struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// ForkSession copies a session. If the connection breaks, the request is repeated with the
-// same key within [Options.Patience].
+// ForkSession copies a session. If the answer is lost, the request is repeated with the same
+// key within [Options.Patience].
 func (c *Client) ForkSession(ctx context.Context, id parley.SessionID, f parley.ForkSession) (parley.SessionInfo, error) {
 	return once(ctx, c, &f.Key, func() (parley.SessionInfo, error) {
 		a := call{method: http.MethodPost, path: p("/v1/sessions/%s/fork", id), body: f}

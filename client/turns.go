@@ -19,29 +19,39 @@ func (c *Client) Send(ctx context.Context, id parley.SessionID, s parley.Send) (
 	return get[parley.TurnInfo](ctx, c, a.set("Idempotency-Key", s.Key))
 }
 
-// Deliver is Send that gets through a crash of the server: while the server cannot be
-// reached, or the connection breaks before the request is acknowledged, the request is
+// Deliver is Send that gets through a crash of the server, also behind a proxy: while the
+// server cannot be reached, or it is unclear whether it got the request, the request is
 // repeated with the same key, within [Options.Patience]. Without a key it gets one.
 func (c *Client) Deliver(ctx context.Context, id parley.SessionID, s parley.Send) (parley.TurnInfo, error) {
 	if s.Key == "" {
 		s.Key = rand.Text()
 	}
-	return patient(ctx, c, isUnreached, func() (parley.TurnInfo, error) { return c.Send(ctx, id, s) })
+	unclear := inDoubt()
+	return patient(ctx, c, func(err error) bool { return unclear(err) || isUnreached(err) }, func() (parley.TurnInfo, error) {
+		return c.Send(ctx, id, s)
+	})
 }
 
 // once makes a request that would make something twice if it were repeated without a key.
-// If its connection breaks, it is repeated with the same key until the server says what
-// became of it. A server that cannot be reached in the first place is an error at once.
+// If its answer is lost, it is repeated with the same key until the server says what became
+// of it. A server that cannot be reached in the first place, or that says itself that it
+// cannot do it now, is an error at once.
 func once[T any](ctx context.Context, c *Client, key *string, do func() (T, error)) (T, error) {
 	if *key == "" {
 		*key = rand.Text()
 	}
+	return patient(ctx, c, inDoubt(), do)
+}
+
+// inDoubt returns a function that is told the error of each attempt at a request. It
+// reports whether the server may have done what one of them asked, and might still say so.
+func inDoubt() func(error) bool {
 	doubt := false
-	return patient(ctx, c, func(err error) bool {
+	return func(err error) bool {
 		u, ok := errors.AsType[*unreached](err)
 		doubt = doubt || ok && u.sent()
-		return ok && doubt
-	}, do)
+		return doubt && !final(err)
+	}
 }
 
 // SendAndWait delivers a message and returns its turn when that has ended, waits for a
@@ -97,7 +107,7 @@ func patient[T any](ctx context.Context, c *Client, again func(error) bool, do f
 // givesUp is the error of a method that ends because its server stays away.
 func (c *Client) givesUp(err error) error {
 	return parley.Errorf(parley.CodeUnavailable, "the server has not answered for %s: %w", c.patience, err).
-		WithHint("what was acknowledged is kept; read the turn again when the server is back")
+		WithHint("what the server acknowledged is kept; look whether it did this, too, when it is back")
 }
 
 // Await waits until the turn has ended, waits for a human or was interrupted and does not

@@ -5,11 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/client"
@@ -66,5 +71,40 @@ func TestFollow_of_a_turn_that_waits_already(t *testing.T) {
 		if n := strings.Count(out.String(), "\n"); n != c.lines {
 			t.Errorf("%+v: %d lines, want %d:\n%s", c, n, c.lines, &out)
 		}
+	}
+}
+
+// TestRun_says_that_it_waits: the server dies before there is a session, and before there
+// is a turn. The command waits both times, says so, and promises nothing of a turn.
+func TestRun_says_that_it_waits(t *testing.T) {
+	t.Parallel()
+	var posts atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost && posts.Add(1)%2 == 1:
+			panic(http.ErrAbortHandler)
+		case r.URL.Path == "/v1/sessions":
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, `{"id":"s"}`)
+		case r.Method == http.MethodPost:
+			_, _ = io.WriteString(w, `{"id":"t","session_id":"s","first_seq":1,"last_seq":1,"status":"running"}`)
+		default:
+			w.Header().Set("Content-Type", "text/event-stream")
+			e := parley.NewEvent("t", "", parley.TurnCompleted{Response: parley.Response{Message: "the answer"}})
+			e.Session, e.Seq = "s", 1
+			fmt.Fprintf(w, "id: 1\nevent: %s\ndata: %s\n\n", e.Type, e.AppendJSON(nil))
+		}
+	}))
+	defer web.Close()
+	l := &link{}
+	l.Client = client.New(client.Options{BaseURL: web.URL, Retry: time.Millisecond, Away: l.tell})
+	var out, errs bytes.Buffer
+	r := newRunner(&cobra.Command{}, l, tui.Open(strings.NewReader(""), &out, &errs, func(string) string { return "" }), false)
+	if err := r.run(t.Context(), "app", "", parley.Send{Message: "hello"}); err != nil || out.String() != "the answer\n" {
+		t.Errorf("%v, %q", err, &out)
+	}
+	wait := noAnswer + ".\nThe server is back.\n"
+	if want := wait + wait + "session s, turn t\n"; errs.String() != want {
+		t.Errorf("got %q, want %q", &errs, want)
 	}
 }

@@ -54,6 +54,7 @@ func newRunner(cmd *cobra.Command, l *link, t *tui.Terminal, asJSON bool) *runne
 	if !asJSON && t.Style(t.Out).Screen {
 		r.screen = t.Answer()
 	}
+	l.away = r.serverAway
 	return r
 }
 
@@ -86,6 +87,7 @@ func (r *runner) follow(ctx context.Context, t parley.TurnInfo) error {
 	}
 	reading, stop := context.WithCancel(ctx)
 	frames := make(chan item)
+	before := r.l.away
 	r.l.away = func(err error) {
 		select {
 		case frames <- item{err: err, away: true}:
@@ -107,6 +109,7 @@ func (r *runner) follow(ctx context.Context, t parley.TurnInfo) error {
 		r.dismiss(&gone{"The turn has ended."})
 		stop()
 		pump.Wait()
+		r.l.away = before
 	}()
 	r.asked, r.open = t.LastSeq, slices.Clone(t.Interactions)
 	for {
@@ -249,17 +252,34 @@ func (r *runner) interrupted(id parley.TurnID, reason string) error {
 	})
 }
 
-// reached says that the command waits for the server, or with nil that it no longer does.
-// With --json, too: standard error is for people.
+// reached says that the command that follows a turn waits for the server, or with nil that
+// it no longer does.
 func (r *runner) reached(err error) {
 	line := "The server is back."
 	if err != nil {
-		line = "The server does not answer. Waiting for it to come back: the turn is kept."
+		line = noAnswer + ": the turn is kept."
 	}
 	if r.asking != nil {
 		r.held = append(r.held, line)
 		return
 	}
+	r.remark(line)
+}
+
+const noAnswer = "The server does not answer. Waiting for it to come back"
+
+// serverAway is reached before there is a turn to follow.
+func (r *runner) serverAway(err error) {
+	if err != nil {
+		r.remark(noAnswer + ".")
+		return
+	}
+	r.remark("The server is back.")
+}
+
+// remark says something about the command itself. With --json, too: standard error is for
+// people.
+func (r *runner) remark(line string) {
 	fmt.Fprintln(r.t.Err, r.t.Style(r.t.Err).Dim(line))
 }
 
