@@ -19,10 +19,6 @@ import (
 	"github.com/parley-server/parley/internal/store/sqlite"
 )
 
-// startWithin is how long a command waits for a process that has locked the data folder
-// but does not listen yet: it may have thousands of sessions to check.
-const startWithin = 10 * time.Second
-
 // link is a command's access to a data folder: a client of the process that owns it, or
 // of the command itself if that had to open the folder.
 type link struct {
@@ -120,10 +116,13 @@ func elsewhere(s config.Settings) (config.Settings, func(), error) {
 	return s, func() { _ = os.RemoveAll(s.Data) }, nil
 }
 
-// reach finds the owner of the folder in s, or becomes it.
+// reach finds the owner of the folder in s, or becomes it. It waits for another command
+// that is the owner, which nothing can be asked of.
 func (f *flags) reach(cmd *cobra.Command, s config.Settings, how access) (*link, error) {
 	ctx := cmd.Context()
-	until := time.Now().Add(startWithin)
+	began := time.Now()
+	var before holder
+	found, said := began, false // when it was before who had the folder
 	for {
 		own, err := takeLock(s.Data, cmd.Name())
 		if err == nil {
@@ -133,20 +132,29 @@ func (f *flags) reach(cmd *cobra.Command, s config.Settings, how access) (*link,
 		if !ok {
 			return nil, err
 		}
-		if held.holder.Socket != "" {
-			if l := dial(ctx, held.holder, s); l != nil {
-				f.notUsed(cmd, held.holder)
+		h := held.holder
+		if h.Socket != "" {
+			if l := dial(ctx, h, s); l != nil {
+				f.notUsed(cmd, h)
 				return l, nil
 			}
 		}
-		if time.Now().After(until) {
+		if h.PID != before.PID {
+			before, found = h, time.Now()
+		}
+		switch {
+		case h.ends() && time.Since(began) > inUseWithin:
+			return nil, parley.Errorf(parley.CodeUnavailable, "%w, which has not ended within %s", held, inUseWithin).
+				WithHint("wait until it has ended, or stop it; commands beside a running server (parley serve) need not wait for each other")
+		case h.ends() && !said:
+			said = true
+			fmt.Fprintf(cmd.ErrOrStderr(), "parley: waiting for %s, which has the data folder open\n", h)
+		case !h.ends() && time.Since(found) > startWithin, time.Since(began) > inUseWithin+startWithin:
 			return nil, parley.Errorf(parley.CodeUnavailable, "%w, which does not answer", held).
 				WithHint("wait for it, stop it, or look at its log")
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(50 * time.Millisecond):
+		if err := pauseInUse(ctx); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -69,7 +69,7 @@ type plan struct {
 	disabled []string           // apps that the settings do not enable
 	meta     func() any         // of index/meta.json; nil: there is none
 	folder   *datafolder.Folder // the data folder, once this process has taken it
-	held     func() error       // reports that its lock is lost; nil: nobody looks
+	own      *lock              // of the data folder
 	red      *redact.Redactor   // the one that stands before all that is kept and shown
 }
 
@@ -147,7 +147,7 @@ func newPlanFor(s config.Settings, check bool, log *slog.Logger) (*plan, error) 
 
 // took says that this process has the data folder now.
 func (p *plan) took(own *lock) {
-	p.held, p.folder = own.held, datafolder.New(p.settings.Data, own.held)
+	p.own, p.folder = own, datafolder.New(p.settings.Data, own.held)
 }
 
 // there reports whether the data folder went away after it was taken.
@@ -219,7 +219,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
-	base, err := stores[at.kind](ctx, p.settings, p.held, log)
+	base, err := stores[at.kind](ctx, p.settings, p.own, log)
 	if err != nil {
 		return nil, err
 	}

@@ -102,12 +102,16 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 	if err != nil {
 		return usage(err)
 	}
-	own, err := takeLock(s.Data, command)
+	own, err := lockForServer(ctx, s.Data, command, func(h holder) {
+		log.Warn("the data folder is in use; the server starts when it is free", "by", h.String(), "within", inUseWithin)
+	})
 	if held, ok := errors.AsType[*errHeld](err); ok {
-		return parley.Errorf(parley.CodeConflict, "%s: %w", s.Data, held).
-			WithHint("use that server, stop it, or choose another folder with --data")
+		return refusedTo(s.Data, held)
 	}
 	if err != nil {
+		if errors.Is(err, context.Cause(ctx)) {
+			return nil // it was stopped while it waited
+		}
 		return err
 	}
 	defer own.release()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/config"
@@ -44,12 +45,21 @@ func storeOf(s config.Settings) (storePlace, error) {
 }
 
 // openPostgres reserves the database for this process, as the lock of the data folder
-// does with SQLite: one server per database, until several can share its sessions. Its
-// error names the database.
-func openPostgres(ctx context.Context, s config.Settings, _ func() error, log *slog.Logger) (seam.Store, error) {
+// does with SQLite: one server per database, until several can share its sessions. It
+// waits for a command that has the database, as for one that has the folder. Its error
+// names the database.
+func openPostgres(ctx context.Context, s config.Settings, own *lock, log *slog.Logger) (seam.Store, error) {
 	host, _ := os.Hostname() // for people; may be empty
-	sole := fmt.Sprintf("parley, process %d on %s", os.Getpid(), host)
-	store, err := postgres.Open(ctx, s.Store, postgres.Options{Logger: log, Sole: sole})
+	sole := fmt.Sprintf("%s, process %d on %s", nameInDatabase(own.h.Command), os.Getpid(), host)
+	began, said := time.Now(), false
+	store, err := postgres.Open(ctx, s.Store, postgres.Options{Logger: log, Sole: sole, Await: func(holder string) bool {
+		waits := endsByName(holder) && time.Since(began) < inUseWithin
+		if waits && !said {
+			said = true
+			log.Warn("the database is in use; waiting until it is free", "by", holder, "within", inUseWithin)
+		}
+		return waits
+	}})
 	if err != nil {
 		return nil, named(s, err)
 	}

@@ -31,12 +31,12 @@ import (
 // The tables. Each maps a name used in settings or an app.yaml to an implementation; a
 // new one is a package and a line here.
 
-// stores keep logs.
-var stores = map[string]func(ctx context.Context, s config.Settings, held func() error, log *slog.Logger) (seam.Store, error){
-	"sqlite": func(ctx context.Context, s config.Settings, held func() error, log *slog.Logger) (seam.Store, error) {
-		return sqlite.Open(ctx, s.Data, sqlite.Options{Logger: log, Guard: held, Beside: []string{archive.FolderName}})
+// stores keep logs. own is the lock of the data folder.
+var stores = map[string]func(ctx context.Context, s config.Settings, own *lock, log *slog.Logger) (seam.Store, error){
+	"sqlite": func(ctx context.Context, s config.Settings, own *lock, log *slog.Logger) (seam.Store, error) {
+		return sqlite.Open(ctx, s.Data, sqlite.Options{Logger: log, Guard: own.held, Beside: []string{archive.FolderName}})
 	},
-	"mem": func(context.Context, config.Settings, func() error, *slog.Logger) (seam.Store, error) {
+	"mem": func(context.Context, config.Settings, *lock, *slog.Logger) (seam.Store, error) {
 		return mem.New(), nil
 	},
 	"postgres": openPostgres,

@@ -75,6 +75,10 @@ type Options struct {
 	// stores that are refused: at most 63 bytes, different for each process. Empty:
 	// shared.
 	Sole string
+	// Await reports whether to go on waiting for the store that has reserved the
+	// database, by the value of its Sole. It is called every 5 s. Nil: a start is refused
+	// after the first 5 s.
+	Await func(holder string) bool
 
 	tracer   pgx.QueryTracer
 	soleWait time.Duration // 0 means soleWait
@@ -124,7 +128,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	}
 	var own *sole
 	if o.Sole != "" {
-		if own, err = hold(ctx, config.ConnConfig, o.Sole, cmp.Or(o.soleWait, soleWait), o.Logger); err != nil {
+		if own, err = hold(ctx, config.ConnConfig, o.Sole, cmp.Or(o.soleWait, soleWait), o.Await, o.Logger); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/store/rule"
 )
 
 const (
@@ -39,13 +40,18 @@ type sole struct {
 	again  chan struct{} // receives a value when the lock was taken again
 }
 
-// hold waits until the database is ours. Errors: CodeConflict when another server keeps
-// it.
-func hold(ctx context.Context, config *pgx.ConnConfig, about string, wait time.Duration, log *slog.Logger) (*sole, error) {
+// hold waits until the database is ours: for as long as wait, and again while the holder
+// is one to await. Errors: CodeConflict when another store keeps it.
+func hold(ctx context.Context, config *pgx.ConnConfig, about string, wait time.Duration, await func(holder string) bool, log *slog.Logger) (*sole, error) {
 	about = shown(about)
 	s := &sole{config: config, about: about, log: log, taken: make(chan struct{}), done: make(chan struct{}), again: make(chan struct{}, 1)}
 	who, err := s.lock(ctx, wait)
+	for err == nil && who != nil && await != nil && await(who.name) {
+		who, err = s.lock(ctx, wait)
+	}
 	switch {
+	case ctx.Err() != nil && err != nil:
+		return nil, rule.Cancelled(ctx)
 	case err != nil:
 		return nil, outside(err)
 	case who != nil:

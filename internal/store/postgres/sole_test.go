@@ -56,6 +56,33 @@ func TestOneServerDrivesADatabase(t *testing.T) {
 	must(t, two.Append(ctx, ann, storetest.Words("S", 2, 1, 10)))
 }
 
+// TestAwait: a start waits for a store that ends by itself, until it has ended or enough
+// is enough.
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Start(t)
+	one, err := alone(t, dsn, "parley run, process 1")
+	must(t, err)
+	asked := 0
+	o := postgres.Alone("parley serve, process 2", 50*time.Millisecond)
+	o.Await = func(holder string) bool {
+		if asked++; holder != "parley run, process 1" {
+			t.Errorf("it waits for %q", holder)
+		}
+		return asked < 3
+	}
+	if _, err := postgres.Open(t.Context(), dsn, o); parley.CodeOf(err) != parley.CodeConflict || asked != 3 {
+		t.Errorf("got %v after it was asked %d times", err, asked)
+	}
+	o.Await = func(string) bool {
+		must(t, one.Close())
+		return true
+	}
+	two, err := postgres.Open(t.Context(), dsn, o)
+	must(t, err)
+	must(t, two.Close())
+}
+
 // A server cannot reach its database for a while. The server of the database
 // has not noticed, or has, or has let another in meanwhile.
 func TestTheSoleServerLosesItsConnection(t *testing.T) {
