@@ -17,6 +17,9 @@ func (s *script) groupOf(sub subject) string {
 	if ms := s.mentions(sub.question); len(ms) > 0 {
 		return ms[0].group
 	}
+	if g := s.group(sub.Own); s.chosen[g] { // where it runs is another question than what it is written in
+		return g
+	}
 	return s.group(sub.Words())
 }
 

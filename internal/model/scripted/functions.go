@@ -59,7 +59,9 @@ import (
 //	                       .Overridden, .Also, .Wishes, .All, .Missing, .Absent, .Alone,
 //	                       .Beyond, .Subject, .Found, .Several
 //	stance WEIGHT          the answer to a yes-or-no question: yes, no, wish, joke,
-//	                       unmentioned, unsaid, undecided, or ""
+//	                       unmentioned, unsaid, undecided, except, unsure, or ""
+//	exception WEIGHT       the sentence of what holds that names an exception, or ""
+//	parts VIEW             the view of each question, if there are several in one
 //	match WEIGHT BOOL      the record that the question's words are about; true: also among wishes
 //	others WEIGHT BOOL     all records but the best; true: with wishes
 //
@@ -132,28 +134,30 @@ func (s *script) functions() template.FuncMap {
 			}
 			return covered(all)
 		},
-		"last":     func(xs []*weighed) *weighed { return xs[len(xs)-1] },
-		"others":   others,
-		"dated":    func(text string) bool { return aDay.MatchString(text) },
-		"upper":    upper,
-		"rejects":  rejects,
-		"choice":   s.choice,
-		"whose":    record.whose,
-		"source":   record.source,
-		"by":       record.by,
-		"library":  s.library,
-		"followup": s.followup,
-		"settled":  s.settledTurn,
-		"about":    func(v view) []string { return s.about(v.Question) },
-		"subject":  s.subject,
-		"first":    s.firstSearch,
-		"more":     s.more,
-		"weighed":  s.weighed,
-		"asks":     s.asks,
-		"stance":   s.stance,
-		"match":    s.match,
-		"reason":   reason,
-		"spelled":  spelled,
+		"last":      func(xs []*weighed) *weighed { return xs[len(xs)-1] },
+		"others":    others,
+		"dated":     func(text string) bool { return aDay.MatchString(text) },
+		"upper":     upper,
+		"rejects":   rejects,
+		"choice":    s.choice,
+		"whose":     record.whose,
+		"source":    record.source,
+		"by":        record.by,
+		"library":   s.library,
+		"followup":  s.followup,
+		"settled":   s.settledTurn,
+		"about":     func(v view) []string { return s.about(v.Question) },
+		"subject":   s.subject,
+		"first":     s.firstSearch,
+		"more":      s.more,
+		"weighed":   s.weighed,
+		"asks":      s.asks,
+		"stance":    s.stance,
+		"exception": s.exception,
+		"parts":     s.parts,
+		"match":     s.match,
+		"reason":    reason,
+		"spelled":   spelled,
 	}
 }
 

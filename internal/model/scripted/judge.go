@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/parley-server/parley/internal/keyword"
 )
 
 // judge sorts the records into the one that holds, those that agree with it and those
@@ -144,6 +146,12 @@ func (s *script) spare(w *weight) {
 		if _, other := compare(w.Best.sentences, part); other && says == "" {
 			continue // the newer record contradicts this part
 		}
+		against := rejects(w.Best.record)
+		if slices.ContainsFunc(part, func(sen sentence) bool {
+			return slices.ContainsFunc(against, func(name string) bool { return holds(sen.stems, stems(name)) })
+		}) {
+			continue // it names what was decided against
+		}
 		for _, o := range w.Overridden {
 			if o != x {
 				w.Also = append(w.Also, o)
@@ -225,7 +233,7 @@ func overrules(newer, older *weighed) bool {
 // things have changed.
 func (s *script) differs(newer, older *weighed, sub subject) bool {
 	n, o := s.choice(newer.record, sub), s.choice(older.record, sub)
-	if o != "" && slices.Contains(rejects(newer.record), o) {
+	if o != "" && slices.Contains(rejects(newer.record), o) || s.widens(newer, older) {
 		return true
 	}
 	if n != "" && o != "" {
@@ -239,7 +247,25 @@ func (s *script) differs(newer, older *weighed, sub subject) bool {
 		return false
 	}
 	text := joined(newer.focus)
-	return changes.MatchString(text) && !stays.MatchString(text) && shares(newer, older, sub)
+	return changes.MatchString(text) && !stays.MatchString(text) && shares(newer, older, sub) && sameMatter(newer, older, sub)
+}
+
+// sameMatter reports whether two records that share a word of a question speak of one
+// thing: a call by video and an engineer on call have a word in common, and are two.
+func sameMatter(newer, older *weighed, sub subject) bool {
+	if sub.wants != nil && sub.wants.name != aPlace && sub.wants.in(joined(newer.focus)) && !sub.wants.in(older.Text) {
+		return false // of what was asked for it says nothing
+	}
+	if newer.covers >= 2 && older.covers >= 2 {
+		return true
+	}
+	mine, both := telling(newer.sentences), 0
+	for _, w := range slices.Concat(telling(older.focus), older.title) {
+		if slices.Contains(mine, w) && !keyword.IsStop(w) {
+			both++
+		}
+	}
+	return both >= min(2, len(sub.strong()))
 }
 
 // shares reports whether two records are about the same word of the question. A page

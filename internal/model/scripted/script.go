@@ -36,6 +36,8 @@ type script struct {
 	Survey []string `yaml:"survey"`
 	// Asks are regular expressions, by the name of what a question asks for.
 	Asks map[string]string `yaml:"asks"`
+	// Idioms are regular expressions of phrases that name nothing, although their words do.
+	Idioms []string `yaml:"idioms"`
 	// Groups are sets of words for one thing or one kind of thing. Of two topics of a group only
 	// one can hold.
 	Groups map[string]group `yaml:"groups"`
@@ -51,6 +53,7 @@ type script struct {
 	fixed    map[string]bool      // words of the names of topics
 	chosen   map[string]bool      // the groups that topics are of
 	patterns map[string]*regexp.Regexp
+	idioms   []*regexp.Regexp
 	base     *template.Template // with the templates of the script
 }
 
@@ -137,6 +140,14 @@ func (s *script) compile(wrong func(path string, err error)) {
 			wrong("asks."+name, err)
 		}
 		s.patterns[name] = re
+	}
+	for i, text := range s.Idioms {
+		re, err := regexp.Compile("(?i)" + text)
+		if err != nil {
+			wrong(fmt.Sprintf("idioms[%d]", i), err)
+			continue
+		}
+		s.idioms = append(s.idioms, re)
 	}
 	base := template.New("").Option("missingkey=error").Funcs(s.functions())
 	s.base = base

@@ -195,9 +195,12 @@ var gone = regexp.MustCompile(`(?i)\b(?:is|are|was|were|has|have) .*\b(?:out|dea
 
 // stance returns the sources' answer to a yes-or-no question: yes, no, joke, wish (it
 // was only requested), unmentioned (the sources do not mention the thing), unsaid (they
-// do not describe its state), undecided (no source reports a decision), or "" if they do
-// not tell.
-func (s *script) stance(w weight) string {
+// do not describe its state), undecided (no source reports a decision), except and unsure
+// (see throughout), or "" if they do not tell.
+func (s *script) stance(w weight) string { return s.throughout(w, s.plainly(w)) }
+
+// plainly returns the stance without regard to words such as "all" and "only".
+func (s *script) plainly(w weight) string {
 	yes, no := "yes", "no"
 	if gone.MatchString(w.Subject.question) {
 		yes, no = no, yes
@@ -213,6 +216,9 @@ func (s *script) stance(w weight) string {
 	}
 	if w.Kind == "author" {
 		return "" // the question is about the author, not about what was said
+	}
+	if w.Best != nil && bounded(w) {
+		return "" // what is over ten kilos, and what is not, is for the reader to see
 	}
 	unsaid := slices.ContainsFunc(w.Subject.strong(), func(t *term) bool { return slices.Contains(w.Missing, t.words) })
 	named := slices.ContainsFunc(w.Subject.strong(), func(t *term) bool { return t.name && slices.Contains(w.Missing, t.words) })
@@ -325,6 +331,24 @@ var comparing = regexp.MustCompile(`(?i)\b(?:old|new|big|larg|small|long|short|h
 
 // number matches a number. Its second group is set if the number is an hour of the day.
 var number = regexp.MustCompile(`(?i)\b(\d+(?:[.,:]\d+)*)( ?(?:am|pm|o'clock)\b)?`)
+
+// bound is a figure up to which, or from which on, something is so.
+var bound = regexp.MustCompile(`(?i)\b(?:over|above|under|below|up to|at least|at most|more than|less than|heavier than|lighter than) \d+(?:[.,]\d+)? ?([a-z%€$£]+)`)
+
+// countedFigure is a figure with what it counts.
+var countedFigure = regexp.MustCompile(`(?i)\b\d+(?:[.,]\d+)? ?([a-z%€$£]+)`)
+
+// bounded reports whether the question has a figure for which what holds sets a bound.
+func bounded(w weight) bool {
+	for _, b := range bound.FindAllStringSubmatch(w.Best.Text, -1) {
+		for _, m := range countedFigure.FindAllStringSubmatch(w.Subject.question, -1) {
+			if stem(strings.ToLower(m[1])) == stem(strings.ToLower(b[1])) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // affirms reports whether the record that holds agrees with what the question says.
 func (s *script) affirms(w weight) bool {

@@ -66,7 +66,8 @@ func (s *script) subject(v view) subject {
 	}
 	for _, w := range wanted {
 		said, _ := s.asks("saying", v.Question)
-		if w.name == aDate && (said || len(s.about(v.Question)) == 0) {
+		named := slices.ContainsFunc(own, func(o string) bool { return holds(st, stems(o)) })
+		if w.name == aDate && (said || len(s.about(v.Question)) == 0 && !named) {
 			continue // the question asks for the date of the record
 		}
 		if w.ask.MatchString(v.Question) {

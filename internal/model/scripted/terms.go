@@ -167,6 +167,7 @@ func (s *script) at(text []string, i int) (found []meaning, n int) {
 // about returns the words and phrases of a question that name something.
 func (s *script) about(question string) []string {
 	var out []string
+	question = s.literal(question)
 	ts, st := tokens(question), stems(question)
 	for i := 0; i < len(ts); i++ {
 		if p := s.parted(ts, st, i); p != "" {
@@ -187,6 +188,15 @@ func (s *script) about(question string) []string {
 		}
 	}
 	return out
+}
+
+// literal is a question without the phrases that do not mean what their words do: who
+// made a call did not telephone. The rest keeps its position.
+func (s *script) literal(question string) string {
+	for _, re := range s.idioms {
+		question = re.ReplaceAllStringFunc(question, func(m string) string { return strings.Repeat(" ", len(m)) })
+	}
+	return question
 }
 
 // particles end phrasal verbs, possibly after an object. In and on are prepositions too, except

@@ -1,0 +1,66 @@
+package scripted
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// maxParts is how many questions in one are answered by themselves.
+const maxParts = 3
+
+// andAsks is where a further question begins in a sentence.
+var andAsks = regexp.MustCompile(`(?i)(?:,? and |[?;] *(?:and )?)((?:who|what|when|where|why|how|which|whose)\b|(?:is|are|was|were|do|does|did|can|has|have) (?:it|they|we|the|our|there|that|this|a|an)\b)`)
+
+// asksFirst is how the first of several begins.
+var asksFirst = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|hey|hi|please|ok|okay|tell me)\W+)*(?:who|what|when|where|why|how|which|whose|is|are|was|were|do|does|did|can|has|have|should|may|must)\b`)
+
+// partMark begins what is said to each of several questions in one, where an agent
+// hands it to another.
+const partMark = "Question: "
+
+// questions are those of a text, each by itself: "where does it run and what is it
+// written in?" A text with one question is left as it is.
+func (s *script) questions(text string) []string {
+	if !asksFirst.MatchString(text) || len(s.about(text)) == 0 {
+		return []string{text}
+	}
+	var out []string
+	from := 0
+	for _, m := range andAsks.FindAllStringSubmatchIndex(text, maxParts-1) {
+		if first := text[from:m[0]]; len(s.about(first)) > 0 {
+			out = append(out, strings.TrimSpace(first)+"?")
+			from = m[2]
+		}
+	}
+	if last := strings.TrimSpace(text[from:]); len(tokens(last)) > 1 && (from == 0 || len(s.about(last)) > 0) {
+		return append(out, last)
+	}
+	return []string{text}
+}
+
+// parts are the views of the questions in one, each with what was handed over for it. A
+// later one may lean on one before.
+func (s *script) parts(v view) []view {
+	qs := s.questions(v.Question)
+	if len(qs) == 1 || v.Handed == nil {
+		return []view{v}
+	}
+	texts := map[string]string{}
+	for _, section := range strings.Split("\n"+v.Handed.Text, "\n"+partMark)[1:] {
+		q, rest, _ := strings.Cut(section, "\n")
+		texts[q] = rest
+	}
+	var out []view
+	for _, q := range qs {
+		p, h := v, *v.Handed
+		h.Why, h.Text = "", texts[q]
+		p.Question, p.Handed, p.memo = q, &h, &memo{}
+		p.History = slices.Clone(v.History)
+		for _, before := range out {
+			p.History = append(p.History, exchange{Question: before.Question})
+		}
+		out = append(out, p)
+	}
+	return out
+}
