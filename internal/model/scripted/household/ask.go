@@ -196,6 +196,14 @@ func (u *turn) one(text string, t *topic) ask {
 	}
 	q.intent, q.plain = u.intentOf(&q, flat, rest)
 	q.aspect = aspectOf(flat)
+	if usual.MatchString(flat) && q.kind != nil && q.kind.measure {
+		q.aspect, q.intent, q.plain = "normal", isFigures, false
+		if q.kind.class == "energy" {
+			q.intent = isEnergy
+		} else if q.when.tool == "" {
+			q.when = threeDays
+		}
+	}
 	if q.kind == nil && q.intent != isAct {
 		q.kind = impliedKind(&q, flat)
 	}
@@ -248,6 +256,9 @@ func kindOf(ws []string) *kind {
 	}
 	if flat := strings.Join(ws, " "); best == nil && re(`\b(?:the|a|my|our) (?:\S+ ){0,2}switch(?:es)?\b`).MatchString(flat) {
 		return kindNamed("plug")
+	}
+	if flat := strings.Join(ws, " "); best != nil && best.name == "player" && (re(`\bplay(?:ing|ed|s)? up\b`).MatchString(flat) || acting.MatchString(polite.ReplaceAllString(flat, ""))) {
+		return nil // the lamp plays up; and a wish names what it is for
 	}
 	// "the mains power" is a number; "the power went" is not
 	return best

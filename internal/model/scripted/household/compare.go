@@ -21,6 +21,9 @@ type comparison struct {
 	long  time.Duration
 }
 
+// usual asks how something is beside how it mostly is.
+var usual = regexp.MustCompile(`\b(?:than|as|is (?:that|this|it)|that's|was (?:that|this|it)) (?:\S+ )?(?:usual|usually|normal|normally|typical|unusual|average|a lot|much)\b`)
+
 var (
 	comparative = regexp.MustCompile(`\b(?:(warmer|hotter|brighter|louder|noisier|higher|longer|damper|fuller|more)|(colder|cooler|chillier|darker|quieter|lower|shorter|drier|emptier|less|fewer))\b`)
 	theDayThen  = regexp.MustCompile(`\bthe (?:day|night|evening|morning|afternoon) before\b`)
@@ -31,6 +34,9 @@ var (
 
 // comparisonIn returns the comparison in a question, or nil.
 func (u *turn) comparisonIn(q *ask, flat string, t *topic) *comparison {
+	if usual.MatchString(flat) {
+		return nil // there is no time to compare with
+	}
 	left, right, than := strings.Cut(flat, " than ")
 	m := comparative.FindStringSubmatch(left)
 	past := q.when.tool != "" && q.when.tool != "now"

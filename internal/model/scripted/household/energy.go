@@ -25,6 +25,9 @@ func (u *turn) energy(q *ask, a *answered) []Call {
 		return u.nothing(&own, a)
 	}
 	es = es[:min(len(es), 8)]
+	if q.aspect == "normal" {
+		return u.days(q, es[0], a)
+	}
 	span := u.span(q.when, "today")
 	c := Call{history, map[string]any{"entities": idsOf(es), "start": span}}
 	r, ok := u.got(c)
@@ -71,6 +74,45 @@ func (u *turn) energy(q *ask, a *answered) []Call {
 		}
 	}
 	a.say("That cannot be told: the history of the house has no reading of %s.", said)
+	return nil
+}
+
+// days puts the use of a time beside that of the days before: a meter's own figure only
+// ever grows, so its mean tells nothing.
+func (u *turn) days(q *ask, e entity, a *answered) []Call {
+	asked := q.when
+	if asked.tool == "" || asked.tool == "now" {
+		asked = span{tool: "today", said: "today so far"}
+	}
+	spans := []span{asked, {tool: "yesterday", said: "yesterday"}, {tool: "day before yesterday", said: "the day before yesterday"}}
+	var each []string
+	var calls []Call
+	for i, s := range spans {
+		if i > 0 && s.tool == asked.tool {
+			continue
+		}
+		c := Call{history, map[string]any{"entities": []any{e.id}, "start": u.span(s, "today"), "plot": false}}
+		r, ok := u.got(c)
+		if !ok {
+			calls = append(calls, c)
+			continue
+		}
+		p := pastOf(r.Output)[e.id]
+		if p == nil || !p.numeric || !p.recorded.IsZero() {
+			continue
+		}
+		a.prove("%s: %s %s", e.name, amount(p.last-p.first, p.unit), s.said)
+		each = append(each, fmt.Sprintf("**%s** %s", amount(p.last-p.first, p.unit), s.said))
+	}
+	if len(calls) > 0 {
+		return calls
+	}
+	a.cite(e.id, e.name)
+	if len(each) < 2 {
+		a.say("What is usual is not recorded: the history of the house has no other whole day to compare with.")
+		return nil
+	}
+	a.say("What is usual is not recorded. You used %s.", listed(each))
 	return nil
 }
 

@@ -13,6 +13,7 @@ func (u *turn) explain(q *ask, d diagnosed, a *answered) {
 	if q.aspect == "doubt" && len(q.unknown) == 0 && !q.leaning {
 		q.aspect = "" // nothing was found before that the person could doubt
 	}
+	u.fill(&d)
 	v := u.verdict(d)
 	name := d.about.the()
 	if d.about.name == "" {
@@ -171,6 +172,30 @@ func (u *turn) proof(_ *ask, d diagnosed, a *answered) {
 	}
 	if !d.from.IsZero() {
 		a.prove("Looked at from %s to %s", u.know.since(d.from), u.know.since(d.to))
+	}
+}
+
+// fill completes the moments, of which a diagnosis lists the first ones only, from the
+// history of the thing.
+func (u *turn) fill(d *diagnosed) {
+	if len(d.at) >= d.moments {
+		return
+	}
+	for _, r := range u.results(history) {
+		p := pastOf(r.Output)[d.about.id]
+		if p == nil {
+			continue
+		}
+		var at []time.Time
+		for _, c := range p.unusual {
+			if n := len(at); n == 0 || c.at.Sub(at[n-1]) > 2*time.Minute {
+				at = append(at, c.at)
+			}
+		}
+		if len(at) == d.moments {
+			d.at = at
+			return
+		}
 	}
 }
 

@@ -39,6 +39,12 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 			}
 		}
 	}
+	if q.kind != nil && q.kind.measure && len(q.areas)+len(q.names) == 0 && before.kind != nil && !before.kind.measure && len(before.names) == 0 && slices.ContainsFunc(said, func(w string) bool { return singular[w] }) {
+		if _, names := u.theOne(t); names != nil { // the battery of what the answer named
+			names = slices.DeleteFunc(slices.Clone(names), func(w string) bool { return idle[w] })
+			before.kind, before.areas, before.names, before.unknown = nil, nil, names, nil
+		}
+	}
 	switch {
 	case before.intent == isCause && q.aspect != "" && q.intent != isAct && (!own || refers || q.aspect == "which" || q.aspect == "doubt"):
 		var doubt []string // "the loo fan", even if the house has no such name
@@ -86,9 +92,12 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 	case before.intent == isCause && re(`^(?:and )?(?:did|do|were|was)\b.*\b(?:too|also|as well)\b`).MatchString(flat): // "did the others, too?"
 		q.intent, q.aspect, q.state = isCause, "", ""
 		u.window(q, &before)
-	case before.kind != nil && before.kind.measure && !own && has(q.ws, "normal|usual|unusual|typical"):
+	case before.intent == isEnergy && !own && (usual.MatchString(flat) || has(q.ws, "normal|usual|unusual|typical")):
+		*q = merged(before, *q)
+		q.intent, q.aspect, q.compare = isEnergy, "normal", nil
+	case before.kind != nil && before.kind.measure && !own && (usual.MatchString(flat) || has(q.ws, "normal|usual|unusual|typical")):
 		u.subject(q, &before)
-		q.intent, q.aspect, q.when, q.clock = isFigures, "normal", span{tool: "-72h", said: "in the last three days"}, ""
+		q.intent, q.aspect, q.when, q.clock = isFigures, "normal", threeDays, ""
 	case before.intent == isEnergy && q.when.tool != "" && len(q.names)+len(q.areas) == 0 && (q.intent == isPast || q.plain):
 		own := *q
 		*q = merged(before, own)
@@ -102,6 +111,9 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 		q.whose = before.aspect == "who" && aspect == "when"
 	case q.intent == isWhere, q.plain:
 		u.predicate(q, before, ownState, flat)
+		if !own && q.only == "" && q.aspect == "since" && before.state != "" && len(before.names) == 0 && re(`^(?:yes|some|not all)\b`).MatchString(strings.ToLower(t.told)) {
+			q.only = before.state // since when those are, of which it said so
+		}
 	case before.intent == isUnavailable && !own:
 		q.intent = isUnavailable
 	default:
@@ -136,6 +148,9 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 		}
 	}
 }
+
+// threeDays is the time whose figures tell what is usual: as long as houses record at least.
+var threeDays = span{tool: "-72h", said: "in the last three days"}
 
 // near resolves a thing that is named without a room, and that several rooms have, to
 // the one in the topic's room: "the ceiling light".

@@ -10,7 +10,7 @@ var (
 	wantsUnavailable = regexp.MustCompile(`\bunavailable\b|\boffline\b|\bnot (?:answer|answering|respond|responding|reachable|reporting|connected|working)\b|\b(?:isn't|aren't|doesn't|don't) (?:answer|answering|respond|responding|reachable|work|working|report|reporting|connect)\w*\b|\bunreachable\b|\bdead\b|\bout of order\b|\bbroken\b|\bfaulty\b|\b(?:is|are|does) (?:everything|all (?:the )?(?:devices|sensors|things)?) ?(?:all )?(?:work|working|ok|okay|fine|alright|all right)\b`)
 	wantsErrors      = regexp.MustCompile(`\berrors?\b|\bwarnings?\b|\bin the logs?\b|\blog of\b|\blogged\b`)
 	wantsCause       = regexp.MustCompile(`\bwhy\b|\bcaused?\b|\breason\b|\bflicker\w*|\bblink\w*|\bdiagnose\b|\bwrong with\b|\bwrong\b|\bproblems?\b|\bfaults?\b|\bissues?\b|\bgo(?:ing|es)? dark\b|\bwent dark\b|\bdropped? out\b|\bcut(?:ting)? out\b|\bby (?:itself|themselves)\b|\bon (?:its|their) own\b|\bwhat was that\b|\bwhat happened (?:to|with)\b|\bhow come\b|\bacting up\b|\bexplain\b|\bplay(?:ing|ed)? up\b|\bmatter with\b|\bis up with\b`)
-	wantsPlan        = regexp.MustCompile(`\bmitigat\w*|\bsimulate\b|\bprevent\b|\bwhat (?:should|can|could|shall|do) (?:i|we) do\b|\bhow (?:can|do|could|should) (?:i|we) (?:fix|stop|solve|avoid|mend|repair|prevent)\b|\badvi[sc]e\b|\brecommend\w*|\bfix (?:it|that|this)\b|\bwhat now\b|\bwhat to do\b|\bmake a plan\b|\bcreate a\b.*\bplan\b|\bnext steps?\b`)
+	wantsPlan        = regexp.MustCompile(`\bmitigat\w*|\bsimulate\b|\bprevent\b|\bwhat (?:should|can|could|shall|do) (?:i|we) do\b|\bhow (?:can|do|could|should) (?:i|we) (?:fix|stop|solve|avoid|mend|repair|prevent)\b|\badvi[sc]e\b|\brecommend\w*|\bfix (?:it|that|this)\b|\bwhat would you (?:do|suggest|advise|recommend)\b|\bwhat now\b|\bwhat to do\b|\bmake a plan\b|\bcreate a\b.*\bplan\b|\bnext steps?\b`)
 	wantsHappened    = regexp.MustCompile(`\bwhat(?: has)? changed\b|\bwhat happened\b|\bwhat(?:'s| has| was)? (?:been )?(?:going|went|gone|happening) on\b|\banything happen\w*|\bwhat was (?:up|going on)\b|\bwhat has happened\b|\bactivity\b|\bevents\b|\bdid anything\b|\blogbook\b|\bwhat did we miss\b|\bwhat's happened\b|\bhappened? (?:in|at)\b|\bwhat's been\b|\bsomething happen\w*|\bwhat did (?:the |my |our )?\S+(?: \S+)? (?:do|get up to)\b`)
 	wantsCost        = regexp.MustCompile(`\bcosts?\b|\bprice\b|\btariff\b|\bexpensive\b|\bbill\b|\bhow much money\b|\beuros?\b|\bpay\b`)
 	wantsUse         = regexp.MustCompile(`\b(?:use|used|using|usage|consume|consumed|consumption|need|needed|burn|burnt|burned|spend|spent|go through|went through|got through)\b`)
@@ -21,6 +21,9 @@ var (
 )
 
 var sinceAsk = regexp.MustCompile(`\bsince when\b|\bhow long (?:has|have|is|are)\b|^(?:and )?how long$`)
+
+// eating asks which thing it is that uses power now.
+var eating = regexp.MustCompile(`^(?:and |so )?(?:what'?s?|which \S+|who'?s?)(?: is| are)? (?:using|eating|drawing|burning|guzzling|hogging|sucking|consuming)\b`)
 
 func (u *turn) intentOf(q *ask, flat, rest string) (in intent, plain bool) {
 	past := q.when.tool != "" && q.when.tool != "now"
@@ -48,6 +51,9 @@ func (u *turn) intentOf(q *ask, flat, rest string) (in intent, plain bool) {
 		return isHappened, false
 	case wantsCause.MatchString(flat), wantsUnavailable.MatchString(flat):
 		return isCause, false
+	case eating.MatchString(flat) && !past && (q.kind == nil || q.kind.class == "energy" || q.kind.class == "power"):
+		q.extreme = 1
+		return isRank, false
 	case q.kind != nil && q.kind.class == "power" && q.extreme == 0 && (!past || has(q.ws, "now|currently")) && !wantsPast.MatchString(flat):
 		return isState, false
 	case q.kind != nil && (q.kind.class == "energy" || q.kind.class == "power" && wantsUse.MatchString(flat)) && q.extreme == 0:
@@ -80,6 +86,9 @@ func stateOf(q *ask, flat string) string {
 	}
 	if q.kind != nil && q.kind.domain == "cover" && re(`\b(?:up|down)\b`).MatchString(flat) && q.intent != isAct {
 		return map[bool]string{true: "open", false: "closed"}[has(q.ws, "up")]
+	}
+	if q.kind != nil && (q.kind.class == "smoke" || q.kind.name == "leak sensor") {
+		return map[bool]string{true: "off", false: "on"}[re(`\bdry\b`).MatchString(flat)]
 	}
 	if q.kind != nil && q.kind.domain == "weather" {
 		return re(`rain|snow|sun|cloud|wind|fog|clear`).FindString(flat)

@@ -35,7 +35,11 @@ func (u *turn) measured(q *ask, es []entity, a *answered) []Call {
 			a.say("%s does not answer, so its %s is not known.", upper(e.the()), noun)
 			return nil
 		}
-		a.say("%s%s", reading(q, e), u.ranged(q, e))
+		said := reading(q, e)
+		if yes := suits(q, e, heaters); yes != "" {
+			said = yes + ": " + lowerStart(said)
+		}
+		a.say("%s%s", said, u.ranged(q, e))
 		if t := moment(e.since); !t.IsZero() && u.know.now.Sub(t).Hours() > 24 && q.kind.class != "battery" {
 			a.say("That reading is from %s, so it may be out of date.", u.know.since(t))
 		}
@@ -49,7 +53,31 @@ func (u *turn) measured(q *ask, es []entity, a *answered) []Call {
 	for _, h := range heaters {
 		a.say("%s is %s.", upper(h.the()), h.heating())
 	}
+	if q.kind.class == "temperature" && len(q.areas) > 0 && has(q.ws, "enough") && len(heaters) == 0 {
+		a.say("How warm it should be there is not recorded: it has no radiator with a target that Home Assistant knows.")
+	}
 	return nil
+}
+
+// suits answers whether a room is warm enough by what its radiator is set to, and whether
+// the air is stuffy by what is commonly held; "" where nothing tells.
+func suits(q *ask, e entity, heaters []entity) string {
+	const near = 0.5 // °C, by which a radiator misses its target
+	v, ok := e.value()
+	if !ok || !re(`^(?:and |so |but )*is `).MatchString(strings.Join(q.ws, " ")) {
+		return ""
+	}
+	if r, judged := ranges[e.class]; judged && has(q.ws, "stuffy|stale") {
+		return map[bool]string{true: "Yes", false: "No"}[v > r.high]
+	}
+	if len(heaters) != 1 || !has(q.ws, "enough") {
+		return ""
+	}
+	target, ok := heaters[0].number("temperature")
+	if !ok || !has(q.ws, "warm|hot|toasty") {
+		return ""
+	}
+	return map[bool]string{true: "Yes", false: "No"}[v >= target-near]
 }
 
 // ranges are the commonly accepted ranges of numbers, in any house.
@@ -62,7 +90,7 @@ var ranges = map[string]struct {
 	"battery":        {20, 100, "a battery is commonly held to be low below 20 %"},
 }
 
-var judging = regexp.MustCompile(`\b(?:too|bad|good|fine|ok|okay|alright|dangerous|healthy|unhealthy|harmful|safe|acceptable|worrying|enough|high|low)\b`)
+var judging = regexp.MustCompile(`\b(?:stuffy|stale|fresh|too|bad|good|fine|ok|okay|alright|dangerous|healthy|unhealthy|harmful|safe|acceptable|worrying|enough|high|low)\b`)
 
 // ranged judges a number by the commonly accepted range, if the question asks for that.
 // Temperatures have no range: they are a matter of taste.

@@ -51,7 +51,7 @@ func (u *turn) plan(q *ask, d diagnosed, v verdict, a *answered) {
 		if q.aspect != "plan" {
 			return ""
 		}
-		return fmt.Sprintf(" Simulated: without it, %d of the %d moments would have lacked what went with them.", hits, d.moments)
+		return fmt.Sprintf(" Simulated: if this had been in place, it would have taken away what came with %d of the %d moments.", hits, d.moments)
 	}
 	for _, e := range d.errors {
 		if e.level != "WARNING" {
@@ -80,6 +80,9 @@ func (u *turn) plan(q *ask, d diagnosed, v verdict, a *answered) {
 	}
 	if len(steps) == 0 {
 		step("Watch %s, and ask again when it has happened once more.", name)
+	}
+	if hurt, _ := u.hurt(d); len(d.members) > 0 && len(hurt) > 0 && len(hurt) < len(d.members) {
+		name += " (" + listed(hurt) + ")"
 	}
 	a.say("**A plan for %s**, from %s unusual moments. It is a proposal: nothing has been changed.", name, count(d.moments))
 	a.parts = append(a.parts, strings.Join(steps, "\n"))

@@ -70,6 +70,12 @@ func (u *turn) rank(q *ask, a *answered) []Call {
 		return nil
 	}
 	best := es[0]
+	if q.kind.class == "power" && q.extreme > 0 && q.aspect != "others" {
+		if es, calls = u.believed(q, es, all, a); len(calls) > 0 || len(es) == 0 {
+			return calls
+		}
+		best = es[0]
+	}
 	word := at(q.ws, strings.Trim(q.kind.low+"|"+q.kind.high, "|"))
 	if q.aspect == "others" {
 		var lines []string
@@ -97,6 +103,47 @@ func (u *turn) rank(q *ask, a *answered) []Call {
 		a.prove("%s: %s", upper(subject(q, e)), e.told())
 	}
 	return nil
+}
+
+// believed leaves all where the meter of the whole house does not contradict it. What
+// draws more than all together is told with both figures, and nothing is left to say.
+func (u *turn) believed(q *ask, es, all []entity, a *answered) ([]entity, []Call) {
+	i := slices.IndexFunc(all, func(e entity) bool { _, is := e.value(); return is && e.meter() })
+	own := func(e entity) bool { return has(clean(e.name), "solar|inverter|pv|battery") } // what feeds in is not in the total
+	if i < 0 || slices.ContainsFunc(all, own) {
+		return es, nil
+	}
+	total, over := all[i], 0
+	for over < len(es) && es[over].scaled() > total.scaled() {
+		over++
+	}
+	if over == 0 {
+		return es, nil
+	}
+	switches, calls := u.list(kindNamed("plug"))
+	if len(calls) > 0 {
+		return nil, calls
+	}
+	for _, e := range es[:over] {
+		whose := slices.DeleteFunc(clean(e.name), func(w string) bool { return w == "power" })
+		said := ""
+		for _, s := range switches {
+			if s.is("off") && !slices.ContainsFunc(whose, func(w string) bool { return !slices.Contains(clean(s.name), w) }) {
+				said = fmt.Sprintf(", and %s is off", s.the())
+				a.prove("%s: %s", s.name, s.told())
+			}
+		}
+		a.say("The %s reports the most, %s. But %s shows %s for the whole house%s: these contradict each other, so one of them is wrong.", subject(q, e), e.told(), total.the(), total.told(), said)
+		a.cite(total.id, total.name+": "+total.told())
+		a.prove("%s: %s", total.name, total.told())
+	}
+	if over < len(es) {
+		a.say("Of the others, the %s draws the most, %s.", subject(q, es[over]), es[over].told())
+		for _, e := range es[over+1 : min(len(es), over+8)] {
+			a.prove("%s: %s", upper(subject(q, e)), e.told())
+		}
+	}
+	return nil, nil
 }
 
 // between returns the difference between the numbers of two rooms or things.

@@ -88,6 +88,20 @@ func (u *turn) home(q *ask, es []entity, a *answered) {
 // nothing says that there is no such thing, and what else of its kind there is.
 func (u *turn) nothing(q *ask, a *answered) []Call {
 	named := strings.Join(q.names, " ")
+	if q.only != "" { // of those that there are, none is in the state that was spoken of
+		own := *q
+		own.only = ""
+		if es, calls := u.chosen(&own); len(calls) > 0 {
+			return calls
+		} else if len(es) > 0 {
+			what := "of them"
+			if q.kind != nil {
+				what = q.kind.name + inAreas(q)
+			}
+			a.say("None: no %s is %s.", strings.TrimPrefix(what, "of "), doneWord(q.only))
+			return nil
+		}
+	}
 	if q.kind == nil {
 		if named == "" {
 			named = "that"
@@ -120,7 +134,7 @@ func (u *turn) nothing(q *ask, a *answered) []Call {
 			if len(calls) > 0 {
 				return calls
 			}
-			a.say("The house has no %s of the %s.", q.kind.noun, named)
+			a.say("Home Assistant has no %s of the %s.", q.kind.noun, named)
 			for _, e := range live {
 				a.cite(e.id, e.name+": "+e.told())
 				a.say("%s %s %s.", upper(e.the()), e.verb(), e.told())
@@ -186,9 +200,10 @@ func (u *turn) room(q *ask, a *answered) []Call {
 	for _, e := range all {
 		switch {
 		case e.unit == "lqi" || e.domain() == "update" || e.domain() == "button":
+		case e.class == "battery":
 		case e.unit != "":
-			numbers = append(numbers, strings.ToLower(strings.TrimSpace(strings.TrimPrefix(e.name, e.area)))+" "+e.told())
-		case (e.is("on") || e.is("open") && e.domain() != "cover") && e.domain() != "climate":
+			numbers = append(numbers, u.measures(e)+" "+e.told())
+		case e.is("on") || e.is("open") && e.domain() != "cover":
 			on = append(on, lowerFirst(e.short()))
 		}
 		a.prove("%s: %s%s", e.name, e.told(), u.sinceOf(e))
@@ -213,6 +228,16 @@ func (u *turn) room(q *ask, a *answered) []Call {
 		a.say("Measured: %s.", listed(numbers[:min(len(numbers), 8)]))
 	}
 	return nil
+}
+
+// measures is what a number of a room is of: its temperature, the power of a thing in it.
+func (u *turn) measures(e entity) string {
+	for _, k := range kinds {
+		if k.measure && k.class == e.class && len(withoutArea(e)) == 0 {
+			return k.noun
+		}
+	}
+	return strings.ToLower(strings.TrimSpace(strings.TrimPrefix(e.name, e.area)))
 }
 
 // where says in which room something is.

@@ -299,6 +299,7 @@ func (e entity) heating() string {
 
 var (
 	aboutSuffix = regexp.MustCompile(`(?i)(?: climate)? (?:temperature|humidity|battery|contact|motion|power|status|tank|illuminance|energy)$`)
+	watcher     = regexp.MustCompile(`(?i)^(.* (?:sensor|alarm|detector)) (?:moisture|smoke|gas)$`)
 	anID        = regexp.MustCompile(`\b[a-z][a-z_]*\.[a-z0-9][a-z0-9_]*\b`)
 	address     = regexp.MustCompile(`\[0x[^\]]*\] ?`)
 )
@@ -307,6 +308,9 @@ var (
 func (e entity) short() string {
 	if e.class == "battery" {
 		return strings.TrimSuffix(strings.TrimSuffix(e.name, " Battery"), " battery")
+	}
+	if m := watcher.FindStringSubmatch(e.name); m != nil {
+		return m[1]
 	}
 	if s := aboutSuffix.ReplaceAllString(e.name, ""); s != "" {
 		return s

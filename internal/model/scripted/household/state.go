@@ -84,6 +84,8 @@ func (u *turn) state(q *ask, a *answered) []Call {
 		}
 	case q.kind != nil && q.kind.domain == "person" && len(q.names) == 0:
 		u.home(q, es, a)
+	case q.kind != nil && q.kind.name == "player" && q.aspect != "since" && q.aspect != "when":
+		u.playing(q, es, a)
 	case q.aspect == "since":
 		for _, e := range es {
 			a.say("%s", u.sinceWhen(e))
@@ -121,6 +123,31 @@ func (u *turn) state(q *ask, a *answered) []Call {
 		}
 	}
 	return nil
+}
+
+// playing says what plays. What is paused is told too, as it may go on.
+func (u *turn) playing(q *ask, es []entity, a *answered) {
+	var on, not []string
+	for _, e := range es {
+		if e.state == "playing" {
+			said := e.the() + " is playing"
+			if title, _ := e.attrs["media_title"].(string); title != "" {
+				said += " " + title
+			}
+			on = append(on, said)
+			continue
+		}
+		not = append(not, e.the()+" is "+e.told())
+	}
+	yes, no := "", ""
+	if len(q.ws) > 0 && slices.Contains([]string{"is", "are", "any"}, q.ws[0]) {
+		yes, no = "Yes: ", "No: "
+	}
+	if len(on) > 0 {
+		a.say("%s.", upper(yes+listed(on)))
+		return
+	}
+	a.say("%s.", upper(fmt.Sprintf("%snothing is playing%s; %s", no, inAreas(q), listed(not))))
 }
 
 // onNow lists what is on in the whole house. Nothing records what should be.
@@ -213,6 +240,11 @@ func (u *turn) likewise(q *ask, a *answered) []Call {
 	return nil
 }
 
+// watches reports whether a thing only watches, so that it works in either state.
+func watches(e entity) bool {
+	return e.domain() == "binary_sensor" && slices.Contains([]string{"moisture", "smoke", "gas", "motion", "door", "window", "occupancy"}, e.class)
+}
+
 // single describes one thing, with yes or no if the question asks for it.
 func (u *turn) single(q *ask, e entity) string {
 	if n, ok := e.value(); ok && e.domain() == "todo" { // its state is a count
@@ -227,6 +259,9 @@ func (u *turn) single(q *ask, e entity) string {
 		said = fmt.Sprintf("%s is %s", upper(e.the()), e.heating())
 	} else if t := moment(e.since); !t.IsZero() && e.unit == "" && !u.know.began(t) {
 		said += ", since " + u.know.since(t)
+	}
+	if has(q.ws, "work|works|working") && watches(e) && !e.lost() { // its state is not its health
+		return fmt.Sprintf("Yes, as far as can be told: %s answers. It %s %s.", e.the(), e.verb(), e.told())
 	}
 	if yes := yesNo(q, []entity{e}); yes != "" {
 		said = yes + ": " + lowerStart(said)

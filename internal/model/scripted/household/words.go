@@ -26,15 +26,15 @@ type kind struct {
 // whose battery.
 var kinds = []*kind{
 	{name: "thermometer", noun: "temperature", words: "temperature|temperatures|temp|temps|thermometer|warm|cold|hot|cool|chilly|freezing|degrees|toasty|cosy", class: "temperature", measure: true, low: "coldest|colder|coolest|chilliest", high: "warmest|hottest|warmer"},
-	{name: "humidity sensor", noun: "humidity", words: "humidity|humid|damp|moist|moisture|dry air|stuffy", class: "humidity", measure: true, low: "driest", high: "dampest|most humid|moistest"},
+	{name: "humidity sensor", noun: "humidity", words: "humidity|humid|damp|moist|moisture|dry air", class: "humidity", measure: true, low: "driest", high: "dampest|most humid|moistest"},
 	{name: "battery", noun: "battery", words: "battery|batteries|charge left", class: "battery", measure: true, low: "emptiest|weakest|flattest", high: "fullest"},
 	{name: "voltmeter", noun: "voltage", words: "voltage|volt|volts", class: "voltage", measure: true},
 	{name: "energy meter", noun: "energy", words: "energy|electricity|kwh|kilowatt hours", class: "energy", measure: true},
 	{name: "power meter", noun: "power", words: "power|watt|watts|draw|draws|drawing|consumes|consuming|guzzles", class: "power", measure: true, high: "hungriest"},
-	{name: "CO2 sensor", noun: "CO2", words: "co2|carbon dioxide|air quality", class: "carbon_dioxide", measure: true},
+	{name: "CO2 sensor", noun: "CO2", words: "co2|carbon dioxide|air quality|stuffy|stale|fresh air", class: "carbon_dioxide", measure: true},
 	{name: "noise meter", noun: "noise", words: "noise|loud|noisy", class: "sound_pressure", measure: true, low: "quietest", high: "loudest|noisiest"},
 	{name: "light sensor", noun: "brightness", words: "illuminance|lux", class: "illuminance", measure: true, low: "darkest", high: "brightest"},
-	{name: "soil sensor", noun: "soil moisture", words: "soil", class: "moisture", measure: true},
+	{name: "soil sensor", noun: "soil moisture", words: "soil", domain: "sensor", class: "moisture", measure: true},
 	{name: "frequency meter", noun: "frequency", words: "frequency|hertz", class: "frequency", measure: true},
 	{name: "radiator", words: "radiator|radiators|heating|thermostat|thermostats|heater|heaters|heat", domain: "climate"},
 	{name: "light", words: "light|lights|lamp|lamps|bulb|bulbs|lighting", domain: "light"},
@@ -43,6 +43,9 @@ var kinds = []*kind{
 	{name: "lock", words: "lock|locks|locked|unlocked|unlock", domain: "lock"},
 	{name: "door", words: "door|doors", class: "door"},
 	{name: "blind", words: "blind|blinds|shutter|shutters|curtain|curtains|roller", domain: "cover", class: "shutter"},
+	{name: "leak sensor", words: "leak|leaks|leaking|leaked|leak sensor|leak sensors|any water|water on|flood|flooded|flooding|wet floor|floor wet", domain: "binary_sensor", class: "moisture"},
+	{name: "smoke alarm", words: "smoke|smoke alarm|smoke alarms|smoke detector|fire|burning", domain: "binary_sensor", class: "smoke"},
+	{name: "player", words: "playing|music|song|songs", domain: "media_player"},
 	{name: "motion sensor", words: "motion|movement|moved|moving", class: "motion"},
 	{name: "person", words: "anyone|anybody|someone|somebody|everyone|everybody|nobody|who is home|who's home|whos home|person|people|family", domain: "person"},
 	{name: "alarm", words: "alarm|burglar alarm|security system", domain: "alarm_control_panel"},
@@ -120,6 +123,7 @@ var idle = words(`% draw draws drawing ° °c c a pm am o'clock rise rose rises 
 	halfway midway blame culprit responsible tell telling
 	longer shorter hotter chillier noisier drier damper fuller emptier clean cleans cleaned mow mows mowed items entries difference
 	after around bad fine dangerous healthy unhealthy harmful safe acceptable worrying
+	lot lots against smell smells stuffy stale fresh anywhere leaking eating burning floor guzzling
 	dip dips outage outages failure failures alright someone's lamp-wise guys darling mate dear sir madam ta cheers`)
 
 // compiled caches the compiled patterns of the rules.
