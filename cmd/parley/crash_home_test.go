@@ -133,7 +133,9 @@ func without(expr string) func(string) string {
 
 // TestHomeSurvivesACrashAtEveryPoint plays the story of the flickering lights on
 // the app's own prompts, tools and model over the simulated house, and crashes its
-// second turn everywhere; and a turn that switches a light on after asking.
+// second turn everywhere; and a turn that switches a light on after asking. Every pair of
+// a crash and a crash of its recovery is tested where a life is cheaper
+// (TestCrashAtEveryPoint).
 func TestHomeSurvivesACrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	settings, err := config.Load(config.From{Env: func(name string) (string, bool) {
@@ -159,11 +161,10 @@ func TestHomeSurvivesACrashAtEveryPoint(t *testing.T) {
 	for name, sc := range map[string]enginetest.Scenario{
 		"a plan": {
 			Before: []string{"Why did the bedroom lights flicker last night?"}, Messages: []string{"Create a mitigation plan and simulate impact."},
-			Told: without(`Looked at .*`), // the last day is another a minute later
+			Told: without(`Looked at .*`), Sparse: 4, // the last day is another a minute later
 		},
-		// What is found out afterwards is told in other words. How recovery itself
-		// is crashed at each write is seen where a life is cheaper.
-		"a light": {Messages: []string{"Turn on the bedroom ceiling light."}, Told: without(`(?s)completed: .*`), Sparse: 3},
+		// What is found out afterwards is told in other words.
+		"a light": {Messages: []string{"Turn on the bedroom ceiling light."}, Told: without(`(?s)completed: .*`), Sparse: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -289,10 +289,49 @@ func (h *host) keepFile(ctx context.Context, f seam.File) (*parley.ArtifactRef, 
 // Call is Begin, run and End. A read is cut when the turn stops; a started write may run
 // until its deadline.
 func (h *host) Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, error) {
-	d, err := h.Begin(ctx, c)
-	if err != nil || !d.Run {
-		return d.Result, err
+	for pause := firstPause; ; pause *= 2 {
+		d, err := h.Begin(ctx, c)
+		if err != nil || !d.Run {
+			return d.Result, err
+		}
+		res, err := h.make(ctx, d)
+		if err != nil {
+			return res.ToolResult, err
+		}
+		if res.Outcome == parley.OutcomeUnknown {
+			if h.repeatable(ctx, d) {
+				if err := h.s.e.rest(ctx, pause); err != nil {
+					return res.ToolResult, err
+				}
+				continue // with the same key
+			}
+			if res, err = h.find(ctx, d.Call.Name, res); err != nil {
+				return res.ToolResult, err
+			}
+		}
+		return res.ToolResult, h.end(ctx, res)
 	}
+}
+
+// maxAttempts is how often an idempotent call is made whose answer was lost.
+const maxAttempts = 3
+
+// repeatable reports whether a call whose answer was lost can be made again: it is
+// idempotent, its service still knows the key, and nobody stopped the turn.
+func (h *host) repeatable(ctx context.Context, d seam.Decision) bool {
+	if d.Effect != parley.EffectIdempotent || d.Attempt >= maxAttempts || ctx.Err() != nil || h.s.e.o.NothingRuns {
+		return false
+	}
+	t := h.State().Turn
+	if t == nil {
+		return false
+	}
+	decl, missing := h.declared(t, t.Tool(d.Call.Call))
+	return missing == "" && h.Now().Sub(d.Started) <= time.Duration(decl.KeyTTL)
+}
+
+// make makes a call that has begun.
+func (h *host) make(ctx context.Context, d seam.Decision) (toolbox.Result, error) {
 	run := ctx
 	if d.Effect != parley.EffectRead {
 		run = context.WithoutCancel(ctx)
@@ -304,11 +343,39 @@ func (h *host) Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, 
 		d.Deadline = time.Time{} // the clock stands still
 	}
 	res := h.s.e.o.Tools[h.r.app.Name].Run(run, work, d.Deadline)
-	res.Call = c.Call
-	if err := asks.open(ctx); err != nil {
-		return res.ToolResult, err
+	res.Call = d.Call.Call
+	return res, asks.open(ctx)
+}
+
+// find asks the service of a call whose answer was lost what became of it, or returns what
+// is known. The call may still be under way: until its deadline and settleLate have passed,
+// only a yes counts. A service that cannot tell is not asked again. Like a running call, the
+// wait is not cut when somebody stops the turn. An error leaves the call to its next owner.
+func (h *host) find(ctx context.Context, name string, lost toolbox.Result) (toolbox.Result, error) {
+	if !h.s.e.o.Tools[h.r.app.Name].CanReconcile(name) {
+		return lost, nil
 	}
-	return res.ToolResult, h.end(ctx, res)
+	ctx, done := h.outlasting(ctx)
+	defer done()
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		t := h.State().Turn
+		if t == nil {
+			return lost, errNotHere
+		}
+		c := t.Tool(lost.Call)
+		left := c.Deadline.Add(settleLate).Sub(h.Now())
+		over := left <= 0 || h.s.e.o.NothingRuns
+		res, known, err := h.ask(ctx, t, c)
+		switch {
+		case known && (over || res.Outcome == parley.OutcomeOK):
+			return toolbox.Result{ToolResult: res}, nil
+		case over, !known && err == nil:
+			return lost, nil
+		}
+		if err := h.s.e.rest(ctx, min(pause, left)); err != nil {
+			return lost, err
+		}
+	}
 }
 
 func (h *host) runOf(d seam.Decision) seam.Run {
@@ -387,17 +454,25 @@ func (h *host) outlasting(ctx context.Context) (context.Context, func()) {
 // asked returns what is known now about a started write: the service's answer, if it can
 // be asked, or else unknown.
 func (h *host) asked(ctx context.Context, t *parley.Turn, c *parley.Tool) parley.ToolResult {
-	res := unknownResult(c.Call)
-	box := h.s.e.o.Tools[h.r.app.Name]
-	decl, missing := h.declared(t, c)
-	if missing != "" {
-		res.Output += " " + missing
+	if res, known, _ := h.ask(ctx, t, c); known {
 		return res
 	}
+	res := unknownResult(c.Call)
+	if _, missing := h.declared(t, c); missing != "" {
+		res.Output += " " + missing
+	}
+	return res
+}
+
+// ask asks the service of a started write what became of it. known is false if the service
+// does not know, or cannot be asked; an error may pass.
+func (h *host) ask(ctx context.Context, t *parley.Turn, c *parley.Tool) (res parley.ToolResult, known bool, err error) {
+	box := h.s.e.o.Tools[h.r.app.Name]
+	decl, missing := h.declared(t, c)
 	// A service is asked about the original input, or not at all.
 	input := h.s.inputOf(c, decl.WorkspaceOwn)
-	if input == nil || !box.CanReconcile(c.Name) {
-		return res
+	if missing != "" || input == nil || !box.CanReconcile(c.Name) {
+		return res, false, nil
 	}
 	d := seam.Decision{Call: parley.ToolCall{Call: c.Call, Agent: c.Agent, Name: c.Name, Input: input}, Effect: c.Effect, Attempt: c.Attempt, Started: c.StartedAt}
 	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
@@ -410,15 +485,12 @@ func (h *host) asked(ctx context.Context, t *parley.Turn, c *parley.Tool) parley
 		}
 		return calls, known && err == nil
 	}
-	found, known, err := box.Reconcile(ctx, run)
-	switch {
-	case err != nil:
+	res, known, err = box.Reconcile(ctx, run)
+	if err != nil {
 		h.s.e.o.Logger.Warn("a write's outcome could not be found out", "session", h.s.id, "call", c.Call, "err", err)
-	case known:
-		res = found
-		res.Call = c.Call
 	}
-	return res
+	res.Call = c.Call
+	return res, known && err == nil, err
 }
 
 func resultOf(c *parley.Tool) parley.ToolResult {

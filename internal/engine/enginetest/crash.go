@@ -32,7 +32,8 @@ type Scenario struct {
 	// Told takes out of outcomes what a crash may change, such as the time at which
 	// something was looked at. nil: nothing may be different.
 	Told func(outcomes string) string
-	// Sparse crashes the recovery only at each n-th write; 0: at each one.
+	// Sparse crashes each recovery only at every n-th write, beginning at another one each
+	// time, so that all of them are reached after some crash; 0: at each one.
 	Sparse int
 }
 
@@ -88,13 +89,14 @@ func CrashEverywhere(t *testing.T, sc Scenario) {
 	for n := 1; n <= base.effects; n++ {
 		points = append(points, point{n, "effect"})
 	}
-	for _, p := range points {
+	every := max(1, sc.Sparse)
+	for i, p := range points {
 		once := sc.run(t, from, &p, nil)
 		sc.compare(t, base, once, p.String())
 		if p.where == "fail" {
 			continue
 		}
-		for n := 1; n <= once.recovery; n += max(1, sc.Sparse) {
+		for n := 1 + i%every; n <= once.recovery; n += every {
 			again := point{n, "before"}
 			sc.compare(t, base, sc.run(t, from, &p, &again), p.String()+", then in recovery "+again.String())
 			again.where = "after"
