@@ -337,6 +337,7 @@ func (h *host) make(ctx context.Context, d seam.Decision) (toolbox.Result, error
 		run = context.WithoutCancel(ctx)
 	}
 	work := h.runOf(d)
+	work.Stopped = ctx.Done()
 	asks := asking{h: h, d: d, keys: map[string]bool{}}
 	work.Ask = asks.ask
 	if h.s.e.o.Untimed {

@@ -160,7 +160,10 @@ type Run struct {
 	Principal parley.Principal
 	Session   parley.SessionID
 	App       string
-	Progress  func(text string) // never nil; shown to people but not to the model, and not stored
+	// Stopped is closed when somebody stops the turn. ctx goes on, since a call that has left
+	// is not taken back; one that has not left yet need not leave. Nil: never.
+	Stopped  <-chan struct{}
+	Progress func(text string) // never nil; shown to people but not to the model, and not stored
 	// Ask asks a human. If the answer is not there yet, its error is ErrParked: Run
 	// returns that error, and is called again for the same call once the answer is there.
 	// It then asks the same again and gets the answer by the question's Key, so a tool

@@ -33,16 +33,18 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/callout"
+	"github.com/parley-server/parley/internal/fair"
 	"github.com/parley-server/parley/internal/proc"
 	"github.com/parley-server/parley/internal/seam"
 )
 
 const (
-	maxOutput = 8 << 20         // bytes of standard output that are read
-	maxError  = 16 << 10        // bytes of standard error that are kept, the last ones
-	maxShown  = 2000            // bytes of them that a model is shown
-	refusal   = 2               // the exit code of a program that did nothing and says so
-	grace     = 2 * time.Second // from SIGTERM to SIGKILL
+	maxWaiting = 1000            // calls of one user that wait for a place
+	maxOutput  = 8 << 20         // bytes of standard output that are read
+	maxError   = 16 << 10        // bytes of standard error that are kept, the last ones
+	maxShown   = 2000            // bytes of them that a model is shown
+	refusal    = 2               // the exit code of a program that did nothing and says so
+	grace      = 2 * time.Second // from SIGTERM to SIGKILL
 	// DefaultMemory is what each process of a program may allocate, in bytes.
 	DefaultMemory = 1 << 30
 	// DefaultAtOnce is how many programs of a toolset run at once.
@@ -64,7 +66,7 @@ type Options struct {
 type Toolset struct {
 	o     Options
 	env   []string
-	slots chan struct{}
+	turns fair.Turns
 	tools map[string]callout.Tool
 }
 
@@ -89,7 +91,9 @@ func New(o Options) (*Toolset, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	t := &Toolset{o: o, env: proc.Env(o.Env), slots: make(chan struct{}, o.AtOnce), tools: map[string]callout.Tool{}}
+	t := &Toolset{o: o, env: proc.Env(o.Env), tools: map[string]callout.Tool{}}
+	// A user leaves one place to the others.
+	t.turns.Slots, t.turns.Each, t.turns.Queued = o.AtOnce, max(1, o.AtOnce-1), maxWaiting
 	for _, tool := range o.Tools {
 		t.tools[tool.Name] = tool
 	}
@@ -127,12 +131,11 @@ func (t *Toolset) run(ctx context.Context, kind string, r seam.Run) (ended, erro
 	if err != nil {
 		return ended{}, err
 	}
-	select {
-	case t.slots <- struct{}{}:
-		defer func() { <-t.slots }()
-	case <-ctx.Done():
-		return ended{}, fmt.Errorf("%d calls of the program are under way: %w", cap(t.slots), context.Cause(ctx))
+	leave, err := t.enter(ctx, r)
+	if err != nil {
+		return ended{}, fmt.Errorf("other calls of the program are under way: %w", err)
 	}
+	defer leave()
 	program, err := proc.Look(t.o.Run[0], t.o.Dir)
 	if err != nil {
 		return ended{}, plain(t.o.Run[0], err)
@@ -153,6 +156,22 @@ func (t *Toolset) run(ctx context.Context, kind string, r seam.Run) (ended, erro
 	}
 	return e, nil
 }
+
+// enter waits for a place, until the time of the call is up or its turn is stopped.
+func (t *Toolset) enter(ctx context.Context, r seam.Run) (leave func(), err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-r.Stopped:
+			cancel(errStopped)
+		case <-ctx.Done():
+		}
+	}()
+	return t.turns.Enter(ctx, r.Principal)
+}
+
+var errStopped = errors.New("the turn was stopped")
 
 // Run implements [seam.Toolset].
 func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {

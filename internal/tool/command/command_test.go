@@ -198,6 +198,13 @@ func TestAtOnce(t *testing.T) {
 	if _, err := os.ReadFile(begun); err != nil {
 		t.Fatal(err)
 	}
+	stopped := make(chan struct{})
+	close(stopped)
+	r := call("mail")
+	r.Stopped = stopped
+	if _, err := s.Run(t.Context(), r); !seam.IsNotSent(err) || !errors.Is(err, errStopped) {
+		t.Errorf("one whose turn is stopped: %v", err)
+	}
 	late, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := s.Run(late, call("mail")); !seam.IsNotSent(err) || !errors.Is(err, context.DeadlineExceeded) {
@@ -206,6 +213,29 @@ func TestAtOnce(t *testing.T) {
 	if err := os.WriteFile(hold, []byte("go\n"), 0); err != nil {
 		t.Fatal(err)
 	}
+	wg.Wait()
+}
+
+// TestPlacesAreShared: calls of one user leave a place to the others.
+func TestPlacesAreShared(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	hold := filepath.Join(dir, "hold")
+	if err := syscall.Mkfifo(hold, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := program(t, `grep -q '"user":"bob"' || read -r x <"$1/hold"; echo ok`, func(o *Options) { o.Run[len(o.Run)-1] = dir })
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 3 * DefaultAtOnce {
+		wg.Go(func() { _, _ = s.Run(ctx, call("mail")) })
+	}
+	bob := call("mail")
+	bob.Principal.User = "bob"
+	if res, err := s.Run(t.Context(), bob); err != nil || res.Output != "ok" {
+		t.Errorf("%+v, %v", res, err)
+	}
+	cancel()
 	wg.Wait()
 }
 
