@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"path"
 	"slices"
 	"strings"
@@ -29,9 +30,9 @@ const migrating = 0x5061726c6579
 const migrateTimeout = 5 * time.Minute
 
 // migrate applies the migrations that the schema lacks, in one transaction together with
-// the new version number. The lock ends with the transaction, so a process that died does
+// the new version number. It says so before it begins with a schema that holds something. The lock ends with the transaction, so a process that died does
 // not hold it.
-func migrate(ctx context.Context, config *pgx.ConnConfig) error {
+func migrate(ctx context.Context, config *pgx.ConnConfig, log *slog.Logger) error {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		return err
@@ -64,6 +65,9 @@ func migrate(ctx context.Context, config *pgx.ConnConfig) error {
 			if err != nil {
 				return fmt.Errorf("make the schema: %w", err)
 			}
+		}
+		if 0 < have && have < len(names) {
+			log.Info("the database is migrated; one with long logs takes a while", "from", have, "to", len(names))
 		}
 		for i := have; i < len(names); i++ {
 			if n, _, _ := strings.Cut(path.Base(names[i]), "_"); n != fmt.Sprintf("%04d", i+1) {

@@ -5,6 +5,8 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -125,6 +127,29 @@ func TestForksOfVersion7HaveTheirInteractions(t *testing.T) {
 		run(t, dsn, `DELETE FROM parley.interactions i USING parley.sessions s WHERE s.id = i.session AND i.last <= s.shared;
 			ALTER TABLE parley.interactions DROP COLUMN last; UPDATE parley.schema SET version = 7`)
 		return open(t, dsn)
+	})
+}
+
+func TestLongLogsOfVersion7(t *testing.T) {
+	t.Parallel()
+	storetest.MigratesLongLogs(t, func(sessions int, log *slog.Logger) time.Duration {
+		dsn := pgtest.Start(t)
+		must(t, open(t, dsn).Close())
+		session := fmt.Sprintf(`convert_to('s' || (n %% %d), 'UTF8')`, sessions)
+		run(t, dsn, `ALTER TABLE parley.interactions DROP COLUMN last; UPDATE parley.schema SET version = 7;
+			INSERT INTO parley.events (session, seq, turn, agent, time, type, v, data)
+				SELECT `+session+`, n, 't', '', 0, CASE WHEN n % 10 < 9 THEN 'model.replied'::bytea ELSE 'interaction.answered' END, 1,
+				convert_to(CASE WHEN n % 10 < 9 THEN '{"x":"y"}' ELSE '{"id":"i' || n || '"}' END, 'UTF8') FROM generate_series(1, 20000) n;
+			INSERT INTO parley.interactions (session, id, usr, org, open, kind, opened, expires, body)
+				SELECT `+session+`, convert_to('i' || n, 'UTF8'), 'u', '', false, 'permission', 0, 0, '{}' FROM generate_series(9, 20000, 10) n`)
+		run(t, dsn, `ANALYZE parley.events; ANALYZE parley.interactions`) // as autovacuum does in a database of some age
+		began := time.Now()
+		s, err := postgres.Open(t.Context(), dsn, postgres.Options{Logger: log})
+		took := time.Since(began)
+		must(t, err)
+		must(t, s.Close())
+		run(t, dsn, `DO $$ BEGIN ASSERT (SELECT count(*) FROM parley.interactions WHERE convert_to('i' || last, 'UTF8') = id) = 2000; END $$`)
+		return took
 	})
 }
 

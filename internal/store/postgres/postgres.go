@@ -123,7 +123,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := migrate(ctx, config.ConnConfig); err != nil {
+	if err := migrate(ctx, config.ConnConfig, o.Logger); err != nil {
 		return nil, outside(err)
 	}
 	var own *sole

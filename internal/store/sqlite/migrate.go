@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"path"
 	"slices"
 	"strconv"
@@ -24,9 +25,10 @@ var migrations embed.FS
 // application marks the file as ours: "Prly".
 const application = 0x50726c79
 
-// migrate applies the migrations that the file lacks, in one transaction. The version is
+// migrate applies the migrations that the file lacks, in one transaction. It says so before
+// it begins with a file that holds something. The version is
 // kept in the file's header (PRAGMA user_version), which is part of the transaction.
-func migrate(c *conn) error {
+func migrate(c *conn, log *slog.Logger) error {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		return err
@@ -47,6 +49,9 @@ func migrate(c *conn) error {
 		case have > len(names):
 			return parley.Errorf(parley.CodeUpgradeRequired, "the database has schema version %d, and this Parley knows versions up to %d", have, len(names)).
 				WithHint("start the version of Parley that wrote it, or a newer one; older versions cannot read it")
+		}
+		if 0 < have && have < len(names) {
+			log.Info("the database is migrated; one with long logs takes a while", "from", have, "to", len(names))
 		}
 		for i := have; i < len(names); i++ {
 			if n, _, _ := strings.Cut(path.Base(names[i]), "_"); n != fmt.Sprintf("%04d", i+1) {

@@ -3,8 +3,10 @@ package sqlite_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -115,6 +117,37 @@ func TestForksOfVersion7HaveTheirInteractions(t *testing.T) {
 			ALTER TABLE interactions DROP COLUMN last; PRAGMA user_version = 7`, nil))
 		must(t, c.Close())
 		return open(t, old.Dir())
+	})
+}
+
+func TestLongLogsOfVersion7(t *testing.T) {
+	t.Parallel()
+	storetest.MigratesLongLogs(t, func(sessions int, log *slog.Logger) time.Duration {
+		dir := t.TempDir()
+		must(t, open(t, dir).Close())
+		c, err := zombie.OpenConn(filepath.Join(dir, sqlite.FileName), zombie.OpenReadWrite)
+		must(t, err)
+		must(t, sqlitex.ExecuteScript(c, `ALTER TABLE interactions DROP COLUMN last; PRAGMA user_version = 7;
+			CREATE TEMP TABLE n AS WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 20000) SELECT n FROM n;
+			INSERT INTO events (session, seq, turn, agent, time, type, v, data)
+				SELECT 's' || (n % `+strconv.Itoa(sessions)+`), n, 't', '', 0, iif(n % 10 < 9, 'model.replied', 'interaction.answered'), 1,
+				CAST(iif(n % 10 < 9, '{"x":"y"}', '{"id":"i' || n || '"}') AS BLOB) FROM n;
+			INSERT INTO interactions (session, id, user, org, open, kind, opened, expires, body)
+				SELECT 's' || (n % `+strconv.Itoa(sessions)+`), 'i' || n, 'u', '', 0, 'permission', 0, 0, CAST('{}' AS BLOB) FROM n WHERE n % 10 = 9`, nil))
+		must(t, c.Close())
+		began := time.Now()
+		s, err := sqlite.Open(t.Context(), dir, sqlite.Options{Logger: log})
+		took := time.Since(began)
+		must(t, err)
+		must(t, s.Close())
+		c, err = zombie.OpenConn(filepath.Join(dir, sqlite.FileName), zombie.OpenReadOnly)
+		must(t, err)
+		defer c.Close()
+		n, err := sqlitex.ResultInt(c.Prep(`SELECT count(*) FROM interactions WHERE 'i' || last = id`))
+		if err != nil || n != 2000 {
+			t.Errorf("%d interactions have the event that closed them, %v", n, err)
+		}
+		return took
 	})
 }
 

@@ -119,7 +119,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, outside(path, err)
 	}
-	if err := setUp(c); err != nil {
+	if err := setUp(c, o.Logger); err != nil {
 		return nil, errors.Join(outside(path, err), c.close())
 	}
 	at, err := seen(dir, path, o.Guard)
@@ -138,7 +138,7 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-func setUp(c *conn) error {
+func setUp(c *conn, log *slog.Logger) error {
 	for _, pragma := range []string{
 		"PRAGMA journal_mode = WAL",
 		"PRAGMA synchronous = FULL",
@@ -154,7 +154,7 @@ func setUp(c *conn) error {
 			return err
 		}
 	}
-	if err := migrate(c); err != nil {
+	if err := migrate(c, log); err != nil {
 		return err
 	}
 	// A read-only file opens without an error.

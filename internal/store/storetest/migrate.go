@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,4 +128,24 @@ func goesOn(t *testing.T, s seam.Store, log map[parley.SessionID][]parley.Event,
 		delete(log, gone)
 		check("without " + string(gone))
 	}
+}
+
+// MigratesLongLogs checks that the migration of one long log takes about as long as that of
+// the same events in a hundred sessions: nothing goes through a log again for each of its
+// rows. migrated makes an old store whose 20,000 events are in so many sessions, a tenth of
+// them closing an interaction, and opens it with the logger.
+func MigratesLongLogs(t *testing.T, migrated func(sessions int, log *slog.Logger) (took time.Duration)) {
+	var said bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	many, one := time.Duration(0), time.Duration(0)
+	for range 3 { // other programs may have the processor meanwhile
+		many, one = migrated(100, log), migrated(1, log)
+		if !strings.Contains(said.String(), "the database is migrated") {
+			t.Fatalf("the log does not say that the store is migrated: %q", &said)
+		}
+		if one < 8*many { // were it quadratic, 100 times as long
+			return
+		}
+	}
+	t.Errorf("one log takes %s, a hundred logs with as many events %s", one, many)
 }
