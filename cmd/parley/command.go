@@ -20,5 +20,5 @@ func newCommand(d serviceDeps) (service, error) {
 	for name, value := range c.Env {
 		env = append(env, name+"="+value)
 	}
-	return service{Toolset: tools, secrets: secrets(env, isFile), start: func() {}, close: func() {}}, nil
+	return service{Toolset: tools, secrets: append(secrets(env, isFile), referred(c.Refs, isFile)...), start: func() {}, close: func() {}}, nil
 }

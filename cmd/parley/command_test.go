@@ -19,6 +19,8 @@ func (p *place) withPress(more string) (printed, held string) {
 	p.t.Helper()
 	dir := filepath.Join(p.dir, "apps", "press")
 	printed, held = filepath.Join(p.dir, "printed"), filepath.Join(p.dir, "held")
+	login := filepath.Join(p.dir, "login")
+	p.write(login, "press-login-0815\n")
 	p.write(filepath.Join(dir, "clerk.md"), "Do as you are told.")
 	p.write(filepath.Join(dir, "press.sh"), `in=$(cat)
 case $in in
@@ -27,7 +29,7 @@ case $in in
 	grep -q '^print' "$PRINTED" && echo '{"happened":true,"output":"it was printed"}' ;;
 *)
 	echo print >>"$PRINTED"
-	[ "$HANG" = 1 ] || { echo "printed with $PRESS_TOKEN"; exit 0; }
+	[ "$HANG" = 1 ] || { echo "printed with $PRESS_TOKEN and $LOGIN in $MODE"; exit 0; }
 	exec >"$HELD"
 	echo held
 	sleep 1000 &
@@ -40,7 +42,7 @@ agents:
 tools:
   command:
     run: [sh, ./press.sh]
-    env: {PRINTED: "`+printed+`", HELD: "`+held+`", HANG: "${PRESS_HANG}", PRESS_TOKEN: "${PRESS_TOKEN}"}
+    env: {PRINTED: "`+printed+`", HELD: "`+held+`", HANG: "${PRESS_HANG}", PRESS_TOKEN: "${PRESS_TOKEN}", LOGIN: "file:`+login+`", MODE: production}
     tools:
       mail:
         description: Prints a text.
@@ -54,7 +56,7 @@ resume: auto
 }
 
 // TestCommand_of_ones_own: a tool is a program that an app.yaml names. What it is given as
-// a secret stays out of the log.
+// a secret stays out of the log, whatever the variable is called.
 func TestCommand_of_ones_own(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -65,10 +67,11 @@ func TestCommand_of_ones_own(t *testing.T) {
 	s := p.serve()
 	id := s.session("press")
 	turn := s.settle(s.send(id, "mail hello").ID)
-	if turn.Status != parley.StatusCompleted || !strings.Contains(turn.Response.Message, "printed with") {
+	if turn.Status != parley.StatusCompleted || !strings.Contains(turn.Response.Message, "printed with") ||
+		!strings.Contains(turn.Response.Message, "in production") || strings.Contains(turn.Response.Message, "press-login") {
 		t.Errorf("%+v with %+v", turn, turn.Response)
 	}
-	if log := strings.Join(s.log(id), "\n"); strings.Contains(log, "press-secret-4711") || !strings.Contains(log, `"outcome":"ok"`) {
+	if log := strings.Join(s.log(id), "\n"); strings.Contains(log, "press-secret-4711") || strings.Contains(log, "press-login-0815") || !strings.Contains(log, `"outcome":"ok"`) {
 		t.Errorf("the log:\n%s", log)
 	}
 }
@@ -145,12 +148,13 @@ func TestCommand_that_is_wrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.write(file, strings.Replace(string(body), "run: [sh, ./press.sh]", "run: ./absent.sh\n    at_once: 1000\n    memory: much", 1))
+	p.write(file, strings.Replace(strings.Replace(string(body), "run: [sh, ./press.sh]", "run: ./absent.sh\n    at_once: 1000\n    memory: much", 1), "MODE:", "A.B:", 1))
 	code, out, _ := p.run("app", "check")
 	for _, says := range []string{
 		`app.yaml:6: tools.command.run: the program "./absent.sh" cannot be run: `,
 		`app.yaml:7: tools.command.at_once: has to be from 1 to 100`,
 		`app.yaml:8: tools.command.memory: "much" is not a size`,
+		`tools.command.env.A.B: is no name of a variable`,
 		`tools.command.tools.mail.effect: "wirte" is none of read, idempotent, write`,
 	} {
 		if code != 1 || !strings.Contains(out, says) {

@@ -3,6 +3,7 @@ package main
 import (
 	"net/url"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ func secrets(environ []string, isFile func(path string) bool) []string {
 	for _, kv := range environ {
 		name, value, _ := strings.Cut(kv, "=")
 		name = strings.ToUpper(name)
-		ends := func(with string) bool { return strings.HasSuffix(name, with) }
+		ends := func(with string) bool { return strings.HasSuffix("_"+name, with) } // TOKEN alone, too
 		switch {
 		case slices.ContainsFunc(passwordNames, ends):
 			if !isFile(value) {
@@ -67,6 +68,26 @@ func secrets(environ []string, isFile func(path string) bool) []string {
 				list = append(list, passwords(password)...)
 			}
 		}
+	}
+	return list
+}
+
+// referred are the secrets among values that a program gets from files and variables,
+// whatever it calls them. Paths and the hosts of addresses are none.
+func referred(values []string, isFile func(path string) bool) []string {
+	var list []string
+	for _, v := range values {
+		if dir := path.Dir(v); isFile(v) || path.IsAbs(v) && dir != "/" && isFile(dir) {
+			continue
+		}
+		u, err := url.Parse(v)
+		if err != nil || u.Host == "" {
+			list = append(list, keys(v)...)
+			continue
+		}
+		password, _ := u.User.Password()
+		list = append(list, passwords(password)...)
+		list = append(list, keys(strings.FieldsFunc(u.EscapedPath()+"/"+u.RawQuery, func(r rune) bool { return strings.ContainsRune("/&=", r) })...)...)
 	}
 	return list
 }

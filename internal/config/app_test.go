@@ -200,7 +200,7 @@ func TestMistakesInAnApp(t *testing.T) {
 			"8: tools.command[0]: an app inside the program has no folder to run commands in",
 			"8: tools.command[0]: has no tools; write each with its name, a description and its input",
 			"8: tools.command[0]: names no program; write it with its arguments as a list: [python3, tool.py]",
-			"9: tools.command[0].env.A=B: cannot be a variable of the environment",
+			"9: tools.command[0].env.A=B: is no name of a variable: letters, digits and _, and no digit first",
 			"10: tools.command[0].timeout: has to be more than 0, and at most 1h0m0s",
 			`11: tools.command[0].memory: "much" is not a size; write it like 4096, 256KiB or 1MiB`,
 			"12: tools.command[1]: an app inside the program has no folder to run commands in",

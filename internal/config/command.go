@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 // commandFile is a program of the app's own.
 type commandFile struct {
 	Run     some[string]               `yaml:"run"`     // the program and its arguments; a program with a slash is in the app's folder
-	Env     map[string]string          `yaml:"env,ref"` // its environment besides PATH, HOME, TZ and the variables of the language
+	Env     map[string]string          `yaml:"env,ref"` // its environment besides what [proc.Env] adds
 	Memory  Size                       `yaml:"memory"`  // that each of its processes may allocate; default 1GiB
 	AtOnce  int                        `yaml:"at_once"` // calls that run at once; default 4
 	Timeout parley.Duration            `yaml:"timeout"` // of a call whose tool has no timeout; default 60s
@@ -23,12 +24,16 @@ type Command struct {
 	Run    []string
 	Dir    string // of the app
 	Env    map[string]string
-	Memory int64 // bytes; 0: the default
-	AtOnce int   // 0: the default
+	Refs   []string // what Env has from files and variables: secrets, addresses, paths
+	Memory int64    // bytes; 0: the default
+	AtOnce int      // 0: the default
 	Tools  []ServiceTool
 }
 
 const maxAtOnce = 100
+
+// variable matches the names that every shell hands on. Some drop all others.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // commands reads tools.command.
 func (a *App) commands(files some[commandFile]) {
@@ -42,9 +47,14 @@ func (a *App) commands(files some[commandFile]) {
 			a.d.at(at, "an app inside the program has no folder to run commands in")
 		}
 		for _, name := range slices.Sorted(maps.Keys(f.Env)) {
-			if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(f.Env[name], 0) {
-				a.d.at(at+".env."+name, "cannot be a variable of the environment")
+			key := at + ".env." + name
+			switch {
+			case !variable.MatchString(name):
+				a.d.at(key, "is no name of a variable: letters, digits and _, and no digit first")
+			case strings.ContainsRune(f.Env[name], 0):
+				a.d.at(key, "has a zero byte, which no variable of the environment can have")
 			}
+			c.Refs = append(c.Refs, a.d.refs[key]...)
 		}
 		if f.AtOnce < 0 || f.AtOnce > maxAtOnce {
 			a.d.at(at+".at_once", "has to be from 1 to %d", maxAtOnce)

@@ -33,6 +33,7 @@ type decoder struct {
 	nodes int
 
 	spoiled map[string]bool     // paths whose value could not be read
+	refs    map[string][]string // what files and variables gave to the value at a path
 	strange map[string][]string // unknown keys, by the path of the value that contains them
 }
 
@@ -119,6 +120,7 @@ var yamlPlace = regexp.MustCompile(`^.*? at L(\d+)\.C\d+: `)
 // zero value. It reports whether there was a document at all.
 func (d *decoder) parse(raw []byte, v any) (read bool) {
 	d.lines, d.spoiled, d.strange = map[string]int{}, map[string]bool{}, map[string][]string{}
+	d.refs = nil
 	if len(strings.TrimSpace(string(raw))) == 0 {
 		return true
 	}
@@ -396,7 +398,9 @@ func (d *decoder) resolve(line int, path, s string) string {
 			d.bad(line, path, "the file that it refers to cannot be read: %s", says(err))
 			return ""
 		}
-		return strings.TrimRight(string(b), "\r\n")
+		text := strings.TrimRight(string(b), "\r\n")
+		d.refer(path, text)
+		return text
 	}
 	return reference.ReplaceAllStringFunc(s, func(m string) string {
 		if strings.HasPrefix(m, "$$") {
@@ -407,8 +411,16 @@ func (d *decoder) resolve(line int, path, s string) string {
 		if !ok {
 			d.bad(line, path, "refers to ${%s}, which is not set in the environment", name)
 		}
+		d.refer(path, val)
 		return val
 	})
+}
+
+func (d *decoder) refer(path, value string) {
+	if d.refs == nil {
+		d.refs = map[string][]string{}
+	}
+	d.refs[path] = append(d.refs[path], value)
 }
 
 // key returns the name in t of a key in a file: the key itself, or its form with

@@ -9,3 +9,6 @@ func KillKeeper() {
 	_ = guard.process.Kill()
 	<-guard.ended
 }
+
+// Adopts says that orphans become children of this process.
+func Adopts(yes bool) { adopts = yes }

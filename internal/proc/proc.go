@@ -11,6 +11,7 @@
 package proc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -49,12 +50,25 @@ type Process struct {
 }
 
 // launch waits for a line on file 3, which is sent when the keeper knows the group. A
-// parent that died sends none. launch then becomes the program.
-const launch = `read -r go <&3 || exit 125
+// parent that died sends none. launch then becomes the program. On file 4, which the
+// program does not get, it says how far it came: launched, and more if the program could
+// not be executed. It reads in a subshell, so no variable of the program changes. Without
+// execfail, bash would end at an exec that fails and not run the trap.
+const launch = `[ -z "$BASH_VERSION" ] || shopt -s execfail
+(read -r line <&3) || exit 125
 exec 3<&-
 [ "$1" = 0 ] || ulimit -d "$1" || exit 125
 shift
-exec "$@"`
+trap 'echo failed >&4' EXIT
+echo launched >&4 || exit 125
+{ exec "$@"; } 4>&-
+exit 127`
+
+// launched is what launch says when the program runs.
+const launched = "launched\n"
+
+// ErrNotRun is the error of a program that was started and of which nothing ran.
+var ErrNotRun = errors.New("the program did not run")
 
 // drain is how long to read remaining output after the program and its group have ended.
 const drain = time.Second
@@ -75,13 +89,15 @@ func Start(ctx context.Context, s Spec) (*Process, error) {
 	args := append([]string{"-c", launch, "sh", strconv.FormatInt((s.Memory+1023)/1024, 10)}, s.Args...)
 	p.cmd = exec.Command("/bin/sh", args...)
 	p.cmd.Dir, p.cmd.Env = s.Dir, s.Env
-	p.cmd.ExtraFiles = []*os.File{ready}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	var f pipes
-	if err := errors.Join(f.input(p.cmd, s.Stdin), f.output(&p.cmd.Stdout, s.Stdout), f.output(&p.cmd.Stderr, s.Stderr)); err != nil {
+	var far io.Writer
+	var status bytes.Buffer
+	if err := errors.Join(f.output(&far, &status), f.input(p.cmd, s.Stdin), f.output(&p.cmd.Stdout, s.Stdout), f.output(&p.cmd.Stderr, s.Stderr)); err != nil {
 		f.closeAll()
 		return nil, err
 	}
+	p.cmd.ExtraFiles = []*os.File{ready, far.(*os.File)}
 	if err := p.cmd.Start(); err != nil {
 		f.closeAll()
 		return nil, err
@@ -107,10 +123,16 @@ func Start(ctx context.Context, s Spec) (*Process, error) {
 		p.err = p.cmd.Wait() // of the program alone: all its files are pipes of ours
 		close(ended)
 		p.signal(syscall.SIGKILL) // whatever the program left running
+		if adopts {
+			go reap(group)
+		}
 		f.finish()
 		guard.remove(group)
 		if exit, ok := errors.AsType[*exec.ExitError](p.err); ok && exit.ExitCode() < 0 && ctx.Err() != nil {
 			p.err = context.Cause(ctx)
+		}
+		if p.err != nil && status.String() != launched {
+			p.err = fmt.Errorf("%w: %w", ErrNotRun, p.err)
 		}
 	}()
 	return p, nil
@@ -139,11 +161,26 @@ func (p *Process) stopWith(ctx context.Context, grace time.Duration, ended <-cha
 // signal reaches the whole group. It is no error if the group has ended already.
 func (p *Process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) }
 
+// adopts says that orphans become children of this process, as in a container without an
+// init of its own.
+var adopts = os.Getpid() == 1
+
+// reap waits for what is left of a group whose leader was waited for. It takes nothing from
+// those who wait for other children.
+func reap(group int) {
+	for {
+		if _, err := syscall.Wait4(-group, nil, 0, nil); err != nil && !errors.Is(err, syscall.EINTR) {
+			return // ECHILD: there is nobody left
+		}
+	}
+}
+
 // Done is closed when the program has ended, its group is gone and its output was read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Wait waits until Done is closed. Its error is an *exec.ExitError if the program
-// failed, or the cause of ctx if that ended first and a signal ended the program.
+// failed, or the cause of ctx if that ended first and a signal ended the program. It is
+// also an [ErrNotRun] if nothing of the program ran.
 func (p *Process) Wait() error {
 	<-p.done
 	return p.err

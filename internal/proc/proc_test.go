@@ -88,6 +88,42 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// TestVariables: a program gets the variables of its caller as they are.
+func TestVariables(t *testing.T) {
+	for _, v := range []string{"go=mine", "line=mine", "_=mine", "x=1"} {
+		if out, _, err := run(t, proc.Spec{Args: []string{"/usr/bin/env"}, Env: []string{v}}); err != nil || !strings.Contains("\n"+out, "\n"+v+"\n") {
+			t.Errorf("%s: got %q, %v", v, out, err)
+		}
+	}
+}
+
+// TestNotRun: a program that cannot be executed is told apart from one that fails, whatever
+// its exit code.
+func TestNotRun(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tool")
+	if err := os.WriteFile(file, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args   []string
+		notRun bool
+	}{
+		"no interpreter":        {[]string{file}, true},
+		"exit code 127":         {[]string{sh, "-c", "exit 127"}, false},
+		"exit code 125":         {[]string{sh, "-c", "exit 125"}, false},
+		"a signal":              {[]string{sh, "-c", "kill -KILL $$"}, false},
+		"file 4 is not for it":  {[]string{sh, "-c", "echo failed >&4; exit 1"}, false},
+		"nor is a copy of it":   {[]string{sh, "-c", "for f in 3 4 5 6 7 8 9; do eval \"echo failed >&$f\"; done; exit 1"}, false},
+		"one of no such folder": {[]string{filepath.Join(dir, "absent", "tool")}, true},
+	} {
+		_, errs, err := run(t, proc.Spec{Args: c.args})
+		if errors.Is(err, proc.ErrNotRun) != c.notRun || c.notRun && errs == "" {
+			t.Errorf("%s: got %v, %q", name, err, errs)
+		}
+	}
+}
+
 func TestEnv(t *testing.T) {
 	t.Setenv("PROC_TEST_SECRET", "hunter2")
 	t.Setenv("LANG", "C.UTF-8")

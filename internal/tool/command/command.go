@@ -125,7 +125,7 @@ type ended struct {
 	errors string
 }
 
-// run runs the program once. An error means that it was not started.
+// run runs the program once. An error means that nothing of it ran.
 func (t *Toolset) run(ctx context.Context, kind string, r seam.Run) (ended, error) {
 	in, err := callout.Encode(kind, r, t.o.Now())
 	if err != nil {
@@ -149,6 +149,12 @@ func (t *Toolset) run(ctx context.Context, kind string, r seam.Run) (ended, erro
 		return ended{}, err
 	}
 	e := ended{why: p.Wait(), out: out.buf, cut: out.cut, errors: strings.ToValidUTF8(strings.TrimSpace(string(errs.buf)), "\uFFFD")}
+	if errors.Is(e.why, proc.ErrNotRun) {
+		if e.errors != "" {
+			return ended{}, fmt.Errorf("%w; it said: %s", e.why, e.words())
+		}
+		return ended{}, e.why
+	}
 	if exit, ok := errors.AsType[*exec.ExitError](e.why); ok {
 		e.code = exit.ExitCode()
 	} else if e.why != nil {

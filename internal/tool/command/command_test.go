@@ -177,6 +177,20 @@ func TestNotStarted(t *testing.T) {
 	}
 }
 
+// TestNotRun: a program whose interpreter is absent did nothing.
+func TestNotRun(t *testing.T) {
+	t.Parallel()
+	s := program(t, "", func(o *Options) {
+		o.Run = []string{"./tool"}
+		if err := os.WriteFile(filepath.Join(o.Dir, "tool"), []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if _, err := s.Run(t.Context(), call("mail")); !seam.IsNotSent(err) || !strings.Contains(err.Error(), "it said: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestAtOnce: the number of programs that run at once is limited. A call that waits too
 // long for its turn is not made.
 func TestAtOnce(t *testing.T) {
