@@ -2,12 +2,18 @@ package mcpserver
 
 import (
 	"context"
+	"crypto/rand"
+	"net/http"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/wire"
 )
+
+// carriedHeader names the HTTP request that carries a call, within this process.
+const carriedHeader = "Parley-Carried"
 
 // connection is one of the older era.
 type connection struct {
@@ -137,11 +143,14 @@ func (h *Handler) visit(id string) (done func(), ok bool) {
 	}, true
 }
 
-// during makes the context of a request of a connection, which ends with that.
-func (h *Handler) during(ctx context.Context, id, method string) (context.Context, func()) {
+// during makes the context of a request of a connection, which ends with that. The SDK
+// makes it from the HTTP request that opened the connection, which has long ended; what
+// the request reads counts for the HTTP request that carries it.
+func (h *Handler) during(ctx context.Context, id, method string, extra *mcp.RequestExtra) (context.Context, func()) {
 	if id == "" { // of the newer era
 		return ctx, func() {}
 	}
+	ctx, called := wire.Carried(ctx, h.carrier(extra))
 	ctx, cancel := context.WithCancel(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -156,11 +165,37 @@ func (h *Handler) during(ctx context.Context, id, method string) (context.Contex
 	c.cancels[n] = cancel
 	return ctx, func() {
 		cancel()
+		called()
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(c.cancels, n)
 		c.since = time.Now()
 	}
+}
+
+// carry marks an HTTP request of the older era until done is called, so that the calls in
+// it find its context. The SDK hands on its header and nothing else.
+func (h *Handler) carry(r *http.Request) (done func()) {
+	id := rand.Text()
+	r.Header.Set(carriedHeader, id) // in place of what the host may have sent
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.carriers[id] = r.Context()
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.carriers, id)
+	}
+}
+
+// carrier is the context of the HTTP request that carries a call, or nil if that has ended.
+func (h *Handler) carrier(extra *mcp.RequestExtra) context.Context {
+	if extra == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.carriers[extra.Header.Get(carriedHeader)]
 }
 
 // hangUp cancels the running requests of a connection, and those that still begin until

@@ -80,7 +80,7 @@ func (a *App) clean(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if s := req.GetSession(); s != nil {
 			var done func()
-			ctx, done = a.http.during(ctx, s.ID(), method)
+			ctx, done = a.http.during(ctx, s.ID(), method, req.GetExtra())
 			defer done()
 		}
 		res, err := next(ctx, method, req)

@@ -71,6 +71,8 @@ type Handler struct {
 	kept    map[kept]context.CancelFunc
 	open    map[string]*connection   // by their id
 	opening map[parley.Principal]int // connections that are about to be
+
+	carriers map[string]context.Context // of the older era's HTTP requests under way, by their marks
 }
 
 type kept struct {
@@ -104,7 +106,7 @@ func NewHandler(server *mcp.Server, t Transport) *Handler {
 	if t.WriteWithin == 0 {
 		t.WriteWithin = 30 * time.Second
 	}
-	h := &Handler{t: t, server: server, key: make([]byte, 32), kept: map[kept]context.CancelFunc{}, open: map[string]*connection{}, opening: map[parley.Principal]int{}}
+	h := &Handler{t: t, server: server, key: make([]byte, 32), kept: map[kept]context.CancelFunc{}, open: map[string]*connection{}, opening: map[parley.Principal]int{}, carriers: map[string]context.Context{}}
 	_, _ = rand.Read(h.key) // never fails
 	get := func(*http.Request) *mcp.Server { return server }
 	h.old = mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
@@ -220,6 +222,7 @@ func (h *Handler) connected(out *response, r *http.Request, p parley.Principal) 
 		out.opening = true
 		defer h.opened(out, "")
 	}
+	defer h.carry(r)()
 	h.old.ServeHTTP(out, r)
 }
 

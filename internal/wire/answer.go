@@ -46,9 +46,30 @@ func answerOf(ctx context.Context) *answer {
 // has. It does nothing for requests that did not come through [Bounded].
 func Reserve(ctx context.Context, bytes int) error {
 	if a := answerOf(ctx); a != nil {
-		return a.reserve(bytes)
+		return a.reserve(ctx, bytes)
 	}
 	return nil
+}
+
+// Carried makes the context of a call that may outlive the request that carries it: ctx is
+// the call's, and may have the values of an earlier request of the same user; request is
+// the carrying one's, or nil if it has ended. What the call reserves counts until the
+// request and the call have both ended. done ends the call.
+func Carried(ctx, request context.Context) (call context.Context, done func()) {
+	var a *answer
+	if request != nil {
+		a = answerOf(request)
+	} else if earlier := answerOf(ctx); earlier != nil {
+		a = newAnswer(ctx, nil, earlier.user, earlier.b)
+		a.over = true // nobody waits for it
+	}
+	if a == nil {
+		return ctx, func() {}
+	}
+	a.mu.Lock()
+	a.calls++
+	a.mu.Unlock()
+	return context.WithValue(ctx, answerKey{}, a), a.called
 }
 
 // answer is a response that is counted. A stream's timer writes too, but only little.
@@ -63,15 +84,16 @@ type answer struct {
 	given atomic.Int64          // since when the client has data that it has not read, in Unix nanoseconds; 0: none
 	gone  atomic.Bool           // the answer was cut
 
-	mu   sync.Mutex
-	over bool // the handler has returned
+	mu    sync.Mutex
+	over  bool // the handler has returned
+	calls int  // that are carried by its request and have not ended
 }
 
 func newAnswer(ctx context.Context, w http.ResponseWriter, user parley.Principal, b *budget) *answer {
 	return &answer{ResponseWriter: w, rc: http.NewResponseController(w), b: b, ctx: ctx, user: user}
 }
 
-func (a *answer) reserve(bytes int) error {
+func (a *answer) reserve(ctx context.Context, bytes int) error {
 	if s := a.share.Load(); s != nil {
 		a.b.resize(s, max(bytes, 0))
 		return nil
@@ -79,13 +101,13 @@ func (a *answer) reserve(bytes int) error {
 	if bytes <= 0 {
 		return nil
 	}
-	s, err := a.b.begin(a.ctx, a.user, bytes, a.cut)
+	s, err := a.b.begin(ctx, a.user, bytes, a.cut)
 	if err != nil {
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over || !a.share.CompareAndSwap(nil, s) {
+	if a.over && a.calls == 0 || !a.share.CompareAndSwap(nil, s) {
 		a.b.end(s) // the client of a call has gone, or the handler reserves twice in one request: one is counted
 	}
 	return nil
@@ -101,8 +123,22 @@ func (a *answer) release() {
 func (a *answer) end() {
 	a.mu.Lock()
 	a.over = true
+	last := a.calls == 0
 	a.mu.Unlock()
-	a.release()
+	if last {
+		a.release()
+	}
+}
+
+// called ends a call that the request carried.
+func (a *answer) called() {
+	a.mu.Lock()
+	a.calls--
+	last := a.over && a.calls == 0
+	a.mu.Unlock()
+	if last {
+		a.release()
+	}
 }
 
 // Write implements http.ResponseWriter. It also counts what exceeds the reservation.

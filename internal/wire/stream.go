@@ -123,7 +123,7 @@ func (s *stream) room(f eventlog.Frame) bool {
 	if size > gather && s.flush() != nil {
 		return false
 	}
-	return s.a.share.Load() != nil || s.a.reserve(behind+2*max(size, gather)) == nil
+	return s.a.share.Load() != nil || s.a.reserve(s.a.ctx, behind+2*max(size, gather)) == nil
 }
 
 func (s *stream) fail(err error) {
