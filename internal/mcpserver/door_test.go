@@ -336,6 +336,29 @@ func TestConnections_that_are_idle(t *testing.T) {
 	}
 }
 
+// TestConnections_and_what_opens_none: a message without a connection that is no valid
+// initialize ends nobody's connection.
+func TestConnections_and_what_opens_none(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxSessions, o.MaxUserSessions, o.MaxBody = 1, 1, 4096 })
+	id := h.connected("ana")
+	for _, body := range []string{
+		`{}`, ``, `{`, `[]`, `[{}]`, `null`, `"initialize"`, `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+		`{"jsonrpc":"2.0","method":"initialize","params":{}}`, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`,
+		`{"id":1,"method":"initialize","params":{}}`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":[]}`,
+		strings.Replace(hello, "{", "{"+strings.Repeat(" ", 5000), 1),
+	} {
+		resp := h.post(body, "User", "ana")
+		_, _ = io.Copy(io.Discard, resp.Body)
+		if got := h.pinged("ana", id); got != http.StatusOK {
+			t.Fatalf("after %.60q, which was answered %d, the connection answers %d", body, resp.StatusCode, got)
+		}
+	}
+	if h.connected("ana"); h.pinged("ana", id) != http.StatusNotFound {
+		t.Error("a valid one does not take its place")
+	}
+}
+
 // TestConnections_opened_at_once end each other, but never more are open than may be,
 // and none is left behind.
 func TestConnections_opened_at_once(t *testing.T) {

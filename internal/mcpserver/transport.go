@@ -1,18 +1,22 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/parley-server/parley"
@@ -214,7 +218,7 @@ func (h *Handler) connected(out *response, r *http.Request, p parley.Principal) 
 		if r.Method == http.MethodDelete { // the SDK waits for what is under way, which may wait for a person
 			h.hangUp(id)
 		}
-	} else if r.Method == http.MethodPost {
+	} else if r.Method == http.MethodPost && h.begins(r) { // the SDK keeps no connection for another message
 		if err := h.connect(p); err != nil {
 			h.t.Fail(out, err)
 			return
@@ -224,6 +228,31 @@ func (h *Handler) connected(out *response, r *http.Request, p parley.Principal) 
 	}
 	defer h.carry(r)()
 	h.old.ServeHTTP(out, r)
+}
+
+// begins reads the body of r and reports whether it asks to open a connection. So nothing
+// is ended for a message that opens none. The body can be read again.
+func (h *Handler) begins(r *http.Request) bool {
+	body, err := io.ReadAll(io.LimitReader(r.Body, h.t.MaxBody+1))
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+	if err != nil || int64(len(body)) > h.t.MaxBody {
+		return false
+	}
+	messages := []json.RawMessage{body}
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) { // a batch, which the oldest version has
+		messages = nil
+		if json.Unmarshal(body, &messages) != nil {
+			return false
+		}
+	}
+	return slices.ContainsFunc(messages, func(m json.RawMessage) bool {
+		message, err := jsonrpc.DecodeMessage(m) // as the SDK does
+		r, ok := message.(*jsonrpc.Request)
+		return err == nil && ok && r.IsCall() && r.Method == "initialize" && bytes.HasPrefix(bytes.TrimSpace(r.Params), []byte("{"))
+	})
 }
 
 func (h *Handler) seal(id string, p parley.Principal) string {
