@@ -97,7 +97,7 @@ func (s *Server) turnRoutes() {
 	route(s, huma.Operation{
 		OperationID: "stream-turn", Method: http.MethodPost, Path: turnStreamPath, Tags: tags,
 		Summary: "Ask for a turn, and follow it to its end",
-		Description: "The answer is the turn's frames, as those of the session's events, until its end or until it waits for a human. " +
+		Description: "The answer is the turn's frames, as those of the session's events, until its end, or until it was interrupted and does not go on by itself. While it waits for a human, the stream stays open. " +
 			"Closing the stream does not end the turn. " + busyDoc,
 		Responses: map[string]*huma.Response{
 			"200": {Description: "The turn's frames until its end", Headers: headers("Parley-Session", "Parley-Turn"), Content: s.frames("text/event-stream")},
@@ -127,7 +127,7 @@ func (s *Server) turnRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "await-turn", Method: http.MethodPost, Path: "/v1/turns/{id}/await", Tags: tags, Summary: "Wait until a turn has ended",
-		Description: "Also returns when the turn waits for a human or was interrupted. After the timeout it returns the turn as it is; its status then says that it has not ended.",
+		Description: "Also returns when the turn waits for a human, or was interrupted and does not go on by itself. After the timeout it returns the turn as it is; its status then says that it has not ended.",
 	}, func(ctx context.Context, p parley.Principal, in *awaitInput) (*body[parley.TurnInfo], error) {
 		wait := 30 * time.Second
 		if in.Body != nil && in.Body.TimeoutMS != nil {
@@ -188,7 +188,7 @@ func (s *Server) send(ctx context.Context, p parley.Principal, id parley.Session
 		if follow {
 			ctx.Value(leftKey{}).(*left).st = &stream{
 				serve: wire.ServeSSE, frames: s.o.Reader.Follow(r.Context(), p, t.SessionID, t.FirstSeq-1), done: done,
-				o: wire.Options{Keep: ofTurn(t.ID), Until: wire.EndOf(t.ID), Heartbeat: s.o.Heartbeat, Accepted: true},
+				o: wire.Options{Keep: ofTurn(t.ID), Until: wire.EndOf(t.ID, t.LastSeq), Heartbeat: s.o.Heartbeat, Accepted: true},
 			}
 			return
 		}

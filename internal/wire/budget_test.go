@@ -21,7 +21,7 @@ func TestBudget(t *testing.T) {
 		stay          = 3
 		room          = 2*size + 100<<10 // for one that is cut in an event
 	)
-	o := wire.Within(wire.Options{WriteWithin: time.Hour, Until: wire.EndOf(turn)}, stay*room)
+	o := wire.Within(wire.Options{WriteWithin: time.Hour, Until: wire.EndOf(turn, 0)}, stay*room)
 	h := newHouse(t, o)
 	for range 40 { // more than the system's buffers between the two
 		h.append(steered(strings.Repeat("x", size)))

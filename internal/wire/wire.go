@@ -186,8 +186,10 @@ func Types(list string) (func(eventlog.Frame) bool, error) {
 	}, nil
 }
 
-// EndOf returns an Options.Until for the end of a turn.
-func EndOf(turn parley.TurnID) func(eventlog.Frame) bool {
+// EndOf returns an Options.Until for the end of a turn. A turn.interrupted is the end, too,
+// if the turn does not go on by itself and the event's number is at least from. Of an
+// earlier one it is known that the turn went on.
+func EndOf(turn parley.TurnID, from int64) func(eventlog.Frame) bool {
 	return func(f eventlog.Frame) bool {
 		if f.Event == nil || f.Event.Turn != turn {
 			return false
@@ -195,6 +197,10 @@ func EndOf(turn parley.TurnID) func(eventlog.Frame) bool {
 		switch f.Event.Type {
 		case "turn.completed", "turn.failed", "turn.cancelled", "turn.expired":
 			return true
+		case "turn.interrupted":
+			p, err := f.Event.Payload()
+			i, ok := p.(parley.TurnInterrupted)
+			return err == nil && ok && !i.Resumes && f.Event.Seq >= from
 		}
 		return false
 	}

@@ -20,7 +20,7 @@ import (
 
 func TestServeSSE_to_the_letter(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, wire.Options{Until: wire.EndOf(turn)})
+	h := newHouse(t, wire.Options{Until: wire.EndOf(turn, 0)})
 	h.append(started("c1"))
 	h.say("c1", "so\nfar")
 	h.w.Publish(parley.Delta{Session: "s1", Call: "c1", Kind: parley.DeltaThinking, Text: "hm"})
@@ -88,7 +88,7 @@ data: {"session":"s1","seq":4,"turn":"t1","time":"2026-01-02T03:04:05Z","type":"
 
 func TestServeNDJSON_is_one_object_a_line(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, wire.Options{Until: wire.EndOf(turn)})
+	h := newHouse(t, wire.Options{Until: wire.EndOf(turn, 0)})
 	h.append(started("c1"))
 	h.say("c1", "hi")
 	h.append(started("c2"), replied("c1", "hi"))
@@ -196,7 +196,7 @@ func TestCursor_header_wins_over_query(t *testing.T) {
 
 func TestTypes_leaves_out_the_others_and_delays_nothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, wire.Options{Until: wire.EndOf("t2")})
+	h := newHouse(t, wire.Options{Until: wire.EndOf("t2", 0)})
 	h.append(started("c1"), replied("c1", "x"), completed(), steered("y"), parley.NewEvent("t2", "", parley.TurnCompleted{}))
 	var ids []string
 	for line := range strings.Lines(h.body("/one?session=s1&types=session.*,turn.completed")) {
@@ -206,5 +206,19 @@ func TestTypes_leaves_out_the_others_and_delays_nothing(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"1", "4", "6"}, ids); diff != "" {
 		t.Errorf("ids (-want +got):\n%s", diff)
+	}
+}
+
+// TestEndOf_an_interruption: an interruption is the end where the turn does not go on by
+// itself, as in logs from before events said so.
+func TestEndOf_an_interruption(t *testing.T) {
+	t.Parallel()
+	for data, want := range map[string]bool{`{"reason":"the server stopped"}`: true, `{"resumes":true}`: false} {
+		for seq, newer := range map[int64]bool{6: false, 7: true, 8: true} {
+			e := parley.Event{Turn: "t", Seq: seq, Type: "turn.interrupted", Data: []byte(data)}
+			if got := wire.EndOf("t", 7)(eventlog.Frame{Event: &e}); got != (want && newer) {
+				t.Errorf("%s as event %d: got %v", data, seq, got)
+			}
+		}
 	}
 }
