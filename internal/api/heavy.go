@@ -11,8 +11,8 @@ import (
 	"github.com/parley-server/parley/internal/fair"
 )
 
-// An export reads a whole log, and so does a fork from the middle of a session. They run by turns of users, on some of
-// the processors, so that others' requests find one.
+// An export reads a whole log, and so does a fork from the middle of a session. The state of a session that is not in
+// memory is made from its log. They run by turns of users, on some of the processors, so that others' requests find one.
 
 const (
 	// maxUserWaiting is how many of them one user may have waiting.
@@ -36,13 +36,23 @@ func (s *Server) heavily(ctx context.Context, p parley.Principal) (leave func(),
 	case err == nil:
 		return leave, nil
 	case errors.Is(err, fair.ErrFull):
-		return nil, parley.Errorf(parley.CodeRateLimited, "%d exports and forks of yours wait already, which is as many as may", maxUserWaiting).
+		return nil, parley.Errorf(parley.CodeRateLimited, "%d exports, forks and readings of sessions of yours wait already, which is as many as may", maxUserWaiting).
 			WithHint("ask for one after the other").WithRetry(heavyRetry)
 	case ctx.Err() != nil:
 		return nil, parley.Errorf(parley.CodeCancelled, "the request was given up while others ran before it")
 	}
-	return nil, parley.Errorf(parley.CodeUnavailable, "the request did not begin within %s, as other exports and forks ran before it", heavyWait).
+	return nil, parley.Errorf(parley.CodeUnavailable, "the request did not begin within %s, as others ran before it", heavyWait).
 		WithHint("try again in a moment").WithRetry(heavyRetry)
+}
+
+// inTurn runs f, which takes a processor for long, when p may. See heavily for the errors.
+func inTurn[T any](ctx context.Context, s *Server, p parley.Principal, f func() (T, error)) (out T, err error) {
+	leave, err := s.heavily(ctx, p)
+	if err != nil {
+		return out, err
+	}
+	defer leave()
+	return f()
 }
 
 // heavyWriter gives up its user's turn while it waits for a client: one that reads

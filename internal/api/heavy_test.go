@@ -160,3 +160,75 @@ func TestHeavy_requests_take_turns(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// statesEngine makes a state when it is told to.
+type statesEngine struct {
+	api.Engine
+	begun chan string // the users whose states are made
+	may   chan struct{}
+}
+
+func (e *statesEngine) wait(p parley.Principal) {
+	e.begun <- p.User
+	<-e.may
+}
+
+func (e *statesEngine) State(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.Session, error) {
+	e.wait(p)
+	return e.Engine.State(ctx, p, id)
+}
+
+func (e *statesEngine) Rules(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.Rule, error) {
+	e.wait(p)
+	return e.Engine.Rules(ctx, p, id)
+}
+
+func (e *statesEngine) Queue(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.QueuedTurn, error) {
+	e.wait(p)
+	return e.Engine.Queue(ctx, p, id)
+}
+
+// TestHeavy_states: what makes a session's state from its log takes turns, so 40 of one
+// user never run at once.
+func TestHeavy_states(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"window", "rules", "queue"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				e := &statesEngine{begun: make(chan string, 100), may: make(chan struct{})}
+				rig := enginetest.New(t, enginetest.Echo, enginetest.App())
+				defer rig.Close()
+				e.Engine = rig.Engine
+				s := api.New(api.Options{Engine: e, Reader: rig.Reader, Principal: func(ctx context.Context) (parley.Principal, error) {
+					return parley.Principal{User: "ana"}, nil
+				}})
+				info, _, err := rig.Engine.Create(t.Context(), parley.Principal{User: "ana"}, parley.CreateSession{App: "test"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var all sync.WaitGroup
+				var mu sync.Mutex
+				got := map[int]int{}
+				for range 40 {
+					all.Go(func() {
+						w := httptest.NewRecorder()
+						s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", fmt.Sprintf("/v1/sessions/%s/%s", info.ID, what), http.NoBody))
+						mu.Lock()
+						defer mu.Unlock()
+						got[w.Code]++
+					})
+				}
+				synctest.Wait()
+				if len(e.begun) != 1 {
+					t.Errorf("%d run at once, want 1", len(e.begun))
+				}
+				close(e.may)
+				all.Wait()
+				if got[http.StatusOK] != 9 || got[http.StatusTooManyRequests] != 31 {
+					t.Errorf("answers by status: %v, want 9 with 200 and 31 with 429", got)
+				}
+			})
+		})
+	}
+}

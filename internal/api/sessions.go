@@ -188,12 +188,7 @@ func (s *Server) sessionRoutes() {
 			return nil, invalid("at", "at is the number of an event; numbers begin at 1")
 		}
 		c.Key = string(in.Key)
-		leave, err := s.heavily(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		defer leave()
-		return ok(e.Fork(ctx, p, in.ID, c))
+		return ok(inTurn(ctx, s, p, func() (parley.SessionInfo, error) { return e.Fork(ctx, p, in.ID, c) }))
 	})
 	route(s, huma.Operation{
 		OperationID: "end-session", Method: http.MethodPost, Path: "/v1/sessions/{id}/end", Tags: tags, Summary: "Close a session for good; it stays readable",
@@ -212,14 +207,14 @@ func (s *Server) sessionRoutes() {
 		OperationID: "list-rules", Method: http.MethodGet, Path: "/v1/sessions/{id}/rules", Tags: tags, Summary: "List the rules granted for the session",
 		Description: "Each allows calls like one that was asked for. To revoke some, PATCH the session with the rules to keep.",
 	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*body[ruleList], error) {
-		list, err := e.Rules(ctx, p, in.ID)
+		list, err := inTurn(ctx, s, p, func() ([]parley.Rule, error) { return e.Rules(ctx, p, in.ID) })
 		return ok(ruleList{some(list)}, err)
 	})
 	route(s, huma.Operation{
 		OperationID: "list-queue", Method: http.MethodGet, Path: "/v1/sessions/{id}/queue", Tags: tags, Summary: "List the turns that wait behind the open one",
 		Description: "In the order in which they will run.",
 	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*body[queueList], error) {
-		list, err := e.Queue(ctx, p, in.ID)
+		list, err := inTurn(ctx, s, p, func() ([]parley.QueuedTurn, error) { return e.Queue(ctx, p, in.ID) })
 		out := queueList{Queue: []queued{}}
 		for _, q := range list {
 			out.Queue = append(out.Queue, queued{ID: q.ID, Message: q.Request.Message.Text(), Client: q.Request.Client, At: q.At, Seq: q.Seq})

@@ -48,7 +48,7 @@ func (s *Server) windowRoutes() {
 }
 
 func (s *Server) window(ctx context.Context, p parley.Principal, in *windowInput) (window, error) {
-	st, err := s.o.Engine.State(ctx, p, in.ID)
+	st, err := inTurn(ctx, s, p, func() (parley.Session, error) { return s.o.Engine.State(ctx, p, in.ID) })
 	if err != nil {
 		return window{}, err
 	}
