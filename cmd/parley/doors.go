@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -40,20 +41,45 @@ func (t *table) Page(pattern string, h http.Handler) {
 	t.Open(pattern, h)
 }
 
-// ServeHTTP does not send anybody on to another path, as the mux would, but who looks
-// at a page and left out the slash at its end.
+// ServeHTTP does not send anybody on to another path, as the mux would, except a person
+// who left out the slash at the end of a page's path.
 func (t *table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodConnect && r.URL.Path == "" {
+		api.MethodNotAllowed(w, r, "GET, HEAD, POST, PATCH, DELETE")
+		return
+	}
 	if asked := r.URL.EscapedPath(); r.Method != http.MethodConnect && r.RequestURI != "*" {
 		_, pattern := t.mux.Handler(r)
 		slash := !strings.HasSuffix(asked, "/") && strings.HasSuffix(pattern, "/") && strings.Count(asked, "/") == strings.Count(pattern, "/")-1
 		looks := slices.Contains(t.pages, pattern) && (r.Method == http.MethodGet || r.Method == http.MethodHead)
-		if cleaned(asked) != asked || slash && !looks {
+		if cleaned(asked) != asked || disguised(asked) || slash && !looks {
 			api.WriteError(w, parley.Errorf(parley.CodeNotFound, "there is nothing at %s", parley.Cut(r.URL.Path, 200)).
 				WithHint("paths are taken as they are written, without //, . and ..; the routes are listed at /docs"))
 			return
 		}
+		if slash {
+			to := "./" + path.Base(asked) + "/" // relative, since a proxy's prefix is not known here
+			if r.URL.RawQuery != "" {
+				to += "?" + r.URL.RawQuery
+			}
+			w.Header().Set("Location", to)
+			w.WriteHeader(http.StatusTemporaryRedirect)
+			return
+		}
 	}
 	t.mux.ServeHTTP(w, r)
+}
+
+// disguised reports whether a part of an escaped path is . or .. or has a slash, which
+// another program could take for other parts.
+func disguised(p string) bool {
+	for part := range strings.SplitSeq(p, "/") {
+		plain, err := url.PathUnescape(part)
+		if err != nil || plain != part && (plain == "." || plain == ".." || strings.Contains(plain, "/")) {
+			return true
+		}
+	}
+	return false
 }
 
 // cleaned is the path that the mux would send to.

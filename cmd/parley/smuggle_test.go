@@ -41,6 +41,7 @@ func TestOddRequests(t *testing.T) {
 		"a star":                     {"GET * HTTP/1.1\r\nHost: localhost\r\n\r\n", []int{400}},
 		"the preface of another":     {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []int{403}},
 		"a line in a path":           {"GET /apps/a%0d%0aSet-Cookie:x=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", []int{307}},
+		"a tunnel":                   {"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", []int{405}},
 		"a line in a header":         {"GET /v1/apps HTTP/1.1\r\nHost: localhost\r\nX: a\rSet-Cookie: x=1\r\n\r\n", []int{400}},
 		"a zero in a header":         {"GET /v1/apps HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n", []int{400}},
 		"many cookies":               {"GET /v1/apps HTTP/1.1\r\nHost: localhost\r\n" + strings.Repeat("Cookie: a=b; c=d\r\n", 5000) + "\r\n", []int{431}},
