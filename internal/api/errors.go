@@ -234,14 +234,14 @@ func refusal(status int, msg string, errs []error) *statusError {
 		code, msg = parley.CodeTooLarge, "the body is too large for this request"
 		hint = "send less at once"
 	case http.StatusRequestTimeout:
-		code, msg = parley.CodeTimeout, "the body did not arrive in time"
+		code, msg, hint = parley.CodeTimeout, "the body did not arrive in time", "send it again, without a pause"
 	case http.StatusUnsupportedMediaType:
 		msg, hint = "this request does not accept the body's Content-Type", "send application/json"
 	case http.StatusNotAcceptable:
 		msg, hint = "none of the accepted content types is available", "accept application/json"
 	case http.StatusInternalServerError:
 		if msg == "cannot read request body" {
-			out, msg = http.StatusBadRequest, "the body could not be read to its end"
+			out, msg, hint = http.StatusBadRequest, "the body could not be read to its end", "send it again"
 			errs = nil
 			break
 		}
