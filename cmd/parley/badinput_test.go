@@ -100,6 +100,7 @@ func TestBadRequest_is_refused_clearly(t *testing.T) {
 		{"an empty import", "POST", "/v1/sessions/import", "", []string{"Content-Type", "application/zip"}, 400, parley.CodeInvalid, "body"},
 		{"a path with ..", "GET", "/v1/../v1/apps", "", nil, 404, parley.CodeNotFound, "nothing at"},
 		{"a path with //", "POST", "//v1/sessions", "{}", nil, 404, parley.CodeNotFound, "nothing at"},
+		{"a path without its slash", "POST", "/v1", "{}", nil, 404, parley.CodeNotFound, "nothing at /v1 paths are taken"},
 		{"unknown field", "POST", turns, object("message", "a", "mesage", "b"), nil, 400, parley.CodeInvalid, `"mesage"`},
 		{"unknown field for the chat", "POST", "/chat", object("session_id", "a", "message", "a", "mesage", "b"), nil, 400, parley.CodeInvalid, `"mesage"`},
 		{"wrong type", "POST", turns, `{"message":7}`, nil, 400, parley.CodeInvalid, `"message"`},
