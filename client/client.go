@@ -139,6 +139,11 @@ func (c *Client) do(ctx context.Context, a call) (*http.Response, error) {
 	for k, v := range a.header {
 		r.Header[k] = v
 	}
+	if r.Header.Get("Idempotency-Key") != "" {
+		// net/http would repeat such a request by itself, unseen, if it could read the body
+		// again.
+		r.GetBody = nil
+	}
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
