@@ -164,7 +164,7 @@ func (f *flags) reach(cmd *cobra.Command, s config.Settings, how access) (*link,
 func (f *flags) notUsed(cmd *cobra.Command, h holder) {
 	for _, name := range []string{"apps", "store"} {
 		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Changed {
-			fmt.Fprintf(cmd.ErrOrStderr(), "parley: --%s is not used: %s has the data folder open, and works as it was started\n", name, h)
+			fmt.Fprintf(cmd.ErrOrStderr(), "parley: --%s is not used: %s has the data folder open, and works as it was started; stop it, or name another folder with --data\n", name, h)
 		}
 	}
 }
