@@ -78,7 +78,7 @@ func TestFollow_ends_when_the_session_is_deleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.w.Forget(d.id)
-	if err := <-tp.err; !errors.Is(err, parley.ErrNotFound) {
+	if err := <-tp.err; !errors.Is(err, parley.ErrNotFound) || parley.Info(err).Hint == "" {
 		t.Errorf("got %v, want not found", err)
 	}
 }

@@ -257,7 +257,8 @@ func (w *Writer) Forget(session parley.SessionID) {
 }
 
 func notFound(session parley.SessionID) error {
-	return parley.Errorf(parley.CodeNotFound, "session %s does not exist", session)
+	return parley.Errorf(parley.CodeNotFound, "session %s does not exist", session).
+		WithHint("it was deleted, or is another user's; do not ask for it again")
 }
 
 // Streaming reports whether text of a turn is arriving now.
