@@ -315,3 +315,15 @@ func TestEveryRefusalHasAHint(t *testing.T) {
 		}
 	}
 }
+
+// A notification has no id to answer to; whose headers do not fit it is told so.
+func TestNotificationWithWrongHeaders(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.Fail = api.WriteError })
+	body := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	resp := h.post(body, "MCP-Protocol-Version", eras[1], "Mcp-Method", "tools/list")
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(raw), `"code":-32020`) || !strings.Contains(string(raw), `"hint":"send the headers`) {
+		t.Errorf("got %d %s, %v", resp.StatusCode, raw, err)
+	}
+}

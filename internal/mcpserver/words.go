@@ -104,9 +104,9 @@ func misfitting(method, said string) string {
 	return "the params of " + method + " do not fit: " + field + " is not " + kind
 }
 
-// answersError is the beginning of an event or a body that answers a request with an
-// error.
-var answersError = regexp.MustCompile(`^(?:(?:event|id): [^\n]*\n)*(?:data: )?(\{"jsonrpc":"2\.0","id":(?:"(?:[^"\\]|\\.)*"|-?[0-9]+|null),"error":)\{`)
+// answersError is the beginning of an event or a body that answers with an error. The
+// answer to a notification has no id.
+var answersError = regexp.MustCompile(`^(?:(?:event|id): [^\n]*\n)*(?:data: )?(\{"jsonrpc":"2\.0",(?:"id":(?:"(?:[^"\\]|\\.)*"|-?[0-9]+|null),)?"error":)\{`)
 
 // reworded is an answer of the SDK with the error in our words, where we have some.
 func reworded(b []byte) ([]byte, bool) {
