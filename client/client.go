@@ -14,10 +14,11 @@
 //
 // When an answer is lost, because the connection broke or a proxy answered for the server,
 // the server may have done what was asked. [Client.CreateSession], [Client.ForkSession],
-// [Client.Deliver] and [Client.SendAndWait] then repeat the request with the same
-// idempotency key until the server says what became of it. No other method repeats a
-// command. The caller may repeat one that has an idempotency key, and gets the result of
-// the first attempt.
+// [Client.Deliver], [Client.SendAndWait] and [Client.Retry] then repeat the request with
+// the same idempotency key until the server says what became of it. So do [Client.Resume]
+// and [Client.Cancel], which do nothing twice. No other method repeats a command. The
+// caller may repeat one that has an idempotency key, and gets the result of the first
+// attempt.
 //
 // A Client is safe for concurrent use.
 package client

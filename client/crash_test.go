@@ -185,6 +185,66 @@ func TestCreateSession_with_a_key_of_before(t *testing.T) {
 	}
 }
 
+// TestTurns_are_made_once: the answers to a retry and to a cancellation are lost. Each is
+// asked for again, and happens once.
+func TestTurns_are_made_once(t *testing.T) {
+	t.Parallel()
+	var retries, cancels atomic.Int64
+	c, rig := serve(t, enginetest.Echo, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/retry") && retries.Add(1) == 1,
+				strings.HasSuffix(r.URL.Path, "/cancel") && cancels.Add(1) == 1:
+				lost(next, w, r)
+			default:
+				next.ServeHTTP(w, r)
+			}
+		})
+	})
+	s := session(t, c)
+	first, err := c.SendAndWait(t.Context(), s.ID, parley.Send{Message: "hello"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.Retry(t.Context(), first.ID, "")
+	if err != nil || again.RetryOf != first.ID || retries.Load() != 2 {
+		t.Fatalf("got %+v, %v after %d requests", again, err, retries.Load())
+	}
+	if n := strings.Count(enginetest.Types(rig.Log(s.ID)), "turn.started"); n != 2 {
+		t.Errorf("%d turns began", n)
+	}
+	if _, err := c.Cancel(t.Context(), again.ID, "enough"); err != nil || cancels.Load() != 2 {
+		t.Errorf("cancel: %v after %d requests", err, cancels.Load())
+	}
+}
+
+// TestResume_whose_answer_is_lost: the turn was resumed by the first request, so the second
+// is refused. A refusal of the first is an error.
+func TestResume_whose_answer_is_lost(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{true, false} {
+		requests := 0
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			switch requests++; {
+			case requests == 1 && lost:
+				panic(http.ErrAbortHandler)
+			case r.Method == http.MethodPost:
+				w.WriteHeader(http.StatusConflict)
+				_, _ = io.WriteString(w, `{"error":{"code":"conflict","message":"turn T is running, not interrupted"}}`)
+			default:
+				_, _ = io.WriteString(w, `{"id":"T","status":"running","attempts":1}`)
+			}
+		}))
+		c := client.New(client.Options{BaseURL: web.URL, Retry: time.Millisecond})
+		got, err := c.Resume(t.Context(), "T")
+		if lost && (err != nil || got.Status != parley.StatusRunning || requests != 3) || !lost && (parley.CodeOf(err) != parley.CodeConflict || requests != 1) {
+			t.Errorf("lost %v: got %+v, %v after %d requests", lost, got, err, requests)
+		}
+		web.Close()
+	}
+}
+
 // TestServer_that_is_not_there: a request to make a session fails at once and is not
 // repeated.
 func TestServer_that_is_not_there(t *testing.T) {

@@ -159,20 +159,38 @@ func (c *Client) TurnPage(ctx context.Context, id parley.SessionID, f TurnFilter
 }
 
 // Cancel stops a turn. If Stopping is set in the returned turn, a write that had started
-// may still finish.
+// may still finish. If the answer is lost, the request is repeated within
+// [Options.Patience]: a turn is cancelled once.
 func (c *Client) Cancel(ctx context.Context, id parley.TurnID, reason string) (parley.TurnInfo, error) {
-	return get[parley.TurnInfo](ctx, c, call{method: http.MethodPost, path: p("/v1/turns/%s/cancel", id), body: reasonBody{reason}})
+	return patient(ctx, c, inDoubt(), func() (parley.TurnInfo, error) {
+		return get[parley.TurnInfo](ctx, c, call{method: http.MethodPost, path: p("/v1/turns/%s/cancel", id), body: reasonBody{reason}})
+	})
 }
 
-// Resume continues an interrupted turn.
+// Resume continues an interrupted turn. If the answer is lost, the request is repeated
+// within [Options.Patience]. A turn that is no longer interrupted then, since it was
+// resumed, is returned as it is.
 func (c *Client) Resume(ctx context.Context, id parley.TurnID) (parley.TurnInfo, error) {
-	return get[parley.TurnInfo](ctx, c, call{method: http.MethodPost, path: p("/v1/turns/%s/resume", id)})
+	unclear, repeats := inDoubt(), false
+	return patient(ctx, c, func(err error) bool { repeats = unclear(err); return repeats }, func() (parley.TurnInfo, error) {
+		t, err := get[parley.TurnInfo](ctx, c, call{method: http.MethodPost, path: p("/v1/turns/%s/resume", id)})
+		if repeats && parley.CodeOf(err) == parley.CodeConflict {
+			if now, e := c.Turn(ctx, id); e != nil || now.Attempts > 0 {
+				return now, e
+			}
+		}
+		return t, err
+	})
 }
 
-// Retry asks the question of a turn again, as a new turn. Key may be empty.
+// Retry asks the question of a turn again, as a new turn. Key is sent as the idempotency
+// key; without one, the call gets one. If the answer is lost, the request is repeated with
+// it within [Options.Patience].
 func (c *Client) Retry(ctx context.Context, id parley.TurnID, key string) (parley.TurnInfo, error) {
-	a := call{method: http.MethodPost, path: p("/v1/turns/%s/retry", id)}
-	return get[parley.TurnInfo](ctx, c, a.set("Idempotency-Key", key))
+	return once(ctx, c, &key, func() (parley.TurnInfo, error) {
+		a := call{method: http.MethodPost, path: p("/v1/turns/%s/retry", id)}
+		return get[parley.TurnInfo](ctx, c, a.set("Idempotency-Key", key))
+	})
 }
 
 // Interaction is a request to a human and its status.
@@ -210,7 +228,8 @@ func (c *Client) Interaction(ctx context.Context, id parley.InteractionID) (Inte
 }
 
 // Answer answers an interaction. The first answer wins; a later one is refused as a
-// conflict.
+// conflict. The same answer again by the same user is none, so the caller may repeat it
+// when the connection breaks.
 func (c *Client) Answer(ctx context.Context, id parley.InteractionID, a parley.Answer) (Interaction, error) {
 	return get[Interaction](ctx, c, call{method: http.MethodPost, path: p("/v1/interactions/%s/answer", id), body: a})
 }

@@ -127,7 +127,7 @@ func by(in client.Interaction) string {
 // rest shows the remainder of a turn, which may have ended by now. It asks what the turn
 // waits for, beginning with first.
 func (r *runner) rest(ctx context.Context, id parley.TurnID, first parley.InteractionID) error {
-	t, err := r.l.Turn(ctx, id)
+	t, err := whileUnavailable(ctx, r.l, r.unavailable, func() (parley.TurnInfo, error) { return r.l.Turn(ctx, id) })
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/client"
 	"github.com/parley-server/parley/internal/tui"
 )
 
@@ -103,7 +104,7 @@ func (r *runner) put(ctx context.Context, a *asking) error {
 }
 
 const (
-	// answerWithin is how long an answer is retried while the server is unavailable: it
+	// answerWithin is how long a command is retried while the server is unavailable: it
 	// may be restarting.
 	answerWithin = time.Minute
 	answerEvery  = 300 * time.Millisecond
@@ -112,19 +113,31 @@ const (
 // answer sends an answer, and retries while the server is unavailable: the same answer
 // twice counts once. It calls away once when that happens.
 func (l *link) answer(ctx context.Context, id parley.InteractionID, a parley.Answer, away func()) (in parley.Interaction, err error) {
-	until := time.Now().Add(answerWithin)
-	for {
-		got, err := l.Answer(ctx, id, a)
-		if parley.CodeOf(err) != parley.CodeUnavailable || l.owner == nil || time.Now().After(until) {
-			return got.Interaction, err
-		}
+	got, err := whileUnavailable(ctx, l, func(error) {
 		if away != nil {
 			away()
+		}
+	}, func() (client.Interaction, error) { return l.Answer(ctx, id, a) })
+	return got.Interaction, err
+}
+
+// whileUnavailable repeats do, which does nothing twice, while the server says that it is
+// unavailable, as when it is about to stop, or cannot be reached. It calls away once when
+// that happens.
+func whileUnavailable[T any](ctx context.Context, l *link, away func(error), do func() (T, error)) (T, error) {
+	until := time.Now().Add(answerWithin)
+	for {
+		got, err := do()
+		if parley.CodeOf(err) != parley.CodeUnavailable || l.owner == nil || time.Now().After(until) {
+			return got, err
+		}
+		if away != nil {
+			away(err)
 			away = nil
 		}
 		select {
 		case <-ctx.Done():
-			return in, context.Cause(ctx)
+			return got, context.Cause(ctx)
 		case <-time.After(answerEvery):
 		}
 	}

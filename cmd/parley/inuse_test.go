@@ -108,6 +108,16 @@ func TestEndsByName(t *testing.T) {
 	}
 }
 
+// eventually waits until ok.
+func (p *program) eventually(what string, ok func() bool) {
+	p.t.Helper()
+	for end := time.Now().Add(patience); !ok(); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			p.t.Fatalf("it never happened: %s", what)
+		}
+	}
+}
+
 // TestServe_beside_a_run that began while there was no server: the server waits for it
 // and comes up, a stop ends the wait, and so does another run wait.
 func TestServe_beside_a_run(t *testing.T) {
@@ -120,15 +130,7 @@ func TestServe_beside_a_run(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = run.Wait() }()
 	defer func() { _ = run.Process.Kill(); <-ended }()
-	eventually := func(what string, ok func() bool) {
-		t.Helper()
-		for end := time.Now().Add(patience); !ok(); <-time.After(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("it never happened: %s", what)
-			}
-		}
-	}
-	eventually("the run has the folder", func() bool {
+	p.eventually("the run has the folder", func() bool {
 		h, _ := holderOf(p.data)
 		return h != nil && h.Command == "run"
 	})
@@ -155,18 +157,18 @@ func TestServe_beside_a_run(t *testing.T) {
 		}
 	}
 	says, stop := begin("serve", "--addr", "127.0.0.1:0")
-	eventually("the server waits", func() bool { return strings.Contains(says(), "the data folder is in use") })
+	p.eventually("the server waits", func() bool { return strings.Contains(says(), "the data folder is in use") })
 	if code := stop(); code != 0 || strings.Contains(says(), "listening") {
 		t.Errorf("a server that is stopped while it waits: exit %d\n%s", code, says())
 	}
 	says, stop = begin("run", "--app", "chaos", question1)
-	eventually("a second run waits", func() bool { return strings.Contains(says(), "waiting for process") })
+	p.eventually("a second run waits", func() bool { return strings.Contains(says(), "waiting for process") })
 	stop()
 
 	says, stop = begin("serve", "--addr", "127.0.0.1:0")
-	eventually("the server waits", func() bool { return strings.Contains(says(), "the data folder is in use") })
+	p.eventually("the server waits", func() bool { return strings.Contains(says(), "the data folder is in use") })
 	_ = run.Process.Kill()
-	eventually("it comes up", func() bool { return strings.Contains(says(), "listening on ") })
+	p.eventually("it comes up", func() bool { return strings.Contains(says(), "listening on ") })
 	if n := strings.Count(says(), "the data folder is in use"); n != 1 {
 		t.Errorf("it says %d times that it waits:\n%s", n, says())
 	}
