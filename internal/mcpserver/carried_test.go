@@ -44,7 +44,7 @@ func TestReadsAreThoseOfTheirOwnRequest(t *testing.T) {
 			one := h.host(era, "reader-"+era, nil)
 			for n := range 30 {
 				_, err := one.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "parley://artifacts/01M81ZZZZZZZZZZZZZZZZZZZZZ"})
-				if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != jsonrpc.CodeInvalidParams && e.Code != mcp.CodeResourceNotFound {
+				if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != jsonrpc.CodeInvalidParams {
 					t.Fatalf("read %d: %v", n, err)
 				}
 			}
