@@ -185,7 +185,7 @@ func TestChat_other_data_other_question(t *testing.T) {
 		}
 	}
 	answer, _, _ := strings.Cut(got.text, "\n")
-	if !strings.Contains(answer, "PostgreSQL") || !strings.Contains(answer, "MySQL") || !strings.Contains(answer, "; an older source, ") || !strings.Contains(answer, " overrides them: PostgreSQL") {
+	if !strings.Contains(answer, "PostgreSQL") || !strings.Contains(answer, "MySQL") || !strings.Contains(answer, "It overrides MySQL") {
 		t.Errorf("the newest does not win, or its conflict is not named:\n%s", got.text)
 	}
 	if !strings.Contains(got.text, "> We decided on PostgreSQL for the database.") || !strings.Contains(got.text, "2026-05-20") {

@@ -145,7 +145,7 @@ func questionSurvives(t *testing.T, store string) {
 		done[sim.Call{Service: "light.turn_on", Entity: "light.bedroom_bedside_right"}] = 1
 		holds(t, end.Response.Message, "Done: the bedside left is on now", "Done: the bedside right is on now")
 	} else {
-		holds(t, end.Response.Message, "did not happen")
+		holds(t, end.Response.Message, "Nothing was changed", "You did not allow me")
 	}
 	if diff := cmp.Diff(done, house.Calls()); diff != "" {
 		t.Errorf("after %s, changes to the house (-want +got):\n%s", won, diff)

@@ -134,5 +134,5 @@ func TestHome_story_over_MCP_and_events(t *testing.T) {
 	if end.Payload.Final == nil {
 		t.Fatalf("the follow-up ended with %+v", end)
 	}
-	holds(t, end.Payload.Final.FinalMessage, "A plan for the bedroom lights", "Simulated: without it, 5 of the 5 moments")
+	holds(t, end.Payload.Final.FinalMessage, "A plan for the bedroom lights", "Simulated: if this had been in place, it would have taken away what came with 5 of the 5 moments")
 }

@@ -84,7 +84,7 @@ func TestHome_says_what_the_house_went_through(t *testing.T) {
 	if len(first.FollowUps) == 0 || first.FollowUps[0] != plan2 {
 		t.Errorf("it proposes %q", first.FollowUps)
 	}
-	holds(t, s.answered(id, plan2).Message, "A plan for the bedroom lights", "Simulated: without it, 5 of the 5 moments", "nothing has been changed")
+	holds(t, s.answered(id, plan2).Message, "A plan for the bedroom lights", "Simulated: if this had been in place, it would have taken away what came with 5 of the 5 moments", "nothing has been changed")
 
 	for story, want := range map[sim.Story]string{
 		sim.StoryZigbee: "The radio link was weak", sim.StoryAutomation: "The automation Bedroom night light did it", sim.StoryQuiet: "nothing unusual",
@@ -105,7 +105,7 @@ func TestHome_says_what_the_house_went_through(t *testing.T) {
 func TestHome_acts_only_as_allowed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ settings, says string }{
-		"off":        {"", "actuation is off in this app"},
+		"off":        {"", "ctuation is off in this app"},
 		"not listed": {"app: {home: {allow_actuation: true, allowlisted_services: [switch.turn_off]}}\n", "light.turn_on is not in the app's list"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestHome_acts_only_as_allowed(t *testing.T) {
 			p, house := atHome(t, "", c.settings)
 			s := p.serve()
 			id := s.session("home")
-			holds(t, s.answered(id, turnOn).Message, "did not happen", c.says)
+			holds(t, s.answered(id, turnOn).Message, "Nothing was changed", "I am not allowed to turn on the bedroom ceiling", c.says)
 			log := s.log(id)
 			got := strings.Join(log, "\n")
 			if asked := strings.Contains(got, `"name":"ha_call_service"`); asked == (name == "off") {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -49,7 +50,7 @@ func TestDoors_path_of_an_app_that_is_not_served(t *testing.T) {
 	mine := enginetest.App(func(a *parley.App) { a.Name = "mine" })
 	rig := enginetest.New(t, enginetest.Echo, mine, func(o *engine.Options) { o.Off = map[string]string{"chaos": "it has no key"} })
 	t.Cleanup(rig.Close)
-	h, err := doors([]parley.App{mine}, wireDeps{engine: rig.Engine})
+	h, err := doors([]parley.App{mine}, wireDeps{engine: rig.Engine, principal: func(context.Context) (parley.Principal, error) { return enginetest.User, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

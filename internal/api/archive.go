@@ -154,7 +154,13 @@ func (s *Server) export(ctx context.Context, p parley.Principal, in *SessionPara
 		if err = archive.Write(r.Context(), out, src); err == nil {
 			err = out.Flush()
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+		case !slow.began: // an outage of the store, say, is answered like that of any request
+			h.Del("Content-Disposition")
+			h.Del("Content-Type")
+			s.refuse(w, r, err)
+		default:
 			if r.Context().Err() == nil {
 				s.o.Logger.ErrorContext(r.Context(), "export broke off", "session", in.ID, "error", err)
 			}

@@ -63,9 +63,11 @@ type heavyWriter struct {
 	s     *Server
 	p     parley.Principal
 	leave func()
+	began bool // something was written
 }
 
 func (w *heavyWriter) Write(b []byte) (int, error) {
+	w.began = true
 	w.leave()
 	n, err := w.Writer.Write(b)
 	if err != nil {

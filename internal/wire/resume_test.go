@@ -143,7 +143,7 @@ func TestServeMany_carries_each_session_and_names_where_it_is_in_all(t *testing.
 	}
 	want := []string{
 		"turn.steered s1:1,s2:2", "turn.steered s1:2,s2:2",
-		`{"session":"s1","error":{"code":"not_found","message":"session s1 does not exist"}}`,
+		`{"session":"s1","error":{"code":"not_found","message":"session s1 does not exist","hint":"it was deleted, or is another user's; do not ask for it again"}}`,
 		"turn.steered s2:3",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -113,20 +113,19 @@ func (s *Store) StepRows() (int, error) {
 	return s.count(`SELECT count(*) FROM events WHERE type = 'model.replied' AND data IS NOT NULL`)
 }
 
-// Bytes is what the tables and indexes hold, without rows that are deleted.
+// Bytes is what the rows of all tables hold, as they are stored. It is counted from the
+// rows: the size of a table also has rows that were deleted and that some transaction of
+// the server may still see.
 func (s *Store) Bytes() (int64, error) {
-	const tables = `FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'parley' AND c.relkind = 'r'`
-	var names string
+	var query string
 	err := s.view(context.Background(), func(ctx context.Context, c *pgx.Conn) error {
-		return c.QueryRow(ctx, `SELECT string_agg(format('%I.%I', n.nspname, c.relname), ', ') `+tables).Scan(&names)
+		return c.QueryRow(ctx, `SELECT 'SELECT (' || string_agg(format('coalesce((SELECT sum(pg_column_size(t.*)) FROM %I.%I t), 0)', n.nspname, c.relname), ' + ') || ')::bigint'
+			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'parley' AND c.relkind = 'r'`).Scan(&query)
 	})
 	if err != nil {
 		return 0, err
 	}
-	if err := s.Exec(`VACUUM FULL ` + names); err != nil {
-		return 0, err
-	}
-	return s.Count(`SELECT sum(pg_total_relation_size(c.oid))::bigint ` + tables)
+	return s.Count(query)
 }
 
 func (s *Store) count(query string) (n int, err error) {

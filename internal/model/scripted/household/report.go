@@ -114,7 +114,11 @@ func (e entity) leveled(now string) string {
 // allow it, are for whoever runs Parley, so they go into the evidence.
 func (a *answered) barred(act, why string) {
 	a.say("**Nothing was changed.** I am not allowed to %s from here. Whoever runs Parley can allow it.", act)
-	a.prove("%s", upper(strings.TrimSuffix(settingName.ReplaceAllString(why, ""), ".")))
+	why = strings.TrimSuffix(settingName.ReplaceAllString(why, ""), ".")
+	if first, _, _ := strings.Cut(why, " "); !strings.ContainsAny(first, "._") { // an id is written as it is
+		why = upper(why)
+	}
+	a.prove("%s", why)
 	a.prove("The settings are allow_actuation and allowlisted_services, in the policy of the app")
 }
 

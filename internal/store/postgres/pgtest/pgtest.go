@@ -53,10 +53,8 @@ type Server struct {
 	watch  *exec.Cmd
 }
 
-// Autovacuum is off: its own transactions keep the rows that a test has just deleted,
-// and the test counts bytes.
 var shared = sync.OnceValues(func() (*Server, error) {
-	return start("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_wal_size=4GB", "-c", "autovacuum=off")
+	return start("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_wal_size=4GB")
 })
 
 // Start returns the address of a new, empty database that is dropped when the
