@@ -16,7 +16,7 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// drawer keeps a picture.
+// drawer is a toolset whose tool keeps a picture.
 type drawer struct{}
 
 func (drawer) Tools(context.Context) ([]parley.ToolDecl, error) {
@@ -28,8 +28,8 @@ func (drawer) Run(_ context.Context, r seam.Run) (parley.ToolResult, error) {
 	return parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK, Output: "drawn"}, err
 }
 
-// TestAttachments: what a tool kept can be shown to the model with a later
-// message, which reads it through the request; nothing of another session can.
+// TestAttachments: a later message can show the model a file that a tool kept, and the model
+// reads it through the request. A file of another session cannot be attached.
 func TestAttachments(t *testing.T) {
 	var saw string
 	model := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestTurnOfManyCalls counts the bytes that whole turns allocate which make calls in
-// four replies: ten times as many calls take about ten times as much.
+// TestTurnOfManyCalls counts the bytes that whole turns allocate. Each turn makes its calls in
+// four replies. Ten times as many calls take about ten times as much.
 func TestTurnOfManyCalls(t *testing.T) {
 	const replies = 4
 	cost := func(tool string, calls int) (bytes uint64) {

@@ -17,7 +17,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// gated is a model that says half, waits for its gate, and says the rest. Each
+// gated is a model that says half of its answer, waits for its gate, and says the rest. Each
 // message has a gate of its own.
 type gated struct{ open map[string]chan struct{} }
 
@@ -199,8 +199,8 @@ func TestInterruptAndSteer(t *testing.T) {
 	})
 }
 
-// TestRulesAreRevoked grants two kinds of calls for a session, takes one of them
-// back, and then is asked for that one alone. Nothing is granted in this way.
+// TestRulesAreRevoked grants two kinds of calls for a session and revokes one of them. After
+// that only this kind is asked about again. Rules cannot be granted in this way.
 func TestRulesAreRevoked(t *testing.T) {
 	subject := func(a *parley.App) {
 		a.Policy.Rules = []parley.Rule{{Verdict: parley.Ask, Effect: parley.EffectWrite}, {Verdict: parley.Ask, Tool: "look"}}
@@ -264,8 +264,8 @@ func TestRulesAreRevoked(t *testing.T) {
 	})
 }
 
-// TestBadCommands refuses what no session can take, each with the field at
-// fault, and appends nothing.
+// TestBadCommands sends commands that no session accepts. Each is refused with the field at
+// fault, and nothing is appended.
 func TestBadCommands(t *testing.T) {
 	rigged(t, enginetest.Echo, enginetest.App(), func(t *testing.T, r *enginetest.Rig) {
 		s := r.Session()
@@ -317,8 +317,8 @@ func createErr(r *enginetest.Rig, c parley.CreateSession) error {
 	return err
 }
 
-// TestIsolation calls every method that takes a principal and an id with
-// another's id, from the methods there are.
+// TestIsolation calls every method that takes a principal and an id with an id of another
+// user. It finds the methods by reflection.
 func TestIsolation(t *testing.T) {
 	rigged(t, mailer("mail"), enginetest.App(asking), func(t *testing.T, r *enginetest.Rig) {
 		s := r.Session(func(c *parley.CreateSession) { c.OutsideID = "mine" })

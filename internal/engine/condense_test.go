@@ -20,7 +20,7 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// secretary does what the message's first word says; as memory it remembers.
+// secretary does what the message's first word says. As the memory agent it keeps notes.
 func secretary(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	if r.Agent == parley.MemoryAgent {
 		return reader(ctx, r, say)
@@ -36,7 +36,7 @@ func secretary(ctx context.Context, r seam.Request, say func(string)) (seam.Repl
 	return seam.Reply{State: json.RawMessage(`{"cache":2}`)}, nil
 }
 
-// busy lets a session live a while, and returns its states at all numbers.
+// busy runs a number of turns in a session and returns its states after each event.
 func busy(t *testing.T, r *enginetest.Rig, turns int) (parley.SessionInfo, []parley.Session) {
 	t.Helper()
 	s := r.Session()
@@ -61,8 +61,8 @@ func busy(t *testing.T, r *enginetest.Rig, turns int) (parley.SessionInfo, []par
 	return s, states
 }
 
-// told is a state without what condensing may change: what providers keep is a
-// cache, and the rest says that it was condensed.
+// told is a state without the fields that condensing may change: the provider's cache, and the
+// fields that say that the session was condensed.
 func told(s parley.Session) parley.Session {
 	s.Seq, s.Condensed, s.CondensedAt, s.StepsSince, s.Provider = 0, 0, time.Time{}, time.Time{}, nil
 	return s
@@ -88,9 +88,8 @@ func state(t *testing.T, r *enginetest.Rig, id parley.SessionID) parley.Session 
 	return st
 }
 
-// TestCondensedFoldIsTheSame throws every stored state away, as another version of
-// the fold does, after the steps are gone and no archive has them: the fold of the
-// log is what it was.
+// TestCondensedFoldIsTheSame throws every stored state away, as another version of the fold
+// does, after the steps are gone and no archive has them. The fold of the log is still the same.
 func TestCondensedFoldIsTheSame(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*parley.App){
@@ -129,7 +128,7 @@ func TestCondensedFoldIsTheSame(t *testing.T) {
 					t.Errorf("the session cannot go on: %+v", turn)
 				}
 
-				// A fork at the end of any turn is what its parent was there.
+				// A fork at the end of any turn equals its parent at that point.
 				before = append(before, want)
 				ends, gone := 0, 0
 				for _, e := range log {
@@ -166,7 +165,7 @@ func TestCondensedFoldIsTheSame(t *testing.T) {
 	}
 }
 
-// TestCondensedByAnEarlierVersion reads a log in which a whole state was kept.
+// TestCondensedByAnEarlierVersion reads a log in which an earlier version kept a whole state.
 func TestCondensedByAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -224,8 +223,8 @@ func TestCondensedByAnEarlierVersion(t *testing.T) {
 	})
 }
 
-// TestCondensingIsNoUse condenses idle sessions: their time, their order in lists and their
-// expiry do not change.
+// TestCondensingIsNoUse condenses idle sessions. Condensing does not count as use: their time,
+// their order in lists and their expiry do not change.
 func TestCondensingIsNoUse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -304,9 +303,9 @@ func (m *metered) Append(ctx context.Context, p parley.Principal, b seam.Batch) 
 	return m.Store.Append(ctx, p, b)
 }
 
-// TestCondensingIsLinear lets a session with the memory of home live for weeks, with a server's
-// sweeps. What condensing adds to its log is small, and neither that nor what is read grows with
-// the length of the session.
+// TestCondensingIsLinear runs a session of an app like home, which has a memory, for weeks with
+// a server's sweeps. Condensing adds little to its log. Neither this nor the bytes that are read
+// grow with the length of the session.
 func TestCondensingIsLinear(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

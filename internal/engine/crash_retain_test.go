@@ -14,7 +14,7 @@ import (
 	"github.com/parley-server/parley/internal/store/sqlite"
 )
 
-// lasting is a store in memory that outlives its engine.
+// lasting is an in-memory store that outlives its engine.
 type lasting struct{ *mem.Store }
 
 func (lasting) Close() error { return nil }
@@ -43,9 +43,9 @@ func TestCrashWhileStepsAreCondensed(t *testing.T) {
 	})
 }
 
-// TestFollowingWhatIsCondensed follows a session from numbers before its steps were condensed,
-// both by readers already in the middle and by readers that reconnect. Each event comes once;
-// condensed ones come without their data.
+// TestFollowingWhatIsCondensed follows a session from numbers before its condensed steps. Some
+// readers are already in the middle, others reconnect. Each event comes once, and condensed ones
+// come without their data.
 func TestFollowingWhatIsCondensed(t *testing.T) {
 	t.Parallel()
 	sh := newShelf(t)
@@ -74,7 +74,7 @@ func TestFollowingWhatIsCondensed(t *testing.T) {
 								t.Errorf("event %d follows %d", f.Event.Seq, last)
 							}
 							if last = f.Event.Seq; last == after+1 {
-								time.Sleep(50 * time.Hour) // its steps are condensed, and a turn was added
+								time.Sleep(50 * time.Hour) // its steps are condensed, and a turn has been added
 								if end = int64(len(r.Log(s.ID))); !stays {
 									break
 								}

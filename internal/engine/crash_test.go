@@ -35,7 +35,7 @@ func TestCrashAtEveryPoint(t *testing.T) {
 
 func always(m enginetest.Model) func() enginetest.Model { return func() enginetest.Model { return m } }
 
-// threeAgents is an app of the shape of chaos.
+// threeAgents is an app with the same handoffs as chaos.
 func threeAgents() parley.App {
 	return enginetest.App(func(a *parley.App) {
 		a.Entry = "front"
@@ -47,7 +47,7 @@ func threeAgents() parley.App {
 	})
 }
 
-// relay goes round the three agents, with two reads and a mail on the way.
+// relay passes the turn round the three agents, with two reads and a mail on the way.
 func relay(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	hand := func(to string) seam.Reply {
 		return seam.Reply{Parts: []parley.Part{{Type: parley.PartHandoff, Name: to, Text: "as agreed"}}}

@@ -82,8 +82,8 @@ func TestCallTool(t *testing.T) {
 	})
 }
 
-// TestDirectCallsAreNotListed: a call's session is in no list, appears in the inbox, and is
-// deleted after a while; until then its key returns it.
+// TestDirectCallsAreNotListed: a direct call's session is in no list. Its question is in the
+// inbox. The session is deleted after a while, and until then its key returns it.
 func TestDirectCallsAreNotListed(t *testing.T) {
 	rigged(t, enginetest.Echo, enginetest.App(asking), func(t *testing.T, r *enginetest.Rig) {
 		own := r.Session()
@@ -116,7 +116,7 @@ func TestDirectCallsAreNotListed(t *testing.T) {
 		if err != nil || len(inbox) != 1 {
 			t.Fatalf("the inbox has %+v, %v", inbox, err)
 		}
-		time.Sleep(8 * time.Hour) // long, and within the time to answer
+		time.Sleep(8 * time.Hour) // long, but within the time to answer
 		if _, err := r.Engine.Answer(ctx, enginetest.User, waiting.Interactions[0], parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestDirectCallsAreNotListed(t *testing.T) {
 	})
 }
 
-// TestDirectCallsOfOneKey: attempts that come at once are one call.
+// TestDirectCallsOfOneKey: concurrent attempts with one key are one call.
 func TestDirectCallsOfOneKey(t *testing.T) {
 	rigged(t, enginetest.Echo, enginetest.App(), func(t *testing.T, r *enginetest.Rig) {
 		var wg sync.WaitGroup
@@ -178,8 +178,8 @@ func TestDirectCallsOfOneKey(t *testing.T) {
 	})
 }
 
-// TestDirectCallCrashes crashes a keyed call at each write of the store, and makes
-// it again: it runs once, or its outcome is unknown and can be answered.
+// TestDirectCallCrashes crashes a keyed call at each write of the store and makes it again. It
+// runs once, or its outcome is unknown and a person can say what to do.
 func TestDirectCallCrashes(t *testing.T) {
 	t.Parallel()
 	for n := 1; ; n++ {

@@ -46,7 +46,7 @@ func TestPlainTurnIsTwoAppends(t *testing.T) {
 	})
 }
 
-// mailer asks for one call of a tool and then says what came of it.
+// mailer asks for one call of a tool and then says its result.
 func mailer(tool string) enginetest.Model {
 	return func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 		if res := enginetest.Results(r); len(res) > 0 {

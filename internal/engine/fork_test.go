@@ -20,14 +20,14 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// turnTold is what a list and a transcript say alike of a turn.
+// turnTold has the fields of a turn that a list and a transcript share.
 type turnTold struct {
 	ID              parley.TurnID
 	Status          parley.TurnStatus
 	Message, Reason string
 }
 
-// shown is the transcript of a log.
+// shown returns the turns in the transcript of a log.
 func shown(log []parley.Event) []parley.TurnView {
 	var v parley.Transcript
 	for _, ev := range log {
@@ -36,8 +36,8 @@ func shown(log []parley.Event) []parley.TurnView {
 	return v.Turns
 }
 
-// sameTurns says how the turns that a session lists differ from those that its whole
-// log shows; empty: they do not.
+// sameTurns returns the difference between the turns that a session lists and those that its
+// whole log shows. It is empty if there is none.
 func sameTurns(t *testing.T, r *enginetest.Rig, p parley.Principal, id parley.SessionID, log []parley.Event) string {
 	t.Helper()
 	rows, err := r.Engine.Turns(ctx, p, seam.TurnQuery{Session: id, Limit: 500})
@@ -65,7 +65,7 @@ func sameTurns(t *testing.T, r *enginetest.Rig, p parley.Principal, id parley.Se
 	return cmp.Diff(want, got)
 }
 
-// exported writes an export of a session and reads it.
+// exported exports a session and reads the export.
 func exported(t *testing.T, r *enginetest.Rig, id parley.SessionID) engine.Imported {
 	t.Helper()
 	info, err := r.Engine.Session(ctx, enginetest.User, id)
@@ -93,7 +93,7 @@ func exported(t *testing.T, r *enginetest.Rig, id parley.SessionID) engine.Impor
 	return engine.Imported(in)
 }
 
-// unnamed is a transcript without the ids that an import makes anew.
+// unnamed is a transcript without the ids that an import replaces.
 func unnamed(turns []parley.TurnView) []parley.TurnView {
 	out := slices.Clone(turns)
 	for i := range out {
@@ -107,8 +107,8 @@ func unnamed(turns []parley.TurnView) []parley.TurnView {
 	return out
 }
 
-// TestForkHasItsTurns: what a fork lists is what its log shows, wherever it begins,
-// whatever its parent does afterwards, and without its parent. Imports are the same.
+// TestForkHasItsTurns: a fork lists the turns that its log shows. This holds wherever the fork
+// begins, whatever its parent does afterwards, and without its parent. The same holds for imports.
 func TestForkHasItsTurns(t *testing.T) {
 	eachStore(t, func(t *testing.T, store seam.Store) {
 		r := enginetest.Over(t, store, &enginetest.Service{}, words, enginetest.App(asking, queued))
@@ -173,7 +173,7 @@ func TestForkHasItsTurns(t *testing.T) {
 			if diff := sameTurns(t, r, ben, copied.ID, log); diff != "" || len(shown(log)) != 5 {
 				t.Errorf("imported: %d turns (-shown +listed):\n%s", len(shown(log)), diff)
 			}
-			if of == whole { // all of it has ended, so nothing is added
+			if of == whole { // every turn has ended, so the import adds nothing
 				if diff := cmp.Diff(unnamed(shown(r.Log(whole))), unnamed(shown(log))); diff != "" {
 					t.Errorf("the transcript of the import (-fork +import):\n%s", diff)
 				}
@@ -217,8 +217,8 @@ func TestForkHasItsTurns(t *testing.T) {
 	})
 }
 
-// A fork is made with a clock that was set back: its turns are found by id in the
-// parent, which drives them.
+// TestForkAfterTheClockWentBack makes a fork after the clock was set back. An open turn is still
+// found by id in the parent, which drives it.
 func TestForkAfterTheClockWentBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestForkAfterTheClockWentBack(t *testing.T) {
 	})
 }
 
-// TestForkOfTheEnd reads no log: the fold of the parent is there.
+// TestForkOfTheEnd: a fork of the end reads no log, since the fold of the parent is stored.
 func TestForkOfTheEnd(t *testing.T) {
 	t.Parallel()
 	m := &metered{Store: mem.New()}
@@ -256,7 +256,7 @@ func TestForkOfTheEnd(t *testing.T) {
 	if n := m.read.Load() - before; n > 20_000 {
 		t.Errorf("%d bytes were read for a fork of the end", n)
 	}
-	// It is the same fork that reading the log makes.
+	// It equals the fork made by reading the log.
 	want, err := r.Engine.State(ctx, enginetest.User, whole.ID)
 	if err != nil {
 		t.Fatal(err)

@@ -16,9 +16,9 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestManyHands lets four clients drive each of 200 sessions at once with random
-// commands, while each follows the log, goes away in the middle and comes back
-// with its cursor. All must end with the same log, and memory must come back.
+// TestManyHands: four clients drive each of 200 sessions at once with random commands. Each
+// follows the log, disconnects in the middle and resumes from its cursor. All clients must end
+// with the same log, and the memory must be released.
 func TestManyHands(t *testing.T) {
 	const sessions, clients, moves = 200, 4, 12
 	// Not parallel: it counts goroutines and memory.
@@ -83,7 +83,7 @@ func inUse() uint64 {
 	return m.HeapAlloc
 }
 
-// busyBody talks, looks, puts or asks to mail, by what it was told.
+// busyBody talks, looks, puts or asks to mail, depending on the message.
 func busyBody(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	if len(enginetest.Results(r)) == 0 {
 		switch len(enginetest.Last(r)) % 4 {
@@ -108,8 +108,8 @@ type hand struct {
 	id parley.SessionID
 }
 
-// client makes moves while it follows; now and then it drops its stream and
-// resumes from its cursor.
+// client makes moves while it follows. Now and then it drops its stream and resumes from its
+// cursor.
 func (h *hand) client(rnd *rand.Rand, moves int) {
 	ctx, stop := context.WithCancel(ctx)
 	var following sync.WaitGroup
@@ -206,7 +206,7 @@ func (h *hand) follow(ctx context.Context, seed uint64) {
 	}
 }
 
-// settle brings the session to rest and checks its log.
+// settle waits until the session is at rest and checks its log.
 func (h *hand) settle() {
 	e := h.r.Engine
 	for range 100 {

@@ -8,8 +8,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// What is held is bounded for all, for each user and in time, and nothing stays behind
-// when it is let go.
+// TestInputsAreBounded: the held inputs are bounded in total, for each user and in time. Nothing
+// remains after they are dropped.
 func TestInputsAreBounded(t *testing.T) {
 	t.Parallel()
 	var in inputs

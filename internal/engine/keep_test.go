@@ -17,9 +17,8 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// TestWhatAUserMayKeep: one session or byte too many is refused by every command
-// that would add it, and given back by a deletion. A turn that was accepted is
-// finished, and another user is not concerned.
+// TestWhatAUserMayKeep: every command that would add one session or byte too many is refused. A
+// deletion makes room again. An accepted turn is finished, and other users are not affected.
 func TestWhatAUserMayKeep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -49,7 +48,7 @@ func TestWhatAUserMayKeep(t *testing.T) {
 		if _, err = r.Engine.Fork(ctx, enginetest.User, one.ID, parley.ForkSession{}); err != nil {
 			t.Errorf("a fork in the place of a deleted session: %v", err)
 		}
-		long := r.Send(one.ID, strings.Repeat("x", 90_000)) // and its reply goes beyond
+		long := r.Send(one.ID, strings.Repeat("x", 90_000)) // its reply exceeds the limit
 		if got := r.Await(long.ID); got.Status != parley.StatusCompleted {
 			t.Errorf("the turn that was accepted: %+v", got)
 		}
@@ -78,7 +77,7 @@ func atOnce(t *testing.T, f func(n int) error) (done int) {
 	return int(taken.Load())
 }
 
-// makers are the commands that make a session, in a rig with one of User's.
+// makers are the commands that make a session, in a rig where User already has one.
 func makers(r *enginetest.Rig, of parley.SessionInfo) map[string]func(n int) error {
 	log := r.Log(of.ID)
 	return map[string]func(n int) error{
@@ -97,8 +96,8 @@ func makers(r *enginetest.Rig, of parley.SessionInfo) map[string]func(n int) err
 	}
 }
 
-// TestLimitsHoldAtOnce: however many come at once, alike or mixed, as many sessions
-// are made as the user may have, and no fewer.
+// TestLimitsHoldAtOnce: however many commands come at once, of one kind or mixed, exactly as many
+// sessions are made as the user may have.
 func TestLimitsHoldAtOnce(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, store seam.Store) {
@@ -133,7 +132,7 @@ func TestLimitsHoldAtOnce(t *testing.T) {
 	})
 }
 
-// slowly makes each append to a store take a second, and lets fail refuse it.
+// slowly makes each append to a store take a second. fail may make it return an error.
 func slowly(m *mem.Store, fail func() error) {
 	m.SetFaults(mem.Faults{Before: func(c mem.Call) error {
 		if c.Method != "Append" && c.Method != "Fork" {
@@ -146,8 +145,8 @@ func slowly(m *mem.Store, fail func() error) {
 
 func fine() error { return nil }
 
-// TestRoomOfRefusedCommands: when the store rejects a command, a waiting command gets its place.
-// A command gives up when its caller does.
+// TestRoomOfRefusedCommands: when the store rejects a command, a waiting command gets its room.
+// A waiting command gives up when its caller does.
 func TestRoomOfRefusedCommands(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -206,8 +205,8 @@ func TestRoomOfRefusedCommands(t *testing.T) {
 	})
 }
 
-// TestBytesAtOnce: each command that carries bytes counts them against its user until it is
-// committed, even after its caller has left.
+// TestBytesAtOnce: the bytes of a command count against its user until the command is committed,
+// even after its caller has left.
 func TestBytesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -263,7 +262,7 @@ func TestBytesAtOnce(t *testing.T) {
 				defer cancel()
 				_, err := r.Engine.Send(brief, enginetest.User, sessions[n].ID, parley.Send{Message: long})
 				if errors.Is(err, context.DeadlineExceeded) {
-					return nil // it goes on
+					return nil // the command goes on without its caller
 				}
 				return err
 			},

@@ -34,7 +34,7 @@ func TestDurationBudget(t *testing.T) {
 	})
 }
 
-// TestWaitingDoesNotCount lets a turn wait for a human longer than it may run.
+// TestWaitingDoesNotCount: a turn may wait for a human for longer than it may run.
 func TestWaitingDoesNotCount(t *testing.T) {
 	app := enginetest.App(asking, func(a *parley.App) { a.Budgets.MaxDurationMS = 5000 })
 	rigged(t, mailer("mail"), app, func(t *testing.T, r *enginetest.Rig) {
@@ -98,9 +98,8 @@ func TestStepBudget(t *testing.T) {
 	})
 }
 
-// TestNoRoom takes the disk away at different moments: commands are refused, a
-// running turn ends with one clear error when there is room again, and what was
-// there is still there.
+// TestNoRoom fills the disk at different moments. Commands are refused. A running turn ends when
+// there is room again. The log that was there before is intact.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -146,7 +145,7 @@ func TestNoRoom(t *testing.T) {
 	})
 }
 
-// TestIdleSessionsLeaveMemory looks at what a waiting and an ended turn keep.
+// TestIdleSessionsLeaveMemory looks at the memory that a waiting turn and an ended turn hold.
 func TestIdleSessionsLeaveMemory(t *testing.T) {
 	rigged(t, mailer("mail"), enginetest.App(asking), func(t *testing.T, r *enginetest.Rig) {
 		s := r.Session()
@@ -172,7 +171,7 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 	})
 }
 
-// TestStopAndStart stops the server in mid-answer and starts it again.
+// TestStopAndStart stops the server in the middle of an answer and starts it again.
 func TestStopAndStart(t *testing.T) {
 	t.Parallel()
 	for _, resume := range []parley.ResumeMode{parley.ResumeAuto, parley.ResumeManual} {
@@ -213,7 +212,7 @@ func TestStopAndStart(t *testing.T) {
 				if err := enginetest.CheckLog(log); err != nil {
 					t.Error(err)
 				}
-				// The text that was streamed before is kept.
+				// The text that was streamed before the stop is kept.
 				var kept string
 				for _, e := range log {
 					if p, err := e.Payload(); err == nil {
@@ -233,7 +232,7 @@ func TestStopAndStart(t *testing.T) {
 	}
 }
 
-// TestCrashLoop resumes by itself twice and then leaves the turn alone.
+// TestCrashLoop: a turn is resumed automatically twice and then left alone.
 func TestCrashLoop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -278,7 +277,7 @@ func TestCrashLoop(t *testing.T) {
 		if !strings.Contains(last.Reason, "twice") {
 			t.Errorf("the last interruption does not say why it stays: %q", last.Reason)
 		}
-		// A new message takes its place.
+		// A new message takes the turn's place.
 		two, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "again", Budgets: parley.Budgets{MaxDurationMS: 100}})
 		if err != nil {
 			t.Fatal(err)
@@ -290,8 +289,7 @@ func TestCrashLoop(t *testing.T) {
 	})
 }
 
-// unleased is a store that takes the engine over it for gone, as it does with one
-// whose lease is over.
+// unleased is a store that considers the engine over it gone, as if its lease had expired.
 type unleased struct{ seam.Store }
 
 func (unleased) Join(string) func() { return func() {} }
@@ -325,8 +323,7 @@ func TestFenced(t *testing.T) {
 	})
 }
 
-// TestUpgradeRequired shows a log that holds something newer, and does not
-// drive it.
+// TestUpgradeRequired: a log that holds something newer is shown, but not driven.
 func TestUpgradeRequired(t *testing.T) {
 	rigged(t, enginetest.Echo, enginetest.App(), func(t *testing.T, r *enginetest.Rig) {
 		id := parley.SessionID("01JNEWER000000000000000000")
@@ -350,8 +347,8 @@ func TestUpgradeRequired(t *testing.T) {
 	})
 }
 
-// TestAppOfYesterday goes on with the prompt that the turn began with, and
-// under the prohibitions of today.
+// TestAppOfYesterday: a turn goes on with the prompt that it began with, but under today's
+// prohibitions.
 func TestAppOfYesterday(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -390,7 +387,7 @@ func TestAppOfYesterday(t *testing.T) {
 	})
 }
 
-// TestPanic lets a runtime panic: its turn fails, the engine goes on.
+// TestPanic: when a runtime panics, its turn fails and the engine continues.
 func TestPanic(t *testing.T) {
 	var n atomic.Int32
 	rigged(t, func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {

@@ -17,7 +17,7 @@ import (
 
 var errLost = errors.New("the connection broke")
 
-// asks says what became of a mail, by the time since it was first asked.
+// asks answers whether a mail was made, depending on the time since it was first asked.
 type asks struct {
 	*enginetest.Service
 	says  func(since time.Duration) (yes, known bool, err error)
@@ -45,16 +45,16 @@ func tools(t *testing.T, set seam.Toolset) func(*engine.Options) {
 	return func(o *engine.Options) { o.Tools = map[string]*toolbox.Box{"test": box} }
 }
 
-// TestAnswerOfAWriteIsLost: the server lives, and the answer to a write is lost. Its service
-// is asked what became of it. The mail may be under way until its deadline (10 s) and 5 s
-// more: until then only a yes counts.
+// TestAnswerOfAWriteIsLost: the server lives, and the answer to a write is lost. The service is
+// asked about the outcome. The mail may be under way until its deadline (10 s) and 5 s more.
+// Until then only a yes counts.
 func TestAnswerOfAWriteIsLost(t *testing.T) {
 	t.Parallel()
 	const all = 15 * time.Second
 	for name, tc := range map[string]struct {
-		says  func(since time.Duration) (yes, known bool, err error) // nil: it cannot be asked
+		says  func(since time.Duration) (yes, known bool, err error) // nil: the service cannot be asked
 		stop  bool                                                   // after 2 s a person stops the turn
-		close bool                                                   // after 2 s the server stops, and another one goes on
+		close bool                                                   // after 2 s the server stops, and another one continues
 		want  string
 		after time.Duration
 		asked int
@@ -146,14 +146,14 @@ func TestAnswerOfAWriteIsLost(t *testing.T) {
 	}
 }
 
-// TestAnswerOfAnIdempotentCallIsLost: the call is made again with its key, three times at
-// most, and not after somebody stopped the turn or when its key is no longer known.
+// TestAnswerOfAnIdempotentCallIsLost: the call is made again with its key, three times at most.
+// It is not made again after the turn was stopped or when the key is too old.
 func TestAnswerOfAnIdempotentCallIsLost(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		lost int           // how many answers
-		each time.Duration // what each takes
-		stop bool          // during the first
+		lost int           // number of answers that are lost
+		each time.Duration // duration of each call
+		stop bool          // during the first call
 		want string
 		made int
 	}{

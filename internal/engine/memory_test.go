@@ -18,8 +18,8 @@ func remembering(a *parley.App) {
 	a.Memory = parley.MemoryOptions{LastK: 6, SummaryTokens: 300}
 }
 
-// reader answers only from its prompt: it says which of the words "note …" are
-// in it. As memory it keeps notes as facts.
+// reader answers only from its prompt: it says which of the words of "note …" messages are in
+// it. As the memory agent it keeps notes as facts.
 func reader(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	text := r.System
 	for _, m := range r.Messages {
@@ -52,8 +52,8 @@ func reader(_ context.Context, r seam.Request, say func(string)) (seam.Reply, er
 	return seam.Reply{Usage: parley.Usage{InputTokens: int64(len(text)), OutputTokens: 1}}, nil
 }
 
-// TestFactOfTurnThree asks for a fact of turn 3 after a thousand turns: it is in
-// the prompt, and a turn costs what it cost after ten.
+// TestFactOfTurnThree asks for a fact of turn 3 after a thousand turns. The fact is in the
+// prompt, and a turn costs no more than after ten turns.
 func TestFactOfTurnThree(t *testing.T) {
 	rigged(t, reader, enginetest.App(remembering), func(t *testing.T, r *enginetest.Rig) {
 		s := r.Session()
@@ -100,9 +100,8 @@ func TestFactOfTurnThree(t *testing.T) {
 	})
 }
 
-// TestUselessMemory gives a memory model that says nothing of use, or fails: the
-// turn goes on, the exchanges are in a summary made without it, and nothing
-// loops.
+// TestUselessMemory uses a memory model that says nothing useful, or fails. The turn continues.
+// The exchanges go into a summary made without that model, and nothing loops.
 func TestUselessMemory(t *testing.T) {
 	t.Parallel()
 	for name, memory := range map[string]enginetest.Model{
@@ -173,8 +172,8 @@ func TestPinsAndPreferencesAreInThePrompt(t *testing.T) {
 	})
 }
 
-// TestEndNotes lets a model add citations and follow-ups, which come as fields
-// and never as text, neither in the answer nor on the way.
+// TestEndNotes: a model adds citations and follow-ups. They come as fields and never as text,
+// neither in the answer nor in the stream.
 func TestEndNotes(t *testing.T) {
 	model := func(_ context.Context, _ seam.Request, say func(string)) (seam.Reply, error) {
 		for _, w := range []string{"It flickers. ``", "` is a fence\n\n", "`", "``par", "ley\n{\"citations\":[{\"source\":\"ha\",\"ref\":\"light.x\"}],", "\"follow_ups\":[\"Why?\"]}\n```\n"} {
@@ -197,7 +196,7 @@ func TestEndNotes(t *testing.T) {
 			}
 			shown <- b.String()
 		}()
-		synctest.Wait() // it follows before there is anything to see
+		synctest.Wait() // it follows before there is an event to see
 		got := r.Await(r.Send(s.ID, "why?").ID)
 		want := "It flickers. ``` is a fence"
 		if got.Response.Message != want || len(got.Response.Citations) != 1 || len(got.Response.FollowUps) != 1 {

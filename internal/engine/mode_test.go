@@ -9,8 +9,8 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// TestModesOfAnApp: a caller chooses among the modes that the app offers, and a
-// log that comes from elsewhere brings no other.
+// TestModesOfAnApp: a caller chooses among the modes that the app offers. A log from elsewhere
+// cannot bring in another mode.
 func TestModesOfAnApp(t *testing.T) {
 	bypass := parley.ModeBypassPermissions
 	offering := func(modes ...parley.PermissionMode) parley.App {

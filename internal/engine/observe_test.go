@@ -14,8 +14,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestObserve: a change to something that a running turn names is recorded in that turn, in no
-// other, and only a few times.
+// TestObserve: if something changes that a running turn names, the change is recorded in that turn
+// and in no other. It is recorded only a few times.
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestObserve(t *testing.T) {
 			synctest.Wait()
 		}
 		about, other := r.Session(), r.Session()
-		see("test", "light.kitchen") // nothing runs
+		see("test", "light.kitchen") // no turn runs
 		one, two := r.Send(about.ID, "Is light.kitchen on?"), r.Send(other.ID, "Is light.kitchen_2 on?")
 		synctest.Wait()
 		see("elsewhere", "light.kitchen")

@@ -15,8 +15,8 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// TestAppOff: of a session whose app is not served everything is refused that
-// would have to go on, and nothing of it is lost.
+// TestAppOff: when a session's app is not served, every command that would continue the session
+// is refused, and nothing of the session is lost.
 func TestAppOff(t *testing.T) {
 	rigged(t, mailer("mail"), enginetest.App(asking), func(t *testing.T, first *enginetest.Rig) {
 		done := first.Session()
@@ -75,7 +75,7 @@ func TestAppOff(t *testing.T) {
 				t.Errorf("%s: got %v", name, err)
 			}
 		}
-		time.Sleep(48 * time.Hour) // the question's time passes
+		time.Sleep(48 * time.Hour) // the time to answer the question passes
 		synctest.Wait()
 		off.Close()
 		if diff := cmp.Diff(enginetest.Types(before), enginetest.Types(off.Log(s.ID))); diff != "" {
@@ -95,8 +95,8 @@ func TestAppOff(t *testing.T) {
 	})
 }
 
-// TestInterruptedWhileOff: a turn that was cut cannot be resumed without its
-// app, and is not ended either.
+// TestInterruptedWhileOff: an interrupted turn cannot be resumed without its app, and is not
+// ended either.
 func TestInterruptedWhileOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,8 +130,8 @@ func TestInterruptedWhileOff(t *testing.T) {
 	})
 }
 
-// TestGrantForAToolThatIsGone: a yes for the session to a call whose tool is not
-// there any more grants nothing, least of all everything.
+// TestGrantForAToolThatIsGone: a yes for the session grants nothing if the tool of the call is
+// gone. In particular it does not grant everything.
 func TestGrantForAToolThatIsGone(t *testing.T) {
 	rigged(t, mailer("mail"), enginetest.App(asking), func(t *testing.T, first *enginetest.Rig) {
 		s := first.Session()

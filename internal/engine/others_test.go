@@ -19,8 +19,8 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// askedBoard is a switchboard that loses calls of "hang", and records which other calls it is
-// told about.
+// askedBoard is a switchboard that loses calls of "hang". It records the other calls that it gets
+// when it is asked about one.
 type askedBoard struct {
 	switchboard
 	hang  chan struct{}
@@ -46,10 +46,10 @@ func (b *askedBoard) Reconcile(ctx context.Context, r seam.Run) (parley.ToolResu
 	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: "on"}, known, nil
 }
 
-// TestOthers: a toolset asked about a call after a crash is told of every call of the same tool
-// since then, by any session and whether or not it has ended, and of those in progress at the
-// time, also in turns that began before. It is not told of the call itself or of calls that had
-// already ended.
+// TestOthers: a toolset that is asked about a call after a crash gets a list of other calls of the
+// same tool. The list has every call since then, of any session, ended or not. It also has the calls
+// that were in progress at the time, even in turns that began earlier. It does not have the call
+// itself or calls that had already ended.
 func TestOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestOthers(t *testing.T) {
 				return seam.Reply{}, ctx.Err()
 			}
 			select {
-			case <-time.After(time.Minute): // the call is lost by then
+			case <-time.After(time.Minute): // the first call has been lost by then
 			case <-ctx.Done():
 				return seam.Reply{}, ctx.Err()
 			}
@@ -172,7 +172,7 @@ func TestOthersThatAreCondensed(t *testing.T) {
 		if _, err := r.Engine.Resume(ctx, enginetest.User, lost.ID); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Minute) // as nobody knows, it counts as running until its deadline
+		time.Sleep(10 * time.Minute) // its outcome is not known, so it counts as running until its deadline
 		synctest.Wait()
 		if len(board.told) == 0 || board.knows {
 			t.Errorf("it was asked %d times, and others are known: %v", len(board.told), board.knows)

@@ -19,12 +19,12 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// goesAfter fails right after the append of a type of event: completely, or only for reads of
-// blobs.
+// goesAfter is a store that fails right after the append of a certain type of event. It fails
+// completely, or only for reads of blobs.
 type goesAfter struct {
 	enginetest.Outage
 	event parley.EventType
-	blobs atomic.Int64 // when they are there again, in Unix nanoseconds
+	blobs atomic.Int64 // when they are readable again, in Unix nanoseconds
 	whole bool
 }
 
@@ -47,8 +47,8 @@ func (g *goesAfter) Blob(ctx context.Context, p parley.Principal, id parley.Sess
 	return g.Outage.Blob(ctx, p, id, d)
 }
 
-// TestOutageBeforeTheAppIsRead answers a turn of an app that has changed since. The
-// store goes away before what the turn began with is read: the turn waits for it.
+// TestOutageBeforeTheAppIsRead answers a turn whose app has changed since. The store goes away
+// before the version of the app that the turn began with is read. The turn waits for it.
 func TestOutageBeforeTheAppIsRead(t *testing.T) {
 	t.Parallel()
 	for name, whole := range map[string]bool{"all": true, "blobs": false} {
@@ -78,16 +78,15 @@ func TestOutageBeforeTheAppIsRead(t *testing.T) {
 	}
 }
 
-// TestOutage lets the store go away at each append of a turn that reads, writes
-// and answers, for a short and for a long time: it refuses the append, or its
-// answer is lost, whether it took place or not. A message that was not kept is
-// refused. The turn of one that was kept waits and goes on: no step is made twice,
-// no reply asked for again, nothing interrupted or failed.
+// TestOutage makes the store fail at each append of a turn that reads, writes and answers, for a
+// short and for a long time. The store rejects the append, or the answer is lost, whether the
+// append took place or not. A message that was not kept is refused. If the message was kept, its
+// turn waits and continues: no step and no model call is made twice, and nothing is interrupted or fails.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	for name, lasts := range map[string]time.Duration{"short": 6 * time.Second, "long": 10 * time.Minute} {
 		for _, how := range []string{"refused", "lost", "answer lost"} {
-			for at := int64(2); at <= 6; at++ { // 1 makes the session
+			for at := int64(2); at <= 6; at++ { // append 1 makes the session
 				synctest.Test(t, func(t *testing.T) {
 					o := &enginetest.Outage{Store: mem.New(), At: at, Lasts: lasts, Lost: how != "answer lost", Says: how == "refused"}
 					asked := 0
@@ -131,7 +130,7 @@ func TestOutage(t *testing.T) {
 					looks, _, mails := r.Service.Counts()
 					outcomes := strings.Join(enginetest.Outcomes(log), ", ")
 					if name == "long" && how == "answer lost" && outcomes == "look ok, mail error, completed: done" && mails == 0 {
-						return // its start was kept and nobody knew, until its deadline had passed: it was not made, and the model knows that
+						return // its start was kept, but this was unknown until its deadline had passed: the call was not made, and the model knows that
 					}
 					if asked != 3 || mails != 1 || looks < 1 || outcomes != "look ok, mail ok, completed: done" {
 						fail("asked %d times, %d looks, %d mails: %s", asked, looks, mails, outcomes)
@@ -142,7 +141,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestOutageHasABudget lets a turn wait for the store no longer than it may run.
+// TestOutageHasABudget: a turn waits for the store no longer than it may run.
 func TestOutageHasABudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +160,7 @@ func TestOutageHasABudget(t *testing.T) {
 }
 
 // TestOutageBetweenQueuedTurns makes the store fail when the first turn has ended and the queued
-// one begins: it rejects the append, or the answer is lost, whether the append took place or
+// one begins. The store rejects the append, or the answer is lost, whether the append took place or
 // not. Both turns were accepted and run to their ends; callers that await them keep waiting.
 func TestOutageBetweenQueuedTurns(t *testing.T) {
 	t.Parallel()
@@ -196,9 +195,9 @@ func TestOutageBetweenQueuedTurns(t *testing.T) {
 	}
 }
 
-// TestOutageOfAStart lets the store go away while a queued turn begins whose runtime is
-// slow: its start is then committed without it. What becomes of that start is not the
-// runtime's to say, and a message of another that is kept meanwhile changes nothing.
+// TestOutageOfAStart makes the store fail while a queued turn with a slow runtime begins. The
+// turn's start is then committed without the runtime. The runtime does not decide the outcome of
+// that commit, and a message that is kept meanwhile changes nothing.
 func TestOutageOfAStart(t *testing.T) {
 	t.Parallel()
 	for at := int64(2); at <= 8; at++ {
@@ -223,7 +222,7 @@ func TestOutageOfAStart(t *testing.T) {
 					}
 					send("one")
 					send("two")
-					time.Sleep(lateBy + 15*time.Millisecond) // two has a start that its runtime has not looked at yet
+					time.Sleep(lateBy + 15*time.Millisecond) // the start of two waits, and its runtime has not read the state yet
 					send("three")
 					for n, id := range turns {
 						if got, err := r.Engine.Await(ctx, enginetest.User, id, time.Hour); err != nil || got.Status != parley.StatusCompleted {
@@ -239,7 +238,8 @@ func TestOutageOfAStart(t *testing.T) {
 	}
 }
 
-// slowStart is a runtime that takes longer to its first look than a turn's start may stay uncommitted.
+// slowStart is a runtime that waits before it first reads the state, for longer than a turn's
+// start may stay uncommitted.
 type slowStart struct{ seam.Runtime }
 
 const lateBy = 50 * time.Millisecond
@@ -250,14 +250,14 @@ func (s slowStart) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
 }
 
 // TestOutageOfAQuestion makes the store fail at each append of a turn that asks its user, for
-// longer than the tool may take: it rejects the append, or the answer is lost, whether the
+// longer than the tool may take. The store rejects the append, or the answer is lost, whether the
 // append took place or not. A caller whose answer may or may not have been kept tries again, or
 // only looks at the turn: if the answer was kept, the turn continues.
 func TestOutageOfAQuestion(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"refused", "lost", "answer lost"} {
 		for _, client := range []string{"tries again", "looks again", "sends a message"} {
-			for at := int64(2); at <= 6; at++ { // 1 makes the session
+			for at := int64(2); at <= 6; at++ { // append 1 makes the session
 				t.Run(fmt.Sprintf("%s/%d/%s", how, at, client), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						o := &enginetest.Outage{Store: mem.New(), At: at, Lasts: 10 * time.Minute, Lost: how != "answer lost", Says: how == "refused"}
@@ -315,9 +315,9 @@ func TestOutageOfAQuestion(t *testing.T) {
 	}
 }
 
-// TestOutageOfASendWithoutAKey loses the answer to the append that keeps a message, which
-// took place or not. Its sender is not told to send it again, but which turn has it if it
-// was kept; with a key it may be sent again.
+// TestOutageOfASendWithoutAKey loses the answer to the append that keeps a message, whether the
+// append took place or not. The error names the turn that has the message if it was kept.
+// Without a key the sender is not told to send it again; with a key it may send it again.
 func TestOutageOfASendWithoutAKey(t *testing.T) {
 	t.Parallel()
 	for _, busy := range []parley.BusyMode{"", parley.BusyEnqueue, parley.BusyInterrupt, parley.BusySteer} {
@@ -370,7 +370,7 @@ func TestOutageOfASendWithoutAKey(t *testing.T) {
 	}
 }
 
-// said are the payloads of events, as text.
+// said returns the payloads of events as text.
 func said(events []parley.Event) (list []string) {
 	for _, e := range events {
 		list = append(list, string(e.Data))
@@ -378,8 +378,8 @@ func said(events []parley.Event) (list []string) {
 	return list
 }
 
-// TestKeptWhileItIsDecided asks of a turn whose first append is under way: the answer
-// waits for it. One that the store refuses is not kept, and is not returned.
+// TestKeptWhileItIsDecided asks whether a turn is kept while its first append is under way. The
+// answer waits for the append. A turn that the store refuses is not kept and is not returned.
 func TestKeptWhileItIsDecided(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -405,9 +405,9 @@ func TestKeptWhileItIsDecided(t *testing.T) {
 	})
 }
 
-// TestOutageOfADirectCall lets the store go away at each append of a direct call that
-// only reads, slowly: its start is committed while it runs. Whoever is refused calls
-// again, with the key. The call ends with its result, or was not kept and is made anew.
+// TestOutageOfADirectCall makes the store fail at each append of a slow direct call that only
+// reads. Its start is committed while it runs. A caller that is refused calls again with the key.
+// The call ends with its result, or was not kept and is made again.
 func TestOutageOfADirectCall(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"refused", "lost", "answer lost"} {

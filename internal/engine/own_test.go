@@ -28,8 +28,7 @@ const (
 	cutText = `api_key = "[redacted]"`
 )
 
-// folder is a workspace whose tool "write" puts a text into a file. It outlives
-// crashes.
+// folder is a workspace whose tool "write" writes text to a file. It outlives crashes.
 type folder struct {
 	t      *testing.T
 	effect parley.Effect
@@ -73,7 +72,7 @@ func (f *folder) written() []string {
 	return slices.Clone(f.files)
 }
 
-// in gives an engine the folder's tool.
+// in adds the folder's tool to an engine's options.
 func (f *folder) in(o *engine.Options) {
 	box, err := toolbox.New([]seam.Toolset{f}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -90,8 +89,8 @@ func (f *folder) app(change ...func(*parley.App)) parley.App {
 	}}, change...)...)
 }
 
-// writes is a model that writes text into n files at once, and again what it is asked
-// for again.
+// writes is a model that writes text into n files at once. It repeats the calls that it is asked
+// to make again.
 func writes(text string, n int) enginetest.Model {
 	return func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 		got := enginetest.Results(r)
@@ -111,7 +110,7 @@ func writes(text string, n int) enginetest.Model {
 	}
 }
 
-// noSecret wants a log in which redaction has left nothing of the text.
+// noSecret checks the log and fails the test if the secret is in it.
 func noSecret(t *testing.T, log []parley.Event) {
 	t.Helper()
 	if err := enginetest.CheckLog(log); err != nil {
@@ -124,8 +123,8 @@ func noSecret(t *testing.T, log []parley.Event) {
 	}
 }
 
-// An input that looks like a secret reaches a workspace-own tool, and no other; what
-// only reads as if it had been redacted reaches both.
+// TestInputThatRedactionChanges: an input that looks like a secret reaches a workspace-own tool,
+// and no other tool. A text that only looks as if it had been redacted reaches both.
 func TestInputThatRedactionChanges(t *testing.T) {
 	t.Parallel()
 	const literal = "the log shows [redacted] where a key was"
@@ -168,8 +167,8 @@ func TestInputThatRedactionChanges(t *testing.T) {
 	}
 }
 
-// A call that waits for a person is made with what it came with while this process
-// lives, and with nothing less after that.
+// TestOwnInputAcrossAPermission: a call that waits for a person is made with its original input
+// while this process lives. After that it is never made with the redacted input.
 func TestOwnInputAcrossAPermission(t *testing.T) {
 	t.Parallel()
 	edited := strings.Replace(ownText, "zx81", "ab12", 1)
@@ -241,7 +240,8 @@ func TestOwnInputAcrossAPermission(t *testing.T) {
 	}
 }
 
-// A queued direct call has its input in memory too. A retry asks for it again.
+// TestOwnInputOfADirectCall: the input of a queued direct call is in memory too. A retry asks for
+// it again.
 func TestOwnInputOfADirectCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -284,7 +284,8 @@ func TestOwnInputOfADirectCall(t *testing.T) {
 	})
 }
 
-// When a person wants an unknown write repeated, it is repeated with its original input.
+// TestOwnInputDoneAgain: when a person wants an unknown write repeated, it is repeated with its
+// original input.
 func TestOwnInputDoneAgain(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {
@@ -318,7 +319,7 @@ func TestOwnInputDoneAgain(t *testing.T) {
 	}
 }
 
-// Live implements enginetest.World: a life of the process with the folder's tool.
+// Live implements enginetest.World: it sets up one life of the process with the folder's tool.
 func (f *folder) Live(o *engine.Options, gate func() error) func() {
 	f.mu.Lock()
 	f.gate = gate
@@ -339,8 +340,8 @@ func (f *folder) Effects() map[string]int {
 // Close implements enginetest.World.
 func (f *folder) Close() {}
 
-// Wherever the process dies, no tool is given the redacted form, no write is made
-// twice, and the model is asked for what was lost.
+// TestOwnInputCrashAtEveryPoint: wherever the process dies, no tool gets the redacted form and no
+// write is made twice. The model is asked for the input that was lost.
 func TestOwnInputCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	lost := regexp.MustCompile(`write error\n?|Failed: The call was not made[^;]*; |\[[^]]*\[redacted\][^]]*\]\s*`)

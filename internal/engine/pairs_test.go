@@ -20,8 +20,8 @@ import (
 )
 
 // TestPairs sends each pair of commands, followed by a few random ones, to a running session and
-// to one that waits for a human, over each store. In every combination, a stop stops, an
-// interrupting message is next, and everything acknowledged is completed.
+// to one that waits for a human, over each store. In every combination, a stop takes
+// effect, an interrupting message runs next, and every acknowledged turn runs to its end.
 func TestPairs(t *testing.T) {
 	eachStore(t, func(t *testing.T, store seam.Store) {
 		h := &pairs{t: t, store: store, held: held{gate: make(chan struct{})}, kept: archive.NewFolder(datafolder.New(t.TempDir(), nil)), saw: map[parley.EventType]bool{}}
@@ -48,7 +48,7 @@ func TestPairs(t *testing.T) {
 
 var pairMoves = []string{"steer", "cancel", "enqueue", "interrupt", "reject", "answer", "fork", "direct", "unqueue", "retry", "end", "crash", "app off", "condense", "expire"}
 
-// longAgo is how old the steps are that are condensed. Questions expire after a day.
+// longAgo is the age at which steps are condensed. Questions expire after a day.
 const longAgo = 24 * time.Hour
 
 type pairs struct {
@@ -64,7 +64,7 @@ type pairs struct {
 
 	id   parley.SessionID
 	what string
-	acks map[parley.TurnID]string // what was acknowledged
+	acks map[parley.TurnID]string // the message of each acknowledged turn
 	last string                   // the last command that was done
 	n    int
 }
@@ -192,7 +192,7 @@ func (h *pairs) do(move string) {
 	case "condense":
 		h.later.Add(int64(longAgo + time.Second))
 		_, err = e.Sweep(ctx, enginetest.User)
-	case "expire": // what is asked, and the session when nothing is
+	case "expire": // closes open questions, or the session if there are none
 		h.later.Add(int64(2*longAgo + time.Second))
 		for _, in := range before.Interactions {
 			if _, err := e.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); code(err) != parley.CodeConflict {
@@ -218,7 +218,7 @@ func (h *pairs) do(move string) {
 	}
 }
 
-// start starts an engine over what the store has.
+// start starts an engine over the events that the store holds.
 func (h *pairs) start(service *enginetest.Service, app parley.App) {
 	store := h.store
 	if h.r != nil && h.r.Mem != nil {
@@ -246,7 +246,7 @@ func (h *pairs) restart(app parley.App) {
 	<-done
 }
 
-// whole is a session's log with what the archive has of it.
+// whole is a session's log, including the part that is in the archive.
 func (h *pairs) whole(id parley.SessionID) (log []parley.Event) {
 	for ev, err := range h.r.Reader.Whole(ctx, enginetest.User, id, 0) {
 		if err != nil {
@@ -258,8 +258,8 @@ func (h *pairs) whole(id parley.SessionID) (log []parley.Event) {
 	return log
 }
 
-// next checks that an interrupting message is the first to start once it is in the log.
-// What it ends may have begun only a moment before, even in the same append.
+// next checks that an interrupting message is the first to start once it is in the log. The turn
+// that it ends may have begun only a moment before, even in the same append.
 func (h *pairs) next(message parley.TurnID) {
 	h.until("interrupted", func(s parley.Session) bool {
 		return s.Turn != nil && s.Turn.ID == message || len(s.Queue) == 0 || s.Last != nil && s.Last.ID == message
@@ -276,7 +276,7 @@ func (h *pairs) next(message parley.TurnID) {
 	}
 }
 
-// settle lets everything go on and checks what came of it.
+// settle lets everything continue and checks the result.
 func (h *pairs) settle() {
 	close(h.held.gate)
 	if s := h.state(); s.Status == parley.Active && s.Turn == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestWriteInFlight says what a write is when its turn is stopped, its time is
-// up or its connection drops while it is under way.
+// TestWriteInFlight checks the outcome of a write whose turn is stopped, whose time is up or
+// whose connection drops while it is under way.
 func TestWriteInFlight(t *testing.T) {
 	t.Parallel()
 	unattended := enginetest.App(func(a *parley.App) { a.Policy.Unattended = true })
@@ -178,8 +178,8 @@ func TestPermission(t *testing.T) {
 	}
 }
 
-// TestNobodyAnswers lets a question's time pass: it is closed without anybody's
-// doing, and the turn goes on.
+// TestNobodyAnswers lets the time to answer a question pass. The question is closed
+// automatically, and the turn continues.
 func TestNobodyAnswers(t *testing.T) {
 	rigged(t, mailer("mail"), enginetest.App(asking), func(t *testing.T, r *enginetest.Rig) {
 		s := r.Session()

@@ -17,15 +17,15 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// abroad is the test's service in another country.
+// abroad is the test's service with a time zone of another country.
 type abroad struct{ *enginetest.Service }
 
 func (abroad) Zone(at time.Time) (parley.Zone, bool) {
 	return parley.ZoneAt(time.FixedZone("Asia/Kolkata", 19800), at), true
 }
 
-// TestPromptAfterACrash: a turn that is resumed hours later sends the prefix that it
-// sent before, with the same time; so does the next turn, as far as both go.
+// TestPromptAfterACrash: a turn that is resumed hours later sends the same prefix as before, with
+// the same time. The next turn sends it too, as far as both prompts go.
 func TestPromptAfterACrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestPromptAfterACrash(t *testing.T) {
 		model := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 			asked = append(asked, r)
 			switch {
-			case len(asked) == 2: // the process ends here
+			case len(asked) == 2: // the process dies during this call
 				<-ctx.Done()
 				return seam.Reply{}, ctx.Err()
 			case len(enginetest.Results(r)) == 0 && enginetest.Last(r) == "go":
@@ -90,7 +90,7 @@ func TestPromptAfterACrash(t *testing.T) {
 		if got := next.Messages[2].Parts[1].Text; !strings.Contains(got, "now: Saturday, 2000-01-01 10:30 (Asia/Kolkata") {
 			t.Errorf("the next turn is told\n%s", got)
 		}
-		// A fork reads the same.
+		// A fork sends the same prompt.
 		fork, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{})
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// curious lets the agent ask.
+// curious lets the agents of an app ask questions.
 func curious(a *parley.App) {
 	def := a.Agents["lead"]
 	def.Tools = append(def.Tools, ask.Tool)
@@ -30,7 +30,7 @@ func curious(a *parley.App) {
 	a.Tools = append(a.Tools, decls...)
 }
 
-// asker asks two questions and says what it was told.
+// asker asks two questions and repeats the answers.
 func asker(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	if res := enginetest.Results(r); len(res) > 0 {
 		say("told: " + res[len(res)-1])
@@ -52,8 +52,8 @@ func asker(_ context.Context, r seam.Request, say func(string)) (seam.Reply, err
 	}})}}, nil
 }
 
-// TestQuestion: a question outlives the process that asked it, the first answer counts, and it
-// becomes the tool's result in the CLI's form.
+// TestQuestion: a question outlives the process that asked it. The first answer counts, and becomes
+// the tool's result in the CLI's form.
 func TestQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -145,8 +145,7 @@ func TestNobodyToAsk(t *testing.T) {
 	})
 }
 
-// inquirer is a tool that asks as many questions as it was told, one after the
-// other in one call.
+// inquirer is a tool that asks the given questions one after the other in one call.
 type inquirer struct {
 	keys []string
 	asks []parley.Interaction
@@ -172,8 +171,8 @@ func (q inquirer) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: strings.Join(said, ", ")}, nil
 }
 
-// TestQuestionsOfOneCall: each question of a call gets its own answer, over a
-// crash too; two under one key are the tool's mistake.
+// TestQuestionsOfOneCall: each question of a call gets its own answer, also after a crash. Two
+// questions with one key are the tool's mistake.
 func TestQuestionsOfOneCall(t *testing.T) {
 	question := func(title string) parley.Interaction {
 		return parley.Interaction{Kind: parley.KindQuestion, Title: title, Choices: []string{parley.ChoiceAnswered, parley.ChoiceDeny}}

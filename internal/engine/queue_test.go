@@ -17,7 +17,7 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// say sends a message that must be taken.
+// say sends a message that must be accepted.
 func say(t *testing.T, r *enginetest.Rig, id parley.SessionID, message string, busy parley.BusyMode) parley.TurnInfo {
 	t.Helper()
 	info, err := r.Engine.Send(ctx, enginetest.User, id, parley.Send{Message: message, Busy: busy})
@@ -27,11 +27,11 @@ func say(t *testing.T, r *enginetest.Rig, id parley.SessionID, message string, b
 	return info
 }
 
-// held is a model whose answers to messages that begin with "long" do not end by
-// themselves, until it is let go. "mail" writes, "look" reads.
+// held is a model whose answers to messages that begin with "long" do not end until its gate is
+// closed. "mail" writes, "look" reads.
 type held struct {
 	gate chan struct{}
-	all  bool // and those to other messages neither
+	all  bool // hold the answers to all messages
 }
 
 func (h *held) model(ctx context.Context, r seam.Request, word func(string)) (seam.Reply, error) {
@@ -52,8 +52,8 @@ func (h *held) model(ctx context.Context, r seam.Request, word func(string)) (se
 
 func queued(a *parley.App) { a.MaxOpenTurns = 4 }
 
-// began are the messages of a log's turns, in the order in which they ran, each
-// with how it ended.
+// began returns the messages of a log's turns in the order in which they ran, each with how its
+// turn ended.
 func began(events []parley.Event) []string {
 	var order []parley.TurnID
 	said, ended := map[parley.TurnID]string{}, map[parley.TurnID]string{}
@@ -74,7 +74,7 @@ func began(events []parley.Event) []string {
 	return out
 }
 
-// wants compares what ran in a session with what should have, and checks its log.
+// wants compares the turns that ran in a session with the expected ones, and checks its log.
 func wants(t *testing.T, r *enginetest.Rig, id parley.SessionID, want ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -95,7 +95,7 @@ func queueLen(t *testing.T, r *enginetest.Rig, id parley.SessionID, want int) {
 	}
 }
 
-// slowMail is a service whose mails take a second.
+// slowMail makes the mails of a rig's service take a second.
 func slowMail(r *enginetest.Rig) {
 	r.Service.SetGate(func(ctx context.Context, c seam.Run) error {
 		if c.Name == "mail" {
@@ -109,8 +109,8 @@ func slowMail(r *enginetest.Rig) {
 	})
 }
 
-// TestQueue holds the rule of the queue for each pair of commands: it goes on
-// after completed and failed, and stops after a cancel until the next command.
+// TestQueue checks the rule of the queue for each pair of commands. After a completed or failed
+// turn the queue continues; after a cancel it stops until the next command.
 func TestQueue(t *testing.T) {
 	type bench struct {
 		t    *testing.T
@@ -129,7 +129,7 @@ func TestQueue(t *testing.T) {
 		begin string // the first message
 		do    func(b *bench)
 		want  []string
-		left  int // in the queue
+		left  int // turns left in the queue
 	}{
 		"steer, cancel": {"long one", func(b *bench) {
 			say(b.t, b.r, b.id, "two", parley.BusySteer)
@@ -188,7 +188,7 @@ func TestQueue(t *testing.T) {
 		}, []string{"long one: cancelled", "three: completed", "two: completed"}, 0},
 		"steer, fail": {"long one", func(b *bench) {
 			say(b.t, b.r, b.id, "two", parley.BusySteer)
-			time.Sleep(time.Hour) // the budget of time
+			time.Sleep(time.Hour) // longer than the time budget
 		}, []string{"long one: failed", "two: completed"}, 0},
 		"a write under way: interrupt, then cancel": {"mail one", func(b *bench) {
 			say(b.t, b.r, b.id, "two", parley.BusyInterrupt)
@@ -228,7 +228,7 @@ func TestQueue(t *testing.T) {
 		"a write under way: interrupt, cancel, send": {"mail one", func(b *bench) {
 			say(b.t, b.r, b.id, "two", parley.BusyInterrupt)
 			cancel(b, b.long.ID)
-			b.r.Await(say(b.t, b.r, b.id, "three", parley.BusyEnqueue).ID) // after the wish to stop: it lets the queue go
+			b.r.Await(say(b.t, b.r, b.id, "three", parley.BusyEnqueue).ID) // sent after the cancel, so it releases the queue
 		}, []string{"mail one: cancelled", "two: completed", "three: completed"}, 0},
 		"a write under way: interrupt, end": {"mail one", func(b *bench) {
 			say(b.t, b.r, b.id, "two", parley.BusyInterrupt)
@@ -262,7 +262,7 @@ func TestQueue(t *testing.T) {
 				wants(t, r, b.id, tc.want...)
 				queueLen(t, r, b.id, tc.left)
 				pending(t, r, tc.left)
-				// Nothing runs: the rest of the queue is held, and visibly so.
+				// Nothing runs. The rest of the queue is held, and the session shows it.
 				if in, err := r.Engine.Session(ctx, enginetest.User, b.id); err != nil || in.Held != (tc.left > 0) {
 					t.Errorf("with %d turns left in the queue it says held: %v, %v", tc.left, in.Held, err)
 				}
@@ -275,7 +275,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// pending checks how many turns wait, by their rows.
+// pending checks how many turns are pending, according to their rows.
 func pending(t *testing.T, r *enginetest.Rig, want int) {
 	t.Helper()
 	rows, err := r.Store.Turns(ctx, parley.System(), seam.TurnQuery{Statuses: []parley.TurnStatus{parley.StatusPending}, Limit: -1})
@@ -291,8 +291,8 @@ func end(t *testing.T, r *enginetest.Rig, id parley.SessionID) {
 	}
 }
 
-// TestWaitingFollowsTheBusyMode: to a turn that waits for a human a message is
-// what the busy mode says, and an answer only with steer.
+// TestWaitingFollowsTheBusyMode: a message to a turn that waits for a human is treated as the
+// busy mode says. Only with steer does it count as an answer.
 func TestWaitingFollowsTheBusyMode(t *testing.T) {
 	for busy, tc := range map[parley.BusyMode]struct {
 		want []string
@@ -324,7 +324,7 @@ func TestWaitingFollowsTheBusyMode(t *testing.T) {
 				if err != nil || len(open) != tc.open {
 					t.Errorf("%d open, want %d; %v", len(open), tc.open, err)
 				}
-				for _, in := range open { // and the answer is still taken
+				for _, in := range open { // the question can still be answered
 					if _, err := r.Engine.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); err != nil {
 						t.Fatal(err)
 					}
@@ -342,8 +342,7 @@ func TestWaitingFollowsTheBusyMode(t *testing.T) {
 	}
 }
 
-// TestTemporary: a temporary session ends with the last of its turns, and nothing
-// comes after its end.
+// TestTemporary: a temporary session ends with its last turn, and no event follows its end.
 func TestTemporary(t *testing.T) {
 	temporary := func(c *parley.CreateSession) { c.Temporary = true }
 	for name, tc := range map[string]struct {
@@ -407,8 +406,8 @@ func TestTemporary(t *testing.T) {
 	})
 }
 
-// TestRefusedReads: when the store refuses what was staged of reads, the turn fails
-// with what the store said, and goes no further.
+// TestRefusedReads: when the store refuses the staged events of reads, the turn fails with the
+// store's error and does not continue.
 func TestRefusedReads(t *testing.T) {
 	two := func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 		if len(enginetest.Results(r)) > 0 {
@@ -421,7 +420,7 @@ func TestRefusedReads(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		fast    time.Duration // how long the first read takes
-		refused int           // appends of reads' ends
+		refused int           // number of refused appends with the ends of reads
 	}{
 		"with their starts":             {0, math.MaxInt},
 		"when their starts were kept":   {100 * time.Millisecond, math.MaxInt},

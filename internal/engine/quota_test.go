@@ -14,7 +14,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// priced is a model whose calls cost so many dollars.
+// priced is a model whose calls cost usd dollars each.
 func priced(usd float64) enginetest.Model {
 	return func(_ context.Context, _ seam.Request, say func(string)) (seam.Reply, error) {
 		say("hm")
@@ -35,8 +35,8 @@ func spentOn(t *testing.T, r *enginetest.Rig, from, to string) (usd float64, cal
 	return usd, calls
 }
 
-// TestSpent: what was reserved is settled by what a call cost, on the day it
-// began, also when it failed or was cut off by the end of the process.
+// TestSpent: the reservation of a call is replaced by its actual cost, on the day on which
+// the call began. This also holds if the call failed or was cut off by the end of the process.
 func TestSpent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -85,8 +85,8 @@ func TestSpent(t *testing.T) {
 	})
 }
 
-// TestQuota: a user's day ends below its quota, whatever sessions run at once; the
-// next day there is more; and another user's day is another.
+// TestQuota: a user's spending in a day ends below the quota, whatever sessions run at once. The
+// next day the user may spend again. Other users have quotas of their own.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestQuota(t *testing.T) {
 				t.Errorf("got %s %+v", got.Status, got.Error)
 			}
 		}
-		// Each reserves more than $1 before it costs $1.
+		// Each turn reserves more than $1, and then costs $1.
 		if usd, _ := spentOn(t, r, "0000-00-00", "9999-99-99"); done == 0 || done+refused != 10 || usd > 5 || int(usd) != done {
 			t.Errorf("%d were done and %d refused for $%g", done, refused, usd)
 		}
@@ -138,8 +138,7 @@ func TestQuota(t *testing.T) {
 	})
 }
 
-// mustSend sends in a new session; a refusal for the quota counts as a turn that
-// has ended.
+// mustSend sends a message in a new session. An error fails the test.
 func mustSend(t *testing.T, r *enginetest.Rig, message string) parley.TurnInfo {
 	t.Helper()
 	s := r.Session()
@@ -166,7 +165,7 @@ func (m dearModel) Info() seam.ModelInfo {
 	return i
 }
 
-// TestQuotaWantsPrices: a model without a price is no way round a quota.
+// TestQuotaWantsPrices: a model without a price does not get round a quota.
 func TestQuotaWantsPrices(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -195,7 +194,7 @@ func TestQuotaWantsPrices(t *testing.T) {
 	}
 }
 
-// listed gives every model other entries in the list.
+// listed replaces Scripted and PricedAt of every model.
 type listed struct {
 	seam.Models
 	info seam.ModelInfo

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// switchboard turns on lamps, one or several; room is all that are in it now.
+// switchboard turns on one or several lamps. room lists the lamps that are in the room now.
 type switchboard struct{ room []string }
 
 func (*switchboard) Tools(context.Context) ([]parley.ToolDecl, error) {
@@ -39,8 +39,8 @@ func (b *switchboard) Reaches(_ string, input json.RawMessage) ([]string, bool) 
 	return strings.Fields(in.Lamps), true
 }
 
-// TestGrantsReach: a yes for the session covers what was shown, or a part of it, in any wording,
-// and nothing else of the same tool.
+// TestGrantsReach: a yes for the session covers the things that were shown, or a part of them, in
+// any wording. It covers no other call of the same tool.
 func TestGrantsReach(t *testing.T) {
 	board := &switchboard{room: []string{"lamp.a", "lamp.b"}}
 	tools := func(o *engine.Options) {
@@ -101,7 +101,7 @@ func TestGrantsReach(t *testing.T) {
 			{"lamp.d", parley.Answer{Choice: parley.ChoiceAllowSession, Input: json.RawMessage(`{"lamps":"lamp.e"}`)}, []string{"asked", "lamp.d"}},
 			{"lamp.d", once, []string{"asked", "lamp.d"}},
 			{"lamp.e", once, nil},
-			{"whatever", always, []string{"asked"}}, // nobody knows what it reaches
+			{"whatever", always, []string{"asked"}}, // what it reaches is unknown
 			{"whatever", once, []string{"asked"}},
 		} {
 			if diff := cmp.Diff(c.want, ask(c.lamps, c.answer)); diff != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// refuses is what a store says that would say it again, of what holds text.
+// refuses makes a store refuse each call of method whose events contain text. The error is permanent.
 func refuses(tried *int, method, text string) mem.Faults {
 	return mem.Faults{Before: func(c mem.Call) error {
 		all := ""
@@ -31,13 +31,13 @@ func refuses(tried *int, method, text string) mem.Faults {
 	}}
 }
 
-// TestQueuedTurnThatIsRefused: a queued turn whose start is refused for good fails
-// with what was said, and the queue goes on.
+// TestQueuedTurnThatIsRefused: a queued turn whose start is refused permanently fails with the
+// store's error, and the queue continues.
 func TestQueuedTurnThatIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		method, text string
-		wait         time.Duration // of the first, for a human
+		wait         time.Duration // how long the first turn waits for a human
 		want         []string
 		failed       []int
 	}{
@@ -91,7 +91,7 @@ func TestStoppedBeforeItBegan(t *testing.T) {
 		two := say(t, r, id, "late two", parley.BusyEnqueue)
 		say(t, r, id, "three", parley.BusyEnqueue)
 		close(h.gate)
-		synctest.Wait() // two has begun, and nobody knows but its run
+		synctest.Wait() // two has begun, but only its runtime knows it
 		full := time.Now().Add(30 * time.Second)
 		r.Mem.SetFaults(mem.Faults{Before: func(mem.Call) error {
 			if time.Now().Before(full) {
@@ -110,7 +110,7 @@ func TestStoppedBeforeItBegan(t *testing.T) {
 	})
 }
 
-// late is a runtime that begins a turn which says so once it is stopped.
+// late is a runtime that begins a turn whose message starts with "late" only once it is stopped.
 type late struct{ seam.Runtime }
 
 func (l late) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
@@ -120,7 +120,8 @@ func (l late) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
 	return l.Runtime.Run(ctx, h)
 }
 
-// TestResumptionThatIsRefused is tried once and left to a human.
+// TestResumptionThatIsRefused: a resumption that the store refuses is tried once and then left to
+// a human.
 func TestResumptionThatIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +150,7 @@ func TestResumptionThatIsRefused(t *testing.T) {
 	})
 }
 
-// TestEndThatIsRefused: a turn whose end the store refuses for good ends as failed.
+// TestEndThatIsRefused: a turn whose end the store refuses permanently ends as failed.
 func TestEndThatIsRefused(t *testing.T) {
 	h := &held{}
 	rigged(t, h.model, enginetest.App(queued), func(t *testing.T, r *enginetest.Rig) {

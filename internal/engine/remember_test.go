@@ -17,7 +17,7 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// windows are the rig's models, which take as many tokens as their names say.
+// windows are the rig's models with context windows of as many tokens as their names say.
 type windows struct{ enginetest.Models }
 
 func (w windows) Model(name string) (seam.Model, error) {
@@ -50,7 +50,7 @@ func wideOptions(model enginetest.Model) func(*engine.Options) {
 	}
 }
 
-// earlier counts the earlier questions in a prompt.
+// earlier counts the questions of earlier turns in a prompt.
 func earlier(r seam.Request) (n int) {
 	for _, m := range r.Messages {
 		if m.Role == parley.RoleUser {
@@ -61,15 +61,15 @@ func earlier(r seam.Request) (n int) {
 }
 
 // TestLargeModelsGetMoreOfTheLog: with the same settings, a model with ten times the context
-// gets ten times the exchanges, and no more in a longer session. A small model gets what it did
-// before, and what leaves its prompt is condensed.
+// gets ten times the exchanges, and no more in a longer session. For a small model
+// nothing changes: a summary replaces the exchanges that leave its prompt.
 func TestLargeModelsGetMoreOfTheLog(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		window, summary int64
-		perTurn         int64 // tokens of a prompt, at most
+		perTurn         int64 // most tokens of a prompt
 		turns           int
-		least, most     int // exchanges of a prompt after these turns
+		least, most     int // fewest and most exchanges in a prompt after these turns
 		condensed       bool
 	}{
 		"32k, summed":               {32_000, 300, 0, 30, 3, 6, true},
@@ -110,7 +110,7 @@ func TestLargeModelsGetMoreOfTheLog(t *testing.T) {
 					if got := r.Await(r.Send(s.ID, fmt.Sprint("question ", n)).ID); got.Status != parley.StatusCompleted {
 						t.Fatalf("turn %d: %+v", n, got.Error)
 					}
-					// With a summary, everything that leaves the prompt is in a summary.
+					// With a summary, every exchange that leaves the prompt is in it.
 					switch got := earlier(last); {
 					case c.summary == 0:
 					case got == before+1 || n == 0:
@@ -133,8 +133,8 @@ func TestLargeModelsGetMoreOfTheLog(t *testing.T) {
 	}
 }
 
-// TestSmallModelTakesOver: what a large model had of the log is condensed by a small
-// one in a request that fits it.
+// TestSmallModelTakesOver: a small model summarizes the history that a large model had in its
+// prompt, in a request that fits the small one.
 func TestSmallModelTakesOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,10 +176,10 @@ func TestSmallModelTakesOver(t *testing.T) {
 	})
 }
 
-// place is the test's service, whose calls are about things that it knows.
+// place is the test's service, with calls that are about known things.
 type place struct {
 	*enginetest.Service
-	asked *[][]string // about what, each time that it is asked for snippets
+	asked *[][]string // what each request for snippets was about
 }
 
 func (p place) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
@@ -199,8 +199,8 @@ func (p place) Retrieve(_ context.Context, _ parley.Principal, _ string, about [
 	return append(found, parley.Snippet{Source: "place", Ref: "thing.else", Text: "is open"}), nil
 }
 
-// TestNextTurnKnowsWhatItWasAbout: the prompt of a turn has the current state of what the
-// previous turn was about, and a line for each of its tool results. This also holds after a
+// TestNextTurnKnowsWhatItWasAbout: the prompt of a turn has the current state of the things that
+// the previous turn was about, and a line for each of its tool results. This also holds after a
 // crash, with condensed steps, in a fork and in an import.
 func TestNextTurnKnowsWhatItWasAbout(t *testing.T) {
 	t.Parallel()

@@ -8,8 +8,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestRepeatsOutliveTheirSource: what was acknowledged under a key is answered again,
-// whatever became of that which it was made of.
+// TestRepeatsOutliveTheirSource: a command that was acknowledged under a key gets the same answer
+// again, whatever became of its app or of the session it was made from.
 func TestRepeatsOutliveTheirSource(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, store seam.Store) {
@@ -55,7 +55,7 @@ func TestRepeatsOutliveTheirSource(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// The app is off: what was made is found, and nothing new is made.
+		// The app is off: existing results are found, and nothing new is made.
 		r.Close()
 		off := app
 		off.Name = "other"
@@ -77,7 +77,7 @@ func TestRepeatsOutliveTheirSource(t *testing.T) {
 			}
 		}
 
-		// What they were made of is deleted.
+		// The sessions they were made from are deleted.
 		for _, gone := range []parley.SessionID{id, other.SessionID} {
 			if err := e.Delete(ctx, enginetest.User, gone); err != nil {
 				t.Fatal(err)

@@ -66,7 +66,7 @@ func (c *counted) Claim(ctx context.Context, p parley.Principal, id parley.Sessi
 
 func counting() *counted { return &counted{Store: mem.New()} }
 
-// many makes sessions whose turn waits for a yes, and as many that sleep.
+// many makes n sessions whose turn waits for a yes, and n that sleep.
 func many(t *testing.T, r *enginetest.Rig, n int) (waiting []parley.TurnInfo) {
 	t.Helper()
 	for range n {
@@ -77,7 +77,7 @@ func many(t *testing.T, r *enginetest.Rig, n int) (waiting []parley.TurnInfo) {
 	return waiting
 }
 
-// words mails unless it is told that words are enough.
+// words asks for a mail unless the message is "only words".
 func words(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	if enginetest.Last(r) == "only words" {
 		say("words")
@@ -86,9 +86,9 @@ func words(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, e
 	return mailer("mail")(ctx, r, say)
 }
 
-// TestWaitingCostsNothing lets many and few sessions wait and sleep for a day
-// before anything is due: the server asks its store the same, is given nothing,
-// and has nothing in memory. Starting it again reads nothing of them either.
+// TestWaitingCostsNothing lets many and few sessions wait and sleep for a day before anything is
+// due. In both cases the server makes the same store calls, gets no rows and holds nothing in
+// memory. A restart does not read the sessions either.
 func TestWaitingCostsNothing(t *testing.T) {
 	t.Parallel()
 	type cost struct{ Calls, Rows, Start, InMemory int64 }
@@ -98,7 +98,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 			app := enginetest.App(asking, keeping, func(a *parley.App) { a.Policy.AnswerWithin = parley.Duration(60 * 24 * time.Hour) })
 			r := enginetest.Over(t, store, &enginetest.Service{}, words, app)
 			many(t, r, n)
-			time.Sleep(time.Minute + time.Second) // until what ran has left memory
+			time.Sleep(time.Minute + time.Second) // until the sessions have left memory
 			calls, rows := store.calls.Load(), store.rows.Load()
 			time.Sleep(20 * time.Hour)
 			c = cost{Calls: store.calls.Load() - calls, Rows: store.rows.Load() - rows, InMemory: int64(r.Engine.InMemory())}
@@ -219,8 +219,8 @@ func TestSweepOfMany(t *testing.T) {
 	})
 }
 
-// TestSessionPages reads the list page by page, as many sessions as changed in one
-// moment: each is there once, and the last page says that it is the last.
+// TestSessionPages reads the list page by page. All sessions changed in the same moment. Each is
+// listed once, and the last page says that it is the last.
 func TestSessionPages(t *testing.T) {
 	rigged(t, words, enginetest.App(), func(t *testing.T, r *enginetest.Rig) {
 		for range 6 {
@@ -249,7 +249,7 @@ func TestSessionPages(t *testing.T) {
 	})
 }
 
-// TestInboxPages goes through an inbox page by page while questions are answered.
+// TestInboxPages reads an inbox page by page while its questions are answered.
 func TestInboxPages(t *testing.T) {
 	rigged(t, words, enginetest.App(asking), func(t *testing.T, r *enginetest.Rig) {
 		var want, got []parley.InteractionID
@@ -272,7 +272,7 @@ func TestInboxPages(t *testing.T) {
 				break
 			}
 			last := page[len(page)-1]
-			if pages%2 == 0 { // its session is gone before the next page is asked for
+			if pages%2 == 0 { // the session is deleted before the next page is requested
 				if err := r.Engine.Delete(ctx, enginetest.User, last.Session); err != nil {
 					t.Fatal(err)
 				}
@@ -281,7 +281,7 @@ func TestInboxPages(t *testing.T) {
 			}
 			after = next
 		}
-		slices.Sort(want) // opened in the same moment
+		slices.Sort(want) // they were opened in the same moment
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("the pages together (-want +got):\n%s", diff)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// crash ends a rig as a crash would, and starts another on what was kept.
+// crash ends a rig as a crash would, and starts another over the stored log.
 func crash(t *testing.T, r *enginetest.Rig, model enginetest.Model, app parley.App) *enginetest.Rig {
 	t.Helper()
 	disk := r.Mem.Clone()
@@ -33,9 +33,8 @@ func recovered(t *testing.T, r *enginetest.Rig) {
 	<-done
 }
 
-// TestQueueAfterCrash: what was acknowledged runs: after an automatic resumption,
-// after a human's, and where the crash came between two turns or while the first
-// was being interrupted.
+// TestQueueAfterCrash: acknowledged messages run. This holds after an automatic resumption, after
+// a manual one, and after a crash between two turns or while the first was being interrupted.
 func TestQueueAfterCrash(t *testing.T) {
 	auto := func(a *parley.App) { a.Resume = parley.ResumeAuto }
 	for name, tc := range map[string]struct {
@@ -117,8 +116,8 @@ func TestQueueAfterCrash(t *testing.T) {
 	}
 }
 
-// TestCrashBetweenTurns: the crash comes when the first turn has ended and the
-// start of the queued one is not kept yet.
+// TestCrashBetweenTurns: the crash comes after the end of the first turn, before the start of the
+// queued one is committed.
 func TestCrashBetweenTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -155,8 +154,8 @@ func types(c mem.Call) string {
 	return strings.Join(all, " ")
 }
 
-// TestQueuedTurnWaitsForTheStore: a queued turn whose start could not be kept
-// begins when there is room again.
+// TestQueuedTurnWaitsForTheStore: a queued turn whose start could not be committed begins when
+// there is room again.
 func TestQueuedTurnWaitsForTheStore(t *testing.T) {
 	h := &held{}
 	rigged(t, h.model, enginetest.App(queued), func(t *testing.T, r *enginetest.Rig) {
@@ -184,7 +183,7 @@ func TestAboutToBeResumed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		busy  parley.BusyMode
 		app   func(*parley.App)
-		crash int // how often it has crashed
+		crash int // number of crashes before
 		want  []string
 		code  parley.Code
 	}{
@@ -216,7 +215,7 @@ func TestAboutToBeResumed(t *testing.T) {
 				r = crash(t, r, h.model, app)
 				defer r.Close()
 				close(h.gate)
-				// Before Recover has come to it.
+				// Recover has not reached the session yet.
 				two, err := r.Engine.Send(ctx, enginetest.User, id, parley.Send{Message: "two", Busy: tc.busy})
 				if parley.CodeOf(err) != tc.code {
 					t.Fatalf("got %v", err)
@@ -235,8 +234,7 @@ func TestAboutToBeResumed(t *testing.T) {
 	}
 }
 
-// TestResumptionThatFails: a turn that cannot be resumed does not bar the
-// session.
+// TestResumptionThatFails: a turn that cannot be resumed does not block the session.
 func TestResumptionThatFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -246,7 +244,7 @@ func TestResumptionThatFails(t *testing.T) {
 		id := r.Session().ID
 		one := r.Send(id, "long one")
 		synctest.Wait()
-		// The app has changed, and what the turn began with is not there any more.
+		// The app has changed, and the version that the turn began with is gone.
 		app := enginetest.App(auto, func(a *parley.App) { a.Title = "Other" })
 		disk := r.Mem.Clone()
 		r.Kill()
@@ -269,8 +267,8 @@ func (lostBlobs) Blob(context.Context, parley.Principal, parley.SessionID, parle
 	return nil, parley.Errorf(parley.CodeNotFound, "there is no such blob")
 }
 
-// TestSteersOfAnInterruptedTurn: what was sent into a turn that a crash
-// interrupted has an end when its session has one.
+// TestSteersOfAnInterruptedTurn: when its session ends, a message that was sent into an
+// interrupted turn ends too.
 func TestSteersOfAnInterruptedTurn(t *testing.T) {
 	for name, ends := range map[string]func(t *testing.T, r *enginetest.Rig, id parley.SessionID){
 		"end": end,
@@ -317,7 +315,7 @@ func TestAwaitOfAResumption(t *testing.T) {
 		app := enginetest.App(func(a *parley.App) { a.Resume = parley.ResumeAuto })
 		r := enginetest.New(t, h.model, app)
 		one := r.Send(r.Session().ID, "long one")
-		for range 2 { // the second resumption takes its time
+		for range 2 { // the second resumption comes after a pause
 			synctest.Wait()
 			disk := r.Mem.Clone()
 			r.Kill()

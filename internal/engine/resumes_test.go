@@ -18,13 +18,13 @@ import (
 
 func auto(a *parley.App) { a.Resume = parley.ResumeAuto }
 
-// promises are what the log of a session says about whether its turn goes on: "resumes"
-// or "stays" for each interruption, and "resumed".
+// promises returns what the log of a session says about whether its turn continues: "resumes" or
+// "stays" for each interruption, and "resumed".
 func promises(log []parley.Event) (all []string, reason string) {
 	for _, e := range log {
 		p, err := e.Payload()
 		if err != nil {
-			continue // CheckLog says it
+			continue // CheckLog reports it
 		}
 		switch p := p.(type) {
 		case parley.TurnInterrupted:
@@ -37,15 +37,15 @@ func promises(log []parley.Event) (all []string, reason string) {
 	return all, reason
 }
 
-// TestInterruptionSaysWhetherItGoesOn: turn.interrupted says what recovery is about to
-// do. Where that changes later, another one says so, and the turn's row agrees.
+// TestInterruptionSaysWhetherItGoesOn: turn.interrupted says what recovery is about to do. If
+// that changes later, another turn.interrupted says so, and the turn's row agrees.
 func TestInterruptionSaysWhetherItGoesOn(t *testing.T) {
 	manual := func(a *parley.App) { a.Resume = parley.ResumeManual }
 	other := func(a *parley.App) { a.Name = "other" }
 	for name, tc := range map[string]struct {
 		then   []func(*parley.App) // the app after each crash
-		disk   func(*mem.Store)    // what its last start finds
-		lost   bool                // the app that the turn began with
+		disk   func(*mem.Store)    // faults of the store at the last start
+		lost   bool                // the version of the app that the turn began with is lost
 		want   []string
 		reason string
 	}{
@@ -116,8 +116,8 @@ func TestInterruptionSaysWhetherItGoesOn(t *testing.T) {
 	}
 }
 
-// TestProgressIsNoCrashLoop: a long turn outlives more crashes than it may be resumed
-// without getting any further, and each crash comes after a new step.
+// TestProgressIsNoCrashLoop: a turn that makes a new step before each crash survives more crashes
+// than the limit for resumptions without progress.
 func TestProgressIsNoCrashLoop(t *testing.T) {
 	t.Parallel()
 	const crashes = 10
@@ -125,7 +125,7 @@ func TestProgressIsNoCrashLoop(t *testing.T) {
 		t.Run(tool, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				steps := 1 // as many as are answered before the model hangs
+				steps := 1 // the number of replies before the model hangs
 				model := func(ctx context.Context, r seam.Request, _ func(string)) (seam.Reply, error) {
 					done := len(enginetest.Results(r))
 					if done > crashes {
@@ -161,8 +161,8 @@ func TestProgressIsNoCrashLoop(t *testing.T) {
 	}
 }
 
-// TestBeforeItGoesOn does what a user may do between the interruption of a turn and its
-// automatic resumption, and crashes there again.
+// TestBeforeItGoesOn: a user acts between the interruption of a turn and its automatic
+// resumption, and then the server crashes again.
 func TestBeforeItGoesOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		do   func(t *testing.T, r *enginetest.Rig, id parley.SessionID, one parley.TurnID)
@@ -261,8 +261,8 @@ func TestBeforeItGoesOn(t *testing.T) {
 	}
 }
 
-// TestResumedWithinItsTime: what a turn has used of its time before a crash is not given
-// back by a resumption, and the pause before it does not count.
+// TestResumedWithinItsTime: a resumption does not give back the time that a turn used before a
+// crash. The pause before the resumption does not count.
 func TestResumedWithinItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestResumedWithinItsTime(t *testing.T) {
 			recovered(t, r)
 		}
 		defer r.Close()
-		time.Sleep(2 * time.Second) // the pause
+		time.Sleep(2 * time.Second) // the pause before the resumption
 		began := time.Now()
 		got := r.Await(one.ID)
 		if got.Status != parley.StatusFailed || got.Error.Code != "budget_duration" || time.Since(began) > 5*time.Second {
@@ -290,8 +290,8 @@ func TestResumedWithinItsTime(t *testing.T) {
 	})
 }
 
-// TestCrashWhileItWaits: a turn that waits for a person waits for the same person after
-// each crash. That is no interruption, and no attempt.
+// TestCrashWhileItWaits: a turn that waits for a person still waits for the same answer after
+// each crash. This counts neither as an interruption nor as an attempt.
 func TestCrashWhileItWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -38,7 +38,7 @@ func (s *shelf) Drop(ctx context.Context, id parley.SessionID) error {
 	return s.Folder.Drop(ctx, id)
 }
 
-// kept counts the events that are kept of a session from a number on.
+// kept counts a session's archived events from a number on.
 func (s *shelf) kept(t *testing.T, id parley.SessionID, seq int64) (n int) {
 	t.Helper()
 	for _, err := range s.Kept(ctx, id, seq) {
@@ -106,8 +106,8 @@ func TestRetention(t *testing.T) {
 			t.Fatalf("the log ends with %s", last.Type)
 		}
 
-		// Commands that need the steps return an error that says where they are; the others
-		// work.
+		// Commands that need the condensed steps return an error that says where the steps are. Other
+		// commands work.
 		if _, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{At: 5}); code(err) != parley.CodeCondensed || !strings.Contains(parley.Info(err).Hint, "archive/") {
 			t.Errorf("a fork before: %v, %+v", err, parley.Info(err))
 		}
@@ -116,7 +116,7 @@ func TestRetention(t *testing.T) {
 		}
 		r.Close()
 
-		// The stored fold is thrown away: the base takes its place.
+		// The stored fold is thrown away, so the base in the log replaces it.
 		disk := r.Mem.Clone()
 		disk.ForgetStates()
 		next := enginetest.Over(t, disk, r.Service, mailer("look"), app, with)
@@ -129,7 +129,7 @@ func TestRetention(t *testing.T) {
 			t.Errorf("got %+v, %v", info, err)
 		}
 		time.Sleep(26 * time.Hour)
-		if n := strings.Count(enginetest.Types(next.Log(s.ID)), "history.condensed"); n != 3 { // for one and two, for three, for four
+		if n := strings.Count(enginetest.Types(next.Log(s.ID)), "history.condensed"); n != 3 { // one for turns one and two, one for three, one for four
 			t.Errorf("condensed %d times", n)
 		}
 		time.Sleep(8 * 24 * time.Hour)
@@ -144,7 +144,7 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// TestRetentionLeavesWhatWaits leaves a session alone that waits for a human.
+// TestRetentionLeavesWhatWaits: retention does not touch a session that waits for a human.
 func TestRetentionLeavesWhatWaits(t *testing.T) {
 	app := enginetest.App(asking, keeping, func(a *parley.App) { a.Policy.AnswerWithin = parley.Duration(60 * 24 * time.Hour) })
 	t.Parallel()
@@ -168,7 +168,7 @@ func TestRetentionLeavesWhatWaits(t *testing.T) {
 	})
 }
 
-// TestSweepIsTheCallers sweeps only what the caller may see.
+// TestSweepIsTheCallers: a sweep covers only the sessions that the caller may see.
 func TestSweepIsTheCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestSweepIsTheCallers(t *testing.T) {
 	})
 }
 
-// whole is a session's log with what the archive has.
+// whole is a session's log, including the part that is in the archive.
 func whole(t *testing.T, r *enginetest.Rig, id parley.SessionID) (all []parley.Event) {
 	t.Helper()
 	for e, err := range r.Reader.Whole(ctx, enginetest.User, id, 0) {
@@ -200,8 +200,8 @@ func whole(t *testing.T, r *enginetest.Rig, id parley.SessionID) (all []parley.E
 	return all
 }
 
-// TestArchiveGivesItBack reads whole what was condensed in several pieces: of the
-// session, and of a fork of it when the session itself is gone.
+// TestArchiveGivesItBack reads the whole log of a session that was condensed in several pieces,
+// and of a fork of it after the session itself is gone.
 func TestArchiveGivesItBack(t *testing.T) {
 	t.Parallel()
 	sh := newShelf(t)
@@ -242,11 +242,11 @@ func TestArchiveGivesItBack(t *testing.T) {
 	})
 }
 
-// unsure is a store that loses the answer to a fork or a deletion, which took place or
-// not, and is away for a while then.
+// unsure is a store that loses the answer to a fork or a deletion, whether that took place or
+// not. After that it is away for a while.
 type unsure struct {
 	enginetest.Outage
-	forks, deletes bool // that are to come
+	forks, deletes bool // which of the next calls lose their answer
 	kept           bool
 }
 
@@ -279,7 +279,7 @@ func (u *unsure) Delete(ctx context.Context, p parley.Principal, id parley.Sessi
 }
 
 // TestArchiveInDoubt loses the answers to a fork of a condensed session and to the deletion of
-// another: each session that exists has its archive.
+// another. Each session that still exists has its archive.
 func TestArchiveInDoubt(t *testing.T) {
 	t.Parallel()
 	for name, kept := range map[string]bool{"it took place": true, "it did not": false} {
@@ -328,8 +328,8 @@ func TestArchiveInDoubt(t *testing.T) {
 	}
 }
 
-// TestArchiveIsDroppedLater lets the removal of an archive fail, with a restart in
-// between: a sweep makes up for it.
+// TestArchiveIsDroppedLater: removing an archive fails, and the server restarts. A later sweep
+// removes it.
 func TestArchiveIsDroppedLater(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"the same process": false, "the next one": true} {
@@ -371,8 +371,8 @@ func TestArchiveIsDroppedLater(t *testing.T) {
 	}
 }
 
-// TestArtifactsGoWithTheirSteps condenses turns with large results. With an archive they are
-// read from there, and the store no longer has their bytes; without one they are gone.
+// TestArtifactsGoWithTheirSteps condenses turns with large results. With an archive the results
+// are read from there, and the store no longer has their bytes. Without one they are gone.
 func TestArtifactsGoWithTheirSteps(t *testing.T) {
 	t.Parallel()
 	for name, deletes := range map[string]bool{"archived": false, "deleted": true} {
@@ -404,7 +404,7 @@ func TestArtifactsGoWithTheirSteps(t *testing.T) {
 				}
 				time.Sleep(23 * time.Hour)
 				r.Await(r.Send(s.ID, "young").ID)
-				r.Await(r.Send(fork.ID, "young").ID) // it plots the same
+				r.Await(r.Send(fork.ID, "young").ID) // it plots the same picture
 				time.Sleep(2 * time.Hour)
 				digest := arts[0].SHA256
 				if _, err := r.Store.Blob(ctx, enginetest.User, s.ID, digest); err != nil {
@@ -439,8 +439,8 @@ func TestArtifactsGoWithTheirSteps(t *testing.T) {
 	}
 }
 
-// TestAttachedArtifactsStay condenses a turn whose result a later message points to:
-// the messages are kept, and prompts may hold them.
+// TestAttachedArtifactsStay condenses a turn with a result that a later message attaches. The
+// artifact stays, because messages are kept and prompts may include them.
 func TestAttachedArtifactsStay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

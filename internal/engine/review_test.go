@@ -14,8 +14,8 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// TestTheSameKeyHearsTheSame sends one key twice while the store is about to fail: neither
-// caller is told that the turn exists.
+// TestTheSameKeyHearsTheSame sends a message twice with one key while the store is about to fail.
+// Both callers get the store's error, and no turn is made.
 func TestTheSameKeyHearsTheSame(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,8 +51,7 @@ func TestTheSameKeyHearsTheSame(t *testing.T) {
 	})
 }
 
-// TestOutsideIDLikeASecret gives sessions of their own to ids that the redactor
-// would make one.
+// TestOutsideIDLikeASecret: outside ids that redaction would make equal get separate sessions.
 func TestOutsideIDLikeASecret(t *testing.T) {
 	rigged(t, enginetest.Echo, enginetest.App(), func(t *testing.T, r *enginetest.Rig) {
 		make := func(outside string) parley.SessionID {
@@ -81,7 +80,7 @@ func TestOutsideIDLikeASecret(t *testing.T) {
 	})
 }
 
-// TestRetryAsksTheSame repeats a turn with the limits and hints it had.
+// TestRetryAsksTheSame: a retry has the limits and hints of the first turn.
 func TestRetryAsksTheSame(t *testing.T) {
 	rigged(t, mailer("look"), enginetest.App(), func(t *testing.T, r *enginetest.Rig) {
 		s := r.Session()
@@ -127,7 +126,7 @@ func TestRetryAsksTheSame(t *testing.T) {
 	})
 }
 
-// TestForkOfAnEndedSession can be used; rules and grants stay behind.
+// TestForkOfAnEndedSession: the fork can be used. Rules and grants are not copied to it.
 func TestForkOfAnEndedSession(t *testing.T) {
 	rigged(t, mailer("mail"), enginetest.App(asking), func(t *testing.T, r *enginetest.Rig) {
 		s := r.Session()
@@ -157,8 +156,8 @@ func TestForkOfAnEndedSession(t *testing.T) {
 	})
 }
 
-// TestInterruptedWrite ends a turn whose write was under way when the server
-// died, in every way there is to end it: the write is unknown each time.
+// TestInterruptedWrite: a write is under way when the server dies, and its turn is then ended in
+// every possible way. The outcome of the write is unknown each time.
 func TestInterruptedWrite(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(r *enginetest.Rig, s parley.SessionID, turn parley.TurnID){
@@ -211,8 +210,8 @@ func TestInterruptedWrite(t *testing.T) {
 	}
 }
 
-// TestStopAskedThenCrash asks to stop while a write is under way, and the server
-// dies: the turn is cancelled on the next start, not left to be resumed.
+// TestStopAskedThenCrash cancels a turn while a write is under way, and then the server dies. The
+// next start cancels the turn instead of leaving it to be resumed.
 func TestStopAskedThenCrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -242,8 +241,8 @@ func TestStopAskedThenCrash(t *testing.T) {
 	})
 }
 
-// TestStoppedBetweenAgents stops while another agent than the one that answers
-// is at work: what it said is no answer.
+// TestStoppedBetweenAgents cancels a turn while an agent is at work that does not give the answer.
+// Its text is not taken as the answer.
 func TestStoppedBetweenAgents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -266,12 +265,12 @@ func TestStoppedBetweenAgents(t *testing.T) {
 	})
 }
 
-// TestStateOfAnotherVersion ignores a stored fold that another version wrote.
+// TestStateOfAnotherVersion: a stored fold of another version is ignored.
 func TestStateOfAnotherVersion(t *testing.T) {
 	rigged(t, enginetest.Echo, enginetest.App(), func(t *testing.T, r *enginetest.Rig) {
 		s := r.Session()
 		r.Await(r.Send(s.ID, "one").ID)
-		time.Sleep(time.Minute + time.Second) // out of memory
+		time.Sleep(time.Minute + time.Second) // until the session has left memory
 		info, err := r.Store.Session(ctx, enginetest.User, s.ID)
 		if err != nil {
 			t.Fatal(err)

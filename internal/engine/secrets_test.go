@@ -31,9 +31,9 @@ import (
 	"github.com/parley-server/parley/internal/store/sqlite"
 )
 
-// TestSecretsNeverComeOut plants secrets of all kinds wherever a person, a model
-// or a tool can put one, and looks for them in all that is kept and all that is
-// shown, across a crash in the middle of a stream.
+// TestSecretsNeverComeOut plants secrets of all kinds wherever a person, a model or a tool can put
+// one. It looks for them in everything that is stored and everything that is shown, across a crash
+// in the middle of a stream.
 func TestSecretsNeverComeOut(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2) {
@@ -123,8 +123,8 @@ func (v *vault) live(reopen func() seam.Store) {
 	v.search()
 }
 
-// answer asks for permission and says no, with words that hold secrets; the same answer
-// again is the same.
+// answer denies a permission with words that hold secrets. Sending the same answer again is
+// accepted as the same.
 func (v *vault) answer(id parley.SessionID) {
 	v.t.Helper()
 	info := v.turn(id, "ask")
@@ -201,7 +201,7 @@ func (v *vault) events(id parley.SessionID) []parley.Event {
 	}
 }
 
-// signed checks that what a provider gave is in the log to the byte.
+// signed checks that the log has the provider's own data byte for byte.
 func (v *vault) signed(id parley.SessionID) {
 	v.t.Helper()
 	n := 0
@@ -265,7 +265,7 @@ func (v *vault) carry(id parley.SessionID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The same, written by an author who did not know about redaction.
+	// The same log, as an author who did not know about redaction would write it.
 	quoted, err := json.Marshal(v.all)
 	if err != nil {
 		t.Fatal(err)
@@ -319,7 +319,7 @@ func (v *vault) carry(id parley.SessionID) {
 	}
 }
 
-// look keeps the bytes of all files there are.
+// look keeps the bytes of all files that exist.
 func (v *vault) look(when string) {
 	v.t.Helper()
 	for _, dir := range v.files {
@@ -348,7 +348,7 @@ func (v *vault) look(when string) {
 	}
 }
 
-// search ends everything and looks through all that was seen and kept.
+// search ends everything and looks for secrets in all that was seen and stored.
 func (v *vault) search() {
 	v.t.Helper()
 	v.look("open files")
@@ -371,7 +371,7 @@ func (v *vault) search() {
 			v.t.Errorf("%s has %s", s.where, leak)
 		}
 	}
-	// Where nothing was looked at, nothing was found.
+	// A place where nothing was searched would prove nothing.
 	for _, where := range []string{"frame", "prompt", "turn", "session", "interaction", "chunks", "export", "import", "artifact", "open files", "closed files", "log"} {
 		if counts[where] == 0 || !redacted[where] {
 			v.t.Errorf("%s: %d were seen, one with something redacted: %v", where, counts[where], redacted[where])
@@ -384,7 +384,7 @@ func digest(b []byte) parley.Digest {
 	return parley.Digest(hex.EncodeToString(sum[:]))
 }
 
-// unzipped are the contents of an archive's files, and their names.
+// unzipped returns the names and contents of the files in an archive.
 func unzipped(t *testing.T, raw []byte) []any {
 	t.Helper()
 	z, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))

@@ -10,8 +10,8 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// The end of a session is where it was at the first request; that it has grown
-// since makes no other request of the second.
+// TestForkAgainAfterGrowth: a fork without a number is made at the end of the session at the first
+// request. If the session has grown since, a second request with the key is still the same request.
 func TestForkAgainAfterGrowth(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

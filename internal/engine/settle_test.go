@@ -14,7 +14,7 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// replies answers when it is asked what became of a mail: as it is at the time.
+// replies answers whether a mail was made, according to the time of the question.
 type replies struct {
 	*enginetest.Service
 	known  func(since time.Duration) (yes, known bool)
@@ -32,20 +32,20 @@ func (p replies) Reconcile(context.Context, seam.Run) (parley.ToolResult, bool, 
 }
 
 // TestSettleWaits: the next owner treats a write started by the last owner as running until its
-// deadline and 5 s, here 10 s and 5 s. Only a yes ends the wait earlier.
+// deadline (here 10 s) and 5 s more. Only a yes ends the wait earlier.
 func TestSettleWaits(t *testing.T) {
 	t.Parallel()
 	const all = 15 * time.Second
 	never := func(time.Duration) (bool, bool) { return false, false }
 	for name, tc := range map[string]struct {
-		known  func(since time.Duration) (yes, known bool) // nil: it cannot be asked
+		known  func(since time.Duration) (yes, known bool) // nil: the service cannot be asked
 		budget time.Duration
 		cancel bool // after 2 s
 		close  bool // the second owner stops after 2 s, and a third goes on
 		late   time.Duration
 		want   string
 		status parley.TurnStatus
-		after  time.Duration // its start
+		after  time.Duration // how long after its start the write ends
 		asked  int
 	}{
 		"cannot be asked":    {want: "mail unknown", after: all},
@@ -118,7 +118,7 @@ func TestSettleWaits(t *testing.T) {
 						t.Errorf("%+v, %v", got, err)
 					}
 				}
-				// The session is free meanwhile.
+				// Meanwhile the session accepts commands.
 				if _, err := r.Engine.Update(ctx, enginetest.User, s.ID, parley.UpdateSession{Title: new(string)}); err != nil {
 					t.Error(err)
 				}

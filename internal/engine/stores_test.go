@@ -11,7 +11,7 @@ import (
 	"github.com/parley-server/parley/internal/store/sqlite"
 )
 
-// eachStore runs f over each store, and closes it.
+// eachStore runs f over each store and then closes the store.
 func eachStore(t *testing.T, f func(t *testing.T, store seam.Store)) {
 	for name, open := range map[string]func(t *testing.T) (seam.Store, error){
 		"mem": func(*testing.T) (seam.Store, error) { return mem.New(), nil },

@@ -13,8 +13,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestSweepLeavesNothing: temporary sessions and those of direct calls are there until
-// their time, and as long as they wait for a human; then nothing of them is.
+// TestSweepLeavesNothing: temporary sessions and sessions of direct calls exist until their time is
+// up, and as long as they wait for a human. After that a sweep removes them completely.
 func TestSweepLeavesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, store seam.Store) {
 		const day = 24 * time.Hour
@@ -106,7 +106,7 @@ func TestSweepLeavesNothing(t *testing.T) {
 	})
 }
 
-// deleting deletes sessions between the list of a pass and what it does with them.
+// deleting deletes every second session that a sweep has just listed.
 type deleting struct {
 	seam.Store
 	gone func(parley.SessionID)
@@ -122,8 +122,8 @@ func (d *deleting) Resting(ctx context.Context, p parley.Principal, q seam.RestQ
 	return page, err
 }
 
-// TestSweepDuringDeletions: a session that is deleted while a sweep goes on is not an
-// error of the sweep, and keeps it from nothing.
+// TestSweepDuringDeletions: a session that is deleted during a sweep causes no error, and the sweep
+// still handles all other sessions.
 func TestSweepDuringDeletions(t *testing.T) {
 	eachStore(t, func(t *testing.T, store seam.Store) {
 		var later atomic.Int64
@@ -142,7 +142,7 @@ func TestSweepDuringDeletions(t *testing.T) {
 			all.Delete(id)
 		}
 		const n = 12
-		for pass, hours := range []int{2, 6, 10} { // to expire, to condense, to delete
+		for pass, hours := range []int{2, 6, 10} { // hours until they expire, are condensed, are deleted
 			for range n {
 				id := r.Session().ID
 				r.Await(r.Send(id, "only words").ID)
@@ -150,7 +150,7 @@ func TestSweepDuringDeletions(t *testing.T) {
 			}
 			later.Store(int64(time.Duration(hours) * time.Hour))
 			var hand sync.WaitGroup
-			hand.Go(func() { // beside what is deleted between list and deed
+			hand.Go(func() { // deletes more sessions, in addition to those deleted after the listing
 				k := 0
 				all.Range(func(id, _ any) bool {
 					if k++; k%4 == 0 {

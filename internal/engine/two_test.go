@@ -13,9 +13,9 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// TestTwoEngines lets a second engine over the same store read all there is,
-// recover, sweep and tend while a turn runs at the first, another waits for it and
-// one waits for a human: the first drives all of them to their end.
+// TestTwoEngines: one turn runs at the first engine, another waits for it and a third waits for a
+// human. A second engine over the same store reads everything, recovers, sweeps and tends. The
+// first engine still drives all turns to their end.
 func TestTwoEngines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,8 +91,8 @@ func TestTwoEngines(t *testing.T) {
 	})
 }
 
-// TestResumedTurnsThatWaitHoldNoPlace resumes more turns than there are places, and each then
-// takes an hour: all of them run at once.
+// TestResumedTurnsThatWaitHoldNoPlace: a resumed turn releases its slot once its start is durable. More
+// turns are resumed than there are slots, and each takes an hour. All of them run at once.
 func TestResumedTurnsThatWaitHoldNoPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestResumedTurnsThatWaitHoldNoPlace(t *testing.T) {
 		running := make(chan struct{}, 100)
 		slow := func(ctx context.Context, _ seam.Request, say func(string)) (seam.Reply, error) {
 			running <- struct{}{}
-			for range 120 { // an hour, with a word now and then
+			for range 120 { // for an hour, with some text each time
 				say("and ")
 				select {
 				case <-time.After(30 * time.Second):

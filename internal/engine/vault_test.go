@@ -28,20 +28,20 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// vault is an engine whose model and tools say secrets, with all that was seen of it.
+// vault is an engine whose model and tools say secrets. It records everything that can be seen.
 type vault struct {
 	t       *testing.T
 	secrets []redacttest.Secret
-	all     string // of them, in their words
-	some    string // half of that
+	all     string // all secrets as text
+	some    string // half of them
 	sealed  json.RawMessage
-	files   []string // folders of what is kept
+	files   []string // folders of the stored files
 
 	store  seam.Store
 	writer *eventlog.Writer
 	reader *eventlog.Reader
 	engine *engine.Engine
-	clock  atomic.Int64 // ahead of time, in ns
+	clock  atomic.Int64 // how far the clock is ahead, in ns
 
 	follows sync.WaitGroup
 	stop    context.CancelFunc
@@ -50,12 +50,12 @@ type vault struct {
 	rnd   *rand.Rand
 	seen  []sight
 	log   bytes.Buffer
-	sent  int           // tools that ran with an input of the model's
-	stuck chan struct{} // closed when the model has said its half
-	kept  chan struct{} // gets one when text in flight was kept since the model is stuck
+	sent  int           // tools that ran with an input from the model
+	stuck chan struct{} // closed when the model has said the first half
+	kept  chan struct{} // gets one when text in flight is saved after stuck is closed
 }
 
-// savings tells a vault that text in flight was kept.
+// savings is a store that tells a vault when text in flight was saved.
 type savings struct {
 	seam.Store
 	v *vault
@@ -147,7 +147,7 @@ func (l logTo) Write(b []byte) (int, error) {
 	return l.v.log.Write(b)
 }
 
-// saw collects everything that a reader could see.
+// saw records what a reader could see.
 func (v *vault) saw(where string, what ...any) {
 	for _, x := range what {
 		raw, ok := x.([]byte)
@@ -166,7 +166,7 @@ func (v *vault) saw(where string, what ...any) {
 	}
 }
 
-// follow keeps all frames of a session, as long as this engine lives.
+// follow records all frames of a session for as long as this engine lives.
 func (v *vault) follow(id parley.SessionID) {
 	ctx, cancel := context.WithCancel(context.Background())
 	stop := v.stop
@@ -195,11 +195,11 @@ func (v *vault) Info() seam.ModelInfo {
 	return seam.ModelInfo{Name: "test/model", Provider: "test", Scripted: true, ContextTokens: 1_000_000, MaxOutputTokens: 100_000}
 }
 
-// Stream thinks and says all secrets in fragments, and does as the user's first word says.
+// Stream thinks and says all secrets in fragments, and then does what the user's first word says.
 func (v *vault) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelDelta, error] {
 	return func(yield func(seam.ModelDelta, error) bool) {
 		prompt := r
-		prompt.State = nil                                                      // a provider's own
+		prompt.State = nil                                                      // the provider's own
 		prompt.System = strings.ReplaceAll(prompt.System, redacttest.Known, "") // the app's own words
 		for i, m := range prompt.Messages {
 			m.Parts = append([]parley.Part(nil), m.Parts...)
@@ -226,7 +226,7 @@ func (v *vault) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Model
 				case <-v.stuck:
 				default:
 					close(v.stuck)
-					if !yield(seam.ModelDelta{Text: " ; and so on ; "}, nil) { // kept after that
+					if !yield(seam.ModelDelta{Text: " ; and so on ; "}, nil) { // saved after stuck is closed
 						return
 					}
 					<-ctx.Done()

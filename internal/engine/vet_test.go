@@ -14,7 +14,7 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// street has houses 1 to 3.
+// street is the test's service in which only things named "house.…" exist.
 type street struct{ *enginetest.Service }
 
 func (street) Reaches(_ string, input json.RawMessage) ([]string, bool) {
@@ -33,7 +33,7 @@ func (s street) Vet(tool string, input json.RawMessage) error {
 	return nil
 }
 
-// TestAskedAboutWhatThereIs: nobody is asked to permit a call to something that does not exist,
+// TestAskedAboutWhatThereIs: no permission is asked for a call on something that does not exist,
 // and a question names what the call would act on.
 func TestAskedAboutWhatThereIs(t *testing.T) {
 	t.Parallel()

@@ -9,8 +9,8 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// TestWaitingIsBounded gives a turn that runs, and the queue behind it, as much
-// as they take. What is refused leaves no trace, and what was taken is answered.
+// TestWaitingIsBounded fills a running turn and the queue behind it to their limits. A refused
+// message leaves no trace, and an accepted one is answered.
 func TestWaitingIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

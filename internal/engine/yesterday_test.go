@@ -17,7 +17,7 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// offering is the service with other tools than those of its first day.
+// offering is the service with the given tools instead of its own.
 type offering struct {
 	*enginetest.Service
 	decls []parley.ToolDecl
@@ -25,8 +25,8 @@ type offering struct {
 
 func (o offering) Tools(context.Context) ([]parley.ToolDecl, error) { return o.decls, nil }
 
-// offered is an app and an engine's options with the tools after a change; nil is a
-// tool that is gone.
+// offered returns an app and engine options after a change of one tool. A nil change removes the
+// tool.
 func offered(t *testing.T, s *enginetest.Service, name string, change func(*parley.ToolDecl)) (parley.App, func(*engine.Options)) {
 	t.Helper()
 	app := enginetest.App(asking)
@@ -47,8 +47,8 @@ func offered(t *testing.T, s *enginetest.Service, name string, change func(*parl
 
 var widened = json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"to":{"type":"string"}},"required":["text"]}`)
 
-// TestToolsOfYesterday resumes turns after the tools have changed: a call is made as
-// the tool was when its turn began, or it is not made, and says so.
+// TestToolsOfYesterday resumes turns after the tools have changed. A call is made with the tool as
+// it was when the turn began. If that is not possible, it is not made, and its result says so.
 func TestToolsOfYesterday(t *testing.T) {
 	t.Parallel()
 	type change = func(*parley.ToolDecl)
@@ -63,7 +63,7 @@ func TestToolsOfYesterday(t *testing.T) {
 		later   time.Duration
 		want    string // outcome
 		says    string
-		calls   int // of the service, with those before
+		calls   int // calls that reached the service, including those before the change
 	}{
 		"asked, the same":                    {tool: "mail", change: reworded, want: "mail ok", calls: 1},
 		"asked, gone":                        {tool: "mail", want: "mail error", says: `The tool "mail" is not there any more. The call was not made.`},
@@ -90,7 +90,7 @@ func TestToolsOfYesterday(t *testing.T) {
 				first.Service.SetGate(func(context.Context, seam.Run) error { <-hang; return nil })
 				s := first.Session()
 				turn := first.Send(s.ID, "go")
-				time.Sleep(time.Second) // for a read's start, too, to be kept
+				time.Sleep(time.Second) // long enough to commit the start of a read too
 				synctest.Wait()
 				disk := first.Mem.Clone()
 				close(hang)
@@ -116,7 +116,7 @@ func TestToolsOfYesterday(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				got, err := r.Engine.Await(ctx, enginetest.User, turn.ID, 2*time.Minute) // what has started runs until its deadline
+				got, err := r.Engine.Await(ctx, enginetest.User, turn.ID, 2*time.Minute) // a started call runs until its deadline
 				if err != nil || got.Status != parley.StatusCompleted || !strings.Contains(got.Response.Message, tc.says) {
 					t.Errorf("the turn is %s and says %+v: %v", got.Status, got.Response, got.Error)
 				}
