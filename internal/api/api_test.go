@@ -33,7 +33,7 @@ type world struct {
 
 type userKey struct{}
 
-// asUser is what a login would be: the header names the user.
+// asUser stands for a login: the Test-User header names the user.
 func asUser(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user := r.Header.Get("Test-User")
@@ -73,7 +73,7 @@ func newWorld(t *testing.T, model enginetest.Model, app parley.App, change ...fu
 	return w
 }
 
-// ask makes a request; header is name, value, and so on.
+// ask makes a request. header lists names and values in turn.
 func (w *world) ask(method, path, body string, header ...string) *http.Response {
 	w.t.Helper()
 	var in io.Reader
@@ -95,7 +95,7 @@ func (w *world) ask(method, path, body string, header ...string) *http.Response 
 	return resp
 }
 
-// call makes a request and decodes its JSON answer into v.
+// call makes a request, checks its status and decodes its JSON answer into v.
 func (w *world) call(want int, v any, method, path, body string, header ...string) http.Header {
 	w.t.Helper()
 	resp := w.ask(method, path, body, header...)
@@ -196,7 +196,7 @@ func TestTurn_send_await_and_list(t *testing.T) {
 	w.call(409, nil, "POST", "/v1/turns/"+string(turn.ID)+"/resume", "")
 }
 
-// frames reads a stream of events to its end.
+// sseEvents reads a stream of events to its end.
 func sseEvents(t *testing.T, r io.Reader) (events []parley.Event, names []string, ids []string) {
 	t.Helper()
 	raw, err := io.ReadAll(r)
@@ -235,11 +235,11 @@ func TestTurn_as_a_stream_ends_with_the_turn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App())
 	s := w.session(`{"app":"test"}`)
-	w.turn(s.ID, "before") // its events are not this turn's
+	w.turn(s.ID, "before") // events of an earlier turn must not be in the stream
 	path := "/v1/sessions/" + string(s.ID) + "/turns"
 	w.streamsTurn(s.ID, path, "Accept", "text/event-stream")
 	w.streamsTurn(s.ID, path+"/stream")
-	w.streamsTurn(s.ID, path+"/stream", "Accept", "application/json, */*") // as some clients say whatever they ask for
+	w.streamsTurn(s.ID, path+"/stream", "Accept", "application/json, */*") // some clients send this with every request
 }
 
 func (w *world) streamsTurn(id parley.SessionID, path string, header ...string) {
@@ -312,7 +312,7 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// gated is a model that says a word, waits to be let go, and says another.
+// gated is a model that says a word, waits for its gate, and says another.
 func gated(gate <-chan struct{}) enginetest.Model {
 	return func(ctx context.Context, _ seam.Request, say func(string)) (seam.Reply, error) {
 		say("one ")

@@ -64,8 +64,8 @@ func TestEvents_pages_put_together_are_the_log(t *testing.T) {
 	}
 }
 
-// A stream that is cut behind any event and asked for again from its id gives
-// the log, whichever form it has.
+// TestEvents_streams_resume_behind_every_event cuts a stream after each event and resumes it from
+// that event's id. Together the two parts are the log, in every form of stream.
 func TestEvents_streams_resume_behind_every_event(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App())
@@ -168,7 +168,7 @@ func TestStream_carries_several_sessions_and_resumes_each(t *testing.T) {
 	if resp.StatusCode != 200 {
 		t.Fatalf("status %d", resp.StatusCode)
 	}
-	// Cut in the middle, at whatever id the last frame had.
+	// The stream is cut in the middle and resumed from the last frame's id.
 	half := len(all) / 2
 	var got []string
 	var id string
@@ -186,7 +186,7 @@ func TestStream_carries_several_sessions_and_resumes_each(t *testing.T) {
 	resp.Body.Close()
 	rest := w.ask("GET", "/v1/stream?sessions="+string(a.ID)+","+string(b.ID), "", "Last-Event-ID", id)
 	got = append(got, readSSE(rest.Body, len(all)-half)...)
-	slices.Sort(all) // between sessions there is no order
+	slices.Sort(all) // events of different sessions have no order
 	slices.Sort(got)
 	if diff := cmp.Diff(all, got); diff != "" {
 		t.Errorf("events (-logs +streams):\n%s", diff)
@@ -215,7 +215,7 @@ func TestStreams_are_limited(t *testing.T) {
 	open.Body.Close()
 }
 
-// TestStreams_of_one_user leave room for others.
+// TestStreams_of_one_user: the streams of one user leave room for other users.
 func TestStreams_of_one_user(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App(), func(o *api.Options) { o.MaxStreams = 8 })
@@ -244,7 +244,7 @@ func TestStreams_of_one_user(t *testing.T) {
 	if resp := open("ben"); resp.StatusCode != 200 {
 		t.Errorf("got %d for another user", resp.StatusCode)
 	}
-	first.Body.Close() // gives it back
+	first.Body.Close() // this releases its stream
 	for resp := open("ana"); resp.StatusCode != 200; resp = open("ana") {
 		resp.Body.Close()
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/parley-server/parley/internal/redact/redacttest"
 )
 
-// A refusal may say what it was given, but not when that is a secret.
+// TestGuard_redacts_refusals: a refusal may quote its input, but not a secret.
 func TestGuard_redacts_refusals(t *testing.T) {
 	t.Parallel()
 	red := redact.New(redacttest.Known)
@@ -65,7 +65,7 @@ func TestGuard(t *testing.T) {
 		name, method, host string
 		header             []string
 		status             int
-		allow              string // Access-Control-Allow-Origin
+		allow              string // expected Access-Control-Allow-Origin
 	}{
 		{"loopback_name", "GET", "localhost:8000", nil, 418, ""},
 		{"loopback_address", "GET", "127.0.0.1:8000", nil, 418, ""},
@@ -212,7 +212,8 @@ func TestGuard(t *testing.T) {
 	})
 }
 
-// A body that says that it is too large is refused before its bytes are waited for.
+// TestLengthsThatAreTooLarge: a request whose Content-Length is too large is refused without
+// waiting for its body.
 func TestLengthsThatAreTooLarge(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App())
@@ -229,8 +230,8 @@ func TestLengthsThatAreTooLarge(t *testing.T) {
 	}
 }
 
-// A header that says what a request is about is sent once: of two, somebody before the
-// server might have gone by the other.
+// TestGuard_headers_given_twice: a header that says what a request is about may be sent only once.
+// With two of them, a proxy before the server might use the other one.
 func TestGuard_headers_given_twice(t *testing.T) {
 	t.Parallel()
 	h := api.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), api.GuardOptions{})

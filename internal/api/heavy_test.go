@@ -18,10 +18,10 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// heavyEngine forks when it is told to.
+// heavyEngine is an engine whose forks wait until the test lets them go on.
 type heavyEngine struct {
 	api.Engine
-	begun chan string // the users whose forks have begun
+	begun chan string // gets the user of each fork that has begun
 	may   chan struct{}
 }
 
@@ -31,7 +31,7 @@ func (e *heavyEngine) Fork(ctx context.Context, p parley.Principal, id parley.Se
 	return e.Engine.Fork(ctx, p, id, c)
 }
 
-// stuck is a client that takes nothing until it is told to.
+// stuck is a client that reads nothing until the test lets it.
 type stuck struct {
 	*httptest.ResponseRecorder
 	writing chan struct{}
@@ -44,8 +44,8 @@ func (s *stuck) Write(b []byte) (int, error) {
 	return s.ResponseRecorder.Write(b)
 }
 
-// TestHeavy_requests_take_turns: who loops forks and exports is refused when enough
-// of them wait, others come between, and an export that nobody reads is in no one's way.
+// TestHeavy_requests_take_turns: a user who sends many forks and exports is refused when enough of
+// them wait. Requests of other users get their turn. An export that is not read blocks no one.
 func TestHeavy_requests_take_turns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestHeavy_requests_take_turns(t *testing.T) {
 			synctest.Wait()
 		}
 
-		// As many slots as there are: each has the fork of another user.
+		// Fill all slots, each with the fork of another user.
 		slots := max(runtime.GOMAXPROCS(0)/2, 1)
 		for i := range slots - 1 {
 			user := fmt.Sprint("user", i)
@@ -118,7 +118,7 @@ func TestHeavy_requests_take_turns(t *testing.T) {
 			t.Errorf("after ana's first fork begin those of %v, want ben's among them", order)
 		}
 
-		// What does not begin for long is refused.
+		// A request that does not begin for a long time is refused.
 		time.Sleep(16 * time.Second)
 		synctest.Wait()
 		mu.Lock()
@@ -131,7 +131,7 @@ func TestHeavy_requests_take_turns(t *testing.T) {
 		close(e.may)
 		all.Wait()
 
-		// Exports that wait for their clients have no slot.
+		// Exports that wait for their clients occupy no slot.
 		var held []*stuck
 		for range slots + 1 {
 			w := &stuck{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
@@ -146,7 +146,7 @@ func TestHeavy_requests_take_turns(t *testing.T) {
 		for _, w := range held {
 			close(w.go_)
 			all.Go(func() {
-				for range w.writing { //nolint:revive // until it is closed
+				for range w.writing { //nolint:revive // waits until it is closed
 				}
 			})
 		}
@@ -161,10 +161,10 @@ func TestHeavy_requests_take_turns(t *testing.T) {
 	})
 }
 
-// statesEngine makes a state when it is told to.
+// statesEngine is an engine whose states wait until the test lets them go on.
 type statesEngine struct {
 	api.Engine
-	begun chan string // the users whose states are made
+	begun chan string // gets the user of each state that is being made
 	may   chan struct{}
 }
 
@@ -188,8 +188,8 @@ func (e *statesEngine) Queue(ctx context.Context, p parley.Principal, id parley.
 	return e.Engine.Queue(ctx, p, id)
 }
 
-// TestHeavy_states: what makes a session's state from its log takes turns, so 40 of one
-// user never run at once.
+// TestHeavy_states: requests that make a session's state from its log take turns, so 40 requests of
+// one user never run at once.
 func TestHeavy_states(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"window", "rules", "queue"} {

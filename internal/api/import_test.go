@@ -14,9 +14,8 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// TestImports_are_few: archives that arrive slowly hold up neither other users
-// for good nor memory: one more of the same user is refused before it is read,
-// and so is one too many of all.
+// TestImports_are_few: archives that arrive slowly block other users only for a while, and take
+// little memory. One import too many of a user, or of all users, is refused before it is read.
 func TestImports_are_few(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App())
@@ -27,8 +26,8 @@ func TestImports_are_few(t *testing.T) {
 		defer resp.Body.Close()
 		return resp.StatusCode, resp.Header.Get("Retry-After")
 	}
-	// slow begins an import that does not go on: it returns when the server has asked
-	// for the body, which is when it counts, or has refused it.
+	// slow begins an import that does not continue. It returns when the server has asked for the
+	// body, from when on the import counts, or has refused it.
 	slow := func(user string) (end func()) {
 		out, in := io.Pipe()
 		begun := make(chan struct{}, 2)
@@ -60,7 +59,7 @@ func TestImports_are_few(t *testing.T) {
 		}
 		return retry
 	}
-	// over waits for the end of an import to count: the answer may be there before.
+	// over waits until an import no longer counts. Its answer may come before that.
 	over := func(user string) {
 		t.Helper()
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
@@ -89,7 +88,7 @@ func TestImports_are_few(t *testing.T) {
 	over("dee")
 }
 
-// TestImport_into_an_app_that_is_not_here names the parameter, and says which are.
+// TestImport_into_an_app_that_is_not_here: the error names the parameter and lists the apps.
 func TestImport_into_an_app_that_is_not_here(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App())
@@ -112,7 +111,7 @@ func TestImport_into_an_app_that_is_not_here(t *testing.T) {
 	}
 }
 
-// An import without a body is told what to send.
+// TestImport_of_nothing: the error for an import without a body says what to send.
 func TestImport_of_nothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App())

@@ -15,8 +15,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestStream_of_a_turn_that_stays_interrupted: the stream of a turn ends when the turn was
-// interrupted and waits for somebody to resume it.
+// TestStream_of_a_turn_that_stays_interrupted: the stream of a turn ends when the turn is
+// interrupted and has to be resumed by a person.
 func TestStream_of_a_turn_that_stays_interrupted(t *testing.T) {
 	t.Parallel()
 	called := make(chan struct{}, 1)

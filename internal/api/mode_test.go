@@ -9,8 +9,8 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// TestModes_that_an_app_does_not_offer are refused by this wire with the name of the
-// field, and neither a fork nor an import brings one.
+// TestModes_that_an_app_does_not_offer: this wire refuses such a mode and names the field. A fork or
+// an import cannot bring one in either.
 func TestModes_that_an_app_does_not_offer(t *testing.T) {
 	t.Parallel()
 	const bypass = `"bypassPermissions"`

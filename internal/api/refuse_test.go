@@ -21,7 +21,7 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// problem is the one error shape, decoded strictly: nothing else may be in it.
+// problem decodes an error strictly: it must have exactly the one error shape.
 func problem(t *testing.T, resp *http.Response) parley.ErrorInfo {
 	t.Helper()
 	raw, err := io.ReadAll(resp.Body)
@@ -117,11 +117,11 @@ func TestBadInput(t *testing.T) {
 	w.call(202, nil, "POST", path+"/turns", `{"message":"still here"}`)
 }
 
-// What the description of the routes says is what the engine takes.
+// TestLimits_are_the_engines: the limits in the description of the routes are the engine's limits.
 func TestLimits_are_the_engines(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App())
-	type ask struct{ method, path, body, key string } // a path without /v1 is of a session
+	type ask struct{ method, path, body, key string } // a path without /v1 is relative to a session
 	text := func(n int) string { return strings.Repeat("ä", n) }
 	for name, f := range map[string]struct {
 		most int
@@ -144,7 +144,7 @@ func TestLimits_are_the_engines(t *testing.T) {
 	} {
 		for n, good := range map[int]bool{f.most: true, f.most + 1: false} {
 			a := f.ask(n)
-			if !strings.HasPrefix(a.path, "/v1") { // in one of its own, which is not busy
+			if !strings.HasPrefix(a.path, "/v1") { // each request gets its own session, which is not busy
 				a.path = "/v1/sessions/" + string(w.session(`{"app":"test"}`).ID) + a.path
 			}
 			header := []string{"Content-Type", "application/json"}
@@ -210,7 +210,8 @@ func TestErrors_say_when_to_come_back(t *testing.T) {
 	}
 }
 
-// A server that stops refuses on purpose: that is no error of its own.
+// TestErrors_are_logged_as_what_they_are: refusals of a server that is stopping are intended, and
+// are not logged as errors.
 func TestErrors_are_logged_as_what_they_are(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -251,8 +252,8 @@ func TestStatus_of_every_code(t *testing.T) {
 	}
 }
 
-// Every route of the table is tried by another user with ids of the first: it
-// must not be told that they exist.
+// TestRoutes_show_nothing_of_another_user: another user tries every route of the table with ids of
+// the first user, and must not learn that they exist.
 func TestRoutes_show_nothing_of_another_user(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App())
@@ -267,7 +268,7 @@ func TestRoutes_show_nothing_of_another_user(t *testing.T) {
 	}
 	tried := 0
 	for _, r := range w.api.Routes() {
-		if !strings.Contains(r.Path, "{") || r.Path == "/v1/apps/{app}" { // apps are nobody's
+		if !strings.Contains(r.Path, "{") || r.Path == "/v1/apps/{app}" { // apps belong to no user
 			continue
 		}
 		tried++
@@ -299,7 +300,7 @@ func TestRoutes_show_nothing_of_another_user(t *testing.T) {
 	if len(list.Sessions) != 0 {
 		t.Errorf("bob's list has %d sessions", len(list.Sessions))
 	}
-	// The same outside id is another session for another user.
+	// For another user the same outside id is another session.
 	var his parley.SessionInfo
 	w.call(201, &his, "POST", "/v1/sessions", `{"app":"test","outside_id":"shared"}`, "Test-User", "bob")
 	if his.ID == s.ID {
@@ -307,7 +308,7 @@ func TestRoutes_show_nothing_of_another_user(t *testing.T) {
 	}
 }
 
-// A sweep is for the sessions of whoever asks.
+// TestSweep_leaves_the_sessions_of_others: a sweep covers only the sessions of its caller.
 func TestSweep_leaves_the_sessions_of_others(t *testing.T) {
 	t.Parallel()
 	app := enginetest.App()
@@ -326,7 +327,7 @@ func TestSweep_leaves_the_sessions_of_others(t *testing.T) {
 	older, newer := ended("ana"), ended("bob")
 	deleted := map[string]int{"expired": 0, "condensed": 0, "deleted": 1}
 	got := sweep("bob")
-	for got["deleted"] == 0 { // times in the log are of milliseconds
+	for got["deleted"] == 0 { // times in the log are in milliseconds
 		got = sweep("bob")
 	}
 	if diff := cmp.Diff(deleted, got); diff != "" {
@@ -342,8 +343,8 @@ func TestSweep_leaves_the_sessions_of_others(t *testing.T) {
 	}
 }
 
-// TestSpec_says_how_to_log_in_and_what_comes_back: generated clients send no key that
-// the document does not know, and fail at a status that it does not name.
+// TestSpec_says_how_to_log_in_and_what_comes_back: generated clients send only the keys that the
+// document defines, and fail on a status that it does not list.
 func TestSpec_says_how_to_log_in_and_what_comes_back(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App())
@@ -371,7 +372,7 @@ func TestSpec_says_how_to_log_in_and_what_comes_back(t *testing.T) {
 		t.Errorf("security: %v", spec.Security)
 	}
 	create := spec.Paths["/v1/sessions"]["post"].Responses
-	for _, want := range []int{201, 200} { // the second time it is there already
+	for _, want := range []int{201, 200} { // the second time the session already exists
 		resp := w.ask("POST", "/v1/sessions", `{"app":"test","outside_id":"deal-7"}`)
 		if resp.StatusCode != want || create[strconv.Itoa(want)] == nil {
 			t.Errorf("got %d, want %d, which is in the document: %t", resp.StatusCode, want, create[strconv.Itoa(want)] != nil)
@@ -432,8 +433,8 @@ func (withoutApps) App(name string) (parley.App, error) {
 	return parley.App{}, parley.Errorf(parley.CodeNotFound, "there is no app %q", name).WithField("app")
 }
 
-// The list of an app that was switched off has what was said in it. Only where there
-// is nothing is the name a mistake.
+// TestSessionsOfAnAppThatIsOff: the list for an app that was switched off still has its sessions. The
+// name is an error only if the user has no session of that app.
 func TestSessionsOfAnAppThatIsOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App(), func(o *api.Options) { o.Engine = withoutApps{o.Engine} })
@@ -450,7 +451,7 @@ func TestSessionsOfAnAppThatIsOff(t *testing.T) {
 	for _, header := range [][]string{nil, {"Test-User", "bob"}} {
 		name := "nosuch"
 		if header != nil {
-			name = "test" // of which bob has nothing
+			name = "test" // bob has no session of this app
 		}
 		if e := problem(t, w.ask("GET", "/v1/sessions?app="+name, "", header...)); e.Code != parley.CodeNotFound || e.Field != "app" {
 			t.Errorf("the sessions of %s: got %+v", name, e)

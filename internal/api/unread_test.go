@@ -22,17 +22,17 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// TestAnswers_that_nobody_reads: requests whose answers are large and that one user
-// never reads take little memory, and others and the same one are served.
+// TestAnswers_that_nobody_reads: one user requests large answers and never reads them. They take
+// little memory, and further requests of this user and of others are served.
 func TestAnswers_that_nobody_reads(t *testing.T) {
 	const (
 		turns = 4
-		// What is reserved for one user, and as much again for what is read when it is
-		// written. Without a reservation the rows hold 30 MiB and more.
+		// The bytes reserved for one user, and as many again for what is read while it is written.
+		// Without reservations the rows hold 30 MiB and more.
 		most = 20 << 20
 	)
 	w := newWorld(t, enginetest.Echo, enginetest.App())
-	// As in front of all doors: see cmd/parley.
+	// As in cmd/parley, before all doors.
 	u := &unread{next: wire.Bounded(wire.Compressed(w.api, func(r *http.Request) bool { return r.Header.Get("Accept-Encoding") == "gzip" }),
 		func(ctx context.Context) parley.Principal {
 			user, _ := ctx.Value(userKey{}).(string)
@@ -40,7 +40,7 @@ func TestAnswers_that_nobody_reads(t *testing.T) {
 		})}
 	srv := httptest.NewUnstartedServer(asUser(u))
 	srv.Listener = narrow{srv.Listener, u}
-	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // of answers that were cut
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // log of answers that were cut
 	srv.Start()
 	t.Cleanup(srv.Close)
 	paths := map[string]string{}
@@ -59,7 +59,7 @@ func TestAnswers_that_nobody_reads(t *testing.T) {
 	}
 	for path, c := range map[string]struct {
 		clients int
-		atOnce  bool // else each when those before it wait for their clients: of exports a few may begin at once
+		atOnce  bool // otherwise each begins when those before it wait for their clients, since only a few exports may begin at once
 	}{
 		"/events?limit=1000": {100, true},
 		"/turns?limit=500":   {30, true},
@@ -78,7 +78,7 @@ func TestAnswers_that_nobody_reads(t *testing.T) {
 			return resp
 		}
 		before, grown := heap(), int64(0)
-		// settled waits until each answer has ended or waits for its client.
+		// settled waits until every answer has ended or waits for its client.
 		settled := func(answers int) {
 			end := time.Now().Add(time.Minute)
 			for done := false; !done; <-time.After(40 * time.Millisecond) {
@@ -116,7 +116,7 @@ func TestAnswers_that_nobody_reads(t *testing.T) {
 		}
 		for _, user := range []string{"bob", "ana"} {
 			resp := ask(user)
-			// Who has exports under way waits for them, and is told so.
+			// A user with exports under way has to wait for them, and the answer says so.
 			for user == "ana" && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable) && resp.Header.Get("Retry-After") != "" && path == "/export" {
 				resp.Body.Close()
 				<-time.After(50 * time.Millisecond)
@@ -131,17 +131,16 @@ func TestAnswers_that_nobody_reads(t *testing.T) {
 		for _, conn := range held {
 			_ = conn.Close()
 		}
-		for int(u.ended.Load()) < c.clients+2 { // and the two that were read
+		for int(u.ended.Load()) < c.clients+2 { // the two answers that were read are added
 			<-time.After(10 * time.Millisecond)
 		}
 	}
 }
 
-// unread is a server that knows how many of its answers have ended, and how many wait
-// for their clients.
+// unread is a server that counts the answers that have ended and those that wait for their clients.
 type unread struct {
 	next           http.Handler
-	gate           atomic.Pointer[sync.WaitGroup] // of those that are to begin at once
+	gate           atomic.Pointer[sync.WaitGroup] // waits until all answers that begin at once are there
 	ended, writing atomic.Int64
 }
 
@@ -154,7 +153,7 @@ func (u *unread) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.next.ServeHTTP(w, r)
 }
 
-// narrow is a listener whose connections take little that is not read.
+// narrow is a listener whose connections buffer little unread data.
 type narrow struct {
 	net.Listener
 	u *unread
@@ -179,7 +178,7 @@ func (c narrowConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// noise is one word of so many bytes that hardly get fewer by gzip.
+// noise is one word of size bytes that gzip hardly compresses.
 func noise(size int) string {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // text for a test
 	b := make([]byte, size)
@@ -196,7 +195,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc) //nolint:gosec // small
 }
 
-// TestPages_of_events_and_turns give everything once, however large it is.
+// TestPages_of_events_and_turns: the pages give everything exactly once, however large it is.
 func TestPages_of_events_and_turns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App())

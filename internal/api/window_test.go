@@ -28,7 +28,7 @@ func talkative() enginetest.Model {
 	}
 }
 
-// turnsFrom folds the events after a cursor, as a page does that has no others.
+// turnsFrom folds the events after a cursor, as a page without earlier events does.
 func (w *world) turnsFrom(path string, after, to int64) []parley.TurnView {
 	w.t.Helper()
 	v := parley.Transcript{Seq: after}
@@ -93,7 +93,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// A turn that is queued has an event among those of the turn that runs, which is therefore in the window.
+// TestWindow_queued: the event of a queued turn lies among the events of the running turn, so the
+// running turn is in the window too.
 func TestWindow_queued(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
@@ -134,7 +135,7 @@ func TestWindow_of_a_fork(t *testing.T) {
 	w.call(200, &early, "GET", "/v1/sessions/"+string(s.ID), "")
 	at := early.Version
 	say(s.ID, "parent 3")
-	// The parent went on before the fork was made, too.
+	// The parent also went on before the fork was made.
 	w.call(201, &early, "POST", "/v1/sessions/"+string(s.ID)+"/fork", fmt.Sprintf(`{"at":%d}`, at))
 	var win windowBody
 	w.call(200, &win, "GET", "/v1/sessions/"+string(early.ID)+"/window?turns=2", "")

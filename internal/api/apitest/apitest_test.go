@@ -10,7 +10,7 @@ import (
 	"github.com/parley-server/parley/internal/api/apitest"
 )
 
-// TestAnswer holds the checker to account: it must find what is wrong.
+// TestAnswer tests the checker itself: it must find the fault in each answer.
 func TestAnswer(t *testing.T) {
 	t.Parallel()
 	c := apitest.Of(t, api.New(api.Options{}))
@@ -20,7 +20,7 @@ func TestAnswer(t *testing.T) {
 		method, path string
 		status       int
 		media, body  string
-		want         string // in the error; empty: none
+		want         string // part of the error; empty: no error
 	}{
 		"right":                     {"GET", "/healthz", 200, "application/json", `{"status":"ok"}`, ""},
 		"a_list_that_is_null":       {"GET", "/v1/apps", 200, "application/json", `{"apps":null}`, "/apps"},
