@@ -19,7 +19,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// piped connects the SDK's client over a pipe and the bridge.
+// piped connects the SDK's client to the bridge over a pipe.
 func (h *house) piped(t *testing.T, era string, o *mcp.ClientOptions) *host {
 	t.Helper()
 	fromHost, toBridge := io.Pipe()
@@ -88,8 +88,7 @@ func TestBridgeCancels(t *testing.T) {
 	})
 }
 
-// A host that closes its pipe in the middle of a question leaves the turn
-// running.
+// TestBridgeLeaves: a host that closes its pipe in the middle of a question leaves the turn running.
 func TestBridgeLeaves(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		started, stopped := make(chan struct{}, 1), make(chan struct{}, 1)
@@ -129,7 +128,7 @@ func TestBridgeLeaves(t *testing.T) {
 	})
 }
 
-// stuck tells when it was started and stopped.
+// stuck is a model that hangs and signals when it starts and when it is stopped.
 func stuck(started, stopped chan<- struct{}) enginetest.Model {
 	m := slow(nil)
 	return func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
@@ -139,8 +138,8 @@ func stuck(started, stopped chan<- struct{}) enginetest.Model {
 	}
 }
 
-// What is no message, or too long, is answered as the protocol has it, and the
-// next line is read; so does a pipe that closes at once get its answers.
+// TestBridgeLines: a line that is not a message, or is too long, gets the protocol's error, and the
+// next line is read. A host that closes its pipe at once still gets its answers.
 func TestBridgeLines(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, enginetest.Echo, enginetest.App())
@@ -176,8 +175,8 @@ func TestBridgeLines(t *testing.T) {
 	}
 }
 
-// A server that goes away in the middle of a call may have done it: the host is not told
-// that it cannot be reached, as it is of one that was never there.
+// TestBridgeLosesTheServer: a server that goes away in the middle of a call may have made it. The
+// host is told so. Only if the server was never there is the host told that it cannot be reached.
 func TestBridgeLosesTheServer(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

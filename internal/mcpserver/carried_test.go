@@ -18,10 +18,10 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// oldest are the versions of the older era whose connections open without a stream.
+// oldest are the versions of the older era, whose connections open without a stream.
 var oldest = []string{"2024-11-05", "2025-03-26", "2025-06-18"}
 
-// bounded serves the house as the binary does: with a limit on what answers hold.
+// bounded serves the house as the binary does: with a limit on the bytes that answers hold.
 func (h *house) bounded() {
 	asked := func(ctx context.Context) parley.Principal { return ctx.Value(userKey{}).(parley.Principal) }
 	limited := wire.Bounded(h.app, asked)
@@ -32,8 +32,8 @@ func (h *house) bounded() {
 	h.url = srv.URL
 }
 
-// TestReadsAreThoseOfTheirOwnRequest: the request that opened a connection of the older
-// era has ended long before a call reads something.
+// TestReadsAreThoseOfTheirOwnRequest: a read counts for its own request. The request that opened a
+// connection of the older era has ended long before.
 func TestReadsAreThoseOfTheirOwnRequest(t *testing.T) {
 	t.Parallel()
 	for _, era := range append(oldest, eras...) {
@@ -52,10 +52,10 @@ func TestReadsAreThoseOfTheirOwnRequest(t *testing.T) {
 	}
 }
 
-// gated is an engine whose artifacts are read when they may be.
+// gated is an engine whose artifact reads wait until the test lets them go on.
 type gated struct {
 	mcpserver.Engine
-	begun chan string // whose reads have begun
+	begun chan string // gets the user of each read that has begun
 	may   chan struct{}
 }
 
@@ -65,8 +65,8 @@ func (e *gated) Artifact(ctx context.Context, p parley.Principal, id parley.Arti
 	return e.Engine.Artifact(ctx, p, id)
 }
 
-// TestReadsCount: a read takes what one user may hold, so another one of that user waits,
-// and one of somebody else does not.
+// TestReadsCount: one read takes all that one user may hold. Another read of that user waits, and
+// a read of another user does not.
 func TestReadsCount(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		g := &gated{begun: make(chan string, 10), may: make(chan struct{})}

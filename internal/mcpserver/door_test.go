@@ -63,8 +63,8 @@ func TestDenied(t *testing.T) {
 	})
 }
 
-// TestPages reads the list of resources by the protocol's cursor, and that of the
-// tool by what stands in _meta, since the tool's form has no place for it.
+// TestPages reads the list of resources by the protocol's cursor. It reads the tool's list by the
+// cursor in _meta, since the tool's result has no field for one.
 func TestPages(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		h := newHouse(t, enginetest.Echo, enginetest.App())
@@ -165,8 +165,8 @@ func TestResources(t *testing.T) {
 	})
 }
 
-// Another user meets with every tool what he would meet with an id that is not
-// there.
+// TestIsolation: with the ids of one user, every tool answers another user as if the ids did not
+// exist.
 func TestIsolation(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		h := newHouse(t, mailer, enginetest.App(asking))
@@ -271,7 +271,7 @@ func (h *house) connected(user string) string {
 	return resp.Header.Get("Mcp-Session-Id")
 }
 
-// pinged is the status of a ping on a connection.
+// pinged returns the status of a ping on a connection.
 func (h *house) pinged(user, id string) int {
 	h.t.Helper()
 	resp := h.post(`{"jsonrpc":"2.0","id":2,"method":"ping"}`, "User", user, "Mcp-Session-Id", id)
@@ -296,9 +296,9 @@ func (h *house) held(user, id string) {
 	h.t.Cleanup(func() { _ = resp.Body.Close() })
 }
 
-// TestConnections_that_are_idle make room for new ones: first those that were never
-// used, then the one that has been idle for longest, and never one with something under
-// way.
+// TestConnections_that_are_idle: idle connections are closed to make room for new ones. Those that
+// were never used go first, then the one that has been idle for longest. A connection with
+// something under way is never closed.
 func TestConnections_that_are_idle(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxSessions, o.MaxUserSessions, o.Fail = 4, 4, api.WriteError })
@@ -320,7 +320,7 @@ func TestConnections_that_are_idle(t *testing.T) {
 		flood = append(flood, h.connected("ana"))
 	}
 	stands("flooded", map[string]int{flood[0]: 404, flood[19]: 404, flood[20]: 200})
-	// All are used now, and first has been idle for longest.
+	// All connections have been used now, and first has been idle for longest.
 	fifth := h.connected("ana")
 	stands("one more", map[string]int{first: 404})
 	stands("one more", map[string]int{second: 200})
@@ -336,8 +336,8 @@ func TestConnections_that_are_idle(t *testing.T) {
 	}
 }
 
-// TestConnections_and_what_opens_none: a message without a connection that is no valid
-// initialize ends nobody's connection.
+// TestConnections_and_what_opens_none: a message outside a connection that is not a valid initialize
+// closes no connection.
 func TestConnections_and_what_opens_none(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxSessions, o.MaxUserSessions, o.MaxBody = 1, 1, 4096 })
@@ -359,8 +359,8 @@ func TestConnections_and_what_opens_none(t *testing.T) {
 	}
 }
 
-// TestConnections_opened_at_once end each other, but never more are open than may be,
-// and none is left behind.
+// TestConnections_opened_at_once: connections that are opened at once close each other. There are
+// never more than the limit, and none is left behind.
 func TestConnections_opened_at_once(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxSessions, o.MaxUserSessions = 5, 5 })
@@ -371,7 +371,7 @@ func TestConnections_opened_at_once(t *testing.T) {
 				resp := h.post(hello, "User", user)
 				_, _ = io.Copy(io.Discard, resp.Body)
 				h.pinged(user, resp.Header.Get("Mcp-Session-Id"))
-				if n := h.app.Connections(); n > 5+3 { // of those that are ending, one for each hand
+				if n := h.app.Connections(); n > 5+3 { // each of the three clients may have one more that is being closed
 					t.Errorf("%d connections are open", n)
 				}
 			}
@@ -383,7 +383,7 @@ func TestConnections_opened_at_once(t *testing.T) {
 	}
 }
 
-// TestConnections_of_one_user leave room for others: who has his share ends his own.
+// TestConnections_of_one_user: a user with a full share closes only connections of that user.
 func TestConnections_of_one_user(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxSessions = 8 })

@@ -8,7 +8,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// What a form asks and how it is read is tested apart: no tool of the tests
+// The fields of a form and the reading of its answer are tested separately: no tool of the tests
 // asks questions.
 var (
 	Form     = form

@@ -12,8 +12,8 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// TestHostThatEndsItsConnection while a call of it waits for a permission is told so
-// at once, the call is cancelled, and its request gets no answer.
+// TestHostThatEndsItsConnection: a host ends its connection while one of its calls waits for a
+// permission. The end is confirmed at once, the call is cancelled, and its request gets no answer.
 func TestHostThatEndsItsConnection(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, enginetest.Echo, enginetest.App(asking))
@@ -23,7 +23,7 @@ func TestHostThatEndsItsConnection(t *testing.T) {
 	h.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, "Mcp-Session-Id", id)
 	call := h.post(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"mail","arguments":{"text":"hi"}}}`, "Mcp-Session-Id", id)
 	said := bufio.NewReader(call.Body)
-	for { // until it asks the host
+	for { // until the server asks the host
 		line, err := said.ReadString('\n')
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ func said(content args) func(*mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	}
 }
 
-// sent starts a session and sends a message whose turn asks for a mail.
+// sent starts a session, sends a message and returns its turn, which asks for a mail.
 func (c *host) sent() (turn string) {
 	s := c.call("test.start_session", nil)["session_id"]
 	return c.call("test.send_message", args{"session_id": s, "message": "mail"})["continuation_id"].(string)
@@ -46,7 +46,7 @@ func TestPersonIsAsked(t *testing.T) {
 		if want := `"enum":["allow","allow_session","deny"]`; !strings.Contains(string(schema), want) {
 			t.Errorf("the form is %s", schema)
 		}
-		// The same with ask, and with a direct call.
+		// The same holds for ask and for a direct call.
 		if got := c.call("test.ask", args{"message": "x"})["response"]; !cmp.Equal(got, map[string]any{"finalMessage": "done: mailed hi"}) {
 			t.Errorf("ask: %v", got)
 		}
@@ -79,8 +79,8 @@ func TestPersonSaysNo(t *testing.T) {
 	})
 }
 
-// A host that cannot ask, and a person who puts the form aside, leave the
-// question open: the status reads running, and the text names the interaction.
+// TestQuestionStaysOpen: the question stays open if the host cannot ask or the person puts the form
+// aside. The status is running, and the text names the interaction.
 func TestQuestionStaysOpen(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		for name, o := range map[string]*mcp.ClientOptions{
@@ -109,7 +109,7 @@ func TestQuestionStaysOpen(t *testing.T) {
 			if !strings.Contains(last, "Only a person can answer") || !strings.Contains(last, string(turn)) {
 				t.Errorf("%s: it does not say how to go on: %q", name, last)
 			}
-			// Somebody else answers while the host waits.
+			// Another client answers while the host waits.
 			go func() {
 				_, err := h.Engine.Answer(context.Background(), enginetest.User, waiting.Interactions[0], parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}})
 				if err != nil {
@@ -123,8 +123,8 @@ func TestQuestionStaysOpen(t *testing.T) {
 	})
 }
 
-// While one person looks at the form, another answers: the form is taken back,
-// and what the first one says later changes nothing.
+// TestAnsweredElsewhere: while one person looks at the form, another one answers. The form is
+// withdrawn, and a later answer of the first person changes nothing.
 func TestAnsweredElsewhere(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		h := newHouse(t, mailer, enginetest.App(asking))
@@ -150,8 +150,8 @@ func TestAnsweredElsewhere(t *testing.T) {
 	})
 }
 
-// What a host carries for us is checked: it is not taken from another user, for
-// another tool, or changed.
+// TestForgedRequestState: the state that a host carries for the server is checked. It is not
+// accepted from another user, for another tool, or after a change.
 func TestForgedRequestState(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, mailer, enginetest.App(asking))
@@ -186,7 +186,7 @@ func TestForgedRequestState(t *testing.T) {
 	if _, _, mails := h.Service.Counts(); mails != 0 {
 		t.Errorf("%d mails", mails)
 	}
-	// A host that says nothing is asked again, and its own state is good.
+	// A host that sends no answer is asked again, and the state that it was given is valid.
 	again, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "test.await_continuation", Arguments: args{"continuation_id": turn}, RequestState: first.RequestState})
 	if err != nil || len(again.InputRequests) != 1 {
 		t.Fatalf("%+v, %v", again, err)
@@ -197,13 +197,13 @@ func TestForgedRequestState(t *testing.T) {
 	}
 }
 
-// The time that a person takes is not the host's.
+// TestFormOutlastsTheTimeout: the time that a person takes does not count against the host's timeout.
 func TestFormOutlastsTheTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		app := enginetest.App(asking)
 		c, end := inMemory(t, enginetest.New(t, mailer, app), app, forms(func(*mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			time.Sleep(5 * time.Minute) // of the bubble: a person thinks
+			time.Sleep(5 * time.Minute) // fake time: a person thinks
 			return &mcp.ElicitResult{Action: "accept", Content: args{"choice": "allow"}}, nil
 		}))
 		defer end()
@@ -214,7 +214,7 @@ func TestFormOutlastsTheTimeout(t *testing.T) {
 	})
 }
 
-// interaction is the first that a turn waits for.
+// interaction returns the first interaction that a turn waits for.
 func (h *house) interaction(t parley.TurnInfo) parley.Interaction {
 	h.t.Helper()
 	row, err := h.Engine.Interaction(context.Background(), enginetest.User, t.Interactions[0])

@@ -8,9 +8,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestModesAreNotForHosts: the wire of the seed has no permission modes. Whoever asks for
-// one by it, or for what an app lets others choose, is refused with the field's name, and
-// no session comes of it or has another mode.
+// TestModesAreNotForHosts: the seed's wire has no permission modes. A host that asks for one, or for
+// the list of modes, is refused with the field's name. No session is made, and none changes its mode.
 func TestModesAreNotForHosts(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		h := newHouse(t, mailer, enginetest.App(asking))

@@ -18,7 +18,7 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// outage runs f in fake time with a host of a server whose store goes away.
+// outage runs f in fake time, with a host connected to a server whose store can go away.
 func outage(t *testing.T, store *enginetest.Outage, model enginetest.Model, app parley.App, f func(t *testing.T, c *host, rig *enginetest.Rig, store *enginetest.Outage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -30,8 +30,8 @@ func outage(t *testing.T, store *enginetest.Outage, model enginetest.Model, app 
 	})
 }
 
-// inMemory connects a host to an engine's door without a socket, so that time may be
-// fake. end closes all of it.
+// inMemory connects a host to an engine's door without a socket, so that fake time works. end closes
+// everything.
 func inMemory(t *testing.T, rig *enginetest.Rig, app parley.App, o *mcp.ClientOptions) (c *host, end func()) {
 	t.Helper()
 	door := mcpserver.New(app, mcpserver.Options{Engine: rig.Engine, Reader: rig.Reader})
@@ -52,7 +52,7 @@ func inMemory(t *testing.T, rig *enginetest.Rig, app parley.App, o *mcp.ClientOp
 	}
 }
 
-// makers are the ways in which a host has a mail written, with what it reads then.
+// makers are the ways in which a host can have a mail written. Each returns the text that the host gets.
 var makers = map[string]func(c *host) (said string, isError bool){
 	"call": func(c *host) (string, bool) {
 		res, text := c.try("mail", args{"text": "hi"})
@@ -64,8 +64,8 @@ var makers = map[string]func(c *host) (said string, isError bool){
 	},
 }
 
-// The store goes away as the mail is made, and comes back before the host is tired of
-// waiting: it is told what came of the call.
+// TestOutageWhileAMailIsMade: the store goes away while the mail is made and comes back before the
+// host stops waiting. The host gets the result of the call.
 func TestOutageWhileAMailIsMade(t *testing.T) {
 	t.Parallel()
 	for name, do := range makers {
@@ -86,8 +86,8 @@ func TestOutageWhileAMailIsMade(t *testing.T) {
 	}
 }
 
-// continuation is the one that an error names which says that a call is not to be made
-// again.
+// continuation checks an error that says not to make the call again, and returns the continuation
+// id in it.
 func continuation(t *testing.T, said string) string {
 	t.Helper()
 	var e struct{ Error parley.ErrorInfo }
@@ -102,8 +102,8 @@ func continuation(t *testing.T, said string) string {
 	return id
 }
 
-// The store stays away for longer than a host waits, or the server stops: the host is
-// not told to try again, but under which continuation it learns the end.
+// TestOutageThatOutlastsTheHost: the store stays away for longer than a host waits, or the server
+// stops. The host is not told to try again. It gets the continuation that leads to the result.
 func TestOutageThatOutlastsTheHost(t *testing.T) {
 	t.Parallel()
 	for name, do := range makers {
@@ -117,7 +117,7 @@ func TestOutageThatOutlastsTheHost(t *testing.T) {
 					t.Errorf("after %s: %s", waited, said)
 				}
 				id := continuation(t, said)
-				time.Sleep(time.Hour) // of the bubble
+				time.Sleep(time.Hour) // in fake time
 				if got := c.call("test.await_continuation", args{"continuation_id": id}); got["status"] != "completed" || !strings.Contains(fmt.Sprint(got["response"]), "mailed hi") {
 					t.Errorf("afterwards: %v", got)
 				}
@@ -140,8 +140,8 @@ func TestOutageThatOutlastsTheHost(t *testing.T) {
 	}
 }
 
-// The store goes away in the middle of the append that makes the turn, whether it took
-// place or not. The host is told to call again only when nothing was done.
+// TestOutageOfTheCallItself: the store goes away during the append that makes the turn, whether the
+// append took place or not. The host is told to call again only if nothing was done.
 func TestOutageOfTheCallItself(t *testing.T) {
 	t.Parallel()
 	for name, do := range makers {
@@ -150,8 +150,8 @@ func TestOutageOfTheCallItself(t *testing.T) {
 				t.Run(fmt.Sprint(name, " lost ", lost, " ", lasts), func(t *testing.T) {
 					t.Parallel()
 					outage(t, &enginetest.Outage{At: 2, Lost: lost, Lasts: lasts}, mailer, enginetest.App(), func(t *testing.T, c *host, rig *enginetest.Rig, _ *enginetest.Outage) {
-						// A call alone has its tool's time from its start on: when the store
-						// is away for as long, it is not made. A turn waits.
+						// A direct call has its tool's timeout, counted from its start. If the store is away for
+						// that long, the call is not made. A turn waits instead.
 						end, mails := "done: mailed hi", 1
 						switch {
 						case lost:
@@ -189,7 +189,8 @@ func TestOutageOfTheCallItself(t *testing.T) {
 	}
 }
 
-// A host that gives a call up whose turn is about to be kept has it cancelled.
+// TestOutageOfACallThatIsGivenUp: a host gives up a call while its turn is being committed. The turn
+// is cancelled.
 func TestOutageOfACallThatIsGivenUp(t *testing.T) {
 	t.Parallel()
 	outage(t, &enginetest.Outage{At: 2, Lasts: 5 * time.Second}, mailer, enginetest.App(asking), func(t *testing.T, c *host, rig *enginetest.Rig, _ *enginetest.Outage) {
@@ -206,15 +207,15 @@ func TestOutageOfACallThatIsGivenUp(t *testing.T) {
 	})
 }
 
-// The store is away as a person's answer comes: it is waited for as long as the host
-// said, and not for that time and another.
+// TestOutageAsAPersonAnswers: the store is away when a person answers. await_continuation waits for
+// the host's timeout once, not twice.
 func TestOutageAsAPersonAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &enginetest.Outage{Store: mem.New(), Lasts: time.Hour}
 		rig := enginetest.Over(t, store, &enginetest.Service{}, mailer, enginetest.App(asking))
 		c, end := inMemory(t, rig, enginetest.App(asking), forms(func(*mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			time.Sleep(time.Minute) // of the bubble
+			time.Sleep(time.Minute) // in fake time
 			store.Leave()
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"choice": "allow"}}, nil
 		}))

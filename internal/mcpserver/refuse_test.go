@@ -17,8 +17,8 @@ import (
 	"github.com/parley-server/parley/internal/mcpserver"
 )
 
-// What the transport does not take is refused in the shapes that all else is
-// refused in, with the status that the protocol wants.
+// TestRefusalsHaveOneShape: requests that the transport rejects get the same error shapes as all
+// others, with the status that the protocol requires.
 func TestRefusalsHaveOneShape(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxBody = 4096; o.Fail = api.WriteError })
@@ -26,7 +26,7 @@ func TestRefusalsHaveOneShape(t *testing.T) {
 			body   string
 			header []string
 			status int
-			code   string // of the one shape; or of JSON-RPC
+			code   string // code in the one error shape, or JSON-RPC code
 		}{
 			"no JSON":      {`{"jsonrpc`, nil, 400, "-32700"},
 			"no message":   {`{"hello":1}`, nil, 400, "-32600"},
@@ -64,8 +64,8 @@ func TestRefusalsHaveOneShape(t *testing.T) {
 	})
 }
 
-// A body that never comes whole is refused as on every door, and one that says that
-// it is too large at once.
+// TestBodiesThatDoNotCome: a body that never arrives completely is refused as on every door. A body
+// that is announced as too large is refused at once.
 func TestBodiesThatDoNotCome(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxBody = 4096; o.Fail = api.WriteError })
@@ -93,8 +93,8 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	})
 }
 
-// What is no message of the protocol, or not its turn, has a code of JSON-RPC, plain
-// words and a hint, and nothing of how the server is written.
+// TestMalformedMessages: a message that is not part of the protocol, or comes at the wrong time, gets
+// a JSON-RPC code, plain words and a hint. The error shows nothing of the server's source code.
 func TestMalformedMessages(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.Fail = api.WriteError })
@@ -187,8 +187,7 @@ func TestMalformedMessages(t *testing.T) {
 	}
 }
 
-// A method of HTTP that is not served, and headers that are not right, are refused with
-// what to do.
+// TestOtherMethods: unsupported HTTP methods and wrong headers are refused with a hint.
 func TestOtherMethods(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.Fail = api.WriteError })
@@ -220,7 +219,7 @@ func TestOtherMethods(t *testing.T) {
 	}
 }
 
-// Parameters of another type are the caller's mistake, and have the code for it.
+// TestParametersOfAnotherType: parameters of a wrong type are the caller's mistake, and get its code.
 func TestParametersOfAnotherType(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, enginetest.Echo, enginetest.App())
@@ -235,8 +234,8 @@ func TestParametersOfAnotherType(t *testing.T) {
 	}
 }
 
-// Whatever refuses a request at the door, this package or the SDK, it says what to do:
-// in the one shape, or as an error of JSON-RPC.
+// TestEveryRefusalHasAHint: every refusal at the door has a hint, whether it comes from this package
+// or from the SDK, and whether it has the one error shape or is a JSON-RPC error.
 func TestEveryRefusalHasAHint(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.MaxBody = 4096; o.Fail = api.WriteError })
@@ -250,7 +249,7 @@ func TestEveryRefusalHasAHint(t *testing.T) {
 		method, body string
 		header       []string
 	}{
-		{"POST", list, append(modern, "Mcp-Method", "tools/call")}, // not what the body says
+		{"POST", list, append(modern, "Mcp-Method", "tools/call")}, // the body names another method
 		{"POST", list, modern}, // no Mcp-Method
 		{"POST", ask("tools/list", `{}`), append(modern, "Mcp-Method", "tools/list")},
 		{"POST", strings.Replace(list, "2026-07-28", "2031-01-01", 1), []string{"MCP-Protocol-Version", "2031-01-01", "Mcp-Method", "tools/list"}},
@@ -273,7 +272,7 @@ func TestEveryRefusalHasAHint(t *testing.T) {
 		{"DELETE", "", modern},
 	} {
 		var first string
-		for range 8 { // it says the same each time
+		for range 8 { // the answer is the same each time
 			r, err := http.NewRequestWithContext(t.Context(), c.method, h.url, strings.NewReader(c.body))
 			if err != nil {
 				t.Fatal(err)
@@ -316,7 +315,8 @@ func TestEveryRefusalHasAHint(t *testing.T) {
 	}
 }
 
-// A notification has no id to answer to; whose headers do not fit it is told so.
+// TestNotificationWithWrongHeaders: a notification has no id to answer to, but wrong headers are
+// still reported.
 func TestNotificationWithWrongHeaders(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, enginetest.Echo, enginetest.App(), func(o *mcpserver.Options) { o.Fail = api.WriteError })

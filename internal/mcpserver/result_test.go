@@ -19,7 +19,7 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// meter is a toolset with data, and with a result that is too long for a log.
+// meter is a toolset: one tool returns structured data, the other a result too long for the log.
 type meter struct{}
 
 func (meter) Tools(context.Context) ([]parley.ToolDecl, error) {
@@ -97,18 +97,18 @@ func TestResults(t *testing.T) {
 	})
 }
 
-// After a crash the turn is interrupted; resume goes on, and what was done is
-// not done again.
+// TestResumeAfterACrash: after a crash the turn is interrupted. The resume tool continues it, and
+// completed calls are not made again.
 func TestResumeAfterACrash(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		app := enginetest.App()
-		again := make(chan struct{}) // the call has ended, and the model was asked again
+		again := make(chan struct{}) // closed when the call has ended and the model is asked again
 		first := enginetest.New(t, func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 			if len(enginetest.Results(r)) == 0 {
 				return mailer(ctx, r, say)
 			}
 			close(again)
-			<-ctx.Done() // the crash comes here
+			<-ctx.Done() // the crash comes during this call
 			return seam.Reply{}, ctx.Err()
 		}, app)
 		s := first.Session()
@@ -134,21 +134,21 @@ func TestResumeAfterACrash(t *testing.T) {
 	})
 }
 
-// TestAwaitThroughACrash: where the turn goes on by itself, await_continuation waits for
-// its end, although it comes while the turn is interrupted.
+// TestAwaitThroughACrash: await_continuation comes while a turn is interrupted that will be resumed
+// automatically. It waits for the turn's end.
 func TestAwaitThroughACrash(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		app := enginetest.App(func(a *parley.App) { a.Resume = parley.ResumeAuto })
 		asked := make(chan struct{}, 8)
 		hangs := func(ctx context.Context, _ seam.Request, _ func(string)) (seam.Reply, error) {
 			asked <- struct{}{}
-			<-ctx.Done() // the crash comes here
+			<-ctx.Done() // the crash comes during this call
 			return seam.Reply{}, ctx.Err()
 		}
 		rig := enginetest.New(t, hangs, app)
 		turn := rig.Send(rig.Session().ID, "mail").ID
 		var done <-chan struct{}
-		for _, model := range []enginetest.Model{hangs, mailer} { // the second time it goes on after a pause
+		for _, model := range []enginetest.Model{hangs, mailer} { // the second resumption comes after a pause
 			<-asked
 			rig.Kill()
 			rig.Mem.SetFaults(mem.Faults{})

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// eras are the newest protocol of each.
+// eras has the newest protocol version of each era.
 var eras = []string{"2025-11-25", "2026-07-28"}
 
 // inEras runs f once for each era.
@@ -113,7 +113,7 @@ func (h *house) host(era, user string, o *mcp.ClientOptions) *host {
 
 type args map[string]any
 
-// try calls a tool; text is its first text.
+// try calls a tool. text is the first text of its result.
 func (c *host) try(name string, in args) (res *mcp.CallToolResult, text string) {
 	c.t.Helper()
 	res, err := c.CallTool(context.Background(), &mcp.CallToolParams{Name: name, Arguments: in})
@@ -142,7 +142,7 @@ func (c *host) call(name string, in args) map[string]any {
 	return out
 }
 
-// refused calls a tool that must be refused.
+// refused calls a tool that must be refused, and returns the error.
 func (c *host) refused(name string, in args) parley.ErrorInfo {
 	c.t.Helper()
 	res, text := c.try(name, in)
@@ -153,10 +153,10 @@ func (c *host) refused(name string, in args) parley.ErrorInfo {
 	return e.Error
 }
 
-// asking makes what writes ask for permission.
+// asking makes writes ask for permission.
 func asking(a *parley.App) { a.Policy = parley.Policy{} }
 
-// mailer asks for one mail and then says what came of it.
+// mailer asks for one mail and then says its result.
 func mailer(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	if res := enginetest.Results(r); len(res) > 0 {
 		say("done: " + res[len(res)-1])
@@ -165,7 +165,7 @@ func mailer(_ context.Context, r seam.Request, say func(string)) (seam.Reply, er
 	return seam.Reply{Parts: []parley.Part{enginetest.Call("mail", map[string]string{"text": "hi"})}}, nil
 }
 
-// slow says a word and goes on when it is let.
+// slow is a model that says a word and continues when its gate opens.
 func slow(gate <-chan struct{}) enginetest.Model {
 	return func(ctx context.Context, _ seam.Request, say func(string)) (seam.Reply, error) {
 		say("thinking")

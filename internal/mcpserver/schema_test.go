@@ -10,8 +10,8 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// A host in OpenAI's strict mode writes null for what it leaves out; the schema
-// offers none, because Gemini knows no list of types.
+// TestWhatIsLeftOut: a host in OpenAI's strict mode sends null for a field that it omits, and null is
+// accepted. The schema does not list it, because Gemini does not accept lists of types.
 func TestWhatIsLeftOut(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		h := newHouse(t, enginetest.Echo, enginetest.App())

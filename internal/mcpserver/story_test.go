@@ -178,7 +178,8 @@ func TestCancelStopsTheTurn(t *testing.T) {
 	})
 }
 
-// A host's cancellation ends the waiting of await, and the turn of ask.
+// TestCancelledRequests: a host that cancels await_continuation ends only the waiting. If it cancels
+// ask, the turn ends.
 func TestCancelledRequests(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		began := make(chan struct{}, 8)
@@ -215,7 +216,7 @@ func TestCancelledRequests(t *testing.T) {
 			})
 		}
 		cancelled("test.ask", args{"message": "two"}, func() { <-began })
-		for len(active()) > 0 { // each look is a call, and none is told
+		for len(active()) > 0 { // the end of a turn is not announced, so it has to be polled
 		}
 		if got, err := h.Engine.Turn(t.Context(), enginetest.User, turn); err != nil || got.Status.Ended() {
 			t.Errorf("the other turn is %v, %v", got.Status, err)
@@ -251,7 +252,7 @@ func TestProgress(t *testing.T) {
 		if err != nil || res.IsError {
 			t.Fatalf("%v, %v", res, err)
 		}
-		<-whole // it may be read after the result
+		<-whole // the last notification may be read after the result
 	})
 }
 

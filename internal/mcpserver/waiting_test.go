@@ -20,7 +20,7 @@ import (
 	"github.com/parley-server/parley/internal/tool/ask"
 )
 
-// curious lets the agent ask.
+// curious lets the agents of an app ask questions.
 func curious(a *parley.App) {
 	decls, err := ask.New().Tools(context.Background())
 	if err != nil {
@@ -32,7 +32,7 @@ func curious(a *parley.App) {
 	a.Tools = append(a.Tools, decls...)
 }
 
-// asker asks which lamp, and says what it was told.
+// asker asks which lamp, and repeats the answer.
 func asker(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	if res := enginetest.Results(r); len(res) > 0 {
 		say("told: " + res[len(res)-1])
@@ -44,8 +44,8 @@ func asker(_ context.Context, r seam.Request, say func(string)) (seam.Reply, err
 	return seam.Reply{Parts: []parley.Part{enginetest.Call(ask.Tool, args{"questions": []args{question}})}}, nil
 }
 
-// A host that cannot show a form gets the question at once, from whatever it
-// calls, and its model gives the user's answer.
+// TestHostWithoutForms: a host that cannot show a form gets the question at once, whichever tool it
+// calls. Its model passes on the user's answer.
 func TestHostWithoutForms(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		h := newHouse(t, asker, enginetest.App(curious))
@@ -78,7 +78,7 @@ func TestHostWithoutForms(t *testing.T) {
 			t.Errorf("another user: %+v", e)
 		}
 
-		// The next message to a session that waits says what it waits for.
+		// The error for the next message to a waiting session has the open question.
 		s := c.call("test.start_session", nil)["session_id"].(string)
 		turn := c.call("test.send_message", args{"session_id": s, "message": "one"})["continuation_id"].(string)
 		waits := h.Await(parley.TurnID(turn)).Interactions[0]
@@ -91,8 +91,8 @@ func TestHostWithoutForms(t *testing.T) {
 	})
 }
 
-// What allows an act is not answered by the model of a host, or it would approve
-// its own, unless the operator has said so.
+// TestApprovals: the model of a host may not answer a permission, or it would approve its own
+// actions. The operator can allow it.
 func TestApprovals(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		for _, allowed := range []bool{false, true} {
@@ -123,7 +123,8 @@ func TestApprovals(t *testing.T) {
 	})
 }
 
-// A message that is queued behind a turn that waits does not wait in silence.
+// TestQueuedBehindAQuestion: await_continuation on a turn that is queued behind a waiting turn returns
+// at once with the open question of the waiting one.
 func TestQueuedBehindAQuestion(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		h := newHouse(t, asker, enginetest.App(curious, func(a *parley.App) { a.MaxOpenTurns = 2 }))
@@ -143,8 +144,8 @@ func TestQueuedBehindAQuestion(t *testing.T) {
 	})
 }
 
-// A cancelled request gets no answer: not an empty one, and none that says that
-// something went wrong. Nor does the log.
+// TestCancelledRequestHasNoAnswer: a cancelled request gets no answer, neither an empty one nor an
+// error. Nothing is logged either.
 func TestCancelledRequestHasNoAnswer(t *testing.T) {
 	t.Parallel()
 	started, stopped := make(chan struct{}, 1), make(chan struct{}, 1)
@@ -181,7 +182,7 @@ func TestCancelledRequestHasNoAnswer(t *testing.T) {
 	if err != nil || bytes.Contains(got, []byte(`"id":7`)) {
 		t.Errorf("a cancelled request is answered: %s, %v", got, err)
 	}
-	// Who wants to resume the stream learns that there is none, and does not ask again.
+	// A client that tries to resume the stream learns that there is none, and does not ask again.
 	_, after, _ := strings.Cut(string(got), "id: ")
 	after, _, _ = strings.Cut(after, "\n")
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, h.url, nil)
@@ -201,7 +202,8 @@ func TestCancelledRequestHasNoAnswer(t *testing.T) {
 	}
 }
 
-// Nor does the host that started the bridge get one.
+// TestBridgeGivesNoAnswerToWhatWasCancelled: the host of the bridge gets no answer to a cancelled
+// request either.
 func TestBridgeGivesNoAnswerToWhatWasCancelled(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		started, stopped := make(chan struct{}, 1), make(chan struct{}, 1)
@@ -224,7 +226,7 @@ func TestBridgeGivesNoAnswerToWhatWasCancelled(t *testing.T) {
 		<-started
 		line(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
 		<-stopped
-		_ = host.Close() // it ends when all that is under way has
+		_ = host.Close() // the bridge ends when everything under way has ended
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
@@ -234,7 +236,7 @@ func TestBridgeGivesNoAnswerToWhatWasCancelled(t *testing.T) {
 	})
 }
 
-// logged keeps what is written.
+// logged keeps the text that is written to it.
 type logged struct {
 	mu sync.Mutex
 	b  bytes.Buffer
