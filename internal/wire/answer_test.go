@@ -15,7 +15,7 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// lane is a server in a bubble: handlers over responses that are read or not.
+// lane is a server in fake time. Its clients read their responses, or do not.
 type lane struct {
 	budget  *wire.Budget
 	bye     chan struct{}
@@ -29,7 +29,7 @@ func newLane(max, each int, h func(http.ResponseWriter, *http.Request) error) *l
 	return &lane{budget: wire.NewBudget(max, each), bye: make(chan struct{}), cut: make(chan struct{}, 10_000), handler: h}
 }
 
-// ask makes a request of p and returns when it is answered.
+// ask makes a request of p and returns when its handler has.
 func (l *lane) ask(ctx context.Context, p parley.Principal, w http.ResponseWriter) (err error) {
 	h := wire.BoundedBy(l.budget, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err = l.handler(w, r); err != nil {
@@ -46,8 +46,8 @@ func (l *lane) unread() *unread {
 	return &unread{head: http.Header{}, cut: make(chan struct{}), release: out, bye: l.bye}
 }
 
-// TestAnswers_that_nobody_reads hold no more than their user may have, keep out no
-// other user, and make room for those of the same user that are read.
+// TestAnswers_that_nobody_reads: unread answers hold no more than their user's share. They do not
+// block other users, and make room for answers of the same user that are read.
 func TestAnswers_that_nobody_reads(t *testing.T) {
 	t.Parallel()
 	const size, most, each = 1 << 20, 32 << 20, 8 << 20
@@ -107,7 +107,8 @@ func TestAnswers_that_nobody_reads(t *testing.T) {
 	}
 }
 
-// TestAnswers_that_are_read are never cut, however many there are, and all come.
+// TestAnswers_that_are_read: answers that are read are never cut, however many there are, and all of
+// them arrive.
 func TestAnswers_that_are_read(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +116,7 @@ func TestAnswers_that_are_read(t *testing.T) {
 			if err := wire.Reserve(r.Context(), 2<<20); err != nil {
 				return err
 			}
-			time.Sleep(time.Second) // a store that is slow
+			time.Sleep(time.Second) // a slow store
 			_, err := w.Write(make([]byte, 1<<20))
 			return err
 		})
@@ -132,7 +133,7 @@ func TestAnswers_that_are_read(t *testing.T) {
 	})
 }
 
-// TestWaiting_for_room ends when the client goes, and leaves nothing behind.
+// TestWaiting_for_room: a request stops waiting when its client goes, and holds nothing after that.
 func TestWaiting_for_room(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,8 +166,8 @@ func TestWaiting_for_room(t *testing.T) {
 	})
 }
 
-// TestStreams_that_nobody_reads make room for new ones: the slowest goes. Streams
-// that are read do not.
+// TestStreams_that_nobody_reads: unread streams make room for new ones, and the slowest is closed
+// first. Streams that are read stay open.
 func TestStreams_that_nobody_reads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +182,7 @@ func TestStreams_that_nobody_reads(t *testing.T) {
 			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
 				return err
 			}
-			<-r.Context().Done() // it goes on
+			<-r.Context().Done() // keeps the stream open
 			return nil
 		})
 		ctx, stop := context.WithCancel(t.Context())
@@ -194,7 +195,7 @@ func TestStreams_that_nobody_reads(t *testing.T) {
 		for range 4 {
 			begin(ana, l.unread())
 		}
-		begin(ana, l.unread()) // none has had its time
+		begin(ana, l.unread()) // no stream is old enough to be closed
 		if len(l.cut) != 1 {
 			t.Fatalf("%d are refused", len(l.cut))
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// BenchmarkRelay is one token from Publish to a client's socket, waited for each
-// time as if tokens were far apart; then as fast as they come.
+// BenchmarkRelay measures one token from Publish to a client's socket. First it waits for each token,
+// as if tokens came far apart; then it sends them as fast as possible.
 func BenchmarkRelay(b *testing.B) {
 	for _, paced := range []bool{true, false} {
 		b.Run(fmt.Sprintf("paced=%v", paced), func(b *testing.B) {
@@ -47,7 +47,7 @@ func BenchmarkRelay(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode is the work per token without a socket.
+// BenchmarkEncode measures the work per token without a socket.
 func BenchmarkEncode(b *testing.B) {
 	f := eventlog.Frame{Delta: &parley.Delta{Session: "01JDZ0000000000000000000S1", Turn: turn, Agent: "lead", Call: "01JDZ0000000000000000000C1", Text: "token "}}
 	r := httptest.NewRequest("GET", "/", nil)

@@ -12,18 +12,18 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// TestBudget: of clients that do not read so many stay as there is memory for;
-// the others are cut, and one that reads gets everything meanwhile.
+// TestBudget: as many clients that do not read stay as fit in the budget. The others are cut.
+// Meanwhile a client that reads gets everything.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	const (
-		clients, size = 8, 400 << 10 // of an event
+		clients, size = 8, 400 << 10 // size of an event
 		stay          = 3
-		room          = 2*size + 100<<10 // for one that is cut in an event
+		room          = 2*size + 100<<10 // for a client that is cut in the middle of an event
 	)
 	o := wire.Within(wire.Options{WriteWithin: time.Hour, Until: wire.EndOf(turn, 0)}, stay*room)
 	h := newHouse(t, o)
-	for range 40 { // more than the system's buffers between the two
+	for range 40 { // more than the system's buffers between server and client
 		h.append(steered(strings.Repeat("x", size)))
 	}
 	h.append(completed())

@@ -12,14 +12,14 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// TestCarried_calls count for the request that carries them, whatever became of the one
-// that opened their connection; and when that has ended before them, until they end.
+// TestCarried_calls: a call counts for the request that carries it, whatever became of the request
+// that opened its connection. If its own request ends first, it counts until the call ends.
 func TestCarried_calls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const size = 8 << 20
 		ana := parley.Principal{User: "ana"}
-		var opened context.Context // of the request that opened the connection
+		var opened context.Context // context of the request that opened the connection
 		l := newLane(32<<20, size, func(_ http.ResponseWriter, r *http.Request) error {
 			opened = context.WithoutCancel(r.Context())
 			return nil
@@ -57,7 +57,7 @@ func TestCarried_calls(t *testing.T) {
 			return nil
 		}
 		_ = l.ask(t.Context(), ana, httptest.NewRecorder())
-		for _, begun := range []bool{true, false} { // when its request ended
+		for _, begun := range []bool{true, false} { // whether the call had begun when its request ended
 			if !begun {
 				late, ends = wire.Carried(opened, nil)
 			}

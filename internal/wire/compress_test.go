@@ -18,22 +18,22 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// yes is the client that says it reads gzip.
+// yes reports whether a client accepts gzip.
 func yes(r *http.Request) bool { return r.Header.Get("Accept-Encoding") == "gzip" }
 
-// compressing is h as it stands behind the doors.
+// compressing wraps h as the binary wraps its doors.
 func compressing(h http.HandlerFunc) http.Handler {
 	return wire.BoundedBy(wire.NewBudget(32<<20, 8<<20), wire.Compressed(h, yes), func(context.Context) parley.Principal { return parley.Local })
 }
 
-// ask has the answer as it was sent, over a connection.
+// ask returns the response as it was sent over a connection.
 func ask(t *testing.T, srv *httptest.Server, method, accept string) (*http.Response, []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, srv.URL, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Accept-Encoding", accept) // set: the client leaves the answer as it is
+	r.Header.Set("Accept-Encoding", accept) // because it is set, the client does not decompress the response
 	resp, err := srv.Client().Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func unzip(t *testing.T, body []byte) []byte {
 	return out
 }
 
-// items is JSON of about so many bytes, of which no two items are the same.
+// items is JSON of about size bytes in which no two items are equal.
 func items(size int) []byte {
 	r := rand.New(rand.NewPCG(1, uint64(size))) //nolint:gosec // text for a test
 	b := []byte("[")
@@ -70,7 +70,7 @@ func items(size int) []byte {
 	return append(b, `{}]`...)
 }
 
-// TestCompressed: what is sent as gzip, and that it is the same text.
+// TestCompressed checks which answers are sent as gzip, and that their text is unchanged.
 func TestCompressed(t *testing.T) {
 	t.Parallel()
 	const json = "application/json"
@@ -99,7 +99,7 @@ func TestCompressed(t *testing.T) {
 	for name, c := range map[string]struct {
 		h        http.HandlerFunc
 		body     []byte
-		zip, may bool // it is compressed; it would be, for another client or if it were larger
+		zip, may bool // zip: it is compressed; may: it would be for another client, or if it were larger
 	}{
 		"a page":                  {send(200, page, "Content-Type", json), page, true, true},
 		"with its length":         {send(200, page, "Content-Type", json, "Content-Length", fmt.Sprint(len(page))), page, true, true},
@@ -155,7 +155,7 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// TestCompressed_breaks_off: what its handler gave up is not a whole answer.
+// TestCompressed_breaks_off: an answer that its handler aborts does not look complete.
 func TestCompressed_breaks_off(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(compressing(func(w http.ResponseWriter, _ *http.Request) {
@@ -175,8 +175,8 @@ func TestCompressed_breaks_off(t *testing.T) {
 	}
 }
 
-// TestCompressed_that_nobody_reads: answers are counted by what their handlers hold,
-// and those that wait for their clients are cut for others, in small pieces, too.
+// TestCompressed_that_nobody_reads: answers are counted by the bytes that their handlers hold. Answers
+// that wait for their clients are cut to make room for others, also if they are written in small pieces.
 func TestCompressed_that_nobody_reads(t *testing.T) {
 	t.Parallel()
 	const size, each = 1 << 20, 8 << 20
@@ -233,8 +233,8 @@ func TestCompressed_that_nobody_reads(t *testing.T) {
 	}
 }
 
-// full is the response of a client that reads nothing, and whose connection has no
-// room for what is small either.
+// full is the response of a client that reads nothing. Its connection has no room even for small
+// writes.
 type full struct{ *unread }
 
 func (f *full) Write([]byte) (int, error) { return f.unread.Write(make([]byte, 4<<10)) }

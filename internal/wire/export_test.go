@@ -7,29 +7,29 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Budget is a budget of a test's own.
+// Budget is a separate budget for a test.
 type Budget struct{ b *budget }
 
-// NewBudget makes one of max bytes, of which one user may have each.
+// NewBudget makes a budget of max bytes. One user may hold each bytes of it.
 func NewBudget(max, each int) *Budget { return &Budget{newBudget(max, each)} }
 
-// BoundedBy is Bounded by a budget of its own.
+// BoundedBy is Bounded with the given budget.
 func BoundedBy(b *Budget, next http.Handler, user func(context.Context) parley.Principal) http.Handler {
 	return bounded(next, user, b.b)
 }
 
-// Used is what is held.
+// Used returns the number of bytes that are held.
 func (b *Budget) Used() int {
 	b.b.mu.Lock()
 	defer b.b.mu.Unlock()
 	return b.b.used
 }
 
-// Within returns o with a budget of its own in the place of the process's.
+// Within returns o with a budget of its own instead of the process's.
 func Within(o Options, bytes int) Options {
 	o.held = newBudget(bytes, bytes)
 	return o
 }
 
-// Used is what the writes under way hold of it.
+// Used returns the number of bytes that writes in progress hold.
 func (o Options) Used() int { return (&Budget{o.held}).Used() }

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// Whatever a client sends as a cursor is read as exactly what it says, or refused.
+// FuzzCursor: any cursor from a client is read as exactly what it says, or refused.
 func FuzzCursor(f *testing.F) {
 	for _, s := range []string{"0", "12", "-1", "01", "1e3", "9223372036854775808", "a:1,b:2", "a", "a:", ":1", "a:1,a:2", " 1", "١"} {
 		f.Add(s)

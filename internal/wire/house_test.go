@@ -18,7 +18,7 @@ import (
 
 const turn = parley.TurnID("t1")
 
-// house is a log with a door before it.
+// house is a log with a door in front of it.
 type house struct {
 	t   testing.TB
 	w   *eventlog.Writer
@@ -135,7 +135,7 @@ func (h *house) get(ctx context.Context, path, last string) *http.Response {
 	return resp
 }
 
-// body reads all of a stream that ends by itself.
+// body reads a whole stream that ends by itself.
 func (h *house) body(path string) string {
 	h.t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)

@@ -72,7 +72,7 @@ func TestSlow_client_is_cut_and_delays_nobody(t *testing.T) {
 	if len(quick.events) != 102 {
 		t.Errorf("the quick client has %d events", len(quick.events))
 	}
-	// The slow one was cut: what the sockets hold is all there is to read.
+	// The slow client was cut: only the bytes in the sockets' buffers are left to read.
 	for range 2 {
 		<-h.ended
 	}
@@ -82,7 +82,7 @@ func TestSlow_client_is_cut_and_delays_nobody(t *testing.T) {
 	}
 }
 
-// sink is a response that synctest can look into.
+// sink is a response whose content a synctest bubble can inspect.
 type sink struct {
 	mu   sync.Mutex
 	got  strings.Builder
@@ -124,7 +124,7 @@ func TestHeartbeat_comes_after_silence_only(t *testing.T) {
 		frames <- f
 		close(frames)
 		wg.Wait()
-		time.Sleep(time.Hour) // nothing more may come
+		time.Sleep(time.Hour) // no more bytes may come
 		const d = "event: model.delta\ndata: {\"session\":\"s\",\"call\":\"c\",\"n\":1,\"text\":\"x\"}\n\n"
 		if diff := cmp.Diff(d+d+": ping\n\n: ping\n\n"+d, w.got.String()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -17,14 +17,14 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// session is what a client of a stream ends with.
+// session is the state of a stream's client.
 type session struct {
 	events []string
 	last   string
 	text   map[parley.CallID]string
 }
 
-// take follows until n frames came or the end event, and reports the latter.
+// take follows until n frames or the end event have come, and reports whether the end came.
 func (h *house) take(path string, s *session, n int) (done bool) {
 	h.t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
@@ -48,7 +48,7 @@ func (h *house) take(path string, s *session, n int) (done bool) {
 				s.text[d.Call] = ""
 			}
 			s.text[d.Call] += d.Text
-			continue // a cut after a delta is one before the next event, or in it
+			continue // not counted: a cut here is the same as one before or in the next event
 		case "model.replied":
 			var e parley.Event
 			if err := json.Unmarshal(f.Data, &e); err != nil {

@@ -18,17 +18,17 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// TestUnread: streams that can hold nothing more wait before they read the log,
-// and not with what they have read. What is held is counted where it is read.
+// TestUnread: streams that may hold nothing more wait before they read the log, so they wait without
+// holding a page. The bytes held are counted in the store that the streams read from.
 func TestUnread(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const (
 			clients = 100
-			size    = 400 << 10 // of an event
+			size    = 400 << 10 // size of an event
 			stay    = 3
-			room    = 2*size + 100<<10 // for one that waits in an event
-			reading = 8                // pages that the log has on their way
+			room    = 2*size + 100<<10 // for a stream that waits in the middle of an event
+			reading = 8                // pages that the log may be reading
 		)
 		o := wire.Within(wire.Options{WriteWithin: time.Hour, Heartbeat: -1, Accepted: true}, stay*room)
 		store := &counting{Store: mem.New()}
@@ -39,8 +39,8 @@ func TestUnread(t *testing.T) {
 			h.append(steered(strings.Repeat("x", size)))
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		release := make(chan struct{}) // what was cut ends no sooner
-		bye := make(chan struct{})     // the clients are gone
+		release := make(chan struct{}) // streams that were cut do not end before this is closed
+		bye := make(chan struct{})     // closed when the clients leave
 		var wg sync.WaitGroup
 		for range clients {
 			wg.Go(func() {
@@ -59,7 +59,7 @@ func TestUnread(t *testing.T) {
 			t.Errorf("%d streams hold %d bytes of the log, want at most %d", clients, got, most)
 		}
 		close(release)
-		time.Sleep(time.Minute) // those that were cut have made room, until the others have read
+		time.Sleep(time.Minute) // streams that were cut make room until the others have read
 		synctest.Wait()
 		if got, most := store.bytes(), stay*(size+1<<10); got > most || got == 0 {
 			t.Errorf("%d bytes of the log are held in the end, want those of %d streams", got, stay)
@@ -101,7 +101,7 @@ func (u *unread) SetWriteDeadline(at time.Time) error {
 
 func (u *unread) Write(b []byte) (int, error) {
 	if len(b) < 4<<10 {
-		return len(b), nil // the system takes it
+		return len(b), nil // it fits in the system's buffer
 	}
 	select {
 	case <-u.cut:
@@ -111,8 +111,8 @@ func (u *unread) Write(b []byte) (int, error) {
 	return 0, os.ErrDeadlineExceeded
 }
 
-// counting is a store that counts the bytes that streams have read and not let
-// go: a stream lets its page go when it reads the next one, or ends.
+// counting is a store that counts the bytes that streams have read and still hold. A stream releases
+// its page when it reads the next one or ends.
 type counting struct {
 	seam.Store
 	mu   sync.Mutex

@@ -209,8 +209,8 @@ func TestTypes_leaves_out_the_others_and_delays_nothing(t *testing.T) {
 	}
 }
 
-// TestEndOf_an_interruption: an interruption is the end where the turn does not go on by
-// itself, as in logs from before events said so.
+// TestEndOf_an_interruption: a turn.interrupted event ends the stream if the turn will not be resumed
+// automatically. Older logs do not say so; there it is the end too.
 func TestEndOf_an_interruption(t *testing.T) {
 	t.Parallel()
 	for data, want := range map[string]bool{`{"reason":"the server stopped"}`: true, `{"resumes":true}`: false} {
