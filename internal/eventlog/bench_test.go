@@ -11,8 +11,8 @@ import (
 	"github.com/parley-server/parley/internal/eventlog"
 )
 
-// BenchmarkPublish is one token to n followers that are reading. A call has
-// 1,000 tokens here, then the next one begins.
+// BenchmarkPublish measures one token sent to n followers that are reading. After 1,000 tokens the
+// call ends and the next one begins.
 func BenchmarkPublish(b *testing.B) {
 	for _, n := range []int{0, 1, 4, 100} {
 		b.Run(fmt.Sprintf("followers=%d", n), func(b *testing.B) {

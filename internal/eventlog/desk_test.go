@@ -16,8 +16,7 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// desk is one session with its writer: what an engine does, without deciding
-// anything.
+// desk is one session with its writer. It writes like an engine, but decides nothing.
 type desk struct {
 	t     testing.TB
 	w     *eventlog.Writer
@@ -79,7 +78,7 @@ func (d *desk) send(b seam.Batch) []parley.Event {
 	return clean.Events()
 }
 
-// try appends what may not succeed.
+// try appends events and returns the error, if any.
 func (d *desk) try(ctx context.Context, events ...parley.Event) error {
 	b := d.batch(events...)
 	return d.w.Append(ctx, parley.Local, b, d.w.Redact(b.Events...))
@@ -110,7 +109,7 @@ func (d *desk) say(call parley.CallID, text string) {
 	d.w.Publish(parley.Delta{Session: d.id, Turn: turn, Agent: "lead", Call: call, Text: text})
 }
 
-// told is a frame as people read it.
+// told is a frame as readable text.
 func told(f eventlog.Frame) string {
 	switch {
 	case f.Event != nil:
@@ -128,7 +127,7 @@ func told(f eventlog.Frame) string {
 	return fmt.Sprintf("%s %s n=%d %q", name, f.Delta.Call, f.Delta.N, f.Delta.Text)
 }
 
-// tap follows in a goroutine that the test waits for.
+// tap follows a session in a goroutine that the test waits for.
 type tap struct {
 	t      testing.TB
 	frames chan eventlog.Frame
@@ -157,7 +156,7 @@ func (d *desk) follow(after int64) *tap {
 	return tp
 }
 
-// until reads frames until one reads like want, and returns what came.
+// until reads frames until one begins like want, and returns the frames read.
 func (tp *tap) until(want string) []string {
 	tp.t.Helper()
 	var got []string
@@ -176,7 +175,7 @@ func (tp *tap) until(want string) []string {
 	}
 }
 
-// collect reads frames up to event seq.
+// collect reads frames until event seq.
 func (tp *tap) collect(seq int64) []eventlog.Frame {
 	tp.t.Helper()
 	var got []eventlog.Frame

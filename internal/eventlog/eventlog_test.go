@@ -68,7 +68,7 @@ func TestAppend_with_unknown_outcome_reads_the_log_first(t *testing.T) {
 		d := newDesk(t, eventlog.Options{})
 		d.store.SetFaults(mem.Faults{After: func(mem.Call) error {
 			d.store.Close()
-			return errors.Join(broken, d.w.Close(t.Context())) // which ends the asking
+			return errors.Join(broken, d.w.Close(t.Context())) // closing the writer ends its attempts to learn the outcome
 		}})
 		err := d.try(t.Context(), steered("one"))
 		if _, ok := errors.AsType[*parley.Error](err); ok || !errors.Is(err, broken) {
@@ -187,7 +187,7 @@ func TestWatch_rings_for_the_owner_alone(t *testing.T) {
 		}
 		synctest.Wait()
 		d.append(steered("a"))
-		synctest.Wait() // both look away now
+		synctest.Wait() // both watchers are busy with the first notification now
 		d.append(steered("b"))
 		d.append(steered("c"))
 		close(hold)

@@ -105,7 +105,7 @@ func TestPublish_drops_what_belongs_to_no_open_call(t *testing.T) {
 		d := newDesk(t, eventlog.Options{MaxText: 8})
 		tp := d.follow(0)
 		tp.until("1 ")
-		synctest.Wait() // it is live: one that is not yet gets what was said as a partial
+		synctest.Wait() // it is live: a follower that is not live yet gets earlier text as a partial
 		d.say("c1", "too early")
 		d.append(started("c1"))
 		d.say("c1", "12345")
@@ -145,8 +145,8 @@ func TestPublish_redacts_a_secret_spread_over_tokens(t *testing.T) {
 			text[string(f.Delta.Call)] += f.Delta.Text
 		}
 	}
-	// What was held back comes before the reply; of a failed call the event has
-	// the text as it was shown.
+	// Text that was held back comes before the reply. For a failed call the event has the text
+	// that was shown.
 	want := map[string]string{"c1": "it is [redacted], yes hunt", "c2": partial}
 	if diff := cmp.Diff(want, text); diff != "" {
 		t.Errorf("text of calls (-want +got):\n%s", diff)
@@ -160,8 +160,8 @@ func TestPublish_redacts_a_secret_spread_over_tokens(t *testing.T) {
 	}
 }
 
-// Between a commit and its publication a follower can read in the store what
-// its hub does not know yet.
+// TestFollow_that_is_ahead_of_its_hub_keeps_the_order: between a commit and its publication a follower
+// can read events from the store that its hub does not know yet.
 func TestFollow_that_is_ahead_of_its_hub_keeps_the_order(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestFollow_that_is_ahead_of_its_hub_keeps_the_order(t *testing.T) {
 		synctest.Wait()
 
 		wg = hang(replied("c1", "ab"), started("c2"))
-		follow(1) // reads the end of a call that the hub takes for open
+		follow(1) // reads the end of a call that the hub still considers open
 		d.say("c1", "b")
 		synctest.Wait()
 		hold <- struct{}{}

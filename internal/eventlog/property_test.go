@@ -16,13 +16,13 @@ import (
 	"github.com/parley-server/parley/internal/eventlog"
 )
 
-// view is a client: it checks what every client may rely on, and keeps what one
-// would show.
+// view is a client. It checks the promises that every client may rely on, and keeps the text that a
+// client would show.
 type view struct {
 	at     int64
 	events []parley.Event
 	open   map[parley.CallID]bool
-	text   map[string]string // shown of a call, by call and kind; frozen with its end
+	text   map[string]string // shown of a call, by call and kind; unchanged after the call's end
 	old    map[string]string // shown before the last cut
 	n      map[string]int64
 	wrong  []string
@@ -78,8 +78,8 @@ func (v *view) see(f eventlog.Frame) {
 	}
 }
 
-// cut is what happens to a client's text when its connection ends: it may show
-// it, but has to wait for a partial or the call's end to go on.
+// cut handles the end of a client's connection. The client may still show its text, but must wait for
+// a partial or the call's end before the text continues.
 func (v *view) cut() {
 	for k, t := range v.text {
 		v.old[k] = t
@@ -87,8 +87,8 @@ func (v *view) cut() {
 	clear(v.text)
 }
 
-// close compares what was shown since the last cut with what the event says: it
-// must be all, or nothing.
+// close compares the text shown since the last cut with the event's text. The client must have been
+// shown all of it or nothing.
 func (v *view) close(id parley.CallID, whole string) {
 	delete(v.open, id)
 	if shown := v.text[string(id)+"/"]; shown != "" && shown != whole {
@@ -96,8 +96,8 @@ func (v *view) close(id parley.CallID, whole string) {
 	}
 }
 
-// life runs a random session: calls that overlap, text of two kinds, replies,
-// failures. It calls between after every single step.
+// life runs a random session: calls that overlap, text of two kinds, replies, failures. It calls
+// between after each step.
 func life(d *desk, rnd *rand.Rand, steps int, between func(step int)) {
 	type running struct {
 		id   parley.CallID
@@ -170,7 +170,7 @@ func TestFollow_cut_at_any_point_and_resumed_equals_uncut(t *testing.T) {
 					}
 				}
 			})
-			// One client is cut after every frame; one after every second, and so on.
+			// The first client is cut after every frame, the second after every second frame, and so on.
 			cuts := make([]*view, 4)
 			for i := range cuts {
 				v := newView()
@@ -186,7 +186,7 @@ func TestFollow_cut_at_any_point_and_resumed_equals_uncut(t *testing.T) {
 							if v.see(f); d.isEnd(f) {
 								return
 							}
-							// A cut right after a partial would give the same one for ever.
+							// A cut right after a partial would give the same partial for ever.
 							if seen++; seen > i && !f.Partial {
 								break
 							}
@@ -282,7 +282,7 @@ func TestFollow_joins_for_a_slow_reader_and_then_resets_it(t *testing.T) {
 		synctest.Wait()
 		d.say("c1", "a")
 		synctest.Wait()
-		for _, s := range []string{"b", "c", "d"} { // joined
+		for _, s := range []string{"b", "c", "d"} { // these are joined into one frame
 			d.say("c1", s)
 		}
 		hold <- struct{}{}
@@ -290,7 +290,7 @@ func TestFollow_joins_for_a_slow_reader_and_then_resets_it(t *testing.T) {
 		held = true
 		d.say("c1", "e")
 		synctest.Wait()
-		for range 3 { // too much
+		for range 3 { // more than the follower can hold
 			d.append(steered("x"))
 			d.say("c1", "f")
 		}
@@ -359,18 +359,18 @@ func TestHub_lives_as_long_as_somebody_needs_it(t *testing.T) {
 	d := newDesk(t, eventlog.Options{})
 	var got []int
 	count := func() { got = append(got, d.w.Hubs()) }
-	count() // nothing but a log
+	count() // only a log
 	d.append(parley.NewEvent(turn, "lead", parley.ToolRequested{Call: "t1", Name: "x", Input: []byte("{}")}))
-	count() // a call that may wait for a human for ever
+	count() // a requested call may wait for a human for ever, so it needs no hub
 	d.append(started("c1"))
-	count() // a call that runs
+	count() // a running call
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	for range d.r.Follow(ctx, parley.Local, d.id, 3) {
 	}
 	count()
 	d.append(parley.NewEvent(turn, "", parley.TurnCancelled{}))
-	count() // whatever was open in it is not
+	count() // nothing in the turn is open any more
 	if diff := cmp.Diff([]int{0, 0, 1, 1, 0}, got); diff != "" {
 		t.Errorf("hubs (-want +got):\n%s", diff)
 	}

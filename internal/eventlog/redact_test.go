@@ -11,7 +11,7 @@ import (
 	"github.com/parley-server/parley/internal/eventlog"
 )
 
-// A shape and a known value, as a signature or a tool may hold them.
+// A text with the shape of a secret, and a known secret. Signatures and tool results may contain both.
 const (
 	shape = "sk-" + "ant-api03-0123456789abcdefghij"
 	known = "hunter2-and-more"
@@ -69,7 +69,8 @@ func TestRedact_leaves_what_is_signed_or_drops_it_whole(t *testing.T) {
 	}
 }
 
-// A house calls what its entities are "state": that is no provider's.
+// TestRedact_looks_at_a_key_called_state_in_all_that_is_no_reply: only a reply's state is a
+// provider's. A home app's tools also use the key "state", for the state of an entity.
 func TestRedact_looks_at_a_key_called_state_in_all_that_is_no_reply(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, eventlog.Options{}, known)
@@ -118,7 +119,7 @@ func TestClean_is_joined_without_touching_its_parts(t *testing.T) {
 	if a.Len() != 1 || b.Len() != 2 || string(b.Events()[1].Data) == string(c.Events()[1].Data) || (eventlog.Clean{}).Len() != 0 {
 		t.Errorf("got %v, %v, %v", a.Events(), b.Events(), c.Events())
 	}
-	// One that has grown has room behind it, which only one may go on into.
+	// A grown Clean has spare capacity. Only one of its successors may use that in place.
 	b = b.With(d.w.Redact(steered("3"))).With(d.w.Redact(steered("4"))).With(d.w.Redact(steered("5")))
 	one, two := b.With(d.w.Redact(steered("one"))), b.With(d.w.Redact(steered("two")))
 	_ = append(b.Events(), steered("other"))
