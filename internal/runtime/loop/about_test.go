@@ -11,7 +11,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// told is what a request says of its turn.
+// told returns the note about the turn in a request.
 func told(r seam.Request) string {
 	for _, m := range r.Messages {
 		for _, p := range m.Parts {
@@ -31,9 +31,9 @@ func names(r seam.Request) string {
 	return strings.Join(list, " ")
 }
 
-// TestTurnNote: the prompt says when the turn began, by the clocks of its zone, and
-// what it may use, whatever its app allows. It stands behind what is cached and is
-// the same in every call of the turn.
+// TestTurnNote: the prompt says when the turn began, in local time of its zone, and what the turn may
+// use, for every app. The note comes after the cached prefix and is the same in every call of
+// the turn.
 func TestTurnNote(t *testing.T) {
 	t.Parallel()
 	q := asked(parley.Budgets{MaxSteps: 3, MaxToolCalls: 5, MaxDurationMS: 90_000, MaxTokensPerTurn: 20_000, MaxTotalTokens: 50_000, MaxUSD: 0.25, MaxDepth: 2})
@@ -73,7 +73,7 @@ budget of this turn: 3 steps, each a reply of yours, 5 tool calls, 2 handoffs, 1
 		}
 	}
 
-	// Hours later and after a crash the prefix is still the same.
+	// Hours later and after a crash the prefix is the same.
 	s := fold(t, join(begun, says("front", "c", tool("a", "look", "{}")), ended("a", "A"), by("", parley.TurnInterrupted{}), by("", parley.TurnResumed{Attempt: 1}))...)
 	s.UpdatedAt = s.UpdatedAt.Add(5 * time.Hour)
 	again := request(t, g, s).Request
@@ -88,8 +88,8 @@ budget of this turn: 3 steps, each a reply of yours, 5 tool calls, 2 handoffs, 1
 	}
 }
 
-// TestSessionPolicyInPrompt: the prompt says what the session allows, and a tool of
-// which no call can run is not offered.
+// TestSessionPolicyInPrompt: the prompt says what the session allows. A tool is not offered if none of
+// its calls can run.
 func TestSessionPolicyInPrompt(t *testing.T) {
 	t.Parallel()
 	on, off := true, false

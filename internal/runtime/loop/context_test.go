@@ -12,7 +12,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// show writes messages as text, one part a line, without what is told of the turn.
+// show writes messages as text, one part a line, without the note about the turn.
 func show(ms []parley.Message) string {
 	var b strings.Builder
 	for _, m := range ms {
@@ -240,7 +240,7 @@ func TestRequest(t *testing.T) {
 	})
 }
 
-// past is n earlier turns with replies of the given size.
+// past makes n earlier turns with replies of the given size.
 func past(n, size int) []any {
 	var es []any
 	for range n {
@@ -356,7 +356,8 @@ func TestProviderState(t *testing.T) {
 	}
 }
 
-// A hosted conversation goes through all agents of its model.
+// TestHostedState: a conversation that the provider stores is continued across all agents with the
+// same model.
 func TestHostedState(t *testing.T) {
 	t.Parallel()
 	front, none := parley.AgentStarted{Name: "front"}, parley.Budgets{}
@@ -406,8 +407,7 @@ func TestHostedState(t *testing.T) {
 	}
 }
 
-// TestTransfer: another model that goes on with a session is told whose answers
-// it reads, once.
+// TestTransfer: when another model continues a session, it is told once whose answers it reads.
 func TestTransfer(t *testing.T) {
 	t.Parallel()
 	front := parley.AgentStarted{Name: "front"}
@@ -434,8 +434,8 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// TestAttachments: a picture goes to a model that sees, in the question and later;
-// one that does not see is told of it in later turns.
+// TestAttachments: a model that accepts images gets the picture, in the question and in later turns.
+// Any other model gets a note about it in later turns.
 func TestAttachments(t *testing.T) {
 	t.Parallel()
 	with := asked(parley.Budgets{})

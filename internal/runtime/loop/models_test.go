@@ -18,10 +18,10 @@ import (
 func TestAModelThatIsSilent(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		at      int           // the fragment after which it hangs; 0: before the first
-		own     time.Duration // of the model, before it begins
+		at      int           // the number of fragments before it hangs; 0: it hangs before the first
+		own     time.Duration // time that the model itself allows for its start
 		partial string
-		took    time.Duration // four times the patience, and between them at most 0.5, 1 and 2 s
+		took    time.Duration // four times the patience, plus pauses of at most 0.5, 1 and 2 s
 	}{
 		"from the beginning":                      {0, 0, "", 4 * time.Minute},
 		"from the beginning, of one that loads":   {0, 5 * time.Minute, "", 20 * time.Minute},
@@ -59,7 +59,7 @@ func TestAModelThatIsSilent(t *testing.T) {
 	}
 }
 
-// hanging is a model that never begins.
+// hanging is a model that never answers.
 type hanging struct{ *runtimetest.Func }
 
 func TestASlowModelIsNotASilentOne(t *testing.T) {
@@ -166,8 +166,8 @@ func TestAnAnswerThatIsCutOffForLengthIsAnError(t *testing.T) {
 	}
 }
 
-// TestARefusalIsSaidAsSuch: it is no answer, empty or half, its calls are not made,
-// and nobody asks twice.
+// TestARefusalIsSaidAsSuch: a refusal is not an answer, whether it is empty or partial. Its calls are
+// not made, and the request is not repeated.
 func TestARefusalIsSaidAsSuch(t *testing.T) {
 	t.Parallel()
 	for name, parts := range map[string][]parley.Part{
@@ -223,11 +223,11 @@ func TestRepliesAreMadeFitForTheLog(t *testing.T) {
 	})
 }
 
-// several are models by name.
+// several has models by name.
 type several map[string]*runtimetest.Func
 
-// TestFallback: a model that does not answer is left for the rest of the turn,
-// and what it had begun to say is said again, not glued.
+// TestFallback: a model that does not answer is not used for the rest of the turn. The next model
+// repeats the partial text from its beginning; it is not joined to it.
 func TestFallback(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestFallback(t *testing.T) {
 	})
 }
 
-// otherApp is a host whose app was changed.
+// otherApp is a host with a changed app.
 type otherApp struct {
 	seam.Host
 	app *parley.App
@@ -286,8 +286,8 @@ type otherApp struct {
 
 func (h otherApp) App() *parley.App { return h.app }
 
-// TestMalformedIsMalformedEverywhere: a request that a model refuses as such is
-// not tried on the next.
+// TestMalformedIsMalformedEverywhere: a request that one model rejects as malformed is not sent to the
+// next model.
 func TestMalformedIsMalformedEverywhere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -317,9 +317,8 @@ func (m *counting) CountTokens(context.Context, seam.Request) (int64, error) {
 	return m.n, nil
 }
 
-// TestCount: a request that may not fit is counted by its provider, and what was
-// counted is reserved; one that surely fits is not. What a document is nobody knows
-// before it is counted.
+// TestCount: if a request may not fit, its provider counts the tokens, and this number is reserved. A
+// request that surely fits is not counted. The size of a document is unknown until it is counted.
 func TestCount(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -372,7 +371,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestTokenBytes: a model whose tokens are shorter gets less history.
+// TestTokenBytes: a model with shorter tokens gets less history.
 func TestTokenBytes(t *testing.T) {
 	t.Parallel()
 	reserved := func(bytes float64) int64 {
@@ -389,8 +388,8 @@ func TestTokenBytes(t *testing.T) {
 	}
 }
 
-// TestWarning: what is doubtful about a reply is in the log, and a prompt that
-// does not fit says how its server takes more.
+// TestWarning: a warning about a reply is in the log. The error for a prompt that does not fit has the
+// hint for a larger context on its server.
 func TestWarning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

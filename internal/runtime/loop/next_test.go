@@ -9,7 +9,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// lines are actions as one line each.
+// lines shows actions as one line each.
 func lines(acts []action) []string {
 	var out []string
 	for _, a := range acts {
@@ -43,7 +43,7 @@ func lines(acts []action) []string {
 	return out
 }
 
-// toolsAsList lets cmp look into a turn's calls.
+// toolsAsList lets cmp compare a turn's calls.
 var toolsAsList = cmp.Transformer("list", func(ts parley.Tools) (list []*parley.Tool) {
 	for _, c := range ts.All() {
 		list = append(list, c)

@@ -10,10 +10,9 @@ import (
 	"github.com/parley-server/parley/internal/runtime/runtimetest"
 )
 
-// TestRequestsAreValid folds random turns in any order that a log may have, and
-// more: appends that were cut in two, calls that never got an outcome. Whatever
-// the loop would send is valid, and next neither panics nor runs a write that
-// has started.
+// TestRequestsAreValid folds random turns in any order that a log may have, and further cases: appends
+// that were cut in two, and calls without an outcome. Every request of the loop is valid. next neither
+// panics nor runs a write that has started.
 func TestRequestsAreValid(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -25,7 +24,7 @@ func TestRequestsAreValid(t *testing.T) {
 	})
 }
 
-// dice makes events that could come next.
+// dice makes random events that can come next.
 type dice struct {
 	*rapid.T
 	g     given
@@ -50,7 +49,7 @@ func (d *dice) add(agent parley.AgentPath, p parley.Payload) {
 	d.check()
 }
 
-// check looks at what the loop would do now.
+// check checks the next actions of the loop.
 func (d *dice) check() {
 	if d.s.Turn == nil {
 		return
@@ -67,7 +66,7 @@ func (d *dice) check() {
 			}
 		}
 	}
-	// Even a branch that is in the middle of something can be shown.
+	// A branch can be shown even in the middle of a step.
 	for i := range d.s.Turn.Agents {
 		var th thread
 		d.g.branch(&th, &d.s, &d.s.Turn.Agents[i], d.g.app.Agents[d.s.Turn.Agents[i].Name])
@@ -94,7 +93,7 @@ func (d *dice) turn() {
 	}).Draw(d.T, "ending"))
 }
 
-// step adds one thing that can happen in a turn.
+// step adds one event that can happen in a turn.
 func (d *dice) step() {
 	t := d.s.Turn
 	switch d.pick("step", 10) {
@@ -136,14 +135,14 @@ func (d *dice) reply() {
 	d.add(t.Active, parley.ModelStarted{Call: call})
 	d.add(t.Active, parley.ModelReplied{Call: call, Parts: parts})
 	for _, p := range parts {
-		// A log that was cut within an append lacks some.
+		// A log that was cut within an append lacks some requests.
 		if p.Type == parley.PartToolCall && d.pick("requested", 8) > 0 {
 			d.add(d.s.Turn.Active, parley.ToolRequested{Call: p.Call, Name: p.Name, Input: p.Input})
 		}
 	}
 }
 
-// tool moves some call of the turn on.
+// tool advances a random call of the turn.
 func (d *dice) tool() {
 	t := d.s.Turn
 	if t.Tools.Len() == 0 {

@@ -17,19 +17,17 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// A bench runs one turn of one agent with a look (read) and an add (write) in a
-// bubble of fake time.
+// bench runs one turn of one agent in fake time. The agent has the tools look (read) and add (write).
 type bench struct {
 	model   runtimetest.Func
 	world   runtimetest.World
 	budgets parley.Budgets
-	files   []parley.Part // of the message
+	files   []parley.Part // attached to the message
 	host    *runtimetest.Host
 	began   time.Time
 }
 
-// run drives the turn to its end. wrap may put something between the loop and
-// its model or host.
+// run drives the turn to its end. wrap may replace the loop's models or host.
 func (b *bench) run(t *testing.T, ctx context.Context, script runtimetest.Script, wrap ...func(*seam.Models, *seam.Host)) []parley.Event {
 	t.Helper()
 	app := &parley.App{
@@ -54,7 +52,7 @@ func (b *bench) run(t *testing.T, ctx context.Context, script runtimetest.Script
 	return b.host.Log()
 }
 
-// through runs a runtime with another host than it is given.
+// through runs a runtime with a different host from the one it is given.
 type through struct {
 	seam.Runtime
 	host seam.Host
@@ -64,7 +62,7 @@ func (r through) Run(ctx context.Context, _ seam.Host) (seam.Ending, error) {
 	return r.Runtime.Run(ctx, r.host)
 }
 
-// types are the events from turn.started on.
+// types returns the types of the events from turn.started on.
 func types(log []parley.Event) string {
 	var ts []string
 	for _, e := range log[1:] {
@@ -214,8 +212,8 @@ func TestASteerIsShownBeforeTheTurnEnds(t *testing.T) {
 	})
 }
 
-// slippery is a host into which a message comes between the state that a request
-// is made from and its model.started.
+// slippery is a host that gets a message after a request was made from the state and before the
+// request's model.started.
 type slippery struct {
 	*runtimetest.Host
 	done bool
@@ -250,7 +248,7 @@ func TestATurnThatWasStoppedBeforeItBeganCallsNobody(t *testing.T) {
 	})
 }
 
-// forgetful is a host that answers a call and journals nothing.
+// forgetful is a host that answers a call without journaling anything.
 type forgetful struct{ *runtimetest.Host }
 
 func (forgetful) Call(context.Context, parley.ToolCall) (parley.ToolResult, error) {

@@ -32,7 +32,7 @@ func testGiven(change ...func(*parley.App)) given {
 	return given{app: app, model: func(string) (seam.ModelInfo, error) { return testModel, nil }}
 }
 
-// An entry is an event of agent front, or of the one that is named.
+// entryOf is a payload with its agent. A bare payload belongs to agent front.
 type entryOf struct {
 	agent   parley.AgentPath
 	payload parley.Payload
@@ -40,8 +40,7 @@ type entryOf struct {
 
 func by(agent parley.AgentPath, p parley.Payload) entryOf { return entryOf{agent, p} }
 
-// fold makes the state after a session began, the payloads or entries of turn t
-// following.
+// fold makes the state of a session from payloads or entries. Each turn.started begins a new turn.
 func fold(t testing.TB, events ...any) *parley.Session {
 	t.Helper()
 	s := &parley.Session{}
@@ -80,7 +79,7 @@ func hand(call, to, why string) parley.Part {
 	return parley.Part{Type: parley.PartHandoff, Call: parley.CallID(call), Name: to, Text: why}
 }
 
-// says is a model call with its reply, and the wishes of it.
+// says is a model call with its reply and the tool calls requested in it.
 func says(agent parley.AgentPath, call string, parts ...parley.Part) []any {
 	es := []any{
 		by(agent, parley.ModelStarted{Call: parley.CallID(call), Model: "m"}),
