@@ -20,7 +20,7 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// set is a toolset of one tool whose behaviour a test gives.
+// set is a toolset of one tool with behaviour that a test provides.
 type set struct {
 	decl parley.ToolDecl
 	run  func(context.Context, seam.Run) (parley.ToolResult, error)
@@ -158,7 +158,7 @@ func TestCheckIsBounded(t *testing.T) {
 	}
 }
 
-// Every way a call can go, for every effect.
+// TestOutcomes tries every way in which a call can go, for every effect.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	const (
@@ -235,7 +235,7 @@ func TestOutcomes(t *testing.T) {
 					if (want == unk) != strings.Contains(got.Output, "It is not known whether") && name != "does not know itself" {
 						t.Errorf("got %q for outcome %s", got.Output, want)
 					}
-					time.Sleep(2 * time.Hour) // the goroutine that was left behind ends
+					time.Sleep(2 * time.Hour) // the abandoned goroutine ends
 				})
 			})
 		}
