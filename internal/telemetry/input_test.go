@@ -19,7 +19,7 @@ import (
 	"github.com/parley-server/parley/internal/telemetry"
 )
 
-// inputs are those of the chat spans, in the order of their calls.
+// inputs are the inputs of the chat spans in the order of their calls.
 func (c *collector) inputs() (all []string) {
 	spans := slices.Collect(maps.Values(c.spans))
 	slices.SortFunc(spans, func(a, b *tracepb.Span) int { return int(a.StartTimeUnixNano) - int(b.StartTimeUnixNano) })
@@ -33,8 +33,8 @@ func (c *collector) inputs() (all []string) {
 
 func withContent(o *telemetry.TraceOptions) { o.Content = true }
 
-// TestTrace_has_what_a_model_was_asked, as the conventions have it: of this turn,
-// for each agent what is its own.
+// TestTrace_has_what_a_model_was_asked: the trace has the input of each model call in the form of the
+// conventions. It has only messages of this turn, and for each agent only its own.
 func TestTrace_has_what_a_model_was_asked(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
@@ -73,7 +73,7 @@ func TestTrace_has_what_a_model_was_asked(t *testing.T) {
 	}
 }
 
-// TestTrace_bounds_what_a_model_was_asked: a long turn loses its middle.
+// TestTrace_bounds_what_a_model_was_asked: the input of a long turn loses its middle.
 func TestTrace_bounds_what_a_model_was_asked(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)

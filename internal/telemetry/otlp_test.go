@@ -64,8 +64,8 @@ func TestTracer_sends_where_it_is_told(t *testing.T) {
 	for name, tc := range map[string]struct {
 		o    telemetry.TraceOptions
 		env  []string
-		want string // address, then some headers
-		warn string // in the log
+		want string // address, then some of the headers
+		warn string // expected in the log
 	}{
 		"nowhere": {},
 		"a setting": {
@@ -161,8 +161,8 @@ func TestTracer_refuses_settings_without_repeating_them(t *testing.T) {
 	}
 }
 
-// TestSecrets plants keys where a trace could pick them up: none is in what is
-// sent, with content or without, and the collector's own is not in our log.
+// TestSecrets plants keys where a trace could pick them up. No key is in the data sent, with or without
+// content, and the collector's own key is not in our log.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	const mine = "hunter2-collector-key"
@@ -237,7 +237,7 @@ func TestTracer_tries_again_and_counts_what_was_refused(t *testing.T) {
 		oneTurn(t, store, "one", parley.TurnStarted{})
 		oneTurn(t, store, "two", parley.TurnStarted{})
 		time.Sleep(20 * time.Second)
-		oneTurn(t, store, "three", parley.TurnStarted{}) // is sent on, and we do not follow
+		oneTurn(t, store, "three", parley.TurnStarted{}) // it is redirected, and the redirect is not followed
 		flush(t, tr)
 		if diff := cmp.Diff([]time.Duration{2 * time.Second, 3 * time.Second, 10 * time.Second, 20 * time.Second}, asked); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
@@ -249,9 +249,9 @@ func TestTracer_tries_again_and_counts_what_was_refused(t *testing.T) {
 	})
 }
 
-// TestDeadCollector holds every request for ever. The bubble's clock stands still
-// unless all wait, so that any delay of an append would be seen; and the test
-// ends only when every goroutine has.
+// TestDeadCollector uses a collector that never answers a request. The bubble's clock moves only when
+// every goroutine waits, so any delay of an append would be seen. The test ends only when every
+// goroutine has ended.
 func TestDeadCollector(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -264,12 +264,12 @@ func TestDeadCollector(t *testing.T) {
 			t.Fatal(err)
 		}
 		store := tr.Store(m.Store(mem.New()))
-		const turns = 12_000 // more than are kept
+		const turns = 12_000 // more than the queue holds
 		began := time.Now()
 		for i := range turns {
 			oneTurn(t, store, parley.TurnID(fmt.Sprint(i)), parley.TurnStarted{})
 			if i%1000 == 0 {
-				synctest.Wait() // let the other side catch up
+				synctest.Wait() // let the sender catch up
 			}
 		}
 		if d := time.Since(began); d != 0 {
@@ -315,8 +315,8 @@ func TestTracer_links_a_retry_to_what_it_retries(t *testing.T) {
 	}
 }
 
-// TestTrace_reads_what_it_missed: an append that was dropped, or that another
-// process made, is in the log.
+// TestTrace_reads_what_it_missed: an append that was dropped, or that another process made, is read from
+// the log.
 func TestTrace_reads_what_it_missed(t *testing.T) {
 	t.Parallel()
 	const turn = parley.TurnID("01JZZZZZZZZZZZZZZZZZZZZZZ1")

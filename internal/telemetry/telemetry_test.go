@@ -47,7 +47,7 @@ func TestStore_counts_what_was_committed(t *testing.T) {
 	m.Streams(3)
 	got := scrape(m)
 	for name, want := range map[string]string{
-		`parley_sessions_created_total{app="test"}`:                                 "1", // a copy is no work
+		`parley_sessions_created_total{app="test"}`:                                 "1", // a copy does not count as work
 		`parley_turns_total{app="test",status="completed"}`:                         "1",
 		`parley_model_calls_total{app="test",model="test/model",outcome="replied"}`: "2",
 		`parley_model_tokens_total{app="test",kind="input",model="test/model"}`:     "20",
@@ -81,8 +81,8 @@ func TestStore_counts_refusals_apart(t *testing.T) {
 	}
 }
 
-// TestStore_names_a_model_in_one_way: by the name that was asked for, whatever the
-// provider calls it in its replies.
+// TestStore_names_a_model_in_one_way: a model has the name that was requested, whatever the provider
+// calls it in its replies.
 func TestStore_names_a_model_in_one_way(t *testing.T) {
 	t.Parallel()
 	m := telemetry.New(telemetry.Labels{Models: []string{"test/model"}})
@@ -109,8 +109,8 @@ func TestStore_names_a_model_in_one_way(t *testing.T) {
 	}
 }
 
-// TestLabels: a label's values are few and known beforehand, so no session, user,
-// turn or text is one.
+// TestLabels: a label has few values, which are known beforehand. No session, user, turn or text is a
+// label's value.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	m := telemetry.New(telemetry.Labels{Models: []string{"test/model"}, Tools: []string{"mail"}})
@@ -154,8 +154,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestLabels_of_others: names that come from a client or from a model are labels
-// only if they are set up here.
+// TestLabels_of_others: a name that comes from a client or a model becomes a label only if it is in the
+// configuration.
 func TestLabels_of_others(t *testing.T) {
 	t.Parallel()
 	m := telemetry.New(telemetry.Labels{Models: []string{"test/model"}, Tools: []string{"mail"}})

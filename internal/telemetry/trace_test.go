@@ -28,7 +28,7 @@ import (
 	"github.com/parley-server/parley/internal/telemetry"
 )
 
-// collector takes traces as a real one does, and keeps what it got.
+// collector receives traces as a real collector does, and keeps them.
 type collector struct {
 	*httptest.Server
 
@@ -36,9 +36,9 @@ type collector struct {
 	raw      []byte
 	requests []*http.Request
 	spans    map[string]*tracepb.Span
-	twice    []string // spans that came again
+	twice    []string // spans that were sent again
 	answer   []byte
-	status   []int // of the next requests; then 200
+	status   []int // statuses of the next requests; after them 200
 }
 
 func newCollector(t *testing.T) *collector {
@@ -116,8 +116,8 @@ func attr(s *tracepb.Span, key string) string {
 	return ""
 }
 
-// tree is a trace in words: its spans under their parents, each with its status,
-// links and some attributes.
+// tree shows a trace as text: its spans under their parents, each with its status, links and some
+// attributes.
 func (c *collector) tree(t *testing.T, turn parley.TurnID, shown ...string) string {
 	t.Helper()
 	c.mu.Lock()
@@ -176,8 +176,8 @@ func (c *collector) tree(t *testing.T, turn parley.TurnID, shown ...string) stri
 	return b.String()
 }
 
-// order is by time; the ids of calls made within a millisecond are in the order
-// in which they were made.
+// order sorts spans by time. Calls made within a millisecond are sorted by their ids, which are in the
+// order in which the calls were made.
 func order(s *tracepb.Span) string {
 	return fmt.Sprintf("%020d %020d %s", s.StartTimeUnixNano, s.EndTimeUnixNano, attr(s, "parley.call.id")+attr(s, "gen_ai.tool.call.id"))
 }
@@ -211,7 +211,7 @@ func same(t *testing.T, got, want string) {
 
 func text(s string) map[string]string { return map[string]string{"text": s} }
 
-// relay goes round three agents, as the chaos app does.
+// relay passes the turn round three agents, as the chaos app does.
 func relay(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	hand := func(to string) (seam.Reply, error) {
 		return seam.Reply{StopReason: "tool_use", Parts: []parley.Part{{Type: parley.PartHandoff, Name: to, Text: "as agreed"}}}, nil
@@ -244,11 +244,11 @@ func threeAgents() parley.App {
 	})
 }
 
-// settled makes the events of one moment stand in the order of their calls: the
-// engine's clock moves on by a millisecond each time that it is read.
+// settled gives every event a different time, so that spans are in the order of their calls. The
+// engine's clock advances by a millisecond each time it is read.
 func settled(o *engine.Options) {
 	var mu sync.Mutex
-	now := time.Now() // deadlines are real
+	now := time.Now() // deadlines are in real time
 	o.Now = func() time.Time {
 		mu.Lock()
 		defer mu.Unlock()
@@ -376,7 +376,7 @@ invoke_agent lead status=cancelled
 `)
 }
 
-// mailer looks, mails and is done.
+// mailer looks, mails and ends.
 func mailer(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	switch len(enginetest.Results(r)) {
 	case 0:
@@ -438,8 +438,7 @@ invoke_agent lead
 	}
 }
 
-// lines are the sorted lines of a tree: in real time, spans of the same
-// millisecond have no order.
+// lines are the sorted lines of a tree. In real time, spans of the same millisecond have no fixed order.
 func lines(tree string) []string {
 	return slices.Sorted(strings.SplitSeq(strings.TrimSpace(tree), "\n"))
 }
@@ -463,11 +462,11 @@ func TestTrace_goes_on_after_a_crash(t *testing.T) {
 	store := first.Store(disk)
 	rig := enginetest.Over(t, store, service, mailer, app)
 	turn := rig.Send(rig.Session().ID, "go")
-	<-running // the mail is on its way
+	<-running // the mail is under way
 	left := disk.Clone()
 	disk.SetFaults(mem.Faults{Before: func(mem.Call) error { return io.ErrClosedPipe }})
 	rig.Kill()
-	flush(t, first) // what it knew when it died
+	flush(t, first) // the spans that it had when it died
 
 	second := tracer(t, c)
 	service.SetGate(nil)
