@@ -32,7 +32,7 @@ func (m vastModel) Info() seam.ModelInfo {
 	return info
 }
 
-// things is the test's service, which says what its calls are about.
+// things is the test's service. It reports what its calls are about.
 type things struct{ *enginetest.Service }
 
 func (s things) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
@@ -48,8 +48,8 @@ func (things) Retrieve(_ context.Context, _ parley.Principal, _ string, about []
 	return found, nil
 }
 
-// TestReplayOfWhatIsRemembered: the run of a session with a large model sees as much of
-// the log as the recorded one, and the same of what its turns were about.
+// TestReplayOfWhatIsRemembered: with a large model, the replay of a session sees as much of the log as
+// the recorded run did. It also sees the same snippets about the things of earlier turns.
 func TestReplayOfWhatIsRemembered(t *testing.T) {
 	t.Parallel()
 	model := func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {

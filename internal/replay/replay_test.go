@@ -21,7 +21,7 @@ import (
 
 var ctx = context.Background()
 
-// recorded runs f over an engine and returns the recording of the session.
+// recorded runs f over an engine and returns the session's recording.
 func recorded(t *testing.T, model enginetest.Model, app parley.App, f func(r *enginetest.Rig, s parley.SessionInfo)) *replay.Recording {
 	t.Helper()
 	r := enginetest.New(t, model, app)
@@ -64,7 +64,7 @@ func again(t *testing.T, rec *replay.Recording, o replay.Options) replay.Result 
 	return res
 }
 
-// same runs the recording, and what its scenario file reads back as.
+// same replays the recording, and again from its scenario file, and compares the events.
 func same(t *testing.T, rec *replay.Recording) {
 	t.Helper()
 	res := again(t, rec, replay.Options{})
@@ -85,7 +85,7 @@ func same(t *testing.T, rec *replay.Recording) {
 	}
 }
 
-// own is a tool whose input may hold what the log must not have.
+// own is a toolset with tools whose input may hold a secret that must not be in the log.
 type own struct{ t *testing.T }
 
 func (own) Tools(context.Context) ([]parley.ToolDecl, error) {
@@ -103,9 +103,9 @@ func (o own) Run(_ context.Context, r seam.Run) (parley.ToolResult, error) {
 	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: "done"}, nil
 }
 
-// TestReplayOfWhatTheLogLacks: a call that ran with more than the log has of its input
-// has its recorded result; one that was refused for it is refused again; and what is
-// written in place of an input that was lost, too.
+// TestReplayOfWhatTheLogLacks: the log has less than the whole input of some calls. A call that ran has
+// its recorded result. A call that was refused for its input is refused again. The new call that
+// replaces a lost input has its recorded result too.
 func TestReplayOfWhatTheLogLacks(t *testing.T) {
 	t.Parallel()
 	decls, _ := own{}.Tools(ctx)
@@ -136,7 +136,7 @@ func TestReplayOfWhatTheLogLacks(t *testing.T) {
 	r.Await(turn.ID)
 	turn = r.Await(r.Send(s.ID, "and again").ID)
 	r.Close()
-	r = enginetest.Over(t, r.Store, r.Service, r.Model, app, in) // what it was to write is lost
+	r = enginetest.Over(t, r.Store, r.Service, r.Model, app, in) // the input of the waiting write is lost
 	answer(t, r, turn, parley.Answer{Choice: parley.ChoiceAllow})
 	if turn = r.Await(turn.ID); turn.Status == parley.StatusWaiting {
 		answer(t, r, turn, parley.Answer{Choice: parley.ChoiceAllow})
@@ -148,7 +148,7 @@ func TestReplayOfWhatTheLogLacks(t *testing.T) {
 	same(t, recording(t, r, s.ID))
 }
 
-// answer answers the question that a turn waits for.
+// answer answers the questions that a turn waits for.
 func answer(t *testing.T, r *enginetest.Rig, turn parley.TurnInfo, a parley.Answer) {
 	t.Helper()
 	for _, id := range turn.Interactions {
@@ -158,7 +158,7 @@ func answer(t *testing.T, r *enginetest.Rig, turn parley.TurnInfo, a parley.Answ
 	}
 }
 
-// mailer mails, and says what came of it.
+// mailer mails, and says the result.
 func mailer(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	if res := enginetest.Results(r); len(res) > 0 {
 		say("done: " + res[len(res)-1])
@@ -258,8 +258,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestReplayOfACancel: what was said before somebody stopped the turn is said
-// again, and then it is stopped.
+// TestReplayOfACancel: the text from before the cancel is said again, and then the turn is cancelled.
 func TestReplayOfACancel(t *testing.T) {
 	t.Parallel()
 	hang := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
@@ -289,14 +288,14 @@ func TestReplayOfACancel(t *testing.T) {
 	}))
 }
 
-// anyName has its model under every name.
+// anyName has the same model under every name.
 type anyName enginetest.Models
 
 func (m anyName) Model(string) (seam.Model, error) { return enginetest.Models(m).Model("test/model") }
 func (anyName) Names() []string                    { return nil }
 
-// TestChanges: another prompt shows in the first request, another policy in the
-// first call that it forbids, another model in its first reply.
+// TestChanges: a changed prompt shows in the first request, a changed policy in the first call that it
+// forbids, and a changed model in its first reply.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	rec := recorded(t, mailer, enginetest.App(), func(r *enginetest.Rig, s parley.SessionInfo) { r.Await(r.Send(s.ID, "one").ID) })
@@ -326,7 +325,7 @@ func TestChanges(t *testing.T) {
 		t.Errorf("another model: %v", d)
 	}
 
-	// One that calls and says the same differs by its name, price and thoughts.
+	// A model with the same calls and text differs only in its name, price and thoughts.
 	alike := again(t, rec, replay.Options{Model: "x/y", Models: anyName{F: func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 		reply, err := mailer(ctx, r, say)
 		thought := parley.Part{Type: parley.PartThinking, Text: "hm", Provider: "x"}
@@ -342,8 +341,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestRunning: a session that was exported while its turn ran comes as far as it
-// had come, wherever that was.
+// TestRunning: a session that was exported during a turn is replayed up to the same point, wherever that
+// is.
 func TestRunning(t *testing.T) {
 	t.Parallel()
 	whole := recorded(t, mailer, enginetest.App(), func(r *enginetest.Rig, s parley.SessionInfo) { r.Await(r.Send(s.ID, "one").ID) })
@@ -356,8 +355,8 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// TestScenarios runs every recorded session that is kept: those of the demos, and
-// what `parley session to-test` adds. Each comes to the same events again.
+// TestScenarios replays every stored scenario: those of the demos and those that
+// `parley session to-test` adds. Each gives the same events again.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "scenarios", "*.txtar"))
@@ -409,8 +408,8 @@ func FuzzReadScenario(f *testing.F) {
 	})
 }
 
-// TestPromptsOfAReplay: a replay sends the models what they were sent, byte for byte,
-// with the time that it was then and what the turn could use.
+// TestPromptsOfAReplay: a replay sends the models the recorded prompts byte for byte, with the time and
+// the limits of that turn.
 func TestPromptsOfAReplay(t *testing.T) {
 	t.Parallel()
 	zone := func(o *engine.Options) { o.Zone = time.FixedZone("Asia/Kolkata", 19800) }
