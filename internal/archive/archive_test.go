@@ -36,7 +36,7 @@ func digest(s string) parley.Digest {
 
 var artifact = parley.ArtifactRef{ID: "01JART1FACT000000000000000", Name: "report.csv", MediaType: "text/csv", Size: int64(len(report)), SHA256: digest(report)}
 
-// logOf numbers payloads as one session's log, a second apart.
+// logOf numbers payloads as the log of one session, with a second between events.
 func logOf(list ...any) []parley.Event {
 	at := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	var out []parley.Event
@@ -122,7 +122,7 @@ func read(b []byte) (archive.Session, error) {
 	return archive.Read(bytes.NewReader(b), int64(len(b)), archive.Limits{})
 }
 
-// pack makes a zip of names and contents, in order.
+// pack makes a zip of the given names and contents, in order.
 func pack(t testing.TB, files ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -278,7 +278,7 @@ func TestArchive_memory_is_kept_either_way(t *testing.T) {
 			}
 		}
 		want := facts
-		if name == "rebuilt" { // numbers were those of another log
+		if name == "rebuilt" { // a source's number belongs to the old log
 			want = []parley.Fact{{Text: facts[0].Text, Source: facts[0].Source, Time: facts[0].Time}}
 		}
 		if fold.Summary != summary || !cmp.Equal(fold.Facts, want) || !cmp.Equal(fold.Pins, pins) {
@@ -301,7 +301,7 @@ func TestWrite_an_open_turn_is_in_it_too(t *testing.T) {
 	if err := json.Unmarshal([]byte(files["turns/"+string(turn3)+".json"]), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Status != "running" { // these files know no waiting
+	if got.Status != "running" { // the files have no status for waiting
 		t.Errorf("a turn that waits: got %q, want running", got.Status)
 	}
 	if !strings.Contains(files["session.json"], `"openContinuations": [
@@ -311,8 +311,8 @@ func TestWrite_an_open_turn_is_in_it_too(t *testing.T) {
 	}
 }
 
-// TestWrite_says_that_the_queue_is_held, as long as it is: not while nothing is queued,
-// and not once a command has let it go on.
+// TestWrite_says_that_the_queue_is_held: the export says so as long as the queue is held. It does not say
+// so when nothing is queued, or after a command has released the queue.
 func TestWrite_says_that_the_queue_is_held(t *testing.T) {
 	t.Parallel()
 	queued := []any{

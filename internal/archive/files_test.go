@@ -15,7 +15,7 @@ import (
 	"github.com/parley-server/parley/internal/archive"
 )
 
-// numbered gives a log's events their numbers anew, after it was put together.
+// numbered numbers the events of a log that was put together from parts.
 func numbered(events []parley.Event) []parley.Event {
 	for i := range events {
 		events[i].Seq = int64(i + 1)
@@ -23,8 +23,8 @@ func numbered(events []parley.Event) []parley.Event {
 	return events
 }
 
-// condensed is a log of two turns, after retention took the steps of the first; an
-// early version kept a whole state of them.
+// condensed is a log of three turns in which retention removed the steps of the first. An early version
+// kept a whole state of the removed part.
 func condensed(t *testing.T, early bool) []parley.Event {
 	t.Helper()
 	events := finished()
@@ -58,7 +58,7 @@ func condensed(t *testing.T, early bool) []parley.Event {
 	return events
 }
 
-// What retention took is missing in a turn's steps, and nowhere else.
+// TestWrite_a_condensed_session: the condensed steps of a turn are missing, and nothing else is.
 func TestWrite_a_condensed_session(t *testing.T) {
 	t.Parallel()
 	for name, early := range map[string]bool{"now": false, "by an early version": true} {
@@ -69,7 +69,8 @@ func TestWrite_a_condensed_session(t *testing.T) {
 	}
 }
 
-// What a newer version wrote is shown as far as it is known, and not driven.
+// TestWrite_a_newer_event: events of a newer version are shown as far as they are understood. The session
+// is not driven.
 func TestWrite_a_newer_event(t *testing.T) {
 	t.Parallel()
 	events := finished()
@@ -123,7 +124,7 @@ func writeCondensed(t *testing.T, early bool) {
 	if diff := cmp.Diff(want, session.Stats); diff != "" || len(session.Messages) != 5 || session.Version != 18 {
 		t.Errorf("version %d, %d messages, stats (-want +got):\n%s", session.Version, len(session.Messages), diff)
 	}
-	got, err := read(zip) // from the turns: the log is not whole
+	got, err := read(zip) // read from the turns, since the log is not complete
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,8 @@ func writeCondensed(t *testing.T, early bool) {
 	}
 }
 
-// Its end is a step, as on the wire.
+// TestFiles_a_turn_that_did_not_end_well_says_why_in_its_last_step: the turn's end is a step, as on the
+// wire.
 func TestFiles_a_turn_that_did_not_end_well_says_why_in_its_last_step(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -169,8 +171,8 @@ func TestFiles_a_turn_that_did_not_end_well_says_why_in_its_last_step(t *testing
 	}
 }
 
-// What came from outside of the turn is among its steps, in the words of the
-// wire at /events.
+// TestFiles_what_was_seen_and_who_took_over_are_steps: observations, transfers and failures are among a
+// turn's steps, in the form that the wire has at /events.
 func TestFiles_what_was_seen_and_who_took_over_are_steps(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 9, 0, 1, 500e6, time.UTC)
@@ -198,7 +200,8 @@ func TestFiles_what_was_seen_and_who_took_over_are_steps(t *testing.T) {
 	}
 }
 
-// Whoever writes lines as they come has in the end what an export has.
+// TestFiles_lines_that_are_appended_are_those_of_the_whole: lines that are appended as they come are in the
+// end the same as those of an export.
 func TestFiles_lines_that_are_appended_are_those_of_the_whole(t *testing.T) {
 	t.Parallel()
 	f := archive.NewFiles(parley.Condensed{})

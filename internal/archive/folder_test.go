@@ -39,7 +39,7 @@ func keep(t *testing.T, a *archive.Folder, from, to int64) string {
 	return name
 }
 
-// files lists what is under a folder, with the permissions.
+// files lists the files under a folder with their permissions.
 func files(t *testing.T, dir string) map[string]fs.FileMode {
 	t.Helper()
 	got := map[string]fs.FileMode{}
@@ -101,14 +101,14 @@ func TestFolder_keeps_events_whole_and_drops_them(t *testing.T) {
 	}
 }
 
-// A crash leaves half a file, or a whole one whose condensation was not
+// TestFolder_after_a_crash: a crash leaves half a file, or a whole file whose condensation was not
 // committed.
 func TestFolder_after_a_crash(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	a := archive.NewFolder(datafolder.New(data, nil))
 	keep(t, a, 1, 10)
-	keep(t, a, 11, 20) // and the crash
+	keep(t, a, 11, 20) // after this the process crashes
 	if err := os.WriteFile(filepath.Join(data, "archive/S1/11-30.ndjson.gz.half"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -120,8 +120,8 @@ func TestFolder_after_a_crash(t *testing.T) {
 	}
 }
 
-// The data folder is renamed: nothing is kept for it at its old path, and it is not
-// made anew there.
+// TestFolder_that_went_away: the data folder is renamed. Nothing is kept at its old path, and the folder
+// is not made again there.
 func TestFolder_that_went_away(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -161,7 +161,7 @@ func TestFolder_a_disk_without_room(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		// Without the right to mount, a place that cannot be written stands for it.
+		// Without the right to mount, a path that cannot be written stands for the full disk.
 		if err := os.WriteFile(filepath.Join(dir, "archive"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

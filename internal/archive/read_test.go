@@ -54,7 +54,7 @@ func TestRead_rebuilds_a_log_from_the_turns_when_there_are_no_events(t *testing.
 func TestRead_closes_what_was_open(t *testing.T) {
 	t.Parallel()
 	events := append(finished()[:1:1], logOf(
-		parley.SessionCreated{}, // its place is taken by the real one
+		parley.SessionCreated{}, // the real one replaces it
 		turn1, parley.TurnStarted{TurnRequest: asked("do it")},
 		parley.AgentPath("lead"), parley.AgentStarted{Name: "lead"},
 		parley.ModelStarted{Call: "c1", Model: "m", Reserved: parley.Usage{InputTokens: 5}},
