@@ -22,13 +22,13 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Sessions at rest leave the memory, and many at once fit into little.
+// TestFiles_memory_is_bounded: sessions at rest leave the memory, and many active ones fit into little.
 func TestFiles_memory_is_bounded(t *testing.T) {
 	t.Parallel()
 	live(t, clerk, enginetest.App(), func(t *testing.T, r *rig) {
 		r.files.Die()
 		o := r.options()
-		o.Memory = 40 << 10 // four sessions
+		o.Memory = 40 << 10 // enough for four sessions
 		r.files = livefiles.Start(o)
 		var ids []parley.SessionID
 		for range 20 {
@@ -61,7 +61,7 @@ func TestFiles_memory_is_bounded(t *testing.T) {
 	})
 }
 
-// counted is a log that counts what is read of it.
+// counted is a log with a separate reader for whole sessions, over a store that counts the events read.
 type counted struct {
 	livefiles.Log
 	whole interface {
@@ -84,8 +84,8 @@ func (c countedStore) Read(ctx context.Context, p parley.Principal, id parley.Se
 	return events, err
 }
 
-// A session that wakes costs the same however long it is, whether retention was
-// there or not.
+// TestFiles_waking_costs_the_same: a session that wakes up costs the same however long it is, with and
+// without retention.
 func TestFiles_waking_costs_the_same(t *testing.T) {
 	t.Parallel()
 	for name, steps := range map[string]time.Duration{"kept": 0, "archived": 4 * time.Hour} {
@@ -105,7 +105,7 @@ func TestFiles_waking_costs_the_same(t *testing.T) {
 				r.files = livefiles.Start(o)
 				id := r.Session().ID
 				for n := 1; n <= 200; n++ {
-					time.Sleep(10 * time.Minute) // until it has left memory
+					time.Sleep(10 * time.Minute) // until the session has left memory
 					before := read.Load()
 					r.Await(r.Send(id, "look 1").ID)
 					settled()
@@ -123,7 +123,8 @@ func TestFiles_waking_costs_the_same(t *testing.T) {
 	}
 }
 
-// A checkpoint that is damaged, of another version or of another log is not believed.
+// TestFiles_a_checkpoint_is_a_cache: a checkpoint is ignored if it is damaged, of another version or of
+// another log.
 func TestFiles_a_checkpoint_is_a_cache(t *testing.T) {
 	t.Parallel()
 	live(t, clerk, enginetest.App(asking), func(t *testing.T, r *rig) {
@@ -133,7 +134,7 @@ func TestFiles_a_checkpoint_is_a_cache(t *testing.T) {
 			r.Await(r.Send(two, "plot").ID)
 			settled()
 		}
-		r.Await(r.Send(one, "mail 1").ID) // and waits
+		r.Await(r.Send(one, "mail 1").ID) // its turn waits for a permission
 		r.Send(one, "look 1")
 		settled()
 		fold := func(data string, id parley.SessionID) string {
@@ -154,7 +155,7 @@ func TestFiles_a_checkpoint_is_a_cache(t *testing.T) {
 				if err := os.WriteFile(fold(data, one), change(was), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				// session.json is an older one, so that there is something to do.
+				// An older session.json, so that there is something to catch up on.
 				name := filepath.Join(data, "sessions", string(one), "session.json")
 				body, err := os.ReadFile(name)
 				if err != nil {

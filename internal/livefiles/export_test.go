@@ -1,6 +1,6 @@
 package livefiles
 
-// Die ends the writing in the middle of whatever it does, as a crash would.
+// Die stops the writing in the middle, as a crash would.
 func (f *Files) Die() {
 	f.die()
 	f.stop()
@@ -8,5 +8,5 @@ func (f *Files) Die() {
 	<-f.ended
 }
 
-// InMemory counts the sessions in memory, after the writing has ended.
+// InMemory returns the number of sessions in memory. The writing must have ended.
 func (f *Files) InMemory() int { return len(f.w.open) }

@@ -24,14 +24,13 @@ import (
 	"github.com/parley-server/parley/internal/store/sqlite"
 )
 
-// lives is a rig over any store, in real time, that can be started again. Its clock is
-// put forward.
+// lives is a rig over any store, in real time, that can be restarted. Its engine's clock can be set ahead.
 type lives struct {
 	*rig
 	store seam.Store
 	open  func() (seam.Store, error)
 	app   parley.App
-	ahead atomic.Int64 // how far the clock of the engine is
+	ahead atomic.Int64 // how far the engine's clock is ahead
 }
 
 func (l *lives) up() {
@@ -65,7 +64,7 @@ func (l *lives) down() {
 	}
 }
 
-// become waits until the files are those of an export.
+// become waits until the files equal those of an export.
 func (l *lives) become(when string, want map[string]string) {
 	l.T.Helper()
 	for until := time.Now().Add(20 * time.Second); ; {
@@ -80,8 +79,8 @@ func (l *lives) become(when string, want map[string]string) {
 	}
 }
 
-// everywhere checks the files as they are, after a restart, and when all are lost. None
-// of these adds an event, so the files stay those of one export.
+// everywhere checks the files as they are, after a restart, and after all of them were lost. None of this
+// adds an event, so one export is the expected result of all three.
 func (l *lives) everywhere(when string, ids ...parley.SessionID) {
 	l.T.Helper()
 	want := export(l.T, l.store, l.kept, ids...)
@@ -104,7 +103,7 @@ func (l *lives) fork(from parley.SessionID, at int64) parley.SessionID {
 	return info.ID
 }
 
-// sweep condenses what is old, and checks in whose log the oldest steps have gone.
+// sweep condenses old steps, and checks which of the sessions have lost their oldest steps.
 func (l *lives) sweep(when string, condensed, not []parley.SessionID) {
 	l.T.Helper()
 	if _, err := l.Engine.Sweep(context.Background(), parley.System()); err != nil {
@@ -118,8 +117,8 @@ func (l *lives) sweep(when string, condensed, not []parley.SessionID) {
 	}
 }
 
-// TestFiles_of_forks are those of their exports on every store: when a server starts
-// again, when one of the two was condensed before the other, and without the parent.
+// TestFiles_of_forks: on every store the files of forks are those of their exports. This holds after a
+// restart, when parent or fork was condensed before the other, and after the parent was deleted.
 func TestFiles_of_forks(t *testing.T) {
 	t.Parallel()
 	quiet := slog.New(slog.DiscardHandler)
@@ -167,13 +166,13 @@ func forksHaveFiles(t *testing.T, open func() (seam.Store, error), deletes, pare
 	l.Await(l.Send(parent, "look 3").ID)
 	log := l.Log(parent)
 	fork := l.fork(parent, 0)
-	inside := l.fork(parent, int64(len(log)-4)) // of the turn's tools
+	inside := l.fork(parent, int64(len(log)-4)) // in the middle of the turn's tool calls
 	l.Await(l.Send(fork, "look 2").ID)
 	grandchild := l.fork(fork, 0)
 	all := []parley.SessionID{parent, fork, inside, grandchild}
 	l.everywhere("forked", all...)
 
-	// What waits for a human is not condensed.
+	// A session that waits for a human is not condensed.
 	l.ahead.Store(int64(25 * time.Hour))
 	held, free := fork, parent
 	if !parentFirst {
@@ -193,7 +192,7 @@ func forksHaveFiles(t *testing.T, open func() (seam.Store, error), deletes, pare
 	}
 	l.Await(waits.ID)
 	l.Await(l.Send(fork, "plot").ID)
-	if parentFirst { // else it goes whole
+	if parentFirst { // otherwise the parent is deleted without being condensed
 		l.sweep("none is held", all, nil)
 	}
 	l.everywhere("answered", all...)

@@ -24,7 +24,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// A quiet session's files are those of its export, whatever it went through.
+// TestFiles_are_those_of_an_export: the files of a quiet session are those of its export, whatever
+// happened in it.
 func TestFiles_are_those_of_an_export(t *testing.T) {
 	t.Parallel()
 	live(t, clerk, enginetest.App(asking), func(t *testing.T, r *rig) {
@@ -69,10 +70,11 @@ func TestFiles_are_those_of_an_export(t *testing.T) {
 	})
 }
 
-// Whenever it is cut, the files catch up from the log at the next start.
+// TestFiles_catch_up_after_a_crash_at_any_moment: after a crash at any moment, the files catch up from the
+// log at the next start.
 func TestFiles_catch_up_after_a_crash_at_any_moment(t *testing.T) {
 	t.Parallel()
-	var step chan struct{} // of the bubble
+	var step chan struct{} // made in the bubble
 	gated := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 		<-step
 		return clerk(ctx, r, say)
@@ -95,7 +97,7 @@ func TestFiles_catch_up_after_a_crash_at_any_moment(t *testing.T) {
 			for range 5 {
 				synctest.Wait()
 				check()
-				time.Sleep(700 * time.Millisecond) // so that some are behind a flush and some before
+				time.Sleep(700 * time.Millisecond) // so that some moments are before a flush and some after it
 				select {
 				case step <- struct{}{}:
 				case <-time.After(time.Second):
@@ -109,11 +111,11 @@ func TestFiles_catch_up_after_a_crash_at_any_moment(t *testing.T) {
 	})
 }
 
-// What a lost power leaves behind session.json is written anew; what is before it
-// is believed.
+// TestFiles_what_was_torn_is_written_anew: data that a power loss damaged after the last session.json is
+// written again. Data from before it is trusted.
 func TestFiles_what_was_torn_is_written_anew(t *testing.T) {
 	t.Parallel()
-	var hold chan struct{} // of the bubble
+	var hold chan struct{} // made in the bubble
 	slow := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 		if n := len(enginetest.Results(r)); n == 0 || n == 4 {
 			<-hold
@@ -124,7 +126,7 @@ func TestFiles_what_was_torn_is_written_anew(t *testing.T) {
 		hold = make(chan struct{})
 		id := r.Session().ID
 		turn := r.Send(id, "look 5").ID
-		settled() // session.json has the beginning of the turn, and follows at its end
+		settled() // session.json has the beginning of the turn and is next written at its end
 		hold <- struct{}{}
 		settled()
 		dir := filepath.Join("sessions", string(id))
@@ -158,7 +160,7 @@ func TestFiles_what_was_torn_is_written_anew(t *testing.T) {
 		} {
 			data, store := r.afterCrash(f)
 			got := onDisk(t, data)
-			for n := range got { // what nobody renamed is in nobody's way
+			for n := range got { // half files that were never renamed do no harm
 				if strings.HasSuffix(n, ".half") {
 					delete(got, n)
 				}
@@ -172,7 +174,8 @@ func TestFiles_what_was_torn_is_written_anew(t *testing.T) {
 	})
 }
 
-// A log that is shorter than the files, as after a restored backup, is the truth.
+// TestFiles_follow_a_log_that_went_back: a log that is shorter than the files, as after restoring a backup,
+// is the truth.
 func TestFiles_follow_a_log_that_went_back(t *testing.T) {
 	t.Parallel()
 	live(t, clerk, enginetest.App(), func(t *testing.T, r *rig) {
@@ -190,11 +193,11 @@ func TestFiles_follow_a_log_that_went_back(t *testing.T) {
 	})
 }
 
-// Steps are written when there are five, and without them after two seconds;
-// session.json waits for the turn. A log grows and is not written anew.
+// TestFiles_flush: steps are written when there are five of them, or after two seconds. session.json waits
+// for the end of the turn. A log is appended to and not rewritten.
 func TestFiles_flush(t *testing.T) {
 	t.Parallel()
-	var step chan struct{} // of the bubble
+	var step chan struct{} // made in the bubble
 	gated := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 		<-step
 		return clerk(ctx, r, say)
@@ -220,7 +223,7 @@ func TestFiles_flush(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		step <- struct{}{} // plan, call, result
+		step <- struct{}{} // the steps plan, call and result
 		if n := lines(); n != 0 {
 			t.Errorf("3 new steps are written at once: %d lines", n)
 		}
@@ -247,8 +250,8 @@ func TestFiles_flush(t *testing.T) {
 	})
 }
 
-// The files of a deleted session go with its artifacts, now or at the next start;
-// what belongs to another session stays.
+// TestFiles_of_a_deleted_session_go: the files of a deleted session are removed with its artifacts, at once
+// or at the next start. Files of other sessions stay.
 func TestFiles_of_a_deleted_session_go(t *testing.T) {
 	t.Parallel()
 	live(t, clerk, enginetest.App(), func(t *testing.T, r *rig) {
@@ -275,7 +278,7 @@ func TestFiles_of_a_deleted_session_go(t *testing.T) {
 		synctest.Wait()
 		r.same("deleted while nobody wrote", two)
 
-		// Even where no app has files any more.
+		// The same holds if no app has files any more.
 		r.files.Die()
 		o := r.options()
 		o.Apps = nil
@@ -290,8 +293,8 @@ func TestFiles_of_a_deleted_session_go(t *testing.T) {
 	})
 }
 
-// The steps that retention deletes leave the files too; those that it archives stay,
-// as in an export.
+// TestFiles_follow_retention: steps that retention deletes are removed from the files too. Steps that it
+// archives stay, as in an export.
 func TestFiles_follow_retention(t *testing.T) {
 	t.Parallel()
 	for name, deletes := range map[string]bool{"archived": false, "deleted": true} {
@@ -342,7 +345,8 @@ func followRetention(t *testing.T, deletes bool) {
 	}, func(o *engine.Options) { o.TendEvery = time.Hour })
 }
 
-// Where files cannot be written turns go on; it is said once, and made good.
+// TestFiles_that_can_not_be_written_disturb_nobody: if files cannot be written, turns continue.
+// One warning is logged, and the files catch up later.
 func TestFiles_that_can_not_be_written_disturb_nobody(t *testing.T) {
 	t.Parallel()
 	live(t, clerk, enginetest.App(), func(t *testing.T, r *rig) {
@@ -356,7 +360,7 @@ func TestFiles_that_can_not_be_written_disturb_nobody(t *testing.T) {
 		r.files = livefiles.Start(o)
 		synctest.Wait()
 
-		// A file stands where a folder has to be: root may write everywhere else.
+		// A file replaces the folder, since root could write to any folder.
 		folder, aside := filepath.Join(r.data, "sessions"), filepath.Join(r.data, "aside")
 		if err := os.Rename(folder, aside); err != nil {
 			t.Fatal(err)
@@ -392,13 +396,14 @@ func TestFiles_that_can_not_be_written_disturb_nobody(t *testing.T) {
 	})
 }
 
-// What another process appended rings no bell here, and is found all the same.
+// TestFiles_what_was_not_heard_is_found: an append of another process sends no notification here, but is
+// found all the same.
 func TestFiles_what_was_not_heard_is_found(t *testing.T) {
 	t.Parallel()
 	live(t, clerk, enginetest.App(), func(t *testing.T, r *rig) {
 		id := r.Session().ID
 		settled()
-		if err := r.Engine.Close(t.Context()); err != nil { // another takes no session from a server that is there
+		if err := r.Engine.Close(t.Context()); err != nil { // another process cannot take a session from a running server
 			t.Fatal(err)
 		}
 		other := enginetest.Over(t, r.Store, r.Service, clerk, enginetest.App())
@@ -410,7 +415,7 @@ func TestFiles_what_was_not_heard_is_found(t *testing.T) {
 	})
 }
 
-// Sessions of other apps have no files.
+// TestFiles_are_of_the_apps_that_have_them: sessions of other apps have no files.
 func TestFiles_are_of_the_apps_that_have_them(t *testing.T) {
 	t.Parallel()
 	live(t, clerk, enginetest.App(), func(t *testing.T, r *rig) {
@@ -455,7 +460,7 @@ func TestFiles_meta_is_written_when_it_is_known_and_new(t *testing.T) {
 	})
 }
 
-// What is left when the server stops is written then.
+// TestClose_writes_what_is_left: a server that stops writes what is not yet in the files.
 func TestClose_writes_what_is_left(t *testing.T) {
 	t.Parallel()
 	var r *rig
@@ -472,8 +477,8 @@ func TestClose_writes_what_is_left(t *testing.T) {
 	r.same("closed", ids...)
 }
 
-// The data folder is renamed while sessions go on: it is not made anew, and put back
-// it gets what it lacks.
+// TestFiles_of_a_folder_that_went_away: the data folder is renamed while sessions continue. It is not made
+// again. When it is put back, the files catch up.
 func TestFiles_of_a_folder_that_went_away(t *testing.T) {
 	t.Parallel()
 	meta := 0

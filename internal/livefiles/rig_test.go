@@ -31,7 +31,7 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// clerk does what it is told: "look 3" looks three times, one after the other.
+// clerk does what the message says: "look 3" looks three times, one after the other.
 func clerk(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	tool, times, _ := strings.Cut(enginetest.Last(r), " ")
 	n, _ := strconv.Atoi(times)
@@ -48,7 +48,7 @@ func clerk(_ context.Context, r seam.Request, say func(string)) (seam.Reply, err
 	return seam.Reply{}, nil
 }
 
-// asking is an app in which a mail has to be allowed.
+// asking makes an app ask for permission for each mail.
 func asking(a *parley.App) {
 	a.Policy.Rules = []parley.Rule{{Verdict: parley.Ask, Tool: "mail"}, {Verdict: parley.Allow}}
 	a.Busy, a.MaxOpenTurns = parley.BusyEnqueue, 8
@@ -64,7 +64,7 @@ type rig struct {
 	failed, behind atomic.Int64
 }
 
-// live runs f in a bubble of its own time.
+// live runs f in a bubble of fake time.
 func live(t *testing.T, model enginetest.Model, app parley.App, f func(t *testing.T, r *rig), change ...func(*engine.Options)) {
 	t.Helper()
 	data, shelves := t.TempDir(), t.TempDir()
@@ -82,7 +82,7 @@ func live(t *testing.T, model enginetest.Model, app parley.App, f func(t *testin
 	})
 }
 
-// shelf tells the files what the engine deletes.
+// shelf is an archive that tells the files which sessions the engine deletes.
 type shelf struct {
 	*archive.Folder
 	r *rig
@@ -102,10 +102,10 @@ func (r *rig) options() livefiles.Options {
 
 func (r *rig) start() { r.files = livefiles.Start(r.options()) }
 
-// settled waits until a quiet session is in its files.
+// settled waits until the files of a quiet session are complete.
 func settled() { time.Sleep(2*time.Second + time.Millisecond); synctest.Wait() }
 
-// export is what an export of the sessions has of their files.
+// export returns the files that an export of the sessions has.
 func export(t testing.TB, store seam.Store, kept *archive.Folder, ids ...parley.SessionID) map[string]string {
 	t.Helper()
 	ctx, all := context.Background(), map[string]string{}
@@ -149,7 +149,7 @@ func export(t testing.TB, store seam.Store, kept *archive.Folder, ids ...parley.
 				t.Fatal(err)
 			}
 			switch {
-			case f.Name == "events.ndjson": // of an export only
+			case f.Name == "events.ndjson": // only exports have it
 			case strings.HasPrefix(f.Name, "artifacts/"):
 				all[f.Name] = string(body)
 			default:
@@ -160,7 +160,7 @@ func export(t testing.TB, store seam.Store, kept *archive.Folder, ids ...parley.
 	return all
 }
 
-// onDisk are the files of a data folder, whose modes are checked.
+// onDisk returns the files of a data folder and checks their modes.
 func onDisk(t testing.TB, data string) map[string]string {
 	t.Helper()
 	all, err := seen(t, data)
@@ -170,7 +170,7 @@ func onDisk(t testing.TB, data string) map[string]string {
 	return all
 }
 
-// seen is onDisk where files may be written meanwhile: the error is that one is gone.
+// seen is onDisk for a folder that may be written meanwhile. The error is that a file is gone.
 func seen(t testing.TB, data string) (map[string]string, error) {
 	all := map[string]string{}
 	err := filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error {
@@ -199,7 +199,7 @@ func seen(t testing.TB, data string) (map[string]string, error) {
 	return all, err
 }
 
-// same compares the files with an export of the sessions.
+// same compares the files on disk with an export of the sessions.
 func (r *rig) same(when string, ids ...parley.SessionID) {
 	r.T.Helper()
 	if diff := cmp.Diff(export(r.T, r.Store, r.kept, ids...), onDisk(r.T, r.data)); diff != "" {
@@ -207,15 +207,15 @@ func (r *rig) same(when string, ids ...parley.SessionID) {
 	}
 }
 
-// afterCrash starts over a copy of the disk and of the log as they are now, and
-// returns when all is caught up.
+// afterCrash starts over a copy of the disk and of the log as they are now. It returns when the files have
+// caught up.
 func (r *rig) afterCrash(change ...func(data string)) (data string, store *mem.Store) {
 	r.T.Helper()
 	data = r.T.TempDir()
 	if err := os.CopyFS(data, os.DirFS(r.data)); err != nil {
 		r.T.Fatal(err)
 	}
-	err := filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error { // CopyFS gives modes of its own
+	err := filepath.WalkDir(data, func(path string, d fs.DirEntry, err error) error { // CopyFS sets its own modes
 		mode := fs.FileMode(0o600)
 		if err == nil && d.IsDir() {
 			mode = 0o700
