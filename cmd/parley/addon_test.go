@@ -22,11 +22,11 @@ import (
 
 const addonDir = "../../addon"
 
-// rule says whether a value of an add-on's config.yaml is as the Supervisor takes
-// it. The rules are those of its own schema
-// (https://github.com/home-assistant/supervisor/blob/main/supervisor/addons/validate.py),
-// which ignores what it does not know; here that is a mistake. What they mean is
-// described at https://developers.home-assistant.io/docs/add-ons/configuration.
+// rule reports whether the Supervisor accepts a value in an add-on's config.yaml. The rules are
+// those of the Supervisor's own schema
+// (https://github.com/home-assistant/supervisor/blob/main/supervisor/addons/validate.py). That
+// schema ignores unknown keys; here they are a mistake. The keys are described at
+// https://developers.home-assistant.io/docs/add-ons/configuration.
 type rule func(v any) bool
 
 func text(v any) bool { _, ok := v.(string); return ok }
@@ -159,7 +159,7 @@ func TestAddon_is_as_the_Supervisor_takes_it(t *testing.T) {
 	if c["version"] != version {
 		t.Errorf("the add-on is %v, and the program %s", c["version"], version)
 	}
-	// The defaults have to pass the schema, and what has none has to be optional.
+	// The defaults must pass the schema, and an option without a default must be optional.
 	schema, options := c["schema"].(map[string]any), c["options"].(map[string]any)
 	for key, typ := range schema {
 		if s, ok := typ.(string); ok && options[key] == nil && !strings.HasSuffix(s, "?") {
@@ -205,7 +205,7 @@ func fits(typ, v any) bool {
 	return text(v)
 }
 
-// sample is some value of a type.
+// sample returns a value of the type.
 func sample(typ any) any {
 	switch typ := typ.(type) {
 	case []any:
@@ -234,8 +234,8 @@ func sample(typ any) any {
 	return "some-text-of-20-characters"
 }
 
-// Every option is one that the server reads, described to the person who sets it,
-// and the defaults are the server's own.
+// TestAddon_options_are_known_to_the_server: the server reads every option, the translations
+// describe it, and the defaults are the server's own.
 func TestAddon_options_are_known_to_the_server(t *testing.T) {
 	t.Parallel()
 	c := addonFile(t, "config.yaml")
@@ -311,7 +311,7 @@ func TestAddon_options_are_known_to_the_server(t *testing.T) {
 	}
 }
 
-// What lies beside it is what Home Assistant looks for
+// TestAddon_folder_is_whole: the folder has the other files that Home Assistant looks for
 // (https://developers.home-assistant.io/docs/add-ons/presentation).
 func TestAddon_folder_is_whole(t *testing.T) {
 	t.Parallel()

@@ -14,9 +14,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// TestHome_policy_is_one: session.json, get_session and the native API say the same
-// of a session's policy and model, whatever it asked for. By default nothing may be
-// called.
+// TestHome_policy_is_one: session.json, get_session and the native API report the same policy
+// and model for a session, whatever was requested. By default no service may be called.
 func TestHome_policy_is_one(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestModels_cache_hour: what is kept for an hour in a cache costs double to write,
-// unless settings know better.
+// TestModels_cache_hour: with a cache of one hour, cache writes cost twice the input price,
+// unless the settings give a price.
 func TestModels_cache_hour(t *testing.T) {
 	t.Parallel()
 	own := 7.0
@@ -37,7 +37,8 @@ func TestModels_cache_hour(t *testing.T) {
 	}
 }
 
-// TestModels_first_token: a server of one's own may have to load its model first.
+// TestModels_first_token: the wait for the first token is longer at a self-hosted server, which
+// may have to load its model.
 func TestModels_first_token(t *testing.T) {
 	t.Parallel()
 	own := parley.Duration(7 * time.Minute)
@@ -70,8 +71,8 @@ func TestModels_first_token(t *testing.T) {
 	}
 }
 
-// TestModels_names: a name goes into logs, lists and terminals, so one with signs
-// that steer those is none. Whatever else a provider may know is taken.
+// TestModels_names: a model's name goes into logs, lists and terminals, so a name with control
+// characters is rejected. Any other name that a provider may have is accepted.
 func TestModels_names(t *testing.T) {
 	t.Parallel()
 	s := config.Settings{Models: config.Models{Providers: map[string]config.Provider{"local": {Kind: "openai", BaseURL: "http://127.0.0.1:1/v1"}}}}
@@ -90,8 +91,7 @@ func TestModels_names(t *testing.T) {
 	}
 }
 
-// TestModels_calls_per_minute: a bound on how often a model is called takes nothing
-// else from it.
+// TestModels_calls_per_minute: limiting how often a model is called takes no ability from it.
 func TestModels_calls_per_minute(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -117,7 +117,7 @@ func TestModels_calls_per_minute(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for range 3 { // it is no call
+	for range 3 { // counting tokens is not a call
 		n, err := c.CountTokens(ctx, seam.Request{Model: name, Messages: []parley.Message{parley.Text(parley.RoleUser, "hi")}})
 		if n != 4321 || err != nil {
 			t.Fatalf("got %d, %v", n, err)
@@ -125,8 +125,8 @@ func TestModels_calls_per_minute(t *testing.T) {
 	}
 }
 
-// TestModels_latest: Ollama lists a model without a tag as name:latest, and both names
-// are one model.
+// TestModels_latest: Ollama lists a model without a tag as name:latest. Both names mean the
+// same model.
 func TestModels_latest(t *testing.T) {
 	t.Parallel()
 	tokens := int64(40_960)

@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAppCheck_names_every_mistake: in the form of the file, in what it says, in the
-// tools and models that it names, and in its script; each with its file and line, at
-// once.
+// TestAppCheck_names_every_mistake: all mistakes are reported at once, each with its file and
+// line. They may be in the file's form, in its values, in the tools and models that it names,
+// or in its script.
 func TestAppCheck_names_every_mistake(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -73,7 +73,7 @@ budgets:
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 1 || r.OK || len(r.Mistakes) != len(want) || r.Mistakes[0].File != app || r.Mistakes[0].Line != 1 {
 		t.Errorf("--json: exit %d, %v\n%s", code, err, out)
 	}
-	// What is right is still said.
+	// Correct settings are still printed.
 	if code, out, errs := p.run("app", "check", "--apps", filepath.Dir(dir)); code != 0 || !strings.Contains(out, "ok  chaos: 3 agents, 2 tools, model scripted/chaos, wires chat") {
 		t.Errorf("the enabled app: exit %d\n%s%s", code, out, errs)
 	}

@@ -21,9 +21,9 @@ import (
 	"github.com/parley-server/parley/internal/tui"
 )
 
-// TestFollow_of_a_turn_that_waits_already: what came before an open question is shown
-// before the command ends at it, and what was answered meanwhile is not asked. A reader
-// that is slower than the server meets a turn in that state.
+// TestFollow_of_a_turn_that_waits_already: events before an open question are printed before
+// the command ends at it. A question that was answered meanwhile is not asked. A reader slower
+// than the server sees a turn in this state.
 func TestFollow_of_a_turn_that_waits_already(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -74,8 +74,8 @@ func TestFollow_of_a_turn_that_waits_already(t *testing.T) {
 	}
 }
 
-// TestRun_says_that_it_waits: the server dies before there is a session, and before there
-// is a turn. The command waits both times, says so, and promises nothing of a turn.
+// TestRun_says_that_it_waits: the server dies before the session exists, and before the turn
+// exists. The command waits both times, says so, and makes no promise about a turn.
 func TestRun_says_that_it_waits(t *testing.T) {
 	t.Parallel()
 	var posts atomic.Int64

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// descriptors counts those of a process, or is 0 where that cannot be seen.
+// descriptors counts the open file descriptors of the process. It returns 0 where they cannot
+// be counted.
 func (s *process) descriptors() int {
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
 	if err != nil && runtime.GOOS == "linux" {
@@ -25,8 +26,9 @@ func (s *process) descriptors() int {
 	return len(list)
 }
 
-// TestConnections_that_do_nothing are far more than a server has room for, from
-// somebody without a key. Who has one is served, and afterwards all is as before.
+// TestConnections_that_do_nothing: a client without a key opens far more connections than the
+// server has room for. Clients with a key are served during the attack, and afterwards all is
+// as before.
 func TestConnections_that_do_nothing(t *testing.T) {
 	t.Parallel()
 	const bound = 150
@@ -73,8 +75,8 @@ func TestConnections_that_do_nothing(t *testing.T) {
 	}
 }
 
-// TestBody_that_stops is ended by the server, with the reason when there is
-// somebody to tell.
+// TestBody_that_stops: the server ends a request whose body stops, and gives the reason if the
+// client still reads.
 func TestBody_that_stops(t *testing.T) {
 	t.Parallel()
 	s := newPlace(t).serve()
@@ -107,8 +109,8 @@ func TestBody_that_stops(t *testing.T) {
 	}
 }
 
-// memory returns a process's present and its highest resident memory, in bytes. The
-// highest counts from the last call. Both are 0 where that cannot be seen.
+// memory returns the current and the peak resident memory of the process, in bytes. The peak
+// counts from the last call. Both are 0 where they cannot be read.
 func (s *process) memory() (now, most int64) {
 	proc := fmt.Sprintf("/proc/%d/", s.cmd.Process.Pid)
 	status, err := os.ReadFile(proc + "status")
@@ -129,26 +131,26 @@ func (s *process) memory() (now, most int64) {
 	return now, most
 }
 
-// TestStreams_that_nobody_reads are as many as there may be, over a log that no socket
-// takes whole: the server holds little for them, and whoever reads has all of the log
-// long before they end by themselves. One that was dropped for that comes back with its
-// cursor, and has missed nothing.
+// TestStreams_that_nobody_reads: the maximum number of streams, all unread, follow a log that
+// is larger than a socket buffer. The server holds little memory for them, and a client that
+// does read has the whole log long before they end by themselves. A stream that was dropped for
+// memory resumes from its cursor and misses nothing.
 func TestStreams_that_nobody_reads(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ limit, unread, sessions int }{
-		"all places":                  {10, 15, 1},   // and less memory than answers may hold: a place is made by the limit of streams
-		"all memory":                  {300, 400, 1}, // of which a few streams may hold their event
+		"all places":                  {10, 15, 1},   // and less memory than answers may use: the limit on streams makes room
+		"all memory":                  {300, 400, 1}, // a few streams may keep an event in memory
 		"all places, of all sessions": {10, 15, 2},
 		"all memory, of all sessions": {300, 400, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const (
-				size  = 800_000          // of an event
-				byOwn = 30 * time.Second // a stream ends that takes nothing for so long
+				size  = 800_000          // bytes of one event
+				byOwn = 30 * time.Second // after this time, a stream that reads nothing ends by itself
 			)
-			// Of answers and streams together, twice, as the heap may grow to; what they
-			// have as connections; and what a server takes that is at work.
+			// Memory of answers and streams, twice, because the heap may grow to that; then the
+			// connections, and the server's own work.
 			most := int64(min(c.unread*size, 200<<20) + 24<<20)
 			p := newPlace(t, fmt.Sprintf("PARLEY_LIMITS_MAX_STREAMS=%d", c.limit))
 			p.withDesk("http://127.0.0.1:1", "0s")
@@ -161,7 +163,7 @@ func TestStreams_that_nobody_reads(t *testing.T) {
 				}
 				ids, want = append(ids, string(id)), append(want, s.log(id)...)
 			}
-			slices.Sort(want) // between sessions there is no order
+			slices.Sort(want) // events of different sessions have no order
 			path := "/v1/sessions/" + ids[0] + "/events"
 			if c.sessions > 1 {
 				path = "/v1/stream?sessions=" + strings.Join(ids, ",")
@@ -205,9 +207,9 @@ func TestStreams_that_nobody_reads(t *testing.T) {
 	}
 }
 
-// unread asks for streams, and reads no more of them than the heads of the answers, so
-// that each has its place or was refused. It returns those that have had one. Their
-// sockets keep the buffers they have: one that was made small stays slow to read.
+// unread opens n streams and reads only the heads of the answers, so each one got a place or
+// was refused. It returns the streams that got one. Their sockets keep the default buffers: a
+// socket made with a small buffer stays slow to read.
 func (s *process) unread(path string, n int) (streams []*http.Response, leave func()) {
 	s.t.Helper()
 	var conns []net.Conn
@@ -238,7 +240,7 @@ func (s *process) unread(path string, n int) (streams []*http.Response, leave fu
 	return streams, leave
 }
 
-// follow reads a stream from a cursor on until it has had so many events, or ends.
+// follow reads a stream from a cursor until it has that many events or the stream ends.
 func (s *process) follow(path, cursor string, events int) []string {
 	ctx, stop := context.WithTimeout(s.t.Context(), within)
 	defer stop()
@@ -262,8 +264,8 @@ func (s *process) follow(path, cursor string, events int) []string {
 	return got
 }
 
-// eventsOf reads server-sent events until there are so many with an id, or they end. A
-// frame counts once it is whole.
+// eventsOf reads server-sent events until it has most of them with an id, or the stream ends. A
+// frame counts once it is complete.
 func eventsOf(r io.Reader, most int) (events []string, cursor string) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 4<<20)

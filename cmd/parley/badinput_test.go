@@ -15,7 +15,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// problemOf is the error of an answer, which has to have the one shape.
+// problemOf returns the error in an answer, which must have the one shape.
 func problemOf(t *testing.T, a answer) parley.ErrorInfo {
 	t.Helper()
 	var p struct {
@@ -32,8 +32,8 @@ func problemOf(t *testing.T, a answer) parley.ErrorInfo {
 	return p.Error
 }
 
-// serves checks that the server does its work, as after a request that it
-// refused: a whole turn.
+// serves checks that the server still works after a request that it refused: it runs a whole
+// turn.
 func (s *process) serves(what string) {
 	s.t.Helper()
 	if a := s.ask("GET", "/healthz", ""); a.status != http.StatusOK {
@@ -44,8 +44,8 @@ func (s *process) serves(what string) {
 	}
 }
 
-// TestBadRequest_is_refused_clearly sends what is wrong to a server, which
-// refuses each with one error of the one shape and goes on.
+// TestBadRequest_is_refused_clearly sends wrong requests. The server refuses each with one
+// error of the one shape and keeps running.
 func TestBadRequest_is_refused_clearly(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "PARLEY_SCRIPTED_PACE=0s")
@@ -200,8 +200,8 @@ func TestBadRequest_is_refused_clearly(t *testing.T) {
 	s.serves("a second message")
 }
 
-// TestLimits_are_said_and_end allows one stream, and gets a body that does not
-// say its length.
+// TestLimits_are_said_and_end allows one stream, and sends a body that does not state its
+// length.
 func TestLimits_are_said_and_end(t *testing.T) {
 	t.Parallel()
 	s := newPlace(t, "PARLEY_SCRIPTED_PACE=0s", "PARLEY_LIMITS_MAX_STREAMS=1").serve()
@@ -256,8 +256,8 @@ func TestLimits_are_said_and_end(t *testing.T) {
 	s.serves("a body without a length")
 }
 
-// TestLongMessages are taken where the settings say so, by every door and in every
-// way in which JSON can write them.
+// TestLongMessages: where the settings allow long messages, every door accepts them, in every
+// form in which JSON can write them.
 func TestLongMessages(t *testing.T) {
 	t.Parallel()
 	s := newPlace(t, "PARLEY_SCRIPTED_PACE=0s", "PARLEY_LIMITS_MAX_MESSAGE=512KiB").serve()
@@ -283,7 +283,7 @@ func TestLongMessages(t *testing.T) {
 			"too long":          {strings.Repeat("x", 512<<10+1), false},
 		} {
 			a := send(door, c.message)
-			// A message that is taken may still be too long for a model's window.
+			// An accepted message may still be too long for a model's window.
 			refused := a.status == http.StatusRequestEntityTooLarge || bytes.Contains(a.body, []byte(`message is longer than`))
 			if refused == c.good || a.status >= 500 {
 				t.Errorf("%s, %s: %d %.300s", door, name, a.status, a.body)

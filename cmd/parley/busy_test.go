@@ -28,9 +28,9 @@ type waitingDesk struct {
 	turn    parley.TurnInfo
 }
 
-// TestBusy_while_a_turn_waits sends a message over each wire to a session whose turn
-// waits for a human. It is refused, and named what waits; or queued, and answers
-// nothing; or declines.
+// TestBusy_while_a_turn_waits sends a message over each wire to a session whose turn waits for
+// a human. The message is refused with the name of the open request; or it is queued and
+// answers nothing; or it declines the request.
 func TestBusy_while_a_turn_waits(t *testing.T) {
 	t.Parallel()
 	service := newPost(t)
@@ -50,7 +50,7 @@ wires: [chat]
 	p.env = append(p.env, "PARLEY_ENABLED=counter")
 	s := p.serve()
 
-	// A wire says what became of a message: nil, or why it was refused.
+	// Each wire returns nil if the message was accepted, else the reason for the refusal.
 	wires := map[string]func(d *waitingDesk, busy parley.BusyMode) *parley.ErrorInfo{
 		"JSON": func(d *waitingDesk, busy parley.BusyMode) *parley.ErrorInfo {
 			a := d.ask("POST", "/v1/sessions/"+string(d.session)+"/turns", object("message", "and?", "busy", string(busy)))
@@ -73,7 +73,7 @@ wires: [chat]
 		},
 		"run": func(d *waitingDesk, busy parley.BusyMode) *parley.ErrorInfo { return d.overCommand(busy) },
 		"chat": func(d *waitingDesk, busy parley.BusyMode) *parley.ErrorInfo {
-			if busy != parley.BusyReject { // this wire has no other
+			if busy != parley.BusyReject { // this wire only rejects
 				return nil
 			}
 			return d.refusal(d.begin("/chat", object("session_id", d.outside, "message", "and?")), http.StatusOK)
@@ -120,7 +120,7 @@ wires: [chat]
 	}
 }
 
-// waitsAt makes a session whose turn waits for a yes to a mail.
+// waitsAt makes a session whose turn waits for permission to send a mail.
 func waitsAt(t *testing.T, s *process, p *place, outside string) *waitingDesk {
 	d := &waitingDesk{process: s, t: t, place: p, outside: outside}
 	d.session = must[parley.SessionInfo](d.process, "POST", "/v1/sessions", object("app", "counter", "outside_id", outside)).ID
@@ -128,8 +128,7 @@ func waitsAt(t *testing.T, s *process, p *place, outside string) *waitingDesk {
 	return d
 }
 
-// begin makes a request whose answer may be a stream that lasts, and reads that no
-// further than its beginning.
+// begin makes a request whose answer may be an endless stream, and reads only its beginning.
 func (d *waitingDesk) begin(path, body string) answer {
 	d.t.Helper()
 	ctx, stop := context.WithCancel(d.t.Context())
@@ -155,7 +154,7 @@ func (d *waitingDesk) begin(path, body string) answer {
 	return answer{resp.StatusCode, resp.Header, b.Bytes()}
 }
 
-// refusal is the error of an answer, which is 409, or nil where it was taken.
+// refusal returns the error of an answer with status 409, or nil if the message was accepted.
 func (d *waitingDesk) refusal(a answer, taken int) *parley.ErrorInfo {
 	d.t.Helper()
 	if a.status == taken {
@@ -175,7 +174,7 @@ func (d *waitingDesk) overMCP() *parley.ErrorInfo {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // it was used
+	defer c.Close() //nolint:errcheck // the test is done with it
 	got, err := c.CallTool(d.t.Context(), &mcp.CallToolParams{Name: "counter.send_message", Arguments: map[string]any{"session_id": d.session, "message": "and?"}})
 	if err != nil {
 		d.t.Fatal(err)
@@ -190,7 +189,7 @@ func (d *waitingDesk) overMCP() *parley.ErrorInfo {
 	return &e.Error
 }
 
-// overCommand sends with the command, which follows the turn: so what waits is
+// overCommand sends with the command. The command follows the turn, so the open request is
 // answered once the message is there.
 func (d *waitingDesk) overCommand(busy parley.BusyMode) *parley.ErrorInfo {
 	d.t.Helper()

@@ -21,8 +21,8 @@ import (
 
 const followUp = "What library should I use for that?"
 
-// chat is one answer of POST /chat: its frames as they stand on the wire, but
-// for the tokens, whose number is a matter of time and whose text is joined.
+// chat is one answer of POST /chat: its frames as they are on the wire, without the tokens. The
+// number of tokens depends on time, so their text is joined.
 type chat struct {
 	frames  string
 	text    string
@@ -31,7 +31,7 @@ type chat struct {
 	turn    parley.TurnID
 }
 
-// chat begins one and returns its response.
+// chat starts a chat and returns its response.
 func (s *process) chat(ctx context.Context, session, message, query string) (*http.Response, error) {
 	body := object("session_id", session, "message", message)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/chat"+query, strings.NewReader(body))
@@ -73,7 +73,7 @@ func (s *process) sayTo(session, message, query string) chat {
 	return readChat(s.t, resp, raw)
 }
 
-// chatFrame is all that this wire knows, to the byte.
+// chatFrame matches every frame of this wire, to the byte.
 var chatFrame = regexp.MustCompile(`^(?:id: [1-9][0-9]*\n)?event: (agent_start|tool_call|tool_result|handoff|token|done|error)\ndata: (\{.*\})$`)
 
 func readChat(t *testing.T, resp *http.Response, raw []byte) chat {
@@ -144,7 +144,7 @@ func TestChat_demo_to_the_byte(t *testing.T) {
 	if second.session != first.session || second.turn == first.turn {
 		t.Errorf("one browser's session is %s and %s, its turns %s and %s", first.session, second.session, first.turn, second.turn)
 	}
-	// done came after the turn was durable, and its text is what was kept.
+	// done came after the turn was durable, and the text of done is the stored one.
 	for _, c := range []chat{first, second} {
 		if turn := must[parley.TurnInfo](s, "GET", "/v1/turns/"+string(c.turn), ""); turn.Status != parley.StatusCompleted || turn.Response.Message != c.text {
 			t.Errorf("the turn is %s with %q, and the wire had %q", turn.Status, turn.Response.Message, c.text)
@@ -166,8 +166,8 @@ const otherSlack = `{"messages": [
   {"channel": "#random", "user": "Tom", "date": "2026-06-02", "text": "Lunch at twelve?"}
 ]}`
 
-// Other data and another question: the newest source wins, the conflict is named
-// and the source quoted. The folder is read anew for each call.
+// TestChat_other_data_other_question: with other data and another question, the newest source
+// wins, the conflict is named and the source quoted. The folder is read again for each call.
 func TestChat_other_data_other_question(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "PARLEY_SCRIPTED_PACE=0s")
@@ -212,8 +212,8 @@ func TestChat_other_data_other_question(t *testing.T) {
 	}
 }
 
-// A data file that is missing or malformed is an error of the tool, by name and
-// line; the turn goes on with what the other tool has.
+// TestChat_broken_data: a data file that is missing or malformed is an error of the tool, with
+// the file's name and line. The turn goes on with the result of the other tool.
 func TestChat_broken_data(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "PARLEY_SCRIPTED_PACE=0s")
@@ -263,7 +263,8 @@ func TestChat_broken_data(t *testing.T) {
 	}
 }
 
-// A client that goes away does not end its turn; meanwhile the session is busy.
+// TestChat_goes_on_without_its_client: a turn goes on when its client disconnects. Meanwhile
+// the session is busy.
 func TestChat_goes_on_without_its_client(t *testing.T) {
 	t.Parallel()
 	s := newPlace(t, "PARLEY_SCRIPTED_PACE=30ms").serve()
@@ -339,7 +340,7 @@ func TestChat_cancel_and_budget_are_errors(t *testing.T) {
 	}
 }
 
-// ?cursor=1 gives ids, after each of which the native wire has the rest.
+// TestChat_cursor: with ?cursor=1 frames have ids. The native wire resumes after any of them.
 func TestChat_cursor(t *testing.T) {
 	t.Parallel()
 	s := newPlace(t, "PARLEY_SCRIPTED_PACE=1ms").serve()

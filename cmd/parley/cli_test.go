@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestCommands_that_look_make_no_folder: a name that is mistyped is said, and stays
-// none; neither does a folder of something else become a data folder.
+// TestCommands_that_look_make_no_folder: a command that only reads reports a mistyped folder
+// and does not create it. It does not turn another program's folder into a data folder either.
 func TestCommands_that_look_make_no_folder(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -27,7 +27,7 @@ func TestCommands_that_look_make_no_folder(t *testing.T) {
 		other:                        " holds no sessions",
 		file:                         ": not a directory",
 		filepath.Join(file, "data"):  ": not a directory",
-		loop:                         ": too many levels of symbolic links", // as one that may not be read: not said to be empty
+		loop:                         ": too many levels of symbolic links", // like an unreadable folder, it is not reported as empty
 	}
 	const id = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	for _, args := range [][]string{
@@ -60,7 +60,7 @@ func TestCommands_that_look_make_no_folder(t *testing.T) {
 			}
 		}
 	}
-	// What is refused changes nothing.
+	// A refused command changes nothing.
 	p.env = append(p.env, "PARLEY_API_KEYS=fixed=pk_"+strings.Repeat("k", 32))
 	for want, args := range map[string][]string{
 		`there is no key "nobody"`:        {"keys", "revoke", "nobody"},
@@ -84,7 +84,7 @@ func TestCommands_that_look_make_no_folder(t *testing.T) {
 	}
 }
 
-// TestRun_of_an_app_that_is_off says why it is.
+// TestRun_of_an_app_that_is_off says why the app is off.
 func TestRun_of_an_app_that_is_off(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "PARLEY_ENABLED=chaos,home")
@@ -103,8 +103,7 @@ func TestRun_of_an_app_that_is_off(t *testing.T) {
 	}
 }
 
-// TestDoctor_asks_the_server: its settings and keys are those that count, and not
-// those of the command.
+// TestDoctor_asks_the_server: the server's settings and keys count, not the command's.
 func TestDoctor_asks_the_server(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -19,11 +19,11 @@ import (
 
 var fetched sync.Once
 
-// What others make of the document: the folder clients has their linters and
-// generators at fixed versions, and a small program over each generated client.
+// Third-party tools read the document: the folder clients has linters and generators at fixed
+// versions, and a small program over each generated client.
 
-// TestDocument_passes_the_linters: not even a warning, as the document of every
-// app and wire has none today.
+// TestDocument_passes_the_linters: the document of all apps and wires gets no error and no
+// warning.
 func TestDocument_passes_the_linters(t *testing.T) {
 	t.Parallel()
 	k := newKeyed(t)
@@ -41,14 +41,14 @@ func TestDocument_passes_the_linters(t *testing.T) {
 	}
 }
 
-// TestClients_that_are_generated makes a client with each generator, compiles a
-// program over it in its language's strict way, and lets it do a day's work.
+// TestClients_that_are_generated makes a client with each generator, compiles a program over it
+// in its language's strict mode, and runs the program.
 func TestClients_that_are_generated(t *testing.T) {
 	t.Parallel()
 	k := newKeyed(t)
 	js := jsFolder(t)
 	doc := k.document(t)
-	// TypeScript finds the packages in a folder above.
+	// TypeScript looks for packages in the parent folders.
 	under := func(t *testing.T) string {
 		dir, err := os.MkdirTemp(js, "generated-")
 		if err != nil {
@@ -76,7 +76,7 @@ func TestClients_that_are_generated(t *testing.T) {
 		},
 		"oapi-codegen": func(t *testing.T) (string, []string) {
 			dir := t.TempDir()
-			for _, file := range []string{"go.mod", "go.sum", "main.go.txt"} { // .txt: no package of this module
+			for _, file := range []string{"go.mod", "go.sum", "main.go.txt"} { // .txt: so that it is no package of this module
 				copied(t, filepath.Join("clients", "go", file), filepath.Join(dir, strings.TrimSuffix(file, ".txt")))
 			}
 			if err := os.Mkdir(filepath.Join(dir, "parley"), 0o700); err != nil {
@@ -102,7 +102,7 @@ func TestClients_that_are_generated(t *testing.T) {
 				"gone":     []any{404.0, "not_found"},
 				"stranger": []any{401.0, "unauthenticated"},
 			}
-			if name == "hey-api" { // its stream of events comes back by itself when it ends, which the others have not
+			if name == "hey-api" { // unlike the others, it reconnects its event stream when that ends
 				want["followed"] = true
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -112,7 +112,7 @@ func TestClients_that_are_generated(t *testing.T) {
 	}
 }
 
-// jsFolder is where the packages of others are.
+// jsFolder returns the folder with the third-party packages.
 func jsFolder(t *testing.T) string {
 	t.Helper()
 	js, err := filepath.Abs(filepath.Join("clients", "js"))
@@ -123,7 +123,7 @@ func jsFolder(t *testing.T) string {
 	return js
 }
 
-// document is a file with the document of a running server.
+// document writes the document of a running server to a file and returns its path.
 func (k *keyed) document(t *testing.T) string {
 	t.Helper()
 	status, text, _ := k.ask("", "GET", "/openapi.json", "")
@@ -145,8 +145,7 @@ func copied(t *testing.T, from, to string) {
 	}
 }
 
-// ran has what a program says on its standard output. It may take long on a
-// machine that builds it for the first time.
+// ran returns a program's standard output. The first build on a machine may take long.
 func ran(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

@@ -13,8 +13,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// withPress gives the program an app whose tool is a shell script. It writes what it prints
-// into a file, and then holds another file open for ever.
+// withPress gives the program an app whose tool is a shell script. The script notes each of its
+// calls in the file printed. With HANG=1 it opens the file held and does not end.
 func (p *place) withPress(more string) (printed, held string) {
 	p.t.Helper()
 	dir := filepath.Join(p.dir, "apps", "press")
@@ -55,8 +55,8 @@ resume: auto
 	return printed, held
 }
 
-// TestCommand_of_ones_own: a tool is a program that an app.yaml names. What it is given as
-// a secret stays out of the log, whatever the variable is called.
+// TestCommand_of_ones_own: a tool is a program that an app.yaml names. A secret that the
+// program gets stays out of the log, whatever its variable is called.
 func TestCommand_of_ones_own(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -76,8 +76,8 @@ func TestCommand_of_ones_own(t *testing.T) {
 	}
 }
 
-// TestCommand_killed_in_a_write: the server dies while the program works. The program and
-// what it started die too. It is not run again: it is asked what became of the call, or
+// TestCommand_killed_in_a_write: the server dies while the program runs. The program and its
+// children die too. The program is not run again: it is asked for the outcome of the call, or
 // else a person is.
 func TestCommand_killed_in_a_write(t *testing.T) {
 	t.Parallel()
@@ -138,7 +138,7 @@ func waitFor(t *testing.T, c <-chan struct{}, what string) {
 	}
 }
 
-// TestCommand_that_is_wrong: what is wrong with one is said with its line.
+// TestCommand_that_is_wrong: each mistake is reported with its line.
 func TestCommand_that_is_wrong(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -163,7 +163,7 @@ func TestCommand_that_is_wrong(t *testing.T) {
 	}
 }
 
-// TestExample_command_tool runs the example of a program in JavaScript.
+// TestExample_command_tool runs the example program in JavaScript.
 func TestExample_command_tool(t *testing.T) {
 	t.Parallel()
 	example, err := filepath.Abs("../../examples/command-tool")

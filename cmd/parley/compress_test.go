@@ -13,8 +13,8 @@ import (
 	"github.com/parley-server/parley/internal/auth"
 )
 
-// TestAnswers_are_compressed where it helps: whole answers of JSON and the
-// documentation, for clients that say they read gzip.
+// TestAnswers_are_compressed where it helps: complete JSON answers and the documentation, for
+// clients that accept gzip.
 func TestAnswers_are_compressed(t *testing.T) {
 	t.Parallel()
 	k := newKeyed(t)
@@ -41,7 +41,7 @@ func TestAnswers_are_compressed(t *testing.T) {
 			t.Errorf("%s: %d bytes are others when they were compressed", path, len(plain))
 		}
 	}
-	// The house lives on: what two requests get of it is not the same.
+	// The state of the house changes, so two requests get different answers.
 	if status, packed, h := k.ask("ana", http.MethodGet, "/apps/home/entities", "", "Accept-Encoding", "gzip"); status != http.StatusOK || h.Get("Content-Encoding") != "gzip" || !json.Valid([]byte(unzip(t, packed))) {
 		t.Errorf("entities: %d, Content-Encoding %q", status, h.Get("Content-Encoding"))
 	}
@@ -50,8 +50,9 @@ func TestAnswers_are_compressed(t *testing.T) {
 	}
 }
 
-// TestAnswers_to_pages_of_elsewhere are not compressed, unless the settings list
-// the page: their size would tell what is in them.
+// TestAnswers_to_pages_of_elsewhere: answers to pages of other origins are not compressed,
+// unless the settings list the page. The compressed size would reveal something about their
+// content.
 func TestAnswers_to_pages_of_elsewhere(t *testing.T) {
 	t.Parallel()
 	k := newKeyed(t)

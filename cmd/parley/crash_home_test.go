@@ -20,8 +20,7 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// pipes is a listener whose network is memory, so that time can be fake on both
-// sides of it.
+// pipes is a listener whose network is in memory, so both sides can use fake time.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -61,7 +60,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
 
-// simulated is the house of one run, which counts what was done to it.
+// simulated is the house of one run. It counts the calls that changed it.
 type simulated struct {
 	house *sim.House
 	line  *pipes
@@ -92,8 +91,7 @@ func (w *simulated) Close() {
 	<-w.done
 }
 
-// Live is a life of the process: its tools connect, and their connections end
-// with it.
+// Live is one life of the process: its tools connect, and their connections end with the life.
 func (w *simulated) Live(o *engine.Options, gate func() error) func() {
 	tools, err := homeassistant.New(homeassistant.Options{
 		URL: "http://house", Token: "a-long-lived-token", AllowServices: []string{"light.turn_on"}, Dial: w.line.Dial,
@@ -112,7 +110,7 @@ func (w *simulated) Live(o *engine.Options, gate func() error) func() {
 	return tools.Close
 }
 
-// watched are the tools with a gate after each call.
+// watched has the tools with a gate after each call.
 type watched struct {
 	*homeassistant.Toolset
 	gate func() error
@@ -131,10 +129,10 @@ func without(expr string) func(string) string {
 	return func(s string) string { return re.ReplaceAllLiteralString(s, "") }
 }
 
-// TestHomeSurvivesACrashAtEveryPoint plays the story of the flickering lights on
-// the app's own prompts, tools and model over the simulated house, and crashes its
-// second turn everywhere; and a turn that switches a light on after asking. Every pair of
-// a crash and a crash of its recovery is tested where a life is cheaper
+// TestHomeSurvivesACrashAtEveryPoint plays the story of the flickering lights with the app's
+// own prompts, tools and model over the simulated house, and crashes the second turn at every
+// point. It does the same with a turn that turns on a light after asking. Each life is
+// expensive here, so every pair of a crash and a crash of its recovery is tested elsewhere
 // (TestCrashAtEveryPoint).
 func TestHomeSurvivesACrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
@@ -161,14 +159,14 @@ func TestHomeSurvivesACrashAtEveryPoint(t *testing.T) {
 	for name, sc := range map[string]enginetest.Scenario{
 		"a plan": {
 			Before: []string{"Why did the bedroom lights flicker last night?"}, Messages: []string{"Create a mitigation plan and simulate impact."},
-			Told: without(`Looked at .*`), Sparse: 4, // the last day is another a minute later
+			Told: without(`Looked at .*`), Sparse: 4, // a minute later, the last day is a different period
 		},
-		// What is found out afterwards is told in other words.
+		// An outcome that is found out afterwards is reported in other words.
 		"a light": {Messages: []string{"Turn on the bedroom ceiling light."}, Told: without(`(?s)completed: .*`), Sparse: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sc.App, sc.Model = app, func() enginetest.Model { return nil } // the app's own takes its place
+			sc.App, sc.Model = app, func() enginetest.Model { return nil } // replaced by the app's own model
 			sc.World = func() enginetest.World { return newSimulated(p, app.Name) }
 			enginetest.CrashEverywhere(t, sc)
 		})

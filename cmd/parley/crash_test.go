@@ -12,8 +12,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestChaosSurvivesACrashAtEveryPoint plays the demo of the chaos app, with its
-// own prompts, tools, data and model, and crashes it everywhere.
+// TestChaosSurvivesACrashAtEveryPoint plays the demo of the chaos app with its own prompts,
+// tools, data and model, and crashes it at every point.
 func TestChaosSurvivesACrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	settings, err := config.Load(config.From{Env: func(name string) (string, bool) { return t.TempDir(), name == "PARLEY_DATA" }})
@@ -31,7 +31,7 @@ func TestChaosSurvivesACrashAtEveryPoint(t *testing.T) {
 		}
 		enginetest.CrashEverywhere(t, enginetest.Scenario{
 			App:      app,
-			Model:    func() enginetest.Model { return nil }, // the app's own takes its place
+			Model:    func() enginetest.Model { return nil }, // replaced by the app's own model
 			Messages: slices.Concat(app.Examples, app.FollowUps),
 			Options: func(o *engine.Options) {
 				o.Models, o.Tools = p.models, p.boxes

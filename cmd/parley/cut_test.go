@@ -16,9 +16,9 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// TestCut_after_every_frame_of_a_running_turn has for each wire a client for
-// each frame, which is cut after it and goes on from its cursor, and some that
-// are cut again and again. All see what the one that is never cut sees.
+// TestCut_after_every_frame_of_a_running_turn has one client per wire and frame. The client is
+// cut after that frame and resumes from its cursor. Some clients are cut again and again. All
+// see the same as the client that is never cut.
 func TestCut_after_every_frame_of_a_running_turn(t *testing.T) {
 	t.Parallel()
 	onStores(t, cutAfterEveryFrame)
@@ -48,10 +48,10 @@ func cutAfterEveryFrame(t *testing.T, store string) {
 			}
 		})
 	}
-	const most = 240 // frames; there are about as many
+	const most = 240 // about as many as there are
 	step := 1
 	if store != "sqlite" {
-		step = 6 // what a wire does with a frame is no matter of the store
+		step = 6 // how a wire handles a frame does not depend on the store
 	}
 	for _, wire := range resumable {
 		start(newWatcher(wire, id), "uncut", func(int) int { return 0 })
@@ -67,7 +67,7 @@ func cutAfterEveryFrame(t *testing.T, store string) {
 			start(newWatcher(wire, id), fmt.Sprintf("cut after every %d", every), func(int) int { return every })
 		}
 	}
-	for _, c := range clients { // all are there before anything happens
+	for _, c := range clients { // all are connected before anything happens
 		if err := c.until(ctx, "its first event", func() bool { return len(c.events) == 1 }); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func cutAfterEveryFrame(t *testing.T, store string) {
 	}
 }
 
-// TestCut_after_every_event_of_a_log resumes each wire at each place.
+// TestCut_after_every_event_of_a_log resumes each wire after each event.
 func TestCut_after_every_event_of_a_log(t *testing.T) {
 	t.Parallel()
 	onStores(t, cutAfterEveryEvent)
@@ -123,16 +123,16 @@ func cutAfterEveryEvent(t *testing.T, store string) {
 	}
 }
 
-// TestCut_by_the_death_of_the_server kills it in one turn again and again. While the turn
-// gets further in between it goes on by itself; when it twice did not, somebody has to
-// ask for it.
+// TestCut_by_the_death_of_the_server kills the server in one turn again and again. While the
+// turn makes progress between kills, it resumes by itself. After two kills without progress, a
+// client must ask for it to resume.
 func TestCut_by_the_death_of_the_server(t *testing.T) {
 	t.Parallel()
 	onStores(t, cutByDeath)
 }
 
 func cutByDeath(t *testing.T, store string) {
-	p := newPlace(t, "PARLEY_SCRIPTED_PACE=150ms").on(store) // each kill comes long before the end
+	p := newPlace(t, "PARLEY_SCRIPTED_PACE=150ms").on(store) // each kill comes long before the turn's end
 	s := p.serve()
 	id := s.session("chaos")
 	ctx, stop := context.WithCancel(t.Context())
@@ -147,7 +147,7 @@ func cutByDeath(t *testing.T, store string) {
 		hands.Go(func() { w.keep(ctx, func() string { return *base.Load() }) })
 	}
 	turn := s.send(id, spec)
-	// events counts those of a type that this client has.
+	// events counts the events of a type that this client has.
 	events := func(w *watcher, of string) int {
 		return strings.Count(strings.Join(w.events, ""), `"type":"`+of+`"`)
 	}
@@ -173,7 +173,7 @@ func cutByDeath(t *testing.T, store string) {
 		again()
 	}
 	var waits parley.TurnInfo
-	for ; kills < 10; kills++ { // at once, so that it gets no further
+	for ; kills < 10; kills++ { // at once, so that the turn makes no progress
 		w := clients[kills%len(clients)]
 		if err := w.until(ctx, fmt.Sprintf("what comes of kill %d", kills), func() bool {
 			return events(w, "turn.interrupted") == kills && (events(w, "turn.resumed") == kills || !strings.Contains(w.events[len(w.events)-1], `"resumes":true`))
@@ -204,9 +204,8 @@ func cutByDeath(t *testing.T, store string) {
 	}
 }
 
-// TestWires_two_clients_drive_one_session sends from two doors at once, and
-// stops some of the turns. Each watches over a wire of its own, and both end
-// with the same log.
+// TestWires_two_clients_drive_one_session sends from two doors at once and cancels some of the
+// turns. Each client follows over a wire of its own, and both end with the same log.
 func TestWires_two_clients_drive_one_session(t *testing.T) {
 	t.Parallel()
 	onStores(t, twoClients)
@@ -223,7 +222,8 @@ func twoClients(t *testing.T, store string) {
 		watching.Go(func() { w.keep(ctx, func() string { return s.url }) })
 	}
 	const turns = 8
-	// again asks until the session is not busy; being busy has one clear form.
+	// again repeats a request until the session is not busy; a busy session has one clear
+	// error.
 	again := func(path, body string) {
 		for ctx.Err() == nil {
 			got, err := s.try(ctx, "POST", path, body)
@@ -256,7 +256,7 @@ func twoClients(t *testing.T, store string) {
 			again("/v1/sessions/"+string(made.ID)+"/turns", object("message", fmt.Sprint("note ", i, " about login")))
 		}
 	})
-	hands.Go(func() { // somebody who stops every third turn that begins
+	hands.Go(func() { // cancels every third turn that begins
 		for n := 2; n < 2*turns; n += 3 {
 			var turn parley.TurnID
 			err := b.until(ctx, "a turn to stop", func() bool {
@@ -275,7 +275,7 @@ func twoClients(t *testing.T, store string) {
 				t.Error(err)
 				return
 			}
-			// Too late is a conflict.
+			// A cancellation that comes too late is a conflict.
 			if got := s.ask("POST", "/v1/turns/"+string(turn)+"/cancel", object("reason", "enough")); got.status != 200 && got.status != 409 {
 				t.Errorf("cancel: %s", got)
 			}
@@ -313,7 +313,7 @@ func twoClients(t *testing.T, store string) {
 	}
 }
 
-// gated is a connection that nothing is read from until its gate opens.
+// gated is a connection whose data is not read until its gate opens.
 type gated struct {
 	net.Conn
 	gate <-chan struct{}
@@ -324,8 +324,8 @@ func (g gated) Read(b []byte) (int, error) {
 	return g.Conn.Read(b)
 }
 
-// TestSlowReader_loses_nothing_and_delays_nobody has a client on each wire that
-// reads nothing while more passes than the kernel keeps for it.
+// TestSlowReader_loses_nothing_and_delays_nobody has a client on each wire that does not read.
+// More data passes than the kernel buffers.
 func TestSlowReader_loses_nothing_and_delays_nobody(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -21,23 +21,22 @@ import (
 
 // Variables that a test gives to a program it starts.
 const (
-	// deskVariable is the address of a service outside of the program. With it
-	// the tables know the toolset "desk", which acts on that service, and a model
-	// for it.
+	// deskVariable is the address of a service outside the program. If it is set, the tables
+	// have the toolset "desk", which calls that service, and a model that uses it.
 	deskVariable = "PARLEY_TEST_DESK"
-	// paceVariable is how long that model takes for a word.
+	// paceVariable is the time that this model takes for each word.
 	paceVariable = "PARLEY_TEST_PACE"
-	// postVariable is how long the service has for a mail; without it, long.
+	// postVariable is the service's time limit for a mail. If it is not set, the limit is long.
 	postVariable = "PARLEY_TEST_POST"
-	// leashVariable makes the program end when its standard input does, so that
-	// none outlives the test that started it, however that ends.
+	// leashVariable makes the program end when its standard input is closed. So no program
+	// outlives the test that started it, however the test ends.
 	leashVariable = "PARLEY_TEST_LEASH"
-	// waitVariable makes the program wait, as it does, until a write that its last life
-	// has started is over. Without it nobody waits for that in real time.
+	// waitVariable makes the program wait, as it does in production, until a write that its
+	// previous life started is over. Without it, no program waits for that in real time.
 	waitVariable = "PARLEY_TEST_WAIT"
 )
 
-// The tables of the program under test are the product's own, with a line more.
+// init adds a line to the product's own tables, for the program under test.
 func init() {
 	nothingRuns = os.Getenv(waitVariable) == ""
 	if os.Getenv(leashVariable) == "1" {
@@ -59,7 +58,7 @@ func init() {
 	unaided["desk"] = func(config.Settings, []*config.App) ([]seam.Model, error) { return []seam.Model{clerk{pace, url}}, nil }
 }
 
-// desk is a toolset with a write that can neither be repeated nor asked for.
+// desk is a toolset with a write that can neither be repeated nor asked about.
 type desk struct {
 	url     string
 	timeout time.Duration
@@ -201,7 +200,7 @@ func (m clerk) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 	}
 }
 
-// hold is what the service answers.
+// hold returns the service's answer.
 func hold(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -216,7 +215,7 @@ func hold(ctx context.Context, url string) (string, error) {
 	return string(said), err
 }
 
-// planted are the secrets of a seed, in their words.
+// planted returns the secrets of a seed, each in a sentence.
 func planted(seed uint64) string {
 	var b strings.Builder
 	for _, s := range redacttest.Secrets(seed) {
@@ -225,7 +224,7 @@ func planted(seed uint64) string {
 	return b.String()
 }
 
-// mailed are the results of the mails since the task.
+// mailed returns the results of the mails since the task.
 func mailed(r seam.Request) []string {
 	var out []string
 	for _, m := range r.Messages {
@@ -246,8 +245,8 @@ func scan(s, format string, into ...any) bool {
 	return err == nil && n == len(into)
 }
 
-// task is what the user asked for last. The loop's own note that a reply was cut
-// off is no task.
+// task returns the user's last message. The loop's own note that a reply was cut off is not a
+// task.
 func task(r seam.Request) string {
 	for i := len(r.Messages) - 1; i >= 0; i-- {
 		for _, p := range r.Messages[i].Parts {

@@ -21,8 +21,8 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// mount makes a small file system, or reports that this process may not. Root may, and
-// is who runs these tests where they count.
+// mount mounts a small file system, or reports that this process may not. Root may, and where
+// these tests count, root runs them.
 func mount(t *testing.T, size string) (dir string, ok bool) {
 	t.Helper()
 	dir = t.TempDir()
@@ -40,7 +40,7 @@ func mount(t *testing.T, size string) (dir string, ok bool) {
 	return dir, true
 }
 
-// until asks again until ok, or fails.
+// until repeats ok until it is true, and fails after a while.
 func (s *process) until(what string, ok func() bool) {
 	s.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -52,8 +52,8 @@ func (s *process) until(what string, ok func() bool) {
 	}
 }
 
-// TestFullDisk_refuses_keeps_and_goes_on fills a small disk by talking until the
-// server has no room, and then gives it some.
+// TestFullDisk_refuses_keeps_and_goes_on fills a small disk by sending messages until the
+// server has no room, and then makes room.
 func TestFullDisk_refuses_keeps_and_goes_on(t *testing.T) {
 	t.Parallel()
 	disk, ok := mount(t, "4m")
@@ -74,7 +74,7 @@ func TestFullDisk_refuses_keeps_and_goes_on(t *testing.T) {
 	watching.Go(func() { w.keep(ctx, func() string { return first }) })
 	defer func() { stop(); watching.Wait() }()
 
-	// Talk until there is no room, for a command or in the middle of a turn.
+	// Send messages until there is no room, for a command or in the middle of a turn.
 	path := "/v1/sessions/" + string(id) + "/turns"
 	var told []parley.TurnInfo
 	var refused answer
@@ -94,7 +94,7 @@ func TestFullDisk_refuses_keeps_and_goes_on(t *testing.T) {
 			if turn.Status.Ended() {
 				break
 			}
-			// Its end has no room. A command is then refused.
+			// The end of the turn has no room. A command is then refused.
 			if a := s.ask("POST", "/v1/sessions", object("app", "chaos")); a.status != http.StatusCreated {
 				refused = a
 			}
@@ -108,7 +108,7 @@ func TestFullDisk_refuses_keeps_and_goes_on(t *testing.T) {
 	if len(told) < 3 {
 		t.Errorf("it was full after %d turns", len(told))
 	}
-	// It lives, says that it is not ready, and shows what it has.
+	// The server lives, reports that it is not ready, and shows the stored sessions.
 	if a := s.ask("GET", "/healthz", ""); a.status != 200 {
 		t.Errorf("healthz: %s", a)
 	}
@@ -139,7 +139,7 @@ func TestFullDisk_refuses_keeps_and_goes_on(t *testing.T) {
 	s.serves("a full disk")
 	for _, turn := range told {
 		end := s.settle(turn.ID)
-		if end.Status != parley.StatusCompleted { // it has waited for room
+		if end.Status != parley.StatusCompleted { // the turn waited for room
 			t.Errorf("a turn is %s: %+v", end.Status, end.Error)
 		}
 	}
@@ -159,15 +159,15 @@ func TestFullDisk_refuses_keeps_and_goes_on(t *testing.T) {
 	s.serves("a restart")
 }
 
-// TestReadOnlyFolder_is_refused_at_start takes the right to write from a folder
-// that has sessions, and gives it back.
+// TestReadOnlyFolder_is_refused_at_start makes a folder with sessions read-only, and later
+// writable again.
 func TestReadOnlyFolder_is_refused_at_start(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "PARLEY_SCRIPTED_PACE=0s")
 	p.data = filepath.Join(p.dir, "data")
 	lock := func() error { return os.Chmod(p.data, 0o500) }
 	unlock := func() error { return os.Chmod(p.data, 0o700) }
-	if disk, ok := mount(t, "8m"); ok { // permissions do not bind everybody
+	if disk, ok := mount(t, "8m"); ok { // permissions do not restrict root
 		p.data = filepath.Join(disk, "data")
 		lock = func() error { return syscall.Mount("", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, "") }
 		unlock = func() error { return syscall.Mount("", disk, "", syscall.MS_REMOUNT, "") }
@@ -193,7 +193,7 @@ func TestReadOnlyFolder_is_refused_at_start(t *testing.T) {
 	s.serves("a folder that could not be written")
 }
 
-// refuses checks that a command ends with an error that says what it has to.
+// refuses checks that a command ends with the exit code and an error that contains the texts.
 func (p *place) refuses(what string, args []string, want int, says ...string) {
 	p.t.Helper()
 	code, out, errs := p.run(args...)
@@ -208,9 +208,8 @@ func (p *place) refuses(what string, args []string, want int, says ...string) {
 	}
 }
 
-// TestBrokenFolder_is_refused_and_left_alone starts on folders that hold
-// something else than they should. Nothing in them is overwritten, and once they
-// are mended everything is there.
+// TestBrokenFolder_is_refused_and_left_alone starts on folders with wrong content. The server
+// overwrites nothing in them, and once they are repaired, everything is there.
 func TestBrokenFolder_is_refused_and_left_alone(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "PARLEY_SCRIPTED_PACE=0s")
@@ -223,7 +222,7 @@ func TestBrokenFolder_is_refused_and_left_alone(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	<-s.done // with everything in one file
+	<-s.done // now everything is in one file
 	file := filepath.Join(p.data, "parley.db")
 	sound, err := os.ReadFile(file)
 	if err != nil {

@@ -20,14 +20,14 @@ import (
 // The wires that can be resumed.
 var resumable = []string{"sse", "ndjson", "stream"}
 
-// frame is one frame of any of them.
+// frame is one frame of any of these wires.
 type frame struct {
-	kind string // an event's type, or what it is instead
+	kind string // an event's type, or the kind of a frame that is no event
 	id   string // as it stands on the wire
 	data []byte
 }
 
-// event reports whether f is history, which is what has a number.
+// event reports whether f is part of the history. Only events have a number.
 func (f frame) event() bool {
 	switch f.kind {
 	case "model.delta", "model.thinking", "model.partial", "tool.progress", "reset", "error", "ping":
@@ -36,9 +36,9 @@ func (f frame) event() bool {
 	return true
 }
 
-// connect opens one connection of a wire and gives its frames to take, until
-// take has enough or the connection ends. It is a decoder of its own, so that a
-// mistake of the product's is not made twice.
+// connect opens one connection of a wire and passes its frames to take, until take returns
+// false or the connection ends. It is a decoder of its own, so that it does not repeat a
+// mistake of the product's decoder.
 func connect(ctx context.Context, client *http.Client, base, wire string, session parley.SessionID, cursor string, take func(frame) (more bool)) error {
 	url := base + "/v1/sessions/" + string(session) + "/events"
 	header := http.Header{}
@@ -78,7 +78,7 @@ func connect(ctx context.Context, client *http.Client, base, wire string, sessio
 	return frames(resp.Body, wire == "ndjson", take)
 }
 
-// streams takes a connection for each request and gives it back to nobody.
+// streams opens a connection for each request and never reuses one.
 var streams = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 type refused struct{ answer }
@@ -91,7 +91,7 @@ func frames(body io.Reader, ndjson bool, take func(frame) bool) error {
 	for {
 		line, err := r.ReadBytes('\n')
 		if err != nil {
-			return err // what stands before it was cut
+			return err // the frame before it was cut
 		}
 		line = line[:len(line)-1]
 		if ndjson {
@@ -125,8 +125,8 @@ func frames(body io.Reader, ndjson bool, take func(frame) bool) error {
 	}
 }
 
-// watcher is a client that follows one session and keeps what it saw. Its
-// methods may be called while it follows.
+// watcher is a client that follows one session and records the frames. Its methods may be
+// called while it follows.
 type watcher struct {
 	wire    string
 	session parley.SessionID
@@ -135,23 +135,23 @@ type watcher struct {
 	mu      sync.Mutex
 	frames  int
 	cursor  string
-	events  []string // as they came
+	events  []string // as received
 	calls   map[parley.CallID]*shown
 	ended   map[parley.TurnID]bool
 	resets  int
 	trouble []string
-	changed chan struct{} // closed when something new came
+	changed chan struct{} // closed when something new arrives
 }
 
-// shown is the text of one call as this client has it.
+// shown is the text of one call as this client shows it.
 type shown struct {
 	text  string
 	n     int64
-	live  bool // this connection has shown text of it
+	live  bool // this connection has shown some of its text
 	times []reach
 }
 
-// reach says when the text had come so far.
+// reach records when the text had reached a length.
 type reach struct {
 	upTo int
 	at   time.Time
@@ -161,8 +161,8 @@ func newWatcher(wire string, session parley.SessionID) *watcher {
 	return &watcher{wire: wire, session: session, client: streams, calls: map[parley.CallID]*shown{}, ended: map[parley.TurnID]bool{}, changed: make(chan struct{})}
 }
 
-// follow makes one connection, which ends after the given number of frames; 0:
-// when it breaks.
+// follow makes one connection, which ends after the given number of frames, or with 0 when it
+// breaks.
 func (w *watcher) follow(ctx context.Context, base string, limit int) error {
 	w.mu.Lock()
 	for _, c := range w.calls {
@@ -178,8 +178,8 @@ func (w *watcher) follow(ctx context.Context, base string, limit int) error {
 	})
 }
 
-// keep follows until ctx ends, over servers that come and go: base says where
-// the server is now.
+// keep follows until ctx ends, through restarts of the server. base returns the current
+// server's address.
 func (w *watcher) keep(ctx context.Context, base func() string) {
 	for ctx.Err() == nil {
 		err := w.follow(ctx, base(), 0)
@@ -189,7 +189,7 @@ func (w *watcher) keep(ctx context.Context, base func() string) {
 			w.mu.Unlock()
 			return
 		}
-		select { // a server that is gone refuses at once
+		select { // a server that is down refuses at once
 		case <-ctx.Done():
 		case <-time.After(5 * time.Millisecond):
 		}
@@ -278,7 +278,7 @@ func (w *watcher) text(f frame) {
 	c.times = append(c.times, reach{len(c.text), time.Now()})
 }
 
-// history holds what is said at last against what was shown.
+// history compares the final text of a call with the text that was shown.
 func (w *watcher) history(e parley.Event) {
 	p, err := e.Payload()
 	if err != nil {
@@ -300,7 +300,7 @@ func (w *watcher) history(e parley.Event) {
 	}
 }
 
-// until waits for something to be true of what was seen.
+// until waits until ok is true of the recorded frames.
 func (w *watcher) until(ctx context.Context, what string, ok func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -319,8 +319,7 @@ func (w *watcher) until(ctx context.Context, what string, ok func() bool) error 
 	}
 }
 
-// has waits until the whole of a log was seen, and says what is wrong with what
-// was.
+// has waits until the client has seen the whole log, and reports any difference.
 func (w *watcher) has(ctx context.Context, log []string) error {
 	if err := w.until(ctx, fmt.Sprintf("event %d", len(log)), func() bool { return len(w.events) >= len(log) }); err != nil {
 		return err

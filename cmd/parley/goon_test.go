@@ -13,8 +13,7 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/homeassistant"
 )
 
-// TestSession_why_names_commands: what session why says to do is a command that there
-// is, and that does it.
+// TestSession_why_names_commands: each command that session why suggests exists and works.
 func TestSession_why_names_commands(t *testing.T) {
 	t.Parallel()
 	p, _ := atHome(t, "", mayTurn)
@@ -45,15 +44,15 @@ func TestSession_why_names_commands(t *testing.T) {
 	}
 }
 
-// TestSession_resume_follows_the_turn: the command that goes on with an interrupted turn
-// ends with its answer, not with the interruption that it has in its log.
+// TestSession_resume_follows_the_turn: the command that resumes an interrupted turn ends with
+// the turn's answer, not with the earlier interruption in its log.
 func TestSession_resume_follows_the_turn(t *testing.T) {
 	t.Parallel()
 	p, house := atHome(t, "", "")
 	s := p.serve()
 	id := s.session("home")
 	house.SetFaults(sim.Faults{Delay: time.Hour})
-	turn := s.send(id, flicker) // which reads the past: that takes an hour now
+	turn := s.send(id, flicker) // it reads the history, and that takes an hour now
 	s.until("a tool is called", func() bool { return strings.Contains(strings.Join(s.log(id), "\n"), `"tool.started"`) })
 	s.kill()
 	house.SetFaults(sim.Faults{})
@@ -68,7 +67,7 @@ func TestSession_resume_follows_the_turn(t *testing.T) {
 	}
 }
 
-// TestSession_why_of_a_queue_that_is_held names a command that takes a turn off it.
+// TestSession_why_of_a_queue_that_is_held names a command that removes a turn from the queue.
 func TestSession_why_of_a_queue_that_is_held(t *testing.T) {
 	t.Parallel()
 	began, end := make(chan struct{}, 1), make(chan struct{})

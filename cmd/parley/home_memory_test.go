@@ -13,8 +13,8 @@ import (
 	"github.com/parley-server/parley/internal/sim/simtest"
 )
 
-// TestHome_remembers_what_it_was_about: the plan that is asked for after the flicker
-// question has, in the request that reaches the provider, the lights as they are then
+// TestHome_remembers_what_it_was_about: the user asks for a plan after the question about the
+// flicker. The request that reaches the provider then has the lights with their current states,
 // and what the tools returned about them.
 func TestHome_remembers_what_it_was_about(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ const (
 	mayTurn  = "app: {home: {allow_actuation: true, allowlisted_services: [light.*, switch.*]}}\n"
 )
 
-// interaction reads one that is open.
+// interaction reads an open interaction.
 func (s *process) interaction(id parley.InteractionID) parley.Interaction {
 	s.t.Helper()
 	got := must[struct {
@@ -57,7 +57,7 @@ func labels(in parley.Interaction) []string {
 	return out
 }
 
-// person is an MCP client whose user fills forms so, or puts them aside.
+// person is an MCP client whose user fills forms with fill, or dismisses them.
 func (s *process) person(fill func(message string) (content map[string]any)) *mcp.ClientSession {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
@@ -78,10 +78,10 @@ func (s *process) person(fill func(message string) (content map[string]any)) *mc
 	return c
 }
 
-// TestHome_question_survives_a_kill: what the agent asks, and then the
-// permission for what was chosen, outlive the server, and are answered by other
-// clients than the one that sent the message: one over MCP, one over the native
-// API. Of two who answer at once one wins, and the other is told.
+// TestHome_question_survives_a_kill: the agent's question, and then the permission for the
+// chosen action, survive a kill of the server. Other clients than the sender of the message
+// answer them: one over MCP, one over the native API. If two clients answer at once, one wins,
+// and the other is told.
 func TestHome_question_survives_a_kill(t *testing.T) {
 	t.Parallel()
 	onStores(t, questionSurvives)
@@ -99,8 +99,8 @@ func questionSurvives(t *testing.T, store string) {
 	if diff := cmp.Diff([]string{"Bedroom lights", "Bedside left", "Bedside right", "Bedroom ceiling"}, labels(asked)); diff != "" || asked.Kind != parley.KindQuestion || asked.Title != whichOne {
 		t.Errorf("it asks %q (-want +got):\n%s", asked.Title, diff)
 	}
-	// The form comes over MCP, to who waits for the answer there. The permission
-	// comes to the same person, and is put aside.
+	// The form goes over MCP to the client that waits for the answer there. The permission goes
+	// to the same client, which dismisses it.
 	filled := make(chan struct{})
 	once := sync.OnceFunc(func() { close(filled) })
 	over := s.person(func(message string) map[string]any {
@@ -159,7 +159,7 @@ func questionSurvives(t *testing.T, store string) {
 	}
 }
 
-// race answers from two clients at once, and returns the answer that counts.
+// race answers from two clients at once and returns the answer that counts.
 func (s *process) race(id parley.InteractionID) (won string) {
 	s.t.Helper()
 	choices := []string{parley.ChoiceAllow, parley.ChoiceDeny}
@@ -206,9 +206,8 @@ func answeredFrom(t *testing.T, log []parley.Event) []string {
 	return by
 }
 
-// TestHome_question_has_its_time: an answer that comes when the time is over is
-// refused, also when the server was down when it ended; what was asked is closed,
-// and nothing is done.
+// TestHome_question_has_its_time: an answer after the deadline is refused, also if the server
+// was down at the deadline. The question is closed and nothing is done.
 func TestHome_question_has_its_time(t *testing.T) {
 	t.Parallel()
 	p, house := atHome(t, "", mayTurn)
@@ -257,8 +256,8 @@ func TestHome_question_has_its_time(t *testing.T) {
 	}
 }
 
-// TestHome_changes_what_is_meant: a wish that fits one thing is carried out, one
-// that fits several is asked about, and done by exactly what was chosen.
+// TestHome_changes_what_is_meant: a request that fits one thing is carried out. If it fits
+// several, the user is asked, and exactly the chosen one is changed.
 func TestHome_changes_what_is_meant(t *testing.T) {
 	t.Parallel()
 	p, house := atHome(t, "", mayTurn)
@@ -277,7 +276,7 @@ func TestHome_changes_what_is_meant(t *testing.T) {
 		wish   string
 		offers []string // empty: nothing is asked
 		answer *parley.Answer
-		calls  map[sim.Call]int // each of one entity
+		calls  map[sim.Call]int // each call is for one entity
 		asked  int              // permissions
 		says   []string
 	}{
