@@ -31,11 +31,10 @@ type seen struct {
 	}
 }
 
-// TestHome_story_over_MCP_and_events is the example that seed 001 gives, as its
-// client would play it: a question, answered from what the house recorded; a
-// follow-up that takes too long, because the house does not answer, and is
-// cancelled; and the follow-up again. All of it is driven by the SDK's own client,
-// and watched in one stream at /events.
+// TestHome_story_over_MCP_and_events plays the example of the home specification as its client
+// would. A question is answered from the recorded history. A follow-up takes too long, because
+// the house does not answer, and is cancelled. Then the follow-up is sent again. The SDK's own
+// client drives it all, and one stream at /events shows it.
 func TestHome_story_over_MCP_and_events(t *testing.T) {
 	t.Parallel()
 	p, house := atHome(t, "", "")
@@ -73,8 +72,8 @@ func TestHome_story_over_MCP_and_events(t *testing.T) {
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, 1<<20)
-	// until reads frames of one turn up to the first that is wanted, and says of
-	// which kinds they were.
+	// until reads frames of one turn up to the first wanted one, and returns which kinds it
+	// read.
 	until := func(turn string, wanted func(seen) bool) (last seen, kinds map[string]int, text string) {
 		t.Helper()
 		kinds = map[string]int{}

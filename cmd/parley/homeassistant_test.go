@@ -26,8 +26,8 @@ const (
 	ceiling = "light.bedroom_ceiling"
 )
 
-// atHome is a place whose app home talks with a simulated house, over loopback.
-// The house counts what was done to it.
+// atHome returns a place whose app home is connected over loopback to a simulated house. The
+// house counts the calls that changed it.
 func atHome(t *testing.T, story sim.Story, settings string) (*place, *sim.House) {
 	t.Helper()
 	house := sim.New(sim.Options{Token: "a-long-lived-token", Story: story, TimeZone: sim.Afternoon(time.Now())})
@@ -41,7 +41,7 @@ func atHome(t *testing.T, story sim.Story, settings string) (*place, *sim.House)
 	return p, house
 }
 
-// dark puts all out that a test may turn on, and on what it may turn off.
+// dark turns off everything that a test may turn on, and turns on what it may turn off.
 func dark(house *sim.House) {
 	for _, id := range []string{ceiling, "light.bedroom_bedside_left", "light.bedroom_bedside_right", "light.bedroom", "light.bathroom_mirror", "light.garden", "light.kitchen_ceiling", "light.kitchen_counter", "fan.bathroom"} {
 		house.SetState(id, "off", nil)
@@ -53,7 +53,7 @@ func dark(house *sim.House) {
 
 const mayAct = "app: {home: {allow_actuation: true, allowlisted_services: [light.turn_on]}}\n"
 
-// answered has one turn run to its end.
+// answered runs one turn to its end.
 func (s *process) answered(id parley.SessionID, message string) parley.Response {
 	s.t.Helper()
 	end := s.settle(s.send(id, message).ID)
@@ -63,9 +63,8 @@ func (s *process) answered(id parley.SessionID, message string) parley.Response 
 	return *end.Response
 }
 
-// TestHome_says_what_the_house_went_through plays the story of the seed: the
-// answer has the values that the house recorded, and another night gives another
-// answer.
+// TestHome_says_what_the_house_went_through plays the story of the flickering lights. The
+// answer has the recorded values, and another night gives another answer.
 func TestHome_says_what_the_house_went_through(t *testing.T) {
 	t.Parallel()
 	p, house := atHome(t, sim.StoryVoltageDip, "")
@@ -99,9 +98,9 @@ func TestHome_says_what_the_house_went_through(t *testing.T) {
 	}
 }
 
-// TestHome_acts_only_as_allowed: what its policy refuses reaches no house. A tool
-// that can never run is not offered, and the prompt says why; a call of another that
-// is refused has the reason in the log.
+// TestHome_acts_only_as_allowed: a call that the policy refuses reaches no house. A tool that
+// can never run is not offered, and the prompt says why. The log has the reason for every other
+// refusal.
 func TestHome_acts_only_as_allowed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ settings, says string }{
@@ -129,8 +128,8 @@ func TestHome_acts_only_as_allowed(t *testing.T) {
 	}
 }
 
-// TestHome_permission_survives_a_kill: who is asked may answer after the server
-// died, from another client; the call runs once, and the state is reported.
+// TestHome_permission_survives_a_kill: a permission can be answered after the server died, from
+// another client. The call then runs once, and the new state is reported.
 func TestHome_permission_survives_a_kill(t *testing.T) {
 	t.Parallel()
 	onStores(t, permissionSurvives)
@@ -166,8 +165,7 @@ func permissionSurvives(t *testing.T, store string) {
 	}
 }
 
-// sees waits until the server knows a state of the house, which tells it of changes
-// by an event.
+// sees waits until the server knows a state of an entity. The house reports changes as events.
 func (s *process) sees(entity, state string) {
 	s.t.Helper()
 	s.until(entity+" is "+state, func() bool {
@@ -180,7 +178,7 @@ func (s *process) sees(entity, state string) {
 			}
 		}
 		got := s.ask("GET", "/apps/home/entities", "")
-		if got.status != http.StatusOK { // the index is being filled
+		if got.status != http.StatusOK { // the index is not filled yet
 			return false
 		}
 		if err := json.Unmarshal(got.body, &list); err != nil {
@@ -197,7 +195,7 @@ func (s *process) sees(entity, state string) {
 	})
 }
 
-// waiting carries a turn to where somebody is asked.
+// waiting follows a turn until it waits for a human.
 func (s *process) waiting(id parley.TurnID) parley.TurnInfo {
 	s.t.Helper()
 	t := must[parley.TurnInfo](s, "POST", "/v1/turns/"+string(id)+"/await", `{"timeout_ms":20000}`)
@@ -207,8 +205,8 @@ func (s *process) waiting(id parley.TurnID) parley.TurnInfo {
 	return t
 }
 
-// TestHome_killed_anywhere: whenever the server dies, the resumed turn comes to
-// the same answer, its log is whole, and no service is called twice.
+// TestHome_killed_anywhere: whenever the server dies, the resumed turn gives the same answer,
+// its log is complete, and no service is called twice.
 func TestHome_killed_anywhere(t *testing.T) {
 	t.Parallel()
 	onStores(t, homeKilledAnywhere)
@@ -270,13 +268,13 @@ func homeKilledAnywhere(t *testing.T, store string) {
 	}
 }
 
-// TestHome_shows_its_entities as the page reads them: by area, their past, and
-// what changes while it looks.
+// TestHome_shows_its_entities as the page reads them: by area, their history, and changes while
+// the page follows.
 func TestHome_shows_its_entities(t *testing.T) {
 	t.Parallel()
 	p, house := atHome(t, "", "")
 	s := p.serve()
-	s.answered(s.session("home"), "What is unavailable right now?") // the house was read by then
+	s.answered(s.session("home"), "What is unavailable right now?") // now the house has been read
 	list := must[struct {
 		Connected bool
 		Areas     []struct {
@@ -352,8 +350,8 @@ func TestHome_shows_its_entities(t *testing.T) {
 	}
 }
 
-// TestHome_is_off_without_a_house: the others are served, and every door of home
-// says what is missing.
+// TestHome_is_off_without_a_house: other apps are served, and every door of home reports which
+// setting is missing.
 func TestHome_is_off_without_a_house(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "PARLEY_ENABLED=chaos,home", "HOME_ASSISTANT_URL=", "SUPERVISOR_TOKEN=")

@@ -13,15 +13,15 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// TestServer_waits_for_a_command that has the folder, says so once, and ends at once when
-// it is stopped or another server has the folder.
+// TestServer_waits_for_a_command that uses the folder, and says so once. The server ends at
+// once if it is stopped or another server uses the folder.
 func TestServer_waits_for_a_command(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		holder  string // what has the folder
+		holder  string // what uses the folder
 		ends    time.Duration
 		stopped time.Duration
-		took    time.Duration // at least; at most a second more
+		took    time.Duration // at least this long, at most a second longer
 		waits   int
 		code    parley.Code
 	}{
@@ -71,8 +71,8 @@ func TestServer_waits_for_a_command(t *testing.T) {
 	}
 }
 
-// TestServer_after_a_server_that_was_killed: the lock file still names it while another
-// process begins.
+// TestServer_after_a_server_that_was_killed: the lock file still names the killed server while
+// another process starts.
 func TestServer_after_a_server_that_was_killed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestEndsByName(t *testing.T) {
 	}
 }
 
-// eventually waits until ok.
+// eventually waits until ok returns true.
 func (p *program) eventually(what string, ok func() bool) {
 	p.t.Helper()
 	for end := time.Now().Add(patience); !ok(); <-time.After(5 * time.Millisecond) {
@@ -118,8 +118,8 @@ func (p *program) eventually(what string, ok func() bool) {
 	}
 }
 
-// TestServe_beside_a_run that began while there was no server: the server waits for it
-// and comes up, a stop ends the wait, and so does another run wait.
+// TestServe_beside_a_run: a command run began without a server, and a server waits for it and
+// then starts. Stopping the server ends the wait, and a second command run waits too.
 func TestServe_beside_a_run(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t, "PARLEY_SCRIPTED_PACE=1h")
@@ -135,7 +135,7 @@ func TestServe_beside_a_run(t *testing.T) {
 		return h != nil && h.Command == "run"
 	})
 
-	// begin starts a command; its output is in a file, to be read while it runs.
+	// begin starts a command with its output in a file, so that the test can read it meanwhile.
 	begin := func(args ...string) (says func() string, stop func() int) {
 		t.Helper()
 		f, err := os.CreateTemp(t.TempDir(), "")

@@ -22,8 +22,7 @@ import (
 	"github.com/parley-server/parley/internal/config"
 )
 
-// keyed is a whole server, over a simulated house, that knows Ana and Bea by
-// their keys and nobody else.
+// keyed is a whole server over a simulated house. It knows only Ana and Bea, by their keys.
 type keyed struct {
 	t     *testing.T
 	house *house
@@ -80,8 +79,8 @@ func newKeyed(t *testing.T) *keyed {
 	return k
 }
 
-// ask makes a request as a user, or as nobody. Of a stream it reads only the
-// beginning.
+// ask makes a request as a user, or without a key if user is empty. It reads only the beginning
+// of a stream.
 func (k *keyed) ask(user, method, path, body string, header ...string) (status int, text string, h http.Header) {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), time.Minute)
@@ -112,7 +111,7 @@ func (k *keyed) ask(user, method, path, body string, header ...string) (status i
 	return resp.StatusCode, string(raw), resp.Header
 }
 
-// must is ask of what succeeds.
+// must makes a request that has to succeed, and decodes the answer.
 func (k *keyed) must(into any, user, method, path, body string) {
 	k.t.Helper()
 	status, text, _ := k.ask(user, method, path, body)
@@ -127,11 +126,11 @@ func (k *keyed) must(into any, user, method, path, body string) {
 	}
 }
 
-// marker is what Ana says; nobody else may ever read it.
+// marker is a word that Ana says. No other user may ever read it.
 const marker = "heliotrope"
 
-// owned are the ids of what a user has: a session with an artifact, one that
-// waits for an answer, and one under an outside id.
+// owned has the ids of one user's things: a session with an artifact, one that waits for an
+// answer, and one under an outside id.
 type owned struct {
 	session, waiting parley.SessionID
 	turn, waits      parley.TurnID
@@ -184,7 +183,7 @@ func (k *keyed) furnish(user string) owned {
 	return o
 }
 
-// chat is one message on the wire of chaos, to its end.
+// chat sends one message on the wire of chaos and reads to the end.
 func (k *keyed) chat(user, session, message string) string {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), time.Minute)
@@ -207,8 +206,8 @@ func (k *keyed) chat(user, session, message string) string {
 	return resp.Header.Get("Parley-Session")
 }
 
-// state is all that a user can see of what is theirs, by path: to be the same
-// before and after.
+// state returns everything that a user can see of their own, by path. It must be the same
+// before and after an attack.
 func (k *keyed) state(user string, o owned) map[string]string {
 	k.t.Helper()
 	all := map[string]string{}
@@ -233,8 +232,8 @@ func (k *keyed) unchanged(user string, o owned, before map[string]string) {
 	}
 }
 
-// Nobody gets in without a key, by no pattern of the table, except to what holds
-// nobody's data.
+// TestDoors_ask_who_it_is: without a key, no pattern of the table admits a request, except
+// where no user's data is served.
 func TestDoors_ask_who_it_is(t *testing.T) {
 	t.Parallel()
 	k := newKeyed(t)
@@ -256,7 +255,7 @@ func TestDoors_ask_who_it_is(t *testing.T) {
 			var body struct{ Error parley.ErrorInfo }
 			err := json.Unmarshal([]byte(text), &body)
 			if len(credential) > 0 && tried > 2 && status == http.StatusTooManyRequests && body.Error.Code == parley.CodeRateLimited {
-				continue // so many wrong keys are not looked at
+				continue // after too many wrong keys, keys are not checked
 			}
 			if err != nil || status != http.StatusUnauthorized || body.Error.Code != parley.CodeUnauthenticated || h.Get("WWW-Authenticate") == "" {
 				t.Errorf("%s %s with %v: got %d %s, want 401", method, path, credential, status, text)
@@ -277,7 +276,7 @@ func TestDoors_ask_who_it_is(t *testing.T) {
 	if tried < 40 {
 		t.Errorf("only %d doors were tried", tried)
 	}
-	// Metrics are of all users: a key of one does not do.
+	// Metrics cover all users, so a user's key is not enough.
 	for _, zip := range []string{"", "gzip"} {
 		if status, text, _ := k.ask("ana", "GET", "/metrics", "", "Accept-Encoding", zip); status != http.StatusForbidden || !strings.Contains(text, "--metrics") || strings.Contains(text, "parley_") {
 			t.Errorf("/metrics with a user's key: %d %s", status, text)
@@ -293,7 +292,7 @@ func TestDoors_ask_who_it_is(t *testing.T) {
 			t.Errorf("/metrics with its key: %d", status)
 		}
 	}
-	// Nobody is told which apps there are.
+	// Without a key, the list of apps is not revealed.
 	for _, path := range []string{"/apps/nothing/", "/apps/nothing/x", "/apps/nothing"} {
 		if status, text, _ := k.ask("", "GET", path, ""); status == http.StatusOK || strings.Contains(text, "chaos") || strings.Contains(text, "apps here") {
 			t.Errorf("%s without a key: %d %s", path, status, text)
@@ -302,7 +301,7 @@ func TestDoors_ask_who_it_is(t *testing.T) {
 			t.Errorf("%s with a key: %d %s", path, status, text)
 		}
 	}
-	// And their key opens no other door.
+	// The key for the metrics opens no other door.
 	shut := func(method, path string) {
 		t.Helper()
 		if status, text, _ := k.ask("prometheus", method, path, "{}"); status != http.StatusForbidden || !strings.Contains(text, "keys create") {
@@ -323,8 +322,8 @@ func TestDoors_ask_who_it_is(t *testing.T) {
 	}
 }
 
-// Bea tries every route with Ana's ids. She is told what she would be told of an
-// id that there never was, and nothing changes.
+// TestIsolation_by_the_table_of_routes: Bea tries every route with Ana's ids. She gets the
+// answer for an id that never existed, and nothing changes.
 func TestIsolation_by_the_table_of_routes(t *testing.T) {
 	t.Parallel()
 	k := newKeyed(t)
@@ -361,7 +360,7 @@ func TestIsolation_by_the_table_of_routes(t *testing.T) {
 		}
 		return p
 	}
-	// plain takes ids out of an answer, so that two can be compared.
+	// plain removes the ids from an answer, so that two answers can be compared.
 	plain := func(text string, o owned) string {
 		for _, id := range o.ids() {
 			text = strings.ReplaceAll(text, id, "ID")
@@ -376,7 +375,7 @@ func TestIsolation_by_the_table_of_routes(t *testing.T) {
 			t.Errorf("%s %s: shows what Ana said: %s", r.Method, r.Path, text)
 		}
 		if !strings.Contains(r.Path, "{") && r.Path != "/v1/stream" || r.Path == "/v1/apps/{app}" {
-			for _, id := range ana.ids() { // nothing of hers in a list
+			for _, id := range ana.ids() { // no list has her things
 				if strings.Contains(text, id) {
 					t.Errorf("%s %s: names %s of Ana: %s", r.Method, r.Path, id, text)
 				}
@@ -398,7 +397,7 @@ func TestIsolation_by_the_table_of_routes(t *testing.T) {
 		t.Errorf("only %d routes were tried", tried)
 	}
 	k.unchanged("ana", ana, before)
-	// An outside id is each one's own.
+	// Each user has their own outside ids.
 	his, hers := k.chat("bea", ana.outside, "hello"), k.chat("ana", ana.outside, "hello")
 	if his == hers || his == "" || slices.Contains(ana.ids(), his) {
 		t.Errorf("one outside id of two users led to %s and %s", his, hers)
@@ -409,7 +408,7 @@ func TestIsolation_by_the_table_of_routes(t *testing.T) {
 	k.must(nil, "ana", "POST", "/v1/interactions/"+string(ana.interaction)+"/answer", `{"choice":"deny"}`)
 }
 
-// bearer adds a user's key.
+// bearer adds a user's key to each request.
 type bearer struct{ key string }
 
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -423,7 +422,7 @@ func (k *keyed) mcp(user, path string) *mcp.ClientSession {
 	return host(k.t, &mcp.StreamableClientTransport{Endpoint: k.url + path, MaxRetries: -1, HTTPClient: &http.Client{Transport: bearer{k.keys[user]}}})
 }
 
-// Bea tries every tool and resource of MCP with Ana's ids.
+// TestIsolation_by_the_list_of_tools: Bea tries every tool and resource of MCP with Ana's ids.
 func TestIsolation_by_the_list_of_tools(t *testing.T) {
 	t.Parallel()
 	k := newKeyed(t)
@@ -457,7 +456,7 @@ func TestIsolation_by_the_list_of_tools(t *testing.T) {
 		}
 		res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool.Name, Arguments: args})
 		if err != nil {
-			continue // refused by its schema: it takes no id
+			continue // its schema takes no id, so it was refused
 		}
 		raw, err := json.Marshal(res)
 		if err != nil {

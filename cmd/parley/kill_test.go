@@ -20,9 +20,8 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// post is the world outside: it mails what it is asked to, counts, and
-// outlives the server. It cuts the connection after a letter that says drop, and
-// never answers one that says hang.
+// post is a service outside the server, which outlives it. It sends and counts mails. It cuts
+// the connection after a letter with the word drop, and never answers one with the word hang.
 type post struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -48,7 +47,7 @@ func newPost(t *testing.T) *post {
 		case strings.Contains(in.Text, "hang"):
 			<-r.Context().Done()
 		}
-		select { // a service takes its time, and a server can die in it
+		select { // a service takes time, and the server can die meanwhile
 		case <-r.Context().Done():
 		case <-time.After(100 * time.Millisecond):
 		}
@@ -58,7 +57,7 @@ func newPost(t *testing.T) *post {
 	return p
 }
 
-// waiting is the channel of a text; p.mu is held.
+// waiting returns the channel of a text. The caller holds p.mu.
 func (p *post) waiting(text string) chan struct{} {
 	if p.first[text] == nil {
 		p.first[text] = make(chan struct{})
@@ -66,7 +65,7 @@ func (p *post) waiting(text string) chan struct{} {
 	return p.first[text]
 }
 
-// sent is closed once a text was mailed, which is before its sender knows.
+// sent is closed once a text was mailed. The server does not know it yet.
 func (p *post) sent(text string) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,17 +82,17 @@ const (
 	spec = "I'm starting on the login system. What's the final spec?"
 )
 
-// TestKill ends the server as the kernel does, at random moments of three turns
-// that three clients each watch, and starts it again on the same store. What
-// was acknowledged or seen is there, the outcomes are those of turns that nobody
-// disturbed, and each mail was sent once, or its outcome is called unknown.
+// TestKill ends the server as the kernel does, at random moments of three turns, each with
+// three clients, and starts it again on the same store. Everything acknowledged or shown is
+// there, the outcomes equal those of undisturbed turns, and each mail was sent once, or its
+// outcome is unknown.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	service := newPost(t)
 	var unknown, cut, lost atomic.Int64
 	lanes := []struct {
 		store string
-		kills int // each of the five moments as often
+		kills int // each of the five moments equally often
 	}{{"sqlite", 10}, {"sqlite", 10}, {"postgres", 5}}
 	t.Cleanup(func() {
 		t.Logf("in lanes %v %d calls were cut, %d writes reported unknown, at most %s of text lost", lanes, cut.Load(), unknown.Load(), time.Duration(lost.Load()))
@@ -103,8 +102,8 @@ func TestKill(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, "PARLEY_SCRIPTED_PACE=4ms").on(keepers[with.store](t))
 			p.withDesk(service.URL, "8ms")
-			// Where a turn is cut is a matter of time: a seed gives the same moments and
-			// not the same run.
+			// The point where a turn is cut depends on timing: a seed repeats the moments but
+			// not the run.
 			random := rand.New(rand.NewPCG(2, uint64(lane)))
 			l := &killing{t: t, p: p, s: p.serve(), calm: map[string][]string{}}
 			begun := time.Now()
@@ -117,9 +116,9 @@ func TestKill(t *testing.T) {
 			for round := range with.kills {
 				name, moment, again := fmt.Sprint(lane, " ", round), after(), (func())(nil)
 				switch round % 5 {
-				case 2: // and once more while it recovers
+				case 2: // and again while it recovers
 					again = after()
-				case 4: // a mail is sent, and nobody knows
+				case 4: // a mail is sent, and its sender does not know
 					text := letter(name, "desk-manual")
 					moment = func() {
 						select {
@@ -150,7 +149,7 @@ type killing struct {
 	p     *place
 	s     *process
 	turns []*killed
-	calm  map[string][]string // outcomes of turns that nobody disturbed, by app
+	calm  map[string][]string // outcomes of undisturbed turns, by app
 }
 
 // killed is one turn whose server was killed.
@@ -168,8 +167,8 @@ type killed struct {
 
 func letter(round, app string) string { return "letter " + round + " of " + app }
 
-// round has three turns run, and the server killed when moment returns and again
-// when again does. A nil one: not at all.
+// round runs three turns. It kills the server when moment returns, and again when again
+// returns. A nil function means no kill.
 func (l *killing) round(name string, moment, again func()) {
 	t := l.t
 	ctx, stop := context.WithCancel(t.Context())
@@ -227,13 +226,13 @@ func (l *killing) round(name string, moment, again func()) {
 		raw := l.s.log(turn.id)
 		turn.log = decode(t, raw)
 		turn.outcome = enginetest.Outcomes(turn.log)
-		for i, o := range turn.outcome { // without what differs between letters
+		for i, o := range turn.outcome { // without the names of the letters, which differ
 			turn.outcome[i] = strings.ReplaceAll(o, strings.TrimPrefix(turn.message, "mail "), "LETTER")
 		}
 		if moment == nil {
 			l.calm[turn.app] = turn.outcome
 		}
-		for _, w := range turn.clients { // has the same bytes: what was seen once is there
+		for _, w := range turn.clients { // it has the same bytes, so everything shown once is stored
 			if err := w.has(ctx, raw); err != nil {
 				t.Errorf("%s: %v", turn.name, err)
 			}
@@ -243,14 +242,14 @@ func (l *killing) round(name string, moment, again func()) {
 	}
 }
 
-// judge holds a turn against one that nobody disturbed.
+// judge compares a turn with an undisturbed one.
 func (l *killing) judge(turn *killed, service *post) {
 	l.t.Helper()
 	if err := enginetest.CheckLog(turn.log); err != nil {
 		l.t.Errorf("%s: %v\n%s", turn.name, err, enginetest.Types(turn.log))
 	}
-	// 250 ms, as package eventlog's tests say by its own clock, and what a busy machine
-	// may take beyond that to get to it and to write.
+	// The promise is 250 ms, which eventlog's tests check on fake time. The rest is for a busy
+	// machine, which may be late to run and to write.
 	if limit := 3 * time.Second; turn.lost > limit {
 		l.t.Errorf("%s: text of %s is lost, more than %s", turn.name, turn.lost, limit)
 	}
@@ -267,8 +266,8 @@ func (l *killing) judge(turn *killed, service *post) {
 	}
 }
 
-// lost is how old the oldest text was, when the server died, that this client
-// had seen and the log has not.
+// lost returns the age, when the server died, of the oldest text that this client had shown and
+// the log does not have.
 func (w *watcher) lost(log []parley.Event, dead time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -279,7 +278,7 @@ func (w *watcher) lost(log []parley.Event, dead time.Time) time.Duration {
 		}
 		p, err := e.Payload()
 		if err != nil {
-			continue // CheckLog has said it
+			continue // CheckLog has reported it
 		}
 		f := p.(parley.ModelFailed)
 		for _, r := range w.call(f.Call).times {
@@ -291,9 +290,9 @@ func (w *watcher) lost(log []parley.Event, dead time.Time) time.Duration {
 	return oldest
 }
 
-// TestWrite_that_is_cut_in_the_middle is unknown: what cuts it may be its
-// service, its deadline, somebody who stops the turn, or a server that is told
-// to stop. The letter was sent once, and is not sent again.
+// TestWrite_that_is_cut_in_the_middle: a write that is cut is unknown, whether its service, its
+// deadline, a cancellation or a stop of the server cuts it. The letter was sent once and is not
+// sent again.
 func TestWrite_that_is_cut_in_the_middle(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -353,9 +352,8 @@ func TestWrite_that_is_cut_in_the_middle(t *testing.T) {
 	}
 }
 
-// TestKill_of_a_long_turn ends the server ten times in one turn, each time at a random
-// moment after the turn got further. It goes on by itself each time, and no letter is
-// sent twice.
+// TestKill_of_a_long_turn kills the server ten times in one turn, each time at a random moment
+// after some progress. The turn resumes by itself each time, and no letter is sent twice.
 func TestKill_of_a_long_turn(t *testing.T) {
 	t.Parallel()
 	const kills = 10
@@ -366,7 +364,7 @@ func TestKill_of_a_long_turn(t *testing.T) {
 	s := p.serve()
 	id := s.session("desk-auto")
 	turn := s.send(id, fmt.Sprintf("mails %d", 2*kills)).ID
-	// await gives the turn a moment, and leaves unknown letters as they are.
+	// await waits a moment for the turn, and leaves unknown letters unanswered.
 	await := func() parley.TurnInfo {
 		got := must[parley.TurnInfo](s, "POST", "/v1/turns/"+string(turn)+"/await", `{"timeout_ms":100}`)
 		for _, in := range got.Interactions {

@@ -54,8 +54,8 @@ func TestSecretsOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// The values of an operator's environment that are no secrets stand in what an agent
-// says, and pass the redactor that is told of that environment.
+// TestOrdinaryWordsOfTheEnvironmentPass: harmless values of an operator's environment pass the
+// redactor unchanged in an agent's text, although the redactor is told about that environment.
 func TestOrdinaryWordsOfTheEnvironmentPass(t *testing.T) {
 	t.Parallel()
 	r := redact.New(secrets([]string{"SMTP_AUTH=enabled", "REDIS_AUTH=none", "DB_PASSWORD=postgres", "CACHE_KEY=sensors", "X_PASS=300000"}, isFile)...)

@@ -20,7 +20,7 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/homeassistant"
 )
 
-// exported is what an export of the sessions has of the files that are kept live.
+// exported returns the files in an export of the sessions that are also kept as live files.
 func (s *process) exported(ids ...parley.SessionID) map[string]string {
 	s.t.Helper()
 	all := map[string]string{}
@@ -40,7 +40,7 @@ func (s *process) exported(ids ...parley.SessionID) map[string]string {
 				s.t.Fatal(err)
 			}
 			switch name, _, _ := strings.Cut(f.Name, "/"); name {
-			case "events.ndjson", "blobs": // of an export only
+			case "events.ndjson", "blobs": // only in an export
 			case "artifacts":
 				all[f.Name] = string(body)
 			default:
@@ -51,8 +51,7 @@ func (s *process) exported(ids ...parley.SessionID) map[string]string {
 	return all
 }
 
-// live are the files of sessions in the data folder. A file may go while it is
-// looked for.
+// live returns the sessions' files in the data folder. A file may disappear during the walk.
 func (p *place) live() map[string]string {
 	all := map[string]string{}
 	for _, top := range []string{"sessions", "artifacts"} {
@@ -70,7 +69,7 @@ func (p *place) live() map[string]string {
 	return all
 }
 
-// becomes waits until the files are those of an export of the sessions.
+// becomes waits until the live files equal those of an export of the sessions.
 func (p *place) becomes(s *process, when string, ids ...parley.SessionID) {
 	p.t.Helper()
 	want := s.exported(ids...)
@@ -82,7 +81,7 @@ func (p *place) becomes(s *process, when string, ids ...parley.SessionID) {
 	}
 }
 
-// term ends a server as its owner does.
+// term ends a server with SIGTERM.
 func (s *process) term() {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -95,8 +94,8 @@ func (s *process) term() {
 	}
 }
 
-// TestHome_files are those of an export: after the seed's story, when the server
-// stops, after it was killed, and gone with their session.
+// TestHome_files: the live files equal those of an export after the story, after a stop of the
+// server and after a kill. They are deleted with their session.
 func TestHome_files(t *testing.T) {
 	t.Parallel()
 	p, _ := atHome(t, sim.StoryVoltageDip, "")
@@ -149,7 +148,7 @@ func TestHome_files(t *testing.T) {
 	}
 }
 
-// TestHome_files_that_can_not_be_written stop no turn, and the owner hears of it.
+// TestHome_files_that_can_not_be_written do not stop a turn, and the owner is told.
 func TestHome_files_that_can_not_be_written(t *testing.T) {
 	t.Parallel()
 	p, _ := atHome(t, "", "")
@@ -158,7 +157,7 @@ func TestHome_files_that_can_not_be_written(t *testing.T) {
 	p.becomes(s, "made", id)
 	_, out, _ := p.run("doctor")
 	holds(t, out, "ok    files")
-	// A folder stands where a file has to be: root may write everywhere else.
+	// A folder is in the place of a file, because root may write everywhere else.
 	in := filepath.Join(p.data, "sessions", string(id), "session.json")
 	if err := os.Remove(in); err != nil {
 		t.Fatal(err)
@@ -189,7 +188,7 @@ func TestHome_files_that_can_not_be_written(t *testing.T) {
 	holds(t, out, "warn  files", "is not a folder")
 }
 
-// TestHome_files_are_a_setting: without them the data folder has the log alone.
+// TestHome_files_are_a_setting: without the setting, the data folder has only the log.
 func TestHome_files_are_a_setting(t *testing.T) {
 	t.Parallel()
 	p, _ := atHome(t, "", "app: {home: {live_files: false}}\n")

@@ -12,15 +12,15 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/openai"
 )
 
-// TestOllama_with_its_own_window: Ollama would read the end of a prompt and answer
-// as if it were all. It is asked what it takes, the prompt is made for that, and
-// what does not fit says what to set, in the turn and in doctor.
+// TestOllama_with_its_own_window: Ollama silently drops the start of a prompt that is too long.
+// The program asks Ollama for its window and fits the prompt to it. If something does not fit,
+// the turn and doctor say which setting to change.
 func TestOllama_with_its_own_window(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		window int64
 		status parley.TurnStatus
-		doctor string // once it was used
+		doctor string // after it was used
 	}{
 		"as it comes": {4096, parley.StatusFailed, "takes 4096 tokens as its server is set"},
 		"enlarged":    {32_768, parley.StatusCompleted, "takes 32768 tokens"},

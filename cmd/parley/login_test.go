@@ -16,7 +16,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// who is whose sessions a request is about.
+// who returns the user whose sessions a request lists.
 func (s *process) who(header ...string) string {
 	s.t.Helper()
 	a := s.ask("POST", "/v1/sessions", `{"app":"chaos"}`, header...)
@@ -30,8 +30,8 @@ func (s *process) who(header ...string) string {
 	return info.User
 }
 
-// TestKeys_from_the_command_to_the_door makes keys beside a running server, uses
-// them on its wires, and takes them away.
+// TestKeys_from_the_command_to_the_door creates keys beside a running server, uses them on its
+// wires, and revokes them.
 func TestKeys_from_the_command_to_the_door(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "PARLEY_AUTH_MODE=keys", "FROM_SETTINGS=a-key-from-the-settings", "PARLEY_API_KEYS=watch@ana=another-key-from-outside")
@@ -66,12 +66,13 @@ func TestKeys_from_the_command_to_the_door(t *testing.T) {
 	if strings.Contains(list+run("keys", "list", "--json"), key) {
 		t.Error("the list shows a key")
 	}
-	// Commands on this machine need no key, and are local.
+	// Commands on this machine need no key and act as the user local.
 	if out := run("session", "list"); strings.Contains(out, "chaos") {
 		t.Errorf("a command sees the sessions of others:\n%s", out)
 	}
 
-	// A stream that is open under a key ends with it, though nobody asks for more.
+	// A stream that was opened with a key ends when the key does, even if no further request is
+	// made.
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	info := must[parley.SessionInfo](s, "POST", "/v1/sessions", `{"app":"chaos"}`, "X-API-Key", key)
@@ -100,8 +101,8 @@ func TestKeys_from_the_command_to_the_door(t *testing.T) {
 	}
 }
 
-// TestKeys_open_an_address_to_others: once there is a key, others may reach the
-// server, and are asked for it.
+// TestKeys_open_an_address_to_others: once a key exists, other machines may reach the server,
+// and they need the key.
 func TestKeys_open_an_address_to_others(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -126,8 +127,7 @@ func TestKeys_open_an_address_to_others(t *testing.T) {
 	}
 }
 
-// addonPlace is a place with the options of an add-on; the Supervisor is this
-// test.
+// addonPlace is a place with the options of an add-on. The test acts as the Supervisor.
 func addonPlace(t *testing.T, options string, env ...string) (*place, string) {
 	t.Helper()
 	p := newPlace(t, append([]string{"PARLEY_AUTH_SUPERVISOR=127.0.0.1", "PARLEY_SCRIPTED_PACE=0s"}, env...)...)
@@ -149,7 +149,7 @@ func TestAddon_knows_its_users_by_the_Supervisor(t *testing.T) {
 	if got := s.who(as("6f1b2c3d")...); got != "6f1b2c3d" {
 		t.Errorf("a user: %s", got)
 	}
-	// A browser is somewhere else than the server thinks.
+	// The browser sees another host than the server.
 	page := []string{"Host", "ha.example:8123", "Origin", "https://ha.example:8123"}
 	if got := s.who(append(page, as("6f1b2c3d")...)...); got != "6f1b2c3d" {
 		t.Errorf("the page, by the name that the browser uses: %s", got)
@@ -157,7 +157,7 @@ func TestAddon_knows_its_users_by_the_Supervisor(t *testing.T) {
 	if got := s.who(append([]string{"Origin", "https://evil.example", "Host", "ha.example:8123"}, as("6f1b2c3d")...)...); !strings.HasPrefix(got, "403") {
 		t.Errorf("a page of elsewhere: %s", got)
 	}
-	// What it names by an absolute path is below the prefix.
+	// Absolute paths in the page are below the prefix.
 	info := must[parley.SessionInfo](s, "POST", "/v1/sessions", `{"app":"chaos"}`, as("6f1b2c3d")...)
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
@@ -188,7 +188,7 @@ func TestAddon_knows_its_users_by_the_Supervisor(t *testing.T) {
 func TestAddon_takes_nobody_elses_word(t *testing.T) {
 	t.Parallel()
 	p, options := addonPlace(t, `{"apiKeys":[{"name":"mcp","key":"a-key-of-some-20-characters","user":"6f1b2c3d"}]}`)
-	p.env = append(p.env, "PARLEY_AUTH_SUPERVISOR=172.30.32.2") // the real one, which is not here
+	p.env = append(p.env, "PARLEY_AUTH_SUPERVISOR=172.30.32.2") // the address of the real Supervisor, which is not here
 	s := p.serve("--addon=" + options)
 	if got := s.ask("GET", "/v1/sessions", "", "X-Remote-User-Id", "6f1b2c3d", "X-Forwarded-For", "172.30.32.2"); got.status != 401 {
 		t.Errorf("got %s", got)
@@ -196,7 +196,7 @@ func TestAddon_takes_nobody_elses_word(t *testing.T) {
 	if got := s.who("Authorization", "Bearer a-key-of-some-20-characters", "X-Remote-User-Id", "other"); got != "6f1b2c3d" {
 		t.Errorf("with a key: %s", got)
 	}
-	// An MCP host of elsewhere, with the key.
+	// An MCP host on another machine, with the key.
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	dial := func(key string) error {
@@ -226,8 +226,8 @@ func (k withKey) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestAddon_starts_as_its_image_does runs the script that the add-on's image
-// runs, with what it finds there.
+// TestAddon_starts_as_its_image_does runs the add-on image's script with the files and
+// variables that it finds there.
 func TestAddon_starts_as_its_image_does(t *testing.T) {
 	t.Parallel()
 	p, options := addonPlace(t, `{"allowActuation":true,"allowlistedServices":["light.turn_on"],"apiKeys":[],"logLevel":"warn"}`,
@@ -258,7 +258,7 @@ func TestAddon_starts_as_its_image_does(t *testing.T) {
 		t.Errorf("apps: %+v", apps)
 	}
 	first := s.ask("GET", "/", "")
-	if first.status != 200 && first.status != 503 { // the page, when the pages are built
+	if first.status != 200 && first.status != 503 { // the page, if it was built
 		t.Errorf("/: %s", first)
 	}
 }

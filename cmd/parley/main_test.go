@@ -23,7 +23,7 @@ import (
 	"github.com/parley-server/parley/client"
 )
 
-// The tests run this binary as the program.
+// TestMain makes this test binary the program under test.
 func TestMain(m *testing.M) {
 	if os.Getenv("PARLEY_TEST_AS_PROGRAM") == "1" {
 		main()
@@ -33,10 +33,9 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// patience bounds whatever a test waits for: far more than it takes on a machine
-	// that has other things to do.
+	// patience bounds every wait in a test: far more than it takes, even on a busy machine.
 	patience = 90 * time.Second
-	// life bounds a process that a test starts.
+	// life bounds the life of a process that a test starts.
 	life = 4 * time.Minute
 )
 
@@ -181,7 +180,7 @@ func TestServe_owns_its_data_folder(t *testing.T) {
 		t.Errorf("a second serve: exit %d, and it does not say who has the folder:\n%s", code, errs)
 	}
 
-	// Commands are clients of the one that runs.
+	// Commands are clients of the running server.
 	code, answer, steps := p.run("run", question1)
 	if code != 0 || !strings.Contains(answer, "Google OAuth") || !strings.Contains(steps, "scavenger") {
 		t.Errorf("run: exit %d\n%s%s", code, answer, steps)
@@ -204,7 +203,7 @@ func TestServe_owns_its_data_folder(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(p.data, socketFile)); err == nil {
 		t.Error("the socket is still there")
 	}
-	// Now nobody has the folder, and the same command opens it.
+	// No process uses the folder now, so the same command opens it.
 	if out := p.must("session", "list"); !strings.Contains(out, string(list[0].ID)) {
 		t.Errorf("session list without a server:\n%s", out)
 	}
@@ -240,7 +239,7 @@ func TestServe_killed_in_the_middle_goes_on(t *testing.T) {
 
 	p.env = append(p.env, "PARLEY_SCRIPTED_PACE=0s")
 	s = p.serve()
-	for _, err := range s.FollowTurn(ctx, turn) { // it is resumed by itself
+	for _, err := range s.FollowTurn(ctx, turn) { // it resumes by itself
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +257,7 @@ func TestServe_killed_in_the_middle_goes_on(t *testing.T) {
 			t.Fatalf("event %d has number %d", i+1, e.Seq)
 		}
 	}
-	// What was seen before the kill is still so.
+	// Events seen before the kill are unchanged.
 	after := page.Events[turn.FirstSeq-1:]
 	for i, e := range seen {
 		if !e.Equal(after[i]) {
@@ -323,7 +322,7 @@ func TestDemo_both_questions_on_the_wire(t *testing.T) {
 		t.Errorf("question 2 (-want +got):\n%s", diff)
 	}
 
-	// The other doors of the same listener.
+	// The other doors on the same listener.
 	noRedirect := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for _, c := range []struct {
 		method, path string
@@ -535,8 +534,8 @@ func TestSocket_works_in_a_deep_folder(t *testing.T) {
 	s.stop(t)
 }
 
-// ours reports whether a variable of the test's environment may reach a program
-// under test: none that would give it settings, a house or an account.
+// ours reports whether a variable of the test's environment may reach a program under test.
+// Variables with settings, a house or an account may not.
 func ours(kv string) bool {
 	name, _, _ := strings.Cut(kv, "=")
 	for _, prefix := range []string{"PARLEY_", "XDG_", "HOME_ASSISTANT_", "SUPERVISOR_", "OTEL_"} {

@@ -15,8 +15,8 @@ import (
 	"github.com/parley-server/parley/internal/mcpserver"
 )
 
-// The door that knows stream: false and the wire that leaves partials out do not
-// know one another.
+// TestMCP_and_events_agree_on_who_wants_no_partials: the door reads stream: false and the wire
+// leaves out partials. They do not import each other, so they must name such a client alike.
 func TestMCP_and_events_agree_on_who_wants_no_partials(t *testing.T) {
 	t.Parallel()
 	if home.QuietClient != mcpserver.QuietClient {
@@ -24,8 +24,8 @@ func TestMCP_and_events_agree_on_who_wants_no_partials(t *testing.T) {
 	}
 }
 
-// A session that is driven over MCP is watched at /events of any app that names
-// the wire.
+// TestMCP_and_events_are_one_session: a session that is driven over MCP can be followed at
+// /events of any app that names the wire.
 func TestMCP_and_events_are_one_session(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestMemory_of_a_process_falls_after_a_burst: the program holds much less a while after
-// a burst of exports than it held then. The collector is off in it, so that nothing but
-// the server itself gives memory back.
+// TestMemory_of_a_process_falls_after_a_burst: a while after a burst of exports, the program
+// holds much less memory than during it. The garbage collector is off, so only the server's own
+// code returns memory.
 func TestMemory_of_a_process_falls_after_a_burst(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/status"); err != nil {
@@ -28,8 +28,8 @@ func TestMemory_of_a_process_falls_after_a_burst(t *testing.T) {
 		s.exported(id)
 		peak = max(peak, s.resident())
 	}
-	// A fifth of what it took at the least: most of the rest is the race detector's, where
-	// there is one, which gives nothing back.
+	// At least a fifth of the burst's memory is returned. Under the race detector, most of the
+	// rest is the detector's own, which it does not return.
 	for until := time.Now().Add(within); s.resident() > peak-(peak-idle)/5; <-time.After(100 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("it held %d MB at first and %d MB in the burst, and holds %d MB still", idle>>20, peak>>20, s.resident()>>20)
@@ -38,7 +38,7 @@ func TestMemory_of_a_process_falls_after_a_burst(t *testing.T) {
 	t.Logf("at first %d MB, in the burst %d MB, afterwards %d MB", idle>>20, peak>>20, s.resident()>>20)
 }
 
-// resident is how many bytes of the process are in memory.
+// resident returns the process's resident memory in bytes.
 func (s *process) resident() (held int64) {
 	s.t.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))

@@ -2,8 +2,8 @@ package main
 
 import "testing"
 
-// TestMemory_is_given_back_after_a_burst, once, and neither in the middle of one
-// nor for little.
+// TestMemory_is_given_back_after_a_burst, once. It is not given back in the middle of a burst,
+// or for a small amount.
 func TestMemory_is_given_back_after_a_burst(t *testing.T) {
 	t.Parallel()
 	const mb = 1 << 20
@@ -15,13 +15,13 @@ func TestMemory_is_given_back_after_a_burst(t *testing.T) {
 		{20 * mb, 60 * mb, false},    // start
 		{700 * mb, 700 * mb, false},  // a burst
 		{1400 * mb, 700 * mb, false}, // goes on
-		{1401 * mb, 700 * mb, true},  // is over
-		{1402 * mb, 300 * mb, false}, // what is left is in use
+		{1401 * mb, 700 * mb, true},  // the burst is over
+		{1402 * mb, 300 * mb, false}, // the rest is in use
 		{1460 * mb, 310 * mb, false},
 		{1470 * mb, 310 * mb, false}, // some work
-		{1471 * mb, 310 * mb, true},  // is over, too
+		{1471 * mb, 310 * mb, true},  // this work is over, too
 		{1600 * mb, 90 * mb, false},
-		{1601 * mb, 90 * mb, false}, // not worth it
+		{1601 * mb, 90 * mb, false}, // too little to return
 	} {
 		got := m.due(look.allocated, look.held)
 		if got != look.want {

@@ -7,8 +7,8 @@ import (
 
 const mcpHello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 
-// TestNames_are_decided_once asks at every kind of door, under names that a proxy
-// or a page of elsewhere may use.
+// TestNames_are_decided_once asks at every kind of door, with host names that a proxy or a page
+// of another origin may use.
 func TestNames_are_decided_once(t *testing.T) {
 	t.Parallel()
 	doors := []struct {
@@ -58,8 +58,9 @@ func TestNames_are_decided_once(t *testing.T) {
 	}
 }
 
-// TestOrigins_of_elsewhere are refused wherever something could change, and by MCP
-// for all; the development server's page is of elsewhere unless it is named.
+// TestOrigins_of_elsewhere: requests from pages of other origins are refused wherever they
+// could change something, and by MCP always. The development server's page is of another origin
+// too, unless the settings name it.
 func TestOrigins_of_elsewhere(t *testing.T) {
 	t.Parallel()
 	const dev = "http://localhost:5173"

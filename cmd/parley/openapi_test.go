@@ -17,10 +17,10 @@ import (
 
 const postKey = "a-key-of-the-post-office"
 
-// postOffice is an API that mails, and outlives the server.
+// postOffice is an API that sends mails and outlives the server.
 type postOffice struct {
 	*httptest.Server
-	hang int // so many calls are not answered before their client is gone
+	hang int // this many calls get no answer before their client disconnects
 
 	mu      sync.Mutex
 	calls   int
@@ -95,8 +95,8 @@ resume: auto
 
 const mailOperation = "      - {operation: sendMail, name: mail, fields: [state, key]}\n"
 
-// TestAPI_by_its_description: a tool is an operation of an API, whose description is a
-// file or is fetched. What the API answers is cut, kept, and has no secret in it.
+// TestAPI_by_its_description: a tool is an operation of an API. The API's description is a file
+// or is fetched. The API's answer is cut, stored, and free of secrets.
 func TestAPI_by_its_description(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]string{"a file": "    file: api.yaml\n    base_url: %s/v1\n", "a url": "    url: %s/openapi.yaml\n"} {
@@ -122,8 +122,8 @@ func TestAPI_by_its_description(t *testing.T) {
 	}
 }
 
-// TestAPI_killed_in_a_write: the server dies while the API works. A call is made again
-// only with the key by which the API knows it.
+// TestAPI_killed_in_a_write: the server dies while the API works. A call is repeated only with
+// the key by which the API recognises it.
 func TestAPI_killed_in_a_write(t *testing.T) {
 	t.Parallel()
 	for name, keyed := range map[string]bool{"an API that takes a key": true, "one that takes none": false} {
@@ -163,7 +163,7 @@ func TestAPI_killed_in_a_write(t *testing.T) {
 	}
 }
 
-// TestAPI_that_is_wrong: what is wrong with one is said with its line.
+// TestAPI_that_is_wrong: each mistake is reported with its line.
 func TestAPI_that_is_wrong(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -221,7 +221,7 @@ func TestAPI_that_is_wrong(t *testing.T) {
 	}
 }
 
-// TestAPI_that_is_away: an app whose description cannot be fetched keeps no other app
+// TestAPI_that_is_away: an app whose description cannot be fetched does not stop other apps
 // from being served.
 func TestAPI_that_is_away(t *testing.T) {
 	t.Parallel()

@@ -12,8 +12,8 @@ import (
 	"github.com/parley-server/parley/client"
 )
 
-// A list of sessions is as long as it was asked to be, though the server gives 500
-// at once.
+// TestSessionListReadsAllPages: a list has as many sessions as requested, although the server
+// returns at most 500 at once.
 func TestSessionListReadsAllPages(t *testing.T) {
 	t.Parallel()
 	const have = 1203

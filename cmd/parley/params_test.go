@@ -10,8 +10,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// TestParameters_that_are_wrong_are_named gives every parameter of a query that
-// the document knows values that it cannot have. One that is added needs a row.
+// TestParameters_that_are_wrong_are_named sends invalid values for every query parameter in the
+// document. A new parameter needs a row here.
 func TestParameters_that_are_wrong_are_named(t *testing.T) {
 	t.Parallel()
 	const (
@@ -31,7 +31,7 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 		"/v1/sessions cursor": mark,
 		"/v1/sessions direct": truth,
 
-		"/v1/sessions/import app": "", // not asked here: the archive is looked at before the app is
+		"/v1/sessions/import app": "", // not tested here: the server checks the archive before the app
 
 		"/v1/sessions/{id}/turns status": "done RUNNING running,done",
 		"/v1/sessions/{id}/turns before": turn,
@@ -76,7 +76,7 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 	s := p.serve()
 	id := string(s.session("home"))
 	in := strings.NewReplacer("{id}", id, "{session_id}", id, "{app}", "home", "{entity_id}", "light.bedroom")
-	// What else a request needs, so that only the parameter is wrong.
+	// The other parameters that a request needs, so that only one is wrong.
 	others := map[string]string{
 		"/v1/stream deltas":                             "sessions=" + id,
 		"/apps/{app}/entities/{entity_id}/history from": "to=2026-11-02T00:00:00Z",
@@ -106,7 +106,7 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 		delete(wrong, known.row)
 		for value := range strings.FieldsSeq(in.Replace(values)) {
 			if path == "/v1/sessions/{id}/events" && value == "turn.*" {
-				continue // a family is right
+				continue // a pattern of types is valid
 			}
 			refused(known.method, path, name, value, others[known.row])
 			if path == "/v1/sessions/{id}/events" && name != "format" { // as a stream
@@ -126,7 +126,7 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 
 type parameter struct{ method, row string }
 
-// parameters are those of queries, in the document that the server gives.
+// parameters returns the query parameters in the server's document.
 func parameters(t *testing.T, s *process) (list []parameter) {
 	t.Helper()
 	var doc struct {
@@ -141,7 +141,7 @@ func parameters(t *testing.T, s *process) (list []parameter) {
 				Parameters []struct{ Name, In string }
 			}
 			if json.Unmarshal(raw, &op) != nil {
-				continue // what is said of the path itself
+				continue // a field of the path itself
 			}
 			for _, p := range op.Parameters {
 				if p.In == "query" {

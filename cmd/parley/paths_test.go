@@ -9,8 +9,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// TestPathsAreTakenAsTheyAreWritten: nobody is sent on to another path, but a person who
-// left out the slash at a page's end, and that below whatever prefix a proxy has.
+// TestPathsAreTakenAsTheyAreWritten: no request is redirected to another path, except one for
+// a page whose path lacks the final slash. That redirect works below any prefix of a proxy.
 func TestPathsAreTakenAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	s := newPlace(t, "PARLEY_SCRIPTED_PACE=0s").serve()

@@ -22,20 +22,19 @@ import (
 )
 
 const (
-	// within bounds whatever a test waits for: far more than it takes on a machine
-	// that has other things to do.
+	// within bounds every wait in a test: far more than it takes, even on a busy machine.
 	within = 90 * time.Second
-	// lifetime bounds a process that a test starts.
+	// lifetime bounds the life of a process that a test starts.
 	lifetime = 4 * time.Minute
 )
 
-// place is a data folder, and a program that can be started on it: this test
-// binary, which TestMain makes the program.
+// place is a data folder, and a program that can be started on it. The program is this test
+// binary, by TestMain.
 type place struct {
 	t    *testing.T
 	dir  string // working folder
 	data string
-	// store is what --store is given; empty: nothing.
+	// store is the value of --store; empty: no flag.
 	store string
 	env   []string
 }
@@ -54,8 +53,8 @@ func newPlace(t *testing.T, env ...string) *place {
 	return p
 }
 
-// withDesk gives the program two apps over one service: desk-auto and
-// desk-manual, named for what becomes of their turns after a crash.
+// withDesk gives the program two apps over one service: desk-auto and desk-manual, named for
+// how their turns resume after a crash.
 func (p *place) withDesk(url, pace string) {
 	p.t.Helper()
 	apps := filepath.Join(p.dir, "apps")
@@ -121,10 +120,10 @@ type process struct {
 	errs   lines
 
 	document sync.Once
-	checker  *apitest.Checker // nil: there is none
+	checker  *apitest.Checker // nil: answers are not checked
 }
 
-// lines keeps what a process says.
+// lines records the output of a process.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -158,7 +157,7 @@ func (p *place) start(cmd *exec.Cmd) *process {
 	return s
 }
 
-// tryServe starts a server, and reports whether it came up or has ended.
+// tryServe starts a server, and reports whether it listens or has ended.
 func (p *place) tryServe() (s *process, up bool) {
 	p.t.Helper()
 	return p.begin(p.command("serve", "--addr", "127.0.0.1:0"))
@@ -212,7 +211,7 @@ func (p *place) begin(cmd *exec.Cmd) (s *process, up bool) {
 	return s, true
 }
 
-// kill ends the process as the kernel does, with no word to it.
+// kill ends the process as the kernel does, without warning.
 func (s *process) kill() {
 	if s.killed.IsZero() {
 		s.killed = time.Now()
@@ -222,7 +221,7 @@ func (s *process) kill() {
 	_ = s.leash.Close()
 }
 
-// answer is what came back of a request.
+// answer is the response to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -231,7 +230,7 @@ type answer struct {
 
 func (a answer) String() string { return fmt.Sprintf("%d %s", a.status, bytes.TrimSpace(a.body)) }
 
-// try makes one request; header is a list of name and value.
+// try makes one request; header lists names and values in turn.
 func (s *process) try(ctx context.Context, method, path, body string, header ...string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -262,13 +261,13 @@ func (s *process) try(ctx context.Context, method, path, body string, header ...
 	return answer{resp.StatusCode, resp.Header, b}, err
 }
 
-// documented checks an answer against what the server itself says of it.
+// documented checks an answer against the server's own document.
 func (s *process) documented(req *http.Request, resp *http.Response, body []byte) {
 	s.t.Helper()
 	s.document.Do(func() {
 		resp, err := http.Get(s.url + "/openapi.json")
 		if err != nil {
-			return // it is gone
+			return // the server is gone
 		}
 		defer resp.Body.Close()
 		if raw, err := io.ReadAll(resp.Body); err == nil && resp.StatusCode == http.StatusOK {
@@ -285,7 +284,7 @@ func (s *process) documented(req *http.Request, resp *http.Response, body []byte
 	}
 }
 
-// ask makes a request that is answered.
+// ask makes a request that must get an answer.
 func (s *process) ask(method, path, body string, header ...string) answer {
 	s.t.Helper()
 	a, err := s.try(s.t.Context(), method, path, body, header...)
@@ -295,7 +294,7 @@ func (s *process) ask(method, path, body string, header ...string) answer {
 	return a
 }
 
-// must makes a request that succeeds, and decodes its answer.
+// must makes a request that must succeed, and decodes its answer.
 func must[T any](s *process, method, path, body string, header ...string) T {
 	s.t.Helper()
 	a := s.ask(method, path, body, header...)
@@ -319,8 +318,8 @@ func (s *process) send(id parley.SessionID, message string, header ...string) pa
 	return must[parley.TurnInfo](s, "POST", "/v1/sessions/"+string(id)+"/turns", object("message", message), header...)
 }
 
-// settle carries a turn to its end: it resumes what a crash interrupted, and
-// leaves an unknown write as it is.
+// settle follows a turn to its end: it resumes a turn that a crash interrupted, and leaves an
+// unknown write unanswered.
 func (s *process) settle(id parley.TurnID) parley.TurnInfo {
 	s.t.Helper()
 	for until := time.Now().Add(within); time.Now().Before(until); {
@@ -329,7 +328,7 @@ func (s *process) settle(id parley.TurnID) parley.TurnInfo {
 		case t.Status.Ended():
 			return t
 		case t.Status == parley.StatusInterrupted:
-			// Whoever is first resumes it: we, or the server by itself.
+			// The server may resume it by itself first.
 			if a := s.ask("POST", "/v1/turns/"+string(id)+"/resume", ""); a.status != 200 && a.status != 409 {
 				s.t.Fatalf("resume: %s", a)
 			}
@@ -376,17 +375,17 @@ func decode(t *testing.T, log []string) []parley.Event {
 	return events
 }
 
-// object is a JSON object of texts.
+// object returns a JSON object of strings.
 func object(fields ...string) string {
 	m := map[string]string{}
 	for i := 0; i < len(fields); i += 2 {
 		m[fields[i]] = fields[i+1]
 	}
-	b, _ := json.Marshal(m) // plain data
+	b, _ := json.Marshal(m) // strings always encode
 	return string(b)
 }
 
-// ours is as in the tests inside of the package.
+// ours is as in the tests inside the package.
 func ours(kv string) bool {
 	name, _, _ := strings.Cut(kv, "=")
 	for _, prefix := range []string{"PARLEY_", "XDG_", "HOME_ASSISTANT_", "SUPERVISOR_", "OTEL_"} {

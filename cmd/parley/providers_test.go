@@ -24,7 +24,7 @@ import (
 	"github.com/parley-server/parley/internal/sim/simtest"
 )
 
-// eachProvider runs a test for each provider of models, over its wire.
+// eachProvider runs a test for each model provider, over its wire.
 func eachProvider(t *testing.T, test func(t *testing.T, p simtest.Provider)) {
 	t.Helper()
 	for _, p := range simtest.Providers() {
@@ -35,8 +35,8 @@ func eachProvider(t *testing.T, test func(t *testing.T, p simtest.Provider)) {
 	}
 }
 
-// account sets the program up with providers that are at those addresses: by its
-// environment, and by its settings where that does not do.
+// account sets the program up with providers at these addresses: by environment variables, and
+// by settings where those are not enough.
 func (p *place) account(at map[*simtest.Server]simtest.Provider) {
 	p.t.Helper()
 	providers := map[string]any{}
@@ -54,7 +54,7 @@ func (p *place) account(at map[*simtest.Server]simtest.Provider) {
 	p.write(filepath.Join(p.dir, "parley.yaml"), string(raw))
 }
 
-// prompts are those of an app that comes with Parley, by agent.
+// prompts returns the prompts of an app that comes with Parley, by agent.
 func prompts(t *testing.T, app string) map[string]string {
 	t.Helper()
 	files, err := fs.Glob(apps.FS(), app+"/prompts/*.md")
@@ -72,7 +72,7 @@ func prompts(t *testing.T, app string) map[string]string {
 	return all
 }
 
-// script is the model that follows an app's script.
+// script returns the model that follows an app's script.
 func script(t *testing.T, app string) seam.Model {
 	t.Helper()
 	raw, err := fs.ReadFile(apps.FS(), app+"/script.yaml")
@@ -86,8 +86,8 @@ func script(t *testing.T, app string) seam.Model {
 	return m
 }
 
-// TestProviders_chaos_same_frames: the demo is the same to the byte on each
-// provider's wire as on the scripted model, whose words it says there.
+// TestProviders_chaos_same_frames: the demo has the same bytes on each provider's wire as on
+// the scripted model, whose words each provider says there.
 func TestProviders_chaos_same_frames(t *testing.T) {
 	t.Parallel()
 	direct := newPlace(t, "PARLEY_SCRIPTED_PACE=0s").serve()
@@ -129,8 +129,8 @@ func TestProviders_chaos_same_frames(t *testing.T) {
 	})
 }
 
-// TestMistral_keeps_the_agents_of_chaos: its key is all that it takes, and one
-// setting turns it off. Other apps keep their agents here.
+// TestMistral_keeps_the_agents_of_chaos: the key is enough for Mistral to store the agents, and
+// one setting turns that off. Other apps keep their agents in Parley.
 func TestMistral_keeps_the_agents_of_chaos(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, settings, chaos, mine string }{
@@ -175,8 +175,7 @@ func TestMistral_keeps_the_agents_of_chaos(t *testing.T) {
 	}
 }
 
-// inTurn calls tools one after the other, and then answers with how each result
-// begins.
+// inTurn calls tools one after another, and then answers with the beginning of each result.
 func inTurn(calls [][2]string) simtest.Brain {
 	return func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 		var results []string
@@ -196,7 +195,7 @@ func inTurn(calls [][2]string) simtest.Brain {
 	}
 }
 
-// told is what is answered from results.
+// told is the answer made from the results.
 func told(results []string) string {
 	var b strings.Builder
 	for i, r := range results {
@@ -205,7 +204,7 @@ func told(results []string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// atHomeTen is a place with the app home, allowed ten steps and more.
+// atHomeTen is a place with the app home, allowed more than ten steps.
 func atHomeTen(t *testing.T) *place {
 	t.Helper()
 	house := homeassistant.New(homeassistant.Options{Token: "a-long-lived-token", Story: homeassistant.StoryVoltageDip, TimeZone: homeassistant.Afternoon(time.Now())})
@@ -229,8 +228,8 @@ func atHomeTen(t *testing.T) *place {
 	return p
 }
 
-// TestProviders_home_in_ten_steps: a turn of eleven model calls, in which each
-// tool that reads is called, gets to the model what the tools found.
+// TestProviders_home_in_ten_steps: a turn of eleven model calls calls each reading tool, and
+// the model gets what the tools found.
 func TestProviders_home_in_ten_steps(t *testing.T) {
 	t.Parallel()
 	calls := [][2]string{
@@ -283,8 +282,8 @@ func TestProviders_home_in_ten_steps(t *testing.T) {
 	})
 }
 
-// TestProviders_cancel_reaches_them: a cancelled turn closes the connection to
-// the provider at once, and a client that only goes away does not.
+// TestProviders_cancel_reaches_them: cancelling a turn closes the connection to the provider at
+// once. A client that only disconnects does not close it.
 func TestProviders_cancel_reaches_them(t *testing.T) {
 	t.Parallel()
 	eachProvider(t, func(t *testing.T, p simtest.Provider) {
@@ -321,7 +320,7 @@ func TestProviders_cancel_reaches_them(t *testing.T) {
 		}
 		select {
 		case at := <-sim.Gone():
-			// What is promised is 100 ms; a busy machine is given more.
+			// The promise is 100 ms; a busy machine gets more.
 			took := at.Sub(asked)
 			t.Logf("the connection was closed %s after the request to cancel", took.Round(10*time.Microsecond))
 			if took > 10*time.Second {
@@ -350,8 +349,8 @@ func TestProviders_cancel_reaches_them(t *testing.T) {
 	})
 }
 
-// TestProviders_switch_in_mid_session goes with one session from provider to
-// provider: each knows what was said, and who said it.
+// TestProviders_switch_in_mid_session moves one session from provider to provider. Each knows
+// what was said, and who said it.
 func TestProviders_switch_in_mid_session(t *testing.T) {
 	t.Parallel()
 	program := newPlace(t)
@@ -368,7 +367,7 @@ func TestProviders_switch_in_mid_session(t *testing.T) {
 	s := program.serve()
 	first := s.say("browser", spec)
 	at := int64(len(s.log(first.session)))
-	before := rows[0].Model // the first that is set up answers where none is named
+	before := rows[0].Model // where no model is named, the first provider answers
 	for _, p := range append(rows[1:], rows[0]) {
 		must[parley.SessionInfo](s, "PATCH", "/v1/sessions/"+string(first.session), object("model", p.Model))
 		got := s.say("browser", followUp)

@@ -15,10 +15,9 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// TestKilledQueue ends the server as the kernel does while the first of three
-// acknowledged messages runs. The next server goes on with it by itself, and both
-// others run after it, in order. A message that is sent the moment that server is
-// up takes nothing from anybody: it is queued behind them, or refused.
+// TestKilledQueue ends the server as the kernel does while the first of three acknowledged
+// messages runs. The next server resumes that turn by itself, and the other two run after it,
+// in order. A message sent as soon as that server is up is queued behind them or refused.
 func TestKilledQueue(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]parley.BusyMode{"nothing": "", "enqueue": parley.BusyEnqueue, "reject": parley.BusyReject} {
@@ -73,7 +72,7 @@ resume: auto
 				asks("after the crash")
 				close(release)
 				last := turns[len(turns)-1]
-				for end := time.Now().Add(within); ; { // nobody resumes it by hand
+				for end := time.Now().Add(within); ; { // it resumes by itself
 					now := must[parley.TurnInfo](s, "POST", "/v1/turns/"+string(last)+"/await", `{"timeout_ms":20000}`)
 					if now.Status.Ended() {
 						break

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReferred: what a program gets from a file or a variable is a secret if it looks like
-// one. A path, the host of an address and a mode are none.
+// TestReferred: a value that a program gets from a file or a variable is a secret if it looks
+// like one. A path, the host of an address and a mode are not secrets.
 func TestReferred(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestSession_replay: a session of the demo runs again to the same events, offline
-// and from the test that was made of it; another prompt and another policy show
-// where they first tell; what is no recording is refused.
+// TestSession_replay: a session of the demo runs again to the same events, offline and from the
+// test made of it. With another prompt or policy, the first difference is shown. A file that is
+// no recording is refused.
 func TestSession_replay(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// following is a command that follows a turn while its server dies.
+// following is a command that follows a turn while the server dies.
 type following struct {
 	t         *testing.T
 	cmd       *exec.Cmd
@@ -28,7 +28,7 @@ func follows(t *testing.T, cmd *exec.Cmd) *following {
 	return f
 }
 
-// says waits until the command has said something.
+// says waits until the command has printed the text.
 func (f *following) says(text string) {
 	f.t.Helper()
 	for end := time.Now().Add(within); !strings.Contains(f.errs.String(), text); <-time.After(5 * time.Millisecond) {
@@ -38,7 +38,7 @@ func (f *following) says(text string) {
 	}
 }
 
-// ends waits for the command, and gives its exit code.
+// ends waits for the command and returns its exit code.
 func (f *following) ends() int {
 	f.t.Helper()
 	select {
@@ -56,12 +56,12 @@ const (
 	goesOn         = "it goes on by itself"
 )
 
-// TestRun_through_a_crash: where the turn goes on by itself, so does the command that
-// follows it: it says that it waits for the server, and ends with the answer. Where it
-// does not, the command says what to do.
+// TestRun_through_a_crash: if the turn resumes by itself, the command that follows it says that
+// it waits for the server, and ends with the answer. If the turn does not, the command says
+// what to do.
 func TestRun_through_a_crash(t *testing.T) {
 	t.Parallel()
-	// the turn of the only session of s, which is being answered
+	// turn returns the running turn of the only session of s
 	turn := func(s *process) parley.TurnInfo {
 		t.Helper()
 		var got parley.TurnInfo
@@ -78,7 +78,7 @@ func TestRun_through_a_crash(t *testing.T) {
 	for name, c := range map[string]struct {
 		app  string
 		json bool
-		then func(s *process, turn parley.TurnInfo) // when the server is back
+		then func(s *process, turn parley.TurnInfo) // runs when the server is back
 		code int
 		errs []string
 	}{
@@ -99,7 +99,7 @@ func TestRun_through_a_crash(t *testing.T) {
 			s := p.serve()
 			message := "talk 100"
 			if c.then != nil {
-				message = "talk 2000" // it is not over before it is stopped
+				message = "talk 2000" // it is still running when it is stopped
 			}
 			args := []string{"run", "--app", c.app, message}
 			if c.json {
@@ -131,7 +131,7 @@ func TestRun_through_a_crash(t *testing.T) {
 			case c.code == 0 && (answers != 1 || strings.Count(out, "word0 ") != 1), c.code != 0 && out != "":
 				t.Errorf("its answer is %q", out)
 			}
-			if name == "manual" { // as it says
+			if name == "manual" { // the command that it suggested
 				code, out, errs := p.run("session", "resume", string(asked.ID))
 				if code != 0 || strings.Count(out, "word99") != 1 {
 					t.Errorf("resumed: %d %q\n%s", code, out, errs)

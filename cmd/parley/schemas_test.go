@@ -13,9 +13,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// The words of a schema that a provider documents for the parameters of a function.
-// additionalProperties is Gemini's since it takes JSON Schema; hosts that use its
-// older form take it out, as Google's own client does.
+// The keywords of a schema that providers document for a function's parameters. Gemini has
+// additionalProperties since it takes JSON Schema. Hosts that use its older form remove that
+// keyword, as Google's own client does.
 var (
 	geminiWords = strings.Fields("type format title description nullable enum minItems maxItems properties required minProperties maxProperties " +
 		"minLength maxLength pattern anyOf propertyOrdering default items minimum maximum additionalProperties")
@@ -23,12 +23,12 @@ var (
 		"exclusiveMinimum exclusiveMaximum multipleOf minItems maxItems $ref $defs")
 )
 
-// freeForm are the parameters that are objects of any properties, and so none for
-// OpenAI's strict mode, in which each is named.
+// freeForm lists parameters that are objects with any properties. OpenAI's strict mode does not
+// take them, because it needs a name for each property.
 var freeForm = []string{"ha_agent.start_session/preferences", "chaos.start_session/preferences", "ha_call_service/data"}
 
-// TestSchemas_are_portable: a host hands the schema of each tool on to its model,
-// whoever has made it, and what does not fit there costs it all tools.
+// TestSchemas_are_portable: a host passes the schema of each tool to its model, whichever
+// provider that is from. One schema that the provider rejects makes all tools unusable.
 func TestSchemas_are_portable(t *testing.T) {
 	t.Parallel()
 	house, _ := atHome(t, "", "")
@@ -69,14 +69,14 @@ func TestSchemas_are_portable(t *testing.T) {
 	}
 }
 
-// portable lists what of a schema one of the providers does not take.
+// portable lists the parts of a schema that some provider rejects.
 func portable(at string, schema map[string]any, depth int) (wrong []string) {
 	bad := func(format string, args ...any) { wrong = append(wrong, at+": "+fmt.Sprintf(format, args...)) }
 	for word := range schema {
 		if !slices.Contains(geminiWords, word) {
 			bad("%q is no word of Gemini's", word)
 		}
-		// Optional parameters are made required and nullable by who asks for strict.
+		// A client that asks for strict mode makes optional parameters required and nullable.
 		if !slices.Contains(strictWords, word) && word != "default" && !strings.HasPrefix(word, "minLength") && !strings.HasPrefix(word, "maxLength") {
 			bad("%q is no word of OpenAI's strict mode", word)
 		}

@@ -26,10 +26,10 @@ import (
 	"github.com/parley-server/parley/internal/redact/redacttest"
 )
 
-// TestSecretsNeverLeaveTheProgram plants secrets of all kinds in all that a running
-// server is told, by people, a model and a service, and looks for them on every
-// wire, in its files, its log and what it tells a collector; it is killed in the
-// middle of a stream.
+// TestSecretsNeverLeaveTheProgram plants secrets of all kinds in everything that people, a
+// model and a service send to a running server. It looks for them on every wire, in the
+// server's files, its log and what it sends to a collector. The server is killed in the middle
+// of a stream.
 func TestSecretsNeverLeaveTheProgram(t *testing.T) {
 	t.Parallel()
 	const seed = 7
@@ -102,7 +102,7 @@ func TestSecretsNeverLeaveTheProgram(t *testing.T) {
 	w.saw("log", []byte(s.errs.String()))
 	w.look(p.data)
 
-	// Killed when a good part of a stream has been shown.
+	// The server is killed after a good part of a stream was shown.
 	var turn parley.TurnInfo
 	if err := json.Unmarshal(w.ask(s, 202, "POST", session+"/turns", body(map[string]any{"message": fmt.Sprint("leak ", seed)})), &turn); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestSecretsNeverLeaveTheProgram(t *testing.T) {
 	w.saw("log", []byte(s2.errs.String()))
 	w.look(p.data)
 	w.turn(s2, session, "mail it")
-	if err := s2.cmd.Process.Signal(os.Interrupt); err != nil { // its last traces are sent
+	if err := s2.cmd.Process.Signal(os.Interrupt); err != nil { // so that it sends its last traces
 		t.Fatal(err)
 	}
 	select {
@@ -149,7 +149,7 @@ func TestSecretsNeverLeaveTheProgram(t *testing.T) {
 	}
 }
 
-// watch looks at everything that comes out.
+// watch searches all output of the server.
 type watch struct {
 	t       *testing.T
 	secrets []redacttest.Secret
@@ -202,7 +202,7 @@ func (w *watch) turn(s *process, session, message string, header ...string) {
 	}
 }
 
-// stream looks at a stream until the server is killed.
+// stream searches a stream until the server is killed.
 func (w *watch) stream(s *process, path, accept string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), within)
@@ -220,14 +220,14 @@ func (w *watch) stream(s *process, path, accept string) {
 	}
 	w.follows.Go(func() {
 		defer cancel()
-		raw, _ := io.ReadAll(resp.Body) // it is cut
+		raw, _ := io.ReadAll(resp.Body) // the kill cuts it
 		_ = resp.Body.Close()
 		w.saw(accept, raw)
-		w.saw(accept, deltas(raw)) // whatever the fragments, the text has none either
+		w.saw(accept, deltas(raw)) // a secret must not appear across fragments either
 	})
 }
 
-// deltas joins the texts of a stream's fragments.
+// deltas joins the text of a stream's fragments.
 func deltas(raw []byte) []byte {
 	texts := map[string][]byte{}
 	for line := range bytes.Lines(raw) {
@@ -245,7 +245,7 @@ func deltas(raw []byte) []byte {
 	return out
 }
 
-// until returns when so many bytes of deltas were streamed.
+// until returns after 40 fragments of text.
 func (w *watch) until(s *process, session string, n int) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), within)
@@ -272,7 +272,7 @@ func (w *watch) until(s *process, session string, n int) {
 	w.saw("text/event-stream", raw)
 }
 
-// tee looks at what comes back of an MCP host's requests.
+// tee searches the responses to an MCP host's requests.
 type tee struct{ w *watch }
 
 func (h tee) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -306,7 +306,7 @@ func (b *teed) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// mcp talks as a host does, and reads a log as a resource.
+// mcp makes an MCP host's requests, and reads a log as a resource.
 func (w *watch) mcp(s *process, all string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), within)
@@ -359,7 +359,7 @@ func (w *watch) mcp(s *process, all string) {
 	}
 }
 
-// errors makes requests that are refused, with a secret in each place.
+// errors makes requests that are refused, each with a secret in another place.
 func (w *watch) errors(s *process, session string) {
 	w.t.Helper()
 	for _, secret := range w.secrets {
@@ -391,7 +391,7 @@ func (w *watch) errors(s *process, session string) {
 	}
 }
 
-// printable leaves out what no header may have.
+// printable removes runes that no header may have.
 func printable(r rune) rune {
 	if r < ' ' || r > '~' {
 		return -1
@@ -420,7 +420,7 @@ func (w *watch) export(s *process, session string) {
 	w.ask(s, 201, "POST", "/v1/sessions/import", string(raw), "Content-Type", "application/zip")
 }
 
-// look goes through all files of the data folder.
+// look searches all files of the data folder.
 func (w *watch) look(dir string) {
 	w.t.Helper()
 	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {

@@ -12,15 +12,14 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// TestShape_by_the_tables asks for everything that is in the tables of patterns
-// and of routes in every way that is wrong. Each refusal is one error of the one
-// shape, whatever door it comes from.
+// TestShape_by_the_tables requests everything in the tables of patterns and routes in every
+// wrong way. Each refusal is one error of the one shape, from whatever door.
 func TestShape_by_the_tables(t *testing.T) {
 	t.Parallel()
 	k := newKeyed(t)
 	const none = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	fill := strings.NewReplacer("{app}", "home", "{session_id}", none, "{id}", none, "{turn}", none)
-	methods := map[string][]string{} // by path; nil: not known here
+	methods := map[string][]string{} // by path; nil: the methods are not known here
 	for _, pattern := range k.house.table.patterns {
 		methods[fill.Replace(pattern)] = nil
 	}
@@ -28,7 +27,7 @@ func TestShape_by_the_tables(t *testing.T) {
 		path := fill.Replace(r.Path)
 		methods[path] = append(methods[path], r.Method)
 	}
-	methods["/v1/sessions/import"] = nil // may be the id of a session, too
+	methods["/v1/sessions/import"] = nil // "import" could also be a session's id
 	for _, path := range []string{"/metrics", "/openapi.json", "/docs", "/"} {
 		methods[path] = []string{"GET"}
 	}
@@ -39,7 +38,7 @@ func TestShape_by_the_tables(t *testing.T) {
 			t.Logf("%s is off", name)
 		}
 	}
-	// refused checks an answer, and returns its error if it is one.
+	// refused checks an answer, and returns its error if it has one.
 	refused := func(what string, status int, text string, h http.Header) parley.ErrorInfo {
 		t.Helper()
 		if status/100 == 3 && (!strings.HasPrefix(strings.Fields(what)[1], "/apps") || !strings.HasPrefix(what, "GET ") && !strings.HasPrefix(what, "HEAD ")) {
@@ -161,12 +160,13 @@ func TestShape_by_the_tables(t *testing.T) {
 	}
 }
 
-// ignoresBody: who is not found, or reads no body, does not mind its size.
+// ignoresBody reports whether the server answers before it checks a body's size, because it
+// reads no body or the path is not found.
 func ignoresBody(status int) bool { return status/100 == 2 || status == 404 }
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
-// withHead: the page names HEAD, too, which goes wherever GET does.
+// withHead adds HEAD for the page. HEAD is allowed wherever GET is.
 func withHead(path string, known []string) []string {
 	if path == "/" {
 		return []string{"GET", "HEAD"}

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// TestOddRequests sends, byte for byte, what may be read in two ways, or may put
-// something into an answer. Each has one answer, and what is hidden in a body is
-// never one of its own.
+// TestOddRequests sends raw requests that can be read in two ways or could inject something
+// into an answer. Each gets one answer, and a request hidden in a body gets none.
 func TestOddRequests(t *testing.T) {
 	t.Parallel()
 	s := newPlace(t, "PARLEY_SCRIPTED_PACE=0s").serve()
@@ -21,7 +20,7 @@ func TestOddRequests(t *testing.T) {
 	const head = "POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	for name, c := range map[string]struct {
 		say    string
-		status []int // of all answers
+		status []int // of all answers, in order
 	}{
 		"length and chunks":          {head + fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 5+len(hidden)) + hidden, []int{404}},
 		"chunks and length":          {head + "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n5c\r\n" + hidden, []int{404}},
@@ -52,7 +51,7 @@ func TestOddRequests(t *testing.T) {
 		"an upgrade to nothing":      {"GET /v1/apps HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n", []int{200}},
 		"another method in disguise": {"GET /v1/sessions HTTP/1.1\r\nHost: localhost\r\nX-HTTP-Method-Override: DELETE\r\n\r\n", []int{200}},
 	} {
-		t.Run(name, func(t *testing.T) { // not parallel: the server waits for nobody else's tests
+		t.Run(name, func(t *testing.T) { // not parallel: the server would wait while other tests run
 			conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 			if err != nil {
 				t.Fatal(err)
@@ -81,7 +80,8 @@ func TestOddRequests(t *testing.T) {
 					t.Errorf("it set a cookie: %v", a.header)
 				}
 			}
-			// Nothing more is answered: the server waits for a request, or has closed.
+			// No other answer follows: the server waits for a request, or has closed the
+			// connection.
 			_ = conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
 			if more, err := r.Peek(1); err == nil {
 				rest, _ := r.Peek(r.Buffered())

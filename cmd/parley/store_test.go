@@ -16,8 +16,8 @@ import (
 	"github.com/parley-server/parley/internal/store/postgres/pgtest"
 )
 
-// A server on PostgreSQL is killed in the middle of an answer: another one, whose
-// data folder is new, goes on from what the database has.
+// TestPostgres_killed_in_the_middle_goes_on: a server on PostgreSQL is killed in the middle of
+// an answer. Another one, with a new data folder, resumes from the database.
 func TestPostgres_killed_in_the_middle_goes_on(t *testing.T) {
 	t.Parallel()
 	dsn := strings.Replace(pgtest.Start(t), "parley@", "parley:s3cret-word@", 1)
@@ -68,7 +68,7 @@ func TestPostgres_killed_in_the_middle_goes_on(t *testing.T) {
 		t.Errorf("the log has changed:\n%s", diff)
 	}
 	s.kill()
-	// A command opens the database itself.
+	// The command opens the database itself.
 	if out := p.must("session", "why", string(made.ID)); !strings.Contains(out, "resumed 1 time") {
 		t.Errorf("why:\n%s", out)
 	}
@@ -79,7 +79,7 @@ func TestPostgres_killed_in_the_middle_goes_on(t *testing.T) {
 	}
 }
 
-// log is a session's whole log.
+// log returns a session's whole log.
 func log(t *testing.T, c *client.Client, id parley.SessionID) (lines []string) {
 	t.Helper()
 	page, err := c.Events(t.Context(), id, 0, client.EventFilter{})

@@ -18,8 +18,8 @@ import (
 	"github.com/parley-server/parley/internal/store/postgres/pgtest"
 )
 
-// keepers are the stores that outlive a process, as --store names them. Each
-// test has a database of its own.
+// keepers are the stores that outlive a process, by the name that --store takes. Each test gets
+// its own database.
 var keepers = map[string]func(t *testing.T) string{
 	"sqlite":   func(*testing.T) string { return "sqlite" },
 	"postgres": func(t *testing.T) string { return pgtest.Start(t) },
@@ -36,13 +36,13 @@ func onStores(t *testing.T, f func(t *testing.T, store string)) {
 	}
 }
 
-// on has the program keep its logs there.
+// on makes the program keep its logs in store.
 func (p *place) on(store string) *place {
 	p.store = store
 	return p
 }
 
-// refused starts a server that must not come up, and returns what it says.
+// refused starts a server that must fail to start, and returns its exit code and output.
 func (p *place) refused() (code int, errs string) {
 	p.t.Helper()
 	s, up := p.tryServe()
@@ -52,8 +52,7 @@ func (p *place) refused() (code int, errs string) {
 	return s.cmd.ProcessState.ExitCode(), s.errs.String()
 }
 
-// elsewhere is another data folder over the same database, as another machine
-// would have.
+// elsewhere returns another data folder over the same database, as on another machine.
 func (p *place) elsewhere() *place {
 	q := *p
 	q.dir = p.t.TempDir()
@@ -61,10 +60,9 @@ func (p *place) elsewhere() *place {
 	return &q
 }
 
-// TestPostgres_second_server_is_refused: over one database there is one server.
-// Who comes second is told who that is; nothing of the first is disturbed; and
-// the moment it is gone, however that happened, the second comes up and has it
-// all.
+// TestPostgres_second_server_is_refused: a database has one server. The second server is told
+// which one that is, and the first is not disturbed. As soon as the first is gone, for whatever
+// reason, the second starts and has all the data.
 func TestPostgres_second_server_is_refused(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "PARLEY_SCRIPTED_PACE=60ms").on(pgtest.Start(t))
@@ -76,7 +74,7 @@ func TestPostgres_second_server_is_refused(t *testing.T) {
 	if code != 1 || !strings.Contains(errs, "in use by another server") || !strings.Contains(errs, fmt.Sprintf("process %d on ", s.cmd.Process.Pid)) || !strings.Contains(errs, "--store") {
 		t.Errorf("a second server: exit %d\n%s", code, errs)
 	}
-	// A command would disturb it, too, and is refused alike.
+	// A command would disturb it too, and is refused in the same way.
 	if code, _, errs := q.run("session", "list"); code != 1 || !strings.Contains(errs, "in use by another server") {
 		t.Errorf("a command beside it: exit %d\n%s", code, errs)
 	}
@@ -111,8 +109,8 @@ func (s *process) stop() {
 	}
 }
 
-// TestPostgres_two_start_at_once on an empty database, many times: one makes the
-// tables and serves, the other is refused, and what is there is whole.
+// TestPostgres_two_start_at_once on an empty database, many times: one creates the tables and
+// serves, the other is refused, and the database is intact.
 func TestPostgres_two_start_at_once(t *testing.T) {
 	t.Parallel()
 	for round := range 4 {
@@ -146,10 +144,10 @@ func TestPostgres_two_start_at_once(t *testing.T) {
 	}
 }
 
-// TestPostgres_away_refuses_keeps_and_goes_on: PostgreSQL dies under a server
-// with turns under way. Commands are refused with one clear error and the server
-// says that it is not ready; when the database is back it goes on by itself, with
-// all that it had acknowledged.
+// TestPostgres_away_refuses_keeps_and_goes_on: PostgreSQL dies under a server with running
+// turns. Commands are refused with one clear error, and the server reports that it is not
+// ready. When the database is back, the server resumes by itself with everything it had
+// acknowledged.
 func TestPostgres_away_refuses_keeps_and_goes_on(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.New(t)
@@ -193,7 +191,7 @@ func TestPostgres_away_refuses_keeps_and_goes_on(t *testing.T) {
 				t.Errorf("round %d: %v\n%s", round, err, enginetest.Types(log))
 			}
 		}
-		// It still has the database for itself.
+		// It still holds the database exclusively.
 		if code, errs := p.elsewhere().refused(); code != 1 || !strings.Contains(errs, "in use by another server") {
 			t.Errorf("round %d: a second server after the outage: exit %d\n%s", round, code, errs)
 		}

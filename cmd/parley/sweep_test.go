@@ -14,7 +14,8 @@ import (
 	"github.com/parley-server/parley/client"
 )
 
-// What a ttl takes out of a log lies in the data folder, until the session goes.
+// TestSweep_archives_what_it_condenses: the data folder keeps what a ttl removes from a log,
+// until the session is deleted.
 func TestSweep_archives_what_it_condenses(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)
@@ -57,7 +58,7 @@ func TestSweep_archives_what_it_condenses(t *testing.T) {
 	if !strings.Contains(log, `"condensed":true`) {
 		t.Errorf("the log is whole:\n%s", log)
 	}
-	// An export has it whole: it can be run again, and imported elsewhere.
+	// An export has the whole log: it can be replayed, and imported into another server.
 	file := filepath.Join(t.TempDir(), "s.zip")
 	p.must("session", "export", "last", "-o", file)
 	if out := p.must(append([]string{"session", "replay", file}, with...)...); !strings.Contains(out, "There is no difference.") {

@@ -13,7 +13,7 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// Each wire has a path of its own, and none of it is another door's.
+// TestWires_share_no_path: each wire has its own path, which belongs to no other door.
 func TestWires_share_no_path(t *testing.T) {
 	t.Parallel()
 	taken := map[string]string{"/": "pages", "/apps/": "pages"}
@@ -43,8 +43,8 @@ func TestDoors_two_apps_with_one_wire_are_refused(t *testing.T) {
 	}
 }
 
-// At every path of an app that is not served it is said whether it is off, and why, or
-// not known.
+// TestDoors_path_of_an_app_that_is_not_served: every path of such an app says that the app is
+// off, and why, or that it is unknown.
 func TestDoors_path_of_an_app_that_is_not_served(t *testing.T) {
 	t.Parallel()
 	mine := enginetest.App(func(a *parley.App) { a.Name = "mine" })

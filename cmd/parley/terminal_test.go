@@ -18,8 +18,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// seat is a command at a terminal, with somebody who types. What it writes to
-// standard output goes elsewhere.
+// seat is a command at a terminal, with a person who types. Its standard output goes elsewhere.
 type seat struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -28,11 +27,11 @@ type seat struct {
 	seen   lines
 	more   chan struct{}
 	ended  chan struct{}
-	at     int // of seen that was expected already
+	at     int // how much of seen earlier calls have matched
 }
 
-// sit starts a command with a terminal for standard input and standard error, and
-// with drawn for standard output, too.
+// sit starts a command with a terminal as standard input and standard error. If drawn is true,
+// standard output is the terminal too.
 func (p *place) sit(drawn bool, args ...string) *seat {
 	p.t.Helper()
 	s := &seat{t: p.t, cmd: p.command(args...), more: make(chan struct{}, 1), ended: make(chan struct{})}
@@ -70,7 +69,7 @@ func (p *place) sit(drawn bool, args ...string) *seat {
 
 func (s *seat) screen() string { return strings.ReplaceAll(s.seen.String(), "\r\n", "\n") }
 
-// sees waits for a text behind what was expected before.
+// sees waits for a text after the one that was matched last.
 func (s *seat) sees(text string) {
 	s.t.Helper()
 	late := time.After(within)
@@ -100,7 +99,7 @@ func (s *seat) types(text string) {
 	}
 }
 
-// ends waits for the end of the command.
+// ends waits for the command to end with the exit code.
 func (s *seat) ends(code int) {
 	s.t.Helper()
 	select {
@@ -118,7 +117,7 @@ const (
 	allowMenu = "\n  1  Allow once\n  2  Allow for this session\n  3  Deny\n  4  Allow once, with another input\n  1-4: "
 )
 
-// last is the answer of the newest turn.
+// last returns the answer of the newest turn.
 func (s *process) last(of parley.SessionID) string {
 	s.t.Helper()
 	list := must[struct{ Turns []parley.TurnInfo }](s, http.MethodGet, "/v1/sessions/"+string(of)+"/turns", "").Turns
@@ -128,8 +127,8 @@ func (s *process) last(of parley.SessionID) string {
 	return list[0].Response.Message
 }
 
-// TestRun_asks_at_the_terminal: a question and then a permission, of which only the
-// answer goes to standard output. Between them the server is killed.
+// TestRun_asks_at_the_terminal: a question and then a permission, with the server killed
+// between them. Only the answer goes to standard output.
 func TestRun_asks_at_the_terminal(t *testing.T) {
 	t.Parallel()
 	p, house := atHome(t, "", mayTurn)
@@ -155,8 +154,8 @@ func TestRun_asks_at_the_terminal(t *testing.T) {
 	}
 }
 
-// TestRun_question_goes_away: two terminals and another client have one question.
-// The first answer counts, and the others are told.
+// TestRun_question_goes_away: two terminals and another client show the same question. The
+// first answer counts, and the others are told.
 func TestRun_question_goes_away(t *testing.T) {
 	t.Parallel()
 	p, _ := atHome(t, "", mayTurn)
@@ -187,8 +186,8 @@ func TestRun_question_goes_away(t *testing.T) {
 	}
 }
 
-// TestRun_stopped_at_the_terminal: Ctrl-C cancels the turn and says so, Ctrl-D leaves
-// the question open and says how to answer it.
+// TestRun_stopped_at_the_terminal: Ctrl-C cancels the turn and says so. Ctrl-D leaves the
+// question open and says how to answer it.
 func TestRun_stopped_at_the_terminal(t *testing.T) {
 	t.Parallel()
 	p, _ := atHome(t, "", mayTurn)
@@ -210,8 +209,8 @@ func TestRun_stopped_at_the_terminal(t *testing.T) {
 	}
 }
 
-// TestRun_question_expires_at_the_terminal: the time to answer ends while the question
-// is before the person, and the turn goes on.
+// TestRun_question_expires_at_the_terminal: the question expires while it is shown, and the
+// turn goes on.
 func TestRun_question_expires_at_the_terminal(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "PARLEY_ENABLED=asker")
@@ -229,7 +228,7 @@ policy: {answer_within: 1500ms}
       say: Nobody said anything.
     - call: [{tool: AskUserQuestion, input: {questions: [{question: "Tea?", header: Drink, multiSelect: false, options: [{label: "Yes", description: a}, {label: "No", description: b}]}]}}]
 `)
-	// No server: the command has the data folder itself.
+	// No server runs: the command opens the data folder itself.
 	at := p.sit(false, "run", "--app", "asker", "hello")
 	at.sees("? Tea?")
 	at.sees("1-2, or other words; - skips it: ")
@@ -240,9 +239,8 @@ policy: {answer_within: 1500ms}
 	}
 }
 
-// TestSession_answer: without a terminal nothing is asked; the command says how to
-// answer, and an answer reaches the turn with and without a server, after a kill,
-// once.
+// TestSession_answer: without a terminal, the command asks nothing and says how to answer. The
+// answer reaches the turn once, with and without a server, and after a kill.
 func TestSession_answer(t *testing.T) {
 	t.Parallel()
 	p, house := atHome(t, "", mayTurn)
@@ -274,7 +272,7 @@ func TestSession_answer(t *testing.T) {
 			t.Errorf("%v: exit %d, want %d saying %q:\n%s", c.args, code, c.code, c.says, errs)
 		}
 	}
-	// No server: the command goes on with the turn itself, up to the permission.
+	// No server runs: the command itself carries the turn on, up to the permission.
 	code, out, errs = p.run("session", "answer", open, "bedside left")
 	if code != 4 || out != "" || !strings.Contains(errs, "Answered: Bedside left") {
 		t.Fatalf("answer: exit %d\n%s%s", code, out, errs)
@@ -306,7 +304,7 @@ func TestSession_answer(t *testing.T) {
 	_ = s
 }
 
-// waitingIn is the id in the command that a message says answers the question.
+// waitingIn returns the interaction's id from the suggested command in a message.
 func waitingIn(t *testing.T, errs string) string {
 	t.Helper()
 	_, line, ok := strings.Cut(errs, "parley session answer")
@@ -320,8 +318,8 @@ func waitingIn(t *testing.T, errs string) string {
 	return ""
 }
 
-// TestRun_in_a_pipe: events are lines, a message comes from standard input, and a
-// reader that has enough is no error.
+// TestRun_in_a_pipe: events are lines, and a message can come from standard input. A reader
+// that closes the pipe early causes no error.
 func TestRun_in_a_pipe(t *testing.T) {
 	t.Parallel()
 	p, _ := atHome(t, "", mayTurn)
@@ -373,7 +371,7 @@ func TestRun_in_a_pipe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = r.Close() // the reader has gone before the first word
+		_ = r.Close() // the reader closes before the first word
 		cmd := p.command(args...)
 		var e bytes.Buffer
 		cmd.Stdout, cmd.Stderr = w, &e

@@ -21,8 +21,8 @@ import (
 	"github.com/parley-server/parley/internal/telemetry"
 )
 
-// TestTraces: a command that ends has sent its turn's trace by then, to where the
-// settings say, and with the key that they refer to.
+// TestTraces: when a command ends, it has sent its turn's trace to the address in the settings,
+// with the key that they refer to.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The addresses that the start prints can be opened.
+// TestURLsOf: the addresses printed at the start can be opened.
 func TestURLsOf(t *testing.T) {
 	t.Parallel()
 	var own []net.Addr

@@ -24,10 +24,10 @@ import (
 
 const webhookSecret = "whsec_c2VjcmV0LW9mLWEtc2VydmljZS1mb3ItdGVzdHM="
 
-// letters is a service of the operator's own that mails, and outlives the server.
+// letters is the operator's own service. It sends mails and outlives the server.
 type letters struct {
 	*httptest.Server
-	hang bool // it does not answer a call before its client is gone
+	hang bool // it leaves a call unanswered until its client disconnects
 
 	mu      sync.Mutex
 	mailed  map[string]string // text by Idempotency-Key
@@ -85,7 +85,7 @@ func newLetters(t *testing.T, hang bool) *letters {
 	return l
 }
 
-// withLetters gives the program an app whose tool is the service.
+// withLetters gives the program an app whose tool calls the service.
 func (p *place) withLetters(l *letters, more string) {
 	p.t.Helper()
 	dir := filepath.Join(p.dir, "apps", "letters")
@@ -109,8 +109,8 @@ resume: auto
 	p.env = append(p.env, "PARLEY_APPS="+filepath.Dir(dir), "PARLEY_ENABLED=letters", "PARLEY_TEST_DESK=http://127.0.0.1:1", "LETTERS_SECRET="+webhookSecret)
 }
 
-// TestService_of_ones_own: a tool is a service that an app.yaml names. Its calls are
-// journaled, allowed and shown like those of every tool, by an agent and over MCP.
+// TestService_of_ones_own: a tool is a service that an app.yaml names. Its calls are journaled,
+// checked by policy and shown like those of every tool, from an agent and over MCP.
 func TestService_of_ones_own(t *testing.T) {
 	t.Parallel()
 	l := newLetters(t, false)
@@ -130,8 +130,8 @@ func TestService_of_ones_own(t *testing.T) {
 	}
 }
 
-// TestService_killed_in_a_write: the server dies while the service works. It does not
-// call again; it asks the service what became of the call, or else a person.
+// TestService_killed_in_a_write: the server dies while the service works. It does not repeat
+// the call; it asks the service for the outcome, or else a person.
 func TestService_killed_in_a_write(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, more string }{{"a service that can be asked", "        reconcile: true\n"}, {"one that cannot", ""}} {
@@ -168,7 +168,7 @@ func TestService_killed_in_a_write(t *testing.T) {
 	}
 }
 
-// TestService_that_is_wrong: what is wrong with one is said with its line.
+// TestService_that_is_wrong: each mistake is reported with its line.
 func TestService_that_is_wrong(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -190,8 +190,8 @@ func TestService_that_is_wrong(t *testing.T) {
 	}
 }
 
-// TestExample_http_tool runs the example of a service in JavaScript, whose requests are
-// checked by the scheme's own client.
+// TestExample_http_tool runs the example service in JavaScript. The scheme's own client checks
+// its requests.
 func TestExample_http_tool(t *testing.T) {
 	t.Parallel()
 	example, err := filepath.Abs("../../examples/http-tool")

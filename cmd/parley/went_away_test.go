@@ -19,10 +19,9 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// TestFolderThatWentAway moves the data folder of a running server away, and starts a
-// second one at its path: the first acknowledges nothing, is not ready and says why,
-// and takes nothing of the second's with it. Put back, the folder has all that was
-// acknowledged.
+// TestFolderThatWentAway moves the data folder of a running server away, and starts a second
+// server at its path. The first acknowledges nothing, is not ready and says why, and leaves the
+// second's files alone. After the folder is put back, it has everything acknowledged.
 func TestFolderThatWentAway(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "PARLEY_SCRIPTED_PACE=0s")
@@ -77,7 +76,7 @@ func TestFolderThatWentAway(t *testing.T) {
 	again.serves("a folder that was put back")
 	again.kill()
 
-	// The database is gone, and its log is not.
+	// The database file is empty, but its write-ahead log is there.
 	db := filepath.Join(p.data, "parley.db")
 	if err := os.Truncate(db, 0); err != nil {
 		t.Fatal(err)
@@ -85,10 +84,9 @@ func TestFolderThatWentAway(t *testing.T) {
 	p.refuses("an empty database", []string{"serve", "--addr", "127.0.0.1:0"}, 1, "is empty", "backup")
 }
 
-// TestFolderThatWentAway_under_load renames the data folder of a server that is at
-// work, and puts it back: nobody makes it anew meanwhile, the log says it once, and
-// what was acknowledged is there. With a store elsewhere turns go on, and only what is
-// in the folder waits.
+// TestFolderThatWentAway_under_load renames the data folder of a busy server and puts it back.
+// The server does not create it anew, logs the loss once, and keeps everything acknowledged.
+// With a store elsewhere, turns go on, and only the files in the folder wait.
 func TestFolderThatWentAway_under_load(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{"sqlite", "mem"} {
@@ -106,9 +104,9 @@ func TestFolderThatWentAway_under_load(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			var hands sync.WaitGroup
-			var rest sync.RWMutex // held while the files catch up, which a busy disk may not do else
+			var rest sync.RWMutex // held while the live files catch up; a busy disk may otherwise never let them
 			ids := make([]parley.SessionID, 6)
-			kept := make([]atomic.Int64, len(ids)) // turns that were acknowledged
+			kept := make([]atomic.Int64, len(ids)) // acknowledged turns
 			for i := range ids {
 				ids[i] = s.session("desk-auto")
 				hands.Go(func() {
@@ -120,7 +118,7 @@ func TestFolderThatWentAway_under_load(t *testing.T) {
 							kept[i].Add(1)
 						}
 						select {
-						case <-time.After(200 * time.Millisecond): // less than the files can follow
+						case <-time.After(200 * time.Millisecond): // faster than the live files can be written
 						case <-ctx.Done():
 						}
 					}
@@ -162,8 +160,8 @@ func TestFolderThatWentAway_under_load(t *testing.T) {
 					t.Errorf("session %d has %d turns, and %d were acknowledged", i, n, kept[i].Load())
 				}
 			}
-			// In each round: of the store's writer, of the files, and of what each session
-			// and the text in flight waits for.
+			// In each round, one line from the store's writer, one from the files, and those
+			// for what each session and the text in flight wait for.
 			most := 4 * (3 + 3*len(ids))
 			if n := strings.Count(s.errs.String(), "the data folder was removed"); n > most {
 				t.Errorf("it was said %d times, want at most %d", n, most)
@@ -175,7 +173,8 @@ func TestFolderThatWentAway_under_load(t *testing.T) {
 	}
 }
 
-// waits checks that a server has started without its store, and then with it.
+// waits checks that a server has started without its store, and that it uses the store after
+// free.
 func waits(t *testing.T, s *process, says string, free func()) {
 	t.Helper()
 	if a := s.ask("GET", "/healthz", ""); a.status != 200 {
@@ -235,9 +234,8 @@ func TestStartWaitsForTheStore(t *testing.T) {
 	exec("ROLLBACK")
 }
 
-// TestStartOnAFullDisk starts a server again on a disk that is full, and then gives
-// it room. A disk can be full of bytes or of files; a server that was stopped in order
-// has to make its socket again.
+// TestStartOnAFullDisk restarts a server on a full disk, and then makes room. A disk can run
+// out of bytes or of files. A server that was stopped properly must create its socket again.
 func TestStartOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]string{"of bytes": "6m", "of files": "6m,nr_inodes=60"} {
@@ -267,14 +265,14 @@ func TestStartOnAFullDisk(t *testing.T) {
 					}
 				}
 				if name == "of files" && how == "killed" {
-					free() // what it left behind is all that it needs
+					free() // the files it left behind are all that it needs
 				} else {
 					waits(t, s, "", free)
 				}
 				if got := s.log(id); len(got) != len(log) {
 					t.Errorf("got %d events, want %d", len(got), len(log))
 				}
-				if list := exitOf(p.run("session", "list")); list != 0 { // which finds the server by its lock file
+				if list := exitOf(p.run("session", "list")); list != 0 { // it finds the server by its lock file
 					t.Errorf("parley session list ends with %d", list)
 				}
 			})
@@ -284,7 +282,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 
 func exitOf(code int, _, _ string) int { return code }
 
-// fill leaves no room on a disk, for bytes or for files.
+// fill uses up the bytes or the files of a disk.
 func fill(t *testing.T, dir string, bytes bool) {
 	t.Helper()
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -23,7 +23,7 @@ func TestWhy(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		more   []parley.Payload
-		status parley.TurnStatus // that the index shows
+		status parley.TurnStatus // as in the index
 		says   []string
 	}{
 		{"nothing_asked", nil, "", []string{"Nothing was asked yet."}},

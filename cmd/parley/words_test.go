@@ -13,8 +13,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// TestHome_asks_in_the_names_of_the_house: what a person reads before an act names the
-// thing as the house does, and its ids stand beside that, on every wire.
+// TestHome_asks_in_the_names_of_the_house: the text that a person approves uses the house's
+// name for a thing, with its ids beside the name, on every wire.
 func TestHome_asks_in_the_names_of_the_house(t *testing.T) {
 	t.Parallel()
 	const title, detail = "Set Bedroom radiator to 21 °C?", "climate.set_temperature on climate.bedroom_radiator"
@@ -49,7 +49,7 @@ func TestHome_asks_in_the_names_of_the_house(t *testing.T) {
 		}
 	}
 
-	await := func() *mcp.CallToolParams { // the client keeps what it is capable of in it
+	await := func() *mcp.CallToolParams { // the client stores its capabilities in the parameters
 		return &mcp.CallToolParams{Name: "ha_agent.await_continuation", Arguments: map[string]any{"continuation_id": turn.ID, "timeout_ms": 100}}
 	}
 	forms := make(chan string, 1)
