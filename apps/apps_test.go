@@ -9,7 +9,7 @@ import (
 	"github.com/parley-server/parley/apps"
 )
 
-// What a specification gives word for word stays word for word.
+// TestChaosIsToTheLetter: texts that a specification gives word for word are unchanged.
 func TestChaosIsToTheLetter(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -45,7 +45,7 @@ func TestChaosIsToTheLetter(t *testing.T) {
 	}
 }
 
-// Code and notes of a folder are not an app's files.
+// TestOnlyTheAppsFilesAreInside: code and notes in a folder are not part of the app's files.
 func TestOnlyTheAppsFilesAreInside(t *testing.T) {
 	t.Parallel()
 	err := fs.WalkDir(apps.FS(), ".", func(p string, d fs.DirEntry, err error) error {

@@ -153,7 +153,7 @@ func TestChat_busy_is_a_status_and_a_client_that_goes_away_ends_nothing(t *testi
 	if body, _ := io.ReadAll(second.Body); second.StatusCode != 409 || !bytes.Contains(body, []byte(`"busy"`)) {
 		t.Errorf("while a turn runs: got %d %s", second.StatusCode, body)
 	}
-	first.Body.Close() // the client goes away
+	first.Body.Close() // the client disconnects
 	close(gate)
 	turn := rig.Await(parley.TurnID(first.Header.Get("Parley-Turn")))
 	if turn.Status != parley.StatusCompleted || turn.Response.Message != "one two" {
@@ -191,7 +191,7 @@ func TestChat_cancel_is_an_error_on_the_wire(t *testing.T) {
 	}
 }
 
-// Whatever comes in, the answer is one error of the one shape, or a stream.
+// FuzzChat: whatever the request is, the answer is one error of the one shape, or a stream.
 func FuzzChat(f *testing.F) {
 	f.Add([]byte(`{"session_id":"a","message":"b"}`))
 	f.Add([]byte(`{"session_id":1,"message":null}`))
@@ -210,7 +210,8 @@ func FuzzChat(f *testing.F) {
 	})
 }
 
-// A body that says that it is too large is refused before its bytes are waited for.
+// TestChat_length_that_is_too_large: a body whose declared length is too large is refused before
+// its bytes arrive.
 func TestChat_length_that_is_too_large(t *testing.T) {
 	t.Parallel()
 	h := chaos.Chat(chaos.Options{

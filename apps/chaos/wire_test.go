@@ -14,7 +14,7 @@ import (
 	"github.com/parley-server/parley/internal/eventlog"
 )
 
-// recorder makes the frames of a turn.
+// recorder builds the frames of a turn.
 type recorder struct {
 	frames []eventlog.Frame
 	seq    int64
@@ -69,8 +69,8 @@ func toolEnded(call parley.CallID, name, output string) parley.ToolEnded {
 	return parley.ToolEnded{ToolResult: parley.ToolResult{Call: call, Outcome: parley.OutcomeOK, Output: output}, Name: name, Effect: parley.EffectRead}
 }
 
-// demo is the first question: the way through all three agents and back. The
-// two reads run at once, and the second ends first.
+// demo is the first question, which goes through all three agents and back. The two reads run
+// at once, and the second ends first.
 func demo() []eventlog.Frame {
 	var r recorder
 	r.event("", parley.TurnStarted{TurnRequest: parley.TurnRequest{Origin: parley.OriginUser, Message: parley.Text(parley.RoleUser, "spec?")}})
@@ -93,7 +93,7 @@ func demo() []eventlog.Frame {
 	return r.frames
 }
 
-// wire is what the frames are with the answer in those pieces.
+// wire returns the expected frames, with the answer split into the pieces.
 func wire(frames string, pieces ...string) string {
 	var tokens []string
 	for _, text := range pieces {
@@ -123,7 +123,7 @@ func TestWire_follow_up_has_only_the_answer(t *testing.T) {
 	}
 }
 
-// A frame of the wire, taken apart again.
+// frame is a parsed frame of the wire.
 type frame struct{ id, event, data string }
 
 func parse(t *testing.T, wire string) []frame {
@@ -254,8 +254,8 @@ func TestWire_text(t *testing.T) {
 	}
 }
 
-// However much of the deltas a reader missed, what it can put together is the
-// answer: after any number of frames it may be thrown back to a partial.
+// TestWire_text_is_whole_after_a_resync_at_every_frame: the wire may replace missed deltas by a
+// partial after any frame. The text that the client puts together is still the answer.
 func TestWire_text_is_whole_after_a_resync_at_every_frame(t *testing.T) {
 	t.Parallel()
 	all := demo()
@@ -276,7 +276,7 @@ func TestWire_text_is_whole_after_a_resync_at_every_frame(t *testing.T) {
 				}
 			}
 			if f.Event != nil && f.Event.Type == "model.replied" {
-				clear(said) // partials are of open calls
+				clear(said) // only open calls have partials
 			}
 		}
 		if got := tokens(t, parse(t, frames(&chaos.Wire{}, list))); got != want {
@@ -285,8 +285,8 @@ func TestWire_text_is_whole_after_a_resync_at_every_frame(t *testing.T) {
 	}
 }
 
-// TestWire_goes_on_after_a_crash: an interruption after which the turn goes on by itself
-// is no frame, and one that takes that back is an error.
+// TestWire_goes_on_after_a_crash: an interruption has no frame if the turn resumes by itself. A
+// later interruption that says it will not resume is an error frame.
 func TestWire_goes_on_after_a_crash(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -364,7 +364,7 @@ func TestWire_calls_that_never_began_are_shown_whole(t *testing.T) {
 	r.event("scavenger", parley.ToolEnded{ToolResult: parley.ToolResult{Call: "n", Outcome: parley.OutcomeError, Output: "query is missing"}, Name: "read_notion_mock"})
 	r.event("scavenger", started("s", "read_slack_mock", "x"))
 	again := started("s", "read_slack_mock", "x")
-	again.Attempt = 2 // a read that is tried again is one call
+	again.Attempt = 2 // a repeated read is still one call
 	r.event("scavenger", again)
 	r.event("scavenger", toolEnded("s", "read_slack_mock", "\"scrap\" <it>\nnow"))
 	want := []frame{
@@ -378,8 +378,8 @@ func TestWire_calls_that_never_began_are_shown_whole(t *testing.T) {
 	}
 }
 
-// A client that goes on at the native wire behind an id must have been shown
-// everything up to it.
+// TestWire_cursor_is_never_ahead_of_what_was_shown: a client may resume after an id on the
+// native wire, so everything up to that id must have been shown.
 func TestWire_cursor_is_never_ahead_of_what_was_shown(t *testing.T) {
 	t.Parallel()
 	got := parse(t, frames(&chaos.Wire{Cursor: true}, demo()))
@@ -389,8 +389,8 @@ func TestWire_cursor_is_never_ahead_of_what_was_shown(t *testing.T) {
 			ids = append(ids, f.event+" "+f.id)
 		}
 	}
-	// The result of the first call comes with the event that ended it, 13; the
-	// second was held back until then.
+	// The result of the first call comes with event 13, which ended that call. The result of
+	// the second was held back until then.
 	want := []string{
 		"agent_start 2", "agent_start 5", "tool_result 13", "agent_start 16", "agent_start 19", "done 22",
 	}

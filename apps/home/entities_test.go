@@ -98,9 +98,9 @@ func TestEntities(t *testing.T) {
 	}
 }
 
-// TestStream_tells_what_changes: at first how fresh the house is and what has
-// just changed, then each change, the newest of those that come together, and
-// now and then that the house is still heard.
+// TestStream_tells_what_changes: the stream begins with the age of the house's data and the
+// latest changes. Then it sends each change, the newest of those that come together, and
+// regular signs that the house is still connected.
 func TestStream_tells_what_changes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestStream_tells_what_changes(t *testing.T) {
 	})
 }
 
-// TestFeed_waits_for_nobody: who does not read is cut off, and who is there when
-// it ends learns of it.
+// TestFeed_waits_for_nobody: a slow reader is cut off, and a reader that is there when the feed
+// ends is told.
 func TestFeed_waits_for_nobody(t *testing.T) {
 	t.Parallel()
 	var f home.Feed
@@ -165,7 +165,7 @@ func TestFeed_waits_for_nobody(t *testing.T) {
 	}
 }
 
-// busyHouse takes a second for each history, and notes whose they are.
+// busyHouse takes a second for each history, and records their order.
 type busyHouse struct {
 	shack
 	mu         sync.Mutex
@@ -188,8 +188,8 @@ func (b *busyHouse) Past(ctx context.Context, id string, from, to time.Time) (ho
 
 type userKey struct{}
 
-// Who asks for many histories at once keeps nobody else waiting, and is refused what is
-// too much.
+// TestHistoriesGoByTurnsOfUsers: a user who requests many histories at once does not delay
+// other users, and requests over the limit are refused.
 func TestHistoriesGoByTurnsOfUsers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

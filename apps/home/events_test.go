@@ -18,8 +18,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// served is the wire over an engine in memory, whose model says one word for
-// each that is put into words, and ends with the empty one.
+// served is the wire over an engine in memory. Its model says each word that it receives from
+// words, and an empty word ends the reply.
 type served struct {
 	*enginetest.Rig
 	url   string
@@ -69,7 +69,7 @@ func serve(t *testing.T, every time.Duration) *served {
 
 type who struct{}
 
-// stream is an open connection; next is its next frame.
+// stream is an open connection; next returns its next frame.
 type stream struct {
 	t    *testing.T
 	resp *http.Response
@@ -133,7 +133,7 @@ func TestEventsLive(t *testing.T) {
 	}
 	s.words <- " there"
 	list = append(list, one.until("partial")...)
-	// Another comes in the middle with the cursor of the first.
+	// Another client connects in the middle, with the first one's cursor.
 	two := s.open(t, "/events/"+string(id), "Last-Event-ID", list[len(list)-1].id)
 	s.words <- ", Ana."
 	s.words <- ""
@@ -141,7 +141,7 @@ func TestEventsLive(t *testing.T) {
 	if diff := cmp.Diff(folded(t, append(list[:len(list):len(list)], rest...)), folded(t, append(list, two.until("final")...))); diff != "" {
 		t.Error(diff)
 	}
-	// It stays open over turns; who comes anew sees the last turn.
+	// The stream stays open over several turns. A new client gets the last turn.
 	s.Send(id, "again")
 	s.words <- "Yes."
 	s.words <- ""
@@ -154,8 +154,8 @@ func TestEventsLive(t *testing.T) {
 	}
 }
 
-// TestEventsFromFarBack comes back to a turn that more turns followed than fit on a
-// page of their list, with the cursor of each of its frames.
+// TestEventsFromFarBack resumes from each frame's cursor of an old turn. More turns followed it
+// than one page of their list holds.
 func TestEventsFromFarBack(t *testing.T) {
 	t.Parallel()
 	s := serve(t, time.Millisecond)

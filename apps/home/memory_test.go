@@ -14,8 +14,9 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// With the memory that home has, older turns are condensed when more than six
-// are in no summary, and not before; as many stay whole as six messages need.
+// TestCompaction_when_more_than_lastK_turns_are_unsummarised: with home's memory settings,
+// older turns are compacted as soon as more than six are not in a summary. Enough turns for six
+// messages stay whole.
 func TestCompaction_when_more_than_lastK_turns_are_unsummarised(t *testing.T) {
 	t.Parallel()
 	settings, err := config.Load(config.From{Env: func(name string) (string, bool) {
@@ -59,7 +60,7 @@ func TestCompaction_when_more_than_lastK_turns_are_unsummarised(t *testing.T) {
 				got = append(got, condensed{turns[e.Turn], m.Dropped})
 			}
 		}
-		// In turn 8 there are seven, of which three stay; in turn 12 there are seven again.
+		// Turn 8 has seven such turns, of which three stay; turn 12 has seven again.
 		if diff := cmp.Diff([]condensed{{8, 4}, {12, 4}, {16, 4}}, got); diff != "" {
 			t.Errorf("turns that compacted memory, with the number of turns compacted (-want +got):\n%s", diff)
 		}

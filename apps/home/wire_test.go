@@ -47,8 +47,8 @@ func (s *story) text(call parley.CallID, pieces ...string) []parley.Part {
 	return []parley.Part{{Type: parley.PartText, Text: strings.Join(pieces, "")}}
 }
 
-// flicker is a session that has all there is on this wire: a question with
-// calls, one that waits and is steered, one that fails.
+// flicker is a session with everything that this wire can show: a question with calls, a turn
+// that waits and is steered, and one that fails.
 func flicker() story {
 	var s story
 	s.event("", parley.SessionCreated{App: "home", User: "ana"})
@@ -63,7 +63,7 @@ func flicker() story {
 	said := s.text("c3", "Voltage ", "dips", "\n\n")
 	s.event("", parley.TurnSteered{Message: parley.Text(parley.RoleUser, "be brief")})
 	s.delta("assistant", "c3", "<notes>")
-	s.frames = s.frames[:len(s.frames)-1] // the notes of an answer are not shown
+	s.frames = s.frames[:len(s.frames)-1] // the answer's notes are not shown
 	s.event("assistant", parley.ModelReplied{Call: "c3", Model: "m", Parts: said})
 	s.event("assistant", parley.ModelStarted{Call: "m1", Model: "m"})
 	s.frames[len(s.frames)-1].Event.Agent = "assistant/memory"
@@ -91,7 +91,7 @@ func flicker() story {
 	return s
 }
 
-// got is a frame as a client has it.
+// got is a frame as the client gets it.
 type got struct {
 	id   string
 	data string
@@ -112,8 +112,8 @@ func split(raw string) []got {
 	return list
 }
 
-// folded is what a client makes of the frames: everything but partials as it
-// came, and before each plan, error and final what the partials add up to.
+// folded returns the state that a client builds from the frames: everything except partials
+// unchanged, and before each plan, error and final the joined partials.
 func folded(t *testing.T, list []got) string {
 	t.Helper()
 	var b, text strings.Builder
@@ -204,10 +204,8 @@ data: {"type":"final","session_id":"s1","continuation_id":"t3","payload":{"final
 	}
 }
 
-// A client that is cut off behind any frame, and comes back at once or when all
-// is over, has in the end what an uncut one has.
-// TestInterruptionThatGoesOn is a step, and not the end: the final frame comes with the
-// turn's own end.
+// TestInterruptionThatGoesOn: an interruption that resumes is a step, not the end of the turn.
+// The final frame comes with the turn's own end.
 func TestInterruptionThatGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, resumes := range []bool{true, false} {
@@ -224,12 +222,14 @@ func TestInterruptionThatGoesOn(t *testing.T) {
 	}
 }
 
+// TestCutAfterEveryFrame: a client is cut off after any frame, and resumes at once or when all is
+// over. It ends with the same state as a client that was never cut.
 func TestCutAfterEveryFrame(t *testing.T) {
 	t.Parallel()
 	s := flicker()
 	whole := home.NewWire(home.Cursor{})
 	var raw []byte
-	var ends []int // of the story's frames, in raw
+	var ends []int // of the story's frames, as offsets in raw
 	for _, f := range s.frames {
 		raw = whole.Append(raw, f)
 		ends = append(ends, len(raw))
@@ -253,8 +253,8 @@ func TestCutAfterEveryFrame(t *testing.T) {
 	}
 }
 
-// resumed is what a client gets that comes back with a cursor when the story is
-// at its frame number back.
+// resumed returns the frames for a client that resumes with the cursor id, when the story has
+// reached frame back.
 func resumed(t *testing.T, s story, id string, back int) []got {
 	t.Helper()
 	c, err := home.ParseCursor("after", id)
@@ -322,7 +322,7 @@ func TestParseCursor(t *testing.T) {
 	}
 }
 
-// A cursor that is taken never makes the wire fail, whatever the log.
+// FuzzCursor: whatever the log, an accepted cursor never makes the wire fail.
 func FuzzCursor(f *testing.F) {
 	for _, id := range []string{"", "8", "8.150", "12-1", "0", "x.1-2"} {
 		f.Add(id)

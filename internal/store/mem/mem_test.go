@@ -81,7 +81,7 @@ func TestFaults(t *testing.T) {
 	}
 	s.SetFaults(mem.Faults{After: func(mem.Call) error { atCommit = s.Clone(); return lost }})
 	b := batch(2)
-	b.Epoch = 2 // the claim took place
+	b.Epoch = 2 // the claim was made
 	if err := s.Append(ctx, ann, b); !errors.Is(err, lost) || length(t, s) != 2 {
 		t.Errorf("after: got %v and %d events, want the fault and 2", err, length(t, s))
 	}
@@ -89,7 +89,7 @@ func TestFaults(t *testing.T) {
 		t.Error(d)
 	}
 
-	// The copy stays at its instant, and has no faults.
+	// The copy keeps its state, and has no faults.
 	s.SetFaults(mem.Faults{})
 	b = batch(3)
 	b.Epoch = 2
@@ -121,8 +121,8 @@ func TestFaultMayBlockInABubble(t *testing.T) {
 	})
 }
 
-// The model against itself: the state machine must find no differences, and a copy must equal
-// the original.
+// TestRandom runs the model against itself: the state machine must find no differences, and a
+// copy must equal the original.
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	storetest.Random(t, storetest.Body{Open: func(testing.TB) seam.Store { return mem.New().Clone() }})

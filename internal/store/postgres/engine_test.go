@@ -21,8 +21,7 @@ import (
 	"github.com/parley-server/parley/internal/store/postgres/pgtest"
 )
 
-// mailer asks for one call of a tool with what the user said, and then says what
-// came of it.
+// mailer is a model that calls a tool once with the user's text, and then reports the result.
 func mailer(tool string) enginetest.Model {
 	return func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 		if res := enginetest.Results(r); len(res) > 0 {
@@ -127,8 +126,8 @@ func TestEnginePermissionForkAndImport(t *testing.T) {
 	}
 }
 
-// The process dies while a write is under way: after the restart the turn is
-// interrupted, the write unknown and not repeated; what waits still waits.
+// TestEngineRestart: the process dies during a write. After the restart the turn is
+// interrupted, and the write is unknown and not repeated. A turn that waited still waits.
 func TestEngineRestart(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -146,7 +145,7 @@ func TestEngineRestart(t *testing.T) {
 	s := r.Session()
 	turn := r.Send(s.ID, "hi")
 	<-reached
-	must(t, store.Close()) // from now on nothing is kept
+	must(t, store.Close()) // nothing is stored from now on
 	close(over)
 	r.Kill()
 	service.SetGate(nil)
@@ -171,7 +170,7 @@ func TestEngineRestart(t *testing.T) {
 	}
 }
 
-// finish brings a turn to its end like a patient client: it resumes an interrupted turn and
+// finish follows a turn to its end as a patient client does: it resumes an interrupted turn and
 // leaves unknown outcomes as they are.
 func finish(t *testing.T, r *enginetest.Rig, id parley.TurnID) (got parley.TurnInfo) {
 	t.Helper()
@@ -186,7 +185,7 @@ func finish(t *testing.T, r *enginetest.Rig, id parley.TurnID) (got parley.TurnI
 		case got.Status.Ended():
 			return got
 		case got.Status == parley.StatusInterrupted:
-			_, _ = r.Engine.Resume(ctx, enginetest.User, id) // asked again if it did not work
+			_, _ = r.Engine.Resume(ctx, enginetest.User, id) // repeated if it did not work
 		case got.Status == parley.StatusWaiting:
 			for _, in := range got.Interactions {
 				_, _ = r.Engine.Answer(ctx, enginetest.User, in, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceLeave}})
@@ -197,7 +196,7 @@ func finish(t *testing.T, r *enginetest.Rig, id parley.TurnID) (got parley.TurnI
 	return got
 }
 
-// becomes waits for something to become so.
+// becomes waits until ok returns true.
 func becomes(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !ok(); <-time.After(5 * time.Millisecond) {
@@ -208,8 +207,8 @@ func becomes(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// cutting is a store whose database dies in the middle of one commit, and comes
-// back when the store no longer knows what became of it.
+// cutting is a store whose database dies in the middle of one commit. It comes back after the
+// store has given up asking for the outcome of that commit.
 type cutting struct {
 	*postgres.Store
 	t       *testing.T
@@ -232,9 +231,9 @@ func (c *cutting) Append(ctx context.Context, p parley.Principal, b seam.Batch) 
 	})
 }
 
-// PostgreSQL dies in the middle of a commit of a turn and is away for longer than
-// the store asks what became of it. The turn goes on, or ends with one clear
-// error; the mail is sent once at most, and its outcome is what happened.
+// TestEngineOutageInTheMiddleOfACommit: PostgreSQL dies in the middle of a turn's commit, and
+// is away for longer than the store asks for the outcome. The turn goes on, or ends with one
+// clear error. The mail is sent at most once, and the log has its true outcome.
 func TestEngineOutageInTheMiddleOfACommit(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.New(t)
@@ -262,7 +261,7 @@ func TestEngineOutageInTheMiddleOfACommit(t *testing.T) {
 	}
 }
 
-// agrees holds what a log says of mails against those that were sent; mu is held.
+// agrees compares the mails in a log with those that were sent. The caller holds mu.
 func (m *mailCounter) agrees(t *testing.T, log []parley.Event) {
 	t.Helper()
 	inputs := map[parley.CallID]string{}

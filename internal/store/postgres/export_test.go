@@ -36,7 +36,7 @@ func (s *Store) Count(query string, args ...any) (n int64, err error) {
 // Collect removes old blobs now.
 func (s *Store) Collect(ctx context.Context) error { return s.collect(ctx) }
 
-// Has reports whether the bytes of a blob are there.
+// Has reports whether a blob's bytes are stored.
 func (s *Store) Has(d parley.Digest) (bool, error) {
 	n, err := s.Count(`SELECT count(*) FROM blobs WHERE digest = $1`, []byte(d))
 	return n > 0, err
@@ -58,7 +58,7 @@ func (s *Store) Hold() (release func()) {
 	return func() { close(free); <-done }
 }
 
-// AwaitQueue returns once n writes wait.
+// AwaitQueue returns once n writes are queued.
 func (s *Store) AwaitQueue(n int) {
 	for {
 		s.w.mu.Lock()
@@ -71,14 +71,13 @@ func (s *Store) AwaitQueue(n int) {
 	}
 }
 
-// Settle sets for how long the writer asks what became of a commit.
+// Settle sets how long the writer asks for the outcome of a commit.
 func (s *Store) Settle(d time.Duration) { s.w.settleFor = d }
 
 // Commits counts the transactions that the writer has committed.
 func (s *Store) Commits() int64 { return s.w.commits.Load() }
 
-// AppendAfter is Append that runs f when the batch has been accepted and before
-// it is written.
+// AppendAfter is Append, but runs f after the batch is accepted and before it is written.
 func (s *Store) AppendAfter(p parley.Principal, b seam.Batch, f func()) error {
 	r, err := encode(b, b.Create)
 	if err != nil {
@@ -87,10 +86,10 @@ func (s *Store) AppendAfter(p parley.Principal, b seam.Batch, f func()) error {
 	return outside(s.w.submit(context.Background(), &piece{p: p, rows: r, between: sync.OnceFunc(f)}))
 }
 
-// Alone are options of a store that has a database for itself.
+// Alone returns the options of a store that uses a database exclusively.
 func Alone(name string, wait time.Duration) Options { return Options{Sole: name, soleWait: wait} }
 
-// AwaitSole returns once the lock was taken again.
+// AwaitSole returns once the exclusive lock is taken again.
 func (s *Store) AwaitSole() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -102,13 +101,13 @@ func (s *Store) AwaitSole() error {
 	}
 }
 
-// Doubting reports whether the store does not know what became of a commit.
+// Doubting reports whether the outcome of a commit is unknown.
 func (s *Store) Doubting() bool { return s.w.doubting.Load() }
 
 // EventRows counts the rows of events.
 func (s *Store) EventRows() (int, error) { return s.count(`SELECT count(*) FROM events`) }
 
-// StepRows counts those of steps that have their data.
+// StepRows counts the rows of steps that still have their data.
 func (s *Store) StepRows() (int, error) {
 	return s.count(`SELECT count(*) FROM events WHERE type = 'model.replied' AND data IS NOT NULL`)
 }

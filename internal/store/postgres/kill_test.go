@@ -24,15 +24,15 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// A process is killed at random moments, again and again on the same database.
-// What it said it had stored is there, and nothing is torn.
+// TestKill kills a process at random moments, again and again on the same database. Everything
+// that it reported as stored is there, and nothing is torn.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.New(t).Database(t)
 	s := open(t, dsn)
 	storetest.Killed(t, dsn, 12, func(_ int, told map[parley.SessionID]int64) (seam.Store, func()) {
 		for id := range told {
-			// The victim's last commit may still be on its way: a claim waits for it.
+			// The killed process's last commit may still be under way; a claim waits for it.
 			if _, err := s.Claim(context.Background(), ann, id, "next"); err != nil {
 				t.Error(err)
 			}
@@ -41,8 +41,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// PostgreSQL is killed and started again while many append. Everything that was
-// acknowledged is there, what was refused is not, and nothing is there twice.
+// TestKillPostgres kills and restarts PostgreSQL while many goroutines append. Everything
+// acknowledged is there, everything refused is not, and nothing is there twice.
 func TestKillPostgres(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.New(t)
@@ -71,7 +71,7 @@ func TestKillPostgres(t *testing.T) {
 				case err == nil:
 					last[hand] = end
 					appended.Add(1)
-				case !known: // as eventlog does: nothing goes on before the log was read
+				case !known: // as in eventlog: read the log before going on
 					unknown.Add(1)
 					n := settled(t, s, id)
 					if n != last[hand] && n != end {
@@ -98,8 +98,9 @@ func TestKillPostgres(t *testing.T) {
 		await(&appended, int64((round+1)*300))
 		cluster.Kill(t)
 		if round%2 == 1 {
-			// Down for so long that everybody is told, those in mid-commit too, and asks
-			// what became of it; in the other rounds the writer can ask itself.
+			// In this round it is down until every caller has an error, also those in the
+			// middle of a commit, and asks for the outcome. In the other rounds, the writer
+			// itself can ask.
 			await(&asking, int64(hands))
 		}
 		cluster.Restart(t)
@@ -116,7 +117,7 @@ func TestKillPostgres(t *testing.T) {
 	t.Logf("%d appended, %d refused, %d unknown", appended.Load(), refused.Load(), unknown.Load())
 }
 
-// settled reads where a log is, as soon as it can be read.
+// settled returns the length of a log as soon as it can be read.
 func settled(t *testing.T, s seam.Store, id parley.SessionID) (n int64) {
 	eventually(t, func() error {
 		in, err := s.Session(context.Background(), ann, id)

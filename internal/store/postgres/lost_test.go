@@ -14,14 +14,14 @@ import (
 	"github.com/parley-server/parley/internal/store/storetest"
 )
 
-// The connection breaks in the middle of a commit. The caller of Append is told whether it took
-// place, as long as the database can be asked.
+// TestLostInTheMiddleOfACommit: the connection breaks in the middle of a commit. The caller of
+// Append is told whether the commit took place, if the database can be asked.
 func TestLostInTheMiddleOfACommit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		hurt   func(*line)
-		refuse bool  // and nobody can be asked
-		want   int64 // events that are there in the end
+		refuse bool  // new connections are refused, so nothing can be asked
+		want   int64 // events that are there at the end
 	}{
 		"answer lost":                    {hurt: func(l *line) { l.mute.Store(true) }, want: 3},
 		"request lost":                   {hurt: func(l *line) { l.deaf.Store(true) }, want: 3}, // sent again
@@ -37,7 +37,7 @@ func TestLostInTheMiddleOfACommit(t *testing.T) {
 			must(t, s.Append(ctx, ann, storetest.Words("S", 0, 1, 10)))
 			must(t, s.Append(ctx, ann, storetest.Words("S", 1, 1, 10))) // so that every statement is prepared
 			if !c.refuse {
-				s.Settle(time.Minute) // it will be told, however busy the machine is
+				s.Settle(time.Minute) // it gets the answer, even on a busy machine
 			}
 			began := time.Now()
 			err := s.AppendAfter(ann, storetest.Words("S", 2, 1, 10), func() {
@@ -52,7 +52,7 @@ func TestLostInTheMiddleOfACommit(t *testing.T) {
 				t.Errorf("got %v, want an unknown outcome: %v", err, c.refuse)
 			}
 			if c.refuse {
-				// Nothing is read that could still become untrue.
+				// Nothing is read that could still be undone.
 				if _, err := s.Read(ctx, ann, "S", 0, 0); parley.CodeOf(err) != parley.CodeUnavailable {
 					t.Errorf("read while in doubt: got %v, want unavailable", err)
 				}
@@ -71,10 +71,10 @@ func TestLostInTheMiddleOfACommit(t *testing.T) {
 	}
 }
 
-// eventually waits until the store has found its way back by itself.
+// eventually waits until the store works again by itself.
 func eventually(t *testing.T, ok func() error) {
 	t.Helper()
-	deadline := time.Now().Add(3 * time.Minute) // longer than anybody keeps it down
+	deadline := time.Now().Add(3 * time.Minute) // longer than a test keeps the database down
 	for {
 		err := ok()
 		if err == nil {
@@ -87,8 +87,8 @@ func eventually(t *testing.T, ok func() error) {
 	}
 }
 
-// PostgreSQL is away: everything fails with one clear error and quickly, and
-// works again when it is back.
+// TestDatabaseAway: while PostgreSQL is away, every call quickly fails with one clear error.
+// When it is back, calls work again.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -106,7 +106,7 @@ func TestDatabaseAway(t *testing.T) {
 			"PutBlob": func() error { _, err := s.PutBlob(ctx, ann, []byte("x")); return err },
 			"Check":   func() error { return s.Check(ctx) },
 		} {
-			if name == "Check" { // says yes for a moment after a commit
+			if name == "Check" { // for a moment after a commit, Check returns no error
 				_ = s.Append(ctx, ann, storetest.Words("S", after, 1, 10))
 			}
 			began := time.Now()
@@ -131,7 +131,7 @@ func TestDatabaseAway(t *testing.T) {
 			t.Errorf("got event %d, want %d", n, after)
 		}
 	}
-	// A restart in an idle time: the first call after it works.
+	// PostgreSQL restarts while the store is idle: the next call works.
 	cluster.Kill(t)
 	cluster.Restart(t)
 	if n := storetest.Head(t, s, "S"); n != after {

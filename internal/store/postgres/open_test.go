@@ -76,11 +76,11 @@ func TestANewerDatabaseIsRefused(t *testing.T) {
 	must(t, s.Exec(`UPDATE schema SET version = 99`))
 	must(t, s.Close())
 	refused(t, dsn, parley.CodeUpgradeRequired)
-	refused(t, dsn, parley.CodeUpgradeRequired) // and was left as it is
+	refused(t, dsn, parley.CodeUpgradeRequired) // the database was left unchanged
 }
 
-// The rows are put into tables as the first migration makes them, so that no later
-// one has to be undone here.
+// TestADatabaseOfVersion1IsBroughtUpToDate: the rows go into the tables of the first migration,
+// so the test need not undo later migrations.
 func TestADatabaseOfVersion1IsBroughtUpToDate(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Start(t)
@@ -142,7 +142,7 @@ func TestLongLogsOfVersion7(t *testing.T) {
 				convert_to(CASE WHEN n % 10 < 9 THEN '{"x":"y"}' ELSE '{"id":"i' || n || '"}' END, 'UTF8') FROM generate_series(1, 20000) n;
 			INSERT INTO parley.interactions (session, id, usr, org, open, kind, opened, expires, body)
 				SELECT `+session+`, convert_to('i' || n, 'UTF8'), 'u', '', false, 'permission', 0, 0, '{}' FROM generate_series(9, 20000, 10) n`)
-		run(t, dsn, `ANALYZE parley.events; ANALYZE parley.interactions`) // as autovacuum does in a database of some age
+		run(t, dsn, `ANALYZE parley.events; ANALYZE parley.interactions`) // as autovacuum does in an older database
 		began := time.Now()
 		s, err := postgres.Open(t.Context(), dsn, postgres.Options{Logger: log})
 		took := time.Since(began)
@@ -178,7 +178,8 @@ func TestNobodyThere(t *testing.T) {
 	must(t, s.Close())
 }
 
-// A role that may not create a schema gets an error, and works if somebody else has created it.
+// TestRights: a role that may not create a schema gets an error. It works if another role has
+// created the schema.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.New(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-server/parley/internal/store/postgres/pgtest"
 )
 
-// asked collects the statements that were run, with arguments of one run.
+// asked collects the statements that were run, with the arguments of one run.
 type asked struct {
 	mu  sync.Mutex
 	all map[string][]any
@@ -42,8 +42,8 @@ func (a *asked) TraceBatchQuery(_ context.Context, _ *pgx.Conn, d pgx.TraceBatch
 }
 func (a *asked) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// Nothing has to go through a whole table: where scans are as good as forbidden
-// every statement finds an index.
+// TestEveryQueryHasItsIndex: no query needs a scan of a whole table. With scans made very
+// expensive, the planner finds an index for every statement.
 func TestEveryQueryHasItsIndex(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -120,7 +120,7 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 	for query, args := range seen.all {
 		verb, _, _ := strings.Cut(query, " ")
 		if !strings.Contains("SELECT INSERT UPDATE DELETE", verb) || strings.Contains(query, "pg_") || strings.Contains(query, "interval '7 days'") || strings.Contains(query, "parley.schema") {
-			continue // the few rows of writers and the one of schema may be gone through
+			continue // writers has few rows and schema has one, so they may be scanned
 		}
 		lines, err := c.Query(ctx, "EXPLAIN "+query, args...)
 		must(err)
@@ -136,8 +136,8 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 	}
 }
 
-// What time brings is looked up in the index that holds only what may be due, also
-// where very many are open and the planner may choose.
+// TestDueIsFoundByItsIndex: due interactions and idle sessions are found by the indexes that
+// hold only such rows, also when very many others are open and the planner may choose.
 func TestDueIsFoundByItsIndex(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -159,7 +159,7 @@ func TestDueIsFoundByItsIndex(t *testing.T) {
 		}
 	}
 	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
-	for range 8 { // more than it takes until a plan is chosen once and for all
+	for range 8 { // more often than it takes until the planner keeps one plan
 		due, err := s.Interactions(ctx, parley.System(), seam.InteractionQuery{Due: now, Limit: 100})
 		if err != nil || len(due) != 0 {
 			t.Fatalf("got %d due, %v", len(due), err)

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// proxy is a network between a store and PostgreSQL that can fail.
+// proxy is a network between a store and PostgreSQL. The network can fail.
 type proxy struct {
 	dsn     string
 	refuse  atomic.Bool // new connections
@@ -24,8 +24,8 @@ type proxy struct {
 // line is a connection through the proxy.
 type line struct {
 	client, server net.Conn
-	// deaf lines lose what the client says, mute ones what the server says. Both
-	// then cut the client off; the server does not learn that it is gone.
+	// A deaf line drops the client's data, a mute line the server's. Both then close the
+	// client's connection; the server does not learn of it.
 	deaf, mute atomic.Bool
 }
 
@@ -35,7 +35,7 @@ func newProxy(t *testing.T, dsn string) *proxy {
 	must(t, err)
 	q := u.Query()
 	real := filepath.Join(q.Get("host"), ".s.PGSQL.5432")
-	dir, err := os.MkdirTemp("", "pgproxy") // t.TempDir can be too long for a socket
+	dir, err := os.MkdirTemp("", "pgproxy") // the path of t.TempDir can be too long for a socket
 	must(t, err)
 	q.Set("host", dir)
 	u.RawQuery = q.Encode()
@@ -94,7 +94,7 @@ func (p *proxy) carry(all *sync.WaitGroup, l *line) {
 	all.Go(func() { pipe(l.server, l.client, &l.deaf) })
 	all.Go(func() {
 		pipe(l.client, l.server, &l.mute)
-		// What the server still says has to go somewhere.
+		// The server's remaining output must be read.
 		_, _ = io.Copy(io.Discard, l.server)
 	})
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/parley-server/parley/internal/store/postgres/pgtest"
 )
 
-// hold keeps streams and mails in their middle until an outage is over.
+// hold stops streams and mails in the middle until an outage is over.
 type hold struct {
 	mu   sync.Mutex
-	over chan struct{} // of the outage that comes next; nil: there is none any more
+	over chan struct{} // closed when the next outage is over; nil: there is no other outage
 	held atomic.Int64
 }
 
@@ -42,7 +42,7 @@ func (h *hold) wait(ctx context.Context) error {
 	}
 }
 
-// letGo ends an outage, after which there may be another one.
+// letGo ends an outage. If another is true, another outage can follow.
 func (h *hold) letGo(another bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,7 +62,7 @@ func TestEngineDuringRestartsOfPostgres(t *testing.T) {
 	defer cancel()
 	const hands, each, rounds = 100, 6, 3
 	streams, mails := hold{over: make(chan struct{})}, hold{over: make(chan struct{})}
-	// One hand in ten streams through the outages, and one has a mail under way.
+	// In one session of ten, a stream spans the outages; in another one of ten, a mail does.
 	is := func(text string, kind int) bool {
 		var hand, i int
 		_, err := fmt.Sscanf(text, "mail %d %d", &hand, &i)
@@ -125,7 +125,7 @@ func TestEngineDuringRestartsOfPostgres(t *testing.T) {
 		becomes(t, "streaming and sending mails", func() bool { return streams.held.Load() == hands/10 && mails.held.Load() == hands/10 })
 		cluster.Kill(t)
 		becomes(t, "not ready", func() bool { return r.Engine.Ready(ctx) != nil })
-		if round == 1 { // what they say and do now has to wait
+		if round == 1 { // streams and mails must wait now
 			streams.letGo(true)
 			mails.letGo(true)
 		}
@@ -158,7 +158,7 @@ func TestEngineDuringRestartsOfPostgres(t *testing.T) {
 // checks what it reads, and returns how often it was refused.
 func follows(ctx context.Context, t *testing.T, r *enginetest.Rig, id parley.SessionID, turns int) (refused int64) {
 	var last int64
-	shown := map[parley.CallID]string{} // of open calls
+	shown := map[parley.CallID]string{} // text of open calls
 	for few := 1; turns > 0 && ctx.Err() == nil; few = few%9 + 1 {
 		frames := 0
 		for f, err := range r.Reader.Follow(ctx, enginetest.User, id, last) {
@@ -211,8 +211,8 @@ func follows(ctx context.Context, t *testing.T, r *enginetest.Rig, id parley.Ses
 	return refused
 }
 
-// TestEngineCrashWhileStepsAreCondensed is the test of all stores, at a part of its
-// crashes: each needs a database of its own.
+// TestEngineCrashWhileStepsAreCondensed is the test of all stores with only some of its
+// crashes, because each crash needs its own database.
 func TestEngineCrashWhileStepsAreCondensed(t *testing.T) {
 	t.Parallel()
 	enginetest.CrashRetention(t, 4, func(t *testing.T) func() seam.Store {

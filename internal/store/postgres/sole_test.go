@@ -39,12 +39,13 @@ func TestOneServerDrivesADatabase(t *testing.T) {
 		}
 	}
 	refused()
-	// Who does not ask for it alone comes in, and another database is another's.
+	// A store that does not ask for exclusive use can open it, and another database has another
+	// owner.
 	must(t, open(t, dsn).Append(ctx, ann, storetest.Words("T", 0, 1, 10)))
 	_, err = alone(t, pgtest.Start(t), "parley, process 2")
 	must(t, err)
 
-	// Its connection is cut off: it takes its place again.
+	// Its connection is cut: it takes the lock again.
 	must(t, one.Exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'parley, process 1%'`))
 	must(t, one.AwaitSole())
 	refused()
@@ -56,8 +57,8 @@ func TestOneServerDrivesADatabase(t *testing.T) {
 	must(t, two.Append(ctx, ann, storetest.Words("S", 2, 1, 10)))
 }
 
-// TestAwait: a start waits for a store that ends by itself, until it has ended or enough
-// is enough.
+// TestAwait: a start waits while another store is about to end, until it has ended or Await
+// returns false.
 func TestAwait(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Start(t)
@@ -83,12 +84,12 @@ func TestAwait(t *testing.T) {
 	must(t, two.Close())
 }
 
-// A server cannot reach its database for a while. The server of the database
-// has not noticed, or has, or has let another in meanwhile.
+// TestTheSoleServerLosesItsConnection: a server cannot reach its database for a while.
+// PostgreSQL has not noticed it, or has noticed it, or has admitted another server meanwhile.
 func TestTheSoleServerLosesItsConnection(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		unnoticed bool // the database believes that the connection is still there
+		unnoticed bool // the database still considers the connection open
 		other     bool
 	}{"and comes back": {}, "and comes back unnoticed": {unnoticed: true}, "and another is there": {other: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -51,8 +51,8 @@ func TestCloseTakesItsRowAlong(t *testing.T) {
 	}
 }
 
-// Pieces of one flush see each other: the same session goes on twice, a key is
-// given once, a fork has what its parent got in the same flush.
+// TestWithinOneFlush: batches in one flush see each other. The same session is extended twice,
+// a key is used once, and a fork includes the events that its parent got in that flush.
 func TestWithinOneFlush(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -126,7 +126,7 @@ func TestRacingNodes(t *testing.T) {
 					must(t, s.Append(ctx, ann, storetest.Words(parley.SessionID(fmt.Sprint("N", round, "-", i, k)), 0, 1, 10)))
 				})
 			}
-			// Both write to the same sessions, in opposite orders of asking.
+			// Both write to the same sessions, in opposite order.
 			for k := range 4 {
 				wg.Go(func() {
 					id := parley.SessionID(fmt.Sprint("shared", (k+i*2)%4))
@@ -144,7 +144,8 @@ func TestRacingNodes(t *testing.T) {
 	}
 }
 
-// A piece that the server refuses does not take its group down.
+// TestWhatTheServerRefusesFailsAlone: a batch that PostgreSQL rejects does not fail the others
+// in its group.
 func TestWhatTheServerRefusesFailsAlone(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -155,7 +156,7 @@ func TestWhatTheServerRefusesFailsAlone(t *testing.T) {
 		wg.Go(func() {
 			id, want := parley.SessionID(fmt.Sprint("S", i)), parley.Code("")
 			if i == 3 {
-				var long strings.Builder // that cannot be compressed
+				var long strings.Builder // text that cannot be compressed
 				for n := range 4000 {
 					fmt.Fprint(&long, n*n*7919)
 				}
@@ -175,8 +176,8 @@ func TestWhatTheServerRefusesFailsAlone(t *testing.T) {
 	}
 }
 
-// Somebody holds the rows of one session: that one fails in time, the others
-// of its flush do not.
+// TestLockedSessionFailsAlone: another transaction holds the rows of one session. Its batch
+// fails in time, and the others of its flush succeed.
 func TestLockedSessionFailsAlone(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -235,7 +236,7 @@ func TestDoorbell(t *testing.T) {
 	if diff := cmp.Diff(postgres.Doorbell{}, next()); diff != "" {
 		t.Error(diff)
 	}
-	// One flush, one bell, and never too large a one.
+	// One flush sends one notification, which is never too large.
 	release := s.Hold()
 	var wg sync.WaitGroup
 	for i := range 200 {
@@ -252,7 +253,7 @@ func TestDoorbell(t *testing.T) {
 	if diff := cmp.Diff(postgres.Doorbell{}, next()); diff != "" {
 		t.Error(diff)
 	}
-	// A refused batch rings nothing.
+	// A refused batch sends no notification.
 	if err := s.Append(ctx, ann, storetest.Words("S", 7, 1, 10)); !errors.Is(err, parley.ErrNotFound) {
 		t.Errorf("got %v, want not found", err)
 	}
@@ -262,7 +263,7 @@ func TestDoorbell(t *testing.T) {
 	}
 }
 
-// A NUL in JSON, as an escape and raw in a string, is what jsonb and text refuse.
+// TestNULs: jsonb and text reject a NUL, as an escape in JSON and raw in a string.
 func TestNULs(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

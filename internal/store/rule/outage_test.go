@@ -11,7 +11,7 @@ import (
 	"github.com/parley-server/parley/internal/store/rule"
 )
 
-// TestOutage says each reason once, and the end of it.
+// TestOutage reports each reason once, and the end of the outage.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
@@ -22,7 +22,7 @@ func TestOutage(t *testing.T) {
 		o.Failed(full(n), 2)
 	}
 	o.Failed(errors.New("the disk is gone"), 1)
-	o.Failed(full("5"), 0) // by turns
+	o.Failed(full("5"), 0) // alternating reasons
 	o.Failed(errors.New("the disk is gone"), 1)
 	o.Kept()
 	o.Kept()
@@ -33,7 +33,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestOutage_of_many_reasons, such as a text with a number in it, says some of them.
+// TestOutage_of_many_reasons: reasons that differ only in a number are many. Only some are
+// reported.
 func TestOutage_of_many_reasons(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder

@@ -36,8 +36,8 @@ func mount(t *testing.T, size string) (dir string) {
 	return dir
 }
 
-// A disk fills up and is freed again. Where a file system can be mounted it is a
-// real one; a bound on the file's pages is tried everywhere.
+// TestFullDisk: a disk fills up and is freed again. Where a file system can be mounted, the
+// disk is real. A limit on the file's pages is tested everywhere.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	t.Run("pages", func(t *testing.T) {
@@ -66,8 +66,9 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// A small write that works says nothing of the next one, which may be an ordinary
-// message: neither after one that had no room, nor where there is hardly any.
+// TestCheckOnADiskThatIsNearlyFull: a small write that works does not promise room for the next
+// one, which may be an ordinary message. This holds after a write that had no room, and on a
+// disk with hardly any room.
 func TestCheckOnADiskThatIsNearlyFull(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -118,7 +119,7 @@ func fullDisk(t *testing.T, s *sqlite.Store, fill, free func()) {
 	must(t, s.Append(ctx, ann, storetest.Words("S", 0, 2, size)))
 	for round := range 3 {
 		fill()
-		// What is left is used up by many hands; then all of them fail.
+		// Many goroutines use up the remaining room; then all of them fail.
 		var wg sync.WaitGroup
 		for hand := range 4 {
 			wg.Go(func() {
@@ -161,8 +162,8 @@ func fullDisk(t *testing.T, s *sqlite.Store, fill, free func()) {
 	}
 }
 
-// A folder that cannot be written: a read-only mount where that is possible,
-// and permissions in any case.
+// TestReadOnlyFolder: a folder that cannot be written. Where possible it is a read-only mount;
+// missing permissions are tested everywhere.
 func TestReadOnlyFolder(t *testing.T) {
 	t.Parallel()
 	refused := func(t *testing.T, dir string) {
@@ -180,7 +181,7 @@ func TestReadOnlyFolder(t *testing.T) {
 		must(t, s.Append(context.Background(), ann, storetest.Words("S", 0, 3, 10)))
 		must(t, s.Close())
 		asNobody(t, func() {
-			refused(t, dir)                        // the files are another's
+			refused(t, dir)                        // the files belong to another user
 			refused(t, filepath.Join(dir, "deep")) // the folder cannot be made
 		})
 		if n := storetest.Head(t, open(t, dir), "S"); n != 3 {

@@ -18,7 +18,7 @@ func (s *Store) Dir() string { return filepath.Dir(s.path) }
 // Collect removes old blobs now.
 func (s *Store) Collect(ctx context.Context) error { return s.collect(ctx) }
 
-// Has reports whether the bytes of a blob are there.
+// Has reports whether a blob's bytes are stored.
 func (s *Store) Has(d parley.Digest) (there bool, err error) {
 	err = s.view(context.Background(), func(c *conn) error {
 		there, err = exists(c, `SELECT 1 FROM blobs JOIN bodies USING (digest) WHERE digest = ?`, string(d))
@@ -27,7 +27,7 @@ func (s *Store) Has(d parley.Digest) (there bool, err error) {
 	return there, err
 }
 
-// During runs f inside of a write.
+// During runs f inside a write.
 func (s *Store) During(ctx context.Context, f func()) error {
 	return s.write(ctx, func(*conn) error { f(); return nil })
 }
@@ -43,7 +43,7 @@ func (s *Store) Hold() (release func()) {
 	return func() { close(free); <-done }
 }
 
-// AwaitQueue returns once n writes wait.
+// AwaitQueue returns once n writes are queued.
 func (s *Store) AwaitQueue(n int) {
 	for {
 		s.w.mu.Lock()
@@ -72,7 +72,7 @@ func (s *Store) LimitPages(more int) error {
 	})
 }
 
-// Pragma returns what a PRAGMA says on the writer's connection.
+// Pragma returns the value of a PRAGMA on the writer's connection.
 func (s *Store) Pragma(name string) (out string, err error) {
 	err = s.write(context.Background(), func(c *conn) error {
 		return c.rows("PRAGMA "+name, func(s *zombie.Stmt) error { out = s.ColumnText(0); return nil })
@@ -85,7 +85,7 @@ func (s *Store) SetVersion(n int) error {
 	return s.write(context.Background(), func(c *conn) error { return c.once("PRAGMA user_version = " + strconv.Itoa(n)) })
 }
 
-// Plans returns how SQLite goes about every statement that was run so far.
+// Plans returns SQLite's query plan of every statement that was run so far.
 func (s *Store) Plans() (map[string]string, error) {
 	plans := map[string]string{}
 	explain := func(c *conn) error {
@@ -108,12 +108,12 @@ func (s *Store) Plans() (map[string]string, error) {
 // EventRows counts the rows of events.
 func (s *Store) EventRows() (int, error) { return s.count(`SELECT count(*) FROM events`) }
 
-// StepRows counts those of steps that have their data.
+// StepRows counts the rows of steps that still have their data.
 func (s *Store) StepRows() (int, error) {
 	return s.count(`SELECT count(*) FROM events WHERE type = 'model.replied' AND data IS NOT NULL`)
 }
 
-// Bytes is what the database holds, without pages that are free.
+// Bytes returns the size of the database, without free pages.
 func (s *Store) Bytes() (int64, error) {
 	n, err := s.count(`SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`)
 	return int64(n), err

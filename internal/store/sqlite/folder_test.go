@@ -12,7 +12,7 @@ import (
 	"github.com/parley-server/parley/internal/store/storetest"
 )
 
-// refusesAll checks that nothing is answered or acknowledged.
+// refusesAll checks that no call returns data or acknowledges a write.
 func refusesAll(t *testing.T, what string, s *sqlite.Store, id parley.SessionID) {
 	t.Helper()
 	ctx := context.Background()
@@ -28,7 +28,7 @@ func refusesAll(t *testing.T, what string, s *sqlite.Store, id parley.SessionID)
 	}
 }
 
-// A folder that goes away under an open store, in each of the ways there are, and
+// TestFolderThatWentAway: a folder disappears under an open store, in each possible way, and
 // comes back.
 func TestFolderThatWentAway(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,8 @@ func TestFolderThatWentAwayInACommit(t *testing.T) {
 	must(t, s.Check(ctx))
 }
 
-// Another server begins where the folder was: the first one harms nothing there.
+// TestAnotherInThePlaceOfTheFolder: another server starts in the place of the folder. The first
+// one changes nothing there.
 func TestAnotherInThePlaceOfTheFolder(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -119,8 +120,8 @@ func TestGuard(t *testing.T) {
 	must(t, s.Close())
 }
 
-// A database that is gone, or empty, beside what it left is no new one. What a first
-// start leaves that was killed is.
+// TestNoNewDatabaseBesideAnOldOne: a missing or empty database beside files that it left is not
+// treated as a new one. After a first start that was killed, it is.
 func TestNoNewDatabaseBesideAnOldOne(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

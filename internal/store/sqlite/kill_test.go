@@ -24,8 +24,8 @@ func sound(t *testing.T, s *sqlite.Store) {
 	}
 }
 
-// A process is killed at random moments, again and again on the same folder.
-// What it said it had stored is there, and nothing is torn.
+// TestKill kills a process at random moments, again and again on the same folder. Everything
+// that it reported as stored is there, and nothing is torn.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -36,7 +36,7 @@ func TestANewerDatabaseIsRefused(t *testing.T) {
 	must(t, s.SetVersion(99))
 	must(t, s.Close())
 	refused(t, dir, parley.CodeUpgradeRequired)
-	refused(t, dir, parley.CodeUpgradeRequired) // and was left as it is
+	refused(t, dir, parley.CodeUpgradeRequired) // the database was left unchanged
 }
 
 func TestAnotherProgramsFileIsRefused(t *testing.T) {
@@ -59,8 +59,8 @@ func TestAnotherProgramsFileIsRefused(t *testing.T) {
 	})
 }
 
-// The rows are put into tables as the first migration makes them, so that no later
-// one has to be undone here.
+// TestADatabaseOfVersion1IsBroughtUpToDate: the rows go into the tables of the first migration,
+// so the test need not undo later migrations.
 func TestADatabaseOfVersion1IsBroughtUpToDate(t *testing.T) {
 	t.Parallel()
 	first, err := os.ReadFile("migrations/0001_sessions.sql")

@@ -44,7 +44,8 @@ func TestRandom(t *testing.T) {
 	storetest.Random(t, storetest.Body{Open: func(t testing.TB) seam.Store { return open(t, t.TempDir()) }})
 }
 
-// Nothing goes through a whole table, or sorts what an index has in order.
+// TestEveryQueryHasItsIndex: no query scans a whole table, or sorts rows that an index has in
+// order.
 func TestEveryQueryHasItsIndex(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -93,10 +94,10 @@ func TestEveryQueryHasItsIndex(t *testing.T) {
 	must(t, err)
 	for query, plan := range plans {
 		if strings.Contains(query, "pragma_") || strings.Contains(query, "FROM aliases") {
-			continue // once at start; and one outside id sorted by user, of which there are few
+			continue // pragma_ runs once at start; the aliases of one outside id are few
 		}
 		if strings.Contains(query, "live = 1") && strings.Contains(plan, "turns_live") {
-			continue // live turns are few; to sort them is cheap
+			continue // live turns are few, so sorting them is cheap
 		}
 		for line := range strings.Lines(plan) {
 			if strings.HasPrefix(line, "SCAN json_each") || strings.HasPrefix(line, "SCAN CONSTANT ROW") {

@@ -28,8 +28,8 @@ func TestWriter(t *testing.T) {
 		func(t testing.TB, s storetest.Queued) seam.Store { return open(t, s.(*sqlite.Store).Dir()) })
 }
 
-// A piece that the disk has no room for does not take the small ones of its
-// group down.
+// TestTooLargeForTheRoomFailsAlone: a batch that the disk has no room for does not fail the
+// small batches in its group.
 func TestTooLargeForTheRoomFailsAlone(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
