@@ -18,10 +18,10 @@ import (
 	"github.com/parley-server/parley/internal/auth"
 )
 
-// said is what a door behind [auth.Door] learns.
+// said records what a door behind [auth.Door] learns about a request.
 type said struct {
 	User, Org, Name, Key string
-	Headers              string // of the Supervisor, as far as they came through
+	Headers              string // the Supervisor's, as far as they came through
 	Code                 parley.Code
 }
 
@@ -148,8 +148,8 @@ func TestSupervisorOfATest(t *testing.T) {
 	}
 }
 
-// What is open is served to everybody, but a door behind it that asks who it is
-// still learns that nobody knows.
+// TestOpen: an open path is served to every client. A door behind it that asks for the identity
+// still learns that there is none.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	h := behind(t, auth.Options{Mode: auth.ModeKeys, Open: func(*http.Request) bool { return true }})
@@ -166,8 +166,8 @@ func TestForgottenDoorIsClosed(t *testing.T) {
 	}
 }
 
-// A verifier that cannot tell must not let anybody in, nor the next one answer
-// in its place.
+// away is a verifier that cannot decide. It must not admit a request, and the next verifier
+// must not decide in its place.
 type away struct{}
 
 func (away) Verify(_ context.Context, _ string) (auth.Identity, bool, error) {
@@ -220,7 +220,7 @@ func TestPathPrefix(t *testing.T) {
 				w.WriteHeader(http.StatusFound)
 				_, _ = io.WriteString(w, "there")
 			}), auth.Options{Mode: auth.ModeIngress, Verifiers: []auth.Verifier{keys}})
-			// Elsewhere, the header is a stranger's, and means nothing.
+			// From other addresses the header is not trusted and has no effect.
 			for from, want := range map[string]string{theMaster: c.want, elsewhere: c.to} {
 				r := httptest.NewRequest(http.MethodGet, "/", nil)
 				r.RemoteAddr = from
@@ -236,7 +236,7 @@ func TestPathPrefix(t *testing.T) {
 	}
 }
 
-// A response below a prefix still streams.
+// TestPathPrefixStreams: a response below a prefix still streams.
 func TestPathPrefixStreams(t *testing.T) {
 	t.Parallel()
 	more := make(chan struct{})
@@ -295,8 +295,8 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-// A key for the metrics opens them alone, in every mode, and what needs no identity is
-// served to it as to nobody.
+// TestKeysForTheMetrics: a key for the metrics opens only the metrics, in every mode. Paths
+// that need no identity are served to it as to a request without a key.
 func TestKeysForTheMetrics(t *testing.T) {
 	t.Parallel()
 	keys, err := auth.OpenKeys(t.TempDir()+"/keys.json", []auth.Fixed{{Name: "prometheus", Secret: scrape, Metrics: true}})

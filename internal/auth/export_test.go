@@ -2,8 +2,7 @@ package auth
 
 import "time"
 
-// CountWrongs counts n wrong keys from as many places, and returns how many are
-// remembered.
+// CountWrongs counts n wrong keys from n addresses, and returns how many are remembered.
 func CountWrongs(n int, by func(int) string) int {
 	var w wrongs
 	for i := range n {

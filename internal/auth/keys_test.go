@@ -40,7 +40,7 @@ func create(t *testing.T, k *auth.Keys, name, user string) string {
 	return secret
 }
 
-// user is whose key it is, or "" when nobody's.
+// user returns the key's user, or "" if the key is unknown.
 func user(t *testing.T, k *auth.Keys, secret string) string {
 	t.Helper()
 	who, ok, err := k.Verify(t.Context(), secret)
@@ -81,8 +81,8 @@ func TestKeysAreKeptAsHashesOnly(t *testing.T) {
 	}
 }
 
-// What one program writes, another that has the file open knows at its next
-// request.
+// TestKeysAreReadAgain: when one program writes the file, another that has it open knows at its
+// next request.
 func TestKeysAreReadAgain(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keys.json")
@@ -189,7 +189,7 @@ func TestKeysRefusals(t *testing.T) {
 	}
 }
 
-// TestKeysThatAreRefusedMakeNoFolder: what changes nothing leaves nothing behind.
+// TestKeysThatAreRefusedMakeNoFolder: a command that changes nothing leaves no files behind.
 func TestKeysThatAreRefusedMakeNoFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "typo")
@@ -229,7 +229,7 @@ func TestKeysMadeAtOnceAreAllKept(t *testing.T) {
 	}
 }
 
-// What is open under a key ends when the key does, and nothing else.
+// TestRevokedKeyEndsItsStreams: when a key is revoked, its open streams end, and no others.
 func TestRevokedKeyEndsItsStreams(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keys.json")
@@ -265,14 +265,14 @@ func TestRevokedKeyEndsItsStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	create(t, command, "c", "") // a change that concerns neither
+	create(t, command, "c", "") // a change to another key
 	if got := get("/", b).StatusCode; got != 200 {
 		t.Fatal(got)
 	}
 	if err := command.Revoke("a"); err != nil {
 		t.Fatal(err)
 	}
-	if got := get("/", b).StatusCode; got != 200 { // reads the file again
+	if got := get("/", b).StatusCode; got != 200 { // makes the server read the file again
 		t.Fatal(got)
 	}
 	if _, err := io.ReadAll(first.Body); err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/parley-server/parley/internal/auth"
 )
 
-// Wrong keys are slowed by address and by how they begin; right ones never.
+// TestWrongKeysAreSlowed: wrong keys are slowed by address and by their first characters, right
+// keys never.
 func TestWrongKeysAreSlowed(t *testing.T) {
 	t.Parallel()
 	keys, err := auth.OpenKeys("", []auth.Fixed{{Name: "ana", Secret: secret}})
@@ -33,7 +34,7 @@ func TestWrongKeysAreSlowed(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/v1/sessions", nil)
 		r.RemoteAddr = from
 		if key == "" {
-			key = fmt.Sprintf("pk_%04d0123456789abcdef", n) // each begins otherwise
+			key = fmt.Sprintf("pk_%04d0123456789abcdef", n) // with different first characters
 		}
 		r.Header.Set("Authorization", "Bearer "+key)
 		w := httptest.NewRecorder()
@@ -69,12 +70,12 @@ func TestWrongKeysAreSlowed(t *testing.T) {
 			t.Errorf("and at once again: %d", got)
 		}
 	}
-	for i := range 30 { // one key from many places
+	for i := range 30 { // one key from many addresses
 		if got, _ := try(fmt.Sprintf("198.51.100.%d:1", i), "pk_abcdXXXXXXXXXXXXXXXX"); got != map[bool]int{true: 401, false: 429}[i < 10] {
 			t.Errorf("guess %d at one key: %d", i, got)
 		}
 	}
-	for i := range 20 { // one customer's addresses
+	for i := range 20 { // addresses of one customer's network
 		if got, _ := try(fmt.Sprintf("[2001:db8::%x]:1", i+1), ""); got != map[bool]int{true: 401, false: 429}[i < 10] {
 			t.Errorf("from address %d of a network: %d", i, got)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-server/parley/internal/config"
 )
 
-// addon loads the settings of an add-on with these options.
+// addon loads the settings of an add-on that has these options.
 func addon(t *testing.T, options, file string, flags map[string]string, vars ...string) (config.Settings, error) {
 	t.Helper()
 	dir := t.TempDir()

@@ -330,8 +330,8 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// The defaults of home are those of the architecture that it follows, number by
-// number and under its names.
+// TestHome_has_the_defaults_of_its_seed: home has the defaults of the architecture that it
+// implements, with the same numbers under the same names.
 func TestHome_has_the_defaults_of_its_seed(t *testing.T) {
 	t.Parallel()
 	type values struct {
@@ -386,7 +386,7 @@ func TestHome_has_the_defaults_of_its_seed(t *testing.T) {
 	}
 }
 
-// A setting under either name is the same.
+// TestSettingsMayBeInCamelCase: a setting has the same effect under either name.
 func TestSettingsMayBeInCamelCase(t *testing.T) {
 	t.Parallel()
 	both := map[string]parley.App{}

@@ -207,8 +207,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// TestProviders: those of the file and those of the environment, each with its
-// key, and no other.
+// TestProviders: the providers are those of the file and those of the environment, each with
+// its key, and no others.
 func TestProviders(t *testing.T) {
 	t.Parallel()
 	load := func(file string, env map[string]string) (config.Settings, error) {

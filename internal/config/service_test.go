@@ -16,8 +16,8 @@ tools: {notion: {url: "http://app:8123", token: "${APP_TOKEN}"}}
 policy: {allow_actuation: false, allowlisted_services: [light.turn_on]}
 `
 
-// An owner says where the service of an app's tools is, and what may be done
-// there, without changing the app.
+// TestServiceOfAnApp: an operator sets the address of the service behind an app's tools, and
+// what is allowed there, without changing the app.
 func TestServiceOfAnApp(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false
@@ -36,7 +36,7 @@ func TestServiceOfAnApp(t *testing.T) {
 			`app: {mine: {url: "http://own:8123", token: "${OWN_TOKEN}", allow_actuation: true, allowlisted_services: [switch.*], modes: [plan]}}`,
 			got{config.Toolset{Kind: "notion", URL: "http://own:8123", Token: "secret-2"}, &yes, []string{"switch.*"}, []parley.PermissionMode{parley.ModePlan}},
 		},
-		"the owner's without a token": { // the app's token is not for another address
+		"the owner's without a token": { // the app's token must not go to another address
 			`app: {mine: {url: "http://own:8123"}}`,
 			got{config.Toolset{Kind: "notion", URL: "http://own:8123"}, &no, []string{"light.turn_on"}, nil},
 		},

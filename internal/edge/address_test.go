@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// from is a connection of somebody elsewhere: tests only have loopback, which is not
-// counted.
+// from is a connection with another address. Tests only have loopback connections, which do not
+// count against the limit.
 type from struct {
 	net.Conn
 	addr   net.Addr
@@ -17,8 +17,8 @@ type from struct {
 func (f *from) RemoteAddr() net.Addr { return f.addr }
 func (f *from) Close() error         { f.closed = true; return nil }
 
-// TestPerAddress: one address, or one network of IPv6, closes its own connections for
-// its next ones, and nobody else's. Loopback and sockets are not counted.
+// TestPerAddress: when one address, or one IPv6 network, opens too many connections, only its
+// own are closed. Loopback and Unix sockets do not count.
 func TestPerAddress(t *testing.T) {
 	t.Parallel()
 	s := &conns{o: Options{Connections: 100, PerAddress: 2, Logger: slog.New(slog.DiscardHandler)}, open: map[*conn]struct{}{}, at: map[string]int{}}

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// TestBody_has_a_rate: a body has a grace, and beyond it the time that its bytes have
-// earned, however often they come. What a fast one has earned lasts for a pause.
+// TestBody_has_a_rate: a body has a grace period, and then the time that its bytes have earned,
+// however often they arrive. Time earned by fast bytes covers a pause.
 func TestBody_has_a_rate(t *testing.T) {
 	t.Parallel()
 	const grace, rate = time.Second, 1000
 	for name, c := range map[string]struct {
 		piece  int
 		every  time.Duration
-		pieces int           // then it stops
-		want   time.Duration // when it is given up
+		pieces int           // then the body stops
+		want   time.Duration // when the server gives up
 	}{
 		"nothing":           {0, 0, 0, grace},
 		"a trickle":         {2, 10 * time.Millisecond, 10_000, 1250 * time.Millisecond},

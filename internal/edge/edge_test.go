@@ -18,18 +18,18 @@ import (
 	"github.com/parley-server/parley/internal/edge"
 )
 
-// within bounds what a test waits for.
+// within bounds every wait in a test.
 const within = time.Minute
 
 type rig struct {
 	t             *testing.T
 	srv           *edge.Server
 	network, addr string
-	slow          chan error // what a handler's read of a body ended with
+	slow          chan error // the error that ended a handler's read of a body
 }
 
-// newRig serves /known, which reads its body, /stranger, which refuses without
-// reading it, /stream, which is known and never ends, and /big.
+// newRig serves /known, which reads its body; /stranger, which refuses without reading it;
+// /stream, which is known and never ends; and /big.
 func newRig(t *testing.T, o edge.Options) *rig { return newRigAt(t, "tcp", "127.0.0.1:0", o) }
 
 func newRigAt(t *testing.T, network, address string, o edge.Options) *rig {
@@ -104,7 +104,7 @@ type client struct {
 	r *bufio.Reader
 }
 
-// answer reads one answer; its status is 0 when the connection has ended.
+// answer reads one answer; its status is 0 if the connection has ended.
 func (c *client) answer() (int, string) {
 	resp, err := http.ReadResponse(c.r, nil)
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *client) answer() (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// gone waits for the end of the connection, which may say something before.
+// gone waits for the connection to end, possibly after more data.
 func (c *client) gone() error {
 	_, err := io.Copy(io.Discard, c.r)
 	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
@@ -128,7 +128,8 @@ const half = "POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nx"
 
 func post(path string) string { return fmt.Sprintf(half, path) }
 
-// Each of these holds a connection and does nothing more.
+// TestServer_ends_what_does_not_go_on: each client holds a connection and then does nothing
+// more.
 func TestServer_ends_what_does_not_go_on(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, edge.Options{Grace: 50 * time.Millisecond, Idle: 50 * time.Millisecond, WriteWithin: 50 * time.Millisecond})
@@ -181,13 +182,14 @@ func TestServer_says_that_a_body_is_late(t *testing.T) {
 	}
 }
 
-// An upload that keeps the rate takes many times the grace.
+// TestServer_lets_a_steady_upload_finish: an upload that keeps the rate may take many times the
+// grace period.
 func TestServer_lets_a_steady_upload_finish(t *testing.T) {
 	t.Parallel()
 	const size, rate = 64 << 10, 32 << 10
 	r := newRig(t, edge.Options{Grace: 400 * time.Millisecond, UploadRate: rate})
 	c := r.dial(fmt.Sprintf("POST /known HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", size))
-	tick := time.NewTicker(20 * time.Millisecond) // 102 KiB/s, three times what it has to be
+	tick := time.NewTicker(20 * time.Millisecond) // 102 KiB/s, three times the required rate
 	defer tick.Stop()
 	began := time.Now()
 	for sent := 0; sent < size; sent += 2 << 10 {
@@ -201,7 +203,7 @@ func TestServer_lets_a_steady_upload_finish(t *testing.T) {
 	}
 }
 
-// One byte now and then is no upload.
+// TestServer_ends_a_trickle: a byte now and then is too slow for an upload.
 func TestServer_ends_a_trickle(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, edge.Options{Grace: 200 * time.Millisecond, UploadRate: 1 << 20})
@@ -227,7 +229,8 @@ func TestServer_ends_a_trickle(t *testing.T) {
 	}
 }
 
-// What is idle or half sent is closed for what is new, and what is known is not.
+// TestServer_closes_the_weakest_first: to make room for a new connection, idle ones are closed
+// first, then unfinished requests, then uploads. A stream is never closed for one.
 func TestServer_closes_the_weakest_first(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, edge.Options{Connections: 4})
@@ -264,7 +267,7 @@ func TestServer_closes_the_weakest_first(t *testing.T) {
 	if status, err := http.ReadResponse(last.r, nil); err != nil || status.StatusCode != 200 {
 		t.Fatal(err)
 	}
-	// All are safe: the new one is closed.
+	// No connection may be closed for it, so the new one is closed.
 	none := r.dial("")
 	if err := none.gone(); err != nil {
 		t.Error(err)
@@ -274,8 +277,8 @@ func TestServer_closes_the_weakest_first(t *testing.T) {
 	}
 }
 
-// TestServer_under_attack holds far more connections than there is room for, in
-// every way that holds one, and asks for something right beside them.
+// TestServer_under_attack holds far more connections than there is room for, in every way that
+// holds one. Correct requests are served beside them.
 func TestServer_under_attack(t *testing.T) {
 	t.Parallel()
 	const bound = 100
@@ -299,7 +302,7 @@ func TestServer_under_attack(t *testing.T) {
 	}
 }
 
-// A socket in the file system has the same deadlines and the same bound.
+// TestServer_on_a_socket: a Unix socket has the same deadlines and the same limit.
 func TestServer_on_a_socket(t *testing.T) {
 	t.Parallel()
 	r := newRigAt(t, "unix", filepath.Join(t.TempDir(), "s"), edge.Options{Connections: 4, Grace: 50 * time.Millisecond})
@@ -320,7 +323,8 @@ func TestServer_on_a_socket(t *testing.T) {
 	}
 }
 
-// What net/http refuses by itself is said as we say it.
+// TestServer_rewords_what_is_no_request: errors that net/http itself writes are replaced by
+// ours.
 func TestServer_rewords_what_is_no_request(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, edge.Options{MaxHead: 16 << 10, Refuse: func(status int, said string) (string, []byte) {
@@ -375,11 +379,11 @@ func TestServer_rewords_what_is_no_request(t *testing.T) {
 	}
 }
 
-// A deadline that was for the body must not end what comes after it.
+// TestServer_a_long_answer_outlives_the_body: the body's deadline must not end a long answer.
 func TestServer_a_long_answer_outlives_the_body(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, edge.Options{Grace: 30 * time.Millisecond})
-	for _, path := range []string{"/stream", "/read-stream"} { // drained by net/http, and by the handler
+	for _, path := range []string{"/stream", "/read-stream"} { // read to its end by net/http, and by the handler
 		c := r.dial("POST " + path + " HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
 		resp, err := http.ReadResponse(c.r, nil)
 		if err != nil {
@@ -393,8 +397,8 @@ func TestServer_a_long_answer_outlives_the_body(t *testing.T) {
 	}
 }
 
-// TestServer_cut_by_its_handler: the deadline that each piece of an answer gets
-// does not undo one that the handler has set to end it.
+// TestServer_cut_by_its_handler: a handler sets a deadline to end its answer. The deadline that
+// each write gets does not replace it.
 func TestServer_cut_by_its_handler(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, edge.Options{})

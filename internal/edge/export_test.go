@@ -1,6 +1,6 @@
 package edge
 
-// Phases counts the connections by what they do.
+// Phases counts the connections by their phase.
 func (s *Server) Phases() map[string]int {
 	s.conns.mu.Lock()
 	defer s.conns.mu.Unlock()

@@ -7,9 +7,9 @@ import (
 	"github.com/parley-server/parley/internal/edge"
 )
 
-// TestServer_keeps_who_came_last: a connection that was just accepted is not closed
-// for requests of strangers that came before, nor one whose client was known and may
-// ask again, until there are only such.
+// TestServer_keeps_who_came_last: to make room, the server first closes earlier connections
+// whose client is not known. It keeps a connection that was just accepted, and an idle one
+// whose client was known and may ask again, until there are no others.
 func TestServer_keeps_who_came_last(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, edge.Options{Connections: 4})
@@ -41,14 +41,14 @@ func TestServer_keeps_who_came_last(t *testing.T) {
 		}
 	}
 	waitFor(t, "both to rest", func() bool { return r.srv.Phases()["idle"] == 2 })
-	third := r.dial(right) // in the place of a stranger
+	third := r.dial(right) // takes the place of an unknown client
 	if status, _ := third.answer(); status != 200 {
 		t.Fatal(status)
 	}
 	waitFor(t, "three to rest", func() bool { return r.srv.Phases()["idle"] == 3 })
 	r.dial("")
 	closed := 0
-	for _, c := range []*client{fresh, rests, third} { // more than half rest: the one for longest goes
+	for _, c := range []*client{fresh, rests, third} { // more than half are idle: the one idle for longest is closed
 		_, _ = io.WriteString(c, right)
 		if status, _ := c.answer(); status != 200 {
 			closed++

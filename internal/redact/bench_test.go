@@ -7,7 +7,7 @@ import (
 	"github.com/parley-server/parley/internal/redact"
 )
 
-// knowing makes a redactor that was told as many values as a busy server has.
+// knowing makes a redactor with as many known values as a busy server has.
 func knowing() *redact.Redactor {
 	r := redact.New()
 	for i := range 50 {
@@ -26,7 +26,8 @@ func BenchmarkStreamToken(b *testing.B) {
 	}
 }
 
-// One operation is a token of five bytes of prose, with what is held at their seams.
+// BenchmarkStreamProse: one operation is a token of five bytes of prose, including the text
+// held back at token boundaries.
 func BenchmarkStreamProse(b *testing.B) {
 	s := knowing().NewStream()
 	b.ReportAllocs()

@@ -2,9 +2,8 @@ package redact_test
 
 import "strings"
 
-// planted are secrets of many kinds in the places where they are found: the
-// text before, the secret, the text after. They are put together here, so that no
-// scanner takes this file for a leak.
+// planted are secrets of many kinds in typical surroundings: the text before, the secret, the
+// text after. They are joined at run time, so that no scanner reports this file as a leak.
 var planted = []struct{ name, before, secret, after string }{
 	{"aws access key", "id AK" + "IA", "Z7QX3MPLE9WVT2RS", " in the file"},
 	{"aws secret key", "aws_secret_access_key = ", "wJa1rXUt" + "nFEMI/K7MDENG/bPxRfiCYz9KEYq2", "\nregion = eu"},
@@ -72,7 +71,7 @@ var planted = []struct{ name, before, secret, after string }{
 	{"query", "https://h/x?access_token=", "a8f5f167f44f4964", "&page=2"},
 }
 
-// clean are texts that look a little like secrets, and are none.
+// clean are texts that resemble secrets but are none.
 var clean = []string{
 	"",
 	"The task-force met at the desk-side; risk-averse people basically asked for a bearer of news.",

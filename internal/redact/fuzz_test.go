@@ -10,8 +10,8 @@ import (
 	"github.com/parley-server/parley/internal/redact"
 )
 
-// FuzzStream claims that cutting makes no difference, that no known value gets
-// through, and that redacting again changes nothing that was found by value.
+// FuzzStream: cutting a text makes no difference, no known value gets through, and redacting
+// again changes nothing that was found by value.
 func FuzzStream(f *testing.F) {
 	for i, text := range texts() {
 		if len(text) < 2000 {
@@ -42,9 +42,8 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// FuzzJSON claims that a valid document stays valid and keeps its shape, that
-// each string in it is free of the known value, and that what is clean comes
-// back as it was.
+// FuzzJSON: a valid document stays valid and keeps its shape, no string in it has the known
+// value, and a clean document is unchanged.
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{
 		`{"a":[1,2.50,-3e7,true,false,null,"\u00e9\n\ud83d\ude00"],"state":{"x":"told \"value\"\/x"}}`,
@@ -78,7 +77,7 @@ func FuzzJSON(f *testing.F) {
 		}
 		var v any
 		if err := json.Unmarshal(got, &v); err != nil {
-			t.Skip(err) // numbers out of range
+			t.Skip(err) // numbers are out of range
 		}
 		eachString(v, func(s string) {
 			if strings.Contains(s, told) {

@@ -9,9 +9,9 @@ import (
 	"github.com/parley-server/parley/internal/redact"
 )
 
-// made are keys with a prefix of their own: what is public of one, in two halves, so that
-// no scanner takes this file for a leak, and of what and how long the rest is, as their
-// makers make it.
+// made are kinds of keys with a fixed prefix. The prefix is in two halves, so that no scanner
+// reports this file as a leak. The rest has the characters and the length that the maker of the
+// key uses.
 var made = []struct {
 	a, b string
 	of   string // characters
@@ -135,7 +135,7 @@ const (
 	alnum = upnum + "abcdefghijklmnopqrstuvwxyz"
 )
 
-// Each kind of key goes wherever it stands, and its prefix stays.
+// TestKeysOfAllMakers: each kind of key is redacted in any position, and its prefix stays.
 func TestKeysOfAllMakers(t *testing.T) {
 	t.Parallel()
 	r := redact.New()
@@ -145,7 +145,7 @@ func TestKeysOfAllMakers(t *testing.T) {
 		for i := range body {
 			body[i] = m.of[rnd.IntN(len(m.of))]
 		}
-		copy(body, "7") // a digit and a letter, as nearly all have
+		copy(body, "7") // a digit and a letter, as in nearly all keys
 		body[1] = m.of[len(m.of)-1]
 		if m.of == alnum {
 			body[2] = 'Q'
@@ -184,7 +184,7 @@ func TestKeysOfAllMakers(t *testing.T) {
 	}
 }
 
-// What begins like a key of somebody's, and is none, passes.
+// TestLookAlikesOfKeys: a text that begins like a key, but is none, is unchanged.
 func TestLookAlikesOfKeys(t *testing.T) {
 	t.Parallel()
 	r := redact.New()

@@ -13,7 +13,8 @@ import (
 	"github.com/parley-server/parley/internal/redact/redacttest"
 )
 
-// Whatever kind a secret is of, and wherever a text is cut, none of it comes out.
+// TestSecretsOfAllKindsAreFound: no part of a secret comes out, whatever its kind and wherever
+// the text is cut.
 func TestSecretsOfAllKindsAreFound(t *testing.T) {
 	t.Parallel()
 	r := redact.New(redacttest.Known)
@@ -65,7 +66,8 @@ func TestSecretsOfAllKindsAreFound(t *testing.T) {
 	}
 }
 
-// A text that is cut off within a secret shows no piece of it that could be missed.
+// TestSecretsThatAreCutOffAreFound: if a text ends within a secret, the beginning of the secret
+// is not shown.
 func TestSecretsThatAreCutOffAreFound(t *testing.T) {
 	t.Parallel()
 	r := redact.New()
@@ -74,7 +76,7 @@ func TestSecretsThatAreCutOffAreFound(t *testing.T) {
 		switch s.Kind {
 		case "anthropic", "openai", "github", "google", "sendgrid", "pypi", "telegram":
 		case "json web token", "discord":
-			from = 26 // a header, and a user's number, are no secrets
+			from = 26 // a header and a user's number are not secrets
 		default:
 			continue
 		}
@@ -93,7 +95,8 @@ func TestSecretsThatAreCutOffAreFound(t *testing.T) {
 	}
 }
 
-// What an agent's log is full of comes back as it was, however it is put together.
+// TestOrdinaryTextComesBackAsItWas: the usual content of an agent's log is unchanged, in any
+// combination.
 func TestOrdinaryTextComesBackAsItWas(t *testing.T) {
 	t.Parallel()
 	r := redact.New(redacttest.Known)

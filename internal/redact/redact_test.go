@@ -77,7 +77,7 @@ func TestKnownValuesGoInEachSpelling(t *testing.T) {
 		for n := range 4 {
 			in := base64.StdEncoding.EncodeToString([]byte("user:"[:n] + v + ":and more"))
 			got, found := r.String(in)
-			left := len(got) - len(redact.Mark) // two characters are shared with the neighbours
+			left := len(got) - len(redact.Mark) // two characters overlap with the neighbouring bytes
 			if most := len(in) - len(v)*8/6 + 2; !found || left > most {
 				t.Errorf("%q in longer base64 %q: got %q, want at most %d characters left", v, in, got, most)
 			}
@@ -215,7 +215,8 @@ func TestJSONTakesOutSecretsOfEachKind(t *testing.T) {
 	}
 }
 
-// A text made of beginnings must not be walked to its end for each of them.
+// TestManyBeginningsTakeLinearTime: in a text of many secret-like beginnings, none may cause a
+// scan to the end of the text.
 func TestManyBeginningsTakeLinearTime(t *testing.T) {
 	t.Parallel()
 	r := redact.New()

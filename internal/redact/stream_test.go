@@ -8,7 +8,7 @@ import (
 	"github.com/parley-server/parley/internal/redact"
 )
 
-// pass sends the pieces through a stream.
+// pass sends the pieces through a stream and returns the output.
 func pass(r *redact.Redactor, pieces ...string) string {
 	s := r.NewStream()
 	var out strings.Builder
@@ -19,7 +19,7 @@ func pass(r *redact.Redactor, pieces ...string) string {
 	return out.String()
 }
 
-const told = `told "value"/x` // to every redactor of these tests
+const told = `told "value"/x` // known to every redactor in these tests
 
 func texts() []string {
 	all := append([]string{"a " + told + ". told \"val", told + told[3:], "told \"told \"value\"/xx"}, clean...)

@@ -21,7 +21,7 @@ import (
 	"github.com/parley-server/parley/internal/sim/nodetest"
 )
 
-// actor is a brain that does what the user's last word says.
+// actor is a brain that follows the last word of the user's message.
 type actor struct {
 	asked atomic.Int32
 	once  sync.Once
@@ -121,7 +121,7 @@ func (a *actor) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Model
 	}
 }
 
-// The provider's own client finds nothing to object to.
+// TestOfficialClient: the provider's own client accepts every answer.
 func TestOfficialClient(t *testing.T) {
 	t.Parallel()
 	s := anthropic.New(anthropic.Options{Key: "sk-right", Brain: &actor{}})

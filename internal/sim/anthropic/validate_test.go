@@ -16,7 +16,7 @@ import (
 	"github.com/parley-server/parley/internal/sim/anthropic"
 )
 
-// body is a request of the given messages and other fields.
+// body is a request with the messages and more fields.
 func body(messages, more string) string {
 	return `{"model":"claude-haiku-4-5","max_tokens":4096,"messages":[` + messages + `]` + more + `}`
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/parley-server/parley/internal/sim/nodetest"
 )
 
-// actor is a brain that does what the user's last word says.
+// actor is a brain that follows the last word of the user's message.
 type actor struct{ once sync.Once }
 
 func (*actor) Info() seam.ModelInfo { return seam.ModelInfo{Name: "test/actor"} }
@@ -103,7 +103,7 @@ func (a *actor) act(ctx context.Context, r seam.Request, say func(thinking, text
 	return reply, nil
 }
 
-// The provider's own client finds nothing to object to.
+// TestOfficialClient: the provider's own client accepts every answer.
 func TestOfficialClient(t *testing.T) {
 	t.Parallel()
 	s := gemini.New(gemini.Options{Key: "right", Brain: &actor{}})

@@ -24,7 +24,7 @@ const (
 	tools = `,"tools":[{"functionDeclarations":[{"name":"count","parametersJsonSchema":{"type":"object"}}]}]`
 )
 
-// body is a request of the given contents and other fields.
+// body is a request with the contents and more fields.
 func body(contents, more string) string { return `{"contents":[` + contents + `]` + more + `}` }
 
 func TestValidate(t *testing.T) {
@@ -112,7 +112,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// What is refused is refused as the provider does.
+// TestRefusals: a request is refused with the provider's own error.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	brain := modeltest.Brain(modeltest.Behaviour{Reply: seam.Reply{Parts: []parley.Part{{Type: parley.PartText, Text: "Well."}}, StopReason: "end_turn"}})
@@ -162,7 +162,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A seal is the model's own: another one does not open it.
+// TestSealsAreOfOneModel: a seal belongs to one model; another one rejects it.
 func TestSealsAreOfOneModel(t *testing.T) {
 	t.Parallel()
 	brain := modeltest.Brain(modeltest.Behaviour{Reply: seam.Reply{Parts: []parley.Part{{Type: parley.PartToolCall, Name: "count", Input: json.RawMessage(`{"b":1,"a":"<"}`)}}, StopReason: "tool_use"}})

@@ -20,8 +20,7 @@ import (
 	"github.com/parley-server/parley/internal/sim/homeassistant"
 )
 
-// within bounds what a test waits for: far more than it takes on a machine that
-// has other things to do.
+// within bounds every wait in a test: far more than it takes, even on a busy machine.
 const within = 2 * time.Minute
 
 // rest makes a request as Ana, unless the path begins with /core.
@@ -114,10 +113,8 @@ func TestREST(t *testing.T) {
 	}
 }
 
-// TestSameSeed: the same seed, story and clock make the same house, and another
-// of them another.
-// TestTargets: floors and labels are expanded, also from a call's data, and groups
-// hand on what they are told.
+// TestTargets: floors and labels in a target are expanded, also if they are in a call's data.
+// Groups pass a call on to their members.
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -156,6 +153,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
+// TestSameSeed: the same seed, story and clock make the same house. A change of any of them makes
+// another house.
 func TestSameSeed(t *testing.T) {
 	t.Parallel()
 	past := func(o homeassistant.Options) string {
@@ -175,8 +174,8 @@ func TestSameSeed(t *testing.T) {
 	}
 }
 
-// TestAfternoon: the days of a house go by the clock of its zone, so it can be in the
-// afternoon at every hour of the test's own day, with the same habits.
+// TestAfternoon: the house's days follow the clock of its time zone. So it can be afternoon
+// there at any hour of the real day, with the same habits.
 func TestAfternoon(t *testing.T) {
 	t.Parallel()
 	for hour := range 24 {
@@ -198,8 +197,8 @@ func TestAfternoon(t *testing.T) {
 	}
 }
 
-// TestTimePasses: sensors report and days go on, when the house is asked and not
-// by themselves.
+// TestTimePasses: when the house is asked, its sensors report and its days go on. They do not
+// go on by themselves.
 func TestTimePasses(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -343,7 +342,7 @@ func TestSlowClient(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft: Close ends the sockets and every goroutine of theirs.
+// TestNothingIsLeft: Close ends the sockets and all their goroutines.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	h := homeassistant.New(homeassistant.Options{Token: "tok"})
@@ -361,7 +360,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if got := h.Sockets(); got != 0 {
 		t.Errorf("got %d sockets after Close, want none", got)
 	}
-	// A goroutine says that it is done just before it returns.
+	// A goroutine signals its end just before it returns.
 	end := time.Now().Add(within)
 	stacks := make([]byte, 1<<20)
 	for {

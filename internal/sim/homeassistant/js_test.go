@@ -28,8 +28,8 @@ func house(t *testing.T, o homeassistant.Options) (*homeassistant.House, *httpte
 	return h, srv
 }
 
-// TestRealClient is a day of the client that Home Assistant itself ships: it
-// logs in, reads, subscribes, calls, is cut off and comes back.
+// TestRealClient uses Home Assistant's own client: it logs in, reads, subscribes, calls
+// services, is cut off and reconnects.
 func TestRealClient(t *testing.T) {
 	t.Parallel()
 	h, srv := house(t, homeassistant.Options{Token: "tok", LimitedToken: "guest"})
@@ -84,15 +84,16 @@ func TestRealClient(t *testing.T) {
 	h.SetState("binary_sensor.kitchen_leak", "on", nil)
 	h.SetFaults(homeassistant.Faults{})
 	j.Want("reconnected", m{"n": 1}, 1.0)
-	// It says so when it has asked for its subscriptions. A connection's messages
-	// are handled in order: after a later one is answered, it has them.
+	// The client reports the reconnection after it has sent its subscriptions. Messages on a
+	// connection are handled in order, so once a later one is answered, the subscriptions
+	// exist.
 	j.Want("ping", nil, "pong")
 	j.Want("until", m{"id": "binary_sensor.kitchen_leak", "state": "on"}, "on")
 	h.SetState("lock.front_door", "unlocked", nil)
 	j.Want("until", m{"id": "lock.front_door", "state": "unlocked"}, "unlocked")
 	h.Remove("vacuum.house")
 	j.Want("heard", m{"n": 2}, []any{[]any{"state_changed", "lock.front_door"}, []any{"state_changed", "vacuum.house"}})
-	j.Want("until", m{"id": "vacuum.house", "state": nil}, nil) // by another subscription, in either order
+	j.Want("until", m{"id": "vacuum.house", "state": nil}, nil) // from another subscription, in either order
 
 	want := map[homeassistant.Call]int{{Service: "light.turn_on", Entity: "light.kitchen_counter"}: 1, {Service: "weather.get_forecasts"}: 1, {Service: "weather.get_forecasts", Entity: "weather.home"}: 1}
 	if d := cmp.Diff(want, h.Calls()); d != "" {
@@ -115,7 +116,7 @@ func TestRealClientIsRefused(t *testing.T) {
 	}
 }
 
-// TestRealClientReads runs what the pages of Home Assistant ask for.
+// TestRealClientReads sends the requests that Home Assistant's pages send.
 func TestRealClientReads(t *testing.T) {
 	t.Parallel()
 	h, srv := house(t, homeassistant.Options{Token: "tok"})
@@ -152,9 +153,9 @@ func TestRealClientReads(t *testing.T) {
 	}
 }
 
-// TestDigitalAlchemy boots an application of @digital-alchemy/hass, which asks for
-// all registries before it is ready, calls a service and hears of what changes.
-// The library logs what it did not expect: it must have had nothing to say.
+// TestDigitalAlchemy starts an application of @digital-alchemy/hass. It asks for all registries
+// before it is ready, calls a service and gets events for changes. The library logs unexpected
+// answers: it must log none.
 func TestDigitalAlchemy(t *testing.T) {
 	t.Parallel()
 	h, srv := house(t, homeassistant.Options{Token: "tok"})
@@ -204,8 +205,8 @@ func TestDigitalAlchemy(t *testing.T) {
 	}
 	j.Want("alchemy_complaints", nil, []any{})
 
-	// A Core that has no Supervisor does not know its command, nor one that releases
-	// before it have had.
+	// A Core without a Supervisor does not know the Supervisor's command. It does not know a
+	// command that only earlier releases had either.
 	unknown := []any{m{"code": "unknown_command", "message": "Unknown command."}}
 	j.Want("alchemy_send", m{"message": m{"type": "supervisor/api", "endpoint": "/addons", "method": "get"}}, unknown)
 	j.Want("alchemy_send", m{"message": m{"type": "backup/remove", "slug": "x"}}, unknown)

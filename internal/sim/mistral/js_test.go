@@ -38,7 +38,7 @@ type (
 	l = []any
 )
 
-// ask has an answer, or of a refusal what the driver tells.
+// ask returns an answer, or the driver's report of a refusal.
 func (j *js) ask(op string, args o) (ok any, no o) {
 	j.t.Helper()
 	ok, refused := j.Ask(op, args)
@@ -59,7 +59,7 @@ func (j *js) stream(path string, args ...any) []any {
 	return j.Must("stream", o{"path": path, "args": args}).([]any)
 }
 
-// at finds a value by its path of keys and numbers.
+// at returns the value at a path of keys and indexes.
 func at(v any, path ...any) any {
 	for _, p := range path {
 		switch k := p.(type) {
@@ -87,7 +87,7 @@ func (j *js) same(want, got any) {
 	}
 }
 
-// brain is a model that is a function.
+// brain is a function that acts as a model.
 type brain func(r seam.Request) (seam.Reply, error)
 
 func (b brain) Info() seam.ModelInfo { return seam.ModelInfo{Name: "brain"} }
@@ -118,8 +118,8 @@ func (b brain) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 	}
 }
 
-// circle answers by what it is asked: a front that hands to a finder that looks
-// up and hands back.
+// circle is a model of two agents: a front hands over to a finder, which looks something up and
+// hands back.
 func circle(r seam.Request) (seam.Reply, error) {
 	last := r.Messages[len(r.Messages)-1]
 	switch {
@@ -195,7 +195,7 @@ func TestJS_chat(t *testing.T) {
 		t.Errorf("%d events", len(events))
 	}
 
-	// Calls, with their results in the next request.
+	// Tool calls, with their results in the next request.
 	tools := o{"tools": l{lookUp}}
 	events = j.stream("chat.stream", ask("look it up", tools))
 	calls := at(events, -1, "data", "choices", 0, "delta", "toolCalls").(l)
@@ -215,7 +215,7 @@ func TestJS_chat(t *testing.T) {
 	j.same("thinking", at(events, 1, "data", "choices", 0, "delta", "content", 0, "type"))
 	j.same("Let ", at(events, 1, "data", "choices", 0, "delta", "content", 0, "thinking", 0, "text"))
 
-	// What the provider refuses.
+	// Requests that the provider refuses.
 	for name, c := range map[string]struct {
 		body   o
 		status float64
@@ -239,7 +239,7 @@ func TestJS_chat(t *testing.T) {
 	_, no := j.ask("call", o{"path": "models.retrieve", "args": l{o{"modelId": "nobody"}}})
 	j.same(404.0, no["status"])
 
-	// A stream that is left is closed.
+	// A stream is closed when the client stops reading.
 	j.Must("stop", o{"path": "chat.stream", "args": l{ask(strings.Repeat("many words ", 100_000), nil)}})
 	select {
 	case <-s.Closed():

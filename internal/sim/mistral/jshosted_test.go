@@ -9,7 +9,7 @@ import (
 	"github.com/parley-server/parley/internal/sim/mistral"
 )
 
-// ring makes two agents that hand to each other, with the real client.
+// ring makes two agents that hand over to each other, with the real client.
 func (j *js) ring() (front, finder string) {
 	j.t.Helper()
 	front = at(j.call("beta.agents.create", o{"model": "mistral-medium-latest", "name": "front", "instructions": "You answer.", "description": "answers"}), "id").(string)
@@ -29,7 +29,7 @@ func types(list []any, path ...any) string {
 	return strings.Join(names, " ")
 }
 
-// sum is the text of a stream's events.
+// sum joins the text of a stream's events.
 func sum(events []any) string {
 	var b strings.Builder
 	for _, e := range events {
@@ -77,7 +77,7 @@ func TestJS_conversations(t *testing.T) {
 	j := newJS(t, srv.URL)
 	front, _ := j.ring()
 
-	// A question, whole and as a stream, and another one in the same conversation.
+	// A question, as one answer and as a stream, and then another one in the same conversation.
 	one := j.call("beta.conversations.start", o{"agentId": front, "inputs": "hello there"})
 	j.same("You said hello there", at(one, "outputs", 0, "content"))
 	j.same(22.0, at(one, "usage", "totalTokens"))
@@ -91,7 +91,7 @@ func TestJS_conversations(t *testing.T) {
 	j.same("You said and again", at(j.call("beta.conversations.getMessages", o{"conversationId": id}), "messages", -1, "content"))
 	j.same(front, at(j.call("beta.conversations.get", o{"conversationId": id}), "agentId"))
 
-	// A model without an agent, and a function whose results go into one append.
+	// A model without an agent, and a function whose results are sent in one append.
 	events = j.stream("beta.conversations.startStream", o{"model": "mistral-medium-latest", "instructions": "You help.", "tools": l{lookUp}, "inputs": "look it up"})
 	var calls []string
 	for _, e := range events {
@@ -121,7 +121,7 @@ func TestJS_conversations(t *testing.T) {
 	one = j.call("beta.conversations.append", more(result(calls[0], "Google"), result(calls[1], "OAuth")))
 	j.same("It is Google, OAuth.", at(one, "outputs", 0, "content"))
 
-	// Begun anew from the past, as the client keeps it.
+	// A new conversation from the history that the client kept.
 	one = j.call("beta.conversations.start", o{"agentId": front, "inputs": l{
 		o{"type": "message.input", "role": "user", "content": "hello"},
 		o{"type": "message.output", "content": "Hi."},
@@ -138,8 +138,8 @@ func TestJS_conversations(t *testing.T) {
 	}
 }
 
-// The server does handoffs by itself, except in client mode, which is to be asked
-// for with each request.
+// TestJS_handoffs: the server performs handoffs itself, except in client mode, which each
+// request must ask for.
 func TestJS_handoffs(t *testing.T) {
 	t.Parallel()
 	_, srv := serve(t, mistral.Options{})
@@ -155,7 +155,7 @@ func TestJS_handoffs(t *testing.T) {
 	j.same("front", at(events, 1, "data", "previousAgentName"))
 	j.same(finder, at(events, 2, "data", "nextAgentId"))
 	id := at(events, 0, "data", "conversationId").(string)
-	// With nothing, or with the entry itself.
+	// With no input, or with the handoff entry itself.
 	events = j.stream("beta.conversations.appendStream", o{"conversationId": id, "conversationAppendStreamRequest": o{"inputs": l{}, "handoffExecution": "client"}})
 	j.same("I look.", sum(events))
 	var calls []string

@@ -42,7 +42,7 @@ func body(model string) m {
 	}
 }
 
-// TestRealClient_of_Ollama: what it tells of a model, as its own client asks.
+// TestRealClient_of_Ollama: Ollama's own client reads the properties of a model.
 func TestRealClient_of_Ollama(t *testing.T) {
 	t.Parallel()
 	_, url := serve(t, openai.Options{Dialect: openai.Ollama, Models: []string{"qwen3"}, Context: 8192, Modelfile: "num_ctx                        8192", Brain: brain(says("end_turn", text("hello")))})
@@ -52,14 +52,13 @@ func TestRealClient_of_Ollama(t *testing.T) {
 	})
 }
 
-// TestRealClient has the client read what the server says, from a stream and at
-// once, as each dialect that the client can read. Those that break it are what
-// our own decoder is for.
+// TestRealClient: the client reads answers as a stream and as one response, in each dialect
+// that it can read. Our own decoder also reads the other dialects.
 func TestRealClient(t *testing.T) {
 	t.Parallel()
 	j := nodetest.Start(t)
 	for _, d := range []openai.Dialect{openai.OpenAI, openai.OpenRouter, openai.Ollama, openai.LlamaCpp} {
-		t.Run(string(d), func(t *testing.T) { // one after another: they share the client
+		t.Run(string(d), func(t *testing.T) { // not parallel: the tests share the client
 			j := j.With(t)
 			s, url := serve(t, openai.Options{Dialect: d, Key: "k", Models: []string{"m-1"}, Brain: brain(says("end_turn", text("The spec is 語 and 😀.")))})
 			j.Want("connect", m{"url": url, "key": "k"}, true)
@@ -89,13 +88,12 @@ func TestRealClient(t *testing.T) {
 	}
 }
 
-// TestRealClientCalls has the client read calls, and give their results back as
-// its users do.
+// TestRealClientCalls: the client reads tool calls and returns their results.
 func TestRealClientCalls(t *testing.T) {
 	t.Parallel()
 	j := nodetest.Start(t)
 	for _, d := range []openai.Dialect{openai.OpenAI, openai.OpenRouter, openai.Ollama, openai.LlamaCpp} {
-		t.Run(string(d), func(t *testing.T) { // one after another: they share the client
+		t.Run(string(d), func(t *testing.T) { // not parallel: the tests share the client
 			j := j.With(t)
 			call := func(q string) parley.Part {
 				return parley.Part{Type: parley.PartToolCall, Name: "look_up", Input: json.RawMessage(`{"q":"` + q + `"}`)}
@@ -127,8 +125,8 @@ func TestRealClientCalls(t *testing.T) {
 	}
 }
 
-// TestRealClientIsRefused compares what the client makes of refusals with what
-// it makes of OpenAI's.
+// TestRealClientIsRefused compares the client's errors for refusals in each dialect with its
+// errors for OpenAI's.
 func TestRealClientIsRefused(t *testing.T) {
 	t.Parallel()
 	j := nodetest.Start(t)
@@ -160,7 +158,7 @@ func TestRealClientIsRefused(t *testing.T) {
 	j.Refused("stream", m{"body": body("gpt-4.1")}, m{"name": "OpenAIError", "message": "missing finish_reason for choice 0"})
 }
 
-// TestRealClientLater has an error in mid-stream, and a client that goes away.
+// TestRealClientLater has an error in the middle of a stream, and a client that disconnects.
 func TestRealClientLater(t *testing.T) {
 	t.Parallel()
 	j := nodetest.Start(t)

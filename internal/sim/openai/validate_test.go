@@ -23,7 +23,7 @@ func TestValidate(t *testing.T) {
 	for _, c := range []struct {
 		by   openai.Dialect
 		body string
-		says string // "": nothing is wrong
+		says string // "": the request is valid
 	}{
 		{openai.OpenAI, body(user+","+calls+","+res, f), ""},
 		{openai.Ollama, body(user+","+calls+","+res, f), ""},

@@ -17,7 +17,7 @@ import (
 	"github.com/parley-server/parley/internal/sim/simtest"
 )
 
-// account makes the models of one provider.
+// account creates the models of one provider.
 type account interface {
 	Model(info seam.ModelInfo) seam.Model
 }
@@ -63,7 +63,7 @@ func nameOf(p simtest.Provider, app *parley.App) string {
 	return strings.ReplaceAll(p.Model, "{app}", app.Name)
 }
 
-// several has the models of an engine, by name.
+// several has an engine's models by name.
 type several map[string]seam.Model
 
 func (s several) Model(name string) (seam.Model, error) {
@@ -80,7 +80,7 @@ func (s several) Names() (names []string) {
 	return names
 }
 
-// over starts an engine with these models.
+// over starts an engine with the models.
 func over(t testing.TB, models several, app parley.App, o loop.Options) *enginetest.Rig {
 	t.Helper()
 	rig := enginetest.New(t, enginetest.Echo, app, func(e *engine.Options) {

@@ -114,7 +114,7 @@ var faults = []fault{
 	},
 }
 
-// trial is a turn that meets a fault.
+// trial is a turn in which a fault happens.
 type trial struct {
 	fault
 	sim  *simtest.Server

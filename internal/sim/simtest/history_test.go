@@ -26,7 +26,7 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// acts has what a model may do in one call.
+// acts has the actions that a model may take in one call.
 var acts = []string{
 	"text", "text", "unicode", "nothing", "blank", "thinks", "thinks and looks", "looks", "looks twice", "puts and mails", "mails and the answer is lost",
 	"hands over", "hands over with words", "hands over and looks", "pauses", "pauses in silence", "is cut for length", "refuses", "calls what is not there",
@@ -81,7 +81,7 @@ func (a *actor) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Model
 			}
 		}
 		if strings.HasPrefix(act, "pauses") {
-			goOn := make(chan struct{}) // a call that was given up may still wait on its own
+			goOn := make(chan struct{}) // an abandoned call may still be waiting
 			select {
 			case a.paused <- goOn:
 			case <-ctx.Done():
@@ -223,7 +223,7 @@ type step struct {
 	told     string
 }
 
-// pauses has what may happen while a model pauses.
+// pauses has the events that may happen while a model pauses.
 var pauses = []string{"go on", "cancel", "steer", "interrupt", "crash"}
 
 // failing is a testing.T or a rapid.T.
@@ -300,7 +300,7 @@ func (st *stage) session(ft failing, memory parley.MemoryOptions, steps []step) 
 	mu.Lock()
 	defer mu.Unlock()
 	for _, p := range st.rows {
-		if !p.Hosted { // the provider keeps the history, and has judged it
+		if !p.Hosted { // the provider keeps the history and has checked it
 			st.written(ft, p, &app, asked)
 		}
 	}
@@ -348,7 +348,7 @@ func TestHistories(t *testing.T) {
 	})
 }
 
-// TestHistories_everything has each thing happen to each provider once.
+// TestHistories_everything: each action and each event happens to each provider once.
 func TestHistories_everything(t *testing.T) {
 	t.Parallel()
 	st := newStage(t)
@@ -357,7 +357,7 @@ func TestHistories_everything(t *testing.T) {
 		var steps []step
 		for _, act := range acts {
 			steps = append(steps, step{provider: i, plan: []string{act, "pauses", "looks"}, then: pauses[len(steps)%len(pauses)], told: parley.ChoiceLeave})
-			if len(steps)%5 == 0 { // and back
+			if len(steps)%5 == 0 { // and back to it
 				steps = append(steps, step{provider: (i + len(steps)) % len(st.rows), told: parley.ChoiceLeave})
 			}
 		}
