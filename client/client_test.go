@@ -23,14 +23,14 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// serve starts a whole server in memory, behind the handler between.
+// serve starts a whole server in memory, with the handler between in front of it.
 func serve(t testing.TB, model enginetest.Model, between func(http.Handler) http.Handler) (*client.Client, *enginetest.Rig) {
 	t.Helper()
 	url, rig := serveAt(t, model, between)
 	return client.New(client.Options{BaseURL: url + "/", Retry: 5 * time.Millisecond}), rig
 }
 
-// serveAt is serve for a client with options of its own.
+// serveAt is serve for tests that make their own client.
 func serveAt(t testing.TB, model enginetest.Model, between func(http.Handler) http.Handler) (url string, rig *enginetest.Rig) {
 	t.Helper()
 	rig = enginetest.New(t, model, enginetest.App())
@@ -168,7 +168,7 @@ func lines(events []parley.Event) []string {
 	return out
 }
 
-// cutter cuts each stream after a growing number of bytes, wherever that is.
+// cutter cuts each stream after a growing number of bytes, at any position.
 func cutter(cuts *atomic.Int64) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -150,8 +150,8 @@ func TestRequests_through_a_proxy(t *testing.T) {
 	}
 }
 
-// TestServer_that_cannot_do_it_now: what the server itself says is no doubt, so the error
-// comes at once.
+// TestServer_that_cannot_do_it_now: an error from the server itself leaves no doubt about the
+// outcome, so the client returns it at once.
 func TestServer_that_cannot_do_it_now(t *testing.T) {
 	t.Parallel()
 	n := 0
@@ -173,8 +173,8 @@ func TestServer_that_cannot_do_it_now(t *testing.T) {
 	}
 }
 
-// TestCreateSession_with_a_key_of_before: the caller used its key before, and no answer was
-// lost, so nothing was created.
+// TestCreateSession_with_a_key_of_before: a second creation with the same key reports that
+// nothing was created, because no answer was lost.
 func TestCreateSession_with_a_key_of_before(t *testing.T) {
 	t.Parallel()
 	c, _ := serve(t, enginetest.Echo, nil)
@@ -257,9 +257,8 @@ func TestServer_that_is_not_there(t *testing.T) {
 	}
 }
 
-// TestServer_that_never_comes_back: each method that follows a turn gives up when the
-// client's patience ends, with an error that says so. The caller is told when the wait
-// begins.
+// TestServer_that_never_comes_back: each method that follows a turn gives up when the client's
+// patience ends, with an error that says so. The caller is told when the wait begins.
 func TestServer_that_never_comes_back(t *testing.T) {
 	t.Parallel()
 	var gone atomic.Bool

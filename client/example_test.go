@@ -106,8 +106,7 @@ func ExampleClient_Follow() {
 		fmt.Println(err)
 		return
 	}
-	// The fold that people look at; it is the same however often the connection
-	// breaks.
+	// Fold the events into a transcript. It is the same however often the connection breaks.
 	var view parley.Transcript
 	for f, err := range c.Follow(ctx, s.ID, 0) {
 		if err != nil {

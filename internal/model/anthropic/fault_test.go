@@ -19,7 +19,7 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/anthropic"
 )
 
-// provider starts a provider whose brain says Well.
+// provider starts a provider whose brain says "Well".
 func provider(t *testing.T, o sim.Options) (*sim.Server, *httptest.Server) {
 	t.Helper()
 	if o.Brain == nil {
@@ -89,7 +89,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A server that hangs is left as soon as the caller goes, and sees it.
+// TestHangingServerSeesTheEnd: a call to a server that hangs ends as soon as the caller
+// cancels, and the server sees that.
 func TestHangingServerSeesTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]sim.Fault{"before": {Hang: true}, "in the middle": {Then: sim.ThenHang, After: 3}} {
@@ -124,7 +125,7 @@ func TestHangingServerSeesTheEnd(t *testing.T) {
 	}
 }
 
-// bodies gathers what was asked.
+// bodies records the requests.
 type bodies struct {
 	mu  sync.Mutex
 	all []string
@@ -136,15 +137,15 @@ func (b *bodies) take(body []byte, _ *seam.Request) {
 	b.all = append(b.all, string(body))
 }
 
-// Settings that a model turns out not to take are learned, once.
+// TestRefusedSettingsAreLearned: when a model rejects a setting, the client learns it once.
 func TestRefusedSettingsAreLearned(t *testing.T) {
 	t.Parallel()
 	warm := 0.3
 	for name, c := range map[string]struct {
 		model    sim.Model
 		r        func(*seam.Request)
-		requests int    // that it takes to learn it, besides the two calls
-		has, not string // in what is sent then
+		requests int    // requests needed to learn it, besides the two calls
+		has, not string // in later requests
 	}{
 		"a temperature that the table allows": {
 			sim.Model{ID: "claude-sonnet-4-6", MaxTokens: 64_000, Adaptive: true, Effort: true},
@@ -198,7 +199,8 @@ func TestRefusedSettingsAreLearned(t *testing.T) {
 	}
 }
 
-// A rejection for another reason does not lead to another attempt.
+// TestRefusalsAreNotRetriedBlindly: a rejection for another reason does not lead to another
+// attempt.
 func TestRefusalsAreNotRetriedBlindly(t *testing.T) {
 	t.Parallel()
 	warm := 0.3
@@ -211,7 +213,7 @@ func TestRefusalsAreNotRetriedBlindly(t *testing.T) {
 	if _, _, err := stream(t, m, r); parley.CodeOf(err) != parley.CodeInvalid || s.Counts().Requests != 1 {
 		t.Errorf("got %v after %d requests", err, s.Counts().Requests)
 	}
-	// A model that refuses even without it is not asked a third time.
+	// If the model also rejects the request without the setting, there is no third attempt.
 	if _, _, err := stream(t, m, r); parley.CodeOf(err) != parley.CodeInvalid || s.Counts().Requests != 3 {
 		t.Errorf("got %v after %d requests", err, s.Counts().Requests)
 	}

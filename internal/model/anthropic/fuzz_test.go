@@ -14,7 +14,7 @@ import (
 	"github.com/parley-server/parley/internal/sse"
 )
 
-// answering is a transport that answers everything with one stream.
+// answering is a transport that answers every request with one stream.
 type answering []byte
 
 func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -23,8 +23,8 @@ func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// FuzzStream: whatever comes, the model neither panics nor says what it did not
-// show, and only whole characters leave it.
+// FuzzStream: whatever the stream has, the model does not panic, its reply has only text that
+// it streamed, and it returns only whole characters.
 func FuzzStream(f *testing.F) {
 	for _, s := range []string{
 		"", "data: {}\n\n", "data: {\"type\":\"message_stop\"}\n\n",
@@ -75,7 +75,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// stretch is a stream of n deltas of the size that the provider sends.
+// stretch is a stream of n deltas of the provider's usual size.
 func stretch(n int) []byte {
 	piece := says(" of the house,")
 	all := []string{piece[0]}
@@ -87,7 +87,7 @@ func stretch(n int) []byte {
 
 const deltas = 5000
 
-// BenchmarkRelay is the cost of a delta through the model.
+// BenchmarkRelay measures one delta through the model.
 func BenchmarkRelay(b *testing.B) {
 	c, err := anthropic.New(anthropic.Options{Key: key, HTTP: &http.Client{Transport: answering(stretch(deltas))}})
 	if err != nil {
@@ -105,7 +105,7 @@ func BenchmarkRelay(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/deltas, "ns/delta")
 }
 
-// BenchmarkFloor reads the same frames and looks at nothing.
+// BenchmarkFloor reads the same frames without decoding them.
 func BenchmarkFloor(b *testing.B) {
 	raw := stretch(deltas)
 	b.ReportAllocs()

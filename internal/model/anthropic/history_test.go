@@ -27,8 +27,8 @@ func (a asking) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusTeapot, Body: http.NoBody, Request: r}, nil
 }
 
-// Whatever the loop sends, as long as it holds the loop's own rules, is accepted
-// by the provider's.
+// TestAnyHistoryIsAccepted: every request that is valid by the loop's own rules is valid for
+// the provider.
 func TestAnyHistoryIsAccepted(t *testing.T) {
 	t.Parallel()
 	var refused error

@@ -16,8 +16,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestRequest holds the whole of a request against a file: what goes where, the
-// four breakpoints of the cache, names that the provider takes.
+// TestRequest compares a whole request with a file: the position of each part, the four cache
+// breakpoints, and names that the provider accepts.
 func TestRequest(t *testing.T) {
 	t.Parallel()
 	r := seam.Request{
@@ -68,7 +68,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// Several files, each in its place.
+// TestFilesStandWhereTheyBelong: several files, each in its position.
 func TestFilesStandWhereTheyBelong(t *testing.T) {
 	t.Parallel()
 	files := map[parley.ArtifactID]seam.File{
@@ -116,7 +116,7 @@ func TestFilesStandWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// The prefix that is cached stays as it was while a turn and a session grow.
+// TestPrefixIsStable: the cached prefix does not change while a turn and a session grow.
 func TestPrefixIsStable(t *testing.T) {
 	t.Parallel()
 	turn := []parley.Message{
@@ -149,7 +149,7 @@ func TestPrefixIsStable(t *testing.T) {
 	}
 }
 
-// prefix is what the provider hashes, without the breakpoints themselves.
+// prefix returns the text that the provider hashes, without the breakpoints themselves.
 func prefix(t *testing.T, body []byte) string {
 	t.Helper()
 	var b struct {
@@ -248,8 +248,8 @@ func TestNewRefusesNonsense(t *testing.T) {
 	}
 }
 
-// Environment variables for other programs are ignored. Not parallel: it changes the
-// environment.
+// TestEnvironmentIsNotAsked: environment variables for other programs are ignored. Not
+// parallel: the test changes the environment.
 func TestEnvironmentIsNotAsked(t *testing.T) {
 	t.Setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
 	t.Setenv("ANTHROPIC_API_KEY", "sk-other")

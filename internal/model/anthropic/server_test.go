@@ -15,7 +15,7 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/anthropic"
 )
 
-// searching is a brain that searches, pauses, and answers.
+// searching is a brain that searches, pauses, and then answers.
 type searching struct{ asked atomic.Int32 }
 
 func (*searching) Info() seam.ModelInfo { return seam.ModelInfo{Name: "test/searching"} }
@@ -42,8 +42,8 @@ func (s *searching) Stream(_ context.Context, r seam.Request) iter.Seq2[seam.Mod
 	}
 }
 
-// What a tool of the provider's own found goes back with the next question, and
-// the provider takes it.
+// TestSearchesGoBack: the results of the provider's own search tool are sent back with the next
+// question, and the provider accepts them.
 func TestSearchesGoBack(t *testing.T) {
 	t.Parallel()
 	var b bodies
@@ -63,7 +63,7 @@ func TestSearchesGoBack(t *testing.T) {
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("parts (-want +got):\n%s", diff)
 	}
-	// As they come out of a log.
+	// As read from a log.
 	raw, err := json.Marshal(reply.Parts)
 	if err != nil {
 		t.Fatal(err)

@@ -21,8 +21,8 @@ import (
 	"github.com/parley-server/parley/internal/sse"
 )
 
-// recorded answers each request with the next of some recorded streams, and keeps
-// the bodies of the requests.
+// recorded answers each request with the next recorded stream, and keeps the bodies of the
+// requests.
 type recorded struct {
 	t *testing.T
 
@@ -48,7 +48,7 @@ func (r *recorded) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.answers = r.answers[1:]
 }
 
-// play streams from a model whose provider answers so.
+// play streams from a model whose provider sends the answers.
 func play(t *testing.T, r seam.Request, answers ...string) (text string, reply *seam.Reply, bodies []json.RawMessage, err error) {
 	t.Helper()
 	rec := &recorded{t: t, answers: answers}
@@ -265,8 +265,8 @@ func long(kind, field, block string) []string {
 	return out
 }
 
-// A reply that the provider pauses is one reply, and what came before goes back
-// as it came.
+// TestPausedReplyGoesOn: a reply that the provider pauses is still one reply. Its first part is
+// sent back unchanged.
 func TestPausedReplyGoesOn(t *testing.T) {
 	t.Parallel()
 	first := events(`{"stop_reason":"pause_turn"}`,
@@ -304,7 +304,7 @@ func TestPausedReplyGoesOn(t *testing.T) {
 	}
 }
 
-// A provider that pauses for ever is left after a while.
+// TestPausesAreBounded: after many pauses, the client gives up.
 func TestPausesAreBounded(t *testing.T) {
 	t.Parallel()
 	var answers []string

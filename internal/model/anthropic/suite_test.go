@@ -12,7 +12,7 @@ import (
 
 const key = "sk-ant-test-0123456789"
 
-// known is what a models' table would say of a model.
+// known is what a models' table could have for a model.
 func known(id string) seam.ModelInfo {
 	return seam.ModelInfo{
 		Name: "anthropic/" + id, ContextTokens: 200_000, MaxOutputTokens: 64_000, Images: true, Files: true, ServerTools: []string{"web_search", "web_fetch"},

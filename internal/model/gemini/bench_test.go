@@ -13,14 +13,13 @@ import (
 
 const perStream = 1000
 
-// pieces is a stream of that many chunks as the provider sends them.
+// pieces is a stream of perStream chunks as the provider sends them.
 func pieces() []byte {
 	const one = "data: {\"candidates\": [{\"content\": {\"parts\": [{\"text\": \" token\"}],\"role\": \"model\"},\"index\": 0}],\"usageMetadata\": {\"promptTokenCount\": 1205,\"candidatesTokenCount\": 9,\"totalTokenCount\": 1214,\"promptTokensDetails\": [{\"modality\": \"TEXT\",\"tokenCount\": 1205}]},\"modelVersion\": \"gemini-3.8-flash\",\"responseId\": \"Il0taoSYJ5Cez7IP5e6Q0Ak\"}\r\n\r\n"
 	return []byte(strings.Repeat(one, perStream) + frames(last("STOP")))
 }
 
-// BenchmarkToken is the cost of one chunk, from the bytes of a response to what
-// Stream yields.
+// BenchmarkToken measures one chunk, from a response's bytes to what Stream yields.
 func BenchmarkToken(b *testing.B) {
 	c, err := gemini.New(gemini.Options{Key: key, HTTP: &http.Client{Transport: answering(pieces())}})
 	if err != nil {
@@ -37,8 +36,7 @@ func BenchmarkToken(b *testing.B) {
 	}
 }
 
-// BenchmarkFloor is what no reading of these bytes can go below: their frames are
-// found, and nothing is made of them.
+// BenchmarkFloor is the lower bound for reading these bytes: it only finds their frames.
 func BenchmarkFloor(b *testing.B) {
 	body := pieces()
 	b.ReportAllocs()

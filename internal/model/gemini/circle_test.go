@@ -14,7 +14,7 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/gemini"
 )
 
-// steps is a brain that says one reply after the other.
+// steps is a brain that gives one reply after another.
 type steps struct {
 	seam.Model
 	replies chan []parley.Part
@@ -25,8 +25,8 @@ func (s steps) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 	return modeltest.Brain(modeltest.Behaviour{Reply: seam.Reply{Parts: parts, Usage: parley.Usage{InputTokens: 9, OutputTokens: 9}}}).Stream(ctx, r)
 }
 
-// Over many steps what a model has sealed comes back to it as it was: the provider
-// signs each, checks what it gets, and refuses nothing.
+// TestSealsGoBackAsTheyCame: over many steps, everything that a model has sealed is sent back
+// unchanged. The provider signs each seal, checks what comes back, and rejects nothing.
 func TestSealsGoBackAsTheyCame(t *testing.T) {
 	t.Parallel()
 	call := func(name, input string) parley.Part {
@@ -87,7 +87,7 @@ func TestSealsGoBackAsTheyCame(t *testing.T) {
 	}
 }
 
-// logged is parts as they come out of a log.
+// logged returns parts as read from a log.
 func logged(t *testing.T, parts []parley.Part) (back []parley.Part) {
 	t.Helper()
 	raw, err := json.Marshal(parts)

@@ -20,7 +20,7 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/gemini"
 )
 
-// serve starts a provider whose brain says Well.
+// serve starts a provider whose brain says "Well".
 func serve(t *testing.T, o sim.Options) (*sim.Server, *httptest.Server) {
 	t.Helper()
 	if o.Brain == nil {
@@ -110,7 +110,8 @@ func TestBlockedPromptIsARefusal(t *testing.T) {
 	}
 }
 
-// A server that hangs is left as soon as the caller goes, and sees it.
+// TestHangingServerSeesTheEnd: a call to a server that hangs ends as soon as the caller
+// cancels, and the server sees that.
 func TestHangingServerSeesTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]sim.Fault{"before": {Hang: true}, "in the middle": {Then: sim.ThenHang, After: 1}} {
@@ -145,7 +146,7 @@ func TestHangingServerSeesTheEnd(t *testing.T) {
 	}
 }
 
-// bodies gathers what was asked and taken.
+// bodies records the requests that were accepted.
 type bodies struct {
 	mu  sync.Mutex
 	all []string
@@ -157,14 +158,14 @@ func (b *bodies) take(body []byte, _ *seam.Request) {
 	b.all = append(b.all, string(body))
 }
 
-// How a model is told to think is learned, once.
+// TestThinkingIsLearned: the client learns once which form of thinking a model takes.
 func TestThinkingIsLearned(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		model    sim.Model
 		effort   string
-		requests int    // that it takes to learn it, besides the two calls
-		has, not string // in what is sent then
+		requests int    // requests needed to learn it, besides the two calls
+		has, not string // in later requests
 	}{
 		"a level":                    {sim.Model{ID: "gemini-9-flash", Level: true}, "medium", 0, `"thinkingLevel":"MEDIUM"`, "thinkingBudget"},
 		"no level between":           {sim.Model{ID: "gemini-3-pro-preview", Level: true, NoMedium: true}, "medium", 0, `"thinkingLevel":"HIGH"`, "thinkingBudget"},
@@ -201,8 +202,8 @@ func TestThinkingIsLearned(t *testing.T) {
 	}
 }
 
-// A rejection for another reason does not lead to another attempt, and a rejected form of
-// thinking only to a limited number.
+// TestRefusalsAreNotRetriedBlindly: a rejection for another reason does not lead to another
+// attempt. A rejected form of thinking leads to a limited number of attempts.
 func TestRefusalsAreNotRetriedBlindly(t *testing.T) {
 	t.Parallel()
 	s, srv := serve(t, sim.Options{})
@@ -220,7 +221,8 @@ func TestRefusalsAreNotRetriedBlindly(t *testing.T) {
 	}
 }
 
-// When a seal of the provider's own is refused, the session goes on without it.
+// TestRefusedSealsAreReplaced: when the provider rejects its own seal, the session goes on
+// without it.
 func TestRefusedSealsAreReplaced(t *testing.T) {
 	t.Parallel()
 	var b bodies
@@ -269,7 +271,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Only models that answer are listed, over as many pages as there are.
+// TestList: only models that generate answers are listed, over any number of pages.
 func TestList(t *testing.T) {
 	t.Parallel()
 	var many []sim.Model

@@ -15,7 +15,7 @@ import (
 	"github.com/parley-server/parley/internal/sse"
 )
 
-// answering is a transport that answers everything with one stream.
+// answering is a transport that answers every request with one stream.
 type answering []byte
 
 func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -24,8 +24,8 @@ func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// FuzzStream: whatever comes, the model neither panics nor says what it did not
-// show, only whole characters leave it, and calls have arguments.
+// FuzzStream: whatever the stream has, the model does not panic, its reply has only text that
+// it streamed, it returns only whole characters, and calls have arguments.
 func FuzzStream(f *testing.F) {
 	for _, s := range []string{
 		"", "data: {}\n\n", frames(say("Well 語"), last("STOP")), frames(say(`\ud83d`), say("\\ude00\xe8\xaa"), last("MAX_TOKENS")),

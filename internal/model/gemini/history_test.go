@@ -27,8 +27,8 @@ func (a asking) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusTeapot, Body: http.NoBody, Request: r}, nil
 }
 
-// Whatever the loop sends, as long as it holds the loop's own rules, is accepted
-// by the provider's.
+// TestAnyHistoryIsAccepted: every request that is valid by the loop's own rules is valid for
+// the provider.
 func TestAnyHistoryIsAccepted(t *testing.T) {
 	t.Parallel()
 	var refused error
@@ -57,7 +57,7 @@ func history(t *rapid.T) seam.Request {
 	names := rapid.SampledFrom([]string{"count", "crm.update", "crm_update", "transfer_to_expert", "7th", "-", "x é", "a.very.long.name.of.a.tool.that.nobody.would.give.to.a.tool.of.theirs.or.would.they"})
 	inputs := rapid.SampledFrom([]string{`{"a":1}`, `{}`, ``, `"cut`, `"text"`, `null`, `[1]`, `7`})
 	by := rapid.SampledFrom([]string{"", "gemini", "openai"})
-	// What an older model has sealed does not go to another.
+	// Seals of an older model are not sent to another.
 	seals := rapid.SampledFrom([]string{"", `{"model":"gemini-2.5-pro","thoughtSignature":"AA=="}`, `{"model":"` + own + `"}`, `"opaque"`})
 	r := seam.Request{MaxTokens: rapid.Int64Range(0, 100_000).Draw(t, "max"), Effort: rapid.SampledFrom([]string{"", "low", "high"}).Draw(t, "effort")}
 	if rapid.Bool().Draw(t, "tools") {

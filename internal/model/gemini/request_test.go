@@ -86,7 +86,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// Several files, each in its place.
+// TestFilesStandWhereTheyBelong: several files, each in its position.
 func TestFilesStandWhereTheyBelong(t *testing.T) {
 	t.Parallel()
 	files := map[parley.ArtifactID]seam.File{
@@ -128,8 +128,8 @@ func TestFilesStandWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// What the provider has in its cache stays as it was while a turn grows: it keeps
-// prefixes by itself.
+// TestPrefixIsStable: the provider caches prefixes by itself, so the prefix must not change
+// while a turn grows.
 func TestPrefixIsStable(t *testing.T) {
 	t.Parallel()
 	turn := []parley.Message{

@@ -20,15 +20,15 @@ import (
 	"github.com/parley-server/parley/internal/sse"
 )
 
-// own is the model that most tests ask.
+// own is the model in most tests.
 const own = "gemini-3.8-flash"
 
-// replaying is a transport that answers with streams, one after the other, and
-// keeps what it was asked.
+// replaying is a transport that answers with streams, one after another, and keeps the
+// requests.
 type replaying struct {
 	mu      sync.Mutex
 	streams []string
-	kind    string // of media; empty: of a stream
+	kind    string // media type; empty: that of a stream
 	bodies  [][]byte
 }
 
@@ -67,7 +67,7 @@ func stream(t *testing.T, m seam.Model, r seam.Request) (text string, reply *sea
 	return b.String(), reply, err
 }
 
-// play makes the call r of a provider that answers with the streams.
+// play sends the call r to a provider that answers with the streams.
 func play(t *testing.T, r seam.Request, streams ...string) (text string, reply *seam.Reply, bodies [][]byte, err error) {
 	t.Helper()
 	p := &replaying{streams: streams}
@@ -79,7 +79,7 @@ func play(t *testing.T, r seam.Request, streams ...string) (text string, reply *
 	return text, reply, p.bodies, err
 }
 
-// frames are the chunks of a stream.
+// frames returns a stream of the chunks.
 func frames(chunks ...string) string {
 	var b strings.Builder
 	for _, c := range chunks {
@@ -90,12 +90,12 @@ func frames(chunks ...string) string {
 
 const counted = `"usageMetadata":{"promptTokenCount":25,"candidatesTokenCount":9,"totalTokenCount":34},"modelVersion":"gemini-3.8-flash"`
 
-// chunk is a chunk of some parts.
+// chunk returns a chunk with the parts.
 func chunk(parts string) string {
 	return `{"candidates":[{"content":{"parts":[` + parts + `],"role":"model"},"index":0}],` + counted + `}`
 }
 
-// last is the chunk that ends an answer.
+// last returns the chunk that ends an answer.
 func last(finish string) string {
 	return `{"candidates":[{"finishReason":"` + finish + `","index":0}],` + counted + `}`
 }
@@ -277,7 +277,7 @@ func TestBrokenStreams(t *testing.T) {
 	}
 }
 
-// An answer that is no stream may be a refusal all the same.
+// TestAnswerThatIsNoStream: an answer that is no stream may still be a refusal.
 func TestAnswerThatIsNoStream(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]parley.Code{

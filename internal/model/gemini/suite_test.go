@@ -12,7 +12,7 @@ import (
 
 const key = "AIzaTest-0123456789"
 
-// known is what a models' table would say of a model.
+// known is what a models' table could have for a model.
 func known(id string) seam.ModelInfo {
 	return seam.ModelInfo{
 		Name: "gemini/" + id, ContextTokens: 1_000_000, MaxOutputTokens: 8192, Images: true, Files: true, ServerTools: []string{"web_search", "web_fetch"},
@@ -41,7 +41,7 @@ func TestModel(t *testing.T) {
 				},
 				Errors: modeltest.Refusals(), Late: modeltest.Refusals(), Thinking: thinks, Wire: true, Replays: thinks,
 				Usage: func(u parley.Usage) parley.Usage {
-					u.CacheWriteTokens = 0 // is not told apart from input
+					u.CacheWriteTokens = 0 // not reported apart from input
 					return u
 				},
 			})

@@ -31,13 +31,13 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// chaosApp is the app that comes with Parley, its tools over its data, and the
-// model that follows its script.
+// chaosApp returns the app that comes with Parley, its tools over its data, and the model that
+// follows its script.
 func chaosApp(t *testing.T) (parley.App, *toolbox.Box, *scripted.Model) {
 	t.Helper()
 	settings, err := config.Load(config.From{Env: func(name string) (string, bool) {
 		if name == "PARLEY_DATA" {
-			return "data", true // nothing is put there
+			return "data", true // nothing is written there
 		}
 		return "", false
 	}})
@@ -70,7 +70,7 @@ func chaosApp(t *testing.T) (parley.App, *toolbox.Box, *scripted.Model) {
 	return app, box, m
 }
 
-// whose finds the agent of an app by its prompt.
+// whose returns a function that finds an agent of the app by its prompt.
 func whose(app parley.App) func(string) string {
 	return func(system string) string {
 		for n, def := range app.Agents {
@@ -82,7 +82,7 @@ func whose(app parley.App) func(string) string {
 	}
 }
 
-// one is the only model of an engine.
+// one is an engine's only model.
 type one struct{ m seam.Model }
 
 func (o one) Model(string) (seam.Model, error) { return o.m, nil }
@@ -110,7 +110,7 @@ func newPlace(t *testing.T, app parley.App, box *toolbox.Box, m seam.Model) *pla
 	return &place{t, rig, srv.URL + chaos.Path}
 }
 
-// say posts a message and returns the frames, those of text joined to one.
+// say posts a message and returns the frames, with those of text joined into one.
 func (p *place) say(session, message string) []string {
 	p.t.Helper()
 	raw, err := json.Marshal(map[string]string{"session_id": session, "message": message})
@@ -158,8 +158,8 @@ func (p *place) say(session, message string) []string {
 	return frames
 }
 
-// questions are a session of chaos: fresh data, an answer from memory, another
-// topic, and a look whether something has changed.
+// questions are a session of chaos: new data, an answer from memory, another topic, and a
+// question about changes.
 var questions = []string{
 	"I'm starting on the login system. What's the final spec?",
 	"What library should I use for that?",
@@ -167,9 +167,9 @@ var questions = []string{
 	"Has the login spec changed again?",
 }
 
-// The whole app on chat completions with our own handoffs, and on Mistral's
-// agents and conversations in both shapes that a handoff may have, gives the
-// frames that it gives on the scripted model.
+// TestChaos_same_frames: the whole app gives the same frames on chat completions with our own
+// handoffs, and on Mistral's agents and conversations with both forms of handoff, as on the
+// scripted model.
 func TestChaos_same_frames(t *testing.T) {
 	t.Parallel()
 	app, box, script := chaosApp(t)

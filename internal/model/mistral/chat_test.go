@@ -30,7 +30,7 @@ func says(role parley.Role, parts ...parley.Part) parley.Message {
 	return parley.Message{Role: role, Parts: parts}
 }
 
-// body is what would be sent, as JSON.
+// body returns the request body, as JSON.
 func body(t *testing.T, r seam.Request) map[string]any {
 	t.Helper()
 	raw, err := mistral.Body(t.Context(), client(t, "http://127.0.0.1:1").Model(info), r)
@@ -193,7 +193,7 @@ func TestRequest_files(t *testing.T) {
 	}
 }
 
-// randomHistory is one that is valid by our rules.
+// randomHistory returns a random history that is valid by our rules.
 func randomHistory(rnd *rand.Rand) []parley.Message {
 	n := 0
 	blank := func(s string) string {

@@ -18,7 +18,7 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/mistral"
 )
 
-// circling is what the three agents of circleApp say.
+// circling is the model behind the three agents of circleApp.
 func circling(_ context.Context, r seam.Request) (seam.Reply, error) {
 	last := r.Messages[len(r.Messages)-1]
 	hand := func(to string, parts ...parley.Part) (seam.Reply, error) {
@@ -41,12 +41,12 @@ func circling(_ context.Context, r seam.Request) (seam.Reply, error) {
 	return hand("finder")
 }
 
-// ring is the circle in a whole engine.
+// ring is the three agents of circleApp in a whole engine.
 type ring struct {
 	t    *testing.T
 	rig  *enginetest.Rig
 	sim  *sim.Server
-	from int // requests already looked at
+	from int // requests already compared
 	seen *seen
 }
 
@@ -79,13 +79,12 @@ func newRing(t *testing.T, o sim.Options, change ...func(*parley.App)) *ring {
 	return &ring{t: t, rig: rig, sim: s, from: len(s.Requests()), seen: asked}
 }
 
-// session makes one.
+// session creates a session.
 func (r *ring) session() parley.SessionID {
 	return r.rig.Session(func(c *parley.CreateSession) { c.App = "circle" }).ID
 }
 
-// say sends a message, waits for its turn, and compares what was asked of the
-// provider.
+// say sends a message, waits for its turn, and compares the requests that the provider got.
 func (r *ring) say(id parley.SessionID, message string, want ...string) parley.TurnInfo {
 	r.t.Helper()
 	turn := r.rig.Await(r.rig.Send(id, message).ID)
@@ -107,11 +106,11 @@ const (
 	goOn    = "append"
 )
 
-// again is a start with the turns before it.
+// again is a start that repeats the turns before it.
 const again = "start agent message.input message.output message.input"
 
-// round is a circle that begins in a conversation that is there, with the agent
-// that sees no history in one of its own.
+// round returns the requests of a circle that begins in an existing conversation. The agent
+// that sees no history has its own conversation.
 func round(first string, turns int) []string {
 	last := start
 	for range turns - 1 {
@@ -124,11 +123,12 @@ func TestCircle(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, sim.Options{})
 	id := r.session()
-	// One conversation passes through all three, as long as none has an earlier turn.
+	// One conversation goes through all three agents, as long as none of them has an earlier
+	// turn.
 	r.say(id, "What is it?", start, goOn, results, goOn, goOn)
 	r.say(id, "easy: why?", message)
-	// An agent that sees no history does not get the conversation that has it, and
-	// the one that sees it all gets it all again.
+	// An agent that sees no history does not get the conversation with the history. The agent
+	// that sees the whole history gets it again.
 	r.say(id, "And then?", round(message, 3)...)
 	for _, q := range r.seen.all() {
 		if first := q.Messages[0].Parts[0].Text; q.Agent != "front" && strings.Contains(fmt.Sprint(q.Messages), "And then?") != (first == "And then?") {
@@ -140,8 +140,8 @@ func TestCircle(t *testing.T) {
 	}
 }
 
-// Mistral drops calls before a handoff: nobody answers them, and their results reach the next
-// agent as text.
+// TestCircle_calls_before_a_handoff: Mistral drops calls before a handoff without a result. The
+// next agent gets their results as text.
 func TestCircle_calls_before_a_handoff(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, sim.Options{})
@@ -170,13 +170,13 @@ func TestCircle_a_message_in_between(t *testing.T) {
 	if got := r.rig.Await(turn.ID); got.Status != parley.StatusCompleted {
 		t.Fatalf("the turn is %s: %+v", got.Status, got.Error)
 	}
-	// For its receiver it is not a separate question.
+	// The receiving agent does not see it as a separate question.
 	for _, q := range r.seen.all() {
 		if first := q.Messages[0].Parts[0].Text; first != "What is it?" {
 			t.Errorf("%s was shown %+v", q.Agent, q.Messages)
 		}
 	}
-	// The provider wants an answer of the assistant between results and a user.
+	// The provider requires an assistant message between results and a user message.
 	if got := asked(r.sim)[r.from:]; !slices.Contains(got, results+" message.output message.input") {
 		t.Errorf("requests: %q", got)
 	}
@@ -238,7 +238,7 @@ func TestCircle_begins_anew(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("requests (-want +got):\n%s", diff)
 			}
-			// Each message was shown once, whatever happened.
+			// Each message was shown once, in every case.
 			all := r.seen.all()
 			said := 0
 			for _, m := range all[len(all)-1].Messages {
@@ -251,7 +251,7 @@ func TestCircle_begins_anew(t *testing.T) {
 	}
 }
 
-// After one append that was of no use, it is not tried again.
+// TestCircle_learns: after one append that did not help, the client does not try it again.
 func TestCircle_learns(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]sim.Options{"refused": {StrictHandoffs: true}, "another answers": {SameAgent: true}} {
@@ -264,7 +264,8 @@ func TestCircle_learns(t *testing.T) {
 	}
 }
 
-// What a stored agent cannot say is asked for without it.
+// TestHosted_without_its_agent: a request that a stored agent cannot express is sent without
+// the agent.
 func TestHosted_without_its_agent(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, sim.Options{}, func(a *parley.App) { a.Budgets.MaxDepth = 0 })

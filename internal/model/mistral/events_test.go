@@ -50,7 +50,7 @@ func TestConversation_recorded_replies(t *testing.T) {
 		reply seam.Reply
 		state map[string]any
 	}{
-		// In the order of the outputs, not of the fragments.
+		// In the order of the outputs, not of their fragments.
 		"conversation.sse": {seam.Reply{
 			Model: "m", StopReason: "tool_use",
 			Parts: []parley.Part{
@@ -93,7 +93,7 @@ func TestConversation_recorded_replies(t *testing.T) {
 	}
 }
 
-// happened is an event of a conversation.
+// happened returns an event of a conversation.
 func happened(kind, fields string) string {
 	if fields != "" {
 		fields = "," + fields

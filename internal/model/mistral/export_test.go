@@ -17,7 +17,7 @@ func Body(ctx context.Context, m seam.Model, r seam.Request) ([]byte, error) {
 	return m.(*model).body(ctx, r, newNames(r))
 }
 
-// PartsOf lets fragments of bytes through as characters.
+// PartsOf passes fragments of bytes on as whole characters.
 func PartsOf(fragments ...[]byte) (shown []string) {
 	var h runes
 	for _, f := range fragments {
@@ -26,11 +26,11 @@ func PartsOf(fragments ...[]byte) (shown []string) {
 	return append(shown, h.rest())
 }
 
-// Unquote is the text of a JSON string without its quotes.
+// Unquote returns the text of a JSON string without its quotes.
 func Unquote(s string) []byte { return unquote(nil, []byte(s)) }
 
-// ReadConversation reads the body of a conversation's stream, as the answer to
-// the agent helper of h, whose id is ag_helper.
+// ReadConversation reads the body of a conversation's stream. It is the answer to h's agent
+// helper, whose id is ag_helper.
 func (h *Hosted) ReadConversation(ctx context.Context, body io.Reader, r seam.Request, yield func(seam.ModelDelta, error) bool) {
 	f := &fleet{ids: map[string]string{"helper": "ag_helper", "expert": "ag_expert"}, names: map[string]string{"ag_helper": "helper", "ag_expert": "expert"}}
 	c := &call{h: h, req: r, names: newNames(seam.Request{Tools: r.Tools}), yield: yield, fleet: f}

@@ -57,7 +57,7 @@ func TestFaults(t *testing.T) {
 			if n := len(s.Requests()); n != 1 {
 				t.Errorf("%d requests: nothing is to be tried again here", n)
 			}
-			// The next one is as if nothing had been.
+			// The next call works as if nothing had happened.
 			if g := read(t.Context(), cl.Model(info), modeltest.Ask()); g.text != "one two three four five six" {
 				t.Errorf("got %q, %v", g.text, g.err)
 			}

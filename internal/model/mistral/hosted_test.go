@@ -20,7 +20,7 @@ import (
 
 var hostedInfo = seam.ModelInfo{Name: "mistral-agents/mistral-medium-latest", ContextTokens: 1 << 22, MaxOutputTokens: 1 << 21, Images: true, Files: true}
 
-// suiteApp is an app whose agent helper asks what the suite asks.
+// suiteApp is an app with an agent helper for the suite's requests.
 func suiteApp() *parley.App {
 	ask := modeltest.Ask()
 	return &parley.App{Name: "suite", Tools: ask.Tools, Agents: map[string]parley.AgentDef{
@@ -54,7 +54,7 @@ func TestHosted(t *testing.T) {
 			t.Parallel()
 			modeltest.Run(t, modeltest.Harness{
 				New: func(t *testing.T, b modeltest.Behaviour) (seam.Model, <-chan struct{}) {
-					// Only as a call does a handoff have a reason on this wire.
+					// On this wire, a handoff has a reason only if it is a call.
 					s, c := serve(t, sim.Options{Brain: behaving(b), HandoffCalls: true})
 					return host(t, c, app, t.TempDir()), s.Closed()
 				},
@@ -65,8 +65,8 @@ func TestHosted(t *testing.T) {
 	}
 }
 
-// asked are the requests by method and path, those of conversations with the
-// keys that matter.
+// asked returns the requests by method and path. Those to conversations have the keys that
+// matter.
 func asked(s *sim.Server) []string {
 	var list []string
 	for _, r := range s.Requests() {
@@ -78,7 +78,7 @@ func asked(s *sim.Server) []string {
 				Stream  bool
 				Inputs  []struct{ Type string }
 			}
-			_ = json.Unmarshal(r.Body, &b) // ours
+			_ = json.Unmarshal(r.Body, &b) // we wrote it
 			line = "start"
 			if r.Path != "/v1/conversations" {
 				line = "append"
@@ -98,7 +98,7 @@ func asked(s *sim.Server) []string {
 	return list
 }
 
-// circleApp has three agents that hand in a circle, as chaos has.
+// circleApp has three agents that hand over in a circle, as those of chaos do.
 func circleApp() *parley.App {
 	return &parley.App{
 		Name: "circle", Entry: "front",
@@ -154,7 +154,7 @@ func TestPrepare_makes_and_wires_a_circle(t *testing.T) {
 	}
 }
 
-// TestPrepare_unwritable: the user is told why, but not where the data folder is.
+// TestPrepare_unwritable: the error gives the reason, but not the path of the data folder.
 func TestPrepare_unwritable(t *testing.T) {
 	t.Parallel()
 	_, c := serve(t, sim.Options{Brain: always(text("x"))})
@@ -191,13 +191,13 @@ func idsOf(t *testing.T, dir string) map[string]map[string]map[string]keptAgent 
 	return k.Apps
 }
 
-// counted are the requests of a start, by kind.
+// counted returns the number of requests of a start, by method.
 func counted(s *sim.Server, from int) string {
 	n := map[string]int{}
 	for _, r := range s.Requests()[from:] {
 		n[r.Method]++
 	}
-	raw, _ := json.Marshal(n) // numbers
+	raw, _ := json.Marshal(n) // numbers always encode
 	return string(raw)
 }
 
@@ -251,7 +251,7 @@ func TestPrepare_again(t *testing.T) {
 					t.Errorf("agent %s: %s, then %s", n, a.ID, after["circle"]["mistral-medium-latest"][n].ID)
 				}
 			}
-			// And the next start finds all as it is to be.
+			// The next start finds everything up to date.
 			from = len(s.Requests())
 			if err := host(t, cl, app, dir).Prepare(t.Context()); err != nil || strings.Contains(counted(s, from), "P") {
 				t.Errorf("%v, %s", err, counted(s, from))
@@ -265,7 +265,7 @@ func TestPrepare_when_the_provider_is_away(t *testing.T) {
 	s, c := serve(t, sim.Options{Brain: always(text("hello"))})
 	dir := t.TempDir()
 	h := host(t, c, circleApp(), dir)
-	// The second agent cannot be made: the first is taken back.
+	// The second agent cannot be created: the first is deleted again.
 	s.Fail(sim.Fault{Path: "/v1/agents/none"})
 	for _, f := range []sim.Fault{{Status: 503}, {Status: 401}} {
 		s.Fail(f)
@@ -281,7 +281,7 @@ func TestPrepare_when_the_provider_is_away(t *testing.T) {
 	if n := len(s.Agents()); n != 0 {
 		t.Errorf("%d agents were left behind", n)
 	}
-	// It is there again: the use makes them.
+	// The provider is back: the first use creates the agents.
 	r := seam.Request{Agent: "front", System: "You answer.", MaxTokens: 8192, Handoffs: []seam.Handoff{{Agent: "finder", Description: "finds"}}, Messages: []parley.Message{says(parley.RoleUser, text("hi"))}}
 	if g := read(t.Context(), h, r); g.text != "hello" {
 		t.Errorf("got %q, %v", g.text, g.err)
@@ -331,7 +331,8 @@ func TestHosted_refuses_nonsense(t *testing.T) {
 	}
 }
 
-// A conversation can be begun from any history that is valid by our rules.
+// TestHosted_any_history_is_valid: a conversation can begin with any history that is valid by
+// our rules.
 func TestHosted_any_history_is_valid(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(3, 4))

@@ -18,11 +18,11 @@ import (
 
 const key = "test-key-0123456789abcdef"
 
-// info is what the tests know of the model.
+// info is the tests' description of the model.
 var info = seam.ModelInfo{Name: "mistral/mistral-medium-latest", ContextTokens: 131_072, MaxOutputTokens: 1 << 21, Images: true, Files: true}
 
-// brain is a model that is a function: it says the texts of the reply word by
-// word, a long one of sentences by those.
+// brain is a function that acts as a model. It says the reply's texts word by word, and a long
+// text sentence by sentence.
 type brain func(ctx context.Context, r seam.Request) (seam.Reply, error)
 
 func (b brain) Info() seam.ModelInfo { return seam.ModelInfo{Name: "brain"} }
@@ -65,7 +65,7 @@ func always(parts ...parley.Part) brain {
 
 func text(s string) parley.Part { return parley.Part{Type: parley.PartText, Text: s} }
 
-// serve starts the stand-in.
+// serve starts the simulated provider.
 func serve(t testing.TB, o sim.Options) (*sim.Server, *mistral.Client) {
 	t.Helper()
 	o.Key = key
@@ -84,7 +84,7 @@ func client(t testing.TB, url string) *mistral.Client {
 	return c
 }
 
-// refusals are what the provider can express.
+// refusals are the errors that the provider can express.
 var refusals = []*parley.Error{
 	parley.Errorf(parley.CodeRateLimited, "slow down").WithRetry(3 * time.Second),
 	parley.Errorf(parley.CodeUnavailable, "overloaded"),
@@ -94,7 +94,7 @@ var refusals = []*parley.Error{
 	parley.Errorf(parley.CodeNotFound, "no such model"),
 }
 
-// behaving is a brain that does what a case of the suite wants.
+// behaving is a brain that behaves as a case of the suite asks.
 func behaving(b modeltest.Behaviour) brain {
 	return func(ctx context.Context, _ seam.Request) (seam.Reply, error) {
 		switch {
@@ -124,7 +124,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// got is all that came out of a stream.
+// got is everything that came out of a stream.
 type got struct {
 	text, thinking string
 	reply          *seam.Reply
@@ -143,7 +143,7 @@ func read(ctx context.Context, m seam.Model, r seam.Request) got {
 	return g
 }
 
-// seen keeps what the brain was asked.
+// seen keeps the brain's requests.
 type seen struct {
 	mu   sync.Mutex
 	list []seam.Request

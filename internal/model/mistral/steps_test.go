@@ -21,8 +21,8 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/mistral"
 )
 
-// stepping calls a tool ten times, each time after the result of the last, then
-// says what it has seen.
+// stepping calls a tool ten times, each time after the last result, and then reports the
+// results.
 func stepping(_ context.Context, r seam.Request) (seam.Reply, error) {
 	var seen []string
 	for _, m := range r.Messages {
@@ -115,8 +115,8 @@ func TestHosted_faults(t *testing.T) {
 	}
 }
 
-// An append may lower the output cap; a start with an agent may not, nor may
-// either take tools away: that is asked of the model without its agent.
+// TestHosted_less_than_its_agent_has: an append may lower the output limit, but a start with an
+// agent may not. Neither may remove tools. Such a request goes to the model without its agent.
 func TestHosted_less_than_its_agent_has(t *testing.T) {
 	t.Parallel()
 	s, c := serve(t, sim.Options{Brain: always(text("hello"))})

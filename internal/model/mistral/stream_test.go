@@ -96,7 +96,7 @@ func TestStream_recorded_replies(t *testing.T) {
 	}
 }
 
-// frame is a chunk with the delta and what follows it.
+// frame returns a chunk with the delta and the fields after it.
 func frame(delta, finish string) string {
 	return fmt.Sprintf("data: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":%s}]}\n\n", delta, finish)
 }
@@ -166,7 +166,7 @@ func TestStream_is_bounded(t *testing.T) {
 	}
 }
 
-// A character that is split in any way comes out whole.
+// TestCharactersStayWhole: a character that is split anywhere comes out whole.
 func TestCharactersStayWhole(t *testing.T) {
 	t.Parallel()
 	const all = "aé語😀z"
@@ -234,7 +234,7 @@ func tokens(n int) []byte {
 	return b.Bytes()
 }
 
-// The floor is a proxy that only copies the bytes.
+// BenchmarkStream compares with a floor: a proxy that only copies the bytes.
 func BenchmarkStream(b *testing.B) {
 	const n = 1000
 	body := tokens(n)

@@ -7,7 +7,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// The brain behind the simulated wires is itself a model that passes.
+// TestBrain: the brain behind the simulated wires is itself a model that passes the suite.
 func TestBrain(t *testing.T) {
 	t.Parallel()
 	modeltest.Run(t, modeltest.Harness{

@@ -28,8 +28,7 @@ func tokens(n int) []byte {
 
 const perStream = 1000
 
-// BenchmarkToken is the cost of one delta, from the bytes of a response to what
-// Stream yields.
+// BenchmarkToken measures one delta, from a response's bytes to what Stream yields.
 func BenchmarkToken(b *testing.B) {
 	body := tokens(perStream)
 	c := client(b, openai.Options{BaseURL: "http://h/v1", HTTP: &http.Client{Transport: answers{"text/event-stream", body}}})
@@ -44,8 +43,7 @@ func BenchmarkToken(b *testing.B) {
 	}
 }
 
-// BenchmarkFloor is what no reading of these bytes can go below: their frames are
-// found, and nothing is made of them.
+// BenchmarkFloor is the lower bound for reading these bytes: it only finds their frames.
 func BenchmarkFloor(b *testing.B) {
 	body := tokens(perStream)
 	b.ReportAllocs()

@@ -2,7 +2,7 @@ package openai
 
 import "encoding/json"
 
-// Quick is what the quick path reads of a frame.
+// Quick returns what the fast path reads from a frame.
 func Quick(frame []byte) (content, reasoning string, ok bool) {
 	q, ok := quick(frame)
 	return string(unescaped(q.content)), string(unescaped(q.reasoning)), ok

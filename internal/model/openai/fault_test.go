@@ -20,7 +20,7 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/openai"
 )
 
-// TestRefusals has what servers say before there is a stream, in their own words.
+// TestRefusals has servers' errors before a stream begins, in their own words.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const page = "<html><head><title>502 Bad Gateway</title></head></html>"
@@ -69,7 +69,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestInTheMiddle has what goes wrong with a stream that has begun.
+// TestInTheMiddle has errors in a stream that has begun.
 func TestInTheMiddle(t *testing.T) {
 	t.Parallel()
 	b := says("end_turn", text(strings.Repeat("word ", 50)))
@@ -93,8 +93,8 @@ func TestInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAfterTheEnd has a connection that breaks when all was said: the reply is
-// whole, only its count is lost.
+// TestAfterTheEnd has a connection that breaks after the last text: the reply is complete, only
+// its usage is missing.
 func TestAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	c, s := rig(t, sim.Options{Dialect: sim.VLLM}, openai.Options{})
@@ -105,7 +105,7 @@ func TestAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestNoUsage has servers that do not say what a call cost.
+// TestNoUsage has servers that do not report usage.
 func TestNoUsage(t *testing.T) {
 	t.Parallel()
 	for d := range speeches {
@@ -121,7 +121,7 @@ func TestNoUsage(t *testing.T) {
 	}
 }
 
-// TestCancelCloses has calls that are given up: the server sees it.
+// TestCancelCloses: when a call is cancelled, the server sees it.
 func TestCancelCloses(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]sim.Fault{"before": {}, "in the middle": {After: 4, Stall: true}} {
@@ -154,7 +154,7 @@ func TestCancelCloses(t *testing.T) {
 	}
 }
 
-// TestBounds has servers that do not know when to stop.
+// TestBounds has servers that send without end.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	frame := func(delta string) string { return `data: {"choices":[{"index":0,"delta":` + delta + "}]}\n\n" }
@@ -199,7 +199,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// TestChecks tells key, model and network apart, in each dialect.
+// TestChecks tells errors of key, model and network apart, in each dialect.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	check := func(m seam.Model) parley.Code { return parley.CodeOf(m.(seam.Checker).Check(t.Context())) }
@@ -213,7 +213,7 @@ func TestChecks(t *testing.T) {
 				t.Errorf("got %s", got)
 			}
 			want := parley.CodeNotFound
-			if d == sim.LlamaCpp { // serves its one model by any name
+			if d == sim.LlamaCpp { // it serves its one model under any name
 				want = ""
 			}
 			if got := check(c.Model(info("no/such-model"))); got != want {
@@ -221,7 +221,7 @@ func TestChecks(t *testing.T) {
 			}
 			wrong, _ := rig(t, so, openai.Options{Key: "wrong"})
 			want = parley.CodeUnauthenticated
-			if d == sim.LlamaCpp || d == sim.Ollama { // which let anybody look
+			if d == sim.LlamaCpp || d == sim.Ollama { // they list models without a key
 				want = ""
 			}
 			if got := check(wrong.Model(info(sp.model))); got != want {
@@ -278,8 +278,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestCounts has the one server that counts tokens, and another that does not
-// pretend to.
+// TestCounts has the one server that counts tokens, and another that does not offer it.
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	c, _ := rig(t, sim.Options{Dialect: sim.VLLM, Key: key}, openai.Options{})
@@ -317,7 +316,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestDialects finds how a server speaks by where it is.
+// TestDialects finds a server's dialect by its address.
 func TestDialects(t *testing.T) {
 	t.Parallel()
 	got := map[string]openai.Dialect{}

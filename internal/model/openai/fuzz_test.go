@@ -27,7 +27,7 @@ func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// streams are those of testdata.
+// streams returns the streams in testdata.
 func streams(t testing.TB) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/streams/*.txt")
@@ -45,9 +45,8 @@ func streams(t testing.TB) map[string]string {
 	return out
 }
 
-// FuzzStream reads anything as a stream: it ends once, with a reply that says
-// what was streamed and whose calls are JSON, or with an error that explains
-// itself.
+// FuzzStream reads any bytes as a stream. It ends once: with a reply that has the streamed text
+// and whose calls are JSON, or with an error that explains itself.
 func FuzzStream(f *testing.F) {
 	for _, s := range streams(f) {
 		f.Add([]byte(s))
@@ -99,7 +98,7 @@ func FuzzQuick(f *testing.F) {
 	})
 }
 
-// TestQuickIsTaken has the frames that a stream is made of go the quick way.
+// TestQuickIsTaken: the usual frames of a stream go the fast path.
 func TestQuickIsTaken(t *testing.T) {
 	t.Parallel()
 	for _, frame := range []string{

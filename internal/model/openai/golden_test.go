@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the streams of testdata become")
 
-// sections are the parts of a file behind lines like "-- name --".
+// sections returns the parts of a file that follow lines like "-- name --".
 func sections(file string) map[string]string {
 	out := map[string]string{}
 	name, from := "", 0
@@ -44,7 +44,7 @@ func sections(file string) map[string]string {
 	return out
 }
 
-// outcome is what a stream becomes.
+// outcome is the result of a stream.
 type outcome struct {
 	Text     string            `json:"text,omitempty"`
 	Thinking string            `json:"thinking,omitempty"`
@@ -85,7 +85,7 @@ func read(t testing.TB, m seam.Model, r seam.Request) outcome {
 	return o
 }
 
-// TestStreams reads streams as servers sent them, or as they are documented to.
+// TestStreams reads streams as servers sent them, or as their documentation has them.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/streams/*.txt")

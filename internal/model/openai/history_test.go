@@ -18,7 +18,7 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/openai"
 )
 
-// keeps answers each request with a word, and keeps what was asked.
+// keeps answers each request with a word, and keeps the last request.
 type keeps struct{ body []byte }
 
 func (k *keeps) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -29,8 +29,8 @@ func (k *keeps) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answers{"text/event-stream", []byte(`data: {"choices":[{"delta":{"content":"Well."},"finish_reason":"stop"}]}` + "\n\n")}.RoundTrip(r)
 }
 
-// story makes a history as the loop may send it: turns with steps, calls of
-// several providers, handoffs, thoughts, cut answers, results of every kind.
+// story builds a history as the loop may send it: turns with steps, calls of several providers,
+// handoffs, thoughts, cut answers, and all kinds of results.
 type story struct {
 	*rand.Rand
 	calls int
@@ -93,8 +93,7 @@ func (s *story) messages() (ms []parley.Message) {
 	return append(ms, parley.Text(parley.RoleUser, "Go on."))
 }
 
-// TestAnyHistory has histories that no provider has seen accepted by the rules
-// of each.
+// TestAnyHistory: histories that no provider wrote are valid by the rules of each.
 func TestAnyHistory(t *testing.T) {
 	t.Parallel()
 	for d, sp := range speeches {
@@ -141,7 +140,7 @@ func without(t *testing.T, body []byte, key string) []byte {
 	return out
 }
 
-// TestNothingToAnswer is refused before anything is sent.
+// TestNothingToAnswer is refused before a request is sent.
 func TestNothingToAnswer(t *testing.T) {
 	t.Parallel()
 	c, s := rig(t, sim.Options{Dialect: sim.OpenAI}, openai.Options{})

@@ -40,7 +40,7 @@ func by(role parley.Role, parts ...parley.Part) parley.Message {
 	return parley.Message{Role: role, Parts: parts}
 }
 
-// rig is a client before a simulated server.
+// rig returns a client of a simulated server.
 func rig(t testing.TB, so sim.Options, o openai.Options) (*openai.Client, *sim.Server) {
 	t.Helper()
 	if so.Brain == nil {
@@ -56,7 +56,7 @@ func rig(t testing.TB, so sim.Options, o openai.Options) (*openai.Client, *sim.S
 	return client(t, o), s
 }
 
-// ends is a reply's text, of a stream that has to end well.
+// ends returns the reply of a stream that must end well.
 func ends(t testing.TB, m seam.Model, r seam.Request) *seam.Reply {
 	t.Helper()
 	o := read(t, m, r)
@@ -90,7 +90,7 @@ func TestRequests(t *testing.T) {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			c, s := rig(t, sim.Options{Dialect: d}, openai.Options{Extra: map[string]json.RawMessage{"user": json.RawMessage(`"u<1>"`)}, Dialect: cmp.Or(sp.as, openai.Dialect(d))})
-			if d == sim.Gemini { // which refuses what it does not know
+			if d == sim.Gemini { // it rejects unknown fields
 				c, s = rig(t, sim.Options{Dialect: d}, openai.Options{})
 			}
 			i := info(sp.model)
@@ -138,8 +138,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestNames has tools whose names no wire takes, which the model calls all the
-// same.
+// TestNames has tools with names that no wire accepts. The model can call them all the same.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("long.", 30)
@@ -185,7 +184,7 @@ func TestNames(t *testing.T) {
 			want = append(want, "tool_call "+n)
 		}
 		want = append(want, "handoff expert", "handoff the other.one")
-		slices.Sort(got) // the simulation tells handoffs from tools by their names alone
+		slices.Sort(got) // the simulation recognises handoffs only by their names
 		slices.Sort(want)
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", d, diff)
@@ -193,7 +192,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestIDs has calls with ids that are no ids, or another's.
+// TestIDs has calls with invalid ids, or with ids of another provider.
 func TestIDs(t *testing.T) {
 	t.Parallel()
 	var got []string
@@ -232,8 +231,8 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestLearns has models that refuse what others take: a call is made without it,
-// and so is the next one at once.
+// TestLearns has models that reject a field that others accept. The call is repeated without
+// it, and the next call leaves it out at once.
 func TestLearns(t *testing.T) {
 	t.Parallel()
 	warm := 0.3
@@ -320,8 +319,7 @@ func TestRefusalOfAValue(t *testing.T) {
 	}
 }
 
-// TestSeals has what was sealed go back to the model that said it, and to no
-// other.
+// TestSeals: a seal is sent back to the model that made it, and to no other.
 func TestSeals(t *testing.T) {
 	t.Parallel()
 	for _, d := range []sim.Dialect{sim.Gemini, sim.OpenRouter, sim.VLLM} {
@@ -369,7 +367,7 @@ func TestSeals(t *testing.T) {
 	}
 }
 
-// TestAttachments has files that no one takes.
+// TestAttachments has files that no server accepts.
 func TestAttachments(t *testing.T) {
 	t.Parallel()
 	c, s := rig(t, sim.Options{Dialect: sim.OpenAI}, openai.Options{})
@@ -386,7 +384,7 @@ func TestAttachments(t *testing.T) {
 	}{
 		{c.Model(none), image, "png", parley.CodeInvalid},
 		{c.Model(none), file, "pdf", parley.CodeInvalid},
-		{o.Model(both), file, "pdf", parley.CodeInvalid}, // whose wire has no documents
+		{o.Model(both), file, "pdf", parley.CodeInvalid}, // its wire has no documents
 		{c.Model(both), image, "svg", parley.CodeInvalid},
 		{c.Model(both), file, "txt", parley.CodeInvalid},
 		{c.Model(both), image, "huge", parley.CodeTooLarge},
@@ -408,7 +406,7 @@ func TestAttachments(t *testing.T) {
 	}
 }
 
-// TestSearch has the server search the web, where it can.
+// TestSearch lets the server search the web, if it can.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	r := modeltest.Ask()
@@ -426,7 +424,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestLearnsWhatHelped forgets what it tried in vain.
+// TestLearnsWhatHelped: the client forgets changes that did not help.
 func TestLearnsWhatHelped(t *testing.T) {
 	t.Parallel()
 	c, s := rig(t, sim.Options{Dialect: sim.VLLM, Refuses: []string{"tools", "max_tokens"}}, openai.Options{})

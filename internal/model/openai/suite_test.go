@@ -14,9 +14,9 @@ import (
 
 const key = "sk-test-of-the-key-0123456789"
 
-// speech is what a dialect can tell.
+// speech has what a dialect can express.
 type speech struct {
-	as       openai.Dialect // empty: the sim's
+	as       openai.Dialect // empty: the simulation's
 	model    string
 	thinking bool
 	files    bool
@@ -41,7 +41,7 @@ var speeches = map[sim.Dialect]speech{
 		usage: func(u parley.Usage) parley.Usage { return u },
 	},
 	sim.Ollama: {
-		// What went wrong in mid-stream is lost there.
+		// This dialect loses the cause of errors in the middle of a stream.
 		model: "qwen3:8b", thinking: true, usage: plainUsage, late: []*parley.Error{{Code: parley.CodeUnavailable, Message: "lost"}},
 	},
 	sim.VLLM:     {model: "Qwen/Qwen3-8B", thinking: true, usage: plainUsage, late: modeltest.Refusals()},
@@ -70,7 +70,7 @@ func info(model string) seam.ModelInfo {
 	return seam.ModelInfo{Name: "openai/" + model, ContextTokens: 100_000, MaxOutputTokens: 8_192, Images: true}
 }
 
-// TestModel runs what every model has to pass over each dialect's wire.
+// TestModel runs the suite for all models over each dialect's wire.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for d, sp := range speeches {

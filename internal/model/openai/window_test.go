@@ -16,16 +16,16 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/openai"
 )
 
-// TestWindow: what a server of one's own takes is asked of it, and nothing that is
-// longer leaves.
+// TestWindow: the client asks a self-hosted server for its context window. It sends no request
+// that is longer.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	const guess = 32_000
 	for name, tt := range map[string]struct {
 		o       sim.Options
 		info    seam.ModelInfo
-		measure int64 // what is known without a call
-		called  int64 // and once one was made
+		measure int64 // known before a call
+		called  int64 // and after one
 	}{
 		"Ollama that has it not loaded":      {o: sim.Options{Dialect: sim.Ollama, Context: 4096}, measure: guess, called: 4096},
 		"Ollama with a larger default":       {o: sim.Options{Dialect: sim.Ollama, Context: 65_536}, measure: guess, called: 65_536},
@@ -72,9 +72,9 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestWindow_changes: a server that was started again with another window is
-// believed a minute later, and one that cannot be asked is called all the same,
-// and not asked each time.
+// TestWindow_changes: after a restart, a server may have another window. The client learns it
+// within a minute. A server that cannot be asked is called all the same, and is not asked each
+// time.
 func TestWindow_changes(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_790_000_000, 0)

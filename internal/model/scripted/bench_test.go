@@ -21,7 +21,8 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-// The dearest reply of the demo: the Synthesizer compares what was found.
+// BenchmarkReply measures the demo's most expensive reply: the Synthesizer compares the
+// results.
 func BenchmarkReply(b *testing.B) {
 	m, err := chaos()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// judge makes a model that says what a record decides for and against, with the
-// topics of the chaos app.
+// judge makes a model that says what a record chooses and rejects, with the topics of the chaos
+// app.
 func judge(t *testing.T) *scripted.Model {
 	t.Helper()
 	raw, err := os.ReadFile("../../../apps/chaos/script.yaml")

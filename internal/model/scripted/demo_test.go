@@ -19,18 +19,18 @@ import (
 	"github.com/parley-server/parley/internal/tool/slack"
 )
 
-// stage runs the chaos app's agents as the loop does, with the real tools over
-// real files, and nothing in between.
+// stage runs the chaos app's agents as the loop does, with the real tools over real files, and
+// without an engine.
 type stage struct {
 	t       *testing.T
 	model   *scripted.Model
 	tools   map[string]seam.Toolset
 	history []parley.Message
 	calls   int
-	last    string // what the synthesizer wrote last
+	last    string // the synthesizer's last text
 }
 
-// chaos is the app's model. It is read once: that takes as long as a hundred answers.
+// chaos is the app's model. It is loaded once, because that takes as long as a hundred answers.
 var chaos = sync.OnceValues(func() (*scripted.Model, error) {
 	raw, err := os.ReadFile("../../../apps/chaos/script.yaml")
 	if err != nil {
@@ -73,8 +73,7 @@ func reply(t *testing.T, m seam.Model, r seam.Request) (seam.Reply, error) {
 	return seam.Reply{}, nil
 }
 
-// ask runs one turn and returns the agents in their order, the queries, and the
-// answer.
+// ask runs one turn and returns the agents in order, the queries, and the answer.
 func (s *stage) ask(question string) (agents, queries []string, answer string) {
 	s.t.Helper()
 	agent := "interface"
@@ -123,7 +122,7 @@ func say(branches map[string][]parley.Message, agent string, p parley.Part) {
 	branches[agent] = append(b, parley.Message{Role: parley.RoleUser, Parts: []parley.Part{p}})
 }
 
-// perform runs the calls of a reply and writes what is handed over.
+// perform runs a reply's calls and writes the handover.
 func (s *stage) perform(branches map[string][]parley.Message, agent string, rep seam.Reply, queries *[]string) (next, handed string) {
 	var results []parley.Part
 	text := ""
@@ -177,7 +176,7 @@ func (s *stage) perform(branches map[string][]parley.Message, agent string, rep 
 		branches[agent] = append(branches[agent], parley.Message{Role: parley.RoleTool, Parts: results})
 	}
 	if next == "" && results != nil {
-		return "", " " // tools only: the same agent goes on
+		return "", " " // only tools: the same agent continues
 	}
 	return next, handed
 }
@@ -197,7 +196,8 @@ const question = "I'm starting on the login system. What's the final spec?"
 
 var whole = []string{"interface", "scavenger", "scavenger", "synthesizer", "interface"}
 
-// The story of the seed: a question looked up and a follow-up from memory.
+// TestTheDemo is the story of the demo: a question that is looked up and a follow-up from
+// memory.
 func TestTheDemo(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "../../../apps/chaos/data")
@@ -245,7 +245,8 @@ Other sources:
 	}
 }
 
-// What is answered from memory and what is looked up, after the first question.
+// TestMemoryOrSearch: after the first question, which questions are answered from memory, and
+// which are looked up.
 func TestMemoryOrSearch(t *testing.T) {
 	t.Parallel()
 	for q, want := range map[string]struct {
@@ -297,8 +298,8 @@ func TestTheFirstMessage(t *testing.T) {
 	}
 }
 
-// Other questions over other data: the newest wins, the conflict is named, the
-// source is quoted.
+// TestOtherData: with other questions and other data, the newest record wins, the conflict is
+// named, and the source is quoted.
 func TestOtherData(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

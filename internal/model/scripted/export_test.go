@@ -9,5 +9,5 @@ func Planned(reply seam.Reply, hang bool, after int, err error) *Model {
 	}}
 }
 
-// Validate is what Stream checks.
+// Validate is Stream's check of a request.
 var Validate = validate

@@ -8,8 +8,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Whatever is asked, remembered or handed over, every agent of the chaos app has
-// a reply, and one that can be put into a history.
+// FuzzReply: whatever was asked, remembered or handed over, every agent of the chaos app has a
+// reply that can be part of a history.
 func FuzzReply(f *testing.F) {
 	m, err := chaos()
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 
 const homeToken = "a-long-lived-token"
 
-// house runs the home app's agent as the loop does, with the real tools over the
-// simulated house, at an hour of its own. Acting is off, as it is by default.
+// house runs the home app's agent as the loop does, with the real tools over the simulated
+// house, at a chosen hour. Actions are off, as by default.
 type house struct {
 	t       *testing.T
 	model   *scripted.Model
@@ -31,9 +31,9 @@ type house struct {
 	decls   []parley.ToolDecl
 	history []parley.Message
 	calls   int
-	called  []string // of the last question
+	called  []string // in the last question
 	system  string
-	acts    bool // what it is told to do is done, as by somebody who allows it
+	acts    bool // its calls are performed, as if a user allowed them
 }
 
 func homeModel(t *testing.T) *scripted.Model {
@@ -49,8 +49,8 @@ func homeModel(t *testing.T) *scripted.Model {
 	return m
 }
 
-// newHouse is one at a time, with the story of the night before. offered says
-// whether the model is told of the tool that acts, which then is refused.
+// newHouse returns one house with the story of the night before. offered says whether the model
+// has the tool that acts; a call of it is refused.
 func newHouse(t *testing.T, now time.Time, offered bool, set ...func(*sim.Options)) *house {
 	t.Helper()
 	clock := func() time.Time { return now }
@@ -79,11 +79,10 @@ func newHouse(t *testing.T, now time.Time, offered bool, set ...func(*sim.Option
 	return h
 }
 
-// forget begins another session in the same house.
+// forget begins a new session in the same house.
 func (h *house) forget() { h.history = nil }
 
-// ask runs one turn, within the budgets of the app, and returns the answer
-// without the notes that nobody sees.
+// ask runs one turn, within the app's budgets, and returns the answer without the hidden notes.
 func (h *house) ask(question string) string {
 	h.t.Helper()
 	h.called = nil
@@ -135,8 +134,9 @@ func (h *house) run(p *parley.Part) (out string, failed bool) {
 	return res.Output, false
 }
 
-// A model of a provider is told to write the evidence as the page folds it, which is
-// as this model writes it. The page's own test is beside web/src/ui/markdown.tsx.
+// TestHomePromptFoldsEvidence: the prompt tells a provider's model to write the evidence in the
+// form that the page folds. The scripted model writes that form too. The page's own test is
+// beside web/src/ui/markdown.tsx.
 func TestHomePromptFoldsEvidence(t *testing.T) {
 	t.Parallel()
 	prompt, err := os.ReadFile("../../../apps/home/prompts/assistant.md")
@@ -152,19 +152,19 @@ func TestHomePromptFoldsEvidence(t *testing.T) {
 	}
 }
 
-// At the small hours the night under way is not over; the evening is the time of
-// most questions.
+// hours are the hours of the tests. In the small hours, the night is not over; most questions
+// are asked in the evening.
 var hours = []time.Time{
 	time.Date(2026, 11, 22, 1, 7, 20, 0, time.UTC),
 	time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC),
 	time.Date(2026, 11, 22, 22, 50, 0, 0, time.UTC),
 }
 
-// knownAtHome are asks that the model gets wrong, with the reason.
+// knownAtHome are questions that the model answers wrongly, with the reason.
 var knownAtHome = map[string]string{}
 
-// The first sheet is by somebody who knew the house and not the rules; the second
-// by the author of the rules, before them; the others have what was found wrong later.
+// TestHomeQuestions: the author of the first sheet knew the house but not the rules. The author
+// of the rules wrote the second sheet before the rules. The others have later mistakes.
 func TestHomeQuestions(t *testing.T) {
 	t.Parallel()
 	if len(knownAtHome) > 4 {
@@ -182,7 +182,7 @@ func TestHomeQuestions(t *testing.T) {
 	}
 }
 
-// Other nights have other causes, and one without any has none.
+// TestHomeStories: other nights have other causes, and a night without a cause has none.
 func TestHomeStories(t *testing.T) {
 	t.Parallel()
 	for story, want := range map[sim.Story]string{
@@ -204,7 +204,8 @@ func TestHomeStories(t *testing.T) {
 	}
 }
 
-// What is kept of earlier turns is used, in the words that the loop gives.
+// TestHomeUsesFacts: the model uses the facts kept from earlier turns, in the form that the
+// loop sends.
 func TestHomeUsesFacts(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, hours[1], false)
@@ -223,8 +224,8 @@ func TestHomeUsesFacts(t *testing.T) {
 	}
 }
 
-// Follow-ups go on from what was said, and from what was done. Each conversation has
-// a house of its own.
+// TestHomeConversations: follow-ups refer to earlier answers and actions. Each conversation has
+// its own house.
 func TestHomeConversations(t *testing.T) {
 	t.Parallel()
 	evening := time.Date(2026, 11, 22, 21, 20, 0, 0, time.UTC)
@@ -276,5 +277,5 @@ func homeQuestions(t *testing.T, begin func() *house, sheets ...string) {
 	t.Logf("openers %d of %d, all %d of %d", openersRight, openers, right, asks)
 }
 
-// machine is what programs write and people do not read.
+// machine matches text that is for programs, not for people.
 var machine = regexp.MustCompile(`\b[a-z_]+\.[a-z0-9_]*_[a-z0-9_]+\b|\d{4}-\d\d-\d\dT|\x60\x60`)

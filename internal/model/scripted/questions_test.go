@@ -19,7 +19,7 @@ type sheet []struct {
 	}
 }
 
-// accepted reports why an answer is not what a sensible person would accept, or "".
+// accepted returns "" if a sensible person would accept an answer, else the reason against it.
 func accepted(t *testing.T, answer string, want, avoid []string) string {
 	t.Helper()
 	compile := func(p string) *regexp.Regexp {
@@ -42,12 +42,12 @@ func accepted(t *testing.T, answer string, want, avoid []string) string {
 	return ""
 }
 
-// known are asks that the model gets wrong, with the reason: at most four.
+// known are questions that the model answers wrongly, with the reason: at most four.
 var known = map[string]string{}
 
-// Three sheets are by people who wrote them from the data alone, without the rules:
-// what a person asks first, and what they ask next. The others are by the authors of
-// the rules: what was found wrong while they were written.
+// TestQuestions: three sheets are by people who knew the data but not the rules: their first
+// questions and their follow-ups. The others are by the authors of the rules, and have mistakes
+// that they found while they wrote the rules.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	if len(known) > 4 {
@@ -96,8 +96,8 @@ func TestQuestions(t *testing.T) {
 	t.Logf("openers %d of %d, all %d of %d", openersRight, openers, right, asks)
 }
 
-// Whoever refused a call, or mends a file, is not to be asked the same again for
-// other words.
+// TestAFailedSourceIsAskedOnce: after a source has failed, it is not searched again with other
+// words. The user may have refused the call, or may still have to repair the file.
 func TestAFailedSourceIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestScriptReadsResults: a rule takes a tool's result apart and calls the next
-// with lists and objects of what it found; what it did not find is left out.
+// TestScriptReadsResults: a rule reads a tool's result and calls the next tool with lists and
+// objects from it. Fields that it did not find are left out.
 func TestScriptReadsResults(t *testing.T) {
 	t.Parallel()
 	m, err := scripted.New("scripted/test", []byte(`

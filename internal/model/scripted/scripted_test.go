@@ -47,7 +47,7 @@ func TestInvalidHistoryIsRefused(t *testing.T) {
 	q := user("What?")
 	for name, c := range map[string]struct {
 		messages []parley.Message
-		want     string // part of the error; "" is valid
+		want     string // part of the error; "" means valid
 	}{
 		"a question":                    {[]parley.Message{q}, ""},
 		"a conversation":                {[]parley.Message{q, assistant(text("It.")), user("Why?", "[handed over by x]")}, ""},

@@ -21,7 +21,7 @@ agents:
     - call: [{tool: ask, json: '{"questions": ['}]
 `
 
-// What is wrong in a script is an error that says so, and does not go on for ever.
+// TestScriptMistakes: a mistake in a script causes a clear error, and no endless loop.
 func TestScriptMistakes(t *testing.T) {
 	t.Parallel()
 	m, err := scripted.New("scripted/calling", []byte(calling), scripted.Options{})

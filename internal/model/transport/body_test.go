@@ -9,14 +9,14 @@ import (
 	"github.com/parley-server/parley/internal/model/transport"
 )
 
-// answering is a way to a provider whose answers have this body.
+// answering is a transport whose responses have the body.
 type answering struct{ body io.ReadCloser }
 
 func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: a.body, Request: r}, nil
 }
 
-// noted is a body that knows how far it was read.
+// noted is a body that records whether it was read to its end.
 type noted struct {
 	io.Reader
 	end    bool
@@ -38,13 +38,14 @@ func (n *noted) Close() error {
 	return nil
 }
 
-// silent gives nothing until it is closed.
+// silent returns nothing until it is closed.
 type silent chan struct{}
 
 func (s silent) Read([]byte) (int, error) { <-s; return 0, io.ErrClosedPipe }
 
-// A response that is closed at the end which its stream says is read to its own
-// end, so that the connection can be used again; one that goes on is not.
+// TestClose_reads_a_short_rest: a stream's last event may come before the end of its body. On
+// Close, a short rest is read, so that the connection can be used again. A body that goes on is
+// not read.
 func TestClose_reads_a_short_rest(t *testing.T) {
 	t.Parallel()
 	closed := make(chan struct{})

@@ -26,7 +26,7 @@ func post(t *testing.T, ctx context.Context, url string) (*http.Response, error)
 	return provider.Post(ctx, transport.NewClient(), url, http.Header{"Authorization": {"Bearer " + key}}, []byte(`{}`))
 }
 
-// is checks an error's code and that it explains itself without the key.
+// is checks an error's code and text, that it has a hint, and that the key is not in it.
 func is(t *testing.T, err error, code parley.Code, says string) {
 	t.Helper()
 	e, ok := errors.AsType[*parley.Error](err)

@@ -2,7 +2,7 @@ package household
 
 import "testing"
 
-// A number is a level, a time, or neither.
+// TestLevelsAndTimes: a number is a level, a time, or neither.
 func TestLevelsAndTimes(t *testing.T) {
 	t.Parallel()
 	for wish, want := range map[string]struct {
