@@ -1,5 +1,4 @@
-// Answers that were written to break the page that shows them, in a real browser:
-// it shows each, and can still be used.
+// Answers that were written to break the page, in a real browser: the page shows each of them and can still be used.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 
@@ -36,7 +35,7 @@ afterEach(async () => {
 
 const page = () => browser.page;
 
-/** The text is there, or a way to it; what is typed arrives; the page is no wider than the window. */
+/** The text or a link to it is shown, typed characters arrive, and the page is no wider than the window. */
 async function isUsable(): Promise<void> {
   const p = parts(page());
   await p.last.getByText(/end|Show more/).first().waitFor();
@@ -49,7 +48,7 @@ async function isUsable(): Promise<void> {
 
 const slug = (name: string): string => name.replaceAll(/\W+/g, "-");
 
-/** The longest that the page did not react, in ms. */
+/** The longest time in which the page did not react, in ms. */
 const longestTask = () => page().evaluate(() => (window as unknown as { longest: number }).longest);
 
 describe("an answer", () => {
@@ -58,7 +57,7 @@ describe("an answer", () => {
     await page().goto(`${stage.url}/apps/chaos/#/${id}`);
     await isUsable();
     await page().locator("article").first().locator(".prose").getByText(/end|Show more/).first().waitFor();
-    // Measured on two busy cores: 0.7 s at most. Definitions took 51 s before there were bounds.
+    // Measured on two busy cores: 0.7 s at most. Link definitions took 51 s before they were limited.
     expect(await longestTask()).toBeLessThan(10_000);
   });
 
@@ -89,5 +88,5 @@ test("if the renderer cannot be loaded, answers show their source", async () => 
   const p = parts(page());
   await p.input.fill("still here");
   expect(await p.send.isEnabled()).toBe(true);
-  browser.complaints.length = 0; // the browser says what it could not load
+  browser.complaints.length = 0; // the browser reports resources that it could not load
 });

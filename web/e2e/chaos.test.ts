@@ -9,7 +9,7 @@ const first = "I'm starting on the login system. What's the final spec?";
 const second = "What library should I use for that?";
 
 let server: Server;
-/** One whose answers take seconds, for what happens in the middle of them: a busy machine is in time for it. */
+/** A server whose answers take seconds. So a test is in time for the middle of one, even on a busy machine. */
 let slow: Server;
 let browser: Browser;
 
@@ -68,7 +68,7 @@ describe("on a desktop", () => {
     expect(await p.last.innerText()).toMatch(/[\d,]+ tokens · \$\d+\.\d\d · [\d.]+ s/);
     await browser.shot("desktop-answer-1");
 
-    // What refers to an answer is offered where there is one.
+    // Suggestions that refer to an answer are offered only if there is one.
     await page().getByRole("list", { name: "Ask next" }).getByRole("button", { name: second }).click();
     await expect.poll(() => p.answers.count()).toBe(2);
     await p.done();
@@ -350,7 +350,7 @@ describe("on a desktop", () => {
     }
     for (const name of ["New Chat", "session", "Thought process", "Copy answer", "Try again"]) expect([...seen].some((s) => s.startsWith(name)), name).toBe(true);
 
-    // It is folded, since the answer is there, and stays as it is left.
+    // It is folded when the answer is there, and keeps the state that the user gives it.
     const thoughts = page().getByRole("button", { name: /Thought process/ });
     expect(await thoughts.getAttribute("aria-expanded")).toBe("false");
     await thoughts.focus();
@@ -380,8 +380,8 @@ describe("on a desktop", () => {
     await p.done();
     const said = await page().evaluate(() => (window as unknown as { said: string[] }).said);
     expect(said.at(-1)).toMatch(/^Answer: .*Google OAuth/s);
-    // A step that is over before the page has drawn it is not announced any more: on a busy machine some are left out,
-    // but none comes twice, late, or in another order.
+    // A step that ends before the page has drawn it is not announced. A busy machine leaves some out, but none comes
+    // twice, late, or in another order.
     const steps = ["interface", "scavenger", "synthesizer", "interface"].map((a) => `${a} agent activated`);
     expect(said.length).toBeGreaterThan(1);
     let at = 0;

@@ -1,6 +1,5 @@
-// Where an answer's figures are from, on the real server with its simulated
-// house: a chart that is drawn from the values, and figures and sources that lead
-// to their point in it or to their line in the log.
+// The sources of an answer's figures, on the real server with its simulated house: a chart drawn from the values, and
+// figures and sources that link to their point in the chart or to their line in the log.
 
 import { readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -47,7 +46,7 @@ const point = () => chart().locator("[data-point]");
 const status = () => chart().getByRole("status").innerText();
 const marked = () => page().evaluate(() => [...(CSS.highlights.get("evidence") ?? [])].join());
 
-/** Whether something is in the part of the conversation that is seen. */
+/** Whether an element is in the visible part of the conversation. */
 const seen = (l: Locator) =>
   l.evaluate((e) => {
     const box = document.querySelector("[aria-label=Conversation]")?.getBoundingClientRect();
@@ -226,7 +225,7 @@ describe.runIf(!process.env["PARLEY_URL"])("what an answer says", () => {
     await page().route("**/v1/artifacts/**", (route) => route.fulfill(gone));
     await page().reload();
     await page().getByText("This picture is not kept any more.").waitFor();
-    // What it says is still in the log.
+    // The values are still in the log.
     await source("Mains meter Voltage L1").click();
     await expect.poll(() => page().evaluate(() => document.activeElement?.closest("[data-wanted], [data-entity], dialog") !== null)).toBe(true);
   });

@@ -1,6 +1,5 @@
-// A real server and a real browser. PARLEY_URL names a server that runs already;
-// without it, or where a test brings its own apps, each file starts its own: on
-// a free port, over a folder of its own.
+// A real server and a real browser. PARLEY_URL names a running server. Without it, or if a test has its own apps,
+// each file starts its own server, on a free port and over its own folder.
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
@@ -12,19 +11,19 @@ import { afterAll } from "vitest";
 
 const root = join(import.meta.dirname, "../..");
 const binary = process.env["PARLEY_BIN"] ?? join(root, "bin/parley");
-/** What a server has for its start and for its end, and for all of its life. */
+/** The time limits for a server's start and end, and for its whole life, in ms. */
 const patience = 45_000;
 const life = 15 * 60_000;
 const shots = join(import.meta.dirname, "screenshots");
 
 export interface Server {
   url: string;
-  /** Only for a server of our own: ends it as a power cut does. */
+  /** Only for a server of our own: ends it without warning, as a power cut does. */
   kill?: () => Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Starts a server; given a folder and an address, the one that was killed comes back. With apps, it has those of a folder beside its own. */
+/** Starts a server. With the folder and address of one that was killed, it takes its place. With apps, it also serves the apps in that folder. */
 export async function startServer(options: { data?: string; addr?: string; pace?: string; apps?: string } = {}): Promise<Server> {
   const given = process.env["PARLEY_URL"];
   if (given && !options.apps) return { url: given.replace(/\/$/, ""), stop: async () => undefined };
@@ -55,7 +54,7 @@ export async function startServer(options: { data?: string; addr?: string; pace?
 
 export const temporary = (): string => mkdtempSync(join(tmpdir(), "parley-e2e-"));
 
-/** The address that a server says it listens on. */
+/** The address that a server prints. */
 function addressOf(server: ChildProcess): Promise<string> {
   return new Promise((found, failed) => {
     let said = "";
@@ -65,7 +64,7 @@ function addressOf(server: ChildProcess): Promise<string> {
     }, patience);
     const read = (chunk: Buffer) => {
       said += chunk.toString();
-      // In these words: its log has addresses of others, as that of the simulated house.
+      // Only this line: the log has other addresses too, such as the simulated house's.
       const url = /^listening on (https?:\/\/\S+)\n/m.exec(said)?.[1];
       if (!url) return;
       clearTimeout(late);
@@ -84,7 +83,7 @@ function addressOf(server: ChildProcess): Promise<string> {
 export interface Browser {
   page: Page;
   context: BrowserContext;
-  /** What the page complained about: a security policy that was violated, an error nobody caught. */
+  /** The page's errors: violations of its security policy, and uncaught exceptions. */
   complaints: string[];
   shot(name: string): Promise<void>;
   close(): Promise<void>;
@@ -139,7 +138,7 @@ export async function startBrowser(viewport: { width: number; height: number }, 
   };
 }
 
-/** The page as people find their way in it: by names and roles, as a screen reader does. */
+/** The page as people find their way in it: by roles and names, as with a screen reader. */
 export function parts(page: Page) {
   return {
     input: page.getByRole("textbox", { name: "Message" }),
@@ -153,7 +152,7 @@ export function parts(page: Page) {
       await page.getByRole("textbox", { name: "Message" }).fill(question);
       await page.keyboard.press("Enter");
     },
-    /** Waits until the last answer is whole. */
+    /** Waits until the last answer is complete. */
     done: async () => {
       await page.locator("article").last().getByRole("button", { name: "Copy answer" }).waitFor();
     },

@@ -157,7 +157,7 @@ describe("on a desktop", () => {
     await button("Allow once").waitFor();
     const { interactions } = (await (await fetch(`${server.url}/v1/interactions`)).json()) as { interactions: { id: string; session: string }[] };
     const id = interactions.at(-1)?.id ?? "";
-    // The other is first while this page does not hear of it.
+    // The other client answers first, while this page gets no events.
     await page().route(`**/v1/interactions/${id}/answer`, async (route) => {
       const body = JSON.stringify({ choice: "deny", text: "I was here first." });
       await fetch(`${server.url}/v1/interactions/${id}/answer`, { method: "POST", headers: { "Content-Type": "application/json" }, body });
@@ -326,7 +326,7 @@ describe("on a desktop", () => {
     const answer = card().getByRole("button", { name: "Answer" });
     await answer.waitFor();
     expect(await answer.isDisabled()).toBe(true);
-    // With the keyboard alone.
+    // With only the keyboard.
     await page().getByRole("radio", { name: /At sunset/ }).focus();
     await page().keyboard.press("Space");
     await page().getByRole("checkbox", { name: "Kitchen" }).focus();

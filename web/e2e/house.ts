@@ -1,5 +1,4 @@
-// A house for the page, in the place of the server's, with states that change
-// when a test says so.
+// A house for the page, in place of the server's. Its states change when a test says so.
 
 import type { ServerResponse } from "node:http";
 
@@ -57,7 +56,7 @@ const areas = () => [
   { id: "", name: "", entities: [entity("person.ana", "Ana", "home"), entity("weather.home", "Weather", "partly_cloudy"), entity("lock.front_door", "Front door", "locked")] },
 ];
 
-/** A day of values that look like a house, the same each time. */
+/** A day of plausible values, the same each time. */
 function day(id: string, around: number, swing: number): [number, number][] {
   const seed = [...id].reduce((n, c) => n + c.charCodeAt(0), 0);
   const now = Date.now();
@@ -69,9 +68,9 @@ function day(id: string, around: number, swing: number): [number, number][] {
   });
 }
 
-/** The house as the server shows it, under /apps/home/entities. */
+/** The house in the form of /apps/home/entities. */
 export class FakeHouse {
-  /** Answers with this status in the place of everything. */
+  /** If not 0, every request gets this status. */
   refuse = 0;
   readonly asked: string[] = [];
   readonly #streams = new Set<ServerResponse>();
@@ -101,12 +100,12 @@ export class FakeHouse {
     response.write(`data: ${JSON.stringify(change)}\n\n`);
   }
 
-  /** Tells all who follow. */
+  /** Sends a change to all followers. */
   say(change: unknown): void {
     for (const s of this.#streams) this.#write(s, change);
   }
 
-  /** Cuts every stream. */
+  /** Ends every stream. */
   cut(): void {
     for (const s of this.#streams) s.destroy();
   }

@@ -1,5 +1,5 @@
-// The page as Home Assistant shows it, below a prefix and in a frame; the server
-// is the real one, for which this test is the Supervisor.
+// The page inside Home Assistant: below a prefix and in a frame. The server is the real one, and this test acts as
+// the Supervisor.
 
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 
@@ -37,7 +37,7 @@ const page = () => browser.page;
 
 test("it works below the prefix: chat, streams, pictures, entities, links", async () => {
   const p = parts(page());
-  // Without the slash, as people type it; the way to the page must not lose the prefix.
+  // People type it without the slash; the redirect to the page must keep the prefix.
   await page().goto(`${ingress.addon}apps/home`);
   await page().waitForURL(`${ingress.addon}apps/home/`);
   await page().locator('[data-entity="light.bedroom_ceiling"]').waitFor();
@@ -51,7 +51,7 @@ test("it works below the prefix: chat, streams, pictures, entities, links", asyn
   }
   await browser.shot("ingress-answer");
 
-  // A permission, asked for and given.
+  // A permission is requested and granted.
   await p.newChat.click();
   await p.ask("Turn on the bedroom ceiling light.");
   await page().getByRole("button", { name: "Allow once" }).click();
@@ -59,7 +59,7 @@ test("it works below the prefix: chat, streams, pictures, entities, links", asyn
   await expect.poll(() => page().locator('[data-entity="light.bedroom_ceiling"]').innerText()).toMatch(/On/);
   expect(await page().locator("main [data-interaction]").last().innerText()).toMatch(/Allowed once · .* · by you/);
 
-  // The place in the page is in its fragment, and so survives.
+  // The location in the page is in its fragment, so it survives.
   const place = page().url();
   expect(place).toMatch(/\/apps\/home\/#\//);
   await page().reload();
@@ -92,7 +92,7 @@ test("each user of the house has conversations of their own", async () => {
   ingress.user = { id: "bbbb0000", name: "cleo", displayName: "Cleo" };
   await page().goto(`${ingress.addon}apps/home/`);
   await page().getByText("Conversations about your home will be listed here.").waitFor();
-  // Not by its address either.
+  // Not by its URL either.
   ingress.user = { id: "aaaa0000", name: "bea", displayName: "Bea" };
   await page().goto(`${ingress.addon}apps/home/`);
   await page().locator("[data-session]").first().click();

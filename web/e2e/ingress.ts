@@ -1,8 +1,6 @@
-// Home Assistant's ingress, as far as a page can tell: everything below
-// /api/hassio_ingress/TOKEN/ is the add-on's, asked for without that prefix and
-// with headers that say who is logged in. Nothing else of the host is the page's
-// to ask for. Written after what the two proxies of the real one do:
-// homeassistant/components/hassio/ingress.py and supervisor/api/ingress.py.
+// Home Assistant's ingress, as far as a page can tell. Requests below /api/hassio_ingress/TOKEN/ go to the add-on,
+// without that prefix and with headers that name the user. The page must request nothing else of the host. It follows
+// the real one's two proxies: homeassistant/components/hassio/ingress.py and supervisor/api/ingress.py.
 
 import { createServer, request, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -16,9 +14,9 @@ export interface User {
 }
 
 export class Ingress {
-  /** The host, as the browser sees it. */
+  /** The host's address in the browser. */
   url = "";
-  /** What was asked for that is not the add-on's. */
+  /** The requests that are not the add-on's. */
   readonly outside: string[] = [];
   readonly asked: string[] = [];
   user: User | undefined = { id: "6f1b2c3d4e5f60718293a4b5c6d7e8f9", name: "ana", displayName: "Ana" };
@@ -36,7 +34,7 @@ export class Ingress {
     return ingress;
   }
 
-  /** Where the add-on is. */
+  /** The add-on's address. */
   get addon(): string {
     return `${this.url}${prefix}/`;
   }
@@ -54,13 +52,13 @@ export class Ingress {
       return;
     }
     if (!path.startsWith(`${prefix}/`)) {
-      if (path !== "/favicon.ico") this.outside.push(`${from.method} ${path}`); // of the browser, for the panel
+      if (path !== "/favicon.ico") this.outside.push(`${from.method} ${path}`); // the browser requests it for the panel
       to.writeHead(404).end();
       return;
     }
     this.asked.push(`${from.method} ${path.slice(prefix.length)}`);
     const headers: IncomingMessage["headers"] = { ...from.headers };
-    // The two ask for the parts that they understand, and unpack them.
+    // The two proxies request encodings that they understand, and decode the response.
     delete headers["accept-encoding"];
     for (const name of Object.keys(headers)) if (name.startsWith("x-remote-user-")) delete headers[name];
     headers["x-ingress-path"] = prefix;
@@ -75,7 +73,7 @@ export class Ingress {
     }
     const on = request({ host: this.#target.hostname, port: this.#target.port, path: path.slice(prefix.length), method: from.method, headers }, (answer) => {
       const back = { ...answer.headers };
-      // Only the media type itself comes through.
+      // Only the media type itself is passed on.
       if (back["content-type"]) back["content-type"] = back["content-type"].split(";")[0]?.trim();
       to.writeHead(answer.statusCode ?? 502, back);
       to.flushHeaders();

@@ -1,4 +1,4 @@
-// The page on a server that asks everybody for a key.
+// The page on a server that requires a key.
 
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 
@@ -40,7 +40,7 @@ test("it asks for the key, says when it is wrong, and then opens the requested p
   await page().goto(`${server.url}/apps/home/`);
   await gate().waitFor();
   await browser.shot("keys-gate");
-  await page().keyboard.press("Escape"); // there is nothing behind it
+  await page().keyboard.press("Escape"); // the dialog must stay: there is nothing behind it
   await unlock("pk_somebody-elses");
   await gate().getByRole("alert").waitFor();
   await browser.shot("keys-refused");
@@ -54,7 +54,8 @@ test("it asks for the key, says when it is wrong, and then opens the requested p
   expect(await file.failure()).toBe(null);
   expect(file.suggestedFilename()).toMatch(/\.(svg|png)$/);
 
-  // The tab keeps it, another does not. Pictures, as where the values of a chart are gone, send no key of their own.
+  // The tab keeps the key, another tab does not. Images, such as the one in place of a chart whose values are gone,
+  // send no key of their own.
   await page().route("**/v1/artifacts/**", async (route) => {
     const there = await route.fetch();
     await (there.headers()["content-type"]?.startsWith("image/") ? route.continue() : route.fulfill({ status: 410 }));

@@ -1,5 +1,5 @@
-// Lists that go on behind what is read of them at first, and an answer that what
-// draws it fails at: the rest of the page stays, in a real browser.
+// Lists with more pages than are read at first, and an answer that the page fails to draw. The rest of the page
+// stays, in a real browser.
 
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 
@@ -23,7 +23,7 @@ afterAll(async () => {
   await server.stop();
 });
 afterEach(async () => {
-  await page().goto("about:blank"); // or another session would be opened in the same document
+  await page().goto("about:blank"); // otherwise the next session would open in the same document
   await page().unrouteAll();
 });
 
@@ -55,7 +55,7 @@ test("the list of sessions is read on when it is scrolled to its end", async () 
   expect(browser.complaints.splice(0)).toEqual([]);
 });
 
-/** What draws a text that is this word fails. */
+/** Makes drawing fail for a text that is this word. */
 async function failAt(word: string): Promise<void> {
   await page().addInitScript((word) => {
     const index = String.prototype.indexOf;

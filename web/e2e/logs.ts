@@ -1,5 +1,5 @@
-// Logs for the tests of the cards: one that Go folds as well, and logs that are
-// written here where no tool of a test's can ask such a thing.
+// Logs for the tests of the cards. One is also folded by Go. The others are written here, because no tool in a test
+// can open such an interaction.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -37,9 +37,9 @@ export function asking(id: string, message: string, ask: Partial<Interaction> & 
 }
 
 /**
- * The log of a conversation with real models: one that did not answer, the one
- * that went on in its place, what the house did meanwhile, what it cost, and then
- * the end of what may be spent in a day.
+ * The log of a conversation with real models: one fails, another replaces it, the
+ * house changes meanwhile, the answers have costs, and then the day's budget is
+ * used up.
  */
 export function expensive(): Event[] {
   const session = "S-usd";
@@ -74,7 +74,7 @@ export function expensive(): Event[] {
 
 export const inAnHour = (): string => new Date(Date.now() + 3600_000).toISOString();
 
-/** The log of a conversation in which each question has its answer; without one, the last turn runs, and its call is "m" with its number. */
+/** The log of a conversation: each question with its answer. Without an answer the last turn runs, and its call is "m" with its number. */
 export function answered(id: string, exchanges: readonly [question: string, answer?: string][], app = "chaos"): Event[] {
   const session = `S-${id}`;
   const usage = { input_tokens: 100, output_tokens: 50 };

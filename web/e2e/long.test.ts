@@ -1,4 +1,4 @@
-// A session of thousands of turns: what is read of it to open it is what is read of a short one.
+// Opening a session of thousands of turns reads no more than opening a short one.
 
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 
@@ -44,11 +44,11 @@ test("a session of 10,000 turns opens like one of 10, and loads as far as reques
     sent[turns] = { events: stage.eventsSent - before, requests };
     page().off("request", count);
   }
-  // Up to the list's first screens: a window of the last turns, and what fits above it.
+  // Enough for the list's first screens: a window of the last turns, and the page before it.
   expect(sent[10_000]?.events).toBeLessThan(150);
   expect(sent[10_000]?.requests).toBeLessThanOrEqual((sent[10]?.requests ?? 0) + 12);
 
-  // Read on upwards: what is read stays where it is.
+  // Read upwards: turns that have been read stay in place.
   const shown = page().locator("article", { hasText: "Question 9990?" });
   await expect.poll(async () => {
     await page().getByRole("region", { name: "Conversation" }).evaluate((e) => e.scrollTo(0, 0));

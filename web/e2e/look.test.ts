@@ -1,4 +1,5 @@
-// What can be seen, in both themes and on a phone: contrast and names by axe, and the end of an answer in view.
+// How the page looks, in both themes and on a phone: axe checks contrast and names, and the end of an answer is in
+// view.
 
 import { readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -32,12 +33,12 @@ afterEach(async () => {
 
 const page = () => browser.page;
 
-/** What axe finds against WCAG 2 AA: the rule, and where. */
+/** The violations of WCAG 2 AA that axe finds: the rule and the element. */
 async function found(): Promise<string[]> {
   await page().evaluate(axe);
   const results = await page().evaluate(async () => {
     const { axe } = window as unknown as { axe: { run(o: unknown): Promise<AxeResults> } };
-    // What moves is looked at when it stands still.
+    // Animations are finished before the check.
     for (const a of document.getAnimations()) a.finish?.();
     return axe.run({ runOnly: ["wcag2a", "wcag2aa"] });
   });
@@ -127,7 +128,7 @@ describe.runIf(!process.env["PARLEY_URL"]).each(["dark", "light"])("in the %s", 
 const post = async (path: string, body: unknown): Promise<{ id: string }> =>
   (await fetch(`${server.url}/v1/${path}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json() as Promise<{ id: string }>;
 
-/** A session whose first turn waits for a person, and that turn. */
+/** Returns a session whose first turn waits for a person, and that turn. */
 async function begin(session: object, message: string): Promise<[session: string, turn: string]> {
   const { id } = await post("sessions", session);
   const turn = await post(`sessions/${id}/turns`, { message });
@@ -189,7 +190,7 @@ test("the end of an answer stays in view while its plot loads late, and a reader
   await expect.poll(fromEnd).toBeLessThan(2);
   expect(await page().getByRole("button", { name: "Jump to latest" }).count()).toBe(0);
 
-  // Growth that comes between a scroll to the end and the event that tells of it.
+  // The text grows between a scroll to the end and the event that reports that scroll.
   for (let i = 0; i < 20; i++) {
     await box.evaluate(async (e) => {
       e.scrollTop = e.scrollHeight;

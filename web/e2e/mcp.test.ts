@@ -1,5 +1,5 @@
-// A page of elsewhere that is an MCP host, with the official client: the browser
-// shows it only what the server exposes.
+// A page of another origin that is an MCP host, with the official client. The browser gives it only the headers that
+// the server exposes.
 
 import { createServer, type Server as Site } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -18,7 +18,7 @@ let server: Server;
 let browser: Browser;
 
 beforeAll(async () => {
-  // In a folder of its own, or Vite reads the configuration of our pages.
+  // In its own folder, so that Vite does not read the configuration of our pages.
   const bundle = await build({
     configFile: false,
     logLevel: "error",

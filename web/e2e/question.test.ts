@@ -1,5 +1,5 @@
-// What the assistant of the house asks, and a permission after it, on the real
-// server with its simulated house: asked on a desktop, answered on a phone.
+// A question from home's assistant, and then a permission, on the real server with its simulated house. They come up
+// on a desktop and are answered on a phone.
 
 import { rmSync } from "node:fs";
 
@@ -31,10 +31,10 @@ afterEach(async () => {
 });
 
 const open = (b: Browser, hash = "") => b.page.goto(`${server.url}/apps/home/${hash}`);
-/** A card in the chat, the first or the one after it. */
+/** A card in the chat: n = 0 is the first. */
 const card = (b: Browser, n = 0) => b.page.locator("main [data-interaction]").nth(n);
 const wider = (b: Browser) => b.page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
-/** Opens on the phone, by the inbox, what waits. */
+/** Opens the waiting turn on the phone, from the inbox. */
 async function fromInbox(): Promise<void> {
   await open(hand);
   await hand.page.locator("[data-badge]").waitFor();
@@ -72,7 +72,7 @@ describe.runIf(!process.env["PARLEY_URL"])("a wish that fits several things", ()
     await answer.tap();
 
     await expect.poll(() => card(desk).innerText()).toMatch(/^Answered · Which one shall I turn on\? · just now\s+Bedside left, Bedside right$/);
-    // The permission names both, and comes to both pages.
+    // The permission names both, and appears on both pages.
     for (const b of [desk, hand]) {
       await card(b, 1).getByRole("button", { name: "Allow once" }).waitFor();
       expect(await card(b, 1).getByRole("heading").innerText()).toBe("Turn on Bedside left and Bedside right?");

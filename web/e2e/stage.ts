@@ -1,6 +1,5 @@
-// What the real server cannot be brought to in a test, before the real server:
-// sessions with recorded logs, what is asked in them, and a house. Everything
-// else goes through to it.
+// Simulates, in front of the real server, states that it cannot be brought to in a test: sessions with recorded logs,
+// their interactions, and a house. All other requests go through to it.
 
 import { createServer, request, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -15,15 +14,15 @@ interface Staged {
   streams: Set<ServerResponse>;
 }
 
-/** How an answer is answered: what becomes of it, the log says. */
+/** Returns the response to an answer. The log shows its effect. */
 export type OnAnswer = (interaction: Interaction, answer: Answer) => { status: number; body: unknown };
 
 export class Stage {
   url = "";
   readonly house = new FakeHouse();
-  /** The server's house is asked, and not the one above. */
+  /** If true, requests about the house go to the server's own. */
   realHouse = false;
-  /** Events that were sent of the sessions that are put on. */
+  /** The number of events that were sent from added sessions. */
   eventsSent = 0;
   readonly answers: { id: string; answer: Answer }[] = [];
   onAnswer: OnAnswer = (interaction, answer) => {
@@ -50,7 +49,7 @@ export class Stage {
     await new Promise((done) => this.#server.close(done));
   }
 
-  /** Puts a session on, with its log so far. */
+  /** Adds a session with its log so far. */
   put(app: string, events: readonly Event[], title = ""): string {
     const id = events[0]?.session ?? "";
     const at = events.at(-1)?.time ?? "";
@@ -72,7 +71,7 @@ export class Stage {
     return id;
   }
 
-  /** Appends to a session's log, and shows it to all who follow. */
+  /** Appends to a session's log and sends the events to all followers. */
   append(id: string, events: readonly { turn: string; type: Event["type"]; data: unknown; agent?: string }[]): void {
     const s = this.#sessions.get(id);
     if (!s) return;
@@ -84,12 +83,12 @@ export class Stage {
     }
   }
 
-  /** Sends a fragment of a call's text to all who follow. */
+  /** Sends a fragment of a call's text to all followers. */
   delta(d: Delta): void {
     for (const stream of this.#sessions.get(d.session)?.streams ?? []) stream.write(`event: model.delta\ndata: ${JSON.stringify(d)}\n\n`);
   }
 
-  /** How many follow a session. */
+  /** The number of followers of a session. */
   followers(id: string): number {
     return this.#sessions.get(id)?.streams.size ?? 0;
   }

@@ -1,6 +1,5 @@
-// The story of the flickering lights on the page, on the real server with its
-// simulated house: why, then a plan that is stopped and asked for again. What it
-// says is what the house has recorded.
+// The story of the flickering lights in the page, on the real server with its simulated house: the cause, then a plan
+// that is stopped and requested again. The answers have the values that the house recorded.
 
 import { rmSync } from "node:fs";
 

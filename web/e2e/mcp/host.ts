@@ -1,4 +1,4 @@
-// What runs in the page of elsewhere.
+// The script of the page of another origin.
 
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";

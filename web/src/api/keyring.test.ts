@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Fetch } from "./client.ts";
 import { createKeyring } from "./keyring.ts";
 
-/** A server that takes some keys, and says which it was sent. */
+/** A server that accepts some keys, and records the keys that it receives. */
 function server(...good: string[]) {
   const seen: string[] = [];
   const fetch: Fetch = async (_input, init) => {
@@ -79,7 +79,7 @@ describe("a keyring", () => {
     const k = createKeyring(s.fetch, memory().storage);
     const first = k.fetch("/a");
     await until(() => k.store.getState().asked);
-    const late = k.fetch("/b"); // on its way without a key
+    const late = k.fetch("/b"); // sent without a key, still unanswered
     k.unlock("pk_good");
     expect((await first).status).toBe(200);
     expect((await late).status).toBe(200);

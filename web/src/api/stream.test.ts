@@ -4,7 +4,7 @@ import { FakeParley } from "../testing/fake.ts";
 import { createClient } from "./client.ts";
 import { follow, type Connection, type Frame } from "./stream.ts";
 
-/** Follows and keeps what came. */
+/** Follows a session and records what it receives. */
 function record(server: FakeParley, session: string, after = 0) {
   const frames: Frame[] = [];
   const states: Connection["state"][] = [];

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import type { Event, Transcript } from "../api/types.gen.ts";
 import { empty, reduce, reduceAll } from "./reduce.ts";
 
-// The logs that Go folds, and what it made of them (transcript_test.go).
+// The logs that Go folds too, with its results (transcript_test.go).
 const dir = join(import.meta.dirname, "../../../testdata/logs");
 const logs = readdirSync(dir).filter((name) => name.endsWith(".ndjson"));
 

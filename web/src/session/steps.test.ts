@@ -7,7 +7,7 @@ import { artifactsOf, stepsOf } from "./steps.ts";
 
 const event = (type: string, data: unknown, seq = 1): Event =>
   ({ session: "s", seq, turn: "t", agent: "home", time: "2026-03-01T10:00:00Z", type, data }) as unknown as Event;
-/** In whatever zone this runs. */
+/** The same local time in every time zone. */
 const evening = new Date(2026, 2, 1, 21, 3, 20).toISOString();
 const text = (t: string) => ({ type: "text", text: t });
 const call = { type: "tool_call", call: "k", name: "look", input: {} };

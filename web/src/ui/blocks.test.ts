@@ -107,7 +107,7 @@ describe("no piece is too much, and nothing is lost, in", () => {
     }
     expect(markup).toBeLessThanOrEqual(bounds.allMarkup);
     expect(out.some((p) => p.text.includes("end"))).toBe(true);
-    // Time of a processor, in microseconds: a busy machine does not add to it.
+    // Processor time, in microseconds: a busy machine does not add to it.
     expect(spent.user + spent.system, "measured: under 0.7 s for each; 51 s before there were bounds").toBeLessThan(5_000_000);
   }, 20_000);
 });

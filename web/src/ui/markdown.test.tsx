@@ -14,7 +14,7 @@ describe("Markdown", () => {
   test("draws the Markdown of answers", () => {
     expect(html("**Google OAuth** with `authlib`")).toBe('<div class="prose"><p dir="auto"><strong>Google OAuth</strong> with <code>authlib</code></p></div>');
     expect(html("| a | b |\n|---|---|\n| 1 | 2 |")).toContain("<td>2</td>");
-    // Each block goes the way of its own first letter.
+    // Each block has the direction of its own first letter.
     expect(html("# نعم\n\n- نعم\n\n| نعم | b |\n|---|---|\n| 1 | 2 |")).toMatch(/<h1 dir="auto">[^]*<ul dir="auto">[^]*<div class="sheet"[^>]* dir="auto">/);
   });
 
@@ -38,7 +38,7 @@ describe("Markdown", () => {
   });
 });
 
-// A text that is longer is drawn in a second pass, which only a browser has: see e2e/attacks.test.ts.
+// A longer text is drawn in a second pass, which only happens in a browser: see e2e/attacks.test.ts.
 test.each(Object.entries(attacks))("draws %s", (_name, make) => {
   const out = html(make().slice(0, 19_000) + "\n\nlast");
   expect(out).toMatch(/^<div class="prose">/);

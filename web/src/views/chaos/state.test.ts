@@ -5,7 +5,7 @@ import { FakeParley } from "../../testing/fake.ts";
 import { Chaos } from "./state.ts";
 import { sessionsKey, type Session } from "./storage.ts";
 
-/** A localStorage with room for so many characters. */
+/** A localStorage with room for a given number of characters. */
 class Memory implements Storage {
   readonly #items = new Map<string, string>();
   room = Infinity;
@@ -28,7 +28,7 @@ describe("Chaos", () => {
   let pages: Chaos[];
   let ids = 0;
 
-  /** A page, as after a reload: only the storage is left of the one before. */
+  /** A page after a reload: it has only the storage of the previous page. */
   function page(): Chaos {
     for (const p of pages) p.close();
     const chaos = new Chaos({

@@ -42,7 +42,7 @@ const evidence: Evidence = {
   ],
 };
 
-/** What leads where, in short. */
+/** The links in a text and their targets, in short form. */
 function led(text: string, ev = evidence): string[] {
   return leadsIn(text, ev).map((l) => `${text.slice(l.from, l.to)} = ${short(l.target)}`);
 }
