@@ -227,9 +227,9 @@ func (c *Client) Interaction(ctx context.Context, id parley.InteractionID) (Inte
 	return get[Interaction](ctx, c, call{method: http.MethodGet, path: p("/v1/interactions/%s", id)})
 }
 
-// Answer answers an interaction. The first answer wins; a later one is refused as a
-// conflict. The same answer again by the same user is none, so the caller may repeat it
-// when the connection breaks.
+// Answer answers an interaction. The first answer wins; a later one is refused as a conflict.
+// The same answer by the same user is no conflict, so the caller may repeat it when the
+// connection breaks.
 func (c *Client) Answer(ctx context.Context, id parley.InteractionID, a parley.Answer) (Interaction, error) {
 	return get[Interaction](ctx, c, call{method: http.MethodPost, path: p("/v1/interactions/%s/answer", id), body: a})
 }

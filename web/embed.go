@@ -194,7 +194,7 @@ func (s *site) file(w http.ResponseWriter, r *http.Request, name string) {
 	h.Set("Content-Length", strconv.FormatInt(s.files[sent].size, 10))
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodGet {
-		_, _ = io.Copy(w, f) // the client has gone; there is nobody to tell
+		_, _ = io.Copy(w, f) // if the client has gone, there is no one to send an error to
 	}
 }
 
@@ -261,8 +261,8 @@ func redirect(w http.ResponseWriter, to string) {
 	w.WriteHeader(http.StatusFound)
 }
 
-// say answers with a sentence: as text to a browser, and to everybody else in the
-// one shape that errors have on every wire.
+// say answers with a sentence: as text to a browser, and to other clients in the one shape of
+// errors.
 func say(w http.ResponseWriter, r *http.Request, status int, text, hint string) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")

@@ -128,7 +128,7 @@ type mediaError struct{ err error }
 func (e mediaError) Error() string { return e.err.Error() }
 func (e mediaError) Unwrap() error { return e.err }
 
-// HTTPStatus is for whoever writes it as an answer.
+// HTTPStatus returns the status for a door that writes the error as an answer.
 func (mediaError) HTTPStatus() int { return http.StatusUnsupportedMediaType }
 
 func tooLarge(most int64) error {

@@ -180,7 +180,7 @@ func Entities(o EntityOptions) http.Handler {
 			return err
 		}
 		h, err := func() (History, error) {
-			defer leave() // whoever does not read the answer holds up nobody
+			defer leave() // leaves before writing: a client that reads slowly delays no other
 			return o.House.Past(r.Context(), r.PathValue("entity_id"), from, to)
 		}()
 		if err != nil {

@@ -69,7 +69,7 @@ func (f *Feed) drop(ch chan Change) {
 	}
 }
 
-// Close ends it for everybody.
+// Close ends the feed for all followers.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -29,7 +29,7 @@ func (t *table) Handle(pattern string, h http.Handler) {
 
 func (t *table) HandleFunc(pattern string, h http.HandlerFunc) { t.Handle(pattern, h) }
 
-// Open is Handle for what anybody may read, because it contains nobody's data.
+// Open is Handle for public paths, which serve no user's data.
 func (t *table) Open(pattern string, h http.Handler) {
 	t.open = append(t.open, pattern)
 	t.Handle(pattern, h)

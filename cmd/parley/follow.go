@@ -317,7 +317,7 @@ func (r *runner) completed(answer parley.Response) error {
 	return r.endBlock()
 }
 
-// delta draws what is new in a call's text. What was drawn stays; another call begins a
+// delta draws the new part of a call's text. Text that was drawn stays; another call begins a
 // paragraph.
 func (r *runner) delta(call parley.CallID, text string, whole bool) error {
 	if r.screen == nil {

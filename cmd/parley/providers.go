@@ -327,7 +327,7 @@ func (m *models) host(app *parley.App, dir string, there func() error) error {
 	return nil
 }
 
-// has reports a model that an app names but nobody provides.
+// has reports a model that an app names but no provider has.
 func (m *models) has(a parley.App) error {
 	for _, name := range append(append([]string{a.Model}, agentModels(a)...), fallbacks(a)...) {
 		if name == "" {

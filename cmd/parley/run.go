@@ -105,8 +105,8 @@ func messageOf(args []string, t *tui.Terminal, limit int64) (string, error) {
 // errNoInput is the error of a command whose argument - stands for nothing.
 var errNoInput = parley.Errorf(parley.CodeInvalid, "standard input is empty").WithHint("- stands for what is piped into the command")
 
-// readInput reads text from standard input to its end. What is no text there is wrong usage,
-// as a missing argument is.
+// readInput reads text from standard input to its end. Input that is not text is an error of
+// usage, as a missing argument is.
 func readInput(t *tui.Terminal, limit int64) (string, error) {
 	if t.CanAsk {
 		fmt.Fprintln(t.Err, "Type the text; Ctrl-D on a line of its own ends it.")

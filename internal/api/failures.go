@@ -50,7 +50,7 @@ func (s *Server) declareFailures(op *huma.Operation, in reflect.Type) {
 		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests,
 		http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 		http.StatusUnsupportedMediaType,  // [Guard] looks at the Content-Encoding of whatever has one
-		http.StatusRequestEntityTooLarge, // a body that nobody asked for has a length, too
+		http.StatusRequestEntityTooLarge, // a body that the operation does not read has a length, too
 	}
 	if has(in, "Sessions") || has(in, "App") { // of the query
 		may = append(may, http.StatusNotFound)

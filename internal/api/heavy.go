@@ -55,8 +55,8 @@ func inTurn[T any](ctx context.Context, s *Server, p parley.Principal, f func() 
 	return f()
 }
 
-// heavyWriter gives up its user's turn while it waits for a client: one that reads
-// slowly keeps nobody from a processor.
+// heavyWriter gives up its user's turn while it waits for a client: a client that reads slowly
+// does not keep others from a processor.
 type heavyWriter struct {
 	io.Writer
 	ctx   context.Context // of the request, as the writer is

@@ -1,7 +1,7 @@
 package api
 
-// What an operation reads for its answer is counted before it is read, by wire.Reserve.
-// So clients that do not read their answers cannot exceed the common memory limit.
+// An operation counts the data of its answer before it reads that data, by wire.Reserve. So
+// clients that do not read their answers cannot exceed the common memory limit.
 const (
 	heldSmall  = 64 << 10  // one object; a longer turn is counted when it is written
 	heldList   = 2 << 20   // the most the store returns of rows, plus their JSON

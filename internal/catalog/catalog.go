@@ -1,5 +1,5 @@
-// Package catalog has what is known of models beforehand: their sizes and prices. What is
-// built in is dated data (models.yaml); settings may override it, model by model.
+// Package catalog has the known sizes and prices of models. The built-in data is dated
+// (models.yaml); settings may override it, model by model.
 //
 // An unknown model gets conservative sizes and no price. It can be used, but budgets in
 // dollars do not count it, and lists of models show that it has no price.

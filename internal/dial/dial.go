@@ -80,7 +80,7 @@ func clean(host string) string {
 	if ascii, err := idna.Lookup.ToASCII(host); err == nil {
 		host = strings.TrimSuffix(ascii, ".") // a dot of another script is one, too
 	}
-	return strings.ToLower(host) // also of what is no name of the DNS, such as an address
+	return strings.ToLower(host) // also of a host that is no DNS name, such as an address
 }
 
 const (

@@ -13,8 +13,8 @@ import (
 const (
 	// slack is how much time a fast upload can gather for a pause, in Graces.
 	slack = 3
-	// linger is how long the rest of a body is waited for that nobody wanted, so
-	// that the connection can be used again.
+	// linger is how long the server waits for the rest of a body that its handler did not read,
+	// so that the connection can be used again.
 	linger = time.Second
 )
 
@@ -81,7 +81,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// slowError is a body that did not come, to whoever reads it.
+// slowError is the error for the reader of a body that did not arrive in time.
 type slowError struct{ err *parley.Error }
 
 func (e slowError) Error() string { return e.err.Error() }
@@ -93,7 +93,7 @@ func (slowError) Timeout() bool { return true }
 // Temporary is for net.Error, which asks for it still.
 func (slowError) Temporary() bool { return false }
 
-// HTTPStatus is for whoever answers with it.
+// HTTPStatus returns the status for the handler's answer.
 func (slowError) HTTPStatus() int { return http.StatusRequestTimeout }
 
 // end is called when the handler has returned.

@@ -48,8 +48,8 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// reworded is a refusal that net/http makes by itself, in one write, in our
-// words; nil when b is none. What net/http says has nothing of the request in it.
+// reworded returns our wording of a refusal that net/http writes by itself, in one write. It
+// returns nil if b is no such refusal. net/http's own text has nothing of the request in it.
 func (c *conn) reworded(b []byte) []byte {
 	line, _, _ := bytes.Cut(b, []byte("\r\n"))
 	rest, ok := bytes.CutPrefix(line, []byte("HTTP/1.1 "))

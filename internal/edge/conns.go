@@ -27,7 +27,7 @@ const (
 	asking              // a request is under way
 )
 
-// conn is one connection. What says how safe it is belongs to conns.mu.
+// conn is one connection. conns.mu guards the fields that say how safe it is from being closed.
 type conn struct {
 	net.Conn
 	of   *conns

@@ -78,7 +78,7 @@ func (t *Turns) enter(ctx context.Context, who parley.Principal, most int) (leav
 	return nil, context.Cause(ctx)
 }
 
-// leave ends a user's call. The user's next call goes behind everybody who waits now.
+// leave ends a user's call. The user's next call goes behind all users who wait now.
 func (t *Turns) leave(who parley.Principal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

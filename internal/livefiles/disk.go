@@ -221,8 +221,8 @@ func (w *writer) prune(id parley.SessionID, turns map[parley.TurnID]bool) error 
 	return nil
 }
 
-// remove removes the files of a deleted session, its artifacts first: without the turns
-// nobody would know them.
+// remove removes the files of a deleted session, its artifacts first: they are found by its
+// turns.
 func (w *writer) remove(ctx context.Context, id parley.SessionID) error {
 	w.drop(id)
 	delete(w.bad, id)

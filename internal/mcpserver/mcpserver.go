@@ -192,7 +192,7 @@ func (a *App) instructions() string {
 		", again while its status is running. What the agent asks back is in waiting_for: ask the user, and give the answer with " + a.name("answer") + ". The other tools are those that the agent has, and can be called without it."
 }
 
-// cacheable says who may cache a result: nobody may cache a user's data.
+// cacheable sets the cache rules of a result: a user's data may not be cached.
 func cacheable(_ context.Context, r mcp.Request, c *mcp.Cacheable) {
 	switch r.(type) {
 	case *mcp.ReadResourceRequest, *mcp.ListResourcesRequest:

@@ -174,8 +174,8 @@ func (a *App) all(ctx context.Context, p parley.Principal, id parley.SessionID, 
 	}
 }
 
-// events is the log as lines. What is too much for one reading ends with a line
-// that says where to go on.
+// events returns the log as lines. If it is too large for one read, the last line says where to
+// continue.
 func (a *App) events(ctx context.Context, p parley.Principal, info parley.SessionInfo, after int64) (*mcp.ResourceContents, error) {
 	var out []byte
 	err := a.all(ctx, p, info.ID, after, func(e parley.Event) bool {

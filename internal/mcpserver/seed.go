@@ -45,8 +45,8 @@ func (m *ModelConfig) fill(c *parley.CreateSession) error {
 	return nil
 }
 
-// ofMessage is the model of one message. What a session settles is refused
-// there, and not silently ignored.
+// ofMessage returns the model of one message. Fields that only a session can set are refused,
+// not silently ignored.
 func (m *ModelConfig) ofMessage() (string, error) {
 	for field, set := range map[string]bool{"temperature": m != nil && m.Temperature != nil, "maxTokens": m != nil && m.MaxTokens != nil} {
 		if set {

@@ -63,8 +63,8 @@ var words = []struct {
 
 func re(text string) *regexp.Regexp { return regexp.MustCompile(text) }
 
-// worded is the error of JSON-RPC for what the SDK says; false when there is none, or
-// what it says will do.
+// worded returns the JSON-RPC error for an error text of the SDK. It returns false if there is
+// none, or if the SDK's text is good enough.
 func worded(said string) (rpcError, bool) {
 	for _, w := range words {
 		m := w.said.FindStringSubmatchIndex(said)

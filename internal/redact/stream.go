@@ -65,8 +65,8 @@ func (s *Stream) step(fragment string, final bool) string {
 	return out
 }
 
-// drop forgets what neither a position to judge nor an unfinished span needs. What
-// was found from keep on will be found again.
+// drop forgets bytes that neither a position to judge nor an unfinished span needs. Spans found
+// from keep on will be found again.
 func (s *Stream) drop(keep int) {
 	cut := max(0, min(keep-lookback, s.done))
 	kept := s.spans[:0]

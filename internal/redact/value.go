@@ -6,19 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// What is assigned to a name goes whole, once it looks like a secret: in quotes up
-// to the closing one, else up to the next blank. In doubt that takes a neighbour
-// along. What ends it sooner is what can be told from a secret for sure: the next
-// parameter of a query, a further name with its value behind a comma or a
-// semicolon, an escape that stands for a quote or a line's end, and closing
-// brackets and punctuation at the end.
+// A value assigned to a name is redacted whole once it looks like a secret: in quotes up to the
+// closing quote, else up to the next blank. In doubt, a neighbour is redacted too. The value
+// ends sooner only at text that is certainly not part of it: the next parameter of a query,
+// another name with its value after a comma or a semicolon, an escape for a quote or the end of
+// a line, and closing brackets and punctuation at the end.
 
 const (
 	shortestValue = 7  // or every "password: sha256" would go
 	longestName   = 24 // of a parameter of a query, and of a name behind a comma
 )
 
-// quote is what a value stands in; the zero value is none.
+// quote is the quotation around a value; the zero value means none.
 type quote struct {
 	char    byte
 	escaped bool // as in JSON within JSON

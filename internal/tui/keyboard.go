@@ -17,7 +17,7 @@ type keyboard struct {
 
 	mu    sync.Mutex
 	begun bool
-	open  chan<- string // who wants a line; nil: nobody, and lines are thrown away
+	open  chan<- string // gets the next line; nil: no reader, and lines are dropped
 	ended chan struct{} // closed when there will be no more lines
 }
 

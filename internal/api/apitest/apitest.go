@@ -117,8 +117,8 @@ func Of(t testing.TB, h http.Handler) *Checker {
 	return c
 }
 
-// Answer says what is wrong with an answer to r. What is not an operation of the
-// document is not looked at.
+// Answer reports errors in an answer to r. Requests for operations that the document does not
+// have are not checked.
 func (c *Checker) Answer(r *http.Request, status int, h http.Header, body []byte) error {
 	path, method := c.pathOf(r), strings.ToLower(r.Method)
 	if r.Method == http.MethodHead {

@@ -10,9 +10,9 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Outage is a store that can go away: in the middle of an append, of which nobody is
-// told what became of it, or when [Outage.Leave] is called. Nothing that a turn needs
-// can be read or written for a while then.
+// Outage is a store that can go away: when [Outage.Leave] is called, or in the middle of an
+// append, whose outcome its caller then does not learn. For a while, nothing that a turn needs
+// can be read or written.
 type Outage struct {
 	seam.Store
 	At    int64 // the append in which it goes away, from 1; 0: none

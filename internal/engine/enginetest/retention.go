@@ -65,7 +65,7 @@ func (m *mortal) do(write func() error) error {
 	return err
 }
 
-// die ends the process, for whoever waits for it, too.
+// die ends the process, also for callers that wait for it.
 func (m *mortal) die() {
 	m.gone.Store(true)
 	m.end()

@@ -10,11 +10,10 @@ import (
 	"github.com/parley-server/parley/internal/policy"
 )
 
-// What a prompt says of its agent and the session's memory stands in its system text,
-// which stays the same from turn to turn and is cached. What is of this turn, and what
-// the session allows now, stands behind the question, where nothing that is cached
-// follows. All of it comes from the log and the turn's app, so a turn that is resumed,
-// and a replay, read the same.
+// The system text has the agent's prompt and the session's memory. It stays the same from turn
+// to turn, so it is cached. Data of this turn, and the session's present permissions, come
+// after the question, where no cached text follows. All of it comes from the log and the turn's
+// app, so a resumed turn and a replay read the same.
 
 // aboutTurn begins what the loop tells behind the question.
 const aboutTurn = "[about this turn]"

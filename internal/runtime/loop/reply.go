@@ -44,8 +44,8 @@ func replied(r *seam.Reply, call parley.CallID, m seam.ModelInfo, newCall func()
 	return p
 }
 
-// input is a call's input as JSON. What is none becomes a JSON string: the
-// schema refuses it with words that the model can read.
+// input returns a call's input as JSON. Invalid JSON becomes a JSON string: the schema rejects
+// it with an error that the model can read.
 func input(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage("{}")

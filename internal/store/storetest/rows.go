@@ -461,8 +461,8 @@ func chunks(t *testing.T, s seam.Store) {
 	equal(t, "chunks of another session", got, []seam.Chunk{c("T", "a", 1, "t")})
 }
 
-// staleChunks has the previous owner save after a claim. What it adds or overwrites is
-// not kept.
+// staleChunks has the previous owner save after a claim. The chunks that it adds or overwrites
+// are not kept.
 func staleChunks(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	create(t, s, ann, "S", 1)

@@ -236,7 +236,7 @@ func (e ended) refusal() (why parley.ErrorInfo, ok bool) {
 	}, true
 }
 
-// failure is the end of a program of which nobody knows what it means for the world.
+// failure returns the error for a program's end whose effect on the outside is unknown.
 func (e ended) failure() error {
 	var how error
 	switch {

@@ -213,8 +213,8 @@ func (d *document) list(like string) string {
 	return text
 }
 
-// load has the library parse the chosen operations and everything they refer to. What requests
-// do not need is left out.
+// load has the library parse the chosen operations and everything they refer to. Parts that
+// requests do not need are left out.
 func (d *document) load(chosen []entry) (*openapi3.T, error) {
 	p := &part{d: d, out: map[string]any{}, seen: map[string]bool{}, done: map[string]bool{}}
 	paths := map[string]any{}

@@ -82,8 +82,8 @@ type turn struct {
 	mark bool  // the text being read ends with a question mark
 }
 
-// How much is read of a question, in bytes, and of how many earlier ones. Nobody needs
-// more to ask about a lamp.
+// Limits on the size of a question, in bytes, and on the number of earlier questions. A
+// question about a lamp needs no more.
 const (
 	maxQuestion = 600
 	maxEarlier  = 8

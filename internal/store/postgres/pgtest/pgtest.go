@@ -184,7 +184,7 @@ rm -rf "$1"`
 		return err
 	}
 	defer in.Close()
-	// Its output is nobody's: go test waits for whoever holds its own.
+	// Its output must not be ours: go test waits for every process that holds its own.
 	s.watch = exec.Command("sh", "-c", script, "sh", s.dir)
 	s.watch.Stdin = in
 	s.watch.Dir = "/"

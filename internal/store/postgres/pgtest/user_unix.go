@@ -15,7 +15,7 @@ import (
 // terminal leaves it to do its work.
 func apart(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// postgres returns whom to run as; nil means as ourselves.
+// postgres returns the user to run as; nil means the current one.
 func postgres() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
