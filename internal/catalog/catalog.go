@@ -21,7 +21,7 @@ import (
 //go:embed models.yaml
 var builtIn []byte
 
-// Entry is what is known of a model. A nil field is unknown.
+// Entry has the known facts about a model. A nil field is unknown.
 type Entry struct {
 	ContextTokens   *int64   `yaml:"context_tokens"`
 	MaxOutputTokens *int64   `yaml:"max_output_tokens"`

@@ -64,7 +64,7 @@ echo launched >&4 || exit 125
 { exec "$@"; } 4>&-
 exit 127`
 
-// launched is what launch says when the program runs.
+// launched is the line that launch prints when the program runs.
 const launched = "launched\n"
 
 // ErrNotRun is the error of a program that was started and of which nothing ran.

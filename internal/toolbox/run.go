@@ -133,7 +133,7 @@ func (b *Box) timeout(t *tool) time.Duration {
 	return b.o.Timeout
 }
 
-// answer is what a toolset returned.
+// answer is the result of a call of a toolset.
 type answer struct {
 	res   parley.ToolResult
 	known bool // of Reconcile

@@ -39,7 +39,7 @@ var table = []struct {
 	{"", false, traits{Adaptive: true, Effort: true}},
 }
 
-// learned is what the provider has told us about a model beyond the table.
+// learned has the facts about a model that its provider has reported, beyond the table.
 type learned struct {
 	asked      time.Time // when its capabilities were received; zero: never
 	thinking   bool      // whether they say how it thinks

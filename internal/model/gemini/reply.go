@@ -151,7 +151,7 @@ func tokens(raw []byte) (parley.Usage, error) {
 	}, nil
 }
 
-// grounding is what the provider's own search found.
+// grounding has the results of the provider's own search.
 type grounding struct {
 	Chunks []struct {
 		Web struct {

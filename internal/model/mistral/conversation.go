@@ -11,7 +11,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// state is what a hosted model's reply leaves for the next request.
+// state is the part of a hosted model's reply that the next request needs.
 type state struct {
 	Conversation string        `json:"conversation"`
 	Fleet        parley.Digest `json:"fleet"`

@@ -94,7 +94,7 @@ func Refusals() []*parley.Error {
 	}
 }
 
-// soon is what "promptly" means on a busy machine.
+// soon is the limit for "promptly" on a busy machine.
 const soon = 20 * time.Second
 
 // Run runs the suite.

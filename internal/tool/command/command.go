@@ -194,7 +194,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 	return t.result(r, e), nil
 }
 
-// result is what a program did.
+// result returns the result of a call whose program has ended.
 func (t *Toolset) result(r seam.Run, e ended) parley.ToolResult {
 	done := parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK}
 	text := bytes.TrimSpace(e.out)
@@ -251,7 +251,8 @@ func (e ended) failure() error {
 	return how
 }
 
-// words are what a program that failed said last: on standard error, or else as output.
+// words returns the last words of a program that failed: from standard error, or else from its
+// output.
 func (e ended) words() string {
 	if e.errors != "" {
 		return last(e.errors)

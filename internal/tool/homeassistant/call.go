@@ -49,7 +49,7 @@ type callAnswer struct {
 	found    bool            // derived from the states, because the answer was lost
 }
 
-// effect is what happened to one entity.
+// effect is the outcome of a call for one entity.
 type effect struct {
 	ID      string `json:"entity_id"`
 	Name    string `json:"name"`

@@ -242,7 +242,7 @@ func run[T any](ctx context.Context, r seam.Run, f func(context.Context, seam.Ru
 	return f(ctx, r, in)
 }
 
-// answer is what a tool found: text for the model and data for programs.
+// answer is a tool's result: text for the model and data for programs.
 type answer struct {
 	text  string
 	data  any

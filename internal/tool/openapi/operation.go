@@ -17,7 +17,7 @@ import (
 	"github.com/parley-server/parley/internal/httpcall"
 )
 
-// operation is what is needed to call one tool.
+// operation has the data needed to call one tool.
 type operation struct {
 	decl      parley.ToolDecl
 	method    string

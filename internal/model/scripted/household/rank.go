@@ -105,8 +105,8 @@ func (u *turn) rank(q *ask, a *answered) []Call {
 	return nil
 }
 
-// believed leaves all where the meter of the whole house does not contradict it. What
-// draws more than all together is told with both figures, and nothing is left to say.
+// believed returns es if the meter of the whole house does not contradict them. If a reading
+// exceeds the meter's, the answer reports both figures, and believed returns nothing to add.
 func (u *turn) believed(q *ask, es, all []entity, a *answered) ([]entity, []Call) {
 	i := slices.IndexFunc(all, func(e entity) bool { _, is := e.value(); return is && e.meter() })
 	own := func(e entity) bool { return has(clean(e.name), "solar|inverter|pv|battery") } // what feeds in is not in the total
