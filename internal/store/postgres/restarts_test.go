@@ -52,10 +52,10 @@ func (h *hold) letGo(another bool) {
 	}
 }
 
-// PostgreSQL is killed and started again three times while a hundred sessions stream and send
-// mails, some of them in the middle each time. No turn fails or is interrupted, each mail is
-// sent once, and a reader that reconnects with the number of its last event misses nothing and
-// gets nothing twice.
+// TestEngineDuringRestartsOfPostgres: PostgreSQL is killed and started again three times while
+// a hundred sessions stream and send mails, some of them in the middle each time. No turn fails
+// or is interrupted, each mail is sent once, and a reader that reconnects with the number of
+// its last event misses nothing and gets nothing twice.
 func TestEngineDuringRestartsOfPostgres(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

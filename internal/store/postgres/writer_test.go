@@ -101,8 +101,8 @@ func TestWithinOneFlush(t *testing.T) {
 	}
 }
 
-// Two nodes use the same key at the same time: one succeeds, the other gets an error, and the
-// rest of the same flush is not affected.
+// TestRacingNodes: two nodes use the same key at the same time. One succeeds, the other gets an
+// error, and the rest of the same flush is not affected.
 func TestRacingNodes(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -66,8 +66,8 @@ func TestFolderThatWentAway(t *testing.T) {
 	}
 }
 
-// The folder disappears in the middle of a commit: callers are told neither that it took place
-// nor that it did not.
+// TestFolderThatWentAwayInACommit: the folder disappears in the middle of a commit. Callers are
+// told neither that it took place nor that it did not.
 func TestFolderThatWentAwayInACommit(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
