@@ -313,7 +313,7 @@ describe("on a desktop", () => {
     await expect.poll(() => p.sessions.count()).toBe(0);
     expect(await stored()).toEqual([]);
     await page().goBack();
-    await page().getByText(first).waitFor();
+    await page().getByText("This conversation is not here").waitFor();
   });
 
   test("everything can be reached and done without a mouse", async () => {
