@@ -5,6 +5,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -325,6 +326,8 @@ type Service struct {
 	Gate func(ctx context.Context, r seam.Run) error
 	// Memory makes mails findable: the service can be asked what became of one.
 	Memory bool
+	// Timeout of a mail; zero: 10 s.
+	Timeout time.Duration
 }
 
 func (s *Service) decls() []parley.ToolDecl {
@@ -332,7 +335,7 @@ func (s *Service) decls() []parley.ToolDecl {
 	return []parley.ToolDecl{
 		{Name: "look", Description: "Look.", InputSchema: schema, Effect: parley.EffectRead},
 		{Name: "put", Description: "Put.", InputSchema: schema, Effect: parley.EffectIdempotent, KeyTTL: parley.Duration(time.Hour)},
-		{Name: "mail", Description: "Mail.", InputSchema: schema, Effect: parley.EffectWrite, Timeout: parley.Duration(10 * time.Second)},
+		{Name: "mail", Description: "Mail.", InputSchema: schema, Effect: parley.EffectWrite, Timeout: parley.Duration(cmp.Or(s.Timeout, 10*time.Second))},
 	}
 }
 

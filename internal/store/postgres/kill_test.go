@@ -131,7 +131,7 @@ func settled(t *testing.T, s seam.Store, id parley.SessionID) (n int64) {
 }
 
 func await(n *atomic.Int64, atLeast int64) {
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(2 * time.Minute)
 	for n.Load() < atLeast && time.Now().Before(deadline) {
 		<-time.After(time.Millisecond)
 	}

@@ -83,7 +83,9 @@ func TestEngineDuringRestartsOfPostgres(t *testing.T) {
 		return seam.Reply{}, nil
 	}
 	cluster := pgtest.New(t)
-	service := &mailCounter{Service: &enginetest.Service{}, sent: map[string]int{}}
+	// A slow machine takes more than a mail's ordinary 10 s to have all those in the middle
+	// that an outage needs, to kill PostgreSQL and to start it again.
+	service := &mailCounter{Service: &enginetest.Service{Timeout: 5 * time.Minute}, sent: map[string]int{}}
 	service.SetGate(func(ctx context.Context, r seam.Run) error {
 		if err := service.count(ctx, r); err != nil || !is(strings.TrimPrefix(string(r.Input), `{"text":"`), 1) {
 			return err
