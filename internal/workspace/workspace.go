@@ -1,0 +1,359 @@
+// Package workspace finds the folders of files that sessions work in.
+//
+// A user's own workspaces are below one root, at {root}/{user}/{name}; see [UserFolder]
+// for the second element. An app may share further folders with all its users. A workspace
+// that is not the caller's is not found.
+//
+// A [Folders] opens a workspace as an [os.Root], which no path leaves, by "..", by an
+// absolute path or by a symbolic link. On the way there it follows no link either: with
+// one, a user could be led into another's files. A name has to be spelt as it is on disk,
+// also where the file system ignores case, so that one folder does not have two names.
+//
+// The folder of a user and the workspace that an app opens by default are made when they
+// are first needed; no others are, and nothing is removed. Of the root's parents none is
+// made: where a data folder was taken away, none must come to stand in its place.
+//
+// Methods are safe for concurrent use, also by several processes.
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/parley-server/parley"
+)
+
+// Options say where an app's workspaces are.
+type Options struct {
+	// Root has a folder for each user. Empty: users have no workspaces of their own.
+	Root string
+	// Default is the workspace of sessions that name none. Empty: those have none.
+	Default parley.Workspace
+	// Shared are folders that all users of the app may work in, by name.
+	Shared map[string]Shared
+	// There reports whether what holds Root is still there, before anything is made in
+	// it. Nil: it is.
+	There func() error
+}
+
+// Shared is a folder that an app shares.
+type Shared struct {
+	Dir      string
+	ReadOnly bool // nobody changes it
+}
+
+// Folders are the workspaces of an app. The zero value and nil have none.
+type Folders struct{ o Options }
+
+// New checks the names in o.
+func New(o Options) (*Folders, error) {
+	for name := range o.Shared {
+		if err := CheckName(name); err != nil {
+			return nil, err
+		}
+	}
+	f := &Folders{o}
+	if o.Default == "" {
+		return f, nil
+	}
+	if name, shared := o.Default.Shared(); shared {
+		if _, ok := o.Shared[name]; !ok {
+			return nil, f.notFound(parley.Principal{}, o.Default)
+		}
+	} else if err := CheckName(string(o.Default)); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Default is the workspace of sessions that name none, or "".
+func (f *Folders) Default() parley.Workspace {
+	if f == nil {
+		return ""
+	}
+	return f.o.Default
+}
+
+// ReadOnly reports whether nobody changes w.
+func (f *Folders) ReadOnly(w parley.Workspace) bool {
+	if f == nil {
+		return false
+	}
+	name, shared := w.Shared()
+	return shared && f.o.Shared[name].ReadOnly
+}
+
+// Check reports whether p can work in w. An error is about the field "workspace":
+// CodeInvalid for a name that none can have, or CodeNotFound, which lists those that
+// there are. The default workspace of a user is made if it is missing.
+func (f *Folders) Check(p parley.Principal, w parley.Workspace) error {
+	if f != nil && w == f.o.Default {
+		if err := f.makeDefault(p); err != nil {
+			return err
+		}
+	}
+	root, err := f.Open(p, w)
+	if err != nil {
+		return err
+	}
+	return root.Close()
+}
+
+// Open opens a workspace of p. The caller closes it.
+func (f *Folders) Open(p parley.Principal, w parley.Workspace) (*os.Root, error) {
+	name, shared := w.Shared()
+	if err := CheckName(name); err != nil {
+		return nil, field(err)
+	}
+	if f == nil || f.o.Root == "" && len(f.o.Shared) == 0 {
+		return nil, field(parley.Errorf(parley.CodeInvalid, "this app has no workspaces").WithHint("leave the workspace out; an app has some when its app.yaml says workspaces"))
+	}
+	root, err := f.open(p, name, shared)
+	switch {
+	case errors.Is(err, errAbsent) || errors.Is(err, fs.ErrNotExist):
+		return nil, f.notFound(p, w)
+	case err != nil:
+		return nil, field(parley.Errorf(parley.CodeUnavailable, "open workspace %s: %w", w, short(err)))
+	}
+	return root, nil
+}
+
+// Dir is the path of a workspace of p, for processes that work in it. It exists.
+func (f *Folders) Dir(p parley.Principal, w parley.Workspace) (string, error) {
+	root, err := f.Open(p, w)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	if name, shared := w.Shared(); shared {
+		return filepath.Abs(f.o.Shared[name].Dir)
+	}
+	return filepath.Abs(filepath.Join(f.o.Root, UserFolder(p), string(w)))
+}
+
+// List names the workspaces that p can work in: the user's own, then those of the app,
+// each sorted. It lists at most 1,000 of the user's own.
+func (f *Folders) List(p parley.Principal) ([]parley.Workspace, error) {
+	if f == nil {
+		return nil, nil
+	}
+	var list []parley.Workspace
+	if f.o.Root != "" {
+		names, err := f.own(p)
+		if err != nil && !errors.Is(err, errAbsent) && !errors.Is(err, fs.ErrNotExist) {
+			return nil, parley.Errorf(parley.CodeUnavailable, "list workspaces: %w", short(err))
+		}
+		for _, name := range names {
+			list = append(list, parley.Workspace(name))
+		}
+	}
+	first := len(list)
+	for name := range f.o.Shared {
+		list = append(list, parley.Workspace("shared/"+name))
+	}
+	slices.Sort(list[:first])
+	slices.Sort(list[first:])
+	return list, nil
+}
+
+// maxListed bounds a list of workspaces.
+const maxListed = 1000
+
+func (f *Folders) own(p parley.Principal) (names []string, err error) {
+	user, err := f.user(p)
+	if err != nil {
+		return nil, err
+	}
+	defer user.Close() //nolint:errcheck // nothing was written
+	dir, err := user.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close() //nolint:errcheck // nothing was written
+	for len(names) < maxListed {
+		page, err := dir.ReadDir(256)
+		for _, e := range page {
+			if e.IsDir() && CheckName(e.Name()) == nil {
+				names = append(names, e.Name())
+			}
+		}
+		if err != nil || len(page) == 0 {
+			break // what could be read is the list
+		}
+	}
+	return names[:min(len(names), maxListed)], nil
+}
+
+// open opens the folder itself.
+func (f *Folders) open(p parley.Principal, name string, shared bool) (*os.Root, error) {
+	if shared {
+		s, ok := f.o.Shared[name]
+		if !ok {
+			return nil, errAbsent
+		}
+		return os.OpenRoot(s.Dir)
+	}
+	user, err := f.user(p)
+	if err != nil {
+		return nil, err
+	}
+	defer user.Close() //nolint:errcheck // nothing was written
+	return enter(user, name)
+}
+
+// user opens the folder of a user.
+func (f *Folders) user(p parley.Principal) (*os.Root, error) {
+	if f.o.Root == "" {
+		return nil, errAbsent
+	}
+	root, err := os.OpenRoot(f.o.Root)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	return enter(root, UserFolder(p))
+}
+
+// makeDefault makes the default workspace of p, if it is one of the user's own.
+func (f *Folders) makeDefault(p parley.Principal) error {
+	if _, shared := f.o.Default.Shared(); shared || f.o.Root == "" {
+		return nil
+	}
+	if f.o.There != nil {
+		if err := f.o.There(); err != nil {
+			return err
+		}
+	}
+	err := f.makeOwn(p, string(f.o.Default))
+	if err != nil {
+		return field(parley.Errorf(parley.CodeUnavailable, "make workspace %s: %w", f.o.Default, short(err)))
+	}
+	return nil
+}
+
+func (f *Folders) makeOwn(p parley.Principal, name string) error {
+	if err := os.Mkdir(f.o.Root, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	root, err := os.OpenRoot(f.o.Root)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // a folder is made or it is not
+	user, err := made(root, UserFolder(p))
+	if err != nil {
+		return err
+	}
+	defer user.Close() //nolint:errcheck // a folder is made or it is not
+	own, err := made(user, name)
+	if err != nil {
+		return err
+	}
+	return own.Close()
+}
+
+// made opens a folder and makes it if there is none.
+func made(in *os.Root, name string) (*os.Root, error) {
+	if err := in.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return enter(in, name)
+}
+
+var errAbsent = errors.New("there is no such folder")
+
+// enter opens a folder that really is in dir under that name: no link, and not another
+// spelling of its name.
+func enter(dir *os.Root, name string) (*os.Root, error) {
+	seen, err := dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !seen.IsDir() {
+		return nil, errAbsent // a link, or a file
+	}
+	in, err := dir.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := in.Stat(".")
+	if err == nil && !os.SameFile(seen, opened) {
+		err = errAbsent // it was replaced by a link in between
+	}
+	if err == nil {
+		err = spelt(dir, name, opened)
+	}
+	if err != nil {
+		_ = in.Close()
+		return nil, err
+	}
+	return in, nil
+}
+
+// spelt reports whether the folder is called exactly that. Where the file system ignores
+// case, Lstat finds it under other names, too.
+func spelt(dir *os.Root, name string, is fs.FileInfo) error {
+	swapped := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z':
+			return r - 'a' + 'A'
+		case 'A' <= r && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return r
+	}, name)
+	if swapped == name {
+		return nil
+	}
+	if other, err := dir.Lstat(swapped); err != nil || !os.SameFile(is, other) {
+		return nil // the file system tells the spellings apart
+	}
+	list, err := dir.Open(".")
+	if err != nil {
+		return err
+	}
+	defer list.Close() //nolint:errcheck // nothing was written
+	names, err := list.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(names, name) {
+		return errAbsent
+	}
+	return nil
+}
+
+func (f *Folders) notFound(p parley.Principal, w parley.Workspace) error {
+	hint := "the folder of a workspace has to be there"
+	if list, err := f.List(p); err == nil && len(list) > 0 {
+		names := make([]string, 0, 10)
+		for _, w := range list[:min(len(list), 10)] {
+			names = append(names, string(w))
+		}
+		hint = "workspaces here: " + strings.Join(names, ", ")
+		if more := len(list) - len(names); more > 0 {
+			hint += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	return field(parley.Errorf(parley.CodeNotFound, "there is no workspace %q", parley.Cut(string(w), 80)).WithHint("%s", hint))
+}
+
+func field(err error) error {
+	if e, ok := errors.AsType[*parley.Error](err); ok {
+		return e.WithField("workspace")
+	}
+	return err
+}
+
+// short is the cause of a path's error: the path is the operator's.
+func short(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
