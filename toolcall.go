@@ -29,6 +29,7 @@ type Tool struct {
 	Attempt    int             `json:"attempt,omitempty"`
 	StartedAt  time.Time       `json:"started_at,omitzero"` // first start
 	Deadline   time.Time       `json:"deadline,omitzero"`
+	Cut        bool            `json:"cut,omitempty"`      // the server stopped since it was last started
 	Asked      InteractionID   `json:"asked,omitempty"`    // the permission requested for it
 	Answer     *Answer         `json:"answer,omitempty"`   // the answer to that
 	EditCut    bool            `json:"edit_cut,omitempty"` // the secrets of the answer's Input were taken out
@@ -164,7 +165,7 @@ func (t *Turn) applyTool(e Event, p Payload) {
 		t.Spent.ToolCalls++
 	case ToolStarted:
 		if c := t.edit(p.Call); c != nil {
-			c.Status, c.Input, c.Redacted = ToolIsStarted, p.Input, p.Redacted
+			c.Status, c.Input, c.Redacted, c.Cut = ToolIsStarted, p.Input, p.Redacted, false
 			c.Effect, c.Deadline, c.Attempt = p.Effect, p.Deadline, p.Attempt
 			c.Consumed = c.Consumed || p.Grant != ""
 			if c.StartedAt.IsZero() {

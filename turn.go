@@ -20,6 +20,7 @@ type Turn struct {
 	RunningSince time.Time           `json:"running_since,omitzero"`  // zero while its clock is stopped
 	Attempts     int                 `json:"attempts,omitempty"`      // how often it was resumed
 	AutoAttempts int                 `json:"auto_attempts,omitempty"` // how often automatically since it last got any further
+	Deadly       map[string]int      `json:"deadly,omitempty"`        // by tool: how often automatically out of a call of it, since the server last lived through one
 	Resumes      bool                `json:"resumes,omitempty"`       // interrupted, and goes on by itself
 	Stop         *TurnStopRequested  `json:"stop,omitempty"`
 	Agents       []Agent             `json:"agents,omitempty"` // in start order
@@ -129,10 +130,7 @@ func (s *Session) applyTurn(e Event, p Payload) {
 	if t == nil || t.ID != e.Turn {
 		return
 	}
-	switch p.(type) {
-	case ModelReplied, ToolEnded: // it got further, so the attempts before were not in vain
-		t.AutoAttempts = 0
-	}
+	t.getsFurther(p)
 	switch p := p.(type) {
 	case TurnSteered:
 		t.Steers = append(t.Steers, p.Message)
@@ -148,9 +146,7 @@ func (s *Session) applyTurn(e Event, p Payload) {
 		s.Held = len(s.Queue) > 0
 	case TurnResumed:
 		t.Attempts++
-		if p.Auto {
-			t.AutoAttempts++
-		}
+		t.cut(p.Auto)
 		t.Status, t.Resumes, t.RunningSince, t.Failed, t.Failures, t.GivenUp = StatusRunning, false, e.Time, nil, 0, nil
 		s.Held = false
 	case ContextRetrieved:
@@ -189,6 +185,65 @@ func (s *Session) applyTurn(e Event, p Payload) {
 	case InteractionOpened, InteractionAnswered, InteractionExpired:
 		s.applyInteraction(t, e, p)
 	}
+}
+
+// getsFurther notes the progress that p is: the attempts before were not in vain. What was
+// found out about a call after a crash is no progress of the turn.
+func (t *Turn) getsFurther(p Payload) {
+	switch p := p.(type) {
+	case ModelReplied:
+		t.AutoAttempts = 0
+	case ToolEnded:
+		c := t.Tool(p.Call)
+		if c == nil || c.Cut {
+			return
+		}
+		t.AutoAttempts = 0
+		if c.Status == ToolIsStarted && t.Deadly[c.Name] > 0 {
+			t.Deadly = maps.Clone(t.Deadly)
+			delete(t.Deadly, c.Name)
+		}
+	}
+}
+
+// cut marks the calls that were started when the server stopped, and counts the
+// resumption if it is automatic.
+func (t *Turn) cut(auto bool) {
+	tools := map[string]bool{}
+	for _, c := range t.Tools.All() {
+		if c.Status == ToolIsStarted {
+			t.edit(c.Call).Cut = true
+			tools[c.Name] = true
+		}
+	}
+	if !auto {
+		return
+	}
+	t.AutoAttempts++
+	deadly := maps.Clone(t.Deadly)
+	for name := range tools {
+		if deadly == nil {
+			deadly = map[string]int{}
+		}
+		deadly[name]++
+	}
+	t.Deadly = deadly
+}
+
+// InVain is how often in a row the turn was resumed automatically for nothing: it got no
+// further, or came to another call of the same tool, which is then named, and the server
+// stopped again. A model that is told that the outcome of a call is unknown may make the
+// call again, with others that work in between.
+func (t *Turn) InVain() (times int, tool string) {
+	for name, n := range t.Deadly {
+		if n > times || n == times && name < tool {
+			times, tool = n, name
+		}
+	}
+	if t.AutoAttempts >= times {
+		return t.AutoAttempts, ""
+	}
+	return times, tool
 }
 
 func replyOf(r *Response) string {

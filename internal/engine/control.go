@@ -125,8 +125,8 @@ func (e *Engine) Resume(ctx context.Context, p parley.Principal, id parley.TurnI
 	return info, r.durable(ctx)
 }
 
-// resume stages turn.resumed and starts the run. The attempt is committed before it does
-// anything.
+// resume stages turn.resumed and starts the run, which commits it before it calls a model
+// or a tool.
 func (s *session) resume(by string, auto bool) (*run, error) {
 	t := s.view.Turn
 	app, err := s.appOf(t)

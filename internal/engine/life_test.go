@@ -3,7 +3,9 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -232,61 +234,106 @@ func TestStopAndStart(t *testing.T) {
 	}
 }
 
-// TestCrashLoop: a turn is resumed automatically twice and then left alone.
+// TestCrashLoop: a turn is resumed automatically twice and then left alone, if what stops the
+// server is a model call or a tool call, also when the model makes the call again each time.
 func TestCrashLoop(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		app := enginetest.App(func(a *parley.App) { a.Resume = parley.ResumeAuto })
-		calls := 0
-		deadly := func(ctx context.Context, _ seam.Request, _ func(string)) (seam.Reply, error) {
-			calls++
-			<-ctx.Done()
-			return seam.Reply{}, ctx.Err()
-		}
-		r := enginetest.New(t, deadly, app)
-		s := r.Session()
-		turn := r.Send(s.ID, "boom")
-		for range 5 {
-			disk := r.Mem.Clone()
-			r.Kill()
-			r = enginetest.Over(t, disk, r.Service, deadly, app)
-			done, err := r.Engine.Recover(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			<-done
-			time.Sleep(10 * time.Second)
-		}
-		defer r.Close()
-		got := r.Await(turn.ID)
-		if got.Status != parley.StatusInterrupted || calls != 3 || got.Attempts != 2 || !strings.Contains(got.Reason, "twice") {
-			t.Errorf("%d calls, %+v", calls, got)
-		}
-		if again, err := r.Engine.Turn(ctx, enginetest.User, turn.ID); err != nil || again.Reason != got.Reason {
-			t.Errorf("read again it is interrupted because %q, %v", again.Reason, err)
-		}
-		log := r.Log(s.ID)
-		var last parley.TurnInterrupted
-		for _, e := range log {
-			if p, err := e.Payload(); err == nil {
-				if i, ok := p.(parley.TurnInterrupted); ok {
-					last = i
+	calls := func(tools ...string) func(done int) []string {
+		return func(done int) []string { return tools[done%len(tools):][:1] }
+	}
+	for name, tc := range map[string]struct {
+		deadly string                  // "": the model
+		asks   func(done int) []string // for which tools, after so many results
+		late   bool                    // it is in the log when the server first dies
+		twice  string                  // how the reason calls it
+	}{
+		"a model call":           {twice: "without getting any further"},
+		"a read":                 {deadly: "look", asks: calls("look"), twice: "without getting any further"},
+		"a read in the log":      {deadly: "look", late: true, asks: calls("look"), twice: "without getting any further"},
+		"a keyed call":           {deadly: "put", asks: calls("put"), twice: "without getting any further"},
+		"a write":                {deadly: "mail", asks: calls("mail"), twice: `after a call of "mail"`},
+		"a write behind a read":  {deadly: "mail", asks: calls("look", "mail"), twice: `after a call of "mail"`},
+		"a write beside a read":  {deadly: "mail", asks: func(int) []string { return []string{"look", "mail"} }, twice: `after a call of "mail"`},
+		"a write behind a write": {deadly: "mail", asks: calls("put", "look", "mail"), twice: `after a call of "mail"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				app := enginetest.App(auto, func(a *parley.App) {
+					a.Policy.Unattended = true
+					a.Budgets.MaxSteps, a.Budgets.MaxToolCalls, a.Budgets.MaxDurationMS = 100, 100, time.Hour.Milliseconds()
+				})
+				var deaths atomic.Int64
+				model := func(ctx context.Context, r seam.Request, _ func(string)) (seam.Reply, error) {
+					if tc.deadly == "" {
+						deaths.Add(1)
+						<-ctx.Done()
+						return seam.Reply{}, ctx.Err()
+					}
+					done := len(enginetest.Results(r))
+					var parts []parley.Part
+					for _, tool := range tc.asks(done) {
+						parts = append(parts, enginetest.Call(tool, map[string]string{"text": fmt.Sprint("no ", done)}))
+					}
+					return seam.Reply{Parts: parts}, nil
 				}
-			}
-		}
-		if !strings.Contains(last.Reason, "twice") {
-			t.Errorf("the last interruption does not say why it stays: %q", last.Reason)
-		}
-		// A new message takes the turn's place.
-		two, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "again", Budgets: parley.Budgets{MaxDurationMS: 100}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, _ := r.Engine.Turn(ctx, enginetest.User, turn.ID); got.Status != parley.StatusCancelled {
-			t.Errorf("superseded, it is %s", got.Status)
-		}
-		r.Await(two.ID)
-	})
+				r := enginetest.New(t, model, app)
+				dead := make(chan struct{})
+				r.Service.SetGate(func(_ context.Context, run seam.Run) error {
+					if run.Name == tc.deadly {
+						deaths.Add(1)
+						<-dead
+					}
+					return nil
+				})
+				s := r.Session()
+				turn := r.Send(s.ID, "boom")
+				for i := range int64(8) {
+					// The server dies at once, before it commits what is only staged.
+					for began := time.Now(); deaths.Load() <= i && time.Since(began) < time.Minute; {
+						time.Sleep(time.Millisecond)
+						synctest.Wait()
+					}
+					if tc.late && i == 0 {
+						time.Sleep(time.Second)
+					}
+					disk := r.Mem.Clone()
+					r.Kill()
+					close(dead)
+					synctest.Wait()
+					dead = make(chan struct{})
+					r = enginetest.Over(t, disk, r.Service, model, app)
+					recovered(t, r)
+				}
+				defer r.Close()
+				lives := sync.OnceFunc(func() { close(dead) })
+				defer lives()
+				got := r.Await(turn.ID)
+				if got.Status != parley.StatusInterrupted || deaths.Load() != 3 || got.Attempts != 2 || !strings.Contains(got.Reason, "twice") || !strings.Contains(got.Reason, tc.twice) {
+					t.Errorf("%d deaths, %+v\n%s", deaths.Load(), got, enginetest.Types(r.Log(s.ID)))
+				}
+				if again, err := r.Engine.Turn(ctx, enginetest.User, turn.ID); err != nil || again.Reason != got.Reason {
+					t.Errorf("read again it is interrupted because %q, %v", again.Reason, err)
+				}
+				log := r.Log(s.ID)
+				if err := enginetest.CheckLog(log); err != nil {
+					t.Error(err)
+				}
+				if _, last := promises(log); last != got.Reason {
+					t.Errorf("the last interruption says: %q", last)
+				}
+				// A new message takes the turn's place.
+				two, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "again", Budgets: parley.Budgets{MaxDurationMS: 100}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, _ := r.Engine.Turn(ctx, enginetest.User, turn.ID); got.Status != parley.StatusCancelled {
+					t.Errorf("superseded, it is %s", got.Status)
+				}
+				lives()
+				r.Await(two.ID)
+			})
+		})
+	}
 }
 
 // unleased is a store that considers the engine over it gone, as if its lease had expired.

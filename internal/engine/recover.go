@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -11,9 +12,10 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxAutoResumes is how often in a row a turn is resumed automatically without getting
-// any further: without a reply of a model or the end of a tool call. A turn that crashes
-// the process would otherwise do so for ever. What gets further is limited by its budgets.
+// maxAutoResumes is how often in a row a turn is resumed automatically in vain: without a
+// reply of a model or the end of a tool call, or only to another call of the tool that was
+// running when the server stopped (see [parley.Turn.InVain]). A turn that crashes the
+// process would otherwise do so for ever. What gets further is limited by its budgets.
 const maxAutoResumes = 2
 
 // Recover finds the turns that a crash left open, or queued behind an open one, except
@@ -88,7 +90,8 @@ func (e *Engine) resumes(app string) bool {
 func (s *session) goOnByItself(least time.Duration) {
 	switch {
 	case s.resumesItself():
-		s.e.goOnLater(s.id, max(least, time.Duration(s.view.Turn.AutoAttempts)*2*time.Second))
+		times, _ := s.view.Turn.InVain()
+		s.e.goOnLater(s.id, max(least, time.Duration(times)*2*time.Second))
 	case s.e.resumes(s.view.App) && s.startsNext():
 		s.e.goOnLater(s.id, least)
 	}
@@ -103,13 +106,17 @@ func (s *session) resumesItself() bool {
 
 // leaves reports whether a turn that was interrupted is left for somebody to resume.
 func (s *session) leaves(t *parley.Turn) bool {
-	return !s.e.resumes(s.view.App) || t.AutoAttempts >= maxAutoResumes || s.e.triedInVain(t.ID) != ""
+	times, _ := t.InVain()
+	return !s.e.resumes(s.view.App) || times >= maxAutoResumes || s.e.triedInVain(t.ID) != ""
 }
 
 // whyInterrupted is the reason of an interruption.
 func (s *session) whyInterrupted(t *parley.Turn) string {
 	const reason = "the server stopped while the turn was running"
-	if t.AutoAttempts >= maxAutoResumes {
+	switch times, tool := t.InVain(); {
+	case times >= maxAutoResumes && tool != "":
+		return reason + fmt.Sprintf("; it was resumed automatically twice and the server stopped again after a call of %q, so it is left for you to resume", tool)
+	case times >= maxAutoResumes:
 		return reason + "; it was resumed automatically twice without getting any further, and is left for you to resume"
 	}
 	if why := s.e.triedInVain(t.ID); why != "" {
@@ -239,6 +246,13 @@ func (e *Engine) goOnNow(id parley.SessionID, over func()) (*run, error) {
 	over()
 	s.startNext()
 	return s.run, nil
+}
+
+// resumptionStaged reports whether the turn's resumption is not in the log yet. A call that
+// stops the server must be preceded by it, or the resumption would not count.
+func (s *session) resumptionStaged() bool {
+	t := s.state.Turn
+	return t != nil && t.Status == parley.StatusInterrupted
 }
 
 // interrupt marks the turn that this session's last owner left running, and says whether

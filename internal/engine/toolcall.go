@@ -111,7 +111,7 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 	}
 	ev := parley.NewEvent(t.ID, c.Agent, begun)
 	var err error
-	if effect == parley.EffectRead && begun.Grant == "" {
+	if effect == parley.EffectRead && begun.Grant == "" && !s.resumptionStaged() {
 		err = s.stageSoon(ev) // it can be repeated, so it need not be committed before it happens
 	} else {
 		err = h.commit(ctx, s, ev)
