@@ -15,7 +15,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/apps"
-	"github.com/parley-server/parley/apps/home"
+	"github.com/parley-server/parley/internal/app"
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/model/scripted"
 	"github.com/parley-server/parley/internal/redact"
@@ -48,7 +48,7 @@ Exit codes: 0 all is right, 1 there are mistakes, 2 wrong usage or settings.`,
 				}
 				s.Apps, s.Enabled, s.App = filepath.Dir(dir), []string{filepath.Base(dir)}, nil
 			}
-			fine, wrong, err := checkApps(s, newLogger(s, cmd.ErrOrStderr()))
+			fine, wrong, err := f.kit.check(s, newLogger(s, cmd.ErrOrStderr()))
 			if err != nil {
 				return usage(err)
 			}
@@ -93,8 +93,8 @@ func printChecked(cmd *cobra.Command, fine []parley.App, wrong []config.Mistake)
 	return nil
 }
 
-// checkApps reads the apps named in s. Its error is about the settings only.
-func checkApps(s config.Settings, log *slog.Logger) (fine []parley.App, wrong []config.Mistake, err error) {
+// check reads the apps named in s. Its error is about the settings only.
+func (k *kit) check(s config.Settings, log *slog.Logger) (fine []parley.App, wrong []config.Mistake, err error) {
 	answers, err := newAnswerers(s, log)
 	if err != nil {
 		return nil, nil, err
@@ -104,21 +104,19 @@ func checkApps(s config.Settings, log *slog.Logger) (fine []parley.App, wrong []
 			return nil, nil, err
 		}
 	}
-	list, err := s.ReadApps(apps.FS(), config.Known{
-		Toolsets: append(names(toolsets), names(services)...), Wires: names(wires), Runtimes: names(runtimes),
-	})
+	list, err := s.ReadApps(apps.FS(), k.known())
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &plan{settings: s, models: answers, houses: map[string]home.House{}, red: redact.New(knownSecrets(s)...)}
+	p := &plan{kit: k, settings: s, models: answers, red: redact.New(knownSecrets(s)...)}
 	for _, r := range list {
-		app, bad := p.check(r, log)
+		one, bad := p.check(r, log)
 		if wrong = append(wrong, bad...); len(bad) == 0 {
-			fine = append(fine, app)
+			fine = append(fine, one)
 		}
 	}
 	if len(wrong) == 0 {
-		if _, err := doors(fine, wireDeps{}); err != nil { // two apps claim the same path
+		if _, err := doors(fine, doorDeps{plan: p}); err != nil { // two apps claim the same path
 			wrong = mistakesOf(err, config.Mistake{})
 		}
 	}
@@ -130,19 +128,19 @@ func checkApps(s config.Settings, log *slog.Logger) (fine []parley.App, wrong []
 
 // check reports everything that can be found wrong with one app without running it. An
 // unreadable part hides as little as possible of the rest.
-func (p *plan) check(r config.Read, log *slog.Logger) (app parley.App, wrong []config.Mistake) {
+func (p *plan) check(r config.Read, log *slog.Logger) (one parley.App, wrong []config.Mistake) {
 	wrong = mistakesOf(r.Err, config.Mistake{File: r.Name})
 	a := r.App
 	if a == nil {
-		return app, wrong
+		return one, wrong
 	}
 	add := func(err error, at string) {
 		if err != nil {
-			wrong = append(wrong, mistakesOf(err, a.Mistake(at, "%s", says(err)))...)
+			wrong = append(wrong, mistakesOf(err, a.Mistake(at, "%s", app.Says(err)))...)
 		}
 	}
 	a.Toolsets = slices.DeleteFunc(a.Toolsets, func(t config.Toolset) bool {
-		return toolsets[t.Kind] == nil && services[t.Kind] == nil // reported already
+		return p.kit.tools[t.Kind] == nil // reported already
 	})
 	sets, err := p.toolsets(a, true, log)
 	add(err, "tools")
@@ -150,7 +148,7 @@ func (p *plan) check(r config.Read, log *slog.Logger) (app parley.App, wrong []c
 		box, err := toolbox.New(sets, toolbox.Options{Logger: log, Redact: p.red.String})
 		add(err, "tools")
 		if err == nil {
-			app, err = a.Resolve(box.Decls())
+			one, err = a.Resolve(box.Decls())
 			add(err, "agents")
 		}
 	}
@@ -167,12 +165,12 @@ func (p *plan) check(r config.Read, log *slog.Logger) (app parley.App, wrong []c
 		add(err, use.at)
 	}
 	if len(wrong) == 0 {
-		add(p.models.host(&app, p.settings.Data, p.there), "model")
+		add(p.models.host(&one, p.settings.Data, p.there), "model")
 	}
 	slices.SortStableFunc(wrong, func(x, y config.Mistake) int {
 		return cmp.Or(strings.Compare(x.File, y.File), x.Line-y.Line)
 	})
-	return app, slices.Compact(wrong)
+	return one, slices.Compact(wrong)
 }
 
 // script reports the mistakes in an app's script.
@@ -219,16 +217,7 @@ func mistakesOf(err error, otherwise config.Mistake) []config.Mistake {
 		return list
 	}
 	if otherwise.Text == "" {
-		otherwise.Text = says(err)
+		otherwise.Text = app.Says(err)
 	}
 	return []config.Mistake{otherwise}
-}
-
-// says is an error on one line, with its hint.
-func says(err error) string {
-	text := err.Error()
-	if e, ok := errors.AsType[*parley.Error](err); ok && e.Hint != "" {
-		text += "; " + e.Hint
-	}
-	return text
 }

@@ -203,7 +203,7 @@ func (f *flags) open(cmd *cobra.Command, s config.Settings, own *lock, recover b
 		s.Log.Level = "warn" // a command is not a server
 	}
 	log := newLogger(s, cmd.ErrOrStderr())
-	p, err := newPlan(s, log)
+	p, err := f.kit.plan(s, log)
 	if err != nil {
 		return fail(usage(err))
 	}

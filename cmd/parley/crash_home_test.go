@@ -151,7 +151,7 @@ func TestHomeSurvivesACrashAtEveryPoint(t *testing.T) {
 	settings.Scripted.Pace = 0
 	yes := true
 	settings.App = map[string]config.AppSettings{"home": {AllowActuation: &yes, AllowlistedServices: []string{"light.turn_on"}}}
-	p, err := newPlanFor(settings, true, slog.New(slog.DiscardHandler))
+	p, err := builtin().planFor(settings, true, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

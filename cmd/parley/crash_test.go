@@ -21,7 +21,7 @@ func TestChaosSurvivesACrashAtEveryPoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	settings.Scripted.Pace = 0
-	p, err := newPlan(settings, slog.New(slog.DiscardHandler))
+	p, err := builtin().plan(settings, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

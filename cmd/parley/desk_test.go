@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/app"
 	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/redact/redacttest"
@@ -54,7 +55,7 @@ func init() {
 	if err != nil {
 		post = time.Minute
 	}
-	toolsets["desk"] = func(config.Folder) seam.Toolset { return desk{url, post} }
+	toolsets["desk"] = func(app.ToolDeps) (app.Service, error) { return app.Service{Toolset: desk{url, post}}, nil }
 	unaided["desk"] = func(config.Settings, []*config.App) ([]seam.Model, error) { return []seam.Model{clerk{pace, url}}, nil }
 }
 

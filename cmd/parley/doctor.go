@@ -46,7 +46,7 @@ Exit codes: 0 no check failed, 1 some did, 2 wrong usage.`,
 		Example: `  parley doctor
   parley doctor --json | jq -r '.checks[] | select(.verdict != "ok") | .says'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := &doctor{style: terminal(cmd).Style(cmd.OutOrStdout()), report: report{Version: version, Checks: []check{}}}
+			d := &doctor{kit: f.kit, style: terminal(cmd).Style(cmd.OutOrStdout()), report: report{Version: version, Checks: []check{}}}
 			if !asJSON {
 				d.out = cmd.OutOrStdout()
 			}
@@ -96,6 +96,7 @@ type check struct {
 }
 
 type doctor struct {
+	kit    *kit
 	out    io.Writer // nil: nothing is printed along the way
 	style  tui.Style
 	report report
@@ -399,12 +400,12 @@ func (d *doctor) address(ctx context.Context, s config.Settings) {
 }
 
 func (d *doctor) apps(ctx context.Context, s config.Settings) {
-	p, err := newPlan(s, newLogger(s, io.Discard))
+	p, err := d.kit.plan(s, newLogger(s, io.Discard))
 	if err != nil {
 		d.fail("apps", err)
 		return
 	}
-	if _, err := doors(p.resolved, wireDeps{}); err != nil {
+	if _, err := doors(p.resolved, doorDeps{plan: p}); err != nil {
 		d.fail("apps", err)
 		return
 	}

@@ -14,6 +14,7 @@ import (
 
 // flags are those that every command has.
 type flags struct {
+	kit   *kit
 	file  string
 	addon string             // the add-on's options file; empty: not an add-on
 	set   map[string]*string // by the setting's path

@@ -15,8 +15,8 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/apps"
-	"github.com/parley-server/parley/apps/home"
 	"github.com/parley-server/parley/internal/api"
+	"github.com/parley-server/parley/internal/app"
 	"github.com/parley-server/parley/internal/archive"
 	"github.com/parley-server/parley/internal/auth"
 	"github.com/parley-server/parley/internal/config"
@@ -41,7 +41,7 @@ type house struct {
 	table  *table // all doors; behind puts a login before them
 
 	off      map[string]string // apps that are not served, and why
-	services []service
+	services []app.Service
 	limits   config.Limits
 
 	store  seam.Store
@@ -58,13 +58,14 @@ type house struct {
 // plan is everything needed to build a house before anything is opened, so that a mistake
 // in an app is found without touching the data folder.
 type plan struct {
+	kit      *kit
 	settings config.Settings
 	apps     []*config.App
 	resolved []parley.App
 	boxes    map[string]*toolbox.Box
 	models   *models
-	services []service
-	houses   map[string]home.House
+	sets     map[string][]seam.Toolset // of the apps, as they were opened
+	services []app.Service
 	off      map[string]string  // apps that cannot be served here, and why
 	disabled []string           // apps that the settings do not enable
 	meta     func() any         // of index/meta.json; nil: there is none
@@ -73,11 +74,13 @@ type plan struct {
 	red      *redact.Redactor   // the one that stands before all that is kept and shown
 }
 
-func newPlan(s config.Settings, log *slog.Logger) (*plan, error) { return newPlanFor(s, false, log) }
+func (k *kit) plan(s config.Settings, log *slog.Logger) (*plan, error) {
+	return k.planFor(s, false, log)
+}
 
-// newPlanFor makes the plan of a house. With check set it is only inspected, and includes
+// planFor makes the plan of a house. With check set it is only inspected, and includes
 // apps whose service is not configured.
-func newPlanFor(s config.Settings, check bool, log *slog.Logger) (*plan, error) {
+func (k *kit) planFor(s config.Settings, check bool, log *slog.Logger) (*plan, error) {
 	answers, err := newAnswerers(s, log)
 	if err != nil {
 		return nil, err
@@ -87,30 +90,27 @@ func newPlanFor(s config.Settings, check bool, log *slog.Logger) (*plan, error) 
 			return nil, err
 		}
 	}
-	list, err := s.LoadApps(apps.FS(), config.Known{
-		Toolsets: append(names(toolsets), names(services)...), Wires: names(wires), Runtimes: names(runtimes),
-	})
+	list, err := s.LoadApps(apps.FS(), k.known())
 	if err != nil {
 		return nil, err
 	}
 	p := &plan{
-		settings: s, boxes: map[string]*toolbox.Box{}, models: answers, houses: map[string]home.House{}, off: map[string]string{},
+		kit: k, settings: s, boxes: map[string]*toolbox.Box{}, models: answers, sets: map[string][]seam.Toolset{}, off: map[string]string{},
 	}
 	if p.disabled, err = s.Disabled(apps.FS()); err != nil {
 		return nil, err
 	}
 	p.red = redact.New(knownSecrets(s)...)
-	sets := map[string][]seam.Toolset{}
 	for _, a := range list {
 		made, err := p.toolsets(a, check, log)
-		if off, ok := errors.AsType[*offError](err); ok {
-			p.off[a.Name] = off.why
+		if off, ok := errors.AsType[*app.Off](err); ok {
+			p.off[a.Name] = off.Why
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		sets[a.Name] = made
+		p.sets[a.Name] = made
 		p.apps = append(p.apps, a)
 	}
 	if len(p.apps) == 0 {
@@ -125,22 +125,22 @@ func newPlanFor(s config.Settings, check bool, log *slog.Logger) (*plan, error) 
 		p.red.Add(strconv.Itoa(i), secret)
 	}
 	for _, a := range p.apps {
-		box, err := toolbox.New(sets[a.Name], toolbox.Options{Logger: log, Redact: p.red.String})
+		box, err := toolbox.New(p.sets[a.Name], toolbox.Options{Logger: log, Redact: p.red.String})
 		if err != nil {
 			return nil, err
 		}
-		app, err := a.Resolve(box.Decls())
+		resolved, err := a.Resolve(box.Decls())
 		if err != nil {
 			return nil, err
 		}
-		if err := p.models.host(&app, s.Data, p.there); err != nil {
+		if err := p.models.host(&resolved, s.Data, p.there); err != nil {
 			return nil, err
 		}
-		if err := p.models.has(app); err != nil {
+		if err := p.models.has(resolved); err != nil {
 			return nil, err
 		}
-		p.boxes[app.Name] = box
-		p.resolved = append(p.resolved, app)
+		p.boxes[a.Name] = box
+		p.resolved = append(p.resolved, resolved)
 	}
 	return p, nil
 }
@@ -162,25 +162,32 @@ func (p *plan) there() error {
 func (p *plan) toolsets(a *config.App, check bool, log *slog.Logger) ([]seam.Toolset, error) {
 	var list []seam.Toolset
 	for _, t := range a.Toolsets {
-		open, ok := services[t.Kind]
-		if !ok {
-			list = append(list, toolsets[t.Kind](t.Data))
-			continue
-		}
-		s, err := open(serviceDeps{settings: p.settings, app: a, toolset: t, check: check, log: log, red: p.red})
+		made, err := p.kit.tools[t.Kind](app.ToolDeps{
+			App: a, Toolset: t, Check: check, Env: p.settings.Env, Logger: log,
+			Clean: func(text string) string { text, _ = p.red.String(text); return text },
+		})
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, s.Toolset)
-		p.services = append(p.services, s)
+		list = append(list, made.Toolset)
+		p.services = append(p.services, made)
 		if a.LiveFiles && p.meta == nil {
-			p.meta = s.meta
-		}
-		if s.house != nil {
-			p.houses[a.Name] = s.house
+			p.meta = made.Meta
 		}
 	}
 	return list, nil
+}
+
+// partialEvery is how long an app's wire collects text: as the server's settings say, or
+// else the app's.
+func (p *plan) partialEvery(name string) time.Duration {
+	every := p.settings.Events.PartialEvery
+	for _, a := range p.apps {
+		if every == 0 && a.Name == name {
+			every = a.PartialEvery
+		}
+	}
+	return time.Duration(every)
 }
 
 // notServed says of each app that is not served why.
@@ -196,7 +203,7 @@ func (p *plan) notServed() map[string]string {
 func (p *plan) secrets() []string {
 	var list []string
 	for _, s := range p.services {
-		list = append(list, s.secrets...)
+		list = append(list, s.Secrets...)
 	}
 	return list
 }
@@ -269,7 +276,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		Version:   version, Off: p.notServed(), Notices: notices, Metrics: metered(counts.Handler()), Streams: counts.Streams, Logger: log,
 		MaxBody: int64(p.settings.Limits.MaxBody), MaxStreams: p.settings.Limits.MaxStreams,
 	})
-	deps := wireDeps{engine: h.engine, reader: reader, api: h.api, principal: auth.Principal, settings: p.settings, log: log, houses: p.houses, apps: p.apps}
+	deps := doorDeps{plan: p, engine: h.engine, reader: reader, api: h.api, principal: auth.Principal, log: log}
 	for _, a := range p.resolved {
 		h.mcp = append(h.mcp, newMCPServer(a, deps))
 	}
@@ -279,12 +286,13 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		_ = h.close(ctx, 0)
 		return nil, err
 	}
-	document(p.resolved, deps)
 	for _, s := range h.services {
-		if s.observe != nil {
-			s.observe(h.engine.Observe)
+		if s.Observe != nil {
+			s.Observe(h.engine.Observe)
 		}
-		s.start()
+		if s.Start != nil {
+			s.Start()
+		}
 	}
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	h.abandon = abandon
@@ -294,7 +302,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 
 // pages serves the apps' pages: "/" is the page of the only app, or else the list of
 // apps.
-func pages(t *table, list []parley.App, d wireDeps) {
+func pages(t *table, list []parley.App, d doorDeps) {
 	site := web.Handler()
 	var withPage []string
 	for _, a := range list {
@@ -354,7 +362,9 @@ func (h *house) close(ctx context.Context, grace time.Duration) error {
 		m.Close(flush)
 	}
 	for _, s := range h.services {
-		s.close()
+		if s.Close != nil {
+			s.Close()
+		}
 	}
 	last, sent := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // a collector that does not answer must not delay the stop
 	defer sent()

@@ -16,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/apps/home"
 	"github.com/parley-server/parley/internal/api"
 	"github.com/parley-server/parley/internal/api/apitest"
 	"github.com/parley-server/parley/internal/auth"
@@ -37,12 +38,12 @@ func newKeyed(t *testing.T) *keyed {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	sim, err := furnish(&s, "", []string{"light.turn_on", "light.turn_off", "switch.turn_off"}, log)
+	stop, err := home.Demo{Allow: []string{"light.turn_on", "light.turn_off", "switch.turn_off"}}.Furnish(&s, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(sim.close)
-	p, err := newPlan(s, log)
+	t.Cleanup(stop)
+	p, err := builtin().plan(s, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/apps/chaos"
+	"github.com/parley-server/parley/apps/home"
 	"github.com/parley-server/parley/internal/tui"
 )
 
@@ -49,14 +51,18 @@ func main() {
 		<-ctx.Done()
 		stop() // the next signal ends the process at once
 	}()
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	code := run(ctx, builtin(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
+// builtin are the apps that come with Parley and bring something in Go. Nothing else here knows
+// an app.
+func builtin() *kit { return newKit(chaos.App(), home.App()) }
+
 // run is the program without its process.
-func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	root := newRoot()
+func run(ctx context.Context, k *kit, args []string, in io.Reader, out, errs io.Writer) int {
+	root := newRoot(k)
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
@@ -115,8 +121,8 @@ func usage(err error) error {
 	return &exitError{exitUsage, err}
 }
 
-func newRoot() *cobra.Command {
-	f := &flags{}
+func newRoot(k *kit) *cobra.Command {
+	f := &flags{kit: k}
 	root := &cobra.Command{
 		Use:   "parley",
 		Short: "An agent server whose sessions outlive it",

@@ -13,9 +13,6 @@ import (
 	"github.com/parley-server/parley/internal/mcpserver"
 )
 
-// mcpHome is the app whose MCP server is also at /mcp.
-const mcpHome = "home"
-
 func newMCP(f *flags) *cobra.Command {
 	var app string
 	cmd := &cobra.Command{
@@ -78,31 +75,31 @@ func (l *link) appNamed(ctx context.Context, name string) (string, error) {
 	return names[0], nil
 }
 
-func newMCPServer(a parley.App, d wireDeps) *mcpserver.App {
+func newMCPServer(a parley.App, d doorDeps) *mcpserver.App {
 	return mcpserver.New(a, mcpserver.Options{
-		Engine: d.engine, Reader: d.reader, Version: version, Underscores: d.settings.MCP.Underscores, Approvals: d.settings.MCP.Approvals,
+		Engine: d.engine, Reader: d.reader, Version: version, Underscores: d.plan.settings.MCP.Underscores, Approvals: d.plan.settings.MCP.Approvals,
 		Transport: mcpserver.Transport{
 			Principal: d.principal, Fail: api.WriteError, Open: d.api.Open, Logger: d.log,
-			MaxBody: int64(d.settings.Limits.MaxBody),
+			MaxBody: int64(d.plan.settings.Limits.MaxBody),
 		},
 	})
 }
 
-// mcpDoors mounts each app's MCP server; the servers are of the apps, in their
-// order, or none.
-func mcpDoors(t *table, list []parley.App, d wireDeps) {
+// mcpOf serves the MCP server of the app that a request is for; the servers are of the apps, in
+// their order, or none.
+func mcpOf(list []parley.App, d doorDeps) func(of func(*http.Request) string) http.Handler {
 	byApp := map[string]http.Handler{}
 	for n, s := range d.mcp {
 		byApp[list[n].Name] = s
 	}
-	open := func(pattern string, h http.HandlerFunc) { t.Handle(pattern, api.OwnPages(h, d.settings.CORSOrigins)) }
-	serve := func(w http.ResponseWriter, r *http.Request, name string) {
-		if h := byApp[name]; h != nil {
-			h.ServeHTTP(w, r)
-			return
-		}
-		d.noApp(w, name)
+	return func(of func(*http.Request) string) http.Handler {
+		return api.OwnPages(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			name := of(r)
+			if h := byApp[name]; h != nil {
+				h.ServeHTTP(w, r)
+				return
+			}
+			d.noApp(w, name)
+		}), d.plan.settings.CORSOrigins)
 	}
-	open("/apps/{app}/mcp", func(w http.ResponseWriter, r *http.Request) { serve(w, r, r.PathValue("app")) })
-	open("/mcp", func(w http.ResponseWriter, r *http.Request) { serve(w, r, mcpHome) })
 }

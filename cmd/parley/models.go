@@ -37,7 +37,7 @@ one those of this command hold.`,
 			if err != nil {
 				return err
 			}
-			list, providers, err := modelsOf(cmd.Context(), s)
+			list, providers, err := f.kit.modelsOf(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ one those of this command hold.`,
 }
 
 // modelsOf asks the running server, or else the providers in s.
-func modelsOf(ctx context.Context, s config.Settings) (list []client.Model, providers []client.Provider, err error) {
+func (k *kit) modelsOf(ctx context.Context, s config.Settings) (list []client.Model, providers []client.Provider, err error) {
 	held, err := holderOf(s.Data)
 	if err != nil {
 		return nil, nil, err
@@ -74,7 +74,7 @@ func modelsOf(ctx context.Context, s config.Settings) (list []client.Model, prov
 			return list, providers, err
 		}
 	}
-	p, err := newPlan(s, slog.New(slog.DiscardHandler))
+	p, err := k.plan(s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, usage(err)
 	}

@@ -127,7 +127,7 @@ func (f *flags) replayWith(cmd *cobra.Command, o *replay.Options, prompts []stri
 		return err
 	}
 	log := newLogger(s, cmd.ErrOrStderr())
-	p, err := newPlanFor(s, true, log)
+	p, err := f.kit.planFor(s, true, log)
 	if err != nil {
 		return err
 	}

@@ -47,10 +47,7 @@ needs a key: see parley keys. --addon is for Home Assistant, which runs it so.`,
 }
 
 func newDemo(f *flags) *cobra.Command {
-	var (
-		story string
-		allow []string
-	)
+	var simulations []func(*config.Settings, *slog.Logger) (func(), error)
 	cmd := &cobra.Command{
 		Use: "demo", Short: "Start the server with every built-in app and demo data", Args: cobra.NoArgs,
 		Long: `Start the server with every built-in app, its demo data, and a scripted demo
@@ -69,18 +66,26 @@ agents may do there, after asking: --allow light.turn_on,light.turn_off.`,
 			if s.CORSOrigins == nil {
 				s.CORSOrigins = []string{config.DevOrigin}
 			}
-			house, err := furnish(&s, story, allow, newLogger(s, cmd.ErrOrStderr()))
-			if err != nil {
-				return err
-			}
-			if house != nil {
-				defer house.close()
+			for _, start := range simulations {
+				stop, err := start(&s, newLogger(s, cmd.ErrOrStderr()))
+				if parley.CodeOf(err) == parley.CodeInvalid {
+					return usage(err)
+				}
+				if err != nil {
+					return err
+				}
+				if stop != nil {
+					defer stop()
+				}
 			}
 			return f.serve(cmd, s, "demo")
 		},
 	}
-	cmd.Flags().StringSliceVar(&allow, "allow", nil, "services that agents may call in the simulated house, after asking, such as light.turn_off or light.* (default none)")
-	cmd.Flags().StringVar(&story, "story", "", "what happened in the simulated house last night: voltage_dip, zigbee_interference, automation_loop or quiet (default voltage_dip)")
+	for _, a := range f.kit.apps {
+		if a.Demo != nil {
+			simulations = append(simulations, a.Demo(cmd.Flags()))
+		}
+	}
 	return cmd
 }
 
@@ -98,7 +103,7 @@ func (f *flags) serve(cmd *cobra.Command, s config.Settings, command string) err
 		}
 		return usage(err)
 	}
-	p, err := newPlan(s, log)
+	p, err := f.kit.plan(s, log)
 	if err != nil {
 		return usage(err)
 	}

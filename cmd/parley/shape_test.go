@@ -31,11 +31,9 @@ func TestShape_by_the_tables(t *testing.T) {
 	for _, path := range []string{"/metrics", "/openapi.json", "/docs", "/"} {
 		methods[path] = []string{"GET"}
 	}
-	for name, w := range wires {
-		if k.house.off[w.app] == "" {
-			methods[fill.Replace(w.path)] = []string{w.method}
-		} else {
-			t.Logf("%s is off", name)
+	for path, route := range k.house.table.routes {
+		if route.handlers[""] == nil {
+			methods[fill.Replace(path)] = names(route.handlers)
 		}
 	}
 	// refused checks an answer, and returns its error if it has one.

@@ -8,28 +8,29 @@ import (
 	"testing"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/api"
+	"github.com/parley-server/parley/apps/chaos"
+	"github.com/parley-server/parley/apps/home"
+	"github.com/parley-server/parley/internal/app"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// TestWires_share_no_path: each wire has its own path, which belongs to no other door.
-func TestWires_share_no_path(t *testing.T) {
+// TestKit_shares_nothing: the apps that come with Parley bring different paths, wires and kinds
+// of tools.
+func TestKit_shares_nothing(t *testing.T) {
 	t.Parallel()
-	taken := map[string]string{"/": "pages", "/apps/": "pages"}
-	for _, p := range api.Patterns() {
-		taken[p] = "api"
+	k := builtin() // panics when two bring the same kind or wire
+	h, err := doors(nil, doorDeps{plan: &plan{kit: k}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, w := range wires {
-		if !strings.HasPrefix(w.path, "/") || w.app == "" || w.method == "" {
-			t.Errorf("wire %s is not whole: %+v", name, w)
+	for _, path := range []string{"/chat", "/events/{session_id}", "/mcp", "/apps/{app}/entities"} {
+		if h.routes[path].by == "" {
+			t.Errorf("no app has %s; there are %v", path, names(h.routes))
 		}
-		for path, by := range taken {
-			if path == w.path || strings.HasSuffix(path, "/") && path != "/" && strings.HasPrefix(w.path, path) {
-				t.Errorf("the path %s of wire %s belongs to %s", w.path, name, by)
-			}
-		}
-		taken[w.path] = "wire " + name
+	}
+	if len(k.wires) < 2 || k.tools["homeassistant"] == nil || k.tools["slack"] == nil {
+		t.Errorf("the kit has the wires %v and the tools %v", names(k.wires), names(k.tools))
 	}
 }
 
@@ -37,9 +38,87 @@ func TestDoors_two_apps_with_one_wire_are_refused(t *testing.T) {
 	t.Parallel()
 	a := parley.App{Name: "a", Wires: []string{"chat"}}
 	b := parley.App{Name: "b", Wires: []string{"chat"}}
-	_, err := doors([]parley.App{a, b}, wireDeps{})
+	_, err := doors([]parley.App{a, b}, doorDeps{plan: &plan{kit: builtin()}})
 	if err == nil || !strings.Contains(err.Error(), "a and b") || !strings.Contains(err.Error(), "/chat") {
 		t.Errorf("got %v, want an error that names both apps and the path", err)
+	}
+}
+
+// TestDoors_path_that_is_taken: no app gets a path of another app or of the server, in whatever
+// form, and a mistake in a pattern is an error, too.
+func TestDoors_path_that_is_taken(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{"/chat", "POST /chat", "/events/{id}", "/v1/", "/healthz", "/apps/{app}/mcp", "GET /", "chat", "/{", "/apps/{app}/"} {
+		mine := app.App{Name: "mine", Mount: func(m app.Mux, _ app.Deps) { m.Handle(pattern, http.NotFoundHandler()) }}
+		_, err := doors([]parley.App{{Name: "chaos", Wires: []string{"chat"}}, {Name: "mine"}}, doorDeps{plan: &plan{kit: newKit(chaos.App(), home.App(), mine)}})
+		if err == nil || !strings.Contains(err.Error(), "the app mine") {
+			t.Errorf("%s: got %v, want an error that names the app", pattern, err)
+		}
+	}
+}
+
+// TestDoors_of_an_app: an app has any number of routes, each with its methods, which know who
+// asks and which app they are of.
+func TestDoors_of_an_app(t *testing.T) {
+	t.Parallel()
+	crm := app.App{Name: "crm", Mount: func(m app.Mux, d app.Deps) {
+		say := func(what string) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				p, err := d.Principal(r.Context())
+				if err != nil {
+					d.Fail(w, err)
+					return
+				}
+				_, _ = w.Write([]byte(strings.Join([]string{what, d.App, p.User, r.PathValue("id"), r.PathValue("app")}, " ")))
+			})
+		}
+		m.Handle("GET /crm/{id}", say("read"))
+		m.Handle("DELETE /crm/{id}", say("delete"))
+		m.Handle("/crm/{id}/any", say("any"))
+		m.Handle("PUT /apps/{app}/crm", say("put"))
+	}}
+	rig := enginetest.New(t, enginetest.Echo, enginetest.App(func(a *parley.App) { a.Name = "mine" }))
+	t.Cleanup(rig.Close)
+	open := func(served ...string) http.Handler {
+		list := []parley.App{}
+		for _, name := range served {
+			list = append(list, parley.App{Name: name})
+		}
+		h, err := doors(list, doorDeps{
+			plan: &plan{kit: newKit(crm)}, engine: rig.Engine,
+			principal: func(context.Context) (parley.Principal, error) { return enginetest.User, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	ask := func(h http.Handler, method, path string) (int, string, string) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		return w.Code, w.Body.String(), w.Header().Get("Allow")
+	}
+	for _, c := range []struct {
+		served, method, path string
+		status               int
+		says, allow          string
+	}{
+		{"crm", "GET", "/crm/7", 200, "read crm ana 7 ", ""},
+		{"crm", "DELETE", "/crm/7", 200, "delete crm ana 7 ", ""},
+		{"crm", "HEAD", "/crm/7", 405, "", "DELETE, GET"},
+		{"crm", "POST", "/crm/7", 405, "POST is not allowed", "DELETE, GET"},
+		{"crm", "PATCH", "/crm/7/any", 200, "any crm ana 7 ", ""},
+		{"crm", "PUT", "/apps/crm/crm", 200, "put crm ana  crm", ""},
+		{"crm", "PUT", "/apps/none/crm", 404, `no app \"none\"`, ""},
+		{"crm", "GET", "/apps/crm/crm", 405, "", "PUT"},
+		{"mine", "GET", "/crm/7", 404, `no app \"crm\"`, ""},
+		{"mine", "POST", "/crm/7", 404, `no app \"crm\"`, ""},
+		{"mine", "PUT", "/apps/mine/crm", 200, "put crm ana  mine", ""},
+	} {
+		status, body, allow := ask(open(c.served), c.method, c.path)
+		if status != c.status || !strings.Contains(body, c.says) || allow != c.allow {
+			t.Errorf("with %s, %s %s: got %d %q, Allow %q; want %d %q, Allow %q", c.served, c.method, c.path, status, body, allow, c.status, c.says, c.allow)
+		}
 	}
 }
 
@@ -50,7 +129,7 @@ func TestDoors_path_of_an_app_that_is_not_served(t *testing.T) {
 	mine := enginetest.App(func(a *parley.App) { a.Name = "mine" })
 	rig := enginetest.New(t, enginetest.Echo, mine, func(o *engine.Options) { o.Off = map[string]string{"chaos": "it has no key"} })
 	t.Cleanup(rig.Close)
-	h, err := doors([]parley.App{mine}, wireDeps{engine: rig.Engine, principal: func(context.Context) (parley.Principal, error) { return enginetest.User, nil }})
+	h, err := doors([]parley.App{mine}, doorDeps{plan: &plan{kit: builtin()}, engine: rig.Engine, principal: func(context.Context) (parley.Principal, error) { return enginetest.User, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,155 @@
+// Package app is what an app adds to the server in Go, beside its folder: kinds of tools, and
+// routes of any number and method.
+//
+// An [App] is a value. The program that serves it knows nothing else of it:
+//
+//	run(chaos.App(), home.App())
+//
+// Tools are opened once for each app.yaml that lists their kind. [Mount] adds routes to the one
+// mux of the server, before anything is served. Who asks, how many streams are open and how large
+// a body may be is decided there, for the routes of all apps.
+//
+// A route belongs to one app. While that app is not served, its routes answer 404 and name it.
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/spf13/pflag"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/engine"
+	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// App is one app's Go code. Every field but Name may be left out.
+type App struct {
+	Name string // of its folder
+	// Tools are kinds of toolsets, by the names that they have under tools in an app.yaml. Any
+	// app may list them. Two apps that bring the same kind are a mistake.
+	Tools map[string]Open
+	// Wires are routes for the app that names them under wires in its app.yaml, which one app at
+	// most may do. While none does they belong to this one.
+	Wires map[string]Mount
+	// Mount adds the routes of the app itself.
+	Mount Mount
+	// Demo prepares what parley demo simulates for the app.
+	Demo Demo
+}
+
+// Mount adds routes. It must not do anything else: it is also called to find out which routes
+// there are, with fields of d unset, for an app that is not served.
+type Mount func(m Mux, d Deps)
+
+// Mux is where routes go.
+type Mux interface {
+	// Handle adds a route: "GET /crm/{id}", or "/crm/{id}" for every method. HEAD is a method of
+	// its own, since a stream has no end. A request with another method is answered 405. A pattern
+	// that is taken is a mistake, which the server reports at its start.
+	//
+	// What begins with /apps/{app}/ belongs to all apps that are served. The handler answers 404
+	// for those that it has nothing for.
+	Handle(pattern string, h http.Handler)
+	// Describe adds an operation to /openapi.json; refused are the statuses, beyond those of
+	// every route, with which it may be refused.
+	Describe(op *huma.Operation, refused ...int)
+	// Schema is the schema of v's type in that document.
+	Schema(v any) *huma.Schema
+}
+
+// Deps is what routes may use. Handlers ask Principal first, and pass the result on: the engine
+// and the log decide by it what belongs to whom.
+type Deps struct {
+	App    string // whose routes these are
+	Engine *engine.Engine
+	Reader *eventlog.Reader
+
+	// Principal identifies the caller from a request's context.
+	Principal func(ctx context.Context) (parley.Principal, error)
+	// Open counts a stream of the caller, or refuses it. done ends it.
+	Open func(ctx context.Context, p parley.Principal) (done func(), err error)
+	// Fail answers with an error in the one shape.
+	Fail func(w http.ResponseWriter, err error)
+	// MCP serves the tools of an app over MCP.
+	MCP func(app string) http.Handler
+
+	MaxBody      int64         // bytes of a request's body
+	MaxMessage   int           // bytes of a message
+	PartialEvery time.Duration // how long a wire of the app collects text; 0: its own default
+
+	Toolsets map[string][]seam.Toolset // of the apps that are served, as they were opened
+}
+
+// Open makes the tools that an app.yaml asks for. Its errors are [*Off], or mistakes in the
+// settings.
+type Open func(d ToolDeps) (Service, error)
+
+// ToolDeps is what a kind of tools may use.
+type ToolDeps struct {
+	App     *config.App    // that asks for them
+	Toolset config.Toolset // what it says about them
+	// Check means that nothing will run: only the declarations are read, and nothing outside is
+	// needed.
+	Check  bool
+	Env    func(name string) string // a variable of the server, or ""
+	Clean  func(text string) string // removes secrets
+	Logger *slog.Logger
+}
+
+// Mistakes are those of a toolset's options, at the lines where the app's file has these.
+func (d ToolDeps) Mistakes(err error) error {
+	list := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // what New returns
+		list = joined.Unwrap()
+	}
+	var wrong config.Mistakes
+	for _, err := range list {
+		at := d.Toolset.At
+		if e, ok := errors.AsType[*parley.Error](err); ok && e.Field != "" {
+			at += "." + e.Field
+		}
+		wrong = append(wrong, d.App.Mistake(at, "%s", Says(err)))
+	}
+	return parley.Errorf(parley.CodeInvalid, "%w", wrong)
+}
+
+// Says is an error on one line, with its hint.
+func Says(err error) string {
+	text := err.Error()
+	if e, ok := errors.AsType[*parley.Error](err); ok && e.Hint != "" {
+		text += "; " + e.Hint
+	}
+	return text
+}
+
+// Service is a toolset with what belongs to it. Every field but the first may be left out.
+type Service struct {
+	seam.Toolset
+	// Start is called once the server has its data folder, Close after the last turn.
+	Start, Close func()
+	// Secrets are removed from all text.
+	Secrets []string
+	// Observe sets who is told about events outside.
+	Observe func(tell func(engine.Observation))
+	// Meta is what index/meta.json says of what is outside, for apps with live files; nil while
+	// that is not known.
+	Meta func() any
+}
+
+// Off says why an app cannot be served here although nothing is wrong with it.
+type Off struct{ Why string }
+
+// Error implements error.
+func (e *Off) Error() string { return e.Why }
+
+// Demo adds the flags of parley demo that are about the app, and returns what starts the
+// simulation. start changes the settings so that the app uses it. stop ends it; it is nil when
+// there was nothing to start.
+type Demo func(flags *pflag.FlagSet) (start func(s *config.Settings, log *slog.Logger) (stop func(), err error))
