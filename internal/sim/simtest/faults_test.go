@@ -53,7 +53,7 @@ func hint(h string) http.Header { return http.Header{"Retry-After": {h}} }
 var faults = []fault{
 	{name: "429 with a hint", faults: times(1, simtest.Fault{Status: 429, Header: hint("0.9")}), calls: 2, failed: []parley.Code{parley.CodeRateLimited}, least: 890 * time.Millisecond},
 	{name: "429 without a hint", faults: times(2, simtest.Fault{Status: 429}), calls: 3, failed: []parley.Code{parley.CodeRateLimited, parley.CodeRateLimited}},
-	{name: "429 with a hint that is too long", faults: times(1, simtest.Fault{Status: 429, Header: hint("3600")}), calls: 1, code: parley.CodeRateLimited, says: "is asked too much"},
+	{name: "429 with a hint that is too long", faults: times(1, simtest.Fault{Status: 429, Header: hint("3600")}), calls: 1, code: parley.CodeRateLimited, says: "is receiving too many requests"},
 	{name: "529", faults: times(1, simtest.Fault{Status: 529}), calls: 2, failed: unavailable},
 	{name: "503", faults: times(1, simtest.Fault{Status: 503}), calls: 2, failed: unavailable},
 	{name: "500", faults: times(1, simtest.Fault{Status: 500}), calls: 2, failed: unavailable},
