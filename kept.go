@@ -16,7 +16,7 @@ func (t *Turn) kept() CondensedTurn {
 		if c.Effect != EffectRead && c.Effect != "" {
 			k.Effects = append(k.Effects, Effected{Call: c.Call, Tool: c.Name, Outcome: c.Outcome, Resolution: c.Resolution})
 		}
-		if c.Status == ToolIsEnded && c.RedoneBy == "" {
+		if c.Status == ToolIsEnded && c.RedoneBy == "" && c.Agent.Depth() == 0 { // a sub-agent's result says what it found
 			k.Results = append(k.Results, c.line())
 		}
 	}

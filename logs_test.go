@@ -251,6 +251,10 @@ func logs() map[string][]parley.Event {
 	all["memory"] = l
 
 	l = newTape()
+	subAgents(l)
+	all["sub-agents"] = l
+
+	l = newTape()
 	demo(l, answer)
 	l.session = "01JSESSION0000000000000002"
 	l.add("", "", parley.SessionForked{Parent: "01JSESSION0000000000000001", At: 5, Title: "Fork of Login", By: "local"}).
@@ -262,6 +266,41 @@ func logs() map[string][]parley.Event {
 		out[name] = l.events
 	}
 	return out
+}
+
+// subAgents is a turn whose agent has two others look something up at once. One of them
+// asks a human while the other goes on, and then runs in the background.
+func subAgents(l *tape) {
+	one, two := in+"/researcher", in+"/researcher#2"
+	task := func(call parley.CallID, prompt string, background bool) (parley.Part, parley.ToolRequested, parley.ToolStarted) {
+		input, err := json.Marshal(map[string]any{"subagent_type": "researcher", "prompt": prompt, "run_in_background": background})
+		if err != nil {
+			panic(err)
+		}
+		return parley.Part{Type: parley.PartToolCall, Call: call, Name: "Task", Input: input},
+			parley.ToolRequested{Call: call, Name: "Task", Input: input},
+			parley.ToolStarted{Call: call, Name: "Task", Input: input, Effect: parley.EffectRead, Deadline: day.Add(time.Minute), Attempt: 1}
+	}
+	p1, r1, s1 := task("k1", "Read Notion.", false)
+	p2, r2, s2 := task("k2", "Read Slack.", true)
+	asked := parley.Interaction{ID: "01JINTER000000000000000009", Agent: one, Kind: parley.KindPermission, Call: "k3", Tool: "mail", Title: "Allow mail?", Choices: []string{"allow", "deny"}}
+	start(l, t1, "What do Notion and Slack say?").
+		add(t1, in, parley.ModelReplied{Call: "c1", Model: "m", Parts: []parley.Part{p1, p2}, Usage: used(10, 4)}).
+		add(t1, in, r1).
+		add(t1, in, r2).
+		add(t1, in, s1).
+		add(t1, one, parley.AgentStarted{Name: "researcher", Parent: in, Call: "k1", Input: "Read Notion.", Title: "Notion"}).
+		add(t1, in, s2).
+		add(t1, two, parley.AgentStarted{Name: "researcher", Parent: in, Call: "k2", Input: "Read Slack.", Title: "Slack", Background: true}).
+		add(t1, in, parley.ToolEnded{Name: "Task", Effect: parley.EffectRead, ToolResult: parley.ToolResult{Call: "k2", Outcome: parley.OutcomeOK, Output: "started"}}).
+		add(t1, one, parley.ModelStarted{Call: "c2", Model: "m", Context: "x", Reserved: used(10, 100)}).
+		add(t1, two, parley.ModelStarted{Call: "c3", Model: "m", Context: "x", Reserved: used(10, 100)}).
+		add(t1, one, parley.ModelReplied{Call: "c2", Model: "m", Usage: used(10, 4), Parts: []parley.Part{{Type: parley.PartToolCall, Call: "k3", Name: "mail", Input: json.RawMessage(`{}`)}}}).
+		add(t1, one, parley.ToolRequested{Call: "k3", Name: "mail", Input: json.RawMessage(`{}`)}).
+		add(t1, one, parley.InteractionOpened{Interaction: asked}).
+		add(t1, two, parley.TurnSteered{Message: parley.Message{Role: "user", Parts: text("Only this year.")}}).
+		add(t1, two, parley.ModelFailed{Call: "c3", Error: parley.ErrorInfo{Code: parley.CodeUnavailable, Message: "busy"}, Retry: true, Fallback: "n", Usage: used(10, 0)}).
+		add(t1, two, parley.ModelStarted{Call: "c4", Model: "n", Context: "x", Reserved: used(10, 100)})
 }
 
 func ptr[T any](v T) *T { return &v }

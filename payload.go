@@ -195,6 +195,10 @@ type AgentStarted struct {
 	Parent AgentPath `json:"parent,omitempty"`
 	Call   CallID    `json:"call,omitempty"`  // the call in the parent's reply, for a sub-agent
 	Input  string    `json:"input,omitempty"` // a sub-agent's task
+	Title  string    `json:"title,omitempty"` // the task in a few words, for people
+	// Background says that Parent goes on meanwhile: Call has its result already, and the
+	// sub-agent's result is told to Parent later.
+	Background bool `json:"background,omitempty"`
 }
 
 // AgentHandoff gives the turn to another agent and starts it. The event's Agent is the
@@ -207,10 +211,12 @@ type AgentHandoff struct {
 	Call CallID    `json:"call,omitempty"`
 }
 
-// AgentEnded closes a sub-agent.
+// AgentEnded closes a sub-agent, and those below it that have not ended.
 type AgentEnded struct {
 	Result  string  `json:"result,omitempty"`
 	Outcome Outcome `json:"outcome"`
+	// Told says that a call of the parent returns the result of a background sub-agent.
+	Told bool `json:"told,omitempty"`
 }
 
 // ModelStarted is committed before the request is sent. Reserved is the most the call may

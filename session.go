@@ -9,7 +9,7 @@ import (
 // FoldVersion is the version of Session's fold. A stored state of another version is
 // ignored and rebuilt from the log. Raise it with every change to Apply or to the JSON of
 // Session.
-const FoldVersion = 13
+const FoldVersion = 14
 
 // MaxHistoryBytes limits what a Session keeps of earlier turns, whatever its memory
 // options say. Beyond it the oldest exchanges leave the fold, but never the log. 1 MiB is
@@ -152,6 +152,9 @@ func (s *Session) apply(e Event, p Payload) {
 		s.Queue, s.Held, s.Rules, s.Interactions, s.Provider, s.OutsideID = nil, false, nil, nil, nil, ""
 		if s.Turn != nil {
 			s.Turn.Steers, s.Turn.Waiting = nil, nil
+			for i := range s.Turn.Agents {
+				s.Turn.Agents[i].Steers, s.Turn.Agents[i].Waiting = nil, nil
+			}
 		}
 		s.ID = e.Session
 	case ContextCompacted:

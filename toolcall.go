@@ -54,6 +54,7 @@ type Tool struct {
 type Tools struct {
 	chunks []*[toolsInChunk]*Tool // never modified once stored; all full except the last
 	n      int
+	open   []int // positions, ascending, of all calls that are open, and perhaps of one more
 }
 
 // toolsInChunk: each change copies 32 pointers, a quarter of the size of a Tool, and one
@@ -72,6 +73,23 @@ func (ts Tools) All() iter.Seq2[int, *Tool] {
 			}
 		}
 	}
+}
+
+// Open yields the calls about which something is still to be done, with their positions:
+// they have no outcome, or an unknown one that nobody has decided about. It costs nothing
+// that grows with the other calls of the turn. The calls must not be modified.
+func (ts Tools) Open() iter.Seq2[int, *Tool] {
+	return func(yield func(int, *Tool) bool) {
+		for _, i := range ts.open {
+			if c := ts.at(i); c.isOpen() && !yield(i, c) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Tool) isOpen() bool {
+	return c.Status != ToolIsEnded || c.Outcome == OutcomeUnknown && c.Resolution == "" && c.RedoneBy == ""
 }
 
 func (ts Tools) at(i int) *Tool { return ts.chunks[i/toolsInChunk][i%toolsInChunk] }
@@ -103,6 +121,15 @@ func (ts Tools) with(i int, c *Tool) Tools {
 	chunk[i%toolsInChunk] = c
 	ts.chunks[at] = &chunk
 	ts.n = max(ts.n, i+1)
+	// c may change after this, see edit, so it is checked when it is read.
+	open := make([]int, 0, len(ts.open)+1)
+	for _, j := range ts.open {
+		if j != i && ts.at(j).isOpen() {
+			open = append(open, j)
+		}
+	}
+	at, _ = slices.BinarySearch(open, i)
+	ts.open = slices.Insert(open, at, i)
 	return ts
 }
 
@@ -127,6 +154,9 @@ func (ts *Tools) UnmarshalJSON(raw []byte) error {
 			ts.chunks = append(ts.chunks, new([toolsInChunk]*Tool))
 		}
 		ts.chunks[i/toolsInChunk][i%toolsInChunk] = &list[i]
+		if list[i].isOpen() {
+			ts.open = append(ts.open, i)
+		}
 	}
 	return nil
 }
@@ -178,6 +208,9 @@ func (t *Turn) applyTool(e Event, p Payload) {
 			c.About = p.About[:min(len(p.About), MaxAbout)]
 			if c.Effect == "" {
 				c.Effect = p.Effect
+			}
+			if a := t.Sub(p.Call); a != nil && a.Ended && !a.Background {
+				a.Result = "" // the call has it
 			}
 		}
 	}

@@ -10,75 +10,35 @@ import (
 // Turn is the open or interrupted turn of a Session: all that the loop needs to determine
 // what comes next.
 type Turn struct {
-	ID           TurnID              `json:"id"`
-	Status       TurnStatus          `json:"status"` // running, waiting or interrupted
-	Request      TurnRequest         `json:"request"`
-	App          Digest              `json:"app"`
-	StartedAt    time.Time           `json:"started_at"`
-	Zone         *Zone               `json:"zone,omitempty"` // see TurnStarted
-	FirstSeq     int64               `json:"first_seq"`
-	RunningSince time.Time           `json:"running_since,omitzero"`  // zero while its clock is stopped
-	Attempts     int                 `json:"attempts,omitempty"`      // how often it was resumed
-	AutoAttempts int                 `json:"auto_attempts,omitempty"` // how often automatically since it last got any further
-	Deadly       map[string]int      `json:"deadly,omitempty"`        // by tool: how often automatically out of a call of it, since the server last lived through one
-	Resumes      bool                `json:"resumes,omitempty"`       // interrupted, and goes on by itself
-	Stop         *TurnStopRequested  `json:"stop,omitempty"`
-	Agents       []Agent             `json:"agents,omitempty"` // in start order
-	Active       AgentPath           `json:"active,omitempty"` // the top-level agent in charge of the turn
-	Calls        []ModelCall         `json:"calls,omitempty"`  // model calls that have not ended
-	Tools        Tools               `json:"tools,omitzero"`   // every tool call of the turn
-	Steers       []Message           `json:"steers,omitempty"` // for the next step
-	Answers      []Answered          `json:"answers,omitempty"`
-	Retrieved    bool                `json:"retrieved,omitempty"` // the lookup for this turn was done
-	Snippets     []Snippet           `json:"snippets,omitempty"`
-	Waiting      []InteractionID     `json:"waiting,omitempty"`
-	Transfer     *ContextTransferred `json:"transfer,omitempty"` // set if the session changes its model in this turn
-	GivenUp      []string            `json:"given_up,omitempty"` // models that were replaced by a fallback
-	Observed     int                 `json:"observed,omitempty"` // number of context.observed so far
-	Failures     int                 `json:"failures,omitempty"` // failed calls of the current model since the last reply
-	Failed       *ErrorInfo          `json:"failed,omitempty"`   // the last failure, if it is not to be retried
-	Budget       *BudgetReached      `json:"budget,omitempty"`
-	Spent        Spent               `json:"spent"`
+	ID           TurnID             `json:"id"`
+	Status       TurnStatus         `json:"status"` // running, waiting or interrupted
+	Request      TurnRequest        `json:"request"`
+	App          Digest             `json:"app"`
+	StartedAt    time.Time          `json:"started_at"`
+	Zone         *Zone              `json:"zone,omitempty"` // see TurnStarted
+	FirstSeq     int64              `json:"first_seq"`
+	RunningSince time.Time          `json:"running_since,omitzero"`  // zero while its clock is stopped
+	Attempts     int                `json:"attempts,omitempty"`      // how often it was resumed
+	AutoAttempts int                `json:"auto_attempts,omitempty"` // how often automatically since it last got any further
+	Deadly       map[string]int     `json:"deadly,omitempty"`        // by tool: how often automatically out of a call of it, since the server last lived through one
+	Resumes      bool               `json:"resumes,omitempty"`       // interrupted, and goes on by itself
+	Stop         *TurnStopRequested `json:"stop,omitempty"`
+	Agents       []Agent            `json:"agents,omitempty"` // in start order
+	Active       AgentPath          `json:"active,omitempty"` // the top-level agent in charge of the turn
+	Calls        []ModelCall        `json:"calls,omitempty"`  // model calls that have not ended
+	Tools        Tools              `json:"tools,omitzero"`   // every tool call of the turn
+	Steers       []Message          `json:"steers,omitempty"` // for the next step of the agent in charge
+	Answers      []Answered         `json:"answers,omitempty"`
+	Retrieved    bool               `json:"retrieved,omitempty"` // the lookup for this turn was done
+	Snippets     []Snippet          `json:"snippets,omitempty"`
+	Waiting      []InteractionID    `json:"waiting,omitempty"`  // what its agents ask of humans
+	Observed     int                `json:"observed,omitempty"` // number of context.observed so far
+	Budget       *BudgetReached     `json:"budget,omitempty"`
+	Spent        Spent              `json:"spent"`
 
 	// Kept is what retention left of the turn's calls. In a log whose steps were
 	// condensed it is set just before the turn's end is applied.
 	Kept *CondensedTurn `json:"-"`
-}
-
-// Agent is one instance of an agent in the turn, with its branch: all that its model sees
-// of the turn besides the question.
-type Agent struct {
-	Path   AgentPath `json:"path"`
-	Name   string    `json:"name"`
-	Parent AgentPath `json:"parent,omitempty"` // of a sub-agent
-	Call   CallID    `json:"call,omitempty"`
-	Input  string    `json:"input,omitempty"`
-	Ended  bool      `json:"ended,omitempty"`
-	Result string    `json:"result,omitempty"`
-	Items  []Item    `json:"items,omitempty"`
-}
-
-// ItemKind says which fields of an Item are set.
-type ItemKind string
-
-const (
-	ItemReply   ItemKind = "reply"   // Call, Parts: what the model said
-	ItemCut     ItemKind = "cut"     // Call, Text: what it had said before the call was cut off
-	ItemSteer   ItemKind = "steer"   // Parts: a message the user sent in between
-	ItemHandoff ItemKind = "handoff" // From, Text: another agent handed off, and why
-)
-
-// Item is one entry of an agent's branch.
-type Item struct {
-	Seq   int64     `json:"seq"`
-	Kind  ItemKind  `json:"kind"`
-	Call  CallID    `json:"call,omitempty"`
-	Parts []Part    `json:"parts,omitempty"`
-	Text  string    `json:"text,omitempty"`
-	From  AgentPath `json:"from,omitempty"`
-
-	Repeated  bool       `json:"repeated,omitempty"`  // for a cut: the call is repeated as if it had said nothing
-	Citations []Citation `json:"citations,omitempty"` // for a reply
 }
 
 // ModelCall is a model call that has not ended.
@@ -133,7 +93,7 @@ func (s *Session) applyTurn(e Event, p Payload) {
 	t.getsFurther(p)
 	switch p := p.(type) {
 	case TurnSteered:
-		t.Steers = append(t.Steers, p.Message)
+		t.steer(e.Agent, p.Message)
 	case TurnStopRequested:
 		t.Stop, s.Held = &p, true
 	case TurnInterrupted:
@@ -147,35 +107,19 @@ func (s *Session) applyTurn(e Event, p Payload) {
 	case TurnResumed:
 		t.Attempts++
 		t.cut(p.Auto)
-		t.Status, t.Resumes, t.RunningSince, t.Failed, t.Failures, t.GivenUp = StatusRunning, false, e.Time, nil, 0, nil
+		t.Status, t.Resumes, t.RunningSince = StatusRunning, false, e.Time
+		t.afresh()
 		s.Held = false
 	case ContextRetrieved:
 		t.retrieved(p)
 	case ContextTransferred:
-		t.Transfer = &p
+		if a := t.Agent(e.Agent); a != nil {
+			a.Transfer = &p
+		}
 	case ContextObserved:
 		t.Observed++
-	case AgentStarted:
-		t.Agents = append(t.Agents, Agent{Path: e.Agent, Name: p.Name, Parent: p.Parent, Call: p.Call, Input: p.Input})
-		switch {
-		case p.Parent == "":
-			t.Active = e.Agent
-		case p.Name != MemoryAgent:
-			t.Spent.Depth++
-		}
-	case AgentHandoff:
-		to := t.Agent(p.To)
-		if to == nil {
-			t.Agents = append(t.Agents, Agent{Path: p.To, Name: p.Name})
-			to = &t.Agents[len(t.Agents)-1]
-		}
-		to.Items = append(to.Items, Item{Seq: e.Seq, Kind: ItemHandoff, From: p.From, Text: p.Why})
-		t.Active = p.To
-		t.Spent.Depth++
-	case AgentEnded:
-		if a := t.Agent(e.Agent); a != nil {
-			a.Ended, a.Result = true, p.Result
-		}
+	case AgentStarted, AgentHandoff, AgentEnded:
+		t.applyAgent(e, p)
 	case BudgetReached:
 		t.Budget = &p
 	case ModelStarted, ModelReplied, ModelFailed:
@@ -185,6 +129,7 @@ func (s *Session) applyTurn(e Event, p Payload) {
 	case InteractionOpened, InteractionAnswered, InteractionExpired:
 		s.applyInteraction(t, e, p)
 	}
+	t.rest(e.Time)
 }
 
 // getsFurther notes the progress that p is: the attempts before were not in vain. What was
@@ -261,11 +206,8 @@ func (s *Session) applyModel(t *Turn, e Event, p Payload) {
 		if a == nil || a.Name != MemoryAgent {
 			t.Spent.Steps++
 		}
-		if a != nil && a.Name != MemoryAgent {
-			for _, m := range t.Steers {
-				a.Items = append(a.Items, Item{Seq: e.Seq, Kind: ItemSteer, Parts: m.Parts})
-			}
-			t.Steers = nil
+		if a != nil {
+			t.deliver(a, e.Seq)
 		}
 	case ModelReplied:
 		asked := p.Model // the requested name: the provider's answer may have another
@@ -276,11 +218,14 @@ func (s *Session) applyModel(t *Turn, e Event, p Payload) {
 		}
 		t.closeCall(p.Call)
 		t.Spent.Usage = t.Spent.Usage.Add(p.Usage)
-		t.Failures, t.Failed = 0, nil
 		if a == nil {
 			return
 		}
+		a.Failures, a.Failed = 0, nil
 		a.Items = append(a.Items, Item{Seq: e.Seq, Kind: ItemReply, Call: p.Call, Parts: p.Parts, Citations: p.Citations})
+		if a.Parent != "" && a.Name != MemoryAgent {
+			return // what it says belongs to this turn alone
+		}
 		if a.Name != MemoryAgent {
 			if s.Answered == nil {
 				s.Answered = map[string]string{}
@@ -297,27 +242,19 @@ func (s *Session) applyModel(t *Turn, e Event, p Payload) {
 	case ModelFailed:
 		asked := ""
 		for _, c := range t.Calls {
-			if c.Call != p.Call {
-				continue
-			}
-			asked = c.Model
-			if p.Fallback != "" && !slices.Contains(t.GivenUp, c.Model) {
-				t.GivenUp = append(slices.Clip(t.GivenUp), c.Model)
+			if c.Call == p.Call {
+				asked = c.Model
 			}
 		}
 		t.closeCall(p.Call)
 		t.Spent.Usage = t.Spent.Usage.Add(p.Usage)
-		t.Failures++
-		if p.Fallback != "" {
-			t.Failures = 0
-		}
-		if !p.Retry {
-			t.Failed = &p.Error
-		}
 		if a == nil {
 			return
 		}
-		delete(s.Provider, a.Name)
+		a.failed(asked, p)
+		if a.Parent == "" || a.Name == MemoryAgent {
+			delete(s.Provider, a.Name)
+		}
 		if a.Name != MemoryAgent {
 			// A provider's state may span several agents. If one of them failed, nobody
 			// knows which part of its call the provider kept.
@@ -334,6 +271,9 @@ func (s *Session) applyInteraction(t *Turn, e Event, p Payload) {
 	case InteractionOpened:
 		s.Interactions = append(s.Interactions, p.Interaction)
 		t.Waiting = append(t.Waiting, p.ID)
+		if a := t.asker(p.Agent); a != nil {
+			a.Waiting = append(slices.Clip(a.Waiting), p.ID)
+		}
 		if c := t.edit(p.Call); c != nil {
 			switch p.Kind {
 			case KindPermission, KindConfirmation:
@@ -344,8 +284,6 @@ func (s *Session) applyInteraction(t *Turn, e Event, p Payload) {
 				c.AskedWhat = p.ID
 			}
 		}
-		t.stopClock(e.Time)
-		t.Status = StatusWaiting
 	case InteractionAnswered:
 		for _, in := range s.Interactions {
 			if in.ID != p.ID {
@@ -370,7 +308,11 @@ func (s *Session) closeInteraction(t *Turn, e Event, id InteractionID, answer *A
 	}
 	in := s.Interactions[at]
 	s.Interactions = slices.Delete(slices.Clone(s.Interactions), at, at+1)
-	t.Waiting = slices.DeleteFunc(slices.Clone(t.Waiting), func(w InteractionID) bool { return w == id })
+	is := func(w InteractionID) bool { return w == id }
+	t.Waiting = slices.DeleteFunc(slices.Clone(t.Waiting), is)
+	if a := t.asker(in.Agent); a != nil {
+		a.Waiting = slices.DeleteFunc(slices.Clone(a.Waiting), is)
+	}
 	c := t.edit(in.Call)
 	switch {
 	case c != nil && in.Key == "" && (in.Kind == KindPermission || in.Kind == KindConfirmation):
@@ -390,19 +332,6 @@ func (s *Session) closeInteraction(t *Turn, e Event, id InteractionID, answer *A
 		}
 		t.Answers = append(t.Answers, Answered{ID: id, Kind: in.Kind, Call: in.Call, Key: in.AskedAs(), Answer: *answer})
 	}
-	if len(t.Waiting) == 0 && t.Status == StatusWaiting {
-		t.Status, t.RunningSince = StatusRunning, e.Time
-	}
-}
-
-// Agent returns the instance at path, or nil.
-func (t *Turn) Agent(path AgentPath) *Agent {
-	for i := range t.Agents {
-		if t.Agents[i].Path == path {
-			return &t.Agents[i]
-		}
-	}
-	return nil
 }
 
 // Answered is what the turn has told the user so far: the last words of its entry agent.

@@ -50,9 +50,9 @@ func (g given) note(s *parley.Session, a *parley.Agent, def parley.AgentDef) str
 			b.WriteString("\n" + string(raw))
 		}
 	}
-	if t.Transfer != nil {
+	if a.Transfer != nil {
 		section("Taken over from another model")
-		b.WriteString("\n" + t.Transfer.Text)
+		b.WriteString("\n" + a.Transfer.Text)
 	}
 	pinned := func(sn parley.Snippet) bool { return sn.Pinned }
 	snippets("What the turn before was about, as it is now", slices.DeleteFunc(slices.Clone(t.Snippets), func(sn parley.Snippet) bool { return !sn.Pinned }))

@@ -52,15 +52,22 @@ func (r *Runtime) begin(ctx context.Context, h seam.Host, s *parley.Session, a *
 	if now.Turn == nil {
 		return nil, parley.Errorf(parley.CodeInternal, "turn %s ended under its runtime", turn)
 	}
-	if ag := now.Turn.Agent(a.Agent); ag != nil && steers(ag) != a.Steers {
+	if ag := now.Turn.Agent(a.Agent); ag != nil && heard(ag) != a.Heard {
 		return nil, h.Stage(parley.NewEvent(turn, a.Agent, parley.ModelFailed{Call: req.Call, Retry: true, Error: parley.ErrorInfo{
 			Code: parley.CodeConflict, Message: "a message from the user came before the request left",
 		}}))
 	}
 	return &stream{
-		host: h, model: m, req: req, opt: r.opt, failures: now.Turn.Failures,
+		host: h, model: m, req: req, opt: r.opt, failures: failures(now.Turn, a.Agent),
 		delta: parley.Delta{Session: s.ID, Turn: turn, Agent: a.Agent, Call: req.Call},
 	}, nil
+}
+
+func failures(t *parley.Turn, path parley.AgentPath) int {
+	if a := t.Agent(path); a != nil {
+		return a.Failures
+	}
+	return 0
 }
 
 // countWithin limits the wait for a provider that counts tokens.
@@ -224,7 +231,7 @@ type stream struct {
 	req       seam.Request
 	delta     parley.Delta
 	opt       Options
-	failures  int             // of the turn before this call
+	failures  int             // of the agent before this call
 	text      strings.Builder // what was said of the answer
 	notes     visible
 	fragments int

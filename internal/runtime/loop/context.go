@@ -35,7 +35,7 @@ func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef
 	if b := reachedSteps(t); b != nil {
 		return overBudget(t, b)
 	}
-	name, fallback := g.modelNames(s, def)
+	name, fallback := g.modelNames(s, a, def)
 	m, err := g.model(name)
 	if err != nil {
 		return failed(t, asError(err))
@@ -100,7 +100,7 @@ func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef
 	reserved := parley.Usage{InputTokens: input, OutputTokens: output}
 	reserved.USD = atMost(m, reserved)
 	return []action{callModel{
-		Agent: a.Path, Request: req, Reserved: reserved, Steers: steers(a) + len(t.Steers), Bound: bound, Fallback: fallback,
+		Agent: a.Path, Request: req, Reserved: reserved, Heard: heard(a) + len(t.Pending(a)), Bound: bound, Fallback: fallback,
 	}}
 }
 
@@ -127,8 +127,8 @@ func seen(msg parley.Message, m seam.ModelInfo) parley.Message {
 }
 
 // modelNames returns the model that the agent calls now, and its fallback, "" if there is
-// none. It skips models that this turn has given up and models that are not configured.
-func (g given) modelNames(s *parley.Session, def parley.AgentDef) (name, fallback string) {
+// none. It skips models that it has given up and models that are not configured.
+func (g given) modelNames(s *parley.Session, a *parley.Agent, def parley.AgentDef) (name, fallback string) {
 	first := g.app.Model
 	for _, wish := range []string{s.Turn.Request.Model, s.Model, def.Model} { // the nearest wish first; who may wish is policy's
 
@@ -143,7 +143,7 @@ func (g given) modelNames(s *parley.Session, def parley.AgentDef) (name, fallbac
 	}
 	var able []string
 	for _, n := range append([]string{first}, more...) {
-		if slices.Contains(s.Turn.GivenUp, n) || slices.Contains(able, n) {
+		if slices.Contains(a.GivenUp, n) || slices.Contains(able, n) {
 			continue
 		}
 		if _, err := g.model(n); err == nil {
@@ -181,8 +181,7 @@ const maxTransfer = 2000
 // one's, and what was done stands.
 func transferred(s *parley.Session, a *parley.Agent, to string) (parley.ContextTransferred, bool) {
 	from := s.Answered[a.Name]
-	t := s.Turn
-	if from == "" || from == to || len(a.Items) > 0 || a.Parent != "" || len(s.History) == 0 || t.Transfer != nil {
+	if from == "" || from == to || len(a.Items) > 0 || a.Parent != "" || len(s.History) == 0 || a.Transfer != nil {
 		return parley.ContextTransferred{}, false
 	}
 	var b strings.Builder
@@ -341,7 +340,7 @@ func hostedState(s *parley.Session, model string, history bool) json.RawMessage 
 	var newest parley.Item
 	for _, a := range s.Turn.Agents {
 		for _, it := range a.Items {
-			if (it.Kind == parley.ItemReply || it.Kind == parley.ItemCut) && it.Seq > newest.Seq && a.Name != parley.MemoryAgent {
+			if (it.Kind == parley.ItemReply || it.Kind == parley.ItemCut) && it.Seq > newest.Seq && a.Parent == "" {
 				newest = it
 			}
 		}
@@ -357,10 +356,11 @@ func hostedState(s *parley.Session, model string, history bool) json.RawMessage 
 	return nil
 }
 
-func steers(a *parley.Agent) int {
+// heard counts what the agent was told while it ran.
+func heard(a *parley.Agent) int {
 	n := 0
 	for _, it := range a.Items {
-		if it.Kind == parley.ItemSteer {
+		if it.Kind == parley.ItemSteer || it.Kind == parley.ItemTask {
 			n++
 		}
 	}

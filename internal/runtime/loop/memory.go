@@ -65,7 +65,7 @@ func (g given) due(s *parley.Session, a *parley.Agent, def parley.AgentDef) (con
 		return condensing{}, false
 	}
 	k := max(m.LastK, 2)
-	model, _ := g.modelNames(s, def)
+	model, _ := g.modelNames(s, a, def)
 	info, err := g.model(model)
 	if err != nil {
 		return condensing{}, false // whoever calls it learns what is wrong

@@ -29,7 +29,7 @@ type (
 		Agent    parley.AgentPath
 		Request  seam.Request
 		Reserved parley.Usage
-		Steers   int                   // messages in between that the request shows
+		Heard    int                   // what came in between that the request shows
 		Bound    *parley.BudgetReached // the budget that made the output cap smaller than it would be
 		Fallback string                // the model to call when this one does not answer
 	}
@@ -107,7 +107,7 @@ func live(t *parley.Turn) []*parley.Agent {
 // stopping gives what was started an outcome, then stops.
 func stopping(t *parley.Turn) []action {
 	var acts []action
-	for _, c := range t.Tools.All() {
+	for _, c := range t.Tools.Open() {
 		if c.Status == parley.ToolIsStarted && writes(c) {
 			acts = append(acts, settle{c.Call})
 		}
@@ -145,8 +145,8 @@ func (g given) agent(s *parley.Session, a *parley.Agent) []action {
 	if slices.ContainsFunc(t.Calls, func(c parley.ModelCall) bool { return c.Agent == a.Path }) {
 		return nil // its model speaks
 	}
-	if t.Failed != nil {
-		return []action{fail{Error: errorOf(*t.Failed), Response: answered(t)}}
+	if a.Failed != nil {
+		return []action{fail{Error: errorOf(*a.Failed), Response: answered(t)}}
 	}
 	if what, ok := repeats(t, a); ok {
 		return failed(t, parley.Errorf(parley.CodeModel, "stopped, because %s three times with the same result", what).
@@ -160,7 +160,7 @@ func (g given) agent(s *parley.Session, a *parley.Agent) []action {
 			return []action{retrieve{Agent: a.Path, Query: t.Request.Message.Text()}}
 		}
 	}
-	if len(a.Items) == 0 || len(t.Steers) > 0 && !g.handsOff(a) {
+	if len(a.Items) == 0 || len(t.Pending(a)) > 0 && !g.handsOff(a) {
 		return g.callModel(s, a, def)
 	}
 	last := a.Items[len(a.Items)-1]
@@ -195,7 +195,7 @@ func (g given) tools(s *parley.Session, counts func(*parley.Tool) bool) []action
 	t := s.Turn
 	var settles []action
 	reads, over := true, false
-	for i, c := range t.Tools.All() {
+	for i, c := range t.Tools.Open() {
 		switch {
 		case c.Status == parley.ToolIsEnded || !counts(c):
 		case c.Status == parley.ToolIsStarted && writes(c):
@@ -214,7 +214,7 @@ func (g given) tools(s *parley.Session, counts func(*parley.Tool) bool) []action
 		})
 	}
 	var ready []action
-	for _, c := range t.Tools.All() {
+	for _, c := range t.Tools.Open() {
 		switch {
 		case c.Status != parley.ToolIsEnded && counts(c):
 			run := runTool{parley.ToolCall{Call: c.Call, Agent: c.Agent, Name: c.Name, Input: c.Input}}
@@ -224,7 +224,7 @@ func (g given) tools(s *parley.Session, counts func(*parley.Tool) bool) []action
 			if ready = append(ready, run); !reads {
 				return ready
 			}
-		case c.Outcome == parley.OutcomeUnknown && c.Resolution == "" && c.RedoneBy == "" && g.attended(s) && counts(c):
+		case c.Outcome == parley.OutcomeUnknown && g.attended(s) && counts(c):
 			ready = append(ready, ask{unknown(s, c)})
 		}
 	}

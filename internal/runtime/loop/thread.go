@@ -141,8 +141,8 @@ func (g given) branch(th *thread, s *parley.Session, a *parley.Agent, def parley
 			th.say(parley.RoleUser, handedOver(t, find, it))
 		}
 	}
-	for _, m := range t.Steers {
-		th.add(parley.RoleUser, m.Parts...)
+	for _, it := range t.Pending(a) {
+		th.add(parley.RoleUser, it.Parts...)
 	}
 	if (*th)[len(*th)-1].Role == parley.RoleAssistant {
 		th.say(parley.RoleUser, "[Go on.]")

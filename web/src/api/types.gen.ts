@@ -731,6 +731,8 @@ export interface AgentStarted {
   parent?: AgentPath;
   call?: CallID; // the call in the parent's reply, for a sub-agent
   input?: string; // a sub-agent's task
+  title?: string; // the task in a few words, for people
+  background?: boolean;
 }
 
 /** AgentHandoff gives the turn to another agent and starts it. The event's Agent is the
@@ -743,10 +745,11 @@ export interface AgentHandoff {
   call?: CallID;
 }
 
-/** AgentEnded closes a sub-agent. */
+/** AgentEnded closes a sub-agent, and those below it that have not ended. */
 export interface AgentEnded {
   result?: string;
   outcome: Outcome;
+  told?: boolean;
 }
 
 /** ModelStarted is committed before the request is sent. Reserved is the most the call may
