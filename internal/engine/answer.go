@@ -25,7 +25,7 @@ func (e *Engine) Answer(ctx context.Context, p parley.Principal, id parley.Inter
 	if err != nil {
 		return row, err
 	}
-	s, err := e.acquire(ctx, p, row.Session)
+	s, err := e.ready(ctx, p, row.Session)
 	if err != nil {
 		return row, err
 	}
@@ -125,7 +125,7 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 				WithHint("write the real value there, or allow the call unchanged: it then runs with the secret")
 		}
 		// An edited input is checked like a requested one.
-		if bad := s.e.o.Tools[s.view.App].Check(in.Tool, c.Input); bad != nil {
+		if bad := s.box().Check(in.Tool, c.Input); bad != nil {
 			return nil, bad.WithField("input")
 		}
 	}
@@ -134,7 +134,7 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 	})}
 	switch {
 	case in.Kind == parley.KindPermission && c.Choice == parley.ChoiceAllowSession:
-		box := s.e.o.Tools[s.view.App]
+		box := s.box()
 		decl, there := box.Decl(in.Tool)
 		if !there {
 			break // the call will be refused; a rule without a tool would apply to all tools

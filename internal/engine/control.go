@@ -9,8 +9,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// acquireTurn finds a turn and its session, with the session's lock held.
-func (e *Engine) acquireTurn(ctx context.Context, p parley.Principal, id parley.TurnID) (*session, parley.TurnInfo, error) {
+// acquireTurn finds a turn and its session, by acquire or ready.
+func (e *Engine) acquireTurn(ctx context.Context, p parley.Principal, id parley.TurnID, acquire func(context.Context, parley.Principal, parley.SessionID) (*session, error)) (*session, parley.TurnInfo, error) {
 	row, err := e.o.Store.Turn(ctx, p, id)
 	if isCode(err, parley.CodeNotFound) {
 		return nil, row, notFound("turn", id)
@@ -18,7 +18,7 @@ func (e *Engine) acquireTurn(ctx context.Context, p parley.Principal, id parley.
 	if err != nil {
 		return nil, row, err
 	}
-	s, err := e.acquire(ctx, p, row.SessionID)
+	s, err := acquire(ctx, p, row.SessionID)
 	return s, row, err
 }
 
@@ -30,7 +30,7 @@ func (e *Engine) Cancel(ctx context.Context, p parley.Principal, id parley.TurnI
 	if utf8.RuneCountInString(reason) > parley.MaxReason {
 		return parley.TurnInfo{}, tooLong("reason", parley.MaxReason, "characters")
 	}
-	s, row, err := e.acquireTurn(ctx, p, id)
+	s, row, err := e.acquireTurn(ctx, p, id, e.acquire)
 	if err != nil {
 		return parley.TurnInfo{}, err
 	}
@@ -102,7 +102,7 @@ func (e *Engine) Unqueue(ctx context.Context, p parley.Principal, id parley.Sess
 // Resume continues an interrupted turn from its last committed step. Only the session's
 // last turn can be resumed; others can be retried.
 func (e *Engine) Resume(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error) {
-	s, row, err := e.acquireTurn(ctx, p, id)
+	s, row, err := e.acquireTurn(ctx, p, id, e.ready)
 	if err != nil {
 		return parley.TurnInfo{}, err
 	}
@@ -139,7 +139,7 @@ func (s *session) resume(by string, auto bool) (*run, error) {
 // Retry asks the question of an ended or interrupted turn again, as a new turn that names
 // the old one.
 func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID, key, client string) (parley.TurnInfo, error) {
-	s, row, err := e.acquireTurn(ctx, p, id)
+	s, row, err := e.acquireTurn(ctx, p, id, e.ready)
 	if isCode(err, parley.CodeNotFound) && key != "" {
 		// The session of a call alone may be gone, and the one of its retry not.
 		made, kerr := e.o.Store.Key(ctx, p, "", e.aliasOf(key))
@@ -328,7 +328,7 @@ func (e *Engine) Update(ctx context.Context, p parley.Principal, id parley.Sessi
 		if err != nil {
 			return parley.SessionInfo{}, err
 		}
-		if err := checkMode(&app.app, s.view.Policy, *c.Mode); err != nil {
+		if err := checkMode(app.App(), s.view.Policy, *c.Mode); err != nil {
 			return parley.SessionInfo{}, err
 		}
 	}

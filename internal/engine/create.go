@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/policy"
+	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -128,14 +129,14 @@ func (e *Engine) aliasOf(outside string) string {
 }
 
 // newSession checks c against the app.
-func (e *Engine) newSession(p parley.Principal, a *appBody, c parley.CreateSession) (parley.SessionCreated, error) {
+func (e *Engine) newSession(p parley.Principal, a *scope.Resolved, c parley.CreateSession) (parley.SessionCreated, error) {
 	e.mu.Lock()
 	closing := e.closing
 	e.mu.Unlock()
 	if closing {
 		return parley.SessionCreated{}, errShutdown
 	}
-	app := a.app
+	app := *a.App()
 	budgets, err := app.Budgets.Narrow(c.Budgets)
 	if err != nil {
 		return parley.SessionCreated{}, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // maxInput bounds the input of a direct call, in bytes.
@@ -30,15 +31,15 @@ func (e *Engine) CallTool(ctx context.Context, p parley.Principal, c parley.Call
 	if c.Session == "" {
 		return e.callAlone(ctx, p, c, "")
 	}
-	s, err := e.acquire(ctx, p, c.Session)
+	s, err := e.ready(ctx, p, c.Session)
 	if err != nil {
 		return none, err
 	}
 	return s.send(ctx, p, e.direct(c))
 }
 
-func (e *Engine) hasTool(app, name string) error {
-	if _, ok := e.o.Tools[app].Decl(name); !ok {
+func hasTool(box *toolbox.Box, name string) error {
+	if _, ok := box.Decl(name); !ok {
 		return notFound("tool", name)
 	}
 	return nil
@@ -86,7 +87,12 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 		if err != nil {
 			return none, err
 		}
-		if err := e.hasTool(c.App, c.Name); err != nil {
+		in, err := e.scopes.Resolve(ctx, seam.Scope{Principal: p, App: c.App})
+		if err != nil {
+			return none, err
+		}
+		defer in.Release() // only after the call has begun, which needs it, too
+		if err := hasTool(in.Tools(), c.Name); err != nil {
 			return none, err
 		}
 		if tries == 0 {
@@ -109,7 +115,7 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 			return none, err
 		}
 	}
-	s, err := e.acquire(ctx, p, id)
+	s, err := e.ready(ctx, p, id)
 	if err != nil {
 		return none, err
 	}

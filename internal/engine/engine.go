@@ -35,8 +35,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -45,6 +43,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/toolbox"
 )
@@ -56,9 +55,13 @@ type Options struct {
 	Reader   *eventlog.Reader
 	Runtimes map[string]seam.Runtime // by App.Runtime
 	Models   seam.Models
-	Tools    map[string]*toolbox.Box // by app name; an app without tools needs no entry, and tools of unknown apps are ignored
-	Apps     []parley.App
-	Off      map[string]string // apps that are not served, and why; whoever names one is told the reason
+	// Scopes says what the turns of a session run with. Whoever made it closes it, after the
+	// engine. Nil: every session of an app of Apps has its Tools, by the app's name, and no
+	// workspace.
+	Scopes *scope.Scopes
+	Apps   []parley.App
+	Tools  map[string]*toolbox.Box
+	Off    map[string]string // apps that are not served, and why; whoever names one is told the reason
 
 	Node   string           // names this process in claims; empty: generated
 	Now    func() time.Time // recorded in events; nil: time.Now
@@ -95,13 +98,13 @@ type Options struct {
 
 // Engine drives sessions. Make one with New.
 type Engine struct {
-	o    Options
-	apps map[string]*appBody
-	boot context.Context // ends with the engine; parent of every turn
-	stop context.CancelCauseFunc
-	open context.Context // ends when Close begins, or with boot
-	shut context.CancelFunc
-	away func() // tells the store that this node no longer drives anything
+	o      Options
+	scopes *scope.Scopes
+	boot   context.Context // ends with the engine; parent of every turn
+	stop   context.CancelCauseFunc
+	open   context.Context // ends when Close begins, or with boot
+	shut   context.CancelFunc
+	away   func() // tells the store that this node no longer drives anything
 
 	mu       sync.Mutex
 	sessions map[parley.SessionID]*session
@@ -113,18 +116,12 @@ type Engine struct {
 	meter    meter
 	claims   claims
 	observed chan Observation
-	resuming chan struct{}             // at most 8 automatic resumptions at once
-	going    map[parley.SessionID]bool // sessions about to go on automatically; guarded by mu
-	inVain   map[parley.TurnID]string  // why this process could not resume a turn; guarded by mu
+	resuming chan struct{}               // at most 8 automatic resumptions at once
+	going    map[parley.SessionID]bool   // sessions about to go on automatically; guarded by mu
+	bodies   map[parley.Digest]time.Time // when the blobs of apps were last put; guarded by mu
+	inVain   map[parley.TurnID]string    // why this process could not resume a turn; guarded by mu
 	turns    sync.WaitGroup
 	tasks    sync.WaitGroup // sweeper and recovery goroutines
-}
-
-type appBody struct {
-	app    parley.App
-	digest parley.Digest
-	body   []byte
-	kept   time.Time // when the blob was last put; guarded by Engine.mu
 }
 
 var errShutdown = parley.Errorf(parley.CodeUnavailable, "the server is shutting down").WithHint("try again in a moment").WithRetry(2 * time.Second)
@@ -152,30 +149,24 @@ func New(o Options) (*Engine, error) {
 	if o.MaxRunning == 0 {
 		o.MaxRunning = 10_000
 	}
-	boxes, err := boxesOf(o)
-	if err != nil {
-		return nil, err
+	scopes := o.Scopes
+	if scopes == nil {
+		var err error
+		if scopes, err = scopesOf(o); err != nil {
+			return nil, err
+		}
 	}
-	o.Tools = boxes
+	for _, name := range scopes.Names() {
+		a, _ := scopes.App(name)
+		if o.Runtimes[a.App().Runtime] == nil {
+			return nil, parley.Errorf(parley.CodeInvalid, "app %s: there is no runtime %q", name, a.App().Runtime)
+		}
+	}
 	boot, stop := context.WithCancelCause(context.Background())
 	open, shut := context.WithCancel(boot)
 	e := &Engine{
-		o: o, apps: map[string]*appBody{}, boot: boot, stop: stop, open: open, shut: shut,
+		o: o, scopes: scopes, bodies: map[parley.Digest]time.Time{}, boot: boot, stop: stop, open: open, shut: shut,
 		sessions: map[parley.SessionID]*session{}, observed: make(chan Observation, observeQueue), resuming: make(chan struct{}, 8), going: map[parley.SessionID]bool{}, inVain: map[parley.TurnID]string{},
-	}
-	for _, a := range o.Apps {
-		body, err := json.Marshal(a)
-		if err != nil {
-			return nil, parley.Errorf(parley.CodeInvalid, "app %s: %w", a.Name, err)
-		}
-		if o.Runtimes[a.Runtime] == nil {
-			return nil, parley.Errorf(parley.CodeInvalid, "app %s: there is no runtime %q", a.Name, a.Runtime)
-		}
-		if clean, ok := o.Log.RedactFile(body); ok { // stored like the log
-			body = clean
-		}
-		sum := sha256.Sum256(body)
-		e.apps[a.Name] = &appBody{app: a, digest: parley.Digest(hex.EncodeToString(sum[:])), body: body}
 	}
 	e.away = o.Store.Join(o.Node)
 	e.tasks.Go(e.sweep)
@@ -184,21 +175,13 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// boxesOf gives each app a box, which may be empty.
-func boxesOf(o Options) (map[string]*toolbox.Box, error) {
-	boxes := map[string]*toolbox.Box{}
+// scopesOf makes the scopes of an engine that was given none.
+func scopesOf(o Options) (*scope.Scopes, error) {
+	var apps []scope.App
 	for _, a := range o.Apps {
-		boxes[a.Name] = o.Tools[a.Name]
-		if boxes[a.Name] != nil {
-			continue
-		}
-		none, err := toolbox.New(nil, toolbox.Options{Logger: o.Logger})
-		if err != nil {
-			return nil, err
-		}
-		boxes[a.Name] = none
+		apps = append(apps, scope.App{App: a, Tools: o.Tools[a.Name]})
 	}
-	return boxes, nil
+	return scope.New(scope.Options{Apps: apps, Clean: o.Log.RedactFile, Logger: o.Logger})
 }
 
 // Close stops the engine. It accepts no new commands. Running turns may finish their
@@ -243,10 +226,10 @@ func (e *Engine) Ready(ctx context.Context) error {
 // Apps lists the apps, by name.
 func (e *Engine) Apps() []parley.App {
 	var list []parley.App
-	for _, a := range e.apps {
-		list = append(list, a.app)
+	for _, name := range e.scopes.Names() {
+		a, _ := e.scopes.App(name)
+		list = append(list, *a.App())
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list
 }
 
@@ -256,13 +239,13 @@ func (e *Engine) App(name string) (parley.App, error) {
 	if err != nil {
 		return parley.App{}, err
 	}
-	return a.app, nil
+	return *a.App(), nil
 }
 
 // appOf is the app that a session belongs to. While the app is missing, the session
 // cannot go on, and its data is left as it is.
-func (e *Engine) appOf(session string) (*appBody, error) {
-	if a, ok := e.apps[session]; ok {
+func (e *Engine) appOf(session string) (*scope.Resolved, error) {
+	if a, ok := e.scopes.App(session); ok {
 		return a, nil
 	}
 	what := ""
@@ -273,15 +256,11 @@ func (e *Engine) appOf(session string) (*appBody, error) {
 		WithHint("nothing of the session is lost; it goes on when the server serves the app again")
 }
 
-func (e *Engine) app(name string) (*appBody, error) {
-	if a, ok := e.apps[name]; ok {
+func (e *Engine) app(name string) (*scope.Resolved, error) {
+	if a, ok := e.scopes.App(name); ok {
 		return a, nil
 	}
-	var names []string
-	for n := range e.apps {
-		names = append(names, n)
-	}
-	slices.Sort(names)
+	names := e.scopes.Names()
 	if why, ok := e.o.Off[name]; ok {
 		return nil, parley.Errorf(parley.CodeNotFound, "the app %s is off: %s", name, why).WithField("app").WithHint("apps here: %s", strings.Join(names, ", "))
 	}

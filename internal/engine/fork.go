@@ -7,6 +7,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -136,8 +137,8 @@ func (s *session) cutOff(ix *seam.Index, events eventlog.Clean, queue []parley.Q
 
 // offered resets a mode that came with a log but is not offered by the app: what may not
 // be chosen may not be copied either.
-func (s *session) offered(app *appBody, p parley.Principal, ix *seam.Index, events eventlog.Clean) (eventlog.Clean, error) {
-	if app.app.Policy.Offers(s.view.Mode) {
+func (s *session) offered(app *scope.Resolved, p parley.Principal, ix *seam.Index, events eventlog.Clean) (eventlog.Clean, error) {
+	if app.App().Policy.Offers(s.view.Mode) {
 		return events, nil
 	}
 	mode := parley.ModeDefault

@@ -209,7 +209,7 @@ const retrieveWithin = 3 * time.Second
 func (h *host) Retrieve(ctx context.Context, query string) ([]parley.Snippet, error) {
 	brief, cancel := context.WithTimeout(ctx, retrieveWithin)
 	defer cancel()
-	found, err := h.s.e.o.Tools[h.r.app.Name].Retrieve(brief, h.r.owner, query, h.State().About)
+	found, err := h.r.tools.Tools().Retrieve(brief, h.r.owner, query, h.State().About)
 	if err != nil {
 		h.s.e.o.Logger.Warn("the lookup for a turn failed", "session", h.s.id, "err", err)
 	}

@@ -209,12 +209,12 @@ func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, b
 			if err != nil {
 				return nil, err
 			}
-			if narrowed, err := app.app.Budgets.Narrow(pay.Budgets); err == nil {
+			if narrowed, err := app.App().Budgets.Narrow(pay.Budgets); err == nil {
 				pay.Budgets = narrowed
 			} else {
-				pay.Budgets = app.app.Budgets // an export must not raise this server's limits
+				pay.Budgets = app.App().Budgets // an export must not raise this server's limits
 			}
-			if narrower(app.app.Policy, pay.Policy) != nil {
+			if narrower(app.App().Policy, pay.Policy) != nil {
 				pay.Policy = nil
 			}
 			pay.User, pay.Org, pay.OutsideID = p.User, p.Org, ""

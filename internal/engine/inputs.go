@@ -145,7 +145,7 @@ func (s *session) hold(was, is parley.Event) {
 		return
 	}
 	k, tool, _, redacted := s.callIn(p)
-	box := s.e.o.Tools[s.view.App]
+	box := s.box()
 	if !redacted {
 		return
 	}

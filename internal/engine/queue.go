@@ -201,6 +201,10 @@ func (s *session) startsNext() bool {
 // refused, it fails, and the next one is due. The caller holds the lock.
 func (s *session) startNext() {
 	for s.startsNext() {
+		if !s.resolves() {
+			s.e.goOnLater(s.id, 0) // which waits for its tools without the lock
+			return
+		}
 		q := s.view.Queue[0]
 		_, err := s.start(q.ID, q.Request, true)
 		if err == nil {

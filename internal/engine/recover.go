@@ -81,7 +81,7 @@ func (e *Engine) recoverTurn(row parley.TurnInfo) error {
 // an app that is off do not.
 func (e *Engine) resumes(app string) bool {
 	a, err := e.app(app)
-	return err == nil && a.app.Resume == parley.ResumeAuto
+	return err == nil && a.App().Resume == parley.ResumeAuto
 }
 
 // goOnByItself lets a session go on where its last owner left it, if its app says so:
@@ -216,7 +216,7 @@ func (e *Engine) goOnAfter(id parley.SessionID, wait time.Duration) *run {
 // automatically, or begins the first queued one. It calls over with the lock held, unless
 // it is to be tried again. So a turn that could not be resumed never counts as running.
 func (e *Engine) goOnNow(id parley.SessionID, over func()) (*run, error) {
-	s, err := e.acquire(e.boot, parley.System(), id)
+	s, err := e.ready(e.boot, parley.System(), id)
 	if err != nil {
 		if !e.awayFor(err) || errors.Is(err, seam.ErrDriven) {
 			over()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime/debug"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -19,7 +21,8 @@ import (
 type run struct {
 	turn   parley.TurnID
 	owner  parley.Principal
-	app    *parley.App
+	app    *parley.App     // as of the turn's beginning
+	tools  *scope.Resolved // what the scope resolved to when the run began
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	steers chan parley.Message
@@ -109,29 +112,32 @@ func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool)
 	if s.view.Status != parley.Active {
 		return nil, parley.Errorf(parley.CodeConflict, "the session has %s", s.view.Status)
 	}
-	app, err := s.e.appOf(s.view.App)
-	if err != nil {
+	if _, err := s.e.appOf(s.view.App); err != nil {
 		return nil, err
 	}
-	if err := s.e.keepApp(app); err != nil {
+	if !s.resolves() {
+		return nil, errNoTools
+	}
+	app := s.tools.App()
+	if err := s.e.keepApp(s.tools); err != nil {
 		return nil, err
 	}
-	started := parley.TurnStarted{TurnRequest: r, App: app.digest, Zone: s.e.zone(app.app.Name)}
-	if force := app.app.InForce(); !reflect.DeepEqual(force, s.view.InForce) {
+	started := parley.TurnStarted{TurnRequest: r, App: s.tools.Digest(), Zone: s.zone()}
+	if force := app.InForce(); !reflect.DeepEqual(force, s.view.InForce) {
 		started.InForce = &force
 	}
 	events := []parley.Event{parley.NewEvent(turn, "", started)}
 	if r.Call != nil {
 		events = append(events, parley.NewEvent(turn, "", parley.ToolRequested{Call: r.Call.Call, Name: r.Call.Name, Input: r.Call.Input, Redacted: r.Call.Redacted}))
 	}
-	return s.begin(&app.app, turn, admitted, events...)
+	return s.begin(app, turn, admitted, events...)
 }
 
-// zone is the time zone of an app's turns: that of the things its tools deal with, or
+// zone is the time zone of the session's turns: that of the things its tools deal with, or
 // else the server's.
-func (e *Engine) zone(app string) *parley.Zone {
-	now := e.now()
-	z, ok := e.o.Tools[app].Zone(now)
+func (s *session) zone() *parley.Zone {
+	e, now := s.e, s.e.now()
+	z, ok := s.box().Zone(now)
 	if !ok && e.o.Zone != nil {
 		z = parley.ZoneAt(e.o.Zone, now)
 	}
@@ -157,6 +163,10 @@ func (s *session) goOn() error {
 func (s *session) goOnOnce() error {
 	t := s.view.Turn
 	if t == nil || s.run != nil || t.Status != parley.StatusRunning {
+		return nil
+	}
+	if !s.resolves() {
+		s.e.goOnLater(s.id, 0) // which waits for its tools without the lock
 		return nil
 	}
 	app, err := s.appOf(t)
@@ -198,7 +208,7 @@ func (s *session) begin(app *parley.App, turn parley.TurnID, admitted bool, even
 		left()
 		return nil, err
 	}
-	r := &run{turn: turn, owner: s.view.Principal(), app: app, steers: make(chan parley.Message, 16), done: make(chan struct{}), first: make(chan struct{})}
+	r := &run{turn: turn, owner: s.view.Principal(), app: app, tools: s.tools.Share(), steers: make(chan parley.Message, 16), done: make(chan struct{}), first: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancelCause(e.boot)
 	if ms := s.view.Turn.Request.Budgets.MaxDurationMS; ms > 0 && !e.o.Untimed {
 		limit := time.Duration(ms) * time.Millisecond
@@ -218,8 +228,11 @@ func (s *session) carry(r *run) {
 	ending, err := s.guarded(r)
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		s.lock <- struct{}{}
+		if s.tools == nil && r.tools.Current() {
+			s.tools = r.tools.Share() // for the turn that comes next
+		}
 		again := s.finish(r, ending, err)
-		<-s.lock
+		s.unlock()
 		if !again {
 			break
 		}
@@ -231,6 +244,7 @@ func (s *session) carry(r *run) {
 		}
 	}
 	r.cancel(nil)
+	r.tools.Release()
 }
 
 // guarded turns a panic of a runtime into a failed turn, so that one session's bug does
@@ -519,8 +533,11 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now.digest == t.App {
-		return &now.app, nil
+	if s.tools != nil {
+		now = s.tools
+	}
+	if now.Digest() == t.App {
+		return now.App(), nil
 	}
 	body, err := s.e.o.Store.Blob(s.e.boot, s.state.Principal(), s.id, t.App)
 	if err != nil {
@@ -531,7 +548,7 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 		return nil, fmt.Errorf("read the app that turn %s began with: %w", t.ID, err)
 	}
 	// What is forbidden today is also forbidden to an older turn.
-	today := now.app.Policy
+	today := now.App().Policy
 	old.Policy.Modes, old.Policy.AllowActuation, old.Policy.AllowlistedServices = today.Modes, today.AllowActuation, today.AllowlistedServices
 	for _, r := range today.Rules {
 		if r.Verdict == parley.Deny {
@@ -539,7 +556,7 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 		}
 	}
 	for i := range old.Tools {
-		if d, there := s.e.o.Tools[s.view.App].Decl(old.Tools[i].Name); there {
+		if d, there := s.box().Decl(old.Tools[i].Name); there {
 			old.Tools[i] = narrowed(old.Tools[i], d)
 		}
 	}
@@ -558,18 +575,21 @@ func narrowed(old, today parley.ToolDecl) parley.ToolDecl {
 
 // keepApp ensures that the app's body is stored as a blob, which the turn's append then
 // refers to.
-func (e *Engine) keepApp(a *appBody) error {
+func (e *Engine) keepApp(r *scope.Resolved) error {
+	const fresh = 30 * time.Minute // half of the lifetime of an unreferenced blob
 	e.mu.Lock()
-	fresh := !a.kept.IsZero() && e.o.Now().Sub(a.kept) < 30*time.Minute // half of the lifetime of an unreferenced blob
+	kept, put := e.bodies[r.Digest()]
 	e.mu.Unlock()
-	if fresh {
+	if put && e.o.Now().Sub(kept) < fresh {
 		return nil
 	}
-	if _, err := e.o.Store.PutBlob(e.boot, parley.System(), a.body); err != nil {
+	if _, err := e.o.Store.PutBlob(e.boot, parley.System(), r.Body()); err != nil {
 		return err
 	}
+	now := e.o.Now()
 	e.mu.Lock()
-	a.kept = e.o.Now()
-	e.mu.Unlock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.bodies, func(_ parley.Digest, at time.Time) bool { return now.Sub(at) >= fresh })
+	e.bodies[r.Digest()] = now
 	return nil
 }

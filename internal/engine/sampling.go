@@ -34,10 +34,10 @@ func (s *session) mayModel(c parley.UpdateSession) error {
 	if err != nil {
 		return err
 	}
-	if err := checkSampling(&app.app, s.view.Policy, c.Temperature, c.MaxOutput); err != nil || !other {
+	if err := checkSampling(app.App(), s.view.Policy, c.Temperature, c.MaxOutput); err != nil || !other {
 		return err
 	}
-	if err := fixedModel(&app.app, s.view.Policy); err != nil {
+	if err := fixedModel(app.App(), s.view.Policy); err != nil {
 		return err
 	}
 	if *c.Model != "" {

@@ -23,7 +23,7 @@ func (e *Engine) Send(ctx context.Context, p parley.Principal, id parley.Session
 	if err := e.checkSend(c); err != nil {
 		return parley.TurnInfo{}, err
 	}
-	s, err := e.acquire(ctx, p, id)
+	s, err := e.ready(ctx, p, id)
 	if err != nil {
 		return parley.TurnInfo{}, err
 	}
@@ -136,7 +136,7 @@ func (s *session) request(ctx context.Context, p parley.Principal, c asked) (par
 		return parley.TurnRequest{}, err
 	}
 	if c.Model != "" {
-		if err := fixedModel(&app.app, s.view.Policy); err != nil {
+		if err := fixedModel(app.App(), s.view.Policy); err != nil {
 			return parley.TurnRequest{}, err
 		}
 		if _, err := s.e.o.Models.Model(c.Model); err != nil {
@@ -145,7 +145,7 @@ func (s *session) request(ctx context.Context, p parley.Principal, c asked) (par
 	}
 	origin := parley.OriginUser
 	if c.call != nil {
-		if err := s.e.hasTool(s.view.App, c.call.Name); err != nil && c.retryOf == "" {
+		if err := hasTool(s.box(), c.call.Name); err != nil && c.retryOf == "" {
 			return parley.TurnRequest{}, err
 		}
 		origin = parley.OriginCall

@@ -9,6 +9,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -43,8 +44,9 @@ type session struct {
 	doubt *doubt // an append whose outcome is unknown, or nil
 	told  bool   // logged that something waits for the store; nothing was kept since
 
-	run     *run          // the turn that runs in this process
-	changed chan struct{} // closed and replaced at every commit
+	tools   *scope.Resolved // what its scope resolves to, for the command that has the lock; nil: not needed so far
+	run     *run            // the turn that runs in this process
+	changed chan struct{}   // closed and replaced at every commit
 }
 
 // acquire returns the session with its lock held. The caller must release it.
@@ -106,11 +108,20 @@ func (e *Engine) leave(s *session) {
 	}
 }
 
+// unlock gives up the lock, and what the command had resolved.
+func (s *session) unlock() {
+	if s.tools != nil {
+		s.tools.Release()
+		s.tools = nil
+	}
+	<-s.lock
+}
+
 // loadedHint is read under Engine.mu when nobody holds the session.
 func (s *session) loadedHint() bool { return s.loaded && !s.gone }
 
 func (s *session) release() {
-	<-s.lock
+	s.unlock()
 	s.e.leave(s)
 }
 

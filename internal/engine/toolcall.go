@@ -90,7 +90,7 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 	if timeout <= 0 {
 		timeout = defaultTimeout
 	}
-	reaches, _ := s.e.o.Tools[s.view.App].Reaches(c.Name, input)
+	reaches, _ := h.r.tools.Tools().Reaches(c.Name, input)
 	begun := parley.ToolStarted{
 		Reaches: reaches,
 		Call:    call, Name: c.Name, Input: input, Effect: effect, Deadline: s.e.now().Add(timeout), Attempt: c.Attempt + 1,
@@ -142,7 +142,7 @@ const (
 // if lost. The verdict is Allow, Deny or invalid, with a text for the model. ErrParked
 // means that a human was asked.
 func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl parley.ToolDecl, effect parley.Effect, input json.RawMessage) (parley.Verdict, string, error) {
-	box := s.e.o.Tools[s.view.App]
+	box := h.r.tools.Tools()
 	switch {
 	case input != nil:
 	case !decl.WorkspaceOwn:
@@ -195,7 +195,7 @@ func sentence(what, why string) string {
 // since that is what the model was told. missing says why there is none. A tool that has
 // changed since then is not called in place of the one that was meant.
 func (h *host) declared(t *parley.Turn, c *parley.Tool) (decl parley.ToolDecl, missing string) {
-	app, box := h.r.app, h.s.e.o.Tools[h.r.app.Name]
+	app, box := h.r.app, h.r.tools.Tools()
 	direct := t.Request.Origin == parley.OriginCall
 	if a := t.Agent(c.Agent); a == nil && !direct || a != nil && (!slices.Contains(app.Agents[a.Name].Tools, c.Name) || t.Request.NoTools) {
 		return decl, fmt.Sprintf("There is no tool %q for this agent.", c.Name)
@@ -343,7 +343,7 @@ func (h *host) make(ctx context.Context, d seam.Decision) (toolbox.Result, error
 	if h.s.e.o.Untimed {
 		d.Deadline = time.Time{} // the clock stands still
 	}
-	res := h.s.e.o.Tools[h.r.app.Name].Run(run, work, d.Deadline)
+	res := h.r.tools.Tools().Run(run, work, d.Deadline)
 	res.Call = d.Call.Call
 	return res, asks.open(ctx)
 }
@@ -353,7 +353,7 @@ func (h *host) make(ctx context.Context, d seam.Decision) (toolbox.Result, error
 // only a yes counts. A service that cannot tell is not asked again. Like a running call, the
 // wait is not cut when somebody stops the turn. An error leaves the call to its next owner.
 func (h *host) find(ctx context.Context, name string, lost toolbox.Result) (toolbox.Result, error) {
-	if !h.s.e.o.Tools[h.r.app.Name].CanReconcile(name) {
+	if !h.r.tools.Tools().CanReconcile(name) {
 		return lost, nil
 	}
 	ctx, done := h.outlasting(ctx)
@@ -468,7 +468,7 @@ func (h *host) asked(ctx context.Context, t *parley.Turn, c *parley.Tool) parley
 // ask asks the service of a started write what became of it. known is false if the service
 // does not know, or cannot be asked; an error may pass.
 func (h *host) ask(ctx context.Context, t *parley.Turn, c *parley.Tool) (res parley.ToolResult, known bool, err error) {
-	box := h.s.e.o.Tools[h.r.app.Name]
+	box := h.r.tools.Tools()
 	decl, missing := h.declared(t, c)
 	// A service is asked about the original input, or not at all.
 	input := h.s.inputOf(c, decl.WorkspaceOwn)

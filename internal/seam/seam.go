@@ -149,6 +149,21 @@ type Toolset interface {
 	Run(ctx context.Context, r Run) (parley.ToolResult, error)
 }
 
+// Scope is what an app and its tools are resolved for: the user whose session it is, the
+// app, and the workspace of the session.
+type Scope struct {
+	Principal parley.Principal
+	App       string
+	Workspace parley.Workspace // empty: none
+}
+
+// Changer is a Toolset whose list of tools changes while it is open, as that of an MCP
+// server may. A turn keeps the tools that it began with; the next one sees the new list.
+type Changer interface {
+	// Changes counts the changes. It must answer from memory at once.
+	Changes() int64
+}
+
 // Run is one call as a Toolset gets it.
 type Run struct {
 	Call      parley.CallID // the idempotency key, the same for every attempt

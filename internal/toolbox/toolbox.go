@@ -30,6 +30,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -59,7 +60,7 @@ const maxAbandoned = 16
 // listTimeout bounds asking one toolset for its tools.
 const listTimeout = 30 * time.Second
 
-// Box holds the tools of an app.
+// Box holds the tools of an app. The zero Box has none, and can be asked about them.
 type Box struct {
 	o     Options
 	sets  []seam.Toolset
@@ -121,8 +122,45 @@ func New(sets []seam.Toolset, o Options) (*Box, error) {
 	return b, nil
 }
 
+// With returns a box that has the tools of b, and those of further toolsets. Nothing of b
+// is replaced: a tool whose name is taken, or that New would refuse, is left out, and so is
+// every tool of a toolset that cannot list them before ctx ends. The errors say what was
+// left out.
+func (b *Box) With(ctx context.Context, sets []seam.Toolset) (*Box, []error) {
+	if len(sets) == 0 {
+		return b, nil
+	}
+	more := &Box{o: b.o, sets: slices.Concat(b.sets, sets), tools: maps.Clone(b.tools), decls: slices.Clone(b.decls)}
+	compiled := schemas{}
+	var left []error
+	for _, set := range sets {
+		decls, err := listWithin(ctx, set)
+		if err != nil {
+			left = append(left, err)
+			continue
+		}
+		for _, d := range decls {
+			t, err := newTool(compiled, set, d)
+			if err == nil && more.tools[d.Name] != nil {
+				err = parley.Errorf(parley.CodeConflict, "a second tool named %q is left out", d.Name)
+			}
+			if err != nil {
+				left = append(left, err)
+				continue
+			}
+			more.tools[d.Name] = t
+			more.decls = append(more.decls, t.decl)
+		}
+	}
+	return more, left
+}
+
 func list(set seam.Toolset) ([]parley.ToolDecl, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
+	return listWithin(context.Background(), set)
+}
+
+func listWithin(ctx context.Context, set seam.Toolset) ([]parley.ToolDecl, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	decls, err := set.Tools(ctx)
 	if err != nil {

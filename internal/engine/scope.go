@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/scope"
+	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/toolbox"
+)
+
+// ready is acquire for commands that may begin or continue a turn: it returns the session
+// with what its scope resolves to. To open the scope's tools can take long, and the
+// session is not locked meanwhile.
+func (e *Engine) ready(ctx context.Context, p parley.Principal, id parley.SessionID) (*session, error) {
+	var held *scope.Resolved // keeps the tools open until the session has them
+	defer func() {
+		if held != nil {
+			held.Release()
+		}
+	}()
+	for {
+		s, err := e.acquire(ctx, p, id)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := e.appOf(s.view.App); err != nil || s.resolves() {
+			return s, nil // the command says what it cannot do without the app
+		}
+		at := s.scope()
+		s.release()
+		again, err := e.scopes.Resolve(ctx, at)
+		if held != nil {
+			held.Release()
+		}
+		if held = again; err != nil {
+			return nil, err
+		}
+	}
+}
+
+// scope is what the session's app and tools are resolved for. It never changes.
+func (s *session) scope() seam.Scope {
+	return seam.Scope{Principal: s.view.Principal(), App: s.view.App}
+}
+
+// resolves makes tools what the session's scope resolves to, until unlock. It reports
+// whether that was possible at once. The caller holds the lock.
+func (s *session) resolves() bool {
+	if s.tools == nil {
+		s.tools, _ = s.e.scopes.Ready(s.scope())
+	}
+	return s.tools != nil
+}
+
+// box has the tools that the session's calls are checked against: those of the command
+// that has the lock, or of the turn that runs, or else those that every scope of the app
+// has.
+func (s *session) box() *toolbox.Box {
+	switch {
+	case s.tools != nil:
+		return s.tools.Tools()
+	case s.run != nil:
+		return s.run.tools.Tools()
+	}
+	if app, ok := s.e.scopes.App(s.view.App); ok {
+		return app.Tools()
+	}
+	return &toolbox.Box{} // the app is off
+}
+
+var errNoTools = parley.Errorf(parley.CodeUnavailable, "the tools of the session are being opened").WithHint("try again in a moment").WithRetry(time.Second)
