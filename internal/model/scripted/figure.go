@@ -34,7 +34,7 @@ var wanted = []struct {
 }{
 	{regexp.MustCompile(`(?i)\bhow (?:long|soon|early|far|much time|many \w+) (?:before|in advance|ahead)\b`), figure{"a time", regexp.MustCompile(`(?i)\b` + span + `\W+(?:before|earlier|ahead|in advance)\b`), nil}},
 	{regexp.MustCompile(`(?i)\bhow (?:long|fast|quick|quickly|soon|often)\b|\bhow many (?:years|months|weeks|days|hours|minutes|seconds)\b`), figure{"a time", regexp.MustCompile(`(?i)\b` + span + `\b|\b(?:hourly|daily|weekly|monthly|yearly|every|always|never)\b`), nil}},
-	{regexp.MustCompile(`(?i)\b(?:cost|costs|price|prices|pricing|charge|charges|pay|fee|fees|expensive)\b`), figure{"a price", regexp.MustCompile(`(?i)` + money), nil}},
+	{regexp.MustCompile(`(?i)\b(?:cost|costs|price|prices|pricing|charge|charges|pay|fee|fees|expensive|euros?|dollars?|cents)\b`), figure{"a price", regexp.MustCompile(`(?i)` + money), nil}},
 	{regexp.MustCompile(`(?i)\bhow much\b`), figure{"an amount", regexp.MustCompile(`(?i)\d|` + money), nil}},
 	{regexp.MustCompile(`(?i)\b(?:when|what time|which day|what day|(?:what|which|due|end|start|starting|launch|release|opening) date|deadline)\b`), figure{aDate, regexp.MustCompile(`(?i)` + dateText), nil}},
 	{regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but)\W+)?where\b`), figure{aPlace, regexp.MustCompile(`(?i)\b(?:in|on|at|near|to|use|uses|via|with) \w`), nil}},
@@ -62,4 +62,33 @@ func (x *weighed) figureAt(i int, f *figure) bool {
 	return slices.ContainsFunc(x.focus, func(o sentence) bool {
 		return i > 0 && o.text == x.sentences[i-1].text || i+1 < len(x.sentences) && o.text == x.sentences[i+1].text
 	})
+}
+
+// fromTo matches a time with its two ends.
+var fromTo = regexp.MustCompile(`(?i)\bfrom (\d{1,2}(?:[:.]\d\d)?(?: ?[ap]m)?|` + dateEnd + `) (?:to|till|until) (\d{1,2}(?:[:.]\d\d)?(?: ?[ap]m)?|` + dateEnd + `)(?:\W|$)`)
+
+const dateEnd = `(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:\d{1,2} )?(?:` + months + `)`
+
+// The questions for one end of a time.
+var (
+	forEnd   = regexp.MustCompile(`(?i)\b(?:until|till|to) (?:when|what (?:time|hour|day))\b|\bhow late\b`)
+	forBegin = regexp.MustCompile(`(?i)\bfrom (?:when|what (?:time|hour|day))\b|\bhow early\b`)
+	closes   = regexp.MustCompile(`(?i)\b(?:when|what time)\b.*\b(?:closes?|shuts?|ends?|finish(?:es)?|over)\b`)
+	opens    = regexp.MustCompile(`(?i)\b(?:when|what time) (?:do|does|will|can)\b.*\b(?:open|start|begin)\b|\b(?:when|what time)\b.*\b(?:opens|starts|begins)\b`)
+)
+
+// edge returns the end of a time in a text that a question asks for, or "".
+func edge(question, text string) string {
+	m := fromTo.FindStringSubmatch(text)
+	until, from := forEnd.MatchString(question), forBegin.MatchString(question)
+	if !until && !from {
+		until, from = closes.MatchString(question), opens.MatchString(question)
+	}
+	switch {
+	case m == nil || until == from:
+		return ""
+	case until:
+		return "Until " + m[2]
+	}
+	return "From " + m[1]
 }

@@ -72,10 +72,13 @@ import (
 //	apart RECORD RECORD      the time between two records: "43 days (about 6 weeks)"
 //	covered RESULTS          the pages and channels that results come from
 //	counted LIST             the pages and channels that weighed records come from
+//	topicless VIEW           whether it asks who, why or when, without a subject
 //	surveys VIEW             whether the question is about all sources, without a subject
 //	excerpt WEIGHED SUBJECT  its text, or the sentences about the subject of a long one
 //	brief WEIGHED SUBJECT    its line, with the excerpt for its text
 //	reason WEIGHED           its sentence that gives a reason, or ""
+//	edge QUESTION TEXT       the end of a time in a text that a question asks for: "Until 16:00"
+//	deed WEIGHT              the sentence of what holds that names who did what was asked, or ""
 //	rest WEIGHED             its sentences about something else, a list
 //	of SOURCE LIST           the records of one source
 //	last LIST                the last record
@@ -122,11 +125,12 @@ func (s *script) functions() template.FuncMap {
 		"unfound": func(rs []result) bool {
 			return slices.ContainsFunc(rs, func(r result) bool { return strings.HasPrefix(r.Output, "No relevant ") || r.Failed })
 		},
-		"rest":    remains,
-		"apart":   apart,
-		"surveys": s.surveys,
-		"covered": func(rs []result) (string, error) { all, err := s.records(rs); return covered(all), err },
-		"of":      ofSource,
+		"rest":      remains,
+		"apart":     apart,
+		"surveys":   s.surveys,
+		"topicless": s.topicless,
+		"covered":   func(rs []result) (string, error) { all, err := s.records(rs); return covered(all), err },
+		"of":        ofSource,
 		"counted": func(xs []*weighed) string {
 			var all []record
 			for _, x := range xs {
@@ -157,6 +161,8 @@ func (s *script) functions() template.FuncMap {
 		"parts":     s.parts,
 		"match":     s.match,
 		"reason":    reason,
+		"deed":      deed,
+		"edge":      edge,
 		"spelled":   spelled,
 	}
 }

@@ -42,6 +42,11 @@ func (s *script) judge(w *weight) {
 	if w.Best == nil {
 		return
 	}
+	for _, x := range said { // a newer record about something else does not stand before the one that was asked for
+		if x.core && x.score > w.Best.score && x.covers >= w.Best.covers && !s.differs(w.Best, x, sub) && !s.agrees(w.Best, x, sub) && !alike(w.Best.focus, x.focus) && !stays.MatchString(w.Best.Text) {
+			w.Best = x
+		}
+	}
 	w.Best.Verdict = "holds"
 	if !w.Best.Dated() {
 		w.Best.Verdict = "undated"
@@ -125,6 +130,14 @@ func (s *script) kept(w *weight) {
 	}
 }
 
+// related reports whether two texts share a word that is no figure.
+func related(a, b []sentence) bool {
+	mine := telling(a)
+	return slices.ContainsFunc(telling(b), func(w string) bool {
+		return !strings.ContainsAny(w[:1], "0123456789") && !aWeekday.MatchString(w+"day") && slices.Contains(mine, w)
+	})
+}
+
 // open matches a text about something that has no new date yet.
 var open = regexp.MustCompile(`(?i)\b(?:postpon\w*|delay\w*|cancel\w*|until further notice|on hold|tbd)\b`)
 
@@ -143,7 +156,7 @@ func (s *script) spare(w *weight) {
 		if part == nil || sub.wants != nil && says == "" && !sub.wants.in(joined(part)) && sub.wants.in(w.Best.Says) {
 			continue
 		}
-		if _, other := compare(w.Best.sentences, part); other && says == "" {
+		if _, other := compare(w.Best.sentences, part); other && says == "" && related(w.Best.sentences, part) {
 			continue // the newer record contradicts this part
 		}
 		against := rejects(w.Best.record)

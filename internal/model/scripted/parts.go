@@ -10,10 +10,10 @@ import (
 const maxParts = 3
 
 // andAsks is where a further question begins in a sentence.
-var andAsks = regexp.MustCompile(`(?i)(?:,? and |[?;] *(?:and )?)((?:who|what|when|where|why|how|which|whose)\b|(?:is|are|was|were|do|does|did|can|has|have) (?:it|they|we|the|our|there|that|this|a|an)\b)`)
+var andAsks = regexp.MustCompile(`(?i)(?:,? and |[?;] *(?:and )?)((?:(?:until|till|since|from|by|at|in|on|for|to) )?(?:who|what|when|where|why|how|which|whose|whom)\b|(?:is|are|was|were|do|does|did|can|has|have|will|may|must|should) (?:it|they|he|she|i|we|you|the|our|my|there|that|this|these|those|a|an|any|anybody|anyone|somebody|someone)\b)`)
 
 // asksFirst is how the first of several begins.
-var asksFirst = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|hey|hi|please|ok|okay|tell me)\W+)*(?:who|what|when|where|why|how|which|whose|is|are|was|were|do|does|did|can|has|have|should|may|must)\b`)
+var asksFirst = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|hey|hi|please|ok|okay|tell me)\W+)*(?:(?:until|till|since|from|by|at|in|on|for|to) )?(?:who|what|when|where|why|how|which|whose|is|are|was|were|do|does|did|can|has|have|should|may|must)\b`)
 
 // partMark begins what is said to each of several questions in one, where an agent
 // hands it to another.
@@ -33,7 +33,8 @@ func (s *script) questions(text string) []string {
 			from = m[2]
 		}
 	}
-	if last := strings.TrimSpace(text[from:]); len(tokens(last)) > 1 && (from == 0 || len(s.about(last)) > 0) {
+	// A last part without a subject of its own is about that of the part before it.
+	if last := strings.TrimSpace(text[from:]); len(tokens(last)) > 1 {
 		return append(out, last)
 	}
 	return []string{text}

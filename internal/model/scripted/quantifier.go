@@ -8,9 +8,11 @@ import (
 // Words for how much of a thing is meant are no topic. They ask for more than that
 // something is so: that it is so without exception.
 var (
-	universal = regexp.MustCompile(`(?i)\b(?:only|exclusively|solely|everything|everywhere|everyone|everybody|all|always|never|every|each|entire|entirely|whole|completely|nothing but|no other)\b`)
+	universal = regexp.MustCompile(`(?i)\b(?:only|exclusively|solely|everything|everywhere|everyone|everybody|all|always|never|forever|for ever|for good|permanently|indefinitely|every|each|entire|entirely|whole|completely|nothing but|no other)\b`)
 	noAll     = regexp.MustCompile(`(?i)\b(?:at all|after all|above all|all right|once and for all)\b`)
 	never     = regexp.MustCompile(`(?i)\bnever\b`)
+	forever   = regexp.MustCompile(`(?i)\b(?:forever|for ever|for good|permanently|indefinitely)\b`)
+	aSpan     = regexp.MustCompile(`(?i)\b` + span + `\b`)
 	exclusive = regexp.MustCompile(`(?i)\b(?:only|solely|exclusively|nothing but)\b`)
 	// unbounded is how a source says itself that there is no exception.
 	unbounded = regexp.MustCompile(`(?i)\b(?:all|always|never|every|everyone|everybody|everything|each|any|only|none|around the clock|24/7|without exception)\b`)
@@ -51,6 +53,8 @@ func (s *script) throughout(w weight, said string) string {
 	}
 	text := joined(w.Best.focus)
 	switch {
+	case forever.MatchString(w.Subject.question) && aSpan.MatchString(text):
+		return "no" // it is so for that time only
 	case never.MatchString(w.Subject.question) && said == "yes":
 		return "no" // it is so, and thus not never
 	case said == "no" && never.MatchString(w.Subject.question):

@@ -108,6 +108,18 @@ var (
 	letters = regexp.MustCompile(`^[A-Z]{2,4}$`) // CEO, SRE
 )
 
+// spoken reports whether a name is that of the record's author, in part or as initials: DPO.
+func (r record) spoken(name string) bool {
+	if holds(stems(r.User), stems(name)) {
+		return true
+	}
+	var initials strings.Builder
+	for _, t := range tokens(r.User) {
+		initials.WriteString(t.word[:1])
+	}
+	return len(initials.String()) > 1 && initials.String() == strings.ToLower(name)
+}
+
 // rank is how much a record's author can decide: 3 leads; 2 does the work or is unknown; 1 only
 // asks for things. A page counts as 2 against newer records.
 func (r record) rank() int {

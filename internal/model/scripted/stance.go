@@ -7,11 +7,15 @@ import (
 	"strings"
 )
 
-// asks reports whether a question matches the script's pattern with this name.
+// asks reports whether a question matches the script's pattern with this name, and not the one
+// with "not " before it.
 func (s *script) asks(name, question string) (bool, error) {
 	re, ok := s.patterns[name]
 	if !ok {
 		return false, fmt.Errorf("asks: the script has no pattern %q", name)
+	}
+	if not, ok := s.patterns["not "+name]; ok && not.MatchString(question) {
+		return false, nil
 	}
 	return re.MatchString(question), nil
 }
@@ -191,6 +195,32 @@ func reason(x *weighed) string {
 	return ""
 }
 
+// deed returns the sentence of what holds in which somebody other than its author does what the
+// question asks about: "The data protection officer objected to WhatsApp."
+func deed(w weight) string {
+	m := whoDid.FindStringSubmatch(w.Subject.question)
+	if m == nil || w.Best == nil {
+		return ""
+	}
+	for _, t := range w.Subject.terms {
+		if !slices.Equal(t.exact, stems(m[1])) {
+			continue
+		}
+		for _, sen := range w.Best.sentences {
+			ts := tokens(sen.text)
+			for i := range ts {
+				if i > 0 && t.in(sen.stems[i:i+1]) >= byNear && !pronoun.MatchString(sen.text[:ts[i].start]) {
+					return plain(sen.text)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// pronoun matches a beginning of a sentence that does not name who acts.
+var pronoun = regexp.MustCompile(`(?i)\b(?:i|we|you|he|she|it|they|this|that|which|who)\W*(?:\w+\W+)?$`)
+
 var gone = regexp.MustCompile(`(?i)\b(?:is|are|was|were|has|have) .*\b(?:out|dead|gone|dropped|scrapped|cancell?ed|abandoned|obsolete|over)(?: for .*)?\W*$`)
 
 // stance returns the sources' answer to a yes-or-no question: yes, no, joke, wish (it
@@ -228,7 +258,12 @@ func (s *script) plainly(w weight) string {
 	case unsaid && state.MatchString(w.Subject.question):
 		return "unsaid"
 	case w.Best != nil && !s.borne(w):
+		if slices.ContainsFunc(w.Wishes, func(x *weighed) bool { return x.covers >= w.Best.covers && x.Kind != asking }) {
+			return "wish"
+		}
 		return "undecided"
+	case w.Best != nil && otherDay(w):
+		return no
 	}
 	if w.Best != nil {
 		chosen := s.choice(w.Best.record, w.Subject)
@@ -282,6 +317,15 @@ func (s *script) plainly(w weight) string {
 	return ""
 }
 
+// otherDay reports whether the question names a day of the week, and what holds another.
+func otherDay(w weight) bool {
+	days := aWeekday.FindAllString(strings.ToLower(w.Subject.question), -1)
+	text := strings.ToLower(joined(w.Best.focus))
+	return len(days) > 0 && aWeekday.MatchString(text) && !slices.ContainsFunc(days, func(d string) bool { return strings.Contains(text, d) })
+}
+
+var aWeekday = regexp.MustCompile(`(?i)\b(?:mon|tues|wednes|thurs|fri|satur|sun)day`)
+
 // borne reports whether the record that holds reports the event the question asks about:
 // a decision, a change or a completion. Without it, the answer is not yes.
 func (s *script) borne(w weight) bool {
@@ -318,7 +362,7 @@ func (s *script) reversed(w weight) bool {
 var (
 	state    = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|then)\W+)?(?:is|are|was|were|has|have|had)\b`)
 	deciding = regexp.MustCompile(`(?i)\b(?:decided|agreed|approved|confirmed|settled|official|final|granted)\b`)
-	changing = regexp.MustCompile(`(?i)\b(?:mov(?:e|ed|es|ing)|chang(?:e|ed|es|ing)|postponed|delayed|raised|lowered|increased|extended|shortened)\b`)
+	changing = regexp.MustCompile(`(?i)\b(?:mov(?:e|ed|es|ing)|chang(?:e|ed|es|ing)|replac(?:e|ed|es|ing)|switch(?:ed|es|ing)?|postponed|delayed|raised|lowered|increased|extended|shortened)\b`)
 	finished = regexp.MustCompile(`(?i)\b(?:finished|implemented|built|deployed|tested|launched|released|announced|signed|started|completed)\b`)
 )
 

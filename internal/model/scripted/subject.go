@@ -31,6 +31,9 @@ func (s subject) Figure() string {
 	return s.wants.name
 }
 
+// Place reports whether the question asks where something is.
+func (s subject) Place() bool { return s.wants != nil && s.wants.name == aPlace }
+
 // Narrow reports whether the question asks about one point of a larger topic.
 func (s subject) Narrow() bool { return len(s.Own) > 0 && len(s.Carried) > 0 }
 
@@ -58,6 +61,7 @@ func (s *script) subject(v view) subject {
 	}
 	out := subject{Own: own, Carried: carried, question: v.Question}
 	out.terms = append(s.terms(own, false), s.terms(carried, true)...)
+	conditional(v.Question, out.terms)
 	st := stems(v.Question)
 	for i := 1; i < len(own); i++ {
 		if a, b := stems(own[i-1]), stems(own[i]); holds(st, slices.Concat(a, b)) && len(a) > 0 && len(b) > 0 {
@@ -96,6 +100,9 @@ func (s *script) listed(text string) []string {
 func (s *script) asked(v view) (own, carried []string) {
 	own = s.about(v.Question)
 	earlier := s.earlier(v)
+	if rest := s.withoutDeed(v.Question, own); len(rest) > 0 || len(earlier) > 0 {
+		own = rest
+	}
 	switch {
 	case len(own) == 0 && len(earlier) > 0:
 		return earlier, nil
@@ -120,6 +127,39 @@ func (s *script) asked(v view) (own, carried []string) {
 		own = strings.Fields(v.Question)
 	}
 	return own, carried
+}
+
+// condition matches the clause of a question that says when something would matter.
+var condition = regexp.MustCompile(`(?i)\b(?:if|in case)\b[^,?]*`)
+
+// conditional makes words of a condition weak, if others remain: somebody who asks whether anybody
+// is on call if the server is down asks who is on call.
+func conditional(question string, terms []*term) {
+	at := condition.FindStringIndex(question)
+	if at == nil {
+		return
+	}
+	outside := stems(question[:at[0]] + "." + question[at[1]:])
+	named := func(t *term) bool { return !t.weak && !t.carried && holds(outside, t.exact) }
+	if !slices.ContainsFunc(terms, named) {
+		return
+	}
+	for _, t := range terms {
+		t.weak = t.weak || !holds(outside, t.exact)
+	}
+}
+
+// whoDid matches what somebody did, in a question for who it was.
+var whoDid = regexp.MustCompile(`(?i)\bwho (?:else |has |had |have |just |actually |first |really )*(\w+ed)\b`)
+
+// withoutDeed returns the words without the verb of "who pushed it back?", if the word table does
+// not know it: it says what somebody did to the subject, and is not one.
+func (s *script) withoutDeed(question string, own []string) []string {
+	m := whoDid.FindStringSubmatch(question)
+	if m == nil || s.group([]string{strings.ToLower(m[1])}) != "" {
+		return own
+	}
+	return slices.DeleteFunc(slices.Clone(own), func(w string) bool { return w == strings.ToLower(m[1]) })
 }
 
 // earlier returns the words of the last question that had words of its own.

@@ -53,10 +53,20 @@ func (s *script) conflicting(v view) bool {
 	if sourceWord.MatchString(v.Question) {
 		names = append(names, "order", "correct", "contact")
 	}
-	return slices.ContainsFunc(names, func(name string) bool {
+	return s.topicless(v) || slices.ContainsFunc(names, func(name string) bool {
 		yes, err := s.asks(name, v.Question)
 		return err == nil && yes
 	})
+}
+
+// topicless reports whether a question that begins a conversation asks who, why, when and the like
+// and names nothing: it is about whatever was changed.
+func (s *script) topicless(v view) bool {
+	return len(v.History) == 0 && len(s.about(v.Question)) == 0 && !s.everything(v) && !s.leans(v.Question) &&
+		slices.ContainsFunc([]string{"who", "why", "when", "before", "touched"}, func(name string) bool {
+			yes, err := s.asks(name, v.Question)
+			return err == nil && yes
+		})
 }
 
 // conflicts returns, for each page that something newer overrides, what holds now. The weight of
@@ -73,7 +83,7 @@ func (s *script) conflicts(rs []record, sub subject) weight {
 	}
 	if len(w.Conflicts) == 1 {
 		one := w.Conflicts[0]
-		one.Kind, one.Conflicts = w.Kind, w.Conflicts
+		one.Kind, one.Conflicts, one.Subject.question = w.Kind, w.Conflicts, sub.question
 		return one
 	}
 	for _, r := range rs {
@@ -130,7 +140,7 @@ func (s *script) said(name string, rs []record, sub subject) weight {
 		if r.User == "" && name != "" {
 			continue
 		}
-		by := name == "" && (strings.Contains(strings.ToLower(sub.question), strings.ToLower(r.Source)) || !sourceWord.MatchString(sub.question)) || boss.MatchString(name) && r.rank() == 3 || holds(stems(r.User), stems(name)) || name != "" && strings.TrimPrefix(r.Channel, "#") == strings.TrimPrefix(name, "#")
+		by := name == "" && (strings.Contains(strings.ToLower(sub.question), strings.ToLower(r.Source)) || !sourceWord.MatchString(sub.question)) || boss.MatchString(name) && r.rank() == 3 || r.spoken(name) || name != "" && strings.TrimPrefix(r.Channel, "#") == strings.TrimPrefix(name, "#")
 		if by {
 			x := s.look(r, sub)
 			x.Verdict = x.Kind
@@ -141,6 +151,11 @@ func (s *script) said(name string, rs []record, sub subject) weight {
 		}
 	}
 	return w
+}
+
+// Wished reports whether all records are wishes.
+func (w weight) Wished() bool {
+	return !slices.ContainsFunc(w.All, func(x *weighed) bool { return x.Kind != wish })
 }
 
 // covered lists what the sources contain: pages, channels and speakers.

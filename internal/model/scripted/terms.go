@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,6 +67,9 @@ type term struct {
 	carried bool       // comes from an earlier question of the conversation
 }
 
+// anHour matches a time of day such as 3am.
+var anHour = regexp.MustCompile(`^\d{1,2}(?:am|pm)$`)
+
 // How well a text matches a term.
 const (
 	absent = iota
@@ -84,7 +88,9 @@ func (t *term) in(text []string) int {
 		}
 	}
 	// auth in OAuth, logins in weblogins
-	if len(t.exact) == 1 && len(t.exact[0]) >= 4 && slices.ContainsFunc(text, func(w string) bool { return strings.Contains(w, t.exact[0]) }) {
+	if len(t.exact) == 1 && len(t.exact[0]) >= 4 && slices.ContainsFunc(text, func(w string) bool {
+		return strings.HasSuffix(w, t.exact[0]) || len(t.exact[0]) > 4 && strings.Contains(w, t.exact[0]) // data is not in database
+	}) {
 		return byNear
 	}
 	for _, p := range t.kin {
@@ -183,7 +189,7 @@ func (s *script) about(question string) []string {
 		if question[ts[i].start:ts[i].end] == "US" { // and not the pronoun
 			w = "USA"
 		}
-		if len(keyword.Of(w)) > 0 && !s.idle(w) {
+		if len(keyword.Of(w)) > 0 && (!s.idle(w) || s.building(ts, i)) {
 			out = add(out, w)
 		}
 	}
@@ -221,6 +227,13 @@ func (s *script) parted(ts []token, st []string, i int) string {
 	return ""
 }
 
+// building reports whether a word is a library with books. A library for programs is asked for
+// with "which", "a" or "for".
+func (s *script) building(ts []token, i int) bool {
+	return (ts[i].word == "library" || ts[i].word == "libraries") && i > 0 && slices.Contains([]string{"the", "our", "school"}, ts[i-1].word) &&
+		(i+1 == len(ts) || !slices.Contains([]string{"for", "to", "you", "we", "i", "that", "which"}, ts[i+1].word))
+}
+
 // idle reports whether a word of a question does not say what it is about.
 func (s *script) idle(word string) bool {
 	return slices.Contains(s.Ignore, word) || slices.Contains(s.Ask, word) || slices.Contains(s.Refer, word) || slices.Contains(s.Fresh, word)
@@ -239,7 +252,7 @@ func (s *script) terms(words []string, carried bool) []*term {
 	strong := false
 	for _, w := range words {
 		t := &term{words: w, exact: stems(w), carried: carried}
-		t.weak = slices.Contains(s.Weak, w) || len(t.exact) == 1 && strings.Trim(w, "0123456789.,-") == ""
+		t.weak = slices.Contains(s.Weak, w) || len(t.exact) == 1 && (strings.Trim(w, "0123456789.,-") == "" || anHour.MatchString(w))
 		strong = strong || !t.weak
 		if len(t.exact) == 0 {
 			t.exact = []string{w} // only punctuation: c++
@@ -267,7 +280,7 @@ func (s *script) relate(t *term, m meaning) {
 		for _, o := range ms {
 			switch {
 			case o.group != m.group:
-			case o.kind == m.kind:
+			case o.kind == m.kind || m.kind == "" && o.kind != "" && !s.chosen[m.group]: // a country is named by its name
 				t.near = append(t.near, o.stems)
 			default:
 				t.kin = append(t.kin, o.stems)

@@ -72,15 +72,39 @@ func (s *script) weigh(rs []record, sub subject, sorted bool) weight {
 			sub, w = *right, s.direct(rs, *right, sorted)
 		}
 	}
+	if !w.Found() && len(sub.Carried) > 0 && s.faint(sub.Own) { // "so what do I tell customers?"
+		sub.Own, sub.Carried = sub.Carried, nil
+		sub.terms = s.terms(sub.Own, false)
+		w = s.direct(rs, sub, sorted)
+	}
 	if w.Found() {
 		w = s.rejected(rs, s.renewed(rs, w))
 		w.Stays = w.staying()
+		w.Aside = w.Aside || s.noWay(w)
 		return w
 	}
 	if by := s.spokenBy(rs, sub); by.Found() {
 		return by
 	}
 	return s.aside(rs, sub, w)
+}
+
+// faint reports whether all words say little by themselves.
+func (s *script) faint(words []string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(s.Weak, w) })
+}
+
+// manner matches what somebody wants to do, in a question for how to do it.
+var manner = regexp.MustCompile(`(?i)\bhow (?:(?:do|does|can|could|should|would|may|must) (?:i|we|you|one)|to) (\w+)`)
+
+// noWay reports whether the question asks how to do something that the record that holds does not
+// name, in any form: how to reach somebody is not how to see somebody.
+func (s *script) noWay(w weight) bool {
+	m := manner.FindStringSubmatch(w.Subject.question)
+	if m == nil || w.Best == nil || s.idle(strings.ToLower(m[1])) || s.chosen[s.groupOf(w.Subject)] {
+		return false
+	}
+	return !w.Best.has(s.terms([]string{strings.ToLower(m[1])}, false)[0], byNear)
 }
 
 // by reports whether a term names the record's author or channel.
@@ -164,7 +188,7 @@ func (s *script) unheard(rs []record, sub subject) []string {
 	var out []string
 	asked := stems(sub.question)
 	for _, t := range sub.terms {
-		if t.weak || s.idle(t.words) || t.carried && !holds(asked, t.exact) || slices.ContainsFunc(rs, func(r record) bool {
+		if t.weak || s.idle(t.words) || len(sub.Carried) > 0 && s.faint([]string{t.words}) || t.carried && !holds(asked, t.exact) || slices.ContainsFunc(rs, func(r record) bool {
 			return r.has(t, map[bool]int{true: byNear, false: byKin}[t.name]) // French is not German
 		}) {
 			continue
