@@ -48,7 +48,7 @@ test: test-go test-race test-web test-browser ## all tests, the browser's too
 test-go: web/dist/index.html | need-go postgres ## Go tests of what is not in test-race
 	$(GO) vet ./...
 	$(GO) test -timeout $(PATIENCE) -parallel 8 $$($(GO) list ./... | grep -vxFf <($(GO) list $(RACE)))
-	$(GO) test -timeout $(PATIENCE) -run '$(UNRACED)' ./internal/engine ./internal/tool/homeassistant
+	$(GO) test -timeout $(PATIENCE) -run '$(UNRACED)|$(PAIRS)' ./internal/engine ./internal/tool/homeassistant
 
 # What a package's tests have at most: twice what the longest take on two very busy
 # cores. One that hangs says where, before the whole run is given up.
@@ -61,6 +61,10 @@ PATIENCE := 30m
 # one that times what SQLite does with hostile queries, and the scripted model and the
 # descriptions of APIs, which share nothing between calls. The tests without the
 # detector wait for processes and databases more than they compute.
+#
+# PAIRS are in both: a second crash during the recovery from a first one is only tried
+# without the detector.
+PAIRS := TestCrashAtEveryPoint|TestCrashWhileCondensing|TestOwnInputCrashAtEveryPoint
 UNRACED := (TestPairs|TestLimitsHoldAtOnce|TestCrashWhileStepsAreCondensed|TestSecretsNeverComeOut|TestForkHasItsTurns|TestSweepLeavesNothing)/(sqlite|postgres)|TestCondensingIsLinear|TestAnalyzeAttacked
 RACE := . ./client/... ./internal/api/... ./internal/engine/... ./internal/eventlog/... ./internal/wire/... ./internal/mcpserver/... \
 	./internal/toolbox/... ./internal/runtime/... ./internal/store/mem/... $(addprefix ./internal/model/,anthropic gemini mistral modeltest openai transport) ./internal/redact/... ./internal/sse/... ./internal/telemetry/... ./apps/... \

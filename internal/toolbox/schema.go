@@ -5,9 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
+	"weak"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -22,22 +25,26 @@ const (
 	maxWrong  = 20      // more than a model mends at once
 )
 
-// schemas compiles each distinct schema once: toolsets of one service often
-// share them, and a compilation costs as much as some thirty checks.
-type schemas map[[sha256.Size]byte]*schema
+// compiled has the schemas that are in use, by the SHA-256 of their text: a
+// weak.Pointer[schema] each. Toolsets of one service often share schemas, all scopes of an
+// app have the same, and a compilation costs as much as some thirty checks.
+var compiled sync.Map
 
+// schema is safe for concurrent use.
 type schema struct{ s *jsonschema.Schema }
 
 // compile reads a schema, as JSON Schema 2020-12 unless it names another draft.
 // It never fetches anything: a reference to elsewhere is an error, as schemas
 // come from servers that are not trusted.
-func (c schemas) compile(raw json.RawMessage) (*schema, error) {
+func compile(raw json.RawMessage) (*schema, error) {
 	if len(raw) > maxSchema {
 		return nil, parley.Errorf(parley.CodeTooLarge, "has %d bytes, more than %d", len(raw), maxSchema)
 	}
 	sum := sha256.Sum256(raw)
-	if s := c[sum]; s != nil {
-		return s, nil
+	if p, ok := compiled.Load(sum); ok {
+		if s := p.(weak.Pointer[schema]).Value(); s != nil {
+			return s, nil
+		}
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -50,12 +57,15 @@ func (c schemas) compile(raw json.RawMessage) (*schema, error) {
 	if err := jc.AddResource(at, doc); err != nil {
 		return nil, err
 	}
-	s, err := jc.Compile(at)
+	js, err := jc.Compile(at)
 	if err != nil {
 		return nil, err
 	}
-	c[sum] = &schema{s}
-	return c[sum], nil
+	s := &schema{js}
+	p := weak.Make(s)
+	compiled.Store(sum, p)
+	runtime.AddCleanup(s, func(sum [sha256.Size]byte) { compiled.CompareAndDelete(sum, p) }, sum)
+	return s, nil
 }
 
 type noLoader struct{}

@@ -100,14 +100,13 @@ func New(sets []seam.Toolset, o Options) (*Box, error) {
 		o.Logger = slog.Default()
 	}
 	b := &Box{o: o, sets: sets, tools: map[string]*tool{}}
-	compiled := schemas{}
 	for _, set := range sets {
 		decls, err := list(set)
 		if err != nil {
 			return nil, err
 		}
 		for _, d := range decls {
-			t, err := newTool(compiled, set, d)
+			t, err := newTool(set, d)
 			if err != nil {
 				return nil, err
 			}
@@ -131,7 +130,6 @@ func (b *Box) With(ctx context.Context, sets []seam.Toolset) (*Box, []error) {
 		return b, nil
 	}
 	more := &Box{o: b.o, sets: slices.Concat(b.sets, sets), tools: maps.Clone(b.tools), decls: slices.Clone(b.decls)}
-	compiled := schemas{}
 	var left []error
 	for _, set := range sets {
 		decls, err := listWithin(ctx, set)
@@ -140,7 +138,7 @@ func (b *Box) With(ctx context.Context, sets []seam.Toolset) (*Box, []error) {
 			continue
 		}
 		for _, d := range decls {
-			t, err := newTool(compiled, set, d)
+			t, err := newTool(set, d)
 			if err == nil && more.tools[d.Name] != nil {
 				err = parley.Errorf(parley.CodeConflict, "a second tool named %q is left out", d.Name)
 			}
@@ -169,7 +167,7 @@ func listWithin(ctx context.Context, set seam.Toolset) ([]parley.ToolDecl, error
 	return decls, nil
 }
 
-func newTool(compiled schemas, set seam.Toolset, d parley.ToolDecl) (*tool, error) {
+func newTool(set seam.Toolset, d parley.ToolDecl) (*tool, error) {
 	if !validName.MatchString(d.Name) {
 		return nil, parley.Errorf(parley.CodeInvalid, "%q cannot be a tool's name", d.Name).
 			WithHint("use letters, digits, _ . and -, at most 128 of them")
@@ -186,11 +184,11 @@ func newTool(compiled schemas, set seam.Toolset, d parley.ToolDecl) (*tool, erro
 	}
 	t := &tool{decl: d, set: set}
 	var err error
-	if t.in, err = compiled.compile(d.InputSchema); err != nil {
+	if t.in, err = compile(d.InputSchema); err != nil {
 		return nil, parley.Errorf(parley.CodeInvalid, "tool %s: input schema: %w", d.Name, err)
 	}
 	if len(d.OutputSchema) > 0 {
-		if t.out, err = compiled.compile(d.OutputSchema); err != nil {
+		if t.out, err = compile(d.OutputSchema); err != nil {
 			return nil, parley.Errorf(parley.CodeInvalid, "tool %s: output schema: %w", d.Name, err)
 		}
 	}
