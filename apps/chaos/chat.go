@@ -196,24 +196,20 @@ func (o Options) stream(w http.ResponseWriter, r *http.Request, a asked) {
 	p, t := a.p, a.t
 	w.Header().Set("Parley-Session", string(t.SessionID))
 	w.Header().Set("Parley-Turn", string(t.ID))
-	form := Wire{Cursor: a.cursor}
+	form := &Wire{Cursor: a.cursor}
 	silence := time.Duration(-1)
 	if a.ping {
 		if silence = o.Ping; silence == 0 {
 			silence = 15 * time.Second
 		}
 	}
-	err := wire.ServeFrames(w, r, o.Follow(r.Context(), p, t.SessionID, t.FirstSeq-1), wire.Encoding{
-		ContentType: "text/event-stream",
-		Frame:       func(dst []byte, f eventlog.Frame) []byte { dst, _ = form.Append(dst, f); return dst },
-		Error:       form.Fail,
-		Ping:        ": ping\n\n",
-	}, wire.Options{
+	err := wire.Serve(w, r, o.Follow(r.Context(), p, t.SessionID, t.FirstSeq-1), wire.SSE, form, wire.Options{
 		Keep: func(f eventlog.Frame) bool {
 			return f.Event != nil && f.Event.Turn == t.ID || f.Delta != nil && f.Delta.Turn == t.ID
 		},
-		Until:     func(eventlog.Frame) bool { return form.ended },
+		Until:     func(eventlog.Frame) bool { return form.Ended() },
 		Heartbeat: silence,
+		Retry:     -1,
 		Accepted:  true, // the turn is there, and so are its frames
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 // Wire turns the frames of one turn's log into the frames of POST /chat. It is a state
@@ -34,6 +35,8 @@ type Wire struct {
 	text  text
 	seq   int64
 	ended bool
+	send  func(wire.Message)
+	data  []byte // of a frame, used again
 }
 
 type tool struct {
@@ -46,35 +49,34 @@ type tool struct {
 	result      string
 }
 
-// Append appends the frames that f becomes on this wire to dst. end is true after the
-// last frame; later frames produce nothing.
-func (w *Wire) Append(dst []byte, f eventlog.Frame) (out []byte, end bool) {
-	if w.ended {
-		return dst, true
-	}
+// Encode implements [wire.Encoder]. After the last frame it sends nothing.
+func (w *Wire) Encode(f eventlog.Frame, send func(wire.Message)) {
+	w.send = send
 	switch {
+	case w.ended:
 	case f.Event != nil:
 		w.seq = f.Event.Seq
-		dst = w.event(dst, *f.Event)
+		w.event(*f.Event)
 	case f.Delta != nil && f.Delta.Kind == parley.DeltaText && f.Delta.Agent == w.entry && w.entry != "":
-		dst = w.token(dst, w.text.delta(*f.Delta, f.Partial))
+		w.token(w.text.delta(*f.Delta, f.Partial))
 	}
-	return dst, w.ended
 }
 
-// Fail ends the stream with an error that is not in the log, for example when the server
+// Failed implements [wire.Encoder], for an error that is not in the log, such as that the server
 // stops.
-func (w *Wire) Fail(dst []byte, err error) []byte {
-	if w.ended {
-		return dst
+func (w *Wire) Failed(err error, send func(wire.Message)) {
+	if w.send = send; !w.ended {
+		w.fail(parley.Info(err).Message)
 	}
-	return w.fail(dst, parley.Info(err).Message)
 }
 
-func (w *Wire) event(dst []byte, e parley.Event) []byte {
+// Ended reports whether the last frame was sent.
+func (w *Wire) Ended() bool { return w.ended }
+
+func (w *Wire) event(e parley.Event) {
 	p, err := e.Payload()
 	if err != nil {
-		return dst // events newer than this wire are not shown
+		return // events newer than this wire are not shown
 	}
 	agent := string(e.Agent)
 	switch p := p.(type) {
@@ -82,13 +84,13 @@ func (w *Wire) event(dst []byte, e parley.Event) []byte {
 		if w.entry == "" {
 			w.entry = e.Agent
 		}
-		return w.start(dst, agent)
+		w.start(agent)
 	case parley.AgentHandoff:
-		dst = w.frame(dst, "handoff", false, "from", string(p.From), "to", string(p.To))
-		return w.start(dst, string(p.To))
+		w.frame("handoff", false, "from", string(p.From), "to", string(p.To))
+		w.start(string(p.To))
 	case parley.ModelReplied:
 		if e.Agent == w.entry {
-			return w.token(dst, w.text.whole(p.Call, parley.PartsText(p.Parts)))
+			w.token(w.text.whole(p.Call, parley.PartsText(p.Parts)))
 		}
 	case parley.ModelFailed:
 		w.text.failed(p.Call)
@@ -103,32 +105,30 @@ func (w *Wire) event(dst []byte, e parley.Event) []byte {
 		if t != nil && !t.shown {
 			t.started, t.query = true, query(p.Input) // a human may have changed it
 		}
-		return w.drain(dst)
+		w.drain()
 	case parley.ToolEnded:
 		if t := w.find(p.Call); t != nil {
 			t.ended, t.result = true, p.Output
 		}
-		return w.drain(dst)
+		w.drain()
 	case parley.InteractionOpened:
 		// Nobody can answer on this wire, and it must not hang.
-		return w.fail(dst, "the turn waits for an answer that cannot be given here: "+p.Title)
+		w.fail("the turn waits for an answer that cannot be given here: " + p.Title)
 	case parley.TurnCompleted:
-		dst = w.token(dst, w.text.final(p.Response.Message))
+		w.token(w.text.final(p.Response.Message))
 		w.ended = true
-		return w.frame(dst, "done", true)
+		w.frame("done", true)
 	case parley.TurnFailed:
-		return w.fail(dst, p.Error.Message)
+		w.fail(p.Error.Message)
 	case parley.TurnCancelled:
-		return w.fail(dst, because("the turn was cancelled", p.Reason))
+		w.fail(because("the turn was cancelled", p.Reason))
 	case parley.TurnExpired:
-		return w.fail(dst, because("the turn expired", p.Reason))
+		w.fail(because("the turn expired", p.Reason))
 	case parley.TurnInterrupted:
-		if p.Resumes {
-			return dst // the frames go on with the turn
+		if !p.Resumes { // else the frames go on with the turn
+			w.fail(because("the turn was interrupted", p.Reason))
 		}
-		return w.fail(dst, because("the turn was interrupted", p.Reason))
 	}
-	return dst
 }
 
 func because(what, why string) string {
@@ -138,20 +138,17 @@ func because(what, why string) string {
 	return what + ": " + why
 }
 
-func (w *Wire) start(dst []byte, agent string) []byte {
-	return w.frame(dst, "agent_start", true, "agent", agent)
-}
+func (w *Wire) start(agent string) { w.frame("agent_start", true, "agent", agent) }
 
-func (w *Wire) token(dst []byte, text string) []byte {
-	if text == "" {
-		return dst
+func (w *Wire) token(text string) {
+	if text != "" {
+		w.frame("token", false, "text", text)
 	}
-	return w.frame(dst, "token", false, "text", text)
 }
 
-func (w *Wire) fail(dst []byte, message string) []byte {
+func (w *Wire) fail(message string) {
 	w.ended = true
-	return w.frame(dst, "error", true, "message", message)
+	w.frame("error", true, "message", message)
 }
 
 func (w *Wire) find(call parley.CallID) *tool {
@@ -164,43 +161,41 @@ func (w *Wire) find(call parley.CallID) *tool {
 }
 
 // drain sends the first call and, when it has ended, its result and the next call.
-func (w *Wire) drain(dst []byte) []byte {
+func (w *Wire) drain() {
 	for len(w.tools) > 0 {
 		t := w.tools[0]
 		if !t.shown && (t.started || t.ended) { // a denied call ends without a start
 			t.shown = true
-			dst = w.frame(dst, "tool_call", false, "agent", t.agent, "tool", t.name, "query", t.query)
+			w.frame("tool_call", false, "agent", t.agent, "tool", t.name, "query", t.query)
 		}
 		if !t.ended {
-			return dst
+			return
 		}
 		w.tools = w.tools[1:]
-		dst = w.frame(dst, "tool_result", true, "agent", t.agent, "tool", t.name, "result", t.result)
+		w.frame("tool_result", true, "agent", t.agent, "tool", t.name, "result", t.result)
 	}
-	return dst
 }
 
-// frame appends one frame whose fields are text. It has an id only if no earlier frame is
+// frame sends one frame whose fields are text. It has an id only if no earlier frame is
 // held back.
-func (w *Wire) frame(dst []byte, event string, settled bool, fields ...string) []byte {
+func (w *Wire) frame(event string, settled bool, fields ...string) {
+	m := wire.Message{Event: event}
 	if w.Cursor && settled && len(w.tools) == 0 {
-		dst = append(dst, "id: "...)
-		dst = strconv.AppendInt(dst, w.seq, 10)
-		dst = append(dst, '\n')
+		m.ID = strconv.FormatInt(w.seq, 10)
 	}
-	dst = append(dst, "event: "...)
-	dst = append(dst, event...)
-	dst = append(dst, "\ndata: {"...)
+	data := append(w.data[:0], '{')
 	for i := 0; i < len(fields); i += 2 {
 		if i > 0 {
-			dst = append(dst, ',')
+			data = append(data, ',')
 		}
-		dst = append(dst, '"')
-		dst = append(dst, fields[i]...)
-		dst = append(dst, `":`...)
-		dst = appendText(dst, fields[i+1])
+		data = append(append(append(data, '"'), fields[i]...), `":`...)
+		data = appendText(data, fields[i+1])
 	}
-	return append(dst, "}\n\n"...)
+	m.Data = append(data, '}')
+	w.send(m)
+	if w.data = m.Data; cap(w.data) > 4<<10 {
+		w.data = nil // a large result should not stay in memory
+	}
 }
 
 // appendText appends s as a JSON string with its characters as they are.
@@ -227,78 +222,53 @@ func query(input json.RawMessage) string {
 
 // text tracks what was sent of the answer, which can only be added to.
 type text struct {
-	call parley.CallID
-	sent []byte // of call
-	seen []byte // of call, when that is not the same as sent
-	lags bool   // seen differs from sent
-	gap  bool   // something was sent that call does not continue
+	of  wire.Text
+	gap bool // something was sent that the call does not continue
 }
 
 // begin switches to call. The text of earlier calls stays; the new one begins a
 // paragraph.
 func (t *text) begin(call parley.CallID) {
-	if t.call == call {
-		return
-	}
-	t.gap = t.gap || len(t.sent) > 0
-	t.call, t.sent, t.seen, t.lags = call, nil, nil, false
+	sent := t.of.Sent > 0
+	t.gap = t.of.Begin(call) && sent || t.gap
 }
 
 func (t *text) delta(d parley.Delta, partial bool) string {
 	t.begin(d.Call)
-	switch {
-	case partial:
-		t.seen, t.lags = append(t.seen[:0], d.Text...), true
-	case t.lags:
-		t.seen = append(t.seen, d.Text...)
-	default:
-		return t.send(d.Text)
-	}
-	// A partial after a resync may be shorter than what was sent; deltas then catch up,
-	// and only what goes beyond it is new.
-	if !bytes.HasPrefix(t.seen, t.sent) {
-		return ""
-	}
-	fresh := string(t.seen[len(t.sent):])
-	t.seen, t.lags = t.seen[:0], false
-	return t.send(fresh)
+	t.of.Add(d.Text, partial)
+	return t.rest()
 }
 
 // whole is the final text of a call.
 func (t *text) whole(call parley.CallID, said string) string {
 	t.begin(call)
-	t.seen, t.lags = nil, false
-	if rest, ok := strings.CutPrefix(said, string(t.sent)); ok {
-		return t.send(rest)
+	if !t.of.Begins(said) {
+		// What was sent cannot be taken back: send the text again, separately.
+		t.gap, t.of.Sent = true, 0
 	}
-	// What was sent is not a prefix of the final text and cannot be taken back: send the
-	// text again, separately.
-	t.gap, t.sent = true, nil
-	return t.send(said)
+	t.of.Add(said, true)
+	return t.rest()
 }
 
 // failed: if the call is repeated, the new one begins a paragraph.
 func (t *text) failed(call parley.CallID) {
-	if t.call == call {
-		t.gap = t.gap || len(t.sent) > 0
-		t.call, t.sent, t.seen, t.lags = "", nil, nil, false
+	if t.of.Call() == call {
+		t.gap = t.gap || t.of.Sent > 0
+		t.of.Forget()
 	}
 }
 
 // final sends what the turn's answer has beyond its last call's text.
 func (t *text) final(message string) string {
-	if strings.HasPrefix(string(t.sent), message) {
+	if strings.HasPrefix(string(t.of.Seen()), message) {
 		return ""
 	}
-	return t.whole(t.call, message)
+	return t.whole(t.of.Call(), message)
 }
 
-func (t *text) send(s string) string {
-	if s == "" {
-		return ""
-	}
-	t.sent = append(t.sent, s...)
-	if t.gap {
+func (t *text) rest() string {
+	s := t.of.Rest(t.of.Seen())
+	if s != "" && t.gap {
 		t.gap = false
 		return "\n\n" + s
 	}

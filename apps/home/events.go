@@ -5,7 +5,6 @@ import (
 	"iter"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -110,9 +109,9 @@ func (o Options) serve(w http.ResponseWriter, r *http.Request) error {
 		silence = pingEvery
 	}
 	w.Header().Set("Parley-Session", string(id))
-	return wire.ServeFrames(w, r, gathered(ctx, o.PartialEvery, func(ctx context.Context) wire.Frames {
+	return wire.Serve(w, r, wire.Gathered(ctx, o.PartialEvery, func(ctx context.Context) wire.Frames {
 		return o.Reader.Follow(ctx, p, id, after)
-	}), wire.Encoding{ContentType: "text/event-stream", Frame: form.Append, Ping: ": ping\n\n"}, wire.Options{Heartbeat: silence})
+	}), wire.SSE, form, wire.Options{Heartbeat: silence, Retry: -1})
 }
 
 // start finds where to begin, and tells the wire what the client has seen of its current
@@ -165,83 +164,4 @@ func (o Options) start(ctx context.Context, p parley.Principal, id parley.Sessio
 		}
 	}
 	return form, from.Seq, nil
-}
-
-// gathered joins fragments of a text that arrive within the given time. Everything else
-// is passed on at once, after what was collected.
-func gathered(ctx context.Context, while time.Duration, follow func(ctx context.Context) wire.Frames) wire.Frames {
-	type item struct {
-		f   eventlog.Frame
-		err error
-	}
-	return func(yield func(eventlog.Frame, error) bool) {
-		inner, stop := context.WithCancel(ctx)
-		items, ended := make(chan item), make(chan struct{})
-		go func() {
-			defer close(ended)
-			defer close(items)
-			for f, err := range follow(inner) {
-				select {
-				case items <- item{f, err}:
-				case <-inner.Done():
-					return
-				}
-			}
-		}()
-		defer func() { stop(); <-ended }()
-		var (
-			held  *parley.Delta
-			text  strings.Builder
-			timer = time.NewTimer(while)
-			due   = true // nothing was sent for a while: the next text goes on at once
-		)
-		defer timer.Stop()
-		flush := func() bool {
-			if held == nil {
-				return true
-			}
-			d := *held
-			d.Text = text.String()
-			held = nil
-			text.Reset()
-			return yield(eventlog.Frame{Delta: &d}, nil)
-		}
-		for {
-			select {
-			case it, ok := <-items:
-				if !ok {
-					flush()
-					return
-				}
-				d := it.f.Delta
-				if it.err == nil && d != nil && !it.f.Partial && d.Kind == parley.DeltaText {
-					if held != nil && held.Call != d.Call && !flush() {
-						return
-					}
-					if held == nil {
-						held = d
-					}
-					text.WriteString(d.Text)
-					if due {
-						due = false
-						timer.Reset(while)
-						if !flush() {
-							return
-						}
-					}
-					continue
-				}
-				if !flush() || !yield(it.f, it.err) {
-					return
-				}
-			case <-timer.C:
-				if due = held == nil; !due {
-					timer.Reset(while)
-				}
-				if !flush() {
-					return
-				}
-			}
-		}
-	}
 }

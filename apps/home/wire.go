@@ -16,6 +16,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/steps"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 // QuietClient is the name of a door in a turn whose sender wants no partial
@@ -46,13 +47,12 @@ type Wire struct {
 
 	from  Cursor
 	seq   int64
-	call  parley.CallID
-	seen  []byte // of call
-	sent  int    // bytes of seen that are out, or were before the cut
+	text  wire.Text
 	said  string // a reply without calls, which the answer may be or not
 	turn  parley.TurnID
 	quiet bool // turn is without partials
 	steps steps.Log
+	send  func(wire.Message)
 	n     int // frames of the event so far
 	skip  int // of its frames that are out
 }
@@ -104,64 +104,63 @@ func ParseCursor(field, id string) (Cursor, error) {
 }
 
 // NewWire makes the wire of a client that is at c.
-func NewWire(c Cursor) *Wire { return &Wire{from: c, seq: c.Seq, sent: c.Text} }
+func NewWire(c Cursor) *Wire { return &Wire{from: c, seq: c.Seq, text: wire.Text{Sent: c.Text}} }
 
 // Prime passes an event before the cursor. A client in the middle of a turn needs
 // everything that came before in it, in order.
 func (w *Wire) Prime(e parley.Event) {
-	w.event(nil, e)
-	w.seq, w.sent = w.from.Seq, w.from.Text
+	w.send = func(wire.Message) {} // the client has them
+	w.event(e)
+	w.seq, w.text.Sent = w.from.Seq, w.from.Text
 }
 
-// Append appends what f makes of this wire to dst, which may be nothing.
-func (w *Wire) Append(dst []byte, f eventlog.Frame) []byte {
+// Encode implements [wire.Encoder].
+func (w *Wire) Encode(f eventlog.Frame, send func(wire.Message)) {
+	w.send = send
 	switch {
 	case f.Event != nil:
 		w.n, w.skip = 0, 0
 		if f.Event.Seq == w.from.Seq+1 {
 			w.skip = w.from.Frames
 		}
-		dst = w.event(dst, *f.Event)
+		w.event(*f.Event)
 		w.seq = f.Event.Seq
 	case f.Delta != nil && steps.Speaks(f.Delta.Agent) && f.Delta.Kind == parley.DeltaText:
-		dst = w.delta(dst, *f.Delta, f.Partial)
+		w.delta(*f.Delta, f.Partial)
 	}
-	return dst
 }
 
-func (w *Wire) delta(dst []byte, d parley.Delta, whole bool) []byte {
+// Failed implements [wire.Encoder]: this wire has no error, and just ends.
+func (w *Wire) Failed(error, func(wire.Message)) {}
+
+func (w *Wire) delta(d parley.Delta, whole bool) {
 	w.begin(d.Call)
-	if whole {
-		w.seen = w.seen[:0]
-	}
-	w.seen = append(w.seen, d.Text...)
+	w.text.Add(d.Text, whole)
 	// Trailing white space may separate the answer from its notes, which are not part of
 	// it.
-	return w.partial(dst, d.Session, d.Turn, bytes.TrimRight(w.seen, " \n"))
+	w.partial(d.Session, d.Turn, bytes.TrimRight(w.text.Seen(), " \n"))
 }
 
 // begin switches to a call. The first one after a cut is the one in the cursor.
 func (w *Wire) begin(call parley.CallID) {
-	if w.call == call {
-		return
+	if w.text.Begin(call) {
+		w.said = ""
 	}
-	if w.call != "" {
-		w.sent = 0
-	}
-	w.call, w.seen, w.said = call, w.seen[:0], ""
 }
 
-func (w *Wire) over() { w.call, w.seen, w.sent, w.said = "", nil, 0, "" }
+func (w *Wire) over() {
+	w.text.Forget()
+	w.said = ""
+}
 
 // partial sends the new part of text.
-func (w *Wire) partial(dst []byte, s parley.SessionID, t parley.TurnID, text []byte) []byte {
-	if len(text) <= w.sent || w.quiet && t == w.turn {
-		return dst
+func (w *Wire) partial(s parley.SessionID, t parley.TurnID, text []byte) {
+	if w.quiet && t == w.turn {
+		return
 	}
-	fresh := string(text[w.sent:])
-	w.sent = len(text)
-	dst = w.id(dst, strconv.FormatInt(w.seq, 10)+"."+strconv.Itoa(w.sent))
-	return frame(dst, envelope{Type: "partial", Session: s, Turn: t, Payload: payload{Partial: fresh}})
+	if fresh := w.text.Rest(text); fresh != "" {
+		w.message(strconv.FormatInt(w.seq, 10)+"."+strconv.Itoa(w.text.Sent), envelope{Type: "partial", Session: s, Turn: t, Payload: payload{Partial: fresh}})
+	}
 }
 
 type envelope struct {
@@ -191,15 +190,15 @@ type response struct {
 	FollowUps        []string          `json:"followUps,omitempty"`
 }
 
-func (w *Wire) event(dst []byte, e parley.Event) []byte {
+func (w *Wire) event(e parley.Event) {
 	if e.Turn == "" {
-		return dst
+		return
 	}
 	p, err := e.Payload()
 	if err != nil {
-		return dst // what is newer than this wire, or was condensed, is not on it
+		return // what is newer than this wire, or was condensed, is not on it
 	}
-	out := &events{w: w, dst: dst, e: e}
+	out := &events{w: w, e: e}
 	if path.Base(string(e.Agent)) != parley.MemoryAgent {
 		out.of(p)
 	}
@@ -214,14 +213,12 @@ func (w *Wire) event(dst []byte, e parley.Event) []byte {
 	if message != "" {
 		out.send(envelope{Type: "final", Payload: payload{Message: message}}, true)
 	}
-	return out.dst
 }
 
 // events makes the frames of one event.
 type events struct {
-	w   *Wire
-	dst []byte
-	e   parley.Event
+	w *Wire
+	e parley.Event
 }
 
 func (o *events) of(p parley.Payload) {
@@ -258,7 +255,7 @@ func (o *events) of(p parley.Payload) {
 		}
 	case parley.TurnCompleted:
 		r := p.Response
-		o.dst = w.partial(o.dst, o.e.Session, o.e.Turn, []byte(r.Message))
+		w.partial(o.e.Session, o.e.Turn, []byte(r.Message))
 		w.over()
 		o.send(envelope{Type: "final", Payload: payload{Final: &response{r.Message, r.ReasoningSummary, r.Citations, r.FollowUps}}}, true)
 	case parley.TurnFailed, parley.TurnCancelled, parley.TurnExpired, parley.TurnInterrupted:
@@ -286,10 +283,10 @@ func (o *events) asked(p parley.ModelStarted) {
 		return
 	}
 	if o.w.said != "" {
-		o.rest(o.w.call, o.w.said)
+		o.rest(o.w.text.Call(), o.w.said)
 	}
 	o.w.over()
-	o.w.call = p.Call
+	o.w.text.Begin(p.Call)
 }
 
 // replied: what was said before a call or a handoff was no answer. What was said
@@ -311,7 +308,7 @@ func (o *events) replied(p parley.ModelReplied) {
 // rest sends what a call said beyond what is out, for who was not there.
 func (o *events) rest(call parley.CallID, said string) {
 	o.w.begin(call)
-	o.dst = o.w.partial(o.dst, o.e.Session, o.e.Turn, []byte(strings.TrimRight(said, " \n")))
+	o.w.partial(o.e.Session, o.e.Turn, []byte(strings.TrimRight(said, " \n")))
 }
 
 func (o *events) progress(message string) {
@@ -333,32 +330,24 @@ func (o *events) send(m envelope, last bool) {
 	switch {
 	case !last:
 		id += "-" + strconv.Itoa(w.n)
-	case w.sent > 0:
-		id += "." + strconv.Itoa(w.sent)
+	case w.text.Sent > 0:
+		id += "." + strconv.Itoa(w.text.Sent)
 	}
 	m.Session, m.Turn = o.e.Session, o.e.Turn
-	o.dst = frame(w.id(o.dst, id), m)
+	w.message(id, m)
 }
 
-func (w *Wire) id(dst []byte, id string) []byte {
-	if w.NoIDs {
-		return dst
-	}
-	dst = append(dst, "id: "...)
-	dst = append(dst, id...)
-	return append(dst, '\n')
-}
-
-func frame(dst []byte, m envelope) []byte {
+func (w *Wire) message(id string, m envelope) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(m); err != nil {
-		return dst // plain data
+		return // plain data
 	}
-	dst = append(dst, "data: "...)
-	dst = append(dst, b.Bytes()...) // its line break too
-	return append(dst, '\n')
+	if w.NoIDs {
+		id = ""
+	}
+	w.send(wire.Message{ID: id, Data: bytes.TrimSuffix(b.Bytes(), []byte("\n")), Typed: true})
 }
 
 func waitsFor(k parley.InteractionKind) string {

@@ -16,6 +16,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/client"
 	"github.com/parley-server/parley/internal/tui"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 // endNotes begins the part of an answer that is for programs; the turn's response has it
@@ -41,8 +42,7 @@ type runner struct {
 
 	screen *tui.Answer // nil: standard output is no screen
 	entry  parley.AgentPath
-	call   parley.CallID
-	said   string // of call, on the screen
+	said   wire.Text // on the screen
 
 	waiting []parley.Interaction // open, in their order; the first may be before the person
 	asking  *asking              // nil: nothing is before the person
@@ -309,7 +309,7 @@ func (r *runner) completed(answer parley.Response) error {
 		_, err := fmt.Fprintln(r.t.Out, tui.Plain(strings.TrimRight(answer.Message, "\n")))
 		return err
 	}
-	if strings.TrimSpace(r.said) != strings.TrimSpace(answer.Message) {
+	if strings.TrimSpace(string(r.said.Seen())) != strings.TrimSpace(answer.Message) {
 		if err := r.delta("", answer.Message, true); err != nil {
 			return err
 		}
@@ -323,21 +323,17 @@ func (r *runner) delta(call parley.CallID, text string, whole bool) error {
 	if r.screen == nil {
 		return nil
 	}
-	if call != r.call {
+	if call != r.said.Call() {
 		if err := r.endBlock(); err != nil {
 			return err
 		}
-		r.call, r.said = call, ""
+		r.said.Begin(call)
 	}
-	if whole {
-		rest, ok := strings.CutPrefix(text, r.said)
-		if !ok {
-			return nil
-		}
-		text = rest
+	if whole && !r.said.Begins(text) {
+		return nil
 	}
-	r.said += text
-	return r.screen.Add(text)
+	r.said.Add(text, whole)
+	return r.screen.Add(r.said.Rest(r.said.Seen()))
 }
 
 func (r *runner) endBlock() error {

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 // wait waits until the turn has ended or waits to be resumed, or until over, which it extends
@@ -32,7 +32,6 @@ func (a *App) wait(ctx context.Context, r request, id parley.TurnID, over *time.
 		return parley.TurnInfo{}, nil, err
 	}
 	say := a.progress(ctx, r)
-	defer say.stop()
 	for {
 		var t parley.TurnInfo
 		err := a.lasting(ctx, *over, func() (err error) {
@@ -93,7 +92,12 @@ func (a *App) watch(ctx context.Context, p parley.Principal, id parley.TurnID, u
 	}
 	timed, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	for f, err := range a.o.Reader.Follow(timed, p, t.SessionID, t.LastSeq) {
+	follow := func(ctx context.Context) wire.Frames { return a.o.Reader.Follow(ctx, p, t.SessionID, t.LastSeq) }
+	frames := follow(timed)
+	if say != nil {
+		frames = wire.Gathered(timed, a.o.ProgressEvery, follow)
+	}
+	for f, err := range frames {
 		switch {
 		case ctx.Err() != nil:
 			return t, context.Cause(ctx)
@@ -153,22 +157,17 @@ func (a *App) artifacts(ctx context.Context, p parley.Principal, t parley.TurnIn
 // maxShown limits the text of a progress notification, in bytes: its end is what is new.
 const maxShown = 2000
 
-// progress tells the host how a turn proceeds, if the host asked for that. Text is
-// collected, steps are sent at once. A nil progress does nothing.
+// progress tells the host how a turn proceeds, if the host asked for that. A nil progress does
+// nothing. The goroutine of the request uses it.
 type progress struct {
 	session *mcp.ServerSession
 	token   any
-	every   time.Duration
 	waiting func(ctx context.Context, t parley.TurnInfo) string
+	ctx     context.Context // of the request, which outlives the progress
 
-	mu    sync.Mutex
-	ctx   context.Context // of the request, which outlives the progress
-	n     float64
-	call  parley.CallID
-	text  []byte
-	dirty bool
-	timer *time.Timer
-	said  parley.InteractionID
+	n    float64
+	text wire.Text
+	said parley.InteractionID
 }
 
 func (a *App) progress(ctx context.Context, r request) *progress {
@@ -176,7 +175,7 @@ func (a *App) progress(ctx context.Context, r request) *progress {
 	if token == nil {
 		return nil
 	}
-	return &progress{session: r.Session, token: token, every: a.o.ProgressEvery, ctx: ctx, waiting: func(ctx context.Context, t parley.TurnInfo) string {
+	return &progress{session: r.Session, token: token, ctx: ctx, waiting: func(ctx context.Context, t parley.TurnInfo) string {
 		return a.waitsFor(ctx, r.who, t)
 	}}
 }
@@ -185,49 +184,30 @@ func (p *progress) delta(d parley.Delta, whole bool) {
 	if p == nil || d.Kind != parley.DeltaText && d.Kind != parley.DeltaProgress || hidden(d.Agent) {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if whole || d.Call != p.call || d.Kind == parley.DeltaProgress {
-		p.call, p.text = d.Call, p.text[:0]
+	if d.Kind == parley.DeltaProgress {
+		p.tell(lastOf([]byte(d.Text)))
+		return
 	}
-	p.text = append(p.text, d.Text...)
-	if len(p.text) > 2*maxShown {
-		p.text = append(p.text[:0], p.text[len(p.text)-maxShown:]...)
-	}
-	p.dirty = true
-	if p.timer == nil {
-		p.timer = time.AfterFunc(p.every, func() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.timer = nil
-			p.flush()
-		})
+	p.text.Begin(d.Call)
+	p.text.Add(d.Text, whole)
+	p.tell(lastOf(p.text.Seen()))
+	if seen := p.text.Seen(); len(seen) > 2*maxShown {
+		p.text.Add(string(seen[len(seen)-maxShown:]), true)
 	}
 }
 
-// flush sends the collected text. The lock is held.
-func (p *progress) flush() {
-	if p.dirty {
-		p.dirty = false
-		p.tell(strings.ToValidUTF8(string(p.text[max(0, len(p.text)-maxShown):]), ""))
-	}
+// lastOf is the end of a text.
+func lastOf(text []byte) string {
+	return strings.ToValidUTF8(string(text[max(0, len(text)-maxShown):]), "")
 }
 
 func (p *progress) tell(message string) {
-	if p.ctx == nil || message == "" {
+	if message == "" {
 		return
 	}
 	p.n++
 	// A host that disconnects does not stop the turn.
 	_ = p.session.NotifyProgress(p.ctx, &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: p.n, Message: message})
-}
-
-// step sends a step.
-func (p *progress) step(message string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.flush()
-	p.tell(message)
 }
 
 func (p *progress) event(e parley.Event) {
@@ -240,17 +220,17 @@ func (p *progress) event(e parley.Event) {
 	}
 	switch v := pay.(type) {
 	case parley.TurnStarted:
-		p.step("gathers what the question is about")
+		p.tell("gathers what the question is about")
 	case parley.AgentHandoff:
-		p.step(string(v.From) + " hands over to " + string(v.To))
+		p.tell(string(v.From) + " hands over to " + string(v.To))
 	case parley.ToolStarted:
-		p.step("calls " + v.Name + " " + parley.Cut(string(v.Input), 300))
+		p.tell("calls " + v.Name + " " + parley.Cut(string(v.Input), 300))
 	case parley.ToolEnded:
-		p.step(v.Name + ": " + string(v.Outcome) + " " + parley.Cut(v.Output, 300))
+		p.tell(v.Name + ": " + string(v.Outcome) + " " + parley.Cut(v.Output, 300))
 	case parley.ModelFailed:
-		p.step("the model call failed: " + v.Error.Message)
+		p.tell("the model call failed: " + v.Error.Message)
 	case parley.InteractionAnswered:
-		p.step("answered: " + v.Answer.Choice)
+		p.tell("answered: " + v.Answer.Choice)
 	}
 }
 
@@ -260,21 +240,7 @@ func (p *progress) waits(ctx context.Context, t parley.TurnInfo) {
 		return
 	}
 	p.said = t.Interactions[0]
-	p.step(p.waiting(ctx, t))
-}
-
-// stop sends what is left; nothing is sent after it.
-func (p *progress) stop() {
-	if p == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.timer != nil {
-		p.timer.Stop()
-	}
-	p.flush()
-	p.ctx = nil
+	p.tell(p.waiting(ctx, t))
 }
 
 // hidden reports whether an agent works on the session's memory, which is not shown as

@@ -139,14 +139,11 @@ func TestNo_heartbeat_where_none_is_asked_for(t *testing.T) {
 		w := &sink{head: http.Header{}}
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			err := wire.ServeFrames(w, httptest.NewRequest("GET", "/", nil), func(yield func(eventlog.Frame, error) bool) {
+			err := wire.Serve(w, httptest.NewRequest("GET", "/", nil), func(yield func(eventlog.Frame, error) bool) {
 				for f := range frames {
 					yield(f, nil)
 				}
-			}, wire.Encoding{
-				ContentType: "text/event-stream", Ping: ": ping\n\n",
-				Frame: func(dst []byte, f eventlog.Frame) []byte { return append(append(dst, f.Delta.Text...), '\n') },
-			}, wire.Options{Heartbeat: -1})
+			}, wire.SSE, plain{}, wire.Options{Heartbeat: -1, Retry: -1})
 			if err != nil {
 				t.Error(err)
 			}
@@ -155,8 +152,17 @@ func TestNo_heartbeat_where_none_is_asked_for(t *testing.T) {
 		time.Sleep(time.Minute)
 		close(frames)
 		wg.Wait()
-		if got := w.got.String(); got != "x\n" {
+		if got := w.got.String(); got != "data: x\n\n" {
 			t.Errorf("got %q", got)
 		}
 	})
 }
+
+// plain is the wire of an app: its messages are the text in flight, and no failure is shown.
+type plain struct{}
+
+func (plain) Encode(f eventlog.Frame, send func(wire.Message)) {
+	send(wire.Message{Data: []byte(f.Delta.Text)})
+}
+
+func (plain) Failed(error, func(wire.Message)) {}

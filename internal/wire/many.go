@@ -57,9 +57,8 @@ func ParsePlaces(field, list string) ([]eventlog.Place, error) {
 	return places, nil
 }
 
-// ServeMany carries a FollowMany of places as native SSE. The id of an event's frame is
-// the client's place in all sessions. Error frames name their session, and the stream
-// goes on without it.
+// ServeMany carries a FollowMany of places in the native form, as Server-Sent Events. When one of
+// the sessions fails the stream goes on without it.
 func ServeMany(w http.ResponseWriter, r *http.Request, frames Frames, places []eventlog.Place, o Options) error {
-	return serveSSE(w, r, frames, &sseEncoder{places: slices.Clone(places)}, o)
+	return Serve(w, r, frames, SSE, Many(places), o)
 }

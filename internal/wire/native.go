@@ -1,41 +1,49 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
-	"github.com/parley-server/parley/internal/sse"
 )
 
-// sseEncoder writes the native SSE form.
-type sseEncoder struct {
+// Native is the native form of one session.
+func Native() Encoder { return &native{} }
+
+// Many is the native form of several sessions. The id of an event's message is the client's place
+// in all of them. An error names its session.
+func Many(places []eventlog.Place) Encoder { return &native{places: slices.Clone(places)} }
+
+type native struct {
 	scratch []byte
 	places  []eventlog.Place // when there are several sessions; nil for one
 }
 
-func (e *sseEncoder) frame(dst []byte, f eventlog.Frame) []byte {
-	var out sse.Frame
-	out.Event, e.scratch = appendBody(e.scratch[:0], f)
+// Encode implements [Encoder].
+func (e *native) Encode(f eventlog.Frame, send func(Message)) {
+	var m Message
+	m.Event, e.scratch = appendBody(e.scratch[:0], f)
+	if m.Event == "" {
+		return
+	}
+	m.Data, m.Typed = e.scratch, f.Event != nil
 	if f.Event != nil {
 		if e.places == nil {
-			out.ID = strconv.FormatInt(f.Event.Seq, 10)
+			m.ID = strconv.FormatInt(f.Event.Seq, 10)
 		} else {
-			out.ID = e.advance(f.Event)
+			m.ID = e.advance(f.Event)
 		}
 	}
-	out.Data = e.scratch
+	send(m)
 	if cap(e.scratch) > 4*kept {
 		e.scratch = nil // a large event should not stay in memory
 	}
-	return sse.AppendFrame(dst, out)
 }
 
 // advance returns the client's place once it has ev.
-func (e *sseEncoder) advance(ev *parley.Event) string {
+func (e *native) advance(ev *parley.Event) string {
 	id := make([]byte, 0, 40*len(e.places))
 	for i := range e.places {
 		at := &e.places[i]
@@ -51,12 +59,13 @@ func (e *sseEncoder) advance(ev *parley.Event) string {
 	return string(id)
 }
 
-func (e *sseEncoder) fail(dst []byte, err error) []byte {
+// Failed implements [Encoder].
+func (e *native) Failed(err error, send func(Message)) {
 	if one, ok := err.(*eventlog.SessionError); ok {
 		// A client that reconnects with the list must not be refused because of it.
 		e.places = slices.DeleteFunc(e.places, func(at eventlog.Place) bool { return at.Session == one.Session })
 	}
-	return sse.AppendFrame(dst, sse.Frame{Event: "error", Data: errorBody(err)})
+	send(Message{Event: "error", Data: errorBody(err)})
 }
 
 // appendBody appends the JSON of f and returns the frame's name.
@@ -96,44 +105,4 @@ func errorBody(err error) []byte {
 	}
 	raw, _ := json.Marshal(body) // plain data
 	return raw
-}
-
-// appendLine appends the NDJSON form of f.
-func appendLine(dst []byte, f eventlog.Frame) []byte {
-	start := len(dst)
-	if f.Event == nil {
-		dst = append(dst, `{"type":"`...)
-		name := start
-		switch {
-		case f.Delta != nil:
-			dst = append(dst, deltaName(f)...)
-		case f.Reset != nil:
-			dst = append(dst, "reset"...)
-		default:
-			return dst[:name]
-		}
-		dst = append(dst, `",`...)
-		body := len(dst)
-		_, dst = appendBody(dst, f)
-		dst = append(dst[:body], dst[body+1:]...) // without its opening brace
-	} else {
-		_, dst = appendBody(dst, f)
-		oneLine(dst[start:])
-	}
-	return append(dst, '\n')
-}
-
-func appendErrorLine(dst []byte, err error) []byte {
-	dst = append(dst, `{"type":"error",`...)
-	return append(append(dst, errorBody(err)[1:]...), '\n')
-}
-
-// oneLine removes line breaks from JSON that was formatted elsewhere; strings in JSON
-// contain none.
-func oneLine(b []byte) {
-	for _, c := range []byte("\r\n") {
-		for i := bytes.IndexByte(b, c); i >= 0; i = bytes.IndexByte(b, c) {
-			b[i] = ' '
-		}
-	}
 }

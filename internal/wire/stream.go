@@ -16,7 +16,9 @@ const headAfter = 50 * time.Millisecond
 // stream writes to one client. Frames come from the handler's goroutine, heartbeats from
 // a timer's.
 type stream struct {
-	enc  Encoding
+	c    Carrier
+	enc  Encoder
+	send func(Message) // appends to buf
 	o    Options
 	rc   *http.ResponseController
 	a    *answer
@@ -33,8 +35,9 @@ type stream struct {
 	err      error // the client is gone, or the handler has returned
 }
 
-func newStream(ctx context.Context, w http.ResponseWriter, enc Encoding, o Options) *stream {
-	s := &stream{enc: enc, o: o, w: w, a: answerOf(ctx), beat: orElse(o.Heartbeat, 0)}
+func newStream(ctx context.Context, w http.ResponseWriter, c Carrier, e Encoder, o Options) *stream {
+	s := &stream{c: c, enc: e, o: o, w: w, a: answerOf(ctx), beat: orElse(o.Heartbeat, c.beat)}
+	s.send = func(m Message) { s.buf = s.c.form(s.buf, m) }
 	if s.a == nil {
 		b := o.held
 		if b == nil {
@@ -79,17 +82,17 @@ func (s *stream) carry(ctx context.Context, frames Frames) error {
 				if !s.room(f) {
 					return nil
 				}
-				s.buf = s.enc.Frame(s.buf, f)
+				s.enc.Encode(f, s.send)
 			}
 			last = s.o.Until != nil && s.o.Until(f)
 		case ctx.Err() != nil:
 			return nil
 		case some:
-			s.fail(one)
+			s.enc.Failed(one, s.send)
 		case !s.begun():
 			return err
 		default:
-			s.fail(err)
+			s.enc.Failed(err, s.send)
 			last = true
 		}
 		if last || !f.More || len(s.buf) >= gather {
@@ -126,12 +129,6 @@ func (s *stream) room(f eventlog.Frame) bool {
 	return s.a.share.Load() != nil || s.a.reserve(s.a.ctx, behind+2*max(size, gather)) == nil
 }
 
-func (s *stream) fail(err error) {
-	if s.enc.Error != nil {
-		s.buf = s.enc.Error(s.buf, err)
-	}
-}
-
 // arm sets the timer; 0 leaves it unchanged.
 func (s *stream) arm(d time.Duration) {
 	if d <= 0 || s.err != nil {
@@ -160,7 +157,7 @@ func (s *stream) tick() {
 	} else if silent := time.Since(s.wrote); silent < s.beat {
 		next = s.beat - silent
 	} else {
-		s.write([]byte(s.enc.Ping))
+		s.write([]byte(s.c.ping))
 	}
 	s.arm(next)
 }
@@ -212,12 +209,14 @@ func (s *stream) write(b []byte) {
 	if !s.head {
 		s.head = true
 		h := s.w.Header()
-		h.Set("Content-Type", s.enc.ContentType)
+		h.Set("Content-Type", s.c.contentType)
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Accel-Buffering", "no") // a proxy that buffers would undo the streaming
 		h.Set("X-Content-Type-Options", "nosniff")
 		s.w.WriteHeader(http.StatusOK)
-		b = append([]byte(s.enc.Head), b...)
+		if s.c.head != nil {
+			b = append([]byte(s.c.head(s.o)), b...)
+		}
 	}
 	if len(b) > 0 {
 		if _, err := s.w.Write(b); err != nil {

@@ -1,24 +1,25 @@
 // Package wire carries what eventlog shows to a client over HTTP.
 //
-// [ServeSSE] and [ServeNDJSON] are the native forms; [ServeMany] is SSE of several
-// sessions at once; [ServeFrames] lets an app write the exact frames of a wire of its
-// own. In all of them, frames that are ready together are sent together, and a single
-// frame is sent at once. A silent stream is kept alive if requested. A client that does
-// not read for [Options.WriteWithin] is cut; it resumes with its cursor and misses
-// nothing. What streams and all other answers of the process hold for clients that do not
-// read is limited, too ([Bounded]): beyond 32 MiB, or a quarter of that for one user, the
-// slowest is cut earlier.
+// It has two halves. An [Encoder] says what a frame of the log is on a wire: [Native] and [Many] are
+// ours, an app has one for each wire of its own. It does no input or output. A [Carrier] takes its
+// messages to the client: [SSE] and [NDJSON] as a response, [ServeSocket] over a WebSocket, which
+// takes input, too. Any encoder goes with any carrier.
 //
-// The native SSE form: each event is `id: <number>`, `event: <type>`, `data: <the event's
-// JSON>`. Text in flight has no id, so that a browser keeps the number of the last event:
-// `model.delta`, `model.thinking`, `tool.progress`, and `model.partial` for the whole
-// text of a call so far. `reset` says that fragments were dropped for a slow reader.
-// `error` is the last frame and says why the stream ends. NDJSON has the same frames, one
-// per line; frames that are not events name their type in "type".
+// In all of them, frames that are ready together are sent together, and a single frame is sent at
+// once. A silent stream is kept alive if requested. A client that does not read for
+// [Options.WriteWithin] is cut; it resumes with its cursor and misses nothing. What streams and all
+// other answers of the process hold for clients that do not read is limited, too ([Bounded]): beyond
+// 32 MiB, or a quarter of that for one user, the slowest is cut earlier.
+//
+// The native form: a message of an event has its number as id, its type as name, and its JSON. Text
+// in flight has no id, so that a browser keeps the number of the last event: `model.delta`,
+// `model.thinking`, `tool.progress`, and `model.partial` for the whole text of a call so far.
+// `reset` says that fragments were dropped for a slow reader. `error` is the last message and says
+// why the stream ends.
 //
 // Errors come in two ways. Before the head of the response is sent, Serve functions
 // return the error and have written nothing, so the door answers with a status.
-// Afterwards the stream ends with an error frame. A client that disconnects is not an
+// Afterwards the stream ends with an error message. A client that disconnects is not an
 // error. None of them ends a turn.
 package wire
 
@@ -45,10 +46,10 @@ type Options struct {
 	// sent or not; nil: the client ends it.
 	Until func(eventlog.Frame) bool
 	// Heartbeat is how long the stream may be silent before a heartbeat is sent. 0 means
-	// 15 s for SSE and never for other forms; a negative value means never.
+	// 15 s for SSE and WebSocket, and never for NDJSON; a negative value means never.
 	Heartbeat time.Duration
 	// Retry tells browsers how long to wait before reconnecting; 0 means 1 s, a negative
-	// value sends no advice. Only native SSE has it.
+	// value sends no advice. Only SSE has it.
 	Retry time.Duration
 	// WriteWithin is how long a client may take to read what was written; 0 means 30 s.
 	WriteWithin time.Duration
@@ -67,54 +68,23 @@ func orElse(d, def time.Duration) time.Duration {
 	return max(d, 0)
 }
 
-// Encoding is the form of an app's own wire.
-type Encoding struct {
-	ContentType string
-	// Frame appends the form of f on this wire, which may be empty. It is called for
-	// every frame that is sent, in order.
-	Frame func(dst []byte, f eventlog.Frame) []byte
-	// Error appends the last frame of a stream that fails; nil: it just ends.
-	Error func(dst []byte, err error) []byte
-	// Head is sent before everything else, Ping when the stream was silent.
-	Head, Ping string
-}
-
-// ServeFrames carries frames in an app's own form. The door sets its own headers before.
-func ServeFrames(w http.ResponseWriter, r *http.Request, frames Frames, enc Encoding, o Options) error {
-	s := newStream(r.Context(), w, enc, o)
+// Serve carries what e makes of frames. The door sets its own headers before. A wire of an app has
+// what its specification names and nothing else: it sets Retry to -1, and Heartbeat unless the
+// client asked for one.
+func Serve(w http.ResponseWriter, r *http.Request, frames Frames, c Carrier, e Encoder, o Options) error {
+	s := newStream(r.Context(), w, c, e, o)
 	defer s.end()
 	return s.carry(r.Context(), frames)
 }
 
-// ServeSSE carries frames as native Server-Sent Events.
+// ServeSSE carries one session in the native form, as Server-Sent Events.
 func ServeSSE(w http.ResponseWriter, r *http.Request, frames Frames, o Options) error {
-	return serveSSE(w, r, frames, &sseEncoder{}, o)
+	return Serve(w, r, frames, SSE, Native(), o)
 }
 
-func serveSSE(w http.ResponseWriter, r *http.Request, frames Frames, e *sseEncoder, o Options) error {
-	o.Heartbeat = orElse(o.Heartbeat, heartbeat)
-	return ServeFrames(w, r, frames, Encoding{
-		ContentType: "text/event-stream", Frame: e.frame, Error: e.fail, Head: retryHint(o.Retry), Ping: ": ping\n\n",
-	}, o)
-}
-
-// heartbeat for SSE: half of the 30 s after which the strictest proxies and phones drop a
-// silent connection.
-const heartbeat = 15 * time.Second
-
-func retryHint(d time.Duration) string {
-	ms := orElse(d, time.Second).Milliseconds()
-	if ms == 0 {
-		return ""
-	}
-	return "retry: " + strconv.FormatInt(ms, 10) + "\n\n"
-}
-
-// ServeNDJSON carries frames as lines of JSON.
+// ServeNDJSON carries one session in the native form, as lines of JSON.
 func ServeNDJSON(w http.ResponseWriter, r *http.Request, frames Frames, o Options) error {
-	return ServeFrames(w, r, frames, Encoding{
-		ContentType: "application/x-ndjson", Frame: appendLine, Error: appendErrorLine, Ping: `{"type":"ping"}` + "\n",
-	}, o)
+	return Serve(w, r, frames, NDJSON, Native(), o)
 }
 
 // Cursor returns where a client wants to continue: Last-Event-ID, else ?after=, else 0.
