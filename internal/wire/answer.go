@@ -84,6 +84,8 @@ type answer struct {
 	given atomic.Int64          // since when the client has data that it has not read, in Unix nanoseconds; 0: none
 	gone  atomic.Bool           // the answer was cut
 
+	socket *socket // where it goes after an upgrade; nil: there was none
+
 	mu    sync.Mutex
 	over  bool // the handler has returned
 	calls int  // that are carried by its request and have not ended
@@ -179,6 +181,9 @@ func (a *answer) write(s *share, p []byte) (int, error) {
 	}
 	a.wait(s, true)
 	defer a.wait(s, false)
+	if a.socket != nil {
+		return a.socket.Write(p)
+	}
 	return a.ResponseWriter.Write(p)
 }
 
@@ -197,6 +202,9 @@ func (a *answer) wait(s *share, yes bool) {
 func (a *answer) FlushError() error {
 	if a.gone.Load() {
 		return os.ErrDeadlineExceeded
+	}
+	if a.socket != nil {
+		return nil // every message is sent at once
 	}
 	s := a.share.Load()
 	a.wait(s, true)

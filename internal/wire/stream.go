@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"sync"
@@ -36,21 +37,12 @@ type stream struct {
 }
 
 func newStream(ctx context.Context, w http.ResponseWriter, c Carrier, e Encoder, o Options) *stream {
-	s := &stream{c: c, enc: e, o: o, w: w, a: answerOf(ctx), beat: orElse(o.Heartbeat, c.beat)}
-	s.send = func(m Message) { s.buf = s.c.form(s.buf, m) }
-	if s.a == nil {
-		b := o.held
-		if b == nil {
-			b = held
-		}
-		s.a = newAnswer(ctx, w, parley.Local, b)
-		s.w = s.a
+	a := answerOf(ctx)
+	if a == nil {
+		a = newAnswer(ctx, w, parley.Local, cmp.Or(o.held, held))
+		w = a
 	}
-	s.a.release() // frees what was reserved to find out what is requested
-	s.rc = http.NewResponseController(s.w)
-	if o.WriteWithin <= 0 {
-		s.o.WriteWithin = 30 * time.Second
-	}
+	s := newStreamOf(a, w, c, e, o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o.Accepted {
@@ -58,6 +50,18 @@ func newStream(ctx context.Context, w http.ResponseWriter, c Carrier, e Encoder,
 		s.arm(s.beat)
 	} else {
 		s.arm(headAfter)
+	}
+	return s
+}
+
+// newStreamOf makes a stream that writes to w, which a counts.
+func newStreamOf(a *answer, w http.ResponseWriter, c Carrier, e Encoder, o Options) *stream {
+	s := &stream{c: c, enc: e, o: o, w: w, a: a, beat: orElse(o.Heartbeat, c.beat)}
+	s.send = func(m Message) { s.buf = s.c.form(s.buf, m) }
+	s.a.release() // frees what was reserved to find out what is requested
+	s.rc = http.NewResponseController(s.w)
+	if o.WriteWithin <= 0 {
+		s.o.WriteWithin = 30 * time.Second
 	}
 	return s
 }
