@@ -176,7 +176,7 @@ func TestHomeQuestions(t *testing.T) {
 				t.Parallel()
 				h := newHouse(t, now, offered)
 				same := func() *house { h.forget(); return h }
-				homeQuestions(t, same, "home-first-twenty", "home-second-twenty", "home-more", "home-judged")
+				homeQuestions(t, same, "home-first-twenty", "home-second-twenty", "home-more", "home-judged", "home-strangers")
 			})
 		}
 	}

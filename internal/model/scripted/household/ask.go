@@ -115,6 +115,9 @@ func (u *turn) parts(text string) []string {
 	return out[:min(len(out), 3)]
 }
 
+// lastTime matches a time that has the word last in it.
+var lastTime = regexp.MustCompile(`\blast (?:night|week|weekend|month|year|evening|` + weekday + `)`)
+
 var bothOf = regexp.MustCompile(`^(.*?\b(?:turn|switch)(?: on| off)) (.+?) and (?:the )?(.+)$`)
 
 // twoThings splits a request for things of two kinds, such as the TV and the kitchen
@@ -187,7 +190,7 @@ func (u *turn) one(text string, t *topic) ask {
 	q.compare = u.comparisonIn(&q, flat, t)
 	q.names, q.unknown = u.namesIn(&q)
 	q.extreme = extremeOf(q.ws, q.kind)
-	q.last = has(q.ws, "last|latest")
+	q.last = re(`\b(?:last|latest)\b`).MatchString(lastTime.ReplaceAllString(flat, ""))
 	if m := re(`\bhow (cold|cool|chilly|low|warm|hot|high|humid|loud|bright)\b.*\b(?:get|got|go|gotten)\b`).FindStringSubmatch(flat); m != nil {
 		q.extreme = 1
 		if slices.Contains([]string{"cold", "cool", "chilly", "low"}, m[1]) {
@@ -221,11 +224,20 @@ func (u *turn) one(text string, t *topic) ask {
 	if t != nil {
 		u.follow(&q, t, flat)
 	}
+	if other := opposite[q.state]; other != "" && negative.MatchString(flat) {
+		q.state, q.only = other, ""
+	}
 	if q.intent == isAct && !q.again {
 		q.deed = deedOf(rest, &q)
 	}
 	return q
 }
+
+// negative matches a question for those that are not in a state.
+var (
+	negative = regexp.MustCompile(`\b(?:which|what|who|any|how many)\b.*\b(?:is|are|was|were|has|have|do|does|did) not\b`)
+	opposite = map[string]string{"on": "off", "off": "on", "open": "closed", "closed": "open", "home": "away", "away": "home", "locked": "unlocked", "unlocked": "locked", "armed": "disarmed", "disarmed": "armed"}
+)
 
 // withoutNames returns the text without the words of names: "the left lamp" has not
 // left.
@@ -246,6 +258,9 @@ func kindOf(ws []string) *kind {
 		case best == nil, len(found) > length && !best.measure, k.measure && !best.measure:
 			best, length = k, len(found)
 		}
+	}
+	if best != nil && best.class == "door" && has(ws, "ring|rings|rang|rung|who is at the door|who's at the door") {
+		return nil // the doorbell's
 	}
 	// "hot water", "heat pump": the word is part of a name.
 	if best != nil && best.class == "temperature" && has(ws, "hot water|hot tub") {

@@ -19,6 +19,9 @@ func (u *turn) figures(q *ask, a *answered) []Call {
 	}
 	if q.kind != nil {
 		es = roomly(q, es)
+		if q.aspect == "normal" {
+			es = wholeHouse(q, es)
+		}
 	}
 	es = slices.DeleteFunc(es, func(e entity) bool { _, is := e.value(); return !is && !e.lost() })
 	es = es[:min(len(es), 8)]

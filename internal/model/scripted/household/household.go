@@ -144,6 +144,10 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		u.notNow(q, a)
 		return nil
 	}
+	if forbidding.MatchString(polite.ReplaceAllString(strings.Join(q.ws, " "), "")) {
+		a.say("Nothing was changed: I leave it as it is.")
+		return nil
+	}
 	// A name that nothing in the house has does not mean something with a similar name.
 	if q.kind == nil && len(q.unknown) > 0 && (q.intent == isState || q.intent == isPast || q.intent == isAct) && len(q.unknown) < len(q.names) {
 		what := map[bool]string{true: "Nothing was changed: nothing", false: "I cannot tell: nothing"}[q.intent == isAct]
@@ -157,12 +161,19 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		a.say("I cannot tell what will be: the house records what is and what was, and I read no forecast.")
 		return nil
 	}
+	if relatives.MatchString(strings.Join(q.ws, " ")) && (q.state == "home" || q.state == "away") && q.intent != isAct {
+		es, calls := u.list(kindNamed("person"))
+		if len(calls) == 0 {
+			a.say("I cannot tell: of the people of this house Home Assistant knows %s.", theNames(es))
+		}
+		return calls
+	}
 	if calls, ok := u.compares(q, a); ok {
 		return calls
 	}
 	if len(q.unsaid) > 0 && (q.intent == isState || q.intent == isPast) {
 		a.say("I cannot tell: Home Assistant records nothing of this house that says \"%s\".", strings.Join(q.unsaid, " "))
-		if !re(`^(?:and |so |but )*(?:is|are|was|were|has|have|had|does|do|did) `).MatchString(strings.Join(q.ws, " ")) {
+		if !q.own() || re(`^(?:and |so |but )*(?:what|when|who|why|how|which|where)(?:'?s)?\b`).MatchString(strings.Join(q.ws, " ")) {
 			return nil
 		}
 		a.parts[len(a.parts)-1] += " What it does record:"
@@ -198,6 +209,12 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 	}
 	return u.state(q, a)
 }
+
+// relatives matches people who are named by what they are to somebody.
+var relatives = regexp.MustCompile(`\b(?:the|my|our) (?:kids|children|child|baby|son|daughter|wife|husband|mum|dad|mother|father|parents|guests?|cleaner|nanny)\b`)
+
+// forbidding matches a request not to do something.
+var forbidding = regexp.MustCompile(`^(?:do not|don't|never) ` + strings.TrimPrefix(acting.String(), "^"))
 
 // ahead matches words for the future.
 var ahead = regexp.MustCompile(`\btomorrow\b|\bnext (?:hour|week|month|weekend|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|^(?:will|is it going to|is it gonna|are we going to)\b`)

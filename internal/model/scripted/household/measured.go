@@ -9,12 +9,7 @@ import (
 
 // measured says numbers, by room if they have one.
 func (u *turn) measured(q *ask, es []entity, a *answered) []Call {
-	es = roomly(q, es)
-	if q.kind.class == "power" && len(q.names) == 0 && len(q.areas) == 0 { // the power of the whole house
-		if meters := slices.DeleteFunc(slices.Clone(es), func(e entity) bool { return !e.meter() }); len(meters) > 0 {
-			es = meters
-		}
-	}
+	es = wholeHouse(q, roomly(q, es))
 	noun := q.kind.noun
 	var heaters []entity
 	if q.kind.class == "temperature" && len(q.areas) > 0 && has(q.ws, "enough|too") {
@@ -57,6 +52,16 @@ func (u *turn) measured(q *ask, es []entity, a *answered) []Call {
 		a.say("How warm it should be there is not recorded: it has no radiator with a target that Home Assistant knows.")
 	}
 	return nil
+}
+
+// wholeHouse keeps the meter of the house, of several that measure power, if the question names
+// no thing and no room.
+func wholeHouse(q *ask, es []entity) []entity {
+	meters := slices.DeleteFunc(slices.Clone(es), func(e entity) bool { return !e.meter() })
+	if q.kind.class != "power" || len(q.names) > 0 || len(q.areas) > 0 || len(meters) == 0 {
+		return es
+	}
+	return meters
 }
 
 // suits answers whether a room is warm enough by what its radiator is set to, and whether

@@ -9,6 +9,9 @@ import (
 
 // past says whether, when and by whom something was brought into a state.
 func (u *turn) past(q *ask, a *answered) []Call {
+	if q.kind == nil && len(q.names) == 0 && len(q.areas) > 0 && (q.state == "open" || q.state == "closed") {
+		q.kind = kindNamed("door, blind or gate")
+	}
 	es, calls := u.chosen(q)
 	if len(calls) > 0 {
 		return calls
@@ -113,7 +116,7 @@ func (u *turn) past(q *ask, a *answered) []Call {
 		a.parts[len(a.parts)-1] = strings.TrimSuffix(a.parts[len(a.parts)-1], " .") + ", from " + u.know.since(last.at) + " on."
 	case q.aspect == "howlong":
 		u.lengths(es, append(begun, hits...), all, said, a)
-	case q.aspect == "when" && has(q.ws, "usually|normally|typically"):
+	case q.aspect == "when" && habit.MatchString(strings.Join(q.ws, " ")):
 		for _, e := range es {
 			var ts []time.Time
 			for _, h := range hits {
@@ -141,6 +144,9 @@ func (u *turn) past(q *ask, a *answered) []Call {
 	}
 	return nil
 }
+
+// habit matches a question for the time at which something happens on most days.
+var habit = regexp.MustCompile(`\b(?:usually|normally|typically)\b|^(?:and |so )?(?:when|what time|at what time) (?:do|does) `)
 
 // picked says what was selected in a list at a time.
 func (u *turn) picked(q *ask, es []entity, a *answered) []Call {

@@ -2,7 +2,9 @@ package household
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
+	"strings"
 )
 
 // listOf returns the call that lists everything of a kind, in all rooms. An answer can
@@ -59,10 +61,34 @@ func (u *turn) chosen(q *ask) (es []entity, calls []Call) {
 		return u.narrow(q, all), nil
 	}
 	es = u.main(u.things(q), q)
+	if able := u.able(q); q.state != "" && len(able) > 0 && !choosing.MatchString(strings.Join(q.ws, " ")) && !slices.ContainsFunc(es, func(e entity) bool { return e.can(q.state) }) {
+		es = able
+	}
 	if len(es) == 0 {
 		return nil, nil
 	}
 	return u.live(es)
+}
+
+// choosing matches a question for what is selected, not for a state.
+var choosing = regexp.MustCompile(`^(?:and |so |but )*(?:what|which)\b`)
+
+// able returns what can be in the state that is asked about, and has the question's names but one:
+// after "what program is the washing machine on", "is it running" is about the machine.
+func (u *turn) able(q *ask) []entity {
+	if len(q.names) < 2 {
+		return nil
+	}
+	es := slices.DeleteFunc(slices.Clone(u.know.hits), func(e entity) bool {
+		n := 0
+		for _, w := range q.names {
+			if u.named(e, w) {
+				n++
+			}
+		}
+		return n < len(q.names)-1 || !e.can(q.state) || e.unit != "" || e.domain() == "automation"
+	})
+	return u.main(es, q)
 }
 
 // narrow keeps the entities in the question's rooms and with its names.
@@ -128,6 +154,9 @@ func (u *turn) rankOf(e entity, q *ask) int {
 	switch d {
 	case "automation", "script", "scene", "update", "button", "event", "notify", "select", "number", "device_tracker", "camera", "zone", "calendar":
 		return n - 8
+	}
+	if !e.can(q.state) && !choosing.MatchString(strings.Join(q.ws, " ")) { // "is it running" is not about its program
+		n -= 15
 	}
 	switch q.state {
 	case "locked", "unlocked":

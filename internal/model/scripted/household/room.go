@@ -75,6 +75,12 @@ func (u *turn) home(q *ask, es []entity, a *answered) {
 	if q.aspect == "count" {
 		yes, no = upper(count(len(in)))+": ", upper(count(0))+": "
 	}
+	if q.aspect == "since" {
+		for _, e := range es {
+			a.say("%s", u.sinceWhen(e))
+		}
+		return
+	}
 	switch {
 	case len(in) == 0:
 		a.say("%s", upper(fmt.Sprintf("%snobody is at home; %s %s out.", no, listed(out), plural(len(out), "is", "are"))))
@@ -103,6 +109,10 @@ func (u *turn) nothing(q *ask, a *answered) []Call {
 		}
 	}
 	if q.kind == nil {
+		if len(q.unknown) == len(q.names) && !asking.MatchString(strings.Join(q.ws, " ")) && !strings.HasSuffix(strings.TrimSpace(u.Question), "?") && len(q.ws) > 2 {
+			a.say("I cannot help with that: it names nothing in this house, as far as Home Assistant knows.\n\n%s", help)
+			return nil
+		}
 		if named == "" {
 			named = "that"
 		}
@@ -133,6 +143,15 @@ func (u *turn) nothing(q *ask, a *answered) []Call {
 			live, calls := u.live(es[:min(len(es), 3)])
 			if len(calls) > 0 {
 				return calls
+			}
+			if v, ok := live[0].number("current_temperature"); ok && q.kind.class == "temperature" {
+				a.cite(live[0].id, live[0].name+": "+live[0].told())
+				target := ""
+				if to, ok := live[0].number("temperature"); ok {
+					target = ", and is set to " + amount(to, "°C")
+				}
+				a.say("The %s has %s%s.", lowerFirst(live[0].name), amount(v, "°C"), target)
+				return nil
 			}
 			a.say("Home Assistant has no %s of the %s.", q.kind.noun, named)
 			for _, e := range live {
@@ -166,10 +185,21 @@ func (u *turn) nothing(q *ask, a *answered) []Call {
 	return nil
 }
 
+// resembles reports whether a name has a word that was meant, perhaps: it is the same, or begins
+// alike, or is two typos away.
+func (u *turn) resembles(e entity, w string) bool {
+	return u.named(e, w) || slices.ContainsFunc(clean(e.name), func(have string) bool {
+		return len(w) > 4 && len(have) > 4 && (w[:4] == strings.ToLower(have)[:4] || distance(w, strings.ToLower(have)) <= 2)
+	})
+}
+
 // offer names a similar thing that was found.
 func (u *turn) offer(q *ask) string {
 	var out []string
-	for _, e := range u.main(u.know.hits, q) {
+	near := slices.DeleteFunc(slices.Clone(u.know.hits), func(e entity) bool {
+		return !slices.ContainsFunc(slices.Concat(q.names, q.unsaid), func(w string) bool { return u.resembles(e, w) })
+	})
+	for _, e := range u.main(near, q) {
 		if n := e.short(); !slices.Contains(out, n) {
 			out = append(out, n)
 		}

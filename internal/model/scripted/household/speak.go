@@ -274,6 +274,9 @@ func (e entity) told() string {
 	if e.domain() == "climate" || e.domain() == "water_heater" && e.attrs != nil {
 		return e.heating()
 	}
+	if p, ok := map[string]string{"on": "out of date: there is an update", "off": "up to date"}[e.state]; ok && e.domain() == "update" {
+		return p
+	}
 	if p, ok := phrases[e.state]; ok && (e.state != "home" || e.domain() == "person" || e.domain() == "device_tracker") {
 		return p
 	}
@@ -327,6 +330,9 @@ func (e entity) the() string {
 	}
 	if e.class == "motion" && e.domain() == "binary_sensor" {
 		return "the " + lowerFirst(e.short()) + " sensor"
+	}
+	if owner, what, is := strings.Cut(e.short(), "'s "); is && !strings.EqualFold(owner, "children") { // Ana's phone
+		return owner[strings.LastIndex(owner, " ")+1:] + "'s " + what
 	}
 	return "the " + lowerFirst(e.short())
 }

@@ -40,6 +40,18 @@ func (e entity) is(state string) bool {
 	return false
 }
 
+// can reports whether an entity is of a sort that can be in the state with this everyday name. A
+// phone that is at home or not says nothing of charging.
+func (e entity) can(state string) bool {
+	switch state {
+	case "on", "off", "finished":
+		return !slices.Contains([]string{"person", "device_tracker", "select", "input_select", "number", "input_number", "notify", "button", "event", "zone", "sun", "weather", "update", "calendar", "cover", "valve", "lock"}, e.domain())
+	case "home", "away":
+		return e.domain() == "person" || e.domain() == "device_tracker"
+	}
+	return true
+}
+
 // state describes the present states.
 func (u *turn) state(q *ask, a *answered) []Call {
 	if q.aspect == "who" && q.kind == nil {
@@ -51,7 +63,7 @@ func (u *turn) state(q *ask, a *answered) []Call {
 			a.say("The rooms of this house are %s.", listed(u.know.areas))
 		case q.state == "on" && has(q.ws, "anything|something|what|everything"):
 			return u.onNow(q, a)
-		case has(q.ws, "how|how's|hows|status|state|summary|overview|everything|update"):
+		case has(q.ws, "how|how's|hows|status|state|summary|overview|everything|update|should know|need to know|going on|what's up|whats up|coast clear|news"):
 			return u.overview(q, a)
 		default:
 			a.say("%s", help)
@@ -115,8 +127,11 @@ func (u *turn) state(q *ask, a *answered) []Call {
 		if len(calls) > 0 {
 			return calls
 		}
+		if some := slices.DeleteFunc(slices.Clone(quiet), func(e entity) bool { return e.state == "unknown" }); len(some) > 0 {
+			quiet = some
+		}
 		for _, e := range quiet[:min(len(quiet), 5)] {
-			a.say("%s", u.single(q, e))
+			a.say("%s%s", u.single(q, e), u.ranged(q, e))
 		}
 		if q.all && q.kind != nil && len(es) == 1 {
 			a.say("It is the only %s%s that Home Assistant knows.", q.kind.name, inAreas(q))
@@ -265,6 +280,8 @@ func (u *turn) single(q *ask, e entity) string {
 	}
 	if yes := yesNo(q, []entity{e}); yes != "" {
 		said = yes + ": " + lowerStart(said)
+	} else if q.state != "" && !e.can(q.state) && re(`^(?:and |so |but )*(?:is|are|does|do|has|have) `).MatchString(strings.Join(q.ws, " ")) && len(e.told()) > 0 {
+		return fmt.Sprintf("I cannot tell: Home Assistant does not record that of %s. What it does record: %s.", e.the(), lowerStart(said))
 	}
 	return said + "."
 }
@@ -283,8 +300,8 @@ func yesNo(q *ask, es []entity) string {
 		first = strings.TrimSuffix(q.ws[0], "'s")
 	}
 	begins := slices.Contains([]string{"is", "are", "has", "have", "does", "do", "any", "was"}, first) || first == "so" || first == "and"
-	picks := slices.ContainsFunc(es, func(e entity) bool { // a selection is neither on nor off, and what is docked may charge
-		return strings.HasSuffix(e.domain(), "select") || e.state == "docked" && has(q.ws, "charging|charged")
+	picks := slices.ContainsFunc(es, func(e entity) bool { // what is docked may charge
+		return !e.can(q.state) || e.state == "docked" && has(q.ws, "charging|charged")
 	})
 	if q.state == "" || !begins || picks || slices.ContainsFunc(es, func(e entity) bool { return e.lost() || e.state == "unknown" }) {
 		return ""

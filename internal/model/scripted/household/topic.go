@@ -69,7 +69,10 @@ func (t *topic) after(q ask) *topic {
 func (u *turn) asked(text string, t *topic) []ask {
 	var out []ask
 	u.mark = strings.HasSuffix(strings.TrimSpace(text), "?")
-	for _, part := range u.parts(text) {
+	for i, part := range u.parts(text) {
+		if i > 0 && asking.MatchString(part) && slices.ContainsFunc(clean(part), func(w string) bool { return pronouns[w] }) {
+			part = "and " + part // it leans on the part before
+		}
 		for _, full := range t.inFull(part, u.mark) {
 			q := u.one(full, t)
 			out = append(out, q)

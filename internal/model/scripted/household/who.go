@@ -196,7 +196,7 @@ func (u *turn) who(q *ask, es []entity, hits []change, state, said string, a *an
 
 // moments says when a change happened: the last time, unless a period was named.
 func (u *turn) moments(q *ask, es []entity, hits, all []change, state string, a *answered) {
-	last := q.when.tool == "" || has(q.ws, "last")
+	last := q.when.tool == "" || q.last
 	for _, e := range es {
 		var ts []time.Time
 		for _, h := range hits {
@@ -211,7 +211,7 @@ func (u *turn) moments(q *ask, es []entity, hits, all []change, state string, a 
 		switch {
 		case q.aspect == "begin" && q.when.tool != "":
 			a.say("%s %s %s.", name, verbedOf(e, state), u.know.when(ts[0]))
-		case last && has(q.ws, "last") && (state == "open" || state == "on"):
+		case last && q.last && (state == "open" || state == "on"):
 			end := ""
 			for _, c := range all {
 				if c.id == e.id && c.at.After(ts[len(ts)-1]) {

@@ -34,7 +34,8 @@ var kinds = []*kind{
 	{name: "CO2 sensor", noun: "CO2", words: "co2|carbon dioxide|air quality|stuffy|stale|fresh air", class: "carbon_dioxide", measure: true},
 	{name: "noise meter", noun: "noise", words: "noise|loud|noisy", class: "sound_pressure", measure: true, low: "quietest", high: "loudest|noisiest"},
 	{name: "light sensor", noun: "brightness", words: "illuminance|lux", class: "illuminance", measure: true, low: "darkest", high: "brightest"},
-	{name: "soil sensor", noun: "soil moisture", words: "soil", domain: "sensor", class: "moisture", measure: true},
+	{name: "soil sensor", noun: "soil moisture", words: "soil|water the garden|water the lawn|water the plants|garden water|plants|thirsty", domain: "sensor", class: "moisture", measure: true},
+	{name: "speed meter", noun: "throughput", words: "throughput|bandwidth|download speed|internet speed|how fast|how slow|mbit", class: "data_rate", measure: true},
 	{name: "frequency meter", noun: "frequency", words: "frequency|hertz", class: "frequency", measure: true},
 	{name: "radiator", words: "radiator|radiators|heating|thermostat|thermostats|heater|heaters|heat", domain: "climate"},
 	{name: "light", words: "light|lights|lamp|lamps|bulb|bulbs|lighting", domain: "light"},
@@ -49,7 +50,7 @@ var kinds = []*kind{
 	{name: "motion sensor", words: "motion|movement|moved|moving", class: "motion"},
 	{name: "person", words: "anyone|anybody|someone|somebody|everyone|everybody|nobody|who is home|who's home|whos home|person|people|family", domain: "person"},
 	{name: "alarm", words: "alarm|burglar alarm|security system", domain: "alarm_control_panel"},
-	{name: "weather", words: "weather|forecast|rain|raining|rainy|rained|snowed|sunny|snow|snowing|windy|cloudy", domain: "weather"},
+	{name: "weather", words: "weather|forecast|wind|storm|stormy|rain|raining|rainy|rained|snowed|sunny|snow|snowing|windy|cloudy", domain: "weather"},
 	{name: "sun", words: "sun|dark outside|get dark|got dark|gets dark|get light|got light|gets light|sunset|sunrise|daylight", domain: "sun"},
 	{name: "vacuum cleaner", words: "vacuum|hoover|robot", domain: "vacuum"},
 	{name: "mower", words: "mower|lawnmower", domain: "lawn_mower"},
@@ -58,6 +59,7 @@ var kinds = []*kind{
 	{name: "water valve", words: "irrigation|sprinkler|sprinklers|watering", domain: "valve"},
 	{name: "hot water", words: "hot water|boiler|water tank|hot-water", domain: "water_heater"},
 	{name: "television", words: "tv|telly|television", domain: "media_player", class: "tv"},
+	{name: "automation", words: "automations|routines", domain: "automation"},
 	{name: "plug", words: "plug|plugs|socket|sockets|outlet|outlets", domain: "switch"},
 }
 
@@ -65,7 +67,7 @@ var kinds = []*kind{
 var also = map[string]string{
 	"car": "wallbox", "ev": "wallbox", "charger": "wallbox", "fridge": "fridge", "refrigerator": "fridge", "washer": "washing machine",
 	"washing": "washing", "laundry": "washing machine", "pc": "desk", "wifi": "router", "internet": "router", "wi-fi": "router", "hoover": "vacuum",
-	"telly": "tv", "television": "tv", "buy": "shopping list", "groceries": "shopping list", "stereo": "speaker", "doorbell": "doorbell", "espresso": "coffee",
+	"telly": "tv", "television": "tv", "buy": "shopping list", "groceries": "shopping list", "stereo": "speaker", "doorbell": "doorbell", "ring": "doorbell", "rings": "doorbell", "rang": "doorbell", "rung": "doorbell", "bell": "doorbell", "espresso": "coffee",
 }
 
 // rooms has the other words for each room. A house need not have all the rooms.
@@ -124,6 +126,8 @@ var idle = words(`% draw draws drawing ° °c c a pm am o'clock rise rose rises 
 	longer shorter hotter chillier noisier drier damper fuller emptier clean cleans cleaned mow mows mowed items entries difference
 	after around bad fine dangerous healthy unhealthy harmful safe acceptable worrying
 	lot lots against smell smells stuffy stale fresh anywhere leaking eating burning floor guzzling
+	strong weak know ring rings rang rung ringing up-to-date
+	wet thirsty speed fast slow
 	dip dips outage outages failure failures alright someone's lamp-wise guys darling mate dear sir madam ta cheers`)
 
 // compiled caches the compiled patterns of the rules.
@@ -270,8 +274,9 @@ var spelt = func() []string {
 }()
 
 var (
-	turnOf = regexp.MustCompile(`\b(turn|switch|turned|switched|tun|trun|swich|swtich)( \w+)?( \w+)?( \w+)? of\b`)
-	theTeh = regexp.MustCompile(`\b(teh|hte|th)\b`)
+	turnOf   = regexp.MustCompile(`\b(turn|switch|turned|switched|tun|trun|swich|swtich)( \w+)?( \w+)?( \w+)? of\b`)
+	notShort = regexp.MustCompile(`\b(is|are|was|were|do|does|did|has|have|had)n't\b`)
+	theTeh   = regexp.MustCompile(`\b(teh|hte|th)\b`)
 )
 
 // contracted has words whose "'s" is no possessive, and words of room names.
@@ -281,6 +286,7 @@ var contracted = words("what who it that let where how when there here why he sh
 // stay.
 func spell(text string, own map[string]bool) []string {
 	text = theTeh.ReplaceAllString(strings.ToLower(text), "the")
+	text = notShort.ReplaceAllString(strings.ReplaceAll(text, "’", "'"), "$1 not")
 	if m := turnOf.FindString(text); m != "" {
 		text = strings.Replace(text, m, m+"f", 1)
 	}
