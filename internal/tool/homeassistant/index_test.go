@@ -193,6 +193,8 @@ func TestStateQuery(t *testing.T) {
 	if data["read"] != "live" {
 		t.Errorf("got %v, want live", data["read"])
 	}
+	text, _ = r.ok("ha_state_query", m{"entities": []string{"light.bedroom_ceiling"}})
+	has(t, text, "1 entity:\n")
 	text, _ = r.ok("ha_state_query", m{"domain": "light"})
 	has(t, text, "14 entities (14 off)", "index: live")
 	text, _ = r.ok("ha_state_query", m{"entities": []string{"sensor.mains_*"}, "device_class": "voltage"})

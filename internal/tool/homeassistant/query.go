@@ -177,7 +177,11 @@ func (t *Toolset) query(ctx context.Context, _ seam.Run, in queryInput) (answer,
 	if in.Attributes != nil {
 		with = *in.Attributes
 	}
-	fmt.Fprintf(&b, "%d entities", out.Total)
+	if out.Total == 1 {
+		b.WriteString("1 entity")
+	} else {
+		fmt.Fprintf(&b, "%d entities", out.Total)
+	}
 	if len(out.ByState) > 0 && out.Total > 1 {
 		b.WriteString(" (" + counts(out.ByState) + ")")
 	}

@@ -525,6 +525,8 @@ func (t *Toolset) search(ctx context.Context, _ seam.Run, in searchInput) (answe
 		for _, a := range t.index.Areas() {
 			out.Areas = append(out.Areas, a.Name)
 		}
+	} else if total == 1 {
+		b.WriteString("1 entity matches:\n")
 	} else {
 		fmt.Fprintf(&b, "%d of %d entities match, the best first:\n", len(hits), total)
 	}

@@ -180,7 +180,7 @@ func (u *turn) act(q *ask, a *answered) []Call {
 	many := q.all || has(q.ws, "lights|lamps|bulbs|blinds|shutters|radiators|both|plugs|switches|curtains|fans|locks|doors|them|these|those") || q.deed.verb == "off" && q.kind != nil && q.kind.domain == "light"
 	if len(open) > 1 && !many && u.may(askUser) && u.wishes() == 1 {
 		a.plan = fmt.Sprintf("%s things fit, and nothing says which of them is meant.", upper(count(len(open))))
-		return []Call{u.which(q, open)}
+		return []Call{u.which(q, open, es)}
 	}
 	a.plan = fmt.Sprintf("I %s %s%s.", wish, theNames(open), q.deed.to(open[0]))
 	return q.deed.calls(open)

@@ -3,7 +3,6 @@ package household
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -11,33 +10,42 @@ import (
 // maxOptions is the number of options in one question.
 const maxOptions = 4
 
-// which asks the person which of several things is meant.
-func (u *turn) which(q *ask, es []entity) Call {
+// which asks the person which of the targets es is meant; all are the targets of the
+// wish, also those for which there is nothing to do.
+func (u *turn) which(q *ask, es, all []entity) Call {
 	ask := fmt.Sprintf("Which one shall I %s?", q.wish())
 	if len(es) > maxOptions {
 		ask = fmt.Sprintf("%d things fit, of which these are the first four. %s", len(es), ask)
 	}
 	var options []any
 	for _, e := range es[:min(len(es), maxOptions)] {
-		label := e.name
-		if slices.ContainsFunc(es, func(o entity) bool { return o.id != e.id && o.name == e.name }) || label == "" {
-			label = e.id
-		}
-		options = append(options, map[string]any{"label": cut(label, 90), "description": cut(e.told()+" now ("+e.id, 399) + ")"})
+		options = append(options, map[string]any{"label": labelOf(e, all), "description": cut(e.told(), 395) + " now"})
 	}
 	return Call{askUser, map[string]any{"questions": []any{map[string]any{"question": ask, "header": "Which one", "multiSelect": true, "options": options}}}}
 }
 
-var chosenID = regexp.MustCompile(` now \((\S+)\)$`)
+// labelOf is the name of e as an option of a question. The room is added to tell
+// things of one name apart, and the id only if that is not enough.
+func labelOf(e entity, all []entity) string {
+	alike := func(same func(o entity) bool) bool {
+		return slices.ContainsFunc(all, func(o entity) bool { return o.id != e.id && o.name == e.name && same(o) })
+	}
+	switch {
+	case e.name == "" || alike(func(o entity) bool { return o.area == e.area }):
+		return cut(e.id, 90)
+	case alike(func(entity) bool { return true }) && e.area != "":
+		return cut(e.name+", "+e.area, 90)
+	}
+	return cut(e.name, 90)
+}
 
-// choices reads the options that a person chose, and any other words of the answer.
-func choices(output string) (ids []string, words string) {
+// choices returns the labels that a person chose, and any other words of the answer.
+func choices(output string) (labels []string, words string) {
 	var in struct {
 		Questions []struct {
 			Question string `json:"question"`
 			Options  []struct {
-				Label       string `json:"label"`
-				Description string `json:"description"`
+				Label string `json:"label"`
 			} `json:"options"`
 		} `json:"questions"`
 		Answers map[string]string `json:"answers"`
@@ -54,8 +62,7 @@ func choices(output string) (ids []string, words string) {
 		// longest labels are looked for first.
 		byLength := slices.Clone(q.Options)
 		slices.SortStableFunc(byLength, func(a, b struct {
-			Label       string `json:"label"`
-			Description string `json:"description"`
+			Label string `json:"label"`
 		},
 		) int {
 			return len(b.Label) - len(a.Label)
@@ -69,20 +76,20 @@ func choices(output string) (ids []string, words string) {
 		}
 		words += strings.Trim(rest, ", ")
 		for _, o := range q.Options {
-			if m := chosenID.FindStringSubmatch(o.Description); chosen[o.Label] && m != nil {
-				ids = append(ids, m[1])
+			if chosen[o.Label] {
+				labels = append(labels, o.Label)
 			}
 		}
 	}
-	return ids, words
+	return labels, words
 }
 
 // afterAsking acts on the things chosen. Any other words mean that nothing is done, even
 // beside a choice: they may take it back.
 func (u *turn) afterAsking(q *ask, r Result, a *answered) []Call {
-	ids, said := choices(r.Output)
+	labels, said := choices(r.Output)
 	switch {
-	case r.Failed || len(ids) == 0 && said == "":
+	case r.Failed || len(labels) == 0 && said == "":
 		a.say("Nothing was changed, because nothing was chosen.")
 		if _, words, ok := strings.Cut(r.Output, "and said: "); ok && r.Failed {
 			a.say("You said:\n\n%s", quote(words))
@@ -92,9 +99,19 @@ func (u *turn) afterAsking(q *ask, r Result, a *answered) []Call {
 		a.say("Nothing was changed. I do not know what to do by this answer:\n\n%s\n\nName what is meant, and I do that.", quote(said))
 		return nil
 	}
+	all, calls := u.targets(q)
+	if len(calls) > 0 {
+		return calls
+	}
 	var es []entity
-	for _, id := range ids {
-		es = append(es, entity{id: id})
+	for _, e := range all {
+		if slices.Contains(labels, labelOf(e, all)) {
+			es = append(es, e)
+		}
+	}
+	if len(es) != len(labels) {
+		a.say("Nothing was changed: what you chose is not in the house any more.")
+		return nil
 	}
 	return q.deed.calls(es)
 }

@@ -48,7 +48,7 @@ func (u *turn) errors(q *ask, a *answered) []Call {
 			about = "Home Assistant itself"
 		}
 		lines = append(lines, fmt.Sprintf("- **%s**: %s %s, last %s: %s", about, count(f.count), plural(f.count, kind, kind+"s"), u.know.when(f.last), u.faultText(f)))
-		a.cites = append(a.cites[:min(len(a.cites), maxCites-1)], cite{"home assistant log", f.about, cut(f.text, 300)})
+		a.cites = append(a.cites[:min(len(a.cites), maxCites-1)], cite{"Home Assistant log", f.about, cut(f.text, 300)})
 	}
 	a.say("Yes: %s %s about %s %s.", count(sum), plural(sum, "entry", "entries"), count(len(fs)), plural(len(fs), "thing", "things"))
 	a.parts = append(a.parts, strings.Join(lines[:min(len(lines), 12)], "\n"))

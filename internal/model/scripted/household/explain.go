@@ -167,7 +167,7 @@ func (u *turn) proof(_ *ask, d diagnosed, a *answered) {
 	for _, e := range d.errors {
 		a.prove("Log, about %s: %s (%d %s, last %s)", e.about, u.faultText(e), e.count, plural(e.count, "entry", "entries"), u.know.when(e.last))
 		if len(a.cites) < maxCites {
-			a.cites = append(a.cites, cite{"home assistant log", e.about, cut(e.text, 300)})
+			a.cites = append(a.cites, cite{"Home Assistant log", e.about, cut(e.text, 300)})
 		}
 	}
 	if !d.from.IsZero() {

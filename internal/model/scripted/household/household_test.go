@@ -2,6 +2,7 @@ package household_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,6 +51,11 @@ func TestChoosing(t *testing.T) {
 	}
 	if err != nil || len(in.Questions) != 1 || in.Questions[0].Question != "Which one shall I turn on?" || in.Questions[0].Options[0]["label"] != "Bedroom lights" {
 		t.Fatalf("it asks %s: %v", raw, err)
+	}
+	for _, o := range in.Questions[0].Options {
+		if strings.Contains(fmt.Sprint(o), "light.") {
+			t.Errorf("an option for a householder has an id: %v", o)
+		}
 	}
 	for answer, want := range map[string]string{
 		"Left":                   `{"service":"light.turn_on","target":{"entity_id":"light.left"}}`,
@@ -139,6 +145,34 @@ func TestAYesAgreesToAnOffer(t *testing.T) {
 	}
 	if got := say("again", done); len(got.Calls) != 1 {
 		t.Errorf("what is wished again is not done: %+v", got)
+	}
+}
+
+// Two things of one name are told apart by their rooms, and the answer is understood.
+func TestChoosingBetweenRooms(t *testing.T) {
+	t.Parallel()
+	const lamps = "2 of 2 entities match, the best first:\n- light.one = off · Lamp · Bedroom · hue · since 2026-11-22 07:40:00Z\n" +
+		"- light.two = off · Lamp · Kitchen · hue · since 2026-11-22 07:40:00Z\nareas: Bedroom, Kitchen\nindex: live\nnow: Sunday 2026-11-22 09:00Z (UTC)"
+	turn := household.Turn{
+		Question: "Turn on the lamp.", Tools: []string{"index_search", "ha_state_query", "ha_call_service", "AskUserQuestion"},
+		Results: []household.Result{
+			{Tool: "index_search", Input: map[string]any{"query": "lamp"}, Output: lamps},
+			{Tool: "ha_state_query", Input: map[string]any{"domain": "light", "limit": 100}, Output: lamps},
+		},
+	}
+	asked := household.Answer(turn)
+	if len(asked.Calls) != 1 || asked.Calls[0].Tool != "AskUserQuestion" {
+		t.Fatalf("it asks nobody: %+v", asked)
+	}
+	input, err := json.Marshal(asked.Calls[0].Input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := strings.TrimSuffix(string(input), "}") + `,"answers":{"Which one shall I turn on?":"Lamp, Kitchen"}}`
+	turn.Results = append(turn.Results, household.Result{Tool: "AskUserQuestion", Output: out})
+	got := household.Answer(turn)
+	if len(got.Calls) != 1 || !strings.Contains(fmt.Sprint(got.Calls[0].Input), "light.two") || strings.Contains(fmt.Sprint(got.Calls[0].Input), "light.one") {
+		t.Errorf("of %s: got %+v", input, got)
 	}
 }
 
