@@ -66,7 +66,7 @@ export function expensive(): Event[] {
     {
       turn: "T-2",
       type: "turn.failed",
-      data: { error: { code: "quota", message: "your 0.10 US dollars for today are spent", hint: "who runs this Parley can raise limits.usd_per_day", retry_after_ms: 45_000 }, usage: { ...usage, usd: 0.05 } },
+      data: { error: { code: "quota", message: "your 0.10 US dollars for today are spent", hint: "the operator of this server can raise the limit", retry_after_ms: 45_000 }, usage: { ...usage, usd: 0.05 } },
     },
   ];
   return events.map((e, i) => ({ session, seq: i + 1, time: new Date(begun + i * 1000).toISOString(), ...e }) as Event);

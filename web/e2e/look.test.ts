@@ -40,7 +40,7 @@ async function found(): Promise<string[]> {
     const { axe } = window as unknown as { axe: { run(o: unknown): Promise<AxeResults> } };
     // Animations are finished before the check.
     for (const a of document.getAnimations()) a.finish?.();
-    return axe.run({ runOnly: ["wcag2a", "wcag2aa"] });
+    return axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] });
   });
   return results.violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(" ")}: ${n.any[0]?.message ?? n.failureSummary ?? ""}`));
 }
@@ -108,12 +108,16 @@ describe.runIf(!process.env["PARLEY_URL"]).each(["dark", "light"])("in the %s", 
       await card.locator("summary").click();
       await card.getByText("target.entity_id").waitFor();
       await look(`${at}-permission-details`);
+      await page().getByRole("button", { name: /^Permissions:/ }).click();
+      await page().getByRole("menuitemradio", { name: /^Asks first/ }).focus();
+      await look(`${at}-modes`);
+      await page().keyboard.press("Escape");
 
       const [held, first] = await begin({ app: "home", busy: "enqueue", max_open_turns: 2 }, "Turn on the bedroom light.");
       await post(`sessions/${held}/turns`, { message: "Is anyone home?", busy: "enqueue" });
       await post(`turns/${first}/cancel`, {});
       await page().goto(`${stage.url}/apps/home/#/${held}`);
-      await page().getByText(/was held when the turn before it ended/).waitFor();
+      await page().getByText(/messages above are on hold/).waitFor();
       await look(`${at}-held`);
 
       if (name === "phone") await page().getByRole("button", { name: "Conversations" }).click();
@@ -135,6 +139,36 @@ async function begin(session: object, message: string): Promise<[session: string
   await post(`turns/${turn.id}/await`, { timeout_ms: 30_000 });
   return [id, turn.id];
 }
+
+/** The controls whose target is less than 44 px high or wide. Points of a chart and figures in the text are where their values are. */
+const tooSmall = () =>
+  page().evaluate(() =>
+    [...document.querySelectorAll<HTMLElement>("main :is(button, a[href], summary), [role=dialog] button")]
+      .filter((e) => e.checkVisibility() && !e.closest(".lead, [role=img], .u-over, .uplot, [inert]") && !/^.+: [\d.,]+ /.test(e.getAttribute("aria-label") ?? ""))
+      .map((e) => {
+        const box = e.getBoundingClientRect();
+        const reach = parseFloat(getComputedStyle(e, "::after").height) || 0;
+        return [e.getAttribute("aria-label") ?? e.innerText, Math.round(box.width), Math.round(Math.max(box.height, reach))] as const;
+      })
+      .filter(([, wide, high]) => wide < 32 || high < 44),
+  );
+
+test("on a phone every control is large enough for a finger", async () => {
+  browser = await startBrowser(phone, { touch: true, reducedMotion: true });
+  const p = parts(page());
+  await page().goto(`${server.url}/apps/home/`);
+  await p.ask("Why did the bedroom lights flicker last night?");
+  await p.done();
+  await page().getByRole("button", { name: /^Steps/ }).click();
+  await page().getByRole("button", { name: "As a table" }).waitFor();
+  expect(await tooSmall()).toEqual([]);
+  for (const [message, name] of [["Turn on the bedroom light.", "Answer"], ["Turn on the bedroom ceiling light", "Allow once"]] as const) {
+    const [asked] = await begin({ app: "home" }, message);
+    await page().goto(`${server.url}/apps/home/#/${asked}`);
+    await page().getByRole("button", { name, exact: true }).waitFor();
+    expect(await tooSmall(), message).toEqual([]);
+  }
+});
 
 test("on a phone nothing leaves the window: tables scroll by themselves, the page does not", async () => {
   browser = await startBrowser(phone, { touch: true, reducedMotion: true });

@@ -48,7 +48,7 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
             aria-label="Conversations"
             aria-expanded={covered}
             onClick={onMenu}
-            className="inline-flex size-10 shrink-0 items-center justify-center rounded-lg text-text-muted hover:bg-hover hover:text-text-primary"
+            className="inline-flex size-11 shrink-0 items-center justify-center rounded-lg text-text-muted hover:bg-hover hover:text-text-primary"
           >
             <Menu size={20} />
           </button>
@@ -163,7 +163,7 @@ function Problem() {
           <Close size={16} />
         </IconButton>
       ) : (
-        <Button kind="quiet" className="-my-1 h-8!" onClick={() => chat.reconnect()}>
+        <Button kind="quiet" className="-my-1 h-8! [@media(pointer:coarse)]:h-11!" onClick={() => chat.reconnect()}>
           Try again
         </Button>
       )}

@@ -103,7 +103,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
       {waiting && <Intent waiting={waiting} after={after} onAfter={setLater} />}
       {held && (
         <p id="message-does" className="border-b border-border px-4 py-1.5 text-[13px] leading-5 text-text-muted">
-          What waits above was held when the turn before it ended. Your next message lets it go on, and comes after it.
+          The messages above are on hold, because the answer before them did not finish. Your next message releases them and comes after them.
         </p>
       )}
       <div className="flex items-end gap-2 py-1.5 pr-1.5 pl-4">
@@ -126,7 +126,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
             submit();
           }
         }}
-        className="my-1.5 block w-full min-w-0 flex-1 resize-none bg-transparent text-base leading-6 outline-none placeholder:text-text-muted disabled:cursor-not-allowed"
+        className="my-1.5 block w-full min-w-0 flex-1 resize-none [@media(pointer:coarse)]:my-2.5 bg-transparent text-base leading-6 outline-none placeholder:text-text-muted disabled:cursor-not-allowed"
       />
       {(streaming || waiting || held) && (
         <button
@@ -137,7 +137,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
           title={stopping ? "Stopping…" : "Stop"}
           aria-disabled={stopping}
           onClick={() => !stopping && onStop()}
-          className={`inline-flex size-9 shrink-0 items-center justify-center rounded-lg border border-border text-text-primary -outline-offset-1 hover:bg-hover ${stopping ? "animate-pulse-soft" : ""}`}
+          className={`inline-flex size-9 shrink-0 [@media(pointer:coarse)]:size-11 items-center justify-center rounded-lg border border-border text-text-primary -outline-offset-1 hover:bg-hover ${stopping ? "animate-pulse-soft" : ""}`}
         >
           <Stop />
         </button>
@@ -149,7 +149,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
           aria-label={waiting ? (after ? "Ask after this" : waiting.action) : "Send"}
           title={waiting ? (after ? "Ask after this (Enter)" : `${waiting.action} (Enter)`) : "Send (Enter)"}
           disabled={!ready}
-          className="inline-flex size-9 shrink-0 items-center justify-center rounded-lg transition-colors enabled:bg-accent enabled:text-on-accent enabled:hover:bg-accent-hover disabled:text-text-muted"
+          className="inline-flex size-9 shrink-0 [@media(pointer:coarse)]:size-11 items-center justify-center rounded-lg transition-colors enabled:bg-accent enabled:text-on-accent enabled:hover:bg-accent-hover disabled:text-text-muted"
         >
           <ArrowUp />
         </button>
@@ -163,7 +163,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
 
 /** What the message will do while something above waits, and the choice if there is one. */
 function Intent({ waiting, after, onAfter }: { waiting: Waiting; after: boolean; onAfter(after: boolean): void }) {
-  const choice = "cursor-pointer rounded-md px-2 py-0.5 has-checked:bg-bubble has-checked:text-text-primary has-focus-visible:outline-2 has-focus-visible:outline-focus";
+  const choice = "cursor-pointer rounded-md px-2 py-0.5 [@media(pointer:coarse)]:py-3 has-checked:bg-bubble has-checked:text-text-primary has-focus-visible:outline-2 has-focus-visible:outline-focus";
   return (
     <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1 border-b border-border px-4 py-1.5 text-[13px] leading-5 text-text-muted">
       <p id="message-does" className="min-w-0">

@@ -15,7 +15,7 @@ export function Next({ questions }: { questions: readonly string[] }) {
           <button
             type="button"
             onClick={() => void chat.send(text)}
-            className="max-w-full rounded-2xl border border-accent/50 px-3.5 py-1.5 text-left text-sm leading-5 wrap-anywhere hover:border-accent hover:bg-hover"
+            className="reach max-w-full rounded-2xl [@media(pointer:coarse)]:min-h-9 border border-accent/50 px-3.5 py-1.5 text-left text-sm leading-5 wrap-anywhere hover:border-accent hover:bg-hover"
           >
             {text}
           </button>

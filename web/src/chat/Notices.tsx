@@ -12,7 +12,7 @@ export function Notices() {
   const text = app?.notices.join(" ") ?? "";
   if (text === "" || seen === text) return null;
   return (
-    <div role="note" className="mb-2 flex items-center gap-2 rounded-xl border border-border bg-surface py-0.5 pr-0.5 pl-3.5 text-[13px] leading-5 text-text-muted">
+    <div role="note" className="mb-2 flex items-center rounded-xl border border-border bg-surface py-0.5 pr-0.5 pl-3 text-[13px] leading-5 text-text-muted">
       <p className="min-w-0 flex-1 py-1">{text}</p>
       <IconButton
         label="Got it"

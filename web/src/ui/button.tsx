@@ -9,7 +9,7 @@ export function IconButton({ label, children, className = "", ...rest }: Props &
       type="button"
       aria-label={label}
       title={label}
-      className={`inline-flex size-8 shrink-0 items-center justify-center rounded-lg text-text-muted transition-colors hover:bg-hover hover:text-text-primary disabled:pointer-events-none disabled:opacity-40 [@media(pointer:coarse)]:size-10 ${className}`}
+      className={`inline-flex size-8 shrink-0 items-center justify-center rounded-lg text-text-muted transition-colors hover:bg-hover hover:text-text-primary disabled:pointer-events-none disabled:opacity-40 [@media(pointer:coarse)]:size-11 ${className}`}
       {...rest}
     >
       {children}
@@ -31,7 +31,7 @@ export function Button({ kind = "plain", className = "", busy = false, onClick, 
       type="button"
       aria-disabled={busy || undefined}
       onClick={busy ? (e) => e.preventDefault() : onClick}
-      className={`inline-flex h-9 items-center justify-center gap-2 rounded-lg px-3.5 text-sm font-medium transition-colors disabled:pointer-events-none disabled:opacity-50 aria-disabled:opacity-50 ${kinds[kind]} ${className}`}
+      className={`inline-flex h-9 items-center justify-center gap-2 rounded-lg px-3.5 text-sm font-medium transition-colors [@media(pointer:coarse)]:h-11 disabled:pointer-events-none disabled:opacity-50 aria-disabled:opacity-50 ${kinds[kind]} ${className}`}
       {...rest}
     />
   );

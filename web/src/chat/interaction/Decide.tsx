@@ -66,7 +66,7 @@ export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
     <div className="flex flex-col gap-3">
       {i.detail ? (
         <details open={saysLess(i.title)}>
-          <summary className="cursor-pointer rounded font-mono text-xs leading-5 wrap-anywhere text-text-muted marker:text-text-muted hover:text-text-primary">
+          <summary className="reach cursor-pointer rounded font-mono text-xs leading-5 wrap-anywhere text-text-muted marker:text-text-muted hover:text-text-primary">
             <span data-detail>
               <LongText text={tameCode(i.detail)} />
             </span>

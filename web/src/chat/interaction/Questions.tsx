@@ -52,7 +52,7 @@ interface ChoiceProps {
 function Choice({ question: q, alone, picked, onPick }: ChoiceProps) {
   const name = useId();
   const type = q.multi_select ? "checkbox" : "radio";
-  const option = "flex cursor-pointer items-start gap-3 rounded-lg border border-border px-3 py-2 hover:bg-hover has-checked:border-accent/60 has-checked:bg-hover";
+  const option = "flex cursor-pointer items-start gap-3 rounded-lg border border-border px-3 py-2 [@media(pointer:coarse)]:py-2.5 hover:bg-hover has-checked:border-accent/60 has-checked:bg-hover";
   return (
     <fieldset className="flex min-w-0 flex-col gap-1.5">
       <legend className={alone ? "sr-only" : "mb-1.5"}>

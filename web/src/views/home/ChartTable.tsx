@@ -11,7 +11,7 @@ export function ChartTable({ chart }: { chart: Chart }) {
   const [open, setOpen] = useState(false);
   return (
     <>
-      <button type="button" onClick={() => setOpen(true)} className="min-h-8 rounded underline underline-offset-2 hover:text-text-primary">
+      <button type="button" onClick={() => setOpen(true)} className="min-h-8 rounded underline underline-offset-2 hover:text-text-primary [@media(pointer:coarse)]:min-h-11">
         As a table
       </button>
       {open && (

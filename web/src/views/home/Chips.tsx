@@ -50,7 +50,7 @@ function Citations({ turn, citations }: { turn: string; citations: readonly Cita
   };
   return (
     <div className="flex flex-col gap-2">
-      <ul aria-label="Sources" className="flex flex-wrap gap-1.5">
+      <ul aria-label="Sources" className="flex flex-wrap gap-1.5 [@media(pointer:coarse)]:gap-2">
         {citations.map((c, i) => {
           const entity = entityID.test(c.ref);
           const label = entities.get(c.ref)?.name ?? charted(c.ref, of) ?? c.ref;
@@ -64,7 +64,7 @@ function Citations({ turn, citations }: { turn: string; citations: readonly Cita
                   open(c);
                   setShown(shown === i || !c.quote ? -1 : i);
                 }}
-                className={`inline-flex h-7 max-w-full items-center gap-1.5 rounded-md border px-2 text-xs hover:bg-hover ${shown === i ? "border-accent/60" : "border-border"}`}
+                className={`reach inline-flex h-7 max-w-full [@media(pointer:coarse)]:h-9 items-center gap-1.5 rounded-md border px-2 text-xs hover:bg-hover ${shown === i ? "border-accent/60" : "border-border"}`}
               >
                 <span className="shrink-0 whitespace-nowrap text-text-muted">{entity ? <House size={13} /> : c.source}</span>
                 <span className="truncate">{label}</span>

@@ -70,7 +70,7 @@ export default function EntityPanel({ bare = false }: { bare?: boolean }) {
             placeholder={`Search ${house.entities.size} entities`}
             value={text}
             onChange={(e) => setText(e.currentTarget.value)}
-            className="h-9 w-full rounded-lg border border-border bg-bg px-3 text-sm"
+            className="h-9 w-full [@media(pointer:coarse)]:h-11 rounded-lg border border-border bg-bg px-3 text-sm"
           />
         </div>
       )}

@@ -41,7 +41,7 @@ function FileLink({ artifact: a }: { artifact: ArtifactRef }) {
         href={client.artifact(a.id)}
         download={a.name}
         onClick={(e) => fetchFirst(e, client, a)}
-        className="inline-flex h-9 items-center gap-2 rounded-lg border border-border px-3 text-sm hover:bg-hover"
+        className="inline-flex h-9 items-center gap-2 rounded-lg border border-border px-3 text-sm hover:bg-hover [@media(pointer:coarse)]:h-11"
       >
         <File size={16} />
         <span className="max-w-60 truncate">{a.name}</span>

@@ -99,9 +99,9 @@ export function Download({ artifact: a, text }: { artifact: ArtifactRef; text: s
     <a
       href={client.artifact(a.id)}
       download={a.name}
-      aria-label={`Download ${a.name}`}
+      aria-label={`Download ${text}: ${a.name}`}
       onClick={(e) => fetchFirst(e, client, a)}
-      className="inline-flex min-h-8 shrink-0 items-center underline underline-offset-2 hover:text-text-primary"
+      className="inline-flex min-h-8 shrink-0 items-center underline underline-offset-2 hover:text-text-primary [@media(pointer:coarse)]:min-h-11 [@media(pointer:coarse)]:min-w-11"
     >
       {text}
     </a>

@@ -33,7 +33,7 @@ export function Settings() {
   const now = modes.find((m) => m.mode === mode);
   const Icon = now?.Icon ?? Hand;
   const name = now?.name ?? others[mode] ?? mode;
-  const row = "inline-flex h-7 items-center gap-1.5 rounded-md px-2 text-xs hover:bg-hover [@media(pointer:coarse)]:h-9";
+  const row = "inline-flex h-7 items-center gap-1.5 rounded-md px-2 text-xs hover:bg-hover [@media(pointer:coarse)]:h-11";
   return (
     <div className="-mb-2 flex items-center gap-1 pt-1.5">
       <Menu

@@ -77,7 +77,7 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
         <button
           type="button"
           onClick={() => setTimeline(true)}
-          className="mr-2 inline-flex h-8 items-center gap-1.5 rounded-lg px-2 font-mono hover:bg-hover hover:text-text-primary [@media(pointer:coarse)]:h-10"
+          className="mr-2 inline-flex h-8 items-center gap-1.5 rounded-lg px-2 font-mono hover:bg-hover hover:text-text-primary [@media(pointer:coarse)]:h-11"
         >
           <Bars size={14} />
           Timeline
@@ -138,7 +138,7 @@ function Said({ text, original, needed }: { text: string; original: string; need
     <>
       {text !== "" && <Folded text={text} longest={longest} />}{" "}
       {original !== text && (
-        <button type="button" aria-expanded={open} onClick={() => setOpen(!open)} className="underline underline-offset-2 hover:text-text-primary">
+        <button type="button" aria-expanded={open} onClick={() => setOpen(!open)} className="reach underline underline-offset-2 hover:text-text-primary">
           {open ? "less" : "details"}
         </button>
       )}

@@ -26,6 +26,10 @@ describe("what tools give", () => {
     expect(plainly(text, entities)).toBe(text);
   });
 
+  test("says where a person is in words", () => {
+    expect(plainly("2 entities (2 not_home)", entities)).toBe("2 entities (2 away)");
+  });
+
   test("keeps what stands beside a name", () => {
     expect(plainly("light.bedroom_ceiling (unavailable for 3s)", entities)).toBe("Bedroom ceiling (unavailable for 3s)");
   });

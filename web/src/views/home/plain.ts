@@ -20,6 +20,7 @@ export function plainly(text: string, entities: Names): string {
     .replace(now, "")
     .replace(local, (_all, y: string, m: string, d: string, clock: string) => at(`${y}-${m}-${d}`, clock))
     .replace(instant, (all) => inZone(all, told?.[2], at))
+    .replace(/\bnot_home\b/g, "away")
     .replace(id, (all, one: string, beside: string | undefined, inside: string | undefined) => {
       const name = entities.get(one)?.name;
       if (!name) return all;
