@@ -103,13 +103,15 @@ func (s *Session) applyTurn(e Event, p Payload) {
 		}
 		t.stopClock(at)
 		t.Status, t.Resumes = StatusInterrupted, p.Resumes
-		s.Held = len(s.Queue) > 0
+		if t.Stop == nil { // the request to stop has decided about the queue
+			s.Held = len(s.Queue) > 0
+		}
 	case TurnResumed:
 		t.Attempts++
 		t.cut(p.Auto)
 		t.Status, t.Resumes, t.RunningSince = StatusRunning, false, e.Time
 		t.afresh()
-		s.Held = false
+		s.Held = s.Held && t.Stop != nil
 	case ContextRetrieved:
 		t.retrieved(p)
 	case ContextTransferred:

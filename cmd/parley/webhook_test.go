@@ -27,21 +27,25 @@ const webhookSecret = "whsec_c2VjcmV0LW9mLWEtc2VydmljZS1mb3ItdGVzdHM="
 // letters is the operator's own service. It sends mails and outlives the server.
 type letters struct {
 	*httptest.Server
-	hang bool // it leaves a call unanswered until its client disconnects
+	// answers says what becomes of the answer to the n-th call or, if ask is set, to the n-th
+	// question about one: "" (it is sent), "lost", or "hang" until the client disconnects.
+	answers func(ask bool, n int) string
 
 	mu      sync.Mutex
 	mailed  map[string]string // text by Idempotency-Key
 	calls   int
 	asked   int
 	arrived chan struct{} // closed at the first call
+	held    chan struct{} // closed at the first answer that hangs
 }
 
-func newLetters(t *testing.T, hang bool) *letters {
+func newLetters(t *testing.T, answers func(ask bool, n int) string) *letters {
 	check, err := webhooks.NewWebhook(webhookSecret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &letters{hang: hang, mailed: map[string]string{}, arrived: make(chan struct{})}
+	l := &letters{answers: answers, mailed: map[string]string{}, arrived: make(chan struct{}), held: make(chan struct{})}
+	hold := sync.OnceFunc(func() { close(l.held) })
 	l.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err == nil {
@@ -62,22 +66,35 @@ func newLetters(t *testing.T, hang bool) *letters {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		l.mu.Lock()
+		ask := m.Type == "tool.reconcile"
+		var n int
 		switch m.Type {
 		case "tool.call":
 			if l.calls++; l.calls == 1 {
 				close(l.arrived)
 			}
 			l.mailed[r.Header.Get("Idempotency-Key")] = m.Data.Input.Text
+			n = l.calls
 		case "tool.reconcile":
 			l.asked++
-			text, happened := l.mailed[m.Data.Call]
-			defer fmt.Fprintf(w, `{"happened":%v,"output":"mailed %s"}`, happened, text)
+			n = l.asked
 		}
+		text, happened := l.mailed[m.Data.Call]
 		l.mu.Unlock()
-		if m.Type == "tool.call" {
-			if l.hang {
-				<-r.Context().Done()
-			}
+		becomes := ""
+		if l.answers != nil {
+			becomes = l.answers(ask, n)
+		}
+		switch becomes {
+		case "lost":
+			panic(http.ErrAbortHandler)
+		case "hang":
+			hold()
+			<-r.Context().Done()
+		}
+		if ask {
+			fmt.Fprintf(w, `{"happened":%v,"output":"mailed %s"}`, happened, text)
+		} else {
 			fmt.Fprintf(w, `"mailed %s"`, m.Data.Input.Text)
 		}
 	}))
@@ -113,7 +130,7 @@ resume: auto
 // checked by policy and shown like those of every tool, from an agent and over MCP.
 func TestService_of_ones_own(t *testing.T) {
 	t.Parallel()
-	l := newLetters(t, false)
+	l := newLetters(t, nil)
 	p := newPlace(t)
 	p.withLetters(l, "")
 	if code, out, errs := p.run("app", "check"); code != 0 || !strings.Contains(out, "letters: 1 agent, 1 tool") {
@@ -137,7 +154,7 @@ func TestService_killed_in_a_write(t *testing.T) {
 	for _, c := range []struct{ name, more string }{{"a service that can be asked", "        reconcile: true\n"}, {"one that cannot", ""}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			l := newLetters(t, true)
+			l := newLetters(t, func(ask bool, _ int) string { return map[bool]string{false: "hang"}[ask] })
 			p := newPlace(t)
 			p.withLetters(l, c.more)
 			s := p.serve()
@@ -168,11 +185,65 @@ func TestService_killed_in_a_write(t *testing.T) {
 	}
 }
 
+// TestService_killed_after_a_lost_answer: the answer to a call is lost while the server lives, and
+// then the server is killed: between two attempts of an idempotent call, or while it asks what
+// became of a write. The next server goes on from there; the write is not made again.
+func TestService_killed_after_a_lost_answer(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, more   string
+		answers      func(ask bool, n int) string
+		calls, asked int
+	}{
+		{"between two attempts", "        effect: idempotent\n        key_ttl: 1h\n", func(_ bool, n int) string {
+			return []string{"lost", "hang", ""}[min(n, 3)-1]
+		}, 3, 0},
+		{"before the answer about a write", "        reconcile: true\n", func(ask bool, n int) string {
+			switch {
+			case !ask:
+				return "lost"
+			case n == 1:
+				return "hang"
+			}
+			return ""
+		}, 1, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLetters(t, c.answers)
+			p := newPlace(t)
+			p.withLetters(l, c.more)
+			s := p.serve()
+			id := s.session("letters")
+			turn := s.send(id, "mail hello").ID
+			select {
+			case <-l.held:
+			case <-time.After(within):
+				t.Fatalf("the service was called %d times:\n%s", l.calls, strings.Join(s.log(id), "\n"))
+			}
+			s.kill()
+			s = p.serve()
+			end := s.settle(turn)
+			if end.Status != parley.StatusCompleted || !strings.Contains(end.Response.Message, "mailed hello") {
+				t.Errorf("%+v with %+v", end, end.Response)
+			}
+			if log := strings.Join(s.log(id), "\n"); strings.Count(log, `"tool.ended"`) != 1 || !strings.Contains(log, `"outcome":"ok"`) {
+				t.Errorf("the log:\n%s", log)
+			}
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.calls != c.calls || l.asked != c.asked || len(l.mailed) != 1 {
+				t.Errorf("the service was called %d times with %d keys and asked %d times, want %d, 1, %d", l.calls, len(l.mailed), l.asked, c.calls, c.asked)
+			}
+		})
+	}
+}
+
 // TestService_that_is_wrong: each mistake is reported with its line.
 func TestService_that_is_wrong(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.withLetters(newLetters(t, false), "        effect: wirte\n        key_ttl: 1h\n      Two words: {description: x}\n")
+	p.withLetters(newLetters(t, nil), "        effect: wirte\n        key_ttl: 1h\n      Two words: {description: x}\n")
 	p.env = append(p.env, "LETTERS_SECRET=whsec_short")
 	code, out, _ := p.run("app", "check")
 	for _, says := range []string{

@@ -30,7 +30,7 @@ func (e *Engine) Cancel(ctx context.Context, p parley.Principal, id parley.TurnI
 	if utf8.RuneCountInString(reason) > parley.MaxReason {
 		return parley.TurnInfo{}, tooLong("reason", parley.MaxReason, "characters")
 	}
-	s, row, err := e.acquireTurn(ctx, p, id, e.acquire)
+	s, row, err := e.acquireTurn(ctx, p, id, e.acquireToStop)
 	if err != nil {
 		return parley.TurnInfo{}, err
 	}
@@ -59,6 +59,9 @@ func (s *session) cancel(ctx context.Context, p parley.Principal, row parley.Tur
 	t := s.view.Turn
 	if t == nil || t.ID != row.ID {
 		return nil, nil // it has ended
+	}
+	if s.asks() {
+		return nil, s.stopAsking(ctx, parley.TurnStopRequested{Reason: reason, By: p.User})
 	}
 	if s.run == nil {
 		return nil, s.commit(ctx, s.closing(parley.TurnCancelled{Reason: reason, By: p.User})...)
@@ -373,7 +376,7 @@ func (e *Engine) End(ctx context.Context, p parley.Principal, id parley.SessionI
 	if utf8.RuneCountInString(reason) > parley.MaxReason {
 		return parley.SessionInfo{}, tooLong("reason", parley.MaxReason, "characters")
 	}
-	s, err := e.still(ctx, p, id, &stopped{by: "session_ended", reason: reason})
+	s, err := e.still(ctx, p, id, true, &stopped{by: "session_ended", reason: reason})
 	if err != nil {
 		return parley.SessionInfo{}, err
 	}
@@ -393,7 +396,7 @@ func (e *Engine) End(ctx context.Context, p parley.Principal, id parley.SessionI
 // for a write that has started. Archived data that could not be removed is removed by one
 // of the next sweeps.
 func (e *Engine) Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error {
-	s, err := e.still(ctx, p, id, &stopped{by: p.User, reason: "the session was deleted"})
+	s, err := e.still(ctx, p, id, false, &stopped{by: p.User, reason: "the session was deleted"})
 	if err != nil {
 		return err
 	}
@@ -412,12 +415,19 @@ func (e *Engine) Delete(ctx context.Context, p parley.Principal, id parley.Sessi
 }
 
 // still returns the session, locked, with no turn running in this process. It stops a
-// running turn, and nothing starts afterwards.
-func (e *Engine) still(ctx context.Context, p parley.Principal, id parley.SessionID, why *stopped) (*session, error) {
+// running turn, and nothing starts afterwards. If ask is set, services are asked about the
+// writes of an interrupted turn, too.
+func (e *Engine) still(ctx context.Context, p parley.Principal, id parley.SessionID, ask bool, why *stopped) (*session, error) {
 	for {
-		s, err := e.acquire(ctx, p, id)
+		s, err := e.acquireToStop(ctx, p, id)
 		if err != nil {
 			return nil, err
+		}
+		if ask && s.asks() {
+			if err := s.stopAsking(ctx, parley.TurnStopRequested{Reason: why.reason, By: why.by}); err != nil {
+				s.release()
+				return nil, err
+			}
 		}
 		r := s.run
 		if r == nil {

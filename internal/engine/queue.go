@@ -21,7 +21,11 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 	}
 	t := s.view.Turn
 	if t != nil && t.Status == parley.StatusInterrupted && !s.e.goesOn(s.id) {
-		if err := s.stage(s.closingTurn(parley.TurnCancelled{Reason: "a new message arrived instead", By: "superseded"})...); err != nil {
+		const reason, by = "a new message arrived instead", "superseded"
+		if s.asks() {
+			return s.interruptWith(ctx, parley.TurnStopRequested{Reason: reason, By: by}, turn, r)
+		}
+		if err := s.stage(s.closingTurn(parley.TurnCancelled{Reason: reason, By: by})...); err != nil {
 			return none, nil, err
 		}
 		t = nil
@@ -36,7 +40,7 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 		// to happen anyway.
 		return s.enqueue(ctx, turn, r, s.e.goesOn(s.id))
 	case busy == parley.BusyInterrupt:
-		return s.interruptWith(ctx, p, turn, r)
+		return s.interruptWith(ctx, parley.TurnStopRequested{Reason: "interrupted by a new message", By: p.User}, turn, r)
 	case steers && s.stopping() == nil:
 		if err := s.roomToSteer(c, r.Message); err != nil {
 			return none, nil, err
@@ -138,11 +142,12 @@ func (s *session) enqueue(ctx context.Context, turn parley.TurnID, r parley.Turn
 }
 
 // interruptWith ends the open turn and runs the request next. A turn running here ends by
-// itself, after the writes that it has started.
-func (s *session) interruptWith(ctx context.Context, p parley.Principal, turn parley.TurnID, r parley.TurnRequest) (parley.TurnInfo, *run, error) {
-	const reason = "interrupted by a new message"
-	if s.run == nil {
-		if err := s.stage(s.closingTurn(parley.TurnCancelled{Reason: reason, By: p.User})...); err != nil {
+// itself, after the writes that it has started; so does an interrupted turn whose writes
+// can be asked about.
+func (s *session) interruptWith(ctx context.Context, stop parley.TurnStopRequested, turn parley.TurnID, r parley.TurnRequest) (parley.TurnInfo, *run, error) {
+	asks := s.asks()
+	if s.run == nil && !asks {
+		if err := s.stage(s.closingTurn(cancelled(stop))...); err != nil {
 			return parley.TurnInfo{}, nil, err
 		}
 		started, err := s.start(turn, r, false)
@@ -155,13 +160,15 @@ func (s *session) interruptWith(ctx context.Context, p parley.Principal, turn pa
 	if err := s.roomInQueue(r.Message); err != nil {
 		return parley.TurnInfo{}, nil, err
 	}
-	if err := s.commit(ctx,
-		parley.NewEvent(s.view.Turn.ID, "", parley.TurnStopRequested{Reason: reason, By: p.User}),
-		parley.NewEvent(turn, "", parley.TurnQueued{TurnRequest: r, Next: true}),
-	); err != nil {
+	queued := parley.NewEvent(turn, "", parley.TurnQueued{TurnRequest: r, Next: true})
+	if asks {
+		err := s.stopAsking(ctx, stop, queued)
 		return s.info(turn), nil, err
 	}
-	s.run.cancel(&stopped{by: p.User, reason: reason})
+	if err := s.commit(ctx, parley.NewEvent(s.view.Turn.ID, "", stop), queued); err != nil {
+		return s.info(turn), nil, err
+	}
+	s.run.cancel(&stopped{by: stop.By, reason: stop.Reason})
 	return s.info(turn), nil, nil
 }
 

@@ -104,10 +104,14 @@ func (s *session) resumesItself() bool {
 	return t != nil && t.Status == parley.StatusInterrupted && s.run == nil && !s.leaves(t)
 }
 
-// leaves reports whether a turn that was interrupted is left for somebody to resume.
+// leaves reports whether a turn that was interrupted is left for somebody to resume, or
+// closed if it was asked to stop.
 func (s *session) leaves(t *parley.Turn) bool {
 	times, _ := t.InVain()
-	return !s.e.resumes(s.view.App) || times >= maxAutoResumes || s.e.triedInVain(t.ID) != ""
+	if t.Stop != nil && !s.canAsk(t) {
+		return true
+	}
+	return t.Stop == nil && !s.e.resumes(s.view.App) || times >= maxAutoResumes || s.e.triedInVain(t.ID) != ""
 }
 
 // whyInterrupted is the reason of an interruption.
@@ -134,6 +138,9 @@ func (s *session) takeBack(ctx context.Context) error {
 	t := s.view.Turn
 	if t == nil || t.Status != parley.StatusInterrupted || !t.Resumes || s.run != nil || !s.leaves(t) {
 		return nil
+	}
+	if t.Stop != nil {
+		return s.commit(ctx, s.closing(cancelled(*t.Stop))...)
 	}
 	return s.commit(ctx, parley.NewEvent(t.ID, "", parley.TurnInterrupted{Reason: s.whyInterrupted(t)}))
 }
@@ -258,8 +265,8 @@ func (s *session) resumptionStaged() bool {
 // interrupt marks the turn that this session's last owner left running, and says whether
 // it goes on by itself. Its open model
 // calls end with the text that was kept of them. The turn becomes interrupted, or
-// cancelled if somebody had asked to stop it. It is called once, when the session is
-// loaded.
+// cancelled if somebody had asked to stop it and no service is to be asked first. It is
+// called once, when the session is loaded.
 func (s *session) interrupt(ctx context.Context) error {
 	t := s.view.Turn
 	chunks, err := s.e.o.Store.Chunks(ctx, s.state.Principal(), s.id)
@@ -287,8 +294,8 @@ func (s *session) interrupt(ctx context.Context) error {
 	}
 	switch {
 	case t.Status == parley.StatusWaiting: // what ran beside the question
-	case t.Stop != nil:
-		events = s.closing(parley.TurnCancelled{Reason: t.Stop.Reason, By: t.Stop.By}, events...)
+	case t.Stop != nil && s.leaves(t):
+		events = s.closing(cancelled(*t.Stop), events...)
 	default:
 		events = append(events, parley.NewEvent(t.ID, "", parley.TurnInterrupted{
 			Reason: s.whyInterrupted(t), Resumes: !s.leaves(t), Last: s.state.UpdatedAt,

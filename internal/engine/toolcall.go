@@ -195,7 +195,10 @@ func sentence(what, why string) string {
 // since that is what the model was told. missing says why there is none. A tool that has
 // changed since then is not called in place of the one that was meant.
 func (h *host) declared(t *parley.Turn, c *parley.Tool) (decl parley.ToolDecl, missing string) {
-	app, box := h.r.app, h.r.tools.Tools()
+	return declared(h.r.app, h.r.tools.Tools(), t, c)
+}
+
+func declared(app *parley.App, box *toolbox.Box, t *parley.Turn, c *parley.Tool) (decl parley.ToolDecl, missing string) {
 	direct := t.Request.Origin == parley.OriginCall
 	if a := t.Agent(c.Agent); a == nil && !direct || a != nil && (!slices.Contains(app.Agents[a.Name].Tools, c.Name) || t.Request.NoTools) {
 		return decl, fmt.Sprintf("There is no tool %q for this agent.", c.Name)
@@ -317,9 +320,10 @@ func (h *host) Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, 
 const maxAttempts = 3
 
 // repeatable reports whether a call whose answer was lost can be made again: it is
-// idempotent, its service still knows the key, and nobody stopped the turn.
+// idempotent, its service still knows the key, and nobody stopped the turn. A replay, whose
+// clock stands still, repeats nothing by itself.
 func (h *host) repeatable(ctx context.Context, d seam.Decision) bool {
-	if d.Effect != parley.EffectIdempotent || d.Attempt >= maxAttempts || ctx.Err() != nil || h.s.e.o.NothingRuns {
+	if d.Effect != parley.EffectIdempotent || d.Attempt >= maxAttempts || ctx.Err() != nil || h.s.e.o.Untimed {
 		return false
 	}
 	t := h.State().Turn

@@ -77,7 +77,7 @@ func (r *Runtime) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
 		if s.Turn == nil || s.Turn.ID != h.Turn() {
 			return seam.Ending{}, parley.Errorf(parley.CodeInternal, "turn %s is not open", h.Turn())
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && !settling(s.Turn) {
 			return soFar(&s), context.Cause(ctx)
 		}
 		// What was staged is lost when the store could not take it; then the same

@@ -118,6 +118,13 @@ func stopping(t *parley.Turn) []action {
 	return acts
 }
 
+// settling reports whether a turn that was asked to stop has writes to settle first. Who
+// stops it does not cut that; the host does when the server stops.
+func settling(t *parley.Turn) bool {
+	_, over := stopping(t)[0].(stop)
+	return t.Stop != nil && !over
+}
+
 // direct is a turn without a model: the one tool that was called.
 func direct(g given, s *parley.Session) []action {
 	t := s.Turn
