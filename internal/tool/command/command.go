@@ -140,7 +140,7 @@ func (t *Toolset) run(ctx context.Context, kind string, r seam.Run) (ended, erro
 	if err != nil {
 		return ended{}, plain(t.o.Run[0], err)
 	}
-	out, errs := &head{max: maxOutput}, &tail{max: maxError}
+	out, errs := &head{max: maxOutput}, &proc.Tail{Max: maxError}
 	p, err := proc.Start(ctx, proc.Spec{
 		Args: append([]string{program}, t.o.Run[1:]...), Dir: t.o.Dir, Env: t.env, Memory: t.o.Memory, Grace: grace,
 		Stdin: bytes.NewReader(append(in, '\n')), Stdout: out, Stderr: errs,
@@ -148,7 +148,7 @@ func (t *Toolset) run(ctx context.Context, kind string, r seam.Run) (ended, erro
 	if err != nil {
 		return ended{}, err
 	}
-	e := ended{why: p.Wait(), out: out.buf, cut: out.cut, errors: strings.ToValidUTF8(strings.TrimSpace(string(errs.buf)), "\uFFFD")}
+	e := ended{why: p.Wait(), out: out.buf, cut: out.cut, errors: errs.String()}
 	if errors.Is(e.why, proc.ErrNotRun) {
 		if e.errors != "" {
 			return ended{}, fmt.Errorf("%w; it said: %s", e.why, e.words())
@@ -304,17 +304,5 @@ func (h *head) Write(p []byte) (int, error) {
 	room := min(h.max-len(h.buf), len(p))
 	h.buf = append(h.buf, p[:room]...)
 	h.cut = h.cut || room < len(p)
-	return len(p), nil
-}
-
-// tail keeps the last bytes that are written to it.
-type tail struct {
-	max int
-	buf []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.buf = append(t.buf, p[max(0, len(p)-t.max):]...)
-	t.buf = t.buf[max(0, len(t.buf)-t.max):]
 	return len(p), nil
 }
