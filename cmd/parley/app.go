@@ -109,6 +109,7 @@ func (k *kit) check(s config.Settings, log *slog.Logger) (fine []parley.App, wro
 		return nil, nil, err
 	}
 	p := &plan{kit: k, settings: s, models: answers, red: redact.New(knownSecrets(s)...)}
+	defer p.close()
 	for _, r := range list {
 		one, bad := p.check(r, log)
 		if wrong = append(wrong, bad...); len(bad) == 0 {

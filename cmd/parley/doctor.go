@@ -405,6 +405,7 @@ func (d *doctor) apps(ctx context.Context, s config.Settings) {
 		d.fail("apps", err)
 		return
 	}
+	defer p.close()
 	if _, err := doors(p.resolved, doorDeps{plan: p}); err != nil {
 		d.fail("apps", err)
 		return

@@ -80,7 +80,7 @@ func (k *kit) plan(s config.Settings, log *slog.Logger) (*plan, error) {
 
 // planFor makes the plan of a house. With check set it is only inspected, and includes
 // apps whose service is not configured.
-func (k *kit) planFor(s config.Settings, check bool, log *slog.Logger) (*plan, error) {
+func (k *kit) planFor(s config.Settings, check bool, log *slog.Logger) (made *plan, err error) {
 	answers, err := newAnswerers(s, log)
 	if err != nil {
 		return nil, err
@@ -100,6 +100,11 @@ func (k *kit) planFor(s config.Settings, check bool, log *slog.Logger) (*plan, e
 	if p.disabled, err = s.Disabled(apps.FS()); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
 	p.red = redact.New(knownSecrets(s)...)
 	for _, a := range list {
 		made, err := p.toolsets(a, check, log)
@@ -143,6 +148,15 @@ func (k *kit) planFor(s config.Settings, check bool, log *slog.Logger) (*plan, e
 		p.resolved = append(p.resolved, resolved)
 	}
 	return p, nil
+}
+
+// close ends the services of a plan that is not built.
+func (p *plan) close() {
+	for _, s := range p.services {
+		if s.Close != nil {
+			s.Close()
+		}
+	}
 }
 
 // took says that this process has the data folder now.

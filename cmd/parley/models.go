@@ -78,6 +78,7 @@ func (k *kit) modelsOf(ctx context.Context, s config.Settings) (list []client.Mo
 	if err != nil {
 		return nil, nil, usage(err)
 	}
+	defer p.close()
 	infos := []seam.ModelInfo{}
 	for _, name := range p.models.Names() {
 		if m, err := p.models.Model(name); err == nil {

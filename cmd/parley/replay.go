@@ -131,6 +131,7 @@ func (f *flags) replayWith(cmd *cobra.Command, o *replay.Options, prompts []stri
 	if err != nil {
 		return err
 	}
+	defer p.close()
 	if o.Model != "" {
 		if _, err := p.models.Model(o.Model); err != nil {
 			return usage(err)

@@ -35,6 +35,7 @@ var toolsets = map[string]app.Open{
 	"ask":     func(app.ToolDeps) (app.Service, error) { return app.Service{Toolset: ask.New()}, nil },
 	"command": newCommand,
 	"http":    newWebhook,
+	"mcp":     newMCPTools,
 	"openapi": newOpenAPI,
 }
 

@@ -79,6 +79,7 @@ type toolsFile struct {
 	HTTP    some[serviceFile]   `yaml:"http"`    // services that calls are posted to
 	OpenAPI some[apiFile]       `yaml:"openapi"` // APIs that a description describes
 	Command some[commandFile]   `yaml:"command"` // programs that calls run
+	MCP     some[mcpFile]       `yaml:"mcp"`     // MCP servers
 	Others  map[string]toolFile `yaml:",rest"`
 }
 
@@ -110,11 +111,12 @@ type App struct {
 
 // Toolset is a toolset to make.
 type Toolset struct {
-	Kind    string   // such as "notion"
-	At      string   // its path in the app's file, of the kinds "http", "openapi" and "command"
-	HTTP    *Service // of kind "http", and of no other
-	API     *API     // of kind "openapi", and of no other
-	Command *Command // of kind "command", and of no other
+	Kind    string     // such as "notion"
+	At      string     // its path in the app's file, of the kinds "http", "openapi", "command" and "mcp"
+	HTTP    *Service   // of kind "http", and of no other
+	API     *API       // of kind "openapi", and of no other
+	Command *Command   // of kind "command", and of no other
+	MCP     *MCPServer // of kind "mcp", and of no other
 	Data    Folder
 	URL     string // of its service; "": the toolset's own default
 	Token   string // the credential for that service
@@ -346,18 +348,31 @@ func (a *App) Resolve(decls []parley.ToolDecl) (parley.App, error) {
 		names = append(names, t.Name)
 	}
 	used := map[string]bool{}
+	out := a.App
+	out.Agents = maps.Clone(a.Agents)
 	for _, name := range slices.Sorted(maps.Keys(a.Agents)) {
+		def := out.Agents[name]
+		def.Tools = nil
 		for i, t := range a.Agents[name].Tools {
-			used[t] = true
-			if !slices.Contains(names, t) {
+			found := []string{t}
+			if start, ok := strings.CutSuffix(t, "*"); ok {
+				found = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, start) })
+			}
+			if len(found) == 0 || !slices.Contains(names, found[0]) {
 				d.at(fmt.Sprintf("agents.%s.tools[%d]", name, i), "there is no tool %q%s", t, hint(t, names))
 			}
+			for _, n := range found {
+				used[n] = true
+				if !slices.Contains(def.Tools, n) {
+					def.Tools = append(def.Tools, n)
+				}
+			}
 		}
+		out.Agents[name] = def
 	}
 	if err := d.err(); err != nil {
 		return parley.App{}, err
 	}
-	out := a.App
 	out.Tools = []parley.ToolDecl{}
 	for _, t := range decls {
 		if used[t.Name] {

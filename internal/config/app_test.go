@@ -208,6 +208,45 @@ func TestMistakesInAnApp(t *testing.T) {
 			"12: tools.command[1]: names no program; write it with its arguments as a list: [python3, tool.py]",
 			"13: tools.command[1].unknown: unknown key; known are at_once, env, memory, run, timeout, tools",
 		}},
+		"MCP servers": {ok + `tools:
+  mcp:
+    - file: absent.json
+    - file: mcp.json
+      vars: {HOST: example.com}
+    - name: "a b"
+      url: http://a
+    - name: more
+      allow: "["
+      auth: {bearer: x, oauth: {client_id: a}}
+      tools: {a: {effect: idempotent}, b: {effect: wirte}}
+    - name: lost
+    - name: both
+      run: sh
+      url: http://a
+      headers: {"a b": x}
+      env: {"1": x}
+      idle: -1s
+      at_once: 101
+`, []string{
+			"8: tools.mcp[0].file: absent.json is missing",
+			`9: tools.mcp[1].file: mcp.json: mcpServers.fs: an app inside the program has no folder to run programs in`,
+			`9: tools.mcp[1].file: mcp.json: mcpServers.fs: env.KEY refers to ${ANTHROPIC_API_KEY}; write what it stands for under vars`,
+			`9: tools.mcp[1].file: mcp.json: mcpServers.none: has no command`,
+			`9: tools.mcp[1].file: mcp.json: mcpServers.old: has the type "sse"; Parley speaks stdio and http`,
+			`9: tools.mcp[1].file: mcp.json: mcpServers.web: has a url and no type; write "type": "http"`,
+			"11: tools.mcp[2]: needs a name of letters, digits, _ and -, at most 32; its tools are named mcp__NAME__...",
+			`13: tools.mcp[3].allow[0]: "[" is no pattern; write a tool's name, which may have *`,
+			"15: tools.mcp[3].auth: lets in by bearer and oauth; leave one of them out",
+			"16: tools.mcp[3].tools.a: is idempotent and has no key_ttl; say how long the service recognises a repeated call by its Idempotency-Key, such as 24h",
+			`16: tools.mcp[3].tools.b.effect: "wirte" is none of read, idempotent, write`,
+			"17: tools.mcp[4]: names no server; write run with the program and its arguments, [npx, -y, some-server], or its url",
+			"18: tools.mcp[5]: an app inside the program has no folder to run programs in",
+			"20: tools.mcp[5].url: is a second way to the server; leave run or url out",
+			`21: tools.mcp[5].headers.a b: "a b" is no name of a header`,
+			"22: tools.mcp[5].env.1: is no name of a variable: letters, digits and _, and no digit first",
+			"23: tools.mcp[5].idle: has to be more than 0",
+			"24: tools.mcp[5].at_once: has to be from 1 to 100",
+		}},
 		"nothing": {"", []string{"1: agents: an app needs at least one agent", "1: entry: name the agent that gets the user's message"}},
 		"no entry, no model, no prompt": {"agents:\n  one: {}\n  two: {prompt: empty.md}\n", []string{
 			"1: entry: name the agent that gets the user's message",
@@ -219,7 +258,7 @@ func TestMistakesInAnApp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := load(t, folder("mine/app.yaml", c.body, "mine/p.md", "x", "mine/empty.md", " "), "")
+			_, err := load(t, folder("mine/app.yaml", c.body, "mine/p.md", "x", "mine/empty.md", " ", "mine/mcp.json", wrongServers), "")
 			if err == nil {
 				t.Fatal("got no error")
 			}
@@ -235,6 +274,66 @@ func TestMistakesInAnApp(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+const wrongServers = `{"mcpServers": {
+  "fs": {"command": "npx", "args": ["-y", "${PACKAGE:-server}"], "env": {"KEY": "${ANTHROPIC_API_KEY}"}},
+  "more": {"type": "http", "url": "https://${HOST}/mcp"},
+  "none": {}, "old": {"type": "sse", "url": "http://a"}, "web": {"url": "http://a"}
+}}`
+
+// TestMCPServersOfAFile: a file of the common form, with the variables that the app lists, and
+// what the app says besides.
+func TestMCPServersOfAFile(t *testing.T) {
+	t.Parallel()
+	file := `{"mcpServers": {
+  "crm": {"type": "http", "url": "https://${HOST}/mcp", "headers": {"X-Key": "k ${KEY}", "X-Mode": "${MODE:-test}"}, "timeout": 1500, "alwaysLoad": true},
+  "web": {"type": "streamable-http", "url": "https://b/mcp"}
+}}`
+	got, err := load(t, folder("mine/app.yaml", `model: a/b
+agents: {one: {prompt: p.md}}
+tools:
+  mcp:
+    - {file: .mcp.json, vars: {HOST: crm.example.com, KEY: "${CRM_KEY}"}}
+    - {name: crm, allow: "get_*", tools: {get_a: {effect: write, subject: "{id}"}}}
+    - {name: web, url: "https://c/mcp", auth: {bearer: "${CRM_KEY}"}}
+`, "mine/p.md", "x", "mine/.mcp.json", file), "", "CRM_KEY=secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var servers []*config.MCPServer
+	for _, s := range got[0].Toolsets {
+		servers = append(servers, s.MCP)
+	}
+	want := []*config.MCPServer{
+		{
+			Name: "crm", URL: "https://crm.example.com/mcp", Headers: map[string]string{"X-Key": "k secret", "X-Mode": "test"}, Refs: []string{"secret"},
+			Allow: []string{"get_*"}, Tools: map[string]config.MCPTool{"get_a": {Effect: "write", Subject: "{id}"}}, Timeout: parley.Duration(1500 * time.Millisecond),
+		},
+		{Name: "web", URL: "https://c/mcp", Auth: config.MCPAuth{Bearer: "secret"}, Tools: map[string]config.MCPTool{}},
+	}
+	if diff := cmp.Diff(want, servers); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestToolsByPattern: an agent may name tools by how their names begin.
+func TestToolsByPattern(t *testing.T) {
+	t.Parallel()
+	got, err := load(t, folder("mine/app.yaml", "model: a/b\nentry: one\nagents: {one: {prompt: p.md, tools: [b, \"mcp__fs__*\"]}, two: {prompt: p.md, tools: [mcp__fs__b]}}\n", "mine/p.md", "x"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := got[0].Resolve([]parley.ToolDecl{{Name: "a"}, {Name: "b"}, {Name: "mcp__fs__a"}, {Name: "mcp__fs__b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"b", "mcp__fs__a", "mcp__fs__b"}, app.Agents["one"].Tools); diff != "" || len(app.Tools) != 3 {
+		t.Errorf("%d tools (-want +got):\n%s", len(app.Tools), diff)
+	}
+	if _, err := got[0].Resolve([]parley.ToolDecl{{Name: "b"}}); err == nil || !strings.Contains(err.Error(), `agents.one.tools[1]: there is no tool "mcp__fs__*"`) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -164,4 +164,5 @@ func (a *App) folders(s Settings, f appFile) {
 	a.services(f.Tools.HTTP)
 	a.apis(f.Tools.OpenAPI)
 	a.commands(f.Tools.Command)
+	a.servers(f.Tools.MCP)
 }

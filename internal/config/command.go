@@ -48,12 +48,7 @@ func (a *App) commands(files some[commandFile]) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(f.Env)) {
 			key := at + ".env." + name
-			switch {
-			case !variable.MatchString(name):
-				a.d.at(key, "is no name of a variable: letters, digits and _, and no digit first")
-			case strings.ContainsRune(f.Env[name], 0):
-				a.d.at(key, "has a zero byte, which no variable of the environment can have")
-			}
+			a.variable(key, name, f.Env[name])
 			c.Refs = append(c.Refs, a.d.refs[key]...)
 		}
 		if f.AtOnce < 0 || f.AtOnce > maxAtOnce {
@@ -62,5 +57,15 @@ func (a *App) commands(files some[commandFile]) {
 		a.timeout(at+".timeout", f.Timeout)
 		c.Tools = a.serviceTools(at, f.Tools, f.Timeout)
 		a.Toolsets = append(a.Toolsets, Toolset{Kind: "command", At: at, Command: c})
+	}
+}
+
+// variable checks a variable of a program's environment.
+func (a *App) variable(at, name, value string) {
+	switch {
+	case !variable.MatchString(name):
+		a.d.at(at, "is no name of a variable: letters, digits and _, and no digit first")
+	case strings.ContainsRune(value, 0):
+		a.d.at(at, "has a zero byte, which no variable of the environment can have")
 	}
 }

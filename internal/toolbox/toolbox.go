@@ -195,6 +195,13 @@ func newTool(set seam.Toolset, d parley.ToolDecl) (*tool, error) {
 	return t, nil
 }
 
+// Check reports what is wrong with a tool by itself, for a toolset that gets its tools from
+// somebody else and would rather leave one out; nil: a box can have it.
+func Check(d parley.ToolDecl) error {
+	_, err := newTool(nil, d)
+	return err
+}
+
 // Decls returns what is known of each tool, in the order of the toolsets, with
 // defaults filled in.
 func (b *Box) Decls() []parley.ToolDecl { return slices.Clone(b.decls) }

@@ -1,0 +1,318 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/parley-server/parley"
+)
+
+// mcpFile is an MCP server, or a file with several.
+type mcpFile struct {
+	File string            `yaml:"file"`     // .mcp.json, or another of its form, in the app's folder
+	Vars map[string]string `yaml:"vars,ref"` // what ${NAME} means in that file; no other variable is expanded
+
+	Name    string                 `yaml:"name"`        // of the server, in the tools' names; without run and url: of one in a file, to say more about it
+	Run     some[string]           `yaml:"run,ref"`     // the program and its arguments; a program with a slash is in the app's folder
+	Env     map[string]string      `yaml:"env,ref"`     // its environment besides what [proc.Env] adds
+	Memory  Size                   `yaml:"memory"`      // that each of its processes may allocate; default 1GiB
+	URL     string                 `yaml:"url,ref"`     // or the address of a service
+	Headers map[string]string      `yaml:"headers,ref"` // sent to it
+	Auth    mcpAuthFile            `yaml:"auth"`        // what lets calls in; default: nothing
+	Hosts   []string               `yaml:"hosts"`       // further hosts, which its login may be at
+	Private []string               `yaml:"private"`     // hosts, addresses and prefixes that need not be public; default: none
+	Allow   some[string]           `yaml:"allow"`       // tools to take, such as read_*; default: all
+	Tools   map[string]mcpToolFile `yaml:"tools"`       // what replaces the server's word about a tool
+	Timeout parley.Duration        `yaml:"timeout"`     // of a call; default 60s
+	Idle    parley.Duration        `yaml:"idle"`        // after which an unused server is ended; default 10m
+	AtOnce  int                    `yaml:"at_once"`     // calls at once; default 8
+}
+
+type mcpAuthFile struct {
+	Bearer string       `yaml:"bearer,ref"`
+	OAuth  mcpOAuthFile `yaml:"oauth"`
+}
+
+// mcpOAuthFile are the credentials of a client that acts for itself (RFC 6749, section 4.4).
+type mcpOAuthFile struct {
+	Issuer       string   `yaml:"issuer,ref"` // the authorization server; default: the one that the MCP server names, at its host or one of hosts
+	ClientID     string   `yaml:"client_id,ref"`
+	ClientSecret string   `yaml:"client_secret,ref"`
+	Scopes       []string `yaml:"scopes"` // default: those that the MCP server asks for
+}
+
+type mcpToolFile struct {
+	Description string          `yaml:"description"` // for the model; default: the server's
+	Effect      parley.Effect   `yaml:"effect"`      // default: read if the server says that the tool only reads, else write
+	Subject     string          `yaml:"subject"`     // what a call is about, such as "{path}"; default: its input
+	Timeout     parley.Duration `yaml:"timeout"`     // default: the server's
+	KeyTTL      parley.Duration `yaml:"key_ttl"`     // of an idempotent tool: how long the server recognises a repeated call
+}
+
+// MCPServer is an MCP server whose tools are the app's. Either Run or URL is set.
+type MCPServer struct {
+	Name    string
+	Run     []string
+	Dir     string // of the app
+	Env     map[string]string
+	Refs    []string // what Run, Env and Headers have from files and variables: secrets, addresses, paths
+	Memory  int64    // bytes; 0: the default
+	URL     string
+	Headers map[string]string
+	Auth    MCPAuth
+	Hosts   []string
+	Private []string
+	Allow   []string
+	Tools   map[string]MCPTool
+	Timeout parley.Duration
+	Idle    parley.Duration // 0: the default
+	AtOnce  int             // 0: the default
+}
+
+// MCPAuth lets calls in, by at most one of its ways.
+type MCPAuth struct {
+	Bearer string
+	OAuth  struct {
+		Issuer, ClientID, ClientSecret string
+		Scopes                         []string
+	}
+}
+
+// MCPTool replaces what a server says of a tool. Zero values keep that.
+type MCPTool struct {
+	Description string
+	Effect      parley.Effect
+	Subject     string
+	Timeout     parley.Duration
+	KeyTTL      parley.Duration
+}
+
+const maxMCPFile = 1 << 20
+
+// mcpName is the form of an MCP server's name.
+var mcpName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
+
+// servers reads tools.mcp.
+func (a *App) servers(files some[mcpFile]) {
+	byName := map[string]*Toolset{}
+	add := func(at string, m *MCPServer) {
+		if byName[m.Name] != nil {
+			a.d.at(at, "there are two MCP servers named %q; leave one out, or give it another name", m.Name)
+			return
+		}
+		byName[m.Name] = &Toolset{Kind: "mcp", At: at, MCP: m}
+	}
+	for i, f := range files {
+		at := files.at(a.d, "tools.mcp", i)
+		if f.File != "" {
+			a.mcpServers(at, f, add)
+		}
+	}
+	for i, f := range files {
+		at := files.at(a.d, "tools.mcp", i)
+		if f.File != "" {
+			if f.Name != "" || len(f.Run) > 0 || f.URL != "" {
+				a.d.at(at+".file", "names servers of its own; write this server in an entry of its own")
+			}
+			continue
+		}
+		if !mcpName.MatchString(f.Name) {
+			a.d.lacks(at, "name", "needs a name of letters, digits, _ and -, at most 32; its tools are named mcp__NAME__...")
+			continue
+		}
+		more := len(f.Run) == 0 && f.URL == ""
+		if t := byName[f.Name]; more && t != nil {
+			a.refine(at, t.MCP, f)
+			t.At = at // where its tools are spoken of
+			continue
+		}
+		if more {
+			a.d.lacks(at, "run", "names no server; write run with the program and its arguments, [npx, -y, some-server], or its url")
+			continue
+		}
+		if t := byName[f.Name]; t != nil && strings.Contains(t.At, "#") {
+			delete(byName, f.Name) // the app's own file is nearer
+		}
+		m := &MCPServer{Name: f.Name, Run: f.Run, Dir: a.Dir, Env: f.Env, URL: f.URL, Headers: f.Headers}
+		if len(f.Run) > 0 && f.URL != "" {
+			a.d.at(at+".url", "is a second way to the server; leave run or url out")
+		}
+		if len(f.Run) > 0 && a.Dir == "" {
+			a.d.at(at, "an app inside the program has no folder to run programs in")
+		}
+		m.Refs = append(m.Refs, a.d.refs[at+".run"]...)
+		for i := range f.Run {
+			m.Refs = append(m.Refs, a.d.refs[fmt.Sprintf("%s.run[%d]", at, i)]...)
+		}
+		for _, name := range slices.Sorted(maps.Keys(f.Env)) {
+			a.variable(at+".env."+name, name, f.Env[name])
+			m.Refs = append(m.Refs, a.d.refs[at+".env."+name]...)
+		}
+		for _, name := range slices.Sorted(maps.Keys(f.Headers)) {
+			if !headerName(name) {
+				a.d.at(at+".headers."+name, "%q is no name of a header", name)
+			}
+			m.Refs = append(m.Refs, a.d.refs[at+".headers."+name]...)
+		}
+		a.refine(at, m, f)
+		add(at, m)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		t := *byName[name]
+		t.At, _, _ = strings.Cut(t.At, "#")
+		a.Toolsets = append(a.Toolsets, t)
+	}
+}
+
+// refine adds what the app says about a server besides how it is reached.
+func (a *App) refine(at string, m *MCPServer, f mcpFile) {
+	m.Memory, m.Hosts, m.Private, m.Allow, m.Idle, m.AtOnce = int64(f.Memory), f.Hosts, f.Private, f.Allow, f.Idle, f.AtOnce
+	if f.Timeout != 0 {
+		m.Timeout = f.Timeout
+	}
+	m.Auth.Bearer = f.Auth.Bearer
+	m.Auth.OAuth.Issuer, m.Auth.OAuth.ClientID, m.Auth.OAuth.ClientSecret, m.Auth.OAuth.Scopes = f.Auth.OAuth.Issuer, f.Auth.OAuth.ClientID, f.Auth.OAuth.ClientSecret, f.Auth.OAuth.Scopes
+	oauth := f.Auth.OAuth.Issuer != "" || f.Auth.OAuth.ClientID != "" || f.Auth.OAuth.ClientSecret != ""
+	if f.Auth.Bearer != "" && oauth {
+		a.d.at(at+".auth", "lets in by bearer and oauth; leave one of them out")
+	}
+	if m.URL == "" && (f.Auth.Bearer != "" || oauth) {
+		a.d.at(at+".auth", "is for servers with a url; a program gets credentials by env")
+	}
+	for i, pattern := range f.Allow {
+		if _, err := path.Match(pattern, ""); err != nil {
+			a.d.at(fmt.Sprintf("%s.allow[%d]", at, i), "%q is no pattern; write a tool's name, which may have *", pattern)
+		}
+	}
+	a.timeout(at+".timeout", f.Timeout)
+	if f.Idle < 0 {
+		a.d.at(at+".idle", "has to be more than 0")
+	}
+	if f.AtOnce < 0 || f.AtOnce > maxAtOnce {
+		a.d.at(at+".at_once", "has to be from 1 to %d", maxAtOnce)
+	}
+	m.Tools = map[string]MCPTool{}
+	for _, name := range slices.Sorted(maps.Keys(f.Tools)) {
+		t, at := f.Tools[name], at+".tools."+name
+		if t.Effect != "" {
+			a.choice(at+".effect", string(t.Effect), string(parley.EffectRead), string(parley.EffectIdempotent), string(parley.EffectWrite))
+		}
+		a.keyTTL(at, t.Effect, t.KeyTTL)
+		a.timeout(at+".timeout", t.Timeout)
+		m.Tools[name] = MCPTool(t)
+	}
+}
+
+// mcpServerFile is a server in a file of the form of .mcp.json.
+type mcpServerFile struct {
+	Type    string            `json:"type"`
+	Command string            `json:"command"`
+	Args    []string          `json:"args"`
+	Env     map[string]string `json:"env"`
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers"`
+	Timeout float64           `json:"timeout"` // of a call, in ms
+}
+
+// mcpServers reads a file of the form of .mcp.json. Other programs read such files, too,
+// so keys that are not known here are ignored.
+func (a *App) mcpServers(at string, f mcpFile, add func(at string, m *MCPServer)) {
+	raw, err := readFile(a.Files, f.File, maxMCPFile)
+	if err != nil {
+		a.d.at(at+".file", "%s", err)
+		return
+	}
+	var doc struct {
+		MCPServers map[string]mcpServerFile `json:"mcpServers"`
+		Servers    map[string]mcpServerFile `json:"servers"` // as VS Code has it
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		a.d.at(at+".file", "%s is not JSON of the form {\"mcpServers\": {NAME: {\"command\", \"args\"}}}: %s", f.File, err)
+		return
+	}
+	if doc.MCPServers == nil {
+		doc.MCPServers = doc.Servers
+	}
+	if len(doc.MCPServers) == 0 {
+		a.d.at(at+".file", "%s has no mcpServers", f.File)
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.MCPServers)) {
+		a.mcpServer(at, f, name, doc.MCPServers[name], add)
+	}
+}
+
+func (a *App) mcpServer(at string, f mcpFile, name string, s mcpServerFile, add func(at string, m *MCPServer)) {
+	wrong := func(format string, args ...any) {
+		a.d.at(at+".file", "%s: mcpServers.%s: %s", f.File, name, fmt.Sprintf(format, args...))
+	}
+	if !mcpName.MatchString(name) {
+		wrong("needs a name of letters, digits, _ and -, at most 32")
+		return
+	}
+	m := &MCPServer{Name: name, Dir: a.Dir}
+	expand := func(where, text string) string {
+		return fileVariable.ReplaceAllStringFunc(text, func(found string) string {
+			parts := fileVariable.FindStringSubmatch(found)
+			if v, ok := f.Vars[parts[1]]; ok {
+				m.Refs = append(m.Refs, a.d.refs[at+".vars."+parts[1]]...)
+				return v
+			}
+			if parts[2] == "" {
+				wrong("%s refers to ${%s}; write what it stands for under vars", where, parts[1])
+			}
+			return parts[3]
+		})
+	}
+	switch kind := orString(s.Type, "stdio"); {
+	case kind == "stdio" && s.Command != "":
+		if s.URL != "" {
+			wrong("has a command and a url; leave one of them out")
+		}
+		if a.Dir == "" {
+			wrong("an app inside the program has no folder to run programs in")
+		}
+		m.Run = []string{expand("command", s.Command)}
+		for _, arg := range s.Args {
+			m.Run = append(m.Run, expand("args", arg))
+		}
+		m.Env = map[string]string{}
+		for _, v := range slices.Sorted(maps.Keys(s.Env)) {
+			m.Env[v] = expand("env."+v, s.Env[v])
+			a.variable(at+".file", v, m.Env[v])
+		}
+	case (kind == "http" || kind == "streamable-http") && s.URL != "":
+		m.URL, m.Headers = expand("url", s.URL), map[string]string{}
+		for _, h := range slices.Sorted(maps.Keys(s.Headers)) {
+			if !headerName(h) {
+				wrong("%q is no name of a header", h)
+			}
+			m.Headers[h] = expand("headers."+h, s.Headers[h])
+		}
+	case kind == "stdio" && s.URL != "":
+		wrong(`has a url and no type; write "type": "http"`)
+		return
+	case kind == "stdio":
+		wrong("has no command")
+		return
+	case kind == "http" || kind == "streamable-http":
+		wrong("has no url")
+		return
+	default:
+		wrong("has the type %q; Parley speaks stdio and http", kind)
+		return
+	}
+	if s.Timeout < 0 || s.Timeout > float64(maxCallTimeout.Milliseconds()) {
+		wrong("timeout has to be more than 0 ms, and at most %s", maxCallTimeout)
+	} else {
+		m.Timeout = parley.Duration(s.Timeout * 1e6)
+	}
+	add(at+"#"+name, m)
+}
+
+// fileVariable is ${NAME} or ${NAME:-otherwise}.
+var fileVariable = regexp.MustCompile(`\$\{([^}:]*)(:-([^}]*))?\}`)

@@ -1,0 +1,30 @@
+//go:build unix
+
+package mcp
+
+import (
+	"context"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// NewOver is New over connections that the test makes.
+func NewOver(o Options, dial func(ctx context.Context) (sdk.Transport, func(), error)) *Toolset {
+	made, err := New(Options{Name: o.Name, URL: "http://127.0.0.1:1", Logger: o.Logger, Idle: o.Idle, Tools: o.Tools, Allow: o.Allow, AtOnce: o.AtOnce})
+	if err != nil {
+		panic(err)
+	}
+	return newToolset(made.o, dialFunc(dial))
+}
+
+type dialFunc func(ctx context.Context) (sdk.Transport, func(), error)
+
+func (f dialFunc) dial(ctx context.Context) (carrier, error) {
+	t, end, err := f(ctx)
+	return carrier{Transport: t, end: end}, err
+}
+
+const (
+	MaxMessage = maxMessage
+	MaxBackoff = maxBackoff
+)

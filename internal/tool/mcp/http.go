@@ -1,0 +1,195 @@
+//go:build unix
+
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/time/rate"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/dial"
+)
+
+// maxStream is the most bytes that the stream of one call may have; bytesPerSecond is how
+// fast a stream is read once it has had maxMessage.
+const (
+	maxStream      = 8 * maxMessage
+	bytesPerSecond = 4 << 20
+	// loginTimeout bounds a request to an authorization server: a token may be renewed while
+	// no call waits for it.
+	loginTimeout = 30 * time.Second
+)
+
+// trip is what is known of a call's way to the server. It travels in the call's context.
+type trip struct {
+	sent   atomic.Bool  // the call may have left
+	status atomic.Int64 // of the HTTP answer; 0: none
+}
+
+type tripKey struct{}
+
+// service dials by HTTP.
+type service struct {
+	o      Options
+	guard  *dial.Guard
+	header http.Header
+	login  *login // nil: none
+}
+
+func newService(o Options) (*service, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil, parley.Errorf(parley.CodeInvalid, "is not the address of an MCP server").WithField("url").
+			WithHint("write http:// or https://, a host and a path, without a password")
+	}
+	s := &service{o: o, header: http.Header{}}
+	hosts := append([]string{u.Hostname()}, o.Hosts...)
+	if o.OAuth != nil {
+		issuer, err := o.OAuth.check()
+		if err != nil {
+			return nil, err
+		}
+		if issuer != nil {
+			hosts = append(hosts, issuer.Hostname())
+		}
+	}
+	if s.guard, err = dial.New(hosts, o.Private); err != nil {
+		return nil, parley.Errorf(parley.CodeInvalid, "%w", err).WithField("private")
+	}
+	for _, name := range sorted(o.Headers) {
+		s.header.Set(name, o.Headers[name])
+	}
+	if o.Bearer != "" {
+		s.header.Set("Authorization", "Bearer "+o.Bearer)
+	}
+	if o.OAuth != nil {
+		s.login = &login{o: *o.OAuth, resource: canonical(*u), client: s.guard.Client(false)}
+		s.login.client.Timeout = loginTimeout
+	}
+	return s, nil
+}
+
+func (s *service) dial(context.Context) (carrier, error) {
+	client := s.guard.Client(false)
+	t := &sdk.StreamableClientTransport{
+		Endpoint: s.o.URL, MaxEventSize: maxMessage,
+		HTTPClient: &http.Client{Transport: &bounded{client.Transport, s.header}, CheckRedirect: client.CheckRedirect},
+	}
+	if s.login != nil {
+		t.OAuthHandler = s.login
+	}
+	return carrier{Transport: t, end: client.CloseIdleConnections}, nil
+}
+
+// bounded limits what is read of each answer, and notes on a call's trip how far it came.
+type bounded struct {
+	base   http.RoundTripper
+	header http.Header
+}
+
+func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	trip, _ := ctx.Value(tripKey{}).(*trip)
+	if trip != nil && req.Method == http.MethodPost {
+		// The transport repeats a call by itself only after a 401 or 403 to the first.
+		trip.sent.Store(false)
+		trip.status.Store(0)
+		// The body follows the header, so a request whose header was not written did nothing.
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { trip.sent.Store(true) }})
+	}
+	id := idOf(req)
+	req = req.Clone(ctx)
+	for name, values := range b.header {
+		req.Header[name] = values
+	}
+	resp, err := b.base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if trip != nil {
+		trip.status.Store(int64(resp.StatusCode))
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if kind == "text/event-stream" {
+		resp.Body = &paced{ReadCloser: resp.Body, ctx: ctx, pace: rate.NewLimiter(bytesPerSecond, maxMessage), limited: req.Method == http.MethodPost && id != nil && trip != nil}
+		return resp, nil
+	}
+	return whole(resp, id)
+}
+
+// idOf is the id of the JSON-RPC request in an HTTP request; nil if it has none.
+func idOf(req *http.Request) json.RawMessage {
+	if req.GetBody == nil {
+		return nil
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return nil
+	}
+	defer body.Close()
+	var m struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if json.NewDecoder(body).Decode(&m) != nil {
+		return nil
+	}
+	return m.ID
+}
+
+// whole reads an answer. One that is too large becomes an error of its call alone: the
+// session goes on for all others.
+func whole(resp *http.Response, id json.RawMessage) (*http.Response, error) {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage+1))
+	resp.Body.Close()
+	if err != nil {
+		return nil, fmt.Errorf("its answer broke off: %w", err)
+	}
+	if len(body) > maxMessage {
+		why := fmt.Sprintf("its answer has more than %d bytes and was not read", maxMessage)
+		if id == nil || resp.StatusCode/100 != 2 {
+			return nil, fmt.Errorf("%s", why)
+		}
+		if body, err = json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": codeTooLarge, "message": why}}); err != nil {
+			return nil, err
+		}
+		resp.Header.Set("Content-Type", "application/json")
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return resp, nil
+}
+
+// codeTooLarge is our own code for an answer that was not read. It does not say whether the
+// call was made.
+const codeTooLarge = -32099
+
+// paced is a stream that is read no faster than it can be followed.
+type paced struct {
+	io.ReadCloser
+	ctx     context.Context
+	pace    *rate.Limiter
+	limited bool // it belongs to one call, and has an end
+	read    int
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	n, err := p.ReadCloser.Read(b[:min(len(b), 64<<10)])
+	if p.read += n; p.limited && p.read > maxStream {
+		return 0, fmt.Errorf("its stream has more than %d bytes", maxStream)
+	}
+	if werr := p.pace.WaitN(p.ctx, n); werr != nil {
+		return n, werr
+	}
+	return n, err
+}

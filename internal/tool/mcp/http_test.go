@@ -1,0 +1,315 @@
+//go:build unix
+
+package mcp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/tool/mcp"
+)
+
+// TestStatus: what each way to fail says of a call. The server's tools are there; only the
+// call of note meets a failure.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	answer := func(status int) func(w http.ResponseWriter) {
+		return func(w http.ResponseWriter) { w.WriteHeader(status) }
+	}
+	for name, c := range map[string]struct {
+		fail    func(w http.ResponseWriter)
+		outcome parley.Outcome
+	}{
+		"refused":      {answer(http.StatusForbidden), parley.OutcomeError},
+		"gone":         {answer(http.StatusGone), parley.OutcomeError},
+		"timeout":      {answer(http.StatusRequestTimeout), parley.OutcomeUnknown},
+		"overloaded":   {answer(http.StatusServiceUnavailable), parley.OutcomeUnknown},
+		"moved":        {func(w http.ResponseWriter) { w.Header().Set("Location", "http://127.0.0.1:1/"); w.WriteHeader(307) }, parley.OutcomeUnknown},
+		"cut":          {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, parley.OutcomeUnknown},
+		"no such tool": {func(w http.ResponseWriter) { rpcError(w, -32602) }, parley.OutcomeError},
+		"failed":       {func(w http.ResponseWriter) { rpcError(w, -32603) }, parley.OutcomeUnknown},
+		"no answer":    {func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/event-stream") }, parley.OutcomeUnknown},
+		"no JSON":      {func(w http.ResponseWriter) { w.Header().Set("Content-Type", "application/json"); fmt.Fprint(w, "{") }, parley.OutcomeUnknown},
+	} {
+		for era, wrap := range map[string]func(http.Handler) http.Handler{"": asItIs, ", legacy": older} {
+			t.Run(name+era, func(t *testing.T) {
+				t.Parallel()
+				var calls atomic.Int64
+				r := service(t, func(h http.Handler) http.Handler {
+					return atCall(wrap(h), func(w http.ResponseWriter, _ *http.Request) bool {
+						calls.Add(1)
+						c.fail(w)
+						return true
+					})
+				})
+				res := r.call("note", in{})
+				r.want(res, c.outcome, "")
+				if calls.Load() != 1 {
+					t.Errorf("the call was sent %d times", calls.Load())
+				}
+				r.want(r.call("echo", in{"text": "and on"}), parley.OutcomeOK, "and on")
+			})
+		}
+	}
+}
+
+// lastID is the id of a call that atCall has seen.
+type lastID struct {
+	http.ResponseWriter
+	id json.RawMessage
+}
+
+func rpcError(w http.ResponseWriter, code int) {
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"no"}}`, w.(*lastID).id, code) //nolint:errorlint // not an error
+}
+
+// atCall shows calls of note to f, which may answer them.
+func atCall(next http.Handler, f func(w http.ResponseWriter, r *http.Request) bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			ID     json.RawMessage
+			Method string
+			Params struct{ Name string }
+		}
+		if r.Method == http.MethodPost {
+			var body strings.Builder
+			buf := make([]byte, 4096)
+			for {
+				n, err := r.Body.Read(buf)
+				body.Write(buf[:n])
+				if err != nil {
+					break
+				}
+			}
+			_ = json.Unmarshal([]byte(body.String()), &q)
+			r.Body = readCloser{strings.NewReader(body.String())}
+		}
+		if q.Method == "tools/call" && q.Params.Name == "note" && f(&lastID{w, q.ID}, r) {
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+type readCloser struct{ *strings.Reader }
+
+func (readCloser) Close() error { return nil }
+
+// TestForgotten: a server of the older era forgets its sessions, as after a restart. The call
+// was refused for that, so it is made in a new session.
+func TestForgotten(t *testing.T) {
+	t.Parallel()
+	var forget atomic.Bool
+	var times atomic.Int64
+	r := service(t, func(h http.Handler) http.Handler {
+		return atCall(older(h), func(w http.ResponseWriter, _ *http.Request) bool {
+			times.Add(1)
+			if forget.CompareAndSwap(true, false) {
+				http.Error(w, "session not found", http.StatusNotFound)
+				return true
+			}
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"noted"}]}}`, w.(*lastID).id) //nolint:errorlint // not an error
+			return true
+		})
+	})
+	forget.Store(true)
+	r.want(r.call("note", in{}), parley.OutcomeOK, "noted")
+	if times.Load() != 2 {
+		t.Errorf("sent %d times", times.Load())
+	}
+}
+
+// TestDown: a call of a server that is not there any more provably did nothing.
+func TestDown(t *testing.T) {
+	t.Parallel()
+	at := httptest.NewServer(handler(newTestServer(nil)))
+	set, err := mcp.New(mcp.Options{Name: "test", URL: at.URL, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := over(t, set)
+	at.CloseClientConnections()
+	go at.Close()
+	for range 3 {
+		if res := r.callBy(t.Context(), "note", in{}, time.Now().Add(within)); res.Outcome == parley.OutcomeError {
+			return
+		}
+	}
+	t.Error("no call ended as an error")
+}
+
+// TestOptions: a mistake is reported with the option that has it.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for field, o := range map[string]mcp.Options{
+		"url":          {Name: "test", URL: "ftp://a"},
+		"run":          {Name: "test", Run: []string{"/absent"}},
+		"name":         {Name: "a b", URL: "http://a"},
+		"private":      {Name: "test", URL: "http://a", Private: []string{"*"}},
+		"oauth":        {Name: "test", URL: "http://a", OAuth: &mcp.OAuth{ClientID: "a"}},
+		"oauth.issuer": {Name: "test", URL: "http://a", OAuth: &mcp.OAuth{ClientID: "a", ClientSecret: "b", Issuer: "c"}},
+	} {
+		if _, err := mcp.New(o); err == nil || parley.Info(err).Field != field {
+			t.Errorf("%s: got %v", field, err)
+		}
+	}
+}
+
+// TestBearer: the token goes to the server's address and nowhere else.
+func TestBearer(t *testing.T) {
+	t.Parallel()
+	var elsewhere atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	t.Cleanup(other.Close)
+	r := service(t, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer token-1" || r.Header.Get("X-Org") != "acme" {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			atCall(h, func(w http.ResponseWriter, _ *http.Request) bool {
+				w.Header().Set("Location", other.URL)
+				w.WriteHeader(http.StatusTemporaryRedirect)
+				return true
+			}).ServeHTTP(w, r)
+		})
+	}, func(o *mcp.Options) { o.Bearer, o.Headers = "token-1", map[string]string{"X-Org": "acme"} })
+	r.want(r.call("echo", in{"text": "in"}), parley.OutcomeOK, "in")
+	r.want(r.call("note", in{}), parley.OutcomeUnknown, "")
+	if elsewhere.Load() != 0 {
+		t.Error("a redirect was followed")
+	}
+}
+
+// issuer is an authorization server for tests.
+type issuer struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []url.Values
+	valid string // the token that is valid now
+}
+
+func newIssuer(t *testing.T) *issuer {
+	i := &issuer{}
+	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/.well-known/oauth-authorization-server":
+			fmt.Fprintf(w, `{"issuer":%q,"authorization_endpoint":"%[2]s/authorize","token_endpoint":"%[2]s/token","response_types_supported":["code"],"code_challenge_methods_supported":["S256"]}`, i.URL, i.URL)
+		case "/token":
+			id, secret, _ := r.BasicAuth()
+			_ = r.ParseForm()
+			if id != "parley" || secret != "client-secret" || r.Form.Get("grant_type") != "client_credentials" {
+				w.WriteHeader(http.StatusUnauthorized)
+				fmt.Fprint(w, `{"error":"invalid_client","error_description":"who?"}`)
+				return
+			}
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			i.asked = append(i.asked, r.Form)
+			i.valid = fmt.Sprintf("token-%d", len(i.asked))
+			fmt.Fprintf(w, `{"access_token":%q,"token_type":"Bearer","expires_in":3600}`, i.valid)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(i.Close)
+	return i
+}
+
+func (i *issuer) check(r *http.Request) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.valid != "" && r.Header.Get("Authorization") == "Bearer "+i.valid
+}
+
+// TestLogin: a token is got with the client's credentials, for this server alone, and again
+// when it is no longer taken. A call that was refused for its token is made once.
+func TestLogin(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	var at string
+	var times atomic.Int64
+	r := service(t, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			at = "http://" + r.Host + "/mcp"
+			switch {
+			case strings.HasPrefix(r.URL.Path, "/.well-known/oauth-protected-resource"):
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprintf(w, `{"resource":%q,"authorization_servers":[%q],"scopes_supported":["tools"]}`, at, i.URL)
+			case !i.check(r):
+				w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="http://`+r.Host+`/.well-known/oauth-protected-resource/mcp"`)
+				w.WriteHeader(http.StatusUnauthorized)
+			default:
+				atCall(h, func(w http.ResponseWriter, _ *http.Request) bool {
+					times.Add(1)
+					w.Header().Set("Content-Type", "application/json")
+					fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":"noted"}]}}`, w.(*lastID).id) //nolint:errorlint // not an error
+					return true
+				}).ServeHTTP(w, r)
+			}
+		})
+	}, func(o *mcp.Options) {
+		o.OAuth = &mcp.OAuth{ClientID: "parley", ClientSecret: "client-secret", Issuer: i.URL}
+	})
+	r.want(r.call("echo", in{"text": "in"}), parley.OutcomeOK, "in")
+	i.mu.Lock()
+	got := len(i.asked)
+	first := i.asked[0]
+	i.valid = "revoked"
+	i.mu.Unlock()
+	if got != 1 || first.Get("resource") != at || first.Get("scope") != "tools" {
+		t.Errorf("asked %d times, for %v", got, first)
+	}
+	r.want(r.call("note", in{}), parley.OutcomeOK, "noted")
+	if times.Load() != 1 {
+		t.Errorf("the call arrived %d times", times.Load())
+	}
+}
+
+// TestLogin_elsewhere: the secret goes only to an authorization server that the operator named
+// or that is at the server's own host.
+func TestLogin_elsewhere(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	there := strings.Replace(i.URL, "127.0.0.1", "localhost", 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/.well-known/oauth-protected-resource") {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"resource":"http://%s/mcp","authorization_servers":[%q]}`, r.Host, there)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="http://`+r.Host+`/.well-known/oauth-protected-resource/mcp"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(srv.Close)
+	for _, c := range []struct{ issuer, says string }{
+		{"", "localhost is not among the hosts"},
+		{i.URL, "does not take tokens of " + i.URL},
+	} {
+		set, err := mcp.New(mcp.Options{Name: "test", URL: srv.URL + "/mcp", Logger: quiet, OAuth: &mcp.OAuth{ClientID: "parley", ClientSecret: "client-secret", Issuer: c.issuer}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := set.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "client-secret") {
+			t.Errorf("got %v, want %q", err, c.says)
+		}
+		set.Close()
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.asked) != 0 {
+		t.Errorf("the secret was sent: %v", i.asked)
+	}
+}

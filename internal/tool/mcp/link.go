@@ -1,0 +1,258 @@
+//go:build unix
+
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/parley-server/parley/internal/seam"
+)
+
+const (
+	// maxMessage is the most bytes that one message of a server may have.
+	maxMessage = 8 << 20
+	maxPages   = 50 // of a list of tools
+	// maxAge is how long a list counts if the server tells of no change: the stream on which
+	// it would tell may have broken.
+	maxAge   = time.Minute
+	maxTools = 1000 // that a server may list
+	maxShown = 2000 // bytes of a server's words in an error
+	maxNote  = 1000 // bytes of a message about progress
+	// closing bounds what a server is given to end a connection well.
+	closing = 5 * time.Second
+)
+
+// link is one connection to the server.
+type link struct {
+	server  *server
+	carrier carrier
+	client  *sdk.Client
+	session *sdk.ClientSession // nil until connect has returned without an error
+	ended   chan struct{}      // closed when the session has ended
+	shut    sync.Once
+	changes atomic.Int64  // how often its tools may have changed, the first time included
+	listing chan struct{} // held while they are listed
+
+	users int         // guarded by the server's lock
+	idle  *time.Timer // likewise
+
+	mu       sync.Mutex
+	live     map[string]string // the fingerprints of its tools, by name
+	listed   int64             // the count of changes that live includes
+	at       time.Time         // when they were listed
+	warned   map[string]bool
+	progress map[string]func(string) // by token
+}
+
+func newLink(s *server, c carrier) *link {
+	l := &link{
+		server: s, carrier: c, ended: make(chan struct{}), listing: make(chan struct{}, 1), warned: map[string]bool{}, progress: map[string]func(string){},
+	}
+	l.changes.Store(1)
+	l.client = sdk.NewClient(&sdk.Implementation{Name: "parley", Version: "1"}, &sdk.ClientOptions{
+		Logger:       s.o.Logger,
+		Capabilities: &sdk.ClientCapabilities{},
+		// What is asked in the middle of a call is answered by the call itself, see call.
+		MultiRoundTrip:              &sdk.MultiRoundTripOptions{Disabled: true},
+		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { l.changes.Add(1) },
+		ProgressNotificationHandler: l.progressed,
+	})
+	// A server of the newer era tells of changes from its acknowledgement on. What changed
+	// before it, while the session began, is found by another look.
+	l.client.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, q sdk.Request) (sdk.Result, error) {
+			if method == "notifications/subscriptions/acknowledged" {
+				l.changes.Add(1)
+			}
+			return next(ctx, method, q)
+		}
+	})
+	return l
+}
+
+// connect begins the session.
+func (l *link) connect(ctx context.Context, version string) error {
+	cs, err := l.client.Connect(ctx, l.carrier, &sdk.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		return err
+	}
+	l.session = cs
+	go func() {
+		_ = cs.Wait() // explain has the reason
+		close(l.ended)
+	}()
+	return nil
+}
+
+func (l *link) gone() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// close ends the session and what carries it. It waits until nothing of that is left.
+func (l *link) close() {
+	l.shut.Do(func() {
+		if l.session != nil {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_ = l.session.Close() // waits for calls
+			}()
+			select {
+			case <-done:
+			case <-time.After(closing):
+			}
+		}
+		l.carrier.end()
+	})
+}
+
+// explain adds to an error what the server said last.
+func (l *link) explain(err error) error {
+	if l.carrier.said == nil {
+		return err
+	}
+	if words := clean(l.carrier.said(), maxShown); words != "" {
+		return fmt.Errorf("%w; it said: %s", err, words)
+	}
+	return err
+}
+
+// list asks the server for its tools.
+func (l *link) list(ctx context.Context) ([]*sdk.Tool, error) {
+	seen := l.changes.Load() // before the list is made, so that no later change is missed
+	tools, err := l.pages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	live := map[string]string{}
+	for _, tool := range tools {
+		live[tool.Name] = fingerprint(tool)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.live, l.listed, l.at = live, seen, time.Now()
+	return tools, nil
+}
+
+// fresh lists the tools if they may have changed since they were listed last.
+func (l *link) fresh(ctx context.Context) error {
+	select {
+	case l.listing <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-l.listing }()
+	l.mu.Lock()
+	current := l.listed == l.changes.Load() && time.Since(l.at) < maxAge
+	l.mu.Unlock()
+	if current {
+		return nil
+	}
+	_, err := l.list(ctx)
+	return err
+}
+
+func (l *link) pages(ctx context.Context) (tools []*sdk.Tool, err error) {
+	if init := l.session.InitializeResult(); init == nil || init.Capabilities == nil || init.Capabilities.Tools == nil {
+		return nil, nil
+	}
+	var next sdk.ListToolsParams
+	for range maxPages {
+		page, err := l.session.ListTools(ctx, &sdk.ListToolsParams{Cursor: next.Cursor})
+		if err != nil {
+			return nil, l.explain(err)
+		}
+		if tools = append(tools, page.Tools...); len(tools) > maxTools {
+			return nil, fmt.Errorf("it lists more than %d tools", maxTools)
+		}
+		if page.NextCursor == "" {
+			return tools, nil
+		}
+		next.Cursor = page.NextCursor
+	}
+	return nil, fmt.Errorf("its list of tools has more than %d pages", maxPages)
+}
+
+// unchanged refuses a tool whose definition is not the one that was taken.
+func (l *link) unchanged(ctx context.Context, d definition) error {
+	if err := l.fresh(ctx); err != nil {
+		if ctx.Err() == nil {
+			l.server.drop(l)
+			err = &lostError{err}
+		}
+		return fmt.Errorf("the MCP server %s does not list its tools: %w", l.server.o.Name, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, there := l.live[d.name]
+	if now == d.print {
+		return nil
+	}
+	if !l.warned[d.name] {
+		l.warned[d.name] = true
+		l.server.o.Logger.Warn("an MCP server changed a tool, whose calls are refused", "server", l.server.o.Name, "tool", d.name, "there", there)
+	}
+	if !there {
+		return fmt.Errorf("the MCP server %s no longer has the tool %s", l.server.o.Name, d.name)
+	}
+	return changedError(l.server.o.Name, d.name)
+}
+
+// call calls a tool once.
+func (l *link) call(ctx context.Context, d definition, r seam.Run) (*sdk.CallToolResult, error) {
+	token := fmt.Sprintf("%s/%d", r.Call, r.Attempt)
+	l.mu.Lock()
+	l.progress[token] = r.Progress
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.progress, token)
+	}()
+	input := r.Input
+	if len(input) == 0 {
+		input = json.RawMessage(`{}`)
+	}
+	params := &sdk.CallToolParams{Meta: sdk.Meta{IdempotencyKey: string(r.Call)}, Name: d.name, Arguments: input}
+	params.SetProgressToken(token)
+	res, err := l.session.CallTool(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	if res.NeedsInput() {
+		return nil, errors.New("it asks for input, which it cannot get here")
+	}
+	return res, nil
+}
+
+func (l *link) progressed(_ context.Context, n *sdk.ProgressNotificationClientRequest) {
+	token, _ := n.Params.ProgressToken.(string)
+	l.mu.Lock()
+	show := l.progress[token]
+	l.mu.Unlock()
+	if show == nil {
+		return
+	}
+	words := clean(n.Params.Message, maxNote)
+	switch {
+	case words != "":
+	case n.Params.Total > 0:
+		words = fmt.Sprintf("%.0f of %.0f", n.Params.Progress, n.Params.Total)
+	default:
+		words = fmt.Sprintf("%.0f", n.Params.Progress)
+	}
+	show(words)
+}

@@ -1,0 +1,326 @@
+//go:build unix
+
+// Package mcp is a toolset over a server of the Model Context Protocol: a program that
+// speaks on its standard input and output, or a service over streamable HTTP, of both eras
+// of the protocol.
+//
+// A server is started when it is first used, ended when it is not used for a while, and
+// started again when it failed, with a growing delay. All users of the app share it.
+//
+// # What is trusted
+//
+// The operator names the server, so its tools as they are first listed are taken, and those
+// that say that they only read are reads. A tool keeps the definition that it had then: if
+// the server changes it later, its calls are refused until a new Toolset is made. A tool's
+// name always begins with mcp__ and the server's name, and its description says whose it
+// is. Lists, definitions, messages and results are limited in number and size, and a server
+// is read no faster than it can be followed.
+//
+// # What became of a call
+//
+//   - A result is the server's word, also if it says that the tool failed.
+//   - A refusal by the protocol (no such tool, bad arguments) and an HTTP status of 4xx,
+//     except 408, mean that nothing was done.
+//   - So does a call that provably never left.
+//   - After anything else, such as a server that died, a read failed, and whether a write
+//     happened is unknown. A call is never sent twice unless it provably never left or was
+//     refused because the server had forgotten the connection.
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/callout"
+	"github.com/parley-server/parley/internal/fair"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+const (
+	maxWaiting = 1000 // calls of one user that wait for a place
+	// DefaultMemory is what each process of a server may allocate, in bytes.
+	DefaultMemory = 1 << 30
+	// DefaultAtOnce is how many calls a server gets at once.
+	DefaultAtOnce = 8
+	// DefaultIdle is how long a server is kept that nobody uses.
+	DefaultIdle = 10 * time.Minute
+	// startTimeout bounds a start: npx may have to download the program first.
+	startTimeout = 60 * time.Second
+	// backoff is the delay before the second start in a row that follows a failure. It
+	// doubles up to maxBackoff; the first start after a failure comes at once.
+	backoff    = 500 * time.Millisecond
+	maxBackoff = time.Minute
+)
+
+// IdempotencyKey is the name in a call's _meta of the call's id. It is the same for every
+// attempt of the call, so that a server that knows it can tell a repeated call.
+const IdempotencyKey = "io.github.parley-server/idempotency-key"
+
+// Options say where the server is, and what to take from it. Either Run or URL is set.
+type Options struct {
+	Name string // of the server, as it is in the tools' names
+
+	Run    []string          // the program and its arguments; a program with a slash is below Dir
+	Dir    string            // where it runs
+	Env    map[string]string // its environment, besides what [proc.Env] adds
+	Memory int64             // bytes; 0: DefaultMemory
+
+	URL     string            // http or https
+	Headers map[string]string // sent with each request to URL
+	Bearer  string            // a token for it
+	OAuth   *OAuth            // or how to get one; nil: none is got
+	Hosts   []string          // further hosts, which the login may be at
+	Private []string          // see dial.New
+
+	Allow   []string            // names of the tools to take, which may have *; nil: all
+	Tools   map[string]Override // by the tool's name at the server
+	Timeout time.Duration       // of a call; 0: the engine's default
+	Idle    time.Duration       // 0: DefaultIdle
+	AtOnce  int                 // calls at once, of which one user may make all but one; 0: DefaultAtOnce
+
+	// Check reports what is wrong with a tool that no app could have, such as a schema that
+	// does not compile. Such a tool is left out. Nil: nothing is.
+	Check  func(parley.ToolDecl) error
+	Logger *slog.Logger // nil: slog.Default
+}
+
+// Override replaces what a server says about one of its tools. Zero values keep that.
+type Override struct {
+	Description string
+	Effect      parley.Effect
+	Subject     string
+	Timeout     time.Duration
+	KeyTTL      time.Duration // of an idempotent tool: how long the server knows [IdempotencyKey] again
+}
+
+// Toolset implements [seam.Toolset]. It is safe for concurrent use.
+type Toolset struct {
+	o      Options
+	server *server
+	turns  fair.Turns
+
+	mu    sync.Mutex
+	tools []definition // as first listed; nil: not yet
+}
+
+// New makes a toolset. It starts nothing. An error names the option that is wrong.
+func New(o Options) (*Toolset, error) {
+	if !serverName.MatchString(o.Name) {
+		return nil, parley.Errorf(parley.CodeInvalid, "%q cannot be a server's name", o.Name).WithField("name").
+			WithHint("use letters, digits, _ and -, at most 32")
+	}
+	if o.Memory == 0 {
+		o.Memory = DefaultMemory
+	}
+	if o.AtOnce == 0 {
+		o.AtOnce = DefaultAtOnce
+	}
+	if o.Idle == 0 {
+		o.Idle = DefaultIdle
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	var d dialer
+	var err error
+	switch {
+	case len(o.Run) > 0 && o.URL != "":
+		return nil, parley.Errorf(parley.CodeInvalid, "is a second way to the server; leave run or url out").WithField("url")
+	case len(o.Run) > 0:
+		d, err = newProgram(o)
+	case o.URL != "":
+		d, err = newService(o)
+	default:
+		return nil, parley.Errorf(parley.CodeInvalid, "names no server; write the program to run with its arguments, or a url").WithField("run")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newToolset(o, d), nil
+}
+
+func newToolset(o Options, d dialer) *Toolset {
+	t := &Toolset{o: o, server: newServer(o, d)}
+	// A user leaves one place to the others.
+	t.turns.Slots, t.turns.Each, t.turns.Queued = o.AtOnce, max(1, o.AtOnce-1), maxWaiting
+	return t
+}
+
+// Close ends the server and waits until nothing of it is left. Calls under way fail.
+func (t *Toolset) Close() { t.server.close() }
+
+// Tools implements [seam.Toolset]. The first call that succeeds decides; later ones return
+// the same.
+func (t *Toolset) Tools(ctx context.Context) ([]parley.ToolDecl, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.tools == nil {
+		l, leave, err := t.server.use(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		listed, err := l.list(ctx)
+		if err != nil {
+			return nil, parley.Errorf(parley.CodeUnavailable, "the MCP server %s does not list its tools: %w", t.o.Name, err)
+		}
+		if err := t.o.known(listed); err != nil {
+			return nil, err
+		}
+		l.server.worked(l)
+		t.tools = t.o.define(listed)
+	}
+	decls := make([]parley.ToolDecl, 0, len(t.tools))
+	for _, d := range t.tools {
+		decls = append(decls, d.decl)
+	}
+	return decls, nil
+}
+
+// known refuses options about tools that the server does not have.
+func (o Options) known(listed []*sdk.Tool) error {
+	var names []string
+	for _, tool := range listed {
+		names = append(names, tool.Name)
+	}
+	for i, pattern := range o.Allow {
+		if !slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) }) {
+			return missing(names, pattern).WithField(fmt.Sprintf("allow[%d]", i))
+		}
+	}
+	for _, name := range sorted(o.Tools) {
+		if !slices.Contains(names, name) {
+			return missing(names, name).WithField("tools." + name)
+		}
+	}
+	return nil
+}
+
+func missing(names []string, name string) *parley.Error {
+	e := parley.Errorf(parley.CodeInvalid, "the server has no tool %q", parley.Cut(name, 100))
+	if len(names) == 0 {
+		return e.WithHint("it has no tools at all")
+	}
+	return e.WithHint("it has %s", parley.Cut(joined(names), 2000))
+}
+
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return err == nil && ok || pattern == name
+}
+
+// find returns the definition of a tool by its name here.
+func (t *Toolset) find(name string) (definition, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.IndexFunc(t.tools, func(d definition) bool { return d.decl.Name == name })
+	if i < 0 {
+		return definition{}, false
+	}
+	return t.tools[i], true
+}
+
+var errStopped = errors.New("the turn was stopped")
+
+// Run implements [seam.Toolset].
+func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
+	d, ok := t.find(r.Name)
+	if !ok {
+		return parley.ToolResult{}, seam.NotSent(fmt.Errorf("the MCP server %s has no such tool", t.o.Name))
+	}
+	waiting, cancel := context.WithCancelCause(ctx) // ends with the turn, too, as long as nothing has left
+	defer cancel(nil)
+	sent := make(chan struct{})
+	defer close(sent)
+	go func() {
+		select {
+		case <-r.Stopped:
+			cancel(errStopped)
+		case <-sent:
+		}
+	}()
+	leave, err := t.turns.Enter(waiting, r.Principal)
+	if err != nil {
+		return parley.ToolResult{}, seam.NotSent(fmt.Errorf("other calls of the MCP server are under way: %w", err))
+	}
+	defer leave()
+	for again := 0; ; again++ {
+		res, err := t.once(ctx, waiting, d, r)
+		// A server may end, or forget the connection, between two calls.
+		if f, ok := errors.AsType[*lostError](err); ok && again < 2 && waiting.Err() == nil {
+			t.o.Logger.Debug("the connection to an MCP server was lost before a call was sent", "server", t.o.Name, "tool", d.name, "err", f)
+			continue
+		}
+		return res, err
+	}
+}
+
+// lostError is the failure of a call that was not made because the connection was gone.
+type lostError struct{ err error }
+
+func (e *lostError) Error() string { return e.err.Error() }
+func (e *lostError) Unwrap() error { return e.err }
+
+func (t *Toolset) once(ctx, waiting context.Context, d definition, r seam.Run) (parley.ToolResult, error) {
+	l, leave, err := t.server.use(waiting, r.Stopped)
+	if err != nil {
+		return parley.ToolResult{}, seam.NotSent(err)
+	}
+	defer leave()
+	if err := l.unchanged(waiting, d); err != nil {
+		return parley.ToolResult{}, seam.NotSent(err)
+	}
+	if waiting.Err() != nil {
+		return parley.ToolResult{}, seam.NotSent(context.Cause(waiting))
+	}
+	trip := &trip{}
+	res, err := l.call(context.WithValue(ctx, tripKey{}, trip), d, r)
+	if err == nil {
+		l.server.worked(l)
+		return t.result(r, d, res), nil
+	}
+	return t.failure(r, l, trip, err)
+}
+
+// failure says what is known of a call that has no result.
+func (t *Toolset) failure(r seam.Run, l *link, trip *trip, err error) (parley.ToolResult, error) {
+	if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code != codeRejected {
+		if refusals[e.Code] {
+			l.server.worked(l)
+			return callout.Refused(r, parley.ErrorInfo{
+				Code: parley.CodeTool, Message: fmt.Sprintf("the MCP server %s refused the call: %s", t.o.Name, clean(e.Message, maxShown)),
+			}), nil
+		}
+		return parley.ToolResult{}, fmt.Errorf("the MCP server %s answered with an error: %s", t.o.Name, clean(e.Message, maxShown))
+	}
+	status := int(trip.status.Load())
+	err = fmt.Errorf("the MCP server %s did not answer: %w", t.o.Name, l.explain(err))
+	switch {
+	case !trip.sent.Load(), status == http.StatusNotFound && errors.Is(err, sdk.ErrSessionMissing):
+		l.server.drop(l)
+		return parley.ToolResult{}, seam.NotSent(&lostError{err})
+	case status/100 == 4 && status != http.StatusRequestTimeout:
+		return parley.ToolResult{}, seam.NotSent(err)
+	}
+	return parley.ToolResult{}, err
+}
+
+// refusals are the codes of the protocol for calls that were not made.
+var refusals = map[int64]bool{
+	jsonrpc.CodeParseError: true, jsonrpc.CodeInvalidRequest: true, jsonrpc.CodeMethodNotFound: true, jsonrpc.CodeInvalidParams: true,
+	sdk.CodeHeaderMismatch: true, sdk.CodeMissingRequiredClientCapabilities: true, sdk.CodeUnsupportedProtocolVersion: true,
+}
+
+// codeRejected is the SDK's own code for a request that its transport could not send.
+const codeRejected = -32005

@@ -1,0 +1,86 @@
+//go:build unix
+
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"mime"
+	"path"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// result turns what the server answered into what the model reads. Content that is not text
+// becomes artifacts.
+func (t *Toolset) result(r seam.Run, d definition, res *sdk.CallToolResult) parley.ToolResult {
+	done := parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK}
+	var parts []string
+	for i, c := range res.Content {
+		parts = append(parts, content(r, i, c))
+	}
+	done.Output = strings.Join(parts, "\n")
+	structured, err := json.Marshal(res.StructuredContent)
+	if err == nil && res.StructuredContent != nil {
+		if done.Output == "" {
+			done.Output = string(structured)
+		}
+		if d.decl.OutputSchema != nil && !res.IsError {
+			done.Data = structured
+		}
+	}
+	if res.IsError {
+		done.Outcome = parley.OutcomeError
+		if done.Output == "" {
+			done.Output = "the tool failed and did not say why"
+		}
+		done.Error = &parley.ErrorInfo{Code: parley.CodeTool, Message: parley.Cut(done.Output, maxShown)}
+		return done
+	}
+	if done.Output == "" {
+		done.Output = "Done."
+	}
+	return done
+}
+
+// content is one part of an answer as text.
+func content(r seam.Run, n int, c sdk.Content) string {
+	switch c := c.(type) {
+	case *sdk.TextContent:
+		return strings.ToValidUTF8(c.Text, "\uFFFD")
+	case *sdk.ImageContent:
+		return kept(r, fmt.Sprintf("image%d", n+1), c.MIMEType, c.Data)
+	case *sdk.AudioContent:
+		return kept(r, fmt.Sprintf("audio%d", n+1), c.MIMEType, c.Data)
+	case *sdk.ResourceLink:
+		return clean(fmt.Sprintf("%s: %s %s", c.URI, c.Name, c.Description), maxShown)
+	case *sdk.EmbeddedResource:
+		if c.Resource == nil {
+			return "(an empty resource)"
+		}
+		if c.Resource.Blob != nil {
+			return kept(r, path.Base(clean(c.Resource.URI, 200)), c.Resource.MIMEType, c.Resource.Blob)
+		}
+		return clean(c.Resource.URI, maxShown) + "\n" + strings.ToValidUTF8(c.Resource.Text, "\uFFFD")
+	}
+	return "(content of a kind that is not known here)"
+}
+
+// kept keeps a file and says so.
+func kept(r seam.Run, name, kind string, body []byte) string {
+	kind, params, err := mime.ParseMediaType(kind)
+	if err != nil {
+		kind, params = "application/octet-stream", nil
+	}
+	if exts, _ := mime.ExtensionsByType(kind); path.Ext(name) == "" && len(exts) > 0 {
+		name += exts[0]
+	}
+	if err := r.Keep(seam.File{Name: name, MediaType: mime.FormatMediaType(kind, params), Body: body}); err != nil {
+		return fmt.Sprintf("%s, %d bytes of %s, was not kept: %s", name, len(body), kind, err)
+	}
+	return fmt.Sprintf("%s, %d bytes of %s, was kept as an artifact.", name, len(body), kind)
+}

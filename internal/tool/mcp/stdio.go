@@ -1,0 +1,203 @@
+//go:build unix
+
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/time/rate"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/proc"
+)
+
+const (
+	maxError = 16 << 10        // bytes of standard error that are kept, the last ones
+	grace    = 2 * time.Second // from the end of its input to SIGTERM, and from there to SIGKILL
+
+	// A server that says more is read no faster: it waits at its pipe. That is far more than
+	// the progress of many calls, and far less than what can be handled.
+	perSecond = 1000
+	burst     = 2000
+)
+
+// program dials by starting a program.
+type program struct {
+	o   Options
+	env []string
+}
+
+func newProgram(o Options) (*program, error) {
+	if _, err := proc.Look(o.Run[0], o.Dir); err != nil {
+		return nil, notThere(o.Run[0], err)
+	}
+	return &program{o, proc.Env(o.Env)}, nil
+}
+
+func notThere(name string, err error) *parley.Error {
+	if e, ok := errors.AsType[*exec.Error](err); ok {
+		err = e.Err
+	}
+	e := parley.Errorf(parley.CodeInvalid, "the program %q cannot be run: %w", name, err).WithField("run")
+	switch {
+	case strings.ContainsAny(name, " \t"):
+		e = e.WithHint("write the program and its arguments as a list: [npx, -y, some-server]")
+	case name == "npx" || name == "npm" || name == "node":
+		e = e.WithHint("install Node, which the server needs: apt-get install nodejs npm, or https://nodejs.org")
+	case name == "uvx" || name == "uv":
+		e = e.WithHint("install uv, which the server needs: https://docs.astral.sh/uv")
+	}
+	return e
+}
+
+// dial starts the program. What it does not answer is for the session to find out.
+func (p *program) dial(ctx context.Context) (carrier, error) {
+	if err := ctx.Err(); err != nil {
+		return carrier{}, err
+	}
+	name, err := proc.Look(p.o.Run[0], p.o.Dir)
+	if err != nil {
+		return carrier{}, notThere(p.o.Run[0], err)
+	}
+	life, kill := context.WithCancel(context.WithoutCancel(ctx))
+	theirs, in := io.Pipe()
+	out, says := io.Pipe()
+	errs := &proc.Tail{Max: maxError}
+	run, err := proc.Start(life, proc.Spec{
+		Args: append([]string{name}, p.o.Run[1:]...), Dir: p.o.Dir, Env: p.env, Memory: p.o.Memory, Grace: grace,
+		Stdin: theirs, Stdout: says, Stderr: errs,
+	})
+	if err != nil {
+		kill()
+		return carrier{}, err
+	}
+	go func() {
+		why := run.Wait()
+		kill()
+		if why == nil {
+			why = errors.New("exit code 0")
+		}
+		why = fmt.Errorf("the program ended: %w", why)
+		_ = theirs.CloseWithError(why) // nobody reads what is written now
+		_ = says.CloseWithError(why)
+	}()
+	end := func() {
+		_ = in.Close()
+		late := time.NewTimer(grace)
+		defer late.Stop()
+		select {
+		case <-run.Done():
+		case <-late.C:
+			kill()
+			<-run.Done()
+		}
+	}
+	return carrier{
+		Transport: &watched{&sdk.IOTransport{Reader: newLines(out), Writer: in, MaxLineLength: -1}, in},
+		end:       end, said: errs.String,
+	}, nil
+}
+
+// lines reads the messages of a program, one a line. It skips lines that are no messages,
+// since many programs print other things, too. It limits how long a line is and how many
+// come at once.
+type lines struct {
+	from *io.PipeReader
+	buf  *bufio.Reader
+	pace *rate.Limiter
+	life context.Context // ends at Close, so that nothing is waited for
+	end  context.CancelFunc
+	rest []byte
+	once sync.Once
+}
+
+func newLines(from *io.PipeReader) *lines {
+	l := &lines{from: from, buf: bufio.NewReaderSize(from, 64<<10), pace: rate.NewLimiter(perSecond, burst)}
+	l.life, l.end = context.WithCancel(context.Background())
+	return l
+}
+
+func (l *lines) Read(p []byte) (int, error) {
+	for len(l.rest) == 0 {
+		if err := l.pace.Wait(l.life); err != nil {
+			return 0, io.EOF
+		}
+		line, err := l.line()
+		if err != nil {
+			return 0, err
+		}
+		if bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) || bytes.HasPrefix(bytes.TrimSpace(line), []byte("[")) {
+			l.rest = append(line, '\n')
+		}
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+func (l *lines) line() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := l.buf.ReadSlice('\n')
+		if len(line)+len(part) > maxMessage {
+			return nil, fmt.Errorf("it sent a message of more than %d bytes", maxMessage)
+		}
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return bytes.TrimSuffix(line, []byte("\n")), nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
+
+func (l *lines) Close() error {
+	l.once.Do(func() {
+		l.end()
+		_ = l.from.Close()
+	})
+	return nil
+}
+
+// watched notes which calls have left. A program that does not read its input must not
+// hold up a call beyond its time, so such a program is given up.
+type watched struct {
+	sdk.Transport
+	in *io.PipeWriter
+}
+
+func (w *watched) Connect(ctx context.Context) (sdk.Connection, error) {
+	c, err := w.Transport.Connect(ctx)
+	return &watchedConn{c, w.in}, err
+}
+
+type watchedConn struct {
+	sdk.Connection
+	in *io.PipeWriter
+}
+
+func (c *watchedConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if q, ok := m.(*jsonrpc.Request); ok && q.Method == "tools/call" {
+		if t, ok := ctx.Value(tripKey{}).(*trip); ok {
+			t.sent.Store(true)
+		}
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.in.CloseWithError(errors.New("it does not read what it is sent")) })
+	defer stop()
+	return c.Connection.Write(ctx, m)
+}
