@@ -58,14 +58,14 @@ PATIENCE := 30m
 # are the same tests. The SQLite engine is C turned into Go and takes minutes with
 # it; the stores and the program are tested without, their callers with it. So are
 # the engine's tests over real stores, one that counts what is read in 1,200 turns,
-# one that times what SQLite does with hostile queries, and the scripted model and the
+# those that keep SQLite busy with hostile queries, and the scripted model and the
 # descriptions of APIs, which share nothing between calls. The tests without the
 # detector wait for processes and databases more than they compute.
 #
 # PAIRS are in both: a second crash during the recovery from a first one is only tried
 # without the detector.
 PAIRS := TestCrashAtEveryPoint|TestCrashWhileCondensing|TestOwnInputCrashAtEveryPoint
-UNRACED := (TestPairs|TestLimitsHoldAtOnce|TestCrashWhileStepsAreCondensed|TestSecretsNeverComeOut|TestForkHasItsTurns|TestSweepLeavesNothing)/(sqlite|postgres)|TestCondensingIsLinear|TestAnalyzeAttacked
+UNRACED := (TestPairs|TestLimitsHoldAtOnce|TestCrashWhileStepsAreCondensed|TestSecretsNeverComeOut|TestForkHasItsTurns|TestSweepLeavesNothing)/(sqlite|postgres)|TestCondensingIsLinear|TestAnalyze(Attacked|KeepsLittleAside|Functions)
 RACE := . ./client/... ./internal/api/... ./internal/engine/... ./internal/eventlog/... ./internal/wire/... ./internal/mcpserver/... \
 	./internal/toolbox/... ./internal/runtime/... ./internal/store/mem/... $(addprefix ./internal/model/,anthropic gemini mistral modeltest openai transport) ./internal/redact/... ./internal/sse/... ./internal/telemetry/... ./apps/... \
 	./internal/sim/... ./internal/proc $(addprefix ./internal/tool/,ask command homeassistant mcp notion slack webhook)
