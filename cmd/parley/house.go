@@ -287,6 +287,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 			return h.engine.Import(ctx, p, engine.Imported(s))
 		},
 		Providers: p.models.ask,
+		Redact:    func(body []byte) []byte { body, _ = writer.RedactFile(body); return body },
 		Version:   version, Off: p.notServed(), Notices: notices, Metrics: metered(counts.Handler()), Streams: counts.Streams, Logger: log,
 		MaxBody: int64(p.settings.Limits.MaxBody), MaxStreams: p.settings.Limits.MaxStreams,
 	})

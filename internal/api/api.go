@@ -5,8 +5,8 @@
 // A door makes no decisions. It identifies the caller, checks the form of the request,
 // passes it to the engine, and encodes the result. Every refusal is
 // {"error":{"code","message","hint","field"}} with the status of [Status]. The log is
-// shown as a JSON page, as server-sent events or as NDJSON, with one cursor for all: the
-// number of the last event seen.
+// shown as a JSON page, as server-sent events, as NDJSON or over a WebSocket, with one
+// cursor for all: the number of the last event seen.
 //
 // [New] makes the handler, [Guard] wraps it and every other door of the same listener: it
 // checks against DNS rebinding, handles CORS, and contains panics, so that one costs a
@@ -54,7 +54,10 @@ type Options struct {
 	Notices []string          // what every client should show, for example that no login is required
 	Metrics http.Handler      // at /metrics; nil: there is none
 	Streams func(n int)       // called with the number of open streams
-	Logger  *slog.Logger
+	// Redact removes secrets from refusals that are sent over a WebSocket, as the guard does with
+	// others. Nil: they are sent as they are.
+	Redact func(body []byte) []byte
+	Logger *slog.Logger
 
 	MaxBody    int64 // bytes of a request's body; 0: 1 MiB
 	MaxImport  int64 // bytes of an archive; 0: 64 MiB
@@ -194,6 +197,8 @@ func (r routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Req
 		h = r.s.streamOr(h, "sse")
 	case http.MethodGet + " " + linesPath:
 		h = r.s.streamOr(h, "ndjson")
+	case http.MethodGet + " " + socketPath:
+		h = r.s.streamOr(h, "socket")
 	case http.MethodPost + " " + turnsPath, http.MethodPost + " " + turnStreamPath:
 		h = r.s.streamAfter(h)
 	case http.MethodPost + " " + importPath:

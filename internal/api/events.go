@@ -16,6 +16,7 @@ const (
 	eventsPath = "/v1/sessions/{id}/events"
 	followPath = eventsPath + "/stream"
 	linesPath  = eventsPath + "/lines"
+	socketPath = eventsPath + "/ws"
 )
 
 type eventsInput struct {
@@ -69,6 +70,7 @@ func (s *Server) eventRoutes() {
 			"200": {Description: "Frames of the session", Content: s.frames("application/x-ndjson")},
 		},
 	}, s.followHead("application/x-ndjson"))
+	s.socketRoute(tags)
 	route(s, huma.Operation{
 		OperationID: "stream", Method: http.MethodGet, Path: "/v1/stream", Tags: tags, Summary: "Follow several sessions in one stream",
 		Description: "A browser opens at most six connections to one host; this needs one. The id of a frame is the whole list with its numbers.",
@@ -163,17 +165,24 @@ func leftBy(next http.HandlerFunc, w http.ResponseWriter, r *http.Request) *stre
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, st *stream) {
 	defer st.done()
-	if err := st.serve(w, r, st.frames, st.o); err != nil {
+	if err := st.serve(w, r, st); err != nil {
 		s.refuse(w, r, err)
 	}
 }
 
 // stream is a requested stream.
 type stream struct {
-	serve  func(http.ResponseWriter, *http.Request, wire.Frames, wire.Options) error // nil: refused
-	frames wire.Frames
+	serve  func(http.ResponseWriter, *http.Request, *stream) error // nil: refused
+	frames func(ctx context.Context) wire.Frames
 	o      wire.Options
 	done   func()
+}
+
+// by carries the native form of a stream as a response.
+func by(c wire.Carrier) func(http.ResponseWriter, *http.Request, *stream) error {
+	return func(w http.ResponseWriter, r *http.Request, st *stream) error {
+		return wire.Serve(w, r, st.frames(r.Context()), c, wire.Native(), st.o)
+	}
 }
 
 // asked returns the stream that r requests, or nil if it requests none. A refusal has
@@ -250,14 +259,21 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 	default:
 		return nil, invalid("deltas", "deltas is true or false, not %q", parley.Cut(deltas, 20))
 	}
-	st := &stream{serve: wire.ServeNDJSON, o: wire.Options{Keep: keep, Heartbeat: s.o.Heartbeat}}
-	if form == "sse" {
-		st.serve = wire.ServeSSE
+	id := parley.SessionID(r.PathValue("id"))
+	st := &stream{serve: by(wire.NDJSON), o: wire.Options{Keep: keep, Heartbeat: s.o.Heartbeat}}
+	switch form {
+	case "sse":
+		st.serve = by(wire.SSE)
+	case "socket":
+		if err := s.o.Reader.Check(r.Context(), p, id, after); err != nil { // later it could not be refused
+			return nil, err
+		}
+		st.serve = s.socket(id)
 	}
 	if st.done, err = s.Open(r.Context(), p); err != nil {
 		return nil, err
 	}
-	st.frames = follow(r.Context(), p, parley.SessionID(r.PathValue("id")), after)
+	st.frames = func(ctx context.Context) wire.Frames { return follow(ctx, p, id, after) }
 	return st, nil
 }
 

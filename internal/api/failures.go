@@ -21,6 +21,7 @@ var refusals = map[int]struct{ name, what string }{
 	http.StatusRequestEntityTooLarge: {"TooLarge", "The request is too large."},
 	http.StatusUnsupportedMediaType:  {"UnsupportedMediaType", "This request does not accept the body's Content-Type or Content-Encoding."},
 	http.StatusUnprocessableEntity:   {"KeyReused", "The Idempotency-Key was used with another body."},
+	http.StatusUpgradeRequired:       {"UpgradeRequired", "This path is for WebSockets."},
 	http.StatusTooManyRequests:       {"TooManyRequests", "A rate, a number of streams or a quota is used up; Retry-After says how long to wait."},
 	http.StatusInternalServerError:   {"InternalError", "Something went wrong in the server, whose log has the cause."},
 	http.StatusServiceUnavailable:    {"Unavailable", "The server cannot do it now; Retry-After says how long to wait."},

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 // GuardOptions of [Guard].
@@ -38,8 +39,8 @@ type GuardOptions struct {
 // Without a login, pages of other origins must not reach the server. The Host check stops
 // names that were made to point here (DNS rebinding). A request that changes something is
 // refused when the browser says that it comes from a page that is neither ours nor
-// listed. Such a page gets answers uncompressed, since their size must not reveal their
-// content.
+// listed, and so is the handshake of a WebSocket. Such a page gets answers uncompressed, since
+// their size must not reveal their content.
 //
 // A handler that panics costs its request, and the server goes on.
 func Guard(next http.Handler, o GuardOptions) http.Handler {
@@ -204,7 +205,9 @@ func crossOrigin(w http.ResponseWriter, r *http.Request, origins []string) bool 
 	if listed || !fromElsewhere(r, origin) {
 		return false
 	}
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+	// A WebSocket is no safe GET, and its handshake has no preflight: what the page says over it may
+	// change things, and the page reads the answers.
+	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && !wire.Upgrades(r) {
 		r.Header.Del("Accept-Encoding") // see wire.Compressed
 		return false                    // a page that is not listed cannot read the answer
 	}

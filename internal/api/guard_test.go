@@ -122,6 +122,20 @@ func TestGuard(t *testing.T) {
 			if w.Code == 403 {
 				problem(t, w.Result())
 			}
+			if c.method != "POST" {
+				return
+			}
+			// The handshake of a WebSocket is judged as a POST is.
+			for _, upgrade := range []string{"websocket", "WebSocket", "h2c, websocket"} {
+				r := r.Clone(t.Context())
+				r.Method = "GET"
+				r.Header.Set("Upgrade", upgrade)
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				if got := w.Header().Get("Access-Control-Allow-Origin"); w.Code != c.status || got != c.allow {
+					t.Errorf("as the handshake of %s: got %d and allowed %q, want %d and %q", upgrade, w.Code, got, c.status, c.allow)
+				}
+			}
 		})
 	}
 

@@ -182,13 +182,14 @@ func (s *Server) send(ctx context.Context, p parley.Principal, id parley.Session
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
-		r, w := humago.Unwrap(hc)
+		_, w := humago.Unwrap(hc)
 		w.Header().Set("Parley-Session", string(t.SessionID))
 		w.Header().Set("Parley-Turn", string(t.ID))
 		if follow {
 			ctx.Value(leftKey{}).(*left).st = &stream{
-				serve: wire.ServeSSE, frames: s.o.Reader.Follow(r.Context(), p, t.SessionID, t.FirstSeq-1), done: done,
-				o: wire.Options{Keep: ofTurn(t.ID), Until: wire.EndOf(t.ID, t.LastSeq), Heartbeat: s.o.Heartbeat, Accepted: true},
+				serve: by(wire.SSE), done: done,
+				frames: func(ctx context.Context) wire.Frames { return s.o.Reader.Follow(ctx, p, t.SessionID, t.FirstSeq-1) },
+				o:      wire.Options{Keep: ofTurn(t.ID), Until: wire.EndOf(t.ID, t.LastSeq), Heartbeat: s.o.Heartbeat, Accepted: true},
 			}
 			return
 		}
