@@ -15,6 +15,8 @@ import (
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/parley-server/parley/internal/wire"
 )
 
 //go:embed docs.html
@@ -39,7 +41,7 @@ var keys = map[string]*huma.SecurityScheme{
 // specRoutes serve the OpenAPI document and a page to read it. Both are made at the first
 // request. The page has no script and loads nothing.
 func (s *Server) specRoutes() {
-	spec := sync.OnceValues(func() ([]byte, error) {
+	spec := sync.OnceValues(func() (wire.Fixed, error) {
 		// huma uses a pattern's description for its own message; it is not part of
 		// OpenAPI.
 		for _, path := range s.huma.OpenAPI().Paths {
@@ -52,23 +54,27 @@ func (s *Server) specRoutes() {
 				}
 			}
 		}
-		return json.MarshalIndent(s.huma.OpenAPI(), "", " ")
+		b, err := json.MarshalIndent(s.huma.OpenAPI(), "", " ")
+		return wire.NewFixed(b), err
 	})
-	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
-		b, err := spec()
+	s.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		doc, err := spec()
 		if err != nil {
 			WriteError(w, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/openapi+json")
 		w.Header().Set("Cache-Control", "no-cache")
-		_, _ = w.Write(b)
+		doc.Send(w, r)
 	})
-	page := sync.OnceValues(s.docs)
+	page := sync.OnceValues(func() (wire.Fixed, error) {
+		b, err := s.docs()
+		return wire.NewFixed(b), err
+	})
 	sum := sha256.Sum256([]byte(docsCSS))
 	csp := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'" // Home Assistant shows it in a frame of its own origin
-	s.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {
-		b, err := page()
+	s.mux.HandleFunc("GET /docs", func(w http.ResponseWriter, r *http.Request) {
+		doc, err := page()
 		if err != nil {
 			WriteError(w, err)
 			return
@@ -78,7 +84,7 @@ func (s *Server) specRoutes() {
 		h.Set("Content-Security-Policy", csp)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-cache")
-		_, _ = w.Write(b)
+		doc.Send(w, r)
 	})
 }
 

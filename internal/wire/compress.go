@@ -38,7 +38,7 @@ func Compressed(next http.Handler, takes func(*http.Request) bool) http.Handler 
 			return
 		}
 		p := &packed{answer: a, takes: takes(r)}
-		next.ServeHTTP(p, r)
+		next.ServeHTTP(p, withTakes(r, p.takes))
 		p.finish() // not after a panic: a broken answer must not look complete
 	})
 }
