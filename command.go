@@ -20,6 +20,8 @@ type CreateSession struct {
 	MaxOpenTurns int            `json:"max_open_turns,omitempty"`
 	Preferences  map[string]any `json:"preferences,omitempty"`
 	Temporary    bool           `json:"temporary,omitempty"`
+	// Workspace is where the session's tools find files. Empty: the app's default.
+	Workspace Workspace `json:"workspace,omitempty"`
 
 	Key    string `json:"-"`
 	Client string `json:"-"`
@@ -61,6 +63,9 @@ type UpdateSession struct {
 type ForkSession struct {
 	At    int64  `json:"at,omitempty"`
 	Title string `json:"title,omitempty"`
+	// Workspace is the fork's. Empty: the session's, read-only, since two branches of one
+	// conversation would overwrite each other's files.
+	Workspace Workspace `json:"workspace,omitempty"`
 
 	Key string `json:"-"`
 }
@@ -74,10 +79,12 @@ type AnswerInteraction struct {
 // CallTool asks for one tool call without a model. The call is a turn of its own, in the
 // named session or else in a temporary one.
 type CallTool struct {
-	App     string          `json:"app,omitempty"`
-	Session SessionID       `json:"session,omitempty"`
-	Name    string          `json:"name"`
-	Input   json.RawMessage `json:"input"`
+	App     string    `json:"app,omitempty"`
+	Session SessionID `json:"session,omitempty"`
+	// Workspace is that of a call without a session. Empty: the app's default.
+	Workspace Workspace       `json:"workspace,omitempty"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
 
 	Redacted bool   `json:"-"` // Input comes from a log, where its secrets were taken out
 	Key      string `json:"-"`

@@ -63,7 +63,9 @@ type SessionInfo struct {
 	Policy     *Policy       `json:"policy,omitempty"` // the policy in force without rules: the app's as of its last turn, narrowed by the session's own
 	Busy       BusyMode      `json:"busy"`
 	Parent     SessionID     `json:"parent,omitempty"`
-	Direct     bool          `json:"direct,omitempty"` // made for one direct call: listed only on request, deleted after a week
+	Workspace  Workspace     `json:"workspace,omitempty"`
+	ReadOnly   bool          `json:"read_only,omitempty"` // nothing in the workspace is changed
+	Direct     bool          `json:"direct,omitempty"`    // made for one direct call: listed only on request, deleted after a week
 	CreatedAt  time.Time     `json:"created_at"`
 	UpdatedAt  time.Time     `json:"updated_at"`
 	StepsSince time.Time     `json:"steps_since,omitzero"` // when the oldest turn ended whose steps are not condensed yet

@@ -27,6 +27,8 @@ type SessionCreated struct {
 	Temporary    bool           `json:"temporary,omitempty"` // ends with its first turn
 	Direct       bool           `json:"direct,omitempty"`    // made for one direct call
 	InForce      *InForce       `json:"in_force,omitempty"`  // the app's settings when the session was created
+	Workspace    Workspace      `json:"workspace,omitempty"`
+	ReadOnly     bool           `json:"read_only,omitempty"` // nothing in the workspace is changed
 }
 
 // SessionUpdated changes the fields that are set.
@@ -57,6 +59,9 @@ type SessionForked struct {
 	At     int64     `json:"at"`
 	Title  string    `json:"title,omitempty"`
 	By     string    `json:"by,omitempty"`
+	// Workspace is the new session's. Empty: that of Parent, read-only.
+	Workspace Workspace `json:"workspace,omitempty"`
+	ReadOnly  bool      `json:"read_only,omitempty"`
 }
 
 // Origin is who or what began a turn.

@@ -46,6 +46,8 @@ type Session struct {
 	Direct       bool              `json:"direct,omitempty"`
 	Preferences  map[string]any    `json:"preferences,omitempty"`
 	Parent       SessionID         `json:"parent,omitempty"`
+	Workspace    Workspace         `json:"workspace,omitempty"`
+	ReadOnly     bool              `json:"read_only,omitempty"` // nothing in the workspace is changed
 
 	Summary      string                   `json:"summary,omitempty"` // summarizes the turns before History
 	Facts        []Fact                   `json:"facts,omitempty"`
@@ -138,6 +140,7 @@ func (s *Session) apply(e Event, p Payload) {
 		s.App, s.User, s.Org, s.OutsideID, s.Title = p.App, p.User, p.Org, p.OutsideID, p.Title
 		s.Model, s.Mode, s.Policy, s.Budgets, s.Memory = p.Model, p.Mode, p.Policy, p.Budgets, p.Memory
 		s.Temperature, s.MaxOutput = p.Temperature, p.MaxOutput
+		s.Workspace, s.ReadOnly = p.Workspace, p.ReadOnly
 		if p.InForce != nil {
 			s.InForce = *p.InForce
 		}
@@ -155,6 +158,11 @@ func (s *Session) apply(e Event, p Payload) {
 			for i := range s.Turn.Agents {
 				s.Turn.Agents[i].Steers, s.Turn.Agents[i].Waiting = nil, nil
 			}
+		}
+		if p.Workspace != "" {
+			s.Workspace, s.ReadOnly = p.Workspace, p.ReadOnly
+		} else {
+			s.ReadOnly = s.Workspace != ""
 		}
 		s.ID = e.Session
 	case ContextCompacted:
@@ -363,6 +371,7 @@ func (s Session) Info() SessionInfo {
 		Policy: &force.Policy,
 		ID:     s.ID, App: s.App, User: s.User, Org: s.Org, OutsideID: s.OutsideID, Title: s.Title, Preview: s.Preview,
 		Status: s.Status, Model: force.Model, Busy: s.Busy, Parent: s.Parent, Direct: s.Direct, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		Workspace: s.Workspace, ReadOnly: s.ReadOnly,
 		StepsSince: s.StepsSince, Version: s.Seq, Waiting: len(s.Interactions), Held: s.QueueHeld(), Totals: s.Totals,
 	}
 	if s.Turn != nil {

@@ -165,10 +165,17 @@ func (c *Client) Export(ctx context.Context, id parley.SessionID, w io.Writer) e
 }
 
 // Import makes a session from an export. App is the app to import into; empty means the
-// one named in the archive.
+// one named in the archive. The session has the archive's workspace if the export is the
+// caller's own and the workspace is there; see [Client.ImportTo].
 func (c *Client) Import(ctx context.Context, zip io.Reader, app string) (parley.SessionInfo, error) {
+	return c.ImportTo(ctx, zip, app, "")
+}
+
+// ImportTo is Import into a workspace of the caller's.
+func (c *Client) ImportTo(ctx context.Context, zip io.Reader, app string, w parley.Workspace) (parley.SessionInfo, error) {
 	q := url.Values{}
 	set(q, "app", app)
+	set(q, "workspace", string(w))
 	a := call{method: http.MethodPost, path: "/v1/sessions/import", query: q, raw: zip}
 	return get[parley.SessionInfo](ctx, c, a.set("Content-Type", "application/zip"))
 }

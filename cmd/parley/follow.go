@@ -31,7 +31,8 @@ type runner struct {
 	// answerWith is the command that answers an interaction from elsewhere, without its
 	// id.
 	answerWith string
-	resumeWith string // the command that resumes a turn, without its id
+	resumeWith string           // the command that resumes a turn, without its id
+	workspace  parley.Workspace // of a new session; empty: the app's default
 
 	asked int64 // what was asked up to this event is answered, but for open
 	seen  int64 // events up to this one are not shown

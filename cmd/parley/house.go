@@ -26,6 +26,7 @@ import (
 	"github.com/parley-server/parley/internal/livefiles"
 	"github.com/parley-server/parley/internal/mcpserver"
 	"github.com/parley-server/parley/internal/redact"
+	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/telemetry"
 	"github.com/parley-server/parley/internal/toolbox"
@@ -35,6 +36,7 @@ import (
 // house is everything that one process owns.
 type house struct {
 	apps   []parley.App
+	scopes *scope.Scopes
 	engine *engine.Engine
 	api    *api.Server
 	mcp    []*mcpserver.App
@@ -264,9 +266,15 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	for name, make := range runtimes {
 		carriers[name] = make(p.models)
 	}
+	if h.scopes, err = p.scopes(writer, log); err != nil {
+		_ = writer.Close(ctx)
+		traces.Close(ctx)
+		_ = store.Close()
+		return nil, err
+	}
 	h.files = p.liveFiles(log, reader, store, kept, counts)
 	h.engine, err = engine.New(engine.Options{
-		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Tools: p.boxes, Apps: p.resolved, Off: p.notServed(), Logger: log,
+		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Scopes: h.scopes, Off: p.notServed(), Logger: log,
 		Archive: shelf{kept, h.files}, NothingRuns: nothingRuns, Zone: serverZone(),
 		Limits: engine.Limits{
 			MaxMessage: int(p.settings.Limits.MaxMessage),
@@ -375,6 +383,9 @@ func (h *house) close(ctx context.Context, grace time.Duration) error {
 	h.closeFiles(flush)
 	for _, m := range h.mcp {
 		m.Close(flush)
+	}
+	if serr := h.scopes.Close(flush); serr != nil {
+		h.log.Warn("not all tools were closed in time", "err", serr)
 	}
 	for _, s := range h.services {
 		if s.Close != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 func newRun(f *flags) *cobra.Command {
-	var app, session, busy string
+	var app, session, space, busy string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: `run "message"`, Short: "Ask one question and print the answer", Args: cobra.MinimumNArgs(1),
@@ -43,6 +43,10 @@ an answer, 4 the turn waits for a human, 130 stopped by a signal.`,
 			if err != nil {
 				return err
 			}
+			if session != "" && space != "" {
+				return usage(parley.Errorf(parley.CodeInvalid, "--workspace is given, and so is --session").
+					WithHint("a session keeps the workspace that it was created with; leave one of the two out"))
+			}
 			t := terminal(cmd)
 			message, err := messageOf(args, t, int64(s.Limits.MaxMessage))
 			if err != nil {
@@ -54,11 +58,13 @@ an answer, 4 the turn waits for a human, 130 stopped by a signal.`,
 				if cmd.Flags().Changed("model") {
 					model = l.settings.Model
 				}
+				r.workspace = parley.Workspace(space)
 				return r.run(ctx, app, session, parley.Send{Message: message, Model: model, Busy: parley.BusyMode(busy)})
 			})
 		},
 	}
 	cmd.Flags().StringVar(&app, "app", "", "`name` of the app (default: the only one there is)")
+	cmd.Flags().StringVar(&space, "workspace", "", "`name` of the new session's workspace (default: the app's)")
 	cmd.Flags().StringVar(&session, "session", "", "continue this session, by its `id`; \"last\" is the one that changed last")
 	cmd.Flags().StringVar(&busy, "busy", "", "what to do in a session that is busy, or waits for you: `reject`, enqueue, interrupt or steer (default: as the session says)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the turn's events as lines of JSON")
@@ -155,6 +161,6 @@ func (r *runner) session(ctx context.Context, app, session string) (parley.Sessi
 			return "", err
 		}
 	}
-	info, _, err := r.l.CreateSession(ctx, parley.CreateSession{App: name})
+	info, _, err := r.l.CreateSession(ctx, parley.CreateSession{App: name, Workspace: r.workspace})
 	return info.ID, err
 }

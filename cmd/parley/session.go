@@ -339,7 +339,7 @@ func sessionExport(f *flags) *cobra.Command {
 }
 
 func sessionImport(f *flags) *cobra.Command {
-	var app string
+	var app, space string
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "Make a session of an export", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -357,7 +357,7 @@ func sessionImport(f *flags) *cobra.Command {
 				return usage(errNoInput)
 			}
 			return f.with(cmd, mayMake, func(ctx context.Context, l *link) error {
-				info, err := l.Import(ctx, archive, app)
+				info, err := l.ImportTo(ctx, archive, app, parley.Workspace(space))
 				if err == nil {
 					fmt.Fprintln(cmd.OutOrStdout(), info.ID)
 				}
@@ -366,6 +366,7 @@ func sessionImport(f *flags) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&app, "app", "", "`app` to import into (default: the one it came from)")
+	cmd.Flags().StringVar(&space, "workspace", "", "`name` of the session's workspace (default: the one it came from, if it is yours and there)")
 	return cmd
 }
 

@@ -70,8 +70,9 @@ func (s *Server) beginImport(p parley.Principal) (done func(), err error) {
 }
 
 type importInput struct {
-	App     string `query:"app" maxLength:"64" doc:"The app to import into; the archive's own when not given."`
-	RawBody []byte `contentType:"application/zip" required:"true"`
+	App       string           `query:"app" maxLength:"64" doc:"The app to import into; the archive's own when not given."`
+	Workspace parley.Workspace `query:"workspace" maxLength:"80" doc:"The session's workspace. When not given: the archive's own, if it is an export of the caller's and the workspace is there."`
+	RawBody   []byte           `contentType:"application/zip" required:"true"`
 }
 
 func (s *Server) archiveRoutes() {
@@ -114,6 +115,7 @@ func (s *Server) archiveRoutes() {
 		if err := a.FitInto(app); err != nil {
 			return nil, err
 		}
+		a.Workspace = in.Workspace
 		return ok(s.o.Import(ctx, p, a))
 	})
 }

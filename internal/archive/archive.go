@@ -33,9 +33,11 @@ import (
 
 // Session is a session outside of any store.
 type Session struct {
-	App    string
-	Events []parley.Event
-	Blobs  map[parley.Digest][]byte // artifacts and other bytes that Events refer to
+	App string
+	// Workspace is that of the session to make; an archive names none.
+	Workspace parley.Workspace
+	Events    []parley.Event
+	Blobs     map[parley.Digest][]byte // artifacts and other bytes that Events refer to
 }
 
 // Source is a session to write.

@@ -17,7 +17,7 @@ type agentFile struct {
 	Description string             `yaml:"description"`  // what another agent's model reads before it hands off
 	Prompt      string             `yaml:"prompt"`       // file, from the app's folder
 	Model       string             `yaml:"model"`        // default: the app's
-	Tools       []string           `yaml:"tools"`        // default: none
+	Tools       []string           `yaml:"tools"`        // names, or beginnings of names with * behind; default: none
 	Handoffs    []string           `yaml:"handoffs"`     // agents it may hand to; default: none
 	History     parley.HistoryMode `yaml:"history"`      // all or none; default all
 	MaxOutput   int64              `yaml:"max_output"`   // tokens of one reply; default: the model's

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/workspace"
 )
 
 // AppFile is the name of the file that makes a folder an app.
@@ -49,6 +50,7 @@ type appFile struct {
 	Streaming    streamingFile        `yaml:"streaming"`      // how often streamed text and live files are updated
 	Concurrency  concurrencyFile      `yaml:"concurrency"`    // another way to write max_open_turns
 	Wires        []string             `yaml:"wires"`          // seed wires that show this app; default: none
+	Workspaces   *workspacesFile      `yaml:"workspaces"`     // where its sessions find files; default: they have none
 	Examples     []string             `yaml:"examples"`       // questions that a page may offer
 	FollowUps    []string             `yaml:"follow_ups"`     // questions that it may offer below an answer
 }
@@ -102,6 +104,8 @@ type App struct {
 	LiveFiles    bool            // its sessions are also kept as files
 	PartialEvery parley.Duration // how long the wire /events collects text; 0: the wire's default
 	FlushEvery   parley.Duration // how often live files are updated; 0: their default
+
+	Workspaces *workspace.Options // nil: it has none
 
 	Toolsets []Toolset // to make, in the order of their kinds
 	Data     Folder
@@ -180,6 +184,7 @@ func (s Settings) loadApp(name string, dir Folder, known Known) (*App, error) {
 	a.check(f, known)
 	a.models(s, f)
 	a.folders(s, f)
+	a.workspaces(s, f.Workspaces)
 	return a, a.d.err()
 }
 
@@ -339,8 +344,9 @@ func (a *App) unique(at string, names []string) {
 }
 
 // Resolve returns the app that the engine runs, now that its tools are known: the
-// declarations of every tool that some agent has, in the order of decls. A tool that no
-// toolset has is an error with its line.
+// declarations of every tool that some agent has, in the order of decls. An agent's tool
+// that ends with * stands for all tools that begin like it. A tool that no toolset has is
+// an error with its line.
 func (a *App) Resolve(decls []parley.ToolDecl) (parley.App, error) {
 	d := &decoder{file: a.d.file, lines: a.d.lines}
 	var names []string

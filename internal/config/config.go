@@ -55,6 +55,10 @@ type Settings struct {
 	// Apps is a folder of apps, one sub-folder each, in addition to the built-in ones.
 	// Default: none.
 	Apps string `yaml:"apps,ref"`
+	// WorkspacesDir has a folder for each user, and in it one for each of the user's
+	// workspaces, for apps that have workspaces and name no folder of their own. Default:
+	// workspaces in the data folder.
+	WorkspacesDir string `yaml:"workspaces_dir,ref"`
 	// Enabled names the apps that are on. Default: all there are.
 	Enabled []string `yaml:"enabled"`
 	// Model replaces the model of every app and of its agents. Default: each app's own.
@@ -319,7 +323,7 @@ func Load(from From) (Settings, error) {
 	if err := errors.Join(errs...); err != nil {
 		return s, parley.Errorf(parley.CodeInvalid, "%w", err).WithHint("every setting is described in the README")
 	}
-	s.Data, s.Apps = home(s.Data, env), home(s.Apps, env)
+	s.Data, s.Apps, s.WorkspacesDir = home(s.Data, env), home(s.Apps, env), home(s.WorkspacesDir, env)
 	for name, a := range s.App {
 		a.Data = home(a.Data, env)
 		s.App[name] = a
@@ -352,7 +356,7 @@ func (s *Settings) rebase(dir string) {
 		}
 		return filepath.Join(dir, p)
 	}
-	s.Data, s.Apps = fix(s.Data), fix(s.Apps)
+	s.Data, s.Apps, s.WorkspacesDir = fix(s.Data), fix(s.Apps), fix(s.WorkspacesDir)
 	for name, a := range s.App {
 		a.Data = fix(a.Data)
 		s.App[name] = a

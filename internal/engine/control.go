@@ -176,9 +176,9 @@ func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID
 			}
 		}
 		if r.Call != nil && s.view.Direct { // its session ended with it
-			app := s.view.App
+			app, space := s.view.App, s.view.Workspace
 			s.release()
-			return e.callAlone(ctx, p, parley.CallTool{App: app, Name: r.Call.Name, Input: r.Call.Input, Redacted: r.Call.Redacted, Key: key, Client: client}, id)
+			return e.callAlone(ctx, p, parley.CallTool{App: app, Workspace: space, Name: r.Call.Name, Input: r.Call.Input, Redacted: r.Call.Redacted, Key: key, Client: client}, id)
 		}
 		if r.Call != nil {
 			again.call = &parley.ToolCall{Call: parley.CallID(e.newID()), Name: r.Call.Name, Input: r.Call.Input, Redacted: r.Call.Redacted}

@@ -190,10 +190,14 @@ func (e *Engine) newSession(p parley.Principal, a *scope.Resolved, c parley.Crea
 	if err := checkSampling(&app, nil, c.Temperature, &c.MaxOutput); err != nil {
 		return parley.SessionCreated{}, err
 	}
+	space, readOnly, err := workspaceOf(p, a, c.Workspace)
+	if err != nil {
+		return parley.SessionCreated{}, err
+	}
 	force := app.InForce()
 	return parley.SessionCreated{
-		InForce: &force,
-		App:     app.Name, User: p.User, Org: p.Org, Title: c.Title, Model: c.Model, Temperature: c.Temperature, MaxOutput: c.MaxOutput, Mode: c.Mode, Policy: c.Policy,
+		InForce: &force, Workspace: space, ReadOnly: readOnly,
+		App: app.Name, User: p.User, Org: p.Org, Title: c.Title, Model: c.Model, Temperature: c.Temperature, MaxOutput: c.MaxOutput, Mode: c.Mode, Policy: c.Policy,
 		Budgets: budgets, Memory: app.Memory, Busy: busy, MaxOpenTurns: open,
 		Preferences: maps.Clone(c.Preferences), OutsideID: c.OutsideID, Temporary: c.Temporary,
 	}, nil

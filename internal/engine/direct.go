@@ -28,6 +28,10 @@ func (e *Engine) CallTool(ctx context.Context, p parley.Principal, c parley.Call
 	case utf8.RuneCountInString(c.Key) > parley.MaxKey:
 		return none, tooLong("Idempotency-Key", parley.MaxKey, "characters")
 	}
+	if c.Session != "" && c.Workspace != "" {
+		return none, parley.Errorf(parley.CodeInvalid, "workspace is set, and so is session").WithField("workspace").
+			WithHint("a call in a session works in the session's workspace; leave one of the two out")
+	}
 	if c.Session == "" {
 		return e.callAlone(ctx, p, c, "")
 	}
@@ -66,7 +70,8 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 	key := seam.Key{Key: e.aliasOf(c.Key), Turn: a.turn, Body: digestOf(struct {
 		App, Name, Input string
 		RetryOf          parley.TurnID
-	}{c.App, c.Name, string(a.call.Input), retryOf})}
+		Workspace        parley.Workspace `json:",omitempty"`
+	}{c.App, c.Name, string(a.call.Input), retryOf, c.Workspace})}
 	free := func() {}
 	defer func() { free() }()
 	var id parley.SessionID
@@ -87,7 +92,11 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 		if err != nil {
 			return none, err
 		}
-		in, err := e.scopes.Resolve(ctx, seam.Scope{Principal: p, App: c.App})
+		made, err := e.newSession(p, app, parley.CreateSession{App: c.App, Title: "Call of " + parley.Cut(c.Name, 80), Temporary: true, Workspace: c.Workspace})
+		if err != nil {
+			return none, err
+		}
+		in, err := e.scopes.Resolve(ctx, seam.Scope{Principal: p, App: c.App, Workspace: made.Workspace})
 		if err != nil {
 			return none, err
 		}
@@ -101,10 +110,6 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 				return none, err
 			}
 			free = reserved
-		}
-		made, err := e.newSession(p, app, parley.CreateSession{App: c.App, Title: "Call of " + parley.Cut(c.Name, 80), Temporary: true})
-		if err != nil {
-			return none, err
 		}
 		made.Direct = true
 		s, err := e.makeSession(ctx, p, made, key)

@@ -13,7 +13,8 @@ import (
 
 // Fork makes a new session from the first events of another, with the turns that have
 // ended by then. What was open or queued at that point is cancelled in the fork. The fork
-// takes over no grants, rules, open interactions, keys or provider state.
+// takes over no grants, rules, open interactions, keys or provider state. It has the
+// parent's workspace read-only, unless the caller names one.
 //
 // A turn or interaction that both have is found by its id in the parent, whose id is
 // lower than the fork's, and in the fork once the parent is deleted.
@@ -63,6 +64,12 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	if title == "" {
 		title = strings.TrimSpace("Fork of " + firstOf(st.Title, st.Preview, string(id)))
 	}
+	forked := parley.SessionForked{Parent: id, At: c.At, Title: title, By: p.User}
+	if c.Workspace != "" {
+		if forked.Workspace, forked.ReadOnly, err = workspaceOf(p, app, c.Workspace); err != nil {
+			return none, err
+		}
+	}
 	s := &session{e: e, id: parley.SessionID(e.newIDAfter(string(id))), lock: make(chan struct{}, 1), changed: make(chan struct{})}
 	s.state, s.view = st, st.Clone()
 	var ix seam.Index
@@ -70,7 +77,7 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	if err != nil {
 		return none, err
 	}
-	events, err := s.prepare(&s.view, &ix, append(begin, parley.NewEvent("", "", parley.SessionForked{Parent: id, At: c.At, Title: title, By: p.User})))
+	events, err := s.prepare(&s.view, &ix, append(begin, parley.NewEvent("", "", forked)))
 	if err != nil {
 		return none, err
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -21,9 +23,13 @@ const maxImport = 100_000 // events
 // Imported is an exported session: its whole log, and the blobs that the log names. A
 // missing blob is no error here; whatever needs it reports it.
 type Imported struct {
-	App    string // empty: the app named in the log
-	Events []parley.Event
-	Blobs  map[parley.Digest][]byte
+	App string // empty: the app named in the log
+	// Workspace is the new session's. Empty: that of the log, if the log is the importer's
+	// own and the workspace is there, or else none. Somebody else's name for a workspace
+	// means another folder here.
+	Workspace parley.Workspace
+	Events    []parley.Event
+	Blobs     map[parley.Digest][]byte
 }
 
 // Import makes a session from an exported log. The session, its turns, interactions and
@@ -51,7 +57,7 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 	defer free()
 	s := &session{e: e, id: parley.SessionID(e.newID()), lock: make(chan struct{}, 1), changed: make(chan struct{})}
 	in.Blobs = maps.Clone(in.Blobs)
-	own, err := e.renamed(p, s.id, in, e.cleaned(in.Blobs))
+	own, space, err := e.renamed(p, s.id, in, e.cleaned(in.Blobs))
 	if err != nil {
 		return none, err
 	}
@@ -73,6 +79,7 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 	queue := s.state.Queue
 	closing, err := s.prepare(&s.view, &ix, []parley.Event{parley.NewEvent("", "", parley.SessionForked{
 		Parent: in.Events[0].Session, At: int64(events.Len()), Title: s.view.Title, By: p.User,
+		Workspace: space.name, ReadOnly: space.readOnly,
 	})})
 	if err != nil {
 		return none, err
@@ -140,8 +147,8 @@ func (e *Engine) cleaned(blobs map[parley.Digest][]byte) map[parley.Digest]parle
 }
 
 // renamed returns the log's events with new ids and with the new digests of redacted
-// blobs.
-func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, became map[parley.Digest]parley.Digest) ([]parley.Event, error) {
+// blobs, and the workspace of the new session.
+func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, became map[parley.Digest]parley.Digest) (events []parley.Event, space chosen, err error) {
 	ids := map[string]string{string(in.Events[0].Session): string(id)}
 	for d, now := range became {
 		ids[string(d)] = string(now)
@@ -157,28 +164,31 @@ func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, b
 			if ev.Seq == 0 {
 				says = parley.Errorf(parley.CodeInvalid, "event %d of the export has no number (seq)", i+1)
 			}
-			return nil, says.WithHint("the log must be whole, from 1 without gaps")
+			return nil, space, says.WithHint("the log must be whole, from 1 without gaps")
 		}
 		if ev.Session != in.Events[0].Session {
-			return nil, parley.Errorf(parley.CodeInvalid, "event %d of the export is of another session", ev.Seq)
+			return nil, space, parley.Errorf(parley.CodeInvalid, "event %d of the export is of another session", ev.Seq)
 		}
 		rename(string(ev.Turn))
 		pay, err := ev.Payload()
 		if err != nil {
-			return nil, err
+			return nil, space, err
 		}
 		switch pay := pay.(type) {
 		case parley.SessionCreated:
+			space.take(pay.Workspace, pay.ReadOnly)
 			if i != 0 {
-				return nil, parley.Errorf(parley.CodeInvalid, "event %d of the export creates the session again", ev.Seq)
+				return nil, space, parley.Errorf(parley.CodeInvalid, "event %d of the export creates the session again", ev.Seq)
 			}
+		case parley.SessionForked:
+			space.take(pay.Workspace, pay.ReadOnly)
 		case parley.InteractionOpened:
 			rename(string(pay.ID))
 		case parley.ArtifactStored:
 			rename(string(pay.ID))
 		}
 		if i == 0 && ev.Type != "session.created" {
-			return nil, parley.Errorf(parley.CodeInvalid, "the export does not begin with session.created")
+			return nil, space, parley.Errorf(parley.CodeInvalid, "the export does not begin with session.created")
 		}
 	}
 	var pairs []string
@@ -186,7 +196,7 @@ func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, b
 		pairs = append(pairs, old, now)
 	}
 	replace := strings.NewReplacer(pairs...)
-	events := make([]parley.Event, 0, len(in.Events))
+	events = make([]parley.Event, 0, len(in.Events))
 	for _, ev := range in.Events {
 		out := ev.WithData(json.RawMessage(replace.Replace(string(ev.Data))))
 		out.Session = id
@@ -198,7 +208,7 @@ func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, b
 		}
 		pay, err := out.Payload()
 		if err != nil {
-			return nil, err
+			return nil, space, err
 		}
 		switch pay := pay.(type) {
 		case parley.SessionCreated:
@@ -207,7 +217,7 @@ func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, b
 			}
 			app, err := e.app(pay.App)
 			if err != nil {
-				return nil, err
+				return nil, space, err
 			}
 			if narrowed, err := app.App().Budgets.Narrow(pay.Budgets); err == nil {
 				pay.Budgets = narrowed
@@ -217,8 +227,17 @@ func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, b
 			if narrower(app.App().Policy, pay.Policy) != nil {
 				pay.Policy = nil
 			}
+			if space, err = space.of(p, app, in.Workspace, p.Owns(pay.User, pay.Org)); err != nil {
+				return nil, space, err
+			}
+			pay.Workspace, pay.ReadOnly = space.name, space.readOnly
 			pay.User, pay.Org, pay.OutsideID = p.User, p.Org, ""
 			out = sameBut(out, pay)
+		case parley.SessionForked:
+			if pay.Workspace != "" {
+				pay.Workspace, pay.ReadOnly = "", false
+				out = sameBut(out, pay)
+			}
 		case parley.ArtifactStored:
 			if body, ok := in.Blobs[pay.SHA256]; ok && pay.Size != int64(len(body)) {
 				pay.Size = int64(len(body))
@@ -239,7 +258,39 @@ func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, b
 		}
 		events = append(events, out)
 	}
-	return events, nil
+	return events, space, nil
+}
+
+// chosen is the workspace that a session has.
+type chosen struct {
+	name     parley.Workspace
+	readOnly bool
+}
+
+// take is what an event of the log says about it, as [parley.Session] folds it.
+func (c *chosen) take(name parley.Workspace, readOnly bool) {
+	if name == "" {
+		c.readOnly = c.name != ""
+		return
+	}
+	*c = chosen{name, readOnly}
+}
+
+// of is the workspace of a session that p imports: the one asked for, or else the log's
+// own, if the log was p's and the workspace is there.
+func (c chosen) of(p parley.Principal, a *scope.Resolved, asked parley.Workspace, own bool) (is chosen, err error) {
+	if asked == "" && (!own || c.name == "") {
+		return is, nil
+	}
+	is.name, is.readOnly, err = workspaceOf(p, a, cmp.Or(asked, c.name))
+	switch {
+	case asked != "":
+		return is, err
+	case err != nil:
+		return chosen{}, nil //nolint:nilerr // it is not here
+	}
+	is.readOnly = is.readOnly || c.readOnly
+	return is, nil
 }
 
 func sameBut(ev parley.Event, p parley.Payload) parley.Event {

@@ -19,18 +19,19 @@ import (
 
 // run is a turn that this process carries forward.
 type run struct {
-	turn   parley.TurnID
-	owner  parley.Principal
-	app    *parley.App     // as of the turn's beginning
-	tools  *scope.Resolved // what the scope resolved to when the run began
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	steers chan parley.Message
-	budget *time.Timer   // the timer of the time budget
-	done   chan struct{} // closed when the turn has ended, was parked or was left
-	last   bool          // nothing may start after it
-	lost   error         // why staged events were not stored; nil again after a commit of this turn
-	unseen bool          // the runtime saw a state without its turn, whose start is not stored yet
+	turn     parley.TurnID
+	owner    parley.Principal
+	app      *parley.App     // as of the turn's beginning
+	tools    *scope.Resolved // what the scope resolved to when the run began
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	readOnly bool // the workspace is not to be changed
+	steers   chan parley.Message
+	budget   *time.Timer   // the timer of the time budget
+	done     chan struct{} // closed when the turn has ended, was parked or was left
+	last     bool          // nothing may start after it
+	lost     error         // why staged events were not stored; nil again after a commit of this turn
+	unseen   bool          // the runtime saw a state without its turn, whose start is not stored yet
 
 	once  sync.Once
 	mu    sync.Mutex
@@ -208,7 +209,7 @@ func (s *session) begin(app *parley.App, turn parley.TurnID, admitted bool, even
 		left()
 		return nil, err
 	}
-	r := &run{turn: turn, owner: s.view.Principal(), app: app, tools: s.tools.Share(), steers: make(chan parley.Message, 16), done: make(chan struct{}), first: make(chan struct{})}
+	r := &run{turn: turn, owner: s.view.Principal(), app: app, tools: s.tools.Share(), readOnly: s.view.ReadOnly || s.tools.ReadOnly(), steers: make(chan parley.Message, 16), done: make(chan struct{}), first: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancelCause(e.boot)
 	if ms := s.view.Turn.Request.Budgets.MaxDurationMS; ms > 0 && !e.o.Untimed {
 		limit := time.Duration(ms) * time.Millisecond

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -42,7 +43,7 @@ func (e *Engine) ready(ctx context.Context, p parley.Principal, id parley.Sessio
 
 // scope is what the session's app and tools are resolved for. It never changes.
 func (s *session) scope() seam.Scope {
-	return seam.Scope{Principal: s.view.Principal(), App: s.view.App}
+	return seam.Scope{Principal: s.view.Principal(), App: s.view.App, Workspace: s.view.Workspace}
 }
 
 // resolves makes tools what the session's scope resolves to, until unlock. It reports
@@ -71,3 +72,16 @@ func (s *session) box() *toolbox.Box {
 }
 
 var errNoTools = parley.Errorf(parley.CodeUnavailable, "the tools of the session are being opened").WithHint("try again in a moment").WithRetry(time.Second)
+
+// workspaceOf is the workspace that a new session of the app gets: the one that was asked
+// for, or else the app's default. The error names the field.
+func workspaceOf(p parley.Principal, a *scope.Resolved, asked parley.Workspace) (w parley.Workspace, readOnly bool, err error) {
+	in := a.Folders()
+	if w = cmp.Or(asked, in.Default()); w == "" {
+		return "", false, nil
+	}
+	if err := in.Check(p, w); err != nil {
+		return "", false, err
+	}
+	return w, in.ReadOnly(w), nil
+}

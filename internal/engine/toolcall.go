@@ -156,6 +156,7 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 		return invalid, bad.Message, nil
 	}
 	w := wishOf(box, decl, effect, input)
+	w.ReadOnly = h.r.readOnly
 	verdict, reason := policy.Judge(h.r.app, &s.view, w)
 	switch {
 	case verdict == parley.Deny:
@@ -344,6 +345,9 @@ func (h *host) make(ctx context.Context, d seam.Decision) (toolbox.Result, error
 	work.Stopped = ctx.Done()
 	asks := asking{h: h, d: d, keys: map[string]bool{}}
 	work.Ask = asks.ask
+	space := h.r.tools.Workspace()
+	work.Workspace = space.Open
+	defer space.Close()
 	if h.s.e.o.Untimed {
 		d.Deadline = time.Time{} // the clock stands still
 	}
@@ -387,7 +391,7 @@ func (h *host) runOf(d seam.Decision) seam.Run {
 	s := h.s
 	return seam.Run{
 		Call: d.Call.Call, Name: d.Call.Name, Input: d.Call.Input, Effect: d.Effect, Attempt: d.Attempt, Started: d.Started,
-		Principal: h.r.owner, Session: s.id, App: h.r.app.Name,
+		Principal: h.r.owner, Session: s.id, App: h.r.app.Name, ReadOnly: h.r.readOnly,
 		Progress: func(text string) {
 			h.Publish(parley.Delta{Agent: d.Call.Agent, Call: d.Call.Call, Kind: parley.DeltaProgress, Text: text})
 		},
@@ -483,6 +487,9 @@ func (h *host) ask(ctx context.Context, t *parley.Turn, c *parley.Tool) (res par
 	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()
 	run := h.runOf(d)
+	space := h.r.tools.Workspace()
+	run.Workspace = space.Open
+	defer space.Close()
 	run.Others = func(ctx context.Context) ([]seam.Other, bool) {
 		calls, known, err := h.s.e.others(ctx, c)
 		if err != nil {

@@ -17,6 +17,8 @@ type Wish struct {
 	Subject string   // what the call is about, see [parley.ToolDecl]
 	Scoped  bool     // what it reaches counts, too
 	Reaches []string // what a scoped call reaches; empty: unknown
+	// ReadOnly says that the app's file lets nobody change the workspace.
+	ReadOnly bool
 }
 
 // Judge returns the verdict on a call and the reason. The strictest matching rule of app
@@ -47,6 +49,9 @@ func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) 
 	if mode == parley.ModePlan && w.Effect != parley.EffectRead {
 		return parley.Deny, inPlan
 	}
+	if w.Decl.Edits && w.Effect != parley.EffectRead && (s.ReadOnly || w.ReadOnly) {
+		return parley.Deny, readOnly
+	}
 	if why := barred(app.Policy, s.Policy, w); why != "" {
 		return parley.Deny, why
 	}
@@ -62,6 +67,8 @@ func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) 
 	}
 	return verdict, reason
 }
+
+const readOnly = "the session's workspace is read-only"
 
 const inPlan = "the session is in plan mode: nothing is changed"
 

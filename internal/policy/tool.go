@@ -25,6 +25,8 @@ func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict
 	switch {
 	case mode == parley.ModePlan && effect != parley.EffectRead:
 		return parley.Deny, inPlan
+	case s.ReadOnly && d.Edits && effect != parley.EffectRead:
+		return parley.Deny, readOnly
 	case d.Actuation:
 		if why := inert(app.Policy, s.Policy); why != "" {
 			return parley.Deny, why

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/toolbox"
+	"github.com/parley-server/parley/internal/workspace"
 )
 
 // Resolved is what the turns of one scope run with. It does not change. Its tools can be
@@ -36,13 +37,48 @@ func (r *Resolved) Tools() *toolbox.Box { return r.made.tools }
 // ReadOnly reports whether the app's file says that nobody changes the workspace.
 func (r *Resolved) ReadOnly() bool { return r.app.Folders.ReadOnly(r.space) }
 
-// Workspace opens the workspace, which may be gone. The caller closes it.
-func (r *Resolved) Workspace() (*os.Root, error) {
-	if r.space == "" {
+// Workspace is the workspace of one call, not opened yet.
+func (r *Resolved) Workspace() *Workspace { return &Workspace{of: r} }
+
+// Folders are where the app's workspaces are; nil: it has none.
+func (r *Resolved) Folders() *workspace.Folders { return r.app.Folders }
+
+// Workspace is a workspace for the time of one call. It is safe for concurrent use.
+type Workspace struct {
+	of     *Resolved
+	mu     sync.Mutex
+	root   *os.Root
+	closed bool
+}
+
+// Open opens the workspace the first time, and returns the same root from then on. It may
+// be gone: it is looked for anew for each call, so that what is written is in the folder
+// that is there now.
+func (w *Workspace) Open() (*os.Root, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.of.space == "":
 		return nil, parley.Errorf(parley.CodeInvalid, "this session has no workspace").
 			WithHint("a session gets its workspace when it is created")
+	case w.closed:
+		return nil, parley.Errorf(parley.CodeConflict, "the call is over")
+	case w.root != nil:
+		return w.root, nil
 	}
-	return r.app.Folders.Open(r.owner, r.space)
+	var err error
+	w.root, err = w.of.app.Folders.Open(w.of.owner, w.of.space)
+	return w.root, err
+}
+
+// Close closes what was opened. A call that was left behind can do nothing more with it.
+func (w *Workspace) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	if w.root != nil {
+		_ = w.root.Close() // files that are open in it stay open
+	}
 }
 
 // Current reports whether a Resolve now would return the same. It answers from memory at

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"os"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -175,6 +176,13 @@ type Run struct {
 	Principal parley.Principal
 	Session   parley.SessionID
 	App       string
+	// Workspace opens the session's workspace. Every time it returns the same root, which is
+	// closed when the call is over. Its error says, for the model, that the session has none
+	// or that it is gone; nothing was done then. Never nil.
+	Workspace func() (*os.Root, error)
+	// ReadOnly says that nothing in the workspace may be changed. Calls of tools that only
+	// edit it do not come here then.
+	ReadOnly bool
 	// Stopped is closed when somebody stops the turn. ctx goes on, since a call that has left
 	// is not taken back; one that has not left yet need not leave. Nil: never.
 	Stopped  <-chan struct{}

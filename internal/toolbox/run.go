@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -76,6 +77,9 @@ func (b *Box) Run(ctx context.Context, r seam.Run, deadline time.Time) Result {
 			return parley.Answer{}, parley.Errorf(parley.CodeForbidden, "there is nobody to ask")
 		}
 	}
+	if r.Workspace == nil {
+		r.Workspace = noWorkspace
+	}
 	var shelf shelf
 	r.Keep = func(f seam.File) error { return shelf.keep(f, b.o.MaxArtifact) }
 	started := time.Now()
@@ -92,6 +96,10 @@ func (b *Box) Run(ctx context.Context, r seam.Run, deadline time.Time) Result {
 	res := b.answered(t, r, a.res)
 	res.Files = files
 	return res
+}
+
+func noWorkspace() (*os.Root, error) {
+	return nil, parley.Errorf(parley.CodeInvalid, "there is no workspace here")
 }
 
 // shelf collects the files of one call while it runs.
@@ -332,6 +340,9 @@ func (b *Box) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolResult,
 	}
 	if r.Effect == "" {
 		r.Effect = t.decl.Effect
+	}
+	if r.Workspace == nil {
+		r.Workspace = noWorkspace
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.timeout(t))
 	defer cancel()

@@ -144,6 +144,8 @@ export interface SessionInfo {
   policy?: Policy; // the policy in force without rules: the app's as of its last turn, narrowed by the session's own
   busy: BusyMode;
   parent?: SessionID;
+  workspace?: Workspace;
+  read_only?: boolean; // nothing in the workspace is changed
   direct?: boolean; // made for one direct call: listed only on request, deleted after a week
   created_at: string;
   updated_at: string;
@@ -202,6 +204,12 @@ export type Duration = string;
  * human, or is about to be resumed automatically. When no turn is open, the message
  * begins a turn at once, or releases a queue that was held. */
 export type BusyMode = "reject" | "enqueue" | "interrupt" | "steer";
+
+/** Workspace names the folder of files that a session works in. "vault" is one of the
+ * session's user. "shared/handbook" is one that the app's file shares with all its users.
+ * Empty: the session has none. Another user's workspace has no name here, so it cannot be
+ * reached. */
+export type Workspace = string;
 
 /** TurnRef is a turn's id and status. */
 export interface TurnRef {
@@ -549,6 +557,8 @@ export interface SessionCreated {
   temporary?: boolean; // ends with its first turn
   direct?: boolean; // made for one direct call
   in_force?: InForce; // the app's settings when the session was created
+  workspace?: Workspace;
+  read_only?: boolean; // nothing in the workspace is changed
 }
 
 /** InForce holds an app's settings that apply to a session which does not set its own: the
@@ -586,6 +596,8 @@ export interface SessionForked {
   at: number;
   title?: string;
   by?: string;
+  workspace?: Workspace;
+  read_only?: boolean;
 }
 
 /** TurnStarted opens a turn. */
