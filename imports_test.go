@@ -33,7 +33,7 @@ var mayImport = []struct {
 	{"internal/bench", []string{"**"}},
 	{"internal/seam", []string{"."}},
 	{"internal/eventlog", []string{".", "internal/seam", "internal/redact"}},
-	{"internal/app", []string{".", "internal/seam", "internal/engine", "internal/eventlog", "internal/config"}},
+	{"internal/app", []string{".", "internal/seam", "internal/engine", "internal/eventlog", "internal/wire", "internal/config"}},
 	{"internal/toolbox", []string{".", "internal/seam"}},
 	{"internal/scope", []string{".", "internal/seam", "internal/toolbox", "internal/workspace"}},
 	{"internal/engine", []string{".", "internal/seam", "internal/eventlog", "internal/policy", "internal/scope", "internal/toolbox"}},

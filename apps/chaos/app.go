@@ -31,7 +31,7 @@ func App() app.App {
 func mount(m app.Mux, d app.Deps) {
 	m.Handle(http.MethodPost+" "+Path, Chat(Options{
 		App: d.App, Engine: d.Engine, Follow: d.Reader.Follow, Principal: d.Principal, Fail: d.Fail, Open: d.Open,
-		MaxBody: d.MaxBody, MaxMessage: d.MaxMessage,
+		Limits: d.Limits,
 	}))
 	describe(m)
 }

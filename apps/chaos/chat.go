@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,19 +43,15 @@ type Options struct {
 	Fail func(w http.ResponseWriter, err error)
 	// Open counts a stream, or refuses it. Nil: no limit.
 	Open func(ctx context.Context, p parley.Principal) (done func(), err error)
-	// MaxBody and MaxMessage are the bytes of a request's body and of its message.
-	// 0: 1 MiB, and parley.MaxMessage.
-	MaxBody    int64
-	MaxMessage int
-	Ping       time.Duration // how long a stream with ?ping=1 may be silent; 0: 15 s
+	wire.Limits
+	Ping time.Duration // how long a stream with ?ping=1 may be silent; 0: 15 s
 }
 
 // Chat serves POST of [Path]: one message in, the frames of its turn out. The
 // session is the caller's own id and is made when it is first used. A client
 // that goes away does not end its turn.
 func Chat(o Options) http.Handler {
-	o.MaxBody = cmp.Or(o.MaxBody, 1<<20)
-	o.MaxMessage = cmp.Or(o.MaxMessage, parley.MaxMessage)
+	o.Limits = o.Limits.Defaults()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := o.begin(w, r)
 		if err != nil {
@@ -131,10 +126,6 @@ func (e mediaError) Unwrap() error { return e.err }
 // HTTPStatus returns the status for a door that writes the error as an answer.
 func (mediaError) HTTPStatus() int { return http.StatusUnsupportedMediaType }
 
-func tooLarge(most int64) error {
-	return parley.Errorf(parley.CodeTooLarge, "the body has more than %d bytes", most).WithHint("send less at once")
-}
-
 func (o Options) decode(w http.ResponseWriter, r *http.Request) (chatBody, error) {
 	var in chatBody
 	invalid := func(field, format string, args ...any) (chatBody, error) {
@@ -145,10 +136,7 @@ func (o Options) decode(w http.ResponseWriter, r *http.Request) (chatBody, error
 			return in, mediaError{parley.Errorf(parley.CodeInvalid, "the body's Content-Type is not one that this request takes").WithHint("send application/json")}
 		}
 	}
-	if r.ContentLength > o.MaxBody { // before its bytes are waited for
-		return in, tooLarge(o.MaxBody)
-	}
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, o.MaxBody))
+	raw, err := o.ReadBody(w, r)
 	if err == nil {
 		if wrong := strict.JSON(raw); wrong != nil {
 			return in, wrong
@@ -163,11 +151,8 @@ func (o Options) decode(w http.ResponseWriter, r *http.Request) (chatBody, error
 			}
 		}
 	}
-	if _, ours := errors.AsType[*parley.Error](err); ours { // the body did not come
+	if _, ours := errors.AsType[*parley.Error](err); ours { // the body did not come, or is too large
 		return in, err
-	}
-	if _, big := errors.AsType[*http.MaxBytesError](err); big {
-		return in, tooLarge(o.MaxBody)
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if wrong.Field == "" {

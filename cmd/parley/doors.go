@@ -230,8 +230,8 @@ func (m *mounted) mount(f app.Mount, owner string) {
 	m.owner = owner
 	f(m, app.Deps{
 		App: owner, Engine: m.d.engine, Reader: m.d.reader, Principal: m.d.principal, Open: m.d.api.Open, Fail: api.WriteError,
-		MCP:     func(name string) http.Handler { return m.mcp(func(*http.Request) string { return name }) },
-		MaxBody: int64(m.d.plan.settings.Limits.MaxBody), MaxMessage: int(m.d.plan.settings.Limits.MaxMessage),
+		MCP:          func(name string) http.Handler { return m.mcp(func(*http.Request) string { return name }) },
+		Limits:       m.d.plan.limits(),
 		PartialEvery: m.d.plan.partialEvery(owner), Toolsets: m.d.plan.sets,
 	})
 }
@@ -248,6 +248,7 @@ func (m *mounted) Handle(pattern string, h http.Handler) {
 			return // it says so already, to every method
 		}
 	}
+	limits := m.d.plan.limits()
 	err := m.t.route(m.by, method, path, packed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := owner
 		if each {
@@ -255,6 +256,10 @@ func (m *mounted) Handle(pattern string, h http.Handler) {
 		}
 		if !m.served[name] {
 			m.d.noApp(w, name)
+			return
+		}
+		if err := limits.Bound(w, r); err != nil {
+			api.WriteError(w, err)
 			return
 		}
 		h.ServeHTTP(w, r)

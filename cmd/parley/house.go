@@ -30,6 +30,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/telemetry"
 	"github.com/parley-server/parley/internal/toolbox"
+	"github.com/parley-server/parley/internal/wire"
 	"github.com/parley-server/parley/web"
 )
 
@@ -194,6 +195,12 @@ func (p *plan) toolsets(a *config.App, check bool, log *slog.Logger) ([]seam.Too
 	return list, nil
 }
 
+// limits are those of all routes.
+func (p *plan) limits() wire.Limits {
+	l := p.settings.Limits
+	return wire.Limits{MaxBody: int64(l.MaxBody), MaxMessage: int(l.MaxMessage), MaxStreams: l.MaxStreams}.Defaults()
+}
+
 // partialEvery is how long an app's wire collects text: as the server's settings say, or
 // else the app's.
 func (p *plan) partialEvery(name string) time.Duration {
@@ -297,7 +304,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 		Providers: p.models.ask,
 		Redact:    func(body []byte) []byte { body, _ = writer.RedactFile(body); return body },
 		Version:   version, Off: p.notServed(), Notices: notices, Metrics: metered(counts.Handler()), Streams: counts.Streams, Logger: log,
-		MaxBody: int64(p.settings.Limits.MaxBody), MaxStreams: p.settings.Limits.MaxStreams,
+		Limits: p.limits(),
 	})
 	deps := doorDeps{plan: p, engine: h.engine, reader: reader, api: h.api, principal: auth.Principal, log: log}
 	for _, a := range p.resolved {

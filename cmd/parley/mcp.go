@@ -80,7 +80,7 @@ func newMCPServer(a parley.App, d doorDeps) *mcpserver.App {
 		Engine: d.engine, Reader: d.reader, Version: version, Underscores: d.plan.settings.MCP.Underscores, Approvals: d.plan.settings.MCP.Approvals,
 		Transport: mcpserver.Transport{
 			Principal: d.principal, Fail: api.WriteError, Open: d.api.Open, Logger: d.log,
-			MaxBody: int64(d.plan.settings.Limits.MaxBody),
+			MaxBody: d.plan.limits().MaxBody,
 		},
 	})
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/parley-server/parley/apps/chaos"
 	"github.com/parley-server/parley/apps/home"
 	"github.com/parley-server/parley/internal/app"
+	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
@@ -149,6 +152,42 @@ func TestDoors_path_of_an_app_that_is_not_served(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
 		if body := w.Body.String(); w.Code != 404 || !strings.Contains(body, want) || strings.Contains(want, "app chaos") && !strings.Contains(body, "apps here: mine") {
 			t.Errorf("POST %s: got %d %s, want %s", path, w.Code, body, want)
+		}
+	}
+}
+
+// TestDoors_limit_bodies: an app's handler never gets more than the limit, whether or not the client
+// says beforehand how much it sends.
+func TestDoors_limit_bodies(t *testing.T) {
+	t.Parallel()
+	mine := app.App{Name: "mine", Mount: func(m app.Mux, d app.Deps) {
+		m.Handle("POST /mine", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n, err := io.Copy(io.Discard, r.Body)
+			fmt.Fprint(w, n, " ", err)
+		}))
+	}}
+	h, err := doors([]parley.App{{Name: "mine"}}, doorDeps{plan: &plan{kit: newKit(mine), settings: config.Settings{Limits: config.Limits{MaxBody: 100}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		size     int
+		declared bool
+		status   int
+		says     string
+	}{
+		{100, true, 200, "100 <nil>"},
+		{100, false, 200, "100 <nil>"},
+		{101, true, 413, "more than 100 bytes"},
+		{101, false, 200, "100 http: request body too large"},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/mine", strings.NewReader(strings.Repeat("x", c.size)))
+		if !c.declared {
+			r.ContentLength = -1
+		}
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
+			t.Errorf("%d bytes, declared %v: got %d %s; want %d %s", c.size, c.declared, w.Code, w.Body, c.status, c.says)
 		}
 	}
 }

@@ -59,13 +59,8 @@ type Options struct {
 	Redact func(body []byte) []byte
 	Logger *slog.Logger
 
-	MaxBody    int64 // bytes of a request's body; 0: 1 MiB
-	MaxImport  int64 // bytes of an archive; 0: 64 MiB
-	MaxStreams int   // open at once, for all clients; 0: 1,000
-	// MaxUserStreams is how many of them one user may have, except parley.Local; 0: a
-	// quarter, and at least one.
-	MaxUserStreams int
-	Heartbeat      time.Duration // for silent streams; 0: 15 s
+	wire.Limits
+	Heartbeat time.Duration // for silent streams; 0: 15 s
 }
 
 // Server is the native API.
@@ -93,10 +88,7 @@ func New(o Options) *Server {
 	if o.Version == "" {
 		o.Version = "dev"
 	}
-	o.MaxBody = orElse(o.MaxBody, 1<<20)
-	o.MaxImport = orElse(o.MaxImport, 64<<20)
-	o.MaxStreams = orElse(o.MaxStreams, 1000)
-	o.MaxUserStreams = orElse(o.MaxUserStreams, max(o.MaxStreams/4, 1))
+	o.Limits = o.Limits.Defaults()
 	o.Heartbeat = orElse(o.Heartbeat, 15*time.Second)
 
 	hookErrors()

@@ -6,8 +6,8 @@
 //	run(chaos.App(), home.App())
 //
 // Tools are opened once for each app.yaml that lists their kind. [Mount] adds routes to the one
-// mux of the server, before anything is served. Who asks, how many streams are open and how large
-// a body may be is decided there, for the routes of all apps.
+// mux of the server, before anything is served. Before that mux stand the guard and the login, and
+// the limits of bodies hold there, for the routes of all apps.
 //
 // A route belongs to one app. While that app is not served, its routes answer 404 and name it.
 package app
@@ -27,6 +27,7 @@ import (
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 // App is one app's Go code. Every field but Name may be left out.
@@ -80,8 +81,7 @@ type Deps struct {
 	// MCP serves the tools of an app over MCP.
 	MCP func(app string) http.Handler
 
-	MaxBody      int64         // bytes of a request's body
-	MaxMessage   int           // bytes of a message
+	Limits       wire.Limits   // a larger body is refused before a handler gets it
 	PartialEvery time.Duration // how long a wire of the app collects text; 0: its own default
 
 	Toolsets map[string][]seam.Toolset // of the apps that are served, as they were opened

@@ -21,6 +21,7 @@ import (
 	"github.com/parley-server/parley/internal/store/postgres"
 	"github.com/parley-server/parley/internal/store/sqlite"
 	"github.com/parley-server/parley/internal/toolbox"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 // house is a Parley as built by cmd/parley, with its own app, model and tools.
@@ -138,7 +139,7 @@ func serveParley(ctx context.Context, args []string, ready func(string, func() i
 	if _, err := h.engine.Recover(ctx); err != nil {
 		return err
 	}
-	native := api.New(api.Options{Engine: h.engine, Reader: h.reader, Blobs: h.store, MaxStreams: 10_000})
+	native := api.New(api.Options{Engine: h.engine, Reader: h.reader, Blobs: h.store, Limits: wire.Limits{MaxStreams: 10_000}})
 	mux := http.NewServeMux()
 	for _, pattern := range api.Patterns() {
 		mux.Handle(pattern, native)

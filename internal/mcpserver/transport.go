@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -20,6 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 // Transport is how MCP is served over HTTP. The zero value serves one user.
@@ -33,7 +35,7 @@ type Transport struct {
 	Open   func(ctx context.Context, p parley.Principal) (done func(), err error)
 	Logger *slog.Logger
 
-	MaxBody int64 // bytes of a request; 0: 1 MiB
+	MaxBody int64 // bytes of a request; 0: that of [wire.Limits]
 	// MaxSessions is how many connections of the older era are kept; 0: 1,000. One more
 	// takes the place of an idle one, and is refused if there is none.
 	MaxSessions int
@@ -95,9 +97,7 @@ func NewHandler(server *mcp.Server, t Transport) *Handler {
 	if t.Logger == nil {
 		t.Logger = slog.New(slog.DiscardHandler)
 	}
-	if t.MaxBody == 0 {
-		t.MaxBody = 1 << 20
-	}
+	t.MaxBody = cmp.Or(t.MaxBody, wire.Limits{}.Defaults().MaxBody)
 	if t.MaxSessions == 0 {
 		t.MaxSessions = 1000
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -171,3 +174,30 @@ func (three) Encode(_ eventlog.Frame, send func(wire.Message)) {
 }
 
 func (three) Failed(error, func(wire.Message)) {}
+
+// TestLimits_bound_bodies: a body beyond the limit is refused, before its bytes are waited for if it
+// says how many it has.
+func TestLimits_bound_bodies(t *testing.T) {
+	t.Parallel()
+	l := wire.Limits{MaxBody: 10}.Defaults()
+	for _, c := range []struct {
+		body     io.Reader
+		declared int64
+		want     parley.Code
+	}{
+		{strings.NewReader("0123456789"), 10, ""},
+		{strings.NewReader("0123456789"), -1, ""},
+		{strings.NewReader("0123456789a"), -1, parley.CodeTooLarge},
+		{iotest.ErrReader(errors.New("its bytes were waited for")), 11, parley.CodeTooLarge},
+	} {
+		r := httptest.NewRequest("POST", "/", c.body)
+		r.ContentLength = c.declared
+		raw, err := l.ReadBody(httptest.NewRecorder(), r)
+		if parley.CodeOf(err) != c.want || err == nil && len(raw) != 10 {
+			t.Errorf("%d declared: got %q, %v; want %s", c.declared, raw, err, c.want)
+		}
+	}
+	if d := (wire.Limits{MaxStreams: 2}).Defaults(); d.MaxUserStreams != 1 || d.MaxBody != 1<<20 || d.MaxMessage != parley.MaxMessage {
+		t.Errorf("defaults: %+v", d)
+	}
+}
