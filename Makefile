@@ -82,7 +82,7 @@ test-browser: build chromium ## the pages in a real browser, on the real server
 # Its Node is newer than the pages', and comes with it.
 CONFORMANCE := internal/mcpserver/conformance
 
-conformance: $(CONFORMANCE)/node_modules/.package-lock.json | need-go ## the MCP conformance suite against our transport, both eras
+conformance: $(CONFORMANCE)/node_modules/.package-lock.json | need-go ## the MCP conformance suite against our transport and our client, both eras
 	$(GO) run ./$(CONFORMANCE) $(ARGS)
 
 $(CONFORMANCE)/node_modules/.package-lock.json: $(CONFORMANCE)/package-lock.json | need-node

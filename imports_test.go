@@ -41,7 +41,7 @@ var mayImport = []struct {
 	{"internal/wire", []string{".", "internal/seam", "internal/eventlog", "internal/sse"}},
 	{"internal/api", []string{".", "internal/engine", "internal/eventlog", "internal/wire", "internal/seam", "internal/archive", "internal/sse", "internal/fair", "internal/strict"}},
 	{"internal/mcpserver", []string{".", "internal/eventlog", "internal/wire", "internal/seam", "internal/sse"}},
-	{"internal/mcpserver/conformance", []string{"internal/mcpserver"}},
+	{"internal/mcpserver/conformance", []string{".", "internal/api", "internal/mcpserver", "internal/seam", "internal/tool/mcp"}},
 	{"internal/store/*", []string{".", "internal/seam", "internal/store/rule", "internal/datafolder"}},
 	{"internal/runtime/*", []string{".", "internal/policy", "internal/seam"}},
 	{"internal/callout", []string{".", "internal/seam"}},
