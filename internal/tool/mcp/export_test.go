@@ -10,7 +10,7 @@ import (
 
 // NewOver is New over connections that the test makes.
 func NewOver(o Options, dial func(ctx context.Context) (sdk.Transport, func(), error)) *Toolset {
-	made, err := New(Options{Name: o.Name, URL: "http://127.0.0.1:1", Logger: o.Logger, Idle: o.Idle, Tools: o.Tools, Allow: o.Allow, AtOnce: o.AtOnce})
+	made, err := New(Options{Name: o.Name, URL: "http://127.0.0.1:1", Logger: o.Logger, Idle: o.Idle, Tools: o.Tools, Allow: o.Allow, AtOnce: o.AtOnce, Check: o.Check})
 	if err != nil {
 		panic(err)
 	}
