@@ -25,7 +25,9 @@ func App() app.App {
 		Tools: map[string]app.Open{"homeassistant": open},
 		Wires: map[string]app.Mount{"events": mountEvents},
 		Mount: mount,
-		Demo:  demo,
+		// As the clients of the architecture that this app follows know them.
+		MCPPrefix: "ha_agent",
+		Demo:      demo,
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/api"
+	"github.com/parley-server/parley/internal/app"
 	"github.com/parley-server/parley/internal/mcpserver"
 )
 
@@ -76,7 +78,12 @@ func (l *link) appNamed(ctx context.Context, name string) (string, error) {
 }
 
 func newMCPServer(a parley.App, d doorDeps) *mcpserver.App {
+	prefix := ""
+	if i := slices.IndexFunc(d.plan.kit.apps, func(b app.App) bool { return b.Name == a.Name }); i >= 0 {
+		prefix = d.plan.kit.apps[i].MCPPrefix
+	}
 	return mcpserver.New(a, mcpserver.Options{
+		Prefix: prefix,
 		Engine: d.engine, Reader: d.reader, Version: version, Underscores: d.plan.settings.MCP.Underscores, Approvals: d.plan.settings.MCP.Approvals,
 		Transport: mcpserver.Transport{
 			Principal: d.principal, Fail: api.WriteError, Open: d.api.Open, Logger: d.log,

@@ -41,6 +41,9 @@ type App struct {
 	Wires map[string]Mount
 	// Mount adds the routes of the app itself.
 	Mount Mount
+	// MCPPrefix is in the names of the tools that start sessions and send messages over MCP; "": the
+	// app's name.
+	MCPPrefix string
 	// Demo prepares what parley demo simulates for the app.
 	Demo Demo
 }

@@ -1,8 +1,8 @@
 // Package mcpserver is the door for MCP hosts: each app is an MCP server, over
 // streamable HTTP and, through [Bridge], over stdio.
 //
-// A host finds two kinds of tools. Those of seed 001 (`home` has them as
-// `ha_agent.*`, every other app under its own name) start sessions, send
+// A host finds two kinds of tools. Those of seed 001 (under the app's name,
+// unless [Options.Prefix] says otherwise) start sessions, send
 // messages and wait for answers; and the app's own tools, which are called by
 // the same path as an agent's call: schema, policy, human, journal
 // ([engine.Engine.CallTool]). Sessions are resources too: their log, their
@@ -93,9 +93,9 @@ type Options struct {
 	Transport // how all apps are served over HTTP
 
 	Version string // of the server, as hosts see it
-	// Prefix replaces the app's name in the names of the seed's tools.
-	Prefix map[string]string
-	// Underscores writes start_session's full name as home_start_session, for
+	// Prefix is in the names of the seed's tools; "": the app's name.
+	Prefix string
+	// Underscores writes start_session's full name as chaos_start_session, for
 	// hosts that refuse a dot in a tool's name.
 	Underscores bool
 
@@ -132,9 +132,6 @@ func (o Options) withDefaults() Options {
 	def(&o.ProgressEvery, 500*time.Millisecond)
 	if o.Version == "" {
 		o.Version = "dev"
-	}
-	if o.Prefix == nil {
-		o.Prefix = map[string]string{"home": "ha_agent"}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

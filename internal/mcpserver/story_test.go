@@ -21,7 +21,7 @@ func TestTools(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		app := enginetest.App()
 		app.Name = "home"
-		h := newHouse(t, enginetest.Echo, app)
+		h := newHouse(t, enginetest.Echo, app, func(o *mcpserver.Options) { o.Prefix = "ha_agent" })
 		list, err := h.host(era, "", nil).ListTools(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -17,10 +17,7 @@ import (
 
 // name is the full name of a tool of the seed.
 func (a *App) name(tool string) string {
-	prefix := a.app.Name
-	if p := a.o.Prefix[a.app.Name]; p != "" {
-		prefix = p
-	}
+	prefix := cmp.Or(a.o.Prefix, a.app.Name)
 	if a.o.Underscores {
 		return strings.ReplaceAll(prefix+"."+tool, ".", "_")
 	}
