@@ -57,7 +57,7 @@ var mayImport = []struct {
 	{"internal/archive", []string{".", "internal/seam", "internal/steps", "internal/datafolder"}},
 	{"internal/livefiles", []string{".", "internal/seam", "internal/eventlog", "internal/archive", "internal/datafolder"}},
 	{"internal/catalog", []string{".", "internal/seam"}},
-	{"internal/replay", []string{".", "internal/seam", "internal/engine", "internal/eventlog", "internal/redact", "internal/toolbox", "internal/store/mem", "internal/runtime/loop"}},
+	{"internal/replay", []string{".", "internal/seam", "internal/engine", "internal/eventlog", "internal/policy", "internal/redact", "internal/toolbox", "internal/store/mem", "internal/runtime/loop"}},
 	{"internal/config", []string{".", "internal/workspace"}},
 	{"internal/records", []string{".", "internal/seam", "internal/keyword"}},
 	{"internal/*", []string{"."}},

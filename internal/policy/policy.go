@@ -68,6 +68,18 @@ func Judge(app *parley.App, s *parley.Session, w Wish) (parley.Verdict, string) 
 	return verdict, reason
 }
 
+// ReadOnly are rules with which an app is judged as in a session whose workspace is
+// read-only, for replays, which have none.
+func ReadOnly(tools []parley.ToolDecl) []parley.Rule {
+	var rules []parley.Rule
+	for _, d := range tools {
+		if d.Edits && d.Effect != parley.EffectRead {
+			rules = append(rules, parley.Rule{Verdict: parley.Deny, Tool: d.Name, Reason: readOnly})
+		}
+	}
+	return rules
+}
+
 const readOnly = "the session's workspace is read-only"
 
 const inPlan = "the session is in plan mode: nothing is changed"

@@ -76,7 +76,7 @@ var left = []parley.EventType{
 
 // volatile are fields that differ from run to run, or repeat others.
 var volatile = map[string][]string{
-	"session.created":      {"outside_id", "mode", "max_open_turns", "in_force"},
+	"session.created":      {"outside_id", "mode", "max_open_turns", "in_force", "workspace", "read_only"},
 	"turn.started":         {"in_force", "app", "key", "client", "by", "retry_of", "budgets"},
 	"turn.completed":       {"usage"},
 	"turn.failed":          {"usage"},

@@ -12,6 +12,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/policy"
 	"github.com/parley-server/parley/internal/redact"
 	"github.com/parley-server/parley/internal/runtime/loop"
 	"github.com/parley-server/parley/internal/seam"
@@ -59,6 +60,11 @@ type runner struct {
 	asked   requests
 	count   int
 	granted int // rules that the recording's session had last
+
+	// What of a workspace decides which calls are made; the calls touch no files here.
+	space    parley.Workspace
+	readOnly bool
+	opened   bool // readOnly of the engine's app
 }
 
 // Run replays the recording. An error means that it could not be run to its end; the
@@ -109,6 +115,10 @@ func (r *runner) run(ctx context.Context) error {
 			}
 		case parley.TurnStarted:
 			err = r.turn(ctx, ev.Turn)
+		case parley.SessionForked:
+			if r.readOnly = r.space != ""; p.Workspace != "" {
+				r.space, r.readOnly = p.Workspace, p.ReadOnly
+			}
 		case parley.SessionEnded:
 			if p.Status == parley.Ended && p.Reason != "temporary session" {
 				_, err = r.engine.End(ctx, r.who, r.id, p.Reason)
@@ -137,7 +147,7 @@ var errOpen = errors.New("the recording ends in a turn that waits")
 
 // open makes an engine for the app of a digest, over the same store.
 func (r *runner) open(ctx context.Context, digest parley.Digest) error {
-	if r.digest == digest && r.engine != nil {
+	if r.digest == digest && r.opened == r.readOnly && r.engine != nil {
 		return nil
 	}
 	r.shut()
@@ -160,7 +170,7 @@ func (r *runner) open(ctx context.Context, digest parley.Digest) error {
 	if err != nil {
 		return err
 	}
-	r.digest = digest
+	r.digest, r.opened = digest, r.readOnly
 	r.stage.do = r.command
 	return nil
 }
@@ -192,6 +202,9 @@ func (r *runner) changed(app parley.App) parley.App {
 	if r.o.Policy != nil {
 		app.Policy = *r.o.Policy
 	}
+	if r.readOnly {
+		app.Policy.Rules = slices.Concat(app.Policy.Rules, policy.ReadOnly(app.Tools))
+	}
 	return app
 }
 
@@ -211,6 +224,7 @@ func (r *runner) create(ctx context.Context, p parley.Payload) error {
 	if !ok {
 		return parley.Errorf(parley.CodeInvalid, "the recording does not begin with session.created")
 	}
+	r.space, r.readOnly = c.Workspace, c.ReadOnly
 	for _, ev := range r.rec.Events {
 		if p, err := ev.Payload(); err == nil {
 			if s, ok := p.(parley.TurnStarted); ok {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/toolbox"
+	"github.com/parley-server/parley/internal/workspace"
 )
 
 var ctx = context.Background()
@@ -358,4 +361,56 @@ func TestClose(t *testing.T) {
 			t.Errorf("after Close: %v", err)
 		}
 	})
+}
+
+// TestWorkspaceOfACall: a call gets one root, which is closed with it and opened anew for the next.
+func TestWorkspaceOfACall(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	vault := filepath.Join(root, "ana", "vault")
+	if err := os.MkdirAll(vault, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	folders, err := workspace.New(workspace.Options{Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scopes(t, &world{}, func(o *scope.Options) { o.Apps[0].Folders = folders })
+	defer s.Close(ctx) //nolint:errcheck // the test is over
+	r := resolve(t, s, of("ana", "vault"))
+	defer r.Release()
+	call := r.Workspace()
+	first, err := call.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, err := call.Open(); err != nil || same != first {
+		t.Errorf("a second time: %v, %v", same, err)
+	}
+	call.Close()
+	if err := first.WriteFile("late", nil, 0o600); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("after the call: %v", err)
+	}
+	if _, err := call.Open(); parley.CodeOf(err) != parley.CodeConflict {
+		t.Errorf("opened after the call: %v", err)
+	}
+	if err := errors.Join(os.Remove(vault), os.Mkdir(vault, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	next := r.Workspace()
+	defer next.Close()
+	now, err := next.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := now.WriteFile("x", nil, 0o600); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(vault, "x")); err != nil {
+		t.Errorf("what the next call wrote is not in the folder of now: %v", err)
+	}
+	none := resolve(t, s, of("ana", "")).Workspace()
+	if _, err := none.Open(); parley.CodeOf(err) != parley.CodeInvalid {
+		t.Errorf("a session without one: %v", err)
+	}
 }
