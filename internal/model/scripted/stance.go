@@ -406,6 +406,9 @@ func (s *script) affirms(w weight) bool {
 		}
 	}
 	for _, t := range w.Subject.strong() {
+		if slices.ContainsFunc(rejects(w.Best.record), func(name string) bool { return t.in(stems(name)) >= byNear }) {
+			return false // the email of Email/Password
+		}
 		if len(w.Subject.strong()) > 1 && s.group([]string{t.words}) != "" && len(s.mentions(t.words)) == 0 {
 			continue // this names the kind of thing; one of a kind may be replaced by another
 		}

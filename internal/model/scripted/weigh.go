@@ -80,13 +80,24 @@ func (s *script) weigh(rs []record, sub subject, sorted bool) weight {
 	if w.Found() {
 		w = s.rejected(rs, s.renewed(rs, w))
 		w.Stays = w.staying()
-		w.Aside = w.Aside || s.noWay(w)
+		w.Aside = w.Aside || s.noWay(w) || s.noDoer(w)
 		return w
 	}
 	if by := s.spokenBy(rs, sub); by.Found() {
 		return by
 	}
 	return s.aside(rs, sub, w)
+}
+
+// noDoer reports whether the question asks who does something that no record names in full: who
+// gives lessons is not who teaches maths.
+func (s *script) noDoer(w weight) bool {
+	doer, _ := s.asks("doer", w.Subject.question)
+	teller, _ := s.asks("teller", w.Subject.question)
+	owner, _ := s.asks("owner", w.Subject.question)
+	return doer && !teller && !owner && w.Best != nil && slices.ContainsFunc(w.Missing, func(word string) bool {
+		return !holds(stems(w.Subject.question), append([]string{"who"}, stems(word)...)) // the verb itself may have other words
+	})
 }
 
 // faint reports whether all words say little by themselves.

@@ -176,6 +176,10 @@ func (u *turn) one(text string, t *topic) ask {
 		flat = strings.TrimSpace(flat[:m[0]])
 		q.ws = clean(flat)
 	}
+	if m := purpose.FindStringSubmatchIndex(flat); m != nil { // "warm enough for a baby" names no baby
+		flat = flat[:m[2]]
+		q.ws = clean(flat)
+	}
 	rest := polite.ReplaceAllString(flat, "")
 	if !asking.MatchString(rest) && acting.MatchString(rest) { // the time in a request is not a name
 		if t := timingIn(rest); t != "" {
@@ -207,6 +211,9 @@ func (u *turn) one(text string, t *topic) ask {
 			q.when = threeDays
 		}
 	}
+	if cutOff.MatchString(flat) && q.intent != isAct && q.intent != isCause && q.intent != isHappened { // the voltage tells
+		q.kind, q.names, q.unknown, q.intent, q.plain = kindNamed("voltmeter"), nil, nil, isFigures, false
+	}
 	if q.kind == nil && q.intent != isAct {
 		q.kind = impliedKind(&q, flat)
 	}
@@ -232,6 +239,11 @@ func (u *turn) one(text string, t *topic) ask {
 	}
 	return q
 }
+
+var (
+	purpose = regexp.MustCompile(`\b(?:enough|too \w+|safe|good)( for (?:an? |the |my |our )?\w+)$`)
+	cutOff  = regexp.MustCompile(`\bpower (?:has |have )?(?:gone|went|go|been|was|is) (?:out|off|down|away)\b|\bpower (?:cut|failure|outage)\b|\bblackout\b`)
+)
 
 // negative matches a question for those that are not in a state.
 var (

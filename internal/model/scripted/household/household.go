@@ -168,6 +168,10 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		}
 		return calls
 	}
+	if h := u.know.now.Hour(); q.when.tool == "this evening" && h >= dawn && h < evening && (q.intent == isPast || q.intent == isHappened || q.intent == isFigures) {
+		a.say("This evening is still to come: it is %s.", u.know.now.Format("15:04"))
+		return nil
+	}
 	if calls, ok := u.compares(q, a); ok {
 		return calls
 	}
@@ -201,6 +205,9 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 	case isFigures:
 		return u.figures(q, a)
 	case isRank:
+		if q.kind != nil && q.kind.class == "power" && q.when.tool != "" && q.when.tool != "now" {
+			a.say("Which of them used the most %s is not recorded. What they draw now:", q.when.said)
+		}
 		return u.rank(q, a)
 	case isPast:
 		return u.past(q, a)
@@ -213,11 +220,14 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 // relatives matches people who are named by what they are to somebody.
 var relatives = regexp.MustCompile(`\b(?:the|my|our) (?:kids|children|child|baby|son|daughter|wife|husband|mum|dad|mother|father|parents|guests?|cleaner|nanny)\b`)
 
+// evening is the hour at which the evening begins, as it does for the tools.
+const evening = 17
+
 // forbidding matches a request not to do something.
 var forbidding = regexp.MustCompile(`^(?:do not|don't|never) ` + strings.TrimPrefix(acting.String(), "^"))
 
 // ahead matches words for the future.
-var ahead = regexp.MustCompile(`\btomorrow\b|\bnext (?:hour|week|month|weekend|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|^(?:will|is it going to|is it gonna|are we going to)\b`)
+var ahead = regexp.MustCompile(`\btomorrow\b|\bnext (?:hour|week|month|weekend|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|^(?:(?:when|what time|how long|how|where|what) will|will|is it going to|is it gonna|are we going to)\b`)
 
 func (u *turn) results(tool string) []Result {
 	return slices.DeleteFunc(slices.Clone(u.Results), func(r Result) bool { return r.Tool != tool })

@@ -7,10 +7,10 @@ import (
 )
 
 var (
-	wantsUnavailable = regexp.MustCompile(`\bunavailable\b|\boffline\b|\bnot (?:answer|answering|respond|responding|reachable|reporting|connected|working)\b|\b(?:isn't|aren't|doesn't|don't) (?:answer|answering|respond|responding|reachable|work|working|report|reporting|connect)\w*\b|\bunreachable\b|\bdead\b|\bout of order\b|\bbroken\b|\bfaulty\b|\b(?:is|are|does) (?:everything|all (?:the )?(?:devices|sensors|things)?) ?(?:all )?(?:work|working|ok|okay|fine|alright|all right)\b`)
+	wantsUnavailable = regexp.MustCompile(`^(?:is |are )?(?:all|everything|everything is|all is) (?:good|ok|okay|fine|well|in order|alright)\b|\bunavailable\b|\boffline\b|\bnot (?:answer|answering|respond|responding|reachable|reporting|connected|working)\b|\b(?:isn't|aren't|doesn't|don't) (?:answer|answering|respond|responding|reachable|work|working|report|reporting|connect)\w*\b|\bunreachable\b|\bdead\b|\bout of order\b|\bbroken\b|\bfaulty\b|\b(?:is|are|does) (?:everything|all (?:the )?(?:devices|sensors|things)?) ?(?:all )?(?:work|working|ok|okay|fine|alright|all right)\b`)
 	wantsErrors      = regexp.MustCompile(`\berrors?\b|\bwarnings?\b|\bin the logs?\b|\blog of\b|\blogged\b`)
 	wantsCause       = regexp.MustCompile(`\bwhy\b|\bcaused?\b|\breason\b|\bflicker\w*|\bblink\w*|\bdiagnose\b|\bwrong with\b|\bwrong\b|\bproblems?\b|\bfaults?\b|\bissues?\b|\bgo(?:ing|es)? dark\b|\bwent dark\b|\bdropped? out\b|\bcut(?:ting)? out\b|\bby (?:itself|themselves)\b|\bon (?:its|their) own\b|\bwhat was that\b|\bwhat happened (?:to|with)\b|\bhow come\b|\bacting up\b|\bexplain\b|\bplay(?:ing|ed)? up\b|\bmatter with\b|\bis up with\b`)
-	wantsPlan        = regexp.MustCompile(`\bmitigat\w*|\bsimulate\b|\bprevent\b|\bwhat (?:should|can|could|shall|do) (?:i|we) do\b|\bhow (?:can|do|could|should) (?:i|we) (?:fix|stop|solve|avoid|mend|repair|prevent)\b|\badvi[sc]e\b|\brecommend\w*|\bfix (?:it|that|this)\b|\bwhat would you (?:do|suggest|advise|recommend)\b|\bwhat now\b|\bwhat to do\b|\bmake a plan\b|\bcreate a\b.*\bplan\b|\bnext steps?\b`)
+	wantsPlan        = regexp.MustCompile(`\bmitigat\w*|\bsimulate\b|\bprevent\b|\bwhat (?:should|can|could|shall|do) (?:i|we) do\b|\bhow (?:can|do|could|should) (?:i|we) (?:fix|stop|solve|avoid|mend|repair|prevent)\b|\badvi[sc]e\b|\brecommend\w*|\bfix (?:it|that|this)\b|\bwhat would you (?:do|suggest|advise|recommend)\b|\bwhat now\b|\bwhat (?:is|can be|could be) (?:to (?:do|be done)|done) (?:about|against)\b|\bwhat to do\b|\bmake a plan\b|\bcreate a\b.*\bplan\b|\bnext steps?\b`)
 	wantsHappened    = regexp.MustCompile(`\bwhat(?: has)? changed\b|\bwhat happened\b|\bwhat(?:'s| has| was)? (?:been )?(?:going|went|gone|happening) on\b|\banything happen\w*|\bwhat was (?:up|going on)\b|\bwhat has happened\b|\bactivity\b|\bevents\b|\bdid anything\b|\blogbook\b|\bwhat did we miss\b|\bwhat's happened\b|\bhappened? (?:in|at)\b|\bwhat's been\b|\bsomething happen\w*|\bwhat did (?:the |my |our )?\S+(?: \S+)? (?:do|get up to)\b`)
 	wantsCost        = regexp.MustCompile(`\bcosts?\b|\bprice\b|\btariff\b|\bexpensive\b|\bbill\b|\bhow much money\b|\beuros?\b|\bpay\b`)
 	wantsUse         = regexp.MustCompile(`\b(?:use|used|using|usage|consume|consumed|consumption|need|needed|burn|burnt|burned|spend|spent|go through|went through|got through)\b`)
@@ -20,7 +20,7 @@ var (
 	wantsRank        = regexp.MustCompile(`\bwhich\b|\bwhat\b|\bwho\b|\bwhere\b|\bname\b|\bshow\b|\btell\b`)
 )
 
-var sinceAsk = regexp.MustCompile(`\bsince when\b|\bhow long (?:has|have|is|are)\b|^(?:and )?how long$`)
+var sinceAsk = regexp.MustCompile(`\bsince (?:when|how long)\b|\bhow long (?:has|have|is|are)\b|^(?:and )?how long$`)
 
 // eating asks which thing it is that uses power now.
 var eating = regexp.MustCompile(`^(?:and |so )?(?:what'?s?|which \S+|who'?s?)(?: is| are)? (?:using|eating|drawing|burning|guzzling|hogging|sucking|consuming)\b`)
@@ -102,6 +102,9 @@ func stateOf(q *ask, flat string) string {
 		}
 		return ""
 	}
+	if q.kind != nil && q.kind.domain == "light" && re(`\b(?:go|goes|went|gone) out\b`).MatchString(flat) {
+		return "off"
+	}
 	if m := re(`\b(?:left|leave) (?:\S+ ){0,4}(on|open|unlocked)\b`).FindStringSubmatch(flat); m != nil {
 		return m[1]
 	}
@@ -145,8 +148,8 @@ var stateWords = patterns(
 	[2]string{`\bclosed?\b|\bshut\b`, "closed"},
 	[2]string{`\bleave\b|\bleft\b|\bleaves\b|\bgo out\b|\bwent out\b|\bgone\b|\bout\b|\baway\b|\bgo away\b`, "away"},
 	[2]string{`\bhome\b|\bcome back\b|\bcame back\b|\barrive[ds]?\b|\breturn(?:ed)?\b|\bget back\b|\bgot back\b|\bhouse\b.*\bin\b`, "home"},
-	[2]string{`\boff\b|\bout\b`, "off"},
-	[2]string{`\brun(?:ning|s)?\b|\bran\b|\bstart(?:ed|s)?\b|\bwork(?:ing)?\b|\bcharg(?:e|ed|ing)\b|\bkick(?:ed)? in\b|\bcome on\b|\bcame on\b|\bgo on\b|\bwent on\b|\bon at\b|\bon\b|\bburning\b|\bcleaning\b|\bplaying\b|\bused\b`, "on"},
+	[2]string{`\boff\b|\bout\b|\binactive\b|\bdisabled\b`, "off"},
+	[2]string{`\brun(?:ning|s)?\b|\bran\b|\bstart(?:ed|s)?\b|\bwork(?:ing)?\b|\bcharg(?:e|ed|ing)\b|\bkick(?:ed)? in\b|\bcome on\b|\bcame on\b|\bgo on\b|\bwent on\b|\bon at\b|\bon\b|\bburning\b|\bcleaning\b|\bplaying\b|\bused\b|\bactive\b|\benabled\b`, "on"},
 )
 
 func aspectOf(flat string) string {
@@ -163,7 +166,7 @@ var aspects = patterns(
 	[2]string{wantsPlan.String(), "advice"},
 	[2]string{`\b(?:until|till) when\b`, "until"},
 	[2]string{`\bhow long (?:was|were|did)\b|\bfor how long\b`, "howlong"},
-	[2]string{`^(?:and )?(?:since when|how long)\b|\bhow long has\b|\bhow long have\b|\bsince when\b`, "since"},
+	[2]string{`^(?:and )?(?:since when|since how long|how long)\b|\bhow long has\b|\bhow long have\b|\bsince when\b`, "since"},
 	[2]string{`\bwhen did (?:it|that|they|this) (?:begin|start)\b|\bwhen (?:was|were) the first\b|\bfirst time\b|\bbeg[iau]n\b`, "begin"},
 	[2]string{`\bhow often\b|\bhow many times\b`, "often"},
 	[2]string{`\bhow many\b|\bcount\b`, "count"},

@@ -30,7 +30,7 @@ var kinds = []*kind{
 	{name: "battery", noun: "battery", words: "battery|batteries|charge left", class: "battery", measure: true, low: "emptiest|weakest|flattest", high: "fullest"},
 	{name: "voltmeter", noun: "voltage", words: "voltage|volt|volts", class: "voltage", measure: true},
 	{name: "energy meter", noun: "energy", words: "energy|electricity|kwh|kilowatt hours", class: "energy", measure: true},
-	{name: "power meter", noun: "power", words: "power|watt|watts|draw|draws|drawing|consumes|consuming|guzzles", class: "power", measure: true, high: "hungriest"},
+	{name: "power meter", noun: "power", words: "power|watt|watts|consumer|consumers|draw|draws|drawing|consumes|consuming|guzzles", class: "power", measure: true, high: "hungriest"},
 	{name: "CO2 sensor", noun: "CO2", words: "co2|carbon dioxide|air quality|stuffy|stale|fresh air", class: "carbon_dioxide", measure: true},
 	{name: "noise meter", noun: "noise", words: "noise|loud|noisy", class: "sound_pressure", measure: true, low: "quietest", high: "loudest|noisiest"},
 	{name: "light sensor", noun: "brightness", words: "illuminance|lux", class: "illuminance", measure: true, low: "darkest", high: "brightest"},
@@ -51,7 +51,7 @@ var kinds = []*kind{
 	{name: "person", words: "anyone|anybody|someone|somebody|everyone|everybody|nobody|who is home|who's home|whos home|person|people|family", domain: "person"},
 	{name: "alarm", words: "alarm|burglar alarm|security system", domain: "alarm_control_panel"},
 	{name: "weather", words: "weather|forecast|wind|storm|stormy|rain|raining|rainy|rained|snowed|sunny|snow|snowing|windy|cloudy", domain: "weather"},
-	{name: "sun", words: "sun|dark outside|get dark|got dark|gets dark|get light|got light|gets light|sunset|sunrise|daylight", domain: "sun"},
+	{name: "sun", words: "sun|dark outside|get dark|got dark|gets dark|get light|got light|gets light|sunset|sunrise|daylight|day or night|daytime", domain: "sun"},
 	{name: "vacuum cleaner", words: "vacuum|hoover|robot", domain: "vacuum"},
 	{name: "mower", words: "mower|lawnmower", domain: "lawn_mower"},
 	{name: "fan", words: "fan|fans|ventilation|extractor", domain: "fan"},
@@ -126,7 +126,7 @@ var idle = words(`% draw draws drawing ° °c c a pm am o'clock rise rose rises 
 	longer shorter hotter chillier noisier drier damper fuller emptier clean cleans cleaned mow mows mowed items entries difference
 	after around bad fine dangerous healthy unhealthy harmful safe acceptable worrying
 	lot lots against smell smells stuffy stale fresh anywhere leaking eating burning floor guzzling
-	strong weak know ring rings rang rung ringing up-to-date
+	ready worked biggest consumer consumers good strong weak know coast clear active inactive enabled disabled ring rings rang rung ringing up-to-date
 	wet thirsty speed fast slow
 	dip dips outage outages failure failures alright someone's lamp-wise guys darling mate dear sir madam ta cheers`)
 
