@@ -27,6 +27,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // bench is one run.
@@ -51,14 +53,21 @@ var parts = []struct {
 	{"start", start},
 	{"weeks", weeks},
 	{"long", long},
+	{"mcp", mcpCalls},
 	{"kill", kill},
 }
 
 func main() {
-	if role := os.Getenv(roleVariable); role != "" {
+	switch role := os.Getenv(roleVariable); role {
+	case "":
+		os.Exit(run())
+	case mcpRole:
+		if err := mcpServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+			os.Exit(1)
+		}
+	default:
 		os.Exit(play(role, os.Args[1:]))
 	}
-	os.Exit(run())
 }
 
 func run() int {
