@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -23,8 +25,9 @@ import (
 // Socket are the options that a WebSocket has beyond those of every stream.
 type Socket struct {
 	// Input handles one message of the client, and returns the JSON object to send back; nil: none.
-	// It is called for one message at a time, in order, and ctx ends with the connection. A nil
-	// Input: the client may say nothing.
+	// It is called for one message at a time, in order, and ctx ends with the connection. If it
+	// panics, the connection ends with 1011, and [ServeSocket] panics in its caller's goroutine, where
+	// the guard is. A nil Input: the client may say nothing.
 	Input func(ctx context.Context, message []byte) []byte
 	// MaxInput is the most bytes that a message may have; 0 means [MaxInput].
 	MaxInput int64
@@ -97,7 +100,16 @@ func ServeSocket(w http.ResponseWriter, r *http.Request, follow func(ctx context
 	defer c.stream.end()
 
 	var beside sync.WaitGroup
-	beside.Go(func() { end(c.input(ctx)) })
+	var panicked error
+	beside.Go(func() {
+		defer func() {
+			if v := recover(); v != nil {
+				panicked = fmt.Errorf("%v, in the input of a WebSocket:\n%s", v, debug.Stack())
+				end(fault)
+			}
+		}()
+		end(c.input(ctx))
+	})
 	if every := orElse(o.Heartbeat, heartbeat); every > 0 {
 		beside.Go(func() { c.alive(ctx, every) })
 	}
@@ -111,6 +123,9 @@ func ServeSocket(w http.ResponseWriter, r *http.Request, follow func(ctx context
 	}
 	end(nil)
 	beside.Wait()
+	if panicked != nil {
+		panic(panicked)
+	}
 	return nil
 }
 
@@ -135,7 +150,10 @@ type closed struct {
 
 func (c *closed) Error() string { return c.why }
 
-var tooMuch = &closed{closedRefused, "there are too many messages"}
+var (
+	tooMuch = &closed{closedRefused, "there are too many messages"}
+	fault   = &closed{closedBroken, "something went wrong in the server"}
+)
 
 // ends is how a connection ends: cause is why its context has, failed the error with which the stream
 // ended. It is nil when there is nobody to tell.
@@ -157,7 +175,7 @@ func ends(cause, failed error) *closed {
 	case parley.CodeUnavailable, parley.CodeTimeout, parley.CodeRateLimited:
 		return &closed{closedAway, failed.Error()}
 	case parley.CodeInternal:
-		return &closed{closedBroken, "something went wrong in the server"}
+		return fault
 	}
 	return &closed{closedRefused, failed.Error()}
 }

@@ -334,7 +334,8 @@ func TestSocket_a_client_that_goes_ends_it(t *testing.T) {
 	}
 }
 
-// TestSocket_client_that_does_not_read_is_cut: within WriteWithin, and it resumes where it was.
+// TestSocket_client_that_does_not_read_is_cut: within WriteWithin, and it resumes where it was, also
+// if it is slow again.
 func TestSocket_client_that_does_not_read_is_cut(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, wire.Socket{}, wire.Options{WriteWithin: 50 * time.Millisecond, Heartbeat: -1})
@@ -353,17 +354,21 @@ func TestSocket_client_that_does_not_read_is_cut(t *testing.T) {
 	if err := <-r.ended; err != nil {
 		t.Error(err)
 	}
-	for {
-		_, b, err := c.Read(t.Context())
-		if err != nil {
-			break
+	rest := func(c *websocket.Conn) {
+		for len(got) < 101 {
+			_, b, err := c.Read(t.Context())
+			if err != nil {
+				return
+			}
+			events(string(b))
 		}
-		events(string(b))
 	}
-	if len(got) == 101 {
+	if rest(c); len(got) == 101 {
 		t.Fatal("it was not cut")
 	}
-	events(until(t, r.dial(fmt.Sprint(len(got))), `"99x`)...)
+	for len(got) < 101 && t.Context().Err() == nil {
+		rest(r.dial(fmt.Sprint(len(got))))
+	}
 	for i, m := range got {
 		if !strings.Contains(m, fmt.Sprintf(`"seq":%d,`, i+1)) {
 			t.Fatalf("message %d is %.80s", i, m)
@@ -531,4 +536,30 @@ func TestSocket_message_that_does_not_end(t *testing.T) {
 		<-ended
 		_ = p.Close()
 	})
+}
+
+// TestSocket_a_panic_in_input_is_the_handlers: whoever guards the handler against panics meets it
+// there, and the client's connection ends as for every other fault of the server.
+func TestSocket_a_panic_in_input_is_the_handlers(t *testing.T) {
+	t.Parallel()
+	r := &room{house: newHouse(t, wire.Options{}), ended: make(chan error, 1)}
+	in := wire.Socket{Input: func(context.Context, []byte) []byte { panic("boom") }}
+	met := make(chan any, 1)
+	next := r.handler(in, wire.Options{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		defer func() { met <- recover() }()
+		next.ServeHTTP(w, q)
+	}))
+	r.url = srv.URL
+	t.Cleanup(func() { r.r.Hangup(); srv.Close() })
+	c := r.dial("0")
+	if err := c.Write(t.Context(), websocket.MessageText, []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := status(t, c); code != websocket.StatusInternalError {
+		t.Errorf("closed with %d", code)
+	}
+	if v := <-met; v == nil {
+		t.Error("the handler's guard met no panic")
+	}
 }
