@@ -38,6 +38,8 @@ type desk struct {
 	dir  string
 	gate func() error // called when a write has taken effect
 
+	sources []scope.Source // nil: source
+
 	mu   sync.Mutex
 	gone bool // scopes have no tools of their own any more
 	sold map[string]int
@@ -99,8 +101,12 @@ func (d *desk) in(o *engine.Options) {
 		return a, nil
 	}
 	app, _ = with(box.Decls())
+	sources := d.sources
+	if sources == nil {
+		sources = []scope.Source{d.source}
+	}
 	o.Scopes, err = scope.New(scope.Options{
-		Apps: []scope.App{{App: app, Tools: box, Folders: folders, Sources: []scope.Source{d.source}, With: with}}, Clean: o.Log.RedactFile, Logger: log,
+		Apps: []scope.App{{App: app, Tools: box, Folders: folders, Sources: sources, With: with}}, Clean: o.Log.RedactFile, Logger: log,
 	})
 	if err != nil {
 		d.t.Fatal(err)
@@ -678,3 +684,72 @@ func TestScopesCrashAtEveryPoint(t *testing.T) {
 		Sparse:   9,
 	})
 }
+
+// asked is a source of a tool whose service says that a lost call happened.
+func (d *desk) asked(_ context.Context, at scope.Place) ([]seam.Toolset, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open++
+	return []seam.Toolset{crmAsked{&crmOf{d, at}}}, nil
+}
+
+type crmAsked struct{ *crmOf }
+
+func (crmAsked) Reconcile(context.Context, seam.Run) (parley.ToolResult, bool, error) {
+	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: "sold"}, true, nil
+}
+
+// TestScopeAskedAfterACrash: a turn was stopped while a tool of its scope wrote, and the server died.
+// The scope's service is asked, although the scope is not open when the session is loaded.
+func TestScopeAskedAfterACrash(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]bool{"stopped before the crash": true, "stopped after it": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t)
+				d.sources = []scope.Source{d.asked}
+				hang := make(chan struct{})
+				d.gate = func() error { <-hang; return nil }
+				app := enginetest.App()
+				first := enginetest.New(t, caller, app, d.in)
+				s := createIn(t, first, enginetest.User, "vault")
+				turn := first.Send(s.ID, "crm")
+				synctest.Wait()
+				stop := func(r *enginetest.Rig) {
+					if _, err := r.Engine.Cancel(ctx, enginetest.User, turn.ID, "enough"); err != nil {
+						t.Error(err)
+					}
+				}
+				if before {
+					stop(first)
+				}
+				disk := first.Mem.Clone()
+				close(hang)
+				first.Kill()
+				synctest.Wait()
+
+				r := enginetest.Over(t, disk, &enginetest.Service{}, caller, app, d.in)
+				defer r.Close()
+				recovered(t, r)
+				synctest.Wait()
+				if !before {
+					stop(r)
+				}
+				time.Sleep(time.Minute)
+				log := r.Log(s.ID)
+				if err := enginetest.CheckLog(log); err != nil {
+					t.Error(err)
+				}
+				if got := enginetest.Outcomes(log); len(got) == 0 || got[0] != "crm ok" {
+					t.Errorf("got %v\n%s", got, enginetest.Types(log))
+				}
+				if got := ofTurn(r, turn.ID); got != parley.StatusCancelled {
+					t.Errorf("the turn is %s", got)
+				}
+			})
+		})
+	}
+}
+
+func ofTurn(r *enginetest.Rig, id parley.TurnID) parley.TurnStatus { return r.Await(id).Status }

@@ -47,8 +47,10 @@ func (s *session) cutInWrite() bool {
 }
 
 // canAsk reports whether a started write of the turn has a tool that can ask what became
-// of it.
+// of it. While the scope's tools are not open, one may: who goes on with the turn opens
+// them and judges again.
 func (s *session) canAsk(t *parley.Turn) bool {
+	open := s.resolves()
 	app, err := s.appOf(t)
 	if err != nil {
 		return false
@@ -57,6 +59,9 @@ func (s *session) canAsk(t *parley.Turn) bool {
 	for _, c := range t.Tools.All() {
 		if c.Status != parley.ToolIsStarted || c.Effect == parley.EffectRead {
 			continue
+		}
+		if !open {
+			return true
 		}
 		if _, missing := declared(app, box, t, c); missing == "" && box.CanReconcile(c.Name) {
 			return true
