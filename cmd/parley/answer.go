@@ -21,7 +21,7 @@ func sessionAnswer(f *flags) *cobra.Command {
 	var given tui.Given
 	var asJSON, noWait bool
 	cmd := &cobra.Command{
-		Use: "answer ID [ANSWER...]", Short: "Answer what a turn waits for, and print the result", Args: cobra.MinimumNArgs(1),
+		Use: "answer ID [ANSWER...]", Short: "Answer what a turn waits for, and print the result", Args: listed(cobra.MinimumNArgs(1), "parley session questions lists what waits for an answer, with its id"),
 		Long: `Answer what a turn waits for, by the id of the interaction, which run and session
 questions show. Then the turn goes on, and the command ends as run does: with the
 answer on standard output, and with the same exit codes.

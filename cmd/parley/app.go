@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -27,10 +28,10 @@ func newApp(f *flags) *cobra.Command {
 	group(cmd)
 	var asJSON bool
 	check := &cobra.Command{
-		Use: "check [FOLDER]", Short: "Read an app as the server would, and report every mistake", Args: cobra.MaximumNArgs(1),
+		Use: "check [FOLDER or NAME]", Short: "Read an app as the server would, and report every mistake", Args: cobra.MaximumNArgs(1),
 		Long: `Read an app as the server would, and report every mistake with its file and line, as
-FILE:LINE: what is wrong. Without a folder it reads every app that the server would
-serve. With --json it prints {"ok", "apps", "mistakes"}: the names of the apps that are
+FILE:LINE: what is wrong. The app is a folder, or the name of an app that the settings
+know. Without one it reads every app that the server would serve. With --json it prints {"ok", "apps", "mistakes"}: the names of the apps that are
 right, and file, line and text of each mistake.
 
 Exit codes: 0 all is right, 1 there are mistakes, 2 wrong usage or settings.`,
@@ -46,7 +47,9 @@ Exit codes: 0 all is right, 1 there are mistakes, 2 wrong usage or settings.`,
 				if err != nil {
 					return usage(parley.Errorf(parley.CodeInvalid, "%w", err))
 				}
-				s.Apps, s.Enabled, s.App = filepath.Dir(dir), []string{filepath.Base(dir)}, nil
+				if s, err = only(s, args[0], dir); err != nil {
+					return usage(err)
+				}
 			}
 			fine, wrong, err := f.kit.check(s, newLogger(s, cmd.ErrOrStderr()))
 			if err != nil {
@@ -71,6 +74,25 @@ Exit codes: 0 all is right, 1 there are mistakes, 2 wrong usage or settings.`,
 	check.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.AddCommand(check)
 	return cmd
+}
+
+// only returns the settings with a single app: the one in the folder dir, which was given as
+// arg, or the one that the settings know by the name arg.
+func only(s config.Settings, arg, dir string) (config.Settings, error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		known, err := s.AppNames(apps.FS())
+		if err != nil {
+			return s, err
+		}
+		if !slices.Contains(known, arg) {
+			return s, parley.Errorf(parley.CodeNotFound, "there is no folder %s, and no app %q", dir, parley.Cut(arg, 60)).
+				WithHint("apps here: %s; give one of these, or the folder of an app.yaml", strings.Join(known, ", "))
+		}
+		s.Enabled, s.App = []string{arg}, nil
+		return s, nil
+	}
+	s.Apps, s.Enabled, s.App = filepath.Dir(dir), []string{filepath.Base(dir)}, nil
+	return s, nil
 }
 
 func printChecked(cmd *cobra.Command, fine []parley.App, wrong []config.Mistake) error {

@@ -73,6 +73,17 @@ budgets:
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 1 || r.OK || len(r.Mistakes) != len(want) || r.Mistakes[0].File != app || r.Mistakes[0].Line != 1 {
 		t.Errorf("--json: exit %d, %v\n%s", code, err, out)
 	}
+	// An app may be given by its name, as the settings know it.
+	if code, out, errs := p.run("app", "check", "chaos"); code != 0 || !strings.Contains(out, "ok  chaos: ") {
+		t.Errorf("by name: exit %d\n%s%s", code, out, errs)
+	}
+	if code, out, errs := p.run("app", "check", "--apps", filepath.Dir(dir), "mine"); code != 1 || !strings.Contains(out, app+":1: titel") {
+		t.Errorf("one of the operator's own by name: exit %d\n%s%s", code, out, errs)
+	}
+	code, out, errs = p.run("app", "check", "--apps", filepath.Dir(dir), "nope")
+	if code != 2 || out != "" || !strings.Contains(errs, `no app "nope"`) || !strings.Contains(errs, "apps here: chaos, home, mine") {
+		t.Errorf("an unknown name: exit %d\n%s%s", code, out, errs)
+	}
 	// Correct settings are still printed.
 	if code, out, errs := p.run("app", "check", "--apps", filepath.Dir(dir)); code != 0 || !strings.Contains(out, "ok  chaos: 3 agents, 2 tools, model scripted/chaos, wires chat") {
 		t.Errorf("the enabled app: exit %d\n%s%s", code, out, errs)

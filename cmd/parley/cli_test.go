@@ -169,3 +169,19 @@ func TestVersion(t *testing.T) {
 		t.Errorf("--version: exit %d %q, and version %q", code, out, want)
 	}
 }
+
+// TestSession_without_an_id: a command that needs an id or a file says which command lists or makes it.
+func TestSession_without_an_id(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for name, lists := range map[string]string{
+		"resume": "parley session why", "retry": "parley session why", "cancel": "parley session why", "answer": "parley session questions",
+		"show": "parley session list", "events": "parley session list", "why": "parley session list", "end": "parley session list",
+		"delete": "parley session list", "export": "parley session list", "replay": "parley session export", "to-test": "parley session export", "import": "parley session export",
+	} {
+		code, out, errs := p.run("session", name)
+		if code != 2 || out != "" || !strings.Contains(errs, "an argument is missing; usage: parley session "+name) || !strings.Contains(errs, lists) {
+			t.Errorf("session %s: exit %d %q\n%s", name, code, out, errs)
+		}
+	}
+}

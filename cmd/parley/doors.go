@@ -255,7 +255,7 @@ func (m *mounted) Handle(pattern string, h http.Handler) {
 			name = r.PathValue("app")
 		}
 		if !m.served[name] {
-			m.d.noApp(w, name)
+			m.noApp(w, r, name)
 			return
 		}
 		if err := limits.Bound(w, r); err != nil {
@@ -294,9 +294,24 @@ func packed(h http.Handler) http.Handler {
 
 // noApp answers at the path of an app that is not served, or has nothing there.
 func (d doorDeps) noApp(w http.ResponseWriter, name string) {
+	api.WriteError(w, d.notServed(name))
+}
+
+// notServed says why an app is not served, or has nothing at a path.
+func (d doorDeps) notServed(name string) error {
 	_, err := d.engine.App(name) // which knows why
 	if err == nil {
-		err = parley.Errorf(parley.CodeNotFound, "the app %q has nothing here", name)
+		err = parley.Errorf(parley.CodeNotFound, "the app %q has nothing here", name).WithHint("the routes are listed at /docs")
+	}
+	return err
+}
+
+// noApp is doorDeps.noApp at the path of a request. If every app has the same at a path of
+// its own, the hint says so.
+func (m *mounted) noApp(w http.ResponseWriter, r *http.Request, name string) {
+	err := m.d.notServed(name)
+	if e, ok := errors.AsType[*parley.Error](err); ok && slices.Contains(m.t.patterns, "/apps/{app}"+r.URL.Path) {
+		err = e.WithHint("%s; each has its own at /apps/NAME%s", e.Hint, r.URL.Path)
 	}
 	api.WriteError(w, err)
 }

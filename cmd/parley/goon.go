@@ -10,12 +10,15 @@ import (
 	"github.com/parley-server/parley"
 )
 
+// turnIDs says where the id of a turn is found.
+const turnIDs = "parley session why last shows the id of the last turn; parley session list shows the sessions, for parley session why ID"
+
 // sessionGoOn are the commands about one turn, which session why names.
 func sessionGoOn(f *flags) []*cobra.Command {
 	follows := func(use, short string, begin func(context.Context, *runner, parley.TurnID) (parley.TurnInfo, error)) *cobra.Command {
 		var asJSON bool
 		cmd := &cobra.Command{
-			Use: use + " TURN", Short: short, Args: cobra.ExactArgs(1),
+			Use: use + " TURN", Short: short, Args: listed(cobra.ExactArgs(1), turnIDs),
 			Long: short + `, by the id that session why shows. The command ends as run
 does: with the answer on standard output, and with the same exit codes.`,
 			RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,7 +49,7 @@ does: with the answer on standard output, and with the same exit codes.`,
 			return whileUnavailable(ctx, r.l, r.unavailable, func() (parley.TurnInfo, error) { return r.l.Resume(ctx, id) })
 		}),
 		{
-			Use: "cancel TURN", Short: "Stop a turn, or take it off the queue", Args: cobra.ExactArgs(1),
+			Use: "cancel TURN", Short: "Stop a turn, or take it off the queue", Args: listed(cobra.ExactArgs(1), turnIDs),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return f.with(cmd, recovers, func(ctx context.Context, l *link) error {
 					t, err := whileUnavailable(ctx, l, nil, func() (parley.TurnInfo, error) {

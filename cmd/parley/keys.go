@@ -112,7 +112,7 @@ func keysList(f *flags) *cobra.Command {
 
 func keysRevoke(f *flags) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke NAME", Short: "Revoke a key", Args: cobra.ExactArgs(1),
+		Use: "revoke NAME", Short: "Revoke a key", Args: listed(cobra.ExactArgs(1), "parley keys list shows their names"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			keys, err := f.keys(cmd)
 			if err != nil {

@@ -59,7 +59,7 @@ func sessionReplay(f *flags) *cobra.Command {
 	var policy string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "replay FILE", Short: "Run an exported session again from its recorded replies and results", Args: cobra.ExactArgs(1),
+		Use: "replay FILE", Short: "Run an exported session again from its recorded replies and results", Args: listed(cobra.ExactArgs(1), "parley session export makes such a file"),
 		Long: `Run an exported session again, offline: the real engine, with the recorded replies of
 the models and the recorded results of the tools. It says where the run first differs
 from the recording, and ends with 1 when it does.
@@ -209,7 +209,7 @@ var fileName = regexp.MustCompile(`[^a-z0-9]+`)
 func sessionToTest(_ *flags) *cobra.Command {
 	var about, name string
 	cmd := &cobra.Command{
-		Use: "to-test FILE DIR", Short: "Make a regression test of an exported session", Args: cobra.ExactArgs(2),
+		Use: "to-test FILE DIR", Short: "Make a regression test of an exported session", Args: listed(cobra.ExactArgs(2), "parley session export makes such a file"),
 		Long: `Make a regression test of an exported session: one text file in DIR that holds its log
 and its apps, without secrets. ` + "`parley session replay`" + ` runs it, and so does Parley's own
 test of package internal/replay when DIR is its testdata/scenarios. Names and texts of

@@ -48,10 +48,24 @@ func (l *link) find(ctx context.Context, name string) (parley.SessionID, error) 
 	return list[0].ID, nil
 }
 
+// listed is args with a hint that says where the name of the missing thing is listed.
+func listed(args cobra.PositionalArgs, where string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		if err := args(cmd, given); err != nil {
+			what := "an argument is missing"
+			if len(given) > 1 {
+				what = err.Error()
+			}
+			return parley.Errorf(parley.CodeInvalid, "%s; usage: %s", what, cmd.UseLine()).WithHint("%s", where)
+		}
+		return nil
+	}
+}
+
 // one makes a command on one session.
 func one(f *flags, use, short string, do func(ctx context.Context, cmd *cobra.Command, l *link, id parley.SessionID) error) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Args: cobra.ExactArgs(1),
+		Use: use, Short: short, Args: listed(cobra.ExactArgs(1), "parley session list shows the ids of sessions; last is the one that changed last"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.with(cmd, 0, func(ctx context.Context, l *link) error {
 				id, err := l.find(ctx, args[0])
@@ -341,7 +355,7 @@ func sessionExport(f *flags) *cobra.Command {
 func sessionImport(f *flags) *cobra.Command {
 	var app, space string
 	cmd := &cobra.Command{
-		Use: "import FILE", Short: "Make a session of an export", Args: cobra.ExactArgs(1),
+		Use: "import FILE", Short: "Make a session of an export", Args: listed(cobra.ExactArgs(1), "parley session export makes such a file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := cmd.InOrStdin()
 			if args[0] != "-" {

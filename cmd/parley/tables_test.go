@@ -150,6 +150,9 @@ func TestDoors_path_of_an_app_that_is_not_served(t *testing.T) {
 	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
+		if path == "/mcp" && !strings.Contains(w.Body.String(), "apps here: mine; each has its own at /apps/NAME/mcp") {
+			t.Errorf("POST %s does not say where the tools of other apps are: %s", path, w.Body)
+		}
 		if body := w.Body.String(); w.Code != 404 || !strings.Contains(body, want) || strings.Contains(want, "app chaos") && !strings.Contains(body, "apps here: mine") {
 			t.Errorf("POST %s: got %d %s, want %s", path, w.Code, body, want)
 		}

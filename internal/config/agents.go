@@ -130,7 +130,7 @@ func (a *App) models(s Settings, f appFile) {
 	if a.Model == "" {
 		for _, name := range slices.Sorted(maps.Keys(a.Agents)) {
 			if a.Agents[name].Model == "" {
-				a.d.lacks("agents."+name, "model", "has no model, and the app names none")
+				a.d.lacks("agents."+name, "model", "has no model, and the app names none; write model: PROVIDER/MODEL here or at the top of the file, or give --model")
 			}
 		}
 	}

@@ -134,7 +134,7 @@ func TestMistakesInAnApp(t *testing.T) {
 	}{
 		"unknown keys": {"titel: x\nagents:\n  one:\n    promt: p.md\nbudgets: {max_step: 1}\npolicy: {rules: [{verdict: deny, efect: read}]}\n", []string{
 			"1: titel: unknown key; did you mean title?",
-			"3: agents.one: has no model, and the app names none",
+			"3: agents.one: has no model, and the app names none; write model: PROVIDER/MODEL here or at the top of the file, or give --model",
 			"4: agents.one.promt: unknown key; did you mean prompt?",
 			"5: budgets.max_step: unknown key; did you mean max_steps?",
 			"6: policy.rules[0].efect: unknown key; did you mean effect?",
@@ -250,9 +250,9 @@ func TestMistakesInAnApp(t *testing.T) {
 		"nothing": {"", []string{"1: agents: an app needs at least one agent", "1: entry: name the agent that gets the user's message"}},
 		"no entry, no model, no prompt": {"agents:\n  one: {}\n  two: {prompt: empty.md}\n", []string{
 			"1: entry: name the agent that gets the user's message",
-			"2: agents.one: has no model, and the app names none",
+			"2: agents.one: has no model, and the app names none; write model: PROVIDER/MODEL here or at the top of the file, or give --model",
 			"2: agents.one: has no prompt; name a file with its instructions",
-			"3: agents.two: has no model, and the app names none",
+			"3: agents.two: has no model, and the app names none; write model: PROVIDER/MODEL here or at the top of the file, or give --model",
 			"3: agents.two.prompt: empty.md is empty",
 		}},
 	} {
@@ -383,6 +383,19 @@ func TestAUsersAppReplacesABuiltIn(t *testing.T) {
 	} {
 		if got := names(body); got != want {
 			t.Errorf("%s: got %q, want %q", body, got, want)
+		}
+	}
+}
+
+// TestUnknown_app: the error says where apps are looked for.
+func TestUnknown_app(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		"enabled: [mine]": "with --apps or PARLEY_APPS",
+		"enabled: [mine]\napps: " + t.TempDir() + "\n": "apps of your own are the folders in /",
+	} {
+		if _, err := load(t, apps.FS(), body); !strings.Contains(parley.Info(err).Hint, want) {
+			t.Errorf("%s: %v, hint %q", body, err, parley.Info(err).Hint)
 		}
 	}
 }

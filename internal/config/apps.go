@@ -39,7 +39,7 @@ func (s Settings) LoadApps(builtin fs.FS, known Known) ([]*App, error) {
 		errs = append(errs, parley.Errorf(parley.CodeInvalid, "there is no app to serve"))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "%w", err)
+		return nil, parley.Errorf(parley.CodeInvalid, "%w", err).WithHint("%s", parley.Info(errs[0]).Hint)
 	}
 	return apps, nil
 }
@@ -81,11 +81,26 @@ func (s Settings) misnamed(dirs map[string]Folder) (errs []error) {
 	}{{"enabled", s.Enabled}, {"app", slices.Sorted(maps.Keys(s.App))}} {
 		for _, name := range set.names {
 			if _, ok := dirs[name]; !ok {
-				errs = append(errs, parley.Errorf(parley.CodeInvalid, "%s: there is no app %q%s", set.where, name, hint(name, slices.Collect(maps.Keys(dirs)))))
+				errs = append(errs, parley.Errorf(parley.CodeInvalid, "%s: there is no app %q%s", set.where, name, hint(name, slices.Collect(maps.Keys(dirs)))).
+					WithHint("%s", s.whereApps()))
 			}
 		}
 	}
 	return errs
+}
+
+// whereApps says where apps are looked for.
+func (s Settings) whereApps() string {
+	if s.Apps == "" {
+		return "only the built-in apps are known; name the folder of your own with --apps or PARLEY_APPS"
+	}
+	return "apps of your own are the folders in " + s.Apps
+}
+
+// AppNames lists the existing apps, whether enabled or not, sorted.
+func (s Settings) AppNames(builtin fs.FS) ([]string, error) {
+	dirs, err := s.appFolders(builtin)
+	return slices.Sorted(maps.Keys(dirs)), err
 }
 
 // Disabled names the existing apps that Settings.Enabled leaves out, sorted.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -179,8 +180,13 @@ func (a *App) callWaits(ctx context.Context, r request, t parley.TurnInfo, over 
 func result(res parley.ToolResult, withData bool) *mcp.CallToolResult {
 	out := &mcp.CallToolResult{IsError: res.Outcome != parley.OutcomeOK}
 	text := res.Output
-	if text == "" && res.Error != nil {
-		text = res.Error.Message
+	if e := res.Error; e != nil {
+		if text == "" {
+			text = e.Message
+		}
+		if e.Hint != "" && !strings.Contains(text, e.Hint) {
+			text += "\n" + e.Hint
+		}
 	}
 	out.Content = []mcp.Content{&mcp.TextContent{Text: text}}
 	if withData && !out.IsError && len(res.Data) > 0 {

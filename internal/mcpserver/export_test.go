@@ -8,11 +8,11 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// The fields of a form and the reading of its answer are tested separately: no tool of the tests
-// asks questions.
+// These are tested separately: no tool of the tests asks questions, or fails in every form.
 var (
 	Form     = form
 	AnswerOf = answerOf
+	Result   = result
 )
 
 // Connect serves one user without HTTP, for tests in fake time.

@@ -52,6 +52,19 @@ func metered(t *testing.T) (parley.App, func(*engine.Options)) {
 	return app, func(o *engine.Options) { o.Tools["test"] = box }
 }
 
+// TestResult_of_a_failure: the text has what to do, once, whether or not the tool's output has it.
+func TestResult_of_a_failure(t *testing.T) {
+	t.Parallel()
+	for output, want := range map[string]string{
+		"": "no\nask later", "no\nask later": "no\nask later", "it refuses": "it refuses\nask later",
+	} {
+		res := mcpserver.Result(parley.ToolResult{Outcome: parley.OutcomeError, Output: output, Error: &parley.ErrorInfo{Message: "no", Hint: "ask later"}}, true)
+		if text := res.Content[0].(*mcp.TextContent).Text; text != want || !res.IsError {
+			t.Errorf("with the output %q: got %q, want %q", output, text, want)
+		}
+	}
+}
+
 func TestResults(t *testing.T) {
 	inEras(t, func(t *testing.T, era string) {
 		app, change := metered(t)
