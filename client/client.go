@@ -18,7 +18,8 @@
 // the same idempotency key until the server says what became of it. So do [Client.Resume]
 // and [Client.Cancel], which do nothing twice. No other method repeats a command. The
 // caller may repeat one that has an idempotency key, and gets the result of the first
-// attempt.
+// attempt. A client that insists also waits when it is clear that the server did not do it;
+// see [Options.Insist].
 //
 // A Client is safe for concurrent use.
 package client
@@ -59,6 +60,11 @@ type Options struct {
 	// to get an answer from the server; 0 means 2 minutes. A server that crashed may need
 	// some of it to start again, and then goes on with the turn.
 	Patience time.Duration
+	// Insist makes a method that repeats its request also wait, within Patience, when the
+	// server cannot be reached in the first place, or says that it is unavailable, as while
+	// it stops. Otherwise these are errors at once. Turn, Interaction and Answer, which do
+	// nothing twice, then repeat their requests, too.
+	Insist bool
 	// Away, if set, is called when a method has no answer from the server and is about to
 	// try again, and with nil when it has one again. Calls come from the goroutine of that
 	// method.
@@ -73,12 +79,13 @@ type Client struct {
 	retry time.Duration
 
 	patience time.Duration
+	insist   bool
 	away     func(error)
 }
 
 // New makes a client. It does not connect yet.
 func New(o Options) *Client {
-	c := &Client{base: strings.TrimSuffix(o.BaseURL, "/"), http: o.HTTPClient, token: o.Token, retry: o.Retry, patience: o.Patience, away: o.Away}
+	c := &Client{base: strings.TrimSuffix(o.BaseURL, "/"), http: o.HTTPClient, token: o.Token, retry: o.Retry, patience: o.Patience, insist: o.Insist, away: o.Away}
 	if c.base == "" {
 		c.base = DefaultURL
 	}

@@ -21,21 +21,29 @@ func lost(next http.Handler, w http.ResponseWriter, r *http.Request) {
 	next.ServeHTTP(&short{ResponseWriter: w, left: 0}, r)
 }
 
+// serveLosing is serve with a server that crashes after the requests that match, before it
+// answers.
+func serveLosing(t testing.TB, match func(*http.Request) bool) (*client.Client, *enginetest.Rig) {
+	t.Helper()
+	return serve(t, enginetest.Echo, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if match(r) {
+				lost(next, w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+}
+
 // TestSendAndWait_through_a_crash: the server crashes after it stored the message, while
 // the client waits. The message starts one turn, and its answer arrives.
 func TestSendAndWait_through_a_crash(t *testing.T) {
 	t.Parallel()
 	var sends, awaits atomic.Int64
-	c, rig := serve(t, enginetest.Echo, func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch {
-			case strings.HasSuffix(r.URL.Path, "/turns") && r.Method == http.MethodPost && sends.Add(1) == 1,
-				strings.HasSuffix(r.URL.Path, "/await") && awaits.Add(1) <= 3:
-				lost(next, w, r)
-			default:
-				next.ServeHTTP(w, r)
-			}
-		})
+	c, rig := serveLosing(t, func(r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, "/turns") && r.Method == http.MethodPost && sends.Add(1) == 1 ||
+			strings.HasSuffix(r.URL.Path, "/await") && awaits.Add(1) <= 3
 	})
 	s := session(t, c)
 	got, err := c.SendAndWait(t.Context(), s.ID, parley.Send{Message: "hello"})
@@ -52,16 +60,9 @@ func TestSendAndWait_through_a_crash(t *testing.T) {
 func TestSessions_are_made_once(t *testing.T) {
 	t.Parallel()
 	var creates, forks atomic.Int64
-	c, _ := serve(t, enginetest.Echo, func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch {
-			case r.URL.Path == "/v1/sessions" && r.Method == http.MethodPost && creates.Add(1) == 1,
-				strings.HasSuffix(r.URL.Path, "/fork") && forks.Add(1) == 1:
-				lost(next, w, r)
-			default:
-				next.ServeHTTP(w, r)
-			}
-		})
+	c, _ := serveLosing(t, func(r *http.Request) bool {
+		return r.URL.Path == "/v1/sessions" && r.Method == http.MethodPost && creates.Add(1) == 1 ||
+			strings.HasSuffix(r.URL.Path, "/fork") && forks.Add(1) == 1
 	})
 	s, created, err := c.CreateSession(t.Context(), parley.CreateSession{App: "test"})
 	if err != nil || !created {
@@ -190,16 +191,9 @@ func TestCreateSession_with_a_key_of_before(t *testing.T) {
 func TestTurns_are_made_once(t *testing.T) {
 	t.Parallel()
 	var retries, cancels atomic.Int64
-	c, rig := serve(t, enginetest.Echo, func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch {
-			case strings.HasSuffix(r.URL.Path, "/retry") && retries.Add(1) == 1,
-				strings.HasSuffix(r.URL.Path, "/cancel") && cancels.Add(1) == 1:
-				lost(next, w, r)
-			default:
-				next.ServeHTTP(w, r)
-			}
-		})
+	c, rig := serveLosing(t, func(r *http.Request) bool {
+		return strings.HasSuffix(r.URL.Path, "/retry") && retries.Add(1) == 1 ||
+			strings.HasSuffix(r.URL.Path, "/cancel") && cancels.Add(1) == 1
 	})
 	s := session(t, c)
 	first, err := c.SendAndWait(t.Context(), s.ID, parley.Send{Message: "hello"})
@@ -299,5 +293,74 @@ func TestServer_that_never_comes_back(t *testing.T) {
 		if parley.CodeOf(err) != parley.CodeUnavailable || !strings.Contains(err.Error(), "has not answered for 50ms") || parley.Info(err).Hint == "" || away != 1 {
 			t.Errorf("%s: %v, told %d times", name, err, away)
 		}
+	}
+}
+
+// TestClient_that_insists: each method that does nothing twice waits for a server that says it
+// is unavailable, and for one that does not answer. A client that does not insist gets the error.
+func TestClient_that_insists(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(*client.Client) error{
+		"CreateSession": func(c *client.Client) error {
+			_, _, err := c.CreateSession(t.Context(), parley.CreateSession{App: "x"})
+			return err
+		},
+		"ForkSession": func(c *client.Client) error {
+			_, err := c.ForkSession(t.Context(), "s", parley.ForkSession{})
+			return err
+		},
+		"Deliver": func(c *client.Client) error {
+			_, err := c.Deliver(t.Context(), "s", parley.Send{Message: "hello"})
+			return err
+		},
+		"Turn":        func(c *client.Client) error { _, err := c.Turn(t.Context(), "t"); return err },
+		"Cancel":      func(c *client.Client) error { _, err := c.Cancel(t.Context(), "t", ""); return err },
+		"Resume":      func(c *client.Client) error { _, err := c.Resume(t.Context(), "t"); return err },
+		"Retry":       func(c *client.Client) error { _, err := c.Retry(t.Context(), "t", ""); return err },
+		"Interaction": func(c *client.Client) error { _, err := c.Interaction(t.Context(), "i"); return err },
+		"Answer":      func(c *client.Client) error { _, err := c.Answer(t.Context(), "i", parley.Answer{}); return err },
+	} {
+		for _, insists := range []bool{true, false} {
+			requests, keys, told := 0, map[string]bool{}, 0
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				keys[r.Header.Get("Idempotency-Key")] = true
+				w.Header().Set("Content-Type", "application/json")
+				switch requests++; {
+				case requests <= 2:
+					w.WriteHeader(http.StatusServiceUnavailable)
+					_, _ = io.WriteString(w, `{"error":{"code":"unavailable","message":"the server is shutting down"}}`)
+				case requests == 3:
+					panic(http.ErrAbortHandler)
+				default:
+					_, _ = io.WriteString(w, "{}")
+				}
+			}))
+			c := client.New(client.Options{BaseURL: web.URL, Retry: time.Millisecond, Insist: insists, Away: func(error) { told++ }})
+			err := do(c)
+			if insists && (err != nil || requests < 4 || told != 2) || !insists && (parley.CodeOf(err) != parley.CodeUnavailable || requests != 1 || told != 0) {
+				t.Errorf("%s, insists %v: %v after %d requests, told %d times", name, insists, err, requests, told)
+			}
+			if len(keys) != 1 {
+				t.Errorf("%s has the keys %v", name, keys)
+			}
+			web.Close()
+		}
+	}
+}
+
+// TestImport_whose_answer_is_lost: the error says that the session may have been made, and it is
+// not made again.
+func TestImport_whose_answer_is_lost(t *testing.T) {
+	t.Parallel()
+	imports := 0
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		imports++
+		panic(http.ErrAbortHandler)
+	}))
+	defer web.Close()
+	c := client.New(client.Options{BaseURL: web.URL, Insist: true})
+	_, err := c.Import(t.Context(), strings.NewReader("zip"), "")
+	if parley.CodeOf(err) != parley.CodeUnavailable || !strings.Contains(err.Error(), "may have been imported") || parley.Info(err).Hint == "" || imports != 1 {
+		t.Errorf("%v, hint %q after %d requests", err, parley.Info(err).Hint, imports)
 	}
 }

@@ -171,13 +171,19 @@ func (c *Client) Import(ctx context.Context, zip io.Reader, app string) (parley.
 	return c.ImportTo(ctx, zip, app, "")
 }
 
-// ImportTo is Import into a workspace of the caller's.
+// ImportTo is Import into a workspace of the caller's. It is not repeated: when the answer
+// is lost, the error says that the session may have been made.
 func (c *Client) ImportTo(ctx context.Context, zip io.Reader, app string, w parley.Workspace) (parley.SessionInfo, error) {
 	q := url.Values{}
 	set(q, "app", app)
 	set(q, "workspace", string(w))
 	a := call{method: http.MethodPost, path: "/v1/sessions/import", query: q, raw: zip}
-	return get[parley.SessionInfo](ctx, c, a.set("Content-Type", "application/zip"))
+	info, err := get[parley.SessionInfo](ctx, c, a.set("Content-Type", "application/zip"))
+	if inDoubt()(err) {
+		return info, parley.Errorf(parley.CodeUnavailable, "the archive may have been imported: %w", err).
+			WithHint("look whether the session is in the list before you import it again, which would make another")
+	}
+	return info, err
 }
 
 func set(q url.Values, name, value string) {

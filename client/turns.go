@@ -26,7 +26,7 @@ func (c *Client) Deliver(ctx context.Context, id parley.SessionID, s parley.Send
 	if s.Key == "" {
 		s.Key = rand.Text()
 	}
-	unclear := inDoubt()
+	unclear := c.again()
 	return patient(ctx, c, func(err error) bool { return unclear(err) || isUnreached(err) }, func() (parley.TurnInfo, error) {
 		return c.Send(ctx, id, s)
 	})
@@ -35,12 +35,12 @@ func (c *Client) Deliver(ctx context.Context, id parley.SessionID, s parley.Send
 // once makes a request that would make something twice if it were repeated without a key.
 // If its answer is lost, it is repeated with the same key until the server says what became
 // of it. A server that cannot be reached in the first place, or that says itself that it
-// cannot do it now, is an error at once.
+// cannot do it now, is an error at once, unless the client insists.
 func once[T any](ctx context.Context, c *Client, key *string, do func() (T, error)) (T, error) {
 	if *key == "" {
 		*key = rand.Text()
 	}
-	return patient(ctx, c, inDoubt(), do)
+	return patient(ctx, c, c.again(), do)
 }
 
 // inDoubt returns a function that is told the error of each attempt at a request. It
@@ -52,6 +52,21 @@ func inDoubt() func(error) bool {
 		doubt = doubt || ok && u.sent()
 		return doubt && !final(err)
 	}
+}
+
+// again returns a function that is told the error of each attempt at a request which does
+// nothing twice, and reports whether to repeat it.
+func (c *Client) again() func(error) bool {
+	unclear := inDoubt()
+	return func(err error) bool {
+		return unclear(err) || c.insists(err)
+	}
+}
+
+// insists reports whether the client waits for a server that answers with err, or does not
+// answer.
+func (c *Client) insists(err error) bool {
+	return c.insist && parley.CodeOf(err) == parley.CodeUnavailable
 }
 
 // SendAndWait delivers a message and returns its turn when that has ended, waits for a
@@ -121,7 +136,9 @@ func (c *Client) Await(ctx context.Context, id parley.TurnID, timeout time.Durat
 
 // Turn reads one turn.
 func (c *Client) Turn(ctx context.Context, id parley.TurnID) (parley.TurnInfo, error) {
-	return get[parley.TurnInfo](ctx, c, call{method: http.MethodGet, path: p("/v1/turns/%s", id)})
+	return patient(ctx, c, c.insists, func() (parley.TurnInfo, error) {
+		return get[parley.TurnInfo](ctx, c, call{method: http.MethodGet, path: p("/v1/turns/%s", id)})
+	})
 }
 
 // TurnFilter selects turns; its zero value selects the newest 50.
@@ -162,7 +179,7 @@ func (c *Client) TurnPage(ctx context.Context, id parley.SessionID, f TurnFilter
 // may still finish. If the answer is lost, the request is repeated within
 // [Options.Patience]: a turn is cancelled once.
 func (c *Client) Cancel(ctx context.Context, id parley.TurnID, reason string) (parley.TurnInfo, error) {
-	return patient(ctx, c, inDoubt(), func() (parley.TurnInfo, error) {
+	return patient(ctx, c, c.again(), func() (parley.TurnInfo, error) {
 		return get[parley.TurnInfo](ctx, c, call{method: http.MethodPost, path: p("/v1/turns/%s/cancel", id), body: reasonBody{reason}})
 	})
 }
@@ -171,8 +188,8 @@ func (c *Client) Cancel(ctx context.Context, id parley.TurnID, reason string) (p
 // within [Options.Patience]. A turn that is no longer interrupted then, since it was
 // resumed, is returned as it is.
 func (c *Client) Resume(ctx context.Context, id parley.TurnID) (parley.TurnInfo, error) {
-	unclear, repeats := inDoubt(), false
-	return patient(ctx, c, func(err error) bool { repeats = unclear(err); return repeats }, func() (parley.TurnInfo, error) {
+	again, repeats := c.again(), false
+	return patient(ctx, c, func(err error) bool { repeats = again(err); return repeats }, func() (parley.TurnInfo, error) {
 		t, err := get[parley.TurnInfo](ctx, c, call{method: http.MethodPost, path: p("/v1/turns/%s/resume", id)})
 		if repeats && parley.CodeOf(err) == parley.CodeConflict {
 			if now, e := c.Turn(ctx, id); e != nil || now.Attempts > 0 {
@@ -224,14 +241,18 @@ func (c *Client) InteractionPage(ctx context.Context, cursor string, limit int) 
 
 // Interaction reads one interaction.
 func (c *Client) Interaction(ctx context.Context, id parley.InteractionID) (Interaction, error) {
-	return get[Interaction](ctx, c, call{method: http.MethodGet, path: p("/v1/interactions/%s", id)})
+	return patient(ctx, c, c.insists, func() (Interaction, error) {
+		return get[Interaction](ctx, c, call{method: http.MethodGet, path: p("/v1/interactions/%s", id)})
+	})
 }
 
 // Answer answers an interaction. The first answer wins; a later one is refused as a conflict.
 // The same answer by the same user is no conflict, so the caller may repeat it when the
 // connection breaks.
 func (c *Client) Answer(ctx context.Context, id parley.InteractionID, a parley.Answer) (Interaction, error) {
-	return get[Interaction](ctx, c, call{method: http.MethodPost, path: p("/v1/interactions/%s/answer", id), body: a})
+	return patient(ctx, c, c.insists, func() (Interaction, error) {
+		return get[Interaction](ctx, c, call{method: http.MethodPost, path: p("/v1/interactions/%s/answer", id), body: a})
+	})
 }
 
 // Artifact opens an artifact; the caller closes it.

@@ -101,7 +101,7 @@ func (r *runner) answerTo(ctx context.Context, id parley.InteractionID, given tu
 		if err != nil {
 			return usage(err)
 		}
-		if _, err := r.l.answer(ctx, id, answer, func() { r.note("The server does not answer; trying again.") }); err != nil {
+		if _, err := r.l.Answer(ctx, id, answer); err != nil {
 			return err
 		}
 		if in.Answer != nil {
@@ -127,7 +127,7 @@ func by(in client.Interaction) string {
 // rest shows the remainder of a turn, which may have ended by now. It asks what the turn
 // waits for, beginning with first.
 func (r *runner) rest(ctx context.Context, id parley.TurnID, first parley.InteractionID) error {
-	t, err := whileUnavailable(ctx, r.l, r.unavailable, func() (parley.TurnInfo, error) { return r.l.Turn(ctx, id) })
+	t, err := r.l.Turn(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/client"
 	"github.com/parley-server/parley/internal/tui"
 )
 
@@ -90,9 +88,11 @@ func (r *runner) put(ctx context.Context, a *asking) error {
 			return err
 		}
 		a.sent.Store(true)
-		_, err = r.l.answer(ctx, a.in.ID, answer, func() {
-			r.t.Refused(parley.Errorf(parley.CodeUnavailable, "The server does not answer; trying again."))
-		})
+		_, err = r.l.telling(func(err error) {
+			if err != nil {
+				r.t.Refused(parley.Errorf(parley.CodeUnavailable, "The server does not answer; trying again."))
+			}
+		}).Answer(ctx, a.in.ID, answer)
 		switch parley.CodeOf(err) {
 		case parley.CodeInvalid, parley.CodeTooLarge, parley.CodeForbidden:
 			a.sent.Store(false)
@@ -100,46 +100,6 @@ func (r *runner) put(ctx context.Context, a *asking) error {
 			continue
 		}
 		return err
-	}
-}
-
-const (
-	// answerWithin is how long a command is retried while the server is unavailable: it
-	// may be restarting.
-	answerWithin = time.Minute
-	answerEvery  = 300 * time.Millisecond
-)
-
-// answer sends an answer, and retries while the server is unavailable: the same answer
-// twice counts once. It calls away once when that happens.
-func (l *link) answer(ctx context.Context, id parley.InteractionID, a parley.Answer, away func()) (in parley.Interaction, err error) {
-	got, err := whileUnavailable(ctx, l, func(error) {
-		if away != nil {
-			away()
-		}
-	}, func() (client.Interaction, error) { return l.Answer(ctx, id, a) })
-	return got.Interaction, err
-}
-
-// whileUnavailable repeats do, which does nothing twice, while the server says that it is
-// unavailable, as when it is about to stop, or cannot be reached. It calls away once when
-// that happens.
-func whileUnavailable[T any](ctx context.Context, l *link, away func(error), do func() (T, error)) (T, error) {
-	until := time.Now().Add(answerWithin)
-	for {
-		got, err := do()
-		if parley.CodeOf(err) != parley.CodeUnavailable || l.owner == nil || time.Now().After(until) {
-			return got, err
-		}
-		if away != nil {
-			away(err)
-			away = nil
-		}
-		select {
-		case <-ctx.Done():
-			return got, context.Cause(ctx)
-		case <-time.After(answerEvery):
-		}
 	}
 }
 

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/client"
+	"github.com/parley-server/parley/internal/config"
 	"github.com/parley-server/parley/internal/tui"
 )
 
@@ -71,6 +74,48 @@ func TestFollow_of_a_turn_that_waits_already(t *testing.T) {
 		if n := strings.Count(out.String(), "\n"); n != c.lines {
 			t.Errorf("%+v: %d lines, want %d:\n%s", c, n, c.lines, &out)
 		}
+	}
+}
+
+// TestRun_while_the_server_stops: a server that is about to stop refuses the session, and then
+// the turn. The command waits for the server that comes after it.
+func TestRun_while_the_server_stops(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	posts := 0
+	web := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			posts++
+		}
+		switch {
+		case r.Method == http.MethodPost && posts%2 == 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"error":{"code":"unavailable","message":"the server is shutting down"}}`)
+		case r.URL.Path == "/v1/sessions":
+			w.WriteHeader(http.StatusCreated)
+			_, _ = io.WriteString(w, `{"id":"s"}`)
+		case r.Method == http.MethodPost:
+			_, _ = io.WriteString(w, `{"id":"t","session_id":"s","first_seq":1,"last_seq":1,"status":"running"}`)
+		default:
+			w.Header().Set("Content-Type", "text/event-stream")
+			e := parley.NewEvent("t", "", parley.TurnCompleted{Response: parley.Response{Message: "the answer"}})
+			e.Session, e.Seq = "s", 1
+			fmt.Fprintf(w, "id: 1\nevent: %s\ndata: %s\n\n", e.Type, e.AppendJSON(nil))
+		}
+	})}}
+	web.Start()
+	defer web.Close()
+	own := dial(t.Context(), holder{Socket: socket}, config.Settings{})
+	defer own.close()
+	var out, errs bytes.Buffer
+	r := newRunner(&cobra.Command{}, own, tui.Open(strings.NewReader(""), &out, &errs, func(string) string { return "" }), false)
+	if err := r.run(t.Context(), "app", "", parley.Send{Message: "hello"}); err != nil || out.String() != "the answer\n" || posts != 4 {
+		t.Errorf("%v, %q after %d requests\n%s", err, &out, posts, &errs)
 	}
 }
 

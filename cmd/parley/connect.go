@@ -37,6 +37,14 @@ func (l *link) tell(err error) {
 	}
 }
 
+// telling is a client of the owner that waits for it, and tells away about that.
+func (l *link) telling(away func(error)) *client.Client {
+	if l.owner == nil {
+		return l.Client
+	}
+	return client.New(client.Options{BaseURL: address, Transport: l.transport, Insist: true, Away: away})
+}
+
 // address stands for the owner, however it is reached.
 const address = "http://parley"
 
@@ -187,7 +195,7 @@ func dial(ctx context.Context, h holder, s config.Settings) *link {
 		settings: s, owner: &h, transport: transport,
 		close: func() error { transport.CloseIdleConnections(); return nil },
 	}
-	l.Client = client.New(client.Options{BaseURL: address, Transport: transport, Away: l.tell})
+	l.Client = l.telling(l.tell)
 	return l
 }
 

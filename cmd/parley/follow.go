@@ -278,11 +278,6 @@ func (r *runner) serverAway(err error) {
 	r.remark("The server is back.")
 }
 
-// unavailable says that the command is sent again, and why.
-func (r *runner) unavailable(err error) {
-	r.remark("Trying again: " + tui.Plain(parley.Info(err).Message) + ".")
-}
-
 // remark says something about the command itself. With --json, too: standard error is for
 // people.
 func (r *runner) remark(line string) {

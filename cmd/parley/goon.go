@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -37,24 +36,21 @@ does: with the answer on standard output, and with the same exit codes.`,
 	}
 	return []*cobra.Command{
 		follows("retry", "Ask what a turn asked once more, as a new turn", func(ctx context.Context, r *runner, id parley.TurnID) (parley.TurnInfo, error) {
-			key := rand.Text()
-			return whileUnavailable(ctx, r.l, r.unavailable, func() (parley.TurnInfo, error) { return r.l.Retry(ctx, id, key) })
+			return r.l.Retry(ctx, id, "")
 		}),
 		follows("resume", "Go on with an interrupted turn", func(ctx context.Context, r *runner, id parley.TurnID) (parley.TurnInfo, error) {
-			before, err := whileUnavailable(ctx, r.l, r.unavailable, func() (parley.TurnInfo, error) { return r.l.Turn(ctx, id) })
+			before, err := r.l.Turn(ctx, id)
 			if err != nil {
 				return before, err
 			}
 			r.seen = before.LastSeq // also that it was interrupted
-			return whileUnavailable(ctx, r.l, r.unavailable, func() (parley.TurnInfo, error) { return r.l.Resume(ctx, id) })
+			return r.l.Resume(ctx, id)
 		}),
 		{
 			Use: "cancel TURN", Short: "Stop a turn, or take it off the queue", Args: listed(cobra.ExactArgs(1), turnIDs),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return f.with(cmd, recovers, func(ctx context.Context, l *link) error {
-					t, err := whileUnavailable(ctx, l, nil, func() (parley.TurnInfo, error) {
-						return l.Cancel(ctx, parley.TurnID(args[0]), "stopped by a command")
-					})
+					t, err := l.Cancel(ctx, parley.TurnID(args[0]), "stopped by a command")
 					switch {
 					case err != nil:
 						return err
