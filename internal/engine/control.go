@@ -278,7 +278,7 @@ func (s *session) look(ctx context.Context, p parley.Principal, row parley.TurnI
 	case <-ctx.Done():
 		return row, nil, context.Cause(ctx)
 	}
-	defer func() { <-s.lock }()
+	defer s.unlock()
 	here := s.loaded && !s.gone
 	if t := s.state.Turn; here && t != nil && t.ID == id {
 		switch t.Status {

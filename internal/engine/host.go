@@ -30,7 +30,7 @@ func (h *host) with(ctx context.Context, f func(s *session) error) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-s.lock }()
+	defer s.unlock()
 	if s.gone || s.run != h.r {
 		return errNotHere
 	}
@@ -59,7 +59,7 @@ func (h *host) step(ctx context.Context, f func(s *session) error) error {
 func (h *host) State() parley.Session {
 	s := h.s
 	s.lock <- struct{}{}
-	defer func() { <-s.lock }()
+	defer s.unlock()
 	if t := s.view.Turn; t == nil || t.ID != h.r.turn {
 		h.r.unseen = true
 	}

@@ -76,7 +76,7 @@ func (s *session) observe(o Observation) {
 	case <-s.e.boot.Done():
 		return
 	}
-	defer func() { <-s.lock }()
+	defer s.unlock()
 	t := s.view.Turn
 	if s.gone || s.run == nil || s.view.App != o.App || t == nil || t.ID != s.run.turn || t.Observed >= maxObserved || !concerns(t, o.Ref) {
 		return

@@ -194,7 +194,7 @@ func (h *host) lasting(ctx context.Context, f func() error) error {
 func (h *host) waits() bool {
 	s := h.s
 	s.lock <- struct{}{}
-	defer func() { <-s.lock }()
+	defer s.unlock()
 	if s.gone || s.run != h.r {
 		return false
 	}
@@ -225,7 +225,7 @@ func (h *host) commit(ctx context.Context, s *session, events ...parley.Event) e
 	in, ok := errors.AsType[*doubtful](err)
 	for pause := firstPause; ok && s.doubt == in.d && !s.gone; pause = min(2*pause, longestPause) {
 		h.r.kept(err)
-		<-s.lock
+		s.unlock()
 		rested := s.e.rest(ctx, pause)
 		s.lock <- struct{}{}
 		if rested != nil {

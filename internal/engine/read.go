@@ -25,7 +25,7 @@ func (e *Engine) inMemory(ctx context.Context, p parley.Principal, id parley.Ses
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-s.lock }()
+	defer s.unlock()
 	if s.loaded && !s.gone && p.Owns(s.state.User, s.state.Org) {
 		f(s)
 	}

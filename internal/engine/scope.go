@@ -15,30 +15,25 @@ import (
 // with what its scope resolves to. To open the scope's tools can take long, and the
 // session is not locked meanwhile.
 func (e *Engine) ready(ctx context.Context, p parley.Principal, id parley.SessionID) (*session, error) {
-	var held *scope.Resolved // keeps the tools open until the session has them
-	defer func() {
-		if held != nil {
-			held.Release()
-		}
-	}()
-	for {
-		s, err := e.acquire(ctx, p, id)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := e.appOf(s.view.App); err != nil || s.resolves() {
-			return s, nil // the command says what it cannot do without the app
-		}
-		at := s.scope()
-		s.release()
-		again, err := e.scopes.Resolve(ctx, at)
-		if held != nil {
-			held.Release()
-		}
-		if held = again; err != nil {
-			return nil, err
-		}
+	s, err := e.acquire(ctx, p, id)
+	if err != nil {
+		return nil, err
 	}
+	if _, err := e.appOf(s.view.App); err != nil || s.resolves() {
+		return s, nil // the command says what it cannot do without the app
+	}
+	at := s.scope()
+	s.release()
+	tools, err := e.scopes.Resolve(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = e.acquire(ctx, p, id); err != nil || s.tools != nil {
+		tools.Release()
+		return s, err
+	}
+	s.tools = tools // if they have changed again, the next command sees it: this one must come to an end
+	return s, nil
 }
 
 // scope is what the session's app and tools are resolved for. It never changes.

@@ -753,3 +753,39 @@ func TestScopeAskedAfterACrash(t *testing.T) {
 }
 
 func ofTurn(r *enginetest.Rig, id parley.TurnID) parley.TurnStatus { return r.Await(id).Status }
+
+// restless changes its tools whenever they are listed.
+type restless struct{ *crmOf }
+
+func (l restless) Tools(c context.Context) ([]parley.ToolDecl, error) {
+	l.d.mu.Lock()
+	l.d.changes++
+	l.d.mu.Unlock()
+	return l.crmOf.Tools(c)
+}
+
+// TestRestlessScope: a command does not wait for tools to stop changing.
+func TestRestlessScope(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.sources = []scope.Source{func(_ context.Context, at scope.Place) ([]seam.Toolset, error) {
+			return []seam.Toolset{restless{&crmOf{d, at}}}, nil
+		}}
+		r := enginetest.New(t, caller, enginetest.App(func(a *parley.App) { a.Busy, a.MaxOpenTurns = parley.BusyEnqueue, 3 }), d.in)
+		defer r.Close()
+		s := createIn(t, r, enginetest.User, "vault")
+		one := r.Send(s.ID, "crm")
+		two := r.Send(s.ID, "crm")
+		for _, turn := range []parley.TurnInfo{one, two} {
+			if got := ended(t, r, enginetest.User, turn.ID); got != "sold for ana/acme/vault" {
+				t.Errorf("got %q", got)
+			}
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.changes > 10 {
+			t.Errorf("its tools were listed %d times", d.changes)
+		}
+	})
+}

@@ -108,7 +108,8 @@ func (e *Engine) leave(s *session) {
 	}
 }
 
-// unlock gives up the lock, and what the command had resolved.
+// unlock gives up the lock, and what was resolved under it. Whoever took the lock gives it
+// up so: any of them may have come to judge a turn by its tools.
 func (s *session) unlock() {
 	if s.tools != nil {
 		s.tools.Release()
@@ -258,7 +259,7 @@ func (s *session) flushIn(d time.Duration) {
 			}
 			if err != nil && s.staged.Len() > 0 && !s.gone && s.e.boot.Err() == nil {
 				s.flushIn(longestPause)
-				<-s.lock
+				s.unlock()
 				return
 			}
 		}
