@@ -44,6 +44,10 @@ type AgentDef struct {
 	// Fallbacks are models to call, in this order, when Model does not answer.
 	// Empty: the app's.
 	Fallbacks []string `json:"fallbacks,omitempty"`
+	// AsTool lets other agents have it do tasks for them: those that list its name, or
+	// Task, among their tools. As a sub-agent it sees nothing but its task, and cannot
+	// hand off.
+	AsTool bool `json:"as_tool,omitempty"`
 }
 
 // HistoryMode is how much of the session an agent's prompt gets.
@@ -106,7 +110,7 @@ type Budgets struct {
 	MaxTokensPerTurn int64   `json:"max_tokens_per_turn,omitempty"` // soft: bounds each call's prompt
 	MaxTotalTokens   int64   `json:"max_total_tokens,omitempty"`    // hard: the sum over the turn
 	MaxUSD           float64 `json:"max_usd,omitempty"`
-	MaxDepth         int     `json:"max_depth,omitempty"` // handoffs and sub-agents of one turn
+	MaxDepth         int     `json:"max_depth,omitempty"` // handoffs of one turn; also how deep sub-agents may start others
 }
 
 // Narrow returns b with n's limits. It refuses a limit of n that is wider than b's, and
@@ -144,7 +148,7 @@ func narrow[T int | int64 | float64](have, want T, name string, wide func(string
 type Spent struct {
 	Steps     int   `json:"steps"`
 	ToolCalls int   `json:"tool_calls"`
-	Depth     int   `json:"depth,omitempty"`
-	RanMS     int64 `json:"ran_ms"` // until it last stopped running
+	Depth     int   `json:"depth,omitempty"` // handoffs
+	RanMS     int64 `json:"ran_ms"`          // until it last stopped running
 	Usage     Usage `json:"usage"`
 }

@@ -36,6 +36,7 @@ type Send struct {
 	Budgets         Budgets        `json:"budgets,omitzero"`
 	NoTools         bool           `json:"no_tools,omitempty"`
 	Busy            BusyMode       `json:"busy,omitempty"`             // for this message; empty: the session's
+	Agent           AgentPath      `json:"agent,omitempty"`            // with steer: the sub-agent that the message is for; empty: the agent in charge
 	ExpectedVersion int64          `json:"expected_version,omitempty"` // refuse if the log has grown past this event number
 
 	Key    string `json:"-"`

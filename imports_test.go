@@ -43,7 +43,7 @@ var mayImport = []struct {
 	{"internal/mcpserver", []string{".", "internal/eventlog", "internal/wire", "internal/seam", "internal/sse"}},
 	{"internal/mcpserver/conformance", []string{".", "internal/api", "internal/mcpserver", "internal/seam", "internal/tool/mcp"}},
 	{"internal/store/*", []string{".", "internal/seam", "internal/store/rule", "internal/datafolder"}},
-	{"internal/runtime/*", []string{".", "internal/policy", "internal/seam"}},
+	{"internal/runtime/*", []string{".", "internal/policy", "internal/seam", "internal/task"}},
 	{"internal/callout", []string{".", "internal/seam"}},
 	{"internal/proc", nil},
 	{"internal/httpcall", []string{".", "internal/seam", "internal/callout"}},
@@ -58,7 +58,7 @@ var mayImport = []struct {
 	{"internal/livefiles", []string{".", "internal/seam", "internal/eventlog", "internal/archive", "internal/datafolder"}},
 	{"internal/catalog", []string{".", "internal/seam"}},
 	{"internal/replay", []string{".", "internal/seam", "internal/engine", "internal/eventlog", "internal/policy", "internal/redact", "internal/toolbox", "internal/store/mem", "internal/runtime/loop"}},
-	{"internal/config", []string{".", "internal/workspace"}},
+	{"internal/config", []string{".", "internal/task", "internal/workspace"}},
 	{"internal/records", []string{".", "internal/seam", "internal/keyword"}},
 	{"internal/*", []string{"."}},
 }

@@ -285,6 +285,7 @@ type ToolStarted struct {
 	Attempt  int             `json:"attempt"`            // from 1; above 1 only for reads and idempotent calls
 	Reaches  []string        `json:"reaches,omitempty"`  // what it acts on, if its tool can tell
 	Redacted bool            `json:"redacted,omitempty"` // see ToolRequested; the tool itself got the secrets
+	Run      RunBy           `json:"run,omitempty"`      // who runs it, see ToolDecl
 }
 
 // ToolEnded is a call's outcome.

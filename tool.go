@@ -27,13 +27,21 @@ const (
 	OutcomeUnknown   Outcome = "unknown"   // a write that may or may not have happened
 )
 
+// RunBy says who runs the calls of a tool.
+type RunBy string
+
+// RunRuntime means that the runtime runs them, and no toolset: they start sub-agents.
+// Empty means the tool's toolset.
+const RunRuntime RunBy = "runtime"
+
 // ToolDecl is what is known of a tool before it is called.
 type ToolDecl struct {
 	Name         string          `json:"name"`
 	Description  string          `json:"description"`
 	InputSchema  json.RawMessage `json:"input_schema"`
 	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
-	Effect       Effect          `json:"effect"` // empty means write
+	Effect       Effect          `json:"effect"`        // empty means write
+	Run          RunBy           `json:"run,omitempty"` // empty: its toolset runs it
 	// Subject says what a call is about, for rules and for people. Field names of the
 	// input in braces are replaced by their values, as in "{domain}.{service}". Empty:
 	// the input's JSON.

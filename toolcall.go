@@ -26,6 +26,7 @@ type Tool struct {
 	Seq        int64           `json:"seq"`
 	Status     ToolStatus      `json:"status"`
 	Effect     Effect          `json:"effect,omitempty"` // known once started
+	Run        RunBy           `json:"run,omitempty"`    // known once started
 	Attempt    int             `json:"attempt,omitempty"`
 	StartedAt  time.Time       `json:"started_at,omitzero"` // first start
 	Deadline   time.Time       `json:"deadline,omitzero"`
@@ -196,7 +197,7 @@ func (t *Turn) applyTool(e Event, p Payload) {
 	case ToolStarted:
 		if c := t.edit(p.Call); c != nil {
 			c.Status, c.Input, c.Redacted, c.Cut = ToolIsStarted, p.Input, p.Redacted, false
-			c.Effect, c.Deadline, c.Attempt = p.Effect, p.Deadline, p.Attempt
+			c.Effect, c.Run, c.Deadline, c.Attempt = p.Effect, p.Run, p.Deadline, p.Attempt
 			c.Consumed = c.Consumed || p.Grant != ""
 			if c.StartedAt.IsZero() {
 				c.StartedAt = e.Time

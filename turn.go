@@ -157,8 +157,8 @@ func (t *Turn) getsFurther(p Payload) {
 // resumption if it is automatic.
 func (t *Turn) cut(auto bool) {
 	tools := map[string]bool{}
-	for _, c := range t.Tools.All() {
-		if c.Status == ToolIsStarted {
+	for _, c := range t.Tools.Open() {
+		if c.Status == ToolIsStarted && c.Run != RunRuntime { // which only waits for a sub-agent
 			t.edit(c.Call).Cut = true
 			tools[c.Name] = true
 		}
@@ -220,7 +220,7 @@ func (s *Session) applyModel(t *Turn, e Event, p Payload) {
 		}
 		t.closeCall(p.Call)
 		t.Spent.Usage = t.Spent.Usage.Add(p.Usage)
-		if a == nil {
+		if a == nil || a.Ended {
 			return
 		}
 		a.Failures, a.Failed = 0, nil
@@ -250,7 +250,7 @@ func (s *Session) applyModel(t *Turn, e Event, p Payload) {
 		}
 		t.closeCall(p.Call)
 		t.Spent.Usage = t.Spent.Usage.Add(p.Usage)
-		if a == nil {
+		if a == nil || a.Ended {
 			return
 		}
 		a.failed(asked, p)

@@ -125,7 +125,8 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 				WithHint("write the real value there, or allow the call unchanged: it then runs with the secret")
 		}
 		// An edited input is checked like a requested one.
-		if bad := s.box().Check(in.Tool, c.Input); bad != nil {
+		_, ofRuntime := s.declOf(in.Tool)
+		if bad := s.box().Check(in.Tool, c.Input); bad != nil && !ofRuntime {
 			return nil, bad.WithField("input")
 		}
 	}
@@ -136,6 +137,9 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 	case in.Kind == parley.KindPermission && c.Choice == parley.ChoiceAllowSession:
 		box := s.box()
 		decl, there := box.Decl(in.Tool)
+		if d, ofRuntime := s.declOf(in.Tool); ofRuntime {
+			decl, there = d, true
+		}
 		if !there {
 			break // the call will be refused; a rule without a tool would apply to all tools
 		}
@@ -163,6 +167,27 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 		}
 	}
 	return events, nil
+}
+
+// declOf is the tool of that name of the session's app, if the runtime runs it.
+func (s *session) declOf(name string) (parley.ToolDecl, bool) {
+	var app *parley.App
+	switch {
+	case s.run != nil:
+		app = s.run.app
+	case s.tools != nil:
+		app = s.tools.App()
+	default:
+		now, ok := s.e.scopes.App(s.view.App)
+		if !ok {
+			return parley.ToolDecl{}, false
+		}
+		app = now.App()
+	}
+	if d := runtimeTool(app, name); d != nil {
+		return *d, true
+	}
+	return parley.ToolDecl{}, false
 }
 
 // holdsMark reports whether a JSON value contains the placeholder of a removed secret,

@@ -67,7 +67,7 @@ func (s *session) cancel(ctx context.Context, p parley.Principal, row parley.Tur
 		return nil, s.commit(ctx, s.closing(parley.TurnCancelled{Reason: reason, By: p.User})...)
 	}
 	inFlight := false
-	for _, c := range t.Tools.All() {
+	for _, c := range t.Tools.Open() {
 		inFlight = inFlight || c.Status == parley.ToolIsStarted && c.Effect != parley.EffectRead
 	}
 	done := (<-chan struct{})(s.run.done)

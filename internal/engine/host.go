@@ -16,11 +16,11 @@ type host struct {
 	r *run
 }
 
-func (h *host) App() *parley.App                { return h.r.app }
-func (h *host) Turn() parley.TurnID             { return h.r.turn }
-func (h *host) Now() time.Time                  { return h.s.e.now() }
-func (h *host) NewCall() parley.CallID          { return parley.CallID(h.s.e.newID()) }
-func (h *host) Commands() <-chan parley.Message { return h.r.steers }
+func (h *host) App() *parley.App          { return h.r.app }
+func (h *host) Turn() parley.TurnID       { return h.r.turn }
+func (h *host) Now() time.Time            { return h.s.e.now() }
+func (h *host) NewCall() parley.CallID    { return parley.CallID(h.s.e.newID()) }
+func (h *host) Commands() <-chan struct{} { return h.r.commands }
 
 // with runs f with the session's lock, unless the turn no longer belongs to this run.
 func (h *host) with(ctx context.Context, f func(s *session) error) error {
@@ -82,9 +82,26 @@ func (h *host) Emit(ctx context.Context, events ...parley.Event) error {
 			if s.e.isClosing() && slices.ContainsFunc(events, func(ev parley.Event) bool { return ev.Type == "model.started" }) {
 				return errShutdown
 			}
-			return h.commit(ctx, s, events...)
+			return h.commit(ctx, s, s.unasked(events)...)
 		})
 	})
+}
+
+// unasked adds to events the ends of the questions whose agents end with them.
+func (s *session) unasked(events []parley.Event) []parley.Event {
+	var out []parley.Event
+	for _, ev := range events {
+		out = append(out, ev)
+		if ev.Type != (parley.AgentEnded{}).EventType() {
+			continue
+		}
+		for _, in := range s.view.Interactions {
+			if in.Agent == ev.Agent || strings.HasPrefix(string(in.Agent), string(ev.Agent)+"/") {
+				out = append(out, parley.NewEvent(ev.Turn, in.Agent, parley.InteractionExpired{ID: in.ID, Reason: "the agent that asked has ended"}))
+			}
+		}
+	}
+	return out
 }
 
 func (h *host) Stage(events ...parley.Event) error {
@@ -93,7 +110,7 @@ func (h *host) Stage(events ...parley.Event) error {
 		return err
 	}
 	return h.lasting(h.r.ctx, func() error {
-		return h.step(context.Background(), func(s *session) error { return s.stageSoon(events...) })
+		return h.step(context.Background(), func(s *session) error { return s.stageSoon(s.unasked(events)...) })
 	})
 }
 
@@ -144,6 +161,9 @@ func (h *host) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 	var answer parley.Answer
 	ask := func(s *session) error {
 		t := s.view.Turn
+		if a := t.Agent(in.Agent); a != nil && a.Ended {
+			return errAgentEnded
+		}
 		if c := t.Tool(in.Call); c != nil && in.Kind == parley.KindUnknown {
 			switch {
 			case c.Resolution != "":

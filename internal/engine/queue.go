@@ -30,6 +30,9 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 		}
 		t = nil
 	}
+	if err := s.names(c.Agent, busy); err != nil {
+		return none, nil, err
+	}
 	steers := busy == parley.BusySteer && c.call == nil && c.retryOf == "" // only words can be added to a running turn
 	switch {
 	case t == nil && (busy == parley.BusyInterrupt || len(s.view.Queue) == 0):
@@ -45,20 +48,47 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 		if err := s.roomToSteer(c, r.Message); err != nil {
 			return none, nil, err
 		}
-		if t.Status == parley.StatusWaiting {
+		if t.Status == parley.StatusWaiting && c.Agent == "" {
 			return s.declineWith(ctx, p, c.Send, r)
 		}
 		own := t.ID
 		s.retarget(c.Key, own)
-		err := s.commit(ctx, parley.NewEvent(own, "", parley.TurnSteered{Message: r.Message, Key: c.Key, By: p.User}))
+		err := s.commit(ctx, parley.NewEvent(own, c.Agent, parley.TurnSteered{Message: r.Message, Key: c.Key, By: p.User}))
 		if err == nil && s.run != nil {
-			s.run.steer(r.Message)
+			s.run.wake()
 		}
 		return s.info(own), nil, err
 	case busy == parley.BusyReject:
 		return none, nil, s.busy(c)
 	}
 	return s.enqueue(ctx, turn, r, true)
+}
+
+// names refuses a message for a sub-agent that is not at work.
+func (s *session) names(agent parley.AgentPath, busy parley.BusyMode) error {
+	if agent == "" {
+		return nil
+	}
+	if busy != parley.BusySteer {
+		return parley.Errorf(parley.CodeInvalid, "agent is set, but busy is %q", busy).WithField("agent").
+			WithHint("only a message with busy=steer goes to one agent of the turn")
+	}
+	var at []string
+	if t := s.view.Turn; t != nil {
+		for i := range t.Agents {
+			if a := &t.Agents[i]; a.IsSub() && t.Live(a) {
+				if a.Path == agent {
+					return nil
+				}
+				at = append(at, string(a.Path))
+			}
+		}
+	}
+	hint := "no sub-agent is at work; leave agent out"
+	if at != nil {
+		hint = "at work: " + strings.Join(at, ", ")
+	}
+	return parley.Errorf(parley.CodeConflict, "the agent %q is not at work", agent).WithField("agent").WithHint("%s", hint)
 }
 
 // humanPause is after what time a client may check again whether a person has answered.

@@ -25,8 +25,8 @@ type run struct {
 	tools    *scope.Resolved // what the scope resolved to when the run began
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	readOnly bool // the workspace is not to be changed
-	steers   chan parley.Message
+	readOnly bool          // the workspace is not to be changed
+	commands chan struct{} // see seam.Host
 	budget   *time.Timer   // the timer of the time budget
 	done     chan struct{} // closed when the turn has ended, was parked or was left
 	last     bool          // nothing may start after it
@@ -88,11 +88,10 @@ func (r *run) decided() bool {
 	}
 }
 
-// steer passes a message to a runtime that listens for it. The message is in the state in
-// any case.
-func (r *run) steer(m parley.Message) {
+// wake tells the runtime that a command has changed the state.
+func (r *run) wake() {
 	select {
-	case r.steers <- m:
+	case r.commands <- struct{}{}:
 	default:
 	}
 }
@@ -152,6 +151,9 @@ func (s *session) zone() *parley.Zone {
 // read any more, the turn fails; if the app cannot be read just now, the turn continues
 // once it can.
 func (s *session) goOn() error {
+	if s.run != nil {
+		s.run.wake()
+	}
 	err := s.goOnOnce()
 	if s.e.awayFor(err) {
 		s.e.goOnLater(s.id, longestPause)
@@ -209,7 +211,7 @@ func (s *session) begin(app *parley.App, turn parley.TurnID, admitted bool, even
 		left()
 		return nil, err
 	}
-	r := &run{turn: turn, owner: s.view.Principal(), app: app, tools: s.tools.Share(), readOnly: s.view.ReadOnly || s.tools.ReadOnly(), steers: make(chan parley.Message, 16), done: make(chan struct{}), first: make(chan struct{})}
+	r := &run{turn: turn, owner: s.view.Principal(), app: app, tools: s.tools.Share(), readOnly: s.view.ReadOnly || s.tools.ReadOnly(), commands: make(chan struct{}, 1), done: make(chan struct{}), first: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancelCause(e.boot)
 	if ms := s.view.Turn.Request.Budgets.MaxDurationMS; ms > 0 && !e.o.Untimed {
 		limit := time.Duration(ms) * time.Millisecond
@@ -463,7 +465,12 @@ func (s *session) closingTurn(last parley.Payload, events ...parley.Event) []par
 			Error: parley.ErrorInfo{Code: parley.CodeCancelled, Message: "the call was cut off"},
 		})
 	}
-	for _, c := range t.Tools.All() {
+	for i := range t.Agents {
+		if a := &t.Agents[i]; a.IsSub() && !a.Ended && a.Parent.Depth() == 0 { // those below end with it
+			add(a.Path, parley.AgentEnded{Outcome: parley.OutcomeCancelled, Told: true})
+		}
+	}
+	for _, c := range t.Tools.Open() {
 		if c.Status == parley.ToolIsEnded {
 			continue
 		}

@@ -39,6 +39,9 @@ func (h *host) Begin(ctx context.Context, c parley.ToolCall) (seam.Decision, err
 	}
 }
 
+// errAgentEnded ends what a sub-agent was about to do when it ended.
+var errAgentEnded = parley.Errorf(parley.CodeCancelled, "the agent that called has ended")
+
 // errUnsettled says that a started call can only get its outcome from Settle.
 var errUnsettled = errors.New("the call has started and must be settled")
 
@@ -50,6 +53,9 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 	}
 	if c.Status == parley.ToolIsEnded {
 		return seam.Decision{Result: resultOf(c)}, nil
+	}
+	if a := t.Agent(c.Agent); a != nil && a.Ended {
+		return seam.Decision{}, errAgentEnded
 	}
 	refuse := func(outcome parley.Outcome, text string) (seam.Decision, error) {
 		r := parley.ToolResult{Call: call, Outcome: outcome, Output: text}
@@ -93,7 +99,7 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 	reaches, _ := h.r.tools.Tools().Reaches(c.Name, input)
 	begun := parley.ToolStarted{
 		Reaches: reaches,
-		Call:    call, Name: c.Name, Input: input, Effect: effect, Deadline: s.e.now().Add(timeout), Attempt: c.Attempt + 1,
+		Call:    call, Name: c.Name, Input: input, Effect: effect, Deadline: s.e.now().Add(timeout), Attempt: c.Attempt + 1, Run: decl.Run,
 	}
 	if begun.Redacted = c.Redacted; keyOf(c).edited && !c.Consumed {
 		begun.Redacted = c.EditCut
@@ -152,7 +158,7 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 	default:
 		return invalid, lostInput, nil
 	}
-	if bad := box.Check(c.Name, input); bad != nil {
+	if bad := box.Check(c.Name, input); bad != nil && decl.Run != parley.RunRuntime { // which checks by itself
 		return invalid, bad.Message, nil
 	}
 	w := wishOf(box, decl, effect, input)
@@ -204,6 +210,9 @@ func declared(app *parley.App, box *toolbox.Box, t *parley.Turn, c *parley.Tool)
 	if a := t.Agent(c.Agent); a == nil && !direct || a != nil && (!slices.Contains(app.Agents[a.Name].Tools, c.Name) || t.Request.NoTools) {
 		return decl, fmt.Sprintf("There is no tool %q for this agent.", c.Name)
 	}
+	if d := runtimeTool(app, c.Name); d != nil && !direct {
+		return *d, ""
+	}
 	today, there := box.Decl(c.Name)
 	at := slices.IndexFunc(app.Tools, func(d parley.ToolDecl) bool { return d.Name == c.Name })
 	switch {
@@ -217,6 +226,16 @@ func declared(app *parley.App, box *toolbox.Box, t *parley.Turn, c *parley.Tool)
 		return decl, fmt.Sprintf("The tool %q has changed since this turn began. It can be called again in the next turn, when the user has sent another message.", c.Name)
 	}
 	return app.Tools[at], ""
+}
+
+// runtimeTool is the app's tool of that name if the runtime runs it, or nil.
+func runtimeTool(app *parley.App, name string) *parley.ToolDecl {
+	for i := range app.Tools {
+		if d := &app.Tools[i]; d.Name == name && d.Run == parley.RunRuntime {
+			return d
+		}
+	}
+	return nil
 }
 
 // End journals the outcome of a started call: at once if it had effects, with the next

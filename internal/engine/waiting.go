@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -20,7 +21,11 @@ func (e *Engine) maxWaiting() int { return 4 * cmp.Or(e.o.Limits.MaxMessage, par
 // roomToSteer refuses a message for the running turn if that was given enough already.
 func (s *session) roomToSteer(c asked, m parley.Message) error {
 	t := s.view.Turn
-	if n := len(t.Steers); n >= maxSteers {
+	n := len(t.Steers)
+	for _, a := range t.Agents {
+		n += len(a.Steers)
+	}
+	if n >= maxSteers {
 		return parley.Errorf(parley.CodeBusy, "%d messages wait already for the next step of this turn", n).
 			WithHint("wait until the agent has read them, or cancel the turn").WithRetry(2 * time.Second)
 	}
@@ -29,7 +34,7 @@ func (s *session) roomToSteer(c asked, m parley.Message) error {
 		bytes += weight(waits)
 	}
 	for _, a := range t.Agents {
-		for _, item := range a.Items {
+		for _, item := range append(slices.Clip(a.Steers), a.Items...) {
 			if item.Kind == parley.ItemSteer {
 				bytes += weight(parley.Message{Parts: item.Parts})
 			}

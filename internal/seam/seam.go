@@ -314,8 +314,9 @@ type Host interface {
 	Turn() parley.TurnID
 	Now() time.Time
 	NewCall() parley.CallID
-	// Commands delivers steers as they arrive; they are in the state, too.
-	Commands() <-chan parley.Message
+	// Commands signals that a command has changed the state: a message in between, an
+	// answer. Signals that nobody has received are merged.
+	Commands() <-chan struct{}
 
 	// Emit appends model.*, agent.*, context.* and budget.* events and returns after they
 	// are committed, together with everything that was staged. It refuses other types.

@@ -54,6 +54,19 @@ var unit = map[string]string{
 	"steps": "steps", "tool_calls": "tool calls", "tokens": "tokens", "usd": "US dollars", "depth": "handoffs",
 }
 
+// affords reports whether a call may begin that reserves u, beside those that began since
+// its request was made.
+func affords(t *parley.Turn, u parley.Usage) bool {
+	b, all := t.Request.Budgets, t.Spent.Usage.Add(t.Reserved()).Add(u)
+	switch {
+	case reachedSteps(t) != nil:
+		return false
+	case len(t.Calls) == 0:
+		return true // the request was made for what is left now
+	}
+	return (b.MaxTotalTokens <= 0 || all.Tokens() <= b.MaxTotalTokens) && (b.MaxUSD <= 0 || all.USD <= b.MaxUSD)
+}
+
 // fit lowers output, the tokens that a reply may have, to what the turn may still spend
 // after an input of the given size. It returns the budget that limited it, and whether
 // less than least would be left.

@@ -19,8 +19,16 @@ const lastWords = 5 * time.Second
 //
 // Most of a turn's time is spent in the stream, so that stands here alone: what
 // comes before and after it needs a lot of stack.
-func (r *Runtime) call(ctx context.Context, h seam.Host, s *parley.Session, a *callModel) error {
-	st, err := r.begin(ctx, h, s, a)
+func (f *flight) call(ctx context.Context, s *parley.Session, a *callModel) error {
+	st, err := f.beginCall(ctx, s, a)
+	if own, ok := errors.AsType[*ownError](err); ok {
+		ag := s.Turn.Agent(a.Agent)
+		if ag == nil || !ag.IsSub() {
+			return own.err
+		}
+		info := parley.Info(asError(own.err))
+		return f.endAgent(s, endOf(s.Turn, ag, parley.OutcomeError, joinLines(info.Message, info.Hint)))
+	}
 	if st == nil {
 		return err
 	}
@@ -28,18 +36,32 @@ func (r *Runtime) call(ctx context.Context, h seam.Host, s *parley.Session, a *c
 	return st.end(ctx, a, reply, serr)
 }
 
-// begin commits the start of a call. If it returns neither a stream nor an error, next
+// ownError is why an agent cannot call its model at all. It is that agent's failure.
+type ownError struct{ err error }
+
+func (e *ownError) Error() string { return e.err.Error() }
+
+// beginCall commits the start of a call. If it returns neither a stream nor an error, next
 // must look again.
-func (r *Runtime) begin(ctx context.Context, h seam.Host, s *parley.Session, a *callModel) (*stream, error) {
-	turn, req := s.Turn.ID, a.Request
-	m, err := r.models.Model(req.Model)
+func (f *flight) beginCall(ctx context.Context, s *parley.Session, a *callModel) (*stream, error) {
+	h, turn, req := f.host, s.Turn.ID, a.Request
+	m, err := f.models.Model(req.Model)
 	if err != nil {
-		return nil, err
+		return nil, &ownError{err}
 	}
 	req.Call = h.NewCall()
 	req.Open = h.Open
 	if err := count(ctx, m, &req, &a.Reserved); err != nil {
-		return nil, err
+		return nil, &ownError{err}
+	}
+	select {
+	case f.pool <- struct{}{}:
+		defer func() { <-f.pool }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if t := h.State().Turn; t != nil && t.ID == turn && !affords(t, a.Reserved) {
+		return nil, nil
 	}
 	err = h.Emit(ctx, parley.NewEvent(turn, a.Agent, parley.ModelStarted{Call: req.Call, Model: req.Model, Context: digest(req), Reserved: a.Reserved, Window: windowOf(m.Info())}))
 	if err != nil {
@@ -58,7 +80,7 @@ func (r *Runtime) begin(ctx context.Context, h seam.Host, s *parley.Session, a *
 		}}))
 	}
 	return &stream{
-		host: h, model: m, req: req, opt: r.opt, failures: failures(now.Turn, a.Agent),
+		host: h, model: m, req: req, opt: f.opt, failures: failures(now.Turn, a.Agent),
 		delta: parley.Delta{Session: s.ID, Turn: turn, Agent: a.Agent, Call: req.Call},
 	}, nil
 }

@@ -44,7 +44,7 @@ func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef
 		return []action{transfer{Agent: a.Path, ContextTransferred: moved}}
 	}
 	req := seam.Request{
-		Model: name, Agent: a.Name, Session: s.ID, System: g.system(s, a, def), Tools: g.offered(s, a, def), Handoffs: g.handoffs(t, def),
+		Model: name, Agent: a.Name, Session: s.ID, System: g.system(s, a, def), Tools: g.offered(s, a, def), Handoffs: g.handoffs(t, a, def),
 		Temperature: def.Temperature, Effort: def.Effort, ServerTools: serverTools(t, m, def),
 	}
 	if s.Temperature != nil {
@@ -84,7 +84,11 @@ func (g given) callModel(s *parley.Session, a *parley.Agent, def parley.AgentDef
 			WithHint("%s", roomier(m)))
 	}
 	output = min(output, window-input)
+	wanted := output
 	output, bound, over := fit(t, m, input, output, least)
+	if bound != nil && output < wanted && len(t.Calls) > 0 {
+		return nil // what other agents have reserved comes back when their calls end
+	}
 	if over {
 		return overBudget(t, bound)
 	}
@@ -235,8 +239,8 @@ func (g given) decls(t *parley.Turn, def parley.AgentDef) []parley.ToolDecl {
 	return ds
 }
 
-func (g given) handoffs(t *parley.Turn, def parley.AgentDef) []seam.Handoff {
-	if reachedDepth(t) != nil {
+func (g given) handoffs(t *parley.Turn, a *parley.Agent, def parley.AgentDef) []seam.Handoff {
+	if reachedDepth(t) != nil || a.Parent != "" {
 		return nil
 	}
 	var hs []seam.Handoff

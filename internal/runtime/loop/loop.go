@@ -1,8 +1,9 @@
 // Package loop is Parley's own runtime: it calls models, runs tools and hands
 // turns between agents.
 //
-// [Runtime.Run] repeats three things: read the state, ask next what is ready, and do it
-// through the [seam.Host]. next is a pure function of the resolved app and the folded
+// [Runtime.Run] repeats three things: read the state, ask next what is ready, and begin it
+// through the [seam.Host]. What takes a while is under way together; whenever some of it is
+// done, next is asked again. next is a pure function of the resolved app and the folded
 // session; everything that matters between two calls of it is in the log. So a turn goes
 // on from any prefix of its log in the same way as it began, and resuming, forking and
 // the crash tests are this one mechanism.
@@ -11,6 +12,11 @@
 // travels with whatever comes next: the closing event of the turn, the start of
 // a tool call, or the next model.started. A plain turn is two appends. No
 // request leaves before its model.started is committed.
+//
+// The state of a turn is a tree of agents. A sub-agent begins with a call of another one's
+// model and ends with the result of that call (task.go). In between it is like any agent: it
+// takes its own steps, after a crash from where it was, and what goes wrong with it is the
+// call's result. Sub-agents run at once and draw on what the turn may spend together.
 //
 // What a model sees is built from the state alone (context.go) and is valid for
 // every provider we know: each call has exactly one result, right after it.
@@ -26,8 +32,6 @@ package loop
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -61,50 +65,15 @@ func New(models seam.Models, o Options) *Runtime {
 
 var _ seam.Runtime = (*Runtime)(nil)
 
-// maxParallel limits the reads of one reply that run at once.
-const maxParallel = 8
-
-// maxStill limits how often a turn does something that leaves no event.
-const maxStill = 3
-
 // Run implements [seam.Runtime]. Beside an error the Ending still holds what was
 // answered so far.
 func (r *Runtime) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
-	g := given{app: h.App(), model: r.info}
-	seq, still := int64(-1), 0
-	for {
-		s := h.State()
-		if s.Turn == nil || s.Turn.ID != h.Turn() {
-			return seam.Ending{}, parley.Errorf(parley.CodeInternal, "turn %s is not open", h.Turn())
-		}
-		if ctx.Err() != nil && !settling(s.Turn) {
-			return soFar(&s), context.Cause(ctx)
-		}
-		// What was staged is lost when the store could not take it; then the same
-		// is done again, and whatever has to be committed first says what is wrong.
-		if s.Seq != seq {
-			still = 0
-		} else if still++; still > maxStill {
-			return soFar(&s), parley.Errorf(parley.CodeInternal, "turn %s makes no progress after event %d", s.Turn.ID, seq)
-		}
-		seq = s.Seq
-		acts := next(g, &s)
-		if e, ok := ending(&s, acts); ok {
-			return e, nil
-		}
-		if err := r.perform(ctx, h, &s, acts); err != nil {
-			return stopped(ctx, h, err)
-		}
+	f := &flight{
+		Runtime: r, host: h, given: given{app: h.App(), model: r.info},
+		under: map[string]*op{}, done: make(chan *op), pool: make(chan struct{}, 1), over: map[parley.CallID]bool{},
 	}
-}
-
-// stopped is how a turn ends whose actions could not be done.
-func stopped(ctx context.Context, h seam.Host, err error) (seam.Ending, error) {
-	last := h.State()
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return soFar(&last), err
+	defer f.land()
+	return f.run(ctx)
 }
 
 func (r *Runtime) info(name string) (seam.ModelInfo, error) {
@@ -139,47 +108,6 @@ func soFar(s *parley.Session) seam.Ending {
 	return seam.Ending{Response: answered(s.Turn)}
 }
 
-// perform does the actions. Tool calls among them are ready together and run at
-// once; the rest is done in order.
-func (r *Runtime) perform(ctx context.Context, h seam.Host, s *parley.Session, acts []action) error {
-	calls, asks := 0, 0
-	for _, a := range acts {
-		var err error
-		switch a.(type) {
-		case runTool:
-			calls++
-		case ask:
-			asks++
-		default:
-			err = r.do(ctx, h, s, a)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if calls+asks == 0 {
-		return nil
-	}
-	return runAndAsk(ctx, h, s, acts)
-}
-
-// do does an action that stands alone.
-func (r *Runtime) do(ctx context.Context, h seam.Host, s *parley.Session, a action) error {
-	switch a := a.(type) {
-	case callModel:
-		return r.call(ctx, h, s, &a)
-	case condense:
-		return r.condense(ctx, h, s, a.condensing)
-	case retrieve:
-		return recall(ctx, h, a)
-	case settle:
-		return h.Settle(ctx, a.Call)
-	case stop:
-		return parley.Errorf(parley.CodeCancelled, "the turn was asked to stop")
-	}
-	return stage(h, s.Turn.ID, a)
-}
-
 // stage does an action that is nothing but an event.
 func stage(h seam.Host, turn parley.TurnID, a action) error {
 	switch a := a.(type) {
@@ -193,30 +121,6 @@ func stage(h seam.Host, turn parley.TurnID, a action) error {
 		return h.Stage(parley.NewEvent(turn, a.Agent, a.ContextTransferred))
 	}
 	return parley.Errorf(parley.CodeInternal, "the loop has no way to do %T", a)
-}
-
-// runAndAsk runs the tools among the actions, and then opens every question
-// before the turn parks, so that a person sees all of them at once.
-func runAndAsk(ctx context.Context, h seam.Host, s *parley.Session, acts []action) error {
-	var calls []parley.ToolCall
-	for _, a := range acts {
-		if a, ok := a.(runTool); !ok {
-			continue
-		} else if !keyForgotten(s, h, a.Call) {
-			calls = append(calls, a.ToolCall)
-		} else if err := h.Settle(ctx, a.Call); err != nil {
-			return err
-		}
-	}
-	err := runTools(ctx, h, calls)
-	for _, a := range acts {
-		if a, ok := a.(ask); ok {
-			if _, e := h.Ask(ctx, a.Interaction); e != nil && (err == nil || errors.Is(err, seam.ErrParked)) {
-				err = e
-			}
-		}
-	}
-	return err
 }
 
 // keyForgotten reports whether a started idempotent call is so old that its
@@ -234,31 +138,4 @@ func keyForgotten(s *parley.Session, h seam.Host, call parley.CallID) bool {
 		}
 	}
 	return h.Now().Sub(c.StartedAt) > ttl
-}
-
-// runTools runs calls that may run at once and waits for all of them. An error
-// that fails the turn wins over ErrParked.
-func runTools(ctx context.Context, h seam.Host, calls []parley.ToolCall) error {
-	if len(calls) == 1 {
-		_, err := h.Call(ctx, calls[0])
-		return err
-	}
-	errs := make([]error, len(calls))
-	slots := make(chan struct{}, maxParallel)
-	var wg sync.WaitGroup
-	for i, c := range calls {
-		slots <- struct{}{}
-		wg.Go(func() {
-			_, errs[i] = h.Call(ctx, c)
-			<-slots
-		})
-	}
-	wg.Wait()
-	var first error
-	for _, err := range errs {
-		if err != nil && (first == nil || errors.Is(first, seam.ErrParked)) {
-			first = err
-		}
-	}
-	return first
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
@@ -50,6 +51,23 @@ type (
 		Agent parley.AgentPath
 		Query string
 	}
+	startTask struct { // a call that has a sub-agent do something
+		parley.ToolCall
+		Path parley.AgentPath
+	}
+	awaitTask struct { // a call for the result of a sub-agent that works
+		parley.ToolCall
+		Until time.Time
+	}
+	report struct { // what a call of the two kinds above came to
+		parley.ToolCall
+		Started bool
+		Result  parley.ToolResult
+	}
+	endAgent struct { // a sub-agent has its result
+		Path parley.AgentPath
+		parley.AgentEnded
+	}
 	finish struct{ parley.Response }
 	fail   struct {
 		Error    *parley.Error
@@ -69,6 +87,10 @@ func (compact) isAction()    {}
 func (transfer) isAction()   {}
 func (condense) isAction()   {}
 func (retrieve) isAction()   {}
+func (startTask) isAction()  {}
+func (awaitTask) isAction()  {}
+func (report) isAction()     {}
+func (endAgent) isAction()   {}
 func (finish) isAction()     {}
 func (fail) isAction()       {}
 func (stop) isAction()       {}
@@ -86,22 +108,43 @@ func next(g given, s *parley.Session) []action {
 	if len(t.Agents) == 0 {
 		return []action{startAgent{Path: parley.AgentPath(g.app.Entry), Name: g.app.Entry}}
 	}
-	var acts []action
-	for _, a := range live(t) {
-		acts = append(acts, g.agent(s, a)...)
+	acts := left(t)
+	for i := range t.Agents {
+		if a := &t.Agents[i]; t.Live(a) {
+			acts = append(acts, g.step(s, a)...)
+		}
 	}
 	return acts
 }
 
-// live are the agent instances that can do something now.
-func live(t *parley.Turn) []*parley.Agent {
-	var as []*parley.Agent
-	for i := range t.Agents {
-		if a := &t.Agents[i]; a.Path == t.Active && !a.Ended {
-			as = append(as, a)
+// left settles the writes of sub-agents that have ended, with the one that they worked
+// for, while the writes were under way.
+func left(t *parley.Turn) []action {
+	var acts []action
+	for _, c := range t.Tools.Open() {
+		if a := t.Agent(owner(t, c)); a != nil && a.IsSub() && a.Ended && c.Status == parley.ToolIsStarted && writes(c) {
+			acts = append(acts, settle{c.Call})
 		}
 	}
-	return as
+	return acts
+}
+
+// step says what the instance a can do. What would end the turn if a answered the user
+// ends a sub-agent alone.
+func (g given) step(s *parley.Session, a *parley.Agent) []action {
+	acts := g.agent(s, a)
+	if !a.IsSub() {
+		return acts
+	}
+	for i, act := range acts {
+		switch act := act.(type) {
+		case finish:
+			acts[i] = endOf(s.Turn, a, parley.OutcomeOK, withSources(act.Response))
+		case fail:
+			acts[i] = endOf(s.Turn, a, parley.OutcomeError, joinLines(act.Error.Message, act.Error.Hint))
+		}
+	}
+	return acts
 }
 
 // stopping gives what was started an outcome, then stops.
@@ -128,7 +171,7 @@ func settling(t *parley.Turn) bool {
 // direct is a turn without a model: the one tool that was called.
 func direct(g given, s *parley.Session) []action {
 	t := s.Turn
-	if acts := g.tools(s, func(*parley.Tool) bool { return true }); acts != nil {
+	if acts, open := g.tools(s, nil); open {
 		return acts
 	}
 	for _, c := range t.Tools.All() {
@@ -146,11 +189,11 @@ func (g given) agent(s *parley.Session, a *parley.Agent) []action {
 		return failed(t, parley.Errorf(parley.CodeInvalid, "app %s has no agent %q", g.app.Name, a.Name).
 			WithHint("name it under agents, or take it out of the handoffs"))
 	}
-	if acts := g.tools(s, func(c *parley.Tool) bool { return owner(t, c) == a.Path }); acts != nil {
+	if acts, open := g.tools(s, a); open {
 		return acts
 	}
-	if slices.ContainsFunc(t.Calls, func(c parley.ModelCall) bool { return c.Agent == a.Path }) {
-		return nil // its model speaks
+	if slices.ContainsFunc(t.Calls, func(c parley.ModelCall) bool { return c.Agent == a.Path }) || t.Idle(a) {
+		return nil // its model speaks, or it waits
 	}
 	if a.Failed != nil {
 		return []action{fail{Error: errorOf(*a.Failed), Response: answered(t)}}
@@ -175,7 +218,7 @@ func (g given) agent(s *parley.Session, a *parley.Agent) []action {
 		return g.callModel(s, a, def)
 	}
 	if p, ok := handoffPart(last.Parts); ok {
-		if !g.mayHandOff(a.Name, p.Name) {
+		if !g.mayHandOff(a, p.Name) {
 			return g.callModel(s, a, def) // it is told why not
 		}
 		if b := reachedDepth(t); b != nil {
@@ -195,11 +238,13 @@ func (g given) agent(s *parley.Session, a *parley.Agent) []action {
 	return g.callModel(s, a, def)
 }
 
-// tools says which of the counted calls are ready. Reads are ready together. As soon as
-// one of them may write, they run in the order in which the model requested them, and an
-// unknown outcome is settled before the next write. nil: all have ended.
-func (g given) tools(s *parley.Session, counts func(*parley.Tool) bool) []action {
+// tools says which calls of the agent a are ready, nil: of the turn; and whether some are
+// open at all. Reads are ready together. As soon as one of them may write, they run in the
+// order in which the model requested them, and an unknown outcome is settled before the
+// next write.
+func (g given) tools(s *parley.Session, a *parley.Agent) (ready []action, open bool) {
 	t := s.Turn
+	counts := func(c *parley.Tool) bool { return a == nil || owner(t, c) == a.Path }
 	var settles []action
 	reads, over := true, false
 	for i, c := range t.Tools.Open() {
@@ -214,28 +259,50 @@ func (g given) tools(s *parley.Session, counts func(*parley.Tool) bool) []action
 	}
 	switch {
 	case settles != nil:
-		return settles
+		return settles, true
 	case over:
 		return overBudget(t, &parley.BudgetReached{
 			Name: "tool_calls", Limit: float64(t.Request.Budgets.MaxToolCalls), Used: float64(t.Spent.ToolCalls),
-		})
+		}), true
 	}
-	var ready []action
 	for _, c := range t.Tools.Open() {
-		switch {
-		case c.Status != parley.ToolIsEnded && counts(c):
-			run := runTool{parley.ToolCall{Call: c.Call, Agent: c.Agent, Name: c.Name, Input: c.Input}}
-			if !reads && ready != nil {
-				return ready // the questions before it go first
+		if !counts(c) {
+			continue
+		}
+		if c.Status == parley.ToolIsEnded {
+			if g.attended(s) {
+				if open = true; !isAsked(s, c) {
+					ready = append(ready, ask{unknown(s, c)})
+				}
 			}
-			if ready = append(ready, run); !reads {
-				return ready
-			}
-		case c.Outcome == parley.OutcomeUnknown && g.attended(s) && counts(c):
-			ready = append(ready, ask{unknown(s, c)})
+			continue
+		}
+		if !reads && open {
+			return ready, true // the questions before it go first
+		}
+		open = true
+		if !isAsked(s, c) {
+			ready = append(ready, g.run(t, c)...)
+		}
+		if !reads || len(ready) >= maxReads { // the first ones are those under way
+			return ready, true
 		}
 	}
-	return ready
+	return ready, open
+}
+
+// isAsked reports whether a human is asked something about the call.
+func isAsked(s *parley.Session, c *parley.Tool) bool {
+	return slices.ContainsFunc(s.Interactions, func(in parley.Interaction) bool { return in.Call == c.Call })
+}
+
+// run is how a call is carried out.
+func (g given) run(t *parley.Turn, c *parley.Tool) []action {
+	call := parley.ToolCall{Call: c.Call, Agent: c.Agent, Name: c.Name, Input: c.Input}
+	if d := g.decl(c.Name); d != nil && d.Run == parley.RunRuntime {
+		return g.task(t, c, call)
+	}
+	return []action{runTool{call}}
 }
 
 // owner is the agent that a call works for. A call that does another one again
@@ -254,12 +321,20 @@ func writes(c *parley.Tool) bool {
 }
 
 func (g given) effect(c *parley.Tool) parley.Effect {
-	for _, d := range g.app.Tools {
-		if d.Name == c.Name {
-			return d.Effect
-		}
+	if d := g.decl(c.Name); d != nil {
+		return d.Effect
 	}
 	return parley.EffectWrite
+}
+
+// decl is the tool of that name, or nil.
+func (g given) decl(name string) *parley.ToolDecl {
+	for i := range g.app.Tools {
+		if g.app.Tools[i].Name == name {
+			return &g.app.Tools[i]
+		}
+	}
+	return nil
 }
 
 // attended reports whether a human can be asked about this turn.
@@ -282,9 +357,11 @@ func unknown(s *parley.Session, c *parley.Tool) parley.Interaction {
 	return in
 }
 
-func (g given) mayHandOff(from, to string) bool {
+// mayHandOff reports whether a may give the turn to another agent. A sub-agent may not:
+// it answers the agent that called it.
+func (g given) mayHandOff(a *parley.Agent, to string) bool {
 	_, ok := g.app.Agents[to]
-	return ok && slices.Contains(g.app.Agents[from].Handoffs, to)
+	return ok && a.Parent == "" && slices.Contains(g.app.Agents[a.Name].Handoffs, to)
 }
 
 // handsOff reports whether the agent's last reply gives the turn away.
@@ -293,7 +370,7 @@ func (g given) handsOff(a *parley.Agent) bool {
 		return false
 	}
 	p, ok := handoffPart(a.Items[len(a.Items)-1].Parts)
-	return ok && a.Items[len(a.Items)-1].Kind == parley.ItemReply && g.mayHandOff(a.Name, p.Name)
+	return ok && a.Items[len(a.Items)-1].Kind == parley.ItemReply && g.mayHandOff(a, p.Name)
 }
 
 // handoffPart returns the handoff of a reply; of several the first wins.

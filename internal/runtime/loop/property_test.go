@@ -8,6 +8,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/runtime/runtimetest"
+	"github.com/parley-server/parley/internal/task"
 )
 
 // TestRequestsAreValid folds random turns in any order that a log may have, and further cases: appends
@@ -16,7 +17,7 @@ import (
 func TestRequestsAreValid(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		d := &dice{T: t, g: testGiven()}
+		d := &dice{T: t, g: testGiven(team)}
 		d.add("", parley.SessionCreated{App: "test", User: "u"})
 		for range rapid.IntRange(1, 3).Draw(t, "turns") {
 			d.turn()
@@ -54,7 +55,11 @@ func (d *dice) check() {
 	if d.s.Turn == nil {
 		return
 	}
-	for _, a := range next(d.g, &d.s) {
+	acts := next(d.g, &d.s)
+	if t := d.s.Turn; acts == nil && len(t.Calls) == 0 && t.Status == parley.StatusRunning {
+		d.Fatalf("nothing is ready or under way, and the turn does not wait: %+v", t.Agents)
+	}
+	for _, a := range acts {
 		switch a := a.(type) {
 		case callModel:
 			if err := runtimetest.Validate(a.Request.Messages); err != nil {
@@ -96,13 +101,23 @@ func (d *dice) turn() {
 // step adds one event that can happen in a turn.
 func (d *dice) step() {
 	t := d.s.Turn
-	switch d.pick("step", 10) {
+	switch d.pick("step", 14) {
 	case 0, 1, 2:
 		d.reply()
 	case 3:
-		call := d.id()
-		d.add(t.Active, parley.ModelStarted{Call: call})
-		d.add(t.Active, parley.ModelFailed{Call: call, Retry: d.pick("retry", 2) == 0, Partial: d.text()})
+		agent, call := d.agent(), d.id()
+		d.add(agent, parley.ModelStarted{Call: call})
+		d.add(agent, parley.ModelFailed{Call: call, Retry: d.pick("retry", 2) == 0, Partial: d.text()})
+	case 10:
+		d.start()
+	case 11:
+		if a := d.agent(); a != t.Active {
+			d.add(a, parley.AgentEnded{Outcome: parley.OutcomeOK, Result: d.text(), Told: d.pick("told", 2) == 0})
+		}
+	case 12:
+		d.add(d.agent(), parley.TurnSteered{Message: parley.Text(parley.RoleUser, d.text())})
+	case 13:
+		d.question()
 	case 4:
 		to := []parley.AgentPath{"front", "finder"}[d.pick("to", 2)]
 		d.add(t.Active, parley.AgentHandoff{From: t.Active, To: to, Name: string(to), Why: d.text()})
@@ -116,12 +131,66 @@ func (d *dice) step() {
 	}
 }
 
+// team lets front have others work for it, and these each other.
+func team(app *parley.App) {
+	app.Agents["worker"] = parley.AgentDef{Name: "worker", Prompt: "You work.", Tools: []string{"look", "add", "worker"}, AsTool: true}
+	front := app.Agents["front"]
+	front.Tools = append(front.Tools, "Task", "AgentOutputTool")
+	app.Agents["front"] = front
+	app.Tools = append(app.Tools, task.Decls(*app)...)
+}
+
+// agent is an agent that may do something.
+func (d *dice) agent() parley.AgentPath {
+	var live []parley.AgentPath
+	for i := range d.s.Turn.Agents {
+		if a := &d.s.Turn.Agents[i]; d.s.Turn.Live(a) {
+			live = append(live, a.Path)
+		}
+	}
+	return live[d.pick("agent", len(live))]
+}
+
+// start starts a sub-agent that some agent has asked for.
+func (d *dice) start() {
+	for _, a := range next(d.g, &d.s) {
+		if a, ok := a.(startTask); ok {
+			job, err := task.Parse(d.g.app, a.Name, a.Input)
+			if err != nil {
+				d.Fatal(err)
+			}
+			d.add(a.Path, parley.AgentStarted{Name: job.Agent, Parent: a.Agent, Call: a.Call, Input: job.Prompt, Background: job.Background})
+			return
+		}
+	}
+}
+
+// question asks a human something about an open call, or answers what is asked.
+func (d *dice) question() {
+	if ins := d.s.Interactions; len(ins) > 0 {
+		d.add(ins[0].Agent, parley.InteractionAnswered{ID: ins[0].ID, Answer: parley.Answer{Choice: parley.ChoiceAllow}})
+		return
+	}
+	for _, c := range d.s.Turn.Tools.Open() {
+		if c.Status == parley.ToolIsRequested {
+			id := parley.InteractionID(d.id())
+			d.add(c.Agent, parley.InteractionOpened{Interaction: parley.Interaction{ID: id, Agent: c.Agent, Kind: parley.KindPermission, Call: c.Call}})
+			return
+		}
+	}
+}
+
 func (d *dice) reply() {
-	t := d.s.Turn
+	agent := d.agent()
 	var parts []parley.Part
 	for range d.pick("parts", 4) {
 		p := parley.Part{Type: parley.PartText, Text: d.text()}
-		switch d.pick("part", 4) {
+		switch d.pick("part", 6) {
+		case 4:
+			p = parley.Part{Type: parley.PartToolCall, Call: d.id(), Name: "worker", Input: []byte(`{"prompt":"work"}`)}
+			if agent.Depth() == 0 {
+				p.Name, p.Input = "Task", []byte(fmt.Sprintf(`{"description":"work","prompt":"work","subagent_type":"worker","run_in_background":%v}`, d.pick("background", 2) == 0))
+			}
 		case 0:
 			p = parley.Part{Type: parley.PartToolCall, Call: d.id(), Name: []string{"look", "put", "add", "fly"}[d.pick("tool", 4)], Input: []byte(`{}`)}
 		case 1:
@@ -132,12 +201,12 @@ func (d *dice) reply() {
 		parts = append(parts, p)
 	}
 	call := d.id()
-	d.add(t.Active, parley.ModelStarted{Call: call})
-	d.add(t.Active, parley.ModelReplied{Call: call, Parts: parts})
+	d.add(agent, parley.ModelStarted{Call: call})
+	d.add(agent, parley.ModelReplied{Call: call, Parts: parts})
 	for _, p := range parts {
 		// A log that was cut within an append lacks some requests.
 		if p.Type == parley.PartToolCall && d.pick("requested", 8) > 0 {
-			d.add(d.s.Turn.Active, parley.ToolRequested{Call: p.Call, Name: p.Name, Input: p.Input})
+			d.add(agent, parley.ToolRequested{Call: p.Call, Name: p.Name, Input: p.Input})
 		}
 	}
 }

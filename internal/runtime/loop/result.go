@@ -110,13 +110,13 @@ func sameJSON(a, b json.RawMessage) bool {
 
 // handoffResult is the result part of a handoff part of the agent's reply.
 // Which one is taken follows from the app and the reply alone.
-func (g given) handoffResult(agent string, parts []parley.Part, p parley.Part) parley.Part {
+func (g given) handoffResult(a *parley.Agent, parts []parley.Part, p parley.Part) parley.Part {
 	r := parley.Part{Type: parley.PartToolResult, Call: p.Call, Name: p.Name}
 	first, _ := handoffPart(parts)
 	switch {
-	case !g.mayHandOff(agent, first.Name) && first.Call == p.Call:
+	case !g.mayHandOff(a, first.Name) && first.Call == p.Call:
 		r.Text, r.IsError = "This agent cannot hand over to "+p.Name+".", true
-		if to := g.app.Agents[agent].Handoffs; len(to) > 0 {
+		if to := g.app.Agents[a.Name].Handoffs; len(to) > 0 && a.Parent == "" {
 			r.Text += " It can hand over to " + strings.Join(to, ", ") + "."
 		}
 	case first.Call != p.Call:

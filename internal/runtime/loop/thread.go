@@ -139,9 +139,15 @@ func (g given) branch(th *thread, s *parley.Session, a *parley.Agent, def parley
 			th.add(parley.RoleUser, it.Parts...)
 		case parley.ItemHandoff:
 			th.say(parley.RoleUser, handedOver(t, find, it))
+		case parley.ItemTask:
+			th.say(parley.RoleUser, taskEnded(t, it))
 		}
 	}
 	for _, it := range t.Pending(a) {
+		if it.Kind == parley.ItemTask {
+			th.say(parley.RoleUser, taskEnded(t, it))
+			continue
+		}
 		th.add(parley.RoleUser, it.Parts...)
 	}
 	if (*th)[len(*th)-1].Role == parley.RoleAssistant {
@@ -160,7 +166,7 @@ func (g given) reply(th *thread, find lookup, a *parley.Agent, it parley.Item) {
 		case parley.PartToolCall:
 			results = append(results, toolResult(find, p))
 		case parley.PartHandoff:
-			results = append(results, g.handoffResult(a.Name, it.Parts, p))
+			results = append(results, g.handoffResult(a, it.Parts, p))
 		}
 	}
 	th.add(parley.RoleAssistant, it.Parts...)

@@ -100,7 +100,7 @@ func (h *Host) Begin(ctx context.Context, c parley.ToolCall) (seam.Decision, err
 		d.Call.Input = tool.Answer.Input
 	}
 	h.stage(parley.NewEvent(h.turn, c.Agent, parley.ToolStarted{
-		Call: c.Call, Name: c.Name, Input: d.Call.Input, Effect: d.Effect, Grant: tool.Asked, Deadline: d.Deadline, Attempt: d.Attempt,
+		Call: c.Call, Name: c.Name, Input: d.Call.Input, Effect: d.Effect, Grant: tool.Asked, Deadline: d.Deadline, Attempt: d.Attempt, Run: decl.Run,
 	}))
 	return d, h.commit()
 }
@@ -219,5 +219,6 @@ func (h *Host) Answer(in parley.Interaction, a parley.Answer) error {
 	if c := h.state.Turn.Tool(in.Call); in.Kind == parley.KindUnknown && a.Choice == parley.ChoiceAgain && c != nil {
 		h.stage(parley.NewEvent(h.turn, c.Agent, parley.ToolRequested{Call: c.Call + "-again", Name: c.Name, Input: c.Input, Redo: c.Call}))
 	}
+	h.signal()
 	return h.commit()
 }

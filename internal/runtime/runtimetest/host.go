@@ -36,6 +36,7 @@ type Host struct {
 	landed    bool
 	dead      bool
 	published map[parley.CallID]string
+	commands  chan struct{}
 }
 
 // NewHost returns a host whose turn has just been staged. Events before the turn
@@ -63,7 +64,7 @@ func NewHost(tb testing.TB, w *World, app *parley.App, req parley.TurnRequest, p
 
 func newHost(tb testing.TB, w *World, app *parley.App) *Host {
 	return &Host{
-		tb: tb, world: w, app: app, turn: "turn", published: map[parley.CallID]string{},
+		tb: tb, world: w, app: app, turn: "turn", published: map[parley.CallID]string{}, commands: make(chan struct{}, 1),
 		start: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 	}
 }
@@ -100,6 +101,7 @@ func (h *Host) Steer(text string) {
 	defer h.mu.Unlock()
 	h.stage(parley.NewEvent(h.turn, "", parley.TurnSteered{Message: parley.Text(parley.RoleUser, text)}))
 	h.must(h.commit())
+	h.signal()
 }
 
 // State implements [seam.Host].
@@ -132,8 +134,16 @@ func (h *Host) NewCall() parley.CallID {
 	return parley.CallID(fmt.Sprintf("call-%d-%d", len(h.log), h.calls))
 }
 
-// Commands implements [seam.Host]. Nothing comes: the state has it all.
-func (h *Host) Commands() <-chan parley.Message { return nil }
+// Commands implements [seam.Host].
+func (h *Host) Commands() <-chan struct{} { return h.commands }
+
+// signal says that a command has changed the state.
+func (h *Host) signal() {
+	select {
+	case h.commands <- struct{}{}:
+	default:
+	}
+}
 
 // Emit implements [seam.Host].
 func (h *Host) Emit(ctx context.Context, events ...parley.Event) error {

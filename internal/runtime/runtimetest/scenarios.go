@@ -8,6 +8,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/task"
 )
 
 // A scenario is a turn and how it has to come out.
@@ -23,7 +24,7 @@ type scenario struct {
 	message  string
 	code     parley.Code
 	outcomes []string // of the tools, in any order
-	commits  int      // from turn.started to the turn's end
+	commits  int      // from turn.started to the turn's end; 0: they depend on who is first
 	// loose: a crash changes which outcomes there are, but nothing else.
 	loose bool
 	lost  string // the answer when a crash lost the outcome of the write
@@ -60,6 +61,10 @@ func (sc *scenario) app() *parley.App {
 				Name: "finder", Prompt: "You find.", Tools: []string{"look", "seek"}, Handoffs: []string{"judge"}, History: parley.HistoryNone,
 			},
 			"judge": {Name: "judge", Prompt: "You judge.", Handoffs: []string{"front"}, History: parley.HistoryNone},
+			"lead":  {Name: "lead", Prompt: "You lead.", Tools: []string{"Task", "AgentOutputTool", "look"}},
+			"worker": {
+				Name: "worker", Prompt: "You work.", Tools: []string{"look", "add", "Task", "worker"}, Handoffs: []string{"judge"}, AsTool: true,
+			},
 		},
 		Tools: []parley.ToolDecl{
 			{Name: "look", Description: "Looks.", InputSchema: schema, Effect: parley.EffectRead},
@@ -71,6 +76,7 @@ func (sc *scenario) app() *parley.App {
 	if sc.change != nil {
 		sc.change(app)
 	}
+	app.Tools = append(app.Tools, task.Decls(*app)...)
 	return app
 }
 
@@ -116,6 +122,10 @@ func failing(o parley.Outcome, why string) map[string]WorldTool {
 }
 
 func scenarios() []*scenario {
+	return append(alone(), together()...)
+}
+
+func alone() []*scenario {
 	add := Use("I add it.", Tool("add", `{"name":"a"}`))
 	return []*scenario{
 		{

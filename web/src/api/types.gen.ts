@@ -286,7 +286,7 @@ export interface Citation {
 export interface Spent {
   steps: number;
   tool_calls: number;
-  depth?: number;
+  depth?: number; // handoffs
   ran_ms: number; // until it last stopped running
   usage: Usage;
 }
@@ -332,6 +332,7 @@ export interface AgentDef {
   effort?: string;
   server_tools?: string[];
   fallbacks?: string[];
+  as_tool?: boolean;
 }
 
 /** HistoryMode is how much of the session an agent's prompt gets. */
@@ -344,6 +345,7 @@ export interface ToolDecl {
   input_schema: unknown;
   output_schema?: unknown;
   effect: Effect; // empty means write
+  run?: RunBy; // empty: its toolset runs it
   subject?: string;
   actuation?: boolean; // acts on the physical world, see Policy.AllowActuation
   asks?: boolean; // only asks a human; not offered where there is no human
@@ -356,6 +358,9 @@ export interface ToolDecl {
   safety?: string;
 }
 
+/** RunBy says who runs the calls of a tool. */
+export type RunBy = "runtime";
+
 /** Budgets limit a turn. A zero field sets no limit. */
 export interface Budgets {
   max_steps?: number;
@@ -364,7 +369,7 @@ export interface Budgets {
   max_tokens_per_turn?: number; // soft: bounds each call's prompt
   max_total_tokens?: number; // hard: the sum over the turn
   max_usd?: number;
-  max_depth?: number; // handoffs and sub-agents of one turn
+  max_depth?: number; // handoffs of one turn; also how deep sub-agents may start others
 }
 
 /** MemoryOptions is what a session remembers between turns. A zero field means as much as
@@ -819,6 +824,7 @@ export interface ToolStarted {
   attempt: number; // from 1; above 1 only for reads and idempotent calls
   reaches?: string[]; // what it acts on, if its tool can tell
   redacted?: boolean; // see ToolRequested; the tool itself got the secrets
+  run?: RunBy; // who runs it, see ToolDecl
 }
 
 /** ToolEnded is a call's outcome. */
