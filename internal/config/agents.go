@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/task"
 )
 
 type agentFile struct {
@@ -25,6 +26,7 @@ type agentFile struct {
 	Effort      string             `yaml:"effort"`       // how much to think, where the model can: low, medium, high; default: the model's own, with the thoughts not shown
 	ServerTools []string           `yaml:"server_tools"` // tools that the provider runs: web_search, web_fetch; default: none
 	Fallbacks   []string           `yaml:"fallbacks"`    // default: the app's
+	AsTool      bool               `yaml:"as_tool"`      // agents that list it, or Task, under tools can give it tasks; default false
 }
 
 func (a *App) agents(f appFile) {
@@ -41,7 +43,7 @@ func (a *App) agents(f appFile) {
 		def := parley.AgentDef{
 			Name: name, Description: strings.TrimSpace(g.Description), Model: g.Model, Tools: g.Tools, Handoffs: g.Handoffs,
 			History: parley.HistoryMode(orString(string(g.History), string(parley.HistoryAll))), MaxOutput: g.MaxOutput, Temperature: g.Temperature,
-			Effort: g.Effort, ServerTools: g.ServerTools, Fallbacks: g.Fallbacks,
+			Effort: g.Effort, ServerTools: g.ServerTools, Fallbacks: g.Fallbacks, AsTool: g.AsTool,
 		}
 		if g.Prompt == "" {
 			a.d.lacks(at, "prompt", "has no prompt; name a file with its instructions")
@@ -96,6 +98,52 @@ func (a *App) agents(f appFile) {
 		}
 		a.Entry = f.Entry
 	}
+}
+
+// tasks checks the tools with which agents give tasks to others, and returns them. names
+// are those of the toolsets' tools.
+func (a *App) tasks(d *decoder, names []string) []parley.ToolDecl {
+	own := task.Decls(a.App)
+	able, called := 0, map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(a.Agents)) {
+		def := a.Agents[name]
+		if def.AsTool {
+			able++
+		}
+		for i, t := range def.Tools {
+			called[t] = true
+			at := fmt.Sprintf("agents.%s.tools[%d]", name, i)
+			other, isAgent := a.Agents[t]
+			switch {
+			case task.Is(t) && slices.Contains(names, t):
+				d.at(at, "a toolset has a tool %q, too; the name is taken", t)
+			case t == task.OutputTool && !slices.Contains(def.Tools, task.Tool):
+				d.at(at, "%s is for the tasks of %s, which the agent does not have", t, task.Tool)
+			case isAgent && !other.AsTool && !slices.Contains(names, t):
+				d.at(at, "%q is an agent, which has no as_tool: true", t)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Agents)) {
+		def, at := a.Agents[name], "agents."+name+".as_tool"
+		switch {
+		case !def.AsTool:
+		case name == parley.MemoryAgent || task.Is(name):
+			d.at(at, "%q cannot be a tool; the name is taken", name)
+		case slices.Contains(names, name):
+			d.at(at, "a toolset has a tool %q, too; give the agent another name", name)
+		case !called[name] && !called[task.Tool]:
+			d.at(at, "no agent lists %q or %s under tools, so nobody can give it tasks", name, task.Tool)
+		}
+	}
+	if called[task.Tool] && able == 0 {
+		for _, name := range slices.Sorted(maps.Keys(a.Agents)) {
+			if i := slices.Index(a.Agents[name].Tools, task.Tool); i >= 0 {
+				d.at(fmt.Sprintf("agents.%s.tools[%d]", name, i), "%s needs an agent with as_tool: true", task.Tool)
+			}
+		}
+	}
+	return own
 }
 
 var agentName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)

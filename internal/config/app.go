@@ -353,6 +353,11 @@ func (a *App) Resolve(decls []parley.ToolDecl) (parley.App, error) {
 	for _, t := range decls {
 		names = append(names, t.Name)
 	}
+	own := a.tasks(d, names)
+	decls = append(slices.Clip(decls), own...)
+	for _, t := range own {
+		names = append(names, t.Name)
+	}
 	used := map[string]bool{}
 	out := a.App
 	out.Agents = maps.Clone(a.Agents)
@@ -363,6 +368,9 @@ func (a *App) Resolve(decls []parley.ToolDecl) (parley.App, error) {
 			found := []string{t}
 			if start, ok := strings.CutSuffix(t, "*"); ok {
 				found = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, start) })
+			}
+			if _, agent := a.Agents[t]; agent && !slices.Contains(names, t) {
+				continue // tasks has said what is wrong
 			}
 			if len(found) == 0 || !slices.Contains(names, found[0]) {
 				d.at(fmt.Sprintf("agents.%s.tools[%d]", name, i), "there is no tool %q%s", t, hint(t, names))
