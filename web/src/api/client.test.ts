@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 
 import { baseOf, createClient, type ApiError } from "./client.ts";
 
@@ -39,6 +39,12 @@ describe("a refused request", () => {
 
   test("is not found at 404, from any server", async () => {
     expect(await failure(() => refused(404, "no"))).toMatchObject({ code: "not_found" });
+  });
+
+  test("a device that is offline is told so, and not to check the server", async () => {
+    vi.stubGlobal("navigator", { onLine: false });
+    onTestFinished(() => void vi.unstubAllGlobals());
+    expect(await failure(() => { throw new TypeError("fetch failed"); })).toMatchObject({ code: "unreachable", message: "This device is offline.", hint: expect.stringMatching(/^The page reconnects by itself/) });
   });
 
   test("a network that fails is said to be unreachable", async () => {

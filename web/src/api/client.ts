@@ -1,6 +1,7 @@
 // The only way to the server: every request of the pages goes through here, and every failure
 // becomes an ApiError that says what to do.
 
+import { Slots } from "./slots.ts";
 import type { Answer, BusyMode, Code, ErrorInfo, Event, Interaction, PermissionMode, Pin, Rule, SessionInfo, TurnInfo } from "./types.gen.ts";
 
 /** The server's base URL: the pages may be served below a prefix, at PREFIX/ or at PREFIX/apps/{app}/. */
@@ -43,12 +44,17 @@ export function toApiError(cause: unknown): ApiError {
   return new ApiError({ code: "internal", message: cause instanceof Error ? cause.message : String(cause) });
 }
 
+/** The error of a request without an answer. */
 export const unreachable = (): ApiError =>
   new ApiError({
     code: "unreachable",
-    message: "The server cannot be reached.",
-    hint: "Check that it is running. Nothing that was saved is lost.",
+    ...(isOffline()
+      ? { message: "This device is offline.", hint: "The page reconnects by itself. Nothing that was saved is lost." }
+      : { message: "The server cannot be reached.", hint: "Check that it is running. Nothing that was saved is lost." }),
   });
+
+/** Whether the browser knows that there is no network. A server on the same device is still reached then. */
+export const isOffline = (): boolean => typeof navigator !== "undefined" && navigator.onLine === false;
 
 /** The error in an error response. A body of another shape still gives a sentence. */
 export async function errorOf(response: Response): Promise<ApiError> {
@@ -140,6 +146,8 @@ export interface SessionPage {
 export interface Client {
   readonly base: string;
   readonly fetch: Fetch;
+  /** Who opens a stream takes one of these first. */
+  readonly slots: Slots;
   apps(signal?: AbortSignal): Promise<AppInfo[]>;
   app(name: string, signal?: AbortSignal): Promise<AppInfo>;
   /** A page of the list, most recently changed first: the page at a cursor, or the first page. */
@@ -184,7 +192,7 @@ function nextOf(page: unknown): string {
   return typeof next === "string" ? next : "";
 }
 
-export function createClient(base: string, fetcher: Fetch = (input, init) => fetch(input, init), locked = () => false): Client {
+export function createClient(base: string, fetcher: Fetch = (input, init) => fetch(input, init), locked = () => false, slots = new Slots()): Client {
   async function call(method: string, path: string, options: { body?: unknown; key?: string; signal?: AbortSignal | undefined } = {}) {
     const headers: Record<string, string> = { Accept: "application/json" };
     if (options.body !== undefined) headers["Content-Type"] = "application/json";
@@ -219,6 +227,7 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
   return {
     base,
     fetch: fetcher,
+    slots,
     apps: async (signal) => listOf<AppInfo>(await call("GET", "v1/apps", { signal }), "apps"),
     app: async (name, signal) => (await call("GET", `v1/apps/${id(name)}`, { signal })) as AppInfo,
     sessions: async (app, cursor, signal) => {

@@ -2,15 +2,16 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
 import { FakeParley } from "../testing/fake.ts";
 import { createClient } from "./client.ts";
+import { Slots } from "./slots.ts";
 import { follow, type Connection, type Frame } from "./stream.ts";
 
 /** Follows a session and records what it receives. */
-function record(server: FakeParley, session: string, after = 0) {
+function record(server: FakeParley, session: string, after = 0, slots = new Slots()) {
   const frames: Frame[] = [];
   const states: Connection["state"][] = [];
   let refused: Connection | undefined;
   const following = follow(
-    createClient("http://parley.test/", server.fetch),
+    createClient("http://parley.test/", server.fetch, undefined, slots),
     session,
     after,
     {
@@ -184,5 +185,133 @@ describe("follow", () => {
     await settle();
     expect(r.seqs()).toEqual([1, 2]);
     r.following.close();
+  });
+
+  describe("while other tabs have all the slots", () => {
+    let slots: Slots;
+    let others: (() => void)[];
+    const rename = (title: string) => server.emit(session, "session.updated", { data: { title } });
+    /** The other tabs take all slots, or release them. */
+    const occupy = () => {
+      for (let release = slots.take("session", () => undefined); release; release = slots.take("session", () => undefined)) others.push(release);
+    };
+    const leave = () => {
+      for (const release of others.splice(0)) release();
+    };
+
+    beforeEach(() => {
+      slots = new Slots();
+      others = [];
+      occupy();
+    });
+    afterEach(leave);
+
+    test("it reads pages, keeps no connection, and counts as live", async () => {
+      const r = record(server, session, 0, slots);
+      await settle();
+      rename("two");
+      await vi.advanceTimersByTimeAsync(1500);
+      expect(r.seqs()).toEqual([1, 2]);
+      expect(server.sessions.get(session)?.streams.size).toBe(0);
+      await vi.advanceTimersByTimeAsync(15_000);
+      expect(r.states).toEqual(["connecting", "live"]);
+      expect(server.requests).toHaveLength(12);
+      expect(server.requests.at(-1)).toBe(`GET v1/sessions/${session}/events?format=json&limit=1000&after=2`);
+      r.following.retry();
+      expect(server.requests, "at once when it is asked to").toHaveLength(13);
+      r.following.close();
+      await vi.advanceTimersByTimeAsync(15_000);
+      expect(server.requests).toHaveLength(13);
+    });
+
+    test("a long log is read page after page without waiting", async () => {
+      for (let i = 0; i < 2500; i++) rename(String(i));
+      const r = record(server, session, 0, slots);
+      await vi.advanceTimersByTimeAsync(10);
+      expect(r.seqs()).toEqual(Array.from({ length: 2501 }, (_, i) => i + 1));
+      r.following.close();
+    });
+
+    test("each event comes once, whenever the slot comes and goes", async () => {
+      const r = record(server, session, 0, slots);
+      for (let i = 0; i < 12; i++) {
+        rename(`${i} before`);
+        if (i % 2 === 0) leave();
+        else {
+          // While this tab was hidden, others took the slots.
+          r.following.pause();
+          occupy();
+          r.following.resume();
+        }
+        rename(`${i} during`);
+        await vi.advanceTimersByTimeAsync(i % 3 === 0 ? 1500 : 100);
+        rename(`${i} after`);
+        if (i % 4 === 3) server.cut();
+        await vi.advanceTimersByTimeAsync(2000);
+      }
+      await vi.advanceTimersByTimeAsync(5000);
+      expect(r.seqs()).toEqual(Array.from({ length: 37 }, (_, i) => i + 1));
+      r.following.close();
+    });
+
+    test("a slot that another tab took is given up, and reading goes on", async () => {
+      leave();
+      const shelf = new Map<string, string>();
+      const mine = new Slots({ getItem: (k) => shelf.get(k) ?? null, setItem: (k, v) => void shelf.set(k, v), removeItem: (k) => void shelf.delete(k) });
+      const r = record(server, session, 0, mine);
+      await settle();
+      expect(server.sessions.get(session)?.streams.size).toBe(1);
+      for (const n of [0, 1, 2]) shelf.set(`parley.slot.session.${n}`, `other ${Date.now() + 9000}`);
+      rename("two");
+      await vi.advanceTimersByTimeAsync(2000);
+      expect(server.sessions.get(session)?.streams.size).toBe(0);
+      rename("three");
+      await vi.advanceTimersByTimeAsync(1500);
+      expect(r.seqs()).toEqual([1, 2, 3]);
+      expect(r.states).toEqual(["connecting", "live"]);
+      r.following.close();
+    });
+
+    test("text in flight is whole when the slot comes in the middle of it", async () => {
+      const turn = server.begin(session, "one");
+      server.emit(session, "model.started", { turn, agent: "i", data: { call: "c", model: "m", context: "0", reserved: { input_tokens: 0, output_tokens: 0 } } });
+      const r = record(server, session, 0, slots);
+      await settle();
+      server.delta(session, turn, "i", "c", "a");
+      await vi.advanceTimersByTimeAsync(1500);
+      leave();
+      server.delta(session, turn, "i", "c", "b");
+      await vi.advanceTimersByTimeAsync(1500);
+      expect(r.frames.filter((f) => f.kind !== "event").map((f) => [f.kind, f.delta.text])).toEqual([["partial", "ab"]]);
+      r.following.close();
+    });
+
+    test("a failure is waited out, and a session that is gone is not asked for again", async () => {
+      const r = record(server, session, 0, slots);
+      await settle();
+      server.down = true;
+      await vi.advanceTimersByTimeAsync(1500);
+      expect(r.states.at(-1)).toBe("waiting");
+      server.down = false;
+      rename("two");
+      await vi.advanceTimersByTimeAsync(2000);
+      expect(r.seqs()).toEqual([1, 2]);
+      expect(r.states.at(-1)).toBe("live");
+      server.sessions.delete(session);
+      await vi.advanceTimersByTimeAsync(2000);
+      expect(r.refused()).toMatchObject({ error: { code: "not_found" } });
+      r.following.close();
+    });
+
+    test("paused while a page comes, it takes nothing from it and nothing is lost", async () => {
+      const r = record(server, session, 0, slots);
+      r.following.pause();
+      await vi.advanceTimersByTimeAsync(10_000);
+      expect(r.seqs()).toEqual([]);
+      r.following.resume();
+      await settle();
+      expect(r.seqs()).toEqual([1]);
+      r.following.close();
+    });
   });
 });

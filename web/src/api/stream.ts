@@ -1,6 +1,8 @@
 // Follows a session: everything after a number, then live events, as long as somebody is
 // watching. After a disconnection it asks again from the last event seen, so the reader gets
-// each event once and in order, whatever the network does.
+// each event once and in order, whatever the network does. While other tabs hold all the slots
+// for streams, it reads pages of the log from the same number on. They have the same events,
+// later and without text in flight.
 
 import { ApiError, errorOf, infoOf, toApiError, type Client } from "./client.ts";
 import { SSEParser, type SSEFrame } from "./sse.ts";
@@ -40,7 +42,9 @@ export interface Following {
 const firstWait = 300;
 const longestWait = 15_000;
 /** Three heartbeats of the server (15 s each): a connection silent for longer is dead, even without an error. */
-const silence = 45_000;
+export const silence = 45_000;
+/** Without a slot, the log is read this often. */
+const pollEvery = 1500;
 
 export function follow(client: Client, session: string, after: number, sink: Sink, random: () => number = Math.random): Following {
   let cursor = after;
@@ -50,16 +54,28 @@ export function follow(client: Client, session: string, after: number, sink: Sin
   let timer: ReturnType<typeof setTimeout> | undefined;
   let open = true;
   let paused = false;
+  let live = false; // as the sink was told
 
   const connect = async (): Promise<void> => {
     clearTimeout(timer);
     timer = undefined;
     const here = new AbortController();
     abort = here;
-    sink.connection({ state: "connecting" });
+    const release = client.slots.take("session", () => {
+      here.abort("slot lost");
+      if (abort === here) void connect(); // to poll
+    });
+    if (release) here.signal.addEventListener("abort", release);
+    if (!live) sink.connection({ state: "connecting" });
     let asked = 0; // ms that the server asked us to wait
     try {
-      asked = await read(here);
+      const next = await (release ? stream(here) : poll(here));
+      if (next !== undefined && abort === here) {
+        failures = 0;
+        abort = undefined;
+        timer = setTimeout(() => void connect(), next);
+        return;
+      }
     } catch (cause) {
       if (!open || paused || abort !== here) return;
       const error = toApiError(cause);
@@ -72,6 +88,7 @@ export function follow(client: Client, session: string, after: number, sink: Sin
     }
     if (!open || paused || abort !== here) return;
     abort = undefined;
+    live = false;
     // Full jitter, so that the clients of a restarted server do not reconnect all at once.
     const span = Math.min(longestWait, firstWait * 2 ** failures++);
     const wait = Math.max(asked, firstWait / 2 + span * random());
@@ -79,32 +96,14 @@ export function follow(client: Client, session: string, after: number, sink: Sin
     timer = setTimeout(() => void connect(), wait);
   };
 
-  const read = async (here: AbortController): Promise<number> => {
-    let quiet: ReturnType<typeof setTimeout> | undefined;
-    const alive = () => {
-      clearTimeout(quiet);
-      quiet = setTimeout(() => here.abort("silence"), silence);
-    };
-    alive();
-    try {
-      const headers: Record<string, string> = { Accept: "text/event-stream" };
-      if (cursor > 0) headers["Last-Event-ID"] = String(cursor);
-      const response = await client.fetch(`${client.base}v1/sessions/${encodeURIComponent(session)}/events?after=${cursor}`, {
-        headers,
-        signal: here.signal,
-        cache: "no-store",
-        credentials: "same-origin",
-      });
-      if (!response.ok) throw await errorOf(response);
-      if (!response.body) return 0;
-      sink.connection({ state: "live" });
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  /** Follows the live end until the connection is cut. */
+  const stream = (here: AbortController): Promise<undefined> =>
+    read(here, `after=${cursor}`, "text/event-stream", async (body, alive) => {
       const parser = new SSEParser();
       for (;;) {
-        const { done, value } = await reader.read();
-        if (done) return 0;
+        const { done, value } = await body.read();
+        if (done || here.signal.aborted) return undefined;
         alive();
-        if (here.signal.aborted) return 0;
         const frames: Frame[] = [];
         try {
           take(parser.push(value), frames);
@@ -113,9 +112,52 @@ export function follow(client: Client, session: string, after: number, sink: Sin
         }
         if (frames.length > 0) failures = 0;
       }
+    });
+
+  /** Reads one page of the log. Returns when to read the next, in ms. */
+  const poll = (here: AbortController): Promise<number | undefined> =>
+    read(here, `format=json&limit=1000&after=${cursor}`, "application/json", async (body) => {
+      let text = "";
+      for (let part = await body.read(); !part.done; part = await body.read()) text += part.value;
+      if (here.signal.aborted) return undefined;
+      const page = JSON.parse(text) as { events: Event[]; more: boolean };
+      const frames: Frame[] = [];
+      try {
+        for (const event of page.events) add(event, frames);
+      } finally {
+        if (frames.length > 0) sink.frames(frames);
+      }
+      return page.more ? 0 : pollEvery;
+    });
+
+  /** Makes a request and reads its answer. A silent connection is cut. */
+  const read = async <T>(
+    here: AbortController,
+    query: string,
+    accept: string,
+    answer: (body: ReadableStreamDefaultReader<string>, alive: () => void) => Promise<T>,
+  ): Promise<T | undefined> => {
+    let quiet: ReturnType<typeof setTimeout> | undefined;
+    const alive = () => {
+      clearTimeout(quiet);
+      quiet = setTimeout(() => here.abort("silence"), silence);
+    };
+    alive();
+    try {
+      const response = await client.fetch(`${client.base}v1/sessions/${encodeURIComponent(session)}/events?${query}`, {
+        headers: { Accept: accept },
+        signal: here.signal,
+        cache: "no-store",
+        credentials: "same-origin",
+      });
+      if (!response.ok) throw await errorOf(response);
+      if (!response.body) return undefined;
+      if (!live) sink.connection({ state: "live" });
+      live = true;
+      return await answer(response.body.pipeThrough(new TextDecoderStream()).getReader(), alive);
     } finally {
       clearTimeout(quiet);
-      here.abort("done"); // lets go of the body, whatever ended the reading
+      here.abort("done"); // lets go of the body and of the slot, whatever ended the reading
     }
   };
 
@@ -139,17 +181,20 @@ export function follow(client: Client, session: string, after: number, sink: Sin
           // An unknown kind of delta; or a reset, which says that fragments were dropped for a
           // slow reader: the partials that follow replace them.
           if (frame.id === undefined) break;
-          const event = JSON.parse(frame.data) as Event;
-          if (event.seq <= cursor) break;
-          if (event.seq > cursor + 1 && gapAt !== cursor) {
-            gapAt = cursor;
-            throw new Error(`event ${cursor + 1} is missing`);
-          }
-          cursor = event.seq;
-          frames.push({ kind: "event", event });
+          add(JSON.parse(frame.data) as Event, frames);
         }
       }
     }
+  };
+
+  const add = (event: Event, frames: Frame[]): void => {
+    if (event.seq <= cursor) return;
+    if (event.seq > cursor + 1 && gapAt !== cursor) {
+      gapAt = cursor;
+      throw new Error(`event ${cursor + 1} is missing`);
+    }
+    cursor = event.seq;
+    frames.push({ kind: "event", event });
   };
 
   const again = () => {
@@ -168,6 +213,7 @@ export function follow(client: Client, session: string, after: number, sink: Sin
       clearTimeout(timer);
       abort?.abort("paused");
       abort = undefined;
+      live = false;
       sink.connection({ state: "paused" });
     },
     resume() {

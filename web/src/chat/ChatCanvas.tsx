@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useState, type ReactNode, type RefObject } from "react";
 
+import { isOffline } from "../api/client.ts";
 import { isOpen } from "../session/exchange.ts";
 import { Boundary } from "../ui/boundary.tsx";
 import { Broken } from "../ui/broken.tsx";
@@ -133,7 +134,7 @@ function ConnectionState() {
       {cut && shown && (
         <>
           <span className="size-1.5 animate-pulse-soft rounded-full bg-accent" aria-hidden="true" />
-          Reconnecting…
+          {isOffline() ? "This device is offline. Reconnecting…" : "Reconnecting…"}
           <button type="button" className="rounded px-1 underline underline-offset-2 hover:text-text-primary" onClick={() => chat.reconnect()}>
             Now
           </button>

@@ -1,10 +1,8 @@
 // How the page relates to the browser: its URL, its tabs, the network.
 
+import { onVisibility } from "../ui/visibility.ts";
 import { showCard } from "./interaction/reveal.ts";
 import type { Chat } from "./chat.ts";
-
-/** A tab hidden for longer closes its connection, unless an answer is in progress. */
-const hiddenFor = 30_000;
 
 /** The session named in the URL, and the interaction to show in it. */
 function named(): { session: string; interaction: string } {
@@ -45,12 +43,10 @@ export function connectBrowser(chat: Chat): void {
 
   addEventListener("popstate", follow);
   addEventListener("online", () => chat.reconnect());
-    let hiding: ReturnType<typeof setTimeout> | undefined;
-  document.addEventListener("visibilitychange", () => {
-    clearTimeout(hiding);
-    if (document.hidden) hiding = setTimeout(() => chat.visible(false), hiddenFor);
-    else chat.visible(true);
-  });
+  onVisibility(
+    () => chat.visible(false),
+    () => chat.visible(true),
+  );
   addEventListener("pagehide", () => chat.close());
   addEventListener("pageshow", (e) => {
     if (e.persisted) location.reload(); // from the back-forward cache, with its connection closed

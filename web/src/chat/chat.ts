@@ -46,10 +46,10 @@ export interface ChatDeps {
 }
 
 /**
- * Sessions that continue in the background keep their connection until they end; a browser
- * allows six to one host.
+ * Sessions that continue in the background are followed until they end. With the open one, they
+ * are as many as there are slots for streams.
  */
-const mostWatched = 3;
+const mostWatched = 2;
 
 export abstract class Chat<S extends ChatState = ChatState> {
   readonly store: StoreApi<S>;
@@ -73,6 +73,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
   readonly #looked = new Map<string, unknown>();
   /** By session: the interactions that were open at the last examination. */
   readonly #waiting = new Map<string, string>();
+  #hidden = false;
   /** How many pages of the list are shown. */
   #pages = 1;
   /** Number of the latest read of the list; results of earlier reads are ignored. */
@@ -254,6 +255,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.#begun.set(id, { preview: session.preview ?? "", usd: session.totals.usage.usd ?? 0, version: session.version });
     const w = watch(this.client, session.id, beginAt(last), (w) => this.#changed(id, w), this.#schedule);
     this.#watches.set(id, w);
+    if (this.#hidden) w.pause();
     return w;
   }
 
@@ -451,6 +453,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       if (this.#outboxes.get(id) !== o) return;
       const turn = await this.client.send(server, o.text, o.key, o.busy);
       o.turn = turn.id;
+      w.retry(); // at once, if it polls
       if (o.stop) await this.#cancel(turn.id);
       // Listed from now on, so that a reload in the middle of the first answer finds it.
       this.wrote(id, this.#withOutbox(id, exchangesOf(w.view.transcript.turns, w.view.live, w.view.records)));
@@ -500,6 +503,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     } catch (cause) {
       throw toApiError(cause);
     } finally {
+      for (const w of this.#watches.values()) w.retry(); // at once, if they poll
       void this.inbox.refresh();
     }
   }
@@ -582,11 +586,12 @@ export abstract class Chat<S extends ChatState = ChatState> {
     if (this.state.opened.phase === "failed") void this.open(this.state.opened.id);
   }
 
-  /** The tab was hidden or shown: a hidden session without activity needs no connection. */
+  /** The tab was hidden or shown. A hidden tab keeps no connection; once shown, it reads what it missed. */
   visible(yes: boolean): void {
+    this.#hidden = !yes;
     for (const w of this.#watches.values()) {
       if (yes) w.resume();
-      else if (!goesOn(w)) w.pause();
+      else w.pause();
     }
     this.inbox.visible(yes);
     if (yes) {

@@ -4,6 +4,7 @@ import { createRoot } from "react-dom/client";
 import "../../styles/index.css";
 import { baseOf, createClient } from "../../api/client.ts";
 import { createKeyring } from "../../api/keyring.ts";
+import { sharedSlots } from "../../api/slots.ts";
 import { connectBrowser } from "../../chat/browser.ts";
 import { ChatContext } from "../../chat/use-chat.ts";
 import { Boundary } from "../../ui/boundary.tsx";
@@ -13,7 +14,7 @@ import { App } from "./App.tsx";
 import { Chaos } from "./state.ts";
 
 const keyring = createKeyring();
-const chaos = new Chaos({ client: createClient(baseOf(location.href), keyring.fetch, keyring.locked), storage: localStorage });
+const chaos = new Chaos({ client: createClient(baseOf(location.href), keyring.fetch, keyring.locked, sharedSlots()), storage: localStorage });
 addEventListener("storage", (e) => chaos.storageChanged(e.key));
 connectBrowser(chaos);
 

@@ -321,6 +321,36 @@ describe("Chaos", () => {
     expect([...server.sessions.values()][0]?.streams.size, "and the connection is let go").toBe(0);
   });
 
+  test("a hidden tab keeps no connection, also in the middle of an answer, and reads on when it is seen", async () => {
+    const chaos = page();
+    let where: [string, string] = ["", ""];
+    server.onTurn = (...turn) => (where = [turn[0], turn[1]]);
+    await chaos.send("slow?");
+    await settle();
+    const streams = () => [...server.sessions.values()][0]?.streams.size;
+    expect(streams()).toBe(1);
+    chaos.visible(false);
+    expect(streams()).toBe(0);
+    server.answer(...where, ["done"]);
+    await settle();
+    expect(shown(chaos)[0]?.[1]).toBe("running");
+    chaos.visible(true);
+    await settle();
+    expect(shown(chaos)).toEqual([["slow?", "completed", "done"]]);
+  });
+
+  test("a session that is opened in a hidden tab keeps no connection", async () => {
+    server.create("kept");
+    const chaos = page();
+    chaos.visible(false);
+    await chaos.open("kept");
+    await settle();
+    expect([...server.sessions.values()][0]?.streams.size).toBe(0);
+    chaos.visible(true);
+    await settle();
+    expect(opened(chaos).phase).toBe("live");
+  });
+
   test("two tabs do not overwrite each other's sessions", async () => {
     server.onTurn = (s, t) => server.answer(s, t, ["yes"]);
     const one = page();

@@ -5,6 +5,7 @@ import { Button, IconButton } from "../../ui/button.tsx";
 import { Alert, Chevron, Close } from "../../ui/icons.tsx";
 import { ago, sentence } from "../../ui/text.ts";
 import { useNow } from "../../ui/use-now.ts";
+import { onVisibility } from "../../ui/visibility.ts";
 import { found } from "./entities.ts";
 import { EntityRow } from "./EntityRow.tsx";
 import { showPanel, useHome, useHouse } from "./use-home.ts";
@@ -22,17 +23,12 @@ export default function EntityPanel({ bare = false }: { bare?: boolean }) {
 
   useEffect(() => {
     entities.start();
-    // A hidden tab closes its connection after a while: a browser allows six to one host.
-    let hiding: ReturnType<typeof setTimeout> | undefined;
-    const seen = () => {
-      clearTimeout(hiding);
-      if (document.hidden) hiding = setTimeout(() => entities.close(), 30_000);
-      else entities.start();
-    };
-    document.addEventListener("visibilitychange", seen);
+    const end = onVisibility(
+      () => entities.close(),
+      () => entities.start(),
+    );
     return () => {
-      document.removeEventListener("visibilitychange", seen);
-      clearTimeout(hiding);
+      end();
       entities.close();
     };
   }, [entities]);

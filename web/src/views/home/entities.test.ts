@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
 import { createClient } from "../../api/client.ts";
+import { Slots } from "../../api/slots.ts";
 import { changed, Entities, found, listed, noHouse, type Listing } from "./entities.ts";
 
 const listing: Listing = {
@@ -54,6 +55,7 @@ describe("Entities", () => {
   let answer: (path: string) => Response;
   let streams: ReadableStreamDefaultController<Uint8Array>[];
   let entities: Entities;
+  let slots: Slots;
   const json = (body: unknown, status = 200) => new Response(JSON.stringify(body), { status, headers: { "Content-Type": "application/json" } });
   const state = () => entities.store.getState();
   const settle = () => vi.advanceTimersByTimeAsync(0);
@@ -67,10 +69,16 @@ describe("Entities", () => {
       if (path.includes("/history")) return json({ points: [[1, 2]] });
       return json(listing);
     };
-    const client = createClient("http://h/", async (input) => {
-      asked.push(input.replace("http://h/apps/home/", ""));
-      return answer(input);
-    });
+    slots = new Slots();
+    const client = createClient(
+      "http://h/",
+      async (input) => {
+        asked.push(input.replace("http://h/apps/home/", ""));
+        return answer(input);
+      },
+      undefined,
+      slots,
+    );
     entities = new Entities(client);
   });
   afterEach(() => {
@@ -90,6 +98,29 @@ describe("Entities", () => {
     await vi.advanceTimersByTimeAsync(2000);
     expect(asked).toEqual(["entities", "entities/stream", "entities", "entities/stream"]);
     expect(state()).toMatchObject({ connected: true, error: undefined });
+  });
+
+  test("while another tab follows, the list is read again and again; then this one follows", async () => {
+    const release = slots.take("house", () => undefined);
+    answer = (path) => (path.includes("/history") ? json({ states: [[1, "off"]] }) : json(listing));
+    entities.wantHistory("light.a");
+    entities.start();
+    await settle();
+    const lamp = { ...listing.areas?.[0]?.entities?.[0], state: "on", last_changed: "2026-03-01T10:00:00Z" };
+    answer = () => json({ ...listing, areas: [{ id: "b", name: "Bedroom", entities: [lamp] }] });
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(asked).toEqual(["entities/light.a/history?hours=24", "entities", "entities", "entities"]);
+    expect(state()).toMatchObject({ connected: true, error: undefined });
+    expect(state().entities.get("light.a")?.state).toBe("on");
+    expect(state().histories.get("light.a")?.states, "each state once").toEqual([[1, "off"], [Date.parse("2026-03-01T10:00:00Z"), "on"]]);
+    release?.();
+    const list = answer;
+    answer = (path) => (path.endsWith("/stream") ? new Response(new ReadableStream({ start: (s) => void streams.push(s) }), { headers: { "Content-Type": "text/event-stream" } }) : list(path));
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(asked.slice(4)).toEqual(["entities", "entities/stream"]);
+    entities.close();
+    await settle();
+    expect(slots.take("house", () => undefined), "closed, the slot is free").toBeDefined();
   });
 
   test("says what is wrong when there is no list, and retries at growing intervals", async () => {

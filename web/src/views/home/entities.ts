@@ -1,10 +1,12 @@
 // The house: its entities by area, their states as they change, and their history over the last
-// day. Failures are shown, and the request is repeated.
+// day. Failures are shown, and the request is repeated. While another tab holds the slot for the
+// house's stream, the list is read again and again instead.
 
 import { createStore, type StoreApi } from "zustand/vanilla";
 
 import { ApiError, errorOf, toApiError, unreachable, type Client } from "../../api/client.ts";
 import { SSEParser } from "../../api/sse.ts";
+import { silence } from "../../api/stream.ts";
 import { readHistory, type Chart } from "./chart.ts";
 
 export interface Entity {
@@ -71,16 +73,23 @@ export interface Change {
   age_ms?: number;
 }
 
-/** The house after reading the list. Known histories stay. */
+/** The house after reading the list. Known histories stay, and continue with the states that are new. */
 export function listed(house: House, l: Listing, now: number): House {
   const entities = new Map<string, Entity>();
   const areas: Area[] = [];
+  const histories = new Map(house.histories);
   for (const a of l.areas ?? []) {
     const own = a.entities ?? [];
-    for (const e of own) entities.set(e.entity_id, e);
+    for (const e of own) {
+      entities.set(e.entity_id, e);
+      const past = histories.get(e.entity_id);
+      const before = house.entities.get(e.entity_id);
+      const moved = before && (before.state !== e.state || before.last_changed !== e.last_changed);
+      if (past && moved) histories.set(e.entity_id, longer(past, e.state, Date.parse(e.last_changed ?? "") || now));
+    }
     areas.push({ id: a.id, name: a.name, entities: own.map((e) => e.entity_id) });
   }
-  return { ...house, phase: "ready", error: undefined, connected: l.connected, freshAt: now - (l.age_ms ?? 0), areas, entities };
+  return { ...house, phase: "ready", error: undefined, connected: l.connected, freshAt: now - (l.age_ms ?? 0), areas, entities, histories };
 }
 
 /** The house after changes; unchanged entities stay the same objects. */
@@ -137,6 +146,8 @@ export function found(house: House, text: string): { area: Area; entities: Entit
 }
 
 const retryWaits = [2000, 5000, 15_000, 30_000];
+/** Without a slot, the list is read this often. */
+const pollEvery = 5000;
 /** The number of histories requested at once. */
 const atOnce = 3;
 
@@ -195,7 +206,10 @@ export class Entities {
       if (stop.signal.aborted) return;
       this.store.setState((h) => listed(h, listing, this.#now()), true);
       this.#failures = 0;
-      await this.#follow(stop);
+      if (!(await this.#follow(stop))) {
+        if (this.#stop === stop) this.#timer = setTimeout(() => void this.#run(), pollEvery);
+        return;
+      }
     } catch (cause) {
       if (stop.signal.aborted) return;
       const error = cause instanceof SyntaxError ? new ApiError({ code: "internal", message: "The list of entities was not understood." }) : toApiError(cause);
@@ -223,16 +237,41 @@ export class Entities {
     return response;
   }
 
-  async #follow(stop: AbortController): Promise<void> {
-    const response = await this.#get(`${this.#base}/stream`, stop.signal, "text/event-stream");
-    if (!response.body) return;
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    const parser = new SSEParser();
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done || stop.signal.aborted) return;
-      const changes = parser.push(value).map((f) => JSON.parse(f.data) as Change);
-      if (changes.length > 0) this.store.setState((h) => changed(h, changes, this.#now()), true);
+  /** Follows the changes until the connection is cut. False: there is no slot for a stream, or it was lost. */
+  async #follow(stop: AbortController): Promise<boolean> {
+    const here = new AbortController();
+    let lost = false;
+    const release = this.#client.slots.take("house", () => {
+      lost = true;
+      here.abort("slot lost");
+    });
+    if (!release) return false;
+    here.signal.addEventListener("abort", release);
+    stop.signal.addEventListener("abort", () => here.abort("closed"));
+    let quiet: ReturnType<typeof setTimeout> | undefined;
+    const alive = () => {
+      clearTimeout(quiet);
+      quiet = setTimeout(() => here.abort("silence"), silence);
+    };
+    alive();
+    try {
+      const response = await this.#get(`${this.#base}/stream`, here.signal, "text/event-stream");
+      if (!response.body) return true;
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      const parser = new SSEParser();
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done || stop.signal.aborted) return true;
+        alive();
+        const changes = parser.push(value).map((f) => JSON.parse(f.data) as Change);
+        if (changes.length > 0) this.store.setState((h) => changed(h, changes, this.#now()), true);
+      }
+    } catch (cause) {
+      if (lost) return false;
+      throw cause;
+    } finally {
+      clearTimeout(quiet);
+      here.abort("done");
     }
   }
 

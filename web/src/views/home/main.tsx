@@ -4,6 +4,7 @@ import { createRoot } from "react-dom/client";
 import "../../styles/index.css";
 import { baseOf, createClient } from "../../api/client.ts";
 import { createKeyring } from "../../api/keyring.ts";
+import { sharedSlots } from "../../api/slots.ts";
 import { connectBrowser } from "../../chat/browser.ts";
 import { ChatContext } from "../../chat/use-chat.ts";
 import { Boundary } from "../../ui/boundary.tsx";
@@ -16,7 +17,7 @@ import { createEvidence } from "./use-evidence.ts";
 import { createPanel, HomeContext } from "./use-home.ts";
 
 const keyring = createKeyring();
-const client = createClient(baseOf(location.href), keyring.fetch, keyring.locked);
+const client = createClient(baseOf(location.href), keyring.fetch, keyring.locked, sharedSlots());
 const home = new Home({ client });
 const parts = { entities: new Entities(client), panel: createPanel(), evidence: createEvidence() };
 connectBrowser(home);
