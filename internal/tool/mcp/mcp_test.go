@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -452,4 +453,37 @@ func inMemory(ctx context.Context, server *sdk.Server) (sdk.Transport, func(), e
 		return nil, nil, err
 	}
 	return ours, func() { _ = ss.Close() }, nil
+}
+
+// TestClosedWhileStarting: nothing of a connection is left when the toolset is closed while it is
+// being opened, at whichever moment.
+func TestClosedWhileStarting(t *testing.T) {
+	t.Parallel()
+	for i := range 300 {
+		var starts, ends atomic.Int64
+		server := newTestServer(nil)
+		started := make(chan struct{}, 10)
+		set := mcp.NewOver(mcp.Options{Name: "test", Logger: quiet}, func(ctx context.Context) (sdk.Transport, func(), error) {
+			tr, end, err := inMemory(ctx, server)
+			if err == nil {
+				starts.Add(1)
+			}
+			started <- struct{}{}
+			return tr, func() { ends.Add(1); end() }, err
+		})
+		listed := make(chan struct{})
+		go func() {
+			defer close(listed)
+			_, _ = set.Tools(t.Context())
+		}()
+		<-started
+		for range i { // another moment each time
+			runtime.Gosched()
+		}
+		set.Close()
+		if starts.Load() != ends.Load() {
+			t.Fatalf("%d connections were begun, %d ended", starts.Load(), ends.Load())
+		}
+		<-listed
+	}
 }

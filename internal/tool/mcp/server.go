@@ -72,7 +72,7 @@ func (s *server) use(ctx context.Context, stopped <-chan struct{}) (l *link, lea
 		s.mu.Lock()
 		if s.life.Err() != nil {
 			s.mu.Unlock()
-			return nil, nil, parley.Errorf(parley.CodeUnavailable, "the MCP server %s was ended with Parley", s.o.Name)
+			return nil, nil, s.over()
 		}
 		if l = s.cur; l != nil && !l.gone() {
 			l.users++
@@ -93,11 +93,19 @@ func (s *server) use(ctx context.Context, stopped <-chan struct{}) (l *link, lea
 	}
 }
 
+func (s *server) over() error {
+	return parley.Errorf(parley.CodeUnavailable, "the MCP server %s was ended with Parley", s.o.Name)
+}
+
 // begin waits until a link is there that was not there before.
 func (s *server) begin(ctx context.Context, stopped <-chan struct{}) error {
 	s.mu.Lock()
 	st := s.starting
 	if st == nil {
+		if s.life.Err() != nil {
+			defer s.mu.Unlock()
+			return s.over()
+		}
 		if wait := time.Until(s.next); wait > patience {
 			defer s.mu.Unlock()
 			return parley.Errorf(parley.CodeUnavailable, "the MCP server %s failed: %w", s.o.Name, s.why).
@@ -137,7 +145,7 @@ func (s *server) start(st *start) {
 	s.starting = nil
 	switch {
 	case s.life.Err() != nil:
-		st.err = parley.Errorf(parley.CodeUnavailable, "the MCP server %s was ended with Parley", s.o.Name)
+		st.err = s.over() // close ends the link, if there is one
 	case err != nil:
 		s.failed(err)
 		st.err = parley.Errorf(parley.CodeUnavailable, "the MCP server %s cannot be used: %w", s.o.Name, err)
@@ -260,6 +268,12 @@ func (s *server) close() {
 	s.mu.Lock()
 	s.end()
 	s.cur = nil
+	st := s.starting // the last one
+	s.mu.Unlock()
+	if st != nil {
+		<-st.done // until then its link belongs to it
+	}
+	s.mu.Lock()
 	left := slices.Collect(maps.Keys(s.links))
 	s.mu.Unlock()
 	for _, l := range left {
