@@ -228,7 +228,11 @@ func TestPoolOfSiblings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const pool = 4000
-		r := enginetest.New(t, teamwork, enginetest.App(team, func(a *parley.App) {
+		slow := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+			<-time.After(time.Second) // so that they overlap
+			return teamwork(ctx, r, say)
+		}
+		r := enginetest.New(t, slow, enginetest.App(team, func(a *parley.App) {
 			a.Budgets = parley.Budgets{MaxTotalTokens: pool}
 		}))
 		defer r.Close()
