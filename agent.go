@@ -236,12 +236,27 @@ func (a *Agent) failed(model string, p ModelFailed) {
 	}
 }
 
-// asker is the agent that asks a human in the name of path.
-func (t *Turn) asker(path AgentPath) *Agent {
+// asker is the agent that asks a human.
+func (t *Turn) asker(in Interaction) *Agent {
+	path := in.Agent
+	if c := t.Tool(in.Call); path == "" && c != nil {
+		path = t.Owner(c)
+	}
 	if a := t.Agent(path); a != nil {
 		return a
 	}
 	return t.Agent(t.Active)
+}
+
+// Owner is the agent that a call belongs to. A call that a human wants to be made again
+// belongs to the agent of the first one.
+func (t *Turn) Owner(c *Tool) AgentPath {
+	if c.Agent == "" {
+		if first := t.Tool(c.Redo); first != nil {
+			return first.Agent
+		}
+	}
+	return c.Agent
 }
 
 // rest makes the turn waiting, and stops its clock, when a human is asked and no agent can

@@ -71,6 +71,37 @@ func TestOneWaitsTheOthersGoOn(t *testing.T) {
 	}
 }
 
+// TestWhoWaitsForAnAnswer: a call made again is its first caller's, and an answer reaches
+// whoever waits for it, whoever has been in charge since.
+func TestWhoWaitsForAnAnswer(t *testing.T) {
+	t.Parallel()
+	l := newTeam(t)
+	l.add("lead/a", parley.ToolRequested{Call: "first", Name: "mail"})
+	l.add("", parley.ToolRequested{Call: "again", Name: "mail", Redo: "first"})
+	l.add("", parley.InteractionOpened{Interaction: parley.Interaction{ID: "q", Call: "again", Kind: parley.KindPermission}})
+	waiting := func() (who []parley.AgentPath) {
+		for _, a := range l.s.Turn.Agents {
+			if len(a.Waiting) > 0 {
+				who = append(who, a.Path)
+			}
+		}
+		return who
+	}
+	if got := waiting(); !cmp.Equal(got, []parley.AgentPath{"lead/a"}) {
+		t.Errorf("got %v waiting for the permission, want the agent of the first call", got)
+	}
+	l.add("", parley.InteractionAnswered{ID: "q", Answer: parley.Answer{Choice: parley.ChoiceAllow}})
+	l.add("", parley.InteractionOpened{Interaction: parley.Interaction{ID: "p", Kind: parley.KindQuestion}})
+	if got := waiting(); !cmp.Equal(got, []parley.AgentPath{"lead"}) {
+		t.Errorf("got %v waiting, want the agent in charge", got)
+	}
+	l.add("lead", parley.AgentHandoff{From: "lead", To: "other", Name: "other"})
+	l.add("", parley.InteractionAnswered{ID: "p"})
+	if got := waiting(); got != nil {
+		t.Errorf("got %v waiting after the answer", got)
+	}
+}
+
 // TestAgentsFailAlone: what one agent went through is not another's.
 func TestAgentsFailAlone(t *testing.T) {
 	t.Parallel()

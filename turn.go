@@ -273,7 +273,7 @@ func (s *Session) applyInteraction(t *Turn, e Event, p Payload) {
 	case InteractionOpened:
 		s.Interactions = append(s.Interactions, p.Interaction)
 		t.Waiting = append(t.Waiting, p.ID)
-		if a := t.asker(p.Agent); a != nil {
+		if a := t.asker(p.Interaction); a != nil {
 			a.Waiting = append(slices.Clip(a.Waiting), p.ID)
 		}
 		if c := t.edit(p.Call); c != nil {
@@ -312,7 +312,8 @@ func (s *Session) closeInteraction(t *Turn, e Event, id InteractionID, answer *A
 	s.Interactions = slices.Delete(slices.Clone(s.Interactions), at, at+1)
 	is := func(w InteractionID) bool { return w == id }
 	t.Waiting = slices.DeleteFunc(slices.Clone(t.Waiting), is)
-	if a := t.asker(in.Agent); a != nil {
+	for i := range t.Agents {
+		a := &t.Agents[i]
 		a.Waiting = slices.DeleteFunc(slices.Clone(a.Waiting), is)
 	}
 	c := t.edit(in.Call)

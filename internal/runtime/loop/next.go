@@ -122,7 +122,7 @@ func next(g given, s *parley.Session) []action {
 func left(t *parley.Turn) []action {
 	var acts []action
 	for _, c := range t.Tools.Open() {
-		if a := t.Agent(owner(t, c)); a != nil && a.IsSub() && a.Ended && c.Status == parley.ToolIsStarted && writes(c) {
+		if a := t.Agent(t.Owner(c)); a != nil && a.IsSub() && a.Ended && c.Status == parley.ToolIsStarted && writes(c) {
 			acts = append(acts, settle{c.Call})
 		}
 	}
@@ -244,7 +244,7 @@ func (g given) agent(s *parley.Session, a *parley.Agent) []action {
 // next write.
 func (g given) tools(s *parley.Session, a *parley.Agent) (ready []action, open bool) {
 	t := s.Turn
-	counts := func(c *parley.Tool) bool { return a == nil || owner(t, c) == a.Path }
+	counts := func(c *parley.Tool) bool { return a == nil || t.Owner(c) == a.Path }
 	var settles []action
 	reads, over := true, false
 	for i, c := range t.Tools.Open() {
@@ -303,17 +303,6 @@ func (g given) run(t *parley.Turn, c *parley.Tool) []action {
 		return g.task(t, c, call)
 	}
 	return []action{runTool{call}}
-}
-
-// owner is the agent that a call works for. A call that does another one again
-// is its agent's.
-func owner(t *parley.Turn, c *parley.Tool) parley.AgentPath {
-	if c.Agent == "" {
-		if old := t.Tool(c.Redo); old != nil {
-			return old.Agent
-		}
-	}
-	return c.Agent
 }
 
 func writes(c *parley.Tool) bool {
