@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -321,8 +322,11 @@ func TestClient_that_insists(t *testing.T) {
 		"Answer":      func(c *client.Client) error { _, err := c.Answer(t.Context(), "i", parley.Answer{}); return err },
 	} {
 		for _, insists := range []bool{true, false} {
+			var mu sync.Mutex // requests and keys
 			requests, keys, told := 0, map[string]bool{}, 0
 			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
 				keys[r.Header.Get("Idempotency-Key")] = true
 				w.Header().Set("Content-Type", "application/json")
 				switch requests++; {
@@ -337,13 +341,15 @@ func TestClient_that_insists(t *testing.T) {
 			}))
 			c := client.New(client.Options{BaseURL: web.URL, Retry: time.Millisecond, Insist: insists, Away: func(error) { told++ }})
 			err := do(c)
+			web.Close()
+			mu.Lock()
 			if insists && (err != nil || requests < 4 || told != 2) || !insists && (parley.CodeOf(err) != parley.CodeUnavailable || requests != 1 || told != 0) {
 				t.Errorf("%s, insists %v: %v after %d requests, told %d times", name, insists, err, requests, told)
 			}
 			if len(keys) != 1 {
 				t.Errorf("%s has the keys %v", name, keys)
 			}
-			web.Close()
+			mu.Unlock()
 		}
 	}
 }
@@ -352,15 +358,15 @@ func TestClient_that_insists(t *testing.T) {
 // not made again.
 func TestImport_whose_answer_is_lost(t *testing.T) {
 	t.Parallel()
-	imports := 0
+	var imports atomic.Int64
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		imports++
+		imports.Add(1)
 		panic(http.ErrAbortHandler)
 	}))
 	defer web.Close()
 	c := client.New(client.Options{BaseURL: web.URL, Insist: true})
 	_, err := c.Import(t.Context(), strings.NewReader("zip"), "")
-	if parley.CodeOf(err) != parley.CodeUnavailable || !strings.Contains(err.Error(), "may have been imported") || parley.Info(err).Hint == "" || imports != 1 {
-		t.Errorf("%v, hint %q after %d requests", err, parley.Info(err).Hint, imports)
+	if parley.CodeOf(err) != parley.CodeUnavailable || !strings.Contains(err.Error(), "may have been imported") || parley.Info(err).Hint == "" || imports.Load() != 1 {
+		t.Errorf("%v, hint %q after %d requests", err, parley.Info(err).Hint, imports.Load())
 	}
 }

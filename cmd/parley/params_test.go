@@ -31,7 +31,8 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 		"/v1/sessions cursor": mark,
 		"/v1/sessions direct": truth,
 
-		"/v1/sessions/import app": "", // not tested here: the server checks the archive before the app
+		"/v1/sessions/import app":       "", // not tested here: the server checks the archive before the app
+		"/v1/sessions/import workspace": "", // likewise
 
 		"/v1/sessions/{id}/turns status": "done RUNNING running,done",
 		"/v1/sessions/{id}/turns before": turn,
@@ -52,6 +53,9 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 		"/v1/sessions/{id}/events/lines after":   after,
 		"/v1/sessions/{id}/events/lines types":   "nosuch turn",
 		"/v1/sessions/{id}/events/lines deltas":  truth,
+		"/v1/sessions/{id}/events/ws after":      after,
+		"/v1/sessions/{id}/events/ws types":      "nosuch turn",
+		"/v1/sessions/{id}/events/ws deltas":     truth,
 
 		"/v1/stream sessions": "{id}:abc {id}:-1 {id},{id} ,",
 		"/v1/stream deltas":   truth,
