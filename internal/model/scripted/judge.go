@@ -255,12 +255,28 @@ func (s *script) differs(newer, older *weighed, sub subject) bool {
 	same, other := compare(newer.focus, older.focus)
 	switch {
 	case other:
-		return true
+		return ofOneThing(newer, older)
 	case same || !newer.Dated():
 		return false
 	}
 	text := joined(newer.focus)
 	return changes.MatchString(text) && !stays.MatchString(text) && shares(newer, older, sub) && sameMatter(newer, older, sub)
+}
+
+// ofOneThing reports whether two records give different figures of one thing, in sentences
+// with a word in common or about a page's title. The costs of a repair and the least that
+// somebody may order are both in euros, and neither corrects the other.
+func ofOneThing(newer, older *weighed) bool {
+	for _, n := range newer.focus {
+		mine := telling([]sentence{n})
+		about := slices.ContainsFunc(older.title, func(w string) bool { return slices.Contains(mine, w) })
+		for _, o := range older.focus {
+			if _, other := compare([]sentence{n}, []sentence{o}); other && (about || related([]sentence{n}, []sentence{o})) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // sameMatter reports whether two records that share a word of a question speak of one

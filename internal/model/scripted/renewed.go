@@ -39,6 +39,7 @@ func (s *script) renewed(rs []record, w weight) weight {
 	}
 	fresh.Verdict = "overrides another part of the page"
 	w.Stale = fresh
+	w.Overridden = slices.DeleteFunc(w.Overridden, func(x *weighed) bool { return x.Line == fresh.Line })
 	return w
 }
 

@@ -223,6 +223,13 @@ var pronoun = regexp.MustCompile(`(?i)\b(?:i|we|you|he|she|it|they|this|that|whi
 
 var gone = regexp.MustCompile(`(?i)\b(?:is|are|was|were|has|have) .*\b(?:out|dead|gone|dropped|scrapped|cancell?ed|abandoned|obsolete|over)(?: for .*)?\W*$`)
 
+// having matches a question whether there is something, and usedUp a record that says that
+// there is none.
+var (
+	having = regexp.MustCompile(`(?i)\b(?:have|has|got|(?:is|are) there)\b`)
+	usedUp = regexp.MustCompile(`(?i)\b(?:r[au]n(?:ning)? out of|out of stock|sold out|used up|(?:none|nothing) left)\b`)
+)
+
 // stance returns the sources' answer to a yes-or-no question: yes, no, joke, wish (it
 // was only requested), unmentioned (the sources do not mention the thing), unsaid (they
 // do not describe its state), undecided (no source reports a decision), except and unsure
@@ -287,7 +294,7 @@ func (s *script) plainly(w weight) string {
 	}
 	if len(open) == 0 && w.Best != nil {
 		switch {
-		case !s.affirms(w):
+		case !s.affirms(w), having.MatchString(w.Subject.question) && usedUp.MatchString(joined(w.Best.focus)) && !usedUp.MatchString(w.Subject.question):
 			return no
 		case comparing.MatchString(w.Subject.question):
 			return "" // "older phones" are not the phones that the record is about
