@@ -87,24 +87,7 @@ func TestCommand_killed_in_a_write(t *testing.T) {
 			p := newPlace(t)
 			printed, held := p.withPress(c.more)
 			p.env = append(p.env, "PRESS_HANG=1")
-			if err := syscall.Mkfifo(held, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			begun, gone := make(chan struct{}), make(chan struct{})
-			go func() {
-				defer close(gone)
-				f, err := os.Open(held)
-				if err != nil {
-					return
-				}
-				defer f.Close()
-				b := make([]byte, 100)
-				_, _ = f.Read(b)
-				close(begun)
-				for err == nil {
-					_, err = f.Read(b)
-				}
-			}()
+			begun, gone := pipeOf(t, held)
 			s := p.serve()
 			turn := s.send(s.session("press"), "mail hello").ID
 			waitFor(t, begun, "the program")
@@ -179,4 +162,29 @@ func TestExample_command_tool(t *testing.T) {
 	if code, out, errs := p.run("run", "What stands there about tomatoes?"); code != 0 || !strings.Contains(out, "we planted tomatoes") {
 		t.Errorf("the diary entry: exit %d\n%s%s", code, out, errs)
 	}
+}
+
+// pipeOf makes a named pipe that a program opens and writes a byte to. begun is closed then,
+// and gone when no process has the pipe open any more.
+func pipeOf(t *testing.T, path string) (begun, gone chan struct{}) {
+	t.Helper()
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begun, gone = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		f, err := os.Open(path)
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		b := make([]byte, 100)
+		_, _ = f.Read(b)
+		close(begun)
+		for err == nil {
+			_, err = f.Read(b)
+		}
+	}()
+	return begun, gone
 }

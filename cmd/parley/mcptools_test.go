@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -116,24 +115,7 @@ func TestMCP_killed_in_a_write(t *testing.T) {
 	p := newPlace(t)
 	printed, held := p.withMCPPress("")
 	p.env = append(p.env, "PRESS_HANG=1")
-	if err := syscall.Mkfifo(held, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	begun, gone := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(gone)
-		f, err := os.Open(held)
-		if err != nil {
-			return
-		}
-		defer f.Close()
-		b := make([]byte, 100)
-		_, _ = f.Read(b)
-		close(begun)
-		for err == nil {
-			_, err = f.Read(b)
-		}
-	}()
+	begun, gone := pipeOf(t, held)
 	s := p.serve()
 	turn := s.send(s.session("press"), "hello").ID
 	waitFor(t, begun, "the write")
