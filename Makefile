@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X main.revision=$(VERSION)
+LDFLAGS := -s -w -X github.com/parley-server/parley/internal/program.revision=$(VERSION)
 GO ?= go
 # Debian's Chromium; the browser's tests start it themselves.
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
@@ -13,7 +13,7 @@ GO_FILES := $(shell find . -name '*.go' -not -path './web/node_modules/*')
 APP_FILES := $(shell find apps -type f)
 WEB_FILES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' -not -path 'web/e2e/*' 2>/dev/null)
 
-.PHONY: help build addon run test test-go test-race test-web test-browser conformance check lint generate bench clean need-go need-node chromium postgres
+.PHONY: help build addon release run test test-go test-race test-web test-browser conformance check lint generate bench clean need-go need-node chromium postgres
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -32,6 +32,9 @@ bin/addon/parley-aarch64: GOARCH := arm64
 bin/addon/parley-%: $(GO_FILES) $(APP_FILES) web/dist/index.html go.mod go.sum | need-go
 	@mkdir -p bin/addon
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH) $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/parley
+
+release: web/dist/index.html | need-go ## tags RELEASE, such as v0.2.0, with the pages in it
+	$(GO) run ./internal/release $(RELEASE)
 
 web/dist/index.html: $(WEB_FILES) web/node_modules/.package-lock.json
 	cd web && npm run --silent build
@@ -105,7 +108,7 @@ generate: | need-go ## rewrites the files that are made from others
 generated: generate ## fails when they differ from what is committed
 	@git diff --exit-code -- web/src/api/types.gen.ts || { echo "run make generate and commit the result"; exit 1; }
 
-bench: build ## the figures of the README, as ratios to a floor in the same run
+bench: build ## the figures of docs/bench.md, as ratios to a floor in the same run
 	$(GO) run ./internal/bench $(ARGS)
 
 clean: ## removes what was built
@@ -115,7 +118,7 @@ need-go:
 	@command -v $(GO) >/dev/null || { echo "Parley needs Go 1.26 or newer: https://go.dev/dl, or apt-get install golang"; exit 1; }
 
 need-node:
-	@command -v npm >/dev/null || { echo "The pages need Node 20.19 or newer with npm: apt-get install nodejs npm"; exit 1; }
+	@command -v npm >/dev/null || { echo "The pages need Node 20.19 or newer with npm: https://nodejs.org, or apt-get install nodejs npm where that is new enough"; exit 1; }
 
 # As root on Debian the browser is installed; elsewhere it is asked for.
 chromium:

@@ -1,8 +1,10 @@
 package parley
 
 import (
+	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,7 +29,36 @@ type Agent struct {
 	Failures int                 `json:"failures,omitempty"` // failed calls of its current model since the last reply
 	Failed   *ErrorInfo          `json:"failed,omitempty"`   // its last failure, if it is not to be retried
 	GivenUp  []string            `json:"given_up,omitempty"` // models that were replaced by a fallback
+	Heard    bool                `json:"heard,omitempty"`    // hooks have heard that it starts
+	AtEnd    *Hooked             `json:"at_end,omitempty"`   // what hooks decided about its end; nil: they were not asked since its last reply
+	GoneOn   int                 `json:"gone_on,omitempty"`  // how often hooks had it go on
 	Transfer *ContextTransferred `json:"transfer,omitempty"` // set if the session changes the agent's model in this turn
+
+	room *room // behind Items
+}
+
+// room counts the items in an array that several copies of an Agent share. Each copy sees
+// only as many as it had. The one that first adds to the last of them gets the next place,
+// and any other moves to an array of its own. So folds that go on from one another, which is
+// the rule, copy an item about once, however many steps the agent takes.
+type room struct{ used atomic.Int64 }
+
+// add appends to the agent's branch. Nothing else may.
+func (a *Agent) add(it Item) {
+	if it.Kind == ItemReply {
+		a.AtEnd = nil
+	}
+	n := len(a.Items)
+	if a.room == nil || n == cap(a.Items) || !a.room.used.CompareAndSwap(int64(n), int64(n)+1) {
+		a.Items, a.room = append(make([]Item, 0, 2*n+4), a.Items...), &room{}
+		a.room.used.Store(int64(n) + 1)
+	}
+	a.Items = append(a.Items, it)
+}
+
+// Replied reports whether the agent's model has replied in this turn.
+func (a Agent) Replied() bool {
+	return slices.ContainsFunc(a.Items, func(it Item) bool { return it.Kind == ItemReply })
 }
 
 // ItemKind says which fields of an Item are set.
@@ -39,6 +70,7 @@ const (
 	ItemSteer   ItemKind = "steer"   // Parts: a message the user sent in between
 	ItemHandoff ItemKind = "handoff" // From, Text: another agent handed off, and why
 	ItemTask    ItemKind = "task"    // From: a sub-agent that ran in the background has ended
+	ItemHook    ItemKind = "hook"    // Text: what a hook says
 )
 
 // Item is one entry of an agent's branch.
@@ -57,6 +89,17 @@ type Item struct {
 // Depth is how far below the agents that answer the user an instance is: 0 for these,
 // 1 for their sub-agents.
 func (p AgentPath) Depth() int { return strings.Count(string(p), "/") }
+
+// Within reports whether p is the instance at, or works for it.
+func (p AgentPath) Within(at AgentPath) bool {
+	return p == at || strings.HasPrefix(string(p), string(at)+"/")
+}
+
+// OfMemory reports whether an instance summarizes earlier turns for another one.
+func (p AgentPath) OfMemory() bool {
+	base, _, _ := strings.Cut(path.Base(string(p)), "#")
+	return base == MemoryAgent
+}
 
 // IsSub reports whether a works for another agent. The agent that summarizes earlier
 // turns does not count.
@@ -116,8 +159,8 @@ func (a *Agent) spoke() bool {
 		!slices.ContainsFunc(a.Items[n-1].Parts, func(p Part) bool { return p.Type == PartToolCall })
 }
 
-// Pending is what a's next step will show for the first time: messages from the user, and
-// the ends of its background sub-agents.
+// Pending is what a's next step will show for the first time: messages from the user, what
+// hooks say, and the ends of its background sub-agents.
 func (t *Turn) Pending(a *Agent) []Item {
 	items := slices.Clip(a.Steers)
 	if a.Parent == "" && a.Path == t.Active {
@@ -136,7 +179,7 @@ func (t *Turn) deliver(a *Agent, seq int64) {
 	}
 	for _, it := range t.Pending(a) {
 		it.Seq = seq
-		a.Items = append(a.Items, it)
+		a.add(it)
 	}
 	if a.Steers = nil; a.Parent == "" {
 		t.Steers = nil
@@ -168,7 +211,7 @@ func (t *Turn) applyAgent(e Event, p Payload) {
 			t.Agents = append(t.Agents, Agent{Path: p.To, Name: p.Name})
 		}
 		to := t.Agent(p.To)
-		to.Items = append(to.Items, Item{Seq: e.Seq, Kind: ItemHandoff, From: p.From, Text: p.Why})
+		to.add(Item{Seq: e.Seq, Kind: ItemHandoff, From: p.From, Text: p.Why})
 		if from := t.Agent(p.From); from != nil && from != to {
 			to.GivenUp = from.GivenUp
 			to.Steers, from.Steers = append(slices.Clip(to.Steers), from.Steers...), nil
@@ -182,7 +225,7 @@ func (t *Turn) applyAgent(e Event, p Payload) {
 		}
 		t.endAgent(a, p)
 		for i := range t.Agents {
-			if b := &t.Agents[i]; !b.Ended && strings.HasPrefix(string(b.Path), string(a.Path)+"/") {
+			if b := &t.Agents[i]; !b.Ended && b.Path.Within(a.Path) {
 				t.endAgent(b, AgentEnded{Outcome: OutcomeCancelled, Told: true})
 			}
 		}
@@ -201,7 +244,7 @@ func (t *Turn) endAgent(a *Agent, p AgentEnded) {
 			t.Steers = append(slices.Clip(t.Steers), Message{Role: RoleUser, Parts: it.Parts})
 		}
 	}
-	a.Input, a.Items, a.Steers, a.Failed, a.GivenUp = "", nil, nil, nil, nil
+	a.Input, a.Items, a.Steers, a.Failed, a.GivenUp, a.AtEnd = "", nil, nil, nil, nil, nil
 	if !a.Background || p.Told {
 		return
 	}
@@ -259,8 +302,19 @@ func (t *Turn) Owner(c *Tool) AgentPath {
 	return c.Agent
 }
 
+// inHand reports whether something is being done about a call whose agent would otherwise only
+// wait for its sub-agents.
+func (t *Turn) inHand(c *Tool) bool {
+	if c.Status == ToolIsEnded {
+		return c.HookDue
+	}
+	a, sub := t.Agent(t.Owner(c)), t.Sub(c.Call)
+	return a != nil && !a.Ended && len(a.Waiting) == 0 && (sub == nil || sub.Ended)
+}
+
 // rest makes the turn waiting, and stops its clock, when a human is asked and no agent can
-// go on without the answer; and running again when one can.
+// go on without the answer; and running again when one can. While a client has a call of
+// it, the turn runs: somebody has to see to the deadline of that.
 func (t *Turn) rest(at time.Time) {
 	if t.Status != StatusRunning && t.Status != StatusWaiting {
 		return
@@ -268,6 +322,11 @@ func (t *Turn) rest(at time.Time) {
 	waits := len(t.Waiting) > 0
 	for i := 0; waits && i < len(t.Agents); i++ {
 		waits = t.Idle(&t.Agents[i])
+	}
+	if waits {
+		for _, c := range t.Tools.Open() {
+			waits = waits && !c.Claimed() && !t.inHand(c)
+		}
 	}
 	switch {
 	case waits && t.Status == StatusRunning:

@@ -1,6 +1,9 @@
 package parley_test
 
 import (
+	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -212,5 +215,85 @@ func TestOpenCalls(t *testing.T) {
 	l.add("lead", parley.InteractionAnswered{ID: "i", Answer: parley.Answer{Choice: parley.ChoiceLeave}})
 	if diff := cmp.Diff([]parley.CallID{"open"}, open()); diff != "" {
 		t.Errorf("after a decision (-want +got):\n%s", diff)
+	}
+}
+
+// steps has the agent lead/a take so many steps, each with one call.
+func (l *team) steps(n int) {
+	l.t.Helper()
+	for range n {
+		call := parley.CallID(fmt.Sprint("c", l.s.Seq))
+		l.add("lead/a", parley.ModelStarted{Call: call})
+		l.add("lead/a", parley.ModelReplied{Call: call, Parts: []parley.Part{{Type: parley.PartToolCall, Call: "k" + call, Name: "look"}}})
+		l.add("lead/a", parley.ToolRequested{Call: "k" + call, Name: "look"})
+		l.add("lead/a", parley.ToolStarted{Call: "k" + call, Name: "look", Effect: parley.EffectRead})
+		l.add("lead/a", parley.ToolEnded{Name: "look", ToolResult: parley.ToolResult{Call: "k" + call, Outcome: parley.OutcomeOK, Output: "seen"}})
+	}
+}
+
+// TestManySteps counts the bytes that are allocated to take in an event: they do not grow with
+// the steps that an agent has taken, besides the pointers to its calls.
+func TestManySteps(t *testing.T) {
+	cost := func(steps int) uint64 {
+		l := newTeam(t)
+		l.steps(steps)
+		const times = 20
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		l.steps(times)
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / (5 * times)
+	}
+	few, many := cost(40), cost(2000)
+	t.Logf("%d bytes after 40 steps, %d after 2,000", few, many)
+	if many > few+few/3 {
+		t.Errorf("an event takes %d bytes after 40 steps and %d after 2,000", few, many)
+	}
+}
+
+// TestClonesAtOnce: copies of a fold that go on at once keep their own steps.
+func TestClonesAtOnce(t *testing.T) {
+	t.Parallel()
+	from := newTeam(t)
+	from.steps(3)
+	ends := make([]team, 4)
+	var all sync.WaitGroup
+	for i := range ends {
+		ends[i] = team{t: t, s: from.s.Clone()}
+		all.Go(func() {
+			for n := range 9 {
+				call := parley.CallID(fmt.Sprint(i, " ", n))
+				ends[i].add("lead/a", parley.ModelStarted{Call: call})
+				ends[i].add("lead/a", parley.ModelReplied{Call: call})
+			}
+		})
+	}
+	all.Wait()
+	for i := range ends {
+		items := ends[i].s.Turn.Agent("lead/a").Items
+		if len(items) != 12 {
+			t.Fatalf("copy %d has %d items, want 12", i, len(items))
+		}
+		for n, it := range items[3:] {
+			if want := parley.CallID(fmt.Sprint(i, " ", n)); it.Call != want {
+				t.Errorf("item %d of copy %d is of call %q, want %q", n, i, it.Call, want)
+			}
+		}
+	}
+	if n := len(from.s.Turn.Agent("lead/a").Items); n != 3 {
+		t.Errorf("the original has %d items, want 3", n)
+	}
+}
+
+// TestOfMemory: an instance keeps the memory however often the turn has tried it, and no agent
+// does for its name's sake alone.
+func TestOfMemory(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[parley.AgentPath]bool{
+		"memory": true, "lead/memory": true, "lead/memory#2": true, "lead": false, "lead/worker#2": false, "memory/worker": false, "lead/memory2": false, "": false,
+	} {
+		if got := path.OfMemory(); got != want {
+			t.Errorf("%q: got %v, want %v", path, got, want)
+		}
 	}
 }

@@ -1,6 +1,9 @@
 package parley
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // The commands, as the native API and the engine take them. Key and Client are not in the
 // body: the door sets them, from the Idempotency-Key header and its own name.
@@ -29,21 +32,35 @@ type CreateSession struct {
 
 // Send asks for a turn.
 type Send struct {
-	Message         string         `json:"message"`
-	Attachments     []ArtifactID   `json:"attachments,omitempty"` // artifacts of the session for the model to look at
-	Model           string         `json:"model,omitempty"`
-	Hints           map[string]any `json:"hints,omitempty"`
-	Budgets         Budgets        `json:"budgets,omitzero"`
-	NoTools         bool           `json:"no_tools,omitempty"`
-	Busy            BusyMode       `json:"busy,omitempty"`             // for this message; empty: the session's
-	Agent           AgentPath      `json:"agent,omitempty"`            // with steer: the sub-agent that the message is for; empty: the agent in charge
-	ExpectedVersion int64          `json:"expected_version,omitempty"` // refuse if the log has grown past this event number
+	Message     string         `json:"message"`
+	Attachments []ArtifactID   `json:"attachments,omitempty"` // artifacts of the session for the model to look at
+	Model       string         `json:"model,omitempty"`
+	Hints       map[string]any `json:"hints,omitempty"`
+	Budgets     Budgets        `json:"budgets,omitzero"`
+	NoTools     bool           `json:"no_tools,omitempty"`
+	// Tools are offered to the turn's agents beside the app's, where the app takes such tools.
+	// The caller runs them: see [ClaimCall]. They end with the turn.
+	Tools           []OfferedTool `json:"tools,omitempty"`
+	Busy            BusyMode      `json:"busy,omitempty"`             // for this message; empty: the session's
+	Agent           AgentPath     `json:"agent,omitempty"`            // with steer: the sub-agent that the message is for; empty: the agent in charge
+	ExpectedVersion int64         `json:"expected_version,omitempty"` // refuse if the log has grown past this event number
+	// Credentials are for the tools of the turn. They are no part of what an idempotency key
+	// stands for: the message may be sent again with others.
+	Credentials Credentials `json:"credentials,omitempty"`
 
 	Key    string `json:"-"`
 	Client string `json:"-"`
 	// Fixed says that the sender has no way to choose Busy, so a refusal does not suggest
 	// it.
 	Fixed bool `json:"-"`
+}
+
+// OfferedTool is a tool that a caller offers with a message. Agents know it by its name
+// after [CallerPrefix].
+type OfferedTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"input_schema,omitempty"` // of an object; empty: no fields
 }
 
 // UpdateSession changes the fields that are set.
@@ -71,10 +88,66 @@ type ForkSession struct {
 	Key string `json:"-"`
 }
 
+// ImportSession makes a session from an export.
+type ImportSession struct {
+	App string // empty: the one named in the archive
+	// Workspace is the session's. Empty: the archive's own, if it is an export of the
+	// caller's and the workspace is there.
+	Workspace Workspace
+
+	Key string
+}
+
 // AnswerInteraction answers an open interaction.
 type AnswerInteraction struct {
 	Answer
+	Credentials Credentials `json:"credentials,omitempty"` // for the tools of the turn
+	Client      string      `json:"-"`
+}
+
+// ClaimCall takes a call that is offered to clients.
+type ClaimCall struct {
+	// Token is the claimer's own secret, at least MinToken random characters. Who repeats a
+	// claim with it, because the answer was lost, gets the same answer. Empty: the server
+	// makes one.
+	Token string `json:"token,omitempty"`
+
 	Client string `json:"-"`
+}
+
+// Claimed is a call that a client has taken.
+type Claimed struct {
+	Interaction InteractionID   `json:"interaction"`
+	Session     SessionID       `json:"session"`
+	Turn        TurnID          `json:"turn"`
+	Call        CallID          `json:"call"` // the same for every claim of the call: an idempotency key
+	Tool        string          `json:"tool"`
+	Input       json.RawMessage `json:"input"`
+	Effect      Effect          `json:"effect"`
+	Attempt     int             `json:"attempt"` // from 1; above 1 only for calls that may be repeated
+	// Deadline is until when the claimer may report. The time is the server's: LeftMS is
+	// what was left when it answered, in ms.
+	Deadline time.Time `json:"deadline"`
+	LeftMS   int64     `json:"left_ms"`
+	// Token is needed to report, and is shown to nobody else.
+	Token string `json:"token"`
+}
+
+// ReportCall says what came of a call that the client has claimed.
+type ReportCall struct {
+	Token string `json:"token"`
+	// Outcome is ok, error, or for a call with effects unknown. Empty: ok.
+	Outcome Outcome         `json:"outcome,omitempty"`
+	Output  string          `json:"output,omitempty"` // what the model sees
+	Data    json.RawMessage `json:"data,omitempty"`   // structured output, for a tool with an output schema
+	Files   []ReportFile    `json:"files,omitempty"`  // what the client made besides, such as a picture
+}
+
+// ReportFile is a file in a report. It is kept as an artifact.
+type ReportFile struct {
+	Name      string `json:"name"`
+	MediaType string `json:"media_type,omitempty"`
+	Data      []byte `json:"data"` // in JSON: base64
 }
 
 // CallTool asks for one tool call without a model. The call is a turn of its own, in the
@@ -86,6 +159,8 @@ type CallTool struct {
 	Workspace Workspace       `json:"workspace,omitempty"`
 	Name      string          `json:"name"`
 	Input     json.RawMessage `json:"input"`
+	// Credentials are for the call.
+	Credentials Credentials `json:"credentials,omitempty"`
 
 	Redacted bool   `json:"-"` // Input comes from a log, where its secrets were taken out
 	Key      string `json:"-"`

@@ -121,10 +121,10 @@ func (e Event) AppendJSON(dst []byte) []byte {
 func IsStep(t EventType) bool {
 	kind, _, _ := strings.Cut(string(t), ".")
 	switch kind {
-	case "model", "tool", "agent", "context":
+	case "model", "tool", "agent", "context", "hook", "files":
 		return true
 	}
-	return false
+	return t == (RuntimeNoted{}).EventType() // runtime.kept is needed by the fold
 }
 
 // Known reports whether this package can fold events of type t.
@@ -167,6 +167,11 @@ var payloads = func() map[EventType]reflect.Type {
 		HistoryCondensed{},
 		ArtifactStored{},
 		BudgetReached{},
+		HookRan{},
+		FilesAnnounced{},
+		FilesSaved{},
+		RuntimeNoted{},
+		RuntimeKept{},
 	} {
 		m[p.EventType()] = reflect.TypeOf(p)
 	}

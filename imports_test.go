@@ -23,7 +23,13 @@ var mayImport = []struct {
 }{
 	{".", nil},
 	{"client", []string{".", "internal/sse"}},
-	{"cmd/parley", []string{"**"}},
+	{"cmd/parley", []string{"server", "apps", "apps/*"}},
+	{"server", []string{"tool", "internal/app", "internal/program", "internal/tool/function"}},
+	{"server/servertest", []string{".", "client", "server", "internal/app", "internal/config", "internal/program"}},
+	{"internal/exampletest", nil},
+	{"internal/release", []string{"internal/program"}},
+	{"tool", []string{".", "internal/seam", "internal/tool/function"}},
+	{"internal/program", []string{".", "client", "web", "internal/*", "internal/*/*", "internal/*/*/*"}}, // no app
 	{"apps", nil},
 	{"apps/*", []string{
 		".", "internal/app", "internal/config", "internal/engine", "internal/eventlog", "internal/wire", "internal/seam", "internal/steps", "internal/fair", "internal/strict", "internal/records",
@@ -33,32 +39,38 @@ var mayImport = []struct {
 	{"internal/bench", []string{"**"}},
 	{"internal/seam", []string{"."}},
 	{"internal/eventlog", []string{".", "internal/seam", "internal/redact"}},
-	{"internal/app", []string{".", "internal/seam", "internal/engine", "internal/eventlog", "internal/wire", "internal/config"}},
+	{"internal/app", []string{".", "internal/seam", "internal/engine", "internal/eventlog", "internal/wire", "internal/config", "internal/vault"}},
 	{"internal/toolbox", []string{".", "internal/seam"}},
-	{"internal/scope", []string{".", "internal/seam", "internal/toolbox", "internal/workspace"}},
-	{"internal/engine", []string{".", "internal/seam", "internal/eventlog", "internal/policy", "internal/scope", "internal/toolbox"}},
+	{"internal/hook", []string{".", "internal/dial", "internal/proc"}},
+	{"internal/scope", []string{".", "internal/hook", "internal/seam", "internal/toolbox", "internal/workspace"}},
+	{"internal/engine", []string{".", "internal/seam", "internal/eventlog", "internal/hook", "internal/policy", "internal/scope", "internal/toolbox"}},
 	{"internal/engine/enginetest", []string{"**"}},
 	{"internal/wire", []string{".", "internal/seam", "internal/eventlog", "internal/sse"}},
-	{"internal/api", []string{".", "internal/engine", "internal/eventlog", "internal/wire", "internal/seam", "internal/archive", "internal/sse", "internal/fair", "internal/strict"}},
+	{"internal/api", []string{".", "internal/engine", "internal/login", "internal/eventlog", "internal/wire", "internal/seam", "internal/archive", "internal/sse", "internal/fair", "internal/strict"}},
+	{"internal/doors", []string{".", "internal/api", "internal/wire", "web"}},
 	{"internal/mcpserver", []string{".", "internal/eventlog", "internal/wire", "internal/seam", "internal/sse"}},
-	{"internal/mcpserver/conformance", []string{".", "internal/api", "internal/mcpserver", "internal/seam", "internal/tool/mcp"}},
+	{"internal/mcpserver/conformance", []string{".", "internal/api", "internal/login", "internal/mcpserver", "internal/seam", "internal/store/mem", "internal/tool/mcp", "internal/vault"}},
 	{"internal/store/*", []string{".", "internal/seam", "internal/store/rule", "internal/datafolder"}},
 	{"internal/runtime/*", []string{".", "internal/policy", "internal/seam", "internal/task"}},
 	{"internal/callout", []string{".", "internal/seam"}},
 	{"internal/proc", nil},
 	{"internal/httpcall", []string{".", "internal/seam", "internal/callout"}},
-	{"internal/tool/*", []string{".", "internal/seam", "internal/dial", "internal/httpcall", "internal/callout", "internal/proc", "internal/records", "internal/keyword", "internal/fair"}},
+	{"internal/login", []string{".", "internal/dial", "internal/vault"}},
+	{"internal/tool/*", []string{".", "internal/login", "internal/seam", "internal/dial", "internal/httpcall", "internal/callout", "internal/proc", "internal/records", "internal/keyword", "internal/fair"}},
 	{"internal/model/transport", []string{"."}},
 	{"internal/model/scripted", []string{".", "internal/seam", "internal/records", "internal/keyword", "internal/model/scripted/household"}},
-	{"internal/model/scripted/household", nil},
+	{"internal/model/scripted/household", []string{"internal/keyword"}},
 	{"internal/model/*", []string{".", "internal/seam", "internal/sse", "internal/records", "internal/keyword", "internal/model/transport"}},
 	{"internal/sim/*", []string{".", "internal/seam", "internal/sse"}},
 	{"internal/telemetry", []string{".", "internal/seam", "internal/eventlog"}},
 	{"internal/archive", []string{".", "internal/seam", "internal/steps", "internal/datafolder"}},
 	{"internal/livefiles", []string{".", "internal/seam", "internal/eventlog", "internal/archive", "internal/datafolder"}},
+	{"internal/approval", []string{".", "internal/seam"}},
+	{"internal/vault", []string{".", "internal/seam"}},
 	{"internal/catalog", []string{".", "internal/seam"}},
-	{"internal/replay", []string{".", "internal/seam", "internal/engine", "internal/eventlog", "internal/policy", "internal/redact", "internal/toolbox", "internal/store/mem", "internal/runtime/loop"}},
-	{"internal/config", []string{".", "internal/task", "internal/workspace"}},
+	{"internal/replay", []string{".", "internal/seam", "internal/engine", "internal/eventlog", "internal/hook", "internal/policy", "internal/redact", "internal/toolbox", "internal/store/mem", "internal/runtime/loop"}},
+	{"internal/config", []string{".", "internal/extension", "internal/hook", "internal/task", "internal/workspace"}},
+	{"internal/extension", []string{".", "internal/approval", "internal/dial", "internal/hook", "internal/seam"}},
 	{"internal/records", []string{".", "internal/seam", "internal/keyword"}},
 	{"internal/*", []string{"."}},
 }
@@ -73,7 +85,7 @@ func TestImports(t *testing.T) {
 			return err
 		}
 		if d.IsDir() {
-			if name := d.Name(); name == "node_modules" || name == "testdata" || name == "tools" || p != "." && strings.HasPrefix(name, ".") {
+			if name := d.Name(); name == "node_modules" || name == "testdata" || name == "tools" || name == "examples" || p != "." && strings.HasPrefix(name, ".") {
 				return fs.SkipDir
 			}
 			return nil

@@ -74,6 +74,7 @@ type SessionInfo struct {
 	Queue      []TurnID      `json:"queue,omitempty"`      // turns queued behind it
 	Held       bool          `json:"held,omitempty"`       // the queue waits for the next command, because a turn was stopped or the server crashed
 	Waiting    int           `json:"waiting"`              // open interactions
+	Offered    int           `json:"offered,omitempty"`    // of these, calls that wait for a client program, and not for a person
 	Totals     Totals        `json:"totals"`
 }
 
@@ -112,4 +113,5 @@ type TurnInfo struct {
 	FirstSeq     int64           `json:"first_seq"`
 	LastSeq      int64           `json:"last_seq"`
 	Interactions []InteractionID `json:"interactions,omitempty"` // the open ones
+	Offered      int             `json:"offered,omitempty"`      // of these, calls that wait for a client program, and not for a person
 }

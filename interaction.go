@@ -3,6 +3,7 @@ package parley
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -12,9 +13,12 @@ type InteractionKind string
 const (
 	KindQuestion     InteractionKind = "question"     // Questions
 	KindPermission   InteractionKind = "permission"   // may this call run?
-	KindConfirmation InteractionKind = "confirmation" // this exact write: yes or no?
-	KindCredential   InteractionKind = "credential"   // a secret that only a client has
+	KindConfirmation InteractionKind = "confirmation" // may exactly this call run? No rule, mode or earlier yes answers it
+	KindCredential   InteractionKind = "credential"   // Credentials: secrets that only a client has
 	KindUnknown      InteractionKind = "unknown"      // what became of a write?
+	// KindClient offers a call of a tool that clients run. A client takes it with a
+	// [ClaimCall] and says with a [ReportCall] what came of it. A human can only decline.
+	KindClient InteractionKind = "client"
 )
 
 // Choices of an Answer.
@@ -26,10 +30,11 @@ const (
 	ChoiceDidNot       = "did_not"  // unknown: it did not
 	ChoiceAgain        = "again"    // unknown: do it again
 	ChoiceLeave        = "leave"    // unknown: leave it
-	ChoiceAnswered     = "answered" // question: Answers holds what was chosen
+	ChoiceClaimed      = "claimed"  // client: a client has taken the call; no human can choose it
+	ChoiceAnswered     = "answered" // question: Answers holds what was chosen; credential: the values came with the answer
 )
 
-// Interaction is a request to a human. The turn waits until it is answered, declined or
+// Interaction is a request to a human, or the offer of a call to clients. The turn waits until it is answered, declined or
 // expired; meanwhile it needs nothing in memory.
 type Interaction struct {
 	ID        InteractionID   `json:"id"`
@@ -46,9 +51,13 @@ type Interaction struct {
 	Text      string          `json:"text,omitempty"`
 	Choices   []string        `json:"choices,omitempty"`
 	Questions []Question      `json:"questions,omitempty"`
-	Reaches   []string        `json:"reaches,omitempty"` // for a permission: what the call acts on, if its tool can tell
-	OpenedAt  time.Time       `json:"opened_at"`
-	ExpiresAt time.Time       `json:"expires_at,omitzero"`
+	URL       string          `json:"url,omitempty"` // of a question: a page that the person is asked to open; also in the text
+	// Credentials are the names of those that are asked for. Their values come with the
+	// answer ([AnswerInteraction]) and are not in it.
+	Credentials []string  `json:"credentials,omitempty"`
+	Reaches     []string  `json:"reaches,omitempty"` // for a permission: what the call acts on, if its tool can tell
+	OpenedAt    time.Time `json:"opened_at"`
+	ExpiresAt   time.Time `json:"expires_at,omitzero"`
 }
 
 // AskedAs is the key that finds the interaction when the call that asked it starts again:
@@ -58,6 +67,26 @@ func (i Interaction) AskedAs() string {
 		return string(i.Kind)
 	}
 	return i.Key
+}
+
+// Hears reports whether p is about what i asks: the late report of a client, about a write
+// of which it is asked what became of it.
+func (i Interaction) Hears(p ContextObserved) bool {
+	return p.Source == string(KindClient) && i.Kind == KindUnknown && i.Call == CallID(p.Ref)
+}
+
+// hearing is list with what was observed in the text of the interactions that it is about.
+func hearing(list []Interaction, p ContextObserved) []Interaction {
+	if !slices.ContainsFunc(list, func(i Interaction) bool { return i.Hears(p) }) {
+		return list
+	}
+	list = slices.Clone(list)
+	for n := range list {
+		if list[n].Hears(p) {
+			list[n].Text = strings.TrimPrefix(list[n].Text+"\n"+p.Text, "\n")
+		}
+	}
+	return list
 }
 
 // Question is one structured question.
@@ -80,6 +109,10 @@ type Answer struct {
 	Text    string            `json:"text,omitempty"`    // a message that comes with a denial
 	Input   json.RawMessage   `json:"input,omitempty"`   // the edited input of an allowed call
 	Answers map[string]string `json:"answers,omitempty"` // question text → the chosen label, or free text
+
+	// Secrets are the values of the credentials that a call asked for, on their way to it.
+	// They are held in memory only.
+	Secrets Credentials `json:"-"`
 }
 
 // PermissionMode is how much a session asks before it acts. No mode allows what a rule
@@ -97,9 +130,10 @@ const (
 type Verdict string
 
 const (
-	Allow Verdict = "allow"
-	Ask   Verdict = "ask"
-	Deny  Verdict = "deny"
+	Allow   Verdict = "allow"
+	Ask     Verdict = "ask"
+	Confirm Verdict = "confirm" // ask about each call, whatever the session's mode and rules allow
+	Deny    Verdict = "deny"
 )
 
 // Rule answers yes, no or ask for a pattern of calls. Tool is a tool's name or a prefix
@@ -133,7 +167,7 @@ func (p Policy) Offers(m PermissionMode) bool {
 }
 
 // Policy is what an app lets its agents do. If several rules match a call, the strictest
-// wins: deny, then ask, then allow. If none matches, reads are allowed and everything
+// wins: deny, then confirm, then ask, then allow. If none matches, reads are allowed and everything
 // else is asked for.
 type Policy struct {
 	Rules []Rule `json:"rules,omitempty"`

@@ -11,7 +11,7 @@ func (t *Turn) kept() CondensedTurn {
 	if t.Kept != nil {
 		return *t.Kept
 	}
-	k := CondensedTurn{Turn: t.ID}
+	k := CondensedTurn{Turn: t.ID, Unread: t.unread()}
 	for _, c := range t.Tools.All() {
 		if c.Effect != EffectRead && c.Effect != "" {
 			k.Effects = append(k.Effects, Effected{Call: c.Call, Tool: c.Name, Outcome: c.Outcome, Resolution: c.Resolution})

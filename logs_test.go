@@ -52,6 +52,40 @@ func TestLogs(t *testing.T) {
 	}
 }
 
+// TestInterruptedTurnThatGoesOn: whether a turn goes on by itself is known while it is interrupted,
+// and no longer. The queue behind it is not held meanwhile.
+func TestInterruptedTurnThatGoesOn(t *testing.T) {
+	t.Parallel()
+	type seen struct{ Session, Transcript, Held bool }
+	for name, c := range map[string]struct {
+		add  []parley.Payload
+		want seen
+	}{
+		"it goes on":   {[]parley.Payload{parley.TurnInterrupted{Resumes: true}}, seen{true, true, false}},
+		"it does not":  {[]parley.Payload{parley.TurnInterrupted{}}, seen{false, false, true}},
+		"no longer":    {[]parley.Payload{parley.TurnInterrupted{Resumes: true}, parley.TurnInterrupted{}}, seen{false, false, true}},
+		"it has":       {[]parley.Payload{parley.TurnInterrupted{Resumes: true}, parley.TurnResumed{Attempt: 1, Auto: true}}, seen{}},
+		"it was ended": {[]parley.Payload{parley.TurnInterrupted{Resumes: true}, parley.TurnCancelled{Reason: "enough"}}, seen{}},
+	} {
+		l := start(newTape(), t1, "one").add(t2, "", parley.TurnQueued{TurnRequest: ask("two")})
+		for _, p := range c.add {
+			l.add(t1, "", p)
+		}
+		var s parley.Session
+		var view parley.Transcript
+		for _, e := range l.events {
+			if err := s.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+			view.Apply(e)
+		}
+		got := seen{s.Turn != nil && s.Turn.Resumes, view.Turns[0].Resumes, s.QueueHeld() && s.Turn != nil}
+		if got != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
 func golden(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {
@@ -210,6 +244,7 @@ func logs() map[string][]parley.Event {
 			ID: "01JINTER000000000000000002", Session: l.session, Turn: t1, Agent: in, Kind: parley.KindUnknown, Call: "k1", Tool: "note_add",
 			Title: "What became of note_add?", Choices: []string{"happened", "did_not", "again", "leave"}, OpenedAt: day,
 		}})
+	l.add(t1, in, parley.ContextObserved{Source: "client", Ref: "k1", Text: "The client that had taken note_add reported after the deadline: ok", At: day})
 	all["waiting-unknown"] = l
 
 	const stopped = "the server stopped while the turn was running"
@@ -240,8 +275,12 @@ func logs() map[string][]parley.Event {
 		add(t2, in, parley.AgentStarted{Name: "interface"}).
 		add(t2, "interface/memory", parley.AgentStarted{Name: parley.MemoryAgent, Parent: in}).
 		add(t2, "interface/memory", parley.ModelStarted{Call: "m1", Model: "m", Context: "x", Reserved: used(10, 100)}).
-		add(t2, "interface/memory", parley.ModelReplied{Call: "m1", Model: "m", Parts: text("{}"), Usage: used(10, 3)}).
-		add(t2, "interface/memory", parley.AgentEnded{Outcome: parley.OutcomeOK}).
+		add(t2, "interface/memory", parley.ModelFailed{Call: "m1", Error: parley.ErrorInfo{Code: parley.CodeUnavailable, Message: "no answer"}, Partial: "{"}).
+		add(t2, "interface/memory", parley.AgentEnded{Outcome: parley.OutcomeError}).
+		add(t2, "interface/memory#2", parley.AgentStarted{Name: parley.MemoryAgent, Parent: in}).
+		add(t2, "interface/memory#2", parley.ModelStarted{Call: "m2", Model: "m", Context: "x", Reserved: used(10, 100)}).
+		add(t2, "interface/memory#2", parley.ModelReplied{Call: "m2", Model: "m", Parts: text("{}"), Usage: used(10, 3)}).
+		add(t2, "interface/memory#2", parley.AgentEnded{Outcome: parley.OutcomeOK}).
 		add(t2, in, parley.MemoryUpdated{Summary: &summary, Facts: &[]parley.Fact{{Text: "counts", Source: "turn 1", Seq: 6}}, Through: 6, Dropped: 1, By: "memory"}).
 		add(t2, in, parley.ContextRetrieved{Snippets: []parley.Snippet{{Source: "index", Ref: "light.x", Text: "on"}}}).
 		add(t2, in, parley.ModelStarted{Call: "c2", Model: "m", Context: "x", Reserved: used(10, 100)}).
@@ -249,6 +288,32 @@ func logs() map[string][]parley.Event {
 		add(t2, "", parley.TurnCompleted{Response: parley.Response{Message: "2"}, Usage: used(20, 4)}).
 		add("", "", parley.MemoryUpdated{Pins: &[]parley.Pin{{Label: "house", Text: "Ulm"}}, By: "local"})
 	all["memory"] = l
+
+	l = newTape()
+	start(l, t1, "note it").
+		add(t1, in, parley.ModelReplied{Call: "c1", Model: "m", Usage: used(9, 9), Parts: []parley.Part{
+			{Type: parley.PartToolCall, Call: "k1", ProviderID: "toolu_1", Name: "Edit", Input: json.RawMessage(`{"file":"a.md"}`)},
+		}}).
+		add(t1, in, parley.ToolRequested{Call: "k1", Name: "Edit", Input: json.RawMessage(`{"file":"a.md"}`)}).
+		add(t1, in, parley.HookRan{Event: "PreToolUse", Name: "guard", Call: "k1", Decision: parley.Allow}).
+		add(t1, in, parley.HookRan{Event: "PreToolUse", Name: "style", Call: "k1", Decision: parley.Deny, Reason: "use the lake's form"}).
+		add(t1, in, parley.HookRan{Event: "PreToolUse", Name: "broken", Call: "k1", Error: &parley.ErrorInfo{Code: parley.CodeTool, Message: "exit code 1"}}).
+		add(t1, in, parley.FilesAnnounced{Call: "k1", Paths: []string{"a.md"}}).
+		add(t1, in, parley.ToolStarted{Call: "k1", Name: "Edit", Input: json.RawMessage(`{"file":"a.md"}`), Effect: parley.EffectWrite, Deadline: day.Add(time.Minute), Attempt: 1, Run: parley.RunRuntime}).
+		add(t1, in, parley.InteractionOpened{Interaction: parley.Interaction{
+			ID: "01JINTER000000000000000001", Session: l.session, Turn: t1, Agent: in, Kind: parley.KindQuestion, Call: "k1", Key: "which", Tool: "Edit",
+			Title: "Which one?", OpenedAt: day,
+		}}).
+		add(t1, in, parley.InteractionAnswered{ID: "01JINTER000000000000000001", Answer: parley.Answer{Choice: parley.ChoiceAnswered}, By: "local"}).
+		add(t1, in, parley.FilesSaved{Call: "k1", Files: []parley.FileSaved{{Path: "a.md", Before: "d1", After: "d2"}, {Path: "b.md", After: "d3"}}}).
+		add(t1, in, parley.ToolEnded{Name: "Edit", Effect: parley.EffectWrite, ToolResult: parley.ToolResult{Call: "k1", Outcome: parley.OutcomeOK, Output: "saved"}}).
+		add(t1, in, parley.RuntimeNoted{Kind: "restarted", Text: "the program stopped and was started again", Data: json.RawMessage(`{"exit":1}`)}).
+		add(t1, "", parley.RuntimeKept{Runtime: "cli", SHA256: "d4", Size: 100, Entry: "e9"}).
+		add(t1, "", parley.TurnCompleted{Response: parley.Response{Message: "Noted."}, Usage: used(9, 9)}).
+		add(t2, "", parley.TurnStarted{TurnRequest: parley.TurnRequest{Origin: parley.OriginRuntime, Message: parley.Message{Role: "user", Parts: text("the build has ended")}}, App: "d1"}).
+		add(t2, in, parley.AgentStarted{Name: "interface"}).
+		add(t2, "", parley.TurnFailed{Error: parley.ErrorInfo{Code: parley.CodeModel, Message: "no"}})
+	all["runtime"] = l
 
 	l = newTape()
 	subAgents(l)

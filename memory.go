@@ -64,6 +64,9 @@ type MemoryUpdated struct {
 	Through int64   `json:"through,omitempty"`
 	Dropped int     `json:"dropped,omitempty"` // exchanges that left the prompt
 	By      string  `json:"by,omitempty"`      // a user, or "memory"
+	// Told is what hooks say to models at the start of the session. It is set, and may be
+	// empty, once they were asked.
+	Told *[]string `json:"told,omitempty"`
 }
 
 // ContextRetrieved adds snippets to the prompts of its turn.
@@ -97,6 +100,16 @@ func (s *Session) applyMemory(p MemoryUpdated) {
 	}
 	if p.Through > 0 {
 		s.forget(p.Through)
+	}
+	if p.Told != nil {
+		s.Opened, s.Told = true, nil
+		room := maxTold
+		for _, text := range *p.Told {
+			if text = clip(text, room); text != "" {
+				s.Told = append(s.Told, text)
+			}
+			room -= len(text)
+		}
 	}
 }
 

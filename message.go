@@ -2,6 +2,7 @@ package parley
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -29,6 +30,7 @@ const (
 	// search it made: Provider, Name (its kind), Text (for people), Signature (the item
 	// itself).
 	PartProvider PartType = "provider"
+	PartCommand  PartType = "command" // Name (a slash command that the text calls), Text (what it says to the model)
 )
 
 // Part is a piece of a message.
@@ -61,6 +63,15 @@ type Message struct {
 // Text returns a message with one text part.
 func Text(role Role, text string) Message {
 	return Message{Role: role, Parts: []Part{{Type: PartText, Text: text}}}
+}
+
+// Said is m without what its slash command stands for.
+func (m Message) Said() Message {
+	command := func(p Part) bool { return p.Type == PartCommand }
+	if slices.ContainsFunc(m.Parts, command) {
+		m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), command)
+	}
+	return m
 }
 
 // Text joins the text parts.
@@ -144,6 +155,7 @@ type Response struct {
 	ReasoningSummary string     `json:"reasoning_summary,omitempty"`
 	Citations        []Citation `json:"citations,omitempty"`
 	FollowUps        []string   `json:"follow_ups,omitempty"`
+	Scripted         bool       `json:"scripted,omitempty"` // every model that wrote it follows a script; whoever shows it should say so
 }
 
 // Delta is a fragment in flight. It is not history and is never stored as an event: the

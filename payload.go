@@ -87,6 +87,7 @@ type TurnRequest struct {
 	By      string         `json:"by,omitempty"`
 	RetryOf TurnID         `json:"retry_of,omitempty"`
 	NoTools bool           `json:"no_tools,omitempty"`
+	Tools   []ToolDecl     `json:"tools,omitempty"` // that the caller offered, as agents see them
 }
 
 // TurnQueued puts a turn behind the open one. It releases a held queue, unless it is
@@ -108,6 +109,9 @@ type TurnStarted struct {
 	Zone *Zone `json:"zone,omitempty"`
 	// InForce holds the app's current settings, if they have changed.
 	InForce *InForce `json:"in_force,omitempty"`
+	// HookDue says that hooks are to hear of the message before any model does. Until their
+	// hook.ran events follow, no prompt has it.
+	HookDue bool `json:"hook_due,omitempty"`
 }
 
 // Zone is a time zone at one moment. It keeps the offset, so times written with it do not
@@ -286,6 +290,16 @@ type ToolStarted struct {
 	Reaches  []string        `json:"reaches,omitempty"`  // what it acts on, if its tool can tell
 	Redacted bool            `json:"redacted,omitempty"` // see ToolRequested; the tool itself got the secrets
 	Run      RunBy           `json:"run,omitempty"`      // who runs it, see ToolDecl
+	Claim    *Claim          `json:"claim,omitempty"`    // for RunClient: the client that runs it
+}
+
+// Claim says which client has taken a call. It may report until the call's deadline.
+type Claim struct {
+	Interaction InteractionID `json:"interaction"` // the offer that it took
+	By          string        `json:"by,omitempty"`
+	Client      string        `json:"client,omitempty"` // the door it came through
+	// Proof is the SHA-256 of the claimer's token, which only the claimer has.
+	Proof Digest `json:"proof"`
 }
 
 // ToolEnded is a call's outcome.
@@ -294,6 +308,11 @@ type ToolEnded struct {
 	Name   string `json:"name"`
 	Effect Effect `json:"effect,omitempty"`
 	TookMS int64  `json:"took_ms,omitempty"`
+	// Report tells the report of a client apart from any other. It says nothing about what
+	// is in it to those who have not the claimer's token.
+	Report Digest `json:"report,omitempty"`
+	// HookDue says that hooks are to hear of the end, whose hook.ran events follow.
+	HookDue bool `json:"hook_due,omitempty"`
 }
 
 // InteractionOpened asks a human.
@@ -367,6 +386,72 @@ type ArtifactStored struct {
 	Call CallID `json:"call,omitempty"`
 }
 
+// HookRan is a hook that ran, and what it decided.
+type HookRan struct {
+	Event    string     `json:"event"` // when it ran, such as PreToolUse
+	Name     string     `json:"name"`
+	Call     CallID     `json:"call,omitempty"`     // the tool call that it was about
+	Decision Verdict    `json:"decision,omitempty"` // empty: none
+	Reason   string     `json:"reason,omitempty"`
+	Error    *ErrorInfo `json:"error,omitempty"` // it failed
+	TookMS   int64      `json:"took_ms,omitempty"`
+
+	Subject string `json:"subject,omitempty"` // what a matcher was about, other than a tool
+	// Steers says that a hook of UserPromptSubmit was asked about a message to the turn that
+	// ran. A message that it blocked is not in the log.
+	Steers bool `json:"steers,omitempty"`
+
+	// From is whose file has the hook: platform, app, user or workspace. It is empty for a
+	// hook of a runtime's own, which has decided for itself; otherwise the engine obeys what
+	// this event says, and nobody asks the hook again.
+	From    string          `json:"from,omitempty"`
+	Input   json.RawMessage `json:"input,omitempty"`   // of the call, from then on
+	Output  *string         `json:"output,omitempty"`  // of the call, for the model
+	Context string          `json:"context,omitempty"` // told to the model
+	Message string          `json:"message,omitempty"` // told to people
+}
+
+// FilesAnnounced is committed before a call changes files of the session's workspace.
+// Paths are relative to the workspace and have slashes.
+type FilesAnnounced struct {
+	Call  CallID   `json:"call"`
+	Paths []string `json:"paths"`
+}
+
+// FilesSaved says which files of the session's workspace a call has changed.
+type FilesSaved struct {
+	Call  CallID      `json:"call,omitempty"`
+	Files []FileSaved `json:"files"`
+}
+
+// FileSaved is a file before and after a change.
+type FileSaved struct {
+	Path   string `json:"path"`             // relative to the workspace, with slashes
+	Before Digest `json:"before,omitempty"` // empty: it was not there
+	After  Digest `json:"after,omitempty"`  // empty: it is gone
+}
+
+// RuntimeNoted is something that people should know of a turn and that only its runtime
+// knows, such as a process that was started again. It is never put into a prompt.
+type RuntimeNoted struct {
+	Kind string          `json:"kind"` // a short name in the runtime's own words
+	Text string          `json:"text"` // for people
+	Call CallID          `json:"call,omitempty"`
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// RuntimeKept says that a runtime has stored its own state of the session, in place of the
+// one before. Its bytes are a blob. They are a cache: the log has all that matters.
+type RuntimeKept struct {
+	Runtime string `json:"runtime"`
+	SHA256  Digest `json:"sha256,omitempty"` // empty: the state is not usable any more
+	Size    int64  `json:"size,omitempty"`   // in bytes
+	Entry   string `json:"entry,omitempty"`  // where in it the log stands, in the runtime's own words
+	// Afresh says that the state begins with this turn. Otherwise it continues the one
+	// before, and has what was in that.
+	Afresh bool `json:"afresh,omitempty"`
+}
+
 // BudgetReached precedes the turn.failed that it causes.
 type BudgetReached struct {
 	Name  string  `json:"name"` // steps, tool_calls, duration, tokens, usd, depth
@@ -407,3 +492,8 @@ func (ContextObserved) EventType() EventType     { return "context.observed" }
 func (ContextTransferred) EventType() EventType  { return "context.transferred" }
 func (ArtifactStored) EventType() EventType      { return "artifact.stored" }
 func (BudgetReached) EventType() EventType       { return "budget.reached" }
+func (HookRan) EventType() EventType             { return "hook.ran" }
+func (FilesAnnounced) EventType() EventType      { return "files.announced" }
+func (FilesSaved) EventType() EventType          { return "files.saved" }
+func (RuntimeNoted) EventType() EventType        { return "runtime.noted" }
+func (RuntimeKept) EventType() EventType         { return "runtime.kept" }

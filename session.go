@@ -9,7 +9,7 @@ import (
 // FoldVersion is the version of Session's fold. A stored state of another version is
 // ignored and rebuilt from the log. Raise it with every change to Apply or to the JSON of
 // Session.
-const FoldVersion = 17
+const FoldVersion = 26
 
 // MaxHistoryBytes limits what a Session keeps of earlier turns, whatever its memory
 // options say. Beyond it the oldest exchanges leave the fold, but never the log. 1 MiB is
@@ -52,10 +52,14 @@ type Session struct {
 	Summary      string                   `json:"summary,omitempty"` // summarizes the turns before History
 	Facts        []Fact                   `json:"facts,omitempty"`
 	Pins         []Pin                    `json:"pins,omitempty"`
+	Opened       bool                     `json:"opened,omitempty"`  // hooks have heard that it starts
+	Told         []string                 `json:"told,omitempty"`    // what they say about it to models
 	History      []Exchange               `json:"history,omitempty"` // earlier turns, oldest first
 	HistoryBytes int                      `json:"history_bytes,omitempty"`
 	About        []string                 `json:"about,omitempty"`    // what the last turn that called a tool for something was about; at most MaxAbout ids
 	Provider     map[string]ProviderState `json:"provider,omitempty"` // by agent name; a cache of the log, see ProviderState
+	Kept         *RuntimeState            `json:"kept,omitempty"`     // what the runtime has stored of the session; nil: nothing
+	Unasked      int                      `json:"unasked,omitempty"`  // turns that the runtime began by itself since the last one that somebody asked for
 
 	Condensed   int64     `json:"condensed,omitempty"`   // steps up to this number are condensed
 	CondensedAt time.Time `json:"condensed_at,omitzero"` // when that last happened; not counted as a change of the session
@@ -103,6 +107,38 @@ type ProviderState struct {
 	Model string `json:"model"`
 	Seq   int64  `json:"seq"`
 	State []byte `json:"state"`
+}
+
+// RuntimeState is what a runtime has stored of the session, to go on from. It is a cache:
+// where it is missing, or does not go with the log, the runtime goes on from the log.
+type RuntimeState struct {
+	Runtime string `json:"runtime"`
+	SHA256  Digest `json:"sha256"`
+	Size    int64  `json:"size"`
+	Entry   string `json:"entry,omitempty"`
+	Turn    TurnID `json:"turn"`             // the turn that stored it
+	Seq     int64  `json:"seq"`              // the event that says so
+	From    int64  `json:"from"`             // the first event of the turn that it began with
+	Forked  bool   `json:"forked,omitempty"` // another session has it as well
+	Behind  bool   `json:"behind,omitempty"` // a later turn is not in it
+}
+
+// Holds reports whether the state has something of the events up to a number. A nil state
+// holds nothing.
+func (k *RuntimeState) Holds(through int64) bool { return k != nil && k.From <= through }
+
+// keepState takes in that the runtime has stored its state.
+func (s *Session) keepState(e Event, p RuntimeKept) {
+	t := s.Turn
+	if p.SHA256 == "" || t == nil || t.ID != e.Turn {
+		s.Kept = nil
+		return
+	}
+	k := &RuntimeState{Runtime: p.Runtime, SHA256: p.SHA256, Size: p.Size, Entry: p.Entry, Turn: t.ID, Seq: e.Seq, From: t.FirstSeq}
+	if s.Kept != nil && !p.Afresh {
+		k.From = s.Kept.From
+	}
+	s.Kept = k
 }
 
 // Apply advances the fold by one event. Events must come in order; a gap is an error.
@@ -164,6 +200,11 @@ func (s *Session) apply(e Event, p Payload) {
 		} else {
 			s.ReadOnly = s.Workspace != ""
 		}
+		if s.Kept != nil {
+			k := *s.Kept
+			k.Forked = true
+			s.Kept = &k
+		}
 		s.ID = e.Session
 	case ContextCompacted:
 		s.forget(p.Through)
@@ -173,13 +214,18 @@ func (s *Session) apply(e Event, p Payload) {
 		if p.To > s.Condensed { // imported logs hold all steps, and record To as 0
 			s.Condensed, s.StepsSince = p.To, p.Next
 		}
+		if s.Kept.Holds(p.To) {
+			s.Kept = nil
+		}
+	case RuntimeKept:
+		s.keepState(e, p)
 	case TurnQueued:
 		at := len(s.Queue)
 		if p.Next {
 			at = 0
 		}
 		s.Queue = slices.Insert(slices.Clip(s.Queue), at, QueuedTurn{ID: e.Turn, Request: p.TurnRequest, At: e.Time, Seq: e.Seq})
-		s.Held = s.Held && p.Late
+		s.Held = s.Held && (p.Late || p.Origin == OriginRuntime) // nobody has asked for it
 	case TurnStarted:
 		s.startTurn(e, p)
 	default:
@@ -230,9 +276,12 @@ func (s *Session) startTurn(e Event, p TurnStarted) {
 	}
 	s.Turn = &Turn{
 		ID: e.Turn, Status: StatusRunning, Request: p.TurnRequest, App: p.App,
-		StartedAt: e.Time, Zone: p.Zone, FirstSeq: e.Seq, RunningSince: e.Time,
+		PromptDue: p.HookDue, StartedAt: e.Time, Zone: p.Zone, FirstSeq: e.Seq, RunningSince: e.Time,
 	}
 	s.Totals.Turns++
+	if s.Unasked++; p.Origin != OriginRuntime {
+		s.Unasked = 0
+	}
 	if s.Preview == "" {
 		s.Preview = Cut(p.Message.Text(), 80)
 	}
@@ -257,13 +306,18 @@ func (s *Session) endTurn(e Event, status TurnStatus, reply string) {
 		s.StepsSince = e.Time
 	}
 	k := t.kept()
-	x := Exchange{Turn: t.ID, Seq: e.Seq, User: t.Request.Message, Reply: reply, Status: status, Effects: k.Effects, Results: k.Results}
-	if t.Request.Origin != OriginCall {
+	x := Exchange{Turn: t.ID, Seq: e.Seq, User: t.Request.Message.Said(), Reply: reply, Status: status, Effects: k.Effects, Results: k.Results}
+	if t.Request.Origin != OriginCall && !k.Unread {
 		s.History = append(s.History, x)
 		s.HistoryBytes += x.size()
 		if k.About != nil {
 			s.About = k.About
 		}
+	}
+	if k := s.Kept; k != nil && k.Turn != t.ID && t.Request.Origin != OriginCall {
+		behind := *k
+		behind.Behind = true
+		s.Kept = &behind
 	}
 	s.trimHistory()
 	s.Totals.Steps += t.Spent.Steps
@@ -372,7 +426,7 @@ func (s Session) Info() SessionInfo {
 		ID:     s.ID, App: s.App, User: s.User, Org: s.Org, OutsideID: s.OutsideID, Title: s.Title, Preview: s.Preview,
 		Status: s.Status, Model: force.Model, Busy: s.Busy, Parent: s.Parent, Direct: s.Direct, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		Workspace: s.Workspace, ReadOnly: s.ReadOnly,
-		StepsSince: s.StepsSince, Version: s.Seq, Waiting: len(s.Interactions), Held: s.QueueHeld(), Totals: s.Totals,
+		StepsSince: s.StepsSince, Version: s.Seq, Waiting: len(s.Interactions), Offered: s.Offered(), Held: s.QueueHeld(), Totals: s.Totals,
 	}
 	if s.Turn != nil {
 		in.Turn = &TurnRef{ID: s.Turn.ID, Status: s.Turn.Status}
@@ -381,6 +435,17 @@ func (s Session) Info() SessionInfo {
 		in.Queue = append(in.Queue, q.ID)
 	}
 	return in
+}
+
+// Offered counts the open interactions that are calls for clients.
+func (s *Session) Offered() int {
+	n := 0
+	for _, in := range s.Interactions {
+		if in.Kind == KindClient {
+			n++
+		}
+	}
+	return n
 }
 
 // Cut returns text as one line of at most n characters, with an ellipsis if it was

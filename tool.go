@@ -30,9 +30,14 @@ const (
 // RunBy says who runs the calls of a tool.
 type RunBy string
 
-// RunRuntime means that the runtime runs them, and no toolset: they start sub-agents.
-// Empty means the tool's toolset.
+// RunRuntime means that the runtime runs them, and no toolset: they start sub-agents, or
+// are tools of a program that the runtime drives. Nobody but the runtime can make such a
+// call again. Empty means the tool's toolset.
 const RunRuntime RunBy = "runtime"
+
+// RunClient means that a client of the session runs them, such as a page or a script on
+// somebody's own machine: see [KindClient].
+const RunClient RunBy = "client"
 
 // ToolDecl is what is known of a tool before it is called.
 type ToolDecl struct {
@@ -55,10 +60,14 @@ type ToolDecl struct {
 	// original is lost, it is asked for again. For other tools such an input is refused.
 	WorkspaceOwn bool     `json:"workspace_own,omitempty"`
 	KeyTTL       Duration `json:"key_ttl,omitempty"`      // for idempotent tools: how long the service remembers keys
-	Timeout      Duration `json:"timeout,omitempty"`      // per call; 0: the engine's default
+	Timeout      Duration `json:"timeout,omitempty"`      // per call; 0: the engine's default. For RunClient: from the claim to the report
+	ClaimWithin  Duration `json:"claim_within,omitempty"` // for RunClient: how long a call waits for a client; 0: as long as for a human
 	OutputLimit  int      `json:"output_limit,omitempty"` // bytes of output kept in the log; 0: the toolbox's default
 	Cost         string   `json:"cost,omitempty"`         // free text for people, such as a price
 	Safety       string   `json:"safety,omitempty"`
+	// Credentials are all that its calls may read of what clients send. A call is not made
+	// before each of them is there: a human is asked for what is missing.
+	Credentials []CredentialDecl `json:"credentials,omitempty"`
 }
 
 // SubjectOf says what a call with the given input is about. A field is left empty if it
@@ -109,6 +118,16 @@ type ToolResult struct {
 	// house, the main one first. The next turn's prompt shows their state at that time,
 	// see Session.About.
 	About []string `json:"about,omitempty"`
+}
+
+// Replaced is r with another text in place of all that the tool has said. A text that is a
+// JSON object is the structured output as well.
+func (r ToolResult) Replaced(text string) ToolResult {
+	r.Output, r.Data, r.Artifact, r.Error, r.About = text, nil, nil, nil, nil
+	if raw := []byte(text); strings.HasPrefix(text, "{") && json.Valid(raw) {
+		r.Data = raw
+	}
+	return r
 }
 
 // ArtifactRef points to a large result that is stored separately.

@@ -28,6 +28,9 @@ type Tool struct {
 	Effect     Effect          `json:"effect,omitempty"` // known once started
 	Run        RunBy           `json:"run,omitempty"`    // known once started
 	Attempt    int             `json:"attempt,omitempty"`
+	Claim      *Claim          `json:"claim,omitempty"`     // the client that runs it; nil again when it is offered once more
+	Report     Digest          `json:"report,omitempty"`    // what that client reported, see ToolEnded
+	Late       string          `json:"late,omitempty"`      // what that client said after the deadline, as a sentence
 	StartedAt  time.Time       `json:"started_at,omitzero"` // first start
 	Deadline   time.Time       `json:"deadline,omitzero"`
 	Cut        bool            `json:"cut,omitempty"`      // the server stopped since it was last started
@@ -46,6 +49,10 @@ type Tool struct {
 	Resolution string          `json:"resolution,omitempty"` // the answer to that
 	Redo       CallID          `json:"redo,omitempty"`       // this call repeats that one
 	RedoneBy   CallID          `json:"redone_by,omitempty"`
+	Hook       *Hooked         `json:"hook,omitempty"`       // what hooks decided before it; nil: none was asked about this input
+	HookAsked  *Hooked         `json:"hook_asked,omitempty"` // what hooks decided in place of a human
+	HookDue    bool            `json:"hook_due,omitempty"`   // hooks are still to hear of its end
+	HookSays   []string        `json:"hook_says,omitempty"`  // what hooks tell the model about it
 }
 
 // Tools are the tool calls of a turn, in the order in which they were requested. It is an
@@ -90,8 +97,14 @@ func (ts Tools) Open() iter.Seq2[int, *Tool] {
 }
 
 func (c *Tool) isOpen() bool {
-	return c.Status != ToolIsEnded || c.Outcome == OutcomeUnknown && c.Resolution == "" && c.RedoneBy == ""
+	return c.Status != ToolIsEnded || c.HookDue || c.Outcome == OutcomeUnknown && c.Resolution == "" && c.RedoneBy == ""
 }
+
+// awaitsAgent reports whether the call does nothing but wait for a sub-agent.
+func (c *Tool) awaitsAgent() bool { return c.Run == RunRuntime && c.Effect == EffectRead }
+
+// Claimed reports whether a client has taken the call and may still report what came of it.
+func (c *Tool) Claimed() bool { return c.Claim != nil && c.Status == ToolIsStarted }
 
 func (ts Tools) at(i int) *Tool { return ts.chunks[i/toolsInChunk][i%toolsInChunk] }
 
@@ -198,6 +211,7 @@ func (t *Turn) applyTool(e Event, p Payload) {
 		if c := t.edit(p.Call); c != nil {
 			c.Status, c.Input, c.Redacted, c.Cut = ToolIsStarted, p.Input, p.Redacted, false
 			c.Effect, c.Run, c.Deadline, c.Attempt = p.Effect, p.Run, p.Deadline, p.Attempt
+			c.Claim = p.Claim
 			c.Consumed = c.Consumed || p.Grant != ""
 			if c.StartedAt.IsZero() {
 				c.StartedAt = e.Time
@@ -206,7 +220,8 @@ func (t *Turn) applyTool(e Event, p Payload) {
 	case ToolEnded:
 		if c := t.edit(p.Call); c != nil {
 			c.Status, c.Outcome, c.Output, c.Data, c.Error, c.Artifact = ToolIsEnded, p.Outcome, p.Output, p.Data, p.Error, p.Artifact
-			c.About = p.About[:min(len(p.About), MaxAbout)]
+			c.About, c.Report = p.About[:min(len(p.About), MaxAbout)], p.Report
+			c.HookDue = p.HookDue
 			if c.Effect == "" {
 				c.Effect = p.Effect
 			}

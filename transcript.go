@@ -1,8 +1,9 @@
 package parley
 
 import (
+	"cmp"
 	"encoding/json"
-	"path"
+	"fmt"
 	"time"
 )
 
@@ -156,7 +157,7 @@ func (t *TurnView) apply(e Event, p Payload) {
 		step(StepView{Type: StepHandoff, From: string(p.From), To: string(p.To)})
 		step(StepView{Type: StepAgentStart, Agent: string(p.To)})
 	case ModelStarted:
-		if path.Base(agent) == MemoryAgent {
+		if e.Agent.OfMemory() {
 			return
 		}
 		t.Texts = append(t.Texts, TextView{Call: p.Call, Agent: agent, Open: true})
@@ -193,9 +194,15 @@ func (t *TurnView) apply(e Event, p Payload) {
 		}
 	case BudgetReached:
 		note("budget reached: " + p.Name)
+	case HookRan, FilesSaved, RuntimeNoted:
+		if text := NoteOf(p); text != "" {
+			note(text)
+		}
 	case InteractionOpened:
 		t.Status = StatusWaiting
 		t.Interactions = append(t.Interactions, p.Interaction)
+	case ContextObserved:
+		t.Interactions = hearing(t.Interactions, p)
 	case InteractionAnswered:
 		t.closeInteraction(p.ID)
 	case InteractionExpired:
@@ -213,6 +220,50 @@ func (t *TurnView) apply(e Event, p Payload) {
 		t.Reason = p.Reason
 		t.end(e, StatusExpired, p.Usage)
 	}
+}
+
+// denials say what a hook denied, of events other than those of calls.
+var denials = map[string]string{
+	"UserPromptSubmit": "blocked the message", "Stop": "had the agent go on", "SubagentStop": "had the agent go on",
+	"PreCompact": "kept earlier turns from being summed up",
+}
+
+// NoteOf is what a hook, a change of files or a runtime's note says to people, on one
+// line. It is empty for what they need not know, and for other payloads.
+func NoteOf(p Payload) string {
+	switch p := p.(type) {
+	case HookRan:
+		why := ""
+		if p.Reason != "" {
+			why = ": " + p.Reason
+		}
+		switch {
+		case p.Error != nil:
+			return "the hook " + p.Name + " failed: " + p.Error.Message
+		case p.Message != "":
+			return "the hook " + p.Name + " says: " + p.Message
+		case p.Decision == Deny:
+			return "the hook " + p.Name + " " + cmp.Or(denials[p.Event], "denied it") + why
+		case p.Decision == Ask:
+			return "the hook " + p.Name + " wants a person to be asked" + why
+		case len(p.Input) > 0:
+			return "the hook " + p.Name + " changed the input" + why
+		case p.Output != nil || p.Context != "":
+			return "the hook " + p.Name + " told the model something about it"
+		}
+	case FilesSaved:
+		if len(p.Files) == 0 {
+			return ""
+		}
+		text := "changed " + p.Files[0].Path
+		if more := len(p.Files) - 1; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		return text
+	case RuntimeNoted:
+		return p.Text
+	}
+	return ""
 }
 
 func (t *TurnView) end(e Event, s TurnStatus, u Usage) {

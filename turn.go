@@ -31,8 +31,15 @@ type Turn struct {
 	Answers      []Answered         `json:"answers,omitempty"`
 	Retrieved    bool               `json:"retrieved,omitempty"` // the lookup for this turn was done
 	Snippets     []Snippet          `json:"snippets,omitempty"`
-	Waiting      []InteractionID    `json:"waiting,omitempty"`  // what its agents ask of humans
-	Observed     int                `json:"observed,omitempty"` // number of context.observed so far
+	Waiting      []InteractionID    `json:"waiting,omitempty"`    // what its agents ask of humans
+	Observed     int                `json:"observed,omitempty"`   // number of context.observed so far
+	Noted        int                `json:"noted,omitempty"`      // bytes of hook.*, files.* and runtime.noted so far
+	PromptDue    bool               `json:"prompt_due,omitempty"` // hooks are to hear of its message before any model does
+	Prompt       *Hooked            `json:"prompt,omitempty"`     // what hooks decided about its message
+	Told         []string           `json:"told,omitempty"`       // what hooks add to its message
+	Resumed      bool               `json:"resumed,omitempty"`    // it was resumed, and neither a model nor a hook has heard of it
+	Compact      *Hooked            `json:"compact,omitempty"`    // what hooks decided about summing up earlier turns; nil: they were not asked
+	HookBytes    int                `json:"hook_bytes,omitempty"` // bytes of what hooks of the engine decided so far
 	Budget       *BudgetReached     `json:"budget,omitempty"`
 	Spent        Spent              `json:"spent"`
 
@@ -111,6 +118,7 @@ func (s *Session) applyTurn(e Event, p Payload) {
 		t.cut(p.Auto)
 		t.Status, t.Resumes, t.RunningSince = StatusRunning, false, e.Time
 		t.afresh()
+		t.Resumed = len(t.Agents) > 0
 		s.Held = s.Held && t.Stop != nil
 	case ContextRetrieved:
 		t.retrieved(p)
@@ -120,6 +128,15 @@ func (s *Session) applyTurn(e Event, p Payload) {
 		}
 	case ContextObserved:
 		t.Observed++
+		s.heard(t, p)
+	case HookRan:
+		if p.From != "" {
+			t.hooked(e, p)
+			break
+		}
+		t.Noted += len(e.Data)
+	case FilesAnnounced, FilesSaved, RuntimeNoted:
+		t.Noted += len(e.Data)
 	case AgentStarted, AgentHandoff, AgentEnded:
 		t.applyAgent(e, p)
 	case BudgetReached:
@@ -158,7 +175,7 @@ func (t *Turn) getsFurther(p Payload) {
 func (t *Turn) cut(auto bool) {
 	tools := map[string]bool{}
 	for _, c := range t.Tools.Open() {
-		if c.Status == ToolIsStarted && c.Run != RunRuntime { // which only waits for a sub-agent
+		if c.Status == ToolIsStarted && !c.awaitsAgent() && c.Run != RunClient { // which goes on without the server
 			t.edit(c.Call).Cut = true
 			tools[c.Name] = true
 		}
@@ -204,6 +221,7 @@ func (s *Session) applyModel(t *Turn, e Event, p Payload) {
 	a := t.Agent(e.Agent)
 	switch p := p.(type) {
 	case ModelStarted:
+		t.Resumed = false
 		t.Calls = append(t.Calls, ModelCall{Call: p.Call, Agent: e.Agent, Model: p.Model, Reserved: p.Reserved, At: e.Time})
 		if a == nil || a.Name != MemoryAgent {
 			t.Spent.Steps++
@@ -224,7 +242,7 @@ func (s *Session) applyModel(t *Turn, e Event, p Payload) {
 			return
 		}
 		a.Failures, a.Failed = 0, nil
-		a.Items = append(a.Items, Item{Seq: e.Seq, Kind: ItemReply, Call: p.Call, Parts: p.Parts, Citations: p.Citations})
+		a.add(Item{Seq: e.Seq, Kind: ItemReply, Call: p.Call, Parts: p.Parts, Citations: p.Citations})
 		if a.Parent != "" && a.Name != MemoryAgent {
 			return // what it says belongs to this turn alone
 		}
@@ -263,7 +281,7 @@ func (s *Session) applyModel(t *Turn, e Event, p Payload) {
 			maps.DeleteFunc(s.Provider, func(_ string, ps ProviderState) bool { return ps.Model == asked })
 		}
 		if p.Partial != "" {
-			a.Items = append(a.Items, Item{Seq: e.Seq, Kind: ItemCut, Call: p.Call, Text: p.Partial, Repeated: p.Retry})
+			a.add(Item{Seq: e.Seq, Kind: ItemCut, Call: p.Call, Text: p.Partial, Repeated: p.Retry})
 		}
 	}
 }
@@ -284,6 +302,8 @@ func (s *Session) applyInteraction(t *Turn, e Event, p Payload) {
 				}
 			case KindUnknown:
 				c.AskedWhat = p.ID
+			case KindClient:
+				c.Claim = nil // who had it has not reported in time
 			}
 		}
 	case InteractionAnswered:
@@ -293,12 +313,26 @@ func (s *Session) applyInteraction(t *Turn, e Event, p Payload) {
 			}
 			if c := t.edit(in.Call); c != nil {
 				c.EditCut = p.Redacted
+				if len(p.Answer.Input) > 0 {
+					c.Hook = nil // the hooks have not seen this input
+				}
 			}
 		}
 		s.closeInteraction(t, e, p.ID, &p.Answer)
 	case InteractionExpired:
 		s.closeInteraction(t, e, p.ID, nil)
 	}
+}
+
+// heard takes in what was observed about a call whose outcome is asked, or will be.
+func (s *Session) heard(t *Turn, p ContextObserved) {
+	if p.Source != string(KindClient) {
+		return
+	}
+	if c := t.edit(CallID(p.Ref)); c != nil {
+		c.Late = p.Text
+	}
+	s.Interactions = hearing(s.Interactions, p)
 }
 
 // closeInteraction closes an open interaction. A nil answer means that nobody answered in
@@ -317,6 +351,10 @@ func (s *Session) closeInteraction(t *Turn, e Event, id InteractionID, answer *A
 		a.Waiting = slices.DeleteFunc(slices.Clone(a.Waiting), is)
 	}
 	c := t.edit(in.Call)
+	if c != nil && in.Key != "" && in.Kind != KindClient && c.Status == ToolIsStarted && c.Effect != EffectRead {
+		// The call has waited for the answer, and its time stood.
+		c.Deadline = c.Deadline.Add(max(0, e.Time.Sub(in.OpenedAt)))
+	}
 	switch {
 	case c != nil && in.Key == "" && (in.Kind == KindPermission || in.Kind == KindConfirmation):
 		if answer == nil {
@@ -390,9 +428,6 @@ func (t *Turn) closeCall(call CallID) {
 
 func (t Turn) clone() Turn {
 	t.Agents = slices.Clone(t.Agents)
-	for i := range t.Agents {
-		t.Agents[i].Items = slices.Clip(t.Agents[i].Items)
-	}
 	t.Calls = slices.Clip(t.Calls)
 	t.Steers = slices.Clip(t.Steers)
 	t.Answers = slices.Clip(t.Answers)

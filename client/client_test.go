@@ -24,16 +24,16 @@ import (
 )
 
 // serve starts a whole server in memory, with the handler between in front of it.
-func serve(t testing.TB, model enginetest.Model, between func(http.Handler) http.Handler) (*client.Client, *enginetest.Rig) {
+func serve(t testing.TB, model enginetest.Model, between func(http.Handler) http.Handler, app ...func(*parley.App)) (*client.Client, *enginetest.Rig) {
 	t.Helper()
-	url, rig := serveAt(t, model, between)
+	url, rig := serveAt(t, model, between, app...)
 	return client.New(client.Options{BaseURL: url + "/", Retry: 5 * time.Millisecond}), rig
 }
 
 // serveAt is serve for tests that make their own client.
-func serveAt(t testing.TB, model enginetest.Model, between func(http.Handler) http.Handler) (url string, rig *enginetest.Rig) {
+func serveAt(t testing.TB, model enginetest.Model, between func(http.Handler) http.Handler, app ...func(*parley.App)) (url string, rig *enginetest.Rig) {
 	t.Helper()
-	rig = enginetest.New(t, model, enginetest.App())
+	rig = enginetest.New(t, model, enginetest.App(app...))
 	var h http.Handler = api.New(api.Options{
 		Engine: rig.Engine, Reader: rig.Reader, Blobs: rig.Store,
 		Principal: func(context.Context) (parley.Principal, error) { return enginetest.User, nil },
@@ -146,7 +146,7 @@ func TestClient_sessions_and_turns(t *testing.T) {
 	if _, err := c.Session(ctx, s.ID); !errors.Is(err, parley.ErrNotFound) {
 		t.Errorf("a deleted session: got %v", err)
 	}
-	if apps, err := c.Apps(ctx); err != nil || len(apps) != 1 || !apps[0].Model.Scripted {
+	if apps, err := c.Apps(ctx); err != nil || len(apps) != 1 || apps[0].Model.Scripted || apps[0].Model.PricedAt == "" {
 		t.Errorf("Apps: got %+v, %v", apps, err)
 	}
 	if app, err := c.App(ctx, "test"); err != nil || app.Entry != "lead" {
@@ -364,5 +364,81 @@ func TestClient_answers_an_interaction(t *testing.T) {
 	}
 	if turn, err = c.Await(ctx, turn.ID, time.Minute); err != nil || turn.Status != parley.StatusCompleted {
 		t.Errorf("afterwards: got %s, %v", turn.Status, err)
+	}
+}
+
+// TestHandle: two clients handle the calls of a session, or of all. Each call is run once,
+// and an error of a write leaves open what happened.
+func TestHandle(t *testing.T) {
+	t.Parallel()
+	for name, all := range map[string]bool{"a session": false, "all sessions": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+				if res := enginetest.Results(r); len(res) > 0 {
+					say("done: " + res[len(res)-1])
+					return seam.Reply{}, nil
+				}
+				return seam.Reply{Parts: []parley.Part{enginetest.Call(enginetest.Last(r), map[string]string{"text": "hi"})}}, nil
+			}
+			c, _ := serve(t, model, nil, enginetest.ByClients)
+			s := session(t, c)
+			ctx, stop := context.WithCancelCause(t.Context())
+			of, over := s.ID, errors.New("over")
+			if all {
+				of = ""
+			}
+			var ran atomic.Int32
+			ended := make(chan error, 2)
+			for range 2 {
+				go func() {
+					ended <- c.Handle(ctx, of, map[string]client.ToolFunc{
+						"look": func(_ context.Context, call parley.Claimed) (parley.ReportCall, error) {
+							ran.Add(1)
+							return parley.ReportCall{Output: "seen " + string(call.Input)}, nil
+						},
+						"mail": func(context.Context, parley.Claimed) (parley.ReportCall, error) {
+							return parley.ReportCall{}, errors.New("the mail server hung up")
+						},
+					})
+				}()
+			}
+			for n := 1; n <= 3; n++ {
+				turn, err := c.Send(ctx, s.ID, parley.Send{Message: "look"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for f, err := range c.FollowTurn(ctx, turn) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					_ = f
+				}
+				if got, err := c.Turn(ctx, turn.ID); err != nil || got.Response == nil || got.Response.Message != `done: seen {"text":"hi"}` || ran.Load() != int32(n) {
+					t.Fatalf("%+v, %v, and %d calls ran", got, err, ran.Load())
+				}
+			}
+			turn, err := c.Send(ctx, s.ID, parley.Send{Message: "mail"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for f, err := range c.FollowTurn(ctx, turn) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f.Event == nil {
+					continue
+				}
+				if p, _ := f.Event.Payload(); f.Event.Type == "interaction.opened" && p.(parley.InteractionOpened).Kind == parley.KindUnknown {
+					break
+				}
+			}
+			stop(over)
+			for range 2 {
+				if err := <-ended; !errors.Is(err, over) {
+					t.Errorf("Handle ended with %v", err)
+				}
+			}
+		})
 	}
 }

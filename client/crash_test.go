@@ -56,6 +56,34 @@ func TestSendAndWait_through_a_crash(t *testing.T) {
 	}
 }
 
+// TestSendAndWait_while_a_turn_is_about_to_go_on: the server says that the turn was interrupted
+// and goes on by itself. The client waits, and does not ask again and again.
+func TestSendAndWait_while_a_turn_is_about_to_go_on(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	var on atomic.Bool // the turn went on
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := `"interrupted","resumes":true`
+		if asked.Add(1); on.Load() {
+			status = `"completed"`
+		}
+		_, _ = io.WriteString(w, `{"id":"T","session_id":"S","status":`+status+`}`)
+	}))
+	t.Cleanup(web.Close)
+	c := client.New(client.Options{BaseURL: web.URL})
+	ctx, leave := context.WithCancel(t.Context())
+	time.AfterFunc(time.Second, leave)
+	began := time.Now()
+	got, err := c.SendAndWait(ctx, "S", parley.Send{Message: "hello"})
+	if most := int64(time.Since(began)/(100*time.Millisecond)) + 2; got.Status != parley.StatusInterrupted || !errors.Is(err, context.Canceled) || asked.Load() > most {
+		t.Errorf("left: got %s, %v, after %d requests", got.Status, err, asked.Load())
+	}
+	time.AfterFunc(300*time.Millisecond, func() { on.Store(true) })
+	if got, err := c.SendAndWait(t.Context(), "S", parley.Send{Message: "hello"}); err != nil || got.Status != parley.StatusCompleted {
+		t.Errorf("waited: got %s, %v", got.Status, err)
+	}
+}
+
 // TestSessions_are_made_once: the answers to a creation and to a fork are lost. Both
 // requests are repeated with their keys, and make one session each.
 func TestSessions_are_made_once(t *testing.T) {
@@ -310,6 +338,10 @@ func TestClient_that_insists(t *testing.T) {
 			_, err := c.ForkSession(t.Context(), "s", parley.ForkSession{})
 			return err
 		},
+		"ImportSession": func(c *client.Client) error {
+			_, err := c.ImportSession(t.Context(), strings.NewReader("zip"), parley.ImportSession{App: "x"})
+			return err
+		},
 		"Deliver": func(c *client.Client) error {
 			_, err := c.Deliver(t.Context(), "s", parley.Send{Message: "hello"})
 			return err
@@ -354,19 +386,40 @@ func TestClient_that_insists(t *testing.T) {
 	}
 }
 
-// TestImport_whose_answer_is_lost: the error says that the session may have been made, and it is
-// not made again.
+// TestImport_whose_answer_is_lost: an archive that can be read again is sent again, whole and with
+// the same key. One that cannot be is sent once, and the error names its key.
 func TestImport_whose_answer_is_lost(t *testing.T) {
 	t.Parallel()
-	var imports atomic.Int64
-	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		imports.Add(1)
-		panic(http.ErrAbortHandler)
+	var mu sync.Mutex
+	var got []string
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		if got = append(got, r.Header.Get("Idempotency-Key")+" "+string(body)); len(got)%3 != 0 {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, `{"id":"made"}`)
 	}))
 	defer web.Close()
-	c := client.New(client.Options{BaseURL: web.URL, Insist: true})
-	_, err := c.Import(t.Context(), strings.NewReader("zip"), "")
-	if parley.CodeOf(err) != parley.CodeUnavailable || !strings.Contains(err.Error(), "may have been imported") || parley.Info(err).Hint == "" || imports.Load() != 1 {
-		t.Errorf("%v, hint %q after %d requests", err, parley.Info(err).Hint, imports.Load())
+	c := client.New(client.Options{BaseURL: web.URL, Retry: time.Millisecond})
+	zip := strings.NewReader("not this: zip")
+	_, _ = zip.Seek(10, io.SeekStart)
+	info, err := c.Import(t.Context(), zip, "")
+	mu.Lock()
+	if err != nil || info.ID != "made" || len(got) != 3 {
+		t.Errorf("got %+v, %v after %d requests", info, err, len(got))
+	}
+	for _, one := range got {
+		if key, body, _ := strings.Cut(one, " "); one != got[0] || key == "" || body != "zip" {
+			t.Errorf("sent %q, and first %q", one, got[0])
+		}
+	}
+	mu.Unlock()
+	_, err = c.ImportSession(t.Context(), struct{ io.Reader }{strings.NewReader("zip")}, parley.ImportSession{Key: "my key"})
+	mu.Lock()
+	defer mu.Unlock()
+	if parley.CodeOf(err) != parley.CodeUnavailable || !strings.Contains(err.Error(), "may have been imported") || !strings.Contains(parley.Info(err).Hint, "my key") || len(got) != 4 {
+		t.Errorf("%v, hint %q after %d requests", err, parley.Info(err).Hint, len(got))
 	}
 }

@@ -2,10 +2,12 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -165,25 +167,67 @@ func (c *Client) Export(ctx context.Context, id parley.SessionID, w io.Writer) e
 }
 
 // Import makes a session from an export. App is the app to import into; empty means the
-// one named in the archive. The session has the archive's workspace if the export is the
-// caller's own and the workspace is there; see [Client.ImportTo].
+// one named in the archive. It is [Client.ImportSession] with nothing else asked for.
 func (c *Client) Import(ctx context.Context, zip io.Reader, app string) (parley.SessionInfo, error) {
-	return c.ImportTo(ctx, zip, app, "")
+	return c.ImportSession(ctx, zip, parley.ImportSession{App: app})
 }
 
-// ImportTo is Import into a workspace of the caller's. It is not repeated: when the answer
-// is lost, the error says that the session may have been made.
-func (c *Client) ImportTo(ctx context.Context, zip io.Reader, app string, w parley.Workspace) (parley.SessionInfo, error) {
+// ImportSession makes a session from an export. If the answer is lost, the request is
+// repeated with the same key within [Options.Patience]; for that, zip must be an io.Seeker,
+// as a file is. Another reader can be sent only once: the error then names the key with
+// which the same archive may be imported again.
+func (c *Client) ImportSession(ctx context.Context, zip io.Reader, in parley.ImportSession) (parley.SessionInfo, error) {
 	q := url.Values{}
-	set(q, "app", app)
-	set(q, "workspace", string(w))
-	a := call{method: http.MethodPost, path: "/v1/sessions/import", query: q, raw: zip}
-	info, err := get[parley.SessionInfo](ctx, c, a.set("Content-Type", "application/zip"))
+	set(q, "app", in.App)
+	set(q, "workspace", string(in.Workspace))
+	var sent *lent
+	do := func() (parley.SessionInfo, error) {
+		sent = &lent{Reader: zip, back: make(chan struct{})}
+		a := call{method: http.MethodPost, path: "/v1/sessions/import", query: q, raw: sent}
+		return get[parley.SessionInfo](ctx, c, a.set("Content-Type", "application/zip").set("Idempotency-Key", in.Key))
+	}
+	seek, ok := zip.(io.Seeker)
+	begin := int64(0)
+	if ok {
+		var err error
+		if begin, err = seek.Seek(0, io.SeekCurrent); err != nil {
+			ok = false // a pipe, say
+		}
+	}
+	if ok {
+		return once(ctx, c, &in.Key, func() (parley.SessionInfo, error) {
+			if sent != nil {
+				<-sent.back
+			}
+			if _, err := seek.Seek(begin, io.SeekStart); err != nil {
+				return parley.SessionInfo{}, parley.Errorf(parley.CodeInvalid, "read the export again: %w", err)
+			}
+			return do()
+		})
+	}
+	if in.Key == "" {
+		in.Key = rand.Text()
+	}
+	info, err := do()
 	if inDoubt()(err) {
 		return info, parley.Errorf(parley.CodeUnavailable, "the archive may have been imported: %w", err).
-			WithHint("look whether the session is in the list before you import it again, which would make another")
+			WithHint("import it again with the key %s, which makes no second session", in.Key)
 	}
 	return info, err
+}
+
+// lent is a reader that net/http may still read after a request has failed, until it gives
+// it back.
+type lent struct {
+	io.Reader
+	once sync.Once
+	back chan struct{}
+}
+
+// Close implements io.Closer. The reader itself stays open, to be sent again.
+func (l *lent) Close() error {
+	l.once.Do(func() { close(l.back) })
+	return nil
 }
 
 func set(q url.Values, name, value string) {

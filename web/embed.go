@@ -4,8 +4,11 @@
 // Node still compiles: dist then holds only its placeholder, and the handler
 // says how to build the pages in place of showing them.
 //
-// [Handler] answers GET and HEAD of "/" (the list of apps), "/apps/{app}/"
-// (the page of an app that has one) and the files that these pages load. The
+// A [Site] answers GET and HEAD of "/" (the list of apps), "/apps/{app}/" (the
+// page of an app), "/login.html" (where a browser comes back to from a login at another service)
+// and the files that these pages load. Below the page of an app
+// are its logo, its colours as look.css, and app.webmanifest. The page of an app
+// that is not served has the status 404, and asks the server why. The
 // pages name their files relative to themselves, so they work below any prefix
 // that a proxy adds. Hashed files are cached for good, pages are asked for
 // again each time, and text is sent as it was compressed at build time. Every
@@ -13,8 +16,7 @@
 // styles and fonts load and only our own server is spoken to.
 //
 // It knows nothing of sessions and asks for no identity: the pages hold no
-// data. It does not know which apps are switched on; who mounts it refuses the
-// others first.
+// data but what an app says about itself.
 package web
 
 import (
@@ -22,6 +24,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"encoding/json"
+	"html"
 	"io"
 	"io/fs"
 	"net/http"
@@ -36,8 +39,8 @@ import (
 //go:embed all:dist
 var dist embed.FS
 
-// FS returns the built pages: index.html, one {app}.html for each app that has
-// a page, and assets/. It holds no page when they are not built.
+// FS returns the built pages: index.html, app.html, which is the page of every
+// app, and assets/. It holds no page when they are not built.
 func FS() fs.FS {
 	sub, err := fs.Sub(dist, "dist")
 	if err != nil {
@@ -46,13 +49,22 @@ func FS() fs.FS {
 	return sub
 }
 
-// Handler serves the embedded pages. It is safe for concurrent use.
-func Handler() http.Handler { return New(FS()) }
+// Looks says how the page of an app looks; false: there is no such app. It is called for each
+// request.
+type Looks func(app string) (Look, bool)
+
+// Site serves pages. It is safe for concurrent use.
+type Site struct {
+	fsys  fs.FS
+	looks Looks
+	files map[string]file // by path in fsys
+	app   string          // app.html, before it has an app's title
+}
 
 // New serves the pages in fsys, which is read once: each file's hash becomes
 // its ETag.
-func New(fsys fs.FS) http.Handler {
-	s := &site{fsys: fsys, files: map[string]file{}}
+func New(fsys fs.FS, looks Looks) *Site {
+	s := &Site{fsys: fsys, looks: looks, files: map[string]file{}}
 	// An unreadable tree is the same as one that is not built: a page says so.
 	_ = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && !strings.HasPrefix(path.Base(name), ".") {
@@ -60,20 +72,25 @@ func New(fsys fs.FS) http.Handler {
 		}
 		return err
 	})
+	raw, _ := fs.ReadFile(fsys, appPage)
+	s.app = string(raw)
 	return s
 }
 
-type site struct {
-	fsys  fs.FS
-	files map[string]file // by path in fsys
-}
+// appPage is the page of every app. What is replaced in it is in the form of web/app.html.
+const (
+	appPage   = "app.html"
+	loginPage = "login.html"
+	noTitle   = "<title>Parley</title>"
+	noLogo    = `type="image/svg+xml" href="./favicon.svg"`
+)
 
 type file struct {
 	etag string // of the plain form, without quotes
 	size int64
 }
 
-func (s *site) add(name string) {
+func (s *Site) add(name string) {
 	f, err := s.fsys.Open(name)
 	if err != nil {
 		return
@@ -92,9 +109,10 @@ func (s *site) add(name string) {
 // origin. Pictures are blobs where the server asks for a key, which only fetch
 // can send. Styles set by scripts through the DOM are not inline styles to it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data: blob:; " +
-	"connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+	"connect-src 'self'; manifest-src 'self'; worker-src 'self'; frame-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 
-func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements http.Handler.
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -103,19 +121,17 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	page, rest := "index", strings.TrimPrefix(r.URL.Path, "/")
-	if after, ok := strings.CutPrefix(rest, "apps/"); ok {
-		app, inside, slash := strings.Cut(after, "/")
-		if !slash && app != "" && reads {
+	app, rest, inApp := split(r.URL.Path)
+	if inApp && app == "" { // there is no slash behind the app's name
+		if rest != "" && reads {
 			// The dot keeps a name with a colon from being read as a scheme.
-			redirect(w, "./"+url.PathEscape(app)+"/")
+			redirect(w, "./"+url.PathEscape(rest)+"/")
 			return
 		}
-		if page, rest = app, inside; !slash {
-			rest = app // no page is here
-		}
+		inApp = false
 	}
-	there := rest == "" && (page == "index" || s.has(page+".html")) || s.has(rest) && path.Ext(rest) != ".html"
+	comes := !inApp && rest == loginPage
+	there := rest == "" || s.isFile(rest) || inApp && isOwn(rest) || comes
 	switch {
 	case !reads:
 		if !there {
@@ -124,11 +140,17 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		h.Set("Allow", "GET, HEAD")
 		say(w, r, http.StatusMethodNotAllowed, "Pages are only read.", "use GET")
+	case rest == "" && inApp:
+		s.page(w, r, app)
 	case rest == "":
-		s.page(w, r, page)
-	case s.has(rest) && path.Ext(rest) != ".html":
+		s.plain(w, r, "index.html")
+	case comes:
+		s.plain(w, r, loginPage)
+	case s.isFile(rest):
 		s.file(w, r, rest)
-	case page != "index" && path.Ext(rest) == "" && !strings.HasPrefix(rest, "assets/"):
+	case inApp && isOwn(rest):
+		s.own(w, r, app, rest)
+	case inApp && path.Ext(rest) == "" && !strings.HasPrefix(rest, "assets/"):
 		// The page keeps its place in the fragment, so a deeper path is an old or
 		// mistyped link; relative, because a proxy may have put a prefix before us.
 		redirect(w, "./"+strings.Repeat("../", strings.Count(rest, "/")))
@@ -137,28 +159,138 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *site) has(name string) bool {
+// split finds the app in a path, and what is behind it. Without a slash behind the app's name,
+// the name is in rest.
+func split(p string) (app, rest string, inApp bool) {
+	p = strings.TrimPrefix(p, "/")
+	after, ok := strings.CutPrefix(p, "apps/")
+	if !ok {
+		return "", p, false
+	}
+	app, rest, slash := strings.Cut(after, "/")
+	if !slash {
+		return "", app, true
+	}
+	return app, rest, true
+}
+
+// Shows reports whether the Site answers a request for the path of an app that is not served: the
+// page, when a browser asks for it, and the files that it loads.
+func (s *Site) Shows(r *http.Request) bool {
+	_, rest, _ := split(r.URL.Path)
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	return reads && (rest == "" && strings.Contains(r.Header.Get("Accept"), "text/html") || s.isFile(rest) || rest == "look.css")
+}
+
+// isFile reports whether the build has a file that is served as it is.
+func (s *Site) isFile(name string) bool { return s.has(name) && path.Ext(name) != ".html" }
+
+// isOwn reports whether a name is of what each app has its own of.
+func isOwn(name string) bool {
+	return name == "look.css" || name == "logo" || name == "app.webmanifest"
+}
+
+func (s *Site) has(name string) bool {
 	_, ok := s.files[name]
 	return ok
 }
 
-// page sends the page of an app; index is the list of apps.
-func (s *site) page(w http.ResponseWriter, r *http.Request, page string) {
-	name := page + ".html"
+// plain sends a page that is the same for everybody: the list of apps, or where a browser comes
+// back to from a login.
+func (s *Site) plain(w http.ResponseWriter, r *http.Request, name string) {
+	if !s.has(name) {
+		unbuilt(w, r)
+		return
+	}
+	s.file(w, r, name)
+}
+
+func unbuilt(w http.ResponseWriter, r *http.Request) {
+	say(w, r, http.StatusServiceUnavailable,
+		"The pages are not built into this binary. Run `make build`, which needs Node, and start it again.\n"+
+			"Everything else works without them: see /openapi.json", "")
+}
+
+// page sends the page of an app.
+func (s *Site) page(w http.ResponseWriter, r *http.Request, app string) {
+	if s.app == "" {
+		unbuilt(w, r)
+		return
+	}
+	status, page := http.StatusNotFound, s.app
+	if look, ok := s.looks(app); ok {
+		status = http.StatusOK
+		page = strings.Replace(page, noTitle, "<title>"+html.EscapeString(look.Title)+"</title>", 1)
+		if look.Logo != nil {
+			page = strings.Replace(page, noLogo, `type="`+look.LogoType+`" href="./logo"`, 1)
+		}
+	}
+	send(w, r, status, contentType(appPage), []byte(page))
+}
+
+// own sends what each app has its own of.
+func (s *Site) own(w http.ResponseWriter, r *http.Request, app, name string) {
+	look, ok := s.looks(app)
 	switch {
-	case !s.has("index.html"):
-		say(w, r, http.StatusServiceUnavailable,
-			"The pages are not built into this binary. Run `make build`, which needs Node, and start it again.\n"+
-				"Everything else works without them: see /openapi.json", "")
-	case !s.has(name) || strings.Contains(page, "/"):
-		say(w, r, http.StatusNotFound, "The app "+strconv.Quote(page)+" has no page.", "the apps are listed at /")
+	case name == "look.css": // also of an app that is not served: its page loads it
+		send(w, r, http.StatusOK, contentType(name), accented(look.Accent))
+	case ok && name == "logo" && look.Logo != nil:
+		// A picture may be a document of XML. Opened by itself, it can neither run anything nor load anything.
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
+		send(w, r, http.StatusOK, look.LogoType, look.Logo)
+	case ok && name == "app.webmanifest":
+		send(w, r, http.StatusOK, contentType(name), manifest(look))
 	default:
-		s.file(w, r, name)
+		say(w, r, http.StatusNotFound, "There is nothing at this address.", "the apps are listed at /")
+	}
+}
+
+// manifest lets browsers install the page of an app.
+func manifest(look Look) []byte {
+	type icon struct {
+		Src     string `json:"src"`
+		Sizes   string `json:"sizes,omitempty"`
+		Type    string `json:"type"`
+		Purpose string `json:"purpose,omitempty"`
+	}
+	icons := []icon{
+		{"./favicon.svg", "any", "image/svg+xml", ""},
+		{"./icon-192.png", "192x192", "image/png", ""},
+		{"./icon-512.png", "512x512", "image/png", "any maskable"},
+	}
+	if look.Logo != nil {
+		icons = append([]icon{{"./logo", "any", look.LogoType, ""}}, icons[1:]...)
+	}
+	body, _ := json.Marshal(map[string]any{ // texts can be written
+		"name": look.Title, "short_name": look.Title, "description": look.Description, "start_url": "./", "scope": "./",
+		"display": "standalone", "background_color": "#0a0a0a", "theme_color": "#0a0a0a", "icons": icons,
+	})
+	return body
+}
+
+// send sends what was made for this request, and is asked for again each time.
+func send(w http.ResponseWriter, r *http.Request, status int, kind string, body []byte) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-cache")
+	sum := sha256.Sum256(body)
+	etag := `"` + hex.EncodeToString(sum[:12]) + `"`
+	if status == http.StatusOK {
+		h.Set("ETag", etag)
+		if matches(r.Header.Get("If-None-Match"), etag) {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	h.Set("Content-Type", kind)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(body) // if the client has gone, there is no one to send an error to
 	}
 }
 
 // file sends one file in the best form that the client accepts.
-func (s *site) file(w http.ResponseWriter, r *http.Request, name string) {
+func (s *Site) file(w http.ResponseWriter, r *http.Request, name string) {
 	h := w.Header()
 	h.Set("Content-Type", contentType(name))
 	if strings.HasPrefix(name, "assets/") {
@@ -236,11 +368,15 @@ func contentType(name string) string {
 	switch path.Ext(name) {
 	case ".html":
 		return "text/html; charset=utf-8"
-	case ".js":
+	case ".js", ".mjs":
 		return "text/javascript; charset=utf-8"
 	case ".css":
 		return "text/css; charset=utf-8"
-	case ".json":
+	case ".txt", ".md", ".ts":
+		return "text/plain; charset=utf-8"
+	case ".csv":
+		return "text/csv; charset=utf-8"
+	case ".json", ".map":
 		return "application/json"
 	case ".webmanifest":
 		return "application/manifest+json"
@@ -248,8 +384,30 @@ func contentType(name string) string {
 		return "image/svg+xml"
 	case ".png":
 		return "image/png"
+	case ".jpg", ".jpeg":
+		return "image/jpeg"
+	case ".webp":
+		return "image/webp"
+	case ".avif":
+		return "image/avif"
+	case ".gif":
+		return "image/gif"
+	case ".ico":
+		return "image/x-icon"
+	case ".woff":
+		return "font/woff"
 	case ".woff2":
 		return "font/woff2"
+	case ".wasm":
+		return "application/wasm"
+	case ".pdf":
+		return "application/pdf"
+	case ".mp3":
+		return "audio/mpeg"
+	case ".mp4":
+		return "video/mp4"
+	case ".webm":
+		return "video/webm"
 	}
 	return "application/octet-stream"
 }
@@ -273,7 +431,7 @@ func say(w http.ResponseWriter, r *http.Request, status int, text, hint string) 
 		return
 	}
 	code := map[int]parley.Code{
-		http.StatusNotFound: parley.CodeNotFound, http.StatusMethodNotAllowed: parley.CodeInvalid, http.StatusServiceUnavailable: parley.CodeUnavailable,
+		http.StatusNotFound: parley.CodeNotFound, http.StatusForbidden: parley.CodeForbidden, http.StatusMethodNotAllowed: parley.CodeInvalid, http.StatusServiceUnavailable: parley.CodeUnavailable,
 	}[status]
 	if code == "" {
 		code = parley.CodeInternal

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -21,12 +22,30 @@ func built() fstest.MapFS {
 		"index.html":            {Data: []byte("the apps")},
 		"index.html.br":         {Data: []byte("br of the apps")},
 		"index.html.gz":         {Data: []byte("gz of the apps")},
-		"chaos.html":            {Data: []byte("chaos")},
+		"app.html":              {Data: []byte(`<title>Parley</title> type="image/svg+xml" href="./favicon.svg"`)},
+		"favicon.svg":           {Data: []byte("icon")},
 		"theme.js":              {Data: []byte("theme")},
 		"assets/chaos-1a2b.js":  {Data: []byte("script")},
 		"assets/inter-9z.woff2": {Data: []byte("font")},
 	}
 }
+
+// looks knows two apps, one of them with a look of its own.
+func looks(app string) (web.Look, bool) {
+	switch app {
+	case "chaos":
+		return web.Look{Title: `Chaos </title><script>`}, true
+	case "mine":
+		return web.Look{Title: "Mine", Accent: "#1f6feb", Logo: []byte("<svg onload='x'/>"), LogoType: "image/svg+xml"}, true
+	}
+	return web.Look{}, false
+}
+
+const (
+	pageOfChaos   = `<title>Chaos &lt;/title&gt;&lt;script&gt;</title> type="image/svg+xml" href="./favicon.svg"`
+	pageOfMine    = `<title>Mine</title> type="image/svg+xml" href="./logo"`
+	pageOfUnknown = `<title>Parley</title> type="image/svg+xml" href="./favicon.svg"`
+)
 
 type answer struct {
 	Status                                    int
@@ -41,7 +60,7 @@ func get(t *testing.T, site fs.FS, method, path string, header ...string) (answe
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
-	web.New(site).ServeHTTP(w, r)
+	web.New(site, looks).ServeHTTP(w, r)
 	h := w.Header()
 	return answer{
 		Status: w.Code, Body: w.Body.String(), Type: h.Get("Content-Type"), Cache: h.Get("Cache-Control"),
@@ -65,17 +84,22 @@ func TestHandler(t *testing.T) {
 		want       answer
 	}{
 		{"list_of_apps", "/", nil, answer{Status: 200, Body: "the apps", Type: html, Cache: "no-cache", Vary: "Accept-Encoding"}},
-		{"page_of_an_app", "/apps/chaos/", nil, answer{Status: 200, Body: "chaos", Type: html, Cache: "no-cache"}},
+		{"page_of_an_app", "/apps/chaos/", nil, answer{Status: 200, Body: pageOfChaos, Type: html, Cache: "no-cache"}},
+		{"page_of_an_app_of_ones_own", "/apps/mine/", nil, answer{Status: 200, Body: pageOfMine, Type: html, Cache: "no-cache"}},
+		{"logo", "/apps/mine/logo", nil, answer{Status: 200, Body: "<svg onload='x'/>", Type: "image/svg+xml", Cache: "no-cache"}},
+		{"no_logo", "/apps/chaos/logo", nil, answer{Status: 404, Body: missing, Type: text, Cache: "no-store"}},
+		{"colours", "/apps/chaos/look.css", nil, answer{Status: 200, Type: "text/css; charset=utf-8", Cache: "no-cache"}},
 		{"app_without_slash", "/apps/chaos", nil, answer{Status: 302, Target: "./chaos/"}},
 		{"no_way_out", "/apps/https:example.com", nil, answer{Status: 302, Target: "./https:example.com/"}},
 		{"deeper_path_goes_back_to_the_app", "/apps/chaos/a/b", nil, answer{Status: 302, Target: "./../"}},
-		{"app_without_page", "/apps/home/", nil, answer{Status: 404, Body: "The app \"home\" has no page. The apps are listed at /\n", Type: text, Cache: "no-store"}},
+		{"app_that_is_not_served", "/apps/home/", nil, answer{Status: 404, Body: pageOfUnknown, Type: html, Cache: "no-cache"}},
+		{"file_of_its_page", "/apps/home/theme.js", nil, answer{Status: 200, Body: "theme", Type: script, Cache: "no-cache"}},
 		{"hashed_file_is_kept_for_good", "/assets/chaos-1a2b.js", nil, answer{Status: 200, Body: "script", Type: script, Cache: forGood}},
 		{"file_below_the_app", "/apps/chaos/assets/inter-9z.woff2", nil, answer{Status: 200, Body: "font", Type: "font/woff2", Cache: forGood}},
 		{"unhashed_file_is_asked_for_again", "/apps/chaos/theme.js", nil, answer{Status: 200, Body: "theme", Type: script, Cache: "no-cache"}},
 		{"missing_file", "/assets/chaos-old.js", nil, answer{Status: 404, Body: missing, Type: text, Cache: "no-store"}},
 		{"missing_file_below_the_app", "/apps/chaos/assets/old", nil, answer{Status: 404, Body: missing, Type: text, Cache: "no-store"}},
-		{"pages_have_one_address", "/chaos.html", nil, answer{Status: 404, Body: missing, Type: text, Cache: "no-store"}},
+		{"pages_have_one_address", "/app.html", nil, answer{Status: 404, Body: missing, Type: text, Cache: "no-store"}},
 		{"hidden_files_stay_hidden", "/.gitkeep", nil, answer{Status: 404, Body: missing, Type: text, Cache: "no-store"}},
 		{"no_way_up", "/apps/chaos/../../../etc/passwd", nil, answer{Status: 302, Target: "./../../../../"}},
 		{"brotli", "/", []string{"Accept-Encoding", "gzip, br"}, answer{Status: 200, Body: "br of the apps", Type: html, Cache: "no-cache", Encoding: "br", Vary: "Accept-Encoding"}},
@@ -99,8 +123,8 @@ func TestHandler_head_has_no_body(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("HEAD (-want +got):\n%s", diff)
 	}
-	if got := h.Get("Content-Length"); got != "5" {
-		t.Errorf("Content-Length: got %q, want 5", got)
+	if got := h.Get("Content-Length"); got != strconv.Itoa(len(pageOfChaos)) {
+		t.Errorf("Content-Length: got %q, want %d", got, len(pageOfChaos))
 	}
 }
 
@@ -147,6 +171,10 @@ func TestHandler_every_answer_is_guarded(t *testing.T) {
 			t.Errorf("GET %s: X-Content-Type-Options %q", path, got)
 		}
 	}
+	_, h := get(t, built(), http.MethodGet, "/apps/mine/logo")
+	if got := h.Get("Content-Security-Policy"); !strings.HasSuffix(got, "; sandbox") || !strings.HasPrefix(got, "default-src 'none'") || h.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("a logo, which may be a document, could run: %q, %q", got, h.Get("X-Content-Type-Options"))
+	}
 }
 
 // The embedded pages, when they are built, must live under the policy: no
@@ -170,6 +198,9 @@ func TestEmbedded_pages_are_whole_and_have_nothing_inline(t *testing.T) {
 		}
 		for _, m := range loads.FindAllStringSubmatch(string(page), -1) {
 			file, relative := strings.CutPrefix(m[1], "./")
+			if file == "look.css" || file == "app.webmanifest" {
+				continue // each app has its own
+			}
 			if _, err := fs.Stat(web.FS(), file); err != nil || !relative {
 				t.Errorf("%s loads %q, which is not a file beside it", name, m[1])
 			}
@@ -184,7 +215,7 @@ func TestProgramsGetTheOneShape(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/nope", nil)
 	r.Header.Set("Accept", "*/*")
 	w := httptest.NewRecorder()
-	web.Handler().ServeHTTP(w, r)
+	web.New(web.FS(), looks).ServeHTTP(w, r)
 	want := `{"error":{"code":"not_found","message":"There is nothing at this address.","hint":"the apps are listed at /"}}` + "\n"
 	if w.Code != http.StatusNotFound || w.Body.String() != want || w.Header().Get("Content-Type") != "application/json" {
 		t.Errorf("got %d %s", w.Code, w.Body)

@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "write src/api/types.gen.ts")
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	const name = "src/api/types.gen.ts"
-	got := generate(t, "Event", "Delta", "ErrorInfo", "SessionInfo", "TurnInfo", "App", "Transcript")
+	got := generate(t, "Event", "Delta", "ErrorInfo", "SessionInfo", "TurnInfo", "App", "Transcript", "LoginAnswer", "LoginFinished")
 	if *update {
 		if err := os.WriteFile(name, got, 0o644); err != nil {
 			t.Fatal(err)
@@ -123,8 +123,8 @@ func generate(t *testing.T, roots ...string) []byte {
 	var b bytes.Buffer
 	b.WriteString("// Code generated from package parley by go test ./web -run TestTypes -update; DO NOT EDIT.\n")
 	fmt.Fprintf(&b, "\n/** What commands may carry: characters, and bytes of a pin. */\n"+
-		"export const limits = { title: %d, reason: %d, answer: %d, pin: %d, pins: %d } as const;\n",
-		parley.MaxTitle, parley.MaxReason, parley.MaxAnswer, parley.MaxPin, parley.MaxPins)
+		"export const limits = { title: %d, reason: %d, answer: %d, pin: %d, pins: %d, credential: %d } as const;\n",
+		parley.MaxTitle, parley.MaxReason, parley.MaxAnswer, parley.MaxPin, parley.MaxPins, parley.MaxCredential)
 	done := map[string]bool{}
 	for len(roots) > 0 {
 		name := roots[0]

@@ -19,25 +19,25 @@ export default defineConfig({
     // Inlined files would need data: in the content security policy.
     assetsInlineLimit: 0,
     rolldownOptions: {
-      input: { index: "index.html", chaos: "chaos.html", home: "home.html" },
+      input: { index: "index.html", app: "app.html", login: "login.html" },
     },
   },
   server: {
-    proxy: { "/v1": server, "/chat": server, "/openapi.json": server, "^/apps/[\\w-]+/entities": server },
+    proxy: { "/v1": server, "/chat": server, "/openapi.json": server, "^/apps/[\\w-]+/(entities|look.css|logo|app.webmanifest)": server },
   },
   test: {
     include: ["src/**/*.test.{ts,tsx}"],
   },
 });
 
-/** In development, too, /apps/{app}/ is the page {app}.html with its files below it, as embed.go has it. */
+/** In development, too, /apps/{app}/ is the page app.html with its files below it, as embed.go has it. */
 function appPaths(): Plugin {
   return {
     name: "app-paths",
     configureServer(server) {
       server.middlewares.use((request, _response, next) => {
-        const served = /^\/apps\/[\w-]+\/entities\b/.test(request.url ?? ""); // by the server itself
-        if (!served) request.url = request.url?.replace(/^\/apps\/([\w-]+)\/(?=[?#]|$)/, "/$1.html").replace(/^\/apps\/[\w-]+\//, "/");
+        const served = /^\/apps\/[\w-]+\/(entities|look\.css|logo|app\.webmanifest)\b/.test(request.url ?? ""); // by the server itself
+        if (!served) request.url = request.url?.replace(/^\/apps\/[\w-]+\/(?=[?#]|$)/, "/app.html").replace(/^\/apps\/[\w-]+\//, "/");
         next();
       });
     },
@@ -56,7 +56,7 @@ function keepPlaceholder(): Plugin {
 }
 
 /** Writes .br and .gz beside every text file, once at build time, so that the server never compresses. */
-function precompress(): Plugin {
+export function precompress(): Plugin {
   let out = "dist";
   return {
     name: "precompress",
@@ -67,7 +67,7 @@ function precompress(): Plugin {
     closeBundle() {
       for (const name of readdirSync(out, { recursive: true, encoding: "utf8" })) {
         const path = join(out, name);
-        if (!/\.(html|js|css|svg|json|webmanifest)$/.test(name) || !statSync(path).isFile()) continue;
+        if (!/\.(html|js|css|svg|json|webmanifest|ts)$/.test(name) || !statSync(path).isFile()) continue;
         const plain = readFileSync(path);
         const brotli = brotliCompressSync(plain, {
           params: { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_SIZE_HINT]: plain.length },

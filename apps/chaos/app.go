@@ -43,6 +43,23 @@ func describe(m app.Mux) {
 	}
 	name, most := text("The caller's own id for the conversation."), parley.MaxOutsideID
 	name.MaxLength = &most
+	frames := app.Stream("The frames of the turn", &huma.Schema{AnyOf: []*huma.Schema{
+		app.Frame("agent_start", "agent"),
+		app.Frame("tool_call", "agent", "tool", "query"),
+		app.Frame("tool_result", "agent", "tool", "result"),
+		app.Frame("handoff", "from", "to"),
+		app.Frame("token", "text"),
+		app.Frame("done"),
+		app.Frame("error", "message"),
+	}})
+	header := func(doc string) *huma.Param {
+		return &huma.Param{Description: doc, Schema: &huma.Schema{Type: huma.TypeString}}
+	}
+	frames.Headers = map[string]*huma.Param{
+		"Parley-Session":  header("The id of the session."),
+		"Parley-Turn":     header("The id of the turn."),
+		"Parley-Scripted": header("true if a script answers, and no language model; else absent."),
+	}
 	m.Describe(&huma.Operation{
 		OperationID: "chat", Method: http.MethodPost, Path: Path, Summary: "Ask the app's agents, and follow the answer",
 		Description: "The session is made when its id is first used. A second message is refused while a turn runs or waits for a person, who answers elsewhere. " +
@@ -58,14 +75,6 @@ func describe(m app.Mux) {
 				"message":    text("The question."),
 			},
 		}}}},
-		Responses: map[string]*huma.Response{"200": app.Stream("The frames of the turn", &huma.Schema{AnyOf: []*huma.Schema{
-			app.Frame("agent_start", "agent"),
-			app.Frame("tool_call", "agent", "tool", "query"),
-			app.Frame("tool_result", "agent", "tool", "result"),
-			app.Frame("handoff", "from", "to"),
-			app.Frame("token", "text"),
-			app.Frame("done"),
-			app.Frame("error", "message"),
-		}})},
+		Responses: map[string]*huma.Response{"200": frames},
 	}, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge)
 }

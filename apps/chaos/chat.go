@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/strict"
 	"github.com/parley-server/parley/internal/wire"
 )
@@ -30,6 +31,8 @@ const (
 type Engine interface {
 	Create(ctx context.Context, p parley.Principal, c parley.CreateSession) (parley.SessionInfo, bool, error)
 	Send(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.Send) (parley.TurnInfo, error)
+	Session(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.SessionInfo, error)
+	Model(name string) (seam.ModelInfo, error)
 }
 
 // Options of [Chat].
@@ -96,6 +99,10 @@ func (o Options) begin(w http.ResponseWriter, r *http.Request) (a asked, err err
 	if err != nil {
 		return a, err
 	}
+	given, err := parley.ParseCredentials(r.Header.Values(parley.CredentialsHeader))
+	if err != nil {
+		return a, err
+	}
 	done := func() {}
 	if o.Open != nil { // before there is a turn that nobody would follow
 		if done, err = o.Open(r.Context(), p); err != nil {
@@ -107,7 +114,7 @@ func (o Options) begin(w http.ResponseWriter, r *http.Request) (a asked, err err
 	if err == nil {
 		// This wire has no queue and no answers: a second message is refused while a turn
 		// runs or waits for a human, who answers elsewhere.
-		t, err = o.Engine.Send(r.Context(), p, s.ID, parley.Send{Message: *in.Message, Busy: parley.BusyReject, Client: wireName, Fixed: true})
+		t, err = o.Engine.Send(r.Context(), p, s.ID, parley.Send{Message: *in.Message, Credentials: given, Busy: parley.BusyReject, Client: wireName, Fixed: true})
 	}
 	if err != nil {
 		done()
@@ -177,10 +184,24 @@ func (o Options) decode(w http.ResponseWriter, r *http.Request) (chatBody, error
 	return in, nil
 }
 
+// scripted reports whether the session's agent begins its turn with a model that follows a script.
+// No frame of this wire has room for it, and what every frame holds is fixed, so it is a header.
+func (o Options) scripted(ctx context.Context, p parley.Principal, id parley.SessionID) bool {
+	s, err := o.Engine.Session(ctx, p, id) // again: the turn may have begun with other settings of the app
+	if err != nil {
+		return false // the turn is there, and its frames matter more
+	}
+	m, err := o.Engine.Model(s.Model)
+	return err == nil && m.Scripted
+}
+
 func (o Options) stream(w http.ResponseWriter, r *http.Request, a asked) {
 	p, t := a.p, a.t
 	w.Header().Set("Parley-Session", string(t.SessionID))
 	w.Header().Set("Parley-Turn", string(t.ID))
+	if o.scripted(r.Context(), p, t.SessionID) {
+		w.Header().Set("Parley-Scripted", "true")
+	}
 	form := &Wire{Cursor: a.cursor}
 	silence := time.Duration(-1)
 	if a.ping {

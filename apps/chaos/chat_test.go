@@ -227,7 +227,7 @@ func TestChat_length_that_is_too_large(t *testing.T) {
 }
 
 // none is an engine without sessions.
-type none struct{}
+type none struct{ chaos.Engine }
 
 func (none) Create(context.Context, parley.Principal, parley.CreateSession) (parley.SessionInfo, bool, error) {
 	return parley.SessionInfo{}, false, parley.Errorf(parley.CodeNotFound, "there is no app")

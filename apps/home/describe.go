@@ -38,6 +38,7 @@ func describeEvents(m app.Mux) {
 					"finalMessage": text("In Markdown."), "reasoningSummary": text("How it came to it."),
 					"citations": {Type: huma.TypeArray, Items: m.Schema(parley.Citation{})},
 					"followUps": {Type: huma.TypeArray, Items: text("")},
+					"scripted":  {Type: huma.TypeBoolean, Description: "true if a script wrote it, and no language model."},
 				}),
 			}),
 		}))},

@@ -2,13 +2,16 @@ package home
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"net/http"
+	"runtime"
 	"slices"
 	"time"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/fair"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/wire"
 )
@@ -16,7 +19,17 @@ import (
 // Path is where the wire is.
 const Path = "/events/{session_id}"
 
-const pingEvery = 15 * time.Second
+const (
+	pingEvery = 15 * time.Second
+	// maxStarting is how many streams of one user may wait to begin: more than one may have open.
+	maxStarting = 4096
+)
+
+// begun are the statuses of turns that have begun.
+var begun = []parley.TurnStatus{
+	parley.StatusRunning, parley.StatusWaiting, parley.StatusInterrupted,
+	parley.StatusCompleted, parley.StatusFailed, parley.StatusCancelled, parley.StatusExpired,
+}
 
 // Engine is the part of package engine that this wire uses.
 type Engine interface {
@@ -44,6 +57,8 @@ type Options struct {
 	House func(app string) bool
 	// PartialEvery is how long new text is gathered; 0 means [PartialEvery].
 	PartialEvery time.Duration
+
+	starting *fair.Turns // of users, at finding where their streams begin
 }
 
 // Events serves GET /events/{session_id}: any session of the caller, live, over
@@ -55,6 +70,7 @@ func Events(o Options) http.Handler {
 	if o.PartialEvery <= 0 {
 		o.PartialEvery = PartialEvery
 	}
+	o.starting = &fair.Turns{Slots: max(runtime.GOMAXPROCS(0)/2, 1), Queued: maxStarting}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet {
 			w.Header().Set("Allow", http.MethodGet)
@@ -115,35 +131,47 @@ func (o Options) serve(w http.ResponseWriter, r *http.Request) error {
 }
 
 // start finds where to begin, and tells the wire what the client has seen of its current
-// turn.
+// turn. It reads turns and events, which takes a processor for a while if they are large,
+// so users take turns at it.
 func (o Options) start(ctx context.Context, p parley.Principal, id parley.SessionID, resumed bool, from Cursor) (*Wire, int64, error) {
+	leave, err := o.starting.Enter(ctx, p)
+	if errors.Is(err, fair.ErrFull) {
+		return nil, 0, parley.Errorf(parley.CodeRateLimited, "%d streams of yours wait to begin, which is as many as may", maxStarting).
+			WithHint("connect again when others have begun").WithRetry(time.Second)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
 	info, err := o.Engine.Session(ctx, p, id)
 	if err != nil {
 		return nil, 0, err
 	}
 	from.House = o.House != nil && o.House(info.App)
-	turns, err := o.Engine.Turns(ctx, p, seam.TurnQuery{Session: id})
+	form := NewWire(from)
+	if resumed && from.Seq == 0 { // no turn has begun by then
+		return form, 0, nil
+	}
+	// A row holds a whole message and answer, so few are read at first.
+	q := seam.TurnQuery{Session: id, Statuses: begun, Limit: 1}
+	turns, err := o.Engine.Turns(ctx, p, q)
 	if err != nil {
 		return nil, 0, err
 	}
 	if !resumed {
-		at := slices.IndexFunc(turns, func(t parley.TurnInfo) bool { return t.Status != parley.StatusPending })
-		if at < 0 {
-			at = len(turns) - 1 // the first of those that wait
-		}
-		if at >= 0 {
-			from.Seq = turns[at].FirstSeq - 1
+		if len(turns) > 0 {
+			from.Seq = turns[0].FirstSeq - 1
 		}
 		return NewWire(from), from.Seq, nil
 	}
-	form := NewWire(from)
-	begun := func(t parley.TurnInfo) bool { return t.Status != parley.StatusPending && t.FirstSeq <= from.Seq }
-	at := slices.IndexFunc(turns, begun)
-	for at < 0 && len(turns) > 0 { // the cursor is further back than a page of turns
-		if turns, err = o.Engine.Turns(ctx, p, seam.TurnQuery{Session: id, Before: turns[len(turns)-1].ID, Limit: 500}); err != nil {
+	by := func(t parley.TurnInfo) bool { return t.FirstSeq <= from.Seq }
+	at := slices.IndexFunc(turns, by)
+	for at < 0 && len(turns) > 0 { // the cursor is further back
+		q.Before, q.Limit = turns[len(turns)-1].ID, 500
+		if turns, err = o.Engine.Turns(ctx, p, q); err != nil {
 			return nil, 0, err
 		}
-		at = slices.IndexFunc(turns, begun)
+		at = slices.IndexFunc(turns, by)
 	}
 	if at < 0 || turns[at].Status.Ended() && turns[at].LastSeq <= from.Seq {
 		return form, from.Seq, nil

@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -186,6 +189,116 @@ func TestEventsFromFarBack(t *testing.T) {
 			}
 		}
 	}
+}
+
+// rowsEngine counts the rows of turns that are read. With begun set it waits before each
+// reading until the test lets it go on.
+type rowsEngine struct {
+	home.Engine
+	rows  atomic.Int64
+	begun chan string // gets the user
+	may   chan struct{}
+}
+
+func (e *rowsEngine) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery) ([]parley.TurnInfo, error) {
+	if e.begun != nil {
+		e.begun <- p.User
+		<-e.may
+	}
+	list, err := e.Engine.Turns(ctx, p, q)
+	e.rows.Add(int64(len(list)))
+	return list, err
+}
+
+// TestStreamsBeginWithFewRows: a row holds a whole message and answer, so a stream that begins at the
+// start or at the end of a long session does not read them all.
+func TestStreamsBeginWithFewRows(t *testing.T) {
+	t.Parallel()
+	rig := enginetest.New(t, enginetest.Echo, enginetest.App())
+	defer rig.Close()
+	id := rig.Session().ID
+	for range 20 {
+		rig.Await(rig.Send(id, "hello").ID)
+	}
+	e := &rowsEngine{Engine: rig.Engine}
+	events := home.Events(home.Options{
+		Engine: e, Reader: rig.Reader,
+		Principal: func(context.Context) (parley.Principal, error) { return enginetest.User, nil },
+		Fail:      func(_ http.ResponseWriter, err error) { t.Error(err) },
+	})
+	mux := http.NewServeMux()
+	mux.Handle(home.Path, events)
+	for after, want := range map[string]int64{"": 1, "?after=0": 0} {
+		e.rows.Store(0)
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &untilWritten{httptest.NewRecorder(), cancel}
+		mux.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/events/"+string(id)+after, http.NoBody))
+		cancel()
+		if rows := e.rows.Load(); rows != want || !strings.Contains(w.Body.String(), `"type":"`) {
+			t.Errorf("%q reads %d rows of 20, want %d; it begins with %.100q", after, rows, want, w.Body)
+		}
+	}
+}
+
+// untilWritten is a client that leaves once it got something.
+type untilWritten struct {
+	*httptest.ResponseRecorder
+	leave context.CancelFunc
+}
+
+func (w *untilWritten) Write(b []byte) (int, error) {
+	n, err := w.ResponseRecorder.Write(b)
+	w.leave()
+	return n, err
+}
+
+// TestStreamsBeginByTurnsOfUsers: 40 streams that one user opens at once do not look for their
+// beginnings at once, and another user's stream is next.
+func TestStreamsBeginByTurnsOfUsers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rig := enginetest.New(t, enginetest.Echo, enginetest.App())
+		defer rig.Close()
+		e := &rowsEngine{Engine: rig.Engine, begun: make(chan string, 100), may: make(chan struct{})}
+		events := home.Events(home.Options{
+			Engine: e, Reader: rig.Reader,
+			Principal: func(ctx context.Context) (parley.Principal, error) { return ctx.Value(who{}).(parley.Principal), nil },
+			Fail:      func(_ http.ResponseWriter, err error) { t.Error(err) },
+		})
+		mux := http.NewServeMux()
+		mux.Handle(home.Path, events)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		open := func(user string) {
+			p := parley.Principal{User: user}
+			info, _, err := rig.Engine.Create(ctx, p, parley.CreateSession{App: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() {
+				r := httptest.NewRequestWithContext(context.WithValue(ctx, who{}, p), http.MethodGet, "/events/"+string(info.ID), http.NoBody)
+				mux.ServeHTTP(httptest.NewRecorder(), r)
+			})
+			synctest.Wait()
+		}
+		for range 40 {
+			open("ana")
+		}
+		open("ben")
+		if len(e.begun) > 2 { // ben's, too, if there is a second processor to use
+			t.Errorf("of ana's 40 streams and ben's, %d begin at once", len(e.begun))
+		}
+		<-e.begun
+		e.may <- struct{}{}
+		synctest.Wait()
+		if got := <-e.begun; got != "ben" {
+			t.Errorf("the second stream to begin is that of %s", got)
+		}
+		close(e.may)
+		synctest.Wait()
+		cancel()
+		all.Wait()
+	})
 }
 
 func TestPartialsAreGathered(t *testing.T) {

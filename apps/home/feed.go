@@ -1,12 +1,15 @@
 package home
 
 import (
+	"context"
 	"encoding/json"
+	"iter"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 // Change is a state that became another.
@@ -79,7 +82,7 @@ func (f *Feed) Close() {
 	}
 }
 
-// frameOf is a frame of the stream: one entity's state, or how current the data is.
+// frameOf is what a message of the stream says: one entity's state, or how current the data is.
 type frameOf struct {
 	Entity      string     `json:"entity_id,omitempty"`
 	State       *string    `json:"state,omitempty"`
@@ -93,8 +96,7 @@ const (
 	gatherFor  = 100 * time.Millisecond // changes that come together go together
 	lookEvery  = 5 * time.Second        // whether the house is still heard
 	sayEvery   = 15 * time.Second       // that it is, so that proxies keep the stream
-	writeFor   = 30 * time.Second
-	justBefore = 30 * time.Second // a list that was read so long ago missed nothing
+	justBefore = 30 * time.Second       // a list that was read so long ago missed nothing
 )
 
 // stream returns an error only if nothing was written.
@@ -117,89 +119,85 @@ func (o EntityOptions) stream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Accel-Buffering", "no")
-	rc := http.NewResponseController(w)
-	send := func(frames ...frameOf) bool {
-		var b []byte
-		for _, f := range frames {
-			raw, err := json.Marshal(f)
-			if err != nil {
-				return false
-			}
-			b = append(append(append(b, "data: "...), raw...), "\n\n"...)
-		}
-		_ = rc.SetWriteDeadline(time.Now().Add(writeFor)) // a recorder has none
-		if _, err := w.Write(b); err != nil {
-			return false
-		}
-		return rc.Flush() == nil
-	}
-	fresh := func(l Listing) frameOf { return frameOf{Connected: &l.Connected, AgeMS: &l.AgeMS} }
-	first := []frameOf{fresh(now)}
-	for _, a := range now.Areas {
-		for _, e := range a.Entities {
-			if o.Now().Sub(e.LastChanged) < justBefore {
-				first = append(first, stateFrame(Change{e.ID, e.State, e.LastChanged}))
+	// It says itself that it is alive, and a page knows when to come back.
+	wire.ServeMessages(w, r, o.messages(ctx, now, changes), wire.SSE, wire.Options{Heartbeat: -1, Retry: -1})
+	return nil
+}
+
+// messages are what a stream sends: how things are now, and then what changes.
+func (o EntityOptions) messages(ctx context.Context, now Listing, changes <-chan Change) iter.Seq[[]wire.Message] {
+	return func(yield func([]wire.Message) bool) {
+		fresh := func(l Listing) wire.Message { return messageOf(frameOf{Connected: &l.Connected, AgeMS: &l.AgeMS}) }
+		first := []wire.Message{fresh(now)}
+		for _, a := range now.Areas {
+			for _, e := range a.Entities {
+				if o.Now().Sub(e.LastChanged) < justBefore {
+					first = append(first, stateMessage(Change{e.ID, e.State, e.LastChanged}))
+				}
 			}
 		}
-	}
-	if !send(first...) {
-		return nil
-	}
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	said, connected := o.Now(), now.Connected
-	var due <-chan time.Time
-	waiting := map[string]Change{}
-	var order []string
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case c, ok := <-changes:
-			if !ok {
-				return nil
-			}
-			if c.State == "" {
-				continue
-			}
-			if _, ok := waiting[c.Entity]; !ok {
-				order = append(order, c.Entity)
-			}
-			waiting[c.Entity] = c
-			if due == nil {
-				due = time.After(gatherFor)
-			}
-		case <-due:
-			frames := make([]frameOf, 0, len(order))
-			for _, id := range order {
-				frames = append(frames, stateFrame(waiting[id]))
-			}
-			due, order = nil, nil
-			clear(waiting)
-			if !send(frames...) {
-				return nil
-			}
-		case <-look.C:
-			l, err := o.House.Listing(ctx)
-			if err != nil || l.Connected == connected && o.Now().Sub(said) < sayEvery {
-				continue
-			}
-			said, connected = o.Now(), l.Connected
-			if !send(fresh(l)) {
-				return nil
+		if !yield(first) {
+			return
+		}
+		look := time.NewTicker(lookEvery)
+		defer look.Stop()
+		said, connected := o.Now(), now.Connected
+		var due <-chan time.Time
+		waiting := map[string]Change{}
+		var order []string
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case c, ok := <-changes:
+				if !ok {
+					return
+				}
+				if c.State == "" {
+					continue
+				}
+				if _, ok := waiting[c.Entity]; !ok {
+					order = append(order, c.Entity)
+				}
+				waiting[c.Entity] = c
+				if due == nil {
+					due = time.After(gatherFor)
+				}
+			case <-due:
+				list := make([]wire.Message, 0, len(order))
+				for _, id := range order {
+					list = append(list, stateMessage(waiting[id]))
+				}
+				due, order = nil, nil
+				clear(waiting)
+				if !yield(list) {
+					return
+				}
+			case <-look.C:
+				l, err := o.House.Listing(ctx)
+				if err != nil || l.Connected == connected && o.Now().Sub(said) < sayEvery {
+					continue
+				}
+				said, connected = o.Now(), l.Connected
+				if !yield([]wire.Message{fresh(l)}) {
+					return
+				}
 			}
 		}
 	}
 }
 
-func stateFrame(c Change) frameOf {
+func messageOf(f frameOf) wire.Message {
+	raw, err := json.Marshal(f)
+	if err != nil {
+		panic(err) // it has no value that JSON lacks
+	}
+	return wire.Message{Data: raw}
+}
+
+func stateMessage(c Change) wire.Message {
 	ok := available(c.State)
-	return frameOf{Entity: parley.Cut(c.Entity, 255), State: &c.State, LastChanged: &c.At, Available: &ok}
+	return messageOf(frameOf{Entity: parley.Cut(c.Entity, 255), State: &c.State, LastChanged: &c.At, Available: &ok})
 }
 
 func available(state string) bool { return state != "" && state != "unavailable" }

@@ -2,6 +2,7 @@ package home_test
 
 import (
 	"context"
+	"io/fs"
 	"testing"
 	"testing/synctest"
 
@@ -27,7 +28,7 @@ func TestCompaction_when_more_than_lastK_turns_are_unsummarised(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := settings.LoadApps(apps.FS(), config.Known{})
+	list, err := settings.LoadApps([]fs.FS{apps.FS()}, config.Known{})
 	if err != nil {
 		t.Fatal(err)
 	}

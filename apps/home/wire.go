@@ -8,7 +8,6 @@ package home
 import (
 	"bytes"
 	"encoding/json"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -188,6 +187,7 @@ type response struct {
 	ReasoningSummary string            `json:"reasoningSummary,omitempty"`
 	Citations        []parley.Citation `json:"citations,omitempty"`
 	FollowUps        []string          `json:"followUps,omitempty"`
+	Scripted         bool              `json:"scripted,omitempty"`
 }
 
 func (w *Wire) event(e parley.Event) {
@@ -199,7 +199,7 @@ func (w *Wire) event(e parley.Event) {
 		return // what is newer than this wire, or was condensed, is not on it
 	}
 	out := &events{w: w, e: e}
-	if path.Base(string(e.Agent)) != parley.MemoryAgent {
+	if !e.Agent.OfMemory() {
 		out.of(p)
 	}
 	step, ok := w.steps.Of(e, p)
@@ -257,7 +257,7 @@ func (o *events) of(p parley.Payload) {
 		r := p.Response
 		w.partial(o.e.Session, o.e.Turn, []byte(r.Message))
 		w.over()
-		o.send(envelope{Type: "final", Payload: payload{Final: &response{r.Message, r.ReasoningSummary, r.Citations, r.FollowUps}}}, true)
+		o.send(envelope{Type: "final", Payload: payload{Final: &response{r.Message, r.ReasoningSummary, r.Citations, r.FollowUps, r.Scripted}}}, true)
 	case parley.TurnFailed, parley.TurnCancelled, parley.TurnExpired, parley.TurnInterrupted:
 		w.over()
 	}
@@ -351,8 +351,11 @@ func (w *Wire) message(id string, m envelope) {
 }
 
 func waitsFor(k parley.InteractionKind) string {
-	if k == parley.KindUnknown {
+	switch k {
+	case parley.KindUnknown:
 		return "word on an unknown outcome"
+	case parley.KindClient:
+		return "a client that runs a call"
 	}
 	return string(k)
 }

@@ -66,7 +66,7 @@ func flicker() story {
 	s.frames = s.frames[:len(s.frames)-1] // the answer's notes are not shown
 	s.event("assistant", parley.ModelReplied{Call: "c3", Model: "m", Parts: said})
 	s.event("assistant", parley.ModelStarted{Call: "m1", Model: "m"})
-	s.frames[len(s.frames)-1].Event.Agent = "assistant/memory"
+	s.frames[len(s.frames)-1].Event.Agent = "assistant/memory#2"
 	said = s.text("c4", "Dips ", "at 2 & 3.", "\n")
 	s.event("assistant", parley.ModelReplied{Call: "c4", Model: "m", Parts: said})
 	s.event("", parley.TurnCompleted{Response: parley.Response{Message: "Dips at 2 & 3.", Citations: []parley.Citation{{Source: "history", Ref: "light.bedroom"}}, FollowUps: []string{"Mitigate?"}}})

@@ -31,6 +31,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/fair"
+	"github.com/parley-server/parley/internal/login"
 	"github.com/parley-server/parley/internal/wire"
 )
 
@@ -44,16 +45,29 @@ type Options struct {
 	// Principal identifies the caller from the request's context. Nil: everybody is
 	// parley.Local.
 	Principal func(ctx context.Context) (parley.Principal, error)
+	// Only returns the app that the caller is limited to, or "". Nil: nobody is limited.
+	Only func(ctx context.Context) string
 
 	// Providers asks the model providers whether they would answer; nil: there is no such
 	// route.
 	Providers func(ctx context.Context) []ProviderInfo
 
+	// Page says how an app's page looks; nil: nothing is known of it.
+	Page func(app string) AppPage
+
+	// Logins are those of users at other services; nil: there are none.
+	Logins *login.Logins
+
+	// Kill ends the process as a power cut would. Only a demo has it; nil: there is no such route.
+	Kill func()
+
 	Version string            // of the server, as /v1/server shows it
 	Off     map[string]string // apps that are not served, and why
-	Notices []string          // what every client should show, for example that no login is required
-	Metrics http.Handler      // at /metrics; nil: there is none
-	Streams func(n int)       // called with the number of open streams
+	// Mistakes are those of apps as their files are now, by the app's name; nil: there are none.
+	Mistakes func() map[string][]string
+	Notices  []string     // what every client should show, for example that no login is required
+	Metrics  http.Handler // at /metrics; nil: there is none
+	Streams  func(n int)  // called with the number of open streams
 	// Redact removes secrets from refusals that are sent over a WebSocket, as the guard does with
 	// others. Nil: they are sent as they are.
 	Redact func(body []byte) []byte
@@ -115,6 +129,7 @@ func New(o Options) *Server {
 				{Name: "events", Description: "The log of a session, to read and to follow."},
 				{Name: "turns", Description: "A message and all that an agent does about it."},
 				{Name: "interactions", Description: "Questions that wait for a person."},
+				{Name: "logins", Description: "Where the user has logged in at other services."},
 				{Name: "artifacts", Description: "Large results that are stored separately."},
 				{Name: "server", Description: "What the server offers, and its health."},
 				{Name: wiresTag, Description: "The apps' own protocols, as their clients expect them."},
@@ -130,6 +145,7 @@ func New(o Options) *Server {
 	s.eventRoutes()
 	s.windowRoutes()
 	s.interactionRoutes()
+	s.loginRoutes()
 	s.serverRoutes()
 	s.archiveRoutes()
 	s.specRoutes()
@@ -223,6 +239,9 @@ func route[I, O any](s *Server, op huma.Operation, h func(ctx context.Context, p
 			return nil, s.fail(ctx, op, err)
 		}
 		if err := wire.Reserve(ctx, heldBy(op.OperationID)); err != nil {
+			return nil, s.fail(ctx, op, err)
+		}
+		if err := s.within(ctx, p, in); err != nil {
 			return nil, s.fail(ctx, op, err)
 		}
 		out, err := h(ctx, p, in)

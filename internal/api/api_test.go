@@ -488,6 +488,10 @@ func TestArtifact_is_only_ever_a_file(t *testing.T) {
 	if n := resp.Header.Get("X-Content-Type-Options"); n != "nosniff" {
 		t.Errorf("X-Content-Type-Options: %q", n)
 	}
+	plain := w.ask("GET", "/v1/artifacts/"+string(id)+"?inline=true", "")
+	if d := plain.Header.Get("Content-Disposition"); !strings.HasPrefix(d, "attachment; filename=") {
+		t.Errorf("inline, of what is no page: Content-Disposition %q", d)
+	}
 	again := w.ask("GET", "/v1/artifacts/"+string(id), "", "If-None-Match", resp.Header.Get("ETag"))
 	if again.StatusCode != 304 {
 		t.Errorf("with its ETag: got %d", again.StatusCode)
@@ -526,6 +530,18 @@ func TestExport_and_import_give_the_same_conversation(t *testing.T) {
 	}
 	w.call(404, nil, "GET", "/v1/sessions/"+string(copied.ID), "")
 	w.call(400, nil, "POST", "/v1/sessions/import", "no zip", "Content-Type", "application/zip")
+	var first, again parley.SessionInfo
+	keyed := func(status int, to any, body, query string) {
+		t.Helper()
+		w.call(status, to, "POST", "/v1/sessions/import"+query, body, "Content-Type", "application/zip", "Test-User", "bob", "Idempotency-Key", "k")
+	}
+	keyed(201, &first, string(zip), "")
+	keyed(201, &again, string(zip), "")
+	if first.ID != again.ID || first.ID == copied.ID {
+		t.Errorf("with a key the sessions are %s and %s", first.ID, again.ID)
+	}
+	keyed(422, nil, string(zip)+" ", "")
+	keyed(422, nil, string(zip), "?workspace=other")
 }
 
 func TestServer_says_what_it_is(t *testing.T) {
@@ -538,8 +554,8 @@ func TestServer_says_what_it_is(t *testing.T) {
 		t.Fatalf("apps: %+v", apps)
 	}
 	a := apps.Apps[0]
-	if a.Name != "test" || !a.Model.Scripted || a.Agents[0].Name != "lead" || a.Examples[0] != "Hello?" || a.Wires[0] != "chat" ||
-		a.Notices[0] != "No login." || strings.Join(a.Modes, " ") != "default acceptEdits plan" || len(a.Notices) != 2 {
+	if a.Name != "test" || a.Model.Scripted || a.Agents[0].Name != "lead" || a.Examples[0] != "Hello?" || a.Wires[0] != "chat" ||
+		a.Notices[0] != "No login." || strings.Join(a.Modes, " ") != "default acceptEdits plan" || len(a.Notices) != 1 {
 		t.Errorf("app: %+v", a)
 	}
 	w.call(200, &a, "GET", "/v1/apps/test", "")

@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"time"
@@ -70,9 +73,18 @@ func (s *Server) beginImport(p parley.Principal) (done func(), err error) {
 }
 
 type importInput struct {
+	KeyParam
 	App       string           `query:"app" maxLength:"64" doc:"The app to import into; the archive's own when not given."`
 	Workspace parley.Workspace `query:"workspace" maxLength:"80" doc:"The session's workspace. When not given: the archive's own, if it is an export of the caller's and the workspace is there."`
 	RawBody   []byte           `contentType:"application/zip" required:"true"`
+}
+
+// digest is of all that is asked for. A key stands for it.
+func (in *importInput) digest() parley.Digest {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "import %q %q\n", in.App, in.Workspace)
+	sum.Write(in.RawBody)
+	return parley.Digest(hex.EncodeToString(sum.Sum(nil)))
 }
 
 func (s *Server) archiveRoutes() {
@@ -91,6 +103,10 @@ func (s *Server) archiveRoutes() {
 	}, func(ctx context.Context, p parley.Principal, in *importInput) (*body[parley.SessionInfo], error) {
 		if s.o.Import == nil {
 			return nil, parley.Errorf(parley.CodeForbidden, "imports are switched off here")
+		}
+		asked := in.digest()
+		if made, found, err := s.o.Engine.ImportedBy(ctx, p, string(in.Key), asked); err != nil || found {
+			return ok(made, err)
 		}
 		select { // an archive unpacks to many times its size
 		case s.unpack <- struct{}{}:
@@ -115,7 +131,7 @@ func (s *Server) archiveRoutes() {
 		if err := a.FitInto(app); err != nil {
 			return nil, err
 		}
-		a.Workspace = in.Workspace
+		a.Workspace, a.Key, a.Asked = in.Workspace, string(in.Key), asked
 		return ok(s.o.Import(ctx, p, a))
 	})
 }

@@ -19,6 +19,7 @@ type Engine interface {
 	Ready(ctx context.Context) error
 
 	Create(ctx context.Context, p parley.Principal, c parley.CreateSession) (parley.SessionInfo, bool, error)
+	ImportedBy(ctx context.Context, p parley.Principal, key string, asked parley.Digest) (info parley.SessionInfo, found bool, err error)
 	Update(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.UpdateSession) (parley.SessionInfo, error)
 	Fork(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.ForkSession) (parley.SessionInfo, error)
 	End(ctx context.Context, p parley.Principal, id parley.SessionID, reason string) (parley.SessionInfo, error)
@@ -37,9 +38,14 @@ type Engine interface {
 	TurnPage(ctx context.Context, p parley.Principal, q seam.TurnQuery) ([]parley.TurnInfo, seam.TurnMark, error)
 	Rules(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.Rule, error)
 	Queue(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.QueuedTurn, error)
+	Commands(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.SlashCommand, error)
+	Approvals(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.Approval, error)
+	Approve(ctx context.Context, p parley.Principal, id parley.SessionID, d parley.Digest, c parley.DecideApproval) (parley.Approval, error)
 	Unqueue(ctx context.Context, p parley.Principal, id parley.SessionID, turn parley.TurnID) error
 
 	Answer(ctx context.Context, p parley.Principal, id parley.InteractionID, a parley.AnswerInteraction) (seam.InteractionRow, error)
+	Claim(ctx context.Context, p parley.Principal, id parley.InteractionID, c parley.ClaimCall) (parley.Claimed, error)
+	Report(ctx context.Context, p parley.Principal, id parley.InteractionID, c parley.ReportCall) (parley.ToolResult, error)
 	Interaction(ctx context.Context, p parley.Principal, id parley.InteractionID) (seam.InteractionRow, error)
 	Inbox(ctx context.Context, p parley.Principal, from seam.InteractionMark, limit int) ([]seam.InteractionRow, seam.InteractionMark, error)
 

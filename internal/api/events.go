@@ -260,6 +260,9 @@ func (s *Server) follow(r *http.Request, form string, own bool) (*stream, error)
 		return nil, invalid("deltas", "deltas is true or false, not %q", parley.Cut(deltas, 20))
 	}
 	id := parley.SessionID(r.PathValue("id"))
+	if err := s.within(r.Context(), p, SessionParam{id}); err != nil {
+		return nil, err
+	}
 	st := &stream{serve: by(wire.NDJSON), o: wire.Options{Keep: keep, Heartbeat: s.o.Heartbeat}}
 	switch form {
 	case "sse":

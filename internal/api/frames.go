@@ -38,6 +38,8 @@ func (s *Server) frames(media string) map[string]*huma.MediaType {
 				as(streamError{}, "error, the last frame."),
 			},
 		}
+		// An event's JSON is written by hand, see [parley.Event.AppendJSON].
+		all["Event"].Properties["condensed"] = &huma.Schema{Type: huma.TypeBoolean, Description: "true if the data was condensed, and is null."}
 		all["Line"] = &huma.Schema{
 			Type: huma.TypeObject, Required: []string{"type"}, AdditionalProperties: true,
 			Description: "A line of NDJSON: a Frame, whose type is the name that it has as a server-sent event.",

@@ -176,7 +176,7 @@ func (g *guard) recover(t *tracker, r *http.Request) {
 
 // exposed lists the response headers that a listed page may read besides those that
 // browsers always show: all that our clients or MCP clients need.
-const exposed = "Parley-Session, Parley-Turn, Mcp-Session-Id, WWW-Authenticate, Retry-After, Location, ETag, Content-Disposition, Allow"
+const exposed = "Parley-Session, Parley-Turn, Parley-Scripted, Mcp-Session-Id, WWW-Authenticate, Retry-After, Location, ETag, Content-Disposition, Allow"
 
 // crossOrigin answers preflights, sets the CORS headers, and refuses what pages of other
 // origins must not do. It reports whether it answered the request.
@@ -264,12 +264,16 @@ func fromElsewhere(r *http.Request, origin string) bool {
 	return site != "" && site != "none"
 }
 
-func hostAllowed(host string, names []string) bool {
-	name := host
+// HostName is the name in a Host header, in lower case and without its port.
+func HostName(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
+		host = h
 	}
-	name = strings.TrimSuffix(strings.ToLower(strings.Trim(name, "[]")), ".")
+	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+}
+
+func hostAllowed(host string, names []string) bool {
+	name := HostName(host)
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return true
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/api"
 	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/seam"
 )
 
 // heavyEngine is an engine whose forks wait until the test lets them go on.
@@ -161,9 +162,10 @@ func TestHeavy_requests_take_turns(t *testing.T) {
 	})
 }
 
-// statesEngine is an engine whose states wait until the test lets them go on.
+// statesEngine is an engine whose states, or instead its turns, wait until the test lets them go on.
 type statesEngine struct {
 	api.Engine
+	turns bool        // the turns wait
 	begun chan string // gets the user of each state that is being made
 	may   chan struct{}
 }
@@ -174,8 +176,17 @@ func (e *statesEngine) wait(p parley.Principal) {
 }
 
 func (e *statesEngine) State(ctx context.Context, p parley.Principal, id parley.SessionID) (parley.Session, error) {
-	e.wait(p)
+	if !e.turns {
+		e.wait(p)
+	}
 	return e.Engine.State(ctx, p, id)
+}
+
+func (e *statesEngine) Turns(ctx context.Context, p parley.Principal, q seam.TurnQuery) ([]parley.TurnInfo, error) {
+	if e.turns {
+		e.wait(p)
+	}
+	return e.Engine.Turns(ctx, p, q)
 }
 
 func (e *statesEngine) Rules(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.Rule, error) {
@@ -188,15 +199,21 @@ func (e *statesEngine) Queue(ctx context.Context, p parley.Principal, id parley.
 	return e.Engine.Queue(ctx, p, id)
 }
 
-// TestHeavy_states: requests that make a session's state from its log take turns, so 40 requests of
-// one user never run at once.
+func (e *statesEngine) Commands(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.SlashCommand, error) {
+	e.wait(p)
+	return e.Engine.Commands(ctx, p, id)
+}
+
+// TestHeavy_states: requests that make a session's state from its log, or read many turns, take
+// turns, so 40 requests of one user never run at once.
 func TestHeavy_states(t *testing.T) {
 	t.Parallel()
-	for _, what := range []string{"window", "rules", "queue"} {
-		t.Run(what, func(t *testing.T) {
+	for name, turns := range map[string]bool{"window": false, "window of turns": true, "rules": false, "queue": false, "commands": false} {
+		what, _, _ := strings.Cut(name, " ")
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				e := &statesEngine{begun: make(chan string, 100), may: make(chan struct{})}
+				e := &statesEngine{turns: turns, begun: make(chan string, 100), may: make(chan struct{})}
 				rig := enginetest.New(t, enginetest.Echo, enginetest.App())
 				defer rig.Close()
 				e.Engine = rig.Engine

@@ -62,7 +62,7 @@ func TestImports_are_few(t *testing.T) {
 	// over waits until an import no longer counts. Its answer may come before that.
 	over := func(user string) {
 		t.Helper()
-		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		got := 0
 		for ctx.Err() == nil && got != http.StatusBadRequest {

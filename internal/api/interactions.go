@@ -30,16 +30,30 @@ type inbox struct {
 	Next         string                `json:"next,omitempty" doc:"The cursor of the next page; left out on the last. Whatever of this page has been answered or deleted by then, it goes on behind it."`
 }
 
+type claimInput struct {
+	InteractionParam
+	Body *parley.ClaimCall
+}
+
+type reportInput struct {
+	InteractionParam
+	Body parley.ReportCall
+}
+
 type answerInput struct {
 	InteractionParam
 	Body parley.AnswerInteraction
 }
 
+// maxReport is the most bytes that a report may have, with its files in base64.
+const maxReport = 12 << 20
+
 // maxArtifact is the most bytes an artifact may have, since it is read whole.
 const maxArtifact = 16 << 20
 
 type artifactInput struct {
-	ID parley.ArtifactID `path:"id" maxLength:"64" doc:"The artifact."`
+	ID     parley.ArtifactID `path:"id" maxLength:"64" doc:"The artifact."`
+	Inline bool              `query:"inline" doc:"Let a frame of a page of ours show it, if it is HTML. It runs nothing there and loads nothing."`
 }
 
 func (s *Server) interactionRoutes() {
@@ -48,7 +62,7 @@ func (s *Server) interactionRoutes() {
 	route(s, huma.Operation{
 		OperationID: "list-interactions", Method: http.MethodGet, Path: "/v1/interactions", Tags: tags,
 		Summary:     "List what waits for an answer, over all sessions, the oldest first",
-		Description: "Questions, permissions and confirmations that your turns wait for.",
+		Description: "Questions, permissions and confirmations that your turns wait for, and calls that are offered to clients.",
 	}, func(ctx context.Context, p parley.Principal, in *inboxInput) (*body[inbox], error) {
 		from, err := seam.InteractionCursor(in.Cursor)
 		if err != nil {
@@ -73,6 +87,25 @@ func (s *Server) interactionRoutes() {
 		}
 		a.Client = clientName
 		return ok(e.Answer(ctx, p, in.ID, a))
+	})
+	route(s, huma.Operation{
+		OperationID: "claim-call", Method: http.MethodPost, Path: "/v1/interactions/{id}/claim", Tags: tags, Summary: "Take a call that is offered to clients",
+		Description: "For interactions of kind client. One claim wins, and any other is a conflict (409). The answer has the token that is needed to report, and until when. " +
+			"A claim with a token of your own can be repeated if its answer was lost. After the deadline a call that may be repeated is offered again, as another interaction; of any other it is asked whether it took effect.",
+	}, func(ctx context.Context, p parley.Principal, in *claimInput) (*body[parley.Claimed], error) {
+		c := parley.ClaimCall{}
+		if in.Body != nil {
+			c = *in.Body
+		}
+		c.Client = clientName
+		return ok(e.Claim(ctx, p, in.ID, c))
+	})
+	route(s, huma.Operation{
+		OperationID: "report-call", Method: http.MethodPost, Path: "/v1/interactions/{id}/report", Tags: tags, Summary: "Say what came of a call that you have claimed",
+		Description:  "The same report again gets the same answer, also after the turn has ended; another one is a conflict (409), as is one after the deadline. A server that was restarted in between still takes it.",
+		MaxBodyBytes: maxReport,
+	}, func(ctx context.Context, p parley.Principal, in *reportInput) (*body[parley.ToolResult], error) {
+		return ok(e.Report(ctx, p, in.ID, in.Body))
 	})
 	route(s, huma.Operation{
 		OperationID: "get-artifact", Method: http.MethodGet, Path: "/v1/artifacts/{id}", Tags: []string{"artifacts"}, Summary: "Download an artifact",
@@ -103,6 +136,10 @@ func (s *Server) artifact(ctx context.Context, p parley.Principal, in *artifactI
 		h.Set("Content-Disposition", disposition(a.Name))
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+		if kind, _, _ := strings.Cut(mediaType(a.MediaType), ";"); in.Inline && kind == "text/html" {
+			h.Del("Content-Disposition")
+			h.Set("Content-Security-Policy", "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; frame-ancestors 'self'")
+		}
 		h.Set("Cache-Control", "private, no-cache")
 		etag := `"` + string(a.SHA256) + `"`
 		h.Set("ETag", etag)

@@ -45,7 +45,7 @@ func TestStream_of_a_turn_that_stays_interrupted(t *testing.T) {
 	}))
 	t.Cleanup(func() { rig.Close(); srv.Close() })
 	for _, path := range []string{"/turns", "/turns/stream"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/v1/sessions/"+string(s.ID)+path, strings.NewReader(`{"message":"hello"}`))
 		if err != nil {

@@ -260,11 +260,13 @@ func TestRoutes_show_nothing_of_another_user(t *testing.T) {
 	s := w.session(`{"app":"test","outside_id":"shared"}`)
 	turn := w.turn(s.ID, "hello")
 	bodies := map[string]string{
-		"POST /v1/sessions/{id}/turns":          `{"message":"mine now"}`,
-		"POST /v1/sessions/{id}/turns/stream":   `{"message":"mine now"}`,
-		"PATCH /v1/sessions/{id}":               `{"title":"mine now"}`,
-		"POST /v1/interactions/{id}/answer":     `{"choice":"allow"}`,
-		"DELETE /v1/sessions/{id}/queue/{turn}": "",
+		"POST /v1/sessions/{id}/turns":              `{"message":"mine now"}`,
+		"POST /v1/sessions/{id}/turns/stream":       `{"message":"mine now"}`,
+		"PATCH /v1/sessions/{id}":                   `{"title":"mine now"}`,
+		"POST /v1/sessions/{id}/approvals/{digest}": `{"state":"allowed"}`,
+		"POST /v1/interactions/{id}/answer":         `{"choice":"allow"}`,
+		"POST /v1/interactions/{id}/report":         `{"token":"x"}`,
+		"DELETE /v1/sessions/{id}/queue/{turn}":     "",
 	}
 	tried := 0
 	for _, r := range w.api.Routes() {
@@ -305,6 +307,32 @@ func TestRoutes_show_nothing_of_another_user(t *testing.T) {
 	w.call(201, &his, "POST", "/v1/sessions", `{"app":"test","outside_id":"shared"}`, "Test-User", "bob")
 	if his.ID == s.ID {
 		t.Error("an outside id led to another user's session")
+	}
+}
+
+// TestSweep_condenses: the document says how an event looks whose data was condensed, by which
+// each answer is checked.
+func TestSweep_condenses(t *testing.T) {
+	t.Parallel()
+	app := enginetest.App()
+	app.TTL.TurnSteps = parley.Duration(time.Nanosecond)
+	w := newWorld(t, enginetest.Echo, app)
+	s := w.session(`{"app":"test"}`).ID
+	w.turn(s, "hello")
+	var got map[string]int
+	for got["condensed"] == 0 { // times in the log are in milliseconds
+		w.call(200, &got, "POST", "/v1/sweep", "")
+	}
+	var page struct{ Events []map[string]any }
+	w.call(200, &page, "GET", "/v1/sessions/"+string(s)+"/events", "")
+	n := 0
+	for _, e := range page.Events {
+		if e["condensed"] == true {
+			n++
+		}
+	}
+	if n == 0 {
+		t.Errorf("no event is condensed: %v", page.Events)
 	}
 }
 

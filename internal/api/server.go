@@ -5,8 +5,10 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/engine"
@@ -27,7 +29,18 @@ type AppInfo struct {
 	FollowUps   []string       `json:"follow_ups" nullable:"false"`
 	Wires       []string       `json:"wires" nullable:"false"`
 	Modes       []string       `json:"modes" nullable:"false" doc:"The permission modes that a session of the app may have."`
+	FixedModel  bool           `json:"fixed_model" doc:"Callers cannot choose a model."`
+	Page        AppPage        `json:"page"`
 	Notices     []string       `json:"notices" nullable:"false" doc:"What a page should show, such as that the model is a demo or that no login is asked for."`
+}
+
+// AppPage is how an app looks on its page, which is at /apps/{name}/.
+type AppPage struct {
+	Accent string `json:"accent,omitempty" doc:"A colour, such as #1f6feb."`
+	Logo   bool   `json:"logo" doc:"There is a picture at /apps/{name}/logo."`
+	URL    string `json:"url,omitempty" doc:"The app brings a page of its own, here."`
+	// Approvals is for the page, which asks for them only then.
+	Approvals bool `json:"approvals" doc:"Files of its users and workspaces may name what runs once a person has approved it."`
 }
 
 // AppAgent is one agent of an app.
@@ -44,6 +57,10 @@ type AppTool struct {
 	Name        string        `json:"name"`
 	Description string        `json:"description"`
 	Effect      parley.Effect `json:"effect"`
+}
+
+type appInput struct {
+	App string `path:"app" maxLength:"64" doc:"The app's name."`
 }
 
 type appList struct {
@@ -72,6 +89,8 @@ type serverInfo struct {
 	Version string   `json:"version"`
 	Notices []string `json:"notices" nullable:"false"`
 	Off     []AppOff `json:"off" nullable:"false" doc:"Apps that this server knows and does not serve."`
+
+	Killable bool `json:"killable,omitempty" doc:"It is a demo on this machine that its page may kill; it starts again by itself."`
 }
 
 // AppOff is an app that is not served.
@@ -100,10 +119,7 @@ func (s *Server) serverRoutes() {
 	route(s, huma.Operation{
 		OperationID: "get-app", Method: http.MethodGet, Path: "/v1/apps/{app}", Tags: tags, Summary: "Read an app",
 		Description: "Its agents and tools by name, its model, budgets and examples. Prompts and policy are not shown.",
-	}, func(_ context.Context, _ parley.Principal, in *struct {
-		App string `path:"app" maxLength:"64" doc:"The app's name."`
-	},
-	) (*body[AppInfo], error) {
+	}, func(_ context.Context, _ parley.Principal, in *appInput) (*body[AppInfo], error) {
 		a, err := e.App(in.App)
 		if err != nil {
 			return nil, err
@@ -138,12 +154,33 @@ func (s *Server) serverRoutes() {
 		OperationID: "get-server", Method: http.MethodGet, Path: "/v1/server", Tags: tags, Summary: "What this server is",
 		Description: "Its version, and notices that every client should show.",
 	}, func(context.Context, parley.Principal, *struct{}) (*body[serverInfo], error) {
-		info := serverInfo{Version: s.o.Version, Notices: some(s.o.Notices), Off: []AppOff{}}
+		info := serverInfo{Version: s.o.Version, Notices: some(s.o.Notices), Off: []AppOff{}, Killable: s.o.Kill != nil}
 		for _, name := range slices.Sorted(maps.Keys(s.o.Off)) {
 			info.Off = append(info.Off, AppOff{name, s.o.Off[name]})
 		}
+		wrong := s.mistakes()
+		for _, name := range slices.Sorted(maps.Keys(wrong)) {
+			if _, err := e.App(name); err != nil {
+				info.Off = append(info.Off, AppOff{name, strings.Join(wrong[name], "; ")})
+			}
+		}
 		return ok(info, nil)
 	})
+	if s.o.Kill != nil {
+		route(s, huma.Operation{
+			OperationID: "kill-server", Method: http.MethodPost, Path: "/v1/server/kill", Tags: tags, Summary: "Kill this demo, to see what becomes of its turns",
+			Description: "The process ends without warning, as it would at a power cut, and starts again. Only a demo that listens on this machine alone has this.",
+			Responses:   map[string]*huma.Response{"202": {Description: "It dies now"}},
+		}, func(_ context.Context, _ parley.Principal, _ *struct{ Body struct{} }) (*huma.StreamResponse, error) {
+			return &huma.StreamResponse{Body: func(hc huma.Context) {
+				_, w := humago.Unwrap(hc)
+				w.Header().Set("Content-Length", "0")
+				w.WriteHeader(http.StatusAccepted)
+				_ = http.NewResponseController(w).Flush() // a client that misses the answer sees the connection break
+				s.o.Kill()
+			}}, nil
+		})
+	}
 	// Health checks have no identity, so they bypass route.
 	alive := huma.Operation{
 		OperationID: "healthz", Method: http.MethodGet, Path: "/healthz", Tags: tags, Summary: "Is the process alive",
@@ -167,10 +204,21 @@ func (s *Server) serverRoutes() {
 	}
 }
 
+func (s *Server) mistakes() map[string][]string {
+	if s.o.Mistakes == nil {
+		return nil
+	}
+	return s.o.Mistakes()
+}
+
 func (s *Server) appInfo(a parley.App) AppInfo {
 	info := AppInfo{
 		Name: a.Name, Title: a.Title, Description: a.Description, Entry: a.Entry, Budgets: a.Budgets,
 		Agents: []AppAgent{}, Tools: []AppTool{}, Examples: some(a.Examples), FollowUps: some(a.FollowUps), Wires: some(a.Wires), Notices: some(slices.Clone(s.o.Notices)),
+		FixedModel: a.Policy.FixedModel,
+	}
+	if s.o.Page != nil {
+		info.Page = s.o.Page(a.Name)
 	}
 	for _, m := range []parley.PermissionMode{parley.ModeDefault, parley.ModeAcceptEdits, parley.ModePlan, parley.ModeBypassPermissions} {
 		if a.Policy.Offers(m) {
@@ -189,6 +237,9 @@ func (s *Server) appInfo(a parley.App) AppInfo {
 			effect = parley.EffectWrite
 		}
 		info.Tools = append(info.Tools, AppTool{Name: t.Name, Description: t.Description, Effect: effect})
+	}
+	if wrong := s.mistakes()[a.Name]; len(wrong) > 0 {
+		info.Notices = append(info.Notices, "This app was changed and has mistakes, so it is served as it was before: "+strings.Join(wrong, "; "))
 	}
 	m, err := s.o.Engine.Model(a.Model)
 	if err != nil {

@@ -94,6 +94,10 @@ type queueList struct {
 	Queue []queued `json:"queue" nullable:"false"`
 }
 
+type commandList struct {
+	Commands []parley.SlashCommand `json:"commands" nullable:"false"`
+}
+
 // queued is a turn in the queue.
 type queued struct {
 	ID      parley.TurnID `json:"id"`
@@ -105,6 +109,19 @@ type queued struct {
 
 type ruleList struct {
 	Rules []parley.Rule `json:"rules" nullable:"false"`
+}
+
+type approvalList struct {
+	Approvals []parley.Approval `json:"approvals" nullable:"false"`
+}
+
+type approvalInput struct {
+	SessionParam
+	Digest parley.Digest `path:"digest" maxLength:"64" doc:"Of what is decided about."`
+	Body   struct {
+		State parley.ApprovalState `json:"state" enum:"allowed,denied,open" doc:"What is decided; open takes a decision back."`
+		Was   parley.ApprovalState `json:"was,omitempty" enum:"allowed,denied,open" doc:"The state that the person has seen. When somebody has decided meanwhile, nothing changes (409)."`
+	}
 }
 
 type unqueueInput struct {
@@ -220,6 +237,30 @@ func (s *Server) sessionRoutes() {
 			out.Queue = append(out.Queue, queued{ID: q.ID, Message: q.Request.Message.Text(), Client: q.Request.Client, At: q.At, Seq: q.Seq})
 		}
 		return ok(out, err)
+	})
+	route(s, huma.Operation{
+		OperationID: "list-commands", Method: http.MethodGet, Path: "/v1/sessions/{id}/commands", Tags: tags, Summary: "List the slash commands of a session",
+		Description: "A message that begins with /NAME stands for the command of that name. What follows the name are its arguments.",
+	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*body[commandList], error) {
+		list, err := inTurn(ctx, s, p, func() ([]parley.SlashCommand, error) { return e.Commands(ctx, p, in.ID) })
+		return ok(commandList{some(list)}, err)
+	})
+	route(s, huma.Operation{
+		OperationID: "list-approvals", Method: http.MethodGet, Path: "/v1/sessions/{id}/approvals", Tags: tags,
+		Summary:     "List what files of the session's user and workspace would run",
+		Description: "Hooks and MCP servers in these files run only if the app's operator allows it, and once a person has approved each.",
+	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*body[approvalList], error) {
+		list, err := inTurn(ctx, s, p, func() ([]parley.Approval, error) { return e.Approvals(ctx, p, in.ID) })
+		return ok(approvalList{some(list)}, err)
+	})
+	route(s, huma.Operation{
+		OperationID: "decide-approval", Method: http.MethodPost, Path: "/v1/sessions/{id}/approvals/{digest}", Tags: tags,
+		Summary:     "Approve or deny what a file would run",
+		Description: "The digest is of the whole command line and of the files that it names. When one of them changes, it is something else, and has to be approved again.",
+	}, func(ctx context.Context, p parley.Principal, in *approvalInput) (*body[parley.Approval], error) {
+		return ok(inTurn(ctx, s, p, func() (parley.Approval, error) {
+			return e.Approve(ctx, p, in.ID, in.Digest, parley.DecideApproval{State: in.Body.State, Was: in.Body.Was})
+		}))
 	})
 	route(s, huma.Operation{
 		OperationID: "unqueue-turn", Method: http.MethodDelete, Path: "/v1/sessions/{id}/queue/{turn}", Tags: tags, DefaultStatus: http.StatusNoContent,

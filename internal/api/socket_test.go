@@ -286,3 +286,51 @@ func TestSocket_redacts_refusals(t *testing.T) {
 		}
 	}
 }
+
+// TestSocket_client_tools: a call is claimed over HTTP and reported over a WebSocket.
+func TestSocket_client_tools(t *testing.T) {
+	t.Parallel()
+	model := func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+		if got := enginetest.Results(r); len(got) > 0 {
+			say(got[0])
+			return seam.Reply{}, nil
+		}
+		return seam.Reply{Parts: []parley.Part{enginetest.Call("look", map[string]string{"text": "hi"})}}, nil
+	}
+	w := newWorld(t, model, enginetest.App(enginetest.ByClients))
+	s := w.session(`{"app":"test"}`)
+	var turn parley.TurnInfo
+	w.call(202, &turn, "POST", "/v1/sessions/"+string(s.ID)+"/turns", `{"message":"look"}`)
+	w.call(200, &turn, "POST", "/v1/turns/"+string(turn.ID)+"/await", "")
+	in := string(turn.Interactions[0])
+	path := "/v1/interactions/" + in
+	w.call(400, nil, "POST", path+"/claim", `{"token":"short"}`)
+	w.call(409, nil, "POST", path+"/report", `{"token":"x","output":"seen"}`)
+	var claimed parley.Claimed
+	w.call(200, &claimed, "POST", path+"/claim", "")
+	if claimed.Tool != "look" || claimed.Token == "" || claimed.LeftMS <= 0 || string(claimed.Input) != `{"text":"hi"}` {
+		t.Errorf("claimed: %+v", claimed)
+	}
+	l := w.line(s.ID, "")
+	if got := l.say(fmt.Sprintf(`{"do":"claim","interaction":%q}`, in)); got["status"] != 409.0 {
+		t.Errorf("a second claim: %v", got)
+	}
+	if got := l.say(fmt.Sprintf(`{"do":"report","interaction":%q,"body":{"token":"x","output":"seen"}}`, in)); got["status"] != 403.0 {
+		t.Errorf("another token: %v", got)
+	}
+	report := fmt.Sprintf(`{"do":"report","interaction":%q,"body":{"token":%q,"output":"seen","files":[{"name":"a.png","data":"iVBORw=="}]}}`, in, claimed.Token)
+	for range 2 {
+		if got := l.say(report); got["status"] != 200.0 || field(got, "body", "output") != "seen" {
+			t.Errorf("report: %v", got)
+		}
+	}
+	w.call(200, &turn, "POST", "/v1/turns/"+string(turn.ID)+"/await", "")
+	if turn.Response == nil || !strings.HasPrefix(turn.Response.Message, "seen") {
+		t.Errorf("got %+v", turn)
+	}
+	for _, ev := range w.rig.Log(s.ID) {
+		if strings.Contains(string(ev.Data), claimed.Token) {
+			t.Errorf("%s has the token", ev.Type)
+		}
+	}
+}

@@ -43,12 +43,13 @@ func (s *Server) windowRoutes() {
 			"The answer also contains the session's current settings, which are in the part of the log that is not read.  " +
 			"For older turns ask again with before, the id of the oldest turn you have, and read the events up to the first that you have.",
 	}, func(ctx context.Context, p parley.Principal, in *windowInput) (*body[window], error) {
-		return ok(s.window(ctx, p, in))
+		// It reads whole turns, of which there may be many.
+		return ok(inTurn(ctx, s, p, func() (window, error) { return s.window(ctx, p, in) }))
 	})
 }
 
 func (s *Server) window(ctx context.Context, p parley.Principal, in *windowInput) (window, error) {
-	st, err := inTurn(ctx, s, p, func() (parley.Session, error) { return s.o.Engine.State(ctx, p, in.ID) })
+	st, err := s.o.Engine.State(ctx, p, in.ID)
 	if err != nil {
 		return window{}, err
 	}

@@ -15,6 +15,7 @@ package app
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"time"
@@ -27,12 +28,19 @@ import (
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/vault"
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// App is one app's Go code. Every field but Name may be left out.
+// Part is something that a program adds to its server. Package server has the public ones.
+type Part interface{ Brings() App }
+
+// App is one app's Go code, or other things that belong together. Every field may be left out, but
+// what is mounted needs a name.
 type App struct {
 	Name string // of its folder
+	// Folders has folders of apps, as config.Settings.LoadApps reads them.
+	Folders fs.FS
 	// Tools are kinds of toolsets, by the names that they have under tools in an app.yaml. Any
 	// app may list them. Two apps that bring the same kind are a mistake.
 	Tools map[string]Open
@@ -41,12 +49,18 @@ type App struct {
 	Wires map[string]Mount
 	// Mount adds the routes of the app itself.
 	Mount Mount
+	// Page serves the page of the app Name at an origin of its own, in place of a folder. It gets
+	// no request below /v1/ and /parley/, and requests without an identity.
+	Page http.Handler
 	// MCPPrefix is in the names of the tools that start sessions and send messages over MCP; "": the
 	// app's name.
 	MCPPrefix string
 	// Demo prepares what parley demo simulates for the app.
 	Demo Demo
 }
+
+// Brings implements [Part].
+func (a App) Brings() App { return a }
 
 // Mount adds routes. It must not do anything else: it is also called to find out which routes
 // there are, with fields of d unset, for an app that is not served.
@@ -100,10 +114,20 @@ type ToolDeps struct {
 	Toolset config.Toolset // what it says about them
 	// Check means that nothing will run: only the declarations are read, and nothing outside is
 	// needed.
-	Check  bool
+	Check bool
+	// Ask means, beside Check, that what is outside may be started and asked, to find all
+	// mistakes.
+	Ask    bool
 	Env    func(name string) string // a variable of the server, or ""
 	Clean  func(text string) string // removes secrets
 	Logger *slog.Logger
+	// Kept is what Keep has kept under a name, also in an earlier process; nil: nothing. A name is
+	// that of a file.
+	Kept func(name string) []byte
+	Keep func(name string, body []byte)
+	// Vault keeps secrets of users, such as the tokens of their logins; nil before the server
+	// has its store.
+	Vault func() *vault.Vault
 }
 
 // Mistakes are those of a toolset's options, at the lines where the app's file has these.
@@ -132,6 +156,15 @@ func Says(err error) string {
 	return text
 }
 
+// Late is a toolset whose tools have to be asked for outside. The app is served with those that
+// are known, and made anew when there are others.
+type Late interface {
+	seam.Versioned
+	Known() bool    // Tools need not ask; answers at once
+	Prefix() string // of the names of its tools
+	Wrong() error   // what is wrong with the app's options, now that its tools are known
+}
+
 // Service is a toolset with what belongs to it. Every field but the first may be left out.
 type Service struct {
 	seam.Toolset
@@ -139,6 +172,8 @@ type Service struct {
 	Start, Close func()
 	// Secrets are removed from all text.
 	Secrets []string
+	// Changes sets who is told when the tools of a Late have changed. tell does not block.
+	Changes func(tell func())
 	// Observe sets who is told about events outside.
 	Observe func(tell func(engine.Observation))
 	// Meta is what index/meta.json says of what is outside, for apps with live files; nil while

@@ -38,6 +38,9 @@ type Session struct {
 	Workspace parley.Workspace
 	Events    []parley.Event
 	Blobs     map[parley.Digest][]byte // artifacts and other bytes that Events refer to
+	// Key and Asked are those of the request to make it; an archive names none.
+	Key   string
+	Asked parley.Digest
 }
 
 // Source is a session to write.

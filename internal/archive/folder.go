@@ -49,35 +49,32 @@ func NewFolder(data *datafolder.Folder) *Folder { return &Folder{data} }
 // all. An older file that begins at the same event comes from a condensation that failed,
 // and is replaced.
 func (a *Folder) Keep(ctx context.Context, session parley.SessionID, events []parley.Event) (name string, err error) {
-	dir, err := a.of(session)
-	if err != nil {
-		return "", err
-	}
 	if len(events) == 0 {
 		return "", parley.Errorf(parley.CodeInternal, "there are no events to archive")
 	}
-	defer func() { err = wrote(err) }()
-	if err := a.make(session); err != nil {
-		return "", err
-	}
 	from, to := events[0].Seq, events[len(events)-1].Seq
 	file := fmt.Sprintf("%d-%d%s", from, to, foldedEnd)
-	if err := remove(dir, func(n string) bool { return strings.HasSuffix(n, halfEnd) }); err != nil {
-		return "", err // left by a crash
-	}
-	half := filepath.Join(dir, file+halfEnd)
-	if err := write(ctx, half, events); err != nil {
-		return "", errors.Join(err, gone(os.Remove(half)))
-	}
-	if err := os.Rename(half, filepath.Join(dir, file)); err != nil {
-		return "", errors.Join(err, gone(os.Remove(half)))
-	}
-	if err := syncDir(dir); err != nil {
-		return "", err
-	}
-	begin := fmt.Sprintf("%d-", from)
-	err = remove(dir, func(n string) bool { return n != file && strings.HasPrefix(n, begin) })
-	return path.Join(FolderName, string(session), file), errors.Join(err, a.data.Check())
+	err = a.change(session, func(dir string) error {
+		if err := a.make(session); err != nil {
+			return err
+		}
+		if err := remove(dir, func(n string) bool { return strings.HasSuffix(n, halfEnd) }); err != nil {
+			return err // left by a crash
+		}
+		half := filepath.Join(dir, file+halfEnd)
+		if err := write(ctx, half, events); err != nil {
+			return errors.Join(err, gone(os.Remove(half)))
+		}
+		if err := os.Rename(half, filepath.Join(dir, file)); err != nil {
+			return errors.Join(err, gone(os.Remove(half)))
+		}
+		if err := syncDir(dir); err != nil {
+			return err
+		}
+		begin := fmt.Sprintf("%d-", from)
+		return remove(dir, func(n string) bool { return n != file && strings.HasPrefix(n, begin) })
+	})
+	return path.Join(FolderName, string(session), file), err
 }
 
 // Kept implements eventlog.Archive. An error is CodeUnavailable: the file is damaged or
@@ -148,18 +145,19 @@ func (a *Folder) KeepBlob(_ context.Context, session parley.SessionID, d parley.
 	if err != nil {
 		return err
 	}
-	if info, err := os.Lstat(name); err == nil && info.Size() == int64(len(body)) {
-		return nil // it appeared whole
-	}
-	dir := filepath.Dir(name)
-	if err := a.make(session, blobFolder); err != nil {
-		return wrote(err)
-	}
-	half := name + halfEnd
-	if err := errors.Join(put(half, body), os.Rename(half, name)); err != nil {
-		return wrote(errors.Join(err, gone(os.Remove(half))))
-	}
-	return wrote(errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)), a.data.Check()))
+	return a.change(session, func(dir string) error {
+		if info, err := os.Lstat(name); err == nil && info.Size() == int64(len(body)) {
+			return nil // it appeared whole
+		}
+		if err := a.make(session, blobFolder); err != nil {
+			return err
+		}
+		half := name + halfEnd
+		if err := errors.Join(put(half, body), os.Rename(half, name)); err != nil {
+			return errors.Join(err, gone(os.Remove(half)))
+		}
+		return errors.Join(syncDir(filepath.Dir(name)), syncDir(dir))
+	})
 }
 
 // Blob reads a large result. It is CodeNotFound if there is none, or if its bytes do not
@@ -203,16 +201,15 @@ func put(name string, body []byte) (err error) {
 
 // Share gives a fork the files kept of its parent. They become hard links, since no file
 // is ever changed, or copies where the file system has no links.
-func (a *Folder) Share(ctx context.Context, session, fork parley.SessionID, at int64) (err error) {
-	defer func() { err = wrote(err) }()
+func (a *Folder) Share(ctx context.Context, session, fork parley.SessionID, at int64) error {
 	from, err := a.of(session)
 	if err != nil {
 		return err
 	}
-	to, err := a.of(fork)
-	if err != nil {
-		return err
-	}
+	return a.change(fork, func(to string) error { return a.share(ctx, from, to, fork, at) })
+}
+
+func (a *Folder) share(ctx context.Context, from, to string, fork parley.SessionID, at int64) error {
 	for _, sub := range []string{".", blobFolder} {
 		list, err := os.ReadDir(filepath.Join(from, sub))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -250,7 +247,7 @@ func (a *Folder) Share(ctx context.Context, session, fork parley.SessionID, at i
 			return err
 		}
 	}
-	return a.data.Check()
+	return nil
 }
 
 // Sessions lists the sessions of which something is kept.
@@ -269,17 +266,28 @@ func (a *Folder) Sessions(context.Context) (ids []parley.SessionID, err error) {
 
 // Drop removes everything kept of a session, if there is anything.
 func (a *Folder) Drop(_ context.Context, session parley.SessionID) error {
+	return a.change(session, func(dir string) error {
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+		return syncDir(filepath.Dir(dir))
+	})
+}
+
+// change calls do with a session's folder, which may not exist yet. It fails if the data
+// folder is not the same before and after that: what do did may be in another one.
+func (a *Folder) change(session parley.SessionID, do func(dir string) error) error {
 	dir, err := a.of(session)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err = a.data.Check(); err == nil {
+		err = errors.Join(do(dir), a.data.Check())
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		return wrote(err)
-	}
-	return wrote(syncDir(filepath.Dir(dir)))
+	return wrote(err)
 }
 
 // of returns a session's folder. The engine assigns ids, but an id that would lead out of
@@ -294,9 +302,6 @@ func (a *Folder) of(session parley.SessionID) (string, error) {
 
 // make creates a session's folder, or a folder in it, and syncs the name to disk.
 func (a *Folder) make(session parley.SessionID, in ...string) error {
-	if err := a.data.Check(); err != nil {
-		return err
-	}
 	dir, err := a.of(session)
 	if err != nil {
 		return err

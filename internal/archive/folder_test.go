@@ -6,10 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -120,41 +122,97 @@ func TestFolder_after_a_crash(t *testing.T) {
 	}
 }
 
-// TestFolder_that_went_away: the data folder is renamed. Nothing is kept at its old path, and the folder
-// is not made again there.
+// TestFolder_that_went_away: the data folder is renamed, and another server starts at its path, even
+// with a copy of the archive. Nothing is changed there, and the folder is not made again.
 func TestFolder_that_went_away(t *testing.T) {
 	t.Parallel()
-	data := filepath.Join(t.TempDir(), "data")
-	if err := os.Mkdir(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	a := archive.NewFolder(datafolder.New(data, nil))
-	keep(t, a, 1, 10)
-	refused := func(when string) {
+	must := func(err error) {
 		t.Helper()
-		_, kept := a.Keep(t.Context(), "S1", steps(11, 20))
-		_, fresh := a.Keep(t.Context(), "S2", steps(1, 2))
-		for _, err := range []error{kept, fresh, a.KeepBlob(t.Context(), "S1", parley.Digest(strings.Repeat("a", 64)), []byte("x"))} {
-			if parley.CodeOf(err) != parley.CodeUnavailable || !strings.Contains(parley.Info(err).Hint, "put back") {
-				t.Errorf("%s: got %v", when, err)
-			}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	if err := os.Rename(data, data+"-aside"); err != nil {
-		t.Fatal(err)
+	data := filepath.Join(t.TempDir(), "data")
+	must(os.Mkdir(data, 0o700))
+	a := archive.NewFolder(datafolder.New(data, nil))
+	blob := func(letter string) parley.Digest { return parley.Digest(strings.Repeat(letter, 64)) }
+	keep(t, a, 1, 10)
+	must(a.KeepBlob(t.Context(), "S1", blob("a"), []byte("x")))
+	refused := func(when string, err error) {
+		t.Helper()
+		if parley.CodeOf(err) != parley.CodeUnavailable || !strings.Contains(parley.Info(err).Hint, "put back") {
+			t.Errorf("%s: got %v", when, err)
+		}
 	}
-	refused("renamed")
-	if err := os.Mkdir(data, 0o700); err != nil {
+	all := func(when string) {
+		t.Helper()
+		_, err := a.Keep(t.Context(), "S1", steps(11, 20))
+		refused(when+", Keep", err)
+		_, err = a.Keep(t.Context(), "S2", steps(1, 2))
+		refused(when+", Keep of a new session", err)
+		refused(when+", KeepBlob", a.KeepBlob(t.Context(), "S1", blob("b"), []byte("x")))
+		refused(when+", KeepBlob of one that is there", a.KeepBlob(t.Context(), "S1", blob("a"), []byte("x")))
+		refused(when+", Share", a.Share(t.Context(), "S1", "S3", 10))
+		refused(when+", Drop", a.Drop(t.Context(), "S1"))
+	}
+	must(os.Rename(data, data+"-aside"))
+	all("renamed")
+	if _, err := os.Lstat(data); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("the folder was made again: %v", err)
 	}
-	refused("another is in its place")
-	if got := files(t, data); len(got) != 0 {
-		t.Errorf("the other folder has %v", got)
+	must(os.CopyFS(data, os.DirFS(data+"-aside")))
+	before := files(t, data)
+	all("a copy is in its place")
+	if diff := cmp.Diff(before, files(t, data)); diff != "" {
+		t.Errorf("the other folder has changed: %s", diff)
 	}
-	if err := errors.Join(os.Remove(data), os.Rename(data+"-aside", data)); err != nil {
-		t.Fatal(err)
-	}
+	must(errors.Join(os.RemoveAll(data), os.Rename(data+"-aside", data)))
+
+	// It is replaced while it is written to. The archive moves to the other folder, so that
+	// all writes succeed.
+	ctx := &during{Context: t.Context(), do: func() {
+		must(os.Rename(data, data+"-aside"))
+		must(os.Mkdir(data, 0o700))
+		must(os.Rename(filepath.Join(data+"-aside", "archive"), filepath.Join(data, "archive")))
+	}}
+	_, err := a.Keep(ctx, "S1", steps(11, 20))
+	refused("replaced meanwhile", err)
+	must(os.Rename(filepath.Join(data, "archive"), filepath.Join(data+"-aside", "archive")))
+	must(errors.Join(os.Remove(data), os.Rename(data+"-aside", data)))
 	keep(t, a, 11, 20)
+
+	// It disappears right after each of the checks.
+	for n := 1; ; n++ {
+		calls := 0
+		a := archive.NewFolder(datafolder.New(data, func() error {
+			if calls++; calls == n {
+				must(os.Rename(data, data+"-aside"))
+			}
+			return nil
+		}))
+		_, err := a.Keep(t.Context(), parley.SessionID(fmt.Sprint("N", n)), steps(1, 2))
+		if calls < n {
+			break
+		}
+		if _, there := os.Lstat(data); !errors.Is(there, fs.ErrNotExist) {
+			t.Fatalf("after check %d the folder was made again: %v", n, there)
+		}
+		if must(os.Rename(data+"-aside", data)); err != nil {
+			refused(fmt.Sprint("after check ", n), err)
+		}
+	}
+}
+
+// during is a context that calls do when it is first asked whether it has ended.
+type during struct {
+	context.Context
+	once sync.Once
+	do   func()
+}
+
+func (d *during) Err() error {
+	d.once.Do(d.do)
+	return d.Context.Err()
 }
 
 func TestFolder_a_disk_without_room(t *testing.T) {

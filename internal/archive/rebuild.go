@@ -158,7 +158,7 @@ func (b *builder) turn(c continuation, blobs map[parley.Digest][]byte) error {
 	}
 	var said *parley.Response
 	if r := c.Response; r != nil {
-		said = &parley.Response{Message: r.FinalMessage, ReasoningSummary: r.ReasoningSummary, Citations: r.Citations, FollowUps: r.FollowUps}
+		said = &parley.Response{Message: r.FinalMessage, ReasoningSummary: r.ReasoningSummary, Citations: r.Citations, FollowUps: r.FollowUps, Scripted: r.Scripted}
 	}
 	var end parley.Payload
 	switch parley.TurnStatus(c.Status) {

@@ -148,6 +148,7 @@ type continuationResponse struct {
 	ReasoningSummary string            `json:"reasoningSummary,omitempty"`
 	Citations        []parley.Citation `json:"citations,omitempty"`
 	FollowUps        []string          `json:"followUps,omitempty"`
+	Scripted         bool              `json:"scripted,omitempty"`
 }
 
 type continuationError struct {

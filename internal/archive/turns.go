@@ -61,6 +61,6 @@ func (c *continuation) artifact(a parley.ArtifactRef) {
 func (c *continuation) end(s parley.TurnStatus, r *parley.Response, err *continuationError) {
 	c.Status, c.Error = string(s), err
 	if r != nil {
-		c.Response = &continuationResponse{FinalMessage: r.Message, ReasoningSummary: r.ReasoningSummary, Citations: r.Citations, FollowUps: r.FollowUps}
+		c.Response = &continuationResponse{FinalMessage: r.Message, ReasoningSummary: r.ReasoningSummary, Citations: r.Citations, FollowUps: r.FollowUps, Scripted: r.Scripted}
 	}
 }

@@ -38,7 +38,11 @@ func Write(ctx context.Context, w io.Writer, s Source) error {
 			return err
 		}
 	}
-	for _, d := range f.apps {
+	blobs := f.apps
+	if k := f.fold.Kept; k != nil {
+		blobs = append(slices.Clip(blobs), k.SHA256)
+	}
+	for _, d := range blobs {
 		if s.Blob == nil {
 			break
 		}

@@ -54,6 +54,9 @@ type Identity struct {
 
 	// Metrics: the key is for the metrics, which cover all users, and for nothing else.
 	Metrics bool
+	// App is the only app that the caller may reach; "": all. It is set by a key that was made
+	// for one app, and by the app's own origin.
+	App string
 
 	until context.Context // ends when the key is revoked
 }
@@ -76,6 +79,11 @@ type Options struct {
 	// Metrics reports whether a request is for the metrics. A key that was made for them is
 	// refused elsewhere. Nil: no request is.
 	Metrics func(*http.Request) bool
+	// Own returns the app to whose own origin a request came, where a page that others wrote is
+	// served; false: it came to ours. The two are kept apart: at an app's origin a caller
+	// reaches that app alone, and only with a key that was made for it, since the page sees the
+	// key. Such a key is refused elsewhere. Nil: there is no such origin.
+	Own func(*http.Request) (app string, own bool)
 	// Now is the clock for slowing down wrong keys; nil: time.Now.
 	Now func() time.Time
 	// Fail answers with an error in the server's one format.
@@ -93,6 +101,9 @@ func Door(next http.Handler, o Options) http.Handler {
 	}
 	if o.Metrics == nil {
 		o.Metrics = func(*http.Request) bool { return false }
+	}
+	if o.Own == nil {
+		o.Own = func(*http.Request) (string, bool) { return "", false }
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -112,6 +123,15 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil && who.Metrics && !d.o.Metrics(r) {
 		who, err = Identity{}, parley.Errorf(parley.CodeForbidden, "this key opens /metrics and nothing else").
 			WithHint("make a key for a user with `parley keys create NAME`")
+	}
+	app, own := d.o.Own(r)
+	if err == nil {
+		err = apart(who, app, own)
+	}
+	if err != nil {
+		who = Identity{}
+	} else if own {
+		who.App = app
 	}
 	if err != nil && !d.o.Open(r) {
 		refuse(w, d.o.Fail, err)
@@ -136,6 +156,20 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	d.next.ServeHTTP(w, r)
+}
+
+// apart keeps the keys of one app's page and those of everything else from each other's
+// origins.
+func apart(who Identity, app string, own bool) error {
+	switch {
+	case who.App != "" && (!own || who.App != app):
+		return parley.Errorf(parley.CodeForbidden, "this key opens the page of the app %s at its own address and nothing else", who.App).
+			WithHint("make a key for a user with `parley keys create NAME`")
+	case own && who.Key != "" && who.App == "":
+		return parley.Errorf(parley.CodeForbidden, "this key opens everything of its user, and is not for a page that sees it").
+			WithHint("revoke it if you do not trust the page of %s, and make a key for that page with `parley keys create NAME --app %s`", app, app)
+	}
+	return nil
 }
 
 func (d *door) who(r *http.Request, trusted bool) (Identity, error) {
@@ -168,7 +202,7 @@ func (d *door) who(r *http.Request, trusted bool) (Identity, error) {
 
 // credential returns what the client sent: a bearer token (RFC 6750) or X-API-Key. It may
 // be sent several times, but not two different ones: whoever chose one of them, a proxy or
-// this server, would choose the user.
+// this server, would choose the user. That is a malformed request (RFC 6750, 3.1).
 func credential(h http.Header) (string, error) {
 	shown := h.Values("X-API-Key")
 	for _, value := range h.Values("Authorization") {
@@ -181,7 +215,7 @@ func credential(h http.Header) (string, error) {
 		switch key = strings.TrimSpace(key); {
 		case key == "" || key == one:
 		case one != "":
-			return "", parley.Errorf(parley.CodeUnauthenticated, "the request shows two different keys").
+			return "", parley.Errorf(parley.CodeInvalid, "the request shows two different keys").WithField("Authorization").
 				WithHint("send one key, as Authorization or as X-API-Key")
 		default:
 			one = key
@@ -227,6 +261,12 @@ func Of(ctx context.Context) (Identity, error) {
 func Principal(ctx context.Context) (parley.Principal, error) {
 	who, err := Of(ctx)
 	return who.Principal, err
+}
+
+// App is the only app that the caller may reach; "": all.
+func App(ctx context.Context) string {
+	who, _ := Of(ctx)
+	return who.App
 }
 
 // Metrics returns nil if the caller may read the metrics, which cover all users: with a

@@ -75,7 +75,7 @@ func TestWhoAsks(t *testing.T) {
 	}
 	ana := said{User: "ana", Org: "acme", Key: "laptop"}
 	local := said{User: "local"}
-	nobody := said{Code: parley.CodeUnauthenticated}
+	nobody, twoKeys := said{Code: parley.CodeUnauthenticated}, said{Code: parley.CodeInvalid}
 	for _, c := range []struct {
 		name   string
 		mode   auth.Mode
@@ -94,14 +94,14 @@ func TestWhoAsks(t *testing.T) {
 		{"keys: a bearer token", auth.ModeKeys, elsewhere, []string{"Authorization", "bearer " + secret}, ana},
 		{"keys: X-API-Key", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret}, ana},
 		{"keys: the same twice", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret, "Authorization", "Bearer " + secret}, ana},
-		{"keys: two different ones", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret, "Authorization", "Bearer pk_other"}, nobody},
-		{"keys: two X-API-Key", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret, "X-API-Key", "pk_other"}, nobody},
-		{"keys: two X-API-Key, the right one last", auth.ModeKeys, elsewhere, []string{"X-API-Key", "pk_other", "X-API-Key", secret}, nobody},
-		{"keys: two bearer tokens", auth.ModeKeys, elsewhere, []string{"Authorization", "Bearer " + secret, "Authorization", "Bearer pk_other"}, nobody},
-		{"keys: another of a user", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret, "X-API-Key", scrape}, nobody},
+		{"keys: two different ones", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret, "Authorization", "Bearer pk_other"}, twoKeys},
+		{"keys: two X-API-Key", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret, "X-API-Key", "pk_other"}, twoKeys},
+		{"keys: two X-API-Key, the right one last", auth.ModeKeys, elsewhere, []string{"X-API-Key", "pk_other", "X-API-Key", secret}, twoKeys},
+		{"keys: two bearer tokens", auth.ModeKeys, elsewhere, []string{"Authorization", "Bearer " + secret, "Authorization", "Bearer pk_other"}, twoKeys},
+		{"keys: another of a user", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret, "X-API-Key", scrape}, twoKeys},
 		{"keys: the same X-API-Key twice", auth.ModeKeys, elsewhere, []string{"X-API-Key", secret, "X-API-Key", "", "X-API-Key", secret}, ana},
 		{"keys: behind another scheme", auth.ModeKeys, elsewhere, []string{"Authorization", "Basic YTpi", "Authorization", "Bearer " + secret}, ana},
-		{"no login, and two tokens", auth.ModeNone, loopback, []string{"X-API-Key", "a", "X-API-Key", "b"}, nobody},
+		{"no login, and two tokens", auth.ModeNone, loopback, []string{"X-API-Key", "a", "X-API-Key", "b"}, twoKeys},
 		{"keys: a wrong one", auth.ModeKeys, elsewhere, []string{"Authorization", "Bearer " + secret + "x"}, nobody},
 		{"keys: a part of one", auth.ModeKeys, elsewhere, []string{"Authorization", "Bearer " + secret[:20]}, nobody},
 		{"keys: another scheme", auth.ModeKeys, elsewhere, []string{"Authorization", "Basic " + secret}, nobody},
@@ -130,7 +130,8 @@ func TestWhoAsks(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			refused := c.want.Code != ""
-			if (status == http.StatusUnauthorized) != refused || (header.Get("WWW-Authenticate") != "") != refused {
+			challenged := c.want.Code == parley.CodeUnauthenticated // more keys do not help a malformed request
+			if (status == http.StatusUnauthorized) != refused || (header.Get("WWW-Authenticate") != "") != challenged {
 				t.Errorf("got %d, WWW-Authenticate %q", status, header.Get("WWW-Authenticate"))
 			}
 		})
@@ -323,7 +324,7 @@ func TestKeysForTheMetrics(t *testing.T) {
 			t.Errorf("%+v: %v", f, err)
 		}
 	}
-	if _, _, err := keys.Create("q", "ana", "", true, time.Now()); parley.CodeOf(err) != parley.CodeInvalid {
+	if _, _, err := keys.Create(auth.Key{Name: "q", User: "ana", Metrics: true}, time.Now()); parley.CodeOf(err) != parley.CodeInvalid {
 		t.Errorf("created with a user: %v", err)
 	}
 }

@@ -15,7 +15,8 @@ import (
 )
 
 // keysFile is the format of the file. An older program refuses a file with a newer
-// version.
+// version. Version 2 has keys for one app, which a program that only knows version 1 would
+// accept for everything; without such keys version 1 is written.
 type keysFile struct {
 	Version int   `json:"version"`
 	Keys    []Key `json:"keys"`
@@ -62,7 +63,7 @@ func (k *Keys) replace(list []Key) {
 	next := make([]held, 0, len(list))
 	for _, key := range list {
 		if i := slices.IndexFunc(k.known, func(h held) bool {
-			return h.Hash == key.Hash && h.User == key.User && h.Org == key.Org && h.Metrics == key.Metrics
+			return h.Hash == key.Hash && h.User == key.User && h.Org == key.Org && h.Metrics == key.Metrics && h.App == key.App
 		}); i >= 0 {
 			old := k.known[i]
 			k.known = slices.Delete(k.known, i, i+1)
@@ -90,7 +91,7 @@ func readKeys(file string) ([]Key, error) {
 	if err := json.Unmarshal(raw, &f); err != nil {
 		return nil, unreadable(err)
 	}
-	if f.Version != 1 {
+	if f.Version != 1 && f.Version != 2 {
 		return nil, parley.Errorf(parley.CodeUpgradeRequired, "%s is of version %d, which this program does not know", filepath.Base(file), f.Version).
 			WithHint("use the program that wrote it, or a newer one")
 	}
@@ -141,7 +142,11 @@ func (k *Keys) change(f func([]Key) ([]Key, error)) error {
 	if list, err = f(list); err != nil {
 		return err
 	}
-	raw, err := json.MarshalIndent(keysFile{1, list}, "", "  ")
+	version := 1
+	if slices.ContainsFunc(list, func(key Key) bool { return key.App != "" }) {
+		version = 2
+	}
+	raw, err := json.MarshalIndent(keysFile{version, list}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ type Key struct {
 	Begins  string    `json:"begins,omitempty"` // its first characters, to recognise it
 	Created time.Time `json:"created_at"`
 	Metrics bool      `json:"metrics,omitempty"` // it opens the metrics, which cover all users, and nothing else
+	App     string    `json:"app,omitempty"`     // it opens the page of this app at its own address, and nothing else
 
 	// Hash is the SHA-256 of the key, in hex. A plain hash is enough, because a random key
 	// cannot be guessed.
@@ -46,6 +47,7 @@ type Fixed struct {
 	Name, Secret string
 	User, Org    string // User empty: Name; both empty with Metrics
 	Metrics      bool
+	App          string
 }
 
 // Keys are the keys of a file and of the settings. The file is read again when it changes.
@@ -71,7 +73,7 @@ type held struct {
 func OpenKeys(file string, fixed []Fixed) (*Keys, error) {
 	k := &Keys{file: file}
 	for _, f := range fixed {
-		key, err := newKey(f.Name, f.User, f.Org, f.Secret, f.Metrics)
+		key, err := newKey(Key{Name: f.Name, User: f.User, Org: f.Org, Metrics: f.Metrics, App: f.App}, f.Secret)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +103,7 @@ func (k *Keys) Verify(_ context.Context, credential string) (Identity, bool, err
 	for _, list := range [][]held{k.known, k.fixed} {
 		for _, h := range list {
 			if subtle.ConstantTimeCompare(h.sum[:], sum[:]) == 1 {
-				who, ok = Identity{Principal: parley.Principal{User: h.User, Org: h.Org}, Key: h.Name, Metrics: h.Metrics, until: h.until}, true
+				who, ok = Identity{Principal: parley.Principal{User: h.User, Org: h.Org}, Key: h.Name, Metrics: h.Metrics, App: h.App, until: h.until}, true
 			}
 		}
 	}
@@ -139,14 +141,15 @@ func (k *Keys) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Create makes a key and returns it; with metrics set, the key opens the metrics and
-// acts as no user, so none may be named. Only its hash is stored.
-func (k *Keys) Create(name, user, org string, metrics bool, now time.Time) (secret string, key Key, err error) {
+// Create makes a key with a name, and what of User, Org, Metrics and App is set in of, and returns
+// it. A key for the metrics acts as no user, so none may be named. Only its hash is stored.
+func (k *Keys) Create(of Key, now time.Time) (secret string, key Key, err error) {
 	secret = keyPrefix + strings.ToLower(rand.Text())
-	if key, err = newKey(name, user, org, secret, metrics); err != nil {
+	if key, err = newKey(of, secret); err != nil {
 		return "", Key{}, err
 	}
 	key.Created = parley.Now(now)
+	name := key.Name
 	err = k.change(func(list []Key) ([]Key, error) {
 		if slices.ContainsFunc(list, func(o Key) bool { return o.Name == name }) || slices.ContainsFunc(k.fixed, func(h held) bool { return h.Name == name }) {
 			return nil, parley.Errorf(parley.CodeConflict, "there is already a key %q", name).WithHint("revoke it first, or choose another name")
@@ -191,13 +194,18 @@ func checkUser(user string) error {
 
 // newKey makes a key. Without a user it gets the key's name as its user, so that two keys
 // share nothing unless somebody says so.
-func newKey(name, user, org, secret string, metrics bool) (Key, error) {
+func newKey(of Key, secret string) (Key, error) {
+	name, user, org, metrics := of.Name, of.User, of.Org, of.Metrics
 	if !named.MatchString(name) {
 		return Key{}, parley.Errorf(parley.CodeInvalid, "%q is not a name for a key; use letters, digits and . _ @ + -", parley.Cut(name, 60)).WithField("name")
 	}
 	if metrics && user+org != "" {
 		return Key{}, parley.Errorf(parley.CodeInvalid, "the key %s is for the metrics, so it acts as no user and for no organisation", name).WithField("user").
 			WithHint("make two keys: one for the metrics, without a user, and one for the user")
+	}
+	if metrics && of.App != "" {
+		return Key{}, parley.Errorf(parley.CodeInvalid, "the key %s is for the metrics, so it is for no app", name).WithField("app").
+			WithHint("make two keys: one for the metrics, and one for the page of the app")
 	}
 	if user == "" {
 		user = name
@@ -208,7 +216,10 @@ func newKey(name, user, org, secret string, metrics bool) (Key, error) {
 	if org != "" && !named.MatchString(org) {
 		return Key{}, parley.Errorf(parley.CodeInvalid, "%q is not a name for an organisation", parley.Cut(org, 60)).WithField("org")
 	}
-	key := Key{Name: name, User: user, Org: org, Metrics: metrics, Hash: digest(secret)}
+	if of.App != "" && !named.MatchString(of.App) {
+		return Key{}, parley.Errorf(parley.CodeInvalid, "%q is not the name of an app", parley.Cut(of.App, 60)).WithField("app")
+	}
+	key := Key{Name: name, User: user, Org: org, Metrics: metrics, App: of.App, Hash: digest(secret)}
 	if strings.HasPrefix(secret, keyPrefix) && len(secret) >= minKey {
 		key.Begins = secret[:len(keyPrefix)+4]
 	}

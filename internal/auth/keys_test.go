@@ -33,7 +33,7 @@ func open(t *testing.T, file string, fixed ...auth.Fixed) *auth.Keys {
 
 func create(t *testing.T, k *auth.Keys, name, user string) string {
 	t.Helper()
-	secret, _, err := k.Create(name, user, "", false, noon)
+	secret, _, err := k.Create(auth.Key{Name: name, User: user}, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestKeysAreKeptAsHashesOnly(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "data", "keys.json")
 	k := open(t, file)
-	secret, key, err := k.Create("laptop", "ana", "acme", false, noon)
+	secret, key, err := k.Create(auth.Key{Name: "laptop", User: "ana", Org: "acme"}, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,11 +109,40 @@ func TestKeysAreReadAgain(t *testing.T) {
 	}
 }
 
+// TestKeysOfAnotherFile: another file of the same size and time takes the place of the one that
+// was read, as when two changes fall into one tick of the clock.
+func TestKeysOfAnotherFile(t *testing.T) {
+	t.Parallel()
+	file, other := filepath.Join(t.TempDir(), "keys.json"), filepath.Join(t.TempDir(), "keys.json")
+	server := open(t, file)
+	old, now := create(t, open(t, file), "laptop", "ana"), create(t, open(t, other), "laptop", "bob")
+	var sizes []int64
+	for _, f := range []string{file, other} {
+		if err := os.Chtimes(f, noon, noon); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes = append(sizes, info.Size())
+	}
+	if user(t, server, old) != "ana" || sizes[0] != sizes[1] {
+		t.Fatalf("the first file: %d bytes, the second: %d", sizes[0], sizes[1])
+	}
+	if err := os.Rename(other, file); err != nil {
+		t.Fatal(err)
+	}
+	if user(t, server, old) != "" || user(t, server, now) != "bob" {
+		t.Error("the keys are those of the first file")
+	}
+}
+
 func TestKeysThatCanNotBeReadLetNobodyIn(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"not JSON":      `{"version":1,"keys":[`,
-		"newer":         `{"version":2,"keys":[]}`,
+		"newer":         `{"version":3,"keys":[]}`,
 		"no hash":       `{"version":1,"keys":[{"name":"a","user":"a"}]}`,
 		"odd hash":      `{"version":1,"keys":[{"name":"a","user":"a","sha256":"` + strings.Repeat("z", 64) + `"}]}`,
 		"the server's":  `{"version":1,"keys":[{"name":"a","user":"system","sha256":"` + strings.Repeat("0", 64) + `"}]}`,
@@ -138,7 +167,7 @@ func TestKeysThatCanNotBeReadLetNobodyIn(t *testing.T) {
 			if _, err := auth.OpenKeys(file, nil); err == nil {
 				t.Error("a start with it is not refused")
 			}
-			if _, _, err := k.Create("more", "", "", false, noon); err == nil {
+			if _, _, err := k.Create(auth.Key{Name: "more"}, noon); err == nil {
 				t.Error("the broken file was written over")
 			}
 			if err := os.Remove(file); err != nil {
@@ -171,7 +200,7 @@ func TestKeysRefusals(t *testing.T) {
 		{"b", "a\nb", "", parley.CodeInvalid},
 		{"b", "ana", "a/b", parley.CodeInvalid},
 	} {
-		if _, _, err := k.Create(c.name, c.user, c.org, false, noon); parley.CodeOf(err) != c.want {
+		if _, _, err := k.Create(auth.Key{Name: c.name, User: c.user, Org: c.org}, noon); parley.CodeOf(err) != c.want {
 			t.Errorf("%q %q %q: got %v, want %s", c.name, c.user, c.org, err, c.want)
 		}
 	}
@@ -199,7 +228,7 @@ func TestKeysThatAreRefusedMakeNoFolder(t *testing.T) {
 			t.Errorf("revoke %s: no error", name)
 		}
 	}
-	if _, _, err := k.Create("fixed", "", "", false, noon); parley.CodeOf(err) != parley.CodeConflict {
+	if _, _, err := k.Create(auth.Key{Name: "fixed"}, noon); parley.CodeOf(err) != parley.CodeConflict {
 		t.Errorf("a name that is taken: %v", err)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
@@ -218,7 +247,7 @@ func TestKeysMadeAtOnceAreAllKept(t *testing.T) {
 	const n = 12
 	for i := range n {
 		all.Go(func() {
-			if _, _, err := open(t, file).Create(fmt.Sprint("key", i), "", "", false, noon); err != nil {
+			if _, _, err := open(t, file).Create(auth.Key{Name: fmt.Sprint("key", i)}, noon); err != nil {
 				t.Error(err)
 			}
 		})

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-server/parley"
 )
 
 func TestPlanIsReadAsItWasWritten(t *testing.T) {
@@ -53,6 +55,34 @@ func TestTokensAreHeardInEveryForm(t *testing.T) {
 				t.Errorf("heard %d tokens, want %d", len(h.at), c.want)
 			}
 		})
+	}
+}
+
+// The measured turns do what they are named for, whatever else the loop tells the model.
+func TestTurnsDoWhatTheyAreToldTo(t *testing.T) {
+	t.Parallel()
+	h, err := build(t.Context(), setting{dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := h.close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for message, calls := range map[string]int{"hello": 0, "tools": rounds} {
+		s, _, err := h.engine.Create(t.Context(), person, parley.CreateSession{App: "bench"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 2 {
+			if err := h.turn(t.Context(), s.ID, message); err != nil {
+				t.Fatal(err)
+			}
+			if err := h.allWereMade(t.Context(), s.ID, calls*(n+1)); err != nil {
+				t.Errorf("turn %d of %q: %v", n+1, message, err)
+			}
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// house is a Parley as built by cmd/parley, with its own app, model and tools.
+// house is a Parley as built by package program, with its own app, model and tools.
 type house struct {
 	store  seam.Store
 	log    *eventlog.Writer
@@ -42,6 +42,7 @@ type setting struct {
 	postgres  string                      // address of the database; empty: SQLite in dir
 	now       func() time.Time            // nil: time.Now
 	tend      time.Duration               // 0: the engine's default
+	tools     []seam.Toolset              // besides the bench's own
 	app       func(*parley.App)           // nil: unchanged
 }
 
@@ -66,7 +67,7 @@ func build(ctx context.Context, s setting) (*house, error) {
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	h.log, h.reader = eventlog.New(h.store, redact.New(), eventlog.Options{Logger: logger})
-	box, err := toolbox.New([]seam.Toolset{tools{}}, toolbox.Options{Logger: logger})
+	box, err := toolbox.New(append(s.tools, tools{}), toolbox.Options{Logger: logger})
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
@@ -139,10 +140,15 @@ func serveParley(ctx context.Context, args []string, ready func(string, func() i
 	if _, err := h.engine.Recover(ctx); err != nil {
 		return err
 	}
+	return serve(ctx, h.handler(), ready, h.engine.InMemory)
+}
+
+// handler is the native API of the house.
+func (h *house) handler() http.Handler {
 	native := api.New(api.Options{Engine: h.engine, Reader: h.reader, Blobs: h.store, Limits: wire.Limits{MaxStreams: 10_000}})
 	mux := http.NewServeMux()
 	for _, pattern := range api.Patterns() {
 		mux.Handle(pattern, native)
 	}
-	return serve(ctx, api.Guard(mux, api.GuardOptions{Hosts: []string{}}), ready, h.engine.InMemory)
+	return api.Guard(mux, api.GuardOptions{Hosts: []string{}})
 }

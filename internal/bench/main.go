@@ -53,7 +53,7 @@ var parts = []struct {
 	{"start", start},
 	{"weeks", weeks},
 	{"long", long},
-	{"mcp", mcpCalls},
+	{"calls", calls},
 	{"kill", kill},
 }
 

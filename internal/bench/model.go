@@ -16,8 +16,8 @@ import (
 )
 
 // model follows the user's message: "stream …" asks the upstream, "tools" runs three rounds of a
-// keyed write, "ask" makes a call that needs a human, "hang" never answers, and anything else is
-// answered at once.
+// keyed write, "call …" runs ten of the named tool, "ask" makes a call that needs a human, "hang"
+// never answers, and anything else is answered at once.
 type model struct{ upstream string }
 
 const modelName = "bench/model"
@@ -53,6 +53,8 @@ func (m model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelD
 			m.relay(ctx, said, yield)
 		case said == "tools" && results < rounds:
 			yield(replied(call("put", results)), nil)
+		case strings.HasPrefix(said, "call ") && results < callsEach:
+			yield(replied(call(strings.TrimPrefix(said, "call "), results)), nil)
 		case said == "ask" && results == 0:
 			yield(replied(call("mail", 0)), nil)
 		case said == "hang":
@@ -114,6 +116,9 @@ func call(tool string, n int) parley.Part {
 	return parley.Part{Type: parley.PartToolCall, Name: tool, Input: json.RawMessage(fmt.Sprintf(`{"text":"round %d"}`, n))}
 }
 
+// aboutTurn begins what the loop tells behind the user's message.
+const aboutTurn = "[about this turn]"
+
 // last returns the user's last message, and how many tools have answered since.
 func last(r seam.Request) (said string, results int) {
 	for _, m := range r.Messages {
@@ -121,7 +126,7 @@ func last(r seam.Request) (said string, results int) {
 			switch {
 			case p.Type == parley.PartToolResult:
 				results++
-			case p.Type == parley.PartText && m.Role == parley.RoleUser:
+			case p.Type == parley.PartText && m.Role == parley.RoleUser && !strings.HasPrefix(p.Text, aboutTurn):
 				said, results = p.Text, 0
 			}
 		}

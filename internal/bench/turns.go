@@ -96,6 +96,11 @@ func (b *bench) drive(ctx context.Context, message string, each int, profile str
 		return nil
 	})
 	took := time.Since(began)
+	for _, id := range ids {
+		if message == "tools" && err == nil {
+			err = h.allWereMade(ctx, id, rounds*(each+1))
+		}
+	}
 	var log [][]seam.Batch
 	for _, id := range ids {
 		log = append(log, rec.batches[id])
@@ -114,6 +119,31 @@ func (h *house) turn(ctx context.Context, id parley.SessionID, message string) e
 		err = fmt.Errorf("turn %s is %s: %v", t.ID, t.Status, t.Error)
 	}
 	return err
+}
+
+// allWereMade returns an error unless the session has that number of calls and all succeeded. A
+// call that is not made, or is refused, takes less time than one that is made.
+func (h *house) allWereMade(ctx context.Context, id parley.SessionID, want int) error {
+	made := 0
+	for e, err := range h.reader.Whole(ctx, person, id, 0) {
+		if err != nil {
+			return err
+		}
+		p, err := e.Payload()
+		if err != nil {
+			return err
+		}
+		if end, ok := p.(parley.ToolEnded); ok {
+			if end.Outcome != parley.OutcomeOK {
+				return fmt.Errorf("a call of %s is %s: %s", end.Name, end.Outcome, end.Output)
+			}
+			made++
+		}
+	}
+	if made != want {
+		return fmt.Errorf("%d calls were made, not %d", made, want)
+	}
+	return nil
 }
 
 // recorder records what is appended.

@@ -88,7 +88,7 @@ func (c *recording) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// adapted returns a provider's model as made by cmd/parley, at an address.
+// adapted returns a provider's model as made by package program, at an address.
 func adapted(p simtest.Provider, url string, app *parley.App, c *http.Client) (seam.Model, error) {
 	info := seam.ModelInfo{
 		Name: strings.ReplaceAll(p.Model, "{app}", app.Name), Provider: p.Account, ContextTokens: 100_000, MaxOutputTokens: 32_000, Hosted: p.Hosted,

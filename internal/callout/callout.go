@@ -66,7 +66,7 @@ func (t Tool) Reconciled(r seam.Run, body []byte) (res parley.ToolResult, known 
 		return res, false, nil
 	case !*said.Happened:
 		e := parley.ErrorInfo{Code: parley.CodeTool, Message: "it did not happen", Hint: "it can be called again"}
-		return Refused(r, e), true, nil
+		return Refused(r, e, nil), true, nil
 	}
 	res = parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK, Output: "Done."}
 	var text string
@@ -83,8 +83,16 @@ func (t Tool) Reconciled(r seam.Run, body []byte) (res parley.ToolResult, known 
 	return res, true, nil
 }
 
-// Refused is the result of a call that was not made. The model reads the reason.
-func Refused(r seam.Run, e parley.ErrorInfo) parley.ToolResult {
+// maxShown is how many bytes of a reason and of its hint a model is shown.
+const maxShown = 2000
+
+// Refused is the result of a call that was not made. The model reads the reason. clean
+// removes secrets from it before it is cut; nil: there are none.
+func Refused(r seam.Run, e parley.ErrorInfo, clean func(text string) string) parley.ToolResult {
+	if clean != nil {
+		e.Message, e.Hint = clean(e.Message), clean(e.Hint)
+	}
+	e.Message, e.Hint = parley.Cut(e.Message, maxShown), parley.Cut(e.Hint, maxShown)
 	out := e.Message
 	if e.Hint != "" {
 		out += "\n" + e.Hint

@@ -4,6 +4,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/parley-server/parley"
 )
@@ -112,6 +113,7 @@ func (s Settings) Secrets() []string {
 	for _, k := range s.Keys {
 		list = append(list, k.Key)
 	}
+	list = append(list, strings.Fields(s.Vault.Keys)...)
 	return slices.DeleteFunc(list, func(v string) bool { return v == "" })
 }
 

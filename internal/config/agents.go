@@ -168,10 +168,17 @@ func (a *App) models(s Settings, f appFile) {
 	if a.Model == "" && f.Script != "" {
 		a.Model = "scripted/" + a.Name
 	}
-	if other := orString(s.App[a.Name].Model, s.Model); other != "" && !a.Policy.FixedModel {
+	other, fixed := orString(s.App[a.Name].Model, s.Model), a.Policy.FixedModel
+	if s.Scripts && f.Script != "" {
+		other, fixed, a.Fallbacks = "scripted/"+a.Name, false, nil
+	}
+	if other != "" && !fixed {
 		a.Model = other // instead of the models that the app and its agents name
 		for name, def := range a.Agents {
 			def.Model = ""
+			if s.Scripts {
+				def.Fallbacks = nil // which may be of a provider
+			}
 			a.Agents[name] = def
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/extension"
 	"github.com/parley-server/parley/internal/workspace"
 )
 
@@ -27,32 +28,40 @@ const (
 
 // appFile is app.yaml.
 type appFile struct {
-	Name         string               `yaml:"name"`           // default and only choice: the folder's name
-	Title        string               `yaml:"title"`          // for people; default: the name
-	Description  string               `yaml:"description"`    // for people, in a sentence or two
-	Runtime      string               `yaml:"runtime"`        // what carries out a turn; default loop
-	Entry        string               `yaml:"entry"`          // the agent that gets the user's message; default: the only agent
-	Model        string               `yaml:"model"`          // for agents that name none; default: that of the first provider that is set up, or scripted/<name> when there is a script
-	Fallbacks    []string             `yaml:"fallbacks"`      // models to call, in this order, when Model does not answer; default: none
-	Hosted       bool                 `yaml:"hosted"`         // with no model named, let the first provider keep the agents if it can; default false
-	Script       string               `yaml:"script"`         // rules of the model scripted/<name>; default: none
-	Data         string               `yaml:"data,ref"`       // folder of the app's data, from the app's folder; default: data
-	Agents       map[string]agentFile `yaml:"agents"`         // by name
-	Tools        toolsFile            `yaml:"tools"`          // toolsets, by kind
-	Policy       parley.Policy        `yaml:"policy"`         // default: reads allowed, the rest asked
-	Budgets      parley.Budgets       `yaml:"budgets"`        // default: none
-	Memory       parley.MemoryOptions `yaml:"memory"`         // default: as much as fits the model
-	Busy         parley.BusyMode      `yaml:"busy"`           // reject, enqueue, interrupt, steer; default reject
-	MaxOpenTurns int                  `yaml:"max_open_turns"` // running and queued; default 1, with enqueue 8
-	Resume       parley.ResumeMode    `yaml:"resume"`         // auto or manual, after a crash; default manual
-	TTL          ttlFile              `yaml:"ttl"`            // how long sessions and steps are kept; default: until deleted
-	LiveFiles    bool                 `yaml:"live_files"`     // keep its sessions as files too, in the data folder
-	Streaming    streamingFile        `yaml:"streaming"`      // how often streamed text and live files are updated
-	Concurrency  concurrencyFile      `yaml:"concurrency"`    // another way to write max_open_turns
-	Wires        []string             `yaml:"wires"`          // seed wires that show this app; default: none
-	Workspaces   *workspacesFile      `yaml:"workspaces"`     // where its sessions find files; default: they have none
-	Examples     []string             `yaml:"examples"`       // questions that a page may offer
-	FollowUps    []string             `yaml:"follow_ups"`     // questions that it may offer below an answer
+	Name         string               `yaml:"name"`            // default and only choice: the folder's name
+	Title        string               `yaml:"title"`           // for people; default: the name
+	Description  string               `yaml:"description"`     // for people, in a sentence or two
+	Runtime      string               `yaml:"runtime"`         // what carries out a turn; default loop
+	Entry        string               `yaml:"entry"`           // the agent that gets the user's message; default: the only agent
+	Model        string               `yaml:"model"`           // for agents that name none; default: that of the first provider that is set up, or scripted/<name> when there is a script
+	Fallbacks    []string             `yaml:"fallbacks"`       // models to call, in this order, when Model does not answer; default: none
+	Hosted       bool                 `yaml:"hosted"`          // with no model named, let the first provider keep the agents if it can; default false
+	Script       string               `yaml:"script"`          // rules of the model scripted/<name>; default: none
+	Data         string               `yaml:"data,ref"`        // folder of the app's data, from the app's folder; default: data
+	Agents       map[string]agentFile `yaml:"agents"`          // by name
+	Tools        toolsFile            `yaml:"tools"`           // toolsets, by kind
+	Policy       parley.Policy        `yaml:"policy"`          // default: reads allowed, the rest asked
+	Budgets      parley.Budgets       `yaml:"budgets"`         // default: none
+	Memory       parley.MemoryOptions `yaml:"memory"`          // default: as much as fits the model
+	Busy         parley.BusyMode      `yaml:"busy"`            // reject, enqueue, interrupt, steer; default reject
+	MaxOpenTurns int                  `yaml:"max_open_turns"`  // running and queued; default 1, with enqueue 8
+	Resume       parley.ResumeMode    `yaml:"resume"`          // auto or manual, after a crash; default manual
+	TTL          ttlFile              `yaml:"ttl"`             // how long sessions and steps are kept; default: until deleted
+	LiveFiles    bool                 `yaml:"live_files"`      // keep its sessions as files too, in the data folder
+	Streaming    streamingFile        `yaml:"streaming"`       // how often streamed text and live files are updated
+	Concurrency  concurrencyFile      `yaml:"concurrency"`     // another way to write max_open_turns
+	Wires        []string             `yaml:"wires"`           // seed wires that show this app; default: none
+	Workspaces   *workspacesFile      `yaml:"workspaces"`      // where its sessions find files; default: they have none
+	Extensions   []string             `yaml:"extensions"`      // whose folders may add skills, instructions and slash commands: platform, user, workspace; default: all if it has workspaces, else none
+	Exec         bool                 `yaml:"workspace_exec"`  // programs and addresses that files of users and workspaces name may be used, each once a person has approved it; default false
+	ExecEnv      []string             `yaml:"workspace_env"`   // variables of the server that ${NAME} in these files stands for; default none
+	ExecHosts    []string             `yaml:"workspace_hosts"` // hosts that addresses in these files may name; default none
+	Examples     []string             `yaml:"examples"`        // questions that a page may offer
+	FollowUps    []string             `yaml:"follow_ups"`      // questions that it may offer below an answer
+	CallerTools  *callerToolsFile     `yaml:"caller_tools"`    // lets callers offer tools with a message; default: they may not
+	Logo         string               `yaml:"logo"`            // picture in the app's folder, at most 64 KiB; default: none
+	Accent       string               `yaml:"accent"`          // colour of its page, such as "#1f6feb"; default: Parley's
+	Page         string               `yaml:"page"`            // folder in the app's folder with a page of its own, at an origin of its own; default: none
 }
 
 // ttlFile is parley.TTL, with two alternative names for its fields.
@@ -75,14 +84,15 @@ type concurrencyFile struct {
 	MaxOpenContinuationsPerSession int `yaml:"max_open_continuations_per_session"` // max_open_turns
 }
 
-// toolsFile are the app's toolsets: the kinds that come with Parley, and its own HTTP
-// services.
+// toolsFile are the app's toolsets: the kinds that come with Parley, its own services, and
+// what clients run.
 type toolsFile struct {
-	HTTP    some[serviceFile]   `yaml:"http"`    // services that calls are posted to
-	OpenAPI some[apiFile]       `yaml:"openapi"` // APIs that a description describes
-	Command some[commandFile]   `yaml:"command"` // programs that calls run
-	MCP     some[mcpFile]       `yaml:"mcp"`     // MCP servers
-	Others  map[string]toolFile `yaml:",rest"`
+	HTTP    some[serviceFile]         `yaml:"http"`    // services that calls are posted to
+	OpenAPI some[apiFile]             `yaml:"openapi"` // APIs that a description describes
+	Command some[commandFile]         `yaml:"command"` // programs that calls run
+	MCP     some[mcpFile]             `yaml:"mcp"`     // MCP servers
+	Client  map[string]clientToolFile `yaml:"client"`  // tools that clients of a session run
+	Others  map[string]toolFile       `yaml:",rest"`
 }
 
 type toolFile struct {
@@ -96,16 +106,20 @@ type toolFile struct {
 type App struct {
 	parley.App
 
-	Files  fs.FS  // its folder
-	Where  string // its folder, in messages
-	Dir    string // its folder on disk, absolute; "" for an app inside the program
-	Script string // path in Files of the scripted model's rules; "" is none
+	Files  fs.FS    // its folder
+	Where  string   // its folder, in messages
+	Dir    string   // its folder on disk, absolute; "" for an app inside the program
+	Script string   // path in Files of the scripted model's rules; "" is none
+	Reads  []string // see [Read.Files]
 
 	LiveFiles    bool            // its sessions are also kept as files
 	PartialEvery parley.Duration // how long the wire /events collects text; 0: the wire's default
 	FlushEvery   parley.Duration // how often live files are updated; 0: their default
 
 	Workspaces *workspace.Options // nil: it has none
+	Extensions []string           // whose folders add to it: platform, user, workspace
+	Exec       Exec
+	Page       Page
 
 	Toolsets []Toolset // to make, in the order of their kinds
 	Data     Folder
@@ -115,12 +129,13 @@ type App struct {
 
 // Toolset is a toolset to make.
 type Toolset struct {
-	Kind    string     // such as "notion"
-	At      string     // its path in the app's file, of the kinds "http", "openapi", "command" and "mcp"
-	HTTP    *Service   // of kind "http", and of no other
-	API     *API       // of kind "openapi", and of no other
-	Command *Command   // of kind "command", and of no other
-	MCP     *MCPServer // of kind "mcp", and of no other
+	Kind    string            // such as "notion"
+	At      string            // its path in the app's file, of the kinds "http", "openapi", "command", "mcp" and "client"
+	HTTP    *Service          // of kind "http", and of no other
+	API     *API              // of kind "openapi", and of no other
+	Command *Command          // of kind "command", and of no other
+	MCP     *MCPServer        // of kind "mcp", and of no other
+	Client  []parley.ToolDecl // of kind "client", and of no other
 	Data    Folder
 	URL     string // of its service; "": the toolset's own default
 	Token   string // the credential for that service
@@ -143,7 +158,7 @@ func (s Settings) loadApp(name string, dir Folder, known Known) (*App, error) {
 			return nil, parley.Errorf(parley.CodeInternal, "%s: %w", dir.Name, err)
 		}
 	}
-	a.d = &decoder{file: path.Join(filepath.ToSlash(dir.Name), AppFile), env: s.env}
+	a.d = &decoder{file: path.Join(filepath.ToSlash(dir.Name), AppFile), dir: a.Dir, env: s.env}
 	raw, err := readFile(dir.FS, AppFile, maxAppFile)
 	if err != nil {
 		return nil, parley.Errorf(parley.CodeInvalid, "%w", Mistakes{{File: a.d.file, Text: err.Error()}})
@@ -185,6 +200,10 @@ func (s Settings) loadApp(name string, dir Folder, known Known) (*App, error) {
 	a.models(s, f)
 	a.folders(s, f)
 	a.workspaces(s, f.Workspaces)
+	a.extensions(f)
+	a.exec(f)
+	a.hooks()
+	a.page(f)
 	return a, a.d.err()
 }
 
@@ -257,7 +276,7 @@ func (a *App) check(f appFile, known Known) {
 	}
 	for i, r := range f.Policy.Rules {
 		at := fmt.Sprintf("policy.rules[%d]", i)
-		a.choice(at+".verdict", string(r.Verdict), string(parley.Allow), string(parley.Ask), string(parley.Deny))
+		a.choice(at+".verdict", string(r.Verdict), string(parley.Allow), string(parley.Ask), string(parley.Confirm), string(parley.Deny))
 		if r.Effect != "" {
 			a.choice(at+".effect", string(r.Effect), string(parley.EffectRead), string(parley.EffectIdempotent), string(parley.EffectWrite))
 		}
@@ -347,13 +366,16 @@ func (a *App) unique(at string, names []string) {
 // declarations of every tool that some agent has, in the order of decls. An agent's tool
 // that ends with * stands for all tools that begin like it. A tool that no toolset has is
 // an error with its line.
-func (a *App) Resolve(decls []parley.ToolDecl) (parley.App, error) {
+func (a *App) Resolve(decls []parley.ToolDecl, unknown ...string) (parley.App, error) {
 	d := &decoder{file: a.d.file, lines: a.d.lines}
 	var names []string
 	for _, t := range decls {
 		names = append(names, t.Name)
 	}
 	own := a.tasks(d, names)
+	if !slices.Contains(names, extension.Tool) && a.lists(extension.Tool) {
+		own = append(own, extension.Decl()) // what each scope has takes its place
+	}
 	decls = append(slices.Clip(decls), own...)
 	for _, t := range own {
 		names = append(names, t.Name)
@@ -373,6 +395,9 @@ func (a *App) Resolve(decls []parley.ToolDecl) (parley.App, error) {
 				continue // tasks has said what is wrong
 			}
 			if len(found) == 0 || !slices.Contains(names, found[0]) {
+				if mayBe(t, unknown) || len(a.Extensions) > 0 && strings.HasPrefix(t, "mcp__") && strings.HasSuffix(t, "*") {
+					continue // a scope's own files may have such a server
+				}
 				d.at(fmt.Sprintf("agents.%s.tools[%d]", name, i), "there is no tool %q%s", t, hint(t, names))
 			}
 			for _, n := range found {
@@ -394,6 +419,32 @@ func (a *App) Resolve(decls []parley.ToolDecl) (parley.App, error) {
 		}
 	}
 	return out, nil
+}
+
+// mayBe reports whether a tool, or one of a pattern, may be among those that are not known yet,
+// whose names begin with one of the prefixes.
+func mayBe(tool string, prefixes []string) bool {
+	start, many := strings.CutSuffix(tool, "*")
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(start, p) || many && strings.HasPrefix(p, start) })
+}
+
+// lists reports whether an agent has a tool by its name.
+func (a *App) lists(tool string) bool {
+	for _, def := range a.Agents {
+		if slices.Contains(def.Tools, tool) {
+			return true
+		}
+	}
+	return false
+}
+
+// Extended reports whether folders of files may add to the app: those of other levels, or
+// its own.
+func (a *App) Extended() bool {
+	return len(a.Extensions) > 0 || a.lists(extension.Tool) || slices.ContainsFunc(extension.Places, func(name string) bool {
+		_, err := fs.Stat(a.Files, name)
+		return err == nil
+	})
 }
 
 func readFile(fsys fs.FS, name string, limit int64) ([]byte, error) {

@@ -32,7 +32,7 @@ func load(t *testing.T, builtin fs.FS, body string, vars ...string) ([]*config.A
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.LoadApps(builtin, known)
+	return s.LoadApps([]fs.FS{builtin}, known)
 }
 
 const small = "model: a/b\nagents:\n  one: {prompt: p.md}\n"
@@ -163,7 +163,7 @@ func TestMistakesInAnApp(t *testing.T) {
 			`11: name: is "other", and the folder is named "mine"; an app has the name of its folder`,
 			`12: data: "../.." leads out of the app's folder; write an absolute path`,
 			`13: runtime: there is no runtime "cli"; known are loop`,
-			`14: policy.rules[0].verdict: "maybe" is none of allow, ask, deny`,
+			`14: policy.rules[0].verdict: "maybe" is none of allow, ask, confirm, deny`,
 			`14: policy.modes[0]: "yolo" is none of default, acceptEdits, plan, bypassPermissions`,
 		}},
 		"twice, under two names": {ok + "memory: {last_k: 1, lastK: 2}\nttl: {session_idle: 1h, sessionIdleDays: 1, continuationRetentionHours: -1}\nmax_open_turns: 2\nconcurrency: {maxOpenContinuationsPerSession: 2}\nstreaming: {flushCadenceMs: -1, partialUpdateInterval: 1}\n", []string{
@@ -190,7 +190,7 @@ func TestMistakesInAnApp(t *testing.T) {
 			`14: tools.http[1]: has no secret that signs calls; make one with: echo "whsec_$(openssl rand -base64 32)"`,
 			"14: tools.http[1]: has no tools; write each with its name, a description and its input",
 			"14: tools.http[1]: has no url; write the address that calls are posted to",
-			"15: tools.http[1].unknown: unknown key; known are private, secret, timeout, tools, url",
+			"15: tools.http[1].unknown: unknown key; known are auth, private, secret, timeout, tools, url",
 		}},
 		"one service": {ok + "tools: {http: {url: http://a, tools: {a: {description: x}}}}\n", []string{
 			`6: tools.http: has no secret that signs calls; make one with: echo "whsec_$(openssl rand -base64 32)"`,
@@ -207,6 +207,16 @@ func TestMistakesInAnApp(t *testing.T) {
 			"12: tools.command[1]: has no tools; write each with its name, a description and its input",
 			"12: tools.command[1]: names no program; write it with its arguments as a list: [python3, tool.py]",
 			"13: tools.command[1].unknown: unknown key; known are at_once, env, memory, run, timeout, tools",
+		}},
+		"what clients run": {ok + "tools:\n  client:\n    a b: {}\n    note: {description: Notes., claim_within: 9000h, timeout: 2h, effect: wirte, at_once: 2}\ncaller_tools: {effect: idempotent, timeout: -1s}\n", []string{
+			"8: tools.client.a b: cannot be a tool's name; use letters, digits, _ and -, at most 64",
+			"8: tools.client.a b: has no description; the model chooses tools by it",
+			"9: tools.client.note.at_once: unknown key; known are claim_within, description, effect, input, key_ttl, output, subject, timeout",
+			"9: tools.client.note.claim_within: has to be more than 0, and at most 720h0m0s",
+			`9: tools.client.note.effect: "wirte" is none of read, idempotent, write`,
+			"9: tools.client.note.timeout: has to be more than 0, and at most 1h0m0s",
+			`10: caller_tools.effect: "idempotent" is none of read, write`,
+			"10: caller_tools.timeout: has to be more than 0, and at most 1h0m0s",
 		}},
 		"MCP servers": {ok + `tools:
   mcp:
@@ -246,6 +256,56 @@ func TestMistakesInAnApp(t *testing.T) {
 			"22: tools.mcp[5].env.1: is no name of a variable: letters, digits and _, and no digit first",
 			"23: tools.mcp[5].idle: has to be more than 0",
 			"24: tools.mcp[5].at_once: has to be from 1 to 100",
+		}},
+		"secrets": {ok + `tools:
+  openapi:
+    - file: p.md
+      auth: {bearer: {value: x, credential: CRM}, plain_http: true}
+    - file: p.md
+      auth: {basic: {user: u, password: {credential: "a b"}}}
+    - file: p.md
+      auth: {header: {name: X, value: {credental: CRM}}}
+    - file: p.md
+      auth: {query: {value: {credential: CRM}}}
+    - file: p.md
+      auth: {bearer: {credential: ""}}
+    - file: p.md
+      auth: {plain_http: true}
+    - file: p.md
+      auth: {bearer: "", plain_http: often}
+    - file: p.md
+      auth: {bearer: {credential: CRM}, header: {name: "X Y", value: x}}
+  http:
+    url: http://a
+    secret: x
+    auth: {header: {name: Webhook-Id, value: {credential: CRM}}}
+    tools: {a: {description: x}}
+  mcp:
+    - name: one
+      url: http://a
+      auth: {bearer: {credential: 1a, listing: x}}
+    - name: two
+      url: http://a
+      auth: {bearer: {value: x, listing: x}}
+    - name: three
+      run: sh
+      auth: {bearer: {credential: CRM}}
+`, []string{
+			"9: tools.openapi[0].auth.bearer: has a value and a credential; leave one of them out",
+			`11: tools.openapi[1].auth.basic.password.credential: "a b" cannot be the name of a credential; use letters, digits and _, at most 64, and begin with a letter`,
+			"13: tools.openapi[2].auth.header.value.credental: unknown key; did you mean credential?",
+			"15: tools.openapi[3].auth.query: has no name",
+			`17: tools.openapi[4].auth.bearer.credential: "" cannot be the name of a credential; use letters, digits and _, at most 64, and begin with a letter`,
+			"19: tools.openapi[5].auth: is one of bearer, basic, header, query",
+			"21: tools.openapi[6].auth.bearer: is empty",
+			"21: tools.openapi[6].auth.plain_http: is text, expected true or false",
+			"23: tools.openapi[7].auth: lets in by bearer and header; leave all but one of them out",
+			`23: tools.openapi[7].auth.header.name: "X Y" is no name of a header`,
+			"27: tools.http.auth.header.name: is a header that each call has anyway",
+			`32: tools.mcp[0].auth.bearer.credential: "1a" cannot be the name of a credential; use letters, digits and _, at most 64, and begin with a letter`,
+			"35: tools.mcp[1].auth.bearer.listing: is for a bearer that is a credential",
+			"36: tools.mcp[2]: an app inside the program has no folder to run programs in",
+			"38: tools.mcp[2].auth: is for servers with a url; a program gets credentials by env",
 		}},
 		"nothing": {"", []string{"1: agents: an app needs at least one agent", "1: entry: name the agent that gets the user's message"}},
 		"no entry, no model, no prompt": {"agents:\n  one: {}\n  two: {prompt: empty.md}\n", []string{
@@ -311,7 +371,7 @@ tools:
 			Name: "crm", URL: "https://crm.example.com/mcp", Headers: map[string]string{"X-Key": "k secret", "X-Mode": "test"}, Refs: []string{"secret"},
 			Allow: []string{"get_*"}, Tools: map[string]config.MCPTool{"get_a": {Effect: "write", Subject: "{id}"}}, Timeout: parley.Duration(1500 * time.Millisecond),
 		},
-		{Name: "web", URL: "https://c/mcp", Auth: config.MCPAuth{Bearer: "secret"}, Tools: map[string]config.MCPTool{}},
+		{Name: "web", URL: "https://c/mcp", Auth: config.MCPAuth{Bearer: config.Secret{Value: "secret"}}, Tools: map[string]config.MCPTool{}},
 	}
 	if diff := cmp.Diff(want, servers); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -470,7 +530,7 @@ func TestHome_has_the_defaults_of_its_seed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := s.LoadApps(apps.FS(), config.Known{}) // any tools and wires
+		got, err := s.LoadApps([]fs.FS{apps.FS()}, config.Known{}) // any tools and wires
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,12 +2,16 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"sync"
+
+	"go.yaml.in/yaml/v4"
 
 	"github.com/parley-server/parley"
 )
@@ -19,9 +23,10 @@ type Folder struct {
 	Name string
 }
 
-// LoadApps reads the enabled apps of the built-in folder, one sub-folder each, and of
-// Settings.Apps, sorted by name. The error names every mistake of every app.
-func (s Settings) LoadApps(builtin fs.FS, known Known) ([]*App, error) {
+// LoadApps reads the enabled apps of the built-in folders and of Settings.Apps, sorted by
+// name. A built-in folder has a sub-folder for each app, or is itself that of one, whose
+// app.yaml then says the name. The error names every mistake of every app.
+func (s Settings) LoadApps(builtin []fs.FS, known Known) ([]*App, error) {
 	dirs, err := s.appFolders(builtin)
 	if err != nil {
 		return nil, err
@@ -49,11 +54,39 @@ type Read struct {
 	Name string
 	App  *App  // nil if its file could not be read at all; with Err, as much as could be read
 	Err  error // its cause is [Mistakes]
+	// Files are those in its folder that were looked at, also those that are missing. Nil for an
+	// app inside the program, whose files do not change.
+	Files []string
+}
+
+// recorder notes which files of a folder are looked at.
+type recorder struct {
+	fs.FS
+	mu    sync.Mutex
+	names map[string]bool // nil: no more
+}
+
+// Open implements fs.FS.
+func (r *recorder) Open(name string) (fs.File, error) {
+	r.mu.Lock()
+	if r.names != nil {
+		r.names[name] = true
+	}
+	r.mu.Unlock()
+	return r.FS.Open(name)
+}
+
+func (r *recorder) end() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := slices.Sorted(maps.Keys(r.names))
+	r.names = nil
+	return list
 }
 
 // ReadApps is LoadApps for callers that want all mistakes: each app with its mistakes and
 // as much of it as could be read. The error has the mistakes in the settings.
-func (s Settings) ReadApps(builtin fs.FS, known Known) ([]Read, error) {
+func (s Settings) ReadApps(builtin []fs.FS, known Known) ([]Read, error) {
 	dirs, err := s.appFolders(builtin)
 	if err != nil {
 		return nil, err
@@ -67,8 +100,20 @@ func (s Settings) read(dirs map[string]Folder, known Known) []Read {
 		if len(s.Enabled) > 0 && !slices.Contains(s.Enabled, name) {
 			continue
 		}
-		a, err := s.loadApp(name, dirs[name], known)
-		list = append(list, Read{name, a, err})
+		dir := dirs[name]
+		if s.Apps == "" || dir.Name != filepath.Join(s.Apps, name) {
+			a, err := s.loadApp(name, dir, known)
+			list = append(list, Read{Name: name, App: a, Err: err})
+			continue
+		}
+		rec := &recorder{FS: dir.FS, names: map[string]bool{}}
+		dir.FS = rec
+		a, err := s.loadApp(name, dir, known)
+		files := rec.end()
+		if a != nil {
+			a.Reads = files
+		}
+		list = append(list, Read{name, a, err, files})
 	}
 	return list
 }
@@ -78,7 +123,7 @@ func (s Settings) misnamed(dirs map[string]Folder) (errs []error) {
 	for _, set := range []struct {
 		where string
 		names []string
-	}{{"enabled", s.Enabled}, {"app", slices.Sorted(maps.Keys(s.App))}} {
+	}{{"enabled", s.Enabled}, {"app", slices.Sorted(maps.Keys(s.App))}, {"pages", slices.Sorted(maps.Keys(s.Pages))}} {
 		for _, name := range set.names {
 			if _, ok := dirs[name]; !ok {
 				errs = append(errs, parley.Errorf(parley.CodeInvalid, "%s: there is no app %q%s", set.where, name, hint(name, slices.Collect(maps.Keys(dirs)))).
@@ -98,13 +143,13 @@ func (s Settings) whereApps() string {
 }
 
 // AppNames lists the existing apps, whether enabled or not, sorted.
-func (s Settings) AppNames(builtin fs.FS) ([]string, error) {
+func (s Settings) AppNames(builtin []fs.FS) ([]string, error) {
 	dirs, err := s.appFolders(builtin)
 	return slices.Sorted(maps.Keys(dirs)), err
 }
 
 // Disabled names the existing apps that Settings.Enabled leaves out, sorted.
-func (s Settings) Disabled(builtin fs.FS) ([]string, error) {
+func (s Settings) Disabled(builtin []fs.FS) ([]string, error) {
 	dirs, err := s.appFolders(builtin)
 	if err != nil || len(s.Enabled) == 0 {
 		return nil, err
@@ -116,15 +161,28 @@ func (s Settings) Disabled(builtin fs.FS) ([]string, error) {
 }
 
 // appFolders finds the folder of each app, built-in and the user's.
-func (s Settings) appFolders(builtin fs.FS) (map[string]Folder, error) {
+func (s Settings) appFolders(builtin []fs.FS) (map[string]Folder, error) {
 	dirs := map[string]Folder{}
-	err := folders(builtin, func(name string) { dirs[name] = Folder{sub(builtin, name), "built-in apps/" + name} })
-	if err != nil {
-		return nil, parley.Errorf(parley.CodeInternal, "built-in apps: %w", err)
+	for _, all := range builtin {
+		if all == nil {
+			continue
+		}
+		err := folders(all, func(name string, dir fs.FS) error {
+			if _, ok := dirs[name]; ok {
+				return fmt.Errorf("two of them are named %s", name)
+			}
+			dirs[name] = Folder{dir, "built-in apps/" + name}
+			return nil
+		})
+		if err != nil {
+			return nil, parley.Errorf(parley.CodeInvalid, "built-in apps: %w", err)
+		}
 	}
 	if s.Apps != "" {
-		own := os.DirFS(s.Apps)
-		err := folders(own, func(name string) { dirs[name] = Folder{sub(own, name), filepath.Join(s.Apps, name)} })
+		err := subfolders(os.DirFS(s.Apps), func(name string, dir fs.FS) error {
+			dirs[name] = Folder{dir, filepath.Join(s.Apps, name)}
+			return nil
+		})
 		if err != nil {
 			return nil, parley.Errorf(parley.CodeInvalid, "apps: %w", plainError(s.Apps, err)).
 				WithHint("name a folder that holds one folder for each app")
@@ -133,15 +191,35 @@ func (s Settings) appFolders(builtin fs.FS) (map[string]Folder, error) {
 	return dirs, nil
 }
 
-// folders calls f with each folder that is an app.
-func folders(fsys fs.FS, f func(name string)) error {
-	if fsys == nil {
-		return nil
+// folders calls f with each folder of fsys that is an app, or with fsys itself if that is one.
+func folders(fsys fs.FS, f func(name string, dir fs.FS) error) error {
+	raw, err := readFile(fsys, AppFile, maxAppFile)
+	if _, there := fs.Stat(fsys, AppFile); there != nil {
+		return subfolders(fsys, f)
 	}
+	var file struct {
+		Name string `yaml:"name"`
+	}
+	if err == nil {
+		err = yaml.Unmarshal(raw, &file)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", AppFile, err)
+	}
+	if file.Name == "" {
+		return fmt.Errorf("%s says no name:, which it has to where its folder has none", AppFile)
+	}
+	return f(file.Name, fsys)
+}
+
+func subfolders(fsys fs.FS, f func(name string, dir fs.FS) error) error {
 	entries, err := fs.ReadDir(fsys, ".")
 	for _, e := range entries {
-		if _, err := fs.Stat(fsys, path.Join(e.Name(), AppFile)); err == nil {
-			f(e.Name())
+		if _, err := fs.Stat(fsys, path.Join(e.Name(), AppFile)); err != nil {
+			continue
+		}
+		if err := f(e.Name(), sub(fsys, e.Name())); err != nil {
+			return err
 		}
 	}
 	return err
@@ -180,4 +258,6 @@ func (a *App) folders(s Settings, f appFile) {
 	a.apis(f.Tools.OpenAPI)
 	a.commands(f.Tools.Command)
 	a.servers(f.Tools.MCP)
+	a.clients(f.Tools.Client)
+	a.callers(f.CallerTools)
 }

@@ -59,15 +59,29 @@ type Settings struct {
 	// workspaces, for apps that have workspaces and name no folder of their own. Default:
 	// workspaces in the data folder.
 	WorkspacesDir string `yaml:"workspaces_dir,ref"`
+	// PlatformDir has the skills, instructions and slash commands that the operator adds to
+	// apps which read them. Default: platform in the data folder.
+	PlatformDir string `yaml:"platform_dir,ref"`
 	// Enabled names the apps that are on. Default: all there are.
 	Enabled []string `yaml:"enabled"`
 	// Model replaces the model of every app and of its agents. Default: each app's own.
 	Model string `yaml:"model,ref"`
+	// Scripts says that apps with a script answer by it, whatever model they name. Tests set it.
+	Scripts bool `yaml:"-"`
+	// PublicURL is where people's browsers reach the server, such as https://parley.example.com:
+	// they come back there from logins at other services. Default: its address, if only this
+	// machine can reach it.
+	PublicURL string `yaml:"public_url,ref"`
 	// Hosts are host names, without port, that requests may use in addition to the
 	// server's address and loopback, such as the name under which a proxy on this machine
 	// is known. Default: no others on loopback without a login, so that no page can reach
 	// the server through a name of its own (DNS rebinding); any name elsewhere.
 	Hosts []string `yaml:"hosts"`
+	// Pages says where the pages are that apps bring (page: in an app.yaml), by app: HOST:PORT
+	// is an address to listen at, and a URL such as https://desk.example.com is a name under
+	// which a proxy reaches this server. Default: http://NAME.localhost at the server's port,
+	// which this machine alone can open.
+	Pages map[string]string `yaml:"pages"`
 	// CORSOrigins are the pages of other origins that may call the server.
 	// Default: none; DevOrigin under the command demo.
 	CORSOrigins []string `yaml:"cors_origins"`
@@ -78,6 +92,7 @@ type Settings struct {
 	Scripted  Scripted  `yaml:"scripted"`
 	Telemetry Telemetry `yaml:"telemetry"`
 	MCP       MCP       `yaml:"mcp"`
+	Vault     Vault     `yaml:"vault"`
 	Events    Events    `yaml:"events"`
 
 	Auth Auth `yaml:"auth"`
@@ -114,6 +129,8 @@ type Key struct {
 	// Metrics makes it a key for /metrics, which are of all users, and for nothing else; it
 	// then has no user and no org. Default: false.
 	Metrics bool `yaml:"metrics"`
+	// App makes it a key for the page that this app brings, and for nothing else. Default: none.
+	App string `yaml:"app"`
 }
 
 // Log configures the server's own log.
@@ -156,6 +173,10 @@ type Limits struct {
 	// TurnsPerMinute is how many turns a user may begin in a minute. Default: any
 	// number.
 	TurnsPerMinute int `yaml:"turns_per_minute"`
+	// Patience is how long a program or a call that waits for a person's answer is kept in
+	// memory. After that, the call of a tool that asks is denied, and a program that can begin
+	// again does so when the answer comes. Default 5m.
+	Patience parley.Duration `yaml:"patience"`
 }
 
 // Scripted is about the models that follow a script.
@@ -188,6 +209,14 @@ type MCP struct {
 	// with the tool answer, and so approve what it requested itself. Default: false; then
 	// it answers questions only.
 	Approvals bool `yaml:"approvals"`
+}
+
+// Vault keeps secrets of users for longer than a turn, such as tokens of their logins.
+type Vault struct {
+	// Keys encrypt them: 32 bytes in base64 each, one a line, the newest first. They belong
+	// into a file outside of the data folder and its backup. Default: none, and nothing is
+	// kept.
+	Keys string `yaml:"keys,ref"`
 }
 
 // Events is the wire /events/{session_id}.
@@ -265,7 +294,7 @@ func defaults(env func(string) (string, bool)) Settings {
 		Data:     dataFolder(env),
 		Store:    "sqlite",
 		Log:      Log{Level: "info", Format: "text"},
-		Limits:   Limits{MaxBody: 1 << 20, MaxMessage: parley.MaxMessage, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30},
+		Limits:   Limits{MaxBody: 1 << 20, MaxMessage: parley.MaxMessage, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30, Patience: 300e9},
 		Scripted: Scripted{Pace: 25e6},
 		Auth:     Auth{Supervisor: "172.30.32.2"},
 		env:      env,
@@ -321,9 +350,9 @@ func Load(from From) (Settings, error) {
 		errs = append(errs, errors.New(w))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return s, parley.Errorf(parley.CodeInvalid, "%w", err).WithHint("every setting is described in the README")
+		return s, parley.Errorf(parley.CodeInvalid, "%w", err).WithHint("docs/settings.md describes every setting")
 	}
-	s.Data, s.Apps, s.WorkspacesDir = home(s.Data, env), home(s.Apps, env), home(s.WorkspacesDir, env)
+	s.Data, s.Apps, s.WorkspacesDir, s.PlatformDir = home(s.Data, env), home(s.Apps, env), home(s.WorkspacesDir, env), home(s.PlatformDir, env)
 	for name, a := range s.App {
 		a.Data = home(a.Data, env)
 		s.App[name] = a
@@ -356,7 +385,7 @@ func (s *Settings) rebase(dir string) {
 		}
 		return filepath.Join(dir, p)
 	}
-	s.Data, s.Apps, s.WorkspacesDir = fix(s.Data), fix(s.Apps), fix(s.WorkspacesDir)
+	s.Data, s.Apps, s.WorkspacesDir, s.PlatformDir = fix(s.Data), fix(s.Apps), fix(s.WorkspacesDir), fix(s.PlatformDir)
 	for name, a := range s.App {
 		a.Data = fix(a.Data)
 		s.App[name] = a
@@ -449,6 +478,7 @@ func (o *overrides) check() {
 	}
 	o.oneOf("log.level", s.Log.Level, "debug", "info", "warn", "error")
 	o.oneOf("log.format", s.Log.Format, "text", "json")
+	o.pages()
 	for i, origin := range s.CORSOrigins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
@@ -456,6 +486,13 @@ func (o *overrides) check() {
 			continue
 		}
 		s.CORSOrigins[i] = u.Scheme + "://" + u.Host
+	}
+	if s.PublicURL != "" {
+		u, err := url.Parse(s.PublicURL)
+		if err != nil || u.Scheme != "https" && !(u.Scheme == "http" && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())) || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			o.bad("public_url", "is not where browsers could come back to; write it like https://parley.example.com; http:// is for this machine alone")
+		}
+		s.PublicURL = strings.TrimRight(s.PublicURL, "/")
 	}
 	for _, host := range s.Hosts {
 		if host == "" || strings.ContainsAny(host, "/:* ") && net.ParseIP(host) == nil {
@@ -470,6 +507,7 @@ func (o *overrides) check() {
 		"limits.max_body": int64(s.Limits.MaxBody), "limits.max_message": int64(s.Limits.MaxMessage), "limits.max_streams": int64(s.Limits.MaxStreams),
 		"limits.max_connections_per_address": int64(s.Limits.MaxConnectionsPerAddress), "limits.min_upload_rate": int64(s.Limits.MinUploadRate),
 		"limits.sessions_per_user": int64(s.Limits.SessionsPerUser), "limits.bytes_per_user": int64(s.Limits.BytesPerUser),
+		"limits.patience": int64(s.Limits.Patience),
 	} {
 		if n <= 0 {
 			o.bad(path, "has to be more than 0")

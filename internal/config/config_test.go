@@ -45,7 +45,7 @@ func TestNothingSetIsEnough(t *testing.T) {
 		Data:     "/xdg/parley",
 		Store:    "sqlite",
 		Log:      config.Log{Level: "info", Format: "text"},
-		Limits:   config.Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30},
+		Limits:   config.Limits{MaxBody: 1 << 20, MaxMessage: 256 << 10, MaxStreams: 1000, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30, Patience: parley.Duration(5 * time.Minute)},
 		Scripted: config.Scripted{Pace: parley.Duration(25 * time.Millisecond)},
 		Auth:     config.Auth{Supervisor: "172.30.32.2"},
 	}
@@ -82,7 +82,7 @@ app:
 		Enabled:     []string{"chaos"},
 		CORSOrigins: []string{"https://a.example", "https://b.example"},
 		Log:         config.Log{Level: "debug", Format: "text"},
-		Limits:      config.Limits{MaxBody: 2 << 20, MaxMessage: 256 << 10, MaxStreams: 7, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30},
+		Limits:      config.Limits{MaxBody: 2 << 20, MaxMessage: 256 << 10, MaxStreams: 7, MaxConnectionsPerAddress: 256, MinUploadRate: 4 << 10, SessionsPerUser: 10_000, BytesPerUser: 4 << 30, Patience: parley.Duration(5 * time.Minute)},
 		Telemetry: config.Telemetry{
 			OTLPEndpoint: "https://collector.example/otel", Headers: map[string]string{"Authorization": "Basic a/b"}, Content: true,
 		},
@@ -108,7 +108,7 @@ func TestMistakesHaveLinesAndComeTogether(t *testing.T) {
 		"unknown keys": {"adr: x\nlog:\n  levle: info\nzzzzz: 1\n", nil, nil, []string{
 			"FILE:1: adr: unknown key; did you mean addr?",
 			"FILE:3: log.levle: unknown key; did you mean level?",
-			"FILE:4: zzzzz: unknown key; known are addr, app, apps, auth, cors_origins, data, enabled, events, hosts, keys, limits, log, mcp, model, models, scripted, store, telemetry",
+			"FILE:4: zzzzz: unknown key; known are addr, app, apps, auth, cors_origins, data, enabled, events, hosts, keys, limits, log, mcp, model, models, pages, platform_dir, public_url, scripted, store, telemetry, vault",
 		}},
 		"wrong types": {"enabled: chaos\nlimits:\n  max_body: lots\n  max_streams: 1.5\nlog: text\nscripted: {pace: 5}\n", nil, nil, []string{
 			"FILE:1: enabled: is text, expected a list",
@@ -117,19 +117,26 @@ func TestMistakesHaveLinesAndComeTogether(t *testing.T) {
 			"FILE:5: log: is text, expected keys and values",
 			`FILE:6: scripted.pace: "5" is not a duration; write it like 90s, 15m or 24h`,
 		}},
-		"wrong values": {"addr: localhost\nlog:\n  level: loud\ncors_origins: ['*']\nlimits: {max_body: 1MiB, max_message: 2MiB}\nhosts: ['https://a.example']\n", nil, nil, []string{
+		"wrong values": {"addr: localhost\nlog:\n  level: loud\ncors_origins: ['*']\nlimits: {max_body: 1MiB, max_message: 2MiB, patience: -1s}\nhosts: ['https://a.example']\n", nil, nil, []string{
 			"FILE:1: addr: expected host:port, such as 127.0.0.1:8000",
 			`FILE:3: log.level: "loud" is none of debug, info, warn, error`,
 			`FILE:4: cors_origins: "*" is not an origin; write it like https://app.example.com`,
 			`FILE:6: hosts: "https://a.example" is not a name of a host; write it like parley.example.com, without a port`,
+			"FILE:5: limits.patience: has to be more than 0",
 			"FILE:5: limits.max_message: is more than limits.max_body, which holds the message",
 		}},
 		"keys that go nowhere": {"telemetry:\n  headers: {A: b}\n", nil, []string{"PARLEY_TELEMETRY_CONTENT=often"}, []string{
 			"FILE:2: telemetry.headers: go to telemetry.otlp_endpoint, which is not set",
 			"PARLEY_TELEMETRY_CONTENT: expected true or false",
 		}},
-		"twice":    {"addr: a:1\naddr: b:1\n", nil, nil, []string{"FILE:2: addr: is set twice, first in line 1"}},
-		"not YAML": {"addr: [\n", nil, nil, []string{"FILE:2: not YAML: "}},
+		"twice":                {"addr: a:1\naddr: b:1\n", nil, nil, []string{"FILE:2: addr: is set twice, first in line 1"}},
+		"not YAML":             {"addr: [\n", nil, nil, []string{"FILE:2: not YAML: did not find expected node content"}},
+		"a tab":                {"log:\n\tlevel: info\n", nil, nil, []string{"FILE:2: not YAML: found character that cannot start any token; the line is indented with a tab, use spaces"}},
+		"an open quote":        {"log: {}\naddr: 'x\ndata: y\n", nil, nil, []string{"FILE:2: not YAML: found unexpected end of stream; a text that begins here has no closing quote"}},
+		"an open bracket":      {"log: {}\nenabled: [a, b\ndata: y\n", nil, nil, []string{"FILE:2: not YAML: did not find expected ',' or ']'"}},
+		"too far to the left":  {"log:\n  level: info\n format: text\n", nil, nil, []string{"FILE:3: not YAML: did not find expected key; compare its indentation with the line above"}},
+		"too far to the right": {"log:\n  level: info\n\n   # so\n   format: text\n", nil, nil, []string{"FILE:5: not YAML: did not find expected key; compare its indentation with the line above"}},
+		"a colon":              {"model: a: b\n", nil, nil, []string{"FILE:1: not YAML: mapping values are not allowed in this context; a text that contains a colon needs quotes"}},
 		"references": {"data: ${NOPE}/x\nmodel: file:" + secret + "\n", nil, nil, []string{
 			"FILE:1: data: refers to ${NOPE}, which is not set in the environment",
 			"FILE:2: model: the file that it refers to cannot be read: ",

@@ -1,11 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -27,6 +29,7 @@ const maxNodes = 100_000
 // written as the value of the one key that it names.
 type decoder struct {
 	file  string
+	dir   string // the folder of what file:path names; empty: the working folder
 	env   func(string) (string, bool)
 	wrong Mistakes
 	lines map[string]int // dotted path → line
@@ -113,8 +116,38 @@ func (d *decoder) err() error {
 	return parley.Errorf(parley.CodeInvalid, "%w", slices.Compact(d.wrong))
 }
 
-// yamlPlace matches the position in the parser's errors.
-var yamlPlace = regexp.MustCompile(`^.*? at L(\d+)\.C\d+: `)
+// yamlPlace matches the position in the parser's errors, which may be a range. The first
+// group is the kind of a block that the parser was in.
+var yamlPlace = regexp.MustCompile(`^.*?(a block \w+\))? at L(\d+)\.C\d+(?:-(?:L(\d+)\.)?C\d+)?: `)
+
+// likely is what is probably wrong where the parser gave up, as a hint after its words; "" if
+// there is no telling.
+func likely(raw []byte, line int, text string) string {
+	lines := strings.Split(string(raw), "\n")
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	here, above := lines[line-1], ""
+	for _, before := range slices.Backward(lines[:line-1]) {
+		if t := strings.TrimSpace(before); t != "" && t[0] != '#' {
+			above = before
+			break
+		}
+	}
+	indent := func(s string) string { return s[:len(s)-len(strings.TrimLeft(s, " \t"))] }
+	misplaced := strings.Contains(text, "mapping values are not allowed") || strings.Contains(text, "did not find expected")
+	switch {
+	case strings.Contains(indent(here), "\t"):
+		return "; the line is indented with a tab, use spaces"
+	case strings.Contains(text, "unexpected end of stream"):
+		return "; a text that begins here has no closing quote"
+	case misplaced && strings.Count(here, ": ") > 1 && !strings.ContainsAny(here, "{\"'"):
+		return "; a text that contains a colon needs quotes"
+	case misplaced && indent(here) != indent(above):
+		return "; compare its indentation with the line above"
+	}
+	return ""
+}
 
 // parse reads one document into v, a pointer to a struct. What could not be read keeps its
 // zero value. It reports whether there was a document at all.
@@ -128,10 +161,14 @@ func (d *decoder) parse(raw []byte, v any) (read bool) {
 	if err := yaml.Load(raw, &doc); err != nil {
 		line, text := 1, err.Error()
 		if m := yamlPlace.FindStringSubmatch(text); m != nil {
-			line, _ = strconv.Atoi(m[1])
+			place := m[2]
+			if m[1] != "" { // a block begins long before its mistake; a quote or bracket is where to look
+				place = cmp.Or(m[3], place)
+			}
+			line, _ = strconv.Atoi(place)
 			text = text[len(m[0]):]
 		}
-		d.bad(line, "", "not YAML: %s", text)
+		d.bad(line, "", "not YAML: %s%s", text, likely(raw, line, text))
 		return false
 	}
 	node := &doc
@@ -393,7 +430,10 @@ var reference = regexp.MustCompile(`\$?\$\{([^}]*)\}`)
 // content. Neither is ever part of a message.
 func (d *decoder) resolve(line int, path, s string) string {
 	if name, ok := strings.CutPrefix(s, "file:"); ok {
-		b, err := os.ReadFile(home(name, d.env)) //nolint:gosec // the owner of the settings names it
+		if name = home(name, d.env); !filepath.IsAbs(name) {
+			name = filepath.Join(d.dir, name)
+		}
+		b, err := os.ReadFile(name) //nolint:gosec // the owner of the settings names it
 		if err != nil {
 			d.bad(line, path, "the file that it refers to cannot be read: %s", says(err))
 			return ""

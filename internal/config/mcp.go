@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -34,9 +35,22 @@ type mcpFile struct {
 }
 
 type mcpAuthFile struct {
-	Bearer string       `yaml:"bearer,ref"`
-	OAuth  mcpOAuthFile `yaml:"oauth"`
+	Bearer mcpBearerFile `yaml:"bearer"`
+	OAuth  mcpOAuthFile  `yaml:"oauth"`
+	Login  *mcpLoginFile `yaml:"login"` // each user logs in there
+	// PlainHTTP lets a credential go to another machine by http; default false.
+	PlainHTTP bool `yaml:"plain_http"`
 }
+
+// mcpBearerFile is a token, or {credential: NAME}, which comes with the user's message.
+// Listing is the operator's token for listing the tools then; calls never carry it.
+type mcpBearerFile struct {
+	Value      string `yaml:"value,ref"`
+	Credential string `yaml:"credential"`
+	Listing    string `yaml:"listing,ref"`
+}
+
+func (mcpBearerFile) short() string { return "value" }
 
 // mcpOAuthFile are the credentials of a client that acts for itself (RFC 6749, section 4.4).
 type mcpOAuthFile struct {
@@ -44,6 +58,15 @@ type mcpOAuthFile struct {
 	ClientID     string   `yaml:"client_id,ref"`
 	ClientSecret string   `yaml:"client_secret,ref"`
 	Scopes       []string `yaml:"scopes"` // default: those that the MCP server asks for
+}
+
+// mcpLoginFile is how users log in at the server, by OAuth. {} is enough for a server that
+// registers clients by itself.
+type mcpLoginFile struct {
+	Issuer       string   `yaml:"issuer,ref"`        // as in oauth
+	ClientID     string   `yaml:"client_id,ref"`     // of a client that is registered there; default: one is registered
+	ClientSecret string   `yaml:"client_secret,ref"` // of that client, if it has one
+	Scopes       []string `yaml:"scopes"`            // as in oauth
 }
 
 type mcpToolFile struct {
@@ -76,11 +99,21 @@ type MCPServer struct {
 
 // MCPAuth lets calls in, by at most one of its ways.
 type MCPAuth struct {
-	Bearer string
-	OAuth  struct {
+	Bearer  Secret
+	Listing string // with a credential: the operator's token for listing the tools; empty: they are listed without one
+	// PlainHTTP lets the caller's token leave the machine by http.
+	PlainHTTP bool
+	OAuth     struct {
 		Issuer, ClientID, ClientSecret string
 		Scopes                         []string
 	}
+	Login *MCPLogin // each user logs in; nil: nobody does
+}
+
+// MCPLogin is how users log in at a server. Every field may be left out.
+type MCPLogin struct {
+	Issuer, ClientID, ClientSecret string
+	Scopes                         []string
 }
 
 // MCPTool replaces what a server says of a tool. Zero values keep that.
@@ -175,13 +208,36 @@ func (a *App) refine(at string, m *MCPServer, f mcpFile) {
 	if f.Timeout != 0 {
 		m.Timeout = f.Timeout
 	}
-	m.Auth.Bearer = f.Auth.Bearer
+	bearer := f.Auth.Bearer
+	m.Auth.Bearer, m.Auth.Listing = a.secret(at+".auth.bearer", secretFile{bearer.Value, bearer.Credential}), bearer.Listing
+	m.Auth.PlainHTTP = f.Auth.PlainHTTP
+	if bearer.Listing != "" && bearer.Credential == "" {
+		a.d.at(at+".auth.bearer.listing", "is for a bearer that is a credential")
+	}
 	m.Auth.OAuth.Issuer, m.Auth.OAuth.ClientID, m.Auth.OAuth.ClientSecret, m.Auth.OAuth.Scopes = f.Auth.OAuth.Issuer, f.Auth.OAuth.ClientID, f.Auth.OAuth.ClientSecret, f.Auth.OAuth.Scopes
 	oauth := f.Auth.OAuth.Issuer != "" || f.Auth.OAuth.ClientID != "" || f.Auth.OAuth.ClientSecret != ""
-	if f.Auth.Bearer != "" && oauth {
-		a.d.at(at+".auth", "lets in by bearer and oauth; leave one of them out")
+	ways := []string{}
+	for way, is := range map[string]bool{"bearer": bearer != (mcpBearerFile{}), "login": f.Auth.Login != nil, "oauth": oauth} {
+		if is {
+			ways = append(ways, way)
+		}
 	}
-	if m.URL == "" && (f.Auth.Bearer != "" || oauth) {
+	if slices.Sort(ways); len(ways) > 1 {
+		a.d.at(at+".auth", "lets in by %s; leave one of them out", strings.Join(ways, " and "))
+	}
+	if in := f.Auth.Login; in != nil {
+		login := MCPLogin(*in)
+		m.Auth.Login = &login
+		if in.ClientSecret != "" && in.ClientID == "" {
+			a.d.at(at+".auth.login.client_secret", "belongs to a client_id, which is missing")
+		}
+		for name := range m.Headers {
+			if strings.EqualFold(name, "Authorization") {
+				a.d.at(at+".headers."+name, "is what a login sends; leave one of them out")
+			}
+		}
+	}
+	if m.URL == "" && len(ways) > 0 {
 		a.d.at(at+".auth", "is for servers with a url; a program gets credentials by env")
 	}
 	for i, pattern := range f.Allow {
@@ -208,8 +264,9 @@ func (a *App) refine(at string, m *MCPServer, f mcpFile) {
 	}
 }
 
-// mcpServerFile is a server in a file of the form of .mcp.json.
-type mcpServerFile struct {
+// MCPEntry is a server in a file of the form of .mcp.json. Variables stand in it as they are
+// written.
+type MCPEntry struct {
 	Type    string            `json:"type"`
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
@@ -227,26 +284,62 @@ func (a *App) mcpServers(at string, f mcpFile, add func(at string, m *MCPServer)
 		a.d.at(at+".file", "%s", err)
 		return
 	}
+	servers, err := MCPEntries(raw)
+	if err != nil {
+		a.d.at(at+".file", "%s %s", f.File, err)
+		return
+	}
+	if len(servers) == 0 {
+		a.d.at(at+".file", "%s has no mcpServers", f.File)
+	}
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		a.mcpServer(at, f, name, servers[name], add)
+	}
+}
+
+// MCPEntries reads a file of the form of .mcp.json. Keys that are not known here are ignored.
+func MCPEntries(raw []byte) (map[string]MCPEntry, error) {
 	var doc struct {
-		MCPServers map[string]mcpServerFile `json:"mcpServers"`
-		Servers    map[string]mcpServerFile `json:"servers"` // as VS Code has it
+		MCPServers map[string]MCPEntry `json:"mcpServers"`
+		Servers    map[string]MCPEntry `json:"servers"` // as VS Code has it
 	}
 	if err := json.Unmarshal(raw, &doc); err != nil {
-		a.d.at(at+".file", "%s is not JSON of the form {\"mcpServers\": {NAME: {\"command\", \"args\"}}}: %s", f.File, err)
-		return
+		return nil, fmt.Errorf("is not JSON of the form {\"mcpServers\": {NAME: {\"command\", \"args\"}}}: %w", err)
 	}
 	if doc.MCPServers == nil {
 		doc.MCPServers = doc.Servers
 	}
-	if len(doc.MCPServers) == 0 {
-		a.d.at(at+".file", "%s has no mcpServers", f.File)
-	}
-	for _, name := range slices.Sorted(maps.Keys(doc.MCPServers)) {
-		a.mcpServer(at, f, name, doc.MCPServers[name], add)
-	}
+	return doc.MCPServers, nil
 }
 
-func (a *App) mcpServer(at string, f mcpFile, name string, s mcpServerFile, add func(at string, m *MCPServer)) {
+// Wrong is what is wrong with the entry of a name in a file of a platform, a user or a
+// workspace; nil: nothing.
+func (e MCPEntry) Wrong(name string) error {
+	kind := orString(e.Type, "stdio")
+	http := kind == "http" || kind == "streamable-http"
+	switch {
+	case !mcpName.MatchString(name):
+		return errors.New("needs a name of letters, digits, _ and -, at most 32")
+	case kind != "stdio" && !http:
+		return fmt.Errorf("has the type %q; Parley speaks stdio and http", parley.Cut(kind, 60))
+	case kind == "stdio" && e.URL != "" || http && e.Command != "":
+		return errors.New("has a url and a command or no type; write \"type\": \"http\" with a url, or a command")
+	case kind == "stdio" && e.Command == "":
+		return errors.New("has no command")
+	case http && e.URL == "":
+		return errors.New("has no url")
+	case e.Timeout < 0 || e.Timeout > float64(maxCallTimeout.Milliseconds()):
+		return fmt.Errorf("timeout has to be more than 0 ms, and at most %s", maxCallTimeout)
+	}
+	for _, h := range slices.Sorted(maps.Keys(e.Headers)) {
+		if !headerName(h) {
+			return fmt.Errorf("%q is no name of a header", parley.Cut(h, 60))
+		}
+	}
+	return nil
+}
+
+func (a *App) mcpServer(at string, f mcpFile, name string, s MCPEntry, add func(at string, m *MCPServer)) {
 	wrong := func(format string, args ...any) {
 		a.d.at(at+".file", "%s: mcpServers.%s: %s", f.File, name, fmt.Sprintf(format, args...))
 	}

@@ -15,26 +15,9 @@ type apiFile struct {
 	BaseURL    string          `yaml:"base_url,ref"` // where calls go; default: the description's server, if its host is that of url or one of hosts
 	Hosts      []string        `yaml:"hosts"`        // hosts that the description may name; default: that of url
 	Private    []string        `yaml:"private"`      // hosts, addresses and prefixes that need not be public; default: none
-	Auth       apiAuthFile     `yaml:"auth"`         // what lets calls in; default: nothing
+	Auth       toolAuthFile    `yaml:"auth"`         // what lets calls in; default: nothing
 	Timeout    parley.Duration `yaml:"timeout"`      // of a call whose operation says none; default 60s
 	Operations []operationFile `yaml:"operations"`   // those that become tools
-}
-
-type apiAuthFile struct {
-	Bearer string       `yaml:"bearer,ref"`
-	Basic  apiBasicFile `yaml:"basic"`
-	Header apiPairFile  `yaml:"header"`
-	Query  apiPairFile  `yaml:"query"`
-}
-
-type apiBasicFile struct {
-	User     string `yaml:"user,ref"`
-	Password string `yaml:"password,ref"`
-}
-
-type apiPairFile struct {
-	Name  string `yaml:"name"`
-	Value string `yaml:"value,ref"`
 }
 
 type operationFile struct {
@@ -60,16 +43,8 @@ type API struct {
 	BaseURL     string
 	Hosts       []string
 	Private     []string
-	Auth        APIAuth
+	Auth        ToolAuth
 	Operations  []APIOperation
-}
-
-// APIAuth lets calls in, by at most one of its ways.
-type APIAuth struct {
-	Bearer string
-	Basic  struct{ User, Password string }
-	Header struct{ Name, Value string }
-	Query  struct{ Name, Value string }
 }
 
 // APIOperation is one of its operations. Empty values are the description's.
@@ -102,7 +77,7 @@ func (a *App) apis(files some[apiFile]) {
 			}
 			s.Description = raw // not nil, even if there is nothing in it
 		}
-		s.Auth = a.apiAuth(at+".auth", f.Auth)
+		s.Auth = a.toolAuth(at+".auth", f.Auth)
 		a.timeout(at+".timeout", f.Timeout)
 		for n, op := range f.Operations {
 			s.Operations = append(s.Operations, a.operation(fmt.Sprintf("%s.operations[%d]", at, n), op, f.Timeout))
@@ -130,54 +105,4 @@ func (a *App) operation(at string, f operationFile, timeout parley.Duration) API
 		Operation: f.Operation, Name: f.Name, Description: strings.TrimSpace(f.Description), Effect: f.Effect, Fields: f.Fields,
 		KeyHeader: f.KeyHeader, KeyTTL: f.KeyTTL, Subject: f.Subject, Timeout: cmp.Or(f.Timeout, timeout),
 	}
-}
-
-func (a *App) apiAuth(at string, f apiAuthFile) (auth APIAuth) {
-	auth.Bearer = f.Bearer
-	auth.Basic.User, auth.Basic.Password = f.Basic.User, f.Basic.Password
-	auth.Header.Name, auth.Header.Value = f.Header.Name, f.Header.Value
-	auth.Query.Name, auth.Query.Value = f.Query.Name, f.Query.Value
-	var ways []string
-	for _, w := range []struct {
-		key   string
-		parts map[string]string
-	}{
-		{"bearer", map[string]string{"": f.Bearer}},
-		{"basic", map[string]string{"user": f.Basic.User, "password": f.Basic.Password}},
-		{"header", map[string]string{"name": f.Header.Name, "value": f.Header.Value}},
-		{"query", map[string]string{"name": f.Query.Name, "value": f.Query.Value}},
-	} {
-		if _, there := a.d.lines[at+"."+w.key]; !there {
-			continue
-		}
-		ways = append(ways, w.key)
-		for _, part := range []string{"", "user", "password", "name", "value"} {
-			if v, ok := w.parts[part]; !ok || v != "" {
-				continue
-			} else if part == "" {
-				if !a.d.spoiled[at+"."+w.key] {
-					a.d.at(at+"."+w.key, "is empty")
-				}
-			} else {
-				a.d.lacks(at+"."+w.key, part, "has no %s", part)
-			}
-		}
-	}
-	if f.Header.Name != "" && !headerName(f.Header.Name) {
-		a.d.at(at+".header.name", "%q is no name of a header", f.Header.Name)
-	}
-	if len(ways) > 1 {
-		a.d.at(at, "lets in by %s; leave all but one of them out", strings.Join(ways, " and "))
-	}
-	if _, there := a.d.lines[at]; there && len(ways) == 0 && len(a.d.strange[at]) == 0 && !a.d.spoiled[at] {
-		a.d.at(at, "is one of bearer, basic, header, query")
-	}
-	return auth
-}
-
-// headerName reports whether a header may have the name.
-func headerName(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-	})
 }

@@ -16,6 +16,7 @@ import (
 type serviceFile struct {
 	URL     string                     `yaml:"url,ref"`    // where calls are posted to
 	Secret  string                     `yaml:"secret,ref"` // whsec_...; signs the calls
+	Auth    toolAuthFile               `yaml:"auth"`       // what lets calls in besides the signature; default: nothing
 	Private []string                   `yaml:"private"`    // hosts, addresses and prefixes that need not be public; default: none
 	Timeout parley.Duration            `yaml:"timeout"`    // of a call whose tool has no timeout; default 60s
 	Tools   map[string]serviceToolFile `yaml:"tools"`      // by name
@@ -35,6 +36,7 @@ type serviceToolFile struct {
 // Service is a service of the app's own.
 type Service struct {
 	URL, Secret string
+	Auth        ToolAuth
 	Private     []string
 	Tools       []ServiceTool
 }
@@ -63,6 +65,10 @@ func (a *App) services(files some[serviceFile]) {
 		}
 		if f.Secret == "" {
 			a.d.lacks(at, "secret", `has no secret that signs calls; make one with: echo "whsec_$(openssl rand -base64 32)"`)
+		}
+		s.Auth = a.toolAuth(at+".auth", f.Auth)
+		if name := strings.ToLower(f.Auth.Header.Name); strings.HasPrefix(name, "webhook-") || name == "idempotency-key" || name == "content-type" {
+			a.d.at(at+".auth.header.name", "is a header that each call has anyway")
 		}
 		a.timeout(at+".timeout", f.Timeout)
 		s.Tools = a.serviceTools(at, f.Tools, f.Timeout)

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/workspace"
@@ -30,6 +32,62 @@ func (s Settings) WorkspacesRoot() string {
 		return s.WorkspacesDir
 	}
 	return filepath.Join(s.Data, "workspaces")
+}
+
+// PlatformFolder is the folder of what the operator adds to apps.
+func (s Settings) PlatformFolder() string {
+	if s.PlatformDir != "" {
+		return s.PlatformDir
+	}
+	return filepath.Join(s.Data, "platform")
+}
+
+// levels are whose folders may add to an app, the farthest first. The app's own always do.
+var levels = []string{"platform", "user", "workspace"}
+
+// extensions reads extensions.
+func (a *App) extensions(f appFile) {
+	if f.Extensions == nil && f.Workspaces != nil {
+		f.Extensions = levels
+	}
+	a.unique("extensions", f.Extensions)
+	for i, name := range f.Extensions {
+		at := fmt.Sprintf("extensions[%d]", i)
+		a.choice(at, name, levels...)
+		if f.Workspaces == nil && (name == "user" || name == "workspace") {
+			a.d.at(at, "the app has no workspaces; add workspaces, or leave this out")
+		}
+	}
+	a.Extensions = f.Extensions
+}
+
+// Exec is what files of users and workspaces may do.
+type Exec struct {
+	On    bool     // they may name programs and addresses, each of which a person has to approve
+	Env   []string // variables that they may use
+	Hosts []string // that their addresses may name
+}
+
+// exec reads workspace_exec and what belongs to it.
+func (a *App) exec(f appFile) {
+	a.Exec = Exec{f.Exec, f.ExecEnv, f.ExecHosts}
+	a.unique("workspace_env", f.ExecEnv)
+	a.unique("workspace_hosts", f.ExecHosts)
+	for i, name := range f.ExecEnv {
+		a.variable(fmt.Sprintf("workspace_env[%d]", i), name, "")
+	}
+	for i, host := range f.ExecHosts {
+		if host == "" || strings.ContainsAny(host, "/*@ ") || strings.Count(host, ":") == 1 {
+			a.d.at(fmt.Sprintf("workspace_hosts[%d]", i), "%q is not the name of a host; write it without port and path", host)
+		}
+	}
+	if f.Workspaces == nil && (f.Exec || f.ExecEnv != nil || f.ExecHosts != nil) {
+		at := "workspace_exec"
+		if !f.Exec {
+			at = ""
+		}
+		a.d.at(at, "workspace_exec, workspace_env and workspace_hosts are about workspaces, and the app has none; add workspaces, or leave this out")
+	}
 }
 
 // workspaces reads workspaces.

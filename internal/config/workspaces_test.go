@@ -75,3 +75,30 @@ func TestWorkspaces(t *testing.T) {
 		})
 	}
 }
+
+// TestExtensionsOfAnApp: an app with workspaces reads all levels unless it says otherwise; one
+// without them has no levels of its users.
+func TestExtensionsOfAnApp(t *testing.T) {
+	t.Parallel()
+	for yaml, want := range map[string]string{
+		"":                                 "",
+		"workspaces: {}":                   "platform user workspace",
+		"workspaces: {}\nextensions: []":   "",
+		"extensions: [platform]":           "platform",
+		"extensions: [platfrom]":           `extensions[0]: "platfrom" is none of platform, user, workspace`,
+		"extensions: [user]":               "extensions[0]: the app has no workspaces; add workspaces, or leave this out",
+		"extensions: [platform, platform]": `extensions[1]: "platform" is listed twice`,
+	} {
+		apps, err := load(t, folder("mine/app.yaml", small+yaml+"\n", "mine/p.md", "x"), "")
+		got := ""
+		switch {
+		case err != nil:
+			got = err.Error()
+		default:
+			got = strings.Join(apps[0].Extensions, " ")
+		}
+		if got != want && (err == nil || !strings.Contains(got, want)) {
+			t.Errorf("%q: got %q, want %q", yaml, got, want)
+		}
+	}
+}

@@ -2,9 +2,9 @@
 //
 // A folder that is renamed, removed or mounted over while a server runs must not be
 // created again at its path: another server would start there, and the original could not
-// be put back. So code that writes below the data folder first calls [Folder.Check], and
-// creates folders with [Folder.Make], which never creates the data folder itself. Only the
-// start of a process does that, before it calls [New].
+// be put back. So code that writes below the data folder first calls [Folder.Check] or
+// [Folder.Make], which never creates the data folder itself. Only the start of a process
+// does that, before it calls [New].
 //
 // Methods are safe for concurrent use.
 package datafolder
@@ -13,6 +13,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/parley-server/parley"
 )
@@ -20,9 +21,8 @@ import (
 // Folder is a data folder as it was when the process took it.
 type Folder struct {
 	path string
-	ids  map[string]os.FileInfo
-	err  error        // why it could not be examined
-	held func() error // checks the caller's lock; may be nil
+	ids  map[string]os.FileInfo // nil: there was no such file
+	held func() error           // checks the caller's lock; may be nil
 }
 
 // New records the identity of the folder at path, and of files in it. held reports whether
@@ -31,9 +31,7 @@ type Folder struct {
 func New(path string, held func() error, files ...string) *Folder {
 	f := &Folder{path: path, ids: map[string]os.FileInfo{}, held: held}
 	for _, name := range append([]string{path}, files...) {
-		if f.ids[name], f.err = os.Stat(name); f.err != nil {
-			break
-		}
+		f.ids[name], _ = os.Stat(name)
 	}
 	return f
 }
@@ -56,9 +54,6 @@ func (f *Folder) Check() error {
 }
 
 func (f *Folder) look() error {
-	if f.err != nil {
-		return f.err
-	}
 	for name, was := range f.ids {
 		now, err := os.Stat(name)
 		if err != nil {
@@ -74,30 +69,27 @@ func (f *Folder) look() error {
 	return nil
 }
 
-// Make creates a folder below the data folder, and missing parents, readable by their
-// owner only. An existing folder is left as it is.
+// Make checks the data folder and creates a folder below it, with missing parents,
+// readable by their owner only. An existing folder is left as it is.
 func (f *Folder) Make(parts ...string) error {
-	dir := f.Path(parts...)
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
-		return nil
+	below := filepath.Join(parts...)
+	if !filepath.IsLocal(below) {
+		return parley.Errorf(parley.CodeInternal, "%s is not in the data folder", f.Path(below))
 	}
-	below, err := filepath.Rel(f.path, dir)
-	if err != nil || !filepath.IsLocal(below) {
-		return parley.Errorf(parley.CodeInternal, "%s is not in the data folder", dir)
-	}
-	return f.make(below)
-}
-
-func (f *Folder) make(below string) error {
-	if below == "." {
-		return f.Check()
-	}
-	if err := f.make(filepath.Dir(below)); err != nil {
+	if err := f.Check(); err != nil {
 		return err
 	}
-	err := os.Mkdir(f.Path(below), 0o700)
-	if info, serr := os.Stat(f.Path(below)); errors.Is(err, os.ErrExist) && serr == nil && info.IsDir() {
-		return nil
+	// One by one, so that the data folder itself is not made if it disappears now.
+	dir := f.path
+	for part := range strings.SplitSeq(below, string(filepath.Separator)) {
+		dir = filepath.Join(dir, part)
+		err := os.Mkdir(dir, 0o700)
+		if info, serr := os.Stat(dir); errors.Is(err, os.ErrExist) && serr == nil && info.IsDir() {
+			continue
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }

@@ -21,6 +21,9 @@ import (
 // timer has fired. If it is too late, the interaction is closed and the answer is
 // refused.
 func (e *Engine) Answer(ctx context.Context, p parley.Principal, id parley.InteractionID, c parley.AnswerInteraction) (seam.InteractionRow, error) {
+	if err := c.Credentials.Check(); err != nil {
+		return seam.InteractionRow{}, err
+	}
 	row, err := e.Interaction(ctx, p, id)
 	if err != nil {
 		return row, err
@@ -33,8 +36,11 @@ func (e *Engine) Answer(ctx context.Context, p parley.Principal, id parley.Inter
 	at := slices.IndexFunc(s.view.Interactions, func(in parley.Interaction) bool { return in.ID == id })
 	if at < 0 {
 		row, err = e.Interaction(ctx, p, id)
-		if err != nil || row.Answer != nil && row.AnsweredBy == p.User && e.sameAnswer(*row.Answer, c.Answer) {
+		if err != nil {
 			return row, err
+		}
+		if row.Answer != nil && row.AnsweredBy == p.User && e.sameAnswer(row.Session, *row.Answer, c.Answer) {
+			return row, s.resupply(ctx, p, row.Turn, c.Credentials, c.Client)
 		}
 		what := "has expired"
 		if row.Answer != nil {
@@ -58,11 +64,19 @@ func (e *Engine) Answer(ctx context.Context, p parley.Principal, id parley.Inter
 	if err := checkAnswers(in, c.Answer); err != nil {
 		return row, err
 	}
-	events, err := s.answering(p, in, c)
+	// Before anything of the answer is redacted.
+	back, err := e.credentials.put(s.view.Principal(), s.id, in.Turn, c.Credentials, e.now())
 	if err != nil {
 		return row, err
 	}
-	if err := s.commit(ctx, events...); err != nil {
+	events, err := s.answering(p, in, c)
+	if err == nil {
+		err = s.commit(ctx, append(events, s.satisfied(p, c.Client, in.ID)...)...)
+	}
+	if err != nil {
+		if s.doubt == nil {
+			back()
+		}
 		return row, err
 	}
 	s.logged("go on after an answer", s.goOn())
@@ -78,6 +92,10 @@ const maxRules = 100
 func checkAnswers(in parley.Interaction, a parley.Answer) error {
 	if utf8.RuneCountInString(a.Text) > parley.MaxAnswer {
 		return tooLong("text", parley.MaxAnswer, "characters")
+	}
+	if in.Kind == parley.KindCredential && a.Choice == parley.ChoiceAnswered && a.Text != "" {
+		return parley.Errorf(parley.CodeInvalid, "text is set, and what is in it would be stored").WithField("text").
+			WithHint("send the values under credentials, by name")
 	}
 	if in.Kind != parley.KindQuestion || a.Choice != parley.ChoiceAnswered {
 		if len(a.Answers) > 0 {
@@ -102,8 +120,10 @@ func checkAnswers(in parley.Interaction, a parley.Answer) error {
 }
 
 // sameAnswer reports whether given equals the answer that was kept.
-func (e *Engine) sameAnswer(kept, given parley.Answer) bool {
-	ev := e.o.Log.Redact(parley.NewEvent("", "", parley.InteractionAnswered{Answer: given})).Events()[0]
+func (e *Engine) sameAnswer(id parley.SessionID, kept, given parley.Answer) bool {
+	said := parley.NewEvent("", "", parley.InteractionAnswered{Answer: given})
+	said.Session = id
+	ev := e.o.Log.Redact(said).Events()[0]
 	p, err := ev.Payload()
 	if err != nil {
 		return false
@@ -115,7 +135,19 @@ func (e *Engine) sameAnswer(kept, given parley.Answer) bool {
 // answering returns the events of an answer: the answer itself, the rule it grants, and
 // the call it asks to repeat.
 func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.AnswerInteraction) ([]parley.Event, error) {
+	if in.Kind == parley.KindCredential && c.Choice == parley.ChoiceAnswered && s.e.o.HasCredential == nil {
+		for _, name := range in.Credentials {
+			if _, ok := s.e.credentials.get(s.id, in.Turn, name); !ok {
+				return nil, parley.Errorf(parley.CodeInvalid, "there is no value of the credential %s", name).WithField("credentials").
+					WithHint(`send {"choice": %q, "credentials": {%q: "..."}}`, parley.ChoiceAnswered, name)
+			}
+		}
+	}
 	if len(c.Input) > 0 {
+		if in.Kind == parley.KindConfirmation {
+			return nil, parley.Errorf(parley.CodeInvalid, "input is set, but what is confirmed is the call as it is").WithField("input").
+				WithHint("choose %q and say in text what should be different", parley.ChoiceDeny)
+		}
 		if c.Choice != parley.ChoiceAllow && c.Choice != parley.ChoiceAllowSession {
 			return nil, parley.Errorf(parley.CodeInvalid, "input is set, but the choice is %q", c.Choice).WithField("input").WithHint("input may be edited only when the call is allowed")
 		}

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/parley-server/parley"
@@ -10,11 +12,11 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// asking holds the questions that one attempt of a call asks humans. Only a call that
-// reads may ask. When an answer is there the call starts again from its beginning and
-// asks the same questions, so each question has a key of its own. The questions are
-// opened when the attempt has returned, so that an outage of the store does not use up
-// the tool's time.
+// asking holds the questions that one attempt of a call asks humans. When a call reads, it
+// starts again from its beginning once an answer is there and asks the same questions, so
+// each question has a key of its own. The questions are opened when the attempt has
+// returned, so that an outage of the store does not use up the tool's time. A call with
+// effects cannot start again, so it waits (see wait).
 type asking struct {
 	h *host
 	d seam.Decision
@@ -24,8 +26,42 @@ type asking struct {
 	wants []parley.Interaction // not answered yet
 }
 
-// ask implements Ask of [seam.Run].
-func (a *asking) ask(_ context.Context, in parley.Interaction) (parley.Answer, error) {
+// ask implements Ask of [seam.Run]. Credentials that were given and are lost, as after a
+// restart, are asked for again.
+func (a *asking) ask(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
+	if in.Kind != parley.KindCredential {
+		return a.once(ctx, in)
+	}
+	key := in.AskedAs()
+	for n := 0; ; n++ {
+		in.Key = fmt.Sprintf("%s#%d", key, n+1)
+		answer, err := a.once(ctx, in)
+		if err != nil || answer.Choice != parley.ChoiceAnswered {
+			return answer, err
+		}
+		answer.Secrets = parley.Credentials{}
+		for _, name := range in.Credentials {
+			if v, ok := a.h.s.e.credentials.get(a.h.s.id, a.h.r.turn, name); ok {
+				answer.Secrets[name] = v
+			}
+		}
+		if len(answer.Secrets) == len(in.Credentials) {
+			return answer, nil
+		}
+	}
+}
+
+func (a *asking) once(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
+	answer, err := a.want(&in)
+	if a.d.Effect != parley.EffectRead && errors.Is(err, seam.ErrParked) {
+		return a.wait(ctx, in)
+	}
+	return answer, err
+}
+
+// want returns the answer to a question if it is there, or notes that it is wanted, with
+// ErrParked.
+func (a *asking) want(in *parley.Interaction) (parley.Answer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	again := a.keys[in.AskedAs()]
@@ -33,9 +69,9 @@ func (a *asking) ask(_ context.Context, in parley.Interaction) (parley.Answer, e
 	name := a.d.Call.Name
 	t := a.h.State().Turn
 	switch {
-	case a.d.Effect != parley.EffectRead:
-		return parley.Answer{}, parley.Errorf(parley.CodeInvalid, "%s has effects, so it cannot stop to ask", name)
-	case in.Kind == parley.KindPermission || in.Kind == parley.KindUnknown:
+	case in.Kind == parley.KindCredential && (in.Key == "" || len(in.Credentials) == 0):
+		return parley.Answer{}, parley.Errorf(parley.CodeInvalid, "%s asks for credentials without a key and their names", name)
+	case in.Kind == parley.KindPermission || in.Kind == parley.KindUnknown || in.Kind == parley.KindClient:
 		return parley.Answer{}, parley.Errorf(parley.CodeInvalid, "%s asks for %s, which can be asked about a call but not by it", name, in.Kind)
 	case again:
 		return parley.Answer{}, parley.Errorf(parley.CodeInvalid, "%s has asked under the key %q already", name, in.AskedAs()).
@@ -49,8 +85,54 @@ func (a *asking) ask(_ context.Context, in parley.Interaction) (parley.Answer, e
 	if answer, ok := t.AnswerTo(in.Call, in.AskedAs()); ok {
 		return answer, nil
 	}
-	a.wants = append(a.wants, in)
+	if a.d.Effect == parley.EffectRead {
+		a.wants = append(a.wants, *in)
+	}
 	return parley.Answer{}, seam.ErrParked
+}
+
+// wait asks, and waits for the answer. If the call cannot wait any longer, the question is
+// closed: an answer that came later would be to nobody.
+func (a *asking) wait(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
+	over := context.WithoutCancel(ctx)
+	for {
+		answer, err := a.h.Ask(ctx, in)
+		if !errors.Is(err, seam.ErrParked) {
+			return answer, err
+		}
+		if err = a.h.Wait(ctx, in.Call); err == nil {
+			continue
+		}
+		reason := "nobody answered while the call could wait"
+		if ctx.Err() != nil || a.h.r.ctx.Err() != nil {
+			reason = "the call was stopped"
+		}
+		if cerr := a.h.unask(over, in, reason); cerr != nil {
+			return parley.Answer{}, cerr
+		}
+		if ctx.Err() != nil {
+			return parley.Answer{}, context.Cause(ctx)
+		}
+		answer, err = a.h.Ask(over, in) // which has an answer now
+		if err == nil && answer.Text == "" {
+			answer.Text = reason
+		}
+		return answer, err
+	}
+}
+
+// unask closes a question that nobody waits for any more, if it is open.
+func (h *host) unask(ctx context.Context, in parley.Interaction, reason string) error {
+	return h.lasting(ctx, func() error {
+		return h.with(ctx, func(s *session) error {
+			at := slices.IndexFunc(s.view.Interactions, func(o parley.Interaction) bool { return o.Call == in.Call && o.AskedAs() == in.AskedAs() })
+			if at < 0 {
+				return nil
+			}
+			open := s.view.Interactions[at]
+			return h.commit(ctx, s, parley.NewEvent(open.Turn, open.Agent, parley.InteractionExpired{ID: open.ID, Reason: reason}))
+		})
+	})
 }
 
 // open opens the questions that have no answer. Its error, normally ErrParked, ends the

@@ -53,7 +53,7 @@ func (e *Engine) Cancel(ctx context.Context, p parley.Principal, id parley.TurnI
 // cancel returns a channel that is closed when the turn has stopped, or nil if there is
 // nothing to wait for.
 func (s *session) cancel(ctx context.Context, p parley.Principal, row parley.TurnInfo, reason string) (<-chan struct{}, error) {
-	if slices.ContainsFunc(s.view.Queue, func(q parley.QueuedTurn) bool { return q.ID == row.ID }) {
+	if s.isQueued(row.ID) {
 		return nil, s.endQueued(ctx, row.ID, parley.TurnCancelled{Reason: reason, By: p.User})
 	}
 	t := s.view.Turn
@@ -91,7 +91,7 @@ func (e *Engine) Unqueue(ctx context.Context, p parley.Principal, id parley.Sess
 		return err
 	}
 	defer s.release()
-	if !slices.ContainsFunc(s.view.Queue, func(q parley.QueuedTurn) bool { return q.ID == turn }) {
+	if !s.isQueued(turn) {
 		return notFound("queued turn", turn)
 	}
 	row, err := e.o.Store.Turn(ctx, p, turn)
@@ -169,10 +169,13 @@ func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID
 		s.release()
 		return parley.TurnInfo{}, err
 	} else if r != nil {
-		again.Send = parley.Send{Message: r.Message.Text(), Model: r.Model, Hints: r.Hints, Budgets: r.Budgets, NoTools: r.NoTools}
+		again.Send = parley.Send{Message: r.Message.Text(), Model: r.Model, Hints: r.Hints, Budgets: r.Budgets, NoTools: r.NoTools, Tools: offeredAgain(r.Tools)}
 		for _, part := range r.Message.Parts {
-			if part.Artifact != "" {
+			switch {
+			case part.Artifact != "":
 				again.Attachments = append(again.Attachments, part.Artifact)
+			case part.Type == parley.PartCommand: // it says the same as before
+				again.command = &part
 			}
 		}
 		if r.Call != nil && s.view.Direct { // its session ended with it
@@ -405,6 +408,9 @@ func (e *Engine) Delete(ctx context.Context, p parley.Principal, id parley.Sessi
 	if err != nil && !isCode(err, parley.CodeNotFound) {
 		e.listArchives() // the session may be gone
 		return told(err)
+	}
+	if s.state.Status == parley.Active {
+		s.tellsEnd("deleted")
 	}
 	s.evict()
 	e.o.Log.Forget(id)

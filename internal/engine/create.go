@@ -92,6 +92,17 @@ func (e *Engine) madeBy(ctx context.Context, p parley.Principal, key string, bod
 	return info, true, err
 }
 
+// madeAnyway answers a request to make a session that the store refused with err. If
+// another one with the same key came first, its session is the answer.
+func (e *Engine) madeAnyway(ctx context.Context, p parley.Principal, id parley.SessionID, key string, body parley.Digest, err error) (parley.SessionInfo, error) {
+	if isCode(err, parley.CodeKeyReused) {
+		if info, found, other := e.madeBy(ctx, p, key, body); found || other != nil {
+			return info, other
+		}
+	}
+	return parley.SessionInfo{}, toldMade(err, id, key != "")
+}
+
 // makeSession appends the session's first event and keeps the session in memory. The key,
 // unless empty, then names the session among the user's keys.
 func (e *Engine) makeSession(ctx context.Context, p parley.Principal, made parley.SessionCreated, key seam.Key) (*session, error) {
@@ -106,7 +117,7 @@ func (e *Engine) makeSession(ctx context.Context, p parley.Principal, made parle
 		return nil, err
 	}
 	if err := e.o.Log.Append(context.WithoutCancel(ctx), p, seam.Batch{Session: s.id, Create: true, Owner: e.o.Node, Index: ix}, events); err != nil {
-		return nil, told(err)
+		return nil, toldMade(err, s.id, key.Key != "" || made.OutsideID != "")
 	}
 	s.state, s.view, s.epoch, s.loaded = s.view, s.view.Clone(), 1, true
 	e.mu.Lock()
@@ -210,8 +221,8 @@ func narrower(app parley.Policy, p *parley.Policy) error {
 		return nil
 	}
 	for _, r := range p.Rules {
-		if r.Verdict != parley.Deny && r.Verdict != parley.Ask {
-			return parley.Errorf(parley.CodeInvalid, "policy.rules may only deny or ask, not %q", r.Verdict).
+		if r.Verdict != parley.Deny && r.Verdict != parley.Confirm && r.Verdict != parley.Ask {
+			return parley.Errorf(parley.CodeInvalid, "policy.rules may only deny, confirm or ask, not %q", r.Verdict).
 				WithField("policy.rules").WithHint("a caller's policy may only be stricter than the app's")
 		}
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
@@ -27,6 +28,9 @@ func (e *Engine) CallTool(ctx context.Context, p parley.Principal, c parley.Call
 		return none, tooLong("input", maxInput, "bytes")
 	case utf8.RuneCountInString(c.Key) > parley.MaxKey:
 		return none, tooLong("Idempotency-Key", parley.MaxKey, "characters")
+	}
+	if err := c.Credentials.Check(); err != nil {
+		return none, err
 	}
 	if c.Session != "" && c.Workspace != "" {
 		return none, parley.Errorf(parley.CodeInvalid, "workspace is set, and so is session").WithField("workspace").
@@ -55,7 +59,7 @@ func (e *Engine) direct(c parley.CallTool) asked {
 		c.Input = []byte("{}")
 	}
 	return asked{
-		Send: parley.Send{Message: c.Name + " " + string(c.Input), Key: c.Key, Client: c.Client},
+		Send: parley.Send{Message: c.Name + " " + string(c.Input), Key: c.Key, Client: c.Client, Credentials: c.Credentials},
 		call: &parley.ToolCall{Call: parley.CallID(e.newID()), Name: c.Name, Input: c.Input, Redacted: c.Redacted},
 	}
 }
@@ -116,12 +120,19 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 		switch {
 		case err == nil:
 			id = s.id
+		case isCode(err, parley.CodeTimeout): // only the session is in doubt, and nothing looks for it
+			return none, parley.Errorf(parley.CodeUnavailable, "the store failed before the call was made: %w", err).
+				WithHint("nothing was called; call again").WithRetry(time.Second)
 		case !isCode(err, parley.CodeKeyReused) || tries > 0:
 			return none, err
 		}
 	}
 	s, err := e.ready(ctx, p, id)
 	if err != nil {
+		return none, err
+	}
+	if err := s.resupply(ctx, p, a.turn, c.Credentials, c.Client); err != nil {
+		s.release()
 		return none, err
 	}
 	if t := s.view.Turn; t != nil && t.ID == a.turn {
@@ -142,12 +153,15 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 	return s.send(ctx, p, a)
 }
 
-// CallResult is the result of a direct call whose turn has ended.
+// CallResult is the result of a direct call whose turn has ended: what an agent's model would
+// read, with what hooks put in its place and say about it.
 func (e *Engine) CallResult(ctx context.Context, p parley.Principal, turn parley.TurnID) (parley.ToolResult, error) {
 	row, err := e.Turn(ctx, p, turn)
 	if err != nil {
 		return parley.ToolResult{}, err
 	}
+	var res *parley.ToolResult
+	var says []string
 	for after := row.FirstSeq - 1; after < row.LastSeq; {
 		events, err := e.o.Store.Read(ctx, p, row.SessionID, after, 0)
 		if err != nil {
@@ -155,20 +169,35 @@ func (e *Engine) CallResult(ctx context.Context, p parley.Principal, turn parley
 		}
 		for _, ev := range events {
 			after = ev.Seq
-			if ev.Turn != turn || ev.Type != "tool.ended" {
+			if ev.Turn != turn || ev.Type != "tool.ended" && ev.Type != "hook.ran" {
 				continue
 			}
 			pay, err := ev.Payload()
 			if err != nil {
 				return parley.ToolResult{}, err
 			}
-			if t, ok := pay.(parley.ToolEnded); ok {
-				return t.ToolResult, nil
+			switch pay := pay.(type) {
+			case parley.ToolEnded:
+				if res == nil {
+					res = &pay.ToolResult
+				}
+			case parley.HookRan:
+				if pay.Context != "" {
+					says = append(says, pay.Context)
+				}
+				if res != nil && pay.Output != nil {
+					replaced := res.Replaced(*pay.Output)
+					res = &replaced
+				}
 			}
 		}
 		if len(events) == 0 {
 			break
 		}
+	}
+	if res != nil {
+		res.Output = parley.WithHooks(res.Output, says)
+		return *res, nil
 	}
 	if row.Error != nil {
 		return parley.ToolResult{Outcome: parley.OutcomeError, Output: row.Error.Message, Error: row.Error}, nil

@@ -30,6 +30,7 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -71,6 +72,10 @@ type Options struct {
 	// IdleAfter is how long a session without a running turn stays in memory; 0 means 30
 	// s.
 	IdleAfter time.Duration
+	// Patience is how long a run stays in memory for a human's answer, if its runtime or a
+	// tool would rather wait than begin again; 0 means 5 minutes: people who are there
+	// answer within that, and a program that waits takes a few hundred MB.
+	Patience time.Duration
 	// Archive keeps what retention removes from logs; if nil, that is lost.
 	Archive Archive
 	// SweepEvery is how often the apps' TTLs are applied; 0 means 10 minutes.
@@ -87,6 +92,11 @@ type Options struct {
 	// replay: a started write without an outcome is settled at once. If false, such a
 	// write counts as running until its deadline and 5 s.
 	NothingRuns bool
+	// Alone says that no other process can be making calls of these sessions: who had them
+	// before is dead, as the lock of a data folder proves. A started write that was made
+	// inside that process is then over ([seam.Local]), and settled at once. The connection
+	// to a database proves nothing of the kind: who has lost it may still make a call.
+	Alone bool
 	// Untimed disables time budgets of turns and deadlines of calls, as in a replay,
 	// whose clock stands still.
 	Untimed bool
@@ -94,6 +104,10 @@ type Options struct {
 	// redacted one from the log, as in a replay, whose tools touch nothing. If nil, no
 	// call may.
 	RunRedacted func(c parley.Tool, input json.RawMessage) bool
+	// HasCredential reports whether a call had a credential after so many answers to
+	// questions for its credentials. It is for a replay, which has none; nil: what clients
+	// sent decides.
+	HasCredential func(c parley.Tool, name string, answers int) bool
 }
 
 // Engine drives sessions. Make one with New.
@@ -106,22 +120,26 @@ type Engine struct {
 	shut   context.CancelFunc
 	away   func() // tells the store that this node no longer drives anything
 
+	entropy *ulid.LockedMonotonicReader // of ids; its own, as engines in one test have different clocks
+
 	mu       sync.Mutex
 	sessions map[parley.SessionID]*session
 	running  int
 	closing  bool
 	orphans  orphans // guarded by mu
 
-	inputs   inputs
-	meter    meter
-	claims   claims
-	observed chan Observation
-	resuming chan struct{}               // at most 8 automatic resumptions at once
-	going    map[parley.SessionID]bool   // sessions about to go on automatically; guarded by mu
-	bodies   map[parley.Digest]time.Time // when the blobs of apps were last put; guarded by mu
-	inVain   map[parley.TurnID]string    // why this process could not resume a turn; guarded by mu
-	turns    sync.WaitGroup
-	tasks    sync.WaitGroup // sweeper and recovery goroutines
+	inputs      inputs
+	credentials credentials
+	meter       meter
+	claims      claims
+	observed    chan Observation
+	resuming    chan struct{}               // at most 8 automatic resumptions at once
+	telling     chan struct{}               // at most maxTelling sessions whose hooks are told of something at once
+	going       map[parley.SessionID]bool   // sessions about to go on automatically; guarded by mu
+	bodies      map[parley.Digest]time.Time // when the blobs of apps were last put; guarded by mu
+	inVain      map[parley.TurnID]string    // why this process could not resume a turn; guarded by mu
+	turns       sync.WaitGroup
+	tasks       sync.WaitGroup // sweeper and recovery goroutines
 }
 
 var errShutdown = parley.Errorf(parley.CodeUnavailable, "the server is shutting down").WithHint("try again in a moment").WithRetry(2 * time.Second)
@@ -139,6 +157,9 @@ func New(o Options) (*Engine, error) {
 	}
 	if o.IdleAfter == 0 {
 		o.IdleAfter = 30 * time.Second
+	}
+	if o.Patience == 0 {
+		o.Patience = 5 * time.Minute
 	}
 	if o.SweepEvery == 0 {
 		o.SweepEvery = 10 * time.Minute
@@ -166,7 +187,14 @@ func New(o Options) (*Engine, error) {
 	open, shut := context.WithCancel(boot)
 	e := &Engine{
 		o: o, scopes: scopes, bodies: map[parley.Digest]time.Time{}, boot: boot, stop: stop, open: open, shut: shut,
-		sessions: map[parley.SessionID]*session{}, observed: make(chan Observation, observeQueue), resuming: make(chan struct{}, 8), going: map[parley.SessionID]bool{}, inVain: map[parley.TurnID]string{},
+		entropy:  &ulid.LockedMonotonicReader{MonotonicReader: ulid.Monotonic(rand.Reader, 0)},
+		sessions: map[parley.SessionID]*session{}, observed: make(chan Observation, observeQueue), resuming: make(chan struct{}, 8), telling: make(chan struct{}, maxTelling), going: map[parley.SessionID]bool{}, inVain: map[parley.TurnID]string{},
+	}
+	e.credentials.hide = func(s parley.SessionID, values []string) { o.Log.Hide(s, values...) }
+	for _, rt := range o.Runtimes {
+		if rt, ok := rt.(seam.Starter); ok {
+			rt.Starts(e.startOwn)
+		}
 	}
 	e.away = o.Store.Join(o.Node)
 	e.tasks.Go(e.sweep)
@@ -289,9 +317,10 @@ func (e *Engine) Model(name string) (seam.ModelInfo, error) {
 
 func (e *Engine) now() time.Time { return parley.Now(e.o.Now()) }
 
-// newID makes a ULID for the engine's current time.
+// newID makes a ULID for the engine's current time. Of two in one millisecond the later one
+// is greater, so lists that are ordered by id keep the order of what was begun.
 func (e *Engine) newID() string {
-	return ulid.MustNew(ulid.Timestamp(e.o.Now()), ulid.DefaultEntropy()).String()
+	return ulid.MustNew(ulid.Timestamp(e.o.Now()), e.entropy).String()
 }
 
 // newIDAfter returns a new id that is greater than another, even if the clock was set
@@ -301,7 +330,7 @@ func (e *Engine) newIDAfter(id string) string {
 	if before, err := ulid.ParseStrict(id); err == nil {
 		at = max(at, before.Time()+1)
 	}
-	return ulid.MustNew(at, ulid.DefaultEntropy()).String()
+	return ulid.MustNew(at, e.entropy).String()
 }
 
 // sweep evicts sessions that nobody has needed for a while.
@@ -315,6 +344,7 @@ func (e *Engine) sweep() {
 		case <-tick.C:
 		}
 		e.inputs.tidy(e.o.Now())
+		e.credentials.tidy(e.o.Now())
 		old := e.o.Now().Add(-e.o.IdleAfter)
 		e.mu.Lock()
 		for id, s := range e.sessions {

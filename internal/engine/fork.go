@@ -104,13 +104,10 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 		Session: s.id, Create: true, Owner: e.o.Node, After: c.At, Index: ix,
 	}, events)
 	done(err)
-	if isCode(err, parley.CodeKeyReused) {
-		return none, keyReused(c.Key)
-	}
 	if err != nil {
-		return none, told(err)
+		return e.madeAnyway(ctx, p, s.id, c.Key, body, err)
 	}
-	return e.Session(ctx, p, s.id)
+	return info, nil // not read again: it is made, whatever becomes of the store now
 }
 
 // stateAt is the fold of a session's log up to a number. It starts from the current fold

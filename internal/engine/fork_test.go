@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,13 +223,13 @@ func TestForkHasItsTurns(t *testing.T) {
 func TestForkAfterTheClockWentBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		back := time.Duration(0)
+		var back atomic.Int64
 		r := enginetest.New(t, words, enginetest.App(asking), func(o *engine.Options) {
-			o.Now = func() time.Time { return time.Now().Add(-back) }
+			o.Now = func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }
 		})
 		defer r.Close()
 		open := r.Await(r.Send(r.Session().ID, "go").ID)
-		back = time.Hour
+		back.Store(int64(time.Hour))
 		if _, err := r.Engine.Fork(ctx, enginetest.User, open.SessionID, parley.ForkSession{}); err != nil {
 			t.Fatal(err)
 		}
@@ -270,4 +271,50 @@ func TestForkOfTheEnd(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the fold of the fork (-state +log):\n%s", diff)
 	}
+}
+
+// TestForkHasItsInteractions: what was asked and closed before a fork is found without its parent.
+func TestForkHasItsInteractions(t *testing.T) {
+	eachStore(t, func(t *testing.T, store seam.Store) {
+		r := enginetest.Over(t, store, &enginetest.Service{}, words, enginetest.App(asking))
+		defer r.Close()
+		open := r.Session()
+		asked := r.Await(r.Send(open.ID, "go").ID).Interactions[0]
+		closed, err := r.Engine.Fork(ctx, enginetest.User, open.ID, parley.ForkSession{})
+		if err == nil {
+			err = r.Engine.Delete(ctx, enginetest.User, open.ID)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row, err := r.Engine.Interaction(ctx, enginetest.User, asked); err != nil || row.Session != closed.ID || row.Open {
+			t.Errorf("what was open at the fork: %+v, %v", row, err)
+		}
+		s := r.Session()
+		waits := r.Await(r.Send(s.ID, "go").ID)
+		id := waits.Interactions[0]
+		if _, err := r.Engine.Answer(ctx, enginetest.User, id, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); err != nil {
+			t.Fatal(err)
+		}
+		r.Await(waits.ID)
+		fork, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := r.Engine.Fork(ctx, enginetest.User, fork.ID, parley.ForkSession{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct{ gone, in parley.SessionID }{{"", s.ID}, {s.ID, fork.ID}, {fork.ID, again.ID}} {
+			if c.gone != "" {
+				if err := r.Engine.Delete(ctx, enginetest.User, c.gone); err != nil {
+					t.Fatal(err)
+				}
+			}
+			row, err := r.Engine.Interaction(ctx, enginetest.User, id)
+			if err != nil || row.Session != c.in || row.Open || row.Answer == nil || row.Answer.Choice != parley.ChoiceAllow {
+				t.Errorf("without %q: %+v, %v", c.gone, row, err)
+			}
+		}
+	})
 }

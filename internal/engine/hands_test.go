@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/hook"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -25,14 +27,29 @@ func TestManyHands(t *testing.T) {
 	app := enginetest.App(func(a *parley.App) {
 		a.MaxOpenTurns = 4
 		a.Policy.Rules = []parley.Rule{{Verdict: parley.Allow, Effect: parley.EffectRead}, {Verdict: parley.Allow, Tool: "put"}}
+		look := slices.IndexFunc(a.Tools, func(d parley.ToolDecl) bool { return d.Name == "look" })
+		a.Tools[look].Run = parley.RunClient // a read, so that a stop need not wait for a client
 	})
-	r := enginetest.New(t, busyBody, app, func(o *engine.Options) { o.IdleAfter = 20 * time.Millisecond })
+	hooks := (&hooked{}).on("app", hook.PreToolUse, decides("allow", "")).on("app", hook.PermissionRequest, says("")).on("app", hook.PostToolUse, says("2 look closer")).
+		on("app", hook.SessionStart, says("hello")).on("app", hook.Notification, says(`{"systemMessage":"ding"}`)).on("app", hook.SessionEnd, says("")).
+		on("app", hook.UserPromptSubmit, func(m map[string]any) string {
+			if m["prompt"] == "mess" { // one of the four messages
+				return "2 blocked"
+			}
+			return "heard"
+		}).on("app", hook.Stop, func(m map[string]any) string {
+		if m["stop_hook_active"] == true {
+			return ""
+		}
+		return "2 once more"
+	})
+	r := enginetest.New(t, busyBody, app, hooks.in, func(o *engine.Options) { o.IdleAfter = 20 * time.Millisecond })
 	goroutines, heap := runtime.NumGoroutine(), inUse()
 	var all sync.WaitGroup
 	for n := range sessions {
 		all.Go(func() {
 			s := r.Session()
-			h := &hand{t: t, r: r, id: s.ID}
+			h := &hand{t: t, r: r, id: s.ID, own: &enginetest.Client{Service: r.Service}}
 			var group sync.WaitGroup
 			for c := range clients {
 				group.Go(func() { h.client(rand.New(rand.NewPCG(uint64(n), uint64(c))), moves) })
@@ -103,9 +120,10 @@ func busyBody(_ context.Context, r seam.Request, say func(string)) (seam.Reply, 
 }
 
 type hand struct {
-	t  *testing.T
-	r  *enginetest.Rig
-	id parley.SessionID
+	t   *testing.T
+	r   *enginetest.Rig
+	id  parley.SessionID
+	own *enginetest.Client
 }
 
 // client makes moves while it follows. Now and then it drops its stream and resumes from its
@@ -138,13 +156,13 @@ func (h *hand) move(rnd *rand.Rand) {
 	}
 	info, err := e.Session(ctx, enginetest.User, h.id)
 	ok(err)
-	switch rnd.IntN(6) {
+	switch rnd.IntN(7) {
 	case 0, 1, 2:
 		busy := []parley.BusyMode{parley.BusyReject, parley.BusyEnqueue, parley.BusyInterrupt, parley.BusySteer}[rnd.IntN(4)]
 		_, err := e.Send(ctx, enginetest.User, h.id, parley.Send{
 			Message: "message"[:3+rnd.IntN(4)], Busy: busy, Key: fmt.Sprint("k", rnd.IntN(40)),
 		})
-		ok(err, parley.CodeKeyReused)
+		ok(err, parley.CodeKeyReused, parley.CodeForbidden) // a hook blocks one of them
 	case 3:
 		if info.Turn != nil {
 			_, err := e.Cancel(ctx, enginetest.User, info.Turn.ID, "")
@@ -161,10 +179,16 @@ func (h *hand) move(rnd *rand.Rand) {
 		for _, id := range turn.Interactions {
 			in, err := e.Interaction(ctx, enginetest.User, id)
 			ok(err)
+			if in.Kind == parley.KindClient && rnd.IntN(3) > 0 { // else it is declined
+				ok(h.own.Take(ctx, e, id))
+				continue
+			}
 			_, err = e.Answer(ctx, enginetest.User, id, parley.AnswerInteraction{Answer: parley.Answer{Choice: in.Choices[rnd.IntN(len(in.Choices))]}})
 			ok(err)
 		}
 	case 5:
+		ok(h.own.Again(ctx, e))
+	case 6:
 		_, err := e.Fork(ctx, enginetest.User, h.id, parley.ForkSession{})
 		ok(err)
 	}

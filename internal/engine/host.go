@@ -82,7 +82,7 @@ func (h *host) Emit(ctx context.Context, events ...parley.Event) error {
 			if s.e.isClosing() && slices.ContainsFunc(events, func(ev parley.Event) bool { return ev.Type == "model.started" }) {
 				return errShutdown
 			}
-			return h.commit(ctx, s, s.unasked(events)...)
+			return h.commit(ctx, s, s.fewer(s.unasked(events))...)
 		})
 	})
 }
@@ -95,10 +95,8 @@ func (s *session) unasked(events []parley.Event) []parley.Event {
 		if ev.Type != (parley.AgentEnded{}).EventType() {
 			continue
 		}
-		for _, in := range s.view.Interactions {
-			if in.Agent == ev.Agent || strings.HasPrefix(string(in.Agent), string(ev.Agent)+"/") {
-				out = append(out, parley.NewEvent(ev.Turn, in.Agent, parley.InteractionExpired{ID: in.ID, Reason: "the agent that asked has ended"}))
-			}
+		for _, in := range s.askedBy(ev.Agent) {
+			out = append(out, parley.NewEvent(ev.Turn, in.Agent, parley.InteractionExpired{ID: in.ID, Reason: "the agent that asked has ended"}))
 		}
 	}
 	return out
@@ -110,7 +108,7 @@ func (h *host) Stage(events ...parley.Event) error {
 		return err
 	}
 	return h.lasting(h.r.ctx, func() error {
-		return h.step(context.Background(), func(s *session) error { return s.stageSoon(s.unasked(events)...) })
+		return h.step(context.Background(), func(s *session) error { return s.stageSoon(s.fewer(s.unasked(events))...) })
 	})
 }
 
@@ -122,6 +120,16 @@ func (h *host) allowed(events []parley.Event) ([]parley.Event, error) {
 		kind, _, _ := strings.Cut(string(ev.Type), ".")
 		switch kind {
 		case "model", "agent", "context", "memory", "budget":
+		case "hook", "files", "runtime":
+			if ev.Type == (parley.HookRan{}).EventType() {
+				// Only the engine's own hooks are obeyed.
+				if p, err := ev.Payload(); err != nil || p.(parley.HookRan).From != "" {
+					return nil, parley.Errorf(parley.CodeInternal, "a runtime may not append what a hook of the engine decided")
+				}
+			}
+			if len(ev.Data) > maxNote || ev.Type == (parley.RuntimeKept{}).EventType() { // Keep appends it
+				return nil, parley.Errorf(parley.CodeInternal, "a runtime may not append %s with %d bytes", ev.Type, len(ev.Data))
+			}
 		default:
 			return nil, parley.Errorf(parley.CodeInternal, "a runtime may not append %s", ev.Type)
 		}
@@ -146,6 +154,27 @@ func (h *host) allowed(events []parley.Event) ([]parley.Event, error) {
 		}
 	}
 	return out, nil
+}
+
+const (
+	// maxNote limits one hook.*, files.* or runtime.noted event, in bytes, and maxNotes
+	// those of a turn. Further ones are dropped, except that files are always announced: a
+	// program must not fill the log with its news.
+	maxNote  = 32 << 10
+	maxNotes = 1 << 20
+)
+
+// fewer leaves out the notes for which the turn has no room.
+func (s *session) fewer(events []parley.Event) []parley.Event {
+	room := maxNotes - s.view.Turn.Noted
+	return slices.DeleteFunc(events, func(ev parley.Event) bool {
+		switch ev.Type {
+		case "hook.ran", "files.saved", "runtime.noted":
+			room -= len(ev.Data)
+			return room < 0
+		}
+		return false
+	})
 }
 
 func (h *host) Publish(d parley.Delta) {
@@ -182,6 +211,12 @@ func (h *host) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 		}
 		if in.Kind == parley.KindUnknown {
 			h.wordUnknown(s, &in)
+			if c := t.Tool(in.Call); c != nil && c.Late != "" {
+				in.Text = strings.TrimPrefix(in.Text+"\n"+c.Late, "\n")
+			}
+			if c := t.Tool(in.Call); c != nil && c.Run == parley.RunRuntime { // nobody here can make it again
+				in.Choices = slices.DeleteFunc(slices.Clone(in.Choices), func(choice string) bool { return choice == parley.ChoiceAgain })
+			}
 		}
 		if err := h.commit(ctx, s, s.opening(h.r.app, in)); err != nil {
 			return err
@@ -192,11 +227,13 @@ func (h *host) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 	return answer, err
 }
 
-// opening is the event that opens in, with its id and its deadline.
+// opening is the event that opens in, with its id and, unless it has one, its deadline.
 func (s *session) opening(app *parley.App, in parley.Interaction) parley.Event {
-	within := answerWithin(app.Policy, s.view.Policy)
 	now := s.e.now()
-	in.ID, in.Session, in.Turn, in.OpenedAt, in.ExpiresAt = parley.InteractionID(s.e.newID()), s.id, s.view.Turn.ID, now, now.Add(within)
+	in.ID, in.Session, in.Turn, in.OpenedAt = parley.InteractionID(s.e.newID()), s.id, s.view.Turn.ID, now
+	if in.ExpiresAt.IsZero() {
+		in.ExpiresAt = now.Add(answerWithin(app.Policy, s.view.Policy))
+	}
 	return parley.NewEvent(in.Turn, in.Agent, parley.InteractionOpened{Interaction: in})
 }
 
@@ -229,7 +266,7 @@ const retrieveWithin = 3 * time.Second
 func (h *host) Retrieve(ctx context.Context, query string) ([]parley.Snippet, error) {
 	brief, cancel := context.WithTimeout(ctx, retrieveWithin)
 	defer cancel()
-	found, err := h.r.tools.Tools().Retrieve(brief, h.r.owner, query, h.State().About)
+	found, err := h.r.box.Retrieve(brief, h.r.owner, query, h.State().About)
 	if err != nil {
 		h.s.e.o.Logger.Warn("the lookup for a turn failed", "session", h.s.id, "err", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/scope"
@@ -30,13 +31,31 @@ type Imported struct {
 	Workspace parley.Workspace
 	Events    []parley.Event
 	Blobs     map[parley.Digest][]byte
+	// Key is the idempotency key of the request, and Asked the digest of all that it asked
+	// for: see [Engine.ImportedBy].
+	Key   string
+	Asked parley.Digest
+}
+
+// ImportedBy finds the session that an import with a key has made. A key that was used for
+// anything else is refused. It needs nothing of the archive, so it comes before unpacking.
+func (e *Engine) ImportedBy(ctx context.Context, p parley.Principal, key string, asked parley.Digest) (info parley.SessionInfo, found bool, err error) {
+	if utf8.RuneCountInString(key) > parley.MaxKey {
+		return info, false, tooLong("Idempotency-Key", parley.MaxKey, "characters")
+	}
+	return e.madeBy(ctx, p, e.aliasOf(key), asked)
 }
 
 // Import makes a session from an exported log. The session, its turns, interactions and
 // artifacts get new ids and belong to p. Grants, keys, the outside id and provider state
-// are not taken over, and what was open is cancelled.
+// are not taken over, and what was open is cancelled. The same key again returns the
+// session that it made.
 func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (parley.SessionInfo, error) {
 	none := parley.SessionInfo{}
+	if info, found, err := e.ImportedBy(ctx, p, in.Key, in.Asked); err != nil || found {
+		return info, err
+	}
+	in.Key = e.aliasOf(in.Key)
 	switch {
 	case len(in.Events) == 0:
 		return none, parley.Errorf(parley.CodeInvalid, "the export holds no events")
@@ -116,12 +135,15 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 	ix.Spend = nil // it was spent where the log comes from
 	info := s.view.Info()
 	ix.Session = &info
+	if in.Key != "" {
+		ix.Keys = []seam.Key{{Key: in.Key, Body: in.Asked, Made: s.id}}
+	}
 	if err := e.o.Log.Append(context.WithoutCancel(ctx), p, seam.Batch{
 		Session: s.id, Create: true, Owner: e.o.Node, Index: ix,
 	}, events); err != nil {
-		return none, told(err)
+		return e.madeAnyway(ctx, p, s.id, in.Key, in.Asked, err)
 	}
-	return e.Session(ctx, p, s.id)
+	return info, nil // not read again: it is made, whatever becomes of the store now
 }
 
 // id26 is the form of a ULID, which all our ids have.
@@ -255,6 +277,9 @@ func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, b
 				pay.State = nil
 				out = sameBut(out, pay)
 			}
+		case parley.RuntimeKept: // nobody knows who wrote it
+			pay.SHA256, pay.Size, pay.Entry = "", 0, ""
+			out = sameBut(out, pay)
 		}
 		events = append(events, out)
 	}

@@ -24,18 +24,39 @@ func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 		return err
 	}
 	spend(s, ix, ev, p)
+	old := s.Kept
 	if err := s.Apply(ev); err != nil {
 		return err
 	}
+	if p, ok := p.(parley.ContextObserved); ok {
+		for _, in := range s.Interactions {
+			if in.Hears(p) {
+				setRow(&ix.Interactions, seam.InteractionRow{Interaction: in, Open: true, LastSeq: ev.Seq}, func(r seam.InteractionRow) bool { return r.ID == in.ID })
+			}
+		}
+	}
+	// A step changes a row only if the turn waits from then on, or no longer does: recovery
+	// looks for those that run.
+	same := before == nil || s.Turn == nil || before.Status == s.Turn.Status
 	switch p := p.(type) {
 	case parley.ModelReplied:
 		ix.DropChunks = append(ix.DropChunks, p.Call)
-		return nil
+		if same {
+			return nil
+		}
 	case parley.ModelFailed:
 		ix.DropChunks = append(ix.DropChunks, p.Call)
-		return nil
+		if same {
+			return nil
+		}
 	case parley.ModelStarted, parley.AgentStarted, parley.AgentHandoff, parley.AgentEnded,
-		parley.ToolRequested, parley.ToolStarted, parley.ToolEnded, parley.ContextCompacted, parley.ContextRetrieved, parley.ContextTransferred, parley.ContextObserved, parley.BudgetReached:
+		parley.ToolRequested, parley.ToolStarted, parley.ToolEnded, parley.ContextCompacted, parley.ContextRetrieved, parley.ContextTransferred, parley.ContextObserved, parley.BudgetReached,
+		parley.HookRan, parley.FilesAnnounced, parley.FilesSaved, parley.RuntimeNoted:
+		if same {
+			return nil
+		}
+	case parley.RuntimeKept:
+		keptState(ix, old, s.Kept)
 		return nil
 	case parley.ArtifactStored:
 		ix.Artifacts = append(ix.Artifacts, seam.Artifact{ArtifactRef: p.ArtifactRef, Session: ev.Session, Turn: ev.Turn, CreatedAt: ev.Time})
@@ -52,6 +73,10 @@ func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 	case parley.SessionForked:
 		for _, in := range open {
 			closeRow(ix, ev, open, in.ID, nil, "")
+		}
+	case parley.HistoryCondensed:
+		if s.Kept == nil {
+			keptState(ix, old, nil)
 		}
 	case parley.TurnStarted:
 		ix.Blobs = append(ix.Blobs, p.App)
@@ -84,6 +109,22 @@ func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 	row.LastSeq, row.UpdatedAt = ev.Seq, ev.Time
 	setRow(&ix.Turns, row, func(t parley.TurnInfo) bool { return t.ID == row.ID })
 	return nil
+}
+
+// keptState records that a runtime's state takes the place of another; nil: none.
+func keptState(ix *seam.Index, old, now *parley.RuntimeState) {
+	if old != nil && now != nil && old.SHA256 == now.SHA256 {
+		return
+	}
+	if old != nil {
+		ix.Release = append(ix.Release, old.SHA256)
+		ix.Blobs = slices.DeleteFunc(slices.Clone(ix.Blobs), func(d parley.Digest) bool { return d == old.SHA256 })
+		ix.Grown -= old.Size
+	}
+	if now != nil {
+		ix.Blobs = append(ix.Blobs, now.SHA256)
+		ix.Grown += now.Size
+	}
 }
 
 // ends reports whether p is the end of a turn.
@@ -159,7 +200,7 @@ func turnInfo(s *parley.Session) *parley.TurnInfo {
 		ID: t.ID, SessionID: s.ID, Status: t.Status, Stopping: t.Stop != nil, Resumes: t.Resumes, Origin: t.Request.Origin,
 		Message: t.Request.Message.Text(), Client: t.Request.Client, CreatedAt: idTime(t), UpdatedAt: s.UpdatedAt,
 		Spent: t.Spent, Attempts: t.Attempts, RetryOf: t.Request.RetryOf, Key: t.Request.Key,
-		FirstSeq: t.FirstSeq, LastSeq: s.Seq, Interactions: slices.Clone(t.Waiting),
+		FirstSeq: t.FirstSeq, LastSeq: s.Seq, Interactions: slices.Clone(t.Waiting), Offered: s.Offered(),
 	}
 	if t.Stop != nil {
 		in.Reason = t.Stop.Reason
@@ -184,7 +225,7 @@ func queuedInfo(ev parley.Event, r parley.TurnRequest) parley.TurnInfo {
 
 // ended is a turn's row after its closing event.
 func ended(row parley.TurnInfo, ev parley.Event, p parley.Payload) parley.TurnInfo {
-	row.Stopping, row.Resumes, row.Interactions, row.EndedAt = false, false, nil, ev.Time
+	row.Stopping, row.Resumes, row.Interactions, row.Offered, row.EndedAt = false, false, nil, 0, ev.Time
 	row.LastSeq, row.UpdatedAt = ev.Seq, ev.Time
 	switch p := p.(type) {
 	case parley.TurnCompleted:

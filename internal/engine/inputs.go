@@ -182,11 +182,18 @@ func (s *session) callIn(p parley.Payload) (k inputKey, tool string, input json.
 	return inputKey{}, "", nil, false
 }
 
-// letGo drops the inputs that nobody will ask for after the given committed events. A
+// letGo drops the inputs and credentials that nobody will ask for after the given committed events. A
 // write whose outcome is unknown may still be repeated within its turn.
 func (s *session) letGo(events []parley.Event) {
+	var late []parley.TurnID
 	for _, ev := range events {
 		switch ev.Type {
+		case "turn.queued":
+			if p, err := ev.Payload(); err == nil {
+				if queued, ok := p.(parley.TurnQueued); ok && queued.Late {
+					late = append(late, ev.Turn)
+				}
+			}
 		case "tool.ended":
 			if p, err := ev.Payload(); err == nil {
 				if ended, ok := p.(parley.ToolEnded); ok && ended.Outcome != parley.OutcomeUnknown {
@@ -195,6 +202,11 @@ func (s *session) letGo(events []parley.Event) {
 			}
 		case "turn.completed", "turn.failed", "turn.cancelled", "turn.expired":
 			s.e.inputs.drop(s.id, func(h *heldInput) bool { return h.turn == ev.Turn })
+			for _, next := range late { // a message that the turn did not read, with what came with it
+				s.e.credentials.move(s.id, ev.Turn, next, true)
+			}
+			late = nil
+			s.e.credentials.drop(s.id, ev.Turn)
 		}
 	}
 }

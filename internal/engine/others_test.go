@@ -103,10 +103,7 @@ func TestOthers(t *testing.T) {
 		call(bob, "whatever")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		disk := r.Mem.Clone()
-		close(board.hang)
-		r.Kill()
-		synctest.Wait()
+		disk := r.Dies(board.hang)
 
 		r = enginetest.Over(t, disk, r.Service, model, app, over)
 		defer r.Close()
@@ -162,10 +159,7 @@ func TestOthersThatAreCondensed(t *testing.T) {
 		if !slices.ContainsFunc(r.Log(other.SessionID), func(ev parley.Event) bool { return ev.Type == "history.condensed" }) {
 			t.Fatal("nothing was condensed")
 		}
-		disk := r.Mem.Clone()
-		close(board.hang)
-		r.Kill()
-		synctest.Wait()
+		disk := r.Dies(board.hang)
 
 		r = enginetest.Over(t, disk, r.Service, nil, app, over)
 		defer r.Close()

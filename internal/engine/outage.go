@@ -57,6 +57,19 @@ func told(err error) error {
 	return notKnown(err)
 }
 
+// toldMade is told for a command that makes a session. Unless the same request finds the
+// session again, by a key or an outside id, the caller must look for it before asking for
+// another.
+func toldMade(err error, id parley.SessionID, again bool) error {
+	if _, known := errors.AsType[*parley.Error](err); err == nil || known || again {
+		return told(err)
+	}
+	e := parley.Errorf(parley.CodeTimeout, "the store did not say in time whether it has kept the new session").
+		WithHint("do not ask for another before you have looked: it is session %s, if it was kept; a request with an idempotency key can be sent again instead", id)
+	e.Err = err
+	return e
+}
+
 // perhaps is what the sender of a turn gets that failed to become durable. If the turn
 // may be in the log all the same, the turn is returned, too. Without a key it must then
 // not be sent again, or it may be there twice.

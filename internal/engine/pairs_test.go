@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/hook"
+	"github.com/parley-server/parley/internal/runtime/runtimetest"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/store/mem"
 )
@@ -24,26 +27,79 @@ import (
 // effect, an interrupting message runs next, and every acknowledged turn runs to its end.
 func TestPairs(t *testing.T) {
 	eachStore(t, func(t *testing.T, store seam.Store) {
-		h := &pairs{t: t, store: store, held: held{gate: make(chan struct{})}, kept: archive.NewFolder(datafolder.New(t.TempDir(), nil)), saw: map[parley.EventType]bool{}}
+		h := &pairs{t: t, store: store, held: held{gate: make(chan struct{})}, kept: archive.NewFolder(datafolder.New(t.TempDir(), nil)), saw: map[parley.EventType]bool{}, moves: pairMoves}
 		h.app = enginetest.App(asking, queued, func(a *parley.App) {
 			a.Resume, a.MaxOpenTurns = parley.ResumeAuto, 20
 			a.TTL = parley.TTL{SessionIdle: parley.Duration(2 * longAgo), TurnSteps: parley.Duration(longAgo)}
 		})
-		h.start(&enginetest.Service{}, h.app)
-		for _, first := range pairMoves {
-			for _, second := range pairMoves {
-				for _, begin := range []string{"long one", "mail one"} {
-					h.play(begin, first, second)
-				}
-			}
+		h.hooks = &hooked{}
+		for _, event := range hook.Events {
+			h.hooks.on("app", event, says(""))
 		}
+		h.all("long one", "mail one")
+		h.team()
 		h.r.Close()
-		for _, what := range []parley.EventType{"history.condensed", "interaction.expired", "session.expired", "turn.resumed"} {
-			if !h.saw[what] {
-				t.Errorf("there was no %s", what)
+	})
+}
+
+// TestPairs_of_a_program is TestPairs for a program that runs its own tools: it is in the
+// middle of a write, or waits for permission.
+func TestPairs_of_a_program(t *testing.T) {
+	t.Parallel()
+	h := &pairs{t: t, store: mem.New(), held: held{gate: make(chan struct{})}, kept: archive.NewFolder(datafolder.New(t.TempDir(), nil)), saw: map[parley.EventType]bool{}, moves: pairMoves}
+	h.app = enginetest.App(queued, func(a *parley.App) {
+		a.Runtime, a.Tools = "cli", runtimetest.CLITools()
+		for i := range a.Tools {
+			a.Tools[i].Timeout = parley.Duration(300 * time.Millisecond) // what is held ends then
+		}
+		a.Agents = map[string]parley.AgentDef{"lead": {Name: "lead", Tools: []string{"look", "add"}}}
+		a.Policy.Rules = []parley.Rule{{Verdict: parley.Ask, Tool: "add(asked*)"}, {Verdict: parley.Allow}}
+		a.Resume, a.MaxOpenTurns = parley.ResumeAuto, 20
+		a.TTL = parley.TTL{SessionIdle: parley.Duration(2 * longAgo), TurnSteps: parley.Duration(longAgo)}
+	})
+	var mu sync.Mutex
+	done := map[string]int{}
+	var live *runtimetest.CLI
+	h.change = func(o *engine.Options) {
+		if live != nil {
+			live.Close()
+		}
+		live = &runtimetest.CLI{Start: runtimetest.Within(runtimetest.Effects{Add: func(what string) error {
+			mu.Lock()
+			done[what]++
+			mu.Unlock()
+			if strings.HasPrefix(what, "held") {
+				<-*h.gate.Load() // a program that was killed may come here late
+			}
+			return nil
+		}})}
+		o.Runtimes["cli"], o.NothingRuns = live, true // it ends with its engine
+	}
+	h.all("add held", "add asked")
+	h.r.Close()
+	live.Close()
+	for what, n := range done {
+		if n > 1 {
+			t.Errorf("%s was done %d times", what, n)
+		}
+	}
+}
+
+// all plays all pairs, beginning with each of the messages.
+func (h *pairs) all(begins ...string) {
+	h.start(&enginetest.Service{}, h.app)
+	for _, first := range pairMoves {
+		for _, second := range pairMoves {
+			for _, begin := range begins {
+				h.play(begin, first, second)
 			}
 		}
-	})
+	}
+	for _, what := range []parley.EventType{"history.condensed", "interaction.expired", "session.expired", "turn.resumed"} {
+		if !h.saw[what] {
+			h.t.Errorf("there was no %s", what)
+		}
+	}
 }
 
 var pairMoves = []string{"steer", "cancel", "enqueue", "interrupt", "reject", "answer", "fork", "direct", "unqueue", "retry", "end", "crash", "app off", "condense", "expire"}
@@ -52,48 +108,72 @@ var pairMoves = []string{"steer", "cancel", "enqueue", "interrupt", "reject", "a
 const longAgo = 24 * time.Hour
 
 type pairs struct {
-	t     *testing.T
-	store seam.Store
-	kept  *archive.Folder
-	held  held
-	app   parley.App
-	r     *enginetest.Rig
-	later atomic.Int64 // by how much the engine's clock is ahead
-	forks []parley.SessionID
-	saw   map[parley.EventType]bool
+	t      *testing.T
+	store  seam.Store
+	kept   *archive.Folder
+	held   held
+	gate   atomic.Pointer[chan struct{}] // held's, for those who may outlive a play
+	app    parley.App
+	moves  []string
+	r      *enginetest.Rig
+	change func(*engine.Options) // of the engine; nil: nothing
+	hooks  *hooked               // hear of everything and decide nothing; nil: there are none
+	client *enginetest.Client    // runs what is offered to clients; nil: nothing is
+	own    *beginner             // the runtime; nil: it begins nothing by itself
+	begins bool                  // and begins the turn with which a pair begins
+	plays  int
+	later  atomic.Int64 // by how much the engine's clock is ahead
+	forks  []parley.SessionID
+	saw    map[parley.EventType]bool
 
-	id   parley.SessionID
-	what string
-	acks map[parley.TurnID]string // the message of each acknowledged turn
-	last string                   // the last command that was done
-	n    int
+	id    parley.SessionID
+	what  string
+	acks  map[parley.TurnID]string // the message of each acknowledged turn
+	cut   bool                     // the last command was a stop, which took effect
+	mails int                      // sent before
+	n     int
 }
 
 func (h *pairs) play(begin, first, second string) {
-	h.held.gate = make(chan struct{})
+	gate := make(chan struct{})
+	h.held.gate = gate
+	h.gate.Store(&gate)
 	h.what, h.acks, h.n, h.forks = begin+": "+first+", "+second, map[parley.TurnID]string{}, 0, nil
 	h.id = h.r.Session().ID
+	_, _, h.mails = h.r.Service.Counts()
 	if first == "condense" || second == "condense" {
 		h.r.Await(h.r.Send(h.id, "early").ID) // so that there are steps
 	}
-	one := h.r.Send(h.id, begin)
-	h.acks[one.ID] = begin
+	if h.change != nil && h.own == nil {
+		h.plays++
+		begin += fmt.Sprintf("%d", h.plays) // what is done twice shows by its name
+	}
+	if h.begins {
+		if _, err := h.beginOwn(begin); err != nil {
+			h.t.Fatalf("%s: %v", h.what, err)
+		}
+	} else {
+		h.acks[h.r.Send(h.id, begin).ID] = begin
+	}
 	h.until("begun", func(s parley.Session) bool {
-		return s.Turn != nil && (s.Turn.Status == parley.StatusWaiting || len(s.Turn.Calls) > 0 && begin == "long one")
+		return s.Turn != nil && (s.Turn.Status == parley.StatusWaiting || len(s.Turn.Calls) > 0 && (begin == "long one" || len(s.Interactions) > 0) || inWrite(s.Turn))
 	})
+	if begin == "mail taken" {
+		h.do("claim")
+	}
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(h.what))
 	seed := hash.Sum64()
 	rnd := rand.New(rand.NewPCG(1, seed))
 	moves := []string{first, second}
 	if rnd.IntN(2) == 0 {
-		moves = append(moves, pairMoves[rnd.IntN(len(pairMoves))])
+		moves = append(moves, h.moves[rnd.IntN(len(h.moves))])
 	}
 	for _, m := range moves {
 		h.do(m)
 	}
 	h.what = fmt.Sprintf("%s: %s (seed %d)", begin, strings.Join(moves, ", "), seed)
-	if s := h.state(); h.last == "cancel" && s.Turn == nil {
+	if s := h.state(); h.cut && s.Turn == nil {
 		before := s.Seq
 		if _, err := h.r.Engine.Update(ctx, enginetest.User, h.id, parley.UpdateSession{Title: &h.what}); err != nil {
 			h.t.Errorf("%s: %v", h.what, err)
@@ -111,6 +191,16 @@ func (h *pairs) play(begin, first, second string) {
 	h.settle()
 }
 
+// inWrite reports whether the turn is in the middle of a write.
+func inWrite(t *parley.Turn) bool {
+	for _, c := range t.Tools.Open() {
+		if c.Status == parley.ToolIsStarted && c.Effect == parley.EffectWrite {
+			return true
+		}
+	}
+	return false
+}
+
 func (h *pairs) state() parley.Session {
 	s, err := h.r.Engine.State(ctx, enginetest.User, h.id)
 	if err != nil {
@@ -122,7 +212,7 @@ func (h *pairs) state() parley.Session {
 // until waits for a condition of the session.
 func (h *pairs) until(what string, is func(parley.Session) bool) {
 	h.t.Helper()
-	brief, stop := context.WithTimeout(ctx, 30*time.Second)
+	brief, stop := context.WithTimeout(ctx, 2*time.Minute)
 	defer stop()
 	for range h.r.Reader.Follow(brief, enginetest.User, h.id, 0) {
 		if is(h.state()) {
@@ -145,7 +235,7 @@ func (h *pairs) send(busy parley.BusyMode) (parley.TurnInfo, error) {
 func (h *pairs) do(move string) {
 	e, before := h.r.Engine, h.state()
 	var err error
-	h.last = move
+	h.cut = false
 	switch move {
 	case "steer":
 		_, err = h.send(parley.BusySteer)
@@ -154,6 +244,7 @@ func (h *pairs) do(move string) {
 	case "interrupt":
 		var info parley.TurnInfo
 		if info, err = h.send(parley.BusyInterrupt); err == nil {
+			h.reports() // what a client has is waited for
 			h.next(info.ID)
 		}
 	case "reject":
@@ -163,11 +254,17 @@ func (h *pairs) do(move string) {
 		}
 	case "cancel":
 		if before.Turn != nil {
-			_, err = e.Cancel(ctx, enginetest.User, before.Turn.ID, "")
+			var info parley.TurnInfo
+			info, err = e.Cancel(ctx, enginetest.User, before.Turn.ID, "enough")
+			h.cut = err == nil && info.Reason == "enough" // it had not ended by itself just before
 		}
 	case "answer":
 		for _, in := range before.Interactions {
-			_, err = e.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}})
+			if in.Kind == parley.KindClient {
+				_, err = h.client.Serve(ctx, e, in.ID)
+				continue
+			}
+			_, err = e.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: choose(in, parley.ChoiceAllow)}})
 		}
 	case "fork":
 		var fork parley.SessionInfo
@@ -195,6 +292,12 @@ func (h *pairs) do(move string) {
 	case "expire": // closes open questions, or the session if there are none
 		h.later.Add(int64(2*longAgo + time.Second))
 		for _, in := range before.Interactions {
+			if in.Kind == parley.KindClient {
+				if err := h.client.Take(ctx, e, in.ID); code(err) != parley.CodeConflict {
+					h.t.Errorf("%s: a claim that comes too late: %v", h.what, err)
+				}
+				continue
+			}
 			if _, err := e.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); code(err) != parley.CodeConflict {
 				h.t.Errorf("%s: an answer that comes too late: %v", h.what, err)
 			}
@@ -210,6 +313,10 @@ func (h *pairs) do(move string) {
 			h.t.Errorf("%s: a message without the app: %v", h.what, err)
 		}
 		h.restart(h.app)
+	case "own", "own again", "owns":
+		err = h.doOwn(move)
+	default:
+		err = h.doTeam(move, before)
 	}
 	switch parley.CodeOf(err) {
 	case "", parley.CodeBusy, parley.CodeConflict, parley.CodeNotFound:
@@ -220,17 +327,16 @@ func (h *pairs) do(move string) {
 
 // start starts an engine over the events that the store holds.
 func (h *pairs) start(service *enginetest.Service, app parley.App) {
-	store := h.store
-	if h.r != nil && h.r.Mem != nil {
-		store = h.r.Mem.Clone()
-	}
-	if _, ok := store.(*mem.Store); !ok {
-		store = &enginetest.Cut{Store: store}
-	}
 	if h.r != nil {
 		h.r.Kill()
 	}
-	h.r = enginetest.Over(h.t, store, service, h.held.model, app, func(o *engine.Options) {
+	h.r = enginetest.Over(h.t, &enginetest.Cut{Store: h.store}, service, h.model, app, func(o *engine.Options) {
+		if h.change != nil {
+			h.change(o)
+		}
+		if h.hooks != nil && o.Tools["test"] != nil { // else the app is off
+			h.hooks.in(o)
+		}
 		o.Archive = h.kept
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(h.later.Load())) }
 	})
@@ -279,12 +385,16 @@ func (h *pairs) next(message parley.TurnID) {
 // settle lets everything continue and checks the result.
 func (h *pairs) settle() {
 	close(h.held.gate)
+	h.reports()
+	h.until("stopped", func(s parley.Session) bool { return s.Turn == nil || s.Turn.Stop == nil })
 	if s := h.state(); s.Status == parley.Active && s.Turn == nil {
-		if _, err := h.send(parley.BusyEnqueue); err != nil {
+		// The next of a full queue may have begun since.
+		if _, err := h.send(parley.BusyEnqueue); err != nil && (s.Held || code(err) != parley.CodeBusy) {
 			h.t.Errorf("%s: the next command: %v", h.what, err)
 		}
 	}
 	h.until("at rest", func(s parley.Session) bool {
+		h.reports()
 		if s.Turn != nil && s.Turn.Status == parley.StatusWaiting {
 			h.do("answer")
 		}
@@ -303,6 +413,7 @@ func (h *pairs) settle() {
 	if err := enginetest.CheckLog(log); err != nil {
 		h.t.Errorf("%s: %v\n%s", h.what, err, enginetest.Types(log))
 	}
+	h.once(log)
 	for _, fork := range h.forks {
 		if own := h.whole(fork); len(own) == 0 {
 			h.t.Errorf("%s: the fork has no log", h.what)

@@ -44,16 +44,26 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 		return s.enqueue(ctx, turn, r, s.e.goesOn(s.id))
 	case busy == parley.BusyInterrupt:
 		return s.interruptWith(ctx, parley.TurnStopRequested{Reason: "interrupted by a new message", By: p.User}, turn, r)
+	case steers && s.stopping() == nil && len(r.Tools) > 0:
+		return none, nil, parley.Errorf(parley.CodeInvalid, "a turn is open, and tools can only be offered with the message that begins a turn").
+			WithField("tools").WithHint("leave them out, or send with busy=enqueue or busy=interrupt")
 	case steers && s.stopping() == nil:
 		if err := s.roomToSteer(c, r.Message); err != nil {
 			return none, nil, err
 		}
-		if t.Status == parley.StatusWaiting && c.Agent == "" {
-			return s.declineWith(ctx, p, c.Send, r)
+		if ask := s.askFirst(c, r.Message); ask != nil {
+			return none, nil, ask
+		}
+		if asked := s.askedBy(c.Agent); len(asked) > 0 {
+			s.e.credentials.move(s.id, turn, t.ID, false)
+			return s.declineWith(ctx, p, c, r, asked)
 		}
 		own := t.ID
 		s.retarget(c.Key, own)
-		err := s.commit(ctx, parley.NewEvent(own, c.Agent, parley.TurnSteered{Message: r.Message, Key: c.Key, By: p.User}))
+		s.e.credentials.move(s.id, turn, own, false)
+		events := append(s.satisfied(p, c.Client, ""), parley.NewEvent(own, c.Agent, parley.TurnSteered{Message: r.Message, Key: c.Key, By: p.User}))
+		events = append(events, c.heard.events(s)...)
+		err := s.commit(ctx, events...)
 		if err == nil && s.run != nil {
 			s.run.wake()
 		}
@@ -151,7 +161,7 @@ func (s *session) enqueue(ctx context.Context, turn parley.TurnID, r parley.Turn
 		return parley.TurnInfo{}, nil, parley.Errorf(parley.CodeBusy, "the session already has %d open turns", open).
 			WithHint("its limit is %d; wait for one to end", limit).WithRetry(2 * time.Second)
 	}
-	if err := s.roomInQueue(r.Message); err != nil {
+	if err := s.roomInQueue(r); err != nil {
 		return parley.TurnInfo{}, nil, err
 	}
 	var events []parley.Event
@@ -187,7 +197,7 @@ func (s *session) interruptWith(ctx context.Context, stop parley.TurnStopRequest
 		return parley.TurnInfo{}, nil, parley.Errorf(parley.CodeBusy, "turn %s is being stopped, and %d more wait", s.view.Turn.ID, open-1).
 			WithHint("the session's limit is %d open turns; wait for one to end", limit).WithRetry(time.Second)
 	}
-	if err := s.roomInQueue(r.Message); err != nil {
+	if err := s.roomInQueue(r); err != nil {
 		return parley.TurnInfo{}, nil, err
 	}
 	queued := parley.NewEvent(turn, "", parley.TurnQueued{TurnRequest: r, Next: true})
@@ -202,13 +212,36 @@ func (s *session) interruptWith(ctx context.Context, stop parley.TurnStopRequest
 	return s.info(turn), nil, nil
 }
 
-// declineWith declines every open interaction of the waiting turn and gives it the
-// message. The turn then continues.
-func (s *session) declineWith(ctx context.Context, p parley.Principal, c parley.Send, r parley.TurnRequest) (parley.TurnInfo, *run, error) {
+// askedBy returns the open interactions of an agent and of those that work for it; of an
+// empty agent, all of the turn.
+func (s *session) askedBy(agent parley.AgentPath) []parley.Interaction {
+	var list []parley.Interaction
+	for _, in := range s.view.Interactions {
+		if agent == "" || in.Agent.Within(agent) {
+			list = append(list, in)
+		}
+	}
+	return list
+}
+
+// answers reports whether ev is the answer to an interaction.
+func answers(ev parley.Event, id parley.InteractionID) bool {
+	p, err := ev.Payload()
+	a, ok := p.(parley.InteractionAnswered)
+	return err == nil && ok && a.ID == id
+}
+
+// declineWith declines what was asked and gives the message to the agent that it is for,
+// which then continues. What asks for credentials that came with the message is answered
+// by them.
+func (s *session) declineWith(ctx context.Context, p parley.Principal, c asked, r parley.TurnRequest, open []parley.Interaction) (parley.TurnInfo, *run, error) {
 	t := s.view.Turn
 	s.retarget(c.Key, t.ID)
-	var events []parley.Event
-	for _, in := range s.view.Interactions {
+	events := s.satisfied(p, c.Client, "")
+	for _, in := range open {
+		if slices.ContainsFunc(events, func(ev parley.Event) bool { return answers(ev, in.ID) }) {
+			continue
+		}
 		choice := parley.ChoiceDeny
 		if in.Kind == parley.KindUnknown {
 			choice = parley.ChoiceLeave
@@ -217,7 +250,8 @@ func (s *session) declineWith(ctx context.Context, p parley.Principal, c parley.
 			ID: in.ID, Answer: parley.Answer{Choice: choice, Text: r.Message.Text()}, By: p.User, Client: c.Client,
 		}))
 	}
-	events = append(events, parley.NewEvent(t.ID, "", parley.TurnSteered{Message: r.Message, Key: c.Key, By: p.User}))
+	events = append(events, parley.NewEvent(t.ID, c.Agent, parley.TurnSteered{Message: r.Message, Key: c.Key, By: p.User}))
+	events = append(events, c.heard.events(s)...)
 	if err := s.commit(ctx, events...); err != nil {
 		return s.info(t.ID), nil, err
 	}
@@ -280,12 +314,15 @@ func (s *session) notBegun(r *run, err, cause error) (again bool) {
 	r.kept(notKept(err))
 	var last parley.Payload
 	why, wasStopped := errors.AsType[*stopped](cause)
-	switch queued := slices.ContainsFunc(s.view.Queue, func(q parley.QueuedTurn) bool { return q.ID == r.turn }); {
-	case !queued || r.last || s.e.boot.Err() != nil:
+	switch {
+	case !s.isQueued(r.turn) || r.last || s.e.boot.Err() != nil:
 	case wasStopped:
 		last = parley.TurnCancelled{Reason: why.reason, By: why.by}
 	case refused(err):
 		last = parley.TurnFailed{Error: parley.Info(err)}
+	}
+	if !s.isQueued(r.turn) {
+		s.e.credentials.drop(s.id, r.turn)
 	}
 	if last != nil {
 		if cerr := s.endQueued(s.e.boot, r.turn, last); cerr != nil && !s.gone {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -150,6 +151,58 @@ func (e *Engine) Rules(ctx context.Context, p parley.Principal, id parley.Sessio
 func (e *Engine) Queue(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.QueuedTurn, error) {
 	st, err := e.State(ctx, p, id)
 	return append([]parley.QueuedTurn{}, st.Queue...), err
+}
+
+// Commands lists the slash commands that a session's user has in its workspace. If the
+// session's app is off, there are none.
+func (e *Engine) Commands(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.SlashCommand, error) {
+	list := []parley.SlashCommand{}
+	err := e.inScope(ctx, p, id, func(in *scope.Resolved) error {
+		list = append(list, in.Commands()...)
+		return nil
+	})
+	if isCode(err, parley.CodeConflict) {
+		err = nil
+	}
+	return list, err
+}
+
+// Approvals lists what files of a session's user and workspace would run, and what was
+// decided about each.
+func (e *Engine) Approvals(ctx context.Context, p parley.Principal, id parley.SessionID) (list []parley.Approval, err error) {
+	err = e.inScope(ctx, p, id, func(in *scope.Resolved) error {
+		list = in.Approvals(ctx)
+		return nil
+	})
+	return list, err
+}
+
+// Approve keeps what the session's user decided about one of them. It is an answer of a
+// person: no tool, mode or rule gives it.
+func (e *Engine) Approve(ctx context.Context, p parley.Principal, id parley.SessionID, d parley.Digest, c parley.DecideApproval) (a parley.Approval, err error) {
+	c.By = p.User
+	err = e.inScope(ctx, p, id, func(in *scope.Resolved) error {
+		a, err = in.Approve(ctx, d, c)
+		return err
+	})
+	return a, err
+}
+
+// inScope calls f with what a session's scope resolves to. CodeConflict: its app is off.
+func (e *Engine) inScope(ctx context.Context, p parley.Principal, id parley.SessionID, f func(in *scope.Resolved) error) error {
+	st, err := e.State(ctx, p, id)
+	if err != nil {
+		return err
+	}
+	if _, err := e.appOf(st.App); err != nil {
+		return err
+	}
+	in, err := e.scopes.Resolve(ctx, seam.Scope{Principal: st.Principal(), App: st.App, Workspace: st.Workspace})
+	if err != nil {
+		return err
+	}
+	defer in.Release()
+	return f(in)
 }
 
 // Interaction returns an interaction and its status.

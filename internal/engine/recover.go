@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -105,13 +106,17 @@ func (s *session) resumesItself() bool {
 }
 
 // leaves reports whether a turn that was interrupted is left for somebody to resume, or
-// closed if it was asked to stop.
+// closed if it was asked to stop or is a lost call.
 func (s *session) leaves(t *parley.Turn) bool {
 	times, _ := t.InVain()
 	if t.Stop != nil && !s.canAsk(t) {
 		return true
 	}
-	return t.Stop == nil && !s.e.resumes(s.view.App) || times >= maxAutoResumes || s.e.triedInVain(t.ID) != ""
+	if t.Stop == nil && !s.e.resumes(s.view.App) || times >= maxAutoResumes || s.e.triedInVain(t.ID) != "" {
+		_, undecided := s.lostCall(t)
+		return !undecided
+	}
+	return false
 }
 
 // whyInterrupted is the reason of an interruption.
@@ -133,14 +138,21 @@ func (s *session) whyInterrupted(t *parley.Turn) string {
 }
 
 // takeBack records that the interrupted turn does not go on by itself after all, if the
-// log says that it does. Those who follow it would otherwise wait for ever.
+// log says that it does. Those who follow it would otherwise wait for ever. A lost call is
+// closed.
 func (s *session) takeBack(ctx context.Context) error {
 	t := s.view.Turn
-	if t == nil || t.Status != parley.StatusInterrupted || !t.Resumes || s.run != nil || !s.leaves(t) {
+	if t == nil || t.Status != parley.StatusInterrupted || s.run != nil || !s.leaves(t) {
 		return nil
 	}
-	if t.Stop != nil {
+	lost, _ := s.lostCall(t)
+	switch {
+	case !t.Resumes && !lost:
+		return nil
+	case t.Stop != nil:
 		return s.commit(ctx, s.closing(cancelled(*t.Stop))...)
+	case lost:
+		return s.commit(ctx, s.closing(lostEnd())...)
 	}
 	return s.commit(ctx, parley.NewEvent(t.ID, "", parley.TurnInterrupted{Reason: s.whyInterrupted(t)}))
 }
@@ -202,21 +214,58 @@ func (e *Engine) goOnAfter(id parley.SessionID, wait time.Duration) *run {
 		case <-e.boot.Done():
 			return nil
 		}
-		select {
-		case e.resuming <- struct{}{}:
-		case <-e.boot.Done():
-			return nil
-		}
-		r, err := e.goOnNow(id, over)
+		r, err := e.goOnOpen(id, over)
 		if r != nil {
 			return r
 		}
-		<-e.resuming
 		if err == nil || !e.awayFor(err) || errors.Is(err, seam.ErrDriven) {
 			return nil
 		}
 		wait = longestPause
 	}
+}
+
+// goOnOpen opens what the session's turns run with, takes a slot and lets the session go on.
+// Opening can take as long as it takes a program to start, and a slot is not held for that.
+func (e *Engine) goOnOpen(id parley.SessionID, over func()) (*run, error) {
+	tools, err := e.opened(id)
+	if err != nil {
+		return nil, e.ifOver(err, over)
+	}
+	if tools != nil {
+		defer tools.Release()
+	}
+	select {
+	case e.resuming <- struct{}{}:
+	case <-e.boot.Done():
+		return nil, context.Cause(e.boot)
+	}
+	r, err := e.goOnNow(id, over)
+	if r == nil {
+		<-e.resuming
+	}
+	return r, err
+}
+
+// opened is what the session's turns run with, and nil if its app is off. It does not load
+// the session.
+func (e *Engine) opened(id parley.SessionID) (*scope.Resolved, error) {
+	info, err := e.o.Store.Session(e.boot, parley.System(), id)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := e.appOf(info.App); err != nil {
+		return nil, nil //nolint:nilerr,nilnil // the session says what it cannot do without the app
+	}
+	return e.scopes.Resolve(e.boot, seam.Scope{Principal: parley.Principal{User: info.User, Org: info.Org}, App: info.App, Workspace: info.Workspace})
+}
+
+// ifOver calls over unless what failed is to be tried again, and returns err.
+func (e *Engine) ifOver(err error, over func()) error {
+	if !e.awayFor(err) || errors.Is(err, seam.ErrDriven) {
+		over()
+	}
+	return err
 }
 
 // goOnNow continues an answered turn, resumes an interrupted one that is to be resumed
@@ -225,10 +274,7 @@ func (e *Engine) goOnAfter(id parley.SessionID, wait time.Duration) *run {
 func (e *Engine) goOnNow(id parley.SessionID, over func()) (*run, error) {
 	s, err := e.ready(e.boot, parley.System(), id)
 	if err != nil {
-		if !e.awayFor(err) || errors.Is(err, seam.ErrDriven) {
-			over()
-		}
-		return nil, err
+		return nil, e.ifOver(err, over)
 	}
 	defer s.release()
 	if err := s.goOnOnce(); s.e.awayFor(err) {
@@ -265,8 +311,8 @@ func (s *session) resumptionStaged() bool {
 // interrupt marks the turn that this session's last owner left running, and says whether
 // it goes on by itself. Its open model
 // calls end with the text that was kept of them. The turn becomes interrupted, or
-// cancelled if somebody had asked to stop it and no service is to be asked first. It is
-// called once, when the session is loaded.
+// cancelled if somebody had asked to stop it and no service is to be asked first. A lost
+// call is closed. It is called once, when the session is loaded.
 func (s *session) interrupt(ctx context.Context) error {
 	t := s.view.Turn
 	chunks, err := s.e.o.Store.Chunks(ctx, s.state.Principal(), s.id)
@@ -292,14 +338,42 @@ func (s *session) interrupt(ctx context.Context) error {
 		}
 		events = append(events, parley.NewEvent(t.ID, c.Agent, failed))
 	}
+	for _, in := range s.lostQuestions() {
+		events = append(events, parley.NewEvent(t.ID, in.Agent, parley.InteractionExpired{ID: in.ID, Reason: "the server stopped, and the call that asked cannot go on"}))
+	}
 	switch {
-	case t.Status == parley.StatusWaiting: // what ran beside the question
+	case t.Status == parley.StatusWaiting && s.stillWaits(events): // what ran beside the question
 	case t.Stop != nil && s.leaves(t):
 		events = s.closing(cancelled(*t.Stop), events...)
+	case s.isLost(t):
+		events = s.closing(lostEnd(), events...)
 	default:
 		events = append(events, parley.NewEvent(t.ID, "", parley.TurnInterrupted{
 			Reason: s.whyInterrupted(t), Resumes: !s.leaves(t), Last: s.state.UpdatedAt,
 		}))
 	}
 	return s.commit(ctx, events...)
+}
+
+// lostQuestions are the open questions of calls with effects, which waited for the answer
+// when the server stopped. Such a call cannot go on.
+func (s *session) lostQuestions() (list []parley.Interaction) {
+	for _, in := range s.view.Interactions {
+		if c := s.view.Turn.Tool(in.Call); c != nil && in.Key != "" && in.Kind != parley.KindClient && c.Status == parley.ToolIsStarted && c.Effect != parley.EffectRead {
+			list = append(list, in)
+		}
+	}
+	return list
+}
+
+// stillWaits reports whether the turn waits for a human after the given events.
+func (s *session) stillWaits(events []parley.Event) bool {
+	after := s.view.Clone()
+	for _, ev := range events {
+		ev.Session, ev.Seq, ev.Time = s.id, after.Seq+1, s.e.now()
+		if err := after.Apply(ev); err != nil {
+			s.e.o.Logger.Error("a recovering event does not fold", "session", s.id, "type", ev.Type, "err", err)
+		}
+	}
+	return after.Turn.Status == parley.StatusWaiting
 }

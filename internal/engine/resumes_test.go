@@ -317,3 +317,37 @@ func TestCrashWhileItWaits(t *testing.T) {
 		}
 	})
 }
+
+// TestPromiseThatCannotBeTakenBack: the log says that the turn goes on by itself, which it does not,
+// and the store refuses to take that back. Who waits for the turn is told at once.
+func TestPromiseThatCannotBeTakenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &held{gate: make(chan struct{}), all: true}
+		first := enginetest.New(t, h.model, enginetest.App(auto))
+		id := first.Session().ID
+		one := first.Send(id, "long one")
+		synctest.Wait()
+		disk := first.Mem.Clone()
+		first.Kill()
+		synctest.Wait()
+		begun := false
+		disk.SetFaults(mem.Faults{Before: func(c mem.Call) error {
+			if c.Method == "Append" && begun {
+				return parley.Errorf(parley.CodeTooLarge, "it is too large")
+			}
+			begun = begun || c.Method == "Append" // turn.interrupted, which says that it goes on
+			return nil
+		}})
+		r := enginetest.Over(t, disk, first.Service, h.model, enginetest.App(auto))
+		defer r.Close()
+		recovered(t, r)
+		synctest.Wait()
+		if got, _ := promises(r.Log(id)); !cmp.Equal(got, []string{"resumes"}) {
+			t.Fatalf("the log says %v", got)
+		}
+		if got := r.Await(one.ID); got.Status != parley.StatusInterrupted || got.Resumes {
+			t.Errorf("awaited, it is %s, resumes: %t", got.Status, got.Resumes)
+		}
+	})
+}

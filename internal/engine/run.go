@@ -13,24 +13,31 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/hook"
 	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // run is a turn that this process carries forward.
 type run struct {
 	turn     parley.TurnID
 	owner    parley.Principal
-	app      *parley.App     // as of the turn's beginning
+	app      *parley.App     // as of the turn's beginning, with what its caller offered
 	tools    *scope.Resolved // what the scope resolved to when the run began
+	box      *toolbox.Box    // its tools, with what the turn's caller offered
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	readOnly bool          // the workspace is not to be changed
 	commands chan struct{} // see seam.Host
-	budget   *time.Timer   // the timer of the time budget
+	budget   *time.Timer   // the timer of the time budget; nil: there is none
+	limit    time.Duration // the time budget
+	idle     *time.Timer   // closes park when nobody answers; nil: the turn does not wait for a human
+	park     chan struct{} // closed when the run has to park
 	done     chan struct{} // closed when the turn has ended, was parked or was left
 	last     bool          // nothing may start after it
 	lost     error         // why staged events were not stored; nil again after a commit of this turn
+	opens    bool          // hooks are to hear of it before its runtime begins
 	unseen   bool          // the runtime saw a state without its turn, whose start is not stored yet
 
 	once  sync.Once
@@ -123,6 +130,7 @@ func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool)
 		return nil, err
 	}
 	started := parley.TurnStarted{TurnRequest: r, App: s.tools.Digest(), Zone: s.zone()}
+	started.HookDue = r.Origin == parley.OriginUser && r.Call == nil && s.hasHooks(hook.UserPromptSubmit, "")
 	if force := app.InForce(); !reflect.DeepEqual(force, s.view.InForce) {
 		started.InForce = &force
 	}
@@ -130,7 +138,7 @@ func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool)
 	if r.Call != nil {
 		events = append(events, parley.NewEvent(turn, "", parley.ToolRequested{Call: r.Call.Call, Name: r.Call.Name, Input: r.Call.Input, Redacted: r.Call.Redacted}))
 	}
-	return s.begin(app, turn, admitted, events...)
+	return s.begin(withOffered(app, r.Tools), turn, admitted, events...)
 }
 
 // zone is the time zone of the session's turns: that of the things its tools deal with, or
@@ -211,11 +219,12 @@ func (s *session) begin(app *parley.App, turn parley.TurnID, admitted bool, even
 		left()
 		return nil, err
 	}
-	r := &run{turn: turn, owner: s.view.Principal(), app: app, tools: s.tools.Share(), readOnly: s.view.ReadOnly || s.tools.ReadOnly(), commands: make(chan struct{}, 1), done: make(chan struct{}), first: make(chan struct{})}
+	r := &run{turn: turn, owner: s.view.Principal(), app: app, tools: s.tools.Share(), box: boxWith(s.tools.Tools(), s.view.Turn), readOnly: s.view.ReadOnly || s.tools.ReadOnly(), commands: make(chan struct{}, 1), done: make(chan struct{}), first: make(chan struct{})}
+	r.opens = s.opens(r.tools)
 	r.ctx, r.cancel = context.WithCancelCause(e.boot)
 	if ms := s.view.Turn.Request.Budgets.MaxDurationMS; ms > 0 && !e.o.Untimed {
-		limit := time.Duration(ms) * time.Millisecond
-		r.budget = time.AfterFunc(max(0, limit-s.view.Turn.Ran(e.now())), func() { r.cancel(&outOfTime{limit}) })
+		r.limit = time.Duration(ms) * time.Millisecond
+		r.budget = time.AfterFunc(max(0, r.limit-s.view.Turn.Ran(e.now())), func() { r.cancel(&outOfTime{r.limit}) })
 	}
 	s.run = r
 	go func() {
@@ -259,15 +268,13 @@ func (s *session) guarded(r *run) (ending seam.Ending, err error) {
 			err = parley.Errorf(parley.CodeInternal, "the runtime failed unexpectedly").WithHint("the server's log has the cause; try again")
 		}
 	}()
-	return s.e.o.Runtimes[r.app.Runtime].Run(r.ctx, &host{s: s, r: r})
+	return s.conduct(r)
 }
 
 // finish writes the end of a run with the lock held. It returns true if the store cannot
 // take it now.
 func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
-	if r.budget != nil {
-		r.budget.Stop()
-	}
+	r.stopTimers()
 	cause := context.Cause(r.ctx)
 	shutdown := errors.Is(cause, errShutdown) || errors.Is(err, errShutdown)
 	switch {
@@ -456,7 +463,8 @@ func (s *session) closingTurn(last parley.Payload, events ...parley.Event) []par
 	}
 	apply := len(events)
 	t := after.Turn
-	for _, c := range t.Calls {
+	cut := t.Calls
+	for _, c := range cut {
 		text, _, _ := s.e.o.Log.Partial(s.id, c.Call)
 		usage := c.Reserved
 		usage.Estimated = true
@@ -486,22 +494,27 @@ func (s *session) closingTurn(last parley.Payload, events ...parley.Event) []par
 		}
 	}
 	t = after.Turn
-	said := t.Answered()
+	said, scripted := t.Answered(), s.e.scripted(&after, cut)
+	answered := func(r *parley.Response) *parley.Response {
+		if r == nil && said != "" {
+			r = &parley.Response{Message: said}
+		}
+		if r == nil || !scripted {
+			return r
+		}
+		known := *r
+		known.Scripted = true
+		return &known
+	}
 	switch p := last.(type) {
 	case parley.TurnCompleted:
-		p.Usage = t.Spent.Usage
+		p.Usage, p.Response = t.Spent.Usage, *answered(&p.Response)
 		last = p
 	case parley.TurnFailed:
-		p.Usage = t.Spent.Usage
-		if p.Response == nil && said != "" {
-			p.Response = &parley.Response{Message: said}
-		}
+		p.Usage, p.Response = t.Spent.Usage, answered(p.Response)
 		last = p
 	case parley.TurnCancelled:
-		p.Usage = t.Spent.Usage
-		if said != "" {
-			p.Response = &parley.Response{Message: said}
-		}
+		p.Usage, p.Response = t.Spent.Usage, answered(nil)
 		last = p
 	case parley.TurnExpired:
 		p.Usage = t.Spent.Usage
@@ -545,7 +558,7 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 		now = s.tools
 	}
 	if now.Digest() == t.App {
-		return now.App(), nil
+		return withOffered(now.App(), t.Request.Tools), nil
 	}
 	body, err := s.e.o.Store.Blob(s.e.boot, s.state.Principal(), s.id, t.App)
 	if err != nil {
@@ -568,7 +581,7 @@ func (s *session) appOf(t *parley.Turn) (*parley.App, error) {
 			old.Tools[i] = narrowed(old.Tools[i], d)
 		}
 	}
-	return &old, nil
+	return withOffered(&old, t.Request.Tools), nil
 }
 
 // narrowed is the tool as an older turn knows it, restricted further by what is known

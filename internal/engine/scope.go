@@ -19,8 +19,11 @@ func (e *Engine) ready(ctx context.Context, p parley.Principal, id parley.Sessio
 	if err != nil {
 		return nil, err
 	}
-	if _, err := e.appOf(s.view.App); err != nil || s.resolves() {
+	if _, err := e.appOf(s.view.App); err != nil {
 		return s, nil // the command says what it cannot do without the app
+	}
+	if s.resolves() && !s.tools.Stale() {
+		return s, nil
 	}
 	at := s.scope()
 	s.release()
@@ -52,16 +55,16 @@ func (s *session) resolves() bool {
 
 // box has the tools that the session's calls are checked against: those of the command
 // that has the lock, or of the turn that runs, or else those that every scope of the app
-// has.
+// has; and those that the caller of the open turn offered.
 func (s *session) box() *toolbox.Box {
 	switch {
 	case s.tools != nil:
-		return s.tools.Tools()
+		return boxWith(s.tools.Tools(), s.view.Turn)
 	case s.run != nil:
-		return s.run.tools.Tools()
+		return s.run.box
 	}
 	if app, ok := s.e.scopes.App(s.view.App); ok {
-		return app.Tools()
+		return boxWith(app.Tools(), s.view.Turn)
 	}
 	return &toolbox.Box{} // the app is off
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/hook"
 	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/toolbox"
@@ -171,6 +172,17 @@ func (c *crmOf) Close() error {
 	return nil
 }
 
+// Hooks has a hook of the same name in every scope, which says whose it is.
+func (c *crmOf) Hooks() []hook.Hook {
+	var list []hook.Hook
+	for _, event := range []string{hook.PostToolUse, hook.SessionStart, hook.Stop} {
+		list = append(list, hook.Hook{Entry: hook.Entry{Event: event, Name: "guard", Timeout: time.Minute}, Level: "workspace", Do: func(context.Context, []byte) (hook.Said, error) {
+			return hook.Said{Out: []byte(`{"systemMessage":"the guard of ` + c.place() + `"}`)}, nil
+		}})
+	}
+	return list
+}
+
 var textSchema = json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)
 
 // filesOf are tools of the app that work in whatever workspace the session has.
@@ -266,6 +278,7 @@ func TestScopes(t *testing.T) {
 	eachStore(t, func(t *testing.T, store seam.Store) {
 		d := newDesk(t)
 		sessions := make([]parley.SessionID, len(table))
+		hooks := make([]int, len(table))
 		digests := map[parley.Digest]string{}
 		for life := range 2 {
 			r := enginetest.Over(t, store, &enginetest.Service{}, caller, enginetest.App(), d.in)
@@ -307,6 +320,12 @@ func TestScopes(t *testing.T) {
 					if strings.Contains(string(ev.Data), "The CRM of") {
 						t.Errorf("%s has a tool's description", ev.Type)
 					}
+					if ran, ok := mustPayload(ev).(parley.HookRan); ok {
+						hooks[i]++
+						if ran.Message != "the guard of "+row.crm {
+							t.Errorf("in a session of %s ran %q", row.crm, ran.Message)
+						}
+					}
 					if pay, _ := ev.Payload(); ev.Type == "turn.started" {
 						digest := pay.(parley.TurnStarted).App
 						if of, seen := digests[digest]; seen && of != row.crm {
@@ -332,6 +351,11 @@ func TestScopes(t *testing.T) {
 		want := map[string]int{}
 		for _, row := range table {
 			want[row.crm] = 6 // two lives of two turns and a call
+		}
+		for i, row := range table {
+			if hooks[i] == 0 {
+				t.Errorf("no hook of %s ran", row.crm)
+			}
 		}
 		if diff := cmp.Diff(want, d.sold); diff != "" {
 			t.Errorf("sold (-want +got):\n%s", diff)
@@ -576,10 +600,7 @@ func TestScopeGone(t *testing.T) {
 				turn := first.Send(s.ID, "crm")
 				time.Sleep(time.Second)
 				synctest.Wait()
-				disk := first.Mem.Clone()
-				close(hang)
-				first.Kill()
-				synctest.Wait()
+				disk := first.Dies(hang)
 
 				d.mu.Lock()
 				d.gate, d.gone = nil, !tc.back
@@ -724,10 +745,7 @@ func TestScopeAskedAfterACrash(t *testing.T) {
 				if before {
 					stop(first)
 				}
-				disk := first.Mem.Clone()
-				close(hang)
-				first.Kill()
-				synctest.Wait()
+				disk := first.Dies(hang)
 
 				r := enginetest.Over(t, disk, &enginetest.Service{}, caller, app, d.in)
 				defer r.Close()
@@ -750,6 +768,71 @@ func TestScopeAskedAfterACrash(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSlowScopesHoldUpNobody: after a crash, turns of a scope that opens slowly do not keep the
+// turns of other scopes from going on.
+func TestSlowScopesHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		hang := make(chan struct{})
+		model := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+			select {
+			case <-hang:
+			case <-ctx.Done():
+				return seam.Reply{}, ctx.Err()
+			}
+			return caller(ctx, r, say)
+		}
+		app := enginetest.App(func(a *parley.App) { a.Resume = parley.ResumeAuto })
+		first := enginetest.New(t, model, app, d.in)
+		var slow, fast []parley.TurnID
+		for range 24 {
+			slow = append(slow, first.Send(createIn(t, first, enginetest.User, "vault").ID, "whose").ID)
+		}
+		for range 8 {
+			fast = append(fast, first.Send(createIn(t, first, enginetest.User, "other").ID, "whose").ID)
+		}
+		synctest.Wait()
+		disk := first.Mem.Clone()
+		first.Kill()
+		close(hang)
+
+		opens := make(chan struct{})
+		d.sources = []scope.Source{func(ctx context.Context, at scope.Place) ([]seam.Toolset, error) {
+			if at.Workspace == "vault" {
+				<-opens
+			}
+			return d.source(ctx, at)
+		}}
+		r := enginetest.Over(t, disk, &enginetest.Service{}, model, app, d.in)
+		defer r.Close()
+		recovered(t, r)
+		time.Sleep(time.Minute)
+		statuses := func(ids []parley.TurnID) map[parley.TurnStatus]int {
+			n := map[parley.TurnStatus]int{}
+			for _, id := range ids {
+				turn, err := r.Store.Turn(ctx, parley.System(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n[turn.Status]++
+			}
+			return n
+		}
+		if got := statuses(fast); got[parley.StatusCompleted] != len(fast) {
+			t.Errorf("while a scope opens, the turns of another are %v", got)
+		}
+		if got := statuses(slow); got[parley.StatusInterrupted] != len(slow) {
+			t.Errorf("before their scope is open, turns are %v", got)
+		}
+		close(opens)
+		time.Sleep(time.Minute)
+		if got := statuses(slow); got[parley.StatusCompleted] != len(slow) {
+			t.Errorf("after it, they are %v", got)
+		}
+	})
 }
 
 func ofTurn(r *enginetest.Rig, id parley.TurnID) parley.TurnStatus { return r.Await(id).Status }

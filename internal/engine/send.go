@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -27,7 +28,45 @@ func (e *Engine) Send(ctx context.Context, p parley.Principal, id parley.Session
 	if err != nil {
 		return parley.TurnInfo{}, err
 	}
-	return s.send(ctx, p, asked{Send: c})
+	a := asked{Send: c}
+	if s, err = e.expand(ctx, p, s, &a); err != nil {
+		return parley.TurnInfo{}, err
+	}
+	for {
+		info, err := s.send(ctx, p, a)
+		ask, ok := errors.AsType[*askFirst](err)
+		if !ok {
+			return info, err
+		}
+		if a.heard, err = ask.ask(ctx); err != nil {
+			return parley.TurnInfo{}, err
+		}
+		if s, err = e.ready(ctx, p, id); err != nil {
+			return parley.TurnInfo{}, err
+		}
+		if blocked, err := s.blocked(ctx, a.heard); blocked || err != nil {
+			s.release()
+			return parley.TurnInfo{}, err
+		}
+	}
+}
+
+// expand finds what a slash command says, if the message is one. That may take a while, and
+// the session is not locked meanwhile; it returns the session locked again. A message that
+// only looks like a command is sent as it stands.
+func (e *Engine) expand(ctx context.Context, p parley.Principal, s *session, a *asked) (*session, error) {
+	name, args, ok := parley.Slash(a.Message)
+	if !ok || s.tools == nil || !s.tools.HasCommand(name) {
+		return s, nil
+	}
+	tools, id := s.tools.Share(), s.id
+	defer tools.Release()
+	s.release()
+	text, err := tools.Expand(ctx, name, args)
+	if a.wrong = err; err == nil {
+		a.command = &parley.Part{Type: parley.PartCommand, Name: name, Text: text}
+	}
+	return e.ready(ctx, p, id)
 }
 
 // asked is a message, or a retry or call in place of one.
@@ -35,9 +74,20 @@ type asked struct {
 	parley.Send
 	retryOf parley.TurnID
 	call    *parley.ToolCall
+	command *parley.Part  // what the message's slash command says; nil: it is none
+	wrong   error         // why that is not known, for a message that is not a repeated one
+	origin  parley.Origin // empty: a user, or a call if that is set
 	turn    parley.TurnID // its id; empty: a new one
 	again   bool          // it may be sent again without a key of its own
+	heard   *heard        // what hooks said about it, if it goes into a turn that runs; nil: they were not asked
 	free    func()        // frees what was reserved for it; nil if nothing was
+}
+
+func (c asked) commandSize() int {
+	if c.command == nil {
+		return 0
+	}
+	return len(c.command.Text)
 }
 
 // send does the work of Send, Retry and CallTool. It is called with the lock held and
@@ -48,10 +98,10 @@ func (s *session) send(ctx context.Context, p parley.Principal, c asked) (parley
 	if err == nil && started != nil {
 		err = started.durable(ctx)
 	}
-	if err != nil {
+	if _, asks := errors.AsType[*askFirst](err); err != nil && !asks {
 		return perhaps(ctx, info, err, c.again || c.Key != "")
 	}
-	return info, nil
+	return info, err
 }
 
 func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (info parley.TurnInfo, started *run, err error) {
@@ -70,14 +120,21 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 	}
 	c.Key = s.e.aliasOf(c.Key)
 	v := &s.view
+	same := c.Send
+	same.Credentials = nil // neither they nor anything made of them is stored
 	body := digestOf(struct {
 		parley.Send
 		RetryOf parley.TurnID
-	}{c.Send, c.retryOf})
+	}{same, c.retryOf})
 	if c.Key != "" {
 		info, found, err := s.byKey(ctx, p, c.Key, body)
 		if err != nil {
 			return info, nil, err
+		}
+		if found {
+			if err := s.resupply(ctx, p, info.ID, c.Credentials, c.Client); err != nil {
+				return info, nil, err
+			}
 		}
 		if found && s.run != nil && s.run.turn == info.ID {
 			return info, s.run, nil // it may not be durable yet: both callers get the same result
@@ -97,11 +154,11 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 		return none, nil, err
 	}
 	if c.free == nil {
-		if c.free, err = s.e.keep(ctx, s.view.Principal(), 0, int64(len(c.Message))); err != nil {
+		if c.free, err = s.e.keep(ctx, s.view.Principal(), 0, int64(len(c.Message)+c.commandSize()+offeredSize(request.Tools))); err != nil {
 			return none, nil, err
 		}
 	}
-	if c.call == nil {
+	if c.call == nil && c.heard == nil { // else it was admitted before the hooks were asked
 		if err := s.e.admit(ctx, s.view.Principal()); err != nil {
 			return none, nil, err
 		}
@@ -118,7 +175,18 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 			}
 		}()
 	}
+	// Before anything of the message is redacted.
+	back, err := s.e.credentials.put(s.view.Principal(), s.id, turn, c.Credentials, s.e.now())
+	if err != nil {
+		return none, nil, err
+	}
 	info, started, err = s.place(ctx, p, c, turn, request)
+	switch {
+	case err == nil && info.ID != turn: // the message went into the open turn
+		s.e.credentials.move(s.id, turn, info.ID, false)
+	case err != nil && s.doubt == nil && (s.run == nil || s.run.turn != turn):
+		back()
+	}
 	if err != nil && s.run == nil {
 		s.discard() // nothing of a refused command may stay in view
 	}
@@ -150,7 +218,22 @@ func (s *session) request(ctx context.Context, p parley.Principal, c asked) (par
 		}
 		origin = parley.OriginCall
 	}
+	if c.wrong != nil {
+		return parley.TurnRequest{}, c.wrong
+	}
+	if c.origin != "" {
+		origin = c.origin
+	}
+	var tools []parley.ToolDecl
+	if len(c.Tools) > 0 {
+		if tools, err = offers(app.App(), s.tools.Tools(), c.Tools); err != nil {
+			return parley.TurnRequest{}, err
+		}
+	}
 	message := parley.Text(parley.RoleUser, c.Message)
+	if c.command != nil {
+		message.Parts = append(message.Parts, *c.command)
+	}
 	for i, id := range c.Attachments {
 		part, err := s.attached(ctx, p, id)
 		if err != nil {
@@ -160,7 +243,7 @@ func (s *session) request(ctx context.Context, p parley.Principal, c asked) (par
 	}
 	return parley.TurnRequest{
 		Origin: origin, Call: c.call, Message: message, Model: c.Model, Hints: c.Hints,
-		Budgets: budgets, Key: c.Key, Client: c.Client, By: p.User, RetryOf: c.retryOf, NoTools: c.NoTools,
+		Budgets: budgets, Key: c.Key, Client: c.Client, By: c.by(p), RetryOf: c.retryOf, NoTools: c.NoTools, Tools: tools,
 	}, nil
 }
 
@@ -202,9 +285,11 @@ func (e *Engine) checkSend(c parley.Send) error {
 	case sizeOf(c.Hints) > maxSettings:
 		return tooLong("hints", maxSettings, "bytes of JSON")
 	case c.Busy != "":
-		return checkBusy(c.Busy)
+		if err := checkBusy(c.Busy); err != nil {
+			return err
+		}
 	}
-	return nil
+	return c.Credentials.Check()
 }
 
 // byKey finds the turn that a key made, committed or staged.

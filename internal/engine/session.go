@@ -130,6 +130,7 @@ func (s *session) release() {
 func (s *session) evict() {
 	s.gone = true
 	s.e.inputs.drop(s.id, func(*heldInput) bool { return true })
+	s.e.credentials.drop(s.id, "")
 	if s.run != nil {
 		s.run.cancel(parley.Errorf(parley.CodeFenced, "session %s is driven elsewhere now", s.id))
 	}
@@ -168,7 +169,7 @@ func (s *session) load(ctx context.Context, p parley.Principal) error {
 	// Count the log's growth so far. Otherwise the fold of a session that is evicted
 	// after every turn would never be stored again.
 	s.stateSize, s.logBytes = len(stored.Body), int(st.Seq-stored.Seq)*typicalEvent
-	if t := s.state.Turn; t != nil && (t.Status == parley.StatusRunning || t.Status == parley.StatusWaiting && len(t.Calls) > 0) {
+	if t := s.state.Turn; t != nil && (t.Status == parley.StatusRunning || t.Status == parley.StatusWaiting && (len(t.Calls) > 0 || len(s.lostQuestions()) > 0)) {
 		if err := s.interrupt(ctx); err != nil {
 			s.loaded = false
 			return err
@@ -304,6 +305,9 @@ func (s *session) commit(ctx context.Context, events ...parley.Event) error {
 		default:
 			s.discard() // it would be refused again
 		}
+		if known && s.run != nil && !s.runsDurably(s.run) {
+			s.run.lost = err // its turn's start was dropped, whoever's commit it had joined
+		}
 		return err
 	}
 	s.advance(s.view, s.staged, stored)
@@ -321,10 +325,12 @@ func (s *session) advance(view parley.Session, events eventlog.Clean, stored int
 	}
 	s.state, s.told = view, false
 	s.letGo(events.Events())
+	s.tells(events.Events())
 	s.discard()
 	if s.run != nil && view.Turn != nil && view.Turn.ID == s.run.turn {
 		s.run.lost = nil
 	}
+	s.pace()
 	s.wake()
 }
 

@@ -71,10 +71,7 @@ func TestSettleWaits(t *testing.T) {
 				turn := first.Send(s.ID, "go")
 				synctest.Wait()
 				began, asked := time.Now(), 0
-				disk := first.Mem.Clone()
-				close(hang)
-				first.Kill()
-				synctest.Wait()
+				disk := first.Dies(hang)
 				time.Sleep(time.Second + tc.late)
 
 				again := func() *enginetest.Rig {
@@ -146,6 +143,79 @@ func TestSettleWaits(t *testing.T) {
 					t.Errorf("its service was asked %d times, want %d", asked, tc.asked)
 				}
 				if _, _, mails := r.Service.Counts(); mails != 1 {
+					t.Errorf("it was mailed %d times", mails)
+				}
+			})
+		})
+	}
+}
+
+// resident makes its calls inside the process.
+type resident struct {
+	*enginetest.Service
+	over func(parley.CallID) bool
+}
+
+func (l resident) Over(_ string, call parley.CallID) bool { return l.over(call) }
+
+// TestSettleOver: a write that was made inside a process that is dead is not waited for. It is,
+// if a second process may be alive over the same store, and if the call still runs in this one,
+// whose first engine has only lost the session.
+func TestSettleOver(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		alone, runs bool
+		after       time.Duration
+	}{
+		"its process is dead":     {alone: true, after: 0},
+		"its process may live":    {after: 15 * time.Second},
+		"it runs in this one":     {alone: true, runs: true, after: 15 * time.Second},
+		"it runs, and others may": {runs: true, after: 15 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				app := enginetest.App(func(a *parley.App) { a.Policy.Unattended = true })
+				first := enginetest.New(t, mailer("mail"), app)
+				hang := make(chan struct{})
+				first.Service.SetGate(func(context.Context, seam.Run) error { <-hang; return nil })
+				s := first.Session()
+				turn := first.Send(s.ID, "go")
+				synctest.Wait()
+				began := time.Now()
+				next := enginetest.Over(t, first.Mem.Clone(), first.Service, mailer("mail"), app, func(o *engine.Options) {
+					o.Alone = tc.alone
+					box, err := toolbox.New([]seam.Toolset{resident{first.Service, func(parley.CallID) bool { return !tc.runs }}}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
+					if err != nil {
+						t.Fatal(err)
+					}
+					o.Tools = map[string]*toolbox.Box{"test": box}
+				})
+				defer next.Close()
+				if _, err := next.Engine.Recover(ctx); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if _, err := next.Engine.Resume(ctx, enginetest.User, turn.ID); err != nil {
+					t.Fatal(err)
+				}
+				next.Await(turn.ID)
+				log := next.Log(s.ID)
+				if err := enginetest.CheckLog(log); err != nil {
+					t.Error(err)
+				}
+				if got := enginetest.Outcomes(log); got[0] != "mail unknown" {
+					t.Errorf("got %v", got)
+				}
+				for _, ev := range log {
+					if took := ev.Time.Sub(began); ev.Type == "tool.ended" && took.Round(100*time.Millisecond) != tc.after {
+						t.Errorf("it ended %s after its start, want %s", took, tc.after)
+					}
+				}
+				close(hang)
+				first.Kill()
+				synctest.Wait()
+				if _, _, mails := first.Service.Counts(); mails != 1 {
 					t.Errorf("it was mailed %d times", mails)
 				}
 			})

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/parley-server/parley"
 )
@@ -38,12 +39,17 @@ func (s *session) cutInWrite() bool {
 	if t == nil || t.Status != parley.StatusInterrupted || s.run != nil {
 		return false
 	}
+	return startedWrite(t) != nil
+}
+
+// startedWrite is the first write of the turn that was started and has no outcome, or nil.
+func startedWrite(t *parley.Turn) *parley.Tool {
 	for _, c := range t.Tools.All() {
 		if c.Status == parley.ToolIsStarted && c.Effect != parley.EffectRead {
-			return true
+			return c
 		}
 	}
-	return false
+	return nil
 }
 
 // canAsk reports whether a started write of the turn has a tool that can ask what became
@@ -68,6 +74,40 @@ func (s *session) canAsk(t *parley.Turn) bool {
 		}
 	}
 	return false
+}
+
+// lostCall reports whether t is a direct call in a session of its own, with a started write
+// that can neither be asked about nor made again. If nobody resumes it, it is closed with
+// unknown: to resume it would find out no more, and no list shows its session to those who
+// might. While the scope's tools are not open, that is undecided.
+func (s *session) lostCall(t *parley.Turn) (lost, undecided bool) {
+	c := startedWrite(t) // the only one: a direct call is made again only after it has ended
+	if !s.view.Direct || c == nil {
+		return false, false
+	}
+	open := s.resolves()
+	app, err := s.appOf(t)
+	if err != nil {
+		return false, false // what an app that is off has stays as it is
+	}
+	if !open {
+		return false, true
+	}
+	decl, missing := declared(app, s.box(), t, c)
+	again := missing == "" && c.Effect == parley.EffectIdempotent && s.e.now().Sub(c.StartedAt) <= time.Duration(decl.KeyTTL)
+	return !again && !s.canAsk(t), false
+}
+
+// isLost reports whether t is a lost call that does not go on by itself.
+func (s *session) isLost(t *parley.Turn) bool {
+	lost, _ := s.lostCall(t)
+	return lost && s.leaves(t)
+}
+
+// lostEnd ends the turn of a lost call, like a call that is found to be unknown while
+// nobody is there to ask.
+func lostEnd() parley.TurnCompleted {
+	return parley.TurnCompleted{Response: parley.Response{Message: unknownResult("").Output}}
 }
 
 // stopAsking stops an interrupted turn, and appends the given events. The turn runs until

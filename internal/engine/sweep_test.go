@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -120,6 +121,29 @@ func (d *deleting) Resting(ctx context.Context, p parley.Principal, q seam.RestQ
 		}
 	}
 	return page, err
+}
+
+// holed is a store in which something of every session is missing.
+type holed struct{ seam.Store }
+
+func (holed) Claim(context.Context, parley.Principal, parley.SessionID, string) (int64, error) {
+	return 0, parley.Errorf(parley.CodeNotFound, "there is no such row")
+}
+
+// TestSweepOfADamagedSession: what a sweep does not find is not "not found" for who asked for it.
+func TestSweepOfADamagedSession(t *testing.T) {
+	t.Parallel()
+	app := enginetest.App(func(a *parley.App) { a.TTL.SessionIdle = parley.Duration(time.Hour) })
+	r := enginetest.New(t, words, app, byHand)
+	s, store := r.Session(), r.Store
+	r.Close()
+	r = enginetest.Over(t, holed{store}, &enginetest.Service{}, words, app, byHand, func(o *engine.Options) {
+		o.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+	})
+	defer r.Close()
+	if _, err := r.Engine.Sweep(ctx, enginetest.User); code(err) != parley.CodeInternal || !strings.Contains(err.Error(), string(s.ID)) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // TestSweepDuringDeletions: a session that is deleted during a sweep causes no error, and the sweep

@@ -35,7 +35,7 @@ func permissionTitle(box *toolbox.Box, d parley.ToolDecl, input []byte, reaches 
 
 // wordUnknown puts the question what became of a call into the words of its tool.
 func (h *host) wordUnknown(s *session, in *parley.Interaction) {
-	box := h.r.tools.Tools()
+	box := h.r.box
 	words := box.Words(in.Tool, in.Input)
 	d, there := box.Decl(in.Tool)
 	if words == "" || !there {

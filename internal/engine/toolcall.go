@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/hook"
 	"github.com/parley-server/parley/internal/policy"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/toolbox"
@@ -22,18 +24,33 @@ const defaultTimeout = 60 * time.Second
 // Begin checks a call against schema, policy, humans and grants, and journals its start.
 // A call that has started and cannot be repeated is settled instead.
 func (h *host) Begin(ctx context.Context, c parley.ToolCall) (seam.Decision, error) {
+	asked := false
+	var ready readiness
 	for {
+		if err := h.guard(ctx, c.Call); err != nil {
+			return seam.Decision{}, err
+		}
 		var d seam.Decision
 		err := h.lasting(ctx, func() error {
 			return h.step(ctx, func(s *session) (err error) {
-				d, err = h.begin(ctx, s, c.Call)
+				d, err = h.begin(ctx, s, c.Call, asked, ready)
 				return err
 			})
 		})
-		if !errors.Is(err, errUnsettled) {
+		switch {
+		case errors.Is(err, errAskHooks):
+			asked = true
+			err = h.represent(ctx, c.Call)
+		case errors.Is(err, errPrepare):
+			ready, err = h.prepare(ctx, c.Call)
+		case errors.Is(err, errClaimed):
+			err = h.reported(ctx, c.Call)
+		case errors.Is(err, errUnsettled):
+			err = h.Settle(ctx, c.Call)
+		default:
 			return d, err
 		}
-		if err := h.Settle(ctx, c.Call); err != nil {
+		if err != nil {
 			return seam.Decision{}, err
 		}
 	}
@@ -42,10 +59,13 @@ func (h *host) Begin(ctx context.Context, c parley.ToolCall) (seam.Decision, err
 // errAgentEnded ends what a sub-agent was about to do when it ended.
 var errAgentEnded = parley.Errorf(parley.CodeCancelled, "the agent that called has ended")
 
+// errAskHooks says that hooks may decide in place of a human.
+var errAskHooks = errors.New("the hooks are to be asked for the permission")
+
 // errUnsettled says that a started call can only get its outcome from Settle.
 var errUnsettled = errors.New("the call has started and must be settled")
 
-func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.Decision, error) {
+func (h *host) begin(ctx context.Context, s *session, call parley.CallID, asked bool, ready readiness) (seam.Decision, error) {
 	t := s.view.Turn
 	c := t.Tool(call)
 	if c == nil {
@@ -56,6 +76,12 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 	}
 	if a := t.Agent(c.Agent); a != nil && a.Ended {
 		return seam.Decision{}, errAgentEnded
+	}
+	if ctx.Err() != nil { // nobody needs the call any more
+		return seam.Decision{}, context.Cause(ctx)
+	}
+	if c.Claimed() && s.e.now().Before(c.Deadline) {
+		return seam.Decision{}, errClaimed
 	}
 	refuse := func(outcome parley.Outcome, text string) (seam.Decision, error) {
 		r := parley.ToolResult{Call: call, Outcome: outcome, Output: text}
@@ -69,10 +95,7 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 	case missing != "":
 		return refuse(parley.OutcomeError, missing+" The call was not made.")
 	}
-	effect := decl.Effect
-	if effect == "" {
-		effect = parley.EffectWrite
-	}
+	effect := effectOf(decl)
 	if effect == parley.EffectIdempotent && started && s.e.o.Now().Sub(c.StartedAt) > time.Duration(decl.KeyTTL) {
 		effect = parley.EffectWrite // its service may no longer remember the key
 	}
@@ -84,7 +107,7 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 		return seam.Decision{}, errUnsettled // it cannot be repeated, or not with its key
 	}
 	if c.Status == parley.ToolIsRequested {
-		verdict, text, err := h.permitted(ctx, s, c, decl, effect, input)
+		verdict, text, err := h.permitted(ctx, s, c, decl, effect, input, asked)
 		switch {
 		case err != nil:
 			return seam.Decision{}, err
@@ -92,21 +115,29 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 			return refuse(verdict2outcome(verdict), text)
 		}
 	}
-	timeout := time.Duration(decl.Timeout)
-	if timeout <= 0 {
-		timeout = defaultTimeout
+	refusal, err := h.provided(ctx, s, c, decl)
+	if err == nil && refusal == "" {
+		refusal, err = h.prepared(ctx, s, c, ready)
 	}
-	reaches, _ := h.r.tools.Tools().Reaches(c.Name, input)
-	begun := parley.ToolStarted{
-		Reaches: reaches,
-		Call:    call, Name: c.Name, Input: input, Effect: effect, Deadline: s.e.now().Add(timeout), Attempt: c.Attempt + 1, Run: decl.Run,
+	switch {
+	case err != nil:
+		return seam.Decision{}, err
+	case refusal != "" && started && effect != parley.EffectRead:
+		return seam.Decision{}, errUnsettled // an earlier attempt may have been made
+	case refusal != "":
+		return refuse(parley.OutcomeDenied, refusal)
 	}
-	if begun.Redacted = c.Redacted; keyOf(c).edited && !c.Consumed {
-		begun.Redacted = c.EditCut
+	if decl.Run == parley.RunClient {
+		switch refusal, err := h.offer(ctx, s, c, decl, input); {
+		case err != nil:
+			return seam.Decision{}, err
+		case started && effect != parley.EffectRead:
+			return seam.Decision{}, errUnsettled // a client may have made it before
+		default:
+			return refuse(parley.OutcomeError, refusal)
+		}
 	}
-	if c.Granted && !c.Consumed {
-		begun.Grant = c.Asked
-	}
+	begun := s.starting(h.r.box, c, decl, effect, input)
 	first := c.StartedAt
 	if first.IsZero() {
 		first = s.e.now()
@@ -116,7 +147,6 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 		Call: parley.ToolCall{Call: call, Agent: c.Agent, Name: c.Name, Input: input},
 	}
 	ev := parley.NewEvent(t.ID, c.Agent, begun)
-	var err error
 	if effect == parley.EffectRead && begun.Grant == "" && !s.resumptionStaged() {
 		err = s.stageSoon(ev) // it can be repeated, so it need not be committed before it happens
 	} else {
@@ -126,6 +156,29 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID) (seam.
 		return seam.Decision{}, err
 	}
 	return d, nil
+}
+
+// effectOf is the effect of a tool's calls.
+func effectOf(d parley.ToolDecl) parley.Effect { return cmp.Or(d.Effect, parley.EffectWrite) }
+
+// starting is the start of a call that may run with the given input.
+func (s *session) starting(box *toolbox.Box, c *parley.Tool, decl parley.ToolDecl, effect parley.Effect, input json.RawMessage) parley.ToolStarted {
+	timeout := time.Duration(decl.Timeout)
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	reaches, _ := box.Reaches(c.Name, input)
+	begun := parley.ToolStarted{
+		Reaches: reaches,
+		Call:    c.Call, Name: c.Name, Input: input, Effect: effect, Deadline: s.e.now().Add(timeout), Attempt: c.Attempt + 1, Run: decl.Run,
+	}
+	if begun.Redacted = c.Redacted; keyOf(c).edited && !c.Consumed {
+		begun.Redacted = c.EditCut
+	}
+	if c.Granted && !c.Consumed {
+		begun.Grant = c.Asked
+	}
+	return begun
 }
 
 func verdict2outcome(v parley.Verdict) parley.Outcome {
@@ -147,8 +200,8 @@ const (
 // permitted decides about a requested call and the input it is to run with, which is nil
 // if lost. The verdict is Allow, Deny or invalid, with a text for the model. ErrParked
 // means that a human was asked.
-func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl parley.ToolDecl, effect parley.Effect, input json.RawMessage) (parley.Verdict, string, error) {
-	box := h.r.tools.Tools()
+func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl parley.ToolDecl, effect parley.Effect, input json.RawMessage, asked bool) (parley.Verdict, string, error) {
+	box := h.r.box
 	switch {
 	case input != nil:
 	case !decl.WorkspaceOwn:
@@ -164,11 +217,18 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 	w := wishOf(box, decl, effect, input)
 	w.ReadOnly = h.r.readOnly
 	verdict, reason := policy.Judge(h.r.app, &s.view, w)
+	if c.Hook != nil {
+		verdict, reason = hooked(verdict, reason, c.Hook)
+	}
 	switch {
 	case verdict == parley.Deny:
 		return parley.Deny, sentence("This call is not allowed", reason), nil
 	case c.Granted || verdict == parley.Allow && c.Answer == nil:
 		return parley.Allow, "", nil
+	case verdict == parley.Ask && c.Answer == nil && c.HookAsked != nil && c.HookAsked.Verdict == parley.Allow:
+		return parley.Allow, "", nil
+	case c.Answer == nil && c.HookAsked != nil && c.HookAsked.Verdict == parley.Deny:
+		return parley.Deny, sentence("The hook "+c.HookAsked.Name+" did not allow this call", c.HookAsked.Reason), nil
 	case c.Answer != nil:
 		return parley.Deny, sentence("The user did not allow this call", c.Answer.Text), nil
 	case !policy.Attended(h.r.app, s.view.Turn.Request.Origin):
@@ -180,11 +240,17 @@ func (h *host) permitted(ctx context.Context, s *session, c *parley.Tool, decl p
 		info := parley.Info(err)
 		return invalid, "The call was not made: " + sentence(info.Message, info.Hint), nil
 	}
+	if !asked && c.HookAsked == nil && len(h.matching(hook.PermissionRequest, c.Name)) > 0 {
+		return "", "", errAskHooks
+	}
 	title, detail := permissionTitle(box, decl, c.Input, w.Reaches)
+	kind, choices := parley.KindPermission, []string{parley.ChoiceAllow, parley.ChoiceAllowSession, parley.ChoiceDeny}
+	if verdict == parley.Confirm {
+		kind, choices = parley.KindConfirmation, []string{parley.ChoiceAllow, parley.ChoiceDeny}
+	}
 	if err := h.commit(ctx, s, s.opening(h.r.app, parley.Interaction{
-		Agent: c.Agent, Kind: parley.KindPermission, Call: c.Call, Tool: c.Name, Input: c.Input,
-		Title: title, Detail: detail, Text: reason, Reaches: w.Reaches,
-		Choices: []string{parley.ChoiceAllow, parley.ChoiceAllowSession, parley.ChoiceDeny},
+		Agent: c.Agent, Kind: kind, Call: c.Call, Tool: c.Name, Input: c.Input,
+		Title: title, Detail: detail, Text: reason, Reaches: w.Reaches, Choices: choices,
 	})); err != nil {
 		return "", "", err
 	}
@@ -202,7 +268,7 @@ func sentence(what, why string) string {
 // since that is what the model was told. missing says why there is none. A tool that has
 // changed since then is not called in place of the one that was meant.
 func (h *host) declared(t *parley.Turn, c *parley.Tool) (decl parley.ToolDecl, missing string) {
-	return declared(h.r.app, h.r.tools.Tools(), t, c)
+	return declared(h.r.app, h.r.box, t, c)
 }
 
 func declared(app *parley.App, box *toolbox.Box, t *parley.Turn, c *parley.Tool) (decl parley.ToolDecl, missing string) {
@@ -241,45 +307,32 @@ func runtimeTool(app *parley.App, name string) *parley.ToolDecl {
 // End journals the outcome of a started call: at once if it had effects, with the next
 // commit if it only read.
 func (h *host) End(ctx context.Context, r parley.ToolResult) error {
-	return h.end(ctx, toolbox.Result{ToolResult: r})
+	var d parley.ToolDecl
+	if t := h.State().Turn; t != nil && t.Tool(r.Call) != nil {
+		if d, _ = h.declared(t, t.Tool(r.Call)); d.Name == "" {
+			d.Name = t.Tool(r.Call).Name
+		}
+	}
+	return h.end(ctx, h.r.box.Cut(d, seam.Run{
+		Redact: func(text string) (string, bool) { return h.s.e.o.Log.RedactTextOf(h.s.id, text) },
+	}, r))
 }
 
 func (h *host) end(ctx context.Context, r toolbox.Result) error {
-	var ref *parley.ArtifactRef
-	if r.Artifact != nil {
-		var err error
-		if ref, err = h.keepFile(ctx, seam.File{Name: r.ArtifactName, MediaType: r.MediaType, Body: r.Artifact}); err != nil {
-			r.Output += "\n(The rest could not be kept: " + parley.Info(err).Message + ")"
-		}
-	}
-	var files []parley.ArtifactRef
-	for _, f := range r.Files {
-		kept, err := h.keepFile(ctx, f)
-		if err != nil {
-			r.Output += "\n(" + f.Name + " could not be kept: " + parley.Info(err).Message + ")"
-			continue
-		}
-		files = append(files, *kept)
-	}
+	files := stow(&r, func(f seam.File) (*parley.ArtifactRef, error) {
+		var ref *parley.ArtifactRef
+		return ref, h.lasting(context.WithoutCancel(ctx), func() (err error) {
+			ref, err = h.s.e.keepFile(context.WithoutCancel(ctx), h.r.owner, h.s.id, f)
+			return err
+		})
+	})
 	journal := func(s *session) error {
 		t := s.view.Turn
 		c := t.Tool(r.Call)
 		if c == nil || c.Status == parley.ToolIsEnded {
 			return parley.Errorf(parley.CodeConflict, "call %s is not running", r.Call)
 		}
-		var events []parley.Event
-		if ref != nil {
-			r.ToolResult.Artifact = ref
-			events = append(events, parley.NewEvent(t.ID, c.Agent, parley.ArtifactStored{ArtifactRef: *ref, Call: r.Call}))
-		}
-		for _, f := range files {
-			if r.ToolResult.Artifact == nil {
-				r.ToolResult.Artifact = &f
-			}
-			events = append(events, parley.NewEvent(t.ID, c.Agent, parley.ArtifactStored{ArtifactRef: f, Call: r.Call}))
-		}
-		took := s.e.now().Sub(c.StartedAt).Milliseconds()
-		events = append(events, parley.NewEvent(t.ID, c.Agent, parley.ToolEnded{ToolResult: r.ToolResult, Name: c.Name, Effect: c.Effect, TookMS: took}))
+		events := s.outcome(c, r, files, "")
 		if c.Effect == parley.EffectRead {
 			return s.stageSoon(events...)
 		}
@@ -291,18 +344,60 @@ func (h *host) end(ctx context.Context, r toolbox.Result) error {
 	return h.lasting(ctx, func() error { return h.with(ctx, journal) })
 }
 
+// kept are the artifacts of a result: the whole of an output that was cut, or nil, and the
+// files.
+type kept struct {
+	whole *parley.ArtifactRef
+	files []parley.ArtifactRef
+}
+
+// stow stores what a result has beside its output. The output says what could not be kept.
+func stow(r *toolbox.Result, keep func(seam.File) (*parley.ArtifactRef, error)) (k kept) {
+	if r.Artifact != nil {
+		var err error
+		if k.whole, err = keep(seam.File{Name: r.ArtifactName, MediaType: r.MediaType, Body: r.Artifact}); err != nil {
+			k.whole = nil
+			r.Output += "\n(The rest could not be kept: " + parley.Info(err).Message + ")"
+		}
+	}
+	for _, f := range r.Files {
+		ref, err := keep(f)
+		if err != nil {
+			r.Output += "\n(" + f.Name + " could not be kept: " + parley.Info(err).Message + ")"
+			continue
+		}
+		k.files = append(k.files, *ref)
+	}
+	return k
+}
+
+// outcome is the end of a call, after the artifacts of its result.
+func (s *session) outcome(c *parley.Tool, r toolbox.Result, k kept, report parley.Digest) (events []parley.Event) {
+	turn := s.view.Turn.ID
+	refs := k.files
+	if k.whole != nil {
+		refs = slices.Insert(slices.Clip(refs), 0, *k.whole)
+	}
+	for i, ref := range refs {
+		if i == 0 {
+			r.ToolResult.Artifact = &ref
+		}
+		events = append(events, parley.NewEvent(turn, c.Agent, parley.ArtifactStored{ArtifactRef: ref, Call: c.Call}))
+	}
+	took := s.e.now().Sub(c.StartedAt).Milliseconds()
+	return append(events, parley.NewEvent(turn, c.Agent, parley.ToolEnded{
+		ToolResult: r.ToolResult, Name: c.Name, Effect: c.Effect, TookMS: took, Report: report,
+		HookDue: s.hasHooks(endEvent(r.Outcome), c.Name),
+	}))
+}
+
 // keepFile stores bytes as a future artifact, redacted like the log.
-func (h *host) keepFile(ctx context.Context, f seam.File) (*parley.ArtifactRef, error) {
-	e := h.s.e
-	body, ok := e.o.Log.RedactFile(f.Body)
+func (e *Engine) keepFile(ctx context.Context, owner parley.Principal, id parley.SessionID, f seam.File) (*parley.ArtifactRef, error) {
+	body, ok := e.o.Log.RedactFileOf(id, f.Body)
 	if !ok {
 		return nil, parley.Errorf(parley.CodeInvalid, "it holds something that looks like a secret")
 	}
-	var d parley.Digest
-	err := h.lasting(context.WithoutCancel(ctx), func() (err error) {
-		d, err = e.o.Store.PutBlob(context.WithoutCancel(ctx), h.r.owner, body)
-		return err
-	})
+	d, err := e.o.Store.PutBlob(ctx, owner, body)
 	if err != nil {
 		return nil, err
 	}
@@ -332,7 +427,10 @@ func (h *host) Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, 
 				return res.ToolResult, err
 			}
 		}
-		return res.ToolResult, h.end(ctx, res)
+		if err := h.end(ctx, res); err != nil {
+			return res.ToolResult, err
+		}
+		return res.ToolResult, h.Hear(ctx, c.Call)
 	}
 }
 
@@ -364,13 +462,14 @@ func (h *host) make(ctx context.Context, d seam.Decision) (toolbox.Result, error
 	work.Stopped = ctx.Done()
 	asks := asking{h: h, d: d, keys: map[string]bool{}}
 	work.Ask = asks.ask
+	work.Changes = func(ctx context.Context, paths ...string) error { return h.announce(ctx, d.Call, paths) }
 	space := h.r.tools.Workspace()
 	work.Workspace = space.Open
 	defer space.Close()
 	if h.s.e.o.Untimed {
 		d.Deadline = time.Time{} // the clock stands still
 	}
-	res := h.r.tools.Tools().Run(run, work, d.Deadline)
+	res := h.r.box.Run(run, work, d.Deadline)
 	res.Call = d.Call.Call
 	return res, asks.open(ctx)
 }
@@ -380,7 +479,7 @@ func (h *host) make(ctx context.Context, d seam.Decision) (toolbox.Result, error
 // only a yes counts. A service that cannot tell is not asked again. Like a running call, the
 // wait is not cut when somebody stops the turn. An error leaves the call to its next owner.
 func (h *host) find(ctx context.Context, name string, lost toolbox.Result) (toolbox.Result, error) {
-	if !h.r.tools.Tools().CanReconcile(name) {
+	if !h.r.box.CanReconcile(name) {
 		return lost, nil
 	}
 	ctx, done := h.outlasting(ctx)
@@ -408,120 +507,15 @@ func (h *host) find(ctx context.Context, name string, lost toolbox.Result) (tool
 
 func (h *host) runOf(d seam.Decision) seam.Run {
 	s := h.s
+	decl, _ := h.r.box.Decl(d.Call.Name)
 	return seam.Run{
+		Credential: h.credential(decl), Hide: h.hide, Redact: func(text string) (string, bool) { return s.e.o.Log.RedactTextOf(s.id, text) },
 		Call: d.Call.Call, Name: d.Call.Name, Input: d.Call.Input, Effect: d.Effect, Attempt: d.Attempt, Started: d.Started,
 		Principal: h.r.owner, Session: s.id, App: h.r.app.Name, ReadOnly: h.r.readOnly,
 		Progress: func(text string) {
 			h.Publish(parley.Delta{Agent: d.Call.Agent, Call: d.Call.Call, Kind: parley.DeltaProgress, Text: text})
 		},
 	}
-}
-
-// settleLate is how long after its deadline a started write may still take effect, as far
-// as a new owner of its turn can know. It covers a toolset's grace period and clock
-// differences.
-const settleLate = 5 * time.Second
-
-// Settle determines the outcome of a started write whose owner is gone, for example after
-// a crash. Until its deadline and settleLate have passed the write counts as running: the
-// owner may only have lost the session, and its request may still be on the way. If the
-// service can be asked and says yes, that ends the wait at once; a no, or no answer,
-// counts only afterwards. Like a running call, this is not cut when somebody stops the
-// turn, nor by the turn's time budget; the turn ends after it. It holds no lock.
-func (h *host) Settle(ctx context.Context, call parley.CallID) error {
-	ctx, done := h.outlasting(ctx)
-	defer done()
-	for first := true; ; first = false {
-		t := h.State().Turn
-		if t == nil {
-			return errNotHere
-		}
-		c := t.Tool(call)
-		if c == nil || c.Status != parley.ToolIsStarted {
-			return nil
-		}
-		if first { // turn.resumed is committed before it waits or asks
-			if err := h.lasting(ctx, func() error {
-				return h.step(ctx, func(s *session) error { return h.commit(ctx, s) })
-			}); err != nil {
-				return err
-			}
-		}
-		left := c.Deadline.Add(settleLate).Sub(h.Now())
-		res := h.asked(ctx, t, c)
-		if left <= 0 || h.s.e.o.NothingRuns || res.Outcome == parley.OutcomeOK {
-			return h.end(ctx, toolbox.Result{ToolResult: res})
-		}
-		if err := h.s.e.rest(ctx, left); err != nil {
-			return err
-		}
-	}
-}
-
-// outlasting is ctx without cancellation by a person or by the time budget. It ends when
-// the server stops, which leaves the call to the next owner, and when this process has
-// lost the session.
-func (h *host) outlasting(ctx context.Context) (context.Context, func()) {
-	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	unhook := context.AfterFunc(ctx, func() {
-		cause := context.Cause(ctx)
-		_, wasStopped := errors.AsType[*stopped](cause)
-		_, wasSlow := errors.AsType[*outOfTime](cause)
-		if !wasStopped && !wasSlow {
-			cancel(cause)
-		}
-	})
-	leave := context.AfterFunc(h.s.e.open, func() { cancel(errShutdown) })
-	return out, func() {
-		unhook()
-		leave()
-		cancel(nil)
-	}
-}
-
-// asked returns what is known now about a started write: the service's answer, if it can
-// be asked, or else unknown.
-func (h *host) asked(ctx context.Context, t *parley.Turn, c *parley.Tool) parley.ToolResult {
-	if res, known, _ := h.ask(ctx, t, c); known {
-		return res
-	}
-	res := unknownResult(c.Call)
-	if _, missing := h.declared(t, c); missing != "" {
-		res.Output += " " + missing
-	}
-	return res
-}
-
-// ask asks the service of a started write what became of it. known is false if the service
-// does not know, or cannot be asked; an error may pass.
-func (h *host) ask(ctx context.Context, t *parley.Turn, c *parley.Tool) (res parley.ToolResult, known bool, err error) {
-	box := h.r.tools.Tools()
-	decl, missing := h.declared(t, c)
-	// A service is asked about the original input, or not at all.
-	input := h.s.inputOf(c, decl.WorkspaceOwn)
-	if missing != "" || input == nil || !box.CanReconcile(c.Name) {
-		return res, false, nil
-	}
-	d := seam.Decision{Call: parley.ToolCall{Call: c.Call, Agent: c.Agent, Name: c.Name, Input: input}, Effect: c.Effect, Attempt: c.Attempt, Started: c.StartedAt}
-	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
-	defer cancel()
-	run := h.runOf(d)
-	space := h.r.tools.Workspace()
-	run.Workspace = space.Open
-	defer space.Close()
-	run.Others = func(ctx context.Context) ([]seam.Other, bool) {
-		calls, known, err := h.s.e.others(ctx, c)
-		if err != nil {
-			h.s.e.o.Logger.Warn("other calls of a tool could not be read", "session", h.s.id, "call", c.Call, "err", err)
-		}
-		return calls, known && err == nil
-	}
-	res, known, err = box.Reconcile(ctx, run)
-	if err != nil {
-		h.s.e.o.Logger.Warn("a write's outcome could not be found out", "session", h.s.id, "call", c.Call, "err", err)
-	}
-	res.Call = c.Call
-	return res, known && err == nil, err
 }
 
 func resultOf(c *parley.Tool) parley.ToolResult {

@@ -48,10 +48,10 @@ func (s *session) roomToSteer(c asked, m parley.Message) error {
 }
 
 // roomInQueue refuses another turn if enough are queued.
-func (s *session) roomInQueue(m parley.Message) error {
-	bytes := weight(m)
+func (s *session) roomInQueue(r parley.TurnRequest) error {
+	bytes := weight(r.Message) + offeredSize(r.Tools)
 	for _, q := range s.view.Queue {
-		bytes += weight(q.Request.Message)
+		bytes += weight(q.Request.Message) + offeredSize(q.Request.Tools)
 	}
 	if maxWaiting := s.e.maxWaiting(); bytes > maxWaiting {
 		return parley.Errorf(parley.CodeBusy, "the messages that wait in this session would have more than %d bytes", maxWaiting).

@@ -92,11 +92,8 @@ func TestToolsOfYesterday(t *testing.T) {
 				turn := first.Send(s.ID, "go")
 				time.Sleep(time.Second) // long enough to commit the start of a read too
 				synctest.Wait()
-				disk := first.Mem.Clone()
-				close(hang)
-				first.Kill()
+				disk := first.Dies(hang)
 				first.Service.SetGate(nil)
-				synctest.Wait()
 				time.Sleep(tc.later)
 
 				today, tools := offered(t, first.Service, tc.tool, tc.change)

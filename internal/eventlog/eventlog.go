@@ -132,6 +132,7 @@ type Reader struct{ l *log }
 type log struct {
 	store seam.Store
 	red   *redact.Redactor
+	own   ownSecrets
 	o     Options
 
 	hubs  hubs

@@ -224,7 +224,7 @@ func (w *Writer) Publish(d parley.Delta) {
 		return
 	}
 	c.n++
-	t := c.text(d.Kind, l.red)
+	t := c.text(d.Kind, l.redactor(d.Session))
 	safe := t.in.Write(d.Text)
 	if safe == "" {
 		return

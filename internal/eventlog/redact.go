@@ -38,7 +38,7 @@ func (c Clean) With(more Clean) Clean {
 const Mark = redact.Mark
 
 // Redact returns events without the secrets in their data. Redacting twice changes
-// nothing more. If the input of a call was changed, the event says so in its field
+// nothing more. The secrets of an event's session are looked for, too, see [Writer.Hide]. If the input of a call was changed, the event says so in its field
 // Redacted, which tells it from a text that merely contains [Mark].
 //
 // Data that a provider wants back byte for byte, the signatures of a reply's parts and
@@ -49,9 +49,10 @@ const Mark = redact.Mark
 func (w *Writer) Redact(events ...parley.Event) Clean {
 	out := slices.Clone(events)
 	for i, e := range out {
-		if raw, found := w.l.red.JSON(e.Data, opaque(e.Type)...); found {
+		red := w.l.redactor(e.Session)
+		if raw, found := red.JSON(e.Data, opaque(e.Type)...); found {
 			if e.Type == (parley.ModelReplied{}).EventType() {
-				raw = w.l.redactReply(e, raw)
+				raw = redactReply(red, e, raw)
 			}
 			out[i] = marked(e, e.WithData(raw))
 		}
@@ -115,40 +116,40 @@ func markCall(c, was *parley.ToolCall) {
 
 // redactReply redacts a reply in which something was found. raw is the reply redacted
 // without regard to signatures.
-func (l *log) redactReply(e parley.Event, raw []byte) []byte {
+func redactReply(red *redact.Redactor, e parley.Event, raw []byte) []byte {
 	p, ok := payload[parley.ModelReplied](e)
 	if !ok {
 		return raw // of a later version, which is not driven here
 	}
-	if l.red.Knows(p.State) {
+	if red.Knows(p.State) {
 		p.State = nil
 	}
 	parts := make([]parley.Part, 0, len(p.Parts))
 	for _, part := range p.Parts {
-		if part.Signature != nil && !l.intact(part) {
+		if part.Signature != nil && !intact(red, part) {
 			if part.Type == parley.PartProvider {
 				continue
 			}
 			part.Signature, part.Provider = nil, ""
 		}
 		if part.Type == parley.PartToolCall {
-			_, found := l.red.JSON(part.Input)
+			_, found := red.JSON(part.Input)
 			part.Redacted = part.Redacted || found
 		}
 		parts = append(parts, part)
 	}
 	p.Parts = parts
-	raw, _ = l.red.JSON(parley.NewEvent("", "", p).Data, opaqueInReply...)
+	raw, _ = red.JSON(parley.NewEvent("", "", p).Data, opaqueInReply...)
 	return raw
 }
 
 // intact reports whether a signed part contains no secret.
-func (l *log) intact(part parley.Part) bool {
+func intact(red *redact.Redactor, part parley.Part) bool {
 	raw, err := json.Marshal(part)
 	if err != nil {
 		return false
 	}
-	_, found := l.red.JSON(raw, "signature")
+	_, found := red.JSON(raw, "signature")
 	return !found
 }
 
@@ -156,17 +157,31 @@ func (l *log) intact(part parley.Part) bool {
 // what is stored or shown beside the log.
 func (w *Writer) RedactText(text string) (string, bool) { return w.l.red.String(text) }
 
+// RedactTextOf is RedactText for a text that comes from a session.
+func (w *Writer) RedactTextOf(session parley.SessionID, text string) (string, bool) {
+	return w.l.redactor(session).String(text)
+}
+
 // RedactText is [Writer.RedactText].
 func (r *Reader) RedactText(text string) (string, bool) { return r.l.red.String(text) }
 
 // RedactFile returns what may be stored of a file: text without secrets. ok is false for
 // a file that is not text and contains a secret, since redaction would break it.
 func (w *Writer) RedactFile(body []byte) (clean []byte, ok bool) {
+	return redactFile(w.l.red, body)
+}
+
+// RedactFileOf is RedactFile for a file that comes from a session.
+func (w *Writer) RedactFileOf(session parley.SessionID, body []byte) (clean []byte, ok bool) {
+	return redactFile(w.l.redactor(session), body)
+}
+
+func redactFile(red *redact.Redactor, body []byte) (clean []byte, ok bool) {
 	if json.Valid(body) { // it stays valid, and a secret in it may be written with escapes
-		body, _ = w.l.red.JSON(body)
+		body, _ = red.JSON(body)
 		return body, true
 	}
-	text, found := w.l.red.String(string(body))
+	text, found := red.String(string(body))
 	switch {
 	case !found:
 		return body, true

@@ -91,13 +91,14 @@ func plain(err error) error {
 }
 
 // Answer converts the response to a result. body is the response's body if it is JSON, otherwise
-// nil. The call is known to be done even if its answer cannot be read.
-func Answer(r seam.Run, resp *http.Response) (res parley.ToolResult, body json.RawMessage, err error) {
+// nil. The call is known to be done even if its answer cannot be read. clean removes secrets
+// from the reason of a refusal; nil: there are none.
+func Answer(r seam.Run, resp *http.Response, clean func(text string) string) (res parley.ToolResult, body json.RawMessage, err error) {
 	switch {
 	case resp.StatusCode/100 == 2:
 		return result(r, resp)
 	case resp.StatusCode/100 == 4 && resp.StatusCode != http.StatusRequestTimeout:
-		return refusal(r, resp), nil, nil
+		return refusal(r, resp, clean), nil, nil
 	}
 	return res, nil, Unclear(resp)
 }
@@ -132,6 +133,9 @@ func result(r seam.Run, resp *http.Response) (done parley.ToolResult, _ json.Raw
 	if err != nil {
 		kind = http.DetectContentType(body)
 	}
+	// A table or a page that a service sends as an attachment is a file, although it is text.
+	sent, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Disposition"))
+	file := sent == "attachment" && (kind == "text/csv" || kind == "text/tab-separated-values" || kind == "text/html")
 	switch {
 	case len(body) == 0:
 		done.Output = "Done."
@@ -140,7 +144,7 @@ func result(r seam.Run, resp *http.Response) (done parley.ToolResult, _ json.Raw
 		_ = json.Compact(&buf, body)
 		done.Output = buf.String()
 		return done, buf.Bytes(), nil
-	case utf8.Valid(body) && (IsJSON(kind) || strings.HasPrefix(kind, "text/")):
+	case !file && utf8.Valid(body) && (IsJSON(kind) || strings.HasPrefix(kind, "text/")):
 		done.Output = string(body)
 	default:
 		f := seam.File{Name: fileName(resp, r.Name), MediaType: mime.FormatMediaType(kind, params), Body: body}
@@ -167,7 +171,7 @@ func fileName(resp *http.Response, otherwise string) string {
 }
 
 // refusal is the result of a call that the service rejected, with its reason.
-func refusal(r seam.Run, resp *http.Response) parley.ToolResult {
+func refusal(r seam.Run, resp *http.Response, clean func(text string) string) parley.ToolResult {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	var said struct {
 		Error struct{ Message, Hint string }
@@ -179,7 +183,6 @@ func refusal(r seam.Run, resp *http.Response) parley.ToolResult {
 	} else if utf8.Valid(body) && kind != "text/html" { // an HTML page is meant for people
 		e.Message = strings.TrimSpace(string(body))
 	}
-	e.Message = parley.Cut(cmp.Or(e.Message, "the service answered "+status(resp)), 2000)
-	e.Hint = parley.Cut(e.Hint, 2000)
-	return callout.Refused(r, e)
+	e.Message = cmp.Or(e.Message, "the service answered "+status(resp))
+	return callout.Refused(r, e, clean)
 }

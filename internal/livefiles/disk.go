@@ -222,8 +222,15 @@ func (w *writer) prune(id parley.SessionID, turns map[parley.TurnID]bool) error 
 }
 
 // remove removes the files of a deleted session, its artifacts first: they are found by its
-// turns.
+// turns. It asks for the session itself: what was not found may be something in a session
+// that is there, whose files must stay.
 func (w *writer) remove(ctx context.Context, id parley.SessionID) error {
+	switch _, err := w.f.o.Store.Session(ctx, parley.System(), id); {
+	case err == nil:
+		return parley.Errorf(parley.CodeInternal, "something of session %s was not found, but it is there", id)
+	case parley.CodeOf(err) != parley.CodeNotFound:
+		return err
+	}
 	w.drop(id)
 	delete(w.bad, id)
 	if !archive.IsID(id) {

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/livefiles"
@@ -518,8 +519,91 @@ func TestFiles_of_a_folder_that_went_away(t *testing.T) {
 				t.Errorf("put back, the folder has %d files, want those of the export, %d", len(got), len(want))
 			}
 		}
-		if n := strings.Count(said.String(), "level=WARN"); n != 2 || !strings.Contains(said.String(), "put back what was at") {
+		// It is noticed even when there is nothing to write, and nothing changes in another
+		// server's folder.
+		r.files.Die()
+		o.Meta = nil
+		r.files = livefiles.Start(o)
+		settled()
+		if err := os.Rename(r.data, r.data+"-aside"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if n := strings.Count(said.String(), "level=WARN"); n != 3 || strings.Count(said.String(), "put back what was at") != 3 || strings.Count(said.String(), "written again") != 2 {
 			t.Errorf("it was said %d times:\n%s", n, said.String())
 		}
 	})
+}
+
+// TestFiles_of_a_folder_that_goes_away_at_any_moment: the data folder is renamed right after each of the
+// checks for it, and while an artifact is read. It is not made again, and when it is put back the files catch up.
+func TestFiles_of_a_folder_that_goes_away_at_any_moment(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(r *rig){
+		"no sessions":      func(*rig) {},
+		"an empty session": func(r *rig) { r.Session() },
+		"an artifact":      func(r *rig) { r.Await(r.Send(r.Session().ID, "plot").ID) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for n := range 12 { // later ones are the same again
+				live(t, clerk, enginetest.App(), func(t *testing.T, r *rig) {
+					r.files.Die()
+					prepare(r)
+					r.data = filepath.Join(t.TempDir(), "data")
+					if err := os.Mkdir(r.data, 0o700); err != nil {
+						t.Fatal(err)
+					}
+					moments := 0
+					moment := func() error {
+						if moments++; moments == n+1 {
+							return os.Rename(r.data, r.data+"-aside")
+						}
+						return nil
+					}
+					o := r.options()
+					o.Data, o.Store = datafolder.New(r.data, moment), shelved{o.Store, moment}
+					o.Meta = func() any { return 1 }
+					r.files = livefiles.Start(o)
+					time.Sleep(10 * time.Minute)
+					synctest.Wait()
+					if _, err := os.Lstat(r.data); !errors.Is(err, fs.ErrNotExist) {
+						t.Fatalf("after moment %d the folder was made again: %v", n, err)
+					}
+					if err := os.Rename(r.data+"-aside", r.data); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(2 * time.Minute)
+					synctest.Wait()
+					got := onDisk(t, r.data)
+					if got["index/meta.json"] == "" {
+						t.Errorf("after moment %d, put back: there is no meta.json", n)
+					}
+					delete(got, "index/meta.json")
+					var ids []parley.SessionID
+					list, err := r.Store.Sessions(t.Context(), parley.System(), seam.SessionQuery{Limit: 10})
+					for _, s := range list {
+						ids = append(ids, s.ID)
+					}
+					if diff := cmp.Diff(export(t, r.Store, r.kept, ids...), got); diff != "" || err != nil {
+						t.Errorf("after moment %d, put back (-export +disk):\n%s", n, diff)
+					}
+				})
+			}
+		})
+	}
+}
+
+// shelved is a store that calls moment when an artifact is read.
+type shelved struct {
+	livefiles.Store
+	moment func() error
+}
+
+func (s shelved) Artifact(ctx context.Context, p parley.Principal, id parley.ArtifactID) (seam.Artifact, error) {
+	if err := s.moment(); err != nil {
+		return seam.Artifact{}, err
+	}
+	return s.Store.Artifact(ctx, p, id)
 }

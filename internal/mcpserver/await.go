@@ -181,12 +181,15 @@ func (a *App) progress(ctx context.Context, r request) *progress {
 }
 
 func (p *progress) delta(d parley.Delta, whole bool) {
-	if p == nil || d.Kind != parley.DeltaText && d.Kind != parley.DeltaProgress || hidden(d.Agent) {
+	if p == nil || d.Kind != parley.DeltaText && d.Kind != parley.DeltaProgress || d.Agent.OfMemory() {
 		return
 	}
 	if d.Kind == parley.DeltaProgress {
-		p.tell(lastOf([]byte(d.Text)))
+		p.tell(by(d.Agent) + lastOf([]byte(d.Text)))
 		return
+	}
+	if d.Agent.Depth() > 0 {
+		return // its words are for another agent, and mix with those of others
 	}
 	p.text.Begin(d.Call)
 	p.text.Add(d.Text, whole)
@@ -194,6 +197,14 @@ func (p *progress) delta(d parley.Delta, whole bool) {
 	if seen := p.text.Seen(); len(seen) > 2*maxShown {
 		p.text.Add(string(seen[len(seen)-maxShown:]), true)
 	}
+}
+
+// by names a sub-agent before what it does.
+func by(agent parley.AgentPath) string {
+	if agent.Depth() == 0 {
+		return ""
+	}
+	return string(agent) + " "
 }
 
 // lastOf is the end of a text.
@@ -211,7 +222,7 @@ func (p *progress) tell(message string) {
 }
 
 func (p *progress) event(e parley.Event) {
-	if p == nil || hidden(e.Agent) {
+	if p == nil || e.Agent.OfMemory() {
 		return
 	}
 	pay, err := e.Payload()
@@ -224,11 +235,11 @@ func (p *progress) event(e parley.Event) {
 	case parley.AgentHandoff:
 		p.tell(string(v.From) + " hands over to " + string(v.To))
 	case parley.ToolStarted:
-		p.tell("calls " + v.Name + " " + parley.Cut(string(v.Input), 300))
+		p.tell(by(e.Agent) + "calls " + v.Name + " " + parley.Cut(string(v.Input), 300))
 	case parley.ToolEnded:
-		p.tell(v.Name + ": " + string(v.Outcome) + " " + parley.Cut(v.Output, 300))
+		p.tell(by(e.Agent) + v.Name + ": " + string(v.Outcome) + " " + parley.Cut(v.Output, 300))
 	case parley.ModelFailed:
-		p.tell("the model call failed: " + v.Error.Message)
+		p.tell(by(e.Agent) + "the model call failed: " + v.Error.Message)
 	case parley.InteractionAnswered:
 		p.tell("answered: " + v.Answer.Choice)
 	}
@@ -241,10 +252,4 @@ func (p *progress) waits(ctx context.Context, t parley.TurnInfo) {
 	}
 	p.said = t.Interactions[0]
 	p.tell(p.waiting(ctx, t))
-}
-
-// hidden reports whether an agent works on the session's memory, which is not shown as
-// part of an answer.
-func hidden(agent parley.AgentPath) bool {
-	return agent == parley.MemoryAgent || strings.HasSuffix(string(agent), "/"+parley.MemoryAgent)
 }

@@ -25,6 +25,8 @@ import (
 type BridgeOptions struct {
 	URL       string            // of an app's MCP server
 	Transport http.RoundTripper // nil: http.DefaultTransport
+	// Credentials go with each request, for the tools of its turn.
+	Credentials parley.Credentials
 	// LeaveAfter is how long running requests are waited for when the host has closed its
 	// end; 0: 5 s.
 	LeaveAfter time.Duration
@@ -245,6 +247,13 @@ func (b *bridge) do(ctx context.Context, method string, body []byte, header ...s
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
+	if len(b.o.Credentials) > 0 {
+		raw, err := json.Marshal(map[string]string(b.o.Credentials))
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set(parley.CredentialsHeader, string(raw))
+	}
 	for i := 0; i+1 < len(header); i += 2 {
 		if header[i+1] != "" {
 			r.Header.Set(header[i], header[i+1])

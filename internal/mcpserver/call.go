@@ -116,8 +116,13 @@ func (a *App) call(ctx context.Context, r request, withData bool) (*mcp.CallTool
 		if string(r.Params.Arguments) == "null" {
 			r.Params.Arguments = nil // some hosts say it so
 		}
+		given, err := r.credentials()
+		if err != nil {
+			return fail(err)
+		}
 		t, err := a.o.Engine.CallTool(ctx, r.who, parley.CallTool{
-			App: a.app.Name, Session: parley.SessionID(session), Name: r.Params.Name, Input: r.Params.Arguments, Key: key, Client: ClientName,
+			Credentials: given,
+			App:         a.app.Name, Session: parley.SessionID(session), Name: r.Params.Name, Input: r.Params.Arguments, Key: key, Client: ClientName,
 		})
 		if err != nil && t.ID != "" {
 			if err = a.begun(ctx, r.who, t, over); err != nil {

@@ -21,8 +21,14 @@ import (
 // oldest are the versions of the older era, whose connections open without a stream.
 var oldest = []string{"2024-11-05", "2025-03-26", "2025-06-18"}
 
+// filling is held by the test that fills the limit on the bytes that answers hold, which the whole
+// process has: two at once would wait for each other.
+var filling sync.Mutex
+
 // bounded serves the house as the binary does: with a limit on the bytes that answers hold.
 func (h *house) bounded() {
+	filling.Lock()
+	h.t.Cleanup(filling.Unlock)
 	asked := func(ctx context.Context) parley.Principal { return ctx.Value(userKey{}).(parley.Principal) }
 	limited := wire.Bounded(h.app, asked)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

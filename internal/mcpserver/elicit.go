@@ -44,8 +44,8 @@ func (a *App) open(ctx context.Context, p parley.Principal, t parley.TurnInfo, s
 			return nil, skip, err
 		}
 		switch {
-		case row.Kind == parley.KindCredential:
-			skip = append(skip, id) // a form is no place for a secret
+		case row.Kind == parley.KindCredential || row.Kind == parley.KindClient:
+			skip = append(skip, id) // a form is no place for a secret, and a client is no person
 		case row.Open:
 			list = append(list, row.Interaction)
 		}

@@ -176,6 +176,10 @@ func TestAwaitThroughACrash(t *testing.T) {
 			t.Fatalf("in the gap it is %s, resumes: %t, %v", row.Status, row.Resumes, err)
 		}
 		c := houseOf(t, rig, app).host(era, "", nil)
+		// A host that asks how it stands takes it for a turn that runs.
+		if diff := cmp.Diff(map[string]any{"status": "running"}, c.call("test.await_continuation", args{"continuation_id": turn, "timeout_ms": 0})); diff != "" {
+			t.Error(diff)
+		}
 		got := c.call("test.await_continuation", args{"continuation_id": turn})
 		if diff := cmp.Diff(map[string]any{"status": "completed", "response": map[string]any{"finalMessage": "done: mailed hi"}}, got); diff != "" {
 			t.Error(diff)

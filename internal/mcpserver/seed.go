@@ -160,6 +160,7 @@ type ContinuationResponse struct {
 	ReasoningSummary string     `json:"reasoningSummary,omitempty"`
 	Citations        []Citation `json:"citations,omitempty"`
 	FollowUps        []string   `json:"followUps,omitempty"`
+	Scripted         bool       `json:"scripted,omitempty" jsonschema:"true: a script wrote the answer, not a language model; tell the user"`
 }
 
 // Citation says where a statement comes from.
@@ -173,7 +174,7 @@ func responseOf(r *parley.Response) *ContinuationResponse {
 	if r == nil {
 		return nil
 	}
-	out := &ContinuationResponse{FinalMessage: r.Message, ReasoningSummary: r.ReasoningSummary, FollowUps: r.FollowUps}
+	out := &ContinuationResponse{FinalMessage: r.Message, ReasoningSummary: r.ReasoningSummary, FollowUps: r.FollowUps, Scripted: r.Scripted}
 	for _, c := range r.Citations {
 		out.Citations = append(out.Citations, Citation(c))
 	}

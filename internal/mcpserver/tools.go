@@ -30,6 +30,14 @@ type request struct {
 	who parley.Principal
 }
 
+// credentials are those that the request has in its header, where no model sees them.
+func (r request) credentials() (parley.Credentials, error) {
+	if r.Extra == nil {
+		return nil, nil
+	}
+	return parley.ParseCredentials(r.Extra.Header.Values(parley.CredentialsHeader))
+}
+
 // hints are a tool's annotations.
 type hints struct{ reads, destroys, repeats, open bool }
 
@@ -223,8 +231,12 @@ func (a *App) send(ctx context.Context, r request, in sendIn) (sendOut, *mcp.Cal
 	if err != nil {
 		return sendOut{}, nil, err
 	}
+	given, err := r.credentials()
+	if err != nil {
+		return sendOut{}, nil, err
+	}
 	t, err := a.o.Engine.Send(ctx, r.who, s.ID, parley.Send{
-		Message: in.Message, Model: model, Hints: in.PlannerHints.native(), Budgets: parley.Budgets{MaxDurationMS: in.TimeBudgetMS},
+		Message: in.Message, Credentials: given, Model: model, Hints: in.PlannerHints.native(), Budgets: parley.Budgets{MaxDurationMS: in.TimeBudgetMS},
 		NoTools: no(in.AllowTools), Key: in.IdempotencyKey, Client: client(in.Stream), Fixed: true,
 	})
 	if err != nil && t.ID != "" && in.IdempotencyKey == "" {
@@ -413,15 +425,23 @@ func (a *App) unanswered(t parley.TurnInfo) error {
 // askAnew starts the session of one question, and waits until a time for a store that
 // cannot say whether it has kept the question.
 func (a *App) askAnew(ctx context.Context, r request, in askIn, over time.Time) (parley.TurnID, error) {
+	given, err := r.credentials()
+	if err != nil {
+		return "", err
+	}
 	c := parley.CreateSession{App: a.app.Name, Budgets: in.Budgets.native(), Temporary: true, Client: ClientName}
 	if err := in.Model.fill(&c); err != nil {
 		return "", err
 	}
 	s, _, err := a.o.Engine.Create(ctx, r.who, c)
-	if err != nil {
+	switch {
+	case parley.CodeOf(err) == parley.CodeTimeout: // only the session is in doubt, and nothing looks for it
+		return "", parley.Errorf(parley.CodeUnavailable, "the store failed, and nothing was asked: %w", err).
+			WithHint("ask again").WithRetry(time.Second)
+	case err != nil:
 		return "", sampling(err)
 	}
-	t, err := a.o.Engine.Send(ctx, r.who, s.ID, parley.Send{Message: in.Message, NoTools: no(in.AllowTools), Client: client(in.Stream), Fixed: true})
+	t, err := a.o.Engine.Send(ctx, r.who, s.ID, parley.Send{Message: in.Message, Credentials: given, NoTools: no(in.AllowTools), Client: client(in.Stream), Fixed: true})
 	if err != nil && t.ID != "" {
 		if err := a.begun(ctx, r.who, t, over); err != nil {
 			a.giveUp(ctx, r.who, t)

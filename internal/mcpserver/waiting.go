@@ -23,6 +23,7 @@ type Waiting struct {
 	Reaches        []string        `json:"reaches,omitempty" jsonschema:"what that call acts on"`
 	Choices        []string        `json:"choices,omitempty"`
 	Questions      []AskedQuestion `json:"questions,omitempty"`
+	Credentials    []string        `json:"credentials,omitempty" jsonschema:"names of the secrets that are asked for; never ask for their values in the conversation"`
 	ExpiresAt      int64           `json:"expiresAt,omitempty"`
 }
 
@@ -43,7 +44,7 @@ type AskedOption struct {
 func waitingOf(in parley.Interaction) Waiting {
 	w := Waiting{
 		InteractionID: string(in.ID), ContinuationID: string(in.Turn), Kind: string(in.Kind), Title: in.Title, Detail: in.Detail, Text: in.Text,
-		Tool: in.Tool, Reaches: in.Reaches, ExpiresAt: millis(in.ExpiresAt),
+		Tool: in.Tool, Reaches: in.Reaches, Credentials: in.Credentials, ExpiresAt: millis(in.ExpiresAt),
 	}
 	_ = json.Unmarshal(in.Input, &w.Input) // there need not be one
 	if in.Kind != parley.KindQuestion {
@@ -160,10 +161,16 @@ func (a *App) answerOpen(ctx context.Context, r request, in answerIn) (answerOut
 	if err != nil {
 		return answerOut{}, nil, err
 	}
-	if !a.mayAnswer(row.Kind) {
+	given, err := r.credentials()
+	if err != nil {
+		return answerOut{}, nil, err
+	}
+	if row.Kind == parley.KindCredential && len(given) > 0 && in.Choice != parley.ChoiceDeny { // from the host's settings, not from its model
+		in = answerIn{Choice: parley.ChoiceAnswered}
+	} else if !a.mayAnswer(row.Kind) {
 		e := parley.Errorf(parley.CodeForbidden, "a %s is for a person to answer, and not for the model of a host", row.Kind).WithField("interaction_id")
 		if row.Kind == parley.KindCredential {
-			return answerOut{}, nil, e.WithHint("give the secret on a page or in a terminal of the server")
+			return answerOut{}, nil, e.WithHint("give the secret on a page or in a terminal of the server, or in the settings of the host, as the header %s", parley.CredentialsHeader)
 		}
 		return answerOut{}, nil, e.WithHint("answer on a page or in a terminal of the server, or in a host that shows forms; mcp.approvals in parley.yaml lets hosts answer, too")
 	}
@@ -184,7 +191,7 @@ func (a *App) answerOpen(ctx context.Context, r request, in answerIn) (answerOut
 		return answerOut{}, nil, parley.Errorf(parley.CodeInvalid, "answers are given with the choice %q", parley.Cut(in.Choice, 40)).
 			WithField("answers").WithHint("they belong to a question, without a choice")
 	}
-	if _, err := a.o.Engine.Answer(ctx, r.who, row.ID, parley.AnswerInteraction{Answer: answer, Client: ClientName}); err != nil {
+	if _, err := a.o.Engine.Answer(ctx, r.who, row.ID, parley.AnswerInteraction{Answer: answer, Credentials: given, Client: ClientName}); err != nil {
 		return answerOut{}, nil, err
 	}
 	return answerOut{"answered", string(row.Turn)}, nil, nil

@@ -94,10 +94,11 @@ func modeOf(app *parley.App, s *parley.Session) parley.PermissionMode {
 
 // verdictOf treats a misspelt verdict as a denial, so that a typo allows nothing.
 func verdictOf(r parley.Rule) parley.Verdict {
-	if r.Verdict != parley.Allow && r.Verdict != parley.Ask {
-		return parley.Deny
+	switch r.Verdict {
+	case parley.Allow, parley.Ask, parley.Confirm:
+		return r.Verdict
 	}
-	return r.Verdict
+	return parley.Deny
 }
 
 // barred says why an actuation is not allowed, or "".
@@ -137,8 +138,10 @@ func rank(v parley.Verdict) int {
 		return 0
 	case parley.Ask:
 		return 1
+	case parley.Confirm:
+		return 2
 	}
-	return 2
+	return 3
 }
 
 func matches(r parley.Rule, w Wish) bool {

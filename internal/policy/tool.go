@@ -9,11 +9,11 @@ import (
 
 // Attended reports whether a human can be asked about a turn of the given origin.
 func Attended(app *parley.App, o parley.Origin) bool {
-	return !app.Policy.Unattended && (o == parley.OriginUser || o == parley.OriginCall)
+	return !app.Policy.Unattended && o != parley.OriginSchedule
 }
 
 // Tool returns the verdict on a tool in the open turn of s, for any input. Deny: no call
-// of it can run; the reason is returned, too. Ask: a human is asked before each call.
+// of it can run; the reason is returned, too. Ask, Confirm: a human is asked before each call.
 // Allow: no rule is against all calls, though one may be against some; [Judge] decides on
 // each call.
 func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict, string) {
@@ -69,6 +69,9 @@ func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict
 	}
 	if verdict == parley.Ask && !attended && !slices.ContainsFunc(s.Rules, granted) {
 		return parley.Deny, "it needs a human's permission, and there is nobody to ask"
+	}
+	if verdict == parley.Confirm && !attended {
+		return parley.Deny, "a human confirms each call, and there is nobody to ask"
 	}
 	return verdict, reason
 }

@@ -2,6 +2,12 @@
 
 package proc
 
+import (
+	"io"
+	"testing"
+	"time"
+)
+
 // KillKeeper kills the keeper as somebody else might, and returns when it is gone.
 func KillKeeper() {
 	guard.mu.Lock()
@@ -12,3 +18,22 @@ func KillKeeper() {
 
 // Adopts says that orphans become children of this process.
 func Adopts(yes bool) { adopts = yes }
+
+// ReadLate writes text to an output and reads it when its time is already up. Somebody still
+// holds the pipe open.
+func ReadLate(t *testing.T, text string, to io.Writer) {
+	var p pipes
+	var far io.Writer
+	if err := p.output(&far, to); err != nil {
+		t.Fatal(err)
+	}
+	defer p.closeTheirs()
+	if _, err := io.WriteString(far, text); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range p.outs {
+		_ = f.SetReadDeadline(time.Unix(1, 0))
+	}
+	p.copy()
+	p.finish(0)
+}

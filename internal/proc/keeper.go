@@ -16,14 +16,16 @@ var guard keeper
 // keeper knows the groups that run. So does its shell, which outlives this process.
 type keeper struct {
 	mu      sync.Mutex
-	groups  map[int]bool
-	shell   *os.File // its standard input; nil: it does not run
+	groups  map[int]string // the mark of each
+	shell   *os.File       // its standard input; nil: it does not run
 	process *os.Process
 	ended   chan struct{}
 }
 
-// keep reads "+ group" and "- group". At the end of its input it kills the remaining
-// groups. It ignores the signals that a terminal or a supervisor sends to everybody.
+// keep reads "+ group:mark" and "- group:mark". At the end of its input it kills the remaining
+// groups and whatever has one of their marks. It looks for that ten times, because a process
+// has no environment for a moment while it becomes another program. It ignores the signals that
+// a terminal or a supervisor sends to everybody.
 const keep = `trap '' HUP INT QUIT TERM
 groups=" "
 while read -r op group; do
@@ -32,18 +34,27 @@ while read -r op group; do
 	-) groups="${groups%%" $group "*} ${groups#*" $group "}" ;;
 	esac
 done
-for group in $groups; do kill -KILL "-$group" 2>/dev/null; done`
+for group in $groups; do kill -KILL "-${group%%:*}" 2>/dev/null; done
+[ "$groups" != " " ] || exit 0
+set --
+for group in $groups; do set -- "$@" -e "` + markVariable + `=${group#*:}"; done
+for round in 1 2 3 4 5 6 7 8 9 10; do
+	for file in $(grep -ls "$@" /proc/[0-9]*/environ); do
+		pid=${file#/proc/}
+		kill -KILL "${pid%%/*}" 2>/dev/null
+	done
+done`
 
-// add makes sure that a group ends with this process.
-func (k *keeper) add(group int) error {
+// add makes sure that a group, and all that has its mark, ends with this process.
+func (k *keeper) add(group int, mark string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.groups == nil {
-		k.groups = map[int]bool{}
+		k.groups = map[int]string{}
 	}
-	k.groups[group] = true
+	k.groups[group] = mark
 	if k.shell != nil {
-		if _, err := fmt.Fprintf(k.shell, "+ %d\n", group); err == nil {
+		if _, err := fmt.Fprintf(k.shell, "+ %d:%s\n", group, mark); err == nil {
 			return nil
 		}
 		k.shell.Close() // it was killed
@@ -59,7 +70,7 @@ func (k *keeper) start() error {
 	}
 	defer theirs.Close()
 	c := exec.Command("/bin/sh", "-c", keep)
-	c.Dir, c.Env, c.Stdin = "/", []string{}, theirs
+	c.Dir, c.Env, c.Stdin = "/", []string{"PATH=/usr/bin:/bin"}, theirs
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := c.Start(); err != nil {
 		ours.Close()
@@ -71,8 +82,8 @@ func (k *keeper) start() error {
 		defer close(ended)
 		_ = c.Wait()
 	}()
-	for group := range k.groups {
-		if _, err := fmt.Fprintf(ours, "+ %d\n", group); err != nil {
+	for group, mark := range k.groups {
+		if _, err := fmt.Fprintf(ours, "+ %d:%s\n", group, mark); err != nil {
 			ours.Close()
 			return err
 		}
@@ -84,8 +95,9 @@ func (k *keeper) start() error {
 func (k *keeper) remove(group int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	mark := k.groups[group]
 	delete(k.groups, group)
 	if k.shell != nil {
-		_, _ = fmt.Fprintf(k.shell, "- %d\n", group)
+		_, _ = fmt.Fprintf(k.shell, "- %d:%s\n", group, mark)
 	}
 }

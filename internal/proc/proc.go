@@ -3,16 +3,20 @@
 // Package proc runs programs for tools and never leaves one behind.
 //
 // A program gets a session and process group of its own and exactly the environment that
-// its caller names. When it ends, all that it started is killed. When this process ends,
-// however it ends, so is every program: a keeper, one small shell, holds a pipe to this
-// process and kills the groups that are left when the pipe closes. A program starts only
-// after the keeper knows its group. A descendant that makes a session of its own (setsid)
-// escapes both.
+// its caller names, and a mark in it. When it ends, all that it started is killed. When this
+// process ends, however it ends, so is every program: a keeper, one small shell, holds a pipe
+// to this process and kills the groups that are left when the pipe closes. A program starts
+// only after the keeper knows its group.
+//
+// A descendant may leave the group by a session of its own (setsid). On Linux it is found in
+// /proc by its mark and killed, too. Nobody finds one that also has another environment, or
+// that another user runs, and elsewhere none that left the group.
 package proc
 
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -86,9 +90,10 @@ func Start(ctx context.Context, s Spec) (*Process, error) {
 	defer tell.Close()
 	defer ready.Close()
 	p := &Process{done: make(chan struct{})}
+	mark := rand.Text()
 	args := append([]string{"-c", launch, "sh", strconv.FormatInt((s.Memory+1023)/1024, 10)}, s.Args...)
 	p.cmd = exec.Command("/bin/sh", args...)
-	p.cmd.Dir, p.cmd.Env = s.Dir, s.Env
+	p.cmd.Dir, p.cmd.Env = s.Dir, append(slices.Clip(s.Env), markVariable+"="+mark)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	var f pipes
 	var far io.Writer
@@ -104,7 +109,7 @@ func Start(ctx context.Context, s Spec) (*Process, error) {
 	}
 	f.closeTheirs()
 	group := p.cmd.Process.Pid
-	err = guard.add(group)
+	err = guard.add(group, mark)
 	if err == nil {
 		_, err = tell.WriteString("go\n")
 	}
@@ -123,10 +128,11 @@ func Start(ctx context.Context, s Spec) (*Process, error) {
 		p.err = p.cmd.Wait() // of the program alone: all its files are pipes of ours
 		close(ended)
 		p.signal(syscall.SIGKILL) // whatever the program left running
+		killMarked(mark)
 		if adopts {
 			go reap(group)
 		}
-		f.finish()
+		f.finish(drain)
 		guard.remove(group)
 		if exit, ok := errors.AsType[*exec.ExitError](p.err); ok && exit.ExitCode() < 0 && ctx.Err() != nil {
 			p.err = context.Cause(ctx)
@@ -253,7 +259,11 @@ func (p *pipes) output(at *io.Writer, to io.Writer) error {
 	p.read.Add(1)
 	p.work = append(p.work, func() {
 		defer p.read.Done()
-		if _, err := io.Copy(to, ours); err != nil {
+		_, err := io.Copy(to, ours)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			_, err = io.Copy(to, bytes.NewReader(rest(ours)))
+		}
+		if err != nil {
 			_, _ = io.Copy(io.Discard, ours) // a program must not wait for its reader
 		}
 	})
@@ -270,14 +280,40 @@ func (p *pipes) closeTheirs() { closeAll(p.theirs) }
 
 func (p *pipes) closeAll() { closeAll(p.theirs, p.ins, p.outs) }
 
-// finish reads what is left. The group is gone by now, so the end of each pipe comes,
-// unless a descendant escaped with it.
-func (p *pipes) finish() {
+// finish reads what is left. The group is gone by now, so the end of each pipe comes within
+// the time given, unless a descendant escaped with it. What is in a pipe by then is read even
+// if nobody had the time to read any of it.
+func (p *pipes) finish(within time.Duration) {
 	for _, f := range p.outs {
-		_ = f.SetReadDeadline(time.Now().Add(drain))
+		_ = f.SetReadDeadline(time.Now().Add(within))
 	}
 	p.read.Wait()
 	closeAll(p.ins, p.outs)
+}
+
+// maxPipe is the most that a pipe holds, unless the system's administrator allows more. A
+// descendant that escaped and goes on writing cannot make rest read more.
+const maxPipe = 1 << 20
+
+// rest reads what is in a pipe now. It waits for nothing and heeds no deadline.
+func rest(f *os.File) []byte {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	var out []byte
+	_ = raw.Control(func(fd uintptr) {
+		buf := make([]byte, 64<<10)
+		for len(out) < maxPipe {
+			n, err := syscall.Read(int(fd), buf)
+			if n > 0 {
+				out = append(out, buf[:n]...)
+			} else if !errors.Is(err, syscall.EINTR) {
+				return // EAGAIN, or the end
+			}
+		}
+	})
+	return out
 }
 
 func closeAll(lists ...[]*os.File) {

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	hold := func() {
-		script := `exec >"$0"; sleep 1000 & echo held; exec sleep 1000`
+		script := `exec >"$0"; sleep 1000 & ` + escapes + ` exec sleep 1000`
 		if _, err := proc.Start(context.Background(), proc.Spec{Args: []string{sh, "-c", script, fifo}}); err != nil {
 			panic(err)
 		}
@@ -48,6 +48,10 @@ func TestMain(m *testing.M) {
 }
 
 const sh = "/bin/sh"
+
+// escapes starts a program that says held and leaves the group, where it can be found
+// elsewhere.
+var escapes = map[bool]string{true: `setsid sh -c 'echo held; exec sleep 1000' &`, false: `echo held;`}[runtime.GOOS == "linux"]
 
 func run(t *testing.T, s proc.Spec) (out, errs string, err error) {
 	t.Helper()
@@ -202,9 +206,11 @@ func await(t *testing.T, c <-chan struct{}, what string) {
 // whether the program ends by itself or is stopped, or whether it ignores SIGTERM.
 func TestNothingIsLeft(t *testing.T) {
 	for name, script := range map[string]string{
-		"ends":           `exec >"$0"; sleep 1000 & echo held; exit 0`,
-		"is stopped":     `exec >"$0"; sleep 1000 & echo held; exec sleep 1000`,
-		"ignores a stop": `trap '' TERM; exec >"$0"; sleep 1000 & echo held; while :; do sleep 1000; done`,
+		"ends":                        `exec >"$0"; sleep 1000 & echo held; exit 0`,
+		"is stopped":                  `exec >"$0"; sleep 1000 & echo held; exec sleep 1000`,
+		"has one that left its group": `exec >"$0"; ` + escapes + ` exec sleep 1000`,
+		"has a daemon":                `exec >"$0"; (` + escapes + `) & wait; exec sleep 1000`,
+		"ignores a stop":              `trap '' TERM; exec >"$0"; sleep 1000 & echo held; while :; do sleep 1000; done`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFifo(t)
@@ -305,6 +311,17 @@ func TestFlood(t *testing.T) {
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("full") }
+
+// TestReadLate: output is not lost when nobody had the time to read it before the program's
+// time to write was up.
+func TestReadLate(t *testing.T) {
+	for _, want := range []string{"", "launched\n", strings.Repeat("x", 60_000)} {
+		var out bytes.Buffer
+		if proc.ReadLate(t, want, &out); out.String() != want {
+			t.Errorf("%d bytes of %d were read", out.Len(), len(want))
+		}
+	}
+}
 
 // TestMany: many programs at once leave no file open in this process.
 func TestMany(t *testing.T) {

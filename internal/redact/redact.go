@@ -52,9 +52,11 @@ const (
 // Redactor finds secrets. Make one with [New].
 type Redactor struct {
 	table atomic.Pointer[table]
+	of    *Redactor // see With
 
 	mu    sync.Mutex
 	named map[string][]known
+	parts map[*Redactor]bool // made by With and not ended
 }
 
 type known struct {
@@ -71,6 +73,42 @@ func New(values ...string) *Redactor {
 	}
 	r.rebuild()
 	return r
+}
+
+// With returns a Redactor that knows what r knows now, and the given values; values that
+// [Redactor.Add] would refuse are left out. Until [Redactor.End] is called, what goes to a
+// [Redactor.Writer] of r is searched for these values, too. It costs little more than its
+// values.
+func (r *Redactor) With(values ...string) *Redactor {
+	p := &Redactor{of: r, named: map[string][]known{}}
+	for _, v := range values {
+		p.put(v, v)
+	}
+	forms := slices.Clone(r.table.Load().lits)
+	for _, ks := range p.named {
+		for _, k := range ks {
+			forms = append(forms, k.forms...)
+		}
+	}
+	p.table.Store(newTable(forms))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.parts == nil {
+		r.parts = map[*Redactor]bool{}
+	}
+	r.parts[p] = true
+	return p
+}
+
+// End says that a Redactor made by [Redactor.With] is not needed any more. It can still be
+// used.
+func (r *Redactor) End() {
+	if r.of == nil {
+		return
+	}
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	delete(r.of.parts, r)
 }
 
 // Add makes a value known under a name, beside the name's previous value; what

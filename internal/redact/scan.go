@@ -3,16 +3,30 @@ package redact
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // table is what a scan looks up. It is never changed once made.
 type table struct {
-	// threes has a bit for each (hash of) three bytes with which a rule or a
-	// known value begins: nearly all of a text is passed over with one look
-	// here. pairs and first do the same for the last bytes there are.
+	*shapes
+	begins
+
+	lits []string    // known values in all spellings, sorted
+	at   [257]uint32 // lits[at[c]:at[c+1]] begin with byte c
+}
+
+// begins has a bit for each (hash of) three bytes with which a rule or a known value
+// begins: nearly all of a text is passed over with one look here. pairs and first do the
+// same for the last bytes there are.
+type begins struct {
 	threes [1 << 15 / 64]uint64
 	pairs  [1 << 16 / 64]uint64
 	first  [256]bool
+}
+
+// shapes is the part of a table that all have in common.
+type shapes struct {
+	starts begins // of the rules alone
 
 	rules [256][]*rule // by first byte
 	inner [256]bool    // one of them may follow a letter or digit
@@ -24,14 +38,12 @@ type table struct {
 	lists [][]*rule
 
 	names [256][]*rule // of kind assign, by last byte in lower case
-
-	lits []string    // known values in all spellings, sorted
-	at   [257]uint32 // lits[at[c]:at[c+1]] begin with byte c
 }
 
 func newTable(lits []string) *table {
 	slices.Sort(lits)
-	t := &table{lits: slices.Compact(lits), lists: make([][]*rule, 1)}
+	t := &table{shapes: allShapes(), lits: slices.Compact(lits)}
+	t.begins = t.starts
 	n := 0
 	for c := range 256 {
 		t.at[c] = uint32(n)
@@ -41,6 +53,14 @@ func newTable(lits []string) *table {
 		}
 	}
 	t.at[256] = uint32(n)
+	return t
+}
+
+// allShapes are made once: they have 80 KB.
+var allShapes = sync.OnceValue(newShapes)
+
+func newShapes() *shapes {
+	t := &shapes{lists: make([][]*rule, 1)}
 	for i := range rules {
 		r := &rules[i]
 		a := r.prefix[0]
@@ -57,7 +77,7 @@ func newTable(lits []string) *table {
 			t.inner[upper(a)] = t.inner[upper(a)] || r.inner
 		}
 		r.beginnings(func(b string) {
-			t.begin(b)
+			t.starts.begin(b)
 			if r.inner {
 				k := uint32(b[0])<<8 | uint32(b[1])
 				t.innerPairs[k>>6] |= 1 << (k & 63)
@@ -110,7 +130,7 @@ func upper(c byte) byte {
 	return c
 }
 
-func (t *table) begin(b string) {
+func (t *begins) begin(b string) {
 	k := three(b, 0)
 	t.threes[k>>6] |= 1 << (k & 63)
 	k = uint32(b[0])<<8 | uint32(b[1])

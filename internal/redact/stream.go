@@ -26,6 +26,9 @@ const chunk = 512
 // NewStream returns a stream at the beginning of a text.
 func (r *Redactor) NewStream() *Stream { return &Stream{r: r} }
 
+// Use makes the stream search for what r knows from the next fragment on.
+func (s *Stream) Use(r *Redactor) { s.r = r }
+
 // Write takes the next fragment and returns what can be shown by now, which may
 // be nothing. A fragment that passes whole is returned as it is, without allocating.
 func (s *Stream) Write(fragment string) (safe string) { return s.step(fragment, false) }

@@ -7,6 +7,18 @@ import "io"
 // such as the handlers of log/slog.
 func (r *Redactor) Writer(w io.Writer) io.Writer { return lines{r, w} }
 
+// all are the redactors that a line passes: those made by With have the values of r, too,
+// and come first, so that a value is found whole.
+func (r *Redactor) all() []*Redactor {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]*Redactor, 0, len(r.parts)+1)
+	for p := range r.parts {
+		list = append(list, p)
+	}
+	return append(list, r)
+}
+
 type lines struct {
 	r *Redactor
 	w io.Writer
@@ -14,8 +26,10 @@ type lines struct {
 
 func (l lines) Write(b []byte) (int, error) {
 	clean := b
-	if s, found := l.r.String(view(b)); found {
-		clean = []byte(s)
+	for _, r := range l.r.all() {
+		if s, found := r.String(view(clean)); found {
+			clean = []byte(s)
+		}
 	}
 	if _, err := l.w.Write(clean); err != nil {
 		return 0, err

@@ -71,13 +71,13 @@ func (n namer) rename(text []byte) []byte {
 // they belong to no turn.
 var left = []parley.EventType{
 	"session.forked", "session.updated", "history.condensed", "turn.queued", "turn.interrupted", "turn.resumed", "turn.stop_requested",
-	"artifact.stored", "context.observed", "budget.reached",
+	"artifact.stored", "context.observed", "budget.reached", "hook.ran", "files.announced", "files.saved", "runtime.noted", "runtime.kept",
 }
 
 // volatile are fields that differ from run to run, or repeat others.
 var volatile = map[string][]string{
 	"session.created":      {"outside_id", "mode", "max_open_turns", "in_force", "workspace", "read_only"},
-	"turn.started":         {"in_force", "app", "key", "client", "by", "retry_of", "budgets"},
+	"turn.started":         {"in_force", "app", "key", "client", "by", "retry_of", "budgets", "hook_due"},
 	"turn.completed":       {"usage"},
 	"turn.failed":          {"usage"},
 	"turn.cancelled":       {"usage", "by"},
@@ -86,8 +86,8 @@ var volatile = map[string][]string{
 	"model.started":        {"context", "reserved", "window"},
 	"model.replied":        {"ttft_ms", "took_ms", "state"},
 	"model.failed":         {"usage"},
-	"tool.started":         {"deadline", "attempt"},
-	"tool.ended":           {"took_ms", "artifact"},
+	"tool.started":         {"deadline", "attempt", "claim"},
+	"tool.ended":           {"took_ms", "artifact", "report"},
 	"interaction.opened":   {"opened_at", "expires_at"},
 	"interaction.answered": {"by", "client"},
 	"memory.updated":       {"by", "through", "facts"},
@@ -163,6 +163,9 @@ func text(ev parley.Event, ids namer, other bool) string {
 	for _, f := range volatile[string(ev.Type)] {
 		delete(fields, f)
 	}
+	if answer, ok := fields["response"].(map[string]any); ok {
+		delete(answer, "scripted") // a recording stands in for each model, and older logs do not say it
+	}
 	if other {
 		for _, f := range ofModel[string(ev.Type)] {
 			delete(fields, f)
@@ -182,6 +185,9 @@ func text(ev parley.Event, ids namer, other bool) string {
 		for _, f := range []string{"output", "error"} { // our own words about how it was lost
 			delete(fields, f)
 		}
+	}
+	if ev.Type == "interaction.opened" && fields["kind"] == string(parley.KindUnknown) {
+		delete(fields, "text") // as above, and what a client reported too late
 	}
 	if ev.Agent != "" {
 		fields["(agent)"] = ev.Agent

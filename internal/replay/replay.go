@@ -75,6 +75,8 @@ type turn struct {
 	calls    []*modelCall
 	tools    []*toolCall
 	asked    []*question
+	hooks    []parley.HookRan // what hooks of the engine decided about calls
+	heard    []*hearing       // and about all else
 	snippets []parley.Snippet
 	end      parley.Payload // nil: it was still open
 	steers   int
@@ -103,6 +105,7 @@ type toolCall struct {
 	again  parley.CallID // what repeats it, where that has to be known
 
 	reaches []string
+	claim   parley.InteractionID // the last one, of a call that clients ran
 }
 
 // question is an interaction and its answer, nil when nobody answered in time.
@@ -179,10 +182,19 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 		case parley.ToolStarted:
 			if tc := tools[p.Call]; tc != nil {
 				tc.input, tc.reaches = p.Input, p.Reaches
+				if p.Claim != nil {
+					tc.claim = p.Claim.Interaction
+				}
 			}
 		case parley.ToolEnded:
 			if tc := tools[p.Call]; tc != nil {
 				tc.ended = &p
+			}
+		case parley.HookRan:
+			if p.From != "" && p.Call != "" {
+				t.hooks = append(t.hooks, p)
+			} else if p.From != "" {
+				t.hear(ev.Agent, p)
 			}
 		case parley.ContextRetrieved:
 			t.snippets = p.Snippets

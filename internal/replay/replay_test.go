@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -450,4 +451,54 @@ func TestPromptsOfAReplay(t *testing.T) {
 			t.Errorf("told %q", text)
 		}
 	}
+}
+
+// TestReplayOfClients: calls that clients ran are claimed and reported again, also those
+// that were claimed and never reported, or declined.
+func TestReplayOfClients(t *testing.T) {
+	t.Parallel()
+	model := func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+		if res := enginetest.Results(r); len(res) > 0 {
+			say("done: " + res[len(res)-1])
+			return seam.Reply{}, nil
+		}
+		return seam.Reply{Parts: []parley.Part{enginetest.Call(enginetest.Last(r), map[string]string{"text": "hi"})}}, nil
+	}
+	app := enginetest.App(enginetest.ByClients, func(a *parley.App) {
+		for i := range a.Tools {
+			a.Tools[i].Timeout = parley.Duration(50 * time.Millisecond)
+		}
+	})
+	var rec *replay.Recording
+	synctest.Test(t, func(t *testing.T) {
+		rec = recorded(t, model, app, func(r *enginetest.Rig, s parley.SessionInfo) {
+			own := &enginetest.Client{Service: r.Service}
+			turn := func(message string, do ...func(in parley.InteractionID) error) {
+				id := r.Send(s.ID, message).ID
+				for _, f := range do {
+					if err := f(r.Await(id).Interactions[0]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.Await(id)
+			}
+			serve := func(in parley.InteractionID) error { _, err := own.Serve(ctx, r.Engine, in); return err }
+			never := func(in parley.InteractionID) error {
+				_, err := r.Engine.Claim(ctx, enginetest.User, in, parley.ClaimCall{})
+				return err
+			}
+			answer := func(choice string) func(in parley.InteractionID) error {
+				return func(in parley.InteractionID) error {
+					_, err := r.Engine.Answer(ctx, enginetest.User, in, parley.AnswerInteraction{Answer: parley.Answer{Choice: choice}})
+					return err
+				}
+			}
+			turn("look", serve)
+			turn("look", never, serve)
+			turn("look", answer(parley.ChoiceDeny))
+			turn("mail", serve)
+			turn("mail", never, answer(parley.ChoiceHappened))
+		})
+	})
+	same(t, rec)
 }

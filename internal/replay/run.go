@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -165,7 +166,7 @@ func (r *runner) open(ctx context.Context, digest parley.Digest) error {
 		Tools:    map[string]*toolbox.Box{app.Name: box},
 		Now:      func() time.Time { return *r.clock.Load() },
 
-		RunRedacted: r.stage.ran, NothingRuns: true, Untimed: true,
+		RunRedacted: r.stage.ran, HasCredential: r.stage.hadCredential, NothingRuns: true, Untimed: true,
 	})
 	if err != nil {
 		return err
@@ -294,6 +295,9 @@ func (r *runner) turn(ctx context.Context, id parley.TurnID) error {
 		info, err = r.engine.CallTool(ctx, r.who, parley.CallTool{Session: r.id, Name: q.Call.Name, Input: q.Call.Input, Redacted: q.Call.Redacted})
 	} else {
 		send := parley.Send{Message: q.Message.Text(), Model: q.Model, Hints: q.Hints, NoTools: q.NoTools, Budgets: q.Budgets}
+		for _, d := range q.Tools {
+			send.Tools = append(send.Tools, parley.OfferedTool{Name: strings.TrimPrefix(d.Name, parley.CallerPrefix), Description: d.Description, InputSchema: d.InputSchema})
+		}
 		if r.o.Models != nil {
 			send.Model = ""
 		}
@@ -339,6 +343,8 @@ func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo, done
 		case q != nil && q.instead != "" && r.o.Models == nil:
 			_, err = r.engine.Send(ctx, r.who, r.id, parley.Send{Message: q.instead, Busy: parley.BusySteer})
 			return len(info.Interactions), err
+		case q != nil && q.answer != nil && q.Kind == in.Kind && q.answer.Choice == parley.ChoiceClaimed:
+			err = r.client(ctx, t, q, in.ID)
 		case q != nil && q.answer != nil && q.Kind == in.Kind:
 			a := *q.answer
 			if len(a.Input) > 0 && in.Tool != q.Tool {
@@ -367,6 +373,34 @@ func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo, done
 		}
 	}
 	return len(info.Interactions), nil
+}
+
+// client does what the recorded client did that claimed a call.
+func (r *runner) client(ctx context.Context, t *turn, q *question, id parley.InteractionID) error {
+	claimed, err := r.engine.Claim(ctx, r.who, id, parley.ClaimCall{})
+	if err != nil {
+		return err
+	}
+	said := parley.ReportCall{Token: claimed.Token}
+	reported := false
+	for _, c := range t.tools {
+		if c.call != q.Call || c.claim != q.ID {
+			continue
+		}
+		for _, cmd := range c.during {
+			r.command(cmd)
+		}
+		if reported = c.ended != nil && c.ended.Report != ""; reported {
+			said.Outcome, said.Output, said.Data = c.ended.Outcome, c.ended.Output, c.ended.Data
+		}
+	}
+	if !reported {
+		r.until(claimed.Deadline) // the report that comes then lets the engine look at its clock
+	}
+	if _, err = r.engine.Report(ctx, r.who, id, said); !reported && errors.Is(err, parley.ErrConflict) {
+		return nil
+	}
+	return err
 }
 
 // command carries out a recorded command on the running turn. The turn itself calls it, so

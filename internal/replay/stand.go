@@ -193,6 +193,30 @@ func (s *stage) ran(again parley.Tool, input json.RawMessage) bool {
 	return false
 }
 
+// hadCredential reports whether the recorded call that again repeats had its credentials
+// after so many answers: it asked for them no further.
+func (s *stage) hadCredential(again parley.Tool, _ string, answers int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turn == nil {
+		return true
+	}
+	for _, c := range s.turn.tools {
+		if c.name != again.Name || compact(c.asked) != compact(again.Input) && compact(c.input) != compact(again.Input) || c.again != "" && c.again != again.Call {
+			continue
+		}
+		c.again = again.Call
+		times := 0
+		for _, q := range s.turn.asked {
+			if q.Kind == parley.KindCredential && q.Call == c.call {
+				times++
+			}
+		}
+		return answers >= times
+	}
+	return true
+}
+
 // Tools implements seam.Toolset: those of the app.
 func (s *stage) Tools(context.Context) ([]parley.ToolDecl, error) { return s.app.Tools, nil }
 
@@ -200,7 +224,7 @@ func (s *stage) Tools(context.Context) ([]parley.ToolDecl, error) { return s.app
 func (s *stage) questions(c *toolCall) []*question {
 	var own []*question
 	for _, q := range s.now().asked {
-		if q.Call == c.call && (q.Key != "" || q.Kind == parley.KindQuestion) {
+		if q.Call == c.call && q.Kind != parley.KindCredential && (q.Key != "" || q.Kind == parley.KindQuestion) {
 			own = append(own, q)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -30,10 +31,20 @@ type kept struct {
 
 var errClosed = parley.Errorf(parley.CodeUnavailable, "the server is shutting down").WithHint("try again in a moment").WithRetry(2 * time.Second)
 
-// hold counts a holder of the scope, and begins to keep it if nobody did.
-func (s *Scopes) hold(at seam.Scope) (*kept, error) {
+// hold counts a holder of the scope, and begins to keep it if nobody did. What it returns
+// has nothing made yet if the scope has tools of its own.
+func (s *Scopes) hold(at seam.Scope) (*Resolved, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	a := s.apps[at.App]
+	if a == nil {
+		return nil, parley.Errorf(parley.CodeNotFound, "there is no app %q", at.App)
+	}
+	r := &Resolved{scopes: s, app: a, made: a.plain, space: at.Workspace, owner: at.Principal}
+	if len(a.Sources) == 0 {
+		a.holders++
+		return r, nil
+	}
 	if s.closed {
 		return nil, errClosed
 	}
@@ -43,7 +54,9 @@ func (s *Scopes) hold(at seam.Scope) (*kept, error) {
 		s.kept[at] = k
 	}
 	k.hold()
-	return k, nil
+	a.holders++
+	r.made, r.kept = nil, k
+	return r, nil
 }
 
 // hold is called with Scopes.mu held.
@@ -56,11 +69,14 @@ func (k *kept) hold() {
 }
 
 // release counts a holder less. What nobody holds is closed after a while, or at once if it
-// has not all that it should have, so that the next one tries again.
+// has not all that it should have, so that the next one tries again, or if its app was
+// replaced. It is called with mu held.
 func (s *Scopes) release(k *kept) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if k.holders--; k.holders > 0 || s.kept[k.scope] != k {
+	k.holders--
+	if k.holders == 0 && s.gone[k] {
+		s.drop(k)
+	}
+	if k.holders > 0 || s.kept[k.scope] != k {
 		return
 	}
 	if k.lacking {
@@ -91,7 +107,10 @@ func (s *Scopes) idle(k *kept) {
 
 // drop forgets a scope and closes its toolsets. It is called with mu held.
 func (s *Scopes) drop(k *kept) {
-	delete(s.kept, k.scope)
+	delete(s.gone, k)
+	if s.kept[k.scope] == k {
+		delete(s.kept, k.scope)
+	}
 	if k.timer != nil {
 		k.timer.Stop()
 		k.timer = nil
@@ -120,7 +139,7 @@ func (s *Scopes) make(ctx context.Context, a *app, k *kept) (*made, error) {
 	}
 	s.mu.Lock()
 	m, closed := k.made, s.closed
-	if closed || m != nil && slices.Equal(m.changes, changesOf(k.sets)) {
+	if closed || m != nil && !stale(k.sets) && slices.Equal(m.changes, changesOf(k.sets)) {
 		s.mu.Unlock()
 		<-k.work
 		if closed {
@@ -163,6 +182,19 @@ func (s *Scopes) list(a *app, k *kept) *made {
 		k.sets = append(k.sets, sets...)
 	}
 	k.opened = true
+	for _, set := range k.sets {
+		if r, ok := set.(seam.Refresher); ok && r.Stale() {
+			if err := guarded(func() error { r.Refresh(ctx); return nil }); err != nil {
+				log.Warn("a scope's tools could not look for changes", "err", err)
+			}
+		}
+	}
+	s.mu.Lock()
+	m := k.made
+	s.mu.Unlock()
+	if m != nil && slices.Equal(m.changes, changesOf(k.sets)) {
+		return m
+	}
 	m, left := s.resolved(ctx, a, k.sets)
 	for _, err := range left {
 		log.Warn("something of a scope is left out", "err", err)
@@ -177,12 +209,13 @@ func (s *Scopes) list(a *app, k *kept) *made {
 // left out.
 func (s *Scopes) resolved(ctx context.Context, a *app, sets []seam.Toolset) (m *made, left []error) {
 	m = &made{app: a.plain.app, digest: a.plain.digest, body: a.plain.body, tools: a.plain.tools, changes: changesOf(sets)}
-	m.tools, left = a.Tools.With(ctx, sets)
+	m.tools, left = a.Tools.With(ctx, versions(ctx, sets))
 	if len(sets) == 0 || a.With == nil {
 		return m, left
 	}
 	app, err := a.With(m.tools.Decls())
 	if err == nil {
+		instruct(&app, sets)
 		var own *made
 		if own, err = s.seal(app, m.tools); err == nil {
 			own.changes = m.changes
@@ -190,6 +223,47 @@ func (s *Scopes) resolved(ctx context.Context, a *app, sets []seam.Toolset) (m *
 		}
 	}
 	return m, append(left, err)
+}
+
+// versions are the toolsets as they are now.
+func versions(ctx context.Context, sets []seam.Toolset) []seam.Toolset {
+	list := slices.Clone(sets)
+	for i, set := range list {
+		if v, ok := set.(seam.Versioned); ok {
+			if err := guarded(func() error { _, err := v.Tools(ctx); return err }); err == nil {
+				list[i] = v.Now()
+			}
+		}
+	}
+	return list
+}
+
+// instruct adds what the toolsets have to say to the prompts of all agents.
+func instruct(app *parley.App, sets []seam.Toolset) {
+	more := ""
+	for _, set := range sets {
+		if in, ok := set.(seam.Instructor); ok {
+			if text := in.Instructions(); text != "" {
+				more += "\n\n" + text
+			}
+		}
+	}
+	if more == "" {
+		return
+	}
+	app.Agents = maps.Clone(app.Agents)
+	for name, def := range app.Agents {
+		def.Prompt += "\n\nThese instructions come from files, the nearest last. Where two contradict each other, the later one counts." + more
+		app.Agents[name] = def
+	}
+}
+
+// stale reports whether a toolset should look for changes.
+func stale(sets []seam.Toolset) bool {
+	return slices.ContainsFunc(sets, func(set seam.Toolset) bool {
+		r, ok := set.(seam.Refresher)
+		return ok && r.Stale()
+	})
 }
 
 // changesOf counts the changes of each toolset.
@@ -219,6 +293,9 @@ func (s *Scopes) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	for _, k := range s.kept {
+		s.drop(k)
+	}
+	for k := range s.gone {
 		s.drop(k)
 	}
 	s.mu.Unlock()

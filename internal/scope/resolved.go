@@ -1,11 +1,15 @@
 package scope
 
 import (
+	"context"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/hook"
+	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/toolbox"
 	"github.com/parley-server/parley/internal/workspace"
 )
@@ -84,22 +88,95 @@ func (w *Workspace) Close() {
 // Current reports whether a Resolve now would return the same. It answers from memory at
 // once.
 func (r *Resolved) Current() bool {
-	if r.kept == nil {
-		return true
-	}
 	s := r.scopes
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.closed && s.kept[r.kept.scope] == r.kept && r.kept.made == r.made && slices.Equal(r.made.changes, changesOf(r.kept.sets))
+	if r.app.replaced {
+		return false
+	}
+	return r.kept == nil || !s.closed && s.kept[r.kept.scope] == r.kept && r.kept.made == r.made && slices.Equal(r.made.changes, changesOf(r.kept.sets))
+}
+
+// Stale reports whether it is time for a Resolve that looks for changes. It answers from
+// memory at once.
+func (r *Resolved) Stale() bool {
+	if r.kept == nil {
+		return false
+	}
+	r.scopes.mu.Lock()
+	defer r.scopes.mu.Unlock()
+	return stale(r.kept.sets)
+}
+
+// Commands lists the scope's slash commands by name. Of two with one name, that of the
+// first toolset counts.
+func (r *Resolved) Commands() []parley.SlashCommand {
+	var list []parley.SlashCommand
+	for _, c := range toolbox.Sets[seam.Commander](r.made.tools) {
+		for _, cmd := range c.Commands() {
+			if !slices.ContainsFunc(list, func(have parley.SlashCommand) bool { return have.Name == cmd.Name }) {
+				list = append(list, cmd)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b parley.SlashCommand) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// HasCommand reports whether there is a slash command of that name.
+func (r *Resolved) HasCommand(name string) bool {
+	return slices.ContainsFunc(r.Commands(), func(c parley.SlashCommand) bool { return c.Name == name })
+}
+
+// Expand is what a slash command says to the model. An unknown one is CodeNotFound; other
+// errors are for the user.
+func (r *Resolved) Expand(ctx context.Context, name, args string) (string, error) {
+	for _, c := range toolbox.Sets[seam.Commander](r.made.tools) {
+		if slices.ContainsFunc(c.Commands(), func(have parley.SlashCommand) bool { return have.Name == name }) {
+			return c.Expand(ctx, name, args)
+		}
+	}
+	return "", parley.Errorf(parley.CodeNotFound, "there is no command /%s", parley.Cut(name, 80))
+}
+
+// Hooks lists the hooks of the scope, those of the farthest level first.
+func (r *Resolved) Hooks() (list []hook.Hook) {
+	for _, s := range toolbox.Sets[hook.Source](r.made.tools) {
+		list = append(list, s.Hooks()...)
+	}
+	return list
+}
+
+// Approvals lists what may run in the scope only once a person has approved it.
+func (r *Resolved) Approvals(ctx context.Context) []parley.Approval {
+	list := []parley.Approval{}
+	for _, a := range toolbox.Sets[seam.Applicant](r.made.tools) {
+		list = append(list, a.Approvals(ctx)...)
+	}
+	return list
+}
+
+// Approve keeps what a person decided about one of them. CodeNotFound: there is none of
+// that digest.
+func (r *Resolved) Approve(ctx context.Context, d parley.Digest, c parley.DecideApproval) (parley.Approval, error) {
+	for _, a := range toolbox.Sets[seam.Applicant](r.made.tools) {
+		done, err := a.Approve(ctx, d, c)
+		if parley.CodeOf(err) != parley.CodeNotFound {
+			return done, err
+		}
+	}
+	return parley.Approval{}, parley.Errorf(parley.CodeNotFound, "nothing with the digest %q would run", parley.Cut(string(d), 64)).
+		WithHint("its file has changed or is gone; look at the list again")
 }
 
 // Share returns the same for a second holder, who has to release it as well. It must not be
 // called after Release.
 func (r *Resolved) Share() *Resolved {
 	other := &Resolved{scopes: r.scopes, app: r.app, made: r.made, kept: r.kept, space: r.space, owner: r.owner}
+	r.scopes.mu.Lock()
+	defer r.scopes.mu.Unlock()
+	r.app.holders++
 	if r.kept != nil {
-		r.scopes.mu.Lock()
-		defer r.scopes.mu.Unlock()
 		r.kept.hold()
 	}
 	return other
@@ -109,8 +186,13 @@ func (r *Resolved) Share() *Resolved {
 // nothing.
 func (r *Resolved) Release() {
 	r.once.Do(func() {
+		s := r.scopes
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		if r.kept != nil {
-			r.scopes.release(r.kept)
+			s.release(r.kept)
 		}
+		r.app.holders--
+		s.leave(r.app)
 	})
 }

@@ -57,6 +57,17 @@ type App struct {
 	// With gives the app's agents those of a scope's tools that they may call. Nil: they
 	// keep the tools that App says.
 	With func(decls []parley.ToolDecl) (parley.App, error)
+	// Unknown reports whether its tools have to be asked for outside. It must answer from
+	// memory at once, and call nothing of Scopes. Nil: never.
+	Unknown func() bool
+	// Learn asks for them, and replaces the app when it has them. It may take as long as it
+	// takes to start what they run on, until ctx ends. Who resolves the app waits for the first
+	// attempt. When that has failed, the app goes on without them, and the next ones delay
+	// nobody.
+	Learn func(ctx context.Context)
+	// Close is called once, after the app was replaced and nobody holds it any more. Nil:
+	// nothing is to be done.
+	Close func()
 }
 
 // Source makes toolsets for one scope. A toolset that is an [io.Closer] is closed when the
@@ -72,19 +83,32 @@ type Place struct {
 // Scopes are the scopes of all apps.
 type Scopes struct {
 	o    Options
-	apps map[string]*app
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
 
 	mu     sync.Mutex
+	apps   map[string]*app
 	kept   map[seam.Scope]*kept
+	gone   map[*kept]bool      // of apps that were replaced, and still held
+	tried  map[string]*attempt // to learn the tools of apps, by name; the last of each
 	closed bool
 	work   sync.WaitGroup // what is being made or closed
+}
+
+// attempt is an attempt to learn an app's tools.
+type attempt struct {
+	first bool
+	done  chan struct{}
 }
 
 type app struct {
 	App
 	plain *made // what every scope begins with
+
+	// Guarded by Scopes.mu.
+	holders  int
+	replaced bool
+	closed   bool
 }
 
 // made is one resolution of a scope. It does not change.
@@ -113,23 +137,63 @@ func New(o Options) (*Scopes, error) {
 	if o.Clean == nil {
 		o.Clean = func(body []byte) ([]byte, bool) { return body, true }
 	}
-	s := &Scopes{o: o, apps: map[string]*app{}, kept: map[seam.Scope]*kept{}}
+	s := &Scopes{o: o, apps: map[string]*app{}, kept: map[seam.Scope]*kept{}, gone: map[*kept]bool{}, tried: map[string]*attempt{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	for _, a := range o.Apps {
-		if a.Tools == nil {
-			none, err := toolbox.New(nil, toolbox.Options{Logger: o.Logger})
-			if err != nil {
-				return nil, err
-			}
-			a.Tools = none
-		}
-		plain, err := s.seal(a.App, a.Tools)
-		if err != nil {
+		if err := s.Replace(a); err != nil {
 			return nil, err
 		}
-		s.apps[a.Name] = &app{a, plain}
 	}
 	return s, nil
+}
+
+// Replace puts an app in the place of the one of its name, or adds it. Who holds the old one
+// keeps it, with its tools, until Release.
+func (s *Scopes) Replace(a App) error {
+	if a.Tools == nil {
+		none, err := toolbox.New(nil, toolbox.Options{Logger: s.o.Logger})
+		if err != nil {
+			return err
+		}
+		a.Tools = none
+	}
+	plain, err := s.seal(a.App, a.Tools)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	for at, k := range s.kept {
+		switch {
+		case at.App != a.Name:
+		case k.holders == 0:
+			s.drop(k)
+		default:
+			delete(s.kept, at)
+			s.gone[k] = true
+		}
+	}
+	old := s.apps[a.Name]
+	s.apps[a.Name] = &app{App: a, plain: plain}
+	if old != nil {
+		old.replaced = true
+		s.leave(old)
+	}
+	return nil
+}
+
+// leave closes an app that was replaced, once nobody holds it. It is called with mu held.
+func (s *Scopes) leave(a *app) {
+	if a.holders > 0 || !a.replaced || a.closed || s.closed {
+		return
+	}
+	a.closed = true
+	if a.Close != nil {
+		s.work.Go(a.Close)
+	}
 }
 
 // seal gives an app its digest.
@@ -147,15 +211,21 @@ func (s *Scopes) seal(a parley.App, tools *toolbox.Box) (*made, error) {
 
 // App is an app as every scope begins with it; ok is false if there is none of that name.
 func (s *Scopes) App(name string) (r *Resolved, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	a := s.apps[name]
 	if a == nil {
 		return nil, false
 	}
-	return &Resolved{scopes: s, app: a, made: a.plain}, true
+	r = &Resolved{scopes: s, app: a, made: a.plain}
+	r.once.Do(func() {}) // it is not held
+	return r, true
 }
 
 // Names lists the apps.
 func (s *Scopes) Names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var list []string
 	for name := range s.apps {
 		list = append(list, name)
@@ -167,21 +237,23 @@ func (s *Scopes) Names() []string {
 // Ready is Resolve for those who cannot wait. ok is false if Resolve would have to open or
 // list something, or fail.
 func (s *Scopes) Ready(at seam.Scope) (r *Resolved, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	a := s.apps[at.App]
-	if a == nil {
+	if a == nil || s.learn(a) != nil {
 		return nil, false
 	}
 	r = &Resolved{scopes: s, app: a, made: a.plain, space: at.Workspace, owner: at.Principal}
 	if len(a.Sources) == 0 {
+		a.holders++
 		return r, true
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	k := s.kept[at]
 	if s.closed || k == nil || k.made == nil || !slices.Equal(k.made.changes, changesOf(k.sets)) {
 		return nil, false
 	}
 	k.hold()
+	a.holders++
 	r.made, r.kept = k.made, k
 	return r, true
 }
@@ -190,21 +262,16 @@ func (s *Scopes) Ready(at seam.Scope) (r *Resolved, ok bool) {
 // may take as long as starting what its tools run on; when ctx ends, that goes on for the
 // next caller. Errors: CodeNotFound for an unknown app, CodeUnavailable after Close.
 func (s *Scopes) Resolve(ctx context.Context, at seam.Scope) (*Resolved, error) {
-	a := s.apps[at.App]
-	if a == nil {
-		return nil, parley.Errorf(parley.CodeNotFound, "there is no app %q", at.App)
-	}
-	if len(a.Sources) == 0 {
-		return &Resolved{scopes: s, app: a, made: a.plain, space: at.Workspace, owner: at.Principal}, nil
-	}
-	k, err := s.hold(at)
-	if err != nil {
+	if err := s.learned(ctx, at.App); err != nil {
 		return nil, err
 	}
-	m, err := s.make(ctx, a, k)
-	if err != nil {
-		s.release(k)
+	r, err := s.hold(at)
+	if err != nil || r.kept == nil {
+		return r, err
+	}
+	if r.made, err = s.make(ctx, r.app, r.kept); err != nil {
+		r.Release()
 		return nil, err
 	}
-	return &Resolved{scopes: s, app: a, made: m, kept: k, space: at.Workspace, owner: at.Principal}, nil
+	return r, nil
 }

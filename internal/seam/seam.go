@@ -165,6 +165,49 @@ type Changer interface {
 	Changes() int64
 }
 
+// Versioned is a Toolset whose tools may become others while it is open, under the same names.
+type Versioned interface {
+	Toolset
+	// Now is the toolset with the tools that Tools returned last, which stay. It needs no
+	// Close, and answers at once.
+	Now() Toolset
+}
+
+// Refresher is a Changer that has to look for changes, such as one that reads files.
+type Refresher interface {
+	Changer
+	// Stale reports whether its last look was some time ago. It must answer from memory at
+	// once.
+	Stale() bool
+	// Refresh looks for changes. It is fast, since turns wait for it.
+	Refresh(ctx context.Context)
+}
+
+// Instructor is a Toolset that has something to say to all agents of its scope.
+type Instructor interface {
+	// Instructions is added to the agents' prompts. A change counts as one for [Changer]. It
+	// must answer from memory at once.
+	Instructions() string
+}
+
+// Applicant is a Toolset of which something may run only once a person has approved it.
+type Applicant interface {
+	// Approvals lists what that is, in what state. It looks at the files as they are now.
+	Approvals(ctx context.Context) []parley.Approval
+	// Approve keeps what a person decided about one of them. CodeNotFound: there is none
+	// with that digest now.
+	Approve(ctx context.Context, d parley.Digest, c parley.DecideApproval) (parley.Approval, error)
+}
+
+// Commander is a Toolset with slash commands: prompts that a user's message names.
+type Commander interface {
+	// Commands lists them by name. It must answer from memory at once.
+	Commands() []parley.SlashCommand
+	// Expand is what the command says to the model. args are the rest of the message. An
+	// unknown command is CodeNotFound; other errors are for the user.
+	Expand(ctx context.Context, name, args string) (string, error)
+}
+
 // Run is one call as a Toolset gets it.
 type Run struct {
 	Call      parley.CallID // the idempotency key, the same for every attempt
@@ -187,16 +230,33 @@ type Run struct {
 	// is not taken back; one that has not left yet need not leave. Nil: never.
 	Stopped  <-chan struct{}
 	Progress func(text string) // never nil; shown to people but not to the model, and not stored
-	// Ask asks a human. If the answer is not there yet, its error is ErrParked: Run
-	// returns that error, and is called again for the same call once the answer is there.
-	// It then asks the same again and gets the answer by the question's Key, so a tool
-	// that asks more than once in a call gives each question a key of its own. Only a
-	// tool whose effect is read may ask. Never nil.
+	// Ask asks a human. A tool that asks more than once in a call gives each question a key
+	// of its own. In a call that reads, its error is ErrParked if the answer is not there
+	// yet: Run returns that error, and is called again for the same call once the answer is
+	// there. It then asks the same again and gets the answer by the question's Key. A call
+	// with effects cannot be made again, so there Ask waits, and the call's time stands
+	// meanwhile. If nobody answers for so long that the turn leaves memory, or the server or
+	// the turn stops, the question is closed and the answer is a denial. Never nil.
 	Ask func(ctx context.Context, in parley.Interaction) (parley.Answer, error)
+	// Changes says which files of the workspace the call is about to change, with paths that
+	// are relative to it and have slashes. It returns when that is in the log; after an error
+	// the call must not change them. Never nil.
+	Changes func(ctx context.Context, paths ...string) error
 	// Keep stores a file that the tool made besides its result, such as a plot, as an
 	// artifact of the call. Never nil. The error says why it was refused: too large, too
 	// many, or the call is over.
 	Keep func(f File) error
+	// Credential returns a credential that came with the command, to be sent to a host and
+	// to nowhere else. It is refused unless the tool declares both (parley.ToolDecl), and if
+	// it is gone, as when the turn ended meanwhile. Never nil.
+	Credential func(name, host string) (string, error)
+	// Hide keeps values out of all that the call's session keeps and shows from now on, until its
+	// turn has ended: secrets that the tool has from elsewhere. After an error they would not be,
+	// so the call must not use them. Nil: nothing is kept or shown.
+	Hide func(values ...string) error
+	// Redact takes secrets out of a text of the call, those of its turn, too. Nil: nothing is
+	// known of the turn's.
+	Redact func(text string) (clean string, found bool)
 	// Others returns the calls of the same tool, by anybody, that this server has made
 	// since Started or that may have been under way then; known is false if that cannot
 	// be determined. Reconcile calls it after it has checked the service, so that no call
@@ -227,6 +287,15 @@ type Reconciler interface {
 	Reconcile(ctx context.Context, r Run) (res parley.ToolResult, known bool, err error)
 }
 
+// Local is a Toolset that makes calls inside this process, such as those of Go functions.
+type Local interface {
+	// Over reports whether nothing more happens by a call that some process began: it was
+	// made inside that process, does not run in this one, and no service can be asked about
+	// it. The caller knows that there is no other process. A call that nobody waits for any
+	// more may still run. It must answer from memory at once.
+	Over(tool string, call parley.CallID) bool
+}
+
 // Reacher is a Toolset that can tell what a call would act on, such as the entities of a
 // house, beyond the call's subject. An approval for the session then covers those, and no
 // others.
@@ -235,6 +304,16 @@ type Reacher interface {
 	// subject says enough. A scoped call with an empty list may reach anything. It must
 	// answer from memory at once: the session is locked.
 	Reaches(tool string, input json.RawMessage) (what []string, scoped bool)
+}
+
+// Preparer is a Toolset some of whose calls need something first that only a human can do, such
+// as to log in at a service.
+type Preparer interface {
+	// Prepare returns what a human is asked to do before the call can be made, or nil. It is
+	// asked again after each answer. The call has not begun, and nothing of it may happen here;
+	// only that is set in r which is known by then. Errors are for the model, and the call is not
+	// made.
+	Prepare(ctx context.Context, r Run) (*parley.Interaction, error)
 }
 
 // Vetter is a Toolset that can tell in advance that a call cannot succeed, for example
@@ -292,6 +371,21 @@ type Runtime interface {
 	Run(ctx context.Context, h Host) (Ending, error)
 }
 
+// Starter is a Runtime that begins turns by itself, for example because work has ended that
+// an earlier turn left in the background. An engine calls Starts once, before any Run; the
+// runtime may call start at any time after that, and must do so outside of Run or in
+// another goroutine. Once start has returned a turn, Run is called for it like for any
+// other.
+type Starter interface {
+	Starts(start func(ctx context.Context, session parley.SessionID, t OwnTurn) (parley.TurnID, error))
+}
+
+// OwnTurn is a turn that a runtime begins.
+type OwnTurn struct {
+	Message string // what it is about, as later prompts show it
+	Key     string // the same key begins one turn only; empty: none
+}
+
 // Ending is how a turn ended. Its Events are committed together with the turn's closing
 // event. If both are set, Failed counts and not Response.
 type Ending struct {
@@ -301,7 +395,7 @@ type Ending struct {
 }
 
 // ErrParked is returned by Host.Ask and Host.Begin when a human has to answer first:
-// release everything and return it from Run.
+// release everything and return it from Run, or call Host.Wait.
 var ErrParked = errors.New("parked until a human answers")
 
 // Host is all that a runtime sees of Parley: one turn of one session. Methods
@@ -317,10 +411,19 @@ type Host interface {
 	// Commands signals that a command has changed the state: a message in between, an
 	// answer. Signals that nobody has received are merged.
 	Commands() <-chan struct{}
+	// Wait waits until Begin or Ask is worth calling again for a call, for which it has
+	// returned ErrParked: until what is asked about the call is answered, or closed
+	// without an answer. Meanwhile the run stays, and the turn's clock stands if the whole
+	// turn waits. The error is ErrParked when the run has to park: nobody has answered for
+	// as long as the engine keeps a waiting turn in memory, or the server stops. Then the
+	// runtime releases everything and returns ErrParked from Run.
+	Wait(ctx context.Context, call parley.CallID) error
 
-	// Emit appends model.*, agent.*, context.* and budget.* events and returns after they
-	// are committed, together with everything that was staged. It refuses other types.
-	// The tool calls of a model.replied become tool.requested events in the same append.
+	// Emit appends model.*, agent.*, context.*, budget.*, hook.*, files.* and runtime.noted
+	// events and returns after they are committed, together with everything that was
+	// staged. It refuses other types. The tool calls of a model.replied become
+	// tool.requested events in the same append. An event of the last three kinds may have
+	// 32 KiB. Beyond 1 MiB in a turn they are left out, except for files.announced.
 	Emit(ctx context.Context, events ...parley.Event) error
 	// Stage is Emit without waiting: the events are in State at once and are committed
 	// with the next Emit, Begin or End, or with the end of the turn.
@@ -332,10 +435,22 @@ type Host interface {
 	// commits tool.started before it returns a Decision to run. A Decision not to run has
 	// been journaled already. ErrParked: a human is being asked.
 	Begin(ctx context.Context, c parley.ToolCall) (Decision, error)
-	// End journals the outcome of a call that Begin allowed to run.
+	// End journals the outcome of a call that Begin allowed to run. An output that is too
+	// large for the log is cut, and the whole becomes an artifact. Hooks that are to hear of
+	// it are left to Hear.
 	End(ctx context.Context, r parley.ToolResult) error
 	// Call is Begin, run and End for Parley's own tools. Calls may run concurrently.
 	Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, error)
+	// Hear runs the hooks that are to hear of the end of a call, if they have not (see
+	// parley.Tool.HookDue). Call does it by itself; after End, and after a crash in between,
+	// the runtime does. It may take as long as a hook does.
+	Hear(ctx context.Context, call parley.CallID) error
+	// Heed asks the hooks about what an agent is about to do, unless they have decided about
+	// it. If it returns true, the state has moved: the runtime looks at it before it goes on.
+	// It may take as long as a hook does, and returns at once if Heeded is false.
+	Heed(ctx context.Context, m Moment) (moved bool, err error)
+	// Heeded reports whether there are hooks for a moment.
+	Heeded(m Moment) bool
 	// Settle determines the outcome of a write that was started and has none, for example
 	// after a crash: by asking its service if possible, else as unknown. It may wait for
 	// as long as the write may still be under way, even after ctx has ended.
@@ -349,6 +464,45 @@ type Host interface {
 	// Ask opens an interaction, once per call and key, and returns ErrParked, or the
 	// answer if it is there.
 	Ask(ctx context.Context, in parley.Interaction) (parley.Answer, error)
+	// Keep stores the runtime's own state of the session, such as a transcript that it can
+	// go on from, in place of what was kept before. It is a cache: it goes with the session
+	// and its forks, and may be gone at any time, also because retention removed steps that
+	// it contains. What looks like a secret is taken out of it. It takes effect with the
+	// next commit, or with the end of the turn. CodeTooLarge: it has more than MaxKept
+	// bytes, and nothing is kept any more.
+	Keep(ctx context.Context, k Keeping) error
+	// Kept returns the bytes of parley.Session.Kept. CodeNotFound: there are none.
+	Kept(ctx context.Context) ([]byte, error)
+}
+
+// A Moment is something that hooks may hear of before it happens.
+type Moment struct {
+	Kind  MomentKind
+	Agent parley.AgentPath
+	Name  string // of the agent
+	Text  string // what a sub-agent returns, when it ends
+}
+
+// MomentKind is the kind of a Moment.
+type MomentKind string
+
+const (
+	AgentStarts  MomentKind = "agent starts" // a sub-agent's first step
+	AgentEnds    MomentKind = "agent ends"   // of a sub-agent with a result; see parley.Agent.AtEnd
+	ContextParts MomentKind = "context"      // earlier turns leave the prompt; see parley.Turn.Compact
+)
+
+// ErrNotNeeded is why a runtime cuts a call whose agent has ended, or whose turn fails.
+var ErrNotNeeded = parley.Errorf(parley.CodeCancelled, "what it was for has ended")
+
+// MaxKept is the most that a runtime may keep of a session, in bytes.
+const MaxKept = 16 << 20
+
+// Keeping is what a runtime keeps of a session.
+type Keeping struct {
+	State  []byte
+	Entry  string // where in it the log stands, in the runtime's own words
+	Afresh bool   // it has nothing of what was kept before
 }
 
 // Decision is what Begin decided.
@@ -356,7 +510,8 @@ type Decision struct {
 	Run    bool
 	Call   parley.ToolCall // with the input to run with
 	Effect parley.Effect
-	// Deadline is when a started call with effects must have ended.
+	// Deadline is when a started call with effects must have ended. Of a tool that the
+	// runtime runs, the runtime sees to it.
 	Deadline time.Time
 	Attempt  int
 	Started  time.Time         // of the first attempt

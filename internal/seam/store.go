@@ -98,6 +98,16 @@ type Store interface {
 	// Blob returns bytes that the session refers to.
 	Blob(ctx context.Context, p parley.Principal, session parley.SessionID, d parley.Digest) ([]byte, error)
 
+	// PutSealed stores bytes that only their owner's key opens, in place of those of the
+	// same app, workspace and name; without a Body it removes them. They are p's, or for
+	// System those of s.User and s.Org. Package vault says what is in them, and limits them.
+	PutSealed(ctx context.Context, p parley.Principal, s Sealed) error
+	// Sealed lists what is sealed, by user, org, app, workspace and name.
+	Sealed(ctx context.Context, p parley.Principal) ([]Sealed, error)
+	// PutApproval and Approvals are PutSealed and Sealed for what package approval keeps.
+	PutApproval(ctx context.Context, p parley.Principal, a Approval) error
+	Approvals(ctx context.Context, p parley.Principal) ([]Approval, error)
+
 	// SaveChunks stores text in flight, durable with the next sync. Chunks of a call are
 	// removed by Index.DropChunks or with the session. Chunks of an unknown session, and
 	// those under an epoch that is not the session's, are dropped silently: once Claim
@@ -150,6 +160,7 @@ type Index struct {
 	// The session no longer refers to these blobs and no longer has these artifacts; its
 	// forks may. What the batch adds is added afterwards.
 	Release       []parley.Digest
+	Grown         int64 // bytes by which the session grows besides the batch's events and artifacts; may be negative
 	DropArtifacts []parley.ArtifactID
 	Spend         []Spend // added to what the session's owner has spent
 	DropChunks    []parley.CallID
@@ -173,7 +184,7 @@ type Spend struct {
 // Condensing frees nothing until the session is deleted.
 type Held struct {
 	Sessions int   // without those of direct calls, which are removed automatically
-	Bytes    int64 // of events and artifacts
+	Bytes    int64 // of events, artifacts and what runtimes keep
 }
 
 // State is a stored fold.
@@ -198,7 +209,7 @@ type InteractionRow struct {
 	Open       bool           `json:"open"`
 	Answer     *parley.Answer `json:"answer,omitempty"`
 	AnsweredBy string         `json:"answered_by,omitempty"`
-	LastSeq    int64          `json:"last_seq,omitempty"` // of the event that opened it, or that closed it
+	LastSeq    int64          `json:"last_seq,omitempty"` // of the event that opened it, changed its text, or closed it
 }
 
 // Artifact is a large result stored separately: a blob with a name and an owner.
@@ -208,6 +219,16 @@ type Artifact struct {
 	Turn      parley.TurnID    `json:"turn_id,omitempty"`
 	CreatedAt time.Time        `json:"created_at"`
 }
+
+// Sealed are encrypted bytes of a user, in a scope, under a name.
+type Sealed struct {
+	User, Org            string // set by the store
+	App, Workspace, Name string
+	Body                 []byte
+}
+
+// Approval is what a user decided, in a scope, about something that would run.
+type Approval Sealed
 
 // Chunk is a stretch of a call's text in flight. Chunks of a call are joined in the order
 // of N, the count of source deltas up to the chunk's end.

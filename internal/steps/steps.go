@@ -4,7 +4,6 @@
 package steps
 
 import (
-	"path"
 	"strings"
 
 	"github.com/parley-server/parley"
@@ -41,7 +40,7 @@ type Said struct {
 
 // Of returns the step for an event, if it is one.
 func (l *Log) Of(e parley.Event, p parley.Payload) (Step, bool) {
-	if ofMemory(e.Agent) {
+	if e.Agent.OfMemory() {
 		switch p.(type) {
 		case parley.MemoryUpdated, parley.ContextCompacted:
 		default:
@@ -88,11 +87,19 @@ func (l *Log) of(e parley.Event, p parley.Payload) (kind string, d fields) {
 		}
 	case parley.ContextObserved:
 		return Observed, fields{"source": p.Source, "entity": p.Ref, "text": p.Text, "at": p.At.UnixMilli()}
+	case parley.HookRan, parley.FilesSaved, parley.RuntimeNoted:
+		if text := parley.NoteOf(p); text != "" {
+			source, _, _ := strings.Cut(string(e.Type), ".")
+			return Observed, fields{"source": source, "entity": entity(p), "text": text, "at": e.Time.UnixMilli()}
+		}
 	case parley.ContextTransferred:
 		return Summary, fields{"from": p.From, "to": p.To, "text": p.Text}
 	case parley.ContextCompacted:
 		return Summary, fields{"through": p.Through, "tokensBefore": p.TokensBefore, "tokensAfter": p.TokensAfter}
 	case parley.MemoryUpdated:
+		if p.Told != nil {
+			return "", nil // the hooks say it themselves
+		}
 		d = fields{"through": p.Through, "dropped": p.Dropped}
 		if p.Summary != nil {
 			d["summary"] = *p.Summary
@@ -110,6 +117,19 @@ func (l *Log) of(e parley.Event, p parley.Payload) (kind string, d fields) {
 		}
 	}
 	return "", nil
+}
+
+// entity is what a note is about.
+func entity(p parley.Payload) string {
+	switch p := p.(type) {
+	case parley.HookRan:
+		return p.Name
+	case parley.FilesSaved:
+		return p.Files[0].Path
+	case parley.RuntimeNoted:
+		return p.Kind
+	}
+	return ""
 }
 
 // replied: text before a call or a handoff is a plan. Text without one is held until the
@@ -152,8 +172,6 @@ func Acts(parts []parley.Part) bool {
 func Speaks(agent parley.AgentPath) bool {
 	return agent != "" && agent != parley.MemoryAgent && !strings.Contains(string(agent), "/")
 }
-
-func ofMemory(agent parley.AgentPath) bool { return path.Base(string(agent)) == parley.MemoryAgent }
 
 func ended(p parley.ToolEnded) fields {
 	d := fields{"callId": p.Call, "tool": p.Name, "outcome": p.Outcome, "result": p.Output}

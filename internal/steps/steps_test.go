@@ -29,6 +29,12 @@ func TestOf(t *testing.T) {
 		parley.InteractionOpened{},
 		parley.InteractionAnswered{},
 		parley.ContextObserved{Ref: "light.hall"},
+		parley.HookRan{Name: "guard", Decision: parley.Allow},
+		parley.HookRan{Name: "guard", Decision: parley.Deny, Reason: "no"},
+		parley.FilesSaved{Files: []parley.FileSaved{{Path: "a.md"}}},
+		parley.FilesSaved{},
+		parley.RuntimeNoted{Kind: "restarted", Text: "again"},
+		parley.RuntimeKept{},
 		parley.ModelStarted{Call: "c3"},
 		parley.ModelReplied{Call: "c3", Parts: []parley.Part{say("Done.")}},
 		parley.ModelStarted{Call: "c4"},
@@ -55,11 +61,48 @@ func TestOf(t *testing.T) {
 			got = append(got, text)
 		}
 	}
-	want := "plan I look.\nobserved_event light.hall\nplan Done.\nerror the turn was cancelled: too long\nerror the log is full"
+	want := "plan I look.\nobserved_event light.hall\nobserved_event the hook guard denied it: no guard\nobserved_event changed a.md a.md\nobserved_event again restarted\nplan Done.\nerror the turn was cancelled: too long\nerror the log is full"
 	if diff := cmp.Diff(want, strings.Join(got, "\n")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if len(log.Said) != 0 {
 		t.Errorf("it keeps %v", log.Said)
+	}
+}
+
+// TestAgentOfAStep: a step names its agent by its path, so that two of one kind are told apart.
+func TestAgentOfAStep(t *testing.T) {
+	t.Parallel()
+	for _, agent := range []parley.AgentPath{"lead", "lead/reader#2"} {
+		var log steps.Log
+		p := parley.ToolStarted{Call: "k", Name: "look"}
+		if s, ok := log.Of(parley.NewEvent("t", agent, p), p); !ok || s.Detail["agent"] != agent {
+			t.Errorf("%s: got %+v", agent, s)
+		}
+	}
+}
+
+// TestOfMemory: what the agent does that keeps the memory is no step, at whichever attempt. What
+// came of it is one.
+func TestOfMemory(t *testing.T) {
+	t.Parallel()
+	summary := "The user counts."
+	for _, agent := range []parley.AgentPath{"front/memory", "front/memory#2"} {
+		var log steps.Log
+		var got []string
+		for _, p := range []parley.Payload{
+			parley.ModelStarted{Call: "m1"},
+			parley.ModelFailed{Call: "m1", Error: parley.ErrorInfo{Code: parley.CodeUnavailable, Message: "no answer"}},
+			parley.ModelStarted{Call: "m2"},
+			parley.ModelReplied{Call: "m2", Parts: []parley.Part{{Type: parley.PartText, Text: "{}"}, {Type: parley.PartToolCall, Name: "look", Call: "t1"}}},
+			parley.MemoryUpdated{Summary: &summary, Dropped: 1},
+		} {
+			if s, ok := log.Of(parley.NewEvent("t", agent, p), p); ok {
+				got = append(got, s.Type)
+			}
+		}
+		if diff := cmp.Diff([]string{steps.Summary}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", agent, diff)
+		}
 	}
 }

@@ -35,6 +35,9 @@ const (
 	maxWait     = 300 * time.Second
 )
 
+// outputLimit leaves a sub-agent's result as it is: the loop limits it to 32 KiB.
+const outputLimit = 34 << 10
+
 // Is reports whether name is Task or AgentOutputTool.
 func Is(name string) bool { return name == Tool || name == OutputTool }
 
@@ -100,7 +103,7 @@ func decl(name, description string, properties object, required ...string) parle
 	if err != nil {
 		panic("task: " + err.Error())
 	}
-	return parley.ToolDecl{Name: name, Description: description, InputSchema: schema, Effect: parley.EffectRead, Run: parley.RunRuntime}
+	return parley.ToolDecl{Name: name, Description: description, InputSchema: schema, Effect: parley.EffectRead, Run: parley.RunRuntime, OutputLimit: outputLimit}
 }
 
 // A Task is what a sub-agent is asked to do.

@@ -42,6 +42,12 @@ func (t *turn) step(e parley.Event, p parley.Payload) (ended bool) {
 		t.root.note(e.Time, "context.transferred", text("parley.model.from", p.From), text("parley.model.to", p.To))
 	case parley.BudgetReached:
 		t.root.note(e.Time, "budget.reached", text("parley.budget", p.Name), float("parley.budget.limit", p.Limit), float("parley.budget.used", p.Used))
+	case parley.HookRan:
+		t.root.note(e.Time, "hook.ran", text("parley.hook", p.Name), text("parley.hook.event", p.Event), text("parley.hook.decision", string(p.Decision)))
+	case parley.FilesSaved:
+		t.root.note(e.Time, "files.saved", num("parley.files", int64(len(p.Files))))
+	case parley.RuntimeNoted:
+		t.root.note(e.Time, "runtime.noted", text("parley.runtime.kind", p.Kind))
 	case parley.TurnInterrupted:
 		t.interrupt()
 	case parley.TurnResumed:

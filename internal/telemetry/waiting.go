@@ -52,7 +52,7 @@ func (w *waiting) Collect(out chan<- prometheus.Metric) {
 			return
 		}
 		w.at, w.count = now, map[parley.InteractionKind]int{
-			parley.KindQuestion: 0, parley.KindPermission: 0, parley.KindConfirmation: 0, parley.KindCredential: 0, parley.KindUnknown: 0,
+			parley.KindQuestion: 0, parley.KindPermission: 0, parley.KindConfirmation: 0, parley.KindCredential: 0, parley.KindUnknown: 0, parley.KindClient: 0,
 		}
 		maps.Copy(w.count, count)
 	}

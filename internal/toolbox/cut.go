@@ -7,19 +7,45 @@ import (
 	"unicode/utf8"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
 )
+
+// Cut is what the log takes of a result that did not come from a tool of the box: an
+// output that is too large becomes an artifact.
+func (b *Box) Cut(d parley.ToolDecl, r seam.Run, res parley.ToolResult) Result {
+	if !json.Valid(res.Data) {
+		res.Data = nil
+	}
+	res.About = aboutFew(res.About)
+	if res.Error != nil {
+		e := *res.Error
+		e.Message = clip(e.Message, b.o.OutputLimit/2)
+		res.Error = &e
+	}
+	return b.cut(&tool{decl: d}, r, res)
+}
+
+// Reported is what the log takes of a result that a client reported, with the same checks
+// as that of a toolset.
+func (b *Box) Reported(name string, r seam.Run, res parley.ToolResult) Result {
+	t := b.tools[name]
+	if t == nil { // it is gone, but the client made the call
+		t = &tool{decl: parley.ToolDecl{Name: name, Effect: r.Effect}}
+	}
+	return b.answered(t, r, res)
+}
 
 // cut moves an output that is too large for the log into the artifact, and leaves its
 // beginning with a line that says so. This includes structured data: the log never holds
 // half of it.
-func (b *Box) cut(t *tool, res parley.ToolResult) Result {
+func (b *Box) cut(t *tool, r seam.Run, res parley.ToolResult) Result {
 	limit := t.decl.OutputLimit
 	if limit <= 0 {
 		limit = b.o.OutputLimit
 	}
 	bigData := len(res.Data) > limit
-	if b.o.Redact != nil && len(res.Output) > limit {
-		res.Output, _ = b.o.Redact(res.Output)
+	if len(res.Output) > limit {
+		res.Output = b.redacted(r, res.Output)
 	}
 	out := Result{ToolResult: res}
 	if len(res.Output) <= limit && !bigData {
@@ -51,10 +77,7 @@ func (b *Box) cut(t *tool, res parley.ToolResult) Result {
 	out.ArtifactName = t.decl.Name + "-" + string(res.Call) + ext
 	total := len(whole)
 	if total > b.o.MaxArtifact {
-		if b.o.Redact != nil {
-			clean, _ := b.o.Redact(string(whole))
-			whole = []byte(clean)
-		}
+		whole = []byte(b.redacted(r, string(whole)))
 		whole = whole[:min(len(whole), b.o.MaxArtifact)]
 		whole = []byte(strings.ToValidUTF8(string(whole), "") +
 			fmt.Sprintf("\n[cut here: the output had %d bytes, an artifact holds %d]\n", total, b.o.MaxArtifact))

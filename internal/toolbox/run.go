@@ -80,11 +80,18 @@ func (b *Box) Run(ctx context.Context, r seam.Run, deadline time.Time) Result {
 	if r.Workspace == nil {
 		r.Workspace = noWorkspace
 	}
+	if r.Credential == nil {
+		r.Credential = noCredential
+	}
+	if r.Changes == nil {
+		r.Changes = func(context.Context, ...string) error { return nil }
+	}
 	var shelf shelf
 	r.Keep = func(f seam.File) error { return shelf.keep(f, b.o.MaxArtifact) }
 	started := time.Now()
-	ctx, cancel := context.WithDeadlineCause(ctx, deadline, errDeadline)
-	defer cancel()
+	ctx, clock := newClock(ctx, time.Until(deadline))
+	defer clock.stop()
+	r.Ask = clock.during(r.Ask)
 	a := b.wait(ctx, t, r, func(ctx context.Context, r seam.Run) answer {
 		res, err := t.set.Run(ctx, r)
 		return answer{res: res, err: err}
@@ -100,6 +107,21 @@ func (b *Box) Run(ctx context.Context, r seam.Run, deadline time.Time) Result {
 
 func noWorkspace() (*os.Root, error) {
 	return nil, parley.Errorf(parley.CodeInvalid, "there is no workspace here")
+}
+
+func noCredential(name, _ string) (string, error) {
+	return "", parley.Errorf(parley.CodeForbidden, "there is no credential %s here", name)
+}
+
+// redacted is a text of a call without secrets, to be cut afterwards.
+func (b *Box) redacted(r seam.Run, text string) string {
+	switch {
+	case r.Redact != nil:
+		text, _ = r.Redact(text)
+	case b.o.Redact != nil:
+		text, _ = b.o.Redact(text)
+	}
+	return text
 }
 
 // shelf collects the files of one call while it runs.
@@ -176,7 +198,7 @@ func (b *Box) wait(ctx context.Context, t *tool, r seam.Run, f func(context.Cont
 		a := answer{err: errPanic} // what remains after a panic or runtime.Goexit
 		defer func() {
 			if v := recover(); v != nil {
-				b.o.Logger.Error("tool panicked", "tool", r.Name, "call", r.Call, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+				b.o.Logger.Error("tool panicked", "tool", r.Name, "call", r.Call, "panic", b.redacted(r, fmt.Sprint(v)), "stack", string(debug.Stack()))
 			}
 			if !state.CompareAndSwap(0, 1) {
 				t.abandoned.Add(-1)
@@ -243,7 +265,8 @@ func (b *Box) classify(ctx context.Context, t *tool, r seam.Run, a answer, took 
 // failed makes the result of a call that its service did not answer. The text is for the
 // model.
 func (b *Box) failed(r seam.Run, o parley.Outcome, info parley.ErrorInfo) Result {
-	info.Message = clip(info.Message, b.o.OutputLimit/2)
+	info.Message = clip(b.redacted(r, info.Message), b.o.OutputLimit/2)
+	info.Hint = b.redacted(r, info.Hint)
 	out := info.Message
 	if info.Hint != "" {
 		out += "\n" + info.Hint
@@ -277,18 +300,18 @@ func (b *Box) answered(t *tool, r seam.Run, res parley.ToolResult) Result {
 	}
 	if res.Error != nil {
 		e := *res.Error
-		e.Message = clip(e.Message, b.o.OutputLimit/2)
+		e.Message = clip(b.redacted(r, e.Message), b.o.OutputLimit/2)
 		res.Error = &e
 	}
 	if res.Outcome != parley.OutcomeOK {
 		if res.Error == nil {
-			res.Error = &parley.ErrorInfo{Code: parley.CodeTool, Message: clip(firstLine(res.Output, r.Name+" failed"), 500)}
+			res.Error = &parley.ErrorInfo{Code: parley.CodeTool, Message: clip(firstLine(b.redacted(r, res.Output), r.Name+" failed"), 500)}
 		}
 		if res.Output == "" {
 			res.Output = res.Error.Message
 		}
 	}
-	return b.cut(t, res)
+	return b.cut(t, r, res)
 }
 
 // aboutFew are the ids that a session may be about.
@@ -343,6 +366,9 @@ func (b *Box) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolResult,
 	}
 	if r.Workspace == nil {
 		r.Workspace = noWorkspace
+	}
+	if r.Credential == nil {
+		r.Credential = noCredential
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.timeout(t))
 	defer cancel()

@@ -121,6 +121,16 @@ func New(sets []seam.Toolset, o Options) (*Box, error) {
 	return b, nil
 }
 
+// Sets are those of the toolsets that are a T, such as a [seam.Commander].
+func Sets[T any](b *Box) (list []T) {
+	for _, set := range b.sets {
+		if t, ok := set.(T); ok {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
 // With returns a box that has the tools of b, and those of further toolsets. Nothing of b
 // is replaced: a tool whose name is taken, or that New would refuse, is left out, and so is
 // every tool of a toolset that cannot list them before ctx ends. The errors say what was
@@ -179,6 +189,12 @@ func newTool(set seam.Toolset, d parley.ToolDecl) (*tool, error) {
 	default:
 		return nil, parley.Errorf(parley.CodeInvalid, "tool %s: effect %q is none of read, idempotent, write", d.Name, d.Effect)
 	}
+	for _, c := range d.Credentials {
+		if !parley.CredentialName(c.Name) || len(c.Hosts) == 0 {
+			return nil, parley.Errorf(parley.CodeInvalid, "tool %s: %q is not a credential with the hosts that it goes to", d.Name, parley.Cut(c.Name, 60)).
+				WithHint("a name has letters, digits and _, at most 64, and begins with a letter")
+		}
+	}
 	if len(d.InputSchema) == 0 {
 		d.InputSchema = json.RawMessage(anyObject)
 	}
@@ -216,12 +232,17 @@ func (b *Box) Decl(name string) (parley.ToolDecl, bool) {
 }
 
 // Same reports whether the box's tool of that name does what d says: it has the same
-// effect and takes the same input. Otherwise a call that was made for d would do something
+// effect, takes the same input, and is run by the same side. Otherwise a call that was made for d would do something
 // else. A missing tool is not the same.
 func (b *Box) Same(d parley.ToolDecl) bool {
 	t := b.tools[d.Name]
-	if t == nil || cmp.Or(d.Effect, parley.EffectWrite) != t.decl.Effect {
+	if t == nil || cmp.Or(d.Effect, parley.EffectWrite) != t.decl.Effect || d.Run != t.decl.Run {
 		return false
+	}
+	if !slices.EqualFunc(d.Credentials, t.decl.Credentials, func(a, b parley.CredentialDecl) bool {
+		return a.Name == b.Name && slices.Equal(a.Hosts, b.Hosts)
+	}) {
+		return false // a person may have been told where a credential goes
 	}
 	if len(d.InputSchema) == 0 {
 		d.InputSchema = json.RawMessage(anyObject)
@@ -298,6 +319,41 @@ func (b *Box) Vet(name string, input json.RawMessage) error {
 		return v.Vet(name, input)
 	}
 	return nil
+}
+
+// Over reports whether nothing more happens by a call of an earlier process, see [seam.Local].
+func (b *Box) Over(name string, call parley.CallID) bool {
+	t := b.tools[name]
+	if t == nil {
+		return false
+	}
+	l, ok := t.set.(seam.Local)
+	return ok && l.Over(name, call)
+}
+
+// Prepares reports whether the tool may have a human do something before it is called, and
+// Prepare returns what, or nil; see [seam.Preparer]. A panic is an error.
+func (b *Box) Prepares(name string) bool {
+	t := b.tools[name]
+	if t == nil {
+		return false
+	}
+	_, ok := t.set.(seam.Preparer)
+	return ok
+}
+
+// Prepare: see Prepares.
+func (b *Box) Prepare(ctx context.Context, r seam.Run) (ask *parley.Interaction, err error) {
+	if !b.Prepares(r.Name) {
+		return nil, nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			b.o.Logger.Error("a tool panicked", "tool", r.Name, "panic", v)
+			ask, err = nil, errPanic
+		}
+	}()
+	return b.tools[r.Name].set.(seam.Preparer).Prepare(ctx, r)
 }
 
 // Words puts a call into words for a person, see [seam.Worder].

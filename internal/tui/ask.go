@@ -21,24 +21,41 @@ var ErrLeft = errors.New("left open")
 // again until the answer has a valid form; the server may still refuse it. When ctx ends,
 // the question is withdrawn and Ask returns the cause. Call it only where CanAsk is true,
 // and not concurrently.
-func (t *Terminal) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
-	p := prompt{t: t, s: t.Style(t.Err), in: in}
+//
+// Credentials are typed without being shown, and are not in the answer itself.
+func (t *Terminal) Ask(ctx context.Context, in parley.Interaction) (parley.AnswerInteraction, error) {
+	p := prompt{t: t, s: t.Style(t.Err), in: in, given: parley.Credentials{}}
 	p.head()
-	a, err := p.answer(ctx)
+	said, err := p.answer(ctx)
+	a := parley.AnswerInteraction{Answer: said}
+	if len(p.given) > 0 {
+		a.Credentials = p.given
+	}
 	if errors.Is(err, io.EOF) {
 		fmt.Fprintln(t.Err)
 		err = ErrLeft
 	}
 	if err == nil {
-		fmt.Fprintln(t.Err, p.s.Dim("  "+Said(in, a)))
+		fmt.Fprintln(t.Err, p.s.Dim("  "+Said(in, a.Answer)))
 	}
 	return a, err
 }
 
+// Secret asks for a text that is not shown.
+func (t *Terminal) Secret(ctx context.Context, label string) (string, error) {
+	line, err := prompt{t: t, s: t.Style(t.Err)}.read(ctx, oneLine(label)+" (not shown): ", true)
+	if errors.Is(err, io.EOF) {
+		fmt.Fprintln(t.Err)
+		err = ErrLeft
+	}
+	return line, err
+}
+
 type prompt struct {
-	t  *Terminal
-	s  Style
-	in parley.Interaction
+	t     *Terminal
+	s     Style
+	in    parley.Interaction
+	given parley.Credentials // with the answer
 }
 
 func (p prompt) say(format string, args ...any) {
@@ -212,13 +229,29 @@ func (p prompt) choose(ctx context.Context) (parley.Answer, error) {
 		case choice == parley.ChoiceDeny && p.in.Kind != parley.KindCredential:
 			a.Text, err = p.read(ctx, "  Why, for the agent (Enter for no reason): ", false)
 		case choice == parley.ChoiceAnswered && p.in.Kind == parley.KindCredential:
-			if a.Text, err = p.read(ctx, "  "+oneLine(p.in.Title)+" (not shown): ", true); err == nil && a.Text == "" {
-				p.wrong(parley.Errorf(parley.CodeInvalid, "nothing was typed"))
+			if err = p.credentials(ctx); parley.CodeOf(err) == parley.CodeInvalid || parley.CodeOf(err) == parley.CodeTooLarge {
+				p.wrong(err)
 				continue
 			}
 		}
 		return a, err
 	}
+}
+
+// credentials asks for each credential that the interaction names.
+func (p prompt) credentials(ctx context.Context) error {
+	clear(p.given)
+	for _, name := range p.in.Credentials {
+		v, err := p.read(ctx, "  "+oneLine(name)+" (not shown): ", true)
+		switch {
+		case err != nil:
+			return err
+		case v == "":
+			return parley.Errorf(parley.CodeInvalid, "nothing was typed")
+		}
+		p.given[name] = v
+	}
+	return p.given.Check()
 }
 
 // edited asks for another input of a call. Its Choice is empty when the person

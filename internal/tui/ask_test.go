@@ -106,7 +106,7 @@ func (d *desk) types(text string) {
 }
 
 type reply struct {
-	answer parley.Answer
+	answer parley.AnswerInteraction
 	err    error
 }
 
@@ -119,11 +119,15 @@ func (d *desk) ask(ctx context.Context, in parley.Interaction) <-chan reply {
 	return done
 }
 
-func (d *desk) gets(done <-chan reply, want parley.Answer) {
+func (d *desk) gets(done <-chan reply, want parley.Answer, given ...parley.Credentials) {
 	d.t.Helper()
 	select {
 	case got := <-done:
-		if diff := cmp.Diff(want, got.answer); diff != "" || got.err != nil {
+		whole := parley.AnswerInteraction{Answer: want}
+		for _, c := range given {
+			whole.Credentials = c
+		}
+		if diff := cmp.Diff(whole, got.answer); diff != "" || got.err != nil {
 			d.t.Errorf("%v (-want +got):\n%s", got.err, diff)
 		}
 	case <-time.After(patience):
@@ -203,6 +207,7 @@ func TestAsk_secret(t *testing.T) {
 	d := sit(t, nil)
 	in := of(parley.KindCredential)
 	in.Choices = []string{parley.ChoiceAnswered, parley.ChoiceDeny}
+	in.Credentials = []string{"CRM", "MAIL"}
 	done := d.ask(t.Context(), in)
 	d.sees("1  Type it; it is not shown\n  2  Deny\n")
 	d.sees("1-2: ")
@@ -212,9 +217,11 @@ func TestAsk_secret(t *testing.T) {
 	d.sees("nothing was typed")
 	d.sees("1-2: ")
 	d.types("1\n")
-	d.sees("(not shown): ")
+	d.sees("CRM (not shown): ")
 	d.types("hunter2\n")
-	d.gets(done, parley.Answer{Choice: "answered", Text: "hunter2"})
+	d.sees("MAIL (not shown): ")
+	d.types("hunter22\n")
+	d.gets(done, parley.Answer{Choice: "answered"}, parley.Credentials{"CRM": "hunter2", "MAIL": "hunter22"})
 	done = d.ask(t.Context(), asked(free))
 	d.sees("skips it: ")
 	d.types("shown\n")

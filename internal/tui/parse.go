@@ -21,7 +21,7 @@ func oneLine(s string) string { return strings.Join(strings.Fields(Plain(s)), " 
 // may have others; whoever knows them answers by their choices.
 func Knows(kind parley.InteractionKind) bool {
 	switch kind {
-	case parley.KindQuestion, parley.KindPermission, parley.KindConfirmation, parley.KindCredential, parley.KindUnknown:
+	case parley.KindQuestion, parley.KindPermission, parley.KindConfirmation, parley.KindCredential, parley.KindUnknown, parley.KindClient:
 		return true
 	}
 	return false
@@ -55,6 +55,7 @@ var words = map[string]string{
 	parley.ChoiceAgain:        "Do it again",
 	parley.ChoiceLeave:        "Leave it unknown",
 	parley.ChoiceAnswered:     "Answer",
+	parley.ChoiceClaimed:      "Taken by a client",
 	edit:                      "Allow once, with another input",
 }
 
@@ -69,6 +70,8 @@ func label(kind parley.InteractionKind, choice string) string {
 		return "Skip it"
 	case kind == parley.KindCredential && choice == parley.ChoiceAnswered:
 		return "Type it; it is not shown"
+	case kind == parley.KindClient && choice == parley.ChoiceDeny:
+		return "Go on without it"
 	}
 	if w, ok := words[choice]; ok {
 		return w
@@ -88,11 +91,13 @@ func Said(in parley.Interaction, a parley.Answer) string {
 	s := map[string]string{
 		parley.ChoiceAllow: "Allowed once", parley.ChoiceAllowSession: "Allowed for this session", parley.ChoiceDeny: "Denied",
 		parley.ChoiceHappened: "It happened", parley.ChoiceDidNot: "It did not happen", parley.ChoiceAgain: "To be done again",
-		parley.ChoiceLeave: "Left unknown", parley.ChoiceAnswered: "Answered",
+		parley.ChoiceLeave: "Left unknown", parley.ChoiceAnswered: "Answered", parley.ChoiceClaimed: "Taken by a client",
 	}[a.Choice]
 	switch {
 	case in.Kind == parley.KindQuestion && a.Choice == parley.ChoiceDeny:
 		s = "Skipped"
+	case in.Kind == parley.KindClient && a.Choice == parley.ChoiceDeny:
+		s = "Went on without it"
 	case in.Kind == parley.KindConfirmation && a.Choice == parley.ChoiceAllow:
 		s = "Confirmed"
 	case in.Kind == parley.KindConfirmation && a.Choice == parley.ChoiceDeny:
@@ -265,7 +270,7 @@ func Forms(in parley.Interaction) string {
 	case !Knows(in.Kind):
 		return fmt.Sprintf("this is a %q, which this program is too old to ask; answer with %s, and --text for words", oneLine(string(in.Kind)), orList(choices))
 	case in.Kind == parley.KindCredential && answered:
-		return "without CHOICE it is asked at a terminal and not shown; else answer with " + orList(choices) + ", and --text for the credential"
+		return "without CHOICE it is asked at a terminal and not shown; else give --credential " + strings.Join(in.Credentials, " --credential ") + ", or answer with " + parley.ChoiceDeny
 	case in.Kind != parley.KindQuestion || !answered:
 		return "answer with " + orList(choices)
 	}

@@ -88,6 +88,7 @@ func TestForms(t *testing.T) {
 	newer.Choices = []string{"sign", "deny"}
 	secret := of(parley.KindCredential)
 	secret.Choices = []string{parley.ChoiceAnswered, parley.ChoiceDeny}
+	secret.Credentials = []string{"CRM", "MAIL"}
 	for _, c := range []struct {
 		in    parley.Interaction
 		knows bool
@@ -96,13 +97,23 @@ func TestForms(t *testing.T) {
 		want  parley.Answer
 	}{
 		{newer, false, `this is a "signature", which this program is too old to ask; answer with sign or deny, and --text for words`, tui.Given{Args: []string{"sign"}, Text: "Ana"}, parley.Answer{Choice: "sign", Text: "Ana"}},
-		{secret, true, "without CHOICE it is asked at a terminal and not shown; else answer with answered or deny, and --text for the credential", tui.Given{Args: []string{"answered"}, Text: "hunter2"}, parley.Answer{Choice: "answered", Text: "hunter2"}},
+		{secret, true, "without CHOICE it is asked at a terminal and not shown; else give --credential CRM --credential MAIL, or answer with deny", tui.Given{Args: []string{"answered"}}, parley.Answer{Choice: "answered"}},
 	} {
 		if got := tui.Forms(c.in); got != c.says || tui.Knows(c.in.Kind) != c.knows {
 			t.Errorf("%s: known %v, got %q, want %q", c.in.Kind, tui.Knows(c.in.Kind), got, c.says)
 		}
 		if got, err := tui.Parse(c.in, c.given); err != nil || cmp.Diff(c.want, got) != "" {
 			t.Errorf("%s: got %+v, %v", c.in.Kind, got, err)
+		}
+	}
+}
+
+func TestSaid_of_a_client(t *testing.T) {
+	t.Parallel()
+	in := parley.Interaction{Kind: parley.KindClient}
+	for choice, want := range map[string]string{parley.ChoiceClaimed: "Taken by a client", parley.ChoiceDeny: "Went on without it"} {
+		if got := tui.Said(in, parley.Answer{Choice: choice}); got != want {
+			t.Errorf("%s: got %q, want %q", choice, got, want)
 		}
 	}
 }

@@ -31,8 +31,8 @@ type Socket struct {
 	Input func(ctx context.Context, message []byte) []byte
 	// MaxInput is the most bytes that a message may have; 0 means [MaxInput].
 	MaxInput int64
-	// InputRate is how many messages and pings a client may send in a second, over some time;
-	// InputBurst how many at once. 0 means [InputRate] and [InputBurst].
+	// InputRate is how many messages, pings and pongs a client may send in a second, over some
+	// time; InputBurst how many at once. 0 means [InputRate] and [InputBurst].
 	InputRate, InputBurst int
 }
 
@@ -82,9 +82,11 @@ func ServeSocket(w http.ResponseWriter, r *http.Request, follow func(ctx context
 	ctx, end := context.WithCancelCause(r.Context())
 	defer end(nil)
 	c.end = end
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+	m := &metered{ResponseWriter: w, over: func() { end(tooMuch) }}
+	conn, err := websocket.Accept(m, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // the guard has looked at it, and knows of proxies
 		OnPingReceived:     c.pinged,
+		OnPongReceived:     c.ponged,
 	})
 	if err != nil {
 		return parley.Errorf(parley.CodeInternal, "open the WebSocket: %w", err)
@@ -92,7 +94,7 @@ func ServeSocket(w http.ResponseWriter, r *http.Request, follow func(ctx context
 	defer conn.CloseNow()
 	conn.SetReadLimit(cmp.Or(in.MaxInput, MaxInput))
 	// The library closes a connection at once when the context of a call ends, without a status.
-	c.conn, c.io = conn, context.WithoutCancel(ctx)
+	c.conn, c.io, c.meter = conn, context.WithoutCancel(ctx), m.conn
 	a.socket = &socket{conn: conn, ctx: c.io}
 	failed := &failure{Encoder: e}
 	c.stream = newStreamOf(a, a, socketCarrier, failed, o)
@@ -136,6 +138,7 @@ type connection struct {
 	io    context.Context // of the library's calls, as the connection is: it never ends
 	in    Socket
 	limit *rate.Limiter
+	meter *meter
 	end   func(cause error) // ends the connection
 }
 
@@ -205,7 +208,7 @@ func (c *connection) input(ctx context.Context) error {
 			return tooMuch
 		}
 		late := time.AfterFunc(inputWithin, func() { c.end(&closed{closedRefused, "the message stopped, or came too slowly"}) })
-		message, err := io.ReadAll(r)
+		message, err := c.read(r)
 		late.Stop()
 		switch {
 		case err != nil:
@@ -220,6 +223,29 @@ func (c *connection) input(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+}
+
+// read reads a message, in pieces small enough for the meter.
+func (c *connection) read(r io.Reader) (message []byte, err error) {
+	piece := make([]byte, 16<<10)
+	for {
+		n, err := r.Read(piece)
+		c.meter.text(n)
+		message = append(message, piece[:n]...)
+		if err == io.EOF {
+			return message, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// ponged is called when a pong comes, whether or not it was asked for.
+func (c *connection) ponged(context.Context, []byte) {
+	if !c.limit.Allow() {
+		c.end(tooMuch)
 	}
 }
 

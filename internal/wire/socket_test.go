@@ -279,6 +279,41 @@ func TestSocket_input_has_limits(t *testing.T) {
 	}
 }
 
+// TestSocket_frames_that_carry_nothing: they cost a processor as others do, so too many of them end
+// the connection, while a large message in large pieces does not.
+func TestSocket_frames_that_carry_nothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		begin, again string // frames; the second is sent again and again
+		times        int
+		want         uint16
+	}{
+		"pongs":              {"", "\x8a\x80\x00\x00\x00\x00", 1000, 1008},
+		"empty pieces":       {"\x01\x80\x00\x00\x00\x00", "\x00\x80\x00\x00\x00\x00", 1 << 20, 1008},
+		"pieces of a byte":   {"\x01\x80\x00\x00\x00\x00", "\x00\x81\x00\x00\x00\x00x", 1 << 20, 1008},
+		"large, then binary": {"", "\x01\xfe\x80\x00\x00\x00\x00\x00" + strings.Repeat("x", 32<<10) + strings.Repeat("\x00\xfe\x80\x00\x00\x00\x00\x00"+strings.Repeat("x", 32<<10), 30) + "\x80\x80\x00\x00\x00\x00" + "\x82\x80\x00\x00\x00\x00", 1, 1003},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p, ended := newPipe(t, wire.Socket{Input: func(context.Context, []byte) []byte { return nil }}, wire.Options{Heartbeat: -1})
+				go func() {
+					_, err := io.WriteString(p, c.begin)
+					for b := strings.Repeat(c.again, min(c.times, 100)); err == nil && c.times > 0; c.times -= 100 {
+						_, err = io.WriteString(p, b)
+					}
+				}()
+				op, data, err := p.frame()
+				if err != nil || op != 0x88 || binary.BigEndian.Uint16([]byte(data)) != c.want {
+					t.Errorf("got %x %q, %v; want status %d", op, data, err, c.want)
+				}
+				_ = p.Close()
+				<-ended
+			})
+		})
+	}
+}
+
 // TestSocket_says_why_it_ends: a client learns from the status whether connecting again makes
 // sense, and from the message before it why.
 func TestSocket_says_why_it_ends(t *testing.T) {

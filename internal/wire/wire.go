@@ -77,6 +77,22 @@ func Serve(w http.ResponseWriter, r *http.Request, frames Frames, c Carrier, e E
 	return s.carry(r.Context(), frames)
 }
 
+// ServeMessages carries messages that come from no log, such as the states of a house. Those of a list
+// are written together, and each list at once. It ends with the lists, or when the client is gone. Keep
+// and Until do not apply.
+func ServeMessages(w http.ResponseWriter, r *http.Request, lists iter.Seq[[]Message], c Carrier, o Options) {
+	s := newStream(r.Context(), w, c, nil, o)
+	defer s.end()
+	for list := range lists {
+		for _, m := range list {
+			s.send(m)
+		}
+		if s.flush() != nil {
+			return // the client is gone, or was cut
+		}
+	}
+}
+
 // ServeSSE carries one session in the native form, as Server-Sent Events.
 func ServeSSE(w http.ResponseWriter, r *http.Request, frames Frames, o Options) error {
 	return Serve(w, r, frames, SSE, Native(), o)

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -221,4 +223,41 @@ func TestEndOf_an_interruption(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestServeMessages: messages of no log take any carrier's form. What comes together is written
+// together, at once, and nothing is asked for when the client is gone.
+func TestServeMessages(t *testing.T) {
+	t.Parallel()
+	lists := [][]wire.Message{{{Data: []byte(`{"a":1}`)}, {Event: "b", Data: []byte(`{"c":2}`)}}, {{Data: []byte(`{"d":3}`)}}}
+	for want, c := range map[string]wire.Carrier{
+		"data: {\"a\":1}\n\nevent: b\ndata: {\"c\":2}\n\n|data: {\"d\":3}\n\n|": wire.SSE,
+		"{\"a\":1}\n{\"type\":\"b\",\"c\":2}\n|{\"d\":3}\n|":                    wire.NDJSON,
+	} {
+		w := &writes{ResponseRecorder: httptest.NewRecorder()}
+		wire.ServeMessages(w, httptest.NewRequest(http.MethodGet, "/", nil), slices.Values(lists), c, wire.Options{Retry: -1})
+		if w.all != want {
+			t.Errorf("it wrote %q, want %q", w.all, want)
+		}
+	}
+	asked := 0
+	wire.ServeMessages(&writes{ResponseRecorder: httptest.NewRecorder(), err: errors.New("gone")}, httptest.NewRequest(http.MethodGet, "/", nil), func(yield func([]wire.Message) bool) {
+		for asked++; yield(lists[0]); asked++ {
+		}
+	}, wire.SSE, wire.Options{})
+	if asked != 1 {
+		t.Errorf("%d lists were asked for", asked)
+	}
+}
+
+// writes marks where each write ends.
+type writes struct {
+	*httptest.ResponseRecorder
+	all string
+	err error
+}
+
+func (w *writes) Write(p []byte) (int, error) {
+	w.all += string(p) + "|"
+	return len(p), w.err
 }

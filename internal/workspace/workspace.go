@@ -123,6 +123,29 @@ func (f *Folders) Open(p parley.Principal, w parley.Workspace) (*os.Root, error)
 	return root, nil
 }
 
+// OpenUser opens the folder that holds the user's own workspaces. The caller closes it. It
+// is fs.ErrNotExist if there is none.
+func (f *Folders) OpenUser(p parley.Principal) (*os.Root, error) {
+	if f == nil {
+		return nil, fs.ErrNotExist
+	}
+	root, err := f.user(p)
+	if errors.Is(err, errAbsent) {
+		err = fs.ErrNotExist
+	}
+	return root, err
+}
+
+// UserDir is the path of the folder that has p's workspaces, for processes that work in it.
+func (f *Folders) UserDir(p parley.Principal) (string, error) {
+	root, err := f.OpenUser(p)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	return filepath.Abs(filepath.Join(f.o.Root, UserFolder(p)))
+}
+
 // Dir is the path of a workspace of p, for processes that work in it. It exists.
 func (f *Folders) Dir(p parley.Principal, w parley.Workspace) (string, error) {
 	root, err := f.Open(p, w)

@@ -58,6 +58,7 @@ describe("on a desktop", () => {
     await expect.poll(() => page().getByRole("log").innerText()).toMatch(/Your answer is needed: Allow read_slack_mock/);
     await browser.shot("home-permission");
     await button("Allow once").click();
+    await expect.poll(() => page().getByRole("log").innerText()).not.toMatch(/Your answer is needed/);
     await p.done();
     expect(await card().innerText()).toMatch(/Allowed once · Allow read_slack_mock\? · just now/);
     expect(await p.last.locator(".prose").innerText()).toMatch(/207 V/);

@@ -1,17 +1,14 @@
 // How the page looks, in both themes and on a phone: axe checks contrast and names, and the end of an answer is in
 // view.
 
-import { readFileSync, rmSync } from "node:fs";
-import { createRequire } from "node:module";
+import { rmSync } from "node:fs";
 
-import type { AxeResults } from "axe-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 
+import { violations } from "./axe.ts";
 import { answered } from "./logs.ts";
 import { parts, phone, startBrowser, startServer, temporary, type Browser, type Server } from "./harness.ts";
 import { Stage } from "./stage.ts";
-
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 let server: Server;
 let data: string;
@@ -33,21 +30,9 @@ afterEach(async () => {
 
 const page = () => browser.page;
 
-/** The violations of WCAG 2 AA that axe finds: the rule and the element. */
-async function found(): Promise<string[]> {
-  await page().evaluate(axe);
-  const results = await page().evaluate(async () => {
-    const { axe } = window as unknown as { axe: { run(o: unknown): Promise<AxeResults> } };
-    // Animations are finished before the check.
-    for (const a of document.getAnimations()) a.finish?.();
-    return axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] });
-  });
-  return results.violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(" ")}: ${n.any[0]?.message ?? n.failureSummary ?? ""}`));
-}
-
 async function look(name: string): Promise<void> {
   await browser.shot(`look-${name}`);
-  expect(await found(), name).toEqual([]);
+  expect(await violations(page()), name).toEqual([]);
 }
 
 describe.runIf(!process.env["PARLEY_URL"]).each(["dark", "light"])("in the %s", (theme) => {

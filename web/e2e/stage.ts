@@ -129,11 +129,11 @@ export class Stage {
       json(200, session.info);
     } else if (kind === "sessions" && id === "" && request.method === "GET") {
       const app = url.searchParams.get("app");
-      const real = (await this.#ask(request.url ?? "/")) as { sessions: SessionInfo[] };
-      json(200, { sessions: [...[...this.#sessions.values()].map((s) => s.info).filter((i) => i.app === app), ...real.sessions] });
+      const real = (await this.#ask(request.url ?? "/")) as { sessions?: SessionInfo[] };
+      json(200, { sessions: [...[...this.#sessions.values()].map((s) => s.info).filter((i) => i.app === app), ...(real.sessions ?? [])] });
     } else if (kind === "interactions" && id === "") {
-      const real = (await this.#ask(request.url ?? "/")) as { interactions: unknown[] };
-      json(200, { interactions: [...this.#open().map((i) => ({ ...i, open: true })), ...real.interactions] });
+      const real = (await this.#ask(request.url ?? "/")) as { interactions?: unknown[] };
+      json(200, { interactions: [...this.#open().map((i) => ({ ...i, open: true })), ...(real.interactions ?? [])] });
     } else if (kind === "interactions" && action === "answer" && this.#open().some((i) => i.id === id)) {
       let text = "";
       for await (const chunk of request) text += String(chunk);

@@ -23,6 +23,10 @@ type Scenario struct {
 	Model    func() Model // made anew for every run
 	Messages []string
 	Choice   string // given to every interaction; empty means "allow", and "leave" to an unknown outcome
+	// Credentials come with the messages, and with the answers to questions for them. After
+	// a crash the messages are sent again without them, unless Resends is set.
+	Credentials parley.Credentials
+	Resends     bool
 	// Options changes the engine, for apps with tools of their own.
 	Options func(*engine.Options)
 	// Before are messages that are answered before anything crashes.
@@ -35,6 +39,12 @@ type Scenario struct {
 	// Sparse crashes each recovery only at every n-th write, beginning at another one each
 	// time, so that all of them are reached after some crash; 0: at each one.
 	Sparse int
+	// Client runs what is offered to clients, made anew for every run; nil: nobody does.
+	Client func(*Service) *Client
+	// Offers are the tools that the client offers with each message.
+	Offers []parley.OfferedTool
+
+	hand *Client
 }
 
 // World is what an app's own tools act on. It outlives crashes.
@@ -193,6 +203,9 @@ func (sc Scenario) run(t *testing.T, from *start, first, second *point) (res res
 			world = sc.World()
 			defer world.Close()
 		}
+		if sc.Client != nil {
+			sc.hand = sc.Client(service)
+		}
 		crashes := []*point{first, second, nil}
 		for life := 0; ; life++ {
 			crash := crashes[min(life, 2)]
@@ -317,11 +330,20 @@ func (sc Scenario) drive(r *Rig, recover bool, dead func() bool) error {
 		return err
 	}
 	for i, m := range sc.Messages {
-		turn, err := r.Engine.Send(ctx, User, s.ID, parley.Send{Message: m, Key: fmt.Sprint("m", i)})
+		send := parley.Send{Message: m, Key: fmt.Sprint("m", i), Tools: sc.Offers}
+		if !recover || sc.Resends {
+			send.Credentials = sc.Credentials
+		}
+		turn, err := r.Engine.Send(ctx, User, s.ID, send)
 		if err != nil {
 			return err
 		}
 		for {
+			if sc.hand != nil {
+				if err := sc.hand.Again(ctx, r.Engine); err != nil {
+					return err
+				}
+			}
 			info, err := r.Engine.Await(ctx, User, turn.ID, time.Minute)
 			if err != nil {
 				return err
@@ -355,14 +377,27 @@ func (sc Scenario) answer(ctx context.Context, r *Rig) error {
 		return err
 	}
 	for _, in := range open {
+		if in.Kind == parley.KindClient {
+			if _, err := sc.hand.Serve(ctx, r.Engine, in.ID); err != nil && !errors.Is(err, parley.ErrConflict) {
+				return err
+			}
+			continue
+		}
 		choice := sc.Choice
+		given := parley.Credentials{}
+		for _, name := range in.Credentials {
+			choice = parley.ChoiceAnswered
+			if v, ok := sc.Credentials[name]; ok {
+				given[name] = v
+			}
+		}
 		switch {
 		case choice == "" && in.Kind == parley.KindUnknown:
 			choice = parley.ChoiceLeave
 		case choice == "":
 			choice = parley.ChoiceAllow
 		}
-		if _, err := r.Engine.Answer(ctx, User, in.ID, parley.AnswerInteraction{Answer: First(in.Interaction, choice)}); err != nil {
+		if _, err := r.Engine.Answer(ctx, User, in.ID, parley.AnswerInteraction{Answer: First(in.Interaction, choice), Credentials: given}); err != nil && !errors.Is(err, parley.ErrConflict) {
 			return err
 		}
 	}

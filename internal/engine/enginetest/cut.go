@@ -15,6 +15,9 @@ type Cut struct {
 	gone atomic.Bool
 }
 
+// Off cuts the store off now, as when the process ends in the middle of something.
+func (c *Cut) Off() { c.gone.Store(true) }
+
 func (c *Cut) dead() error {
 	if c.gone.Load() {
 		return errDead

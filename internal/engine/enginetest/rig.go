@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/parley-server/parley"
@@ -60,7 +61,8 @@ func Over(t testing.TB, store seam.Store, service *Service, model Model, app par
 	r.Mem, _ = store.(*mem.Store)
 	late := &lateArchive{}
 	r.Writer, r.Reader = eventlog.New(store, redact.New(), eventlog.Options{Archive: late})
-	box, err := toolbox.New([]seam.Toolset{service, ask.New()}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
+	tools := split(service, app)
+	box, err := toolbox.New([]seam.Toolset{tools, tools.offered, ask.New()}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,11 +115,22 @@ func (r *Rig) Close() {
 	}
 }
 
+// Dies kills the process of a rig over a store in memory while its calls wait for hang, which
+// is closed then, and returns what it left on disk. It waits for the end of the calls, in the
+// test's bubble.
+func (r *Rig) Dies(hang chan struct{}) *mem.Store {
+	disk := r.Mem.Clone()
+	close(hang)
+	r.Kill()
+	synctest.Wait()
+	return disk
+}
+
 // Kill ends the engine as a crash would: what runs is stopped and nothing more
 // is kept. Call it on a rig whose store nobody else will use, or that is a [Cut].
 func (r *Rig) Kill() {
 	if c, ok := r.Store.(*Cut); ok {
-		c.gone.Store(true)
+		c.Off()
 	}
 	if r.Mem != nil {
 		r.Mem.SetFaults(mem.Faults{Before: func(mem.Call) error { return errors.New("the process is gone") }})
@@ -232,7 +245,7 @@ type model struct {
 }
 
 func (m model) Info() seam.ModelInfo {
-	return seam.ModelInfo{Name: m.name, Provider: "test", Scripted: true, ContextTokens: 100_000, MaxOutputTokens: 1000}
+	return seam.ModelInfo{Name: m.name, Provider: "test", PricedAt: "2026-01-01", ContextTokens: 100_000, MaxOutputTokens: 1000}
 }
 
 func (m model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.ModelDelta, error] {
@@ -410,4 +423,13 @@ func (s Reconcilable) Reconcile(_ context.Context, r seam.Run) (parley.ToolResul
 		}
 	}
 	return parley.ToolResult{Outcome: parley.OutcomeError, Output: "it was never mailed"}, true, nil
+}
+
+// Box is a toolbox of the given tools.
+func Box(sets ...seam.Toolset) *toolbox.Box {
+	box, err := toolbox.New(sets, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		panic(err)
+	}
+	return box
 }

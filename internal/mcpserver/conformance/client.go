@@ -24,6 +24,20 @@ var inputs = map[string]any{
 	"add_numbers": object{"a": 5, "b": 3},
 }
 
+// person answers a form with its defaults, and otherwise with the first option.
+func person(_ context.Context, in parley.Interaction) (parley.Answer, error) {
+	a := parley.Answer{Choice: parley.ChoiceAnswered, Answers: map[string]string{}}
+	for _, q := range in.Questions {
+		a.Answers[q.Question] = "Ana"
+		for i, o := range q.Options {
+			if i == 0 || o.Description == "the default" {
+				a.Answers[q.Question] = o.Label
+			}
+		}
+	}
+	return a, nil
+}
+
 // use is the client of one scenario: it takes the tools of the suite's server as an app does,
 // and calls them.
 func use(ctx context.Context, url string) error {
@@ -43,7 +57,16 @@ func use(ctx context.Context, url string) error {
 		}
 	}
 	o := mcp.Options{Name: "suite", URL: url, Hosts: []string{"localhost", "127.0.0.1"}}
-	if told.ClientID != "" && told.ClientSecret != "" {
+	browsing := strings.HasPrefix(os.Getenv(scenarioVariable), "auth/") && !strings.HasPrefix(os.Getenv(scenarioVariable), "auth/client-credentials")
+	var browse *browser
+	switch {
+	case browsing:
+		var err error
+		if browse, err = newBrowser(url, told.ClientID, told.ClientSecret); err != nil {
+			return err
+		}
+		o.Login = browse.login
+	case told.ClientID != "" && told.ClientSecret != "":
 		o.OAuth = &mcp.OAuth{ClientID: told.ClientID, ClientSecret: told.ClientSecret}
 	}
 	tools, err := mcp.New(o)
@@ -60,9 +83,15 @@ func use(ctx context.Context, url string) error {
 		if err != nil {
 			return err
 		}
+		if browse != nil {
+			if err := browse.visit(ctx, tools, name); err != nil {
+				fmt.Printf("%s: %v\n", name, err)
+				return nil
+			}
+		}
 		res, err := tools.Run(ctx, seam.Run{
 			Call: parley.CallID(name), Name: name, Input: raw, Attempt: 1, Principal: parley.Principal{User: "suite"},
-			Progress: func(string) {}, Keep: func(seam.File) error { return nil },
+			Progress: func(string) {}, Keep: func(seam.File) error { return nil }, Ask: person,
 		})
 		fmt.Printf("%s: %s %.200s %v\n", name, res.Outcome, res.Output, err)
 		return nil // a tool may be meant to fail
@@ -75,6 +104,19 @@ func use(ctx context.Context, url string) error {
 			}
 		}
 		return nil
+	}
+	if browse != nil {
+		// The first call lets the person log in, the second finds tools that need more.
+		for range 2 {
+			for _, d := range decls {
+				if err := call(d.Name, object{}); err != nil {
+					return err
+				}
+			}
+			if decls, err = tools.Tools(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	for _, d := range decls {
 		name := strings.TrimPrefix(d.Name, prefix)

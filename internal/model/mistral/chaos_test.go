@@ -45,7 +45,7 @@ func chaosApp(t *testing.T) (parley.App, *toolbox.Box, *scripted.Model) {
 		t.Fatal(err)
 	}
 	settings.Enabled = []string{"chaos"}
-	list, err := settings.LoadApps(apps.FS(), config.Known{})
+	list, err := settings.LoadApps([]fs.FS{apps.FS()}, config.Known{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package mistral_test
 
 import (
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -167,6 +168,35 @@ func TestPrepare_unwritable(t *testing.T) {
 		err := host(t, c, circleApp(), dir).Prepare(t.Context())
 		if err == nil || !strings.Contains(err.Error(), ".agent_ids.json: ") || strings.Contains(err.Error(), dir) {
 			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// TestPrepare_in_a_folder_that_went_away: nothing is written into the data folder once it is
+// replaced. If that is known beforehand, no agents are made, either.
+func TestPrepare_in_a_folder_that_went_away(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("it is another folder")
+	for good := range 2 { // checks that pass
+		s, c := serve(t, sim.Options{Brain: always(text("x"))})
+		dir, checks := t.TempDir(), 0
+		h, err := c.Hosted(hostedInfo, mistral.HostedOptions{App: circleApp(), Dir: dir, There: func() error {
+			if checks++; checks > good {
+				return gone
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Prepare(t.Context()); !errors.Is(err, gone) {
+			t.Errorf("after %d checks: got %v", good, err)
+		}
+		if list, err := os.ReadDir(dir); err != nil || len(list) != 0 {
+			t.Errorf("after %d checks the folder has %v, %v", good, list, err)
+		}
+		if n := len(s.Agents()); good == 0 && n != 0 {
+			t.Errorf("%d agents were made", n)
 		}
 	}
 }

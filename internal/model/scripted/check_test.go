@@ -17,6 +17,14 @@ func TestCheck_names_every_mistake(t *testing.T) {
 	}{
 		"nothing wrong": {"agents: {lead: [{say: hello}]}\n", nil},
 		"no YAML":       {"agents: {lead: [\n", []string{"2"}},
+		"fields that there are not": {`agents:
+  lead:
+    - when: .Resluts
+      say: hello
+    - say: "{{range .Results}}{{.Output}}{{.Of}}{{$.Qestion}}{{end}}"
+    - {when: .Handed, handoff: {to: other, why: "{{.Handed.Wy}}"}}
+    - say: "{{with .Handed}}{{.From}}{{end}}{{(index .Results 0).Output}}{{.Question}}"
+`, []string{"3", "5", "6"}},
 		"all of it": {`ignoer: [a]
 asks:
   when: "("

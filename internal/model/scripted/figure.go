@@ -36,7 +36,8 @@ var wanted = []struct {
 	{regexp.MustCompile(`(?i)\bhow (?:long|fast|quick|quickly|soon|often)\b|\bhow many (?:years|months|weeks|days|hours|minutes|seconds)\b`), figure{"a time", regexp.MustCompile(`(?i)\b` + span + `\b|\b(?:hourly|daily|weekly|monthly|yearly|every|always|never)\b`), nil}},
 	{regexp.MustCompile(`(?i)\b(?:cost|costs|price|prices|pricing|charge|charges|pay|fee|fees|expensive|euros?|dollars?|cents)\b`), figure{"a price", regexp.MustCompile(`(?i)` + money), nil}},
 	{regexp.MustCompile(`(?i)\bhow much\b`), figure{"an amount", regexp.MustCompile(`(?i)\d|` + money), nil}},
-	{regexp.MustCompile(`(?i)\b(?:when|what time|which day|what day|(?:what|which|due|end|start|starting|launch|release|opening) date|deadline)\b`), figure{aDate, regexp.MustCompile(`(?i)` + dateText), nil}},
+	{regexp.MustCompile(`(?i)\bwhat time\b`), figure{"a time of day", regexp.MustCompile(`(?i)\b\d{1,2}[:.]\d\d\b|\b\d{1,2} ?(?:am|pm|o'clock)\b|\b(?:noon|midnight)\b`), nil}},
+	{regexp.MustCompile(`(?i)(?:^\W*|[,.;:?!]\s*|\b(?:and|or|but|so|since|until|till|from|by|know|say|says|said|tell me|hey|ok)\s+)when\b|\bwhen\W*$|\b(?:what time|which day|what day|(?:what|which|due|end|start|starting|launch|release|opening) date|deadline)\b`), figure{aDate, regexp.MustCompile(`(?i)` + dateText), nil}},
 	{regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but)\W+)?where\b`), figure{aPlace, regexp.MustCompile(`(?i)\b(?:in|on|at|near|to|use|uses|via|with) \w`), nil}},
 	{regexp.MustCompile(`(?i)\bhow (?:many|large|big|high|heavy|tall|small|old)\b|\bversion\b|\blimit\b|\b(?:minimum|maximum)\b`), figure{"a number", regexp.MustCompile(`(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve)\b`), dayOf}},
 }

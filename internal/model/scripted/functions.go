@@ -77,9 +77,19 @@ import (
 //	excerpt WEIGHED SUBJECT  its text, or the sentences about the subject of a long one
 //	brief WEIGHED SUBJECT    its line, with the excerpt for its text
 //	reason WEIGHED           its sentence that gives a reason, or ""
+//	ago VIEW RECORD          how long before the turn it was written: "43 days (about 6 weeks)
+//	                         ago"; "" if the day of the turn is not known
+//	aged VIEW WEIGHT         the records whose age is asked for, a list
+//	party VIEW               the person or office of whom it is asked what they did: "Did the CTO
+//	                         agree?"; or ""
+//	theirs NAME WEIGHT       the record of this person, or the one that names them; or nothing
+//	out WEIGHT               what the question names and the record that holds rejects, a list
+//	people WEIGHT            who wrote the records, a list
 //	edge QUESTION TEXT       the end of a time in a text that a question asks for: "Until 16:00"
 //	deed WEIGHT              the sentence of what holds that names who did what was asked, or ""
 //	rest WEIGHED             its sentences about something else, a list
+//	extras WEIGHT WEIGHED    the clauses with a figure in what is contradicted of it that nothing
+//	                         newer has another figure for, a list
 //	of SOURCE LIST           the records of one source
 //	last LIST                the last record
 //
@@ -126,6 +136,7 @@ func (s *script) functions() template.FuncMap {
 			return slices.ContainsFunc(rs, func(r result) bool { return strings.HasPrefix(r.Output, "No relevant ") || r.Failed })
 		},
 		"rest":      remains,
+		"extras":    extras,
 		"apart":     apart,
 		"surveys":   s.surveys,
 		"topicless": s.topicless,
@@ -138,6 +149,12 @@ func (s *script) functions() template.FuncMap {
 			}
 			return covered(all)
 		},
+		"ago":       view.ago,
+		"aged":      aged,
+		"party":     s.party,
+		"theirs":    theirs,
+		"out":       s.out,
+		"people":    people,
 		"last":      func(xs []*weighed) *weighed { return xs[len(xs)-1] },
 		"others":    others,
 		"dated":     func(text string) bool { return aDay.MatchString(text) },
@@ -276,6 +293,9 @@ func (s *script) settledTurn(v view) exchange {
 	return x
 }
 
+// closest begins an answer that quotes the nearest records and claims nothing of them.
+const closest = "**Closest I found"
+
 // settled finds the newest earlier turn that has all words of the question. Turns that
 // ended in a recommendation come first, then turns that name a topic. Words that only
 // refer to something, or say what is wanted, do not count.
@@ -289,6 +309,9 @@ func (s *script) settled(v view) (exchange, bool) {
 		func(x exchange) bool { return len(s.mentions(x.Answer)) > 0 },
 	} {
 		for _, x := range slices.Backward(v.History) {
+			if len(about) == 0 && strings.Contains(x.Answer, closest) {
+				break // nothing was settled last: what the question refers to is to be looked up
+			}
 			text := strings.ToLower(x.Question + "\n" + x.Answer)
 			unknown := func(w string) bool {
 				return slices.ContainsFunc(s.search([]string{w}), func(r string) bool { return !strings.Contains(text, r) })

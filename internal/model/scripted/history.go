@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/parley-server/parley"
 )
@@ -109,6 +110,7 @@ type view struct {
 	Handed   *handed    // what another agent last handed over; nil: the turn came from the user
 	Results  []result   // results of the agent's own calls in this turn
 	Replies  int        // number of the agent's replies in this turn
+	Foreign  bool       // the question is in another language than English
 
 	depth int   // depth of nested templates
 	memo  *memo // computed once for all rules of a reply
@@ -200,6 +202,34 @@ func look(agent string, ms []parley.Message) view {
 		}
 	}
 	return v
+}
+
+// maxRead is how many bytes of a text of the conversation the rules read. They look at each
+// word many times, so a message of 250 KB took seconds of a processor.
+const maxRead = 16 << 10
+
+// shorten leaves of each text what the rules read: of a long one, the beginning and the end,
+// where the question is.
+func (v *view) shorten() {
+	short := func(texts ...*string) {
+		for _, t := range texts {
+			if len(*t) <= maxRead {
+				continue
+			}
+			end := len(*t) - maxRead/2
+			for end < len(*t) && !utf8.RuneStart((*t)[end]) {
+				end++
+			}
+			*t = clip(*t, maxRead/2) + "\n\n" + (*t)[end:]
+		}
+	}
+	short(&v.Question)
+	for i := range v.Steers {
+		short(&v.Steers[i])
+	}
+	for i := range v.History {
+		short(&v.History[i].Question, &v.History[i].Answer)
+	}
 }
 
 // asked returns the user's text in an earlier turn, without the results of tools.

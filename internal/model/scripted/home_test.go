@@ -161,7 +161,12 @@ var hours = []time.Time{
 }
 
 // knownAtHome are questions that the model answers wrongly, with the reason.
-var knownAtHome = map[string]string{}
+var knownAtHome = map[string]string{
+	"when did the heating kick in this morning":        "the radiators are meant, and not the heat pump",
+	"how come the bedroom lights went off at midnight": "the flicker near it is taken for what is meant",
+	"did Ana lock up when she left":                    "who left is taken for a lock's name",
+	"which gadgets run low on juice":                   "juice is no word for a charge",
+}
 
 // TestHomeQuestions: the author of the first sheet knew the house but not the rules. The author
 // of the rules wrote the second sheet before the rules. The others have later mistakes.
@@ -186,9 +191,9 @@ func TestHomeQuestions(t *testing.T) {
 func TestHomeStories(t *testing.T) {
 	t.Parallel()
 	for story, want := range map[sim.Story]string{
-		sim.StoryVoltageDip: `mains voltage dipped, each time the heat pump compressor started`,
+		sim.StoryVoltageDip: `mains voltage dipped, each time when the heat pump compressor had just started`,
 		sim.StoryZigbee:     `radio link was weak`,
-		sim.StoryAutomation: `automation Bedroom night light did it, each time bedroom motion`,
+		sim.StoryAutomation: `automation Bedroom night light did it, each time when bedroom motion`,
 		sim.StoryQuiet:      `nothing unusual`,
 	} {
 		h := newHouse(t, hours[0], false, func(o *sim.Options) { o.Story = story })
@@ -200,6 +205,19 @@ func TestHomeStories(t *testing.T) {
 			if answer := h.ask("Could it be the Zigbee?"); !strings.HasPrefix(answer, "Yes, that fits") {
 				t.Errorf("it doubts its own finding: %s", answer)
 			}
+		}
+	}
+}
+
+// TestHomeLastNight: whenever it is asked, the night that the house calls the last one has its
+// story. Before five in the morning, the current night is not over.
+func TestHomeLastNight(t *testing.T) {
+	t.Parallel()
+	for _, hour := range []int{0, 2, 3, 4, 5, 12, 19} {
+		h := newHouse(t, time.Date(2026, 11, 23, hour, 20, 0, 0, time.UTC), false)
+		answer := h.ask("Why did the bedroom lights flicker last night?")
+		if why := accepted(t, answer, []string{"mains voltage dipped"}, nil); why != "" {
+			t.Errorf("at %d:20: %s\n%s", hour, why, answer)
 		}
 	}
 }
@@ -234,6 +252,19 @@ func TestHomeConversations(t *testing.T) {
 		h.acts = true
 		return h
 	}, "home-conversations")
+}
+
+// TestHomeFresh: sheets by people who had read what is in the house and no rule. Each has its hour,
+// and each conversation its own house. The third also has likes of the questions that failed.
+func TestHomeFresh(t *testing.T) {
+	t.Parallel()
+	for sheet, at := range map[string]time.Duration{"home-fresh-a": 21*time.Hour + 20*time.Minute, "home-fresh-b": 14*time.Hour + 10*time.Minute, "home-fresh-c": time.Hour + 22*time.Minute} {
+		homeQuestions(t, func() *house {
+			h := newHouse(t, time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC).Add(at), true)
+			h.acts = sheet != "home-fresh-c" // asked where nothing may be changed, as by default
+			return h
+		}, sheet)
+	}
 }
 
 func homeQuestions(t *testing.T, begin func() *house, sheets ...string) {

@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -51,7 +52,7 @@ func Lines(name, text string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{name, o.Pace, func(r seam.Request) (plan, error) {
+	return &Model{name, o.Pace, func(_ context.Context, r seam.Request) (plan, error) {
 		v := look(r.Agent, r.Messages)
 		for _, b := range blocks {
 			if b.agent != "" && b.agent != v.Agent || !strings.Contains(v.Question, b.words) {

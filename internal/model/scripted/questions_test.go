@@ -13,6 +13,7 @@ import (
 // sheet is a file of testdata/questions.
 type sheet []struct {
 	Data          string
+	Now           string // the day of the questions; "": the prompt does not say it
 	Conversations [][]struct {
 		Ask         string
 		Want, Avoid []string
@@ -43,18 +44,24 @@ func accepted(t *testing.T, answer string, want, avoid []string) string {
 }
 
 // known are questions that the model answers wrongly, with the reason: at most four.
-var known = map[string]string{}
+var known = map[string]string{
+	"what if a packge gets lost, am i covered": "what is lost is near, and nothing says that covered is insured",
+	"r u open on new years eve":                "open has no word in common with closed",
+	"which of the two is newer":                "it names nothing, and two is taken for a number",
+	"when should I know my lines":              "lines are not scripts",
+}
 
 // TestQuestions: three sheets are by people who knew the data but not the rules: their first
-// questions and their follow-ups. The others are by the authors of the rules, and have mistakes
-// that they found while they wrote the rules.
+// questions and their follow-ups. The fresh ones were written before the author of the retrieval
+// had read the rules; the second was kept shut until it was done. The others are by the authors of
+// the rules, and have mistakes that they found while they wrote the rules.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	if len(known) > 4 {
 		t.Errorf("%d answers are known to be wrong", len(known))
 	}
 	openers, openersRight, asks, right := 0, 0, 0, 0
-	for _, name := range []string{"first-twenty", "second-twenty", "third-twenty", "more", "kinds", "unseen", "judged", "strangers", "bakery"} {
+	for _, name := range []string{"first-twenty", "second-twenty", "third-twenty", "more", "kinds", "unseen", "judged", "strangers", "bakery", "fresh-a", "fresh-b", "fresh-c", "times"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "questions", name+".yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -70,6 +77,9 @@ func TestQuestions(t *testing.T) {
 			}
 			for _, conversation := range part.Conversations {
 				s := newStage(t, folder)
+				if part.Now != "" {
+					s.about = "[about this turn]\nnow: " + part.Now
+				}
 				for i, q := range conversation {
 					_, _, answer := s.ask(q.Ask)
 					why := accepted(t, answer, q.Want, q.Avoid)

@@ -3,6 +3,7 @@ package scripted
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"text/template"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/keyword"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -55,6 +57,8 @@ type script struct {
 	patterns map[string]*regexp.Regexp
 	idioms   []*regexp.Regexp
 	base     *template.Template // with the templates of the script
+	lexicon
+	tableWords []string // the single words of the groups, sorted
 }
 
 // group is a thing, or a kind of thing that can be decided.
@@ -107,13 +111,13 @@ func New(name string, raw []byte, o Options) (*Model, error) {
 	if len(wrong) > 0 {
 		return nil, parley.Errorf(parley.CodeInvalid, "script of %s: %w", name, errors.Join(wrong...))
 	}
-	return Func(name, func(r seam.Request) (seam.Reply, error) {
-		reply, err := s.reply(r)
-		if err != nil {
-			return reply, parley.Errorf(parley.CodeModel, "%s: %w", name, err).WithHint("mend the app's script")
+	return &Model{name, o.Pace, func(ctx context.Context, r seam.Request) (plan, error) {
+		reply, err := s.reply(ctx, r)
+		if err != nil && ctx.Err() == nil {
+			err = parley.Errorf(parley.CodeModel, "%s: %w", name, err).WithHint("mend the app's script")
 		}
-		return reply, nil
-	}, o), nil
+		return plan{reply: reply}, err
+	}}, nil
 }
 
 // compile prepares everything that a reply needs. wrong is called with each mistake and the path
@@ -126,6 +130,7 @@ func (s *script) compile(wrong func(path string, err error)) {
 	}
 	s.Topics = slices.DeleteFunc(s.Topics, func(t *topic) bool { return t == nil })
 	s.index, s.meanings = index(s.Topics), s.table()
+	s.learn()
 	s.chosen, s.fixed = map[string]bool{}, map[string]bool{}
 	for _, t := range s.Topics {
 		s.chosen[t.Group] = true
@@ -133,6 +138,10 @@ func (s *script) compile(wrong func(path string, err error)) {
 			s.fixed[word.word] = true
 		}
 	}
+	for _, g := range s.Groups {
+		s.tableWords = append(s.tableWords, slices.DeleteFunc(slices.Clone(g.Words), func(w string) bool { return strings.Contains(w, " ") })...)
+	}
+	slices.Sort(s.tableWords)
 	s.patterns = map[string]*regexp.Regexp{}
 	for name, text := range s.Asks {
 		re, err := regexp.Compile("(?i)" + text)
@@ -177,6 +186,9 @@ func (r *rule) compile(base *template.Template, at string, wrong func(error)) {
 		if err == nil {
 			t, err = t.New(at).Parse(text)
 		}
+		if err == nil {
+			err = checkFields(t.Tree)
+		}
 		if err != nil {
 			wrong(err)
 			return nil
@@ -208,13 +220,22 @@ func (r *rule) compile(base *template.Template, at string, wrong func(error)) {
 	}
 }
 
-func (s *script) reply(r seam.Request) (seam.Reply, error) {
+// reply ends early with ctx: the rules take a moment when there is much to read.
+func (s *script) reply(ctx context.Context, r seam.Request) (seam.Reply, error) {
 	rules, ok := s.Agents[r.Agent]
 	if !ok {
 		return seam.Reply{}, fmt.Errorf("the script has no rules for the agent %q", r.Agent)
 	}
 	v := look(r.Agent, r.Messages)
+	v.shorten()
+	v.Foreign = keyword.Foreign(v.Question)
+	if len(s.Groups) > 0 {
+		v.Question = s.mend(v.Question)
+	}
 	for _, rule := range rules {
+		if ctx.Err() != nil {
+			return seam.Reply{}, ctx.Err()
+		}
 		if rule.when != nil {
 			yes, err := render(rule.when, v)
 			if err != nil {

@@ -43,7 +43,7 @@ type Options struct {
 type Model struct {
 	name  string
 	pace  time.Duration
-	reply func(seam.Request) (plan, error)
+	reply func(context.Context, seam.Request) (plan, error)
 }
 
 // plan is a reply and its fault.
@@ -57,7 +57,7 @@ type plan struct {
 // Func makes a model of a function. The reply's texts are streamed; its usage
 // and stop reason are filled in where they are missing.
 func Func(name string, f func(seam.Request) (seam.Reply, error), o Options) *Model {
-	return &Model{name, o.Pace, func(r seam.Request) (plan, error) {
+	return &Model{name, o.Pace, func(_ context.Context, r seam.Request) (plan, error) {
 		reply, err := f(r)
 		return plan{reply: reply}, err
 	}}
@@ -84,7 +84,7 @@ func (m *Model) Stream(ctx context.Context, r seam.Request) iter.Seq2[seam.Model
 			fail(parley.Errorf(parley.CodeInvalid, "%s: the history is one that no provider takes: %w", m.name, err))
 			return
 		}
-		p, err := m.reply(r)
+		p, err := m.reply(ctx, r)
 		if err != nil {
 			fail(err)
 			return

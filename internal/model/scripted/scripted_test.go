@@ -224,13 +224,14 @@ func TestMistakesInAScript(t *testing.T) {
 		"a bad text":         {"agents: {one: [{say: '{{ if }}'}]}", "missing value for if"},
 		"a bad template":     {"templates: {x: '{{'}\nagents: {one: [{say: x}]}", "unclosed action"},
 		"a call of nothing":  {"agents: {one: [{call: [{input: {}}]}]}", "call 1 names no tool"},
+		"a field of nothing": {"agents: {one: [{say: '{{ .Nothing }}'}]}", "there is no .Nothing"},
 		"a topic of nothing": {"topics: [{group: x}]\nagents: {one: [{say: x}]}", "topics[0]: has no name"},
 	} {
 		if _, err := scripted.New("scripted/x", []byte(c.script), scripted.Options{}); err == nil || !strings.Contains(err.Error(), c.want) || parley.CodeOf(err) != parley.CodeInvalid {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}
-	m, err := scripted.New("scripted/x", []byte("agents: {one: [{say: '{{ .Nothing }}'}]}"), scripted.Options{})
+	m, err := scripted.New("scripted/x", []byte("agents: {one: [{say: '{{ (index .Results 0).Output }}'}]}"), scripted.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/parley-server/parley/internal/keyword"
 )
 
 // spelled joins words as the question writes them, two with the word between them, more with
@@ -42,41 +40,6 @@ func spelled(question string, words []string) string {
 	return strings.Join(append([]string{out.String()}, other...), ", ")
 }
 
-// respelled returns the subject with its unknown words replaced by words of the records that
-// differ by one typing error; nil if there are none.
-func (s *script) respelled(sub subject, rs []record) *subject {
-	out := subject{Carried: sub.Carried, question: sub.question, wants: sub.wants}
-	for _, w := range sub.Own {
-		if right := slip(w, rs); right != "" {
-			out.question = strings.ReplaceAll(strings.ToLower(out.question), w, right)
-			w = right
-		}
-		out.Own = append(out.Own, w)
-	}
-	if slices.Equal(out.Own, sub.Own) {
-		return nil
-	}
-	out.terms = append(s.terms(out.Own, false), s.terms(out.Carried, true)...)
-	return &out
-}
-
-// slip returns the word of the records that was meant, or "" if they have the word itself or
-// none that is similar.
-func slip(word string, rs []record) string {
-	best := ""
-	for _, r := range rs {
-		for _, t := range tokens(r.Title + " " + r.Text) {
-			switch {
-			case t.word == word:
-				return ""
-			case best == "" && !keyword.IsStop(t.word) && slipped(word, t.word):
-				best = t.word
-			}
-		}
-	}
-	return best
-}
-
 // slipped reports whether two words differ by an extra, missing or swapped letter, or in long
 // words by another letter. The first and last letters must agree: light is not night, nor table
 // tablet.
@@ -99,3 +62,8 @@ func slipped(a, b string) bool {
 	}
 	return i < len(a) && len(a) > 6 && a[i+1:] == b[i+1:]
 }
+
+// sounds returns a word with one letter for those that sound the same: desision, decision.
+func sounds(word string) string { return alikeLetters.Replace(word) }
+
+var alikeLetters = strings.NewReplacer("c", "s", "z", "s")

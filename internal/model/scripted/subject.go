@@ -5,15 +5,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/parley-server/parley/internal/keyword"
 )
 
 // subject is what a question is about: its own words, and the words it takes from the
 // conversation.
 type subject struct {
 	Own, Carried []string
+	Ignored      []string // own words that no source has, and that name nothing
 
+	heard    bool // Own is spelt as in the sources, without what they do not have
 	question string
 	terms    []*term
 	pairs    [][2]string // stems of two words that are next to each other in the question
@@ -129,65 +129,6 @@ func (s *script) asked(v view) (own, carried []string) {
 	return own, carried
 }
 
-// condition matches the clause of a question that says when something would matter.
-var condition = regexp.MustCompile(`(?i)\b(?:if|in case)\b[^,?]*`)
-
-// conditional makes words of a condition weak, if others remain: somebody who asks whether anybody
-// is on call if the server is down asks who is on call.
-func conditional(question string, terms []*term) {
-	at := condition.FindStringIndex(question)
-	if at == nil {
-		return
-	}
-	outside := stems(question[:at[0]] + "." + question[at[1]:])
-	named := func(t *term) bool { return !t.weak && !t.carried && holds(outside, t.exact) }
-	if !slices.ContainsFunc(terms, named) {
-		return
-	}
-	for _, t := range terms {
-		t.weak = t.weak || !holds(outside, t.exact)
-	}
-}
-
-// whoDid matches what somebody did, in a question for who it was.
-var whoDid = regexp.MustCompile(`(?i)\bwho (?:else |has |had |have |just |actually |first |really )*(\w+ed)\b`)
-
-// withoutDeed returns the words without the verb of "who pushed it back?", if the word table does
-// not know it: it says what somebody did to the subject, and is not one.
-func (s *script) withoutDeed(question string, own []string) []string {
-	m := whoDid.FindStringSubmatch(question)
-	if m == nil || s.group([]string{strings.ToLower(m[1])}) != "" {
-		return own
-	}
-	return slices.DeleteFunc(slices.Clone(own), func(w string) bool { return w == strings.ToLower(m[1]) })
-}
-
-// earlier returns the words of the last question that had words of its own.
-func (s *script) earlier(v view) []string {
-	var last []string
-	for _, x := range slices.Backward(v.History) {
-		about := s.about(x.Question)
-		if len(about) > 0 && !s.leans(x.Question) {
-			return about
-		}
-		if len(last) == 0 {
-			last = about
-		}
-	}
-	return last
-}
-
-// leaning matches a question that continues the one before.
-var leaning = regexp.MustCompile(`(?i)^\W*(?:and|or|but|so|what about|how about|what else|why not)\b`)
-
-// ofThat matches a question about what was said before, whatever else it names: "is that
-// still true after the launch moved?"
-var ofThat = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|then)\W+)?(?:is|was|are|were|does|did|do|has|have) (?:that|this|it) (?:still|true|right|correct|valid|current|change|changed|hold|holds)\b`)
-
-func (s *script) leans(question string) bool {
-	return leaning.MatchString(question) || has(question, "that", "it", "they", "them", "those", "these", "this", "one", "then", "there", "its", "their")
-}
-
 // rest matches a sentence that continues the one before it.
 var rest = regexp.MustCompile(`(?i)\b(?:the rest|the others?|otherwise|all others?)\b`)
 
@@ -213,128 +154,15 @@ func near(text []string, pair [2]string) bool {
 	return false
 }
 
-// more returns the words of one further search. If the first search left a word of the
-// question unfound in a source, it adds other words for it. It also adds names from a
-// page that no message mentions, because a message may have replaced them since. A
-// source that failed, or that a person refused, is not searched again.
-func (s *script) more(v view) []string {
-	if !v.memo.asked {
-		v.memo.asked, v.memo.more = true, s.further(v)
+// asks reports whether a question matches the script's pattern with this name, and not the one
+// with "not " before it.
+func (s *script) asks(name, question string) (bool, error) {
+	re, ok := s.patterns[name]
+	if !ok {
+		return false, fmt.Errorf("asks: the script has no pattern %q", name)
 	}
-	return v.memo.more
-}
-
-func (s *script) further(v view) []string {
-	failed := func(r result) bool { return r.Failed }
-	if n := len(v.Results); n < 2 || s.surveys(v) || slices.ContainsFunc(v.Results, failed) {
-		return nil
-	} else if n > 4 {
-		return s.last(v)
+	if not, ok := s.patterns["not "+name]; ok && not.MatchString(question) {
+		return false, nil
 	}
-	sub := s.subject(v)
-	found := make([][]record, 2)
-	var out, asked []string
-	for i, r := range v.Results {
-		rs, _ := s.records([]result{r})
-		found[i%2] = append(found[i%2], rs...)
-		if i%2 == 1 {
-			asked = append(asked, strings.Fields(fmt.Sprint(r.Input["query"]))...)
-		}
-	}
-	if len(v.Results) > 2 {
-		if out = s.pageWords(found, sub, asked); len(out) == 0 {
-			return s.last(v)
-		}
-		return out
-	}
-	lacking := func(t *term) bool {
-		return slices.ContainsFunc(found, func(rs []record) bool {
-			return !slices.ContainsFunc(rs, func(r record) bool { return t.in(r.all()) >= byNear })
-		})
-	}
-	if slices.ContainsFunc(sub.strong(), lacking) {
-		out = s.nearWords(sub.Words(), asked)
-	}
-	for i, rs := range found {
-		for _, x := range s.direct(rs, sub, false).All {
-			candidates := x.names
-			if x.User == "" {
-				candidates = slices.Concat(x.topics, x.names)
-			}
-			for _, m := range candidates {
-				named := func(r record) bool {
-					return slices.ContainsFunc(slices.Concat(r.topics, r.names), func(o mention) bool { return o.name == m.name })
-				}
-				if slices.ContainsFunc(found[1-i], named) {
-					continue
-				}
-				for _, k := range s.search([]string{m.name}) {
-					if m.for_ && !slices.Contains(asked, k) && len(out) < maxSearch {
-						out = add(out, k)
-					}
-				}
-			}
-		}
-	}
-	for _, k := range s.pageWords(found, sub, asked) {
-		if len(out) < maxSearch {
-			out = add(out, k)
-		}
-	}
-	if len(out) == 0 {
-		return s.last(v)
-	}
-	return out
-}
-
-// pageWords returns words of a page's title if no message with a statement was found. A
-// message that overrides the page may use the title's words instead of the question's.
-func (s *script) pageWords(found [][]record, sub subject, asked []string) []string {
-	var out []string
-	all := s.direct(slices.Concat(found...), sub, false).All
-	if slices.ContainsFunc(all, func(x *weighed) bool { return x.Title == "" && x.statement() }) {
-		return nil
-	}
-	for _, x := range all {
-		for _, k := range s.search(s.about(x.Title)) {
-			if !slices.Contains(asked, k) && len(k) > 3 && len(out) < maxSearch {
-				out = add(out, k)
-			}
-		}
-	}
-	return out
-}
-
-// last returns the words of a search for everything, once, after no other search found
-// anything about the question. The question's words may be misspelled, and the answer
-// can then at least say what the sources are about.
-func (s *script) last(v view) []string {
-	done := func(r result) bool { return r.Failed || fmt.Sprint(r.Input["query"]) == strings.Join(s.Survey, " ") }
-	rs, err := s.records(v.Results)
-	if err != nil || slices.ContainsFunc(v.Results, done) || s.direct(rs, s.subject(v), false).Found() {
-		return nil
-	}
-	return s.Survey
-}
-
-// firstSearch returns the words of the first search. A single word is widened. With
-// widen, all are: messages are brief and seldom use a specification's words.
-func (s *script) firstSearch(v view, widen bool) []string {
-	if s.surveys(v) {
-		return s.Survey
-	}
-	sub := s.subject(v)
-	words := s.search(sub.Words())
-	if len(words) == 0 {
-		words = sub.Words()
-	}
-	if len(sub.Words()) > 1 && !widen {
-		return words
-	}
-	for _, w := range s.Groups[s.group(sub.Words())].Search {
-		if !keyword.In(words, w) {
-			words = add(words, w)
-		}
-	}
-	return words
+	return re.MatchString(question), nil
 }

@@ -25,7 +25,7 @@ func (s *script) counting(v view) bool {
 func (s *script) inventory(rs []record, sub subject) weight {
 	w := s.latest(rs, sub)
 	w.Kind = "inventory"
-	pages, messages := pageWord.MatchString(sub.question), messageWord.MatchString(sub.question)
+	pages, messages := ofPages(sub.question), ofMessages(sub.question)
 	w.All = slices.DeleteFunc(w.All, func(x *weighed) bool {
 		return pages != messages && (x.User == "") != pages
 	})
@@ -46,10 +46,10 @@ func (s *script) verbatim(v view) bool {
 // conflicting reports whether a question asks, without a topic, whether sources contradict one
 // another or are out of date.
 func (s *script) conflicting(v view) bool {
-	if len(s.about(v.Question)) > 0 || len(v.History) > 0 && s.leans(v.Question) {
+	if trusts, _ := s.asks("correct", v.Question); !(trusts && s.faint(s.about(v.Question))) && len(s.about(v.Question)) > 0 || len(v.History) > 0 && s.leans(v.Question) {
 		return false
 	}
-	names := []string{"conflicts", "current"}
+	names := []string{"conflicts", "current", "apart"}
 	if sourceWord.MatchString(v.Question) {
 		names = append(names, "order", "correct", "contact")
 	}
@@ -114,7 +114,8 @@ var speaker = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but|ok)\W+)?what (?:did|d
 
 // voice returns the person, office or channel whose words a question asks for.
 func voice(question string) string {
-	m := speaker.FindStringSubmatch(question)
+	question = within.ReplaceAllString(since.ReplaceAllString(timeless(question), ""), "")
+	m := speaker.FindStringSubmatch(strings.TrimSpace(question))
 	if m == nil {
 		return ""
 	}
@@ -132,6 +133,13 @@ var (
 	messageWord = regexp.MustCompile(`(?i)\b(?:messages?|channels?)\b`)
 	boss        = regexp.MustCompile(`(?i)^(?:boss|management|leadership)$`)
 )
+
+// ofPages and ofMessages report which sort of source a question names.
+func ofPages(question string) bool { return pageWord.MatchString(question) || has(question, "notion") }
+
+func ofMessages(question string) bool {
+	return messageWord.MatchString(question) || has(question, "slack")
+}
 
 // said returns the records of a voice, all of which are shown.
 func (s *script) said(name string, rs []record, sub subject) weight {

@@ -12,6 +12,7 @@ type weighed struct {
 	Says    string // its sentences that are about the question
 	Verdict string // "holds", "agrees", "overridden" and so on, in a few words
 	Kind    string // what it is if it is not a statement, such as "a wish"
+	By      string // if it is only quoted: whose record overrides that
 
 	focus  []sentence
 	score  int
@@ -48,6 +49,20 @@ type weight struct {
 	Later      *weighed // with a question about a month: the record that holds from a later month on
 	Stale      *weighed // the record that overrides another part of the page that holds
 	Name       string   // the name of a voice
+	Span       string   // the past time that is asked about: "yesterday (2026-11-22)"
+	Then       *weighed // the newest record of that time, if what holds is not of it
+	Lapsed     bool     // the question asks what came to be with its subject then, and nothing did
+	Before     bool     // with the kind "quiet": All is the newest from before that time
+	After      bool     // with the kind "quiet": All is the oldest from after it
+}
+
+// records returns all records, without their weight.
+func (w weight) records() []record {
+	out := make([]record, len(w.All))
+	for i, x := range w.All {
+		out[i] = x.record
+	}
+	return out
 }
 
 // Found reports whether any record is about the question.
@@ -67,11 +82,6 @@ func (w weight) Several() bool { return w.Best != nil && w.Best.Verdict == "deci
 // falls back to its wider subject.
 func (s *script) weigh(rs []record, sub subject, sorted bool) weight {
 	w := s.direct(rs, sub, sorted)
-	if !w.Found() {
-		if right := s.respelled(sub, rs); right != nil {
-			sub, w = *right, s.direct(rs, *right, sorted)
-		}
-	}
 	if !w.Found() && len(sub.Carried) > 0 && s.faint(sub.Own) { // "so what do I tell customers?"
 		sub.Own, sub.Carried = sub.Carried, nil
 		sub.terms = s.terms(sub.Own, false)
@@ -209,9 +219,18 @@ func (s *script) unheard(rs []record, sub subject) []string {
 	return out
 }
 
-// Beyond returns the absent words that the question adds to what was said before: "is
-// that true for invoices, too?"
+// Beyond returns the words that the question adds to what was said before and that it does not
+// have: "is that true for invoices, too?"
 func (w weight) Beyond() []string {
+	if ofThat.MatchString(w.Subject.question) && w.Best != nil {
+		var out []string
+		for i, t := range w.Subject.terms {
+			if t.carried && w.Best.terms[i] < byNear {
+				out = append(out, t.words)
+			}
+		}
+		return out
+	}
 	return slices.DeleteFunc(slices.Clone(w.Absent), func(word string) bool { return !slices.Contains(w.Subject.Carried, word) })
 }
 
@@ -336,6 +355,33 @@ func remains(older *weighed) []string {
 	}
 	return out
 }
+
+// extras returns the clauses behind the first one of the contradicted sentences that have a figure
+// of which nothing newer has another: "by SMS, 48 hours before the visit" keeps its 48 hours when
+// SMS is replaced.
+func extras(w weight, older *weighed) []string {
+	var out []string
+	newer := func(text *regexp.Regexp) bool {
+		return slices.ContainsFunc(w.All, func(x *weighed) bool {
+			return x.Line != older.Line && x.Kind == statement && x.at.After(older.at) && text.MatchString(x.Text)
+		})
+	}
+	for _, sen := range older.focus {
+		clauses := strings.Split(strings.TrimRight(sen.text, ".!"), ", ")
+		for _, c := range clauses[1:] {
+			if aTime.MatchString(c) && !newer(aTime) || aPrice.MatchString(c) && !newer(aPrice) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// The figures that a clause may have of its own.
+var (
+	aTime  = regexp.MustCompile(`(?i)\b` + span + `\b`)
+	aPrice = regexp.MustCompile(`(?i)` + money)
+)
 
 func ofSource(source string, xs []*weighed) []*weighed {
 	return slices.DeleteFunc(slices.Clone(xs), func(x *weighed) bool { return x.Source != source })

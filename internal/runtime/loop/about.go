@@ -128,6 +128,8 @@ func (g given) allowed(s *parley.Session, def parley.AgentDef) string {
 			continue
 		case verdict == parley.Ask:
 			lines = append(lines, d.Name+": a person is asked before each call"+because+". Ask for no permission yourself.")
+		case verdict == parley.Confirm:
+			lines = append(lines, d.Name+": a person confirms each call"+because+". Ask for no permission yourself.")
 		case d.Effect != parley.EffectRead:
 			lines = append(lines, d.Name+": runs without asking.")
 		}
@@ -135,8 +137,8 @@ func (g given) allowed(s *parley.Session, def parley.AgentDef) string {
 			lines = append(lines, d.Name+": only for "+strings.Join(services, ", ")+".")
 		}
 		for _, r := range rules {
-			line := r.Tool + ": " + map[parley.Verdict]string{parley.Allow: "runs without asking", parley.Ask: "a person is asked"}[r.Verdict]
-			if r.Verdict != parley.Allow && r.Verdict != parley.Ask {
+			line := r.Tool + ": " + map[parley.Verdict]string{parley.Allow: "runs without asking", parley.Ask: "a person is asked", parley.Confirm: "a person confirms it"}[r.Verdict]
+			if r.Verdict != parley.Allow && r.Verdict != parley.Ask && r.Verdict != parley.Confirm {
 				line = r.Tool + ": not allowed"
 			}
 			if r.Reason != "" {

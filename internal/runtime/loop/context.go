@@ -364,7 +364,7 @@ func hostedState(s *parley.Session, model string, history bool) json.RawMessage 
 func heard(a *parley.Agent) int {
 	n := 0
 	for _, it := range a.Items {
-		if it.Kind == parley.ItemSteer || it.Kind == parley.ItemTask {
+		if it.Kind == parley.ItemSteer || it.Kind == parley.ItemTask || it.Kind == parley.ItemHook {
 			n++
 		}
 	}

@@ -44,16 +44,14 @@ type op struct {
 	key    string
 	agent  parley.AgentPath
 	kind   string
-	seq    int64 // of the state that it began from
-	cut    bool  // it may be cut when its agent has ended
-	gone   bool  // that happened
+	seq    int64         // of the state that it began from
+	cut    bool          // it may be cut when its agent has ended
+	call   parley.CallID // of a tool that may write: it may be cut while the call is not under way
+	gone   bool          // that happened
 	cancel context.CancelCauseFunc
 	err    error
 	panics string
 }
-
-// errNotNeeded is why an action is cut whose agent has ended, or whose turn fails.
-var errNotNeeded = parley.Errorf(parley.CodeCancelled, "what it was for has ended")
 
 func (f *flight) run(ctx context.Context) (seam.Ending, error) {
 	for {
@@ -68,7 +66,7 @@ func (f *flight) run(ctx context.Context) (seam.Ending, error) {
 		acts := next(f.given, &s)
 		end, ends := ending(&s, acts)
 		if ends && end.Failed != nil {
-			f.cutAll()
+			f.cutAll(s.Turn)
 		}
 		if ends && len(f.under) == 0 && !settles(acts) {
 			return end, nil
@@ -192,23 +190,53 @@ func (f *flight) op(s *parley.Session, a action) (*op, func(context.Context) err
 	switch a := a.(type) {
 	case callModel:
 		o.key, o.kind, o.agent, o.cut = "agent "+string(a.Agent), "model", a.Agent, true
-		return o, func(ctx context.Context) error { return f.call(ctx, s, &a) }
+		ag := s.Turn.Agent(a.Agent)
+		first := ag.IsSub() && !ag.Heard && len(ag.Items) == 0
+		return o, f.heeding(seam.Moment{Kind: seam.AgentStarts, Agent: a.Agent, Name: ag.Name}, first, func(ctx context.Context) error { return f.call(ctx, s, &a) })
 	case condense:
 		o.key, o.kind, o.agent = "agent "+string(a.Agent), "model", a.Agent
-		return o, func(ctx context.Context) error { return f.condense(ctx, h, s, a.condensing) }
+		return o, f.heeding(seam.Moment{Kind: seam.ContextParts, Agent: a.Agent}, s.Turn.Compact == nil, func(ctx context.Context) error {
+			return f.condense(ctx, h, s, a.condensing)
+		})
 	case retrieve:
 		o.key, o.agent = "agent "+string(a.Agent), a.Agent
 		return o, func(ctx context.Context) error { return recall(ctx, h, a) }
 	case settle:
 		o.key = "call " + string(a.Call)
 		return o, func(ctx context.Context) error { return h.Settle(ctx, a.Call) }
+	case hear:
+		o.key, o.call = "call "+string(a.Call), a.Call
+		if c := s.Turn.Tool(a.Call); c != nil {
+			o.agent = s.Turn.Owner(c)
+		}
+		return o, func(ctx context.Context) error { return h.Hear(ctx, a.Call) }
 	case ask:
 		o.key, o.agent = "call "+string(a.Call), a.Agent
 		return o, func(ctx context.Context) error { _, err := h.Ask(ctx, a.Interaction); return err }
+	case beginTask:
+		o.key, o.kind, o.agent, o.cut = "call "+string(a.Call), "tool", a.Agent, true
+		return o, func(ctx context.Context) error { _, err := h.Begin(ctx, a.ToolCall); return err }
+	case endAgent:
+		m := seam.Moment{Kind: seam.AgentEnds, Agent: a.Path, Name: s.Turn.Agent(a.Path).Name, Text: a.Result}
+		if a.Outcome != parley.OutcomeOK || s.Turn.Agent(a.Path).AtEnd != nil || !h.Heeded(m) {
+			return nil, nil
+		}
+		o.key, o.agent, o.cut = "agent "+string(a.Path), a.Path, true
+		return o, f.heeding(m, true, func(context.Context) error { return f.endAgent(s, a) })
+	case compact:
+		m := seam.Moment{Kind: seam.ContextParts, Agent: a.Agent}
+		if s.Turn.Compact != nil || !h.Heeded(m) {
+			return nil, nil
+		}
+		o.key, o.agent = "agent "+string(a.Agent), a.Agent
+		return o, f.heeding(m, true, func(context.Context) error { return stage(h, s.Turn.ID, a) })
 	case runTool:
 		o.key, o.kind, o.agent = "call "+string(a.Call), "tool", a.Agent
 		if d := f.given.decl(a.Name); d != nil {
 			o.cut = d.Effect == parley.EffectRead // the others are given until their deadline
+		}
+		if !o.cut {
+			o.call = a.Call
 		}
 		if keyForgotten(s, h, a.Call) {
 			return o, func(ctx context.Context) error { return h.Settle(ctx, a.Call) }
@@ -216,6 +244,19 @@ func (f *flight) op(s *parley.Session, a action) (*op, func(context.Context) err
 		return o, func(ctx context.Context) error { _, err := h.Call(ctx, a.ToolCall); return err }
 	}
 	return nil, nil
+}
+
+// heeding is do, after the hooks have heard of it if they are due. If that has moved the state,
+// next looks again.
+func (f *flight) heeding(m seam.Moment, due bool, do func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if due {
+			if moved, err := f.host.Heed(ctx, m); moved || err != nil {
+				return err
+			}
+		}
+		return do(ctx)
+	}
 }
 
 // now does an action that takes no time. done is false if it only waits, until then.
@@ -228,12 +269,8 @@ func (f *flight) now(ctx context.Context, s *parley.Session, a action) (done boo
 	case endAgent:
 		return true, until, f.endAgent(s, a)
 	case awaitTask:
-		if a.Until.IsZero() {
-			_, err := f.host.Begin(ctx, a.ToolCall)
-			return true, until, parked(err)
-		}
 		if f.over[a.Call] || !f.host.Now().Before(a.Until) {
-			return true, until, f.host.End(ctx, parley.ToolResult{Call: a.Call, Outcome: parley.OutcomeOK, Output: "status: running"})
+			return true, until, f.host.End(ctx, parley.ToolResult{Call: a.Call, Outcome: parley.OutcomeOK, Output: stillWorks})
 		}
 		return false, a.Until, nil
 	case stop:
@@ -310,28 +347,36 @@ func (f *flight) landed(s *parley.Session, o *op) error {
 func (f *flight) cutEnded(t *parley.Turn) {
 	for _, o := range f.under {
 		if a := t.Agent(o.agent); a != nil && a.Ended {
-			o.drop()
+			o.drop(t)
 		}
 	}
 }
 
-func (f *flight) cutAll() {
+func (f *flight) cutAll(t *parley.Turn) {
 	for _, o := range f.under {
-		o.drop()
+		o.drop(t)
 	}
 }
 
-func (o *op) drop() {
-	if o.cut && !o.gone {
+// drop cuts what nobody needs any more. A call with effects that has started is left its
+// time; one that hooks are asked about, before or after it, is cut.
+func (o *op) drop(t *parley.Turn) {
+	cut := o.cut
+	if c := t.Tool(o.call); c != nil {
+		cut = c.Status != parley.ToolIsStarted
+	}
+	if cut && !o.gone {
 		o.gone = true
-		o.cancel(errNotNeeded)
+		o.cancel(seam.ErrNotNeeded)
 	}
 }
 
 // land ends what is still under way when the turn leaves the runtime. Calls with effects
 // are waited for.
 func (f *flight) land() {
-	f.cutAll()
+	if t := f.host.State().Turn; t != nil {
+		f.cutAll(t)
+	}
 	for len(f.under) > 0 {
 		o := <-f.done
 		delete(f.under, o.key)

@@ -61,7 +61,7 @@ func share(s *parley.Session, m seam.ModelInfo, window int64) int64 {
 // takes.
 func (g given) due(s *parley.Session, a *parley.Agent, def parley.AgentDef) (condensing, bool) {
 	m := s.Memory
-	if m.SummaryTokens <= 0 || def.History == parley.HistoryNone || a.Parent != "" {
+	if s.Turn.Compact.Denied() || m.SummaryTokens <= 0 || def.History == parley.HistoryNone || a.Parent != "" {
 		return condensing{}, false
 	}
 	k := max(m.LastK, 2)
@@ -311,6 +311,10 @@ func (g given) system(s *parley.Session, a *parley.Agent, def parley.AgentDef) s
 		for _, p := range s.Pins {
 			fmt.Fprintf(&b, "%s: %s\n", p.Label, p.Text)
 		}
+	}
+	if len(s.Told) > 0 {
+		section("From the start of the session")
+		b.WriteString(strings.TrimPrefix(parley.WithHooks("", s.Told), "\n"))
 	}
 	if len(s.Preferences) > 0 {
 		if raw, err := json.Marshal(s.Preferences); err == nil { // sorted by key, so the prompt is stable

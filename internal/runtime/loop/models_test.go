@@ -48,7 +48,7 @@ func TestAModelThatIsSilent(t *testing.T) {
 				if len(lost) != 4 || lost[0].Partial != tt.partial || lost[0].Error.Code != parley.CodeUnavailable || !lost[2].Retry || lost[3].Retry {
 					t.Errorf("got %+v, want four attempts", lost)
 				}
-				if got := payload[parley.TurnFailed](t, log); len(got) != 1 || got[0].Error.Code != parley.CodeUnavailable || got[0].Response.Message != tt.partial {
+				if got := payload[parley.TurnFailed](t, log); len(got) != 1 || got[0].Error.Code != parley.CodeUnavailable || said(got[0].Response) != tt.partial {
 					t.Errorf("got %+v, want the turn to fail as unavailable", got)
 				}
 				if took := time.Since(b.began); took < tt.took || took > tt.took+4*time.Second {
@@ -158,7 +158,7 @@ func TestAnAnswerThatIsCutOffForLengthIsAnError(t *testing.T) {
 				b := bench{budgets: tt.budgets}
 				log := b.run(t, t.Context(), short)
 				end := payload[parley.TurnFailed](t, log)[0]
-				if types(log) != tt.types || end.Error.Code != tt.code || end.Response.Message != "It is Goo" || end.Usage.InputTokens != 10 {
+				if types(log) != tt.types || end.Error.Code != tt.code || said(end.Response) != "It is Goo" || end.Usage.InputTokens != 10 {
 					t.Errorf("got %s, %+v, want %s, code %s and the text", types(log), end, tt.types, tt.code)
 				}
 			})
@@ -186,7 +186,7 @@ func TestARefusalIsSaidAsSuch(t *testing.T) {
 				if got, want := types(log), "turn.started agent.started model.started model.failed turn.failed"; got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
-				if end.Error.Code != parley.CodeModel || !strings.Contains(end.Error.Message, "refused to answer") || end.Usage.InputTokens != 10 || end.Response.Message != parley.PartsText(parts) {
+				if end.Error.Code != parley.CodeModel || !strings.Contains(end.Error.Message, "refused to answer") || end.Usage.InputTokens != 10 || said(end.Response) != parley.PartsText(parts) {
 					t.Errorf("got %+v, want the refusal, what it cost and the text", end)
 				}
 			})

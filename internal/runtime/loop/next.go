@@ -9,6 +9,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/task"
 )
 
 // given is what next may know besides the state. It does not change while a
@@ -40,6 +41,7 @@ type (
 	}
 	runTool struct{ parley.ToolCall }
 	settle  struct{ Call parley.CallID }
+	hear    struct{ Call parley.CallID } // the hooks of the end of a call
 	ask     struct{ parley.Interaction }
 	handoff struct{ parley.AgentHandoff }
 	compact struct {
@@ -51,9 +53,11 @@ type (
 		Agent parley.AgentPath
 		Query string
 	}
-	startTask struct { // a call that has a sub-agent do something
+	beginTask struct{ parley.ToolCall } // a call of the kinds below is checked, as that of any tool
+	startTask struct {                  // a call that has a sub-agent do something
 		parley.ToolCall
 		Path parley.AgentPath
+		Job  task.Task
 	}
 	awaitTask struct { // a call for the result of a sub-agent that works
 		parley.ToolCall
@@ -61,8 +65,7 @@ type (
 	}
 	report struct { // what a call of the two kinds above came to
 		parley.ToolCall
-		Started bool
-		Result  parley.ToolResult
+		Result parley.ToolResult
 	}
 	endAgent struct { // a sub-agent has its result
 		Path parley.AgentPath
@@ -81,12 +84,14 @@ func (startAgent) isAction() {}
 func (callModel) isAction()  {}
 func (runTool) isAction()    {}
 func (settle) isAction()     {}
+func (hear) isAction()       {}
 func (ask) isAction()        {}
 func (handoff) isAction()    {}
 func (compact) isAction()    {}
 func (transfer) isAction()   {}
 func (condense) isAction()   {}
 func (retrieve) isAction()   {}
+func (beginTask) isAction()  {}
 func (startTask) isAction()  {}
 func (awaitTask) isAction()  {}
 func (report) isAction()     {}
@@ -176,7 +181,7 @@ func direct(g given, s *parley.Session) []action {
 	}
 	for _, c := range t.Tools.All() {
 		text, _ := resultOf(t.Tool, c)
-		return []action{finish{parley.Response{Message: text}}}
+		return []action{finish{parley.Response{Message: parley.WithHooks(text, c.HookSays)}}}
 	}
 	return failed(t, parley.Errorf(parley.CodeInternal, "the turn has no tool call to run"))
 }
@@ -270,6 +275,11 @@ func (g given) tools(s *parley.Session, a *parley.Agent) (ready []action, open b
 			continue
 		}
 		if c.Status == parley.ToolIsEnded {
+			if c.HookDue {
+				open = true
+				ready = append(ready, hear{c.Call})
+				continue
+			}
 			if g.attended(s) {
 				if open = true; !isAsked(s, c) {
 					ready = append(ready, ask{unknown(s, c)})
@@ -386,7 +396,7 @@ func empty(parts []parley.Part) bool {
 
 // repeats reports whether the last three rounds of the agent, each a reply's
 // calls with their results, were the same. A message from the user in between
-// breaks the row.
+// breaks the row, and so does a question for a task's result that is not there yet.
 func repeats(t *parley.Turn, a *parley.Agent) (string, bool) {
 	var rounds []string
 	what := ""
@@ -409,6 +419,9 @@ func repeats(t *parley.Turn, a *parley.Agent) (string, bool) {
 			b.Write(compactJSON(p.Input))
 			if c := t.Tool(p.Call); c != nil {
 				text, _ := resultOf(t.Tool, c)
+				if c.Name == task.OutputTool && (text == stillWorks || text == waitsForPerson) {
+					return "", false
+				}
 				b.WriteString(" " + text)
 			}
 			b.WriteByte('\n')

@@ -94,8 +94,15 @@ func toolResult(find lookup, p parley.Part) parley.Part {
 		r.Text = "[the tool was given the input as you wrote it; its record says [redacted] where something looks like a secret]\n" + r.Text
 	}
 	if c.Status != parley.ToolIsRequested && !sameJSON(c.Input, p.Input) {
-		r.Text = "[a person changed the input of this call to " + string(compactJSON(c.Input)) + "]\n" + r.Text
+		who := "a person"
+		if c.Hook != nil && c.Hook.Changed != "" {
+			who = "the hook " + c.Hook.Changed
+		} else if c.HookAsked != nil && c.HookAsked.Changed != "" {
+			who = "the hook " + c.HookAsked.Changed
+		}
+		r.Text = "[" + who + " changed the input of this call to " + string(compactJSON(c.Input)) + "]\n" + r.Text
 	}
+	r.Text = parley.WithHooks(r.Text, c.HookSays)
 	return r
 }
 

@@ -23,7 +23,7 @@ type bench struct {
 	world   runtimetest.World
 	budgets parley.Budgets
 	files   []parley.Part // attached to the message
-	host    *runtimetest.Host
+	host    *runtimetest.Rig
 	began   time.Time
 }
 
@@ -37,19 +37,33 @@ func (b *bench) run(t *testing.T, ctx context.Context, script runtimetest.Script
 	}
 	b.model.ModelInfo = seam.ModelInfo{Name: "m", ContextTokens: 20_000, MaxOutputTokens: 1000, InputUSD: 1, OutputUSD: 2}
 	b.model.Script = script
-	message := parley.Text(parley.RoleUser, "What is the spec?")
-	message.Parts = append(message.Parts, b.files...)
-	b.host = runtimetest.NewHost(t, &b.world, app, parley.TurnRequest{Origin: parley.OriginUser, Message: message, Budgets: b.budgets})
+	b.host = runtimetest.NewRig(t, &b.world, app)
 	var models seam.Models = &b.model
-	var host seam.Host = b.host
+	var host seam.Host = filed{b.host, b.files}
 	for _, f := range wrap {
 		f(&models, &host)
 	}
 	b.began = time.Now()
-	if err := b.host.Drive(ctx, through{loop.New(models, loop.Options{}), host}); err != nil {
+	request := parley.TurnRequest{Message: parley.Text(parley.RoleUser, "What is the spec?"), Budgets: b.budgets}
+	if err := b.host.Drive(ctx, through{loop.New(models, loop.Options{}), host}, request); err != nil {
 		t.Fatal(err)
 	}
 	return b.host.Log()
+}
+
+// filed is a host whose turn has files beside its message.
+type filed struct {
+	*runtimetest.Rig
+	files []parley.Part
+}
+
+func (h filed) State() parley.Session {
+	s := h.Rig.State()
+	if s.Turn != nil {
+		m := &s.Turn.Request.Message
+		m.Parts = append(slices.Clip(m.Parts), h.files...)
+	}
+	return s
 }
 
 // through runs a runtime with a different host from the one it is given.
@@ -86,6 +100,14 @@ func payload[P parley.Payload](t *testing.T, log []parley.Event) []P {
 	return ps
 }
 
+// said is the text of a response, if there is one.
+func said(r *parley.Response) string {
+	if r == nil {
+		return ""
+	}
+	return r.Message
+}
+
 func say(text string) runtimetest.Script {
 	return func(seam.Request) (seam.Reply, error) { return runtimetest.Say(text), nil }
 }
@@ -116,7 +138,7 @@ func TestCancelKeepsWhatWasSaid(t *testing.T) {
 		if got := b.host.Published(started.Call); got != lost.Partial {
 			t.Errorf("got %q shown, want what is kept: %q", got, lost.Partial)
 		}
-		if got := payload[parley.TurnCancelled](t, log)[0].Response.Message; got != "It is Goog" {
+		if got := said(payload[parley.TurnCancelled](t, log)[0].Response); got != "It is Goog" {
 			t.Errorf("got answer %q, want what was said", got)
 		}
 	})
@@ -130,12 +152,13 @@ func TestCancelWhileToolsRunWaitsForThem(t *testing.T) {
 		stop := parley.Errorf(parley.CodeCancelled, "stop")
 		b.world.Tools = map[string]runtimetest.WorldTool{"add": {Run: func(parley.ToolCall) parley.ToolResult {
 			cancel(stop)
+			synctest.Wait() // the request to stop is in the log before the tool ends
 			return parley.ToolResult{Outcome: parley.OutcomeOK, Output: "added"}
 		}}}
 		log := b.run(t, ctx, func(seam.Request) (seam.Reply, error) {
 			return runtimetest.Use("", runtimetest.Tool("add", "{}"), runtimetest.Tool("add", `{"n":2}`)), nil
 		})
-		want := "turn.started agent.started model.started model.replied tool.requested tool.requested tool.started tool.ended turn.cancelled"
+		want := "turn.started agent.started model.started model.replied tool.requested tool.requested tool.started turn.stop_requested tool.ended tool.ended turn.cancelled"
 		if got := types(log); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -201,7 +224,7 @@ func TestASteerIsShownBeforeTheTurnEnds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var b bench
 			var seen []string
-			log := b.run(t, t.Context(), asked(&seen), func(_ *seam.Models, h *seam.Host) { *h = &slippery{Host: b.host} })
+			log := b.run(t, t.Context(), asked(&seen), func(_ *seam.Models, h *seam.Host) { *h = &slippery{Rig: b.host} })
 			if diff := cmp.Diff([]string{"in short"}, seen); diff != "" {
 				t.Errorf("seen by the model (-want +got):\n%s", diff)
 			}
@@ -215,7 +238,7 @@ func TestASteerIsShownBeforeTheTurnEnds(t *testing.T) {
 // slippery is a host that gets a message after a request was made from the state and before the
 // request's model.started.
 type slippery struct {
-	*runtimetest.Host
+	*runtimetest.Rig
 	done bool
 }
 
@@ -224,7 +247,7 @@ func (h *slippery) Emit(ctx context.Context, events ...parley.Event) error {
 		h.done = true
 		h.Steer("in short")
 	}
-	return h.Host.Emit(ctx, events...)
+	return h.Rig.Emit(ctx, events...)
 }
 
 func (m hanging) Model(string) (seam.Model, error) { return m, nil }
@@ -249,7 +272,7 @@ func TestATurnThatWasStoppedBeforeItBeganCallsNobody(t *testing.T) {
 }
 
 // forgetful is a host that answers a call without journaling anything.
-type forgetful struct{ *runtimetest.Host }
+type forgetful struct{ *runtimetest.Rig }
 
 func (forgetful) Call(context.Context, parley.ToolCall) (parley.ToolResult, error) {
 	return parley.ToolResult{}, nil

@@ -26,15 +26,16 @@ const (
 // nothing: the sub-agent works.
 func (g given) task(t *parley.Turn, c *parley.Tool, call parley.ToolCall) []action {
 	say := func(o parley.Outcome, text string) []action {
-		return []action{report{
-			ToolCall: call, Started: c.Status == parley.ToolIsStarted,
-			Result: parley.ToolResult{Call: c.Call, Outcome: o, Output: text},
-		}}
+		return []action{report{ToolCall: call, Result: parley.ToolResult{Call: c.Call, Outcome: o, Output: text}}}
+	}
+	sub := t.Sub(c.Call)
+	if sub == nil && (c.Status == parley.ToolIsRequested || c.Cut && c.Name != task.OutputTool) {
+		return []action{beginTask{call}}
 	}
 	if c.Name == task.OutputTool {
 		return g.output(t, c, call, say)
 	}
-	if sub := t.Sub(c.Call); sub != nil {
+	if sub != nil {
 		switch {
 		case sub.Background:
 			return say(parley.OutcomeOK, inBackground(sub.Path))
@@ -57,8 +58,15 @@ func (g given) task(t *parley.Turn, c *parley.Tool, call parley.ToolCall) []acti
 		if a.IsSub() {
 			subs++
 		}
-		if a.Path == path || strings.HasPrefix(string(a.Path), string(path)+"#") {
+		if o := t.Tool(a.Call); (a.Path == path || strings.HasPrefix(string(a.Path), string(path)+"#")) && (o == nil || o.Seq < c.Seq) {
 			same++
+		}
+	}
+	for _, o := range t.Tools.Open() { // those before it that are being checked have their names, too
+		if o.Seq < c.Seq && g.begins(t, o, c.Agent) {
+			if other, err := task.Parse(g.app, o.Name, o.Input); err == nil && other.Agent == job.Agent {
+				same++
+			}
 		}
 	}
 	switch {
@@ -67,10 +75,13 @@ func (g given) task(t *parley.Turn, c *parley.Tool, call parley.ToolCall) []acti
 	case subs >= maxAgents:
 		return say(parley.OutcomeError, fmt.Sprintf("the turn has started %d agents, which is its limit; do it yourself", subs))
 	}
-	if same > 1 {
-		path += parley.AgentPath(fmt.Sprintf("#%d", same))
+	at := path
+	for ; same > 1 || t.Agent(at) != nil; same++ {
+		if at = path + parley.AgentPath(fmt.Sprintf("#%d", max(same, 2))); t.Agent(at) == nil {
+			break
+		}
 	}
-	return []action{startTask{ToolCall: call, Path: path}}
+	return []action{startTask{ToolCall: call, Path: at, Job: job}}
 }
 
 // output answers a question for the result of a task.
@@ -81,19 +92,41 @@ func (g given) output(t *parley.Turn, c *parley.Tool, call parley.ToolCall, say 
 	}
 	sub := t.Agent(want.Agent)
 	switch {
+	case sub == nil && g.starting(t, c):
+		return nil
 	case sub == nil || sub.Parent != c.Agent || !sub.Background || !sub.IsSub():
 		return say(parley.OutcomeError, fmt.Sprintf("you have no task %q in the background", parley.Cut(string(want.Agent), 120)))
 	case sub.Ended:
 		return say(parley.OutcomeOK, "status: "+state(sub)+"\n\n"+sub.Result)
 	case blocked(t, sub):
-		return say(parley.OutcomeOK, "status: waiting for a person's answer")
+		return say(parley.OutcomeOK, waitsForPerson)
 	}
-	wait := awaitTask{ToolCall: call}
-	if !c.StartedAt.IsZero() {
-		wait.Until = c.StartedAt.Add(want.Wait)
-	}
-	return []action{wait}
+	return []action{awaitTask{ToolCall: call, Until: c.StartedAt.Add(want.Wait)}}
 }
+
+// starting reports whether the agent of a call has called for another one before it, which is
+// not there yet: that call is being checked.
+func (g given) starting(t *parley.Turn, c *parley.Tool) bool {
+	for _, o := range t.Tools.Open() {
+		if o.Seq < c.Seq && g.begins(t, o, c.Agent) {
+			return true
+		}
+	}
+	return false
+}
+
+// begins reports whether an open call is to start a sub-agent of an agent, and has not yet.
+func (g given) begins(t *parley.Turn, c *parley.Tool, of parley.AgentPath) bool {
+	d := g.decl(c.Name)
+	return c.Agent == of && c.Status != parley.ToolIsEnded && c.Name != task.OutputTool && d != nil && d.Run == parley.RunRuntime && t.Sub(c.Call) == nil
+}
+
+// What a call for a result returns that is not there yet. A model may ask again and get the
+// same, which is no sign that it goes round in circles (repeats).
+const (
+	stillWorks     = "status: running"
+	waitsForPerson = "status: waiting for a person's answer. Go on with something else, or end your reply: the result is told to you when it is there."
+)
 
 // blocked reports whether neither the agent nor any below it can go on before a human
 // answers.
@@ -161,35 +194,19 @@ func withSources(r parley.Response) string {
 	return text
 }
 
-// startTask starts a sub-agent. The call is checked first like that of any tool: a person
-// may have to allow it, and may change its input.
+// startTask starts a sub-agent, for a call that has begun. A person or a hook may have chosen
+// another agent than the one that was asked for.
 func (f *flight) startTask(ctx context.Context, s *parley.Session, a startTask) error {
-	d, err := f.host.Begin(ctx, a.ToolCall)
-	if err != nil || !d.Run {
-		return parked(err)
-	}
-	job, err := task.Parse(f.given.app, a.Name, d.Call.Input)
-	if err != nil {
-		return f.host.End(ctx, parley.ToolResult{Call: a.Call, Outcome: parley.OutcomeError, Output: err.Error()})
-	}
-	// A person may have chosen another agent; the path keeps the name that was asked for.
 	if err := f.host.Stage(parley.NewEvent(s.Turn.ID, a.Path, parley.AgentStarted{
-		Name: job.Agent, Parent: a.Agent, Call: a.Call, Input: job.Prompt, Title: job.Title, Background: job.Background,
-	})); err != nil || !job.Background {
+		Name: a.Job.Agent, Parent: a.Agent, Call: a.Call, Input: a.Job.Prompt, Title: a.Job.Title, Background: a.Job.Background,
+	})); err != nil || !a.Job.Background {
 		return err
 	}
 	return f.host.End(ctx, parley.ToolResult{Call: a.Call, Outcome: parley.OutcomeOK, Output: inBackground(a.Path)})
 }
 
 // report journals what a call came to that started a sub-agent or asked for its result.
-func (f *flight) report(ctx context.Context, a report) error {
-	if !a.Started {
-		if d, err := f.host.Begin(ctx, a.ToolCall); err != nil || !d.Run {
-			return parked(err)
-		}
-	}
-	return f.host.End(ctx, a.Result)
-}
+func (f *flight) report(ctx context.Context, a report) error { return f.host.End(ctx, a.Result) }
 
 // endAgent ends a sub-agent. What its caller's call returns follows from that.
 func (f *flight) endAgent(s *parley.Session, a endAgent) error {

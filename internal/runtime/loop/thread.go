@@ -14,6 +14,9 @@ type thread []parley.Message
 func (th *thread) add(role parley.Role, parts ...parley.Part) {
 	var keep []parley.Part
 	for _, p := range parts {
+		if p.Type == parley.PartCommand {
+			p = parley.Part{Type: parley.PartText, Text: "\n\n[/" + p.Name + " stands for:]\n" + p.Text}
+		}
 		if p.Type != parley.PartText || !blank(p.Text) {
 			keep = append(keep, p)
 		}
@@ -121,6 +124,9 @@ func (g given) branch(th *thread, s *parley.Session, a *parley.Agent, def parley
 	if n := len(*th); n == 0 || (*th)[n-1].Role != parley.RoleUser {
 		th.say(parley.RoleUser, "[no text]")
 	}
+	if a.Parent == "" {
+		th.say(parley.RoleUser, strings.TrimPrefix(parley.WithHooks("", t.Told), "\n"))
+	}
 	find := indexed(t)
 	th.say(parley.RoleUser, g.note(s, a, def))
 	for _, it := range a.Items {
@@ -141,14 +147,19 @@ func (g given) branch(th *thread, s *parley.Session, a *parley.Agent, def parley
 			th.say(parley.RoleUser, handedOver(t, find, it))
 		case parley.ItemTask:
 			th.say(parley.RoleUser, taskEnded(t, it))
+		case parley.ItemHook:
+			th.say(parley.RoleUser, parley.HookSays(it.Text))
 		}
 	}
 	for _, it := range t.Pending(a) {
-		if it.Kind == parley.ItemTask {
+		switch it.Kind {
+		case parley.ItemTask:
 			th.say(parley.RoleUser, taskEnded(t, it))
-			continue
+		case parley.ItemHook:
+			th.say(parley.RoleUser, parley.HookSays(it.Text))
+		default:
+			th.add(parley.RoleUser, it.Parts...)
 		}
-		th.add(parley.RoleUser, it.Parts...)
 	}
 	if (*th)[len(*th)-1].Role == parley.RoleAssistant {
 		th.say(parley.RoleUser, "[Go on.]")

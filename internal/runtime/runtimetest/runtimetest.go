@@ -1,19 +1,18 @@
 // Package runtimetest is the suite that every [seam.Runtime] which calls models
-// by itself passes. [Run] takes it through whole turns against a [Host] in
-// memory and a [World] of tools, and then again from every prefix of each log
-// and through a crash at every commit: the answer and the outcomes stay the
-// same, no write happens twice, and every request is valid for every provider
-// ([Validate]).
+// by itself passes. [Run] takes it through whole turns over the real engine, with a
+// store in memory and a [World] of tools, and then again through a crash before and after
+// every append, and in every effect: the answer and the outcomes stay the same, no write
+// happens twice, and every request is valid for every provider ([Validate]).
 //
-// The parts may be used alone: Validate by the tests of models, Host and [Func]
-// by a runtime's own tests.
+// The parts may be used alone: Validate by the tests of models, [Rig] and [Func] by a
+// runtime's own tests. [CLI] stands in for runtimes that drive a program, which calls
+// models and runs tools by itself.
 package runtimetest
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -30,63 +29,51 @@ func Run(t *testing.T, newRuntime func(seam.Models) seam.Runtime) {
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			var whole *Host
+			appends, effects := 0, 0
 			t.Run("to_the_end", func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := sc.begin(t, newRuntime)
 					r.drive()
 					r.check(false)
-					if got := r.host.Commits(); sc.commits > 0 && got != sc.commits {
-						t.Errorf("got %d commits, want %d:\n%s", got, sc.commits, list(r.host.Log()))
+					appends, effects = int(r.rig.appends.Load()), int(r.rig.effects.Load())
+					if sc.commits > 0 && appends != sc.commits {
+						t.Errorf("got %d commits, want %d:\n%s", appends, sc.commits, list(r.rig.Log()))
 					}
-					whole = r.host
 				})
 			})
-			t.Run("from_every_prefix", func(t *testing.T) {
-				log := whole.Log()
-				for n := 2; n <= len(log); n++ {
-					for _, happened := range []bool{false, true} {
-						synctest.Test(t, func(t *testing.T) {
-							sc.fromPrefix(t, newRuntime, log[:n], happened, slices.Contains(whole.ends, n))
-						})
+			t.Run("crash_everywhere", func(t *testing.T) {
+				for n := range appends {
+					for _, where := range []string{"before", "after"} {
+						synctest.Test(t, func(t *testing.T) { sc.crash(t, newRuntime, n+1, where) })
 					}
 				}
-			})
-			t.Run("crash_at_every_commit", func(t *testing.T) {
-				for n := 1; n <= whole.Commits(); n++ {
-					for _, landed := range []bool{false, true} {
-						synctest.Test(t, func(t *testing.T) { sc.crash(t, newRuntime, n, landed) })
-					}
+				for n := range effects {
+					synctest.Test(t, func(t *testing.T) { sc.crash(t, newRuntime, n+1, "effect") })
 				}
 			})
 		})
 	}
 }
 
-// A run is one life of a scenario's world, through several hosts.
+// A run is one life of a scenario's world, through several processes.
 type run struct {
 	tb      testing.TB
 	sc      *scenario
 	world   *World
 	app     *parley.App
 	runtime func() seam.Runtime
-	host    *Host
-}
-
-func (sc *scenario) world(tb testing.TB, newRuntime func(seam.Models) seam.Runtime, ended int) *run {
-	r := &run{tb: tb, sc: sc, world: &World{Tools: sc.tools, Choice: sc.choose}, app: sc.app()}
-	script := sc.script(ended)
-	r.runtime = func() seam.Runtime {
-		return newRuntime(&Func{ModelInfo: info, Script: script, Before: r.sent})
-	}
-	return r
+	rig     *Rig
 }
 
 var info = seam.ModelInfo{Name: "func/test", Provider: "func", ContextTokens: 100_000, MaxOutputTokens: 4_000, InputUSD: 1, OutputUSD: 5}
 
 func (sc *scenario) begin(tb testing.TB, newRuntime func(seam.Models) seam.Runtime) *run {
-	r := sc.world(tb, newRuntime, 0)
-	r.host = NewHost(tb, r.world, r.app, sc.request())
+	r := &run{tb: tb, sc: sc, world: &World{Tools: sc.tools, Choice: sc.choose}, app: sc.app()}
+	script := sc.script(0)
+	r.runtime = func() seam.Runtime {
+		return newRuntime(&Func{ModelInfo: info, Script: script, Before: r.sent})
+	}
+	r.rig = NewRig(tb, r.world, r.app)
 	return r
 }
 
@@ -95,82 +82,37 @@ func (r *run) sent(req seam.Request) {
 	if err := Validate(req.Messages); err != nil {
 		r.tb.Errorf("a request is not valid: %v\n%v", err, req.Messages)
 	}
-	r.host.mu.Lock()
-	defer r.host.mu.Unlock()
-	if !r.host.dead && !r.host.isOpen(req.Call) {
+	if !r.rig.isOpen(req.Call) {
 		r.tb.Errorf("the request of call %s left before its model.started was committed", req.Call)
 	}
 }
 
 func (r *run) drive() {
 	r.tb.Helper()
-	if err := r.host.Drive(context.Background(), r.runtime()); err != nil {
+	if err := r.rig.Drive(context.Background(), r.runtime(), r.sc.request()); err != nil {
 		r.tb.Fatalf("got error %v, want none", err)
 	}
 }
 
-// fromPrefix goes on from the first events of a log that is whole. Where the
-// prefix ends within a call, happened says whether its effect took place. A
-// prefix that ends within an append is what a fork may leave, not a crash: then
-// the turn may come out otherwise, but it comes to an end with valid requests
-// and no write twice.
-func (sc *scenario) fromPrefix(
-	t *testing.T, newRuntime func(seam.Models) seam.Runtime, prefix []parley.Event, happened, whole bool,
-) {
-	ended := 0
-	for _, e := range prefix {
-		if e.Type == "model.replied" || e.Type == "model.failed" {
-			ended++
-		}
-	}
-	r := sc.world(t, newRuntime, ended)
-	open := map[parley.CallID]parley.ToolStarted{}
-	for _, e := range prefix {
-		switch p := payload(t, e).(type) {
-		case parley.ToolStarted:
-			open[p.Call] = p
-		case parley.ToolEnded:
-			if s, ok := open[p.Call]; ok {
-				r.world.run(parley.ToolCall{Call: s.Call, Name: s.Name, Input: s.Input}, s.Effect)
-				delete(open, p.Call)
-			}
-		}
-	}
-	for _, s := range open {
-		if happened {
-			r.world.run(parley.ToolCall{Call: s.Call, Name: s.Name, Input: s.Input}, s.Effect)
-		}
-	}
-	r.host = Restart(t, r.world, r.app, prefix)
-	r.drive()
-	if r.once(); whole {
-		r.check(true)
-	}
-	if t.Failed() {
-		t.Fatalf("from the first %d events:\n%s", len(prefix), list(r.host.Log()))
-	}
-}
-
-// crash lets the n-th commit of a turn crash and goes on with what is committed.
-func (sc *scenario) crash(t *testing.T, newRuntime func(seam.Models) seam.Runtime, n int, landed bool) {
+// crash crashes a turn at its n-th append or effect, and goes on with what is committed.
+func (sc *scenario) crash(t *testing.T, newRuntime func(seam.Models) seam.Runtime, n int, where string) {
 	r := sc.begin(t, newRuntime)
-	r.host.CrashAt(n, landed)
-	err := r.host.Drive(context.Background(), r.runtime())
-	if err == nil && sc.commits == 0 && r.host.Commits() < n {
+	r.rig.crashAt, r.rig.where = n, where
+	err := r.rig.Drive(context.Background(), r.runtime(), sc.request())
+	if err == nil && sc.commits == 0 {
 		return // more of it happened to go into one commit
 	}
 	if !errors.Is(err, ErrCrashed) {
-		t.Fatalf("got error %v at commit %d, want the crash", err, n)
+		t.Fatalf("got error %v %s %d, want the crash", err, where, n)
 	}
-	if log := r.host.Log(); len(log) > 1 {
-		r.host = Restart(t, r.world, r.app, log)
-	} else { // not even the turn began: the client asks again
-		r.host = NewHost(t, r.world, r.app, sc.request())
+	r.rig, err = r.rig.Restart()
+	if err != nil {
+		t.Fatal(err)
 	}
-	r.drive()
+	r.drive() // the client asks for the same again, by the same key
 	r.check(true)
 	if t.Failed() {
-		t.Fatalf("after a crash at commit %d, landed %v:\n%s", n, landed, list(r.host.Log()))
+		t.Fatalf("after a crash %s %d:\n%s", where, n, list(r.rig.Log()))
 	}
 }
 
@@ -178,11 +120,12 @@ func (sc *scenario) crash(t *testing.T, newRuntime func(seam.Models) seam.Runtim
 // crash a write may be unknown where it was known else.
 func (r *run) check(crashed bool) {
 	r.tb.Helper()
-	log := r.host.Log()
+	log := r.rig.Log()
 	var s parley.Session
 	var message string
 	var code parley.Code
 	var got []string
+	again := map[parley.CallID]bool{}
 	for i, e := range log {
 		if e.Seq != int64(i+1) {
 			r.tb.Fatalf("event %d has number %d", i+1, e.Seq)
@@ -194,13 +137,18 @@ func (r *run) check(crashed bool) {
 		case parley.TurnCompleted:
 			message = p.Response.Message
 		case parley.TurnFailed:
-			message, code = p.Response.Message, p.Error.Code
+			code = p.Error.Code
+			if p.Response != nil {
+				message = p.Response.Message
+			}
+		case parley.ToolRequested:
+			again[p.Call] = p.Redo != ""
 		case parley.ToolEnded:
 			o := p.Outcome
 			if crashed && o == parley.OutcomeUnknown {
 				o = parley.OutcomeOK
 			}
-			if !strings.HasSuffix(string(p.Call), "-again") || !crashed {
+			if !again[p.Call] || !crashed {
 				got = append(got, p.Name+" "+string(o))
 			}
 		}
@@ -222,7 +170,7 @@ func (r *run) check(crashed bool) {
 // once checks that nothing took effect twice.
 func (r *run) once() {
 	r.tb.Helper()
-	for _, e := range r.host.Log() {
+	for _, e := range r.rig.Log() {
 		if p, ok := payload(r.tb, e).(parley.ToolStarted); ok && p.Effect != parley.EffectRead && r.world.Ran(p.Call) > 1 {
 			r.tb.Errorf("%s %s took effect %d times", p.Name, p.Call, r.world.Ran(p.Call))
 		}

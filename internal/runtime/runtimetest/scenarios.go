@@ -135,11 +135,11 @@ func alone() []*scenario {
 		{
 			name:    "reads",
 			script:  rounds(Use("", Tool("look", `{}`), Tool("seek", `{"q":1}`)), Use("", Tool("look", `{"page":2}`)), Say("Found.")),
-			message: "Found.", outcomes: []string{"look ok", "look ok", "seek ok"}, commits: 10,
+			message: "Found.", outcomes: []string{"look ok", "look ok", "seek ok"}, commits: 4,
 		},
 		{
 			name: "agents_hand_a_turn_round", script: reply(chain),
-			message: "Google, not passwords.", outcomes: []string{"look ok", "seek ok"}, commits: 10,
+			message: "Google, not passwords.", outcomes: []string{"look ok", "seek ok"}, commits: 6,
 		},
 		{
 			name: "a_write", script: rounds(add, Say("Added.")),
@@ -155,7 +155,7 @@ func alone() []*scenario {
 		},
 		{
 			name: "a_write_that_a_person_refuses", script: rounds(add, Say("Not added.")), tools: map[string]WorldTool{"add": {Ask: true}},
-			choice: parley.ChoiceDeny, message: "Not added.", outcomes: []string{"add denied"}, commits: 6,
+			choice: parley.ChoiceDeny, message: "Not added.", outcomes: []string{"add denied"}, commits: 5,
 		},
 		{
 			name: "an_unknown_write_is_asked_about", script: rounds(add, Say("Added.")), tools: failing(parley.OutcomeUnknown, "timed out"),
@@ -163,12 +163,7 @@ func alone() []*scenario {
 		},
 		{
 			name: "an_unknown_write_is_done_again_on_demand", script: rounds(add, Say("Added.")),
-			tools: map[string]WorldTool{"add": {Run: func(c parley.ToolCall) parley.ToolResult {
-				if strings.HasSuffix(string(c.Call), "-again") {
-					return parley.ToolResult{Outcome: parley.OutcomeOK, Output: "added"}
-				}
-				return parley.ToolResult{Outcome: parley.OutcomeUnknown, Output: "timed out"}
-			}}},
+			tools:  map[string]WorldTool{"add": {Lost: true}},
 			choice: parley.ChoiceAgain, message: "Added.", outcomes: []string{"add ok", "add unknown"}, commits: 9, loose: true,
 		},
 		{
@@ -191,12 +186,12 @@ func alone() []*scenario {
 		},
 		{
 			name: "writes_go_in_order", script: rounds(Use("", Tool("look", `{}`), Tool("add", `{"n":1}`), Tool("add", `{"n":2}`)), Say("Both.")),
-			message: "Both.", outcomes: []string{"add ok", "add ok", "look ok"}, commits: 9,
+			message: "Both.", outcomes: []string{"add ok", "add ok", "look ok"}, commits: 7,
 		},
 		{
 			name:    "tools_beside_a_handoff_run_first",
 			script:  reply(besides),
-			message: "Judged.", outcomes: []string{"look ok"}, commits: 5,
+			message: "Judged.", outcomes: []string{"look ok"}, commits: 3,
 		},
 		{
 			name: "a_handoff_that_is_not_allowed_is_told", script: rounds(Use("", To("judge", "")), Say("I stay.")),
@@ -204,7 +199,7 @@ func alone() []*scenario {
 		},
 		{
 			name: "a_tool_that_the_agent_lacks_is_told", script: rounds(Use("", Tool("fly", `{}`)), Say("I cannot fly.")),
-			message: "I cannot fly.", outcomes: []string{"fly error"}, commits: 4,
+			message: "I cannot fly.", outcomes: []string{"fly error"}, commits: 3,
 		},
 		{
 			name: "a_busy_model_is_called_again", script: busy,
@@ -219,16 +214,16 @@ func alone() []*scenario {
 				return Use("Looking.", Tool("look", `{"page":`+string(rune('0'+len(Results(r))))+`}`))
 			}),
 			budgets: parley.Budgets{MaxSteps: 2}, message: "Looking.", code: "budget_steps",
-			outcomes: []string{"look ok", "look ok"}, commits: 7, loose: true,
+			outcomes: []string{"look ok", "look ok"}, commits: 3, loose: true,
 		},
 		{
 			name: "a_direct_call", call: &parley.ToolCall{Call: "direct", Name: "look", Input: json.RawMessage(`{}`)},
-			script: rounds(), message: "done", outcomes: []string{"look ok"}, commits: 3,
+			script: rounds(), message: "done", outcomes: []string{"look ok"}, commits: 1,
 		},
 		{
 			name: "a_direct_write", call: &parley.ToolCall{Call: "direct", Name: "add", Input: json.RawMessage(`{}`)},
 			script:  rounds(),
-			message: "done", lost: "the server stopped while it ran\nDo not repeat it; tell the user.", outcomes: []string{"add ok"}, commits: 3, loose: true,
+			message: "done", lost: "The outcome of this call is unknown: it may or may not have taken effect. It was not repeated.\nDo not repeat it; tell the user.", outcomes: []string{"add ok"}, commits: 3, loose: true,
 		},
 	}
 }

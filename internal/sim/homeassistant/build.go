@@ -89,7 +89,11 @@ func (h *House) add(p plan, d *device, platform string, r *routine, begin time.T
 		first = before[len(before)-1].state
 	}
 	e.recs = []record{{state: first, attrs: h.shown(e, first, a, nil), updated: begin, ctx: origin{id: h.newID(begin)}}}
-	for _, u := range h.usual(e, begin, h.made) {
+	usual := h.usual(e, begin, h.made)
+	for e.unlit && len(usual) > 0 && usual[len(usual)-1].state == "on" {
+		usual = usual[:len(usual)-1]
+	}
+	for _, u := range usual {
 		e.recs = append(e.recs, record{state: u.state, updated: u.at, ctx: origin{id: h.newID(u.at)}})
 	}
 	h.entities[p.id] = e

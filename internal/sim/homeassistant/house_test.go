@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -199,6 +200,31 @@ func TestAfternoon(t *testing.T) {
 
 // TestTimePasses: when the house is asked, its sensors report and its days go on. They do not
 // go on by themselves.
+// TestUnlit: the bedroom is dark at whatever hour somebody begins to look, and stays so, since the demo offers to
+// turn its lights on. The evenings before are in its history.
+func TestUnlit(t *testing.T) {
+	t.Parallel()
+	for _, hour := range []time.Duration{7, 12, 22, 23} {
+		var at atomic.Pointer[time.Time]
+		now := time.Date(2026, 11, 22, 0, 30, 0, 0, time.UTC).Add(hour * time.Hour)
+		at.Store(&now)
+		h, srv := house(t, homeassistant.Options{Token: "tok", Now: func() time.Time { return *at.Load() }})
+		for range 2 {
+			for _, id := range []string{"light.bedroom", "light.bedroom_ceiling", "light.bedroom_bedside_left", "light.bedroom_bedside_right"} {
+				if _, text := rest(t, srv, "GET", "/api/states/"+id, ""); !strings.Contains(text, `"state":"off"`) {
+					t.Errorf("at %s: %s", now, text)
+				}
+			}
+			now := now.Add(30 * time.Minute)
+			at.Store(&now)
+			h.Advance()
+		}
+		if _, text := rest(t, srv, "GET", "/api/history/period/"+url.PathEscape(now.Add(-30*time.Hour).Format(time.RFC3339))+"?filter_entity_id=light.bedroom_bedside_right", ""); !strings.Contains(text, `"state":"on"`) {
+			t.Errorf("the evening before %s is dark: %s", now, text)
+		}
+	}
+}
+
 func TestTimePasses(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

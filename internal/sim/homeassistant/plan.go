@@ -21,6 +21,10 @@ type plan struct {
 	days                         []daily
 	category                     string
 	hidden                       bool
+	// unlit: it is off whenever somebody begins to look at the house, and nobody but they switch it. So the
+	// demo's question "Turn on the bedroom light" has the same answer at any hour. Its evenings
+	// and mornings are history once they are over.
+	unlit bool
 }
 
 type attrs = map[string]any
@@ -90,6 +94,11 @@ func bulb(key, name, area string, hours ...daily) furnished {
 	}}
 }
 
+func unlit(f furnished) furnished {
+	f.has[0].unlit = true
+	return f
+}
+
 func plug(key, name, area string, watts float64, hours ...daily) furnished {
 	return furnished{device{key: key, name: name, maker: "Shelly", model: "Plus Plug S", area: area, platform: "shelly", sw: "1.4.4"}, []plan{
 		{id: "switch." + key, class: "outlet", state: "on", days: hours},
@@ -155,9 +164,9 @@ func furniture() []furnished {
 			{id: "sensor.heat_pump_flow_temperature", name: "Flow temperature", class: "temperature", unit: "°C", wave: every(m10, 33, 2, .6, 1)},
 			{id: "water_heater.heat_pump_tank", name: "Tank", state: "eco", attrs: attrs{"temperature": 48.0, "current_temperature": 46.5, "operation_list": []any{"off", "eco", "performance"}, "operation_mode": "eco", "min_temp": 35.0, "max_temp": 60.0}},
 		}},
-		bulb("bedroom_ceiling", "Bedroom ceiling", "bedroom", at(6, 50, "on"), at(7, 40, "off"), at(21, 50, "on"), at(23, 58, "off")),
-		bulb("bedroom_bedside_left", "Bedside left", "bedroom", at(21, 55, "on"), at(23, 59, "off")),
-		bulb("bedroom_bedside_right", "Bedside right", "bedroom", at(21, 56, "on"), at(23, 45, "off")),
+		unlit(bulb("bedroom_ceiling", "Bedroom ceiling", "bedroom", at(6, 50, "on"), at(7, 40, "off"), at(21, 50, "on"), at(23, 58, "off"))),
+		unlit(bulb("bedroom_bedside_left", "Bedside left", "bedroom", at(21, 55, "on"), at(23, 59, "off"))),
+		unlit(bulb("bedroom_bedside_right", "Bedside right", "bedroom", at(21, 56, "on"), at(23, 45, "off"))),
 		climateSensor("bedroom", "Bedroom climate", "bedroom", 18.9),
 		motion("bedroom_motion", "Bedroom motion", "bedroom", at(6, 48, "on"), at(6, 52, "off"), at(21, 49, "on"), at(21, 51, "off")),
 		contact("bedroom_window", "Bedroom window", "bedroom", "window", at(7, 45, "on"), at(8, 15, "off")),
@@ -277,7 +286,7 @@ func furniture() []furnished {
 		{device{platform: "input_boolean"}, []plan{{id: "input_boolean.guest_mode", name: "Guest mode", state: "off"}, {id: "input_boolean.holiday", name: "Holiday", state: "off"}}},
 		{device{platform: "input_number"}, []plan{{id: "input_number.night_brightness", name: "Night brightness", unit: "%", state: "20", attrs: attrs{"min": 0, "max": 100, "step": 5, "mode": "slider"}}}},
 		{device{platform: "input_select"}, []plan{{id: "input_select.house_mode", name: "House mode", state: "home", attrs: attrs{"options": []any{"home", "away", "night"}}}}},
-		{device{platform: "group"}, []plan{{id: "light.bedroom", name: "Bedroom lights", state: "off", attrs: attrs{"entity_id": []any{"light.bedroom_ceiling", "light.bedroom_bedside_left", "light.bedroom_bedside_right"}, "supported_color_modes": []any{"color_temp"}}, days: []daily{at(6, 50, "on"), at(7, 40, "off"), at(21, 50, "on"), at(23, 59, "off")}}}},
+		{device{platform: "group"}, []plan{{id: "light.bedroom", name: "Bedroom lights", state: "off", attrs: attrs{"entity_id": []any{"light.bedroom_ceiling", "light.bedroom_bedside_left", "light.bedroom_bedside_right"}, "supported_color_modes": []any{"color_temp"}}, days: []daily{at(6, 50, "on"), at(7, 40, "off"), at(21, 50, "on"), at(23, 59, "off")}, unlit: true}}},
 		{device{platform: "local_calendar"}, []plan{{id: "calendar.family", name: "Family", state: "off"}}},
 		{device{platform: "shopping_list"}, []plan{{id: "todo.shopping_list", name: "Shopping list", state: "2"}}},
 		{device{platform: "timer"}, []plan{{id: "timer.oven", name: "Oven", state: "idle", attrs: attrs{"duration": "0:20:00"}}}},

@@ -166,7 +166,7 @@ func (h *House) advance() {
 	var all []due
 	for _, id := range h.order {
 		e := h.entities[id]
-		if e.recs[len(e.recs)-1].state != "unavailable" || e.wave == nil {
+		if !e.unlit && (e.recs[len(e.recs)-1].state != "unavailable" || e.wave == nil) {
 			all = append(all, h.usual(e, from, now)...)
 		}
 	}

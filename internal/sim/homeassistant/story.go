@@ -43,14 +43,15 @@ type logEntry struct {
 	count                        int
 }
 
-// Night returns the day on whose evening the story begins: the last night that is over.
+// Night returns the day on whose evening the story begins: the last night that is over. Before
+// five in the morning, that is not the current one.
 func (h *House) Night() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.night()
 }
 
-func (h *House) night() time.Time { return h.day(h.made.Add(-27 * h1)) }
+func (h *House) night() time.Time { return h.day(h.made.Add(-29 * h1)) }
 
 // put adds a record to the history; settle sorts it in.
 func (h *House) put(id string, at time.Time, state string, ctx origin) {

@@ -36,9 +36,6 @@ const (
 
 const folder = "jsclient"
 
-// installed installs the client, once for all tests of a package.
-var installed = sync.OnceValue(func() error { return install(folder) })
-
 // Install installs the packages of a folder's package-lock.json, unless that is done. Two
 // processes may only do so at the same time in different folders.
 func Install(t testing.TB, folder string) {
@@ -49,8 +46,17 @@ func Install(t testing.TB, folder string) {
 	}
 }
 
-// install checks for the file that npm writes when it is done.
+// installs are the folders that are being installed or are done, each once: two npm in one
+// folder would take each other's files away.
+var installs sync.Map // of func() error
+
 func install(folder string) error {
+	once, _ := installs.LoadOrStore(folder, sync.OnceValue(func() error { return fetch(folder) }))
+	return once.(func() error)()
+}
+
+// fetch checks for the file that npm writes when it is done.
+func fetch(folder string) error {
 	if _, err := os.Stat(filepath.Join(folder, "node_modules", ".package-lock.json")); err == nil {
 		return nil
 	}
@@ -79,7 +85,7 @@ func needNode(t testing.TB) {
 func driver(t testing.TB, args []string) (cmd *exec.Cmd, wrong *strings.Builder, ctx context.Context, cancel func()) {
 	t.Helper()
 	needNode(t)
-	if err := installed(); err != nil {
+	if err := install(folder); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), within)

@@ -12,12 +12,14 @@ import (
 // tables is all that is stored. Its byte slices and events are never modified, so copies
 // may share them.
 type tables struct {
-	sessions map[parley.SessionID]*session
-	gone     map[parley.SessionID]bool // deleted; the id is never used again
-	keys     map[keyID]key
-	aliases  map[aliasID]parley.SessionID
-	blobs    map[parley.Digest][]byte
-	spent    map[spentID]rule.Spend
+	sessions  map[parley.SessionID]*session
+	gone      map[parley.SessionID]bool // deleted; the id is never used again
+	keys      map[keyID]key
+	aliases   map[aliasID]parley.SessionID
+	blobs     map[parley.Digest][]byte
+	spent     map[spentID]rule.Spend
+	sealed    map[sealedID]seam.Sealed
+	approvals map[sealedID]seam.Sealed
 }
 
 type session struct {
@@ -80,14 +82,14 @@ type (
 func newTables() tables {
 	return tables{
 		sessions: map[parley.SessionID]*session{}, gone: map[parley.SessionID]bool{}, keys: map[keyID]key{},
-		aliases: map[aliasID]parley.SessionID{}, blobs: map[parley.Digest][]byte{}, spent: map[spentID]rule.Spend{},
+		aliases: map[aliasID]parley.SessionID{}, blobs: map[parley.Digest][]byte{}, spent: map[spentID]rule.Spend{}, sealed: map[sealedID]seam.Sealed{}, approvals: map[sealedID]seam.Sealed{},
 	}
 }
 
 func (t *tables) clone() tables {
 	c := tables{
 		sessions: make(map[parley.SessionID]*session, len(t.sessions)), gone: maps.Clone(t.gone), keys: maps.Clone(t.keys),
-		aliases: maps.Clone(t.aliases), blobs: maps.Clone(t.blobs), spent: maps.Clone(t.spent),
+		aliases: maps.Clone(t.aliases), blobs: maps.Clone(t.blobs), spent: maps.Clone(t.spent), sealed: maps.Clone(t.sealed), approvals: maps.Clone(t.approvals),
 	}
 	for id, s := range t.sessions {
 		n := *s

@@ -199,7 +199,7 @@ func finish(t *testing.T, r *enginetest.Rig, id parley.TurnID) (got parley.TurnI
 // becomes waits until ok returns true.
 func becomes(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !ok(); <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); !ok(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Errorf("the engine is not %s", what)
 			return

@@ -80,7 +80,7 @@ func Bytes(b seam.Batch) (n int64) {
 	for _, a := range b.Index.Artifacts {
 		n += max(a.Size, 0)
 	}
-	return n
+	return n + b.Index.Grown
 }
 
 func index(p parley.Principal, b seam.Batch, create bool) error {

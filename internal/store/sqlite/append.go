@@ -128,7 +128,7 @@ func extend(c *conn, p parley.Principal, r rows) error {
 	if in := r.Index.Session; in != nil {
 		err = c.exec(`UPDATE sessions SET seq = ?2, app = ?3, status = ?4, updated = ?5, info = ?6, held = ?7, steps = ?8, bytes = bytes + ?9 WHERE id = ?1`,
 			string(r.Session), last, in.App, string(in.Status), rule.Millis(in.UpdatedAt), r.info, rule.Held(in), rule.MillisOrNone(in.StepsSince), rule.Bytes(r.Batch))
-	} else if n := rule.Bytes(r.Batch); last != r.After || n > 0 {
+	} else if n := rule.Bytes(r.Batch); last != r.After || n != 0 {
 		err = c.exec(`UPDATE sessions SET seq = ?2, bytes = bytes + ?3 WHERE id = ?1`, string(r.Session), last, n)
 	}
 	if err != nil {

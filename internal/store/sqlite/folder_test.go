@@ -50,6 +50,9 @@ func TestFolderThatWentAway(t *testing.T) {
 				} else if instead {
 					must(t, os.Mkdir(name, 0o700))
 				}
+				if err := s.Check(ctx); parley.CodeOf(err) != parley.CodeUnavailable {
+					t.Errorf("%s: before anything else is asked, it says %v", what, err)
+				}
 				refusesAll(t, what, s, "S")
 				must(t, os.RemoveAll(name))
 				must(t, os.Rename(aside, name))
@@ -109,6 +112,24 @@ func TestAnotherInThePlaceOfTheFolder(t *testing.T) {
 
 func TestGuard(t *testing.T) {
 	t.Parallel()
+	for before := range 2 { // it is lost when Open begins, and while it opens
+		dir, calls := t.TempDir(), 0
+		s, err := sqlite.Open(context.Background(), dir, sqlite.Options{Guard: func() error {
+			if calls++; calls > before {
+				return errors.New("the lock is another's")
+			}
+			return nil
+		}})
+		if err == nil {
+			must(t, s.Close())
+		}
+		if parley.CodeOf(err) != parley.CodeUnavailable || parley.Info(err).Hint == "" {
+			t.Errorf("lost after %d checks, it opens with %v", before, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, sqlite.FileName)); before == 0 && !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("a database was made in another's folder: %v", err)
+		}
+	}
 	var lost error
 	s, err := sqlite.Open(context.Background(), t.TempDir(), sqlite.Options{Guard: func() error { return lost }})
 	must(t, err)

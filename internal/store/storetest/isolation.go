@@ -135,6 +135,49 @@ var reaches = map[string]reach{
 		got, err := s.Blob(ctx, p, w.id, w.digest)
 		return bytes.Equal(got, w.blob), err
 	},
+	// What a user seals replaces nobody else's, and each sees their own.
+	"PutSealed": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {
+		owner := parley.Principal{User: w.info.User, Org: w.info.Org}
+		mine := seam.Sealed{App: "app", Workspace: "a/b", Name: "n", Body: []byte("sealed by the owner")}
+		if err := s.PutSealed(ctx, owner, mine); err != nil {
+			return false, err
+		}
+		mine.User, mine.Org, mine.Body = owner.User, owner.Org, []byte("replaced")
+		if err := s.PutSealed(ctx, p, mine); err != nil && p.User != "" {
+			return false, err
+		}
+		got, err := s.Sealed(ctx, owner)
+		return len(got) == 1 && string(got[0].Body) == "replaced", err
+	},
+	"Sealed": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {
+		owner := parley.Principal{User: w.info.User, Org: w.info.Org}
+		if err := s.PutSealed(ctx, owner, seam.Sealed{App: "app", Name: "n", Body: []byte("x")}); err != nil {
+			return false, err
+		}
+		got, err := s.Sealed(ctx, p)
+		return len(got) > 0, err
+	},
+	"PutApproval": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {
+		owner := parley.Principal{User: w.info.User, Org: w.info.Org}
+		mine := seam.Approval{App: "app", Workspace: "a/b", Name: "n", Body: []byte("decided by the owner")}
+		if err := s.PutApproval(ctx, owner, mine); err != nil {
+			return false, err
+		}
+		mine.User, mine.Org, mine.Body = owner.User, owner.Org, []byte("replaced")
+		if err := s.PutApproval(ctx, p, mine); err != nil && p.User != "" {
+			return false, err
+		}
+		got, err := s.Approvals(ctx, owner)
+		return len(got) == 1 && string(got[0].Body) == "replaced", err
+	},
+	"Approvals": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {
+		owner := parley.Principal{User: w.info.User, Org: w.info.Org}
+		if err := s.PutApproval(ctx, owner, seam.Approval{App: "app", Name: "n", Body: []byte("x")}); err != nil {
+			return false, err
+		}
+		got, err := s.Approvals(ctx, p)
+		return len(got) > 0, err
+	},
 	"SaveChunks": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {
 		if err := s.SaveChunks(ctx, p, []seam.Chunk{{Session: w.id, Epoch: 1, Call: "forged", N: 1, Text: "forged"}}); err != nil {
 			return false, err

@@ -69,6 +69,8 @@ func Run(t *testing.T, b Body) {
 		{"a_key_is_taken_once", keys},
 		{"an_outside_id_is_taken_once", aliases},
 		{"artifacts_and_blobs", blobs},
+		{"what_is_sealed_is_each_users_own", sealed},
+		{"approvals_are_each_users_own", approvals},
 		{"chunks_are_kept_until_dropped", chunks},
 		{"chunks_of_the_previous_owner_are_dropped", staleChunks},
 		{"a_session_is_not_taken_from_a_node_that_is_alive", claims},

@@ -59,7 +59,8 @@ type Options struct {
 	Memory int64             // bytes; 0: DefaultMemory
 	AtOnce int               // 0: DefaultAtOnce; further calls wait
 	Tools  []callout.Tool
-	Now    func() time.Time // nil: time.Now
+	Clean  func(text string) string // removes secrets from what the program says; nil: there are none
+	Now    func() time.Time         // nil: time.Now
 }
 
 // Toolset implements [seam.Toolset] and [seam.Reconciler]. It is safe for concurrent use.
@@ -123,6 +124,7 @@ type ended struct {
 	out    []byte
 	cut    bool // out is only the beginning
 	errors string
+	clean  func(text string) string
 }
 
 // run runs the program once. An error means that nothing of it ran.
@@ -140,7 +142,7 @@ func (t *Toolset) run(ctx context.Context, kind string, r seam.Run) (ended, erro
 	if err != nil {
 		return ended{}, plain(t.o.Run[0], err)
 	}
-	out, errs := &head{max: maxOutput}, &proc.Tail{Max: maxError}
+	out, errs := &head{max: maxOutput}, &proc.Tail{Max: maxError, Clean: t.o.Clean}
 	p, err := proc.Start(ctx, proc.Spec{
 		Args: append([]string{program}, t.o.Run[1:]...), Dir: t.o.Dir, Env: t.env, Memory: t.o.Memory, Grace: grace,
 		Stdin: bytes.NewReader(append(in, '\n')), Stdout: out, Stderr: errs,
@@ -148,7 +150,7 @@ func (t *Toolset) run(ctx context.Context, kind string, r seam.Run) (ended, erro
 	if err != nil {
 		return ended{}, err
 	}
-	e := ended{why: p.Wait(), out: out.buf, cut: out.cut, errors: errs.String()}
+	e := ended{why: p.Wait(), out: out.buf, cut: out.cut, errors: errs.String(), clean: t.o.Clean}
 	if errors.Is(e.why, proc.ErrNotRun) {
 		if e.errors != "" {
 			return ended{}, fmt.Errorf("%w; it said: %s", e.why, e.words())
@@ -186,7 +188,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 		return parley.ToolResult{}, seam.NotSent(err)
 	}
 	if why, ok := e.refusal(); ok {
-		return callout.Refused(r, why), nil
+		return callout.Refused(r, why, t.o.Clean), nil
 	}
 	if e.code != 0 {
 		return parley.ToolResult{}, e.failure()
@@ -232,7 +234,7 @@ func (e ended) refusal() (why parley.ErrorInfo, ok bool) {
 		return why, false
 	}
 	return parley.ErrorInfo{
-		Code: parley.CodeTool, Message: parley.Cut(said.Error.Message, maxShown), Hint: parley.Cut(said.Error.Hint, maxShown),
+		Code: parley.CodeTool, Message: said.Error.Message, Hint: said.Error.Hint,
 	}, true
 }
 
@@ -257,8 +259,12 @@ func (e ended) words() string {
 	if e.errors != "" {
 		return last(e.errors)
 	}
-	if out := bytes.TrimSpace(e.out); utf8.Valid(out) && !bytes.ContainsRune(out, 0) {
-		return last(string(out))
+	if out := bytes.TrimSpace(e.out); !e.cut && utf8.Valid(out) && !bytes.ContainsRune(out, 0) {
+		text := string(out)
+		if e.clean != nil {
+			text = e.clean(text)
+		}
+		return last(text)
 	}
 	return ""
 }

@@ -302,3 +302,33 @@ func TestNew(t *testing.T) {
 		}
 	}
 }
+
+// TestSecretsAreRemovedBeforeTheCut: what a program says is shortened for the model. A secret
+// that lies across the cut is removed as a whole.
+func TestSecretsAreRemovedBeforeTheCut(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3t-0815-4711-0042-password"
+	clean := func(text string) string { return strings.ReplaceAll(text, secret, "[redacted]") }
+	fill := func(n int) string { return fmt.Sprintf(`head -c %d /dev/zero | tr '\0' a; printf %s`, n, secret) }
+	rest := fmt.Sprintf(`; head -c %d /dev/zero | tr '\0' z`, maxShown-len(secret)/2)
+	for name, script := range map[string]string{
+		"its errors":            `{ ` + fill(10) + rest + `; } >&2; exit 1`,
+		"the last errors":       `{ ` + fill(10) + fmt.Sprintf(`; head -c %d /dev/zero | tr '\0' z; printf '\nKeyError\n'`, maxError-len(secret)/2) + `; } >&2; exit 1`,
+		"its output":            fill(10) + rest + `; exit 1`,
+		"output that is cut":    fill(maxOutput-len(secret)/2) + `; exit 1`,
+		"a refusal":             `printf '{"error":{"message":"'; ` + fill(maxShown-len(secret)/2) + `; printf '"}}'; exit 2`,
+		"the hint of a refusal": `printf '{"error":{"message":"no","hint":"'; ` + fill(maxShown-len(secret)/2) + `; printf '"}}'; exit 2`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := program(t, script, func(o *Options) { o.Clean = clean })
+			res, err := s.Run(t.Context(), call("mail"))
+			said := fmt.Sprint(res.Output, res.Error, err)
+			for n := 4; n <= len(secret); n++ {
+				if strings.Contains(said, secret[:n]) || strings.Contains(said, secret[len(secret)-n:]) {
+					t.Fatalf("a part of the secret is in %.200s … %.200s", said, said[max(0, len(said)-200):])
+				}
+			}
+		})
+	}
+}

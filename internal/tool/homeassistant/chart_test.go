@@ -38,7 +38,7 @@ type chart struct {
 // for a page that draws them itself.
 func TestChart(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *sim.Options, _ *homeassistant.Options) { o.TimeZone = "America/New_York" })
+	r := newRig(t, func(o *sim.Options, _ *homeassistant.Options) { o.TimeZone = "America/Sao_Paulo" })
 	_, data := r.ok("ha_history", m{"entities": []string{"sensor.mains_voltage_l1", "binary_sensor.heat_pump_compressor", "light.bedroom_ceiling"}, "start": "2026-11-20 15:00", "end": "2026-11-21 03:00"})
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -49,21 +49,21 @@ func TestChart(t *testing.T) {
 	if err := json.Unmarshal(r.files[1].Body, &c); err != nil {
 		t.Fatal(err)
 	}
-	from := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
-	if c.From != from.UnixMilli() || c.To != from.Add(12*time.Hour).UnixMilli() || c.Zone != "America/New_York" || len(c.Series) != 3 {
+	from := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
+	if c.From != from.UnixMilli() || c.To != from.Add(12*time.Hour).UnixMilli() || c.Zone != "America/Sao_Paulo" || len(c.Series) != 3 {
 		t.Fatalf("got %d to %d in %s with %d series", c.From, c.To, c.Zone, len(c.Series))
 	}
 	volts, pump, light := c.Series[0], c.Series[1], c.Series[2]
 	if volts.Name != "Mains meter Voltage L1" || volts.Unit != "V" || len(volts.States) != 0 || len(volts.Points) < 500 {
 		t.Errorf("got %s in %q with %d points and %d states", volts.Name, volts.Unit, len(volts.Points), len(volts.States))
 	}
-	newYork, err := time.LoadLocation("America/New_York")
+	saoPaulo, err := time.LoadLocation("America/Sao_Paulo")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var marked []string
 	for _, m := range volts.Marks {
-		marked = append(marked, time.UnixMilli(m.At).In(newYork).Format("15:04:05 ")+m.State)
+		marked = append(marked, time.UnixMilli(m.At).In(saoPaulo).Format("15:04:05 ")+m.State)
 	}
 	if diff := cmp.Diff([]string{"22:34:10 201.8", "22:52:41 199.4", "23:17:05 196.3", "23:41:30 203.1", "00:26:48 197.7"}, marked); diff != "" {
 		t.Errorf("marked (-want +got):\n%s", diff)

@@ -31,7 +31,16 @@ func (t *Toolset) coincide(ctx context.Context, e Entity, from, to time.Time, d 
 		eps = eps[1:]
 	}
 	d.Looked = len(eps)
-	rows, err := t.book(ctx, nil, eps[0].at.Add(-time.Minute), eps[len(eps)-1].at.Add(time.Minute))
+	// What happened at other times counts as much: without it, each occurrence seems to be at an episode.
+	begin, end := from, to
+	if end.Sub(begin) > maxWhole {
+		begin = eps[0].at.Add(-time.Minute)
+		if whole := begin.Add(maxWhole); whole.Before(end) {
+			end = whole
+		}
+		d.Missing = append(d.Missing, fmt.Sprintf("what happened at the same moments before %s or after %s: the logbook of the whole house is read for at most three days at once", t.index.local(begin), t.index.local(end)))
+	}
+	rows, err := t.book(ctx, nil, begin, end)
 	if err != nil {
 		return err
 	}
@@ -52,16 +61,22 @@ func (t *Toolset) coincide(ctx context.Context, e Entity, from, to time.Time, d 
 		}
 	}
 	all := map[key]int{}
+	alone := map[key][]string{} // when it happened at no episode
 	for _, r := range rows {
 		if r.EntityID == e.ID || r.EntityID == "" || slices.ContainsFunc(d.Members, func(m member) bool { return m.ID == r.EntityID }) {
 			continue
 		}
 		k := key{r.EntityID, r.text()}
 		all[k]++
+		near := false
 		for i, ep := range eps {
 			if lead := ep.at.Sub(r.at); lead <= before && lead >= -after {
+				near = true
 				note(k, r.Name, i, lead, t.index.local(r.at))
 			}
+		}
+		if !near {
+			alone[k] = append(alone[k], t.index.local(r.at))
 		}
 	}
 	var sensors []Entity
@@ -82,15 +97,20 @@ func (t *Toolset) coincide(ctx context.Context, e Entity, from, to time.Time, d 
 		}
 		k := key{s.e.ID, "unusual value"}
 		for _, p := range f.unusual {
-			if p.at.Before(from) {
+			if p.at.Before(begin) || p.at.After(end) {
 				continue
 			}
 			all[k]++
+			near := false
 			for i, ep := range eps {
 				if lead := ep.at.Sub(p.at); lead <= nearby && lead >= -nearby {
+					near = true
 					mean := round(f.mean)
 					note(k, s.e.Name, i, lead, fmt.Sprintf("%s %s at %s, mean %s", p.state, s.e.Unit, t.index.local(p.at), num(&mean)))
 				}
+			}
+			if !near {
+				alone[k] = append(alone[k], t.index.local(p.at))
 			}
 		}
 	}
@@ -100,7 +120,8 @@ func (t *Toolset) coincide(ctx context.Context, e Entity, from, to time.Time, d 
 	}
 	for _, k := range order {
 		h := hits[k]
-		h.InAll, h.Lead = all[k], round(h.Lead)
+		h.InAll, h.Lead, h.Without = all[k], round(h.Lead), len(alone[k])
+		h.WithoutAt = alone[k][:min(len(alone[k]), maxAlone)]
 		if h.Episodes >= need {
 			d.Together = append(d.Together, *h)
 		}

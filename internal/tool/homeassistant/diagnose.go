@@ -116,20 +116,36 @@ func (t *Toolset) members(ctx context.Context, e Entity, from, to time.Time, d *
 
 // together is something that happened near the episodes.
 type together struct {
-	ID       string  `json:"entity_id"`
-	Name     string  `json:"name"`
-	What     string  `json:"what"`
-	Episodes int     `json:"episodes"` // at how many of them
-	InAll    int     `json:"in_all"`   // how often it happened in the whole span
-	Lead     float64 `json:"seconds_before"`
-	Example  string  `json:"example"`
+	ID        string   `json:"entity_id"`
+	Name      string   `json:"name"`
+	What      string   `json:"what"`
+	Episodes  int      `json:"episodes"`             // at how many of them
+	InAll     int      `json:"in_all"`               // how often it happened in the whole span
+	Without   int      `json:"without"`              // how often of these at no episode
+	WithoutAt []string `json:"without_at,omitempty"` // the first of these times
+	Lead      float64  `json:"seconds_before"`
+	Example   string   `json:"example"`
+}
+
+// often says at how many of so many episodes it happened, and when it did at none.
+func (w together) often(of int) string {
+	s := fmt.Sprintf("%s at %d of the %d moments, %d times in all", w.What, w.Episodes, of, w.InAll)
+	if w.Without > 0 {
+		s += fmt.Sprintf(", %d of them at no such moment (%s", w.Without, strings.Join(w.WithoutAt, "; "))
+		if w.Without > len(w.WithoutAt) {
+			s += "; …"
+		}
+		s += ")"
+	}
+	return s
 }
 
 const (
 	maxEpisodes = 40
 	maxMembers  = 20
 	maxTogether = 12
-	maxSuspects = 3 // coinciding entities that the next question is assumed to be about, too
+	maxAlone    = 8 // times at which a coinciding event happened at no episode
+	maxSuspects = 4 // coinciding entities that the next question is assumed to be about, too
 	maxSensors  = 60
 	oneMoment   = 20 * time.Second // events closer than this are one episode
 	flip        = 15 * time.Second // a state that lasts less was not intended
@@ -269,11 +285,19 @@ func (s series) availability(e Entity) availability {
 	return a
 }
 
-// related finds what uses the entity or, for a group, one of its members.
+// routines are the domains of what uses other entities.
+var routines = []string{"automation", "script", "scene"}
+
+// related finds what uses the entity or, for a group, one of its members. Of an automation, a script
+// or a scene it finds the entities that it uses.
 func (t *Toolset) related(ctx context.Context, e Entity, d *diagnosis, miss func(string, error)) {
 	for _, id := range append([]string{e.ID}, d.members()...) {
 		var of map[string][]string
-		if err := t.client.ask(ctx, "search/related", map[string]any{"item_type": "entity", "item_id": id}, &of); err != nil {
+		kind := "entity"
+		if domain, _, _ := strings.Cut(id, "."); slices.Contains(routines, domain) {
+			kind = domain
+		}
+		if err := t.client.ask(ctx, "search/related", map[string]any{"item_type": kind, "item_id": id}, &of); err != nil {
 			miss("related automations", err)
 			return
 		}
@@ -404,7 +428,7 @@ func (d *diagnosis) conclude(e Entity) {
 		most(m.Name+"'s", m.Causes, m.Changes)
 	}
 	for _, w := range d.Together[:min(len(d.Together), 5)] {
-		say("%s (%s): %s at %d of the %d moments, %d times in all. Example: %s.", w.ID, w.Name, w.What, w.Episodes, d.Looked, w.InAll, w.Example)
+		say("%s (%s): %s. Example: %s.", w.ID, w.Name, w.often(d.Looked), w.Example)
 	}
 	for _, g := range d.Errors[:min(len(d.Errors), 5)] {
 		example := g.Message
@@ -429,7 +453,7 @@ func (d *diagnosis) text() string {
 	if len(d.Together) > 5 {
 		b.WriteString("\nAlso at the same moments:\n")
 		for _, w := range d.Together[5:] {
-			fmt.Fprintf(&b, "- %s: %s at %d of %d, %d in all\n", w.ID, w.What, w.Episodes, d.Looked, w.InAll)
+			fmt.Fprintf(&b, "- %s: %s\n", w.ID, w.often(d.Looked))
 		}
 	}
 	if len(d.Members) > 0 {
@@ -448,6 +472,9 @@ func (d *diagnosis) text() string {
 		if len(d.Related[kind]) > 0 {
 			fmt.Fprintf(&b, "\nUsed by %s: %s\n", kind, strings.Join(d.Related[kind], ", "))
 		}
+	}
+	if domain, _, _ := strings.Cut(d.Entity.ID, "."); slices.Contains(routines, domain) && len(d.Related["entity"]) > 0 {
+		fmt.Fprintf(&b, "\nUses: %s\n", strings.Join(d.Related["entity"], ", "))
 	}
 	if len(d.Logbook) > 0 {
 		b.WriteString("\nLatest logbook entries:\n")

@@ -29,7 +29,7 @@ func TestDiagnoseFindsTheCause(t *testing.T) {
 		sim.StoryVoltageDip: {
 			says: []string{
 				"5 unusual moments", "unavailable for", "2026-11-20 23:17:05",
-				"binary_sensor.heat_pump_compressor (Heat pump Compressor): → on at 5 of the 5 moments",
+				"binary_sensor.heat_pump_compressor (Heat pump Compressor): → on at 5 of the 5 moments, 6 times in all, 1 of them at no such moment (2026-11-21 05:3",
 				"sensor.mains_voltage_l1 (Mains meter Voltage L1): unusual value at 5 of the 5 moments",
 				"fault U2 (power supply)",
 			},
@@ -138,4 +138,40 @@ func TestLogbook(t *testing.T) {
 	r.refused("ha_logbook", m{"start": "next tuesday"}, "invalid", `"next tuesday" is not a time`)
 	r.refused("ha_logbook", m{"start": "-100h"}, "too_large", "at most three days")
 	r.refused("ha_logbook", m{"start": "today 23:00"}, "invalid", "is empty")
+}
+
+// TestDiagnoseARoutine: an automation, a script or a scene is explained by what it uses.
+func TestDiagnoseARoutine(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for id, want := range map[string]string{
+		"automation.bedtime": "\nUses: alarm_control_panel.house, light.bedroom\n",
+		"script.movie_night": "\nUses: cover.living_room_blind, light.living_room_ceiling, media_player.living_room_tv\n",
+		"scene.evening":      "\nUses: light.kitchen_counter, light.living_room_reading\n",
+	} {
+		text, _ := r.ok("diagnose_entity", m{"entity": id})
+		has(t, text, want)
+	}
+}
+
+// TestDiagnoseCountsWhatHappenedAtOtherTimes: what happened at each moment may have happened at
+// other times too, before the first moment and after the last.
+func TestDiagnoseCountsWhatHappenedAtOtherTimes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	text, data := r.ok("diagnose_entity", m{"entity": "Bedroom lights", "start": "yesterday 00:00", "end": "today 08:00"})
+	has(t, text, "(Heat pump Compressor): → on at 5 of the 5 moments, ", " of them at no such moment (2026-11-20 0")
+	hasNot(t, text, "Could not be read")
+	for _, x := range data["changed_together"].([]any) {
+		w := x.(map[string]any)
+		if w["entity_id"] != "binary_sensor.heat_pump_compressor" || w["what"] != "→ on" {
+			continue
+		}
+		if all, without := w["in_all"].(float64), w["without"].(float64); without < 2 || all != 5+without || len(w["without_at"].([]any)) != int(without) {
+			t.Errorf("got %v", w)
+		}
+	}
+	// The logbook of more days is not read for a whole house, and that is said.
+	text, _ = r.ok("diagnose_entity", m{"entity": "Bedroom lights", "start": "-96h"})
+	has(t, text, "Could not be read: what happened at the same moments before")
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/httpcall"
 )
 
 const (
@@ -32,9 +34,10 @@ var serverName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 
 // definition is a tool as it was taken.
 type definition struct {
-	name  string // at the server
-	print string // its fingerprint
-	decl  parley.ToolDecl
+	name   string // at the server
+	print  string // its fingerprint
+	decl   parley.ToolDecl
+	logsIn bool // it is none of the server's, see loginTool
 }
 
 // fingerprint is equal for equal definitions only.
@@ -53,7 +56,7 @@ func (o Options) define(listed []*sdk.Tool) []definition {
 	defs := []definition{}
 	seen := map[string]bool{}
 	leave := func(name string, why error) {
-		o.Logger.Warn("a tool of an MCP server is left out", "server", o.Name, "tool", clean(name, 200), "why", why)
+		o.Logger.Warn("a tool of an MCP server is left out", "server", o.Name, "tool", o.clean(name, 200), "why", why)
 	}
 	for _, t := range listed {
 		allowed := len(o.Allow) == 0 || slices.ContainsFunc(o.Allow, func(p string) bool { return matches(p, t.Name) })
@@ -73,7 +76,7 @@ func (o Options) define(listed []*sdk.Tool) []definition {
 			continue
 		}
 		seen[t.Name] = true
-		defs = append(defs, definition{t.Name, fingerprint(t), decl})
+		defs = append(defs, definition{name: t.Name, print: fingerprint(t), decl: decl})
 	}
 	// Two names at the server may have become one.
 	count := map[string]int{}
@@ -119,12 +122,16 @@ func (o Options) declare(t *sdk.Tool) (d parley.ToolDecl, err error) {
 	d = parley.ToolDecl{
 		Name: o.toolName(t.Name), Description: own.Description, Effect: own.Effect, Subject: own.Subject,
 		Timeout: parley.Duration(cmp.Or(own.Timeout, o.Timeout, time.Duration(0))), KeyTTL: parley.Duration(own.KeyTTL),
+		Credentials: o.needs(),
 	}
 	if d.Description == "" {
 		d.Description = o.describe(t)
 	}
 	if d.Effect == "" {
-		d.Effect = effect(t.Annotations)
+		d.Effect = parley.EffectWrite
+		if !o.Distrust {
+			d.Effect = effect(t.Annotations)
+		}
 	}
 	d.Safety = safety(t.Annotations)
 	if d.InputSchema, err = schema(t.InputSchema); err != nil {
@@ -149,15 +156,15 @@ func (o Options) declare(t *sdk.Tool) (d parley.ToolDecl, err error) {
 // describe puts the server's description behind words of ours, so that a model can tell
 // whose it is.
 func (o Options) describe(t *sdk.Tool) string {
-	words := clean(t.Description, maxDescription)
+	words := o.clean(t.Description, maxDescription)
 	title := t.Title
 	if title == "" && t.Annotations != nil {
 		title = t.Annotations.Title
 	}
 	if words == "" {
-		words = clean(title, maxDescription)
+		words = o.clean(title, maxDescription)
 	}
-	return fmt.Sprintf("Tool %s of the MCP server %s, which describes it so: %s", clean(t.Name, 256), o.Name, cmp.Or(words, "(nothing)"))
+	return fmt.Sprintf("Tool %s of the MCP server %s, which describes it so: %s", o.clean(t.Name, 256), o.Name, cmp.Or(words, "(nothing)"))
 }
 
 // effect is what a call may do, as far as the server says so. Idempotent means something
@@ -204,14 +211,17 @@ func ofObject(schema json.RawMessage) bool {
 }
 
 // clean is text of a server: without control characters, which could rewrite a terminal,
-// and cut to n bytes.
-func clean(text string, n int) string {
+// then without secrets, and at last cut to n bytes.
+func (o Options) clean(text string, n int) string {
 	text = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) {
 			return r
 		}
 		return -1
 	}, strings.ToValidUTF8(text, "\uFFFD"))
+	if o.Clean != nil {
+		text = o.Clean(text)
+	}
 	return parley.Cut(strings.TrimSpace(text), n)
 }
 
@@ -223,3 +233,18 @@ func changedError(server, tool string) error {
 func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
 func joined(names []string) string { return strings.Join(names, ", ") }
+
+// auth is what lets calls in, besides a login.
+func (o Options) auth() httpcall.Auth {
+	return httpcall.Auth{Bearer: o.Bearer, PlainHTTP: o.PlainHTTP}
+}
+
+// needs declares the credential of each call, if the server takes the caller's.
+func (o Options) needs() []parley.CredentialDecl {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return nil // New has checked it
+	}
+	list, _ := o.auth().Needs(u) // New has refused an error
+	return list
+}

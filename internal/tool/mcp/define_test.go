@@ -103,7 +103,11 @@ func TestAllow(t *testing.T) {
 		o.Name, o.Logger = "test", quiet
 		set := mcp.NewOver(o, func(ctx context.Context) (sdk.Transport, func(), error) { return inMemory(ctx, newTestServer(nil)) })
 		t.Cleanup(set.Close)
-		return set.Tools(t.Context())
+		decls, err := set.Tools(t.Context())
+		if err == nil {
+			err = set.Wrong()
+		}
+		return decls, err
 	}
 	decls, err := open(mcp.Options{Allow: []string{"e*", "note"}})
 	if err != nil || len(decls) != 2 {

@@ -10,7 +10,8 @@ import (
 
 // NewOver is New over connections that the test makes.
 func NewOver(o Options, dial func(ctx context.Context) (sdk.Transport, func(), error)) *Toolset {
-	made, err := New(Options{Name: o.Name, URL: "http://127.0.0.1:1", Logger: o.Logger, Idle: o.Idle, Tools: o.Tools, Allow: o.Allow, AtOnce: o.AtOnce, Check: o.Check})
+	o.URL = "http://127.0.0.1:1"
+	made, err := New(o)
 	if err != nil {
 		panic(err)
 	}
@@ -28,3 +29,5 @@ const (
 	MaxMessage = maxMessage
 	MaxBackoff = maxBackoff
 )
+
+func LastWords(text string) string { return lastWords(text) }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/dial"
+	"github.com/parley-server/parley/internal/login"
 )
 
 // maxStream is the most bytes that the stream of one call may have; bytesPerSecond is how
@@ -34,8 +35,10 @@ const (
 
 // trip is what is known of a call's way to the server. It travels in the call's context.
 type trip struct {
-	sent   atomic.Bool  // the call may have left
-	status atomic.Int64 // of the HTTP answer; 0: none
+	tool    string       // at the server
+	sent    atomic.Bool  // the call may have left
+	status  atomic.Int64 // of the HTTP answer; 0: none
+	lacking atomic.Bool  // it was refused, since the login does not cover the tool
 }
 
 type tripKey struct{}
@@ -43,9 +46,10 @@ type tripKey struct{}
 // service dials by HTTP.
 type service struct {
 	o      Options
+	host   string
 	guard  *dial.Guard
 	header http.Header
-	login  *login // nil: none
+	own    *own // logs in with Parley's own credentials; nil: nobody does
 }
 
 func newService(o Options) (*service, error) {
@@ -54,7 +58,14 @@ func newService(o Options) (*service, error) {
 		return nil, parley.Errorf(parley.CodeInvalid, "is not the address of an MCP server").WithField("url").
 			WithHint("write http:// or https://, a host and a path, without a password")
 	}
-	s := &service{o: o, header: http.Header{}}
+	if _, err := o.auth().Needs(u); err != nil {
+		return nil, parley.Errorf(parley.CodeInvalid, "%w", err).WithField("auth")
+	}
+	if o.Login != nil && u.Scheme == "http" && !loopback(u.Hostname()) && !o.PlainHTTP {
+		return nil, parley.Errorf(parley.CodeInvalid, "would send people's logins unencrypted").WithField("url").
+			WithHint("write https://, or plain_http: true under auth if nobody else can read what is sent")
+	}
+	s := &service{o: o, host: u.Hostname(), header: http.Header{}}
 	hosts := append([]string{u.Hostname()}, o.Hosts...)
 	if o.OAuth != nil {
 		issuer, err := o.OAuth.check()
@@ -71,32 +82,54 @@ func newService(o Options) (*service, error) {
 	for _, name := range sorted(o.Headers) {
 		s.header.Set(name, o.Headers[name])
 	}
-	if o.Bearer != "" {
-		s.header.Set("Authorization", "Bearer "+o.Bearer)
+	if token := o.Bearer.Value + o.Listing; token != "" {
+		s.header.Set("Authorization", "Bearer "+token)
 	}
 	if o.OAuth != nil {
-		s.login = &login{o: *o.OAuth, resource: canonical(*u), client: s.guard.Client(false)}
-		s.login.client.Timeout = loginTimeout
+		client := s.guard.Client(false)
+		client.Timeout = loginTimeout
+		s.own = newOwn(*o.OAuth, o.clean, login.Search{
+			Client: client, Hosts: hosts, Resource: login.Canonical(*u), Issuer: o.OAuth.Issuer,
+			Clean: func(text string) string { return o.clean(text, maxShown) },
+		})
 	}
 	return s, nil
 }
 
+// with is the service for somebody with a token.
+func (s *service) with(token string) *service {
+	own := *s
+	own.header = s.header.Clone()
+	own.header.Set("Authorization", "Bearer "+token)
+	return &own
+}
+
 func (s *service) dial(context.Context) (carrier, error) {
 	client := s.guard.Client(false)
+	way := &bounded{base: client.Transport, header: s.header, login: s.o.Login}
+	if s.o.Login != nil {
+		way.base = s.o.Login.Transport(way.base)
+	}
 	t := &sdk.StreamableClientTransport{
 		Endpoint: s.o.URL, MaxEventSize: maxMessage,
-		HTTPClient: &http.Client{Transport: &bounded{client.Transport, s.header}, CheckRedirect: client.CheckRedirect},
+		HTTPClient: &http.Client{Transport: way, CheckRedirect: client.CheckRedirect},
 	}
-	if s.login != nil {
-		t.OAuthHandler = s.login
+	if s.own != nil {
+		t.OAuthHandler = s.own
 	}
-	return carrier{Transport: t, end: client.CloseIdleConnections}, nil
+	c := carrier{Transport: t, end: client.CloseIdleConnections}
+	if s.own == nil && s.header.Get("Authorization") == "" {
+		c.locked = way.locked.Load
+	}
+	return c, nil
 }
 
 // bounded limits what is read of each answer, and notes on a call's trip how far it came.
 type bounded struct {
 	base   http.RoundTripper
 	header http.Header
+	login  *login.Login // nil: none
+	locked atomic.Bool  // since nobody is logged in, requests are refused
 }
 
 func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -107,7 +140,10 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		trip.sent.Store(false)
 		trip.status.Store(0)
 		// The body follows the header, so a request whose header was not written did nothing.
-		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { trip.sent.Store(true) }})
+		// It begins again only when it was not carried out.
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			GetConn: func(string) { trip.sent.Store(false) }, WroteHeaders: func() { trip.sent.Store(true) },
+		})
 	}
 	id := idOf(req)
 	req = req.Clone(ctx)
@@ -120,6 +156,12 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if trip != nil {
 		trip.status.Store(int64(resp.StatusCode))
+		if b.login != nil {
+			trip.lacking.Store(b.login.Insufficient(req, resp, trip.tool))
+		}
+	}
+	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode/100 == 2 { // the SDK goes on trying after a refusal
+		b.locked.Store(resp.StatusCode == http.StatusUnauthorized)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if kind == "text/event-stream" {

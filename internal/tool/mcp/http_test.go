@@ -3,7 +3,9 @@
 package mcp_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +17,8 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/httpcall"
+	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/tool/mcp"
 )
 
@@ -154,7 +158,7 @@ func TestOptions(t *testing.T) {
 	t.Parallel()
 	for field, o := range map[string]mcp.Options{
 		"url":          {Name: "test", URL: "ftp://a"},
-		"run":          {Name: "test", Run: []string{"/absent"}},
+		"run":          {Name: "test"},
 		"name":         {Name: "a b", URL: "http://a"},
 		"private":      {Name: "test", URL: "http://a", Private: []string{"*"}},
 		"oauth":        {Name: "test", URL: "http://a", OAuth: &mcp.OAuth{ClientID: "a"}},
@@ -163,6 +167,14 @@ func TestOptions(t *testing.T) {
 		if _, err := mcp.New(o); err == nil || parley.Info(err).Field != field {
 			t.Errorf("%s: got %v", field, err)
 		}
+	}
+	set, err := mcp.New(mcp.Options{Name: "test", Run: []string{"/absent"}, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	if err := set.Look(); err == nil || parley.Info(err).Field != "run" {
+		t.Errorf("a program that is not there: %v", err)
 	}
 }
 
@@ -184,11 +196,76 @@ func TestBearer(t *testing.T) {
 				return true
 			}).ServeHTTP(w, r)
 		})
-	}, func(o *mcp.Options) { o.Bearer, o.Headers = "token-1", map[string]string{"X-Org": "acme"} })
+	}, func(o *mcp.Options) {
+		o.Bearer, o.Headers = httpcall.Secret{Value: "token-1"}, map[string]string{"X-Org": "acme"}
+	})
 	r.want(r.call("echo", in{"text": "in"}), parley.OutcomeOK, "in")
 	r.want(r.call("note", in{}), parley.OutcomeUnknown, "")
 	if elsewhere.Load() != 0 {
 		t.Error("a redirect was followed")
+	}
+}
+
+// TestCallersToken: each call has its caller's token on a connection of its own, and the
+// operator's token lists the tools and makes no call.
+func TestCallersToken(t *testing.T) {
+	t.Parallel()
+	for era, wrap := range map[string]func(http.Handler) http.Handler{"new": asItIs, "legacy": older} {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			owner := map[string]string{} // of each session of the server
+			called := map[string]int{}
+			r := service(t, func(h http.Handler) http.Handler {
+				h = wrap(h)
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					token, id := r.Header.Get("Authorization"), r.Header.Get("Mcp-Session-Id")
+					mu.Lock()
+					if id != "" && owner[id] != "" && owner[id] != token {
+						t.Errorf("session %s is of %s and was used by %s", id, owner[id], token)
+					}
+					if id != "" {
+						owner[id] = token
+					}
+					mu.Unlock()
+					if token == "Bearer wrong-token" || token == "" {
+						w.WriteHeader(http.StatusUnauthorized)
+						return
+					}
+					atCall(h, func(w http.ResponseWriter, _ *http.Request) bool {
+						mu.Lock()
+						defer mu.Unlock()
+						called[token]++
+						rpcError(w, -32602)
+						return true
+					}).ServeHTTP(w, r)
+				})
+			}, func(o *mcp.Options) {
+				o.Bearer, o.Listing = httpcall.Secret{Credential: "CRM"}, "operator"
+			})
+			as := func(token string) func(*seam.Run) {
+				return func(run *seam.Run) {
+					run.Credential = func(name, host string) (string, error) {
+						if name != "CRM" || host != "127.0.0.1" {
+							t.Errorf("asked for %s to %s", name, host)
+						}
+						if token == "" {
+							return "", parley.Errorf(parley.CodeUnauthenticated, "it is gone")
+						}
+						return token, nil
+					}
+				}
+			}
+			r.want(r.call("note", in{"text": "a"}, as("ana-token")), parley.OutcomeError, "refused the call")
+			r.want(r.call("note", in{"text": "b"}, as("bob-token")), parley.OutcomeError, "refused the call")
+			r.want(r.call("note", in{"text": "c"}, as("wrong-token")), parley.OutcomeError, "cannot be used")
+			r.want(r.call("note", in{"text": "d"}, as("")), parley.OutcomeError, "it is gone")
+			mu.Lock()
+			defer mu.Unlock()
+			if called["Bearer ana-token"] != 1 || called["Bearer bob-token"] != 1 || len(called) != 2 {
+				t.Errorf("called: %v", called)
+			}
+		})
 	}
 }
 
@@ -239,15 +316,15 @@ func (i *issuer) check(r *http.Request) bool {
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
-	var at string
+	var host atomic.Value // where the server is reached
 	var times atomic.Int64
 	r := service(t, func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			at = "http://" + r.Host + "/mcp"
+			host.Store(r.Host)
 			switch {
 			case strings.HasPrefix(r.URL.Path, "/.well-known/oauth-protected-resource"):
 				w.Header().Set("Content-Type", "application/json")
-				fmt.Fprintf(w, `{"resource":%q,"authorization_servers":[%q],"scopes_supported":["tools"]}`, at, i.URL)
+				fmt.Fprintf(w, `{"resource":%q,"authorization_servers":[%q],"scopes_supported":["tools"]}`, "http://"+r.Host+"/mcp", i.URL)
 			case !i.check(r):
 				w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="http://`+r.Host+`/.well-known/oauth-protected-resource/mcp"`)
 				w.WriteHeader(http.StatusUnauthorized)
@@ -269,13 +346,80 @@ func TestLogin(t *testing.T) {
 	first := i.asked[0]
 	i.valid = "revoked"
 	i.mu.Unlock()
-	if got != 1 || first.Get("resource") != at || first.Get("scope") != "tools" {
+	if at := fmt.Sprintf("http://%s/mcp", host.Load()); got != 1 || first.Get("resource") != at || first.Get("scope") != "tools" {
 		t.Errorf("asked %d times, for %v", got, first)
 	}
 	r.want(r.call("note", in{}), parley.OutcomeOK, "noted")
 	if times.Load() != 1 {
 		t.Errorf("the call arrived %d times", times.Load())
 	}
+}
+
+// TestLogin_renewal: when a token that has expired is not renewed, the call is not made and
+// says why, without the library's words and the body of the answer. One who waits for a token
+// that another asks for can leave.
+func TestLogin_renewal(t *testing.T) {
+	t.Parallel()
+	var token atomic.Pointer[func(http.ResponseWriter)] // answers requests for a token
+	answer := func(f func(w http.ResponseWriter)) { token.Store(&f) }
+	short := func(w http.ResponseWriter) { // it has expired before it comes
+		fmt.Fprint(w, `{"access_token":"token","token_type":"Bearer","expires_in":1}`)
+	}
+	answer(short)
+	i := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path != "/token" {
+			fmt.Fprintf(w, `{"issuer":"http://%[1]s","authorization_endpoint":"http://%[1]s/authorize","token_endpoint":"http://%[1]s/token","response_types_supported":["code"],"code_challenge_methods_supported":["S256"]}`, r.Host)
+			return
+		}
+		(*token.Load())(w)
+	}))
+	t.Cleanup(i.Close)
+	r := service(t, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/.well-known/") {
+				w.WriteHeader(http.StatusNotFound)
+			} else if r.Header.Get("Authorization") != "Bearer token" {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				w.WriteHeader(http.StatusUnauthorized)
+			} else {
+				h.ServeHTTP(w, r)
+			}
+		})
+	}, func(o *mcp.Options) {
+		o.OAuth = &mcp.OAuth{ClientID: "parley", ClientSecret: "client-secret", Issuer: i.URL}
+	})
+	refused := func(status int, body string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) { w.WriteHeader(status); fmt.Fprint(w, body) }
+	}
+	r.want(r.call("echo", in{"text": "in"}), parley.OutcomeOK, "in")
+	for body, says := range map[string]string{
+		`{"error":"invalid_client","error_description":"the secret is too old"}`: "gave no token: invalid_client the secret is too old",
+		`you sent client-secret`: "gave no token: it answered 400 Bad Request",
+	} {
+		answer(refused(400, body))
+		res := r.call("echo", in{"text": "in"})
+		if !strings.Contains(res.Output, says) || strings.Contains(res.Output, "oauth2") || strings.Contains(res.Output, "client-secret") || res.Outcome != parley.OutcomeError {
+			t.Errorf("got %s: %s", res.Outcome, res.Output)
+		}
+	}
+	// The authorization server takes its time.
+	asked, gate := make(chan struct{}, 100), make(chan struct{})
+	answer(func(w http.ResponseWriter) {
+		asked <- struct{}{}
+		<-gate
+		short(w)
+	})
+	var first sync.WaitGroup
+	first.Go(func() { r.want(r.call("echo", in{"text": "in"}), parley.OutcomeOK, "in") })
+	<-asked
+	ctx, leave := context.WithCancelCause(t.Context())
+	leave(errors.New("it left"))
+	if res := r.callBy(ctx, "echo", in{"text": "in"}, time.Now().Add(within)); res.Outcome == parley.OutcomeOK {
+		t.Errorf("a call that left: %s", res.Output)
+	}
+	close(gate)
+	first.Wait()
 }
 
 // TestLogin_elsewhere: the secret goes only to an authorization server that the operator named

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/parley-server/parley/internal/seam"
@@ -41,36 +42,49 @@ type link struct {
 	changes atomic.Int64  // how often its tools may have changed, the first time included
 	listing chan struct{} // held while they are listed
 
+	alone bool        // it is for one call; set before it is used
 	users int         // guarded by the server's lock
 	idle  *time.Timer // likewise
 
-	mu       sync.Mutex
-	live     map[string]string // the fingerprints of its tools, by name
-	listed   int64             // the count of changes that live includes
-	at       time.Time         // when they were listed
-	warned   map[string]bool
-	progress map[string]func(string) // by token
+	turn chan struct{} // held by the only call of a server that asks, see enter
+
+	mu     sync.Mutex
+	calls  map[string]*asker // under way, by token
+	lost   bool              // a call has ended without an answer
+	live   map[string]string // the fingerprints of its tools, by name
+	listed int64             // the count of changes that live includes
+	at     time.Time         // when they were listed
+	warned map[string]bool
 }
 
 func newLink(s *server, c carrier) *link {
 	l := &link{
-		server: s, carrier: c, ended: make(chan struct{}), listing: make(chan struct{}, 1), warned: map[string]bool{}, progress: map[string]func(string){},
+		server: s, carrier: c, ended: make(chan struct{}), listing: make(chan struct{}, 1), warned: map[string]bool{}, calls: map[string]*asker{}, turn: make(chan struct{}, 1),
 	}
 	l.changes.Store(1)
+	can := &sdk.ClientCapabilities{
+		Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{}},
+	}
+	s.o.offerRoots(can)
 	l.client = sdk.NewClient(&sdk.Implementation{Name: "parley", Version: "1"}, &sdk.ClientOptions{
 		Logger:       s.o.Logger,
-		Capabilities: &sdk.ClientCapabilities{},
+		Capabilities: can,
 		// What is asked in the middle of a call is answered by the call itself, see call.
 		MultiRoundTrip:              &sdk.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { l.changes.Add(1) },
+		PromptListChangedHandler:    l.promptsChanged,
 		ProgressNotificationHandler: l.progressed,
 	})
+	s.o.addRoots(l.client)
 	// A server of the newer era tells of changes from its acknowledgement on. What changed
 	// before it, while the session began, is found by another look.
 	l.client.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, q sdk.Request) (sdk.Result, error) {
-			if method == "notifications/subscriptions/acknowledged" {
+			switch method {
+			case "notifications/subscriptions/acknowledged":
 				l.changes.Add(1)
+			case "elicitation/create": // the SDK refuses some forms that can be answered
+				return l.elicited(ctx, q)
 			}
 			return next(ctx, method, q)
 		}
@@ -121,10 +135,13 @@ func (l *link) close() {
 
 // explain adds to an error what the server said last.
 func (l *link) explain(err error) error {
+	if l.carrier.locked != nil && l.carrier.locked() {
+		return l.server.o.loginError()
+	}
 	if l.carrier.said == nil {
 		return err
 	}
-	if words := clean(l.carrier.said(), maxShown); words != "" {
+	if words := l.server.o.clean(l.carrier.said(), maxShown); words != "" {
 		return fmt.Errorf("%w; it said: %s", err, words)
 	}
 	return err
@@ -140,6 +157,9 @@ func (l *link) list(ctx context.Context) ([]*sdk.Tool, error) {
 	live := map[string]string{}
 	for _, tool := range tools {
 		live[tool.Name] = fingerprint(tool)
+	}
+	if !l.alone { // what one caller sees is not what all have
+		l.server.listed(tools)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,40 +233,87 @@ func (l *link) unchanged(ctx context.Context, d definition) error {
 
 // call calls a tool once.
 func (l *link) call(ctx context.Context, d definition, r seam.Run) (*sdk.CallToolResult, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	token := fmt.Sprintf("%s/%d", r.Call, r.Attempt)
-	l.mu.Lock()
-	l.progress[token] = r.Progress
-	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.progress, token)
-	}()
+	who := &asker{o: l.server.o, r: r, over: ctx, stop: cancel}
+	leave, err := l.enter(ctx, token, who)
+	if err != nil {
+		return nil, seam.NotSent(err)
+	}
 	input := r.Input
 	if len(input) == 0 {
 		input = json.RawMessage(`{}`)
 	}
 	params := &sdk.CallToolParams{Meta: sdk.Meta{IdempotencyKey: string(r.Call)}, Name: d.name, Arguments: input}
 	params.SetProgressToken(token)
-	res, err := l.session.CallTool(ctx, params)
-	if err != nil {
-		return nil, err
+	for round := 0; ; round++ {
+		res, err := l.session.CallTool(ctx, params)
+		leave(err)
+		if who.isParked() {
+			return nil, seam.ErrParked
+		}
+		var asks sdk.InputRequestMap
+		switch e, wire := errors.AsType[*jsonrpc.Error](err); {
+		case wire && e.Code == sdk.CodeURLElicitationRequired && round < maxRounds:
+			if err := who.visit(ctx, e.Data); err != nil {
+				return nil, err
+			}
+		case err != nil && round > 0 && !wire:
+			return nil, &lateError{err} // the server has begun with it, whatever became of this request
+		case err != nil:
+			return nil, err
+		case !res.NeedsInput():
+			return res, nil
+		case round == maxRounds:
+			return nil, fmt.Errorf("it asks for input more than %d times", maxRounds)
+		default:
+			asks = res.InputRequests
+			if len(asks) == 0 { // it has too much to do
+				if err := rest(ctx, time.Second); err != nil {
+					return nil, err
+				}
+			}
+			responses, err := who.fulfil(ctx, asks)
+			if err != nil {
+				return nil, err
+			}
+			next := *params
+			next.InputResponses, next.RequestState = responses, res.RequestState
+			params = &next
+		}
+		if leave, err = l.enter(ctx, token, who); err != nil {
+			return nil, &lateError{err}
+		}
 	}
-	if res.NeedsInput() {
-		return nil, errors.New("it asks for input, which it cannot get here")
+}
+
+// lateError is the failure of a call after the server had asked for something in it.
+type lateError struct{ err error }
+
+func (e *lateError) Error() string { return e.err.Error() }
+func (e *lateError) Unwrap() error { return e.err }
+
+func rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return res, nil
 }
 
 func (l *link) progressed(_ context.Context, n *sdk.ProgressNotificationClientRequest) {
 	token, _ := n.Params.ProgressToken.(string)
 	l.mu.Lock()
-	show := l.progress[token]
+	who := l.calls[token]
 	l.mu.Unlock()
-	if show == nil {
+	if who == nil {
 		return
 	}
-	words := clean(n.Params.Message, maxNote)
+	words := l.server.o.clean(n.Params.Message, maxNote)
 	switch {
 	case words != "":
 	case n.Params.Total > 0:
@@ -254,5 +321,5 @@ func (l *link) progressed(_ context.Context, n *sdk.ProgressNotificationClientRe
 	default:
 		words = fmt.Sprintf("%.0f", n.Params.Progress)
 	}
-	show(words)
+	who.r.Progress(words)
 }

@@ -5,12 +5,16 @@
 // of the protocol.
 //
 // A server is started when it is first used, ended when it is not used for a while, and
-// started again when it failed, with a growing delay. All users of the app share it.
+// started again when it failed, with a growing delay. All users of the app share it. To know
+// its tools is no use: they are those that it listed last, also in an earlier process
+// ([Options.Kept]). Only a server of which nothing is known is started for its list.
 //
 // # What is trusted
 //
-// The operator names the server, so its tools as they are first listed are taken, and those
-// that say that they only read are reads. A tool keeps the definition that it had then: if
+// The operator names the server, so its tools as they are first listed in a process are
+// taken, and those that say that they only read are reads. A list of an earlier process is
+// replaced by that ([Options.Changed]); who has the older version of a tool gets no call of
+// the newer one. From then on a tool keeps its definition: if
 // the server changes it later, its calls are refused until a new Toolset is made. A tool's
 // name always begins with mcp__ and the server's name, and its description says whose it
 // is. Lists, definitions, messages and results are limited in number and size, and a server
@@ -35,7 +39,6 @@ import (
 	"net/http"
 	"path"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -44,6 +47,9 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/callout"
 	"github.com/parley-server/parley/internal/fair"
+	"github.com/parley-server/parley/internal/httpcall"
+	"github.com/parley-server/parley/internal/login"
+	"github.com/parley-server/parley/internal/proc"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -78,10 +84,15 @@ type Options struct {
 
 	URL     string            // http or https
 	Headers map[string]string // sent with each request to URL
-	Bearer  string            // a token for it
-	OAuth   *OAuth            // or how to get one; nil: none is got
-	Hosts   []string          // further hosts, which the login may be at
-	Private []string          // see dial.New
+	Bearer  httpcall.Secret   // a token for it; the caller's makes a connection of its own for each call
+	Listing string            // a token that lists the tools if Bearer is the caller's; empty: none is needed
+	// PlainHTTP lets the caller's token leave the machine by http.
+	PlainHTTP bool
+	OAuth     *OAuth // or how to get one; nil: none is got
+	// Login is that of the one person for whom this toolset is; nil: nobody logs in.
+	Login   *login.Login
+	Hosts   []string // further hosts, which the login may be at
+	Private []string // see dial.New
 
 	Allow   []string            // names of the tools to take, which may have *; nil: all
 	Tools   map[string]Override // by the tool's name at the server
@@ -89,10 +100,30 @@ type Options struct {
 	Idle    time.Duration       // 0: DefaultIdle
 	AtOnce  int                 // calls at once, of which one user may make all but one; 0: DefaultAtOnce
 
+	// Kept is what Keep was given last, by an earlier process, too; nil: the server's tools are
+	// not known yet. Keep keeps it beyond the process; nil: it is not kept.
+	Kept []byte
+	Keep func(kept []byte)
+	// Changed is called when the server has listed other tools than were known. It must not
+	// block. Nil: nobody wants to know.
+	Changed func()
+
+	// Allowed is asked directly before each start of a program and each connection to a service.
+	// Nil: it is always allowed.
+	Allowed func(ctx context.Context) error
+	// Distrust means that the server's word about what its tools do does not count: each is a
+	// write unless Tools says otherwise.
+	Distrust bool
+
+	// Roots are folders that the server is told of when it asks, by their paths. Nil: it is told
+	// of none. They are for a server of one scope: one that many share has no folder of its own.
+	Roots []string
+
 	// Check reports what is wrong with a tool that no app could have, such as a schema that
 	// does not compile. Such a tool is left out. Nil: nothing is.
 	Check  func(parley.ToolDecl) error
-	Logger *slog.Logger // nil: slog.Default
+	Clean  func(text string) string // removes secrets from what the server says; nil: there are none
+	Logger *slog.Logger             // nil: slog.Default
 }
 
 // Override replaces what a server says about one of its tools. Zero values keep that.
@@ -106,12 +137,16 @@ type Override struct {
 
 // Toolset implements [seam.Toolset]. It is safe for concurrent use.
 type Toolset struct {
+	*core
+	fixed []definition // of a version: its tools, which stay; nil: they are those of the core
+}
+
+// core is what all versions of a toolset have in common.
+type core struct {
 	o      Options
 	server *server
 	turns  fair.Turns
-
-	mu    sync.Mutex
-	tools []definition // as first listed; nil: not yet
+	known  known
 }
 
 // New makes a toolset. It starts nothing. An error names the option that is wrong.
@@ -138,7 +173,7 @@ func New(o Options) (*Toolset, error) {
 	case len(o.Run) > 0 && o.URL != "":
 		return nil, parley.Errorf(parley.CodeInvalid, "is a second way to the server; leave run or url out").WithField("url")
 	case len(o.Run) > 0:
-		d, err = newProgram(o)
+		d = &program{o, proc.Env(o.Env)}
 	case o.URL != "":
 		d, err = newService(o)
 	default:
@@ -151,45 +186,59 @@ func New(o Options) (*Toolset, error) {
 }
 
 func newToolset(o Options, d dialer) *Toolset {
-	t := &Toolset{o: o, server: newServer(o, d)}
+	t := &Toolset{core: &core{o: o, server: newServer(o, d)}}
+	t.server.listed = t.adopt
+	t.recall()
 	// A user leaves one place to the others.
 	t.turns.Slots, t.turns.Each, t.turns.Queued = o.AtOnce, max(1, o.AtOnce-1), maxWaiting
 	return t
 }
 
+// Look reports whether there is a program to run. The server may be a service: then it is
+// there when it answers.
+func (t *Toolset) Look() error {
+	if len(t.o.Run) == 0 {
+		return nil
+	}
+	if _, err := proc.Look(t.o.Run[0], t.o.Dir); err != nil {
+		return notThere(t.o.Run[0], err)
+	}
+	return nil
+}
+
 // Close ends the server and waits until nothing of it is left. Calls under way fail.
 func (t *Toolset) Close() { t.server.close() }
 
-// Tools implements [seam.Toolset]. The first call that succeeds decides; later ones return
-// the same.
+// Tools implements [seam.Toolset]. If the tools are not known, it asks the server for them.
 func (t *Toolset) Tools(ctx context.Context) ([]parley.ToolDecl, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.tools == nil {
-		l, leave, err := t.server.use(ctx, nil)
-		if err != nil {
+	if t.definitions() == nil {
+		if err := t.Ask(ctx); err != nil && !(errors.Is(err, errLogin) && t.o.Login != nil) {
 			return nil, err
 		}
-		defer leave()
-		listed, err := l.list(ctx)
-		if err != nil {
-			return nil, parley.Errorf(parley.CodeUnavailable, "the MCP server %s does not list its tools: %w", t.o.Name, err)
-		}
-		if err := t.o.known(listed); err != nil {
-			return nil, err
-		}
-		l.server.worked(l)
-		t.tools = t.o.define(listed)
 	}
-	decls := make([]parley.ToolDecl, 0, len(t.tools))
-	for _, d := range t.tools {
-		decls = append(decls, d.decl)
-	}
-	return decls, nil
+	return declared(t.o.withLogin(t.definitions())), nil
 }
 
-// known refuses options about tools that the server does not have.
-func (o Options) known(listed []*sdk.Tool) error {
+// Ask asks the server for its tools, also if some are known.
+func (t *Toolset) Ask(ctx context.Context) error {
+	l, leave, err := t.server.use(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	err = l.fresh(ctx) // which lets adopt have the list
+	if errors.Is(err, errLogin) {
+		return err
+	}
+	if err != nil {
+		return parley.Errorf(parley.CodeUnavailable, "the MCP server %s does not list its tools: %w", t.o.Name, err)
+	}
+	l.server.worked(l)
+	return nil
+}
+
+// fit refuses options about tools that the server does not have.
+func (o Options) fit(listed []*sdk.Tool) error {
 	var names []string
 	for _, tool := range listed {
 		names = append(names, tool.Name)
@@ -222,13 +271,12 @@ func matches(pattern, name string) bool {
 
 // find returns the definition of a tool by its name here.
 func (t *Toolset) find(name string) (definition, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	i := slices.IndexFunc(t.tools, func(d definition) bool { return d.decl.Name == name })
+	list := t.o.withLogin(t.definitions())
+	i := slices.IndexFunc(list, func(d definition) bool { return d.decl.Name == name })
 	if i < 0 {
 		return definition{}, false
 	}
-	return t.tools[i], true
+	return list[i], true
 }
 
 var errStopped = errors.New("the turn was stopped")
@@ -238,6 +286,12 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 	d, ok := t.find(r.Name)
 	if !ok {
 		return parley.ToolResult{}, seam.NotSent(fmt.Errorf("the MCP server %s has no such tool", t.o.Name))
+	}
+	if err := t.hide(ctx, r); err != nil {
+		return parley.ToolResult{}, seam.NotSent(err)
+	}
+	if d.logsIn {
+		return t.loggedIn(ctx, r)
 	}
 	waiting, cancel := context.WithCancelCause(ctx) // ends with the turn, too, as long as nothing has left
 	defer cancel(nil)
@@ -272,20 +326,50 @@ type lostError struct{ err error }
 func (e *lostError) Error() string { return e.err.Error() }
 func (e *lostError) Unwrap() error { return e.err }
 
+// link is the connection of a call: the one that all share, or one with the caller's token,
+// which no other call may use.
+func (t *Toolset) link(ctx context.Context, r seam.Run) (*link, func(), error) {
+	s, ok := t.server.dial.(*service)
+	if !ok || t.o.Bearer.Credential == "" {
+		return t.server.use(ctx, r.Stopped)
+	}
+	token, err := r.Credential(t.o.Bearer.Credential, s.host)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t.server.alone(ctx, s.with(token))
+}
+
+// slowStart is how long a call waits for its server before it says so.
+const slowStart = 2 * time.Second
+
+// starting is what a call waits for that has no connection yet.
+func (t *Toolset) starting() string {
+	if len(t.o.Run) > 0 {
+		return "starting the MCP server " + t.o.Name
+	}
+	return "connecting to the MCP server " + t.o.Name
+}
+
 func (t *Toolset) once(ctx, waiting context.Context, d definition, r seam.Run) (parley.ToolResult, error) {
-	l, leave, err := t.server.use(waiting, r.Stopped)
+	slow := time.AfterFunc(slowStart, func() { r.Progress(t.starting()) })
+	l, leave, err := t.link(waiting, r)
+	slow.Stop()
 	if err != nil {
 		return parley.ToolResult{}, seam.NotSent(err)
 	}
 	defer leave()
 	if err := l.unchanged(waiting, d); err != nil {
-		return parley.ToolResult{}, seam.NotSent(err)
+		return parley.ToolResult{}, seam.NotSent(t.again(d, err))
 	}
 	if waiting.Err() != nil {
 		return parley.ToolResult{}, seam.NotSent(context.Cause(waiting))
 	}
-	trip := &trip{}
+	trip := &trip{tool: d.name}
 	res, err := l.call(context.WithValue(ctx, tripKey{}, trip), d, r)
+	if herr := t.hide(ctx, r); herr != nil && err == nil { // the login may have been renewed meanwhile
+		return parley.ToolResult{}, herr
+	}
 	if err == nil {
 		l.server.worked(l)
 		return t.result(r, d, res), nil
@@ -295,16 +379,26 @@ func (t *Toolset) once(ctx, waiting context.Context, d definition, r seam.Run) (
 
 // failure says what is known of a call that has no result.
 func (t *Toolset) failure(r seam.Run, l *link, trip *trip, err error) (parley.ToolResult, error) {
+	if errors.Is(err, seam.ErrParked) || seam.IsNotSent(err) {
+		return parley.ToolResult{}, err
+	}
+	if e, ok := errors.AsType[*lateError](err); ok {
+		return parley.ToolResult{}, fmt.Errorf("the MCP server %s did not answer after it had asked for something: %w", t.o.Name, l.explain(e.err))
+	}
 	if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code != codeRejected {
 		if refusals[e.Code] {
 			l.server.worked(l)
 			return callout.Refused(r, parley.ErrorInfo{
-				Code: parley.CodeTool, Message: fmt.Sprintf("the MCP server %s refused the call: %s", t.o.Name, clean(e.Message, maxShown)),
-			}), nil
+				Code: parley.CodeTool, Message: fmt.Sprintf("the MCP server %s refused the call: %s", t.o.Name, t.o.clean(e.Message, maxShown)),
+			}, nil), nil
 		}
-		return parley.ToolResult{}, fmt.Errorf("the MCP server %s answered with an error: %s", t.o.Name, clean(e.Message, maxShown))
+		return parley.ToolResult{}, fmt.Errorf("the MCP server %s answered with an error: %s", t.o.Name, t.o.clean(e.Message, maxShown))
 	}
 	status := int(trip.status.Load())
+	switch {
+	case status == http.StatusUnauthorized && t.o.Login != nil, trip.lacking.Load():
+		return parley.ToolResult{}, seam.NotSent(t.o.loginError())
+	}
 	err = fmt.Errorf("the MCP server %s did not answer: %w", t.o.Name, l.explain(err))
 	switch {
 	case !trip.sent.Load(), status == http.StatusNotFound && errors.Is(err, sdk.ErrSessionMissing):

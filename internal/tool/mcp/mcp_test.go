@@ -123,17 +123,17 @@ func older(next http.Handler) http.Handler {
 
 func asItIs(h http.Handler) http.Handler { return h }
 
-func (r *rig) call(tool string, input any) toolbox.Result {
-	return r.callBy(r.t.Context(), tool, input, time.Now().Add(within))
+func (r *rig) call(tool string, input any, change ...func(*seam.Run)) toolbox.Result {
+	return r.callBy(r.t.Context(), tool, input, time.Now().Add(within), change...)
 }
 
-func (r *rig) callBy(ctx context.Context, tool string, input any, deadline time.Time) toolbox.Result {
+func (r *rig) callBy(ctx context.Context, tool string, input any, deadline time.Time, change ...func(*seam.Run)) toolbox.Result {
 	raw, err := json.Marshal(input)
 	if err != nil {
 		r.t.Error(err)
 	}
 	n := r.n.Add(1)
-	return r.box.Run(ctx, seam.Run{
+	run := seam.Run{
 		Call: parley.CallID(fmt.Sprintf("call%d", n)), Name: "mcp__test__" + tool, Input: raw, Attempt: 1,
 		Principal: parley.Principal{User: fmt.Sprintf("user%d", n%7)},
 		Progress: func(text string) {
@@ -144,7 +144,11 @@ func (r *rig) callBy(ctx context.Context, tool string, input any, deadline time.
 				r.shown()
 			}
 		},
-	}, deadline)
+	}
+	for _, f := range change {
+		f(&run)
+	}
+	return r.box.Run(ctx, run, deadline)
 }
 
 func (r *rig) want(res toolbox.Result, outcome parley.Outcome, says string) {
@@ -295,7 +299,9 @@ func TestClose(t *testing.T) {
 	t.Parallel()
 	r := program(t)
 	pid := pidOf(t, r.call("whoami", in{}).Output)
-	r.want(r.callBy(t.Context(), "deaf", in{}, time.Now().Add(50*time.Millisecond)), parley.OutcomeUnknown, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	r.shown = cancel // it is deaf from then on
+	r.want(r.callBy(ctx, "deaf", in{}, time.Now().Add(within)), parley.OutcomeUnknown, "")
 	r.set.Close()
 	if err := syscall.Kill(-pid, 0); err == nil {
 		t.Errorf("the group %d is still there", pid)

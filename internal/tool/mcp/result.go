@@ -21,7 +21,7 @@ func (t *Toolset) result(r seam.Run, d definition, res *sdk.CallToolResult) parl
 	done := parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK}
 	var parts []string
 	for i, c := range res.Content {
-		parts = append(parts, content(r, i, c))
+		parts = append(parts, t.content(r, i, c))
 	}
 	done.Output = strings.Join(parts, "\n")
 	structured, err := json.Marshal(res.StructuredContent)
@@ -38,7 +38,7 @@ func (t *Toolset) result(r seam.Run, d definition, res *sdk.CallToolResult) parl
 		if done.Output == "" {
 			done.Output = "the tool failed and did not say why"
 		}
-		done.Error = &parley.ErrorInfo{Code: parley.CodeTool, Message: parley.Cut(done.Output, maxShown)}
+		done.Error = &parley.ErrorInfo{Code: parley.CodeTool, Message: t.o.clean(done.Output, maxShown)}
 		return done
 	}
 	if done.Output == "" {
@@ -48,7 +48,7 @@ func (t *Toolset) result(r seam.Run, d definition, res *sdk.CallToolResult) parl
 }
 
 // content is one part of an answer as text.
-func content(r seam.Run, n int, c sdk.Content) string {
+func (t *Toolset) content(r seam.Run, n int, c sdk.Content) string {
 	switch c := c.(type) {
 	case *sdk.TextContent:
 		return strings.ToValidUTF8(c.Text, "\uFFFD")
@@ -57,15 +57,15 @@ func content(r seam.Run, n int, c sdk.Content) string {
 	case *sdk.AudioContent:
 		return kept(r, fmt.Sprintf("audio%d", n+1), c.MIMEType, c.Data)
 	case *sdk.ResourceLink:
-		return clean(fmt.Sprintf("%s: %s %s", c.URI, c.Name, c.Description), maxShown)
+		return t.o.clean(fmt.Sprintf("%s: %s %s", c.URI, c.Name, c.Description), maxShown)
 	case *sdk.EmbeddedResource:
 		if c.Resource == nil {
 			return "(an empty resource)"
 		}
 		if c.Resource.Blob != nil {
-			return kept(r, path.Base(clean(c.Resource.URI, 200)), c.Resource.MIMEType, c.Resource.Blob)
+			return kept(r, path.Base(t.o.clean(c.Resource.URI, 200)), c.Resource.MIMEType, c.Resource.Blob)
 		}
-		return clean(c.Resource.URI, maxShown) + "\n" + strings.ToValidUTF8(c.Resource.Text, "\uFFFD")
+		return t.o.clean(c.Resource.URI, maxShown) + "\n" + strings.ToValidUTF8(c.Resource.Text, "\uFFFD")
 	}
 	return "(content of a kind that is not known here)"
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,17 +28,22 @@ type carrier struct {
 	sdk.Transport
 	end  func()        // ends what dial started, and waits until nothing of it is left; may be called again
 	said func() string // the last words of a program, for errors
+	// locked reports whether the service asks for a login that is not there; nil: it never does.
+	locked func() bool
 }
 
 // server keeps at most one link in use. A link that failed is replaced when the server is
 // used next.
 type server struct {
-	o    Options
-	dial dialer
+	o        Options
+	dial     dialer
+	listed   func([]*sdk.Tool) // gets each list of tools of a link that all share
+	prompted func()            // is called after the prompts were listed
 
 	life context.Context // ends at close
 	end  context.CancelFunc
 	work sync.WaitGroup
+	asks atomic.Bool // it has asked in a call of the older era, see link.enter
 
 	mu       sync.Mutex
 	cur      *link
@@ -47,6 +53,10 @@ type server struct {
 	failures int  // since a link was last of use
 	next     time.Time
 	why      error // of the last failure
+
+	prompts   []prompt // as listed last
+	relisting bool     // they are being listed
+	again     bool     // they have to be listed again
 }
 
 // start is a start under way.
@@ -56,7 +66,7 @@ type start struct {
 }
 
 func newServer(o Options, d dialer) *server {
-	s := &server{o: o, dial: d, links: map[*link]bool{}}
+	s := &server{o: o, dial: d, links: map[*link]bool{}, listed: func([]*sdk.Tool) {}, prompted: func() {}}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -146,12 +156,15 @@ func (s *server) start(st *start) {
 	switch {
 	case s.life.Err() != nil:
 		st.err = s.over() // close ends the link, if there is one
+	case errors.Is(err, errLogin): // with a login it can be used at once
+		st.err = err
 	case err != nil:
 		s.failed(err)
 		st.err = parley.Errorf(parley.CodeUnavailable, "the MCP server %s cannot be used: %w", s.o.Name, err)
 	default:
 		s.cur = l
 		s.rest(l) // whoever waited for it may be gone
+		s.relist()
 		s.work.Go(func() {
 			<-l.ended
 			s.ended(l)
@@ -168,18 +181,40 @@ func (s *server) connect() (*link, error) {
 	legacy := s.legacy
 	s.mu.Unlock()
 	if !legacy {
-		l, err := s.open(false)
+		l, err := s.open(s.life, s.dial, false)
 		if _, silent := errors.AsType[*silentError](err); err == nil || !silent {
 			return l, err
 		}
 	}
-	l, err := s.open(true)
+	l, err := s.open(s.life, s.dial, true)
 	if err == nil && !legacy {
 		s.mu.Lock()
 		s.legacy = true
 		s.mu.Unlock()
 	}
 	return l, err
+}
+
+// alone opens a link for one call, which ends it by leave.
+func (s *server) alone(ctx context.Context, d dialer) (l *link, leave func(), err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.life, func() { cancel(s.over()) })()
+	s.mu.Lock()
+	legacy := s.legacy
+	s.mu.Unlock()
+	l, err = s.open(ctx, d, legacy)
+	if _, silent := errors.AsType[*silentError](err); silent {
+		l, err = s.open(ctx, d, true)
+	}
+	if errors.Is(err, errLogin) {
+		return nil, nil, err
+	}
+	if err != nil {
+		return nil, nil, parley.Errorf(parley.CodeUnavailable, "the MCP server %s cannot be used: %w", s.o.Name, err)
+	}
+	l.alone = true
+	return l, func() { s.shut(l) }, nil
 }
 
 // failed counts a failure. The caller holds the lock.
@@ -223,6 +258,16 @@ func (s *server) drop(l *link) {
 	if s.cur == l {
 		s.cur = nil
 		s.failed(errors.New("the connection was lost"))
+	}
+	s.rest(l)
+}
+
+// retire takes a link out of use with which nothing is wrong.
+func (s *server) retire(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cur == l {
+		s.cur = nil
 	}
 	s.rest(l)
 }
@@ -297,28 +342,40 @@ const (
 	probeTimeout  = 30 * time.Second
 )
 
-func (s *server) open(legacy bool) (*link, error) {
+func (s *server) open(ctx context.Context, d dialer, legacy bool) (*link, error) {
 	version, timeout := modernVersion, probeTimeout
 	if legacy {
 		version, timeout = legacyVersion, startTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(s.life, timeout, fmt.Errorf("it was not ready within %s", timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it was not ready within %s", timeout))
 	defer cancel()
-	c, err := s.dial.dial(ctx)
+	if s.o.Allowed != nil {
+		if err := s.o.Allowed(ctx); err != nil {
+			return nil, err
+		}
+	}
+	c, err := d.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	l := newLink(s, c)
 	s.mu.Lock()
-	s.links[l] = true
+	over := s.life.Err() != nil // close sees only those that are there
+	if !over {
+		s.links[l] = true
+	}
 	s.mu.Unlock()
+	if over {
+		l.close()
+		return nil, s.over()
+	}
 	if err := l.connect(ctx, version); err != nil {
 		s.shut(l)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		err = l.explain(err)
-		if !legacy && s.life.Err() == nil {
+		if !legacy && s.life.Err() == nil && !errors.Is(err, errLogin) {
 			err = &silentError{err}
 		}
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -36,13 +37,6 @@ const (
 type program struct {
 	o   Options
 	env []string
-}
-
-func newProgram(o Options) (*program, error) {
-	if _, err := proc.Look(o.Run[0], o.Dir); err != nil {
-		return nil, notThere(o.Run[0], err)
-	}
-	return &program{o, proc.Env(o.Env)}, nil
 }
 
 func notThere(name string, err error) *parley.Error {
@@ -73,7 +67,7 @@ func (p *program) dial(ctx context.Context) (carrier, error) {
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	theirs, in := io.Pipe()
 	out, says := io.Pipe()
-	errs := &proc.Tail{Max: maxError}
+	errs := &proc.Tail{Max: maxError, Clean: p.o.Clean}
 	run, err := proc.Start(life, proc.Spec{
 		Args: append([]string{name}, p.o.Run[1:]...), Dir: p.o.Dir, Env: p.env, Memory: p.o.Memory, Grace: grace,
 		Stdin: theirs, Stdout: says, Stderr: errs,
@@ -103,9 +97,10 @@ func (p *program) dial(ctx context.Context) (carrier, error) {
 			<-run.Done()
 		}
 	}
+	to := &counted{PipeWriter: in}
 	return carrier{
-		Transport: &watched{&sdk.IOTransport{Reader: newLines(out), Writer: in, MaxLineLength: -1}, in},
-		end:       end, said: errs.String,
+		Transport: &watched{&sdk.IOTransport{Reader: newLines(out), Writer: to, MaxLineLength: -1}, to},
+		end:       end, said: func() string { return lastWords(errs.String()) },
 	}, nil
 }
 
@@ -171,33 +166,65 @@ func (l *lines) Close() error {
 	return nil
 }
 
+// patient is how long a program may take to read what it is sent after the call that sent
+// it has ended. To give the program up ends the calls of others.
+const patient = 2 * time.Second
+
+// counted counts the bytes that a program was sent.
+type counted struct {
+	*io.PipeWriter
+	n atomic.Int64
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.PipeWriter.Write(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
 // watched notes which calls have left. A program that does not read its input must not
-// hold up a call beyond its time, so such a program is given up.
+// hold up a call much beyond its time, so such a program is given up.
 type watched struct {
 	sdk.Transport
-	in *io.PipeWriter
+	to *counted
 }
 
 func (w *watched) Connect(ctx context.Context) (sdk.Connection, error) {
 	c, err := w.Transport.Connect(ctx)
-	return &watchedConn{c, w.in}, err
+	return &watchedConn{c, w.to}, err
 }
 
 type watchedConn struct {
 	sdk.Connection
-	in *io.PipeWriter
+	to *counted
 }
 
 func (c *watchedConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	var left *trip
 	if q, ok := m.(*jsonrpc.Request); ok && q.Method == "tools/call" {
-		if t, ok := ctx.Value(tripKey{}).(*trip); ok {
-			t.sent.Store(true)
+		if left, ok = ctx.Value(tripKey{}).(*trip); ok {
+			left.sent.Store(true)
 		}
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.in.CloseWithError(errors.New("it does not read what it is sent")) })
-	defer stop()
-	return c.Connection.Write(ctx, m)
+	written := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		late := time.NewTimer(patient)
+		defer late.Stop()
+		select {
+		case <-written:
+		case <-late.C:
+			_ = c.to.CloseWithError(errors.New("it does not read what it is sent"))
+		}
+	})
+	before := c.to.n.Load()
+	err := c.Connection.Write(ctx, m)
+	close(written)
+	stop()
+	if err != nil && left != nil && c.to.n.Load() == before {
+		left.sent.Store(false) // nothing was read, of this message or any other
+	}
+	return err
 }

@@ -16,7 +16,6 @@ package openapi
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,23 +43,10 @@ type Options struct {
 	BaseURL     string // where calls go; empty: to the description's server, if its host is that of URL or one of Hosts
 	Hosts       []string
 	Private     []string // see dial.New
-	Auth        Auth
+	Auth        httpcall.Auth
 	Operations  []Operation
+	Clean       func(text string) string // removes secrets from a refusal; nil: there are none
 }
-
-// Auth holds the credentials of calls. At most one kind is used.
-type Auth struct {
-	Bearer string
-	Basic  Basic
-	Header Pair
-	Query  Pair
-}
-
-// Basic is a user name and password.
-type Basic struct{ User, Password string }
-
-// Pair is a header or a parameter.
-type Pair struct{ Name, Value string }
 
 // Operation is one operation that becomes a tool. For empty fields, the description decides.
 type Operation struct {
@@ -77,7 +63,8 @@ type Operation struct {
 
 // Toolset implements [seam.Toolset]. It is safe for concurrent use.
 type Toolset struct {
-	auth  Auth
+	auth  httpcall.Auth
+	clean func(text string) string
 	call  *httpcall.Caller
 	list  []parley.ToolDecl
 	tools map[string]*operation
@@ -96,7 +83,7 @@ func New(o Options) (*Toolset, error) {
 	if o.URL != "" {
 		source = "url"
 	}
-	bad("auth", o.Auth.check())
+	bad("auth", o.Auth.Check())
 	d, err := read(o.Name, o.Description)
 	if err != nil {
 		bad(source, err)
@@ -124,8 +111,9 @@ func New(o Options) (*Toolset, error) {
 		bad(source, err)
 		return nil, errors.Join(wrong...)
 	}
-	t := &Toolset{auth: o.Auth, tools: map[string]*operation{}}
+	t := &Toolset{auth: o.Auth, clean: o.Clean, tools: map[string]*operation{}}
 	var hosts []string
+	var exposed error
 	for i, op := range o.Operations {
 		e := chosen[i]
 		if e.path == "" {
@@ -161,10 +149,14 @@ func New(o Options) (*Toolset, error) {
 		if where != nil {
 			made.base = strings.TrimSuffix(where.String(), "/")
 			hosts = append(hosts, where.Hostname())
+			if made.decl.Credentials, err = o.Auth.Needs(where); err != nil {
+				exposed = err
+			}
 		}
 		t.tools[op.Name] = made
 		t.list = append(t.list, made.decl)
 	}
+	bad("auth", exposed)
 	guard, err := dial.New(hosts, o.Private)
 	bad("private", err)
 	if len(wrong) > 0 {
@@ -240,41 +232,6 @@ func (o Options) server(doc *openapi3.T, item *openapi3.PathItem, op *openapi3.O
 	return nil, fmt.Errorf("has its server at %s, and the description does not decide where calls go; set base_url, or name the host under hosts", strings.Join(strange, ", "))
 }
 
-// check returns what is wrong with the credentials, without revealing them.
-func (a Auth) check() error {
-	for _, v := range []string{a.Bearer, a.Header.Value} {
-		if strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return errors.New("has a character that cannot stand in a header, such as the end of a line")
-		}
-	}
-	return nil
-}
-
-// Secrets returns the texts that must never appear anywhere.
-func (a Auth) Secrets() (list []string) {
-	list = slices.DeleteFunc([]string{a.Bearer, a.Basic.Password, a.Header.Value, a.Query.Value}, func(s string) bool { return s == "" })
-	if a.Basic.Password != "" {
-		list = append(list, base64.StdEncoding.EncodeToString([]byte(a.Basic.User+":"+a.Basic.Password)))
-	}
-	return list
-}
-
-func (a Auth) apply(req *http.Request) {
-	switch {
-	case a.Bearer != "":
-		req.Header.Set("Authorization", "Bearer "+a.Bearer)
-	case a.Basic.User != "":
-		req.SetBasicAuth(a.Basic.User, a.Basic.Password)
-	case a.Header.Name != "":
-		req.Header.Set(a.Header.Name, a.Header.Value)
-	case a.Query.Name != "":
-		if req.URL.RawQuery != "" {
-			req.URL.RawQuery += "&"
-		}
-		req.URL.RawQuery += escape(a.Query.Name) + "=" + escape(a.Query.Value)
-	}
-}
-
 // Close ends idle connections.
 func (t *Toolset) Close() { t.call.Close() }
 
@@ -291,7 +248,9 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (res parley.ToolResult, e
 	if err != nil {
 		return res, seam.NotSent(err)
 	}
-	t.auth.apply(req)
+	if err := t.auth.Apply(req, r); err != nil {
+		return res, seam.NotSent(err)
+	}
 	resp, err := t.call.Do(ctx, r.Effect, req)
 	if err != nil {
 		return res, err
@@ -301,7 +260,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (res parley.ToolResult, e
 		// The service knows the key, so the previous attempt may still be running.
 		return res, httpcall.Unclear(resp)
 	}
-	res, body, err := httpcall.Answer(r, resp)
+	res, body, err := httpcall.Answer(r, resp, t.clean)
 	if err == nil && body != nil && len(op.fields) > 0 {
 		res.Output = op.cut(r, body)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/httpcall"
 	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/toolbox"
 )
@@ -303,7 +304,7 @@ func TestLost(t *testing.T) {
 	var arrived atomic.Int32
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { arrived.Add(1); panic(http.ErrAbortHandler) }))
 	t.Cleanup(web.Close)
-	secret := Auth{Query: Pair{"key", "hidden-value"}}
+	secret := httpcall.Auth{Query: httpcall.Pair{Name: "key", Value: httpcall.Secret{Value: "hidden-value"}}}
 	s := toolset(t, Options{BaseURL: web.URL, Auth: secret, Operations: ops("text")})
 	if _, err := s.Run(t.Context(), run("text", `{}`)); err == nil || seam.IsNotSent(err) || arrived.Load() != 1 || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("a connection that was cut: %v after %d requests", err, arrived.Load())
@@ -328,14 +329,14 @@ func TestLost(t *testing.T) {
 func TestAuth(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		auth Auth
+		auth httpcall.Auth
 		want string
 	}{
-		{Auth{}, "/items/1|"},
-		{Auth{Bearer: "t"}, "/items/1|Bearer t"},
-		{Auth{Basic: Basic{"u", "p"}}, "/items/1|Basic dTpw"},
-		{Auth{Header: Pair{"Authorization", "Token t"}}, "/items/1|Token t"},
-		{Auth{Query: Pair{"tags", "a b"}}, "/items/1?tags=a%20b|"},
+		{httpcall.Auth{}, "/items/1|"},
+		{httpcall.Auth{Bearer: httpcall.Secret{Value: "t"}}, "/items/1|Bearer t"},
+		{httpcall.Auth{Basic: httpcall.Basic{User: "u", Password: httpcall.Secret{Value: "p"}}}, "/items/1|Basic dTpw"},
+		{httpcall.Auth{Header: httpcall.Pair{Name: "Authorization", Value: httpcall.Secret{Value: "Token t"}}}, "/items/1|Token t"},
+		{httpcall.Auth{Query: httpcall.Pair{Name: "tags", Value: httpcall.Secret{Value: "a b"}}}, "/items/1?tags=a%20b|"},
 	} {
 		var got string
 		web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RequestURI + "|" + r.Header.Get("Authorization") }))
@@ -405,7 +406,7 @@ func TestMistakes(t *testing.T) {
 		{"the same twice", Options{Operations: []Operation{{Operation: "text", Name: "a"}, {Operation: "any", Name: "a"}}}, "operations[1].name", `"a" is the name of another`},
 		{"no base", Options{BaseURL: "ftp://x", Operations: ops("text")}, "base_url", "is not the address"},
 		{"a password", Options{BaseURL: "http://u:hidden@x", Operations: ops("text")}, "base_url", "is not the address"},
-		{"a bad token", Options{Auth: Auth{Bearer: "hidden\n"}, Operations: ops("text")}, "auth", "cannot stand in a header"},
+		{"a bad token", Options{Auth: httpcall.Auth{Bearer: httpcall.Secret{Value: "hidden\n"}}, Operations: ops("text")}, "auth", "cannot stand in a header"},
 		{"a key for a POST", Options{Operations: []Operation{{Operation: "text", Effect: parley.EffectIdempotent}}}, "operations[0].effect", "key_header"},
 		{"fields", Options{Operations: []Operation{{Operation: "text", Fields: []string{"a..b"}}}}, "operations[0]", `"a..b" is not a path in an answer`},
 		{"not JSON", Options{Description: []byte("{\n\"openapi\": \"3.0.0\",\n]"), Operations: ops("text")}, "file", "line 3"},

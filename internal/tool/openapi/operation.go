@@ -68,7 +68,7 @@ var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
 const textOnly = 1
 
 // newOperation reads one operation. Its schema is as deep as the size limit permits.
-func newOperation(e entry, item *openapi3.PathItem, op *openapi3.Operation, o Operation, auth Auth) (*operation, error) {
+func newOperation(e entry, item *openapi3.PathItem, op *openapi3.Operation, o Operation, auth httpcall.Auth) (*operation, error) {
 	for _, levels := range []int{maxLevels, 8, 6, 5, 4, 3, 2, textOnly} {
 		c := &converter{}
 		out, err := c.operation(e, item, op, o, auth, levels)
@@ -82,7 +82,7 @@ func newOperation(e entry, item *openapi3.PathItem, op *openapi3.Operation, o Op
 	return nil, fmt.Errorf("%s takes more than a tool's input can hold", e.called())
 }
 
-func (c *converter) operation(e entry, item *openapi3.PathItem, op *openapi3.Operation, o Operation, auth Auth, levels int) (*operation, error) {
+func (c *converter) operation(e entry, item *openapi3.PathItem, op *openapi3.Operation, o Operation, auth httpcall.Auth, levels int) (*operation, error) {
 	out := &operation{method: strings.ToUpper(e.method), path: e.path, keyHeader: o.KeyHeader}
 	params := c.parameters(item, op, o, auth)
 	props, required, names := schema{}, []string{}, namer{}
@@ -206,7 +206,7 @@ func toolName(e entry) string {
 
 // parameters returns the operation's parameters, and those of its path that it does not
 // redefine. Those that the model may not set are left out.
-func (c *converter) parameters(item *openapi3.PathItem, op *openapi3.Operation, o Operation, auth Auth) (list []*openapi3.Parameter) {
+func (c *converter) parameters(item *openapi3.PathItem, op *openapi3.Operation, o Operation, auth httpcall.Auth) (list []*openapi3.Parameter) {
 	has := map[[2]string]bool{}
 	for _, ref := range slices.Concat(op.Parameters, item.Parameters) {
 		p := ref.Value

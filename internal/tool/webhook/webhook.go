@@ -6,6 +6,8 @@
 // the call's id, and a library of any language checks webhook-signature with the secret.
 // Idempotency-Key is the call's id too. Both are the same at every attempt of a call.
 //
+// A service may want a token besides, of the operator or of the user ([httpcall.Auth]).
+//
 // The status of the answer says what happened:
 //
 //   - 2xx: it is done. The body is the result, JSON or text; a body of another type
@@ -29,6 +31,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,11 +50,13 @@ const minSecret = 24
 
 // Options say where the service is and which tools it has.
 type Options struct {
-	URL     string   // http or https; calls are posted to it
-	Secret  string   // signs the calls: whsec_ and 24 bytes or more in base64
+	URL     string // http or https; calls are posted to it
+	Secret  string // signs the calls: whsec_ and 24 bytes or more in base64
+	Auth    httpcall.Auth
 	Private []string // see dial.New
 	Tools   []callout.Tool
-	Now     func() time.Time // nil: time.Now
+	Clean   func(text string) string // removes secrets from a refusal; nil: there are none
+	Now     func() time.Time         // nil: time.Now
 }
 
 // Toolset implements [seam.Toolset] and [seam.Reconciler]. It is safe for concurrent use.
@@ -59,6 +64,7 @@ type Toolset struct {
 	o     Options
 	sign  *webhooks.Webhook
 	call  *httpcall.Caller
+	list  []parley.ToolDecl
 	tools map[string]callout.Tool
 }
 
@@ -83,7 +89,16 @@ func New(o Options) (*Toolset, error) {
 	if t.o.Now == nil {
 		t.o.Now = time.Now
 	}
+	if err := o.Auth.Check(); err != nil {
+		return nil, parley.Errorf(parley.CodeInvalid, "%w", err).WithField("auth")
+	}
+	needs, err := o.Auth.Needs(u)
+	if err != nil {
+		return nil, parley.Errorf(parley.CodeInvalid, "%w", err).WithField("auth")
+	}
 	for _, tool := range o.Tools {
+		tool.Credentials = needs
+		t.list = append(t.list, tool.ToolDecl)
 		t.tools[tool.Name] = tool
 	}
 	return t, nil
@@ -101,11 +116,7 @@ func (t *Toolset) Close() { t.call.Close() }
 
 // Tools implements [seam.Toolset].
 func (t *Toolset) Tools(context.Context) ([]parley.ToolDecl, error) {
-	list := make([]parley.ToolDecl, 0, len(t.o.Tools))
-	for _, tool := range t.o.Tools {
-		list = append(list, tool.ToolDecl)
-	}
-	return list, nil
+	return slices.Clone(t.list), nil
 }
 
 // post sends one message. If the error is NotSent, the service received nothing.
@@ -127,6 +138,9 @@ func (t *Toolset) post(ctx context.Context, kind, id string, r seam.Run) (*http.
 	req.Header.Set(webhooks.HeaderWebhookID, id)
 	req.Header.Set(webhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 	req.Header.Set(webhooks.HeaderWebhookSignature, signature)
+	if err := t.o.Auth.Apply(req, r); err != nil {
+		return nil, seam.NotSent(err)
+	}
 	if kind == callout.Call {
 		req.Header.Set("Idempotency-Key", id)
 	}
@@ -140,7 +154,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 		return parley.ToolResult{}, err
 	}
 	defer resp.Body.Close()
-	res, body, err := httpcall.Answer(r, resp)
+	res, body, err := httpcall.Answer(r, resp, t.o.Clean)
 	if t.tools[r.Name].OutputSchema != nil {
 		res.Data = body
 	}

@@ -118,6 +118,8 @@ func TestAnswers(t *testing.T) {
 		{"text", "mail", 201, "text/plain", "mailed", parley.OutcomeOK, "mailed", false, file{}},
 		{"nothing", "mail", 204, "", "", parley.OutcomeOK, "Done.", false, file{}},
 		{"a file", "find", 200, "image/png", "\x89PNG\xff", parley.OutcomeOK, "map.png, 5 bytes of image/png, was kept as an artifact.", false, file{"map.png", "image/png"}},
+		{"a table", "find", 200, "text/csv", "a,b\n", parley.OutcomeOK, "map.png, 4 bytes of text/csv, was kept as an artifact.", false, file{"map.png", "text/csv"}},
+		{"a page", "find", 200, "text/html; charset=utf-8", "<p>", parley.OutcomeOK, "map.png, 3 bytes of text/html, was kept as an artifact.", false, file{"map.png", "text/html; charset=utf-8"}},
 		{"too much", "mail", 200, "text/plain", strings.Repeat("a", httpcall.MaxAnswer+1), parley.OutcomeOK, "It is done. The answer", false, file{}},
 		{"a refusal", "mail", 422, "application/json", `{"error":{"message":"no such address","hint":"ask for it"}}`, parley.OutcomeError, "no such address\nask for it", false, file{}},
 		{"a refusal in text", "mail", 404, "text/plain", "no such thing\n", parley.OutcomeError, "no such thing", false, file{}},

@@ -2,7 +2,7 @@
 // becomes an ApiError that says what to do.
 
 import { Slots } from "./slots.ts";
-import type { Answer, BusyMode, Code, ErrorInfo, Event, Interaction, PermissionMode, Pin, Rule, SessionInfo, TurnInfo } from "./types.gen.ts";
+import type { Answer, BusyMode, Code, Effect, ErrorInfo, Event, Interaction, LoginAnswer, LoginFinished, PermissionMode, Pin, Rule, SessionInfo, TurnInfo, Usage as TokenUsage } from "./types.gen.ts";
 
 /** The server's base URL: the pages may be served below a prefix, at PREFIX/ or at PREFIX/apps/{app}/. */
 export function baseOf(href: string): string {
@@ -11,6 +11,9 @@ export function baseOf(href: string): string {
   const prefix = url.pathname.replace(/^(.*)\/apps\/[^/]+\/.*$/, "$1/").replace(/[^/]*$/, "");
   return url.origin + prefix;
 }
+
+/** The app whose page is at an address; "" for other pages. */
+export const appOf = (href: string): string => decodeURIComponent(/\/apps\/([^/]+)\/[^/]*$/.exec(new URL(href).pathname)?.[1] ?? "");
 
 /** Codes that only a client uses, in addition to the server's. */
 export type ErrorCode = Code | "unreachable";
@@ -101,8 +104,74 @@ export interface AppInfo {
   follow_ups?: string[];
   /** The permission modes that a session may have. */
   modes?: PermissionMode[];
+  /** Callers cannot choose a model. */
+  fixed_model?: boolean;
+  agents?: { name: string; description?: string; model?: string }[];
+  tools?: { name: string; description: string; effect: Effect }[];
+  page?: AppPage;
   /** Messages that people should see. */
   notices: string[];
+}
+
+/** How an app looks. */
+export interface AppPage {
+  accent?: string;
+  logo: boolean;
+  /** Files of its users and workspaces may name what runs once a person has approved it. */
+  approvals?: boolean;
+  /** The address of a page of its own. */
+  url?: string;
+}
+
+/** A prompt with a name. A message "/name and more" stands for it. */
+export interface SlashCommand {
+  name: string;
+  description?: string;
+  /** What may follow the name, for people. */
+  argument_hint?: string;
+}
+
+/** "off": the operator lets nothing of such files run. "open": nobody has decided. */
+export type ApprovalState = "off" | "open" | "allowed" | "denied";
+
+/** Something that a file of a user or workspace would run, and what a person has decided about it. */
+export interface Approval {
+  /** Of the command line, the file's entry and the files that it names: when one of them changes, it is another approval. */
+  digest: string;
+  kind: "hook" | "mcp_server";
+  level: string;
+  file: string;
+  name: string;
+  /** The whole command line, or the address that is called. */
+  runs: string;
+  files?: string[];
+  state: ApprovalState;
+  /** Why it does not run even if it is allowed. */
+  problem?: string;
+  by?: string;
+  at?: string;
+}
+
+/** A model that a session may name. */
+export interface ModelInfo {
+  name: string;
+  scripted?: boolean;
+}
+
+/** What the server says about itself. */
+export interface ServerInfo {
+  version: string;
+  off: { app: string; why: string }[];
+  /** Its page may kill it, to show what becomes of an answer then. */
+  killable?: boolean;
+}
+
+/** What the caller's model calls cost, by day and model. */
+export interface Usage {
+  days: { day: string; model: string; calls: number; usage: TokenUsage }[];
+  usd: number;
+  /** How much the caller may spend in a day, if there is a limit. */
+  quota_usd?: number;
 }
 
 /** An interaction and its status, as listed in the inbox. */
@@ -116,6 +185,8 @@ export interface InteractionRow extends Interaction {
 export interface SessionPatch {
   title?: string;
   mode?: PermissionMode;
+  /** "" is the app's. */
+  model?: string;
   /** Replaces all pins. */
   pins?: readonly Pin[];
   /** The granted rules to keep; the others are revoked. */
@@ -149,6 +220,20 @@ export interface Client {
   /** Who opens a stream takes one of these first. */
   readonly slots: Slots;
   apps(signal?: AbortSignal): Promise<AppInfo[]>;
+  server(signal?: AbortSignal): Promise<ServerInfo>;
+  models(signal?: AbortSignal): Promise<ModelInfo[]>;
+  /** The slash commands of a session. The server knows what they say: a message names one. */
+  commands(session: string, signal?: AbortSignal): Promise<SlashCommand[]>;
+  /** What files of the session's user and workspace would run, and what was decided about each. */
+  approvals(session: string, signal?: AbortSignal): Promise<Approval[]>;
+  /** Decides about one of them as it was shown. not_found: its file has changed; conflict: somebody has decided meanwhile. */
+  decide(session: string, shown: Approval, state: ApprovalState): Promise<Approval>;
+  /** Hands in what a browser brought back from a login at another service. */
+  finishLogin(answer: LoginAnswer): Promise<LoginFinished>;
+  /** The costs of today. */
+  usage(signal?: AbortSignal): Promise<Usage>;
+  /** Ends the server as a power cut would, if it is killable. */
+  kill(): Promise<void>;
   app(name: string, signal?: AbortSignal): Promise<AppInfo>;
   /** A page of the list, most recently changed first: the page at a cursor, or the first page. */
   sessions(app: string, cursor?: string, signal?: AbortSignal): Promise<SessionPage>;
@@ -158,7 +243,7 @@ export interface Client {
   /** The events after one number, up to and including another. */
   events(session: string, after: number, to: number): Promise<Event[]>;
   /** Creates the caller's session with this outside id, or returns the existing one. */
-  createSession(app: string, outsideID: string, more?: { mode?: PermissionMode }): Promise<SessionInfo>;
+  createSession(app: string, outsideID: string, more?: { mode?: PermissionMode; model?: string }): Promise<SessionInfo>;
   update(id: string, patch: SessionPatch): Promise<SessionInfo>;
   remove(id: string): Promise<void>;
   /** The same key returns the same turn, so a request whose answer was lost can be repeated. */
@@ -169,11 +254,13 @@ export interface Client {
   /** Everything that waits for an answer, over all sessions, oldest first. */
   interactions(signal?: AbortSignal): Promise<InteractionRow[]>;
   /** The first answer counts; a later one is a conflict. */
-  answer(interaction: string, answer: Answer): Promise<InteractionRow>;
+  answer(interaction: string, answer: Answer, credentials?: Record<string, string>): Promise<InteractionRow>;
   /** The URL of an artifact, for servers that ask for no key. */
   artifact(id: string): string;
-  /** An artifact as an object URL, for servers that ask for a key; revoke() releases it. */
-  fetched(id: string, signal?: AbortSignal): Promise<{ url: string; revoke(): void }>;
+  /** An artifact as an object URL, for servers that ask for a key; revoke() releases it. With type, it is of that type, whatever it says. */
+  fetched(id: string, signal?: AbortSignal, type?: string): Promise<{ url: string; revoke(): void }>;
+  /** An artifact as text. */
+  text(id: string, signal?: AbortSignal): Promise<string>;
   /** The content of a JSON artifact. */
   read(id: string, signal?: AbortSignal): Promise<unknown>;
   /** Whether the server asks for a key, so that a plain URL is not enough. */
@@ -224,11 +311,25 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
     }
   }
   const id = encodeURIComponent;
+  async function bytesOf(artifact: string, signal?: AbortSignal): Promise<Response> {
+    const response = await fetcher(`${base}v1/artifacts/${id(artifact)}`, { signal: signal ?? null, credentials: "same-origin" });
+    if (!response.ok) throw await errorOf(response);
+    return response;
+  }
   return {
     base,
     fetch: fetcher,
     slots,
     apps: async (signal) => listOf<AppInfo>(await call("GET", "v1/apps", { signal }), "apps"),
+    server: async (signal) => (await call("GET", "v1/server", { signal })) as ServerInfo,
+    models: async (signal) => listOf<ModelInfo>(await call("GET", "v1/models", { signal }), "models"),
+    commands: async (session, signal) => listOf<SlashCommand>(await call("GET", `v1/sessions/${id(session)}/commands`, { signal }), "commands"),
+    approvals: async (session, signal) => listOf<Approval>(await call("GET", `v1/sessions/${id(session)}/approvals`, { signal }), "approvals"),
+    decide: async (session, { digest, state: was }, state) =>
+      (await call("POST", `v1/sessions/${id(session)}/approvals/${id(digest)}`, { body: { state, was } })) as Approval,
+    finishLogin: async (answer) => (await call("POST", "v1/logins", { body: answer })) as LoginFinished,
+    usage: async (signal) => (await call("GET", "v1/usage", { signal })) as Usage,
+    kill: async () => void (await call("POST", "v1/server/kill", { body: {} })),
     app: async (name, signal) => (await call("GET", `v1/apps/${id(name)}`, { signal })) as AppInfo,
     sessions: async (app, cursor, signal) => {
       const page = await call("GET", `v1/sessions?app=${id(app)}&limit=100${cursor ? `&cursor=${id(cursor)}` : ""}`, { signal });
@@ -267,14 +368,14 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
       } while (cursor !== "");
       return rows;
     },
-    answer: async (interaction, answer) =>
-      (await call("POST", `v1/interactions/${id(interaction)}/answer`, { body: answer })) as InteractionRow,
+    answer: async (interaction, answer, credentials) =>
+      (await call("POST", `v1/interactions/${id(interaction)}/answer`, { body: credentials ? { ...answer, credentials } : answer })) as InteractionRow,
     artifact: (artifact) => `${base}v1/artifacts/${id(artifact)}`,
     read: (artifact, signal) => call("GET", `v1/artifacts/${id(artifact)}`, { signal }),
-    fetched: async (artifact, signal) => {
-      const response = await fetcher(`${base}v1/artifacts/${id(artifact)}`, { signal: signal ?? null, credentials: "same-origin" });
-      if (!response.ok) throw await errorOf(response);
-      const url = URL.createObjectURL(await response.blob());
+    text: async (artifact, signal) => (await bytesOf(artifact, signal)).text(),
+    fetched: async (artifact, signal, type) => {
+      const blob = await (await bytesOf(artifact, signal)).blob();
+      const url = URL.createObjectURL(type ? new Blob([blob], { type }) : blob);
       return { url, revoke: () => URL.revokeObjectURL(url) };
     },
     locked,

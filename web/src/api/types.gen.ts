@@ -1,7 +1,7 @@
 // Code generated from package parley by go test ./web -run TestTypes -update; DO NOT EDIT.
 
 /** What commands may carry: characters, and bytes of a pin. */
-export const limits = { title: 200, reason: 2000, answer: 4096, pin: 32768, pins: 32 } as const;
+export const limits = { title: 200, reason: 2000, answer: 4096, pin: 32768, pins: 32, credential: 8192 } as const;
 
 /** Event is one entry of a session's log. Its number, type and time never
  * change. Data is the payload's JSON; Payload decodes it. */
@@ -51,6 +51,11 @@ export interface EventOf {
   "context.transferred": EventBase & { type: "context.transferred"; data: ContextTransferred };
   "artifact.stored": EventBase & { type: "artifact.stored"; data: ArtifactStored };
   "budget.reached": EventBase & { type: "budget.reached"; data: BudgetReached };
+  "hook.ran": EventBase & { type: "hook.ran"; data: HookRan };
+  "files.announced": EventBase & { type: "files.announced"; data: FilesAnnounced };
+  "files.saved": EventBase & { type: "files.saved"; data: FilesSaved };
+  "runtime.noted": EventBase & { type: "runtime.noted"; data: RuntimeNoted };
+  "runtime.kept": EventBase & { type: "runtime.kept"; data: RuntimeKept };
 }
 
 /** What Parley calls its kinds of events. */
@@ -89,6 +94,11 @@ export const eventTypes = [
   "context.transferred",
   "artifact.stored",
   "budget.reached",
+  "hook.ran",
+  "files.announced",
+  "files.saved",
+  "runtime.noted",
+  "runtime.kept",
 ] as const;
 
 export type SessionID = string;
@@ -155,6 +165,7 @@ export interface SessionInfo {
   queue?: TurnID[]; // turns queued behind it
   held?: boolean; // the queue waits for the next command, because a turn was stopped or the server crashed
   waiting: number; // open interactions
+  offered?: number; // of these, calls that wait for a client program, and not for a person
   totals: Totals;
 }
 
@@ -162,7 +173,7 @@ export interface SessionInfo {
 export type SessionStatus = "active" | "ended" | "expired";
 
 /** Policy is what an app lets its agents do. If several rules match a call, the strictest
- * wins: deny, then ask, then allow. If none matches, reads are allowed and everything
+ * wins: deny, then confirm, then ask, then allow. If none matches, reads are allowed and everything
  * else is asked for. */
 export interface Policy {
   rules?: Rule[];
@@ -188,7 +199,7 @@ export interface Rule {
 }
 
 /** Verdict is a policy's decision about a call. */
-export type Verdict = "allow" | "ask" | "deny";
+export type Verdict = "allow" | "ask" | "confirm" | "deny";
 
 /** Effect is what a call of a tool may do to the outside world. */
 export type Effect = "read" | "idempotent" | "write";
@@ -262,6 +273,7 @@ export interface TurnInfo {
   first_seq: number;
   last_seq: number;
   interactions?: InteractionID[]; // the open ones
+  offered?: number; // of these, calls that wait for a client program, and not for a person
 }
 
 /** Origin is who or what began a turn. */
@@ -273,6 +285,7 @@ export interface Response {
   reasoning_summary?: string;
   citations?: Citation[];
   follow_ups?: string[];
+  scripted?: boolean; // every model that wrote it follows a script; whoever shows it should say so
 }
 
 /** Citation says where a statement comes from. */
@@ -316,6 +329,7 @@ export interface App {
   wires?: string[];
   examples?: string[]; // questions a page may offer
   follow_ups?: string[]; // questions a page may offer below an answer
+  caller_tools?: CallerTools;
 }
 
 /** AgentDef is one named agent of an app. */
@@ -352,14 +366,22 @@ export interface ToolDecl {
   edits?: boolean; // changes only files of the session's workspace, see ModeAcceptEdits
   workspace_own?: boolean;
   key_ttl?: Duration; // for idempotent tools: how long the service remembers keys
-  timeout?: Duration; // per call; 0: the engine's default
+  timeout?: Duration; // per call; 0: the engine's default. For RunClient: from the claim to the report
+  claim_within?: Duration; // for RunClient: how long a call waits for a client; 0: as long as for a human
   output_limit?: number; // bytes of output kept in the log; 0: the toolbox's default
   cost?: string; // free text for people, such as a price
   safety?: string;
+  credentials?: CredentialDecl[];
 }
 
 /** RunBy says who runs the calls of a tool. */
-export type RunBy = "runtime";
+export type RunBy = "runtime" | "client";
+
+/** CredentialDecl is a credential that a tool needs for each of its calls. */
+export interface CredentialDecl {
+  name: string;
+  hosts: string[] | null; // the only hosts that it is sent to, without ports
+}
 
 /** Budgets limit a turn. A zero field sets no limit. */
 export interface Budgets {
@@ -391,6 +413,12 @@ export interface TTL {
   turn_steps?: Duration; // the steps of a turn are condensed this long after its end; the messages stay
   ended?: Duration; // an ended or expired session is deleted after this long
   no_archive?: boolean; // delete the data without archiving it first
+}
+
+/** CallerTools says what the tools are that a caller offers with a message. */
+export interface CallerTools {
+  effect?: Effect; // of all of them; empty: write
+  timeout?: Duration; // see ToolDecl; 0: the engine's default
 }
 
 /** Transcript is the fold that people look at: every turn with its steps and its answer.
@@ -465,7 +493,7 @@ export interface TextView {
   cut?: boolean;
 }
 
-/** Interaction is a request to a human. The turn waits until it is answered, declined or
+/** Interaction is a request to a human, or the offer of a call to clients. The turn waits until it is answered, declined or
  * expired; meanwhile it needs nothing in memory. */
 export interface Interaction {
   id: InteractionID;
@@ -482,13 +510,15 @@ export interface Interaction {
   text?: string;
   choices?: string[];
   questions?: Question[];
+  url?: string; // of a question: a page that the person is asked to open; also in the text
+  credentials?: string[];
   reaches?: string[]; // for a permission: what the call acts on, if its tool can tell
   opened_at: string;
   expires_at?: string;
 }
 
 /** InteractionKind is what is asked of a human. */
-export type InteractionKind = "question" | "permission" | "confirmation" | "credential" | "unknown";
+export type InteractionKind = "question" | "permission" | "confirmation" | "credential" | "unknown" | "client";
 
 /** Question is one structured question. */
 export interface Question {
@@ -504,6 +534,37 @@ export interface Option {
   description?: string;
 }
 
+/** LoginAnswer is what a user's browser brings back from an authorization server: the query of
+ * the address to which that sent it. */
+export interface LoginAnswer {
+  state: string;
+  code?: string;
+  iss?: string;
+  error?: string; // in place of a code, such as access_denied
+}
+
+/** LoginFinished is a login after its answer was taken. */
+export interface LoginFinished {
+  login: Login;
+  denied?: boolean; // the user, or the authorization server, did not want it
+}
+
+/** Login is a user's login at another service, such as an MCP server. Its tokens are kept
+ * encrypted, and are in nothing that is shown. */
+export interface Login {
+  id: string;
+  app: string;
+  workspace?: Workspace; // whose file names the server; empty: the app's does
+  server: string; // as the file names it
+  resource: string; // its address
+  issuer?: string; // the authorization server; empty: nobody was logged in yet
+  scopes?: string[]; // that were asked for
+  since?: string; // zero: nobody is logged in
+  until?: string; // the present token lasts; zero: not known, or nobody is logged in
+  renews?: boolean; // it is renewed by itself
+  waiting?: boolean; // a login has begun, and is not finished
+}
+
 /** MemoryUpdated changes the fields that are set. If Through is set, the exchanges up to
  * and including that number are now in the summary and no longer in the prompt. */
 export interface MemoryUpdated {
@@ -513,6 +574,7 @@ export interface MemoryUpdated {
   through?: number;
   dropped?: number; // exchanges that left the prompt
   by?: string; // a user, or "memory"
+  told?: string[];
 }
 
 /** Fact is a lasting insight and its source. */
@@ -610,6 +672,7 @@ export interface TurnStarted extends TurnRequest {
   app: Digest; // the resolved App, whose body is a blob
   zone?: Zone;
   in_force?: InForce;
+  hook_due?: boolean;
 }
 
 /** Digest is the lower-case hex SHA-256 of some bytes. */
@@ -635,6 +698,7 @@ export interface TurnRequest {
   by?: string;
   retry_of?: TurnID;
   no_tools?: boolean;
+  tools?: ToolDecl[]; // that the caller offered, as agents see them
 }
 
 /** Message is one thing that was said. */
@@ -664,7 +728,7 @@ export interface Part {
 }
 
 /** PartType says which fields of a Part are set. */
-export type PartType = "text" | "thinking" | "tool_call" | "tool_result" | "handoff" | "image" | "file" | "provider";
+export type PartType = "text" | "thinking" | "tool_call" | "tool_result" | "handoff" | "image" | "file" | "provider" | "command";
 
 export type ArtifactID = string;
 
@@ -825,6 +889,15 @@ export interface ToolStarted {
   reaches?: string[]; // what it acts on, if its tool can tell
   redacted?: boolean; // see ToolRequested; the tool itself got the secrets
   run?: RunBy; // who runs it, see ToolDecl
+  claim?: Claim; // for RunClient: the client that runs it
+}
+
+/** Claim says which client has taken a call. It may report until the call's deadline. */
+export interface Claim {
+  interaction: InteractionID; // the offer that it took
+  by?: string;
+  client?: string; // the door it came through
+  proof: Digest;
 }
 
 /** ToolEnded is a call's outcome. */
@@ -832,6 +905,8 @@ export interface ToolEnded extends ToolResult {
   name: string;
   effect?: Effect;
   took_ms?: number;
+  report?: Digest;
+  hook_due?: boolean;
 }
 
 /** ToolResult is what a call returned. Output is what the model sees: text, or JSON if the
@@ -907,6 +982,7 @@ export interface CondensedTurn {
   results?: string[]; // see Exchange; empty in logs from fold versions before 10
   about?: string[]; // see Session; empty in logs from fold versions before 10
   through?: number; // from its last context.compacted
+  unread?: boolean; // hooks kept its message from every model
 }
 
 /** Effected is a call with effects and its outcome. */
@@ -954,4 +1030,61 @@ export interface BudgetReached {
   limit: number;
   used: number;
   needs?: number; // the least the next step would need, if known
+}
+
+/** HookRan is a hook that ran, and what it decided. */
+export interface HookRan {
+  event: string; // when it ran, such as PreToolUse
+  name: string;
+  call?: CallID; // the tool call that it was about
+  decision?: Verdict; // empty: none
+  reason?: string;
+  error?: ErrorInfo; // it failed
+  took_ms?: number;
+  subject?: string; // what a matcher was about, other than a tool
+  steers?: boolean;
+  from?: string;
+  input?: unknown; // of the call, from then on
+  output?: string; // of the call, for the model
+  context?: string; // told to the model
+  message?: string; // told to people
+}
+
+/** FilesAnnounced is committed before a call changes files of the session's workspace.
+ * Paths are relative to the workspace and have slashes. */
+export interface FilesAnnounced {
+  call: CallID;
+  paths: string[] | null;
+}
+
+/** FilesSaved says which files of the session's workspace a call has changed. */
+export interface FilesSaved {
+  call?: CallID;
+  files: FileSaved[] | null;
+}
+
+/** FileSaved is a file before and after a change. */
+export interface FileSaved {
+  path: string; // relative to the workspace, with slashes
+  before?: Digest; // empty: it was not there
+  after?: Digest; // empty: it is gone
+}
+
+/** RuntimeNoted is something that people should know of a turn and that only its runtime
+ * knows, such as a process that was started again. It is never put into a prompt. */
+export interface RuntimeNoted {
+  kind: string; // a short name in the runtime's own words
+  text: string; // for people
+  call?: CallID;
+  data?: unknown;
+}
+
+/** RuntimeKept says that a runtime has stored its own state of the session, in place of the
+ * one before. Its bytes are a blob. They are a cache: the log has all that matters. */
+export interface RuntimeKept {
+  runtime: string;
+  sha256?: Digest; // empty: the state is not usable any more
+  size?: number; // in bytes
+  entry?: string; // where in it the log stands, in the runtime's own words
+  afresh?: boolean;
 }

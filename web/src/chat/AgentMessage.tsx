@@ -10,7 +10,9 @@ import { tame } from "../ui/tame.ts";
 import { sentence, when } from "../ui/text.ts";
 import { useNow } from "../ui/use-now.ts";
 import { factsOf, sessionFact, spentIn } from "./facts.ts";
+import { resultText } from "./DirectCall.tsx";
 import { FollowUps } from "./FollowUps.tsx";
+import { Team } from "./Team.tsx";
 import { ThoughtProcess } from "./ThoughtProcess.tsx";
 import { useActions, useChat, useParts } from "./use-chat.ts";
 
@@ -36,6 +38,7 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
           ) : (
             <ThoughtProcess exchange={x.id} steps={x.steps} running={working && x.answer === ""} opened={open} />
           ))}
+        <Team exchange={x} />
         {Figures && <Figures exchange={x} />}
       </Boundary>
       {waiting && !Steps && <Text exchange={x} working={false} />}
@@ -66,7 +69,7 @@ export const AgentMessage = memo(function AgentMessage({ exchange: x, last }: { 
 function Text({ exchange: x, working }: { exchange: Exchange; working: boolean }) {
   const { Around } = useParts();
   if (x.answer === "" && !working) return null;
-  const text = <Markdown text={x.answer} streaming={working} />;
+  const text = <Markdown text={x.direct ? resultText(x.answer) : x.answer} streaming={working} />;
   return (
     <div className="text-base leading-[1.6] wrap-anywhere text-text-primary" aria-busy={working}>
       {x.answer === "" ? (

@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 
 import { agentName, isOpen, type Exchange } from "../session/exchange.ts";
+import { awaitedBy } from "../session/inbox.ts";
 import { isWaiting } from "../session/records.ts";
 import { sentence } from "../ui/text.ts";
 
@@ -16,9 +17,10 @@ export function Announcer({ exchange }: { exchange: Exchange | undefined }) {
     const open = exchange !== undefined && isOpen(exchange.standing);
     const agent = agentName(exchange?.steps.findLast((s) => s.type === "agent_start")?.agent);
     const asked = exchange?.asked.find(isWaiting)?.interaction;
-    if (asked && asked.id !== was.asked) setText(`Your answer is needed: ${asked.title}`);
+    if (asked && asked.id !== was.asked) setText(awaitedBy(asked) === "client" ? `Waits for a client: ${asked.title}` : `Your answer is needed: ${asked.title}`);
     else if (exchange && open && agent !== "" && agent !== was.agent) setText(`${agent} agent activated`);
     else if (exchange && !open && was.open) setText(endOf(exchange));
+    else if (!asked && was.asked !== "") setText(""); // it is answered
     before.current = { id: exchange?.id, open, agent: open ? agent : "", asked: asked?.id ?? "" };
   }, [exchange]);
   return (

@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useState, type ReactNode, type RefObject } from "react";
 
-import { isOffline } from "../api/client.ts";
+import { isOffline, type ApiError } from "../api/client.ts";
 import { isOpen } from "../session/exchange.ts";
 import { Boundary } from "../ui/boundary.tsx";
 import { Broken } from "../ui/broken.tsx";
@@ -12,6 +12,7 @@ import { Announcer } from "./Announcer.tsx";
 import { ChatInput } from "./ChatInput.tsx";
 import { EmptyState } from "./EmptyState.tsx";
 import { InboxButton } from "./InboxButton.tsx";
+import { KillButton } from "./KillButton.tsx";
 import { MessageList } from "./MessageList.tsx";
 import { Notices } from "./Notices.tsx";
 import { titleOf, useActions, useChat } from "./use-chat.ts";
@@ -30,6 +31,7 @@ interface Props {
 export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
   const chat = useActions();
   const opened = useChat((s) => s.opened);
+  const refused = useChat((s) => (s.opened.exchanges.length === 0 ? s.refused : undefined));
   const appTitle = useChat((s) => s.app?.title ?? chat.words.title);
   const title = useChat(titleOf);
   const last = opened.exchanges.at(-1);
@@ -56,11 +58,14 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
         )}
         <h1 dir="auto" className="min-w-0 flex-1 truncate px-1 text-sm font-medium text-text-muted">{title || appTitle}</h1>
         <ConnectionState />
+        <KillButton />
         <InboxButton />
         {tools}
         <ThemeMenu />
       </header>
-      {opened.phase === "lost" ? (
+      {refused ? (
+        <NotServed error={refused} />
+      ) : opened.phase === "lost" ? (
         <Lost />
       ) : blank ? (
         <EmptyState onAsk={(question) => void chat.send(question)} />
@@ -73,7 +78,7 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
         <div className="mx-auto w-full max-w-[800px]">
           <Notices />
           <Problem />
-          {opened.phase === "lost" ? null : opened.phase === "local" || opened.phase === "ended" ? (
+          {refused || opened.phase === "lost" ? null : opened.phase === "local" || opened.phase === "ended" ? (
             <div className="flex flex-wrap items-center justify-between gap-3 rounded-xl border border-border bg-surface px-4 py-3 text-sm text-text-muted">
               <span className="min-w-0 flex-1 basis-64">
                 {opened.phase === "local" ? "This conversation is kept only in this browser." : "This conversation has ended."} You can read it; to go
@@ -98,6 +103,23 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
       </footer>
       <Announcer exchange={last} />
     </main>
+  );
+}
+
+/** Shown at the address of an app that is off, or that does not exist. */
+function NotServed({ error }: { error: ApiError }) {
+  const { client } = useActions();
+  return (
+    <div role="alert" className="flex min-h-0 flex-1 flex-col overflow-y-auto px-4">
+      <div className="m-auto w-full max-w-[640px] py-8">
+        <h2 className="text-2xl font-semibold tracking-tight">This app is not served</h2>
+        <p className="mt-2 wrap-anywhere">{sentence(error.message)}</p>
+        <p className="mt-1 mb-5 wrap-anywhere text-text-muted">{sentence(error.hint)}</p>
+        <a href={client.base} className="inline-flex h-9 items-center rounded-lg border border-border px-3.5 text-sm font-medium hover:bg-hover [@media(pointer:coarse)]:h-11">
+          All apps
+        </a>
+      </div>
+    </div>
   );
 }
 

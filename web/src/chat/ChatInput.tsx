@@ -3,7 +3,9 @@ import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { ArrowUp, Stop } from "../ui/icons.tsx";
 import type { BusyMode } from "../api/types.gen.ts";
 import { putBackEvent } from "./AgentMessage.tsx";
-import { useActions, useParts } from "./use-chat.ts";
+import { Settings } from "./settings/Settings.tsx";
+import { SlashMenu, useSlash } from "./SlashMenu.tsx";
+import { useActions } from "./use-chat.ts";
 import type { Waiting } from "./waiting.ts";
 
 interface Props {
@@ -28,7 +30,6 @@ const drafts = new Map<string, string>();
 
 export function ChatInput({ session, streaming, waiting, held, stopping, blocked, onSend, onStop }: Props) {
   const { placeholder } = useActions().words;
-  const { Settings } = useParts();
   const [text, setText] = useState(() => drafts.get(session) ?? "");
   const area = useRef<HTMLTextAreaElement>(null);
   const stop = useRef<HTMLButtonElement>(null);
@@ -76,10 +77,14 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
     if (!matchMedia("(hover: none)").matches) area.current?.focus({ preventScroll: true });
   }, []);
 
+  const slash = useSlash(text, setText);
+
   const submit = () => {
     if (!ready) return;
+    const message = slash.expand(text.trim());
+    if (message === undefined) return setText(""); // the page has done it
     had.current = !matchMedia("(hover: none)").matches;
-    onSend(text.trim(), waiting && (after ? "enqueue" : "steer"));
+    onSend(message, waiting && (after ? "enqueue" : "steer"));
     setText("");
     setLater(false);
   };
@@ -100,6 +105,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
       }}
       className="rounded-[12px] border border-border bg-surface outline-none transition-colors has-[textarea:focus]:border-accent/60"
     >
+      <SlashMenu slash={slash} />
       {waiting && <Intent waiting={waiting} after={after} onAfter={setLater} />}
       {held && (
         <p id="message-does" className="border-b border-border px-4 py-1.5 text-[13px] leading-5 text-text-muted">
@@ -117,9 +123,11 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
         value={text}
         disabled={streaming}
         aria-describedby={waiting || held ? "message-does" : undefined}
+        {...slash.field}
         placeholder={streaming ? "Wait for the answer, or stop it" : waiting ? (after ? "What to do after this" : "What to do instead") : placeholder}
         onChange={(e) => setText(e.currentTarget.value)}
         onKeyDown={(e) => {
+          if (slash.onKey(e)) return;
           // Enter also commits a word in Japanese and Chinese input methods.
           if (e.key === "Enter" && !e.shiftKey && !e.nativeEvent.isComposing) {
             e.preventDefault();
@@ -156,7 +164,7 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
       )}
       </div>
     </form>
-    {Settings && <Settings />}
+    <Settings />
     </>
   );
 }

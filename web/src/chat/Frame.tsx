@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useRef, useState, type ReactNode } from "react";
 
 import { useMedia } from "../ui/use-media.ts";
+import { About } from "./About.tsx";
 import { ChatCanvas } from "./ChatCanvas.tsx";
 import { titleOf, useActions, useChat } from "./use-chat.ts";
 
@@ -80,6 +81,7 @@ export function Frame({ sidebar, tools, children, covered = false }: Props) {
       </aside>
       <ChatCanvas narrow={narrow} covered={open || covered} opener={opener} onMenu={() => setDrawer(true)} tools={tools} />
       {children}
+      <About />
     </div>
   );
 }

@@ -2,6 +2,7 @@ import { lazy, Suspense, useState } from "react";
 import { useStore } from "zustand";
 
 import { IconButton } from "../ui/button.tsx";
+import { awaitedBy } from "../session/inbox.ts";
 import { Tray } from "../ui/icons.tsx";
 import { useActions } from "./use-chat.ts";
 
@@ -10,7 +11,7 @@ const Inbox = lazy(() => import("./Inbox.tsx"));
 /** Opens the inbox, and shows how many questions wait over all sessions. */
 export function InboxButton() {
   const { inbox } = useActions();
-  const count = useStore(inbox.store, (s) => s.rows?.length ?? 0);
+  const count = useStore(inbox.store, (s) => s.rows?.filter((r) => awaitedBy(r) === "person").length ?? 0);
   const [open, setOpen] = useState(false);
   return (
     <>

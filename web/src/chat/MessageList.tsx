@@ -4,6 +4,7 @@ import { isOpen } from "../session/exchange.ts";
 import { Boundary } from "../ui/boundary.tsx";
 import { ArrowDown } from "../ui/icons.tsx";
 import { useBottom } from "../ui/use-bottom.ts";
+import { DirectCall } from "./DirectCall.tsx";
 import { AgentMessage, prepareAnswers } from "./AgentMessage.tsx";
 import type { Opened } from "./state.ts";
 import { useActions } from "./use-chat.ts";
@@ -90,7 +91,7 @@ export function MessageList({ opened }: { opened: Opened }) {
               aria-label={older === "none" ? `Question ${exchanges.length - shown.length + i + 1}` : "Question"}
               className="flex flex-col gap-4 py-3"
             >
-              <UserMessage text={x.question} />
+              {x.direct ? <DirectCall turn={x.id} question={x.question} /> : <UserMessage text={x.question} />}
               <Boundary fallback={<p className="plain text-sm text-text-muted">This answer cannot be shown. It is in the log.</p>} retry={x.standing}>
                 <AgentMessage exchange={x} last={x === last} />
               </Boundary>

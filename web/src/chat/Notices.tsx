@@ -13,7 +13,9 @@ export function Notices() {
   if (text === "" || seen === text) return null;
   return (
     <div role="note" className="mb-2 flex items-center rounded-xl border border-border bg-surface py-0.5 pr-0.5 pl-3 text-[13px] leading-5 text-text-muted">
-      <p className="min-w-0 flex-1 py-1">{text}</p>
+      <div className="flex min-w-0 flex-1 flex-col gap-1 py-1 wrap-anywhere">
+        {app?.notices.map((n) => <p key={n}>{n}</p>)}
+      </div>
       <IconButton
         label="Got it"
         onClick={() => {

@@ -1,6 +1,7 @@
 import { memo, useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
 
 import { limits } from "../api/types.gen.ts";
+import type { Awaited } from "../session/inbox.ts";
 import { Button, IconButton } from "../ui/button.tsx";
 import { Confirm } from "../ui/confirm.tsx";
 import { Close, Dots, Pencil, Plus, Trash } from "../ui/icons.tsx";
@@ -9,6 +10,7 @@ import { oneLine } from "../ui/tame.ts";
 import { ago } from "../ui/text.ts";
 import { useNow } from "../ui/use-now.ts";
 import type { More } from "./state.ts";
+import { AppMenu } from "./AppMenu.tsx";
 import { useActions, useChat } from "./use-chat.ts";
 
 /** A session as a list shows it. */
@@ -19,8 +21,8 @@ export interface Entry {
   time: string;
   /** When it began, if time is something else: its displayed name must not change when it is used. */
   begun?: string;
-  /** Questions in it that wait for an answer. */
-  waiting?: number;
+  /** Whom it waits for; "somebody" while only the server's count of what is open is known. */
+  waits?: Awaited | "somebody" | undefined;
 }
 
 interface Props {
@@ -48,7 +50,15 @@ export function Sidebar({ sessions, more = "none", onMore, empty = "Your convers
 
   return (
     <>
-      <div className="flex items-center gap-1 p-3">
+      <div className="flex items-center gap-1 p-3 pb-0">
+        <AppMenu />
+        {onClose && (
+          <IconButton label="Close the list" onClick={onClose}>
+            <Close />
+          </IconButton>
+        )}
+      </div>
+      <div className="flex p-3">
         <Button
           className="flex-1 justify-start!"
           title="New chat (Ctrl+Shift+O)"
@@ -60,11 +70,6 @@ export function Sidebar({ sessions, more = "none", onMore, empty = "Your convers
           <Plus size={16} />
           New Chat
         </Button>
-        {onClose && (
-          <IconButton label="Close the list" onClick={onClose}>
-            <Close />
-          </IconButton>
-        )}
       </div>
       {sessions.length === 0 ? (
         <p className="px-4 py-2 text-sm text-text-muted">{empty}</p>
@@ -77,7 +82,7 @@ export function Sidebar({ sessions, more = "none", onMore, empty = "Your convers
               name={oneLine(s.name, 120) || "Conversation"}
               nth={names.get(s.id) ?? 1}
               when={ago(s.time, now)}
-              waiting={s.waiting ?? 0}
+              waits={s.waits}
               active={s.id === active}
               running={running.has(s.id)}
               onOpen={() => {
@@ -158,16 +163,18 @@ interface ItemProps {
   when: string;
   active: boolean;
   running: boolean;
-  waiting: number;
+  waits: Entry["waits"];
   onOpen(): void;
   onRename(title: string): void;
   onDelete(): void;
 }
 
-const same = (a: ItemProps, b: ItemProps) =>
-  a.id === b.id && a.name === b.name && a.nth === b.nth && a.when === b.when && a.active === b.active && a.running === b.running && a.waiting === b.waiting;
+const waitWords = { person: "waits for you", client: "waits for a client", somebody: "waits for an answer" } as const;
 
-const Item = memo(function Item({ name, nth, when, active, running, waiting, onOpen, onRename, onDelete }: ItemProps) {
+const same = (a: ItemProps, b: ItemProps) =>
+  a.id === b.id && a.name === b.name && a.nth === b.nth && a.when === b.when && a.active === b.active && a.running === b.running && a.waits === b.waits;
+
+const Item = memo(function Item({ name, nth, when, active, running, waits, onOpen, onRename, onDelete }: ItemProps) {
   const [renaming, setRenaming] = useState(false);
   const button = useRef<HTMLButtonElement>(null);
   return (
@@ -205,10 +212,10 @@ const Item = memo(function Item({ name, nth, when, active, running, waiting, onO
               {nth > 1 && <span className="shrink-0 text-text-muted">&nbsp;({nth})</span>}
             </span>
             <span className="flex items-center gap-1.5 text-xs leading-5 text-text-muted">
-              {(running || waiting > 0) && (
-                <span className={`size-1.5 rounded-full bg-accent ${waiting > 0 ? "" : "animate-pulse-soft"}`} aria-hidden="true" />
+              {(running || waits) && (
+                <span className={`size-1.5 rounded-full ${waits === "client" ? "bg-text-muted" : "bg-accent"} ${waits ? "" : "animate-pulse-soft"}`} aria-hidden="true" />
               )}
-              {waiting > 0 ? "waits for you" : running ? "answering…" : when}
+              {waits ? waitWords[waits] : running ? "answering…" : when}
             </span>
           </button>
           <div className="absolute inset-y-0 right-1.5 flex items-center opacity-0 group-focus-within:opacity-100 group-hover:opacity-100 has-aria-expanded:opacity-100 [@media(hover:none)]:opacity-100">

@@ -1,10 +1,12 @@
-import { memo, useId } from "react";
+import { memo, useId, useMemo } from "react";
 
 import type { StepView } from "../api/types.gen.ts";
 import { groupSteps, lineOf } from "../session/exchange.ts";
+import { isSub } from "../session/team.ts";
 import { Chevron } from "../ui/icons.tsx";
 import { Folded } from "../ui/long-text.tsx";
 import { useFold } from "../ui/use-fold.ts";
+import { TimelineButton } from "./turn/TimelineButton.tsx";
 
 interface Props {
   steps: readonly StepView[];
@@ -20,23 +22,25 @@ interface Props {
 const longest = 320;
 
 /**
- * The work of the agents before the answer. It is open while they work and folded when the
+ * The work of the agents before the answer, besides that of sub-agents (Team). It is open while they work and folded when the
  * answer is there; once a reader opens or closes it, it stays that way.
  */
-export const ThoughtProcess = memo(function ThoughtProcess({ steps, running, exchange, opened }: Props) {
+export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, running, exchange, opened }: Props) {
   const [open, setOpen] = useFold(exchange, opened);
   const name = useId();
+  const steps = useMemo(() => all.filter((s) => !isSub(s.agent)), [all]);
   const groups = groupSteps(steps);
   const calls = steps.filter((s) => s.type === "tool_call").length;
   const agents = new Set(groups.map((g) => g.agent)).size;
   return (
     <section aria-label="Thought process" className="border-l-2 border-accent bg-surface font-mono text-[13px] leading-5 text-text-muted">
+      <div className="flex items-center">
       <button
         type="button"
         aria-expanded={open}
         aria-controls={name}
         onClick={() => setOpen(!open)}
-        className="flex w-full items-center gap-2 px-4 py-3 text-left hover:text-text-primary"
+        className="flex min-w-0 flex-1 items-center gap-2 px-4 py-3 text-left hover:text-text-primary"
       >
         <span className={`transition-transform ${open ? "rotate-90" : ""}`}>
           <Chevron size={14} />
@@ -49,6 +53,8 @@ export const ThoughtProcess = memo(function ThoughtProcess({ steps, running, exc
           </span>
         )}
       </button>
+      <TimelineButton turn={exchange} />
+      </div>
       <div id={name} hidden={!open} className="px-4 pb-3">
         {groups.map((g, i) => (
           <div key={i} className={i > 0 ? "mt-3" : ""}>

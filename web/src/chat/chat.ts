@@ -4,7 +4,7 @@
 
 import { createStore, type StoreApi } from "zustand/vanilla";
 
-import { toApiError, type ApiError, type Client, type SessionWindow } from "../api/client.ts";
+import { toApiError, type ApiError, type Approval, type ApprovalState, type Client, type SessionWindow, type SlashCommand } from "../api/client.ts";
 import type { Answer, BusyMode, PermissionMode, Pin, Rule, SessionInfo, TurnView } from "../api/types.gen.ts";
 import { exchangesOf, isOpen, type Exchange } from "../session/exchange.ts";
 import { Inbox } from "../session/inbox.ts";
@@ -80,6 +80,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
   #reading = 0;
   /** By session that the server does not have yet: its initial mode. */
   readonly #modes = new Map<string, PermissionMode>();
+  /** Likewise its initial model. */
+  readonly #models = new Map<string, string>();
 
   constructor(deps: ChatDeps & { app: string }, own: Omit<S, keyof ChatState>, known: Record<string, Known> = {}) {
     this.client = deps.client;
@@ -88,7 +90,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.now = deps.now ?? (() => new Date());
     this.#schedule = deps.schedule ?? perFrame;
     this.inbox = new Inbox(deps.client);
-    const state: ChatState = { app: undefined, known, running: new Set(), moreSessions: "none", opened: this.#fresh(this.uuid()), problem: undefined };
+    const state: ChatState = { app: undefined, known, running: new Set(), moreSessions: "none", opened: this.#fresh(this.uuid()), refused: undefined, problem: undefined };
     this.store = createStore<S>(() => ({ ...own, ...state }) as unknown as S);
   }
 
@@ -115,12 +117,13 @@ export abstract class Chat<S extends ChatState = ChatState> {
 
   #fresh(id: string): Opened {
     const mode = this.#modes.get(id);
+    const model = this.#models.get(id);
     return {
       id,
       phase: "new",
       exchanges: [],
       keys: this.#keys,
-      records: mode ? { ...noRecords, mode } : noRecords,
+      records: mode || model ? { ...noRecords, ...(mode && { mode }), ...(model && { model }) } : noRecords,
       older: "none",
       preview: "",
       usdBefore: 0,
@@ -136,8 +139,12 @@ export abstract class Chat<S extends ChatState = ChatState> {
   /** Requests the app and the server's sessions. */
   async refresh(): Promise<void> {
     const app = this.client.app(this.app).then(
-      (app) => this.set({ app }),
-      () => undefined, // the page works without its examples; sending says what is wrong
+      (app) => this.set({ app, refused: undefined }),
+      (cause: unknown) => {
+        // The page works without its examples; but an app that is not served takes no message.
+        const refused = toApiError(cause);
+        if (refused.code === "not_found") this.set({ refused });
+      },
     );
     await Promise.all([app, this.refreshList()]);
   }
@@ -438,9 +445,11 @@ export abstract class Chat<S extends ChatState = ChatState> {
     const have = this.state.known[id]?.server;
     if (have !== undefined) return have;
     const mode = this.#modes.get(id);
-    const { id: server } = await this.client.createSession(this.app, id, mode && { mode });
+    const model = this.#models.get(id);
+    const { id: server } = await this.client.createSession(this.app, id, { ...(mode && { mode }), ...(model && { model }) });
     this.#know(id, { server });
     this.#modes.delete(id);
+    this.#models.delete(id);
     return server;
   }
 
@@ -497,9 +506,9 @@ export abstract class Chat<S extends ChatState = ChatState> {
    * Answers an interaction of any session. Throws an ApiError, which belongs on the card; the
    * log says which answer counts.
    */
-  async answer(interaction: string, answer: Answer): Promise<void> {
+  async answer(interaction: string, answer: Answer, credentials?: Record<string, string>): Promise<void> {
     try {
-      await this.client.answer(interaction, answer);
+      await this.client.answer(interaction, answer, credentials);
     } catch (cause) {
       throw toApiError(cause);
     } finally {
@@ -518,6 +527,38 @@ export abstract class Chat<S extends ChatState = ChatState> {
     }
     this.#modes.set(id, mode);
     this.#show({ records: { ...records, mode } });
+  }
+
+  /** The slash commands of the open session. A new one is made for it, since its workspace has some. */
+  async commands(): Promise<SlashCommand[]> {
+    return this.client.commands(await this.#server(this.state.opened.id));
+  }
+
+  /** What files of the user and of the open session's workspace would run. Empty for a session that the server does not know yet. */
+  async approvals(signal?: AbortSignal): Promise<Approval[]> {
+    const server = this.state.known[this.state.opened.id]?.server;
+    return server === undefined ? [] : this.client.approvals(server, signal);
+  }
+
+  /** Decides about something that would run, as it was shown. Throws an ApiError. */
+  async decide(shown: Approval, state: ApprovalState): Promise<void> {
+    try {
+      await this.client.decide(await this.#server(this.state.opened.id), shown, state);
+    } catch (cause) {
+      throw toApiError(cause);
+    }
+  }
+
+  /** Changes which model answers in the open session; "" is the app's. For a new session, it is the initial model. */
+  async setModel(model: string): Promise<void> {
+    const { id, records } = this.state.opened;
+    const server = this.state.known[id]?.server;
+    if (server !== undefined) {
+      await this.attempt(this.client.update(server, { model }));
+      return;
+    }
+    this.#models.set(id, model);
+    this.#show({ records: { ...records, model } });
   }
 
   /** Revokes the rules granted for the open session, except these. Returns whether it succeeded. */

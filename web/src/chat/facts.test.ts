@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import type { TurnView } from "../api/types.gen.ts";
 import { exchangesOf, type Exchange } from "../session/exchange.ts";
-import { factsOf, sessionFact, spentIn } from "./facts.ts";
+import { factsOf, modelsOf, partsOf, sessionFact, spentIn } from "./facts.ts";
 
 const usage = (usd: number, more = {}) => ({ input_tokens: 1200, output_tokens: 34, usd, ...more });
 const turn = (t: Partial<TurnView>): TurnView =>
@@ -29,4 +29,18 @@ test("an error that passes says when, by the server's own clock", () => {
   const error = { code: "quota", message: "spent", retry_after_ms: 60_000 };
   expect(shown({ status: "failed", error })[0]).toMatchObject({ retryAt: Date.parse("2026-03-01T10:01:02Z") });
   expect(shown({ status: "failed", error: { code: "internal", message: "no" } })[0]).not.toHaveProperty("retryAt");
+});
+
+test("the models of an app are named with their providers and whom they answer for", () => {
+  const app = { model: { name: "scripted/chaos", scripted: true }, agents: [{ name: "interface" }, { name: "scavenger", model: "mistral/small" }, { name: "synthesizer" }] };
+  expect(modelsOf(app, "")).toEqual([
+    { model: "scripted/chaos", agents: ["interface", "synthesizer"] },
+    { model: "mistral/small", agents: ["scavenger"] },
+  ]);
+  expect(modelsOf(app, "anthropic/claude-x"), "chosen for the conversation").toEqual([{ model: "anthropic/claude-x" }]);
+  expect(["scripted/chaos", "openrouter/meta/llama", "local"].map(partsOf)).toEqual([
+    { name: "chaos", provider: "script" },
+    { name: "meta/llama", provider: "openrouter" },
+    { name: "local", provider: "" },
+  ]);
 });

@@ -1,5 +1,6 @@
 // The line below an answer: its cost, and who gave it.
 
+import type { AppInfo } from "../api/client.ts";
 import type { Exchange } from "../session/exchange.ts";
 import { count, dollars, lasted } from "../ui/text.ts";
 
@@ -23,6 +24,32 @@ export function factsOf(x: Exchange): string[] {
 
 /** A model's name without its provider's; "" for the script of the demo, which is none. */
 export const modelName = (model: string): string => (model.startsWith("scripted/") ? "" : model.slice(model.indexOf("/") + 1));
+
+/** A model that an app asks. */
+export interface Used {
+  model: string;
+  /** The agents that it answers for, unless it answers for all. */
+  agents?: string[];
+}
+
+/** The models that an app's agents ask, in a conversation that may have chosen one for all of them. */
+export function modelsOf(app: Pick<AppInfo, "model" | "agents">, chosen: string): Used[] {
+  const agents = app.agents ?? [];
+  const by = new Map<string, string[]>();
+  for (const a of agents) {
+    const model = chosen || a.model || app.model.name;
+    by.set(model, [...(by.get(model) ?? []), a.name]);
+  }
+  if (by.size === 0) return [{ model: chosen || app.model.name }];
+  return [...by].map(([model, of]) => ({ model, ...(of.length < agents.length && { agents: of }) }));
+}
+
+/** A model's name and its provider; the provider of a script is "script". */
+export function partsOf(model: string): { name: string; provider: string } {
+  const at = model.indexOf("/");
+  const provider = at < 0 ? "" : model.slice(0, at);
+  return { name: model.slice(at + 1), provider: provider === "scripted" ? "script" : provider };
+}
 
 /** The cost of a conversation in US dollars, including attempts that are not shown. */
 export function spentIn(exchanges: readonly Exchange[]): number {

@@ -44,6 +44,8 @@ export type More = "none" | "more" | "reading" | "failed";
 
 export interface ChatState {
   app: AppInfo | undefined;
+  /** Why the app is not served. */
+  refused: ApiError | undefined;
   known: Record<string, Known>;
   /** Sessions in which a turn is open, except those whose queue is held. */
   running: ReadonlySet<string>;
@@ -62,6 +64,8 @@ export interface Words {
   greeting: string;
   /** Shown in the empty input. */
   placeholder: string;
+  /** An example of a pin. */
+  pin: string;
 }
 
 /** The id of a session in URLs: the id given by a page, or the server's. */

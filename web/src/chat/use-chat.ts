@@ -2,9 +2,12 @@ import { createContext, use, type ComponentType, type ReactNode } from "react";
 import { useStore } from "zustand";
 
 import { oneLine } from "../ui/tame.ts";
+import type { Event } from "../api/types.gen.ts";
 import type { Exchange } from "../session/exchange.ts";
 import type { Chat } from "./chat.ts";
 import type { ChatState } from "./state.ts";
+import type { Wanted } from "./turn/use-marked.ts";
+import type { Words } from "./turn/words.ts";
 
 export const ChatContext = createContext<Chat | undefined>(undefined);
 
@@ -41,8 +44,10 @@ export interface Parts {
   Around?: ComponentType<{ exchange: Exchange; children: ReactNode }>;
   /** Shown below the text. */
   Below?: ComponentType<{ exchange: Exchange; last: boolean }>;
-  /** Controls below the input. */
-  Settings?: ComponentType;
+  /** A hook: how the steps of a turn are said. */
+  useWords?: (events: readonly Event[]) => Words;
+  /** A hook: the text of a turn's steps that something else on the page leads to. */
+  useWanted?: (turn: string) => (Wanted & { seq: number }) | undefined;
 }
 
 const common: Parts = {};

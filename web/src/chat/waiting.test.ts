@@ -23,6 +23,9 @@ test.each<[InteractionKind[], RegExp, string]>([
   [["permission", "question"], /^Declines what is asked above, all of it,/, "Decline and say this"],
   [["question"], /^Skips the question above/, "Skip and say this"],
   [["question", "question"], /^Skips the questions above/, "Skip and say this"],
+  [["client"], /^Goes on without the call above/, "Go on without it"],
+  [["client", "client"], /^Goes on without the calls above/, "Go on without it"],
+  [["client", "permission"], /^Declines/, "Decline and say this"],
   [["unknown"], /^Leaves what is open above as it is/, "Leave it and say this"],
 ])("what a message does to %j", (kinds, says, action) => {
   const w = waitingIn([exchange("completed"), exchange("waiting", ...kinds)], { maxOpenTurns: 1 });

@@ -35,5 +35,8 @@ export function waitingIn(exchanges: readonly Exchange[], records: Pick<Records,
   if (kinds.every((k) => k === "unknown")) {
     return { says: `Leaves what is open above as it is and says this.`, action: "Leave it and say this", canQueue };
   }
+  if (kinds.every((k) => k === "client")) {
+    return { says: `Goes on without the ${several ? "calls" : "call"} above and says this instead.`, action: "Go on without it", canQueue };
+  }
   return { says: `Declines what is asked above${several ? ", all of it," : ""} and says this instead.`, action: "Decline and say this", canQueue };
 }

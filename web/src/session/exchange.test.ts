@@ -18,6 +18,12 @@ describe("lineOf", () => {
   ])("%j", (s, line) => expect(lineOf(step(s))).toBe(line));
 });
 
+test("a task that is given is named by its few words", () => {
+  const step = { seq: 1, at: "", type: "tool_call" as const, agent: "lead", tool: "Task", call: "k", input: { description: "Read Slack", prompt: "Read all of it.", subagent_type: "reader" } };
+  expect(lineOf(step)).toBe('→ calling Task("Read Slack")');
+  expect(lineOf({ ...step, input: { prompt: "x" } })).toBe('→ calling Task("x")');
+});
+
 test("agentName takes the last instance of a path without its number", () => {
   expect(["interface", "lead/research#2", undefined].map(agentName)).toEqual(["interface", "research", ""]);
 });

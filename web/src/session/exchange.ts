@@ -10,6 +10,8 @@ export type Standing = TurnStatus | "resuming" | "sending" | "unsent";
 export interface Exchange {
   id: string;
   question: string;
+  /** A program called a tool, and no model was asked; the question has the tool's name and input. */
+  direct?: boolean;
   standing: Standing;
   stopping: boolean;
   steps: readonly StepView[];
@@ -102,6 +104,7 @@ function exchangeOf(t: TurnView, live: ReadonlyMap<string, InFlight>, records: P
   const x: Exchange = {
     id: t.id,
     question: t.message,
+    ...(t.origin === "call" && { direct: true }),
     standing: t.resumes ? "resuming" : t.status,
     stopping: t.stopping ?? false,
     steps: t.steps ?? [],
@@ -195,8 +198,9 @@ export function lineOf(s: StepView): string {
     case "agent_start":
       return `▶ ${agentName(s.agent)} agent activated`;
     case "tool_call": {
-      const query = queryOf(s.input);
-      const quoted = isPlain(s.input) ? `"${query}"` : query;
+      const task = s.tool === "Task" ? taskIn(s.input) : ""; // the rest of it is the sub-agent's
+      const query = task || queryOf(s.input);
+      const quoted = task || isPlain(s.input) ? `"${query}"` : query;
       return `→ calling ${s.tool}(${quoted})`;
     }
     case "tool_result":
@@ -206,6 +210,12 @@ export function lineOf(s: StepView): string {
     case "note":
       return `· ${s.text ?? ""}`;
   }
+}
+
+/** What a call of Task asks for, in the few words that are for people. */
+function taskIn(input: unknown): string {
+  const { description } = (typeof input === "object" && input !== null ? input : {}) as { description?: unknown };
+  return typeof description === "string" ? description : "";
 }
 
 function isPlain(input: unknown): boolean {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
-import { createClient } from "../api/client.ts";
-import { Inbox } from "./inbox.ts";
+import { createClient, type InteractionRow } from "../api/client.ts";
+import { awaitedIn, Inbox } from "./inbox.ts";
 
 const json = (body: unknown, status = 200) => new Response(JSON.stringify(body), { status });
 const row = (id: string, session = "S") => ({ id, session, turn: "T", kind: "permission", title: id, opened_at: "", open: true });
@@ -80,4 +80,10 @@ test("known interactions stay when the server cannot be reached", async () => {
   down = false;
   await inbox.refresh();
   expect(state().error).toBeUndefined();
+});
+
+test("a call that is offered to clients waits for a client, and a person goes first", () => {
+  const of = (session: string, kind: InteractionRow["kind"]) => ({ ...row(kind, session), kind }) as InteractionRow;
+  const rows = [of("a", "client"), of("b", "client"), of("b", "permission"), of("c", "question")];
+  expect(["a", "b", "c", "d"].map((s) => awaitedIn(rows, s))).toEqual(["client", "person", "person", undefined]);
 });

@@ -5,7 +5,7 @@
 import { createStore, type StoreApi } from "zustand/vanilla";
 
 import { toApiError, type ApiError, type Client, type InteractionRow } from "../api/client.ts";
-import type { SessionInfo } from "../api/types.gen.ts";
+import type { Interaction, SessionInfo } from "../api/types.gen.ts";
 
 export interface InboxState {
   /** The open interactions, oldest first; undefined until they are known. */
@@ -13,6 +13,18 @@ export interface InboxState {
   /** The sessions they belong to, by id. */
   sessions: Readonly<Record<string, SessionInfo>>;
   error: ApiError | undefined;
+}
+
+/** Who has to do something, so that a session goes on. */
+export type Awaited = "person" | "client";
+
+/** Whom an interaction waits for: a call that is offered to clients is nothing for a person to answer. */
+export const awaitedBy = (i: { kind: Interaction["kind"] }): Awaited => (i.kind === "client" ? "client" : "person");
+
+/** Whom a session waits for, a person first; undefined if for nobody. */
+export function awaitedIn(rows: readonly InteractionRow[], session: string | undefined): Awaited | undefined {
+  const own = rows.filter((r) => r.session === session).map(awaitedBy);
+  return own.includes("person") ? "person" : own[0];
 }
 
 const pollEvery = 20_000;

@@ -11,6 +11,9 @@ test("how it ended, in words", () => {
   expect(outcomeOf({ interaction: ask({ kind: "confirmation" }), answer: { choice: "deny" } })).toBe("Not confirmed");
   expect(outcomeOf({ interaction: ask({ kind: "unknown" }), answer: { choice: "again" } })).toBe("To be done again");
   expect(outcomeOf({ interaction: ask({}), expired: "over" })).toBe("Closed without an answer");
+  expect(outcomeOf({ interaction: ask({ kind: "client" }), answer: { choice: "claimed" } })).toBe("Taken by a client");
+  expect(outcomeOf({ interaction: ask({ kind: "client" }), answer: { choice: "deny" } })).toBe("Went on without it");
+  expect(outcomeOf({ interaction: ask({ kind: "client" }), expired: "over" })).toBe("No client took it");
 });
 
 test.each<[string, string | undefined, string | undefined, string]>([

@@ -13,16 +13,18 @@ const past: Record<string, string> = {
   again: "To be done again",
   leave: "Left as it is",
   answered: "Answered",
+  claimed: "Taken by a client",
 };
 
 /** How it ended, in a few words. */
 export function outcomeOf(a: Pick<Asked, "answer" | "expired"> & { interaction: Pick<Interaction, "kind"> }): string {
-  if (a.expired !== undefined) return "Closed without an answer";
   const choice = a.answer?.choice ?? "";
   const { kind } = a.interaction;
+  if (a.expired !== undefined) return kind === "client" ? "No client took it" : "Closed without an answer";
   if (kind === "confirmation" && choice === "allow") return "Confirmed";
   if (kind === "confirmation" && choice === "deny") return "Not confirmed";
   if (kind === "question" && choice === "deny") return "Skipped";
+  if (kind === "client" && choice === "deny") return "Went on without it";
   return (past[choice] ?? choice) + (a.answer?.input === undefined ? "" : ", with edited input");
 }
 

@@ -68,6 +68,14 @@ describe("record", () => {
     expect(whole.events.get("u")?.map((e) => e.type)).toEqual(["turn.started", "memory.updated", "turn.completed"]);
   });
 
+  test("what a client said too late is in the question about its call, and in no other", () => {
+    seq = 0;
+    const open = (id: string, kind: string, call: string): Event => event("interaction.opened", { id, kind, call, title: "?", text: "Sent." });
+    const list = [open("a", "unknown", "c"), open("b", "unknown", "d"), open("e", "permission", "c")];
+    const r = fold(...list, event("context.observed", { source: "client", ref: "c", text: "It said ok", at: "" }), event("context.observed", { source: "house", ref: "d", text: "off", at: "" }));
+    expect(r.asked.get("t")?.map((a) => a.interaction.text)).toEqual(["Sent.\nIt said ok", "Sent.", "Sent."]);
+  });
+
   test("a turn that an event does not concern keeps its lists", () => {
     seq = 0;
     const r = fold(ask("a"));

@@ -3,6 +3,7 @@
 // the transcript it is a fold over the log.
 
 import type { Answer, Event, Interaction, PermissionMode, Pin, Rule } from "../api/types.gen.ts";
+import { hearing } from "./reduce.ts";
 
 /** An interaction and its outcome. */
 export interface Asked {
@@ -22,6 +23,8 @@ export interface Records {
   /** The session's user, as named in the log. */
   user: string;
   mode: PermissionMode;
+  /** The model that the session names; "" means the app's. */
+  model: string;
   /** Limit of open turns, including the queue. */
   maxOpenTurns: number;
   pins: readonly Pin[];
@@ -33,7 +36,7 @@ export interface Records {
   asked: ReadonlyMap<string, readonly Asked[]>;
 }
 
-export const noRecords: Records = { seq: 0, user: "", mode: "default", maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map() };
+export const noRecords: Records = { seq: 0, user: "", mode: "default", model: "", maxOpenTurns: 1, pins: [], rules: [], events: new Map(), asked: new Map() };
 
 /** Folds events. Unaffected parts stay the same objects. */
 export function record(state: Records, events: readonly Event[]): Records {
@@ -60,10 +63,12 @@ export function record(state: Records, events: readonly Event[]): Records {
         next.user = e.data.user;
         next.mode = e.data.mode || "default";
         next.maxOpenTurns = e.data.max_open_turns || 1;
+        next.model = e.data.model ?? "";
         break;
       case "session.updated":
         if (e.data.mode) next.mode = e.data.mode;
         if (e.data.rules) next.rules = e.data.rules;
+        if (e.data.model !== undefined && e.data.model !== null) next.model = e.data.model;
         break;
       case "session.forked":
         next.rules = [];
@@ -74,6 +79,11 @@ export function record(state: Records, events: readonly Event[]): Records {
       case "interaction.opened":
         if (e.turn) of(e.turn).push({ interaction: e.data, seq: e.seq });
         break;
+      case "context.observed": {
+        const { data } = e;
+        if (e.turn && data.source === "client") of(e.turn).forEach((a, i, all) => (all[i] = { ...a, interaction: hearing(a.interaction, data) }));
+        break;
+      }
       case "interaction.answered": {
         const { id, answer, by, client } = e.data;
         if (e.turn) close(of(e.turn), id, { answer, ...(by && { by }), ...(client && { client }), closedAt: e.time });

@@ -4,6 +4,7 @@
 // again.
 
 import type {
+  ContextObserved,
   Event,
   Interaction,
   Part,
@@ -14,6 +15,7 @@ import type {
   TurnView,
   Usage,
 } from "../api/types.gen.ts";
+import { agentName } from "./exchange.ts";
 
 /** The state before event 1. */
 export const empty: Transcript = { session: "", app: "", title: "", status: "" as Transcript["status"], seq: 0, turns: null };
@@ -132,7 +134,7 @@ function applyTurn(t: TurnView, e: Event): void {
       step(t, e, { type: "agent_start", agent: e.data.to });
       break;
     case "model.started":
-      if (agent.split("/").pop() === "memory") break;
+      if (agentName(agent) === "memory") break;
       t.texts?.push({ call: e.data.call, agent, text: "", open: true });
       break;
     case "model.replied":
@@ -185,9 +187,19 @@ function applyTurn(t: TurnView, e: Event): void {
     case "budget.reached":
       note(t, e, `budget reached: ${e.data.name}`);
       break;
+    case "hook.ran":
+    case "files.saved":
+    case "runtime.noted": {
+      const text = noteOf(e);
+      if (text) note(t, e, text);
+      break;
+    }
     case "interaction.opened":
       t.status = "waiting";
       t.interactions = [...(t.interactions ?? []), e.data as Interaction];
+      break;
+    case "context.observed":
+      if (t.interactions) t.interactions = t.interactions.map((i) => hearing(i, e.data));
       break;
     case "interaction.answered":
     case "interaction.expired":
@@ -213,6 +225,44 @@ function applyTurn(t: TurnView, e: Event): void {
       set(t, "reason", e.data.reason);
       end(t, e, "expired", e.data.usage);
       break;
+  }
+}
+
+/** A question about a write whose outcome is unknown, with what the client that had the call said too late. */
+export function hearing(i: Interaction, seen: ContextObserved): Interaction {
+  if (seen.source !== "client" || i.kind !== "unknown" || i.call !== seen.ref) return i;
+  return { ...i, text: i.text ? `${i.text}\n${seen.text}` : seen.text };
+}
+
+/** What a hook denied, of events other than those of calls. */
+const denials: Record<string, string> = {
+  UserPromptSubmit: "blocked the message",
+  Stop: "had the agent go on",
+  SubagentStop: "had the agent go on",
+  PreCompact: "kept earlier turns from being summed up",
+};
+
+/** What a hook, a change of files or a runtime's note says to people; empty for what they need not know. */
+export function noteOf(e: Event): string {
+  switch (e.type) {
+    case "hook.ran": {
+      const why = e.data.reason ? `: ${e.data.reason}` : "";
+      if (e.data.error) return `the hook ${e.data.name} failed: ${e.data.error.message}`;
+      if (e.data.message) return `the hook ${e.data.name} says: ${e.data.message}`;
+      if (e.data.decision === "deny") return `the hook ${e.data.name} ${denials[e.data.event] ?? "denied it"}${why}`;
+      if (e.data.decision === "ask") return `the hook ${e.data.name} wants a person to be asked${why}`;
+      if (e.data.input) return `the hook ${e.data.name} changed the input${why}`;
+      return e.data.output != null || e.data.context ? `the hook ${e.data.name} told the model something about it` : "";
+    }
+    case "files.saved": {
+      const [first, ...more] = e.data.files ?? [];
+      if (!first) return "";
+      return `changed ${first.path}${more.length > 0 ? ` and ${more.length} more` : ""}`;
+    }
+    case "runtime.noted":
+      return e.data.text;
+    default:
+      return "";
   }
 }
 

@@ -30,9 +30,20 @@ test.each<[string, Event, [string, string] | undefined]>([
   ["what is answered", event("interaction.answered", { id: "i", answer: { choice: "deny" }, by: "ana" }), ["ask", "Denied by ana"]],
   ["a handoff with its reason", event("agent.handoff", { from: "a", to: "lead/b#2", name: "b", why: "it knows" }), ["handoff", "to b: it knows"]],
   ["what the house did", event("context.observed", { source: "homeassistant", ref: "light.a", text: "off → on", at: evening }), ["observed_event", "light.a off → on at 21:03"]],
+  ["a report that came too late", event("context.observed", { source: "client", ref: "01M8", text: "The client that had taken mail reported after the deadline: ok", at: evening }), ["observed_event", "The client that had taken mail reported after the deadline: ok at 21:03"]],
   ["what a later kind of event saw", event("moon.observed", { phase: "full" }), ["observed_event", "moon"]],
   ["a model that takes the place of another", event("context.transferred", { from: "a/b", to: "c/d", text: "what was said" }), ["summary", "c/d goes on in place of a/b:"]],
   ["a fallback whose first model is not known", event("model.failed", { call: "c", error: { code: "unavailable", message: "overloaded" }, retry: true, fallback: "c/d" }), ["error", "the model did not answer (overloaded); c/d goes on"]],
+  ["a hook that lets a call pass is none", event("hook.ran", { event: "PreToolUse", name: "guard", decision: "allow" }), undefined],
+  ["a hook that denies says why", event("hook.ran", { event: "PreToolUse", name: "guard", decision: "deny", reason: "not here" }), ["note", "the hook guard denied it: not here"]],
+  ["a hook that blocks a message", event("hook.ran", { event: "UserPromptSubmit", name: "guard", from: "app", decision: "deny", reason: "no names" }), ["note", "the hook guard blocked the message: no names"]],
+  ["a hook that changes the input", event("hook.ran", { event: "PreToolUse", name: "guard", from: "app", input: { a: 1 } }), ["note", "the hook guard changed the input"]],
+  ["a hook that tells the model more", event("hook.ran", { event: "PostToolUse", name: "guard", from: "app", context: "x" }), ["note", "the hook guard told the model something about it"]],
+  ["a hook that speaks to people", event("hook.ran", { event: "PreToolUse", name: "guard", from: "app", message: "hello" }), ["note", "the hook guard says: hello"]],
+  ["a hook that fails", event("hook.ran", { event: "PreToolUse", name: "guard", error: { code: "tool_error", message: "exit 1" } }), ["error", "the hook guard failed: exit 1"]],
+  ["files that changed", event("files.saved", { files: [{ path: "a.md" }, { path: "b.md" }] }), ["note", "changed a.md and 1 more"]],
+  ["what a runtime notes", event("runtime.noted", { kind: "restarted", text: "it was started again" }), ["note", "it was started again"]],
+  ["what a runtime keeps is none", event("runtime.kept", { runtime: "cli", sha256: "d" }), undefined],
   ["another kind of event", event("moon.rose", {}), undefined],
 ])("%s", (_, e, want) => {
   const [step] = stepsOf([e]);
@@ -48,6 +59,19 @@ test("a question to the user is read in words", () => {
     event("tool.ended", { call: "k", name: "AskUserQuestion", outcome: "ok", output: '{"questions": [' }, 4),
   ]);
   expect(steps.map((s) => s.input ?? s.detail ?? s.text)).toEqual([{ questions: "Which one?" }, "Answered by ana: Left, Right", "Left, Right", '{"questions": [']);
+});
+
+test("a resumed turn says which write it waits for", () => {
+  const started = (call: string, effect: string, deadline: string) => event("tool.started", { call, name: call, effect, deadline, input: {}, attempt: 1 });
+  const steps = stepsOf([
+    started("mail", "write", "2026-03-01T10:01:00Z"),
+    started("look", "read", "2026-03-01T10:01:00Z"),
+    started("old", "write", "2026-03-01T09:59:00Z"),
+    started("done", "write", "2026-03-01T10:01:00Z"),
+    event("tool.ended", { call: "done", name: "done", outcome: "ok", output: "" }),
+    event("turn.resumed", { attempt: 1 }),
+  ]);
+  expect(steps.at(-1)?.text).toBe(`resumed; mail may still be under way, and has until ${new Date("2026-03-01T10:01:00Z").toLocaleTimeString()}`);
 });
 
 test("a repeated statement is shown once", () => {

@@ -1,12 +1,15 @@
 // The log of a turn's steps, each with its kind, for readers who want to know how an answer came
 // about.
 
-import type { ArtifactRef, Event, Interaction, InteractionAnswered, Outcome, Snippet } from "../api/types.gen.ts";
+import type { ArtifactRef, Event, Interaction, InteractionAnswered, Outcome, Snippet, ToolStarted } from "../api/types.gen.ts";
 import { clock } from "../ui/text.ts";
 import { agentName } from "./exchange.ts";
+import { awaitedBy } from "./inbox.ts";
 import { closingOf } from "./outcome.ts";
+import { noteOf } from "./reduce.ts";
+import { labelOf } from "./team.ts";
 
-export type StepKind = "agent" | "plan" | "tool_call" | "tool_result" | "retrieval" | "observed_event" | "summary" | "handoff" | "ask" | "note" | "error";
+export type StepKind = "agent" | "plan" | "tool_call" | "tool_result" | "retrieval" | "observed_event" | "summary" | "handoff" | "ask" | "offer" | "note" | "error";
 
 export interface Step {
   seq: number;
@@ -42,14 +45,27 @@ export function stepsOf(events: readonly Event[]): Step[] {
   const steps: Step[] = [];
   const models = new Map<string, string>();
   const asked = new Map<string, Interaction>();
+  const writes = new Map<string, ToolStarted>();
   for (const e of events) {
     if ((e.v ?? 0) > 0 || e.data === null || e.data === undefined) continue;
     if (e.type === "model.started") models.set(e.data.call, e.data.model);
     if (e.type === "interaction.opened") asked.set(e.data.id, e.data);
+    if (e.type === "tool.started" && e.data.effect === "write") writes.set(e.data.call, e.data);
+    if (e.type === "tool.ended") writes.delete(e.data.call);
     const step = stepOf(e, models, asked);
-    if (step) steps.push({ seq: e.seq, at: e.time, agent: agentName(e.agent), ...step });
+    if (step && e.type === "turn.resumed") step.text += awaited(writes.values(), e.time);
+    if (step) steps.push({ seq: e.seq, at: e.time, agent: labelOf(e.agent), ...step });
   }
   return steps;
+}
+
+/**
+ * Why a turn that was resumed at a time may do nothing for a while: a write that was started before
+ * counts as running until its deadline.
+ */
+function awaited(writes: Iterable<ToolStarted>, at: string): string {
+  const late = [...writes].filter((w) => Date.parse(w.deadline) > Date.parse(at));
+  return late.map((w) => `; ${w.name} may still be under way, and has until ${new Date(w.deadline).toLocaleTimeString()}`).join("");
 }
 
 type Made = Pick<Step, "kind" | "text"> & Partial<Step>;
@@ -103,15 +119,16 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
     case "context.compacted":
       return { kind: "summary", text: `the prompt went from ${e.data.tokens_before} to ${e.data.tokens_after} tokens` };
     case "context.observed":
-      return { kind: "observed_event", text: `${e.data.ref} ${e.data.text} at ${clock(e.data.at)}` };
+      // A client's late report is about a call, whose id says nothing to people.
+      return { kind: "observed_event", text: `${e.data.source === "client" ? "" : `${e.data.ref} `}${e.data.text} at ${clock(e.data.at)}` };
     case "context.transferred":
       return { kind: "summary", text: `${e.data.to} goes on in place of ${e.data.from}:`, detail: e.data.text };
     case "interaction.opened":
-      return { kind: "ask", text: e.data.title };
+      return { kind: askKind(e.data), text: e.data.title };
     case "interaction.answered":
-      return { kind: "ask", text: closedIn(e.data, asked.get(e.data.id)) };
+      return { kind: askKind(asked.get(e.data.id)), text: closedIn(e.data, asked.get(e.data.id)) };
     case "interaction.expired":
-      return { kind: "ask", text: `closed: ${e.data.reason || "nobody answered in time"}` };
+      return { kind: askKind(asked.get(e.data.id)), text: `closed: ${e.data.reason || "nobody answered in time"}` };
     case "turn.steered":
       return { kind: "note", text: `message from the user: ${(e.data.message.parts ?? []).map((p) => p.text ?? "").join("")}` };
     case "turn.interrupted":
@@ -120,12 +137,25 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
       return { kind: "note", text: e.data.attempt > 1 ? `resumed, attempt ${e.data.attempt}` : "resumed" };
     case "budget.reached":
       return { kind: "error", text: `budget reached: ${e.data.name} (${e.data.used} of ${e.data.limit})` };
+    case "hook.ran":
+    case "runtime.noted": {
+      const text = noteOf(e);
+      return text ? { kind: e.type === "hook.ran" && e.data.error ? "error" : "note", text } : undefined;
+    }
+    case "files.saved": {
+      const text = noteOf(e);
+      const detail = (e.data.files ?? []).map((f) => f.path).join("\n");
+      return text ? { kind: "note", text, ...(detail.includes("\n") && { detail }) } : undefined;
+    }
     case "turn.failed":
       return { kind: "error", text: e.data.error.message };
     default:
       return observed(e);
   }
 }
+
+/** A call that is offered to clients asks nobody. */
+const askKind = (i: Interaction | undefined): StepKind => (i && awaitedBy(i) === "client" ? "offer" : "ask");
 
 function closedIn(closed: InteractionAnswered, interaction: Interaction | undefined): string {
   const said = Object.values(closed.answer.answers ?? {}).join("; ") || closed.answer.text || "";

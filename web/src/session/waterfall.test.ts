@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 
 import type { Event } from "../api/types.gen.ts";
+import { whyOf } from "./why.ts";
 import { axisOf, placeOf, ticksOf, waterfallOf } from "./waterfall.ts";
 
 const start = Date.parse("2026-03-01T10:00:00Z");
@@ -14,6 +15,22 @@ const bars = (events: Event[], now = start) =>
   waterfallOf(events, now)?.bars.map((b) => [b.kind, b.label, b.from - start, b.to - start, [b.open && "open", b.failed && "failed", b.retried && "retried"].filter(Boolean).join()]);
 
 describe("waterfallOf", () => {
+  test("the gap of a dead server begins when it last showed signs of life", () => {
+    const events = [at(0, "turn.started"), at(10, "tool.started", { call: "c", name: "read", input: {}, attempt: 1 }), at(60_000, "turn.interrupted", { reason: "stopped", last: new Date(start + 900).toISOString() }), at(60_010, "turn.resumed", { attempt: 1 })];
+    expect(bars(events)?.map(([kind, , from, to]) => [kind, from, to])).toEqual([["tool", 10, 900], ["down", 900, 60_010]]);
+    expect(whyOf({ standing: "running", asked: [], stopping: false }, events).facts.join()).toMatch(/nobody worked on it for 59 s/);
+  });
+
+  test("what hooks decided stands among the marks", () => {
+    const events = [at(0, "turn.started"), at(10, "hook.ran", { event: "PreToolUse", name: "hours.sh", decision: "deny", reason: "after 22:00" }), at(20, "hook.ran", { event: "Stop", name: "quiet.sh" })];
+    expect(waterfallOf(events, start)?.marks.map((m) => m.text)).toEqual(["the hook hours.sh denied it: after 22:00"]);
+  });
+
+  test("a call that is offered to clients waits for no person, and outlives the server", () => {
+    const events = [at(0, "turn.started"), at(10, "interaction.opened", { id: "i", kind: "client", title: "A client is to run read" }), at(500, "turn.interrupted", { reason: "stopped" }), at(900, "turn.resumed"), at(950, "interaction.expired", { id: "i" })];
+    expect(bars(events)?.[0]).toEqual(["offer", "A client is to run read", 10, 950, "failed"]);
+  });
+
   test("calls, waits and their costs are bars in the order in which they began", () => {
     const events = [
       at(0, "turn.started"),

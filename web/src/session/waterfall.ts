@@ -2,10 +2,19 @@
 // shortened, and marked as such.
 
 import type { Event, Interaction, Outcome, Usage } from "../api/types.gen.ts";
+import { awaitedBy } from "./inbox.ts";
 import { agentName } from "./exchange.ts";
+import { noteOf } from "./reduce.ts";
+import { labelOf } from "./team.ts";
 import { closingOf } from "./outcome.ts";
 
-export type BarKind = "model" | "tool" | "wait" | "down" | "queue";
+/** When the server died that had an interrupted turn, in ms: the event itself was written after it. Old logs do not say it. */
+export const diedAt = (e: Extract<Event, { type: "turn.interrupted" }>): number => Date.parse((e.data?.last ?? "") || e.time);
+
+/** Whether somebody outside the server is waited for, which goes on without it. */
+export const isWait = (kind: BarKind | undefined): boolean => kind === "wait" || kind === "offer";
+
+export type BarKind = "model" | "tool" | "wait" | "offer" | "down" | "queue";
 
 export interface Bar {
   key: string;
@@ -58,7 +67,7 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
   const begin = (key: string, e: Event, bar: Pick<Bar, "kind" | "label"> & Partial<Bar>) => {
     const b: Bar = {
       key: `${key}.${e.seq}`,
-      agent: agentName(e.agent),
+      agent: labelOf(e.agent),
       from: Date.parse(e.time),
       to: Date.parse(e.time),
       open: true,
@@ -88,6 +97,11 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
       case "turn.started":
         end("queue", e);
         break;
+      case "hook.ran": {
+        const text = noteOf(e);
+        if (text !== "") marks.push({ at, text });
+        break;
+      }
       case "agent.handoff":
         marks.push({ at, text: `${agentName(e.data.from)} → ${agentName(e.data.to)}` });
         break;
@@ -123,7 +137,7 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
       }
       case "interaction.opened":
         asked.set(e.data.id, e.data);
-        begin(e.data.id, e, { kind: "wait", label: e.data.title });
+        begin(e.data.id, e, { kind: awaitedBy(e.data) === "client" ? "offer" : "wait", label: e.data.title });
         break;
       case "interaction.answered":
         end(e.data.id, e, { note: closingOf(e.data, asked.get(e.data.id)) });
@@ -135,9 +149,9 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
         marks.push({ at, text: "message from the user" });
         break;
       case "turn.interrupted":
-        // Calls that were running then have no end in the log, and probably stopped.
-        for (const key of [...open.keys()]) if (open.get(key)?.kind !== "wait") end(key, e, { failed: true, note: "cut by the end of the server" });
-        begin("down", e, { kind: "down", label: "interrupted", note: e.data.reason });
+        // Calls that were running then have no end in the log, and probably stopped when the turn last showed signs of life.
+        for (const key of [...open.keys()]) if (!isWait(open.get(key)?.kind)) end(key, e, { to: diedAt(e), failed: true, note: "cut by the end of the server" });
+        begin("down", e, { kind: "down", label: "interrupted", note: e.data.reason, from: diedAt(e) });
         break;
       case "turn.resumed":
         end("down", e);

@@ -81,5 +81,15 @@ export const File = icon(<path d="M13.5 3.5H6.5v17h11v-13l-4-4Zm0 0v4h4" />);
 export const Bars = icon(<path d="M4 6.5h7M9 12h8M14 17.5h6" />);
 export const Tray = icon(<path d="M4 13.5 6.3 6h11.4L20 13.5V19H4v-5.5Zm0 0h4.6l1.2 2.3h4.4l1.2-2.3H20" />);
 
+export const Apps = icon(<path d="M5 5h5v5H5zM14 5h5v5h-5zM5 14h5v5H5zM14 14h5v5h-5z" />);
+export const Info = icon(
+  <>
+    <circle cx="12" cy="12" r="8.5" />
+    <path d="M12 11v5m0-8.2v.1" />
+  </>,
+);
+export const Spark = icon(<path d="M12 4v16M4 12h16M6.8 6.8l10.4 10.4M17.2 6.8 6.8 17.2" />);
+export const Power = icon(<path d="M12 3.5V11M7.3 6.8a7.5 7.5 0 1 0 9.4 0" />);
+
 export const Minus = icon(<path d="M5 12h14" />);
 export const Expand = icon(<path d="M14 4h6v6M20 4l-7 7M10 20H4v-6M4 20l7-7" />);

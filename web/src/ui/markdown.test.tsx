@@ -14,6 +14,7 @@ describe("Markdown", () => {
   test("draws the Markdown of answers", () => {
     expect(html("**Google OAuth** with `authlib`")).toBe('<div class="prose"><p dir="auto"><strong>Google OAuth</strong> with <code>authlib</code></p></div>');
     expect(html("| a | b |\n|---|---|\n| 1 | 2 |")).toContain("<td>2</td>");
+    expect(html("| Date |\n|--:|\n| 2026-01-15 |")).toContain('<td style="text-align:right" class="whitespace-nowrap">2026-01-15</td>');
     // Each block has the direction of its own first letter.
     expect(html("# نعم\n\n- نعم\n\n| نعم | b |\n|---|---|\n| 1 | 2 |")).toMatch(/<h1 dir="auto">[^]*<ul dir="auto">[^]*<div class="sheet"[^>]* dir="auto">/);
   });

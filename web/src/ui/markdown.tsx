@@ -31,6 +31,12 @@ const components: Components = {
       <table>{children}</table>
     </div>
   ),
+  // A column is as wide as its longest word, and a date would break at a hyphen.
+  td: ({ children, style }) => (
+    <td style={style} className={typeof children === "string" && /^\d{4}-\d\d-\d\d$/.test(children) ? "whitespace-nowrap" : undefined}>
+      {children}
+    </td>
+  ),
   blockquote: ({ node, children, dir }) => (isEvidence(node) ? <Evidence>{children}</Evidence> : <blockquote dir={dir}>{children}</blockquote>),
   a: ({ href, children, ...rest }) => {
     const lead = (rest as { "data-lead"?: string })["data-lead"];

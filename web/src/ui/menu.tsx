@@ -17,7 +17,7 @@ interface Props {
   icon: ReactNode;
   children: ReactNode;
   /** Text beside the icon; className then sets the button's style. */
-  text?: string;
+  text?: ReactNode;
   className?: string;
   /** The edge of the button that the menu aligns with. */
   align?: "start" | "end";
@@ -82,7 +82,7 @@ export function Menu({ label, icon, children, text, className = "", align = "end
           if (e.key === "Tab") close();
           else move(e);
         }}
-        className="fixed inset-auto m-0 min-w-40 rounded-xl border border-border bg-surface p-1 text-sm text-text-primary shadow-lg shadow-black/30"
+        className="fixed inset-auto m-0 max-h-[min(26rem,70dvh)] min-w-40 overflow-y-auto rounded-xl border border-border bg-surface p-1 text-sm text-text-primary shadow-lg shadow-black/30"
       >
         <Close value={close}>{children}</Close>
       </div>

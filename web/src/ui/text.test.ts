@@ -23,6 +23,7 @@ test("lengths and amounts are as exact as they are small", () => {
 
 test("a server's words become a sentence", () => {
   expect(["a turn is running", "Wait.", "", undefined, "try again?"].map(sentence)).toEqual(["A turn is running.", "Wait.", "", "", "Try again?"]);
+  expect(sentence("open the page\nhttps://pay.example.com/x?y=1")).toBe("Open the page\nhttps://pay.example.com/x?y=1");
 });
 
 test.each([

@@ -56,11 +56,11 @@ export function dollars(usd: number): string {
   return `$${usd.toFixed(usd < 0.1 ? 4 : 2)}`;
 }
 
-/** A server's message as a complete sentence. */
+/** A server's message as a complete sentence. An address at its end stays as it is, to be copied. */
 export function sentence(text: string | undefined): string {
   const t = text?.trim() ?? "";
   if (t === "") return "";
-  return t[0]?.toUpperCase() + t.slice(1) + (/[.!?…:)\]"”]$/.test(t) ? "" : ".");
+  return t[0]?.toUpperCase() + t.slice(1) + (/[.!?…:)\]"”]$|https?:\/\/\S+$/.test(t) ? "" : ".");
 }
 
 /**
@@ -71,4 +71,10 @@ export function sentence(text: string | undefined): string {
 export function byWhom(user: string | undefined): string {
   if (!user || user === "local") return "";
   return /^[0-9a-f]{32}$/.test(user) ? "by you" : `by ${user}`;
+}
+
+/** "48 KB" */
+export function bytes(n: number): string {
+  if (n < 1000) return `${n} bytes`;
+  return n < 1_000_000 ? `${Math.round(n / 1000)} KB` : `${(n / 1_000_000).toFixed(1)} MB`;
 }

@@ -120,9 +120,27 @@ var lastTime = regexp.MustCompile(`\blast (?:night|week|weekend|month|year|eveni
 
 var bothOf = regexp.MustCompile(`^(.*?\b(?:turn|switch)(?: on| off)) (.+?) and (?:the )?(.+)$`)
 
+// bothAre matches a question about the states of two things: "is the window shut and the door
+// locked?"
+var bothAre = regexp.MustCompile(`^((?:and |so |but )?(?:is|are|was|were)) (.+ (?:` + endState + `)) and (?:(?:is|are|was|were) )?(?:the |my |our )?(\S+ (?:\S+ )*(?:` + endState + `))$`)
+
+// bothIn matches a question whether two things are in one state: "are the window and the door shut?"
+var bothIn = regexp.MustCompile(`^(?:and |so |but )?(are|were) (.+) and (?:the |my |our )?(.+) (` + endState + `)$`)
+
+const endState = `on|off|open|closed|shut|locked|unlocked|running|home|away|armed|disarmed|docked|playing|charging`
+
 // twoThings splits a request for things of two kinds, such as the TV and the kitchen
-// lights.
+// lights, and a question about the states of two.
 func twoThings(s string) []string {
+	if m := bothAre.FindStringSubmatch(s); m != nil && clean(m[3])[0] != "not" {
+		return []string{m[1] + " " + m[2], m[1] + " the " + m[3]}
+	}
+	if m := bothIn.FindStringSubmatch(s); m != nil {
+		if a, b := kindOf(clean(m[2])), kindOf(clean(m[3])); a != nil && b != nil && a != b {
+			is := map[string]string{"are": "is ", "were": "was "}[m[1]]
+			return []string{is + m[2] + " " + m[4], is + "the " + m[3] + " " + m[4]}
+		}
+	}
 	m := bothOf.FindStringSubmatch(s)
 	if m == nil {
 		return []string{s}
@@ -191,6 +209,11 @@ func (u *turn) one(text string, t *topic) ask {
 	q.all = has(q.ws, "all|every|everything|everywhere")
 	q.first = has(q.ws, "first|earliest")
 	q.areas, q.lost = u.areasIn(q.ws)
+	if q.kind != nil && q.kind.measure && !asking.MatchString(rest) && acting.MatchString(rest) { // "the heating down by two degrees"
+		if k := unmeasured(q.ws); k != nil {
+			q.kind = k
+		}
+	}
 	q.compare = u.comparisonIn(&q, flat, t)
 	q.names, q.unknown = u.namesIn(&q)
 	q.extreme = extremeOf(q.ws, q.kind)
@@ -226,6 +249,9 @@ func (u *turn) one(text string, t *topic) ask {
 		q.kind = kindNamed("power meter")
 	case q.kind != nil && (q.kind.domain == "sun" || q.kind.domain == "weather"):
 		q.areas, q.lost = nil, ""
+	}
+	if len(q.unsaid) > 0 && q.intent != isAct && re(`\b(?:go|going|went|gone|goes|act|acting|acted|behaving|behaved) (?:all |so |completely )?`+regexp.QuoteMeta(q.unsaid[0])+`\b`).MatchString(flat) {
+		q.intent, q.plain, q.unsaid = isCause, false, q.unsaid[1:] // whatever the word, they did not do what they should
 	}
 	q.state = stateOf(&q, withoutNames(&q, flat))
 	if t != nil {
@@ -289,6 +315,16 @@ func kindOf(ws []string) *kind {
 	}
 	// "the mains power" is a number; "the power went" is not
 	return best
+}
+
+// unmeasured returns the kind of thing in a request that also has words for a measurement.
+func unmeasured(ws []string) *kind {
+	for _, k := range kinds {
+		if !k.measure && k.domain != "" && at(ws, k.words) != nil {
+			return k
+		}
+	}
+	return nil
 }
 
 func kindNamed(name string) *kind {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // patients returns the things to diagnose: a room's light group if there is one,
@@ -104,6 +105,14 @@ func (u *turn) cause(q *ask, a *answered) []Call {
 			d = o
 		}
 	}
+	for _, o := range ds {
+		if o.about.id != d.about.id && o.moments == d.moments && len(o.at) == len(d.at) && !slices.ContainsFunc(o.at, func(t time.Time) bool { return !near(t, d.at) }) {
+			d.also = append(d.also, o.about)
+		}
+	}
+	d.together = slices.DeleteFunc(d.together, func(t together) bool {
+		return slices.ContainsFunc(d.also, func(e entity) bool { return e.id == t.id })
+	})
 	if more := u.seen(d, span); more != nil {
 		a.plan = "I look at the history of what happened at the same moments."
 		return []Call{*more}
@@ -141,7 +150,14 @@ func (u *turn) whyState(q *ask, es []entity, a *answered) []Call {
 		case last.by != "":
 			a.say("%s %s %s %s.", upper(last.by), did(q.state), e.the(), u.know.when(last.at))
 		default:
+			by, calls := u.usersOf(e)
+			if len(calls) > 0 {
+				return calls
+			}
 			a.say("%s %s %s. No person and no automation is recorded for it, and nothing else unusual.", upper(e.the()), verbed(q.state), u.know.when(last.at))
+			if len(by) > 0 {
+				a.say("It may have been %s, which can switch %s.", strings.Join(by, " or "), map[bool]string{true: "them", false: "it"}[e.many()])
+			}
 		}
 	}
 	return nil
@@ -170,7 +186,32 @@ func (u *turn) seen(d diagnosed, span string) *Call {
 type verdict struct {
 	kind    string // voltage, link, automation, error, unclear, nothing
 	what    string // a sentence
-	starter string // what started it each time
+	starter string // in how many of the moments something had started: "each time when the pump had just started"
+	besides string // a sentence about its starts at other times, or ""
+}
+
+// started says how many of the moments came with a start. What was counted are the moments: that
+// each start came with one is another claim, so the starts at other times are named, too.
+func (u *turn) started(d diagnosed, t *together, past, without string) (of, besides string) {
+	name, verb := lowerFirst(t.name), "come on"
+	if past == "started" {
+		name, verb = "the "+name, past
+	}
+	of = "each time when " + name + " had just " + verb
+	switch {
+	case d.moments == 1:
+		of = "when " + name + " had just " + verb
+	case t.hits < d.moments:
+		of = fmt.Sprintf("%s of the %s times when %s had just %s", count(t.hits), count(d.moments), name, verb)
+	}
+	if t.without > 0 {
+		besides = fmt.Sprintf("%s also %s %s %s", upper(name), past, times(t.without), without)
+		if len(t.alone) == t.without {
+			besides += map[bool]string{true: ", ", false: ": "}[t.without == 1] + u.know.clocks(t.alone)
+		}
+		besides += "."
+	}
+	return of, besides
 }
 
 func (u *turn) verdict(d diagnosed) verdict {
@@ -205,16 +246,21 @@ func (u *turn) verdict(d diagnosed) verdict {
 	case auto != "":
 		v.kind, v.what = "automation", fmt.Sprintf("The automation %s did it", auto)
 		if starts != nil {
-			v.starter = starts.name
-			v.what += fmt.Sprintf(", each time %s came on", lowerFirst(starts.name))
+			v.starter, v.besides = u.started(d, starts, "came on", "without such a moment")
+			v.what += ", " + v.starter
 		}
 	case volts != nil:
 		v.kind, v.what = "voltage", "The mains voltage dipped"
 		if starts != nil {
-			v.starter = starts.name
-			v.what += fmt.Sprintf(", each time the %s started", lowerFirst(starts.name))
-			if starts.hits < d.moments {
-				v.what = fmt.Sprintf("The mains voltage dipped, and %s of %s times the %s had just started", count(starts.hits), count(d.moments), lowerFirst(starts.name))
+			without := "without such a moment"
+			if volts.without == 0 { // all dips were at these moments
+				without = "without a dip"
+			}
+			v.starter, v.besides = u.started(d, starts, "started", without)
+			if volts.hits == d.moments {
+				v.what = fmt.Sprintf("%s the mains voltage dipped, %s", upper(times(d.moments)), v.starter)
+			} else {
+				v.what += fmt.Sprintf(" at %s of the %s moments; they came %s", count(volts.hits), count(d.moments), v.starter)
 			}
 		}
 	case link != nil:

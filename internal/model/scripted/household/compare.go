@@ -19,6 +19,7 @@ type comparison struct {
 	first span     // empty for now or today
 	limit *float64 // a figure to compare with, in the unit of the measurement
 	long  time.Duration
+	equal bool // asks whether two rooms are alike, or how they differ
 }
 
 // usual asks how something is beside how it mostly is.
@@ -32,10 +33,37 @@ var (
 	byHowMuch   = regexp.MustCompile(`^` + lightly + `(?:by how (?:much|many \S+|long)|how (?:much|many \S+) (?:more|less|fewer|longer|shorter|warmer|colder|higher|lower|brighter|darker)(?: (?:is|was) (?:it|that))?|(?:what(?:'s| is| was) )?the difference)$`)
 )
 
+// alongside matches a question for two rooms side by side, without "than".
+var alongside = regexp.MustCompile(`^(?:please )?compare\b|\b(?:vs|versus|compared (?:to|with))\b|\bdifference\b.*\bbetween\b|\b(?:as|so) \w+ (?:\S+ ){0,5}as\b`)
+
+// floors matches a question for the floors of a house.
+var floors = regexp.MustCompile(`\b(?:upstairs|downstairs|(?:upper|ground|first|top) floor)\b`)
+
+// bareFigure matches a figure without a unit, which is that of the measurement.
+var bareFigure = regexp.MustCompile(`^(-?\d+(?:[.,]\d+)?)(?: (?:degrees )?(?:in|at|on|outside|inside|now|right|today|there|here)\b.*)?$`)
+
+// limits matches a limit without a comparative: "is it under 20 degrees?"
+var limits = regexp.MustCompile(`\b(under|below|over|above) (-?\d.*)$`)
+
 // comparisonIn returns the comparison in a question, or nil.
 func (u *turn) comparisonIn(q *ask, flat string, t *topic) *comparison {
 	if usual.MatchString(flat) {
 		return nil // there is no time to compare with
+	}
+	if re(`^(?:and |so )?(?:is|was) it (?:below )?freezing\b`).MatchString(flat) && q.when.tool == "" {
+		return &comparison{sign: -1, limit: new(float64)}
+	}
+	if m := limits.FindStringSubmatch(flat); m != nil && re(`^(?:and |so )?(?:is|are) `).MatchString(flat) {
+		flat = strings.Replace(flat, m[0], map[bool]string{true: "lower", false: "higher"}[m[1] == "under" || m[1] == "below"]+" than "+m[2], 1)
+		if q.kind == nil && strings.Contains(m[2], "degree") {
+			q.kind = kindNamed("thermometer")
+		}
+	}
+	if alongside.MatchString(flat) && len(q.areas) == 2 && q.when.tool == "" && (q.kind == nil || q.kind.measure) {
+		if q.kind == nil {
+			q.kind = kindNamed("thermometer") // what differs most between rooms
+		}
+		return &comparison{sign: 1, equal: true}
 	}
 	left, right, than := strings.Cut(flat, " than ")
 	m := comparative.FindStringSubmatch(left)
@@ -45,8 +73,12 @@ func (u *turn) comparisonIn(q *ask, flat string, t *topic) *comparison {
 		return nil
 	case q.kind == nil && (m[0] == "brighter" || m[0] == "darker"):
 		q.kind = kindNamed("light sensor")
-	case q.kind == nil && (m[0] == "hotter" || m[0] == "cooler" || m[0] == "chillier"):
+	case q.kind == nil && slices.Contains([]string{"warmer", "hotter", "colder", "cooler", "chillier"}, m[0]):
 		q.kind = kindNamed("thermometer")
+	case q.kind == nil && slices.Contains([]string{"louder", "noisier", "quieter"}, m[0]):
+		q.kind = kindNamed("noise meter")
+	case q.kind == nil && slices.Contains([]string{"damper", "drier"}, m[0]):
+		q.kind = kindNamed("humidity sensor")
 	}
 	c := &comparison{sign: 1}
 	if m[2] != "" {
@@ -60,7 +92,11 @@ func (u *turn) comparisonIn(q *ask, flat string, t *topic) *comparison {
 	if other, _ := u.areasIn(clean(right)); len(one) <= 1 && len(other) == 1 {
 		q.areas = append(one, other...)
 	}
-	if l := levelWithUnit.FindStringSubmatch(right); l != nil {
+	l := levelWithUnit.FindStringSubmatch(right)
+	if l == nil && q.kind != nil && q.kind.measure && !someLength.MatchString(right) {
+		l = bareFigure.FindStringSubmatch(right) // "warmer than 21.5"
+	}
+	if l != nil {
 		v, _ := strconv.ParseFloat(strings.ReplaceAll(l[1], ",", "."), 64)
 		c.limit = &v
 		return c
@@ -97,6 +133,10 @@ func (u *turn) compares(q *ask, a *answered) (calls []Call, ok bool) {
 		return u.energy(q, a), true
 	case measure && c.limit != nil:
 		return u.withLimit(q, a), true
+	case measure && floors.MatchString(strings.Join(q.ws, " ")):
+		a.say("I cannot compare floors: which room is on which floor is not known to me. By room it is this.")
+		q.areas = nil
+		return u.state(q, a), true
 	case measure && c.times:
 		return u.overTime(q, a), true
 	case measure && len(q.areas) == 2:
@@ -147,7 +187,7 @@ func (u *turn) withLimit(q *ask, a *answered) []Call {
 		v, _ := e.value()
 		a.cite(e.id, e.name+": "+e.told())
 		yes, _ := q.compare.verdict(v, *q.compare.limit, func(f float64) string { return amount(f, e.unit) })
-		a.say("%s: %s.", yes, lowerStart(strings.TrimSuffix(reading(q, e), ".")))
+		a.say("%s: %s; you asked for %s than %s.", yes, lowerStart(strings.TrimSuffix(reading(q, e), ".")), map[bool]string{true: "more", false: "less"}[q.compare.sign > 0], amount(*q.compare.limit, e.unit))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ type diagnosed struct {
 	caused   []string // "16 of its 20 changes were caused by …"
 	errors   []fault
 	members  []entity // their state is the number of their moments
+	also     []entity // other things asked about that had the same moments
 	from, to time.Time
 	lost     bool
 }
@@ -25,6 +26,8 @@ type diagnosed struct {
 type together struct {
 	id, name, what, example string
 	hits, of, inAll         int
+	without                 int         // how often of inAll it was at none of the moments
+	alone                   []time.Time // the first of these times
 }
 
 // fault is a group of messages in the error log.
@@ -39,7 +42,7 @@ var (
 	spanLine    = regexp.MustCompile(`^Looked at from (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+)\.$`)
 	momentsLine = regexp.MustCompile(`^- (\d+) unusual moments: (.*)\.$`)
 	momentPart  = regexp.MustCompile(`(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S*) \((.*?)\)(?:; |$)`)
-	sameLine    = regexp.MustCompile(`^- ([a-z0-9_]+\.[a-z0-9_]+) \((.*?)\): (.*) at (\d+) of the (\d+) moments, (\d+) times in all\. Example: (.*)\.$`)
+	sameLine    = regexp.MustCompile(`^- ([a-z0-9_]+\.[a-z0-9_]+) \((.*?)\): (.*) at (\d+) of the (\d+) moments, (\d+) times in all(?:, (\d+) of them at no such moment \((.*?)\))?\. Example: (.*)\.$`)
 	causedLine  = regexp.MustCompile(`^- (\d+ of .* changes were caused by .*)\.$`)
 	faultLine   = regexp.MustCompile(`^- (WARNING|ERROR|CRITICAL) about (.*), (\d+) times from (\d{4}-\S+ \S+) to (\d{4}-\S+ \S+): (.*)$`)
 	memberLine  = regexp.MustCompile(`^- (\S+) = (.*) · (.*) · (\d+) unusual moments$`)
@@ -65,10 +68,16 @@ func diagnosisOf(text string, areas []string) diagnosed {
 			}
 		}
 		if m := sameLine.FindStringSubmatch(line); m != nil {
-			t := together{id: m[1], name: m[2], what: m[3], example: m[7]}
+			t := together{id: m[1], name: m[2], what: m[3], example: m[9]}
 			t.hits, _ = strconv.Atoi(m[4])
 			t.of, _ = strconv.Atoi(m[5])
 			t.inAll, _ = strconv.Atoi(m[6])
+			t.without, _ = strconv.Atoi(m[7])
+			for s := range strings.SplitSeq(m[8], "; ") {
+				if at := moment(s); !at.IsZero() {
+					t.alone = append(t.alone, at)
+				}
+			}
 			d.together = append(d.together, t)
 		}
 		if m := causedLine.FindStringSubmatch(line); m != nil {

@@ -39,9 +39,9 @@ func (u *turn) explain(q *ask, d diagnosed, a *answered) {
 	case q.aspect == "often" || q.aspect == "count":
 		s := upper(times(d.moments))
 		if v.starter != "" {
-			s += fmt.Sprintf(", with each start of the %s", lowerFirst(v.starter))
+			s += ", " + v.starter
 		}
-		a.say("%s: %s.", s, u.clocksIn(d))
+		a.say("%s", strings.TrimSpace(s+": "+u.clocksIn(d)+". "+v.besides))
 	case q.aspect == "begin":
 		a.say("It began %s, and was last seen %s.", u.know.when(d.at[0]), u.know.when(d.at[len(d.at)-1]))
 	case q.aspect == "when" || q.aspect == "since":
@@ -49,10 +49,10 @@ func (u *turn) explain(q *ask, d diagnosed, a *answered) {
 	case q.aspect == "doubt":
 		u.doubt(q, d, v, a)
 	default:
-		s := fmt.Sprintf("**%s.**", v.what)
+		s := strings.TrimSpace(fmt.Sprintf("**%s.** %s", v.what, v.besides))
 		if own := u.ownFault(q, d); own != nil { // a machine's own error message
 			a.say("**The %s reports a fault**, %s: %s.", lowerFirst(own.about), u.know.when(own.last), lowerSentence(u.faultText(*own)))
-			s = v.what + "."
+			s = strings.TrimSpace(v.what + ". " + v.besides)
 			d.errors = slices.DeleteFunc(slices.Clone(d.errors), func(f fault) bool { return f == *own })
 		}
 		if d.moments > 0 {
@@ -144,6 +144,9 @@ func (u *turn) proof(_ *ask, d diagnosed, a *answered) {
 	for _, t := range d.together {
 		what := u.togetherWord(t)
 		line := fmt.Sprintf("%s: %s at %d of %d moments", t.name, what, t.hits, t.of)
+		if t.without > 0 && t.what == "→ on" {
+			line += fmt.Sprintf(", and %s at other times", times(t.without))
+		}
 		if s := past[t.id]; s != nil && len(s.unusual) > 0 && t.what == "unusual value" {
 			var vs []string
 			var last time.Time

@@ -1,6 +1,7 @@
 package household
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -22,6 +23,9 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 		q.when = t.when
 	}
 	if q.lost != "" || q.own() && !refers && !connects && (whole || !fragment) {
+		if q.when.tool == "" && q.clock == "" && t.when.short() && !q.last && q.intent != isAct && re(`\b(?:did|was|were|got|went|came)\b`).MatchString(flat) {
+			q.when, q.lent = t.when, true // it is still about last night
+		}
 		return
 	}
 	q.leaning = true
@@ -44,6 +48,9 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 			names = slices.DeleteFunc(slices.Clone(names), func(w string) bool { return idle[w] })
 			before.kind, before.areas, before.names, before.unknown = nil, nil, names, nil
 		}
+	}
+	if before.intent == isCause && onlyThat.MatchString(flat) {
+		q.aspect = "which" // which of them it was
 	}
 	switch {
 	case before.intent == isCause && q.aspect != "" && q.intent != isAct && (!own || refers || q.aspect == "which" || q.aspect == "doubt"):
@@ -148,6 +155,9 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 		}
 	}
 }
+
+// onlyThat asks whether what was found concerns one thing alone.
+var onlyThat = regexp.MustCompile(`^(?:and |so |but )*(?:is|was|were|are) (?:it|that|this|they) (?:just|only)\b`)
 
 // threeDays is the time whose figures tell what is usual: as long as houses record at least.
 var threeDays = span{tool: "-72h", said: "in the last three days"}

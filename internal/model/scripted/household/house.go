@@ -13,6 +13,7 @@ import (
 type entity struct {
 	id, name, state, unit, area, class, since string
 	attrs                                     map[string]any
+	tags                                      []string // what else its line has, such as its integration
 }
 
 func (e entity) domain() string { d, _, _ := strings.Cut(e.id, "."); return d }
@@ -155,8 +156,11 @@ func entities(text string, areas []string) []entity {
 				e.since = s[1]
 			case e.area == "" && slices.Contains(areas, p):
 				e.area = p
-			case e.class == "":
-				e.class = p
+			default:
+				e.tags = append(e.tags, strings.ToLower(p))
+				if e.class == "" {
+					e.class = p
+				}
 			}
 		}
 		out = append(out, e)

@@ -77,9 +77,10 @@ const (
 // turn is a Turn in progress.
 type turn struct {
 	Turn
-	know house // what the searches found out
-	asks []ask // of this question, one for each request in it
-	mark bool  // the text being read ends with a question mark
+	know   house // what the searches found out
+	asks   []ask // of this question, one for each request in it
+	mark   bool  // the text being read ends with a question mark
+	looked reads // of what was recorded, for the request that is being answered
 }
 
 // Limits on the size of a question, in bytes, and on the number of earlier questions. A
@@ -105,7 +106,7 @@ func Answer(t Turn) Reply {
 		return Reply{Say: "I look for what is meant.", Calls: u.searches()}
 	}
 	if r := found[0]; r.Failed {
-		return Reply{Say: "I cannot look at the house now.\n\n" + quote(strings.TrimPrefix(r.Output, "Failed: "))}
+		return Reply{Say: "I cannot look at the house now: " + failure(r.Output)}
 	}
 	u.know = readHouse(found)
 	for _, r := range u.Results {
@@ -116,11 +117,22 @@ func Answer(t Turn) Reply {
 	if f := u.fact(); f != "" {
 		return Reply{Say: "You told me: " + strings.TrimSuffix(f, ".") + "."}
 	}
+	took := u.take()
 	u.asks = u.read()
 	a := newAnswer(u)
+	a.took = took
 	var calls []Call
 	for i := range u.asks {
-		calls = append(calls, u.answer(&u.asks[i], a)...)
+		before := a.length()
+		u.looked = reads{}
+		more := u.answer(&u.asks[i], a)
+		if len(more) == 0 && u.looked.lost() {
+			a.cut(before) // whatever it says, nothing was read that says it
+			kept := len(a.parts)
+			a.say("I cannot tell: what the house recorded could not be read. %s", failure(u.looked.why))
+			a.unread += len(a.parts) - kept
+		}
+		calls = append(calls, more...)
 	}
 	// Look up everything before changing anything. Otherwise one request would see what
 	// another has changed.
@@ -147,6 +159,12 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 	if forbidding.MatchString(polite.ReplaceAllString(strings.Join(q.ws, " "), "")) {
 		a.say("Nothing was changed: I leave it as it is.")
 		return nil
+	}
+	if calls, ok := u.routine(q, a); ok {
+		return calls
+	}
+	if calls, ok := u.entries(q, a); ok {
+		return calls
 	}
 	// A name that nothing in the house has does not mean something with a similar name.
 	if q.kind == nil && len(q.unknown) > 0 && (q.intent == isState || q.intent == isPast || q.intent == isAct) && len(q.unknown) < len(q.names) {
@@ -217,6 +235,19 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 	return u.state(q, a)
 }
 
+// entries answers whether something is on a list, of which only the number of entries is known.
+func (u *turn) entries(q *ask, a *answered) (calls []Call, ok bool) {
+	i := slices.IndexFunc(u.know.hits, func(e entity) bool { return e.domain() == "todo" && wholeName(e, strings.Join(q.ws, " ")) })
+	if i < 0 || q.intent == isAct || len(q.unknown) == 0 {
+		return nil, false
+	}
+	es, calls := u.live(u.know.hits[i : i+1])
+	if len(calls) == 0 {
+		a.say("I cannot tell: %s", lowerStart(u.single(q, es[0])))
+	}
+	return calls, true
+}
+
 // relatives matches people who are named by what they are to somebody.
 var relatives = regexp.MustCompile(`\b(?:the|my|our) (?:kids|children|child|baby|son|daughter|wife|husband|mum|dad|mother|father|parents|guests?|cleaner|nanny)\b`)
 
@@ -237,6 +268,7 @@ func (u *turn) results(tool string) []Result {
 func (u *turn) got(c Call) (Result, bool) {
 	for _, r := range u.Results {
 		if r.Tool == c.Tool && sameInput(r.Input, c.Input) {
+			u.looked.add(r)
 			return r, true
 		}
 	}

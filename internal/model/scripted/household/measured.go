@@ -1,6 +1,7 @@
 package household
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -38,6 +39,8 @@ func (u *turn) measured(q *ask, es []entity, a *answered) []Call {
 		if t := moment(e.since); !t.IsZero() && u.know.now.Sub(t).Hours() > 24 && q.kind.class != "battery" {
 			a.say("That reading is from %s, so it may be out of date.", u.know.since(t))
 		}
+	case q.kind.class == "battery" && (q.aspect == "" || q.aspect == "which" || q.aspect == "count"):
+		u.charges(q, es, a)
 	default:
 		var lines []string
 		for _, e := range es[:min(len(es), 20)] {
@@ -52,6 +55,63 @@ func (u *turn) measured(q *ask, es []entity, a *answered) []Call {
 		a.say("How warm it should be there is not recorded: it has no radiator with a target that Home Assistant knows.")
 	}
 	return nil
+}
+
+var (
+	hopesLow  = regexp.MustCompile(`\b(?:low|lower|flat|empty|dead|dying|weak|new|change|changed|changing|replac\w*|charging|recharg\w*|swap\w*|run(?:ning)? (?:low|out|down)|running)\b`)
+	hopesFull = regexp.MustCompile(`\b(?:ok|okay|fine|good|full|alright|all right|charged|enough|healthy|strong)\b`)
+)
+
+// charges says which of several batteries are low, with a yes or no where that was asked, and
+// proves it by all of them.
+func (u *turn) charges(q *ask, es []entity, a *answered) {
+	flat := strings.Join(q.ws, " ")
+	slices.SortStableFunc(es, func(x, y entity) int { return cmp.Compare(x.scaled(), y.scaled()) })
+	limit := ranges["battery"].low
+	var low, mute []string
+	var lowest *entity
+	for i, e := range es {
+		v, ok := e.value()
+		switch {
+		case !ok:
+			mute = append(mute, "the "+subject(q, e))
+			continue
+		case v < limit:
+			low = append(low, fmt.Sprintf("the %s, at %s", subject(q, e), e.told()))
+		}
+		if lowest == nil {
+			lowest = &es[i]
+		}
+		a.prove("%s: %s", upper(subject(q, e)), e.told())
+	}
+	verdict := ""
+	switch yesNo := re(`^(?:and |so |but )*(?:is|are|do|does|have|has|any)\b`).MatchString(flat); {
+	case yesNo && hopesLow.MatchString(flat):
+		verdict = map[bool]string{true: "Yes: ", false: "No: "}[len(low) > 0]
+	case yesNo && hopesFull.MatchString(flat):
+		verdict = map[bool]string{true: "No: ", false: "Yes: "}[len(low) > 0]
+	}
+	said := "no battery is"
+	if len(low) > 0 {
+		said = fmt.Sprintf("%s of %s batteries %s", count(len(low)), count(len(es)), plural(len(low), "is", "are"))
+	}
+	said += " below " + amount(limit, "%")
+	switch {
+	case lowest == nil:
+		a.say("I cannot tell: no battery gives its charge.")
+		return
+	case len(low) > 0:
+		said += ": " + strings.Join(low, "; ")
+	default:
+		said += fmt.Sprintf(". The lowest is that of the %s, at %s", subject(q, *lowest), lowest.told())
+	}
+	if verdict == "" {
+		said = upper(said)
+	}
+	a.say("%s%s.", verdict, said)
+	if len(mute) > 0 {
+		a.say("Not known: %s.", listed(mute))
+	}
 }
 
 // wholeHouse keeps the meter of the house, of several that measure power, if the question names
@@ -74,6 +134,9 @@ func suits(q *ask, e entity, heaters []entity) string {
 	}
 	if r, judged := ranges[e.class]; judged && has(q.ws, "stuffy|stale") {
 		return map[bool]string{true: "Yes", false: "No"}[v > r.high]
+	}
+	if flat := strings.Join(q.ws, " "); e.class == "battery" && (hopesLow.MatchString(flat) || hopesFull.MatchString(flat)) {
+		return map[bool]string{true: "Yes", false: "No"}[v < ranges["battery"].low == hopesLow.MatchString(flat)]
 	}
 	if len(heaters) != 1 || !has(q.ws, "enough") {
 		return ""

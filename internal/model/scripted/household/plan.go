@@ -34,7 +34,7 @@ func (u *turn) doubt(q *ask, d diagnosed, v verdict, a *answered) {
 	case len(found) > 0:
 		a.say("Yes, that fits: %s.", listed(found))
 	default:
-		a.say("Not as far as the data show: nothing of the %s stood out at those moments. %s.", name, v.what)
+		a.say("Not as far as the data show: nothing of the %s stood out at those moments. %s", name, strings.TrimSpace(v.what+". "+v.besides))
 	}
 }
 
@@ -44,7 +44,7 @@ func (u *turn) plan(q *ask, d diagnosed, v verdict, a *answered) {
 		a.say("There is nothing to mitigate: the data show no unusual moment of %s.", d.about.the())
 		return
 	}
-	name := d.about.the()
+	name := theNames(append([]entity{d.about}, d.also...))
 	var steps []string
 	step := func(format string, args ...any) { steps = append(steps, "- "+fmt.Sprintf(format, args...)) }
 	effect := func(hits int) string {

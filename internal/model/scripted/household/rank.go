@@ -47,7 +47,7 @@ func (u *turn) rank(q *ask, a *answered) []Call {
 	if q.aspect == "why" {
 		return u.rankWhy(q, es, a)
 	}
-	if has(q.ws, "than") && len(q.areas) == 2 {
+	if (has(q.ws, "than") || q.compare != nil && q.compare.equal) && len(q.areas) == 2 {
 		first := es[slices.IndexFunc(es, func(e entity) bool { return e.area == es[0].area })]
 		yes := map[bool]string{true: "Yes", false: "No"}[first.area == q.areas[0] && len(es) > 1 && es[1].told() != first.told()]
 		var each []string
@@ -66,7 +66,17 @@ func (u *turn) rank(q *ask, a *answered) []Call {
 			}
 			return nil
 		}
-		a.say("%s: %s%s.", yes, listed(each), between(es, q.areas))
+		said := listed(each) + between(es, q.areas) + "."
+		flat := strings.Join(q.ws, " ")
+		yesNo := re(`^(?:and |so |but )*(?:is|are) `).MatchString(flat) || has(q.ws, "than") && !re(`^(?:and |so |but |by )*(?:how|what|which|show|tell|compare)`).MatchString(flat)
+		switch {
+		case !yesNo:
+			a.say("%s", upper(said))
+			return nil
+		case q.compare != nil && q.compare.equal:
+			yes = map[bool]string{true: "Yes", false: "No"}[es[0].told() == es[len(es)-1].told()]
+		}
+		a.say("%s: %s", yes, said)
 		return nil
 	}
 	best := es[0]
@@ -105,15 +115,25 @@ func (u *turn) rank(q *ask, a *answered) []Call {
 	return nil
 }
 
+// totalOf returns the meter of the whole house, or nil. What the house makes itself is not in its
+// total: then no meter tells.
+func totalOf(meters []entity) *entity {
+	i := slices.IndexFunc(meters, func(e entity) bool { _, is := e.value(); return is && e.meter() })
+	own := func(e entity) bool { return has(clean(e.name), "solar|inverter|pv|battery") }
+	if i < 0 || slices.ContainsFunc(meters, own) {
+		return nil
+	}
+	return &meters[i]
+}
+
 // believed returns es if the meter of the whole house does not contradict them. If a reading
 // exceeds the meter's, the answer reports both figures, and believed returns nothing to add.
 func (u *turn) believed(q *ask, es, all []entity, a *answered) ([]entity, []Call) {
-	i := slices.IndexFunc(all, func(e entity) bool { _, is := e.value(); return is && e.meter() })
-	own := func(e entity) bool { return has(clean(e.name), "solar|inverter|pv|battery") } // what feeds in is not in the total
-	if i < 0 || slices.ContainsFunc(all, own) {
+	total := totalOf(all)
+	if total == nil {
 		return es, nil
 	}
-	total, over := all[i], 0
+	over := 0
 	for over < len(es) && es[over].scaled() > total.scaled() {
 		over++
 	}

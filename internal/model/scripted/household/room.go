@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/parley-server/parley/internal/keyword"
 )
 
 // raining answers whether it rains, snows and so on.
@@ -163,6 +165,11 @@ func (u *turn) nothing(q *ask, a *answered) []Call {
 	}
 	where := ""
 	switch {
+	case len(q.areas) > 0 && len(q.unknown) > 0: // there are others in the room
+		where = " called " + strings.Join(q.unknown, " ") + " in the " + strings.ToLower(listed(q.areas))
+		if here := slices.DeleteFunc(slices.Clone(all), func(e entity) bool { return !slices.Contains(q.areas, e.area) }); len(here) > 0 {
+			all = here
+		}
 	case len(q.areas) > 0:
 		where = " in the " + strings.ToLower(listed(q.areas))
 	case named != "" && q.kind.measure:
@@ -189,7 +196,7 @@ func (u *turn) nothing(q *ask, a *answered) []Call {
 // alike, or is two typos away.
 func (u *turn) resembles(e entity, w string) bool {
 	return u.named(e, w) || slices.ContainsFunc(clean(e.name), func(have string) bool {
-		return len(w) > 4 && len(have) > 4 && (w[:4] == strings.ToLower(have)[:4] || distance(w, strings.ToLower(have)) <= 2)
+		return len(w) > 4 && len(have) > 4 && (w[:4] == strings.ToLower(have)[:4] || keyword.Slips(w, strings.ToLower(have)) <= 2)
 	})
 }
 
@@ -292,7 +299,15 @@ func (u *turn) placed(es []entity, a *answered) {
 		case e.area == "":
 			a.say("%s is in no room, as far as Home Assistant knows.", upper(e.the()))
 		default:
-			a.say("%s is in the %s.", upper(e.the()), strings.ToLower(e.area))
+			a.say("%s is in the %s%s.", upper(e.the()), strings.ToLower(e.area), moves(e))
 		}
 	}
+}
+
+// moves says what a thing that moves about does: its room is that of its dock.
+func moves(e entity) string {
+	if e.domain() == "vacuum" || e.domain() == "lawn_mower" {
+		return ", and is " + e.told()
+	}
+	return ""
 }

@@ -37,6 +37,9 @@ func small(t Turn) string {
 	if askHelp.MatchString(q) || len(ws) == 0 {
 		return help
 	}
+	if say := beyond(q); say != "" {
+		return say
+	}
 	if m := remembering.FindStringSubmatch(q); m != nil {
 		return "I keep in mind for this session: " + m[1] + "."
 	}

@@ -19,6 +19,8 @@ type answered struct {
 	evidence []string
 	cites    []cite
 	next     []string // suggested next questions
+	took     []string // what was taken for what
+	unread   int      // how many parts only say that something could not be read
 }
 
 type cite struct {
@@ -61,20 +63,11 @@ func (a *answered) text() string {
 		a.parts = []string{"I cannot answer that from what the house records."}
 	}
 	b.WriteString(strings.Join(a.parts, "\n\n"))
-	for _, r := range a.u.Results {
-		if age := ageLine.FindStringSubmatch(r.Output); age != nil && age[1] != "live" {
-			fmt.Fprintf(&b, "\n\nThe data are not live (%s), so this may have changed since.", age[1])
-			break
-		}
-		if m := lostHome.FindStringSubmatch(r.Output); m != nil {
-			fmt.Fprintf(&b, "\n\nHome Assistant could not be asked just now (%s); these are the states last known.", m[1])
-			break
-		}
+	if len(a.parts) > a.unread {
+		b.WriteString(a.stale())
 	}
-	for _, r := range a.u.Results {
-		if r.Failed && r.Tool != act && r.Tool != askUser {
-			fmt.Fprintf(&b, "\n\nNot all could be read: %s.", strings.TrimSuffix(cut(firstLine(strings.TrimPrefix(r.Output, "Failed: ")), 200), "."))
-		}
+	for _, t := range a.took {
+		b.WriteString("\n\n" + t)
 	}
 	for _, f := range a.u.related() {
 		fmt.Fprintf(&b, "\n\nYou told me: %s", f)
@@ -94,6 +87,31 @@ func (a *answered) text() string {
 		b.WriteString("\n\n```parley\n" + string(raw) + "\n```")
 	}
 	return strings.TrimSpace(b.String())
+}
+
+// stale says how old the states are that were read, and what could not be read.
+func (a *answered) stale() string {
+	var b strings.Builder
+	for _, r := range a.u.Results {
+		if age := ageLine.FindStringSubmatch(r.Output); age != nil && age[1] != "live" {
+			b.WriteString("\n\n" + outOfDate(age[1]))
+			break
+		}
+		if m := lostHome.FindStringSubmatch(r.Output); m != nil {
+			fmt.Fprintf(&b, "\n\nHome Assistant could not be asked just now (%s); these are the states last known.", reason(m[1]))
+			break
+		}
+	}
+	var why []string
+	for _, r := range a.u.Results {
+		if r.Failed && r.Tool != act && r.Tool != askUser && !slices.Contains(why, reason(r.Output)) {
+			why = append(why, reason(r.Output))
+		}
+	}
+	if len(why) > 0 {
+		fmt.Fprintf(&b, "\n\nNot all could be read: %s.", strings.Join(why, "; "))
+	}
+	return b.String()
 }
 
 func firstLine(s string) string { s, _, _ = strings.Cut(s, "\n"); return s }

@@ -123,7 +123,7 @@ func (u *turn) state(q *ask, a *answered) []Call {
 			a.say("The sun has been %s since %s, so it is %s outside.", e.told(), u.know.since(moment(e.since)), map[bool]string{true: "light", false: "dark"}[e.state == "above_horizon"])
 		}
 	default:
-		quiet, calls := u.contradicted(es, a)
+		quiet, calls := u.contradicted(q, es, a)
 		if len(calls) > 0 {
 			return calls
 		}
@@ -195,7 +195,7 @@ func (u *turn) onNow(q *ask, a *answered) []Call {
 
 // contradicted separates the entities whose state another one contradicts. A switch that
 // is off while its meter shows power is described with both.
-func (u *turn) contradicted(es []entity, a *answered) (rest []entity, calls []Call) {
+func (u *turn) contradicted(q *ask, es []entity, a *answered) (rest []entity, calls []Call) {
 	const standby = 100 // watts
 	if !slices.ContainsFunc(es, func(e entity) bool { return e.domain() == "switch" && e.is("off") }) {
 		return es, nil
@@ -214,6 +214,14 @@ func (u *turn) contradicted(es []entity, a *answered) (rest []entity, calls []Ca
 			continue
 		}
 		a.cite(meters[i].id, meters[i].name+": "+meters[i].told())
+		if total := totalOf(meters); total != nil && total.scaled() < meters[i].scaled() {
+			likely := map[string]string{"Yes": "Most likely", "No": "Most likely not"}[yesNo(q, []entity{e})]
+			a.say("%s: %s %s %s%s, and %s shows only %s for the whole house. That %s draws %s, as it reports, contradicts both.", cmp.Or(likely, "Most likely so"), e.the(), e.verb(), e.told(), u.sinceOf(e), total.the(), total.told(), meters[i].the(), meters[i].told())
+			a.cite(total.id, total.name+": "+total.told())
+			a.prove("%s: %s", total.name, total.told())
+			a.prove("%s: %s", meters[i].name, meters[i].told())
+			continue
+		}
 		a.say("I cannot tell: %s %s %s%s, but %s draws %s now. The two contradict each other.", e.the(), e.verb(), e.told(), u.sinceOf(e), meters[i].the(), meters[i].told())
 	}
 	return rest, nil
@@ -269,6 +277,9 @@ func (u *turn) single(q *ask, e entity) string {
 		}
 		return fmt.Sprintf("%s has %s I cannot read.", upper(e.the()), entries)
 	}
+	if e.domain() == "timer" && !has(q.ws, "timer|timers") {
+		return fmt.Sprintf("I cannot tell: of %s Home Assistant knows only a timer, which is %s.", e.the(), e.told())
+	}
 	said := fmt.Sprintf("%s %s %s", upper(e.the()), e.verb(), e.told())
 	if e.domain() == "climate" {
 		said = fmt.Sprintf("%s is %s", upper(e.the()), e.heating())
@@ -299,7 +310,7 @@ func yesNo(q *ask, es []entity) string {
 	if len(q.ws) > 0 {
 		first = strings.TrimSuffix(q.ws[0], "'s")
 	}
-	begins := slices.Contains([]string{"is", "are", "has", "have", "does", "do", "any", "was"}, first) || first == "so" || first == "and"
+	begins := slices.Contains([]string{"is", "are", "has", "have", "does", "do", "any", "was"}, first) || first == "so" || first == "and" || re(`^did (?:i|we) (?:leave|forget)\b`).MatchString(strings.Join(q.ws, " "))
 	picks := slices.ContainsFunc(es, func(e entity) bool { // what is docked may charge
 		return !e.can(q.state) || e.state == "docked" && has(q.ws, "charging|charged")
 	})

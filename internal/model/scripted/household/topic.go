@@ -139,6 +139,11 @@ func (t *topic) inFull(part string, question bool) []string {
 	if byHowMuch.MatchString(text) && (t.compare != nil || t.extreme != 0) { // the answer to the comparison tells it
 		return []string{t.text}
 	}
+	if m := re(`^` + lightly + `(?:or )?than (.+)$`).FindStringSubmatch(text); m != nil && t.compare != nil { // "and than the bathroom?"
+		if left, _, ok := strings.Cut(t.text, " than "); ok {
+			return []string{left + " than " + m[1]}
+		}
+	}
 	if oncemore.MatchString(text) || t.open && t.intent == isAct && agrees(clean(part)) {
 		return []string{t.text}
 	}

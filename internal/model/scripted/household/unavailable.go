@@ -1,6 +1,7 @@
 package household
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -16,8 +17,18 @@ func (u *turn) unavailable(q *ask, a *answered) []Call {
 	if len(q.areas) > 0 {
 		es = slices.DeleteFunc(es, func(e entity) bool { return !slices.Contains(q.areas, e.area) })
 	}
+	var faults []fault
+	if len(q.areas) == 0 && q.aspect != "since" && q.aspect != "where" && defects.MatchString(strings.Join(q.ws, " ")) {
+		log := Call{failures, map[string]any{"since": "-36h"}}
+		r, ok := u.got(log)
+		if !ok {
+			return []Call{log}
+		}
+		faults = slices.DeleteFunc(faultsOf(r.Output), func(f fault) bool { return f.level == "WARNING" })
+	}
 	if len(es) == 0 {
 		a.say("Nothing%s is unavailable: all that Home Assistant knows answers.", inAreas(q))
+		u.faulty(faults, a)
 		return nil
 	}
 	var names []string
@@ -44,7 +55,33 @@ func (u *turn) unavailable(q *ask, a *answered) []Call {
 	for _, e := range es {
 		a.prove("%s: not answering%s", e.name, u.sinceOf(e))
 	}
+	u.faulty(faults, a)
 	return nil
+}
+
+var (
+	// defects matches a question for more than what does not answer.
+	defects = regexp.MustCompile(`\b(?:broken|faulty|defective|wrong|(?:out of|in) order|good|ok|okay|fine|well|all ?right)\b`)
+	// ownWord matches a message by which a machine reports a fault of its own; others tell of a
+	// connection or of a single action that failed.
+	ownWord = regexp.MustCompile(`(?i)\b(?:fault|defect|failure|malfunction|jammed|blocked|leak)`)
+)
+
+// faulty adds the faults that the log has, as a machine that answers may be broken all the same.
+func (u *turn) faulty(faults []fault, a *answered) {
+	others := 0
+	for _, f := range faults {
+		if !ownWord.MatchString(f.text) {
+			others++
+			continue
+		}
+		a.say("The %s reports a fault, %s: %s.", lowerFirst(f.about), u.know.when(f.last), lowerSentence(u.faultText(f)))
+		a.cites = append(a.cites[:min(len(a.cites), maxCites-1)], cite{"Home Assistant log", f.about, cut(f.text, 300)})
+		a.prove("Log, about %s: %s (%d %s, last %s)", f.about, u.faultText(f), f.count, plural(f.count, "entry", "entries"), u.know.when(f.last))
+	}
+	if others > 0 {
+		a.say("The log has errors about %s other %s, too; ask for the errors to read them.", count(others), plural(others, "thing", "things"))
+	}
 }
 
 func inAreas(q *ask) string {

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/kljensen/snowball/english"
+	"github.com/parley-server/parley/internal/keyword"
 )
 
 // kind is a sort of thing that people ask about, and the words for it.
@@ -127,7 +128,7 @@ var idle = words(`% draw draws drawing ° °c c a pm am o'clock rise rose rises 
 	after around bad fine dangerous healthy unhealthy harmful safe acceptable worrying
 	lot lots against smell smells stuffy stale fresh anywhere leaking eating burning floor guzzling
 	ready worked biggest consumer consumers good strong weak know coast clear active inactive enabled disabled ring rings rang rung ringing up-to-date
-	wet thirsty speed fast slow
+	wet thirsty speed fast slow new replace replaced replacing replacement changing swap recharge flat dying
 	dip dips outage outages failure failures alright someone's lamp-wise guys darling mate dear sir madam ta cheers`)
 
 // compiled caches the compiled patterns of the rules.
@@ -206,34 +207,7 @@ func alike(a, b string) bool {
 	case n >= 4:
 		slips = 1
 	}
-	return slips > 0 && len(b) >= 4 && a[0] == b[0] && distance(a, b) <= slips
-}
-
-// distance counts the typos between two words: a letter too many, a letter missing, a
-// wrong letter, or two letters swapped.
-func distance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	rows := make([][]int, len(x)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(y)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(x); i++ {
-		for j := 1; j <= len(y); j++ {
-			cost := 1
-			if x[i-1] == y[j-1] {
-				cost = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(x)][len(y)]
+	return slips > 0 && len(b) >= 4 && a[0] == b[0] && keyword.Slips(a, b) <= slips
 }
 
 func sorted(w string) string {
@@ -276,6 +250,7 @@ var spelt = func() []string {
 var (
 	turnOf   = regexp.MustCompile(`\b(turn|switch|turned|switched|tun|trun|swich|swtich)( \w+)?( \w+)?( \w+)? of\b`)
 	notShort = regexp.MustCompile(`\b(is|are|was|were|do|does|did|has|have|had)n't\b`)
+	kicksIn  = regexp.MustCompile(`\bkick(?:s|ed)? in\b`)
 	theTeh   = regexp.MustCompile(`\b(teh|hte|th)\b`)
 )
 
@@ -286,6 +261,9 @@ var contracted = words("what who it that let where how when there here why he sh
 // stay.
 func spell(text string, own map[string]bool) []string {
 	text = theTeh.ReplaceAllString(strings.ToLower(text), "the")
+	text = kicksIn.ReplaceAllStringFunc(text, func(m string) string {
+		return map[bool]string{true: "came on", false: "come on"}[strings.HasPrefix(m, "kicked")]
+	})
 	text = notShort.ReplaceAllString(strings.ReplaceAll(text, "’", "'"), "$1 not")
 	if m := turnOf.FindString(text); m != "" {
 		text = strings.Replace(text, m, m+"f", 1)
@@ -304,7 +282,7 @@ func spell(text string, own map[string]bool) []string {
 		for _, s := range spelt {
 			slips := 1 + len(w)/8
 			swapped := len(w) == len(s) && sorted(w) == sorted(s)
-			if w[0] == s[0] && len(s) >= 4 && distance(w, s) <= slips && (len(w) > 4 || swapped) {
+			if w[0] == s[0] && len(s) >= 4 && keyword.Slips(w, s) <= slips && (len(w) > 4 || swapped) {
 				ws[i] = s
 				break
 			}

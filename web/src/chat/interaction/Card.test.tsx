@@ -12,7 +12,7 @@ const text = (asked: Asked) => html(asked).replace(/<svg.*?<\/svg>/g, "").replac
 describe("a card", () => {
   test("of a permission shows the call and the possible answers", () => {
     const out = text({ seq: 1, interaction: ask({ agent: "lead/home#2", tool: "ha_call_service", input: { service: "light.turn_on" }, choices: ["allow", "allow_session", "deny"] }) });
-    expect(out).toBe("|Permission|· home|Allow ha_call_service: light.turn_on?|service|light.turn_on|Allow once|Allow for this session|Deny…|Edit input…|");
+    expect(out).toBe("|Permission|· home #2|Allow ha_call_service: light.turn_on?|service|light.turn_on|Allow once|Allow for this session|Deny…|Edit input…|");
   });
 
   test("of a permission asks in words, with the ids small beside them", () => {
@@ -33,10 +33,37 @@ describe("a card", () => {
     expect(out, "no answer yet").toMatch(/type="submit"[^>]*disabled/);
   });
 
+  test("of a form has a choice or a plain field for each of its questions", () => {
+    const questions = [
+      { question: "Your name", header: "Name", options: [] },
+      { question: "Size", header: "Size", options: [{ label: "Small" }, { label: "Leave it out" }] },
+    ];
+    const out = html({ seq: 1, interaction: ask({ kind: "question", title: "crm asks: Who are you?", questions, choices: ["answered", "deny"] }) });
+    expect(out.match(/<textarea/g)).toHaveLength(2);
+    expect(out.match(/type="radio"/g), "no choice where there is nothing to choose from").toHaveLength(3);
+    expect(out).toMatch(/Leave it out/);
+    expect(out, "a label that the question begins with is not there twice").not.toMatch(/text-muted">Size</);
+    expect(out).toMatch(/text-muted">Name</);
+  });
+
+  test("of a page to open has a link with its host, if it is one to follow", () => {
+    const card = (url: string) => html({ seq: 1, interaction: ask({ kind: "question", title: "Pay first.", url, questions: [{ question: "Done?", header: "Page", options: [{ label: "Done" }] }] }) });
+    expect(card("https://pay.example.com/x?y=1")).toMatch(/<a href="https:\/\/pay.example.com\/x\?y=1" target="_blank" rel="noopener noreferrer"[^>]*>Open the page of pay.example.com/);
+    expect(card("https://päy.example.com/")).toMatch(/Open the page of xn--/);
+    for (const bad of ["javascript:alert(1)", "http://pay.example.com/", "https://you@pay.example.com/", "/x", "data:text/html,x"]) expect(card(bad)).not.toMatch(/<a /);
+  });
+
   test("has a name and says what kind it is", () => {
     const out = html({ seq: 1, interaction: ask({}) });
     const [, id] = /aria-labelledby="([^"]+)"/.exec(out) ?? [];
     expect(out).toContain(`<h3 id="${id}"`);
+  });
+
+  test("of a credential has a field for each, which shows nothing and is not remembered", () => {
+    const out = html({ seq: 1, interaction: ask({ kind: "credential", title: "crm needs CRM", credentials: ["CRM", "MAIL"], choices: ["answered", "deny"] }) });
+    expect(out.match(/type="password"/g)).toHaveLength(2);
+    expect(out.match(/autoComplete="off"/g)?.length).toBeGreaterThan(1);
+    expect(out).toMatch(/Give it for this turn/);
   });
 
   test("of an unknown kind shows the choices", () => {

@@ -1,20 +1,21 @@
 import { useEffect, useId, useRef, useState, type RefObject } from "react";
 
 import { toApiError } from "../../api/client.ts";
-import type { Answer } from "../../api/types.gen.ts";
-import { agentName } from "../../session/exchange.ts";
+import type { Answer, InteractionKind } from "../../api/types.gen.ts";
 import { outcomeOf, whoOf } from "../../session/outcome.ts";
 import { isWaiting, type Asked } from "../../session/records.ts";
-import { Alert, Check, Close, Hand, Help } from "../../ui/icons.tsx";
+import { labelOf as agentOf } from "../../session/team.ts";
+import { Alert, Bolt, Check, Close, Hand, Help } from "../../ui/icons.tsx";
 import { LongText } from "../../ui/long-text.tsx";
 import { oneLine, tame } from "../../ui/tame.ts";
 import { ago, sentence } from "../../ui/text.ts";
 import { useNow } from "../../ui/use-now.ts";
 import { Decide } from "./Decide.tsx";
 import { Fields } from "./Fields.tsx";
-import { failed, fieldsOf, idle, kindOf, labelOf, lateNotice, leftOf, type Sending } from "./logic.ts";
+import { failed, fieldsOf, idle, kindOf, labelOf, lateNotice, leftOf, pageOf, type Sending } from "./logic.ts";
 import { Questions } from "./Questions.tsx";
 import { cardID, reveal } from "./reveal.ts";
+import { Secrets } from "./Secrets.tsx";
 
 interface Props {
   asked: Asked;
@@ -22,8 +23,8 @@ interface Props {
   facts?: readonly string[];
   /** It is shown within its turn: URLs lead there. */
   inPlace?: boolean;
-  /** Rejects with an ApiError. */
-  onAnswer(answer: Answer): Promise<void>;
+  /** Rejects with an ApiError. Credentials are kept nowhere. */
+  onAnswer(answer: Answer, credentials?: Record<string, string>): Promise<void>;
 }
 
 /**
@@ -49,10 +50,10 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
     }
   }, [waiting, answered]);
 
-  const answer = async (a: Answer) => {
+  const answer = async (a: Answer, credentials?: Record<string, string>) => {
     setSending({ state: "sending", answer: a });
     try {
-      await onAnswer(a);
+      await onAnswer(a, credentials);
       setSending({ state: "sent", answer: a });
     } catch (cause) {
       setSending(failed(a, toApiError(cause)));
@@ -61,7 +62,8 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
 
   if (!waiting) return <Closed asked={asked} notice={lateNotice(sending, asked)} boxRef={box} />;
   const busy = sending.state === "sending" || sending.state === "sent";
-  const agent = agentName(i.agent);
+  const agent = agentOf(i.agent);
+  const page = pageOf(i.url);
   return (
     <section
       ref={box}
@@ -70,11 +72,11 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
       aria-labelledby={name}
       aria-busy={busy}
       data-interaction={i.kind}
-      className="flex flex-col gap-3 rounded-xl border border-accent/60 bg-surface px-4 pt-3 pb-4 text-sm"
+      className={`flex flex-col gap-3 rounded-xl border bg-surface px-4 pt-3 pb-4 text-sm ${i.kind === "client" ? "border-border" : "border-accent/60"}`}
     >
       <header className="flex flex-col gap-0.5">
         <div className="flex flex-wrap items-center gap-x-2 text-xs leading-5 text-text-muted">
-          <span className="text-link">{i.kind === "unknown" ? <Alert size={14} /> : i.kind === "question" ? <Help size={14} /> : <Hand size={14} />}</span>
+          <span className="text-link">{<Sign kind={i.kind} />}</span>
           <span className="font-medium text-link">{kindOf(i.kind)}</span>
           {agent !== "" && <span>· {agent}</span>}
           {i.tool && i.kind !== "question" && !i.detail && !i.title.includes(i.tool) && <span className="font-mono">· {i.tool}</span>}
@@ -83,6 +85,7 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
         <h3 id={name} className="text-base leading-6 font-semibold wrap-anywhere">
           {oneLine(i.title, 500)}
         </h3>
+        {i.kind === "client" && <p className="text-text-muted">A client that can run it takes it. You need not do anything.</p>}
         {i.text && (
           <p className="wrap-anywhere whitespace-pre-wrap text-text-muted">
             <LongText text={tame(sentence(i.text))} />
@@ -93,9 +96,18 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
             {f}
           </p>
         ))}
+        {page && (
+          <p className="pt-1">
+            <a href={page.href} target="_blank" rel="noopener noreferrer" className="font-medium text-link underline wrap-anywhere">
+              Open the page of {page.host}
+            </a>
+          </p>
+        )}
       </header>
       {i.kind === "question" && (i.questions?.length ?? 0) > 0 ? (
         <Questions interaction={i} busy={busy} onAnswer={(a) => void answer(a)} />
+      ) : i.kind === "credential" && (i.credentials?.length ?? 0) > 0 ? (
+        <Secrets interaction={i} busy={busy} onAnswer={(given) => void answer({ choice: given ? "answered" : "deny" }, given)} />
       ) : (
         <Decide interaction={i} busy={busy} refused={sending.state === "refused" ? sending : undefined} onAnswer={(a) => void answer(a)} />
       )}
@@ -119,6 +131,12 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
       </div>
     </section>
   );
+}
+
+function Sign({ kind }: { kind: InteractionKind }) {
+  if (kind === "unknown") return <Alert size={14} />;
+  if (kind === "question") return <Help size={14} />;
+  return kind === "client" ? <Bolt size={14} /> : <Hand size={14} />;
 }
 
 function TimeLeft({ expiresAt }: { expiresAt: string | undefined }) {

@@ -12,7 +12,7 @@ export default function InteractionCard({ asked }: { asked: Asked }) {
       inPlace
       asked={asked}
       facts={factsOf(asked.interaction, events)}
-      onAnswer={(answer) => chat.answer(asked.interaction.id, answer)}
+      onAnswer={(answer, credentials) => chat.answer(asked.interaction.id, answer, credentials)}
     />
   );
 }

@@ -52,11 +52,12 @@ interface ChoiceProps {
 function Choice({ question: q, alone, picked, onPick }: ChoiceProps) {
   const name = useId();
   const type = q.multi_select ? "checkbox" : "radio";
+  const free = (q.options ?? []).length === 0;
   const option = "flex cursor-pointer items-start gap-3 rounded-lg border border-border px-3 py-2 [@media(pointer:coarse)]:py-2.5 hover:bg-hover has-checked:border-accent/60 has-checked:bg-hover";
   return (
     <fieldset className="flex min-w-0 flex-col gap-1.5">
       <legend className={alone ? "sr-only" : "mb-1.5"}>
-        {q.header && <span className="mr-2 rounded-md bg-bubble px-1.5 py-0.5 text-xs text-text-muted">{q.header}</span>}
+        {q.header && !q.question.startsWith(q.header) && <span className="mr-2 rounded-md bg-bubble px-1.5 py-0.5 text-xs text-text-muted">{q.header}</span>}
         <span className="font-medium">{q.question}</span>
       </legend>
       {q.multi_select && <p className="text-xs text-text-muted">Choose one or more.</p>}
@@ -75,21 +76,25 @@ function Choice({ question: q, alone, picked, onPick }: ChoiceProps) {
           </span>
         </label>
       ))}
-      <div className={option}>
-        <input
-          id={`${name}-other`}
-          type={type}
-          name={name}
-          className="mt-1 accent-accent"
-          checked={picked.other}
-          onChange={(e) => onPick(pickOther(q, picked, e.currentTarget.checked))}
-        />
-        <label htmlFor={`${name}-other`} className="shrink-0">
-          Other
-        </label>
+      <div className={`${option} ${free ? "bg-bg focus-within:border-accent" : ""}`}>
+        {!free && (
+          <>
+            <input
+              id={`${name}-other`}
+              type={type}
+              name={name}
+              className="mt-1 accent-accent"
+              checked={picked.other}
+              onChange={(e) => onPick(pickOther(q, picked, e.currentTarget.checked))}
+            />
+            <label htmlFor={`${name}-other`} className="shrink-0">
+              Other
+            </label>
+          </>
+        )}
         <textarea
           aria-label={`Your own words for: ${q.question}`}
-          placeholder="in your own words"
+          {...(!free && { placeholder: "in your own words" })}
           rows={1}
           value={picked.text}
           maxLength={limits.answer}
@@ -101,7 +106,7 @@ function Choice({ question: q, alone, picked, onPick }: ChoiceProps) {
             e.preventDefault();
             e.currentTarget.form?.requestSubmit();
           }}
-          className="field-sizing-content max-h-40 min-w-0 flex-1 resize-none border-b border-border bg-transparent outline-none placeholder:text-text-muted focus:border-accent"
+          className={`field-sizing-content max-h-40 min-w-0 flex-1 resize-none bg-transparent outline-none placeholder:text-text-muted ${free ? "" : "border-b border-border focus:border-accent"}`}
         />
       </div>
     </fieldset>

@@ -17,6 +17,7 @@ export function choicesOf(i: Interaction): readonly string[] {
     case "question":
       return ["answered"];
     case "credential":
+    case "client":
       return ["deny"];
   }
 }
@@ -30,12 +31,15 @@ const labels: Record<string, string> = {
   again: "Do it again",
   leave: "Leave it",
   answered: "Answer",
+  claimed: "Taken by a client",
 };
 
 export function labelOf(kind: InteractionKind, choice: string): string {
   if (kind === "confirmation" && choice === "allow") return "Yes, do it";
   if (kind === "confirmation" && choice === "deny") return "No";
+  if (kind === "credential" && choice === "answered") return "Give it for this turn";
   if (kind === "question" && choice === "deny") return "Skip";
+  if (kind === "client" && choice === "deny") return "Go on without it";
   return labels[choice] ?? choice;
 }
 
@@ -45,9 +49,18 @@ const kinds: Record<InteractionKind, string> = {
   question: "Question",
   unknown: "Outcome unknown",
   credential: "Credential",
+  client: "Waits for a client",
 };
 
 export const kindOf = (kind: InteractionKind): string => kinds[kind] ?? "Question";
+
+/** The page that a person is asked to open; undefined if it is none that a link may lead to. */
+export function pageOf(url: string | undefined): URL | undefined {
+  if (!url || !URL.canParse(url)) return undefined;
+  const at = new URL(url);
+  const here = at.hostname === "localhost" || at.hostname === "127.0.0.1" || at.hostname === "[::1]";
+  return (at.protocol === "https:" || (at.protocol === "http:" && here)) && at.username === "" ? at : undefined;
+}
 
 /** The time left to answer; "" if there is no limit. */
 export function leftOf(expiresAt: string | undefined, now: number): { text: string; over: boolean; soon: boolean } {

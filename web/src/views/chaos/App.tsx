@@ -3,6 +3,7 @@ import { useStore } from "zustand";
 
 import { Frame } from "../../chat/Frame.tsx";
 import { Sidebar } from "../../chat/Sidebar.tsx";
+import { awaitedIn } from "../../session/inbox.ts";
 import type { Chaos } from "./state.ts";
 
 export function App({ chaos }: { chaos: Chaos }) {
@@ -17,7 +18,7 @@ function Sessions({ chaos, ...props }: { chaos: Chaos; onChosen(): void; onClose
     () =>
       sessions.map((s) => {
         const { server, title } = known[s.id] ?? {};
-        return { id: s.id, name: title || s.preview, time: s.createdAt, waiting: rows?.filter((r) => r.session === server).length ?? 0 };
+        return { id: s.id, name: title || s.preview, time: s.createdAt, waits: rows && awaitedIn(rows, server) };
       }),
     [sessions, known, rows],
   );

@@ -14,7 +14,7 @@ export interface ChaosState extends ChatState {
 const newestFirst = (a: Session, b: Session) => b.createdAt.localeCompare(a.createdAt);
 
 export class Chaos extends Chat<ChaosState> {
-  readonly words = { title: "ChaosContext", greeting: "What is the latest?", placeholder: "Ask about your project…" };
+  readonly words = { title: "ChaosContext", greeting: "What is the latest?", placeholder: "Ask about your project…", pin: "The launch is on 3 March." };
   readonly #storage: Storage;
 
   constructor(deps: ChatDeps & { storage: Storage }) {

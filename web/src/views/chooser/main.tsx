@@ -2,8 +2,9 @@ import { StrictMode, useEffect, useState } from "react";
 import { createRoot } from "react-dom/client";
 
 import "../../styles/index.css";
-import { baseOf, createClient, toApiError, type ApiError, type AppInfo } from "../../api/client.ts";
+import { baseOf, createClient, toApiError, type ApiError, type AppInfo, type ServerInfo } from "../../api/client.ts";
 import { createKeyring } from "../../api/keyring.ts";
+import { AppLogo, pageOf } from "../../chat/AppLogo.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Chevron } from "../../ui/icons.tsx";
 import { Boundary } from "../../ui/boundary.tsx";
@@ -15,11 +16,11 @@ import { ThemeMenu } from "../../ui/theme-menu.tsx";
 const base = baseOf(location.href);
 const keyring = createKeyring();
 const client = createClient(base, keyring.fetch, keyring.locked);
-const address = (app: AppInfo) => `${base}apps/${encodeURIComponent(app.name)}/`;
 
 /** The apps of this server. If there is only one, it opens at once. */
 function Chooser() {
   const [apps, setApps] = useState<AppInfo[]>();
+  const [off, setOff] = useState<ServerInfo["off"]>([]);
   const [error, setError] = useState<ApiError>();
   const [attempt, setAttempt] = useState(0);
   useEffect(() => {
@@ -27,11 +28,12 @@ function Chooser() {
     client.apps(stop.signal).then(
       (found) => {
         const only = found.length === 1 ? found[0] : undefined;
-        if (only) location.replace(address(only));
+        if (only) location.replace(pageOf(only, base));
         else setApps(found);
       },
       (cause: unknown) => stop.signal.aborted || setError(toApiError(cause)),
     );
+    client.server(stop.signal).then((s) => setOff(s.off), () => undefined); // the apps that are on are listed all the same
     return () => stop.abort();
   }, [attempt]);
   return (
@@ -63,12 +65,13 @@ function Chooser() {
           {apps?.map((app) => (
             <li key={app.name}>
               <a
-                href={address(app)}
+                href={pageOf(app, base)}
                 className="flex items-center gap-3 rounded-xl border border-border bg-surface px-4 py-3.5 transition-colors hover:border-accent/60 hover:bg-hover"
               >
-                <span className="min-w-0 flex-1">
-                  <span className="block font-medium">{app.title || app.name}</span>
-                  {app.description && <span className="block text-sm text-text-muted">{app.description}</span>}
+                <AppLogo app={app} base={base} size={36} />
+                <span className="min-w-0 flex-1 wrap-anywhere">
+                  <span dir="auto" className="block font-medium">{app.title || app.name}</span>
+                  {app.description && <span dir="auto" className="line-clamp-3 text-sm text-text-muted">{app.description}</span>}
                 </span>
                 <span className="text-text-muted">
                   <Chevron />
@@ -77,6 +80,18 @@ function Chooser() {
             </li>
           ))}
         </ul>
+        {apps && off.length > 0 && (
+          <section aria-label="Apps that are off" className="mt-8 text-sm text-text-muted">
+            <h2 className="font-medium">Not served here</h2>
+            <ul className="mt-1 grid gap-1">
+              {off.map((o) => (
+                <li key={o.app} className="wrap-anywhere">
+                  <span className="text-text-primary">{o.app}</span> {sentence(o.why)}
+                </li>
+              ))}
+            </ul>
+          </section>
+        )}
       </main>
     </div>
   );

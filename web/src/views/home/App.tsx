@@ -1,24 +1,39 @@
-import { lazy, Suspense, useCallback, useMemo } from "react";
+import { lazy, Suspense, useMemo } from "react";
 import { useStore } from "zustand";
 
 import { Frame } from "../../chat/Frame.tsx";
-import { Sidebar } from "../../chat/Sidebar.tsx";
+import { ListedSidebar } from "../../chat/ListedSidebar.tsx";
+import { StepLog } from "../../chat/turn/StepLog.tsx";
+import type { Words } from "../../chat/turn/words.ts";
 import { PartsContext, type Parts } from "../../chat/use-chat.ts";
 import { IconButton } from "../../ui/button.tsx";
 import { House } from "../../ui/icons.tsx";
 import { useMedia } from "../../ui/use-media.ts";
+import type { Event } from "../../api/types.gen.ts";
+import { namesIn, wordsOf } from "./calls.ts";
 import { Chips } from "./Chips.tsx";
 import { Figures } from "./Figures.tsx";
 import { Leading, Past } from "./Leading.tsx";
-import { Settings } from "./Settings.tsx";
 import type { Home } from "./state.ts";
-import { StepLog } from "./StepLog.tsx";
-import { showPanel, useHome, wide } from "./use-home.ts";
+import type { Names } from "./plain.ts";
+import { showPanel, useHome, useHouse, wide } from "./use-home.ts";
 
 const EntityPanel = lazy(() => import("./EntityPanel.tsx"));
 const EntityDrawer = lazy(() => import("./EntityDrawer.tsx"));
 
-const parts: Parts = { Steps: StepLog, Figures, Around: Leading, Below: Chips, Settings };
+const parts: Parts = { Steps: StepLog, Figures, Around: Leading, Below: Chips, useWords, useWanted };
+
+/** The steps of a turn, in the names of the house. */
+function useWords(events: readonly Event[]): Words {
+  const entities = useHouse((h) => h.entities);
+  return useMemo(() => wordsOf(new Map([...namesIn(events), ...entities]) satisfies Names), [events, entities]);
+}
+
+/** The line of a turn's steps that a figure of an answer leads to. */
+function useWanted(turn: string) {
+  const { evidence } = useHome();
+  return useStore(evidence, (s) => (s.shown?.kind === "line" && s.shown.turn === turn ? s.shown : undefined));
+}
 
 export function App({ home }: { home: Home }) {
   const { panel } = useHome();
@@ -27,7 +42,7 @@ export function App({ home }: { home: Home }) {
   return (
     <PartsContext value={parts}>
       <Frame
-        sidebar={(props) => <Sessions home={home} {...props} />}
+        sidebar={(props) => <ListedSidebar chat={home} empty="Conversations about your home will be listed here." {...props} />}
         tools={
           <IconButton label={open && roomy ? "Hide the house" : "Show the house"} aria-expanded={open} onClick={() => showPanel(panel, !open)}>
             <House />
@@ -50,22 +65,4 @@ export function App({ home }: { home: Home }) {
       </Frame>
     </PartsContext>
   );
-}
-
-function Sessions({ home, ...props }: { home: Home; onChosen(): void; onClose?: () => void }) {
-  const entries = useStore(home.store, (s) => s.entries);
-  const known = useStore(home.store, (s) => s.known);
-  const rows = useStore(home.inbox.store, (s) => s.rows);
-  const more = useStore(home.store, (s) => s.moreSessions);
-  const sessions = useMemo(
-    () =>
-      (entries ?? []).map((e) => ({
-        ...e,
-        name: known[e.id]?.title || e.name,
-        waiting: rows ? rows.filter((r) => r.session === (e.server ?? known[e.id]?.server)).length : e.waiting,
-      })),
-    [entries, known, rows],
-  );
-  const further = useCallback(() => void home.furtherSessions(), [home]);
-  return <Sidebar sessions={sessions} more={more} onMore={further} empty={entries ? "Conversations about your home will be listed here." : ""} where="on the server, for every client" {...props} />;
 }

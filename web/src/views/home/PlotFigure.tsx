@@ -7,7 +7,7 @@ import { Dialog } from "../../ui/dialog.tsx";
 import { sentence } from "../../ui/text.ts";
 import { heightFor, windowText, type Chart as Data, type Plot } from "./chart.ts";
 import { lineAbout } from "./evidence.ts";
-import { Download, Picture } from "./Picture.tsx";
+import { Download, Picture } from "../../chat/artifacts/Picture.tsx";
 import { goTo, useEvidence, wantChart } from "./use-evidence.ts";
 import { useHome } from "./use-home.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import type { Event } from "../../api/types.gen.ts";
-import { callInWords, firstLine, namesIn } from "./calls.ts";
+import { callInWords, namesIn } from "./calls.ts";
 
 const names = new Map([
   ["light.bedroom_ceiling", { name: "Bedroom ceiling" }],
@@ -27,11 +27,6 @@ describe("a call in words", () => {
     ["toString", undefined, "ToString"],
     ["index_search", null, "Looks for all that there is"],
   ])("%s %j", (tool, input, want) => expect(callInWords(tool, input, names)).toBe(want));
-});
-
-test("the first line of a result says what it is", () => {
-  expect(firstLine("\n5 of 5 entities that fit, the best first:\n- light.x = on")).toBe("5 of 5 entities that fit, the best first");
-  expect(firstLine("")).toBe("");
 });
 
 test("a turn's tools name what the panel does not list", () => {

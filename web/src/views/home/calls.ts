@@ -2,7 +2,7 @@
 // folded under its line.
 
 import type { Event } from "../../api/types.gen.ts";
-import { queryOf } from "../../session/exchange.ts";
+import { callOf, humane, type Words } from "../../chat/turn/words.ts";
 import { plainly, type Names } from "./plain.ts";
 
 type Input = Readonly<Record<string, unknown>>;
@@ -27,8 +27,7 @@ export function callInWords(tool: string, input: unknown, names: Names): string 
   const given = (typeof input === "object" && input !== null ? input : {}) as Input;
   const known = Object.hasOwn(does, tool) ? does[tool] : undefined;
   if (known) return plainly(known(aboutOf(given, names), given) + timeOf(given), names);
-  const one = queryOf(input);
-  return humane(tool) + (one !== "" && !one.startsWith("{") && !one.startsWith("[") ? `: ${plainly(one, names)}` : "");
+  return plainly(callOf(tool, input), names);
 }
 
 const most = 3;
@@ -58,14 +57,8 @@ const listed = (all: readonly string[]): string => (all.length < 2 ? all.join(""
 
 const text = (v: unknown): string => (typeof v === "string" ? v : "");
 
-/** "Read slack mock" of "read_slack_mock". */
-function humane(id: string): string {
-  const s = id.replace(/[_.]+/g, " ").trim();
-  return s.charAt(0).toUpperCase() + s.slice(1);
-}
-
-/** The first line of a result, which says what it is. */
-export const firstLine = (output: string): string => (output.trim().split("\n", 1)[0] ?? "").replace(/:$/, "");
+/** The steps of the house in its own names. */
+export const wordsOf = (names: Names): Words => ({ call: (tool, input) => callInWords(tool, input, names), text: (text) => plainly(text, names) });
 
 /** The names of things as a turn's tools told them: the panel does not have them all. */
 export function namesIn(events: readonly Event[]): Names {

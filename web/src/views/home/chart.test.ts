@@ -41,8 +41,8 @@ test("a picture is that of the values that its call kept; of old sessions it is 
   const ended = event("tool.ended", { call: "c", outcome: "ok", output: "", data: { entities: [{ min: 1 }, {}] } });
   const now = plotsOf([ref("png", "image/png"), ref("json", chartType), ended, ref("other", "image/png", "d"), ref("csv", "text/csv", "d")]);
   expect(now.plots.map((p) => [p.chart.id, p.image?.id, p.numbers])).toEqual([["json", "png", [true, false]]]);
-  expect([now.pictures.map((a) => a.id), now.files.map((a) => a.id)]).toEqual([["other"], ["csv"]]);
+  expect(now.rest.map((a) => a.id)).toEqual(["other", "csv"]);
   const old = plotsOf([ref("png", "image/png"), event("tool.ended", { call: "c", outcome: "ok", output: "", artifact: { id: "png", name: "png", media_type: "image/png", size: 1, sha256: "" } })]);
-  expect([old.plots, old.pictures.map((a) => a.id)]).toEqual([[], ["png"]]);
+  expect([old.plots, old.rest.map((a) => a.id)]).toEqual([[], ["png"]]);
   expect(heightFor([true, false])).toBe(heightFor([]) + heightFor([true]) + heightFor([false]) - 2 * heightFor([]));
 });

@@ -181,7 +181,7 @@ export interface Plot {
 }
 
 /** The plots of a turn, and everything else that its tools kept. */
-export function plotsOf(events: readonly Event[]): { plots: Plot[]; pictures: ArtifactRef[]; files: ArtifactRef[] } {
+export function plotsOf(events: readonly Event[]): { plots: Plot[]; rest: ArtifactRef[] } {
   const all = artifactsOf(events);
   const byCall = new Map<string, Plot>();
   for (const e of events) {
@@ -200,8 +200,7 @@ export function plotsOf(events: readonly Event[]): { plots: Plot[]; pictures: Ar
   }
   const plots = [...byCall.values()];
   const drawn = new Set(plots.flatMap((p) => [p.chart.id, p.image?.id]));
-  const rest = all.filter((a) => !drawn.has(a.id));
-  return { plots, pictures: rest.filter(isPicture), files: rest.filter((a) => !isPicture(a)) };
+  return { plots, rest: all.filter((a) => !drawn.has(a.id)) };
 }
 
 export const isPicture = (a: ArtifactRef): boolean => /^image\/(png|jpeg|gif|webp|avif|svg\+xml)\b/.test(a.media_type);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { Entity } from "./entities.ts";
-import { bytes, lineThrough, nameIn, rangeOf, spansOf, stateOf, thinned, toneOf } from "./format.ts";
+import { lineThrough, nameIn, rangeOf, spansOf, stateOf, thinned, toneOf } from "./format.ts";
 
 const now = Date.parse("2026-03-10T12:00:00Z");
 const entity = (state: string, more: Partial<Entity> = {}): Entity => ({ entity_id: "sensor.x", name: "X", domain: "sensor", state, available: true, ...more });
@@ -55,4 +55,3 @@ test("a name leaves out what its area says already", () => {
   expect(nameIn("", entity("", { name: "Bedroom blind" }))).toBe("Bedroom blind");
 });
 
-test("sizes", () => expect([12, 48_200, 2_500_000].map(bytes)).toEqual(["12 bytes", "48 KB", "2.5 MB"]));

@@ -123,9 +123,3 @@ const quiet = new Set(["off", "closed", "idle", "unavailable", "unknown", "not_h
 export const isQuiet = (state: string): boolean => quiet.has(state);
 
 export const amount = (v: number): string => number.format(v);
-
-/** "48 KB" */
-export function bytes(n: number): string {
-  if (n < 1000) return `${n} bytes`;
-  return n < 1_000_000 ? `${Math.round(n / 1000)} KB` : `${(n / 1_000_000).toFixed(1)} MB`;
-}

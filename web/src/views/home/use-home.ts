@@ -21,7 +21,15 @@ export function createPanel(): StoreApi<PanelState> {
   } catch {
     // No storage: it is open at first.
   }
-  return createStore<PanelState>(() => ({ open: !closed && matchMedia(wide).matches, wanted: undefined }));
+  const media = matchMedia(wide);
+  const panel = createStore<PanelState>(() => ({ open: !closed && media.matches, wanted: undefined }));
+  let beside = panel.getState().open;
+  // A window that becomes too narrow for both must not show the house in place of the chat.
+  media.addEventListener("change", ({ matches }) => {
+    if (!matches) beside = panel.getState().open;
+    panel.setState({ open: matches && beside });
+  });
+  return panel;
 }
 
 /** From this width on, there is room for the panel beside the chat. */

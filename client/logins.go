@@ -1,0 +1,36 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/parley-server/parley"
+)
+
+// Logins lists the user's logins at other services, such as MCP servers.
+func (c *Client) Logins(ctx context.Context) ([]parley.Login, error) {
+	list, err := get[struct {
+		Logins []parley.Login `json:"logins"`
+	}](ctx, c, call{method: http.MethodGet, path: "/v1/logins"})
+	return list.Logins, err
+}
+
+// FinishLogin hands in what a browser brought back from a login.
+func (c *Client) FinishLogin(ctx context.Context, a parley.LoginAnswer) (parley.LoginFinished, error) {
+	return get[parley.LoginFinished](ctx, c, call{method: http.MethodPost, path: "/v1/logins", body: a})
+}
+
+// ForgetLogin removes a login. revoked says whether its tokens were ended where they came from,
+// too. CodeNotFound: there is none with that id.
+func (c *Client) ForgetLogin(ctx context.Context, id string) (revoked bool, err error) {
+	done, err := get[struct {
+		Revoked bool `json:"revoked"`
+	}](ctx, c, call{method: http.MethodDelete, path: p("/v1/logins/%s", id)})
+	return done.Revoked, err
+}
+
+// ForgetLogins removes all of them, with all else that is kept encrypted for the user.
+func (c *Client) ForgetLogins(ctx context.Context) error {
+	_, err := get[struct{}](ctx, c, call{method: http.MethodDelete, path: "/v1/logins"})
+	return err
+}

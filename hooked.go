@@ -1,0 +1,141 @@
+package parley
+
+import "slices"
+
+// maxTold limits what hooks tell the model at the start of a session, in bytes.
+const maxTold = 32 << 10
+
+// Hooked is what hooks decided together: the strictest of their verdicts.
+type Hooked struct {
+	Verdict Verdict `json:"verdict,omitempty"` // allow, ask, deny; empty: none
+	Name    string  `json:"name,omitempty"`    // whose verdict that is
+	Reason  string  `json:"reason,omitempty"`
+	Changed string  `json:"changed,omitempty"` // the hook that has changed the input
+}
+
+// Denied reports whether hooks were asked and have said no.
+func (h *Hooked) Denied() bool { return h != nil && h.Verdict == Deny }
+
+// strictness orders the verdicts of hooks.
+var strictness = map[Verdict]int{Allow: 1, Ask: 2, Deny: 3}
+
+// with is what was decided, with another hook's decision.
+func (h *Hooked) with(p HookRan) *Hooked {
+	out := Hooked{}
+	if h != nil {
+		out = *h
+	}
+	if strictness[p.Decision] > strictness[out.Verdict] {
+		out.Verdict, out.Name, out.Reason = p.Decision, p.Name, p.Reason
+	}
+	if len(p.Input) > 0 {
+		out.Changed = p.Name
+	}
+	return &out
+}
+
+// hooked takes in what a hook of the engine's decided.
+func (t *Turn) hooked(e Event, p HookRan) {
+	t.HookBytes += len(e.Data)
+	switch p.Event {
+	case "UserPromptSubmit":
+		if p.Steers { // it was asked before the message was accepted
+			t.tell(e.Agent, p.Context)
+			return
+		}
+		t.PromptDue, t.Prompt = false, t.Prompt.with(p)
+		if p.Context != "" {
+			t.Told = append(slices.Clip(t.Told), p.Context)
+		}
+	case "SessionStart":
+		if t.Resumed {
+			t.Resumed = false
+			t.tell(t.Active, p.Context)
+		}
+	case "SubagentStart":
+		if a := t.Agent(e.Agent); a != nil {
+			a.Heard = true
+		}
+		t.tell(e.Agent, p.Context)
+	case "Stop", "SubagentStop":
+		a := t.Agent(e.Agent)
+		if a == nil || a.Ended {
+			return
+		}
+		if !a.AtEnd.Denied() && p.Decision == Deny {
+			a.GoneOn++
+		}
+		a.AtEnd = a.AtEnd.with(p)
+		if p.Decision == Deny {
+			t.tell(e.Agent, p.Reason)
+		}
+	case "PreCompact":
+		t.Compact = t.Compact.with(p)
+	default:
+		t.hookedCall(p)
+	}
+}
+
+// tell has an agent read what a hook says with its next step. If there is none of that path,
+// the agent in charge reads it.
+func (t *Turn) tell(path AgentPath, text string) {
+	a := t.Agent(path)
+	if a == nil || a.Ended {
+		a = t.Agent(t.Active)
+	}
+	switch {
+	case text == "":
+	case a == nil: // nobody has begun
+		t.Told = append(slices.Clip(t.Told), text)
+	default:
+		a.Steers = append(slices.Clip(a.Steers), Item{Kind: ItemHook, Text: text})
+	}
+}
+
+// unread reports whether hooks keep the turn's message from every model: they have blocked it,
+// or have not decided about it.
+func (t *Turn) unread() bool { return t.PromptDue || t.Prompt.Denied() }
+
+// hookedCall takes in what a hook decided about a call.
+func (t *Turn) hookedCall(p HookRan) {
+	c := t.edit(p.Call)
+	if c == nil {
+		return
+	}
+	switch p.Event {
+	case "PreToolUse":
+		c.Hook = c.Hook.with(p)
+		if len(p.Input) > 0 && c.HookAsked != nil {
+			c.HookAsked = &Hooked{} // what they decided was about another input
+		}
+	case "PermissionRequest":
+		c.HookAsked = c.HookAsked.with(p)
+	default:
+		c.HookDue = false
+		if p.Output != nil {
+			r := ToolResult{Call: c.Call, Outcome: c.Outcome}.Replaced(*p.Output)
+			c.Output, c.Data, c.Error, c.Artifact, c.About = r.Output, r.Data, r.Error, r.Artifact, r.About
+		}
+	}
+	if p.Event == "PermissionRequest" && len(p.Input) > 0 {
+		c.Hook = nil // the hooks before a call have not seen this input
+	}
+	if p.Context != "" {
+		c.HookSays = append(slices.Clip(c.HookSays), p.Context)
+	}
+	if len(p.Input) > 0 && c.Status == ToolIsRequested {
+		// What a human allowed was another input.
+		c.Input, c.Redacted, c.Answer, c.Asked, c.Granted, c.EditCut = p.Input, false, nil, "", false, false
+	}
+}
+
+// WithHooks is a text for a model, with what hooks tell it about that.
+func WithHooks(text string, says []string) string {
+	for _, said := range says {
+		text += "\n" + HookSays(said)
+	}
+	return text
+}
+
+// HookSays is what a model reads of a hook.
+func HookSays(text string) string { return "[a hook says: " + text + "]" }

@@ -1,0 +1,368 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/policy"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+const (
+	// maxHeld limits the held credentials in bytes, including their overhead; maxHeldOf is
+	// one user's share.
+	maxHeld   = 32 << 20
+	maxHeldOf = 1 << 20
+	// holdCredential is how long credentials are held at most, for turns that wait for ever.
+	holdCredential = 24 * time.Hour
+	// credentialCost is roughly the overhead of a credential, in bytes.
+	credentialCost = 256
+)
+
+// credentials holds, in memory only, what clients sent for the tools of their turns, until
+// the turn has ended. They may be gone at any time: the turn then asks for them. Safe for
+// concurrent use.
+type credentials struct {
+	// hide tells who keeps secrets out of a session what the session holds now.
+	hide func(s parley.SessionID, values []string)
+
+	mu    sync.Mutex
+	of    map[parley.SessionID]map[parley.TurnID]*heldCredentials
+	users map[parley.Principal]int // bytes per user
+	bytes int
+}
+
+type heldCredentials struct {
+	owner parley.Principal
+	since time.Time
+	all   parley.Credentials
+	added []string // the names that came with messages while the turn ran
+}
+
+func (h *heldCredentials) size() (n int) {
+	if h == nil {
+		return 0
+	}
+	for name, v := range h.all {
+		n += len(name) + len(v) + credentialCost
+	}
+	return n
+}
+
+// put holds credentials of a turn beside those that it has, in place of those of the same
+// names. undo takes that back.
+func (c *credentials) put(owner parley.Principal, s parley.SessionID, t parley.TurnID, given parley.Credentials, now time.Time) (undo func(), err error) {
+	if len(given) == 0 {
+		return func() {}, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.of[s][t]
+	next := &heldCredentials{owner: owner, since: now, all: maps.Clone(given)}
+	if old != nil {
+		next.all, next.added = maps.Clone(old.all), slices.Clip(old.added)
+		maps.Copy(next.all, given)
+	}
+	more := next.size() - old.size()
+	if c.users[owner]+more > maxHeldOf || c.bytes+more > maxHeld || next.named() > 4*parley.MaxCredentials {
+		return nil, parley.Errorf(parley.CodeBusy, "the credentials of turns that have not ended take up all their room").
+			WithField("credentials").WithHint("wait until turns of yours have ended, or cancel some").WithRetry(10 * time.Second)
+	}
+	c.set(s, t, next)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.set(s, t, old)
+	}, nil
+}
+
+// conceal keeps values out of a session's texts until the turn has ended. They are no
+// credentials: their names are none that anybody could ask for.
+func (c *credentials) conceal(owner parley.Principal, s parley.SessionID, t parley.TurnID, values []string, now time.Time) error {
+	more := parley.Credentials{}
+	for _, v := range values {
+		name := concealed + string(digestOf(v))
+		if _, held := c.get(s, t, name); !held && len(v) >= parley.MinCredential { // fewer bytes would be found in ordinary words
+			more[name] = v
+		}
+	}
+	_, err := c.put(owner, s, t, more, now)
+	return err
+}
+
+// concealed begins the names of what is only kept out of texts.
+const concealed = "#"
+
+func (h *heldCredentials) named() (n int) {
+	for name := range h.all {
+		if !strings.HasPrefix(name, concealed) {
+			n++
+		}
+	}
+	return n
+}
+
+// set replaces what a turn holds; nil: nothing. The caller holds c.mu.
+func (c *credentials) set(s parley.SessionID, t parley.TurnID, h *heldCredentials) {
+	if c.of == nil {
+		c.of, c.users = map[parley.SessionID]map[parley.TurnID]*heldCredentials{}, map[parley.Principal]int{}
+	}
+	old := c.of[s][t]
+	if old == h {
+		return
+	}
+	if old != nil {
+		c.count(old.owner, -old.size())
+		delete(c.of[s], t)
+	}
+	if h != nil {
+		c.count(h.owner, h.size())
+		if c.of[s] == nil {
+			c.of[s] = map[parley.TurnID]*heldCredentials{}
+		}
+		c.of[s][t] = h
+	}
+	if len(c.of[s]) == 0 {
+		delete(c.of, s)
+	}
+	var values []string
+	for _, held := range c.of[s] {
+		for _, v := range held.all {
+			values = append(values, v)
+		}
+	}
+	slices.Sort(values)
+	c.hide(s, slices.Compact(values))
+}
+
+func (c *credentials) count(owner parley.Principal, bytes int) {
+	c.bytes += bytes
+	if c.users[owner] += bytes; c.users[owner] == 0 {
+		delete(c.users, owner)
+	}
+}
+
+// get returns a credential of a turn.
+func (c *credentials) get(s parley.SessionID, t parley.TurnID, name string) (value string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h := c.of[s][t]; h != nil {
+		value, ok = h.all[name]
+	}
+	return value, ok
+}
+
+// move gives the credentials of one turn to another: with added alone, those that came with
+// messages while it ran, and both have them then.
+func (c *credentials) move(s parley.SessionID, from, to parley.TurnID, added bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.of[s][from]
+	if h == nil || from == to {
+		return
+	}
+	next := &heldCredentials{owner: h.owner, since: h.since, all: parley.Credentials{}}
+	if old := c.of[s][to]; old != nil {
+		next.all, next.added = maps.Clone(old.all), old.added
+	}
+	if !added {
+		maps.Copy(next.all, h.all)
+		next.added = append(slices.Clip(next.added), h.all.Names()...)
+		c.set(s, to, next)
+		c.set(s, from, nil)
+		return
+	}
+	for _, name := range h.added {
+		next.all[name] = h.all[name]
+	}
+	if len(next.all) > 0 {
+		c.set(s, to, next)
+	}
+}
+
+// drop forgets the credentials of a turn, or with no turn those of the session.
+func (c *credentials) drop(s parley.SessionID, turn parley.TurnID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for t := range c.of[s] {
+		if turn == "" || t == turn {
+			c.set(s, t, nil)
+		}
+	}
+}
+
+// tidy forgets what was held for too long.
+func (c *credentials) tidy(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for s, turns := range c.of {
+		for t, h := range turns {
+			if now.Sub(h.since) > holdCredential {
+				c.set(s, t, nil)
+			}
+		}
+	}
+}
+
+// lacks lists the credentials that a tool needs and the open turn does not have.
+func (s *session) lacks(c *parley.Tool, decl parley.ToolDecl) (names []string) {
+	for _, need := range decl.Credentials {
+		has := false
+		if s.e.o.HasCredential != nil {
+			has = s.e.o.HasCredential(*c, need.Name, s.timesAsked(c))
+		} else {
+			_, has = s.e.credentials.get(s.id, s.view.Turn.ID, need.Name)
+		}
+		if !has {
+			names = append(names, need.Name)
+		}
+	}
+	return names
+}
+
+// credentialKey is the key of the nth question for credentials of a call: what was given
+// may be lost again before the call is made.
+func credentialKey(n int) string { return fmt.Sprintf("%s#%d", parley.KindCredential, n+1) }
+
+// timesAsked is how many questions for credentials of a call were answered.
+func (s *session) timesAsked(c *parley.Tool) (n int) {
+	for {
+		if _, ok := s.view.Turn.AnswerTo(c.Call, credentialKey(n)); !ok {
+			return n
+		}
+		n++
+	}
+}
+
+const (
+	noCredential = "This call needs the credential %s, which did not come with the message, and there is nobody to ask for it. The call was not made."
+	heldBack     = "The user did not give the credential that this call needs"
+)
+
+// provided makes sure that a call has the credentials that its tool needs: it asks for those
+// that are missing, with [seam.ErrParked]. A text, for the model, says why the call is not
+// to be made.
+func (h *host) provided(ctx context.Context, s *session, c *parley.Tool, decl parley.ToolDecl) (refusal string, err error) {
+	missing := s.lacks(c, decl)
+	if len(missing) == 0 {
+		return "", nil
+	}
+	n := s.timesAsked(c)
+	if n > 0 {
+		if last, _ := s.view.Turn.AnswerTo(c.Call, credentialKey(n-1)); last.Choice != parley.ChoiceAnswered {
+			return sentence(heldBack, last.Text), nil
+		}
+	}
+	if !policy.Attended(h.r.app, s.view.Turn.Request.Origin) {
+		return fmt.Sprintf(noCredential, strings.Join(missing, " and ")), nil
+	}
+	for _, in := range s.view.Interactions {
+		if in.Call == c.Call && in.Kind == parley.KindCredential {
+			return "", seam.ErrParked
+		}
+	}
+	var hosts []string
+	for _, need := range decl.Credentials {
+		if slices.Contains(missing, need.Name) {
+			hosts = append(hosts, need.Hosts...)
+		}
+	}
+	slices.Sort(hosts)
+	text := "It is used for this turn and not stored."
+	if hosts = slices.Compact(hosts); len(hosts) > 0 {
+		text = "It is sent to " + strings.Join(hosts, " and ") + ", used for this turn, and not stored."
+	}
+	if err := h.commit(ctx, s, s.opening(h.r.app, parley.Interaction{
+		Agent: c.Agent, Kind: parley.KindCredential, Call: c.Call, Key: credentialKey(n), Tool: c.Name, Credentials: missing,
+		Title: c.Name + " needs " + strings.Join(missing, " and "), Text: text,
+		Choices: []string{parley.ChoiceAnswered, parley.ChoiceDeny},
+	})); err != nil {
+		return "", err
+	}
+	return "", seam.ErrParked
+}
+
+// toAsk makes sure that the service of a lost write can be asked what became of it, which
+// may need credentials. It returns [seam.ErrParked] while a human is asked for them.
+func (h *host) toAsk(ctx context.Context, call parley.CallID) error {
+	going := context.WithoutCancel(ctx) // a stop does not end what Settle does
+	return h.lasting(going, func() error {
+		return h.step(going, func(s *session) error {
+			t := s.view.Turn
+			c := t.Tool(call)
+			if c == nil || c.Status != parley.ToolIsStarted || t.Stop != nil || ctx.Err() != nil || !h.r.box.CanReconcile(c.Name) {
+				return nil
+			}
+			decl, missing := h.declared(t, c)
+			if missing != "" || !policy.Attended(h.r.app, t.Request.Origin) {
+				return nil
+			}
+			_, err := h.provided(going, s, c, decl)
+			return err
+		})
+	})
+}
+
+// credential implements Credential of [seam.Run].
+func (h *host) credential(decl parley.ToolDecl) func(name, host string) (string, error) {
+	return func(name, host string) (string, error) {
+		i := slices.IndexFunc(decl.Credentials, func(d parley.CredentialDecl) bool { return d.Name == name })
+		switch {
+		case i < 0:
+			return "", parley.Errorf(parley.CodeForbidden, "%s does not declare the credential %s", decl.Name, name)
+		case !slices.ContainsFunc(decl.Credentials[i].Hosts, func(declared string) bool { return strings.EqualFold(declared, host) }):
+			return "", parley.Errorf(parley.CodeForbidden, "%s does not declare that the credential %s goes to %s", decl.Name, name, host)
+		}
+		if v, ok := h.s.e.credentials.get(h.s.id, h.r.turn, name); ok {
+			return v, nil
+		}
+		return "", parley.Errorf(parley.CodeUnauthenticated, "the credential %s is not there any more", name)
+	}
+}
+
+// satisfied returns the answers of the open questions for credentials that the turn now
+// has, and leaves out the given one.
+func (s *session) satisfied(p parley.Principal, client string, except parley.InteractionID) (events []parley.Event) {
+	for _, in := range s.view.Interactions {
+		if in.Kind != parley.KindCredential || in.ID == except {
+			continue
+		}
+		has := func(name string) bool { _, ok := s.e.credentials.get(s.id, in.Turn, name); return ok }
+		if s.e.o.HasCredential == nil && len(in.Credentials) > 0 && !slices.ContainsFunc(in.Credentials, func(name string) bool { return !has(name) }) {
+			events = append(events, parley.NewEvent(in.Turn, in.Agent, parley.InteractionAnswered{
+				ID: in.ID, Answer: parley.Answer{Choice: parley.ChoiceAnswered}, By: p.User, Client: client,
+			}))
+		}
+	}
+	return events
+}
+
+// resupply takes the credentials of a command that was carried out before, in case they
+// were lost since. The turn goes on if it waits for them.
+func (s *session) resupply(ctx context.Context, p parley.Principal, turn parley.TurnID, c parley.Credentials, client string) error {
+	if t := s.view.Turn; len(c) == 0 || (t == nil || t.ID != turn) && !s.isQueued(turn) {
+		return nil
+	}
+	if _, err := s.e.credentials.put(s.view.Principal(), s.id, turn, c, s.e.now()); err != nil {
+		return err
+	}
+	events := s.satisfied(p, client, "")
+	if len(events) == 0 {
+		return nil
+	}
+	if err := s.commit(ctx, events...); err != nil {
+		return err
+	}
+	s.logged("go on with credentials", s.goOn())
+	return nil
+}
+
+func (s *session) isQueued(turn parley.TurnID) bool {
+	return slices.ContainsFunc(s.view.Queue, func(q parley.QueuedTurn) bool { return q.ID == turn })
+}

@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/policy"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// Some calls need something first that only a human can do, such as a login. It is asked for
+// before the call has begun, so that the turn can wait as for a permission: through restarts, and
+// without anything in memory. What is missing may have to be asked outside, which is done without
+// the session's lock.
+
+// errPrepare says that a call's toolset is to be asked whether it can be made.
+var errPrepare = errors.New("the tool is to be asked what its call needs")
+
+// readiness is what a toolset has said.
+type readiness struct {
+	known bool
+	needs *parley.Interaction // nil: nothing
+	wrong error
+}
+
+// prepare asks the toolset of a call.
+func (h *host) prepare(ctx context.Context, call parley.CallID) (readiness, error) {
+	r := seam.Run{
+		Call: call, Principal: h.r.owner, Session: h.s.id, App: h.r.app.Name, Hide: h.hide, Progress: func(string) {},
+	}
+	if t := h.State().Turn; t != nil && t.Tool(call) != nil {
+		r.Name = t.Tool(call).Name
+	}
+	needs, err := h.r.box.Prepare(ctx, r)
+	if ctx.Err() != nil {
+		return readiness{}, context.Cause(ctx)
+	}
+	return readiness{known: true, needs: needs, wrong: err}, nil
+}
+
+const (
+	// maxPrepared is how often a human is asked to do the same for one call.
+	maxPrepared = 3
+	notPrepared = "The user did not do what this call needs first"
+)
+
+// prepareKey is the key of the nth time that a human is asked to prepare a call.
+func prepareKey(n int) string { return fmt.Sprintf("prepare#%d", n+1) }
+
+// prepared makes sure that a human has done what a call needs. It returns [seam.ErrParked] while
+// they are asked, and errPrepare if it is not known what the call needs. A text, for the model,
+// says why the call is not to be made.
+func (h *host) prepared(ctx context.Context, s *session, c *parley.Tool, ready readiness) (refusal string, err error) {
+	switch {
+	case !h.r.box.Prepares(c.Name):
+		return "", nil
+	case !ready.known:
+		return "", errPrepare
+	case ready.wrong != nil:
+		info := parley.Info(ready.wrong)
+		return "The call was not made: " + sentence(info.Message, info.Hint), nil
+	case ready.needs == nil:
+		return "", nil
+	}
+	n := 0
+	for {
+		answer, ok := s.view.Turn.AnswerTo(c.Call, prepareKey(n))
+		if !ok {
+			break
+		}
+		if n++; answer.Choice != parley.ChoiceAnswered {
+			return sentence(notPrepared, answer.Text), nil
+		}
+	}
+	switch {
+	case n == maxPrepared:
+		return notPrepared + fmt.Sprintf(": they were asked %d times.", n), nil
+	case !policy.Attended(h.r.app, s.view.Turn.Request.Origin):
+		return "This call needs something that only a person can do, and there is nobody to ask: " + ready.needs.Title + ". The call was not made.", nil
+	}
+	for _, in := range s.view.Interactions {
+		if in.Call == c.Call && in.Key == prepareKey(n) {
+			return "", seam.ErrParked
+		}
+	}
+	in := *ready.needs
+	in.Agent, in.Call, in.Key, in.Tool = c.Agent, c.Call, prepareKey(n), c.Name
+	in.Choices = []string{parley.ChoiceAnswered, parley.ChoiceDeny}
+	if err := h.commit(ctx, s, s.opening(h.r.app, in)); err != nil {
+		return "", err
+	}
+	return "", seam.ErrParked
+}
+
+// hide implements Hide of [seam.Run].
+func (h *host) hide(values ...string) error {
+	return h.s.e.credentials.conceal(h.r.owner, h.s.id, h.r.turn, values, h.s.e.now())
+}

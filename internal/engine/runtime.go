@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"context"
+	"io/fs"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// maxPaths limits the files that a call announces at once.
+const maxPaths = 1000
+
+// announce records which files of the workspace a call is about to change.
+func (h *host) announce(ctx context.Context, c parley.ToolCall, paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	if len(paths) > maxPaths {
+		return parley.Errorf(parley.CodeInvalid, "%s wants to change %d files at once", c.Name, len(paths)).WithHint("at most %d", maxPaths)
+	}
+	for _, p := range paths {
+		if !fs.ValidPath(p) || p == "." {
+			return parley.Errorf(parley.CodeInvalid, "%s wants to change %q, which is no path in the workspace", c.Name, parley.Cut(p, 200))
+		}
+	}
+	return h.Emit(ctx, parley.NewEvent(h.r.turn, c.Agent, parley.FilesAnnounced{Call: c.Call, Paths: paths}))
+}
+
+// Keep stores the runtime's own state of the session.
+func (h *host) Keep(ctx context.Context, k seam.Keeping) error {
+	kept := parley.RuntimeKept{Runtime: h.r.app.Runtime, Entry: parley.Cut(k.Entry, 256), Afresh: k.Afresh}
+	var refused error
+	body, clean := h.s.e.o.Log.RedactFileOf(h.s.id, k.State)
+	switch {
+	case len(k.State) > seam.MaxKept:
+		refused = parley.Errorf(parley.CodeTooLarge, "the runtime's state of the session has %d bytes, and %d are kept", len(k.State), seam.MaxKept)
+	case len(body) == 0 || !clean:
+		refused = parley.Errorf(parley.CodeInvalid, "the runtime's state of the session cannot be kept: it is empty, or holds something that looks like a secret")
+	default:
+		free, err := h.s.e.keep(ctx, h.r.owner, 0, int64(len(body)))
+		if err != nil {
+			refused = err
+			break
+		}
+		defer free()
+		if err := h.lasting(ctx, func() (err error) {
+			kept.SHA256, err = h.s.e.o.Store.PutBlob(ctx, h.r.owner, body)
+			return err
+		}); err != nil {
+			return err
+		}
+		kept.Size = int64(len(body))
+	}
+	if kept.SHA256 == "" {
+		kept.Entry = ""
+	}
+	err := h.lasting(ctx, func() error {
+		return h.step(ctx, func(s *session) error {
+			if old := s.view.Kept; kept.SHA256 == "" && old == nil {
+				return nil
+			}
+			return s.stage(parley.NewEvent(h.r.turn, "", kept))
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return refused
+}
+
+// Kept returns what the runtime has kept of the session.
+func (h *host) Kept(ctx context.Context) (body []byte, err error) {
+	k := h.State().Kept
+	if k == nil {
+		return nil, parley.Errorf(parley.CodeNotFound, "the runtime has kept nothing of this session")
+	}
+	err = h.lasting(ctx, func() (err error) {
+		body, err = h.s.e.o.Store.Blob(ctx, h.r.owner, h.s.id, k.SHA256)
+		return err
+	})
+	return body, err
+}
+
+// maxUnasked limits the turns that a runtime begins one after another without anybody
+// having asked for anything: they cost money, and nobody may be there to notice.
+const maxUnasked = 16
+
+// startOwn begins a turn for a runtime, behind whatever the session does.
+func (e *Engine) startOwn(ctx context.Context, id parley.SessionID, own seam.OwnTurn) (parley.TurnID, error) {
+	c := parley.Send{Message: own.Message, Key: own.Key, Busy: parley.BusyEnqueue, Client: "runtime"}
+	if err := e.checkSend(c); err != nil {
+		return "", err
+	}
+	s, err := e.ready(ctx, parley.System(), id)
+	if err != nil {
+		return "", err
+	}
+	v := &s.view
+	queued := 0
+	for _, q := range v.Queue {
+		if q.Request.Origin == parley.OriginRuntime {
+			queued++
+		}
+	}
+	switch t := v.Turn; {
+	case v.Unasked+queued >= maxUnasked:
+		err = parley.Errorf(parley.CodeBusy, "the runtime has begun %d turns by itself since somebody last asked for something", v.Unasked+queued).
+			WithHint("send a message to let it go on")
+	case v.QueueHeld() && v.OpenTurns() >= v.MaxOpenTurns-1:
+		// A message makes one more turn of a held queue, which this one does not release.
+		err = parley.Errorf(parley.CodeBusy, "the session already has %d turns that wait for a command", v.OpenTurns()).
+			WithHint("its limit is %d open turns, and the command is one of them", v.MaxOpenTurns)
+	case t != nil && t.Status == parley.StatusInterrupted:
+		err = parley.Errorf(parley.CodeConflict, "turn %s was interrupted, and is resumed or ended first", t.ID)
+	}
+	if err != nil {
+		s.release()
+		return "", err
+	}
+	info, err := s.send(ctx, v.Principal(), asked{Send: c, origin: parley.OriginRuntime})
+	return info.ID, err
+}
+
+// by is who asked for a turn: nobody, if the runtime begins it.
+func (c asked) by(p parley.Principal) string {
+	if c.origin == parley.OriginRuntime {
+		return ""
+	}
+	return p.User
+}

@@ -1,0 +1,209 @@
+package extension
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// Tool is the name of the tool with which a model loads a skill.
+const Tool = "Skill"
+
+const (
+	maxSkills   = 200
+	maxListed   = 1536     // bytes of one skill in the list
+	maxListing  = 24 << 10 // bytes of the list
+	maxName     = 64       // bytes of a name
+	maxFiles    = 100      // of a skill that are named
+	maxSkillDir = 4        // how deep they may lie
+)
+
+// skill is a folder with a SKILL.md.
+type skill struct {
+	Name        string
+	Description string
+	Hint        string
+	Arguments   []string
+	Level       string
+	Dir         string // in the level's folder
+	ForModel    bool
+	ForUser     bool
+}
+
+// name is what skills and commands may be called. Others' folders are in this form, too.
+var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+
+// skills finds those in dir. A folder without a SKILL.md is none.
+func (r *reader) skills(dir string) {
+	for _, e := range r.list(dir) {
+		at := path.Join(dir, e.Name())
+		if !r.isDir(dir, e) {
+			continue
+		}
+		text, err := r.text(at + "/SKILL.md")
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var f front
+		var body string
+		if err == nil {
+			f, body, err = split(text)
+		}
+		s := skill{
+			Name: e.Name(), Description: oneLine(f.Description), Hint: oneLine(f.Hint), Arguments: f.Arguments, Level: r.level, Dir: at,
+			ForModel: !f.NotForModel, ForUser: f.ForUser == nil || *f.ForUser,
+		}
+		if s.Description == "" {
+			s.Description = firstLine(body)
+		}
+		if when := oneLine(f.WhenToUse); when != "" {
+			s.Description += " " + when
+		}
+		switch {
+		case err != nil:
+		case len(s.Name) > maxName || !name.MatchString(s.Name):
+			err = errors.New("a skill's folder is named with letters, digits, - and _, at most 64 of them")
+		case s.Description == "":
+			err = errors.New("it has no description")
+		case len(r.look.skills) == maxSkills:
+			err = fmt.Errorf("there are more than %d skills", maxSkills)
+		}
+		if err != nil {
+			r.problem(r.level, at, err)
+			continue
+		}
+		if f.Name != "" && f.Name != s.Name {
+			r.problem(r.level, at, fmt.Errorf("its name is %q, and its folder's name counts", parley.Cut(f.Name, maxName)))
+		}
+		if r.look.skills == nil {
+			r.look.skills = map[string]skill{}
+		}
+		r.look.skills[s.Name] = s
+		if s.ForUser { // a skill comes before a command of its name
+			r.command(command{Name: s.Name, Description: s.Description, Hint: s.Hint, Arguments: s.Arguments, Level: r.level, Path: at + "/SKILL.md"})
+		}
+	}
+}
+
+// Decl declares the tool for agents of a scope without skills.
+func Decl() parley.ToolDecl { return decl(nil) }
+
+// Tools implements seam.Toolset. The tool's description lists the skills.
+func (s *Set) Tools(context.Context) ([]parley.ToolDecl, error) {
+	return []parley.ToolDecl{decl(s.current().Skills)}, nil
+}
+
+func decl(list []skill) parley.ToolDecl {
+	text := "Loads a skill: instructions for a kind of task. Load one before you begin a task that it fits. The skills:"
+	lines, left := 0, 0
+	for _, s := range list {
+		if !s.ForModel {
+			continue
+		}
+		line := "\n- " + s.Name + ": " + parley.Cut(s.Description, maxListed)
+		if len(text)+len(line) > maxListing {
+			left++
+			continue
+		}
+		text += line
+		lines++
+	}
+	switch {
+	case lines == 0:
+		text = "Loads a skill: instructions for a kind of task. There are none now."
+	case left > 0:
+		text += fmt.Sprintf("\n%d more are not listed.", left)
+	}
+	return parley.ToolDecl{
+		Name: Tool, Description: text, Effect: parley.EffectRead, Cost: "free",
+		InputSchema: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["skill"],"properties":{` +
+			`"skill":{"type":"string","description":"The name of a skill."},` +
+			`"file":{"type":"string","description":"A file of the skill, as its instructions name it; leave it out for the instructions."}}}`),
+	}
+}
+
+// Run implements seam.Toolset.
+func (s *Set) Run(_ context.Context, r seam.Run) (parley.ToolResult, error) {
+	var in struct {
+		Skill string `json:"skill"`
+		File  string `json:"file"`
+	}
+	if err := json.Unmarshal(r.Input, &in); err != nil {
+		return parley.ToolResult{}, seam.NotSent(fmt.Errorf("input: %w", err))
+	}
+	out, err := s.load(in.Skill, in.File)
+	if err != nil {
+		return parley.ToolResult{}, seam.NotSent(err)
+	}
+	return parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK, Output: out}, nil
+}
+
+// load is what the tool returns. The errors are for the model.
+func (s *Set) load(which, file string) (string, error) {
+	list := s.current().Skills
+	i := slices.IndexFunc(list, func(k skill) bool { return k.Name == which && k.ForModel })
+	if i < 0 {
+		return "", fmt.Errorf("there is no skill %q", parley.Cut(which, maxName))
+	}
+	k := list[i]
+	folder, end, err := s.open(k.Level)
+	if err != nil {
+		return "", fmt.Errorf("the skill %s cannot be read: %w", k.Name, short(err))
+	}
+	defer end()
+	own, err := fs.Sub(folder, k.Dir)
+	if err != nil {
+		return "", fmt.Errorf("the skill %s cannot be read: %w", k.Name, short(err))
+	}
+	if file != "" {
+		file = path.Clean(strings.TrimPrefix(file, "./"))
+		text, err := readText(own, file, maxFile)
+		if err != nil {
+			return "", fmt.Errorf("the file %q of the skill %s cannot be read: %w", parley.Cut(file, 200), k.Name, short(err))
+		}
+		return text, nil
+	}
+	text, err := readText(own, "SKILL.md", maxFile)
+	if err != nil {
+		return "", fmt.Errorf("the skill %s cannot be read: %w", k.Name, short(err))
+	}
+	_, body, err := split(text)
+	if err != nil {
+		return "", fmt.Errorf("the skill %s cannot be read: %w", k.Name, err)
+	}
+	return strings.TrimSpace(body) + filesOf(own), nil
+}
+
+// filesOf names the files of a skill besides its SKILL.md.
+func filesOf(own fs.FS) string {
+	var list []string
+	seen := 0
+	_ = fs.WalkDir(own, ".", func(p string, d fs.DirEntry, err error) error {
+		if seen++; seen > maxEntries || len(list) == maxFiles {
+			return fs.SkipAll
+		}
+		switch {
+		case err != nil, p == ".", p == "SKILL.md":
+		case strings.HasPrefix(path.Base(p), "."), d.IsDir() && strings.Count(p, "/") >= maxSkillDir:
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+		case d.Type().IsRegular():
+			list = append(list, p)
+		}
+		return nil
+	})
+	if list == nil {
+		return ""
+	}
+	return "\n\nFiles of this skill, to be loaded with this tool: " + strings.Join(list, ", ")
+}

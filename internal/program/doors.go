@@ -1,0 +1,170 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/api"
+	"github.com/parley-server/parley/internal/app"
+	"github.com/parley-server/parley/internal/doors"
+	"github.com/parley-server/parley/internal/engine"
+	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/mcpserver"
+)
+
+// doorDeps is what the doors are made of. Only plan is needed to find out which there are.
+type doorDeps struct {
+	plan      *plan
+	engine    *engine.Engine
+	reader    *eventlog.Reader
+	api       *api.Server
+	principal func(ctx context.Context) (parley.Principal, error)
+	roll      *roll // the apps that are served
+	log       *slog.Logger
+}
+
+// doorsOf makes the table for the apps that are served. Its error is about two that claim one path.
+func doorsOf(list []parley.App, d doorDeps) (*doors.Table, error) {
+	t := doors.New(d.plan.limits())
+	if d.roll == nil {
+		d.roll = &roll{apps: map[string]*mcpserver.App{}}
+		for _, a := range list {
+			d.roll.put(a.Name, nil)
+		}
+	}
+	for _, pattern := range api.Patterns() {
+		if slices.Contains(api.Open(), pattern) {
+			t.Open(pattern, doors.Packed(d.api))
+			continue
+		}
+		t.Handle(pattern, doors.Packed(d.api))
+	}
+	mcp := mcpOf(d)
+	t.Handle("/apps/{app}/mcp", mcp(func(r *http.Request) string { return r.PathValue("app") }))
+	pages(t, list, d)
+	m := &mounted{t: t, d: d, mcp: mcp}
+	app.DescribeMCP(m, "app-mcp", "/apps/{app}/mcp", "an app", &huma.Param{
+		Name: "app", In: "path", Required: true, Description: "The app's name.", Schema: &huma.Schema{Type: huma.TypeString},
+	})
+	for _, a := range d.plan.kit.apps {
+		m.by = a.Name
+		if a.Mount != nil {
+			m.mount(a.Mount, a.Name)
+		}
+		for _, name := range names(a.Wires) {
+			owner := ""
+			before := len(t.Patterns())
+			for _, of := range list {
+				if !slices.Contains(of.Wires, name) {
+					continue
+				}
+				if owner != "" {
+					return nil, parley.Errorf(parley.CodeInvalid, "the apps %s and %s both name the wire %s, which has one path, %s", owner, of.Name, name, strings.Join(t.Patterns()[before:], ", ")).
+						WithHint("take it out of one of them")
+				}
+				owner = of.Name
+				m.mount(a.Wires[name], owner)
+			}
+			if owner == "" {
+				m.mount(a.Wires[name], a.Name)
+			}
+		}
+	}
+	return t, m.err
+}
+
+// mounted is the [app.Mux] of one app at a time.
+type mounted struct {
+	t     *doors.Table
+	d     doorDeps
+	mcp   func(of func(*http.Request) string) http.Handler
+	by    string // the app that brings the routes being mounted
+	owner string // whose they are
+	err   error  // the first pattern that could not be
+}
+
+func (m *mounted) mount(f app.Mount, owner string) {
+	m.owner = owner
+	f(m, app.Deps{
+		App: owner, Engine: m.d.engine, Reader: m.d.reader, Principal: m.d.principal, Open: m.d.api.Open, Fail: api.WriteError,
+		MCP:          func(name string) http.Handler { return m.mcp(func(*http.Request) string { return name }) },
+		Limits:       m.d.plan.limits(),
+		PartialEvery: m.d.plan.partialEvery(owner), Toolsets: m.d.plan.sets,
+	})
+}
+
+// Handle implements [app.Mux].
+func (m *mounted) Handle(pattern string, h http.Handler) {
+	method, path, ok := strings.Cut(pattern, " ")
+	if !ok {
+		method, path = "", pattern
+	}
+	owner, each := m.owner, strings.HasPrefix(path, "/apps/{app}/")
+	if !each && !m.d.roll.has(owner) {
+		method = ""
+		if by, _ := m.t.Owner(path); by == m.by {
+			return // it says so already, to every method
+		}
+	}
+	err := m.t.Route(m.by, method, path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := owner
+		if each {
+			name = r.PathValue("app")
+		}
+		if !m.d.roll.has(name) {
+			m.noApp(w, r, name)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+	if m.err == nil && err != nil {
+		m.err = parley.Errorf(parley.CodeInvalid, "the path %s of the app %s is taken: %w", path, m.by, err).
+			WithHint("each path belongs to one app; give one of them another")
+	}
+}
+
+// Describe implements [app.Mux].
+func (m *mounted) Describe(op *huma.Operation, refused ...int) {
+	if m.d.api != nil && (m.d.roll.has(m.owner) || strings.HasPrefix(op.Path, "/apps/{app}/")) {
+		m.d.api.Describe(op, refused...)
+	}
+}
+
+// Schema implements [app.Mux].
+func (m *mounted) Schema(v any) *huma.Schema {
+	if m.d.api == nil {
+		return &huma.Schema{}
+	}
+	return m.d.api.Schema(v)
+}
+
+// noApp answers at the path of an app that is not served, or has nothing there.
+func (d doorDeps) noApp(w http.ResponseWriter, name string) {
+	api.WriteError(w, d.notServed(name))
+}
+
+// notServed says why an app is not served, or has nothing at a path.
+func (d doorDeps) notServed(name string) error {
+	_, err := d.engine.App(name) // which knows why
+	if err == nil {
+		err = parley.Errorf(parley.CodeNotFound, "the app %q has nothing here", name).WithHint("the routes are listed at /docs")
+	}
+	return err
+}
+
+// noApp is doorDeps.noApp at the path of a request. If every app has the same at a path of
+// its own, the hint says so.
+func (m *mounted) noApp(w http.ResponseWriter, r *http.Request, name string) {
+	err := m.d.notServed(name)
+	if e, ok := errors.AsType[*parley.Error](err); ok && slices.Contains(m.t.Patterns(), "/apps/{app}"+r.URL.Path) {
+		err = e.WithHint("%s; each has its own at /apps/NAME%s", e.Hint, r.URL.Path)
+	}
+	api.WriteError(w, err)
+}

@@ -1,0 +1,164 @@
+package program
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/api"
+	"github.com/parley-server/parley/internal/auth"
+	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/edge"
+	answer "github.com/parley-server/parley/internal/wire"
+)
+
+const (
+	unsafeVariable = "PARLEY_UNSAFE_NO_AUTH"
+
+	// keysFile is in the data folder, so that backups include it.
+	keysFile = "keys.json"
+	// keysEvery is how soon streams opened with a key end after the key is revoked.
+	keysEvery = 2 * time.Second
+)
+
+// entrance identifies those who connect over the network.
+type entrance struct {
+	mode       auth.Mode
+	supervisor netip.Addr
+	keys       *auth.Keys
+	notices    []string // what everybody should know
+}
+
+// newEntrance follows the settings. By default loopback needs no login and other addresses
+// need a key. An address that others can reach is refused without a login.
+func newEntrance(s config.Settings) (*entrance, error) {
+	keys, err := openKeys(s)
+	if err != nil {
+		return nil, err
+	}
+	l := &entrance{mode: auth.Mode(s.Auth.Mode), keys: keys}
+	if l.supervisor, err = netip.ParseAddr(s.Auth.Supervisor); err != nil {
+		return nil, err // config has checked it
+	}
+	local, unsafe := isLoopback(s.Addr), os.Getenv(unsafeVariable) == "1"
+	if l.mode == "" {
+		list, err := keys.List()
+		switch {
+		case err != nil:
+			return nil, err
+		case local || unsafe || len(list) == 0:
+			l.mode = auth.ModeNone
+		default:
+			l.mode = auth.ModeKeys
+		}
+	}
+	if l.mode != auth.ModeNone || local {
+		return l, nil
+	}
+	if !unsafe {
+		return nil, parley.Errorf(parley.CodeForbidden, "%s can be reached from other machines, and no login is set up", s.Addr).
+			WithHint("make a key with `parley keys create NAME`, listen on 127.0.0.1, or set %s=1 if something else protects the server", unsafeVariable)
+	}
+	l.notices = append(l.notices, "No login is required: everybody who can reach this server can read and change every session.")
+	return l, nil
+}
+
+func openKeys(s config.Settings) (*auth.Keys, error) {
+	var fixed []auth.Fixed
+	for _, name := range names(s.Keys) {
+		k := s.Keys[name]
+		fixed = append(fixed, auth.Fixed{Name: name, Secret: k.Key, User: k.User, Org: k.Org, Metrics: k.Metrics, App: k.App})
+	}
+	return auth.OpenKeys(filepath.Join(s.Data, keysFile), fixed)
+}
+
+// doorOptions are those of the network.
+func (l *entrance) doorOptions(own ownOf) auth.Options {
+	return auth.Options{Mode: l.mode, Supervisor: l.supervisor, Verifiers: []auth.Verifier{l.keys}, Own: own}
+}
+
+// hosts are the host names that requests may use. With a login, or if the operator chose
+// to run without one, any name is allowed unless the settings list some.
+func (l *entrance) hosts(s config.Settings) []string {
+	if len(s.Hosts) > 0 || l.mode == auth.ModeNone && isLoopback(s.Addr) {
+		return slices.Concat([]string{hostOf(s.Addr)}, s.Hosts, pageHosts(s))
+	}
+	return nil
+}
+
+// open reports whether everybody who reaches the server is let in.
+func (l *entrance) open() bool { return l.mode == auth.ModeNone }
+
+// says tells people at the start how to log in.
+func (l *entrance) says() string {
+	switch l.mode {
+	case auth.ModeKeys:
+		return "login: by key; `parley keys create NAME` makes one"
+	case auth.ModeIngress:
+		return "login: by Home Assistant, and by key from elsewhere"
+	}
+	return ""
+}
+
+// behind is the house behind a login: nothing that it serves can be reached without one.
+func (h *house) behind(guard api.GuardOptions, o auth.Options) http.Handler {
+	guard.Logger = h.log
+	guard.Redact = func(body []byte) []byte {
+		clean, _ := h.writer.RedactFile(body)
+		return clean
+	}
+	if o.Own == nil {
+		o.Own = func(*http.Request) (string, bool) { return "", false }
+	}
+	o.Open, o.Metrics, o.Fail = func(r *http.Request) bool {
+		if _, own := o.Own(r); own {
+			return h.own.isOpen(r)
+		}
+		return h.table.IsOpen(r)
+	}, func(r *http.Request) bool { return h.table.At(r) == "/metrics" }, api.WriteError
+	doors := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if app, own := o.Own(r); own {
+			h.own.serve(w, r, app)
+			return
+		}
+		h.table.ServeHTTP(w, r)
+	})
+	return api.Guard(auth.Door(tellEdge(answer.Bounded(doors, askedBy)), o), guard)
+}
+
+// askedBy is the principal of a request; public data belongs to nobody.
+func askedBy(ctx context.Context) parley.Principal {
+	p, _ := auth.Principal(ctx)
+	return p
+}
+
+// tellEdge tells the edge that the caller has been identified.
+func tellEdge(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := auth.Of(r.Context()); err == nil {
+			edge.Known(r.Context())
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// owner is the door of a socket or pipe that only the data folder's owner can open.
+func (h *house) owner() http.Handler {
+	return h.behind(api.GuardOptions{}, auth.Options{Mode: auth.ModeNone})
+}
+
+// metered stands before the metrics, which are of all users.
+func metered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := auth.Metrics(r.Context()); err != nil {
+			api.WriteError(w, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

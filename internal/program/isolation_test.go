@@ -1,0 +1,533 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/apps/home"
+	"github.com/parley-server/parley/internal/api"
+	"github.com/parley-server/parley/internal/api/apitest"
+	"github.com/parley-server/parley/internal/auth"
+	"github.com/parley-server/parley/internal/config"
+)
+
+// keyed is a whole server over a simulated house. It knows only Ana and Bea, by their keys.
+type keyed struct {
+	t     *testing.T
+	house *house
+	url   string
+	keys  map[string]string // by user
+}
+
+func newKeyed(t *testing.T) *keyed {
+	t.Helper()
+	s, err := config.Load(config.From{Flags: map[string]string{"data": t.TempDir(), "store": "mem", "scripted.pace": "0s"}, Env: func(string) (string, bool) { return "", false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	stop, err := home.Demo{Allow: []string{"light.turn_on", "light.turn_off", "switch.turn_off"}}.Furnish(&s, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	p, err := builtin().plan(s, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := takeLock(s.Data, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.release)
+	p.took(own)
+	h, err := p.build(t.Context(), nil, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := openKeys(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keyed{t: t, house: h, keys: map[string]string{}}
+	if k.keys["prometheus"], _, err = keys.Create(auth.Key{Name: "prometheus", Metrics: true}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if k.keys[pageKey], _, err = keys.Create(auth.Key{Name: "page", User: "ana", App: "chaos"}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"ana", "bea"} {
+		if k.keys[user], _, err = keys.Create(auth.Key{Name: user + "-laptop", User: user}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := &entrance{mode: auth.ModeKeys, keys: keys, supervisor: auth.Supervisor}
+	srv := httptest.NewServer(apitest.Of(t, h.api).Handler(t, h.behind(api.GuardOptions{Hosts: l.hosts(config.Settings{Addr: "0.0.0.0:1"})}, l.doorOptions(ownNames(s)))))
+	k.url = srv.URL
+	t.Cleanup(func() {
+		_ = h.close(context.Background(), 0) // ends the streams
+		srv.Close()
+	})
+	return k
+}
+
+// ask makes a request as a user, or without a key if user is empty. It reads only the beginning
+// of a stream.
+func (k *keyed) ask(user, method, path, body string, header ...string) (status int, text string, h http.Header) {
+	k.t.Helper()
+	ctx, cancel := context.WithTimeout(k.t.Context(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, k.url+path, strings.NewReader(body))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if user != "" {
+		req.Header.Set("Authorization", "Bearer "+k.keys[user])
+	}
+	for i := 0; i < len(header); i += 2 {
+		if req.Header.Set(header[i], header[i+1]); header[i] == "Host" {
+			req.Host = header[i+1]
+		}
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		k.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		return resp.StatusCode, "", resp.Header
+	}
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		k.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return resp.StatusCode, string(raw), resp.Header
+}
+
+// must makes a request that has to succeed, and decodes the answer.
+func (k *keyed) must(into any, user, method, path, body string) {
+	k.t.Helper()
+	status, text, _ := k.ask(user, method, path, body)
+	if status/100 != 2 {
+		k.t.Fatalf("%s %s: %d %s", method, path, status, text)
+	}
+	if into == nil {
+		return
+	}
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		k.t.Fatalf("%s %s: %v in %s", method, path, err, text)
+	}
+}
+
+// pageKey is Ana's key for the page that the app chaos could bring.
+const pageKey = "page"
+
+// marker is a word that Ana says. No other user may ever read it.
+const marker = "heliotrope"
+
+// owned has the ids of one user's things: a session with an artifact, one that waits for an
+// answer, and one under an outside id.
+type owned struct {
+	session, waiting parley.SessionID
+	turn, waits      parley.TurnID
+	interaction      parley.InteractionID
+	artifact         string
+	outside          string
+}
+
+func (o owned) ids() []string {
+	return []string{string(o.session), string(o.waiting), string(o.turn), string(o.waits), string(o.interaction), o.artifact}
+}
+
+func (k *keyed) furnish(user string) owned {
+	k.t.Helper()
+	o := owned{outside: "shared-by-both"}
+	session := func(body string) parley.SessionID {
+		var s parley.SessionInfo
+		k.must(&s, user, "POST", "/v1/sessions", body)
+		return s.ID
+	}
+	turn := func(s parley.SessionID, message string) parley.TurnInfo {
+		var t parley.TurnInfo
+		k.must(&t, user, "POST", "/v1/sessions/"+string(s)+"/turns", `{"message":"`+message+`"}`)
+		k.must(&t, user, "POST", "/v1/turns/"+string(t.ID)+"/await", `{"timeout_ms":60000}`)
+		return t
+	}
+	o.session = session(`{"app":"home","title":"` + marker + `"}`)
+	o.turn = turn(o.session, "Why did the bedroom lights flicker last night? "+marker).ID
+	o.waiting = session(`{"app":"home","title":"` + marker + `"}`)
+	o.waits = turn(o.waiting, "Turn on the bedroom ceiling light. "+marker).ID
+	var inbox struct{ Interactions []parley.Interaction }
+	k.must(&inbox, user, "GET", "/v1/interactions", "")
+	if len(inbox.Interactions) != 1 {
+		k.t.Fatalf("%d interactions wait", len(inbox.Interactions))
+	}
+	o.interaction = inbox.Interactions[0].ID
+	var page struct{ Events []parley.Event }
+	k.must(&page, user, "GET", "/v1/sessions/"+string(o.session)+"/events?types=artifact.stored", "")
+	for _, e := range page.Events {
+		var a struct{ ID string }
+		if err := json.Unmarshal(e.Data, &a); err != nil {
+			k.t.Fatal(err)
+		}
+		o.artifact = a.ID
+	}
+	if o.artifact == "" {
+		k.t.Fatal("the story has no artifact")
+	}
+	k.chat(user, o.outside, "What was decided last? "+marker)
+	return o
+}
+
+// chat sends one message on the wire of chaos and reads to the end.
+func (k *keyed) chat(user, session, message string) string {
+	k.t.Helper()
+	ctx, cancel := context.WithTimeout(k.t.Context(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "POST", k.url+"/chat", strings.NewReader(`{"session_id":"`+session+`","message":"`+message+`"}`))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-API-Key", k.keys[user])
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != 200 {
+		k.t.Fatalf("/chat: %d %s %v", resp.StatusCode, raw, err)
+	}
+	return resp.Header.Get("Parley-Session")
+}
+
+// state returns everything that a user can see of their own, by path. It must be the same
+// before and after an attack.
+func (k *keyed) state(user string, o owned) map[string]string {
+	k.t.Helper()
+	all := map[string]string{}
+	for _, path := range []string{
+		"/v1/sessions", "/v1/interactions", "/v1/interactions/" + string(o.interaction), "/v1/sessions/" + string(o.session) + "/events", "/v1/sessions/" + string(o.waiting) + "/events",
+	} {
+		status, text, _ := k.ask(user, "GET", path, "")
+		if status != 200 {
+			k.t.Errorf("GET %s: %d %s", path, status, text)
+		}
+		all[path] = text
+	}
+	return all
+}
+
+func (k *keyed) unchanged(user string, o owned, before map[string]string) {
+	k.t.Helper()
+	for path, after := range k.state(user, o) {
+		if before[path] != after {
+			k.t.Errorf("%s was changed by another user", path)
+		}
+	}
+}
+
+// TestDoors_ask_who_it_is: without a key, no pattern of the table admits a request, except
+// where no user's data is served.
+func TestDoors_ask_who_it_is(t *testing.T) {
+	t.Parallel()
+	k := newKeyed(t)
+	open := []string{"/healthz", "/readyz", "/openapi.json", "/docs", "/apps/{app}/", "/"}
+	if got := k.house.table.Public(); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(open))) {
+		t.Errorf("open are %v, and should be %v", got, open)
+	}
+	tried := 0
+	try := func(method, path string, free bool) {
+		tried++
+		for _, credential := range [][]string{nil, {"Authorization", "Bearer pk_wrong"}, {"X-API-Key", "wrong"}, {"Authorization", "Basic YTpi"}, {"X-Remote-User-Id", "ana"}} {
+			status, text, h := k.ask("", method, path, "{}", credential...)
+			if free {
+				if status == http.StatusUnauthorized {
+					t.Errorf("%s %s asks for a key", method, path)
+				}
+				continue
+			}
+			var body struct{ Error parley.ErrorInfo }
+			err := json.Unmarshal([]byte(text), &body)
+			if len(credential) > 0 && tried > 2 && status == http.StatusTooManyRequests && body.Error.Code == parley.CodeRateLimited {
+				continue // after too many wrong keys, keys are not checked
+			}
+			if err != nil || status != http.StatusUnauthorized || body.Error.Code != parley.CodeUnauthenticated || h.Get("WWW-Authenticate") == "" {
+				t.Errorf("%s %s with %v: got %d %s, want 401", method, path, credential, status, text)
+			}
+		}
+	}
+	fill := strings.NewReplacer("{app}", "home", "{session_id}", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "{id}", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "{turn}", "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+	for _, pattern := range k.house.table.Patterns() {
+		method, path, ok := strings.Cut(pattern, " ")
+		if !ok {
+			method, path = http.MethodGet, pattern
+		}
+		try(method, fill.Replace(path), slices.Contains(open, pattern))
+	}
+	for _, r := range k.house.api.Routes() {
+		try(r.Method, fill.Replace(r.Path), slices.Contains(open, r.Path))
+	}
+	if tried < 40 {
+		t.Errorf("only %d doors were tried", tried)
+	}
+	// Metrics cover all users, so a user's key is not enough.
+	for _, zip := range []string{"", "gzip"} {
+		if status, text, _ := k.ask("ana", "GET", "/metrics", "", "Accept-Encoding", zip); status != http.StatusForbidden || !strings.Contains(text, "--metrics") || strings.Contains(text, "parley_") {
+			t.Errorf("/metrics with a user's key: %d %s", status, text)
+		}
+		status, text, h := k.ask("prometheus", "GET", "/metrics", "", "Accept-Encoding", zip)
+		if h.Get("Content-Encoding") != zip {
+			t.Errorf("/metrics as %q comes as %q", zip, h.Values("Content-Encoding"))
+		}
+		if zip != "" {
+			text = unzip(t, text) // once: promhttp does it, and no layer of ours
+		}
+		if status != http.StatusOK || !strings.Contains(text, "parley_") {
+			t.Errorf("/metrics with its key: %d", status)
+		}
+	}
+	// Without a key, the list of apps is not revealed.
+	for _, path := range []string{"/apps/nothing/", "/apps/nothing/x", "/apps/nothing"} {
+		if status, text, _ := k.ask("", "GET", path, ""); status == http.StatusOK || strings.Contains(text, "chaos") || strings.Contains(text, "apps here") {
+			t.Errorf("%s without a key: %d %s", path, status, text)
+		}
+		if status, text, _ := k.ask("ana", "GET", "/apps/nothing/", ""); status != http.StatusNotFound || !strings.Contains(text, "chaos") {
+			t.Errorf("%s with a key: %d %s", path, status, text)
+		}
+	}
+	// The key for the metrics opens no other door.
+	shut := func(method, path string) {
+		t.Helper()
+		if status, text, _ := k.ask("prometheus", method, path, "{}"); status != http.StatusForbidden || !strings.Contains(text, "keys create") {
+			t.Errorf("%s %s with the key of the metrics: got %d %.300s, want 403", method, path, status, text)
+		}
+	}
+	for _, pattern := range k.house.table.Patterns() {
+		if method, path, ok := strings.Cut(pattern, " "); ok && pattern != "GET /metrics" {
+			shut(method, fill.Replace(path))
+		} else if !slices.Contains(open, pattern) && pattern != "/metrics" {
+			shut(http.MethodGet, fill.Replace(pattern))
+		}
+	}
+	for _, r := range k.house.api.Routes() {
+		if !slices.Contains(open, r.Path) {
+			shut(r.Method, fill.Replace(r.Path))
+		}
+	}
+}
+
+// TestIsolation_by_the_table_of_routes: Bea tries every route with Ana's ids. She gets the
+// answer for an id that never existed, and nothing changes.
+func TestIsolation_by_the_table_of_routes(t *testing.T) {
+	t.Parallel()
+	k := newKeyed(t)
+	ana := k.furnish("ana")
+	before := k.state("ana", ana)
+	k.tryRoutes(ana, "bea", http.StatusNotFound)
+	for _, p := range []string{"/events/" + string(ana.session), "/events/" + string(ana.waiting), "/v1/sessions/" + string(ana.session) + "/events?format=sse", "/v1/sessions/" + string(ana.session) + "/events?format=ndjson"} {
+		if status, text, _ := k.ask("bea", "GET", p, ""); status != http.StatusNotFound {
+			t.Errorf("GET %s: got %d %s", p, status, text)
+		}
+	}
+	k.unchanged("ana", ana, before)
+	// Each user has their own outside ids.
+	his, hers := k.chat("bea", ana.outside, "hello"), k.chat("ana", ana.outside, "hello")
+	if his == hers || his == "" || slices.Contains(ana.ids(), his) {
+		t.Errorf("one outside id of two users led to %s and %s", his, hers)
+	}
+	if status, text, _ := k.ask("bea", "GET", "/v1/sessions/"+his+"/events", ""); status != 200 || strings.Contains(text, marker) {
+		t.Errorf("Bea's own session: %d %s", status, text)
+	}
+	k.must(nil, "ana", "POST", "/v1/interactions/"+string(ana.interaction)+"/answer", `{"choice":"deny"}`)
+}
+
+// tryRoutes tries every route with Ana's ids, as somebody who may not have them. They get the answer for an
+// id that never existed. many is the status of a stream of several sessions.
+func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
+	t := k.t
+	t.Helper()
+	bodies := map[string]string{
+		"POST /v1/sessions":                         `{"app":"home","outside_id":"` + ana.outside + `"}`,
+		"POST /v1/sessions/{id}/turns":              `{"message":"mine now"}`,
+		"POST /v1/sessions/{id}/approvals/{digest}": `{"state":"allowed"}`,
+		"POST /v1/sessions/{id}/turns/stream":       `{"message":"mine now"}`,
+		"PATCH /v1/sessions/{id}":                   `{"title":"mine now"}`,
+		"POST /v1/interactions/{id}/answer":         `{"choice":"allow"}`,
+		"POST /v1/interactions/{id}/report":         `{"token":"x"}`,
+		"POST /v1/turns/{id}/await":                 `{"timeout_ms":1}`,
+		"POST /v1/sessions/import":                  `no archive`,
+	}
+	none := owned{}
+	none.session, none.waiting, none.turn, none.waits, none.interaction, none.artifact = "01ARZ3NDEKTSV4RRFFQ69G5FAA", "01ARZ3NDEKTSV4RRFFQ69G5FAB",
+		"01ARZ3NDEKTSV4RRFFQ69G5FAC", "01ARZ3NDEKTSV4RRFFQ69G5FAD", "01ARZ3NDEKTSV4RRFFQ69G5FAE", "01ARZ3NDEKTSV4RRFFQ69G5FAF"
+	path := func(r api.Route, o owned) string {
+		id, turn := o.session, o.turn
+		if strings.Contains(r.Path, "/queue") || strings.HasSuffix(r.Path, "/answer") {
+			id, turn = o.waiting, o.waits
+		}
+		of := string(id)
+		for prefix, other := range map[string]string{
+			"/v1/turns/": string(turn), "/v1/interactions/": string(o.interaction), "/v1/artifacts/": o.artifact,
+		} {
+			if strings.HasPrefix(r.Path, prefix) {
+				of = other
+			}
+		}
+		p := strings.NewReplacer("{id}", of, "{turn}", string(turn), "{app}", "home").Replace(r.Path)
+		if r.Path == "/v1/stream" {
+			p += "?sessions=" + string(o.session)
+		}
+		return p
+	}
+	// plain removes the ids from an answer, so that two answers can be compared.
+	plain := func(text string, o owned) string {
+		for _, id := range o.ids() {
+			text = strings.ReplaceAll(text, id, "ID")
+		}
+		return text
+	}
+	tried := 0
+	for _, r := range k.house.api.Routes() {
+		body := bodies[r.Method+" "+r.Path]
+		status, text, _ := k.ask(as, r.Method, path(r, ana), body, header...)
+		if strings.Contains(text, marker) {
+			t.Errorf("%s %s: shows what Ana said: %s", r.Method, r.Path, text)
+		}
+		if !strings.Contains(r.Path, "{") && r.Path != "/v1/stream" || r.Path == "/v1/apps/{app}" {
+			for _, id := range ana.ids() { // no list has her things
+				if strings.Contains(text, id) {
+					t.Errorf("%s %s: names %s of Ana: %s", r.Method, r.Path, id, text)
+				}
+			}
+			continue
+		}
+		tried++
+		want, never, _ := k.ask(as, r.Method, path(r, none), body, header...)
+		expected := http.StatusNotFound
+		if r.Path == "/v1/stream" || r.Path == "/v1/logins/{id}" { // which are of no app
+			expected = many
+		}
+		if status != expected || status != want || plain(text, ana) != plain(never, none) {
+			t.Errorf("%s %s: got %d %s\nand of an id that never was %d %s", r.Method, r.Path, status, text, want, never)
+		}
+	}
+	if tried < 20 {
+		t.Errorf("only %d routes were tried", tried)
+	}
+}
+
+// bearer adds a user's key to each request.
+type bearer struct{ key string }
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.key)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func (k *keyed) mcp(user, path string) *mcp.ClientSession {
+	k.t.Helper()
+	return host(k.t, &mcp.StreamableClientTransport{Endpoint: k.url + path, MaxRetries: -1, HTTPClient: &http.Client{Transport: bearer{k.keys[user]}}})
+}
+
+// TestIsolation_by_the_list_of_tools: Bea tries every tool and resource of MCP with Ana's ids.
+func TestIsolation_by_the_list_of_tools(t *testing.T) {
+	t.Parallel()
+	k := newKeyed(t)
+	ana := k.furnish("ana")
+	before := k.state("ana", ana)
+	s := k.mcp("bea", "/mcp")
+	tools, err := s.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := 0
+	for _, tool := range tools.Tools {
+		schema, err := json.Marshal(tool.InputSchema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var in struct{ Properties map[string]any }
+		if err := json.Unmarshal(schema, &in); err != nil {
+			t.Fatal(err)
+		}
+		args := map[string]any{}
+		for name := range in.Properties {
+			switch name {
+			case "session_id":
+				args[name] = string(ana.session)
+			case "continuation_id":
+				args[name] = string(ana.waits)
+			case "message":
+				args[name] = "mine now"
+			}
+		}
+		res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool.Name, Arguments: args})
+		if err != nil {
+			continue // its schema takes no id, so it was refused
+		}
+		raw, err := json.Marshal(res)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(raw, []byte(marker)) {
+			t.Errorf("%s shows what Ana said: %s", tool.Name, raw)
+		}
+		_, session := args["session_id"]
+		_, turn := args["continuation_id"]
+		if !session && !turn {
+			continue
+		}
+		with++
+		if !bytes.Contains(raw, []byte("not_found")) && !bytes.Contains(raw, []byte("not found")) {
+			t.Errorf("%s with Ana's ids: %s", tool.Name, raw)
+		}
+	}
+	if with < 6 {
+		t.Errorf("only %d tools take an id: %v", with, tools.Tools)
+	}
+	list, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "ha_agent.list_sessions"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, _ := json.Marshal(list)
+	res, err := s.ListResources(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, _ := json.Marshal(res)
+	for _, id := range ana.ids() {
+		if bytes.Contains(raw, []byte(id)) || bytes.Contains(named, []byte(id)) {
+			t.Errorf("a list names %s of Ana: %s %s", id, raw, named)
+		}
+	}
+	hers, err := k.mcp("ana", "/mcp").ListResources(t.Context(), nil)
+	if err != nil || len(hers.Resources) == 0 {
+		t.Fatalf("Ana's own resources: %+v, %v", hers, err)
+	}
+	uris := []string{}
+	for _, r := range hers.Resources {
+		uris = append(uris, r.URI, strings.Replace(r.URI, "/events", "/transcript", 1))
+	}
+	for _, uri := range append(uris, "parley://artifacts/"+ana.artifact) {
+		if got, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {
+			t.Errorf("Bea reads %s: %+v", uri, got)
+		}
+	}
+	k.unchanged("ana", ana, before)
+}

@@ -1,0 +1,198 @@
+package program
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/parley-server/parley/internal/app"
+	"github.com/parley-server/parley/internal/config"
+)
+
+// late are the apps whose tools outside have become known or have changed. They are made anew
+// with the same toolsets.
+type late struct {
+	mu    sync.Mutex
+	due   map[string]bool
+	wake  chan struct{}
+	ready chan struct{} // closed when the house is built
+	ctx   context.Context
+	stop  context.CancelFunc
+	work  sync.WaitGroup
+}
+
+func (l *late) begin(r *reader) {
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.due, l.wake, l.ready = map[string]bool{}, make(chan struct{}, 1), make(chan struct{})
+	l.work.Go(func() {
+		for {
+			select {
+			case <-l.ctx.Done():
+				return
+			case <-l.wake:
+				r.again()
+			}
+		}
+	})
+}
+
+func (l *late) end() {
+	l.stop()
+	l.work.Wait()
+}
+
+// hear lets the tools of an app tell when they have changed.
+func (r *reader) hear(name string, o *opened) {
+	if o.Changes == nil {
+		return
+	}
+	o.Changes(func() {
+		r.late.mu.Lock()
+		r.late.due[name] = true
+		r.late.mu.Unlock()
+		select {
+		case r.late.wake <- struct{}{}:
+		default:
+		}
+	})
+}
+
+// again makes the apps anew whose tools have changed.
+func (r *reader) again() {
+	select {
+	case <-r.late.ready:
+	case <-r.late.ctx.Done():
+		return
+	}
+	r.work.Lock()
+	defer r.work.Unlock()
+	r.late.mu.Lock()
+	due := names(r.late.due)
+	clear(r.late.due)
+	r.late.mu.Unlock()
+	for _, name := range due {
+		w := r.apps[name]
+		if r.ended || w == nil || w.app == nil {
+			continue
+		}
+		var wrong []string
+		for _, m := range r.lately(w.app) {
+			wrong = append(wrong, m.String())
+		}
+		r.say(name, wrong)
+	}
+}
+
+// lately serves an app with the tools that it has now.
+func (r *reader) lately(a *config.App) (wrong []config.Mistake) {
+	err := r.serve(a)
+	wrong = mistakesOf(err, config.Mistake{File: a.Where})
+	for _, o := range r.p.opened[a.Name] {
+		if l, ok := o.Toolset.(app.Late); ok && l.Wrong() != nil {
+			wrong = append(wrong, mistakesOf(app.ToolDeps{App: a, Toolset: o.of}.Mistakes(l.Wrong()), config.Mistake{})...)
+		}
+	}
+	return wrong
+}
+
+// strangers are the toolsets whose tools are not known.
+func strangers(list []*opened) []*opened {
+	return slices.DeleteFunc(slices.Clone(list), func(o *opened) bool {
+		l, ok := o.Toolset.(app.Late)
+		return !ok || l.Known()
+	})
+}
+
+// learn asks for the tools of an app that are not known. It returns when the app is served
+// with those that answered.
+func (p *plan) learn(ctx context.Context, name string, sets []*opened) {
+	r := p.anew.Load()
+	if r == nil {
+		return
+	}
+	var mu sync.Mutex
+	var wrong []string
+	var work sync.WaitGroup
+	for _, o := range strangers(sets) {
+		if !o.hold() {
+			continue
+		}
+		work.Go(func() {
+			defer o.leave(1)
+			if _, err := o.Tools(ctx); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				wrong = append(wrong, hide(app.Says(err), o.Secrets))
+			}
+		})
+	}
+	work.Wait()
+	r.again()
+	if len(wrong) > 0 && ctx.Err() == nil {
+		slices.Sort(wrong)
+		r.say(name, wrong)
+	}
+}
+
+// keptFolder is where in the data folder toolsets keep what they know of things outside.
+const keptFolder = "known"
+
+// maxKnown is how many files are kept there. The oldest go.
+const maxKnown = 500
+
+// kept reads what toolsets have kept. That is before the data folder is taken, too: the files
+// are replaced whole.
+func (p *plan) kept(name string) []byte {
+	body, err := os.ReadFile(filepath.Join(p.settings.Data, keptFolder, name))
+	if err != nil {
+		return nil // it is asked for again
+	}
+	return body
+}
+
+// keep keeps something of a toolset. It is a cache, so a failure costs only time.
+func (p *plan) keep(name string, body []byte) {
+	if p.folder == nil {
+		return
+	}
+	if err := p.folder.Make(keptFolder); err != nil {
+		return
+	}
+	dir := p.folder.Path(keptFolder)
+	half, err := os.CreateTemp(dir, ".half-*")
+	if err != nil {
+		return
+	}
+	_, err = half.Write(body)
+	if cerr := half.Close(); err != nil || cerr != nil || os.Rename(half.Name(), filepath.Join(dir, name)) != nil {
+		_ = os.Remove(half.Name())
+	}
+	forget(dir)
+}
+
+// forget removes the oldest of too many files.
+func forget(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) <= maxKnown {
+		return
+	}
+	var list []fs.FileInfo
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			list = append(list, info)
+		}
+	}
+	slices.SortFunc(list, func(a, b fs.FileInfo) int {
+		if c := a.ModTime().Compare(b.ModTime()); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name(), b.Name())
+	})
+	for _, info := range list[:max(0, len(list)-maxKnown)] {
+		_ = os.Remove(filepath.Join(dir, info.Name()))
+	}
+}

@@ -1,0 +1,164 @@
+//go:build unix
+
+package program_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/sim/oauth"
+)
+
+// public is where browsers come back to, which nobody does here: the port of a server that is
+// started again is another.
+const public = "https://parley.example.com"
+
+// withLogin gives the program an app with an MCP server at which users log in. Its tool mail counts
+// its calls, and repeats the token that it got.
+func (p *place) withLogin(as *oauth.Server) (mailed func() int) {
+	p.t.Helper()
+	count := make(chan int, 1)
+	count <- 0
+	s := mcp.NewServer(&mcp.Implementation{Name: "post", Version: "1"}, nil)
+	s.AddTool(&mcp.Tool{
+		Name: "mail", Description: "Sends a text.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}`),
+	}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		count <- <-count + 1
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "mailed with " + r.Extra.Header.Get("Authorization")}}}, nil
+	})
+	h := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true})
+	at := httptest.NewServer(as.Protect("/mcp", h))
+	p.t.Cleanup(at.Close)
+	dir := filepath.Join(p.dir, "apps", "desk")
+	p.write(filepath.Join(dir, "clerk.md"), "Do as you are told.")
+	p.write(filepath.Join(dir, "app.yaml"), `model: scripted/desk
+agents:
+  clerk: {prompt: clerk.md, tools: ["mcp__post__*"]}
+script: script.yaml
+tools:
+  mcp: {name: post, url: "`+at.URL+`/mcp", auth: {login: {}}}
+policy: {rules: [{verdict: allow}]}
+resume: auto
+`)
+	p.write(filepath.Join(dir, "script.yaml"), `agents:
+  clerk:
+    - when: .Results
+      say: "{{ range .Results }}{{ .Output }}{{ end }}"
+    - when: eq .Question "log in"
+      call:
+        - tool: mcp__post__login
+          input: {}
+    - call:
+        - tool: mcp__post__mail
+          input: {text: '{{ .Question }}'}
+`)
+	key := base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789abcdef"))
+	p.env = append(p.env, "PARLEY_APPS="+filepath.Dir(dir), "PARLEY_ENABLED=desk", "PARLEY_VAULT_KEYS="+key, "PARLEY_PUBLIC_URL="+public+"/")
+	return func() int { n := <-count; count <- n; return n }
+}
+
+// visit opens the link that a turn waits with in the browser of its user, and returns what that
+// hands in.
+func (s *process) visit(as *oauth.Server, in parley.Interaction) string {
+	s.t.Helper()
+	if in.Kind != parley.KindQuestion || in.URL == "" || !strings.Contains(in.Text, in.URL) {
+		s.t.Fatalf("it waits with %+v", in)
+	}
+	back, err := as.Visit(in.URL)
+	if err != nil || !strings.HasPrefix(back.String(), public+"/login.html?") {
+		s.t.Fatalf("it comes back to %v, %v", back, err)
+	}
+	q := back.Query()
+	raw, err := json.Marshal(parley.LoginAnswer{State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error")})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// TestLogins: a user logs in at an MCP server, whose tools are known from then on. The turns that
+// wait for it go on, also after the server was killed. The log has no token, which the tool repeats.
+func TestLogins(t *testing.T) {
+	t.Parallel()
+	as := oauth.New()
+	t.Cleanup(as.Close)
+	p := newPlace(t)
+	mailed := p.withLogin(as)
+	if code, out, errs := p.run("app", "check"); code != 0 || !strings.Contains(out, "desk: 1 agent") {
+		t.Fatalf("app check: exit %d\n%s%s", code, out, errs)
+	}
+	s := p.serve()
+	first, second := s.session("desk"), s.session("desk")
+	turns := []parley.TurnID{s.send(first, "log in").ID, s.send(second, "log in").ID}
+	in := s.interaction(s.waiting(turns[0]).Interactions[0])
+	if other := s.interaction(s.waiting(turns[1]).Interactions[0]); other.URL != in.URL {
+		t.Error("two turns show two links for one login")
+	}
+	s.kill()
+	s = p.serve()
+	body := s.visit(as, in)
+	done := must[parley.LoginFinished](s, "POST", "/v1/logins", body)
+	if done.Denied || done.Login.Server != "post" || done.Login.App != "desk" || done.Login.Since.IsZero() {
+		t.Errorf("finished %+v", done)
+	}
+	for _, turn := range turns {
+		if end := s.settle(turn); end.Status != parley.StatusCompleted || !strings.Contains(end.Response.Message, "mcp__post__mail") {
+			t.Errorf("%+v with %+v", end, end.Response)
+		}
+	}
+	if end := s.settle(s.send(first, "hello").ID); end.Status != parley.StatusCompleted || !strings.Contains(end.Response.Message, "mailed with") {
+		t.Errorf("%+v with %+v", end, end.Response)
+	}
+
+	// The login is removed: a write waits for another one before it has begun.
+	code, out, errs := p.run("logins", "list")
+	id, _, _ := strings.Cut(out, " ")
+	if code != 0 || !strings.Contains(out, "post (http://") || !strings.Contains(out, "since ") {
+		t.Fatalf("logins list: exit %d\n%s%s", code, out, errs)
+	}
+	if code, out, errs := p.run("logins", "forget", id); code != 0 || !strings.Contains(out, "are ended") {
+		t.Fatalf("logins forget: exit %d\n%s%s", code, out, errs)
+	}
+	turn := s.send(first, "again").ID
+	in = s.interaction(s.waiting(turn).Interactions[0])
+	s.kill()
+	s = p.serve()
+	must[parley.LoginFinished](s, "POST", "/v1/logins", s.visit(as, in))
+	if end := s.settle(turn); end.Status != parley.StatusCompleted || !strings.Contains(end.Response.Message, "mailed with") {
+		t.Errorf("%+v with %+v", end, end.Response)
+	}
+	if n := mailed(); n != 2 {
+		t.Errorf("it was mailed %d times", n)
+	}
+
+	// A user who does not want to log in.
+	p.run("logins", "forget", "--all")
+	turn = s.send(second, "no").ID
+	as.Lock()
+	as.Deny = true
+	as.Unlock()
+	if done := must[parley.LoginFinished](s, "POST", "/v1/logins", s.visit(as, s.interaction(s.waiting(turn).Interactions[0]))); !done.Denied {
+		t.Errorf("finished %+v", done)
+	}
+	if end := s.settle(turn); end.Status != parley.StatusCompleted || !strings.Contains(end.Response.Message, "The user did not do what this call needs first") {
+		t.Errorf("%+v with %+v", end, end.Response)
+	}
+	for _, id := range []parley.SessionID{first, second} {
+		if log := strings.Join(s.log(id), "\n"); strings.Contains(log, "access-of-ana") || strings.Contains(log, "refresh-of-ana") {
+			t.Errorf("a token is in the log:\n%s", log)
+		}
+	}
+	if n := mailed(); n != 2 {
+		t.Errorf("it was mailed %d times", n)
+	}
+}

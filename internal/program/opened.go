@@ -1,0 +1,140 @@
+package program
+
+import (
+	"context"
+	"reflect"
+	"sync"
+
+	"github.com/parley-server/parley/internal/app"
+	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/engine"
+	"github.com/parley-server/parley/internal/mcpserver"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// opened is a toolset that is open. An app that is read anew keeps those that it has unchanged, so
+// that a new prompt ends no MCP server.
+type opened struct {
+	app.Service
+	of config.Toolset
+
+	mu      sync.Mutex
+	holders int // versions of its app; it is closed when there are none left
+}
+
+// is reports whether what an app says about a toolset makes this one.
+func (o *opened) is(t config.Toolset) bool {
+	have := o.of
+	have.At, t.At = "", ""
+	have.Data.FS, t.Data.FS = nil, nil // the same folder, by its name
+	return reflect.DeepEqual(have, t)
+}
+
+// hold reports whether it is still open, and counts a holder then.
+func (o *opened) hold() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.holders == 0 {
+		return false
+	}
+	o.holders++
+	return true
+}
+
+// outside reports whether it tells the server about events, which it can do only from the start.
+func (o *opened) outside() bool { return o.Observe != nil || o.Meta != nil }
+
+func (o *opened) start(e *engine.Engine) {
+	if o.Observe != nil {
+		o.Observe(e.Observe)
+	}
+	if o.Start != nil {
+		o.Start()
+	}
+}
+
+func (o *opened) closed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.holders == 0
+}
+
+// release counts a holder less of each, and closes those that have none.
+func release(list []*opened) {
+	for _, o := range list {
+		o.leave(1)
+	}
+}
+
+// leave takes n holders, or all that there are.
+func (o *opened) leave(n int) {
+	o.mu.Lock()
+	last := o.holders > 0 && o.holders <= n
+	o.holders = max(o.holders-n, 0)
+	o.mu.Unlock()
+	if last && o.Close != nil {
+		o.Close()
+	}
+}
+
+// setsOf are the toolsets with the tools that are known now. unknown are what the names of
+// those begin with that are not.
+func setsOf(list []*opened) (sets []seam.Toolset, unknown []string) {
+	for _, o := range list {
+		if own, ok := o.Toolset.(personal); ok {
+			unknown = append(unknown, own.prefix) // each user's are others
+			continue
+		}
+		late, ok := o.Toolset.(app.Late)
+		switch {
+		case !ok:
+			sets = append(sets, o.Toolset)
+			continue
+		case !late.Known():
+			unknown = append(unknown, late.Prefix())
+		}
+		sets = append(sets, late.Now())
+	}
+	return sets, unknown
+}
+
+// roll are the apps that are served now, by name, as MCP servers.
+type roll struct {
+	mu   sync.Mutex
+	apps map[string]*mcpserver.App
+	old  []*mcpserver.App
+}
+
+func (r *roll) has(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.apps[name]
+	return ok
+}
+
+func (r *roll) mcp(name string) *mcpserver.App {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.apps[name]
+}
+
+// put adds an app, or puts it in the place of an older one. Hosts that have a connection to that keep it.
+func (r *roll) put(name string, m *mcpserver.App) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if old := r.apps[name]; old != nil {
+		r.old = append(r.old, old)
+	}
+	r.apps[name] = m
+}
+
+func (r *roll) close(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.old {
+		m.Close(ctx)
+	}
+	for _, m := range r.apps {
+		m.Close(ctx)
+	}
+}

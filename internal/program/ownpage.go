@@ -1,0 +1,214 @@
+package program
+
+import (
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/api"
+	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/doors"
+	"github.com/parley-server/parley/web"
+)
+
+// An app may bring a page of its own: a folder (page: in its app.yaml) or a handler in Go. Its scripts
+// are others' and must not act as our pages, so it has an origin of its own: a host name or a port.
+// A request to such an origin is known by its Host, or by its listener, once, at the login
+// (auth.Options.Own). It reaches the page, and of the API what is about the page's app. No other door
+// is there.
+
+const (
+	apiPath    = "/v1/"
+	clientPath = "/parley/" // the module for browsers, which is in web/src/client
+)
+
+// ownOf returns the app to whose own origin a request came.
+type ownOf func(*http.Request) (app string, own bool)
+
+// ownNames knows the origins that are host names: those in the settings, and NAME.localhost, which
+// browsers look for on their own machine, whether an app NAME is there or not: an address that was
+// a page's does not become ours when its app goes.
+func ownNames(s config.Settings) ownOf {
+	named := map[string]string{}
+	for _, app := range names(s.Pages) {
+		if u, ok := config.PageURL(s.Pages[app]); ok {
+			named[strings.ToLower(u.Hostname())] = app
+		}
+	}
+	return func(r *http.Request) (string, bool) {
+		// A proxy that changes Host passes on the one that the browser asked for. If one of them is a
+		// page's, the request may do what that may.
+		for _, header := range append(r.Header.Values("X-Forwarded-Host"), r.Host) {
+			for host := range strings.SplitSeq(header, ",") {
+				name := api.HostName(strings.TrimSpace(host))
+				if app := named[name]; app != "" {
+					return app, true
+				}
+				if slices.ContainsFunc(s.Hosts, func(h string) bool { return strings.EqualFold(h, name) }) {
+					continue
+				}
+				if app, ok := strings.CutSuffix(name, ".localhost"); ok {
+					return app, true
+				}
+			}
+		}
+		return "", false
+	}
+}
+
+// ownAt is the origin of a listener that serves the page of one app.
+func ownAt(app string) ownOf { return func(*http.Request) (string, bool) { return app, true } }
+
+// pageHosts are the host names that the settings give to pages.
+func pageHosts(s config.Settings) (list []string) {
+	for _, app := range names(s.Pages) {
+		if u, ok := config.PageURL(s.Pages[app]); ok {
+			list = append(list, u.Hostname())
+		}
+	}
+	return list
+}
+
+// pageListeners opens the ports that the settings give to pages, by app. Without a login, they must be
+// of this machine alone.
+func pageListeners(s config.Settings, who *entrance) (list map[string]net.Listener, err error) {
+	list = map[string]net.Listener{}
+	defer func() {
+		if err != nil {
+			closeAll(list)
+		}
+	}()
+	for _, app := range names(s.Pages) {
+		addr := s.Pages[app]
+		if _, ok := config.PageURL(addr); ok {
+			continue
+		}
+		if who.open() && !isLoopback(addr) && len(who.notices) == 0 {
+			return list, usage(parley.Errorf(parley.CodeForbidden, "pages.%s: %s can be reached from other machines, and no login is set up", app, addr).
+				WithHint("make a key with `parley keys create NAME --app %s`, or listen on 127.0.0.1", app))
+		}
+		if list[app], err = listenTCP(addr); err != nil {
+			delete(list, app)
+			return list, parley.Errorf(parley.CodeOf(err), "the page of %s: %w", app, err).WithHint("give it another address under pages in parley.yaml")
+		}
+	}
+	return list, nil
+}
+
+func closeAll(list map[string]net.Listener) {
+	for _, l := range list {
+		_ = l.Close()
+	}
+}
+
+// pageURLs says where the pages are that apps bring: at an address of their own, a name of their own,
+// or by default at NAME.localhost and the server's port.
+func pageURLs(s config.Settings, at net.Addr, ports map[string]net.Listener) func(app string) string {
+	return func(app string) string {
+		if l := ports[app]; l != nil {
+			return urlsOf(l.Addr(), nil)[0] + "/"
+		}
+		if u, ok := config.PageURL(s.Pages[app]); ok {
+			return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}).String()
+		}
+		_, port, err := net.SplitHostPort(at.String())
+		if err != nil {
+			return ""
+		}
+		return "http://" + net.JoinHostPort(app+".localhost", port) + "/"
+	}
+}
+
+// ownPage is the address of the page that an app brings, or "".
+func (p *plan) ownPage(app string) string {
+	a, ok := p.page(app)
+	if p.pageURL == nil || !ok || a.Page.Own == "" && p.kit.pages[app] == nil {
+		return ""
+	}
+	return p.pageURL(app)
+}
+
+// ownPages serves the origins of pages that apps bring.
+type ownPages struct {
+	p       *plan
+	api     http.Handler
+	browser http.Handler // the module for browsers
+	has     func(app string) bool
+	log     *slog.Logger
+}
+
+func newOwnPages(p *plan, native *api.Server, has func(app string) bool, log *slog.Logger) *ownPages {
+	sub, err := fs.Sub(web.FS(), strings.Trim(clientPath, "/"))
+	if err != nil {
+		panic(err) // the name is valid
+	}
+	site := web.New(sub, func(string) (web.Look, bool) { return web.Look{}, false })
+	return &ownPages{p: p, api: doors.Packed(native), browser: http.StripPrefix(strings.TrimSuffix(clientPath, "/"), site), has: has, log: log}
+}
+
+// isOpen reports whether a request to the origin of a page needs no identity: only the API has data.
+func (o *ownPages) isOpen(r *http.Request) bool { return !strings.HasPrefix(r.URL.Path, apiPath) }
+
+func (o *ownPages) serve(w http.ResponseWriter, r *http.Request, app string) {
+	asked := r.URL.EscapedPath()
+	if asked == "" || !doors.Plain(asked) {
+		api.WriteError(w, parley.Errorf(parley.CodeNotFound, "there is nothing at %s", parley.Cut(r.URL.Path, 200)).
+			WithHint("paths are taken as they are written, without //, . and .."))
+		return
+	}
+	if strings.HasPrefix(r.URL.Path, apiPath) || r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+		o.api.ServeHTTP(w, r)
+		return
+	}
+	a, ok := o.p.page(app)
+	own := o.p.kit.pages[app]
+	if !ok || !o.has(app) || own == nil && a.Page.Own == "" {
+		api.WriteError(w, parley.Errorf(parley.CodeNotFound, "there is no page here: this address is for the page that an app named %q brings", parley.Cut(app, 60)).
+			WithHint("an app brings one with page: FOLDER in its app.yaml; the server's own pages are at the address that it printed when it started"))
+		return
+	}
+	if !web.GuardOwn(w, r) {
+		return
+	}
+	switch {
+	case strings.HasPrefix(r.URL.Path, clientPath):
+		o.browser.ServeHTTP(w, r)
+	case own != nil:
+		if err := o.p.limits().Bound(w, r); err != nil {
+			api.WriteError(w, err)
+			return
+		}
+		own.ServeHTTP(w, r)
+	default:
+		fsys, done, err := a.OwnPage()
+		if err != nil {
+			o.log.Warn("the folder of an app's page cannot be read", "app", app, "err", err)
+			api.WriteError(w, parley.Errorf(parley.CodeUnavailable, "the folder of the page cannot be read").WithHint("the server's log has the cause"))
+			return
+		}
+		defer done()
+		web.ServeOwn(w, r, fsys)
+	}
+}
+
+// sayPages tells where the pages are that apps bring.
+func (h *house) sayPages(local bool) (lines []string) {
+	for _, a := range h.apps {
+		at := h.plan.ownPage(a.Name)
+		if at == "" {
+			continue
+		}
+		line := fmt.Sprintf("page of %s: %s", a.Name, at)
+		if h.plan.settings.Pages[a.Name] == "" && !local {
+			line += " on this machine; for others, name an address under pages in parley.yaml"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}

@@ -1,0 +1,163 @@
+package program_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/parley-server/parley"
+)
+
+// TestParameters_that_are_wrong_are_named sends invalid values for every query parameter in the
+// document. A new parameter needs a row here.
+func TestParameters_that_are_wrong_are_named(t *testing.T) {
+	t.Parallel()
+	const (
+		number = "0 -1 abc 1.5 99999999999999999999"
+		turn   = "abc -1 0 01arz3ndektsv4rrffq69g5fav 01ARZ3NDEKTSV4RRFFQ69G5FA!"
+		flag   = "2 -1 true yes"
+		truth  = "2 yes -1"
+		mark   = "abc -1 !"
+		after  = "abc -1 1.x 99999999999999999999"
+		day    = "yesterday -1 2026-13-01 2026-11-01T00:00:00Z"
+	)
+	wrong := map[string]string{
+		"/v1/sessions app":    "nosuch -1",
+		"/v1/sessions status": "sleeping ACTIVE",
+		"/v1/sessions limit":  number + " 501",
+		"/v1/sessions before": "yesterday -1 2026-11-01",
+		"/v1/sessions cursor": mark,
+		"/v1/sessions direct": truth,
+
+		"/v1/sessions/import app":       "", // not tested here: the server checks the archive before the app
+		"/v1/sessions/import workspace": "", // likewise
+
+		"/v1/sessions/{id}/turns status": "done RUNNING running,done",
+		"/v1/sessions/{id}/turns before": turn,
+		"/v1/sessions/{id}/turns limit":  number + " 501",
+
+		"/v1/sessions/{id}/window before": turn,
+		"/v1/sessions/{id}/window turns":  number + " 201",
+
+		"/v1/sessions/{id}/events after":  after,
+		"/v1/sessions/{id}/events types":  "nosuch turn turn.* ,",
+		"/v1/sessions/{id}/events deltas": truth,
+		"/v1/sessions/{id}/events limit":  number + " 1001",
+		"/v1/sessions/{id}/events format": "xml JSON",
+
+		"/v1/sessions/{id}/events/stream after":  after,
+		"/v1/sessions/{id}/events/stream types":  "nosuch turn",
+		"/v1/sessions/{id}/events/stream deltas": truth,
+		"/v1/sessions/{id}/events/lines after":   after,
+		"/v1/sessions/{id}/events/lines types":   "nosuch turn",
+		"/v1/sessions/{id}/events/lines deltas":  truth,
+		"/v1/sessions/{id}/events/ws after":      after,
+		"/v1/sessions/{id}/events/ws types":      "nosuch turn",
+		"/v1/sessions/{id}/events/ws deltas":     truth,
+
+		"/v1/stream sessions": "{id}:abc {id}:-1 {id},{id} ,",
+		"/v1/stream deltas":   truth,
+
+		"/v1/interactions limit":  number + " 501",
+		"/v1/interactions cursor": mark,
+
+		"/v1/artifacts/{id} inline": truth,
+
+		"/v1/usage from": day,
+		"/v1/usage to":   day,
+
+		"/chat cursor":                                   flag,
+		"/chat ping":                                     flag,
+		"/events/{session_id} after":                     after + " 1.2-3",
+		"/events/{session_id} cursor":                    flag,
+		"/events/{session_id} ping":                      flag,
+		"/apps/{app}/entities/{entity_id}/history hours": "0 -1 abc NaN 745",
+		"/apps/{app}/entities/{entity_id}/history from":  "yesterday -1 2026-11-01",
+		"/apps/{app}/entities/{entity_id}/history to":    "yesterday -1 2026-11-01",
+	}
+	p, _ := atHome(t, "", "")
+	p.env = append(p.env, "PARLEY_ENABLED=chaos,home")
+	s := p.serve()
+	id := string(s.session("home"))
+	in := strings.NewReplacer("{id}", id, "{session_id}", id, "{app}", "home", "{entity_id}", "light.bedroom")
+	// The other parameters that a request needs, so that only one is wrong.
+	others := map[string]string{
+		"/v1/stream deltas":                             "sessions=" + id,
+		"/apps/{app}/entities/{entity_id}/history from": "to=2026-11-02T00:00:00Z",
+		"/apps/{app}/entities/{entity_id}/history to":   "from=2026-11-01T00:00:00Z",
+	}
+	refused := func(method, path, name, value, other string, header ...string) {
+		t.Helper()
+		body := ""
+		if method == http.MethodPost {
+			body = object("session_id", "a", "message", "hello")
+		}
+		a := s.ask(method, in.Replace(path)+"?"+name+"="+url.QueryEscape(value)+"&"+other, body, header...)
+		want := http.StatusBadRequest
+		if name == "app" {
+			want = http.StatusNotFound
+		}
+		if e := problemOf(t, a); a.status != want || e.Field != name {
+			t.Errorf("%s %s with %s=%s: got %s, want %d and the field", method, path, name, value, a, want)
+		}
+	}
+	for _, known := range parameters(t, s) {
+		path, name, _ := strings.Cut(known.row, " ")
+		values, ok := wrong[known.row]
+		if !ok {
+			t.Errorf("%s has no row in the table", known.row)
+		}
+		delete(wrong, known.row)
+		for value := range strings.FieldsSeq(in.Replace(values)) {
+			if path == "/v1/sessions/{id}/events" && value == "turn.*" {
+				continue // a pattern of types is valid
+			}
+			refused(known.method, path, name, value, others[known.row])
+			if path == "/v1/sessions/{id}/events" && name != "format" { // as a stream
+				refused(known.method, path, name, value, "", "Accept", "text/event-stream")
+			}
+		}
+	}
+	for row := range wrong {
+		t.Errorf("%s is in the table, and no route has it", row)
+	}
+	for _, path := range []string{"/v1/sessions?limit=%zz", "/v1/sessions?limit=1;before=2", "/events/" + id + "?after=%", "/chat?cursor=%zz"} {
+		if a := s.ask("GET", path, ""); a.status != http.StatusBadRequest || problemOf(t, a).Code != parley.CodeInvalid {
+			t.Errorf("GET %s: %s", path, a)
+		}
+	}
+}
+
+type parameter struct{ method, row string }
+
+// parameters returns the query parameters in the server's document.
+func parameters(t *testing.T, s *process) (list []parameter) {
+	t.Helper()
+	var doc struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(s.ask("GET", "/openapi.json", "").body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for path, item := range doc.Paths {
+		for method, raw := range item {
+			var op struct {
+				Parameters []struct{ Name, In string }
+			}
+			if json.Unmarshal(raw, &op) != nil {
+				continue // a field of the path itself
+			}
+			for _, p := range op.Parameters {
+				if p.In == "query" {
+					list = append(list, parameter{strings.ToUpper(method), path + " " + p.Name})
+				}
+			}
+		}
+	}
+	if len(list) < 20 {
+		t.Errorf("the document has %d parameters", len(list))
+	}
+	return list
+}

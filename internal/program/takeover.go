@@ -1,0 +1,149 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/parley-server/parley/internal/config"
+)
+
+// freeFor is how long a data folder must be free before a command takes it over from a
+// server that has stopped. A server that is started anew, as by a service manager, takes
+// it first.
+const freeFor = 500 * time.Millisecond
+
+// awayFor is how long a command waits for a server that is away; 0: as long as any client.
+// Tests shorten it.
+var awayFor time.Duration
+
+// inProcess is a server inside this process, over a pipe.
+type inProcess struct {
+	pipe  *pipeListener
+	close func() error
+}
+
+// here makes this process the owner: the same doors, over a pipe instead of a socket, so
+// that a command works the same either way. It takes over the lock.
+func (f *flags) here(cmd *cobra.Command, s config.Settings, own *lock, recover bool) (*inProcess, error) {
+	ctx := cmd.Context()
+	if !cmd.Flags().Changed("log-level") && s.Log.Level == "info" {
+		s.Log.Level = "warn" // a command is not a server
+	}
+	in, err := f.kit.open(ctx, s, own, recover, newLogger(s, cmd.ErrOrStderr()))
+	if err != nil {
+		return nil, err
+	}
+	pipe := newPipe()
+	srv := newServer(in.Handler, s.Limits, slog.New(slog.DiscardHandler))
+	served := make(chan struct{})
+	go func() { defer close(served); _ = srv.Serve(pipe) }()
+	return &inProcess{pipe: pipe, close: func() error {
+		err := in.house.close(ctx, in.grace)
+		_ = srv.Close()
+		<-served
+		own.release()
+		return err
+	}}, nil
+}
+
+// taker connects a command to the server that has the data folder. When that has stopped
+// and the folder is free, the command takes it over, unless the server has accepted
+// something of it: then it waits for the server to come back and follows what it does. If the
+// folder cannot be opened, the command ends with the reason: a server could not open it either.
+// Requests that were in doubt are repeated with their keys, so what was accepted after all
+// is found and not done again.
+type taker struct {
+	h    holder
+	free func() bool // the folder is there, and nobody has it
+	take func() (*inProcess, error)
+	fail func(error) // ends the command, which cannot take the server's place
+
+	mu    sync.Mutex
+	since time.Time // the folder is free; zero: it is not known to be
+	waits bool      // the command waits for the server, or could not take its place
+	at    *inProcess
+}
+
+// dial implements the DialContext of a transport.
+func (t *taker) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.at != nil {
+		return t.at.pipe.dial(ctx)
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", t.h.Socket)
+	switch {
+	case err == nil || t.waits:
+		return conn, err
+	case !t.free():
+		t.since = time.Time{}
+		return nil, err
+	case t.since.IsZero():
+		t.since = time.Now()
+		return nil, err
+	case time.Since(t.since) < freeFor:
+		return nil, err
+	}
+	at, wrong := t.take()
+	switch {
+	case wrong != nil:
+		t.waits = true
+		t.fail(wrong)
+		return nil, wrong
+	case at == nil: // somebody else was faster
+		t.since = time.Time{}
+		return nil, err
+	}
+	t.at = at
+	return at.pipe.dial(ctx)
+}
+
+// accepted says that the server has accepted something of the command.
+func (t *taker) accepted() {
+	if t != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.waits = true
+	}
+}
+
+// taken is the server in this process, or nil.
+func (t *taker) taken() *inProcess {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.at
+}
+
+// takes makes the taker of a command that the server h serves.
+func (f *flags) takes(cmd *cobra.Command, h holder, s config.Settings, how access) *taker {
+	return &taker{
+		h: h, waits: how&stays != 0,
+		free: func() bool {
+			there, err := hasData(s.Data)
+			now, herr := holderOf(s.Data)
+			return there && err == nil && now == nil && herr == nil
+		},
+		take: func() (*inProcess, error) {
+			own, err := takeLock(s.Data, cmd.Name())
+			if err != nil {
+				return nil, nil //nolint:nilerr,nilnil // the next attempt sees who has it
+			}
+			fmt.Fprintln(cmd.ErrOrStderr(), "parley: the server has stopped; this command works in its place")
+			at, err := f.here(cmd, s, own, how&recovers != 0)
+			if err != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "parley: it cannot; what the server has accepted is kept, look for it before you repeat the command")
+			}
+			return at, err
+		},
+	}
+}

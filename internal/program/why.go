@@ -1,0 +1,312 @@
+package program
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/tui"
+)
+
+// why explains in plain words what happened in a session's last turn, why it stopped
+// where it did, and what can be done now. It uses only the log.
+func why(info parley.SessionInfo, v parley.Transcript, events []parley.Event, now time.Time) string {
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+
+	say("Session %s of the app %s, %s, %d events.", info.ID, info.App, info.Status, info.Version)
+	if len(v.Turns) == 0 {
+		say("Nothing was asked yet.")
+		return b.String()
+	}
+	t := v.Turns[len(v.Turns)-1]
+	for i := len(v.Turns) - 1; i >= 0 && t.Status == parley.StatusPending; i-- {
+		t = v.Turns[i] // the queued ones wait for this one
+	}
+	say("Turn %s, asked %s: %q", t.ID, ago(t.AskedAt, now), parley.Cut(t.Message, 100))
+	if t.RetryOf != "" {
+		say("It asks again what turn %s was asked.", t.RetryOf)
+	}
+	f := gather(t.ID, events)
+	for _, line := range append(f.lines(), subAgents(t.ID, events)...) {
+		say("  %s", line)
+	}
+	say("")
+	verdict(say, info, t, f)
+	if n := len(info.Queue); n > 0 {
+		say("%s behind it.", count(n, "turn waits", "turns wait"))
+	}
+	if info.Held {
+		say("The queue is held, because a turn was stopped or the server crashed. The next message lets it go on.")
+		say("To drop a turn instead: parley session cancel %s", info.Queue[0])
+	}
+	return b.String()
+}
+
+// facts are counted from a turn's events.
+type facts struct {
+	models, failed, retried, handoffs int
+	tools                             map[string]map[parley.Outcome]int
+	order                             []string
+	unknown                           []string
+	resumed                           int
+	lastError                         *parley.ErrorInfo
+	budget                            *parley.BudgetReached
+	stop                              *parley.TurnStopRequested
+	cancelled                         *parley.TurnCancelled
+	ended                             time.Time
+	usage                             parley.Usage
+	open                              []string // started but not ended
+	hooks                             []string // what hooks did that people should know
+}
+
+// maxHookLines is how many of them are shown.
+const maxHookLines = 20
+
+func gather(turn parley.TurnID, events []parley.Event) facts {
+	f := facts{tools: map[string]map[parley.Outcome]int{}}
+	open := map[parley.CallID]string{}
+	writes := map[parley.CallID]parley.ToolStarted{}
+	var order []parley.CallID
+	for _, e := range events {
+		if e.Turn != turn {
+			continue
+		}
+		p, err := e.Payload()
+		if err != nil {
+			continue
+		}
+		f.ended = e.Time
+		switch p := p.(type) {
+		case parley.ModelStarted:
+			f.models++
+			open[p.Call] = "a call of the model " + p.Model
+			order = append(order, p.Call)
+		case parley.ModelReplied:
+			f.usage = f.usage.Add(p.Usage)
+			delete(open, p.Call)
+		case parley.ModelFailed:
+			f.failed++
+			f.usage = f.usage.Add(p.Usage)
+			if p.Retry {
+				f.retried++
+			}
+			f.lastError = &p.Error
+			delete(open, p.Call)
+		case parley.AgentHandoff:
+			f.handoffs++
+		case parley.ToolStarted:
+			open[p.Call] = "the tool " + p.Name
+			if p.Effect == parley.EffectWrite {
+				writes[p.Call] = p
+			}
+			order = append(order, p.Call)
+		case parley.ToolEnded:
+			if f.tools[p.Name] == nil {
+				f.tools[p.Name] = map[parley.Outcome]int{}
+				f.order = append(f.order, p.Name)
+			}
+			f.tools[p.Name][p.Outcome]++
+			if p.Outcome == parley.OutcomeUnknown {
+				f.unknown = append(f.unknown, p.Name)
+			}
+			delete(open, p.Call)
+			delete(writes, p.Call)
+		case parley.HookRan:
+			if text := parley.NoteOf(p); text != "" && len(f.hooks) < maxHookLines {
+				f.hooks = append(f.hooks, text)
+			}
+		case parley.TurnResumed:
+			f.resumed++
+			clear(open)
+			for call, w := range writes { // not repeated: they count as running until their deadline
+				open[call] = fmt.Sprintf("the tool %s, started before the interruption; it has until %s", w.Name, w.Deadline.Local().Format(time.TimeOnly))
+			}
+		case parley.BudgetReached:
+			f.budget = &p
+		case parley.TurnStopRequested:
+			f.stop = &p
+		case parley.TurnCancelled:
+			f.cancelled = &p
+		}
+	}
+	for _, call := range order {
+		if what, ok := open[call]; ok {
+			f.open = append(f.open, what)
+			delete(open, call)
+		}
+	}
+	return f
+}
+
+func (f facts) lines() []string {
+	var out []string
+	if f.models > 0 {
+		s := count(f.models, "model call", "model calls")
+		if f.failed > 0 {
+			s += fmt.Sprintf(", %d failed", f.failed)
+			if f.retried > 0 {
+				s += fmt.Sprintf(" and %d of them tried again", f.retried)
+			}
+		}
+		s += fmt.Sprintf("; %d tokens", f.usage.Tokens())
+		if f.usage.USD > 0 {
+			s += fmt.Sprintf(", %.4f US dollars", f.usage.USD)
+		}
+		out = append(out, s)
+	}
+	if f.handoffs > 0 {
+		out = append(out, count(f.handoffs, "handoff between agents", "handoffs between agents"))
+	}
+	for _, name := range f.order {
+		var parts []string
+		for _, o := range []parley.Outcome{parley.OutcomeOK, parley.OutcomeError, parley.OutcomeDenied, parley.OutcomeCancelled, parley.OutcomeUnknown} {
+			if n := f.tools[name][o]; n > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", n, o))
+			}
+		}
+		out = append(out, "tool "+name+": "+strings.Join(parts, ", "))
+	}
+	out = append(out, f.hooks...)
+	if f.resumed > 0 {
+		out = append(out, "resumed "+count(f.resumed, "time", "times")+" after an interruption")
+	}
+	return out
+}
+
+func verdict(say func(string, ...any), info parley.SessionInfo, t parley.TurnView, f facts) {
+	switch t.Status {
+	case parley.StatusCompleted:
+		say("It was answered, after %s.", f.ended.Sub(t.AskedAt).Round(time.Millisecond))
+	case parley.StatusFailed:
+		failed(say, t, f)
+	case parley.StatusCancelled:
+		switch by := byOf(f); by {
+		case "superseded":
+			say("It was interrupted, and then closed because the next message came.")
+		case "session_ended":
+			say("It was cancelled because the session was ended.")
+		case "forked", "imported":
+			say("It was open when this session was copied, and was closed in the copy.")
+		case "":
+			say("It was cancelled.")
+		default:
+			say("It was cancelled by %s.", by)
+		}
+		if t.Reason != "" {
+			say("The reason given: %s", t.Reason)
+		}
+		say("To ask again: parley session retry %s", t.ID)
+	case parley.StatusExpired:
+		say("It expired: %s", orElse(t.Reason, "nobody answered or resumed it in time"))
+		say("To ask again: parley session retry %s", t.ID)
+	case parley.StatusInterrupted:
+		say("It was interrupted: %s", orElse(t.Reason, "the server stopped"))
+		if t.Resumes {
+			say("It goes on by itself, once a server has this data folder open.")
+			return
+		}
+		say("What was done is kept. To go on from there: parley session resume %s", t.ID)
+		say("To begin anew: parley session retry %s", t.ID)
+		say("A new message closes it.")
+	case parley.StatusWaiting:
+		whom := "a human"
+		if !slices.ContainsFunc(t.Interactions, func(in parley.Interaction) bool { return in.Kind != parley.KindClient }) {
+			whom = "a client program"
+		}
+		say("It waits for %s:", whom)
+		for _, in := range t.Interactions {
+			say("  %s%s: %s", whose(in.Agent), in.Kind, in.Title)
+			for line := range strings.Lines(in.Text) {
+				say("    %s", strings.TrimSpace(line))
+			}
+			if !in.ExpiresAt.IsZero() {
+				say("    until %s", in.ExpiresAt.Local().Format("2006-01-02 15:04"))
+			}
+			if in.Kind == parley.KindClient {
+				say("    to run it: parley session claim %s", in.ID)
+				say("    to go on without it: parley session answer %s deny", in.ID)
+				continue
+			}
+			say("    to answer: parley session answer %s", in.ID)
+			say("    %s", tui.Forms(in))
+		}
+	case parley.StatusPending:
+		say("It waits in the queue.")
+	default:
+		running(say, info, t, f)
+	}
+	for _, name := range f.unknown {
+		say("The outcome of a call of %s is unknown: it may have taken effect. Check there before you ask again.", name)
+	}
+}
+
+func failed(say func(string, ...any), t parley.TurnView, f facts) {
+	if f.budget != nil {
+		say("It failed because a budget was reached: %s, %g of %g.", f.budget.Name, f.budget.Used, f.budget.Limit)
+		say("The app's app.yaml sets it under budgets.")
+	} else if t.Error != nil {
+		say("It failed: %s (%s)", t.Error.Message, t.Error.Code)
+		if t.Error.Hint != "" {
+			say("%s", t.Error.Hint)
+		}
+	} else {
+		say("It failed.")
+	}
+	if t.Answer != "" {
+		say("It had said: %s", parley.Cut(t.Answer, 200))
+	}
+	say("To ask again: parley session retry %s", t.ID)
+}
+
+func running(say func(string, ...any), info parley.SessionInfo, t parley.TurnView, f facts) {
+	if info.Turn != nil && info.Turn.ID == t.ID && info.Turn.Status == parley.StatusInterrupted {
+		say("It was interrupted and is not marked yet. To go on: parley session resume %s", t.ID)
+		return
+	}
+	if f.stop != nil {
+		say("It is being stopped, and waits for what it has started: %s", strings.Join(f.open, ", "))
+		return
+	}
+	say("It is running.")
+	for _, what := range f.open {
+		say("  under way: %s", what)
+	}
+	say("To stop it: parley session cancel %s", t.ID)
+}
+
+func byOf(f facts) string {
+	if f.cancelled == nil {
+		return ""
+	}
+	return f.cancelled.By
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func ago(t, now time.Time) string {
+	d := now.Sub(t)
+	switch {
+	case d < time.Minute:
+		return "just now"
+	case d < time.Hour:
+		return count(int(d.Minutes()), "minute", "minutes") + " ago"
+	case d < 48*time.Hour:
+		return count(int(d.Hours()), "hour", "hours") + " ago"
+	}
+	return "on " + t.Local().Format("2006-01-02 15:04")
+}

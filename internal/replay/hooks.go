@@ -1,0 +1,163 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/hook"
+)
+
+// Hooks implements hook.Source: for each event one that decides as the recorded ones did
+// together.
+func (s *stage) Hooks() []hook.Hook {
+	t := s.now()
+	if t == nil {
+		return nil
+	}
+	var list []hook.Hook
+	for _, event := range hook.Events {
+		if i := slices.IndexFunc(t.heard, func(h *hearing) bool { return h.event == event }); i >= 0 {
+			list = append(list, hook.Hook{
+				Entry: hook.Entry{Event: event, Name: t.heard[i].names[0], Timeout: hook.MaxTimeout}, Level: "recorded",
+				Do: func(_ context.Context, message []byte) (hook.Said, error) { return s.saidOf(event, message) },
+			})
+		}
+		for _, ran := range t.hooks {
+			if ran.Event == event {
+				list = append(list, hook.Hook{
+					Entry: hook.Entry{Event: event, Name: ran.Name, Timeout: hook.MaxTimeout}, Level: ran.From,
+					Do: func(_ context.Context, message []byte) (hook.Said, error) { return s.said(event, message) },
+				})
+				break
+			}
+		}
+	}
+	return list
+}
+
+// hearing is what hooks said together about something else than a call, when they were asked once.
+type hearing struct {
+	event  string
+	agent  parley.AgentPath // of a sub-agent, else empty
+	steers bool
+	names  []string
+	block  string // the reason
+	blocks bool
+	told   []string
+	used   bool
+}
+
+// hear takes in what a hook said. A message that was blocked before a turn took it is not in the
+// recording, and of what a human is asked hooks decide nothing.
+func (t *turn) hear(agent parley.AgentPath, p parley.HookRan) {
+	if p.Event == hook.Notification || p.Steers && p.Decision == parley.Deny {
+		return
+	}
+	if p.Event != hook.SubagentStart && p.Event != hook.SubagentStop {
+		agent = ""
+	}
+	var h *hearing
+	if n := len(t.heard); n > 0 {
+		h = t.heard[n-1]
+	}
+	if h == nil || h.event != p.Event || h.agent != agent || h.steers != p.Steers || slices.Contains(h.names, p.Name) {
+		h = &hearing{event: p.Event, agent: agent, steers: p.Steers}
+		t.heard = append(t.heard, h)
+	}
+	h.names = append(h.names, p.Name)
+	if p.Decision == parley.Deny {
+		h.blocks = true
+		h.block = strings.TrimSpace(h.block + "\n" + p.Reason)
+	}
+	if p.Context != "" {
+		h.told = append(h.told, p.Context)
+	}
+}
+
+// saidOf is what the recorded hooks said the next time that they were asked so.
+func (s *stage) saidOf(event string, message []byte) (said hook.Said, err error) {
+	var m struct {
+		Agent parley.AgentPath `json:"agent_id"`
+	}
+	if err := json.Unmarshal(message, &m); err != nil {
+		return said, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.turn.heard {
+		if h.used || h.event != event || h.agent != m.Agent && h.agent != "" {
+			continue
+		}
+		h.used = true
+		out := map[string]any{"hookSpecificOutput": map[string]any{"hookEventName": event, "additionalContext": strings.Join(h.told, "\n")}}
+		if h.blocks {
+			out["decision"], out["reason"] = "block", h.block
+		}
+		said.Out, err = json.Marshal(out)
+		return said, err
+	}
+	return said, nil
+}
+
+// said is what the recorded hooks said together about the call that a message is about.
+func (s *stage) said(event string, message []byte) (said hook.Said, err error) {
+	var m struct {
+		Name  string          `json:"tool_name"`
+		Input json.RawMessage `json:"tool_input"`
+		Call  parley.CallID   `json:"tool_use_id"`
+	}
+	if err := json.Unmarshal(message, &m); err != nil {
+		return said, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var of parley.CallID
+	for _, c := range s.turn.tools {
+		same := compact(c.asked) == compact(m.Input) || compact(c.input) == compact(m.Input)
+		if c.name == m.Name && same && (c.again == "" || c.again == m.Call) {
+			c.again, of = m.Call, c.call
+			break
+		}
+	}
+	var all parley.HookRan
+	rank := map[parley.Verdict]int{parley.Allow: 1, parley.Ask: 2, parley.Deny: 3}
+	failed := ""
+	var context []string
+	for _, ran := range s.turn.hooks {
+		if of == "" || ran.Call != of || ran.Event != event {
+			continue
+		}
+		if rank[ran.Decision] > rank[all.Decision] {
+			all.Decision, all.Reason = ran.Decision, ran.Reason
+		}
+		if len(ran.Input) > 0 {
+			all.Input = ran.Input
+		}
+		if ran.Output != nil {
+			all.Output = ran.Output
+		}
+		if ran.Context != "" {
+			context = append(context, ran.Context)
+		}
+		if ran.Error != nil {
+			failed = ran.Error.Message
+		}
+	}
+	specific := map[string]any{"hookEventName": event, "additionalContext": strings.Join(context, "\n")}
+	switch event {
+	case hook.PreToolUse:
+		specific["permissionDecision"], specific["permissionDecisionReason"], specific["updatedInput"] = all.Decision, cmp.Or(all.Reason, failed), all.Input
+	case hook.PermissionRequest:
+		if all.Decision != "" {
+			specific["decision"] = map[string]any{"behavior": all.Decision, "message": all.Reason, "updatedInput": all.Input}
+		}
+	default:
+		specific["updatedToolOutput"] = all.Output
+	}
+	said.Out, err = json.Marshal(map[string]any{"hookSpecificOutput": specific})
+	return said, err
+}

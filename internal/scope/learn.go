@@ -1,0 +1,65 @@
+package scope
+
+import (
+	"context"
+	"time"
+)
+
+// learnWithin bounds an attempt to learn the tools of an app, and with it how long the first
+// turns wait for a server that does not answer: npx may have to download it first.
+const learnWithin = 60 * time.Second
+
+// learned waits until the tools of an app are known, or have been asked for in vain.
+func (s *Scopes) learned(ctx context.Context, name string) error {
+	s.mu.Lock()
+	var wait <-chan struct{}
+	if a := s.apps[name]; a != nil {
+		wait = s.learn(a)
+	}
+	s.mu.Unlock()
+	if wait == nil {
+		return nil
+	}
+	select {
+	case <-wait:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.ctx.Done():
+		return errClosed
+	}
+}
+
+// learn begins an attempt to learn the tools of an app if they are not known. It returns what
+// is closed when the attempt is over, or nil if nobody waits for it. It is called with mu held.
+func (s *Scopes) learn(a *app) <-chan struct{} {
+	if a.Unknown == nil || s.closed || !a.Unknown() {
+		return nil
+	}
+	t := s.tried[a.Name]
+	if t == nil || closed(t.done) {
+		t = &attempt{first: t == nil, done: make(chan struct{})}
+		s.tried[a.Name] = t
+		s.work.Go(func() {
+			defer close(t.done)
+			ctx, cancel := context.WithTimeout(s.ctx, learnWithin)
+			defer cancel()
+			if err := guarded(func() error { a.Learn(ctx); return nil }); err != nil {
+				s.o.Logger.Error("the tools of an app could not be asked for", "app", a.Name, "err", err)
+			}
+		})
+	}
+	if !t.first {
+		return nil
+	}
+	return t.done
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

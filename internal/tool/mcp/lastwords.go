@@ -1,0 +1,46 @@
+//go:build unix
+
+package mcp
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	maxLastLines = 12       // of what a program said last, in an error
+	maxLastWords = maxShown // bytes of them
+)
+
+// boilerplate are lines that do not tell why a program ended.
+var boilerplate = []*regexp.Regexp{
+	// npm's advertising, its warnings about other packages, and where its own log is.
+	regexp.MustCompile(`^npm notice\b`),
+	regexp.MustCompile(`(?i)^npm warn (exec|deprecated)\b`),
+	regexp.MustCompile(`(?i)^npm err(or|!)( \w+)? +(a complete log of this run\b.*|/\S*-debug-\d+\.log|note that you can also install from a|tarball, folder, http url, or git folder\.?)$`),
+	regexp.MustCompile(`(?i)^npm (err(or|!)|warn)( [45]\d\d)?$`),
+	// The stack below an error of a JavaScript program, and the version of Node.
+	regexp.MustCompile(`^at .*(:\d+:\d+|<anonymous>|native)\)?$`),
+	regexp.MustCompile(`^Node\.js v\d\S*$`),
+}
+
+// lastWords are the lines at the end of a program's standard error that may tell why it ended.
+// Text is without secrets already.
+func lastWords(text string) string {
+	var lines []string
+	size := 0
+	for _, line := range slices.Backward(strings.Split(text, "\n")) {
+		line = strings.TrimSpace(line)
+		if line == "" || slices.ContainsFunc(boilerplate, func(r *regexp.Regexp) bool { return r.MatchString(line) }) {
+			continue
+		}
+		if size += len(line); size > maxLastWords && len(lines) > 0 || len(lines) == maxLastLines {
+			break
+		}
+		size++ // its end
+		lines = append(lines, line)
+	}
+	slices.Reverse(lines)
+	return strings.Join(lines, "\n")
+}

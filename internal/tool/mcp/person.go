@@ -1,0 +1,100 @@
+//go:build unix
+
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/seam"
+)
+
+// A server at which people log in has a toolset for each of them, since it may have other tools
+// for each. Before a call is made, Prepare asks the person to log in if that is needed, so nothing
+// has begun while the turn waits. A server may not even list its tools to strangers, so there is
+// always one tool of ours, loginTool. It stays when the tools are known: a turn that has called it
+// goes on after the login.
+
+// errLogin is the error of a server that asks for a login which is not there.
+var errLogin = errors.New("nobody is logged in")
+
+// loginError says what to do about that.
+func (o Options) loginError() error {
+	e := parley.Errorf(parley.CodeUnauthenticated, "the MCP server %s asks for a login: %w", o.Name, errLogin)
+	if o.Login == nil {
+		return e.WithHint("if people can log in there, write login: {} under auth of the server in app.yaml; if not, give it a token by bearer, or oauth")
+	}
+	return e.WithHint("call the tool again; the user is asked to log in then")
+}
+
+// withLogin adds loginTool to the tools of a server at which people log in, unless it has one of
+// that name.
+func (o Options) withLogin(list []definition) []definition {
+	own := o.loginTool()
+	if o.Login == nil || slices.ContainsFunc(list, func(d definition) bool { return d.logsIn || d.decl.Name == own.decl.Name }) {
+		return list
+	}
+	return append(slices.Clip(list), own)
+}
+
+// loginTool asks a person to log in.
+func (o Options) loginTool() definition {
+	return definition{logsIn: true, decl: parley.ToolDecl{
+		Name:   o.toolName("login"),
+		Effect: parley.EffectRead,
+		Description: fmt.Sprintf("Asks the user to log in at the MCP server %s. Call it if the user wants something from %s and none of its other tools is there: "+
+			"they are known after the first login, and can be called from the user's next message on. Otherwise do not call it, since each of them asks for the login itself.", o.Name, o.Name),
+		InputSchema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
+	}}
+}
+
+// loggedIn is the result of loginTool: by now the person is logged in, or need not be.
+func (t *Toolset) loggedIn(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
+	if err := t.Ask(ctx); err != nil {
+		return parley.ToolResult{}, seam.NotSent(err)
+	}
+	var names []string
+	for _, d := range t.known.now() {
+		names = append(names, d.decl.Name)
+	}
+	return parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK, Output: parley.Cut(fmt.Sprintf(
+		"The user is logged in at %s. From the user's next message on you can call: %s", t.o.Name, strings.Join(names, ", ")), maxShown)}, nil
+}
+
+const opened = "Have you logged in there?"
+
+// Prepare implements [seam.Preparer].
+func (t *Toolset) Prepare(ctx context.Context, r seam.Run) (*parley.Interaction, error) {
+	if t.o.Login == nil {
+		return nil, nil
+	}
+	if err := t.hide(ctx, r); err != nil { // a refusal may repeat what it was sent
+		return nil, err
+	}
+	d, _ := t.find(r.Name)
+	link, err := t.o.Login.Needed(ctx, d.name)
+	if err != nil || link == "" {
+		return nil, err
+	}
+	return &parley.Interaction{
+		Kind: parley.KindQuestion, Title: t.o.Login.Title(), Text: t.o.Login.Text(link), URL: link,
+		Questions: []parley.Question{{Header: "Login", Question: opened, Options: []parley.Option{{Label: "Done", Description: "I have logged in"}}}},
+	}, nil
+}
+
+// hide keeps the person's tokens out of what the session keeps and shows.
+func (t *Toolset) hide(ctx context.Context, r seam.Run) error {
+	if t.o.Login == nil || r.Hide == nil {
+		return nil
+	}
+	values := t.o.Login.Values(ctx)
+	if len(values) == 0 {
+		return nil
+	}
+	return r.Hide(values...)
+}

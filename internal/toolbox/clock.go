@@ -1,0 +1,62 @@
+package toolbox
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/parley-server/parley"
+)
+
+// clock ends a context when a call has used up its time. It stands while the call waits for
+// a human.
+type clock struct {
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex
+	left  time.Duration
+	since time.Time // when it last began to run
+	timer *time.Timer
+	asks  int // questions that are open
+}
+
+func newClock(ctx context.Context, left time.Duration) (context.Context, *clock) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	c := &clock{cancel: cancel, left: left, since: time.Now()}
+	c.timer = time.AfterFunc(left, c.over)
+	return ctx, c
+}
+
+func (c *clock) over() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asks == 0 { // it may have stopped at the last moment
+		c.cancel(errDeadline)
+	}
+}
+
+func (c *clock) stop() {
+	c.timer.Stop()
+	c.cancel(context.Canceled)
+}
+
+// during returns ask, during which the clock stands.
+func (c *clock) during(ask func(context.Context, parley.Interaction) (parley.Answer, error)) func(context.Context, parley.Interaction) (parley.Answer, error) {
+	return func(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
+		c.mu.Lock()
+		if c.asks++; c.asks == 1 {
+			c.timer.Stop()
+			c.left -= time.Since(c.since)
+		}
+		c.mu.Unlock()
+		defer func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.asks--; c.asks == 0 {
+				c.since = time.Now()
+				c.timer.Reset(max(0, c.left))
+			}
+		}()
+		return ask(ctx, in)
+	}
+}

@@ -1,0 +1,25 @@
+package parley
+
+import "strings"
+
+// SlashCommand is a prompt with a name. A message "/name and more" stands for it.
+type SlashCommand struct {
+	Name         string `json:"name"`
+	Description  string `json:"description,omitempty"`
+	ArgumentHint string `json:"argument_hint,omitempty"` // what may follow the name, for people
+	From         string `json:"from"`                    // platform, app, user, workspace, or the name of an MCP server
+}
+
+// Slash splits a message that may be a slash command into its name and the rest. ok is
+// false if it cannot be one.
+func Slash(message string) (name, args string, ok bool) {
+	rest, ok := strings.CutPrefix(message, "/")
+	if !ok {
+		return "", "", false
+	}
+	name, args = rest, ""
+	if i := strings.IndexAny(rest, " \t\n"); i >= 0 {
+		name, args = rest[:i], strings.TrimSpace(rest[i+1:])
+	}
+	return name, args, name != "" && len(name) <= 128 && !strings.ContainsAny(name, "/\\")
+}

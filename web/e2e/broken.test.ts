@@ -1,0 +1,42 @@
+// An app whose file was changed and has a mistake: the page says where, and the last version that was right answers.
+
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { expect, test } from "vitest";
+
+import { violations } from "./axe.ts";
+import { parts, phone, startBrowser, startServer, temporary } from "./harness.ts";
+
+test.runIf(!process.env["PARLEY_URL"])("a mistake in an app is shown on its page, which goes on as it was", async () => {
+  const folder = temporary();
+  cpSync(join(import.meta.dirname, "../../examples/page/apps"), join(folder, "apps"), { recursive: true });
+  const server = await startServer({ data: join(folder, "data"), apps: join(folder, "apps"), pace: "1ms" });
+  const file = join(folder, "apps/order/app.yaml");
+  const right = readFileSync(file, "utf8");
+  try {
+    writeFileSync(file, right.replace("prompt: waiter.md", "prompt: waiters.md"));
+    await expect.poll(async () => JSON.stringify(await (await fetch(`${server.url}/v1/apps/order`)).json())).toContain("has mistakes");
+    for (const [theme, name, size] of [["dark", "phone", phone], ["light", "desktop", { width: 1440, height: 900 }]] as const) {
+      const browser = await startBrowser(size, { touch: name === "phone", reducedMotion: true });
+      const { page } = browser;
+      await page.addInitScript((theme) => localStorage.setItem("parley.theme", theme), theme);
+      await page.goto(`${server.url}/apps/order/`);
+      const notice = page.getByRole("note").filter({ hasText: "has mistakes" });
+      await notice.waitFor();
+      expect(await notice.innerText()).toMatch(/app\.yaml:\d+: agents\.waiter\.prompt: .*waiters\.md/);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+      await parts(page).ask("Tea, please");
+      await page.locator("main [data-interaction]").getByText("Which tea?").first().waitFor();
+      await browser.shot(`broken-${theme}-${name}`);
+      expect(await violations(page)).toEqual([]);
+      expect(browser.complaints).toEqual([]);
+      await browser.close();
+    }
+    writeFileSync(file, right);
+    await expect.poll(async () => JSON.stringify(await (await fetch(`${server.url}/v1/apps/order`)).json())).not.toContain("has mistakes");
+  } finally {
+    await server.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+});

@@ -1,0 +1,43 @@
+import type { Event } from "../api/types.gen.ts";
+import { LongText } from "../ui/long-text.tsx";
+import { tame } from "../ui/tame.ts";
+import { usePlainWords } from "./turn/words.ts";
+import { useChat, useParts } from "./use-chat.ts";
+
+const none: readonly Event[] = [];
+
+/** In place of a message: what a program had done by a tool, in words. The steps have the letter of it. */
+export function DirectCall({ turn, question }: { turn: string; question: string }) {
+  const events = useChat((s) => s.opened.records.events.get(turn)) ?? none;
+  const { useWords = usePlainWords } = useParts();
+  const words = useWords(events);
+  const { tool, input } = callIn(question);
+  return (
+    <div className="ml-auto max-w-[70%] rounded-2xl border border-border px-4 py-2.5 plain wrap-anywhere text-text-primary max-sm:max-w-[85%]">
+      <p className="text-xs text-text-muted">Called directly, without a model</p>
+      <LongText text={tame(words.call(tool, input))} />
+    </div>
+  );
+}
+
+/** The call that the message of such a turn stands for: the tool's name, and its input as JSON. */
+export function callIn(question: string): { tool: string; input: unknown } {
+  const at = question.indexOf(" ");
+  if (at < 0) return { tool: question, input: {} };
+  try {
+    return { tool: question.slice(0, at), input: JSON.parse(question.slice(at + 1)) };
+  } catch {
+    return { tool: question.slice(0, at), input: {} }; // it was cut
+  }
+}
+
+/** The result of a call, as Markdown: JSON as a block of code. */
+export function resultText(answer: string): string {
+  try {
+    const value: unknown = JSON.parse(answer);
+    if (typeof value === "object" && value !== null) return "```json\n" + JSON.stringify(value, null, 2) + "\n```";
+  } catch {
+    // It is text.
+  }
+  return answer;
+}

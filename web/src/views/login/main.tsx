@@ -1,0 +1,58 @@
+// Where a browser comes back to from a login at another service. The page hands in what that has
+// put into its address, as the user whose key this browser has: so nobody can be made to log in
+// for somebody else.
+
+import { StrictMode, useEffect, useState } from "react";
+import { createRoot } from "react-dom/client";
+
+import "../../styles/index.css";
+import { baseOf, createClient, toApiError, type ApiError } from "../../api/client.ts";
+import { createKeyring } from "../../api/keyring.ts";
+import type { LoginFinished } from "../../api/types.gen.ts";
+import { Boundary } from "../../ui/boundary.tsx";
+import { Broken } from "../../ui/broken.tsx";
+import { KeyGate } from "../../ui/key-gate.tsx";
+import { sentence } from "../../ui/text.ts";
+import { answerIn } from "./answer.ts";
+
+const keyring = createKeyring();
+const client = createClient(baseOf(location.href), keyring.fetch, keyring.locked);
+const answer = answerIn(location.search);
+history.replaceState(null, "", location.pathname); // the code is for nobody else
+const finished = answer && client.finishLogin(answer); // once, however often the page is drawn
+
+function Login() {
+  const [done, setDone] = useState<LoginFinished>();
+  const [error, setError] = useState<ApiError>();
+  useEffect(() => {
+    finished?.then(setDone, (cause: unknown) => setError(toApiError(cause)));
+  }, []);
+  return (
+    <main className="mx-auto w-full max-w-[640px] px-5 py-[12vh]" aria-live="polite">
+      <h1 className="text-2xl font-semibold tracking-tight">Login</h1>
+      {!finished && <p className="mt-2">No login has brought you here. Open the link in your conversation again.</p>}
+      {finished && !done && !error && <p className="mt-2 text-text-muted">One moment…</p>}
+      {done && (
+        <p className="mt-2 wrap-anywhere">
+          {done.denied ? `You are not logged in at ${done.login.server}.` : `You are logged in at ${done.login.server}.`} You can close this page; the conversation goes on by itself.
+        </p>
+      )}
+      {error && (
+        <div role="alert" className="mt-4 rounded-xl border border-danger/40 bg-danger-surface px-4 py-3 text-sm wrap-anywhere">
+          {sentence(error.message)} <span className="text-text-muted">{sentence(error.hint)}</span>
+        </div>
+      )}
+    </main>
+  );
+}
+
+const root = document.getElementById("root");
+if (!root) throw new Error("the page has no #root");
+createRoot(root).render(
+  <StrictMode>
+    <Boundary fallback={<Broken what="The page" />}>
+      <Login />
+    </Boundary>
+    <KeyGate keyring={keyring} />
+  </StrictMode>,
+);
