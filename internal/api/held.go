@@ -6,7 +6,6 @@ const (
 	heldSmall  = 64 << 10  // one object; a longer turn is counted when it is written
 	heldList   = 2 << 20   // the most the store returns of rows, plus their JSON
 	heldPage   = 192 << 10 // a page of the log, plus its JSON
-	heldFirst  = 1 << 20   // may be a single event of the largest message; corrected once read
 	heldExport = 1 << 20   // the compressor, and the turn being written
 )
 
@@ -16,13 +15,11 @@ func heldBy(operation string) int {
 	switch operation {
 	case "list-turns", "list-sessions", "list-interactions", "list-queue", "get-window":
 		return heldList
-	case "events":
-		return heldFirst
 	case "export-session":
 		return heldExport
 	case "get-artifact":
 		return maxArtifact
-	case "await-turn", "import-session", "stream":
+	case "events", "await-turn", "import-session", "stream":
 		return 0
 	}
 	return heldSmall

@@ -36,24 +36,28 @@ type logPage struct {
 	buf     []byte
 }
 
-// read reads the next batch. It reserves what the last batch took, and for the first one
-// what heldBy says. So few requests read at once, however large their events are.
+// read reads the next batch and reserves memory for it. It frees the last batch's first:
+// whoever waits to read must hold nothing that those who have read wait for.
 func (g *logPage) read(ctx context.Context) error {
 	ask := g.limit - g.written + 1 // one more than wanted tells whether there is more
 	if g.keep != nil {
 		ask = 1000
+	}
+	if err := wire.Reserve(ctx, 0); err != nil {
+		return err
 	}
 	events, taken, err := g.s.o.Reader.Page(ctx, g.p, g.id, g.next, min(ask, 1000))
 	if err != nil {
 		return err
 	}
 	defer taken()
-	size := 0
+	size, largest := 0, pagePiece
 	for _, e := range events {
 		size += len(e.Data)
+		largest = max(largest, len(e.Data))
 	}
 	g.events = events
-	return wire.Reserve(ctx, max(heldPage, 3*size))
+	return wire.Reserve(ctx, max(heldPage, size+2*largest)) // an event is encoded as a whole
 }
 
 // write writes the page, whose first batch has been read.

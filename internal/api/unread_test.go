@@ -32,18 +32,7 @@ func TestAnswers_that_nobody_reads(t *testing.T) {
 		// Without reservations the rows hold 30 MiB and more.
 		most = 20 << 20
 	)
-	w := newWorld(t, enginetest.Echo, enginetest.App())
-	// As in package program, before all doors.
-	u := &unread{next: wire.Bounded(wire.Compressed(w.api, func(r *http.Request) bool { return r.Header.Get("Accept-Encoding") == "gzip" }),
-		func(ctx context.Context) parley.Principal {
-			user, _ := ctx.Value(userKey{}).(string)
-			return parley.Principal{User: user, Org: "acme"}
-		})}
-	srv := httptest.NewUnstartedServer(asUser(u))
-	srv.Listener = narrow{srv.Listener, u}
-	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // log of answers that were cut
-	srv.Start()
-	t.Cleanup(srv.Close)
+	w, u, srv := newUnread(t)
 	paths := map[string]string{}
 	for _, user := range []string{"ana", "bob"} {
 		var s parley.SessionInfo
@@ -143,15 +132,83 @@ func TestAnswers_that_nobody_reads(t *testing.T) {
 	}
 }
 
+// TestUnread_pages_and_streams: a user who reads none of many pages and streams of a log is
+// still served: small requests at once, another page as soon as those have been cut.
+func TestUnread_pages_and_streams(t *testing.T) {
+	const clients = 80
+	w, u, srv := newUnread(t)
+	var s parley.SessionInfo
+	w.call(201, &s, "POST", "/v1/sessions", `{"app":"test"}`, "Test-User", "ana")
+	for range 6 {
+		var turn parley.TurnInfo
+		w.call(202, &turn, "POST", "/v1/sessions/"+string(s.ID)+"/turns", fmt.Sprintf(`{"message":%q}`, noise(100<<10)), "Test-User", "ana")
+		w.call(200, &turn, "POST", "/v1/turns/"+string(turn.ID)+"/await", "", "Test-User", "ana")
+	}
+	log := "/v1/sessions/" + string(s.ID) + "/events"
+	for i := range clients {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(srv.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+		path := log + []string{"?limit=500", "/stream?after=0"}[i%2]
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nTest-User: ana\r\nConnection: close\r\n\r\n", path)
+	}
+	for u.begun.Load() < clients {
+		<-time.After(time.Millisecond)
+	}
+	// Where somebody waits for what is never given up, a request takes as long as the test.
+	patience, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	for i, path := range []string{"/v1/apps", "/v1/sessions/" + string(s.ID), log + "?limit=500", "/v1/sessions", log + "?limit=500"} {
+		r, err := http.NewRequestWithContext(patience, http.MethodGet, srv.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Test-User", "ana")
+		before := u.ended.Load()
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatalf("request %d, %s: %v", i, path, err)
+		}
+		n, err := io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK || err != nil || n == 0 {
+			t.Errorf("request %d, %s: %d, %d bytes, %v", i, path, resp.StatusCode, n, err)
+		}
+		t.Logf("%s: while it was served, %d others ended", path, u.ended.Load()-before-1)
+	}
+}
+
+// newUnread is a server whose connections buffer little, with two users.
+func newUnread(t *testing.T) (*world, *unread, *httptest.Server) {
+	w := newWorld(t, enginetest.Echo, enginetest.App())
+	// As in package program, before all doors.
+	u := &unread{next: wire.Bounded(wire.Compressed(w.api, func(r *http.Request) bool { return r.Header.Get("Accept-Encoding") == "gzip" }),
+		func(ctx context.Context) parley.Principal {
+			user, _ := ctx.Value(userKey{}).(string)
+			return parley.Principal{User: user, Org: "acme"}
+		})}
+	srv := httptest.NewUnstartedServer(asUser(u))
+	srv.Listener = narrow{srv.Listener, u}
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // log of answers that were cut
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return w, u, srv
+}
+
 // unread is a server that counts the answers that have ended and those that wait for their clients.
 type unread struct {
 	next           http.Handler
 	gate           atomic.Pointer[sync.WaitGroup] // waits until all answers that begin at once are there
 	ended, writing atomic.Int64
+	begun          atomic.Int64
 	most           atomic.Int64 // of writing
 }
 
 func (u *unread) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	u.begun.Add(1)
 	defer u.ended.Add(1)
 	if gate := u.gate.Load(); gate != nil {
 		gate.Done()

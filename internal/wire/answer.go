@@ -43,7 +43,8 @@ func answerOf(ctx context.Context) *answer {
 // waits until they are available, which cuts answers that nobody reads, and returns the
 // error of ctx when the client stops waiting. If something was reserved before, it does
 // not wait: a handler first reserves what it may need, and then corrects it to what it
-// has. It does nothing for requests that did not come through [Bounded].
+// has. 0 frees what was reserved. It does nothing for requests that did not come through
+// [Bounded].
 func Reserve(ctx context.Context, bytes int) error {
 	if a := answerOf(ctx); a != nil {
 		return a.reserve(ctx, bytes)
@@ -96,11 +97,12 @@ func newAnswer(ctx context.Context, w http.ResponseWriter, user parley.Principal
 }
 
 func (a *answer) reserve(ctx context.Context, bytes int) error {
-	if s := a.share.Load(); s != nil {
-		a.b.resize(s, max(bytes, 0))
+	if bytes <= 0 {
+		a.release()
 		return nil
 	}
-	if bytes <= 0 {
+	if s := a.share.Load(); s != nil {
+		s.resize(bytes)
 		return nil
 	}
 	s, err := a.b.begin(ctx, a.user, bytes, a.cut)
@@ -110,7 +112,7 @@ func (a *answer) reserve(ctx context.Context, bytes int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over && a.calls == 0 || !a.share.CompareAndSwap(nil, s) {
-		a.b.end(s) // the client of a call has gone, or the handler reserves twice in one request: one is counted
+		s.end() // the client of a call has gone, or the handler reserves twice in one request: one is counted
 	}
 	return nil
 }
@@ -118,7 +120,7 @@ func (a *answer) reserve(ctx context.Context, bytes int) error {
 // release frees what is counted.
 func (a *answer) release() {
 	if s := a.share.Swap(nil); s != nil {
-		a.b.end(s)
+		s.end()
 	}
 }
 
@@ -159,9 +161,9 @@ func (a *answer) put(p []byte, form func(piece []byte) []byte) (int, error) {
 		if s, err = a.b.begin(a.ctx, a.user, 2*len(p), a.cut); err != nil { // including the form made from it
 			return 0, err
 		}
-		defer a.b.end(s)
+		defer s.end()
 	case s.size < len(p):
-		a.b.resize(s, len(p))
+		s.resize(len(p))
 	}
 	done := 0
 	for {
@@ -194,7 +196,7 @@ func (a *answer) wait(s *share, yes bool) {
 	}
 	a.given.Store(at)
 	if s != nil {
-		a.b.given(s, yes)
+		s.given(yes)
 	}
 }
 

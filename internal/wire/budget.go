@@ -15,6 +15,11 @@ const (
 	inFlight = 32 << 20
 	// perUser is the share of one user, if there are several.
 	perUser = inFlight / 4
+	// small is the size of answers that have a budget of their own, so that a user's lists,
+	// logs and exports never hold up that user's small requests.
+	small         = 64 << 10
+	inFlightSmall = 4 << 20 // for the small answers of all users together
+	smallPerUser  = inFlightSmall / 4
 	// grace is how long a client may leave data unread before its answer is cut in favour
 	// of another. A client that reads needs less for a piece; one that does not delays
 	// others by no more.
@@ -23,7 +28,13 @@ const (
 
 // held is the budget of this process, since memory belongs to the process, not to a
 // listener.
-var held = newBudget(inFlight, perUser)
+var held = newBudgets()
+
+func newBudgets() *budget {
+	b := newBudget(inFlight, perUser)
+	b.small = newBudget(inFlightSmall, smallPerUser)
+	return b
+}
 
 // budget limits the bytes that answers hold. A client that reads frees its share within
 // moments. When nothing is left, new answers wait, and an answer whose client has not
@@ -31,7 +42,8 @@ var held = newBudget(inFlight, perUser)
 // up, otherwise one of the user with the most. So answers that one user does not read
 // never use up another's share.
 type budget struct {
-	max, each int // in bytes, for all and for one user
+	max, each int     // in bytes, for all and for one user
+	small     *budget // of shares that begin small; nil: this one
 
 	mu      sync.Mutex
 	used    int
@@ -49,6 +61,7 @@ type account struct {
 
 // share is what one answer holds.
 type share struct {
+	b      *budget // where it counts
 	user   parley.Principal
 	size   int
 	since  time.Time // since when its client has not read what was written; zero: it has read all
@@ -68,10 +81,14 @@ func newBudget(max, each int) *budget {
 
 // begin counts bytes for a user until end is called. It waits until there is room, or
 // returns the error of ctx. A share larger than the whole budget is granted when nothing
-// else is held. parley.Local shares with nobody.
+// else is held. parley.Local shares with nobody. Whoever has a share must not wait for
+// anything that is held by those who wait for one.
 func (b *budget) begin(ctx context.Context, user parley.Principal, size int, cut func()) (*share, error) {
+	if b.small != nil && size <= small {
+		b = b.small
+	}
 	b.mu.Lock()
-	c := &claim{&share{user: user, size: size, cut: cut}, make(chan struct{})}
+	c := &claim{&share{b: b, user: user, size: size, cut: cut}, make(chan struct{})}
 	b.waiting = append(b.waiting, c)
 	b.serve()
 	b.mu.Unlock()
@@ -94,7 +111,8 @@ func (b *budget) begin(ctx context.Context, user parley.Principal, size int, cut
 
 // resize changes the size of a share. It does not wait: if those who hold a share waited,
 // all might wait for one another. Later claims wait instead.
-func (b *budget) resize(s *share, size int) {
+func (s *share) resize(size int) {
+	b := s.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	u, more := b.users[s.user], size-s.size
@@ -109,19 +127,20 @@ func (b *budget) resize(s *share, size int) {
 }
 
 // given records that a client was given data, or with false that it has read it.
-func (b *budget) given(s *share, yes bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (s *share) given(yes bool) {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
 	if s.since = (time.Time{}); yes {
 		s.since = time.Now()
 	}
 }
 
-func (b *budget) end(s *share) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.free(s)
-	b.serve()
+// end frees what the share counts.
+func (s *share) end() {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	s.b.free(s)
+	s.b.serve()
 }
 
 // The following are called under the lock.
@@ -143,29 +162,21 @@ func (b *budget) free(s *share) {
 // does, or a large one would never be granted.
 func (b *budget) serve() {
 	left := b.waiting[:0]
-	var full map[parley.Principal]bool // users whose own share is used up
-	all := false
+	var wanted map[parley.Principal]int // bytes, by users whose own share is used up
+	all := 0                            // bytes that are wanted of everyone
 	for _, c := range b.waiting {
 		u := b.users[c.user]
+		_, full := wanted[c.user]
 		switch {
-		case all || full[c.user]:
-		case u != nil && c.user != parley.Local && u.used > 0 && u.used+c.size > b.each:
-			if full == nil {
-				full = map[parley.Principal]bool{}
+		case all > 0:
+			all += c.size
+		case full || u != nil && c.user != parley.Local && u.used > 0 && u.used+c.size > b.each:
+			if wanted == nil {
+				wanted = map[parley.Principal]int{}
 			}
-			full[c.user] = true
-			b.press(u, u.used-u.leaving+c.size-b.each)
+			wanted[c.user] += c.size
 		case b.used > 0 && b.used+c.size > b.max:
-			all = true
-			leaving := 0
-			most := u
-			for _, o := range b.users {
-				leaving += o.leaving
-				if most == nil || o.used-o.leaving > most.used-most.leaving {
-					most = o
-				}
-			}
-			b.press(most, b.used-leaving+c.size-b.max)
+			all = c.size
 		default:
 			if u == nil {
 				u = &account{}
@@ -180,9 +191,30 @@ func (b *budget) serve() {
 		left = append(left, c)
 	}
 	clear(b.waiting[len(left):])
+	for user, bytes := range wanted {
+		u := b.users[user]
+		b.press(u, u.used-u.leaving+bytes-b.each)
+	}
+	if all > 0 {
+		b.pressMost(all)
+	}
 	if b.waiting = left; len(left) > 0 {
 		b.again()
 	}
+}
+
+// pressMost cuts answers of the user with the most until bytes are being freed for
+// everyone.
+func (b *budget) pressMost(bytes int) {
+	leaving := 0
+	var most *account
+	for _, u := range b.users {
+		leaving += u.leaving
+		if most == nil || u.used-u.leaving > most.used-most.leaving {
+			most = u
+		}
+	}
+	b.press(most, b.used-leaving+bytes-b.max)
 }
 
 // press cuts the slowest answers of a user, as far as their grace is over, until enough

@@ -3,14 +3,62 @@ package wire_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/wire"
 )
+
+// TestSmallAnswers: a user's small answers wait for none of that user's large ones, which
+// are not even cut for them.
+func TestSmallAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const large = 1 << 20
+		b := wire.NewBudgets(8*large, 4*large, 128<<10)
+		hold := make(chan struct{})
+		var held sync.WaitGroup
+		ask := func(ctx context.Context, bytes int) error {
+			var err error
+			wire.BoundedBy(b, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if err = wire.Reserve(r.Context(), bytes); err == nil && bytes == large {
+					<-hold
+				}
+			}), func(context.Context) parley.Principal { return parley.Principal{User: "ana"} }).
+				ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+			return err
+		}
+		for range 6 { // four have all there is, two wait
+			held.Go(func() {
+				if err := ask(t.Context(), large); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		soon, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if err := ask(soon, 64<<10); err != nil {
+			t.Errorf("a small answer: %v", err)
+		}
+		if err := ask(soon, 65<<10); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a larger one behind those that are read: %v", err)
+		}
+		close(hold)
+		held.Wait()
+		if used := b.Used(); used != 0 {
+			t.Errorf("%d bytes are held in the end", used)
+		}
+	})
+}
 
 // TestBudget: as many clients that do not read stay as fit in the budget. The others are cut.
 // Meanwhile a client that reads gets everything.

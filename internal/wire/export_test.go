@@ -13,6 +13,13 @@ type Budget struct{ b *budget }
 // NewBudget makes a budget of max bytes. One user may hold each bytes of it.
 func NewBudget(max, each int) *Budget { return &Budget{newBudget(max, each)} }
 
+// NewBudgets is NewBudget with a budget of their own for small answers.
+func NewBudgets(max, each, small int) *Budget {
+	b := newBudget(max, each)
+	b.small = newBudget(small, small)
+	return &Budget{b}
+}
+
 // BoundedBy is Bounded with the given budget.
 func BoundedBy(b *Budget, next http.Handler, user func(context.Context) parley.Principal) http.Handler {
 	return bounded(next, user, b.b)
