@@ -9,7 +9,8 @@
 // name in a nearer file. A folder, a library or a program elsewhere is not in it.
 //
 // A caller computes the digest anew directly before each run. A hook's is computed again when its
-// program has ended, and what a changed one says does not count. Somebody who changes a file
+// program has ended, and what a changed one says does not count; that of an MCP server when it
+// has started, and a changed one is ended before it is used. Somebody who changes a file
 // between the digest and the moment at which the program reads it still has it run; closing that
 // gap would need a copy of all that the program reads.
 //

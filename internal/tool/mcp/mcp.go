@@ -108,8 +108,9 @@ type Options struct {
 	// block. Nil: nobody wants to know.
 	Changed func()
 
-	// Allowed is asked directly before each start of a program and each connection to a service.
-	// Nil: it is always allowed.
+	// Allowed is asked directly before each start of a program and each connection to a service,
+	// and again before the first use: what was read at the start may have changed since it was
+	// looked at. Nil: it is always allowed.
 	Allowed func(ctx context.Context) error
 	// Distrust means that the server's word about what its tools do does not count: each is a
 	// write unless Tools says otherwise.

@@ -380,5 +380,11 @@ func (s *server) open(ctx context.Context, d dialer, legacy bool) (*link, error)
 		}
 		return nil, err
 	}
+	if s.o.Allowed != nil { // a program may have been changed before it was read
+		if err := s.o.Allowed(ctx); err != nil {
+			s.shut(l)
+			return nil, err
+		}
+	}
 	return l, nil
 }
