@@ -189,7 +189,9 @@ func (l *Login) scopes(found Found, more []string, rec *record) (scopes []string
 }
 
 // client is ours at the authorization server: the operator's, the one that was registered there
-// for this person before, or a new one.
+// for this person before, or a new one. An authorization server that registers nobody may look
+// us up instead. Registering comes first, since it needs no way from there to here: a public
+// address may be one of a home.
 func (l *Login) client(ctx context.Context, c *http.Client, s Search, m *oauthex.AuthServerMeta, rec *record, is issuer, redirect string, scopes []string) (client, error) {
 	ways := m.TokenEndpointAuthMethodsSupported
 	if l.server.ClientID != "" {
@@ -199,8 +201,15 @@ func (l *Login) client(ctx context.Context, c *http.Client, s Search, m *oauthex
 		return rec.Client, nil
 	}
 	if m.RegistrationEndpoint == "" {
-		return client{}, parley.Errorf(parley.CodeInvalid, "%s is where people log in for %s, and it registers nobody by itself", is.Name, l.server.Name).
-			WithHint("register Parley there, with %s as its address to come back to, and write login: {client_id: ...} under auth of the server in app.yaml", redirect)
+		looksUp := m.ClientIDMetadataDocumentSupported
+		if who, ok := documented(redirect); ok && looksUp {
+			return who, nil
+		}
+		hint := "register Parley there, with %s as its address to come back to, and write login: {client_id: ...} under auth of the server in app.yaml"
+		if looksUp {
+			hint += "; or set public_url to an https address, at which it can look Parley up"
+		}
+		return client{}, parley.Errorf(parley.CodeInvalid, "%s is where people log in for %s, and it registers nobody by itself", is.Name, l.server.Name).WithHint(hint, redirect)
 	}
 	if err := s.named("a client", m.RegistrationEndpoint); err != nil {
 		return client{}, err
@@ -219,10 +228,8 @@ func (l *Login) client(ctx context.Context, c *http.Client, s Search, m *oauthex
 	if u, err := url.Parse(redirect); err == nil && u.Scheme == "http" {
 		kind = "native" // a loopback address (RFC 8252, section 7.3)
 	}
-	made, err := oauthex.RegisterClient(ctx, m.RegistrationEndpoint, &oauthex.ClientRegistrationMetadata{
-		RedirectURIs: []string{redirect}, TokenEndpointAuthMethod: way, GrantTypes: []string{"authorization_code", "refresh_token"},
-		ResponseTypes: []string{"code"}, ClientName: "Parley", ApplicationType: kind, Scope: strings.Join(scopes, " "),
-	}, c)
+	about := metadata(redirect, way, kind, scopes)
+	made, err := oauthex.RegisterClient(ctx, m.RegistrationEndpoint, &about, c)
 	if err != nil {
 		return client{}, parley.Errorf(parley.CodeUnavailable, "%s does not let Parley register: %s", is.Name, l.server.clean(err.Error()))
 	}

@@ -55,6 +55,8 @@ const (
 	prefix = "login "
 	// Page is where browsers come back to, below the server's address.
 	Page = "/login.html"
+	// Document is where the server says who it is, below its address.
+	Document = "/login-client.json"
 )
 
 // Options of [New].

@@ -3,6 +3,8 @@ package login_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -34,12 +36,13 @@ type world struct {
 	url   string // of the service
 	store seam.Store
 	all   *login.Logins
+	base  string // our address
 	now   time.Time
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, as: oauth.New(), store: mem.New(), now: time.Now()}
+	w := &world{t: t, as: oauth.New(), store: mem.New(), base: base, now: time.Now()}
 	t.Cleanup(w.as.Close)
 	at := httptest.NewServer(w.as.Protect("/mcp", http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		user, _, scope := w.as.Holder(r)
@@ -59,7 +62,7 @@ func (w *world) restart() {
 		w.t.Fatal(err)
 	}
 	w.all = login.New(login.Options{
-		Vault: func() *vault.Vault { return v }, Base: func() (string, error) { return base, nil }, Now: func() time.Time { return w.now },
+		Vault: func() *vault.Vault { return v }, Base: func() (string, error) { return w.base, nil }, Now: func() time.Time { return w.now },
 	})
 }
 
@@ -92,7 +95,7 @@ func (w *world) visit(link string) parley.LoginAnswer {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if at := back.Scheme + "://" + back.Host + back.Path; at != base+login.Page {
+	if at := back.Scheme + "://" + back.Host + back.Path; at != w.base+login.Page {
 		w.t.Fatalf("it comes back to %s", at)
 	}
 	q := back.Query()
@@ -152,6 +155,17 @@ func TestLogin(t *testing.T) {
 		}, func(s *login.Server) {
 			s.ClientID, s.ClientSecret, s.Scopes = "ours", "client-secret-4711", []string{"notes", "more"}
 		}},
+		"looked up": {func(w *world) {
+			w.base = "https://parley.example.com"
+			w.as.Unregister, w.as.Look = true, func(address string) ([]byte, error) {
+				who, ok := login.Client(w.base)
+				if address != w.base+login.Document || !ok {
+					t.Errorf("asked for %s", address)
+				}
+				return json.Marshal(who)
+			}
+			w.restart()
+		}, func(*login.Server) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -193,6 +207,18 @@ func TestLogin(t *testing.T) {
 				t.Errorf("bob has %v, %v", list, err)
 			}
 		})
+	}
+}
+
+// TestNobody_looks_it_up: a server without a public address cannot be looked up, and whoever
+// set it up hears what would help.
+func TestNobody_looks_it_up(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.as.Unregister, w.as.Look = true, func(string) ([]byte, error) { return nil, errors.New("not reached") }
+	_, err := w.of(ana).Needed(t.Context(), "find")
+	if hint := parley.Info(err).Hint; parley.CodeOf(err) != parley.CodeInvalid || !strings.Contains(hint, base+login.Page) || !strings.Contains(hint, "public_url") {
+		t.Errorf("got %v, %s", err, hint)
 	}
 }
 

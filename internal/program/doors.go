@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/parley-server/parley/internal/doors"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/eventlog"
+	"github.com/parley-server/parley/internal/login"
 	"github.com/parley-server/parley/internal/mcpserver"
 )
 
@@ -48,6 +50,7 @@ func doorsOf(list []parley.App, d doorDeps) (*doors.Table, error) {
 	}
 	mcp := mcpOf(d)
 	t.Handle("/apps/{app}/mcp", mcp(func(r *http.Request) string { return r.PathValue("app") }))
+	t.Open(login.Document, http.HandlerFunc(d.document))
 	pages(t, list, d)
 	m := &mounted{t: t, d: d, mcp: mcp}
 	app.DescribeMCP(m, "app-mcp", "/apps/{app}/mcp", "an app", &huma.Param{
@@ -167,4 +170,23 @@ func (m *mounted) noApp(w http.ResponseWriter, r *http.Request, name string) {
 		err = e.WithHint("%s; each has its own at /apps/NAME%s", e.Hint, r.URL.Path)
 	}
 	api.WriteError(w, err)
+}
+
+// document says to authorization servers who this server is.
+func (d doorDeps) document(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		api.MethodNotAllowed(w, r, "GET, HEAD")
+		return
+	}
+	base, err := d.plan.base()
+	who, ok := login.Client(base)
+	if err != nil || !ok {
+		api.WriteError(w, parley.Errorf(parley.CodeNotFound, "this server has no public address that begins with https").
+			WithHint("set public_url in parley.yaml, or PARLEY_PUBLIC_URL, such as https://parley.example.com"))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "max-age=3600")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_ = json.NewEncoder(w).Encode(who) // the client may be gone
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/parley-server/parley/internal/api/apitest"
 	"github.com/parley-server/parley/internal/auth"
 	"github.com/parley-server/parley/internal/config"
+	"github.com/parley-server/parley/internal/login"
 )
 
 // keyed is a whole server over a simulated house. It knows only Ana and Bea, by their keys.
@@ -246,7 +247,7 @@ func (k *keyed) unchanged(user string, o owned, before map[string]string) {
 func TestDoors_ask_who_it_is(t *testing.T) {
 	t.Parallel()
 	k := newKeyed(t)
-	open := []string{"/healthz", "/readyz", "/openapi.json", "/docs", "/apps/{app}/", "/"}
+	open := []string{"/healthz", "/readyz", "/openapi.json", "/docs", login.Document, "/apps/{app}/", "/"}
 	if got := k.house.table.Public(); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(open))) {
 		t.Errorf("open are %v, and should be %v", got, open)
 	}

@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/login"
 	"github.com/parley-server/parley/internal/sim/oauth"
 )
 
@@ -98,6 +100,10 @@ func TestLogins(t *testing.T) {
 		t.Fatalf("app check: exit %d\n%s%s", code, out, errs)
 	}
 	s := p.serve()
+	who := must[login.ClientInfo](s, "GET", login.Document, "")
+	if who.ID != public+login.Document || !slices.Equal(who.RedirectURIs, []string{public + login.Page}) || who.TokenEndpointAuthMethod != "none" {
+		t.Errorf("it says of itself %+v", who)
+	}
 	first, second := s.session("desk"), s.session("desk")
 	turns := []parley.TurnID{s.send(first, "log in").ID, s.send(second, "log in").ID}
 	in := s.interaction(s.waiting(turns[0]).Interactions[0])

@@ -30,8 +30,11 @@ type Server struct {
 	TTL        time.Duration // of an access token; 0: 1 h
 	Issuer     string        // what answers name as the issuer; "": itself; "-": nothing
 	Unregister bool          // no client registers by itself
-	Secrets    bool          // clients get a secret
-	Down       bool          // requests for tokens fail
+	// Look gets the document about a client whose id is its address; nil: it is looked up
+	// nowhere.
+	Look    func(address string) ([]byte, error)
+	Secrets bool // clients get a secret
+	Down    bool // requests for tokens fail
 
 	clients   map[string]*client
 	codes     map[string]*grant
@@ -119,7 +122,28 @@ func (s *Server) metadata(w http.ResponseWriter, _ *http.Request) {
 	if !s.Unregister {
 		m["registration_endpoint"] = s.URL + "/register"
 	}
+	if s.Look != nil {
+		m["client_id_metadata_document_supported"] = true
+	}
 	answer(w, http.StatusOK, m)
+}
+
+// known is the client of an id, which may be looked up.
+func (s *Server) known(id string) *client {
+	if s.clients[id] != nil || s.Look == nil || !strings.HasPrefix(id, "https://") {
+		return s.clients[id]
+	}
+	raw, err := s.Look(id)
+	var says struct {
+		ID        string   `json:"client_id"`
+		Name      string   `json:"client_name"`
+		Redirects []string `json:"redirect_uris"`
+		Way       string   `json:"token_endpoint_auth_method"`
+	}
+	if err != nil || json.Unmarshal(raw, &says) != nil || says.ID != id || says.Name == "" || says.Way != "none" {
+		return nil
+	}
+	return &client{redirects: says.Redirects}
 }
 
 func (s *Server) register(w http.ResponseWriter, r *http.Request) {
@@ -148,7 +172,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	s.Lock()
 	defer s.Unlock()
-	c := s.clients[q.Get("client_id")]
+	c := s.known(q.Get("client_id"))
 	if c == nil || !slices.Contains(c.redirects, q.Get("redirect_uri")) {
 		http.Error(w, "unknown client", http.StatusBadRequest)
 		return
@@ -183,7 +207,7 @@ func (s *Server) who(r *http.Request) string {
 	if !basic {
 		id, secret = r.PostFormValue("client_id"), r.PostFormValue("client_secret")
 	}
-	if c := s.clients[id]; c == nil || c.secret != secret {
+	if c := s.known(id); c == nil || c.secret != secret {
 		return ""
 	}
 	return id
