@@ -10,10 +10,8 @@ import (
 	"testing/synctest"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
-	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // drawer is a toolset whose tool keeps a picture.
@@ -55,13 +53,7 @@ func TestAttachments(t *testing.T) {
 			def.Tools = append(def.Tools, "draw")
 			a.Agents["lead"] = def
 		})
-		r := enginetest.New(t, model, app, func(o *engine.Options) {
-			box, err := toolbox.New([]seam.Toolset{drawer{}}, toolbox.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.Tools = map[string]*toolbox.Box{"test": box}
-		})
+		r := enginetest.New(t, model, app, enginetest.With(drawer{}))
 		defer r.Close()
 		one, other := r.Session(), r.Session()
 		r.Await(r.Send(one.ID, "go").ID)

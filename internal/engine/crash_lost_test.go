@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"testing"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
-	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // lossy is a service whose first answers to each call are lost on the way, though the calls took
@@ -32,11 +30,7 @@ func (l *lossy) Live(o *engine.Options, gate func() error) func() {
 	if l.unsure > 0 {
 		set = lossyAsked{lossyTools{l, gate}}
 	}
-	box, err := toolbox.New([]seam.Toolset{set}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	o.Tools = map[string]*toolbox.Box{"test": box}
+	enginetest.With(set)(o)
 	return func() {}
 }
 

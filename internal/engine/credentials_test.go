@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +17,6 @@ import (
 	"github.com/parley-server/parley/internal/eventlog"
 	"github.com/parley-server/parley/internal/replay"
 	"github.com/parley-server/parley/internal/seam"
-	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // canary has no shape by which it could be recognised.
@@ -128,18 +126,17 @@ func (c *crm) Effects() map[string]int {
 func (c *crm) Close() {}
 
 func (c *crm) in(o *engine.Options) {
-	box, err := toolbox.New([]seam.Toolset{c}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		panic(err)
-	}
-	o.Tools = map[string]*toolbox.Box{"test": box}
+	enginetest.With(c)(o)
 }
 
-func (c *crm) app(change ...func(*parley.App)) parley.App {
-	tools, _ := c.Tools(context.Background())
+func (c *crm) app(change ...func(*parley.App)) parley.App { return withTool(c, "crm", change...) }
+
+// withTool is an app whose only agent has one tool.
+func withTool(set seam.Toolset, name string, change ...func(*parley.App)) parley.App {
+	tools, _ := set.Tools(context.Background())
 	return enginetest.App(append([]func(*parley.App){func(a *parley.App) {
 		a.Tools = tools
-		a.Agents = map[string]parley.AgentDef{"lead": {Name: "lead", Prompt: "Be useful.", Tools: []string{"crm"}}}
+		a.Agents = map[string]parley.AgentDef{"lead": {Name: "lead", Prompt: "Be useful.", Tools: []string{name}}}
 	}}, change...)...)
 }
 

@@ -3,16 +3,13 @@ package engine_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
-	"github.com/parley-server/parley/internal/toolbox"
 )
 
 var errLost = errors.New("the connection broke")
@@ -34,15 +31,6 @@ func (a *asks) Reconcile(context.Context, seam.Run) (parley.ToolResult, bool, er
 		return parley.ToolResult{Outcome: parley.OutcomeOK, Output: "mailed"}, known, err
 	}
 	return parley.ToolResult{Outcome: parley.OutcomeError, Output: "it was never mailed"}, known, err
-}
-
-func tools(t *testing.T, set seam.Toolset) func(*engine.Options) {
-	t.Helper()
-	box, err := toolbox.New([]seam.Toolset{set}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func(o *engine.Options) { o.Tools = map[string]*toolbox.Box{"test": box} }
 }
 
 // TestAnswerOfAWriteIsLost: the server lives, and the answer to a write is lost. The service is
@@ -94,7 +82,7 @@ func TestAnswerOfAWriteIsLost(t *testing.T) {
 				if tc.says != nil {
 					set = a
 				}
-				r := enginetest.New(t, mailer("mail"), app, tools(t, set))
+				r := enginetest.New(t, mailer("mail"), app, enginetest.With(set))
 				s := r.Session()
 				began := time.Now()
 				turn := r.Send(s.ID, "go")
@@ -110,7 +98,7 @@ func TestAnswerOfAWriteIsLost(t *testing.T) {
 				}
 				if tc.close {
 					r.Close()
-					r = enginetest.Over(t, r.Mem, service, mailer("mail"), app, tools(t, set))
+					r = enginetest.Over(t, r.Mem, service, mailer("mail"), app, enginetest.With(set))
 					if _, err := r.Engine.Recover(ctx); err != nil {
 						t.Fatal(err)
 					}
@@ -185,7 +173,7 @@ func TestAnswerOfAnIdempotentCallIsLost(t *testing.T) {
 					}
 					return nil
 				})
-				r := enginetest.New(t, mailer("put"), app, tools(t, service))
+				r := enginetest.New(t, mailer("put"), app, enginetest.With(service))
 				defer r.Close()
 				s := r.Session()
 				turn := r.Send(s.ID, "go")

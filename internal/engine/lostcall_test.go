@@ -174,9 +174,9 @@ func TestDirectCallThatMayBeSettled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				app := enginetest.App(func(a *parley.App) { a.Policy.Unattended = true })
 				service := &enginetest.Service{}
-				set := tools(t, service)
+				set := enginetest.With(service)
 				if tc.asked {
-					set = tools(t, enginetest.Reconcilable{Service: service})
+					set = enginetest.With(enginetest.Reconcilable{Service: service})
 				}
 				first := enginetest.Over(t, mem.New(), service, enginetest.Echo, app, set)
 				dead := make(chan struct{})

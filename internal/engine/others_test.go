@@ -16,7 +16,6 @@ import (
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
-	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // askedBoard is a switchboard that loses calls of "hang". It records the other calls that it gets
@@ -72,13 +71,7 @@ func TestOthers(t *testing.T) {
 			}
 			return seam.Reply{Parts: []parley.Part{{Type: parley.PartToolCall, Name: "on", Input: json.RawMessage(`{"lamps":"of-a-long-turn"}`)}}, StopReason: "tool_use"}, nil
 		}
-		over := func(o *engine.Options) {
-			box, err := toolbox.New([]seam.Toolset{board}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.Tools = map[string]*toolbox.Box{"test": box}
-		}
+		over := enginetest.With(board)
 		r := enginetest.New(t, model, app, over)
 		bob := parley.Principal{User: "bob", Org: "another"}
 		call := func(p parley.Principal, lamps string) parley.TurnInfo {
@@ -132,11 +125,7 @@ func TestOthersThatAreCondensed(t *testing.T) {
 		})
 		var said strings.Builder
 		over := func(o *engine.Options) {
-			box, err := toolbox.New([]seam.Toolset{board}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.Tools = map[string]*toolbox.Box{"test": box}
+			enginetest.With(board)(o)
 			o.Logger = slog.New(slog.NewTextHandler(&said, nil))
 		}
 		r := enginetest.New(t, nil, app, over)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
-	"github.com/parley-server/parley/internal/toolbox"
 )
 
 const (
@@ -74,11 +72,7 @@ func (f *folder) written() []string {
 
 // in adds the folder's tool to an engine's options.
 func (f *folder) in(o *engine.Options) {
-	box, err := toolbox.New([]seam.Toolset{f}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		f.t.Error(err)
-	}
-	o.Tools = map[string]*toolbox.Box{"test": box}
+	enginetest.With(f)(o)
 }
 
 func (f *folder) app(change ...func(*parley.App)) parley.App {

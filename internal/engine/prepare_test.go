@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
-	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // gateway is a service at which a human has to log in before it can be called. It outlives
@@ -94,20 +92,10 @@ func (g *gateway) Effects() map[string]int {
 func (g *gateway) Close() {}
 
 func (g *gateway) with(o *engine.Options) {
-	box, err := toolbox.New([]seam.Toolset{g}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		panic(err)
-	}
-	o.Tools = map[string]*toolbox.Box{"test": box}
+	enginetest.With(g)(o)
 }
 
-func (g *gateway) app(change ...func(*parley.App)) parley.App {
-	tools, _ := g.Tools(context.Background())
-	return enginetest.App(append([]func(*parley.App){func(a *parley.App) {
-		a.Tools = tools
-		a.Agents = map[string]parley.AgentDef{"lead": {Name: "lead", Prompt: "Be useful.", Tools: []string{"crm"}}}
-	}}, change...)...)
-}
+func (g *gateway) app(change ...func(*parley.App)) parley.App { return withTool(g, "crm", change...) }
 
 // TestPrepareCrashAtEveryPoint: what a call needs first is asked through every crash, and the call
 // is made once.

@@ -11,10 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
-	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // abroad is the test's service with a time zone of another country.
@@ -43,13 +41,7 @@ func TestPromptAfterACrash(t *testing.T) {
 			return seam.Reply{}, nil
 		}
 		service := &enginetest.Service{}
-		options := func(o *engine.Options) {
-			box, err := toolbox.New([]seam.Toolset{abroad{service}}, toolbox.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.Tools = map[string]*toolbox.Box{"test": box}
-		}
+		options := enginetest.With(abroad{service})
 		r := enginetest.New(t, model, enginetest.App(), options)
 		s := r.Session()
 		turn, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "go", Budgets: parley.Budgets{MaxSteps: 4}})

@@ -10,10 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
-	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // switchboard turns on one or several lamps. room lists the lamps that are in the room now.
@@ -43,13 +41,7 @@ func (b *switchboard) Reaches(_ string, input json.RawMessage) ([]string, bool) 
 // any wording. It covers no other call of the same tool.
 func TestGrantsReach(t *testing.T) {
 	board := &switchboard{room: []string{"lamp.a", "lamp.b"}}
-	tools := func(o *engine.Options) {
-		box, err := toolbox.New([]seam.Toolset{board}, toolbox.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Tools = map[string]*toolbox.Box{"test": box}
-	}
+	tools := enginetest.With(board)
 	model := func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 		if r.Messages[len(r.Messages)-1].Role == parley.RoleTool {
 			say("done")

@@ -14,7 +14,6 @@ import (
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
-	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // windows are the rig's models with context windows of as many tokens as their names say.
@@ -213,11 +212,7 @@ func TestNextTurnKnowsWhatItWasAbout(t *testing.T) {
 		var asked [][]string
 		service := &enginetest.Service{}
 		options := func(o *engine.Options) {
-			box, err := toolbox.New([]seam.Toolset{place{service, &asked}}, toolbox.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.Tools = map[string]*toolbox.Box{"test": box}
+			enginetest.With(place{service, &asked})(o)
 			byHand(o)
 		}
 		app := enginetest.App(keeping, func(a *parley.App) { a.Memory.Retrieve = true })

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
-	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // replies answers whether a mail was made, according to the time of the question.
@@ -79,11 +77,7 @@ func TestSettleWaits(t *testing.T) {
 						if tc.known == nil {
 							return
 						}
-						box, err := toolbox.New([]seam.Toolset{replies{first.Service, tc.known, &asked, began}}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
-						if err != nil {
-							t.Fatal(err)
-						}
-						o.Tools = map[string]*toolbox.Box{"test": box}
+						enginetest.With(replies{first.Service, tc.known, &asked, began})(o)
 					})
 					if _, err := r.Engine.Recover(ctx); err != nil {
 						t.Fatal(err)
@@ -185,11 +179,7 @@ func TestSettleOver(t *testing.T) {
 				began := time.Now()
 				next := enginetest.Over(t, first.Mem.Clone(), first.Service, mailer("mail"), app, func(o *engine.Options) {
 					o.Alone = tc.alone
-					box, err := toolbox.New([]seam.Toolset{resident{first.Service, func(parley.CallID) bool { return !tc.runs }}}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
-					if err != nil {
-						t.Fatal(err)
-					}
-					o.Tools = map[string]*toolbox.Box{"test": box}
+					enginetest.With(resident{first.Service, func(parley.CallID) bool { return !tc.runs }})(o)
 				})
 				defer next.Close()
 				if _, err := next.Engine.Recover(ctx); err != nil {

@@ -75,7 +75,7 @@ func TestStoppedAfterACrash(t *testing.T) {
 				if tc.says != nil {
 					set = replies{service, tc.says, &asked, began}
 				}
-				r := enginetest.Over(t, mem.New(), service, model, app, tools(t, set))
+				r := enginetest.Over(t, mem.New(), service, model, app, enginetest.With(set))
 				id := r.Session().ID
 				one := r.Send(id, "go")
 				say(t, r, id, "two", parley.BusyEnqueue)
@@ -87,7 +87,7 @@ func TestStoppedAfterACrash(t *testing.T) {
 					disk := r.Mem.Clone()
 					r.Kill()
 					synctest.Wait()
-					r = enginetest.Over(t, disk, service, model, app, tools(t, set))
+					r = enginetest.Over(t, disk, service, model, app, enginetest.With(set))
 					recovered(t, r)
 					synctest.Wait()
 				}

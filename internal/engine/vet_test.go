@@ -8,10 +8,8 @@ import (
 	"testing/synctest"
 
 	"github.com/parley-server/parley"
-	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
-	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // street is the test's service in which only things named "house.…" exist.
@@ -51,13 +49,7 @@ func TestAskedAboutWhatThereIs(t *testing.T) {
 				a.Tools[i].Subject = "post.send"
 			}
 		})
-		r := enginetest.New(t, model, app, func(o *engine.Options) {
-			box, err := toolbox.New([]seam.Toolset{street{&enginetest.Service{}}}, toolbox.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.Tools = map[string]*toolbox.Box{"test": box}
-		})
+		r := enginetest.New(t, model, app, enginetest.With(street{&enginetest.Service{}}))
 		defer r.Close()
 		s := r.Session()
 		if got := r.Await(r.Send(s.ID, "castle.1").ID); got.Status != parley.StatusCompleted {

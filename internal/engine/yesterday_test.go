@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
-	"github.com/parley-server/parley/internal/toolbox"
 )
 
 // offering is the service with the given tools instead of its own.
@@ -37,12 +35,8 @@ func offered(t *testing.T, s *enginetest.Service, name string, change func(*parl
 	} else {
 		change(&decls[at])
 	}
-	box, err := toolbox.New([]seam.Toolset{offering{s, decls}}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
 	app.Tools = decls
-	return app, func(o *engine.Options) { o.Tools = map[string]*toolbox.Box{"test": box} }
+	return app, enginetest.With(offering{s, decls})
 }
 
 var widened = json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"to":{"type":"string"}},"required":["text"]}`)

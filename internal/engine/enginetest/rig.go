@@ -425,6 +425,11 @@ func (s Reconcilable) Reconcile(_ context.Context, r seam.Run) (parley.ToolResul
 	return parley.ToolResult{Outcome: parley.OutcomeError, Output: "it was never mailed"}, true, nil
 }
 
+// With gives an engine these tools instead of its own.
+func With(sets ...seam.Toolset) func(*engine.Options) {
+	return func(o *engine.Options) { o.Tools = map[string]*toolbox.Box{"test": Box(sets...)} }
+}
+
 // Box is a toolbox of the given tools.
 func Box(sets ...seam.Toolset) *toolbox.Box {
 	box, err := toolbox.New(sets, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
