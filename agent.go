@@ -29,18 +29,18 @@ type Agent struct {
 	Failures int                 `json:"failures,omitempty"` // failed calls of its current model since the last reply
 	Failed   *ErrorInfo          `json:"failed,omitempty"`   // its last failure, if it is not to be retried
 	GivenUp  []string            `json:"given_up,omitempty"` // models that were replaced by a fallback
-	Heard    bool                `json:"heard,omitempty"`    // hooks have heard that it starts
-	AtEnd    *Hooked             `json:"at_end,omitempty"`   // what hooks decided about its end; nil: they were not asked since its last reply
-	GoneOn   int                 `json:"gone_on,omitempty"`  // how often hooks had it go on
+	Heard    bool                `json:"heard,omitempty"`    // the hooks for its start have run
+	AtEnd    *Hooked             `json:"at_end,omitempty"`   // what hooks decided about its end; nil: no hook has been asked since its last reply
+	GoneOn   int                 `json:"gone_on,omitempty"`  // how often a hook has made it continue
 	Transfer *ContextTransferred `json:"transfer,omitempty"` // set if the session changes the agent's model in this turn
 
-	room *room // behind Items
+	room *room // who may append to the array behind Items
 }
 
-// room counts the items in an array that several copies of an Agent share. Each copy sees
-// only as many as it had. The one that first adds to the last of them gets the next place,
-// and any other moves to an array of its own. So folds that go on from one another, which is
-// the rule, copy an item about once, however many steps the agent takes.
+// room counts the items in an array that several copies of an Agent share. Each copy sees only
+// the items it had when it was made. The first copy to append keeps using the array; a copy
+// that appends later gets an array of its own. Folds usually continue from one another, so an
+// item is copied about once, however many steps the agent takes.
 type room struct{ used atomic.Int64 }
 
 // add appends to the agent's branch. Nothing else may.
@@ -90,12 +90,12 @@ type Item struct {
 // 1 for their sub-agents.
 func (p AgentPath) Depth() int { return strings.Count(string(p), "/") }
 
-// Within reports whether p is the instance at, or works for it.
+// Within reports whether p is the instance at itself or one of the sub-agents below it.
 func (p AgentPath) Within(at AgentPath) bool {
 	return p == at || strings.HasPrefix(string(p), string(at)+"/")
 }
 
-// OfMemory reports whether an instance summarizes earlier turns for another one.
+// OfMemory reports whether the instance summarizes earlier turns for another instance.
 func (p AgentPath) OfMemory() bool {
 	base, _, _ := strings.Cut(path.Base(string(p)), "#")
 	return base == MemoryAgent
@@ -159,8 +159,8 @@ func (a *Agent) spoke() bool {
 		!slices.ContainsFunc(a.Items[n-1].Parts, func(p Part) bool { return p.Type == PartToolCall })
 }
 
-// Pending is what a's next step will show for the first time: messages from the user, what
-// hooks say, and the ends of its background sub-agents.
+// Pending returns the items that a's next step will show for the first time: messages from the
+// user, messages from hooks, and the ends of its background sub-agents.
 func (t *Turn) Pending(a *Agent) []Item {
 	items := slices.Clip(a.Steers)
 	if a.Parent == "" && a.Path == t.Active {
@@ -302,8 +302,8 @@ func (t *Turn) Owner(c *Tool) AgentPath {
 	return c.Agent
 }
 
-// inHand reports whether something is being done about a call whose agent would otherwise only
-// wait for its sub-agents.
+// inHand reports whether work on the call continues although its agent seems to wait only for
+// sub-agents: a hook still has to run, or the agent itself can go on.
 func (t *Turn) inHand(c *Tool) bool {
 	if c.Status == ToolIsEnded {
 		return c.HookDue
@@ -312,9 +312,10 @@ func (t *Turn) inHand(c *Tool) bool {
 	return a != nil && !a.Ended && len(a.Waiting) == 0 && (sub == nil || sub.Ended)
 }
 
-// rest makes the turn waiting, and stops its clock, when a human is asked and no agent can
-// go on without the answer; and running again when one can. While a client has a call of
-// it, the turn runs: somebody has to see to the deadline of that.
+// rest sets the turn to waiting and stops its clock when a human is asked and no agent can
+// continue without the answer. It sets the turn to running again when an agent can. While a
+// client runs one of the turn's calls, the turn stays running, because the engine must enforce
+// that call's deadline.
 func (t *Turn) rest(at time.Time) {
 	if t.Status != StatusRunning && t.Status != StatusWaiting {
 		return

@@ -23,19 +23,19 @@ type App struct {
 	Wires        []string            `json:"wires,omitempty"`
 	Examples     []string            `json:"examples,omitempty"`   // questions a page may offer
 	FollowUps    []string            `json:"follow_ups,omitempty"` // questions a page may offer below an answer
-	// CallerTools lets callers offer tools with a message, which a client of theirs runs. Nil:
-	// they may not.
+	// CallerTools lets callers offer tools with a message. The caller's client runs them. Nil:
+	// callers may not offer tools.
 	CallerTools *CallerTools `json:"caller_tools,omitempty"`
 }
 
-// CallerTools says what the tools are that a caller offers with a message.
+// CallerTools sets the properties of all tools that a caller offers with a message.
 type CallerTools struct {
-	Effect  Effect   `json:"effect,omitempty"`  // of all of them; empty: write
+	Effect  Effect   `json:"effect,omitempty"`  // of each tool; empty: write
 	Timeout Duration `json:"timeout,omitempty"` // see ToolDecl; 0: the engine's default
 }
 
-// CallerPrefix begins the names of tools that a caller offers, so that none can be taken
-// for a tool of the app.
+// CallerPrefix is put before the name of each tool that a caller offers, so that it cannot be
+// mistaken for a tool of the app.
 const CallerPrefix = "client_"
 
 // AgentDef is one named agent of an app.

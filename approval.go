@@ -2,41 +2,41 @@ package parley
 
 import "time"
 
-// Approval is something that a file of a user or of a workspace would run, such as a
-// program, and what a person has decided about it. Until it is allowed it does not run.
+// Approval is something that a user's or a workspace's file wants to run, such as a program,
+// and a person's decision about it. It does not run until it is allowed.
 type Approval struct {
-	// Digest names exactly this: the whole command line, the file's entry for it, and the
-	// files of the folder that the command line names. When any of that changes, it is
-	// something else, about which nothing was decided.
+	// Digest covers the whole command line, the file's entry for it, and the files in the
+	// folder that the command line names. When any of these changes, so does the digest, and a
+	// new decision is needed.
 	Digest Digest       `json:"digest"`
 	Kind   ApprovalKind `json:"kind"`
 	Level  string       `json:"level"` // whose file it is: user or workspace
-	File   string       `json:"file"`  // from the level's folder
+	File   string       `json:"file"`  // relative to the level's folder
 	Name   string       `json:"name"`
-	// Runs is the whole command line, or the address that is called. Variables stand in it
-	// as they are written.
+	// Runs is the whole command line, or the URL that is called. Variables are shown as
+	// written, not expanded.
 	Runs  string        `json:"runs"`
-	Files []string      `json:"files,omitempty"` // of the folder, whose content is part of the digest
+	Files []string      `json:"files,omitempty"` // files in the folder whose content is part of the digest
 	State ApprovalState `json:"state"`
-	// Problem is why it does not run even if it is allowed.
+	// Problem says why it cannot run even when allowed. Empty: it can.
 	Problem string    `json:"problem,omitempty"`
-	By      string    `json:"by,omitempty"` // who decided
+	By      string    `json:"by,omitempty"` // the user who decided
 	At      time.Time `json:"at,omitzero"`
 }
 
-// DecideApproval is what a person decides about an Approval.
+// DecideApproval is a person's decision about an Approval.
 type DecideApproval struct {
-	State ApprovalState // allowed or denied; open takes a decision back
-	// Was is the state that the person has seen. When it is another by now, because somebody
-	// has decided meanwhile, nothing changes. Empty: it does not matter.
+	State ApprovalState // allowed or denied; open withdraws an earlier decision
+	// Was is the state that the person saw. If somebody else has decided since, the state
+	// differs and the command changes nothing. Empty: do not check.
 	Was ApprovalState
 	By  string
 }
 
-// ApprovalKind says what it is that would run.
+// ApprovalKind is the kind of thing that would run.
 type ApprovalKind string
 
-// The kinds of things that files run.
+// The kinds of things that files can run.
 const (
 	ApprovalHook ApprovalKind = "hook"
 	ApprovalMCP  ApprovalKind = "mcp_server"
@@ -47,8 +47,8 @@ type ApprovalState string
 
 // The states of an Approval.
 const (
-	ApprovalOff     ApprovalState = "off"     // the operator lets nothing of such files run
+	ApprovalOff     ApprovalState = "off"     // the operator does not let such files run anything
 	ApprovalOpen    ApprovalState = "open"    // nobody has decided
-	ApprovalAllowed ApprovalState = "allowed" // until a person decides otherwise
+	ApprovalAllowed ApprovalState = "allowed" // it may run, until a person decides otherwise
 	ApprovalDenied  ApprovalState = "denied"
 )

@@ -38,14 +38,15 @@ type Send struct {
 	Hints       map[string]any `json:"hints,omitempty"`
 	Budgets     Budgets        `json:"budgets,omitzero"`
 	NoTools     bool           `json:"no_tools,omitempty"`
-	// Tools are offered to the turn's agents beside the app's, where the app takes such tools.
-	// The caller runs them: see [ClaimCall]. They end with the turn.
+	// Tools are offered to the turn's agents in addition to the app's tools, if the app accepts
+	// them ([App.CallerTools]). The caller runs them: see [ClaimCall]. They are gone when the
+	// turn ends.
 	Tools           []OfferedTool `json:"tools,omitempty"`
 	Busy            BusyMode      `json:"busy,omitempty"`             // for this message; empty: the session's
 	Agent           AgentPath     `json:"agent,omitempty"`            // with steer: the sub-agent that the message is for; empty: the agent in charge
 	ExpectedVersion int64         `json:"expected_version,omitempty"` // refuse if the log has grown past this event number
-	// Credentials are for the tools of the turn. They are no part of what an idempotency key
-	// stands for: the message may be sent again with others.
+	// Credentials are for the tools of the turn. They are not compared when an idempotency key
+	// is repeated: the message may be sent again with different credentials.
 	Credentials Credentials `json:"credentials,omitempty"`
 
 	Key    string `json:"-"`
@@ -55,12 +56,12 @@ type Send struct {
 	Fixed bool `json:"-"`
 }
 
-// OfferedTool is a tool that a caller offers with a message. Agents know it by its name
-// after [CallerPrefix].
+// OfferedTool is a tool that a caller offers with a message. Agents see its name with
+// [CallerPrefix] in front.
 type OfferedTool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
-	InputSchema json.RawMessage `json:"input_schema,omitempty"` // of an object; empty: no fields
+	InputSchema json.RawMessage `json:"input_schema,omitempty"` // must describe an object; empty: an object without fields
 }
 
 // UpdateSession changes the fields that are set.
@@ -88,11 +89,11 @@ type ForkSession struct {
 	Key string `json:"-"`
 }
 
-// ImportSession makes a session from an export.
+// ImportSession creates a session from an export.
 type ImportSession struct {
 	App string // empty: the one named in the archive
-	// Workspace is the session's. Empty: the archive's own, if it is an export of the
-	// caller's and the workspace is there.
+	// Workspace is the new session's workspace. Empty: the one named in the archive, if the
+	// caller made the export and that workspace exists here.
 	Workspace Workspace
 
 	Key string
@@ -105,42 +106,42 @@ type AnswerInteraction struct {
 	Client      string      `json:"-"`
 }
 
-// ClaimCall takes a call that is offered to clients.
+// ClaimCall claims a tool call that is offered to clients.
 type ClaimCall struct {
-	// Token is the claimer's own secret, at least MinToken random characters. Who repeats a
-	// claim with it, because the answer was lost, gets the same answer. Empty: the server
-	// makes one.
+	// Token is the claimer's own secret, at least MinToken random characters. A claim repeated
+	// with the same token, because the answer was lost, gets the same answer. Empty: the server
+	// creates one.
 	Token string `json:"token,omitempty"`
 
 	Client string `json:"-"`
 }
 
-// Claimed is a call that a client has taken.
+// Claimed is a tool call that a client has claimed.
 type Claimed struct {
 	Interaction InteractionID   `json:"interaction"`
 	Session     SessionID       `json:"session"`
 	Turn        TurnID          `json:"turn"`
-	Call        CallID          `json:"call"` // the same for every claim of the call: an idempotency key
+	Call        CallID          `json:"call"` // the same for every claim of the call; usable as an idempotency key
 	Tool        string          `json:"tool"`
 	Input       json.RawMessage `json:"input"`
 	Effect      Effect          `json:"effect"`
 	Attempt     int             `json:"attempt"` // from 1; above 1 only for calls that may be repeated
-	// Deadline is until when the claimer may report. The time is the server's: LeftMS is
-	// what was left when it answered, in ms.
+	// Deadline is the time, by the server's clock, until which the claimer may report. LeftMS
+	// is the time that was left when the server answered, in milliseconds.
 	Deadline time.Time `json:"deadline"`
 	LeftMS   int64     `json:"left_ms"`
-	// Token is needed to report, and is shown to nobody else.
+	// Token is required in the report. Nobody else is shown it.
 	Token string `json:"token"`
 }
 
-// ReportCall says what came of a call that the client has claimed.
+// ReportCall reports the outcome of a call that the client has claimed.
 type ReportCall struct {
 	Token string `json:"token"`
-	// Outcome is ok, error, or for a call with effects unknown. Empty: ok.
+	// Outcome is ok or error; for a call with effects it may also be unknown. Empty: ok.
 	Outcome Outcome         `json:"outcome,omitempty"`
 	Output  string          `json:"output,omitempty"` // what the model sees
 	Data    json.RawMessage `json:"data,omitempty"`   // structured output, for a tool with an output schema
-	Files   []ReportFile    `json:"files,omitempty"`  // what the client made besides, such as a picture
+	Files   []ReportFile    `json:"files,omitempty"`  // other results of the call, such as a picture
 }
 
 // ReportFile is a file in a report. It is kept as an artifact.
@@ -159,7 +160,7 @@ type CallTool struct {
 	Workspace Workspace       `json:"workspace,omitempty"`
 	Name      string          `json:"name"`
 	Input     json.RawMessage `json:"input"`
-	// Credentials are for the call.
+	// Credentials are for this call only.
 	Credentials Credentials `json:"credentials,omitempty"`
 
 	Redacted bool   `json:"-"` // Input comes from a log, where its secrets were taken out

@@ -15,7 +15,7 @@ type CondensedTurn struct {
 	Results  []string          `json:"results,omitempty"`  // see Exchange; empty in logs from fold versions before 10
 	About    []string          `json:"about,omitempty"`    // see Session; empty in logs from fold versions before 10
 	Through  int64             `json:"through,omitempty"`  // from its last context.compacted
-	Unread   bool              `json:"unread,omitempty"`   // hooks kept its message from every model
+	Unread   bool              `json:"unread,omitempty"`   // hooks kept its message from all models
 }
 
 // Condensing makes the CondensedTurns of a stretch of a log before the steps are removed.

@@ -124,7 +124,7 @@ func IsStep(t EventType) bool {
 	case "model", "tool", "agent", "context", "hook", "files":
 		return true
 	}
-	return t == (RuntimeNoted{}).EventType() // runtime.kept is needed by the fold
+	return t == (RuntimeNoted{}).EventType() // but the fold needs runtime.kept
 }
 
 // Known reports whether this package can fold events of type t.

@@ -2,24 +2,24 @@ package parley
 
 import "slices"
 
-// maxTold limits what hooks tell the model at the start of a session, in bytes.
+// maxTold limits the text that hooks add for the model at the start of a session, in bytes.
 const maxTold = 32 << 10
 
-// Hooked is what hooks decided together: the strictest of their verdicts.
+// Hooked is the combined decision of several hooks: the strictest of their verdicts.
 type Hooked struct {
-	Verdict Verdict `json:"verdict,omitempty"` // allow, ask, deny; empty: none
-	Name    string  `json:"name,omitempty"`    // whose verdict that is
+	Verdict Verdict `json:"verdict,omitempty"` // allow, ask or deny; empty: no verdict
+	Name    string  `json:"name,omitempty"`    // the hook that gave the verdict
 	Reason  string  `json:"reason,omitempty"`
-	Changed string  `json:"changed,omitempty"` // the hook that has changed the input
+	Changed string  `json:"changed,omitempty"` // the hook that changed the input
 }
 
-// Denied reports whether hooks were asked and have said no.
+// Denied reports whether hooks were asked and one of them denied.
 func (h *Hooked) Denied() bool { return h != nil && h.Verdict == Deny }
 
-// strictness orders the verdicts of hooks.
+// strictness orders the verdicts of hooks; the highest wins.
 var strictness = map[Verdict]int{Allow: 1, Ask: 2, Deny: 3}
 
-// with is what was decided, with another hook's decision.
+// with returns the decision combined with that of another hook.
 func (h *Hooked) with(p HookRan) *Hooked {
 	out := Hooked{}
 	if h != nil {
@@ -34,12 +34,12 @@ func (h *Hooked) with(p HookRan) *Hooked {
 	return &out
 }
 
-// hooked takes in what a hook of the engine's decided.
+// hooked applies the decision of a hook that the engine ran.
 func (t *Turn) hooked(e Event, p HookRan) {
 	t.HookBytes += len(e.Data)
 	switch p.Event {
 	case "UserPromptSubmit":
-		if p.Steers { // it was asked before the message was accepted
+		if p.Steers { // the hook was asked before the message was accepted
 			t.tell(e.Agent, p.Context)
 			return
 		}
@@ -76,8 +76,8 @@ func (t *Turn) hooked(e Event, p HookRan) {
 	}
 }
 
-// tell has an agent read what a hook says with its next step. If there is none of that path,
-// the agent in charge reads it.
+// tell adds a hook's text to the next step of the agent at path. If there is no such agent, it
+// goes to the agent in charge.
 func (t *Turn) tell(path AgentPath, text string) {
 	a := t.Agent(path)
 	if a == nil || a.Ended {
@@ -85,18 +85,18 @@ func (t *Turn) tell(path AgentPath, text string) {
 	}
 	switch {
 	case text == "":
-	case a == nil: // nobody has begun
+	case a == nil: // no agent has started yet
 		t.Told = append(slices.Clip(t.Told), text)
 	default:
 		a.Steers = append(slices.Clip(a.Steers), Item{Kind: ItemHook, Text: text})
 	}
 }
 
-// unread reports whether hooks keep the turn's message from every model: they have blocked it,
-// or have not decided about it.
+// unread reports whether no model may see the turn's message, because hooks have blocked it or
+// have not decided yet.
 func (t *Turn) unread() bool { return t.PromptDue || t.Prompt.Denied() }
 
-// hookedCall takes in what a hook decided about a call.
+// hookedCall applies a hook's decision about a call.
 func (t *Turn) hookedCall(p HookRan) {
 	c := t.edit(p.Call)
 	if c == nil {
@@ -106,7 +106,7 @@ func (t *Turn) hookedCall(p HookRan) {
 	case "PreToolUse":
 		c.Hook = c.Hook.with(p)
 		if len(p.Input) > 0 && c.HookAsked != nil {
-			c.HookAsked = &Hooked{} // what they decided was about another input
+			c.HookAsked = &Hooked{} // their earlier decision was about another input
 		}
 	case "PermissionRequest":
 		c.HookAsked = c.HookAsked.with(p)
@@ -118,18 +118,18 @@ func (t *Turn) hookedCall(p HookRan) {
 		}
 	}
 	if p.Event == "PermissionRequest" && len(p.Input) > 0 {
-		c.Hook = nil // the hooks before a call have not seen this input
+		c.Hook = nil // PreToolUse hooks have not seen this input
 	}
 	if p.Context != "" {
 		c.HookSays = append(slices.Clip(c.HookSays), p.Context)
 	}
 	if len(p.Input) > 0 && c.Status == ToolIsRequested {
-		// What a human allowed was another input.
+		// The human allowed the previous input, not this one.
 		c.Input, c.Redacted, c.Answer, c.Asked, c.Granted, c.EditCut = p.Input, false, nil, "", false, false
 	}
 }
 
-// WithHooks is a text for a model, with what hooks tell it about that.
+// WithHooks returns a text for a model, followed by what hooks say about it.
 func WithHooks(text string, says []string) string {
 	for _, said := range says {
 		text += "\n" + HookSays(said)
@@ -137,5 +137,5 @@ func WithHooks(text string, says []string) string {
 	return text
 }
 
-// HookSays is what a model reads of a hook.
+// HookSays returns a hook's text in the form in which a model reads it.
 func HookSays(text string) string { return "[a hook says: " + text + "]" }

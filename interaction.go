@@ -16,8 +16,8 @@ const (
 	KindConfirmation InteractionKind = "confirmation" // may exactly this call run? No rule, mode or earlier yes answers it
 	KindCredential   InteractionKind = "credential"   // Credentials: secrets that only a client has
 	KindUnknown      InteractionKind = "unknown"      // what became of a write?
-	// KindClient offers a call of a tool that clients run. A client takes it with a
-	// [ClaimCall] and says with a [ReportCall] what came of it. A human can only decline.
+	// KindClient offers a call of a tool that clients run. A client claims it with a
+	// [ClaimCall] and reports the outcome with a [ReportCall]. A human can only decline it.
 	KindClient InteractionKind = "client"
 )
 
@@ -30,12 +30,12 @@ const (
 	ChoiceDidNot       = "did_not"  // unknown: it did not
 	ChoiceAgain        = "again"    // unknown: do it again
 	ChoiceLeave        = "leave"    // unknown: leave it
-	ChoiceClaimed      = "claimed"  // client: a client has taken the call; no human can choose it
-	ChoiceAnswered     = "answered" // question: Answers holds what was chosen; credential: the values came with the answer
+	ChoiceClaimed      = "claimed"  // client: a client has claimed the call; a human cannot choose this
+	ChoiceAnswered     = "answered" // question: Answers holds the chosen labels; credential: the values came with the answer
 )
 
-// Interaction is a request to a human, or the offer of a call to clients. The turn waits until it is answered, declined or
-// expired; meanwhile it needs nothing in memory.
+// Interaction is a request to a human, or the offer of a call to clients. The turn waits until
+// it is answered, declined or expired. While it waits, the turn needs nothing in memory.
 type Interaction struct {
 	ID        InteractionID   `json:"id"`
 	Session   SessionID       `json:"session"`
@@ -51,9 +51,9 @@ type Interaction struct {
 	Text      string          `json:"text,omitempty"`
 	Choices   []string        `json:"choices,omitempty"`
 	Questions []Question      `json:"questions,omitempty"`
-	URL       string          `json:"url,omitempty"` // of a question: a page that the person is asked to open; also in the text
-	// Credentials are the names of those that are asked for. Their values come with the
-	// answer ([AnswerInteraction]) and are not in it.
+	URL       string          `json:"url,omitempty"` // for a question: a page that the person is asked to open; the text also contains it
+	// Credentials are the names of the credentials asked for. The values are sent with the
+	// answer ([AnswerInteraction]) and are not stored here.
 	Credentials []string  `json:"credentials,omitempty"`
 	Reaches     []string  `json:"reaches,omitempty"` // for a permission: what the call acts on, if its tool can tell
 	OpenedAt    time.Time `json:"opened_at"`
@@ -69,13 +69,13 @@ func (i Interaction) AskedAs() string {
 	return i.Key
 }
 
-// Hears reports whether p is about what i asks: the late report of a client, about a write
-// of which it is asked what became of it.
+// Hears reports whether p belongs to i: i asks about the unknown outcome of a write, and p is a
+// client's late report about that write.
 func (i Interaction) Hears(p ContextObserved) bool {
 	return p.Source == string(KindClient) && i.Kind == KindUnknown && i.Call == CallID(p.Ref)
 }
 
-// hearing is list with what was observed in the text of the interactions that it is about.
+// hearing returns list with the observation added to the text of each interaction that it belongs to.
 func hearing(list []Interaction, p ContextObserved) []Interaction {
 	if !slices.ContainsFunc(list, func(i Interaction) bool { return i.Hears(p) }) {
 		return list
@@ -110,8 +110,8 @@ type Answer struct {
 	Input   json.RawMessage   `json:"input,omitempty"`   // the edited input of an allowed call
 	Answers map[string]string `json:"answers,omitempty"` // question text → the chosen label, or free text
 
-	// Secrets are the values of the credentials that a call asked for, on their way to it.
-	// They are held in memory only.
+	// Secrets are the values of the credentials that a call asked for. They are held in memory
+	// only, and never logged.
 	Secrets Credentials `json:"-"`
 }
 

@@ -16,12 +16,12 @@ const (
 	MaxAnswer    = 4096  // characters of a free-text answer
 	MaxPin       = 32768 // bytes of a pin's label and text
 
-	MaxCredentials = 16      // of a command
+	MaxCredentials = 16      // credentials in one command
 	MinCredential  = 6       // bytes of a credential
 	MaxCredential  = 8 << 10 // bytes of a credential; a signed token of many claims has a few thousand
 
-	MaxCallerTools     = 16       // that a caller offers with a message
-	MaxCallerToolBytes = 64 << 10 // of these tools together
+	MaxCallerTools     = 16       // tools that a caller may offer with one message
+	MaxCallerToolBytes = 64 << 10 // total size of these tools as JSON
 
 	MinToken = 22  // characters of a claimer's token: 128 random bits in base64
 	MaxToken = 128 // characters of a claimer's token

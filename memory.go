@@ -64,8 +64,8 @@ type MemoryUpdated struct {
 	Through int64   `json:"through,omitempty"`
 	Dropped int     `json:"dropped,omitempty"` // exchanges that left the prompt
 	By      string  `json:"by,omitempty"`      // a user, or "memory"
-	// Told is what hooks say to models at the start of the session. It is set, and may be
-	// empty, once they were asked.
+	// Told is what hooks tell models at the start of the session. Nil: the hooks have not been
+	// asked. Empty: they had nothing to say.
 	Told *[]string `json:"told,omitempty"`
 }
 

@@ -30,7 +30,7 @@ const (
 	// search it made: Provider, Name (its kind), Text (for people), Signature (the item
 	// itself).
 	PartProvider PartType = "provider"
-	PartCommand  PartType = "command" // Name (a slash command that the text calls), Text (what it says to the model)
+	PartCommand  PartType = "command" // Name (the slash command in the text), Text (the prompt that it stands for)
 )
 
 // Part is a piece of a message.
@@ -65,7 +65,7 @@ func Text(role Role, text string) Message {
 	return Message{Role: role, Parts: []Part{{Type: PartText, Text: text}}}
 }
 
-// Said is m without what its slash command stands for.
+// Said returns m without the prompt that its slash command stands for.
 func (m Message) Said() Message {
 	command := func(p Part) bool { return p.Type == PartCommand }
 	if slices.ContainsFunc(m.Parts, command) {
@@ -155,7 +155,7 @@ type Response struct {
 	ReasoningSummary string     `json:"reasoning_summary,omitempty"`
 	Citations        []Citation `json:"citations,omitempty"`
 	FollowUps        []string   `json:"follow_ups,omitempty"`
-	Scripted         bool       `json:"scripted,omitempty"` // every model that wrote it follows a script; whoever shows it should say so
+	Scripted         bool       `json:"scripted,omitempty"` // all models that wrote it follow a script; a client that shows the message should say so
 }
 
 // Delta is a fragment in flight. It is not history and is never stored as an event: the

@@ -87,7 +87,7 @@ type TurnRequest struct {
 	By      string         `json:"by,omitempty"`
 	RetryOf TurnID         `json:"retry_of,omitempty"`
 	NoTools bool           `json:"no_tools,omitempty"`
-	Tools   []ToolDecl     `json:"tools,omitempty"` // that the caller offered, as agents see them
+	Tools   []ToolDecl     `json:"tools,omitempty"` // the tools that the caller offered, as agents see them
 }
 
 // TurnQueued puts a turn behind the open one. It releases a held queue, unless it is
@@ -109,8 +109,8 @@ type TurnStarted struct {
 	Zone *Zone `json:"zone,omitempty"`
 	// InForce holds the app's current settings, if they have changed.
 	InForce *InForce `json:"in_force,omitempty"`
-	// HookDue says that hooks are to hear of the message before any model does. Until their
-	// hook.ran events follow, no prompt has it.
+	// HookDue says that hooks must run before any model sees the message. It is in no prompt
+	// until their hook.ran events follow.
 	HookDue bool `json:"hook_due,omitempty"`
 }
 
@@ -290,12 +290,12 @@ type ToolStarted struct {
 	Reaches  []string        `json:"reaches,omitempty"`  // what it acts on, if its tool can tell
 	Redacted bool            `json:"redacted,omitempty"` // see ToolRequested; the tool itself got the secrets
 	Run      RunBy           `json:"run,omitempty"`      // who runs it, see ToolDecl
-	Claim    *Claim          `json:"claim,omitempty"`    // for RunClient: the client that runs it
+	Claim    *Claim          `json:"claim,omitempty"`    // for RunClient: the client that claimed it
 }
 
-// Claim says which client has taken a call. It may report until the call's deadline.
+// Claim says which client has claimed a call. The client may report until the call's deadline.
 type Claim struct {
-	Interaction InteractionID `json:"interaction"` // the offer that it took
+	Interaction InteractionID `json:"interaction"` // the offer that was claimed
 	By          string        `json:"by,omitempty"`
 	Client      string        `json:"client,omitempty"` // the door it came through
 	// Proof is the SHA-256 of the claimer's token, which only the claimer has.
@@ -308,10 +308,10 @@ type ToolEnded struct {
 	Name   string `json:"name"`
 	Effect Effect `json:"effect,omitempty"`
 	TookMS int64  `json:"took_ms,omitempty"`
-	// Report tells the report of a client apart from any other. It says nothing about what
-	// is in it to those who have not the claimer's token.
+	// Report identifies a client's report, so that a repeated report is recognized. It reveals
+	// nothing about the report's content to anyone without the claimer's token.
 	Report Digest `json:"report,omitempty"`
-	// HookDue says that hooks are to hear of the end, whose hook.ran events follow.
+	// HookDue says that hooks must still run for the end of the call. Their hook.ran events follow.
 	HookDue bool `json:"hook_due,omitempty"`
 }
 
@@ -386,39 +386,39 @@ type ArtifactStored struct {
 	Call CallID `json:"call,omitempty"`
 }
 
-// HookRan is a hook that ran, and what it decided.
+// HookRan records that a hook ran, and what it decided.
 type HookRan struct {
-	Event    string     `json:"event"` // when it ran, such as PreToolUse
+	Event    string     `json:"event"` // the hook event, such as PreToolUse
 	Name     string     `json:"name"`
-	Call     CallID     `json:"call,omitempty"`     // the tool call that it was about
+	Call     CallID     `json:"call,omitempty"`     // the tool call that it ran for
 	Decision Verdict    `json:"decision,omitempty"` // empty: none
 	Reason   string     `json:"reason,omitempty"`
-	Error    *ErrorInfo `json:"error,omitempty"` // it failed
+	Error    *ErrorInfo `json:"error,omitempty"` // why the hook failed
 	TookMS   int64      `json:"took_ms,omitempty"`
 
-	Subject string `json:"subject,omitempty"` // what a matcher was about, other than a tool
-	// Steers says that a hook of UserPromptSubmit was asked about a message to the turn that
-	// ran. A message that it blocked is not in the log.
+	Subject string `json:"subject,omitempty"` // what the matcher was compared with, if not a tool
+	// Steers says that a UserPromptSubmit hook was asked about a message that steers the
+	// running turn. If the hook blocked the message, the message is not in the log.
 	Steers bool `json:"steers,omitempty"`
 
-	// From is whose file has the hook: platform, app, user or workspace. It is empty for a
-	// hook of a runtime's own, which has decided for itself; otherwise the engine obeys what
-	// this event says, and nobody asks the hook again.
+	// From is the level whose file has the hook: platform, app, user or workspace. It is empty
+	// for a hook that the runtime itself ran and obeyed. Otherwise the engine obeys the
+	// decision in this event and does not ask the hook again.
 	From    string          `json:"from,omitempty"`
-	Input   json.RawMessage `json:"input,omitempty"`   // of the call, from then on
-	Output  *string         `json:"output,omitempty"`  // of the call, for the model
-	Context string          `json:"context,omitempty"` // told to the model
-	Message string          `json:"message,omitempty"` // told to people
+	Input   json.RawMessage `json:"input,omitempty"`   // the call's new input
+	Output  *string         `json:"output,omitempty"`  // the call's output as the model sees it
+	Context string          `json:"context,omitempty"` // shown to the model
+	Message string          `json:"message,omitempty"` // shown to people
 }
 
-// FilesAnnounced is committed before a call changes files of the session's workspace.
-// Paths are relative to the workspace and have slashes.
+// FilesAnnounced is committed before a call changes files in the session's workspace. Paths are
+// relative to the workspace and use slashes.
 type FilesAnnounced struct {
 	Call  CallID   `json:"call"`
 	Paths []string `json:"paths"`
 }
 
-// FilesSaved says which files of the session's workspace a call has changed.
+// FilesSaved lists the files in the session's workspace that a call has changed.
 type FilesSaved struct {
 	Call  CallID      `json:"call,omitempty"`
 	Files []FileSaved `json:"files"`
@@ -426,13 +426,13 @@ type FilesSaved struct {
 
 // FileSaved is a file before and after a change.
 type FileSaved struct {
-	Path   string `json:"path"`             // relative to the workspace, with slashes
-	Before Digest `json:"before,omitempty"` // empty: it was not there
-	After  Digest `json:"after,omitempty"`  // empty: it is gone
+	Path   string `json:"path"`             // relative to the workspace, using slashes
+	Before Digest `json:"before,omitempty"` // empty: the file did not exist
+	After  Digest `json:"after,omitempty"`  // empty: the file was deleted
 }
 
-// RuntimeNoted is something that people should know of a turn and that only its runtime
-// knows, such as a process that was started again. It is never put into a prompt.
+// RuntimeNoted is a note for people about a turn that only its runtime can make, such as that a
+// process was restarted. It is never put into a prompt.
 type RuntimeNoted struct {
 	Kind string          `json:"kind"` // a short name in the runtime's own words
 	Text string          `json:"text"` // for people
@@ -440,15 +440,15 @@ type RuntimeNoted struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// RuntimeKept says that a runtime has stored its own state of the session, in place of the
-// one before. Its bytes are a blob. They are a cache: the log has all that matters.
+// RuntimeKept says that a runtime has stored its own state of the session, replacing the
+// previous one. The state is a blob. It is a cache: everything that matters is in the log.
 type RuntimeKept struct {
 	Runtime string `json:"runtime"`
-	SHA256  Digest `json:"sha256,omitempty"` // empty: the state is not usable any more
+	SHA256  Digest `json:"sha256,omitempty"` // empty: there is no usable state any more
 	Size    int64  `json:"size,omitempty"`   // in bytes
-	Entry   string `json:"entry,omitempty"`  // where in it the log stands, in the runtime's own words
-	// Afresh says that the state begins with this turn. Otherwise it continues the one
-	// before, and has what was in that.
+	Entry   string `json:"entry,omitempty"`  // which entry of the state corresponds to the log's end, in the runtime's own terms
+	// Afresh says that the state begins with this turn. Otherwise it continues the previous
+	// state and includes what that held.
 	Afresh bool `json:"afresh,omitempty"`
 }
 

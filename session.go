@@ -52,14 +52,14 @@ type Session struct {
 	Summary      string                   `json:"summary,omitempty"` // summarizes the turns before History
 	Facts        []Fact                   `json:"facts,omitempty"`
 	Pins         []Pin                    `json:"pins,omitempty"`
-	Opened       bool                     `json:"opened,omitempty"`  // hooks have heard that it starts
-	Told         []string                 `json:"told,omitempty"`    // what they say about it to models
+	Opened       bool                     `json:"opened,omitempty"`  // the hooks for its start have run
+	Told         []string                 `json:"told,omitempty"`    // what those hooks tell models
 	History      []Exchange               `json:"history,omitempty"` // earlier turns, oldest first
 	HistoryBytes int                      `json:"history_bytes,omitempty"`
 	About        []string                 `json:"about,omitempty"`    // what the last turn that called a tool for something was about; at most MaxAbout ids
 	Provider     map[string]ProviderState `json:"provider,omitempty"` // by agent name; a cache of the log, see ProviderState
-	Kept         *RuntimeState            `json:"kept,omitempty"`     // what the runtime has stored of the session; nil: nothing
-	Unasked      int                      `json:"unasked,omitempty"`  // turns that the runtime began by itself since the last one that somebody asked for
+	Kept         *RuntimeState            `json:"kept,omitempty"`     // the state that the runtime has stored; nil: none
+	Unasked      int                      `json:"unasked,omitempty"`  // turns that the runtime has begun on its own since the last turn that a user asked for
 
 	Condensed   int64     `json:"condensed,omitempty"`   // steps up to this number are condensed
 	CondensedAt time.Time `json:"condensed_at,omitzero"` // when that last happened; not counted as a change of the session
@@ -109,25 +109,26 @@ type ProviderState struct {
 	State []byte `json:"state"`
 }
 
-// RuntimeState is what a runtime has stored of the session, to go on from. It is a cache:
-// where it is missing, or does not go with the log, the runtime goes on from the log.
+// RuntimeState describes the state of the session that a runtime has stored in order to
+// continue from it. It is a cache: if it is missing or does not match the log, the runtime
+// continues from the log.
 type RuntimeState struct {
 	Runtime string `json:"runtime"`
 	SHA256  Digest `json:"sha256"`
 	Size    int64  `json:"size"`
 	Entry   string `json:"entry,omitempty"`
 	Turn    TurnID `json:"turn"`             // the turn that stored it
-	Seq     int64  `json:"seq"`              // the event that says so
-	From    int64  `json:"from"`             // the first event of the turn that it began with
-	Forked  bool   `json:"forked,omitempty"` // another session has it as well
-	Behind  bool   `json:"behind,omitempty"` // a later turn is not in it
+	Seq     int64  `json:"seq"`              // the number of the runtime.kept event
+	From    int64  `json:"from"`             // the number of the first event of the turn that it began with
+	Forked  bool   `json:"forked,omitempty"` // another session shares it
+	Behind  bool   `json:"behind,omitempty"` // it lacks a later turn
 }
 
-// Holds reports whether the state has something of the events up to a number. A nil state
-// holds nothing.
+// Holds reports whether the state contains anything from the events up to number through. A nil
+// state contains nothing.
 func (k *RuntimeState) Holds(through int64) bool { return k != nil && k.From <= through }
 
-// keepState takes in that the runtime has stored its state.
+// keepState records that the runtime has stored its state.
 func (s *Session) keepState(e Event, p RuntimeKept) {
 	t := s.Turn
 	if p.SHA256 == "" || t == nil || t.ID != e.Turn {
@@ -225,7 +226,7 @@ func (s *Session) apply(e Event, p Payload) {
 			at = 0
 		}
 		s.Queue = slices.Insert(slices.Clip(s.Queue), at, QueuedTurn{ID: e.Turn, Request: p.TurnRequest, At: e.Time, Seq: e.Seq})
-		s.Held = s.Held && (p.Late || p.Origin == OriginRuntime) // nobody has asked for it
+		s.Held = s.Held && (p.Late || p.Origin == OriginRuntime) // no user has asked for this turn
 	case TurnStarted:
 		s.startTurn(e, p)
 	default:
@@ -437,7 +438,7 @@ func (s Session) Info() SessionInfo {
 	return in
 }
 
-// Offered counts the open interactions that are calls for clients.
+// Offered counts the open interactions that offer a call to clients.
 func (s *Session) Offered() int {
 	n := 0
 	for _, in := range s.Interactions {

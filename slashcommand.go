@@ -2,16 +2,16 @@ package parley
 
 import "strings"
 
-// SlashCommand is a prompt with a name. A message "/name and more" stands for it.
+// SlashCommand is a prompt with a name. The message "/name arguments" is replaced by it for the model.
 type SlashCommand struct {
 	Name         string `json:"name"`
 	Description  string `json:"description,omitempty"`
-	ArgumentHint string `json:"argument_hint,omitempty"` // what may follow the name, for people
+	ArgumentHint string `json:"argument_hint,omitempty"` // describes to people what may follow the name
 	From         string `json:"from"`                    // platform, app, user, workspace, or the name of an MCP server
 }
 
-// Slash splits a message that may be a slash command into its name and the rest. ok is
-// false if it cannot be one.
+// Slash splits a slash command into its name and arguments. ok is false if the message does not
+// have that form.
 func Slash(message string) (name, args string, ok bool) {
 	rest, ok := strings.CutPrefix(message, "/")
 	if !ok {

@@ -30,12 +30,12 @@ const (
 // RunBy says who runs the calls of a tool.
 type RunBy string
 
-// RunRuntime means that the runtime runs them, and no toolset: they start sub-agents, or
-// are tools of a program that the runtime drives. Nobody but the runtime can make such a
-// call again. Empty means the tool's toolset.
+// RunRuntime means that the runtime runs the calls, not a toolset: they start sub-agents, or
+// are tools of a program that the runtime drives. Only the runtime can repeat such a call.
+// Empty means that the tool's toolset runs them.
 const RunRuntime RunBy = "runtime"
 
-// RunClient means that a client of the session runs them, such as a page or a script on
+// RunClient means that a client of the session runs the calls, such as a page or a script on
 // somebody's own machine: see [KindClient].
 const RunClient RunBy = "client"
 
@@ -65,8 +65,8 @@ type ToolDecl struct {
 	OutputLimit  int      `json:"output_limit,omitempty"` // bytes of output kept in the log; 0: the toolbox's default
 	Cost         string   `json:"cost,omitempty"`         // free text for people, such as a price
 	Safety       string   `json:"safety,omitempty"`
-	// Credentials are all that its calls may read of what clients send. A call is not made
-	// before each of them is there: a human is asked for what is missing.
+	// Credentials are the only ones of the clients' credentials that its calls may read. A call
+	// waits until all of them are there; a human is asked for the missing ones.
 	Credentials []CredentialDecl `json:"credentials,omitempty"`
 }
 
@@ -120,8 +120,8 @@ type ToolResult struct {
 	About []string `json:"about,omitempty"`
 }
 
-// Replaced is r with another text in place of all that the tool has said. A text that is a
-// JSON object is the structured output as well.
+// Replaced returns r with text in place of everything the tool returned. If text is a JSON
+// object, it also becomes the structured output.
 func (r ToolResult) Replaced(text string) ToolResult {
 	r.Output, r.Data, r.Artifact, r.Error, r.About = text, nil, nil, nil, nil
 	if raw := []byte(text); strings.HasPrefix(text, "{") && json.Valid(raw) {

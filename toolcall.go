@@ -28,9 +28,9 @@ type Tool struct {
 	Effect     Effect          `json:"effect,omitempty"` // known once started
 	Run        RunBy           `json:"run,omitempty"`    // known once started
 	Attempt    int             `json:"attempt,omitempty"`
-	Claim      *Claim          `json:"claim,omitempty"`     // the client that runs it; nil again when it is offered once more
-	Report     Digest          `json:"report,omitempty"`    // what that client reported, see ToolEnded
-	Late       string          `json:"late,omitempty"`      // what that client said after the deadline, as a sentence
+	Claim      *Claim          `json:"claim,omitempty"`     // the client that runs it; nil again when the call is offered anew
+	Report     Digest          `json:"report,omitempty"`    // identifies that client's report, see ToolEnded
+	Late       string          `json:"late,omitempty"`      // what that client reported after the deadline, as a sentence
 	StartedAt  time.Time       `json:"started_at,omitzero"` // first start
 	Deadline   time.Time       `json:"deadline,omitzero"`
 	Cut        bool            `json:"cut,omitempty"`      // the server stopped since it was last started
@@ -49,10 +49,10 @@ type Tool struct {
 	Resolution string          `json:"resolution,omitempty"` // the answer to that
 	Redo       CallID          `json:"redo,omitempty"`       // this call repeats that one
 	RedoneBy   CallID          `json:"redone_by,omitempty"`
-	Hook       *Hooked         `json:"hook,omitempty"`       // what hooks decided before it; nil: none was asked about this input
+	Hook       *Hooked         `json:"hook,omitempty"`       // what hooks decided before the call; nil: no hook was asked about this input
 	HookAsked  *Hooked         `json:"hook_asked,omitempty"` // what hooks decided in place of a human
-	HookDue    bool            `json:"hook_due,omitempty"`   // hooks are still to hear of its end
-	HookSays   []string        `json:"hook_says,omitempty"`  // what hooks tell the model about it
+	HookDue    bool            `json:"hook_due,omitempty"`   // hooks must still run for its end
+	HookSays   []string        `json:"hook_says,omitempty"`  // what hooks tell the model about the call
 }
 
 // Tools are the tool calls of a turn, in the order in which they were requested. It is an
@@ -100,10 +100,10 @@ func (c *Tool) isOpen() bool {
 	return c.Status != ToolIsEnded || c.HookDue || c.Outcome == OutcomeUnknown && c.Resolution == "" && c.RedoneBy == ""
 }
 
-// awaitsAgent reports whether the call does nothing but wait for a sub-agent.
+// awaitsAgent reports whether the call only waits for a sub-agent.
 func (c *Tool) awaitsAgent() bool { return c.Run == RunRuntime && c.Effect == EffectRead }
 
-// Claimed reports whether a client has taken the call and may still report what came of it.
+// Claimed reports whether a client has claimed the call and may still report its outcome.
 func (c *Tool) Claimed() bool { return c.Claim != nil && c.Status == ToolIsStarted }
 
 func (ts Tools) at(i int) *Tool { return ts.chunks[i/toolsInChunk][i%toolsInChunk] }

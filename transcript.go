@@ -222,14 +222,14 @@ func (t *TurnView) apply(e Event, p Payload) {
 	}
 }
 
-// denials say what a hook denied, of events other than those of calls.
+// denials describe, for events that are not about calls, what a hook's denial meant.
 var denials = map[string]string{
-	"UserPromptSubmit": "blocked the message", "Stop": "had the agent go on", "SubagentStop": "had the agent go on",
+	"UserPromptSubmit": "blocked the message", "Stop": "made the agent continue", "SubagentStop": "made the agent continue",
 	"PreCompact": "kept earlier turns from being summed up",
 }
 
-// NoteOf is what a hook, a change of files or a runtime's note says to people, on one
-// line. It is empty for what they need not know, and for other payloads.
+// NoteOf describes a hook's run, a change of files or a runtime's note to people, on one line.
+// It returns "" if people need not know of it, and for other payloads.
 func NoteOf(p Payload) string {
 	switch p := p.(type) {
 	case HookRan:

@@ -31,15 +31,15 @@ type Turn struct {
 	Answers      []Answered         `json:"answers,omitempty"`
 	Retrieved    bool               `json:"retrieved,omitempty"` // the lookup for this turn was done
 	Snippets     []Snippet          `json:"snippets,omitempty"`
-	Waiting      []InteractionID    `json:"waiting,omitempty"`    // what its agents ask of humans
-	Observed     int                `json:"observed,omitempty"`   // number of context.observed so far
-	Noted        int                `json:"noted,omitempty"`      // bytes of hook.*, files.* and runtime.noted so far
-	PromptDue    bool               `json:"prompt_due,omitempty"` // hooks are to hear of its message before any model does
+	Waiting      []InteractionID    `json:"waiting,omitempty"`    // the interactions that its agents wait for
+	Observed     int                `json:"observed,omitempty"`   // number of context.observed events so far
+	Noted        int                `json:"noted,omitempty"`      // bytes of hook.*, files.* and runtime.noted events so far
+	PromptDue    bool               `json:"prompt_due,omitempty"` // hooks must run before any model sees its message
 	Prompt       *Hooked            `json:"prompt,omitempty"`     // what hooks decided about its message
 	Told         []string           `json:"told,omitempty"`       // what hooks add to its message
-	Resumed      bool               `json:"resumed,omitempty"`    // it was resumed, and neither a model nor a hook has heard of it
-	Compact      *Hooked            `json:"compact,omitempty"`    // what hooks decided about summing up earlier turns; nil: they were not asked
-	HookBytes    int                `json:"hook_bytes,omitempty"` // bytes of what hooks of the engine decided so far
+	Resumed      bool               `json:"resumed,omitempty"`    // it was resumed, and no model or hook has been told yet
+	Compact      *Hooked            `json:"compact,omitempty"`    // what hooks decided about compacting earlier turns; nil: they were not asked
+	HookBytes    int                `json:"hook_bytes,omitempty"` // bytes of the decisions of the engine's hooks so far
 	Budget       *BudgetReached     `json:"budget,omitempty"`
 	Spent        Spent              `json:"spent"`
 
@@ -175,7 +175,7 @@ func (t *Turn) getsFurther(p Payload) {
 func (t *Turn) cut(auto bool) {
 	tools := map[string]bool{}
 	for _, c := range t.Tools.Open() {
-		if c.Status == ToolIsStarted && !c.awaitsAgent() && c.Run != RunClient { // which goes on without the server
+		if c.Status == ToolIsStarted && !c.awaitsAgent() && c.Run != RunClient { // a client's call continues without the server
 			t.edit(c.Call).Cut = true
 			tools[c.Name] = true
 		}
@@ -303,7 +303,7 @@ func (s *Session) applyInteraction(t *Turn, e Event, p Payload) {
 			case KindUnknown:
 				c.AskedWhat = p.ID
 			case KindClient:
-				c.Claim = nil // who had it has not reported in time
+				c.Claim = nil // its claimer has not reported in time
 			}
 		}
 	case InteractionAnswered:
@@ -314,7 +314,7 @@ func (s *Session) applyInteraction(t *Turn, e Event, p Payload) {
 			if c := t.edit(in.Call); c != nil {
 				c.EditCut = p.Redacted
 				if len(p.Answer.Input) > 0 {
-					c.Hook = nil // the hooks have not seen this input
+					c.Hook = nil // no hook has seen this input
 				}
 			}
 		}
@@ -324,7 +324,7 @@ func (s *Session) applyInteraction(t *Turn, e Event, p Payload) {
 	}
 }
 
-// heard takes in what was observed about a call whose outcome is asked, or will be.
+// heard adds an observation about a call to the question, open or still to come, about that call's outcome.
 func (s *Session) heard(t *Turn, p ContextObserved) {
 	if p.Source != string(KindClient) {
 		return
@@ -352,7 +352,7 @@ func (s *Session) closeInteraction(t *Turn, e Event, id InteractionID, answer *A
 	}
 	c := t.edit(in.Call)
 	if c != nil && in.Key != "" && in.Kind != KindClient && c.Status == ToolIsStarted && c.Effect != EffectRead {
-		// The call has waited for the answer, and its time stood.
+		// The call waited for the answer, and that time does not count against its deadline.
 		c.Deadline = c.Deadline.Add(max(0, e.Time.Sub(in.OpenedAt)))
 	}
 	switch {

@@ -285,7 +285,7 @@ export interface Response {
   reasoning_summary?: string;
   citations?: Citation[];
   follow_ups?: string[];
-  scripted?: boolean; // every model that wrote it follows a script; whoever shows it should say so
+  scripted?: boolean; // all models that wrote it follow a script; a client that shows the message should say so
 }
 
 /** Citation says where a statement comes from. */
@@ -380,7 +380,7 @@ export type RunBy = "runtime" | "client";
 /** CredentialDecl is a credential that a tool needs for each of its calls. */
 export interface CredentialDecl {
   name: string;
-  hosts: string[] | null; // the only hosts that it is sent to, without ports
+  hosts: string[] | null; // the only hosts that it may be sent to, without ports
 }
 
 /** Budgets limit a turn. A zero field sets no limit. */
@@ -415,9 +415,9 @@ export interface TTL {
   no_archive?: boolean; // delete the data without archiving it first
 }
 
-/** CallerTools says what the tools are that a caller offers with a message. */
+/** CallerTools sets the properties of all tools that a caller offers with a message. */
 export interface CallerTools {
-  effect?: Effect; // of all of them; empty: write
+  effect?: Effect; // of each tool; empty: write
   timeout?: Duration; // see ToolDecl; 0: the engine's default
 }
 
@@ -493,8 +493,8 @@ export interface TextView {
   cut?: boolean;
 }
 
-/** Interaction is a request to a human, or the offer of a call to clients. The turn waits until it is answered, declined or
- * expired; meanwhile it needs nothing in memory. */
+/** Interaction is a request to a human, or the offer of a call to clients. The turn waits until
+ * it is answered, declined or expired. While it waits, the turn needs nothing in memory. */
 export interface Interaction {
   id: InteractionID;
   session: SessionID;
@@ -510,7 +510,7 @@ export interface Interaction {
   text?: string;
   choices?: string[];
   questions?: Question[];
-  url?: string; // of a question: a page that the person is asked to open; also in the text
+  url?: string; // for a question: a page that the person is asked to open; the text also contains it
   credentials?: string[];
   reaches?: string[]; // for a permission: what the call acts on, if its tool can tell
   opened_at: string;
@@ -534,35 +534,35 @@ export interface Option {
   description?: string;
 }
 
-/** LoginAnswer is what a user's browser brings back from an authorization server: the query of
- * the address to which that sent it. */
+/** LoginAnswer is the query with which an authorization server redirects the user's browser back
+ * to this server. */
 export interface LoginAnswer {
   state: string;
   code?: string;
   iss?: string;
-  error?: string; // in place of a code, such as access_denied
+  error?: string; // instead of a code; such as access_denied
 }
 
-/** LoginFinished is a login after its answer was taken. */
+/** LoginFinished is a login after the authorization server's answer was processed. */
 export interface LoginFinished {
   login: Login;
-  denied?: boolean; // the user, or the authorization server, did not want it
+  denied?: boolean; // the user or the authorization server refused
 }
 
-/** Login is a user's login at another service, such as an MCP server. Its tokens are kept
- * encrypted, and are in nothing that is shown. */
+/** Login is a user's login at another service, such as an MCP server. Its tokens are stored
+ * encrypted and are never shown. */
 export interface Login {
   id: string;
   app: string;
-  workspace?: Workspace; // whose file names the server; empty: the app's does
-  server: string; // as the file names it
-  resource: string; // its address
-  issuer?: string; // the authorization server; empty: nobody was logged in yet
-  scopes?: string[]; // that were asked for
-  since?: string; // zero: nobody is logged in
-  until?: string; // the present token lasts; zero: not known, or nobody is logged in
-  renews?: boolean; // it is renewed by itself
-  waiting?: boolean; // a login has begun, and is not finished
+  workspace?: Workspace; // the workspace whose file names the server; empty: the app's settings name it
+  server: string; // its name in that file
+  resource: string; // the server's URL
+  issuer?: string; // the authorization server; empty: the user has never logged in
+  scopes?: string[]; // the scopes that were requested
+  since?: string; // zero: not logged in
+  until?: string; // when the present token expires; zero: not known, or not logged in
+  renews?: boolean; // the token is renewed automatically
+  waiting?: boolean; // a login has begun and is not finished
 }
 
 /** MemoryUpdated changes the fields that are set. If Through is set, the exchanges up to
@@ -698,7 +698,7 @@ export interface TurnRequest {
   by?: string;
   retry_of?: TurnID;
   no_tools?: boolean;
-  tools?: ToolDecl[]; // that the caller offered, as agents see them
+  tools?: ToolDecl[]; // the tools that the caller offered, as agents see them
 }
 
 /** Message is one thing that was said. */
@@ -889,12 +889,12 @@ export interface ToolStarted {
   reaches?: string[]; // what it acts on, if its tool can tell
   redacted?: boolean; // see ToolRequested; the tool itself got the secrets
   run?: RunBy; // who runs it, see ToolDecl
-  claim?: Claim; // for RunClient: the client that runs it
+  claim?: Claim; // for RunClient: the client that claimed it
 }
 
-/** Claim says which client has taken a call. It may report until the call's deadline. */
+/** Claim says which client has claimed a call. The client may report until the call's deadline. */
 export interface Claim {
-  interaction: InteractionID; // the offer that it took
+  interaction: InteractionID; // the offer that was claimed
   by?: string;
   client?: string; // the door it came through
   proof: Digest;
@@ -982,7 +982,7 @@ export interface CondensedTurn {
   results?: string[]; // see Exchange; empty in logs from fold versions before 10
   about?: string[]; // see Session; empty in logs from fold versions before 10
   through?: number; // from its last context.compacted
-  unread?: boolean; // hooks kept its message from every model
+  unread?: boolean; // hooks kept its message from all models
 }
 
 /** Effected is a call with effects and its outcome. */
@@ -1032,32 +1032,32 @@ export interface BudgetReached {
   needs?: number; // the least the next step would need, if known
 }
 
-/** HookRan is a hook that ran, and what it decided. */
+/** HookRan records that a hook ran, and what it decided. */
 export interface HookRan {
-  event: string; // when it ran, such as PreToolUse
+  event: string; // the hook event, such as PreToolUse
   name: string;
-  call?: CallID; // the tool call that it was about
+  call?: CallID; // the tool call that it ran for
   decision?: Verdict; // empty: none
   reason?: string;
-  error?: ErrorInfo; // it failed
+  error?: ErrorInfo; // why the hook failed
   took_ms?: number;
-  subject?: string; // what a matcher was about, other than a tool
+  subject?: string; // what the matcher was compared with, if not a tool
   steers?: boolean;
   from?: string;
-  input?: unknown; // of the call, from then on
-  output?: string; // of the call, for the model
-  context?: string; // told to the model
-  message?: string; // told to people
+  input?: unknown; // the call's new input
+  output?: string; // the call's output as the model sees it
+  context?: string; // shown to the model
+  message?: string; // shown to people
 }
 
-/** FilesAnnounced is committed before a call changes files of the session's workspace.
- * Paths are relative to the workspace and have slashes. */
+/** FilesAnnounced is committed before a call changes files in the session's workspace. Paths are
+ * relative to the workspace and use slashes. */
 export interface FilesAnnounced {
   call: CallID;
   paths: string[] | null;
 }
 
-/** FilesSaved says which files of the session's workspace a call has changed. */
+/** FilesSaved lists the files in the session's workspace that a call has changed. */
 export interface FilesSaved {
   call?: CallID;
   files: FileSaved[] | null;
@@ -1065,13 +1065,13 @@ export interface FilesSaved {
 
 /** FileSaved is a file before and after a change. */
 export interface FileSaved {
-  path: string; // relative to the workspace, with slashes
-  before?: Digest; // empty: it was not there
-  after?: Digest; // empty: it is gone
+  path: string; // relative to the workspace, using slashes
+  before?: Digest; // empty: the file did not exist
+  after?: Digest; // empty: the file was deleted
 }
 
-/** RuntimeNoted is something that people should know of a turn and that only its runtime
- * knows, such as a process that was started again. It is never put into a prompt. */
+/** RuntimeNoted is a note for people about a turn that only its runtime can make, such as that a
+ * process was restarted. It is never put into a prompt. */
 export interface RuntimeNoted {
   kind: string; // a short name in the runtime's own words
   text: string; // for people
@@ -1079,12 +1079,12 @@ export interface RuntimeNoted {
   data?: unknown;
 }
 
-/** RuntimeKept says that a runtime has stored its own state of the session, in place of the
- * one before. Its bytes are a blob. They are a cache: the log has all that matters. */
+/** RuntimeKept says that a runtime has stored its own state of the session, replacing the
+ * previous one. The state is a blob. It is a cache: everything that matters is in the log. */
 export interface RuntimeKept {
   runtime: string;
-  sha256?: Digest; // empty: the state is not usable any more
+  sha256?: Digest; // empty: there is no usable state any more
   size?: number; // in bytes
-  entry?: string; // where in it the log stands, in the runtime's own words
+  entry?: string; // which entry of the state corresponds to the log's end, in the runtime's own terms
   afresh?: boolean;
 }

@@ -237,8 +237,8 @@ export function hearing(i: Interaction, seen: ContextObserved): Interaction {
 /** What a hook denied, of events other than those of calls. */
 const denials: Record<string, string> = {
   UserPromptSubmit: "blocked the message",
-  Stop: "had the agent go on",
-  SubagentStop: "had the agent go on",
+  Stop: "made the agent continue",
+  SubagentStop: "made the agent continue",
   PreCompact: "kept earlier turns from being summed up",
 };
 
