@@ -244,7 +244,7 @@ func logs() map[string][]parley.Event {
 			ID: "01JINTER000000000000000002", Session: l.session, Turn: t1, Agent: in, Kind: parley.KindUnknown, Call: "k1", Tool: "note_add",
 			Title: "What became of note_add?", Choices: []string{"happened", "did_not", "again", "leave"}, OpenedAt: day,
 		}})
-	l.add(t1, in, parley.ContextObserved{Source: "client", Ref: "k1", Text: "The client that had taken note_add reported after the deadline: ok", At: day})
+	l.add(t1, in, parley.ContextObserved{Source: "client", Ref: "k1", Text: "The client that had claimed note_add reported after the deadline: ok", At: day})
 	all["waiting-unknown"] = l
 
 	const stopped = "the server stopped while the turn was running"

@@ -64,7 +64,7 @@ func (e *Engine) Answer(ctx context.Context, p parley.Principal, id parley.Inter
 	if err := checkAnswers(in, c.Answer); err != nil {
 		return row, err
 	}
-	// Before anything of the answer is redacted.
+	// Put the credentials first, so that they are redacted from the answer too.
 	back, err := e.credentials.put(s.view.Principal(), s.id, in.Turn, c.Credentials, e.now())
 	if err != nil {
 		return row, err
@@ -94,8 +94,8 @@ func checkAnswers(in parley.Interaction, a parley.Answer) error {
 		return tooLong("text", parley.MaxAnswer, "characters")
 	}
 	if in.Kind == parley.KindCredential && a.Choice == parley.ChoiceAnswered && a.Text != "" {
-		return parley.Errorf(parley.CodeInvalid, "text is set, and what is in it would be stored").WithField("text").
-			WithHint("send the values under credentials, by name")
+		return parley.Errorf(parley.CodeInvalid, "text must be empty, because it would be stored").WithField("text").
+			WithHint("send the values in credentials, by name")
 	}
 	if in.Kind != parley.KindQuestion || a.Choice != parley.ChoiceAnswered {
 		if len(a.Answers) > 0 {
@@ -138,14 +138,14 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 	if in.Kind == parley.KindCredential && c.Choice == parley.ChoiceAnswered && s.e.o.HasCredential == nil {
 		for _, name := range in.Credentials {
 			if _, ok := s.e.credentials.get(s.id, in.Turn, name); !ok {
-				return nil, parley.Errorf(parley.CodeInvalid, "there is no value of the credential %s", name).WithField("credentials").
+				return nil, parley.Errorf(parley.CodeInvalid, "the credential %s has no value", name).WithField("credentials").
 					WithHint(`send {"choice": %q, "credentials": {%q: "..."}}`, parley.ChoiceAnswered, name)
 			}
 		}
 	}
 	if len(c.Input) > 0 {
 		if in.Kind == parley.KindConfirmation {
-			return nil, parley.Errorf(parley.CodeInvalid, "input is set, but what is confirmed is the call as it is").WithField("input").
+			return nil, parley.Errorf(parley.CodeInvalid, "input must be empty: a confirmation is for the call as it is").WithField("input").
 				WithHint("choose %q and say in text what should be different", parley.ChoiceDeny)
 		}
 		if c.Choice != parley.ChoiceAllow && c.Choice != parley.ChoiceAllowSession {

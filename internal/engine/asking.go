@@ -12,11 +12,11 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// asking holds the questions that one attempt of a call asks humans. When a call reads, it
-// starts again from its beginning once an answer is there and asks the same questions, so
-// each question has a key of its own. The questions are opened when the attempt has
-// returned, so that an outage of the store does not use up the tool's time. A call with
-// effects cannot start again, so it waits (see wait).
+// asking holds the questions that one attempt of a call asks humans. A call that only reads is
+// run again from the beginning once an answer has come. It then asks the same questions again,
+// so each question has its own key. The questions are opened after the attempt has returned, so
+// that an outage of the store does not use up the tool's time. A call with effects must not run
+// twice, so it waits for the answer (see wait).
 type asking struct {
 	h *host
 	d seam.Decision
@@ -26,8 +26,8 @@ type asking struct {
 	wants []parley.Interaction // not answered yet
 }
 
-// ask implements Ask of [seam.Run]. Credentials that were given and are lost, as after a
-// restart, are asked for again.
+// ask implements Ask of [seam.Run]. Credentials that were given but are lost, for example after
+// a restart, are asked for again.
 func (a *asking) ask(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
 	if in.Kind != parley.KindCredential {
 		return a.once(ctx, in)
@@ -59,8 +59,8 @@ func (a *asking) once(ctx context.Context, in parley.Interaction) (parley.Answer
 	return answer, err
 }
 
-// want returns the answer to a question if it is there, or notes that it is wanted, with
-// ErrParked.
+// want returns the answer to a question. If there is none yet, it notes the question and
+// returns ErrParked.
 func (a *asking) want(in *parley.Interaction) (parley.Answer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,7 +70,7 @@ func (a *asking) want(in *parley.Interaction) (parley.Answer, error) {
 	t := a.h.State().Turn
 	switch {
 	case in.Kind == parley.KindCredential && (in.Key == "" || len(in.Credentials) == 0):
-		return parley.Answer{}, parley.Errorf(parley.CodeInvalid, "%s asks for credentials without a key and their names", name)
+		return parley.Answer{}, parley.Errorf(parley.CodeInvalid, "%s asks for credentials without a key or without their names", name)
 	case in.Kind == parley.KindPermission || in.Kind == parley.KindUnknown || in.Kind == parley.KindClient:
 		return parley.Answer{}, parley.Errorf(parley.CodeInvalid, "%s asks for %s, which can be asked about a call but not by it", name, in.Kind)
 	case again:
@@ -91,8 +91,8 @@ func (a *asking) want(in *parley.Interaction) (parley.Answer, error) {
 	return parley.Answer{}, seam.ErrParked
 }
 
-// wait asks, and waits for the answer. If the call cannot wait any longer, the question is
-// closed: an answer that came later would be to nobody.
+// wait asks a question and waits for the answer. If the call cannot wait any longer, the
+// question is closed, because nobody would read a later answer.
 func (a *asking) wait(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
 	over := context.WithoutCancel(ctx)
 	for {
@@ -113,7 +113,7 @@ func (a *asking) wait(ctx context.Context, in parley.Interaction) (parley.Answer
 		if ctx.Err() != nil {
 			return parley.Answer{}, context.Cause(ctx)
 		}
-		answer, err = a.h.Ask(over, in) // which has an answer now
+		answer, err = a.h.Ask(over, in) // the interaction is closed: this returns its answer
 		if err == nil && answer.Text == "" {
 			answer.Text = reason
 		}
@@ -121,7 +121,7 @@ func (a *asking) wait(ctx context.Context, in parley.Interaction) (parley.Answer
 	}
 }
 
-// unask closes a question that nobody waits for any more, if it is open.
+// unask closes a question that nobody waits for any more, if it is still open.
 func (h *host) unask(ctx context.Context, in parley.Interaction, reason string) error {
 	return h.lasting(ctx, func() error {
 		return h.with(ctx, func(s *session) error {

@@ -19,25 +19,25 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// A call of a tool that clients run is not made here. Once it may run, it is offered as an
-// interaction, and the turn waits. A client claims it, which commits tool.started with the
-// digest of the client's token, and the turn runs again: it waits for the client's report
-// until the deadline, in memory, like for any tool. Claim and report are commands, and all
-// that they need is in the log, so a claim outlives the server. A call that nobody reported
-// in time is offered again if it may be repeated, and is unknown if not.
+// Some tools are run by clients, not by this server. When a call of such a tool may run, it is
+// offered as an interaction and the turn waits. A client claims the call, which commits
+// tool.started with the digest of the client's token. The turn then runs again and waits in
+// memory for the client's report until the deadline, as for any tool. Claim and report are
+// commands, and all they need is in the log, so a claim outlives the server. If no report comes
+// in time, the call is offered again if it may be repeated; otherwise its outcome is unknown.
 
-// maxClaims is how often a call is offered. Clients that claim and never report must not
-// fill the log.
+// maxClaims limits how often a call is offered, so that clients that claim and never report do
+// not fill the log.
 const maxClaims = 5
 
-// clientKey is the key of the offer after so many claims.
+// clientKey returns the key of the offer that follows the given number of claims.
 func clientKey(claims int) string { return fmt.Sprintf("%s#%d", parley.KindClient, claims+1) }
 
-// errClaimed says that a client has the call.
+// errClaimed says that a client has claimed the call.
 var errClaimed = errors.New("a client runs the call")
 
-// offer lets clients claim a call that may run with the given input, and returns ErrParked
-// until one has. A text, for the model, says why the call is not made.
+// offer offers clients a call that may run with the given input. It returns ErrParked until a
+// client has claimed it. A refusal says, to the model, why the call is not made.
 func (h *host) offer(ctx context.Context, s *session, c *parley.Tool, decl parley.ToolDecl, input json.RawMessage) (refusal string, err error) {
 	key := clientKey(c.Attempt)
 	if a, ok := s.view.Turn.AnswerTo(c.Call, key); ok {
@@ -47,17 +47,17 @@ func (h *host) offer(ctx context.Context, s *session, c *parley.Tool, decl parle
 		return "", seam.ErrParked
 	}
 	if c.Attempt >= maxClaims {
-		return fmt.Sprintf("This call was claimed by a client %d times, and none reported in time.", c.Attempt), nil
+		return fmt.Sprintf("Clients claimed this call %d times, but none reported in time.", c.Attempt), nil
 	}
 	in := parley.Interaction{
 		Agent: c.Agent, Kind: parley.KindClient, Call: c.Call, Key: key, Tool: c.Name, Input: input,
-		Title: "A client is to run " + c.Name, Choices: []string{parley.ChoiceDeny},
+		Title: "A client must run " + c.Name, Choices: []string{parley.ChoiceDeny},
 	}
 	if decl.Subject != "" {
 		in.Detail = called(decl, input, nil)
 	}
 	if c.Attempt > 0 {
-		in.Text = "The client that took it did not report in time."
+		in.Text = "The client that claimed it did not report in time."
 	}
 	if decl.ClaimWithin > 0 {
 		in.ExpiresAt = s.e.now().Add(time.Duration(decl.ClaimWithin))
@@ -68,9 +68,8 @@ func (h *host) offer(ctx context.Context, s *session, c *parley.Tool, decl parle
 	return "", seam.ErrParked
 }
 
-// reported waits while a client has the call and may still report. It holds no lock. The
-// wait for a call with effects is not cut when somebody stops the turn, nor by the turn's
-// time budget.
+// reported waits while a client has claimed the call and may still report. It holds no lock.
+// For a call with effects, neither a stop of the turn nor its time budget ends the wait.
 func (h *host) reported(ctx context.Context, call parley.CallID) error {
 	if t := h.State().Turn; t != nil {
 		if c := t.Tool(call); c != nil && c.Effect != parley.EffectRead {
@@ -92,7 +91,7 @@ func (h *host) reported(ctx context.Context, call parley.CallID) error {
 				if left = c.Deadline.Sub(s.e.now()); left <= 0 {
 					return nil
 				}
-				if first { // what is staged is not held back meanwhile
+				if first { // commit what is staged before waiting
 					if err := h.commit(ctx, s); err != nil {
 						return err
 					}
@@ -108,7 +107,7 @@ func (h *host) reported(ctx context.Context, call parley.CallID) error {
 		case <-changed:
 		case <-over.C:
 		case <-h.s.e.open.Done():
-			return errShutdown // the claim lives on
+			return errShutdown // the claim stays valid
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -116,7 +115,7 @@ func (h *host) reported(ctx context.Context, call parley.CallID) error {
 	}
 }
 
-// unreported ends a call with effects that a client had and did not report in time.
+// unreported ends a call with effects that a client claimed and did not report in time.
 func (h *host) unreported(ctx context.Context, call parley.CallID) error {
 	ctx = context.WithoutCancel(ctx)
 	return h.lasting(ctx, func() error {
@@ -127,13 +126,13 @@ func (h *host) unreported(ctx context.Context, call parley.CallID) error {
 				return nil
 			}
 			res := unknownResult(call)
-			res.Error = &parley.ErrorInfo{Code: parley.CodeTimeout, Message: "the client that took the call did not report in time"}
+			res.Error = &parley.ErrorInfo{Code: parley.CodeTimeout, Message: "the client that claimed the call did not report in time"}
 			return h.commit(ctx, s, s.outcome(c, toolbox.Result{ToolResult: res}, kept{}, "")...)
 		})
 	})
 }
 
-// proofOf is the digest of a claimer's token.
+// proofOf returns the digest of a claimer's token.
 func proofOf(token string) parley.Digest {
 	sum := sha256.Sum256([]byte("parley claim " + token))
 	return parley.Digest(hex.EncodeToString(sum[:]))
@@ -145,33 +144,33 @@ func proves(c *parley.Claim, id parley.InteractionID, proof parley.Digest) bool 
 	return c != nil && c.Interaction == id && subtle.ConstantTimeCompare([]byte(c.Proof), []byte(proof)) == 1
 }
 
-// offered is a call that was offered to clients, with its session, which is locked.
+// offered returns the row of a call that was offered to clients, and its session, locked.
 func (e *Engine) offered(ctx context.Context, p parley.Principal, id parley.InteractionID) (*session, seam.InteractionRow, error) {
 	row, err := e.Interaction(ctx, p, id)
 	if err != nil {
 		return nil, row, err
 	}
 	if row.Kind != parley.KindClient {
-		return nil, row, parley.Errorf(parley.CodeConflict, "interaction %s is a %s, and no call that a client runs", id, row.Kind).WithHint("answer it")
+		return nil, row, parley.Errorf(parley.CodeConflict, "interaction %s is a %s, not a call for clients", id, row.Kind).WithHint("answer it instead")
 	}
 	s, err := e.ready(ctx, p, row.Session)
 	if err != nil {
 		return nil, row, err
 	}
-	if row, err = e.Interaction(ctx, p, id); err != nil { // it may have changed before the lock was free
+	if row, err = e.Interaction(ctx, p, id); err != nil { // it may have changed while we waited for the lock
 		s.release()
 	}
 	return s, row, err
 }
 
-// Claim takes a call that is offered to clients, for the caller to run. Of several claims
-// one wins; the same again, with the same token, gets the same answer. The call is judged
-// by today's rules once more: a call that they deny is not given away.
+// Claim claims a call that is offered to clients, for the caller to run. Of several claims one
+// wins. Repeating a claim with the same token gets the same answer. The current rules judge the
+// call once more, and a call that they deny cannot be claimed.
 func (e *Engine) Claim(ctx context.Context, p parley.Principal, id parley.InteractionID, c parley.ClaimCall) (parley.Claimed, error) {
 	none := parley.Claimed{}
 	if n := utf8.RuneCountInString(c.Token); n > parley.MaxToken || n > 0 && n < parley.MinToken {
 		return none, parley.Errorf(parley.CodeInvalid, "the token has %d characters", n).WithField("token").
-			WithHint("send %d to %d random characters, or none: then the server makes a token", parley.MinToken, parley.MaxToken)
+			WithHint("send %d to %d random characters, or none to let the server create the token", parley.MinToken, parley.MaxToken)
 	}
 	if c.Token == "" {
 		c.Token = newToken()
@@ -192,13 +191,13 @@ func (e *Engine) Claim(ctx context.Context, p parley.Principal, id parley.Intera
 		return none, notOffered(row)
 	}
 	if _, err := e.appOf(s.view.App); err != nil {
-		return none, err // the turn could not go on with what the client reports
+		return none, err // the turn could not continue with the client's report
 	}
 	in := s.view.Interactions[at]
 	if over, err := s.expire(ctx, in); err != nil {
 		return none, err
 	} else if over {
-		return none, parley.Errorf(parley.CodeConflict, "the call was offered until %s", in.ExpiresAt.Format(time.RFC3339)).WithHint("the turn went on without it")
+		return none, parley.Errorf(parley.CodeConflict, "the offer of the call expired at %s", in.ExpiresAt.Format(time.RFC3339)).WithHint("the turn went on without it")
 	}
 	if t.Stop != nil || s.stopping() != nil {
 		return none, parley.Errorf(parley.CodeConflict, "turn %s is being stopped", t.ID)
@@ -216,7 +215,7 @@ func (e *Engine) Claim(ctx context.Context, p parley.Principal, id parley.Intera
 		w.ReadOnly = s.view.ReadOnly
 		verdict, why = policy.Judge(app, &s.view, w)
 	}
-	if verdict == parley.Deny { // the turn goes on, and tells the model
+	if verdict == parley.Deny { // the turn continues and tells the model
 		if err := s.commit(ctx, parley.NewEvent(in.Turn, in.Agent, parley.InteractionExpired{ID: in.ID, Reason: why})); err != nil {
 			return none, err
 		}
@@ -243,21 +242,21 @@ func (s *session) claimed(c *parley.Tool, token string) parley.Claimed {
 	}
 }
 
-// notOffered says why a call cannot be claimed.
+// notOffered returns the error that says why a call cannot be claimed.
 func notOffered(row seam.InteractionRow) error {
 	switch {
 	case row.Answer == nil:
 		return parley.Errorf(parley.CodeConflict, "the call is not offered any more").WithHint("nobody claimed it in time, or its turn has ended")
 	case row.Answer.Choice == parley.ChoiceClaimed:
 		return parley.Errorf(parley.CodeConflict, "another client of %s has claimed the call", row.AnsweredBy).
-			WithHint("if that does not report in time and the call may be repeated, it is offered again")
+			WithHint("the call is offered again if that client does not report in time and the call may be repeated")
 	}
 	return parley.Errorf(parley.CodeConflict, "%s has declined the call", row.AnsweredBy)
 }
 
 const (
-	// maxReport limits a report in bytes, with its files. It is what an upload of a few
-	// pictures has; more belongs into a store of the client's own.
+	// maxReport limits a report with its files, in bytes. It is enough for a few pictures. The
+	// client should store larger results itself and report where they are.
 	maxReport      = 8 << 20
 	maxReportFiles = 8
 )
@@ -283,27 +282,28 @@ func checkReport(c parley.ReportCall) error {
 	}
 	switch {
 	case c.Token == "":
-		return parley.Errorf(parley.CodeInvalid, "the report has no token").WithField("token").WithHint("the answer to the claim has it")
+		return parley.Errorf(parley.CodeInvalid, "the report has no token").WithField("token").WithHint("the token is in the answer to the claim")
 	case c.Outcome != "" && c.Outcome != parley.OutcomeOK && c.Outcome != parley.OutcomeError && c.Outcome != parley.OutcomeUnknown:
 		return parley.Errorf(parley.CodeInvalid, "outcome is %q", parley.Cut(string(c.Outcome), 40)).WithField("outcome").
-			WithHint("one of ok, error, unknown; unknown says that you cannot tell whether the call took effect")
+			WithHint("use ok, error or unknown; unknown means that you cannot tell whether the call took effect")
 	case len(c.Data) > 0 && !json.Valid(c.Data):
 		return parley.Errorf(parley.CodeInvalid, "data is not JSON").WithField("data")
 	case len(c.Files) > maxReportFiles:
 		return tooLong("files", maxReportFiles, "entries")
 	case size > maxReport:
-		return parley.Errorf(parley.CodeTooLarge, "the report has %d bytes, and %d are taken", size, maxReport).WithHint("report less, such as where the rest is")
+		return parley.Errorf(parley.CodeTooLarge, "the report has %d bytes; the limit is %d", size, maxReport).WithHint("report less, for example where the rest can be found")
 	}
 	return nil
 }
 
-// reportOf tells reports apart. Without the token nothing can be learned from it of what a
-// report says.
+// reportOf returns a digest that tells reports apart. It covers the token, so without the token
+// it reveals nothing about a report's content.
 func reportOf(c parley.ReportCall) parley.Digest { return digestOf(c) }
 
-// Report says what came of a call that the caller has claimed. The same report again gets
-// the same answer, also when the turn has ended. A report after the deadline is refused.
-// Of a call with effects it is kept for the person who is asked what became of it.
+// Report takes the outcome of a call that the caller has claimed. Repeating the same report
+// gets the same answer, even after the turn has ended. A report after the deadline is refused.
+// If the call has effects, the late report is kept for the person who is asked about the
+// outcome.
 func (e *Engine) Report(ctx context.Context, p parley.Principal, id parley.InteractionID, c parley.ReportCall) (parley.ToolResult, error) {
 	none := parley.ToolResult{}
 	s, row, err := e.offered(ctx, p, id)
@@ -328,9 +328,9 @@ func (e *Engine) Report(ctx context.Context, p parley.Principal, id parley.Inter
 		result.Files = append(result.Files, seam.File{Name: f.Name, MediaType: f.MediaType, Body: f.Data})
 	}
 	free, err := e.keep(ctx, p, 0, int64(sizeOfReport(c)))
-	if err != nil { // what happened is taken in all the same: nobody else knows it
+	if err != nil { // record the outcome anyway: only this client knows it
 		result.Artifact, result.Files, result.Data = nil, nil, nil
-		result.Output = "The result could not be kept: " + parley.Info(err).Message
+		result.Output = "The result could not be stored: " + parley.Info(err).Message
 		free = func() {}
 	}
 	defer free()
@@ -355,8 +355,8 @@ func (e *Engine) Report(ctx context.Context, p parley.Principal, id parley.Inter
 	return resultOf(s.view.Turn.Tool(row.Call)), nil
 }
 
-// receives checks whether a report may be taken in now. It returns the result that the same
-// report made before, or the call that it is about.
+// receives checks whether a report can be accepted now. It returns the earlier result if the
+// same report was made before, otherwise the call that it is about.
 func (s *session) receives(ctx context.Context, row seam.InteractionRow, c parley.ReportCall) (*parley.ToolResult, seam.Run, error) {
 	t := s.view.Turn
 	var call *parley.Tool
@@ -377,37 +377,37 @@ func (s *session) receives(ctx context.Context, row seam.InteractionRow, c parle
 	case past.started == nil:
 		return nil, seam.Run{}, parley.Errorf(parley.CodeConflict, "nobody has claimed the call").WithHint("claim it first")
 	case !proves(past.started.Claim, row.ID, proof):
-		return nil, seam.Run{}, parley.Errorf(parley.CodeForbidden, "the token is not that of the client that claimed the call").WithField("token")
+		return nil, seam.Run{}, parley.Errorf(parley.CodeForbidden, "the token is not the one with which the call was claimed").WithField("token")
 	case past.ended != nil && past.ended.Report == reportOf(c):
 		return &past.ended.ToolResult, seam.Run{}, nil
 	case past.ended != nil && past.ended.Report != "" && past.last:
-		return nil, seam.Run{}, parley.Errorf(parley.CodeConflict, "the call was reported before, with something else").WithHint("the first report counts")
+		return nil, seam.Run{}, parley.Errorf(parley.CodeConflict, "a different report for this call was already accepted").WithHint("the first report counts")
 	case past.over && s.e.now().Before(past.started.Deadline):
-		return nil, seam.Run{}, parley.Errorf(parley.CodeConflict, "the turn was ended before the report came")
+		return nil, seam.Run{}, parley.Errorf(parley.CodeConflict, "the turn ended before the report came")
 	}
-	what := "the report is not taken in any more"
+	what := "the report is not accepted any more"
 	if open := call != nil && call.Claim != nil && call.Claim.Interaction == row.ID; open && call.Effect != parley.EffectRead {
 		if err := s.witness(ctx, call, past, c); err != nil {
 			return nil, seam.Run{}, err
 		}
-		what = "whether the call took effect is asked, and your report is kept for who answers that"
+		what = "a person is asked whether the call took effect, and your report is kept for them"
 	}
 	if s.run != nil {
-		s.wake() // its clock may be behind
+		s.wake() // the waiting turn's clock may be behind
 	}
 	return nil, seam.Run{}, parley.Errorf(parley.CodeConflict, "the deadline of the call passed at %s", past.started.Deadline.Format(time.RFC3339)).WithHint("%s", what)
 }
 
-// past is what the log says of a claim.
+// past is what the log says about a claim.
 type past struct {
-	started *parley.ToolStarted // by the claim; nil: it was never claimed
+	started *parley.ToolStarted // committed by the claim; nil: the call was never claimed
 	ended   *parley.ToolEnded
-	last    bool // no other claim of the call came after
+	last    bool // no later claim of the call exists
 	over    bool // the turn has ended
 	late    bool // a report came after the deadline
 }
 
-// claimedThen reads what became of an offer, from the event that closed it on.
+// claimedThen reads what happened to an offer, starting at the event that closed it.
 func (s *session) claimedThen(ctx context.Context, row seam.InteractionRow) (past, error) {
 	was := past{last: true}
 	if row.Answer == nil || row.Answer.Choice != parley.ChoiceClaimed {
@@ -422,7 +422,7 @@ func (s *session) claimedThen(ctx context.Context, row seam.InteractionRow) (pas
 			after = ev.Seq
 			p, err := ev.Payload()
 			if isCode(err, parley.CodeCondensed) && ev.Turn == row.Turn {
-				return was, parley.Errorf(parley.CodeConflict, "the call was too long ago: its steps are not kept any more")
+				return was, parley.Errorf(parley.CodeConflict, "the call was too long ago: its steps are no longer stored")
 			}
 			switch p := p.(type) {
 			case parley.ToolStarted:
@@ -447,11 +447,11 @@ func (s *session) claimedThen(ctx context.Context, row seam.InteractionRow) (pas
 	}
 }
 
-// maxWitness is how much of a late report is kept, in characters.
+// maxWitness limits how much of a late report is kept, in characters.
 const maxWitness = 1000
 
-// witness keeps a report that came too late, once, for the person who decides what became
-// of the call.
+// witness records a report that came too late, once, for the person who decides the outcome of
+// the call.
 func (s *session) witness(ctx context.Context, call *parley.Tool, was past, c parley.ReportCall) error {
 	if was.late || call.Resolution != "" || call.RedoneBy != "" {
 		return nil
@@ -460,8 +460,8 @@ func (s *session) witness(ctx context.Context, call *parley.Tool, was past, c pa
 	if outcome == "" {
 		outcome = parley.OutcomeOK
 	}
-	said, _ := s.e.o.Log.RedactTextOf(s.id, c.Output) // before it is cut
-	text := fmt.Sprintf("The client that had taken %s reported after the deadline: %s", call.Name, outcome)
+	said, _ := s.e.o.Log.RedactTextOf(s.id, c.Output) // redact before cutting, which could split a secret
+	text := fmt.Sprintf("The client that had claimed %s reported after the deadline: %s", call.Name, outcome)
 	return s.commit(ctx, parley.NewEvent(s.view.Turn.ID, call.Agent, parley.ContextObserved{
 		Source: string(parley.KindClient), Ref: string(call.Call), Text: sentence(text, parley.Cut(said, maxWitness)), At: s.e.now(),
 	}))

@@ -324,7 +324,7 @@ func TestClaimLate(t *testing.T) {
 				}
 			}
 			got := r.Await(turn)
-			if got.Response == nil || !strings.Contains(got.Response.Message, "claimed by a client 5 times") {
+			if got.Response == nil || !strings.Contains(got.Response.Message, "claimed this call 5 times") {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -426,7 +426,7 @@ func TestClaimLateFirst(t *testing.T) {
 			t.Fatalf("it waits for %v", info.Interactions)
 		}
 		asked, err := r.Engine.Interaction(ctx, enginetest.User, info.Interactions[0])
-		if err != nil || asked.Kind != parley.KindUnknown || !strings.Contains(asked.Text, "\nThe client that had taken mail reported after the deadline: ok: mailed") {
+		if err != nil || asked.Kind != parley.KindUnknown || !strings.Contains(asked.Text, "\nThe client that had claimed mail reported after the deadline: ok: mailed") {
 			t.Fatalf("%+v, %v", asked, err)
 		}
 		tells(t, r, asked.ID, asked.Text)

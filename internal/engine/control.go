@@ -174,7 +174,7 @@ func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID
 			switch {
 			case part.Artifact != "":
 				again.Attachments = append(again.Attachments, part.Artifact)
-			case part.Type == parley.PartCommand: // it says the same as before
+			case part.Type == parley.PartCommand: // reuse the prompt that it stood for
 				again.command = &part
 			}
 		}

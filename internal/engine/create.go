@@ -92,8 +92,8 @@ func (e *Engine) madeBy(ctx context.Context, p parley.Principal, key string, bod
 	return info, true, err
 }
 
-// madeAnyway answers a request to make a session that the store refused with err. If
-// another one with the same key came first, its session is the answer.
+// madeAnyway answers a request to create a session that the store refused with err. If another
+// request with the same key came first, it returns that request's session.
 func (e *Engine) madeAnyway(ctx context.Context, p parley.Principal, id parley.SessionID, key string, body parley.Digest, err error) (parley.SessionInfo, error) {
 	if isCode(err, parley.CodeKeyReused) {
 		if info, found, other := e.madeBy(ctx, p, key, body); found || other != nil {
@@ -222,7 +222,7 @@ func narrower(app parley.Policy, p *parley.Policy) error {
 	}
 	for _, r := range p.Rules {
 		if r.Verdict != parley.Deny && r.Verdict != parley.Confirm && r.Verdict != parley.Ask {
-			return parley.Errorf(parley.CodeInvalid, "policy.rules may only deny, confirm or ask, not %q", r.Verdict).
+			return parley.Errorf(parley.CodeInvalid, "a rule in policy.rules may only deny, confirm or ask; it cannot %q", r.Verdict).
 				WithField("policy.rules").WithHint("a caller's policy may only be stricter than the app's")
 		}
 	}

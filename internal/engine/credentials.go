@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// maxHeld limits the held credentials in bytes, including their overhead; maxHeldOf is
-	// one user's share.
+	// maxHeld limits all held credentials together, in bytes including overhead. maxHeldOf
+	// limits those of one user.
 	maxHeld   = 32 << 20
 	maxHeldOf = 1 << 20
-	// holdCredential is how long credentials are held at most, for turns that wait for ever.
+	// holdCredential is the longest time that credentials are held, for turns that never end.
 	holdCredential = 24 * time.Hour
-	// credentialCost is roughly the overhead of a credential, in bytes.
+	// credentialCost is the approximate overhead of a credential, in bytes.
 	credentialCost = 256
 )
 
-// credentials holds, in memory only, what clients sent for the tools of their turns, until
-// the turn has ended. They may be gone at any time: the turn then asks for them. Safe for
-// concurrent use.
+// credentials holds the credentials that clients sent for the tools of their turns, in memory
+// only, until the turn ends. They may be lost at any time; the turn then asks for them again.
+// It is safe for concurrent use.
 type credentials struct {
-	// hide tells who keeps secrets out of a session what the session holds now.
+	// hide tells the redactor which values it must now keep out of a session.
 	hide func(s parley.SessionID, values []string)
 
 	mu    sync.Mutex
@@ -55,8 +55,8 @@ func (h *heldCredentials) size() (n int) {
 	return n
 }
 
-// put holds credentials of a turn beside those that it has, in place of those of the same
-// names. undo takes that back.
+// put adds credentials to those that a turn holds, replacing those of the same name. undo
+// restores what was held before.
 func (c *credentials) put(owner parley.Principal, s parley.SessionID, t parley.TurnID, given parley.Credentials, now time.Time) (undo func(), err error) {
 	if len(given) == 0 {
 		return func() {}, nil
@@ -71,8 +71,8 @@ func (c *credentials) put(owner parley.Principal, s parley.SessionID, t parley.T
 	}
 	more := next.size() - old.size()
 	if c.users[owner]+more > maxHeldOf || c.bytes+more > maxHeld || next.named() > 4*parley.MaxCredentials {
-		return nil, parley.Errorf(parley.CodeBusy, "the credentials of turns that have not ended take up all their room").
-			WithField("credentials").WithHint("wait until turns of yours have ended, or cancel some").WithRetry(10 * time.Second)
+		return nil, parley.Errorf(parley.CodeBusy, "the memory for credentials is full: too many turns that hold some have not ended").
+			WithField("credentials").WithHint("wait until some of your turns have ended, or cancel some").WithRetry(10 * time.Second)
 	}
 	c.set(s, t, next)
 	return func() {
@@ -82,13 +82,13 @@ func (c *credentials) put(owner parley.Principal, s parley.SessionID, t parley.T
 	}, nil
 }
 
-// conceal keeps values out of a session's texts until the turn has ended. They are no
-// credentials: their names are none that anybody could ask for.
+// conceal has values redacted from a session's texts until the turn ends. They are not
+// credentials: nobody can ask for them by name.
 func (c *credentials) conceal(owner parley.Principal, s parley.SessionID, t parley.TurnID, values []string, now time.Time) error {
 	more := parley.Credentials{}
 	for _, v := range values {
 		name := concealed + string(digestOf(v))
-		if _, held := c.get(s, t, name); !held && len(v) >= parley.MinCredential { // fewer bytes would be found in ordinary words
+		if _, held := c.get(s, t, name); !held && len(v) >= parley.MinCredential { // a shorter value would also occur in ordinary text
 			more[name] = v
 		}
 	}
@@ -96,7 +96,7 @@ func (c *credentials) conceal(owner parley.Principal, s parley.SessionID, t parl
 	return err
 }
 
-// concealed begins the names of what is only kept out of texts.
+// concealed is the prefix of the names of values that are only redacted.
 const concealed = "#"
 
 func (h *heldCredentials) named() (n int) {
@@ -108,7 +108,7 @@ func (h *heldCredentials) named() (n int) {
 	return n
 }
 
-// set replaces what a turn holds; nil: nothing. The caller holds c.mu.
+// set replaces the credentials that a turn holds; nil removes them. The caller holds c.mu.
 func (c *credentials) set(s parley.SessionID, t parley.TurnID, h *heldCredentials) {
 	if c.of == nil {
 		c.of, c.users = map[parley.SessionID]map[parley.TurnID]*heldCredentials{}, map[parley.Principal]int{}
@@ -158,8 +158,8 @@ func (c *credentials) get(s parley.SessionID, t parley.TurnID, name string) (val
 	return value, ok
 }
 
-// move gives the credentials of one turn to another: with added alone, those that came with
-// messages while it ran, and both have them then.
+// move moves the credentials of one turn to another. With added, it instead copies only those
+// that came with messages while the first turn ran.
 func (c *credentials) move(s parley.SessionID, from, to parley.TurnID, added bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +186,7 @@ func (c *credentials) move(s parley.SessionID, from, to parley.TurnID, added boo
 	}
 }
 
-// drop forgets the credentials of a turn, or with no turn those of the session.
+// drop forgets the credentials of a turn, or of the whole session if turn is empty.
 func (c *credentials) drop(s parley.SessionID, turn parley.TurnID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,7 +197,7 @@ func (c *credentials) drop(s parley.SessionID, turn parley.TurnID) {
 	}
 }
 
-// tidy forgets what was held for too long.
+// tidy forgets credentials that were held longer than holdCredential.
 func (c *credentials) tidy(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -226,11 +226,11 @@ func (s *session) lacks(c *parley.Tool, decl parley.ToolDecl) (names []string) {
 	return names
 }
 
-// credentialKey is the key of the nth question for credentials of a call: what was given
-// may be lost again before the call is made.
+// credentialKey returns the key of the nth question for credentials of a call. There can be
+// several, because credentials may be lost again before the call is made.
 func credentialKey(n int) string { return fmt.Sprintf("%s#%d", parley.KindCredential, n+1) }
 
-// timesAsked is how many questions for credentials of a call were answered.
+// timesAsked returns how many questions for the credentials of a call were answered.
 func (s *session) timesAsked(c *parley.Tool) (n int) {
 	for {
 		if _, ok := s.view.Turn.AnswerTo(c.Call, credentialKey(n)); !ok {
@@ -245,9 +245,8 @@ const (
 	heldBack     = "The user did not give the credential that this call needs"
 )
 
-// provided makes sure that a call has the credentials that its tool needs: it asks for those
-// that are missing, with [seam.ErrParked]. A text, for the model, says why the call is not
-// to be made.
+// provided makes sure that a call has the credentials that its tool needs. It asks for missing
+// ones and returns [seam.ErrParked]. A refusal says, to the model, why the call is not made.
 func (h *host) provided(ctx context.Context, s *session, c *parley.Tool, decl parley.ToolDecl) (refusal string, err error) {
 	missing := s.lacks(c, decl)
 	if len(missing) == 0 {
@@ -288,10 +287,10 @@ func (h *host) provided(ctx context.Context, s *session, c *parley.Tool, decl pa
 	return "", seam.ErrParked
 }
 
-// toAsk makes sure that the service of a lost write can be asked what became of it, which
-// may need credentials. It returns [seam.ErrParked] while a human is asked for them.
+// toAsk makes sure that the service can be asked for the outcome of a lost write, which may
+// need credentials. It returns [seam.ErrParked] while a human is asked for them.
 func (h *host) toAsk(ctx context.Context, call parley.CallID) error {
-	going := context.WithoutCancel(ctx) // a stop does not end what Settle does
+	going := context.WithoutCancel(ctx) // stopping the turn does not stop Settle
 	return h.lasting(going, func() error {
 		return h.step(going, func(s *session) error {
 			t := s.view.Turn
@@ -317,17 +316,17 @@ func (h *host) credential(decl parley.ToolDecl) func(name, host string) (string,
 		case i < 0:
 			return "", parley.Errorf(parley.CodeForbidden, "%s does not declare the credential %s", decl.Name, name)
 		case !slices.ContainsFunc(decl.Credentials[i].Hosts, func(declared string) bool { return strings.EqualFold(declared, host) }):
-			return "", parley.Errorf(parley.CodeForbidden, "%s does not declare that the credential %s goes to %s", decl.Name, name, host)
+			return "", parley.Errorf(parley.CodeForbidden, "%s does not declare that the credential %s may be sent to %s", decl.Name, name, host)
 		}
 		if v, ok := h.s.e.credentials.get(h.s.id, h.r.turn, name); ok {
 			return v, nil
 		}
-		return "", parley.Errorf(parley.CodeUnauthenticated, "the credential %s is not there any more", name)
+		return "", parley.Errorf(parley.CodeUnauthenticated, "the credential %s is no longer available", name)
 	}
 }
 
-// satisfied returns the answers of the open questions for credentials that the turn now
-// has, and leaves out the given one.
+// satisfied returns answers to the open questions whose credentials the turn now has, except
+// for the given question.
 func (s *session) satisfied(p parley.Principal, client string, except parley.InteractionID) (events []parley.Event) {
 	for _, in := range s.view.Interactions {
 		if in.Kind != parley.KindCredential || in.ID == except {
@@ -343,8 +342,8 @@ func (s *session) satisfied(p parley.Principal, client string, except parley.Int
 	return events
 }
 
-// resupply takes the credentials of a command that was carried out before, in case they
-// were lost since. The turn goes on if it waits for them.
+// resupply accepts the credentials of a repeated command, in case they were lost since the
+// command was first carried out. The turn continues if it waits for them.
 func (s *session) resupply(ctx context.Context, p parley.Principal, turn parley.TurnID, c parley.Credentials, client string) error {
 	if t := s.view.Turn; len(c) == 0 || (t == nil || t.ID != turn) && !s.isQueued(turn) {
 		return nil

@@ -120,7 +120,7 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 		switch {
 		case err == nil:
 			id = s.id
-		case isCode(err, parley.CodeTimeout): // only the session is in doubt, and nothing looks for it
+		case isCode(err, parley.CodeTimeout): // only the session may have been stored, and nobody looks for it
 			return none, parley.Errorf(parley.CodeUnavailable, "the store failed before the call was made: %w", err).
 				WithHint("nothing was called; call again").WithRetry(time.Second)
 		case !isCode(err, parley.CodeKeyReused) || tries > 0:
@@ -153,8 +153,8 @@ func (e *Engine) callAlone(ctx context.Context, p parley.Principal, c parley.Cal
 	return s.send(ctx, p, a)
 }
 
-// CallResult is the result of a direct call whose turn has ended: what an agent's model would
-// read, with what hooks put in its place and say about it.
+// CallResult returns the result of a direct call whose turn has ended. It is what an agent's
+// model would read: the tool's output or its replacement by a hook, and the hooks' messages.
 func (e *Engine) CallResult(ctx context.Context, p parley.Principal, turn parley.TurnID) (parley.ToolResult, error) {
 	row, err := e.Turn(ctx, p, turn)
 	if err != nil {

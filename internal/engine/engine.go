@@ -72,9 +72,9 @@ type Options struct {
 	// IdleAfter is how long a session without a running turn stays in memory; 0 means 30
 	// s.
 	IdleAfter time.Duration
-	// Patience is how long a run stays in memory for a human's answer, if its runtime or a
-	// tool would rather wait than begin again; 0 means 5 minutes: people who are there
-	// answer within that, and a program that waits takes a few hundred MB.
+	// Patience is how long a run stays in memory for a human's answer, if its runtime or a tool
+	// would rather wait than start again. 0 means 5 minutes: a person who is present answers
+	// within that time, and a waiting program takes a few hundred MB.
 	Patience time.Duration
 	// Archive keeps what retention removes from logs; if nil, that is lost.
 	Archive Archive
@@ -92,10 +92,10 @@ type Options struct {
 	// replay: a started write without an outcome is settled at once. If false, such a
 	// write counts as running until its deadline and 5 s.
 	NothingRuns bool
-	// Alone says that no other process can be making calls of these sessions: who had them
-	// before is dead, as the lock of a data folder proves. A started write that was made
-	// inside that process is then over ([seam.Local]), and settled at once. The connection
-	// to a database proves nothing of the kind: who has lost it may still make a call.
+	// Alone says that no other process can be making calls for these sessions. The lock of a
+	// data folder proves that: the previous owner is dead. A started write that ran inside that
+	// process ([seam.Local]) is then over and is settled at once. A database connection is no
+	// such proof: a process that has lost its connection may still make a call.
 	Alone bool
 	// Untimed disables time budgets of turns and deadlines of calls, as in a replay,
 	// whose clock stands still.
@@ -104,9 +104,9 @@ type Options struct {
 	// redacted one from the log, as in a replay, whose tools touch nothing. If nil, no
 	// call may.
 	RunRedacted func(c parley.Tool, input json.RawMessage) bool
-	// HasCredential reports whether a call had a credential after so many answers to
-	// questions for its credentials. It is for a replay, which has none; nil: what clients
-	// sent decides.
+	// HasCredential is for a replay, which has no credentials. It reports whether a call had a
+	// credential after the given number of answers to questions for credentials. Nil: the
+	// credentials that clients sent decide.
 	HasCredential func(c parley.Tool, name string, answers int) bool
 }
 
@@ -120,7 +120,7 @@ type Engine struct {
 	shut   context.CancelFunc
 	away   func() // tells the store that this node no longer drives anything
 
-	entropy *ulid.LockedMonotonicReader // of ids; its own, as engines in one test have different clocks
+	entropy *ulid.LockedMonotonicReader // for ids; not shared, because engines in one test have different clocks
 
 	mu       sync.Mutex
 	sessions map[parley.SessionID]*session
@@ -136,7 +136,7 @@ type Engine struct {
 	resuming    chan struct{}               // at most 8 automatic resumptions at once
 	telling     chan struct{}               // at most maxTelling sessions whose hooks are told of something at once
 	going       map[parley.SessionID]bool   // sessions about to go on automatically; guarded by mu
-	bodies      map[parley.Digest]time.Time // when the blobs of apps were last put; guarded by mu
+	bodies      map[parley.Digest]time.Time // when the blob of each app was last stored; guarded by mu
 	inVain      map[parley.TurnID]string    // why this process could not resume a turn; guarded by mu
 	turns       sync.WaitGroup
 	tasks       sync.WaitGroup // sweeper and recovery goroutines
@@ -317,8 +317,8 @@ func (e *Engine) Model(name string) (seam.ModelInfo, error) {
 
 func (e *Engine) now() time.Time { return parley.Now(e.o.Now()) }
 
-// newID makes a ULID for the engine's current time. Of two in one millisecond the later one
-// is greater, so lists that are ordered by id keep the order of what was begun.
+// newID returns a ULID for the engine's current time. Of two ids from the same millisecond the
+// later one is greater, so lists ordered by id are in order of creation.
 func (e *Engine) newID() string {
 	return ulid.MustNew(ulid.Timestamp(e.o.Now()), e.entropy).String()
 }

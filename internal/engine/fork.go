@@ -107,7 +107,7 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	if err != nil {
 		return e.madeAnyway(ctx, p, s.id, c.Key, body, err)
 	}
-	return info, nil // not read again: it is made, whatever becomes of the store now
+	return info, nil // not read again: the session exists, whether or not the store still answers
 }
 
 // stateAt is the fold of a session's log up to a number. It starts from the current fold

@@ -12,22 +12,23 @@ import (
 	"github.com/parley-server/parley/internal/hook"
 )
 
-// Hooks are asked without the session's lock. What they decide is committed as hook.ran
-// events, and the fold says from then on what they decided: nobody asks them again. The
-// server may stop between the two. Then they are asked once more.
+// Hooks run without the session's lock. Their decisions are committed as hook.ran events. From
+// then on the fold holds the decisions, and the hooks are not asked again. If the server stops
+// between the run and the commit, they are asked once more after the restart.
 
-// about is a question to hooks.
+// about is a question for hooks.
 type about struct {
 	in    hook.Input
 	agent parley.AgentPath
-	call  parley.CallID // empty: it is about no call
-	now   string        // what it depends on; while they are asked this may become something else
+	call  parley.CallID // empty: the question is not about a call
+	now   string        // the state that the question depends on; it may change while the hooks run
 }
 
-// asker says what is due for hooks now; false: nothing is. It is called with the lock held.
+// asker returns the question that hooks must be asked now; false: there is none. It is called
+// with the lock held.
 type asker func(s *session) (about, bool)
 
-// matching are the hooks of the turn's scope for an event about a subject, such as a tool.
+// matching returns the hooks in the turn's scope for an event about a subject, such as a tool.
 // Some of them may be off.
 func (h *host) matching(event, subject string) []*hook.Hook {
 	if event == "" {
@@ -36,8 +37,8 @@ func (h *host) matching(event, subject string) []*hook.Hook {
 	return hook.Matching(h.r.tools.Hooks(), event, subject)
 }
 
-// hasHooks reports whether hooks are to hear of an event about a subject, in the scope of the
-// command that has the lock, or of the turn that runs.
+// hasHooks reports whether there are hooks for an event about a subject. It looks in the scope
+// of the command that holds the lock, or else of the running turn.
 func (s *session) hasHooks(event, subject string) bool {
 	in := s.tools
 	if in == nil && s.run != nil {
@@ -46,7 +47,7 @@ func (s *session) hasHooks(event, subject string) bool {
 	return in != nil && event != "" && len(hook.Matching(in.Hooks(), event, subject)) > 0
 }
 
-// endEvent is the event of hooks for a call that has ended so.
+// endEvent returns the hook event for a call that ended with outcome o.
 func endEvent(o parley.Outcome) string {
 	switch o {
 	case parley.OutcomeOK:
@@ -57,8 +58,8 @@ func endEvent(o parley.Outcome) string {
 	return ""
 }
 
-// guard asks the hooks before a call that is about to be judged, unless they have decided
-// about its input.
+// guard asks the PreToolUse hooks about a call before the policy judges it, unless they have
+// already decided about its input.
 func (h *host) guard(ctx context.Context, call parley.CallID) error {
 	_, err := h.consult(ctx, h.aboutCall(call, func(c *parley.Tool) string {
 		if c.Status != parley.ToolIsRequested || c.Hook != nil {
@@ -69,7 +70,7 @@ func (h *host) guard(ctx context.Context, call parley.CallID) error {
 	return err
 }
 
-// represent asks the hooks that may decide in place of a human.
+// represent asks the PermissionRequest hooks, which may decide in place of a human.
 func (h *host) represent(ctx context.Context, call parley.CallID) error {
 	_, err := h.consult(ctx, h.aboutCall(call, func(c *parley.Tool) string {
 		if c.Status != parley.ToolIsRequested || c.HookAsked != nil {
@@ -91,9 +92,9 @@ func (h *host) Hear(ctx context.Context, call parley.CallID) error {
 	return err
 }
 
-// aboutCall asks about a call. due is the event that hooks are to hear of; empty: none.
+// aboutCall returns the asker for a call. due returns the hook event to ask about; empty: none.
 func (h *host) aboutCall(call parley.CallID, due func(c *parley.Tool) string) asker {
-	any := false // of them there are, or were when they were asked
+	any := false // there are matching hooks, or were when they were asked
 	return func(s *session) (a about, ok bool) {
 		c := s.view.Turn.Tool(call)
 		if c == nil || due(c) == "" {
@@ -108,7 +109,7 @@ func (h *host) aboutCall(call parley.CallID, due func(c *parley.Tool) string) as
 		if c.Status == parley.ToolIsEnded {
 			input = c.Input
 		} else if missing != "" || input == nil {
-			return a, false // it is refused anyway
+			return a, false // the call is refused anyway
 		}
 		a.in.Input, a.in.Fields = input, h.told(s, c)
 		if c.Status == parley.ToolIsRequested {
@@ -118,9 +119,10 @@ func (h *host) aboutCall(call parley.CallID, due func(c *parley.Tool) string) as
 	}
 }
 
-// consult asks the hooks about what is due, and commits what they decide with the events that
-// more makes of it. It reports whether the log has grown. If none of the hooks is on, nothing is
-// committed, except where something waits for them.
+// consult asks the hooks the question that due returns. It commits their decisions together
+// with the events that more derives from them, and reports whether the log has grown. If all of
+// the hooks are off it commits nothing, unless waits says that something waits for a hook.ran
+// event.
 func (h *host) consult(ctx context.Context, due asker, waits bool, more ...func([]parley.HookRan) []parley.Event) (moved bool, err error) {
 	var a about
 	var matching []*hook.Hook
@@ -138,7 +140,7 @@ func (h *host) consult(ctx context.Context, due asker, waits bool, more ...func(
 	}
 	var results []hook.Result
 	if on := hook.On(ctx, matching); len(on) > 0 {
-		// What is staged is not held back meanwhile: they may take long.
+		// Commit what is staged first: the hooks may take long.
 		if err = h.lasting(ctx, func() error {
 			return h.step(ctx, func(s *session) error { return h.commit(ctx, s) })
 		}); err != nil {
@@ -157,7 +159,7 @@ func (h *host) consult(ctx context.Context, due asker, waits bool, more ...func(
 		}
 	}
 	if len(ran) == 0 && waits {
-		// What waits for hooks does not wait for those that are gone or off.
+		// All hooks are gone or off. This event releases what waits for them.
 		ran = append(ran, parley.HookRan{Event: a.in.Event, Name: "none", From: "engine", Call: a.call})
 	}
 	if len(ran) == 0 {
@@ -167,7 +169,7 @@ func (h *host) consult(ctx context.Context, due asker, waits bool, more ...func(
 		return h.with(ctx, func(s *session) error {
 			is, ok := due(s)
 			if moved = ok && is.in.Event == a.in.Event && is.now == a.now; !moved {
-				return nil // it is not what they were asked about any more
+				return nil // the question has changed since they were asked
 			}
 			kept := within(maxHooked-s.view.Turn.HookBytes, ran)
 			events := make([]parley.Event, 0, len(kept)+1)
@@ -191,16 +193,16 @@ func (h *host) consult(ctx context.Context, due asker, waits bool, more ...func(
 }
 
 const (
-	// maxHooked limits what the hooks of a turn may say in its log, in bytes. Beyond it only
-	// what they decide is kept, in one short event each time.
+	// maxHooked limits the bytes that hooks may add to the log of a turn. Beyond it only their
+	// decision is kept, in one short event for each question.
 	maxHooked = 1 << 20
 	// maxBrief limits the texts of such an event, in characters.
 	maxBrief = 200
 )
 
-// within is what the log keeps of hooks that ran at once while there is room for so many
-// bytes. Beyond that, it is one event, with the strictest of the decisions: a changed input is
-// denied instead, and a replaced result says that it was.
+// within returns the events to keep of hooks that ran together, given the bytes that are left
+// for them. If they do not fit, it returns one event with the strictest decision. In that event
+// a changed input becomes a denial, and a replaced result becomes a sentence that says so.
 func within(room int, ran []parley.HookRan) []parley.HookRan {
 	for _, p := range ran {
 		raw, err := json.Marshal(p)
@@ -226,7 +228,7 @@ func brief(ran []parley.HookRan) parley.HookRan {
 		return 0
 	}
 	out := slices.MaxFunc(ran, func(a, b parley.HookRan) int { return rank(a) - rank(b) })
-	const full = "the hooks of this turn have said more than its log takes"
+	const full = "the hooks of this turn have written more than its log may hold"
 	if len(out.Input) > 0 && out.Event == hook.PreToolUse {
 		out.Decision, out.Reason = parley.Deny, "the hook "+out.Name+" changed the input, but "+full
 	} else if len(out.Input) > 0 {
@@ -246,7 +248,8 @@ func brief(ran []parley.HookRan) parley.HookRan {
 	return out
 }
 
-// told is what hooks are told of a call, in the names that hooks of others know.
+// told returns the fields that hooks receive about a call. The names are those that hooks
+// written for other agents expect.
 func (h *host) told(s *session, c *parley.Tool) map[string]any {
 	f := toldOf(&s.view, h.r.turn, c.Agent)
 	f["tool_name"], f["tool_use_id"] = c.Name, c.Call
@@ -269,7 +272,8 @@ func (h *host) told(s *session, c *parley.Tool) map[string]any {
 	return f
 }
 
-// toldOf is what hooks are told of whatever happens in a session. Turn and agent may be empty.
+// toldOf returns the fields that hooks receive for every event in a session. Turn and agent may
+// be empty.
 func toldOf(v *parley.Session, turn parley.TurnID, agent parley.AgentPath) map[string]any {
 	f := map[string]any{"session_id": v.ID, "permission_mode": string(cmp.Or(v.Mode, parley.ModeDefault)), "app": v.App, "user": v.User}
 	if turn != "" {
@@ -286,8 +290,8 @@ func toldOf(v *parley.Session, turn parley.TurnID, agent parley.AgentPath) map[s
 	return f
 }
 
-// ran is the event of what came of a hook. An input that the log would not keep as it is, or
-// that the tool does not take, is no decision.
+// ran returns the event for a hook's result about a call. A changed input is rejected as an
+// error of the hook if the log would have to redact it or if it does not fit the tool's schema.
 func (h *host) ran(a about, r hook.Result) parley.HookRan {
 	in, out := a.in, ranOf(a.in, r)
 	if out.Call = a.call; len(r.Input) == 0 {
@@ -295,9 +299,9 @@ func (h *host) ran(a about, r hook.Result) parley.HookRan {
 	}
 	wrong := ""
 	if _, found := h.s.e.o.Log.RedactTextOf(h.s.id, string(r.Input)); found {
-		wrong = "it put something that looks like a secret into the input"
+		wrong = "it put a value that looks like a secret into the input"
 	} else if bad := h.r.box.Check(in.Subject, r.Input); bad != nil && runtimeTool(h.r.app, in.Subject) == nil {
-		wrong = "it changed the input to one that does not fit: " + bad.Message
+		wrong = "it changed the input to one that does not fit the tool: " + bad.Message
 	}
 	if wrong != "" {
 		out.Input, out.Error = nil, &parley.ErrorInfo{Code: parley.CodeTool, Message: wrong}
@@ -309,7 +313,7 @@ func (h *host) ran(a about, r hook.Result) parley.HookRan {
 	return out
 }
 
-// ranOf is the event of what came of a hook that is asked about no call.
+// ranOf returns the event for a hook's result that is not about a call.
 func ranOf(in hook.Input, r hook.Result) parley.HookRan {
 	out := parley.HookRan{
 		Event: in.Event, Name: r.Hook.Name, From: r.Hook.Level, Decision: r.Decision, Reason: r.Reason,
@@ -325,14 +329,14 @@ func ranOf(in hook.Input, r hook.Result) parley.HookRan {
 	return out
 }
 
-// hooked is the verdict of the policy with that of the hooks before the call. A hook can deny
-// what the policy allows, and wants a human to be asked; what it allows need not be asked for.
-// It lifts neither a denial nor what a human has to confirm each time.
+// hooked combines the policy's verdict with that of the PreToolUse hooks. A hook can deny a
+// call that the policy allows, or have a human asked about it. It can allow a call that the
+// policy would ask about. It cannot lift a denial or a confirmation that is needed each time.
 func hooked(verdict parley.Verdict, reason string, h *parley.Hooked) (parley.Verdict, string) {
 	switch {
 	case verdict == parley.Deny:
 	case h.Verdict == parley.Deny:
-		return parley.Deny, h.Reason // which names the hook, or is its own word
+		return parley.Deny, h.Reason // the reason names the hook, or is the hook's own
 	case h.Verdict == parley.Ask && verdict == parley.Allow:
 		return parley.Ask, h.Reason
 	case h.Verdict == parley.Allow && verdict == parley.Ask:

@@ -9,28 +9,28 @@ import (
 	"github.com/parley-server/parley/internal/scope"
 )
 
-// A message to a turn that runs is no turn of its own that could end. So the hooks are asked
-// before it is accepted, and its sender is refused if they block it. Nothing of a blocked
-// message is in the log.
+// A message to a running turn has no turn of its own that a hook could end. So the hooks are
+// asked before the message is accepted, and its sender gets an error if they block it. Nothing
+// of a blocked message is in the log.
 
-// askFirst says that hooks are to be asked about a message before it is accepted.
+// askFirst says that hooks must be asked about a message before it is accepted.
 type askFirst struct {
 	heard
 	tools *scope.Resolved
 	in    hook.Input
 }
 
-func (*askFirst) Error() string { return "the hooks are to be asked about the message" }
+func (*askFirst) Error() string { return "hooks must be asked about the message first" }
 
-// heard is what hooks said about a message to a running turn.
+// heard holds what hooks said about a message to a running turn.
 type heard struct {
 	turn  parley.TurnID
 	agent parley.AgentPath
 	ran   []parley.HookRan
 }
 
-// askFirst returns what the hooks are to be asked about a message to the open turn, or nil. The
-// caller has the lock.
+// askFirst returns the question for hooks about a message to the open turn, or nil if there is
+// none. The caller holds the lock.
 func (s *session) askFirst(c asked, m parley.Message) *askFirst {
 	t := s.view.Turn
 	if c.heard != nil && c.heard.turn == t.ID || !s.hasHooks(hook.UserPromptSubmit, "") {
@@ -41,7 +41,7 @@ func (s *session) askFirst(c asked, m parley.Message) *askFirst {
 	return ask
 }
 
-// ask asks the hooks. It is called without the lock, once.
+// ask runs the hooks. It is called once, without the lock.
 func (a *askFirst) ask(ctx context.Context) (*heard, error) {
 	defer a.tools.Release()
 	results, err := hook.Run(ctx, hook.On(ctx, hook.Matching(a.tools.Hooks(), a.in.Event, "")), a.in)
@@ -56,7 +56,7 @@ func (a *askFirst) ask(ctx context.Context) (*heard, error) {
 	return &a.heard, nil
 }
 
-// events are what the hooks said, for the log of the open turn.
+// events returns what the hooks said as events for the log of the open turn.
 func (h *heard) events(s *session) (list []parley.Event) {
 	if h == nil || len(h.ran) == 0 {
 		return nil
@@ -67,16 +67,17 @@ func (h *heard) events(s *session) (list []parley.Event) {
 	return list
 }
 
-// blocked reports whether hooks have blocked the message, with the error for its sender. The
-// log of the turn says so. If that turn has ended meanwhile, the message begins one of its own,
-// where hooks are asked. The caller has the lock.
+// blocked reports whether hooks have blocked the message, and returns the error for its sender.
+// It records this in the log of the turn. If that turn has ended meanwhile, the message is not
+// blocked here: it begins a turn of its own, in which hooks are asked again. The caller holds
+// the lock.
 func (s *session) blocked(ctx context.Context, h *heard) (bool, error) {
 	at := slices.IndexFunc(h.ran, func(p parley.HookRan) bool { return p.Decision == parley.Deny })
 	if t := s.view.Turn; at < 0 || t == nil || t.ID != h.turn {
 		return false, nil
 	}
 	for i := range h.ran {
-		h.ran[i].Context = "" // it would come with a message that never does
+		h.ran[i].Context = "" // it belongs to a message that is not delivered
 	}
 	if err := s.commit(ctx, h.events(s)...); err != nil {
 		return true, err

@@ -11,20 +11,21 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Hooks of Notification and SessionEnd are told of what has happened. They decide nothing, so
-// nothing waits for them. They are told once, after the commit: not again after a crash, and not
-// at all if the server stops first.
+// Notification and SessionEnd hooks are told of what has happened. They decide nothing, so
+// nothing waits for them. They run once, after the commit. They do not run again after a crash,
+// and do not run at all if the server stops first.
 
-// maxTelling limits how many sessions' hooks are told of something at once.
+// maxTelling limits the number of sessions whose notification hooks run at the same time.
 const maxTelling = 8
 
-// notificationTypes are the words of others for what a human is asked, or ours where they have none.
+// notificationTypes maps what a human is asked to the notification types that hooks of other
+// agents know. Where they have no word, it is ours.
 var notificationTypes = map[parley.InteractionKind]string{
 	parley.KindPermission: "permission_prompt", parley.KindConfirmation: "permission_prompt", parley.KindQuestion: "elicitation_dialog",
 	parley.KindCredential: "credential_prompt", parley.KindUnknown: "unknown_outcome",
 }
 
-// tells tells hooks of events that were committed. The caller has the lock.
+// tells starts the hooks for events that were committed. The caller holds the lock.
 func (s *session) tells(events []parley.Event) {
 	for _, ev := range events {
 		switch ev.Type {
@@ -47,20 +48,20 @@ func (s *session) tells(events []parley.Event) {
 	}
 }
 
-// tellsEnd tells hooks that the session is over: ended, expired or deleted. The caller has the
-// lock.
+// tellsEnd starts the SessionEnd hooks: the session was ended, has expired or was deleted. The
+// caller holds the lock.
 func (s *session) tellsEnd(how string) {
-	if s.state.Direct { // it was one call
+	if s.state.Direct { // the session was made for one direct call
 		return
 	}
-	const reason = "other" // the reasons of others are those of a terminal
+	const reason = "other" // the other reasons that hooks know belong to a terminal
 	fields := toldOf(&s.state, "", "")
 	fields["reason"], fields["status"] = reason, how
 	s.e.tell(s, "", hook.Input{Event: hook.SessionEnd, Subject: reason, Fields: fields})
 }
 
-// tell runs the hooks of a session in the background. What one of them says to people is added
-// to the log of the turn, if that is still open, and else to the server's log.
+// tell runs the hooks of a session in the background. A hook's message to people is added to
+// the log of the turn if the turn is still open, otherwise to the server's log.
 func (e *Engine) tell(s *session, turn parley.TurnID, in hook.Input) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -83,7 +84,7 @@ func (e *Engine) tell(s *session, turn parley.TurnID, in hook.Input) {
 		case <-e.boot.Done():
 		}
 		if err := e.telled(id, turn, at, tools, in); err != nil && e.boot.Err() == nil {
-			e.o.Logger.Warn("hooks could not be told", "session", id, "event", in.Event, "err", err)
+			e.o.Logger.Warn("hooks could not be run", "session", id, "event", in.Event, "err", err)
 		}
 	})
 }
@@ -106,7 +107,7 @@ func (e *Engine) telled(id parley.SessionID, turn parley.TurnID, at seam.Scope, 
 	if in.Event == hook.SessionEnd {
 		most := slices.MaxFunc(hooks, func(a, b *hook.Hook) int { return cmp.Compare(a.Timeout, b.Timeout) })
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, most.Timeout) // for all together
+		ctx, cancel = context.WithTimeout(ctx, most.Timeout) // for all hooks together
 		defer cancel()
 	}
 	results, err := hook.Run(ctx, hook.On(ctx, hooks), in)

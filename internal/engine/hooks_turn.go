@@ -9,12 +9,12 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxGoOn is how often hooks may have an agent go on in a turn instead of ending, as elsewhere.
-// Then they are not asked any more.
+// maxGoOn is how often hooks may make an agent continue in one turn instead of ending; other
+// agents use the same limit. After that they are not asked any more.
 const maxGoOn = 8
 
-// conduct runs the runtime of a turn, and has it go on for as long as hooks say so. The hooks of
-// the session's start and of the message come first.
+// conduct runs the runtime of a turn, again and again while hooks make the turn continue. The
+// hooks for the session's start and for the message run first.
 func (s *session) conduct(r *run) (seam.Ending, error) {
 	h := &host{s: s, r: r}
 	if r.opens {
@@ -33,14 +33,14 @@ func (s *session) conduct(r *run) (seam.Ending, error) {
 	}
 }
 
-// opens reports whether hooks are to hear of the open turn before its runtime goes on.
+// opens reports whether hooks must run for the open turn before its runtime does.
 func (s *session) opens(in *scope.Resolved) bool {
 	source := startSource(&s.view)
 	return s.view.Turn.PromptDue || s.view.Turn.Prompt.Denied() || source != "" && len(hook.Matching(in.Hooks(), hook.SessionStart, source)) > 0
 }
 
-// startSource is what hooks are told of a session's start: it begins its first turn, or goes on
-// with one that was interrupted. It is empty if they need not hear of it.
+// startSource returns the source that SessionStart hooks receive: the session begins its first
+// turn, or resumes one that was interrupted. It returns "" if those hooks need not run.
 func startSource(v *parley.Session) string {
 	switch t := v.Turn; {
 	case t.Request.Origin == parley.OriginCall:
@@ -52,8 +52,8 @@ func startSource(v *parley.Session) string {
 	return ""
 }
 
-// open asks the hooks of the session's start, and those of the turn's message. blocked says that
-// the message reaches no model.
+// open asks the hooks for the session's start, then those for the turn's message. blocked is
+// not nil if the message must not reach a model.
 func (h *host) open(ctx context.Context) (blocked *parley.Error, err error) {
 	source := ""
 	_, err = h.consult(ctx, func(s *session) (a about, ok bool) {
@@ -92,8 +92,8 @@ func (h *host) open(ctx context.Context) (blocked *parley.Error, err error) {
 	return blocked, err
 }
 
-// aboutPrompt is what hooks are told of a message: the words of its sender, and what a slash
-// command makes of them.
+// aboutPrompt returns the hooks' input about a message: its sender's words, and the prompt that
+// a slash command stands for.
 func aboutPrompt(v *parley.Session, turn parley.TurnID, m parley.Message) hook.Input {
 	in := hook.Input{Event: hook.UserPromptSubmit, Fields: toldOf(v, turn, "")}
 	in.Fields["prompt"] = m.Text()
@@ -105,14 +105,14 @@ func aboutPrompt(v *parley.Session, turn parley.TurnID, m parley.Message) hook.I
 	return in
 }
 
-// errBlocked tells the sender of a message why no model reads it.
+// errBlocked is the error for the sender of a blocked message.
 func errBlocked(name, reason string) *parley.Error {
 	return parley.Errorf(parley.CodeForbidden, "%s", sentence("The hook "+name+" blocked this message", reason)).
 		WithHint("no model has seen it; send another one")
 }
 
-// goesOn asks the hooks about the end of a turn that would complete. It reports whether its
-// runtime has more to do: a hook says so, or somebody has sent a message meanwhile.
+// goesOn asks the Stop hooks about a turn that would complete. It reports whether its runtime
+// must continue, because a hook says so or because a message has arrived meanwhile.
 func (h *host) goesOn(ctx context.Context, said string) (bool, error) {
 	asked := false
 	_, err := h.consult(ctx, func(s *session) (a about, ok bool) {
@@ -135,23 +135,23 @@ func (h *host) goesOn(ctx context.Context, said string) (bool, error) {
 	return in != nil && len(t.Pending(in)) > 0, nil
 }
 
-// mayGoOn reports whether hooks are to hear of the end of an agent: nothing has come for it that it
-// has not read, unless that was while they were asked.
+// mayGoOn reports whether hooks must be asked about the end of an agent. They are not asked if
+// the agent still has something to read, unless that arrived while they were asked.
 func mayGoOn(t *parley.Turn, a *parley.Agent, asked *bool) bool {
 	ok := a.AtEnd == nil && a.GoneOn < maxGoOn && (*asked || len(t.Pending(a)) == 0)
 	*asked = *asked || ok
 	return ok
 }
 
-// aboutEnd is what hooks are told of an agent that would end.
+// aboutEnd returns the hooks' input about an agent that would end.
 func aboutEnd(v *parley.Session, event string, a *parley.Agent, said string) hook.Input {
 	in := hook.Input{Event: event, Fields: toldOf(v, v.Turn.ID, a.Path)}
 	in.Fields["stop_hook_active"], in.Fields["last_assistant_message"] = a.GoneOn > 0, said
-	in.Fields["background_tasks"], in.Fields["session_crons"] = []string{}, []string{} // a turn with such work does not end
+	in.Fields["background_tasks"], in.Fields["session_crons"] = []string{}, []string{} // always empty: a turn with such work does not end
 	return in
 }
 
-// momentEvents are the events of hooks for what a runtime tells.
+// momentEvents maps the moments that a runtime reports to hook events.
 var momentEvents = map[seam.MomentKind]string{
 	seam.AgentStarts: hook.SubagentStart, seam.AgentEnds: hook.SubagentStop, seam.ContextParts: hook.PreCompact,
 }
@@ -163,7 +163,7 @@ func (h *host) Heeded(m seam.Moment) bool {
 
 func momentSubject(m seam.Moment) string {
 	if m.Kind == seam.ContextParts {
-		return "auto" // nobody asks for it
+		return "auto" // no user can ask for it
 	}
 	return m.Name
 }
@@ -195,7 +195,7 @@ func (h *host) Heed(ctx context.Context, m seam.Moment) (bool, error) {
 	}, false)
 	if t := h.State().Turn; err == nil && !moved && m.Kind == seam.AgentEnds && t != nil {
 		of := t.Agent(m.Agent)
-		moved = of != nil && len(t.Pending(of)) > 0 // somebody has sent it a message meanwhile
+		moved = of != nil && len(t.Pending(of)) > 0 // a message has arrived for it meanwhile
 	}
 	return moved, err
 }

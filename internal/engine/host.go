@@ -124,10 +124,10 @@ func (h *host) allowed(events []parley.Event) ([]parley.Event, error) {
 			if ev.Type == (parley.HookRan{}).EventType() {
 				// Only the engine's own hooks are obeyed.
 				if p, err := ev.Payload(); err != nil || p.(parley.HookRan).From != "" {
-					return nil, parley.Errorf(parley.CodeInternal, "a runtime may not append what a hook of the engine decided")
+					return nil, parley.Errorf(parley.CodeInternal, "a runtime may not append the decision of one of the engine's hooks")
 				}
 			}
-			if len(ev.Data) > maxNote || ev.Type == (parley.RuntimeKept{}).EventType() { // Keep appends it
+			if len(ev.Data) > maxNote || ev.Type == (parley.RuntimeKept{}).EventType() { // runtime.kept is appended by Keep
 				return nil, parley.Errorf(parley.CodeInternal, "a runtime may not append %s with %d bytes", ev.Type, len(ev.Data))
 			}
 		default:
@@ -157,14 +157,14 @@ func (h *host) allowed(events []parley.Event) ([]parley.Event, error) {
 }
 
 const (
-	// maxNote limits one hook.*, files.* or runtime.noted event, in bytes, and maxNotes
-	// those of a turn. Further ones are dropped, except that files are always announced: a
-	// program must not fill the log with its news.
+	// maxNote limits one hook.*, files.* or runtime.noted event, in bytes, and maxNotes all of
+	// them in a turn. A program must not fill the log with notes, so further ones are dropped.
+	// Only files are always announced.
 	maxNote  = 32 << 10
 	maxNotes = 1 << 20
 )
 
-// fewer leaves out the notes for which the turn has no room.
+// fewer returns the events without the notes that exceed maxNotes.
 func (s *session) fewer(events []parley.Event) []parley.Event {
 	room := maxNotes - s.view.Turn.Noted
 	return slices.DeleteFunc(events, func(ev parley.Event) bool {
@@ -214,7 +214,7 @@ func (h *host) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 			if c := t.Tool(in.Call); c != nil && c.Late != "" {
 				in.Text = strings.TrimPrefix(in.Text+"\n"+c.Late, "\n")
 			}
-			if c := t.Tool(in.Call); c != nil && c.Run == parley.RunRuntime { // nobody here can make it again
+			if c := t.Tool(in.Call); c != nil && c.Run == parley.RunRuntime { // only the runtime could repeat it
 				in.Choices = slices.DeleteFunc(slices.Clone(in.Choices), func(choice string) bool { return choice == parley.ChoiceAgain })
 			}
 		}
@@ -227,7 +227,7 @@ func (h *host) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 	return answer, err
 }
 
-// opening is the event that opens in, with its id and, unless it has one, its deadline.
+// opening returns the event that opens in. It sets the id, and a deadline if there is none.
 func (s *session) opening(app *parley.App, in parley.Interaction) parley.Event {
 	now := s.e.now()
 	in.ID, in.Session, in.Turn, in.OpenedAt = parley.InteractionID(s.e.newID()), s.id, s.view.Turn.ID, now

@@ -31,14 +31,15 @@ type Imported struct {
 	Workspace parley.Workspace
 	Events    []parley.Event
 	Blobs     map[parley.Digest][]byte
-	// Key is the idempotency key of the request, and Asked the digest of all that it asked
-	// for: see [Engine.ImportedBy].
+	// Key is the idempotency key of the request, and Asked the digest of the whole request: see
+	// [Engine.ImportedBy].
 	Key   string
 	Asked parley.Digest
 }
 
-// ImportedBy finds the session that an import with a key has made. A key that was used for
-// anything else is refused. It needs nothing of the archive, so it comes before unpacking.
+// ImportedBy finds the session that an earlier import with the same key created. A key that was
+// used for a different request is an error. It does not need the archive's content, so call it
+// before unpacking.
 func (e *Engine) ImportedBy(ctx context.Context, p parley.Principal, key string, asked parley.Digest) (info parley.SessionInfo, found bool, err error) {
 	if utf8.RuneCountInString(key) > parley.MaxKey {
 		return info, false, tooLong("Idempotency-Key", parley.MaxKey, "characters")
@@ -46,10 +47,10 @@ func (e *Engine) ImportedBy(ctx context.Context, p parley.Principal, key string,
 	return e.madeBy(ctx, p, e.aliasOf(key), asked)
 }
 
-// Import makes a session from an exported log. The session, its turns, interactions and
-// artifacts get new ids and belong to p. Grants, keys, the outside id and provider state
-// are not taken over, and what was open is cancelled. The same key again returns the
-// session that it made.
+// Import creates a session from an exported log. The session, its turns, interactions and
+// artifacts get new ids and belong to p. Grants, keys, the outside id and provider state are
+// not imported, and an open turn is cancelled. Repeating the same key returns the session that
+// was created.
 func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (parley.SessionInfo, error) {
 	none := parley.SessionInfo{}
 	if info, found, err := e.ImportedBy(ctx, p, in.Key, in.Asked); err != nil || found {
@@ -143,7 +144,7 @@ func (e *Engine) Import(ctx context.Context, p parley.Principal, in Imported) (p
 	}, events); err != nil {
 		return e.madeAnyway(ctx, p, s.id, in.Key, in.Asked, err)
 	}
-	return info, nil // not read again: it is made, whatever becomes of the store now
+	return info, nil // not read again: the session exists, whether or not the store still answers
 }
 
 // id26 is the form of a ULID, which all our ids have.
@@ -277,7 +278,7 @@ func (e *Engine) renamed(p parley.Principal, id parley.SessionID, in Imported, b
 				pay.State = nil
 				out = sameBut(out, pay)
 			}
-		case parley.RuntimeKept: // nobody knows who wrote it
+		case parley.RuntimeKept: // a state of unknown origin must not be used
 			pay.SHA256, pay.Size, pay.Entry = "", 0, ""
 			out = sameBut(out, pay)
 		}

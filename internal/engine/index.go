@@ -35,8 +35,8 @@ func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 			}
 		}
 	}
-	// A step changes a row only if the turn waits from then on, or no longer does: recovery
-	// looks for those that run.
+	// A step changes the row only if the turn begins or stops waiting, because recovery looks
+	// for running turns.
 	same := before == nil || s.Turn == nil || before.Status == s.Turn.Status
 	switch p := p.(type) {
 	case parley.ModelReplied:
@@ -111,7 +111,7 @@ func applyIndexed(s *parley.Session, ix *seam.Index, ev parley.Event) error {
 	return nil
 }
 
-// keptState records that a runtime's state takes the place of another; nil: none.
+// keptState records that the runtime's state now replaces old. Either may be nil: no state.
 func keptState(ix *seam.Index, old, now *parley.RuntimeState) {
 	if old != nil && now != nil && old.SHA256 == now.SHA256 {
 		return

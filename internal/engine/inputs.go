@@ -182,8 +182,9 @@ func (s *session) callIn(p parley.Payload) (k inputKey, tool string, input json.
 	return inputKey{}, "", nil, false
 }
 
-// letGo drops the inputs and credentials that nobody will ask for after the given committed events. A
-// write whose outcome is unknown may still be repeated within its turn.
+// letGo drops the inputs and credentials that are not needed after the given committed events.
+// Those of a write with an unknown outcome stay until the turn ends, because the write may
+// still be repeated.
 func (s *session) letGo(events []parley.Event) {
 	var late []parley.TurnID
 	for _, ev := range events {
@@ -202,7 +203,7 @@ func (s *session) letGo(events []parley.Event) {
 			}
 		case "turn.completed", "turn.failed", "turn.cancelled", "turn.expired":
 			s.e.inputs.drop(s.id, func(h *heldInput) bool { return h.turn == ev.Turn })
-			for _, next := range late { // a message that the turn did not read, with what came with it
+			for _, next := range late { // a message that the turn did not read keeps the credentials that came with it
 				s.e.credentials.move(s.id, ev.Turn, next, true)
 			}
 			late = nil

@@ -14,13 +14,15 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// offeredName leaves room for the prefix in the 64 characters that all providers take.
+// offeredName is short enough that with the prefix a name fits the 64 characters that all
+// providers accept.
 var offeredName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 
 // maxOfferedText limits a tool's description, in bytes.
 const maxOfferedText = 4 << 10
 
-// offers turns the tools that a caller offers with a message into the turn's own.
+// offers checks the tools that a caller offers with a message and returns them as tools of the
+// turn.
 func offers(app *parley.App, box *toolbox.Box, given []parley.OfferedTool) ([]parley.ToolDecl, error) {
 	size := 0
 	for _, g := range given {
@@ -30,8 +32,8 @@ func offers(app *parley.App, box *toolbox.Box, given []parley.OfferedTool) ([]pa
 	case len(given) == 0:
 		return nil, nil
 	case app.CallerTools == nil:
-		return nil, parley.Errorf(parley.CodeForbidden, "the app %s takes no tools from callers", app.Name).WithField("tools").
-			WithHint("its file may turn that on: caller_tools: {effect: write}")
+		return nil, parley.Errorf(parley.CodeForbidden, "the app %s does not accept tools from callers", app.Name).WithField("tools").
+			WithHint("to accept them, set this in the app's file: caller_tools: {effect: write}")
 	case len(given) > parley.MaxCallerTools:
 		return nil, tooLong("tools", parley.MaxCallerTools, "entries")
 	case size > parley.MaxCallerToolBytes:
@@ -68,13 +70,13 @@ func offeredTool(app *parley.App, box *toolbox.Box, g parley.OfferedTool) (parle
 			WithHint("use letters, digits, _ and -, at most 40, and begin with a letter")
 	case d.Description == "" || len(d.Description) > maxOfferedText:
 		return d, parley.Errorf(parley.CodeInvalid, "the description has %d bytes", len(d.Description)).WithField("description").
-			WithHint("say in 1 to %d what the tool does; the model chooses by it", maxOfferedText)
+			WithHint("describe in 1 to %d bytes what the tool does; the model chooses tools by their descriptions", maxOfferedText)
 	case json.Unmarshal(d.InputSchema, &kind) != nil || kind.Type != "object":
-		return d, parley.Errorf(parley.CodeInvalid, "the input schema is not that of an object").WithField("input_schema").
+		return d, parley.Errorf(parley.CodeInvalid, "the input schema does not describe an object").WithField("input_schema").
 			WithHint(`write {"type": "object", "properties": {...}}`)
 	}
 	if _, taken := box.Decl(d.Name); taken {
-		return d, parley.Errorf(parley.CodeInvalid, "the app has a tool %q itself", d.Name).WithField("name").WithHint("offer it under another name")
+		return d, parley.Errorf(parley.CodeInvalid, "the app already has a tool named %q", d.Name).WithField("name").WithHint("offer it under another name")
 	}
 	if err := toolbox.Check(d); err != nil {
 		return d, parley.Errorf(parley.CodeInvalid, "%s", parley.Info(err).Message).WithField("input_schema")
@@ -82,7 +84,7 @@ func offeredTool(app *parley.App, box *toolbox.Box, g parley.OfferedTool) (parle
 	return d, nil
 }
 
-// offeredAgain are the tools of a turn as its caller offered them.
+// offeredAgain returns the tools of a turn as its caller offered them.
 func offeredAgain(tools []parley.ToolDecl) (list []parley.OfferedTool) {
 	for _, d := range tools {
 		list = append(list, parley.OfferedTool{Name: strings.TrimPrefix(d.Name, parley.CallerPrefix), Description: d.Description, InputSchema: d.InputSchema})
@@ -90,7 +92,7 @@ func offeredAgain(tools []parley.ToolDecl) (list []parley.OfferedTool) {
 	return list
 }
 
-// offeredSize is roughly the size of tools in bytes.
+// offeredSize returns the approximate size of tools in bytes.
 func offeredSize(tools []parley.ToolDecl) (bytes int) {
 	for _, d := range tools {
 		bytes += 256 + len(d.Name) + len(d.Description) + len(d.InputSchema)
@@ -98,8 +100,8 @@ func offeredSize(tools []parley.ToolDecl) (bytes int) {
 	return bytes
 }
 
-// withOffered is an app whose agents also have the tools that the caller of a turn offered.
-// Those that work for other agents do not: they see nothing of the turn but their task.
+// withOffered returns the app with the caller's tools added to its agents. Sub-agents do not
+// get them, because they see nothing of the turn but their task.
 func withOffered(app *parley.App, tools []parley.ToolDecl) *parley.App {
 	if len(tools) == 0 {
 		return app
@@ -120,8 +122,8 @@ func withOffered(app *parley.App, tools []parley.ToolDecl) *parley.App {
 	return &more
 }
 
-// boxWith is a toolbox that also has the tools that the caller of a turn offered, while the
-// turn is open. One whose name a tool of the app has by now is left out.
+// boxWith returns the toolbox with the tools that the caller of an open turn offered. It leaves
+// out a tool whose name the app itself now uses.
 func boxWith(box *toolbox.Box, t *parley.Turn) *toolbox.Box {
 	if t == nil || len(t.Request.Tools) == 0 {
 		return box

@@ -57,15 +57,16 @@ func told(err error) error {
 	return notKnown(err)
 }
 
-// toldMade is told for a command that makes a session. Unless the same request finds the
-// session again, by a key or an outside id, the caller must look for it before asking for
-// another.
+// toldMade returns the error for a command that creates a session when the store's answer is
+// lost. If the same request would find the session again, by a key or an outside id, the caller
+// can simply repeat it. Otherwise the caller must look for the session before creating another
+// one.
 func toldMade(err error, id parley.SessionID, again bool) error {
 	if _, known := errors.AsType[*parley.Error](err); err == nil || known || again {
 		return told(err)
 	}
-	e := parley.Errorf(parley.CodeTimeout, "the store did not say in time whether it has kept the new session").
-		WithHint("do not ask for another before you have looked: it is session %s, if it was kept; a request with an idempotency key can be sent again instead", id)
+	e := parley.Errorf(parley.CodeTimeout, "the store did not confirm in time whether it has saved the new session").
+		WithHint("do not create another before you have looked for session %s, which exists if it was saved; a request with an idempotency key can simply be sent again", id)
 	e.Err = err
 	return e
 }
@@ -77,7 +78,7 @@ func perhaps(ctx context.Context, t parley.TurnInfo, err error, again bool) (par
 	_, inDoubt := errors.AsType[*doubtful](err)
 	switch {
 	case inDoubt && !again:
-		e := parley.Errorf(parley.CodeTimeout, "the store did not say in time whether it has kept this").
+		e := parley.Errorf(parley.CodeTimeout, "the store did not confirm in time whether it has saved this").
 			WithHint("do not send it again before you have looked: turn %s has it, if it was kept", t.ID)
 		e.Err = err
 		return t, e

@@ -9,7 +9,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Wait waits until nothing is asked about a call any more. It holds no lock meanwhile.
+// Wait waits until no interaction about the call is open. It does not hold the lock while it
+// waits.
 func (h *host) Wait(ctx context.Context, call parley.CallID) error {
 	for {
 		changed, park, err := h.asking(ctx, call)
@@ -30,9 +31,9 @@ func (h *host) Wait(ctx context.Context, call parley.CallID) error {
 	}
 }
 
-// asking returns a channel that is closed when the session changes, or nil if nothing is
-// asked about the call; and the one that is closed when the run has to park, or nil while
-// the turn has something else to do.
+// asking returns two channels. changed is closed when the session changes; it is nil if no
+// interaction about the call is open. park is closed when the run must park; it is nil while
+// the turn has other work to do.
 func (h *host) asking(ctx context.Context, call parley.CallID) (changed, park <-chan struct{}, err error) {
 	err = h.lasting(ctx, func() error {
 		return h.with(ctx, func(s *session) error {
@@ -46,8 +47,8 @@ func (h *host) asking(ctx context.Context, call parley.CallID) (changed, park <-
 	return changed, park, err
 }
 
-// pace lets the clock of a run stand while its turn waits for a human, and makes the run
-// park when that takes too long. It is called after each commit, with the lock held.
+// pace stops the clock of a run while its turn waits for a human, and makes the run park when
+// that takes longer than Patience. It is called after each commit, with the lock held.
 func (s *session) pace() {
 	r, t := s.run, s.view.Turn
 	if r == nil || t == nil || t.ID != r.turn {

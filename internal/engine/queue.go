@@ -45,8 +45,8 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 	case busy == parley.BusyInterrupt:
 		return s.interruptWith(ctx, parley.TurnStopRequested{Reason: "interrupted by a new message", By: p.User}, turn, r)
 	case steers && s.stopping() == nil && len(r.Tools) > 0:
-		return none, nil, parley.Errorf(parley.CodeInvalid, "a turn is open, and tools can only be offered with the message that begins a turn").
-			WithField("tools").WithHint("leave them out, or send with busy=enqueue or busy=interrupt")
+		return none, nil, parley.Errorf(parley.CodeInvalid, "tools can only be offered with a message that begins a turn, and a turn is already open").
+			WithField("tools").WithHint("send the message without tools, or with busy=enqueue or busy=interrupt")
 	case steers && s.stopping() == nil:
 		if err := s.roomToSteer(c, r.Message); err != nil {
 			return none, nil, err
@@ -212,8 +212,8 @@ func (s *session) interruptWith(ctx context.Context, stop parley.TurnStopRequest
 	return s.info(turn), nil, nil
 }
 
-// askedBy returns the open interactions of an agent and of those that work for it; of an
-// empty agent, all of the turn.
+// askedBy returns the open interactions of an agent and its sub-agents, or of the whole turn if
+// agent is empty.
 func (s *session) askedBy(agent parley.AgentPath) []parley.Interaction {
 	var list []parley.Interaction
 	for _, in := range s.view.Interactions {
@@ -231,9 +231,9 @@ func answers(ev parley.Event, id parley.InteractionID) bool {
 	return err == nil && ok && a.ID == id
 }
 
-// declineWith declines what was asked and gives the message to the agent that it is for,
-// which then continues. What asks for credentials that came with the message is answered
-// by them.
+// declineWith declines the open interactions and gives the message to the agent that it is for,
+// which then continues. An interaction that asks for credentials is answered instead if they
+// came with the message.
 func (s *session) declineWith(ctx context.Context, p parley.Principal, c asked, r parley.TurnRequest, open []parley.Interaction) (parley.TurnInfo, *run, error) {
 	t := s.view.Turn
 	s.retarget(c.Key, t.ID)

@@ -153,8 +153,8 @@ func (e *Engine) Queue(ctx context.Context, p parley.Principal, id parley.Sessio
 	return append([]parley.QueuedTurn{}, st.Queue...), err
 }
 
-// Commands lists the slash commands that a session's user has in its workspace. If the
-// session's app is off, there are none.
+// Commands lists the slash commands available to a session's user in its workspace. The list is
+// empty if the session's app is off.
 func (e *Engine) Commands(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.SlashCommand, error) {
 	list := []parley.SlashCommand{}
 	err := e.inScope(ctx, p, id, func(in *scope.Resolved) error {
@@ -167,8 +167,8 @@ func (e *Engine) Commands(ctx context.Context, p parley.Principal, id parley.Ses
 	return list, err
 }
 
-// Approvals lists what files of a session's user and workspace would run, and what was
-// decided about each.
+// Approvals lists what the files of a session's user and workspace would run, and the decision
+// about each.
 func (e *Engine) Approvals(ctx context.Context, p parley.Principal, id parley.SessionID) (list []parley.Approval, err error) {
 	err = e.inScope(ctx, p, id, func(in *scope.Resolved) error {
 		list = in.Approvals(ctx)
@@ -177,8 +177,8 @@ func (e *Engine) Approvals(ctx context.Context, p parley.Principal, id parley.Se
 	return list, err
 }
 
-// Approve keeps what the session's user decided about one of them. It is an answer of a
-// person: no tool, mode or rule gives it.
+// Approve stores the decision of the session's user about one of them. Only a person gives it:
+// no tool, mode or rule can.
 func (e *Engine) Approve(ctx context.Context, p parley.Principal, id parley.SessionID, d parley.Digest, c parley.DecideApproval) (a parley.Approval, err error) {
 	c.By = p.User
 	err = e.inScope(ctx, p, id, func(in *scope.Resolved) error {
@@ -188,7 +188,8 @@ func (e *Engine) Approve(ctx context.Context, p parley.Principal, id parley.Sess
 	return a, err
 }
 
-// inScope calls f with what a session's scope resolves to. CodeConflict: its app is off.
+// inScope calls f with the resolved scope of a session. It returns CodeConflict if the
+// session's app is off.
 func (e *Engine) inScope(ctx context.Context, p parley.Principal, id parley.SessionID, f func(in *scope.Resolved) error) error {
 	st, err := e.State(ctx, p, id)
 	if err != nil {

@@ -105,8 +105,8 @@ func (s *session) resumesItself() bool {
 	return t != nil && t.Status == parley.StatusInterrupted && s.run == nil && !s.leaves(t)
 }
 
-// leaves reports whether a turn that was interrupted is left for somebody to resume, or
-// closed if it was asked to stop or is a lost call.
+// leaves reports whether an interrupted turn does not continue automatically. Such a turn stays
+// for somebody to resume, or is closed if it was asked to stop or is a lost call.
 func (s *session) leaves(t *parley.Turn) bool {
 	times, _ := t.InVain()
 	if t.Stop != nil && !s.canAsk(t) {
@@ -137,9 +137,8 @@ func (s *session) whyInterrupted(t *parley.Turn) string {
 	return reason
 }
 
-// takeBack records that the interrupted turn does not go on by itself after all, if the
-// log says that it does. Those who follow it would otherwise wait for ever. A lost call is
-// closed.
+// takeBack records that the interrupted turn does not continue automatically after all, if the
+// log says that it does. Otherwise its followers would wait for ever. A lost call is closed.
 func (s *session) takeBack(ctx context.Context) error {
 	t := s.view.Turn
 	if t == nil || t.Status != parley.StatusInterrupted || s.run != nil || !s.leaves(t) {
@@ -225,8 +224,8 @@ func (e *Engine) goOnAfter(id parley.SessionID, wait time.Duration) *run {
 	}
 }
 
-// goOnOpen opens what the session's turns run with, takes a slot and lets the session go on.
-// Opening can take as long as it takes a program to start, and a slot is not held for that.
+// goOnOpen opens the session's tools, takes a slot and lets the session continue. It opens the
+// tools first, because that may have to start a program, and a slot is not held for that long.
 func (e *Engine) goOnOpen(id parley.SessionID, over func()) (*run, error) {
 	tools, err := e.opened(id)
 	if err != nil {
@@ -247,20 +246,20 @@ func (e *Engine) goOnOpen(id parley.SessionID, over func()) (*run, error) {
 	return r, err
 }
 
-// opened is what the session's turns run with, and nil if its app is off. It does not load
-// the session.
+// opened returns the resolved scope that the session's turns run with, or nil if its app is
+// off. It does not load the session.
 func (e *Engine) opened(id parley.SessionID) (*scope.Resolved, error) {
 	info, err := e.o.Store.Session(e.boot, parley.System(), id)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := e.appOf(info.App); err != nil {
-		return nil, nil //nolint:nilerr,nilnil // the session says what it cannot do without the app
+		return nil, nil //nolint:nilerr,nilnil // the session itself reports that it cannot run without the app
 	}
 	return e.scopes.Resolve(e.boot, seam.Scope{Principal: parley.Principal{User: info.User, Org: info.Org}, App: info.App, Workspace: info.Workspace})
 }
 
-// ifOver calls over unless what failed is to be tried again, and returns err.
+// ifOver returns err. It calls over first, unless the failure will be retried.
 func (e *Engine) ifOver(err error, over func()) error {
 	if !e.awayFor(err) || errors.Is(err, seam.ErrDriven) {
 		over()
@@ -308,11 +307,11 @@ func (s *session) resumptionStaged() bool {
 	return t != nil && t.Status == parley.StatusInterrupted
 }
 
-// interrupt marks the turn that this session's last owner left running, and says whether
-// it goes on by itself. Its open model
-// calls end with the text that was kept of them. The turn becomes interrupted, or
-// cancelled if somebody had asked to stop it and no service is to be asked first. A lost
-// call is closed. It is called once, when the session is loaded.
+// interrupt marks the turn that the session's previous owner left running, and records whether
+// it continues automatically. Its open model calls end with the part of their text that was
+// stored. The turn becomes interrupted. It becomes cancelled instead if somebody had asked to
+// stop it and no service must be asked first. A lost call is closed. interrupt is called once,
+// when the session is loaded.
 func (s *session) interrupt(ctx context.Context) error {
 	t := s.view.Turn
 	chunks, err := s.e.o.Store.Chunks(ctx, s.state.Principal(), s.id)
@@ -339,10 +338,10 @@ func (s *session) interrupt(ctx context.Context) error {
 		events = append(events, parley.NewEvent(t.ID, c.Agent, failed))
 	}
 	for _, in := range s.lostQuestions() {
-		events = append(events, parley.NewEvent(t.ID, in.Agent, parley.InteractionExpired{ID: in.ID, Reason: "the server stopped, and the call that asked cannot go on"}))
+		events = append(events, parley.NewEvent(t.ID, in.Agent, parley.InteractionExpired{ID: in.ID, Reason: "the server stopped, and the call that asked cannot continue"}))
 	}
 	switch {
-	case t.Status == parley.StatusWaiting && s.stillWaits(events): // what ran beside the question
+	case t.Status == parley.StatusWaiting && s.stillWaits(events): // calls that ran while the question was open
 	case t.Stop != nil && s.leaves(t):
 		events = s.closing(cancelled(*t.Stop), events...)
 	case s.isLost(t):
@@ -355,8 +354,8 @@ func (s *session) interrupt(ctx context.Context) error {
 	return s.commit(ctx, events...)
 }
 
-// lostQuestions are the open questions of calls with effects, which waited for the answer
-// when the server stopped. Such a call cannot go on.
+// lostQuestions returns the open questions of calls with effects that were waiting for the
+// answer when the server stopped. Such a call cannot continue.
 func (s *session) lostQuestions() (list []parley.Interaction) {
 	for _, in := range s.view.Interactions {
 		if c := s.view.Turn.Tool(in.Call); c != nil && in.Key != "" && in.Kind != parley.KindClient && c.Status == parley.ToolIsStarted && c.Effect != parley.EffectRead {

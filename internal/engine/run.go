@@ -23,9 +23,9 @@ import (
 type run struct {
 	turn     parley.TurnID
 	owner    parley.Principal
-	app      *parley.App     // as of the turn's beginning, with what its caller offered
-	tools    *scope.Resolved // what the scope resolved to when the run began
-	box      *toolbox.Box    // its tools, with what the turn's caller offered
+	app      *parley.App     // as it was when the turn began, with the tools that its caller offered
+	tools    *scope.Resolved // the scope as resolved when the run began
+	box      *toolbox.Box    // the scope's tools, with those that the turn's caller offered
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	readOnly bool          // the workspace is not to be changed
@@ -34,11 +34,11 @@ type run struct {
 	limit    time.Duration // the time budget
 	idle     *time.Timer   // closes park when nobody answers; nil: the turn does not wait for a human
 	park     chan struct{} // closed when the run has to park
-	done     chan struct{} // closed when the turn has ended, was parked or was left
+	done     chan struct{} // closed when the turn has ended, or the run has parked or given it up
 	last     bool          // nothing may start after it
 	lost     error         // why staged events were not stored; nil again after a commit of this turn
-	opens    bool          // hooks are to hear of it before its runtime begins
-	unseen   bool          // the runtime saw a state without its turn, whose start is not stored yet
+	opens    bool          // hooks must run before its runtime begins
+	unseen   bool          // the runtime saw a state without its turn, because the turn's start is not stored yet
 
 	once  sync.Once
 	mu    sync.Mutex

@@ -8,7 +8,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// maxPaths limits the files that a call announces at once.
+// maxPaths limits the number of files that a call may announce at once.
 const maxPaths = 1000
 
 // announce records which files of the workspace a call is about to change.
@@ -17,11 +17,11 @@ func (h *host) announce(ctx context.Context, c parley.ToolCall, paths []string) 
 		return nil
 	}
 	if len(paths) > maxPaths {
-		return parley.Errorf(parley.CodeInvalid, "%s wants to change %d files at once", c.Name, len(paths)).WithHint("at most %d", maxPaths)
+		return parley.Errorf(parley.CodeInvalid, "%s wants to change %d files at once", c.Name, len(paths)).WithHint("change at most %d files in one call", maxPaths)
 	}
 	for _, p := range paths {
 		if !fs.ValidPath(p) || p == "." {
-			return parley.Errorf(parley.CodeInvalid, "%s wants to change %q, which is no path in the workspace", c.Name, parley.Cut(p, 200))
+			return parley.Errorf(parley.CodeInvalid, "%s wants to change %q, which is not a path inside the workspace", c.Name, parley.Cut(p, 200))
 		}
 	}
 	return h.Emit(ctx, parley.NewEvent(h.r.turn, c.Agent, parley.FilesAnnounced{Call: c.Call, Paths: paths}))
@@ -34,9 +34,9 @@ func (h *host) Keep(ctx context.Context, k seam.Keeping) error {
 	body, clean := h.s.e.o.Log.RedactFileOf(h.s.id, k.State)
 	switch {
 	case len(k.State) > seam.MaxKept:
-		refused = parley.Errorf(parley.CodeTooLarge, "the runtime's state of the session has %d bytes, and %d are kept", len(k.State), seam.MaxKept)
+		refused = parley.Errorf(parley.CodeTooLarge, "the runtime's state of the session has %d bytes; the limit is %d", len(k.State), seam.MaxKept)
 	case len(body) == 0 || !clean:
-		refused = parley.Errorf(parley.CodeInvalid, "the runtime's state of the session cannot be kept: it is empty, or holds something that looks like a secret")
+		refused = parley.Errorf(parley.CodeInvalid, "the runtime's state of the session cannot be stored: it is empty, or contains something that looks like a secret")
 	default:
 		free, err := h.s.e.keep(ctx, h.r.owner, 0, int64(len(body)))
 		if err != nil {
@@ -69,11 +69,11 @@ func (h *host) Keep(ctx context.Context, k seam.Keeping) error {
 	return refused
 }
 
-// Kept returns what the runtime has kept of the session.
+// Kept returns the runtime's stored state of the session.
 func (h *host) Kept(ctx context.Context) (body []byte, err error) {
 	k := h.State().Kept
 	if k == nil {
-		return nil, parley.Errorf(parley.CodeNotFound, "the runtime has kept nothing of this session")
+		return nil, parley.Errorf(parley.CodeNotFound, "the runtime has stored no state of this session")
 	}
 	err = h.lasting(ctx, func() (err error) {
 		body, err = h.s.e.o.Store.Blob(ctx, h.r.owner, h.s.id, k.SHA256)
@@ -82,11 +82,11 @@ func (h *host) Kept(ctx context.Context) (body []byte, err error) {
 	return body, err
 }
 
-// maxUnasked limits the turns that a runtime begins one after another without anybody
-// having asked for anything: they cost money, and nobody may be there to notice.
+// maxUnasked limits how many turns in a row a runtime may begin on its own, without a request
+// from a user. Such turns cost money, and possibly nobody is watching.
 const maxUnasked = 16
 
-// startOwn begins a turn for a runtime, behind whatever the session does.
+// startOwn starts a turn for a runtime. It is queued behind the session's other turns.
 func (e *Engine) startOwn(ctx context.Context, id parley.SessionID, own seam.OwnTurn) (parley.TurnID, error) {
 	c := parley.Send{Message: own.Message, Key: own.Key, Busy: parley.BusyEnqueue, Client: "runtime"}
 	if err := e.checkSend(c); err != nil {
@@ -105,14 +105,15 @@ func (e *Engine) startOwn(ctx context.Context, id parley.SessionID, own seam.Own
 	}
 	switch t := v.Turn; {
 	case v.Unasked+queued >= maxUnasked:
-		err = parley.Errorf(parley.CodeBusy, "the runtime has begun %d turns by itself since somebody last asked for something", v.Unasked+queued).
-			WithHint("send a message to let it go on")
+		err = parley.Errorf(parley.CodeBusy, "the runtime has begun %d turns on its own since the last request from a user", v.Unasked+queued).
+			WithHint("send a message to let it continue")
 	case v.QueueHeld() && v.OpenTurns() >= v.MaxOpenTurns-1:
-		// A message makes one more turn of a held queue, which this one does not release.
-		err = parley.Errorf(parley.CodeBusy, "the session already has %d turns that wait for a command", v.OpenTurns()).
-			WithHint("its limit is %d open turns, and the command is one of them", v.MaxOpenTurns)
+		// A held queue is released by a message, which needs one more turn. A turn of the
+		// runtime does not release it.
+		err = parley.Errorf(parley.CodeBusy, "the session already has %d turns waiting for a command", v.OpenTurns()).
+			WithHint("its limit is %d open turns, including the one that the command begins", v.MaxOpenTurns)
 	case t != nil && t.Status == parley.StatusInterrupted:
-		err = parley.Errorf(parley.CodeConflict, "turn %s was interrupted, and is resumed or ended first", t.ID)
+		err = parley.Errorf(parley.CodeConflict, "turn %s was interrupted and must be resumed or ended first", t.ID)
 	}
 	if err != nil {
 		s.release()
@@ -122,7 +123,7 @@ func (e *Engine) startOwn(ctx context.Context, id parley.SessionID, own seam.Own
 	return info.ID, err
 }
 
-// by is who asked for a turn: nobody, if the runtime begins it.
+// by returns the user who asked for a turn, or "" if the runtime begins it.
 func (c asked) by(p parley.Principal) string {
 	if c.origin == parley.OriginRuntime {
 		return ""

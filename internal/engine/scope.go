@@ -53,9 +53,9 @@ func (s *session) resolves() bool {
 	return s.tools != nil
 }
 
-// box has the tools that the session's calls are checked against: those of the command
-// that has the lock, or of the turn that runs, or else those that every scope of the app
-// has; and those that the caller of the open turn offered.
+// box returns the tools that the session's calls are checked against. They are the tools of the
+// command that holds the lock, or else of the running turn, or else those that every scope of
+// the app has. The tools that the caller of the open turn offered are added.
 func (s *session) box() *toolbox.Box {
 	switch {
 	case s.tools != nil:

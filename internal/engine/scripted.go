@@ -2,9 +2,10 @@ package engine
 
 import "github.com/parley-server/parley"
 
-// scripted reports whether only models that follow a script wrote the answer of the session's
-// turn: those of its own agents' replies, and of the calls that are cut off now. What sub-agents
-// write is no answer, and neither is the result of a direct call.
+// scripted reports whether all models that wrote the turn's answer follow a script. The answer
+// consists of the replies of the turn's own agents and of the model calls that are being cut
+// off now. What sub-agents write is not part of the answer, and neither is the result of a
+// direct call.
 func (e *Engine) scripted(s *parley.Session, cut []parley.ModelCall) bool {
 	var models []string
 	for _, a := range s.Turn.Agents {

@@ -51,9 +51,9 @@ func (e *Engine) Send(ctx context.Context, p parley.Principal, id parley.Session
 	}
 }
 
-// expand finds what a slash command says, if the message is one. That may take a while, and
-// the session is not locked meanwhile; it returns the session locked again. A message that
-// only looks like a command is sent as it stands.
+// expand finds the prompt that a slash command stands for, if the message is one. This may take
+// a while, so it unlocks the session meanwhile and returns it locked again. A message that only
+// looks like a command is sent unchanged.
 func (e *Engine) expand(ctx context.Context, p parley.Principal, s *session, a *asked) (*session, error) {
 	name, args, ok := parley.Slash(a.Message)
 	if !ok || s.tools == nil || !s.tools.HasCommand(name) {
@@ -74,13 +74,13 @@ type asked struct {
 	parley.Send
 	retryOf parley.TurnID
 	call    *parley.ToolCall
-	command *parley.Part  // what the message's slash command says; nil: it is none
-	wrong   error         // why that is not known, for a message that is not a repeated one
-	origin  parley.Origin // empty: a user, or a call if that is set
-	turn    parley.TurnID // its id; empty: a new one
+	command *parley.Part  // the prompt of the message's slash command; nil: the message is not one
+	wrong   error         // why the prompt could not be found; ignored if the message is a repeated one
+	origin  parley.Origin // empty: a call if call is set, otherwise a user
+	turn    parley.TurnID // the turn's id; empty: a new one
 	again   bool          // it may be sent again without a key of its own
-	heard   *heard        // what hooks said about it, if it goes into a turn that runs; nil: they were not asked
-	free    func()        // frees what was reserved for it; nil if nothing was
+	heard   *heard        // what hooks said about a message for a running turn; nil: they were not asked
+	free    func()        // releases what was reserved for the message; nil: nothing was
 }
 
 func (c asked) commandSize() int {
@@ -121,7 +121,7 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 	c.Key = s.e.aliasOf(c.Key)
 	v := &s.view
 	same := c.Send
-	same.Credentials = nil // neither they nor anything made of them is stored
+	same.Credentials = nil // neither credentials nor a digest of them is ever stored
 	body := digestOf(struct {
 		parley.Send
 		RetryOf parley.TurnID
@@ -158,7 +158,7 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 			return none, nil, err
 		}
 	}
-	if c.call == nil && c.heard == nil { // else it was admitted before the hooks were asked
+	if c.call == nil && c.heard == nil { // otherwise it was admitted before the hooks were asked
 		if err := s.e.admit(ctx, s.view.Principal()); err != nil {
 			return none, nil, err
 		}
@@ -175,14 +175,14 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 			}
 		}()
 	}
-	// Before anything of the message is redacted.
+	// Put the credentials first, so that they are redacted from the message too.
 	back, err := s.e.credentials.put(s.view.Principal(), s.id, turn, c.Credentials, s.e.now())
 	if err != nil {
 		return none, nil, err
 	}
 	info, started, err = s.place(ctx, p, c, turn, request)
 	switch {
-	case err == nil && info.ID != turn: // the message went into the open turn
+	case err == nil && info.ID != turn: // the message joined the open turn
 		s.e.credentials.move(s.id, turn, info.ID, false)
 	case err != nil && s.doubt == nil && (s.run == nil || s.run.turn != turn):
 		back()

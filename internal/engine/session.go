@@ -306,7 +306,7 @@ func (s *session) commit(ctx context.Context, events ...parley.Event) error {
 			s.discard() // it would be refused again
 		}
 		if known && s.run != nil && !s.runsDurably(s.run) {
-			s.run.lost = err // its turn's start was dropped, whoever's commit it had joined
+			s.run.lost = err // the turn's start was not committed, so the run cannot continue
 		}
 		return err
 	}

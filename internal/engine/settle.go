@@ -10,9 +10,8 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// settleLate is how long after its deadline a started write may still take effect, as far
-// as a new owner of its turn can know. It covers a toolset's grace period and clock
-// differences.
+// settleLate is how long after its deadline a new owner of the turn must assume that a started
+// write may still take effect. It covers a toolset's grace period and clock differences.
 const settleLate = 5 * time.Second
 
 // Settle determines the outcome of a started write whose owner is gone, for example after
@@ -60,8 +59,7 @@ func (h *host) Settle(ctx context.Context, call parley.CallID) error {
 	}
 }
 
-// over reports whether a started write of an earlier owner can have no effect any more that
-// it has not had.
+// over reports whether a started write of an earlier owner can no longer take effect.
 func (h *host) over(t *parley.Turn, c *parley.Tool) bool {
 	if h.s.e.o.NothingRuns || !h.s.e.o.Alone {
 		return h.s.e.o.NothingRuns
@@ -70,9 +68,9 @@ func (h *host) over(t *parley.Turn, c *parley.Tool) bool {
 	return missing == "" && h.r.box.Over(c.Name, c.Call)
 }
 
-// outlasting is ctx without cancellation by a person or by the time budget. It ends when
-// the server stops, which leaves the call to the next owner, and when this process has
-// lost the session.
+// outlasting returns ctx without cancellation by a person or by the time budget. It is still
+// cancelled when the server stops, which leaves the call to the next owner, and when this
+// process loses the session.
 func (h *host) outlasting(ctx context.Context) (context.Context, func()) {
 	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	ends := func(cause error) {
@@ -93,8 +91,8 @@ func (h *host) outlasting(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// asked returns what is known now about a started write: the service's answer, if it can
-// be asked, or else unknown.
+// asked returns what is now known about a started write: the service's answer if it can be
+// asked, otherwise unknown.
 func (h *host) asked(ctx context.Context, t *parley.Turn, c *parley.Tool) parley.ToolResult {
 	if res, known, _ := h.ask(ctx, t, c); known {
 		return res
@@ -106,8 +104,8 @@ func (h *host) asked(ctx context.Context, t *parley.Turn, c *parley.Tool) parley
 	return res
 }
 
-// ask asks the service of a started write what became of it. known is false if the service
-// does not know, or cannot be asked; an error may pass.
+// ask asks the service for the outcome of a started write. known is false if the service does
+// not know or cannot be asked. An error may be temporary.
 func (h *host) ask(ctx context.Context, t *parley.Turn, c *parley.Tool) (res parley.ToolResult, known bool, err error) {
 	box := h.r.box
 	decl, missing := h.declared(t, c)
@@ -133,7 +131,7 @@ func (h *host) ask(ctx context.Context, t *parley.Turn, c *parley.Tool) (res par
 	res, known, err = box.Reconcile(ctx, run)
 	if err != nil {
 		why, _ := run.Redact(err.Error())
-		h.s.e.o.Logger.Warn("a write's outcome could not be found out", "session", h.s.id, "call", c.Call, "err", why)
+		h.s.e.o.Logger.Warn("the outcome of a write could not be determined", "session", h.s.id, "call", c.Call, "err", why)
 	}
 	res.Call = c.Call
 	return res, known && err == nil, err

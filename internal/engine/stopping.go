@@ -42,7 +42,7 @@ func (s *session) cutInWrite() bool {
 	return startedWrite(t) != nil
 }
 
-// startedWrite is the first write of the turn that was started and has no outcome, or nil.
+// startedWrite returns the first write of the turn that was started and has no outcome, or nil.
 func startedWrite(t *parley.Turn) *parley.Tool {
 	for _, c := range t.Tools.All() {
 		if c.Status == parley.ToolIsStarted && c.Effect != parley.EffectRead {
@@ -77,18 +77,19 @@ func (s *session) canAsk(t *parley.Turn) bool {
 }
 
 // lostCall reports whether t is a direct call in a session of its own, with a started write
-// that can neither be asked about nor made again. If nobody resumes it, it is closed with
-// unknown: to resume it would find out no more, and no list shows its session to those who
-// might. While the scope's tools are not open, that is undecided.
+// that can neither be asked about nor made again. It is closed as unknown, unless somebody
+// resumes it: resuming would learn nothing more, and its session is in no list where somebody
+// could find it. undecided says that the scope's tools are not open, so this cannot be
+// determined yet.
 func (s *session) lostCall(t *parley.Turn) (lost, undecided bool) {
-	c := startedWrite(t) // the only one: a direct call is made again only after it has ended
+	c := startedWrite(t) // there is only one: a direct call is repeated only after it has ended
 	if !s.view.Direct || c == nil {
 		return false, false
 	}
 	open := s.resolves()
 	app, err := s.appOf(t)
 	if err != nil {
-		return false, false // what an app that is off has stays as it is
+		return false, false // sessions of an app that is off stay as they are
 	}
 	if !open {
 		return false, true
@@ -98,14 +99,14 @@ func (s *session) lostCall(t *parley.Turn) (lost, undecided bool) {
 	return !again && !s.canAsk(t), false
 }
 
-// isLost reports whether t is a lost call that does not go on by itself.
+// isLost reports whether t is a lost call that does not continue automatically.
 func (s *session) isLost(t *parley.Turn) bool {
 	lost, _ := s.lostCall(t)
 	return lost && s.leaves(t)
 }
 
-// lostEnd ends the turn of a lost call, like a call that is found to be unknown while
-// nobody is there to ask.
+// lostEnd ends the turn of a lost call in the same way as a call whose outcome is unknown when
+// nobody can be asked.
 func lostEnd() parley.TurnCompleted {
 	return parley.TurnCompleted{Response: parley.Response{Message: unknownResult("").Output}}
 }

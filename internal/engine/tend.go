@@ -77,10 +77,10 @@ func byHands[T any](page []T, do func(T)) {
 	hands.Wait()
 }
 
-// passed is the error of what a pass over many sessions did with one. It is nil if that
-// is no longer the pass's concern: another node drives the session and makes such passes
-// itself, or the session was deleted after it was listed. Something else that is not found
-// is a fault in the session's data, and not what the caller of the pass had asked for.
+// passed converts an error about one session in a pass over many. It returns nil if the session
+// no longer concerns the pass: another node drives it and makes such passes itself, or it was
+// deleted after it was listed. Any other not-found error is a fault in the session's data, and
+// becomes an internal error so that the pass's caller does not mistake it for its own.
 func (e *Engine) passed(ctx context.Context, id parley.SessionID, err error) error {
 	if errors.Is(err, seam.ErrDriven) {
 		return nil
@@ -89,7 +89,7 @@ func (e *Engine) passed(ctx context.Context, id parley.SessionID, err error) err
 		if _, gone := e.o.Store.Session(ctx, parley.System(), id); isCode(gone, parley.CodeNotFound) {
 			return nil
 		}
-		err = parley.Errorf(parley.CodeInternal, "something of session %s was not found: %w", id, err)
+		err = parley.Errorf(parley.CodeInternal, "data of session %s is missing: %w", id, err)
 	}
 	return err
 }

@@ -59,8 +59,8 @@ func (h *host) Begin(ctx context.Context, c parley.ToolCall) (seam.Decision, err
 // errAgentEnded ends what a sub-agent was about to do when it ended.
 var errAgentEnded = parley.Errorf(parley.CodeCancelled, "the agent that called has ended")
 
-// errAskHooks says that hooks may decide in place of a human.
-var errAskHooks = errors.New("the hooks are to be asked for the permission")
+// errAskHooks says that hooks must be asked first, because they may decide in place of a human.
+var errAskHooks = errors.New("hooks must be asked for the permission first")
 
 // errUnsettled says that a started call can only get its outcome from Settle.
 var errUnsettled = errors.New("the call has started and must be settled")
@@ -77,7 +77,7 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID, asked 
 	if a := t.Agent(c.Agent); a != nil && a.Ended {
 		return seam.Decision{}, errAgentEnded
 	}
-	if ctx.Err() != nil { // nobody needs the call any more
+	if ctx.Err() != nil { // the call is not needed any more
 		return seam.Decision{}, context.Cause(ctx)
 	}
 	if c.Claimed() && s.e.now().Before(c.Deadline) {
@@ -132,7 +132,7 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID, asked 
 		case err != nil:
 			return seam.Decision{}, err
 		case started && effect != parley.EffectRead:
-			return seam.Decision{}, errUnsettled // a client may have made it before
+			return seam.Decision{}, errUnsettled // a client may already have made the call
 		default:
 			return refuse(parley.OutcomeError, refusal)
 		}
@@ -158,10 +158,10 @@ func (h *host) begin(ctx context.Context, s *session, call parley.CallID, asked 
 	return d, nil
 }
 
-// effectOf is the effect of a tool's calls.
+// effectOf returns the effect of a tool's calls.
 func effectOf(d parley.ToolDecl) parley.Effect { return cmp.Or(d.Effect, parley.EffectWrite) }
 
-// starting is the start of a call that may run with the given input.
+// starting returns the event that starts a call with the given input.
 func (s *session) starting(box *toolbox.Box, c *parley.Tool, decl parley.ToolDecl, effect parley.Effect, input json.RawMessage) parley.ToolStarted {
 	timeout := time.Duration(decl.Timeout)
 	if timeout <= 0 {
@@ -344,26 +344,26 @@ func (h *host) end(ctx context.Context, r toolbox.Result) error {
 	return h.lasting(ctx, func() error { return h.with(ctx, journal) })
 }
 
-// kept are the artifacts of a result: the whole of an output that was cut, or nil, and the
+// kept holds the stored artifacts of a result: the whole output if it was cut, or nil, and the
 // files.
 type kept struct {
 	whole *parley.ArtifactRef
 	files []parley.ArtifactRef
 }
 
-// stow stores what a result has beside its output. The output says what could not be kept.
+// stow stores the artifacts of a result. If one cannot be stored, the output says so.
 func stow(r *toolbox.Result, keep func(seam.File) (*parley.ArtifactRef, error)) (k kept) {
 	if r.Artifact != nil {
 		var err error
 		if k.whole, err = keep(seam.File{Name: r.ArtifactName, MediaType: r.MediaType, Body: r.Artifact}); err != nil {
 			k.whole = nil
-			r.Output += "\n(The rest could not be kept: " + parley.Info(err).Message + ")"
+			r.Output += "\n(The rest could not be stored: " + parley.Info(err).Message + ")"
 		}
 	}
 	for _, f := range r.Files {
 		ref, err := keep(f)
 		if err != nil {
-			r.Output += "\n(" + f.Name + " could not be kept: " + parley.Info(err).Message + ")"
+			r.Output += "\n(" + f.Name + " could not be stored: " + parley.Info(err).Message + ")"
 			continue
 		}
 		k.files = append(k.files, *ref)
@@ -371,7 +371,7 @@ func stow(r *toolbox.Result, keep func(seam.File) (*parley.ArtifactRef, error)) 
 	return k
 }
 
-// outcome is the end of a call, after the artifacts of its result.
+// outcome returns the events that end a call: those of its artifacts, then the end itself.
 func (s *session) outcome(c *parley.Tool, r toolbox.Result, k kept, report parley.Digest) (events []parley.Event) {
 	turn := s.view.Turn.ID
 	refs := k.files

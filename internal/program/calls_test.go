@@ -67,7 +67,7 @@ func TestCalls_of_a_script(t *testing.T) {
 		t.Fatalf("%+v, %v", claimed, err)
 	}
 	runs(1, "another client of local has claimed the call", "claim", string(in.ID), "--token", "file:"+token)
-	runs(1, "the token is not that of the client", "report", string(in.ID), "x", "--token", "file:"+token)
+	runs(1, "the token is not the one with which the call was claimed", "report", string(in.ID), "x", "--token", "file:"+token)
 	runs(0, none, "calls")
 	env := p.env
 	p.env = append(env[:len(env):len(env)], "TOKEN="+claimed.Token)
@@ -80,7 +80,7 @@ func TestCalls_of_a_script(t *testing.T) {
 		t.Fatalf("%+v", end)
 	}
 	runs(0, "reported: ok", "report", string(in.ID), "The plants need water.", "--token", "env:TOKEN")
-	runs(1, "reported before, with something else", "report", string(in.ID), "No.", "--token", "env:TOKEN")
+	runs(1, "a different report for this call was already accepted", "report", string(in.ID), "No.", "--token", "env:TOKEN")
 	p.env = env
 
 	// A write, with a token of one's own, a file, and JSON.
@@ -101,7 +101,7 @@ func TestCalls_of_a_script(t *testing.T) {
 	if _, errs := runs(2, "--token is not env:VARIABLE or file:PATH", "report", string(in.ID), "x", "--token", "hush-hush"); strings.Contains(errs, "hush") {
 		t.Errorf("the token is repeated: %s", errs)
 	}
-	runs(1, "one of ok, error, unknown", "report", string(in.ID), "x", "--outcome", "fine", "--token", "file:"+token)
+	runs(1, "use ok, error or unknown", "report", string(in.ID), "x", "--outcome", "fine", "--token", "file:"+token)
 	note := filepath.Join(p.dir, "note.txt")
 	p.write(note, "the plants")
 	out, _ = runs(0, "", "report", string(in.ID), "written down", "--result", `{"n": 1}`, "--file", note, "--token", "file:"+token, "--json")

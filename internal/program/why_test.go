@@ -50,14 +50,14 @@ func TestWhy(t *testing.T) {
 			replied, parley.InteractionOpened{Interaction: parley.Interaction{ID: "i1", Kind: parley.KindPermission, Title: "May it mail?"}},
 		}, parley.StatusWaiting, []string{"It waits for a human", "permission: May it mail?", "parley session answer i1", "answer with allow"}},
 		{"waits_for_a_client", []parley.Payload{
-			replied, parley.InteractionOpened{Interaction: parley.Interaction{ID: "i1", Kind: parley.KindClient, Title: "A client is to run mail", Choices: []string{parley.ChoiceDeny}}},
-		}, parley.StatusWaiting, []string{"It waits for a client program", "client: A client is to run mail", "parley session claim i1", "parley session answer i1 deny"}},
+			replied, parley.InteractionOpened{Interaction: parley.Interaction{ID: "i1", Kind: parley.KindClient, Title: "A client must run mail", Choices: []string{parley.ChoiceDeny}}},
+		}, parley.StatusWaiting, []string{"It waits for a client program", "client: A client must run mail", "parley session claim i1", "parley session answer i1 deny"}},
 		{"reported_late", []parley.Payload{
 			replied, mail,
 			parley.ToolEnded{ToolResult: parley.ToolResult{Call: "w", Outcome: parley.OutcomeUnknown}, Name: "mail"},
 			parley.InteractionOpened{Interaction: parley.Interaction{ID: "i1", Kind: parley.KindUnknown, Call: "w", Title: "Did mail take effect?", Text: "The call was sent."}},
-			parley.ContextObserved{Source: "client", Ref: "w", Text: "The client that had taken mail reported after the deadline: ok"},
-		}, parley.StatusWaiting, []string{"unknown: Did mail take effect?\n    The call was sent.\n    The client that had taken mail reported after the deadline: ok\n"}},
+			parley.ContextObserved{Source: "client", Ref: "w", Text: "The client that had claimed mail reported after the deadline: ok"},
+		}, parley.StatusWaiting, []string{"unknown: Did mail take effect?\n    The call was sent.\n    The client that had claimed mail reported after the deadline: ok\n"}},
 		{"unknown", []parley.Payload{
 			replied, mail, parley.ToolEnded{ToolResult: parley.ToolResult{Call: "w", Outcome: parley.OutcomeUnknown}, Name: "mail"}, parley.TurnCompleted{},
 		}, "", []string{"tool mail: 1 unknown", "it may have taken effect"}},

@@ -43,7 +43,7 @@ const completes = (after: number, message: string) => ({ after, type: "turn.comp
 
 const service = { service: "light.turn_on", target: { entity_id: "light.bedroom_ceiling" } };
 const offer = (id: string): Partial<Interaction> & Pick<Interaction, "kind" | "title"> => ({
-  kind: "client", tool: "read_calendar", title: "A client is to run read_calendar", input: { from: "2026-03-01", to: "2026-03-07", calendar: "Family" }, choices: ["deny"], expires_at: inAnHour(), id: `I-${id}`,
+  kind: "client", tool: "read_calendar", title: "A client must run read_calendar", input: { from: "2026-03-01", to: "2026-03-07", calendar: "Family" }, choices: ["deny"], expires_at: inAnHour(), id: `I-${id}`,
 });
 
 /** What waits, each in a session of its own. */

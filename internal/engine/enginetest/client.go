@@ -16,7 +16,7 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// ByClients changes an app so that clients run all tools of the service, in 10 s at most.
+// ByClients changes an app so that clients run all tools of the service, with a timeout of 10 s.
 func ByClients(a *parley.App) {
 	a.Tools, _ = toolbox.Clients(a.Tools).Tools(context.Background())
 	for i := range a.Tools {
@@ -24,7 +24,7 @@ func ByClients(a *parley.App) {
 	}
 }
 
-// here are the tools of an app that the service runs, and offered those that clients do.
+// here holds the tools of an app that the service runs, and in offered those that clients run.
 type here struct {
 	*Service
 	offered toolbox.Clients
@@ -47,21 +47,21 @@ func (h here) Tools(context.Context) ([]parley.ToolDecl, error) {
 	}), nil
 }
 
-// Client is a client that runs tools, over the service. It outlives the server, and says
-// everything again until it is answered. It is safe for concurrent use.
+// Client is a client that runs tools by calling the service. It outlives the server and repeats
+// every command until it is answered. It is safe for concurrent use.
 type Client struct {
 	Service *Service
 	Token   string // the beginning of its tokens; empty: a-clients-own-
-	// Forgets says that it dies whenever the server does not answer: it claims with another
-	// token each time, and never comes back to what it has begun.
+	// Forgets makes the client lose its memory whenever the server does not answer: it claims
+	// with a new token each time and never reports a call that it began before.
 	Forgets bool
 
 	mu   sync.Mutex
 	did  map[parley.InteractionID]parley.ReportCall // what it has done, per claim
-	told map[parley.InteractionID]bool              // the server has answered the report
+	told map[parley.InteractionID]bool              // per claim: the server has answered the report
 }
 
-// Take claims a call that is offered and runs it, but does not report yet.
+// Take claims an offered call and runs it, but does not report yet.
 func (c *Client) Take(ctx context.Context, e *engine.Engine, id parley.InteractionID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *Client) take(ctx context.Context, e *engine.Engine, id parley.Interacti
 	return err
 }
 
-// Serve takes a call that is offered, runs it and reports.
+// Serve claims an offered call, runs it and reports the outcome.
 func (c *Client) Serve(ctx context.Context, e *engine.Engine, id parley.InteractionID) (parley.ToolResult, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (c *Client) Serve(ctx context.Context, e *engine.Engine, id parley.Interact
 	return res, err
 }
 
-// Again reports what the server may not have heard.
+// Again repeats the reports that the server may not have received.
 func (c *Client) Again(ctx context.Context, e *engine.Engine) error {
 	c.mu.Lock()
 	var open []parley.InteractionID
@@ -121,7 +121,7 @@ func (c *Client) Again(ctx context.Context, e *engine.Engine) error {
 func (c *Client) run(ctx context.Context, claimed parley.Claimed) parley.ReportCall {
 	tool := strings.TrimPrefix(claimed.Tool, parley.CallerPrefix)
 	res, err := c.Service.Run(ctx, seam.Run{Call: claimed.Call, Name: tool, Input: claimed.Input})
-	if err != nil { // the server is gone, the client is not
+	if err != nil { // the server is gone, but the client is not
 		var in struct{ Text string }
 		_ = json.Unmarshal(claimed.Input, &in)
 		res = parley.ToolResult{Output: map[string]string{"look": "seen ", "put": "put ", "mail": "mailed "}[tool] + in.Text}

@@ -39,7 +39,8 @@ type Scenario struct {
 	// Sparse crashes each recovery only at every n-th write, beginning at another one each
 	// time, so that all of them are reached after some crash; 0: at each one.
 	Sparse int
-	// Client runs what is offered to clients, made anew for every run; nil: nobody does.
+	// Client creates, for every run, the client that runs the calls offered to clients. Nil: no
+	// client.
 	Client func(*Service) *Client
 	// Offers are the tools that the client offers with each message.
 	Offers []parley.OfferedTool

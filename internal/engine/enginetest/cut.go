@@ -15,7 +15,7 @@ type Cut struct {
 	gone atomic.Bool
 }
 
-// Off cuts the store off now, as when the process ends in the middle of something.
+// Off makes the store fail from now on, as if the process had ended at this point.
 func (c *Cut) Off() { c.gone.Store(true) }
 
 func (c *Cut) dead() error {

@@ -115,9 +115,9 @@ func (r *Rig) Close() {
 	}
 }
 
-// Dies kills the process of a rig over a store in memory while its calls wait for hang, which
-// is closed then, and returns what it left on disk. It waits for the end of the calls, in the
-// test's bubble.
+// Dies ends the rig as if its process were killed while its calls wait for hang, and returns
+// what it left on disk. The rig must use a store in memory. Dies then closes hang and waits for
+// the calls to end, in the test's bubble.
 func (r *Rig) Dies(hang chan struct{}) *mem.Store {
 	disk := r.Mem.Clone()
 	close(hang)
@@ -430,7 +430,7 @@ func With(sets ...seam.Toolset) func(*engine.Options) {
 	return func(o *engine.Options) { o.Tools = map[string]*toolbox.Box{"test": Box(sets...)} }
 }
 
-// Box is a toolbox of the given tools.
+// Box returns a toolbox of the given tools.
 func Box(sets ...seam.Toolset) *toolbox.Box {
 	box, err := toolbox.New(sets, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

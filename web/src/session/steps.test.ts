@@ -30,7 +30,7 @@ test.each<[string, Event, [string, string] | undefined]>([
   ["what is answered", event("interaction.answered", { id: "i", answer: { choice: "deny" }, by: "ana" }), ["ask", "Denied by ana"]],
   ["a handoff with its reason", event("agent.handoff", { from: "a", to: "lead/b#2", name: "b", why: "it knows" }), ["handoff", "to b: it knows"]],
   ["what the house did", event("context.observed", { source: "homeassistant", ref: "light.a", text: "off → on", at: evening }), ["observed_event", "light.a off → on at 21:03"]],
-  ["a report that came too late", event("context.observed", { source: "client", ref: "01M8", text: "The client that had taken mail reported after the deadline: ok", at: evening }), ["observed_event", "The client that had taken mail reported after the deadline: ok at 21:03"]],
+  ["a report that came too late", event("context.observed", { source: "client", ref: "01M8", text: "The client that had claimed mail reported after the deadline: ok", at: evening }), ["observed_event", "The client that had claimed mail reported after the deadline: ok at 21:03"]],
   ["what a later kind of event saw", event("moon.observed", { phase: "full" }), ["observed_event", "moon"]],
   ["a model that takes the place of another", event("context.transferred", { from: "a/b", to: "c/d", text: "what was said" }), ["summary", "c/d goes on in place of a/b:"]],
   ["a fallback whose first model is not known", event("model.failed", { call: "c", error: { code: "unavailable", message: "overloaded" }, retry: true, fallback: "c/d" }), ["error", "the model did not answer (overloaded); c/d goes on"]],

@@ -80,7 +80,7 @@ test("a turn of one agent has no team, whatever is in its log", () => {
 });
 
 test("who waits for a client asks nobody", () => {
-  const log = [started("home/a", "home", "c1"), event("interaction.opened", "home/a", { id: "i1", kind: "client", title: "A client is to run read" })];
+  const log = [started("home/a", "home", "c1"), event("interaction.opened", "home/a", { id: "i1", kind: "client", title: "A client must run read" })];
   expect(states(teamOf(log, true))).toEqual(["home/a offers"]);
   const both = [...log, event("interaction.opened", "home/a", { id: "i2", kind: "permission", title: "?" })];
   expect(states(teamOf(both, true))).toEqual(["home/a asks"]);

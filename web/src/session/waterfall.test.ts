@@ -27,8 +27,8 @@ describe("waterfallOf", () => {
   });
 
   test("a call that is offered to clients waits for no person, and outlives the server", () => {
-    const events = [at(0, "turn.started"), at(10, "interaction.opened", { id: "i", kind: "client", title: "A client is to run read" }), at(500, "turn.interrupted", { reason: "stopped" }), at(900, "turn.resumed"), at(950, "interaction.expired", { id: "i" })];
-    expect(bars(events)?.[0]).toEqual(["offer", "A client is to run read", 10, 950, "failed"]);
+    const events = [at(0, "turn.started"), at(10, "interaction.opened", { id: "i", kind: "client", title: "A client must run read" }), at(500, "turn.interrupted", { reason: "stopped" }), at(900, "turn.resumed"), at(950, "interaction.expired", { id: "i" })];
+    expect(bars(events)?.[0]).toEqual(["offer", "A client must run read", 10, 950, "failed"]);
   });
 
   test("calls, waits and their costs are bars in the order in which they began", () => {

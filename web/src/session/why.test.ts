@@ -42,7 +42,7 @@ describe("why", () => {
     ["failed", {}, [[1, "budget.reached", { name: "max_steps", used: 12, limit: 12 }]], "It failed because a budget was reached: max_steps, 12 of 12. The app's app.yaml sets it under budgets."],
     ["cancelled", {}, [[1, "turn.cancelled", { by: "superseded" }]], "It was interrupted, and then closed because the next message came."],
     ["waiting", { asked: [{ interaction: { title: "Turn on the lamp?" } }] }, [], "It waits for a person: Turn on the lamp?"],
-    ["waiting", { asked: [{ interaction: { kind: "client", title: "A client is to run add_note" } }] }, [], "It waits for a client: A client is to run add_note."],
+    ["waiting", { asked: [{ interaction: { kind: "client", title: "A client must run add_note" } }] }, [], "It waits for a client: A client must run add_note."],
     ["interrupted", { reason: "the server stopped" }, [], "It was interrupted: The server stopped. What was done is kept. Resume it to go on from there, or try again to begin anew."],
     ["resuming", {}, [], "It was interrupted, and goes on by itself."],
     ["running", {}, [], "It is running."],
