@@ -1,24 +1,26 @@
-// Package approval decides whether what files of users and workspaces would run may run.
+// Package approval decides whether programs and URLs that are named in the files of users and
+// workspaces may be run or called.
 //
-// Programs and addresses in such files are off. The operator may turn them on for an app
-// ([Options].Exec). Then each [Subject] needs the yes of a person, which is given through
-// [Gate.Decide] and by nothing else: no mode, rule, hook, model or MCP host comes here. A
-// yes is for one digest, of one user, app and workspace. The digest covers the whole
-// command line, the file's entry for it and the content of the files in the folder that
-// the command line names, so a changed script asks anew, and so does an entry of the same
-// name in a nearer file. A folder, a library or a program elsewhere is not in it.
+// By default none of them may. The operator can allow them for an app ([Options].Exec). Then
+// each [Subject] needs the approval of a person, which only [Gate.Decide] records: no mode,
+// rule, hook, model or MCP host can approve. An approval is for one digest, of one user, app
+// and workspace. The digest covers the whole command line, the file's entry for it, and the
+// content of the files in the folder that the command line names. So a changed script needs a
+// new approval, and so does an entry of the same name in a nearer file. The digest does not
+// cover folders, libraries or programs elsewhere.
 //
-// A caller computes the digest anew directly before each run. A hook's is computed again when its
-// program has ended, and what a changed one says does not count; that of an MCP server when it
-// has started, and a changed one is ended before it is used. Somebody who changes a file
-// between the digest and the moment at which the program reads it still has it run; closing that
-// gap would need a copy of all that the program reads.
+// A caller computes the digest again directly before each run. For a hook it is computed once
+// more after its program has ended, and the output is ignored if the digest has changed. For an
+// MCP server it is computed once more after the start, and the server is ended before it is
+// used if the digest has changed. A file that is changed after the digest is computed and
+// before the program reads it is still run. Closing that gap would need a copy of everything
+// that the program reads.
 //
-// ${NAME} in such files stands for variables that the operator has listed, and for no
-// other of the server's. Addresses must be on hosts that the operator has listed.
+// In such files, ${NAME} can stand only for environment variables that the operator has listed.
+// URLs must be on hosts that the operator has listed.
 //
-// What is decided is kept in the store. It holds until it is decided otherwise; when the
-// store cannot be read, the answer is no. Methods are safe for concurrent use.
+// Decisions are kept in the store and hold until a person changes them. If the store cannot be
+// read, nothing is allowed. Methods are safe for concurrent use.
 package approval
 
 import (
@@ -33,10 +35,11 @@ import (
 )
 
 const (
-	// MaxKept is how many decisions are kept for a user. Beyond it the oldest goes, and its
-	// subject asks again.
+	// MaxKept limits the decisions that are kept for a user. Beyond it the oldest is removed,
+	// and its subject needs a new one.
 	MaxKept = 200
-	// maxRuns is the most bytes of a command line. What a person cannot read is not run.
+	// maxRuns limits a command line, in bytes. A longer one is not run, because no person could
+	// review it.
 	maxRuns = 8 << 10
 )
 
@@ -53,7 +56,7 @@ type Book struct {
 	mu    sync.Mutex // one change at a time, so that the limit holds
 }
 
-// New returns a Book over a store. A nil now is time.Now.
+// New returns a Book that uses a store. If now is nil, it is time.Now.
 func New(store Store, now func() time.Time) *Book {
 	if now == nil {
 		now = time.Now
@@ -61,16 +64,16 @@ func New(store Store, now func() time.Time) *Book {
 	return &Book{store: store, now: now}
 }
 
-// Options are what the operator lets an app's users and workspaces do.
+// Options say what the operator allows the files of an app's users and workspaces.
 type Options struct {
-	Exec  bool                             // files of users and workspaces may run what was approved
-	Env   []string                         // variables that ${NAME} in these files may stand for
-	Value func(name string) (string, bool) // of a variable; nil: none is set
-	Hosts []string                         // that addresses in these files may name
-	Book  *Book                            // nil: nothing was ever approved
+	Exec  bool                             // the files may run what was approved
+	Env   []string                         // environment variables that ${NAME} may stand for
+	Value func(name string) (string, bool) // returns the value of a variable; nil: none is set
+	Hosts []string                         // hosts that URLs may name
+	Book  *Book                            // nil: nothing is approved
 }
 
-// Gate is what a scope's files have to pass. A nil Gate lets nothing pass.
+// Gate decides for the files of one scope. A nil Gate allows nothing.
 type Gate struct {
 	o  Options
 	at seam.Scope
@@ -79,14 +82,14 @@ type Gate struct {
 // For returns the gate of a scope.
 func For(at seam.Scope, o Options) *Gate { return &Gate{o: o, at: at} }
 
-// decision is what a row of the store holds.
+// decision is the content of a row in the store.
 type decision struct {
 	parley.Approval
 	Decided parley.ApprovalState `json:"decided"`
 }
 
-// workspace is where the approvals of a level are kept: what is in a user's own folder is
-// the same in all workspaces.
+// workspace returns the workspace under which the approvals of a level are stored. It is empty
+// for the user's own folder, which is the same in all workspaces.
 func (g *Gate) workspace(level string) string {
 	if level == "user" {
 		return ""
@@ -94,12 +97,12 @@ func (g *Gate) workspace(level string) string {
 	return string(g.at.Workspace)
 }
 
-// State says in which state a subject is now.
+// State returns the current state of a subject.
 func (g *Gate) State(ctx context.Context, s Subject) parley.Approval {
 	return g.States(ctx, []Subject{s})[0]
 }
 
-// States is State for several subjects, which costs one look into the store.
+// States is State for several subjects, with a single query of the store.
 func (g *Gate) States(ctx context.Context, subjects []Subject) []parley.Approval {
 	list := make([]parley.Approval, len(subjects))
 	var kept []seam.Approval
@@ -123,8 +126,8 @@ func (g *Gate) States(ctx context.Context, subjects []Subject) []parley.Approval
 	return list
 }
 
-// Allowed returns nil if a subject may run now, or else why not, for people. digest is that
-// of the subject as it is now.
+// Allowed returns nil if a subject may run now, otherwise an error that tells people why not. s
+// must have the current digest.
 func (g *Gate) Allowed(ctx context.Context, s Subject) error {
 	if s.Wrong != nil {
 		return s.Wrong
@@ -133,28 +136,28 @@ func (g *Gate) Allowed(ctx context.Context, s Subject) error {
 	case parley.ApprovalAllowed:
 		return nil
 	case parley.ApprovalOff:
-		return parley.Errorf(parley.CodeForbidden, "%s of the %s does not run: this app runs nothing that files of users and workspaces name", s.Name, s.Level).
+		return parley.Errorf(parley.CodeForbidden, "%s of the %s does not run: this app runs nothing from files of users and workspaces", s.Name, s.Level).
 			WithHint("the operator can set workspace_exec: true in app.yaml")
 	case parley.ApprovalDenied:
 		return parley.Errorf(parley.CodeForbidden, "%s of the %s does not run: a person has denied it", s.Name, s.Level)
 	}
 	return parley.Errorf(parley.CodeForbidden, "%s of the %s does not run: nobody has approved it", s.Name, s.Level).
-		WithHint("a person can look at it and approve it, with: parley session approve")
+		WithHint("a person can review and approve it with: parley session approve")
 }
 
-// Decide keeps what a person decided about a subject: allowed, denied, or open again.
-// CodeConflict: it is not in the state that the person has seen.
+// Decide stores a person's decision about a subject: allowed, denied, or open again. It returns
+// CodeConflict if the subject is no longer in the state that the person saw.
 func (g *Gate) Decide(ctx context.Context, s Subject, c parley.DecideApproval) (parley.Approval, error) {
 	a, state := s.approval(), c.State
 	switch {
 	case g == nil || !g.o.Exec || g.o.Book == nil:
-		return a, parley.Errorf(parley.CodeForbidden, "this app runs nothing that files of users and workspaces name").
+		return a, parley.Errorf(parley.CodeForbidden, "this app runs nothing from files of users and workspaces").
 			WithHint("the operator can set workspace_exec: true in app.yaml")
 	case s.Wrong != nil && state == parley.ApprovalAllowed:
 		return a, s.Wrong
 	case state != parley.ApprovalAllowed && state != parley.ApprovalDenied && state != parley.ApprovalOpen:
 		return a, parley.Errorf(parley.CodeInvalid, "state is %q", state).WithField("state").
-			WithHint("one of %s, %s, %s", parley.ApprovalAllowed, parley.ApprovalDenied, parley.ApprovalOpen)
+			WithHint("use %s, %s or %s", parley.ApprovalAllowed, parley.ApprovalDenied, parley.ApprovalOpen)
 	}
 	b := g.o.Book
 	b.mu.Lock()
@@ -181,9 +184,9 @@ func (g *Gate) Decide(ctx context.Context, s Subject, c parley.DecideApproval) (
 	return a, b.store.PutApproval(ctx, g.at.Principal, row)
 }
 
-// changed is the error of a decision about something that another was made about meanwhile.
+// changed returns the error for a decision that another one has overtaken.
 func changed(now parley.Approval) error {
-	what := "the decision about %s was taken back meanwhile"
+	what := "the decision about %s was withdrawn meanwhile"
 	switch now.State {
 	case parley.ApprovalAllowed:
 		what = "%s was approved meanwhile"
@@ -193,7 +196,7 @@ func changed(now parley.Approval) error {
 	return parley.Errorf(parley.CodeConflict, what, now.Name).WithHint("look at the list again")
 }
 
-// makeRoom removes the oldest decision of a user who has too many for another one.
+// makeRoom removes a user's oldest decision if there is no room for another.
 func (b *Book) makeRoom(ctx context.Context, p parley.Principal, next seam.Approval) error {
 	have, err := b.store.Approvals(ctx, p)
 	if err != nil {
@@ -209,7 +212,7 @@ func (b *Book) makeRoom(ctx context.Context, p parley.Principal, next seam.Appro
 	var since time.Time
 	for i, r := range have {
 		var d decision
-		_ = json.Unmarshal(r.Body, &d) // one that cannot be read is the oldest
+		_ = json.Unmarshal(r.Body, &d) // a decision that cannot be read counts as the oldest
 		if i == 0 || d.At.Before(since) {
 			oldest, since = r, d.At
 		}

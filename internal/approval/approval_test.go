@@ -86,9 +86,9 @@ func TestAllowed(t *testing.T) {
 		}
 	}
 	var none *approval.Gate
-	says(none, "runs nothing that files")
+	says(none, "runs nothing from files")
 	off := open(ana, "w", approval.Options{Book: approval.New(store, nil)})
-	says(off, "runs nothing that files")
+	says(off, "runs nothing from files")
 	if _, err := off.Decide(ctx, s, parley.DecideApproval{State: parley.ApprovalAllowed, By: "ana"}); parley.CodeOf(err) != parley.CodeForbidden {
 		t.Errorf("decided while it is off: %v", err)
 	}
@@ -99,7 +99,7 @@ func TestAllowed(t *testing.T) {
 		t.Errorf("got %+v, %v", a, err)
 	}
 	says(open(ana, "w", on()), "")
-	says(off, "runs nothing that files") // the operator has changed their mind
+	says(off, "runs nothing from files") // the operator has changed their mind
 	says(open(ana, "v", on()), "nobody")
 	says(open(bob, "w", on()), "nobody")
 	says(approval.For(seam.Scope{Principal: ana, App: "other", Workspace: "w"}, on()), "nobody")

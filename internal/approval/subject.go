@@ -19,19 +19,19 @@ import (
 
 const (
 	maxFile  = 8 << 20 // bytes of a file that a command line names
-	maxFiles = 32      // of them
+	maxFiles = 32      // files that a command line may name
 )
 
 // Subject is something that a file of a user or workspace would run. Make one with [Of].
 type Subject struct {
 	Kind   parley.ApprovalKind
 	Level  string // user or workspace
-	File   string // the file that has it, from the level's folder
+	File   string // the file that names it, relative to the level's folder
 	Name   string
-	Runs   string // the whole command line as it is written, or the address
+	Runs   string // the whole command line as written, or the URL
 	Digest parley.Digest
-	Files  []string // of the folder, that are part of Digest
-	Wrong  error    // why nobody can approve it; nil: somebody can
+	Files  []string // files in the folder whose content is part of Digest
+	Wrong  error    // why it cannot be approved; nil: it can
 }
 
 func (s Subject) approval() parley.Approval {
@@ -43,9 +43,10 @@ func (s Subject) approval() parley.Approval {
 	return parley.Approval{Problem: problem, Digest: s.Digest, Kind: s.Kind, Level: s.Level, File: s.File, Name: s.Name, Runs: parley.Cut(s.Runs, maxRuns), Files: s.Files}
 }
 
-// Of completes a subject, which has everything up to Runs, with its digest. entry is what
-// its file says about it, all of which counts. folder is the level's, where the command line
-// may name files, also by their path below dir, which is where the folder is on disk.
+// Of completes a subject whose fields up to Runs are set. It computes the digest. entry is the
+// whole entry in the file, all of which is part of the digest. folder is the level's folder, in
+// which the command line may name files. dir is its path on disk, with which the command line
+// may name them too.
 func Of(s Subject, entry any, folder fs.FS, dir string) Subject {
 	h := sha256.New()
 	raw, err := json.Marshal([]any{s.Kind, s.Level, s.File, s.Name, s.Runs, entry})
@@ -72,11 +73,11 @@ func Of(s Subject, entry any, folder fs.FS, dir string) Subject {
 	return s
 }
 
-// word is what may stand between the words of a command line, of any shell.
+// word matches what separates the words of a command line, in any shell.
 var word = regexp.MustCompile("[\\s\"'`;|&<>()=,]+")
 
-// named are the regular files of a folder that a command line may mean. One that it does
-// not mean does no harm: the digest then covers more than it has to.
+// named returns the regular files of a folder that a command line may refer to. It may return
+// too many, which is harmless: the digest then covers more than it must.
 func named(folder fs.FS, line, dir string) (list []string) {
 	if folder == nil {
 		return nil
@@ -111,7 +112,7 @@ func digestOf(folder fs.FS, name string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// plain is err without the path of the machine.
+// plain returns err without paths of this machine.
 func plain(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -121,9 +122,10 @@ func plain(err error) error {
 
 var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}`)
 
-// Expand replaces ${NAME} and ${NAME:-default} in a text of a file. own are variables that
-// the file may always use, such as the path of the workspace. Of the server's, only those
-// that the operator has listed are replaced. Another one is an error that names it.
+// Expand replaces ${NAME} and ${NAME:-default} in a text from a file. own holds variables that
+// the file may always use, such as the path of the workspace. Of the server's environment
+// variables it replaces only those that the operator has listed. Any other variable is an error
+// that names it.
 func (g *Gate) Expand(text string, own map[string]string) (string, error) {
 	var wrong error
 	out := variable.ReplaceAllStringFunc(text, func(whole string) string {
@@ -156,8 +158,8 @@ func (g *Gate) Expand(text string, own map[string]string) (string, error) {
 	return out, nil
 }
 
-// ExpandOf is Expand for a file that names the variables it uses: others than these are not
-// replaced, whatever the operator has listed.
+// ExpandOf is Expand for a file that names the variables it uses. Only these are replaced, even
+// if the operator has listed more.
 func (g *Gate) ExpandOf(text string, names []string) (string, error) {
 	if g == nil {
 		return g.Expand(text, nil)
@@ -167,13 +169,13 @@ func (g *Gate) ExpandOf(text string, names []string) (string, error) {
 	return For(g.at, o).Expand(text, nil)
 }
 
-// Address checks an address in a file: it must be on a host that the operator has listed.
-// The caller connects through a dial.Guard over [Gate.Hosts], which checks what the name
-// resolves to.
+// Address checks a URL from a file: it must be on a host that the operator has listed. The
+// caller must connect through a dial.Guard for [Gate.Hosts], which checks the addresses that
+// the name resolves to.
 func (g *Gate) Address(raw string) error {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return parley.Errorf(parley.CodeInvalid, "its address is none that can be called").WithHint("write http:// or https:// and a host, without a password")
+		return parley.Errorf(parley.CodeInvalid, "its URL is not valid").WithHint("write http:// or https:// and a host, without a password")
 	}
 	if !slices.Contains(g.Hosts(), strings.ToLower(u.Hostname())) {
 		return parley.Errorf(parley.CodeForbidden, "%s is not a host that files of users and workspaces may name", parley.Cut(u.Hostname(), 200)).
@@ -182,7 +184,7 @@ func (g *Gate) Address(raw string) error {
 	return nil
 }
 
-// Hosts are those that addresses may name.
+// Hosts returns the hosts that URLs may name.
 func (g *Gate) Hosts() (list []string) {
 	if g == nil {
 		return nil

@@ -38,7 +38,7 @@ type Session struct {
 	Workspace parley.Workspace
 	Events    []parley.Event
 	Blobs     map[parley.Digest][]byte // artifacts and other bytes that Events refer to
-	// Key and Asked are those of the request to make it; an archive names none.
+	// Key and Asked belong to the import request; an archive does not contain them.
 	Key   string
 	Asked parley.Digest
 }

@@ -147,7 +147,7 @@ func (a *Folder) KeepBlob(_ context.Context, session parley.SessionID, d parley.
 	}
 	return a.change(session, func(dir string) error {
 		if info, err := os.Lstat(name); err == nil && info.Size() == int64(len(body)) {
-			return nil // it appeared whole
+			return nil // the rename has put the complete folder in place
 		}
 		if err := a.make(session, blobFolder); err != nil {
 			return err
@@ -277,8 +277,8 @@ func (a *Folder) Drop(_ context.Context, session parley.SessionID) error {
 	})
 }
 
-// change calls do with a session's folder, which may not exist yet. It fails if the data
-// folder is not the same before and after that: what do did may be in another one.
+// change calls do with a session's folder, which may not exist yet. It fails if the data folder
+// was replaced meanwhile, because do may then have changed a different one.
 func (a *Folder) change(session parley.SessionID, do func(dir string) error) error {
 	dir, err := a.of(session)
 	if err != nil {

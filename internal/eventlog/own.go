@@ -7,15 +7,15 @@ import (
 	"github.com/parley-server/parley/internal/redact"
 )
 
-// ownSecrets are secrets that only one session may contain, such as the credentials of its
-// turns. Other sessions are not searched for them: what is redacted in a text tells its
-// writer that it is a secret.
+// ownSecrets are secrets of single sessions, such as the credentials of their turns. Only the
+// session's own texts are searched for them. If other sessions were searched too, a writer
+// could guess a secret by seeing what is redacted.
 type ownSecrets struct {
 	mu sync.RWMutex
 	of map[parley.SessionID]*redact.Redactor
 }
 
-// redactor is the one for texts of a session.
+// redactor returns the redactor for texts of a session.
 func (l *log) redactor(session parley.SessionID) *redact.Redactor {
 	l.own.mu.RLock()
 	defer l.own.mu.RUnlock()
@@ -25,11 +25,10 @@ func (l *log) redactor(session parley.SessionID) *redact.Redactor {
 	return l.red
 }
 
-// Hide makes values secrets of a session, in place of those that were its secrets before:
-// later events, files and fragments of the session are searched for them, in the middle of
-// a streamed text as well, and so are the lines of a log behind the same redactor
-// ([redact.Redactor.Writer]). Without values, the session has no secrets of its own. Calls
-// for one session must be made one after the other.
+// Hide replaces the secrets of a session by values. The session's later events, files and text
+// fragments are searched for them, even if a stream has already begun. Lines of a log that uses
+// the same redactor ([redact.Redactor.Writer]) are searched too. Without values, the session
+// has no secrets of its own. Calls for the same session must not be concurrent.
 func (w *Writer) Hide(session parley.SessionID, values ...string) {
 	l := w.l
 	var red *redact.Redactor

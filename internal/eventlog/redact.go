@@ -37,9 +37,10 @@ func (c Clean) With(more Clean) Clean {
 // Mark replaces a secret.
 const Mark = redact.Mark
 
-// Redact returns events without the secrets in their data. Redacting twice changes
-// nothing more. The secrets of an event's session are looked for, too, see [Writer.Hide]. If the input of a call was changed, the event says so in its field
-// Redacted, which tells it from a text that merely contains [Mark].
+// Redact returns events without the secrets in their data. Redacting twice changes nothing
+// more. It also removes the secrets of the event's session, see [Writer.Hide]. If the input of
+// a call was changed, the event's field Redacted is set, to distinguish it from an input that
+// merely contains [Mark].
 //
 // Data that a provider wants back byte for byte, the signatures of a reply's parts and
 // its state, is not matched by shape. If it contains a known secret it is dropped whole,

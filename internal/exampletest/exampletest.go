@@ -1,4 +1,4 @@
-// Package exampletest gives examples what a test has: examples that run get no testing.TB.
+// Package exampletest provides a testing.TB to examples, which get none from the testing package.
 package exampletest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// T is a testing.TB for one example, and end is what its end would do. A failure panics, which
-// fails the example.
+// T returns a testing.TB for one example. Call end at the end of the example; it runs the
+// cleanups. A failure panics, which fails the example.
 func T() (t testing.TB, end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &example{ctx: ctx}
@@ -24,7 +24,7 @@ func T() (t testing.TB, end func()) {
 }
 
 type example struct {
-	testing.TB // nil: what is not here is not used
+	testing.TB // nil: only the methods defined below may be called
 	ctx        context.Context
 	after      []func()
 }

@@ -16,7 +16,7 @@ import (
 
 const (
 	maxCommands = 400
-	maxExpanded = 64 << 10 // bytes of what a command says, the files that it names included
+	maxExpanded = 64 << 10 // bytes of an expanded command, including the files that it names
 	maxCommand  = 300      // bytes of a description
 )
 
@@ -24,13 +24,14 @@ const (
 type command struct {
 	Name        string
 	Description string
-	Hint        string   // what arguments it takes, for people
+	Hint        string   // describes its arguments to people
 	Arguments   []string // their names
 	Level       string
 	Path        string
 }
 
-// commands finds the Markdown files in dir and in its folders, which are no part of a name.
+// commands finds the Markdown files in dir and its subfolders. The name of a command does not
+// include the subfolder.
 func (r *reader) commands(dir string) { r.commandsIn(dir, "") }
 
 func (r *reader) commandsIn(dir, sub string) {
@@ -53,7 +54,7 @@ func (r *reader) commandsIn(dir, sub string) {
 			f, body, err = split(text)
 		}
 		if err == nil && (len(n) > maxName || !name.MatchString(n)) {
-			err = errors.New("a command is named with letters, digits, - and _, at most 64 of them")
+			err = errors.New("the name of a command must have at most 64 letters, digits, - and _")
 		}
 		if err != nil {
 			r.problem(r.level, at, err)
@@ -117,25 +118,26 @@ func (s *Set) Expand(_ context.Context, which, args string) (string, error) {
 		out += named(folder, ".", out, map[string]bool{c.Path: true}, maxExpanded)
 	}
 	if len(out) > maxExpanded {
-		return "", parley.Errorf(parley.CodeTooLarge, "the command /%s says %d bytes, more than %d", c.Name, len(out), maxExpanded).WithField("message")
+		return "", parley.Errorf(parley.CodeTooLarge, "the command /%s expands to %d bytes, more than %d", c.Name, len(out), maxExpanded).WithField("message")
 	}
 	return out, nil
 }
 
 func unreadable(c command, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		err = errors.New("it is gone")
+		err = errors.New("the file is gone")
 	}
 	return parley.Errorf(parley.CodeInvalid, "the command /%s cannot be read: %w", c.Name, short(err)).WithField("message").
 		WithHint("its file is %s of the %s", c.Path, c.Level)
 }
 
-// holder is a place in a command's text for an argument. A backslash before it keeps it.
+// holder matches a placeholder for an argument in a command's text. A backslash before it keeps
+// it as it is.
 var holder = regexp.MustCompile(`\\?\$(?:ARGUMENTS(?:\[(\d{1,3})\])?|(\d{1,3})|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Z_]+)\})`)
 
-// fill puts the arguments into a command's text. Its first argument is $1; in a text that
-// has $0 it is $0. The two came from two versions of one program, and files of both are
-// about. $ARGUMENTS[0] is the first one in either.
+// fill puts the arguments into a command's text. The first argument is $1, but $0 in a text
+// that contains $0: the two forms come from two versions of one program, and files of both
+// exist. $ARGUMENTS[0] always is the first argument.
 func fill(c command, body, args string) string {
 	args = strings.TrimSpace(args)
 	list := fields(args)
@@ -150,7 +152,7 @@ func fill(c command, body, args string) string {
 		n, err := strconv.Atoi(digits)
 		used = true
 		if n -= first; err != nil || n < 0 || n >= len(list) {
-			return whole // a missing one stays as it is written
+			return whole // leave a placeholder without an argument as it is
 		}
 		return list[n]
 	}
@@ -191,7 +193,7 @@ func fill(c command, body, args string) string {
 	return out
 }
 
-// fields parts arguments as a shell does: at spaces, unless they are in quotes.
+// fields splits arguments as a shell does: at spaces, except inside quotes.
 func fields(args string) (list []string) {
 	var word strings.Builder
 	var quote rune
@@ -223,8 +225,7 @@ func fields(args string) (list []string) {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// firstLine is the first line of a body that says something, without the marks of a
-// heading.
+// firstLine returns the first line of a body that is not empty, without heading marks.
 func firstLine(body string) string {
 	for line := range strings.Lines(body) {
 		if line = strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(line), "#")); line != "" {

@@ -1,14 +1,14 @@
 // Package extension finds what folders of files add to an app: skills, instructions, slash
 // commands and hooks, in the formats that other agents use as well.
 //
-// Folders have levels: the platform's, the app's, the user's and the workspace's. Of what
-// has the same name, the nearest level's counts, and in a level that below .agents before
-// that below .claude. Instructions of all levels count, the nearest last.
+// Folders belong to levels: platform, app, user and workspace, from the farthest to the
+// nearest. If two have something of the same name, the nearer level's is used; within a level,
+// .agents goes before .claude. The instructions of all levels are used, the nearest last.
 //
-// Except for hooks, what is found is text for a model and grants nothing. A skill's
-// allowed-tools do not count, and the commands that a slash command or skill would have run
-// are left as they stand. Hooks of all levels count; those of the user and the workspace run
-// only as package approval lets them.
+// Except for hooks, these files are text for a model and grant nothing. A skill's allowed-tools
+// are ignored, and shell commands embedded in a slash command or skill are not run but left as
+// text. The hooks of all levels are used; those of the user and the workspace run only if
+// package approval allows them.
 //
 // The formats: agentskills.io (SKILL.md), agents.md (AGENTS.md), and the documentation of
 // Claude Code (CLAUDE.md, .claude/commands and further keys of SKILL.md).
@@ -30,33 +30,33 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Places are what a level's folder may have.
+// Places are the names that are looked for in a level's folder.
 var Places = []string{".agents", ".claude", "AGENTS.md", "CLAUDE.md", "CLAUDE.local.md"}
 
 // A Level is one folder that adds to an app.
 type Level struct {
 	Name string // for people: platform, app, user or workspace
-	// Open opens the folder, and close ends its use. The error is fs.ErrNotExist if the
-	// level has no folder now. No path may lead out of it.
+	// Open opens the folder; close must be called after use. The error is fs.ErrNotExist if the
+	// level has no folder now. No path, and no link, may lead out of the folder.
 	Open func() (folder fs.FS, close func(), err error)
 	// Dir is where the folder is on disk now, for hooks. Nil or empty: it is not on disk.
 	Dir func() string
 }
 
-// ofOperator reports whether the level is the operator's.
+// ofOperator reports whether the level belongs to the operator.
 func (l Level) ofOperator() bool { return l.Name != "user" && l.Name != "workspace" }
 
 // Options configure a Set.
 type Options struct {
-	Levels []Level // the farthest first
+	Levels []Level // in order, the farthest first
 	Hooks  *Hooks  // nil: hooks do not run
 	Logger *slog.Logger
 }
 
-// recheck is for how long what was found counts as current.
+// recheck is how long the result of a look at the folders counts as current.
 const recheck = 2 * time.Second
 
-// Set is what the levels of one scope add. It is a seam.Toolset with the one tool [Tool].
+// Set holds the extensions of one scope's levels. It is a seam.Toolset with one tool, [Tool].
 // Its methods are safe for concurrent use.
 type Set struct {
 	o Options
@@ -65,16 +65,17 @@ type Set struct {
 	found   *found
 	at      time.Time // when the folders were last looked at
 	changes int64
-	cache   map[place]cached // of the last look
+	cache   map[place]cached // the files of the last look
 }
 
-// place is a file of a level.
+// place identifies a file of a level.
 type place struct {
 	level string
 	path  string
 }
 
-// cached is a file as it was read. It is read again when its size or time has changed.
+// cached is the content of a file. The file is read again when its size or modification time
+// changes.
 type cached struct {
 	size int64
 	at   time.Time
@@ -119,7 +120,7 @@ func (s *Set) Refresh(context.Context) {
 	if s.found == nil || digest(now) != digest(s.found) {
 		for _, p := range now.Problems {
 			if s.found == nil || !slices.Contains(s.found.Problems, p) {
-				s.o.Logger.Warn("an extension is not used as it stands", "problem", p)
+				s.o.Logger.Warn("an extension file has a problem", "problem", p)
 			}
 		}
 		s.found = now
@@ -131,7 +132,7 @@ func (s *Set) Refresh(context.Context) {
 func digest(f *found) [32]byte {
 	raw, err := json.Marshal(f)
 	if err != nil {
-		panic("extension: " + err.Error()) // it has nothing but text
+		panic("extension: " + err.Error()) // it contains only text, which cannot fail to encode
 	}
 	return sha256.Sum256(raw)
 }
@@ -168,7 +169,7 @@ func (s *Set) open(level string) (fs.FS, func(), error) {
 
 var errGone = parley.Errorf(parley.CodeNotFound, "its folder is gone")
 
-// look is one look at the folders.
+// look collects what one look at the folders finds.
 type look struct {
 	before, now  map[place]cached
 	skills       map[string]skill   // by name
@@ -194,7 +195,7 @@ func (l *look) level(level Level) {
 	in := &reader{look: l, level: level.Name, folder: folder}
 	in.instructions()
 	in.hooks(level)
-	// What is found later replaces what was found before.
+	// .agents comes second, because later finds replace earlier ones.
 	for _, dir := range []string{".claude", ".agents"} {
 		if dir == ".claude" {
 			in.commands(dir + "/commands")
@@ -216,7 +217,7 @@ func orFolder(path string) string {
 	return path
 }
 
-// short is err without the path of the machine.
+// short returns err without paths of this machine.
 func short(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err

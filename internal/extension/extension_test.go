@@ -322,7 +322,7 @@ func TestCommands(t *testing.T) {
 	if err := os.Remove(filepath.Join(p.dir, "user/.claude/commands/commit.md")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Expand(t.Context(), "commit", ""); parley.CodeOf(err) != parley.CodeInvalid || !strings.Contains(err.Error(), "it is gone") {
+	if _, err := s.Expand(t.Context(), "commit", ""); parley.CodeOf(err) != parley.CodeInvalid || !strings.Contains(err.Error(), "the file is gone") {
 		t.Error(err)
 	}
 	if err := os.RemoveAll(filepath.Join(p.dir, "user")); err != nil {

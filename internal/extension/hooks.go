@@ -15,27 +15,27 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// SettingsFiles are where a level may have hooks.
+// SettingsFiles are the files in which a level may have hooks.
 var SettingsFiles = []string{".claude/settings.json", ".claude/settings.local.json"}
 
-// Hooks say how hooks run.
+// Hooks configures how hooks run.
 type Hooks struct {
-	Gate   *approval.Gate                   // of the user's and the workspace's; nil: none of them runs
-	Value  func(name string) (string, bool) // of a variable, for the operator's
+	Gate   *approval.Gate                   // approvals of user and workspace hooks; nil: those hooks do not run
+	Value  func(name string) (string, bool) // the value of a variable, for hooks of the operator
 	Places hook.Places
-	Clean  func(text string) string // removes secrets from what hooks say when they fail
+	Clean  func(text string) string // removes secrets from the error text of hooks
 }
 
-// foundHook is a hook with where it was found.
+// foundHook is a hook and where it was found.
 type foundHook struct {
 	Level string
 	File  string
 	Entry hook.Entry
-	Wrong string // so that a change of it is one of what was found
+	Wrong string // the entry's error; here so that a changed error counts as a change
 }
 
-// hooks reads the settings files of a level. disableAllHooks is about its own hooks and
-// those of nearer levels, never about the operator's.
+// hooks reads the settings files of a level. disableAllHooks turns off the level's own hooks
+// and those of nearer levels, but never the operator's.
 func (r *reader) hooks(level Level) {
 	for _, name := range SettingsFiles {
 		text, err := r.text(name)
@@ -61,8 +61,8 @@ func (r *reader) hooks(level Level) {
 	}
 }
 
-// found adds a hook. One that is written wrongly fails at each call if it is the operator's;
-// one of others is left out.
+// found adds a hook. An invalid hook of the operator is kept and fails at each call. An invalid
+// hook of a user or workspace is left out.
 func (l *look) found(level Level, file string, e hook.Entry) {
 	wrong := ""
 	if e.Wrong != nil {
@@ -73,7 +73,8 @@ func (l *look) found(level Level, file string, e hook.Entry) {
 	l.hooks = append(l.hooks, foundHook{level.Name, file, e, wrong})
 }
 
-// unread stands for the hooks of the operator's files that could not be read.
+// unread adds a hook that always fails, in place of the hooks in an operator's file that could
+// not be read.
 func (l *look) unread(level Level, file string, err error) {
 	wrong := parley.Errorf(parley.CodeInvalid, "%s cannot be read: %w", orFolder(file), short(err))
 	l.found(level, file, hook.Entry{Event: hook.PreToolUse, Name: "settings.json", Timeout: hook.DefaultTimeout, Wrong: wrong})
@@ -92,7 +93,7 @@ func (s *Set) Hooks() []hook.Hook {
 	return list
 }
 
-// hook makes a found hook one that can run.
+// hook makes a found hook runnable.
 func (s *Set) hook(level Level, f foundHook) hook.Hook {
 	h := hook.Hook{Entry: f.Entry, Level: f.Level}
 	var allowed func(ctx context.Context) error
@@ -110,7 +111,7 @@ func (s *Set) hook(level Level, f foundHook) hook.Hook {
 			dir = level.Dir()
 		}
 		if dir == "" {
-			return hook.Said{}, parley.Errorf(parley.CodeInvalid, "there is no folder to run it in")
+			return hook.Said{}, parley.Errorf(parley.CodeInvalid, "the folder of its level is not on disk, so it cannot run there")
 		}
 		env := map[string]string{"CLAUDE_PROJECT_DIR": dir}
 		if at := s.workspace(); at != "" {
@@ -124,7 +125,7 @@ func (s *Set) hook(level Level, f foundHook) hook.Hook {
 	return h
 }
 
-// workspace is where the workspace is on disk, or "".
+// workspace returns where the workspace is on disk, or "".
 func (s *Set) workspace() string {
 	for _, l := range s.o.Levels {
 		if l.Name == "workspace" && l.Dir != nil {
@@ -134,8 +135,8 @@ func (s *Set) workspace() string {
 	return ""
 }
 
-// service is how a hook's address is called. The operator's own file names its host; that of
-// others has to be one that the operator has listed.
+// service returns the function that calls a hook's URL. A hook in the operator's own file may
+// call any host. Other hooks may only call hosts that the operator has listed.
 func (s *Set) service(level Level, e hook.Entry) func(ctx context.Context, message []byte) (hook.Said, error) {
 	var hosts []string
 	if level.ofOperator() {
@@ -158,8 +159,8 @@ func (s *Set) service(level Level, e hook.Entry) func(ctx context.Context, messa
 	}}.Do(e)
 }
 
-// subject is a hook of a user or workspace as a person approves it, with what its files are
-// now.
+// subject returns what a person approves about a hook of a user or workspace, including the
+// current content of its files.
 func (s *Set) subject(level Level, f foundHook) approval.Subject {
 	about := approval.Subject{Kind: parley.ApprovalHook, Level: f.Level, File: f.File, Name: f.Entry.Name, Runs: f.Entry.Runs}
 	folder, end, err := s.open(f.Level)
@@ -184,7 +185,7 @@ func (s *Set) subject(level Level, f foundHook) approval.Subject {
 	return about
 }
 
-// subjects are all hooks that need an approval.
+// subjects returns all hooks that need an approval.
 func (s *Set) subjects() (list []approval.Subject) {
 	if s.o.Hooks == nil {
 		return nil

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	maxInstructions = 32 << 10 // bytes of all levels
-	maxHops         = 4        // from a file to the one that it names, and so on
+	maxInstructions = 32 << 10 // bytes of all levels together
+	maxHops         = 4        // how deep files may include other files
 )
 
-// instructions reads the files that say how to work in the level's folder.
+// instructions reads the level's files with instructions for agents.
 func (r *reader) instructions() {
 	seen := map[string]bool{}
 	var texts []string
@@ -28,7 +28,7 @@ func (r *reader) instructions() {
 			continue
 		}
 		if text = strings.TrimSpace(text); text == "" || seen[file] || seen["="+text] {
-			continue // it was named by another one, or is a link to it
+			continue // another file has included it, or is a link to it
 		}
 		seen[file], seen["="+text] = true, true
 		more := named(r.folder, path.Dir(file), text, seen, maxInstructions)
@@ -39,7 +39,7 @@ func (r *reader) instructions() {
 	}
 	text := strings.Join(texts, "\n\n")
 	if room := maxInstructions - r.length; len(text) > room {
-		r.problem(r.level, "AGENTS.md or CLAUDE.md", fmt.Errorf("it is cut off: instructions of all levels have at most %d bytes", maxInstructions))
+		r.problem(r.level, "AGENTS.md or CLAUDE.md", fmt.Errorf("it is cut off: the instructions of all levels together may have at most %d bytes", maxInstructions))
 		text = cutAt(text, max(room, 0)) + "\n[cut off]"
 	}
 	r.length += len(text)
@@ -53,9 +53,9 @@ func cutAt(text string, n int) string {
 	return text[:min(n, len(text))]
 }
 
-// named has the files that a text names with @, and those that these name. dir is where
-// its paths begin. What is no file of the folder is left as it stands. Each file is taken
-// once, at most limit bytes in all.
+// named returns the content of the files that a text includes with @, and of the files that
+// those include. Paths are relative to dir. A name that is not a file in the folder is left as
+// text. Each file is included once, and all of them have at most limit bytes.
 func named(folder fs.FS, dir, text string, seen map[string]bool, limit int) string {
 	var out strings.Builder
 	type from struct {
@@ -84,7 +84,7 @@ func named(folder fs.FS, dir, text string, seen map[string]bool, limit int) stri
 	return out.String()
 }
 
-// mentions are the relative paths after an @, outside code.
+// mentions returns the relative paths that follow an @ outside of code.
 func mentions(text string) (list []string) {
 	fence := ""
 	for line := range strings.Lines(text) {

@@ -14,8 +14,8 @@ import (
 
 const (
 	maxFile     = 256 << 10 // bytes of a file that is read
-	maxEntries  = 1000      // of a folder that are looked at
-	maxProblems = 20        // that are said of one look
+	maxEntries  = 1000      // entries of a folder that are read
+	maxProblems = 20        // problems reported for one look
 )
 
 // reader reads the folder of a level.
@@ -25,7 +25,7 @@ type reader struct {
 	folder fs.FS
 }
 
-// text reads a file, unless the last look has read it and it has not changed since.
+// text returns a file's text. It reads the file only if it has changed since the last look.
 func (r *reader) text(name string) (string, error) {
 	at := place{r.level, name}
 	if have, ok := r.now[at]; ok {
@@ -47,8 +47,8 @@ func (r *reader) text(name string) (string, error) {
 	return text, nil
 }
 
-// readText reads a file of text. It reads at most limit bytes, whatever the size is said
-// to be.
+// readText reads a text file. It reads at most limit bytes, whatever size the file system
+// reports.
 func readText(folder fs.FS, name string, limit int64) (string, error) {
 	if !fs.ValidPath(name) {
 		return "", errors.New("it is not a path in the folder")
@@ -95,7 +95,7 @@ func (r *reader) list(dir string) []fs.DirEntry {
 		r.problem(r.level, dir, err)
 	}
 	if len(list) == maxEntries {
-		r.problem(r.level, dir, fmt.Errorf("only its first %d entries are looked at", maxEntries))
+		r.problem(r.level, dir, fmt.Errorf("only its first %d entries are read", maxEntries))
 	}
 	return list
 }
@@ -120,7 +120,7 @@ type front struct {
 	ForUser     *bool  `yaml:"user-invocable"`
 }
 
-// words are a list, or one string of them.
+// words is a list of words, or one string of words separated by spaces.
 type words []string
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -133,7 +133,7 @@ func (w *words) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*[]string)(w))
 }
 
-// split parts a file into front matter and body. A file without front matter is all body.
+// split splits a file into front matter and body. A file without front matter is all body.
 func split(text string) (f front, body string, err error) {
 	rest, ok := strings.CutPrefix(text, "---\n")
 	if !ok {
@@ -142,13 +142,13 @@ func split(text string) (f front, body string, err error) {
 	head, body, ok := strings.Cut("\n"+rest, "\n---\n")
 	if !ok {
 		if head, ok = strings.CutSuffix("\n"+rest, "\n---"); !ok {
-			return f, "", errors.New("its front matter has no end; close it with a line ---")
+			return f, "", errors.New("its front matter has no end; end it with a line ---")
 		}
 	}
 	if err := yaml.Load([]byte(head), &f); err == nil {
 		return f, body, nil
 	}
-	// Others write values that hold ": " without quotes.
+	// Other programs accept values that contain ": " without quotes.
 	f = front{}
 	if err := yaml.Load([]byte(quoted(head)), &f); err != nil {
 		return f, "", fmt.Errorf("its front matter cannot be read: %w", err)
@@ -156,7 +156,7 @@ func split(text string) (f front, body string, err error) {
 	return f, body, nil
 }
 
-// quoted is front matter whose plain values on one line are in quotes.
+// quoted returns front matter with its plain one-line values put in quotes.
 func quoted(head string) string {
 	lines := strings.Split(head, "\n")
 	for i, line := range lines {

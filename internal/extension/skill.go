@@ -23,8 +23,8 @@ const (
 	maxListed   = 1536     // bytes of one skill in the list
 	maxListing  = 24 << 10 // bytes of the list
 	maxName     = 64       // bytes of a name
-	maxFiles    = 100      // of a skill that are named
-	maxSkillDir = 4        // how deep they may lie
+	maxFiles    = 100      // files of a skill that are listed
+	maxSkillDir = 4        // how deep these files may be nested
 )
 
 // skill is a folder with a SKILL.md.
@@ -39,10 +39,11 @@ type skill struct {
 	ForUser     bool
 }
 
-// name is what skills and commands may be called. Others' folders are in this form, too.
+// name is the form of the names of skills and commands. Names that other agents accept have the
+// same form.
 var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
-// skills finds those in dir. A folder without a SKILL.md is none.
+// skills finds the skills in dir. A folder without a SKILL.md is not a skill.
 func (r *reader) skills(dir string) {
 	for _, e := range r.list(dir) {
 		at := path.Join(dir, e.Name())
@@ -71,7 +72,7 @@ func (r *reader) skills(dir string) {
 		switch {
 		case err != nil:
 		case len(s.Name) > maxName || !name.MatchString(s.Name):
-			err = errors.New("a skill's folder is named with letters, digits, - and _, at most 64 of them")
+			err = errors.New("the name of a skill's folder must have at most 64 letters, digits, - and _")
 		case s.Description == "":
 			err = errors.New("it has no description")
 		case len(r.look.skills) == maxSkills:
@@ -82,19 +83,19 @@ func (r *reader) skills(dir string) {
 			continue
 		}
 		if f.Name != "" && f.Name != s.Name {
-			r.problem(r.level, at, fmt.Errorf("its name is %q, and its folder's name counts", parley.Cut(f.Name, maxName)))
+			r.problem(r.level, at, fmt.Errorf("its front matter has the name %q, but the folder's name is used", parley.Cut(f.Name, maxName)))
 		}
 		if r.look.skills == nil {
 			r.look.skills = map[string]skill{}
 		}
 		r.look.skills[s.Name] = s
-		if s.ForUser { // a skill comes before a command of its name
+		if s.ForUser { // a skill replaces a command of the same name
 			r.command(command{Name: s.Name, Description: s.Description, Hint: s.Hint, Arguments: s.Arguments, Level: r.level, Path: at + "/SKILL.md"})
 		}
 	}
 }
 
-// Decl declares the tool for agents of a scope without skills.
+// Decl returns the tool's declaration in a scope without skills.
 func Decl() parley.ToolDecl { return decl(nil) }
 
 // Tools implements seam.Toolset. The tool's description lists the skills.
@@ -119,7 +120,7 @@ func decl(list []skill) parley.ToolDecl {
 	}
 	switch {
 	case lines == 0:
-		text = "Loads a skill: instructions for a kind of task. There are none now."
+		text = "Loads a skill: instructions for a kind of task. There are no skills now."
 	case left > 0:
 		text += fmt.Sprintf("\n%d more are not listed.", left)
 	}
@@ -147,7 +148,7 @@ func (s *Set) Run(_ context.Context, r seam.Run) (parley.ToolResult, error) {
 	return parley.ToolResult{Call: r.Call, Outcome: parley.OutcomeOK, Output: out}, nil
 }
 
-// load is what the tool returns. The errors are for the model.
+// load returns the tool's output. Its errors are written for the model.
 func (s *Set) load(which, file string) (string, error) {
 	list := s.current().Skills
 	i := slices.IndexFunc(list, func(k skill) bool { return k.Name == which && k.ForModel })
@@ -183,7 +184,7 @@ func (s *Set) load(which, file string) (string, error) {
 	return strings.TrimSpace(body) + filesOf(own), nil
 }
 
-// filesOf names the files of a skill besides its SKILL.md.
+// filesOf lists the files of a skill other than its SKILL.md.
 func filesOf(own fs.FS) string {
 	var list []string
 	seen := 0

@@ -17,15 +17,16 @@ import (
 )
 
 const (
-	memory    = 1 << 30   // bytes that each process of a hook may allocate
-	maxOutput = 512 << 10 // bytes that a hook may say
-	maxErrors = 16 << 10  // bytes of standard error that are kept, the last ones
+	memory    = 1 << 30   // bytes of memory that each process of a hook may allocate
+	maxOutput = 512 << 10 // bytes of output that a hook may write
+	maxErrors = 16 << 10  // last bytes of standard error that are kept
 )
 
-// Places limit how many hooks run at once. A hook that waits for a place uses its own time.
+// Places limits how many hooks run at once. The time that a hook waits for a place counts
+// against its timeout.
 type Places chan struct{}
 
-// enter takes a place until leave.
+// enter waits for a place and takes it. leave frees it.
 func (p Places) enter(ctx context.Context) (leave func(), err error) {
 	if p == nil {
 		return func() {}, nil
@@ -38,19 +39,19 @@ func (p Places) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// Program is how a hook's command is run.
+// Program runs the commands of hooks.
 type Program struct {
-	Dir    string            // where it runs
-	Env    map[string]string // its environment besides what [proc.Env] adds
+	Dir    string            // working directory
+	Env    map[string]string // environment, in addition to [proc.Env]
 	Places Places
-	Clean  func(text string) string // removes secrets from what it says; nil: there are none
-	// Allowed reports why it may not run. It is asked directly before the program starts, and
-	// when it has ended: if its files have changed meanwhile, what it says does not count. Nil: it
-	// may.
+	Clean  func(text string) string // removes secrets from the output; nil: there are none
+	// Allowed returns an error if the program may not run. It is called directly before the
+	// program starts and again after it has ended. If its files have changed in between, its
+	// output is ignored. Nil: it may always run.
 	Allowed func(ctx context.Context) error
 }
 
-// Do runs the command of e: its standard input is the message.
+// Do returns a function that runs the command of e with the message as its standard input.
 func (p Program) Do(e Entry) func(ctx context.Context, message []byte) (Said, error) {
 	return func(ctx context.Context, message []byte) (Said, error) {
 		leave, err := p.Places.enter(ctx)
@@ -81,7 +82,7 @@ func (p Program) Do(e Entry) func(ctx context.Context, message []byte) (Said, er
 			return Said{}, context.Cause(ctx)
 		}
 		if err := p.allowed(ctx); err != nil {
-			return Said{}, parley.Errorf(parley.CodeForbidden, "it was changed while it ran, so what it says does not count: %w", err)
+			return Said{}, parley.Errorf(parley.CodeForbidden, "it was changed while it ran, so its output is ignored: %w", err)
 		}
 		said := Said{Out: out.buf, Err: errs.String()}
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -92,7 +93,7 @@ func (p Program) Do(e Entry) func(ctx context.Context, message []byte) (Said, er
 			return said, parley.Errorf(parley.CodeTool, "its program was ended: %w", bare(err))
 		}
 		if out.cut {
-			return said, parley.Errorf(parley.CodeTool, "it said more than %d bytes", maxOutput)
+			return said, parley.Errorf(parley.CodeTool, "its output has more than %d bytes", maxOutput)
 		}
 		return said, nil
 	}
@@ -105,7 +106,7 @@ func (p Program) allowed(ctx context.Context) error {
 	return p.Allowed(ctx)
 }
 
-// bare is err without paths of the machine.
+// bare returns err without paths of this machine.
 func bare(err error) error {
 	if e, ok := errors.AsType[*exec.Error](err); ok {
 		return e.Err
@@ -113,7 +114,7 @@ func bare(err error) error {
 	return err
 }
 
-// limited keeps the first bytes that are written to it.
+// limited keeps the first max bytes that are written to it.
 type limited struct {
 	buf []byte // not a bytes.Buffer, whose ReadFrom knows no limit
 	max int
@@ -127,15 +128,15 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Service is how a hook's address is called.
+// Service calls the URLs of hooks.
 type Service struct {
-	Guard  *dial.Guard                         // decides what can be reached
-	Expand func(header string) (string, error) // the variables in a header
+	Guard  *dial.Guard                         // decides which addresses may be reached
+	Expand func(header string) (string, error) // replaces the variables in a header
 	Places Places
 }
 
-// Do posts the message to the address of e. An answer 2xx with an empty body or a JSON object
-// says something; every other one is a failure.
+// Do returns a function that posts the message to the URL of e. A 2xx answer with an empty body
+// or a JSON object is a result; any other answer is a failure.
 func (s Service) Do(e Entry) func(ctx context.Context, message []byte) (Said, error) {
 	client := s.Guard.Client(true)
 	return func(ctx context.Context, message []byte) (Said, error) {
@@ -146,7 +147,7 @@ func (s Service) Do(e Entry) func(ctx context.Context, message []byte) (Said, er
 		defer leave()
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, bytes.NewReader(message))
 		if err != nil {
-			return Said{}, parley.Errorf(parley.CodeTool, "its address cannot be called")
+			return Said{}, parley.Errorf(parley.CodeTool, "its URL cannot be called")
 		}
 		for name, value := range e.Headers {
 			if value, err = s.Expand(value); err != nil {
@@ -159,7 +160,7 @@ func (s Service) Do(e Entry) func(ctx context.Context, message []byte) (Said, er
 		resp, err := client.Do(req)
 		if err != nil {
 			if u, ok := errors.AsType[*url.Error](err); ok {
-				err = u.Err // without the address, which may contain a key
+				err = u.Err // without the URL, which may contain a key
 			}
 			return Said{}, parley.Errorf(parley.CodeTool, "its service did not answer: %w", err)
 		}
@@ -170,9 +171,9 @@ func (s Service) Do(e Entry) func(ctx context.Context, message []byte) (Said, er
 		body, err := io.ReadAll(io.LimitReader(resp.Body, maxOutput+1))
 		switch {
 		case err != nil:
-			return Said{}, parley.Errorf(parley.CodeTool, "the answer of its service broke off")
+			return Said{}, parley.Errorf(parley.CodeTool, "the answer of its service was cut off")
 		case len(body) > maxOutput:
-			return Said{}, parley.Errorf(parley.CodeTool, "its service said more than %d bytes", maxOutput)
+			return Said{}, parley.Errorf(parley.CodeTool, "the answer of its service has more than %d bytes", maxOutput)
 		}
 		if text := bytes.TrimSpace(body); len(text) > 0 && text[0] != '{' {
 			return Said{}, parley.Errorf(parley.CodeTool, "its service did not answer with a JSON object")

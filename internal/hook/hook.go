@@ -1,21 +1,22 @@
-// Package hook runs what an operator or a user wants to be asked about an agent's work: a
-// program or a service that hears of an event, such as a tool call, and may decide about it.
+// Package hook runs hooks: programs or services of an operator or a user that are told of an
+// event in an agent's work, such as a tool call, and may decide about it.
 //
-// Hooks are entries of settings files in the form of Claude Code (its documentation, "Hooks
-// reference"): [Parse] reads them, [Matching] finds those of an event, [Run] runs them.
-// What they decide is a [Result]; package engine journals and obeys it.
+// Hooks are entries in settings files in the format of Claude Code (see "Hooks reference" in
+// its documentation). [Parse] reads them, [Matching] finds the hooks for an event, and [Run]
+// runs them. A decision is a [Result]; package engine records and obeys it.
 //
-// A hook of [PreToolUse] fails closed: when it ends with another exit code than 0 or 2,
-// takes too long, says JSON that cannot be read or cannot be run, its result is a denial that
-// says so. Every other one that fails decides nothing, and its result has the error.
+// A [PreToolUse] hook fails closed. If it cannot be run, takes too long, ends with an exit code
+// other than 0 or 2, or writes JSON that cannot be read, its result is a denial that says why.
+// Any other hook that fails decides nothing, and its result holds the error.
 //
-// Levels are asked one after another, the nearest first and the operator's last. Each sees
-// the input as the ones before have changed it, so nobody changes what the operator's hook
-// has passed. After a denial no further level is asked. The hooks of one level run at once.
+// Levels are asked one after another, the nearest first and the operator's last. Each sees the
+// input as changed by the levels before it, so nobody can change an input after the operator's
+// hook has passed it. After a denial no further level is asked. The hooks of one level run
+// concurrently.
 //
-// A hook can run more than once for the same event: when the server stops between the
-// run and the commit of what it decided. A program runs in a process group of its own with
-// a clean environment, and leaves nothing behind (package proc). All is safe for concurrent
+// A hook runs again for the same event if the server stops after the run and before its
+// decision is committed. A program runs in its own process group with a clean environment, and
+// all of its processes are ended with it (package proc). Everything here is safe for concurrent
 // use.
 package hook
 
@@ -49,13 +50,13 @@ const (
 	Notification       = "Notification"
 )
 
-// Events are those that Parley has.
+// Events are the events that Parley has.
 var Events = []string{
 	PreToolUse, PostToolUse, PostToolUseFailure, PermissionRequest,
 	UserPromptSubmit, SessionStart, SessionEnd, Stop, SubagentStart, SubagentStop, PreCompact, Notification,
 }
 
-// Elsewhere are events of others that Parley does not have. Their hooks do not run.
+// Elsewhere are events that only other agents have. Hooks for them do not run.
 var Elsewhere = []string{
 	"StopFailure", "PostCompact", "PermissionDenied", "Setup", "InstructionsLoaded", "UserPromptExpansion", "PostToolBatch", "MessageDisplay", "TaskCreated", "TaskCompleted", "TeammateIdle",
 	"ConfigChange", "CwdChanged", "DirectoryAdded", "FileChanged", "WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult",
@@ -65,61 +66,63 @@ var Elsewhere = []string{
 const (
 	DefaultTimeout = 60 * time.Second
 	MaxTimeout     = 10 * time.Minute
-	// PromptTimeout is the default while a person waits for their message to be taken.
+	// PromptTimeout is the default for UserPromptSubmit: a person waits for their message to be
+	// accepted.
 	PromptTimeout = 30 * time.Second
-	// EndTimeout is the default of hooks of [SessionEnd]: a session that has ended waits for
-	// nobody. Their settings can raise it to MaxEndTimeout.
+	// EndTimeout is the default for [SessionEnd]. It is short because the session has already
+	// ended. A hook's settings can raise it to MaxEndTimeout.
 	EndTimeout    = 1500 * time.Millisecond
 	MaxEndTimeout = 60 * time.Second
-	// MaxText is the most bytes of each text that a hook says.
+	// MaxText limits each text in a hook's output, in bytes.
 	MaxText = 10_000
-	// MaxInput is the most bytes of an input that a hook has changed.
+	// MaxInput limits an input that a hook has changed, in bytes.
 	MaxInput = 256 << 10
-	// MaxHooks is how many hooks a file may have.
+	// MaxHooks limits the number of hooks in a file.
 	MaxHooks = 64
 )
 
-// Source is what has hooks, such as a toolset.
+// Source is something that has hooks, such as a toolset.
 type Source interface {
-	// Hooks lists them, those of the farthest level first. It must answer from memory at once.
+	// Hooks lists the hooks, those of the farthest level first. It must not block: it answers
+	// from memory.
 	Hooks() []Hook
 }
 
 // Hook is one handler for one event.
 type Hook struct {
 	Entry
-	Level string // whose file it is from: platform, app, user or workspace
+	Level string // the level of its file: platform, app, user or workspace
 	// On reports whether the hook may run now. Nil: always.
 	On func(ctx context.Context) bool
-	// Do runs it with a message, and returns what it says.
+	// Do runs the hook with a message and returns its output.
 	Do func(ctx context.Context, message []byte) (Said, error)
 }
 
-// Said is how a hook ended.
+// Said is the output of a hook that has ended.
 type Said struct {
-	Code int // exit code; 0 and 2 say something
+	Code int // exit code; 0 and 2 have a meaning
 	Out  []byte
-	Err  string // of exit code 2: why
+	Err  string // with exit code 2: the reason
 }
 
-// Input is what hooks are told of an event.
+// Input is what hooks receive about an event.
 type Input struct {
 	Event   string
-	Subject string          // what a matcher is about, such as the tool's name; empty: the event has nothing of the kind
-	Input   json.RawMessage // of a tool call; a hook before may have changed it
+	Subject string          // what matchers are compared with, such as the tool's name; empty: nothing
+	Input   json.RawMessage // of a tool call; an earlier hook may have changed it
 	Fields  map[string]any  // the message, without hook_event_name and tool_input
 }
 
-// Result is what came of one hook.
+// Result is the result of one hook.
 type Result struct {
 	Hook     *Hook
 	Decision parley.Verdict  // allow, ask, deny; empty: none
 	Reason   string          // for the model and for people
-	Input    json.RawMessage // in place of the call's; nil: unchanged
-	Output   *string         // in place of the call's result, for the model; nil: unchanged
-	Context  string          // more for the model
+	Input    json.RawMessage // replaces the call's input; nil: unchanged
+	Output   *string         // replaces the call's result for the model; nil: unchanged
+	Context  string          // added for the model
 	Message  string          // for people
-	Halt     bool            // the turn is to end
+	Halt     bool            // the turn must end
 	Err      error
 	Took     time.Duration
 }
@@ -127,7 +130,7 @@ type Result struct {
 // exact matches a matcher that is a list of names.
 var exact = regexp.MustCompile(`^[A-Za-z0-9_\-, |]*$`)
 
-// matcher is which subjects an entry is for.
+// matcher decides which subjects an entry is for.
 type matcher struct {
 	names   []string
 	pattern *regexp.Regexp
@@ -157,10 +160,10 @@ func (m matcher) matches(subject string) bool {
 	return true
 }
 
-// plain reports whether an event has nothing that a matcher could be about.
+// plain reports whether an event has no subject that a matcher could be compared with.
 func plain(event string) bool { return event == UserPromptSubmit || event == Stop }
 
-// Limits returns how long a hook of an event may take by default, and at most.
+// Limits returns the default and the longest timeout of a hook for an event.
 func Limits(event string) (usual, most time.Duration) {
 	switch event {
 	case UserPromptSubmit:
@@ -171,8 +174,8 @@ func Limits(event string) (usual, most time.Duration) {
 	return DefaultTimeout, MaxTimeout
 }
 
-// Matching returns the hooks for an event about a subject. Of those that would do exactly
-// the same, the first one counts.
+// Matching returns the hooks for an event about a subject. Of several hooks that would do
+// exactly the same, only the first is returned.
 func Matching(hooks []Hook, event, subject string) (list []*Hook) {
 	for i := range hooks {
 		h := &hooks[i]
@@ -186,13 +189,13 @@ func Matching(hooks []Hook, event, subject string) (list []*Hook) {
 	return list
 }
 
-// On are the hooks that may run now.
+// On returns the hooks that may run now.
 func On(ctx context.Context, hooks []*Hook) []*Hook {
 	return slices.DeleteFunc(slices.Clone(hooks), func(h *Hook) bool { return h.On != nil && !h.On(ctx) })
 }
 
-// Run runs hooks, and returns their results in the order in which they count. An error means
-// that ctx has ended; nothing is decided then.
+// Run runs hooks and returns their results in the order in which they apply. An error means
+// that ctx has ended, and nothing is decided.
 func Run(ctx context.Context, hooks []*Hook, in Input) (list []Result, err error) {
 	for len(hooks) > 0 {
 		level := hooks[len(hooks)-1].Level
@@ -210,10 +213,10 @@ func Run(ctx context.Context, hooks []*Hook, in Input) (list []Result, err error
 			switch {
 			case r.Input == nil:
 			case equal(r.Input, was):
-				r.Input = nil // so what a person has allowed stays allowed
-			case changed: // one input cannot be changed twice at once
+				r.Input = nil // unchanged, so a person's permission for it stays valid
+			case changed: // two hooks that run together cannot both change the input
 				r.Input = nil
-				r.Message = strings.TrimSpace(r.Message + "\nanother hook has changed the input already, so this change does not count")
+				r.Message = strings.TrimSpace(r.Message + "\nanother hook has already changed the input, so this change is ignored")
 			default:
 				changed, in.Input = true, r.Input
 			}
@@ -231,7 +234,7 @@ func equal(a, b json.RawMessage) bool {
 	var values [2]any
 	for i, text := range []json.RawMessage{a, b} {
 		d := json.NewDecoder(bytes.NewReader(text))
-		d.UseNumber() // a large number is not another one
+		d.UseNumber() // keep large numbers exact
 		if d.Decode(&values[i]) != nil {
 			return false
 		}
@@ -239,7 +242,7 @@ func equal(a, b json.RawMessage) bool {
 	return reflect.DeepEqual(values[0], values[1])
 }
 
-// together runs hooks at once.
+// together runs hooks concurrently.
 func together(ctx context.Context, hooks []*Hook, in Input) []Result {
 	fields := map[string]any{"hook_event_name": in.Event}
 	for k, v := range in.Fields {
@@ -262,7 +265,7 @@ func together(ctx context.Context, hooks []*Hook, in Input) []Result {
 	return results
 }
 
-// run runs one hook within its time.
+// run runs one hook within its timeout.
 func (h *Hook) run(ctx context.Context, message []byte) Result {
 	began := time.Now()
 	within, cancel := context.WithTimeoutCause(ctx, h.Timeout, parley.Errorf(parley.CodeTool, "it took longer than %s", h.Timeout))
@@ -289,7 +292,7 @@ func (h *Hook) do(ctx context.Context, message []byte) (Said, error) {
 	return h.Do(ctx, message)
 }
 
-// failed is the result of a hook that did not say what it decided.
+// failed returns the result of a hook that failed to give a decision.
 func (h *Hook) failed(err error) Result {
 	r := Result{Hook: h, Err: err}
 	if h.Event == PreToolUse {

@@ -72,10 +72,10 @@ func TestParse(t *testing.T) {
 		`{"hooks":{"PreToolUse":{}}}`: "line 1: hooks.PreToolUse is not a list",
 		"{\"hooks\":{\"PreToolUse\":[\n{\"matcher\":\"(\",\"hooks\":[]}]}}":                         "line 2: hooks.PreToolUse[0].matcher: error parsing regexp",
 		`{"hooks":{"PreToolUse":[{"matcher":"x"}]}}`:                                                "hooks.PreToolUse[0] has no hooks",
-		"{\"hooks\":{\"PreToolUse\":[{\"hooks\":[\n{\"type\":\"prompt\",\"prompt\":\"x\"}]}]}}":     `line 2: hooks.PreToolUse[0].hooks[0]: there are no hooks of type "prompt" here`,
+		"{\"hooks\":{\"PreToolUse\":[{\"hooks\":[\n{\"type\":\"prompt\",\"prompt\":\"x\"}]}]}}":     `line 2: hooks.PreToolUse[0].hooks[0]: hooks of type "prompt" are not supported`,
 		`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command"}]}]}}`:                                 "it names no command",
-		`{"hooks":{"PreToolUse":[{"hooks":[{"type":"http","url":"ftp://x"}]}]}}`:                    "its url is no address",
-		`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x","if":"Bash(rm *)"}]}]}}`: "if is not known here",
+		`{"hooks":{"PreToolUse":[{"hooks":[{"type":"http","url":"ftp://x"}]}]}}`:                    "its url is not valid",
+		`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x","if":"Bash(rm *)"}]}]}}`: "if is not supported",
 		`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x","timeout":"5"}]}]}}`:     "cannot unmarshal string",
 	} {
 		f := hook.Parse([]byte(text))

@@ -15,36 +15,36 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Entry is a handler as a file has it.
+// Entry is a hook as written in a file.
 type Entry struct {
 	Event   string
 	Name    string // short, for people
-	Runs    string // the whole command line, or the address
+	Runs    string // the whole command line, or the URL
 	Command string
-	Args    []string // then Command is a program, else it is a line for a shell
+	Args    []string // nil: Command is a line for a shell; otherwise it is a program with these arguments
 	URL     string
 	Headers map[string]string
 	Env     []string // variables that Headers may use
 	Timeout time.Duration
 	Line    int
-	Raw     json.RawMessage // all that the file says about it, with its matcher
-	// Wrong is why it cannot run: it fails whenever it would. Nil: it can.
+	Raw     json.RawMessage // the entry as the file has it, with its matcher
+	// Wrong says why the hook cannot run: it fails each time with this error. Nil: it can run.
 	Wrong error
 
 	match matcher
 	same  string
 }
 
-// Mistake is something in a file that does not work as it was meant.
+// Mistake is something in a file that does not work as intended.
 type Mistake struct {
 	Line int
 	Text string
-	Mild bool // it is as others write it, only that Parley has no such thing
+	Mild bool // it is valid for other agents, but Parley does not support it
 }
 
 func (m Mistake) Error() string { return fmt.Sprintf("line %d: %s", m.Line, m.Text) }
 
-// File is the part of a settings file that is about hooks.
+// File holds the hooks of a settings file.
 type File struct {
 	Entries  []Entry
 	Off      bool // disableAllHooks
@@ -64,9 +64,9 @@ type handler struct {
 	Shell   string            `json:"shell"`
 }
 
-// Parse reads a settings file. What it cannot read is a mistake. Where the mistake is in a
-// hook of PreToolUse, or the whole file cannot be read, an entry stands for it that always
-// fails: a guard that is written wrongly must not let everything pass.
+// Parse reads a settings file. What it cannot read becomes a mistake. A mistake in a PreToolUse
+// hook, or a file that cannot be read at all, also becomes an entry that always fails: a guard
+// with a mistake must not let everything pass.
 func Parse(text []byte) (f File) {
 	var all struct {
 		Hooks map[string]json.RawMessage `json:"hooks"`
@@ -90,7 +90,7 @@ func Parse(text []byte) (f File) {
 	return f
 }
 
-// wrong notes a mistake, with an entry that fails if it is about PreToolUse.
+// wrong notes a mistake. For PreToolUse it also adds an entry that always fails.
 func (f *File) wrong(line int, event, format string, args ...any) {
 	m := Mistake{Line: line, Text: fmt.Sprintf(format, args...)}
 	f.Mistakes = append(f.Mistakes, m)
@@ -105,10 +105,10 @@ type parser struct {
 	f     *File
 	text  []byte
 	event string
-	from  int // where they begin
+	from  int // offset of the event's hooks in the text
 }
 
-// line is where raw is, which is part of the text.
+// line returns the line on which raw begins. raw must be a slice of the text.
 func (p *parser) line(raw []byte) int {
 	at := p.from + max(0, bytes.Index(p.text[p.from:], raw))
 	return 1 + bytes.Count(p.text[:at], []byte("\n"))
@@ -155,7 +155,7 @@ func (p *parser) read(raw json.RawMessage) {
 
 func (p *parser) entry(at string, raw json.RawMessage, matcher string, m matcher) {
 	if len(p.f.Entries) >= MaxHooks {
-		p.f.wrong(p.line(raw), p.event, "%s: a file has at most %d hooks", at, MaxHooks)
+		p.f.wrong(p.line(raw), p.event, "%s: a file may have at most %d hooks", at, MaxHooks)
 		return
 	}
 	var h handler
@@ -199,28 +199,28 @@ func (h handler) check() string {
 			return "it names no command"
 		}
 		if h.Shell != "" && h.Shell != "bash" && h.Shell != "sh" {
-			return fmt.Sprintf("there is no shell %q here", h.Shell)
+			return fmt.Sprintf("the shell %q is not supported", h.Shell)
 		}
 	case "http":
 		u, err := url.Parse(h.URL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-			return "its url is no address; write http:// or https:// and a host, without a password"
+			return "its url is not valid; write http:// or https:// and a host, without a password"
 		}
 	case "":
 		return "it has no type; write command or http"
 	default:
-		return fmt.Sprintf("there are no hooks of type %q here; write command or http", h.Type)
+		return fmt.Sprintf("hooks of type %q are not supported; write command or http", h.Type)
 	}
 	switch {
 	case h.If != "":
-		return "if is not known here; use the matcher, and look at tool_input in the hook"
+		return "if is not supported; use the matcher, and check tool_input in the hook"
 	case h.Timeout < 0:
 		return "timeout cannot be negative"
 	}
 	return ""
 }
 
-// nameOf is a short name for a command line: its first script or program.
+// nameOf returns a short name for a command line: its first script or program.
 func nameOf(line string) string {
 	words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\n\"'", r) })
 	for _, w := range words {

@@ -9,12 +9,12 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// output is the JSON that a hook may say.
+// output is the JSON that a hook may write.
 type output struct {
 	Continue      *bool  `json:"continue"`
 	StopReason    string `json:"stopReason"`
 	SystemMessage string `json:"systemMessage"`
-	Decision      string `json:"decision"` // block; of PreToolUse in an older form approve, too
+	Decision      string `json:"decision"` // block; in an older form of PreToolUse also approve
 	Reason        string `json:"reason"`
 	Specific      struct {
 		Event      string          `json:"hookEventName"`
@@ -32,7 +32,7 @@ type output struct {
 	} `json:"hookSpecificOutput"`
 }
 
-// read is what a hook decided by how it ended.
+// read returns the result of a hook that has ended.
 func (h *Hook) read(said Said) (r Result, err error) {
 	text := bytes.TrimSpace(said.Out)
 	var o output
@@ -42,7 +42,7 @@ func (h *Hook) read(said Said) (r Result, err error) {
 			if said.Code == 2 {
 				isJSON, o = false, output{}
 			} else {
-				return r, parley.Errorf(parley.CodeTool, "what it said is not JSON of the form that hooks use: %w", err)
+				return r, parley.Errorf(parley.CodeTool, "its output is not JSON in the form for hooks: %w", err)
 			}
 		}
 	}
@@ -77,10 +77,10 @@ func (h *Hook) read(said Said) (r Result, err error) {
 	return r, err
 }
 
-// settle leaves of a result what its event has a use for.
+// settle removes from a result what its event has no use for.
 func (h *Hook) settle(r *Result) {
 	switch h.Event {
-	case UserPromptSubmit: // a message that stops its own turn is a blocked one
+	case UserPromptSubmit: // stopping the message's own turn means blocking the message
 		if r.Halt {
 			r.Decision, r.Halt = parley.Deny, false
 		}
@@ -109,8 +109,8 @@ func (h *Hook) settle(r *Result) {
 	}
 }
 
-// withReason is a result of a hook that has an agent go on, which reads all that it says in
-// one text. Of one that does not nobody reads anything.
+// withReason moves the hook's context into the reason if the hook makes an agent continue,
+// because the agent reads only one text. Otherwise nobody reads the context, and it is dropped.
 func (r *Result) withReason() {
 	if r.Decision == parley.Deny {
 		r.Reason = cut(strings.TrimSpace(r.Reason + "\n" + r.Context))
@@ -118,7 +118,7 @@ func (r *Result) withReason() {
 	r.Context = ""
 }
 
-// blocked is what exit code 2 means.
+// blocked returns the result for exit code 2.
 func (h *Hook) blocked(said Said, o output) Result {
 	r := Result{Reason: cut(said.Err), Message: cut(o.SystemMessage)}
 	for _, why := range []string{o.Reason, o.Specific.Why} {
@@ -135,9 +135,9 @@ func (h *Hook) blocked(said Said, o output) Result {
 	case UserPromptSubmit, Stop, SubagentStop, PreCompact:
 		r.Decision = parley.Deny
 		h.settle(&r)
-	case PermissionRequest, Notification: // the code means nothing there
+	case PermissionRequest, Notification: // exit code 2 has no meaning for these events
 		r.Reason = ""
-	case SessionStart, SessionEnd, SubagentStart: // for people alone
+	case SessionStart, SessionEnd, SubagentStart: // shown to people only
 		r.Message, r.Reason = strings.TrimSpace(r.Message+"\n"+r.Reason), ""
 	default:
 		r.Context, r.Reason = r.Reason, ""
@@ -145,12 +145,12 @@ func (h *Hook) blocked(said Said, o output) Result {
 	return r
 }
 
-// decide reads what JSON decides.
+// decide reads the decision from the JSON output.
 func (h *Hook) decide(r *Result, o output) error {
 	verdict := func(text string, known map[string]parley.Verdict) error {
 		v, ok := known[text]
 		if !ok {
-			return parley.Errorf(parley.CodeTool, "it decided %q, which is no decision about %s", parley.Cut(text, 40), h.Event)
+			return parley.Errorf(parley.CodeTool, "it decided %q, which is not a decision for %s", parley.Cut(text, 40), h.Event)
 		}
 		r.Decision = v
 		return nil
@@ -198,12 +198,12 @@ func (h *Hook) decide(r *Result, o output) error {
 			if err = verdict(o.Decision, map[string]parley.Verdict{"block": parley.Deny}); err != nil {
 				return err
 			}
-			r.Decision = "" // the call is over: the reason is all there is
+			r.Decision = "" // the call is over and cannot be blocked; only the reason is used
 			r.Context = strings.TrimSpace(cut(o.Reason) + "\n" + r.Context)
 		}
 		if len(o.Specific.Output) > 0 && string(o.Specific.Output) != "null" {
 			out := string(o.Specific.Output)
-			_ = json.Unmarshal(o.Specific.Output, &out) // a text as it is, all else as JSON
+			_ = json.Unmarshal(o.Specific.Output, &out) // a string as it is, anything else as JSON
 			out = cut(out)
 			r.Output = &out
 		}
@@ -211,15 +211,15 @@ func (h *Hook) decide(r *Result, o output) error {
 	return err
 }
 
-// changed is an input that a hook has changed.
+// changed returns an input that a hook has changed.
 func changed(raw json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
 		return nil, nil
 	case raw[0] != '{':
-		return nil, parley.Errorf(parley.CodeTool, "the input that it wants is not a JSON object")
+		return nil, parley.Errorf(parley.CodeTool, "its changed input is not a JSON object")
 	case len(raw) > MaxInput:
-		return nil, parley.Errorf(parley.CodeTool, "the input that it wants has more than %d bytes", MaxInput)
+		return nil, parley.Errorf(parley.CodeTool, "its changed input has more than %d bytes", MaxInput)
 	}
 	return raw, nil
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Auth lets calls in, by at most one of its ways.
+// Auth authenticates calls. At most one of its methods is set.
 type Auth struct {
 	Bearer Secret
 	Basic  Basic
 	Header Pair
 	Query  Pair
-	// PlainHTTP lets credentials of callers leave the machine by http, where everybody on the
-	// way can read them.
+	// PlainHTTP allows callers' credentials to leave the machine over plain http, where
+	// everybody on the network path can read them.
 	PlainHTTP bool
 }
 
-// Secret is the operator's, or the caller's: then Credential is its name.
+// Secret is a secret of the operator (Value), or the name of a caller's credential (Credential).
 type Secret struct{ Value, Credential string }
 
 // Basic is a user name and password.
@@ -34,7 +34,7 @@ type Basic struct {
 	Password Secret
 }
 
-// Pair is a header or a parameter of the query.
+// Pair is a header or a query parameter.
 type Pair struct {
 	Name  string
 	Value Secret
@@ -48,13 +48,13 @@ func (a Auth) all() []Secret {
 func (a Auth) Check() error {
 	for _, s := range []Secret{a.Bearer, a.Header.Value} {
 		if strings.ContainsFunc(s.Value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return errors.New("has a character that cannot stand in a header, such as the end of a line")
+			return errors.New("contains a character that is not allowed in a header, such as a line break")
 		}
 	}
 	return nil
 }
 
-// Secrets returns the operator's texts that must never appear anywhere.
+// Secrets returns the operator's secrets, which must never appear anywhere.
 func (a Auth) Secrets() (list []string) {
 	for _, s := range a.all() {
 		if s.Value != "" {
@@ -67,28 +67,29 @@ func (a Auth) Secrets() (list []string) {
 	return list
 }
 
-// Needs declares the credentials of calls that go to an address. An error says that callers'
-// credentials must not go there.
+// Needs returns declarations of the callers' credentials that calls to a URL need. It returns
+// an error if callers' credentials must not be sent there.
 func (a Auth) Needs(to *url.URL) (list []parley.CredentialDecl, err error) {
 	for _, s := range a.all() {
 		if s.Credential == "" {
 			continue
 		}
 		if to.Scheme != "https" && !a.PlainHTTP && !onThisMachine(to.Hostname()) {
-			return nil, fmt.Errorf("sends the credential %s to %s by http, which everybody on the way can read; write https, or plain_http: true under auth if the network may be trusted", s.Credential, to.Hostname())
+			return nil, fmt.Errorf("sends the credential %s to %s over http, where everybody on the network path can read it; write https, or plain_http: true under auth if the network can be trusted", s.Credential, to.Hostname())
 		}
 		list = append(list, parley.CredentialDecl{Name: s.Credential, Hosts: []string{to.Hostname()}})
 	}
 	return list, nil
 }
 
-// onThisMachine reports whether a host is always the machine itself.
+// onThisMachine reports whether a host name always means this machine.
 func onThisMachine(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// Apply lets a request of a call in. If the error is not nil, the request must not be sent.
+// Apply adds the authentication to a request. If it returns an error, the request must not be
+// sent.
 func (a Auth) Apply(req *http.Request, r seam.Run) error {
 	get := func(s Secret) (string, error) {
 		if s.Credential == "" {
@@ -127,5 +128,6 @@ func (a Auth) Apply(req *http.Request, r seam.Run) error {
 	return nil
 }
 
-// escape escapes a text for a query, where some servers read a plus as a space.
+// escape escapes a text for a query. It writes a space as %20, because some servers do not read
+// a plus as a space.
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

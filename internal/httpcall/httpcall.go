@@ -90,9 +90,9 @@ func plain(err error) error {
 	return err
 }
 
-// Answer converts the response to a result. body is the response's body if it is JSON, otherwise
-// nil. The call is known to be done even if its answer cannot be read. clean removes secrets
-// from the reason of a refusal; nil: there are none.
+// Answer converts the response to a result. body is the response's body if it is JSON,
+// otherwise nil. The call is known to be done even if its answer cannot be read. clean removes
+// secrets from the error text of the service; nil: there are none.
 func Answer(r seam.Run, resp *http.Response, clean func(text string) string) (res parley.ToolResult, body json.RawMessage, err error) {
 	switch {
 	case resp.StatusCode/100 == 2:
@@ -133,7 +133,7 @@ func result(r seam.Run, resp *http.Response) (done parley.ToolResult, _ json.Raw
 	if err != nil {
 		kind = http.DetectContentType(body)
 	}
-	// A table or a page that a service sends as an attachment is a file, although it is text.
+	// A text that the service sends as an attachment, such as a table, is a file.
 	sent, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Disposition"))
 	file := sent == "attachment" && (kind == "text/csv" || kind == "text/tab-separated-values" || kind == "text/html")
 	switch {

@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// foreign has frequent words of German, French, Spanish, Portuguese, Italian and Dutch that are no
-// words of English.
+// foreign holds frequent words of German, French, Spanish, Portuguese, Italian and Dutch that
+// are not English words.
 var foreign = func() map[string]bool {
 	m := map[string]bool{}
 	for w := range strings.FieldsSeq(`
@@ -21,8 +21,9 @@ var foreign = func() map[string]bool {
 	return m
 }()
 
-// Foreign reports whether a text is in another language than English, as far as its commonest words
-// or its script tell. A name or a quoted word in an English text does not make it foreign.
+// Foreign reports whether a text seems to be in a language other than English, judged by its
+// commonest words and its script. A name or a quoted word in an English text does not make it
+// foreign.
 func Foreign(text string) bool {
 	english, other, letters, far := 0, 0, 0, 0
 	for _, r := range text {

@@ -1,6 +1,6 @@
 package keyword
 
-// Slips counts the slips of the fingers between two words: a letter too many, a letter missing, a
+// Slips counts the typing mistakes between two words: an extra letter, a missing letter, a
 // wrong letter, or two letters swapped.
 func Slips(a, b string) int {
 	x, y := []rune(a), []rune(b)

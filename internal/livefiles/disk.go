@@ -221,13 +221,13 @@ func (w *writer) prune(id parley.SessionID, turns map[parley.TurnID]bool) error 
 	return nil
 }
 
-// remove removes the files of a deleted session, its artifacts first: they are found by its
-// turns. It asks for the session itself: what was not found may be something in a session
-// that is there, whose files must stay.
+// remove removes the files of a deleted session. It removes the artifacts first, because they
+// are found by the session's turns. It checks that the session itself is gone: a not-found
+// error may also be about something inside a session that still exists, whose files must stay.
 func (w *writer) remove(ctx context.Context, id parley.SessionID) error {
 	switch _, err := w.f.o.Store.Session(ctx, parley.System(), id); {
 	case err == nil:
-		return parley.Errorf(parley.CodeInternal, "something of session %s was not found, but it is there", id)
+		return parley.Errorf(parley.CodeInternal, "data of session %s is missing, but the session exists", id)
 	case parley.CodeOf(err) != parley.CodeNotFound:
 		return err
 	}

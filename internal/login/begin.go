@@ -14,18 +14,18 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// issuer is what has to be known of an authorization server.
+// issuer is what a login needs to know about an authorization server.
 type issuer struct {
 	Name   string `json:"name"`
 	Auth   string `json:"auth"`
 	Token  string `json:"token"`
 	Revoke string `json:"revoke,omitempty"`
-	Says   bool   `json:"says,omitempty"` // its answers name it, always (RFC 9207)
-	// Resource is the server as tokens name it.
+	Says   bool   `json:"says,omitempty"` // it always names itself in its answers (RFC 9207)
+	// Resource is the name of the protected server in token requests.
 	Resource string `json:"resource"`
 }
 
-// client is ours at an authorization server.
+// client is our OAuth client at an authorization server.
 type client struct {
 	ID       string           `json:"id"`
 	Secret   string           `json:"secret,omitempty"`
@@ -34,7 +34,7 @@ type client struct {
 	Made     bool             `json:"made,omitempty"` // registered by us
 }
 
-// config is how x/oauth2 has both.
+// config returns client and issuer in the form of x/oauth2.
 func (c client) config(is issuer, scopes []string) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: c.ID, ClientSecret: c.Secret, RedirectURL: c.Redirect, Scopes: scopes,
@@ -42,9 +42,9 @@ func (c client) config(is issuer, scopes []string) *oauth2.Config {
 	}
 }
 
-// Needed looks whether the person has to log in before a tool of the server can be called. It
-// returns the link that they have to open, or none if they need not. As long as a login is
-// open, everybody who asks gets the same link.
+// Needed checks whether the person must log in before a tool of the server can be called. It
+// returns the link to open, or "" if no login is needed. While a login is open, every call
+// returns the same link.
 func (l *Login) Needed(ctx context.Context, tool string) (link string, err error) {
 	more, err := l.lacks(ctx, tool)
 	if err != nil {
@@ -69,7 +69,7 @@ func (l *Login) Needed(ctx context.Context, tool string) (link string, err error
 	}
 	err = l.l.change(ctx, l.at, l.name(), func(rec *record) (err error) {
 		if rec.Access != "" && more == nil {
-			return nil // somebody was quicker
+			return nil // the person has logged in meanwhile
 		}
 		link, err = l.begin(ctx, rec, challenges, more, base+Page)
 		return err
@@ -77,7 +77,7 @@ func (l *Login) Needed(ctx context.Context, tool string) (link string, err error
 	return link, err
 }
 
-// lacks are the scopes that a tool needs and the login does not have.
+// lacks returns the scopes that a tool needs and the login does not have.
 func (l *Login) lacks(ctx context.Context, tool string) (more []string, err error) {
 	v, err := l.l.vault()
 	if err != nil {
@@ -92,11 +92,12 @@ func (l *Login) lacks(ctx context.Context, tool string) (more []string, err erro
 	return more, err
 }
 
-// probes are requests that begin nothing, of each era of the protocol. Who lets in only those who
-// are logged in refuses one of them for that; a server may refuse the other era's for its form.
+// probes are requests without effect, one for each era of the protocol. A server that requires
+// a login refuses at least one of them with 401. It may refuse the other only because it does
+// not know its form.
 var probes = []struct{ version, method string }{{"2026-07-28", "server/discover"}, {"2025-11-25", "ping"}}
 
-// probe asks the server something without a token.
+// probe sends the probes without a token and reports whether the server requires a login.
 func (l *Login) probe(ctx context.Context) (challenges []oauthex.Challenge, refused bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -125,7 +126,7 @@ func (l *Login) probe(ctx context.Context) (challenges []oauthex.Challenge, refu
 	return nil, false, nil
 }
 
-// begin begins a login, or returns the link of the one that is open.
+// begin begins a login and returns its link. If one is already open, it returns that one's link.
 func (l *Login) begin(ctx context.Context, rec *record, challenges []oauthex.Challenge, more []string, redirect string) (string, error) {
 	c := l.guard.Client(false)
 	c.Timeout = within
@@ -142,7 +143,7 @@ func (l *Login) begin(ctx context.Context, rec *record, challenges []oauthex.Cha
 	m := found.Meta
 	switch {
 	case m.AuthorizationEndpoint == "" || !slices.Contains(m.CodeChallengeMethodsSupported, "S256"):
-		return "", parley.Errorf(parley.CodeUnavailable, "nobody can log in at %s: its authorization server has no page to log in, or does not know PKCE with S256", l.server.Name)
+		return "", parley.Errorf(parley.CodeUnavailable, "nobody can log in at %s: its authorization server has no login page, or does not support PKCE with S256", l.server.Name)
 	case m.RevocationEndpoint != "" && s.named("", m.RevocationEndpoint) != nil:
 		m.RevocationEndpoint = ""
 	}
@@ -166,15 +167,15 @@ func (l *Login) begin(ctx context.Context, rec *record, challenges []oauthex.Cha
 	return p.Link, nil
 }
 
-// scopes are what to ask for: what the operator says, or what the server asks for, and what the
-// login has already.
+// scopes returns the scopes to request. These are the operator's, or else the server's,
+// together with those that the login already has.
 func (l *Login) scopes(found Found, more []string, rec *record) (scopes []string) {
 	if l.server.Scopes != nil {
 		scopes = slices.Clone(l.server.Scopes)
 	} else {
 		scopes = slices.Clone(found.Scopes)
 		if len(scopes) > 0 && slices.Contains(found.Meta.ScopesSupported, "offline_access") {
-			more = append(slices.Clip(more), "offline_access") // without it there may be no refresh token
+			more = append(slices.Clip(more), "offline_access") // some servers give a refresh token only with this scope
 		}
 	}
 	if rec.Access != "" {
@@ -188,10 +189,11 @@ func (l *Login) scopes(found Found, more []string, rec *record) (scopes []string
 	return scopes
 }
 
-// client is ours at the authorization server: the operator's, the one that was registered there
-// for this person before, or a new one. An authorization server that registers nobody may look
-// us up instead. Registering comes first, since it needs no way from there to here: a public
-// address may be one of a home.
+// client returns our OAuth client at the authorization server. It is the operator's, or the one
+// that was registered for this person before, or a newly registered one. An authorization server
+// without registration may look up the document at our public address instead. Registration is
+// tried first, because it needs no connection from there to here: a public address may belong to
+// a private home.
 func (l *Login) client(ctx context.Context, c *http.Client, s Search, m *oauthex.AuthServerMeta, rec *record, is issuer, redirect string, scopes []string) (client, error) {
 	ways := m.TokenEndpointAuthMethodsSupported
 	if l.server.ClientID != "" {
@@ -205,11 +207,11 @@ func (l *Login) client(ctx context.Context, c *http.Client, s Search, m *oauthex
 		if who, ok := documented(redirect); ok && looksUp {
 			return who, nil
 		}
-		hint := "register Parley there, with %s as its address to come back to, and write login: {client_id: ...} under auth of the server in app.yaml"
+		hint := "register Parley there with the redirect URI %s, and write login: {client_id: ...} under auth of the server in app.yaml"
 		if looksUp {
-			hint += "; or set public_url to an https address, at which it can look Parley up"
+			hint += "; or set public_url to an https address where it can look Parley up"
 		}
-		return client{}, parley.Errorf(parley.CodeInvalid, "%s is where people log in for %s, and it registers nobody by itself", is.Name, l.server.Name).WithHint(hint, redirect)
+		return client{}, parley.Errorf(parley.CodeInvalid, "%s, the authorization server of %s, does not offer automatic registration of clients", is.Name, l.server.Name).WithHint(hint, redirect)
 	}
 	if err := s.named("a client", m.RegistrationEndpoint); err != nil {
 		return client{}, err
@@ -236,26 +238,27 @@ func (l *Login) client(ctx context.Context, c *http.Client, s Search, m *oauthex
 	return client{ID: made.ClientID, Secret: made.ClientSecret, Redirect: redirect, Style: style(ways, made.ClientSecret, made.TokenEndpointAuthMethod), Made: true}, nil
 }
 
-// style is how a client shows who it is, of the ways that its authorization server knows.
+// style returns how a client authenticates, chosen from the methods that its authorization
+// server supports.
 func style(ways []string, secret, way string) oauth2.AuthStyle {
 	switch {
 	case secret == "", way == "client_secret_post":
 		return oauth2.AuthStyleInParams
 	case way == "client_secret_basic", len(ways) == 0, slices.Contains(ways, "client_secret_basic"):
-		return oauth2.AuthStyleInHeader // what a server without a list has (RFC 8414, section 2)
+		return oauth2.AuthStyleInHeader // the default of a server without a list (RFC 8414, section 2)
 	}
 	return oauth2.AuthStyleInParams
 }
 
-// Title and Text say to a person what the link is for.
+// Title is the heading of the request to log in.
 func (l *Login) Title() string { return fmt.Sprintf("Log in at %s", l.server.Name) }
 
-// Text says where the link of a login leads.
+// Text tells the person why to log in, and where the link leads.
 func (l *Login) Text(link string) string {
 	host := ""
 	if u, err := url.Parse(link); err == nil {
 		host = u.Host
 	}
 	return fmt.Sprintf("The tools of %s need your login. Open the page of %s; what you enter there does not go through Parley. "+
-		"Your login is kept encrypted until you remove it: parley logins forget.\n%s", l.server.Name, host, link)
+		"Your login is stored encrypted until you remove it with: parley logins forget.\n%s", l.server.Name, host, link)
 }

@@ -18,21 +18,21 @@ import (
 // Search says where to look for a server's authorization server.
 type Search struct {
 	Client   *http.Client
-	Hosts    []string // that may be asked; the client reaches no others
-	Resource string   // the server
-	Issuer   string   // the only one that may let in; empty: any that the server names
+	Hosts    []string // hosts that may be asked; the client connects to no others
+	Resource string   // the URL of the protected server
+	Issuer   string   // the only authorization server to accept; empty: any that the server names
 	Clean    func(text string) string
 }
 
-// Found is what a server says of who lets in.
+// Found is the authorization server of a protected server, and what it requires.
 type Found struct {
 	Issuer   string
-	Resource string // the server, as its metadata names it
+	Resource string // the protected server, as its metadata names it
 	Meta     *oauthex.AuthServerMeta
-	Scopes   []string // that requests need, as far as the server says; nil: it does not
+	Scopes   []string // scopes that requests need; nil: the server does not say
 }
 
-// Find asks a server that has refused a request with challenges by whom it lets in.
+// Find finds the authorization server of a server that has refused a request with challenges.
 func (s Search) Find(ctx context.Context, challenges []oauthex.Challenge) (Found, error) {
 	f, err := s.find(ctx, challenges)
 	if err != nil {
@@ -46,16 +46,16 @@ func (s Search) Find(ctx context.Context, challenges []oauthex.Challenge) (Found
 		f.Scopes = asked
 	}
 	if f.Meta, err = auth.GetAuthServerMetadata(ctx, f.Issuer, c); err != nil {
-		return f, fmt.Errorf("the authorization server %s does not say where tokens are: %w", clean(f.Issuer), err)
+		return f, fmt.Errorf("the metadata of the authorization server %s has no token endpoint: %w", clean(f.Issuer), err)
 	}
 	if f.Meta == nil || f.Meta.TokenEndpoint == "" {
-		return f, fmt.Errorf("the authorization server %s does not say where tokens are", clean(f.Issuer))
+		return f, fmt.Errorf("the metadata of the authorization server %s has no token endpoint", clean(f.Issuer))
 	}
-	return f, s.named("the tokens of "+clean(f.Issuer), f.Meta.TokenEndpoint)
+	return f, s.named("the token endpoint of "+clean(f.Issuer), f.Meta.TokenEndpoint)
 }
 
-// named refuses an address that the operator has not named. The client does, too, but cannot say
-// what to do about it.
+// named returns an error if the host of a URL is not among Hosts. The client would refuse it
+// too, but without telling the operator what to do.
 func (s Search) named(what, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -65,18 +65,18 @@ func (s Search) named(what, address string) error {
 		return nil
 	}
 	host := s.Clean(u.Hostname())
-	return parley.Errorf(parley.CodeForbidden, "%s would be asked for at %s, and %s is not among the hosts that the app's file names; "+
-		"if that is right, write hosts: [%s] beside the server's url in app.yaml", what, host, host, host)
+	return parley.Errorf(parley.CodeForbidden, "%s is at %s, and %s is not among the hosts that the app's file names; "+
+		"if it should be asked, write hosts: [%s] next to the server's url in app.yaml", what, host, host, host)
 }
 
-// find is the authorization server, and the scopes that the server knows.
+// find returns the authorization server, and the scopes that the protected server names.
 func (s Search) find(ctx context.Context, challenges []oauthex.Challenge) (Found, error) {
 	resource, issuer, clean := s.Resource, s.Issuer, s.Clean
 	u, err := url.Parse(resource)
 	if err != nil {
 		return Found{}, err
 	}
-	// The metadata at the root are of the whole host, and say so.
+	// Metadata at the root describe the whole host, so their resource is the root.
 	type place struct{ at, of string }
 	var places []place
 	for _, c := range challenges {
@@ -92,7 +92,7 @@ func (s Search) find(ctx context.Context, challenges []oauthex.Challenge) (Found
 	places = append(places, place{known.String(), resource}, place{known.String(), root.String()})
 	var failed error
 	for _, p := range places {
-		if err := s.named("who lets in", p.at); err != nil {
+		if err := s.named("the server's metadata", p.at); err != nil {
 			return Found{}, err
 		}
 		meta, err := oauthex.GetProtectedResourceMetadata(ctx, p.at, p.of, s.Client)
@@ -115,10 +115,10 @@ func (s Search) find(ctx context.Context, challenges []oauthex.Challenge) (Found
 	if failed == nil {
 		failed = errors.New("its metadata has no authorization_servers")
 	}
-	return Found{}, fmt.Errorf("the server does not name its authorization server; name it as issuer (%s)", clean(failed.Error()))
+	return Found{}, fmt.Errorf("the server does not name its authorization server; set it as issuer (%s)", clean(failed.Error()))
 }
 
-// Asked are the scopes of a challenge.
+// Asked returns the scopes that challenges ask for.
 func Asked(challenges []oauthex.Challenge) []string {
 	for _, c := range challenges {
 		if s := strings.Fields(c.Params["scope"]); c.Scheme == "bearer" && len(s) > 0 {
@@ -128,24 +128,25 @@ func Asked(challenges []oauthex.Challenge) []string {
 	return nil
 }
 
-// Canonical is the address by which an authorization server knows a server (RFC 8707).
+// Canonical returns the URL by which an authorization server identifies a protected server (RFC
+// 8707).
 func Canonical(u url.URL) string {
 	u.Fragment, u.RawQuery = "", ""
 	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
 	return u.String()
 }
 
-// hosts are those that a login may reach, and the address that tokens are for.
+// hosts returns the hosts that a login may connect to, and the resource that tokens are for.
 func (s Server) hosts() (hosts []string, resource string, err error) {
 	u, err := url.Parse(s.URL)
 	if err != nil || u.Host == "" {
-		return nil, "", parley.Errorf(parley.CodeInvalid, "is not the address of a server").WithField("url")
+		return nil, "", parley.Errorf(parley.CodeInvalid, "is not a valid server URL").WithField("url")
 	}
 	hosts = append([]string{u.Hostname()}, s.Hosts...)
 	if s.Issuer != "" {
 		at, err := url.Parse(s.Issuer)
 		if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" {
-			return nil, "", parley.Errorf(parley.CodeInvalid, "is not the address of an authorization server").WithField("auth.login.issuer")
+			return nil, "", parley.Errorf(parley.CodeInvalid, "is not a valid URL of an authorization server").WithField("auth.login.issuer")
 		}
 		hosts = append(hosts, at.Hostname())
 	}

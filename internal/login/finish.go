@@ -17,10 +17,10 @@ import (
 	"github.com/parley-server/parley/internal/vault"
 )
 
-// Finished is a login that is over.
+// Finished is the result of a login that has ended.
 type Finished struct {
 	parley.LoginFinished
-	Link string // that the person has opened
+	Link string // the link that the person opened
 }
 
 func (r *record) info(e vault.Entry) parley.Login {
@@ -34,16 +34,16 @@ func (r *record) info(e vault.Entry) parley.Login {
 	return in
 }
 
-// errOver is the error of an answer to a login that is not open.
+// errOver returns the error for an answer that belongs to no open login.
 func errOver() error {
-	return parley.Errorf(parley.CodeNotFound, "no login of yours waits for this answer: it is over, was begun anew, or is somebody else's").WithField("state").
+	return parley.Errorf(parley.CodeNotFound, "none of your logins waits for this answer: the login is over, was begun again, or is somebody else's").WithField("state").
 		WithHint("go back to the conversation and open the link that it shows now")
 }
 
-// entry is the entry of p's with that id.
+// entry returns p's entry with the given id.
 func (l *Logins) entry(ctx context.Context, p parley.Principal, id string) (vault.Entry, error) {
 	var list []vault.Entry
-	if v, verr := l.vault(); v != nil { // its keys are not needed here
+	if v, verr := l.vault(); v != nil { // the vault's keys are not needed here
 		var err error
 		if list, err = v.List(ctx, p); err != nil {
 			return vault.Entry{}, err
@@ -53,14 +53,15 @@ func (l *Logins) entry(ctx context.Context, p parley.Principal, id string) (vaul
 	}
 	i := slices.IndexFunc(list, func(e vault.Entry) bool { return strings.HasPrefix(e.Name, prefix) && idOf(e.Scope, e.Name) == id })
 	if i < 0 {
-		return vault.Entry{}, parley.Errorf(parley.CodeNotFound, "no login of yours is called %q", parley.Cut(id, 60)).WithField("id").WithHint("parley logins list shows them")
+		return vault.Entry{}, parley.Errorf(parley.CodeNotFound, "you have no login %q", parley.Cut(id, 60)).WithField("id").WithHint("parley logins list shows them")
 	}
 	return list[i], nil
 }
 
-// Finish takes the answer to a login that p has begun, once. It is CodeNotFound if there is none,
-// CodeForbidden if the answer is not the authorization server's, and CodeUnavailable if that gave
-// no tokens. After the last two the login is over, and has to begin anew.
+// Finish processes the answer to a login that p has begun. It accepts one answer for each
+// login. It returns CodeNotFound if no such login is open, CodeForbidden if the answer is not
+// from the right authorization server, and CodeUnavailable if that server gives no tokens.
+// After the last two the login is over and must be begun again.
 func (l *Logins) Finish(ctx context.Context, p parley.Principal, a parley.LoginAnswer) (Finished, error) {
 	id, _, _ := strings.Cut(a.State, ".")
 	e, err := l.entry(ctx, p, id)
@@ -77,7 +78,7 @@ func (l *Logins) Finish(ctx context.Context, p parley.Principal, a parley.LoginA
 		if now.Pending == nil || now.Pending.State != a.State || l.o.Now().After(now.Pending.Until) {
 			return errOver()
 		}
-		begun, now.Pending = now.Pending, nil // from here on, no other answer counts
+		begun, now.Pending = now.Pending, nil // from here on, no other answer is accepted
 		rec = *now
 		return nil
 	})
@@ -86,11 +87,11 @@ func (l *Logins) Finish(ctx context.Context, p parley.Principal, a parley.LoginA
 	}
 	done := Finished{Link: begun.Link}
 	done.Login = rec.info(e)
-	// An answer without the issuer's name, or with another one, may be of somebody who has
-	// got our request (RFC 9207, section 2.4). That is so for errors, too.
+	// An answer that names another issuer, or none although it always should, may come from an
+	// attacker who got our request (RFC 9207, section 2.4). This holds for errors too.
 	if a.Issuer != begun.Issuer.Name && (a.Issuer != "" || begun.Issuer.Says) {
 		return done, parley.Errorf(parley.CodeForbidden, "the answer is not from %s, where the login began", begun.Issuer.Name).WithField("iss").
-			WithHint("nothing was logged in; go back to the conversation and begin anew")
+			WithHint("you are not logged in; go back to the conversation and begin again")
 	}
 	if a.Error != "" || a.Code == "" {
 		done.Denied = true
@@ -105,14 +106,14 @@ func (l *Logins) Finish(ctx context.Context, p parley.Principal, a parley.LoginA
 		oauth2.VerifierOption(begun.Verifier), oauth2.SetAuthURLParam("resource", begun.Issuer.Resource))
 	if err != nil {
 		return done, parley.Errorf(parley.CodeUnavailable, "%s gave no token: %w", begun.Issuer.Name, refusal(err)).
-			WithHint("go back to the conversation and begin anew")
+			WithHint("go back to the conversation and begin again")
 	}
 	err = l.change(ctx, at, e.Name, func(now *record) error {
 		if now.Server == "" {
 			return parley.Errorf(parley.CodeConflict, "the login was removed meanwhile")
 		}
 		now.Issuer, now.Client, now.Scopes, now.More = begun.Issuer, begun.Client, begun.Scopes, nil
-		now.Refresh = "" // of an earlier login
+		now.Refresh = "" // it belongs to an earlier login
 		now.take(token, l.o.Now())
 		now.Since = l.o.Now()
 		done.Login = now.info(e)
@@ -121,18 +122,18 @@ func (l *Logins) Finish(ctx context.Context, p parley.Principal, a parley.LoginA
 	return done, err
 }
 
-// take keeps the tokens of an answer.
+// take stores the tokens of an answer in the record.
 func (r *record) take(t *oauth2.Token, now time.Time) {
 	r.Access, r.Expires = t.AccessToken, time.Time{}
 	if t.ExpiresIn > 0 {
 		r.Expires = now.Add(time.Duration(t.ExpiresIn) * time.Second)
 	}
-	if t.RefreshToken != "" { // a server that does not rotate leaves it out
+	if t.RefreshToken != "" { // a server that does not rotate refresh tokens leaves it out
 		r.Refresh = t.RefreshToken
 	}
 }
 
-// http is a client for the login's authorization server.
+// http returns an HTTP client for the login's authorization server.
 func (r *record) http() (*http.Client, error) {
 	guard, err := dial.New(r.Hosts, r.Private)
 	if err != nil {
@@ -143,8 +144,8 @@ func (r *record) http() (*http.Client, error) {
 	return c, nil
 }
 
-// renew gets new tokens for the refresh token. Without them the person has to log in: then there
-// is no access token any more, and the error is CodeUnauthenticated.
+// renew exchanges the refresh token for new tokens. If the authorization server refuses, it
+// removes the access token and returns CodeUnauthenticated: the person must log in again.
 func (l *Login) renew(ctx context.Context, rec *record) error {
 	over := func() error {
 		rec.logOut()
@@ -160,11 +161,11 @@ func (l *Login) renew(ctx context.Context, rec *record) error {
 		return err
 	}
 	defer c.CloseIdleConnections()
-	// A refresh by x/oauth2 itself names no resource. The code, which is empty then, is left out
-	// by those who follow RFC 6749, section 3.2.
+	// The refresh of x/oauth2 cannot name the resource, so we use Exchange with an empty code.
+	// Servers that follow RFC 6749, section 3.2 ignore the empty parameter.
 	cfg := rec.Client.config(rec.Issuer, nil)
 	cfg.RedirectURL = ""
-	// A token that may have been issued has to arrive, whoever waits for it.
+	// Do not cancel: a refresh token may already be used up, so the new one must be received.
 	token, err := cfg.Exchange(context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, c), "",
 		oauth2.SetAuthURLParam("grant_type", "refresh_token"), oauth2.SetAuthURLParam("refresh_token", rec.Refresh), oauth2.SetAuthURLParam("resource", rec.Issuer.Resource))
 	var e *oauth2.RetrieveError
@@ -173,7 +174,7 @@ func (l *Login) renew(ctx context.Context, rec *record) error {
 		rec.take(token, l.l.o.Now())
 		return nil
 	case errors.As(err, &e) && (e.ErrorCode == "invalid_client" || e.ErrorCode == "unauthorized_client"):
-		rec.Client = client{} // it was removed there
+		rec.Client = client{} // the authorization server no longer knows it
 		return over()
 	case errors.As(err, &e) && e.Response != nil && e.Response.StatusCode/100 == 4 && e.Response.StatusCode != http.StatusTooManyRequests && e.Response.StatusCode != http.StatusRequestTimeout:
 		return over()
@@ -185,10 +186,10 @@ func (r *record) logOut() {
 	r.Access, r.Refresh, r.Expires, r.Since = "", "", time.Time{}, time.Time{}
 }
 
-// useless ends a login whose token the server has refused although it is new: the server may have
-// changed to another authorization server.
+// useless ends a login whose new token the server has refused: the server may have moved to
+// another authorization server.
 func (l *Login) useless(ctx context.Context, token string) {
-	_ = l.l.change(ctx, l.at, l.name(), func(rec *record) error { // if it is not kept, the next request does it
+	_ = l.l.change(ctx, l.at, l.name(), func(rec *record) error { // if storing fails, the next request tries again
 		if rec.Access == token {
 			rec.logOut()
 		}
@@ -196,8 +197,8 @@ func (l *Login) useless(ctx context.Context, token string) {
 	})
 }
 
-// refusal is the error of a request for tokens without the body of the answer, which may repeat
-// what was sent.
+// refusal returns the error of a token request without the body of the answer, which may repeat
+// the secrets that were sent.
 func refusal(err error) error {
 	e, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
@@ -212,9 +213,9 @@ func refusal(err error) error {
 	return fmt.Errorf("it answered %s", e.Response.Status)
 }
 
-// List are p's logins.
+// List returns p's logins.
 func (l *Logins) List(ctx context.Context, p parley.Principal) ([]parley.Login, error) {
-	v, _ := l.vault() // it can be listed and removed without its key, too
+	v, _ := l.vault() // listing and removing do not need the key
 	if v == nil {
 		return nil, nil
 	}
@@ -229,15 +230,15 @@ func (l *Logins) List(ctx context.Context, p parley.Principal) ([]parley.Login, 
 		}
 		rec, _, err := l.load(ctx, v, Place{p, e.Scope}, e.Name)
 		if err != nil {
-			rec = record{Server: strings.TrimPrefix(e.Name, prefix)} // its key is missing: it can be removed all the same
+			rec = record{Server: strings.TrimPrefix(e.Name, prefix)} // its key is missing, but it can still be removed
 		}
 		list = append(list, rec.info(e))
 	}
 	return list, nil
 }
 
-// Forget removes a login of p's, and asks the authorization server to revoke it. revoked says
-// whether that did.
+// Forget removes one of p's logins and asks the authorization server to revoke its tokens.
+// revoked reports whether the server did.
 func (l *Logins) Forget(ctx context.Context, p parley.Principal, id string) (revoked bool, err error) {
 	e, err := l.entry(ctx, p, id)
 	if err != nil {
@@ -260,7 +261,7 @@ func (l *Logins) Forget(ctx context.Context, p parley.Principal, id string) (rev
 	return lerr == nil && l.revoke(ctx, rec), nil
 }
 
-// ForgetAll removes everything that is kept for p.
+// ForgetAll removes everything that is stored for p.
 func (l *Logins) ForgetAll(ctx context.Context, p parley.Principal) error {
 	list, err := l.List(ctx, p)
 	if err != nil {
@@ -278,7 +279,7 @@ func (l *Logins) ForgetAll(ctx context.Context, p parley.Principal) error {
 	return v.Forget(ctx, p)
 }
 
-// revoke asks the authorization server to end the tokens (RFC 7009).
+// revoke asks the authorization server to revoke the tokens (RFC 7009).
 func (l *Logins) revoke(ctx context.Context, rec record) bool {
 	token := rec.Refresh
 	if token == "" {

@@ -1,27 +1,28 @@
-// Package login logs people in at services by OAuth 2.1, and keeps their tokens.
+// Package login logs people in at other services with OAuth 2.1, and stores their tokens.
 //
-// A [Login] is one person's login at one [Server]. [Login.Needed] says whether that person has to
-// open a link first, and [Login.Transport] adds the token to requests. The person's browser comes
-// back to a page of ours, which hands what it brings to [Logins.Finish], as the person whom it
-// identifies. So a link that somebody passes on logs nobody else in, and it does no harm that it
-// is in the log.
+// A [Login] is one person's login at one [Server]. [Login.Needed] says whether that person must
+// open a link first, and [Login.Transport] adds the token to requests. The authorization server
+// redirects the person's browser to a page of ours. That page passes the answer to
+// [Logins.Finish] on behalf of the person who is signed in there. So a login works only for the
+// person who began it, whoever opens the link, and the link may be in the log.
 //
-// # What is kept, and where
+// # What is stored, and where
 //
-// Everything is one entry in the [vault.Vault]: the tokens, the client that was registered, and a
-// login that has begun. So a login that began before a restart is finished after it. An answer
-// is taken once: its state is forgotten before the code is sent. If the process dies in between,
-// or after a refresh token was used and before its successor is kept, the person logs in again.
+// A login is one entry in the [vault.Vault]: the tokens, the registered client, and a login
+// that has begun. So a login that began before a restart can be finished after it. An answer is
+// accepted once: its state is removed before the code is sent. The person must log in again if
+// the process dies in between, or after a refresh token was used and before the next one is
+// stored.
 //
 // # What is checked
 //
-// The protected-resource metadata has to name exactly the server's address (RFC 9728), the
-// authorization server's metadata its own (RFC 8414). PKCE is S256 and always on, every request
-// names the resource (RFC 8707), and the issuer in the answer is compared with the one that was
-// asked, byte for byte (RFC 9207). All connections are made by the operator's [dial.Guard].
+// The protected-resource metadata must name exactly the server's URL (RFC 9728), and the
+// authorization server's metadata its own (RFC 8414). PKCE with S256 is always used. Every
+// request names the resource (RFC 8707). The issuer in an answer must be byte for byte the one
+// that was asked (RFC 9207). All connections go through the operator's [dial.Guard].
 //
-// Tokens are renewed when they are about to expire or were refused, once for all who wait.
-// A Logins is safe for concurrent use.
+// Tokens are renewed when they are about to expire or were refused. Concurrent requests share
+// one renewal. A Logins is safe for concurrent use.
 package login
 
 import (
@@ -40,20 +41,20 @@ import (
 )
 
 const (
-	// lasting is how long a login that has begun can be finished.
+	// lasting is how long after its begin a login can be finished.
 	lasting = 24 * time.Hour
-	// early is how long before its end a token is renewed: longer than a request is under way
-	// before the server looks at it.
+	// early is how long before it expires a token is renewed. It is longer than a request takes
+	// to reach the server.
 	early = 30 * time.Second
 	// within bounds each request to an authorization server.
 	within = 30 * time.Second
-	// maxSaid is the most bytes of an authorization server's words in an error.
+	// maxSaid limits an authorization server's text in an error, in bytes.
 	maxSaid = 300
-	// maxTools is for how many tools a login remembers that they need more scopes.
+	// maxTools limits for how many tools a login remembers that they need more scopes.
 	maxTools = 50
-	// prefix begins the names of logins among the secrets of a user.
+	// prefix is put before the names of logins in a user's vault.
 	prefix = "login "
-	// Page is where browsers come back to, below the server's address.
+	// Page is the path on this server to which browsers are redirected.
 	Page = "/login.html"
 	// Document is where the server says who it is, below its address.
 	Document = "/login-client.json"
@@ -61,9 +62,9 @@ const (
 
 // Options of [New].
 type Options struct {
-	Vault func() *vault.Vault // returns nil while there is no store; nil: nothing can be kept
-	// Base is the server's address for browsers, without a slash at the end. An error says what
-	// has to be set so that there is one.
+	Vault func() *vault.Vault // returns nil while there is no store; nil: nothing can be stored
+	// Base returns this server's URL for browsers, without a trailing slash. Its error says
+	// which setting is missing.
 	Base   func() (string, error)
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: slog.Default
@@ -74,16 +75,16 @@ type Logins struct {
 	o Options
 
 	mu   sync.Mutex
-	busy map[string]*turn // by entry
+	busy map[string]*turn // by entry; the turn of whoever changes it
 }
 
-// turn lets one at a time change an entry.
+// turn lets one caller at a time change an entry.
 type turn struct {
 	held  chan struct{}
 	users int
 }
 
-// New makes logins. It keeps nothing itself.
+// New returns Logins. All state is in the vault.
 func New(o Options) *Logins {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -94,20 +95,20 @@ func New(o Options) *Logins {
 	return &Logins{o: o, busy: map[string]*turn{}}
 }
 
-// Server is what a person logs in at.
+// Server is a server at which a person logs in.
 type Server struct {
 	Name string // for people
 	URL  string
-	// Hosts and Private are where requests may go, besides the host of URL and of Issuer: see
-	// [dial.New].
+	// Hosts and Private are further hosts and networks that requests may go to, besides the
+	// hosts of URL and Issuer: see [dial.New].
 	Hosts, Private []string
 
 	Issuer       string   // the authorization server; empty: the one that the server names
-	ClientID     string   // of a client that is registered there; empty: one is registered
+	ClientID     string   // of a client that the operator has registered; empty: Parley registers one
 	ClientSecret string   // of that client; empty: it has none
 	Scopes       []string // nil: those that the server asks for
 
-	Clean func(text string) string // removes secrets from what a server says; nil: there are none
+	Clean func(text string) string // removes secrets from texts of the server; nil: there are none
 }
 
 // Login is one person's login at one server.
@@ -119,14 +120,14 @@ type Login struct {
 	guard    *dial.Guard
 }
 
-// Place is whose login it is, and for what.
+// Place says whose login it is, and in which app and workspace.
 type Place struct {
 	parley.Principal
 	vault.Scope
 }
 
-// At is the login of a person at a server. It begins nothing. An error names the option that is
-// wrong.
+// At returns a person's login at a server, without beginning one. An error names the option
+// that is wrong.
 func (l *Logins) At(at Place, s Server) (*Login, error) {
 	hosts, resource, err := s.hosts()
 	if err != nil {
@@ -145,16 +146,16 @@ type record struct {
 	Resource string    `json:"resource"`
 	Issuer   issuer    `json:"issuer"`
 	Client   client    `json:"client"`
-	Scopes   []string  `json:"scopes,omitempty"` // that were asked for
+	Scopes   []string  `json:"scopes,omitempty"` // the scopes that were requested
 	Access   string    `json:"access,omitempty"`
 	Refresh  string    `json:"refresh,omitempty"`
 	Expires  time.Time `json:"expires,omitzero"`
-	Since    time.Time `json:"since,omitzero"` // of the login
-	// More are scopes that a tool needs beyond Scopes, by its name.
+	Since    time.Time `json:"since,omitzero"` // when the person logged in
+	// More holds the scopes that tools need beyond Scopes, by tool name.
 	More    map[string][]string `json:"more,omitempty"`
 	Pending *pending            `json:"pending,omitempty"`
-	// Hosts and Private are those of the server when the login began, since who finishes or
-	// revokes it does not know the app.
+	// Hosts and Private are those of the server when the login began. They are stored because
+	// finishing or revoking a login does not know the app.
 	Hosts   []string `json:"hosts"`
 	Private []string `json:"private,omitempty"`
 }
@@ -170,17 +171,18 @@ type pending struct {
 	Until    time.Time `json:"until"`
 }
 
-// name is that of the login's entry.
+// name returns the name of the login's entry.
 func (l *Login) name() string {
 	name := prefix + l.server.Name + " " + l.resource
-	if len(name) > vault.MaxName { // the end of a long address
+	if len(name) > vault.MaxName { // replace the end of a long URL by a digest
 		sum := sha256.Sum256([]byte(name))
 		name = name[:vault.MaxName-2*len(sum)] + hex.EncodeToString(sum[:])
 	}
 	return name
 }
 
-// idOf names an entry to its owner, and begins the state of a login.
+// idOf returns the id by which an entry's owner names it. It is also the first part of a
+// login's state.
 func idOf(s vault.Scope, name string) string {
 	raw, err := json.Marshal([]string{s.App, string(s.Workspace), name})
 	if err != nil {
@@ -196,11 +198,11 @@ func (l *Logins) vault() (*vault.Vault, error) {
 			return v, v.Ready()
 		}
 	}
-	return nil, parley.Errorf(parley.CodeUnavailable, "the server is not ready to keep logins")
+	return nil, parley.Errorf(parley.CodeUnavailable, "the server is not ready to store logins")
 }
 
-// change gives f an entry, which nobody else changes meanwhile, and keeps it if f has changed
-// it. An entry without a trace is removed.
+// change calls f with an entry while nobody else can change it, and stores the entry if f has
+// changed it. An entry that has become empty is removed.
 func (l *Logins) change(ctx context.Context, at Place, name string, f func(*record) error) error {
 	v, err := l.vault()
 	if err != nil {
@@ -223,7 +225,7 @@ func (l *Logins) change(ctx context.Context, at Place, name string, f func(*reco
 	if string(raw) == was {
 		return ferr
 	}
-	// What was got from an authorization server exists only here.
+	// Do not cancel from here on: tokens from an authorization server exist only here.
 	ctx = context.WithoutCancel(ctx)
 	if err := v.Put(ctx, at.Principal, at.Scope, name, string(raw)); err != nil {
 		return err
@@ -241,7 +243,7 @@ func (l *Logins) load(ctx context.Context, v *vault.Vault, at Place, name string
 		return rec, "", err
 	}
 	if err := json.Unmarshal([]byte(was), &rec); err != nil {
-		return record{}, was, nil //nolint:nilerr // of another version of Parley: the person logs in again
+		return record{}, was, nil //nolint:nilerr // written by another version of Parley: the person logs in again
 	}
 	return rec, was, nil
 }
@@ -273,16 +275,16 @@ func (l *Logins) enter(ctx context.Context, at Place, name string) (leave func()
 	}
 }
 
-// none is the error of a person who is not logged in.
+// none returns the error for a person who is not logged in.
 func (l *Login) none() error {
 	return parley.Errorf(parley.CodeUnauthenticated, "nobody is logged in at %s", l.server.Name)
 }
 
-// Token is the access token, renewed if it is about to expire. CodeUnauthenticated: there is
-// none, so the person has to log in.
+// Token returns the access token. It renews a token that is about to expire. It returns
+// CodeUnauthenticated if there is none and the person must log in.
 func (l *Login) Token(ctx context.Context) (string, error) { return l.token(ctx, "") }
 
-// token is Token; the server has refused the given one.
+// token is Token, except that refused is a token that the server has refused.
 func (l *Login) token(ctx context.Context, refused string) (token string, err error) {
 	err = l.l.change(ctx, l.at, l.name(), func(rec *record) error {
 		now := l.l.o.Now()
@@ -296,7 +298,7 @@ func (l *Login) token(ctx context.Context, refused string) (token string, err er
 		}
 		err := l.renew(ctx, rec)
 		if err != nil && rec.Access != "" && rec.Access != refused && now.Before(rec.Expires) {
-			err = nil // it is still good, and its issuer may be there again when it no longer is
+			err = nil // the token is still valid; the issuer may be back before it expires
 		}
 		token = rec.Access
 		return err
@@ -307,7 +309,7 @@ func (l *Login) token(ctx context.Context, refused string) (token string, err er
 	return token, nil
 }
 
-// Values are what has to be kept out of texts.
+// Values returns the secrets of the login, which must be redacted from texts.
 func (l *Login) Values(ctx context.Context) []string {
 	v, err := l.l.vault()
 	if err != nil {
@@ -329,7 +331,7 @@ func (r *record) values() (list []string) {
 	return list
 }
 
-// clean is a text of a server without secrets, cut.
+// clean returns a text of a server without secrets, cut to maxSaid.
 func (s Server) clean(text string) string {
 	if s.Clean != nil {
 		text = s.Clean(text)

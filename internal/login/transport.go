@@ -10,11 +10,12 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// maxDrained is how much of a refusal is read, so that its connection can be used again.
+// maxDrained limits how much of a refusal's body is read, in bytes. Reading it lets the
+// connection be reused.
 const maxDrained = 64 << 10
 
-// Transport adds the person's token to each request, and repeats one that was refused for it with
-// a new token. A person who is not logged in sends none.
+// Transport adds the person's token to each request. If the server refuses the token, it renews
+// it and repeats the request once. For a person who is not logged in, it adds nothing.
 func (l *Login) Transport(base http.RoundTripper) http.RoundTripper { return &transport{l, base} }
 
 type transport struct {
@@ -48,7 +49,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		next, err := t.token(ctx, token)
 		if err != nil || next == token {
-			return resp, nil //nolint:nilerr // the refusal says what is wrong
+			return resp, nil //nolint:nilerr // return the server's refusal, which says what is wrong
 		}
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxDrained))
 		_ = resp.Body.Close()
@@ -56,8 +57,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// Insufficient notes that a tool needs more than the login has, if a refusal says so. It reports
-// whether it does.
+// Insufficient reports whether a refusal says that a tool needs more scopes than the login has.
+// If so, it notes those scopes.
 func (l *Login) Insufficient(req *http.Request, resp *http.Response, tool string) bool {
 	if resp.StatusCode != http.StatusForbidden {
 		return false

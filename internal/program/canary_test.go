@@ -40,8 +40,8 @@ func TestCredentials_over_plain_HTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	for at, says := range map[string]string{
-		"url: http://crm.invalid/http": "app.yaml:9: tools.http.auth: sends the credential HTTP_TOKEN to crm.invalid by http", "base_url: http:": "app.yaml:14: tools.openapi.auth: sends the credential API_TOKEN to crm.invalid by http",
-		"url: http://crm.invalid/mcp": "app.yaml:19: tools.mcp.auth: sends the credential MCP_TOKEN to crm.invalid by http",
+		"url: http://crm.invalid/http": "app.yaml:9: tools.http.auth: sends the credential HTTP_TOKEN to crm.invalid over http", "base_url: http:": "app.yaml:14: tools.openapi.auth: sends the credential API_TOKEN to crm.invalid over http",
+		"url: http://crm.invalid/mcp": "app.yaml:19: tools.mcp.auth: sends the credential MCP_TOKEN to crm.invalid over http",
 	} {
 		p.write(file, strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(string(raw), at, "@"), "http:/", "https:/"), "@", at))
 		if code, out, _ := p.run("app", "check"); code != 1 || !strings.Contains(out, says) {
@@ -49,7 +49,7 @@ func TestCredentials_over_plain_HTTP(t *testing.T) {
 		}
 	}
 	p.write(file, strings.ReplaceAll(string(raw), "auth: {", "auth: {plain_http: true, "))
-	if _, out, _ := p.run("app", "check"); strings.Contains(out, "by http") || !strings.Contains(out, "tools.mcp: the MCP server birds cannot be used") {
+	if _, out, _ := p.run("app", "check"); strings.Contains(out, "over http") || !strings.Contains(out, "tools.mcp: the MCP server birds cannot be used") {
 		t.Errorf("with plain_http:\n%s", out)
 	}
 }

@@ -1,22 +1,20 @@
-// Package vault keeps secrets of users for longer than a turn, such as the tokens of their
-// logins at other services, encrypted in the store.
+// Package vault stores users' secrets encrypted in the store, such as the tokens of their
+// logins at other services. It is for secrets that outlive a turn.
 //
-// The key is not in the store, nor in its backup: it is in a file or a variable of the
-// operator. [Open] takes a list of keys. The first seals; each of the others opens what it
-// has sealed, and that is sealed anew with the first one when it is read. So a key is
-// replaced by putting a new one before it, and calling [Vault.Reseal], after which the old
-// one can go.
+// The key is neither in the store nor in its backup: it is in a file or an environment variable
+// of the operator. [Open] takes a list of keys. The first one encrypts. The others only decrypt
+// what they once encrypted; reading such a secret encrypts it again with the first key. To
+// replace a key, put the new one in front, call [Vault.Reseal], and then remove the old one.
 //
-// What is kept belongs to a user, in a [Scope]. It is sealed with AES-256-GCM and a random
-// nonce, together with its user, scope and name, so that a row which somebody moves in the
-// database does not open. Without its key nothing is lost: reading says which key is
-// missing, and writing under the same name is refused until it is there or the entry has
-// been removed.
+// A secret belongs to a user and a [Scope]. It is encrypted with AES-256-GCM and a random
+// nonce. User, scope and name are authenticated with it, so a row that somebody moves in the
+// database cannot be decrypted. A missing key loses nothing: reading says which key is missing,
+// and writing under the same name is refused until the key is back or the entry is removed.
 //
-// Who gives a secret to a call keeps it out of the texts of the call's session, as the engine
-// does with credentials.
+// A caller that passes a secret to a tool call must have it redacted from the texts of the
+// call's session, as the engine does with credentials.
 //
-// A Vault is safe for concurrent use. One process has the store.
+// A Vault is safe for concurrent use. Only one process may use the store.
 package vault
 
 import (
@@ -35,15 +33,15 @@ import (
 )
 
 const (
-	// MaxEntries is how many secrets a user may have in all scopes.
+	// MaxEntries limits the number of a user's secrets in all scopes.
 	MaxEntries = 100
-	// MaxSecret is the most bytes of one.
+	// MaxSecret limits one secret, in bytes.
 	MaxSecret = 64 << 10
-	// MaxName is the most bytes of its name.
+	// MaxName limits the name of a secret, in bytes.
 	MaxName = 512
-	// keySize is that of AES-256.
+	// keySize is the key size of AES-256, in bytes.
 	keySize = 32
-	// idSize is how many bytes of a key's digest name it.
+	// idSize is how many bytes of a key's digest identify it.
 	idSize = 8
 )
 
@@ -53,16 +51,16 @@ type Store interface {
 	Sealed(ctx context.Context, p parley.Principal) ([]seam.Sealed, error)
 }
 
-// Scope is what a user's secret is for.
+// Scope says what a user's secret is for.
 type Scope struct {
 	App       string
-	Workspace parley.Workspace // empty: all of the app
+	Workspace parley.Workspace // empty: all workspaces of the app
 }
 
-// Vault keeps secrets. Make one with [Open].
+// Vault stores secrets. Make one with [Open].
 type Vault struct {
 	store Store
-	keys  []key // the first one seals
+	keys  []key // the first one encrypts
 
 	mu sync.Mutex // one change at a time, so that limits hold
 }
@@ -72,8 +70,8 @@ type key struct {
 	aead cipher.AEAD
 }
 
-// Open returns a vault over a store. Keys are texts as [ParseKeys] takes them; without any,
-// everything that needs one is refused with a hint.
+// Open returns a vault that uses a store. Keys are base64 texts as [ParseKeys] returns them.
+// Without keys, every method that needs one returns an error with a hint.
 func Open(store Store, keys []string) (*Vault, error) {
 	v := &Vault{store: store}
 	for i, text := range keys {
@@ -98,8 +96,8 @@ func Open(store Store, keys []string) (*Vault, error) {
 
 const makeOne = "openssl rand -base64 32"
 
-// ParseKeys are the keys in a text: one a line, the newest first. Empty lines and those that
-// begin with # do not count.
+// ParseKeys returns the keys in a text: one per line, the newest first. It ignores empty lines
+// and lines that begin with #.
 func ParseKeys(text string) (keys []string) {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
@@ -109,24 +107,24 @@ func ParseKeys(text string) (keys []string) {
 	return keys
 }
 
-// Ready returns why the vault cannot keep anything, or nil.
+// Ready returns an error if the vault has no key to encrypt with.
 func (v *Vault) Ready() error {
 	if len(v.keys) == 0 {
-		return parley.Errorf(parley.CodeUnavailable, "the server has no key with which to keep secrets").
-			WithHint("make one with: %s; put it into a file outside of the data folder and its backup, and name that as vault.keys in parley.yaml: file:/path, or set PARLEY_VAULT_KEYS", makeOne)
+		return parley.Errorf(parley.CodeUnavailable, "the server has no key for encrypting secrets").
+			WithHint("make one with: %s; put it into a file outside the data folder and its backup, and set vault.keys in parley.yaml to file:/path, or set PARLEY_VAULT_KEYS", makeOne)
 	}
 	return nil
 }
 
-// Put keeps a secret of p's, in place of the one of the same scope and name.
+// Put stores a secret for p, replacing the one with the same scope and name.
 func (v *Vault) Put(ctx context.Context, p parley.Principal, s Scope, name, secret string) error {
 	switch {
 	case p.User == "" || p.IsSystem():
 		return parley.Errorf(parley.CodeForbidden, "a secret needs an owner")
 	case name == "" || len(name) > MaxName:
-		return parley.Errorf(parley.CodeInvalid, "a secret's name has 1 to %d bytes", MaxName)
+		return parley.Errorf(parley.CodeInvalid, "a secret's name must have 1 to %d bytes", MaxName)
 	case secret == "" || len(secret) > MaxSecret:
-		return parley.Errorf(parley.CodeTooLarge, "the secret %s has no bytes, or more than %d", name, MaxSecret)
+		return parley.Errorf(parley.CodeTooLarge, "the secret %s is empty or has more than %d bytes", name, MaxSecret)
 	}
 	if err := v.Ready(); err != nil {
 		return err
@@ -140,16 +138,16 @@ func (v *Vault) Put(ctx context.Context, p parley.Principal, s Scope, name, secr
 	row, found := find(have, s, name)
 	if found {
 		if _, _, err := v.open(row); err != nil {
-			return err // what it holds would be lost
+			return err // replacing it would lose the secret that it holds
 		}
 	} else if len(have) >= MaxEntries {
-		return parley.Errorf(parley.CodeQuota, "%d secrets are kept for you already", len(have)).WithHint("remove some that are not needed any more")
+		return parley.Errorf(parley.CodeQuota, "%d secrets are already stored for you", len(have)).WithHint("remove some that you no longer need")
 	}
 	return v.store.PutSealed(ctx, p, v.seal(seam.Sealed{User: p.User, Org: p.Org, App: s.App, Workspace: string(s.Workspace), Name: name}, secret))
 }
 
-// Get returns a secret of p's. It is CodeNotFound if there is none, and CodeUnavailable if it
-// was sealed with a key that the vault does not have.
+// Get returns one of p's secrets. It returns CodeNotFound if there is none, and CodeUnavailable
+// if it was encrypted with a key that the vault does not have.
 func (v *Vault) Get(ctx context.Context, p parley.Principal, s Scope, name string) (string, error) {
 	if p.User == "" || p.IsSystem() {
 		return "", notFound(name)
@@ -172,7 +170,7 @@ type Entry struct {
 	Name string
 }
 
-// List returns what is kept for p.
+// List returns p's secrets without their values.
 func (v *Vault) List(ctx context.Context, p parley.Principal) ([]Entry, error) {
 	have, err := v.store.Sealed(ctx, p)
 	if err != nil || p.IsSystem() {
@@ -185,14 +183,14 @@ func (v *Vault) List(ctx context.Context, p parley.Principal) ([]Entry, error) {
 	return list, nil
 }
 
-// Remove forgets a secret of p's. It needs no key.
+// Remove removes one of p's secrets. It needs no key.
 func (v *Vault) Remove(ctx context.Context, p parley.Principal, s Scope, name string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.store.PutSealed(ctx, p, seam.Sealed{User: p.User, Org: p.Org, App: s.App, Workspace: string(s.Workspace), Name: name})
 }
 
-// Forget removes everything that is kept for p, as when their data is deleted.
+// Forget removes all of p's secrets, for example when the user's data is deleted.
 func (v *Vault) Forget(ctx context.Context, p parley.Principal) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -209,8 +207,8 @@ func (v *Vault) Forget(ctx context.Context, p parley.Principal) error {
 	return nil
 }
 
-// Reseal seals everybody's secrets with the first key. left is how many it could not open,
-// which stay as they are.
+// Reseal encrypts all secrets of all users with the first key. left is the number of secrets
+// that it could not decrypt; they stay as they are.
 func (v *Vault) Reseal(ctx context.Context) (done, left int, err error) {
 	if err := v.Ready(); err != nil {
 		return 0, 0, err
@@ -248,26 +246,26 @@ func find(rows []seam.Sealed, s Scope, name string) (seam.Sealed, bool) {
 }
 
 func notFound(name string) error {
-	return parley.Errorf(parley.CodeNotFound, "no secret %q is kept", parley.Cut(name, 60))
+	return parley.Errorf(parley.CodeNotFound, "there is no secret %q", parley.Cut(name, 60))
 }
 
-// bound is what a sealed text cannot be separated from.
+// bound returns the data that is authenticated with a secret: its user, scope and name.
 func bound(s seam.Sealed) []byte {
 	raw, err := json.Marshal([]string{s.User, s.Org, s.App, s.Workspace, s.Name})
 	if err != nil {
-		panic(err) // texts
+		panic(err) // strings always encode
 	}
 	return raw
 }
 
-// seal puts the key's id before the sealed text.
+// seal encrypts a secret and puts the key's id in front.
 func (v *Vault) seal(s seam.Sealed, secret string) seam.Sealed {
 	k := v.keys[0]
 	s.Body = k.aead.Seal(append([]byte{}, k.id[:]...), nil, []byte(secret), bound(s))
 	return s
 }
 
-// open returns the secret, and which key it is sealed with.
+// open returns the secret, and the index of the key that it was encrypted with.
 func (v *Vault) open(s seam.Sealed) (secret string, by int, err error) {
 	if len(s.Body) < idSize {
 		return "", 0, broken(s)
@@ -282,8 +280,8 @@ func (v *Vault) open(s seam.Sealed) (secret string, by int, err error) {
 		}
 		return string(plain), i, nil
 	}
-	return "", 0, parley.Errorf(parley.CodeUnavailable, "the secret %q was sealed with the key %s, which the server does not have", parley.Cut(s.Name, 60), hex.EncodeToString(s.Body[:idSize])).
-		WithHint("it is not lost: add that key to vault.keys, behind the present one; or remove the secret")
+	return "", 0, parley.Errorf(parley.CodeUnavailable, "the secret %q was encrypted with the key %s, which the server does not have", parley.Cut(s.Name, 60), hex.EncodeToString(s.Body[:idSize])).
+		WithHint("it is not lost: add that key to vault.keys after the current one, or remove the secret")
 }
 
 func broken(s seam.Sealed) error {
