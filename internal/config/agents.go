@@ -177,7 +177,7 @@ func (a *App) models(s Settings, f appFile) {
 		for name, def := range a.Agents {
 			def.Model = ""
 			if s.Scripts {
-				def.Fallbacks = nil // which may be of a provider
+				def.Fallbacks = nil // the fallbacks may belong to a provider
 			}
 			a.Agents[name] = def
 		}

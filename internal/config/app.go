@@ -53,15 +53,15 @@ type appFile struct {
 	Wires        []string             `yaml:"wires"`           // seed wires that show this app; default: none
 	Workspaces   *workspacesFile      `yaml:"workspaces"`      // where its sessions find files; default: they have none
 	Extensions   []string             `yaml:"extensions"`      // whose folders may add skills, instructions and slash commands: platform, user, workspace; default: all if it has workspaces, else none
-	Exec         bool                 `yaml:"workspace_exec"`  // programs and addresses that files of users and workspaces name may be used, each once a person has approved it; default false
-	ExecEnv      []string             `yaml:"workspace_env"`   // variables of the server that ${NAME} in these files stands for; default none
-	ExecHosts    []string             `yaml:"workspace_hosts"` // hosts that addresses in these files may name; default none
+	Exec         bool                 `yaml:"workspace_exec"`  // programs and URLs that are named in files of users and workspaces may be used, each after a person has approved it; default false
+	ExecEnv      []string             `yaml:"workspace_env"`   // environment variables of the server that ${NAME} in these files may stand for; default none
+	ExecHosts    []string             `yaml:"workspace_hosts"` // hosts that URLs in these files may name; default none
 	Examples     []string             `yaml:"examples"`        // questions that a page may offer
 	FollowUps    []string             `yaml:"follow_ups"`      // questions that it may offer below an answer
 	CallerTools  *callerToolsFile     `yaml:"caller_tools"`    // lets callers offer tools with a message; default: they may not
 	Logo         string               `yaml:"logo"`            // picture in the app's folder, at most 64 KiB; default: none
 	Accent       string               `yaml:"accent"`          // colour of its page, such as "#1f6feb"; default: Parley's
-	Page         string               `yaml:"page"`            // folder in the app's folder with a page of its own, at an origin of its own; default: none
+	Page         string               `yaml:"page"`            // folder, in the app's folder, with the app's own page, which gets its own origin; default: none
 }
 
 // ttlFile is parley.TTL, with two alternative names for its fields.
@@ -84,11 +84,11 @@ type concurrencyFile struct {
 	MaxOpenContinuationsPerSession int `yaml:"max_open_continuations_per_session"` // max_open_turns
 }
 
-// toolsFile are the app's toolsets: the kinds that come with Parley, its own services, and
-// what clients run.
+// toolsFile holds the app's toolsets: the kinds that come with Parley, the app's own services,
+// and the tools that clients run.
 type toolsFile struct {
 	HTTP    some[serviceFile]         `yaml:"http"`    // services that calls are posted to
-	OpenAPI some[apiFile]             `yaml:"openapi"` // APIs that a description describes
+	OpenAPI some[apiFile]             `yaml:"openapi"` // APIs with an OpenAPI description
 	Command some[commandFile]         `yaml:"command"` // programs that calls run
 	MCP     some[mcpFile]             `yaml:"mcp"`     // MCP servers
 	Client  map[string]clientToolFile `yaml:"client"`  // tools that clients of a session run
@@ -117,7 +117,7 @@ type App struct {
 	FlushEvery   parley.Duration // how often live files are updated; 0: their default
 
 	Workspaces *workspace.Options // nil: it has none
-	Extensions []string           // whose folders add to it: platform, user, workspace
+	Extensions []string           // levels whose folders add to it: platform, user, workspace
 	Exec       Exec
 	Page       Page
 
@@ -130,7 +130,7 @@ type App struct {
 // Toolset is a toolset to make.
 type Toolset struct {
 	Kind    string            // such as "notion"
-	At      string            // its path in the app's file, of the kinds "http", "openapi", "command", "mcp" and "client"
+	At      string            // its path in the app's file; for the kinds "http", "openapi", "command", "mcp" and "client"
 	HTTP    *Service          // of kind "http", and of no other
 	API     *API              // of kind "openapi", and of no other
 	Command *Command          // of kind "command", and of no other
@@ -374,7 +374,7 @@ func (a *App) Resolve(decls []parley.ToolDecl, unknown ...string) (parley.App, e
 	}
 	own := a.tasks(d, names)
 	if !slices.Contains(names, extension.Tool) && a.lists(extension.Tool) {
-		own = append(own, extension.Decl()) // what each scope has takes its place
+		own = append(own, extension.Decl()) // replaced by what each scope has
 	}
 	decls = append(slices.Clip(decls), own...)
 	for _, t := range own {
@@ -421,14 +421,14 @@ func (a *App) Resolve(decls []parley.ToolDecl, unknown ...string) (parley.App, e
 	return out, nil
 }
 
-// mayBe reports whether a tool, or one of a pattern, may be among those that are not known yet,
-// whose names begin with one of the prefixes.
+// mayBe reports whether a tool, or a tool that matches a pattern, may be among those that are
+// not known yet. Their names begin with one of the prefixes.
 func mayBe(tool string, prefixes []string) bool {
 	start, many := strings.CutSuffix(tool, "*")
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(start, p) || many && strings.HasPrefix(p, start) })
 }
 
-// lists reports whether an agent has a tool by its name.
+// lists reports whether an agent lists a tool by its full name.
 func (a *App) lists(tool string) bool {
 	for _, def := range a.Agents {
 		if slices.Contains(def.Tools, tool) {
@@ -438,8 +438,8 @@ func (a *App) lists(tool string) bool {
 	return false
 }
 
-// Extended reports whether folders of files may add to the app: those of other levels, or
-// its own.
+// Extended reports whether folders of files, of other levels or the app's own, may add to the
+// app.
 func (a *App) Extended() bool {
 	return len(a.Extensions) > 0 || a.lists(extension.Tool) || slices.ContainsFunc(extension.Places, func(name string) bool {
 		_, err := fs.Stat(a.Files, name)

@@ -23,9 +23,9 @@ type Folder struct {
 	Name string
 }
 
-// LoadApps reads the enabled apps of the built-in folders and of Settings.Apps, sorted by
-// name. A built-in folder has a sub-folder for each app, or is itself that of one, whose
-// app.yaml then says the name. The error names every mistake of every app.
+// LoadApps reads the enabled apps of the built-in folders and of Settings.Apps, sorted by name.
+// A built-in folder has a sub-folder for each app, or is itself the folder of one app, whose
+// app.yaml must then give the name. The error names every mistake of every app.
 func (s Settings) LoadApps(builtin []fs.FS, known Known) ([]*App, error) {
 	dirs, err := s.appFolders(builtin)
 	if err != nil {
@@ -54,16 +54,16 @@ type Read struct {
 	Name string
 	App  *App  // nil if its file could not be read at all; with Err, as much as could be read
 	Err  error // its cause is [Mistakes]
-	// Files are those in its folder that were looked at, also those that are missing. Nil for an
-	// app inside the program, whose files do not change.
+	// Files are the files in its folder that were looked for, including missing ones. Nil for
+	// an app inside the program, whose files do not change.
 	Files []string
 }
 
-// recorder notes which files of a folder are looked at.
+// recorder notes which files of a folder are looked for.
 type recorder struct {
 	fs.FS
 	mu    sync.Mutex
-	names map[string]bool // nil: no more
+	names map[string]bool // nil: nothing is noted any more
 }
 
 // Open implements fs.FS.
@@ -191,7 +191,7 @@ func (s Settings) appFolders(builtin []fs.FS) (map[string]Folder, error) {
 	return dirs, nil
 }
 
-// folders calls f with each folder of fsys that is an app, or with fsys itself if that is one.
+// folders calls f with each folder of fsys that is an app, or with fsys itself if it is an app.
 func folders(fsys fs.FS, f func(name string, dir fs.FS) error) error {
 	raw, err := readFile(fsys, AppFile, maxAppFile)
 	if _, there := fs.Stat(fsys, AppFile); there != nil {
@@ -207,7 +207,7 @@ func folders(fsys fs.FS, f func(name string, dir fs.FS) error) error {
 		return fmt.Errorf("%s: %w", AppFile, err)
 	}
 	if file.Name == "" {
-		return fmt.Errorf("%s says no name:, which it has to where its folder has none", AppFile)
+		return fmt.Errorf("%s has no name:, which is required because its folder has no name", AppFile)
 	}
 	return f(file.Name, fsys)
 }

@@ -6,24 +6,24 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// toolAuthFile is what lets the calls of tools in, in one of its ways.
+// toolAuthFile is how calls of tools authenticate: by one of these methods.
 type toolAuthFile struct {
 	Bearer secretFile `yaml:"bearer"`
 	Basic  basicFile  `yaml:"basic"`
 	Header pairFile   `yaml:"header"`
 	Query  pairFile   `yaml:"query"`
-	// PlainHTTP lets credentials go to other machines by http; default false.
+	// PlainHTTP allows credentials to be sent to other machines over plain http; default false.
 	PlainHTTP bool `yaml:"plain_http"`
 }
 
-// secretFile is a secret of the operator, or {credential: NAME}, which comes with the user's
-// message.
+// secretFile is a secret of the operator, or {credential: NAME} for one that comes with the
+// user's message.
 type secretFile struct {
 	Value      string `yaml:"value,ref"`
 	Credential string `yaml:"credential"`
 }
 
-// short is the key that a secret has if it is written as text.
+// short returns the key of a secret that is written as plain text.
 func (secretFile) short() string { return "value" }
 
 type basicFile struct {
@@ -36,7 +36,7 @@ type pairFile struct {
 	Value secretFile `yaml:"value"`
 }
 
-// ToolAuth lets the calls of tools in, by at most one of its ways.
+// ToolAuth is how calls of tools authenticate: by at most one of its methods.
 type ToolAuth struct {
 	Bearer Secret
 	Basic  struct {
@@ -47,13 +47,13 @@ type ToolAuth struct {
 		Name  string
 		Value Secret
 	}
-	PlainHTTP bool // credentials of callers may go to other machines by http
+	PlainHTTP bool // callers' credentials may be sent to other machines over plain http
 }
 
-// Secret is the operator's, or the caller's: then Credential is its name.
+// Secret is a secret of the operator (Value), or the name of a caller's credential (Credential).
 type Secret struct{ Value, Credential string }
 
-// toolAuth reads what lets calls in.
+// toolAuth reads how calls authenticate.
 func (a *App) toolAuth(at string, f toolAuthFile) (auth ToolAuth) {
 	auth.Bearer, auth.PlainHTTP = a.secret(at+".bearer", f.Bearer), f.PlainHTTP
 	auth.Basic.User, auth.Basic.Password = f.Basic.User, a.secret(at+".basic.password", f.Basic.Password)
@@ -65,7 +65,7 @@ func (a *App) toolAuth(at string, f toolAuthFile) (auth ToolAuth) {
 			ways = append(ways, way)
 		}
 	}
-	said := func(at string) bool { // something is wrong there, or below it, that is reported already
+	said := func(at string) bool { // a mistake there, or below it, has already been reported
 		_, named := a.d.lines[at+".credential"]
 		return named || a.d.spoiled[at] || len(a.d.strange[at]) > 0
 	}
@@ -84,13 +84,13 @@ func (a *App) toolAuth(at string, f toolAuthFile) (auth ToolAuth) {
 		a.d.at(at+".bearer", "is empty")
 	}
 	if f.Header.Name != "" && !headerName(f.Header.Name) {
-		a.d.at(at+".header.name", "%q is no name of a header", f.Header.Name)
+		a.d.at(at+".header.name", "%q is not a valid header name", f.Header.Name)
 	}
 	if len(ways) > 1 {
-		a.d.at(at, "lets in by %s; leave all but one of them out", strings.Join(ways, " and "))
+		a.d.at(at, "has %s; leave all but one of them out", strings.Join(ways, " and "))
 	}
 	if _, there := a.d.lines[at]; there && len(ways) == 0 && len(a.d.strange[at]) == 0 && !a.d.spoiled[at] {
-		a.d.at(at, "is one of bearer, basic, header, query")
+		a.d.at(at, "must have one of bearer, basic, header, query")
 	}
 	return auth
 }
@@ -110,7 +110,7 @@ func (a *App) credentialName(at, name string) {
 	}
 }
 
-// headerName reports whether a header may have the name.
+// headerName reports whether s is a valid name for a header.
 func headerName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)

@@ -21,7 +21,7 @@ func TestBuiltin(t *testing.T) {
 		want string // the apps, or what is wrong
 	}{
 		{"a folder of folders, and the folder of an app", []fs.FS{one("crm/", ""), one("", "name: desk\n")}, "crm desk"},
-		{"the folder of an app without a name", []fs.FS{one("", "")}, "says no name:"},
+		{"the folder of an app without a name", []fs.FS{one("", "")}, "has no name:"},
 		{"two of one name", []fs.FS{one("crm/", ""), one("", "name: crm\n")}, "two of them are named crm"},
 		{"a name that is none", []fs.FS{one("", "name: A B\n")}, "cannot be an app's name"},
 	} {

@@ -16,12 +16,12 @@ type clientToolFile struct {
 	Input       json.RawMessage `yaml:"input"`        // JSON Schema of an object, or the name of a file with one; default: no fields
 	Output      json.RawMessage `yaml:"output"`       // JSON Schema of the result, in the same way; default: anything
 	Subject     string          `yaml:"subject"`      // what a call is about, such as "{place}"; default: its input
-	Timeout     parley.Duration `yaml:"timeout"`      // from when a client takes a call until it has to report; default 60s
+	Timeout     parley.Duration `yaml:"timeout"`      // from the claim of a call until the client must report; default 60s
 	ClaimWithin parley.Duration `yaml:"claim_within"` // how long a call waits for a client; default policy.answer_within
-	KeyTTL      parley.Duration `yaml:"key_ttl"`      // of an idempotent tool: how long the client recognises a repeated call
+	KeyTTL      parley.Duration `yaml:"key_ttl"`      // for an idempotent tool: how long the client recognizes a repeated call
 }
 
-// maxClaimWithin is longer than anybody waits for an answer.
+// maxClaimWithin is longer than anyone would wait for an answer.
 const maxClaimWithin = 30 * 24 * time.Hour
 
 // clients reads tools.client.
@@ -43,10 +43,10 @@ func (a *App) clients(files map[string]clientToolFile) {
 	}
 }
 
-// callerToolsFile says what the tools are that callers offer.
+// callerToolsFile sets the properties of the tools that callers offer.
 type callerToolsFile struct {
-	Effect  parley.Effect   `yaml:"effect"`  // of all of them: read or write; default write
-	Timeout parley.Duration `yaml:"timeout"` // from when the caller takes a call until it has to report; default 60s
+	Effect  parley.Effect   `yaml:"effect"`  // of each tool: read or write; default write
+	Timeout parley.Duration `yaml:"timeout"` // from the claim of a call until the caller must report; default 60s
 }
 
 // callers reads caller_tools.

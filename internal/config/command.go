@@ -64,7 +64,7 @@ func (a *App) commands(files some[commandFile]) {
 func (a *App) variable(at, name, value string) {
 	switch {
 	case !variable.MatchString(name):
-		a.d.at(at, "is no name of a variable: letters, digits and _, and no digit first")
+		a.d.at(at, "is not a valid variable name; use letters, digits and _, and do not begin with a digit")
 	case strings.ContainsRune(value, 0):
 		a.d.at(at, "has a zero byte, which no variable of the environment can have")
 	}

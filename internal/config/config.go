@@ -59,28 +59,28 @@ type Settings struct {
 	// workspaces, for apps that have workspaces and name no folder of their own. Default:
 	// workspaces in the data folder.
 	WorkspacesDir string `yaml:"workspaces_dir,ref"`
-	// PlatformDir has the skills, instructions and slash commands that the operator adds to
-	// apps which read them. Default: platform in the data folder.
+	// PlatformDir is the folder with the skills, instructions, slash commands and hooks that
+	// the operator adds to apps with extensions. Default: platform in the data folder.
 	PlatformDir string `yaml:"platform_dir,ref"`
 	// Enabled names the apps that are on. Default: all there are.
 	Enabled []string `yaml:"enabled"`
 	// Model replaces the model of every app and of its agents. Default: each app's own.
 	Model string `yaml:"model,ref"`
-	// Scripts says that apps with a script answer by it, whatever model they name. Tests set it.
+	// Scripts makes apps with a script answer from it, whatever model they name. Tests set it.
 	Scripts bool `yaml:"-"`
-	// PublicURL is where people's browsers reach the server, such as https://parley.example.com:
-	// they come back there from logins at other services. Default: its address, if only this
-	// machine can reach it.
+	// PublicURL is the URL at which people's browsers reach the server, such as
+	// https://parley.example.com. Logins at other services redirect browsers to it. Default:
+	// the address that the server listens at, if only this machine can reach it.
 	PublicURL string `yaml:"public_url,ref"`
 	// Hosts are host names, without port, that requests may use in addition to the
 	// server's address and loopback, such as the name under which a proxy on this machine
 	// is known. Default: no others on loopback without a login, so that no page can reach
 	// the server through a name of its own (DNS rebinding); any name elsewhere.
 	Hosts []string `yaml:"hosts"`
-	// Pages says where the pages are that apps bring (page: in an app.yaml), by app: HOST:PORT
-	// is an address to listen at, and a URL such as https://desk.example.com is a name under
-	// which a proxy reaches this server. Default: http://NAME.localhost at the server's port,
-	// which this machine alone can open.
+	// Pages says, for each app with its own page (page: in an app.yaml), where the page is
+	// served. HOST:PORT is an address to listen at. A URL such as https://desk.example.com is a
+	// name under which a proxy reaches this server. Default: http://NAME.localhost at the
+	// server's port, which only this machine can open.
 	Pages map[string]string `yaml:"pages"`
 	// CORSOrigins are the pages of other origins that may call the server.
 	// Default: none; DevOrigin under the command demo.
@@ -129,7 +129,8 @@ type Key struct {
 	// Metrics makes it a key for /metrics, which are of all users, and for nothing else; it
 	// then has no user and no org. Default: false.
 	Metrics bool `yaml:"metrics"`
-	// App makes it a key for the page that this app brings, and for nothing else. Default: none.
+	// App limits the key to the page that this app brings. Default: none, the key is valid
+	// everywhere.
 	App string `yaml:"app"`
 }
 
@@ -173,8 +174,8 @@ type Limits struct {
 	// TurnsPerMinute is how many turns a user may begin in a minute. Default: any
 	// number.
 	TurnsPerMinute int `yaml:"turns_per_minute"`
-	// Patience is how long a program or a call that waits for a person's answer is kept in
-	// memory. After that, the call of a tool that asks is denied, and a program that can begin
+	// Patience is how long a program or a call that waits for a person's answer stays in
+	// memory. After that, the call of a tool that asks is denied, and a program that can start
 	// again does so when the answer comes. Default 5m.
 	Patience parley.Duration `yaml:"patience"`
 }
@@ -211,11 +212,12 @@ type MCP struct {
 	Approvals bool `yaml:"approvals"`
 }
 
-// Vault keeps secrets of users for longer than a turn, such as tokens of their logins.
+// Vault configures the storage of users' secrets that outlive a turn, such as the tokens of
+// their logins.
 type Vault struct {
-	// Keys encrypt them: 32 bytes in base64 each, one a line, the newest first. They belong
-	// into a file outside of the data folder and its backup. Default: none, and nothing is
-	// kept.
+	// Keys encrypt the secrets: 32 bytes in base64 each, one per line, the newest first. Put
+	// them into a file outside the data folder and its backup. Default: none, and nothing is
+	// stored.
 	Keys string `yaml:"keys,ref"`
 }
 
@@ -490,7 +492,7 @@ func (o *overrides) check() {
 	if s.PublicURL != "" {
 		u, err := url.Parse(s.PublicURL)
 		if err != nil || u.Scheme != "https" && !(u.Scheme == "http" && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())) || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			o.bad("public_url", "is not where browsers could come back to; write it like https://parley.example.com; http:// is for this machine alone")
+			o.bad("public_url", "is not a URL that browsers can be redirected to; write it like https://parley.example.com; http:// is only allowed for this machine")
 		}
 		s.PublicURL = strings.TrimRight(s.PublicURL, "/")
 	}

@@ -120,8 +120,8 @@ func (d *decoder) err() error {
 // group is the kind of a block that the parser was in.
 var yamlPlace = regexp.MustCompile(`^.*?(a block \w+\))? at L(\d+)\.C\d+(?:-(?:L(\d+)\.)?C\d+)?: `)
 
-// likely is what is probably wrong where the parser gave up, as a hint after its words; "" if
-// there is no telling.
+// likely returns the probable mistake at the place where the parser gave up, as a hint to add
+// to its error; "" if it is unclear.
 func likely(raw []byte, line int, text string) string {
 	lines := strings.Split(string(raw), "\n")
 	if line < 1 || line > len(lines) {
@@ -162,7 +162,7 @@ func (d *decoder) parse(raw []byte, v any) (read bool) {
 		line, text := 1, err.Error()
 		if m := yamlPlace.FindStringSubmatch(text); m != nil {
 			place := m[2]
-			if m[1] != "" { // a block begins long before its mistake; a quote or bracket is where to look
+			if m[1] != "" { // for a block, use the end of the range: it begins long before the mistake
 				place = cmp.Or(m[3], place)
 			}
 			line, _ = strconv.Atoi(place)

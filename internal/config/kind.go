@@ -4,8 +4,9 @@ import "regexp"
 
 var toolKind = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,39}$`)
 
-// ToolKind reports whether a kind of tools may have a name: it is a key under tools in an app.yaml.
+// ToolKind reports whether name is valid for a kind of tools, which is a key under tools in an
+// app.yaml.
 func ToolKind(name string) bool { return toolKind.MatchString(name) }
 
-// AppName reports whether an app may have a name: it is that of its folder.
+// AppName reports whether name is valid for an app and its folder.
 func AppName(name string) bool { return appName.MatchString(name) }

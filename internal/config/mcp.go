@@ -38,12 +38,13 @@ type mcpAuthFile struct {
 	Bearer mcpBearerFile `yaml:"bearer"`
 	OAuth  mcpOAuthFile  `yaml:"oauth"`
 	Login  *mcpLoginFile `yaml:"login"` // each user logs in there
-	// PlainHTTP lets a credential go to another machine by http; default false.
+	// PlainHTTP allows a credential to be sent to another machine over plain http; default false.
 	PlainHTTP bool `yaml:"plain_http"`
 }
 
-// mcpBearerFile is a token, or {credential: NAME}, which comes with the user's message.
-// Listing is the operator's token for listing the tools then; calls never carry it.
+// mcpBearerFile is a token, or {credential: NAME} for one that comes with the user's message.
+// With a credential, Listing is the operator's token for listing the tools; calls never carry
+// it.
 type mcpBearerFile struct {
 	Value      string `yaml:"value,ref"`
 	Credential string `yaml:"credential"`
@@ -60,11 +61,11 @@ type mcpOAuthFile struct {
 	Scopes       []string `yaml:"scopes"` // default: those that the MCP server asks for
 }
 
-// mcpLoginFile is how users log in at the server, by OAuth. {} is enough for a server that
-// registers clients by itself.
+// mcpLoginFile is how users log in at the server with OAuth. {} is enough for a server that
+// registers clients automatically.
 type mcpLoginFile struct {
 	Issuer       string   `yaml:"issuer,ref"`        // as in oauth
-	ClientID     string   `yaml:"client_id,ref"`     // of a client that is registered there; default: one is registered
+	ClientID     string   `yaml:"client_id,ref"`     // of a client that the operator has registered there; default: Parley registers one
 	ClientSecret string   `yaml:"client_secret,ref"` // of that client, if it has one
 	Scopes       []string `yaml:"scopes"`            // as in oauth
 }
@@ -101,7 +102,7 @@ type MCPServer struct {
 type MCPAuth struct {
 	Bearer  Secret
 	Listing string // with a credential: the operator's token for listing the tools; empty: they are listed without one
-	// PlainHTTP lets the caller's token leave the machine by http.
+	// PlainHTTP allows the caller's token to leave the machine over plain http.
 	PlainHTTP bool
 	OAuth     struct {
 		Issuer, ClientID, ClientSecret string
@@ -110,7 +111,7 @@ type MCPAuth struct {
 	Login *MCPLogin // each user logs in; nil: nobody does
 }
 
-// MCPLogin is how users log in at a server. Every field may be left out.
+// MCPLogin is how users log in at a server. Every field is optional.
 type MCPLogin struct {
 	Issuer, ClientID, ClientSecret string
 	Scopes                         []string
@@ -188,7 +189,7 @@ func (a *App) servers(files some[mcpFile]) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(f.Headers)) {
 			if !headerName(name) {
-				a.d.at(at+".headers."+name, "%q is no name of a header", name)
+				a.d.at(at+".headers."+name, "%q is not a valid header name", name)
 			}
 			m.Refs = append(m.Refs, a.d.refs[at+".headers."+name]...)
 		}
@@ -212,7 +213,7 @@ func (a *App) refine(at string, m *MCPServer, f mcpFile) {
 	m.Auth.Bearer, m.Auth.Listing = a.secret(at+".auth.bearer", secretFile{bearer.Value, bearer.Credential}), bearer.Listing
 	m.Auth.PlainHTTP = f.Auth.PlainHTTP
 	if bearer.Listing != "" && bearer.Credential == "" {
-		a.d.at(at+".auth.bearer.listing", "is for a bearer that is a credential")
+		a.d.at(at+".auth.bearer.listing", "is only for a bearer with a credential")
 	}
 	m.Auth.OAuth.Issuer, m.Auth.OAuth.ClientID, m.Auth.OAuth.ClientSecret, m.Auth.OAuth.Scopes = f.Auth.OAuth.Issuer, f.Auth.OAuth.ClientID, f.Auth.OAuth.ClientSecret, f.Auth.OAuth.Scopes
 	oauth := f.Auth.OAuth.Issuer != "" || f.Auth.OAuth.ClientID != "" || f.Auth.OAuth.ClientSecret != ""
@@ -223,17 +224,17 @@ func (a *App) refine(at string, m *MCPServer, f mcpFile) {
 		}
 	}
 	if slices.Sort(ways); len(ways) > 1 {
-		a.d.at(at+".auth", "lets in by %s; leave one of them out", strings.Join(ways, " and "))
+		a.d.at(at+".auth", "has %s; leave one of them out", strings.Join(ways, " and "))
 	}
 	if in := f.Auth.Login; in != nil {
 		login := MCPLogin(*in)
 		m.Auth.Login = &login
 		if in.ClientSecret != "" && in.ClientID == "" {
-			a.d.at(at+".auth.login.client_secret", "belongs to a client_id, which is missing")
+			a.d.at(at+".auth.login.client_secret", "needs a client_id, which is missing")
 		}
 		for name := range m.Headers {
 			if strings.EqualFold(name, "Authorization") {
-				a.d.at(at+".headers."+name, "is what a login sends; leave one of them out")
+				a.d.at(at+".headers."+name, "is set by the login; remove the header or the login")
 			}
 		}
 	}
@@ -264,8 +265,7 @@ func (a *App) refine(at string, m *MCPServer, f mcpFile) {
 	}
 }
 
-// MCPEntry is a server in a file of the form of .mcp.json. Variables stand in it as they are
-// written.
+// MCPEntry is a server in a file in the format of .mcp.json. Variables in it are not expanded.
 type MCPEntry struct {
 	Type    string            `json:"type"`
 	Command string            `json:"command"`
@@ -297,7 +297,7 @@ func (a *App) mcpServers(at string, f mcpFile, add func(at string, m *MCPServer)
 	}
 }
 
-// MCPEntries reads a file of the form of .mcp.json. Keys that are not known here are ignored.
+// MCPEntries reads a file in the format of .mcp.json. Unknown keys are ignored.
 func MCPEntries(raw []byte) (map[string]MCPEntry, error) {
 	var doc struct {
 		MCPServers map[string]MCPEntry `json:"mcpServers"`
@@ -312,8 +312,8 @@ func MCPEntries(raw []byte) (map[string]MCPEntry, error) {
 	return doc.MCPServers, nil
 }
 
-// Wrong is what is wrong with the entry of a name in a file of a platform, a user or a
-// workspace; nil: nothing.
+// Wrong returns what is wrong with an entry called name in a file of a platform, a user or a
+// workspace, or nil.
 func (e MCPEntry) Wrong(name string) error {
 	kind := orString(e.Type, "stdio")
 	http := kind == "http" || kind == "streamable-http"
@@ -333,7 +333,7 @@ func (e MCPEntry) Wrong(name string) error {
 	}
 	for _, h := range slices.Sorted(maps.Keys(e.Headers)) {
 		if !headerName(h) {
-			return fmt.Errorf("%q is no name of a header", parley.Cut(h, 60))
+			return fmt.Errorf("%q is not a valid header name", parley.Cut(h, 60))
 		}
 	}
 	return nil
@@ -382,7 +382,7 @@ func (a *App) mcpServer(at string, f mcpFile, name string, s MCPEntry, add func(
 		m.URL, m.Headers = expand("url", s.URL), map[string]string{}
 		for _, h := range slices.Sorted(maps.Keys(s.Headers)) {
 			if !headerName(h) {
-				wrong("%q is no name of a header", h)
+				wrong("%q is not a valid header name", h)
 			}
 			m.Headers[h] = expand("headers."+h, s.Headers[h])
 		}

@@ -22,7 +22,7 @@ func TestMCPEntries(t *testing.T) {
 		`{"type":"http"}`:              "no url",
 		`{"command":"a","timeout":-1}`: "timeout",
 		`{"type":"http","url":"https://a","headers":{"":1}}`:      "JSON",
-		`{"type":"http","url":"https://a","headers":{"a b":"c"}}`: "name of a header",
+		`{"type":"http","url":"https://a","headers":{"a b":"c"}}`: "valid header name",
 	} {
 		list, err := config.MCPEntries([]byte(`{"mcpServers":{"x":` + entry + `}}`))
 		if err == nil {

@@ -15,8 +15,8 @@ type apiFile struct {
 	BaseURL    string          `yaml:"base_url,ref"` // where calls go; default: the description's server, if its host is that of url or one of hosts
 	Hosts      []string        `yaml:"hosts"`        // hosts that the description may name; default: that of url
 	Private    []string        `yaml:"private"`      // hosts, addresses and prefixes that need not be public; default: none
-	Auth       toolAuthFile    `yaml:"auth"`         // what lets calls in; default: nothing
-	Timeout    parley.Duration `yaml:"timeout"`      // of a call whose operation says none; default 60s
+	Auth       toolAuthFile    `yaml:"auth"`         // how calls authenticate; default: they do not
+	Timeout    parley.Duration `yaml:"timeout"`      // of a call whose operation has no timeout; default 60s
 	Operations []operationFile `yaml:"operations"`   // those that become tools
 }
 
@@ -99,7 +99,7 @@ func (a *App) operation(at string, f operationFile, timeout parley.Duration) API
 	a.timeout(at+".timeout", f.Timeout)
 	a.keyTTL(at, cmp.Or(f.Effect, "not"), f.KeyTTL)
 	if f.KeyHeader != "" && !headerName(f.KeyHeader) {
-		a.d.at(at+".key_header", "%q is no name of a header", f.KeyHeader)
+		a.d.at(at+".key_header", "%q is not a valid header name", f.KeyHeader)
 	}
 	return APIOperation{
 		Operation: f.Operation, Name: f.Name, Description: strings.TrimSpace(f.Description), Effect: f.Effect, Fields: f.Fields,

@@ -16,8 +16,8 @@ import (
 type serviceFile struct {
 	URL     string                     `yaml:"url,ref"`    // where calls are posted to
 	Secret  string                     `yaml:"secret,ref"` // whsec_...; signs the calls
-	Auth    toolAuthFile               `yaml:"auth"`       // what lets calls in besides the signature; default: nothing
-	Private []string                   `yaml:"private"`    // hosts, addresses and prefixes that need not be public; default: none
+	Auth    toolAuthFile               `yaml:"auth"`       // how calls authenticate in addition to the signature; default: by nothing else
+	Private []string                   `yaml:"private"`    // hosts, addresses and prefixes that may be in private networks; default: none
 	Timeout parley.Duration            `yaml:"timeout"`    // of a call whose tool has no timeout; default 60s
 	Tools   map[string]serviceToolFile `yaml:"tools"`      // by name
 }
@@ -68,7 +68,7 @@ func (a *App) services(files some[serviceFile]) {
 		}
 		s.Auth = a.toolAuth(at+".auth", f.Auth)
 		if name := strings.ToLower(f.Auth.Header.Name); strings.HasPrefix(name, "webhook-") || name == "idempotency-key" || name == "content-type" {
-			a.d.at(at+".auth.header.name", "is a header that each call has anyway")
+			a.d.at(at+".auth.header.name", "is a header that Parley itself sets in each call")
 		}
 		a.timeout(at+".timeout", f.Timeout)
 		s.Tools = a.serviceTools(at, f.Tools, f.Timeout)

@@ -34,7 +34,7 @@ func (s Settings) WorkspacesRoot() string {
 	return filepath.Join(s.Data, "workspaces")
 }
 
-// PlatformFolder is the folder of what the operator adds to apps.
+// PlatformFolder returns the folder of what the operator adds to apps.
 func (s Settings) PlatformFolder() string {
 	if s.PlatformDir != "" {
 		return s.PlatformDir
@@ -42,10 +42,11 @@ func (s Settings) PlatformFolder() string {
 	return filepath.Join(s.Data, "platform")
 }
 
-// levels are whose folders may add to an app, the farthest first. The app's own always do.
+// levels are the levels whose folders may add to an app, the farthest first. The app's own
+// folder always does.
 var levels = []string{"platform", "user", "workspace"}
 
-// extensions reads extensions.
+// extensions reads the app's setting extensions.
 func (a *App) extensions(f appFile) {
 	if f.Extensions == nil && f.Workspaces != nil {
 		f.Extensions = levels
@@ -61,14 +62,14 @@ func (a *App) extensions(f appFile) {
 	a.Extensions = f.Extensions
 }
 
-// Exec is what files of users and workspaces may do.
+// Exec is what files of users and workspaces may run or call.
 type Exec struct {
-	On    bool     // they may name programs and addresses, each of which a person has to approve
+	On    bool     // they may name programs and URLs, each of which a person must approve
 	Env   []string // variables that they may use
-	Hosts []string // that their addresses may name
+	Hosts []string // hosts that their URLs may name
 }
 
-// exec reads workspace_exec and what belongs to it.
+// exec reads workspace_exec, workspace_env and workspace_hosts.
 func (a *App) exec(f appFile) {
 	a.Exec = Exec{f.Exec, f.ExecEnv, f.ExecHosts}
 	a.unique("workspace_env", f.ExecEnv)
@@ -78,7 +79,7 @@ func (a *App) exec(f appFile) {
 	}
 	for i, host := range f.ExecHosts {
 		if host == "" || strings.ContainsAny(host, "/*@ ") || strings.Count(host, ":") == 1 {
-			a.d.at(fmt.Sprintf("workspace_hosts[%d]", i), "%q is not the name of a host; write it without port and path", host)
+			a.d.at(fmt.Sprintf("workspace_hosts[%d]", i), "%q is not a host name; write it without port and path", host)
 		}
 	}
 	if f.Workspaces == nil && (f.Exec || f.ExecEnv != nil || f.ExecHosts != nil) {

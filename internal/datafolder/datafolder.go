@@ -1,4 +1,5 @@
-// Package datafolder guards the data folder of a process for all code that writes into it.
+// Package datafolder makes sure that code writes only into the data folder with which the
+// process started.
 //
 // A folder that is renamed, removed or mounted over while a server runs must not be
 // created again at its path: another server would start there, and the original could not
@@ -21,7 +22,7 @@ import (
 // Folder is a data folder as it was when the process took it.
 type Folder struct {
 	path string
-	ids  map[string]os.FileInfo // nil: there was no such file
+	ids  map[string]os.FileInfo // nil: the file did not exist
 	held func() error           // checks the caller's lock; may be nil
 }
 

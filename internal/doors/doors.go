@@ -1,10 +1,10 @@
-// Package doors is the table of everything that answers on a listener, and what stands before each of
-// it: who may come in without an identity, how large a body may be, whether an answer is compressed, and
-// how a path may be written.
+// Package doors is the table of all handlers on a listener. For each it says whether requests
+// need an identity, how large a body may be, and whether answers are compressed. It also
+// decides how a path may be written.
 //
-// A pattern is one of [http.ServeMux]. It has one handler: the server's own, or that of one app, which
-// may have another for each method. The table is filled before it serves, by one goroutine. Refusals
-// have the form of the native API.
+// Patterns are those of [http.ServeMux]. A pattern belongs to the server, with one handler, or
+// to one app, which may have a handler for each method. Fill the table from one goroutine
+// before it serves. Errors have the form of the native API.
 package doors
 
 import (
@@ -23,35 +23,36 @@ import (
 	"github.com/parley-server/parley/web"
 )
 
-// Table is everything that answers, by pattern. Patterns that need no identity are named; all others
-// require one. It asks nobody who it is: a door before it does, which asks [Table.IsOpen].
+// Table holds all handlers by pattern. Requests need an identity, except for open patterns. The
+// table does not check identities itself: the handler in front of it does, using
+// [Table.IsOpen].
 type Table struct {
 	limits   wire.Limits
 	mux      *http.ServeMux
 	patterns []string
 	open     []string
-	pages    []string         // of the patterns
-	routes   map[string]route // of the apps, by path
+	pages    []string         // patterns of pages
+	routes   map[string]route // routes of apps, by path
 }
 
-// New makes a table. The limits are those of the apps' routes.
+// New makes an empty table. The limits apply to the routes of apps.
 func New(limits wire.Limits) *Table {
 	return &Table{limits: limits, mux: http.NewServeMux(), routes: map[string]route{}}
 }
 
-// Handle adds a door of the server. It limits no body.
+// Handle adds a handler of the server. It does not limit the body.
 func (t *Table) Handle(pattern string, h http.Handler) {
 	t.patterns = append(t.patterns, pattern)
 	t.mux.Handle(pattern, h)
 }
 
-// Open is Handle for public paths, which serve no user's data.
+// Open is Handle for public paths, which must not serve any user's data.
 func (t *Table) Open(pattern string, h http.Handler) {
 	t.open = append(t.open, pattern)
 	t.Handle(pattern, h)
 }
 
-// Page is Open for what people look at.
+// Page is Open for pages that people look at.
 func (t *Table) Page(pattern string, h http.Handler) {
 	t.pages = append(t.pages, pattern)
 	t.Open(pattern, h)
@@ -60,12 +61,12 @@ func (t *Table) Page(pattern string, h http.Handler) {
 // route is what an app has at one path.
 type route struct {
 	by       string                  // the app that brings it
-	handlers map[string]http.Handler // by method; "" is for every other one
+	handlers map[string]http.Handler // by method; "" is for all other methods
 }
 
-// Route adds a route that the app by brings, for a method or with "" for every other one. Its answers
-// are compressed, and a body beyond the limits does not reach it. It returns an error if its path is
-// taken, also by a pattern that would match the same paths.
+// Route adds a route that the app by brings, for one method, or for all other methods if method
+// is "". Its answers are compressed, and bodies over the limit are rejected. It returns an
+// error if another pattern already matches the same paths.
 func (t *Table) Route(by, method, path string, h http.Handler) (err error) {
 	h = Packed(t.bounded(h))
 	known, ok := t.routes[path]
@@ -73,7 +74,7 @@ func (t *Table) Route(by, method, path string, h http.Handler) (err error) {
 	case !strings.HasPrefix(path, "/"):
 		return errors.New("it does not begin with a slash")
 	case ok && (known.by != by || known.handlers[method] != nil):
-		return fmt.Errorf("the app %s has it", known.by)
+		return fmt.Errorf("the app %s already has it", known.by)
 	case ok:
 		known.handlers[method] = h
 		return nil
@@ -90,8 +91,8 @@ func (t *Table) Route(by, method, path string, h http.Handler) (err error) {
 	return nil
 }
 
-// bounded keeps a body that declares itself too large from h, and fails the reading of others beyond
-// the limit.
+// bounded limits the bodies that h reads. A request whose declared length is over the limit is
+// rejected; reading any other body beyond the limit fails.
 func (t *Table) bounded(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := t.limits.Bound(w, r); err != nil {
@@ -102,7 +103,7 @@ func (t *Table) bounded(h http.Handler) http.Handler {
 	})
 }
 
-// Packed compresses h's larger answers with gzip, for clients that accept it.
+// Packed compresses the larger answers of h with gzip, for clients that accept it.
 func Packed(h http.Handler) http.Handler {
 	return wire.Compressed(h, func(r *http.Request) bool {
 		return web.Accepts(strings.Join(r.Header.Values("Accept-Encoding"), ","), "gzip")
@@ -124,20 +125,20 @@ func (o route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (o route) methods() []string { return slices.Sorted(maps.Keys(o.handlers)) }
 
-// Patterns are those of all doors.
+// Patterns returns all patterns.
 func (t *Table) Patterns() []string { return slices.Clone(t.patterns) }
 
-// Public are the patterns that need no identity.
+// Public returns the patterns that need no identity.
 func (t *Table) Public() []string { return slices.Clone(t.open) }
 
-// Owner is the app that brings the route at a path, and the methods that it has there; "" among them
-// is every other one.
+// Owner returns the app that brings the route at a path, and the route's methods. The method ""
+// stands for all others.
 func (t *Table) Owner(path string) (app string, methods []string) {
 	own := t.routes[path]
 	return own.by, own.methods()
 }
 
-// At is the pattern of the door that a request comes to; empty: there is none.
+// At returns the pattern that matches a request, or "" if none does.
 func (t *Table) At(r *http.Request) string {
 	_, pattern := t.mux.Handler(r)
 	return pattern
@@ -146,8 +147,8 @@ func (t *Table) At(r *http.Request) string {
 // IsOpen reports whether a request needs no identity.
 func (t *Table) IsOpen(r *http.Request) bool { return slices.Contains(t.open, t.At(r)) }
 
-// ServeHTTP does not send anybody on to another path, as the mux would, except a person
-// who left out the slash at the end of a page's path.
+// ServeHTTP implements http.Handler. Unlike the mux it does not redirect, except to add a
+// missing slash at the end of a page's path.
 func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodConnect && r.URL.Path == "" {
 		api.MethodNotAllowed(w, r, "GET, HEAD, POST, PATCH, DELETE")
@@ -175,8 +176,8 @@ func (t *Table) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.mux.ServeHTTP(w, r)
 }
 
-// Plain reports whether an escaped path is written as everybody would understand it: it has no
-// empty parts, and no part is . or .. or has a slash, which another program could take for other parts.
+// Plain reports whether an escaped path is unambiguous: no part is empty, "." or "..", or
+// contains an escaped slash, which other programs could interpret differently.
 func Plain(p string) bool {
 	for part := range strings.SplitSeq(p, "/") {
 		plain, err := url.PathUnescape(part)
@@ -187,7 +188,7 @@ func Plain(p string) bool {
 	return cleaned(p) == p
 }
 
-// cleaned is the path that the mux would send to.
+// cleaned returns the path that the mux would redirect to.
 func cleaned(p string) string {
 	if p == "" || p[0] != '/' {
 		p = "/" + p

@@ -137,7 +137,7 @@ func TestCommand_that_is_wrong(t *testing.T) {
 		`app.yaml:6: tools.command.run: the program "./absent.sh" cannot be run: `,
 		`app.yaml:7: tools.command.at_once: has to be from 1 to 100`,
 		`app.yaml:8: tools.command.memory: "much" is not a size`,
-		`tools.command.env.A.B: is no name of a variable`,
+		`tools.command.env.A.B: is not a valid variable name`,
 		`tools.command.tools.mail.effect: "wirte" is none of read, idempotent, write`,
 	} {
 		if code != 1 || !strings.Contains(out, says) {

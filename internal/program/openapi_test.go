@@ -177,7 +177,7 @@ func TestAPI_that_is_wrong(t *testing.T) {
 				`app.yaml:10: tools.openapi.operations[0]: api.yaml has no operation "sendMial"; it has sendMail`,
 				`app.yaml:11: tools.openapi.operations[1].name: "a b" cannot be a tool's name`,
 				`app.yaml:11: tools.openapi.operations[1].effect: "raed" is none of`,
-				`app.yaml:11: tools.openapi.operations[1].key_header: "X Key" is no name of a header`,
+				`app.yaml:11: tools.openapi.operations[1].key_header: "X Key" is not a valid header name`,
 				`app.yaml:11: tools.openapi.operations[1]: sendMail has its server at /v1`,
 				`app.yaml:12: tools.openapi.operations[2]: names no operation`,
 			},
@@ -212,8 +212,8 @@ func TestAPI_that_is_wrong(t *testing.T) {
 	p.write(app, strings.Replace(string(raw), `{bearer: "${POST_KEY}"}`, `{basic: {user: u}, header: {name: "X Y", value: ""}}`, 1))
 	code, out, _ := p.run("app", "check")
 	for _, says := range []string{
-		`app.yaml:8: tools.openapi.auth: lets in by basic and header; leave all but one of them out`, `app.yaml:8: tools.openapi.auth.basic: has no password`,
-		`app.yaml:8: tools.openapi.auth.header: has no value`, `app.yaml:8: tools.openapi.auth.header.name: "X Y" is no name of a header`,
+		`app.yaml:8: tools.openapi.auth: has basic and header; leave all but one of them out`, `app.yaml:8: tools.openapi.auth.basic: has no password`,
+		`app.yaml:8: tools.openapi.auth.header: has no value`, `app.yaml:8: tools.openapi.auth.header.name: "X Y" is not a valid header name`,
 	} {
 		if code != 1 || !strings.Contains(out, says) {
 			t.Errorf("exit %d without %q:\n%s", code, says, out)
