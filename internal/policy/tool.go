@@ -12,10 +12,10 @@ func Attended(app *parley.App, o parley.Origin) bool {
 	return !app.Policy.Unattended && o != parley.OriginSchedule
 }
 
-// Tool returns the verdict on a tool in the open turn of s, for any input. Deny: no call
-// of it can run; the reason is returned, too. Ask, Confirm: a human is asked before each call.
-// Allow: no rule is against all calls, though one may be against some; [Judge] decides on
-// each call.
+// Tool returns the verdict on a tool in the open turn of s, whatever the input. Deny means that
+// no call of it can run; the reason is returned too. Ask and Confirm mean that a human is asked
+// before each call. Allow means that no rule forbids all calls. A rule may still forbid some,
+// so [Judge] decides on each call.
 func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict, string) {
 	effect := d.Effect
 	if effect == "" {
@@ -71,7 +71,7 @@ func Tool(app *parley.App, s *parley.Session, d parley.ToolDecl) (parley.Verdict
 		return parley.Deny, "it needs a human's permission, and there is nobody to ask"
 	}
 	if verdict == parley.Confirm && !attended {
-		return parley.Deny, "a human confirms each call, and there is nobody to ask"
+		return parley.Deny, "each call needs a human's confirmation, and there is nobody to ask"
 	}
 	return verdict, reason
 }

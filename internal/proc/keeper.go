@@ -16,16 +16,16 @@ var guard keeper
 // keeper knows the groups that run. So does its shell, which outlives this process.
 type keeper struct {
 	mu      sync.Mutex
-	groups  map[int]string // the mark of each
-	shell   *os.File       // its standard input; nil: it does not run
+	groups  map[int]string // mark by group
+	shell   *os.File       // the shell's standard input; nil: it does not run
 	process *os.Process
 	ended   chan struct{}
 }
 
-// keep reads "+ group:mark" and "- group:mark". At the end of its input it kills the remaining
-// groups and whatever has one of their marks. It looks for that ten times, because a process
-// has no environment for a moment while it becomes another program. It ignores the signals that
-// a terminal or a supervisor sends to everybody.
+// keep reads lines "+ group:mark" and "- group:mark". At the end of its input it kills the
+// remaining groups and every process with one of their marks. It searches for marks ten times,
+// because a process has no environment for a moment during exec. It ignores the signals that a
+// terminal or a supervisor sends to all processes.
 const keep = `trap '' HUP INT QUIT TERM
 groups=" "
 while read -r op group; do
@@ -45,7 +45,7 @@ for round in 1 2 3 4 5 6 7 8 9 10; do
 	done
 done`
 
-// add makes sure that a group, and all that has its mark, ends with this process.
+// add makes sure that a group, and every process with its mark, ends when this process ends.
 func (k *keeper) add(group int, mark string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

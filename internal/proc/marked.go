@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// markVariable is the variable by which all that a program started is recognised.
+// markVariable is the environment variable by which the descendants of a program are recognized.
 const markVariable = "PARLEY_PROGRAM"
 
-// becoming is how long a process may be without an environment while it becomes another
-// program: far longer than that takes.
+// becoming is how long a process may be without an environment during exec. It is far longer
+// than exec takes.
 const becoming = 50 * time.Millisecond
 
-// killMarked kills whatever has a mark, until there is nothing more. It gives up after a second,
-// since a process that waits for a broken disk, for example, cannot be killed.
+// killMarked kills processes with a mark until none is left. It gives up after drain, because
+// some processes cannot be killed, such as one that waits for a broken disk.
 func killMarked(mark string) {
-	last := time.Now() // when there was something with the mark
+	last := time.Now() // when a process with the mark was last seen
 	for late := last.Add(drain); time.Now().Before(late); time.Sleep(time.Millisecond) {
 		found, unknown := marked(mark)
 		for _, pid := range found {
@@ -35,13 +35,12 @@ func killMarked(mark string) {
 	}
 }
 
-// marked lists the processes that have a mark. unknown says that one has no environment, perhaps
-// only because it is becoming another program. One that has ended, and of which nobody has taken
-// notice yet, does not count.
+// marked lists the processes that have a mark. unknown says that some process has no
+// environment, perhaps only because it is in exec. A zombie does not count.
 func marked(mark string) (pids []int, unknown bool) {
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return nil, false // another system
+		return nil, false // not Linux: there is no /proc
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
@@ -57,7 +56,7 @@ func marked(mark string) (pids []int, unknown bool) {
 		case bytes.Contains(env, want):
 			pids = append(pids, pid)
 		case len(env) == 0:
-			_, err := os.Readlink("/proc/" + name + "/exe") // which a thread of the kernel has not
+			_, err := os.Readlink("/proc/" + name + "/exe") // a kernel thread has no exe
 			unknown = unknown || err == nil
 		}
 	}

@@ -2,15 +2,15 @@
 
 // Package proc runs programs for tools and never leaves one behind.
 //
-// A program gets a session and process group of its own and exactly the environment that
-// its caller names, and a mark in it. When it ends, all that it started is killed. When this
-// process ends, however it ends, so is every program: a keeper, one small shell, holds a pipe
-// to this process and kills the groups that are left when the pipe closes. A program starts
-// only after the keeper knows its group.
+// A program gets its own session and process group. Its environment is exactly what its caller
+// names, plus a mark. When it ends, everything that it started is killed. When this process
+// ends in any way, all programs are killed: a small shell, the keeper, holds a pipe to this
+// process and kills the remaining groups when the pipe closes. A program starts only after the
+// keeper knows its group.
 //
-// A descendant may leave the group by a session of its own (setsid). On Linux it is found in
-// /proc by its mark and killed, too. Nobody finds one that also has another environment, or
-// that another user runs, and elsewhere none that left the group.
+// A descendant can leave the group by starting its own session (setsid). On Linux it is found
+// in /proc by its mark and killed too. It is not found if it has also replaced its environment
+// or runs as another user. On other systems, no descendant that left the group is found.
 package proc
 
 import (
@@ -280,9 +280,9 @@ func (p *pipes) closeTheirs() { closeAll(p.theirs) }
 
 func (p *pipes) closeAll() { closeAll(p.theirs, p.ins, p.outs) }
 
-// finish reads what is left. The group is gone by now, so the end of each pipe comes within
-// the time given, unless a descendant escaped with it. What is in a pipe by then is read even
-// if nobody had the time to read any of it.
+// finish reads the rest of the output. The group is gone by now, so each pipe ends within the
+// given time, unless an escaped descendant holds it open. Whatever is in a pipe at that point
+// is still read.
 func (p *pipes) finish(within time.Duration) {
 	for _, f := range p.outs {
 		_ = f.SetReadDeadline(time.Now().Add(within))
@@ -291,11 +291,11 @@ func (p *pipes) finish(within time.Duration) {
 	closeAll(p.ins, p.outs)
 }
 
-// maxPipe is the most that a pipe holds, unless the system's administrator allows more. A
-// descendant that escaped and goes on writing cannot make rest read more.
+// maxPipe is the largest capacity of a pipe by default, in bytes. It limits what rest reads, so
+// that an escaped descendant that keeps writing cannot keep it busy.
 const maxPipe = 1 << 20
 
-// rest reads what is in a pipe now. It waits for nothing and heeds no deadline.
+// rest reads what is in a pipe now. It does not block, and ignores the deadline.
 func rest(f *os.File) []byte {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// longest is the most bytes of a secret that are expected in one piece: an RSA key of 4096
-// bits in PEM has 3.3 KiB.
+// longest is the length of the longest expected secret, in bytes: an RSA key of 4096 bits in
+// PEM has 3.3 KiB.
 const longest = 4 << 10
 
 // Tail keeps the last Max bytes that are written to it, such as what a program says before
@@ -16,8 +16,8 @@ type Tail struct {
 	Clean func(text string) string // removes secrets; nil: there are none
 
 	mu  sync.Mutex
-	buf []byte // and longest bytes before them
-	cut bool   // more was written
+	buf []byte // the last bytes, and up to longest bytes before them
+	cut bool   // more was written before these bytes
 }
 
 // Write never fails.
@@ -31,8 +31,8 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept, as valid text. No part of a secret is in it, even where it
-// begins.
+// String returns the kept text as valid UTF-8. It contains no part of a secret, not even at its
+// beginning.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	text, cut := string(t.buf), t.cut
@@ -45,8 +45,8 @@ func (t *Tail) String() string {
 	return strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// clean removes secrets, and if there was more before text, what may be the rest of one:
-// nothing recognises that. It cuts in such a way that it cuts no secret.
+// clean removes secrets. If text was cut at its beginning, it also removes what could be the
+// end of a secret, which cannot be recognized. It never cuts inside a secret.
 func (t *Tail) clean(text string, cut bool) string {
 	whole := t.Clean(text)
 	if !cut {

@@ -11,7 +11,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// sessionApprovals are the commands about what files of users and workspaces would run.
+// sessionApprovals returns the commands for approving what the files of users and workspaces
+// would run.
 func sessionApprovals(f *flags) []*cobra.Command {
 	list := one(f, "approvals ID", "List what files of a session's user and workspace would run", func(ctx context.Context, cmd *cobra.Command, l *link, id parley.SessionID) error {
 		found, err := l.Approvals(ctx, id)
@@ -31,20 +32,20 @@ func sessionApprovals(f *flags) []*cobra.Command {
 	})
 	list.Long = `List what files of a session's user and workspace would run, such as hooks.
 None of it runs unless the app's operator allows it (workspace_exec in app.yaml)
-and a person has approved it. What has changed has to be approved again.`
+and a person has approved it. After a change it must be approved again.`
 	return []*cobra.Command{
 		list,
-		decide(f, "approve", "Let something run that a file of the user or workspace names", parley.ApprovalAllowed),
-		decide(f, "deny", "Forbid what a file of the user or workspace would run", parley.ApprovalDenied),
+		decide(f, "approve", "Allow something that a file of the user or workspace would run", parley.ApprovalAllowed),
+		decide(f, "deny", "Forbid something that a file of the user or workspace would run", parley.ApprovalDenied),
 	}
 }
 
-// showApproval shows all that a person needs to decide.
+// showApproval prints everything that a person needs for the decision.
 func showApproval(w io.Writer, a parley.Approval) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%.12s  %-8s %s %s, of %s of the %s\n  %s\n", a.Digest, a.State, a.Kind, a.Name, a.File, a.Level, strings.ReplaceAll(a.Runs, "\n", "\n  "))
 	if len(a.Files) > 0 {
-		fmt.Fprintf(&b, "  with %s as it is now\n", strings.Join(a.Files, ", "))
+		fmt.Fprintf(&b, "  with the current content of %s\n", strings.Join(a.Files, ", "))
 	}
 	if a.Problem != "" {
 		fmt.Fprintf(&b, "  it does not run: %s\n", a.Problem)
@@ -53,7 +54,7 @@ func showApproval(w io.Writer, a parley.Approval) error {
 	return err
 }
 
-// shortest is how many characters of a digest are enough to name it.
+// shortest is the least number of characters that may name a digest.
 const shortest = 8
 
 func decide(f *flags, name, short string, state parley.ApprovalState) *cobra.Command {
@@ -76,8 +77,8 @@ func decide(f *flags, name, short string, state parley.ApprovalState) *cobra.Com
 					}
 				}
 				if len(of) != 1 {
-					return parley.Errorf(parley.CodeNotFound, "nothing with the digest %q would run", parley.Cut(args[1], 64)).
-						WithHint("parley session approvals %s shows the digests; at least %d characters name one", args[0], shortest)
+					return parley.Errorf(parley.CodeNotFound, "there is nothing to approve with the digest %q", parley.Cut(args[1], 64)).
+						WithHint("parley session approvals %s shows the digests; give at least %d characters of one", args[0], shortest)
 				}
 				done, err := l.Approve(ctx, id, of[0].Digest, state)
 				if err != nil {

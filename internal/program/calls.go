@@ -20,7 +20,7 @@ import (
 	"github.com/parley-server/parley/internal/tui"
 )
 
-// sessionCalls are the commands with which a script runs calls of tools that clients run.
+// sessionCalls returns the commands with which a script acts as a client that runs tools.
 func sessionCalls(f *flags) []*cobra.Command {
 	return []*cobra.Command{listCalls(f), claimCall(f), reportCall(f)}
 }
@@ -29,9 +29,9 @@ func listCalls(f *flags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "calls [ID]", Short: "List calls that wait for a client program, the oldest first", Args: cobra.MaximumNArgs(1),
-		Long: `List the calls that wait for a client program, over all sessions or of one, the oldest
+		Long: `List the calls that wait for a client program, in all sessions or in one, the oldest
 first. Their tools run where the user is: the app only declares them. A program takes a
-call with session claim and says with session report what came of it.`,
+call with session claim and reports its outcome with session report.`,
 		Example: `  parley session calls
   parley session calls last --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,29 +69,29 @@ call with session claim and says with session report what came of it.`,
 				if err := w.Flush(); err != nil {
 					return err
 				}
-				fmt.Fprintln(cmd.ErrOrStderr(), "Take one with:", commandWith(cmd, "parley session claim"), "ID; to go on without it:", commandWith(cmd, "parley session answer"), "ID deny")
+				fmt.Fprintln(cmd.ErrOrStderr(), "Claim one with:", commandWith(cmd, "parley session claim"), "ID; to go on without it:", commandWith(cmd, "parley session answer"), "ID deny")
 				return nil
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as the interactions of the API")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, like the interactions in the API")
 	return cmd
 }
 
-// callIDs says where the id of an offered call is found.
+// callIDs is a hint that says where to find the id of an offered call.
 const callIDs = "parley session calls lists the calls, with the id of each"
 
-// ofServer refuses what only makes sense beside a server: the turn goes on with the report,
-// in the process that has the data folder.
+// ofServer returns an error if no server runs. A report is useless without one, because the
+// turn continues in the process that has the data folder open.
 func (l *link) ofServer() error {
 	if !l.own() {
 		return nil
 	}
-	return parley.Errorf(parley.CodeUnavailable, "no server has the data folder open, so nothing would go on with the turn").WithHint("start one with parley serve")
+	return parley.Errorf(parley.CodeUnavailable, "no server has the data folder open, so the turn could not continue").WithHint("start one with parley serve")
 }
 
-// tokenOf reads the token of a claim from where a flag says. It is never in the arguments,
-// which every user of the machine can see.
+// tokenOf reads the token of a claim from the place that a flag names. The token is never an
+// argument, because every user of the machine can see arguments.
 func tokenOf(from string) (string, error) {
 	kind, where, _ := strings.Cut(from, ":")
 	token := ""
@@ -109,8 +109,8 @@ func tokenOf(from string) (string, error) {
 			return "", usage(parley.Errorf(parley.CodeInvalid, "--token: %w", err))
 		}
 		token = string(raw)
-	default: // what stands there may be the token itself: it is not repeated
-		return "", usage(parley.Errorf(parley.CodeInvalid, "--token is not env:VARIABLE or file:PATH").WithHint("a token in the arguments could be seen by others"))
+	default: // the value may be the token itself, so it is not repeated
+		return "", usage(parley.Errorf(parley.CodeInvalid, "--token must be env:VARIABLE or file:PATH").WithHint("other users can see a token in the arguments"))
 	}
 	if token = strings.TrimSpace(token); token == "" {
 		return "", usage(parley.Errorf(parley.CodeInvalid, "--token: %s %s is empty", map[string]string{"env": "the variable", "file": "the file"}[kind], where))
@@ -122,13 +122,13 @@ func claimCall(f *flags) *cobra.Command {
 	var token string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "claim ID", Short: "Take a call that waits for a client program", Args: listed(cobra.ExactArgs(1), callIDs),
-		Long: `Take a call that waits for a client program, and print it with its input, the deadline
-and the token that is needed to report. One claim wins; for any other the command ends
-with 1. A claim with a token of your own can be repeated when its answer was lost.
+		Use: "claim ID", Short: "Claim a call that waits for a client program", Args: listed(cobra.ExactArgs(1), callIDs),
+		Long: `Claim a call that waits for a client program. It prints the call's input, the deadline
+and the token that the report needs. Only one claim succeeds; any other fails with exit
+code 1. A claim with a token of your own can be repeated if its answer was lost.
 
-When the deadline passes without a report, a call that may be repeated is offered again,
-as another interaction; of any other it is asked whether it took effect.`,
+If the deadline passes without a report, a call that may be repeated is offered again
+as another interaction. For any other call, a person is asked whether it took effect.`,
 		Example: `  (umask 077 && openssl rand -hex 16 > token)
   parley session claim 01M80Y7XD39BFJX7FYGXCRFGNF --token file:token --json > call.json
   ./add-note "$(jq .input call.json)" | parley session report 01M80Y7XD39BFJX7FYGXCRFGNF - --token file:token`,
@@ -159,13 +159,13 @@ as another interaction; of any other it is asked whether it took effect.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&token, "token", "", "where a token of your own is, `env:VARIABLE` or file:PATH, of at least 22 random characters (default: one is made)")
+	cmd.Flags().StringVar(&token, "token", "", "where a token of your own is: `env:VARIABLE` or file:PATH, at least 22 random characters (default: the server creates one)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as the answer of the API")
 	return cmd
 }
 
-// maxReportOutput limits what is read from standard input for a report, in bytes, and
-// maxReportFile one of its files: as much as the server takes.
+// maxReportOutput limits what is read from standard input for a report, and maxReportFile each
+// of its files, in bytes. The server accepts no more.
 const (
 	maxReportOutput = 8 << 20
 	maxReportFile   = 8 << 20
@@ -177,13 +177,14 @@ func reportCall(f *flags) *cobra.Command {
 	var files []string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "report ID [OUTPUT]", Short: "Say what came of a call that was claimed", Args: listed(cobra.RangeArgs(1, 2), callIDs),
-		Long: `Say what came of a call that was claimed, by the same id and with the token of the claim.
-OUTPUT is what the model gets; - stands for standard input. The command ends when the
-server has stored the report, and the turn goes on there.
+		Use: "report ID [OUTPUT]", Short: "Report the outcome of a claimed call", Args: listed(cobra.RangeArgs(1, 2), callIDs),
+		Long: `Report the outcome of a claimed call, with the same id and the token of the claim.
+OUTPUT is what the model reads; - reads it from standard input. The command ends when the
+server has stored the report. The turn then continues on the server.
 
-The same report again is no error. Another one, and one after the deadline, is: of a
-write, what it said is then shown to the person who is asked what became of it.
+Repeating the same report is not an error. A different report is, and so is a report
+after the deadline. A late report about a write is shown to the person who is asked for
+the outcome.
 
 Exit codes: 0 the report is stored, 1 it was refused, 2 wrong usage.`,
 		Example: `  parley session report 01M80Y7XD39BFJX7FYGXCRFGNF "written down" --token file:token
@@ -192,7 +193,7 @@ Exit codes: 0 the report is stored, 1 it was refused, 2 wrong usage.`,
   parley session report 01M80Y7XD39BFJX7FYGXCRFGNF "the disk is full" --outcome error --token env:TOKEN`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if token == "" {
-				return usage(parley.Errorf(parley.CodeInvalid, "--token is missing").WithHint("parley session claim prints the token; name it as env:VARIABLE or file:PATH"))
+				return usage(parley.Errorf(parley.CodeInvalid, "--token is missing").WithHint("parley session claim prints the token; say where it is with env:VARIABLE or file:PATH"))
 			}
 			var err error
 			if r.Token, err = tokenOf(token); err != nil {
@@ -244,15 +245,15 @@ Exit codes: 0 the report is stored, 1 it was refused, 2 wrong usage.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&token, "token", "", "where the token of the claim is, `env:VARIABLE` or file:PATH")
+	cmd.Flags().StringVar(&token, "token", "", "where the token of the claim is: `env:VARIABLE` or file:PATH")
 	cmd.Flags().StringVar((*string)(&r.Outcome), "outcome", "", "`ok`, error, or unknown if you cannot tell whether the call took effect (default ok)")
 	cmd.Flags().StringVar(&data, "result", "", "the structured result of a tool with an output schema, as `JSON`; - is standard input")
-	cmd.Flags().StringArrayVar(&files, "file", nil, "`path` of a file to report besides, which is kept as an artifact; may be repeated")
+	cmd.Flags().StringArrayVar(&files, "file", nil, "`path` of a file to add to the report, stored as an artifact; may be repeated")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, as the answer of the API")
 	return cmd
 }
 
-// reportFile reads a file to report. Its type is what its name says.
+// reportFile reads a file for a report. Its media type comes from its name.
 func reportFile(name string) (parley.ReportFile, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -264,7 +265,7 @@ func reportFile(name string) (parley.ReportFile, error) {
 	case err != nil:
 		return parley.ReportFile{}, usage(parley.Errorf(parley.CodeInvalid, "--file: %w", err))
 	case len(body) > maxReportFile:
-		return parley.ReportFile{}, usage(parley.Errorf(parley.CodeTooLarge, "--file: %s has more than %d bytes", name, maxReportFile).WithHint("report where it is, instead"))
+		return parley.ReportFile{}, usage(parley.Errorf(parley.CodeTooLarge, "--file: %s has more than %d bytes", name, maxReportFile).WithHint("report where it can be found instead"))
 	}
 	return parley.ReportFile{Name: filepath.Base(name), MediaType: mime.TypeByExtension(filepath.Ext(name)), Data: body}, nil
 }

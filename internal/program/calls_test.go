@@ -98,7 +98,7 @@ func TestCalls_of_a_script(t *testing.T) {
 	runs(2, "--result is not JSON", "report", string(in.ID), "--result", "{", "--token", "file:"+token)
 	runs(2, "no such file", "report", string(in.ID), "--file", filepath.Join(p.dir, "none.txt"), "--token", "file:"+token)
 	runs(2, "--token is missing", "report", string(in.ID), "x")
-	if _, errs := runs(2, "--token is not env:VARIABLE or file:PATH", "report", string(in.ID), "x", "--token", "hush-hush"); strings.Contains(errs, "hush") {
+	if _, errs := runs(2, "--token must be env:VARIABLE or file:PATH", "report", string(in.ID), "x", "--token", "hush-hush"); strings.Contains(errs, "hush") {
 		t.Errorf("the token is repeated: %s", errs)
 	}
 	runs(1, "use ok, error or unknown", "report", string(in.ID), "x", "--outcome", "fine", "--token", "file:"+token)

@@ -13,20 +13,21 @@ import (
 	"github.com/parley-server/parley/internal/tui"
 )
 
-// credentialFlag adds the flag that names credentials. Their values are never in the
-// arguments, which every user of the machine can see.
+// credentialFlag adds the flag that names credentials. Their values are never arguments,
+// because every user of the machine can see arguments.
 func credentialFlag(cmd *cobra.Command, names *[]string) {
 	cmd.Flags().StringArrayVar(names, "credential", nil,
-		"`NAME` of a credential for the tools, whose value is in the variable NAME, or is asked for; NAME=env:VARIABLE or NAME=file:PATH say where it is; may be repeated")
+		"`NAME` of a credential for the tools; its value is read from the variable NAME, or asked for; NAME=env:VARIABLE or NAME=file:PATH read it from elsewhere; may be repeated")
 }
 
-// credentials reads what the flags name. t is where it may ask; nil: nowhere.
+// credentials reads the credentials that the flags name. It asks for missing values on t; nil:
+// it does not ask.
 func credentials(ctx context.Context, flags []string, t *tui.Terminal) (parley.Credentials, error) {
 	given := parley.Credentials{}
 	for _, flag := range flags {
 		name, from, _ := strings.Cut(flag, "=")
 		if !parley.CredentialName(name) {
-			return nil, usage(parley.Errorf(parley.CodeInvalid, "--credential has no name of letters, digits and _").WithHint("write it like CRM_TOKEN, or CRM_TOKEN=file:/path"))
+			return nil, usage(parley.Errorf(parley.CodeInvalid, "--credential needs a name of letters, digits and _").WithHint("write it like CRM_TOKEN, or CRM_TOKEN=file:/path"))
 		}
 		v, err := credential(ctx, name, from, t)
 		if err != nil {
@@ -78,6 +79,6 @@ func credential(ctx context.Context, name, from string, t *tui.Terminal) (string
 		}
 		return strings.TrimRight(string(raw), "\r\n"), nil
 	}
-	// What stands there may be the secret itself: it is not repeated.
-	return "", missing("what follows = is not env:VARIABLE or file:PATH; a value in the arguments could be seen by others")
+	// The value may be the secret itself, so it is not repeated.
+	return "", missing("write env:VARIABLE or file:PATH after =; other users can see a value in the arguments")
 }

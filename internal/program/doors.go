@@ -21,7 +21,7 @@ import (
 	"github.com/parley-server/parley/internal/mcpserver"
 )
 
-// doorDeps is what the doors are made of. Only plan is needed to find out which there are.
+// doorDeps is what the doors are made from. To list the doors, only plan is needed.
 type doorDeps struct {
 	plan      *plan
 	engine    *engine.Engine
@@ -32,7 +32,8 @@ type doorDeps struct {
 	log       *slog.Logger
 }
 
-// doorsOf makes the table for the apps that are served. Its error is about two that claim one path.
+// doorsOf makes the table of doors for the apps that are served. It returns an error if two of
+// them claim the same path.
 func doorsOf(list []parley.App, d doorDeps) (*doors.Table, error) {
 	t := doors.New(d.plan.limits())
 	if d.roll == nil {
@@ -69,8 +70,8 @@ func doorsOf(list []parley.App, d doorDeps) (*doors.Table, error) {
 					continue
 				}
 				if owner != "" {
-					return nil, parley.Errorf(parley.CodeInvalid, "the apps %s and %s both name the wire %s, which has one path, %s", owner, of.Name, name, strings.Join(t.Patterns()[before:], ", ")).
-						WithHint("take it out of one of them")
+					return nil, parley.Errorf(parley.CodeInvalid, "the apps %s and %s both name the wire %s, which has only one path, %s", owner, of.Name, name, strings.Join(t.Patterns()[before:], ", ")).
+						WithHint("remove it from one of them")
 				}
 				owner = of.Name
 				m.mount(a.Wires[name], owner)
@@ -83,14 +84,14 @@ func doorsOf(list []parley.App, d doorDeps) (*doors.Table, error) {
 	return t, m.err
 }
 
-// mounted is the [app.Mux] of one app at a time.
+// mounted is the [app.Mux] for mounting one app after another.
 type mounted struct {
 	t     *doors.Table
 	d     doorDeps
 	mcp   func(of func(*http.Request) string) http.Handler
 	by    string // the app that brings the routes being mounted
-	owner string // whose they are
-	err   error  // the first pattern that could not be
+	owner string // the app that the routes belong to
+	err   error  // about the first pattern that could not be mounted
 }
 
 func (m *mounted) mount(f app.Mount, owner string) {
@@ -113,7 +114,7 @@ func (m *mounted) Handle(pattern string, h http.Handler) {
 	if !each && !m.d.roll.has(owner) {
 		method = ""
 		if by, _ := m.t.Owner(path); by == m.by {
-			return // it says so already, to every method
+			return // it already answers so, for every method
 		}
 	}
 	err := m.t.Route(m.by, method, path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -128,8 +129,8 @@ func (m *mounted) Handle(pattern string, h http.Handler) {
 		h.ServeHTTP(w, r)
 	}))
 	if m.err == nil && err != nil {
-		m.err = parley.Errorf(parley.CodeInvalid, "the path %s of the app %s is taken: %w", path, m.by, err).
-			WithHint("each path belongs to one app; give one of them another")
+		m.err = parley.Errorf(parley.CodeInvalid, "the path %s of the app %s is already in use: %w", path, m.by, err).
+			WithHint("each path belongs to one app; give one of the apps another path")
 	}
 }
 
@@ -148,22 +149,23 @@ func (m *mounted) Schema(v any) *huma.Schema {
 	return m.d.api.Schema(v)
 }
 
-// noApp answers at the path of an app that is not served, or has nothing there.
+// noApp answers a request at the path of an app that is not served or has nothing there.
 func (d doorDeps) noApp(w http.ResponseWriter, name string) {
 	api.WriteError(w, d.notServed(name))
 }
 
-// notServed says why an app is not served, or has nothing at a path.
+// notServed returns the error that says why an app is not served, or that it has nothing at the
+// path.
 func (d doorDeps) notServed(name string) error {
-	_, err := d.engine.App(name) // which knows why
+	_, err := d.engine.App(name) // its error says why
 	if err == nil {
 		err = parley.Errorf(parley.CodeNotFound, "the app %q has nothing here", name).WithHint("the routes are listed at /docs")
 	}
 	return err
 }
 
-// noApp is doorDeps.noApp at the path of a request. If every app has the same at a path of
-// its own, the hint says so.
+// noApp is doorDeps.noApp for a request. If every app has the same route under its own path,
+// the hint says so.
 func (m *mounted) noApp(w http.ResponseWriter, r *http.Request, name string) {
 	err := m.d.notServed(name)
 	if e, ok := errors.AsType[*parley.Error](err); ok && slices.Contains(m.t.Patterns(), "/apps/{app}"+r.URL.Path) {

@@ -17,7 +17,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// extensions is the source of what folders of files add to an app in each scope.
+// extensions returns the scope.Source of the extensions that folders of files add to an app.
 func (p *plan) extensions(app *config.App, log *slog.Logger) scope.Source {
 	platform := p.settings.PlatformFolder()
 	return func(_ context.Context, at scope.Place) ([]seam.Toolset, error) {
@@ -52,7 +52,7 @@ func (p *plan) extensions(app *config.App, log *slog.Logger) scope.Source {
 	}
 }
 
-// rooted opens a folder that no path leads out of.
+// rooted returns a function that opens a folder such that no path leads out of it.
 func rooted(open func() (*os.Root, error)) func() (fs.FS, func(), error) {
 	return func() (fs.FS, func(), error) {
 		root, err := open()
@@ -66,11 +66,11 @@ func rooted(open func() (*os.Root, error)) func() (fs.FS, func(), error) {
 	}
 }
 
-// hookPlaces is how many hooks of this process run at once: more would only wait for one
-// another on a small machine.
+// hookPlaces limits how many hooks run at once in this process. On a small machine more would
+// only slow each other down.
 var hookPlaces = make(hook.Places, 16)
 
-// dirOf is where a folder is on disk now, or "".
+// dirOf returns a function that returns where a folder is on disk now, or "".
 func dirOf(open func() (*os.Root, error)) func() string {
 	return func() string {
 		root, err := open()

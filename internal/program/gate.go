@@ -6,8 +6,7 @@ import (
 	"github.com/parley-server/parley/internal/scope"
 )
 
-// gate is what the files of a scope's user and workspace have to pass before something in
-// them runs.
+// gate returns the gate that decides what the files of a scope's user and workspace may run.
 func (p *plan) gate(app *config.App, at scope.Place) *approval.Gate {
 	return approval.For(at.Scope, approval.Options{
 		Exec: app.Exec.On, Env: app.Exec.Env, Hosts: app.Exec.Hosts, Book: p.book,
@@ -15,7 +14,7 @@ func (p *plan) gate(app *config.App, at scope.Place) *approval.Gate {
 	})
 }
 
-// value is that of a variable of the server's environment.
+// value returns the value of a variable in the server's environment.
 func (p *plan) value(name string) (string, bool) {
 	v := p.settings.Env(name)
 	return v, v != ""

@@ -12,12 +12,12 @@ import (
 	"github.com/parley-server/parley/internal/config"
 )
 
-// Inside is a server without listeners, in the process of whoever opened it.
+// Inside is a server without listeners, inside the process that opened it.
 type Inside struct {
-	// Handler serves everything, without a login. A request for NAME.localhost is at the own
-	// origin of the page that the app NAME brings.
+	// Handler serves everything, without a login. A request to the host NAME.localhost gets the
+	// page that the app NAME brings.
 	Handler http.Handler
-	// Apps are the names of those that are served.
+	// Apps are the names of the apps that are served.
 	Apps []string
 
 	house *house
@@ -25,8 +25,8 @@ type Inside struct {
 	grace time.Duration
 }
 
-// Open opens a server over the data folder in s, with the parts of a program. Errors are mistakes in
-// the parts or the settings, or about the folder.
+// Open opens a server on the data folder in s, with the parts of a program. An error is about
+// the parts, the settings or the folder.
 func Open(ctx context.Context, s config.Settings, log *slog.Logger, parts ...app.Part) (*Inside, error) {
 	k, err := newKit(parts...)
 	if err != nil {
@@ -39,7 +39,7 @@ func Open(ctx context.Context, s config.Settings, log *slog.Logger, parts ...app
 	return k.open(ctx, s, own, true, log)
 }
 
-// open makes the server of a data folder, whose lock it takes over. It closes that when it fails.
+// open makes the server of a data folder. It takes over the lock own, and closes it if it fails.
 func (k *kit) open(ctx context.Context, s config.Settings, own *lock, recovers bool, log *slog.Logger) (*Inside, error) {
 	fail := func(err error) (*Inside, error) {
 		own.release()
@@ -68,7 +68,7 @@ func (k *kit) open(ctx context.Context, s config.Settings, own *lock, recovers b
 	return in, nil
 }
 
-// Close ends running turns, all streams, and the tools, and gives the data folder back.
+// Close ends running turns, all streams and the tools, and releases the data folder.
 func (in *Inside) Close(ctx context.Context) error {
 	defer in.own.release()
 	return in.house.close(ctx, in.grace)

@@ -13,13 +13,13 @@ import (
 	"github.com/parley-server/parley/internal/config"
 )
 
-// late are the apps whose tools outside have become known or have changed. They are made anew
+// late holds the apps whose external tools have become known or have changed. They are rebuilt
 // with the same toolsets.
 type late struct {
 	mu    sync.Mutex
 	due   map[string]bool
 	wake  chan struct{}
-	ready chan struct{} // closed when the house is built
+	ready chan struct{} // closed when the server is assembled
 	ctx   context.Context
 	stop  context.CancelFunc
 	work  sync.WaitGroup
@@ -45,7 +45,7 @@ func (l *late) end() {
 	l.work.Wait()
 }
 
-// hear lets the tools of an app tell when they have changed.
+// hear has the toolsets of an app report when their tools change.
 func (r *reader) hear(name string, o *opened) {
 	if o.Changes == nil {
 		return
@@ -61,7 +61,7 @@ func (r *reader) hear(name string, o *opened) {
 	})
 }
 
-// again makes the apps anew whose tools have changed.
+// again rebuilds the apps whose tools have changed.
 func (r *reader) again() {
 	select {
 	case <-r.late.ready:
@@ -87,7 +87,7 @@ func (r *reader) again() {
 	}
 }
 
-// lately serves an app with the tools that it has now.
+// lately serves an app with its current tools.
 func (r *reader) lately(a *config.App) (wrong []config.Mistake) {
 	err := r.serve(a)
 	wrong = mistakesOf(err, config.Mistake{File: a.Where})
@@ -99,7 +99,7 @@ func (r *reader) lately(a *config.App) (wrong []config.Mistake) {
 	return wrong
 }
 
-// strangers are the toolsets whose tools are not known.
+// strangers returns the toolsets whose tools are not known yet.
 func strangers(list []*opened) []*opened {
 	return slices.DeleteFunc(slices.Clone(list), func(o *opened) bool {
 		l, ok := o.Toolset.(app.Late)
@@ -107,8 +107,8 @@ func strangers(list []*opened) []*opened {
 	})
 }
 
-// learn asks for the tools of an app that are not known. It returns when the app is served
-// with those that answered.
+// learn asks the given toolsets of an app for their tools. It returns when the app is served
+// with the tools of those that answered.
 func (p *plan) learn(ctx context.Context, name string, sets []*opened) {
 	r := p.anew.Load()
 	if r == nil {
@@ -138,23 +138,24 @@ func (p *plan) learn(ctx context.Context, name string, sets []*opened) {
 	}
 }
 
-// keptFolder is where in the data folder toolsets keep what they know of things outside.
+// keptFolder is the folder, in the data folder, where toolsets cache what they know about
+// external servers.
 const keptFolder = "known"
 
-// maxKnown is how many files are kept there. The oldest go.
+// maxKnown limits the files in that folder. The oldest are removed.
 const maxKnown = 500
 
-// kept reads what toolsets have kept. That is before the data folder is taken, too: the files
-// are replaced whole.
+// kept reads what a toolset has cached. It may be called before the data folder is locked,
+// because the files are replaced atomically.
 func (p *plan) kept(name string) []byte {
 	body, err := os.ReadFile(filepath.Join(p.settings.Data, keptFolder, name))
 	if err != nil {
-		return nil // it is asked for again
+		return nil // the toolset asks for it again
 	}
 	return body
 }
 
-// keep keeps something of a toolset. It is a cache, so a failure costs only time.
+// keep caches something for a toolset. A failure costs only time.
 func (p *plan) keep(name string, body []byte) {
 	if p.folder == nil {
 		return
@@ -174,7 +175,7 @@ func (p *plan) keep(name string, body []byte) {
 	forget(dir)
 }
 
-// forget removes the oldest of too many files.
+// forget removes the oldest files beyond maxKnown.
 func forget(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) <= maxKnown {

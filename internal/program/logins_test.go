@@ -132,7 +132,7 @@ func TestLogins(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "post (http://") || !strings.Contains(out, "since ") {
 		t.Fatalf("logins list: exit %d\n%s%s", code, out, errs)
 	}
-	if code, out, errs := p.run("logins", "forget", id); code != 0 || !strings.Contains(out, "are ended") {
+	if code, out, errs := p.run("logins", "forget", id); code != 0 || !strings.Contains(out, "have been revoked") {
 		t.Fatalf("logins forget: exit %d\n%s%s", code, out, errs)
 	}
 	turn := s.send(first, "again").ID

@@ -1,5 +1,5 @@
-// Package program is what every binary made with Parley does: the commands and doors of parley, with
-// the apps and tools that the binary brings.
+// Package program implements the program in every binary made with Parley: the commands and
+// doors of parley, with the apps and tools that the binary adds.
 //
 // [Main] is all of a binary's main function; package server is its public face. The typed tables
 // that map names to implementations are in tables.go, the house built from them in house.go.
@@ -44,7 +44,7 @@ const (
 	exitSignal   = 130
 )
 
-// Main is the program that has parts, beside what every program has. It ends the process.
+// Main runs the program with the given parts added to the standard ones. It ends the process.
 func Main(parts ...app.Part) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// Writing to a closed pipe returns an error instead of ending the process, so that
@@ -66,7 +66,7 @@ func Main(parts ...app.Part) {
 	os.Exit(code)
 }
 
-// run is the program without its process.
+// run runs the program without ending the process, and returns its exit code.
 func run(ctx context.Context, k *kit, args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot(k)
 	root.SetArgs(args)

@@ -13,13 +13,12 @@ import (
 	"github.com/parley-server/parley/internal/config"
 )
 
-// freeFor is how long a data folder must be free before a command takes it over from a
-// server that has stopped. A server that is started anew, as by a service manager, takes
-// it first.
+// freeFor is how long a data folder must be free before a command takes it over from a server
+// that has stopped. A restarted server, for example by a service manager, gets it first.
 const freeFor = 500 * time.Millisecond
 
-// awayFor is how long a command waits for a server that is away; 0: as long as any client.
-// Tests shorten it.
+// awayFor is how long a command waits for a server that does not answer; 0: as long as any
+// client does. Tests shorten it.
 var awayFor time.Duration
 
 // inProcess is a server inside this process, over a pipe.
@@ -28,8 +27,8 @@ type inProcess struct {
 	close func() error
 }
 
-// here makes this process the owner: the same doors, over a pipe instead of a socket, so
-// that a command works the same either way. It takes over the lock.
+// here makes this process the owner of the data folder. It serves the same doors over a pipe
+// instead of a socket, so a command works the same either way. It takes over the lock own.
 func (f *flags) here(cmd *cobra.Command, s config.Settings, own *lock, recover bool) (*inProcess, error) {
 	ctx := cmd.Context()
 	if !cmd.Flags().Changed("log-level") && s.Log.Level == "info" {
@@ -52,20 +51,20 @@ func (f *flags) here(cmd *cobra.Command, s config.Settings, own *lock, recover b
 	}}, nil
 }
 
-// taker connects a command to the server that has the data folder. When that has stopped
-// and the folder is free, the command takes it over, unless the server has accepted
-// something of it: then it waits for the server to come back and follows what it does. If the
-// folder cannot be opened, the command ends with the reason: a server could not open it either.
-// Requests that were in doubt are repeated with their keys, so what was accepted after all
-// is found and not done again.
+// taker connects a command to the server that has the data folder. If the server has stopped
+// and the folder is free, the command takes the folder over. But if the server has already
+// accepted something from the command, the command waits for the server to come back and
+// follows what it does. If the folder cannot be opened, the command ends with the reason,
+// because a server could not open it either. Requests whose answer was lost are repeated with
+// their keys, so that nothing is done twice.
 type taker struct {
 	h    holder
-	free func() bool // the folder is there, and nobody has it
+	free func() bool // reports whether the folder exists and no process has it
 	take func() (*inProcess, error)
-	fail func(error) // ends the command, which cannot take the server's place
+	fail func(error) // ends the command, because it cannot take the server's place
 
 	mu    sync.Mutex
-	since time.Time // the folder is free; zero: it is not known to be
+	since time.Time // since when the folder is free; zero: it is not known to be
 	waits bool      // the command waits for the server, or could not take its place
 	at    *inProcess
 }
@@ -97,7 +96,7 @@ func (t *taker) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		t.waits = true
 		t.fail(wrong)
 		return nil, wrong
-	case at == nil: // somebody else was faster
+	case at == nil: // another process was faster
 		t.since = time.Time{}
 		return nil, err
 	}
@@ -105,7 +104,7 @@ func (t *taker) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return at.pipe.dial(ctx)
 }
 
-// accepted says that the server has accepted something of the command.
+// accepted notes that the server has accepted something from the command.
 func (t *taker) accepted() {
 	if t != nil {
 		t.mu.Lock()
@@ -114,7 +113,7 @@ func (t *taker) accepted() {
 	}
 }
 
-// taken is the server in this process, or nil.
+// taken returns the server in this process, or nil.
 func (t *taker) taken() *inProcess {
 	if t == nil {
 		return nil
@@ -124,7 +123,7 @@ func (t *taker) taken() *inProcess {
 	return t.at
 }
 
-// takes makes the taker of a command that the server h serves.
+// takes returns the taker for a command that is served by the server h.
 func (f *flags) takes(cmd *cobra.Command, h holder, s config.Settings, how access) *taker {
 	return &taker{
 		h: h, waits: how&stays != 0,
@@ -141,7 +140,7 @@ func (f *flags) takes(cmd *cobra.Command, h holder, s config.Settings, how acces
 			fmt.Fprintln(cmd.ErrOrStderr(), "parley: the server has stopped; this command works in its place")
 			at, err := f.here(cmd, s, own, how&recovers != 0)
 			if err != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), "parley: it cannot; what the server has accepted is kept, look for it before you repeat the command")
+				fmt.Fprintln(cmd.ErrOrStderr(), "parley: it cannot; what the server has accepted is stored, so check before you repeat the command")
 			}
 			return at, err
 		},

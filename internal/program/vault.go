@@ -8,8 +8,8 @@ import (
 	"github.com/parley-server/parley/internal/vault"
 )
 
-// openVault opens the vault over the store, and seals with the newest key what an older one
-// has sealed. A key that is missing keeps nothing else from working.
+// openVault opens the vault, and encrypts with the newest key what was encrypted with an older
+// one. A missing key only affects the secrets that need it.
 func (p *plan) openVault(ctx context.Context, store vault.Store, log *slog.Logger) error {
 	v, err := vault.Open(store, vault.ParseKeys(p.settings.Vault.Keys))
 	if err != nil {
@@ -24,10 +24,10 @@ func (p *plan) openVault(ctx context.Context, store vault.Store, log *slog.Logge
 		return err
 	}
 	if done > 0 {
-		log.Info("kept secrets are sealed with the newest key of the vault", "secrets", done)
+		log.Info("stored secrets were encrypted with the newest key of the vault", "secrets", done)
 	}
 	if left > 0 {
-		log.Warn("kept secrets cannot be opened: vault.keys lacks the key that sealed them; add it behind the present one", "secrets", left)
+		log.Warn("stored secrets cannot be decrypted: vault.keys lacks the key that encrypted them; add it after the current one", "secrets", left)
 	}
 	return nil
 }

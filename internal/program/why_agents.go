@@ -6,7 +6,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// subAgents has a line for each sub-agent of a turn: by whom it was started and for what, how it
+// subAgents returns a line for each sub-agent of a turn: who started it and for what, how it
 // ended, and what its own model calls used.
 func subAgents(turn parley.TurnID, events []parley.Event) []string {
 	type work struct {
@@ -46,7 +46,7 @@ func subAgents(turn parley.TurnID, events []parley.Event) []string {
 		case parley.InteractionAnswered, parley.InteractionExpired:
 			w.state = "at work"
 		case parley.AgentEnded:
-			for _, path := range order { // those that worked for it end, too
+			for _, path := range order { // its sub-agents end with it
 				if below := at[path]; path != e.Agent && path.Within(e.Agent) && !below.ended {
 					below.state, below.ended = string(parley.OutcomeCancelled), true
 				}

@@ -75,9 +75,9 @@ func New(values ...string) *Redactor {
 	return r
 }
 
-// With returns a Redactor that knows what r knows now, and the given values; values that
-// [Redactor.Add] would refuse are left out. Until [Redactor.End] is called, what goes to a
-// [Redactor.Writer] of r is searched for these values, too. It costs little more than its
+// With returns a Redactor that knows the values that r knows now, and the given ones. Values
+// that [Redactor.Add] would refuse are left out. Until [Redactor.End] is called, a
+// [Redactor.Writer] of r also redacts these values. Its memory use is little more than its
 // values.
 func (r *Redactor) With(values ...string) *Redactor {
 	p := &Redactor{of: r, named: map[string][]known{}}
@@ -100,8 +100,8 @@ func (r *Redactor) With(values ...string) *Redactor {
 	return p
 }
 
-// End says that a Redactor made by [Redactor.With] is not needed any more. It can still be
-// used.
+// End says that a Redactor made by [Redactor.With] is no longer needed: writers stop redacting
+// its values. The Redactor itself can still be used.
 func (r *Redactor) End() {
 	if r.of == nil {
 		return

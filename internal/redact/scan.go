@@ -15,18 +15,18 @@ type table struct {
 	at   [257]uint32 // lits[at[c]:at[c+1]] begin with byte c
 }
 
-// begins has a bit for each (hash of) three bytes with which a rule or a known value
-// begins: nearly all of a text is passed over with one look here. pairs and first do the
-// same for the last bytes there are.
+// begins has a bit for each hash of the three bytes with which a rule or a known value begins.
+// With one lookup here nearly all positions in a text can be skipped. pairs and first do the
+// same for the last two bytes and the last byte of a text.
 type begins struct {
 	threes [1 << 15 / 64]uint64
 	pairs  [1 << 16 / 64]uint64
 	first  [256]bool
 }
 
-// shapes is the part of a table that all have in common.
+// shapes is the part of a table that all tables share.
 type shapes struct {
-	starts begins // of the rules alone
+	starts begins // for the rules only
 
 	rules [256][]*rule // by first byte
 	inner [256]bool    // one of them may follow a letter or digit
@@ -56,7 +56,7 @@ func newTable(lits []string) *table {
 	return t
 }
 
-// allShapes are made once: they have 80 KB.
+// allShapes makes the shapes once, because they take 80 KB.
 var allShapes = sync.OnceValue(newShapes)
 
 func newShapes() *shapes {

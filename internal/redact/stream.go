@@ -26,7 +26,7 @@ const chunk = 512
 // NewStream returns a stream at the beginning of a text.
 func (r *Redactor) NewStream() *Stream { return &Stream{r: r} }
 
-// Use makes the stream search for what r knows from the next fragment on.
+// Use makes the stream use the redactor r, beginning with the next fragment.
 func (s *Stream) Use(r *Redactor) { s.r = r }
 
 // Write takes the next fragment and returns what can be shown by now, which may

@@ -7,8 +7,8 @@ import "io"
 // such as the handlers of log/slog.
 func (r *Redactor) Writer(w io.Writer) io.Writer { return lines{r, w} }
 
-// all are the redactors that a line passes: those made by With have the values of r, too,
-// and come first, so that a value is found whole.
+// all returns the redactors that a line passes through. Those made by With come first: they
+// also know the values of r, and a value must not be broken up before they see it.
 func (r *Redactor) all() []*Redactor {
 	r.mu.Lock()
 	defer r.mu.Unlock()
