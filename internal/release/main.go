@@ -2,9 +2,10 @@
 //
 //	go run ./internal/release v0.2.0
 //
-// Git has no built pages, and a Go module is what a tag has: whoever imports a plain commit gets a
-// server without pages. So the commit that is tagged is on no branch. Its parent is HEAD, and it adds
-// web/dist. Everything of it is checked before the tag is made, and nothing is pushed.
+// The built pages are not in Git, but a Go module contains only what its tag contains:
+// importing a plain commit would give a server without pages. So the tagged commit is on no
+// branch. Its parent is HEAD, and it adds web/dist. Everything is checked before the tag is
+// made, and nothing is pushed.
 package main
 
 import (
@@ -27,7 +28,7 @@ const dist = "web/dist"
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "release: say which version, such as v0.2.0")
+		fmt.Fprintln(os.Stderr, "release: name the version, such as v0.2.0")
 		os.Exit(2)
 	}
 	commit, err := tag(".", os.Args[1])
@@ -49,7 +50,7 @@ func tag(dir, version string) (commit string, err error) {
 		return "", err
 	}
 	defer os.RemoveAll(tmp)
-	r.index = filepath.Join(tmp, "index") // that of the work tree stays as it is
+	r.index = filepath.Join(tmp, "index") // a temporary index: the work tree's own stays as it is
 	if _, err := r.git("read-tree", "HEAD"); err != nil {
 		return "", err
 	}
@@ -83,13 +84,13 @@ func (r repository) git(args ...string) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// ready reports what keeps the version from being released.
+// ready returns an error if the version cannot be released.
 func (r repository) ready(version string) error {
 	if !semver.IsValid(version) || semver.Canonical(version) != version {
 		return fmt.Errorf("%q is not a version such as v0.2.0", version)
 	}
 	if own := "v" + program.Version; strings.TrimSuffix(version, semver.Prerelease(version)) != own {
-		return fmt.Errorf("the program says that it is %s; change that first, and the add-on's config.yaml", own)
+		return fmt.Errorf("the program's version is %s; change it first, and the one in the add-on's config.yaml", own)
 	}
 	if _, err := os.Stat(filepath.Join(r.dir, dist, "index.html")); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the pages are not built: make build")
@@ -106,7 +107,7 @@ func (r repository) ready(version string) error {
 		return err
 	}
 	if len(mod.Replace) > 0 {
-		return fmt.Errorf("go.mod replaces %s, which does not count for those who import this module", mod.Replace[0].Old.Path)
+		return fmt.Errorf("go.mod replaces %s, which has no effect for programs that import this module", mod.Replace[0].Old.Path)
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func TestReady(t *testing.T) {
 		want    string
 	}{
 		"no version":           {"1", nil, "is not a version"},
-		"another version":      {"v99.0.0", nil, "the program says that it is"},
+		"another version":      {"v99.0.0", nil, "the program's version is"},
 		"no pages":             {own, nil, "the pages are not built"},
 		"not committed":        {own, map[string]string{"web/dist/index.html": "", "new.txt": ""}, "new.txt"},
 		"with a replaced line": {own, map[string]string{"web/dist/index.html": "", "go.mod": "module a\nreplace b => c v1.0.0\n"}, "go.mod replaces b"},

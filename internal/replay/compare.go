@@ -164,7 +164,7 @@ func text(ev parley.Event, ids namer, other bool) string {
 		delete(fields, f)
 	}
 	if answer, ok := fields["response"].(map[string]any); ok {
-		delete(answer, "scripted") // a recording stands in for each model, and older logs do not say it
+		delete(answer, "scripted") // in a replay a recording stands in for each model, and older logs lack the field
 	}
 	if other {
 		for _, f := range ofModel[string(ev.Type)] {
@@ -187,7 +187,7 @@ func text(ev parley.Event, ids namer, other bool) string {
 		}
 	}
 	if ev.Type == "interaction.opened" && fields["kind"] == string(parley.KindUnknown) {
-		delete(fields, "text") // as above, and what a client reported too late
+		delete(fields, "text") // as above; also a client's late report
 	}
 	if ev.Agent != "" {
 		fields["(agent)"] = ev.Agent

@@ -11,8 +11,8 @@ import (
 	"github.com/parley-server/parley/internal/hook"
 )
 
-// Hooks implements hook.Source: for each event one that decides as the recorded ones did
-// together.
+// Hooks implements hook.Source. For each event it has one hook, which makes the combined
+// decision of the recorded hooks.
 func (s *stage) Hooks() []hook.Hook {
 	t := s.now()
 	if t == nil {
@@ -39,20 +39,20 @@ func (s *stage) Hooks() []hook.Hook {
 	return list
 }
 
-// hearing is what hooks said together about something else than a call, when they were asked once.
+// hearing is the combined answer of the recorded hooks to one question that was not about a call.
 type hearing struct {
 	event  string
-	agent  parley.AgentPath // of a sub-agent, else empty
+	agent  parley.AgentPath // the sub-agent, or empty
 	steers bool
 	names  []string
-	block  string // the reason
+	block  string // the reason for blocking
 	blocks bool
 	told   []string
 	used   bool
 }
 
-// hear takes in what a hook said. A message that was blocked before a turn took it is not in the
-// recording, and of what a human is asked hooks decide nothing.
+// hear adds a recorded hook's answer. A message that was blocked before a turn accepted it is
+// not in the recording. Hooks decide nothing about what a human is asked.
 func (t *turn) hear(agent parley.AgentPath, p parley.HookRan) {
 	if p.Event == hook.Notification || p.Steers && p.Decision == parley.Deny {
 		return
@@ -78,7 +78,7 @@ func (t *turn) hear(agent parley.AgentPath, p parley.HookRan) {
 	}
 }
 
-// saidOf is what the recorded hooks said the next time that they were asked so.
+// saidOf returns the next recorded answer of the hooks to a question of this kind.
 func (s *stage) saidOf(event string, message []byte) (said hook.Said, err error) {
 	var m struct {
 		Agent parley.AgentPath `json:"agent_id"`
@@ -103,7 +103,7 @@ func (s *stage) saidOf(event string, message []byte) (said hook.Said, err error)
 	return said, nil
 }
 
-// said is what the recorded hooks said together about the call that a message is about.
+// said returns the combined recorded answer of the hooks about the call in a message.
 func (s *stage) said(event string, message []byte) (said hook.Said, err error) {
 	var m struct {
 		Name  string          `json:"tool_name"`

@@ -75,8 +75,8 @@ type turn struct {
 	calls    []*modelCall
 	tools    []*toolCall
 	asked    []*question
-	hooks    []parley.HookRan // what hooks of the engine decided about calls
-	heard    []*hearing       // and about all else
+	hooks    []parley.HookRan // decisions of the engine's hooks about calls
+	heard    []*hearing       // answers of the engine's hooks about everything else
 	snippets []parley.Snippet
 	end      parley.Payload // nil: it was still open
 	steers   int

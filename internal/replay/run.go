@@ -375,7 +375,7 @@ func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo, done
 	return len(info.Interactions), nil
 }
 
-// client does what the recorded client did that claimed a call.
+// client does what the client in the recording did with a call that it claimed.
 func (r *runner) client(ctx context.Context, t *turn, q *question, id parley.InteractionID) error {
 	claimed, err := r.engine.Claim(ctx, r.who, id, parley.ClaimCall{})
 	if err != nil {
@@ -395,7 +395,7 @@ func (r *runner) client(ctx context.Context, t *turn, q *question, id parley.Int
 		}
 	}
 	if !reported {
-		r.until(claimed.Deadline) // the report that comes then lets the engine look at its clock
+		r.until(claimed.Deadline) // a report after the deadline makes the engine check its clock
 	}
 	if _, err = r.engine.Report(ctx, r.who, id, said); !reported && errors.Is(err, parley.ErrConflict) {
 		return nil

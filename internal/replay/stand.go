@@ -193,8 +193,8 @@ func (s *stage) ran(again parley.Tool, input json.RawMessage) bool {
 	return false
 }
 
-// hadCredential reports whether the recorded call that again repeats had its credentials
-// after so many answers: it asked for them no further.
+// hadCredential reports whether the recorded call that again repeats had its credentials after
+// the given number of answers, that is, whether it stopped asking then.
 func (s *stage) hadCredential(again parley.Tool, _ string, answers int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,8 +31,8 @@ type kept struct {
 
 var errClosed = parley.Errorf(parley.CodeUnavailable, "the server is shutting down").WithHint("try again in a moment").WithRetry(2 * time.Second)
 
-// hold counts a holder of the scope, and begins to keep it if nobody did. What it returns
-// has nothing made yet if the scope has tools of its own.
+// hold counts a holder of the scope, and begins to keep the scope if nobody held it. If the
+// scope has its own tools, they are not made yet in the result.
 func (s *Scopes) hold(at seam.Scope) (*Resolved, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,9 +68,9 @@ func (k *kept) hold() {
 	}
 }
 
-// release counts a holder less. What nobody holds is closed after a while, or at once if it
-// has not all that it should have, so that the next one tries again, or if its app was
-// replaced. It is called with mu held.
+// release counts one holder less. A scope without holders is closed after a while. It is closed
+// at once if it is incomplete, so that the next holder tries again, or if its app was replaced.
+// It is called with mu held.
 func (s *Scopes) release(k *kept) {
 	k.holders--
 	if k.holders == 0 && s.gone[k] {
@@ -225,7 +225,7 @@ func (s *Scopes) resolved(ctx context.Context, a *app, sets []seam.Toolset) (m *
 	return m, append(left, err)
 }
 
-// versions are the toolsets as they are now.
+// versions returns the current versions of the toolsets.
 func versions(ctx context.Context, sets []seam.Toolset) []seam.Toolset {
 	list := slices.Clone(sets)
 	for i, set := range list {
@@ -238,7 +238,7 @@ func versions(ctx context.Context, sets []seam.Toolset) []seam.Toolset {
 	return list
 }
 
-// instruct adds what the toolsets have to say to the prompts of all agents.
+// instruct adds the toolsets' instructions to the prompts of all agents.
 func instruct(app *parley.App, sets []seam.Toolset) {
 	more := ""
 	for _, set := range sets {

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// learnWithin bounds an attempt to learn the tools of an app, and with it how long the first
-// turns wait for a server that does not answer: npx may have to download it first.
+// learnWithin limits an attempt to learn the tools of an app, and so also how long the first
+// turns wait for a server that does not answer. It is long because npx may have to download the
+// server first.
 const learnWithin = 60 * time.Second
 
-// learned waits until the tools of an app are known, or have been asked for in vain.
+// learned waits until the tools of an app are known or an attempt to learn them has failed.
 func (s *Scopes) learned(ctx context.Context, name string) error {
 	s.mu.Lock()
 	var wait <-chan struct{}
@@ -30,8 +31,9 @@ func (s *Scopes) learned(ctx context.Context, name string) error {
 	}
 }
 
-// learn begins an attempt to learn the tools of an app if they are not known. It returns what
-// is closed when the attempt is over, or nil if nobody waits for it. It is called with mu held.
+// learn begins an attempt to learn the tools of an app if they are not known. It returns a
+// channel that is closed when the attempt is over, or nil if nobody must wait for it. It is
+// called with mu held.
 func (s *Scopes) learn(a *app) <-chan struct{} {
 	if a.Unknown == nil || s.closed || !a.Unknown() {
 		return nil
@@ -45,7 +47,7 @@ func (s *Scopes) learn(a *app) <-chan struct{} {
 			ctx, cancel := context.WithTimeout(s.ctx, learnWithin)
 			defer cancel()
 			if err := guarded(func() error { a.Learn(ctx); return nil }); err != nil {
-				s.o.Logger.Error("the tools of an app could not be asked for", "app", a.Name, "err", err)
+				s.o.Logger.Error("the tools of an app could not be listed", "app", a.Name, "err", err)
 			}
 		})
 	}

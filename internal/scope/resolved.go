@@ -97,8 +97,8 @@ func (r *Resolved) Current() bool {
 	return r.kept == nil || !s.closed && s.kept[r.kept.scope] == r.kept && r.kept.made == r.made && slices.Equal(r.made.changes, changesOf(r.kept.sets))
 }
 
-// Stale reports whether it is time for a Resolve that looks for changes. It answers from
-// memory at once.
+// Stale reports whether it is time for a Resolve that looks for changes. It does not block: it
+// answers from memory.
 func (r *Resolved) Stale() bool {
 	if r.kept == nil {
 		return false
@@ -108,8 +108,8 @@ func (r *Resolved) Stale() bool {
 	return stale(r.kept.sets)
 }
 
-// Commands lists the scope's slash commands by name. Of two with one name, that of the
-// first toolset counts.
+// Commands lists the scope's slash commands, sorted by name. If two toolsets have a command of
+// the same name, the first toolset's is used.
 func (r *Resolved) Commands() []parley.SlashCommand {
 	var list []parley.SlashCommand
 	for _, c := range toolbox.Sets[seam.Commander](r.made.tools) {
@@ -123,13 +123,13 @@ func (r *Resolved) Commands() []parley.SlashCommand {
 	return list
 }
 
-// HasCommand reports whether there is a slash command of that name.
+// HasCommand reports whether there is a slash command with the given name.
 func (r *Resolved) HasCommand(name string) bool {
 	return slices.ContainsFunc(r.Commands(), func(c parley.SlashCommand) bool { return c.Name == name })
 }
 
-// Expand is what a slash command says to the model. An unknown one is CodeNotFound; other
-// errors are for the user.
+// Expand returns the prompt that a slash command stands for. It returns CodeNotFound for an
+// unknown command; other errors are for the user.
 func (r *Resolved) Expand(ctx context.Context, name, args string) (string, error) {
 	for _, c := range toolbox.Sets[seam.Commander](r.made.tools) {
 		if slices.ContainsFunc(c.Commands(), func(have parley.SlashCommand) bool { return have.Name == name }) {
@@ -147,7 +147,7 @@ func (r *Resolved) Hooks() (list []hook.Hook) {
 	return list
 }
 
-// Approvals lists what may run in the scope only once a person has approved it.
+// Approvals lists what may run in the scope only after a person has approved it.
 func (r *Resolved) Approvals(ctx context.Context) []parley.Approval {
 	list := []parley.Approval{}
 	for _, a := range toolbox.Sets[seam.Applicant](r.made.tools) {
@@ -156,8 +156,8 @@ func (r *Resolved) Approvals(ctx context.Context) []parley.Approval {
 	return list
 }
 
-// Approve keeps what a person decided about one of them. CodeNotFound: there is none of
-// that digest.
+// Approve stores a person's decision about one of them. It returns CodeNotFound if none has the
+// digest.
 func (r *Resolved) Approve(ctx context.Context, d parley.Digest, c parley.DecideApproval) (parley.Approval, error) {
 	for _, a := range toolbox.Sets[seam.Applicant](r.made.tools) {
 		done, err := a.Approve(ctx, d, c)
@@ -165,7 +165,7 @@ func (r *Resolved) Approve(ctx context.Context, d parley.Digest, c parley.Decide
 			return done, err
 		}
 	}
-	return parley.Approval{}, parley.Errorf(parley.CodeNotFound, "nothing with the digest %q would run", parley.Cut(string(d), 64)).
+	return parley.Approval{}, parley.Errorf(parley.CodeNotFound, "there is nothing to approve with the digest %q", parley.Cut(string(d), 64)).
 		WithHint("its file has changed or is gone; look at the list again")
 }
 

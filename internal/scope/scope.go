@@ -57,16 +57,16 @@ type App struct {
 	// With gives the app's agents those of a scope's tools that they may call. Nil: they
 	// keep the tools that App says.
 	With func(decls []parley.ToolDecl) (parley.App, error)
-	// Unknown reports whether its tools have to be asked for outside. It must answer from
-	// memory at once, and call nothing of Scopes. Nil: never.
+	// Unknown reports whether its tools are not known yet and must be asked for externally. It
+	// must answer from memory without blocking, and must not call Scopes. Nil: never.
 	Unknown func() bool
-	// Learn asks for them, and replaces the app when it has them. It may take as long as it
-	// takes to start what they run on, until ctx ends. Who resolves the app waits for the first
-	// attempt. When that has failed, the app goes on without them, and the next ones delay
-	// nobody.
+	// Learn asks for the tools and, when it has them, replaces the app. It may take as long as
+	// starting their servers takes, but must end with ctx. Callers that resolve the app wait
+	// for the first attempt. If that fails, the app works without the tools, and later attempts
+	// delay nobody.
 	Learn func(ctx context.Context)
-	// Close is called once, after the app was replaced and nobody holds it any more. Nil:
-	// nothing is to be done.
+	// Close is called once, after the app was replaced and nobody holds it any more. Nil: there
+	// is nothing to do.
 	Close func()
 }
 
@@ -89,8 +89,8 @@ type Scopes struct {
 	mu     sync.Mutex
 	apps   map[string]*app
 	kept   map[seam.Scope]*kept
-	gone   map[*kept]bool      // of apps that were replaced, and still held
-	tried  map[string]*attempt // to learn the tools of apps, by name; the last of each
+	gone   map[*kept]bool      // scopes of replaced apps that are still held
+	tried  map[string]*attempt // the last attempt to learn the tools of each app, by name
 	closed bool
 	work   sync.WaitGroup // what is being made or closed
 }
@@ -147,8 +147,8 @@ func New(o Options) (*Scopes, error) {
 	return s, nil
 }
 
-// Replace puts an app in the place of the one of its name, or adds it. Who holds the old one
-// keeps it, with its tools, until Release.
+// Replace adds an app, replacing an existing one of the same name. Holders of the old app keep
+// it, with its tools, until Release.
 func (s *Scopes) Replace(a App) error {
 	if a.Tools == nil {
 		none, err := toolbox.New(nil, toolbox.Options{Logger: s.o.Logger})
@@ -185,7 +185,7 @@ func (s *Scopes) Replace(a App) error {
 	return nil
 }
 
-// leave closes an app that was replaced, once nobody holds it. It is called with mu held.
+// leave closes a replaced app if nobody holds it. It is called with mu held.
 func (s *Scopes) leave(a *app) {
 	if a.holders > 0 || !a.replaced || a.closed || s.closed {
 		return
@@ -218,7 +218,7 @@ func (s *Scopes) App(name string) (r *Resolved, ok bool) {
 		return nil, false
 	}
 	r = &Resolved{scopes: s, app: a, made: a.plain}
-	r.once.Do(func() {}) // it is not held
+	r.once.Do(func() {}) // Release has nothing to do: it is not held
 	return r, true
 }
 

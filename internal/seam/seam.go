@@ -165,46 +165,46 @@ type Changer interface {
 	Changes() int64
 }
 
-// Versioned is a Toolset whose tools may become others while it is open, under the same names.
+// Versioned is a Toolset whose tools can change while it is open, even under the same names.
 type Versioned interface {
 	Toolset
-	// Now is the toolset with the tools that Tools returned last, which stay. It needs no
-	// Close, and answers at once.
+	// Now returns a toolset fixed to the tools that Tools returned last. It needs no Close. Now
+	// must not block.
 	Now() Toolset
 }
 
-// Refresher is a Changer that has to look for changes, such as one that reads files.
+// Refresher is a Changer that must look for changes itself, such as one that reads files.
 type Refresher interface {
 	Changer
-	// Stale reports whether its last look was some time ago. It must answer from memory at
-	// once.
+	// Stale reports whether it is time to look again. It must answer from memory without
+	// blocking.
 	Stale() bool
-	// Refresh looks for changes. It is fast, since turns wait for it.
+	// Refresh looks for changes. It must be fast, because turns wait for it.
 	Refresh(ctx context.Context)
 }
 
-// Instructor is a Toolset that has something to say to all agents of its scope.
+// Instructor is a Toolset with instructions for all agents of its scope.
 type Instructor interface {
-	// Instructions is added to the agents' prompts. A change counts as one for [Changer]. It
-	// must answer from memory at once.
+	// Instructions returns a text that is added to the agents' prompts. A different text counts
+	// as a change for [Changer]. It must answer from memory without blocking.
 	Instructions() string
 }
 
-// Applicant is a Toolset of which something may run only once a person has approved it.
+// Applicant is a Toolset with things that may run only after a person has approved them.
 type Applicant interface {
-	// Approvals lists what that is, in what state. It looks at the files as they are now.
+	// Approvals lists them with their states. It reads the current content of the files.
 	Approvals(ctx context.Context) []parley.Approval
-	// Approve keeps what a person decided about one of them. CodeNotFound: there is none
-	// with that digest now.
+	// Approve stores a person's decision about one of them. It returns CodeNotFound if none has
+	// that digest now.
 	Approve(ctx context.Context, d parley.Digest, c parley.DecideApproval) (parley.Approval, error)
 }
 
-// Commander is a Toolset with slash commands: prompts that a user's message names.
+// Commander is a Toolset with slash commands: prompts that a user's message calls by name.
 type Commander interface {
-	// Commands lists them by name. It must answer from memory at once.
+	// Commands lists them, sorted by name. It must answer from memory without blocking.
 	Commands() []parley.SlashCommand
-	// Expand is what the command says to the model. args are the rest of the message. An
-	// unknown command is CodeNotFound; other errors are for the user.
+	// Expand returns the prompt that the command stands for. args is the rest of the message.
+	// It returns CodeNotFound for an unknown command; other errors are for the user.
 	Expand(ctx context.Context, name, args string) (string, error)
 }
 
@@ -230,32 +230,37 @@ type Run struct {
 	// is not taken back; one that has not left yet need not leave. Nil: never.
 	Stopped  <-chan struct{}
 	Progress func(text string) // never nil; shown to people but not to the model, and not stored
-	// Ask asks a human. A tool that asks more than once in a call gives each question a key
-	// of its own. In a call that reads, its error is ErrParked if the answer is not there
-	// yet: Run returns that error, and is called again for the same call once the answer is
-	// there. It then asks the same again and gets the answer by the question's Key. A call
-	// with effects cannot be made again, so there Ask waits, and the call's time stands
-	// meanwhile. If nobody answers for so long that the turn leaves memory, or the server or
-	// the turn stops, the question is closed and the answer is a denial. Never nil.
+	// Ask asks a human. A tool that asks more than once in a call must give each question its
+	// own Key.
+	//
+	// In a call that only reads, Ask returns ErrParked if there is no answer yet. Run must
+	// return that error, and is called again for the same call when the answer has come. It
+	// then asks the same question again and gets the answer by the question's Key.
+	//
+	// A call with effects cannot be run again, so there Ask waits, and the wait does not count
+	// against the call's timeout. The question is closed, and the answer is a denial, if the
+	// server or the turn stops, or if nobody answers before the turn leaves memory. Never nil.
 	Ask func(ctx context.Context, in parley.Interaction) (parley.Answer, error)
-	// Changes says which files of the workspace the call is about to change, with paths that
-	// are relative to it and have slashes. It returns when that is in the log; after an error
-	// the call must not change them. Never nil.
+	// Changes announces which files in the workspace the call is about to change. Paths are
+	// relative to the workspace and use slashes. Changes returns when the announcement is in
+	// the log. After an error the call must not change the files. Never nil.
 	Changes func(ctx context.Context, paths ...string) error
 	// Keep stores a file that the tool made besides its result, such as a plot, as an
 	// artifact of the call. Never nil. The error says why it was refused: too large, too
 	// many, or the call is over.
 	Keep func(f File) error
-	// Credential returns a credential that came with the command, to be sent to a host and
-	// to nowhere else. It is refused unless the tool declares both (parley.ToolDecl), and if
-	// it is gone, as when the turn ended meanwhile. Never nil.
+	// Credential returns a credential that came with the command. It may be sent to the given
+	// host only. Credential returns an error unless the tool declares the credential for that
+	// host (parley.ToolDecl), or if the credential is gone, for example because the turn has
+	// ended. Never nil.
 	Credential func(name, host string) (string, error)
-	// Hide keeps values out of all that the call's session keeps and shows from now on, until its
-	// turn has ended: secrets that the tool has from elsewhere. After an error they would not be,
-	// so the call must not use them. Nil: nothing is kept or shown.
+	// Hide has values redacted from everything that the call's session stores and shows, from
+	// now until its turn ends. It is for secrets that the tool has from elsewhere. After an
+	// error the values are not redacted, so the call must not use them. Nil: nothing is stored
+	// or shown.
 	Hide func(values ...string) error
-	// Redact takes secrets out of a text of the call, those of its turn, too. Nil: nothing is
-	// known of the turn's.
+	// Redact removes secrets from a text of the call, including those of its turn. Nil: the
+	// secrets of the turn are not known.
 	Redact func(text string) (clean string, found bool)
 	// Others returns the calls of the same tool, by anybody, that this server has made
 	// since Started or that may have been under way then; known is false if that cannot
@@ -287,12 +292,13 @@ type Reconciler interface {
 	Reconcile(ctx context.Context, r Run) (res parley.ToolResult, known bool, err error)
 }
 
-// Local is a Toolset that makes calls inside this process, such as those of Go functions.
+// Local is a Toolset whose calls run inside this process, such as Go functions.
 type Local interface {
-	// Over reports whether nothing more happens by a call that some process began: it was
-	// made inside that process, does not run in this one, and no service can be asked about
-	// it. The caller knows that there is no other process. A call that nobody waits for any
-	// more may still run. It must answer from memory at once.
+	// Over reports whether a started call can have no further effect. That is so if the call
+	// runs inside the process that began it, is not running in this process, and has no service
+	// that can be asked about it. The caller must know that no other process is alive. A call
+	// can still be running even if nobody waits for it any more. Over must answer from memory
+	// without blocking.
 	Over(tool string, call parley.CallID) bool
 }
 
@@ -306,13 +312,13 @@ type Reacher interface {
 	Reaches(tool string, input json.RawMessage) (what []string, scoped bool)
 }
 
-// Preparer is a Toolset some of whose calls need something first that only a human can do, such
-// as to log in at a service.
+// Preparer is a Toolset with calls for which a human must first do something, such as log in at
+// a service.
 type Preparer interface {
-	// Prepare returns what a human is asked to do before the call can be made, or nil. It is
-	// asked again after each answer. The call has not begun, and nothing of it may happen here;
-	// only that is set in r which is known by then. Errors are for the model, and the call is not
-	// made.
+	// Prepare returns what a human must do before the call can be made, or nil. It is called
+	// again after each answer. The call has not begun, and Prepare must not make any part of
+	// it. r holds only what is known at this point. After an error the call is not made; the
+	// error is for the model.
 	Prepare(ctx context.Context, r Run) (*parley.Interaction, error)
 }
 
@@ -371,19 +377,18 @@ type Runtime interface {
 	Run(ctx context.Context, h Host) (Ending, error)
 }
 
-// Starter is a Runtime that begins turns by itself, for example because work has ended that
-// an earlier turn left in the background. An engine calls Starts once, before any Run; the
-// runtime may call start at any time after that, and must do so outside of Run or in
-// another goroutine. Once start has returned a turn, Run is called for it like for any
-// other.
+// Starter is a Runtime that begins turns on its own, for example because background work of an
+// earlier turn has ended. An engine calls Starts once, before any Run. The runtime may call
+// start at any time after that, but not in Run's own goroutine. When start has returned a turn,
+// Run is called for it as for any other.
 type Starter interface {
 	Starts(start func(ctx context.Context, session parley.SessionID, t OwnTurn) (parley.TurnID, error))
 }
 
 // OwnTurn is a turn that a runtime begins.
 type OwnTurn struct {
-	Message string // what it is about, as later prompts show it
-	Key     string // the same key begins one turn only; empty: none
+	Message string // what the turn is about, as later prompts show it
+	Key     string // start begins only one turn for the same key; empty: no key
 }
 
 // Ending is how a turn ended. Its Events are committed together with the turn's closing
@@ -411,19 +416,19 @@ type Host interface {
 	// Commands signals that a command has changed the state: a message in between, an
 	// answer. Signals that nobody has received are merged.
 	Commands() <-chan struct{}
-	// Wait waits until Begin or Ask is worth calling again for a call, for which it has
-	// returned ErrParked: until what is asked about the call is answered, or closed
-	// without an answer. Meanwhile the run stays, and the turn's clock stands if the whole
-	// turn waits. The error is ErrParked when the run has to park: nobody has answered for
-	// as long as the engine keeps a waiting turn in memory, or the server stops. Then the
-	// runtime releases everything and returns ErrParked from Run.
+	// Wait is for a call for which Begin or Ask has returned ErrParked. It waits until what is
+	// asked about the call is answered or closed, so that Begin or Ask can be called again.
+	// Meanwhile the run stays in memory, and the turn's clock stops if the whole turn waits.
+	// Wait returns ErrParked when the run must park, because nobody has answered for as long as
+	// the engine keeps a waiting turn in memory, or because the server stops. The runtime must
+	// then release everything and return ErrParked from Run.
 	Wait(ctx context.Context, call parley.CallID) error
 
 	// Emit appends model.*, agent.*, context.*, budget.*, hook.*, files.* and runtime.noted
-	// events and returns after they are committed, together with everything that was
-	// staged. It refuses other types. The tool calls of a model.replied become
-	// tool.requested events in the same append. An event of the last three kinds may have
-	// 32 KiB. Beyond 1 MiB in a turn they are left out, except for files.announced.
+	// events and returns after they are committed, together with everything that was staged. It
+	// refuses other types. The tool calls of a model.replied become tool.requested events in
+	// the same append. An event of the last three kinds may have at most 32 KiB. When a turn
+	// has 1 MiB of them, further ones are left out, except for files.announced.
 	Emit(ctx context.Context, events ...parley.Event) error
 	// Stage is Emit without waiting: the events are in State at once and are committed
 	// with the next Emit, Begin or End, or with the end of the turn.
@@ -435,19 +440,19 @@ type Host interface {
 	// commits tool.started before it returns a Decision to run. A Decision not to run has
 	// been journaled already. ErrParked: a human is being asked.
 	Begin(ctx context.Context, c parley.ToolCall) (Decision, error)
-	// End journals the outcome of a call that Begin allowed to run. An output that is too
-	// large for the log is cut, and the whole becomes an artifact. Hooks that are to hear of
-	// it are left to Hear.
+	// End journals the outcome of a call that Begin allowed to run. An output that is too large
+	// for the log is cut, and the whole becomes an artifact. End does not run the hooks for the
+	// end of the call; Hear does.
 	End(ctx context.Context, r parley.ToolResult) error
 	// Call is Begin, run and End for Parley's own tools. Calls may run concurrently.
 	Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, error)
-	// Hear runs the hooks that are to hear of the end of a call, if they have not (see
-	// parley.Tool.HookDue). Call does it by itself; after End, and after a crash in between,
-	// the runtime does. It may take as long as a hook does.
+	// Hear runs the hooks for the end of a call, unless they have run (see
+	// parley.Tool.HookDue). Call does this itself. After End, and after a crash in between, the
+	// runtime must call Hear. It may take as long as a hook may.
 	Hear(ctx context.Context, call parley.CallID) error
-	// Heed asks the hooks about what an agent is about to do, unless they have decided about
-	// it. If it returns true, the state has moved: the runtime looks at it before it goes on.
-	// It may take as long as a hook does, and returns at once if Heeded is false.
+	// Heed asks the hooks about what an agent is about to do, unless they have already decided.
+	// If it returns true, the state has changed, and the runtime must look at it before it
+	// continues. It may take as long as a hook may, and returns at once if Heeded is false.
 	Heed(ctx context.Context, m Moment) (moved bool, err error)
 	// Heeded reports whether there are hooks for a moment.
 	Heeded(m Moment) bool
@@ -464,22 +469,22 @@ type Host interface {
 	// Ask opens an interaction, once per call and key, and returns ErrParked, or the
 	// answer if it is there.
 	Ask(ctx context.Context, in parley.Interaction) (parley.Answer, error)
-	// Keep stores the runtime's own state of the session, such as a transcript that it can
-	// go on from, in place of what was kept before. It is a cache: it goes with the session
-	// and its forks, and may be gone at any time, also because retention removed steps that
-	// it contains. What looks like a secret is taken out of it. It takes effect with the
-	// next commit, or with the end of the turn. CodeTooLarge: it has more than MaxKept
-	// bytes, and nothing is kept any more.
+	// Keep stores the runtime's own state of the session, such as a transcript from which it
+	// can continue. It replaces the previous state. The state is a cache: it belongs to the
+	// session and its forks, and may be lost at any time, for example when retention removes
+	// steps that it contains. Text that looks like a secret is redacted. Keep takes effect with
+	// the next commit, or at the end of the turn. It returns CodeTooLarge if the state has more
+	// than MaxKept bytes; then no state is stored any more.
 	Keep(ctx context.Context, k Keeping) error
-	// Kept returns the bytes of parley.Session.Kept. CodeNotFound: there are none.
+	// Kept returns the bytes of parley.Session.Kept, or CodeNotFound if there are none.
 	Kept(ctx context.Context) ([]byte, error)
 }
 
-// A Moment is something that hooks may hear of before it happens.
+// A Moment is something about to happen in a runtime that hooks can be asked about.
 type Moment struct {
 	Kind  MomentKind
 	Agent parley.AgentPath
-	Name  string // of the agent
+	Name  string // the agent's name
 	Text  string // what a sub-agent returns, when it ends
 }
 
@@ -488,21 +493,22 @@ type MomentKind string
 
 const (
 	AgentStarts  MomentKind = "agent starts" // a sub-agent's first step
-	AgentEnds    MomentKind = "agent ends"   // of a sub-agent with a result; see parley.Agent.AtEnd
-	ContextParts MomentKind = "context"      // earlier turns leave the prompt; see parley.Turn.Compact
+	AgentEnds    MomentKind = "agent ends"   // a sub-agent has a result; see parley.Agent.AtEnd
+	ContextParts MomentKind = "context"      // earlier turns are compacted or leave the prompt; see parley.Turn.Compact
 )
 
-// ErrNotNeeded is why a runtime cuts a call whose agent has ended, or whose turn fails.
-var ErrNotNeeded = parley.Errorf(parley.CodeCancelled, "what it was for has ended")
+// ErrNotNeeded is the cause with which a runtime cancels a call whose agent has ended or whose
+// turn fails.
+var ErrNotNeeded = parley.Errorf(parley.CodeCancelled, "its agent or turn has ended")
 
-// MaxKept is the most that a runtime may keep of a session, in bytes.
+// MaxKept limits the state that a runtime may keep of a session, in bytes.
 const MaxKept = 16 << 20
 
 // Keeping is what a runtime keeps of a session.
 type Keeping struct {
 	State  []byte
-	Entry  string // where in it the log stands, in the runtime's own words
-	Afresh bool   // it has nothing of what was kept before
+	Entry  string // which entry of the state corresponds to the log's end, in the runtime's own terms
+	Afresh bool   // it does not continue the previous state
 }
 
 // Decision is what Begin decided.
@@ -510,8 +516,8 @@ type Decision struct {
 	Run    bool
 	Call   parley.ToolCall // with the input to run with
 	Effect parley.Effect
-	// Deadline is when a started call with effects must have ended. Of a tool that the
-	// runtime runs, the runtime sees to it.
+	// Deadline is when a started call with effects must have ended. For a tool that the runtime
+	// runs, the runtime must enforce it.
 	Deadline time.Time
 	Attempt  int
 	Started  time.Time         // of the first attempt

@@ -98,13 +98,14 @@ type Store interface {
 	// Blob returns bytes that the session refers to.
 	Blob(ctx context.Context, p parley.Principal, session parley.SessionID, d parley.Digest) ([]byte, error)
 
-	// PutSealed stores bytes that only their owner's key opens, in place of those of the
-	// same app, workspace and name; without a Body it removes them. They are p's, or for
-	// System those of s.User and s.Org. Package vault says what is in them, and limits them.
+	// PutSealed stores encrypted bytes, replacing those with the same app, workspace and name.
+	// An empty Body removes them. They belong to p, or for System to s.User and s.Org. Package
+	// vault encrypts and limits them.
 	PutSealed(ctx context.Context, p parley.Principal, s Sealed) error
-	// Sealed lists what is sealed, by user, org, app, workspace and name.
+	// Sealed lists the encrypted entries, sorted by user, org, app, workspace and name.
 	Sealed(ctx context.Context, p parley.Principal) ([]Sealed, error)
-	// PutApproval and Approvals are PutSealed and Sealed for what package approval keeps.
+	// PutApproval and Approvals do the same as PutSealed and Sealed for the decisions of
+	// package approval.
 	PutApproval(ctx context.Context, p parley.Principal, a Approval) error
 	Approvals(ctx context.Context, p parley.Principal) ([]Approval, error)
 
@@ -160,7 +161,7 @@ type Index struct {
 	// The session no longer refers to these blobs and no longer has these artifacts; its
 	// forks may. What the batch adds is added afterwards.
 	Release       []parley.Digest
-	Grown         int64 // bytes by which the session grows besides the batch's events and artifacts; may be negative
+	Grown         int64 // bytes by which the session grows in addition to the batch's events and artifacts; may be negative
 	DropArtifacts []parley.ArtifactID
 	Spend         []Spend // added to what the session's owner has spent
 	DropChunks    []parley.CallID
@@ -184,7 +185,7 @@ type Spend struct {
 // Condensing frees nothing until the session is deleted.
 type Held struct {
 	Sessions int   // without those of direct calls, which are removed automatically
-	Bytes    int64 // of events, artifacts and what runtimes keep
+	Bytes    int64 // of events, artifacts and the states of runtimes
 }
 
 // State is a stored fold.
@@ -209,7 +210,7 @@ type InteractionRow struct {
 	Open       bool           `json:"open"`
 	Answer     *parley.Answer `json:"answer,omitempty"`
 	AnsweredBy string         `json:"answered_by,omitempty"`
-	LastSeq    int64          `json:"last_seq,omitempty"` // of the event that opened it, changed its text, or closed it
+	LastSeq    int64          `json:"last_seq,omitempty"` // number of the last event that opened it, changed its text, or closed it
 }
 
 // Artifact is a large result stored separately: a blob with a name and an owner.
@@ -220,14 +221,14 @@ type Artifact struct {
 	CreatedAt time.Time        `json:"created_at"`
 }
 
-// Sealed are encrypted bytes of a user, in a scope, under a name.
+// Sealed holds encrypted bytes of a user, in a scope, under a name.
 type Sealed struct {
 	User, Org            string // set by the store
 	App, Workspace, Name string
 	Body                 []byte
 }
 
-// Approval is what a user decided, in a scope, about something that would run.
+// Approval is a user's decision, in a scope, about something that would run.
 type Approval Sealed
 
 // Chunk is a stretch of a call's text in flight. Chunks of a call are joined in the order

@@ -44,10 +44,10 @@ type op struct {
 	key    string
 	agent  parley.AgentPath
 	kind   string
-	seq    int64         // of the state that it began from
-	cut    bool          // it may be cut when its agent has ended
-	call   parley.CallID // of a tool that may write: it may be cut while the call is not under way
-	gone   bool          // that happened
+	seq    int64         // number of the last event in the state that it began from
+	cut    bool          // it may be cancelled when its agent has ended
+	call   parley.CallID // call of a tool that may write: it may be cancelled until the call is under way
+	gone   bool          // it was cancelled so
 	cancel context.CancelCauseFunc
 	err    error
 	panics string
@@ -246,8 +246,8 @@ func (f *flight) op(s *parley.Session, a action) (*op, func(context.Context) err
 	return nil, nil
 }
 
-// heeding is do, after the hooks have heard of it if they are due. If that has moved the state,
-// next looks again.
+// heeding returns do with the hooks for the moment m in front, if they are due. If the hooks
+// change the state, do is not called and next decides again.
 func (f *flight) heeding(m seam.Moment, due bool, do func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if due {
@@ -358,8 +358,8 @@ func (f *flight) cutAll(t *parley.Turn) {
 	}
 }
 
-// drop cuts what nobody needs any more. A call with effects that has started is left its
-// time; one that hooks are asked about, before or after it, is cut.
+// drop cancels the operation if it is no longer needed. A call with effects that is under way
+// is not cancelled. While hooks are asked before or after the call, it can be.
 func (o *op) drop(t *parley.Turn) {
 	cut := o.cut
 	if c := t.Tool(o.call); c != nil {

@@ -41,7 +41,7 @@ type (
 	}
 	runTool struct{ parley.ToolCall }
 	settle  struct{ Call parley.CallID }
-	hear    struct{ Call parley.CallID } // the hooks of the end of a call
+	hear    struct{ Call parley.CallID } // run the hooks for the end of a call
 	ask     struct{ parley.Interaction }
 	handoff struct{ parley.AgentHandoff }
 	compact struct {
@@ -53,8 +53,8 @@ type (
 		Agent parley.AgentPath
 		Query string
 	}
-	beginTask struct{ parley.ToolCall } // a call of the kinds below is checked, as that of any tool
-	startTask struct {                  // a call that has a sub-agent do something
+	beginTask struct{ parley.ToolCall } // the call is checked like that of any tool
+	startTask struct {                  // a call that gives a sub-agent a task
 		parley.ToolCall
 		Path parley.AgentPath
 		Job  task.Task
@@ -394,9 +394,9 @@ func empty(parts []parley.Part) bool {
 	return !hands && !calledTools(parts) && blank(parley.PartsText(parts))
 }
 
-// repeats reports whether the last three rounds of the agent, each a reply's
-// calls with their results, were the same. A message from the user in between
-// breaks the row, and so does a question for a task's result that is not there yet.
+// repeats reports whether the last three rounds of the agent, each a reply's calls with their
+// results, were the same. A message from the user in between breaks the sequence, and so does
+// asking for the result of a task that is not finished.
 func repeats(t *parley.Turn, a *parley.Agent) (string, bool) {
 	var rounds []string
 	what := ""

@@ -62,7 +62,7 @@ func (g given) task(t *parley.Turn, c *parley.Tool, call parley.ToolCall) []acti
 			same++
 		}
 	}
-	for _, o := range t.Tools.Open() { // those before it that are being checked have their names, too
+	for _, o := range t.Tools.Open() { // earlier calls that are being checked also have their names reserved
 		if o.Seq < c.Seq && g.begins(t, o, c.Agent) {
 			if other, err := task.Parse(g.app, o.Name, o.Input); err == nil && other.Agent == job.Agent {
 				same++
@@ -104,8 +104,8 @@ func (g given) output(t *parley.Turn, c *parley.Tool, call parley.ToolCall, say 
 	return []action{awaitTask{ToolCall: call, Until: c.StartedAt.Add(want.Wait)}}
 }
 
-// starting reports whether the agent of a call has called for another one before it, which is
-// not there yet: that call is being checked.
+// starting reports whether the agent of call c has asked for a sub-agent in an earlier call
+// that is still being checked.
 func (g given) starting(t *parley.Turn, c *parley.Tool) bool {
 	for _, o := range t.Tools.Open() {
 		if o.Seq < c.Seq && g.begins(t, o, c.Agent) {
@@ -115,14 +115,15 @@ func (g given) starting(t *parley.Turn, c *parley.Tool) bool {
 	return false
 }
 
-// begins reports whether an open call is to start a sub-agent of an agent, and has not yet.
+// begins reports whether an open call will start a sub-agent of the given agent but has not
+// done so yet.
 func (g given) begins(t *parley.Turn, c *parley.Tool, of parley.AgentPath) bool {
 	d := g.decl(c.Name)
 	return c.Agent == of && c.Status != parley.ToolIsEnded && c.Name != task.OutputTool && d != nil && d.Run == parley.RunRuntime && t.Sub(c.Call) == nil
 }
 
-// What a call for a result returns that is not there yet. A model may ask again and get the
-// same, which is no sign that it goes round in circles (repeats).
+// Results of a call that asks for a task's result before it is finished. A model may ask again
+// and get the same text; repeats does not count that as going round in circles.
 const (
 	stillWorks     = "status: running"
 	waitsForPerson = "status: waiting for a person's answer. Go on with something else, or end your reply: the result is told to you when it is there."
@@ -194,8 +195,8 @@ func withSources(r parley.Response) string {
 	return text
 }
 
-// startTask starts a sub-agent, for a call that has begun. A person or a hook may have chosen
-// another agent than the one that was asked for.
+// startTask starts the sub-agent for a call that has begun. A person or a hook may have changed
+// which agent it is.
 func (f *flight) startTask(ctx context.Context, s *parley.Session, a startTask) error {
 	if err := f.host.Stage(parley.NewEvent(s.Turn.ID, a.Path, parley.AgentStarted{
 		Name: a.Job.Agent, Parent: a.Agent, Call: a.Call, Input: a.Job.Prompt, Title: a.Job.Title, Background: a.Job.Background,

@@ -14,12 +14,12 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// CLI is a runtime whose turns a [Program] makes: one program for each session, which
-// serves it for many turns. It stands in for runtimes that drive real programs, and shows
-// that a Host has what these need. Programs run until Close, or until their turn parks.
+// CLI is a runtime whose turns are made by a [Program]. Each session has one program, which
+// serves many turns. CLI stands in for runtimes that drive real programs, and shows that Host
+// has everything they need. Programs run until Close, or until their turn parks.
 type CLI struct {
-	// Start starts a program that ends with ctx. gone is closed when it has ended, and
-	// with it everything that it had started.
+	// Start starts a program that ends when ctx does. gone is closed when the program and
+	// everything it started have ended.
 	Start func(ctx context.Context, in io.Reader, out io.Writer) (gone <-chan struct{}, err error)
 
 	mu    sync.Mutex
@@ -28,14 +28,14 @@ type CLI struct {
 	tasks sync.WaitGroup
 }
 
-// Within is a Start that runs a [Program] in this process.
+// Within returns a Start that runs a [Program] in this process.
 func Within(world Effects) func(ctx context.Context, in io.Reader, out io.Writer) (<-chan struct{}, error) {
 	return func(ctx context.Context, in io.Reader, out io.Writer) (<-chan struct{}, error) {
 		gone := make(chan struct{})
 		context.AfterFunc(ctx, func() { in.(io.Closer).Close() })
 		go func() {
 			defer close(gone)
-			_ = Program(in, out, world) // its end is all that is known of a process, too
+			_ = Program(in, out, world) // the error is ignored: of a real process, too, only the end is known
 		}()
 		return gone, nil
 	}
@@ -116,7 +116,7 @@ type child struct {
 func (p *child) send(l line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = p.in.Encode(l) // whoever waits for the answer sees that it is gone
+	_ = p.in.Encode(l) // if the program is gone, the one who waits for the answer will notice
 }
 
 func (p *child) kill() {
@@ -125,7 +125,7 @@ func (p *child) kill() {
 	<-p.gone
 }
 
-// child returns the session's program. fresh: it has just been started.
+// child returns the session's program. fresh says that it has just been started.
 func (c *CLI) child(id parley.SessionID) (p *child, fresh bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +159,7 @@ func (c *CLI) child(id parley.SessionID) (p *child, fresh bool, err error) {
 		for {
 			var l line
 			if err := from.Decode(&l); err != nil {
-				cancel() // it speaks no JSON, or has ended
+				cancel() // it has ended, or does not write JSON
 				return
 			}
 			if l.Type == "begin" {
@@ -185,12 +185,12 @@ type cliRun struct {
 	fails chan error
 
 	mu    sync.Mutex
-	paths map[string]parley.AgentPath // of the agents, by the Task call
+	paths map[string]parley.AgentPath // of the agents, by their Task call
 	calls map[string]parley.CallID    // of the model, by the program's ids
 	late  map[parley.CallID]*time.Timer
 }
 
-// leave ends the program, and what the run has under way for it.
+// leave ends the program and everything that the run is doing for it.
 func (r *cliRun) leave() {
 	if r.p != nil {
 		r.p.kill()
@@ -221,7 +221,7 @@ func (r *cliRun) path(agent string) parley.AgentPath {
 
 func (r *cliRun) run(ctx context.Context) (seam.Ending, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(errGone) // what waits for a human stops waiting when the program is gone
+	defer cancel(errGone) // waiting for a human stops when the program is gone
 	h := r.h
 	t := h.State().Turn
 	if len(t.Agents) == 0 {
@@ -303,7 +303,7 @@ func (r *cliRun) follow(ctx context.Context, afresh bool) (seam.Ending, error) {
 					return seam.Ending{}, err
 				}
 				return seam.Ending{Response: parley.Response{Message: l.Text}}, nil
-			case "assistant": // in the order in which they come: permissions follow
+			case "assistant": // handled in order, because permissions for its calls follow
 				if err := r.replied(l); err != nil {
 					return seam.Ending{}, err
 				}
@@ -318,7 +318,7 @@ func (r *cliRun) follow(ctx context.Context, afresh bool) (seam.Ending, error) {
 	}
 }
 
-// serve answers what the program asks.
+// serve answers a request of the program.
 func (r *cliRun) serve(ctx context.Context, l line) {
 	var err error
 	switch l.Type {
@@ -341,7 +341,7 @@ func (r *cliRun) serve(ctx context.Context, l line) {
 	}
 }
 
-// model lets the program call its model, and tells it what the user has said since.
+// model allows the program to call its model, and tells it what the user has said since.
 func (r *cliRun) model(ctx context.Context, l line) error {
 	path := r.path(l.Agent)
 	call := r.h.NewCall()
@@ -356,7 +356,7 @@ func (r *cliRun) model(ctx context.Context, l line) error {
 	return nil
 }
 
-// steers is what an agent was told in between.
+// steers returns the messages that an agent was sent in between.
 func (r *cliRun) steers(path parley.AgentPath) (texts []string) {
 	t := r.h.State().Turn
 	if t == nil {
@@ -386,7 +386,7 @@ func (r *cliRun) replied(l line) error {
 	return r.h.Stage(parley.NewEvent("", r.path(l.Agent), reply))
 }
 
-// permission journals the start of a call, and lets it run then.
+// permission records the start of a call and then allows it to run.
 func (r *cliRun) permission(ctx context.Context, l line) error {
 	h, id := r.h, parley.CallID(l.ID)
 	d, err := h.Begin(ctx, parley.ToolCall{Call: id})
@@ -427,7 +427,7 @@ func (r *cliRun) permission(ctx context.Context, l line) error {
 	return nil
 }
 
-// deadline ends the program if a call is not over in time.
+// deadline ends the program if a call has not ended in time.
 func (r *cliRun) deadline(call parley.CallID, left time.Duration) {
 	late := time.AfterFunc(left, func() { r.fail(errGone) })
 	r.mu.Lock()
@@ -440,7 +440,7 @@ func (r *cliRun) note(agent parley.AgentPath, p parley.Payload) {
 	_ = r.h.Stage(parley.NewEvent("", agent, p))
 }
 
-// result journals what came of a call.
+// result records the result of a call.
 func (r *cliRun) result(ctx context.Context, l line) error {
 	t := r.h.State().Turn
 	if t == nil {
@@ -483,7 +483,7 @@ func (r *cliRun) ask(ctx context.Context, in parley.Interaction) (parley.Answer,
 	return a, err
 }
 
-// settle decides about the writes that an earlier owner of the turn had started.
+// settle determines the outcome of writes that an earlier owner of the turn had started.
 func (r *cliRun) settle(ctx context.Context, t *parley.Turn) error {
 	for _, c := range t.Tools.Open() {
 		if c.Status == parley.ToolIsStarted && c.Effect != parley.EffectRead {
@@ -506,13 +506,13 @@ func (r *cliRun) settle(ctx context.Context, t *parley.Turn) error {
 	return nil
 }
 
-// lost gives everything an outcome that ended with the program. Nothing of it runs any more.
+// lost gives an outcome to everything that was under way when the program ended.
 func (r *cliRun) lost(ctx context.Context) error {
 	t := r.h.State().Turn
 	if t == nil {
 		return errGone
 	}
-	r.note(t.Active, parley.RuntimeNoted{Kind: "restarted", Text: "the program has ended and is started again"})
+	r.note(t.Active, parley.RuntimeNoted{Kind: "restarted", Text: "the program ended and was restarted"})
 	for _, c := range t.Calls {
 		u := c.Reserved
 		u.Estimated = true

@@ -33,7 +33,7 @@ import (
 type line struct {
 	Type    string            `json:"type"`
 	ID      string            `json:"id,omitempty"`
-	Agent   string            `json:"agent,omitempty"` // the Task call inside of which it is
+	Agent   string            `json:"agent,omitempty"` // the Task call inside which this happens
 	Text    string            `json:"text,omitempty"`
 	Use     []use             `json:"use,omitempty"`
 	Failed  bool              `json:"failed,omitempty"`
@@ -50,17 +50,17 @@ type use struct {
 	Input json.RawMessage `json:"input"`
 }
 
-// Effects is what a [Program] acts on. It outlives the program.
+// Effects is the outside world of a [Program]. It outlives the program.
 type Effects struct {
-	// Add does something that must not be done twice. After an error the program is gone.
+	// Add does something that must not be done twice. If it returns an error, the program ends.
 	Add func(what string) error
-	// Die reports whether the program is to die now.
+	// Die reports whether the program must die now.
 	Die func() bool
 }
 
-// Program is a stand-in for a program with an agent in it, which speaks JSON lines: it calls
-// a model and runs tools of its own, and asks its parent before. A message is a list of
-// steps, separated by semicolons:
+// Program stands in for a program that contains an agent. It calls a model and runs its own
+// tools, and first asks its parent for permission in JSON lines. A message is a list of steps,
+// separated by semicolons:
 //
 //	look X, add X     a call of a tool; several with "&" are made at once
 //	ask X             asks a human
@@ -69,7 +69,7 @@ type Effects struct {
 //	die               ends the program, as a crash does
 //	later X; Y        begins a turn with the remaining steps, when this one has ended
 //
-// It ends when in does.
+// It ends at the end of in.
 func Program(in io.Reader, out io.Writer, world Effects) error {
 	p := &program{out: json.NewEncoder(out), world: world, waits: map[string]chan line{}, stop: make(chan struct{}), dead: make(chan struct{}), over: make(chan error, 1)}
 	defer close(p.dead)
@@ -131,10 +131,10 @@ func (p *program) say(l line) {
 	p.write(l)
 }
 
-// write writes a line. A parent that is gone hears nothing.
+// write writes a line. Errors are ignored: the parent may be gone.
 func (p *program) write(l line) { _ = p.out.Encode(l) }
 
-// asks says l and waits for the answer. ok is false when the turn is to stop.
+// asks writes l and waits for the answer. ok is false when the turn must stop.
 func (p *program) asks(l line, answer string, stop <-chan struct{}) (line, bool) {
 	c := make(chan line, 1)
 	p.mu.Lock()
@@ -150,7 +150,7 @@ func (p *program) asks(l line, answer string, stop <-chan struct{}) (line, bool)
 	return line{}, false
 }
 
-// turn makes the steps of a message.
+// turn carries out the steps of a message.
 func (p *program) turn(user line, stop <-chan struct{}) {
 	message, later, _ := strings.Cut(user.Text, "later ")
 	if user.State != "" {
@@ -199,7 +199,7 @@ func (p *program) turn(user line, stop <-chan struct{}) {
 	}
 }
 
-// step has the model ask for calls, and makes them at once. Without results it is dead.
+// step has the model ask for calls, and makes them concurrently. ok is false if the program died.
 func (p *program) step(user line, agent, id string, calls []string, stop <-chan struct{}) (results []string, ok bool) {
 	known := false
 	var uses []use
@@ -244,7 +244,8 @@ func (p *program) step(user line, agent, id string, calls []string, stop <-chan 
 	}
 }
 
-// call makes one call, unless its result is known. alive is false if the program died of it.
+// call makes one call, unless its result is already known. alive is false if the program died
+// in it.
 func (p *program) call(user line, agent string, u use, stop <-chan struct{}) (text string, alive bool) {
 	if text, ok := user.Done[u.ID]; ok {
 		return text, true
@@ -254,7 +255,7 @@ func (p *program) call(user line, agent string, u use, stop <-chan struct{}) (te
 		return "not " + u.Name + ": " + leave.Text, true
 	}
 	var in struct{ What string }
-	_ = json.Unmarshal(u.Input, &in) // it was made by step
+	_ = json.Unmarshal(u.Input, &in) // step made this JSON, so it is valid
 	failed := false
 	switch u.Name {
 	case "look":

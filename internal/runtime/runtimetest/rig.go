@@ -24,30 +24,30 @@ var ErrCrashed = errors.New("the process has crashed")
 
 var user = parley.Principal{User: "ana"}
 
-// Rig is an engine over a store in memory, with one session and one turn of it. While a
-// runtime runs, the Rig is its Host: that of the engine, which it watches.
+// Rig is an engine over a store in memory, with one session and one turn. While a runtime runs,
+// the Rig is its Host. It passes everything on to the engine's Host and checks it.
 type Rig struct {
-	seam.Host // of the turn, while it runs
+	seam.Host // the engine's Host of the turn, while it runs
 
 	tb      testing.TB
 	world   *World
 	given   *parley.App
-	app     *parley.App // with what the world needs
+	app     *parley.App // with the tools that the world needs
 	store   *mem.Store
 	reader  *eventlog.Reader
 	writer  *eventlog.Writer
 	engine  *engine.Engine
 	runtime seam.Runtime
-	stop    context.Context // ends when the turn is to be cancelled
+	stop    context.Context // ends when the turn must be cancelled
 	session parley.SessionID
 	turn    parley.TurnID
-	counts  atomic.Bool // there is a session, so that appends count
+	counts  atomic.Bool // the session exists, so appends are counted
 	appends atomic.Int64
 	effects atomic.Int64
-	left    atomic.Pointer[mem.Store] // what a crash left
+	left    atomic.Pointer[mem.Store] // the store that a crash left
 
 	crashAt int
-	where   string // before or after the append, or in the effect, of that number
+	where   string // crash before or after the append, or in the effect, of that number
 
 	mu        sync.Mutex
 	published map[parley.CallID]string
@@ -92,7 +92,7 @@ type bound struct{ *Rig }
 
 func (b bound) Run(ctx context.Context, h seam.Host) (seam.Ending, error) {
 	b.Host = h
-	if b.stop.Err() != nil { // only a turn that is in the log can be cancelled
+	if b.stop.Err() != nil { // commit first: only a turn that is in the log can be cancelled
 		if err := h.Emit(ctx); err != nil {
 			return seam.Ending{}, err
 		}
@@ -127,7 +127,7 @@ func (r *Rig) after(c mem.Call) error {
 	return nil
 }
 
-// effect is called after each effect of a tool, before anybody knows of it.
+// effect is called after each effect of a tool, before its result is returned.
 func (r *Rig) effect() error {
 	if r.effects.Add(1) == int64(r.crashAt) && r.where == "effect" {
 		return r.die()
@@ -161,8 +161,9 @@ func (r *Rig) Start(ctx context.Context, req parley.TurnRequest) error {
 	return err
 }
 
-// Drive runs the turn that req asks for to its end, over rt, and answers what is asked of a
-// human. When ctx ends, the turn is cancelled. The error is ErrCrashed when the rig did.
+// Drive runs the turn that req asks for to its end with the runtime rt, and answers what a
+// human is asked. When ctx ends, the turn is cancelled. It returns ErrCrashed if the rig
+// crashed.
 func (r *Rig) Drive(ctx context.Context, rt seam.Runtime, req parley.TurnRequest) error {
 	r.runtime, r.stop = rt, ctx
 	err := r.drive(ctx, req)
@@ -182,7 +183,7 @@ func (r *Rig) close(now bool) {
 	if now {
 		cancel()
 	}
-	_ = r.engine.Close(ctx) // which says that ctx has ended
+	_ = r.engine.Close(ctx) // its error only says that ctx has ended
 	_ = r.writer.Close(ctx)
 }
 
@@ -215,7 +216,7 @@ func (r *Rig) answer(ctx context.Context) error {
 		return err
 	}
 	if len(list) == 0 {
-		return errors.New("the turn waits, and nothing is asked")
+		return errors.New("the turn waits, but no interaction is open")
 	}
 	for _, in := range list {
 		if in.Title == "" || len(in.Choices) == 0 {
@@ -228,7 +229,7 @@ func (r *Rig) answer(ctx context.Context) error {
 	return nil
 }
 
-// Restart returns a rig that goes on from what a crash has left.
+// Restart returns a rig that continues with the store that a crash left.
 func (r *Rig) Restart() (*Rig, error) {
 	again := over(r.tb, r.world, r.given, r.left.Load())
 	done, err := again.engine.Recover(context.Background())
@@ -239,14 +240,14 @@ func (r *Rig) Restart() (*Rig, error) {
 	return again, nil
 }
 
-// Steer says something to the running turn.
+// Steer sends a message to the running turn.
 func (r *Rig) Steer(text string) {
 	if _, err := r.engine.Send(context.Background(), user, r.session, parley.Send{Message: text, Busy: parley.BusySteer}); err != nil {
 		r.tb.Error(err)
 	}
 }
 
-// Log is the session's log.
+// Log returns the session's log.
 func (r *Rig) Log() (log []parley.Event) {
 	for {
 		events, err := r.store.Read(context.Background(), parley.System(), r.session, int64(len(log)), 0)
@@ -263,7 +264,7 @@ func (r *Rig) Log() (log []parley.Event) {
 // App implements [seam.Host].
 func (r *Rig) App() *parley.App { return r.app }
 
-// Publish implements [seam.Host]. It checks that what is shown may be shown.
+// Publish implements [seam.Host]. It checks that the delta may be shown.
 func (r *Rig) Publish(d parley.Delta) {
 	if !r.isOpen(d.Call) {
 		r.tb.Errorf("a delta of call %s was shown before its model.started was committed", d.Call)
@@ -279,14 +280,14 @@ func (r *Rig) Publish(d parley.Delta) {
 	r.Host.Publish(d)
 }
 
-// Published is the text that was shown of a call.
+// Published returns the text of a model call that was shown.
 func (r *Rig) Published(call parley.CallID) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.published[call]
 }
 
-// isOpen reports whether the model call is committed and has no end.
+// isOpen reports whether the model call is committed and has not ended.
 func (r *Rig) isOpen(call parley.CallID) bool {
 	if r.left.Load() != nil {
 		return true // nobody sees it

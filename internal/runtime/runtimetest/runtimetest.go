@@ -1,12 +1,12 @@
-// Package runtimetest is the suite that every [seam.Runtime] which calls models
-// by itself passes. [Run] takes it through whole turns over the real engine, with a
-// store in memory and a [World] of tools, and then again through a crash before and after
-// every append, and in every effect: the answer and the outcomes stay the same, no write
-// happens twice, and every request is valid for every provider ([Validate]).
+// Package runtimetest is a test suite for every [seam.Runtime] that calls models itself. [Run]
+// runs whole turns with the real engine, a store in memory and a [World] of tools. It then
+// repeats them with a crash before and after every append and in every effect. The answer and
+// the outcomes must stay the same, no write may happen twice, and every request must be valid
+// for every provider ([Validate]).
 //
-// The parts may be used alone: Validate by the tests of models, [Rig] and [Func] by a
-// runtime's own tests. [CLI] stands in for runtimes that drive a program, which calls
-// models and runs tools by itself.
+// The parts can be used alone: Validate in tests of models, [Rig] and [Func] in a runtime's own
+// tests. [CLI] stands in for runtimes that drive a program which calls models and runs tools
+// itself.
 package runtimetest
 
 import (
@@ -55,7 +55,7 @@ func Run(t *testing.T, newRuntime func(seam.Models) seam.Runtime) {
 	}
 }
 
-// A run is one life of a scenario's world, through several processes.
+// A run is one life of a scenario's world, across several processes.
 type run struct {
 	tb      testing.TB
 	sc      *scenario
@@ -94,7 +94,7 @@ func (r *run) drive() {
 	}
 }
 
-// crash crashes a turn at its n-th append or effect, and goes on with what is committed.
+// crash crashes a turn at its n-th append or effect, and then continues with what was committed.
 func (sc *scenario) crash(t *testing.T, newRuntime func(seam.Models) seam.Runtime, n int, where string) {
 	r := sc.begin(t, newRuntime)
 	r.rig.crashAt, r.rig.where = n, where
@@ -109,7 +109,7 @@ func (sc *scenario) crash(t *testing.T, newRuntime func(seam.Models) seam.Runtim
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.drive() // the client asks for the same again, by the same key
+	r.drive() // the client repeats its request with the same key
 	r.check(true)
 	if t.Failed() {
 		t.Fatalf("after a crash %s %d:\n%s", where, n, list(r.rig.Log()))

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// World is what lies outside of the log and survives a crash: what the tools did.
+// World is what the tools did. It is outside the log and survives a crash.
 type World struct {
 	Tools map[string]WorldTool
 	// Choice is what a human answers to a question about a tool.
@@ -23,8 +23,8 @@ type World struct {
 // WorldTool is one tool of a World.
 type WorldTool struct {
 	Run       func(parley.ToolCall) parley.ToolResult // nil: ok, "done"
-	Ask       bool                                    // a human has to allow it
-	Reconcile bool                                    // it can tell what became of a call
+	Ask       bool                                    // a human must allow it
+	Reconcile bool                                    // it can be asked for the outcome of a call
 	Lost      bool                                    // the outcome of its first call is lost
 }
 
@@ -35,7 +35,7 @@ func (w *World) Ran(call parley.CallID) int {
 	return w.ran[call]
 }
 
-// sets are the toolsets of the app's tools. effect is called when a call has taken effect.
+// sets returns the toolsets of the app's tools. effect is called when a call has taken effect.
 func (w *World) sets(app *parley.App, effect func() error) (sets []seam.Toolset) {
 	for i := range app.Tools {
 		d := &app.Tools[i]
@@ -66,8 +66,7 @@ func (t worldTool) Tools(context.Context) ([]parley.ToolDecl, error) {
 	return []parley.ToolDecl{t.decl}, nil
 }
 
-// Run does the call. A key that was seen before has no effect again where the tool is
-// idempotent.
+// Run makes the call. If the tool is idempotent, a repeated key has no second effect.
 func (t worldTool) Run(_ context.Context, r seam.Run) (parley.ToolResult, error) {
 	w := t.w
 	w.mu.Lock()
@@ -93,7 +92,7 @@ func (t worldTool) answer(r seam.Run) parley.ToolResult {
 	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: "done"}
 }
 
-// reconciled is a tool that can be asked what became of a call.
+// reconciled is a tool that can be asked for the outcome of a call.
 type reconciled struct{ worldTool }
 
 func (t reconciled) Reconcile(_ context.Context, r seam.Run) (parley.ToolResult, bool, error) {
