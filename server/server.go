@@ -1,9 +1,9 @@
-// Package server makes programs like parley, with apps and tools of your own inside.
+// Package server builds programs like parley that contain your own apps and tools.
 //
 //	func main() { server.Main(server.App(files), server.Tools("crm", crm)) }
 //
-// Such a program has every command, flag and door of parley. Command parley is one of them. Package tool
-// makes tools of Go functions.
+// Such a program has every command, flag and door of parley; the command parley is itself built
+// this way. Package tool makes tools from Go functions.
 package server
 
 import (
@@ -16,12 +16,12 @@ import (
 	"github.com/parley-server/parley/tool"
 )
 
-// Part is something that a program brings: the results of [App] and [Tools].
+// Part is something that you add to the program: a result of [App], [Mount] or [Tools].
 type Part interface{ app.Part }
 
-// Main is the program parley with parts of your own. It reads the command line, does what that says,
-// and ends the process; it does not return. Call it once, first thing in main. A part that cannot
-// be is reported on standard error with exit code 2, before anything else is done.
+// Main runs the program parley with your own parts added. It reads the command line, runs the
+// command and ends the process; it does not return. Call it once, at the beginning of main. An
+// invalid part is reported on standard error with exit code 2 before anything else happens.
 func Main(parts ...Part) {
 	list := make([]app.Part, len(parts))
 	for i, p := range parts {
@@ -30,29 +30,32 @@ func Main(parts ...Part) {
 	program.Main(list...)
 }
 
-// App brings apps: fsys has a folder for each, with its app.yaml, or is itself the folder of one,
-// whose app.yaml then has to say name:. Usually it is an embed.FS. It is read when the program
-// starts, and must not change. A folder of the same name in the folder --apps takes its place.
+// App adds apps. fsys has a folder with an app.yaml for each app. Or it is itself the folder of
+// one app, whose app.yaml must then set name:. Usually fsys is an embed.FS. It is read when the
+// program starts and must not change. A folder of the same name in the folder given by --apps
+// replaces an app.
 func App(fsys fs.FS) Part { return app.App{Folders: fsys} }
 
-// Mount brings the page of an app in Go, in place of the folder that page: names in its app.yaml. It is
-// served at an origin of its own, which the program prints when it starts: by default
-// http://NAME.localhost at the server's port. There h gets all requests but those below /v1/, which is
-// the API for the app's sessions, and /parley/, which has the module client.js. Requests reach h without
-// a key. Their bodies are limited as the API's are, and the response has headers that keep the page to its
-// origin, which h may change.
+// Mount adds the page of an app as a Go handler, instead of the folder that page: names in its
+// app.yaml. The page gets its own origin, which the program prints when it starts: by default
+// http://NAME.localhost at the server's port.
+//
+// h gets all requests to that origin except those below /v1/, the API for the app's sessions,
+// and below /parley/, which serves the module client.js. Requests reach h without
+// authentication. Their bodies have the same limits as the API's. Before h is called, the
+// response gets headers that confine the page to its origin; h may change them.
 func Mount(name string, h http.Handler) Part { return app.App{Name: name, Page: h} }
 
-// Tools brings tools of your own: any app may list the kind under tools in its app.yaml, and its
-// agents the names of the tools:
+// Tools adds your own tools under a kind. Any app may list the kind under tools in its
+// app.yaml, and its agents the names of the tools:
 //
 //	tools:
 //	  crm: {}
 //	agents:
 //	  clerk: {prompt: clerk.md, tools: [find_contact]}
 //
-// A kind has lower-case letters, digits, - and _. The kinds that every program has, such as http and mcp,
-// are taken. All apps and users share the set.
+// A kind consists of lower-case letters, digits, - and _. It must not be one of the kinds that
+// every program has, such as http and mcp. All apps and users share the set.
 func Tools(kind string, set tool.Set) Part {
 	list := make([]function.Tool, len(set))
 	for i, t := range set {

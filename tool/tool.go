@@ -1,4 +1,4 @@
-// Package tool makes tools of Go functions, for a server of your own.
+// Package tool makes tools from Go functions, for your own server.
 //
 //	type Find struct {
 //		Name string `json:"name" jsonschema:"a part of the contact's name"`
@@ -12,30 +12,30 @@
 //
 //	func main() { server.Main(server.App(files), server.Tools("crm", crm)) }
 //
-// The schema of the input is made from the type of the function's argument. Fields have the names
-// that encoding/json gives them. Those without omitempty or omitzero are required, and a jsonschema
-// tag describes a field to the model. An input that does not fit goes back to the model and
-// reaches no function.
+// The input's schema is made from the type of the function's argument. Fields have the names
+// that encoding/json gives them. Fields without omitempty or omitzero are required. A
+// jsonschema tag describes a field to the model. An input that does not fit the schema is
+// returned to the model as an error, and the function is not called.
 //
 // # What an error means
 //
-// What a model may do after a call depends on whether the call had an effect, so that a write is
-// never made twice. After a crash nobody may be left who knows. What a tool says therefore matters:
+// A write must never be made twice. So what may happen after a call depends on whether the call
+// had an effect, and the error that a function returns must say so:
 //
 //   - nil: the call was made.
-//   - [NoEffect]: certainly nothing happened. The model reads why, and may call again.
-//   - any other error, a panic, the end of the context: of a read, that it failed. Of a write, that
-//     nobody knows: the outcome is unknown, and Reconcile or a person is asked. A call of an
-//     idempotent tool is made again with the same key.
+//   - [NoEffect]: nothing happened, for certain. The model reads why, and may call again.
+//   - any other error, a panic, or the end of the context: a read has failed. The outcome of a
+//     write is unknown, and Reconcile or a person is asked about it. A call of an
+//     idempotent tool is repeated with the same key.
 //
 // # Calls
 //
-// The function's context ends when the call's time is up and when somebody cancels a read. [From]
-// returns the call that a context belongs to: who it is for, and the id that every attempt of it
-// shares. Give that id to your service as its idempotency key, or store it with what you write, so that
-// Reconcile can find it.
+// The function's context ends when the call's time is up, and for a read also when somebody
+// cancels it. [From] returns the call that a context belongs to, with its user and its id. All
+// attempts of a call have the same id. Pass the id to your service as an idempotency key, or
+// store it with what you write, so that Reconcile can find it.
 //
-// Functions are called concurrently, for all users.
+// Functions are called concurrently, and for all users.
 package tool
 
 import (
@@ -49,20 +49,20 @@ import (
 	"github.com/parley-server/parley/internal/tool/function"
 )
 
-// Tool is a tool of a Go function: what [New] and [NewReconciled] return.
+// Tool is a tool made from a Go function by [New] or [NewReconciled].
 type Tool interface{ function.Tool }
 
-// Set is a group of tools that an app takes together, see server.Tools.
+// Set is a group of tools that an app lists together, see server.Tools.
 type Set []Tool
 
-// Def says what a tool is.
+// Def describes a tool.
 type Def struct {
-	// Name has letters, digits, _ . and -, at most 128 of them. It is unique in an app.
+	// Name has at most 128 letters, digits, _, . and -. It must be unique in an app.
 	Name string
 	// Description tells the model what the tool does and when to use it.
 	Description string
-	// Effect is what a call may do to the outside world. Empty: parley.EffectWrite. By default an app
-	// allows reads, and asks its user about the others.
+	// Effect is what a call may do to the outside world. Empty: parley.EffectWrite. By default
+	// an app allows reads and asks its user about everything else.
 	Effect parley.Effect
 	// Subject says in a few words what a call is about, for the person who is asked, and for the rules of
 	// an app. Names of input fields in braces are replaced by their values, as in "{name}". Empty: the
@@ -73,11 +73,12 @@ type Def struct {
 	// KeyTTL is how long the service of an idempotent tool remembers the id of a call. After that the call
 	// is not repeated. 0: 24 hours.
 	KeyTTL time.Duration
-	// Credentials are those that a call reads, see [Call.Credential]. A call is made only when its turn
-	// has each of them: they come with the user's message, or the user is asked.
+	// Credentials are the credentials that a call reads with [Call.Credential]. A call is made
+	// only when its turn has all of them: they come with the user's message, or the user is
+	// asked for them.
 	Credentials []parley.CredentialDecl
-	// Input is a JSON Schema for the input that says more than its type does, such as an enum. Nil: it is
-	// made from the type.
+	// Input is a JSON Schema for the input, for when it must say more than the type can, such
+	// as an enum. Nil: the schema is made from the type.
 	Input json.RawMessage
 }
 
@@ -91,29 +92,30 @@ func (d Def) decl() parley.ToolDecl {
 	}
 }
 
-// New makes a tool of a function. In is a struct, or a map with strings as keys. The model reads
-// what the function returns: a string as it is, everything else as JSON. A struct or map is also checked
-// against the schema of its type and is the structured output of clients over MCP. A mistake in d or
-// in the types is reported when a server starts, see server.Main.
+// New makes a tool from a function. In must be a struct, or a map with string keys. The model
+// reads what the function returns: a string as it is, anything else as JSON. A struct or map is
+// also checked against the schema of its type, and clients over MCP get it as structured
+// output. A mistake in d or in the types is reported when a server starts, see server.Main.
 func New[In, Out any](d Def, run func(ctx context.Context, in In) (Out, error)) Tool {
 	return function.New(d.decl(), run, nil)
 }
 
-// NewReconciled is [New] for a tool that can tell what became of a call, without making it. It is asked
-// after a crash, or when run returned an error after which nobody knows. in is that of the call, and
-// [From] has its id; find what you stored under that id, and do not conclude from how things are now that
-// it was this call that made them so.
+// NewReconciled is [New] for a tool that can find out the outcome of a call without making it
+// again. reconcile is called after a crash, or after run returned an error that leaves the
+// outcome unknown. in is the call's input, and [From] returns its id. Look for what you stored
+// under that id. Do not infer from the present state of things that this call caused it.
 //
-// happened is true with what run would have returned, or false if the call had no effect and will have
-// none. It is asked again later while the call may be under way, when only true counts. An error means
-// that it cannot tell either: a person is asked.
+// Return happened as true with what run would have returned, or as false if the call had no
+// effect and will have none. While the call may still be under way, only true is accepted, and
+// reconcile is called again later. An error means that reconcile cannot tell; then a person is
+// asked.
 func NewReconciled[In, Out any](d Def, run func(ctx context.Context, in In) (Out, error), reconcile func(ctx context.Context, in In) (out Out, happened bool, err error)) Tool {
 	return function.New(d.decl(), run, reconcile)
 }
 
-// NoEffect marks err: the call that returns it certainly had no effect, since it was refused, or never
-// left. The model reads err, also the hint of a [parley.Error]. It is for writes; a read may as well
-// return err itself. NoEffect(nil) is nil.
+// NoEffect marks an error to say that the call had no effect, for example because the service
+// refused it or it was never sent. The model reads err, and the hint if it is a [parley.Error].
+// NoEffect is for writes; a read can return err itself. NoEffect(nil) is nil.
 func NoEffect(err error) error {
 	if err == nil {
 		return nil
@@ -126,22 +128,22 @@ func NoEffect(err error) error {
 type Call struct {
 	ID      parley.CallID // the idempotency key: unique, and the same for every attempt
 	Attempt int           // counted from 1
-	Started time.Time     // of the first attempt
-	// Principal is the user for whom the call is made. A tool that keeps data of several users decides by
-	// it what belongs to whom.
+	Started time.Time     // when the first attempt started
+	// Principal is the user for whom the call is made. A tool with data of several users must
+	// use it to decide what belongs to whom.
 	Principal parley.Principal
 	App       string
 	Session   parley.SessionID
-	ReadOnly  bool // nothing in the workspace may be changed
-	// Credentials are what a test gives to [Context]; a call in a server has them only by its method
+	ReadOnly  bool // the call must not change the workspace
+	// Credentials is set only by a test, for [Context]. In a server it is empty; use the method
 	// Credential.
 	Credentials parley.Credentials
 
 	run *seam.Run
 }
 
-// From returns the call that a function's context belongs to. It panics with another context: a test of
-// a function uses [Context].
+// From returns the call that a function's context belongs to. It panics for any other context;
+// in a test of a function, use [Context].
 func From(ctx context.Context) *Call {
 	r := function.Call(ctx)
 	if r == nil {
@@ -153,14 +155,15 @@ func From(ctx context.Context) *Call {
 	}
 }
 
-// Context returns a context that belongs to c, so that a test can call a function without a server. Such a
-// call shows no progress, keeps no files, is never stopped, and has no workspace.
+// Context returns a context that belongs to c, so that a test can call a function without a
+// server. Such a call shows no progress, stores no files, is never stopped, and has no
+// workspace.
 func Context(ctx context.Context, c Call) context.Context {
 	return function.With(ctx, seam.Run{
 		Call: c.ID, Attempt: c.Attempt, Started: c.Started, Principal: c.Principal, App: c.App, Session: c.Session, ReadOnly: c.ReadOnly,
 		Progress: func(string) {}, Keep: func(seam.File) error { return nil },
 		Workspace: func() (*os.Root, error) {
-			return nil, parley.Errorf(parley.CodeInvalid, "there is no workspace here")
+			return nil, parley.Errorf(parley.CodeInvalid, "a test's call has no workspace")
 		},
 		Credential: func(name, _ string) (string, error) {
 			if v, ok := c.Credentials[name]; ok {
@@ -171,24 +174,28 @@ func Context(ctx context.Context, c Call) context.Context {
 	})
 }
 
-// Progress shows people how far the call is. The model does not see it, and it is not stored.
+// Progress shows people the progress of the call. The model does not see it, and it is not
+// stored.
 func (c *Call) Progress(text string) { c.run.Progress(text) }
 
-// Keep stores a file that the call made besides its result, such as a plot, as an artifact. A call keeps
-// at most 8, of 16 MiB together. Errors: CodeTooLarge, and CodeConflict when the call is over.
+// Keep stores a file that the call made, such as a plot, as an artifact in addition to the
+// result. A call may store at most 8 files with 16 MiB in total. It returns CodeTooLarge beyond
+// that, and CodeConflict when the call is over.
 func (c *Call) Keep(name, mediaType string, body []byte) error {
 	return c.run.Keep(seam.File{Name: name, MediaType: mediaType, Body: body})
 }
 
-// Workspace opens the session's workspace. Every time it returns the same root, which is closed
-// when the call is over. Its error says, for the model, that the session has none or that it is gone.
+// Workspace opens the session's workspace. It returns the same root each time. The root is
+// closed when the call is over. An error says, in words for the model, that
+// the session has no workspace or that it is gone.
 func (c *Call) Workspace() (*os.Root, error) { return c.run.Workspace() }
 
-// Credential returns a credential of the turn, to be sent to host and to nowhere else: not into a result, an
-// error or a log. It is refused unless [Def.Credentials] has the name with that host. Do not follow
-// redirects with it.
+// Credential returns a credential of the turn. Send it to host only, and put it into no result,
+// error or log. Do not follow redirects with it. Credential returns an error unless
+// [Def.Credentials] lists the name with that host.
 func (c *Call) Credential(name, host string) (string, error) { return c.run.Credential(name, host) }
 
-// Stopped is closed when somebody stops the turn. The context of a write goes on then, since what has left
-// is not taken back; a call that has not yet done anything returns [NoEffect]. Nil: never.
+// Stopped returns a channel that is closed when somebody stops the turn. The context of a write
+// continues then, because an effect cannot be taken back. A call that has not yet done anything
+// can return [NoEffect]. A nil channel means that the turn cannot be stopped.
 func (c *Call) Stopped() <-chan struct{} { return c.run.Stopped }

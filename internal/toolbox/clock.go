@@ -8,16 +8,16 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// clock ends a context when a call has used up its time. It stands while the call waits for
-// a human.
+// clock ends a context when a call has used up its time. It stops while the call waits for a
+// human.
 type clock struct {
 	cancel context.CancelCauseFunc
 
 	mu    sync.Mutex
 	left  time.Duration
-	since time.Time // when it last began to run
+	since time.Time // when the clock last began to run
 	timer *time.Timer
-	asks  int // questions that are open
+	asks  int // number of open questions
 }
 
 func newClock(ctx context.Context, left time.Duration) (context.Context, *clock) {
@@ -30,7 +30,7 @@ func newClock(ctx context.Context, left time.Duration) (context.Context, *clock)
 func (c *clock) over() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.asks == 0 { // it may have stopped at the last moment
+	if c.asks == 0 { // the clock may have been stopped at the last moment
 		c.cancel(errDeadline)
 	}
 }
@@ -40,7 +40,7 @@ func (c *clock) stop() {
 	c.cancel(context.Canceled)
 }
 
-// during returns ask, during which the clock stands.
+// during returns a function that calls ask while the clock is stopped.
 func (c *clock) during(ask func(context.Context, parley.Interaction) (parley.Answer, error)) func(context.Context, parley.Interaction) (parley.Answer, error) {
 	return func(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
 		c.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Cut is what the log takes of a result that did not come from a tool of the box: an
-// output that is too large becomes an artifact.
+// Cut returns the part of a result that fits the log, for a result that did not come from a
+// tool of the box. An output that is too large becomes an artifact.
 func (b *Box) Cut(d parley.ToolDecl, r seam.Run, res parley.ToolResult) Result {
 	if !json.Valid(res.Data) {
 		res.Data = nil
@@ -25,11 +25,11 @@ func (b *Box) Cut(d parley.ToolDecl, r seam.Run, res parley.ToolResult) Result {
 	return b.cut(&tool{decl: d}, r, res)
 }
 
-// Reported is what the log takes of a result that a client reported, with the same checks
-// as that of a toolset.
+// Reported does the same for a result that a client reported, after the checks that a toolset's
+// result gets.
 func (b *Box) Reported(name string, r seam.Run, res parley.ToolResult) Result {
 	t := b.tools[name]
-	if t == nil { // it is gone, but the client made the call
+	if t == nil { // the tool is gone, but the client made the call
 		t = &tool{decl: parley.ToolDecl{Name: name, Effect: r.Effect}}
 	}
 	return b.answered(t, r, res)

@@ -113,7 +113,7 @@ func noCredential(name, _ string) (string, error) {
 	return "", parley.Errorf(parley.CodeForbidden, "there is no credential %s here", name)
 }
 
-// redacted is a text of a call without secrets, to be cut afterwards.
+// redacted returns a text of a call without secrets. Cut the text only after that.
 func (b *Box) redacted(r seam.Run, text string) string {
 	switch {
 	case r.Redact != nil:

@@ -121,7 +121,7 @@ func New(sets []seam.Toolset, o Options) (*Box, error) {
 	return b, nil
 }
 
-// Sets are those of the toolsets that are a T, such as a [seam.Commander].
+// Sets returns the toolsets that implement T, such as [seam.Commander].
 func Sets[T any](b *Box) (list []T) {
 	for _, set := range b.sets {
 		if t, ok := set.(T); ok {
@@ -191,8 +191,8 @@ func newTool(set seam.Toolset, d parley.ToolDecl) (*tool, error) {
 	}
 	for _, c := range d.Credentials {
 		if !parley.CredentialName(c.Name) || len(c.Hosts) == 0 {
-			return nil, parley.Errorf(parley.CodeInvalid, "tool %s: %q is not a credential with the hosts that it goes to", d.Name, parley.Cut(c.Name, 60)).
-				WithHint("a name has letters, digits and _, at most 64, and begins with a letter")
+			return nil, parley.Errorf(parley.CodeInvalid, "tool %s: the credential %q has an invalid name or no hosts", d.Name, parley.Cut(c.Name, 60)).
+				WithHint("use at most 64 letters, digits and _, and begin with a letter; list the hosts that it may be sent to")
 		}
 	}
 	if len(d.InputSchema) == 0 {
@@ -231,9 +231,9 @@ func (b *Box) Decl(name string) (parley.ToolDecl, bool) {
 	return t.decl, true
 }
 
-// Same reports whether the box's tool of that name does what d says: it has the same
-// effect, takes the same input, and is run by the same side. Otherwise a call that was made for d would do something
-// else. A missing tool is not the same.
+// Same reports whether the box's tool of that name still does what d says: it has the same
+// effect, takes the same input and credentials, and is run by the same side. Otherwise a call
+// that was made for d would do something else. If the tool is missing, Same returns false.
 func (b *Box) Same(d parley.ToolDecl) bool {
 	t := b.tools[d.Name]
 	if t == nil || cmp.Or(d.Effect, parley.EffectWrite) != t.decl.Effect || d.Run != t.decl.Run {
@@ -242,7 +242,7 @@ func (b *Box) Same(d parley.ToolDecl) bool {
 	if !slices.EqualFunc(d.Credentials, t.decl.Credentials, func(a, b parley.CredentialDecl) bool {
 		return a.Name == b.Name && slices.Equal(a.Hosts, b.Hosts)
 	}) {
-		return false // a person may have been told where a credential goes
+		return false // a person may have been told where a credential is sent
 	}
 	if len(d.InputSchema) == 0 {
 		d.InputSchema = json.RawMessage(anyObject)
@@ -321,7 +321,7 @@ func (b *Box) Vet(name string, input json.RawMessage) error {
 	return nil
 }
 
-// Over reports whether nothing more happens by a call of an earlier process, see [seam.Local].
+// Over reports whether a call of an earlier process can have no further effect, see [seam.Local].
 func (b *Box) Over(name string, call parley.CallID) bool {
 	t := b.tools[name]
 	if t == nil {
@@ -331,8 +331,8 @@ func (b *Box) Over(name string, call parley.CallID) bool {
 	return ok && l.Over(name, call)
 }
 
-// Prepares reports whether the tool may have a human do something before it is called, and
-// Prepare returns what, or nil; see [seam.Preparer]. A panic is an error.
+// Prepares reports whether a human may have to do something before a call of the tool. Prepare
+// returns what, or nil. See [seam.Preparer].
 func (b *Box) Prepares(name string) bool {
 	t := b.tools[name]
 	if t == nil {
@@ -342,7 +342,8 @@ func (b *Box) Prepares(name string) bool {
 	return ok
 }
 
-// Prepare: see Prepares.
+// Prepare returns what a human must do before the call, or nil; see [seam.Preparer]. A panic in
+// the toolset becomes an error.
 func (b *Box) Prepare(ctx context.Context, r seam.Run) (ask *parley.Interaction, err error) {
 	if !b.Prepares(r.Name) {
 		return nil, nil

@@ -22,7 +22,7 @@ var ErrLeft = errors.New("left open")
 // the question is withdrawn and Ask returns the cause. Call it only where CanAsk is true,
 // and not concurrently.
 //
-// Credentials are typed without being shown, and are not in the answer itself.
+// Credentials are not shown while they are typed, and are not part of the answer that is printed.
 func (t *Terminal) Ask(ctx context.Context, in parley.Interaction) (parley.AnswerInteraction, error) {
 	p := prompt{t: t, s: t.Style(t.Err), in: in, given: parley.Credentials{}}
 	p.head()
@@ -41,7 +41,7 @@ func (t *Terminal) Ask(ctx context.Context, in parley.Interaction) (parley.Answe
 	return a, err
 }
 
-// Secret asks for a text that is not shown.
+// Secret asks for a text that is not shown while it is typed.
 func (t *Terminal) Secret(ctx context.Context, label string) (string, error) {
 	line, err := prompt{t: t, s: t.Style(t.Err)}.read(ctx, oneLine(label)+" (not shown): ", true)
 	if errors.Is(err, io.EOF) {

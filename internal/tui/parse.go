@@ -270,7 +270,7 @@ func Forms(in parley.Interaction) string {
 	case !Knows(in.Kind):
 		return fmt.Sprintf("this is a %q, which this program is too old to ask; answer with %s, and --text for words", oneLine(string(in.Kind)), orList(choices))
 	case in.Kind == parley.KindCredential && answered:
-		return "without CHOICE it is asked at a terminal and not shown; else give --credential " + strings.Join(in.Credentials, " --credential ") + ", or answer with " + parley.ChoiceDeny
+		return "without CHOICE the value is asked for at a terminal and not shown; otherwise give --credential " + strings.Join(in.Credentials, " --credential ") + ", or answer with " + parley.ChoiceDeny
 	case in.Kind != parley.KindQuestion || !answered:
 		return "answer with " + orList(choices)
 	}

@@ -97,7 +97,7 @@ func TestForms(t *testing.T) {
 		want  parley.Answer
 	}{
 		{newer, false, `this is a "signature", which this program is too old to ask; answer with sign or deny, and --text for words`, tui.Given{Args: []string{"sign"}, Text: "Ana"}, parley.Answer{Choice: "sign", Text: "Ana"}},
-		{secret, true, "without CHOICE it is asked at a terminal and not shown; else give --credential CRM --credential MAIL, or answer with deny", tui.Given{Args: []string{"answered"}}, parley.Answer{Choice: "answered"}},
+		{secret, true, "without CHOICE the value is asked for at a terminal and not shown; otherwise give --credential CRM --credential MAIL, or answer with deny", tui.Given{Args: []string{"answered"}}, parley.Answer{Choice: "answered"}},
 	} {
 		if got := tui.Forms(c.in); got != c.says || tui.Knows(c.in.Kind) != c.knows {
 			t.Errorf("%s: known %v, got %q, want %q", c.in.Kind, tui.Knows(c.in.Kind), got, c.says)

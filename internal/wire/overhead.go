@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// A frame costs a processor much the same however little it carries. Those that carry nothing, such
-// as pongs that nobody asked for and empty pieces of a message, are not shown by the library. So
-// what a client sends beside the text of its messages is limited in bytes: overhead at once, and
-// overheadRate a second over some time. A head has at most 14 bytes.
+// Every frame costs about the same CPU time, however little it carries. The library does not
+// report frames that carry nothing, such as unsolicited pongs and empty fragments. So the bytes
+// that a client sends in addition to the text of its messages are limited: to overhead at once,
+// and to overheadRate per second on average. A frame's header has at most 14 bytes.
 const (
 	overhead     = 64 << 10
 	overheadRate = 4 << 10
 )
 
-// metered gives the library connections that count what is read.
+// metered gives the library connections that count the bytes read.
 type metered struct {
 	http.ResponseWriter
-	over func() // called once, when there is too much beside the text
+	over func() // called once, when the limit is exceeded
 	conn *meter
 }
 
@@ -34,17 +34,17 @@ func (m *metered) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return m.conn, rw, nil
 }
 
-// meter counts what is read from a connection and is no text.
+// meter counts the bytes read from a connection that are not text of a message.
 type meter struct {
 	net.Conn
 	over func()
 
 	mu     sync.Mutex
-	beside int // bytes, less what time has allowed since
+	beside int // bytes beyond the text, less those that overheadRate has allowed since
 	at     time.Time
 }
 
-// Read implements [net.Conn]. Once there was too much it reads nothing more.
+// Read implements [net.Conn]. After the limit was exceeded it reads nothing more.
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.Conn.Read(p)
 	m.mu.Lock()
@@ -60,7 +60,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// text says that n of the bytes were text.
+// text subtracts n bytes that were text.
 func (m *meter) text(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

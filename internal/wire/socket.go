@@ -31,8 +31,8 @@ type Socket struct {
 	Input func(ctx context.Context, message []byte) []byte
 	// MaxInput is the most bytes that a message may have; 0 means [MaxInput].
 	MaxInput int64
-	// InputRate is how many messages, pings and pongs a client may send in a second, over some
-	// time; InputBurst how many at once. 0 means [InputRate] and [InputBurst].
+	// InputRate is how many messages, pings and pongs a client may send per second on average,
+	// and InputBurst how many at once. 0 means [InputRate] and [InputBurst].
 	InputRate, InputBurst int
 }
 
@@ -242,7 +242,7 @@ func (c *connection) read(r io.Reader) (message []byte, err error) {
 	}
 }
 
-// ponged is called when a pong comes, whether or not it was asked for.
+// ponged is called when a pong comes, solicited or not.
 func (c *connection) ponged(context.Context, []byte) {
 	if !c.limit.Allow() {
 		c.end(tooMuch)

@@ -77,9 +77,9 @@ func Serve(w http.ResponseWriter, r *http.Request, frames Frames, c Carrier, e E
 	return s.carry(r.Context(), frames)
 }
 
-// ServeMessages carries messages that come from no log, such as the states of a house. Those of a list
-// are written together, and each list at once. It ends with the lists, or when the client is gone. Keep
-// and Until do not apply.
+// ServeMessages carries messages that do not come from a log, such as the states of a house.
+// The messages of a list are written together, without waiting for the next list. It ends after
+// the last list, or when the client is gone. Keep and Until do not apply.
 func ServeMessages(w http.ResponseWriter, r *http.Request, lists iter.Seq[[]Message], c Carrier, o Options) {
 	s := newStream(r.Context(), w, c, nil, o)
 	defer s.end()
@@ -88,7 +88,7 @@ func ServeMessages(w http.ResponseWriter, r *http.Request, lists iter.Seq[[]Mess
 			s.send(m)
 		}
 		if s.flush() != nil {
-			return // the client is gone, or was cut
+			return // the client is gone or was disconnected
 		}
 	}
 }

@@ -123,8 +123,8 @@ func (f *Folders) Open(p parley.Principal, w parley.Workspace) (*os.Root, error)
 	return root, nil
 }
 
-// OpenUser opens the folder that holds the user's own workspaces. The caller closes it. It
-// is fs.ErrNotExist if there is none.
+// OpenUser opens the folder that holds the user's own workspaces. The caller must close it. It
+// returns fs.ErrNotExist if there is none.
 func (f *Folders) OpenUser(p parley.Principal) (*os.Root, error) {
 	if f == nil {
 		return nil, fs.ErrNotExist
@@ -136,7 +136,7 @@ func (f *Folders) OpenUser(p parley.Principal) (*os.Root, error) {
 	return root, err
 }
 
-// UserDir is the path of the folder that has p's workspaces, for processes that work in it.
+// UserDir returns the path of the folder with p's workspaces, for processes that work in it.
 func (f *Folders) UserDir(p parley.Principal) (string, error) {
 	root, err := f.OpenUser(p)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package servertest runs a server of your own inside a Go test, with the scripted model in place of a
-// language model.
+// Package servertest runs your own server inside a Go test, with the scripted model instead of
+// a language model.
 //
 //	func TestAdd(t *testing.T) {
 //		chat := servertest.Start(t, server.App(files), server.Tools("crm", crm)).Session("crm")
@@ -10,10 +10,10 @@
 //		}
 //	}
 //
-// The server is the one that package server makes: the same doors, engine and tools, but it keeps its
-// logs in memory and answers by the rules in each app's script. Apps without a script are served with the
-// model that they name. Nothing is read from the settings of the machine; app.yaml may refer to
-// variables of the environment, which a test sets with t.Setenv.
+// The server is the one that package server builds, with the same doors, engine and tools. But
+// it keeps its logs in memory, and its apps answer by the rules in their scripts. Apps without
+// a script use the model that they name. The machine's settings are not read. An app.yaml may
+// refer to environment variables, which a test sets with t.Setenv.
 package servertest
 
 import (
@@ -36,18 +36,20 @@ import (
 	"github.com/parley-server/parley/server"
 )
 
-// within bounds the wait for a turn: far more than the scripted model and a tool in a test take.
+// within limits the wait for a turn. It is far more than the scripted model and a tool in a
+// test need.
 const within = time.Minute
 
-// Server is a running server. It can be used by several goroutines, like a [testing.TB].
+// Server is a running server. It may be used by several goroutines, with the same rules as a
+// [testing.TB].
 type Server struct {
 	*client.Client
 	URL string // on the loopback interface, without a login
 	t   testing.TB
 }
 
-// Start starts a server with the parts of a program, and ends it with the test. A mistake in a part or
-// an app fails the test.
+// Start starts a server with the parts of a program, and stops it when the test ends. A mistake
+// in a part or an app fails the test.
 func Start(t testing.TB, parts ...server.Part) *Server {
 	t.Helper()
 	env := func(name string) (string, bool) {
@@ -69,7 +71,7 @@ func Start(t testing.TB, parts ...server.Part) *Server {
 	for i, p := range parts {
 		list[i] = p
 	}
-	ctx := context.Background() // that of the test ends before its clean-up
+	ctx := context.Background() // the test's context ends before its cleanups run
 	in, err := program.Open(ctx, s, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), list...)
 	if err != nil {
 		t.Fatal(err)
@@ -77,16 +79,16 @@ func Start(t testing.TB, parts ...server.Part) *Server {
 	web := httptest.NewServer(in.Handler)
 	t.Cleanup(func() {
 		if err := in.Close(ctx); err != nil {
-			t.Errorf("the server did not end well: %v", err)
+			t.Errorf("stop the server: %v", err)
 		}
 		web.Close()
 	})
 	return &Server{Client: client.New(client.Options{BaseURL: web.URL}), URL: web.URL, t: t}
 }
 
-// Browser is a client for which every host name is that of the server, as NAME.localhost is for a browser
-// on its machine: the page that the app NAME brings is at http://NAME.localhost/. Redirects are not
-// followed.
+// Browser returns an HTTP client that connects to the server whatever the host name is. With
+// it, the page of the app NAME is at http://NAME.localhost/, as in a browser on the server's
+// machine. It does not follow redirects.
 func (s *Server) Browser() *http.Client {
 	at, err := url.Parse(s.URL)
 	if err != nil {
@@ -99,14 +101,14 @@ func (s *Server) Browser() *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Session is a session of an app. Its methods wait until the turn has ended or waits for a person, and
-// fail the test when the server refuses.
+// Session is a session of an app. Its methods wait until the turn has ended or waits for a
+// person. They fail the test if the server returns an error.
 type Session struct {
 	ID parley.SessionID
 	s  *Server
 }
 
-// Session begins one.
+// Session begins a session of the app.
 func (s *Server) Session(app string) *Session {
 	s.t.Helper()
 	info, _, err := s.CreateSession(s.t.Context(), parley.CreateSession{App: app})
@@ -122,7 +124,7 @@ func (c *Session) Send(message string) parley.TurnInfo {
 	return c.SendWith(parley.Send{Message: message})
 }
 
-// SendWith sends a message with more than its words, such as credentials, attachments or tools of
+// SendWith sends a message with more than text, such as credentials, attachments or tools of
 // the caller.
 func (c *Session) SendWith(m parley.Send) parley.TurnInfo {
 	c.s.t.Helper()
@@ -133,20 +135,20 @@ func (c *Session) SendWith(m parley.Send) parley.TurnInfo {
 	return c.rest(turn)
 }
 
-// Answer answers what the session asks, which has to be one thing: by a choice such as
-// [parley.ChoiceAllow] or [parley.ChoiceDeny].
+// Answer answers the session's open interaction with a choice such as [parley.ChoiceAllow] or
+// [parley.ChoiceDeny]. It fails the test unless exactly one is open.
 func (c *Session) Answer(choice string) parley.TurnInfo {
 	c.s.t.Helper()
 	return c.AnswerWith(parley.AnswerInteraction{Answer: parley.Answer{Choice: choice}})
 }
 
-// AnswerWith is Answer with more than a choice: the answers to a question, another input, or the
-// credentials that are asked for.
+// AnswerWith is Answer with more than a choice, such as the answers to a question, an edited
+// input, or the credentials that are asked for.
 func (c *Session) AnswerWith(a parley.AnswerInteraction) parley.TurnInfo {
 	c.s.t.Helper()
 	open := c.Open()
 	if len(open) != 1 {
-		c.s.t.Fatalf("the session asks %d things", len(open))
+		c.s.t.Fatalf("%d interactions are open, want 1", len(open))
 	}
 	ctx := c.s.t.Context()
 	if _, err := c.s.Client.AnswerWith(ctx, open[0].ID, a); err != nil {
@@ -159,7 +161,7 @@ func (c *Session) AnswerWith(a parley.AnswerInteraction) parley.TurnInfo {
 	return c.rest(turn)
 }
 
-// Open is what the session asks.
+// Open returns the session's open interactions.
 func (c *Session) Open() []client.Interaction {
 	c.s.t.Helper()
 	all, err := c.s.Interactions(c.s.t.Context(), 0)
@@ -175,7 +177,7 @@ func (c *Session) Open() []client.Interaction {
 	return own
 }
 
-// Results are the outcomes of the session's tool calls, in the order in which they ended.
+// Results returns the results of the session's tool calls, in the order in which they ended.
 func (c *Session) Results() []parley.ToolResult {
 	c.s.t.Helper()
 	var list []parley.ToolResult

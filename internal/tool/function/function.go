@@ -1,4 +1,4 @@
-// Package function is the toolset of Go functions. Package tool is its public face.
+// Package function is a toolset of Go functions. Package tool is its public API.
 package function
 
 import (
@@ -13,9 +13,9 @@ import (
 
 // Tool is a typed function, made by [New].
 type Tool interface {
-	// Decl is what is known of the tool. An error is a mistake in how it was made.
+	// Decl returns the tool's declaration, or the mistake with which it was made.
 	Decl() (parley.ToolDecl, error)
-	// run makes a call, and reconcile asks about one, see [seam.Reconciler].
+	// run makes a call. reconcile finds out a call's outcome, see [seam.Reconciler].
 	run(ctx context.Context, input json.RawMessage) (Output, error)
 	reconcile(ctx context.Context, input json.RawMessage) (out Output, happened bool, err error)
 	reconciles() bool
@@ -27,10 +27,10 @@ type Toolset struct {
 	decls []parley.ToolDecl
 }
 
-// Reconciled is a Toolset of which some tools can tell what became of a call.
+// Reconciled is a Toolset some of whose tools can find out the outcome of a call.
 type Reconciled struct{ *Toolset }
 
-// Make makes a toolset. Its errors are mistakes in how a tool was made.
+// Make makes a toolset. It returns the mistakes with which tools were made.
 func Make(tools []Tool) (seam.Toolset, error) {
 	t := &Toolset{tools: map[string]Tool{}}
 	var errs []error
@@ -77,11 +77,11 @@ func (t *Toolset) Over(tool string, call parley.CallID) bool {
 	return f != nil && !f.reconciles() && !running.has(call)
 }
 
-// running are the calls of this process, of whichever toolset: one that has closed may have left
-// calls behind that ignore their context.
+// running holds the calls that run in this process, of all toolsets: a closed toolset may have
+// left behind calls that ignore their context.
 var running = underWay{calls: map[parley.CallID]int{}}
 
-// underWay counts the attempts of each call that run.
+// underWay counts the running attempts of each call.
 type underWay struct {
 	mu    sync.Mutex
 	calls map[parley.CallID]int
@@ -126,10 +126,10 @@ var didNot = parley.ErrorInfo{Code: parley.CodeTool, Message: "it did not happen
 
 type key struct{}
 
-// With is a context that belongs to a call.
+// With returns a context that belongs to a call.
 func With(ctx context.Context, r seam.Run) context.Context { return context.WithValue(ctx, key{}, &r) }
 
-// Call is the call that a function's context belongs to; nil: none.
+// Call returns the call that a function's context belongs to, or nil.
 func Call(ctx context.Context) *seam.Run {
 	r, _ := ctx.Value(key{}).(*seam.Run)
 	return r

@@ -93,7 +93,7 @@ func TestOutcomes(t *testing.T) {
 		"JSON":                  {parley.EffectRead, func(_ context.Context, i in) (any, error) { return []contact{{Name: i.Name}}, nil }, parley.OutcomeOK, `[{"name":"Ana","tags":null}]`},
 		"nothing":               {parley.EffectWrite, func(context.Context, in) (any, error) { return struct{}{}, nil }, parley.OutcomeOK, "Done."},
 		"nil":                   {parley.EffectWrite, func(context.Context, in) (any, error) { return nil, nil }, parley.OutcomeOK, "Done."},
-		"what no JSON can show": {parley.EffectWrite, func(context.Context, in) (any, error) { return make(chan int), nil }, parley.OutcomeOK, "It is done. Its result cannot be shown"},
+		"what no JSON can show": {parley.EffectWrite, func(context.Context, in) (any, error) { return make(chan int), nil }, parley.OutcomeOK, "The call was made, but its result cannot be shown"},
 		"the call":              {parley.EffectWrite, func(ctx context.Context, _ in) (any, error) { return string(tool.From(ctx).ID), nil }, parley.OutcomeOK, "01J"},
 		"a write without effect": {
 			parley.EffectWrite, func(context.Context, in) (any, error) { return nil, tool.NoEffect(refused) },

@@ -16,7 +16,7 @@ import (
 // Run is the function that makes a call.
 type Run[In, Out any] func(ctx context.Context, in In) (Out, error)
 
-// Reconcile is the function that tells what became of a call.
+// Reconcile is the function that finds out the outcome of a call.
 type Reconcile[In, Out any] func(ctx context.Context, in In) (out Out, happened bool, err error)
 
 // typed implements [Tool].
@@ -24,10 +24,10 @@ type typed[In, Out any] struct {
 	decl parley.ToolDecl
 	err  error
 	do   Run[In, Out]
-	ask  Reconcile[In, Out] // nil: it cannot
+	ask  Reconcile[In, Out] // nil: the tool cannot be asked
 }
 
-// New makes a tool. The schemas that d lacks are made from the types.
+// New makes a tool. Schemas that d lacks are made from the types.
 func New[In, Out any](d parley.ToolDecl, run Run[In, Out], reconcile Reconcile[In, Out]) Tool {
 	t := &typed[In, Out]{decl: d, do: run, ask: reconcile}
 	t.err = t.complete()
@@ -67,7 +67,7 @@ func (t *typed[In, Out]) complete() error {
 	return nil
 }
 
-// object reports whether values of a type are objects in JSON.
+// object reports whether values of a type are JSON objects.
 func object(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
@@ -78,8 +78,8 @@ func object(t reflect.Type) bool {
 	return false
 }
 
-// notNull takes null out of the types of an input: an absent field says as much, and not every
-// provider accepts a list of types.
+// notNull removes null from the types in an input's schema. An absent field means the same, and
+// not every provider accepts a list of types.
 func notNull(s *jsonschema.Schema) {
 	if s == nil {
 		return
@@ -144,7 +144,7 @@ type Output struct {
 	data json.RawMessage // nil: the tool declares no schema
 }
 
-// encode never fails: the call was made, whatever it returned.
+// encode never fails, because the call was made whatever it returned.
 func encode(v any, structured bool) Output {
 	rv := reflect.ValueOf(v)
 	switch {
@@ -155,7 +155,7 @@ func encode(v any, structured bool) Output {
 	}
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return Output{text: fmt.Sprintf("It is done. Its result cannot be shown: %v", err)}
+		return Output{text: fmt.Sprintf("The call was made, but its result cannot be shown: %v", err)}
 	}
 	if structured {
 		return Output{string(raw), raw}

@@ -45,7 +45,7 @@ type Options struct {
 	Private     []string // see dial.New
 	Auth        httpcall.Auth
 	Operations  []Operation
-	Clean       func(text string) string // removes secrets from a refusal; nil: there are none
+	Clean       func(text string) string // removes secrets from error texts of the service; nil: there are none
 }
 
 // Operation is one operation that becomes a tool. For empty fields, the description decides.

@@ -1,12 +1,12 @@
-// Package webhook is a toolset over a service of the operator's own: each call is a
-// signed POST to it.
+// Package webhook is a toolset for an operator's own service. Each call is a signed POST to the
+// service.
 //
 // The request's body is a message of package callout. It is signed by the Standard
 // Webhooks scheme (github.com/standard-webhooks/standard-webhooks, spec): webhook-id is
 // the call's id, and a library of any language checks webhook-signature with the secret.
 // Idempotency-Key is the call's id too. Both are the same at every attempt of a call.
 //
-// A service may want a token besides, of the operator or of the user ([httpcall.Auth]).
+// In addition a service may require a token of the operator or of the user ([httpcall.Auth]).
 //
 // The status of the answer says what happened:
 //
@@ -21,7 +21,7 @@
 // data, and with "_reconcile" appended to the call's id in webhook-id. The service answers
 // {"happened": true, "output"} or {"happened": false}; after {"happened": null} or any other
 // answer the outcome stays unknown. A false also promises that the call will not happen later.
-// It is believed only once the call's time is up.
+// It is accepted only after the call's time is up.
 package webhook
 
 import (
@@ -55,7 +55,7 @@ type Options struct {
 	Auth    httpcall.Auth
 	Private []string // see dial.New
 	Tools   []callout.Tool
-	Clean   func(text string) string // removes secrets from a refusal; nil: there are none
+	Clean   func(text string) string // removes secrets from error texts of the service; nil: there are none
 	Now     func() time.Time         // nil: time.Now
 }
 
