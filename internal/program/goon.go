@@ -44,7 +44,15 @@ does: with the answer on standard output, and with the same exit codes.`,
 				return before, err
 			}
 			r.seen = before.LastSeq // also that it was interrupted
-			return r.l.Resume(ctx, id)
+			t, err := r.l.Resume(ctx, id)
+			if parley.CodeOf(err) != parley.CodeConflict || !r.l.own() {
+				return t, err
+			}
+			// Since this process opened the folder the turn goes on by itself, which its row may not say yet.
+			if now, failed := r.l.Turn(ctx, id); failed == nil && (now.Status.Open() || now.Status == parley.StatusInterrupted) {
+				return now, nil
+			}
+			return t, err
 		}),
 		{
 			Use: "cancel TURN", Short: "Stop a turn, or take it off the queue", Args: listed(cobra.ExactArgs(1), turnIDs),

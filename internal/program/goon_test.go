@@ -55,15 +55,45 @@ func TestSession_resume_follows_the_turn(t *testing.T) {
 	turn := s.send(id, flicker) // it reads the history, and that takes an hour now
 	s.until("a tool is called", func() bool { return strings.Contains(strings.Join(s.log(id), "\n"), `"tool.started"`) })
 	s.kill()
+	_, why, _ := p.run("session", "why", string(id))
+	if strings.Contains(why, "is running") || !strings.Contains(why, "To go on: parley session resume "+string(turn.ID)) || !strings.Contains(why, "  was under way: ") {
+		t.Errorf("why, without a server:\n%s", why)
+	}
 	house.SetFaults(sim.Faults{})
 	s = p.serve()
-	_, why, _ := p.run("session", "why", string(id))
+	_, why, _ = p.run("session", "why", string(id))
 	if !strings.Contains(why, "To go on: parley session resume "+string(turn.ID)) && !strings.Contains(why, "To go on from there: parley session resume "+string(turn.ID)) {
 		t.Errorf("why:\n%s", why)
 	}
 	code, out, errs := p.run("session", "resume", string(turn.ID))
 	if code != 0 || out != s.last(id)+"\n" {
 		t.Errorf("resume: %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestSession_resume_without_a_server: the command also follows a turn that goes on by itself
+// as soon as the command has opened the data folder.
+func TestSession_resume_without_a_server(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	env := p.env
+	p.env = append(env[:len(env):len(env)], "PARLEY_SCRIPTED_PACE=1s")
+	s := p.serve()
+	id := s.session("chaos")
+	turn := s.send(id, "What is the final spec for the login?")
+	s.until("an answer begins", func() bool { return strings.Contains(strings.Join(s.log(id), "\n"), `"model.started"`) })
+	s.kill()
+	p.env = append(env[:len(env):len(env)], "PARLEY_SCRIPTED_PACE=1ms")
+	_, why, _ := p.run("session", "why", string(id))
+	if !strings.Contains(why, "To go on: parley session resume "+string(turn.ID)) {
+		t.Errorf("why:\n%s", why)
+	}
+	code, out, errs := p.run("session", "resume", string(turn.ID))
+	if code != 0 || !strings.Contains(out, "Google OAuth") {
+		t.Errorf("resume: %d\n%s%s", code, out, errs)
+	}
+	if code, _, errs := p.run("session", "resume", string(turn.ID)); code != 1 || !strings.Contains(errs, "completed, not interrupted") {
+		t.Errorf("resume of a turn that is done: %d\n%s", code, errs)
 	}
 }
 

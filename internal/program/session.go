@@ -398,14 +398,11 @@ func sessionWhy(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if l.own() && info.Turn != nil && info.Turn.Status.Open() {
-			// No server has the folder, so nothing runs; loading the session marks that.
-			if _, err := l.Await(ctx, info.Turn.ID, time.Millisecond); err != nil {
-				return err
-			}
-			if info, err = l.Session(ctx, id); err != nil {
-				return err
-			}
+		if l.own() && info.Turn != nil && info.Turn.Status == parley.StatusRunning {
+			// No server has the folder, so what ran when it ended does not run.
+			stopped := *info.Turn
+			stopped.Status = parley.StatusInterrupted
+			info.Turn = &stopped
 		}
 		v, events, err := transcript(ctx, l, id)
 		if err != nil {

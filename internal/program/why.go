@@ -263,7 +263,12 @@ func failed(say func(string, ...any), t parley.TurnView, f facts) {
 
 func running(say func(string, ...any), info parley.SessionInfo, t parley.TurnView, f facts) {
 	if info.Turn != nil && info.Turn.ID == t.ID && info.Turn.Status == parley.StatusInterrupted {
-		say("It was interrupted and is not marked yet. To go on: parley session resume %s", t.ID)
+		say("It was interrupted: the server stopped while it was running.")
+		for _, what := range f.open {
+			say("  was under way: %s", what)
+		}
+		say("It goes on when a server starts, if its app says resume: auto.")
+		say("To go on: parley session resume %s", t.ID)
 		return
 	}
 	if f.stop != nil {
