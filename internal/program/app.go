@@ -78,20 +78,30 @@ Exit codes: 0 all is right, 1 there are mistakes, 2 wrong usage or settings.`,
 // only returns the settings with a single app: the one in the folder dir, which was given as
 // arg, or the one that the settings know by the name arg.
 func (k *kit) only(s config.Settings, arg, dir string) (config.Settings, error) {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		known, err := s.AppNames(k.folders)
-		if err != nil {
-			return s, err
-		}
-		if !slices.Contains(known, arg) {
-			return s, parley.Errorf(parley.CodeNotFound, "there is no folder %s, and no app %q", dir, parley.Cut(arg, 60)).
-				WithHint("apps here: %s; give one of these, or the folder of an app.yaml", strings.Join(known, ", "))
-		}
+	if _, err := os.Stat(filepath.Join(dir, "app.yaml")); err == nil {
+		s.Apps, s.Enabled, s.App = filepath.Dir(dir), []string{filepath.Base(dir)}, nil
+		return s, nil
+	}
+	known, err := s.AppNames(k.folders)
+	if err != nil {
+		return s, err
+	}
+	if slices.Contains(known, arg) {
 		s.Enabled, s.App = []string{arg}, nil
 		return s, nil
 	}
-	s.Apps, s.Enabled, s.App = filepath.Dir(dir), []string{filepath.Base(dir)}, nil
-	return s, nil
+	switch info, err := os.Stat(dir); {
+	case err != nil:
+		return s, parley.Errorf(parley.CodeNotFound, "there is no folder %s, and no app %q", dir, parley.Cut(arg, 60)).
+			WithHint("apps here: %s; give one of these, or the folder of an app.yaml", strings.Join(known, ", "))
+	case !info.IsDir():
+		return s, parley.Errorf(parley.CodeInvalid, "%s is a file", dir).WithHint("give the folder of an app.yaml")
+	}
+	hint := "give the folder of an app.yaml; parley app new makes one"
+	if inside, _ := fs.Glob(os.DirFS(dir), "*/app.yaml"); len(inside) > 0 {
+		hint = "it is a folder of apps: check one of them, or all with parley app check --apps " + quoted(arg)
+	}
+	return s, parley.Errorf(parley.CodeInvalid, "%s has no app.yaml", dir).WithHint("%s", hint)
 }
 
 func printChecked(cmd *cobra.Command, fine []parley.App, wrong []config.Mistake) error {
@@ -187,8 +197,9 @@ func (p *plan) check(r config.Read, log *slog.Logger) (one parley.App, wrong []c
 	if len(script) == 0 {
 		add(p.models.add(p.settings, []*config.App{a}), "script")
 	}
+	unscripted := slices.ContainsFunc(wrong, func(m config.Mistake) bool { return strings.HasPrefix(m.Text, "script: ") }) || len(script) > 0
 	for _, use := range modelsUsed(a.App) {
-		if len(script) > 0 && use.model == "scripted/"+a.Name {
+		if unscripted && use.model == "scripted/"+a.Name {
 			continue // caused by the mistakes in its script
 		}
 		_, err := p.models.Model(use.model)

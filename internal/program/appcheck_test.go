@@ -89,3 +89,31 @@ budgets:
 		t.Errorf("the enabled app: exit %d\n%s%s", code, out, errs)
 	}
 }
+
+// TestAppCheck_of_what_is_no_app: a folder of apps, an empty folder and a file are told apart.
+// A folder that only has the name of an app does not hide it.
+func TestAppCheck_of_what_is_no_app(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.write(filepath.Join(p.dir, "apps", "mine", "app.yaml"), "agents:\n  lead: {prompt: lead.md}\nscript: script.yaml\n")
+	p.write(filepath.Join(p.dir, "apps", "mine", "lead.md"), "Lead.")
+	p.write(filepath.Join(p.dir, "empty", "notes.txt"), "")
+	p.write(filepath.Join(p.dir, "chaos", "notes.txt"), "")
+	for arg, want := range map[string]string{
+		"apps":               "check one of them, or all with parley app check --apps apps",
+		"empty":              "empty has no app.yaml\n  give the folder of an app.yaml",
+		"apps/mine/app.yaml": "is a file\n  give the folder of an app.yaml",
+	} {
+		if code, out, errs := p.run("app", "check", arg); code != 2 || out != "" || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d\n%s%s", arg, code, out, errs)
+		}
+	}
+	if code, out, errs := p.run("app", "check", "chaos"); code != 0 || !strings.Contains(out, "ok  chaos: ") {
+		t.Errorf("an app beside a folder of its name: exit %d\n%s%s", code, out, errs)
+	}
+	// A missing script is one mistake: that there is no model without it is no other.
+	code, out, errs := p.run("app", "check", filepath.Join(p.dir, "apps", "mine"))
+	if code != 1 || !strings.Contains(out, "script: script.yaml is missing") || strings.Count(out, "\n") != 1 {
+		t.Errorf("a missing script: exit %d\n%s%s", code, out, errs)
+	}
+}

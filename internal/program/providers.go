@@ -280,11 +280,14 @@ func (m *models) Model(name string) (seam.Model, error) {
 }
 
 func (m *models) hint() string {
-	hint := "models here: " + strings.Join(m.names(), ", ")
+	here := m.names()
 	for _, name := range names(m.accounts) {
-		hint += ", " + name + "/..."
+		here = append(here, name+"/...")
 	}
-	return hint
+	if len(here) == 0 {
+		return "no provider is set up; the variables of the providers' keys are in the README"
+	}
+	return "models here: " + strings.Join(here, ", ")
 }
 
 // Names implements seam.Models: the models known in advance.
