@@ -116,7 +116,7 @@ func (p *parser) line(raw []byte) int {
 
 func (p *parser) read(raw json.RawMessage) {
 	if !slices.Contains(Events, p.event) {
-		why, mild := "there is no such event", slices.Contains(Elsewhere, p.event)
+		why, mild := "there is no such event; the events are "+strings.Join(Events, ", "), slices.Contains(Elsewhere, p.event)
 		if mild {
 			why = "Parley does not have this event, so its hooks do not run"
 		}

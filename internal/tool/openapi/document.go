@@ -180,16 +180,19 @@ func (d *document) find(name string) (entry, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return entry{}, fmt.Errorf("%s has no operation %q; it has %s", d.name, name, d.list(name))
+		return entry{}, fmt.Errorf("%s has no operation %q; it has %s", d.name, name, d.list(name, maxSimilar))
 	}
 	return entry{}, fmt.Errorf("%s has several operations %q; write %s or %s", d.name, name, found[0], found[1])
 }
 
-// maxListed is how many operations an error message lists.
-const maxListed = 60
+// An error message lists so many operations.
+const (
+	maxListed  = 60 // where none is named
+	maxSimilar = 8  // where one is misspelt
+)
 
-// list returns the operations of a description, those most like the given name first.
-func (d *document) list(like string) string {
+// list returns at most n operations of a description, those most like the given name first.
+func (d *document) list(like string, n int) string {
 	words := strings.FieldsFunc(strings.ToLower(like), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	score := func(e entry) (n int) {
 		text := strings.ToLower(e.id + " " + e.String())
@@ -203,12 +206,12 @@ func (d *document) list(like string) string {
 	ops := slices.Clone(d.ops)
 	slices.SortStableFunc(ops, func(a, b entry) int { return score(b) - score(a) })
 	var names []string
-	for _, e := range ops[:min(len(ops), maxListed)] {
+	for _, e := range ops[:min(len(ops), n)] {
 		names = append(names, e.called())
 	}
 	text := strings.Join(names, ", ")
-	if n := len(ops) - len(names); n > 0 {
-		text += fmt.Sprintf(" and %d more", n)
+	if more := len(ops) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }

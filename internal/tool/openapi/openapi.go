@@ -95,7 +95,7 @@ func New(o Options) (*Toolset, error) {
 		bad("base_url", err)
 	}
 	if len(o.Operations) == 0 {
-		bad("operations", fmt.Errorf("lists no operation; each listed operation becomes a tool; %s has %s", o.Name, d.list("")))
+		bad("operations", fmt.Errorf("lists no operation; each listed operation becomes a tool; %s has %s", o.Name, d.list("", maxListed)))
 	}
 	chosen := make([]entry, len(o.Operations))
 	var found []entry

@@ -395,6 +395,10 @@ func TestMistakes(t *testing.T) {
 	body := func(schema string) []byte {
 		return with("  /a:\n    post: {operationId: text, requestBody: {content: {application/json: {schema: " + schema + "}}}}\n")
 	}
+	many := ""
+	for i := range 70 {
+		many += fmt.Sprintf("  /p%d: {get: {operationId: op%d}}\n", i, i)
+	}
 	for _, c := range []struct {
 		name  string
 		o     Options
@@ -403,6 +407,7 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"nothing listed", Options{}, "operations", "any, bulk, files, items.add, items.get"},
 		{"not there", Options{Operations: ops("text", "items.gets")}, "operations[1]", `no operation "items.gets"; it has items.`},
+		{"not there, among many", Options{Description: with(many), Operations: ops("text")}, "operations[0]", `no operation "text"; it has op0, op1, op10, op11, op12, op13, op14, op15 and 62 more`},
 		{"the same twice", Options{Operations: []Operation{{Operation: "text", Name: "a"}, {Operation: "any", Name: "a"}}}, "operations[1].name", `"a" is the name of another`},
 		{"no base", Options{BaseURL: "ftp://x", Operations: ops("text")}, "base_url", "is not the address"},
 		{"a password", Options{BaseURL: "http://u:hidden@x", Operations: ops("text")}, "base_url", "is not the address"},
