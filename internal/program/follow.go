@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -59,8 +60,12 @@ func newRunner(cmd *cobra.Command, l *link, t *tui.Terminal, asJSON bool) *runne
 	return r
 }
 
-// commandWith is another command with the same data folder.
+// commandWith is another command of this program, with the same data folder. A person can type
+// it as it stands.
 func commandWith(cmd *cobra.Command, name string) string {
+	if rest, ok := strings.CutPrefix(name, "parley "); ok {
+		name = called(os.Args[0]) + " " + rest
+	}
 	for _, flag := range []string{"config", "data", "apps"} {
 		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
 			name += " --" + flag + " " + quoted(f.Value.String())

@@ -77,7 +77,7 @@ The stand-ins for a server or a service need Node; put your own in their place.`
 
 // printNew says how to try the app in dir.
 func printNew(cmd *cobra.Command, dir, kind string) error {
-	out, me := cmd.OutOrStdout(), called(cmd.Root().Name(), os.Args[0])
+	out, me := cmd.OutOrStdout(), called(os.Args[0])
 	apps, name := filepath.Split(dir)
 	apps = filepath.Clean(apps)
 	question := "Note that the tomatoes are planted"
@@ -120,12 +120,17 @@ func checkout(self string) string {
 	return dir
 }
 
-// called is how a person who started the program name as arg0 can start it again.
-func called(name, arg0 string) string {
-	if arg0 == filepath.Base(arg0) || filepath.Base(arg0) != name {
-		return name // from the PATH, or under a name of the moment, as by go run
+// called is how a person who started the program as arg0 can start it again.
+func called(arg0 string) string {
+	// What go run and go test build has a name of the moment.
+	moment := strings.Contains(filepath.ToSlash(arg0), "/go-build")
+	switch {
+	case strings.HasSuffix(arg0, ".test"), moment && filepath.Base(arg0) == "parley":
+		return "parley"
+	case moment:
+		return "go run ."
 	}
-	return arg0
+	return quoted(arg0)
 }
 
 // NewApp makes the folder of a new app in the folder parent and returns its path. The folder is there

@@ -99,9 +99,10 @@ func TestNewApp(t *testing.T) {
 func TestNewApp_says_what_to_type(t *testing.T) {
 	t.Parallel()
 	for arg0, want := range map[string]string{
-		"parley": "parley", "bin/parley": "bin/parley", "/opt/parley": "/opt/parley", "/tmp/go-build7/b001/exe/mine": "parley",
+		"parley": "parley", "bin/parley": "bin/parley", "/opt/parley": "/opt/parley", "./mine": "./mine",
+		"/tmp/go-build7/b001/exe/mine": "go run .", "/my apps/mine": "'/my apps/mine'", "/tmp/go-build7/b001/exe/parley": "parley", "/tmp/go-build7/b001/program.test": "parley",
 	} {
-		if got := called("parley", arg0); got != want {
+		if got := called(arg0); got != want {
 			t.Errorf("started as %s it is called %s, want %s", arg0, got, want)
 		}
 	}

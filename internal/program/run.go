@@ -19,7 +19,7 @@ func newRun(f *flags) *cobra.Command {
 	var asJSON bool
 	var named []string
 	cmd := &cobra.Command{
-		Use: `run "message"`, Short: "Ask one question and print the answer", Args: cobra.MinimumNArgs(1),
+		Use: `run "message"`, Short: "Ask one question and print the answer", Args: listed(cobra.MinimumNArgs(1), `such as parley run "What is the final spec?"; the argument - stands for standard input`),
 		Long: `Ask one question and print the answer. Only the answer goes to standard output; what
 agents do on the way goes to standard error. The argument - stands for standard input.
 With --json the turn's events go to standard output instead, one a line.
