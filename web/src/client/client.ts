@@ -25,7 +25,7 @@ export interface Env {
 const browser = (): Env => ({
   fetch: (input, init) => fetch(input, init),
   slots: sharedSlots(),
-  base: new URL("/", import.meta.url).href,
+  base: new URL(/* @vite-ignore */ "/", import.meta.url).href,
   schedule: perFrame,
   sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
 });

@@ -71,7 +71,7 @@ test("a resumed turn says which write it waits for", () => {
     event("tool.ended", { call: "done", name: "done", outcome: "ok", output: "" }),
     event("turn.resumed", { attempt: 1 }),
   ]);
-  expect(steps.at(-1)?.text).toBe(`resumed; mail may still be under way, and has until ${new Date("2026-03-01T10:01:00Z").toLocaleTimeString()}`);
+  expect(steps.at(-1)?.text).toBe(`resumed; what became of mail may not be known before ${new Date("2026-03-01T10:01:00Z").toLocaleTimeString()}`);
 });
 
 test("a repeated statement is shown once", () => {

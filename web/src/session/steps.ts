@@ -65,7 +65,7 @@ export function stepsOf(events: readonly Event[]): Step[] {
  */
 function awaited(writes: Iterable<ToolStarted>, at: string): string {
   const late = [...writes].filter((w) => Date.parse(w.deadline) > Date.parse(at));
-  return late.map((w) => `; ${w.name} may still be under way, and has until ${new Date(w.deadline).toLocaleTimeString()}`).join("");
+  return late.map((w) => `; what became of ${w.name} may not be known before ${new Date(w.deadline).toLocaleTimeString()}`).join("");
 }
 
 type Made = Pick<Step, "kind" | "text"> & Partial<Step>;
