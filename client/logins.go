@@ -15,13 +15,13 @@ func (c *Client) Logins(ctx context.Context) ([]parley.Login, error) {
 	return list.Logins, err
 }
 
-// FinishLogin hands in what a browser brought back from a login.
+// FinishLogin passes on the answer with which an authorization server redirected a browser.
 func (c *Client) FinishLogin(ctx context.Context, a parley.LoginAnswer) (parley.LoginFinished, error) {
 	return get[parley.LoginFinished](ctx, c, call{method: http.MethodPost, path: "/v1/logins", body: a})
 }
 
-// ForgetLogin removes a login. revoked says whether its tokens were ended where they came from,
-// too. CodeNotFound: there is none with that id.
+// ForgetLogin removes a login. revoked reports whether its tokens were also revoked at the
+// authorization server. It returns CodeNotFound if there is no login with that id.
 func (c *Client) ForgetLogin(ctx context.Context, id string) (revoked bool, err error) {
 	done, err := get[struct {
 		Revoked bool `json:"revoked"`
@@ -29,7 +29,8 @@ func (c *Client) ForgetLogin(ctx context.Context, id string) (revoked bool, err 
 	return done.Revoked, err
 }
 
-// ForgetLogins removes all of them, with all else that is kept encrypted for the user.
+// ForgetLogins removes all of the user's logins, and everything else that is stored encrypted
+// for the user.
 func (c *Client) ForgetLogins(ctx context.Context) error {
 	_, err := get[struct{}](ctx, c, call{method: http.MethodDelete, path: "/v1/logins"})
 	return err

@@ -166,13 +166,13 @@ func (c *Client) Export(ctx context.Context, id parley.SessionID, w io.Writer) e
 	return nil
 }
 
-// Import makes a session from an export. App is the app to import into; empty means the
-// one named in the archive. It is [Client.ImportSession] with nothing else asked for.
+// Import creates a session from an export. App is the app to import into; empty means the
+// one named in the archive. It is [Client.ImportSession] without further options.
 func (c *Client) Import(ctx context.Context, zip io.Reader, app string) (parley.SessionInfo, error) {
 	return c.ImportSession(ctx, zip, parley.ImportSession{App: app})
 }
 
-// ImportSession makes a session from an export. If the answer is lost, the request is
+// ImportSession creates a session from an export. If the answer is lost, the request is
 // repeated with the same key within [Options.Patience]; for that, zip must be an io.Seeker,
 // as a file is. Another reader can be sent only once: the error then names the key with
 // which the same archive may be imported again.
@@ -216,8 +216,7 @@ func (c *Client) ImportSession(ctx context.Context, zip io.Reader, in parley.Imp
 	return info, err
 }
 
-// lent is a reader that net/http may still read after a request has failed, until it gives
-// it back.
+// lent is a reader that net/http may still read after a request has failed, until it closes it.
 type lent struct {
 	io.Reader
 	once sync.Once

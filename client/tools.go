@@ -11,10 +11,10 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// Claim takes a call that is offered to clients: an open interaction of the kind client.
-// An empty token means a random one. When the answer is lost, the request is repeated with
-// the same token within [Options.Patience]. CodeConflict: somebody else has it, or it is
-// not offered any more.
+// Claim claims a call that is offered to clients, which is an open interaction of kind client.
+// An empty token means a random one. If the answer is lost, the request is repeated with the
+// same token within [Options.Patience]. Claim returns CodeConflict if another client has
+// claimed the call or it is no longer offered.
 func (c *Client) Claim(ctx context.Context, id parley.InteractionID, token string) (parley.Claimed, error) {
 	if token == "" {
 		token = rand.Text()
@@ -24,9 +24,9 @@ func (c *Client) Claim(ctx context.Context, id parley.InteractionID, token strin
 	})
 }
 
-// Report says what came of a claimed call. When the answer is lost, or the server is away,
-// the request is repeated within [Options.Patience]. CodeConflict: the deadline has passed,
-// or the turn has ended.
+// Report reports the outcome of a claimed call. If the answer is lost or the server does not
+// answer, the request is repeated within [Options.Patience]. Report returns CodeConflict if the
+// deadline has passed, the turn has ended, or a different report was accepted before.
 func (c *Client) Report(ctx context.Context, id parley.InteractionID, r parley.ReportCall) (parley.ToolResult, error) {
 	return patient(ctx, c, func(err error) bool { return !final(err) }, func() (parley.ToolResult, error) {
 		return get[parley.ToolResult](ctx, c, call{method: http.MethodPost, path: p("/v1/interactions/%s/report", id), body: r})
@@ -34,28 +34,30 @@ func (c *Client) Report(ctx context.Context, id parley.InteractionID, r parley.R
 }
 
 // ToolFunc runs one call of a tool. ctx ends at the call's deadline, and when [Client.Handle]
-// is to end. The token of the report need not be set. An error is reported as that of the
-// call; of a call with effects as unknown, because it may have taken effect. To say that it
+// must end. The report's token need not be set. An error is reported as the outcome error; but
+// for a call with effects as unknown, because the call may have taken effect. To say that it
 // did not, return a report with the outcome error.
 type ToolFunc func(ctx context.Context, call parley.Claimed) (parley.ReportCall, error)
 
 const (
-	// lookEvery is how often the list of what waits in all sessions is read. It cannot be
-	// followed: a stream is of sessions that it names, and nothing announces new ones. While
-	// the list has no call for a while, it is read less often, down to lookSeldom.
+	// lookEvery is how often the list of open interactions in all sessions is read. The list
+	// cannot be followed, because a stream covers only the sessions that it names. If the list
+	// has had no call for a while, it is read less often, down to lookSeldom.
 	lookEvery  = time.Second
 	lookSeldom = 5 * time.Second
-	// maxCalls limits the calls that a Handle runs at once. It claims no more than it runs.
+	// maxCalls limits the calls that a Handle runs at once. It does not claim more than it can
+	// run.
 	maxCalls = 8
-	// reportWithin is how long a report is tried when Handle is to end.
+	// reportWithin is how long Handle still tries to send a report when it must end.
 	reportWithin = 5 * time.Second
 )
 
-// Handle runs the calls of a session's tools that clients run, by the tool's name, until
-// ctx ends. An empty session means all sessions of the caller: then the list of what waits is
-// read each second, and every five when there was no call for a while. Other tools are left to
-// other clients, and of several clients with the same tool one gets a call. It returns
-// ctx's cause, or an error that trying again would not mend, when all calls have returned.
+// Handle runs calls that a session offers to clients, with the function for the tool's name,
+// until ctx ends. An empty session means all sessions of the caller: their open interactions
+// are then listed every second, or every five seconds if there was no call for a while. Calls
+// of other tools are left to other clients. If several clients have the same tool, one of them
+// gets the call. When all calls have returned, Handle returns ctx's cause, or an error that
+// trying again would not fix.
 func (c *Client) Handle(ctx context.Context, session parley.SessionID, tools map[string]ToolFunc) error {
 	h := handler{c: c, tools: tools, seen: map[parley.InteractionID]bool{}, room: make(chan struct{}, maxCalls)}
 	defer h.calls.Wait()
@@ -87,7 +89,7 @@ func (c *Client) Handle(ctx context.Context, session parley.SessionID, tools map
 type handler struct {
 	c     *Client
 	tools map[string]ToolFunc
-	seen  map[parley.InteractionID]bool // what was offered before
+	seen  map[parley.InteractionID]bool // interactions that were offered before
 	room  chan struct{}
 	calls sync.WaitGroup
 }
@@ -119,7 +121,7 @@ func (h *handler) all(ctx context.Context) error {
 	}
 }
 
-// open takes what is offered now, and reports whether that was anything.
+// open claims the calls that are offered now, and reports whether there were any.
 func (h *handler) open(ctx context.Context, session parley.SessionID) (found bool, err error) {
 	there := map[parley.InteractionID]bool{}
 	for cursor := ""; ; {
@@ -142,8 +144,8 @@ func (h *handler) open(ctx context.Context, session parley.SessionID) (found boo
 	return found, nil
 }
 
-// take claims a call and runs it, unless somebody else has it. It waits for room. It reports
-// whether the call is new and for one of the tools.
+// take claims a call and runs it, unless another client has claimed it. It waits until fewer
+// than maxCalls run. It reports whether the call is new and for one of the tools.
 func (h *handler) take(ctx context.Context, in parley.Interaction) bool {
 	run := h.tools[in.Tool]
 	if in.Kind != parley.KindClient || run == nil || h.seen[in.ID] {
@@ -158,7 +160,7 @@ func (h *handler) take(ctx context.Context, in parley.Interaction) bool {
 	claimed, err := h.c.Claim(ctx, in.ID, "")
 	if err != nil {
 		if !final(err) {
-			delete(h.seen, in.ID) // it is tried again when it is listed again
+			delete(h.seen, in.ID) // try again when it is listed again
 		}
 		<-h.room
 		return true
@@ -182,7 +184,7 @@ func (h *handler) run(ctx context.Context, call parley.Claimed, run ToolFunc) {
 	}
 	r.Token = call.Token
 	over := ctx
-	if ctx.Err() != nil { // the server is told all the same
+	if ctx.Err() != nil { // the report is still sent
 		var done context.CancelFunc
 		over, done = context.WithTimeout(context.WithoutCancel(ctx), reportWithin)
 		defer done()

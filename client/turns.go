@@ -253,8 +253,8 @@ func (c *Client) Answer(ctx context.Context, id parley.InteractionID, a parley.A
 	return c.AnswerWith(ctx, id, parley.AnswerInteraction{Answer: a})
 }
 
-// AnswerWith is Answer with credentials for the tools of the turn, such as those that an
-// interaction of the kind credential asks for.
+// AnswerWith is Answer with credentials for the tools of the turn, for example those that an
+// interaction of kind credential asks for.
 func (c *Client) AnswerWith(ctx context.Context, id parley.InteractionID, a parley.AnswerInteraction) (Interaction, error) {
 	return patient(ctx, c, c.insists, func() (Interaction, error) {
 		return get[Interaction](ctx, c, call{method: http.MethodPost, path: p("/v1/interactions/%s/answer", id), body: a})

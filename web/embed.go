@@ -122,7 +122,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	app, rest, inApp := split(r.URL.Path)
-	if inApp && app == "" { // there is no slash behind the app's name
+	if inApp && app == "" { // the slash after the app's name is missing
 		if rest != "" && reads {
 			// The dot keeps a name with a colon from being read as a scheme.
 			redirect(w, "./"+url.PathEscape(rest)+"/")
@@ -159,8 +159,8 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// split finds the app in a path, and what is behind it. Without a slash behind the app's name,
-// the name is in rest.
+// split finds the app in a path and the rest of the path. Without a slash after the app's name,
+// rest is the name.
 func split(p string) (app, rest string, inApp bool) {
 	p = strings.TrimPrefix(p, "/")
 	after, ok := strings.CutPrefix(p, "apps/")
@@ -185,7 +185,7 @@ func (s *Site) Shows(r *http.Request) bool {
 // isFile reports whether the build has a file that is served as it is.
 func (s *Site) isFile(name string) bool { return s.has(name) && path.Ext(name) != ".html" }
 
-// isOwn reports whether a name is of what each app has its own of.
+// isOwn reports whether each app has its own file of that name.
 func isOwn(name string) bool {
 	return name == "look.css" || name == "logo" || name == "app.webmanifest"
 }
@@ -195,8 +195,8 @@ func (s *Site) has(name string) bool {
 	return ok
 }
 
-// plain sends a page that is the same for everybody: the list of apps, or where a browser comes
-// back to from a login.
+// plain sends a page that is the same for everybody: the list of apps, or the page to which a
+// login redirects.
 func (s *Site) plain(w http.ResponseWriter, r *http.Request, name string) {
 	if !s.has(name) {
 		unbuilt(w, r)
@@ -228,11 +228,11 @@ func (s *Site) page(w http.ResponseWriter, r *http.Request, app string) {
 	send(w, r, status, contentType(appPage), []byte(page))
 }
 
-// own sends what each app has its own of.
+// own sends a file that each app has its own of, such as the logo.
 func (s *Site) own(w http.ResponseWriter, r *http.Request, app, name string) {
 	look, ok := s.looks(app)
 	switch {
-	case name == "look.css": // also of an app that is not served: its page loads it
+	case name == "look.css": // also for an app that is not served, because its page loads it
 		send(w, r, http.StatusOK, contentType(name), accented(look.Accent))
 	case ok && name == "logo" && look.Logo != nil:
 		// A picture may be a document of XML. Opened by itself, it can neither run anything nor load anything.
@@ -261,14 +261,14 @@ func manifest(look Look) []byte {
 	if look.Logo != nil {
 		icons = append([]icon{{"./logo", "any", look.LogoType, ""}}, icons[1:]...)
 	}
-	body, _ := json.Marshal(map[string]any{ // texts can be written
+	body, _ := json.Marshal(map[string]any{ // strings always encode
 		"name": look.Title, "short_name": look.Title, "description": look.Description, "start_url": "./", "scope": "./",
 		"display": "standalone", "background_color": "#0a0a0a", "theme_color": "#0a0a0a", "icons": icons,
 	})
 	return body
 }
 
-// send sends what was made for this request, and is asked for again each time.
+// send sends a body that was made for this request. Clients revalidate it each time.
 func send(w http.ResponseWriter, r *http.Request, status int, kind string, body []byte) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-cache")

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// MaxOwn is the most bytes that a file of an app's own page may have.
+// MaxOwn limits a file of an app's own page, in bytes.
 const MaxOwn = 32 << 20
 
 // ownPolicy is for pages that others wrote, at origins of their own. They load what their server
@@ -23,9 +23,9 @@ const ownPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsa
 	"img-src 'self' data: blob:; media-src 'self' blob:; connect-src 'self'; manifest-src 'self'; worker-src 'self' blob:; " +
 	"frame-src 'self' blob:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// GuardOwn sets the headers of an app's own page, before its handler, and reports whether the
-// request may go on to it. A service worker may not: it would outlive the page, and answer for
-// whatever is served at this address later, which may be the server's own pages.
+// GuardOwn sets the headers of an app's own page before its handler runs, and reports whether
+// the handler may get the request. A service worker may not: it would outlive the page, and
+// answer for whatever is served at this address later, which may be the server's own pages.
 func GuardOwn(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	h.Set("Content-Security-Policy", ownPolicy)

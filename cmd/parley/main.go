@@ -1,6 +1,6 @@
 // Command parley is an agent server, and the tools to use it.
 //
-// It is the smallest program that package server makes, with the apps that come with Parley.
+// It is the smallest program that package server can build, with the apps that come with Parley.
 package main
 
 import (

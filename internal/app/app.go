@@ -32,14 +32,15 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// Part is something that a program adds to its server. Package server has the public ones.
+// Part is something that a program adds to its server. Package server has the public
+// constructors.
 type Part interface{ Brings() App }
 
-// App is one app's Go code, or other things that belong together. Every field may be left out, but
-// what is mounted needs a name.
+// App is one app's Go code, or other things that belong together. Every field is optional, but
+// an App that mounts something needs a name.
 type App struct {
 	Name string // of its folder
-	// Folders has folders of apps, as config.Settings.LoadApps reads them.
+	// Folders contains folders of apps, in the form that config.Settings.LoadApps reads.
 	Folders fs.FS
 	// Tools are kinds of toolsets, by the names that they have under tools in an app.yaml. Any
 	// app may list them. Two apps that bring the same kind are a mistake.
@@ -49,8 +50,8 @@ type App struct {
 	Wires map[string]Mount
 	// Mount adds the routes of the app itself.
 	Mount Mount
-	// Page serves the page of the app Name at an origin of its own, in place of a folder. It gets
-	// no request below /v1/ and /parley/, and requests without an identity.
+	// Page serves the page of the app Name at its own origin, instead of a folder. It gets no
+	// requests below /v1/ and /parley/. Its requests are not authenticated.
 	Page http.Handler
 	// MCPPrefix is in the names of the tools that start sessions and send messages over MCP; "": the
 	// app's name.
@@ -115,18 +116,18 @@ type ToolDeps struct {
 	// Check means that nothing will run: only the declarations are read, and nothing outside is
 	// needed.
 	Check bool
-	// Ask means, beside Check, that what is outside may be started and asked, to find all
-	// mistakes.
+	// Ask means, together with Check, that external programs and servers may be started and
+	// asked in order to find all mistakes.
 	Ask    bool
 	Env    func(name string) string // a variable of the server, or ""
 	Clean  func(text string) string // removes secrets
 	Logger *slog.Logger
-	// Kept is what Keep has kept under a name, also in an earlier process; nil: nothing. A name is
-	// that of a file.
+	// Kept returns what Keep has stored under a name, possibly in an earlier process; nil:
+	// nothing. The name must be a valid file name.
 	Kept func(name string) []byte
 	Keep func(name string, body []byte)
-	// Vault keeps secrets of users, such as the tokens of their logins; nil before the server
-	// has its store.
+	// Vault returns the vault with users' secrets, such as the tokens of their logins; nil
+	// before the server has its store.
 	Vault func() *vault.Vault
 }
 
@@ -156,13 +157,13 @@ func Says(err error) string {
 	return text
 }
 
-// Late is a toolset whose tools have to be asked for outside. The app is served with those that
-// are known, and made anew when there are others.
+// Late is a toolset whose tools must be asked for externally. The app is served with the tools
+// that are known, and rebuilt when they change.
 type Late interface {
 	seam.Versioned
-	Known() bool    // Tools need not ask; answers at once
+	Known() bool    // Tools need not ask externally; must not block
 	Prefix() string // of the names of its tools
-	Wrong() error   // what is wrong with the app's options, now that its tools are known
+	Wrong() error   // a mistake in the app's options that shows once its tools are known
 }
 
 // Service is a toolset with what belongs to it. Every field but the first may be left out.
@@ -172,7 +173,8 @@ type Service struct {
 	Start, Close func()
 	// Secrets are removed from all text.
 	Secrets []string
-	// Changes sets who is told when the tools of a Late have changed. tell does not block.
+	// Changes sets the function that is called when the tools of a Late have changed. tell must
+	// not block.
 	Changes func(tell func())
 	// Observe sets who is told about events outside.
 	Observe func(tell func(engine.Observation))

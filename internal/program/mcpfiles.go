@@ -31,14 +31,14 @@ const (
 	longName     = 24 // bytes of a server's name that stay in the names of its tools
 )
 
-// mcpFiles are the MCP servers that the files of platform, user and workspace give to one
-// scope. Of two of one name the nearer counts, if it may run; the app's own is nearer than
-// the platform's.
+// mcpFiles holds the MCP servers that the files of platform, user and workspace add to one
+// scope. Of two servers with the same name, the nearer one that may run is used; the app's own
+// is nearer than the platform's.
 //
-// Servers of users and workspaces are not those of the operator: each runs only once a
-// person has approved its digest, its tools are writes whatever it says, and their names
-// hold its level and digest. So no rule, yes or effect that is meant for another server of the
-// same name is about them.
+// Servers of users and workspaces are less trusted than the operator's. Each runs only after a
+// person has approved its digest. Its tools count as writes whatever it declares, and their
+// names contain its level and digest. So no rule, grant or effect meant for another server of
+// the same name applies to them.
 type mcpFiles struct {
 	p    *plan
 	app  *config.App
@@ -108,7 +108,7 @@ func (f *mcpFiles) look(ctx context.Context) []fileServer {
 	return found
 }
 
-// chosen are the servers that may run, the nearest of each name.
+// chosen returns the servers that may run, the nearest of each name.
 func (f *mcpFiles) chosen(found []fileServer) []fileServer {
 	byName := map[string]fileServer{}
 	for _, t := range f.app.Toolsets {
@@ -202,8 +202,8 @@ func (f *mcpFiles) server(s fileServer) (*mcp.Toolset, error) {
 	return set, err
 }
 
-// tidy ends the servers that are not chosen any more: nobody wants them, or somebody has
-// withdrawn the approval.
+// tidy ends the servers that are no longer chosen, because they were removed or their approval
+// was withdrawn.
 func (f *mcpFiles) tidy(chosen []fileServer) {
 	f.mu.Lock()
 	var over []*mcp.Toolset
