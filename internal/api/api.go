@@ -52,10 +52,10 @@ type Options struct {
 	// route.
 	Providers func(ctx context.Context) []ProviderInfo
 
-	// Page says how an app's page looks; nil: nothing is known of it.
+	// Page returns how an app's page looks; nil: it is not known.
 	Page func(app string) AppPage
 
-	// Logins are those of users at other services; nil: there are none.
+	// Logins are users' logins at other services; nil: there are none.
 	Logins *login.Logins
 
 	// Kill ends the process as a power cut would. Only a demo has it; nil: there is no such route.
@@ -63,12 +63,13 @@ type Options struct {
 
 	Version string            // of the server, as /v1/server shows it
 	Off     map[string]string // apps that are not served, and why
-	// Mistakes are those of apps as their files are now, by the app's name; nil: there are none.
+	// Mistakes returns the mistakes in the current files of apps, by the app's name; nil: there
+	// are none.
 	Mistakes func() map[string][]string
 	Notices  []string     // what every client should show, for example that no login is required
 	Metrics  http.Handler // at /metrics; nil: there is none
 	Streams  func(n int)  // called with the number of open streams
-	// Redact removes secrets from refusals that are sent over a WebSocket, as the guard does with
+	// Redact removes secrets from errors that are sent over a WebSocket, as the guard does with
 	// others. Nil: they are sent as they are.
 	Redact func(body []byte) []byte
 	Logger *slog.Logger

@@ -79,7 +79,7 @@ type importInput struct {
 	RawBody   []byte           `contentType:"application/zip" required:"true"`
 }
 
-// digest is of all that is asked for. A key stands for it.
+// digest returns the digest of the whole request, which an idempotency key must match.
 func (in *importInput) digest() parley.Digest {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "import %q %q\n", in.App, in.Workspace)

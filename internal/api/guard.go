@@ -264,7 +264,7 @@ func fromElsewhere(r *http.Request, origin string) bool {
 	return site != "" && site != "none"
 }
 
-// HostName is the name in a Host header, in lower case and without its port.
+// HostName returns the name in a Host header, in lower case and without the port.
 func HostName(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

@@ -45,7 +45,7 @@ type answerInput struct {
 	Body parley.AnswerInteraction
 }
 
-// maxReport is the most bytes that a report may have, with its files in base64.
+// maxReport limits a report with its files in base64, in bytes.
 const maxReport = 12 << 20
 
 // maxArtifact is the most bytes an artifact may have, since it is read whole.
@@ -53,7 +53,7 @@ const maxArtifact = 16 << 20
 
 type artifactInput struct {
 	ID     parley.ArtifactID `path:"id" maxLength:"64" doc:"The artifact."`
-	Inline bool              `query:"inline" doc:"Let a frame of a page of ours show it, if it is HTML. It runs nothing there and loads nothing."`
+	Inline bool              `query:"inline" doc:"Allow a frame in Parley's own pages to show it, if it is HTML. It runs no scripts there and loads nothing."`
 }
 
 func (s *Server) interactionRoutes() {
@@ -89,9 +89,9 @@ func (s *Server) interactionRoutes() {
 		return ok(e.Answer(ctx, p, in.ID, a))
 	})
 	route(s, huma.Operation{
-		OperationID: "claim-call", Method: http.MethodPost, Path: "/v1/interactions/{id}/claim", Tags: tags, Summary: "Take a call that is offered to clients",
-		Description: "For interactions of kind client. One claim wins, and any other is a conflict (409). The answer has the token that is needed to report, and until when. " +
-			"A claim with a token of your own can be repeated if its answer was lost. After the deadline a call that may be repeated is offered again, as another interaction; of any other it is asked whether it took effect.",
+		OperationID: "claim-call", Method: http.MethodPost, Path: "/v1/interactions/{id}/claim", Tags: tags, Summary: "Claim a call that is offered to clients",
+		Description: "For interactions of kind client. Only one claim succeeds; any other is a conflict (409). The answer has the token that the report needs, and its deadline. " +
+			"A claim with a token of your own can be repeated if its answer was lost. After the deadline a call that may be repeated is offered again, as another interaction. For any other call, a person is asked whether it took effect.",
 	}, func(ctx context.Context, p parley.Principal, in *claimInput) (*body[parley.Claimed], error) {
 		c := parley.ClaimCall{}
 		if in.Body != nil {
@@ -101,8 +101,8 @@ func (s *Server) interactionRoutes() {
 		return ok(e.Claim(ctx, p, in.ID, c))
 	})
 	route(s, huma.Operation{
-		OperationID: "report-call", Method: http.MethodPost, Path: "/v1/interactions/{id}/report", Tags: tags, Summary: "Say what came of a call that you have claimed",
-		Description:  "The same report again gets the same answer, also after the turn has ended; another one is a conflict (409), as is one after the deadline. A server that was restarted in between still takes it.",
+		OperationID: "report-call", Method: http.MethodPost, Path: "/v1/interactions/{id}/report", Tags: tags, Summary: "Report the outcome of a call that you have claimed",
+		Description:  "Repeating the same report gets the same answer, even after the turn has ended. A different report is a conflict (409), and so is a report after the deadline. The report is also accepted after a restart of the server.",
 		MaxBodyBytes: maxReport,
 	}, func(ctx context.Context, p parley.Principal, in *reportInput) (*body[parley.ToolResult], error) {
 		return ok(e.Report(ctx, p, in.ID, in.Body))

@@ -24,7 +24,7 @@ type loginList struct {
 }
 
 type loginForgotten struct {
-	Revoked bool `json:"revoked" doc:"Whether the authorization server says that it has ended the tokens."`
+	Revoked bool `json:"revoked" doc:"Whether the authorization server says that it has revoked the tokens."`
 }
 
 func (s *Server) loginRoutes() {
@@ -42,36 +42,36 @@ func (s *Server) loginRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "finish-login", Method: http.MethodPost, Path: "/v1/logins", Tags: tags,
-		Summary: "Hand in what a browser brought back from a login",
-		Description: "The page login.html does this. An answer counts once, for the user who began the login, and only if it is from where the login began. " +
-			"What waits for the login goes on.",
+		Summary: "Finish a login with the answer of the authorization server",
+		Description: "The page login.html does this. An answer is accepted once, for the user who began the login, and only from the authorization server where the login began. " +
+			"Calls that wait for the login continue.",
 	}, func(ctx context.Context, p parley.Principal, q *finishInput) (*body[parley.LoginFinished], error) {
 		done, err := in.Finish(ctx, p, q.Body)
 		if done.Link == "" {
 			return nil, err
 		}
-		if aerr := s.answerLogin(ctx, p, done); err == nil { // after a failure, what waits shows another link
+		if aerr := s.answerLogin(ctx, p, done); err == nil { // after a failure, the question shows another link
 			err = aerr
 		}
 		return ok(done.LoginFinished, err)
 	})
 	route(s, huma.Operation{
 		OperationID: "forget-login", Method: http.MethodDelete, Path: "/v1/logins/{id}", Tags: tags,
-		Summary: "Forget a login", Description: "Its tokens are removed here, and revoked where that is possible. A call that needs it asks you to log in again.",
+		Summary: "Forget a login", Description: "Its tokens are removed here, and revoked at the authorization server if it supports that. A call that needs the login asks you to log in again.",
 	}, func(ctx context.Context, p parley.Principal, q *loginInput) (*body[loginForgotten], error) {
 		revoked, err := in.Forget(ctx, p, q.ID)
 		return ok(loginForgotten{revoked}, err)
 	})
 	route(s, huma.Operation{
 		OperationID: "forget-logins", Method: http.MethodDelete, Path: "/v1/logins", Tags: tags, DefaultStatus: http.StatusNoContent,
-		Summary: "Forget all your logins", Description: "With all else that is kept encrypted for you.",
+		Summary: "Forget all your logins", Description: "Also removes everything else that is stored encrypted for you.",
 	}, func(ctx context.Context, p parley.Principal, _ *struct{}) (*struct{}, error) {
 		return nil, in.ForgetAll(ctx, p)
 	})
 }
 
-// answerLogin answers all questions that wait for a login. Whoever answers one before says the
-// same, since the call looks whether its user is logged in.
+// answerLogin answers all questions that wait for a login. It does no harm if a client answers
+// one first, because the call checks itself whether its user is logged in.
 func (s *Server) answerLogin(ctx context.Context, p parley.Principal, done login.Finished) error {
 	var from seam.InteractionMark
 	for {

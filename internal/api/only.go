@@ -6,25 +6,27 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// A caller may be limited to one app (Options.Only), as the page of an app on an origin of its own is.
-// Then an operation is carried out only if its input says which app it is about, and that is this app.
-// All other operations, such as lists over all apps, are refused: whoever adds one does not open it.
+// A caller may be limited to one app (Options.Only), like the page of an app at its own origin.
+// Then an operation is allowed only if its input says which app it is about, and it is this
+// app. All other operations, such as lists over all apps, are refused. So a new operation is
+// refused by default.
 
-// aboutApp is an input that says which app it is about, by an object of that app or by its name.
+// aboutApp is an input that says which app it is about, by the app's name or the id of an
+// object in it.
 type aboutApp interface {
-	// of returns the app, "" when it is about all apps, or the error that an unknown id gets.
+	// of returns the app, or "" if the input is about all apps, or the error for an unknown id.
 	of(ctx context.Context, e Engine, p parley.Principal) (app string, err error)
 }
 
-// unknowable is an input whose app is in an id: of another app's, as of another user's, the caller
-// learns nothing.
+// unknowable is an input with an id of an object. If the object belongs to another app, the
+// caller gets the same error as for an unknown id.
 type unknowable interface {
 	aboutApp
-	// unknown is the error that an unknown id gets.
+	// unknown returns the error for an unknown id.
 	unknown(ctx context.Context, e Engine) error
 }
 
-// nobody owns nothing, so that every id is unknown.
+// nobody is a principal without objects, for whom every id is unknown.
 var nobody parley.Principal
 
 // within returns an error if the caller is limited to an app and in is not about it.
@@ -52,7 +54,7 @@ func (s *Server) within(ctx context.Context, p parley.Principal, in any) error {
 
 func beyond(only string) error {
 	return parley.Errorf(parley.CodeForbidden, "only sessions of the app %s can be reached from here", only).
-		WithHint("this address, or this key, is for the page of that app; ask for one session, or list those of the app with ?app=%s", only)
+		WithHint("this address, or this key, is for the page of that app only; request a single session, or list the app's sessions with ?app=%s", only)
 }
 
 func (in SessionParam) of(ctx context.Context, e Engine, p parley.Principal) (string, error) {

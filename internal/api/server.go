@@ -38,9 +38,9 @@ type AppInfo struct {
 type AppPage struct {
 	Accent string `json:"accent,omitempty" doc:"A colour, such as #1f6feb."`
 	Logo   bool   `json:"logo" doc:"There is a picture at /apps/{name}/logo."`
-	URL    string `json:"url,omitempty" doc:"The app brings a page of its own, here."`
-	// Approvals is for the page, which asks for them only then.
-	Approvals bool `json:"approvals" doc:"Files of its users and workspaces may name what runs once a person has approved it."`
+	URL    string `json:"url,omitempty" doc:"Where the app's own page is, if the app brings one."`
+	// Approvals tells the page whether to ask for approvals.
+	Approvals bool `json:"approvals" doc:"Files of its users and workspaces may name programs and URLs, which are used after a person has approved them."`
 }
 
 // AppAgent is one agent of an app.
@@ -90,7 +90,7 @@ type serverInfo struct {
 	Notices []string `json:"notices" nullable:"false"`
 	Off     []AppOff `json:"off" nullable:"false" doc:"Apps that this server knows and does not serve."`
 
-	Killable bool `json:"killable,omitempty" doc:"It is a demo on this machine that its page may kill; it starts again by itself."`
+	Killable bool `json:"killable,omitempty" doc:"The server is a demo on this machine. Its page may kill it, and it restarts automatically."`
 }
 
 // AppOff is an app that is not served.
@@ -168,9 +168,9 @@ func (s *Server) serverRoutes() {
 	})
 	if s.o.Kill != nil {
 		route(s, huma.Operation{
-			OperationID: "kill-server", Method: http.MethodPost, Path: "/v1/server/kill", Tags: tags, Summary: "Kill this demo, to see what becomes of its turns",
-			Description: "The process ends without warning, as it would at a power cut, and starts again. Only a demo that listens on this machine alone has this.",
-			Responses:   map[string]*huma.Response{"202": {Description: "It dies now"}},
+			OperationID: "kill-server", Method: http.MethodPost, Path: "/v1/server/kill", Tags: tags, Summary: "Kill this demo server, to see how its turns recover",
+			Description: "The process ends without warning, as in a power cut, and starts again. Only a demo that listens on this machine alone has this operation.",
+			Responses:   map[string]*huma.Response{"202": {Description: "The process ends now"}},
 		}, func(_ context.Context, _ parley.Principal, _ *struct{ Body struct{} }) (*huma.StreamResponse, error) {
 			return &huma.StreamResponse{Body: func(hc huma.Context) {
 				_, w := humago.Unwrap(hc)
@@ -239,7 +239,7 @@ func (s *Server) appInfo(a parley.App) AppInfo {
 		info.Tools = append(info.Tools, AppTool{Name: t.Name, Description: t.Description, Effect: effect})
 	}
 	if wrong := s.mistakes()[a.Name]; len(wrong) > 0 {
-		info.Notices = append(info.Notices, "This app was changed and has mistakes, so it is served as it was before: "+strings.Join(wrong, "; "))
+		info.Notices = append(info.Notices, "This app was changed and now has mistakes, so its previous version is served: "+strings.Join(wrong, "; "))
 	}
 	m, err := s.o.Engine.Model(a.Model)
 	if err != nil {

@@ -117,10 +117,10 @@ type approvalList struct {
 
 type approvalInput struct {
 	SessionParam
-	Digest parley.Digest `path:"digest" maxLength:"64" doc:"Of what is decided about."`
+	Digest parley.Digest `path:"digest" maxLength:"64" doc:"The digest of the thing to decide about."`
 	Body   struct {
-		State parley.ApprovalState `json:"state" enum:"allowed,denied,open" doc:"What is decided; open takes a decision back."`
-		Was   parley.ApprovalState `json:"was,omitempty" enum:"allowed,denied,open" doc:"The state that the person has seen. When somebody has decided meanwhile, nothing changes (409)."`
+		State parley.ApprovalState `json:"state" enum:"allowed,denied,open" doc:"The decision; open withdraws an earlier one."`
+		Was   parley.ApprovalState `json:"was,omitempty" enum:"allowed,denied,open" doc:"The state that the person has seen. If somebody else has decided since, nothing changes (409)."`
 	}
 }
 
@@ -240,7 +240,7 @@ func (s *Server) sessionRoutes() {
 	})
 	route(s, huma.Operation{
 		OperationID: "list-commands", Method: http.MethodGet, Path: "/v1/sessions/{id}/commands", Tags: tags, Summary: "List the slash commands of a session",
-		Description: "A message that begins with /NAME stands for the command of that name. What follows the name are its arguments.",
+		Description: "A message that begins with /NAME calls the command of that name. The text after the name is its arguments.",
 	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*body[commandList], error) {
 		list, err := inTurn(ctx, s, p, func() ([]parley.SlashCommand, error) { return e.Commands(ctx, p, in.ID) })
 		return ok(commandList{some(list)}, err)
@@ -248,7 +248,7 @@ func (s *Server) sessionRoutes() {
 	route(s, huma.Operation{
 		OperationID: "list-approvals", Method: http.MethodGet, Path: "/v1/sessions/{id}/approvals", Tags: tags,
 		Summary:     "List what files of the session's user and workspace would run",
-		Description: "Hooks and MCP servers in these files run only if the app's operator allows it, and once a person has approved each.",
+		Description: "Hooks and MCP servers in these files run only if the app's operator allows it and a person has approved each of them.",
 	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*body[approvalList], error) {
 		list, err := inTurn(ctx, s, p, func() ([]parley.Approval, error) { return e.Approvals(ctx, p, in.ID) })
 		return ok(approvalList{some(list)}, err)
@@ -256,7 +256,7 @@ func (s *Server) sessionRoutes() {
 	route(s, huma.Operation{
 		OperationID: "decide-approval", Method: http.MethodPost, Path: "/v1/sessions/{id}/approvals/{digest}", Tags: tags,
 		Summary:     "Approve or deny what a file would run",
-		Description: "The digest is of the whole command line and of the files that it names. When one of them changes, it is something else, and has to be approved again.",
+		Description: "The digest covers the whole command line and the files that it names. When one of them changes, the digest changes, and a new approval is needed.",
 	}, func(ctx context.Context, p parley.Principal, in *approvalInput) (*body[parley.Approval], error) {
 		return ok(inTurn(ctx, s, p, func() (parley.Approval, error) {
 			return e.Approve(ctx, p, in.ID, in.Digest, parley.DecideApproval{State: in.Body.State, Was: in.Body.Was})

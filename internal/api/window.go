@@ -43,7 +43,7 @@ func (s *Server) windowRoutes() {
 			"The answer also contains the session's current settings, which are in the part of the log that is not read.  " +
 			"For older turns ask again with before, the id of the oldest turn you have, and read the events up to the first that you have.",
 	}, func(ctx context.Context, p parley.Principal, in *windowInput) (*body[window], error) {
-		// It reads whole turns, of which there may be many.
+		// It may read many whole turns.
 		return ok(inTurn(ctx, s, p, func() (window, error) { return s.window(ctx, p, in) }))
 	})
 }
