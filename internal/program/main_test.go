@@ -502,7 +502,7 @@ func TestCommands_refuse_what_is_wrong(t *testing.T) {
 		{[]string{"session", "swim"}, exitUsage, "parley session --help lists the commands"},
 		{[]string{"serve", "--port", "1"}, exitUsage, "unknown flag"},
 		{[]string{"serve", "extra"}, exitUsage, ""},
-		{[]string{"run"}, exitUsage, "at least 1 arg"},
+		{[]string{"run"}, exitUsage, "an argument is missing"},
 		{[]string{"run", "--app", "nothing", "hello"}, exitFailed, "nothing"},
 		{[]string{"run", "--store", "paper", "hello"}, exitUsage, "mem"},
 		{[]string{"serve", "--config", "missing.yaml"}, exitUsage, "missing.yaml"},
