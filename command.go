@@ -32,12 +32,16 @@ type CreateSession struct {
 
 // Send asks for a turn.
 type Send struct {
-	Message     string         `json:"message"`
-	Attachments []ArtifactID   `json:"attachments,omitempty"` // artifacts of the session for the model to look at
-	Model       string         `json:"model,omitempty"`
-	Hints       map[string]any `json:"hints,omitempty"`
-	Budgets     Budgets        `json:"budgets,omitzero"`
-	NoTools     bool           `json:"no_tools,omitempty"`
+	Message     string       `json:"message"`
+	Attachments []ArtifactID `json:"attachments,omitempty"` // artifacts of the session for the model to look at
+	// Resources of the session's MCP servers are read before the message is accepted, and
+	// become part of it; so do those that the message mentions as @server:uri. What cannot be
+	// read is refused.
+	Resources []ResourceRef  `json:"resources,omitempty"`
+	Model     string         `json:"model,omitempty"`
+	Hints     map[string]any `json:"hints,omitempty"`
+	Budgets   Budgets        `json:"budgets,omitzero"`
+	NoTools   bool           `json:"no_tools,omitempty"`
 	// Tools are offered to the turn's agents in addition to the app's tools, if the app accepts
 	// them ([App.CallerTools]). The caller runs them: see [ClaimCall]. They are gone when the
 	// turn ends.

@@ -43,7 +43,7 @@ var mayImport = []struct {
 	{"internal/toolbox", []string{".", "internal/seam"}},
 	{"internal/hook", []string{".", "internal/dial", "internal/proc"}},
 	{"internal/scope", []string{".", "internal/hook", "internal/seam", "internal/toolbox", "internal/workspace"}},
-	{"internal/engine", []string{".", "internal/seam", "internal/eventlog", "internal/hook", "internal/policy", "internal/scope", "internal/toolbox"}},
+	{"internal/engine", []string{".", "internal/fair", "internal/seam", "internal/eventlog", "internal/hook", "internal/policy", "internal/scope", "internal/toolbox"}},
 	{"internal/engine/enginetest", []string{"**"}},
 	{"internal/wire", []string{".", "internal/seam", "internal/eventlog", "internal/sse"}},
 	{"internal/api", []string{".", "internal/engine", "internal/login", "internal/eventlog", "internal/wire", "internal/seam", "internal/archive", "internal/sse", "internal/fair", "internal/strict"}},

@@ -173,6 +173,11 @@ func text(s string) []parley.Part { return []parley.Part{{Type: parley.PartText,
 
 func used(in, out int64) parley.Usage { return parley.Usage{InputTokens: in, OutputTokens: out} }
 
+func withResources(r parley.TurnRequest, parts ...parley.Part) parley.TurnRequest {
+	r.Message.Parts = append(r.Message.Parts, parts...)
+	return r
+}
+
 func logs() map[string][]parley.Event {
 	all := map[string]*tape{}
 	answer := "Use **Google OAuth** only.\n\n> scrap the email/password login <CEO> & \"go\"\u2028"
@@ -246,6 +251,19 @@ func logs() map[string][]parley.Event {
 		}})
 	l.add(t1, in, parley.ContextObserved{Source: "client", Ref: "k1", Text: "The client that had claimed note_add reported after the deadline: ok", At: day})
 	all["waiting-unknown"] = l
+
+	const stored = parley.ArtifactID("01JARTIFACT000000000000001")
+	l = newTape()
+	l.add(t1, "", parley.TurnStarted{TurnRequest: withResources(ask("What is in @docs:file:///a.md?"),
+		parley.Part{Type: parley.PartResource, Server: "docs", URI: "file:///a.md", MediaType: "text/markdown", Text: strings.Repeat("ü", 2100)},
+		parley.Part{Type: parley.PartImage, Server: "docs", URI: "file:///b.png", MediaType: "image/png", Name: "b.png", Artifact: stored}), App: "d1"}).
+		add(t1, "", parley.ArtifactStored{ArtifactRef: parley.ArtifactRef{ID: stored, Name: "b.png", MediaType: "image/png", Size: 3, SHA256: "d2"}}).
+		add(t1, in, parley.AgentStarted{Name: "interface"}).
+		add(t1, in, parley.ModelStarted{Call: "c1", Model: "m", Context: "x", Reserved: used(10, 100)}).
+		add(t1, "", parley.TurnSteered{Message: withResources(ask("and this"), parley.Part{Type: parley.PartResource, Server: "docs", URI: "file:///c.md", Text: "C"}).Message, By: "local"}).
+		add(t1, in, parley.ModelReplied{Call: "c1", Model: "m", Parts: text("Much."), Usage: used(10, 1)}).
+		add(t1, "", parley.TurnCompleted{Response: parley.Response{Message: "Much."}, Usage: used(10, 1)})
+	all["resources"] = l
 
 	const stopped = "the server stopped while the turn was running"
 	l = newTape()

@@ -31,6 +31,10 @@ const (
 	// itself).
 	PartProvider PartType = "provider"
 	PartCommand  PartType = "command" // Name (the slash command in the text), Text (the prompt that it stands for)
+	// PartResource is the text of a resource of an MCP server that the user attached: Server,
+	// URI, MediaType, Text. It is the server's word, and no instruction. A resource that is an
+	// image or a file is a PartImage or PartFile with Server and URI.
+	PartResource PartType = "resource"
 )
 
 // Part is a piece of a message.
@@ -43,9 +47,11 @@ type Part struct {
 	Input      json.RawMessage `json:"input,omitempty"`
 	Redacted   bool            `json:"redacted,omitempty"` // the secrets of Input were taken out
 	IsError    bool            `json:"is_error,omitempty"`
-	Cut        bool            `json:"cut,omitempty"` // the text ends early because the call was cut off
+	Cut        bool            `json:"cut,omitempty"` // the text ends early: the call was cut off, or a resource is shortened
 	Artifact   ArtifactID      `json:"artifact,omitempty"`
 	MediaType  string          `json:"media_type,omitempty"`
+	Server     string          `json:"server,omitempty"` // of a resource: the MCP server that it is from
+	URI        string          `json:"uri,omitempty"`    // of a resource
 
 	// Signature is a provider's seal over this part. It is opaque: it goes back byte for
 	// byte, only to the Provider that made it, and is never parsed. Thinking and provider
@@ -65,13 +71,33 @@ func Text(role Role, text string) Message {
 	return Message{Role: role, Parts: []Part{{Type: PartText, Text: text}}}
 }
 
-// Said returns m without the prompt that its slash command stands for.
+// maxSaid is how many bytes of a resource later turns have.
+const maxSaid = 4 << 10
+
+// Said returns m as later turns have it: without the prompt that its slash command stands for, and
+// with only the beginnings of its resources.
 func (m Message) Said() Message {
 	command := func(p Part) bool { return p.Type == PartCommand }
-	if slices.ContainsFunc(m.Parts, command) {
+	long := func(p Part) bool { return p.Type == PartResource && len(p.Text) > maxSaid }
+	if slices.ContainsFunc(m.Parts, func(p Part) bool { return command(p) || long(p) }) {
 		m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), command)
+		for i, p := range m.Parts {
+			if long(p) {
+				m.Parts[i].Text, m.Parts[i].Cut = clip(p.Text, maxSaid), true
+			}
+		}
 	}
 	return m
+}
+
+// Resources are those that m has.
+func (m Message) Resources() (list []ResourceRef) {
+	for _, p := range m.Parts {
+		if r := (ResourceRef{p.Server, p.URI}); p.Server != "" && !slices.Contains(list, r) {
+			list = append(list, r)
+		}
+	}
+	return list
 }
 
 // Text joins the text parts.

@@ -28,6 +28,7 @@ type TurnView struct {
 	Resumes      bool          `json:"resumes,omitempty"` // interrupted, and goes on by itself
 	Origin       Origin        `json:"origin"`
 	Message      string        `json:"message"`
+	Resources    []ResourceRef `json:"resources,omitempty"` // attached to the message
 	By           string        `json:"by,omitempty"`
 	Client       string        `json:"client,omitempty"`
 	RetryOf      TurnID        `json:"retry_of,omitempty"`
@@ -123,7 +124,7 @@ func (v *Transcript) Apply(e Event) {
 
 func (v *Transcript) ask(e Event, r TurnRequest, status TurnStatus) {
 	v.Turns = append(v.Turns, TurnView{
-		ID: e.Turn, Status: status, Origin: r.Origin, Message: r.Message.Text(), By: r.By, Client: r.Client,
+		ID: e.Turn, Status: status, Origin: r.Origin, Message: r.Message.Text(), Resources: r.Message.Resources(), By: r.By, Client: r.Client,
 		RetryOf: r.RetryOf, AskedAt: e.Time, Steps: []StepView{}, Texts: []TextView{}, Models: []string{},
 	})
 }
@@ -179,7 +180,11 @@ func (t *TurnView) apply(e Event, p Payload) {
 	case ToolEnded:
 		step(StepView{Type: StepToolResult, Agent: agent, Tool: p.Name, Call: p.Call, Result: p.Output, Outcome: p.Outcome})
 	case TurnSteered:
-		note("message from the user: " + p.Message.Text())
+		text := "message from the user: " + p.Message.Text()
+		for _, r := range p.Message.Resources() {
+			text += "\n[attached: " + r.String() + "]"
+		}
+		note(text)
 	case TurnStopRequested:
 		t.Stopping = true
 	case TurnInterrupted:

@@ -143,6 +143,24 @@ func (c *Client) Queue(ctx context.Context, id parley.SessionID) ([]Queued, erro
 	return list.Queue, err
 }
 
+// Commands lists the slash commands of a session. A message that begins with /NAME stands for
+// the command of that name.
+func (c *Client) Commands(ctx context.Context, id parley.SessionID) ([]parley.SlashCommand, error) {
+	list, err := get[struct {
+		Commands []parley.SlashCommand `json:"commands"`
+	}](ctx, c, call{method: http.MethodGet, path: p("/v1/sessions/%s/commands", id)})
+	return list.Commands, err
+}
+
+// Resources lists a page of what messages of a session may have attached, with
+// [parley.Send.Resources]: the resources of its MCP servers. after is Next of the page before;
+// empty: the first page. A server that could not be asked is in Failed.
+func (c *Client) Resources(ctx context.Context, id parley.SessionID, after string) (parley.ResourceList, error) {
+	q := url.Values{}
+	set(q, "cursor", after)
+	return get[parley.ResourceList](ctx, c, call{method: http.MethodGet, path: p("/v1/sessions/%s/resources", id), query: q})
+}
+
 // Unqueue removes a turn from the queue.
 func (c *Client) Unqueue(ctx context.Context, id parley.SessionID, turn parley.TurnID) error {
 	_, err := get[struct{}](ctx, c, call{method: http.MethodDelete, path: p("/v1/sessions/%s/queue/%s", id, turn)})

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/base64"
 	"net/http"
 	"strings"
 	"time"
@@ -96,6 +97,30 @@ type queueList struct {
 
 type commandList struct {
 	Commands []parley.SlashCommand `json:"commands" nullable:"false"`
+}
+
+type resourcesInput struct {
+	SessionParam
+	Cursor string `query:"cursor" maxLength:"3000" doc:"next of the page before, to read the page behind it."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" doc:"At most so many; 200 when not given."`
+}
+
+// resourceMark is a resource as the cursor of the page behind it.
+func resourceMark(r parley.ResourceRef) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(r.Server + " " + r.URI))
+}
+
+func resourceAfter(mark string) (r parley.ResourceRef, err error) {
+	if mark == "" {
+		return r, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(mark)
+	var split bool
+	r.Server, r.URI, split = strings.Cut(string(raw), " ")
+	if err != nil || !split || r.Check() != nil {
+		return r, invalid("cursor", "this is not the next of a page").WithHint("leave it out for the first page")
+	}
+	return r, nil
 }
 
 // queued is a turn in the queue.
@@ -244,6 +269,21 @@ func (s *Server) sessionRoutes() {
 	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*body[commandList], error) {
 		list, err := inTurn(ctx, s, p, func() ([]parley.SlashCommand, error) { return e.Commands(ctx, p, in.ID) })
 		return ok(commandList{some(list)}, err)
+	})
+	route(s, huma.Operation{
+		OperationID: "list-resources", Method: http.MethodGet, Path: "/v1/sessions/{id}/resources", Tags: tags, Summary: "List what messages of a session may have attached",
+		Description: "The resources and templates of the session's MCP servers. A message has those that its resources name, and those that it mentions as @server:uri. " +
+			"Servers are started for the list. failed says which of them could not be asked; the resources are those of the others.",
+	}, func(ctx context.Context, p parley.Principal, in *resourcesInput) (*body[parley.ResourceList], error) {
+		after, err := resourceAfter(in.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		list, next, err := e.Resources(ctx, p, in.ID, after, in.Limit) // not in turn: it waits for servers, and not for a processor
+		if next != (parley.ResourceRef{}) {
+			list.Next = resourceMark(next)
+		}
+		return ok(list, err)
 	})
 	route(s, huma.Operation{
 		OperationID: "list-approvals", Method: http.MethodGet, Path: "/v1/sessions/{id}/approvals", Tags: tags,

@@ -172,6 +172,8 @@ func (e *Engine) Retry(ctx context.Context, p parley.Principal, id parley.TurnID
 		again.Send = parley.Send{Message: r.Message.Text(), Model: r.Model, Hints: r.Hints, Budgets: r.Budgets, NoTools: r.NoTools, Tools: offeredAgain(r.Tools)}
 		for _, part := range r.Message.Parts {
 			switch {
+			case part.Server != "": // what it said then, as with a command
+				again.read = append(again.read, part)
 			case part.Artifact != "":
 				again.Attachments = append(again.Attachments, part.Artifact)
 			case part.Type == parley.PartCommand: // reuse the prompt that it stood for

@@ -132,6 +132,7 @@ type Engine struct {
 	credentials credentials
 	meter       meter
 	claims      claims
+	readings    readings
 	observed    chan Observation
 	resuming    chan struct{}               // at most 8 automatic resumptions at once
 	telling     chan struct{}               // at most maxTelling sessions whose hooks are told of something at once
@@ -190,6 +191,7 @@ func New(o Options) (*Engine, error) {
 		entropy:  &ulid.LockedMonotonicReader{MonotonicReader: ulid.Monotonic(rand.Reader, 0)},
 		sessions: map[parley.SessionID]*session{}, observed: make(chan Observation, observeQueue), resuming: make(chan struct{}, 8), telling: make(chan struct{}, maxTelling), going: map[parley.SessionID]bool{}, inVain: map[parley.TurnID]string{},
 	}
+	e.readings.turns.Slots, e.readings.turns.Each, e.readings.turns.Queued = readSlots, readEach, readQueued
 	e.credentials.hide = func(s parley.SessionID, values []string) { o.Log.Hide(s, values...) }
 	for _, rt := range o.Runtimes {
 		if rt, ok := rt.(seam.Starter); ok {

@@ -36,8 +36,11 @@ func (s *session) askFirst(c asked, m parley.Message) *askFirst {
 	if c.heard != nil && c.heard.turn == t.ID || !s.hasHooks(hook.UserPromptSubmit, "") {
 		return nil
 	}
-	ask := &askFirst{heard: heard{turn: t.ID, agent: c.Agent}, tools: s.tools.Share(), in: aboutPrompt(&s.view, t.ID, m)}
-	ask.in.Fields["prompt"], _ = s.e.o.Log.RedactTextOf(s.id, m.Text())
+	clean := parley.Message{Role: m.Role, Parts: slices.Clone(m.Parts)} // it is not in the log yet
+	for i, p := range clean.Parts {
+		clean.Parts[i].Text, _ = s.e.o.Log.RedactTextOf(s.id, p.Text)
+	}
+	ask := &askFirst{heard: heard{turn: t.ID, agent: c.Agent}, tools: s.tools.Share(), in: aboutPrompt(&s.view, t.ID, clean)}
 	return ask
 }
 

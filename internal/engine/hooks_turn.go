@@ -92,15 +92,22 @@ func (h *host) open(ctx context.Context) (blocked *parley.Error, err error) {
 	return blocked, err
 }
 
-// aboutPrompt returns the hooks' input about a message: its sender's words, and the prompt that
-// a slash command stands for.
+// aboutPrompt returns the hooks' input about a message: its sender's words, the prompt that
+// a slash command stands for, and the texts of its resources.
 func aboutPrompt(v *parley.Session, turn parley.TurnID, m parley.Message) hook.Input {
 	in := hook.Input{Event: hook.UserPromptSubmit, Fields: toldOf(v, turn, "")}
 	in.Fields["prompt"] = m.Text()
+	var resources []any
 	for _, p := range m.Parts {
 		if p.Type == parley.PartCommand {
 			in.Fields["command"] = map[string]any{"name": p.Name, "text": p.Text}
 		}
+		if p.Server != "" {
+			resources = append(resources, map[string]any{"server": p.Server, "uri": p.URI, "text": p.Text})
+		}
+	}
+	if resources != nil {
+		in.Fields["resources"] = resources
 	}
 	return in
 }

@@ -248,10 +248,12 @@ func (h *host) Open(ctx context.Context, id parley.ArtifactID) (seam.File, error
 	var a seam.Artifact
 	var body []byte
 	err := h.lasting(ctx, func() (err error) {
-		a, body, err = h.s.e.Artifact(ctx, h.r.owner, id)
+		if a, err = h.s.e.artifactOf(ctx, h.r.owner, h.s.id, id); err == nil {
+			body, err = h.s.e.bytesOf(ctx, h.r.owner, a)
+		}
 		return err
 	})
-	if err == nil && a.Session != h.s.id {
+	if isCode(err, parley.CodeNotFound) {
 		err = notFound("artifact", id)
 	}
 	if err != nil {

@@ -23,7 +23,7 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 	if t != nil && t.Status == parley.StatusInterrupted && !s.e.goesOn(s.id) {
 		const reason, by = "a new message arrived instead", "superseded"
 		if s.asks() {
-			return s.interruptWith(ctx, parley.TurnStopRequested{Reason: reason, By: by}, turn, r)
+			return s.interruptWith(ctx, parley.TurnStopRequested{Reason: reason, By: by}, turn, r, c.files)
 		}
 		if err := s.stage(s.closingTurn(parley.TurnCancelled{Reason: reason, By: by})...); err != nil {
 			return none, nil, err
@@ -36,14 +36,14 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 	steers := busy == parley.BusySteer && c.call == nil && c.retryOf == "" // only words can be added to a running turn
 	switch {
 	case t == nil && (busy == parley.BusyInterrupt || len(s.view.Queue) == 0):
-		started, err := s.start(turn, r, false)
+		started, err := s.start(turn, r, false, c.files...)
 		return s.info(turn), started, err
 	case t == nil:
 		// The first queued turn begins, so the limit is unchanged, unless that is about
 		// to happen anyway.
-		return s.enqueue(ctx, turn, r, s.e.goesOn(s.id))
+		return s.enqueue(ctx, turn, r, c.files, s.e.goesOn(s.id))
 	case busy == parley.BusyInterrupt:
-		return s.interruptWith(ctx, parley.TurnStopRequested{Reason: "interrupted by a new message", By: p.User}, turn, r)
+		return s.interruptWith(ctx, parley.TurnStopRequested{Reason: "interrupted by a new message", By: p.User}, turn, r, c.files)
 	case steers && s.stopping() == nil && len(r.Tools) > 0:
 		return none, nil, parley.Errorf(parley.CodeInvalid, "tools can only be offered with a message that begins a turn, and a turn is already open").
 			WithField("tools").WithHint("send the message without tools, or with busy=enqueue or busy=interrupt")
@@ -62,6 +62,7 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 		s.retarget(c.Key, own)
 		s.e.credentials.move(s.id, turn, own, false)
 		events := append(s.satisfied(p, c.Client, ""), parley.NewEvent(own, c.Agent, parley.TurnSteered{Message: r.Message, Key: c.Key, By: p.User}))
+		events = append(events, stored(own, c.Agent, c.files)...)
 		events = append(events, c.heard.events(s)...)
 		err := s.commit(ctx, events...)
 		if err == nil && s.run != nil {
@@ -71,7 +72,7 @@ func (s *session) place(ctx context.Context, p parley.Principal, c asked, turn p
 	case busy == parley.BusyReject:
 		return none, nil, s.busy(c)
 	}
-	return s.enqueue(ctx, turn, r, true)
+	return s.enqueue(ctx, turn, r, c.files, true)
 }
 
 // names refuses a message for a sub-agent that is not at work.
@@ -156,7 +157,7 @@ func (s *session) stopping() *parley.TurnStopRequested {
 
 // enqueue puts the request at the end of the queue, within the session's limit if limited
 // is set. It releases a held queue if nothing runs before it.
-func (s *session) enqueue(ctx context.Context, turn parley.TurnID, r parley.TurnRequest, limited bool) (parley.TurnInfo, *run, error) {
+func (s *session) enqueue(ctx context.Context, turn parley.TurnID, r parley.TurnRequest, files []parley.ArtifactRef, limited bool) (parley.TurnInfo, *run, error) {
 	if open, limit := s.view.OpenTurns(), s.view.MaxOpenTurns; limited && open >= limit {
 		return parley.TurnInfo{}, nil, parley.Errorf(parley.CodeBusy, "the session already has %d open turns", open).
 			WithHint("its limit is %d; wait for one to end", limit).WithRetry(2 * time.Second)
@@ -173,6 +174,7 @@ func (s *session) enqueue(ctx context.Context, turn parley.TurnID, r parley.Turn
 		}
 	}
 	events = append(events, parley.NewEvent(turn, "", parley.TurnQueued{TurnRequest: r}))
+	events = append(events, stored(turn, "", files)...)
 	if err := s.commit(ctx, events...); err != nil {
 		return s.info(turn), nil, err
 	}
@@ -184,13 +186,13 @@ func (s *session) enqueue(ctx context.Context, turn parley.TurnID, r parley.Turn
 // interruptWith ends the open turn and runs the request next. A turn running here ends by
 // itself, after the writes that it has started; so does an interrupted turn whose writes
 // can be asked about.
-func (s *session) interruptWith(ctx context.Context, stop parley.TurnStopRequested, turn parley.TurnID, r parley.TurnRequest) (parley.TurnInfo, *run, error) {
+func (s *session) interruptWith(ctx context.Context, stop parley.TurnStopRequested, turn parley.TurnID, r parley.TurnRequest, files []parley.ArtifactRef) (parley.TurnInfo, *run, error) {
 	asks := s.asks()
 	if s.run == nil && !asks {
 		if err := s.stage(s.closingTurn(cancelled(stop))...); err != nil {
 			return parley.TurnInfo{}, nil, err
 		}
-		started, err := s.start(turn, r, false)
+		started, err := s.start(turn, r, false, files...)
 		return s.info(turn), started, err
 	}
 	if open, limit := s.view.OpenTurns(), s.view.MaxOpenTurns; open > limit { // the open turn is about to end
@@ -200,12 +202,12 @@ func (s *session) interruptWith(ctx context.Context, stop parley.TurnStopRequest
 	if err := s.roomInQueue(r); err != nil {
 		return parley.TurnInfo{}, nil, err
 	}
-	queued := parley.NewEvent(turn, "", parley.TurnQueued{TurnRequest: r, Next: true})
+	queued := append([]parley.Event{parley.NewEvent(turn, "", parley.TurnQueued{TurnRequest: r, Next: true})}, stored(turn, "", files)...)
 	if asks {
-		err := s.stopAsking(ctx, stop, queued)
+		err := s.stopAsking(ctx, stop, queued...)
 		return s.info(turn), nil, err
 	}
-	if err := s.commit(ctx, parley.NewEvent(s.view.Turn.ID, "", stop), queued); err != nil {
+	if err := s.commit(ctx, append([]parley.Event{parley.NewEvent(s.view.Turn.ID, "", stop)}, queued...)...); err != nil {
 		return s.info(turn), nil, err
 	}
 	s.run.cancel(&stopped{by: stop.By, reason: stop.Reason})
@@ -251,6 +253,7 @@ func (s *session) declineWith(ctx context.Context, p parley.Principal, c asked, 
 		}))
 	}
 	events = append(events, parley.NewEvent(t.ID, c.Agent, parley.TurnSteered{Message: r.Message, Key: c.Key, By: p.User}))
+	events = append(events, stored(t.ID, c.Agent, c.files)...)
 	events = append(events, c.heard.events(s)...)
 	if err := s.commit(ctx, events...); err != nil {
 		return s.info(t.ID), nil, err

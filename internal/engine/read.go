@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/scope"
@@ -239,15 +240,37 @@ func (e *Engine) Artifact(ctx context.Context, p parley.Principal, id parley.Art
 	if err != nil {
 		return a, nil, err
 	}
+	body, err := e.bytesOf(ctx, p, a)
+	return a, body, err
+}
+
+// artifactOf finds an artifact of a session. A fork has the artifacts of its parent as its own.
+func (e *Engine) artifactOf(ctx context.Context, p parley.Principal, session parley.SessionID, id parley.ArtifactID) (seam.Artifact, error) {
+	a, err := e.o.Store.Artifact(ctx, p, id)
+	if err != nil || a.Session == session {
+		return a, err
+	}
+	list, err := e.o.Store.Artifacts(ctx, p, session)
+	if i := slices.IndexFunc(list, func(a seam.Artifact) bool { return a.ID == id }); i >= 0 {
+		return list[i], err
+	}
+	if err == nil {
+		err = notFound("artifact", id)
+	}
+	return seam.Artifact{}, err
+}
+
+// bytesOf reads the bytes of an artifact.
+func (e *Engine) bytesOf(ctx context.Context, p parley.Principal, a seam.Artifact) ([]byte, error) {
 	body, err := e.o.Store.Blob(ctx, p, a.Session, a.SHA256)
 	if isCode(err, parley.CodeNotFound) && e.o.Archive != nil { // it was removed with the steps of its turn
 		body, err = e.o.Archive.Blob(ctx, a.Session, a.SHA256)
 	}
 	if isCode(err, parley.CodeNotFound) {
-		err = parley.Errorf(parley.CodeCondensed, "the bytes of artifact %s were removed with the steps of its turn", id).
+		err = parley.Errorf(parley.CodeCondensed, "the bytes of artifact %s were removed with the steps of its turn", a.ID).
 			WithHint("the archive does not have them either")
 	}
-	return a, body, err
+	return body, err
 }
 
 // InMemory counts the sessions that are loaded.

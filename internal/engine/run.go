@@ -115,7 +115,7 @@ func (c *outOfTime) Error() string { return fmt.Sprintf("the turn has run for %s
 
 // start begins a new turn. Its turn.started is staged and joins the runtime's first
 // commit. The caller holds the lock.
-func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool) (*run, error) {
+func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool, files ...parley.ArtifactRef) (*run, error) {
 	if s.view.Status != parley.Active {
 		return nil, parley.Errorf(parley.CodeConflict, "the session has %s", s.view.Status)
 	}
@@ -134,7 +134,7 @@ func (s *session) start(turn parley.TurnID, r parley.TurnRequest, admitted bool)
 	if force := app.InForce(); !reflect.DeepEqual(force, s.view.InForce) {
 		started.InForce = &force
 	}
-	events := []parley.Event{parley.NewEvent(turn, "", started)}
+	events := append([]parley.Event{parley.NewEvent(turn, "", started)}, stored(turn, "", files)...)
 	if r.Call != nil {
 		events = append(events, parley.NewEvent(turn, "", parley.ToolRequested{Call: r.Call.Call, Name: r.Call.Name, Input: r.Call.Input, Redacted: r.Call.Redacted}))
 	}

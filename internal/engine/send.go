@@ -29,9 +29,11 @@ func (e *Engine) Send(ctx context.Context, p parley.Principal, id parley.Session
 		return parley.TurnInfo{}, err
 	}
 	a := asked{Send: c}
-	if s, err = e.expand(ctx, p, s, &a); err != nil {
+	s, end, err := e.gather(ctx, p, s, &a)
+	if err != nil {
 		return parley.TurnInfo{}, err
 	}
+	defer end()
 	for {
 		info, err := s.send(ctx, p, a)
 		ask, ok := errors.AsType[*askFirst](err)
@@ -51,36 +53,20 @@ func (e *Engine) Send(ctx context.Context, p parley.Principal, id parley.Session
 	}
 }
 
-// expand finds the prompt that a slash command stands for, if the message is one. This may take
-// a while, so it unlocks the session meanwhile and returns it locked again. A message that only
-// looks like a command is sent unchanged.
-func (e *Engine) expand(ctx context.Context, p parley.Principal, s *session, a *asked) (*session, error) {
-	name, args, ok := parley.Slash(a.Message)
-	if !ok || s.tools == nil || !s.tools.HasCommand(name) {
-		return s, nil
-	}
-	tools, id := s.tools.Share(), s.id
-	defer tools.Release()
-	s.release()
-	text, err := tools.Expand(ctx, name, args)
-	if a.wrong = err; err == nil {
-		a.command = &parley.Part{Type: parley.PartCommand, Name: name, Text: text}
-	}
-	return e.ready(ctx, p, id)
-}
-
 // asked is a message, or a retry or call in place of one.
 type asked struct {
 	parley.Send
 	retryOf parley.TurnID
 	call    *parley.ToolCall
-	command *parley.Part  // the prompt of the message's slash command; nil: the message is not one
-	wrong   error         // why the prompt could not be found; ignored if the message is a repeated one
-	origin  parley.Origin // empty: a call if call is set, otherwise a user
-	turn    parley.TurnID // the turn's id; empty: a new one
-	again   bool          // it may be sent again without a key of its own
-	heard   *heard        // what hooks said about a message for a running turn; nil: they were not asked
-	free    func()        // releases what was reserved for the message; nil: nothing was
+	command *parley.Part         // the prompt of the message's slash command; nil: the message is not one
+	read    []parley.Part        // what the message's resources say
+	files   []parley.ArtifactRef // those of them that are files, which are not artifacts yet
+	wrong   error                // why the prompt or a resource could not be found; ignored if the message is a repeated one
+	origin  parley.Origin        // empty: a call if call is set, otherwise a user
+	turn    parley.TurnID        // the turn's id; empty: a new one
+	again   bool                 // it may be sent again without a key of its own
+	heard   *heard               // what hooks said about a message for a running turn; nil: they were not asked
+	free    func()               // releases what was reserved for the message; nil: nothing was
 }
 
 func (c asked) commandSize() int {
@@ -88,6 +74,16 @@ func (c asked) commandSize() int {
 		return 0
 	}
 	return len(c.command.Text)
+}
+
+// bodyOf is what an idempotency key stands for.
+func bodyOf(c asked) parley.Digest {
+	same := c.Send
+	same.Credentials = nil // neither credentials nor a digest of them is ever stored
+	return digestOf(struct {
+		parley.Send
+		RetryOf parley.TurnID
+	}{same, c.retryOf})
 }
 
 // send does the work of Send, Retry and CallTool. It is called with the lock held and
@@ -120,12 +116,7 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 	}
 	c.Key = s.e.aliasOf(c.Key)
 	v := &s.view
-	same := c.Send
-	same.Credentials = nil // neither credentials nor a digest of them is ever stored
-	body := digestOf(struct {
-		parley.Send
-		RetryOf parley.TurnID
-	}{same, c.retryOf})
+	body := bodyOf(c)
 	if c.Key != "" {
 		info, found, err := s.byKey(ctx, p, c.Key, body)
 		if err != nil {
@@ -154,7 +145,7 @@ func (s *session) sendLocked(ctx context.Context, p parley.Principal, c asked) (
 		return none, nil, err
 	}
 	if c.free == nil {
-		if c.free, err = s.e.keep(ctx, s.view.Principal(), 0, int64(len(c.Message)+c.commandSize()+offeredSize(request.Tools))); err != nil {
+		if c.free, err = s.e.keep(ctx, s.view.Principal(), 0, int64(len(c.Message)+c.commandSize()+c.readSize()+offeredSize(request.Tools))); err != nil {
 			return none, nil, err
 		}
 	}
@@ -234,6 +225,10 @@ func (s *session) request(ctx context.Context, p parley.Principal, c asked) (par
 	if c.command != nil {
 		message.Parts = append(message.Parts, *c.command)
 	}
+	if err := s.again(ctx, p, c); err != nil {
+		return parley.TurnRequest{}, err
+	}
+	message.Parts = append(message.Parts, c.read...)
 	for i, id := range c.Attachments {
 		part, err := s.attached(ctx, p, id)
 		if err != nil {
@@ -255,9 +250,9 @@ const (
 
 // attached is the message part that points to an artifact of the session.
 func (s *session) attached(ctx context.Context, p parley.Principal, id parley.ArtifactID) (parley.Part, *parley.Error) {
-	a, err := s.e.o.Store.Artifact(ctx, p, id)
+	a, err := s.e.artifactOf(ctx, p, s.id, id)
 	switch {
-	case isCode(err, parley.CodeNotFound) || err == nil && a.Session != s.id:
+	case isCode(err, parley.CodeNotFound):
 		return parley.Part{}, notFound("artifact", id).WithHint("attach an artifact of this session")
 	case err != nil:
 		return parley.Part{}, parley.Errorf(parley.CodeOf(err), "%w", err)
@@ -282,11 +277,18 @@ func (e *Engine) checkSend(c parley.Send) error {
 		return tooLong("Idempotency-Key", parley.MaxKey, "characters")
 	case len(c.Attachments) > maxAttachments:
 		return tooLong("attachments", maxAttachments, "entries")
+	case len(c.Resources) > parley.MaxResources:
+		return tooLong("resources", parley.MaxResources, "entries")
 	case sizeOf(c.Hints) > maxSettings:
 		return tooLong("hints", maxSettings, "bytes of JSON")
 	case c.Busy != "":
 		if err := checkBusy(c.Busy); err != nil {
 			return err
+		}
+	}
+	for i, r := range c.Resources {
+		if err := r.Check(); err != nil {
+			return err.WithField(fmt.Sprintf("resources[%d].%s", i, err.Field))
 		}
 	}
 	return c.Credentials.Check()

@@ -178,7 +178,7 @@ func (f *mcpFiles) options(s fileServer) (o mcp.Options, err error) {
 	}
 	if s.level != platformName {
 		o.Name = fmt.Sprintf("%s-%c%s", s.name[:min(len(s.name), longName)], s.level[0], s.id[:6])
-		o.Distrust = true
+		o.Short, o.Distrust = s.name, true
 		o.Allowed = func(ctx context.Context) error { return f.still(ctx, s) }
 	}
 	if s.entry.Command != "" {

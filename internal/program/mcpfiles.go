@@ -292,6 +292,16 @@ func (n *mcpFilesNow) Expand(ctx context.Context, name, args string) (string, er
 	return "", parley.Errorf(parley.CodeNotFound, "there is no command /%s", parley.Cut(name, 80))
 }
 
+// ResourceServers implements [seam.ResourceKeeper].
+func (n *mcpFilesNow) ResourceServers() (list []seam.ResourceServer) {
+	for _, set := range n.sets {
+		if k, ok := set.(seam.ResourceKeeper); ok {
+			list = append(list, k.ResourceServers()...)
+		}
+	}
+	return list
+}
+
 // Prepare implements [seam.Preparer].
 func (n *mcpFilesNow) Prepare(ctx context.Context, r seam.Run) (*parley.Interaction, error) {
 	if p, ok := n.of[r.Name].(seam.Preparer); ok {

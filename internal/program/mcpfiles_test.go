@@ -187,4 +187,22 @@ func TestMCP_of_two_users(t *testing.T) {
 			t.Errorf("%s: %s, started %v", user, states, err == nil)
 		}
 	}
+	// So do resources: of a server that is not approved, a mention is just text.
+	for user, n := range map[string]int{"ana": 1, "bob": 0} {
+		var list parley.ResourceList
+		get(user, "GET", sessions[user]+"/resources", "", &list)
+		var turn parley.TurnInfo
+		get(user, "POST", sessions[user]+"/turns", object("message", "read @same:press://sheet"), &turn)
+		var log struct{ Events []parley.Event }
+		get(user, "GET", sessions[user]+"/events", "", &log)
+		said := ""
+		for _, ev := range log.Events {
+			if ev.Type == "turn.started" {
+				said += string(ev.Data)
+			}
+		}
+		if len(list.Resources) != n || strings.Count(said, "the sheet of "+filepath.Join(users, user, "main")) != n || strings.Count(said, "the sheet of") != n {
+			t.Errorf("%s: %+v and %s", user, list, said)
+		}
+	}
 }

@@ -53,6 +53,10 @@ func init() {
 		said := fmt.Sprintf("printed with %s in %s for %s", os.Getenv("PRESS_TOKEN"), os.Getenv("MODE"), os.Getenv("ANTHROPIC_API_KEY"))
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, nil
 	})
+	s.AddResource(&mcp.Resource{URI: "press://sheet", Name: "sheet"}, func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		text := "the sheet of " + os.Getenv("WORKSPACE_PATH") + " with " + os.Getenv("PRESS_TOKEN")
+		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: r.Params.URI, Text: text}}}, nil
+	})
 	_ = s.Run(context.Background(), &mcp.StdioTransport{})
 	os.Exit(0)
 }
@@ -102,6 +106,18 @@ func TestMCP_server_of_ones_own(t *testing.T) {
 	}
 	s := p.serve()
 	id := s.session("press")
+	if list := must[parley.ResourceList](s, "GET", "/v1/sessions/"+string(id)+"/resources", ""); len(list.Resources) != 1 || list.Resources[0].Server != "press" || list.Resources[0].URI != "press://sheet" {
+		t.Errorf("resources: %+v", list)
+	}
+	s.settle(s.send(id, "read @press:press://sheet").ID)
+	if log := strings.Join(s.log(id), "\n"); !strings.Contains(log, `"type":"resource","text":"the sheet of `) || strings.Contains(log, "press-secret-4711") {
+		t.Errorf("the log:\n%s", log)
+	}
+	for path, field := range map[string]string{`{"message":"x","resources":[{"server":"none","uri":"x:y"}]}`: "resources[0].server", `{"message":"@press:press://none"}`: "message"} {
+		if a := s.ask("POST", "/v1/sessions/"+string(id)+"/turns", path); a.status != 400 || problemOf(t, a).Field != field {
+			t.Errorf("%s: %s", path, a)
+		}
+	}
 	turn := s.settle(s.send(id, "hello").ID)
 	if turn.Status != parley.StatusCompleted || !strings.Contains(turn.Response.Message, "printed with") ||
 		!strings.Contains(turn.Response.Message, "in production for") || strings.Contains(turn.Response.Message, "sk-not") {

@@ -75,6 +75,7 @@ func TestOwnPage_reaches_its_app_alone(t *testing.T) {
 		{"GET", path + "/events", ""},
 		{"GET", path + "/events/stream", ""},
 		{"GET", path + "/commands", ""},
+		{"GET", path + "/resources", ""},
 		{"POST", path + "/turns", `{"message":"hello"}`},
 		{"PATCH", path, `{"title":"mine"}`},
 	} {

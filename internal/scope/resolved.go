@@ -2,6 +2,7 @@ package scope
 
 import (
 	"context"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -137,6 +138,38 @@ func (r *Resolved) Expand(ctx context.Context, name, args string) (string, error
 		}
 	}
 	return "", parley.Errorf(parley.CodeNotFound, "there is no command /%s", parley.Cut(name, 80))
+}
+
+// ResourceServers lists the servers of the scope that may have resources, by name. Of two of
+// one name, that of the first toolset counts.
+func (r *Resolved) ResourceServers() []seam.ResourceServer {
+	byName := map[string]seam.ResourceServer{}
+	for _, k := range toolbox.Sets[seam.ResourceKeeper](r.made.tools) {
+		for _, s := range k.ResourceServers() {
+			if name, _ := s.ServerName(); byName[name] == nil {
+				byName[name] = s
+			}
+		}
+	}
+	var list []seam.ResourceServer
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		list = append(list, byName[name])
+	}
+	return list
+}
+
+// ResourceServer is the server of that name, or else the one whose short name it is.
+func (r *Resolved) ResourceServer(name string) (seam.ResourceServer, bool) {
+	var found seam.ResourceServer
+	for _, s := range r.ResourceServers() {
+		switch full, short := s.ServerName(); name {
+		case full:
+			return s, true
+		case short:
+			found = s
+		}
+	}
+	return found, found != nil
 }
 
 // Hooks lists the hooks of the scope, those of the farthest level first.

@@ -208,6 +208,41 @@ type Commander interface {
 	Expand(ctx context.Context, name, args string) (string, error)
 }
 
+// ResourceKeeper is a Toolset of servers with resources: texts and files that a user attaches to a
+// message.
+type ResourceKeeper interface {
+	// ResourceServers lists the servers. It must answer from memory at once.
+	ResourceServers() []ResourceServer
+}
+
+// ResourceServer is one server with resources. It is safe for concurrent use.
+type ResourceServer interface {
+	// ServerName is its name. short is another that counts if no server has it as its name; it may
+	// be empty.
+	ServerName() (name, short string)
+	// Resources lists what the server offers, within limits. cut says that it has more. The
+	// server may have to be started for it. Errors are for the user.
+	Resources(ctx context.Context) (list []parley.Resource, cut bool, err error)
+	// Read reads a resource, also one that is not listed. Errors are for the user:
+	// CodeInvalid means that there is none with that URI.
+	Read(ctx context.Context, r Reading) ([]ResourceContent, error)
+}
+
+// Reading is what a ResourceServer is asked for.
+type Reading struct {
+	URI       string
+	Principal parley.Principal
+	// Credential is that of [Run]. Never nil.
+	Credential func(name, host string) (string, error)
+}
+
+// ResourceContent is a piece of a resource: a text, or a file.
+type ResourceContent struct {
+	Text      string
+	MediaType string // of the text
+	File      *File  // nil: it is the text
+}
+
 // Run is one call as a Toolset gets it.
 type Run struct {
 	Call      parley.CallID // the idempotency key, the same for every attempt

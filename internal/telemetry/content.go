@@ -45,6 +45,8 @@ func said(role parley.Role, parts []parley.Part, finish string) message {
 		switch p.Type {
 		case parley.PartText:
 			m.Parts = append(m.Parts, part{Type: "text", Content: clip(p.Text)})
+		case parley.PartResource:
+			m.Parts = append(m.Parts, part{Type: "text", Content: clip("[" + p.Server + ": " + p.URI + "]\n" + p.Text)})
 		case parley.PartThinking:
 			m.Parts = append(m.Parts, part{Type: "reasoning", Content: clip(p.Text)})
 		case parley.PartToolCall:

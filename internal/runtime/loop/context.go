@@ -410,7 +410,11 @@ const mediaTokens = 1600
 func partsTokens(parts []parley.Part) int64 {
 	var n int64 = 4 // the frame of a message
 	for _, p := range parts {
-		n += 4 + tokens(len(p.Text)+len(p.Name)+len(p.Input)+len(p.Signature))
+		text := len(p.Text)
+		if p.Server != "" {
+			text = len(resource(p))
+		}
+		n += 4 + tokens(text+len(p.Name)+len(p.Input)+len(p.Signature))
 		if p.Type == parley.PartImage || p.Type == parley.PartFile {
 			n += mediaTokens
 		}

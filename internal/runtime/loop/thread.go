@@ -14,8 +14,14 @@ type thread []parley.Message
 func (th *thread) add(role parley.Role, parts ...parley.Part) {
 	var keep []parley.Part
 	for _, p := range parts {
-		if p.Type == parley.PartCommand {
+		switch {
+		case p.Type == parley.PartCommand:
 			p = parley.Part{Type: parley.PartText, Text: "\n\n[/" + p.Name + " stands for:]\n" + p.Text}
+		case p.Type == parley.PartResource:
+			p = parley.Part{Type: parley.PartText, Text: resource(p)}
+		case p.Server != "":
+			keep = append(keep, parley.Part{Type: parley.PartText, Text: resource(p)})
+			p.Server, p.URI = "", ""
 		}
 		if p.Type != parley.PartText || !blank(p.Text) {
 			keep = append(keep, p)

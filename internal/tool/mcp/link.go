@@ -73,9 +73,11 @@ func newLink(s *server, c carrier) *link {
 		MultiRoundTrip:              &sdk.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { l.changes.Add(1) },
 		PromptListChangedHandler:    l.promptsChanged,
+		ResourceListChangedHandler:  func(context.Context, *sdk.ResourceListChangedRequest) { s.restocked.Add(1) },
 		ProgressNotificationHandler: l.progressed,
 	})
 	s.o.addRoots(l.client)
+	l.client.AddSendingMiddleware(uncached)
 	// A server of the newer era tells of changes from its acknowledgement on. What changed
 	// before it, while the session began, is found by another look.
 	l.client.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {

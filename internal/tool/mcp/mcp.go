@@ -75,7 +75,8 @@ const IdempotencyKey = "io.github.parley-server/idempotency-key"
 
 // Options say where the server is, and what to take from it. Either Run or URL is set.
 type Options struct {
-	Name string // of the server, as it is in the tools' names
+	Name  string // of the server, as it is in the tools' names
+	Short string // another name under which its resources can be mentioned; may be empty
 
 	Run    []string          // the program and its arguments; a program with a slash is below Dir
 	Dir    string            // where it runs
@@ -148,6 +149,7 @@ type core struct {
 	server *server
 	turns  fair.Turns
 	known  known
+	offers offers
 }
 
 // New makes a toolset. It starts nothing. An error names the option that is wrong.
@@ -189,6 +191,7 @@ func New(o Options) (*Toolset, error) {
 func newToolset(o Options, d dialer) *Toolset {
 	t := &Toolset{core: &core{o: o, server: newServer(o, d)}}
 	t.server.listed = t.adopt
+	t.offers.asked = make(chan struct{}, 1)
 	t.recall()
 	// A user leaves one place to the others.
 	t.turns.Slots, t.turns.Each, t.turns.Queued = o.AtOnce, max(1, o.AtOnce-1), maxWaiting

@@ -45,6 +45,9 @@ type server struct {
 	work sync.WaitGroup
 	asks atomic.Bool // it has asked in a call of the older era, see link.enter
 
+	reads     atomic.Int64 // of resources, so far
+	restocked atomic.Int64 // how often its resources may have changed
+
 	mu       sync.Mutex
 	cur      *link
 	links    map[*link]bool // those that are not closed yet

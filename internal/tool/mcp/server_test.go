@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -144,9 +145,11 @@ func newTestServer(over <-chan struct{}) *sdk.Server {
 			func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return said("changed"), nil })
 		s.RemoveTools("fail")
 		s.AddPrompt(&sdk.Prompt{Name: "later"}, prompt("later"))
+		s.RemoveResources("test://hang")
 		return said("done"), nil
 	})
 	s.AddPrompt(&sdk.Prompt{Name: "write letter", Description: "Writes a letter.", Arguments: []*sdk.PromptArgument{{Name: "to", Required: true}, {Name: "about"}}}, prompt("Write to %s about %s."))
+	offer(s)
 	s.AddPrompt(&sdk.Prompt{Name: "long", Title: "Says much"}, prompt(strings.Repeat("x", 100_000)))
 	s.AddPrompt(&sdk.Prompt{Name: "broken"}, func(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 		return nil, errors.New("out of order")
@@ -157,6 +160,59 @@ func newTestServer(over <-chan struct{}) *sdk.Server {
 		select {}
 	})
 	return s
+}
+
+// offer gives a server resources of every kind.
+func offer(s *sdk.Server) {
+	read := func(contents ...*sdk.ResourceContents) sdk.ResourceHandler {
+		return func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+			for _, c := range contents {
+				if c.URI == "" {
+					c.URI = r.Params.URI
+				}
+			}
+			return &sdk.ReadResourceResult{Contents: contents, Cacheable: sdk.Cacheable{TTLMs: 3_600_000}}, nil
+		}
+	}
+	add := func(uri, about string, f sdk.ResourceHandler) {
+		s.AddResource(&sdk.Resource{URI: uri, Name: uri, Description: about, MIMEType: "text/plain"}, f)
+	}
+	add("test://text", "A \u202etext.", read(&sdk.ResourceContents{Text: "one\r\ntwo\x00\U000E0041\u009b", MIMEType: "text/plain; charset=utf-8"}))
+	add("test://pieces", "", read(&sdk.ResourceContents{URI: "test://a", Text: "A"}, &sdk.ResourceContents{URI: "test://b.png", Blob: []byte("PNG"), MIMEType: "image/png"},
+		&sdk.ResourceContents{URI: "test://c", Blob: []byte("C"), MIMEType: "application/json"}))
+	add("test://many", "", func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		res := &sdk.ReadResourceResult{}
+		for range 21 {
+			res.Contents = append(res.Contents, &sdk.ResourceContents{URI: "test://x", Text: "x"})
+		}
+		return res, nil
+	})
+	add("test://broken", "", func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		return nil, errors.New("out of order")
+	})
+	add("test://hang", "", func(ctx context.Context, _ *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	add("test://die", "", func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		suicide()
+		return nil, nil
+	})
+	reads := 0
+	var mu sync.Mutex
+	add("test://count", "", func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		reads++
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, Text: strconv.Itoa(reads)}}, Cacheable: sdk.Cacheable{TTLMs: 3_600_000}}, nil
+	})
+	add("test://large", "", func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, Text: strings.Repeat("x", 9<<20)}}}, nil
+	})
+	s.AddResourceTemplate(&sdk.ResourceTemplate{URITemplate: "test://issue/{number}", Name: "issue", Description: "An issue."},
+		func(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+			return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: r.Params.URI, Text: "the issue"}}}, nil
+		})
 }
 
 // prompt is a prompt that says text with its arguments, and has a file.

@@ -442,6 +442,7 @@ export interface TurnView {
   resumes?: boolean; // interrupted, and goes on by itself
   origin: Origin;
   message: string;
+  resources?: ResourceRef[]; // attached to the message
   by?: string;
   client?: string;
   retry_of?: TurnID;
@@ -459,6 +460,13 @@ export interface TurnView {
   models: string[] | null; // the models that replied, each once
   warning?: string; // why the last doubtful reply is doubtful, as a sentence for people
   interactions?: Interaction[];
+}
+
+/** ResourceRef names a resource of an MCP server: a text or file that a user attaches to a
+ * message. */
+export interface ResourceRef {
+  server: string;
+  uri: string;
 }
 
 /** StepView is one line of a turn's thought process. */
@@ -720,15 +728,17 @@ export interface Part {
   input?: unknown;
   redacted?: boolean; // the secrets of Input were taken out
   is_error?: boolean;
-  cut?: boolean; // the text ends early because the call was cut off
+  cut?: boolean; // the text ends early: the call was cut off, or a resource is shortened
   artifact?: ArtifactID;
   media_type?: string;
+  server?: string; // of a resource: the MCP server that it is from
+  uri?: string; // of a resource
   signature?: unknown;
   provider?: string;
 }
 
 /** PartType says which fields of a Part are set. */
-export type PartType = "text" | "thinking" | "tool_call" | "tool_result" | "handoff" | "image" | "file" | "provider" | "command";
+export type PartType = "text" | "thinking" | "tool_call" | "tool_result" | "handoff" | "image" | "file" | "provider" | "command" | "resource";
 
 export type ArtifactID = string;
 

@@ -8,6 +8,7 @@ import type {
   Event,
   Interaction,
   Part,
+  ResourceRef,
   StepView,
   Transcript,
   TurnRequest,
@@ -91,6 +92,8 @@ class Draft {
       texts: [],
       models: [],
     };
+    const resources = resourcesOf(r.message.parts);
+    if (resources.length > 0) t.resources = resources;
     set(t, "by", r.by);
     set(t, "client", r.client);
     set(t, "retry_of", r.retry_of);
@@ -164,7 +167,7 @@ function applyTurn(t: TurnView, e: Event): void {
       });
       break;
     case "turn.steered":
-      note(t, e, `message from the user: ${textOf(e.data.message.parts)}`);
+      note(t, e, `message from the user: ${textOf(e.data.message.parts)}${resourcesOf(e.data.message.parts).map((r) => `\n[attached: @${r.server}:${r.uri}]`).join("")}`);
       break;
     case "turn.stop_requested":
       t.stopping = true;
@@ -312,6 +315,15 @@ function setResumes(t: TurnView, resumes: boolean | undefined): void {
 function setList<K extends "citations" | "follow_ups" | "interactions">(t: TurnView, name: K, value: TurnView[K]): void {
   if (value && value.length > 0) t[name] = value;
   else delete t[name];
+}
+
+/** The resources that a message has attached, each once. */
+export function resourcesOf(parts: readonly Part[] | null | undefined): ResourceRef[] {
+  const list: ResourceRef[] = [];
+  for (const { server, uri = "" } of parts ?? []) {
+    if (server && !list.some((r) => r.server === server && r.uri === uri)) list.push({ server, uri });
+  }
+  return list;
 }
 
 /** The text of a message: its text parts, joined. */
