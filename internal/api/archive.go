@@ -156,7 +156,11 @@ func (s *Server) export(ctx context.Context, p parley.Principal, in *SessionPara
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
-		leave, err := s.heavily(r.Context(), p)
+		err := reserveExport(r.Context())
+		var leave func()
+		if err == nil {
+			leave, err = s.heavily(r.Context(), p)
+		}
 		if err != nil {
 			s.refuse(w, r, err)
 			return

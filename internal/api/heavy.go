@@ -9,6 +9,7 @@ import (
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/fair"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 // An export reads a whole log, and so does a fork from the middle of a session. The state of a session that is not in
@@ -31,17 +32,34 @@ func heavySlots() int { return max(runtime.GOMAXPROCS(0)/2, 1) }
 func (s *Server) heavily(ctx context.Context, p parley.Principal) (leave func(), err error) {
 	wait, stop := context.WithTimeout(ctx, heavyWait)
 	defer stop()
-	leave, err = s.heavy.Enter(wait, p)
+	if leave, err = s.heavy.Enter(wait, p); err != nil {
+		return nil, notBegun(ctx, err)
+	}
+	return leave, nil
+}
+
+// reserveExport waits until the user of ctx may hold what an export does. It comes before
+// heavily, and holds no turn while it waits: exports that are under way need one to go on.
+// For the errors, see heavily.
+func reserveExport(ctx context.Context) error {
+	wait, stop := context.WithTimeout(ctx, heavyWait)
+	defer stop()
+	if err := wire.ReserveExport(wait, heldExport); err != nil {
+		return notBegun(ctx, err)
+	}
+	return nil
+}
+
+// notBegun is the error of a request that did not get its turn.
+func notBegun(ctx context.Context, err error) error {
 	switch {
-	case err == nil:
-		return leave, nil
-	case errors.Is(err, fair.ErrFull):
-		return nil, parley.Errorf(parley.CodeRateLimited, "%d exports, forks and readings of sessions of yours wait already, which is as many as may", maxUserWaiting).
+	case errors.Is(err, fair.ErrFull), errors.Is(err, wire.ErrFull):
+		return parley.Errorf(parley.CodeRateLimited, "%d exports, forks and readings of sessions of yours wait already, which is as many as may", maxUserWaiting).
 			WithHint("ask for one after the other").WithRetry(heavyRetry)
 	case ctx.Err() != nil:
-		return nil, parley.Errorf(parley.CodeCancelled, "the request was given up while others ran before it")
+		return parley.Errorf(parley.CodeCancelled, "the request was given up while others ran before it")
 	}
-	return nil, parley.Errorf(parley.CodeUnavailable, "the request did not begin within %s, as others ran before it", heavyWait).
+	return parley.Errorf(parley.CodeUnavailable, "the request did not begin within %s, as others ran before it", heavyWait).
 		WithHint("try again in a moment").WithRetry(heavyRetry)
 }
 

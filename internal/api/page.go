@@ -51,13 +51,13 @@ func (g *logPage) read(ctx context.Context) error {
 		return err
 	}
 	defer taken()
-	size, largest := 0, pagePiece
+	size, largest := pagePiece, 0
 	for _, e := range events {
 		size += len(e.Data)
 		largest = max(largest, len(e.Data))
 	}
 	g.events = events
-	return wire.Reserve(ctx, max(heldPage, size+2*largest)) // an event is encoded as a whole
+	return wire.Reserve(ctx, size+2*largest) // an event is encoded as a whole
 }
 
 // write writes the page, whose first batch has been read.

@@ -12,6 +12,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/wire"
 )
 
 // clientName names this door in the log.
@@ -186,6 +187,9 @@ func (s *Server) sessionRoutes() {
 	}, func(ctx context.Context, p parley.Principal, in *listInput) (*body[sessionList], error) {
 		after, err := seam.SessionCursor(in.Cursor)
 		if err != nil {
+			return nil, err
+		}
+		if err := wire.Reserve(ctx, max(heldSmall, orElse(in.Limit, 50)*heldRow)); err != nil {
 			return nil, err
 		}
 		list, next, err := e.SessionPage(ctx, p, seam.SessionQuery{

@@ -52,6 +52,19 @@ func Reserve(ctx context.Context, bytes int) error {
 	return nil
 }
 
+// ReserveExport is Reserve for an export, which may take long. It returns [ErrFull] if enough
+// exports of the user wait.
+func ReserveExport(ctx context.Context, bytes int) error {
+	a := answerOf(ctx)
+	if a == nil {
+		return nil
+	}
+	if a.b.exports != nil && a.share.Load() == nil {
+		a.b = a.b.exports
+	}
+	return a.reserve(ctx, bytes)
+}
+
 // Carried makes the context of a call that may outlive the request that carries it: ctx is
 // the call's, and may have the values of an earlier request of the same user; request is
 // the carrying one's, or nil if it has ended. What the call reserves counts until the

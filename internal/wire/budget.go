@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -20,6 +21,11 @@ const (
 	small         = 64 << 10
 	inFlightSmall = 4 << 20 // for the small answers of all users together
 	smallPerUser  = inFlightSmall / 4
+	// Exports have a budget of their own, too, since one waits for its turn while it holds its
+	// share. A user may have a few under way and a few waiting.
+	inFlightExports = 8 << 20
+	exportsPerUser  = inFlightExports / 4
+	exportsWaiting  = 8
 	// grace is how long a client may leave data unread before its answer is cut in favour
 	// of another. A client that reads needs less for a piece; one that does not delays
 	// others by no more.
@@ -33,8 +39,13 @@ var held = newBudgets()
 func newBudgets() *budget {
 	b := newBudget(inFlight, perUser)
 	b.small = newBudget(inFlightSmall, smallPerUser)
+	b.exports = newBudget(inFlightExports, exportsPerUser)
+	b.exports.line = exportsWaiting
 	return b
 }
+
+// ErrFull refuses an export of a user of whom enough wait already.
+var ErrFull = errors.New("enough of this user wait already")
 
 // budget limits the bytes that answers hold. A client that reads frees its share within
 // moments. When nothing is left, new answers wait, and an answer whose client has not
@@ -43,7 +54,9 @@ func newBudgets() *budget {
 // never use up another's share.
 type budget struct {
 	max, each int     // in bytes, for all and for one user
+	line      int     // how many claims of one user may wait; 0: any number
 	small     *budget // of shares that begin small; nil: this one
+	exports   *budget // of exports; nil: this one
 
 	mu      sync.Mutex
 	used    int
@@ -80,7 +93,7 @@ func newBudget(max, each int) *budget {
 }
 
 // begin counts bytes for a user until end is called. It waits until there is room, or
-// returns the error of ctx. A share larger than the whole budget is granted when nothing
+// returns the error of ctx, or ErrFull if too many of the user's claims wait. A share larger than the whole budget is granted when nothing
 // else is held. parley.Local shares with nobody. Whoever has a share must not wait for
 // anything that is held by those who wait for one.
 func (b *budget) begin(ctx context.Context, user parley.Principal, size int, cut func()) (*share, error) {
@@ -91,6 +104,11 @@ func (b *budget) begin(ctx context.Context, user parley.Principal, size int, cut
 	c := &claim{&share{b: b, user: user, size: size, cut: cut}, make(chan struct{})}
 	b.waiting = append(b.waiting, c)
 	b.serve()
+	if b.full(c) {
+		b.waiting = b.waiting[:len(b.waiting)-1]
+		b.mu.Unlock()
+		return nil, ErrFull
+	}
 	b.mu.Unlock()
 	select {
 	case <-c.ready:
@@ -144,6 +162,20 @@ func (s *share) end() {
 }
 
 // The following are called under the lock.
+
+// full reports whether the last claim waits behind too many of its user.
+func (b *budget) full(c *claim) bool {
+	if b.line == 0 || len(b.waiting) == 0 || b.waiting[len(b.waiting)-1] != c {
+		return false
+	}
+	n := 0
+	for _, w := range b.waiting {
+		if w.user == c.user {
+			n++
+		}
+	}
+	return n > b.line
+}
 
 func (b *budget) free(s *share) {
 	u := b.users[s.user]
