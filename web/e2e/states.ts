@@ -125,7 +125,7 @@ export const past: Event[] = logOf(
     runs(906, "c1", "index_search", { query: "light" }, { effect: "read" }),
     ends(1200, "c1", "index_search", { output: "14 lights" }),
     { after: 1210, type: "budget.reached", data: { name: "tokens", limit: 1000, used: 692, needs: 1200 } },
-    { after: 1220, type: "turn.failed", data: { error: { code: "budget_tokens", message: "the turn used up its 1000 tokens", hint: "what was answered so far is kept; ask for less, or raise max_tokens_per_turn" }, response: { message: "There are 14 lights." }, usage } },
+    { after: 1220, type: "turn.failed", data: { error: { code: "budget_tokens", message: "the turn reached its budget of tokens: 692 of 1000 are used, and the next call may take 1200", hint: "ask for less at once, or raise the app's budgets" }, response: { message: "There are 14 lights." }, usage } },
   ]),
   turnOf("resumed", "Why did the lights flicker?", [
     begins,
@@ -133,7 +133,7 @@ export const past: Event[] = logOf(
     says(900, "m1", "I look at the log.", [{ call: "c1", name: "history_get", input: { entity_id: "light.bedroom_ceiling" } }]),
     calls(905, "c1", "history_get", { entity_id: "light.bedroom_ceiling" }),
     runs(906, "c1", "history_get", { entity_id: "light.bedroom_ceiling" }, { effect: "read" }),
-    { after: 64_000, type: "turn.interrupted", data: { reason: "the server stopped", resumes: true, last: new Date(Date.now() - 3600_000 + 906).toISOString() } },
+    { after: 64_000, type: "turn.interrupted", data: { reason: "the server stopped", resumes: true, last: new Date(Date.now() - 3600_000 + 600_906).toISOString() } },
     { after: 64_010, type: "turn.resumed", data: { attempt: 1, auto: true } },
     runs(64_020, "c1", "history_get", { entity_id: "light.bedroom_ceiling" }, { effect: "read", attempt: 2 }),
     ends(64_300, "c1", "history_get", { output: "on 22:34" }),

@@ -13,6 +13,7 @@ import { factsOf, sessionFact, spentIn } from "./facts.ts";
 import { resultText } from "./DirectCall.tsx";
 import { FollowUps } from "./FollowUps.tsx";
 import { Team } from "./Team.tsx";
+import { troubleOf } from "./trouble.ts";
 import { ThoughtProcess } from "./ThoughtProcess.tsx";
 import { useActions, useChat, useParts } from "./use-chat.ts";
 
@@ -119,7 +120,7 @@ export function Ending({ exchange: x, last }: { exchange: Exchange; last: boolea
     case "failed":
     case "expired":
       return (
-        <Trouble text={x.error?.message ?? x.reason ?? "There was no answer."} hint={x.error?.hint} retryAt={last ? x.retryAt : undefined}>
+        <Trouble {...troubleOf(x.error, x.reason)} retryAt={last ? x.retryAt : undefined}>
           {last && <Button kind="quiet" onClick={() => void chat.retry(x.id)}>Try again</Button>}
         </Trouble>
       );
@@ -154,23 +155,30 @@ export function Doubt({ text }: { text: string }) {
 interface TroubleProps {
   text: string;
   hint?: string | undefined;
+  operator?: string;
   /** When it may be tried again. */
   retryAt?: number | undefined;
   children: React.ReactNode;
 }
 
-function Trouble({ text, hint, retryAt = 0, children }: TroubleProps) {
+function Trouble({ text, hint, operator, retryAt = 0, children }: TroubleProps) {
   return (
     <div role="alert" className="rounded-xl border border-danger/40 bg-danger-surface px-4 py-3 text-sm">
-      <p className="flex gap-2.5">
+      <div className="flex gap-2.5">
         <span className="mt-0.5 text-danger">
           <Alert size={16} />
         </span>
-        <span className="min-w-0 wrap-anywhere">
+        <div className="min-w-0 wrap-anywhere">
           {sentence(text)} {hint && <span className="text-text-muted">{sentence(hint)}</span>}
           {retryAt > 0 && <Again at={retryAt} />}
-        </span>
-      </p>
+          {operator && (
+            <details className="mt-1.5 text-[13px] text-text-muted">
+              <summary className="w-fit cursor-pointer hover:text-text-primary [@media(pointer:coarse)]:py-3">For whoever set this limit</summary>
+              {operator}
+            </details>
+          )}
+        </div>
+      </div>
       <div className="mt-3 flex flex-wrap gap-2 empty:hidden">{children}</div>
     </div>
   );
