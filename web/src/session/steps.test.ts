@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 
 import type { Event } from "../api/types.gen.ts";
+import { clockExact } from "../ui/text.ts";
 import { artifactsOf, stepsOf } from "./steps.ts";
 
 const event = (type: string, data: unknown, seq = 1): Event =>
@@ -27,7 +28,7 @@ test.each<[string, Event, [string, string] | undefined]>([
   ["pins are none", event("memory.updated", { pins: [] }), undefined],
   ["a failed call of the model", event("model.failed", { call: "c", error: { code: "model_error", message: "no" }, retry: true }), ["error", "the model call failed and is tried again: no"]],
   ["what is asked", event("interaction.opened", { id: "i", title: "Allow it?" }), ["ask", "Allow it?"]],
-  ["what is answered", event("interaction.answered", { id: "i", answer: { choice: "deny" }, by: "ana" }), ["ask", "Denied by ana"]],
+  ["what is answered", event("interaction.answered", { id: "i", answer: { choice: "deny" }, by: "ana" }), ["answer", "Denied by ana"]],
   ["a handoff with its reason", event("agent.handoff", { from: "a", to: "lead/b#2", name: "b", why: "it knows" }), ["handoff", "to b: it knows"]],
   ["what the house did", event("context.observed", { source: "homeassistant", ref: "light.a", text: "off → on", at: evening }), ["observed_event", "light.a off → on at 21:03"]],
   ["a report that came too late", event("context.observed", { source: "client", ref: "01M8", text: "The client that had claimed mail reported after the deadline: ok", at: evening }), ["observed_event", "The client that had claimed mail reported after the deadline: ok at 21:03"]],
@@ -71,7 +72,7 @@ test("a resumed turn says which write it waits for", () => {
     event("tool.ended", { call: "done", name: "done", outcome: "ok", output: "" }),
     event("turn.resumed", { attempt: 1 }),
   ]);
-  expect(steps.at(-1)?.text).toBe(`resumed; what became of mail may not be known before ${new Date("2026-03-01T10:01:00Z").toLocaleTimeString()}`);
+  expect(steps.at(-1)?.text).toBe(`resumed; what became of mail may not be known before ${clockExact("2026-03-01T10:01:00Z")}`);
 });
 
 test("a repeated statement is shown once", () => {

@@ -2,14 +2,14 @@
 // about.
 
 import type { ArtifactRef, Event, Interaction, InteractionAnswered, Outcome, Snippet, ToolStarted } from "../api/types.gen.ts";
-import { clock } from "../ui/text.ts";
+import { clock, clockExact } from "../ui/text.ts";
 import { agentName } from "./exchange.ts";
 import { awaitedBy } from "./inbox.ts";
 import { closingOf } from "./outcome.ts";
 import { noteOf } from "./reduce.ts";
 import { labelOf } from "./team.ts";
 
-export type StepKind = "agent" | "plan" | "tool_call" | "tool_result" | "retrieval" | "observed_event" | "summary" | "handoff" | "ask" | "offer" | "note" | "error";
+export type StepKind = "agent" | "plan" | "tool_call" | "tool_result" | "retrieval" | "observed_event" | "summary" | "handoff" | "ask" | "answer" | "offer" | "note" | "error";
 
 export interface Step {
   seq: number;
@@ -65,7 +65,7 @@ export function stepsOf(events: readonly Event[]): Step[] {
  */
 function awaited(writes: Iterable<ToolStarted>, at: string): string {
   const late = [...writes].filter((w) => Date.parse(w.deadline) > Date.parse(at));
-  return late.map((w) => `; what became of ${w.name} may not be known before ${new Date(w.deadline).toLocaleTimeString()}`).join("");
+  return late.map((w) => `; what became of ${w.name} may not be known before ${clockExact(w.deadline)}`).join("");
 }
 
 type Made = Pick<Step, "kind" | "text"> & Partial<Step>;
@@ -126,9 +126,9 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
     case "interaction.opened":
       return { kind: askKind(e.data), text: e.data.title };
     case "interaction.answered":
-      return { kind: askKind(asked.get(e.data.id)), text: closedIn(e.data, asked.get(e.data.id)) };
+      return { kind: answerKind(asked.get(e.data.id)), text: closedIn(e.data, asked.get(e.data.id)) };
     case "interaction.expired":
-      return { kind: askKind(asked.get(e.data.id)), text: `closed: ${e.data.reason || "nobody answered in time"}` };
+      return { kind: answerKind(asked.get(e.data.id)), text: `closed: ${e.data.reason || "nobody answered in time"}` };
     case "turn.steered":
       return { kind: "note", text: `message from the user: ${(e.data.message.parts ?? []).map((p) => p.text ?? "").join("")}` };
     case "turn.interrupted":
@@ -156,6 +156,7 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
 
 /** A call that is offered to clients asks nobody. */
 const askKind = (i: Interaction | undefined): StepKind => (i && awaitedBy(i) === "client" ? "offer" : "ask");
+const answerKind = (i: Interaction | undefined): StepKind => (askKind(i) === "offer" ? "offer" : "answer");
 
 function closedIn(closed: InteractionAnswered, interaction: Interaction | undefined): string {
   const said = Object.values(closed.answer.answers ?? {}).join("; ") || closed.answer.text || "";

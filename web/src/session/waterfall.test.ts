@@ -3,8 +3,9 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 
 import type { Event } from "../api/types.gen.ts";
+import { took } from "../ui/text.ts";
 import { whyOf } from "./why.ts";
-import { axisOf, placeOf, ticksOf, waterfallOf } from "./waterfall.ts";
+import { axisOf, labelled, placeOf, ticksOf, waterfallOf } from "./waterfall.ts";
 
 const start = Date.parse("2026-03-01T10:00:00Z");
 let seq = 0;
@@ -19,6 +20,11 @@ describe("waterfallOf", () => {
     const events = [at(0, "turn.started"), at(10, "tool.started", { call: "c", name: "read", input: {}, attempt: 1 }), at(60_000, "turn.interrupted", { reason: "stopped", last: new Date(start + 900).toISOString() }), at(60_010, "turn.resumed", { attempt: 1 })];
     expect(bars(events)?.map(([kind, , from, to]) => [kind, from, to])).toEqual([["tool", 10, 900], ["down", 900, 60_010]]);
     expect(whyOf({ standing: "running", asked: [], stopping: false }, events).facts.join()).toMatch(/nobody worked on it for 59 s/);
+  });
+
+  test("a call does not end before it began when the clock was set back meanwhile", () => {
+    const events = [at(0, "turn.started"), at(10, "tool.started", { call: "c", name: "read", input: {}, attempt: 1 }), at(60_000, "turn.interrupted", { reason: "stopped", last: new Date(start - 5000).toISOString() }), at(60_010, "turn.resumed", { attempt: 1 })];
+    expect(bars(events)?.map(([kind, , from, to]) => [kind, from, to])).toEqual([["tool", 10, 10], ["down", 10, 60_010]]);
   });
 
   test("what hooks decided stands among the marks", () => {
@@ -166,6 +172,14 @@ describe("the axis", () => {
       expect(t.ms > 1000 && t.ms < 3_601_000).toBe(false);
       expect(t.ms % 100).toBe(0);
     }
+  });
+
+  test("labels of ticks lie neither over one another nor beyond the end", () => {
+    const ticks = [0, 0.23, 0.46, 0.7, 0.93].map((left, i) => ({ left, ms: i * 1000 }));
+    expect(labelled(ticks, 0.1, took).map((t) => t.label)).toEqual(["after", "after", "after", "after", "before"]);
+    expect(labelled(ticks, 0.25, took).map((t) => t.label)).toEqual(["after", undefined, "after", undefined, undefined]);
+    expect(labelled([{ left: 0, ms: 0 }, { left: 0.9, ms: 1000 }], 0.25, took).map((t) => t.label)).toEqual(["after", "before"]);
+    expect(labelled([{ left: 0, ms: 64_500 }, { left: 0.4, ms: 65_000 }, { left: 0.8, ms: 65_500 }], 0.1, took).map((t) => t.label && t.text)).toEqual(["1 min 5 s", undefined, "1 min 6 s"]);
   });
 
   test("short waits keep their length", () => {

@@ -148,11 +148,15 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
       case "turn.steered":
         marks.push({ at, text: "message from the user" });
         break;
-      case "turn.interrupted":
-        // Calls that were running then have no end in the log, and probably stopped when the turn last showed signs of life.
-        for (const key of [...open.keys()]) if (!isWait(open.get(key)?.kind)) end(key, e, { to: diedAt(e), failed: true, note: "cut by the end of the server" });
-        begin("down", e, { kind: "down", label: "interrupted", note: e.data.reason, from: diedAt(e) });
+      case "turn.interrupted": {
+        // Calls that were running then have no end in the log, and probably stopped when the turn last showed signs of life:
+        // after they began, whatever a clock said that was set meanwhile.
+        const cut = [...open].filter(([, b]) => !isWait(b.kind));
+        const died = Math.max(diedAt(e), ...cut.map(([, b]) => b.from));
+        for (const [key] of cut) end(key, e, { to: died, failed: true, note: "cut by the end of the server" });
+        begin("down", e, { kind: "down", label: "interrupted", note: e.data.reason, from: died });
         break;
+      }
       case "turn.resumed":
         end("down", e);
         break;
@@ -245,4 +249,26 @@ export function ticksOf(w: Waterfall, axis: readonly Stretch[], most = 6): { lef
     }
   }
   return ticks;
+}
+
+/** A tick of the axis, and the side of it on which its label stands, if it has one. */
+export interface Tick {
+  left: number;
+  ms: number;
+  label?: "after" | "before";
+  text: string;
+}
+
+/** Gives labels to the ticks, as many as fit beside each other and differ; room is the share of the width that one takes. */
+export function labelled(ticks: readonly { left: number; ms: number }[], room: number, say: (ms: number) => string): Tick[] {
+  let end = 0;
+  let said = "";
+  return ticks.map((t) => {
+    const text = say(t.ms);
+    const label = t.left + room <= 1 ? "after" : "before";
+    if (text === said || (label === "after" ? t.left : t.left - room) < end) return { ...t, text };
+    end = label === "after" ? t.left + room : t.left;
+    said = text;
+    return { ...t, text, label };
+  });
 }

@@ -31,7 +31,7 @@ export function Dialog({ title, children, onClose, side = false, wide = false, f
       onClose={onClose}
       onKeyDown={(e) => e.key === "Escape" && e.stopPropagation()}
       onClick={(e) => e.target === e.currentTarget && onClose()}
-      className={`border-border bg-bg p-0 text-text-primary backdrop:bg-black/60 ${
+      className={`border-border bg-bg p-0 font-sans text-[1rem] leading-[1.6] text-text-primary backdrop:bg-black/60 ${
         side
           ? "fixed inset-y-0 right-0 left-auto m-0 h-full max-h-none w-[min(30rem,100vw)] max-w-none border-l"
           : `m-auto max-h-[calc(100dvh-2rem)] ${wide ? "w-[min(64rem,calc(100vw-2rem))]" : "w-[min(40rem,calc(100vw-2rem))]"} rounded-xl border`

@@ -1,10 +1,10 @@
 // Times, amounts and sentences in readable form.
 
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
-const date = new Intl.DateTimeFormat("en", { day: "numeric", month: "short" });
-const dateAndYear = new Intl.DateTimeFormat("en", { day: "numeric", month: "short", year: "numeric" });
+const relative = new Intl.RelativeTimeFormat("en-GB", { numeric: "auto", style: "short" });
+const date = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const dateAndYear = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
 
-/** "just now", "5 min. ago", "yesterday", "3 Mar". */
+/** "just now", "5 min ago", "yesterday", "3 Mar". */
 export function ago(iso: string, now: number): string {
   const then = Date.parse(iso);
   if (Number.isNaN(then)) return "";
@@ -19,9 +19,10 @@ export function ago(iso: string, now: number): string {
 /** "0.8 s", "12 s", "2 min 5 s"; never nothing. */
 export function lasted(ms: number): string {
   const seconds = Math.max(0.1, ms / 1000);
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 60) return `${Math.round(seconds)} s`;
-  return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
+  if (seconds < 59.5) return `${Math.round(seconds)} s`;
+  const whole = Math.round(seconds);
+  return `${Math.floor(whole / 60)} min${whole % 60 > 0 ? ` ${whole % 60} s` : ""}`;
 }
 
 /** A duration, more precise the shorter it is: "6 ms", "0.8 s", "2 min 5 s". */
@@ -33,6 +34,11 @@ const hour = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit",
 
 /** "21:03", in the reader's time zone. */
 export const clock = (at: string | number): string => (Number.isNaN(new Date(at).getTime()) ? "" : hour.format(new Date(at)));
+
+const second = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+
+/** "21:03:09", in the reader's time zone. */
+export const clockExact = (at: string | number): string => (Number.isNaN(new Date(at).getTime()) ? "" : second.format(new Date(at)));
 
 /** When something will be: "in 12 s", "at 21:03", "tomorrow at 01:00"; "" if the time has come. */
 export function when(at: number, now: number): string {
@@ -60,7 +66,7 @@ export function dollars(usd: number): string {
 export function sentence(text: string | undefined): string {
   const t = text?.trim() ?? "";
   if (t === "") return "";
-  return t[0]?.toUpperCase() + t.slice(1) + (/[.!?…:)\]"”]$|https?:\/\/\S+$/.test(t) ? "" : ".");
+  return t[0]?.toUpperCase() + t.slice(1) + (/[.!?…:)\]]["”]?$|https?:\/\/\S+$/.test(t) ? "" : ".");
 }
 
 /**

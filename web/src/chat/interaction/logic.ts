@@ -2,7 +2,7 @@
 
 import type { Answer, Event, Interaction, InteractionKind, Question } from "../../api/types.gen.ts";
 import type { Asked } from "../../session/records.ts";
-import { lasted } from "../../ui/text.ts";
+import { clockExact, lasted } from "../../ui/text.ts";
 
 /** The possible choices as sent by the server, otherwise those of the kind. */
 export function choicesOf(i: Interaction): readonly string[] {
@@ -167,7 +167,7 @@ export function factsOf(i: Interaction, events: readonly Event[] | undefined): s
     if (e.seq === 0 || !e.data) continue;
     if (e.type === "tool.started" && e.data.call === i.call) {
       const attempt = e.data.attempt > 1 ? `, attempt ${e.data.attempt}` : "";
-      facts.push(`Sent at ${new Date(e.time).toLocaleTimeString()}${attempt}; it had until ${new Date(e.data.deadline).toLocaleTimeString()}.`);
+      facts.push(`Sent at ${clockExact(e.time)}${attempt}; it had until ${clockExact(e.data.deadline)}.`);
     } else if (e.type === "tool.ended" && e.data.call === i.call) {
       const took = e.data.took_ms === undefined ? "" : ` after ${lasted(e.data.took_ms)}`;
       facts.push(`Its outcome was lost${took}${e.data.error ? `: ${e.data.error.message}` : ""}.`);

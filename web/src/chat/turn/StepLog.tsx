@@ -28,6 +28,7 @@ const tags: Record<StepKind, string> = {
   summary: "summary",
   handoff: "handoff",
   ask: "asked",
+  answer: "answer",
   offer: "offered",
   note: "note",
   error: "error",
@@ -68,8 +69,8 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
           <span className={`shrink-0 ${running ? "animate-pulse-soft" : ""}`}>{running ? "At work…" : "Steps"}</span>
           {!open && (
             <span className="truncate">
-              {steps.length}
-              {calls > 0 && ` · ${calls} ${calls === 1 ? "tool" : "tools"} used`}
+              {`· ${steps.length}`}
+              {calls > 0 && ` · ${calls} ${calls === 1 ? "tool call" : "tool calls"}`}
             </span>
           )}
         </button>
@@ -101,7 +102,9 @@ function Line({ step: s, words, after, wanted }: LineProps) {
       <div className="min-w-0 wrap-anywhere whitespace-pre-wrap max-sm:order-2">
         {s.kind === "agent" && s.agent !== "" && <span className="text-text-primary">{s.agent} </span>}
         {s.kind === "tool_call" && s.tool && (
-          <Said text={words.call(s.tool, s.input)} original={`${s.tool} ${JSON.stringify(s.input ?? {}, null, 1).replace(/\n */g, " ")}`} needed={needed} />
+          <>
+            <Said text={words.call(s.tool, s.input)} original={`${s.tool} ${JSON.stringify(s.input ?? {}, null, 1).replace(/\n */g, " ")}`} needed={needed} />{" "}
+          </>
         )}
         {s.text && <span className={bad ? "text-danger" : s.kind === "plan" ? "text-text-primary" : ""}><Folded text={needed ? s.text : words.text(s.text)} original={s.text} longest={3 * longest} needed={needed} /> </span>}
         {s.detail && (s.kind === "tool_result" ? <Said text={s.text ? "" : words.text(firstLine(s.detail))} original={s.detail} needed={needed} /> : <Folded text={needed ? s.detail : words.text(s.detail)} original={s.detail} longest={longest} needed={needed} />)}

@@ -1,9 +1,10 @@
 import { useMemo } from "react";
 
 import { isOpen } from "../../session/exchange.ts";
-import { axisOf, isWait, placeOf, ticksOf, waterfallOf, type Bar, type BarKind, type Mark, type Stretch } from "../../session/waterfall.ts";
+import { axisOf, isWait, labelled, placeOf, ticksOf, waterfallOf, type Bar, type BarKind, type Mark, type Stretch, type Tick } from "../../session/waterfall.ts";
 import { Dialog } from "../../ui/dialog.tsx";
 import { count, dollars, sentence, took } from "../../ui/text.ts";
+import { useMedia } from "../../ui/use-media.ts";
 import { useNow } from "../../ui/use-now.ts";
 import { modelName } from "../facts.ts";
 import { useChat } from "../use-chat.ts";
@@ -27,6 +28,7 @@ export default function Timeline({ turn, words, onClose }: { turn: string; words
   const x = useChat((s) => s.opened.exchanges.find((x) => x.id === turn));
   const now = useNow(x && isOpen(x.standing) ? 1000 : 0);
   const w = useMemo(() => waterfallOf(events ?? [], now), [events, now]);
+  const room = useMedia("(width < 40rem)") ? 0.25 : 0.1; // what a time on the axis takes of its width
   if (!w) return null;
   const axis = axisOf(w);
   const sums = sumsOf(w.bars);
@@ -44,22 +46,22 @@ export default function Timeline({ turn, words, onClose }: { turn: string; words
         <Sum name="Cost" value={dollars(usd)} />
       </dl>
       <div className="relative">
-        <Grid axis={axis} ticks={ticksOf(w, axis)} marks={w.marks} />
+        <Grid axis={axis} ticks={labelled(ticksOf(w, axis), room, (ms) => (ms === 0 ? "0" : took(ms)))} marks={w.marks} room={room} />
         <ol className="relative flex flex-col pt-7">
           {w.bars.map((b, i) => (
             <Row key={b.key} bar={b} axis={axis} words={words} agent={b.agent !== w.bars[i - 1]?.agent ? b.agent : ""} />
           ))}
         </ol>
-        {w.marks.length > 0 && (
-          <ol aria-label="Handoffs, messages and hooks" className="mt-4 flex flex-col gap-1 text-xs text-text-muted">
-            {w.marks.map((m, i) => (
-              <li key={i}>
-                <span className="tabular-nums">+{took(m.at - w.from)}</span> {m.text}
-              </li>
-            ))}
-          </ol>
-        )}
       </div>
+      {w.marks.length > 0 && (
+        <ol aria-label="Handoffs, messages and hooks" className="mt-4 flex flex-col gap-1 text-xs text-text-muted">
+          {w.marks.map((m, i) => (
+            <li key={i}>
+              <span className="tabular-nums">+{took(m.at - w.from)}</span> {m.text}
+            </li>
+          ))}
+        </ol>
+      )}
     </Dialog>
   );
 }
@@ -79,7 +81,7 @@ function Sum({ name, value, color }: { name: string; value: string; color?: stri
 const label = "w-[38%] shrink-0 pr-3";
 
 /** The times behind the rows; shortened stretches are hatched. */
-function Grid({ axis, ticks, marks }: { axis: readonly Stretch[]; ticks: readonly { left: number; ms: number }[]; marks: readonly Mark[] }) {
+function Grid({ axis, ticks, marks, room }: { axis: readonly Stretch[]; ticks: readonly Tick[]; marks: readonly Mark[]; room: number }) {
   return (
     <div aria-hidden="true" className="absolute inset-0 flex">
       <div className={label} />
@@ -93,13 +95,13 @@ function Grid({ axis, ticks, marks }: { axis: readonly Stretch[]; ticks: readonl
                 className="hatched absolute inset-y-0"
                 style={{ left: `${s.left * 100}%`, width: `${(s.right - s.left) * 100}%` }}
               >
-                <span className="absolute inset-x-0 -top-0.5 truncate text-center text-[11px] text-text-muted">{took(s.to - s.from)}</span>
+                {s.right - s.left >= 0.8 * room && <span className="absolute inset-x-0 top-0 truncate bg-bg text-center text-[11px] text-text-muted">{took(s.to - s.from)}</span>}
               </div>
             ),
         )}
         {ticks.map((t) => (
           <div key={t.ms} className="absolute inset-y-0 border-l border-border" style={{ left: `${t.left * 100}%` }}>
-            <span className={`absolute top-0 ${t.left > 0.85 ? "right-1" : "left-1"} text-[11px] whitespace-nowrap text-text-muted tabular-nums`}>{t.ms === 0 ? "0" : took(t.ms)}</span>
+            {t.label && <span className={`absolute top-0 ${t.label === "before" ? "right-1" : "left-1"} text-[11px] whitespace-nowrap text-text-muted tabular-nums`}>{t.text}</span>}
           </div>
         ))}
         {marks.map((m, i) => (

@@ -18,7 +18,7 @@ test.each<[Partial<Entity> & { state: string }, string, string]>([
   [{ state: "20", available: false }, "Unavailable", "bad"],
   [{ state: "unknown" }, "Unknown", "off"],
   [{ state: "partly_cloudy", domain: "weather" }, "Partly cloudy", "off"],
-  [{ state: "2026-03-10T09:00:00Z", device_class: "timestamp" }, "3 hr. ago", "off"],
+  [{ state: "2026-03-10T09:00:00Z", device_class: "timestamp" }, "3 hr ago", "off"],
   [{ state: "home", domain: "person" }, "Home", "on"],
 ])("%j reads %j", ({ state, ...more }, text, tone) => {
   expect(stateOf(entity(state, more), now)).toBe(text);
