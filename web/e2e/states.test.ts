@@ -144,6 +144,18 @@ describe.runIf(!process.env["PARLEY_URL"])("can be read:", () => {
     await look("about", 1000, [390]);
   });
 
+  test("a server that is away when the page opens, and comes back", async () => {
+    browser = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });
+    await page().route("**/v1/**", (route) => route.abort());
+    await page().goto(`${server.url}/apps/home/`);
+    await page().getByRole("alert").getByText("The server cannot be reached.").waitFor();
+    await look("away", 844, [1440, 390]);
+    await page().unrouteAll();
+    await page().getByRole("alert").getByRole("button", { name: "Try again" }).click();
+    await page().getByRole("main").getByText("Turn off the bedroom light.").waitFor();
+    expect(await page().getByRole("alert").count()).toBe(0);
+  });
+
   test("the login", async () => {
     browser = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });
     await page().route("**/v1/**", (route) => route.fulfill({ status: 401, headers: { "WWW-Authenticate": 'Bearer realm="parley"' }, json: { error: { code: "unauthenticated", message: "a key is needed", hint: "send it as a bearer token" } } }));

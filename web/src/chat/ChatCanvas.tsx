@@ -152,15 +152,16 @@ function ConnectionState() {
     return () => clearTimeout(timer);
   }, [cut]);
   return (
-    <div role="status" className="flex items-center gap-1.5 text-xs text-text-muted">
+    <div role="status" className="text-xs text-text-muted">
       {cut && shown && (
-        <>
+        // On a phone the header has no room for it.
+        <div className="flex items-center gap-1.5 max-sm:absolute max-sm:inset-x-0 max-sm:top-13 max-sm:z-10 max-sm:justify-center max-sm:border-b max-sm:border-border max-sm:bg-surface max-sm:py-1">
           <span className="size-1.5 animate-pulse-soft rounded-full bg-accent" aria-hidden="true" />
           {isOffline() ? "This device is offline. Reconnecting…" : "Reconnecting…"}
-          <button type="button" className="rounded px-1 underline underline-offset-2 hover:text-text-primary" onClick={() => chat.reconnect()}>
+          <button type="button" className="reach rounded px-1 underline underline-offset-2 hover:text-text-primary" onClick={() => chat.reconnect()}>
             Now
           </button>
-        </>
+        </div>
       )}
     </div>
   );
@@ -171,7 +172,8 @@ function Problem() {
   const chat = useActions();
   const problem = useChat((s) => s.problem);
   const failed = useChat((s) => (s.opened.phase === "failed" ? s.opened.error : undefined));
-  const error = problem ?? failed;
+  const unread = useChat((s) => (s.app ? undefined : s.unread));
+  const error = problem ?? failed ?? unread;
   if (!error) return null;
   return (
     <div role="alert" className="mb-2 flex items-start gap-2.5 rounded-xl border border-danger/40 bg-danger-surface px-3.5 py-2.5 text-sm">

@@ -90,7 +90,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.now = deps.now ?? (() => new Date());
     this.#schedule = deps.schedule ?? perFrame;
     this.inbox = new Inbox(deps.client);
-    const state: ChatState = { app: undefined, known, running: new Set(), moreSessions: "none", opened: this.#fresh(this.uuid()), refused: undefined, problem: undefined };
+    const state: ChatState = { app: undefined, known, running: new Set(), moreSessions: "none", opened: this.#fresh(this.uuid()), refused: undefined, unread: undefined, problem: undefined };
     this.store = createStore<S>(() => ({ ...own, ...state }) as unknown as S);
   }
 
@@ -139,11 +139,11 @@ export abstract class Chat<S extends ChatState = ChatState> {
   /** Requests the app and the server's sessions. */
   async refresh(): Promise<void> {
     const app = this.client.app(this.app).then(
-      (app) => this.set({ app, refused: undefined }),
+      (app) => this.set({ app, refused: undefined, unread: undefined }),
       (cause: unknown) => {
         // The page works without its examples; but an app that is not served takes no message.
-        const refused = toApiError(cause);
-        if (refused.code === "not_found") this.set({ refused });
+        const error = toApiError(cause);
+        this.set(error.code === "not_found" ? { refused: error, unread: undefined } : { unread: error });
       },
     );
     await Promise.all([app, this.refreshList()]);
@@ -623,6 +623,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
 
   /** Retries everything at once that waits for its next attempt. */
   reconnect(): void {
+    if (this.state.unread) void this.refresh();
     for (const w of this.#watches.values()) w.retry();
     if (this.state.opened.phase === "failed") void this.open(this.state.opened.id);
   }

@@ -46,6 +46,8 @@ export interface ChatState {
   app: AppInfo | undefined;
   /** Why the app is not served. */
   refused: ApiError | undefined;
+  /** Why the app could not be read, if it is served at all. */
+  unread: ApiError | undefined;
   known: Record<string, Known>;
   /** Sessions in which a turn is open, except those whose queue is held. */
   running: ReadonlySet<string>;

@@ -37,6 +37,17 @@ test("the list is the server's, with sessions from every client", async () => {
   expect(opened()).toMatchObject({ id: other.id, phase: "live" });
 });
 
+test("an app that could not be read says why, until it can be", async () => {
+  const unread = () => home.store.getState().unread?.message;
+  server.down = true;
+  await home.refresh();
+  expect(unread()).toBe("The server cannot be reached.");
+  server.down = false;
+  home.reconnect();
+  await settle();
+  expect([unread(), home.store.getState().app !== undefined]).toEqual([undefined, true]);
+});
+
 test("the list is read page by page, and pages scrolled to stay when it is read again", async () => {
   server.page = 2;
   const all = Array.from({ length: 5 }, () => server.create("").id);
