@@ -118,7 +118,7 @@ func New(o Options) *Server {
 				Version: o.Version,
 				License: &huma.License{Name: "Apache-2.0", URL: "https://www.apache.org/licenses/LICENSE-2.0"},
 				Description: "An agent server whose sessions outlive it. Every error is {\"error\": {\"code\", \"message\", \"hint\", \"field\"}}; one that is worth trying again has retry_after_ms, in milliseconds, too. " +
-					"Names are taken letter by letter, and each field and query parameter once; text is UTF-8.",
+					"Names are case-sensitive, each field and query parameter may be given once, and text is UTF-8.",
 			},
 			// Relative to the document, which may be served below a proxy's prefix.
 			Servers:    []*huma.Server{{URL: "."}},
