@@ -219,6 +219,7 @@ export interface Client {
   readonly fetch: Fetch;
   /** Who opens a stream takes one of these first. */
   readonly slots: Slots;
+  /** By title. */
   apps(signal?: AbortSignal): Promise<AppInfo[]>;
   server(signal?: AbortSignal): Promise<ServerInfo>;
   models(signal?: AbortSignal): Promise<ModelInfo[]>;
@@ -320,7 +321,7 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
     base,
     fetch: fetcher,
     slots,
-    apps: async (signal) => listOf<AppInfo>(await call("GET", "v1/apps", { signal }), "apps"),
+    apps: async (signal) => listOf<AppInfo>(await call("GET", "v1/apps", { signal }), "apps").sort((a, b) => (a.title || a.name).localeCompare(b.title || b.name)),
     server: async (signal) => (await call("GET", "v1/server", { signal })) as ServerInfo,
     models: async (signal) => listOf<ModelInfo>(await call("GET", "v1/models", { signal }), "models"),
     commands: async (session, signal) => listOf<SlashCommand>(await call("GET", `v1/sessions/${id(session)}/commands`, { signal }), "commands"),

@@ -39,7 +39,7 @@ export function AppMenu() {
       icon={<AppLogo app={app ?? { name, title }} base={client.base} />}
       className="flex h-10 min-w-0 flex-1 items-center gap-2.5 rounded-lg px-1.5 hover:bg-hover [@media(pointer:coarse)]:h-11"
     >
-      <MenuItem icon={<Info size={16} />} onSelect={showAbout}>
+      <MenuItem icon={<Info />} onSelect={showAbout}>
         About this app
       </MenuItem>
       {others.slice(0, most).map((a) => (
@@ -48,7 +48,7 @@ export function AppMenu() {
         </MenuItem>
       ))}
       {others.length > 0 && (
-        <MenuItem icon={<Apps size={16} />} onSelect={go(client.base)}>
+        <MenuItem icon={<Apps />} onSelect={go(client.base)}>
           All apps
         </MenuItem>
       )}

@@ -18,22 +18,23 @@ export function InboxButton() {
       <IconButton
         label={count === 0 ? "Inbox: nothing waits for you" : `Inbox: ${count} ${count === 1 ? "question waits" : "questions wait"} for you`}
         aria-haspopup="dialog"
-        className="relative"
         onClick={() => {
           void inbox.refresh();
           setOpen(true);
         }}
       >
-        <Tray />
-        {count > 0 && (
-          <span
-            aria-hidden="true"
-            data-badge
-            className="absolute -top-0.5 -right-0.5 min-w-4.5 rounded-full bg-accent-hover px-1 text-center text-[11px] leading-4.5 font-semibold text-on-accent tabular-nums"
-          >
-            {count > 99 ? "99+" : count}
-          </span>
-        )}
+        <span className="relative">
+          <Tray />
+          {count > 0 && (
+            <span
+              aria-hidden="true"
+              data-badge
+              className="absolute -top-2.5 left-2.5 min-w-4.5 rounded-full bg-accent-hover px-1 text-center text-[11px] leading-4.5 font-semibold text-on-accent tabular-nums"
+            >
+              {count > 99 ? "99+" : count}
+            </span>
+          )}
+        </span>
       </IconButton>
       {open && (
         <Suspense>

@@ -13,7 +13,7 @@ export function KillButton() {
   const [offered, setOffered] = useState(false);
   const answering = useChat((s) => {
     const last = s.opened.exchanges.at(-1);
-    return last !== undefined && isOpen(last.standing) && last.standing !== "waiting";
+    return last !== undefined && isOpen(last.standing) && last.standing !== "waiting" && last.standing !== "pending";
   });
   useEffect(() => {
     const stop = new AbortController();

@@ -40,15 +40,18 @@ export const Tree = memo(function Tree({ events, turn, open: running }: { events
         aria-expanded={open}
         aria-controls={name}
         onClick={() => setOpen(!open)}
-        className="flex w-full flex-wrap items-center gap-x-2 px-4 py-3 text-left font-mono hover:text-text-primary"
+        className="flex w-full items-start gap-2 px-4 py-3 text-left font-mono hover:text-text-primary"
       >
-        <span className={`transition-transform ${open ? "rotate-90" : ""}`}>
+        <span className={`mt-[3px] transition-transform ${open ? "rotate-90" : ""}`}>
           <Chevron size={14} />
         </span>
-        <span>{`${all.length} ${all.length === 1 ? "agent" : "agents"} ${running ? "help" : "helped"}`}</span>
-        {works > 0 && <span>· {works} at work</span>}
-        {asks > 0 && <span className="text-link">· {asks} {asks === 1 ? "asks" : "ask"} you</span>}
-        {tokens > 0 && <span className="tabular-nums">· {count(tokens)} tokens</span>}
+        {/* What does not fit goes to the next line as a whole, without the dot before it. */}
+        <span className="min-w-0 flex-1">
+          <span className="inline-block">{`${all.length} ${all.length === 1 ? "agent" : "agents"} ${running ? "help" : "helped"}`}</span>
+          {works > 0 && <> · <span className="inline-block">{works} at work</span></>}
+          {asks > 0 && <> · <span className="inline-block text-link">{asks} {asks === 1 ? "asks" : "ask"} you</span></>}
+          {tokens > 0 && <> · <span className="inline-block tabular-nums">{count(tokens)} tokens</span></>}
+        </span>
       </button>
       <div id={name} hidden={!open} className="px-2 pb-3 sm:px-4">
         <Branch members={team} turn={turn} running={running} />

@@ -48,6 +48,7 @@ export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, running
         <span className={`shrink-0 ${running ? "animate-pulse-soft" : ""}`}>{running ? "Thinking…" : "Thought process"}</span>
         {!open && (
           <span className="truncate">
+            {"· "}
             {plural(agents, "agent")}
             {calls > 0 && ` · ${plural(calls, "tool call")}`}
           </span>

@@ -34,7 +34,7 @@ export function Confirm({ title, children, action, onConfirm, onClose }: Props) 
         <h2 id={name} className="text-base font-semibold">
           {title}
         </h2>
-        <div className="mt-2 text-sm text-text-muted">{children}</div>
+        <div className="mt-2 text-sm wrap-anywhere text-text-muted">{children}</div>
         <div className="mt-5 flex justify-end gap-2">
           <Button autoFocus onClick={onClose}>
             Cancel

@@ -93,3 +93,4 @@ export const Power = icon(<path d="M12 3.5V11M7.3 6.8a7.5 7.5 0 1 0 9.4 0" />);
 
 export const Minus = icon(<path d="M5 12h14" />);
 export const Expand = icon(<path d="M14 4h6v6M20 4l-7 7M10 20H4v-6M4 20l7-7" />);
+export const Prompt = icon(<path d="m5 7 5 5-5 5m7 0h7" />);

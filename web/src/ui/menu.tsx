@@ -1,4 +1,4 @@
-import { createContext, use, useId, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { createContext, use, useEffect, useId, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 
 import { IconButton } from "./button.tsx";
 
@@ -41,6 +41,14 @@ export function Menu({ label, icon, children, text, className = "", align = "end
     l.style.bottom = above ? `${innerHeight - b.top + 4}px` : "auto";
   };
 
+  // It stays where it was opened, which is elsewhere once the window has another size.
+  useEffect(() => {
+    if (!open) return;
+    const gone = () => list.current?.hidePopover();
+    addEventListener("resize", gone);
+    return () => removeEventListener("resize", gone);
+  }, [open]);
+
   const opener = {
     ref: button,
     "aria-haspopup": "menu" as const,
@@ -75,6 +83,7 @@ export function Menu({ label, icon, children, text, className = "", align = "end
         onBeforeToggle={(e) => e.newState === "open" && place()}
         onToggle={(e) => {
           setOpen(e.newState === "open");
+          if (e.newState === "open") keepInside(list.current);
           if (e.newState === "open") (list.current?.querySelector<HTMLElement>('[aria-checked="true"]') ?? itemsOf(list.current)[0])?.focus();
         }}
         onKeyDown={(e) => {
@@ -136,6 +145,11 @@ export function MenuChoice({ icon, children, hint, chosen, onSelect }: { icon: R
       )}
     </button>
   );
+}
+
+/** Moves a menu that would leave the window at its right edge. */
+function keepInside(l: HTMLElement | null): void {
+  if (l && l.style.left !== "") l.style.left = `${Math.max(8, Math.min(parseFloat(l.style.left), innerWidth - 8 - l.offsetWidth))}px`;
 }
 
 const itemsOf = (list: HTMLElement | null): HTMLElement[] => [...(list?.querySelectorAll<HTMLElement>('[role^="menuitem"]') ?? [])];

@@ -75,7 +75,7 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
       className={`flex flex-col gap-3 rounded-xl border bg-surface px-4 pt-3 pb-4 text-sm ${i.kind === "client" ? "border-border" : "border-accent/60"}`}
     >
       <header className="flex flex-col gap-0.5">
-        <div className="flex flex-wrap items-center gap-x-2 text-xs leading-5 text-text-muted">
+        <div className="flex flex-wrap items-center gap-x-1.5 text-xs leading-5 text-text-muted">
           <span className="text-link">{<Sign kind={i.kind} />}</span>
           <span className="font-medium text-link">{kindOf(i.kind)}</span>
           {agent !== "" && <span>· {agent}</span>}

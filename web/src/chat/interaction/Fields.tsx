@@ -17,10 +17,11 @@ export function Fields({ fields }: { fields: readonly Field[] }) {
   if (fields.length === 0) return null;
   const shown = all ? fields : fields.slice(0, most);
   return (
-    <dl className="grid grid-cols-[minmax(0,auto)_minmax(0,1fr)] gap-x-4 gap-y-1 rounded-lg border border-border bg-bg px-3.5 py-2.5 font-mono text-[13px] leading-5 max-sm:gap-x-3 max-sm:px-2.5 max-sm:text-xs max-sm:leading-5">
+    <dl className="grid grid-cols-[minmax(0,auto)_minmax(0,1fr)] gap-x-4 gap-y-1 rounded-lg border border-border bg-bg px-3.5 py-2.5 font-mono text-[13px] leading-5 max-sm:px-2.5 max-sm:text-xs max-sm:leading-5">
       {shown.map((f) => (
-        <div key={f.name} className="contents">
-          {f.name !== "" && <dt className="wrap-anywhere text-text-muted">{tameCode(f.name)}</dt>}
+        // On a phone a value that does not fit beside its name has the next lines for itself.
+        <div key={f.name} className="contents max-sm:col-span-2 max-sm:flex max-sm:flex-wrap max-sm:gap-x-3">
+          {f.name !== "" && <dt className="wrap-anywhere text-text-muted max-sm:min-w-18">{tameCode(f.name)}</dt>}
           <dd className={`wrap-anywhere whitespace-pre-wrap ${f.name === "" ? "col-span-2" : ""} ${f.block ? "max-h-60 overflow-y-auto" : ""}`}>
             <LongText text={tameCode(f.value)} />
           </dd>

@@ -3,7 +3,7 @@ import { Suspense, useCallback, useEffect, useState } from "react";
 import type { Approval } from "../../api/client.ts";
 import { isOpen } from "../../session/exchange.ts";
 import { lazily } from "../../ui/lazily.ts";
-import { Power } from "../../ui/icons.tsx";
+import { Prompt } from "../../ui/icons.tsx";
 import { useActions, useChat } from "../use-chat.ts";
 import { counted } from "./approvals.ts";
 
@@ -49,7 +49,7 @@ export function ApprovalsButton({ className }: { className: string }) {
           onClick={() => setOpen(true)}
           className={`${className} ${urgent ? "text-link" : "text-text-muted hover:text-text-primary"}`}
         >
-          <Power size={14} />
+          <Prompt size={14} />
           {text}
         </button>
       )}

@@ -32,8 +32,8 @@ export default function RulesList({ onClose }: { onClose(): void }) {
         {rules.length > 0 && (
           <ul className="flex flex-col gap-2">
             {unlike.map((r) => (
-              <li key={nameOf(r)} className="flex items-center justify-between gap-3 rounded-xl border border-border bg-surface p-3">
-                <code className="min-w-0 break-words">{nameOf(r)}</code>
+              <li key={nameOf(r)} className="flex flex-wrap items-center justify-between gap-3 rounded-xl border border-border bg-surface p-3">
+                <code className="min-w-0 flex-1 basis-60 text-[13px] wrap-anywhere">{nameOf(r)}</code>
                 <Button kind="quiet" className="shrink-0" busy={state === "saving"} aria-label={`Ask again for ${nameOf(r)}`} onClick={() => void revoke(r)}>
                   Ask again
                 </Button>

@@ -71,7 +71,7 @@ function Chooser() {
                 <AppLogo app={app} base={base} size={36} />
                 <span className="min-w-0 flex-1 wrap-anywhere">
                   <span dir="auto" className="block font-medium">{app.title || app.name}</span>
-                  {app.description && <span dir="auto" className="line-clamp-3 text-sm text-text-muted">{app.description}</span>}
+                  {app.description && <span dir="auto" className="line-clamp-6 text-sm text-text-muted">{app.description}</span>}
                 </span>
                 <span className="text-text-muted">
                   <Chevron />

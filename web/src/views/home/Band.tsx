@@ -17,7 +17,7 @@ export interface Drawn {
 }
 
 /** Margins of the bands: for the axis labels, and so that the last label is not cut off. */
-export const left = 48;
+export const left = 56; // "123,456"
 export const right = 22;
 
 interface Props {
@@ -72,7 +72,7 @@ export const Band = memo(
               space: 76,
               grid: { stroke: look.line, width: 1 },
               ticks: quiet,
-              values: (_, splits) => (last ? splits.map((at) => label(at, whole.zone)) : splits.map(() => "")),
+              values: (_, splits) => splits.map((at) => (last ? label(at, whole.zone, right + (width - left - right) * (1 - shareOf(at, now.current.span))) : "")),
             },
             {
               show: true,
@@ -163,9 +163,13 @@ function dataOf(s: Series, to: number): uPlot.AlignedData {
   ];
 }
 
-function label(at: number, zone: string): string {
+const shareOf = (at: number, s: Span): number => (at - s.from) / (s.to - s.from);
+
+/** The time of a tick with so many pixels to its right; a day without its weekday where that would be cut off. */
+function label(at: number, zone: string, room: number): string {
   const clock = clockIn(zone, at, at % 60_000 !== 0);
-  return clock === "00:00" ? dayIn(zone, at) : clock;
+  if (clock !== "00:00") return clock;
+  return room < 36 ? dayIn(zone, at).replace(/^\w+ /, "") : dayIn(zone, at);
 }
 
 function placesOf(u: uPlot, s: Series, height: number): Drawn {

@@ -92,12 +92,14 @@ function Detail({ entity: e, history, now }: { entity: Entity; history: History 
       ) : (
         <p>Its last day is not known.</p>
       )}
-      {low <= high && (
+      {history && (
         <p className="flex justify-between tabular-nums">
           <span>24 h ago</span>
-          <span>
-            {amount(low)} to {amount(high)} {e.unit}
-          </span>
+          {low <= high && (
+            <span>
+              {amount(low)} to {amount(high)} {e.unit}
+            </span>
+          )}
           <span>now</span>
         </p>
       )}
