@@ -45,10 +45,9 @@ export const ThoughtProcess = memo(function ThoughtProcess({ steps: all, running
         <span className={`transition-transform ${open ? "rotate-90" : ""}`}>
           <Chevron size={14} />
         </span>
-        <span className={`shrink-0 ${running ? "animate-pulse-soft" : ""}`}>{running ? "Thinking…" : "Thought process"}</span>
+        <span className={`shrink-0 ${running ? "animate-pulse-soft" : ""}`}>{running ? "Thinking…" : open ? "Thought process" : "Thought process:"}</span>
         {!open && (
           <span className="truncate">
-            {"· "}
             {plural(agents, "agent")}
             {calls > 0 && ` · ${plural(calls, "tool call")}`}
           </span>

@@ -66,10 +66,10 @@ export const StepLog = memo(function StepLog({ exchange: x, running, opened }: {
           <span className={`transition-transform ${open ? "rotate-90" : ""}`}>
             <Chevron size={14} />
           </span>
-          <span className={`shrink-0 ${running ? "animate-pulse-soft" : ""}`}>{running ? "At work…" : "Steps"}</span>
+          <span className={`shrink-0 ${running ? "animate-pulse-soft" : ""}`}>{running ? "At work…" : open ? "Steps" : "Steps:"}</span>
           {!open && (
             <span className="truncate">
-              {`· ${steps.length}`}
+              {steps.length}
               {calls > 0 && ` · ${calls} ${calls === 1 ? "tool call" : "tool calls"}`}
             </span>
           )}
