@@ -101,6 +101,26 @@ func (p AgentPath) OfMemory() bool {
 	return base == MemoryAgent
 }
 
+// Sampling is the path of the model calls that a server gets in calls of the tools of the
+// agent at p. No agent of an app has such a path: none has a dot in its name.
+func (p AgentPath) Sampling(server string) AgentPath {
+	return p + "/" + samplingPrefix + AgentPath(server)
+}
+
+const samplingPrefix = SamplingAgent + "."
+
+// OfSampling reports whether p is a path of [AgentPath.Sampling].
+func (p AgentPath) OfSampling() bool { return strings.HasPrefix(path.Base(string(p)), samplingPrefix) }
+
+// Caller is the agent in whose call of a tool a server gets a reply, if p is a path of
+// [AgentPath.Sampling], and else p.
+func (p AgentPath) Caller() AgentPath {
+	if !p.OfSampling() {
+		return p
+	}
+	return AgentPath(path.Dir(string(p)))
+}
+
 // IsSub reports whether a works for another agent. The agent that summarizes earlier
 // turns does not count.
 func (a *Agent) IsSub() bool { return a.Parent != "" && a.Name != MemoryAgent }
@@ -315,12 +335,12 @@ func (t *Turn) inHand(c *Tool) bool {
 // rest sets the turn to waiting and stops its clock when a human is asked and no agent can
 // continue without the answer. It sets the turn to running again when an agent can. While a
 // client runs one of the turn's calls, the turn stays running, because the engine must enforce
-// that call's deadline.
+// that call's deadline. So it does while a server gets a reply of the model.
 func (t *Turn) rest(at time.Time) {
 	if t.Status != StatusRunning && t.Status != StatusWaiting {
 		return
 	}
-	waits := len(t.Waiting) > 0
+	waits := len(t.Waiting) > 0 && !slices.ContainsFunc(t.Calls, func(c ModelCall) bool { return c.Agent.OfSampling() })
 	for i := 0; waits && i < len(t.Agents); i++ {
 		waits = t.Idle(&t.Agents[i])
 	}

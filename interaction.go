@@ -54,10 +54,13 @@ type Interaction struct {
 	URL       string          `json:"url,omitempty"` // for a question: a page that the person is asked to open; the text also contains it
 	// Credentials are the names of the credentials asked for. The values are sent with the
 	// answer ([AnswerInteraction]) and are not stored here.
-	Credentials []string  `json:"credentials,omitempty"`
-	Reaches     []string  `json:"reaches,omitempty"` // for a permission: what the call acts on, if its tool can tell
-	OpenedAt    time.Time `json:"opened_at"`
-	ExpiresAt   time.Time `json:"expires_at,omitzero"`
+	Credentials []string `json:"credentials,omitempty"`
+	// Sampling is set for a question in which a server asks for a reply of the model: the
+	// server's name. See [Sampling].
+	Sampling  string    `json:"sampling,omitempty"`
+	Reaches   []string  `json:"reaches,omitempty"` // for a permission: what the call acts on, if its tool can tell
+	OpenedAt  time.Time `json:"opened_at"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
 // AskedAs is the key that finds the interaction when the call that asked it starts again:
@@ -68,6 +71,9 @@ func (i Interaction) AskedAs() string {
 	}
 	return i.Key
 }
+
+// Same reports whether o is what the same call asks under the same key.
+func (i Interaction) Same(o Interaction) bool { return o.Call == i.Call && o.AskedAs() == i.AskedAs() }
 
 // Hears reports whether p belongs to i: i asks about the unknown outcome of a write, and p is a
 // client's late report about that write.

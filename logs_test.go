@@ -334,6 +334,10 @@ func logs() map[string][]parley.Event {
 	all["runtime"] = l
 
 	l = newTape()
+	sampling(l)
+	all["sampling"] = l
+
+	l = newTape()
 	subAgents(l)
 	all["sub-agents"] = l
 
@@ -349,6 +353,36 @@ func logs() map[string][]parley.Event {
 		out[name] = l.events
 	}
 	return out
+}
+
+// sampling is a turn in which the server of a tool gets two replies of the model, and a third
+// call fails. The write that it is for goes on.
+func sampling(l *tape) {
+	input := json.RawMessage(`{"about":"tides"}`)
+	at := in.Sampling("deep")
+	asks := func(key, text string) parley.ModelStarted {
+		return parley.ModelStarted{Call: parley.CallID("s" + key), Model: "m", Reserved: used(20, 50), For: &parley.Sampling{
+			Call: "k1", Key: "model-" + key, Server: "deep", System: "Be brief.", Messages: []parley.Message{parley.Text(parley.RoleUser, text)}, MaxTokens: 50,
+		}}
+	}
+	start(l, t1, "look into tides").
+		add(t1, in, parley.ModelReplied{Call: "c1", Model: "m", Usage: used(9, 9), Parts: []parley.Part{{Type: parley.PartToolCall, Call: "k1", Name: "mcp__deep__study", Input: input}}}).
+		add(t1, in, parley.ToolRequested{Call: "k1", Name: "mcp__deep__study", Input: input}).
+		add(t1, in, parley.ToolStarted{Call: "k1", Name: "mcp__deep__study", Input: input, Effect: parley.EffectWrite, Deadline: day.Add(time.Minute), Attempt: 1}).
+		add(t1, in, parley.InteractionOpened{Interaction: parley.Interaction{
+			ID: "01JINTER000000000000000001", Session: l.session, Turn: t1, Agent: in, Kind: parley.KindQuestion, Call: "k1", Key: "model-1", Tool: "mcp__deep__study", Sampling: "deep",
+			Title: "deep asks for a reply of the model", Text: "As the user:\n> What makes tides?\n", Choices: []string{parley.ChoiceAnswered, parley.ChoiceDeny}, OpenedAt: day,
+			Questions: []parley.Question{{Header: "Allow", Question: "May deep have the model's reply?", Options: []parley.Option{{Label: parley.SamplingOnce}, {Label: parley.SamplingSession}}}},
+		}}).
+		add(t1, in, parley.InteractionAnswered{ID: "01JINTER000000000000000001", Answer: parley.Answer{
+			Choice: parley.ChoiceAnswered, Answers: map[string]string{"May deep have the model's reply?": parley.SamplingSession},
+		}, By: "local"}).
+		add("", "", parley.SessionUpdated{Rules: &[]parley.Rule{{Verdict: parley.Allow, Tool: parley.SamplingRule("deep"), Reason: "allowed for this session by local"}}, By: "local"}).
+		add(t1, at, asks("1", "What makes tides?")).
+		add(t1, at, parley.ModelReplied{Call: "s1", Model: "m", Usage: used(12, 4), Parts: text("The moon."), StopReason: "end_turn"}).
+		add(t1, at, asks("2", "And the sun?")).
+		add(t1, at, parley.ModelFailed{Call: "s2", Usage: used(20, 50), Error: parley.ErrorInfo{Code: parley.CodeUnavailable, Message: "overloaded"}}).
+		add(t1, at, asks("3", "And the sun, again?"))
 }
 
 // subAgents is a turn whose agent has two others look something up at once. One of them

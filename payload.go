@@ -236,6 +236,8 @@ type ModelStarted struct {
 	Context  Digest `json:"context"` // digest of the request's JSON
 	Reserved Usage  `json:"reserved"`
 	Window   int64  `json:"window,omitempty"` // the model's whole context window in tokens, as known then
+	// For is set if the call is no step of an agent; see [Sampling].
+	For *Sampling `json:"for,omitempty"`
 }
 
 // ModelReplied is the authoritative record of what a call said.

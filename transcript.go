@@ -161,15 +161,23 @@ func (t *TurnView) apply(e Event, p Payload) {
 		if e.Agent.OfMemory() {
 			return
 		}
+		if p.For != nil {
+			step(StepView{Type: StepNote, Agent: string(e.Agent.Caller()), Text: p.For.Note(p.Model)})
+			return
+		}
 		t.Texts = append(t.Texts, TextView{Call: p.Call, Agent: agent, Open: true})
 	case ModelReplied:
 		t.closeText(p.Call, PartsText(p.Parts), false)
 		t.addModel(p.Model)
-		if p.Warning != "" {
+		if p.Warning != "" && !e.Agent.OfSampling() {
 			t.Warning = p.Warning
 		}
 	case ModelFailed:
 		t.closeText(p.Call, p.Partial, p.Partial != "")
+		if e.Agent.OfSampling() {
+			step(StepView{Type: StepNote, Agent: string(e.Agent.Caller()), Text: "the server got no reply: " + p.Error.Message})
+			return
+		}
 		if p.Retry {
 			note("the model call failed and is tried again: " + p.Error.Message)
 		}

@@ -29,6 +29,7 @@ type Turn struct {
 	Tools        Tools              `json:"tools,omitzero"`   // every tool call of the turn
 	Steers       []Message          `json:"steers,omitempty"` // for the next step of the agent in charge
 	Answers      []Answered         `json:"answers,omitempty"`
+	Sampled      []Sampled          `json:"sampled,omitempty"`   // what servers got of the model, in calls that have not ended
 	Retrieved    bool               `json:"retrieved,omitempty"` // the lookup for this turn was done
 	Snippets     []Snippet          `json:"snippets,omitempty"`
 	Waiting      []InteractionID    `json:"waiting,omitempty"`    // the interactions that its agents wait for
@@ -55,6 +56,8 @@ type ModelCall struct {
 	Model    string    `json:"model"`
 	Reserved Usage     `json:"reserved"`
 	At       time.Time `json:"at"`
+	For      CallID    `json:"for,omitempty"` // the call of a tool whose server gets the reply, and see Sampling.Key
+	Key      string    `json:"key,omitempty"`
 }
 
 // Answered is an answer to a question that a tool call of this turn asked itself.
@@ -145,6 +148,9 @@ func (s *Session) applyTurn(e Event, p Payload) {
 		s.applyModel(t, e, p)
 	case ToolRequested, ToolStarted, ToolEnded:
 		t.applyTool(e, p)
+		if p, ok := p.(ToolEnded); ok {
+			t.forget(p.Call)
+		}
 	case InteractionOpened, InteractionAnswered, InteractionExpired:
 		s.applyInteraction(t, e, p)
 	}
@@ -218,6 +224,10 @@ func replyOf(r *Response) string {
 }
 
 func (s *Session) applyModel(t *Turn, e Event, p Payload) {
+	if e.Agent.OfSampling() {
+		t.applySampling(e, p)
+		return
+	}
 	a := t.Agent(e.Agent)
 	switch p := p.(type) {
 	case ModelStarted:
@@ -431,6 +441,7 @@ func (t Turn) clone() Turn {
 	t.Calls = slices.Clip(t.Calls)
 	t.Steers = slices.Clip(t.Steers)
 	t.Answers = slices.Clip(t.Answers)
+	t.Sampled = slices.Clip(t.Sampled)
 	t.Waiting = slices.Clip(t.Waiting)
 	return t
 }

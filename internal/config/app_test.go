@@ -349,7 +349,8 @@ func TestMCPServersOfAFile(t *testing.T) {
 	t.Parallel()
 	file := `{"mcpServers": {
   "crm": {"type": "http", "url": "https://${HOST}/mcp", "headers": {"X-Key": "k ${KEY}", "X-Mode": "${MODE:-test}"}, "timeout": 1500, "alwaysLoad": true},
-  "web": {"type": "streamable-http", "url": "https://b/mcp"}
+  "web": {"type": "streamable-http", "url": "https://b/mcp"},
+  "wit": {"type": "http", "url": "https://d/mcp", "sampling": true}
 }}`
 	got, err := load(t, folder("mine/app.yaml", `model: a/b
 agents: {one: {prompt: p.md}}
@@ -357,7 +358,7 @@ tools:
   mcp:
     - {file: .mcp.json, vars: {HOST: crm.example.com, KEY: "${CRM_KEY}"}}
     - {name: crm, allow: "get_*", tools: {get_a: {effect: write, subject: "{id}"}}}
-    - {name: web, url: "https://c/mcp", auth: {bearer: "${CRM_KEY}"}}
+    - {name: web, url: "https://c/mcp", sampling: true, auth: {bearer: "${CRM_KEY}"}}
 `, "mine/p.md", "x", "mine/.mcp.json", file), "", "CRM_KEY=secret")
 	if err != nil {
 		t.Fatal(err)
@@ -371,7 +372,8 @@ tools:
 			Name: "crm", URL: "https://crm.example.com/mcp", Headers: map[string]string{"X-Key": "k secret", "X-Mode": "test"}, Refs: []string{"secret"},
 			Allow: []string{"get_*"}, Tools: map[string]config.MCPTool{"get_a": {Effect: "write", Subject: "{id}"}}, Timeout: parley.Duration(1500 * time.Millisecond),
 		},
-		{Name: "web", URL: "https://c/mcp", Auth: config.MCPAuth{Bearer: config.Secret{Value: "secret"}}, Tools: map[string]config.MCPTool{}},
+		{Name: "web", URL: "https://c/mcp", Auth: config.MCPAuth{Bearer: config.Secret{Value: "secret"}}, Tools: map[string]config.MCPTool{}, Sampling: true},
+		{Name: "wit", URL: "https://d/mcp", Headers: map[string]string{}, Sampling: true},
 	}
 	if diff := cmp.Diff(want, servers); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

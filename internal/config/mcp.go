@@ -32,6 +32,9 @@ type mcpFile struct {
 	Timeout parley.Duration        `yaml:"timeout"`     // of a call; default 60s
 	Idle    parley.Duration        `yaml:"idle"`        // after which an unused server is ended; default 10m
 	AtOnce  int                    `yaml:"at_once"`     // calls at once; default 8
+	// Sampling lets the server have replies of the app's model in the middle of a call, once a
+	// person has allowed it; default false.
+	Sampling bool `yaml:"sampling"`
 }
 
 type mcpAuthFile struct {
@@ -96,6 +99,8 @@ type MCPServer struct {
 	Timeout parley.Duration
 	Idle    parley.Duration // 0: the default
 	AtOnce  int             // 0: the default
+
+	Sampling bool // it may ask for replies of the app's model
 }
 
 // MCPAuth lets calls in, by at most one of its ways.
@@ -206,6 +211,7 @@ func (a *App) servers(files some[mcpFile]) {
 // refine adds what the app says about a server besides how it is reached.
 func (a *App) refine(at string, m *MCPServer, f mcpFile) {
 	m.Memory, m.Hosts, m.Private, m.Allow, m.Idle, m.AtOnce = int64(f.Memory), f.Hosts, f.Private, f.Allow, f.Idle, f.AtOnce
+	m.Sampling = m.Sampling || f.Sampling
 	if f.Timeout != 0 {
 		m.Timeout = f.Timeout
 	}
@@ -274,6 +280,10 @@ type MCPEntry struct {
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers"`
 	Timeout float64           `json:"timeout"` // of a call, in ms
+
+	// Sampling lets it ask for replies of the app's model. It is left out of what is approved
+	// where it is false, so that older approvals stand.
+	Sampling bool `json:"sampling,omitempty"`
 }
 
 // mcpServers reads a file of the form of .mcp.json. Other programs read such files, too,
@@ -347,7 +357,7 @@ func (a *App) mcpServer(at string, f mcpFile, name string, s MCPEntry, add func(
 		wrong("needs a name of letters, digits, _ and -, at most 32")
 		return
 	}
-	m := &MCPServer{Name: name, Dir: a.Dir}
+	m := &MCPServer{Name: name, Dir: a.Dir, Sampling: s.Sampling}
 	expand := func(where, text string) string {
 		return fileVariable.ReplaceAllStringFunc(text, func(found string) string {
 			parts := fileVariable.FindStringSubmatch(found)

@@ -181,10 +181,10 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 			w = wishOf(box, decl, "", c.Input)
 		}
 		if rule, ok := granting(w, p.User); ok {
-			old := s.view.Rules
-			rules := append(slices.Clone(old[max(0, len(old)-maxRules+1):]), rule)
-			events = append(events, parley.NewEvent("", "", parley.SessionUpdated{Rules: &rules, By: p.User}))
+			events = append(events, s.ruled(p, rule))
 		}
+	case in.Sampling != "" && c.Choice == parley.ChoiceAnswered && sampled(in, c.Answer) == parley.SamplingSession && !s.view.MayStillSample(in.Sampling):
+		events = append(events, s.ruled(p, parley.Rule{Verdict: parley.Allow, Tool: parley.SamplingRule(in.Sampling), Reason: "allowed for this session by " + p.User}))
 	case in.Kind == parley.KindUnknown && c.Choice == parley.ChoiceAgain:
 		if old := s.view.Turn.Tool(in.Call); old != nil {
 			again := parley.ToolRequested{Call: parley.CallID(s.e.newID()), Name: old.Name, Input: old.Input, Redacted: old.Redacted, Redo: old.Call}
@@ -199,6 +199,13 @@ func (s *session) answering(p parley.Principal, in parley.Interaction, c parley.
 		}
 	}
 	return events, nil
+}
+
+// ruled adds a rule to those granted for the session.
+func (s *session) ruled(p parley.Principal, rule parley.Rule) parley.Event {
+	old := s.view.Rules
+	rules := append(slices.Clone(old[max(0, len(old)-maxRules+1):]), rule)
+	return parley.NewEvent("", "", parley.SessionUpdated{Rules: &rules, By: p.User})
 }
 
 // declOf is the tool of that name of the session's app, if the runtime runs it.

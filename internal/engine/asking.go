@@ -100,7 +100,7 @@ func (a *asking) wait(ctx context.Context, in parley.Interaction) (parley.Answer
 		if !errors.Is(err, seam.ErrParked) {
 			return answer, err
 		}
-		if err = a.h.Wait(ctx, in.Call); err == nil {
+		if err = a.h.waitWhile(ctx, in.Same); err == nil {
 			continue
 		}
 		reason := "nobody answered while the call could wait"
@@ -125,7 +125,7 @@ func (a *asking) wait(ctx context.Context, in parley.Interaction) (parley.Answer
 func (h *host) unask(ctx context.Context, in parley.Interaction, reason string) error {
 	return h.lasting(ctx, func() error {
 		return h.with(ctx, func(s *session) error {
-			at := slices.IndexFunc(s.view.Interactions, func(o parley.Interaction) bool { return o.Call == in.Call && o.AskedAs() == in.AskedAs() })
+			at := slices.IndexFunc(s.view.Interactions, in.Same)
 			if at < 0 {
 				return nil
 			}

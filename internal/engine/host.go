@@ -206,7 +206,7 @@ func (h *host) Ask(ctx context.Context, in parley.Interaction) (parley.Answer, e
 			answer = a
 			return nil
 		}
-		if slices.ContainsFunc(s.view.Interactions, func(o parley.Interaction) bool { return o.Call == in.Call && o.AskedAs() == in.AskedAs() }) {
+		if slices.ContainsFunc(s.view.Interactions, in.Same) {
 			return seam.ErrParked
 		}
 		if in.Kind == parley.KindUnknown {

@@ -12,8 +12,13 @@ import (
 // Wait waits until no interaction about the call is open. It does not hold the lock while it
 // waits.
 func (h *host) Wait(ctx context.Context, call parley.CallID) error {
+	return h.waitWhile(ctx, func(in parley.Interaction) bool { return in.Call == call })
+}
+
+// waitWhile waits while something is open that is asked.
+func (h *host) waitWhile(ctx context.Context, asked func(parley.Interaction) bool) error {
 	for {
-		changed, park, err := h.asking(ctx, call)
+		changed, park, err := h.asking(ctx, asked)
 		if err != nil || changed == nil {
 			return err
 		}
@@ -32,13 +37,13 @@ func (h *host) Wait(ctx context.Context, call parley.CallID) error {
 }
 
 // asking returns two channels. changed is closed when the session changes; it is nil if no
-// interaction about the call is open. park is closed when the run must park; it is nil while
+// open interaction is one of those asked. park is closed when the run must park; it is nil while
 // the turn has other work to do.
-func (h *host) asking(ctx context.Context, call parley.CallID) (changed, park <-chan struct{}, err error) {
+func (h *host) asking(ctx context.Context, asked func(parley.Interaction) bool) (changed, park <-chan struct{}, err error) {
 	err = h.lasting(ctx, func() error {
 		return h.with(ctx, func(s *session) error {
 			changed = nil
-			if slices.ContainsFunc(s.view.Interactions, func(in parley.Interaction) bool { return in.Call == call }) {
+			if slices.ContainsFunc(s.view.Interactions, asked) {
 				changed, park = s.changed, h.r.park
 			}
 			return nil

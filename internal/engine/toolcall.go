@@ -406,13 +406,13 @@ func (e *Engine) keepFile(ctx context.Context, owner parley.Principal, id parley
 
 // Call is Begin, run and End. A read is cut when the turn stops; a started write may run
 // until its deadline.
-func (h *host) Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, error) {
+func (h *host) Call(ctx context.Context, c parley.ToolCall, sample seam.Sampler) (parley.ToolResult, error) {
 	for pause := firstPause; ; pause *= 2 {
 		d, err := h.Begin(ctx, c)
 		if err != nil || !d.Run {
 			return d.Result, err
 		}
-		res, err := h.make(ctx, d)
+		res, err := h.make(ctx, d, sample)
 		if err != nil {
 			return res.ToolResult, err
 		}
@@ -453,7 +453,7 @@ func (h *host) repeatable(ctx context.Context, d seam.Decision) bool {
 }
 
 // make makes a call that has begun.
-func (h *host) make(ctx context.Context, d seam.Decision) (toolbox.Result, error) {
+func (h *host) make(ctx context.Context, d seam.Decision, sample seam.Sampler) (toolbox.Result, error) {
 	run := ctx
 	if d.Effect != parley.EffectRead {
 		run = context.WithoutCancel(ctx)
@@ -461,7 +461,17 @@ func (h *host) make(ctx context.Context, d seam.Decision) (toolbox.Result, error
 	work := h.runOf(d)
 	work.Stopped = ctx.Done()
 	asks := asking{h: h, d: d, keys: map[string]bool{}}
-	work.Ask = asks.ask
+	work.Ask = func(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
+		if !h.s.e.o.Untimed { // a replay asks what was asked
+			in.Sampling = "" // which only the engine asks
+		}
+		return asks.ask(ctx, in)
+	}
+	if sample != nil {
+		work.Sample = func(q context.Context, s parley.Sampling) (parley.Sampled, error) {
+			return asks.sample(q, ctx, sample, s)
+		}
+	}
 	work.Changes = func(ctx context.Context, paths ...string) error { return h.announce(ctx, d.Call, paths) }
 	space := h.r.tools.Workspace()
 	work.Workspace = space.Open

@@ -212,6 +212,10 @@ func (r *runner) frame(ctx context.Context, f client.Frame) error {
 		if p.Outcome != parley.OutcomeOK {
 			r.step("%s■ %s", whose(e.Agent), p.Outcome)
 		}
+	case parley.ModelStarted:
+		if p.For != nil {
+			r.step("… %s", p.For.Note(p.Model))
+		}
 	case parley.ModelReplied:
 		if p.Warning != "" {
 			r.step("! %s", p.Warning)

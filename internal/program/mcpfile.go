@@ -168,7 +168,7 @@ func (f *mcpFiles) options(s fileServer) (o mcp.Options, err error) {
 	}
 	o = mcp.Options{
 		Name: s.name, Timeout: time.Duration(s.entry.Timeout * float64(time.Millisecond)), Check: toolbox.Check, Logger: f.log,
-		Clean: f.clean, Changed: f.changed,
+		Clean: f.clean, Changed: f.changed, Sampling: s.entry.Sampling,
 	}
 	if f.at.Workspace != "" {
 		o.Roots = []string{}

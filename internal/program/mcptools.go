@@ -80,7 +80,7 @@ func mcpOptions(m *config.MCPServer, clean func(string) string, log *slog.Logger
 		Name: m.Name, Run: m.Run, Dir: m.Dir, Env: m.Env, Memory: m.Memory,
 		URL: m.URL, Headers: m.Headers, Bearer: httpcall.Secret(m.Auth.Bearer), Listing: m.Auth.Listing, PlainHTTP: m.Auth.PlainHTTP, Hosts: m.Hosts, Private: m.Private,
 		Allow: m.Allow, Tools: map[string]mcp.Override{}, Timeout: time.Duration(m.Timeout), Idle: time.Duration(m.Idle), AtOnce: m.AtOnce,
-		Check: toolbox.Check, Clean: clean, Logger: log,
+		Sampling: m.Sampling, Check: toolbox.Check, Clean: clean, Logger: log,
 	}
 	if oauth := m.Auth.OAuth; oauth.ClientID != "" || oauth.ClientSecret != "" || oauth.Issuer != "" {
 		o.OAuth = &mcp.OAuth{Issuer: oauth.Issuer, ClientID: oauth.ClientID, ClientSecret: oauth.ClientSecret, Scopes: oauth.Scopes}

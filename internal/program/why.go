@@ -60,13 +60,31 @@ type facts struct {
 	usage                             parley.Usage
 	open                              []string // started but not ended
 	hooks                             []string // what hooks did that people should know
+	servers                           []string // that got replies of a model
+	sampled                           map[string]sampledFacts
+}
+
+// sampledFacts are about the replies that a server got.
+type sampledFacts struct {
+	calls int
+	usage parley.Usage
+}
+
+// sampling adds a call of a model for a server, or what it used.
+func (f *facts) sampling(server string, calls int, u parley.Usage) {
+	if _, ok := f.sampled[server]; !ok {
+		f.servers = append(f.servers, server)
+	}
+	s := f.sampled[server]
+	f.sampled[server] = sampledFacts{s.calls + calls, s.usage.Add(u)}
 }
 
 // maxHookLines is how many of them are shown.
 const maxHookLines = 20
 
 func gather(turn parley.TurnID, events []parley.Event) facts {
-	f := facts{tools: map[string]map[parley.Outcome]int{}}
+	f := facts{tools: map[string]map[parley.Outcome]int{}, sampled: map[string]sampledFacts{}}
+	server := map[parley.CallID]string{}
 	open := map[parley.CallID]string{}
 	writes := map[parley.CallID]parley.ToolStarted{}
 	var order []parley.CallID
@@ -83,13 +101,24 @@ func gather(turn parley.TurnID, events []parley.Event) facts {
 		case parley.ModelStarted:
 			f.models++
 			open[p.Call] = "a call of the model " + p.Model
+			if p.For != nil {
+				open[p.Call] += " for the server " + p.For.Server
+				server[p.Call] = p.For.Server
+				f.sampling(p.For.Server, 1, parley.Usage{})
+			}
 			order = append(order, p.Call)
 		case parley.ModelReplied:
 			f.usage = f.usage.Add(p.Usage)
+			if of := server[p.Call]; of != "" {
+				f.sampling(of, 0, p.Usage)
+			}
 			delete(open, p.Call)
 		case parley.ModelFailed:
 			f.failed++
 			f.usage = f.usage.Add(p.Usage)
+			if of := server[p.Call]; of != "" {
+				f.sampling(of, 0, p.Usage)
+			}
 			if p.Retry {
 				f.retried++
 			}
@@ -156,6 +185,14 @@ func (f facts) lines() []string {
 			s += fmt.Sprintf(", %.4f US dollars", f.usage.USD)
 		}
 		out = append(out, s)
+	}
+	for _, name := range f.servers {
+		s := f.sampled[name]
+		line := fmt.Sprintf("of these for the server %s: %s; %d tokens", name, count(s.calls, "model call", "model calls"), s.usage.Tokens())
+		if s.usage.USD > 0 {
+			line += fmt.Sprintf(", %.4f US dollars", s.usage.USD)
+		}
+		out = append(out, line)
 	}
 	if f.handoffs > 0 {
 		out = append(out, count(f.handoffs, "handoff between agents", "handoffs between agents"))

@@ -32,6 +32,12 @@ func TestWhy(t *testing.T) {
 			"resumed 1 time", "It is running.", "under way: the tool mail, started before the interruption; it has until " + mail.Deadline.Local().Format(time.TimeOnly),
 		}},
 		{"answered", []parley.Payload{replied, parley.TurnCompleted{}}, "", []string{"1 model call; 10 tokens", "It was answered, after 5s."}},
+		{"sampled", []parley.Payload{
+			replied,
+			parley.ModelStarted{Call: "c2", Model: "m", For: &parley.Sampling{Server: "deep"}},
+			parley.ModelReplied{Call: "c2", Usage: parley.Usage{InputTokens: 4, OutputTokens: 1}},
+			parley.ModelStarted{Call: "c3", Model: "m", For: &parley.Sampling{Server: "deep"}},
+		}, parley.StatusRunning, []string{"3 model calls; 15 tokens", "of these for the server deep: 2 model calls; 5 tokens", "under way: a call of the model m for the server deep"}},
 		{"model_failed", []parley.Payload{
 			parley.ModelFailed{Call: "c1", Error: parley.ErrorInfo{Code: parley.CodeUnavailable, Message: "overloaded"}, Retry: true},
 			parley.TurnFailed{Error: parley.ErrorInfo{Code: parley.CodeModel, Message: "the model is away", Hint: "try later"}},

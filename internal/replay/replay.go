@@ -104,6 +104,7 @@ type toolCall struct {
 	used   bool
 	again  parley.CallID // what repeats it, where that has to be known
 
+	asks    []*asking // of the call itself, in order
 	reaches []string
 	claim   parley.InteractionID // the last one, of a call that clients ran
 }
@@ -115,6 +116,25 @@ type question struct {
 	// instead is a message that was sent in place of an answer.
 	instead string
 	expired bool
+}
+
+// asking is what a call asked a human or a model, or both.
+type asking struct {
+	key      string
+	question *question
+	sampling *parley.Sampling
+}
+
+// asks is what the call asked under a key.
+func (c *toolCall) asksAs(key string) *asking {
+	for _, a := range c.asks {
+		if a.key == key {
+			return a
+		}
+	}
+	a := &asking{key: key}
+	c.asks = append(c.asks, a)
+	return a
 }
 
 // command is what somebody did to a running turn.
@@ -165,6 +185,12 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 			names[ev.Turn][p.To] = p.Name
 		case parley.ModelStarted:
 			c := &modelCall{agent: names[ev.Turn][ev.Agent], model: p.Model, window: p.Window}
+			if p.For != nil {
+				c.agent = parley.SamplingAgent
+				if tc := tools[p.For.Call]; tc != nil {
+					tc.asksAs(p.For.Key).sampling = p.For
+				}
+			}
 			calls[p.Call] = c
 			t.calls = append(t.calls, c)
 		case parley.ModelReplied:
@@ -202,6 +228,9 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 			q := &question{Interaction: p.Interaction}
 			questions[p.ID] = q
 			t.asked = append(t.asked, q)
+			if tc := tools[p.Call]; tc != nil && p.Kind != parley.KindCredential && (p.Key != "" || p.Kind == parley.KindQuestion) {
+				tc.asksAs(p.AskedAs()).question = q
+			}
 		case parley.InteractionAnswered:
 			if q := questions[p.ID]; q != nil {
 				q.answer = &p.Answer

@@ -220,18 +220,24 @@ func (s *stage) hadCredential(again parley.Tool, _ string, answers int) bool {
 // Tools implements seam.Toolset: those of the app.
 func (s *stage) Tools(context.Context) ([]parley.ToolDecl, error) { return s.app.Tools, nil }
 
-// questions are the interactions that a call itself opened, in order.
-func (s *stage) questions(c *toolCall) []*question {
-	var own []*question
-	for _, q := range s.now().asked {
-		if q.Call == c.call && q.Kind != parley.KindCredential && (q.Key != "" || q.Kind == parley.KindQuestion) {
-			own = append(own, q)
-		}
-	}
-	return own
-}
-
 var errLost = errors.New("the recorded call has no outcome that is known")
+
+// again asks the same again.
+func (a *asking) again(ctx context.Context, r seam.Run) error {
+	if a.sampling != nil && r.Sample != nil {
+		if _, err := r.Sample(ctx, *a.sampling); errors.Is(err, seam.ErrParked) {
+			return err
+		}
+		return nil // what came of it is in the result
+	}
+	if a.question == nil {
+		return nil
+	}
+	in := a.question.Interaction
+	in.ID, in.Session, in.Turn = "", "", ""
+	_, err := r.Ask(ctx, in)
+	return err
+}
 
 // Run implements seam.Toolset.
 func (s *stage) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
@@ -239,10 +245,8 @@ func (s *stage) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) 
 	if c == nil {
 		return parley.ToolResult{}, seam.NotSent(parley.Errorf(parley.CodeTool, "the recording has no result of this call"))
 	}
-	for _, q := range s.questions(c) {
-		in := q.Interaction
-		in.ID, in.Session, in.Turn = "", "", ""
-		if _, err := r.Ask(ctx, in); err != nil {
+	for _, a := range c.asks {
+		if err := a.again(ctx, r); err != nil {
 			s.mu.Lock()
 			c.used = false // it is made again when the answer is there
 			s.mu.Unlock()

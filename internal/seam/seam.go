@@ -276,6 +276,15 @@ type Run struct {
 	// against the call's timeout. The question is closed, and the answer is a denial, if the
 	// server or the turn stops, or if nobody answers before the turn leaves memory. Never nil.
 	Ask func(ctx context.Context, in parley.Interaction) (parley.Answer, error)
+	// Sample has the app's model reply to what a server asks in the middle of the call, once a
+	// human has allowed it. Like Ask, it returns ErrParked in a call that only reads, and the
+	// wait does not count against the call's timeout. Call need not be set. A call that is run
+	// again gets the same reply for the same Key.
+	//
+	// The codes of its errors: CodeForbidden if a human or the operator does not allow it;
+	// CodeInvalid or CodeTooLarge if the request cannot be made; budget_* if the turn may not
+	// spend that much. With any other code the model failed. Nil: there is no model here.
+	Sample func(ctx context.Context, q parley.Sampling) (parley.Sampled, error)
 	// Changes announces which files in the workspace the call is about to change. Paths are
 	// relative to the workspace and use slashes. Changes returns when the announcement is in
 	// the log. After an error the call must not change the files. Never nil.
@@ -479,8 +488,9 @@ type Host interface {
 	// for the log is cut, and the whole becomes an artifact. End does not run the hooks for the
 	// end of the call; Hear does.
 	End(ctx context.Context, r parley.ToolResult) error
-	// Call is Begin, run and End for Parley's own tools. Calls may run concurrently.
-	Call(ctx context.Context, c parley.ToolCall) (parley.ToolResult, error)
+	// Call is Begin, run and End for Parley's own tools. Calls may run concurrently. sample
+	// makes the model calls that servers ask for meanwhile. Nil: servers get no replies.
+	Call(ctx context.Context, c parley.ToolCall, sample Sampler) (parley.ToolResult, error)
 	// Hear runs the hooks for the end of a call, unless they have run (see
 	// parley.Tool.HookDue). Call does this itself. After End, and after a crash in between, the
 	// runtime must call Hear. It may take as long as a hook may.
@@ -514,6 +524,10 @@ type Host interface {
 	// Kept returns the bytes of parley.Session.Kept, or CodeNotFound if there are none.
 	Kept(ctx context.Context) ([]byte, error)
 }
+
+// Sampler makes a model call for a server, in a call of a tool. It journals the model call and
+// keeps it within the turn's budgets. The request has been checked and allowed.
+type Sampler func(ctx context.Context, c parley.ToolCall, q parley.Sampling) (parley.Sampled, error)
 
 // A Moment is something about to happen in a runtime that hooks can be asked about.
 type Moment struct {

@@ -52,7 +52,7 @@ func (l *Log) Of(e parley.Event, p parley.Payload) (Step, bool) {
 		return Step{}, false
 	}
 	if e.Agent != "" {
-		detail["agent"] = e.Agent
+		detail["agent"] = e.Agent.Caller()
 	}
 	return Step{kind, detail}, true
 }
@@ -62,6 +62,9 @@ type fields = map[string]any
 func (l *Log) of(e parley.Event, p parley.Payload) (kind string, d fields) {
 	switch p := p.(type) {
 	case parley.ModelStarted:
+		if p.For != nil {
+			return Observed, fields{"source": parley.SamplingAgent, "entity": p.For.Server, "text": p.For.Note(p.Model), "at": e.Time.UnixMilli()}
+		}
 		if s, ok := l.Said[e.Turn]; ok && Speaks(e.Agent) {
 			delete(l.Said, e.Turn)
 			return Plan, fields{"callId": s.Call, "text": s.Text}

@@ -77,7 +77,9 @@ func (t *turn) heard(e parley.Event, p parley.Payload) {
 			in.add(said(p.Message.Role, p.Message.Parts, ""))
 		}
 	case parley.ModelReplied:
-		to(e.Agent).add(said(parley.RoleAssistant, p.Parts, ""))
+		if !e.Agent.OfSampling() {
+			to(e.Agent).add(said(parley.RoleAssistant, p.Parts, ""))
+		}
 	case parley.ToolEnded:
 		if c := t.tools[p.Call]; c != nil {
 			to(c.agent).add(message{Role: "tool", Parts: []part{{Type: "tool_call_response", ID: string(p.Call), Response: clip(p.Output)}}})

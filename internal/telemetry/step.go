@@ -143,11 +143,22 @@ func (t *turn) agent(e parley.Event, p parley.Payload) {
 	}
 }
 
+// caller is the span of what makes a model call: an agent, or a call of a tool whose server asked.
+func (t *turn) caller(e parley.Event, p parley.ModelStarted) *span {
+	if p.For == nil {
+		return t.within(e.Agent, e.Time, e.Seq)
+	}
+	if c := t.tools[p.For.Call]; c != nil && c.span != nil {
+		return c.span
+	}
+	return t.within("", e.Time, e.Seq)
+}
+
 func (t *turn) model(e parley.Event, p parley.Payload) {
 	switch p := p.(type) {
 	case parley.ModelStarted:
 		provider, name := providerOf(p.Model)
-		s := t.open("call "+string(p.Call), opChat+" "+name, t.within(e.Agent, e.Time, e.Seq), client, e.Time,
+		s := t.open("call "+string(p.Call), opChat+" "+name, t.caller(e, p), client, e.Time,
 			text(keyOperation, opChat), text(keyModel, name), truth(keyStream, true), text("parley.call.id", string(p.Call)))
 		if provider != "" {
 			s.set(text(keyProvider, provider))
@@ -157,6 +168,16 @@ func (t *turn) model(e parley.Event, p parley.Payload) {
 		}
 		if agent := t.names[e.Agent]; agent != "" {
 			s.set(text(keyAgent, agent))
+		}
+		if p.For != nil {
+			s.set(text("parley.sampling.server", p.For.Server))
+			if t.d.content {
+				var in input
+				for _, m := range p.For.Messages {
+					in.add(said(m.Role, m.Parts, ""))
+				}
+				s.set(text(keyMessagesIn, in.attribute()))
+			}
 		}
 		t.models[p.Call] = s
 	case parley.ModelReplied:

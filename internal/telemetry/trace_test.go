@@ -500,3 +500,42 @@ invoke_agent lead ERROR interrupted status=interrupted
 		t.Errorf("%d mails", mails)
 	}
 }
+
+// TestTrace_of_a_server_that_gets_a_reply: the model call belongs to the tool's call whose server asked.
+func TestTrace_of_a_server_that_gets_a_reply(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	tr := tracer(t, c)
+	service := &enginetest.Service{}
+	service.SetGate(func(ctx context.Context, r seam.Run) error {
+		_, err := r.Sample(ctx, parley.Sampling{Key: "a", Server: "deep", Messages: []parley.Message{parley.Text(parley.RoleUser, "why?")}, MaxTokens: 50})
+		return err
+	})
+	model := func(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+		if r.Agent != parley.SamplingAgent && len(enginetest.Results(r)) == 0 {
+			return seam.Reply{Parts: []parley.Part{enginetest.Call("mail", map[string]string{"text": "x"})}, StopReason: "tool_use"}, nil
+		}
+		return enginetest.Echo(ctx, r, say)
+	}
+	rig := enginetest.Over(t, tr.Store(mem.New()), service, model, enginetest.App(), settled)
+	turn := rig.Send(rig.Session().ID, "go")
+	rig.Await(turn.ID)
+	open, err := rig.Engine.Interactions(context.Background(), enginetest.User, 10)
+	if err != nil || len(open) != 1 {
+		t.Fatalf("%d questions, %v", len(open), err)
+	}
+	if _, err := rig.Engine.Answer(context.Background(), enginetest.User, open[0].ID, parley.AnswerInteraction{Answer: enginetest.First(open[0].Interaction, "")}); err != nil {
+		t.Fatal(err)
+	}
+	rig.Await(turn.ID)
+	rig.Close()
+	flush(t, tr)
+	same(t, c.tree(t, turn.ID, "parley.sampling.server", "parley.tool.outcome", "parley.turn.status"), `
+invoke_agent lead status=completed
+  chat model (client)
+  execute_tool mail outcome=ok
+    chat model (client) server=deep
+  interaction question
+  chat model (client)
+`)
+}

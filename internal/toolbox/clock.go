@@ -4,12 +4,10 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/parley-server/parley"
 )
 
 // clock ends a context when a call has used up its time. It stops while the call waits for a
-// human.
+// human or a model.
 type clock struct {
 	cancel context.CancelCauseFunc
 
@@ -17,7 +15,7 @@ type clock struct {
 	left  time.Duration
 	since time.Time // when the clock last began to run
 	timer *time.Timer
-	asks  int // number of open questions
+	asks  int // number of open questions and model calls
 }
 
 func newClock(ctx context.Context, left time.Duration) (context.Context, *clock) {
@@ -41,8 +39,8 @@ func (c *clock) stop() {
 }
 
 // during returns a function that calls ask while the clock is stopped.
-func (c *clock) during(ask func(context.Context, parley.Interaction) (parley.Answer, error)) func(context.Context, parley.Interaction) (parley.Answer, error) {
-	return func(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
+func during[Q, A any](c *clock, ask func(context.Context, Q) (A, error)) func(context.Context, Q) (A, error) {
+	return func(ctx context.Context, in Q) (A, error) {
 		c.mu.Lock()
 		if c.asks++; c.asks == 1 {
 			c.timer.Stop()

@@ -91,7 +91,10 @@ func (b *Box) Run(ctx context.Context, r seam.Run, deadline time.Time) Result {
 	started := time.Now()
 	ctx, clock := newClock(ctx, time.Until(deadline))
 	defer clock.stop()
-	r.Ask = clock.during(r.Ask)
+	r.Ask = during(clock, r.Ask)
+	if r.Sample != nil {
+		r.Sample = during(clock, r.Sample)
+	}
 	a := b.wait(ctx, t, r, func(ctx context.Context, r seam.Run) answer {
 		res, err := t.set.Run(ctx, r)
 		return answer{res: res, err: err}

@@ -241,7 +241,7 @@ func (f *flight) op(s *parley.Session, a action) (*op, func(context.Context) err
 		if keyForgotten(s, h, a.Call) {
 			return o, func(ctx context.Context) error { return h.Settle(ctx, a.Call) }
 		}
-		return o, func(ctx context.Context) error { _, err := h.Call(ctx, a.ToolCall); return err }
+		return o, func(ctx context.Context) error { _, err := h.Call(ctx, a.ToolCall, f.sample); return err }
 	}
 	return nil, nil
 }

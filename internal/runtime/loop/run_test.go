@@ -274,7 +274,7 @@ func TestATurnThatWasStoppedBeforeItBeganCallsNobody(t *testing.T) {
 // forgetful is a host that answers a call without journaling anything.
 type forgetful struct{ *runtimetest.Rig }
 
-func (forgetful) Call(context.Context, parley.ToolCall) (parley.ToolResult, error) {
+func (forgetful) Call(context.Context, parley.ToolCall, seam.Sampler) (parley.ToolResult, error) {
 	return parley.ToolResult{}, nil
 }
 

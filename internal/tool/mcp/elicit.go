@@ -37,13 +37,14 @@ type asker struct {
 	mu     sync.Mutex
 	asked  map[string]int // how often each question was asked
 	count  int
+	model  int // how often it asked for a reply of the model
 	secret int
 	parked bool // an answer is not there yet, so the call ends and is made again
 }
 
 // elicit asks what a server wants to know.
 func (a *asker) elicit(ctx context.Context, p *sdk.ElicitParams) (*sdk.ElicitResult, error) {
-	key, err := a.key(p)
+	key, err := a.key("mcp-", &a.count, maxAsks, p.Mode, p.Message, p.RequestedSchema, p.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -68,24 +69,24 @@ func (a *asker) elicit(ctx context.Context, p *sdk.ElicitParams) (*sdk.ElicitRes
 }
 
 // key tells a question from the others of the call, and is the same when the call is made
-// again and asks the same.
-func (a *asker) key(p *sdk.ElicitParams) (string, error) {
-	raw, err := json.Marshal([]any{p.Mode, p.Message, p.RequestedSchema, p.URL})
+// again and asks the same. count is of those of its kind, of which there may be most.
+func (a *asker) key(kind string, count *int, most int, what ...any) (string, error) {
+	raw, err := json.Marshal(what)
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256(raw)
-	key := hex.EncodeToString(sum[:8])
+	key := kind + hex.EncodeToString(sum[:8])
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.count++; a.count > maxAsks {
-		return "", fmt.Errorf("a call may ask %d times", maxAsks)
+	if *count++; *count > most {
+		return "", fmt.Errorf("a call may ask %d times", most)
 	}
 	if a.asked == nil {
 		a.asked = map[string]int{}
 	}
 	a.asked[key]++
-	return fmt.Sprintf("mcp-%s-%d", key, a.asked[key]), nil
+	return fmt.Sprintf("%s-%d", key, a.asked[key]), nil
 }
 
 // ask asks, and notes it when the answer is not there yet.
@@ -95,13 +96,18 @@ func (a *asker) ask(ctx context.Context, in parley.Interaction) (parley.Answer, 
 	}
 	in.Choices = []string{parley.ChoiceAnswered, parley.ChoiceDeny}
 	answer, err := a.r.Ask(ctx, in)
+	a.parks(err)
+	return answer, err
+}
+
+// parks ends the call if what it asked has no answer yet.
+func (a *asker) parks(err error) {
 	if errors.Is(err, seam.ErrParked) {
 		a.mu.Lock()
 		a.parked = true
 		a.mu.Unlock()
 		a.stop(err)
 	}
-	return answer, err
 }
 
 // action is what the protocol calls an answer. A person who declines gives no reason; that
@@ -219,6 +225,15 @@ func (a *asker) fulfil(ctx context.Context, asks sdk.InputRequestMap) (sdk.Input
 				return nil, errors.New("it asks for folders, and has none here")
 			}
 			responses[id] = a.o.listRoots()
+		case *askedForReply:
+			if !a.o.Sampling {
+				return nil, errors.New("it asks for a reply of the model, which it gets none of here")
+			}
+			res, err := a.sample(ctx, p)
+			if err != nil {
+				return nil, err
+			}
+			responses[id] = res
 		default:
 			return nil, fmt.Errorf("it asks for %T, which it cannot get here", p)
 		}

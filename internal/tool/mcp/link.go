@@ -66,6 +66,7 @@ func newLink(s *server, c carrier) *link {
 		Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{}},
 	}
 	s.o.offerRoots(can)
+	s.o.offerSampling(can)
 	l.client = sdk.NewClient(&sdk.Implementation{Name: "parley", Version: "1"}, &sdk.ClientOptions{
 		Logger:       s.o.Logger,
 		Capabilities: can,
@@ -87,6 +88,10 @@ func newLink(s *server, c carrier) *link {
 				l.changes.Add(1)
 			case "elicitation/create": // the SDK refuses some forms that can be answered
 				return l.elicited(ctx, q)
+			case "sampling/createMessage":
+				if s.o.Sampling {
+					return l.sampled(ctx, q)
+				}
 			}
 			return next(ctx, method, q)
 		}

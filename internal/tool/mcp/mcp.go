@@ -121,6 +121,10 @@ type Options struct {
 	// of none. They are for a server of one scope: one that many share has no folder of its own.
 	Roots []string
 
+	// Sampling lets the server have replies of the app's model in the middle of a call, once a
+	// person has allowed it. Otherwise it is not told that it could ask.
+	Sampling bool
+
 	// Check reports what is wrong with a tool that no app could have, such as a schema that
 	// does not compile. Such a tool is left out. Nil: nothing is.
 	Check  func(parley.ToolDecl) error
@@ -385,6 +389,9 @@ func (t *Toolset) once(ctx, waiting context.Context, d definition, r seam.Run) (
 func (t *Toolset) failure(r seam.Run, l *link, trip *trip, err error) (parley.ToolResult, error) {
 	if errors.Is(err, seam.ErrParked) || seam.IsNotSent(err) {
 		return parley.ToolResult{}, err
+	}
+	if e, ok := errors.AsType[*noReplyError](err); ok {
+		return t.noReply(r, e), nil
 	}
 	if e, ok := errors.AsType[*lateError](err); ok {
 		return parley.ToolResult{}, fmt.Errorf("the MCP server %s did not answer after it had asked for something: %w", t.o.Name, l.explain(e.err))

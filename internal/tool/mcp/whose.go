@@ -76,10 +76,16 @@ func (l *link) elicited(ctx context.Context, q sdk.Request) (sdk.Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(who.over, func() { cancel(context.Cause(who.over)) })()
+	ctx, done := who.within(ctx)
+	defer done()
 	return who.elicit(ctx, p)
+}
+
+// within is ctx, which ends with the call, too.
+func (a *asker) within(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(a.over, func() { cancel(context.Cause(a.over)) })
+	return ctx, func() { stop(); cancel(nil) }
 }
 
 func (a *asker) isParked() bool {

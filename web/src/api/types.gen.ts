@@ -520,6 +520,7 @@ export interface Interaction {
   questions?: Question[];
   url?: string; // for a question: a page that the person is asked to open; the text also contains it
   credentials?: string[];
+  sampling?: string;
   reaches?: string[]; // for a permission: what the call acts on, if its tool can tell
   opened_at: string;
   expires_at?: string;
@@ -851,6 +852,20 @@ export interface ModelStarted {
   context: Digest; // digest of the request's JSON
   reserved: Usage;
   window?: number; // the model's whole context window in tokens, as known then
+  for?: Sampling;
+}
+
+/** Sampling is the request of a tool's server for a reply of the app's model, in the middle of
+ * a call. No agent sees the reply: it goes to the server, which makes of it what it likes.
+ * The events of the model call have a path of [AgentPath.Sampling]. */
+export interface Sampling {
+  call: CallID; // of the tool
+  key: string; // tells the requests of the call apart
+  server: string;
+  system?: string;
+  messages: Message[] | null; // texts
+  max_tokens: number;
+  hints?: string[]; // parts of names of models that the server would like, best first
 }
 
 /** ModelReplied is the authoritative record of what a call said. */

@@ -41,6 +41,12 @@ export interface Exchange {
 export const isOpen = (s: Standing): boolean =>
   s === "sending" || s === "pending" || s === "running" || s === "streaming" || s === "waiting" || s === "resuming";
 
+/** Whether a path is that of model calls which a server gets in calls of an agent's tools. */
+export const isSampling = (path: string | undefined): boolean => /\/sampling\.[^/]*$/.test(path ?? "");
+
+/** The agent in whose call of a tool that is, or else the agent itself. */
+export const callerOf = (path: string | undefined): string => (isSampling(path) ? (path ?? "").replace(/\/[^/]*$/, "") : (path ?? ""));
+
 /** "research" of "lead/research#2". */
 export const agentName = (path: string | undefined): string => (path ?? "").replace(/^.*\//, "").replace(/#\d+$/, "");
 

@@ -9,6 +9,7 @@ import type {
   Interaction,
   Part,
   ResourceRef,
+  Sampling,
   StepView,
   Transcript,
   TurnRequest,
@@ -16,7 +17,7 @@ import type {
   TurnView,
   Usage,
 } from "../api/types.gen.ts";
-import { agentName } from "./exchange.ts";
+import { agentName, callerOf, isSampling } from "./exchange.ts";
 
 /** The state before event 1. */
 export const empty: Transcript = { session: "", app: "", title: "", status: "" as Transcript["status"], seq: 0, turns: null };
@@ -138,16 +139,24 @@ function applyTurn(t: TurnView, e: Event): void {
       break;
     case "model.started":
       if (agentName(agent) === "memory") break;
+      if (e.data.for) {
+        step(t, e, { type: "note", agent: callerOf(agent), text: samplingOf(e.data.for, e.data.model) });
+        break;
+      }
       t.texts?.push({ call: e.data.call, agent, text: "", open: true });
       break;
     case "model.replied":
       closeText(t, e.data.call, textOf(e.data.parts), false);
       if (!t.models?.includes(e.data.model)) t.models?.push(e.data.model);
-      if (e.data.warning) t.warning = e.data.warning;
+      if (e.data.warning && !isSampling(agent)) t.warning = e.data.warning;
       break;
     case "model.failed": {
       const partial = e.data.partial ?? "";
       closeText(t, e.data.call, partial, partial !== "");
+      if (isSampling(agent)) {
+        step(t, e, { type: "note", agent: callerOf(agent), text: `the server got no reply: ${e.data.error.message}` });
+        break;
+      }
       if (e.data.retry) note(t, e, `the model call failed and is tried again: ${e.data.error.message}`);
       break;
     }
@@ -244,6 +253,9 @@ const denials: Record<string, string> = {
   SubagentStop: "made the agent continue",
   PreCompact: "kept earlier turns from being summed up",
 };
+
+/** What is said of a model call that a server gets. */
+export const samplingOf = (s: Sampling, model: string): string => `the model ${model} replies to the server ${s.server}`;
 
 /** What a hook, a change of files or a runtime's note says to people; empty for what they need not know. */
 export function noteOf(e: Event): string {

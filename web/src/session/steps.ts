@@ -1,12 +1,12 @@
 // The log of a turn's steps, each with its kind, for readers who want to know how an answer came
 // about.
 
-import type { ArtifactRef, Event, Interaction, InteractionAnswered, Outcome, Snippet, ToolStarted } from "../api/types.gen.ts";
+import type { ArtifactRef, Event, Interaction, InteractionAnswered, Outcome, Sampling, Snippet, ToolStarted } from "../api/types.gen.ts";
 import { clock, clockExact } from "../ui/text.ts";
-import { agentName } from "./exchange.ts";
+import { agentName, callerOf, isSampling } from "./exchange.ts";
 import { awaitedBy } from "./inbox.ts";
 import { closingOf } from "./outcome.ts";
-import { noteOf } from "./reduce.ts";
+import { noteOf, samplingOf } from "./reduce.ts";
 import { labelOf } from "./team.ts";
 
 export type StepKind = "agent" | "plan" | "tool_call" | "tool_result" | "retrieval" | "observed_event" | "summary" | "handoff" | "ask" | "answer" | "offer" | "note" | "error";
@@ -54,7 +54,7 @@ export function stepsOf(events: readonly Event[]): Step[] {
     if (e.type === "tool.ended") writes.delete(e.data.call);
     const step = stepOf(e, models, asked);
     if (step && e.type === "turn.resumed") step.text += awaited(writes.values(), e.time);
-    if (step) steps.push({ seq: e.seq, at: e.time, agent: labelOf(e.agent), ...step });
+    if (step) steps.push({ seq: e.seq, at: e.time, agent: labelOf(callerOf(e.agent)), ...step });
   }
   return steps;
 }
@@ -68,6 +68,10 @@ function awaited(writes: Iterable<ToolStarted>, at: string): string {
   return late.map((w) => `; what became of ${w.name} may not be known before ${clockExact(w.deadline)}`).join("");
 }
 
+/** All that a server asks of a model. */
+const asksOf = (s: Sampling): string =>
+  [...(s.system ? [s.system] : []), ...(s.messages ?? []).map((m) => `${m.role}: ${(m.parts ?? []).map((p) => p.text ?? "").join("")}`)].join("\n\n");
+
 type Made = Pick<Step, "kind" | "text"> & Partial<Step>;
 
 /** The step of an event; models and asked are those of the calls and interactions before it. */
@@ -77,7 +81,10 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
       return e.data.name === "memory" ? undefined : { kind: "agent", text: e.data.input ?? "begins" };
     case "agent.handoff":
       return { kind: "handoff", text: `to ${agentName(e.data.to)}${e.data.why ? `: ${e.data.why}` : ""}` };
+    case "model.started": // of an agent, what is said and done says it
+      return e.data.for && { kind: "note", text: `${samplingOf(e.data.for, e.data.model)}:`, detail: asksOf(e.data.for) };
     case "model.replied": {
+      if (isSampling(e.agent)) return { kind: "note", text: "replied:", detail: textIn(e) };
       // Text before calls is what the model intends; text without is the answer.
       const acts = (e.data.parts ?? []).some((p) => p.type === "tool_call" || p.type === "handoff");
       const text = textIn(e);

@@ -3,7 +3,7 @@
 
 import type { Event, Interaction, Outcome, Usage } from "../api/types.gen.ts";
 import { awaitedBy } from "./inbox.ts";
-import { agentName } from "./exchange.ts";
+import { agentName, callerOf } from "./exchange.ts";
 import { noteOf } from "./reduce.ts";
 import { labelOf } from "./team.ts";
 import { closingOf } from "./outcome.ts";
@@ -62,12 +62,13 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
   const open = new Map<string, Bar>();
   const asked = new Map<string, Interaction>();
   const inputs = new Map<string, unknown>();
+  const servers = new Map<string, string>(); // by the model call that one gets, in words
   let to = from;
   let ended = false;
   const begin = (key: string, e: Event, bar: Pick<Bar, "kind" | "label"> & Partial<Bar>) => {
     const b: Bar = {
       key: `${key}.${e.seq}`,
-      agent: labelOf(e.agent),
+      agent: labelOf(callerOf(e.agent)),
       from: Date.parse(e.time),
       to: Date.parse(e.time),
       open: true,
@@ -106,11 +107,12 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
         marks.push({ at, text: `${agentName(e.data.from)} → ${agentName(e.data.to)}` });
         break;
       case "model.started":
-        begin(e.data.call, e, { kind: "model", label: e.data.model });
+        if (e.data.for) servers.set(e.data.call, ` for ${e.data.for.server}`);
+        begin(e.data.call, e, { kind: "model", label: e.data.model + (servers.get(e.data.call) ?? "") });
         break;
       case "model.replied":
         end(e.data.call, e, {
-          label: e.data.model,
+          label: e.data.model + (servers.get(e.data.call) ?? ""),
           usage: e.data.usage,
           ...(e.data.ttft_ms !== undefined && { ttftMs: e.data.ttft_ms }),
           note: e.data.stop_reason ?? "",

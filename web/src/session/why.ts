@@ -26,6 +26,8 @@ interface Facts {
   tokens: number;
   usd: number;
   tools: Map<string, Map<Outcome, number>>;
+  /** The model calls that servers got, by server. */
+  servers: Map<string, { calls: number; tokens: number; usd: number }>;
   unknown: string[];
   resumed: number;
   /** How long no server was at work on it, in ms. */
@@ -36,11 +38,18 @@ interface Facts {
 }
 
 function gather(events: readonly Event[]): Facts {
-  const f: Facts = { models: 0, failed: 0, retried: 0, handoffs: 0, tokens: 0, usd: 0, tools: new Map(), unknown: [], resumed: 0, gap: 0, took: 0, cancelledBy: "" };
+  const f: Facts = { models: 0, failed: 0, retried: 0, handoffs: 0, tokens: 0, usd: 0, tools: new Map(), servers: new Map(), unknown: [], resumed: 0, gap: 0, took: 0, cancelledBy: "" };
   let cut = 0;
-  const spend = (u: { input_tokens: number; output_tokens: number; cache_read_tokens?: number; cache_write_tokens?: number; usd?: number } | undefined) => {
-    f.tokens += (u?.input_tokens ?? 0) + (u?.output_tokens ?? 0) + (u?.cache_read_tokens ?? 0) + (u?.cache_write_tokens ?? 0);
+  const server = new Map<string, string>();
+  const spend = (call: string, u: { input_tokens: number; output_tokens: number; cache_read_tokens?: number; cache_write_tokens?: number; usd?: number } | undefined) => {
+    const tokens = (u?.input_tokens ?? 0) + (u?.output_tokens ?? 0) + (u?.cache_read_tokens ?? 0) + (u?.cache_write_tokens ?? 0);
+    f.tokens += tokens;
     f.usd += u?.usd ?? 0;
+    const of = f.servers.get(server.get(call) ?? "");
+    if (of) {
+      of.tokens += tokens;
+      of.usd += u?.usd ?? 0;
+    }
   };
   const begun = Date.parse(events[0]?.time ?? "");
   for (const e of events) {
@@ -49,14 +58,21 @@ function gather(events: readonly Event[]): Facts {
     switch (e.type) {
       case "model.started":
         f.models++;
+        if (e.data.for) {
+          const name = e.data.for.server;
+          server.set(e.data.call, name);
+          const of = f.servers.get(name) ?? { calls: 0, tokens: 0, usd: 0 };
+          of.calls++;
+          f.servers.set(name, of);
+        }
         break;
       case "model.replied":
-        spend(e.data.usage);
+        spend(e.data.call, e.data.usage);
         break;
       case "model.failed":
         f.failed++;
         if (e.data.retry) f.retried++;
-        spend(e.data.usage);
+        spend(e.data.call, e.data.usage);
         break;
       case "agent.handoff":
         f.handoffs++;
@@ -93,6 +109,9 @@ function factsOf(f: Facts): string[] {
   if (f.models > 0) {
     const failed = f.failed > 0 ? `, ${f.failed} failed${f.retried > 0 ? ` and ${f.retried} of them tried again` : ""}` : "";
     facts.push(`${plural(f.models, "model call", "model calls")}${failed}; ${count(f.tokens)} tokens${f.usd > 0 ? `, ${dollars(f.usd)}` : ""}`);
+  }
+  for (const [name, of] of f.servers) {
+    facts.push(`of these for the server ${name}: ${plural(of.calls, "model call", "model calls")}; ${count(of.tokens)} tokens${of.usd > 0 ? `, ${dollars(of.usd)}` : ""}`);
   }
   if (f.handoffs > 0) facts.push(plural(f.handoffs, "handoff between agents", "handoffs between agents"));
   for (const [tool, of] of f.tools) {
