@@ -416,6 +416,9 @@ func (h *host) Call(ctx context.Context, c parley.ToolCall, sample seam.Sampler)
 		if err != nil {
 			return res.ToolResult, err
 		}
+		if res.Outcome == parley.OutcomeCancelled && errors.Is(context.Cause(ctx), errShutdown) {
+			return res.ToolResult, errShutdown // it stays open: whoever goes on with the turn makes it again
+		}
 		if res.Outcome == parley.OutcomeUnknown {
 			if h.repeatable(ctx, d) {
 				if err := h.s.e.rest(ctx, pause); err != nil {
