@@ -62,7 +62,9 @@ type Options struct {
 	Scopes *scope.Scopes
 	Apps   []parley.App
 	Tools  map[string]*toolbox.Box
-	Off    map[string]string // apps that are not served, and why; whoever names one is told the reason
+	// Off says why an app is not served, for whoever names it, or "" for one that is not known.
+	// It must be safe for concurrent use. Nil: none is known.
+	Off func(app string) string
 
 	Node   string           // names this process in claims; empty: generated
 	Now    func() time.Time // recorded in events; nil: time.Now
@@ -147,6 +149,9 @@ var errShutdown = parley.Errorf(parley.CodeUnavailable, "the server is shutting 
 
 // New makes an engine. It starts no turn before Recover or a command does.
 func New(o Options) (*Engine, error) {
+	if o.Off == nil {
+		o.Off = func(string) string { return "" }
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -279,7 +284,7 @@ func (e *Engine) appOf(session string) (*scope.Resolved, error) {
 		return a, nil
 	}
 	what := ""
-	if why := e.o.Off[session]; why != "" {
+	if why := e.o.Off(session); why != "" {
 		what = ": " + why
 	}
 	return nil, parley.Errorf(parley.CodeConflict, "the session's app, %s, is off%s", session, what).WithField("app").
@@ -291,7 +296,7 @@ func (e *Engine) app(name string) (*scope.Resolved, error) {
 		return a, nil
 	}
 	names := e.scopes.Names()
-	if why, ok := e.o.Off[name]; ok {
+	if why := e.o.Off(name); why != "" {
 		return nil, parley.Errorf(parley.CodeNotFound, "the app %s is off: %s", name, why).WithField("app").WithHint("apps here: %s", strings.Join(names, ", "))
 	}
 	return nil, parley.Errorf(parley.CodeNotFound, "there is no app %q", parley.Cut(name, 60)).WithField("app").WithHint("apps here: %s", strings.Join(names, ", "))

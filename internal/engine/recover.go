@@ -23,7 +23,8 @@ const maxAutoResumes = 2
 // those of another node that is alive. It returns once they are listed. Marking them, and
 // continuing where the app says so, happens in the background and never delays a command:
 // a command to such a session marks it first. The channel is closed when all are marked
-// and everything that continues automatically is on its way.
+// and everything that continues automatically is on its way. It may be called again, when an
+// app is served that was off.
 func (e *Engine) Recover(ctx context.Context) (<-chan struct{}, error) {
 	rows, err := e.o.Store.Turns(ctx, parley.System(), seam.TurnQuery{
 		Statuses: []parley.TurnStatus{parley.StatusRunning, parley.StatusInterrupted, parley.StatusPending}, Limit: -1,
@@ -57,7 +58,8 @@ func (e *Engine) Recover(ctx context.Context) (<-chan struct{}, error) {
 	return done, nil
 }
 
-// recoverTurn loads the turn's session, which marks the turn and lets the session go on.
+// recoverTurn loads the turn's session, which marks the turn and lets the session go on. One
+// that is loaded goes on, too, if its app was off until now.
 // A queued turn behind an open one follows by itself; if no turn is open, only this call
 // recovers its session.
 func (e *Engine) recoverTurn(row parley.TurnInfo) error {
@@ -74,6 +76,7 @@ func (e *Engine) recoverTurn(row parley.TurnInfo) error {
 	if err != nil {
 		return err
 	}
+	s.goOnByItself(0)
 	s.release()
 	return nil
 }

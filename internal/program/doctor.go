@@ -414,6 +414,9 @@ func (d *doctor) apps(ctx context.Context, s config.Settings) {
 	for _, name := range names(p.off) {
 		d.warn("app", "%s is off: %s", name, p.off[name])
 	}
+	for _, name := range names(p.broken) {
+		d.fail("app", p.broken[name].err)
+	}
 	for _, a := range p.resolved {
 		m, err := p.models.Model(a.Model)
 		switch {

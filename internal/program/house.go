@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,7 +70,9 @@ type house struct {
 type plan struct {
 	kit      *kit
 	settings config.Settings
-	apps     []*config.App
+	strict   bool          // a mistake in any app is an error
+	read     []config.Read // the apps as they were read, without those that are off or broken
+	apps     []*config.App // of read
 	resolved []parley.App
 	boxes    map[string]*toolbox.Box
 	models   *models
@@ -79,6 +82,7 @@ type plan struct {
 	opened   map[string][]*opened      // of the current versions of apps
 	all      []*opened                 // also of older ones
 	off      map[string]string         // apps that cannot be served here, and why
+	broken   map[string]broken         // apps that had mistakes when the server started
 	disabled []string                  // apps that the settings do not enable
 	meta     func() any                // of index/meta.json; nil: there is none
 	folder   *datafolder.Folder        // the data folder, once this process has taken it
@@ -99,7 +103,7 @@ func (k *kit) plan(s config.Settings, log *slog.Logger) (*plan, error) {
 }
 
 // planFor makes the plan of a house. With check set it is only inspected, and includes
-// apps whose service is not configured.
+// apps whose service is not configured; then a mistake in any app is an error.
 func (k *kit) planFor(s config.Settings, check bool, log *slog.Logger) (made *plan, err error) {
 	answers, err := newAnswerers(s, log)
 	if err != nil {
@@ -110,12 +114,9 @@ func (k *kit) planFor(s config.Settings, check bool, log *slog.Logger) (made *pl
 			return nil, err
 		}
 	}
-	list, err := s.LoadApps(k.folders, k.known())
-	if err != nil {
-		return nil, err
-	}
 	p := &plan{
-		kit: k, settings: s, boxes: map[string]*toolbox.Box{}, models: answers, sets: map[string][]seam.Toolset{}, unknown: map[string][]string{}, opened: map[string][]*opened{}, off: map[string]string{},
+		kit: k, settings: s, strict: check, boxes: map[string]*toolbox.Box{}, models: answers, sets: map[string][]seam.Toolset{}, unknown: map[string][]string{}, opened: map[string][]*opened{},
+		off: map[string]string{}, broken: map[string]broken{},
 	}
 	p.logins = login.New(login.Options{Vault: p.vault.Load, Base: p.base, Logger: log})
 	if p.disabled, err = s.Disabled(k.folders); err != nil {
@@ -127,24 +128,8 @@ func (k *kit) planFor(s config.Settings, check bool, log *slog.Logger) (made *pl
 		}
 	}()
 	p.red = redactorOf(log, s)
-	for _, a := range list {
-		made, err := p.toolsets(a, check, nil, log)
-		if off, ok := errors.AsType[*app.Off](err); ok {
-			p.off[a.Name] = off.Why
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		p.opened[a.Name] = made
-		p.sets[a.Name], p.unknown[a.Name] = setsOf(made)
-		p.apps = append(p.apps, a)
-		p.latest.Store(a.Name, a)
-	}
-	if len(p.apps) == 0 {
-		for _, name := range names(p.off) {
-			return nil, parley.Errorf(parley.CodeInvalid, "there is no app to serve: %s is off", name).WithHint("%s", p.off[name])
-		}
+	if err := p.load(log); err != nil {
+		return nil, err
 	}
 	if err := p.models.add(s, p.apps); err != nil {
 		return nil, err
@@ -152,23 +137,8 @@ func (k *kit) planFor(s config.Settings, check bool, log *slog.Logger) (made *pl
 	for i, secret := range p.secrets() {
 		p.red.Add(strconv.Itoa(i), secret)
 	}
-	for _, a := range p.apps {
-		box, err := toolbox.New(p.sets[a.Name], toolbox.Options{Logger: log, Redact: p.red.String})
-		if err != nil {
-			return nil, err
-		}
-		resolved, err := a.Resolve(box.Decls(), p.unknown[a.Name]...)
-		if err != nil {
-			return nil, err
-		}
-		if err := p.models.host(&resolved, s.Data, p.there); err != nil {
-			return nil, err
-		}
-		if err := p.models.has(resolved); err != nil {
-			return nil, err
-		}
-		p.boxes[a.Name] = box
-		p.resolved = append(p.resolved, resolved)
+	if err := p.resolve(log); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
@@ -241,13 +211,21 @@ func (p *plan) partialEvery(name string) time.Duration {
 	return time.Duration(every)
 }
 
-// notServed says of each app that is not served why.
+// notServed says of each app that is not served why, except those whose files have mistakes.
 func (p *plan) notServed() map[string]string {
 	off := maps.Clone(p.off)
 	for _, name := range p.disabled {
 		off[name] = "the setting enabled does not name it"
 	}
 	return off
+}
+
+// why says why an app is not served, or "".
+func (p *plan) why(name string) string {
+	if wrong := p.wrong()[name]; len(wrong) > 0 {
+		return strings.Join(wrong, "; ")
+	}
+	return p.notServed()[name]
 }
 
 // secrets are those of the services.
@@ -321,7 +299,7 @@ func (p *plan) build(ctx context.Context, notices []string, log *slog.Logger) (*
 	}
 	h.files = p.liveFiles(log, reader, store, kept, counts)
 	h.engine, err = engine.New(engine.Options{
-		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Scopes: h.scopes, Off: p.notServed(), Logger: log,
+		Store: store, Log: writer, Reader: reader, Runtimes: carriers, Models: p.models, Scopes: h.scopes, Off: p.why, Logger: log,
 		Archive: shelf{kept, h.files}, NothingRuns: nothingRuns, Alone: at.kind == "sqlite", Zone: serverZone(), Patience: time.Duration(p.settings.Limits.Patience),
 		Limits: engine.Limits{
 			MaxMessage: int(p.settings.Limits.MaxMessage),

@@ -60,6 +60,13 @@ func newReader(p *plan, h *house, log *slog.Logger) *reader {
 		w.now = w.read
 		r.apps[a.Name] = w
 	}
+	for name, b := range p.broken {
+		w := &appFolder{files: b.read.Files}
+		w.read = r.stamp(name, w.files)
+		w.now = w.read
+		r.apps[name] = w
+		r.say(name, b.mistakes())
+	}
 	r.late.begin(r)
 	for name, list := range p.opened {
 		for _, o := range list {
@@ -255,9 +262,15 @@ func (r *reader) take(read config.Read, w *appFolder) (wrong []string) {
 		}
 		return wrong
 	}
+	before := w.app
 	w.app = read.App
 	r.p.latest.Store(w.app.Name, w.app)
 	r.log.Info("an app was read anew", "app", read.Name)
+	if before == nil { // turns that a crash has left open, while the app was off
+		if _, err := r.h.engine.Recover(context.Background()); err != nil {
+			r.log.Warn("the turns of an app that is served again could not be listed", "app", read.Name, "err", err)
+		}
+	}
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -79,8 +80,16 @@ func newGrowing(t *testing.T) *growing {
 	t.Helper()
 	g := &growing{t: t, dir: t.TempDir(), log: &lockedBuffer{}, called: make(chan string, 10), goOn: make(chan struct{})}
 	g.write("mine", "tools: [wait]", "first", "one")
+	t.Cleanup(g.serve(t.TempDir(), "mem"))
+	return g
+}
+
+// serve serves the apps from a data folder until end is called, which leaves turns as they are.
+func (g *growing) serve(data, store string) (end func()) {
+	t := g.t
+	t.Helper()
 	s, err := config.Load(config.From{
-		File: os.DevNull, Flags: map[string]string{"data": t.TempDir(), "store": "mem", "scripted.pace": "0s", "apps": g.dir},
+		File: os.DevNull, Flags: map[string]string{"data": data, "store": store, "scripted.pace": "0s", "apps": g.dir},
 		Env: func(string) (string, bool) { return "", false },
 	})
 	if err != nil {
@@ -99,8 +108,10 @@ func newGrowing(t *testing.T) *growing {
 	if err != nil {
 		t.Fatal(err)
 	}
+	in.grace = 0
 	web := httptest.NewServer(in.Handler)
-	t.Cleanup(func() {
+	g.url, g.read, g.Client = web.URL, in.house.anew, client.New(client.Options{BaseURL: web.URL})
+	return func() {
 		if err := in.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -108,9 +119,7 @@ func newGrowing(t *testing.T) *growing {
 		if g.opened.Load() != g.closed.Load() {
 			t.Errorf("%d toolsets were opened, and %d closed", g.opened.Load(), g.closed.Load())
 		}
-	})
-	g.url, g.read, g.Client = web.URL, in.house.anew, client.New(client.Options{BaseURL: web.URL})
-	return g
+	}
 }
 
 // write writes an app whose model answers greeting to everything but "wait", and whose toolset has the
@@ -279,5 +288,90 @@ func TestReader_new(t *testing.T) {
 	g.looks()
 	if is, err := g.Server(t.Context()); err != nil || len(is.Off) > 0 {
 		t.Errorf("the server says %+v, %v", is.Off, err)
+	}
+}
+
+// TestReader_broken_at_the_start: an app with mistakes does not keep a server that was ended in the
+// middle of its turn from coming back. The others are served, the turn stays as it is, and goes on
+// when the mistakes are mended.
+func TestReader_broken_at_the_start(t *testing.T) {
+	t.Parallel()
+	for name, mistake := range map[string]func(g *growing){
+		"a word that nobody knows": func(g *growing) { g.file("mine", "app.yaml", "titel: Mine\n") },
+		"a script that is none":    func(g *growing) { g.file("mine", "script.yaml", "agents: [lead]\n") },
+		"a tool that is not there": func(g *growing) { g.write("mine", "tools: [weight]", "first", "one") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := &growing{t: t, dir: t.TempDir(), log: &lockedBuffer{}, called: make(chan string, 10), goOn: make(chan struct{})}
+			mine := func(greeting string) {
+				g.write("mine", "tools: [wait]}\nresume: auto\nmemory: {last_k: 6", greeting, "one")
+			}
+			mine("first")
+			data := t.TempDir()
+			end := g.serve(data, "sqlite")
+			s, _, err := g.CreateSession(t.Context(), parley.CreateSession{App: "mine"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn, err := g.Send(t.Context(), s.ID, parley.Send{Message: "wait"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-g.called
+			end()
+			g.write("other", "tools: [wait]", "other", "one")
+			mistake(g)
+			end = g.serve(data, "sqlite")
+			defer func() { end() }()
+			if got := g.ask("other", "hello"); got != "other" {
+				t.Errorf("the other app: %s", got)
+			}
+			is, err := g.Server(t.Context())
+			if err != nil || len(is.Off) != 1 || is.Off[0].App != "mine" || is.Off[0].Why == "" || strings.Contains(is.Off[0].Why, g.dir) {
+				t.Fatalf("the server says %+v, %v", is.Off, err)
+			}
+			_, err = g.Send(t.Context(), s.ID, parley.Send{Message: "hello"})
+			if parley.CodeOf(err) != parley.CodeConflict || !strings.Contains(err.Error(), is.Off[0].Why) {
+				t.Errorf("a message to its session: %v", err)
+			}
+			if now, err := g.Turn(t.Context(), turn.ID); err != nil || now.Status != parley.StatusInterrupted {
+				t.Errorf("its turn is %s, %v", now.Status, err)
+			}
+			mine("second")
+			g.looks()
+			<-g.called
+			close(g.goOn)
+			if now, err := g.Await(t.Context(), turn.ID, time.Minute); err != nil || now.Response == nil || now.Response.Message != "waited at one" {
+				t.Errorf("its turn ends as %+v, %v", now, err)
+			}
+			if got := g.ask("mine", "hello"); got != "second" {
+				t.Errorf("the app says %s", got)
+			}
+		})
+	}
+}
+
+// TestReader_all_broken: where every app has mistakes, the server does not start, and names them.
+func TestReader_all_broken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"one", "two"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "app.yaml"), []byte("titel: Wrong\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := config.Load(config.From{
+		File: os.DevNull, Flags: map[string]string{"data": t.TempDir(), "store": "mem", "apps": dir}, Env: func(string) (string, bool) { return "", false },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), s, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "one/app.yaml") || !strings.Contains(err.Error(), "two/app.yaml") {
+		t.Errorf("got %v", err)
 	}
 }

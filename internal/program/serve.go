@@ -215,6 +215,12 @@ func greet(out io.Writer, h *house, s config.Settings, at storePlace, who *entra
 	for _, name := range names(h.off) {
 		fmt.Fprintf(out, "off: %s: %s\n", name, h.off[name])
 	}
+	for _, name := range names(h.plan.broken) {
+		fmt.Fprintf(out, "off: %s has mistakes; it is served once they are mended:\n", name)
+		for _, m := range h.plan.broken[name].mistakes() {
+			fmt.Fprintf(out, "  %s\n", m)
+		}
+	}
 	for _, line := range h.sayPages(isLoopback(s.Addr)) {
 		fmt.Fprintln(out, line)
 	}

@@ -130,7 +130,9 @@ func TestDoors_of_an_app(t *testing.T) {
 func TestDoors_path_of_an_app_that_is_not_served(t *testing.T) {
 	t.Parallel()
 	mine := enginetest.App(func(a *parley.App) { a.Name = "mine" })
-	rig := enginetest.New(t, enginetest.Echo, mine, func(o *engine.Options) { o.Off = map[string]string{"chaos": "it has no key"} })
+	rig := enginetest.New(t, enginetest.Echo, mine, func(o *engine.Options) {
+		o.Off = func(app string) string { return map[string]string{"chaos": "it has no key"}[app] }
+	})
 	t.Cleanup(rig.Close)
 	h, err := doorsOf([]parley.App{mine}, doorDeps{plan: &plan{kit: builtin()}, engine: rig.Engine, principal: func(context.Context) (parley.Principal, error) { return enginetest.User, nil }})
 	if err != nil {
