@@ -507,7 +507,7 @@ func TestCommands_refuse_what_is_wrong(t *testing.T) {
 		{[]string{"run", "--store", "paper", "hello"}, exitUsage, "mem"},
 		{[]string{"serve", "--config", "missing.yaml"}, exitUsage, "missing.yaml"},
 		{[]string{"app", "check", bad}, exitFailed, "2 mistakes"},
-		{[]string{"serve", "--apps", filepath.Dir(bad)}, exitUsage, "app.yaml"},
+		{[]string{"run", "--apps", filepath.Dir(bad), "--app", filepath.Base(bad), "hello"}, exitFailed, "app.yaml"},
 		{[]string{"serve", "--model", "nobody/knows"}, exitUsage, "nobody/knows"},
 		{[]string{"session", "list", "--data", filepath.Join(readOnly, "x")}, exitFailed, "data folder"},
 		{[]string{"session", "import", "missing.zip"}, exitFailed, "missing.zip"},

@@ -124,7 +124,7 @@ func TestRun_when_the_folder_cannot_be_opened(t *testing.T) {
 	own.release()
 	err := <-a.done
 	if errs := a.errs.String(); err == nil || a.out.Len() > 0 || !strings.Contains(errs, "file is not a database") ||
-		!strings.Contains(errs, "it cannot; what the server has accepted is kept") || strings.Contains(errs, "has not answered") {
+		!strings.Contains(errs, "it cannot; what the server has accepted is stored") || strings.Contains(errs, "has not answered") {
 		t.Errorf("%v: %s\n%s", err, &a.out, errs)
 	}
 }
