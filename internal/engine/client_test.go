@@ -444,25 +444,9 @@ func TestClaimAndCommands(t *testing.T) {
 			wantCode(t, "a claim", err, parley.CodeConflict)
 		})
 	})
-	t.Run("cancel, claimed write", func(t *testing.T) {
-		client(t, "mail", func(t *testing.T, r *enginetest.Rig, turn parley.TurnID, in seam.InteractionRow) {
-			if _, err := claim(r, in.ID, ownToken); err != nil {
-				t.Fatal(err)
-			}
-			if got, err := r.Engine.Cancel(ctx, enginetest.User, turn, ""); err != nil || !got.Stopping {
-				t.Errorf("%+v, %v", got, err)
-			}
-			if res, err := report(r, in.ID, ownToken, "mailed"); err != nil || res.Output != "mailed" {
-				t.Errorf("%+v, %v", res, err)
-			}
-			if got := r.Await(turn); got.Status != parley.StatusCancelled {
-				t.Errorf("the turn is %s", got.Status)
-			}
-			if got := enginetest.Outcomes(r.Log(in.Session)); got[0] != "mail ok" {
-				t.Errorf("got %v", got)
-			}
-		})
-	})
+	for name, later := range map[string]time.Duration{"cancel, claimed write": 0, "cancel, claimed write of a turn that has parked": time.Hour} {
+		t.Run(name, func(t *testing.T) { cancelsClaimed(t, later) })
+	}
 	t.Run("cancel, claimed read", func(t *testing.T) {
 		client(t, "look", func(t *testing.T, r *enginetest.Rig, turn parley.TurnID, in seam.InteractionRow) {
 			if _, err := claim(r, in.ID, ownToken); err != nil {
@@ -532,6 +516,29 @@ func TestClaimAndCommands(t *testing.T) {
 			}
 			r.Await(turn)
 		})
+	})
+}
+
+// cancelsClaimed stops a turn at once after a client has claimed its write, which it does some
+// time after the call was offered. The turn waits for the report.
+func cancelsClaimed(t *testing.T, later time.Duration) {
+	client(t, "mail", func(t *testing.T, r *enginetest.Rig, turn parley.TurnID, in seam.InteractionRow) {
+		time.Sleep(later)
+		if _, err := claim(r, in.ID, ownToken); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := r.Engine.Cancel(ctx, enginetest.User, turn, ""); err != nil || !got.Stopping {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if res, err := report(r, in.ID, ownToken, "mailed"); err != nil || res.Output != "mailed" {
+			t.Errorf("%+v, %v", res, err)
+		}
+		if got := r.Await(turn); got.Status != parley.StatusCancelled {
+			t.Errorf("the turn is %s", got.Status)
+		}
+		if got := enginetest.Outcomes(r.Log(in.Session)); got[0] != "mail ok" {
+			t.Errorf("got %v", got)
+		}
 	})
 }
 

@@ -325,6 +325,14 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 		return false
 	}
 	parked := errors.Is(err, seam.ErrParked) && cause == nil
+	if !parked && errors.Is(err, seam.ErrParked) && s.view.Turn.Stop != nil && s.view.Turn.Status == parley.StatusRunning && startedWrite(s.view.Turn) != nil {
+		// A client claimed a write while the run was letting go, and then the turn was stopped.
+		// Another run waits for the write.
+		r.kept(s.commit(r.ctx))
+		s.dropRun(r)
+		s.logged("wait for a claimed write", s.goOn())
+		return false
+	}
 	var events []parley.Event
 	if !parked {
 		if err != nil && r.lost != nil {
