@@ -9,6 +9,9 @@ import (
 // own reports whether a question names what it is about.
 func (q *ask) own() bool { return q.kind != nil || len(q.areas) > 0 || len(q.names) > 0 }
 
+// anywhere matches questions about whatever does not answer, wherever it is.
+var anywhere = regexp.MustCompile(`^(?:which|what) (?:\w+ ){0,2}(?:sensors?|devices?|things?|entities|gadgets?) (?:is|are|has|have)\b|^(?:what|which) (?:is|are) (?:unavailable|offline)\b|\b(?:any|all|every)(?: \w+)? (?:sensors?|devices?|things?)\b|\b(?:anything|everything)\b`)
+
 // follow fills in from the topic what a question leaves out. What the question names
 // stays. A complete question is left as it is.
 func (u *turn) follow(q *ask, t *topic, flat string) {
@@ -17,6 +20,9 @@ func (u *turn) follow(q *ask, t *topic, flat string) {
 	connects := re(`^(?:and|or|so|but|what about|how about|also)\b|\b(?:too|as well|also)$`).MatchString(flat)
 	fragment := q.plain && q.state == "" && !asking.MatchString(bared(flat)) // "the garage?"
 	// A sentence with its own subject is complete. One of a word or two is not.
+	if q.intent == isUnavailable && !refers && !connects && anywhere.MatchString(flat) {
+		return
+	}
 	u.near(q, t)
 	whole := q.intent != isState || !q.plain || q.kind != nil && len(q.areas) > 0
 	if q.first && q.when.tool == "" && t.when.short() { // "who was first?" takes the topic's time
