@@ -147,7 +147,7 @@ func TestPreToolUse(t *testing.T) {
 		"crash":                {hooks: (&hooked{}).on("app", hook.PreToolUse, says("1")), outcome: parley.OutcomeDenied, says: "could not be asked: it ended with exit code 1", ran: "PreToolUse app0 deny failed"},
 		"hangs":                {hooks: (&hooked{}).on("app", hook.PreToolUse, says("hang")), outcome: parley.OutcomeDenied, says: "longer than 30s", ran: "PreToolUse app0 deny failed"},
 		"bad JSON":             {hooks: (&hooked{}).on("app", hook.PreToolUse, says(`{"decision":`)), outcome: parley.OutcomeDenied, says: "not JSON", ran: "PreToolUse app0 deny failed"},
-		"no such decision":     {hooks: (&hooked{}).on("app", hook.PreToolUse, decides("maybe", "")), outcome: parley.OutcomeDenied, says: "no decision", ran: "PreToolUse app0 deny failed"},
+		"no such decision":     {hooks: (&hooked{}).on("app", hook.PreToolUse, decides("maybe", "")), outcome: parley.OutcomeDenied, says: "is not a decision for PreToolUse", ran: "PreToolUse app0 deny failed"},
 		"about another event":  {hooks: (&hooked{}).on("app", hook.PreToolUse, says(`{"hookSpecificOutput":{"hookEventName":"Stop"}}`)), outcome: parley.OutcomeDenied, ran: "PreToolUse app0 deny failed"},
 		"allows what is asked": {app: ask, hooks: (&hooked{}).on("app", hook.PreToolUse, decides("allow", "")), outcome: parley.OutcomeOK, mails: 1, ran: "PreToolUse app0 allow"},
 		"asks":                 {hooks: (&hooked{}).on("app", hook.PreToolUse, decides("ask", "sure?")), ran: "PreToolUse app0 ask"},

@@ -411,7 +411,7 @@ func TestMistakes(t *testing.T) {
 		{"the same twice", Options{Operations: []Operation{{Operation: "text", Name: "a"}, {Operation: "any", Name: "a"}}}, "operations[1].name", `"a" is the name of another`},
 		{"no base", Options{BaseURL: "ftp://x", Operations: ops("text")}, "base_url", "is not the address"},
 		{"a password", Options{BaseURL: "http://u:hidden@x", Operations: ops("text")}, "base_url", "is not the address"},
-		{"a bad token", Options{Auth: httpcall.Auth{Bearer: httpcall.Secret{Value: "hidden\n"}}, Operations: ops("text")}, "auth", "cannot stand in a header"},
+		{"a bad token", Options{Auth: httpcall.Auth{Bearer: httpcall.Secret{Value: "hidden\n"}}, Operations: ops("text")}, "auth", "not allowed in a header"},
 		{"a key for a POST", Options{Operations: []Operation{{Operation: "text", Effect: parley.EffectIdempotent}}}, "operations[0].effect", "key_header"},
 		{"fields", Options{Operations: []Operation{{Operation: "text", Fields: []string{"a..b"}}}}, "operations[0]", `"a..b" is not a path in an answer`},
 		{"not JSON", Options{Description: []byte("{\n\"openapi\": \"3.0.0\",\n]"), Operations: ops("text")}, "file", "line 3"},
