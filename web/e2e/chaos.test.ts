@@ -370,6 +370,7 @@ describe("on a desktop", () => {
 
   test("what happens is announced by step and by answer, not by token", async () => {
     const p = parts(page());
+    await page().locator('[aria-live="polite"][role="log"]').waitFor({ state: "attached" });
     await page().evaluate(() => {
       const said: string[] = [];
       Object.assign(window, { said });
