@@ -70,13 +70,13 @@ func TestParse(t *testing.T) {
 		"{\n\"hooks\": ":              "line 2: the file cannot be read: unexpected end of JSON input",
 		"[]":                          "line 1: the file cannot be read",
 		`{"hooks":{"PreToolUse":{}}}`: "line 1: hooks.PreToolUse is not a list",
-		"{\"hooks\":{\"PreToolUse\":[\n{\"matcher\":\"(\",\"hooks\":[]}]}}":                         "line 2: hooks.PreToolUse[0].matcher: error parsing regexp",
-		`{"hooks":{"PreToolUse":[{"matcher":"x"}]}}`:                                                "hooks.PreToolUse[0] has no hooks",
-		"{\"hooks\":{\"PreToolUse\":[{\"hooks\":[\n{\"type\":\"prompt\",\"prompt\":\"x\"}]}]}}":     `line 2: hooks.PreToolUse[0].hooks[0]: hooks of type "prompt" are not supported`,
-		`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command"}]}]}}`:                                 "it names no command",
-		`{"hooks":{"PreToolUse":[{"hooks":[{"type":"http","url":"ftp://x"}]}]}}`:                    "its url is not valid",
-		`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x","if":"Bash(rm *)"}]}]}}`: "if is not supported",
-		`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x","timeout":"5"}]}]}}`:     "cannot unmarshal string",
+		"{\"hooks\":{\"PreToolUse\":[\n{\"matcher\":\"(\",\"hooks\":[{\"type\":\"command\",\"command\":\"x\"}]}]}}": "line 2: hooks.PreToolUse[0].matcher: error parsing regexp",
+		`{"hooks":{"PreToolUse":[{"matcher":"x"}]}}`:                                                                "hooks.PreToolUse[0] has no hooks",
+		"{\"hooks\":{\"PreToolUse\":[{\"hooks\":[\n{\"type\":\"prompt\",\"prompt\":\"x\"}]}]}}":                     `line 2: hooks.PreToolUse[0].hooks[0]: hooks of type "prompt" are not supported`,
+		`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command"}]}]}}`:                                                 "it names no command",
+		`{"hooks":{"PreToolUse":[{"hooks":[{"type":"http","url":"ftp://x"}]}]}}`:                                    "its url is not valid",
+		`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x","if":"Bash(rm *)"}]}]}}`:                 "if is not supported",
+		`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x","timeout":"5"}]}]}}`:                     "cannot unmarshal string",
 	} {
 		f := hook.Parse([]byte(text))
 		if len(f.Mistakes) != 1 || !strings.Contains(f.Mistakes[0].Error(), want) {
@@ -94,6 +94,21 @@ func TestParse(t *testing.T) {
 	if f := hook.Parse([]byte(`{"hooks":{"PostCompact":[],"PreTolUse":[]}}`)); len(f.Entries) != 0 || len(f.Mistakes) != 2 || !f.Mistakes[0].Mild || f.Mistakes[1].Mild ||
 		!strings.Contains(f.Mistakes[1].Error(), "there is no such event; the events are PreToolUse, ") {
 		t.Errorf("unknown events: %+v", f)
+	}
+	for text, want := range map[string][]string{
+		"{\"hooks\":{\"PreTolUse\":[{\"hooks\":[\n{\"type\":\"command\"},{\"type\":\"command\",\"command\":\"x\"}]}]}}":             {"line 1: hooks.PreTolUse: there is no such event", "line 2: hooks.PreTolUse[0].hooks[0]: it names no command"},
+		"{\"hooks\":{\"PostToolUse\":[{\"matcher\":\"(\",\"hooks\":[\n{\"type\":\"command\"}]},\n{\"hooks\":[{\"type\":\"x\"}]}]}}": {"line 1: hooks.PostToolUse[0].matcher", "line 2: hooks.PostToolUse[0].hooks[0]: it names", "line 3: hooks.PostToolUse[1].hooks[0]: hooks of type"},
+	} {
+		f := hook.Parse([]byte(text))
+		if len(f.Mistakes) != len(want) || len(f.Entries) != 0 {
+			t.Errorf("%s: %d entries, %v", text, len(f.Entries), f.Mistakes)
+			continue
+		}
+		for i, m := range f.Mistakes {
+			if !strings.Contains(m.Error(), want[i]) {
+				t.Errorf("%s: mistake %d is %v, want %s", text, i, m, want[i])
+			}
+		}
 	}
 	many := `{"hooks":{"PostToolUse":[{"hooks":[` + strings.Repeat(`{"type":"command","command":"x"},`, hook.MaxHooks) + `{"type":"command","command":"y"}]}]}}`
 	if f := hook.Parse([]byte(many)); len(f.Entries) != hook.MaxHooks || len(f.Mistakes) != 1 {

@@ -105,7 +105,8 @@ type parser struct {
 	f     *File
 	text  []byte
 	event string
-	from  int // offset of the event's hooks in the text
+	from  int  // offset of the event's hooks in the text
+	void  bool // the entries are checked for mistakes, but cannot run
 }
 
 // line returns the line on which raw begins. raw must be a slice of the text.
@@ -122,7 +123,10 @@ func (p *parser) read(raw json.RawMessage) {
 		}
 		p.f.wrong(p.line(raw), p.event, "hooks.%s: %s", parley.Cut(p.event, 60), why)
 		p.f.Mistakes[len(p.f.Mistakes)-1].Mild = mild
-		return
+		if mild {
+			return // its handlers may have a form of their own
+		}
+		p.void = true
 	}
 	var groups []json.RawMessage
 	if err := json.Unmarshal(raw, &groups); err != nil {
@@ -139,10 +143,11 @@ func (p *parser) read(raw json.RawMessage) {
 			p.f.wrong(p.line(raw), p.event, "%s: %v", at, err)
 			continue
 		}
+		void := p.void
 		m, err := newMatcher(g.Matcher)
 		if err != nil {
 			p.f.wrong(p.line(raw), p.event, "%s.matcher: %v", at, err)
-			continue
+			p.void = true
 		}
 		if len(g.Hooks) == 0 {
 			p.f.wrong(p.line(raw), p.event, "%s has no hooks", at)
@@ -150,6 +155,7 @@ func (p *parser) read(raw json.RawMessage) {
 		for j, raw := range g.Hooks {
 			p.entry(fmt.Sprintf("%s.hooks[%d]", at, j), raw, g.Matcher, m)
 		}
+		p.void = void
 	}
 }
 
@@ -165,6 +171,9 @@ func (p *parser) entry(at string, raw json.RawMessage, matcher string, m matcher
 	}
 	if why := h.check(); why != "" {
 		p.f.wrong(p.line(raw), p.event, "%s: %s", at, why)
+		return
+	}
+	if p.void {
 		return
 	}
 	e := Entry{
