@@ -251,7 +251,7 @@ func TestMistakesInAnApp(t *testing.T) {
 			`16: tools.mcp[3].tools.b.effect: "wirte" is none of read, idempotent, write`,
 			"17: tools.mcp[4]: names no server; write run with the program and its arguments, [npx, -y, some-server], or its url",
 			"18: tools.mcp[5]: an app inside the program has no folder to run programs in",
-			"20: tools.mcp[5].url: is a second way to the server; leave run or url out",
+			"20: tools.mcp[5].url: names the server a second time; remove run or url",
 			`21: tools.mcp[5].headers.a b: "a b" is not a valid header name`,
 			"22: tools.mcp[5].env.1: is not a valid variable name; use letters, digits and _, and do not begin with a digit",
 			"23: tools.mcp[5].idle: has to be more than 0",

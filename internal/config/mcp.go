@@ -179,7 +179,7 @@ func (a *App) servers(files some[mcpFile]) {
 		}
 		m := &MCPServer{Name: f.Name, Run: f.Run, Dir: a.Dir, Env: f.Env, URL: f.URL, Headers: f.Headers}
 		if len(f.Run) > 0 && f.URL != "" {
-			a.d.at(at+".url", "is a second way to the server; leave run or url out")
+			a.d.at(at+".url", "names the server a second time; remove run or url")
 		}
 		if len(f.Run) > 0 && a.Dir == "" {
 			a.d.at(at, "an app inside the program has no folder to run programs in")

@@ -27,17 +27,17 @@ const (
 	maxName        = 64       // bytes of a tool's name, by the rules of providers
 	maxDescription = 8 << 10  // bytes of a tool's description
 	maxSchema      = 64 << 10 // bytes of each schema
-	maxTaken       = 200      // tools of one server in an app; a model finds nothing among more
+	maxTaken       = 200      // tools of one server in an app; among more, a model does not find the right one
 )
 
 var serverName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 
-// definition is a tool as it was taken.
+// definition is a tool as it was accepted.
 type definition struct {
 	name   string // at the server
 	print  string // its fingerprint
 	decl   parley.ToolDecl
-	logsIn bool // it is none of the server's, see loginTool
+	logsIn bool // it is our own tool and not the server's, see loginTool
 }
 
 // fingerprint is equal for equal definitions only.
@@ -50,8 +50,8 @@ func fingerprint(t *sdk.Tool) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// define makes the app's tools of those that the server lists. It leaves out what the app
-// does not allow and what no app could have.
+// define makes the app's tools from those that the server lists. It leaves out tools that the app
+// does not allow, and tools that no app can have.
 func (o Options) define(listed []*sdk.Tool) []definition {
 	defs := []definition{}
 	seen := map[string]bool{}
@@ -78,7 +78,7 @@ func (o Options) define(listed []*sdk.Tool) []definition {
 		seen[t.Name] = true
 		defs = append(defs, definition{name: t.Name, print: fingerprint(t), decl: decl})
 	}
-	// Two names at the server may have become one.
+	// Two names of the server may have become the same name here.
 	count := map[string]int{}
 	for _, d := range defs {
 		count[d.decl.Name]++
@@ -93,7 +93,7 @@ func (o Options) define(listed []*sdk.Tool) []definition {
 
 func (o Options) prefix() string { return "mcp__" + o.Name + "__" }
 
-// toolName is the name of a tool here. Its characters are those that all providers accept.
+// toolName is the name of a tool here, made of characters that all providers accept.
 func (o Options) toolName(name string) string {
 	full := o.prefix() + strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) || r == '_' || r == '-' {
@@ -107,7 +107,8 @@ func (o Options) toolName(name string) string {
 	return full
 }
 
-// shortened ends a name in one that only the tool's own name makes.
+// shortened shortens a long name and ends it in a digest of the tool's own name, so that it stays
+// unique.
 func shortened(full, name string) string {
 	sum := sha256.Sum256([]byte(name))
 	end := "_" + hex.EncodeToString(sum[:4])
@@ -117,7 +118,7 @@ func shortened(full, name string) string {
 func (o Options) declare(t *sdk.Tool) (d parley.ToolDecl, err error) {
 	own := o.Tools[t.Name]
 	if t.Name == "" || !utf8.ValidString(t.Name) || len(t.Name) > 256 {
-		return d, fmt.Errorf("its name is empty, too long or no text")
+		return d, fmt.Errorf("its name is empty, too long or not text")
 	}
 	d = parley.ToolDecl{
 		Name: o.toolName(t.Name), Description: own.Description, Effect: own.Effect, Subject: own.Subject,
@@ -149,12 +150,12 @@ func (o Options) declare(t *sdk.Tool) (d parley.ToolDecl, err error) {
 	if err := o.Check(d); err == nil || d.OutputSchema == nil {
 		return d, err
 	}
-	d.OutputSchema = nil // a result that nobody can check is still a result
+	d.OutputSchema = nil // a result is returned even if it cannot be checked
 	return d, o.Check(d)
 }
 
-// describe puts the server's description behind words of ours, so that a model can tell
-// whose it is.
+// describe puts our own words before the server's description, so that a model can tell who wrote
+// it.
 func (o Options) describe(t *sdk.Tool) string {
 	words := o.clean(t.Description, maxDescription)
 	title := t.Title
@@ -164,12 +165,12 @@ func (o Options) describe(t *sdk.Tool) string {
 	if words == "" {
 		words = o.clean(title, maxDescription)
 	}
-	return fmt.Sprintf("Tool %s of the MCP server %s, which describes it so: %s", o.clean(t.Name, 256), o.Name, cmp.Or(words, "(nothing)"))
+	return fmt.Sprintf("Tool %s of the MCP server %s, which describes it as follows: %s", o.clean(t.Name, 256), o.Name, cmp.Or(words, "(nothing)"))
 }
 
-// effect is what a call may do, as far as the server says so. Idempotent means something
-// else there: that the same input again changes nothing. It does not mean that the server
-// knows a call again, so such a tool is a write unless the operator says otherwise.
+// effect is the effect of a call as far as the server declares it. MCP's "idempotent" means that a
+// second call with the same input changes nothing more. It does not mean that the server recognises
+// a repeated call, so such a tool is a write unless the operator says otherwise.
 func effect(a *sdk.ToolAnnotations) parley.Effect {
 	if a != nil && a.ReadOnlyHint {
 		return parley.EffectRead
@@ -177,7 +178,7 @@ func effect(a *sdk.ToolAnnotations) parley.Effect {
 	return parley.EffectWrite
 }
 
-// safety is for people.
+// safety describes for people what a tool may do.
 func safety(a *sdk.ToolAnnotations) string {
 	switch {
 	case a == nil || a.ReadOnlyHint:
@@ -190,7 +191,7 @@ func safety(a *sdk.ToolAnnotations) string {
 	return ""
 }
 
-// schema is a schema as JSON; nil if there is none.
+// schema returns a schema as JSON; nil if there is none.
 func schema(s any) (json.RawMessage, error) {
 	if s == nil {
 		return nil, nil
@@ -210,8 +211,8 @@ func ofObject(schema json.RawMessage) bool {
 	return json.Unmarshal(schema, &s) == nil && s.Type == "object"
 }
 
-// clean is text of a server: without control characters, which could rewrite a terminal,
-// then without secrets, and at last cut to n bytes.
+// clean prepares a server's text for people and models. It removes control characters, which could
+// rewrite a terminal, then secrets, and cuts the rest to n bytes.
 func (o Options) clean(text string, n int) string {
 	text = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) {
@@ -226,20 +227,20 @@ func (o Options) clean(text string, n int) string {
 }
 
 func changedError(server, tool string) error {
-	return parley.Errorf(parley.CodeForbidden, "the MCP server %s has changed the definition of its tool %s since it was taken, so the call was not made", server, tool).
-		WithHint("whoever runs Parley can look at what the server offers now, and start Parley again to take that")
+	return parley.Errorf(parley.CodeForbidden, "the MCP server %s has changed the definition of its tool %s since it was accepted, so the call was not made", server, tool).
+		WithHint("the operator can look at what the server offers now, and restart Parley to accept it")
 }
 
 func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
 func joined(names []string) string { return strings.Join(names, ", ") }
 
-// auth is what lets calls in, besides a login.
+// auth is how calls are authorized, apart from a login.
 func (o Options) auth() httpcall.Auth {
 	return httpcall.Auth{Bearer: o.Bearer, PlainHTTP: o.PlainHTTP}
 }
 
-// needs declares the credential of each call, if the server takes the caller's.
+// needs declares the caller's credential that each call needs, if the server takes one.
 func (o Options) needs() []parley.CredentialDecl {
 	u, err := url.Parse(o.URL)
 	if err != nil {

@@ -22,12 +22,12 @@ import (
 
 const (
 	maxAsks   = 20      // questions of one call
-	maxRounds = 10      // in which a call of the newer era asks
-	maxTries  = 3       // at a form that was not filled in as it has to be
+	maxRounds = 10      // of questions in one call of the newer era
+	maxTries  = 3       // to fill in a form correctly
 	maxLink   = 2 << 10 // bytes of a link that a person is asked to open
 )
 
-// asker asks a human for a server, in the middle of a call.
+// asker asks a human on behalf of a server, in the middle of a call.
 type asker struct {
 	o    Options
 	r    seam.Run
@@ -39,10 +39,10 @@ type asker struct {
 	count  int
 	model  int // how often it asked for a reply of the model
 	secret int
-	parked bool // an answer is not there yet, so the call ends and is made again
+	parked bool // an answer is missing, so the call ends and is made again later
 }
 
-// elicit asks what a server wants to know.
+// elicit asks the question of a server.
 func (a *asker) elicit(ctx context.Context, p *sdk.ElicitParams) (*sdk.ElicitResult, error) {
 	key, err := a.key("mcp-", &a.count, maxAsks, p.Mode, p.Message, p.RequestedSchema, p.URL)
 	if err != nil {
@@ -68,8 +68,8 @@ func (a *asker) elicit(ctx context.Context, p *sdk.ElicitParams) (*sdk.ElicitRes
 	return &sdk.ElicitResult{Action: "cancel"}, nil
 }
 
-// key tells a question from the others of the call, and is the same when the call is made
-// again and asks the same. count is of those of its kind, of which there may be most.
+// key identifies a question among those of the call. It is the same when the call is made again and
+// asks the same question. count counts the questions of this kind; most is their limit.
 func (a *asker) key(kind string, count *int, most int, what ...any) (string, error) {
 	raw, err := json.Marshal(what)
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *asker) key(kind string, count *int, most int, what ...any) (string, err
 	return fmt.Sprintf("%s-%d", key, a.asked[key]), nil
 }
 
-// ask asks, and notes it when the answer is not there yet.
+// ask asks a human, and notes if there is no answer yet.
 func (a *asker) ask(ctx context.Context, in parley.Interaction) (parley.Answer, error) {
 	if a.r.Ask == nil {
 		return parley.Answer{Choice: parley.ChoiceDeny, Text: "there is nobody to ask"}, nil
@@ -100,7 +100,7 @@ func (a *asker) ask(ctx context.Context, in parley.Interaction) (parley.Answer, 
 	return answer, err
 }
 
-// parks ends the call if what it asked has no answer yet.
+// parks ends the call if its question has no answer yet.
 func (a *asker) parks(err error) {
 	if errors.Is(err, seam.ErrParked) {
 		a.mu.Lock()
@@ -110,8 +110,8 @@ func (a *asker) parks(err error) {
 	}
 }
 
-// action is what the protocol calls an answer. A person who declines gives no reason; that
-// there was nobody, or no time left, has one.
+// action is the protocol's word for an answer. When a person declines, there is no reason; when
+// nobody could be asked or the time was over, there is one.
 func action(answer parley.Answer) string {
 	switch {
 	case answer.Choice == parley.ChoiceAnswered:
@@ -122,12 +122,12 @@ func action(answer parley.Answer) string {
 	return "cancel"
 }
 
-// open asks a person to open a page of the server's.
+// open asks a person to open a page of the server.
 func (a *asker) open(ctx context.Context, key string, p *sdk.ElicitParams) (*sdk.ElicitResult, error) {
 	u, err := url.Parse(p.URL)
 	switch {
 	case err != nil || len(p.URL) > maxLink || u.Host == "" || u.User != nil || strings.ContainsFunc(p.URL, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return nil, errors.New("the link is none that a person could be asked to open")
+		return nil, errors.New("the link is not one that a person can be asked to open")
 	case u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())):
 		return nil, errors.New("the link has to begin with https://")
 	}
@@ -151,11 +151,11 @@ func (a *asker) title(message string) string {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// fill asks a person to fill in a form: what is secret apart from the rest, since it is in no
-// event.
+// fill asks a person to fill in a form. Secret fields are asked for separately, because a secret
+// must not be in an event.
 func (a *asker) fill(ctx context.Context, key string, f *form, wrong string) (content map[string]any, act string, err error) {
 	content = map[string]any{}
-	text := fmt.Sprintf("The MCP server %s wants to know this to go on with %s.", a.o.Name, a.r.Name)
+	text := fmt.Sprintf("The MCP server %s needs this to go on with %s.", a.o.Name, a.r.Name)
 	if wrong != "" {
 		text = sentenceCase(wrong) + "\n" + text
 	}
@@ -190,7 +190,7 @@ func (a *asker) fill(ctx context.Context, key string, f *form, wrong string) (co
 	return content, "accept", nil
 }
 
-// secretName is what a secret is called where it is asked for.
+// secretName is the name under which a secret is asked for.
 func (a *asker) secretName(field string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -209,7 +209,7 @@ func (a *asker) secretName(field string) string {
 
 func sentenceCase(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// fulfil answers what a server of the newer era has asked with a result.
+// fulfil answers the questions that a server of the newer era returned as a result.
 func (a *asker) fulfil(ctx context.Context, asks sdk.InputRequestMap) (sdk.InputResponseMap, error) {
 	responses := sdk.InputResponseMap{}
 	for _, id := range sorted(asks) {
@@ -222,12 +222,12 @@ func (a *asker) fulfil(ctx context.Context, asks sdk.InputRequestMap) (sdk.Input
 			responses[id] = res
 		case *askedForRoots:
 			if a.o.Roots == nil {
-				return nil, errors.New("it asks for folders, and has none here")
+				return nil, errors.New("it asks for folders, but there are none for it")
 			}
 			responses[id] = a.o.listRoots()
 		case *askedForReply:
 			if !a.o.Sampling {
-				return nil, errors.New("it asks for a reply of the model, which it gets none of here")
+				return nil, errors.New("it asks for a reply of the model, which is not allowed")
 			}
 			res, err := a.sample(ctx, p)
 			if err != nil {
@@ -235,7 +235,7 @@ func (a *asker) fulfil(ctx context.Context, asks sdk.InputRequestMap) (sdk.Input
 			}
 			responses[id] = res
 		default:
-			return nil, fmt.Errorf("it asks for %T, which it cannot get here", p)
+			return nil, fmt.Errorf("it asks for %T, which is not supported", p)
 		}
 	}
 	return responses, nil

@@ -25,7 +25,7 @@ const (
 	maxLabel   = 200
 )
 
-// form is a form of a server as questions to a person.
+// form is a server's form, as questions to a person.
 type form struct {
 	message string
 	fields  []field
@@ -38,10 +38,10 @@ type field struct {
 	required bool
 	secret   bool
 	labels   []string // of the options
-	values   []string // what they mean
+	values   []string // that the options stand for
 }
 
-// property is what the protocol lets a server say of a field.
+// property is the part of a field's schema that the protocol permits.
 type property struct {
 	Type        string          `json:"type"`
 	Title       string          `json:"title"`
@@ -93,7 +93,7 @@ func (o Options) form(p *sdk.ElicitParams) (*form, error) {
 	for _, name := range sorted(s.Properties) {
 		d := field{name: name, required: slices.Contains(s.Required, name)}
 		if err := json.Unmarshal(s.Properties[name], &d.property); err != nil || !slices.Contains([]string{"string", "number", "integer", "boolean", "array"}, d.Type) {
-			return nil, fmt.Errorf("the field %q is no text, number, boolean or choice", parley.Cut(name, 60))
+			return nil, fmt.Errorf("the field %q is not a text, number, boolean or choice", parley.Cut(name, 60))
 		}
 		d.secret = d.Type == "string" && (d.Format == "password" || d.WriteOnly)
 		d.label = oneLine(o.clean(d.Title, maxLabel))
@@ -115,7 +115,7 @@ func (o Options) form(p *sdk.ElicitParams) (*form, error) {
 	return f, nil
 }
 
-// options are what can be chosen.
+// options sets the field's choices.
 func (d *field) options(o Options) error {
 	add := func(label, value string) {
 		label = oneLine(o.clean(label, maxLabel))
@@ -127,7 +127,7 @@ func (d *field) options(o Options) error {
 	enum, of := d.Enum, d.OneOf
 	if d.Type == "array" {
 		if d.Items == nil {
-			return fmt.Errorf("the field %q is a list of nothing", parley.Cut(d.name, 60))
+			return fmt.Errorf("the field %q is a list without items", parley.Cut(d.name, 60))
 		}
 		enum, of = d.Items.Enum, d.Items.AnyOf
 	}
@@ -158,7 +158,7 @@ func (d *field) options(o Options) error {
 	return nil
 }
 
-// questions are those of the fields that are not secret.
+// questions are the questions for the fields that are not secret.
 func (f *form) questions() (list []parley.Question) {
 	for _, d := range f.fields {
 		if d.secret {
@@ -187,7 +187,7 @@ func (f *form) questions() (list []parley.Question) {
 	return list
 }
 
-// usual are the field's defaults as texts.
+// usual returns the field's defaults as texts.
 func (d *field) usual() []string {
 	var v any
 	if len(d.Default) == 0 || json.Unmarshal(d.Default, &v) != nil {
@@ -203,7 +203,7 @@ func (d *field) usual() []string {
 	return []string{fmt.Sprint(v)}
 }
 
-// value is what an answer means; ok is false if the field is left out.
+// value returns the value that an answer stands for; ok is false if the field is left out.
 func (d *field) value(said string) (v any, ok bool) {
 	said = strings.TrimSpace(said)
 	meant := func(one string) string {
@@ -233,7 +233,7 @@ func (d *field) value(said string) (v any, ok bool) {
 	return meant(said), true
 }
 
-// chosen are the values of labels that are joined by commas, which labels may have, too.
+// chosen returns the values of labels that are joined by commas. A label may contain a comma.
 func (d *field) chosen(said string) []any {
 	list := []any{}
 	for said != "" {
@@ -257,12 +257,12 @@ func (d *field) chosen(said string) []any {
 	return list
 }
 
-// check says what is wrong with an answer, for the person; "" if nothing is.
+// check says what is wrong with an answer, in words for the person; "" if it is right.
 func (f *form) check(content map[string]any) string {
 	for _, d := range f.fields {
 		v, there := content[d.name]
 		if !there {
-			continue // every question has an answer, so it was left out
+			continue // every question has an answer, so the person left this field out
 		}
 		if why := d.wrong(v); why != "" {
 			if d.secret {
@@ -331,19 +331,19 @@ func (d *field) wrongText(s string) string {
 	switch d.Format {
 	case "email":
 		if a, err := mail.ParseAddress(s); err != nil || a.Address != s {
-			return "is no address of e-mail"
+			return "is not an email address"
 		}
 	case "uri":
 		if u, err := url.Parse(s); err != nil || u.Scheme == "" {
-			return "is no address that begins like https://"
+			return "is not a full address such as https://example.com"
 		}
 	case "date":
 		if _, err := time.Parse(time.DateOnly, s); err != nil {
-			return "is no date like 2026-11-22"
+			return "is not a date like 2026-11-22"
 		}
 	case "date-time":
 		if _, err := time.Parse(time.RFC3339, s); err != nil {
-			return "is no time like 2026-11-22T15:00:00Z"
+			return "is not a time like 2026-11-22T15:00:00Z"
 		}
 	}
 	return ""

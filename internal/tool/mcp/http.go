@@ -23,22 +23,22 @@ import (
 	"github.com/parley-server/parley/internal/login"
 )
 
-// maxStream is the most bytes that the stream of one call may have; bytesPerSecond is how
-// fast a stream is read once it has had maxMessage.
+// maxStream is the most bytes that the stream of one call may have. After maxMessage bytes a stream
+// is read at bytesPerSecond.
 const (
 	maxStream      = 8 * maxMessage
 	bytesPerSecond = 4 << 20
-	// loginTimeout bounds a request to an authorization server: a token may be renewed while
-	// no call waits for it.
+	// loginTimeout bounds a request to an authorization server. It is needed because a token may be
+	// renewed while no call waits for it.
 	loginTimeout = 30 * time.Second
 )
 
-// trip is what is known of a call's way to the server. It travels in the call's context.
+// trip records how far a call got on its way to the server. It travels in the call's context.
 type trip struct {
 	tool    string       // at the server
-	sent    atomic.Bool  // the call may have left
+	sent    atomic.Bool  // the call may have been sent
 	status  atomic.Int64 // of the HTTP answer; 0: none
-	lacking atomic.Bool  // it was refused, since the login does not cover the tool
+	lacking atomic.Bool  // it was refused because the login does not cover the tool
 }
 
 type tripKey struct{}
@@ -49,7 +49,7 @@ type service struct {
 	host   string
 	guard  *dial.Guard
 	header http.Header
-	own    *own // logs in with Parley's own credentials; nil: nobody does
+	own    *own // logs in with Parley's own credentials; nil: there is no such login
 }
 
 func newService(o Options) (*service, error) {
@@ -96,7 +96,7 @@ func newService(o Options) (*service, error) {
 	return s, nil
 }
 
-// with is the service for somebody with a token.
+// with returns the service with a token.
 func (s *service) with(token string) *service {
 	own := *s
 	own.header = s.header.Clone()
@@ -124,23 +124,23 @@ func (s *service) dial(context.Context) (carrier, error) {
 	return c, nil
 }
 
-// bounded limits what is read of each answer, and notes on a call's trip how far it came.
+// bounded limits how much is read of each answer, and records on the trip how far a call got.
 type bounded struct {
 	base   http.RoundTripper
 	header http.Header
 	login  *login.Login // nil: none
-	locked atomic.Bool  // since nobody is logged in, requests are refused
+	locked atomic.Bool  // requests are refused because nobody is logged in
 }
 
 func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	trip, _ := ctx.Value(tripKey{}).(*trip)
 	if trip != nil && req.Method == http.MethodPost {
-		// The transport repeats a call by itself only after a 401 or 403 to the first.
+		// The transport itself repeats a call only if the first attempt got a 401 or 403.
 		trip.sent.Store(false)
 		trip.status.Store(0)
-		// The body follows the header, so a request whose header was not written did nothing.
-		// It begins again only when it was not carried out.
+		// The body follows the header, so a request whose header was not written has done nothing.
+		// The transport repeats a request only if it was not carried out.
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 			GetConn: func(string) { trip.sent.Store(false) }, WroteHeaders: func() { trip.sent.Store(true) },
 		})
@@ -160,7 +160,7 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 			trip.lacking.Store(b.login.Insufficient(req, resp, trip.tool))
 		}
 	}
-	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode/100 == 2 { // the SDK goes on trying after a refusal
+	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode/100 == 2 { // the SDK tries again after a refusal
 		b.locked.Store(resp.StatusCode == http.StatusUnauthorized)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
@@ -190,8 +190,8 @@ func idOf(req *http.Request) json.RawMessage {
 	return m.ID
 }
 
-// whole reads an answer. One that is too large becomes an error of its call alone: the
-// session goes on for all others.
+// whole reads an answer. An answer that is too large becomes an error of its own call; the session
+// goes on for all others.
 func whole(resp *http.Response, id json.RawMessage) (*http.Response, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage+1))
 	resp.Body.Close()
@@ -216,7 +216,7 @@ func whole(resp *http.Response, id json.RawMessage) (*http.Response, error) {
 // call was made.
 const codeTooLarge = -32099
 
-// paced is a stream that is read no faster than it can be followed.
+// paced reads a stream no faster than its messages can be handled.
 type paced struct {
 	io.ReadCloser
 	ctx     context.Context

@@ -20,18 +20,18 @@ const maxKept = 4 << 20
 type known struct {
 	mu      sync.Mutex
 	tools   []definition // nil: nothing
-	listing []*sdk.Tool  // that they were made of
+	listing []*sdk.Tool  // from which they were made
 	live    bool         // this process has asked the server
-	wrong   error        // what the options say of tools that are not there
+	wrong   error        // the error about options for tools that the server does not have
 }
 
-// keeping is the form of what is kept.
+// keeping is the format in which the lists are kept.
 type keeping struct {
 	Tools   []*sdk.Tool   `json:"tools"`
 	Prompts []*sdk.Prompt `json:"prompts,omitempty"`
 }
 
-// definitions are the tools of this version, or those that are known; nil: none are known.
+// definitions returns the tools of this version, or those that are known; nil: none are known.
 func (t *Toolset) definitions() []definition {
 	if t.fixed != nil {
 		return t.fixed
@@ -39,7 +39,7 @@ func (t *Toolset) definitions() []definition {
 	return t.known.now()
 }
 
-// now are the tools as they are known; nil: they are not.
+// now returns the tools as they are known; nil: none are known.
 func (k *known) now() []definition {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -57,7 +57,7 @@ func declared(list []definition) []parley.ToolDecl {
 // Known reports whether the tools are known, so that Tools need not ask the server.
 func (t *Toolset) Known() bool { return t.definitions() != nil }
 
-// Now is a version of the toolset: its tools stay those that are known now. It needs no Close.
+// Now returns a version of the toolset whose tools do not change any more. It needs no Close.
 func (t *Toolset) Now() seam.Toolset {
 	return &Toolset{core: t.core, fixed: append([]definition{}, t.o.withLogin(t.definitions())...)}
 }
@@ -65,14 +65,14 @@ func (t *Toolset) Now() seam.Toolset {
 // Prefix is what the names of the server's tools begin with.
 func (t *Toolset) Prefix() string { return t.o.prefix() }
 
-// Wrong is what the options say of tools that the server, as it listed them, does not have.
+// Wrong returns the error about options for tools that the server, in its last list, does not have.
 func (t *Toolset) Wrong() error {
 	t.known.mu.Lock()
 	defer t.known.mu.Unlock()
 	return t.known.wrong
 }
 
-// recall takes what an earlier process has kept.
+// recall reads what an earlier process kept.
 func (c *core) recall() {
 	c.server.prompted = c.keep
 	var kept keeping
@@ -85,8 +85,8 @@ func (c *core) recall() {
 	}
 }
 
-// adopt takes the first list of this process in place of what was known. The later ones
-// count only for what they lack, see unchanged.
+// adopt replaces what was known by the first list of this process. Later lists only show which
+// tools are gone, see unchanged.
 func (c *core) adopt(listed []*sdk.Tool) {
 	if listed == nil {
 		listed = []*sdk.Tool{}
@@ -107,7 +107,7 @@ func (c *core) adopt(listed []*sdk.Tool) {
 	}
 }
 
-// keep keeps the lists beyond the process.
+// keep stores the lists beyond the process.
 func (c *core) keep() {
 	if c.o.Keep == nil {
 		return
@@ -116,11 +116,11 @@ func (c *core) keep() {
 	kept := keeping{Tools: c.known.listing}
 	c.known.mu.Unlock()
 	if kept.Tools == nil {
-		return // a list of prompts alone says nothing of the tools
+		return // a list of prompts says nothing about the tools
 	}
 	kept.Prompts = c.server.offered()
 	raw, err := json.Marshal(kept)
-	if err == nil && c.o.Clean != nil { // what a server says may be in a file, but no secret
+	if err == nil && c.o.Clean != nil { // a server's words may be stored in a file, secrets may not
 		raw = []byte(c.o.Clean(string(raw)))
 	}
 	if err != nil || len(raw) > maxKept || !json.Valid(raw) {
@@ -130,7 +130,7 @@ func (c *core) keep() {
 	c.o.Keep(raw)
 }
 
-// offered are the prompts as the server listed them last.
+// offered returns the prompts that the server listed last.
 func (s *server) offered() []*sdk.Prompt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,13 +141,13 @@ func (s *server) offered() []*sdk.Prompt {
 	return list
 }
 
-// again says of a tool that was not called, since it has changed, that it can be called as it
-// is now: by a turn that knows it.
+// again replaces the error of a call that was not made because the tool has changed. It says that a
+// turn which knows the new definition can call the tool.
 func (t *Toolset) again(d definition, err error) error {
 	now, ok := (&Toolset{core: t.core}).find(d.decl.Name)
 	if t.fixed == nil || !ok || now.print == d.print || parley.CodeOf(err) != parley.CodeForbidden {
 		return err
 	}
-	return parley.Errorf(parley.CodeForbidden, "the MCP server %s has another definition of its tool %s than when this turn began, so the call was not made", t.o.Name, d.name).
+	return parley.Errorf(parley.CodeForbidden, "the MCP server %s has changed the definition of its tool %s since this turn began, so the call was not made", t.o.Name, d.name).
 		WithHint("it can be called in the next turn, when the user has sent another message")
 }

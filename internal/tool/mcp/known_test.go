@@ -81,7 +81,7 @@ func TestKnown(t *testing.T) {
 	about = "Writes."
 	third := open()
 	old = boxed(third.Now())
-	if res := run(old); res.Outcome != parley.OutcomeError || !strings.Contains(res.Output, "another definition") || changes != 2 {
+	if res := run(old); res.Outcome != parley.OutcomeError || !strings.Contains(res.Output, "since this turn began") || changes != 2 {
 		t.Errorf("the older version got %+v, %d changes", res.ToolResult, changes)
 	}
 	now := boxed(third.Now())

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	maxLastLines = 12       // of what a program said last, in an error
+	maxLastLines = 12       // of a program's last output, in an error
 	maxLastWords = maxShown // bytes of them
 )
 
-// boilerplate are lines that do not tell why a program ended.
+// boilerplate matches lines that do not tell why a program ended.
 var boilerplate = []*regexp.Regexp{
-	// npm's advertising, its warnings about other packages, and where its own log is.
+	// npm's advertising, its warnings about other packages, and the place of its own log.
 	regexp.MustCompile(`^npm notice\b`),
 	regexp.MustCompile(`(?i)^npm warn (exec|deprecated)\b`),
 	regexp.MustCompile(`(?i)^npm err(or|!)( \w+)? +(a complete log of this run\b.*|/\S*-debug-\d+\.log|note that you can also install from a|tarball, folder, http url, or git folder\.?)$`),
@@ -25,8 +25,8 @@ var boilerplate = []*regexp.Regexp{
 	regexp.MustCompile(`^Node\.js v\d\S*$`),
 }
 
-// lastWords are the lines at the end of a program's standard error that may tell why it ended.
-// Text is without secrets already.
+// lastWords returns the lines at the end of a program's standard error that may tell why it ended.
+// The secrets must have been removed from text before.
 func lastWords(text string) string {
 	var lines []string
 	size := 0
@@ -38,7 +38,7 @@ func lastWords(text string) string {
 		if size += len(line); size > maxLastWords && len(lines) > 0 || len(lines) == maxLastLines {
 			break
 		}
-		size++ // its end
+		size++ // the line's end
 		lines = append(lines, line)
 	}
 	slices.Reverse(lines)

@@ -21,13 +21,13 @@ const (
 	// maxMessage is the most bytes that one message of a server may have.
 	maxMessage = 8 << 20
 	maxPages   = 50 // of a list of tools
-	// maxAge is how long a list counts if the server tells of no change: the stream on which
-	// it would tell may have broken.
+	// maxAge is how long a list is used if the server reports no change. It is limited because the
+	// stream with such reports may have broken.
 	maxAge   = time.Minute
 	maxTools = 1000 // that a server may list
 	maxShown = 2000 // bytes of a server's words in an error
 	maxNote  = 1000 // bytes of a message about progress
-	// closing bounds what a server is given to end a connection well.
+	// closing is how long a server may take to end a connection in an orderly way.
 	closing = 5 * time.Second
 )
 
@@ -39,14 +39,14 @@ type link struct {
 	session *sdk.ClientSession // nil until connect has returned without an error
 	ended   chan struct{}      // closed when the session has ended
 	shut    sync.Once
-	changes atomic.Int64  // how often its tools may have changed, the first time included
+	changes atomic.Int64  // how often its tools may have changed, counting the first list
 	listing chan struct{} // held while they are listed
 
 	alone bool        // it is for one call; set before it is used
 	users int         // guarded by the server's lock
-	idle  *time.Timer // likewise
+	idle  *time.Timer // guarded by the server's lock
 
-	turn chan struct{} // held by the only call of a server that asks, see enter
+	turn chan struct{} // held by the one call that may run at a server that asks questions, see enter
 
 	mu     sync.Mutex
 	calls  map[string]*asker // under way, by token
@@ -70,7 +70,7 @@ func newLink(s *server, c carrier) *link {
 	l.client = sdk.NewClient(&sdk.Implementation{Name: "parley", Version: "1"}, &sdk.ClientOptions{
 		Logger:       s.o.Logger,
 		Capabilities: can,
-		// What is asked in the middle of a call is answered by the call itself, see call.
+		// A question in the middle of a call is answered by the call itself, see call.
 		MultiRoundTrip:              &sdk.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { l.changes.Add(1) },
 		PromptListChangedHandler:    l.promptsChanged,
@@ -79,8 +79,8 @@ func newLink(s *server, c carrier) *link {
 	})
 	s.o.addRoots(l.client)
 	l.client.AddSendingMiddleware(uncached)
-	// A server of the newer era tells of changes from its acknowledgement on. What changed
-	// before it, while the session began, is found by another look.
+	// A server of the newer era reports changes only after its acknowledgement. Changes from
+	// before, while the session began, are found by listing the tools again.
 	l.client.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, q sdk.Request) (sdk.Result, error) {
 			switch method {
@@ -107,7 +107,7 @@ func (l *link) connect(ctx context.Context, version string) error {
 	}
 	l.session = cs
 	go func() {
-		_ = cs.Wait() // explain has the reason
+		_ = cs.Wait() // explain finds the reason
 		close(l.ended)
 	}()
 	return nil
@@ -122,7 +122,7 @@ func (l *link) gone() bool {
 	}
 }
 
-// close ends the session and what carries it. It waits until nothing of that is left.
+// close ends the session and its carrier, and waits until both have ended.
 func (l *link) close() {
 	l.shut.Do(func() {
 		if l.session != nil {
@@ -140,7 +140,7 @@ func (l *link) close() {
 	})
 }
 
-// explain adds to an error what the server said last.
+// explain adds the last output of the server to an error.
 func (l *link) explain(err error) error {
 	if l.carrier.locked != nil && l.carrier.locked() {
 		return l.server.o.loginError()
@@ -165,7 +165,7 @@ func (l *link) list(ctx context.Context) ([]*sdk.Tool, error) {
 	for _, tool := range tools {
 		live[tool.Name] = fingerprint(tool)
 	}
-	if !l.alone { // what one caller sees is not what all have
+	if !l.alone { // one caller's list is not everybody's
 		l.server.listed(tools)
 	}
 	l.mu.Lock()
@@ -174,7 +174,7 @@ func (l *link) list(ctx context.Context) ([]*sdk.Tool, error) {
 	return tools, nil
 }
 
-// fresh lists the tools if they may have changed since they were listed last.
+// fresh lists the tools again if they may have changed since the last list.
 func (l *link) fresh(ctx context.Context) error {
 	select {
 	case l.listing <- struct{}{}:
@@ -213,7 +213,7 @@ func (l *link) pages(ctx context.Context) (tools []*sdk.Tool, err error) {
 	return nil, fmt.Errorf("its list of tools has more than %d pages", maxPages)
 }
 
-// unchanged refuses a tool whose definition is not the one that was taken.
+// unchanged refuses a tool whose definition is not the accepted one.
 func (l *link) unchanged(ctx context.Context, d definition) error {
 	if err := l.fresh(ctx); err != nil {
 		if ctx.Err() == nil {
@@ -230,7 +230,7 @@ func (l *link) unchanged(ctx context.Context, d definition) error {
 	}
 	if !l.warned[d.name] {
 		l.warned[d.name] = true
-		l.server.o.Logger.Warn("an MCP server changed a tool, whose calls are refused", "server", l.server.o.Name, "tool", d.name, "there", there)
+		l.server.o.Logger.Warn("an MCP server changed a tool; its calls are refused", "server", l.server.o.Name, "tool", d.name, "there", there)
 	}
 	if !there {
 		return fmt.Errorf("the MCP server %s no longer has the tool %s", l.server.o.Name, d.name)
@@ -267,7 +267,7 @@ func (l *link) call(ctx context.Context, d definition, r seam.Run) (*sdk.CallToo
 				return nil, err
 			}
 		case err != nil && round > 0 && !wire:
-			return nil, &lateError{err} // the server has begun with it, whatever became of this request
+			return nil, &lateError{err} // the server has begun the call, whatever happened to this request
 		case err != nil:
 			return nil, err
 		case !res.NeedsInput():
@@ -276,7 +276,7 @@ func (l *link) call(ctx context.Context, d definition, r seam.Run) (*sdk.CallToo
 			return nil, fmt.Errorf("it asks for input more than %d times", maxRounds)
 		default:
 			asks = res.InputRequests
-			if len(asks) == 0 { // it has too much to do
+			if len(asks) == 0 { // without questions this means that the server is busy
 				if err := rest(ctx, time.Second); err != nil {
 					return nil, err
 				}
@@ -295,7 +295,7 @@ func (l *link) call(ctx context.Context, d definition, r seam.Run) (*sdk.CallToo
 	}
 }
 
-// lateError is the failure of a call after the server had asked for something in it.
+// lateError is the failure of a call after the server had asked a question in it.
 type lateError struct{ err error }
 
 func (e *lateError) Error() string { return e.err.Error() }

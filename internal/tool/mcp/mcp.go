@@ -1,34 +1,35 @@
 //go:build unix
 
-// Package mcp is a toolset over a server of the Model Context Protocol: a program that
-// speaks on its standard input and output, or a service over streamable HTTP, of both eras
-// of the protocol.
+// Package mcp is a toolset over a server of the Model Context Protocol. The server is a program
+// that speaks on its standard input and output, or a service over streamable HTTP. Both eras of the
+// protocol are spoken.
 //
-// A server is started when it is first used, ended when it is not used for a while, and
-// started again when it failed, with a growing delay. All users of the app share it. To know
-// its tools is no use: they are those that it listed last, also in an earlier process
-// ([Options.Kept]). Only a server of which nothing is known is started for its list.
+// A server is started when it is first used, and ended when it has not been used for a while. After
+// a failure it is started again, with a growing delay. All users of the app share it. Asking which
+// tools it has does not start it: its tools are those that it listed last, also in an earlier
+// process ([Options.Kept]). Only a server whose tools were never listed is started for its list.
 //
 // # What is trusted
 //
-// The operator names the server, so its tools as they are first listed in a process are
-// taken, and those that say that they only read are reads. A list of an earlier process is
-// replaced by that ([Options.Changed]); who has the older version of a tool gets no call of
-// the newer one. From then on a tool keeps its definition: if
-// the server changes it later, its calls are refused until a new Toolset is made. A tool's
-// name always begins with mcp__ and the server's name, and its description says whose it
-// is. Lists, definitions, messages and results are limited in number and size, and a server
-// is read no faster than it can be followed.
+// The operator names the server, so its tools are accepted as they are first listed in a process.
+// Tools that say that they only read are reads. That first list replaces the one kept by an earlier
+// process ([Options.Changed]). A caller who has the older version of a tool cannot call the newer
+// one. From then on a tool keeps its definition: if the server changes it later, its calls are
+// refused until a new Toolset is made. A tool's name always begins with mcp__ and the server's
+// name, and its description names the server. Lists, definitions, messages and results are limited
+// in number and size. A server is read no faster than its messages can be handled.
 //
 // # What became of a call
 //
-//   - A result is the server's word, also if it says that the tool failed.
+//   - A result is what the server reports, also if it reports that the tool failed.
 //   - A refusal by the protocol (no such tool, bad arguments) and an HTTP status of 4xx,
 //     except 408, mean that nothing was done.
-//   - So does a call that provably never left.
-//   - After anything else, such as a server that died, a read failed, and whether a write
-//     happened is unknown. A call is never sent twice unless it provably never left or was
-//     refused because the server had forgotten the connection.
+//   - If a call was provably never sent, nothing was done either.
+//   - After anything else, such as the death of the server, a read has failed, and it is
+//     unknown whether a write happened.
+//
+// A call is sent twice only if the first attempt was provably never sent, or was refused
+// because the server had forgotten the connection.
 package mcp
 
 import (
@@ -69,8 +70,8 @@ const (
 	maxBackoff = time.Minute
 )
 
-// IdempotencyKey is the name in a call's _meta of the call's id. It is the same for every
-// attempt of the call, so that a server that knows it can tell a repeated call.
+// IdempotencyKey is the key in a call's _meta that holds the call's id. The id is the same for
+// every attempt of the call, so a server that knows the key can recognise a repeated call.
 const IdempotencyKey = "io.github.parley-server/idempotency-key"
 
 // Options say where the server is, and what to take from it. Either Run or URL is set.
@@ -87,46 +88,47 @@ type Options struct {
 	Headers map[string]string // sent with each request to URL
 	Bearer  httpcall.Secret   // a token for it; the caller's makes a connection of its own for each call
 	Listing string            // a token that lists the tools if Bearer is the caller's; empty: none is needed
-	// PlainHTTP lets the caller's token leave the machine by http.
+	// PlainHTTP permits sending the caller's token to another machine over http.
 	PlainHTTP bool
-	OAuth     *OAuth // or how to get one; nil: none is got
-	// Login is that of the one person for whom this toolset is; nil: nobody logs in.
+	OAuth     *OAuth // how to get a token instead; nil: no token is requested
+	// Login is the login of the one person whose toolset this is; nil: nobody logs in.
 	Login   *login.Login
-	Hosts   []string // further hosts, which the login may be at
+	Hosts   []string // further hosts at which the login may be
 	Private []string // see dial.New
 
-	Allow   []string            // names of the tools to take, which may have *; nil: all
+	Allow   []string            // names of the tools to accept, with * as a wildcard; nil: all
 	Tools   map[string]Override // by the tool's name at the server
 	Timeout time.Duration       // of a call; 0: the engine's default
 	Idle    time.Duration       // 0: DefaultIdle
-	AtOnce  int                 // calls at once, of which one user may make all but one; 0: DefaultAtOnce
+	AtOnce  int                 // calls at once; one user may make all but one of them; 0: DefaultAtOnce
 
-	// Kept is what Keep was given last, by an earlier process, too; nil: the server's tools are
-	// not known yet. Keep keeps it beyond the process; nil: it is not kept.
+	// Kept is what was last passed to Keep, possibly by an earlier process; nil: the server's tools
+	// are not known yet. Keep stores it beyond the process; nil: it is not stored.
 	Kept []byte
 	Keep func(kept []byte)
-	// Changed is called when the server has listed other tools than were known. It must not
-	// block. Nil: nobody wants to know.
+	// Changed is called when the server has listed other tools than were known. It must not block.
+	// Nil: nothing is called.
 	Changed func()
 
 	// Allowed is asked directly before each start of a program and each connection to a service,
-	// and again before the first use: what was read at the start may have changed since it was
-	// looked at. Nil: it is always allowed.
+	// and again before the first use, because a program may have changed between the first check
+	// and its start. Nil: it is always allowed.
 	Allowed func(ctx context.Context) error
-	// Distrust means that the server's word about what its tools do does not count: each is a
-	// write unless Tools says otherwise.
+	// Distrust ignores what the server says about the effects of its tools: each tool is a write
+	// unless Tools says otherwise.
 	Distrust bool
 
-	// Roots are folders that the server is told of when it asks, by their paths. Nil: it is told
-	// of none. They are for a server of one scope: one that many share has no folder of its own.
+	// Roots are the paths of the folders that the server learns when it asks for its roots. Nil: it
+	// learns none. They are for a server of one scope: a server that several scopes share has no
+	// folder of its own.
 	Roots []string
 
-	// Sampling lets the server have replies of the app's model in the middle of a call, once a
-	// person has allowed it. Otherwise it is not told that it could ask.
+	// Sampling lets the server ask for replies of the app's model in the middle of a call, once a
+	// person has allowed it. If it is false, the server is not told that it could ask.
 	Sampling bool
 
-	// Check reports what is wrong with a tool that no app could have, such as a schema that
-	// does not compile. Such a tool is left out. Nil: nothing is.
+	// Check reports why a tool cannot be part of any app, for example because its schema does not
+	// compile. Such a tool is left out. Nil: no tool is checked.
 	Check  func(parley.ToolDecl) error
 	Clean  func(text string) string // removes secrets from what the server says; nil: there are none
 	Logger *slog.Logger             // nil: slog.Default
@@ -144,7 +146,7 @@ type Override struct {
 // Toolset implements [seam.Toolset]. It is safe for concurrent use.
 type Toolset struct {
 	*core
-	fixed []definition // of a version: its tools, which stay; nil: they are those of the core
+	fixed []definition // of a version: its tools, which do not change; nil: the tools of the core
 }
 
 // core is what all versions of a toolset have in common.
@@ -178,7 +180,7 @@ func New(o Options) (*Toolset, error) {
 	var err error
 	switch {
 	case len(o.Run) > 0 && o.URL != "":
-		return nil, parley.Errorf(parley.CodeInvalid, "is a second way to the server; leave run or url out").WithField("url")
+		return nil, parley.Errorf(parley.CodeInvalid, "names the server a second time; remove run or url").WithField("url")
 	case len(o.Run) > 0:
 		d = &program{o, proc.Env(o.Env)}
 	case o.URL != "":
@@ -197,13 +199,13 @@ func newToolset(o Options, d dialer) *Toolset {
 	t.server.listed = t.adopt
 	t.offers.asked = make(chan struct{}, 1)
 	t.recall()
-	// A user leaves one place to the others.
+	// One user cannot take all slots: one is left to the others.
 	t.turns.Slots, t.turns.Each, t.turns.Queued = o.AtOnce, max(1, o.AtOnce-1), maxWaiting
 	return t
 }
 
-// Look reports whether there is a program to run. The server may be a service: then it is
-// there when it answers.
+// Look reports an error if the program to run cannot be found. A service is not looked for: whether
+// it exists shows when it is used.
 func (t *Toolset) Look() error {
 	if len(t.o.Run) == 0 {
 		return nil
@@ -234,7 +236,7 @@ func (t *Toolset) Ask(ctx context.Context) error {
 		return err
 	}
 	defer leave()
-	err = l.fresh(ctx) // which lets adopt have the list
+	err = l.fresh(ctx) // passes the list to adopt
 	if errors.Is(err, errLogin) {
 		return err
 	}
@@ -245,7 +247,7 @@ func (t *Toolset) Ask(ctx context.Context) error {
 	return nil
 }
 
-// fit refuses options about tools that the server does not have.
+// fit refuses options for tools that the server does not have.
 func (o Options) fit(listed []*sdk.Tool) error {
 	var names []string
 	for _, tool := range listed {
@@ -301,7 +303,7 @@ func (t *Toolset) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 	if d.logsIn {
 		return t.loggedIn(ctx, r)
 	}
-	waiting, cancel := context.WithCancelCause(ctx) // ends with the turn, too, as long as nothing has left
+	waiting, cancel := context.WithCancelCause(ctx) // until the call is sent, it ends with the turn, too
 	defer cancel(nil)
 	sent := make(chan struct{})
 	defer close(sent)
@@ -334,8 +336,8 @@ type lostError struct{ err error }
 func (e *lostError) Error() string { return e.err.Error() }
 func (e *lostError) Unwrap() error { return e.err }
 
-// link is the connection of a call: the one that all share, or one with the caller's token,
-// which no other call may use.
+// link returns the connection for a call: the one that all calls share, or a separate one with the
+// caller's token.
 func (t *Toolset) link(ctx context.Context, r seam.Run) (*link, func(), error) {
 	s, ok := t.server.dial.(*service)
 	if !ok || t.o.Bearer.Credential == "" {
@@ -348,10 +350,10 @@ func (t *Toolset) link(ctx context.Context, r seam.Run) (*link, func(), error) {
 	return t.server.alone(ctx, s.with(token))
 }
 
-// slowStart is how long a call waits for its server before it says so.
+// slowStart is how long a call waits for its server before it reports progress.
 const slowStart = 2 * time.Second
 
-// starting is what a call waits for that has no connection yet.
+// starting describes what a call without a connection is waiting for.
 func (t *Toolset) starting() string {
 	if len(t.o.Run) > 0 {
 		return "starting the MCP server " + t.o.Name
@@ -385,7 +387,7 @@ func (t *Toolset) once(ctx, waiting context.Context, d definition, r seam.Run) (
 	return t.failure(r, l, trip, err)
 }
 
-// failure says what is known of a call that has no result.
+// failure returns what is known about a call that has no result.
 func (t *Toolset) failure(r seam.Run, l *link, trip *trip, err error) (parley.ToolResult, error) {
 	if errors.Is(err, seam.ErrParked) || seam.IsNotSent(err) {
 		return parley.ToolResult{}, err
@@ -421,7 +423,7 @@ func (t *Toolset) failure(r seam.Run, l *link, trip *trip, err error) (parley.To
 	return parley.ToolResult{}, err
 }
 
-// refusals are the codes of the protocol for calls that were not made.
+// refusals are the protocol's error codes that mean that a call was not made.
 var refusals = map[int64]bool{
 	jsonrpc.CodeParseError: true, jsonrpc.CodeInvalidRequest: true, jsonrpc.CodeMethodNotFound: true, jsonrpc.CodeInvalidParams: true,
 	sdk.CodeHeaderMismatch: true, sdk.CodeMissingRequiredClientCapabilities: true, sdk.CodeUnsupportedProtocolVersion: true,

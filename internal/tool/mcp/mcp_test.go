@@ -191,7 +191,7 @@ func TestTools(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		d, _ := r.box.Decl("mcp__test__echo")
-		if d.Description != "Tool echo of the MCP server test, which describes it so: Does echo." {
+		if d.Description != "Tool echo of the MCP server test, which describes it as follows: Does echo." {
 			t.Errorf("described as %q", d.Description)
 		}
 		r.want(r.call("echo", in{"text": "hello"}), parley.OutcomeOK, "hello")
@@ -306,7 +306,7 @@ func TestClose(t *testing.T) {
 	if err := syscall.Kill(-pid, 0); err == nil {
 		t.Errorf("the group %d is still there", pid)
 	}
-	r.want(r.call("echo", in{}), parley.OutcomeError, "was ended with Parley")
+	r.want(r.call("echo", in{}), parley.OutcomeError, "because Parley is stopping")
 }
 
 func pidOf(t *testing.T, text string) int {

@@ -20,7 +20,7 @@ import (
 	"github.com/parley-server/parley/internal/login"
 )
 
-// OAuth gets tokens with the credentials of Parley itself (RFC 6749, section 4.4).
+// OAuth obtains tokens with Parley's own credentials (RFC 6749, section 4.4).
 type OAuth struct {
 	// Issuer is the authorization server. Empty: the one that the MCP server names, which
 	// has to be at the same host or at one of Options.Hosts.
@@ -47,21 +47,22 @@ func (o OAuth) check() (*url.URL, error) {
 	return u, nil
 }
 
-// own implements auth.OAuthHandler of the SDK with Parley's own credentials. The SDK's handler sends no
-// resource, is not safe for concurrent use, and trusts the server to name who gets the secret.
+// own implements auth.OAuthHandler of the SDK with Parley's own credentials. The SDK's handler
+// sends no resource, is not safe for concurrent use, and lets the server name who receives the
+// secret.
 type own struct {
 	o      OAuth
 	clean  func(text string, n int) string // see Options.clean
 	search login.Search
 	client *http.Client
-	busy   chan struct{} // holds one while a token is asked for
+	busy   chan struct{} // holds one element while a token is requested
 
 	mu     sync.Mutex
-	issued issuer        // where tokens come from; zero: not known yet
+	issued issuer        // the source of tokens; zero: not known yet
 	token  *oauth2.Token // the last one
 }
 
-// issuer is an authorization server with the request for a token.
+// issuer is an authorization server, with the request that gets a token from it.
 type issuer struct {
 	name string
 	cfg  *clientcredentials.Config
@@ -71,7 +72,7 @@ func newOwn(o OAuth, clean func(string, int) string, search login.Search) *own {
 	return &own{o: o, clean: clean, search: search, client: search.Client, busy: make(chan struct{}, 1)}
 }
 
-// enter waits until nobody else asks for a token.
+// enter waits until nobody else is requesting a token.
 func (l *own) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case l.busy <- struct{}{}:
@@ -87,7 +88,7 @@ func (l *own) now() (issuer, *oauth2.Token) {
 	return l.issued, l.token
 }
 
-// renew asks for a token. The caller has entered.
+// renew requests a token. The caller has entered.
 func (l *own) renew(ctx context.Context, from issuer) (*oauth2.Token, error) {
 	token, err := from.cfg.Token(context.WithValue(ctx, oauth2.HTTPClient, l.client))
 	if err != nil {
@@ -102,7 +103,7 @@ func (l *own) renew(ctx context.Context, from issuer) (*oauth2.Token, error) {
 // tokens implements [oauth2.TokenSource] for one request.
 type tokens struct {
 	*own
-	ctx context.Context // of the request, as the tokens are
+	ctx context.Context // of the same request
 }
 
 // Token returns the token, or a new one when it has expired.
@@ -117,7 +118,7 @@ func (t tokens) Token() (*oauth2.Token, error) {
 	defer leave()
 	from, token := t.now()
 	if token.Valid() {
-		return token, nil // of another request
+		return token, nil // another request has obtained it
 	}
 	return t.renew(t.ctx, from)
 }
@@ -130,7 +131,8 @@ func (l *own) TokenSource(ctx context.Context) (oauth2.TokenSource, error) {
 	return tokens{l, ctx}, nil
 }
 
-// Authorize implements auth.OAuthHandler of the SDK: it gets a token after a request was refused.
+// Authorize implements auth.OAuthHandler of the SDK: it obtains a token after a request was
+// refused.
 func (l *own) Authorize(ctx context.Context, req *http.Request, resp *http.Response) error {
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxMessage))
@@ -152,14 +154,14 @@ func (l *own) Authorize(ctx context.Context, req *http.Request, resp *http.Respo
 	if scopes == nil {
 		scopes = found.Scopes
 		if was.cfg != nil {
-			for _, s := range was.cfg.Scopes { // what an earlier request needed is needed still
+			for _, s := range was.cfg.Scopes { // keep the scopes that earlier requests needed
 				if !slices.Contains(scopes, s) {
 					scopes = append(scopes, s)
 				}
 			}
 		}
 	}
-	style := oauth2.AuthStyleInHeader // what a server without a list has (RFC 8414, section 2)
+	style := oauth2.AuthStyleInHeader // the default of a server that lists none (RFC 8414, section 2)
 	if list := found.Meta.TokenEndpointAuthMethodsSupported; len(list) > 0 && !slices.Contains(list, "client_secret_basic") {
 		style = oauth2.AuthStyleInParams
 	}
@@ -170,7 +172,7 @@ func (l *own) Authorize(ctx context.Context, req *http.Request, resp *http.Respo
 	return err
 }
 
-// refusal is the error without the body of the answer, which may repeat the secret.
+// refusal returns the error without the body of the answer, which may repeat the secret.
 func (l *own) refusal(err error) error {
 	e, ok := err.(*oauth2.RetrieveError) //nolint:errorlint // as documented
 	switch {

@@ -14,26 +14,26 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// A server at which people log in has a toolset for each of them, since it may have other tools
-// for each. Before a call is made, Prepare asks the person to log in if that is needed, so nothing
-// has begun while the turn waits. A server may not even list its tools to strangers, so there is
-// always one tool of ours, loginTool. It stays when the tools are known: a turn that has called it
-// goes on after the login.
+// Where people log in at a server, each has a toolset of their own, because the server may offer
+// each of them other tools. Before a call is made, Prepare asks the person to log in if that is
+// needed. So no call has begun while the turn waits. A server may refuse even to list its tools
+// before a login, so there is always one tool of our own, loginTool. It stays when the tools are
+// known, because a turn that called it goes on after the login.
 
-// errLogin is the error of a server that asks for a login which is not there.
+// errLogin is the error of a server that requires a login when nobody is logged in.
 var errLogin = errors.New("nobody is logged in")
 
-// loginError says what to do about that.
+// loginError is the error for a missing login, with a hint what to do.
 func (o Options) loginError() error {
 	e := parley.Errorf(parley.CodeUnauthenticated, "the MCP server %s asks for a login: %w", o.Name, errLogin)
 	if o.Login == nil {
-		return e.WithHint("if people can log in there, write login: {} under auth of the server in app.yaml; if not, give it a token by bearer, or oauth")
+		return e.WithHint("if people can log in there, write login: {} under auth of the server in app.yaml; otherwise configure a token there, with bearer or oauth")
 	}
-	return e.WithHint("call the tool again; the user is asked to log in then")
+	return e.WithHint("call the tool again, and the user is asked to log in")
 }
 
-// withLogin adds loginTool to the tools of a server at which people log in, unless it has one of
-// that name.
+// withLogin adds loginTool to the tools of a server at which people log in, unless the server has a
+// tool of that name.
 func (o Options) withLogin(list []definition) []definition {
 	own := o.loginTool()
 	if o.Login == nil || slices.ContainsFunc(list, func(d definition) bool { return d.logsIn || d.decl.Name == own.decl.Name }) {
@@ -48,12 +48,13 @@ func (o Options) loginTool() definition {
 		Name:   o.toolName("login"),
 		Effect: parley.EffectRead,
 		Description: fmt.Sprintf("Asks the user to log in at the MCP server %s. Call it if the user wants something from %s and none of its other tools is there: "+
-			"they are known after the first login, and can be called from the user's next message on. Otherwise do not call it, since each of them asks for the login itself.", o.Name, o.Name),
+			"they are known after the first login, and can be called from the user's next message on. Otherwise do not call it: each of them asks for the login itself.", o.Name, o.Name),
 		InputSchema: json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
 	}}
 }
 
-// loggedIn is the result of loginTool: by now the person is logged in, or need not be.
+// loggedIn is the result of loginTool. When it runs, the person is logged in, or no login is
+// needed.
 func (t *Toolset) loggedIn(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
 	if err := t.Ask(ctx); err != nil {
 		return parley.ToolResult{}, seam.NotSent(err)
@@ -73,7 +74,7 @@ func (t *Toolset) Prepare(ctx context.Context, r seam.Run) (*parley.Interaction,
 	if t.o.Login == nil {
 		return nil, nil
 	}
-	if err := t.hide(ctx, r); err != nil { // a refusal may repeat what it was sent
+	if err := t.hide(ctx, r); err != nil { // a refusal may repeat the token that was sent
 		return nil, err
 	}
 	d, _ := t.find(r.Name)
@@ -87,7 +88,7 @@ func (t *Toolset) Prepare(ctx context.Context, r seam.Run) (*parley.Interaction,
 	}, nil
 }
 
-// hide keeps the person's tokens out of what the session keeps and shows.
+// hide keeps the person's tokens out of everything that the session stores or shows.
 func (t *Toolset) hide(ctx context.Context, r seam.Run) error {
 	if t.o.Login == nil || r.Hide == nil {
 		return nil

@@ -17,9 +17,9 @@ import (
 const (
 	maxPrompts  = 200      // of a server that are shown
 	maxPrompt   = 64 << 10 // bytes of what one says
-	maxArgument = 20       // arguments of a prompt that are looked at
-	// promptPause is the least time between two lists of a server that says again and
-	// again that they have changed.
+	maxArgument = 20       // arguments of a prompt that are used
+	// promptPause is the least time between two lists of prompts, for a server that reports changes
+	// again and again.
 	promptPause   = time.Second
 	promptTimeout = 30 * time.Second
 )
@@ -30,7 +30,7 @@ type prompt struct {
 	listed *sdk.Prompt
 	name   string   // at the server
 	args   []string // their names
-	need   int      // how many of the first have to be there
+	need   int      // how many of them, from the first on, are required
 }
 
 // relist lists the server's prompts again, soon. The caller holds the lock.
@@ -51,8 +51,8 @@ func (s *server) relist() {
 	})
 }
 
-// listsPrompts lists the prompts over the link that is there, if somebody asked for it. It
-// reports whether it did.
+// listsPrompts lists the prompts over the existing link if somebody has asked for them. It reports
+// whether it did.
 func (s *server) listsPrompts() bool {
 	s.mu.Lock()
 	l := s.cur
@@ -114,7 +114,7 @@ func (l *link) prompts(ctx context.Context) (list []prompt, err error) {
 	return list, nil
 }
 
-// prompt is a prompt of the server as a slash command. Its name begins with the server's.
+// prompt makes a slash command of a prompt of the server. Its name begins with the server's name.
 func (o Options) prompt(p *sdk.Prompt) prompt {
 	about := p.Description
 	if about == "" {
@@ -141,8 +141,8 @@ func (o Options) prompt(p *sdk.Prompt) prompt {
 	return made
 }
 
-// Commands implements [seam.Commander]. They are those that the server listed last; before it
-// was ever used there are none.
+// Commands implements [seam.Commander]. It returns the prompts that the server listed last, and
+// none before the server was first used.
 func (t *Toolset) Commands() []parley.SlashCommand {
 	t.server.mu.Lock()
 	defer t.server.mu.Unlock()
@@ -153,8 +153,8 @@ func (t *Toolset) Commands() []parley.SlashCommand {
 	return list
 }
 
-// Expand implements [seam.Commander]: it asks the server what the prompt says. The
-// arguments are the prompt's in their order; the last one takes what is left.
+// Expand implements [seam.Commander]. It asks the server for the text of the prompt. The arguments
+// are assigned in order, and the last one takes the rest.
 func (t *Toolset) Expand(ctx context.Context, name, args string) (string, error) {
 	p, ok := t.prompt(name)
 	if !ok {
@@ -181,7 +181,7 @@ func (t *Toolset) Expand(ctx context.Context, name, args string) (string, error)
 	case err != nil:
 		return "", t.unsaid(name, l.explain(err))
 	case len(res.InputRequests) > 0:
-		return "", t.unsaid(name, errors.New("it asks for more, which it cannot get here"))
+		return "", t.unsaid(name, errors.New("it asks for input, which is not supported for prompts"))
 	}
 	l.server.worked(l)
 	var parts []string
@@ -189,7 +189,7 @@ func (t *Toolset) Expand(ctx context.Context, name, args string) (string, error)
 	for _, m := range res.Messages {
 		text := t.o.said(m)
 		if size += len(text); size > maxPrompt {
-			return "", parley.Errorf(parley.CodeTooLarge, "/%s says more than %d bytes", name, maxPrompt).WithField("message")
+			return "", parley.Errorf(parley.CodeTooLarge, "the text of /%s has more than %d bytes", name, maxPrompt).WithField("message")
 		}
 		parts = append(parts, text)
 	}
@@ -197,7 +197,7 @@ func (t *Toolset) Expand(ctx context.Context, name, args string) (string, error)
 }
 
 func (t *Toolset) unsaid(name string, err error) error {
-	return parley.Errorf(parley.CodeUnavailable, "the MCP server %s does not say what /%s means: %w", t.o.Name, name, err).WithField("message")
+	return parley.Errorf(parley.CodeUnavailable, "the MCP server %s does not return the text of /%s: %w", t.o.Name, name, err).WithField("message")
 }
 
 func (t *Toolset) prompt(name string) (prompt, bool) {
@@ -211,7 +211,7 @@ func (t *Toolset) prompt(name string) (prompt, bool) {
 	return prompt{}, false
 }
 
-// said is one message of a prompt as text.
+// said returns one message of a prompt as text.
 func (o Options) said(m *sdk.PromptMessage) string {
 	if m == nil {
 		return ""
@@ -237,8 +237,8 @@ func (o Options) said(m *sdk.PromptMessage) string {
 	return text
 }
 
-// split parts arguments at spaces, unless they are in double quotes. The last of most takes
-// what is left.
+// split splits arguments at spaces, except within double quotes. The last of most arguments takes
+// the rest.
 func split(args string, most int) (list []string) {
 	rest := strings.TrimSpace(args)
 	for rest != "" && len(list) < most {

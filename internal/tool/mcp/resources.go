@@ -23,20 +23,21 @@ import (
 )
 
 const (
-	maxResources = 500       // of a server that are listed, with its templates
+	maxResources = 500       // of a server, including templates, that are listed
 	maxListed    = 256 << 10 // bytes of them
 	maxContents  = 20        // pieces of a resource
-	// listedFor is how long a list counts. A server of the newer era, or one that tells of
-	// changes, may make it shorter.
+	// listedFor is how long a list is used. A server of the newer era, or one that reports changes,
+	// may make it shorter.
 	listedFor       = 30 * time.Second
 	resourceTimeout = 10 * time.Second // of a list
-	// codeNoResource is what servers of the older era answer about a resource that is not there.
+	// codeNoResource is the error code of servers of the older era for a resource that does not
+	// exist.
 	codeNoResource = -32002
 )
 
 // offers are the resources that the server listed last.
 type offers struct {
-	asked  chan struct{} // who has it may use the rest
+	asked  chan struct{} // holding it permits using the other fields
 	list   []parley.Resource
 	cut    bool
 	at     time.Time
@@ -54,7 +55,7 @@ func (c *core) Resources(ctx context.Context) (list []parley.Resource, cut bool,
 	ctx, cancel := context.WithTimeoutCause(ctx, resourceTimeout, fmt.Errorf("it did not answer within %s", resourceTimeout))
 	defer cancel()
 	o := &c.offers
-	select { // one list at a time: who comes meanwhile gets the same
+	select { // one list at a time; a caller that waits gets the same list
 	case o.asked <- struct{}{}:
 		defer func() { <-o.asked }()
 	case <-ctx.Done():
@@ -80,7 +81,7 @@ func (c *core) Resources(ctx context.Context) (list []parley.Resource, cut bool,
 	return list, cut, nil
 }
 
-// unread is the error of a server that was asked in vain.
+// unread is the error for a list or resource that the server did not return.
 func (c *core) unread(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -103,7 +104,7 @@ func (l *link) resources(ctx context.Context) (list []parley.Resource, cut bool,
 	add := func(r parley.Resource) bool {
 		switch {
 		case seen[r.URI] || parley.ResourceRef{Server: o.Name, URI: r.URI}.Check() != nil || o.clean(r.URI, parley.MaxURI) != r.URI:
-			return true // nobody could attach it
+			return true // it could not be attached
 		case len(list) == maxResources || size > maxListed:
 			cut = true
 			return false
@@ -168,10 +169,10 @@ func pages(page func(cursor string) (next string, more bool, err error)) error {
 
 // Read implements [seam.ResourceServer]. It starts the server.
 func (c *core) Read(ctx context.Context, r seam.Reading) ([]seam.ResourceContent, error) {
-	const what = "does not say what the resource is"
+	const what = "does not return the resource"
 	leave, err := c.turns.Enter(ctx, r.Principal)
 	if err != nil {
-		return nil, c.unread(ctx, what, fmt.Errorf("other calls of it are under way: %w", err))
+		return nil, c.unread(ctx, what, fmt.Errorf("too many calls of it are under way: %w", err))
 	}
 	defer leave()
 	for again := false; ; again = true {
@@ -185,16 +186,16 @@ func (c *core) Read(ctx context.Context, r seam.Reading) ([]seam.ResourceContent
 		switch {
 		case err == nil:
 			l.server.worked(l)
-			return c.contents(r.URI, res, append(tokens, c.tokens(ctx)...)) // they may have been renewed meanwhile
+			return c.contents(r.URI, res, append(tokens, c.tokens(ctx)...)) // the tokens may have been renewed meanwhile
 		case !again && ctx.Err() == nil && (errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed) || l.gone()):
-			l.server.drop(l) // a server may end, or forget the connection, between two calls
+			l.server.drop(l) // the server ended, or forgot the connection, between two calls
 		default:
 			return nil, c.refused(ctx, l, trip, r.URI, err)
 		}
 	}
 }
 
-// refused is why a resource was not read.
+// refused is the error for a resource that was not read.
 func (c *core) refused(ctx context.Context, l *link, trip *trip, uri string, err error) error {
 	e, answered := errors.AsType[*jsonrpc.Error](err)
 	answered = answered && e.Code != codeRejected
@@ -204,7 +205,7 @@ func (c *core) refused(ctx context.Context, l *link, trip *trip, uri string, err
 	case answered && (e.Code == codeNoResource || e.Code == jsonrpc.CodeInvalidParams):
 		l.server.worked(l)
 		return parley.Errorf(parley.CodeInvalid, "the MCP server %s has no resource %s: %s", c.o.Name, c.o.clean(uri, 300), c.o.clean(e.Message, 300)).
-			WithHint("look at the list of resources, or leave it out")
+			WithHint("choose one from the list of resources, or leave it out")
 	case answered && e.Code == codeTooLarge:
 		return parley.Errorf(parley.CodeTooLarge, "the resource %s of the MCP server %s is too large: %s", c.o.clean(uri, 300), c.o.Name, c.o.clean(e.Message, 300))
 	case answered:
@@ -212,10 +213,10 @@ func (c *core) refused(ctx context.Context, l *link, trip *trip, uri string, err
 	case l.gone():
 		err = l.explain(err)
 	}
-	return c.unread(ctx, "does not give the resource "+c.o.clean(uri, 300), err)
+	return c.unread(ctx, "does not return the resource "+c.o.clean(uri, 300), err)
 }
 
-// tokens are those of the person whose toolset it is.
+// tokens returns the tokens of the person whose toolset this is.
 func (c *core) tokens(ctx context.Context) []string {
 	if c.o.Login == nil {
 		return nil
@@ -223,7 +224,7 @@ func (c *core) tokens(ctx context.Context) []string {
 	return c.o.Login.Values(ctx)
 }
 
-// unstarted is the error of a server that could not be started. A login is not asked for here.
+// unstarted is the error for a server that could not be started. No login is asked for here.
 func (c *core) unstarted(err error) error {
 	if errors.Is(err, errLogin) {
 		return c.noLogin()
@@ -231,19 +232,19 @@ func (c *core) unstarted(err error) error {
 	return err
 }
 
-// noLogin says what to do about a login that is not there. It is no CodeUnauthenticated, which
-// would be about the caller of Parley.
+// noLogin is the error for a missing login, with a hint what to do. It is not CodeUnauthenticated,
+// because that concerns the caller of Parley.
 func (c *core) noLogin() error {
 	if c.o.Login == nil {
 		info := parley.Info(c.o.loginError())
 		return parley.Errorf(parley.CodeForbidden, "%s", info.Message).WithHint("%s", info.Hint)
 	}
 	return parley.Errorf(parley.CodeForbidden, "your login does not let you read resources of the MCP server %s", c.o.Name).
-		WithHint("send a message without the resource that asks for something from %s, log in when you are asked to, and try again", c.o.Name)
+		WithHint("send a message that asks for something from %s without this resource, log in when you are asked to, and try again", c.o.Name)
 }
 
-// reading is what is asked for with a context, and the answer. Otherwise the SDK would keep
-// every page and every resource as long as the connection lasts.
+// reading is a request and its answer, passed through the context. Otherwise the SDK would keep
+// every page and every resource for as long as the connection lasts.
 type reading struct {
 	key string // a cursor or URI
 	res sdk.Result
@@ -251,7 +252,7 @@ type reading struct {
 
 type readingKey struct{}
 
-// uncached gives an answer to whoever has asked, and the SDK an empty one.
+// uncached passes an answer to the caller through its reading, and returns an empty one to the SDK.
 func uncached(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, q sdk.Request) (sdk.Result, error) {
 		r, ok := ctx.Value(readingKey{}).(*reading)
@@ -280,7 +281,7 @@ func uncached(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// read reads a resource. What the server asks meanwhile, nobody answers.
+// read reads a resource. If the server asks for input, that is an error.
 func (l *link) read(ctx context.Context, uri string) (*sdk.ReadResourceResult, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -297,15 +298,15 @@ func (l *link) read(ctx context.Context, uri string) (*sdk.ReadResourceResult, e
 	}
 	res, ok := r.res.(*sdk.ReadResourceResult)
 	if !ok || res.NeedsInput() {
-		return nil, errors.New("it asks for more, which it cannot get here")
+		return nil, errors.New("it asks for input, which is not supported for resources")
 	}
 	return res, nil
 }
 
-// contents are the pieces of a resource, without the given secrets.
+// contents returns the pieces of a resource, without the given secrets.
 func (c *core) contents(uri string, res *sdk.ReadResourceResult, secrets []string) (list []seam.ResourceContent, err error) {
 	if len(res.Contents) > maxContents {
-		return nil, parley.Errorf(parley.CodeTooLarge, "the resource %s has %d pieces; %d are the most", c.o.clean(uri, 300), len(res.Contents), maxContents)
+		return nil, parley.Errorf(parley.CodeTooLarge, "the resource %s has %d pieces; at most %d are allowed", c.o.clean(uri, 300), len(res.Contents), maxContents)
 	}
 	for _, piece := range res.Contents {
 		if piece == nil {
@@ -323,7 +324,7 @@ func (c *core) contents(uri string, res *sdk.ReadResourceResult, secrets []strin
 			if isText {
 				text = strings.ReplaceAll(text, s, "[redacted]")
 			} else if s != "" && bytes.Contains(piece.Blob, []byte(s)) {
-				return nil, parley.Errorf(parley.CodeForbidden, "the resource %s has the login of its reader in it", c.o.clean(uri, 300))
+				return nil, parley.Errorf(parley.CodeForbidden, "the resource %s contains the login of its reader", c.o.clean(uri, 300))
 			}
 		}
 		if isText {
@@ -339,14 +340,14 @@ func (c *core) contents(uri string, res *sdk.ReadResourceResult, secrets []strin
 	return list, nil
 }
 
-// textual reports whether something of a media type is text, although it was sent as bytes.
+// textual reports whether bytes of this media type are text.
 func textual(kind string) bool {
 	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") && kind != "image/svg+xml" ||
 		slices.Contains([]string{"application/json", "application/xml", "application/yaml", "application/toml", "application/javascript", "application/sql"}, kind)
 }
 
-// plain is text without what nobody sees: control characters, and the tags of Unicode in which
-// instructions can be hidden.
+// plain removes invisible characters from text: control characters, and the tag characters of
+// Unicode, which can hide instructions.
 func plain(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\r\n", "\n")
 	return strings.Map(func(r rune) rune {

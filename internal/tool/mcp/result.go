@@ -47,7 +47,7 @@ func (t *Toolset) result(r seam.Run, d definition, res *sdk.CallToolResult) parl
 	return done
 }
 
-// content is one part of an answer as text.
+// content returns one part of an answer as text.
 func (t *Toolset) content(r seam.Run, n int, c sdk.Content) string {
 	switch c := c.(type) {
 	case *sdk.TextContent:
@@ -67,10 +67,10 @@ func (t *Toolset) content(r seam.Run, n int, c sdk.Content) string {
 		}
 		return t.o.clean(c.Resource.URI, maxShown) + "\n" + strings.ToValidUTF8(c.Resource.Text, "\uFFFD")
 	}
-	return "(content of a kind that is not known here)"
+	return "(content of an unknown kind)"
 }
 
-// kept keeps a file and says so.
+// kept stores a file as an artifact and returns a sentence about it.
 func kept(r seam.Run, name, kind string, body []byte) string {
 	kind, params, err := mime.ParseMediaType(kind)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 //
 //lint:file-ignore SA1019 see above
 
-// askedForRoots is what a server of the newer era asks with a result.
+// askedForRoots is the type of the request that a server of the newer era returns as a result.
 type askedForRoots = sdk.ListRootsParams
 
 // offerRoots tells a server that it may ask for roots, if there are any. They do not change.
@@ -30,7 +30,7 @@ func (o Options) addRoots(c *sdk.Client) { c.AddRoots(o.roots()...) }
 
 func (o Options) listRoots() *sdk.ListRootsResult { return &sdk.ListRootsResult{Roots: o.roots()} }
 
-// roots are the folders as the protocol has them.
+// roots returns the folders in the protocol's form.
 func (o Options) roots() []*sdk.Root {
 	list := []*sdk.Root{}
 	for _, dir := range o.Roots {

@@ -15,20 +15,20 @@ import (
 )
 
 // Sampling is deprecated from protocol version 2026-07-28 on, as roots are, and works for at least
-// a year from then. A server says what the model is to reply to, and gets the text. It decides
-// neither on the model nor on what the model sees besides: includeContext, temperature,
-// stopSequences and metadata are ignored, as the protocol permits, and the hints at a model choose
-// among the app's. Pictures, sound and tools are refused.
+// a year from then. A server says what the model is to reply to, and gets the text. It does not
+// choose the model, nor what else the model sees: includeContext, temperature, stopSequences and
+// metadata are ignored, as the protocol permits, and its model hints choose only among the app's
+// models. Pictures, sound and tools are refused.
 //
 //lint:file-ignore SA1019 see above
 
 // maxReplies is how many replies of the model a call may ask for.
 const maxReplies = 10
 
-// askedForReply is what a server asks in both eras.
+// askedForReply is the request of a server in both eras.
 type askedForReply = sdk.CreateMessageWithToolsParams
 
-// offerSampling tells a server that it may ask for replies of the model, if it may.
+// offerSampling tells a server that it may ask for replies of the model, if that is allowed.
 func (o Options) offerSampling(can *sdk.ClientCapabilities) {
 	if o.Sampling {
 		can.Sampling = &sdk.SamplingCapabilities{}
@@ -39,7 +39,7 @@ func (o Options) offerSampling(can *sdk.ClientCapabilities) {
 func (l *link) sampled(ctx context.Context, q sdk.Request) (sdk.Result, error) {
 	p, ok := q.GetParams().(*askedForReply)
 	if !ok {
-		return nil, errors.New("these are no parameters of a request for a reply")
+		return nil, errors.New("the parameters are not those of a request for a reply")
 	}
 	who, err := l.whose()
 	if err != nil {
@@ -54,7 +54,8 @@ func (l *link) sampled(ctx context.Context, q sdk.Request) (sdk.Result, error) {
 	return res, err
 }
 
-// sample has the model reply to a server. Its errors are a *noReplyError, or about the call.
+// sample asks the model for a reply for a server. Its errors are either a *noReplyError or about
+// the call.
 func (a *asker) sample(ctx context.Context, p *askedForReply) (*sdk.CreateMessageResult, error) {
 	key, err := a.key("model-", &a.model, maxReplies, p.SystemPrompt, p.Messages, p.MaxTokens)
 	if err != nil {
@@ -79,11 +80,11 @@ func (a *asker) sample(ctx context.Context, p *askedForReply) (*sdk.CreateMessag
 	return &sdk.CreateMessageResult{Role: "assistant", Model: got.Model, Content: &sdk.TextContent{Text: got.Text}, StopReason: stopReason(got.StopReason)}, nil
 }
 
-// sampling is what a server asks, in our words.
+// sampling translates the request of a server.
 func (o Options) sampling(key string, p *askedForReply) (parley.Sampling, error) {
 	q := parley.Sampling{Key: key, Server: o.Name, System: p.SystemPrompt, MaxTokens: p.MaxTokens}
 	if len(p.Tools) > 0 || p.ToolChoice != nil {
-		return q, refusedReply("the model gets no tools in sampling here; leave tools and toolChoice out")
+		return q, refusedReply("tools are not supported in sampling; leave out tools and toolChoice")
 	}
 	for _, m := range p.Messages {
 		if m == nil {
@@ -93,7 +94,7 @@ func (o Options) sampling(key string, p *askedForReply) (parley.Sampling, error)
 		for _, c := range m.Content {
 			text, ok := c.(*sdk.TextContent)
 			if !ok {
-				return q, refusedReply("the model gets texts alone in sampling here, and a message has other content")
+				return q, refusedReply("only text is supported in sampling, and a message has other content")
 			}
 			msg.Parts = append(msg.Parts, parley.Part{Type: parley.PartText, Text: text.Text})
 		}
@@ -109,7 +110,7 @@ func (o Options) sampling(key string, p *askedForReply) (parley.Sampling, error)
 	return q, nil
 }
 
-// stopReason is why a reply ended, as the protocol calls it.
+// stopReason is the protocol's word for why a reply ended.
 func stopReason(reason string) string {
 	switch reason {
 	case "end_turn", "tool_use":
@@ -120,7 +121,7 @@ func stopReason(reason string) string {
 	return reason
 }
 
-// noReplyError is why a server gets no reply of the model.
+// noReplyError says why a server gets no reply of the model.
 type noReplyError struct{ err error }
 
 func (e *noReplyError) Error() string { return e.err.Error() }
@@ -130,14 +131,14 @@ func refusedReply(format string, args ...any) error {
 	return &noReplyError{parley.Errorf(parley.CodeInvalid, format, args...)}
 }
 
-// The protocol's code for what a user does not want, and JSON-RPC's.
+// The protocol's code for a request that the user rejected, and JSON-RPC's for an internal error.
 const (
 	codeUnwanted = -1
 	codeInternal = -32603
 )
 
-// wire is the error for a server of the older era. What a person says when they decline, what is
-// left of a budget and what a provider says are not for it.
+// wire returns the error that a server of the older era gets. It does not contain what the person
+// said when declining, what is left of a budget, or the provider's message.
 func (e *noReplyError) wire() error {
 	switch parley.CodeOf(e.err) {
 	case parley.CodeForbidden:
@@ -149,7 +150,7 @@ func (e *noReplyError) wire() error {
 }
 
 // noReply is the result of a call of the newer era in which the server got no reply. The protocol
-// has no way to tell the server, which is waiting for nothing: the call ends there.
+// has no way to tell the server, which is not waiting, so the call ends here.
 func (t *Toolset) noReply(r seam.Run, e *noReplyError) parley.ToolResult {
 	info := parley.Info(e.err)
 	info.Message = parley.Cut(fmt.Sprintf("the MCP server %s asked for a reply of the model to go on, and got none: %s. The call ended there, and the server did not say what it had done until then.",

@@ -133,11 +133,11 @@ func TestSampleNot(t *testing.T) {
 			want string // for the server of the older era
 			said string // to our model, in the newer one
 		}{
-			"off":       {true, says("go"), no(nil), "", "none of here"},
+			"off":       {true, says("go"), no(nil), "", "which is not allowed"},
 			"no model":  {false, says("go"), nil, "rejected", "there is no model here"},
 			"declined":  {false, says("go"), no(declined), "rejected", "secret plan"},
-			"tools":     {false, tools, no(nil), "no tools", "no tools"},
-			"a picture": {false, picture, no(nil), "texts alone", "texts alone"},
+			"tools":     {false, tools, no(nil), "tools are not supported", "tools are not supported"},
+			"a picture": {false, picture, no(nil), "only text", "only text"},
 			"a budget":  {false, says("go"), no(parley.Errorf("budget_usd", "0.1 of 0.2 are used")), "did not reply", "0.1 of 0.2"},
 		} {
 			box := wanting(t, wrap, !c.off, c.p)

@@ -26,9 +26,9 @@ type dialer interface {
 // carrier carries the messages of one connection.
 type carrier struct {
 	sdk.Transport
-	end  func()        // ends what dial started, and waits until nothing of it is left; may be called again
-	said func() string // the last words of a program, for errors
-	// locked reports whether the service asks for a login that is not there; nil: it never does.
+	end  func()        // ends what dial started and waits for its end; may be called again
+	said func() string // the last output of a program, for errors
+	// locked reports whether the service requires a login that is missing; nil: it never does.
 	locked func() bool
 }
 
@@ -43,17 +43,17 @@ type server struct {
 	life context.Context // ends at close
 	end  context.CancelFunc
 	work sync.WaitGroup
-	asks atomic.Bool // it has asked in a call of the older era, see link.enter
+	asks atomic.Bool // it has asked a question in a call of the older era, see link.enter
 
 	reads     atomic.Int64 // of resources, so far
 	restocked atomic.Int64 // how often its resources may have changed
 
 	mu       sync.Mutex
 	cur      *link
-	links    map[*link]bool // those that are not closed yet
+	links    map[*link]bool // not closed yet
 	starting *start
 	legacy   bool // the server does not understand the newer era's first question
-	failures int  // since a link was last of use
+	failures int  // since the last success
 	next     time.Time
 	why      error // of the last failure
 
@@ -62,7 +62,7 @@ type server struct {
 	again     bool     // they have to be listed again
 }
 
-// start is a start under way.
+// start is a start that is under way.
 type start struct {
 	done chan struct{}
 	err  error
@@ -74,12 +74,11 @@ func newServer(o Options, d dialer) *server {
 	return s
 }
 
-// patience is how long a call waits for the next start before it fails instead.
+// patience is how long a call waits for the next start; if it would take longer, the call fails.
 const patience = 5 * time.Second
 
-// use returns a link, and starts the server if there is none. The caller calls leave when
-// it is done with the link. If the error is not nil, nothing was sent on behalf of the
-// caller.
+// use returns a link, and starts the server if there is none. The caller calls leave when it no
+// longer needs the link. If use returns an error, nothing was sent for the caller.
 func (s *server) use(ctx context.Context, stopped <-chan struct{}) (l *link, leave func(), err error) {
 	for {
 		s.mu.Lock()
@@ -107,10 +106,10 @@ func (s *server) use(ctx context.Context, stopped <-chan struct{}) (l *link, lea
 }
 
 func (s *server) over() error {
-	return parley.Errorf(parley.CodeUnavailable, "the MCP server %s was ended with Parley", s.o.Name)
+	return parley.Errorf(parley.CodeUnavailable, "the MCP server %s was stopped because Parley is stopping", s.o.Name)
 }
 
-// begin waits until a link is there that was not there before.
+// begin waits until a link exists that did not exist before.
 func (s *server) begin(ctx context.Context, stopped <-chan struct{}) error {
 	s.mu.Lock()
 	st := s.starting
@@ -177,8 +176,8 @@ func (s *server) start(st *start) {
 	close(st.done)
 }
 
-// connect opens a link. A server of the older era may end, or keep silent, when it is asked
-// the newer era's first question. It is then asked in its own way.
+// connect opens a link. A server of the older era may end, or not answer, when it gets the newer
+// era's first request. It is then asked in the older way.
 func (s *server) connect() (*link, error) {
 	s.mu.Lock()
 	legacy := s.legacy
@@ -198,7 +197,7 @@ func (s *server) connect() (*link, error) {
 	return l, err
 }
 
-// alone opens a link for one call, which ends it by leave.
+// alone opens a link for one call, which closes it with leave.
 func (s *server) alone(ctx context.Context, d dialer) (l *link, leave func(), err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -234,14 +233,14 @@ func (s *server) failed(err error) {
 	s.o.Logger.Warn("an MCP server failed", "server", s.o.Name, "times", s.failures, "next_start_in", delay, "err", err)
 }
 
-// worked says that the server answered over l.
+// worked records that the server answered over l.
 func (s *server) worked(*link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failures, s.next = 0, time.Time{}
 }
 
-// ended notices the end of a link that nobody here ended.
+// ended handles the end of a link that we did not end.
 func (s *server) ended(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,7 +253,7 @@ func (s *server) ended(l *link) {
 	}
 }
 
-// drop takes a link out of use. It is closed when its last call has ended.
+// drop takes a lost link out of use. It is closed when its last call has ended.
 func (s *server) drop(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,7 +264,7 @@ func (s *server) drop(l *link) {
 	s.rest(l)
 }
 
-// retire takes a link out of use with which nothing is wrong.
+// retire takes a working link out of use.
 func (s *server) retire(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,8 +281,8 @@ func (s *server) leave(l *link) {
 	s.rest(l)
 }
 
-// rest ends a link that is out of use, or is not used for a while. The caller holds the
-// lock.
+// rest closes a link that is out of use at once, and one that nobody uses after a while. The caller
+// holds the lock.
 func (s *server) rest(l *link) {
 	switch {
 	case l.users > 0 || s.life.Err() != nil:
@@ -319,7 +318,7 @@ func (s *server) close() {
 	st := s.starting // the last one
 	s.mu.Unlock()
 	if st != nil {
-		<-st.done // until then its link belongs to it
+		<-st.done // until then the start owns its link
 	}
 	s.mu.Lock()
 	left := slices.Collect(maps.Keys(s.links))
@@ -330,14 +329,14 @@ func (s *server) close() {
 	s.work.Wait()
 }
 
-// silentError is the failure of a server that could be reached and did not answer the newer
-// era's first question.
+// silentError is the failure of a server that could be reached but did not answer the newer era's
+// first request.
 type silentError struct{ err error }
 
 func (e *silentError) Error() string { return e.err.Error() }
 func (e *silentError) Unwrap() error { return e.err }
 
-// The protocol of the older era, and how long a server may take to say that it does not
+// The protocol versions of the two eras, and how long a server may take to say that it does not
 // know the newer one.
 const (
 	legacyVersion = "2025-11-25"
@@ -363,7 +362,7 @@ func (s *server) open(ctx context.Context, d dialer, legacy bool) (*link, error)
 	}
 	l := newLink(s, c)
 	s.mu.Lock()
-	over := s.life.Err() != nil // close sees only those that are there
+	over := s.life.Err() != nil // close ends only the links in s.links
 	if !over {
 		s.links[l] = true
 	}
@@ -383,7 +382,7 @@ func (s *server) open(ctx context.Context, d dialer, legacy bool) (*link, error)
 		}
 		return nil, err
 	}
-	if s.o.Allowed != nil { // a program may have been changed before it was read
+	if s.o.Allowed != nil { // a program may have been changed between the first check and its start
 		if err := s.o.Allowed(ctx); err != nil {
 			s.shut(l)
 			return nil, err

@@ -25,10 +25,11 @@ import (
 
 const (
 	maxError = 16 << 10        // bytes of standard error that are kept, the last ones
-	grace    = 2 * time.Second // from the end of its input to SIGTERM, and from there to SIGKILL
+	grace    = 2 * time.Second // from the end of its input to SIGTERM, and again to SIGKILL
 
-	// A server that says more is read no faster: it waits at its pipe. That is far more than
-	// the progress of many calls, and far less than what can be handled.
+	// perSecond is how many messages of a server are read in a second; further ones wait in its
+	// pipe. It is far more than the progress messages of many calls, and far less than what can be
+	// handled.
 	perSecond = 1000
 	burst     = 2000
 )
@@ -55,7 +56,7 @@ func notThere(name string, err error) *parley.Error {
 	return e
 }
 
-// dial starts the program. What it does not answer is for the session to find out.
+// dial starts the program. Whether it answers shows when the session begins.
 func (p *program) dial(ctx context.Context) (carrier, error) {
 	if err := ctx.Err(); err != nil {
 		return carrier{}, err
@@ -104,14 +105,14 @@ func (p *program) dial(ctx context.Context) (carrier, error) {
 	}, nil
 }
 
-// lines reads the messages of a program, one a line. It skips lines that are no messages,
-// since many programs print other things, too. It limits how long a line is and how many
-// come at once.
+// lines reads the messages of a program, one per line. It skips lines that are not messages,
+// because many programs print other things as well. It limits the length of a line and the number
+// of messages per second.
 type lines struct {
 	from *io.PipeReader
 	buf  *bufio.Reader
 	pace *rate.Limiter
-	life context.Context // ends at Close, so that nothing is waited for
+	life context.Context // ends at Close, and ends all waiting
 	end  context.CancelFunc
 	rest []byte
 	once sync.Once
@@ -166,11 +167,11 @@ func (l *lines) Close() error {
 	return nil
 }
 
-// patient is how long a program may take to read what it is sent after the call that sent
-// it has ended. To give the program up ends the calls of others.
+// patient is how long a program may take to read a request after the call that sent it has ended.
+// It is not zero because giving up the program ends the calls of others.
 const patient = 2 * time.Second
 
-// counted counts the bytes that a program was sent.
+// counted counts the bytes that were sent to a program.
 type counted struct {
 	*io.PipeWriter
 	n atomic.Int64
@@ -182,8 +183,8 @@ func (c *counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// watched notes which calls have left. A program that does not read its input must not
-// hold up a call much beyond its time, so such a program is given up.
+// watched records which calls were sent. A program that does not read its input must not delay a
+// call much beyond its deadline, so such a program is given up.
 type watched struct {
 	sdk.Transport
 	to *counted
@@ -224,7 +225,7 @@ func (c *watchedConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	close(written)
 	stop()
 	if err != nil && left != nil && c.to.n.Load() == before {
-		left.sent.Store(false) // nothing was read, of this message or any other
+		left.sent.Store(false) // nothing was read, neither of this message nor of another
 	}
 	return err
 }

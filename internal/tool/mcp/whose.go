@@ -14,13 +14,13 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// A server of the newer era asks with the answer to a call. One of the older era asks by a
-// request of its own, which does not say in which call. It is answered only if it can be in
-// one call alone: exactly one is under way, and none has ended without an answer that might
-// still be going on. So nobody is asked what belongs to another. A server that has asked gets
-// one call at a time from then on.
+// A server of the newer era asks in its answer to a call. A server of the older era asks with a
+// request of its own, which does not name the call. Such a request is answered only if it can
+// belong to one call alone: exactly one is under way, and none has ended without an answer that
+// might still be running. So a question never reaches the wrong person. From its first question on,
+// such a server gets one call at a time.
 
-// enter notes a call that is under way. leave says how it ended; only its first call counts.
+// enter records a call that is under way. leave records how it ended; only the first leave counts.
 func (l *link) enter(ctx context.Context, token string, who *asker) (leave func(error), err error) {
 	one := l.server.asks.Load()
 	if one {
@@ -50,9 +50,9 @@ func (l *link) enter(ctx context.Context, token string, who *asker) (leave func(
 	}, nil
 }
 
-var errWhose = errors.New("it cannot be told in which call this is asked")
+var errWhose = errors.New("it is not clear which call this question belongs to")
 
-// whose is the call in which the server asks something.
+// whose returns the call in which the server asks a question.
 func (l *link) whose() (*asker, error) {
 	l.server.asks.Store(true)
 	l.mu.Lock()
@@ -70,7 +70,7 @@ func (l *link) whose() (*asker, error) {
 func (l *link) elicited(ctx context.Context, q sdk.Request) (sdk.Result, error) {
 	p, ok := q.GetParams().(*sdk.ElicitParams)
 	if !ok {
-		return nil, errors.New("these are no parameters of a question")
+		return nil, errors.New("the parameters are not those of a question")
 	}
 	who, err := l.whose()
 	if err != nil {
@@ -81,7 +81,7 @@ func (l *link) elicited(ctx context.Context, q sdk.Request) (sdk.Result, error) 
 	return who.elicit(ctx, p)
 }
 
-// within is ctx, which ends with the call, too.
+// within returns ctx, which then ends with the call at the latest.
 func (a *asker) within(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(a.over, func() { cancel(context.Cause(a.over)) })
@@ -94,17 +94,17 @@ func (a *asker) isParked() bool {
 	return a.parked
 }
 
-// visit asks a person to open the pages without which the server does not make a call.
+// visit asks a person to open the pages that the server requires before it makes a call.
 func (a *asker) visit(ctx context.Context, data json.RawMessage) error {
 	var asks struct {
 		Elicitations []*sdk.ElicitParams `json:"elicitations"`
 	}
 	if err := json.Unmarshal(data, &asks); err != nil || len(asks.Elicitations) == 0 {
-		return errors.New("it refuses the call until a page was opened, and does not say which")
+		return errors.New("it refuses the call until a page has been opened, but does not say which page")
 	}
 	for _, p := range asks.Elicitations {
 		if p == nil || p.URL == "" {
-			return errors.New("it refuses the call until a page was opened, and does not say which")
+			return errors.New("it refuses the call until a page has been opened, but does not say which page")
 		}
 		p.Mode = "url"
 		res, err := a.elicit(ctx, p)
@@ -112,7 +112,7 @@ func (a *asker) visit(ctx context.Context, data json.RawMessage) error {
 			return err
 		}
 		if res.Action != "accept" {
-			return seam.NotSent(parley.Errorf(parley.CodeForbidden, "the call was not made: it needs a page to be opened, and the user did not open it"))
+			return seam.NotSent(parley.Errorf(parley.CodeForbidden, "the call was not made: the server requires that a page is opened first, and the user did not open it"))
 		}
 	}
 	return nil
