@@ -32,7 +32,7 @@ func (r ResourceRef) Check() *Error {
 	case r.URI == "":
 		return Errorf(CodeInvalid, "a resource has a URI, and this one is empty").WithField("uri")
 	case len(r.URI) > MaxURI:
-		return Errorf(CodeTooLarge, "the URI of a resource has %d bytes; %d are the most", len(r.URI), MaxURI).WithField("uri")
+		return Errorf(CodeTooLarge, "the URI of a resource has %d bytes; at most %d are allowed", len(r.URI), MaxURI).WithField("uri")
 	case !utf8.ValidString(r.URI) || strings.ContainsFunc(r.URI, isControl):
 		return Errorf(CodeInvalid, "the URI of a resource has control characters or is not UTF-8").WithField("uri")
 	}

@@ -178,7 +178,7 @@ func (o Options) decode(w http.ResponseWriter, r *http.Request) (chatBody, error
 	case in.Message == nil || strings.TrimSpace(*in.Message) == "":
 		return invalid("message", "the message is empty")
 	case len(*in.Message) > o.MaxMessage:
-		return in, parley.Errorf(parley.CodeTooLarge, "the message has %d bytes; %d are the most", len(*in.Message), o.MaxMessage).WithField("message").
+		return in, parley.Errorf(parley.CodeTooLarge, "the message has %d bytes; at most %d are allowed", len(*in.Message), o.MaxMessage).WithField("message").
 			WithHint("send less at once")
 	}
 	return in, nil

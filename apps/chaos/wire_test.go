@@ -318,7 +318,7 @@ func TestWire_ends_with_one_error(t *testing.T) {
 		want string
 	}{
 		{"failed", parley.TurnFailed{Error: parley.ErrorInfo{Code: parley.CodeModel, Message: "the model is away"}}, `{"message":"the model is away"}`},
-		{"budget", parley.TurnFailed{Error: parley.ErrorInfo{Code: "budget_steps", Message: "8 steps are the most"}}, `{"message":"8 steps are the most"}`},
+		{"budget", parley.TurnFailed{Error: parley.ErrorInfo{Code: "budget_steps", Message: "at most 8 steps are allowed"}}, `{"message":"at most 8 steps are allowed"}`},
 		{"cancelled", parley.TurnCancelled{Reason: "enough"}, `{"message":"the turn was cancelled: enough"}`},
 		{"cancelled_without_a_reason", parley.TurnCancelled{}, `{"message":"the turn was cancelled"}`},
 		{"expired", parley.TurnExpired{}, `{"message":"the turn expired"}`},

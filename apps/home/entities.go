@@ -14,12 +14,11 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// House is the part of a house that the page's panel uses. It is the same house as the
-// tools'.
+// House is the part of a house that the page's panel uses. It is the house that the tools use.
 type House interface {
-	// Listing is the current state; it fails if the state was never read.
+	// Listing returns the current state. It fails if the state was never read.
 	Listing(ctx context.Context) (Listing, error)
-	// Past is an entity's history, thinned to what a chart can show.
+	// Past returns an entity's history, thinned to what a chart can show.
 	Past(ctx context.Context, entity string, from, to time.Time) (History, error)
 	// Changes passes on changes in the house from now on.
 	Changes() *Feed
@@ -40,7 +39,7 @@ type Area struct {
 	Entities []Entity `json:"entities"`
 }
 
-// Entity is one thing in it.
+// Entity is one entity of an area.
 type Entity struct {
 	ID          string    `json:"entity_id"`
 	Name        string    `json:"name"`
@@ -52,8 +51,8 @@ type Entity struct {
 	Available   bool      `json:"available"`
 }
 
-// History is an entity's history: values for a number, otherwise states, each with its
-// start. Times are in ms since 1970.
+// History is an entity's history. A numeric entity has values, others have states, each with the
+// time at which it began. Times are in ms since 1970.
 type History struct {
 	ID          string  `json:"entity_id"`
 	Name        string  `json:"name"`
@@ -61,21 +60,21 @@ type History struct {
 	DeviceClass string  `json:"device_class,omitempty"`
 	From        int64   `json:"from"`
 	To          int64   `json:"to"`
-	Zone        string  `json:"zone"` // the house's
+	Zone        string  `json:"zone"` // the time zone of the house
 	Points      []Point `json:"points"`
 	States      []State `json:"states"`
 	Marks       []Mark  `json:"marks"`
 	Thinned     bool    `json:"thinned,omitempty"` // values were left out
 }
 
-// Point is a value from a time on, or no value; in JSON a pair.
+// Point is a value from a time on, or a gap. In JSON it is a pair.
 type Point struct {
 	At    int64
 	Value float64
 	None  bool
 }
 
-// State is a state from a time on; in JSON a pair.
+// State is a state from a time on. In JSON it is a pair.
 type State struct {
 	At    int64
 	State string
@@ -112,21 +111,20 @@ type EntityOptions struct {
 const (
 	maxHours   = 31 * 24
 	maxReading = 4  // histories that are read from the house at once
-	maxQueued  = 32 // of one user that wait: more than a page shows
+	maxQueued  = 32 // histories of one user that may wait: more than a page shows
 )
 
-// Roughly what an answer holds, in bytes: a house of 2,000 entities, and the points of a
+// The approximate size of an answer in bytes: a house of 2,000 entities, and the points of a
 // history.
 const (
 	heldListing = 512 << 10
 	heldPast    = 128 << 10
 )
 
-// Entities serves the panel of entities: GET {base}/entities is the house by
-// area, {base}/entities/{entity_id}/history what one was, either in the hours=24 up
-// to now or between from= and to=, which are times of RFC 3339, and
-// {base}/entities/stream what changes, as server-sent events, where base is
-// /apps/{app}.
+// Entities serves the panel of entities below {base} = /apps/{app}. GET {base}/entities is the
+// house by area. GET {base}/entities/{entity_id}/history is an entity's history, either of the last
+// hours (hours=24), or between the RFC 3339 times from= and to=. GET {base}/entities/stream sends
+// what changes, as server-sent events.
 func Entities(o EntityOptions) http.Handler {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -173,14 +171,14 @@ func Entities(o EntityOptions) http.Handler {
 		}
 		leave, err := reading.Enter(r.Context(), who)
 		if errors.Is(err, fair.ErrFull) {
-			return parley.Errorf(parley.CodeRateLimited, "%d histories of yours wait already, which is as many as may", maxQueued).
+			return parley.Errorf(parley.CodeRateLimited, "%d histories of yours are waiting already, which is the limit", maxQueued).
 				WithHint("ask for some after the others").WithRetry(time.Second)
 		}
 		if err != nil {
 			return err
 		}
 		h, err := func() (History, error) {
-			defer leave() // leaves before writing: a client that reads slowly delays no other
+			defer leave() // before writing, so that a client that reads slowly delays no other
 			return o.House.Past(r.Context(), r.PathValue("entity_id"), from, to)
 		}()
 		if err != nil {
@@ -221,7 +219,7 @@ func hoursOf(text string) (time.Duration, error) {
 		return 24 * time.Hour, nil
 	}
 	h, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(h > 0 && h <= maxHours) { // not a number is neither
+	if err != nil || !(h > 0 && h <= maxHours) { // also refuses NaN
 		return 0, parley.Errorf(parley.CodeInvalid, "hours has to be a number up to %d", maxHours).WithField("hours")
 	}
 	return time.Duration(h * float64(time.Hour)), nil
@@ -236,6 +234,6 @@ func write(w http.ResponseWriter, v any) error {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(raw) // who asked is gone
+	_, _ = w.Write(raw) // on an error the client has left
 	return nil
 }

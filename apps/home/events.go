@@ -16,7 +16,7 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// Path is where the wire is.
+// Path is the path of the wire.
 const Path = "/events/{session_id}"
 
 const (
@@ -47,25 +47,24 @@ type Reader interface {
 type Options struct {
 	Engine Engine
 	Reader Reader
-	// Principal says who asks.
+	// Principal returns the caller.
 	Principal func(ctx context.Context) (parley.Principal, error)
-	// Fail answers with an error in the one shape.
+	// Fail answers with an error in the usual form.
 	Fail func(w http.ResponseWriter, err error)
 	// Open counts a stream, or refuses it. Nil: there is no limit.
 	Open func(ctx context.Context, p parley.Principal) (done func(), err error)
-	// House reports whether an app's tools know a house. Nil: none does.
+	// House reports whether an app's tools have a house. Nil: none have.
 	House func(app string) bool
-	// PartialEvery is how long new text is gathered; 0 means [PartialEvery].
+	// PartialEvery is how long new text is collected before it is sent; 0 means [PartialEvery].
 	PartialEvery time.Duration
 
-	starting *fair.Turns // of users, at finding where their streams begin
+	starting *fair.Turns // lets users take turns in finding where their streams begin
 }
 
-// Events serves GET /events/{session_id}: any session of the caller, live, over
-// all its turns. Without a cursor it begins with the open turn, or else with the
-// last one. Last-Event-ID, which a browser sends by itself, or ?after= is the id
-// of the last frame that the client has. ?cursor=0 leaves the ids out, ?ping=1
-// sends a comment when the stream was silent.
+// Events serves GET /events/{session_id}: a session of the caller, live, over all its turns.
+// Without a cursor it begins with the open turn, or else with the last one. The cursor is the id of
+// the last frame that the client has. It is in Last-Event-ID, which a browser sends by itself, or
+// in ?after=. ?cursor=0 omits the ids. ?ping=1 sends a comment when the stream has been silent.
 func Events(o Options) http.Handler {
 	if o.PartialEvery <= 0 {
 		o.PartialEvery = PartialEvery
@@ -130,14 +129,13 @@ func (o Options) serve(w http.ResponseWriter, r *http.Request) error {
 	}), wire.SSE, form, wire.Options{Heartbeat: silence, Retry: -1})
 }
 
-// start finds where to begin, and tells the wire what the client has seen of its current
-// turn. It reads turns and events, which takes a processor for a while if they are large,
-// so users take turns at it.
+// start finds where to begin, and tells the wire what the client has seen of its current turn. It
+// reads turns and events. For large ones that needs a processor for a while, so users take turns.
 func (o Options) start(ctx context.Context, p parley.Principal, id parley.SessionID, resumed bool, from Cursor) (*Wire, int64, error) {
 	leave, err := o.starting.Enter(ctx, p)
 	if errors.Is(err, fair.ErrFull) {
-		return nil, 0, parley.Errorf(parley.CodeRateLimited, "%d streams of yours wait to begin, which is as many as may", maxStarting).
-			WithHint("connect again when others have begun").WithRetry(time.Second)
+		return nil, 0, parley.Errorf(parley.CodeRateLimited, "%d streams of yours are waiting to begin, which is the limit", maxStarting).
+			WithHint("connect again when some of them have begun").WithRetry(time.Second)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -152,7 +150,7 @@ func (o Options) start(ctx context.Context, p parley.Principal, id parley.Sessio
 	if resumed && from.Seq == 0 { // no turn has begun by then
 		return form, 0, nil
 	}
-	// A row holds a whole message and answer, so few are read at first.
+	// A row holds a whole message and answer, so only a few are read at first.
 	q := seam.TurnQuery{Session: id, Statuses: begun, Limit: 1}
 	turns, err := o.Engine.Turns(ctx, p, q)
 	if err != nil {

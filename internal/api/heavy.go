@@ -54,7 +54,7 @@ func reserveExport(ctx context.Context) error {
 func notBegun(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, fair.ErrFull), errors.Is(err, wire.ErrFull):
-		return parley.Errorf(parley.CodeRateLimited, "%d exports, forks and readings of sessions of yours wait already, which is as many as may", maxUserWaiting).
+		return parley.Errorf(parley.CodeRateLimited, "%d exports, forks and readings of sessions of yours are waiting already, which is the limit", maxUserWaiting).
 			WithHint("ask for one after the other").WithRetry(heavyRetry)
 	case ctx.Err() != nil:
 		return parley.Errorf(parley.CodeCancelled, "the request was given up while others ran before it")

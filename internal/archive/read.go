@@ -137,7 +137,7 @@ var known = regexp.MustCompile(`^(session\.json|events\.ndjson|turns/[0-9A-Za-z_
 
 func open(z *zip.Reader, l Limits) (*zipped, error) {
 	if len(z.File) > l.Files {
-		return nil, parley.Errorf(parley.CodeTooLarge, "the archive has %d files; %d are the most", len(z.File), l.Files)
+		return nil, parley.Errorf(parley.CodeTooLarge, "the archive has %d files; at most %d are allowed", len(z.File), l.Files)
 	}
 	a := &zipped{files: map[string]*zip.File{}, limit: l, left: min(l.Bytes, l.Kept)}
 	claimed := uint64(0)
@@ -170,11 +170,11 @@ func open(z *zip.Reader, l Limits) (*zipped, error) {
 }
 
 func tooMuch(l Limits) error {
-	return parley.Errorf(parley.CodeTooLarge, "the archive unpacks to more than %d bytes, which is the most for one of its size", l.Bytes)
+	return parley.Errorf(parley.CodeTooLarge, "the archive unpacks to more than %d bytes, the limit for an archive of its size", l.Bytes)
 }
 
 func tooLongLog(l Limits) error {
-	return parley.Errorf(parley.CodeTooLarge, "%s has more than %d bytes or %d events, which is the most of one import", eventsFile, l.Log, l.Events).
+	return parley.Errorf(parley.CodeTooLarge, "%s has more than %d bytes or %d events, the limit of one import", eventsFile, l.Log, l.Events).
 		WithHint("fork the session at an earlier event where it is, and export the fork")
 }
 

@@ -169,7 +169,7 @@ func (s *session) wanted(c parley.Send) (list []resource, err error) {
 		add(r, "message")
 	}
 	if len(list) > parley.MaxResources {
-		return nil, parley.Errorf(parley.CodeTooLarge, "the message has %d resources; %d are the most", len(list), parley.MaxResources).
+		return nil, parley.Errorf(parley.CodeTooLarge, "the message has %d resources; at most %d are allowed", len(list), parley.MaxResources).
 			WithField(list[parley.MaxResources].field).WithHint("send some of them in another message")
 	}
 	return list, nil
@@ -291,7 +291,7 @@ func (e *Engine) readAll(ctx context.Context, r reader, list []resource) (parts 
 func (e *Engine) asking(ctx context.Context, who parley.Principal) (leave func(), err error) {
 	leave, err = e.readings.turns.Enter(ctx, who)
 	if errors.Is(err, fair.ErrFull) {
-		return nil, parley.Errorf(parley.CodeRateLimited, "%d messages and lists of yours wait already for resources, which is as many as may", readQueued).
+		return nil, parley.Errorf(parley.CodeRateLimited, "%d messages and lists of yours are waiting for resources already, which is the limit", readQueued).
 			WithHint("send one after the other").WithRetry(5 * time.Second)
 	}
 	if err != nil {

@@ -143,7 +143,7 @@ func (a *App) artifact(ctx context.Context, p parley.Principal, id parley.Artifa
 		return nil, err
 	}
 	if len(body) > maxResource {
-		return nil, parley.Errorf(parley.CodeTooLarge, "artifact %s has %d bytes; over MCP %d are the most, the server has all of it at /v1/artifacts/%s", id, len(body), maxResource, id)
+		return nil, parley.Errorf(parley.CodeTooLarge, "artifact %s has %d bytes, but over MCP at most %d are allowed; all of it is at /v1/artifacts/%s", id, len(body), maxResource, id)
 	}
 	c := &mcp.ResourceContents{MIMEType: art.MediaType}
 	if textual(art.MediaType) && utf8.Valid(body) {

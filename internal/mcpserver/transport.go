@@ -166,7 +166,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer out.end()
 	if r.ContentLength > h.t.MaxBody { // before its bytes are waited for
 		h.t.Fail(out, &refusedError{
-			parley.Errorf(parley.CodeTooLarge, "the body has %d bytes; %d are the most", r.ContentLength, h.t.MaxBody).WithHint("send less at once"),
+			parley.Errorf(parley.CodeTooLarge, "the body has %d bytes; at most %d are allowed", r.ContentLength, h.t.MaxBody).WithHint("send less at once"),
 			http.StatusRequestEntityTooLarge,
 		})
 		return
