@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Look is what an app's page needs to know before it has asked anything. It is public: whoever
+// Look is what an app's page needs to know before its first request. It is public: anyone who
 // reaches the server and knows the app's name can read it.
 type Look struct {
 	Title       string
 	Description string
-	Accent      string // "#rrggbb", or "" for our own
+	Accent      string // "#rrggbb", or "" for the usual one
 	Logo        []byte // nil: none
 	LogoType    string // its media type
 }
 
-// A rgb is a colour in sRGB, each part from 0 to 1.
+// rgb is a colour in sRGB, each part from 0 to 1.
 type rgb [3]float64
 
 var (
@@ -25,21 +25,23 @@ var (
 	white = rgb{1, 1, 1}
 )
 
-// grounds are the colours of the two themes on which text of the accent's colour stands, as
-// styles/index.css has them: bg, surface, hover and bubble.
+// grounds are the background colours of the two themes on which text in the accent colour stands,
+// with the values of styles/index.css: bg, surface, hover and bubble.
 var grounds = map[string][]rgb{
 	"dark":  {hexColor("#0a0a0a"), hexColor("#141414"), hexColor("#1c1c1f"), hexColor("#27272a")},
 	"light": {white, hexColor("#f6f6f7"), hexColor("#ebebee"), hexColor("#ececef")},
 }
 
-// Contrasts that WCAG 2 AA asks for, of text and of what is drawn, and a little more for rounding.
+// The contrasts that WCAG 2 AA requires for text and for graphics, and a little more because of
+// rounding.
 const (
 	readable = 4.55
 	visible  = 3.05
 )
 
-// accented is the style sheet of a page with an accent colour. Whatever the colour, text in it
-// and on it can be read in both themes: it is mixed with white or black as far as that takes.
+// accented returns the style sheet of a page with an accent colour. Text in this colour and on it
+// is readable in both themes, whatever the colour: it is mixed with as much white or black as that
+// takes.
 func accented(accent string) []byte {
 	if accent == "" {
 		return nil
@@ -49,14 +51,14 @@ func accented(accent string) []byte {
 	theme := func(selector, name string, toward rgb) {
 		ground := grounds[name]
 		fill := until(own, toward, visible, ground[:2])
-		on, away := white, black // one of the two has a contrast of 4.58 at least
+		on, away := white, black // one of the two has a contrast of at least 4.58
 		if contrast(fill, black) > contrast(fill, white) {
 			on, away = black, white
 		}
 		fmt.Fprintf(&b, "%s{--color-accent:%s;--color-accent-hover:%s;--color-on-accent:%s;--color-link:%s;--color-focus:%s}\n",
 			selector, fill, mix(fill, away, 0.15), on, until(own, toward, readable, ground), until(own, toward, visible, ground))
 	}
-	// Twice, so that it comes before the rules of the page's own style sheet.
+	// The selector is doubled so that it takes precedence over the page's own style sheet.
 	theme(":root:root", "dark", white)
 	theme(`:root:root[data-theme="light"]`, "light", black)
 	b.WriteString("@media (prefers-color-scheme:light){")
@@ -65,7 +67,7 @@ func accented(accent string) []byte {
 	return []byte(b.String())
 }
 
-// until mixes c with toward until its contrast to each ground is enough.
+// until mixes c with toward until the contrast to each ground is high enough.
 func until(c, toward rgb, enough float64, ground []rgb) rgb {
 	for share := 0.0; share < 1; share += 0.02 {
 		mixed := rounded(mix(c, toward, share))
@@ -104,7 +106,7 @@ func luminance(c rgb) float64 {
 	return 0.2126*l[0] + 0.7152*l[1] + 0.0722*l[2]
 }
 
-// hexColor reads "#rrggbb"; what is none is black.
+// hexColor parses "#rrggbb"; anything else is black.
 func hexColor(s string) rgb {
 	n, err := strconv.ParseUint(strings.TrimPrefix(s, "#"), 16, 24)
 	if err != nil {
@@ -113,7 +115,7 @@ func hexColor(s string) rgb {
 	return rgb{float64(n>>16) / 255, float64(n>>8&255) / 255, float64(n&255) / 255}
 }
 
-// rounded is c as a page gets it.
+// rounded returns c with the precision that a page gets.
 func rounded(c rgb) rgb { return hexColor(c.String()) }
 
 func (c rgb) String() string {

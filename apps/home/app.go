@@ -14,18 +14,18 @@ import (
 	"github.com/parley-server/parley/internal/tool/homeassistant"
 )
 
-// name is that of the app's folder.
+// name is the name of the app's folder.
 const name = "home"
 
-// App is what this app brings: the tools of a Home Assistant with the panel of entities, the wire
-// at /events, and its own tools at /mcp, too.
+// App is what this app brings: the tools of a Home Assistant, the panel of entities, the wire at
+// /events, and its own tools, also at /mcp.
 func App() app.App {
 	return app.App{
 		Name:  name,
 		Tools: map[string]app.Open{"homeassistant": open},
 		Wires: map[string]app.Mount{"events": mountEvents},
 		Mount: mount,
-		// As the clients of the architecture that this app follows know them.
+		// The name under which the clients of the design that this app follows know them.
 		MCPPrefix: "ha_agent",
 		Demo:      demo,
 	}
@@ -63,7 +63,7 @@ func mountEvents(m app.Mux, d app.Deps) {
 	describeEvents(m)
 }
 
-// houseOf is the house that an app's tools know; nil: they know none.
+// houseOf returns the house of an app's tools; nil: they have none.
 func houseOf(d app.Deps, of string) House {
 	for _, t := range d.Toolsets[of] {
 		if h, ok := t.(*tools); ok {
@@ -73,7 +73,7 @@ func houseOf(d app.Deps, of string) House {
 	return nil
 }
 
-// tools are those of a house, with what its page shows.
+// tools are the tools of a house, with what its page shows.
 type tools struct {
 	*homeassistant.Toolset
 	panel panel
@@ -84,8 +84,8 @@ var _ seam.Retriever = (*tools)(nil)
 // supervisor is the address at which an add-on finds Home Assistant.
 const supervisor = "http://supervisor/core"
 
-// address is the URL and token of an app's Home Assistant: as its settings say, else from the
-// usual variables, else the Supervisor of an add-on.
+// address is the URL and token of an app's Home Assistant. They come from the app's settings, or
+// else from the usual variables, or else from the Supervisor of an add-on.
 func address(env func(string) string, url, token string) (string, string) {
 	if url == "" {
 		url = env("HOME_ASSISTANT_URL")
@@ -106,7 +106,7 @@ func open(d app.ToolDeps) (app.Service, error) {
 		if !d.Check {
 			return app.Service{}, &app.Off{Why: "no Home Assistant is set up: set HOME_ASSISTANT_URL and HOME_ASSISTANT_TOKEN"}
 		}
-		url, token = supervisor, "none" // only its declarations are read
+		url, token = supervisor, "none" // only the declarations of the tools are read
 	}
 	var allowed []string
 	if p := d.App.Policy; p.AllowActuation != nil && *p.AllowActuation {

@@ -28,15 +28,16 @@ func demo(flags *pflag.FlagSet) func(*config.Settings, *slog.Logger) (func(), er
 	return func(s *config.Settings, log *slog.Logger) (func(), error) { return d.Furnish(s, log) }
 }
 
-// Demo is a simulated house. The zero value is one with its usual story, which is only looked at.
+// Demo is a simulated house. The zero value is a house with the usual story, in which agents may
+// not act.
 type Demo struct {
-	Story string   // what happened last night
+	Story string   // what happened in the house last night
 	Allow []string // services that agents may call, after asking
 }
 
-// Furnish starts the house and gives it to the app, unless the settings name a real one; stop is
-// nil then. Agents may act in it as the settings and Allow permit. It is at a local address, with
-// a token that nobody else knows.
+// Furnish starts the house and gives it to the app. If the settings name a real house, it does
+// nothing and stop is nil. Agents may act in the house as the settings and Allow permit. It listens
+// on loopback, with a token that nobody else knows.
 func (d Demo) Furnish(s *config.Settings, log *slog.Logger) (stop func(), err error) {
 	known := sim.Stories()
 	if d.Story != "" && !slices.Contains(known, sim.Story(d.Story)) {

@@ -12,23 +12,23 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// Change is a state that became another.
+// Change is a new state of an entity.
 type Change struct {
 	Entity string
 	State  string // "" when the entity is gone
 	At     time.Time
 }
 
-// Feed passes changes on to the followers of a house. It never waits for them: a follower
-// that does not keep up is cut off, and starts again from the whole state.
+// Feed passes changes on to the followers of a house. It never waits for them: a follower that does
+// not keep up is cut off, and begins again with the whole state.
 type Feed struct {
 	mu        sync.Mutex
 	closed    bool
 	followers map[chan Change]bool
 }
 
-// maxBehind is how many changes may wait for one follower: a second of a large house that
-// is starting.
+// maxBehind is how many changes may wait for one follower. A large house that is starting makes so
+// many in a second.
 const maxBehind = 1024
 
 // Observe passes a change on.
@@ -44,8 +44,8 @@ func (f *Feed) Observe(c Change) {
 	}
 }
 
-// Follow returns what changes from now on. The channel is closed when the
-// follower falls behind or the feed ends; stop ends it.
+// Follow returns the changes from now on. The channel is closed when the follower falls behind or
+// the feed ends. stop ends the following.
 func (f *Feed) Follow() (changes <-chan Change, stop func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,7 +82,7 @@ func (f *Feed) Close() {
 	}
 }
 
-// frameOf is what a message of the stream says: one entity's state, or how current the data is.
+// frameOf is a message of the stream: one entity's state, or how current the data is.
 type frameOf struct {
 	Entity      string     `json:"entity_id,omitempty"`
 	State       *string    `json:"state,omitempty"`
@@ -93,10 +93,10 @@ type frameOf struct {
 }
 
 const (
-	gatherFor  = 100 * time.Millisecond // changes that come together go together
-	lookEvery  = 5 * time.Second        // whether the house is still heard
-	sayEvery   = 15 * time.Second       // that it is, so that proxies keep the stream
-	justBefore = 30 * time.Second       // a list that was read so long ago missed nothing
+	gatherFor  = 100 * time.Millisecond // changes within this time are sent together
+	lookEvery  = 5 * time.Second        // how often the connection to the house is checked
+	sayEvery   = 15 * time.Second       // how often the stream says that it is up, so that proxies keep it open
+	justBefore = 30 * time.Second       // a list that was read at most so long ago needs no new reading
 )
 
 // stream returns an error only if nothing was written.
@@ -119,12 +119,12 @@ func (o EntityOptions) stream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// It says itself that it is alive, and a page knows when to come back.
+	// The stream sends its own signs of life, and a page knows when to reconnect.
 	wire.ServeMessages(w, r, o.messages(ctx, now, changes), wire.SSE, wire.Options{Heartbeat: -1, Retry: -1})
 	return nil
 }
 
-// messages are what a stream sends: how things are now, and then what changes.
+// messages yields what a stream sends: first the present state, then the changes.
 func (o EntityOptions) messages(ctx context.Context, now Listing, changes <-chan Change) iter.Seq[[]wire.Message] {
 	return func(yield func([]wire.Message) bool) {
 		fresh := func(l Listing) wire.Message { return messageOf(frameOf{Connected: &l.Connected, AgeMS: &l.AgeMS}) }
@@ -190,7 +190,7 @@ func (o EntityOptions) messages(ctx context.Context, now Listing, changes <-chan
 func messageOf(f frameOf) wire.Message {
 	raw, err := json.Marshal(f)
 	if err != nil {
-		panic(err) // it has no value that JSON lacks
+		panic(err) // all its values can be written as JSON
 	}
 	return wire.Message{Data: raw}
 }
@@ -202,7 +202,7 @@ func stateMessage(c Change) wire.Message {
 
 func available(state string) bool { return state != "" && state != "unavailable" }
 
-// NewEntity fills in what follows from the rest.
+// NewEntity sets the fields that follow from the others.
 func NewEntity(e Entity) Entity {
 	for i, r := range e.ID {
 		if r == '.' {

@@ -10,7 +10,7 @@ import (
 	"github.com/parley-server/parley/internal/tool/homeassistant"
 )
 
-// panel shows the index of the tools as the page wants it.
+// panel shows the index of the tools in the form that the page needs.
 type panel struct {
 	tools *homeassistant.Toolset
 	feed  *Feed
@@ -22,8 +22,7 @@ const maxListed = 3000
 
 func (p panel) Changes() *Feed { return p.feed }
 
-// Listing omits what a house hides: disabled and hidden entities, and those for diagnosis
-// and configuration.
+// Listing omits disabled and hidden entities, and those for diagnosis and configuration.
 func (p panel) Listing(context.Context) (Listing, error) {
 	age := p.tools.Index().Age()
 	if !age.Known {

@@ -18,42 +18,40 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// QuietClient is the name of a door in a turn whose sender wants no partial
-// frames (stream: false).
+// QuietClient is the door named in a turn whose sender wants no partial frames (stream: false).
 const QuietClient = "mcp/quiet"
 
-// Wire turns the frames of a session's log into those of /events. It is a state
-// machine without any input or output of its own.
+// Wire turns the frames of a session's log into those of /events. It is a state machine and does no
+// input or output itself.
 //
 // There are four types of frame, progress, step, partial and final, each in one
 // `data:` line, as
 //
 //	{"type", "session_id", "continuation_id", "payload": {"message"?, "step"?, "partial_response"?, "final_response"?}}
 //
-// A partial holds new text only, of the agent that has the turn. When a model calls
-// tools, what it said before is repeated as a step of type plan; when its call failed,
-// there is a step of type error. So the partials since the last plan or error, joined,
-// are the beginning of the answer, and all of it before final.
+// A partial holds only new text, of the agent that has the turn. When a model calls tools, the text
+// before the calls is repeated as a step of type plan. When a model call fails, there is a step of
+// type error. So the partials since the last plan or error, joined, are the beginning of the
+// answer. Before final they are all of it.
 //
 // # Cursor
 //
-// The id of a frame is the number of its event, so that it is the cursor of every other
-// wire too. Two additions allow resuming after any frame: "8.150" stands behind event 8
-// and 150 bytes of the text that is being said; "12-1" stands behind the first frame of
-// event 12, which has more.
+// The id of a frame is the number of its event, so it is also a cursor of every other wire. Two
+// additions allow resuming after any frame. "8.150" is after event 8 and 150 bytes of the text in
+// flight. "12-1" is after the first frame of event 12, which has more frames.
 type Wire struct {
 	NoIDs bool
 
 	from  Cursor
 	seq   int64
 	text  wire.Text
-	said  string // a reply without calls, which the answer may be or not
+	said  string // a reply without calls, which may or may not be the answer
 	turn  parley.TurnID
 	quiet bool // turn is without partials
 	steps steps.Log
 	send  func(wire.Message)
 	n     int // frames of the event so far
-	skip  int // of its frames that are out
+	skip  int // of its frames that were sent already
 }
 
 // Cursor is a client's position.
@@ -62,11 +60,10 @@ type Cursor struct {
 	Text   int   // bytes of the text in flight that it has
 	Frames int   // frames that it has of the event after Seq
 
-	House bool // the session's app knows a house; no part of the id
+	House bool // the session's app has a house; not part of the id
 }
 
-// ParseCursor reads a frame's id; "" is the zero Cursor. field is what errors call
-// it.
+// ParseCursor parses a frame's id; "" is the zero Cursor. Errors name it as field.
 func ParseCursor(field, id string) (Cursor, error) {
 	bad := parley.Errorf(parley.CodeInvalid, "%q is not a cursor", parley.Cut(id, 40)).WithField(field).
 		WithHint("a cursor is the id of the last frame you have of this session")
@@ -102,13 +99,13 @@ func ParseCursor(field, id string) (Cursor, error) {
 	return c, nil
 }
 
-// NewWire makes the wire of a client that is at c.
+// NewWire makes the wire of a client whose position is c.
 func NewWire(c Cursor) *Wire { return &Wire{from: c, seq: c.Seq, text: wire.Text{Sent: c.Text}} }
 
 // Prime passes an event before the cursor. A client in the middle of a turn needs
 // everything that came before in it, in order.
 func (w *Wire) Prime(e parley.Event) {
-	w.send = func(wire.Message) {} // the client has them
+	w.send = func(wire.Message) {} // the client has these frames
 	w.event(e)
 	w.seq, w.text.Sent = w.from.Seq, w.from.Text
 }
@@ -129,18 +126,18 @@ func (w *Wire) Encode(f eventlog.Frame, send func(wire.Message)) {
 	}
 }
 
-// Failed implements [wire.Encoder]: this wire has no error, and just ends.
+// Failed implements [wire.Encoder]. This wire has no error frame and just ends.
 func (w *Wire) Failed(error, func(wire.Message)) {}
 
 func (w *Wire) delta(d parley.Delta, whole bool) {
 	w.begin(d.Call)
 	w.text.Add(d.Text, whole)
-	// Trailing white space may separate the answer from its notes, which are not part of
-	// it.
+	// Trailing white space may separate the answer from its notes. The notes are not part of the
+	// answer.
 	w.partial(d.Session, d.Turn, bytes.TrimRight(w.text.Seen(), " \n"))
 }
 
-// begin switches to a call. The first one after a cut is the one in the cursor.
+// begin switches to a call. The first call after a cut is the one in the cursor.
 func (w *Wire) begin(call parley.CallID) {
 	if w.text.Begin(call) {
 		w.said = ""
@@ -196,7 +193,7 @@ func (w *Wire) event(e parley.Event) {
 	}
 	p, err := e.Payload()
 	if err != nil {
-		return // what is newer than this wire, or was condensed, is not on it
+		return // events that are newer than this wire, or were condensed, are not shown
 	}
 	out := &events{w: w, e: e}
 	if !e.Agent.OfMemory() {
@@ -276,8 +273,8 @@ func begins(p parley.TurnStarted, house bool) string {
 	return "Gathering what the question is about"
 }
 
-// asked: the turn goes on after a reply that looked like the answer, as when a
-// message came in between.
+// asked handles a turn that goes on after a reply that looked like the answer, for example because
+// a message came in between.
 func (o *events) asked(p parley.ModelStarted) {
 	if !steps.Speaks(o.e.Agent) {
 		return
@@ -289,8 +286,8 @@ func (o *events) asked(p parley.ModelStarted) {
 	o.w.text.Begin(p.Call)
 }
 
-// replied: what was said before a call or a handoff was no answer. What was said
-// without one stays, until the end of the turn says what the answer is.
+// replied handles a reply. Text before a call or a handoff was not the answer. Text without one is
+// kept until the end of the turn says what the answer is.
 func (o *events) replied(p parley.ModelReplied) {
 	if !steps.Speaks(o.e.Agent) {
 		return
@@ -305,7 +302,7 @@ func (o *events) replied(p parley.ModelReplied) {
 	o.w.over()
 }
 
-// rest sends what a call said beyond what is out, for who was not there.
+// rest sends the text of a call that was not sent yet, for a client that was not connected.
 func (o *events) rest(call parley.CallID, said string) {
 	o.w.begin(call)
 	o.w.partial(o.e.Session, o.e.Turn, []byte(strings.TrimRight(said, " \n")))
@@ -319,8 +316,8 @@ func (o *events) stepFrame(s steps.Step) envelope {
 	return envelope{Type: "step", Payload: payload{Step: &step{TS: o.e.Time.UnixMilli(), Type: s.Type, Detail: s.Detail}}}
 }
 
-// send appends a frame of the event, unless the client has it; last says that it is the
-// event's last frame.
+// send appends a frame of the event, unless the client has it. last says that it is the event's
+// last frame.
 func (o *events) send(m envelope, last bool) {
 	w := o.w
 	if w.n++; w.n <= w.skip {
@@ -360,8 +357,8 @@ func waitsFor(k parley.InteractionKind) string {
 	return string(k)
 }
 
-// inIDs is the detail of an interaction, before what follows it in a list: a frame has
-// no field of its own for it.
+// inIDs returns the detail of an interaction and a separator for what follows it. A frame has no
+// field of its own for the detail.
 func inIDs(in parley.Interaction) string {
 	if in.Detail == "" {
 		return ""
@@ -376,7 +373,7 @@ func because(what, why string) string {
 	return what + ": " + why
 }
 
-// endNotes begins the notes behind an answer, which are not part of it; the runtime
+// endNotes begins the notes after an answer. They are not part of the answer, and the runtime
 // removes them.
 const endNotes = "```parley"
 

@@ -10,22 +10,22 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Some calls need something first that only a human can do, such as a login. It is asked for
-// before the call has begun, so that the turn can wait as for a permission: through restarts, and
-// without anything in memory. What is missing may have to be asked outside, which is done without
-// the session's lock.
+// Some calls first need something that only a human can do, such as a login. The human is asked
+// before the call begins. So the turn can wait as it does for a permission: through restarts, and
+// with nothing in memory. To find out what is missing, an outside service may have to be asked;
+// that is done without the session's lock.
 
-// errPrepare says that a call's toolset is to be asked whether it can be made.
+// errPrepare says that the toolset has to be asked whether the call can be made.
 var errPrepare = errors.New("the tool is to be asked what its call needs")
 
-// readiness is what a toolset has said.
+// readiness is what a toolset says about a call.
 type readiness struct {
 	known bool
 	needs *parley.Interaction // nil: nothing
 	wrong error
 }
 
-// prepare asks the toolset of a call.
+// prepare asks the toolset whether a call can be made.
 func (h *host) prepare(ctx context.Context, call parley.CallID) (readiness, error) {
 	r := seam.Run{
 		Call: call, Principal: h.r.owner, Session: h.s.id, App: h.r.app.Name, Hide: h.hide, Progress: func(string) {},
@@ -41,7 +41,7 @@ func (h *host) prepare(ctx context.Context, call parley.CallID) (readiness, erro
 }
 
 const (
-	// maxPrepared is how often a human is asked to do the same for one call.
+	// maxPrepared is how often a human is asked the same for one call.
 	maxPrepared = 3
 	notPrepared = "The user did not do what this call needs first"
 )
@@ -50,8 +50,8 @@ const (
 func prepareKey(n int) string { return fmt.Sprintf("prepare#%d", n+1) }
 
 // prepared makes sure that a human has done what a call needs. It returns [seam.ErrParked] while
-// they are asked, and errPrepare if it is not known what the call needs. A text, for the model,
-// says why the call is not to be made.
+// the human is being asked, and errPrepare if it is not known what the call needs. refusal tells
+// the model why the call is not made.
 func (h *host) prepared(ctx context.Context, s *session, c *parley.Tool, ready readiness) (refusal string, err error) {
 	switch {
 	case !h.r.box.Prepares(c.Name):
@@ -94,7 +94,7 @@ func (h *host) prepared(ctx context.Context, s *session, c *parley.Tool, ready r
 	return "", seam.ErrParked
 }
 
-// hide implements Hide of [seam.Run].
+// hide is Hide of [seam.Run].
 func (h *host) hide(values ...string) error {
 	return h.s.e.credentials.conceal(h.r.owner, h.s.id, h.r.turn, values, h.s.e.now())
 }

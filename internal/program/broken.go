@@ -10,11 +10,10 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// An app in the folder of --apps that has mistakes when the server starts does not keep the others
-// from being served: a server that a crash has ended must come back although somebody is in the
-// middle of an edit. The app is off, its sessions stay as they are, and the reader serves it once
-// its files are right. Mistakes in what is inside the program, in the settings, or in every app end
-// the start.
+// An app in the folder of --apps that has mistakes when the server starts does not prevent the
+// others from being served. A server that a crash has ended must come back even if somebody is in
+// the middle of an edit. The app is off, its sessions are kept, and the reader serves it once its
+// files are correct. Mistakes inside the program, in the settings, or in every app end the start.
 
 // broken is such an app.
 type broken struct {
@@ -22,7 +21,8 @@ type broken struct {
 	err  error
 }
 
-// breaks notes that an app cannot be served as it is. It returns err where that ends the start.
+// breaks records that an app cannot be served as it is. It returns err where the mistake ends the
+// start.
 func (p *plan) breaks(read config.Read, err error) error {
 	if read.Files == nil || p.strict {
 		return err
@@ -36,7 +36,7 @@ func (p *plan) load(log *slog.Logger) error {
 	k, s := p.kit, p.settings
 	list, err := s.ReadApps(k.folders, k.known())
 	if err != nil {
-		_, err = s.LoadApps(k.folders, k.known()) // which says everything at once
+		_, err = s.LoadApps(k.folders, k.known()) // reports all mistakes at once
 		return err
 	}
 	for _, read := range list {
@@ -85,7 +85,7 @@ func (p *plan) some() error {
 		return nil
 	case len(p.broken) > 0:
 		if _, err := p.settings.LoadApps(p.kit.folders, p.kit.known()); err != nil {
-			return err // all mistakes
+			return err // it has all mistakes
 		}
 		return p.broken[names(p.broken)[0]].err
 	case len(p.off) > 0:
@@ -96,7 +96,7 @@ func (p *plan) some() error {
 	return err
 }
 
-// resolve gives the apps their tools and models.
+// resolve assigns tools and models to the apps.
 func (p *plan) resolve(log *slog.Logger) error {
 	list := p.read
 	p.read, p.apps = nil, nil
@@ -127,7 +127,7 @@ func (p *plan) resolve(log *slog.Logger) error {
 	return p.some()
 }
 
-// wrong are the mistakes of apps as they are now, by name, as users may see them.
+// wrong returns the present mistakes of apps, by name, in the form that users may see.
 func (p *plan) wrong() map[string][]string {
 	if r := p.anew.Load(); r != nil {
 		return r.wrong()
@@ -135,7 +135,7 @@ func (p *plan) wrong() map[string][]string {
 	return nil
 }
 
-// mistakes are those of the app, for whoever starts the server.
+// mistakes returns the mistakes of the app, in the form for the operator.
 func (b broken) mistakes() (list []string) {
 	for _, m := range mistakesOf(b.err, config.Mistake{}) {
 		list = append(list, m.String())

@@ -61,7 +61,7 @@ func newEntrance(s config.Settings) (*entrance, error) {
 		return l, nil
 	}
 	if !unsafe {
-		return nil, parley.Errorf(parley.CodeForbidden, "%s can be reached from other machines, and no login is set up", s.Addr).
+		return nil, parley.Errorf(parley.CodeForbidden, "%s can be reached from other machines, but no login is set up", s.Addr).
 			WithHint("make a key with `parley keys create NAME`, listen on 127.0.0.1, or set %s=1 if something else protects the server", unsafeVariable)
 	}
 	l.notices = append(l.notices, "No login is required: everybody who can reach this server can read and change every session.")

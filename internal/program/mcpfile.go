@@ -24,15 +24,15 @@ import (
 	"github.com/parley-server/parley/internal/vault"
 )
 
-// fileServer is a server as a file has it.
+// fileServer is a server as it is written in a file.
 type fileServer struct {
 	level   string
 	name    string
 	entry   config.MCPEntry
 	dir     string
 	subject approval.Subject  // of a user or a workspace
-	id      string            // other for anything else that would run
-	app     *config.MCPServer // of the app's own file, where users log in; nil: of another file
+	id      string            // differs if anything else would run
+	app     *config.MCPServer // a server of the app's own file at which users log in; nil: one of another file
 	state   parley.ApprovalState
 }
 
@@ -82,7 +82,7 @@ func (f *mcpFiles) read(level string) (list []fileServer, err error) {
 	for _, name := range names(entries) {
 		s := fileServer{level: level, name: name, entry: entries[name], dir: dir, state: parley.ApprovalAllowed}
 		if err := s.entry.Wrong(name); err != nil || len(list) == maxServers {
-			f.log.Warn("a server of a file is left out", "file", mcpFileName, "level", level, "server", parley.Cut(name, 60), "why", err)
+			f.log.Warn("a server in a file is left out", "file", mcpFileName, "level", level, "server", parley.Cut(name, 60), "why", err)
 			continue
 		}
 		runs := s.entry.URL
@@ -102,11 +102,11 @@ func (f *mcpFiles) read(level string) (list []fileServer, err error) {
 	return list, nil
 }
 
-// idOf is other when anything of it is other.
+// idOf returns a digest that differs if any part differs.
 func idOf(parts ...any) string {
 	raw, err := json.Marshal(parts)
 	if err != nil {
-		panic(err) // texts and numbers
+		panic(err) // they are texts and numbers
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
@@ -123,12 +123,12 @@ func readRegular(root *os.Root, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > limit {
-		return nil, fmt.Errorf("%s is no file, or has more than %d bytes", name, limit)
+		return nil, fmt.Errorf("%s is not a file, or has more than %d bytes", name, limit)
 	}
 	return io.ReadAll(io.LimitReader(file, limit))
 }
 
-// own are the variables that each file may use.
+// own returns the variables that each file may use.
 func (f *mcpFiles) own(s fileServer) map[string]string {
 	dir := s.dir
 	if at, err := f.at.Folders.Dir(f.at.Principal, f.at.Workspace); err == nil && f.at.Workspace != "" {
@@ -153,7 +153,7 @@ func (f *mcpFiles) options(s fileServer) (o mcp.Options, err error) {
 					return v
 				}
 				if v := f.p.settings.Env(m[1]); v != "" {
-					f.p.red.Add(f.at.App+"/"+mcpFileName+"/"+m[1], v) // the operator's own, so it is hidden like theirs
+					f.p.red.Add(f.at.App+"/"+mcpFileName+"/"+m[1], v) // the operator's value, so it is hidden like their other secrets
 					return v
 				}
 				if m[2] == "" {
@@ -206,7 +206,8 @@ func (f *mcpFiles) options(s fileServer) (o mcp.Options, err error) {
 		if err == nil && !slices.ContainsFunc(names(o.Headers), func(h string) bool { return strings.EqualFold(h, "Authorization") }) {
 			o.Hosts = f.app.Exec.Hosts
 			at := login.Place{Principal: f.at.Principal, Scope: vault.Scope{App: f.at.App, Workspace: f.at.Workspace}}
-			// The name has the digest of a user's or workspace's file: another file's login is another.
+			// The name contains the digest of a user's or workspace's file, so a changed file has
+			// another login.
 			o, err = loginOf(f.p.logins, at, &config.MCPServer{Name: o.Name}, o)
 		}
 	}
@@ -216,8 +217,8 @@ func (f *mcpFiles) options(s fileServer) (o mcp.Options, err error) {
 	return o, err
 }
 
-// ofApp are the options of a server of the app's own file at which users log in. Its login and its
-// tools are the user's in all of the app's workspaces.
+// ofApp returns the options for a server of the app's own file at which users log in. The user has
+// the same login and tools in all workspaces of the app.
 func (f *mcpFiles) ofApp(s fileServer) (mcp.Options, error) {
 	o := mcpOptions(s.app, f.clean, f.log)
 	o.Changed = f.changed
@@ -238,7 +239,7 @@ func (f *mcpFiles) changed() {
 	}
 }
 
-// loginServers are the servers of an app's own file at which users log in.
+// loginServers returns the servers of an app's own file at which users log in.
 func loginServers(a *config.App) (list []fileServer) {
 	for _, t := range a.Toolsets {
 		if t.MCP != nil && t.MCP.Auth.Login != nil {
@@ -248,11 +249,11 @@ func loginServers(a *config.App) (list []fileServer) {
 	return list
 }
 
-// variables is ${NAME} or ${NAME:-otherwise}.
+// variables matches ${NAME} and ${NAME:-otherwise}.
 var variables = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\}`)
 
-// still reports whether a server may run that is about to: its file says the same now, and
-// its approval stands.
+// still reports whether a server that is about to start may still run: its file is unchanged, and
+// its approval is valid.
 func (f *mcpFiles) still(ctx context.Context, s fileServer) error {
 	list, err := f.read(s.level)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 // mcpStart bounds how long app check waits for the list of a server's tools.
 const mcpStart = 90 * time.Second
 
-// newMCPTools makes tools of an MCP server that the app names under tools.mcp.
+// newMCPTools makes the tools of an MCP server that the app names under tools.mcp.
 func newMCPTools(d app.ToolDeps) (app.Service, error) {
 	m := d.Toolset.MCP
 	o := mcpOptions(m, d.Clean, d.Logger)
@@ -41,7 +41,7 @@ func newMCPTools(d app.ToolDeps) (app.Service, error) {
 	hidden = slices.DeleteFunc(append(hidden, passwords(m.Auth.Bearer.Value, m.Auth.Listing, m.Auth.OAuth.ClientSecret)...), func(s string) bool { return s == "" })
 	if in := m.Auth.Login; in != nil {
 		hidden = append(hidden, passwords(in.ClientSecret)...)
-		// Nobody's login says whether the server is there; New checks what can be checked.
+		// A login of nobody is enough for the checks that New makes.
 		checked, err := loginOf(login.New(login.Options{}), login.Place{}, m, o)
 		if err != nil {
 			return app.Service{}, d.Mistakes(err)
@@ -74,7 +74,7 @@ func newMCPTools(d app.ToolDeps) (app.Service, error) {
 	return app.Service{Toolset: tools, Secrets: hidden, Close: tools.Close, Changes: func(f func()) { tell.Store(&f) }}, nil
 }
 
-// mcpOptions are what an app's file says of a server.
+// mcpOptions translates what an app's file says about a server.
 func mcpOptions(m *config.MCPServer, clean func(string) string, log *slog.Logger) mcp.Options {
 	o := mcp.Options{
 		Name: m.Name, Run: m.Run, Dir: m.Dir, Env: m.Env, Memory: m.Memory,
@@ -104,8 +104,8 @@ func loginOf(all *login.Logins, at login.Place, m *config.MCPServer, o mcp.Optio
 	return o, err
 }
 
-// personal stands for a server at which users log in. Each user's scope has a toolset of it, see
-// mcpFiles.
+// personal stands for a server at which users log in. Each user's scope has its own toolset of it,
+// see mcpFiles.
 type personal struct{ prefix string }
 
 // Tools implements [seam.Toolset].
@@ -116,7 +116,7 @@ func (personal) Run(context.Context, seam.Run) (parley.ToolResult, error) {
 	return parley.ToolResult{}, seam.NotSent(errors.New("its tools belong to a user"))
 }
 
-// mistakesIn starts the server, and reports what is wrong with it.
+// mistakesIn starts the server and reports what is wrong with it.
 func mistakesIn(tools *mcp.Toolset) error {
 	if err := tools.Look(); err != nil {
 		return err
@@ -129,7 +129,7 @@ func mistakesIn(tools *mcp.Toolset) error {
 	return tools.Wrong()
 }
 
-// hide is a text without secrets: a program may print its settings before it ends.
+// hide removes secrets from a text, because a program may print its settings before it ends.
 func hide(text string, secrets []string) string {
 	for _, secret := range secrets {
 		text = strings.ReplaceAll(text, secret, "[redacted]")
@@ -137,12 +137,12 @@ func hide(text string, secrets []string) string {
 	return text
 }
 
-// kept is the name under which the lists of a server are kept: other options make another
-// server. No secret is among them.
+// kept is the name under which a server's lists are stored. A server with other options has another
+// name. The name contains no secret.
 func kept(o mcp.Options) string {
 	raw, err := json.Marshal([]any{o.Name, o.Run, o.Dir, slices.Sorted(maps.Keys(o.Env)), o.URL, slices.Sorted(maps.Keys(o.Headers)), o.Bearer.Credential})
 	if err != nil {
-		panic(err) // texts
+		panic(err) // it consists of texts
 	}
 	sum := sha256.Sum256(raw)
 	return "mcp-" + hex.EncodeToString(sum[:16]) + ".json"

@@ -23,8 +23,8 @@ import (
 	"github.com/parley-server/parley/internal/config"
 )
 
-// scaffold has a folder of templates for each kind of new app. The files of "every" are in all
-// that have none of that name. The ending .tmpl keeps Go from taking some for ours.
+// scaffold has a folder of templates for each kind of new app. The files of "every" are part of
+// each kind that has no file of the same name. The ending .tmpl keeps Go from compiling them.
 //
 //go:embed all:scaffold
 var scaffold embed.FS
@@ -75,7 +75,7 @@ The stand-ins for a server or a service need Node; put your own in their place.`
 	return cmd
 }
 
-// printNew says how to try the app in dir.
+// printNew prints how to try the app in dir.
 func printNew(cmd *cobra.Command, dir, kind string) error {
 	out, me := cmd.OutOrStdout(), called(os.Args[0])
 	apps, name := filepath.Split(dir)
@@ -88,7 +88,7 @@ func printNew(cmd *cobra.Command, dir, kind string) error {
 	if kind == "go" {
 		lines = append(lines, "  cd "+dir)
 		if self, err := os.Executable(); err == nil && revision != "v"+version {
-			if parley := checkout(self); parley != "" { // its version cannot be fetched before its release
+			if parley := checkout(self); parley != "" { // a version cannot be fetched before its release
 				lines = append(lines, "  go mod edit -replace "+module+"="+parley)
 			}
 		}
@@ -106,11 +106,11 @@ func printNew(cmd *cobra.Command, dir, kind string) error {
 	return err
 }
 
-// module is Parley's, as programs of one's own require it.
+// module is the path of Parley's module, which programs that extend it require.
 const module = "github.com/parley-server/parley"
 
-// checkout is the folder of Parley's module in which make build made the program self; "" if it
-// was made otherwise.
+// checkout returns the folder of Parley's module if make build made the program self there, and ""
+// otherwise.
 func checkout(self string) string {
 	dir := filepath.Dir(filepath.Dir(self))
 	raw, err := os.ReadFile(filepath.Join(dir, "go.mod"))
@@ -122,7 +122,7 @@ func checkout(self string) string {
 
 // called is how a person who started the program as arg0 can start it again.
 func called(arg0 string) string {
-	// What go run and go test build has a name of the moment.
+	// The binaries of go run and go test have temporary names.
 	moment := strings.Contains(filepath.ToSlash(arg0), "/go-build")
 	switch {
 	case strings.HasSuffix(arg0, ".test"), moment && filepath.Base(arg0) == "parley":
@@ -133,9 +133,9 @@ func called(arg0 string) string {
 	return quoted(arg0)
 }
 
-// NewApp makes the folder of a new app in the folder parent and returns its path. The folder is there
-// whole or not at all. Errors: CodeInvalid for a name or kind that cannot be, CodeConflict for a folder that
-// is there.
+// NewApp makes the folder of a new app in the folder parent, and returns its path. The folder is
+// created whole or not at all. Errors: CodeInvalid for an invalid name or kind, CodeConflict if the
+// folder exists.
 func NewApp(parent, name, kind string) (dir string, err error) {
 	if !config.AppName(name) {
 		return "", parley.Errorf(parley.CodeInvalid, "%q cannot be an app's name", parley.Cut(name, 60)).WithHint("use lower-case letters, digits and -, beginning with a letter")
@@ -149,7 +149,7 @@ func NewApp(parent, name, kind string) (dir string, err error) {
 		return "", parley.Errorf(parley.CodeUnavailable, "make the folder of the app: %w", err)
 	}
 	if _, err := os.Lstat(dir); err == nil {
-		return "", parley.Errorf(parley.CodeConflict, "%s is there already", dir).WithHint("give the app another name, or name another folder with --apps")
+		return "", parley.Errorf(parley.CodeConflict, "%s exists already", dir).WithHint("give the app another name, or name another folder with --apps")
 	}
 	tmp, err := os.MkdirTemp(parent, ".new-"+name+"-")
 	if err != nil {
@@ -161,7 +161,7 @@ func NewApp(parent, name, kind string) (dir string, err error) {
 	about := map[string]any{
 		"Name": name, "Title": strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "-", " "),
 		"Prefix":  map[string]string{"mcp": "mcp__notes__"}[kind],
-		"Port":    20_000 + sum.Sum32()%10_000, // below those that systems give to clients
+		"Port":    20_000 + sum.Sum32()%10_000, // below the ports that systems give to clients
 		"Version": version, "Go": strings.TrimPrefix(strings.SplitN(runtime.Version(), " ", 2)[0], "go"),
 	}
 	for file, t := range files {
@@ -170,7 +170,7 @@ func NewApp(parent, name, kind string) (dir string, err error) {
 			return "", err
 		}
 		at := filepath.Join(tmp, filepath.FromSlash(file))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, b.Bytes(), 0o644)); err != nil { //nolint:gosec // for others of the machine, too
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, b.Bytes(), 0o644)); err != nil { //nolint:gosec // other users of the machine may read it
 			return "", parley.Errorf(parley.CodeUnavailable, "write the app: %w", err)
 		}
 	}
@@ -181,13 +181,13 @@ func NewApp(parent, name, kind string) (dir string, err error) {
 			return "", parley.Errorf(parley.CodeUnavailable, "write the app: %w", err)
 		}
 	}
-	if err := errors.Join(os.Chmod(tmp, 0o755), os.Rename(tmp, dir)); err != nil { //nolint:gosec // as every folder
+	if err := errors.Join(os.Chmod(tmp, 0o755), os.Rename(tmp, dir)); err != nil { //nolint:gosec // the usual mode of a folder
 		return "", parley.Errorf(parley.CodeUnavailable, "write the app: %w", err)
 	}
 	return dir, nil
 }
 
-// templates are those of a kind, by the names of their files.
+// templates returns the templates of a kind, by file name.
 func templates(kind string) (map[string]*template.Template, error) {
 	if !slices.Contains(newKinds, kind) {
 		return nil, parley.Errorf(parley.CodeInvalid, "there is no kind of app %q", parley.Cut(kind, 60)).WithHint("the kinds are %s", strings.Join(newKinds, ", "))

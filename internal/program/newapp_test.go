@@ -36,7 +36,7 @@ func TestNewApp(t *testing.T) {
 			if code, out := parleyIn(t, "app", "check", dir); code != 0 {
 				t.Fatalf("exit %d: %s", code, out)
 			}
-			if code, out := parleyIn(t, "app", "new", name, "--apps", apps); code != exitFailed || !strings.Contains(out, "is there already") {
+			if code, out := parleyIn(t, "app", "new", name, "--apps", apps); code != exitFailed || !strings.Contains(out, "exists already") {
 				t.Errorf("a second of the name: exit %d: %s", code, out)
 			}
 			if left, _ := filepath.Glob(filepath.Join(apps, ".new-*")); len(left) > 0 {

@@ -12,25 +12,25 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// opened is a toolset that is open. An app that is read anew keeps those that it has unchanged, so
-// that a new prompt ends no MCP server.
+// opened is an open toolset. An app that is read again keeps its unchanged toolsets, so that a new
+// prompt ends no MCP server.
 type opened struct {
 	app.Service
 	of config.Toolset
 
 	mu      sync.Mutex
-	holders int // versions of its app; it is closed when there are none left
+	holders int // versions of its app that use it; it is closed when none is left
 }
 
-// is reports whether what an app says about a toolset makes this one.
+// is reports whether the settings in t would open this same toolset.
 func (o *opened) is(t config.Toolset) bool {
 	have := o.of
 	have.At, t.At = "", ""
-	have.Data.FS, t.Data.FS = nil, nil // the same folder, by its name
+	have.Data.FS, t.Data.FS = nil, nil // the folder is compared by its name
 	return reflect.DeepEqual(have, t)
 }
 
-// hold reports whether it is still open, and counts a holder then.
+// hold adds a holder and reports true, unless the toolset is closed already.
 func (o *opened) hold() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -41,7 +41,8 @@ func (o *opened) hold() bool {
 	return true
 }
 
-// outside reports whether it tells the server about events, which it can do only from the start.
+// outside reports whether the toolset passes events to the server, which works only from the start
+// on.
 func (o *opened) outside() bool { return o.Observe != nil || o.Meta != nil }
 
 func (o *opened) start(e *engine.Engine) {
@@ -59,14 +60,14 @@ func (o *opened) closed() bool {
 	return o.holders == 0
 }
 
-// release counts a holder less of each, and closes those that have none.
+// release removes a holder from each toolset, and closes those that have none left.
 func release(list []*opened) {
 	for _, o := range list {
 		o.leave(1)
 	}
 }
 
-// leave takes n holders, or all that there are.
+// leave removes n holders, or all if there are fewer.
 func (o *opened) leave(n int) {
 	o.mu.Lock()
 	last := o.holders > 0 && o.holders <= n
@@ -77,12 +78,12 @@ func (o *opened) leave(n int) {
 	}
 }
 
-// setsOf are the toolsets with the tools that are known now. unknown are what the names of
-// those begin with that are not.
+// setsOf returns the toolsets with the tools that are known now. unknown has the prefixes of the
+// tool names that are not known yet.
 func setsOf(list []*opened) (sets []seam.Toolset, unknown []string) {
 	for _, o := range list {
 		if own, ok := o.Toolset.(personal); ok {
-			unknown = append(unknown, own.prefix) // each user's are others
+			unknown = append(unknown, own.prefix) // each user has other tools
 			continue
 		}
 		late, ok := o.Toolset.(app.Late)
@@ -98,7 +99,7 @@ func setsOf(list []*opened) (sets []seam.Toolset, unknown []string) {
 	return sets, unknown
 }
 
-// roll are the apps that are served now, by name, as MCP servers.
+// roll holds the apps that are served now, by name, as MCP servers.
 type roll struct {
 	mu   sync.Mutex
 	apps map[string]*mcpserver.App
@@ -118,7 +119,7 @@ func (r *roll) mcp(name string) *mcpserver.App {
 	return r.apps[name]
 }
 
-// put adds an app, or puts it in the place of an older one. Hosts that have a connection to that keep it.
+// put adds or replaces an app. MCP hosts that are connected to the old one stay connected.
 func (r *roll) put(name string, m *mcpserver.App) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

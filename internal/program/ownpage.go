@@ -17,23 +17,23 @@ import (
 	"github.com/parley-server/parley/web"
 )
 
-// An app may bring a page of its own: a folder (page: in its app.yaml) or a handler in Go. Its scripts
-// are others' and must not act as our pages, so it has an origin of its own: a host name or a port.
-// A request to such an origin is known by its Host, or by its listener, once, at the login
-// (auth.Options.Own). It reaches the page, and of the API what is about the page's app. No other door
-// is there.
+// An app may bring a page of its own: a folder (page: in its app.yaml) or a handler in Go. Its
+// scripts are not ours and must not act as our pages, so the page gets an origin of its own: a host
+// name or a port. A request to such an origin is recognised once, at the login (auth.Options.Own),
+// by its Host or its listener. It reaches the page and the part of the API that is about the page's
+// app, and no other door.
 
 const (
 	apiPath    = "/v1/"
-	clientPath = "/parley/" // the module for browsers, which is in web/src/client
+	clientPath = "/parley/" // where the module for browsers (web/src/client) is served
 )
 
-// ownOf returns the app to whose own origin a request came.
+// ownOf returns the app to whose own origin a request was sent.
 type ownOf func(*http.Request) (app string, own bool)
 
-// ownNames knows the origins that are host names: those in the settings, and NAME.localhost, which
-// browsers look for on their own machine, whether an app NAME is there or not: an address that was
-// a page's does not become ours when its app goes.
+// ownNames recognises the origins that are host names. These are the names in the settings, and
+// NAME.localhost, which browsers resolve to their own machine. NAME.localhost counts even if there
+// is no app NAME, so that the address of a page does not become our page's when its app goes.
 func ownNames(s config.Settings) ownOf {
 	named := map[string]string{}
 	for _, app := range names(s.Pages) {
@@ -42,8 +42,8 @@ func ownNames(s config.Settings) ownOf {
 		}
 	}
 	return func(r *http.Request) (string, bool) {
-		// A proxy that changes Host passes on the one that the browser asked for. If one of them is a
-		// page's, the request may do what that may.
+		// A proxy that changes Host passes on the one that the browser asked for. If one of the two
+		// is a page's, the request gets only what the page may do.
 		for _, header := range append(r.Header.Values("X-Forwarded-Host"), r.Host) {
 			for host := range strings.SplitSeq(header, ",") {
 				name := api.HostName(strings.TrimSpace(host))
@@ -62,10 +62,10 @@ func ownNames(s config.Settings) ownOf {
 	}
 }
 
-// ownAt is the origin of a listener that serves the page of one app.
+// ownAt is for a listener that serves the page of one app.
 func ownAt(app string) ownOf { return func(*http.Request) (string, bool) { return app, true } }
 
-// pageHosts are the host names that the settings give to pages.
+// pageHosts returns the host names that the settings give to pages.
 func pageHosts(s config.Settings) (list []string) {
 	for _, app := range names(s.Pages) {
 		if u, ok := config.PageURL(s.Pages[app]); ok {
@@ -75,8 +75,8 @@ func pageHosts(s config.Settings) (list []string) {
 	return list
 }
 
-// pageListeners opens the ports that the settings give to pages, by app. Without a login, they must be
-// of this machine alone.
+// pageListeners opens the ports that the settings give to pages, by app. Without a login they must
+// be on loopback.
 func pageListeners(s config.Settings, who *entrance) (list map[string]net.Listener, err error) {
 	list = map[string]net.Listener{}
 	defer func() {
@@ -90,7 +90,7 @@ func pageListeners(s config.Settings, who *entrance) (list map[string]net.Listen
 			continue
 		}
 		if who.open() && !isLoopback(addr) && len(who.notices) == 0 {
-			return list, usage(parley.Errorf(parley.CodeForbidden, "pages.%s: %s can be reached from other machines, and no login is set up", app, addr).
+			return list, usage(parley.Errorf(parley.CodeForbidden, "pages.%s: %s can be reached from other machines, but no login is set up", app, addr).
 				WithHint("make a key with `parley keys create NAME --app %s`, or listen on 127.0.0.1", app))
 		}
 		if list[app], err = listenTCP(addr); err != nil {
@@ -107,8 +107,8 @@ func closeAll(list map[string]net.Listener) {
 	}
 }
 
-// pageURLs says where the pages are that apps bring: at an address of their own, a name of their own,
-// or by default at NAME.localhost and the server's port.
+// pageURLs says where the pages of apps are: at an address of their own, at a name of their own, or
+// by default at NAME.localhost and the server's port.
 func pageURLs(s config.Settings, at net.Addr, ports map[string]net.Listener) func(app string) string {
 	return func(app string) string {
 		if l := ports[app]; l != nil {
@@ -125,7 +125,7 @@ func pageURLs(s config.Settings, at net.Addr, ports map[string]net.Listener) fun
 	}
 }
 
-// ownPage is the address of the page that an app brings, or "".
+// ownPage is the address of the page that an app brings, or "" if it brings none.
 func (p *plan) ownPage(app string) string {
 	a, ok := p.page(app)
 	if p.pageURL == nil || !ok || a.Page.Own == "" && p.kit.pages[app] == nil {
@@ -134,11 +134,11 @@ func (p *plan) ownPage(app string) string {
 	return p.pageURL(app)
 }
 
-// ownPages serves the origins of pages that apps bring.
+// ownPages serves the origins of the pages that apps bring.
 type ownPages struct {
 	p       *plan
 	api     http.Handler
-	browser http.Handler // the module for browsers
+	browser http.Handler // serves the module for browsers
 	has     func(app string) bool
 	log     *slog.Logger
 }
@@ -152,14 +152,15 @@ func newOwnPages(p *plan, native *api.Server, has func(app string) bool, log *sl
 	return &ownPages{p: p, api: doors.Packed(native), browser: http.StripPrefix(strings.TrimSuffix(clientPath, "/"), site), has: has, log: log}
 }
 
-// isOpen reports whether a request to the origin of a page needs no identity: only the API has data.
+// isOpen reports whether a request to a page's origin needs no identity. Only the API has data, so
+// only the API needs one.
 func (o *ownPages) isOpen(r *http.Request) bool { return !strings.HasPrefix(r.URL.Path, apiPath) }
 
 func (o *ownPages) serve(w http.ResponseWriter, r *http.Request, app string) {
 	asked := r.URL.EscapedPath()
 	if asked == "" || !doors.Plain(asked) {
 		api.WriteError(w, parley.Errorf(parley.CodeNotFound, "there is nothing at %s", parley.Cut(r.URL.Path, 200)).
-			WithHint("paths are taken as they are written, without //, . and .."))
+			WithHint("write the path without //, . and .."))
 		return
 	}
 	if strings.HasPrefix(r.URL.Path, apiPath) || r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
@@ -197,7 +198,7 @@ func (o *ownPages) serve(w http.ResponseWriter, r *http.Request, app string) {
 	}
 }
 
-// sayPages tells where the pages are that apps bring.
+// sayPages returns lines for the operator that name the address of each page.
 func (h *house) sayPages(local bool) (lines []string) {
 	for _, a := range h.apps {
 		at := h.plan.ownPage(a.Name)

@@ -19,37 +19,37 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// lookEvery is how often the files of apps are looked at. They are asked for, not watched: that works on
-// every file system, also for a folder that a container or a network has, and for editors that put a
-// new file in the place of the old one. It is a dozen calls of stat for each app.
+// lookEvery is how often the files of apps are checked. They are polled and not watched, because
+// polling works on every file system: also for folders of a container or on a network, and with
+// editors that replace a file by a new one. It costs a dozen stat calls for each app.
 const lookEvery = time.Second
 
 // maxShown is how many mistakes of an app are shown.
 const maxShown = 10
 
-// reader reads apps anew when their files change: those in the folder of --apps, where new ones may
-// appear, too. A turn that runs keeps the app that it began with. While an app has mistakes, its last
-// version that was right is served, and the log and the page say what is wrong.
+// reader reads apps again when their files change. In the folder of --apps, new apps may appear,
+// too. A running turn keeps the app that it began with. While an app has mistakes, its last correct
+// version is served, and the log and the page show the mistakes.
 type reader struct {
 	p   *plan
 	h   *house
 	log *slog.Logger
 
-	work  sync.Mutex // held while apps are looked at and read
+	work  sync.Mutex // held while apps are checked and read
 	ended bool
 	apps  map[string]*appFolder
 
 	mu       sync.Mutex
-	mistakes map[string][]string // of apps, as they are in their folders now
+	mistakes map[string][]string // of apps, by name, as their folders are now
 	late     late
 }
 
 // appFolder is the folder of an app.
 type appFolder struct {
-	files []string    // that were looked at when it was read
-	read  string      // what they were then
-	now   string      // what they were when they were last looked at
-	app   *config.App // as it is served; nil: it is not
+	files []string    // checked when it was read
+	read  string      // their stamp then
+	now   string      // their stamp at the last check
+	app   *config.App // as it is served; nil: it is not served
 }
 
 func newReader(p *plan, h *house, log *slog.Logger) *reader {
@@ -76,10 +76,10 @@ func newReader(p *plan, h *house, log *slog.Logger) *reader {
 	return r
 }
 
-// run looks at the files until ctx ends.
+// run checks the files until ctx ends.
 func (r *reader) run(ctx context.Context) {
 	if r.p.settings.Apps == "" {
-		return // what is inside the program does not change
+		return // apps inside the program do not change
 	}
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -93,7 +93,7 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// end waits until nothing is being read, and reads nothing from then on.
+// end waits until nothing is being read. Nothing is read after it.
 func (r *reader) end() {
 	if r == nil {
 		return
@@ -104,15 +104,15 @@ func (r *reader) end() {
 	r.late.end()
 }
 
-// wrong are the mistakes of apps, by name.
+// wrong returns the mistakes of apps, by name.
 func (r *reader) wrong() map[string][]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.mistakes)
 }
 
-// look reads the apps whose files have changed and did not change since the last look, since several may be
-// written one after another.
+// look reads the apps whose files have changed. It waits until they have not changed since the last
+// check, because several files may be written one after another.
 func (r *reader) look() {
 	r.work.Lock()
 	defer r.work.Unlock()
@@ -127,7 +127,7 @@ func (r *reader) look() {
 			r.apps[name] = w
 		}
 		if len(w.files) == 0 {
-			w.files = []string{config.AppFile} // so far the one inside the program was served
+			w.files = []string{config.AppFile} // until now the app inside the program was served
 		}
 		before := w.now
 		if w.now = r.stamp(name, w.files); w.now != w.read && w.now == before {
@@ -164,7 +164,7 @@ func (r *reader) look() {
 	}
 }
 
-// names are the apps in the folder, and those that were there.
+// names returns the apps in the folder, and those that were there before.
 func (r *reader) names() []string {
 	found := map[string]bool{}
 	for name, w := range r.apps {
@@ -188,7 +188,7 @@ func (r *reader) names() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// stamp is other when a file has changed.
+// stamp returns a text that differs when a file has changed.
 func (r *reader) stamp(app string, files []string) string {
 	var b strings.Builder
 	for _, name := range files {
@@ -202,8 +202,8 @@ func (r *reader) stamp(app string, files []string) string {
 	return b.String()
 }
 
-// say keeps what is wrong with an app, and logs it if it is new. Users are not shown where the
-// folder of the apps is.
+// say stores the mistakes of an app, and logs them if they are new. Users are not shown the path of
+// the folder.
 func (r *reader) say(name string, wrong []string) {
 	more := len(wrong) - maxShown
 	wrong = wrong[:min(len(wrong), maxShown)]
@@ -227,11 +227,11 @@ func (r *reader) say(name string, wrong []string) {
 		return
 	}
 	for _, text := range wrong {
-		r.log.Warn("an app has a mistake; its last version that was right is served, if there is one", "app", name, "mistake", text)
+		r.log.Warn("an app has a mistake; its last correct version is served, if there is one", "app", name, "mistake", text)
 	}
 }
 
-// take serves an app as it was read now, and returns what keeps it from that.
+// take begins to serve an app as it was just read, and returns the mistakes that prevent it.
 func (r *reader) take(read config.Read, w *appFolder) (wrong []string) {
 	k, s := r.p.kit, r.p.settings
 	answers, err := newAnswerers(s, slog.New(slog.DiscardHandler))
@@ -240,7 +240,7 @@ func (r *reader) take(read config.Read, w *appFolder) (wrong []string) {
 	}
 	check := &plan{kit: k, settings: s, models: answers, red: r.p.red}
 	defer check.close()
-	again := read // check takes out of the app what it cannot check
+	again := read // check removes from the app what it cannot check
 	if read.App != nil {
 		a := *read.App
 		a.Toolsets = slices.Clone(a.Toolsets)
@@ -265,8 +265,8 @@ func (r *reader) take(read config.Read, w *appFolder) (wrong []string) {
 	before := w.app
 	w.app = read.App
 	r.p.latest.Store(w.app.Name, w.app)
-	r.log.Info("an app was read anew", "app", read.Name)
-	if before == nil { // turns that a crash has left open, while the app was off
+	r.log.Info("an app was read again", "app", read.Name)
+	if before == nil { // resume turns that a crash left open while the app was off
 		if _, err := r.h.engine.Recover(context.Background()); err != nil {
 			r.log.Warn("the turns of an app that is served again could not be listed", "app", read.Name, "err", err)
 		}
@@ -274,7 +274,7 @@ func (r *reader) take(read config.Read, w *appFolder) (wrong []string) {
 	return nil
 }
 
-// fixed says what of an app cannot change while the server runs; old is nil for a new app.
+// fixed returns the changes to an app that need a restart of the server; old is nil for a new app.
 func fixed(old, now *config.App) (wrong []string) {
 	if old == nil {
 		old = &config.App{}
@@ -288,13 +288,13 @@ func fixed(old, now *config.App) (wrong []string) {
 		{"streaming", old.PartialEvery == now.PartialEvery && old.FlushEvery == now.FlushEvery},
 	} {
 		if !f.same {
-			wrong = append(wrong, now.Mistake(f.what, "%s is read when the server starts; start it again", f.what).String())
+			wrong = append(wrong, now.Mistake(f.what, "%s is read only when the server starts; restart it", f.what).String())
 		}
 	}
 	return wrong
 }
 
-// serve puts an app in the place of its last version.
+// serve replaces the last version of an app.
 func (r *reader) serve(a *config.App) (err error) {
 	p := r.p
 	have := p.opened[a.Name]
@@ -309,7 +309,7 @@ func (r *reader) serve(a *config.App) (err error) {
 	}()
 	for _, o := range sets {
 		if o.outside() && !slices.Contains(have, o) {
-			return config.Mistakes{a.Mistake("tools."+o.of.Kind, "the tools %s begin when the server starts; start it again", o.of.Kind)}
+			return config.Mistakes{a.Mistake("tools."+o.of.Kind, "the tools %s are started only with the server; restart it", o.of.Kind)}
 		}
 		for i, secret := range o.Secrets {
 			p.red.Add(fmt.Sprintf("%s/%s%d", a.Name, o.of.At, i), secret)
@@ -331,7 +331,7 @@ func (r *reader) serve(a *config.App) (err error) {
 	for _, name := range append(append(agentModels(resolved), fallbacks(resolved)...), resolved.Model) {
 		provider, _, _ := strings.Cut(name, "/")
 		if strings.HasSuffix(provider, hostedSuffix) {
-			return config.Mistakes{a.Mistake("hosted", "the provider keeps the agents of %s, and gets them when the server starts; start it again", name)}
+			return config.Mistakes{a.Mistake("hosted", "the agents of %s are stored at the provider when the server starts; restart it", name)}
 		}
 	}
 	made, err := p.scopeApp(a, resolved, box, sets, unknown, r.log)

@@ -224,7 +224,7 @@ func TestReader(t *testing.T) {
 	}
 
 	g.file("mine", "app.yaml", "title: Mine\nagents:\n  lead: {prompt: prompt.md}\nlive_files: true\nscript: script.yaml\n")
-	if g.looks(); !strings.Contains(g.notices("mine"), "live_files is read when the server starts") {
+	if g.looks(); !strings.Contains(g.notices("mine"), "live_files is read only when the server starts") {
 		t.Errorf("what cannot change: %q", g.notices("mine"))
 	}
 }

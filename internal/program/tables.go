@@ -21,8 +21,8 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// The tables. Each maps a name used in settings or an app.yaml to an implementation; a
-// new one is a package and a line here.
+// These tables map names in settings or an app.yaml to implementations. A new implementation is a
+// package and a line here.
 
 // stores keep logs. own is the lock of the data folder.
 var stores = map[string]func(ctx context.Context, s config.Settings, own *lock, log *slog.Logger) (seam.Store, error){
@@ -35,7 +35,7 @@ var stores = map[string]func(ctx context.Context, s config.Settings, own *lock, 
 	"postgres": openPostgres,
 }
 
-// toolsets may be listed in an app.yaml under tools, beside those that apps bring.
+// toolsets may be listed in an app.yaml under tools, as may those that apps bring.
 var toolsets = map[string]app.Open{
 	"ask": func(app.ToolDeps) (app.Service, error) { return app.Service{Toolset: ask.New()}, nil },
 	"client": func(d app.ToolDeps) (app.Service, error) {
@@ -52,16 +52,16 @@ var runtimes = map[string]func(m seam.Models) seam.Runtime{
 	"loop": func(m seam.Models) seam.Runtime { return loop.New(m, loop.Options{}) },
 }
 
-// kit is what a program is made of beside these tables, and what the folders of apps may name.
+// kit is what a program consists of besides these tables, and what the folders of apps may name.
 type kit struct {
 	folders []fs.FS                 // of the apps that come with the program
 	apps    []app.App               // in the order in which they are mounted
 	tools   map[string]app.Open     // by kind
-	wires   map[string]app.App      // whoever brings a wire, by its name
-	pages   map[string]http.Handler // that parts bring, by the app whose page each is
+	wires   map[string]app.App      // the app that brings a wire, by the wire's name
+	pages   map[string]http.Handler // that parts bring, by app
 
 	args    []string                  // of the process
-	restart func(args []string) error // see [restart]; nil: the process is not ours to end
+	restart func(args []string) error // see [restart]; nil: we may not end the process
 }
 
 // newKit makes the kit of a program with these parts.
@@ -101,7 +101,7 @@ func newKit(parts ...app.Part) (*kit, error) {
 	return k, nil
 }
 
-// known are the names.
+// known returns the names that settings may use.
 func (k *kit) known() config.Known {
 	return config.Known{Toolsets: names(k.tools), Wires: names(k.wires), Runtimes: names(runtimes)}
 }

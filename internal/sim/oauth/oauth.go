@@ -1,8 +1,9 @@
-// Package oauth simulates an authorization server and what it protects, on loopback, for tests.
+// Package oauth simulates an authorization server and a service that it protects, on loopback, for
+// tests.
 //
-// It is as strict as OAuth 2.1 lets it be: PKCE with S256, exact redirect addresses, codes and
-// refresh tokens that count once, a resource in each request. A refresh token that is used again
-// ends all that came of its login.
+// It is as strict as OAuth 2.1 permits: it requires PKCE with S256, exact redirect addresses, and a
+// resource in each request, and accepts each code and refresh token once. If a refresh token is
+// used again, everything that came from its login is revoked.
 package oauth
 
 import (
@@ -19,19 +20,18 @@ import (
 	"time"
 )
 
-// Server is the authorization server. Set its fields before it is used, or between requests
-// under Lock.
+// Server is the authorization server. Its fields are set before it is used, or under Lock.
 type Server struct {
 	*httptest.Server
 	sync.Mutex
 
 	User       string        // who is logged in in the browser
-	Deny       bool          // that user does not agree
+	Deny       bool          // the user does not consent
 	TTL        time.Duration // of an access token; 0: 1 h
-	Issuer     string        // what answers name as the issuer; "": itself; "-": nothing
-	Unregister bool          // no client registers by itself
-	// Look gets the document about a client whose id is its address; nil: it is looked up
-	// nowhere.
+	Issuer     string        // the issuer in answers; "": the server itself; "-": none
+	Unregister bool          // clients cannot register themselves
+	// Look fetches the document of a client whose id is its address; nil: no such document is
+	// fetched.
 	Look    func(address string) ([]byte, error)
 	Secrets bool // clients get a secret
 	Down    bool // requests for tokens fail
@@ -65,7 +65,7 @@ type token struct {
 	until time.Time
 }
 
-// New starts one. The caller closes it.
+// New starts a server. The caller closes it.
 func New() *Server {
 	s := &Server{
 		User: "ana", clients: map[string]*client{}, codes: map[string]*grant{}, refreshes: map[string]*login{}, used: map[string]*login{}, access: map[string]*token{},
@@ -87,7 +87,7 @@ func (s *Server) Client(id, secret string, redirects ...string) {
 	s.clients[id] = &client{secret, redirects}
 }
 
-// EndTokens makes all access tokens invalid, and with all set the logins, too.
+// EndTokens makes all access tokens invalid, and if all is set, the logins, too.
 func (s *Server) EndTokens(all bool) {
 	s.Lock()
 	defer s.Unlock()
@@ -128,7 +128,7 @@ func (s *Server) metadata(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, m)
 }
 
-// known is the client of an id, which may be looked up.
+// known returns the client with an id, which may be fetched.
 func (s *Server) known(id string) *client {
 	if s.clients[id] != nil || s.Look == nil || !strings.HasPrefix(id, "https://") {
 		return s.clients[id]
@@ -167,7 +167,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, out)
 }
 
-// authorize is the page on which the user would agree.
+// authorize is the page on which the user would consent.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	s.Lock()
@@ -201,7 +201,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
 }
 
-// who is the client of a request, if it shows that it is that one.
+// who returns the client of a request if it proves its identity.
 func (s *Server) who(r *http.Request) string {
 	id, secret, basic := r.BasicAuth()
 	if !basic {
@@ -279,7 +279,8 @@ func (s *Server) revoke(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]string{})
 }
 
-// Holder is whose token a request has, and what it is for; "" if it has none that counts.
+// Holder returns the user, the resource and the scope of the token in a request; "" without a valid
+// token.
 func (s *Server) Holder(r *http.Request) (user, resource, scope string) {
 	s.Lock()
 	defer s.Unlock()
@@ -290,8 +291,7 @@ func (s *Server) Holder(r *http.Request) (user, resource, scope string) {
 	return t.user, t.resource, t.scope
 }
 
-// Protect is a service for those who have a token for it. Its metadata are at the well-known
-// path.
+// Protect is a service for those who have a token for it. Its metadata is at the well-known path.
 func (s *Server) Protect(path string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		resource := "http://" + r.Host + path
@@ -309,8 +309,8 @@ func (s *Server) Protect(path string, next http.Handler) http.Handler {
 	})
 }
 
-// Visit opens a link as the user's browser does, and returns the address to which it is sent
-// back.
+// Visit opens a link as the user's browser does, and returns the address to which the browser is
+// redirected.
 func (s *Server) Visit(link string) (*url.URL, error) {
 	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := c.Get(link)
