@@ -189,7 +189,7 @@ func (d *door) who(r *http.Request, trusted bool) (Identity, error) {
 		// Without a login, an unknown token may be meant for another server: some clients
 		// send the token they were configured with to any server.
 		if d.o.Mode != ModeNone || strings.HasPrefix(shown, keyPrefix) {
-			return Identity{}, d.refused(r, shown, parley.Errorf(parley.CodeUnauthenticated, "this key is not known, or was revoked").
+			return Identity{}, d.refused(r, shown, parley.Errorf(parley.CodeUnauthenticated, "this key is unknown or was revoked").
 				WithHint("`parley keys list` shows the valid ones, and `parley keys create` makes one"))
 		}
 	}

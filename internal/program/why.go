@@ -246,7 +246,7 @@ func verdict(say func(string, ...any), info parley.SessionInfo, t parley.TurnVie
 			return
 		}
 		say("What was done is kept. To go on from there: parley session resume %s", t.ID)
-		say("To begin anew: parley session retry %s", t.ID)
+		say("To start over: parley session retry %s", t.ID)
 		say("A new message closes it.")
 	case parley.StatusWaiting:
 		whom := "a human"

@@ -55,7 +55,7 @@ var words = map[string]string{
 	parley.ChoiceAgain:        "Do it again",
 	parley.ChoiceLeave:        "Leave it unknown",
 	parley.ChoiceAnswered:     "Answer",
-	parley.ChoiceClaimed:      "Taken by a client",
+	parley.ChoiceClaimed:      "Claimed by a client",
 	edit:                      "Allow once, with another input",
 }
 
@@ -91,7 +91,7 @@ func Said(in parley.Interaction, a parley.Answer) string {
 	s := map[string]string{
 		parley.ChoiceAllow: "Allowed once", parley.ChoiceAllowSession: "Allowed for this session", parley.ChoiceDeny: "Denied",
 		parley.ChoiceHappened: "It happened", parley.ChoiceDidNot: "It did not happen", parley.ChoiceAgain: "To be done again",
-		parley.ChoiceLeave: "Left unknown", parley.ChoiceAnswered: "Answered", parley.ChoiceClaimed: "Taken by a client",
+		parley.ChoiceLeave: "Left unknown", parley.ChoiceAnswered: "Answered", parley.ChoiceClaimed: "Claimed by a client",
 	}[a.Choice]
 	switch {
 	case in.Kind == parley.KindQuestion && a.Choice == parley.ChoiceDeny:

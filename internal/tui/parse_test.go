@@ -111,7 +111,7 @@ func TestForms(t *testing.T) {
 func TestSaid_of_a_client(t *testing.T) {
 	t.Parallel()
 	in := parley.Interaction{Kind: parley.KindClient}
-	for choice, want := range map[string]string{parley.ChoiceClaimed: "Taken by a client", parley.ChoiceDeny: "Went on without it"} {
+	for choice, want := range map[string]string{parley.ChoiceClaimed: "Claimed by a client", parley.ChoiceDeny: "Went on without it"} {
 		if got := tui.Said(in, parley.Answer{Choice: choice}); got != want {
 			t.Errorf("%s: got %q, want %q", choice, got, want)
 		}

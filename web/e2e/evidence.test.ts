@@ -115,7 +115,7 @@ describe.runIf(!process.env["PARLEY_URL"])("under two fingers", () => {
     await touch("touchStart", 20);
     for (const apart of [25, 30, 40, 50, 60]) await touch("touchMove", apart);
     await hand.send("Input.dispatchTouchEvent", { type: "touchEnd", touchPoints: [] });
-    await chart().getByRole("button", { name: "Show all of the time" }).waitFor();
+    await chart().getByRole("button", { name: "Show the whole time" }).waitFor();
     expect(await scrolled()).toBe(before);
   });
 });
@@ -187,7 +187,7 @@ describe.runIf(!process.env["PARLEY_URL"])("what an answer says", () => {
     await page().keyboard.down("Control");
     await page().mouse.wheel(0, -200);
     await page().keyboard.up("Control");
-    await chart().getByRole("button", { name: "Show all of the time" }).waitFor();
+    await chart().getByRole("button", { name: "Show the whole time" }).waitFor();
     const zoomed = await width();
     expect(zoomed).not.toBe(all.replace(/\s+/g, " "));
     await page().mouse.move(box.x + box.width * 0.5, box.y + 80);
@@ -200,7 +200,7 @@ describe.runIf(!process.env["PARLEY_URL"])("what an answer says", () => {
     await page().keyboard.press("0");
     expect(await width()).toBe(all.replace(/\s+/g, " "));
     await page().keyboard.press("+");
-    await chart().getByRole("button", { name: "Show all of the time" }).click();
+    await chart().getByRole("button", { name: "Show the whole time" }).click();
     expect(await width()).toBe(all.replace(/\s+/g, " "));
     await chart().locator("[data-stop]").first().focus();
     await page().keyboard.press("ArrowRight");
@@ -217,14 +217,14 @@ describe.runIf(!process.env["PARLEY_URL"])("what an answer says", () => {
       await (there.headers()["content-type"]?.startsWith("image/") ? route.continue() : route.fulfill(gone));
     });
     await page().goto(`${server.url}/apps/home/#/${session}`);
-    await page().getByText("Its values cannot be had any more; this is the picture of them.").waitFor();
+    await page().getByText("Its values are no longer available. This is a picture of them.").waitFor();
     await expect.poll(() => page().locator("figure img").evaluate((i) => (i as HTMLImageElement).naturalWidth)).toBe(1440);
     await page().locator("figure").evaluate((e) => e.scrollIntoView({ block: "start" }));
     await browser.shot("evidence-picture");
     await page().unroute("**/v1/artifacts/**");
     await page().route("**/v1/artifacts/**", (route) => route.fulfill(gone));
     await page().reload();
-    await page().getByText("This picture is not kept any more.").waitFor();
+    await page().getByText("This picture is no longer stored.").waitFor();
     // The values are still in the log.
     await source("Mains meter Voltage L1").click();
     await expect.poll(() => page().evaluate(() => document.activeElement?.closest("[data-wanted], [data-entity], dialog") !== null)).toBe(true);

@@ -123,7 +123,7 @@ describe("on a desktop", () => {
     const p = parts(page());
     await open();
     await p.ask(question);
-    await button("Allow for this session").click();
+    await button("Allow for this conversation").click();
     await p.done();
     await p.ask(question);
     await expect.poll(() => p.answers.count()).toBe(2);
@@ -135,14 +135,14 @@ describe("on a desktop", () => {
     const p = parts(page());
     await open();
     await p.ask(question);
-    await button("Allow for this session").click();
+    await button("Allow for this conversation").click();
     await p.done();
     await button("1 allowed").click();
-    const dialog = page().getByRole("dialog", { name: "Allowed for this session" });
+    const dialog = page().getByRole("dialog", { name: "Allowed for this conversation" });
     await dialog.getByText("read_slack_mock", { exact: true }).waitFor();
     await browser.shot("home-rules");
     await button("Ask again for read_slack_mock").click();
-    await dialog.getByText(/^Nothing: each call is asked for/).waitFor();
+    await dialog.getByText(/^Nothing\. You are asked for each call/).waitFor();
     await page().keyboard.press("Escape");
     await button("1 allowed").waitFor({ state: "detached" });
     await p.ask(question);
@@ -270,9 +270,9 @@ describe("on a desktop", () => {
       return lamp.innerText();
     }).toMatch(/On/);
     stage.house.say({ connected: false, age_ms: 300_000 });
-    await page().getByText(/No word from the house\. States are from 5 min/).waitFor();
+    await page().getByText(/Nothing is heard from the house\. The states are from 5 min/).waitFor();
     stage.house.say({ connected: true, age_ms: 0 });
-    await page().getByText(/No word from the house/).waitFor({ state: "detached" });
+    await page().getByText(/Nothing is heard from the house/).waitFor({ state: "detached" });
     await page().getByRole("searchbox", { name: "Search the house" }).fill("kitchen motion");
     await expect.poll(() => page().locator("[data-entity]").count()).toBe(1);
   });

@@ -87,8 +87,8 @@ export const past: Event[] = logOf(
   turnOf("late", "And next week?", [
     begins,
     { after: 910, agent, type: "interaction.opened", data: { ...offer("late"), session: "S-past", turn: "T-late", call: "c2", agent, opened_at: "" } },
-    { after: 60_000, agent, type: "interaction.expired", data: { id: "I-late", reason: "no client took it in time" } },
-    ends(60_001, "c2", "read_calendar", { outcome: "error", output: "no client took it in time" }),
+    { after: 60_000, agent, type: "interaction.expired", data: { id: "I-late", reason: "no client claimed it in time" } },
+    ends(60_001, "c2", "read_calendar", { outcome: "error", output: "no client claimed it in time" }),
     completes(60_100, "Nobody could look into your calendar."),
   ]),
   turnOf("direct", "", [

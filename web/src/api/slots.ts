@@ -1,5 +1,5 @@
 // A browser opens six HTTP/1.1 connections to one host, over all tabs. A stream keeps one for
-// hours, so the tabs share a few slots, and only who has a slot may stream. Others poll.
+// hours, so the tabs share a few slots. Only a tab with a slot may stream; others poll.
 //
 // A slot is a lease in localStorage, which its holder renews. Web Locks would do the same with
 // less, but browsers have them only on HTTPS and localhost, and a house's server is often
@@ -7,7 +7,7 @@
 // earlier one notices at its next renewal. Meanwhile there is one connection too many, for
 // which six leave room.
 
-/** What of a Storage is used. */
+/** The part of a Storage that is used. */
 export type Shelf = Pick<Storage, "getItem" | "setItem" | "removeItem">;
 
 /** Streams of sessions, and of houses: at most four over all tabs. Two connections stay free for requests. */
@@ -15,7 +15,7 @@ const sizes = { session: 3, house: 1 };
 export type Kind = keyof typeof sizes;
 
 const renewEvery = 2000;
-/** The slot of a tab that ended without a word is free after this many ms. */
+/** The slot of a tab that ended without releasing it is free after this many ms. */
 const lease = 10_000;
 
 export class Slots {
@@ -65,11 +65,11 @@ export class Slots {
     return release;
   }
 
-  /** Who has a slot; "" if nobody does. */
+  /** The holder of a slot; "" if it is free. */
   #holder(key: string): string {
     const [holder = "", until = ""] = (this.#read(key) ?? "").split(" ");
     const left = Number(until) - this.#now();
-    return left > 0 && left <= lease ? holder : ""; // a later end is of a clock that was set back
+    return left > 0 && left <= lease ? holder : ""; // a later end means that the clock was set back
   }
 
   #read(key: string): string | null {

@@ -138,7 +138,7 @@ function Spent() {
         )}
         {today && (
           <>
-            <dt className="text-text-muted">All of yours today</dt>
+            <dt className="text-text-muted">All your conversations today</dt>
             <dd>
               {dollars(today.usd)}
               {today.quota_usd ? ` of ${dollars(today.quota_usd)}` : ""}

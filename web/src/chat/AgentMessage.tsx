@@ -173,7 +173,7 @@ function Trouble({ text, hint, operator, retryAt = 0, children }: TroubleProps) 
           {retryAt > 0 && <Again at={retryAt} />}
           {operator && (
             <details className="mt-1.5 text-[13px] text-text-muted">
-              <summary className="w-fit cursor-pointer hover:text-text-primary [@media(pointer:coarse)]:py-3">For whoever set this limit</summary>
+              <summary className="w-fit cursor-pointer hover:text-text-primary [@media(pointer:coarse)]:py-3">For the person who set this limit</summary>
               {operator}
             </details>
           )}

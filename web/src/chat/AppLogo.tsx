@@ -9,7 +9,7 @@ export function AppLogo({ app, base, size = 28 }: { app: Pick<AppInfo, "name" | 
     return <img src={`${base}apps/${encodeURIComponent(app.name)}/logo`} alt="" width={size} height={size} onError={() => setBroken(true)} className="shrink-0 rounded-md object-contain" style={{ width: size, height: size }} />;
   }
   return (
-    // Drawn, and not written: it is no part of a name.
+    // Drawn with CSS, so that it is not part of an accessible name.
     <span
       aria-hidden="true"
       data-initial={[...(app.title || app.name).trim()][0]?.toUpperCase() ?? "?"}
@@ -19,7 +19,7 @@ export function AppLogo({ app, base, size = 28 }: { app: Pick<AppInfo, "name" | 
   );
 }
 
-/** Where an app's page is: its own, if it brings one that can be reached from here. NAME.localhost is a name for browsers on the server's machine. */
+/** The address of an app's page. If the app brings a page of its own that can be reached from here, it is that one: only browsers on the server's machine can reach NAME.localhost. */
 export function pageOf(app: Pick<AppInfo, "name" | "page">, base: string): string {
   const own = app.page?.url ?? "";
   if (/^https?:/.test(own) && URL.canParse(own)) {

@@ -8,17 +8,17 @@ import { showAbout } from "./About.tsx";
 import { AppLogo, pageOf } from "./AppLogo.tsx";
 import { useActions, useChat } from "./use-chat.ts";
 
-/** More are found behind "All apps". */
+/** Further apps are behind "All apps". */
 const most = 8;
 
-/** Which app this is, what it may do, and the way to the others. */
+/** Shows which app this is, what it may do, and how to get to the others. */
 export function AppMenu() {
   const { client, app: name, words } = useActions();
   const app = useChat((s) => s.app);
   const [apps, setApps] = useState<readonly AppInfo[]>([]);
   useEffect(() => {
     const stop = new AbortController();
-    client.apps(stop.signal).then(setApps, () => undefined); // the way back stays
+    client.apps(stop.signal).then(setApps, () => undefined); // "All apps" is still there
     return () => stop.abort();
   }, [client]);
   const others = apps.filter((a) => a.name !== name);

@@ -175,7 +175,7 @@ function Intent({ waiting, after, onAfter }: { waiting: Waiting; after: boolean;
   return (
     <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1 border-b border-border px-4 py-1.5 text-[13px] leading-5 text-text-muted">
       <p id="message-does" className="min-w-0">
-        {after ? "Is asked when this is done. What is asked above stays open." : waiting.says}
+        {after ? "Your message waits until this is done. What is asked above stays open." : waiting.says}
       </p>
       {waiting.canQueue && (
         <fieldset className="-mx-2 flex shrink-0 gap-1">

@@ -6,7 +6,7 @@ import { useChat, useParts } from "./use-chat.ts";
 
 const none: readonly Event[] = [];
 
-/** In place of a message: what a program had done by a tool, in words. The steps have the letter of it. */
+/** Shown instead of a message: a tool call that a program made, in words. The steps show the original. */
 export function DirectCall({ turn, question }: { turn: string; question: string }) {
   const events = useChat((s) => s.opened.records.events.get(turn)) ?? none;
   const { useWords = usePlainWords } = useParts();
@@ -20,14 +20,14 @@ export function DirectCall({ turn, question }: { turn: string; question: string 
   );
 }
 
-/** The call that the message of such a turn stands for: the tool's name, and its input as JSON. */
+/** The call in the message of such a turn, which is the tool's name and its input as JSON. */
 export function callIn(question: string): { tool: string; input: unknown } {
   const at = question.indexOf(" ");
   if (at < 0) return { tool: question, input: {} };
   try {
     return { tool: question.slice(0, at), input: JSON.parse(question.slice(at + 1)) };
   } catch {
-    return { tool: question.slice(0, at), input: {} }; // it was cut
+    return { tool: question.slice(0, at), input: {} }; // the JSON was cut off
   }
 }
 
@@ -37,7 +37,7 @@ export function resultText(answer: string): string {
     const value: unknown = JSON.parse(answer);
     if (typeof value === "object" && value !== null) return "```json\n" + JSON.stringify(value, null, 2) + "\n```";
   } catch {
-    // It is text.
+    // The result is not JSON.
   }
   return answer;
 }

@@ -52,7 +52,7 @@ export default function Inbox({ onClose }: { onClose(): void }) {
           <h3 id={name} className="text-sm font-semibold">
             Waits for a client
           </h3>
-          <p className="mt-0.5 mb-4 text-sm text-text-muted">A program that can run these calls takes them. You can have the agent go on without them.</p>
+          <p className="mt-0.5 mb-4 text-sm text-text-muted">A program that can run these calls will claim them. You can also let the agent go on without them.</p>
           <List rows={offered} onAnswer={answer} onClose={onClose} />
         </section>
       )}

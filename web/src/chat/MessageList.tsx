@@ -75,10 +75,10 @@ export function MessageList({ opened }: { opened: Opened }) {
       >
         <div ref={content} className="mx-auto w-full max-w-[800px] pt-2 pb-6">
           {more && <div ref={top} className="h-px" />}
-          {older === "reading" && !hidden && <p className="py-3 text-center text-sm text-text-muted">Reading what was said before…</p>}
+          {older === "reading" && !hidden && <p className="py-3 text-center text-sm text-text-muted">Reading earlier messages…</p>}
           {older === "failed" && !hidden && (
             <p role="status" className="py-3 text-center text-sm text-text-muted">
-              What was said before cannot be read now.{" "}
+              Earlier messages cannot be read now.{" "}
               <button type="button" className="underline underline-offset-2 hover:text-text-primary" onClick={() => void chat.older()}>
                 Try again
               </button>

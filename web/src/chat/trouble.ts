@@ -6,7 +6,7 @@ import { sentence } from "../ui/text.ts";
 export interface Trouble {
   text: string;
   hint: string;
-  /** What only somebody who may change the settings can use. */
+  /** Only useful for somebody who may change the settings. */
   operator: string;
 }
 
@@ -19,7 +19,7 @@ const budgets: Record<string, string> = {
   budget_depth: "This went through more agents than one answer may.",
 };
 
-/** Who asked can ask for less; a budget itself is somebody else's, so its figures and settings stand apart. */
+/** The person who asked can ask for less. The budget itself is set by somebody else, so its figures and settings are shown separately. */
 export function troubleOf(error: ErrorInfo | undefined, reason: string | undefined): Trouble {
   const text = error && budgets[error.code];
   if (!text) return { text: error?.message ?? reason ?? "There was no answer.", hint: error?.hint ?? "", operator: "" };

@@ -30,7 +30,7 @@ const browser = (): Env => ({
   sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
 });
 
-/** Only this file makes one, so its constructor is nobody's business. */
+/** Only this file makes one, so its constructor is not public. */
 export const ParleyError = ApiError as unknown as typeof Public.ParleyError;
 
 export const connect: typeof Public.connect = (options) => connectIn(browser(), options);
@@ -44,7 +44,7 @@ export function connectIn(env: Env, { app, key }: Public.Options): Public.Parley
   }, () => key !== undefined, env.slots);
   return {
     async open(name) {
-      // A name makes it the same session also if the answer is lost and the request is made again.
+      // With a name, a request that is repeated because its answer was lost gets the same session.
       const { id } = await patiently(env, () => client.createSession(app, name ?? newUUID()));
       const begin = beginAt(await patiently(env, () => client.window(id)));
       return conversation(env, client, id, begin);
@@ -93,7 +93,7 @@ function conversation(env: Env, client: Client, id: string, begin: ReturnType<ty
       const key = newUUID();
       return (await patiently(env, () => client.send(id, message, key))).id;
     },
-    // The same answer again is no second answer, so it may be repeated.
+    // Sending the same answer twice counts once, so it may be repeated.
     answer: async (question, answer) => void (await patiently(env, () => client.answer(question, answer))),
     async cancel(turn) {
       const open = turn ?? state.turns.findLast((t) => t.open)?.id;
@@ -125,7 +125,7 @@ function turnOf(x: Exchange): Public.Turn {
     id: x.id,
     message: x.question,
     answer: x.answer,
-    status: x.standing as Public.Turn["status"], // the others are of messages that only our own pages keep
+    status: x.standing as Public.Turn["status"], // the others belong to messages that only our own pages keep
     open: isOpen(x.standing),
     calls: x.steps
       .filter((s) => s.type === "tool_call")

@@ -41,10 +41,10 @@ export interface Exchange {
 export const isOpen = (s: Standing): boolean =>
   s === "sending" || s === "pending" || s === "running" || s === "streaming" || s === "waiting" || s === "resuming";
 
-/** Whether a path is that of model calls which a server gets in calls of an agent's tools. */
+/** Whether a path belongs to model calls that a server asks for during an agent's tool call. */
 export const isSampling = (path: string | undefined): boolean => /\/sampling\.[^/]*$/.test(path ?? "");
 
-/** The agent in whose call of a tool that is, or else the agent itself. */
+/** For such a path, the agent that made the tool call; otherwise the agent itself. */
 export const callerOf = (path: string | undefined): string => (isSampling(path) ? (path ?? "").replace(/\/[^/]*$/, "") : (path ?? ""));
 
 /** "research" of "lead/research#2". */
@@ -204,7 +204,7 @@ export function lineOf(s: StepView): string {
     case "agent_start":
       return `▶ ${agentName(s.agent)} agent activated`;
     case "tool_call": {
-      const task = s.tool === "Task" ? taskIn(s.input) : ""; // the rest of it is the sub-agent's
+      const task = s.tool === "Task" ? taskIn(s.input) : ""; // the rest of the input is for the sub-agent
       const query = task || queryOf(s.input);
       const quoted = task || isPlain(s.input) ? `"${query}"` : query;
       return `→ calling ${s.tool}(${quoted})`;
@@ -218,7 +218,7 @@ export function lineOf(s: StepView): string {
   }
 }
 
-/** What a call of Task asks for, in the few words that are for people. */
+/** The short description of a Task call, which is meant for people. */
 function taskIn(input: unknown): string {
   const { description } = (typeof input === "object" && input !== null ? input : {}) as { description?: unknown };
   return typeof description === "string" ? description : "";

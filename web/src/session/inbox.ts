@@ -15,13 +15,13 @@ export interface InboxState {
   error: ApiError | undefined;
 }
 
-/** Who has to do something, so that a session goes on. */
+/** Who has to act so that a session goes on. */
 export type Awaited = "person" | "client";
 
-/** Whom an interaction waits for: a call that is offered to clients is nothing for a person to answer. */
+/** Whom an interaction waits for. A call that is offered to clients waits for a client, not for a person. */
 export const awaitedBy = (i: { kind: Interaction["kind"] }): Awaited => (i.kind === "client" ? "client" : "person");
 
-/** Whom a session waits for, a person first; undefined if for nobody. */
+/** Whom a session waits for. A person takes precedence; undefined if it waits for nobody. */
 export function awaitedIn(rows: readonly InteractionRow[], session: string | undefined): Awaited | undefined {
   const own = rows.filter((r) => r.session === session).map(awaitedBy);
   return own.includes("person") ? "person" : own[0];

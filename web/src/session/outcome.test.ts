@@ -11,9 +11,9 @@ test("how it ended, in words", () => {
   expect(outcomeOf({ interaction: ask({ kind: "confirmation" }), answer: { choice: "deny" } })).toBe("Not confirmed");
   expect(outcomeOf({ interaction: ask({ kind: "unknown" }), answer: { choice: "again" } })).toBe("To be done again");
   expect(outcomeOf({ interaction: ask({}), expired: "over" })).toBe("Closed without an answer");
-  expect(outcomeOf({ interaction: ask({ kind: "client" }), answer: { choice: "claimed" } })).toBe("Taken by a client");
+  expect(outcomeOf({ interaction: ask({ kind: "client" }), answer: { choice: "claimed" } })).toBe("Claimed by a client");
   expect(outcomeOf({ interaction: ask({ kind: "client" }), answer: { choice: "deny" } })).toBe("Went on without it");
-  expect(outcomeOf({ interaction: ask({ kind: "client" }), expired: "over" })).toBe("No client took it");
+  expect(outcomeOf({ interaction: ask({ kind: "client" }), expired: "over" })).toBe("No client claimed it");
 });
 
 test.each<[string, string | undefined, string | undefined, string]>([
@@ -29,6 +29,6 @@ test.each<[string, string | undefined, string | undefined, string]>([
 
 test("an answer in the log is read in the words of its kind", () => {
   expect(closingOf({ id: "i", answer: { choice: "allow" }, by: "local", client: "api" }, ask({ kind: "confirmation" }))).toBe("Confirmed");
-  expect(closingOf({ id: "i", answer: { choice: "allow_session" }, by: "ana" }, ask({}))).toBe("Allowed for this session by ana");
+  expect(closingOf({ id: "i", answer: { choice: "allow_session" }, by: "ana" }, ask({}))).toBe("Allowed for this conversation by ana");
   expect(closingOf({ id: "i", answer: { choice: "deny" } }, undefined)).toBe("Denied");
 });

@@ -6,21 +6,21 @@ import type { Asked } from "./records.ts";
 
 const past: Record<string, string> = {
   allow: "Allowed once",
-  allow_session: "Allowed for this session",
+  allow_session: "Allowed for this conversation",
   deny: "Denied",
   happened: "It happened",
   did_not: "It did not happen",
   again: "To be done again",
   leave: "Left as it is",
   answered: "Answered",
-  claimed: "Taken by a client",
+  claimed: "Claimed by a client",
 };
 
 /** How it ended, in a few words. */
 export function outcomeOf(a: Pick<Asked, "answer" | "expired"> & { interaction: Pick<Interaction, "kind"> }): string {
   const choice = a.answer?.choice ?? "";
   const { kind } = a.interaction;
-  if (a.expired !== undefined) return kind === "client" ? "No client took it" : "Closed without an answer";
+  if (a.expired !== undefined) return kind === "client" ? "No client claimed it" : "Closed without an answer";
   if (kind === "confirmation" && choice === "allow") return "Confirmed";
   if (kind === "confirmation" && choice === "deny") return "Not confirmed";
   if (kind === "question" && choice === "deny") return "Skipped";

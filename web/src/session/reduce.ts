@@ -240,13 +240,13 @@ function applyTurn(t: TurnView, e: Event): void {
   }
 }
 
-/** A question about a write whose outcome is unknown, with what the client that had the call said too late. */
+/** A question about a write whose outcome is unknown, with the late report of the client that had the call. */
 export function hearing(i: Interaction, seen: ContextObserved): Interaction {
   if (seen.source !== "client" || i.kind !== "unknown" || i.call !== seen.ref) return i;
   return { ...i, text: i.text ? `${i.text}\n${seen.text}` : seen.text };
 }
 
-/** What a hook denied, of events other than those of calls. */
+/** What the denial of a hook did, for events that are not calls. */
 const denials: Record<string, string> = {
   UserPromptSubmit: "blocked the message",
   Stop: "made the agent continue",
@@ -254,10 +254,10 @@ const denials: Record<string, string> = {
   PreCompact: "kept earlier turns from being summed up",
 };
 
-/** What is said of a model call that a server gets. */
+/** The step of a model call whose reply a server gets. */
 export const samplingOf = (s: Sampling, model: string): string => `the model ${model} replies to the server ${s.server}`;
 
-/** What a hook, a change of files or a runtime's note says to people; empty for what they need not know. */
+/** The text of a hook, a change of files or a runtime's note for people; empty if they need not know it. */
 export function noteOf(e: Event): string {
   switch (e.type) {
     case "hook.ran": {

@@ -81,7 +81,7 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
       return e.data.name === "memory" ? undefined : { kind: "agent", text: e.data.input ?? "begins" };
     case "agent.handoff":
       return { kind: "handoff", text: `to ${agentName(e.data.to)}${e.data.why ? `: ${e.data.why}` : ""}` };
-    case "model.started": // of an agent, what is said and done says it
+    case "model.started": // nothing to show: the agent's text and calls are steps of their own
       return e.data.for && { kind: "note", text: `${samplingOf(e.data.for, e.data.model)}:`, detail: asksOf(e.data.for) };
     case "model.replied": {
       if (isSampling(e.agent)) return { kind: "note", text: "replied:", detail: textIn(e) };
@@ -96,7 +96,7 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
       }
       return { kind: "error", text: `the model call failed${e.data.retry ? " and is tried again" : ""}: ${e.data.error.message}` };
     case "tool.started":
-      // It goes on with the answer, and does not ask anew.
+      // The repeated call continues with the answer, and does not ask again.
       if (e.data.name === ask && e.data.attempt > 1) return undefined;
       return {
         kind: "tool_call",
@@ -126,7 +126,7 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
     case "context.compacted":
       return { kind: "summary", text: `the prompt went from ${e.data.tokens_before} to ${e.data.tokens_after} tokens` };
     case "context.observed":
-      // A client's late report is about a call, whose id says nothing to people.
+      // A client's late report names a call by its id, which means nothing to people.
       return { kind: "observed_event", text: `${e.data.source === "client" ? "" : `${e.data.ref} `}${e.data.text} at ${clock(e.data.at)}` };
     case "context.transferred":
       return { kind: "summary", text: `${e.data.to} goes on in place of ${e.data.from}:`, detail: e.data.text };
@@ -161,7 +161,7 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
   }
 }
 
-/** A call that is offered to clients asks nobody. */
+/** A call that is offered to clients does not ask a person. */
 const askKind = (i: Interaction | undefined): StepKind => (i && awaitedBy(i) === "client" ? "offer" : "ask");
 const answerKind = (i: Interaction | undefined): StepKind => (askKind(i) === "offer" ? "offer" : "answer");
 
@@ -188,7 +188,7 @@ function saidIn(tool: string, output: string): string {
   }
 }
 
-/** What was seen meanwhile, in a kind of event that is newer than this page. */
+/** The step of an observation whose kind of event is newer than this page. */
 function observed(e: { type: string; data: unknown }): Made | undefined {
   if (!e.type.endsWith(".observed")) return undefined;
   return { kind: "observed_event", text: e.type.replace(/\.observed$/, ""), detail: JSON.stringify(e.data) };

@@ -26,7 +26,7 @@ export interface Member {
   state: MemberState;
   /** The calls of tools that it made, without those that started other agents. */
   calls: readonly MemberCall[];
-  /** What it asks people now. */
+  /** Its open questions. */
   questions: readonly { id: string; title: string; awaited: Awaited }[];
   /** What its own model calls used, without those of its members. */
   tokens: number;
@@ -84,7 +84,7 @@ export function teamOf(events: readonly Event[], open: boolean): readonly Member
         const at = m.calls.findIndex((c) => c.call === call);
         const made = { call, tool: name, input: m.calls[at]?.input, outcome, text: output || (error?.message ?? "") };
         if (at >= 0) m.calls[at] = made;
-        else m.calls.push(made); // it was refused
+        else m.calls.push(made); // the call was refused
         break;
       }
       case "interaction.opened":

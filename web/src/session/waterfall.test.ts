@@ -19,7 +19,7 @@ describe("waterfallOf", () => {
   test("the gap of a dead server begins when it last showed signs of life", () => {
     const events = [at(0, "turn.started"), at(10, "tool.started", { call: "c", name: "read", input: {}, attempt: 1 }), at(60_000, "turn.interrupted", { reason: "stopped", last: new Date(start + 900).toISOString() }), at(60_010, "turn.resumed", { attempt: 1 })];
     expect(bars(events)?.map(([kind, , from, to]) => [kind, from, to])).toEqual([["tool", 10, 900], ["down", 900, 60_010]]);
-    expect(whyOf({ standing: "running", asked: [], stopping: false }, events).facts.join()).toMatch(/nobody worked on it for 59 s/);
+    expect(whyOf({ standing: "running", asked: [], stopping: false }, events).facts.join()).toMatch(/no work was done for 59 s/);
   });
 
   test("a call does not end before it began when the clock was set back meanwhile", () => {

@@ -8,10 +8,10 @@ import { noteOf } from "./reduce.ts";
 import { labelOf } from "./team.ts";
 import { closingOf } from "./outcome.ts";
 
-/** When the server died that had an interrupted turn, in ms: the event itself was written after it. Old logs do not say it. */
+/** When the server that ran an interrupted turn died, in ms. The event itself was written later. Old logs do not have this time. */
 export const diedAt = (e: Extract<Event, { type: "turn.interrupted" }>): number => Date.parse((e.data?.last ?? "") || e.time);
 
-/** Whether somebody outside the server is waited for, which goes on without it. */
+/** Whether the turn waits for somebody outside the server. */
 export const isWait = (kind: BarKind | undefined): boolean => kind === "wait" || kind === "offer";
 
 export type BarKind = "model" | "tool" | "wait" | "offer" | "down" | "queue";
@@ -62,7 +62,7 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
   const open = new Map<string, Bar>();
   const asked = new Map<string, Interaction>();
   const inputs = new Map<string, unknown>();
-  const servers = new Map<string, string>(); // by the model call that one gets, in words
+  const servers = new Map<string, string>(); // the server that gets a model call's reply, in words, by call
   let to = from;
   let ended = false;
   const begin = (key: string, e: Event, bar: Pick<Bar, "kind" | "label"> & Partial<Bar>) => {

@@ -28,7 +28,7 @@ describe("why", () => {
     );
     expect(why).toEqual({
       verdict: "It was answered, after 10 s.",
-      facts: ["3 model calls, 1 failed and 1 of them tried again; 2,000 tokens", "tool read_slack_mock: 1 ok", "resumed 1 time after an interruption; nobody worked on it for 5.0 s"],
+      facts: ["3 model calls, 1 failed and 1 of them tried again; 2,000 tokens", "tool read_slack_mock: 1 ok", "resumed 1 time after an interruption; no work was done for 5.0 s"],
     });
   });
 
@@ -43,7 +43,7 @@ describe("why", () => {
     ["cancelled", {}, [[1, "turn.cancelled", { by: "superseded" }]], "It was interrupted, and then closed because the next message came."],
     ["waiting", { asked: [{ interaction: { title: "Turn on the lamp?" } }] }, [], "It waits for a person: Turn on the lamp?"],
     ["waiting", { asked: [{ interaction: { kind: "client", title: "A client must run add_note" } }] }, [], "It waits for a client: A client must run add_note."],
-    ["interrupted", { reason: "the server stopped" }, [], "It was interrupted: The server stopped. What was done is kept. Resume it to go on from there, or try again to begin anew."],
+    ["interrupted", { reason: "the server stopped" }, [], "It was interrupted: The server stopped. What was done is kept. Resume it to go on from there, or try again to start over."],
     ["resuming", {}, [], "It was interrupted, and goes on by itself."],
     ["running", {}, [], "It is running."],
     ["running", { stopping: true }, [], "It is being stopped, and waits for what it has started."],

@@ -117,7 +117,7 @@ function factsOf(f: Facts): string[] {
   for (const [tool, of] of f.tools) {
     facts.push(`tool ${tool}: ${outcomes.flatMap((o) => (of.has(o) ? [`${of.get(o)} ${o}`] : [])).join(", ")}`);
   }
-  if (f.resumed > 0) facts.push(`resumed ${plural(f.resumed, "time", "times")} after an interruption; nobody worked on it for ${took(f.gap)}`);
+  if (f.resumed > 0) facts.push(`resumed ${plural(f.resumed, "time", "times")} after an interruption; no work was done for ${took(f.gap)}`);
   return facts;
 }
 
@@ -143,7 +143,7 @@ function verdictOf(x: Pick<Exchange, "standing" | "error" | "reason" | "asked" |
     case "expired":
       return `It expired: ${sentence(x.reason ?? "nobody answered or resumed it in time")}`;
     case "interrupted":
-      return `It was interrupted: ${sentence(x.reason ?? "the server stopped")} What was done is kept. Resume it to go on from there, or try again to begin anew.`;
+      return `It was interrupted: ${sentence(x.reason ?? "the server stopped")} What was done is kept. Resume it to go on from there, or try again to start over.`;
     case "resuming":
       return "It was interrupted, and goes on by itself.";
     case "waiting": {

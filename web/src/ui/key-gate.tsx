@@ -37,11 +37,11 @@ function Gate({ keyring }: { keyring: Keyring }) {
           This server asks for a key
         </h2>
         <p id={`${id}-help`} className="mt-1 text-sm text-text-muted">
-          Whoever runs it makes one with <code>parley keys create</code>. It is kept until this tab is closed.
+          Its operator makes one with <code>parley keys create</code>. The page keeps it until this tab is closed.
         </p>
         {refused && (
           <p role="alert" className="mt-3 rounded-lg border border-danger/40 bg-danger-surface px-3 py-2 text-sm">
-            This key is not known, or was revoked.
+            This key is unknown or was revoked.
           </p>
         )}
         <label htmlFor={`${id}-key`} className="mt-4 block text-sm font-medium">
@@ -61,7 +61,7 @@ function Gate({ keyring }: { keyring: Keyring }) {
         />
         <div className="mt-4 flex justify-end">
           <Button kind="accent" type="submit">
-            Go on
+            Continue
           </Button>
         </div>
       </form>

@@ -4,7 +4,7 @@ import { lazy, type ComponentType } from "react";
 const waits = [300, 600, 1200, 2500, 5000];
 
 /**
- * A component that is loaded late. It is asked for again when it cannot be had: the server may just
+ * A component that is loaded late. If it cannot be loaded, it is requested again, because the server may just
  * be starting.
  */
 export function lazily<P>(load: () => Promise<{ default: ComponentType<P> }>) {

@@ -16,7 +16,7 @@ import { finished } from "./unfinished.ts";
 
 const plugins = [remarkGfm];
 
-/** Each paragraph, list and table goes the way of its own first letter: an answer may be in Arabic, and name a sensor in between. */
+/** Each paragraph, list and table has the direction of its own first letter: an answer in Arabic may name a sensor in between. */
 const directions = () => (tree: Nodes) => {
   for (const node of tree.children) if (node.type === "element") node.properties.dir = "auto";
 };
@@ -65,7 +65,7 @@ function isEvidence(node: ExtraProps["node"]): boolean {
   return text?.type === "text" && text.value === evidence;
 }
 
-/** Evidence is folded: the answer stands above it. */
+/** Evidence is folded, because the answer is above it. */
 function Evidence({ children }: { children: ReactNode }) {
   const all = Children.toArray(children);
   const first = all.findIndex((c) => isValidElement(c));
@@ -80,7 +80,7 @@ function Evidence({ children }: { children: ReactNode }) {
 /** The leads of a piece, by number. */
 const FoundContext = createContext<readonly Lead[]>([]);
 
-/** A lead in the text. It stays text, so that it wraps and is copied as such. */
+/** A lead in the text. It is inline text, so that it wraps and can be copied. */
 function LeadLink({ number, children }: { number: number; children: ReactNode }) {
   const lead = use(FoundContext)[number];
   if (!lead) return children;
@@ -103,7 +103,7 @@ function LeadLink({ number, children }: { number: number; children: ReactNode })
 
 function Marked({ text }: { text: string }) {
   const find = use(LeadsContext);
-  // The leads are found anew in each rendering, and numbered as they are found.
+  // Each rendering finds the leads again, and numbers them as it finds them.
   const { found, all } = useMemo(() => {
     const found: Lead[] = [];
     return { found, all: find ? [...plugins, leadsPlugin((t) => find(t), found)] : plugins };

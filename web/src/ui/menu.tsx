@@ -41,7 +41,7 @@ export function Menu({ label, icon, children, text, className = "", align = "end
     l.style.bottom = above ? `${innerHeight - b.top + 4}px` : "auto";
   };
 
-  // It stays where it was opened, which is elsewhere once the window has another size.
+  // It keeps its position, which is wrong once the window has another size.
   useEffect(() => {
     if (!open) return;
     const gone = () => list.current?.hidePopover();

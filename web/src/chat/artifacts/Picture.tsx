@@ -54,7 +54,7 @@ export function Picture({ artifact: a, note = "" }: { artifact: ArtifactRef; not
   const gone = (cause: unknown) => {
     const e = toApiError(cause);
     setState("gone");
-    setWhy(e.status === 404 || e.status === 410 ? "This picture is not kept any more." : "This picture could not be loaded.");
+    setWhy(e.status === 404 || e.status === 410 ? "This picture is no longer stored." : "This picture could not be loaded.");
   };
   // An img element does not say why it failed; a request does.
   const failed = () => void client.fetched(a.id).then((f) => (f.revoke(), gone(undefined)), gone);

@@ -57,7 +57,7 @@ function Text({ client, artifact: a, table }: Props & { table: boolean }) {
   );
 }
 
-/** A first look has this many rows. */
+/** Rows that are shown at first. */
 const first = 12;
 
 function Rows({ table: t, name }: { table: Table; name: string }) {
@@ -156,5 +156,5 @@ function Pdf({ client, artifact: a }: Props) {
 
 function Gone({ error }: { error: ApiError }): ReactNode {
   const gone = error.status === 404 || error.status === 410;
-  return <p className="px-3.5 py-3 text-sm text-text-muted">{gone ? "It is not kept any more." : `It could not be loaded. ${sentence(error.message)} ${sentence(error.hint)}`}</p>;
+  return <p className="px-3.5 py-3 text-sm text-text-muted">{gone ? "It is no longer stored." : `It could not be loaded. ${sentence(error.message)} ${sentence(error.hint)}`}</p>;
 }

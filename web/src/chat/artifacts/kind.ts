@@ -1,4 +1,4 @@
-// How an artifact is shown. Its media type decides, because it is the tool's word; the name is only shown.
+// How an artifact is shown. Its media type decides, because the tool has set it; the name is only displayed.
 
 import type { ArtifactRef } from "../../api/types.gen.ts";
 
@@ -13,7 +13,7 @@ export function kindOf(a: Pick<ArtifactRef, "media_type" | "size">): Kind {
 }
 
 function ofType(type: string): Kind {
-  // A drawing (SVG) is shown as a picture, too: in an img element nothing of it runs or loads.
+  // A drawing (SVG) is shown as a picture, too: in an img element it runs and loads nothing.
   if (/^image\/(png|jpeg|gif|webp|avif|svg\+xml)$/.test(type)) return "picture";
   if (type === "text/csv" || type === "text/tab-separated-values") return "table";
   if (type === "text/html") return "page";

@@ -85,7 +85,7 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
         <h3 id={name} className="text-base leading-6 font-semibold wrap-anywhere">
           {oneLine(i.title, 500)}
         </h3>
-        {i.kind === "client" && <p className="text-text-muted">A client that can run it takes it. You need not do anything.</p>}
+        {i.kind === "client" && <p className="text-text-muted">A client that can run it will claim it. You need not do anything.</p>}
         {i.text && (
           <p className="wrap-anywhere whitespace-pre-wrap text-text-muted">
             <LongText text={tame(sentence(i.text))} />

@@ -24,14 +24,14 @@ export function choicesOf(i: Interaction): readonly string[] {
 
 const labels: Record<string, string> = {
   allow: "Allow once",
-  allow_session: "Allow for this session",
+  allow_session: "Allow for this conversation",
   deny: "Deny",
   happened: "It happened",
   did_not: "It did not",
   again: "Do it again",
   leave: "Leave it",
   answered: "Answer",
-  claimed: "Taken by a client",
+  claimed: "Claimed by a client",
 };
 
 export function labelOf(kind: InteractionKind, choice: string): string {

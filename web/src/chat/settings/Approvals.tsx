@@ -16,7 +16,7 @@ interface Props {
   onClose(): void;
 }
 
-/** What files of the user and the workspace would run, in full, and a person's decision about each. */
+/** The programs that files of the user and the workspace name, in full, and a person's decision about each. */
 export default function Approvals({ list, onRead, onClose }: Props) {
   const chat = useActions();
   const [sending, setSending] = useState("");
@@ -34,7 +34,7 @@ export default function Approvals({ list, onRead, onClose }: Props) {
       const { message, hint } = toApiError(cause);
       setRefused({ what: `${oneLine(a.name, 80)} was not ${state === "allowed" ? "approved" : "denied"}`, message, hint });
     }
-    await onRead().catch(() => undefined); // what is shown stays
+    await onRead().catch(() => undefined); // the old list stays
     setSending("");
   };
 
@@ -57,7 +57,7 @@ export default function Approvals({ list, onRead, onClose }: Props) {
           </p>
         )}
         {list.length === 0 ? (
-          <p>No file of yours or of the workspace would run anything.</p>
+          <p>No file of yours or of the workspace names a program.</p>
         ) : (
           <ul className="flex flex-col gap-3">
             {list.map((a) => (
@@ -82,7 +82,7 @@ function Entry({ approval: a, busy, onDecide }: { approval: Approval; busy: bool
         </h3>
         <p className="text-xs leading-5 wrap-anywhere text-text-muted">Named in {oneLine(whereOf(a), 300)}</p>
       </div>
-      {/* All of it: nobody approves what lies below an edge. The server limits it to 8 KiB. */}
+      {/* Shown in full, because nobody should approve what they cannot see. The server limits it to 8 KiB. */}
       <pre className="rounded-lg border border-border bg-bg px-2.5 py-2 font-mono text-xs leading-5 wrap-anywhere whitespace-pre-wrap">{tameCode(a.runs)}</pre>
       <dl className="flex flex-col gap-1 text-xs leading-5">
         {(a.files?.length ?? 0) > 0 && (

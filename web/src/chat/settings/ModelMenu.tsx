@@ -6,7 +6,7 @@ import { Menu, MenuChoice } from "../../ui/menu.tsx";
 import { modelName } from "../facts.ts";
 import { useActions, useChat } from "../use-chat.ts";
 
-/** Which model answers, where the app leaves the choice. */
+/** Chooses the model that answers, if the app permits it. */
 export function ModelMenu({ className }: { className: string }) {
   const chat = useActions();
   const app = useChat((s) => s.app);
@@ -24,7 +24,7 @@ export function ModelMenu({ className }: { className: string }) {
   const own = nameOf(app.model.name);
   return (
     <Menu align="start" label={`Model: ${nameOf(model || app.model.name)}`} text={nameOf(model || app.model.name)} className={`${className} min-w-0 ${model ? "text-link" : "text-text-muted"}`} icon={<Spark size={14} />}>
-      <MenuChoice icon={<Spark size={16} />} hint="What the app is made for." chosen={model === ""} onSelect={() => void chat.setModel("")}>
+      <MenuChoice icon={<Spark size={16} />} hint="The model that the app is made for." chosen={model === ""} onSelect={() => void chat.setModel("")}>
         {own}
       </MenuChoice>
       {others.map((name) => (
@@ -36,7 +36,7 @@ export function ModelMenu({ className }: { className: string }) {
   );
 }
 
-/** The models that can be chosen beside the app's own. The scripts of other apps know nothing of this one. */
+/** The models that can be chosen besides the app's own. Scripts of other apps are left out: they cannot answer here. */
 export function choices(models: readonly ModelInfo[], own: string, chosen: string): string[] {
   const names = models.filter((m) => !m.scripted || m.name === chosen).map((m) => m.name);
   if (chosen !== "" && !names.includes(chosen)) names.push(chosen);

@@ -40,7 +40,7 @@ export default function PinsEditor({ onClose }: { onClose(): void }) {
           void save();
         }}
       >
-        <p className="text-text-muted">What is written here is in every prompt of this conversation, however long it gets.</p>
+        <p className="text-text-muted">Pins are part of every prompt of this conversation, however long it gets.</p>
         {rows.length > 0 && (
           <ul className="flex flex-col gap-3">
             {rows.map((r, i) => (

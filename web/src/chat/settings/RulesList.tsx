@@ -24,10 +24,10 @@ export default function RulesList({ onClose }: { onClose(): void }) {
   };
 
   return (
-    <Dialog title="Allowed for this session" onClose={onClose}>
+    <Dialog title="Allowed for this conversation" onClose={onClose}>
       <div className="flex flex-col gap-4 text-sm">
         <p className="text-text-muted">
-          {rules.length > 0 ? "Calls like these are made without asking. What the app forbids stays forbidden." : "Nothing: each call is asked for, as the app says."}
+          {rules.length > 0 ? "Calls like these are made without asking. What the app forbids stays forbidden." : "Nothing. You are asked for each call, as the app's settings say."}
         </p>
         {rules.length > 0 && (
           <ul className="flex flex-col gap-2">

@@ -75,8 +75,8 @@ export function Settings() {
       )}
       {asking && (
         <Confirm title="Act without asking?" action="Act at once" onConfirm={() => void chat.setMode("bypassPermissions")} onClose={() => setAsking(false)}>
-          In this conversation nothing is asked any more: whatever the app may do or switch is done as soon as the agent decides to. What the app forbids stays
-          forbidden, and everything stands in the log.
+          In this conversation you are not asked any more. The agent does at once whatever the app permits. What the app forbids stays
+          forbidden, and everything is in the log.
         </Confirm>
       )}
       {editing && (

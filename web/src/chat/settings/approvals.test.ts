@@ -13,7 +13,7 @@ test("the button counts what waits for a decision, and is quiet otherwise", () =
 });
 
 test.each([
-  [one(), "Does not run: nobody has approved it", ["allowed", "denied"]],
+  [one(), "Does not run: it has not been approved", ["allowed", "denied"]],
   [one({ state: "allowed" }), "May run", ["denied"]],
   [one({ state: "denied" }), "Denied", ["allowed"]],
   [one({ state: "off" }), "Off: this app runs nothing that such files name", []],

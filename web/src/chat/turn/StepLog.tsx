@@ -116,7 +116,7 @@ function Line({ step: s, words, after, wanted }: LineProps) {
   );
 }
 
-/** What was done or found, in words; the original with its ids, when a lead points to it or the reader asks for it. */
+/** What was done or found, in words. The original with its ids is shown when a lead points to it or the reader asks for it. */
 function Said({ text, original, needed }: { text: string; original: string; needed: boolean }) {
   const [open, setOpen] = useState(needed);
   const [before, setBefore] = useState(needed);

@@ -91,7 +91,7 @@ function Grid({ axis, ticks, marks, room }: { axis: readonly Stretch[]; ticks: r
             s.squeezed && (
               <div
                 key={s.from}
-                title={`${took(s.to - s.from)}, squeezed`}
+                title={`${took(s.to - s.from)}, shortened`}
                 className="hatched absolute inset-y-0"
                 style={{ left: `${s.left * 100}%`, width: `${(s.right - s.left) * 100}%` }}
               >

@@ -7,7 +7,7 @@ import { plainWords, type Words } from "./words.ts";
 
 const Timeline = lazily(() => import("./Timeline.tsx"));
 
-/** Opens the timeline of a turn. There is none of a turn whose log is not at hand. */
+/** Opens the timeline of a turn. Shows nothing if the turn's log has not been read. */
 export function TimelineButton({ turn, words = plainWords }: { turn: string; words?: Words }) {
   const [open, setOpen] = useState(false);
   const there = useChat((s) => s.opened.records.events.has(turn));

@@ -9,7 +9,7 @@ const names = new Map([["light.bedroom", { name: "Bedroom lamp" }]]);
 
 test("a row of the timeline is read in words", () => {
   const say = (b: Partial<Bar>) => sayOf(bar(b), wordsOf(names));
-  expect(say({ label: "diagnose_entity", input: { entity: "light.bedroom" } })).toBe("Looks at what Bedroom lamp did, and what went with it");
+  expect(say({ label: "diagnose_entity", input: { entity: "light.bedroom" } })).toBe("Looks at what Bedroom lamp did, and what else happened then");
   expect(say({ label: "read_slack_mock", input: { query: "login" } })).toBe("Read slack mock: login");
   expect(say({ kind: "model", label: "mistral/small" })).toBe("Thinks");
   expect(say({ kind: "wait", label: "Turn on light.bedroom?" })).toBe("Turn on Bedroom lamp?");

@@ -1,4 +1,4 @@
-// How a turn's steps are read: an app's page may say its tools' calls and results in words of its
+// How a turn's steps are shown. An app's page may describe its tools' calls and results in words of its
 // own.
 
 import type { Event } from "../../api/types.gen.ts";

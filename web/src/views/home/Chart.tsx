@@ -198,7 +198,7 @@ export default function Chart({ chart, shown, onShow, toLog, onEnlarge, alone = 
         </div>
         <div className="-mr-1.5 flex items-center">
           {zoomed && (
-            <IconButton label="Show all of the time" onClick={() => show(chart.from, chart.to)}>
+            <IconButton label="Show the whole time" onClick={() => show(chart.from, chart.to)}>
               <Retry size={16} />
             </IconButton>
           )}

@@ -41,7 +41,7 @@ function Values({ series: s, zone }: { series: Series; zone: string }) {
         {s.name} <span className="font-normal text-text-muted">{summaryOf(s)}</span>
       </h3>
       {(s.thinned || rows.length < all.length) && (
-        <p className="mb-1 text-xs text-text-muted">What stands out, and the last {Math.min(most, all.length)} values of those that were kept.</p>
+        <p className="mb-1 text-xs text-text-muted">The values that stand out, and the last {Math.min(most, all.length)} values.</p>
       )}
       <div className="max-h-80 overflow-y-auto rounded-lg border border-border" tabIndex={0} role="region" aria-label={`Values of ${s.name}`}>
         <table className="w-full text-[13px] tabular-nums">

@@ -134,7 +134,7 @@ function Freshness({ now }: { now: number }) {
         <p className="mx-3 mb-2 flex items-center gap-2 rounded-lg border border-border bg-bg px-3 py-2 text-[13px] text-text-muted">
           <span className="size-1.5 shrink-0 animate-pulse-soft rounded-full bg-accent" aria-hidden="true" />
           <span className="min-w-0 flex-1">
-            No word from the house. States are from {ago(new Date(freshAt).toISOString(), now)}.
+            Nothing is heard from the house. The states are from {ago(new Date(freshAt).toISOString(), now)}.
           </span>
           <button type="button" className="shrink-0 rounded px-1 underline underline-offset-2 hover:text-text-primary" onClick={() => entities.retry()}>
             Now

@@ -90,7 +90,7 @@ function Detail({ entity: e, history, now }: { entity: Entity; history: History 
           <Sparkline history={history} tall />
         </div>
       ) : (
-        <p>Its last day is not known.</p>
+        <p>Its history of the last day is not available.</p>
       )}
       {history && (
         <p className="flex justify-between tabular-nums">

@@ -50,13 +50,13 @@ function Window({ entity, at, wish, onClose }: { entity: string; at: number; wis
   const nothing = chart && !(chart instanceof Error) && chart.series.every((s) => s.points.length + s.states.length === 0);
   return (
     <Dialog wide title={title} onClose={onClose}>
-      {!chart && <p className="py-10 text-center text-sm text-text-muted">Reading the past from the house…</p>}
+      {!chart && <p className="py-10 text-center text-sm text-text-muted">Reading the history from the house…</p>}
       {chart instanceof Error && (
         <p role="alert" className="py-4 text-sm">
-          Its past cannot be read now. <span className="text-text-muted">{`${sentence(chart.message)} ${sentence(chart.hint)}`}</span>
+          Its history cannot be read now. <span className="text-text-muted">{`${sentence(chart.message)} ${sentence(chart.hint)}`}</span>
         </p>
       )}
-      {nothing && <p className="py-4 text-sm">The house has nothing recorded of it around that time. Most houses keep ten days.</p>}
+      {nothing && <p className="py-4 text-sm">The house has no record of it around that time. Most houses keep records for ten days.</p>}
       {chart && !(chart instanceof Error) && !nothing && (
         <Suspense fallback={<div className="h-60" />}>
           <div className="overflow-hidden rounded-xl border border-border">

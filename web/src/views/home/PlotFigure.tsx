@@ -22,10 +22,10 @@ export function PlotFigure({ plot, turn }: { plot: Plot; turn: string }) {
   useEffect(() => wantChart(evidence, client, id), [evidence, client, id]);
   if (chart instanceof Error) {
     return plot.image ? (
-      <Picture artifact={plot.image} note="Its values cannot be had any more; this is the picture of them." />
+      <Picture artifact={plot.image} note="Its values are no longer available. This is a picture of them." />
     ) : (
       <p className="rounded-xl border border-border px-3.5 py-3 text-sm text-text-muted">
-        {chart.status === 404 || chart.status === 410 ? "This chart is not kept any more." : "This chart could not be loaded."} {sentence(chart.hint)}
+        {chart.status === 404 || chart.status === 410 ? "This chart is no longer stored." : "This chart could not be loaded."} {sentence(chart.hint)}
       </p>
     );
   }

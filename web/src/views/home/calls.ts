@@ -1,4 +1,4 @@
-// What a tool was asked to do, as a householder reads it. The letter of a call is
+// What a tool was asked to do, in words for a householder. The original call is
 // folded under its line.
 
 import type { Event } from "../../api/types.gen.ts";
@@ -7,14 +7,14 @@ import { plainly, type Names } from "./plain.ts";
 
 type Input = Readonly<Record<string, unknown>>;
 
-/** What each tool of the house does; others are said by their own name. */
+/** What each tool of the house does. Other tools are called by their own name. */
 const does: Readonly<Record<string, (about: string, input: Input) => string>> = {
-  index_search: (about) => `Looks for ${about || "all that there is"}`,
+  index_search: (about) => `Looks for ${about || "everything"}`,
   ha_state_query: (about) => `Reads how ${about || "everything"} is now`,
-  ha_history: (about) => `Reads the past of ${about}`,
+  ha_history: (about) => `Reads the history of ${about}`,
   ha_logbook: (about) => `Reads the logbook${about && ` of ${about}`}`,
   analyze_errors: (about) => `Reads the errors${about && ` about ${about}`}`,
-  diagnose_entity: (about) => `Looks at what ${about} did, and what went with it`,
+  diagnose_entity: (about) => `Looks at what ${about} did, and what else happened then`,
   ha_analyze: (about) => `Computes over what was recorded${about && ` of ${about}`}`,
   ha_call_service: (about, input) => {
     const [domain = "", service = ""] = text(input["service"]).split(".");
@@ -32,7 +32,7 @@ export function callInWords(tool: string, input: unknown, names: Names): string 
 
 const most = 3;
 
-/** The things that a call is about, by their names, and else the words and limits with which they are looked for. */
+/** The names of the things that a call is about, or else the words and limits of the search for them. */
 function aboutOf(input: Input, names: Names): string {
   const target = (input["target"] ?? {}) as Input;
   const things = [input["entities"], input["entity"], target["entity_id"], target["device_id"], target["area_id"]].flat().filter((t) => typeof t === "string");
@@ -57,10 +57,10 @@ const listed = (all: readonly string[]): string => (all.length < 2 ? all.join(""
 
 const text = (v: unknown): string => (typeof v === "string" ? v : "");
 
-/** The steps of the house in its own names. */
+/** The steps of a turn with the names of the house. */
 export const wordsOf = (names: Names): Words => ({ call: (tool, input) => callInWords(tool, input, names), text: (text) => plainly(text, names) });
 
-/** The names of things as a turn's tools told them: the panel does not have them all. */
+/** The names in the results of a turn's tools. They are needed because the panel does not list everything. */
 export function namesIn(events: readonly Event[]): Names {
   const names = new Map<string, { name: string }>();
   const visit = (v: unknown, depth: number): void => {
@@ -73,7 +73,7 @@ export function namesIn(events: readonly Event[]): Names {
     if (e.type === "tool.ended") visit(e.data?.data, 0);
     if (e.type !== "context.retrieved") continue;
     for (const s of e.data?.snippets ?? []) {
-      // "closed · Garage door · Garage": what it is at, and its name.
+      // "closed · Garage door · Garage": the state, the name, and the area.
       const name = s.text.split("\n", 1)[0]?.split(" · ")[1];
       if (name && /^[a-z_]+\.[a-z0-9_]+$/.test(s.ref)) names.set(s.ref, { name });
     }

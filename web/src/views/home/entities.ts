@@ -279,7 +279,7 @@ export class Entities {
   async past(id: string, from: number, to: number, signal: AbortSignal): Promise<Chart> {
     const window = `from=${encodeURIComponent(new Date(from).toISOString())}&to=${encodeURIComponent(new Date(to).toISOString())}`;
     const chart = readHistory(await (await this.#get(`${this.#base}/${encodeURIComponent(id)}/history?${window}`, signal)).json());
-    if (!chart) throw new ApiError({ code: "internal", message: "The past of this entity was not understood." });
+    if (!chart) throw new ApiError({ code: "internal", message: "The history of this entity was not understood." });
     return chart;
   }
 

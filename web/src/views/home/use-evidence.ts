@@ -44,7 +44,7 @@ export function wantChart(evidence: StoreApi<EvidenceState>, client: Client, id:
     evidence.setState((s) => ({ charts: new Map([...s.charts, [id, c] as const].slice(-mostCharts)) }));
   };
   client.read(id).then(
-    (raw) => keep(readChart(raw) ?? toApiError(new SyntaxError("these are no values that can be drawn"))),
+    (raw) => keep(readChart(raw) ?? toApiError(new SyntaxError("the values cannot be drawn"))),
     (cause: unknown) => keep(toApiError(cause)),
   );
 }

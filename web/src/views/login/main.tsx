@@ -18,8 +18,8 @@ import { answerIn } from "./answer.ts";
 const keyring = createKeyring();
 const client = createClient(baseOf(location.href), keyring.fetch, keyring.locked);
 const answer = answerIn(location.search);
-history.replaceState(null, "", location.pathname); // the code is for nobody else
-const finished = answer && client.finishLogin(answer); // once, however often the page is drawn
+history.replaceState(null, "", location.pathname); // so that the code is not visible any more
+const finished = answer && client.finishLogin(answer); // once, however often the page renders
 
 function Login() {
   const [done, setDone] = useState<LoginFinished>();
@@ -30,7 +30,7 @@ function Login() {
   return (
     <main className="mx-auto w-full max-w-[640px] px-5 py-[12vh]" aria-live="polite">
       <h1 className="text-2xl font-semibold tracking-tight">Login</h1>
-      {!finished && <p className="mt-2">No login has brought you here. Open the link in your conversation again.</p>}
+      {!finished && <p className="mt-2">This page belongs to a login, and none is under way. Open the link in your conversation again.</p>}
       {finished && !done && !error && <p className="mt-2 text-text-muted">One moment…</p>}
       {done && (
         <p className="mt-2 wrap-anywhere">
