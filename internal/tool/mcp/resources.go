@@ -210,6 +210,8 @@ func (c *core) refused(ctx context.Context, l *link, trip *trip, uri string, err
 		return parley.Errorf(parley.CodeTooLarge, "the resource %s of the MCP server %s is too large: %s", c.o.clean(uri, 300), c.o.Name, c.o.clean(e.Message, 300))
 	case answered:
 		l.server.worked(l)
+		return parley.Errorf(parley.CodeTool, "the MCP server %s does not give the resource %s: %s", c.o.Name, c.o.clean(uri, 300), c.o.clean(e.Message, 300)).
+			WithHint("leave it out, or try again later")
 	case l.gone():
 		err = l.explain(err)
 	}

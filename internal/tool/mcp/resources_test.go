@@ -81,7 +81,7 @@ func TestReadResources(t *testing.T) {
 		}{
 			"test://none":   {parley.CodeInvalid, "has no resource test://none"},
 			"test://many":   {parley.CodeTooLarge, "has 21 pieces"},
-			"test://broken": {parley.CodeTool, "out of order"},
+			"test://broken": {parley.CodeTool, "the resource test://broken: out of order"},
 		} {
 			if _, err := r.reads(t.Context(), uri); parley.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v", uri, err)

@@ -2,7 +2,7 @@
 // becomes an ApiError that says what to do.
 
 import { Slots } from "./slots.ts";
-import type { Answer, BusyMode, Code, Effect, ErrorInfo, Event, Interaction, LoginAnswer, LoginFinished, PermissionMode, Pin, Rule, SessionInfo, TurnInfo, Usage as TokenUsage } from "./types.gen.ts";
+import type { Answer, BusyMode, Code, Effect, ErrorInfo, Event, Interaction, LoginAnswer, LoginFinished, PermissionMode, Pin, ResourceRef, Rule, SessionInfo, TurnInfo, Usage as TokenUsage } from "./types.gen.ts";
 
 /** The server's base URL: the pages may be served below a prefix, at PREFIX/ or at PREFIX/apps/{app}/. */
 export function baseOf(href: string): string {
@@ -131,6 +131,27 @@ export interface SlashCommand {
   argument_hint?: string;
 }
 
+/** Something of an MCP server that a message may have attached. */
+export interface Resource {
+  server: string;
+  uri: string;
+  /** The URI has names in braces, for which values are needed. */
+  template?: boolean;
+  name: string;
+  description?: string;
+  media_type?: string;
+  size?: number;
+}
+
+/** What the servers of a session offer. */
+export interface ResourceList {
+  resources: Resource[];
+  /** The servers that could not be asked. */
+  failed: { server: string; error: ErrorInfo }[];
+  /** There are more than are listed. */
+  cut: boolean;
+}
+
 /** "off": the operator lets nothing of such files run. "open": nobody has decided. */
 export type ApprovalState = "off" | "open" | "allowed" | "denied";
 
@@ -225,6 +246,8 @@ export interface Client {
   models(signal?: AbortSignal): Promise<ModelInfo[]>;
   /** The slash commands of a session. The server knows what they say: a message names one. */
   commands(session: string, signal?: AbortSignal): Promise<SlashCommand[]>;
+  /** The resources that messages of a session may have. Servers are started for it. */
+  resources(session: string, signal?: AbortSignal): Promise<ResourceList>;
   /** What files of the session's user and workspace would run, and what was decided about each. */
   approvals(session: string, signal?: AbortSignal): Promise<Approval[]>;
   /** Decides about one of them as it was shown. not_found: its file has changed; conflict: somebody has decided meanwhile. */
@@ -248,7 +271,7 @@ export interface Client {
   update(id: string, patch: SessionPatch): Promise<SessionInfo>;
   remove(id: string): Promise<void>;
   /** The same key returns the same turn, so a request whose answer was lost can be repeated. */
-  send(session: string, message: string, key: string, busy?: BusyMode): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
+  send(session: string, message: string, key: string, busy?: BusyMode, resources?: readonly ResourceRef[]): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
   cancel(turn: string, reason: string): Promise<void>;
   retry(turn: string): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
   resume(turn: string): Promise<void>;
@@ -267,6 +290,9 @@ export interface Client {
   /** Whether the server asks for a key, so that a plain URL is not enough. */
   locked(): boolean;
 }
+
+/** How many pages of a session's resources are read. */
+const mostPages = 10;
 
 /** A list comes bare or, if paged, under its name. */
 function listOf<T>(body: unknown, name: string): T[] {
@@ -325,6 +351,18 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
     server: async (signal) => (await call("GET", "v1/server", { signal })) as ServerInfo,
     models: async (signal) => listOf<ModelInfo>(await call("GET", "v1/models", { signal }), "models"),
     commands: async (session, signal) => listOf<SlashCommand>(await call("GET", `v1/sessions/${id(session)}/commands`, { signal }), "commands"),
+    resources: async (session, signal) => {
+      const list: ResourceList = { resources: [], failed: [], cut: false };
+      let cursor = "";
+      for (let n = 0; n < mostPages && (n === 0 || cursor !== ""); n++) {
+        const page = (await call("GET", `v1/sessions/${id(session)}/resources${cursor && `?cursor=${id(cursor)}`}`, { signal })) as Partial<ResourceList>;
+        list.resources.push(...listOf<Resource>(page, "resources"));
+        list.failed = listOf(page, "failed");
+        list.cut ||= listOf(page, "cut").length > 0;
+        cursor = nextOf(page);
+      }
+      return { ...list, cut: list.cut || cursor !== "" };
+    },
     approvals: async (session, signal) => listOf<Approval>(await call("GET", `v1/sessions/${id(session)}/approvals`, { signal }), "approvals"),
     decide: async (session, { digest, state: was }, state) =>
       (await call("POST", `v1/sessions/${id(session)}/approvals/${id(digest)}`, { body: { state, was } })) as Approval,
@@ -354,8 +392,11 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
       (await call("POST", "v1/sessions", { body: { app, outside_id: outsideID, ...more } })) as SessionInfo,
     update: async (session, patch) => (await call("PATCH", `v1/sessions/${id(session)}`, { body: patch })) as SessionInfo,
     remove: async (session) => void (await call("DELETE", `v1/sessions/${id(session)}`)),
-    send: async (session, message, key, busy) =>
-      (await call("POST", `v1/sessions/${id(session)}/turns`, { body: { message, ...(busy && { busy }) }, key })) as TurnInfo,
+    send: async (session, message, key, busy, resources = []) =>
+      (await call("POST", `v1/sessions/${id(session)}/turns`, {
+        body: { message, ...(busy && { busy }), ...(resources.length > 0 && { resources: resources.map(({ server, uri }) => ({ server, uri })) }) },
+        key,
+      })) as TurnInfo,
     cancel: async (turn, reason) => void (await call("POST", `v1/turns/${id(turn)}/cancel`, { body: { reason } })),
     retry: async (turn) => (await call("POST", `v1/turns/${id(turn)}/retry`)) as TurnInfo,
     resume: async (turn) => void (await call("POST", `v1/turns/${id(turn)}/resume`)),

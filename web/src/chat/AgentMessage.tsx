@@ -9,6 +9,7 @@ import { LongText } from "../ui/long-text.tsx";
 import { tame } from "../ui/tame.ts";
 import { sentence, when } from "../ui/text.ts";
 import { useNow } from "../ui/use-now.ts";
+import type { Draft } from "./state.ts";
 import { factsOf, sessionFact, spentIn } from "./facts.ts";
 import { resultText } from "./DirectCall.tsx";
 import { FollowUps } from "./FollowUps.tsx";
@@ -130,10 +131,10 @@ export function Ending({ exchange: x, last }: { exchange: Exchange; last: boolea
   return null;
 }
 
-/** Puts a text into the input, which listens for this event. */
+/** Puts a message into the input, which listens for this event. */
 export const putBackEvent = "parley:put-back";
-function putBack(text: string): void {
-  dispatchEvent(new CustomEvent(putBackEvent, { detail: text }));
+export function putBack(draft: Draft): void {
+  dispatchEvent(new CustomEvent(putBackEvent, { detail: draft }));
 }
 
 function Quiet({ text }: { text: string }) {

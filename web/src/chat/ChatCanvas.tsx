@@ -95,7 +95,7 @@ export function ChatCanvas({ narrow, covered, opener, onMenu, tools }: Props) {
               held={held}
               stopping={last?.stopping ?? false}
               blocked={opened.phase === "loading" || opened.phase === "failed" || last?.standing === "unsent"}
-              onSend={(text, busy) => void chat.send(text, busy)}
+              onSend={(text, busy, attached) => void chat.send(text, busy, attached)}
               onStop={() => void chat.stop()}
             />
           )}

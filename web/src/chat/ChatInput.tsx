@@ -3,9 +3,13 @@ import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { ArrowUp, Stop } from "../ui/icons.tsx";
 import type { BusyMode } from "../api/types.gen.ts";
 import { putBackEvent } from "./AgentMessage.tsx";
+import { ToAttach } from "./Attached.tsx";
+import type { Attached } from "./mention.ts";
+import { ResourceMenu, useResources } from "./ResourceMenu.tsx";
 import { Settings } from "./settings/Settings.tsx";
 import { SlashMenu, useSlash } from "./SlashMenu.tsx";
-import { useActions } from "./use-chat.ts";
+import type { Draft } from "./state.ts";
+import { useActions, useChat } from "./use-chat.ts";
 import type { Waiting } from "./waiting.ts";
 
 interface Props {
@@ -18,19 +22,21 @@ interface Props {
   stopping: boolean;
   /** Nothing can be sent now, for another reason. */
   blocked: boolean;
-  onSend(text: string, busy?: BusyMode): void;
+  onSend(text: string, busy: BusyMode | undefined, attached: readonly Attached[]): void;
   onStop(): void;
 }
 
 const mostRows = 5;
 const rowHeight = 24;
 
-/** Unsent text, by session. */
-const drafts = new Map<string, string>();
+/** What is not sent, by session. */
+const drafts = new Map<string, Draft>();
 
 export function ChatInput({ session, streaming, waiting, held, stopping, blocked, onSend, onStop }: Props) {
   const { placeholder } = useActions().words;
-  const [text, setText] = useState(() => drafts.get(session) ?? "");
+  const [text, setText] = useState(() => drafts.get(session)?.text ?? "");
+  const [caret, setCaret] = useState(text.length);
+  const moveTo = useRef<number>(undefined);
   const area = useRef<HTMLTextAreaElement>(null);
   const stop = useRef<HTMLButtonElement>(null);
   const form = useRef<HTMLFormElement>(null);
@@ -38,9 +44,17 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
   const after = later && waiting?.canQueue === true;
   const ready = text.trim() !== "" && !streaming && !blocked;
 
+  const slash = useSlash(text, setText);
+  const resources = useResources(text, caret, (text, caret) => {
+    setText(text);
+    setCaret(caret);
+    moveTo.current = caret;
+  }, drafts.get(session)?.attached);
+  const { attached, setAttached } = resources;
+
   useEffect(() => {
-    drafts.set(session, text);
-  }, [session, text]);
+    drafts.set(session, { text, attached });
+  }, [session, text, attached]);
 
   useLayoutEffect(() => {
     const a = area.current;
@@ -48,6 +62,8 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
     a.style.height = "auto";
     a.style.height = `${Math.min(a.scrollHeight, mostRows * rowHeight)}px`;
     a.style.overflowY = a.scrollHeight > mostRows * rowHeight ? "auto" : "hidden";
+    if (moveTo.current !== undefined) a.setSelectionRange(moveTo.current, moveTo.current);
+    moveTo.current = undefined;
   }, [text]);
 
   // A disabled field loses the focus. The focus goes to the form, one Tab before the stop
@@ -66,26 +82,36 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
 
   useEffect(() => {
     const putBack = (e: Event) => {
-      setText((e as CustomEvent<string>).detail);
+      const { text, attached } = (e as CustomEvent<Draft>).detail;
+      setText(text);
+      setAttached(attached);
       requestAnimationFrame(() => area.current?.focus());
     };
     addEventListener(putBackEvent, putBack);
     return () => removeEventListener(putBackEvent, putBack);
-  }, []);
+  }, [setAttached]);
+
+  const back = useChat((s) => s.opened.back);
+  const field = useChat((s) => s.problem?.field);
+  const wrong = back && attached === back.attached ? Number(/^resources\[(\d+)\]/.exec(field ?? "")?.[1] ?? -1) : undefined;
+  useEffect(() => {
+    if (!back) return;
+    setText((text) => (text === "" ? back.text : `${back.text}\n\n${text}`)); // the box was open if the queue is held
+    setAttached(back.attached);
+  }, [back, setAttached]);
 
   useEffect(() => {
     if (!matchMedia("(hover: none)").matches) area.current?.focus({ preventScroll: true });
   }, []);
-
-  const slash = useSlash(text, setText);
 
   const submit = () => {
     if (!ready) return;
     const message = slash.expand(text.trim());
     if (message === undefined) return setText(""); // the page has done it
     had.current = !matchMedia("(hover: none)").matches;
-    onSend(message, waiting && (after ? "enqueue" : "steer"));
+    onSend(message, waiting && (after ? "enqueue" : "steer"), attached);
     setText("");
+    setAttached([]);
     setLater(false);
   };
 
@@ -106,12 +132,21 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
       className="rounded-[12px] border border-border bg-surface outline-none transition-colors has-[textarea:focus]:border-accent/60"
     >
       <SlashMenu slash={slash} />
+      <ResourceMenu resources={resources} onFilled={() => area.current?.focus()} />
       {waiting && <Intent waiting={waiting} after={after} onAfter={setLater} />}
       {held && (
         <p id="message-does" className="border-b border-border px-4 py-1.5 text-[13px] leading-5 text-text-muted">
           The messages above are on hold, because the answer before them did not finish. Your next message releases them and comes after them.
         </p>
       )}
+      <ToAttach
+        resources={attached}
+        wrong={wrong}
+        onRemove={(r) => {
+          setAttached(attached.filter((a) => a !== r));
+          area.current?.focus();
+        }}
+      />
       <div className="flex items-end gap-2 py-1.5 pr-1.5 pl-4">
       <label htmlFor="message" className="sr-only">
         Message
@@ -124,10 +159,15 @@ export function ChatInput({ session, streaming, waiting, held, stopping, blocked
         disabled={streaming}
         aria-describedby={waiting || held ? "message-does" : undefined}
         {...slash.field}
+        {...resources.field}
         placeholder={streaming ? "Wait for the answer, or stop it" : waiting ? (after ? "What to do after this" : "What to do instead") : placeholder}
-        onChange={(e) => setText(e.currentTarget.value)}
+        onChange={(e) => {
+          setText(e.currentTarget.value);
+          setCaret(e.currentTarget.selectionStart);
+        }}
+        onSelect={(e) => setCaret(e.currentTarget.selectionStart)}
         onKeyDown={(e) => {
-          if (slash.onKey(e)) return;
+          if (slash.onKey(e) || resources.onKey(e)) return;
           // Enter also commits a word in Japanese and Chinese input methods.
           if (e.key === "Enter" && !e.shiftKey && !e.nativeEvent.isComposing) {
             e.preventDefault();

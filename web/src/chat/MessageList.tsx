@@ -91,7 +91,7 @@ export function MessageList({ opened }: { opened: Opened }) {
               aria-label={older === "none" ? `Question ${exchanges.length - shown.length + i + 1}` : "Question"}
               className="flex flex-col gap-4 py-3"
             >
-              {x.direct ? <DirectCall turn={x.id} question={x.question} /> : <UserMessage text={x.question} />}
+              {x.direct ? <DirectCall turn={x.id} question={x.question} /> : <UserMessage text={x.question} resources={x.resources} />}
               <Boundary fallback={<p className="plain text-sm text-text-muted">This answer cannot be shown. It is in the log.</p>} retry={x.standing}>
                 <AgentMessage exchange={x} last={x === last} />
               </Boundary>

@@ -4,14 +4,15 @@
 
 import { createStore, type StoreApi } from "zustand/vanilla";
 
-import { toApiError, type ApiError, type Approval, type ApprovalState, type Client, type SessionWindow, type SlashCommand } from "../api/client.ts";
+import { toApiError, type ApiError, type Approval, type ApprovalState, type Client, type ResourceList, type SessionWindow, type SlashCommand } from "../api/client.ts";
 import type { Answer, BusyMode, PermissionMode, Pin, Rule, SessionInfo, TurnView } from "../api/types.gen.ts";
 import { exchangesOf, isOpen, type Exchange } from "../session/exchange.ts";
 import { Inbox } from "../session/inbox.ts";
 import { beginAt } from "../session/live.ts";
 import { isWaiting, noRecords, type Records } from "../session/records.ts";
 import { perFrame, watch, type Schedule, type Watch } from "../session/session.ts";
-import { keyOf, type ChatState, type Known, type Opened, type Words } from "./state.ts";
+import type { Attached } from "./mention.ts";
+import { keyOf, type ChatState, type Draft, type Known, type Opened, type Words } from "./state.ts";
 import { newUUID } from "./uuid.ts";
 import { heldIn } from "./waiting.ts";
 
@@ -19,6 +20,7 @@ import { heldIn } from "./waiting.ts";
 interface Outbox {
   key: string;
   text: string;
+  attached: readonly Attached[];
   /** What happens to it while a turn is open; undefined: the session's setting. */
   busy: BusyMode | undefined;
   /** The last turn before it. */
@@ -129,6 +131,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       usdBefore: 0,
       connection: undefined,
       error: undefined,
+      back: undefined,
     };
   }
 
@@ -377,6 +380,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     const sending: Exchange = {
       id: o.key,
       question: o.text,
+      ...(o.attached.length > 0 && { resources: o.attached }),
       standing: o.error ? "unsent" : "sending",
       stopping: o.stop ?? false,
       steps: [],
@@ -403,12 +407,12 @@ export abstract class Chat<S extends ChatState = ChatState> {
    * Sends a message in the open session. While its turn waits for a human, "steer" declines with
    * these words, and "enqueue" queues the message after the turn.
    */
-  async send(text: string, busy?: BusyMode): Promise<void> {
+  async send(text: string, busy?: BusyMode, attached: readonly Attached[] = []): Promise<void> {
     const { id, exchanges } = this.state.opened;
     const before = this.#watches.get(id)?.view.transcript.turns?.at(-1)?.id;
-    this.#outboxes.set(id, { key: this.uuid(), text, busy, before });
+    this.#outboxes.set(id, { key: this.uuid(), text, attached, busy, before });
     this.set({ problem: undefined });
-    this.#show({ exchanges: this.#withOutbox(id, exchanges.filter((x) => x.standing !== "unsent")) });
+    this.#show({ back: undefined, exchanges: this.#withOutbox(id, exchanges.filter((x) => x.standing !== "unsent")) });
     await this.#deliver(id);
   }
 
@@ -422,13 +426,13 @@ export abstract class Chat<S extends ChatState = ChatState> {
     await this.#deliver(id);
   }
 
-  /** Removes the failed message and returns its text. */
-  takeBack(): string {
+  /** Removes the failed message and returns it. */
+  takeBack(): Draft {
     const { id } = this.state.opened;
-    const text = this.#outboxes.get(id)?.text ?? "";
+    const { text = "", attached = [] } = this.#outboxes.get(id) ?? {};
     this.#outboxes.delete(id);
     this.#redraw(id);
-    return text;
+    return { text, attached };
   }
 
   #redraw(id: string): void {
@@ -460,7 +464,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       const server = await this.#server(id);
       const w = await this.#watched(id, server);
       if (this.#outboxes.get(id) !== o) return;
-      const turn = await this.client.send(server, o.text, o.key, o.busy);
+      const turn = await this.client.send(server, o.text, o.key, o.busy, o.attached);
       o.turn = turn.id;
       w.retry(); // at once, if it polls
       if (o.stop) await this.#cancel(turn.id);
@@ -470,6 +474,12 @@ export abstract class Chat<S extends ChatState = ChatState> {
     } catch (cause) {
       const error = toApiError(cause);
       if (error.code === "not_found") this.#forget(id); // deleted elsewhere: the next attempt makes it anew
+      if (o.attached.length > 0 && isOfMessage(error) && this.state.opened.id === id) {
+        const back = this.takeBack();
+        this.#show({ back });
+        this.set({ problem: error });
+        return;
+      }
       o.error = error;
       this.#redraw(id);
     }
@@ -532,6 +542,11 @@ export abstract class Chat<S extends ChatState = ChatState> {
   /** The slash commands of the open session. A new one is made for it, since its workspace has some. */
   async commands(): Promise<SlashCommand[]> {
     return this.client.commands(await this.#server(this.state.opened.id));
+  }
+
+  /** The resources that messages of the open session may have. A new one is made for it, as for its commands. */
+  async resources(signal?: AbortSignal): Promise<ResourceList> {
+    return this.client.resources(await this.#server(this.state.opened.id), signal);
   }
 
   /** What files of the user and of the open session's workspace would run. Empty for a session that the server does not know yet. */
@@ -647,6 +662,9 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.inbox.close();
   }
 }
+
+/** Whether an error says that the message itself cannot be accepted, so that nothing of it was kept. */
+const isOfMessage = (e: ApiError): boolean => /^(message|resources|app)\b/.test(e.field);
 
 /** The turns after a given one, or all turns if it is not there. */
 function turnsAfter(turns: readonly TurnView[] | null, id: string | undefined): readonly TurnView[] {

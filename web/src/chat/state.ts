@@ -5,6 +5,7 @@ import type { Connection } from "../api/stream.ts";
 import type { SessionInfo } from "../api/types.gen.ts";
 import type { Exchange } from "../session/exchange.ts";
 import type { Records } from "../session/records.ts";
+import type { Attached } from "./mention.ts";
 
 /** The open session's phase on this page. */
 export type Phase =
@@ -31,6 +32,14 @@ export interface Opened {
   usdBefore: number;
   connection: Connection | undefined;
   error: ApiError | undefined;
+  /** A message that the server refused for what it has attached; it belongs back into the box. */
+  back: Draft | undefined;
+}
+
+/** A message that is not sent. */
+export interface Draft {
+  text: string;
+  attached: readonly Attached[];
 }
 
 /** What is known about a session besides its log: the server's id and its name. */

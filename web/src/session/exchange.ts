@@ -1,6 +1,6 @@
 // A turn as a chat shows it: a question, the thought process, and an answer.
 
-import type { Citation, ErrorInfo, StepView, TurnStatus, TurnView, Usage } from "../api/types.gen.ts";
+import type { Citation, ErrorInfo, ResourceRef, StepView, TurnStatus, TurnView, Usage } from "../api/types.gen.ts";
 import type { InFlight } from "./live.ts";
 import type { Asked, Records } from "./records.ts";
 
@@ -10,6 +10,8 @@ export type Standing = TurnStatus | "resuming" | "sending" | "unsent";
 export interface Exchange {
   id: string;
   question: string;
+  /** The resources that the question has attached. */
+  resources?: readonly ResourceRef[];
   /** A program called a tool, and no model was asked; the question has the tool's name and input. */
   direct?: boolean;
   standing: Standing;
@@ -110,6 +112,7 @@ function exchangeOf(t: TurnView, live: ReadonlyMap<string, InFlight>, records: P
   const x: Exchange = {
     id: t.id,
     question: t.message,
+    ...(t.resources && { resources: t.resources }),
     ...(t.origin === "call" && { direct: true }),
     standing: t.resumes ? "resuming" : t.status,
     stopping: t.stopping ?? false,

@@ -2,7 +2,7 @@
 // decide what happens in them and when the network fails.
 
 import type { Fetch, SessionWindow } from "../api/client.ts";
-import type { Answer, Delta, Event, EventOf, Interaction, PermissionMode, Pin, SessionInfo } from "../api/types.gen.ts";
+import type { Answer, Delta, Event, EventOf, Interaction, PermissionMode, Pin, ResourceRef, SessionInfo } from "../api/types.gen.ts";
 
 interface FakeSession {
   id: string;
@@ -78,7 +78,7 @@ export class FakeParley {
     if (action === "window") return json(200, windowOf(info(s), s.events, url.searchParams.get("before")));
     if (action === "events" && url.searchParams.get("format") === "json") return json(200, pageOf(s.events, url));
     if (action === "events") return this.#follow(s, url, headers, signal);
-    if (action === "turns") return this.#send(s, String(body["message"] ?? ""), headers.get("Idempotency-Key") ?? "");
+    if (action === "turns") return this.#send(s, String(body["message"] ?? ""), headers.get("Idempotency-Key") ?? "", body["resources"] as ResourceRef[] | undefined);
     switch (method) {
       case "PATCH": {
         const { title, mode, pins } = body as { title?: string; mode?: PermissionMode; pins?: Pin[] };
@@ -117,23 +117,23 @@ export class FakeParley {
     return s;
   }
 
-  #send(s: FakeSession, message: string, key: string): Response {
+  #send(s: FakeSession, message: string, key: string, resources: ResourceRef[] = []): Response {
     const before = s.keys.get(key);
     if (before) return json(202, { id: before, session_id: s.id, status: "running" });
     if (openTurn(s)) return refuse(409, "busy", "a turn is running in this session", "wait for its end, or cancel it");
-    const turn = this.begin(s.id, message);
+    const turn = this.begin(s.id, message, undefined, resources);
     if (key) s.keys.set(key, turn);
     this.onTurn?.(s.id, turn, message);
     return json(202, { id: turn, session_id: s.id, status: "running" });
   }
 
-  begin(session: string, message: string, retryOf?: string): string {
+  begin(session: string, message: string, retryOf?: string, resources: readonly ResourceRef[] = []): string {
     const turn = this.id("T");
     this.emit(session, "turn.started", {
       turn,
       data: {
         origin: "user",
-        message: { role: "user", parts: [{ type: "text", text: message }] },
+        message: { role: "user", parts: [{ type: "text", text: message }, ...resources.map((r) => ({ type: "resource" as const, ...r, text: "read" }))] },
         budgets: {},
         app: "0",
         ...(retryOf && { retry_of: retryOf }),

@@ -247,7 +247,7 @@ describe("Chaos", () => {
     const chaos = page();
     server.down = true;
     await chaos.send("a typo");
-    expect(chaos.takeBack()).toBe("a typo");
+    expect(chaos.takeBack()).toEqual({ text: "a typo", attached: [] });
     expect(shown(chaos)).toEqual([]);
   });
 

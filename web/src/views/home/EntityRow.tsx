@@ -1,6 +1,6 @@
 import { memo, useEffect, useId, useRef, useState } from "react";
 
-import { putBackEvent } from "../../chat/AgentMessage.tsx";
+import { putBack } from "../../chat/AgentMessage.tsx";
 import { useActions, useChat } from "../../chat/use-chat.ts";
 import { CopyButton } from "../../ui/copy.tsx";
 import { ago } from "../../ui/text.ts";
@@ -115,7 +115,7 @@ function Detail({ entity: e, history, now }: { entity: Entity; history: History 
           type="button"
           className={link}
           onClick={() => {
-            dispatchEvent(new CustomEvent(putBackEvent, { detail: `What is going on with ${e.entity_id}?` }));
+            putBack({ text: `What is going on with ${e.entity_id}?`, attached: [] });
             if (!roomy) showPanel(panel, false);
           }}
         >

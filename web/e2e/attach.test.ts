@@ -1,0 +1,168 @@
+// Resources of MCP servers, attached by "@" on the page of an app, with a real server over stdio; and a server that
+// asks the model in the middle of a call.
+
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+import { violations } from "./axe.ts";
+import { parts, phone, startBrowser, startServer, temporary, type Browser, type Server } from "./harness.ts";
+
+const data = temporary();
+let server: Server;
+
+const open = async (b: Browser) => {
+  await b.page.addInitScript(() => localStorage.setItem("parley.theme", "system"));
+  await b.page.goto(`${server.url}/apps/library/`);
+};
+const wider = (b: Browser) => b.page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+const look = async (b: Browser, name: string) => {
+  for (const colorScheme of ["dark", "light"] as const) {
+    await b.page.emulateMedia({ colorScheme });
+    expect(await violations(b.page)).toEqual([]);
+    await b.shot(`${name}-${colorScheme}`);
+  }
+  expect(await wider(b)).toBe(false);
+};
+const at = (b: Browser) => {
+  const { page } = b;
+  return {
+    ...parts(page),
+    menu: page.getByRole("listbox", { name: "Resources" }),
+    options: page.getByRole("listbox", { name: "Resources" }).getByRole("option"),
+    chosen: page.getByRole("listbox", { name: "Resources" }).getByRole("option", { selected: true }),
+    chips: page.locator("footer").getByRole("list", { name: "Attached" }).getByRole("listitem"),
+    alert: page.locator("footer").getByRole("alert"),
+  };
+};
+
+const sizes = [
+  ["phone", phone],
+  ["desktop", { width: 1440, height: 900 }],
+] as const;
+
+describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
+  beforeAll(async () => {
+    process.env["SHELF"] = join(import.meta.dirname, "attach/shelf.mjs");
+    server = await startServer({ data, apps: join(import.meta.dirname, "attach"), pace: "1ms" });
+  });
+  afterAll(async () => {
+    await server?.stop();
+    rmSync(data, { recursive: true, force: true });
+  });
+
+  test.each(sizes)("are offered behind an @, and sent with the message: %s", async (name, size) => {
+    const b = await startBrowser(size, { touch: name === "phone" });
+    const { input, menu, options, chosen, chips, send, done, last } = at(b);
+    await open(b);
+    await input.pressSequentially("What grows in bed 3 of @");
+    await menu.waitFor();
+    expect(await options.count()).toBe(50);
+    await b.page.getByText("15 more. Type a part of the name").waitFor();
+    // The server that cannot be started says so, and does not hide the other.
+    await b.page.getByRole("status").getByText("The MCP server attic").waitFor();
+    await look(b, `attach-menu-${name}`);
+
+    await input.pressSequentially("ga");
+    await expect.poll(() => options.count()).toBe(3);
+    expect(await chosen.innerText()).toMatch(/^Garden plan/);
+    expect(await input.getAttribute("aria-activedescendant")).toBe(await chosen.getAttribute("id"));
+    await input.press("ArrowDown");
+    expect(await chosen.innerText()).toMatch(/^Harvest/);
+    await input.press("ArrowUp");
+    await input.press("Enter");
+    await expect.poll(() => chips.allInnerTexts()).toEqual(["Garden plan\nshelf"]);
+    expect(await input.inputValue()).toBe("What grows in bed 3 of ");
+    await input.pressSequentially("@harv");
+    await options.first().click();
+    await expect.poll(() => chips.count()).toBe(2);
+    await b.page.getByRole("button", { name: "Remove Harvest" }).click();
+    await expect.poll(() => chips.count()).toBe(1);
+    await input.pressSequentially("it?");
+    await look(b, `attach-chips-${name}`);
+    await send.click();
+    await done();
+    await last.getByText("Bed 3: tomatoes.").waitFor();
+    const shown = () => last.getByRole("list", { name: "Attached" }).innerText();
+    expect(await shown()).toBe("plan.md\nshelf");
+    expect(await chips.count()).toBe(0);
+    await b.page.reload();
+    await last.getByText("Bed 3: tomatoes.").waitFor();
+    expect(await shown()).toBe("plan.md\nshelf");
+    await look(b, `attach-sent-${name}`);
+    expect(b.complaints).toEqual([]);
+    await b.close();
+  });
+
+  test.each(sizes)("of a template are asked for their values: %s", async (name, size) => {
+    const b = await startBrowser(size, { touch: name === "phone" });
+    const { input, menu, chosen, chips, done, last } = at(b);
+    await open(b);
+    await input.pressSequentially("Did it rain? @wea");
+    await menu.waitFor();
+    expect(await chosen.innerText()).toMatch(/^Weather of a day/);
+    await input.press("Enter");
+    const fields = b.page.getByRole("group", { name: "Values for Weather of a day" });
+    expect(await fields.getByRole("button", { name: "Attach" }).isDisabled()).toBe(true);
+    await b.page.keyboard.type("Bad Ischl");
+    await fields.getByLabel("day").fill("2026-05-01");
+    await look(b, `attach-template-${name}`);
+    await b.page.keyboard.press("Enter");
+    await expect.poll(() => chips.allInnerTexts()).toEqual(["2026-05-01\nshelf"]);
+    expect(await input.evaluate((e) => e === document.activeElement)).toBe(true);
+    await b.page.keyboard.press("Enter");
+    await done();
+    await last.getByText("Bad Ischl, 2026-05-01: rain.").waitFor();
+    expect(b.complaints).toEqual([]);
+    await b.close();
+  });
+
+  test.each(sizes)("that cannot be had leave the message in the box, and say why: %s", async (name, size) => {
+    const b = await startBrowser(size, { touch: name === "phone" });
+    const { input, menu, options, chips, alert, answers, done } = at(b);
+    await open(b);
+    for (const r of ["plan", "diary"]) {
+      await input.pressSequentially(`@${r}`);
+      await menu.waitFor();
+      await options.first().click();
+    }
+    await input.pressSequentially("What happened in May?");
+    await input.press("Enter");
+    await alert.getByText("the file was moved").waitFor();
+    expect(await input.inputValue()).toBe("What happened in May?");
+    expect(await chips.allInnerTexts()).toEqual(["Garden plan\nshelf", "Old diary\nshelf"]);
+    expect(await answers.count()).toBe(0);
+    await look(b, `attach-gone-${name}`);
+    await b.page.getByRole("button", { name: "Remove Old diary" }).click();
+    await input.press("End");
+    await input.pressSequentially(" @seed");
+    await menu.waitFor();
+    await input.press("Tab");
+    await input.press("Enter");
+    await alert.getByText("is too large").waitFor();
+    await b.page.getByRole("button", { name: "Remove Seed catalogue" }).click();
+    await input.press("Enter");
+    await done();
+    expect(await answers.count()).toBe(1);
+    expect(await alert.count()).toBe(0);
+    expect(b.complaints).toEqual([]);
+    await b.close();
+  });
+
+  test("are no matter of what merely looks like one", async () => {
+    const b = await startBrowser(sizes[1][1]);
+    const { input, menu, last, done } = at(b);
+    await open(b);
+    await input.pressSequentially("Write to ana@example.com and tell @");
+    await menu.waitFor();
+    await input.press("Escape");
+    expect(await menu.count()).toBe(0);
+    await input.pressSequentially("bob");
+    expect(await menu.count()).toBe(0);
+    await input.press("Enter");
+    await done();
+    await last.getByText("Nothing is attached to: Write to ana@example.com and tell @bob").waitFor();
+    await b.close();
+  });
+});

@@ -1,0 +1,213 @@
+import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
+
+import { toApiError, type ApiError, type Resource, type ResourceList } from "../api/client.ts";
+import { Button } from "../ui/button.tsx";
+import { Alert, File } from "../ui/icons.tsx";
+import { oneLine } from "../ui/tame.ts";
+import { count, sentence } from "../ui/text.ts";
+import { expanded, isAmong, mentionAt, mostAttached, nameIn, offered, valuesOf, without, type Attached } from "./mention.ts";
+import { useActions, useChat } from "./use-chat.ts";
+
+/** How many are drawn. Who looks for another one types more. */
+const mostShown = 50;
+/** Most lists come sooner: what says that one is awaited would only flicker. */
+const quiet = 250;
+
+/** What is offered behind an "@" in the message. */
+export function useResources(text: string, caret: number, setText: (text: string, caret: number) => void, before: readonly Attached[] = []) {
+  const chat = useActions();
+  const session = useChat((s) => s.opened.id);
+  const [attached, setAttached] = useState(before);
+  const [list, setList] = useState<ResourceList>();
+  const [error, setError] = useState<ApiError>();
+  const [late, setLate] = useState(false);
+  const [at, setAt] = useState(0);
+  const [closed, setClosed] = useState<number>();
+  const [filling, setFilling] = useState<Resource>();
+
+  const mention = useMemo(() => mentionAt(text, caret), [text, caret]);
+  const begun = mention !== undefined;
+  useEffect(() => {
+    if (!begun) {
+      setClosed(undefined);
+      return;
+    }
+    // Servers change what they offer: they are asked whenever somebody begins to write one.
+    const away = new AbortController();
+    const waits = setTimeout(() => setLate(true), quiet);
+    setError(undefined);
+    chat
+      .resources(away.signal)
+      .then(setList, (cause: unknown) => away.signal.aborted || setError(toApiError(cause)))
+      .finally(() => {
+        clearTimeout(waits);
+        setLate(false);
+      });
+    return () => away.abort();
+  }, [chat, session, begun]);
+
+  const open = mention !== undefined && mention.from !== closed && !filling;
+  const all = useMemo(() => (mention && list ? offered(mention.typed, list.resources, attached) : []), [mention, list, attached]);
+  const full = attached.length >= mostAttached;
+  const found = open && !full ? all.slice(0, mostShown) : [];
+  const chosen = Math.min(at, found.length - 1);
+
+  const attach = (r: Attached) => {
+    if (!isAmong(r, attached)) setAttached([...attached, r]);
+  };
+  const choose = (r: Resource | undefined) => {
+    if (!r || !mention) return;
+    setAt(0);
+    const rest = without(text, mention);
+    setText(rest.text, rest.caret);
+    if (r.template && valuesOf(r.uri).length > 0) setFilling(r);
+    else attach({ server: r.server, uri: r.uri, name: r.name || nameIn(r.uri) });
+  };
+
+  return {
+    attached,
+    setAttached,
+    found,
+    chosen,
+    choose,
+    filling,
+    fill(uri: string | undefined) {
+      if (filling && uri !== undefined) attach({ server: filling.server, uri, name: nameIn(uri) });
+      setFilling(undefined);
+    },
+    more: open && !full ? all.length - found.length : 0,
+    notes: open ? { waiting: late && !list, full, error, failed: list?.failed ?? [], cut: (list?.cut ?? false) && mention.typed !== "" && all.length === 0 } : undefined,
+    onKey(e: KeyboardEvent): boolean {
+      if (!open || e.nativeEvent.isComposing) return false;
+      const r = found[chosen];
+      const complete = r !== undefined && !r.template && mention.typed === `${r.server}:${r.uri}`;
+      if (e.key === "Escape") setClosed(mention.from);
+      else if (!r) return false;
+      else if (e.key === "ArrowDown" || e.key === "ArrowUp") setAt((chosen + (e.key === "ArrowDown" ? 1 : found.length - 1)) % found.length);
+      else if (e.key === "Tab" && !e.shiftKey) choose(r);
+      else if (e.key === "Enter" && !e.shiftKey && !complete) choose(r);
+      else return false;
+      e.preventDefault();
+      return true;
+    },
+    field: found.length > 0 ? ({ "aria-controls": "resources", "aria-activedescendant": `resource-${chosen}`, "aria-autocomplete": "list" } as const) : {},
+  };
+}
+
+type Offered = ReturnType<typeof useResources>;
+
+export function ResourceMenu({ resources, onFilled }: { resources: Offered; onFilled(): void }) {
+  const { found, chosen, choose, filling, more, notes } = resources;
+  if (filling) {
+    const done = (uri: string | undefined) => {
+      resources.fill(uri);
+      onFilled();
+    };
+    return <Values key={filling.uri} of={filling} onDone={done} />;
+  }
+  return (
+    <>
+      {found.length > 0 && (
+        <ul id="resources" role="listbox" aria-label="Resources" tabIndex={0} className="relative max-h-64 overflow-y-auto border-b border-border p-1 text-sm">
+          {found.map((r, i) => (
+            <li
+              key={`${r.server} ${r.uri}`}
+              id={`resource-${i}`}
+              role="option"
+              aria-selected={i === chosen}
+              ref={(e) => {
+                if (i === chosen) e?.scrollIntoView({ block: "nearest" });
+              }}
+              onPointerDown={(e) => e.preventDefault()} // the focus stays in the field
+              onClick={() => choose(r)}
+              className="flex cursor-pointer items-start gap-2.5 rounded-lg px-2.5 py-1.5 hover:bg-hover aria-selected:bg-hover [@media(pointer:coarse)]:py-2"
+            >
+              <span className="mt-0.5 text-text-muted">
+                <File size={16} />
+              </span>
+              <span className="min-w-0 flex-1">
+                <span className="flex gap-3">
+                  <bdi className="min-w-0 flex-1 truncate">{oneLine(r.name || nameIn(r.uri), 100)}</bdi>
+                  <span className="max-w-40 shrink-0 truncate text-[13px] text-text-muted">{r.server}</span>
+                </span>
+                <span className="block truncate text-[13px] leading-5 text-text-muted">
+                  <code className="font-mono text-xs">{oneLine(r.uri, 200)}</code>
+                  {r.description && ` · ${oneLine(r.description, 200)}`}
+                </span>
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+      <div role="status" className="text-[13px] leading-5 text-text-muted">
+        {notes?.waiting && <p className="animate-pulse-soft border-b border-border px-4 py-1.5">Asking the MCP servers for their resources…</p>}
+        {notes?.full && <p className="border-b border-border px-4 py-1.5">A message may have {mostAttached} resources.</p>}
+        {more > 0 && <p className="border-b border-border px-4 py-1.5">{count(more)} more. Type a part of the name to find them.</p>}
+        {notes?.cut && <p className="border-b border-border px-4 py-1.5">Not all resources are listed. Write one as @server:uri to attach it.</p>}
+        {notes?.error && <Failed text={notes.error.message} hint={notes.error.hint} />}
+        {notes?.failed.map((f) => (
+          <Failed key={f.server} text={f.error.message} hint={f.error.hint} />
+        ))}
+      </div>
+    </>
+  );
+}
+
+function Failed({ text, hint }: { text: string; hint?: string | undefined }) {
+  return (
+    <p className="flex gap-2 border-b border-border px-4 py-1.5">
+      <span className="mt-0.5 text-danger">
+        <Alert size={16} />
+      </span>
+      <span className="line-clamp-4 min-w-0 wrap-anywhere">
+        <span className="text-text-primary">{sentence(text)}</span> {sentence(hint)}
+      </span>
+    </p>
+  );
+}
+
+/** The values that a template needs. It stands in the form of the message, so it is none itself. */
+function Values({ of, onDone }: { of: Resource; onDone(uri: string | undefined): void }) {
+  const names = valuesOf(of.uri);
+  const [values, setValues] = useState<Record<string, string>>({});
+  const first = useRef<HTMLInputElement>(null);
+  useEffect(() => first.current?.focus(), []);
+  const uri = expanded(of.uri, values);
+  const ready = names.some((n) => values[n]);
+  const name = oneLine(of.name || of.uri, 100);
+  return (
+    <div
+      role="group"
+      aria-label={`Values for ${name}`}
+      onKeyDown={(e) => {
+        if (e.nativeEvent.isComposing || (e.key !== "Enter" && e.key !== "Escape") || e.target instanceof HTMLButtonElement) return;
+        e.preventDefault();
+        e.stopPropagation();
+        if (e.key === "Escape") onDone(undefined);
+        else if (ready) onDone(uri);
+      }}
+      className="flex max-h-72 flex-col gap-2 overflow-y-auto border-b border-border px-4 py-2.5 text-sm"
+    >
+      <p className="wrap-anywhere">
+        <bdi>{name}</bdi> <span className="text-text-muted">{of.server}</span>
+      </p>
+      {names.map((n, i) => (
+        <label key={n} className="flex items-center gap-3">
+          <span className="w-24 shrink-0 truncate font-mono text-[13px] text-text-muted">{n}</span>
+          <input
+            ref={i === 0 ? first : undefined}
+            value={values[n] ?? ""}
+            maxLength={500}
+            onChange={(e) => setValues({ ...values, [n]: e.currentTarget.value })}
+            className="h-9 min-w-0 flex-1 rounded-lg border border-border bg-bg px-2.5 text-base sm:text-sm [@media(pointer:coarse)]:h-11"
+          />
+        </label>
+      ))}
+      <code className="font-mono text-xs leading-5 wrap-anywhere text-text-muted">{oneLine(uri, 300)}</code>
+      <div className="flex justify-end gap-2">
+        <Button kind="quiet" onClick={() => onDone(undefined)}>Cancel</Button>
+        <Button kind="accent" disabled={!ready} onClick={() => onDone(uri)}>Attach</Button>
+      </div>
+    </div>
+  );
+}

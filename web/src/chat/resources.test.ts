@@ -1,0 +1,92 @@
+// What messages have attached, from the box to the log and back.
+
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+
+import { createClient } from "../api/client.ts";
+import { FakeParley } from "../testing/fake.ts";
+import { Listed } from "./listed.ts";
+
+const plan = { server: "shelf", uri: "file:///plan.md", name: "Garden plan" };
+const diary = { server: "shelf", uri: "file:///diary.md", name: "Old diary" };
+
+let server: FakeParley;
+let sent: unknown[];
+let chat: Listed;
+
+const opened = () => chat.store.getState().opened;
+const shown = () => opened().exchanges.map((x) => [x.question, x.standing, x.resources?.map((r) => r.uri)]);
+const refuse = (field: string, message = "the file was moved") => {
+  server.intercept = (method, path) => {
+    if (method !== "POST" || !path.endsWith("/turns")) return undefined;
+    server.intercept = undefined;
+    return new Response(JSON.stringify({ error: { code: "tool", message, field } }), { status: 502 });
+  };
+};
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  server = new FakeParley();
+  sent = [];
+  let ids = 0;
+  const client = createClient("http://parley.test/", (input, init) => {
+    if (init?.method === "POST" && input.endsWith("/turns")) sent.push(JSON.parse(String(init.body)));
+    return server.fetch(input, init);
+  });
+  chat = new Listed({ client, app: "chaos", uuid: () => `uuid-${++ids}`, schedule: (f) => queueMicrotask(f) }, { title: "", greeting: "", placeholder: "", pin: "" });
+});
+afterEach(() => {
+  chat.close();
+  vi.useRealTimers();
+});
+
+test("they are sent by server and URI, shown at once, and then as the log has them", async () => {
+  const done = chat.send("What grows?", undefined, [plan, diary]);
+  expect(shown()).toEqual([["What grows?", "sending", [plan.uri, diary.uri]]]);
+  await done;
+  await vi.advanceTimersByTimeAsync(0);
+  expect(sent).toEqual([{ message: "What grows?", resources: [{ server: "shelf", uri: plan.uri }, { server: "shelf", uri: diary.uri }] }]);
+  expect(shown()).toEqual([["What grows?", "running", [plan.uri, diary.uri]]]);
+});
+
+test("a message without any says nothing of them", async () => {
+  await chat.send("Hello");
+  expect(sent).toEqual([{ message: "Hello" }]);
+  expect(opened().exchanges[0]).not.toHaveProperty("resources");
+});
+
+test.each(["resources[1]", "message", "app"])("a message refused for %s goes back into the box, with its error", async (field) => {
+  refuse(field);
+  await chat.send("What grows?", undefined, [plan, diary]);
+  expect(shown()).toEqual([]);
+  expect(opened().back).toEqual({ text: "What grows?", attached: [plan, diary] });
+  expect(chat.store.getState().problem?.message).toBe("the file was moved");
+  await chat.send("What grows?", undefined, [plan]);
+  await vi.advanceTimersByTimeAsync(0);
+  expect(opened().back).toBeUndefined();
+  expect(chat.store.getState().problem).toBeUndefined();
+  expect(shown()).toEqual([["What grows?", "running", [plan.uri]]]);
+});
+
+test("of what may have arrived nothing is sent anew: the same message can be sent again, or edited", async () => {
+  server.down = true;
+  await chat.send("What grows?", undefined, [plan]);
+  expect(shown()).toEqual([["What grows?", "unsent", [plan.uri]]]);
+  expect(opened().back).toBeUndefined();
+  server.down = false;
+  refuse("");
+  await chat.sendAgain();
+  expect(shown()).toEqual([["What grows?", "unsent", [plan.uri]]]);
+  expect(chat.takeBack()).toEqual({ text: "What grows?", attached: [plan] });
+  expect(shown()).toEqual([]);
+});
+
+test("the list has all pages, and says what is missing", async () => {
+  server.intercept = (_, path) => {
+    if (!path.endsWith("/resources")) return undefined;
+    const first = !server.requests.at(-1)?.includes("cursor");
+    const failed = [{ server: "attic", error: { code: "tool", message: "it ended" } }];
+    return new Response(JSON.stringify(first ? { resources: [plan], failed, cut: ["shelf"], next: "a b" } : { resources: [diary], failed }), { status: 200 });
+  };
+  expect(await chat.resources()).toEqual({ resources: [plan, diary], failed: [{ server: "attic", error: { code: "tool", message: "it ended" } }], cut: true });
+  expect(server.requests.at(-1)).toContain("?cursor=a%20b");
+});
