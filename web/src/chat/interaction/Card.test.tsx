@@ -50,6 +50,8 @@ describe("a card", () => {
     const card = (url: string) => html({ seq: 1, interaction: ask({ kind: "question", title: "Pay first.", url, questions: [{ question: "Done?", header: "Page", options: [{ label: "Done" }] }] }) });
     expect(card("https://pay.example.com/x?y=1")).toMatch(/<a href="https:\/\/pay.example.com\/x\?y=1" target="_blank" rel="noopener noreferrer"[^>]*>Open the page of pay.example.com/);
     expect(card("https://päy.example.com/")).toMatch(/Open the page of xn--/);
+    const long = html({ seq: 1, interaction: ask({ kind: "question", title: "Pay first.", text: "Pay there.\nhttps://pay.example.com/x", url: "https://pay.example.com/x" }) });
+    expect(long.match(/pay.example.com\/x</g), "the whole address is shown, once").toHaveLength(1);
     for (const bad of ["javascript:alert(1)", "http://pay.example.com/", "https://you@pay.example.com/", "/x", "data:text/html,x"]) expect(card(bad)).not.toMatch(/<a /);
   });
 

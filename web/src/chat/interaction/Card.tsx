@@ -64,6 +64,8 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
   const busy = sending.state === "sending" || sending.state === "sent";
   const agent = agentOf(i.agent);
   const page = pageOf(i.url);
+  // The address is below the link. Other clients find it at the end of the text.
+  const text = page && i.text?.endsWith(`\n${i.url}`) ? i.text.slice(0, -`\n${i.url}`.length) : i.text;
   return (
     <section
       ref={box}
@@ -86,9 +88,9 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
           {oneLine(i.title, 500)}
         </h3>
         {i.kind === "client" && <p className="text-text-muted">A client that can run it will claim it. You need not do anything.</p>}
-        {i.text && (
+        {text && (
           <p className="wrap-anywhere whitespace-pre-wrap text-text-muted">
-            <LongText text={tame(sentence(i.text))} />
+            <LongText text={tame(sentence(text))} />
           </p>
         )}
         {facts.map((f) => (
@@ -101,6 +103,8 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
             <a href={page.href} target="_blank" rel="noopener noreferrer" className="font-medium text-link underline wrap-anywhere">
               Open the page of {page.host}
             </a>
+            {/* The whole address can be read before it is opened, as MCP requires of clients. */}
+            <span className="mt-1 block font-mono text-xs leading-5 text-text-muted wrap-anywhere">{page.href}</span>
           </p>
         )}
       </header>

@@ -1,0 +1,122 @@
+// A person logs in at an MCP server, in the browser, from the question in the conversation to the mail that is sent.
+
+import { randomBytes } from "node:crypto";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+import { violations } from "./axe.ts";
+import { desktop, parts, phone, startBrowser, startServer, temporary, type Server } from "./harness.ts";
+import { startMailer, type Mailer } from "./mailer.ts";
+
+const apps = temporary();
+const data = temporary();
+let mailer: Mailer;
+let server: Server;
+
+describe.runIf(!process.env["PARLEY_URL"])("a login at an MCP server", () => {
+  beforeAll(async () => {
+    mailer = await startMailer();
+    const dir = join(apps, "desk");
+    mkdirSync(dir);
+    writeFileSync(join(dir, "clerk.md"), "Send the mail.");
+    writeFileSync(
+      join(dir, "app.yaml"),
+      `model: scripted/desk
+agents:
+  clerk: {prompt: clerk.md, tools: ["mcp__post__*"]}
+script: script.yaml
+tools:
+  mcp: {name: post, url: "${mailer.url}", auth: {login: {}}}
+policy: {rules: [{verdict: allow}]}
+resume: auto
+`,
+    );
+    writeFileSync(
+      join(dir, "script.yaml"),
+      `agents:
+  clerk:
+    - when: .Results
+      say: "{{ range .Results }}{{ .Output }}{{ end }}"
+    - when: eq .Question "Log in"
+      call:
+        - tool: mcp__post__login
+          input: {}
+    - call:
+        - tool: mcp__post__mail
+          input: {}
+`,
+    );
+    process.env["PARLEY_VAULT_KEYS"] = randomBytes(32).toString("base64");
+    server = await startServer({ data, apps, pace: "1ms" });
+  });
+  afterAll(async () => {
+    delete process.env["PARLEY_VAULT_KEYS"];
+    await server?.stop();
+    mailer?.close();
+    for (const dir of [apps, data]) rmSync(dir, { recursive: true, force: true });
+  });
+
+  test("is asked for, done at the other server, and the conversation goes on", async () => {
+    const browser = await startBrowser(desktop);
+    const { page, context } = browser;
+    const p = parts(page);
+    await page.goto(`${server.url}/apps/desk/`);
+    await p.ask("Log in");
+    const link = page.getByRole("link", { name: /127\.0\.0\.1/ });
+    await link.waitFor();
+    expect(await violations(page)).toEqual([]);
+    await browser.shot("person-asked");
+
+    // They say no: the agent is told, and nothing else happened.
+    const [refused] = await Promise.all([context.waitForEvent("page"), link.click()]);
+    await refused.getByRole("link", { name: "Deny" }).click();
+    await refused.getByText("You are not logged in at").waitFor();
+    await refused.close();
+    await p.done();
+    await browser.shot("person-denied");
+    expect(mailer.sent).toEqual([]);
+
+    // They say yes, while the server is killed behind the question.
+    await p.newChat.click();
+    await p.ask("Log in");
+    await link.waitFor();
+    const addr = new URL(server.url).host;
+    await server.kill?.();
+    server = await startServer({ data, apps, addr, pace: "1ms" });
+    const [asked] = await Promise.all([context.waitForEvent("page"), link.click()]);
+    await asked.getByText(/^Parley .*wants to send mail in your name/).waitFor();
+    await asked.getByRole("link", { name: "Allow" }).click();
+    await asked.getByText("You are logged in at").waitFor();
+    expect(new URL(asked.url()).search).toBe("");
+    expect(await violations(asked)).toEqual([]);
+    await asked.setViewportSize(phone);
+    await asked.screenshot({ path: join(import.meta.dirname, "screenshots/person-back-phone.png") });
+    await asked.close();
+    await p.done();
+    await p.ask("Send it");
+    await p.last.locator("p", { hasText: "The mail is sent." }).waitFor();
+    await p.done();
+    expect(mailer.sent).toHaveLength(1);
+    await browser.shot("person-sent");
+    expect(await page.content()).not.toContain(mailer.sent[0]);
+
+    // The login has ended there: the call fails, the next one asks again, and one mail is sent.
+    mailer.forget();
+    await p.ask("Send it");
+    await p.last.locator("p", { hasText: "call the tool again" }).waitFor();
+    await p.done();
+    await browser.shot("person-ended");
+    await p.ask("Send it");
+    await link.waitFor();
+    const [again] = await Promise.all([context.waitForEvent("page"), link.click()]);
+    await again.getByRole("link", { name: "Allow" }).click();
+    await again.getByText("You are logged in at").waitFor();
+    await p.done();
+    expect(mailer.sent).toHaveLength(2);
+    expect(mailer.sent[1]).not.toBe(mailer.sent[0]);
+    expect(browser.complaints).toEqual([]);
+    await browser.close();
+  });
+});
