@@ -102,6 +102,9 @@ type Options struct {
 	// Untimed disables time budgets of turns and deadlines of calls, as in a replay,
 	// whose clock stands still.
 	Untimed bool
+	// Gathered returns the parts that a message has besides its text, as in a replay, which has
+	// them from its recording. If nil, slash commands are expanded and resources are read.
+	Gathered func(ctx context.Context, c parley.Send) []parley.Part
 	// RunRedacted reports whether a call whose original input is lost may run with the
 	// redacted one from the log, as in a replay, whose tools touch nothing. If nil, no
 	// call may.

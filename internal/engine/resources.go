@@ -78,6 +78,10 @@ func (r *readings) begin(k readingKey) (end func(), other <-chan struct{}) {
 // end is to be called once the message is accepted or refused.
 func (e *Engine) gather(ctx context.Context, p parley.Principal, s *session, a *asked) (_ *session, end func(), err error) {
 	end = func() {}
+	if e.o.Gathered != nil {
+		a.read = e.o.Gathered(ctx, a.Send)
+		return s, end, nil
+	}
 	for {
 		name, args, ok := parley.Slash(a.Message)
 		ok = ok && s.tools != nil && s.tools.HasCommand(name)

@@ -126,6 +126,14 @@ func TestMCP_server_of_ones_own(t *testing.T) {
 	if log := strings.Join(s.log(id), "\n"); strings.Contains(log, "press-secret-4711") || !strings.Contains(log, `"outcome":"ok"`) {
 		t.Errorf("the log:\n%s", log)
 	}
+	s.kill()
+	file := filepath.Join(p.dir, "s.zip")
+	if code, out, errs := p.run("session", "export", string(id), "-o", file); code != 0 {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	if code, out, errs := p.run("session", "replay", file); code != 0 || !strings.Contains(out, "There is no difference.") {
+		t.Errorf("a replay: exit %d\n%s%s", code, out, errs)
+	}
 }
 
 // TestMCP_killed_in_a_write: Parley dies while an MCP server writes. The server dies, too, and

@@ -172,7 +172,7 @@ func text(ev parley.Event, ids namer, other bool) string {
 		}
 		said(fields)
 	}
-	if message, ok := fields["message"].(map[string]any); ok && ev.Type == "turn.started" {
+	if message, ok := fields["message"].(map[string]any); ok && (ev.Type == "turn.started" || ev.Type == "turn.steered") {
 		// Attachments are artifacts, which the run does not have.
 		if parts, ok := message["parts"].([]any); ok {
 			message["parts"] = slices.DeleteFunc(parts, func(p any) bool {

@@ -113,8 +113,8 @@ type toolCall struct {
 type question struct {
 	parley.Interaction
 	answer *parley.Answer
-	// instead is a message that was sent in place of an answer.
-	instead string
+	// instead is a message that was sent in place of an answer. Without parts, none was.
+	instead parley.Message
 	expired bool
 }
 
@@ -139,7 +139,7 @@ func (c *toolCall) asksAs(key string) *asking {
 
 // command is what somebody did to a running turn.
 type command struct {
-	steer  string
+	steer  parley.Message
 	cancel bool
 	reason string
 }
@@ -242,10 +242,10 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 		case parley.TurnSteered:
 			t.steers++
 			if q := lastAnswered(t); q != nil {
-				q.instead = p.Message.Text()
+				q.instead = p.Message
 				break
 			}
-			doing(command{steer: p.Message.Text()})
+			doing(command{steer: p.Message})
 		case parley.TurnStopRequested:
 			doing(command{cancel: true, reason: p.Reason})
 		case parley.TurnCancelled:
@@ -274,7 +274,7 @@ func (r *Recording) read() map[parley.TurnID]*turn {
 // it is declined in the words of the message.
 func lastAnswered(t *turn) *question {
 	for _, q := range slices.Backward(t.asked) {
-		if q.answer != nil && q.instead == "" && q.answer.Text != "" && (q.answer.Choice == parley.ChoiceDeny || q.answer.Choice == parley.ChoiceLeave) {
+		if q.answer != nil && q.instead.Parts == nil && q.answer.Text != "" && (q.answer.Choice == parley.ChoiceDeny || q.answer.Choice == parley.ChoiceLeave) {
 			return q
 		}
 		return nil

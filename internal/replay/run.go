@@ -166,7 +166,7 @@ func (r *runner) open(ctx context.Context, digest parley.Digest) error {
 		Tools:    map[string]*toolbox.Box{app.Name: box},
 		Now:      func() time.Time { return *r.clock.Load() },
 
-		RunRedacted: r.stage.ran, HasCredential: r.stage.hadCredential, NothingRuns: true, Untimed: true,
+		Gathered: gathered, RunRedacted: r.stage.ran, HasCredential: r.stage.hadCredential, NothingRuns: true, Untimed: true,
 	})
 	if err != nil {
 		return err
@@ -294,14 +294,14 @@ func (r *runner) turn(ctx context.Context, id parley.TurnID) error {
 	if q := t.started.TurnRequest; q.Call != nil {
 		info, err = r.engine.CallTool(ctx, r.who, parley.CallTool{Session: r.id, Name: q.Call.Name, Input: q.Call.Input, Redacted: q.Call.Redacted})
 	} else {
-		send := parley.Send{Message: q.Message.Text(), Model: q.Model, Hints: q.Hints, NoTools: q.NoTools, Budgets: q.Budgets}
+		send := parley.Send{Model: q.Model, Hints: q.Hints, NoTools: q.NoTools, Budgets: q.Budgets}
 		for _, d := range q.Tools {
 			send.Tools = append(send.Tools, parley.OfferedTool{Name: strings.TrimPrefix(d.Name, parley.CallerPrefix), Description: d.Description, InputSchema: d.InputSchema})
 		}
 		if r.o.Models != nil {
 			send.Model = ""
 		}
-		info, err = r.engine.Send(ctx, r.who, r.id, send)
+		info, err = r.send(ctx, q.Message, send)
 	}
 	if err != nil {
 		return err
@@ -327,6 +327,26 @@ func (r *runner) turn(ctx context.Context, id parley.TurnID) error {
 	}
 }
 
+// send sends a recorded message again, with what its command and resources said.
+func (r *runner) send(ctx context.Context, m parley.Message, c parley.Send) (parley.TurnInfo, error) {
+	c.Message = m.Text()
+	return r.engine.Send(context.WithValue(ctx, messageKey{}, m), r.who, r.id, c)
+}
+
+type messageKey struct{}
+
+// gathered are the parts of the message that is being sent, except those in artifacts, which
+// the run does not have.
+func gathered(ctx context.Context, _ parley.Send) (parts []parley.Part) {
+	m, _ := ctx.Value(messageKey{}).(parley.Message)
+	for _, p := range m.Parts {
+		if p.Type == parley.PartCommand || p.Type == parley.PartResource {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
 // answer gives the recorded answers to what the turn waits for; the questions come in the
 // same order.
 func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo, done int) (int, error) {
@@ -340,8 +360,8 @@ func (r *runner) answer(ctx context.Context, t *turn, info parley.TurnInfo, done
 			return 0, err
 		}
 		switch {
-		case q != nil && q.instead != "" && r.o.Models == nil:
-			_, err = r.engine.Send(ctx, r.who, r.id, parley.Send{Message: q.instead, Busy: parley.BusySteer})
+		case q != nil && q.instead.Parts != nil && r.o.Models == nil:
+			_, err = r.send(ctx, q.instead, parley.Send{Busy: parley.BusySteer})
 			return len(info.Interactions), err
 		case q != nil && q.answer != nil && q.Kind == in.Kind && q.answer.Choice == parley.ChoiceClaimed:
 			err = r.client(ctx, t, q, in.ID)
@@ -415,7 +435,7 @@ func (r *runner) command(c command) {
 		_, _ = r.engine.Cancel(ctx, r.who, s.Turn.ID, c.reason)
 		return
 	}
-	_, _ = r.engine.Send(ctx, r.who, r.id, parley.Send{Message: c.steer, Busy: parley.BusySteer})
+	_, _ = r.send(ctx, c.steer, parley.Send{Busy: parley.BusySteer})
 }
 
 func (r *runner) log(ctx context.Context) ([]parley.Event, error) {
