@@ -59,6 +59,16 @@ func TestSession_resume_follows_the_turn(t *testing.T) {
 	if strings.Contains(why, "is running") || !strings.Contains(why, "To go on: parley session resume "+string(turn.ID)) || !strings.Contains(why, "  was under way: ") {
 		t.Errorf("why, without a server:\n%s", why)
 	}
+	// The list and the session say the same as long as no server has the folder.
+	if _, out, _ := p.run("session", "list"); !strings.Contains(out, "  interrupted  ") || strings.Contains(out, "running") {
+		t.Errorf("list, without a server:\n%s", out)
+	}
+	if _, out, _ := p.run("session", "list", "--json"); !strings.Contains(out, `"status": "interrupted"`) {
+		t.Errorf("list --json, without a server:\n%s", out)
+	}
+	if _, out, _ := p.run("session", "show", string(id)); !strings.Contains(out, "\ninterrupted: the server stopped\n") {
+		t.Errorf("show, without a server:\n%s", out)
+	}
 	house.SetFaults(sim.Faults{})
 	s = p.serve()
 	_, why, _ = p.run("session", "why", string(id))

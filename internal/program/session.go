@@ -123,6 +123,9 @@ func sessionList(f *flags) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				for i := range list {
+					list[i] = l.standing(list[i])
+				}
 				out := cmd.OutOrStdout()
 				if asJSON {
 					return printJSON(out, list)
@@ -147,6 +150,21 @@ func sessionList(f *flags) *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
+
+// standing corrects a session's row if no server has the data folder: a turn that was running
+// when the server was killed is interrupted, but its log and row say so only when a server or
+// a command has recovered it.
+func (l *link) standing(info parley.SessionInfo) parley.SessionInfo {
+	if info.Turn != nil && l.stopped(info.Turn.Status) {
+		turn := *info.Turn
+		turn.Status = parley.StatusInterrupted
+		info.Turn = &turn
+	}
+	return info
+}
+
+// stopped reports whether a turn that is stored as running was ended with its server.
+func (l *link) stopped(s parley.TurnStatus) bool { return s == parley.StatusRunning && l.own() }
 
 func sessionState(s parley.SessionInfo) string {
 	switch {
@@ -182,6 +200,11 @@ func sessionShow(f *flags) *cobra.Command {
 		v, _, err := transcript(ctx, l, id)
 		if err != nil {
 			return err
+		}
+		for i := range v.Turns {
+			if t := &v.Turns[i]; l.stopped(t.Status) {
+				t.Status, t.Reason = parley.StatusInterrupted, "the server stopped"
+			}
 		}
 		out := cmd.OutOrStdout()
 		if asJSON {
@@ -398,12 +421,7 @@ func sessionWhy(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if l.own() && info.Turn != nil && info.Turn.Status == parley.StatusRunning {
-			// No server has the folder, so what ran when it ended does not run.
-			stopped := *info.Turn
-			stopped.Status = parley.StatusInterrupted
-			info.Turn = &stopped
-		}
+		info = l.standing(info)
 		v, events, err := transcript(ctx, l, id)
 		if err != nil {
 			return err
