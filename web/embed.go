@@ -22,6 +22,7 @@ package web
 import (
 	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"html"
@@ -155,7 +156,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// mistyped link; relative, because a proxy may have put a prefix before us.
 		redirect(w, "./"+strings.Repeat("../", strings.Count(rest, "/")))
 	default:
-		say(w, r, http.StatusNotFound, "There is nothing at this address.", "the apps are listed at /")
+		nothing(w, r)
 	}
 }
 
@@ -241,7 +242,7 @@ func (s *Site) own(w http.ResponseWriter, r *http.Request, app, name string) {
 	case ok && name == "app.webmanifest":
 		send(w, r, http.StatusOK, contentType(name), manifest(look))
 	default:
-		say(w, r, http.StatusNotFound, "There is nothing at this address.", "the apps are listed at /")
+		nothing(w, r)
 	}
 }
 
@@ -417,6 +418,34 @@ func contentType(name string) string {
 func redirect(w http.ResponseWriter, to string) {
 	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusFound)
+}
+
+//go:embed missing.html
+var missingPage string
+
+// missingStyle is the hash of the page's style, by which the policy lets it in (CSP level 3).
+var missingStyle = func() string {
+	_, style, _ := strings.Cut(missingPage, "<style>")
+	style, _, _ = strings.Cut(style, "</style>")
+	sum := sha256.Sum256([]byte(style))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}()
+
+// nothing answers a request for a page that does not exist: to a browser with a small page
+// that leads back to the apps. Its links are relative, because a proxy may have put a prefix
+// before us.
+func nothing(w http.ResponseWriter, r *http.Request) {
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		say(w, r, http.StatusNotFound, "There is nothing at this address.", "the apps are listed at /")
+		return
+	}
+	root := "./" + strings.Repeat("../", strings.Count(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"))
+	h := w.Header()
+	h.Set("Content-Security-Policy", strings.Replace(policy, "style-src 'self'", "style-src "+missingStyle, 1))
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Type", contentType(".html"))
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = io.WriteString(w, strings.ReplaceAll(missingPage, `="./`, `="`+root))
 }
 
 // say answers with a sentence: as text to a browser, and to other clients in the one shape of

@@ -1,6 +1,8 @@
 package web_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -70,10 +72,8 @@ func get(t *testing.T, site fs.FS, method, path string, header ...string) (answe
 
 const (
 	html    = "text/html; charset=utf-8"
-	text    = "text/plain; charset=utf-8"
 	script  = "text/javascript; charset=utf-8"
 	forGood = "public, max-age=31536000, immutable"
-	missing = "There is nothing at this address. The apps are listed at /\n"
 )
 
 func TestHandler(t *testing.T) {
@@ -87,7 +87,6 @@ func TestHandler(t *testing.T) {
 		{"page_of_an_app", "/apps/chaos/", nil, answer{Status: 200, Body: pageOfChaos, Type: html, Cache: "no-cache"}},
 		{"page_of_an_app_of_ones_own", "/apps/mine/", nil, answer{Status: 200, Body: pageOfMine, Type: html, Cache: "no-cache"}},
 		{"logo", "/apps/mine/logo", nil, answer{Status: 200, Body: "<svg onload='x'/>", Type: "image/svg+xml", Cache: "no-cache"}},
-		{"no_logo", "/apps/chaos/logo", nil, answer{Status: 404, Body: missing, Type: text, Cache: "no-store"}},
 		{"colours", "/apps/chaos/look.css", nil, answer{Status: 200, Type: "text/css; charset=utf-8", Cache: "no-cache"}},
 		{"app_without_slash", "/apps/chaos", nil, answer{Status: 302, Target: "./chaos/"}},
 		{"no_way_out", "/apps/https:example.com", nil, answer{Status: 302, Target: "./https:example.com/"}},
@@ -97,10 +96,6 @@ func TestHandler(t *testing.T) {
 		{"hashed_file_is_kept_for_good", "/assets/chaos-1a2b.js", nil, answer{Status: 200, Body: "script", Type: script, Cache: forGood}},
 		{"file_below_the_app", "/apps/chaos/assets/inter-9z.woff2", nil, answer{Status: 200, Body: "font", Type: "font/woff2", Cache: forGood}},
 		{"unhashed_file_is_asked_for_again", "/apps/chaos/theme.js", nil, answer{Status: 200, Body: "theme", Type: script, Cache: "no-cache"}},
-		{"missing_file", "/assets/chaos-old.js", nil, answer{Status: 404, Body: missing, Type: text, Cache: "no-store"}},
-		{"missing_file_below_the_app", "/apps/chaos/assets/old", nil, answer{Status: 404, Body: missing, Type: text, Cache: "no-store"}},
-		{"pages_have_one_address", "/app.html", nil, answer{Status: 404, Body: missing, Type: text, Cache: "no-store"}},
-		{"hidden_files_stay_hidden", "/.gitkeep", nil, answer{Status: 404, Body: missing, Type: text, Cache: "no-store"}},
 		{"no_way_up", "/apps/chaos/../../../etc/passwd", nil, answer{Status: 302, Target: "./../../../../"}},
 		{"brotli", "/", []string{"Accept-Encoding", "gzip, br"}, answer{Status: 200, Body: "br of the apps", Type: html, Cache: "no-cache", Encoding: "br", Vary: "Accept-Encoding"}},
 		{"gzip", "/", []string{"Accept-Encoding", "gzip;q=0.5, br;q=0"}, answer{Status: 200, Body: "gz of the apps", Type: html, Cache: "no-cache", Encoding: "gzip", Vary: "Accept-Encoding"}},
@@ -204,6 +199,39 @@ func TestEmbedded_pages_are_whole_and_have_nothing_inline(t *testing.T) {
 			if _, err := fs.Stat(web.FS(), file); err != nil || !relative {
 				t.Errorf("%s loads %q, which is not a file beside it", name, m[1])
 			}
+		}
+	}
+}
+
+// TestNothing_leads_back: where there is no page, a browser gets a small one. Its policy admits
+// its style, and its links lead to the root, also below the prefix of a proxy.
+func TestNothing_leads_back(t *testing.T) {
+	t.Parallel()
+	for path, root := range map[string]string{
+		"/nope":                       "./",
+		"/app.html":                   "./", // the page of an app has one address
+		"/.gitkeep":                   "./", // hidden files stay hidden
+		"/a/b":                        "./../",
+		"/assets/chaos-old.js":        "./../",
+		"/apps/chaos/logo":            "./../../", // it has none
+		"/apps/chaos/assets/old":      "./../../../",
+		"/apps/chaos/%3Cscript%3E.js": "./../../",
+	} {
+		got, h := get(t, built(), http.MethodGet, path)
+		body := got.Body
+		got.Body = ""
+		if want := (answer{Status: 404, Type: html, Cache: "no-store"}); got != want {
+			t.Errorf("GET %s: got %+v, want %+v", path, got, want)
+		}
+		if !strings.Contains(body, "There is nothing at this address") || !strings.Contains(body, `<a href="`+root+`">All apps</a>`) ||
+			!strings.Contains(body, `src="`+root+`theme.js"`) || strings.Contains(body, "script>.js") {
+			t.Errorf("GET %s: %s", path, body)
+		}
+		_, style, _ := strings.Cut(body, "<style>")
+		style, _, _ = strings.Cut(style, "</style>")
+		sum := sha256.Sum256([]byte(style))
+		if hash := "style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "';"; !strings.Contains(h.Get("Content-Security-Policy"), hash) {
+			t.Errorf("GET %s: the policy %q does not admit the page's style, which needs %s", path, h.Get("Content-Security-Policy"), hash)
 		}
 	}
 }
