@@ -39,7 +39,9 @@ type Engine interface {
 	Rules(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.Rule, error)
 	Queue(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.QueuedTurn, error)
 	Commands(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.SlashCommand, error)
+	AppCommands(ctx context.Context, p parley.Principal, app string) ([]parley.SlashCommand, error)
 	Resources(ctx context.Context, p parley.Principal, id parley.SessionID, after parley.ResourceRef, limit int) (parley.ResourceList, parley.ResourceRef, error)
+	AppResources(ctx context.Context, p parley.Principal, app string, after parley.ResourceRef, limit int) (parley.ResourceList, parley.ResourceRef, error)
 	Approvals(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.Approval, error)
 	Approve(ctx context.Context, p parley.Principal, id parley.SessionID, d parley.Digest, c parley.DecideApproval) (parley.Approval, error)
 	Unqueue(ctx context.Context, p parley.Principal, id parley.SessionID, turn parley.TurnID) error

@@ -112,4 +112,4 @@ func (in createInput) of(context.Context, Engine, parley.Principal) (string, err
 
 func (in listInput) of(context.Context, Engine, parley.Principal) (string, error) { return in.App, nil }
 
-func (in appInput) of(context.Context, Engine, parley.Principal) (string, error) { return in.App, nil }
+func (in AppParam) of(context.Context, Engine, parley.Principal) (string, error) { return in.App, nil }

@@ -59,7 +59,8 @@ type AppTool struct {
 	Effect      parley.Effect `json:"effect"`
 }
 
-type appInput struct {
+// AppParam is exported for the same reason as SessionParam.
+type AppParam struct {
 	App string `path:"app" maxLength:"64" doc:"The app's name."`
 }
 
@@ -119,12 +120,27 @@ func (s *Server) serverRoutes() {
 	route(s, huma.Operation{
 		OperationID: "get-app", Method: http.MethodGet, Path: "/v1/apps/{app}", Tags: tags, Summary: "Read an app",
 		Description: "Its agents and tools by name, its model, budgets and examples. Prompts and policy are not shown.",
-	}, func(_ context.Context, _ parley.Principal, in *appInput) (*body[AppInfo], error) {
+	}, func(_ context.Context, _ parley.Principal, in *AppParam) (*body[AppInfo], error) {
 		a, err := e.App(in.App)
 		if err != nil {
 			return nil, err
 		}
 		return ok(s.appInfo(a), nil)
+	})
+	route(s, huma.Operation{
+		OperationID: "list-app-commands", Method: http.MethodGet, Path: "/v1/apps/{app}/commands", Tags: tags, Summary: "List the slash commands of a new session of an app",
+		Description: "Those that a session would have if it were created now without naming a workspace. No session is made.",
+	}, func(ctx context.Context, p parley.Principal, in *AppParam) (*body[commandList], error) {
+		list, err := inTurn(ctx, s, p, func() ([]parley.SlashCommand, error) { return e.AppCommands(ctx, p, in.App) })
+		return ok(commandList{some(list)}, err)
+	})
+	route(s, huma.Operation{
+		OperationID: "list-app-resources", Method: http.MethodGet, Path: "/v1/apps/{app}/resources", Tags: tags, Summary: "List what messages of a new session of an app may have attached",
+		Description: "Those that a session would have if it were created now without naming a workspace. No session is made. Servers are started for the list.",
+	}, func(ctx context.Context, p parley.Principal, in *appResourcesInput) (*body[parley.ResourceList], error) {
+		return listResources(in.ResourcePage, func(after parley.ResourceRef, limit int) (parley.ResourceList, parley.ResourceRef, error) {
+			return e.AppResources(ctx, p, in.App, after, limit)
+		})
 	})
 	route(s, huma.Operation{
 		OperationID: "list-models", Method: http.MethodGet, Path: "/v1/models", Tags: tags, Summary: "List the models that are set up",

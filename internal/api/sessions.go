@@ -102,8 +102,31 @@ type commandList struct {
 
 type resourcesInput struct {
 	SessionParam
+	ResourcePage
+}
+
+type appResourcesInput struct {
+	AppParam
+	ResourcePage
+}
+
+// ResourcePage is the page of a list of resources that a request asks for.
+type ResourcePage struct {
 	Cursor string `query:"cursor" maxLength:"3000" doc:"next of the page before, to read the page behind it."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" doc:"At most so many; 200 when not given."`
+}
+
+// listResources reads a page of resources by list.
+func listResources(in ResourcePage, list func(after parley.ResourceRef, limit int) (parley.ResourceList, parley.ResourceRef, error)) (*body[parley.ResourceList], error) {
+	after, err := resourceAfter(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := list(after, in.Limit)
+	if next != (parley.ResourceRef{}) {
+		page.Next = resourceMark(next)
+	}
+	return ok(page, err)
 }
 
 // resourceMark is a resource as the cursor of the page behind it.
@@ -279,15 +302,9 @@ func (s *Server) sessionRoutes() {
 		Description: "The resources and templates of the session's MCP servers. A message has those that its resources name, and those that it mentions as @server:uri. " +
 			"Servers are started for the list. failed says which of them could not be asked; the resources are those of the others.",
 	}, func(ctx context.Context, p parley.Principal, in *resourcesInput) (*body[parley.ResourceList], error) {
-		after, err := resourceAfter(in.Cursor)
-		if err != nil {
-			return nil, err
-		}
-		list, next, err := e.Resources(ctx, p, in.ID, after, in.Limit) // not in turn: it waits for servers, and not for a processor
-		if next != (parley.ResourceRef{}) {
-			list.Next = resourceMark(next)
-		}
-		return ok(list, err)
+		return listResources(in.ResourcePage, func(after parley.ResourceRef, limit int) (parley.ResourceList, parley.ResourceRef, error) {
+			return e.Resources(ctx, p, in.ID, after, limit) // not in turn: it waits for servers, and not for a processor
+		})
 	})
 	route(s, huma.Operation{
 		OperationID: "list-approvals", Method: http.MethodGet, Path: "/v1/sessions/{id}/approvals", Tags: tags,

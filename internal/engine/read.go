@@ -168,6 +168,31 @@ func (e *Engine) Commands(ctx context.Context, p parley.Principal, id parley.Ses
 	return list, err
 }
 
+// AppCommands lists the slash commands that a new session of the app would have in the app's
+// default workspace. It makes no session.
+func (e *Engine) AppCommands(ctx context.Context, p parley.Principal, app string) ([]parley.SlashCommand, error) {
+	at, err := e.newScope(p, app)
+	if err != nil {
+		return nil, err
+	}
+	in, err := e.scopes.Resolve(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Release()
+	return in.Commands(), nil
+}
+
+// newScope is the scope of a new session of the app whose creator names no workspace.
+func (e *Engine) newScope(p parley.Principal, app string) (at seam.Scope, err error) {
+	a, err := e.app(app)
+	if err != nil {
+		return at, err
+	}
+	space, _, err := workspaceOf(p, a, "")
+	return seam.Scope{Principal: p, App: app, Workspace: space}, err
+}
+
 // Approvals lists what the files of a session's user and workspace would run, and the decision
 // about each.
 func (e *Engine) Approvals(ctx context.Context, p parley.Principal, id parley.SessionID) (list []parley.Approval, err error) {

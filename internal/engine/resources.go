@@ -411,8 +411,22 @@ func (e *Engine) Resources(ctx context.Context, p parley.Principal, id parley.Se
 	if _, err := e.appOf(info.App); err != nil {
 		return page, next, nil //nolint:nilerr // as with commands
 	}
-	owner := parley.Principal{User: info.User, Org: info.Org}
-	in, err := e.scopes.Resolve(ctx, seam.Scope{Principal: owner, App: info.App, Workspace: info.Workspace})
+	return e.resourcesIn(ctx, seam.Scope{Principal: parley.Principal{User: info.User, Org: info.Org}, App: info.App, Workspace: info.Workspace}, after, limit)
+}
+
+// AppResources is Resources for a new session of the app in the app's default workspace. It makes
+// no session.
+func (e *Engine) AppResources(ctx context.Context, p parley.Principal, app string, after parley.ResourceRef, limit int) (page parley.ResourceList, next parley.ResourceRef, err error) {
+	at, err := e.newScope(p, app)
+	if err != nil {
+		return page, next, err
+	}
+	return e.resourcesIn(ctx, at, after, limit)
+}
+
+func (e *Engine) resourcesIn(ctx context.Context, at seam.Scope, after parley.ResourceRef, limit int) (page parley.ResourceList, next parley.ResourceRef, err error) {
+	page.Resources = []parley.Resource{}
+	in, err := e.scopes.Resolve(ctx, at)
 	if err != nil {
 		return page, next, err
 	}
@@ -421,7 +435,7 @@ func (e *Engine) Resources(ctx context.Context, p parley.Principal, id parley.Se
 	if len(servers) == 0 {
 		return page, next, nil
 	}
-	leave, err := e.asking(ctx, owner)
+	leave, err := e.asking(ctx, at.Principal)
 	if err != nil {
 		return page, next, err
 	}

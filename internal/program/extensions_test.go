@@ -53,6 +53,21 @@ func TestExtensions(t *testing.T) {
 	if got := strings.Join(names, " "); got != "do@workspace everybody@platform mine@user ours@app" {
 		t.Errorf("commands: %s", got)
 	}
+	// What a new session would have can be listed without one.
+	p.write(filepath.Join(users, "local/main/.claude/commands/usual.md"), "---\ndescription: As ever.\n---\nusual")
+	names = nil
+	for _, c := range must[struct{ Commands []parley.SlashCommand }](s, "GET", "/v1/apps/notes/commands", "").Commands {
+		names = append(names, c.Name+"@"+c.From)
+	}
+	if got := strings.Join(names, " "); got != "everybody@platform mine@user ours@app usual@workspace" {
+		t.Errorf("commands of a new session: %s", got)
+	}
+	if all := must[struct{ Sessions []parley.SessionInfo }](s, "GET", "/v1/sessions", "").Sessions; len(all) != 1 || all[0].ID != vault {
+		t.Errorf("sessions: %+v", all)
+	}
+	if got := s.ask("GET", "/v1/apps/nobodys/commands", ""); got.status != 404 {
+		t.Errorf("commands of no app: %d %s", got.status, got.body)
+	}
 	if code, out, errs := p.run("app", "check", filepath.Join(p.dir, "apps", "notes")); code != 0 {
 		t.Error(out, errs)
 	}

@@ -105,6 +105,13 @@ func TestMCP_server_of_ones_own(t *testing.T) {
 		t.Fatalf("app check: exit %d\n%s%s", code, out, errs)
 	}
 	s := p.serve()
+	// What messages of a new session may have attached can be listed without one.
+	if list := must[parley.ResourceList](s, "GET", "/v1/apps/press/resources", ""); len(list.Resources) != 1 || list.Resources[0].URI != "press://sheet" {
+		t.Errorf("resources of a new session: %+v", list)
+	}
+	if all := must[struct{ Sessions []parley.SessionInfo }](s, "GET", "/v1/sessions", "").Sessions; len(all) != 0 {
+		t.Errorf("sessions: %+v", all)
+	}
 	id := s.session("press")
 	if list := must[parley.ResourceList](s, "GET", "/v1/sessions/"+string(id)+"/resources", ""); len(list.Resources) != 1 || list.Resources[0].Server != "press" || list.Resources[0].URI != "press://sheet" {
 		t.Errorf("resources: %+v", list)

@@ -33,7 +33,7 @@ func TestOwnPage_reaches_its_app_alone(t *testing.T) {
 	at := []string{"Host", "chaos.localhost:8000"}
 	k.tryRoutes(ana, pageKey, http.StatusForbidden, at...)
 	for _, p := range []string{
-		"/v1/apps", "/v1/sessions", "/v1/sessions?app=home", "/v1/interactions", "/v1/usage", "/v1/server", "/v1/models", "/v1/apps/home",
+		"/v1/apps", "/v1/sessions", "/v1/sessions?app=home", "/v1/interactions", "/v1/usage", "/v1/server", "/v1/models", "/v1/apps/home", "/v1/apps/home/commands", "/v1/apps/home/resources",
 	} {
 		if status, text, _ := k.ask(pageKey, "GET", p, "", at...); status != http.StatusForbidden {
 			t.Errorf("GET %s: got %d %s", p, status, text)
@@ -69,6 +69,8 @@ func TestOwnPage_reaches_its_app_alone(t *testing.T) {
 	path := "/v1/sessions/" + string(own.ID)
 	for _, c := range [][3]string{
 		{"GET", "/v1/apps/chaos", ""},
+		{"GET", "/v1/apps/chaos/commands", ""},
+		{"GET", "/v1/apps/chaos/resources", ""},
 		{"GET", "/v1/sessions?app=chaos", ""},
 		{"GET", path, ""},
 		{"GET", path + "/window", ""},

@@ -246,8 +246,12 @@ export interface Client {
   models(signal?: AbortSignal): Promise<ModelInfo[]>;
   /** The slash commands of a session. The server knows what they say: a message names one. */
   commands(session: string, signal?: AbortSignal): Promise<SlashCommand[]>;
+  /** The slash commands that a new session of the app would have. */
+  appCommands(app: string, signal?: AbortSignal): Promise<SlashCommand[]>;
   /** The resources that messages of a session may have. Servers are started for it. */
   resources(session: string, signal?: AbortSignal): Promise<ResourceList>;
+  /** The resources that messages of a new session of the app may have. */
+  appResources(app: string, signal?: AbortSignal): Promise<ResourceList>;
   /** What files of the session's user and workspace would run, and what was decided about each. */
   approvals(session: string, signal?: AbortSignal): Promise<Approval[]>;
   /** Decides about one of them as it was shown. not_found: its file has changed; conflict: somebody has decided meanwhile. */
@@ -343,6 +347,19 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
     if (!response.ok) throw await errorOf(response);
     return response;
   }
+  /** Reads the pages of a list of resources. */
+  const resourcesAt = async (path: string, signal: AbortSignal | undefined): Promise<ResourceList> => {
+    const list: ResourceList = { resources: [], failed: [], cut: false };
+    let cursor = "";
+    for (let n = 0; n < mostPages && (n === 0 || cursor !== ""); n++) {
+      const page = (await call("GET", `${path}${cursor && `?cursor=${id(cursor)}`}`, { signal })) as Partial<ResourceList>;
+      list.resources.push(...listOf<Resource>(page, "resources"));
+      list.failed = listOf(page, "failed");
+      list.cut ||= listOf(page, "cut").length > 0;
+      cursor = nextOf(page);
+    }
+    return { ...list, cut: list.cut || cursor !== "" };
+  };
   return {
     base,
     fetch: fetcher,
@@ -350,19 +367,10 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
     apps: async (signal) => listOf<AppInfo>(await call("GET", "v1/apps", { signal }), "apps").sort((a, b) => (a.title || a.name).localeCompare(b.title || b.name)),
     server: async (signal) => (await call("GET", "v1/server", { signal })) as ServerInfo,
     models: async (signal) => listOf<ModelInfo>(await call("GET", "v1/models", { signal }), "models"),
+    appCommands: async (app, signal) => listOf<SlashCommand>(await call("GET", `v1/apps/${id(app)}/commands`, { signal }), "commands"),
     commands: async (session, signal) => listOf<SlashCommand>(await call("GET", `v1/sessions/${id(session)}/commands`, { signal }), "commands"),
-    resources: async (session, signal) => {
-      const list: ResourceList = { resources: [], failed: [], cut: false };
-      let cursor = "";
-      for (let n = 0; n < mostPages && (n === 0 || cursor !== ""); n++) {
-        const page = (await call("GET", `v1/sessions/${id(session)}/resources${cursor && `?cursor=${id(cursor)}`}`, { signal })) as Partial<ResourceList>;
-        list.resources.push(...listOf<Resource>(page, "resources"));
-        list.failed = listOf(page, "failed");
-        list.cut ||= listOf(page, "cut").length > 0;
-        cursor = nextOf(page);
-      }
-      return { ...list, cut: list.cut || cursor !== "" };
-    },
+    resources: (session, signal) => resourcesAt(`v1/sessions/${id(session)}/resources`, signal),
+    appResources: (app, signal) => resourcesAt(`v1/apps/${id(app)}/resources`, signal),
     approvals: async (session, signal) => listOf<Approval>(await call("GET", `v1/sessions/${id(session)}/approvals`, { signal }), "approvals"),
     decide: async (session, { digest, state: was }, state) =>
       (await call("POST", `v1/sessions/${id(session)}/approvals/${id(digest)}`, { body: { state, was } })) as Approval,

@@ -539,14 +539,16 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.#show({ records: { ...records, mode } });
   }
 
-  /** The slash commands of the open session. A new one is made for it, since its workspace has some. */
+  /** The slash commands of the open session. If the server does not know it yet, they are those of a new one: looking makes no session. */
   async commands(): Promise<SlashCommand[]> {
-    return this.client.commands(await this.#server(this.state.opened.id));
+    const server = this.state.known[this.state.opened.id]?.server;
+    return server === undefined ? this.client.appCommands(this.app) : this.client.commands(server);
   }
 
-  /** The resources that messages of the open session may have. A new one is made for it, as for its commands. */
+  /** The resources that messages of the open session may have. As with commands, looking makes no session. */
   async resources(signal?: AbortSignal): Promise<ResourceList> {
-    return this.client.resources(await this.#server(this.state.opened.id), signal);
+    const server = this.state.known[this.state.opened.id]?.server;
+    return server === undefined ? this.client.appResources(this.app, signal) : this.client.resources(server, signal);
   }
 
   /** What files of the user and of the open session's workspace would run. Empty for a session that the server does not know yet. */

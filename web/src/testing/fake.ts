@@ -58,6 +58,8 @@ export class FakeParley {
 
   #answer(method: string, path: string, url: URL, body: Record<string, unknown>, headers: Headers, signal: AbortSignal | undefined): Response {
     const [, kind, id, action] = path.split("/");
+    if (kind === "apps" && action === "commands") return json(200, { commands: [{ name: "usual", description: "As ever", from: "app" }] });
+    if (kind === "apps" && action === "resources") return json(200, { resources: [{ server: "files", uri: "file:///usual", name: "usual" }] });
     if (kind === "apps") return this.#apps(id);
     if (kind === "turns" && id && action) return this.#turn(id, action, body);
     if (kind === "interactions") return id && action === "answer" ? this.#answerTo(id, body as unknown as Answer) : this.#inbox();
@@ -78,6 +80,7 @@ export class FakeParley {
     if (action === "window") return json(200, windowOf(info(s), s.events, url.searchParams.get("before")));
     if (action === "events" && url.searchParams.get("format") === "json") return json(200, pageOf(s.events, url));
     if (action === "events") return this.#follow(s, url, headers, signal);
+    if (action === "commands") return json(200, { commands: [{ name: "own", description: "Its workspace's", from: "workspace" }] });
     if (action === "turns") return this.#send(s, String(body["message"] ?? ""), headers.get("Idempotency-Key") ?? "", body["resources"] as ResourceRef[] | undefined);
     switch (method) {
       case "PATCH": {

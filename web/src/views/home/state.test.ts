@@ -37,6 +37,22 @@ test("the list is the server's, with sessions from every client", async () => {
   expect(opened()).toMatchObject({ id: other.id, phase: "live" });
 });
 
+test("a conversation in which nothing was said leaves nothing behind, whatever was looked at or chosen", async () => {
+  await home.refresh();
+  home.newChat();
+  expect((await home.commands()).map((c) => c.name)).toEqual(["usual"]);
+  expect((await home.resources()).resources.map((r) => r.uri)).toEqual(["file:///usual"]);
+  await home.setModel("test/other");
+  await home.setMode("plan");
+  await home.approvals();
+  home.newChat();
+  await home.refresh();
+  expect([server.sessions.size, entries()]).toEqual([0, []]);
+  await home.send("hello");
+  await settle();
+  expect([server.sessions.size, (await home.commands()).map((c) => c.name)]).toEqual([1, ["own"]]);
+});
+
 test("an app that could not be read says why, until it can be", async () => {
   const unread = () => home.store.getState().unread?.message;
   server.down = true;
