@@ -165,4 +165,32 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
     await last.getByText("Nothing is attached to: Write to ana@example.com and tell @bob").waitFor();
     await b.close();
   });
+
+  test.each(sizes)("a server asks the model in a call, and a person sees what it would read, and allows it once: %s", async (name, size) => {
+    const b = await startBrowser(size, { touch: name === "phone" });
+    const { ask, done, last } = at(b);
+    const card = b.page.locator("main [data-interaction]").last();
+    await open(b);
+    await ask("What about the tides?");
+    await card.getByRole("heading", { name: "shelf asks for a reply of the model" }).waitFor();
+    const says = await card.innerText();
+    for (const text of ["Answer in one sentence, for a child.", "What makes the tides?", "goes to the server shelf", "at most 200 tokens"]) expect(says).toContain(text);
+    expect(await last.innerText()).not.toContain("The moon");
+    await look(b, `sampling-asks-${name}`);
+    await card.getByRole("radio", { name: /^This once/ }).check();
+    await card.getByRole("button", { name: "Answer" }).click();
+    await done();
+    await last.getByText("Studied. The model said: The moon, mostly.", { exact: true }).waitFor();
+    await b.page.reload();
+    await last.getByText("Studied. The model said: The moon, mostly.", { exact: true }).waitFor();
+    await look(b, `sampling-done-${name}`);
+    // Once is once.
+    await ask("And the tides again?");
+    await card.getByRole("heading", { name: "shelf asks for a reply of the model" }).waitFor();
+    await card.getByRole("button", { name: "Do not allow" }).click();
+    await done();
+    expect(await last.innerText()).not.toContain("The moon");
+    expect(b.complaints).toEqual([]);
+    await b.close();
+  });
 });

@@ -11,6 +11,8 @@ test("how it ended, in words", () => {
   expect(outcomeOf({ interaction: ask({ kind: "confirmation" }), answer: { choice: "deny" } })).toBe("Not confirmed");
   expect(outcomeOf({ interaction: ask({ kind: "unknown" }), answer: { choice: "again" } })).toBe("To be done again");
   expect(outcomeOf({ interaction: ask({}), expired: "over" })).toBe("Closed without an answer");
+  expect(outcomeOf({ interaction: ask({ kind: "question" }), answer: { choice: "deny" } })).toBe("Skipped");
+  expect(outcomeOf({ interaction: ask({ kind: "question", sampling: "deep" }), answer: { choice: "deny" } })).toBe("Denied");
   expect(outcomeOf({ interaction: ask({ kind: "client" }), answer: { choice: "claimed" } })).toBe("Claimed by a client");
   expect(outcomeOf({ interaction: ask({ kind: "client" }), answer: { choice: "deny" } })).toBe("Went on without it");
   expect(outcomeOf({ interaction: ask({ kind: "client" }), expired: "over" })).toBe("No client claimed it");

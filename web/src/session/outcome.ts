@@ -17,13 +17,13 @@ const past: Record<string, string> = {
 };
 
 /** How it ended, in a few words. */
-export function outcomeOf(a: Pick<Asked, "answer" | "expired"> & { interaction: Pick<Interaction, "kind"> }): string {
+export function outcomeOf(a: Pick<Asked, "answer" | "expired"> & { interaction: Pick<Interaction, "kind" | "sampling"> }): string {
   const choice = a.answer?.choice ?? "";
-  const { kind } = a.interaction;
+  const { kind, sampling } = a.interaction;
   if (a.expired !== undefined) return kind === "client" ? "No client claimed it" : "Closed without an answer";
   if (kind === "confirmation" && choice === "allow") return "Confirmed";
   if (kind === "confirmation" && choice === "deny") return "Not confirmed";
-  if (kind === "question" && choice === "deny") return "Skipped";
+  if (kind === "question" && !sampling && choice === "deny") return "Skipped";
   if (kind === "client" && choice === "deny") return "Went on without it";
   return (past[choice] ?? choice) + (a.answer?.input === undefined ? "" : ", with edited input");
 }

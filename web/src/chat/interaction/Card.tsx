@@ -116,7 +116,7 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
         <Decide interaction={i} busy={busy} refused={sending.state === "refused" ? sending : undefined} onAnswer={(a) => void answer(a)} />
       )}
       <div role="status" className="empty:hidden">
-        {busy && <p className="text-text-muted">{sending.state === "sent" ? "Answered" : "Sending"}: {labelOf(i.kind, sending.answer.choice)}…</p>}
+        {busy && <p className="text-text-muted">{sending.state === "sent" ? "Answered" : "Sending"}: {labelOf(i, sending.answer.choice)}…</p>}
         {sending.state === "late" && (
           <p>
             Your answer came too late. <span className="text-text-muted">{sentence(sending.message)} {sentence(sending.hint)}</span>

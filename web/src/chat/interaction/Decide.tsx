@@ -79,7 +79,7 @@ export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
         <Fields fields={fieldsOf(i.input)} />
       )}
       {way === "deny" ? (
-        <Denial label={labelOf(i.kind, "deny")} busy={busy} onEscape={escape} onCancel={leave} onDeny={(why) => onAnswer({ choice: "deny", ...(why && { text: why }) })} />
+        <Denial label={labelOf(i, "deny")} busy={busy} onEscape={escape} onCancel={leave} onDeny={(why) => onAnswer({ choice: "deny", ...(why && { text: why }) })} />
       ) : (
         <div ref={back} className="flex flex-wrap gap-2">
           {choices.map((c) => (
@@ -89,7 +89,7 @@ export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
               busy={busy}
               onClick={() => (c === "deny" && i.kind !== "credential" ? setWay("deny") : onAnswer({ choice: c }))}
             >
-              {labelOf(i.kind, c)}
+              {labelOf(i, c)}
               {c === "deny" && i.kind !== "credential" && "…"}
             </Button>
           ))}

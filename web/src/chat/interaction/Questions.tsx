@@ -29,11 +29,11 @@ export function Questions({ interaction: i, busy, onAnswer }: { interaction: Int
       ))}
       <div className="flex flex-wrap gap-2">
         <Button type="submit" kind="accent" busy={busy} disabled={!answers}>
-          {labelOf("question", "answered")}
+          {labelOf(i, "answered")}
         </Button>
         {others.map((c) => (
           <Button key={c} kind="quiet" busy={busy} onClick={() => onAnswer({ choice: c })}>
-            {labelOf("question", c)}
+            {labelOf(i, c)}
           </Button>
         ))}
       </div>

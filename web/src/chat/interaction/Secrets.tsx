@@ -64,10 +64,10 @@ export function Secrets({ interaction: i, busy, onAnswer }: Props) {
       )}
       <div className="flex flex-wrap gap-2">
         <Button type="submit" kind="accent" busy={busy}>
-          {labelOf(i.kind, "answered")}
+          {labelOf(i, "answered")}
         </Button>
         <Button busy={busy} onClick={() => onAnswer(undefined)}>
-          {labelOf(i.kind, "deny")}
+          {labelOf(i, "deny")}
         </Button>
       </div>
     </form>

@@ -22,7 +22,9 @@ test("the server's choices come before those of the kind", () => {
   expect(choicesOf(ask({ choices: ["allow", "deny"] }))).toEqual(["allow", "deny"]);
   expect(choicesOf(ask({}))).toEqual(["allow", "allow_session", "deny"]);
   expect(choicesOf(ask({ kind: "unknown" }))).toEqual(["happened", "did_not", "again", "leave"]);
-  expect(labelOf("permission", "something_new")).toBe("something_new");
+  expect(labelOf({ kind: "permission" }, "something_new")).toBe("something_new");
+  expect(labelOf({ kind: "question" }, "deny")).toBe("Skip");
+  expect(labelOf({ kind: "question", sampling: "deep" }, "deny")).toBe("Do not allow");
 });
 
 test.each([

@@ -34,7 +34,8 @@ const labels: Record<string, string> = {
   claimed: "Claimed by a client",
 };
 
-export function labelOf(kind: InteractionKind, choice: string): string {
+export function labelOf({ kind, sampling }: Pick<Interaction, "kind" | "sampling">, choice: string): string {
+  if (sampling && choice === "deny") return "Do not allow";
   if (kind === "confirmation" && choice === "allow") return "Yes, do it";
   if (kind === "confirmation" && choice === "deny") return "No";
   if (kind === "credential" && choice === "answered") return "Give it for this turn";
@@ -198,7 +199,7 @@ export function failed(answer: Answer, error: { code: string; field: string; mes
 /** The notice for an answer of this page that did not count, once the log says which one did. */
 export function lateNotice(s: Sending, a: Asked): string {
   if (s.state !== "late") return "";
-  const mine = labelOf(a.interaction.kind, s.answer.choice);
+  const mine = labelOf(a.interaction, s.answer.choice);
   return a.expired !== undefined
     ? `Your answer, “${mine}”, came after the time was over.`
     : `Your answer, “${mine}”, came too late: the first one counts.`;
