@@ -140,7 +140,7 @@ func withTool(set seam.Toolset, name string, change ...func(*parley.App)) parley
 	}}, change...)...)
 }
 
-// clerk calls the CRM once and says what came of it.
+// clerk calls the CRM once and shows what became of it.
 func clerk(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	if got := enginetest.Results(r); len(got) > 0 || strings.Contains(enginetest.Last(r), "leave it") {
 		if len(got) == 0 {

@@ -104,7 +104,7 @@ func wishes(key, text string) parley.Sampling {
 	return parley.Sampling{Key: key, Server: "deep", System: "Be brief.", Messages: []parley.Message{parley.Text(parley.RoleUser, text)}, MaxTokens: 100}
 }
 
-// scholar calls the tool once and says what came of it. To a server it says how long what it asks is.
+// scholar calls the tool once and says what became of it. To a server it says how long what it asks is.
 func scholar(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	if r.Agent == parley.SamplingAgent {
 		say("reply to " + enginetest.Last(r))

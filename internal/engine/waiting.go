@@ -26,7 +26,7 @@ func (s *session) roomToSteer(c asked, m parley.Message) error {
 		n += len(a.Steers)
 	}
 	if n >= maxSteers {
-		return parley.Errorf(parley.CodeBusy, "%d messages wait already for the next step of this turn", n).
+		return parley.Errorf(parley.CodeBusy, "%d messages are already waiting for the next step of this turn", n).
 			WithHint("wait until the agent has read them, or cancel the turn").WithRetry(2 * time.Second)
 	}
 	bytes := weight(m)

@@ -38,8 +38,8 @@ answer on standard output, and with the same exit codes.
 Without ANSWER the question is asked on the terminal. The argument - stands for standard
 input, for what should not be in the list of processes.
 
-The first answer counts. The same answer again is no error: the command says so, and
-shows what came of it. Another answer is one.
+The first answer counts. Repeating it is not an error: the command says so, and
+shows the result. A different answer is an error.
 
 Exit codes: those of run. With --no-wait: 0 answered.`,
 		Example: `  parley session questions
@@ -103,7 +103,7 @@ func (r *runner) answerTo(ctx context.Context, id parley.InteractionID, given tu
 	}
 	if !in.Open && in.Answer == nil {
 		return parley.Errorf(parley.CodeConflict, "the %s is closed: nobody answered in time, or the turn has ended", in.Kind).
-			WithHint("parley session why %s says what came of it", in.Session)
+			WithHint("parley session why %s shows what became of it", in.Session)
 	}
 	if len(given.Args) == 0 && in.Answer != nil {
 		r.note("It was already answered%s: %s", by(in), tui.Said(in.Interaction, *in.Answer))

@@ -307,7 +307,7 @@ func TestCredentialsNeverLeaveTheProgram(t *testing.T) {
 	}
 }
 
-// teller is a model that makes the call that its user names, and says what came of it.
+// teller is a model that makes the call that its user names, and says what became of it.
 func teller(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	asked := ""
 	for _, m := range r.Messages {

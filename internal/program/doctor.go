@@ -346,7 +346,7 @@ func (d *doctor) listed(m client.Model, providers []client.Provider) {
 			continue
 		}
 		if !slices.ContainsFunc(p.Models, func(l client.Model) bool { return l.Name == m.Name || l.Name == m.Name+latest }) {
-			d.warn("model", "%s is not among those that %s lists; a name that is mistyped answers with an error", m.Name, p.Name)
+			d.warn("model", "%s is not in the list of %s; calls of a mistyped name fail", m.Name, p.Name)
 			return
 		}
 		if m.ContextHint != "" {
@@ -360,7 +360,7 @@ func (d *doctor) listed(m client.Model, providers []client.Provider) {
 	}
 }
 
-const noPrice = "it has no price, so budgets in dollars do not see it (models.known in parley.yaml gives it one)"
+const noPrice = "it has no price, so budgets in dollars do not count it (models.known in parley.yaml gives it one)"
 
 func (d *doctor) address(ctx context.Context, s config.Settings) {
 	who, err := newEntrance(s)
@@ -453,7 +453,7 @@ func (d *doctor) answers(list []client.Provider) {
 	}
 	for _, p := range list {
 		if p.OK {
-			d.ok("provider", "%s takes the key and has %s", p.Name, count(len(p.Models), "model", "models"))
+			d.ok("provider", "%s accepts the key and has %s", p.Name, count(len(p.Models), "model", "models"))
 			continue
 		}
 		e := cmp.Or(p.Error, &parley.ErrorInfo{Code: parley.CodeUnavailable, Message: "it does not answer"})
@@ -468,7 +468,7 @@ const fewTokens = 16_000
 // takes reports the context window that a server was found to be set to.
 func (d *doctor) takes(name string, tokens int64, hint string) {
 	if tokens < fewTokens {
-		d.warn("context", "%s takes %d tokens as its server is set, which long conversations do not fit; %s", name, tokens, hint)
+		d.warn("context", "%s takes %d tokens with its server's settings, too few for long conversations; %s", name, tokens, hint)
 		return
 	}
 	d.ok("context", "%s takes %d tokens", name, tokens)

@@ -31,11 +31,11 @@ does: with the answer on standard output, and with the same exit codes.`,
 				})
 			},
 		}
-		cmd.Flags().BoolVar(&asJSON, "json", false, "print what comes of it as events, as lines of JSON")
+		cmd.Flags().BoolVar(&asJSON, "json", false, "print the events that follow, one line of JSON each")
 		return cmd
 	}
 	return []*cobra.Command{
-		follows("retry", "Ask what a turn asked once more, as a new turn", func(ctx context.Context, r *runner, id parley.TurnID) (parley.TurnInfo, error) {
+		follows("retry", "Ask a turn's question again, in a new turn", func(ctx context.Context, r *runner, id parley.TurnID) (parley.TurnInfo, error) {
 			return r.l.Retry(ctx, id, "")
 		}),
 		follows("resume", "Go on with an interrupted turn", func(ctx context.Context, r *runner, id parley.TurnID) (parley.TurnInfo, error) {

@@ -74,7 +74,7 @@ func (d *doctor) files(s config.Settings) {
 	}
 	for _, name := range livefiles.Folders() {
 		if err := probe(filepath.Join(s.Data, name)); err != nil {
-			d.warn("files", "of sessions cannot be written, and turns go on without: %v; check who may write there", err)
+			d.warn("files", "of sessions cannot be written, and turns go on without them: %v; check who may write there", err)
 			return
 		}
 	}

@@ -22,7 +22,7 @@ func TestOllama_with_its_own_window(t *testing.T) {
 		status parley.TurnStatus
 		doctor string // after it was used
 	}{
-		"as it comes": {4096, parley.StatusFailed, "takes 4096 tokens as its server is set"},
+		"as it comes": {4096, parley.StatusFailed, "takes 4096 tokens with its server's settings"},
 		"enlarged":    {32_768, parley.StatusCompleted, "takes 32768 tokens"},
 	} {
 		t.Run(name, func(t *testing.T) {

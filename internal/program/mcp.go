@@ -19,8 +19,8 @@ func newMCP(f *flags) *cobra.Command {
 	var app string
 	var named []string
 	cmd := &cobra.Command{
-		Use: "mcp", Short: "Be an MCP server on standard input and output", Args: cobra.NoArgs,
-		Long: `Be an MCP server on standard input and output, for hosts that start one. In the
+		Use: "mcp", Short: "Run an MCP server on standard input and output", Args: cobra.NoArgs,
+		Long: `Run an MCP server on standard input and output, for hosts that start one. In the
 settings of such a host:
 
   {"mcpServers": {"home": {"command": "parley", "args": ["mcp", "--app", "home"]}}}

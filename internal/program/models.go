@@ -112,7 +112,7 @@ func printModels(out io.Writer, list []client.Model, providers []client.Provider
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSTATE\tCONTEXT\tMAX OUTPUT\tUSD PER MILLION TOKENS")
 	for _, m := range list {
-		price := "not known; budgets in dollars do not see it"
+		price := "not known; budgets in dollars do not count it"
 		switch {
 		case m.Scripted:
 			price = "free (a demo that follows rules)"

@@ -224,7 +224,7 @@ people stay in it: read it before you give it away.`,
 				return err
 			}
 			if d := replay.Compare(rec.Events, res.Events); d != nil {
-				return parley.Errorf(parley.CodeConflict, "the session does not come to the same events again, so it makes no test: %s", d)
+				return parley.Errorf(parley.CodeConflict, "running the session again gives other events, so it cannot become a test: %s", d)
 			}
 			if name == "" {
 				name = strings.Trim(fileName.ReplaceAllString(strings.ToLower(titleOf(rec)), "-"), "-")

@@ -48,7 +48,7 @@ an answer, 4 the turn waits for a human, 130 stopped by a signal.`,
 			}
 			if session != "" && space != "" {
 				return usage(parley.Errorf(parley.CodeInvalid, "--workspace is given, and so is --session").
-					WithHint("a session keeps the workspace that it was created with; leave one of the two out"))
+					WithHint("a session keeps the workspace that it was created with; leave out one of them"))
 			}
 			t := terminal(cmd)
 			message, err := messageOf(args, t, int64(s.Limits.MaxMessage))

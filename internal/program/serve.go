@@ -41,7 +41,7 @@ needs a key: see parley keys. --addon is for Home Assistant, which runs it so.`,
 			return f.serve(cmd, s, "serve")
 		},
 	}
-	cmd.Flags().StringVar(&f.addon, "addon", "", "be a Home Assistant add-on, with the options in `file`")
+	cmd.Flags().StringVar(&f.addon, "addon", "", "run as a Home Assistant add-on, with the options in `file`")
 	cmd.Flags().Lookup("addon").NoOptDefVal = config.AddonOptions
 	return cmd
 }
@@ -216,7 +216,7 @@ func greet(out io.Writer, h *house, s config.Settings, at storePlace, who *entra
 		fmt.Fprintf(out, "off: %s: %s\n", name, h.off[name])
 	}
 	for _, name := range names(h.plan.broken) {
-		fmt.Fprintf(out, "off: %s has mistakes; it is served once they are mended:\n", name)
+		fmt.Fprintf(out, "off: %s has mistakes; it is served once they are fixed:\n", name)
 		for _, m := range h.plan.broken[name].mistakes() {
 			fmt.Fprintf(out, "  %s\n", m)
 		}

@@ -411,7 +411,7 @@ func sessionImport(f *flags) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&in.App, "app", "", "`app` to import into (default: the one it came from)")
 	cmd.Flags().StringVar(&in.Key, "key", "", "idempotency `key`: the same key again gives the same session")
-	cmd.Flags().StringVar((*string)(&in.Workspace), "workspace", "", "`name` of the session's workspace (default: the one it came from, if it is yours and there)")
+	cmd.Flags().StringVar((*string)(&in.Workspace), "workspace", "", "`name` of the session's workspace (default: the one it came from, if it exists and is yours)")
 	return cmd
 }
 

@@ -281,7 +281,7 @@ func TestSession_answer(t *testing.T) {
 	holds(t, errs, permission+" CHOICE\n", "answer with allow, allow_session or deny")
 
 	s = p.serve()
-	if code, _, errs := p.run("session", "answer", permission, "1"); code != 2 || !strings.Contains(errs, "no choice of this permission") {
+	if code, _, errs := p.run("session", "answer", permission, "1"); code != 2 || !strings.Contains(errs, "not a choice of this permission") {
 		t.Errorf("a number for a permission: exit %d\n%s", code, errs)
 	}
 	code, out, errs = p.run("session", "answer", permission, "allow")

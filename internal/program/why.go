@@ -39,7 +39,7 @@ func why(info parley.SessionInfo, v parley.Transcript, events []parley.Event, no
 		say("%s behind it.", count(n, "turn waits", "turns wait"))
 	}
 	if info.Held {
-		say("The queue is held, because a turn was stopped or the server crashed. The next message lets it go on.")
+		say("The queue is held, because a turn was stopped or the server crashed. The next message releases it.")
 		say("To drop a turn instead: parley session cancel %s", info.Queue[0])
 	}
 	return b.String()

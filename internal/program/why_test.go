@@ -48,7 +48,7 @@ func TestWhy(t *testing.T) {
 		{"cancelled", []parley.Payload{parley.TurnCancelled{By: "local", Reason: "enough"}}, "", []string{"cancelled by local", "enough"}},
 		{"held", []parley.Payload{
 			parley.TurnQueued{TurnRequest: parley.TurnRequest{Message: parley.Text(parley.RoleUser, "next")}}, parley.TurnCancelled{By: "local"},
-		}, "", []string{"cancelled by local", "1 turn waits behind it", "The next message lets it go on", "To drop a turn instead: parley session cancel t2"}},
+		}, "", []string{"cancelled by local", "1 turn waits behind it", "The next message releases it", "To drop a turn instead: parley session cancel t2"}},
 		{"superseded", []parley.Payload{parley.TurnInterrupted{Reason: "crash"}, parley.TurnCancelled{By: "superseded"}}, "", []string{"the next message came"}},
 		{"interrupted", []parley.Payload{parley.TurnInterrupted{Reason: "the server stopped"}}, "", []string{"It was interrupted: the server stopped", "parley session resume t1"}},
 		{"goes_on", []parley.Payload{parley.TurnInterrupted{Reason: "the server stopped", Resumes: true}}, "", []string{"It was interrupted: the server stopped", "It goes on by itself"}},

@@ -178,7 +178,7 @@ func TestAsk(t *testing.T) {
 		{"edited", perm, []line{
 			{"1-4: ", "4\n"},
 			{"(Enter to go back): ", "{\n"},
-			{"this is no JSON object", ""},
+			{"this is not a JSON object", ""},
 			{"(Enter to go back): ", `{"entity_id": "light.shelf"}` + "\n"},
 			{"Allowed once, with another input\n", ""},
 		}, parley.Answer{Choice: "allow", Input: json.RawMessage(`{"entity_id":"light.shelf"}`)}},

@@ -204,11 +204,11 @@ func one(q parley.Question, word string) (label string, ok bool, bad error) {
 func input(line string) (json.RawMessage, error) {
 	var v map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(line), &v); err != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "this is no JSON object: %w", err).WithField("input").WithHint(`write it like {"name": "value"}`)
+		return nil, parley.Errorf(parley.CodeInvalid, "this is not a JSON object: %w", err).WithField("input").WithHint(`write it like {"name": "value"}`)
 	}
 	var b bytes.Buffer
 	if err := json.Compact(&b, []byte(line)); err != nil {
-		return nil, parley.Errorf(parley.CodeInvalid, "this is no JSON object: %w", err).WithField("input")
+		return nil, parley.Errorf(parley.CodeInvalid, "this is not a JSON object: %w", err).WithField("input")
 	}
 	return b.Bytes(), nil
 }
@@ -251,7 +251,7 @@ func Parse(in parley.Interaction, g Given) (parley.Answer, error) {
 		return a, nil
 	}
 	if len(g.Args) != 1 {
-		return a, parley.Errorf(parley.CodeInvalid, "a %s takes one choice, and here are %d", in.Kind, len(g.Args)).WithHint("%s", Forms(in))
+		return a, parley.Errorf(parley.CodeInvalid, "a %s takes one choice, but %d are given", in.Kind, len(g.Args)).WithHint("%s", Forms(in))
 	}
 	// A script must name what it allows, because a number may be another choice tomorrow.
 	for _, c := range choices {
@@ -260,7 +260,7 @@ func Parse(in parley.Interaction, g Given) (parley.Answer, error) {
 			return a, nil
 		}
 	}
-	return a, parley.Errorf(parley.CodeInvalid, "%q is no choice of this %s", parley.Cut(g.Args[0], 60), in.Kind).WithHint("%s", Forms(in))
+	return a, parley.Errorf(parley.CodeInvalid, "%q is not a choice of this %s", parley.Cut(g.Args[0], 60), in.Kind).WithHint("%s", Forms(in))
 }
 
 // Forms says in a sentence how an interaction can be answered.

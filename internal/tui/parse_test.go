@@ -57,11 +57,11 @@ func TestParse(t *testing.T) {
 		"one answer for two":           {asked(rooms, free), tui.Given{Args: []string{"1"}}, parley.Answer{}, "there are 1 answers for 2 questions", `give 2 answers, one for each question; 1: "Kitchen", "Bath, upper" or "18", or other words; 2: any words; deny skips it`},
 		"allow":                        {of(parley.KindPermission), tui.Given{Args: []string{"allow"}}, parley.Answer{Choice: parley.ChoiceAllow}, "", ""},
 		"allow with another input":     {of(parley.KindPermission), tui.Given{Args: []string{"allow"}, Input: `{ "a": 1.0 }`}, parley.Answer{Choice: parley.ChoiceAllow, Input: json.RawMessage(`{"a":1.0}`)}, "", ""},
-		"input that is none":           {of(parley.KindPermission), tui.Given{Args: []string{"allow"}, Input: `[1]`}, parley.Answer{}, "this is no JSON object: json: cannot unmarshal array into Go value of type map[string]json.RawMessage", `write it like {"name": "value"}`},
-		"a number allows nothing":      {of(parley.KindPermission), tui.Given{Args: []string{"1"}}, parley.Answer{}, `"1" is no choice of this permission`, "answer with allow, allow_session or deny"},
-		"nothing":                      {of(parley.KindConfirmation), tui.Given{}, parley.Answer{}, "a confirmation takes one choice, and here are 0", "answer with allow or deny"},
+		"input that is none":           {of(parley.KindPermission), tui.Given{Args: []string{"allow"}, Input: `[1]`}, parley.Answer{}, "this is not a JSON object: json: cannot unmarshal array into Go value of type map[string]json.RawMessage", `write it like {"name": "value"}`},
+		"a number allows nothing":      {of(parley.KindPermission), tui.Given{Args: []string{"1"}}, parley.Answer{}, `"1" is not a choice of this permission`, "answer with allow, allow_session or deny"},
+		"nothing":                      {of(parley.KindConfirmation), tui.Given{}, parley.Answer{}, "a confirmation takes one choice, but 0 are given", "answer with allow or deny"},
 		"an unknown write":             {of(parley.KindUnknown), tui.Given{Args: []string{"did_not"}}, parley.Answer{Choice: parley.ChoiceDidNot}, "", ""},
-		"a secret":                     {of(parley.KindCredential), tui.Given{Args: []string{"hunter2"}}, parley.Answer{}, `"hunter2" is no choice of this credential`, "answer with deny"},
+		"a secret":                     {of(parley.KindCredential), tui.Given{Args: []string{"hunter2"}}, parley.Answer{}, `"hunter2" is not a choice of this credential`, "answer with deny"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
