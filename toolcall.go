@@ -28,7 +28,7 @@ type Tool struct {
 	Effect     Effect          `json:"effect,omitempty"` // known once started
 	Run        RunBy           `json:"run,omitempty"`    // known once started
 	Attempt    int             `json:"attempt,omitempty"`
-	Claim      *Claim          `json:"claim,omitempty"`     // the client that runs it; nil again when the call is offered anew
+	Claim      *Claim          `json:"claim,omitempty"`     // the client that runs it; nil again when the call is offered again
 	Report     Digest          `json:"report,omitempty"`    // identifies that client's report, see ToolEnded
 	Late       string          `json:"late,omitempty"`      // what that client reported after the deadline, as a sentence
 	StartedAt  time.Time       `json:"started_at,omitzero"` // first start

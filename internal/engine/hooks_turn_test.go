@@ -613,7 +613,7 @@ func TestHooksOfTurnsCrashAtEveryPoint(t *testing.T) {
 		if m["source"] == "startup" {
 			return "it is Sunday"
 		}
-		return "" // this model would begin anew
+		return "" // this model would start over
 	}
 	for name, sc := range map[string]enginetest.Scenario{
 		"message":   {App: enginetest.App(), Model: always(mailer("mail")), Options: (&hooked{}).on("app", hook.UserPromptSubmit, adds(hook.UserPromptSubmit, "it is Sunday")).in},

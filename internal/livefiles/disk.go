@@ -24,7 +24,7 @@ const (
 	halfEnd        = ".half" // of a file that is being written
 
 	// formFile holds the version of the files' form. Files of another form are written
-	// anew.
+	// again.
 	formFile = ".form"
 	form     = "2\n"
 )
@@ -111,7 +111,7 @@ func (w *writer) session(id parley.SessionID, s *session) error {
 func (w *writer) artifacts(ctx context.Context, s *session) error {
 	list := s.files.Artifacts()
 	for _, ref := range list[s.kept:] {
-		if s.all != nil { // written anew: retention may have deleted it
+		if s.all != nil { // rewritten: retention may have deleted it
 			if err := w.removeArtifact(ctx, ref.ID); err != nil {
 				return err
 			}

@@ -18,10 +18,10 @@
 // lines of its log are written every 2 s, or when the turn has five new steps.
 // session.json follows when a turn begins, waits or ends, or the session changes. Up to
 // its version all files of the session are certainly on disk. So steps are not synced one
-// by one, and after a crash everything beyond that number is written anew.
+// by one, and after a crash everything beyond that number is rewritten.
 //
 // A record, session.json and an artifact appear whole or not at all. A log only
-// grows, except where its turn is written anew: after a crash, or when retention
+// grows, except where its turn is rewritten: after a crash, or when retention
 // deleted its steps. Steps that moved to the archive stay in the files, as in an
 // export. The files of a deleted session go, and so do its artifacts.
 //
@@ -42,7 +42,7 @@
 // folded from its log, from the last checkpoint on: every hundred events the fold is
 // put into the session's folder, as .fold, so that waking costs the same however
 // long a session is. It is a cache of the log, for this version alone. Where
-// retention deletes steps and keeps no archive, the files are written anew each time.
+// retention deletes steps and keeps no archive, the files are rewritten each time.
 // Once a minute one page of the list is read for what was not heard.
 package livefiles
 

@@ -16,8 +16,8 @@ type writer struct {
 	foreign known // sessions of apps that have no files
 	open    map[parley.SessionID]*session
 	size    int  // bytes of open, about
-	anew    bool // unknown files, or files of another form: written anew
-	unsure  bool // some were written while anew, and may not be on the disk yet
+	anew    bool // unknown files, or files of another form: rewritten
+	unsure  bool // some were written while anew was set, and may not be on the disk yet
 	failing bool
 	bad     map[parley.SessionID]bool // sessions whose log cannot be shown as files; logged once each
 	said    []byte                    // index/meta.json
@@ -35,13 +35,13 @@ type session struct {
 	stale map[parley.TurnID]*turn // turns with events after on, or with less on the disk
 	saved int64                   // the number of its checkpoint
 	kept  int                     // artifacts that are on the disk
-	all   map[parley.TurnID]bool  // all turns there are, when everything is written anew
+	all   map[parley.TurnID]bool  // all turns there are, when everything is rewritten
 }
 
 // turn is a turn whose files are not all on the disk.
 type turn struct {
 	*archive.Turn
-	lines int  // of its log, that are written; -1: its log has to be written anew
+	lines int  // of its log, that are written; -1: its log has to be rewritten
 	fresh bool // it has events that are not written
 }
 
@@ -229,7 +229,7 @@ func (w *writer) fold(ctx context.Context, id parley.SessionID, position int64, 
 	return s, nil
 }
 
-// errAnew says that retention deleted steps: the files must be written anew.
+// errAnew says that retention deleted steps: the files must be rewritten.
 var errAnew = parley.Errorf(parley.CodeInternal, "steps were deleted")
 
 // deletes reports whether retention removed steps that no archive has.

@@ -247,7 +247,7 @@ func TestAnswers(t *testing.T) {
 		w.refused(parley.Principal{User: name}, answer, parley.CodeForbidden)
 		w.loggedOut(l)
 		w.as.Issuer = ""
-		w.finish(parley.Principal{User: name}, w.visit(w.link(l))) // it begins anew
+		w.finish(parley.Principal{User: name}, w.visit(w.link(l))) // it starts over
 	}
 
 	w.as.Deny = true

@@ -50,7 +50,7 @@ func (h *Handler) at(id string) *connection {
 
 // connect makes room for another connection of p, if need be by ending an idle one, or
 // refuses it. The room is held until opened is called. A host whose connection was ended
-// is told so when it comes again, and connects anew.
+// is told so when it comes again, and reconnects.
 func (h *Handler) connect(p parley.Principal) error {
 	h.mu.Lock()
 	sessions := map[string]*mcp.ServerSession{}

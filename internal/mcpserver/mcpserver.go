@@ -35,7 +35,7 @@
 //
 // The door makes no decisions and keeps nothing that is not in the log, except
 // the older era's connections, which end with the process; a host then connects
-// anew. Methods are safe for concurrent use.
+// again. Methods are safe for concurrent use.
 package mcpserver
 
 import (

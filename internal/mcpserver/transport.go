@@ -211,7 +211,7 @@ func (h *Handler) connected(out *response, r *http.Request, p parley.Principal) 
 			defer done()
 		}
 		if !ok {
-			http.Error(out, "session not found", http.StatusNotFound) // the host connects anew
+			http.Error(out, "session not found", http.StatusNotFound) // the host reconnects
 			return
 		}
 		r.Header.Set(sessionHeader, id)

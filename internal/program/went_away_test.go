@@ -85,7 +85,7 @@ func TestFolderThatWentAway(t *testing.T) {
 }
 
 // TestFolderThatWentAway_under_load renames the data folder of a busy server, or its lock alone,
-// and puts it back. The server does not create it anew, logs the loss once, and keeps everything acknowledged.
+// and puts it back. The server does not create it again, logs the loss once, and keeps everything acknowledged.
 // With a store elsewhere, turns go on, and only the files in the folder wait.
 func TestFolderThatWentAway_under_load(t *testing.T) {
 	t.Parallel()

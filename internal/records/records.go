@@ -90,7 +90,7 @@ func reason(err error) string {
 
 func bad(at, format string, args ...any) error {
 	return parley.Errorf(parley.CodeTool, "%s: %s", at, fmt.Sprintf(format, args...)).
-		WithHint("mend the file; it is read anew at the next call")
+		WithHint("fix the file; it is read again at the next call")
 }
 
 // Read returns the records of the list under key, each with the given fields.

@@ -57,7 +57,7 @@ type Workspace struct {
 }
 
 // Open opens the workspace the first time, and returns the same root from then on. It may
-// be gone: it is looked for anew for each call, so that what is written is in the folder
+// be gone: it is looked up again for each call, so that what is written is in the folder
 // that is there now.
 func (w *Workspace) Open() (*os.Root, error) {
 	w.mu.Lock()

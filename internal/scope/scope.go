@@ -7,7 +7,7 @@
 // [Scopes.Resolve] makes a scope's toolsets when they are first needed and keeps them while
 // somebody holds the result, and for [Options.Idle] after that. Then those that are an
 // [io.Closer] are closed. A toolset that cannot be opened or listed is left out; the log
-// says why, and once nobody holds the scope it is made anew. A [seam.Changer] is asked at
+// says why, and once nobody holds the scope it is made again. A [seam.Changer] is asked at
 // every Resolve whether its tools have changed; who holds an older result keeps it.
 //
 // It decides nothing about sessions (see package engine) and stores nothing.

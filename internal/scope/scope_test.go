@@ -363,7 +363,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestWorkspaceOfACall: a call gets one root, which is closed with it and opened anew for the next.
+// TestWorkspaceOfACall: a call gets one root, which is closed with it and opened again for the next.
 func TestWorkspaceOfACall(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -20,7 +20,7 @@ import (
 // Scenario is a conversation that has to survive a crash at every point.
 type Scenario struct {
 	App      parley.App
-	Model    func() Model // made anew for every run
+	Model    func() Model // a new one for every run
 	Messages []string
 	Choice   string // given to every interaction; empty means "allow", and "leave" to an unknown outcome
 	// Credentials come with the messages, and with the answers to questions for them. After

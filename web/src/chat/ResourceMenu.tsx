@@ -8,12 +8,12 @@ import { count, sentence } from "../ui/text.ts";
 import { expanded, isAmong, mentionAt, mostAttached, nameIn, offered, valuesOf, without, type Attached } from "./mention.ts";
 import { useActions, useChat } from "./use-chat.ts";
 
-/** How many are drawn. Who looks for another one types more. */
+/** How many are drawn. A person who looks for another one types more. */
 const mostShown = 50;
-/** Most lists come sooner: what says that one is awaited would only flicker. */
+/** Most lists arrive sooner, and a note that one is loading would only flicker. */
 const quiet = 250;
 
-/** What is offered behind an "@" in the message. */
+/** The resources offered after an "@" in the message. */
 export function useResources(text: string, caret: number, setText: (text: string, caret: number) => void, before: readonly Attached[] = []) {
   const chat = useActions();
   const session = useChat((s) => s.opened.id);
@@ -32,7 +32,7 @@ export function useResources(text: string, caret: number, setText: (text: string
       setClosed(undefined);
       return;
     }
-    // Servers change what they offer: they are asked whenever somebody begins to write one.
+    // Servers change what they offer, so they are asked each time somebody begins to write a mention.
     const away = new AbortController();
     const waits = setTimeout(() => setLate(true), quiet);
     setError(undefined);
@@ -166,7 +166,7 @@ function Failed({ text, hint }: { text: string; hint?: string | undefined }) {
   );
 }
 
-/** The values that a template needs. It stands in the form of the message, so it is none itself. */
+/** The values that a template needs. It is not a form element, because it is inside the form of the message. */
 function Values({ of, onDone }: { of: Resource; onDone(uri: string | undefined): void }) {
   const names = valuesOf(of.uri);
   const [values, setValues] = useState<Record<string, string>>({});

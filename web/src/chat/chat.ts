@@ -227,7 +227,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       }
       this.#forget(id);
     }
-    // Nobody will finish an incomplete answer.
+    // An incomplete answer will not be finished.
     const still = exchanges.map((x): Exchange => (isOpen(x.standing) ? { ...x, standing: "completed", cut: true } : x));
     this.#show({ phase: kept ? "local" : "lost", exchanges: still });
   }
@@ -473,7 +473,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       this.#changed(id, w);
     } catch (cause) {
       const error = toApiError(cause);
-      if (error.code === "not_found") this.#forget(id); // deleted elsewhere: the next attempt makes it anew
+      if (error.code === "not_found") this.#forget(id); // deleted elsewhere: the next attempt makes it again
       if (o.attached.length > 0 && isOfMessage(error) && this.state.opened.id === id) {
         const back = this.takeBack();
         this.#show({ back });
@@ -500,7 +500,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
   }
 
   async #cancel(turn: string): Promise<void> {
-    // If the turn has ended meanwhile, that is a conflict, and the wish is fulfilled.
+    // If the turn has ended meanwhile, the server reports a conflict, and nothing is left to cancel.
     await this.attempt(this.client.cancel(turn, "stopped on the page"), ["conflict"]);
   }
 

@@ -4,15 +4,15 @@
 import type { Resource } from "../api/client.ts";
 import type { ResourceRef } from "../api/types.gen.ts";
 
-/** A resource that a message is to have, with what it is called. */
+/** A resource to attach to a message, with its name. */
 export interface Attached extends ResourceRef {
   name: string;
 }
 
-/** How many resources a message may have. */
+/** The most resources of a message. */
 export const mostAttached = 10;
 
-/** What is typed behind an "@", and where that stands. */
+/** The text after an "@", and its position. */
 export interface Mention {
   from: number;
   to: number;
@@ -21,7 +21,7 @@ export interface Mention {
 
 const before = /[\s([{<"'`“‘«,;]/;
 
-/** The mention that ends at the caret. Inside of a word, as in an address for e-mail, an "@" begins none. */
+/** The mention that ends at the caret. Within a word, as in an email address, an "@" begins no mention. */
 export function mentionAt(text: string, caret: number): Mention | undefined {
   const from = text.lastIndexOf("@", caret - 1);
   if (from < 0 || caret < 1) return undefined;
@@ -31,14 +31,14 @@ export function mentionAt(text: string, caret: number): Mention | undefined {
   return { from, to: caret, typed };
 }
 
-/** The text without a mention, and the caret's place. */
+/** The text without a mention, and the caret's new position. */
 export function without(text: string, m: Mention): { text: string; caret: number } {
   const rest = text.slice(m.to);
   const gap = m.from === 0 || /\s/.test(text[m.from - 1] ?? "");
   return { text: text.slice(0, m.from) + (gap ? rest.replace(/^ /, "") : rest), caret: m.from };
 }
 
-/** Those that have what is typed in their name, server or URI. Those whose name begins so come first. */
+/** The resources with the typed text in their name, server or URI. Those whose name begins with it come first. */
 export function offered(typed: string, all: readonly Resource[], have: readonly ResourceRef[]): Resource[] {
   const t = typed.toLowerCase();
   const rank = (r: Resource): number => {
@@ -58,7 +58,7 @@ export function offered(typed: string, all: readonly Resource[], have: readonly 
 
 export const isAmong = (r: ResourceRef, list: readonly ResourceRef[]): boolean => list.some((a) => a.server === r.server && a.uri === r.uri);
 
-/** What a resource is called of which only the URI is known: the last part of that. */
+/** The name of a resource of which only the URI is known: the URI's last part. */
 export function nameIn(uri: string): string {
   const last = uri.replace(/[?#].*$/, "").replace(/\/+$/, "").split("/").at(-1) ?? "";
   try {
@@ -70,7 +70,7 @@ export function nameIn(uri: string): string {
 
 const expression = /\{([+#./;?&]?)([^{}]*)\}/g;
 
-/** The names in a template for which values are needed, each once. */
+/** The names in a template that need values, each once. */
 export function valuesOf(template: string): string[] {
   const names = [...template.matchAll(expression)].flatMap((m) => (m[2] ?? "").split(","));
   return [...new Set(names.map(nameOf).filter((n) => n !== ""))];
@@ -78,7 +78,7 @@ export function valuesOf(template: string): string[] {
 
 const nameOf = (spec: string): string => spec.replace(/(\*|:\d+)$/, "").trim();
 
-/** The URI that a template (RFC 6570) gives with values, which are texts. Names without a value are left out. */
+/** The URI of a template (RFC 6570) with these values, which are texts. Names without a value are left out. */
 export function expanded(template: string, values: Readonly<Record<string, string>>): string {
   return template.replace(expression, (_, op: string, list: string) => {
     const open = op === "+" || op === "#";

@@ -7,7 +7,7 @@
 // house. What there is in one it learns by a search, and what is so by the other
 // tools, so every figure of an answer comes from a result.
 //
-// A question may leave out what the conversation is about. That is built anew from
+// A question may leave out what the conversation is about. That is built again from
 // the turns before (see topic): a follow-up replaces what it names and keeps the rest.
 //
 // An answer begins with its conclusion. Below it, where there is any, stands the

@@ -22,7 +22,7 @@ talk?.subscribe(({ connection, error, turns, questions }) => {
   get("connection").textContent = { live: "", connecting: "Connecting…", waiting: "The server is away. Nothing is lost; this page waits for it.", refused: error?.message }[connection];
   get("stop").hidden = !turns.some((t) => t.open);
   get("turns").replaceChildren(...turns.map(turn));
-  // What is being answered must not be drawn anew.
+  // What is being answered must not be drawn again.
   const shown = [...get("questions").children].map((e) => e.id).join();
   if (shown !== questions.map((q) => q.id).join()) get("questions").replaceChildren(...questions.map(question));
 });
