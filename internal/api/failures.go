@@ -24,6 +24,7 @@ var refusals = map[int]struct{ name, what string }{
 	http.StatusUpgradeRequired:       {"UpgradeRequired", "This path is for WebSockets."},
 	http.StatusTooManyRequests:       {"TooManyRequests", "A rate, a number of streams or a quota is used up; Retry-After says how long to wait."},
 	http.StatusInternalServerError:   {"InternalError", "Something went wrong in the server, whose log has the cause."},
+	http.StatusBadGateway:            {"ServerFailed", "An MCP server that had to be asked failed; the message says which one."},
 	http.StatusServiceUnavailable:    {"Unavailable", "The server cannot do it now; Retry-After says how long to wait."},
 	http.StatusGatewayTimeout:        {"Timeout", "It took too long."},
 }
@@ -64,6 +65,9 @@ func (s *Server) declareFailures(op *huma.Operation, in reflect.Type) {
 	}
 	if has(in, "Body") || has(in, "RawBody") {
 		may = append(may, http.StatusNotFound) // what the body names may not be there
+	}
+	if body, ok := in.FieldByName("Body"); ok && has(body.Type, "Resources") {
+		may = append(may, http.StatusBadGateway)
 	}
 	if has(in, "Key") {
 		may = append(may, http.StatusUnprocessableEntity)

@@ -142,12 +142,15 @@ func (l *lines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// errTooLarge ends the connection: where the next message begins is not known.
+var errTooLarge = fmt.Errorf("it sent a message of more than %d bytes", maxMessage)
+
 func (l *lines) line() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := l.buf.ReadSlice('\n')
 		if len(line)+len(part) > maxMessage {
-			return nil, fmt.Errorf("it sent a message of more than %d bytes", maxMessage)
+			return nil, errTooLarge
 		}
 		line = append(line, part...)
 		switch {
