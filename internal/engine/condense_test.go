@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/archive"
+	"github.com/parley-server/parley/internal/datafolder"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/seam"
@@ -219,6 +221,53 @@ func TestCondensedByAnEarlierVersion(t *testing.T) {
 			if turn := next.Await(next.Send(fork.ID, "look on").ID); turn.Status != parley.StatusCompleted {
 				t.Errorf("the fork at %d cannot go on: %+v", at, turn)
 			}
+		}
+	})
+}
+
+// TestStateOfAnEarlierVersionIsRebuilt reads a log whose kept state belongs to an earlier version,
+// which folded it in another way. The archive has the steps, so the state is folded anew.
+func TestStateOfAnEarlierVersionIsRebuilt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kept := archive.NewFolder(datafolder.New(t.TempDir(), nil))
+		archived := func(o *engine.Options) { o.Archive = kept }
+		app := enginetest.App(keeping)
+		r := enginetest.New(t, secretary, app, byHand, archived)
+		s, states := busy(t, r, 3)
+		log := r.Log(s.ID)
+		info, err := r.Store.Session(ctx, parley.System(), s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		end := len(log)
+		name, err := kept.Keep(ctx, s.ID, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := states[int64(end)]
+		was.Totals.Turns, was.History = 99, nil
+		base, err := json.Marshal(was)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range log {
+			if parley.IsStep(log[i].Type) {
+				log[i] = log[i].WithData(nil)
+			}
+		}
+		e := parley.NewEvent("", "", parley.HistoryCondensed{From: 1, To: int64(end), Base: base, Version: 4, Archive: name})
+		e.Session, e.Seq, e.Time = s.ID, int64(end)+1, log[end-1].Time
+		log = append(log, e)
+		old := mem.New()
+		if err := old.Append(ctx, parley.System(), seam.Batch{Session: s.ID, Create: true, Events: log, Index: seam.Index{Session: &info}}); err != nil {
+			t.Fatal(err)
+		}
+		next := enginetest.Over(t, old, r.Service, secretary, app, byHand, archived)
+		defer next.Close()
+		if diff := cmp.Diff(told(states[int64(end)]), told(state(t, next, s.ID))); diff != "" {
+			t.Errorf("the state (-before +after):\n%s", diff)
 		}
 	})
 }

@@ -22,13 +22,16 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// TestPairs sends each pair of commands, followed by a few random ones, to a running session and
-// to one that waits for a human, over each store. In every combination, a stop takes
-// effect, an interrupting message runs next, and every acknowledged turn runs to its end.
+// TestPairs sends each pair of commands, sometimes followed by a random one, to a running session,
+// to one that waits for a human, and to one that is in a write or asks the second of two questions,
+// over each store. In every combination, nothing runs after a stop, an interrupting message runs
+// next, each question has its own answer, and every acknowledged turn runs to its end. Some of the
+// sessions are temporary. Direct calls without a session wait for nothing.
 func TestPairs(t *testing.T) {
 	eachStore(t, func(t *testing.T, store seam.Store) {
-		h := &pairs{t: t, store: store, held: held{gate: make(chan struct{})}, kept: archive.NewFolder(datafolder.New(t.TempDir(), nil)), saw: map[parley.EventType]bool{}, moves: pairMoves}
-		h.app = enginetest.App(asking, queued, func(a *parley.App) {
+		h := &pairs{t: t, store: store, held: held{gate: make(chan struct{})}, kept: archive.NewFolder(datafolder.New(t.TempDir(), nil)), saw: map[parley.EventType]bool{}, moves: append([]string{"alone"}, pairMoves...)}
+		h.inquires = true
+		h.app = enginetest.App(asking, queued, inquiring, func(a *parley.App) {
 			a.Resume, a.MaxOpenTurns = parley.ResumeAuto, 20
 			a.TTL = parley.TTL{SessionIdle: parley.Duration(2 * longAgo), TurnSteps: parley.Duration(longAgo)}
 		})
@@ -36,7 +39,8 @@ func TestPairs(t *testing.T) {
 		for _, event := range hook.Events {
 			h.hooks.on("app", event, says(""))
 		}
-		h.all("long one", "mail one")
+		h.all("long one", "mail one", "put held", "inquire both")
+		h.inquires = false
 		h.team()
 		h.r.Close()
 	})
@@ -46,7 +50,7 @@ func TestPairs(t *testing.T) {
 // middle of a write, or waits for permission.
 func TestPairs_of_a_program(t *testing.T) {
 	t.Parallel()
-	h := &pairs{t: t, store: mem.New(), held: held{gate: make(chan struct{})}, kept: archive.NewFolder(datafolder.New(t.TempDir(), nil)), saw: map[parley.EventType]bool{}, moves: pairMoves}
+	h := &pairs{t: t, retried: map[string]int{}, store: mem.New(), held: held{gate: make(chan struct{})}, kept: archive.NewFolder(datafolder.New(t.TempDir(), nil)), saw: map[parley.EventType]bool{}, moves: pairMoves}
 	h.app = enginetest.App(queued, func(a *parley.App) {
 		a.Runtime, a.Tools = "cli", runtimetest.CLITools()
 		for i := range a.Tools {
@@ -79,19 +83,22 @@ func TestPairs_of_a_program(t *testing.T) {
 	h.r.Close()
 	live.Close()
 	for what, n := range done {
-		if n > 1 {
+		if n > 1+h.retried["add "+what] {
 			t.Errorf("%s was done %d times", what, n)
 		}
 	}
 }
 
-// all plays all pairs, beginning with each of the messages.
+// all plays all pairs, beginning with each of the messages. Half of them also begin with two
+// questions.
 func (h *pairs) all(begins ...string) {
 	h.start(&enginetest.Service{}, h.app)
-	for _, first := range pairMoves {
-		for _, second := range pairMoves {
+	for i, first := range h.moves {
+		for j, second := range h.moves {
 			for _, begin := range begins {
-				h.play(begin, first, second)
+				if begin != "inquire both" || (i+j)%2 == 0 {
+					h.play(begin, first, second)
+				}
 			}
 		}
 	}
@@ -121,25 +128,39 @@ type pairs struct {
 	client *enginetest.Client    // runs what is offered to clients; nil: nothing is
 	own    *beginner             // the runtime; nil: it begins nothing by itself
 	begins bool                  // and begins the turn with which a pair begins
-	plays  int
-	later  atomic.Int64 // by how much the engine's clock is ahead
-	forks  []parley.SessionID
-	saw    map[parley.EventType]bool
+	// retried counts by message how often an ended turn was asked again, which does it again.
+	retried map[string]int
+	// inquires says that the app has a tool that asks, and that puts can be held.
+	inquires bool
+	plays    int
+	later    atomic.Int64 // by how much the engine's clock is ahead
+	forks    []parley.SessionID
+	saw      map[parley.EventType]bool
 
-	id    parley.SessionID
-	what  string
-	acks  map[parley.TurnID]string // the message of each acknowledged turn
-	cut   bool                     // the last command was a stop, which took effect
-	mails int                      // sent before
-	n     int
+	id      parley.SessionID
+	what    string
+	acks    map[parley.TurnID]string // the message of each acknowledged turn
+	late    bool                     // the engine has not been told to recover the sessions yet
+	cut     bool                     // the last command was a stop, which took effect
+	cutTurn parley.TurnID            // what was stopped
+	cutAt   int64                    // the number of the last event then
+	gone    chan struct{}            // closed when the process is killed
+	open    sync.Once                // opens the gate
+	mails   int                      // sent before
+	n       int
 }
 
 func (h *pairs) play(begin, first, second string) {
 	gate := make(chan struct{})
-	h.held.gate = gate
+	h.held.gate, h.open = gate, sync.Once{}
 	h.gate.Store(&gate)
 	h.what, h.acks, h.n, h.forks = begin+": "+first+", "+second, map[parley.TurnID]string{}, 0, nil
-	h.id = h.r.Session().ID
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(h.what))
+	seed := hash.Sum64()
+	h.id = h.r.Session(func(c *parley.CreateSession) {
+		c.Temporary = h.inquires && seed%3 == 0 && first != "condense" && second != "condense"
+	}).ID
 	_, _, h.mails = h.r.Service.Counts()
 	if first == "condense" || second == "condense" {
 		h.r.Await(h.r.Send(h.id, "early").ID) // so that there are steps
@@ -161,40 +182,39 @@ func (h *pairs) play(begin, first, second string) {
 	if begin == "mail taken" {
 		h.do("claim")
 	}
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(h.what))
-	seed := hash.Sum64()
 	rnd := rand.New(rand.NewPCG(1, seed))
 	moves := []string{first, second}
-	if rnd.IntN(2) == 0 {
+	switch {
+	case second == "cancel": // what follows a stop is checked
+	case first == "cancel": // stopped again after what came in between
+		moves = append(moves, "cancel")
+	case rnd.IntN(2) == 0:
 		moves = append(moves, h.moves[rnd.IntN(len(h.moves))])
 	}
 	for _, m := range moves {
+		late := h.late
 		h.do(m)
+		if late {
+			h.recover()
+		}
+	}
+	if h.late {
+		h.recover()
 	}
 	h.what = fmt.Sprintf("%s: %s (seed %d)", begin, strings.Join(moves, ", "), seed)
-	if s := h.state(); h.cut && s.Turn == nil {
-		before := s.Seq
-		if _, err := h.r.Engine.Update(ctx, enginetest.User, h.id, parley.UpdateSession{Title: &h.what}); err != nil {
-			h.t.Errorf("%s: %v", h.what, err)
-		}
-		log := h.r.Log(h.id)
-		for _, ev := range log[before:] {
-			if ev.Turn != "" {
-				h.t.Errorf("%s: %s after the stop\n%s", h.what, ev.Type, enginetest.Types(log))
-			}
-		}
-		if len(s.Queue) > 0 && !s.Held {
-			h.t.Errorf("%s: the queue is not held\n%s", h.what, enginetest.Types(log))
-		}
+	if h.cut {
+		h.rests()
 	}
 	h.settle()
 }
 
-// inWrite reports whether the turn is in the middle of a write.
+// inWrite reports whether the turn is in the middle of a call with effects.
 func inWrite(t *parley.Turn) bool {
+	if t == nil {
+		return false
+	}
 	for _, c := range t.Tools.Open() {
-		if c.Status == parley.ToolIsStarted && c.Effect == parley.EffectWrite {
+		if c.Status == parley.ToolIsStarted && c.Effect != parley.EffectRead {
 			return true
 		}
 	}
@@ -234,29 +254,34 @@ func (h *pairs) send(busy parley.BusyMode) (parley.TurnInfo, error) {
 
 func (h *pairs) do(move string) {
 	e, before := h.r.Engine, h.state()
+	var info parley.TurnInfo
 	var err error
 	h.cut = false
 	switch move {
 	case "steer":
-		_, err = h.send(parley.BusySteer)
+		info, err = h.send(parley.BusySteer)
+		h.heard(before, info, err)
 	case "enqueue":
 		_, err = h.send(parley.BusyEnqueue)
+		h.unheard(before)
 	case "interrupt":
-		var info parley.TurnInfo
 		if info, err = h.send(parley.BusyInterrupt); err == nil {
+			if before.Turn != nil && before.Turn.ID == info.ID {
+				h.t.Errorf("%s: a message that interrupts a turn has joined it", h.what)
+			}
 			h.reports() // what a client has is waited for
+			h.release()
 			h.next(info.ID)
 		}
 	case "reject":
 		_, err = h.send(parley.BusyReject)
-		if now := h.state(); before.Turn != nil && before.Turn.Status == parley.StatusWaiting && len(now.Interactions) != len(before.Interactions) {
-			h.t.Errorf("%s: a message that is rejected has answered", h.what)
-		}
+		h.unheard(before)
 	case "cancel":
 		if before.Turn != nil {
-			var info parley.TurnInfo
 			info, err = e.Cancel(ctx, enginetest.User, before.Turn.ID, "enough")
-			h.cut = err == nil && info.Reason == "enough" // it had not ended by itself just before
+			// It had not ended by itself just before.
+			h.cut = err == nil && (info.Reason == "enough" || info.Stopping)
+			h.cutTurn, h.cutAt = before.Turn.ID, h.state().Seq
 		}
 	case "answer":
 		for _, in := range before.Interactions {
@@ -264,15 +289,16 @@ func (h *pairs) do(move string) {
 				_, err = h.client.Serve(ctx, e, in.ID)
 				continue
 			}
-			_, err = e.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: choose(in, parley.ChoiceAllow)}})
+			_, err = e.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: answerTo(in)})
 		}
+	case "alone":
+		h.alone()
 	case "fork":
 		var fork parley.SessionInfo
 		if fork, err = e.Fork(ctx, enginetest.User, h.id, parley.ForkSession{}); err == nil {
 			h.forks = append(h.forks, fork.ID)
 		}
 	case "direct":
-		var info parley.TurnInfo
 		if info, err = e.CallTool(ctx, enginetest.User, parley.CallTool{Session: h.id, Name: "look", Input: []byte(`{"text":"x"}`)}); err == nil {
 			h.acks[info.ID] = "direct"
 		}
@@ -282,9 +308,14 @@ func (h *pairs) do(move string) {
 		}
 	case "retry":
 		if before.Last != nil {
-			_, err = e.Retry(ctx, enginetest.User, before.Last.ID, "", "")
+			if _, err = e.Retry(ctx, enginetest.User, before.Last.ID, "", ""); err == nil && h.retried != nil {
+				h.retried[h.acks[before.Last.ID]]++
+			}
 		}
 	case "end":
+		if inWrite(before.Turn) {
+			h.release() // the end of the session waits for a write
+		}
 		_, err = e.End(ctx, enginetest.User, h.id, "")
 	case "condense":
 		h.later.Add(int64(longAgo + time.Second))
@@ -304,13 +335,21 @@ func (h *pairs) do(move string) {
 		}
 		_, err = e.Sweep(ctx, enginetest.User)
 	case "crash":
-		h.restart(h.app)
+		h.start(h.r.Service, h.app)
+		if h.late = len(h.what)%2 == 0; !h.late {
+			h.recover()
+		}
 	case "app off":
 		other := h.app
 		other.Name = "other"
 		h.restart(other)
 		if _, err := h.send(parley.BusyInterrupt); code(err) != parley.CodeConflict {
 			h.t.Errorf("%s: a message without the app: %v", h.what, err)
+		}
+		for _, in := range before.Interactions {
+			if _, err := h.r.Engine.Answer(ctx, enginetest.User, in.ID, parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllowSession}}); code(err) != parley.CodeConflict {
+				h.t.Errorf("%s: an answer without the app: %v", h.what, err)
+			}
 		}
 		h.restart(h.app)
 	case "own", "own again", "owns":
@@ -328,6 +367,11 @@ func (h *pairs) do(move string) {
 // start starts an engine over the events that the store holds.
 func (h *pairs) start(service *enginetest.Service, app parley.App) {
 	if h.r != nil {
+		if cut, ok := h.r.Store.(*enginetest.Cut); ok && h.gone != nil {
+			cut.Off()
+			close(h.gone) // Kill would wait for a put
+			h.gone = nil
+		}
 		h.r.Kill()
 	}
 	h.r = enginetest.Over(h.t, &enginetest.Cut{Store: h.store}, service, h.model, app, func(o *engine.Options) {
@@ -337,6 +381,9 @@ func (h *pairs) start(service *enginetest.Service, app parley.App) {
 		if h.hooks != nil && o.Tools["test"] != nil { // else the app is off
 			h.hooks.in(o)
 		}
+		if h.inquires && o.Tools["test"] != nil {
+			h.inquirer(o, service)
+		}
 		o.Archive = h.kept
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(h.later.Load())) }
 	})
@@ -345,6 +392,12 @@ func (h *pairs) start(service *enginetest.Service, app parley.App) {
 // restart crashes the engine and starts another over the same store.
 func (h *pairs) restart(app parley.App) {
 	h.start(h.r.Service, app)
+	h.recover()
+}
+
+// recover lets the sessions go on after a crash.
+func (h *pairs) recover() {
+	h.late = false
 	done, err := h.r.Engine.Recover(ctx)
 	if err != nil {
 		h.t.Fatal(err)
@@ -384,13 +437,21 @@ func (h *pairs) next(message parley.TurnID) {
 
 // settle lets everything continue and checks the result.
 func (h *pairs) settle() {
-	close(h.held.gate)
+	h.opens()
 	h.reports()
 	h.until("stopped", func(s parley.Session) bool { return s.Turn == nil || s.Turn.Stop == nil })
 	if s := h.state(); s.Status == parley.Active && s.Turn == nil {
 		// The next of a full queue may have begun since.
-		if _, err := h.send(parley.BusyEnqueue); err != nil && (s.Held || code(err) != parley.CodeBusy) {
+		busy := parley.BusyEnqueue
+		if s.Held && len(h.what)%2 == 0 {
+			busy = parley.BusyInterrupt
+		}
+		info, err := h.send(busy)
+		if now := h.state(); err != nil && now.Status == parley.Active && (s.Held || code(err) != parley.CodeBusy) { // a temporary one may have ended since
 			h.t.Errorf("%s: the next command: %v", h.what, err)
+		}
+		if err == nil && busy == parley.BusyInterrupt {
+			h.next(info.ID)
 		}
 	}
 	h.until("at rest", func(s parley.Session) bool {
@@ -414,6 +475,7 @@ func (h *pairs) settle() {
 		h.t.Errorf("%s: %v\n%s", h.what, err, enginetest.Types(log))
 	}
 	h.once(log)
+	h.each(log)
 	for _, fork := range h.forks {
 		if own := h.whole(fork); len(own) == 0 {
 			h.t.Errorf("%s: the fork has no log", h.what)

@@ -28,7 +28,7 @@ func say(t *testing.T, r *enginetest.Rig, id parley.SessionID, message string, b
 }
 
 // held is a model whose answers to messages that begin with "long" do not end until its gate is
-// closed. "mail" writes, "look" reads.
+// closed. "mail" and "put" write, "look" reads, "inquire" asks.
 type held struct {
 	gate chan struct{}
 	all  bool // hold the answers to all messages
@@ -36,7 +36,7 @@ type held struct {
 
 func (h *held) model(ctx context.Context, r seam.Request, word func(string)) (seam.Reply, error) {
 	last := enginetest.Last(r)
-	if tool, _, _ := strings.Cut(last, " "); (tool == "mail" || tool == "look") && len(enginetest.Results(r)) == 0 {
+	if tool, _, _ := strings.Cut(last, " "); slices.Contains([]string{"mail", "put", "look", "inquire"}, tool) && len(enginetest.Results(r)) == 0 {
 		return seam.Reply{Parts: []parley.Part{enginetest.Call(tool, map[string]string{"text": last})}}, nil
 	}
 	word("about " + last)
@@ -387,6 +387,14 @@ func TestTemporary(t *testing.T) {
 			})
 		})
 	}
+	t.Run("a message that ends a turn that waits", func(t *testing.T) {
+		rigged(t, (&held{}).model, enginetest.App(asking, queued), func(t *testing.T, r *enginetest.Rig) {
+			s := r.Session(temporary)
+			r.Await(r.Send(s.ID, "mail one").ID)
+			say(t, r, s.ID, "two", parley.BusyInterrupt)
+			wants(t, r, s.ID, "mail one: cancelled", "two: completed")
+		})
+	})
 	t.Run("a message after a crash", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {

@@ -329,3 +329,26 @@ func TestAwaitOfAResumption(t *testing.T) {
 		}
 	})
 }
+
+// TestRetryOfATurnAboutToBeResumed: a turn that goes on by itself after a crash cannot be asked
+// again, as if it were running.
+func TestRetryOfATurnAboutToBeResumed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &held{gate: make(chan struct{})}
+		app := enginetest.App(queued, func(a *parley.App) { a.Resume = parley.ResumeAuto })
+		r := enginetest.New(t, h.model, app)
+		id := r.Session().ID
+		one := r.Send(id, "long one")
+		synctest.Wait()
+		r = crash(t, r, h.model, app)
+		defer r.Close()
+		close(h.gate)
+		if _, err := r.Engine.Retry(ctx, enginetest.User, one.ID, "", ""); code(err) != parley.CodeConflict {
+			t.Errorf("got %v", err)
+		}
+		recovered(t, r)
+		time.Sleep(time.Minute)
+		wants(t, r, id, "long one: completed")
+	})
+}

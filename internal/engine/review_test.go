@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -276,7 +277,7 @@ func TestStateOfAnotherVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := r.Store.Append(ctx, enginetest.User, seam.Batch{Session: s.ID, Epoch: 1, After: info.Version, Index: seam.Index{
-			State: &seam.State{Seq: info.Version, Version: parley.FoldVersion - 1, Body: []byte(`{"id":"wrong","status":"ended"}`)},
+			State: &seam.State{Seq: info.Version, Version: parley.FoldVersion - 1, Body: fmt.Appendf(nil, `{"id":%q,"seq":%d,"status":"ended"}`, s.ID, info.Version)},
 		}}); err != nil {
 			t.Fatal(err)
 		}

@@ -137,3 +137,28 @@ func TestStoppedAfterACrash(t *testing.T) {
 		})
 	}
 }
+
+// TestMessageAfterAStop: a message that is queued after a turn was stopped, but before the turn has
+// ended, was not stopped with it and runs.
+func TestMessageAfterAStop(t *testing.T) {
+	gate := make(chan struct{})
+	slow := func(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
+		if enginetest.Last(r) == "one" {
+			<-gate // whatever its context says
+		}
+		say("done")
+		return seam.Reply{}, nil
+	}
+	rigged(t, slow, enginetest.App(queued), func(t *testing.T, r *enginetest.Rig) {
+		gate = make(chan struct{})
+		id := r.Session().ID
+		one := r.Send(id, "one")
+		synctest.Wait()
+		if got, err := r.Engine.Cancel(ctx, enginetest.User, one.ID, "enough"); err != nil || got.Status.Ended() {
+			t.Fatalf("got %s, %v", got.Status, err)
+		}
+		say(t, r, id, "two", parley.BusyEnqueue)
+		close(gate)
+		wants(t, r, id, "one: cancelled", "two: completed")
+	})
+}
