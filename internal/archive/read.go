@@ -152,7 +152,7 @@ func open(z *zip.Reader, l Limits) (*zipped, error) {
 			continue // some packers name the folders
 		}
 		if !known.MatchString(f.Name) {
-			return nil, bad("the archive has a file %q, which is none of an exported session's", parley.Cut(f.Name, 100))
+			return nil, bad("the archive has a file %q, which does not belong to an exported session", parley.Cut(f.Name, 100))
 		}
 		if !f.Mode().IsRegular() {
 			return nil, bad("%s is no plain file", f.Name)

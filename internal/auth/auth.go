@@ -252,7 +252,7 @@ var errRevoked = parley.Errorf(parley.CodeUnauthenticated, "the key was revoked"
 func Of(ctx context.Context) (Identity, error) {
 	f, ok := ctx.Value(identityKey{}).(found)
 	if !ok {
-		return Identity{}, parley.Errorf(parley.CodeUnauthenticated, "nobody has found out who asks")
+		return Identity{}, parley.Errorf(parley.CodeUnauthenticated, "the caller was not identified")
 	}
 	return f.who, f.err
 }

@@ -111,7 +111,7 @@ func TestAddonOptionsRefusals(t *testing.T) {
 		"unknown":     {`{"alowActuation": true}`, `alowActuation: unknown key; did you mean allowActuation?`},
 		"less than 0": {`{"usdPerDay": -1}`, "options.json: cannot be less than 0"},
 		"wrong type":  {`{"allowlistedServices": "light.turn_on"}`, "allowlistedServices: is text, expected a list"},
-		"level":       {`{"logLevel": "loud"}`, `options.json: "loud" is none of debug, info, warn, error`},
+		"level":       {`{"logLevel": "loud"}`, `options.json: "loud" is not one of debug, info, warn, error`},
 		"not JSON":    {`{"model": `, "options.json:"},
 		"half a key":  {`{"apiKeys": [{"name": "laptop"}]}`, "apiKeys[0]: a key has a name and a key"},
 		"a key twice": {`{"apiKeys": [{"name": "a", "key": "pk_1"}, {"name": "a", "key": "pk_2"}]}`, "apiKeys[1]: there are two keys named"},
@@ -139,7 +139,7 @@ func TestKeysOfSettings(t *testing.T) {
 	for vars, want := range map[string]string{
 		"PARLEY_API_KEYS=pk_secret":               "PARLEY_API_KEYS: the 1. key: a key has a name and a key",
 		"PARLEY_API_KEYS=a=pk_secret,a=pk_secret": "PARLEY_API_KEYS: the 2. key: there are two keys named",
-		"PARLEY_AUTH_MODE=maybe":                  `PARLEY_AUTH_MODE: "maybe" is none of none, keys, ingress`,
+		"PARLEY_AUTH_MODE=maybe":                  `PARLEY_AUTH_MODE: "maybe" is not one of none, keys, ingress`,
 		"PARLEY_AUTH_SUPERVISOR=ha":               "PARLEY_AUTH_SUPERVISOR: expected an address",
 	} {
 		if _, _, err := settings(t, "", nil, vars); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "pk_secret") {

@@ -71,11 +71,11 @@ func (a *App) agents(f appFile) {
 		a.unique(at+".tools", g.Tools)
 		a.unique(at+".handoffs", g.Handoffs)
 		if !slices.Contains([]string{"", "low", "medium", "high"}, g.Effort) {
-			a.d.at(at+".effort", "%q is none of low, medium, high", g.Effort)
+			a.d.at(at+".effort", "%q is not one of low, medium, high", g.Effort)
 		}
 		for i, tool := range g.ServerTools {
 			if tool != "web_search" && tool != "web_fetch" {
-				a.d.at(fmt.Sprintf("%s.server_tools[%d]", at, i), "%q is none of web_search, web_fetch", tool)
+				a.d.at(fmt.Sprintf("%s.server_tools[%d]", at, i), "%q is not one of web_search, web_fetch", tool)
 			}
 		}
 		for i, to := range g.Handoffs {

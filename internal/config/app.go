@@ -331,7 +331,7 @@ func (a *App) choice(at, got string, known ...string) {
 	case got == "" && dot > 0:
 		a.d.lacks(at[:dot], at[dot+1:], "has no %s; it is one of %s", at[dot+1:], strings.Join(known, ", "))
 	default:
-		a.d.at(at, "%q is none of %s", got, strings.Join(known, ", "))
+		a.d.at(at, "%q is not one of %s", got, strings.Join(known, ", "))
 	}
 }
 

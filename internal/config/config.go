@@ -574,7 +574,7 @@ func (o *overrides) apiKeys(list string) {
 
 func (o *overrides) oneOf(path, got string, known ...string) {
 	if !slices.Contains(known, got) {
-		o.bad(path, "%q is none of %s", got, strings.Join(known, ", "))
+		o.bad(path, "%q is not one of %s", got, strings.Join(known, ", "))
 	}
 }
 

@@ -119,7 +119,7 @@ func TestMistakesHaveLinesAndComeTogether(t *testing.T) {
 		}},
 		"wrong values": {"addr: localhost\nlog:\n  level: loud\ncors_origins: ['*']\nlimits: {max_body: 1MiB, max_message: 2MiB, patience: -1s}\nhosts: ['https://a.example']\n", nil, nil, []string{
 			"FILE:1: addr: expected host:port, such as 127.0.0.1:8000",
-			`FILE:3: log.level: "loud" is none of debug, info, warn, error`,
+			`FILE:3: log.level: "loud" is not one of debug, info, warn, error`,
 			`FILE:4: cors_origins: "*" is not an origin; write it like https://app.example.com`,
 			`FILE:6: hosts: "https://a.example" is not a name of a host; write it like parley.example.com, without a port`,
 			"FILE:5: limits.patience: has to be more than 0",
@@ -145,7 +145,7 @@ func TestMistakesHaveLinesAndComeTogether(t *testing.T) {
 			"--addr: expected host:port, such as 127.0.0.1:8000",
 			"--adr: there is no setting adr; did you mean addr?",
 			`PARLEY_LIMITS_MAX_BODY: "-1" is not a size`,
-			`PARLEY_LOG_FORMAT: "xml" is none of text, json`,
+			`PARLEY_LOG_FORMAT: "xml" is not one of text, json`,
 		}},
 		"a bomb": {"a: &a [x,x,x,x,x,x,x,x,x]\nenabled: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n", nil, nil, []string{"FILE:1: a: unknown key"}},
 	} {
@@ -286,7 +286,7 @@ limits: {usd_per_day: -1}
 		":10: models.known.local/a.input_usd: is -1", ":11: models.known.local/b.context_tokens: is 3", ":12: models.known.local/c.max_output_tokens: is 9223372036854775807",
 		`:13: models.known.local/d.server_tools: "web_serch" is not a provider's tool; did you mean web_search?`,
 		"OPENAI_BASE_URL: is not an address", "MISTRAL_API_KEY: has a space",
-		":3: models.providers.anthropic: has no key: set key, or the variable ANTHROPIC_API_KEY", `:4: models.providers.other.kind: "other" is none of`,
+		":3: models.providers.anthropic: has no key: set key, or the variable ANTHROPIC_API_KEY", `:4: models.providers.other.kind: "other" is not one of`,
 		":5: models.providers.local.base_url: is not an address", ":5: models.providers.local.hosted: is only for providers", `:6: models.known.qwen: "qwen" is not the full name`,
 		":7: models.calls_per_minute.a/b: is 0", ":8: limits.usd_per_day: cannot be less than 0",
 	} {

@@ -249,7 +249,7 @@ func (a *App) refine(at string, m *MCPServer, f mcpFile) {
 	}
 	for i, pattern := range f.Allow {
 		if _, err := path.Match(pattern, ""); err != nil {
-			a.d.at(fmt.Sprintf("%s.allow[%d]", at, i), "%q is no pattern; write a tool's name, which may have *", pattern)
+			a.d.at(fmt.Sprintf("%s.allow[%d]", at, i), "%q is not a pattern; write a tool's name, which may have *", pattern)
 		}
 	}
 	a.timeout(at+".timeout", f.Timeout)

@@ -199,7 +199,7 @@ func (o *overrides) models() {
 		case name == "scripted" || name == "" || strings.ContainsAny(name, "/ "):
 			o.bad(at, "cannot be the name of a provider")
 		case ProviderEnv[p.Kind][0] == "":
-			o.bad(at+".kind", "%q is none of anthropic, openai, gemini, mistral", p.Kind)
+			o.bad(at+".kind", "%q is not one of anthropic, openai, gemini, mistral", p.Kind)
 		case p.Key == "" && p.Kind != "openai":
 			o.bad(at, "has no key: set key, or the variable %s", ProviderEnv[p.Kind][0])
 		}

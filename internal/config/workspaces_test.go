@@ -85,7 +85,7 @@ func TestExtensionsOfAnApp(t *testing.T) {
 		"workspaces: {}":                   "platform user workspace",
 		"workspaces: {}\nextensions: []":   "",
 		"extensions: [platform]":           "platform",
-		"extensions: [platfrom]":           `extensions[0]: "platfrom" is none of platform, user, workspace`,
+		"extensions: [platfrom]":           `extensions[0]: "platfrom" is not one of platform, user, workspace`,
 		"extensions: [user]":               "extensions[0]: the app has no workspaces; add workspaces, or leave this out",
 		"extensions: [platform, platform]": `extensions[1]: "platform" is listed twice`,
 	} {

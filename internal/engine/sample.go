@@ -66,7 +66,7 @@ func (h *host) presentable(q parley.Sampling) (parley.Sampling, error) {
 		for _, p := range m.Parts {
 			size += len(p.Text)
 			if p.Type != parley.PartText {
-				err = parley.Errorf(parley.CodeInvalid, "a message has a part that is no text")
+				err = parley.Errorf(parley.CodeInvalid, "a message has a part that is not text")
 			}
 		}
 		if strings.TrimSpace(m.Text()) == "" || m.Role != parley.RoleUser && m.Role != parley.RoleAssistant {

@@ -128,7 +128,7 @@ func TestMalformedMessages(t *testing.T) {
 		{call("tools/call", `,"params":{"name":"mail","_meta":5}`), session, -32602, "do not fit"},
 		{call("tools/call", `,"params":{"name":"fly"}`), session, -32602, `there is no tool "fly"`},
 		{call("tools/list", `,"params":{"cursor":5}`), session, -32602, "cursor is not text"},
-		{call("tools/list", `,"params":{"cursor":"x"}`), session, -32602, "the cursor is none of this list"},
+		{call("tools/list", `,"params":{"cursor":"x"}`), session, -32602, "the cursor does not belong to this list"},
 		{call("resources/subscribe", `,"params":{"uri":"x"}`), session, -32601, `there is no method "resources/subscribe"`},
 		{call("notifications/initialized", ""), session, -32600, "is a notification, and has an id"},
 		{call("ping", `,"params":5`), session, -32602, "the params of ping are not an object"},

@@ -54,7 +54,7 @@ var words = []struct {
 	{re(`^(?:invalid request: |handling '.*': (?:invalid request: )?)?missing required "params"$`), badParams, "the params are missing", "send what the method needs"},
 	{re(`^method "(.*)" is invalid during session initialization$`), notRight, "$1 comes before the connection is initialized", "send initialize, then notifications/initialized, with the Mcp-Session-Id of the answer from then on"},
 	{re(`^duplicate "initialize" received$`), notRight, "the connection is initialized already", "go on with it, or leave out the Mcp-Session-Id to open another"},
-	{re(`^invalid params$`), badParams, "the cursor is none of this list", "begin without one"},
+	{re(`^invalid params$`), badParams, "the cursor does not belong to this list", "begin without one"},
 	{re(`^unknown (tool|prompt) ""$`), badParams, "the name of the $1 is missing", "${1}s/list has the names"},
 	{re(`^unknown (tool|prompt) "(.*)"$`), badParams, `there is no $1 "$2"`, "${1}s/list has the names"},
 	{re(`^failed to extract name from parameters for method "(.*)"$`), badParams, "the params of $1 do not fit", "the specification has the types of its fields"},

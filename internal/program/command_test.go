@@ -138,7 +138,7 @@ func TestCommand_that_is_wrong(t *testing.T) {
 		`app.yaml:7: tools.command.at_once: has to be from 1 to 100`,
 		`app.yaml:8: tools.command.memory: "much" is not a size`,
 		`tools.command.env.A.B: is not a valid variable name`,
-		`tools.command.tools.mail.effect: "wirte" is none of read, idempotent, write`,
+		`tools.command.tools.mail.effect: "wirte" is not one of read, idempotent, write`,
 	} {
 		if code != 1 || !strings.Contains(out, says) {
 			t.Errorf("exit %d without %q:\n%s", code, says, out)

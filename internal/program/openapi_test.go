@@ -176,7 +176,7 @@ func TestAPI_that_is_wrong(t *testing.T) {
 				`app.yaml:7: tools.openapi.timeout: has to be more than 0`,
 				`app.yaml:10: tools.openapi.operations[0]: api.yaml has no operation "sendMial"; it has sendMail`,
 				`app.yaml:11: tools.openapi.operations[1].name: "a b" cannot be a tool's name`,
-				`app.yaml:11: tools.openapi.operations[1].effect: "raed" is none of`,
+				`app.yaml:11: tools.openapi.operations[1].effect: "raed" is not one of`,
 				`app.yaml:11: tools.openapi.operations[1].key_header: "X Key" is not a valid header name`,
 				`app.yaml:11: tools.openapi.operations[1]: sendMail has its server at /v1`,
 				`app.yaml:12: tools.openapi.operations[2]: names no operation`,

@@ -256,7 +256,7 @@ func TestService_that_is_wrong(t *testing.T) {
 	}
 	for _, says := range []string{
 		`app.yaml:7: tools.http.secret: is not a signing secret`,
-		`app.yaml:13: tools.http.tools.mail.effect: "wirte" is none of read, idempotent, write`,
+		`app.yaml:13: tools.http.tools.mail.effect: "wirte" is not one of read, idempotent, write`,
 		`app.yaml:14: tools.http.tools.mail.key_ttl: is only for idempotent tools`,
 		`app.yaml:15: tools.http.tools.Two words: cannot be a tool's name`,
 	} {

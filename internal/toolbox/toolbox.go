@@ -187,7 +187,7 @@ func newTool(set seam.Toolset, d parley.ToolDecl) (*tool, error) {
 		d.Effect = parley.EffectWrite
 	case parley.EffectRead, parley.EffectIdempotent, parley.EffectWrite:
 	default:
-		return nil, parley.Errorf(parley.CodeInvalid, "tool %s: effect %q is none of read, idempotent, write", d.Name, d.Effect)
+		return nil, parley.Errorf(parley.CodeInvalid, "tool %s: effect %q is not one of read, idempotent, write", d.Name, d.Effect)
 	}
 	for _, c := range d.Credentials {
 		if !parley.CredentialName(c.Name) || len(c.Hosts) == 0 {

@@ -70,7 +70,7 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		"a name twice":       {[]seam.Toolset{decl(parley.ToolDecl{Name: "x"}), decl(parley.ToolDecl{Name: "x"})}, `two tools are named "x"`},
 		"a bad name":         {[]seam.Toolset{decl(parley.ToolDecl{Name: "a b"})}, `"a b" cannot be a tool's name`},
-		"an unknown effect":  {[]seam.Toolset{decl(parley.ToolDecl{Name: "x", Effect: "reed"})}, `effect "reed" is none of`},
+		"an unknown effect":  {[]seam.Toolset{decl(parley.ToolDecl{Name: "x", Effect: "reed"})}, `effect "reed" is not one of`},
 		"a schema not JSON":  {[]seam.Toolset{decl(parley.ToolDecl{Name: "x", InputSchema: json.RawMessage(`{`)})}, "tool x: input schema: is not JSON"},
 		"a schema not valid": {[]seam.Toolset{decl(parley.ToolDecl{Name: "x", OutputSchema: json.RawMessage(`{"type":"strnig"}`)})}, "tool x: output schema"},
 		"a remote reference": {[]seam.Toolset{decl(parley.ToolDecl{Name: "x", InputSchema: json.RawMessage(`{"$ref":"https://example.com/s.json"}`)})}, "schemas are not fetched"},

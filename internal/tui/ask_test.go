@@ -170,7 +170,7 @@ func TestAsk(t *testing.T) {
 		{"permission", perm, []line{
 			{"? May home call turn_on?\n  tool: turn_on\n  entity_id: light.desk\n  acts on: light.desk\n  Open until Mon 23 Nov 06:00. Ctrl-D leaves it open, Ctrl-C stops the turn.\n" +
 				"  1  Allow once\n  2  Allow for this session\n  3  Deny\n  4  Allow once, with another input\n  1-4: ", "perhaps\n"},
-			{`"perhaps" is none of the choices; give a number from 1 to 4`, ""},
+			{`"perhaps" is not one of the choices; give a number from 1 to 4`, ""},
 			{"1-4: ", "2\n"},
 			{"  Allowed for this session\n", ""},
 		}, parley.Answer{Choice: "allow_session"}},

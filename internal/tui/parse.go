@@ -130,7 +130,7 @@ func choiceOf(in parley.Interaction, offered []string, typed string) (string, er
 			return c, nil
 		}
 	}
-	return "", parley.Errorf(parley.CodeInvalid, "%q is none of the choices", parley.Cut(typed, 60)).WithHint("give a number from 1 to %d", len(offered))
+	return "", parley.Errorf(parley.CodeInvalid, "%q is not one of the choices", parley.Cut(typed, 60)).WithHint("give a number from 1 to %d", len(offered))
 }
 
 // pick reads the answer to one question: a label or its number, several if that is

@@ -44,8 +44,8 @@ func newBudgets() *budget {
 	return b
 }
 
-// ErrFull refuses an export of a user of whom enough wait already.
-var ErrFull = errors.New("enough of this user wait already")
+// ErrFull refuses an export when too many exports of the same user are waiting already.
+var ErrFull = errors.New("too many of this user's exports are waiting already")
 
 // budget limits the bytes that answers hold. A client that reads frees its share within
 // moments. When nothing is left, new answers wait, and an answer whose client has not

@@ -43,7 +43,7 @@ func validate(ms []parley.Message) error {
 		return fmt.Errorf("the last %d calls have no result", len(open))
 	}
 	if ms[len(ms)-1].Role == parley.RoleAssistant {
-		return fmt.Errorf("it ends with the assistant, who is to speak next")
+		return fmt.Errorf("the last message is the assistant's, but the assistant speaks next")
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func TestInvalidHistoryIsRefused(t *testing.T) {
 		"calls with results":            {[]parley.Message{q, assistant(text("I look."), call("a"), call("b")), results(result("b"), result("a"))}, ""},
 		"nothing":                       {nil, "it is empty"},
 		"the assistant first":           {[]parley.Message{assistant(text("Hi.")), q}, "begins with the assistant"},
-		"the assistant last":            {[]parley.Message{q, assistant(text("Hi."))}, "ends with the assistant"},
+		"the assistant last":            {[]parley.Message{q, assistant(text("Hi."))}, "the last message is the assistant's"},
 		"two users in a row":            {[]parley.Message{q, q}, "messages 0 and 1 are both the user's"},
 		"two assistants in a row":       {[]parley.Message{q, assistant(text("a")), assistant(text("b")), q}, "messages 1 and 2 are both the assistant's"},
 		"an empty message":              {[]parley.Message{{Role: parley.RoleUser}}, "it is empty"},

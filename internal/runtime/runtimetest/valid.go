@@ -27,7 +27,7 @@ func Validate(messages []parley.Message) error {
 		return fmt.Errorf("message 0 is the %s's, want the user's", r)
 	}
 	if r := messages[len(messages)-1].Role; r == parley.RoleAssistant {
-		return fmt.Errorf("the last message is the assistant's, who is to speak next")
+		return fmt.Errorf("the last message is the assistant's, but the assistant speaks next")
 	}
 	used := map[parley.CallID]bool{}
 	var open []parley.CallID // calls of the message before
