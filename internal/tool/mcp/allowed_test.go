@@ -13,9 +13,9 @@ import (
 	"github.com/parley-server/parley/internal/tool/mcp"
 )
 
-// TestAllowed: a server that may not run is not started. One that may not run any more once it
-// has started, since its program changed in between, is ended before it is used, and is not
-// tried in the way of the older era.
+// TestAllowed: a server that may not run is not started. If it is no longer allowed once it has
+// started, because its program changed in between, it is ended before it is used. It is then not
+// tried in the older era's way.
 func TestAllowed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ yes, starts, ended int64 }{

@@ -20,9 +20,9 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// TestDefinitions: whatever a server calls its tools, their names begin with its own and are
-// different; what it says of them is marked as its words, without control characters; what no
-// app could have is left out, and the log says why.
+// TestDefinitions: whatever a server calls its tools, their names here begin with the server's name
+// and differ. Their descriptions are marked as the server's words and have no control characters.
+// Tools that no app can have are left out, and the log says why.
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
@@ -95,8 +95,8 @@ func sum(name string) string {
 	return hex.EncodeToString(s[:4])
 }
 
-// TestAllow: only the tools that the operator allows are taken, and what is not there is a
-// mistake.
+// TestAllow: only the tools that the operator allows are accepted. Allowing a tool that does not
+// exist is a mistake.
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	open := func(o mcp.Options) ([]parley.ToolDecl, error) {

@@ -24,7 +24,7 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// desk answers questions as a person would, or says that nobody has yet.
+// desk answers questions as a person would, or reports that there is no answer yet.
 type desk struct {
 	mu    sync.Mutex
 	asked []parley.Interaction
@@ -85,8 +85,8 @@ func same(h http.Handler) http.Handler { return h }
 
 var eras = map[string]func(http.Handler) http.Handler{"newer": same, "older": older}
 
-// TestElicit: a server asks a person by a form, in both eras; the answer has the types of the
-// form, what is secret is asked for apart, and what was typed wrongly is asked for again.
+// TestElicit: in both eras a server asks a person by a form. The answer has the types of the form's
+// fields. Secrets are asked for separately, and a wrong value is asked for again.
 func TestElicit(t *testing.T) {
 	t.Parallel()
 	const schema = `{"type":"object","required":["age","name","pin","sizes"],"properties":{
@@ -138,8 +138,8 @@ func TestElicit(t *testing.T) {
 	}
 }
 
-// TestElicitNot: who declines has declined, and what nobody could answer is cancelled. A read
-// whose answer is not there yet ends, and is made again with it.
+// TestElicitNot: a person who declines has declined; a question that nobody could answer is
+// cancelled. A read without an answer yet ends, and is made again when the answer is there.
 func TestElicitNot(t *testing.T) {
 	t.Parallel()
 	for era, wrap := range eras {
@@ -179,8 +179,8 @@ func TestElicitNot(t *testing.T) {
 	}
 }
 
-// TestElicitLink: a person is asked to open a page, if it is one that they could be asked to
-// open; also where the server refuses a call until then.
+// TestElicitLink: a person is asked to open a page if its link is acceptable, also when the server
+// refuses a call until the page has been opened.
 func TestElicitLink(t *testing.T) {
 	t.Parallel()
 	yes := func(parley.Interaction) (parley.Answer, error) {
@@ -218,8 +218,8 @@ func TestElicitLink(t *testing.T) {
 	}
 }
 
-// TestElicitOfWhom: a server of the older era does not say in which call it asks. While two are
-// under way nobody is asked, and from then on it gets one call at a time.
+// TestElicitOfWhom: a server of the older era does not say to which call its question belongs.
+// While two calls are under way nobody is asked, and from then on it gets one call at a time.
 func TestElicitOfWhom(t *testing.T) {
 	t.Parallel()
 	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)

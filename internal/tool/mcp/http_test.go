@@ -22,8 +22,8 @@ import (
 	"github.com/parley-server/parley/internal/tool/mcp"
 )
 
-// TestStatus: what each way to fail says of a call. The server's tools are there; only the
-// call of note meets a failure.
+// TestStatus: what each kind of failure says about a call. The server's tools can be listed; only
+// the call of note fails.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	answer := func(status int) func(w http.ResponseWriter) {
@@ -66,7 +66,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// lastID is the id of a call that atCall has seen.
+// lastID has the id of a call that atCall has seen.
 type lastID struct {
 	http.ResponseWriter
 	id json.RawMessage
@@ -109,8 +109,8 @@ type readCloser struct{ *strings.Reader }
 
 func (readCloser) Close() error { return nil }
 
-// TestForgotten: a server of the older era forgets its sessions, as after a restart. The call
-// was refused for that, so it is made in a new session.
+// TestForgotten: a server of the older era forgets its sessions, as after a restart. The call is
+// refused for this reason only, so it is made again in a new session.
 func TestForgotten(t *testing.T) {
 	t.Parallel()
 	var forget atomic.Bool
@@ -134,7 +134,7 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// TestDown: a call of a server that is not there any more provably did nothing.
+// TestDown: a call of a server that no longer exists has provably done nothing.
 func TestDown(t *testing.T) {
 	t.Parallel()
 	at := httptest.NewServer(handler(newTestServer(nil)))
@@ -153,7 +153,7 @@ func TestDown(t *testing.T) {
 	t.Error("no call ended as an error")
 }
 
-// TestOptions: a mistake is reported with the option that has it.
+// TestOptions: a mistake is reported with the name of the wrong option.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for field, o := range map[string]mcp.Options{
@@ -311,8 +311,8 @@ func (i *issuer) check(r *http.Request) bool {
 	return i.valid != "" && r.Header.Get("Authorization") == "Bearer "+i.valid
 }
 
-// TestLogin: a token is got with the client's credentials, for this server alone, and again
-// when it is no longer taken. A call that was refused for its token is made once.
+// TestLogin: a token is obtained with the client's credentials, for this server alone, and a new
+// one when it is no longer accepted. A call that was refused because of its token is made once.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -355,9 +355,9 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestLogin_renewal: when a token that has expired is not renewed, the call is not made and
-// says why, without the library's words and the body of the answer. One who waits for a token
-// that another asks for can leave.
+// TestLogin_renewal: if an expired token cannot be renewed, the call is not made. The error gives
+// the reason, without the library's words and the body of the answer. A call that waits for
+// another's request for a token can stop waiting.
 func TestLogin_renewal(t *testing.T) {
 	t.Parallel()
 	var token atomic.Pointer[func(http.ResponseWriter)] // answers requests for a token

@@ -18,9 +18,9 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// TestKnown: the tools of a server are those that it listed last, also in an earlier process,
-// and it is started when one is called. If they are others then, who has the older version
-// makes no call of the newer one.
+// TestKnown: the tools of a server are those that it listed last, also in an earlier process, and
+// the server is started when one of them is called. If its tools have changed by then, a caller
+// with the older version of a tool cannot call the newer one.
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	var kept []byte

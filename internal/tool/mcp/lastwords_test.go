@@ -17,7 +17,7 @@ import (
 	"github.com/parley-server/parley/internal/tool/mcp"
 )
 
-// TestLastWords: of what a program said, the lines stay that tell why it ended, the last ones.
+// TestLastWords: of a program's output, the last lines that explain its end remain.
 func TestLastWords(t *testing.T) {
 	t.Parallel()
 	many := "first\n" + strings.Repeat("again\n", 30) + "last\n"
@@ -64,8 +64,8 @@ Node.js v22.14.0
 	}
 }
 
-// TestLastWordsOfProgram: the error of a server that ends at once has its reason, and not what
-// its package manager says beside it.
+// TestLastWordsOfProgram: the error of a server that ends at once has the reason, without the other
+// output of its package manager.
 func TestLastWordsOfProgram(t *testing.T) {
 	t.Parallel()
 	set := made(t, func(o *mcp.Options) {
@@ -80,8 +80,8 @@ echo "npm error 404 no such package s3cret" >&2; echo "npm error A complete log 
 	}
 }
 
-// TestStartingIsShown: a call says what it waits for when its server takes long to start, and
-// nothing when it does not.
+// TestStartingIsShown: a call reports what it waits for if its server takes long to start, and
+// nothing otherwise.
 func TestStartingIsShown(t *testing.T) {
 	t.Parallel()
 	for took, want := range map[time.Duration][]string{time.Second: nil, 20 * time.Second: {"connecting to the MCP server test"}} {
@@ -97,7 +97,7 @@ func TestStartingIsShown(t *testing.T) {
 					return inMemory(ctx, server)
 				})
 				r := over(t, set)
-				time.Sleep(time.Minute) // it is ended, since nobody uses it
+				time.Sleep(time.Minute) // it is ended because nobody uses it
 				slow = true
 				r.want(r.call("echo", in{"text": "a"}), parley.OutcomeOK, "a")
 				time.Sleep(time.Hour)

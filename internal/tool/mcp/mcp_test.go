@@ -83,7 +83,7 @@ func service(t *testing.T, wrap func(http.Handler) http.Handler, change ...func(
 	end := make(chan struct{})
 	at := httptest.NewServer(wrap(handler(newTestServer(end))))
 	t.Cleanup(func() {
-		close(end) // a server of the older era need not notice that its client is gone
+		close(end) // a server of the older era may not notice that its client is gone
 		at.Close()
 	})
 	o := mcp.Options{Name: "test", URL: at.URL + "/mcp", Logger: quiet}
@@ -110,7 +110,7 @@ func handler(s *sdk.Server) http.Handler {
 	})
 }
 
-// older refuses the newer era, as a server does that does not know it.
+// older refuses the newer era, as a server without it does.
 func older(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("MCP-Protocol-Version") >= "2026-07-28" {
@@ -205,8 +205,8 @@ func TestTools(t *testing.T) {
 	})
 }
 
-// TestFlood: a server that says too much is read no faster than it can be followed, and its
-// answer comes all the same.
+// TestFlood: a server that sends too many messages is read only as fast as they can be handled, and
+// its answer still arrives.
 func TestFlood(t *testing.T) {
 	everyWay(t, func(t *testing.T, r *rig) {
 		r.want(r.call("flood", in{"n": 4000}), parley.OutcomeOK, "flooded")
@@ -218,7 +218,7 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// TestHuge: an answer of 100 MB is not read. Whether the call took effect is not known, and
+// TestHuge: an answer of 100 MB is not read. It is then unknown whether the call took effect, and
 // the next call works.
 func TestHuge(t *testing.T) {
 	t.Parallel()
@@ -252,7 +252,7 @@ func TestHuge(t *testing.T) {
 	}
 }
 
-// TestHang: a call ends with its time, or when it is cancelled, and the next one works.
+// TestHang: a call ends at its timeout, or when it is cancelled, and the next one works.
 func TestHang(t *testing.T) {
 	everyWay(t, func(t *testing.T, r *rig) {
 		r.want(r.callBy(t.Context(), "hang", in{}, time.Now().Add(50*time.Millisecond)), parley.OutcomeError, "")
@@ -263,12 +263,12 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// TestChanged: a tool keeps the definition with which it was taken.
+// TestChanged: a tool keeps the definition with which it was accepted.
 func TestChanged(t *testing.T) {
 	everyWay(t, func(t *testing.T, r *rig) {
 		r.want(r.call("change", in{}), parley.OutcomeOK, "done")
 		deadline := time.Now().Add(within)
-		for r.call("echo", in{"text": "hello"}).Outcome == parley.OutcomeOK && time.Now().Before(deadline) { // the news takes its time
+		for r.call("echo", in{"text": "hello"}).Outcome == parley.OutcomeOK && time.Now().Before(deadline) { // the notification arrives after a while
 		}
 		r.want(r.call("echo", in{"text": "hello"}), parley.OutcomeError, "has changed the definition of its tool echo")
 		r.want(r.call("fail", in{}), parley.OutcomeError, "no longer has the tool fail")
@@ -276,14 +276,14 @@ func TestChanged(t *testing.T) {
 	})
 }
 
-// TestStrict: a server of the older era that ends when it is asked in the newer one's way.
+// TestStrict: a server of the older era that ends when it gets the newer era's first request.
 func TestStrict(t *testing.T) {
 	t.Parallel()
 	r := program(t, func(o *mcp.Options) { o.Env["MCP_TEST_SERVER"] = "strict" })
 	r.want(r.call("echo", in{}), parley.OutcomeOK, "strictly")
 }
 
-// TestEnvironment: a program gets what the operator names, and nothing of the server's.
+// TestEnvironment: a program gets the variables that the operator names, and no others of Parley's.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "sk-secret")
 	r := program(t, func(o *mcp.Options) { o.Env["MINE"] = "yes" })
@@ -294,7 +294,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestClose: nothing is left of a server, also of one that does not want to end.
+// TestClose: nothing is left of a server, even of one that ignores the request to end.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	r := program(t)
@@ -318,9 +318,9 @@ func pidOf(t *testing.T, text string) int {
 	return pid
 }
 
-// TestThousand makes 1,000 calls with effects, a few at once, of servers that kill themselves
-// before or after the effect. No call takes effect twice; one that is said to have happened did,
-// one that is said not to have happened did not; and nothing is left of any server.
+// TestThousand makes 1,000 calls with effects, several at once, of servers that kill themselves
+// before or after the effect. No call takes effect twice. A call that is reported as done took
+// effect, and one that is reported as not done did not. Nothing is left of any server.
 func TestThousand(t *testing.T) {
 	t.Parallel()
 	const calls, users = 1000, 4
@@ -377,8 +377,8 @@ func TestThousand(t *testing.T) {
 	}
 }
 
-// TestBackoff: a server that fails is started again later and later, and a call does not wait
-// for a start that is far away.
+// TestBackoff: a failing server is started again after growing delays, and a call does not wait for
+// a start that is far away.
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -461,8 +461,8 @@ func inMemory(ctx context.Context, server *sdk.Server) (sdk.Transport, func(), e
 	return ours, func() { _ = ss.Close() }, nil
 }
 
-// TestClosedWhileStarting: nothing of a connection is left when the toolset is closed while it is
-// being opened, at whichever moment.
+// TestClosedWhileStarting: nothing of a connection is left when the toolset is closed while the
+// connection is being opened, at any moment of the opening.
 func TestClosedWhileStarting(t *testing.T) {
 	t.Parallel()
 	for i := range 300 {

@@ -18,8 +18,8 @@ import (
 	"github.com/parley-server/parley/internal/login"
 )
 
-// TestLogin_is_waited_for: while one request asks for a token, the others wait for it no
-// longer than they want to.
+// TestLogin_is_waited_for: while one request asks for a token, the others wait for it, each no
+// longer than its own deadline.
 func TestLogin_is_waited_for(t *testing.T) {
 	t.Parallel()
 	l := newOwn(OAuth{}, Options{}.clean, login.Search{Client: http.DefaultClient, Resource: "http://a"})
@@ -44,8 +44,8 @@ func TestLogin_is_waited_for(t *testing.T) {
 	}
 }
 
-// TestSecretsAreRemovedBeforeTheCut: what a server says is shortened. A secret that lies across
-// the cut is removed as a whole.
+// TestSecretsAreRemovedBeforeTheCut: a server's text is shortened. A secret that crosses the cut is
+// removed as a whole.
 func TestSecretsAreRemovedBeforeTheCut(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-0815-4711-0042-password"

@@ -15,7 +15,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// commands waits until the server's prompts are so many.
+// commands waits until the server has this many prompts.
 func (r *rig) commands(n int) []parley.SlashCommand {
 	r.t.Helper()
 	var list []parley.SlashCommand
@@ -28,8 +28,8 @@ func (r *rig) commands(n int) []parley.SlashCommand {
 	return nil
 }
 
-// TestPrompts: a server's prompts are slash commands under the server's name. What they say comes
-// from the server when they are used.
+// TestPrompts: a server's prompts are slash commands with the server's name in front. Their text
+// comes from the server when they are used.
 func TestPrompts(t *testing.T) {
 	everyWay(t, func(t *testing.T, r *rig) {
 		var _ seam.Commander = r.set

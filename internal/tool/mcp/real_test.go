@@ -40,7 +40,7 @@ func TestEverything(t *testing.T) {
 	}
 	r.want(r.call("trigger-long-running-operation", in{"duration": 1, "steps": 4}), parley.OutcomeOK, "completed")
 	r.mu.Lock()
-	if said := strings.Join(r.progress, " "); !strings.Contains(said, "1 of 4 2 of 4") { // the last may come after the result
+	if said := strings.Join(r.progress, " "); !strings.Contains(said, "1 of 4 2 of 4") { // the last one may arrive after the result
 		t.Errorf("the progress was %q", said)
 	}
 	r.mu.Unlock()

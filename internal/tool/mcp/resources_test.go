@@ -43,8 +43,8 @@ func (r *rig) listed() (uris []string, cut bool) {
 	return uris, cut
 }
 
-// TestReadResources: a server's resources and templates are listed and read, over each way and in both
-// eras. What it says is text without what nobody sees, or files.
+// TestReadResources: a server's resources and templates are listed and read, over each transport
+// and in both eras. Their content is files, or text without invisible characters.
 func TestReadResources(t *testing.T) {
 	everyWay(t, func(t *testing.T, r *rig) {
 		got, cut := r.listed()
@@ -70,7 +70,7 @@ func TestReadResources(t *testing.T) {
 				t.Errorf("%s: %v %s", uri, err, diff)
 			}
 		}
-		for _, want := range []string{"1", "2"} { // whatever the server says about keeping it
+		for _, want := range []string{"1", "2"} { // whatever the server says about caching
 			if got, err := r.reads(t.Context(), "test://count"); err != nil || got[0].Text != want {
 				t.Errorf("got %+v, %v, want %s", got, err, want)
 			}
@@ -105,8 +105,8 @@ func TestReadResources(t *testing.T) {
 	})
 }
 
-// TestReadResources_of_hostile_servers: what is too large is an error, a server that dies is started
-// again, and the next one who asks gets an answer.
+// TestReadResources_of_hostile_servers: a resource that is too large is an error. A server that
+// dies is started again, and the next request gets an answer.
 func TestReadResources_of_hostile_servers(t *testing.T) {
 	t.Run("a program", func(t *testing.T) {
 		t.Parallel()
@@ -149,8 +149,8 @@ func TestReadResources_of_hostile_servers(t *testing.T) {
 	})
 }
 
-// TestResources_are_bounded: of a list without an end, a part is shown that says so. URIs that nobody
-// could write are left out.
+// TestResources_are_bounded: a part of an endless list is shown, and marked as cut. URIs that
+// nobody could write are left out.
 func TestResources_are_bounded(t *testing.T) {
 	t.Parallel()
 	r := service(t, func(http.Handler) http.Handler {
@@ -175,8 +175,8 @@ func TestResources_are_bounded(t *testing.T) {
 	}
 }
 
-// TestReadResources_of_callers: a resource is read with the token of whoever reads it, over a
-// connection of its own.
+// TestReadResources_of_callers: a resource is read with the caller's token, over a connection of
+// its own.
 func TestReadResources_of_callers(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -16,8 +16,8 @@ import (
 
 //lint:file-ignore SA1019 roots are deprecated, and servers ask for them
 
-// TestRoots: a server that asks is told of the folders of its scope, in both eras, and of none
-// if it has no scope.
+// TestRoots: a server that asks for roots gets the folders of its scope, in both eras, and none if
+// it has no scope.
 func TestRoots(t *testing.T) {
 	t.Parallel()
 	for era, wrap := range eras {

@@ -114,8 +114,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestSampleNot: a server that may not have replies is not told that it could, and one that gets
-// none is told so, without what is not for it. A call of the newer era ends there.
+// TestSampleNot: a server that may not have replies is not told that it could ask. One that gets no
+// reply is told so, without the internal reason. A call of the newer era ends there.
 func TestSampleNot(t *testing.T) {
 	t.Parallel()
 	tools, picture := says("go"), says("go")
@@ -154,14 +154,13 @@ func TestSampleNot(t *testing.T) {
 			}
 		}
 	}
-	// A write whose server got no reply has failed: the server waits for nothing.
+	// A write whose server got no reply has failed, because the server is not waiting.
 	if res := no(declined).run(t, wanting(t, same, true, says("go")), "write"); res.Outcome != parley.OutcomeError {
 		t.Errorf("a write: %+v", res.ToolResult)
 	}
 }
 
-// TestSampleAgain: a call that reads and has to wait ends, and asks under the same key when it is
-// made again.
+// TestSampleAgain: a read that has to wait ends, and asks under the same key when it is made again.
 func TestSampleAgain(t *testing.T) {
 	t.Parallel()
 	for era, wrap := range eras {

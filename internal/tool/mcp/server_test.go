@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// strict is a server of the older era that ends when it is asked anything else first.
+// strict is a server of the older era that ends if its first request is anything but initialize.
 func strict() {
 	in := bufio.NewScanner(os.Stdin)
 	begun := false
@@ -65,7 +65,7 @@ func strict() {
 
 type in map[string]any
 
-// newTestServer is a server with tools of every temper. When over is closed, its calls end.
+// newTestServer is a server with tools of many kinds. When over is closed, its calls end.
 func newTestServer(over <-chan struct{}) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	no := false
@@ -119,10 +119,10 @@ func newTestServer(over <-chan struct{}) *sdk.Server {
 		}
 		return said("flooded"), nil
 	})
-	// note writes down that a call took effect, and may kill the server before or after it.
+	// note records that a call took effect, and may kill the server before or after that.
 	add("note", &sdk.ToolAnnotations{DestructiveHint: &no}, func(_ context.Context, r *sdk.CallToolRequest, in in) (*sdk.CallToolResult, error) {
 		key, _ := r.Params.Meta[mcp.IdempotencyKey].(string)
-		die, _ := in["die"].(float64) // of 100 calls, how many kill it
+		die, _ := in["die"].(float64) // how many of 100 calls kill it
 		when := rand.Float64() * 200
 		if when < die {
 			suicide()
@@ -215,7 +215,7 @@ func offer(s *sdk.Server) {
 		})
 }
 
-// prompt is a prompt that says text with its arguments, and has a file.
+// prompt is a prompt that returns text with its arguments, and has a file.
 func prompt(text string) sdk.PromptHandler {
 	return func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
 		if strings.Contains(text, "%s") {
