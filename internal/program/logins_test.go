@@ -38,6 +38,10 @@ func (p *place) withLogin(as *oauth.Server) (mailed func() int) {
 		count <- <-count + 1
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "mailed with " + r.Extra.Header.Get("Authorization")}}}, nil
 	})
+	s.AddResource(&mcp.Resource{URI: "post://letter", Name: "letter"}, func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		text := "the letter of " + r.Extra.Header.Get("Authorization")
+		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: r.Params.URI, Text: text}}}, nil
+	})
 	h := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true})
 	at := httptest.NewServer(as.Protect("/mcp", h))
 	p.t.Cleanup(at.Close)
@@ -56,6 +60,8 @@ resume: auto
   clerk:
     - when: .Results
       say: "{{ range .Results }}{{ .Output }}{{ end }}"
+    - when: eq .Question "letter"
+      say: "told: {{ range .Steers }}{{ . }}{{ end }}"
     - when: eq .Question "log in"
       call:
         - tool: mcp__post__login
@@ -105,6 +111,17 @@ func TestLogins(t *testing.T) {
 		t.Errorf("it says of itself %+v", who)
 	}
 	first, second := s.session("desk"), s.session("desk")
+	resources := func() parley.ResourceList {
+		return must[parley.ResourceList](s, "GET", "/v1/sessions/"+string(first)+"/resources", "")
+	}
+	const letter = `{"message": "letter", "resources": [{"server": "post", "uri": "post://letter"}]}`
+	// Nobody is logged in. The list says so, and a message with a resource is refused with what to do.
+	if got := resources(); len(got.Resources) != 0 || len(got.Failed) != 1 || got.Failed[0].Error.Code != parley.CodeForbidden || !strings.Contains(got.Failed[0].Error.Hint, "log in when you are asked to") {
+		t.Errorf("resources: %+v", got)
+	}
+	if a := s.ask("POST", "/v1/sessions/"+string(first)+"/turns", letter); a.status != 403 || problemOf(t, a).Field != "resources[0]" || !strings.Contains(problemOf(t, a).Hint, "log in when you are asked to") {
+		t.Errorf("a letter without a login: %s", a)
+	}
 	turns := []parley.TurnID{s.send(first, "log in").ID, s.send(second, "log in").ID}
 	in := s.interaction(s.waiting(turns[0]).Interactions[0])
 	if other := s.interaction(s.waiting(turns[1]).Interactions[0]); other.URL != in.URL {
@@ -126,6 +143,17 @@ func TestLogins(t *testing.T) {
 		t.Errorf("%+v with %+v", end, end.Response)
 	}
 
+	if got := resources(); len(got.Resources) != 1 || got.Resources[0].URI != "post://letter" || got.Failed != nil {
+		t.Errorf("resources: %+v", got)
+	}
+	read := must[parley.TurnInfo](s, "POST", "/v1/sessions/"+string(first)+"/turns", letter)
+	if end := s.settle(read.ID); end.Status != parley.StatusCompleted {
+		t.Errorf("%+v with %+v", end, end.Response)
+	}
+	if log := strings.Join(s.log(first), "\n"); !strings.Contains(log, "the letter of Bearer [redacted]") {
+		t.Errorf("the log:\n%s", log)
+	}
+
 	// The login is removed: a write waits for another one before it has begun.
 	code, out, errs := p.run("logins", "list")
 	id, _, _ := strings.Cut(out, " ")
@@ -134,6 +162,9 @@ func TestLogins(t *testing.T) {
 	}
 	if code, out, errs := p.run("logins", "forget", id); code != 0 || !strings.Contains(out, "have been revoked") {
 		t.Fatalf("logins forget: exit %d\n%s%s", code, out, errs)
+	}
+	if a := s.ask("POST", "/v1/sessions/"+string(first)+"/turns", letter); a.status != 403 {
+		t.Errorf("a letter without a login: %s", a)
 	}
 	turn := s.send(first, "again").ID
 	in = s.interaction(s.waiting(turn).Interactions[0])
