@@ -423,3 +423,30 @@ func TestImport_whose_answer_is_lost(t *testing.T) {
 		t.Errorf("%v, hint %q after %d requests", err, parley.Info(err).Hint, len(got))
 	}
 }
+
+// TestSendAndWait_while_the_server_restarts: while the client waits for a turn that runs, the server
+// says that it cannot answer, and then is cut off. The client goes on waiting.
+func TestSendAndWait_while_the_server_restarts(t *testing.T) {
+	t.Parallel()
+	var awaits atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := "running"
+		if strings.HasSuffix(r.URL.Path, "/await") {
+			switch awaits.Add(1) {
+			case 1:
+				w.WriteHeader(http.StatusServiceUnavailable)
+				_, _ = io.WriteString(w, `{"error":{"code":"unavailable","message":"the server starts"}}`)
+				return
+			case 2:
+				panic(http.ErrAbortHandler)
+			}
+			status = "completed"
+		}
+		_, _ = io.WriteString(w, `{"id":"T","session_id":"S","status":"`+status+`"}`)
+	}))
+	t.Cleanup(web.Close)
+	got, err := client.New(client.Options{BaseURL: web.URL}).SendAndWait(t.Context(), "S", parley.Send{Message: "hello"})
+	if err != nil || got.Status != parley.StatusCompleted || awaits.Load() != 3 {
+		t.Errorf("got %s, %v, after %d requests", got.Status, err, awaits.Load())
+	}
+}

@@ -234,6 +234,29 @@ func TestOwnInputAcrossAPermission(t *testing.T) {
 	}
 }
 
+// TestEditedToALiteral: a person may edit an input to a text that only looks as if it had been
+// redacted, if nothing was redacted from the call.
+func TestEditedToALiteral(t *testing.T) {
+	t.Parallel()
+	const literal = "the log shows [redacted] where a key was"
+	for _, own := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &folder{t: t, effect: parley.EffectWrite, own: own}
+			r := enginetest.New(t, writes("plain", 1), f.app(asking), f.in)
+			defer r.Close()
+			turn := r.Await(r.Send(r.Session().ID, "go").ID)
+			raw, _ := json.Marshal(map[string]string{"text": literal})
+			if _, err := r.Engine.Answer(ctx, enginetest.User, turn.Interactions[0], parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow, Input: raw}}); err != nil {
+				t.Fatalf("the answer: %v", err)
+			}
+			r.Await(turn.ID)
+			if diff := cmp.Diff([]string{literal}, f.written()); diff != "" {
+				t.Errorf("written (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestOwnInputOfADirectCall: the input of a queued direct call is in memory too. A retry asks for
 // it again.
 func TestOwnInputOfADirectCall(t *testing.T) {
