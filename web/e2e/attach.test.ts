@@ -59,7 +59,7 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
     await input.pressSequentially("What grows in bed 3 of @");
     await menu.waitFor();
     expect(await options.count()).toBe(50);
-    await b.page.getByText("15 more. Type a part of the name").waitFor();
+    await b.page.getByText("16 more. Type a part of the name").waitFor();
     // The server that cannot be started says so, and does not hide the other.
     await b.page.getByRole("status").getByText("The MCP server attic").waitFor();
     await look(b, `attach-menu-${name}`);
@@ -147,6 +147,28 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
     expect(await answers.count()).toBe(1);
     expect(await alert.count()).toBe(0);
     expect(b.complaints).toEqual([]);
+    await b.close();
+  });
+
+  test("that take long can be given up", async () => {
+    const b = await startBrowser(sizes[1][1]);
+    const { input, menu, chips, stop, last, done } = at(b);
+    await open(b);
+    await input.pressSequentially("@ledger");
+    await menu.waitFor();
+    await input.press("Enter");
+    await input.pressSequentially("What is in it?");
+    await input.press("Enter");
+    await stop.click();
+    await last.getByText("You stopped this before it was sent.").waitFor();
+    await b.shot("attach-stopped");
+    await last.getByRole("button", { name: "Edit" }).click();
+    expect(await input.inputValue()).toBe("What is in it?");
+    expect(await chips.allInnerTexts()).toEqual(["Ledger\nshelf"]);
+    await b.page.getByRole("button", { name: "Remove Ledger" }).click();
+    await input.press("Enter");
+    await done();
+    await last.getByText("Nothing is attached to: What is in it?").waitFor();
     await b.close();
   });
 

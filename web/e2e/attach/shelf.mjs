@@ -20,6 +20,7 @@ add("Old diary", "file:///diary/2019.md", "", async () => {
 });
 add("Seed catalogue", "file:///garden/seeds.csv", "All varieties that can be ordered, with their prices, suppliers and the months in which they are sown", async (uri) =>
   text(uri, "seed;price\n".repeat(40_000)));
+add("Ledger", "file:///ledger.md", "", () => new Promise(() => {}));
 for (let i = 1; i <= 60; i++) add(`Letter ${i}`, `file:///letters/${i}.md`, "", async (uri) => text(uri, `Letter ${i}.`));
 
 server.registerResource("Weather of a day", new ResourceTemplate("weather://{place}/{day}", { list: undefined }), { title: "Weather of a day" }, async (uri, { place, day }) =>

@@ -227,6 +227,14 @@ export interface SessionWindow {
   rules: Rule[];
 }
 
+/** What a message may have besides its text. */
+export interface SendOptions {
+  busy?: BusyMode | undefined;
+  resources?: readonly ResourceRef[];
+  /** Gives up. Whether the message was accepted before the server noticed is in the log. */
+  signal?: AbortSignal;
+}
+
 export type Fetch = (input: string, init?: RequestInit) => Promise<Response>;
 
 export interface SessionPage {
@@ -275,7 +283,7 @@ export interface Client {
   update(id: string, patch: SessionPatch): Promise<SessionInfo>;
   remove(id: string): Promise<void>;
   /** The same key returns the same turn, so a request whose answer was lost can be repeated. */
-  send(session: string, message: string, key: string, busy?: BusyMode, resources?: readonly ResourceRef[]): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
+  send(session: string, message: string, key: string, more?: SendOptions): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
   cancel(turn: string, reason: string): Promise<void>;
   retry(turn: string): Promise<Pick<TurnInfo, "id" | "session_id" | "status">>;
   resume(turn: string): Promise<void>;
@@ -400,10 +408,11 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
       (await call("POST", "v1/sessions", { body: { app, outside_id: outsideID, ...more } })) as SessionInfo,
     update: async (session, patch) => (await call("PATCH", `v1/sessions/${id(session)}`, { body: patch })) as SessionInfo,
     remove: async (session) => void (await call("DELETE", `v1/sessions/${id(session)}`)),
-    send: async (session, message, key, busy, resources = []) =>
+    send: async (session, message, key, { busy, resources = [], signal } = {}) =>
       (await call("POST", `v1/sessions/${id(session)}/turns`, {
         body: { message, ...(busy && { busy }), ...(resources.length > 0 && { resources: resources.map(({ server, uri }) => ({ server, uri })) }) },
         key,
+        signal,
       })) as TurnInfo,
     cancel: async (turn, reason) => void (await call("POST", `v1/turns/${id(turn)}/cancel`, { body: { reason } })),
     retry: async (turn) => (await call("POST", `v1/turns/${id(turn)}/retry`)) as TurnInfo,

@@ -4,7 +4,7 @@
 
 import { createStore, type StoreApi } from "zustand/vanilla";
 
-import { toApiError, type ApiError, type Approval, type ApprovalState, type Client, type ResourceList, type SessionWindow, type SlashCommand } from "../api/client.ts";
+import { ApiError, toApiError, type Approval, type ApprovalState, type Client, type ResourceList, type SessionWindow, type SlashCommand } from "../api/client.ts";
 import type { Answer, BusyMode, PermissionMode, Pin, Rule, SessionInfo, TurnView } from "../api/types.gen.ts";
 import { exchangesOf, isOpen, type Exchange } from "../session/exchange.ts";
 import { Inbox } from "../session/inbox.ts";
@@ -28,6 +28,8 @@ interface Outbox {
   turn?: string;
   error?: ApiError;
   stop?: boolean;
+  /** Ends the request under way. */
+  away?: AbortController;
 }
 
 /** The session's index row at the time its log began to be read. */
@@ -422,6 +424,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     const o = this.#outboxes.get(id);
     if (!o) return;
     delete o.error;
+    o.stop = false;
     this.#redraw(id);
     await this.#deliver(id);
   }
@@ -460,11 +463,12 @@ export abstract class Chat<S extends ChatState = ChatState> {
   async #deliver(id: string): Promise<void> {
     const o = this.#outboxes.get(id);
     if (!o) return;
+    const away = (o.away = new AbortController());
     try {
       const server = await this.#server(id);
       const w = await this.#watched(id, server);
       if (this.#outboxes.get(id) !== o) return;
-      const turn = await this.client.send(server, o.text, o.key, o.busy, o.attached);
+      const turn = await this.client.send(server, o.text, o.key, { busy: o.busy, resources: o.attached, signal: away.signal });
       o.turn = turn.id;
       w.retry(); // at once, if it polls
       if (o.stop) await this.#cancel(turn.id);
@@ -472,7 +476,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
       this.wrote(id, this.#withOutbox(id, exchangesOf(w.view.transcript.turns, w.view.live, w.view.records)));
       this.#changed(id, w);
     } catch (cause) {
-      const error = toApiError(cause);
+      const error = away.signal.aborted ? stopped : toApiError(cause);
       if (error.code === "not_found") this.#forget(id); // deleted elsewhere: the next attempt makes it again
       if (o.attached.length > 0 && isOfMessage(error) && this.state.opened.id === id) {
         const back = this.takeBack();
@@ -497,6 +501,9 @@ export abstract class Chat<S extends ChatState = ChatState> {
     if (!o) return;
     o.stop = true;
     this.#redraw(id);
+    // A server may take long to read what is attached. Should the message have been accepted all the
+    // same, its turn is cancelled when the log has it.
+    if (o.attached.length > 0) o.away?.abort();
   }
 
   async #cancel(turn: string): Promise<void> {
@@ -664,6 +671,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.inbox.close();
   }
 }
+
+const stopped = new ApiError({ code: "cancelled", message: "You stopped this before it was sent." });
 
 /** Whether an error says that the message itself cannot be accepted, so that nothing of it was kept. */
 const isOfMessage = (e: ApiError): boolean => /^(message|resources|app)\b/.test(e.field);

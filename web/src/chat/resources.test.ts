@@ -12,6 +12,8 @@ const diary = { server: "shelf", uri: "file:///diary.md", name: "Old diary" };
 let server: FakeParley;
 let sent: unknown[];
 let chat: Listed;
+/** Messages do not arrive: the server they need is read for long. */
+let held: boolean;
 
 const opened = () => chat.store.getState().opened;
 const shown = () => opened().exchanges.map((x) => [x.question, x.standing, x.resources?.map((r) => r.uri)]);
@@ -27,9 +29,13 @@ beforeEach(() => {
   vi.useFakeTimers();
   server = new FakeParley();
   sent = [];
+  held = false;
   let ids = 0;
   const client = createClient("http://parley.test/", (input, init) => {
-    if (init?.method === "POST" && input.endsWith("/turns")) sent.push(JSON.parse(String(init.body)));
+    if (init?.method === "POST" && input.endsWith("/turns")) {
+      sent.push(JSON.parse(String(init.body)));
+      if (held) return new Promise((_, refuse) => init.signal?.addEventListener("abort", () => refuse(new DOMException("aborted", "AbortError"))));
+    }
     return server.fetch(input, init);
   });
   chat = new Listed({ client, app: "chaos", uuid: () => `uuid-${++ids}`, schedule: (f) => queueMicrotask(f) }, { title: "", greeting: "", placeholder: "", pin: "" });
@@ -78,6 +84,34 @@ test("of what may have arrived nothing is sent anew: the same message can be sen
   expect(shown()).toEqual([["What grows?", "unsent", [plan.uri]]]);
   expect(chat.takeBack()).toEqual({ text: "What grows?", attached: [plan] });
   expect(shown()).toEqual([]);
+});
+
+test("whoever stops while a server is read need not wait, and can send again", async () => {
+  held = true;
+  const done = chat.send("What grows?", undefined, [plan]);
+  await vi.waitFor(() => expect(sent).toHaveLength(1));
+  await chat.stop();
+  await done;
+  expect(shown()).toEqual([["What grows?", "unsent", [plan.uri]]]);
+  expect(opened().exchanges[0]?.error?.message).toBe("You stopped this before it was sent.");
+  expect(server.requests.filter((r) => r.includes("/cancel"))).toEqual([]);
+  held = false;
+  await chat.sendAgain();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(shown()).toEqual([["What grows?", "running", [plan.uri]]]);
+  expect(server.requests.filter((r) => r.includes("/cancel"))).toEqual([]);
+});
+
+test("what was accepted although somebody stopped it is cancelled when the log has it", async () => {
+  held = true;
+  const done = chat.send("What grows?", undefined, [plan]);
+  await vi.waitFor(() => expect(sent).toHaveLength(1));
+  await chat.stop();
+  await done;
+  const s = [...server.sessions.values()][0];
+  server.begin(s?.id ?? "", "What grows?", undefined, [plan]);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(shown()).toEqual([["What grows?", "cancelled", [plan.uri]]]);
 });
 
 test("the list has all pages, and says what is missing", async () => {
