@@ -45,7 +45,7 @@ func TestParse(t *testing.T) {
 	for _, e := range f.Entries {
 		got = append(got, fmt.Sprintf("%d %s %s %s", e.Line, e.Event, e.Name, e.Timeout))
 	}
-	if want := "[5 PreToolUse guard.sh 30s 6 PreToolUse hooks.example.com 1m0s 8 PostToolUse node 1m0s]"; fmt.Sprint(got) != want {
+	if want := "[5 PreToolUse guard.sh 30s 6 PreToolUse hooks.example.com 1m0s 8 PostToolUse log.js 1m0s]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v", got)
 	}
 	hooks := make([]hook.Hook, len(f.Entries))
@@ -113,6 +113,25 @@ func TestParse(t *testing.T) {
 	many := `{"hooks":{"PostToolUse":[{"hooks":[` + strings.Repeat(`{"type":"command","command":"x"},`, hook.MaxHooks) + `{"type":"command","command":"y"}]}]}}`
 	if f := hook.Parse([]byte(many)); len(f.Entries) != hook.MaxHooks || len(f.Mistakes) != 1 {
 		t.Errorf("%d hooks, %v", len(f.Entries), f.Mistakes)
+	}
+}
+
+// TestNames: people tell hooks apart by the script that runs, not by the shell or an argument.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{
+		"sh guard.sh": "guard.sh",
+		"node audit.mjs --to https://audit.example.com": "audit.mjs",
+		"node --require=./x tools/check.mjs":            "check.mjs",
+		"curl -d @x https://example.com/in":             "curl",
+		"/usr/local/bin/guard -v":                       "guard",
+		"jq .":                                          "jq",
+	} {
+		settings, _ := json.Marshal(map[string]any{"hooks": map[string]any{"Stop": []any{map[string]any{"hooks": []any{map[string]any{"type": "command", "command": command}}}}}})
+		f := hook.Parse(settings)
+		if len(f.Entries) != 1 || f.Entries[0].Name != want {
+			t.Errorf("%s: %+v", command, f.Entries)
+		}
 	}
 }
 

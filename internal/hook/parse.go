@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -195,7 +196,7 @@ func (p *parser) entry(at string, raw json.RawMessage, matcher string, m matcher
 		e.Runs, e.Name = h.URL, u.Hostname()
 	} else {
 		e.Runs = strings.Join(append([]string{h.Command}, h.Args...), " ")
-		e.Name = nameOf(h.Command)
+		e.Name = nameOf(e.Runs)
 	}
 	p.f.Entries = append(p.f.Entries, e)
 }
@@ -229,11 +230,18 @@ func (h handler) check() string {
 	return ""
 }
 
-// nameOf returns a short name for a command line: its first script or program.
+// script matches the file names of scripts.
+var script = regexp.MustCompile(`\w\.(sh|bash|py|js|mjs|cjs|ts|rb|pl|php|ps1)$`)
+
+// nameOf returns a short name for a command line: its first script or program. An option or an
+// address, such as the one that a script sends something to, names neither.
 func nameOf(line string) string {
 	words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\n\"'", r) })
 	for _, w := range words {
-		if strings.Contains(w, "/") {
+		if strings.HasPrefix(w, "-") || strings.Contains(w, "://") {
+			continue
+		}
+		if strings.Contains(w, "/") || script.MatchString(w) {
 			return parley.Cut(path.Base(w), 60)
 		}
 	}
