@@ -255,7 +255,7 @@ func (s *Server) appInfo(a parley.App) AppInfo {
 		info.Tools = append(info.Tools, AppTool{Name: t.Name, Description: t.Description, Effect: effect})
 	}
 	if wrong := s.mistakes()[a.Name]; len(wrong) > 0 {
-		info.Notices = append(info.Notices, "This app was changed and now has mistakes, so its previous version is served: "+strings.Join(wrong, "; "))
+		info.Notices = append(info.Notices, "This app has mistakes, so its last correct version is served: "+strings.Join(wrong, "; "))
 	}
 	m, err := s.o.Engine.Model(a.Model)
 	if err != nil {

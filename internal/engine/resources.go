@@ -272,8 +272,8 @@ func (e *Engine) readAll(ctx context.Context, r reader, list []resource) (parts 
 			}
 			room -= len(part.Text)
 			if room < 0 || media < 0 || len(parts) == 2*parley.MaxResources {
-				return nil, nil, parley.Errorf(parley.CodeTooLarge, "the resource %s is too large: the resources of a message may have %d bytes of text, %d of images and documents, and %d pieces",
-					want, cmp.Or(e.o.Limits.MaxMessage, parley.MaxMessage), maxReadFiles, 2*parley.MaxResources).
+				return nil, nil, parley.Errorf(parley.CodeTooLarge, "the resource %s is too large: the resources of a message may have %s of text, %s of images and documents, and %d pieces",
+					want, sizeText(cmp.Or(e.o.Limits.MaxMessage, parley.MaxMessage)), sizeText(maxReadFiles), 2*parley.MaxResources).
 					WithField(want.field).WithHint("leave it out, or attach a smaller part of it")
 			}
 			parts = append(parts, part)
@@ -480,4 +480,15 @@ func (e *Engine) resourcesIn(ctx context.Context, at seam.Scope, after parley.Re
 		}
 	}
 	return page, next, nil
+}
+
+// sizeText writes a number of bytes for people.
+func sizeText(bytes int) string {
+	switch {
+	case bytes%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", bytes>>20)
+	case bytes%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", bytes>>10)
+	}
+	return fmt.Sprintf("%d bytes", bytes)
 }

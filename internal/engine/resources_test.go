@@ -345,7 +345,7 @@ func TestResources_refused(t *testing.T) {
 			"no server":               {parley.Send{Resources: at("", "x:1")}, parley.CodeInvalid, "resources[0].server", "cannot be the name"},
 			"too many":                {parley.Send{Resources: many(11)}, parley.CodeTooLarge, "resources", "10"},
 			"too many with a mention": {parley.Send{Message: "@docs:x:y", Resources: many(10)}, parley.CodeTooLarge, "message", "11 resources"},
-			"too large":               {parley.Send{Resources: at("docs", "x:large")}, parley.CodeTooLarge, "resources[0]", "too large"},
+			"too large":               {parley.Send{Resources: at("docs", "x:large")}, parley.CodeTooLarge, "resources[0]", "256 KiB of text, 8 MiB of images"},
 			"too large together":      {parley.Send{Message: "@docs:x:half", Resources: at("docs", "x:half2")}, parley.CodeTooLarge, "message", "too large"},
 			"too many pieces":         {parley.Send{Resources: at("docs", "x:pieces")}, parley.CodeTooLarge, "resources[0]", "20 pieces"},
 			"a large image":           {parley.Send{Resources: at("docs", "huge:p")}, parley.CodeTooLarge, "resources[0]", "too large"},

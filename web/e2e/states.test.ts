@@ -118,7 +118,7 @@ describe.runIf(!process.env["PARLEY_URL"])("can be read:", () => {
     browser = await startBrowser({ width: 1440, height: 900 }, { reducedMotion: true });
     await page().route("**/v1/apps/garden", async (route) => {
       const app = (await (await route.fetch()).json()) as { notices: string[] };
-      app.notices.unshift("This app was changed and now has mistakes, so its previous version is served: app.yaml:12: agents.gardener.prompt: gardner.md is missing; app.yaml:30: policy.rules[0].verdict: “alow” is none");
+      app.notices.unshift("This app has mistakes, so its last correct version is served: app.yaml:12: agents.gardener.prompt: gardner.md is missing; app.yaml:30: policy.rules[0].verdict: “alow” is none");
       await route.fulfill({ json: app });
     });
     await page().route("**/v1/models", (route) => route.fulfill({ json: { models: [{ name: "scripted/garden", scripted: true }, { name: "anthropic/claude-opus-with-a-name-that-is-long" }, { name: "openrouter/meta/llama" }] } }));

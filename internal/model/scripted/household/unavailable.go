@@ -48,7 +48,7 @@ func (u *turn) unavailable(q *ask, a *answered) []Call {
 		return nil
 	}
 	if has(q.ws, "sensor|sensors") && !slices.ContainsFunc(es, func(e entity) bool { return strings.HasSuffix(e.domain(), "sensor") }) {
-		a.say("No sensor is. %s %s not answer: the %s.", upper(count(len(es)))+plural(len(es), " other thing", " other things"), plural(len(es), "does", "do"), listed(names))
+		a.say("No sensor is unavailable. %s %s not answer: the %s.", upper(count(len(es)))+plural(len(es), " other thing", " other things"), plural(len(es), "does", "do"), listed(names))
 	} else {
 		a.say("%s %s not answer: the %s.", upper(count(len(es)))+plural(len(es), " thing", " things"), plural(len(es), "does", "do"), listed(names))
 	}
