@@ -106,7 +106,7 @@ export function MessageList({ opened }: { opened: Opened }) {
           className="absolute bottom-3 left-1/2 inline-flex h-9 -translate-x-1/2 [@media(pointer:coarse)]:h-11 items-center gap-1.5 rounded-full border border-border bg-surface px-3.5 text-sm text-text-primary shadow-lg shadow-black/30 hover:bg-hover"
         >
           <ArrowDown size={16} />
-          {last && isOpen(last.standing) ? "Follow the answer" : "Jump to latest"}
+          {last && isOpen(last.standing) && last.standing !== "waiting" ? "Follow the answer" : "Jump to latest"}
         </button>
       )}
     </div>

@@ -29,7 +29,7 @@ test("what a server gets is no text of the agent, and is told of", () => {
 test("the steps have what was asked and replied in full, as the agent's", () => {
   const steps = stepsOf(turn).filter((s) => s.kind === "note" || s.kind === "error");
   expect(steps.slice(0, 2).map((s) => [s.agent, s.text, s.detail])).toEqual([
-    ["interface", "the model m replies to the server deep:", "Be brief.\n\nuser: What makes tides?"],
+    ["interface", "the model m replies to the server deep, which asked:", "Be brief.\n\nuser: What makes tides?"],
     ["interface", "replied:", "The moon."],
   ]);
   expect(steps.map((s) => s.text)).toContain("the model call failed: overloaded");

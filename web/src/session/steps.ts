@@ -82,7 +82,7 @@ function stepOf(e: Event, models: ReadonlyMap<string, string>, asked: ReadonlyMa
     case "agent.handoff":
       return { kind: "handoff", text: `to ${agentName(e.data.to)}${e.data.why ? `: ${e.data.why}` : ""}` };
     case "model.started": // nothing to show: the agent's text and calls are steps of their own
-      return e.data.for && { kind: "note", text: `${samplingOf(e.data.for, e.data.model)}:`, detail: asksOf(e.data.for) };
+      return e.data.for && { kind: "note", text: `${samplingOf(e.data.for, e.data.model)}, which asked:`, detail: asksOf(e.data.for) };
     case "model.replied": {
       if (isSampling(e.agent)) return { kind: "note", text: "replied:", detail: textIn(e) };
       // Text before calls is what the model intends; text without is the answer.

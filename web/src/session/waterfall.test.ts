@@ -32,6 +32,14 @@ describe("waterfallOf", () => {
     expect(waterfallOf(events, start)?.marks.map((m) => m.text)).toEqual(["the hook hours.sh denied it: after 22:00"]);
   });
 
+  test("a call that is made again after the answer to its question did not fail; one that was lost did", () => {
+    const begun = (ms: number, attempt: number) => at(ms, "tool.started", { call: "c", name: "study", input: {}, attempt });
+    const asked = [at(20, "interaction.opened", { id: "i", kind: "question", title: "May it?", call: "c" }), at(900, "interaction.answered", { id: "i", answer: { choice: "answered" } })];
+    const [first, last] = [[at(0, "turn.started"), begun(10, 1)], [begun(910, 2), at(950, "tool.ended", { call: "c", name: "study", outcome: "ok" })]];
+    expect(bars([...first, ...asked, ...last])?.map((b) => b[4])).toEqual(["", "", ""]);
+    expect(bars([...first, ...last])?.map((b) => b[4])).toEqual(["failed,retried", ""]);
+  });
+
   test("a call that is offered to clients waits for no person, and outlives the server", () => {
     const events = [at(0, "turn.started"), at(10, "interaction.opened", { id: "i", kind: "client", title: "A client must run read" }), at(500, "turn.interrupted", { reason: "stopped" }), at(900, "turn.resumed"), at(950, "interaction.expired", { id: "i" })];
     expect(bars(events)?.[0]).toEqual(["offer", "A client must run read", 10, 950, "failed"]);

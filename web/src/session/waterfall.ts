@@ -62,6 +62,7 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
   const open = new Map<string, Bar>();
   const asked = new Map<string, Interaction>();
   const inputs = new Map<string, unknown>();
+  const waits = new Set<string>(); // the calls under way that asked a person
   const servers = new Map<string, string>(); // the server that gets a model call's reply, in words, by call
   let to = from;
   let ended = false;
@@ -126,7 +127,10 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
         break;
       case "tool.started": {
         const { call, name, input, attempt } = e.data;
-        end(call, e, { failed: true, retried: true, note: "its outcome was lost; it was tried again" });
+        // A call that asked a person in its middle may wait for the answer by being made again: nothing was lost.
+        const waited = waits.has(call);
+        end(call, e, waited ? {} : { failed: true, retried: true, note: "its outcome was lost" });
+        waits.delete(call);
         begin(call, e, { kind: "tool", label: name, input, attempt });
         break;
       }
@@ -139,6 +143,7 @@ export function waterfallOf(events: readonly Event[], now: number): Waterfall | 
       }
       case "interaction.opened":
         asked.set(e.data.id, e.data);
+        if (e.data.call && open.has(e.data.call)) waits.add(e.data.call);
         begin(e.data.id, e, { kind: awaitedBy(e.data) === "client" ? "offer" : "wait", label: e.data.title });
         break;
       case "interaction.answered":

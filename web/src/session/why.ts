@@ -115,7 +115,7 @@ function factsOf(f: Facts): string[] {
   }
   if (f.handoffs > 0) facts.push(plural(f.handoffs, "handoff between agents", "handoffs between agents"));
   for (const [tool, of] of f.tools) {
-    facts.push(`tool ${tool}: ${outcomes.flatMap((o) => (of.has(o) ? [`${of.get(o)} ${o}`] : [])).join(", ")}`);
+    facts.push(`tool ${tool.replace(/^mcp__(.+?)__(.+)$/, "$2 of the server $1")}: ${outcomes.flatMap((o) => (of.has(o) ? [`${of.get(o)} ${o}`] : [])).join(", ")}`);
   }
   if (f.resumed > 0) facts.push(`resumed ${plural(f.resumed, "time", "times")} after an interruption; no work was done for ${took(f.gap)}`);
   return facts;

@@ -24,6 +24,7 @@ test("lengths and amounts are as exact as they are small", () => {
 test("a server's words become a sentence", () => {
   expect(["a turn is running", "Wait.", "", undefined, "try again?", 'there is no app "x"', "it said “no.”"].map(sentence)).toEqual(["A turn is running.", "Wait.", "", "", "Try again?", 'There is no app "x".', "It said “no.”"]);
   expect(sentence("open the page\nhttps://pay.example.com/x?y=1")).toBe("Open the page\nhttps://pay.example.com/x?y=1");
+  expect(["desk/app.yaml:3: unknown key", "read_mail is off", "ana@example.com is unknown"].map(sentence)).toEqual(["desk/app.yaml:3: unknown key.", "read_mail is off.", "ana@example.com is unknown."]);
 });
 
 test.each([

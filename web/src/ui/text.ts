@@ -62,11 +62,12 @@ export function dollars(usd: number): string {
   return `$${usd.toFixed(usd < 0.1 ? 4 : 2)}`;
 }
 
-/** A server's message as a complete sentence. An address at its end stays as it is, to be copied. */
+/** A server's message as a complete sentence. A path, name or address at its beginning or end stays as it is, to be copied. */
 export function sentence(text: string | undefined): string {
   const t = text?.trim() ?? "";
   if (t === "") return "";
-  return t[0]?.toUpperCase() + t.slice(1) + (/[.!?…:)\]]["”]?$|https?:\/\/\S+$/.test(t) ? "" : ".");
+  const begin = /^\S*\w[/._@:]\w/.test(t) ? (t[0] ?? "") : t[0]?.toUpperCase();
+  return begin + t.slice(1) + (/[.!?…:)\]]["”]?$|https?:\/\/\S+$/.test(t) ? "" : ".");
 }
 
 /**

@@ -5,9 +5,8 @@ import { useActions, useChat } from "../use-chat.ts";
 import { Button } from "../../ui/button.tsx";
 import { Dialog } from "../../ui/dialog.tsx";
 import { sentence } from "../../ui/text.ts";
+import { nameOf } from "./rules.ts";
 
-/** A rule in words: the tool, its subject, and the entities it covers. */
-const nameOf = (r: Rule) => (r.reaches?.length ? `${r.tool}: ${r.reaches.join(", ")}` : (r.tool ?? ""));
 
 /** The rules granted in the conversation, and how to revoke them. */
 export default function RulesList({ onClose }: { onClose(): void }) {

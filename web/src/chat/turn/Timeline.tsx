@@ -101,7 +101,7 @@ function Grid({ axis, ticks, marks, room }: { axis: readonly Stretch[]; ticks: r
         )}
         {ticks.map((t) => (
           <div key={t.ms} className="absolute inset-y-0 border-l border-border" style={{ left: `${t.left * 100}%` }}>
-            {t.label && <span className={`absolute top-0 ${t.label === "before" ? "right-1" : "left-1"} text-[11px] whitespace-nowrap text-text-muted tabular-nums`}>{t.text}</span>}
+            {t.label && <span className={`absolute top-0 z-1 bg-bg ${t.label === "before" ? "right-1" : "left-1"} text-[11px] whitespace-nowrap text-text-muted tabular-nums`}>{t.text}</span>}
           </div>
         ))}
         {marks.map((m, i) => (
