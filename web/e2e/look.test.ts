@@ -128,7 +128,7 @@ async function begin(session: object, message: string): Promise<[session: string
 /** The controls whose target is less than 44 px high or wide. Points of a chart and figures in the text are where their values are. */
 const tooSmall = () =>
   page().evaluate(() =>
-    [...document.querySelectorAll<HTMLElement>("main :is(button, a[href], summary), [role=dialog] button")]
+    [...document.querySelectorAll<HTMLElement>("main :is(button, a[href], summary), dialog :is(button, a[href], input:not([type=checkbox], [type=radio]))")]
       .filter((e) => e.checkVisibility() && !e.closest(".lead, [role=img], .u-over, .uplot, [inert]") && !/^.+: [\d.,]+ /.test(e.getAttribute("aria-label") ?? ""))
       .map((e) => {
         const box = e.getBoundingClientRect();
@@ -153,6 +153,13 @@ test("on a phone every control is large enough for a finger", async () => {
     await page().getByRole("button", { name, exact: true }).waitFor();
     expect(await tooSmall(), message).toEqual([]);
   }
+  await page().getByRole("button", { name: /^Inbox: \d/ }).click();
+  await page().getByRole("dialog").getByRole("link").first().waitFor();
+  expect(await tooSmall(), "the inbox").toEqual([]);
+  await page().getByRole("button", { name: "Close" }).click();
+  await page().getByRole("button", { name: "Pins" }).click();
+  await page().getByRole("textbox", { name: "Name of pin 1" }).waitFor();
+  expect(await tooSmall(), "the pins").toEqual([]);
 });
 
 test("on a phone nothing leaves the window: tables scroll by themselves, the page does not", async () => {

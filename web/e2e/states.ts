@@ -66,7 +66,7 @@ export const open: readonly Event[][] = [
       { question: "Size", header: "Size", options: [{ label: "Small" }, { label: "Large" }, { label: "Leave it out" }] },
     ],
   }),
-  asking("link", "Pay for it", { kind: "question", title: "crm asks: Pay first.", text: "Open this page, and come back: https://pay.example.com/orders/4711?token=abc", url: "https://pay.example.com/orders/4711?token=abc", choices: ["answered", "deny"], questions: [{ question: "Have you done it?", header: "Page", options: [{ label: "Done" }] }] }),
+  asking("link", "Pay for it", { kind: "question", title: "crm asks: Pay first.", text: "Open this page, and come back:\nhttps://pay.example.com/orders/4711?token=abc", url: "https://pay.example.com/orders/4711?token=abc", choices: ["answered", "deny"], questions: [{ question: "Have you done it?", header: "Page", options: [{ label: "Done" }] }] }),
   asking("client-offered", "What is in my calendar this week?", offer("client-offered")),
   asking("unknown", "Turn on the bedroom ceiling light", { kind: "unknown", tool: "ha_call_service", title: "Did “Turn on Bedroom ceiling” happen?", text: "The server stopped while it was being done.", input: service, choices: ["happened", "did_not", "again", "leave"] }),
 ];

@@ -78,7 +78,7 @@ function List({ rows, onAnswer, onClose }: { rows: readonly InteractionRow[]; on
                     onClose();
                     showCard(r.id);
                   }}
-                  className="min-w-0 truncate font-medium text-text-primary underline underline-offset-2"
+                  className="min-w-0 truncate font-medium [@media(pointer:coarse)]:-my-3.5 [@media(pointer:coarse)]:py-3.5 text-text-primary underline underline-offset-2"
                 >
                   {oneLine(s.title || s.preview || "", 120) || "Conversation"}
                 </a>

@@ -81,7 +81,7 @@ function Node({ member: m, turn, running }: { member: Member; turn: string; runn
         aria-controls={name}
         title={m.path}
         onClick={() => setOpen(!open)}
-        className="flex w-full items-baseline gap-2 rounded-md px-2 py-1 text-left hover:bg-hover [@media(pointer:coarse)]:py-2.5"
+        className="flex w-full items-baseline gap-2 rounded-md px-2 py-1 text-left hover:bg-hover [@media(pointer:coarse)]:py-3"
       >
         <span className={`shrink-0 self-center transition-transform ${open ? "rotate-90" : ""}`}>
           <Chevron size={12} />

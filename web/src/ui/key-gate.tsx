@@ -57,7 +57,7 @@ function Gate({ keyring }: { keyring: Keyring }) {
           aria-describedby={`${id}-help`}
           value={key}
           onChange={(e) => setKey(e.target.value)}
-          className="mt-1.5 h-10 w-full rounded-lg border border-border bg-surface px-3 font-mono text-sm"
+          className="mt-1.5 h-10 w-full [@media(pointer:coarse)]:h-11 rounded-lg border border-border bg-surface px-3 font-mono text-sm"
         />
         <div className="mt-4 flex justify-end">
           <Button kind="accent" type="submit">

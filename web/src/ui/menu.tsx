@@ -149,7 +149,10 @@ export function MenuChoice({ icon, children, hint, chosen, onSelect }: { icon: R
 
 /** Moves a menu that would leave the window at its right edge. */
 function keepInside(l: HTMLElement | null): void {
-  if (l && l.style.left !== "") l.style.left = `${Math.max(8, Math.min(parseFloat(l.style.left), innerWidth - 8 - l.offsetWidth))}px`;
+  if (!l || l.style.left === "") return;
+  const wanted = parseFloat(l.style.left);
+  l.style.left = "8px"; // with all the room it has its whole width
+  l.style.left = `${Math.max(8, Math.min(wanted, innerWidth - 8 - l.offsetWidth))}px`;
 }
 
 const itemsOf = (list: HTMLElement | null): HTMLElement[] => [...(list?.querySelectorAll<HTMLElement>('[role^="menuitem"]') ?? [])];

@@ -100,7 +100,7 @@ export function Card({ asked, facts = [], inPlace = false, onAnswer }: Props) {
         ))}
         {page && (
           <p className="pt-1">
-            <a href={page.href} target="_blank" rel="noopener noreferrer" className="font-medium text-link underline wrap-anywhere">
+            <a href={page.href} target="_blank" rel="noopener noreferrer" className="reach font-medium text-link underline wrap-anywhere">
               Open the page of {page.host}
             </a>
             {/* The whole address can be read before it is opened, as MCP requires of clients. */}

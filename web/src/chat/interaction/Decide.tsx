@@ -55,7 +55,7 @@ export function Decide({ interaction: i, busy, refused, onAnswer }: Props) {
           <Button kind="accent" busy={busy} onClick={() => allowEdited("allow")}>
             Allow with this input
           </Button>
-          <Button busy={busy} onClick={leave}>
+          <Button kind="quiet" busy={busy} onClick={leave}>
             Cancel
           </Button>
         </div>
@@ -182,7 +182,7 @@ function Denial({ label, busy, onEscape, onCancel, onDeny }: DenialProps) {
         <Button type="submit" kind="danger" busy={busy}>
           {label}
         </Button>
-        <Button busy={busy} onClick={onCancel}>
+        <Button kind="quiet" busy={busy} onClick={onCancel}>
           Cancel
         </Button>
       </div>

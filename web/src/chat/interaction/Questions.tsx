@@ -78,19 +78,10 @@ function Choice({ question: q, alone, picked, onPick }: ChoiceProps) {
       ))}
       <div className={`${option} ${free ? "bg-bg focus-within:border-accent" : ""}`}>
         {!free && (
-          <>
-            <input
-              id={`${name}-other`}
-              type={type}
-              name={name}
-              className="mt-1 accent-accent"
-              checked={picked.other}
-              onChange={(e) => onPick(pickOther(q, picked, e.currentTarget.checked))}
-            />
-            <label htmlFor={`${name}-other`} className="shrink-0">
-              Other
-            </label>
-          </>
+          <label className="reach flex shrink-0 items-start gap-3">
+            <input type={type} name={name} className="mt-1 accent-accent" checked={picked.other} onChange={(e) => onPick(pickOther(q, picked, e.currentTarget.checked))} />
+            Other
+          </label>
         )}
         <textarea
           aria-label={`Your own words for: ${q.question}`}
@@ -106,7 +97,7 @@ function Choice({ question: q, alone, picked, onPick }: ChoiceProps) {
             e.preventDefault();
             e.currentTarget.form?.requestSubmit();
           }}
-          className={`field-sizing-content max-h-40 min-w-0 flex-1 resize-none bg-transparent outline-none placeholder:text-text-muted ${free ? "" : "border-b border-border focus:border-accent"}`}
+          className={`field-sizing-content max-h-40 [@media(pointer:coarse)]:-my-3 [@media(pointer:coarse)]:border-b-0 [@media(pointer:coarse)]:py-3 min-w-0 flex-1 resize-none bg-transparent outline-none placeholder:text-text-muted ${free ? "" : "border-b border-border focus:border-accent"}`}
         />
       </div>
     </fieldset>

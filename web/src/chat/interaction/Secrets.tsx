@@ -53,7 +53,7 @@ export function Secrets({ interaction: i, busy, onAnswer }: Props) {
             readOnly={busy}
             aria-invalid={empty === name}
             aria-describedby={empty === name ? `${id}-empty` : undefined}
-            className={`w-full rounded-lg border bg-bg px-3.5 py-2 font-mono ${empty === name ? "border-danger/60" : "border-border"}`}
+            className={`w-full rounded-lg border bg-bg px-3.5 py-2 font-mono [@media(pointer:coarse)]:h-11 ${empty === name ? "border-danger/60" : "border-border"}`}
           />
         </div>
       ))}
@@ -66,7 +66,7 @@ export function Secrets({ interaction: i, busy, onAnswer }: Props) {
         <Button type="submit" kind="accent" busy={busy}>
           {labelOf(i, "answered")}
         </Button>
-        <Button busy={busy} onClick={() => onAnswer(undefined)}>
+        <Button kind="quiet" busy={busy} onClick={() => onAnswer(undefined)}>
           {labelOf(i, "deny")}
         </Button>
       </div>

@@ -55,7 +55,7 @@ export default function PinsEditor({ onClose }: { onClose(): void }) {
                     maxLength={80}
                     placeholder="Name"
                     onChange={(e) => change(r.key, { label: e.currentTarget.value })}
-                    className="h-8 min-w-0 flex-1 rounded-lg border border-border bg-bg px-2.5 font-medium"
+                    className="h-8 min-w-0 flex-1 [@media(pointer:coarse)]:h-11 rounded-lg border border-border bg-bg px-2.5 font-medium"
                   />
                   <IconButton label={`Remove pin ${i + 1}`} onClick={() => setRows(rows.filter((x) => x.key !== r.key))}>
                     <Trash size={16} />

@@ -50,6 +50,7 @@ function Chooser() {
               {sentence(error.message)} <span className="text-text-muted">{sentence(error.hint)}</span>
             </p>
             <Button
+              kind="quiet"
               className="mt-3"
               onClick={() => {
                 setError(undefined);

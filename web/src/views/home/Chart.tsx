@@ -185,7 +185,7 @@ export default function Chart({ chart, shown, onShow, toLog, onEnlarge, alone = 
             <span className="text-text-primary" data-shown={target.at}>
               {momentIn(chart.zone, target.at)} · {of.name} · {valueAt(of, target.at)}
               {toLog && (
-                <button type="button" onClick={toLog} className="ml-2 rounded underline underline-offset-2">
+                <button type="button" onClick={toLog} className="reach ml-2 rounded underline underline-offset-2">
                   In the log
                 </button>
               )}

@@ -91,7 +91,7 @@ export default function EntityPanel({ bare = false }: { bare?: boolean }) {
                   type="button"
                   aria-expanded={open}
                   onClick={() => toggle(area.id)}
-                  className="flex w-full items-center gap-2 px-4 py-1.5 text-left text-xs font-semibold tracking-wide text-text-muted uppercase -outline-offset-2 hover:text-text-primary"
+                  className="flex w-full items-center gap-2 px-4 py-1.5 [@media(pointer:coarse)]:py-3.5 text-left text-xs font-semibold tracking-wide text-text-muted uppercase -outline-offset-2 hover:text-text-primary"
                 >
                   <span className={`transition-transform ${open ? "rotate-90" : ""}`}>
                     <Chevron size={12} />
