@@ -281,12 +281,15 @@ func quote(text string) string {
 // followup reports whether the question is about something that this session has
 // settled.
 func (s *script) followup(v view) bool {
-	if has(v.Question, s.Fresh...) || s.surveys(v) {
+	if has(v.Question, s.Fresh...) && !lastHand.MatchString(v.Question) || s.surveys(v) {
 		return false
 	}
 	_, ok := s.settled(v)
 	return ok
 }
+
+// lastHand asks who changed what was found, and not whether it has changed since.
+var lastHand = regexp.MustCompile(`(?i)^\W*(?:(?:and|so|but)\W+)?who (?:last )?(?:updated|changed) (?:it|that|this)\W*$`)
 
 func (s *script) settledTurn(v view) exchange {
 	x, _ := s.settled(v)

@@ -24,8 +24,12 @@ var (
 	shortDid = regexp.MustCompile(`(?i)\b(why|how|when|where|what|who)['’]d\b`)
 )
 
+// wikis are what people call the pages of Notion.
+var wikis = regexp.MustCompile(`(?i)\b(?:(?:company|team|internal|project) )?(?:wiki|knowledge base)(?: (page|pages|entry|article|doc|document))?\b`)
+
 // inFull writes the informal words of a question in full.
 func inFull(question string) string {
+	question = wikis.ReplaceAllString(question, "Notion page")
 	question = shortDid.ReplaceAllString(question, "$1 did")
 	return bareWord.ReplaceAllStringFunc(question, func(w string) string {
 		if full, ok := informal[strings.ToLower(w)]; ok && w != "US" && w != "UR" {
