@@ -165,7 +165,6 @@ var knownAtHome = map[string]string{
 	"when did the heating kick in this morning":        "the radiators are meant, and not the heat pump",
 	"how come the bedroom lights went off at midnight": "the flicker near it is taken for what is meant",
 	"did Ana lock up when she left":                    "who left is taken for a lock's name",
-	"which gadgets run low on juice":                   "juice is no word for a charge",
 }
 
 // TestHomeQuestions: the author of the first sheet knew the house but not the rules. The author
@@ -255,10 +254,10 @@ func TestHomeConversations(t *testing.T) {
 }
 
 // TestHomeFresh: sheets by people who had read what is in the house and no rule. Each has its hour,
-// and each conversation its own house. The third also has likes of the questions that failed.
+// and each conversation its own house. The last two also have likes of the questions that failed.
 func TestHomeFresh(t *testing.T) {
 	t.Parallel()
-	for sheet, at := range map[string]time.Duration{"home-fresh-a": 21*time.Hour + 20*time.Minute, "home-fresh-b": 14*time.Hour + 10*time.Minute, "home-fresh-c": time.Hour + 22*time.Minute} {
+	for sheet, at := range map[string]time.Duration{"home-fresh-a": 21*time.Hour + 20*time.Minute, "home-fresh-b": 14*time.Hour + 10*time.Minute, "home-fresh-c": time.Hour + 22*time.Minute, "home-fresh-d": 19*time.Hour + 6*time.Minute} {
 		homeQuestions(t, func() *house {
 			h := newHouse(t, time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC).Add(at), true)
 			h.acts = sheet != "home-fresh-c" // asked where nothing may be changed, as by default

@@ -51,6 +51,7 @@ type ask struct {
 	last    bool        // the last time it happened is meant
 	again   bool        // the deed comes from the request before
 	first   bool        // the first of several
+	out     bool        // only of the time in which nobody was at home
 	whose   bool        // it is about the time of the things that the answer before named
 }
 
@@ -89,7 +90,7 @@ func (u *turn) parts(text string) []string {
 			for _, m := range joined.FindAllStringIndex(s, -1) {
 				rest := strings.TrimSpace(s[m[1]:])
 				spelled := strings.Join(spell(rest, nil), " ")
-				if strings.Contains(s[m[0]:m[1]], ",") && onlyNames.MatchString(s[from:m[0]]) && !acting.MatchString(polite.ReplaceAllString(s[from:m[0]], "")) && asking.MatchString(spelled) {
+				if strings.Contains(s[m[0]:m[1]], ",") && onlyNames.MatchString(s[from:m[0]]) && !remarked.MatchString(s[from:m[0]]) && !acting.MatchString(polite.ReplaceAllString(s[from:m[0]], "")) && asking.MatchString(spelled) {
 					continue // "and Ana, when did she come back"
 				}
 				if m[0] > from && (acting.MatchString(polite.ReplaceAllString(spelled, "")) || asking.MatchString(spelled) || telling.MatchString(spelled)) {
@@ -189,6 +190,12 @@ func (u *turn) excepted(q *ask, e entity) bool {
 func (u *turn) one(text string, t *topic) ask {
 	q := ask{text: text, ws: clean(re(`\bin bed\b`).ReplaceAllString(strings.Join(spell(text, u.know.words), " "), "asleep"))}
 	flat := strings.Join(q.ws, " ")
+	if m := whileOut.FindString(flat); m != "" {
+		q.out = true
+		flat = strings.TrimSpace(strings.Replace(flat, m, "", 1))
+		q.ws = clean(flat)
+		flat = strings.Join(q.ws, " ")
+	}
 	if m := exception.FindStringSubmatchIndex(flat); m != nil {
 		q.but = u.subjectsIn(flat[m[2]:m[3]])
 		flat = strings.TrimSpace(flat[:m[0]])
@@ -234,6 +241,15 @@ func (u *turn) one(text string, t *topic) ask {
 			q.when = threeDays
 		}
 	}
+	if odd.MatchString(flat) && q.kind != nil && q.kind.measure && q.intent != isAct {
+		q.aspect, q.intent, q.plain = "odd", isFigures, false
+		if q.when.tool == "" || q.when.tool == "now" {
+			q.when = span{tool: "-24h", said: "in the last day"}
+		}
+	}
+	if q.intent == isEnergy && (q.when.tool == "now" || q.when.tool == "" && drawing.MatchString(flat)) { // what is used now is power
+		q.kind, q.intent, q.plain = kindNamed("power meter"), isState, false
+	}
 	if cutOff.MatchString(flat) && q.intent != isAct && q.intent != isCause && q.intent != isHappened { // the voltage tells
 		q.kind, q.names, q.unknown, q.intent, q.plain = kindNamed("voltmeter"), nil, nil, isFigures, false
 	}
@@ -265,6 +281,9 @@ func (u *turn) one(text string, t *topic) ask {
 	}
 	return q
 }
+
+// drawing matches a question for what a room or a thing uses as we speak.
+var drawing = regexp.MustCompile(`\bhow much (?:\S+ )?(?:is|are) (?:the |my |our )?(?:\S+ ){1,3}(?:using|drawing|consuming|burning|pulling)\b`)
 
 var (
 	purpose = regexp.MustCompile(`\b(?:enough|too \w+|safe|good)( for (?:an? |the |my |our )?\w+)$`)

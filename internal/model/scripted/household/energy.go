@@ -18,7 +18,7 @@ func (u *turn) energy(q *ask, a *answered) []Call {
 	if len(calls) > 0 {
 		return calls
 	}
-	if len(q.names) > 0 && (len(es) == 0 || !slices.ContainsFunc(es, func(e entity) bool { return u.named(e, q.names[0]) })) {
+	if len(es) == 0 && len(q.areas) > 0 || len(q.names) > 0 && (len(es) == 0 || !slices.ContainsFunc(es, func(e entity) bool { return u.named(e, q.names[0]) })) {
 		return u.byPower(q, a)
 	}
 	if len(es) == 0 {

@@ -2,6 +2,7 @@ package household
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,6 +88,8 @@ func (u *turn) figures(q *ask, a *answered) []Call {
 		on = "in the " + lowerFirst(most.name)
 	}
 	switch {
+	case q.aspect == "odd":
+		u.odd(es, past, said, a)
 	case q.aspect == "normal":
 		for _, e := range es {
 			if p := past[e.id]; p != nil && p.numeric {
@@ -155,3 +158,30 @@ func (u *turn) valueAt(q *ask, es []entity, t time.Time, a *answered) []Call {
 func inPast(s string) string {
 	return strings.Replace(strings.Replace(s, " is ", " was ", 1), " has ", " had ", 1)
 }
+
+// odd says which of the values stand out from the others of their time.
+func (u *turn) odd(es []entity, past map[string]*series, said string, a *answered) {
+	var found []string
+	for _, e := range es {
+		p := past[e.id]
+		if p == nil || len(p.unusual) == 0 {
+			continue
+		}
+		worst := p.unusual[0]
+		far := func(c change) float64 { v, _ := strconv.ParseFloat(c.state, 64); return math.Abs(v - p.mean) }
+		for _, c := range p.unusual {
+			a.prove("%s: %s %s", p.name, amount(mustFloat(c.state), p.unit), u.know.when(c.at))
+			if far(c) > far(worst) {
+				worst = c
+			}
+		}
+		found = append(found, fmt.Sprintf("the %s stood out %s, most of all with **%s** %s; on average it was %s", lowerFirst(p.name), times(len(p.unusual)), amount(mustFloat(worst.state), p.unit), u.know.when(worst.at), amount(p.mean, p.unit)))
+	}
+	if len(found) == 0 {
+		a.say("No: no value far from the others is recorded %s.", said)
+		return
+	}
+	a.say("Yes, %s: %s.", said, strings.Join(found, "; "))
+}
+
+func mustFloat(s string) float64 { v, _ := strconv.ParseFloat(s, 64); return v }

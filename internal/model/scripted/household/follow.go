@@ -318,7 +318,7 @@ func (u *turn) predicate(q *ask, before ask, ownState, flat string) {
 func merged(before, q ask) ask {
 	out := before
 	out.text, out.ws, out.leaning, out.aspect, out.plain, out.only = q.text, q.ws, true, q.aspect, false, q.only
-	out.whose, out.compare, out.unsaid = q.whose, q.compare, q.unsaid
+	out.whose, out.compare, out.unsaid, out.out = q.whose, q.compare, q.unsaid, q.out
 	if q.kind != nil {
 		out.kind = q.kind
 	}

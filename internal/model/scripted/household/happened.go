@@ -48,6 +48,13 @@ func (u *turn) happened(q *ask, a *answered) []Call {
 	if len(calls) > 0 {
 		return calls
 	}
+	if q.out {
+		out, when, calls := u.inAbsence(q, u.span(q.when, "today"))
+		if len(calls) > 0 {
+			return calls
+		}
+		all, said = during(all, out), when
+	}
 	where := ""
 	if len(q.areas) > 0 {
 		where = " in the " + strings.ToLower(listed(q.areas))

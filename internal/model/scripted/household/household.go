@@ -156,6 +156,9 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		u.notNow(q, a)
 		return nil
 	}
+	if q.kind != nil && q.kind.domain == "calendar" && q.intent != isAct {
+		return u.calendar(q, a)
+	}
 	if forbidding.MatchString(polite.ReplaceAllString(strings.Join(q.ws, " "), "")) {
 		a.say("Nothing was changed: I leave it as it is.")
 		return nil
@@ -186,8 +189,8 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		}
 		return calls
 	}
-	if h := u.know.now.Hour(); q.when.tool == "this evening" && h >= dawn && h < evening && (q.intent == isPast || q.intent == isHappened || q.intent == isFigures) {
-		a.say("This evening is still to come: it is %s.", u.know.now.Format("15:04"))
+	if h := u.know.now.Hour(); (q.when.tool == "this evening" && h >= dawn || q.when.tool == "tonight" && h >= 12) && h < evening && (q.intent == isPast || q.intent == isHappened || q.intent == isFigures) {
+		a.say("%s is still to come: it is %s.", upper(q.when.said), u.know.now.Format("15:04"))
 		return nil
 	}
 	if calls, ok := u.compares(q, a); ok {
@@ -233,6 +236,22 @@ func (u *turn) answer(q *ask, a *answered) []Call {
 		return u.where(q, a)
 	}
 	return u.state(q, a)
+}
+
+// calendar says that the entries of a calendar cannot be read: no tool returns them.
+func (u *turn) calendar(q *ask, a *answered) []Call {
+	es, calls := u.list(q.kind)
+	if len(calls) > 0 {
+		return calls
+	}
+	if len(es) == 0 {
+		a.say("I cannot tell: Home Assistant knows no calendar of this house.")
+	}
+	for _, e := range es {
+		a.cite(e.id, e.name+": "+e.told())
+		a.say("%s", u.single(q, e))
+	}
+	return nil
 }
 
 // entries answers whether something is on a list, of which only the number of entries is known.

@@ -9,9 +9,9 @@ import (
 var (
 	wantsUnavailable = regexp.MustCompile(`^(?:is |are )?(?:all|everything|everything is|all is) (?:good|ok|okay|fine|well|in order|alright)\b|\bunavailable\b|\boffline\b|\bnot (?:answer|answering|respond|responding|reachable|reporting|connected|working)\b|\b(?:isn't|aren't|doesn't|don't) (?:answer|answering|respond|responding|reachable|work|working|report|reporting|connect)\w*\b|\bunreachable\b|\bdead\b|\bout of order\b|\bbroken\b|\bfaulty\b|\b(?:is|are|does) (?:everything|all (?:the )?(?:devices|sensors|things)?) ?(?:all )?(?:work|working|ok|okay|fine|alright|all right)\b`)
 	wantsErrors      = regexp.MustCompile(`\berrors?\b|\bwarnings?\b|\bin the logs?\b|\blog of\b|\blogged\b`)
-	wantsCause       = regexp.MustCompile(`\bwhy\b|\bcaused?\b|\breason\b|\bflicker\w*|\bblink\w*|\bdiagnose\b|\bwrong with\b|\bwrong\b|\bproblems?\b|\bfaults?\b|\bissues?\b|\bgo(?:ing|es)? dark\b|\bwent dark\b|\bdropped? out\b|\bcut(?:ting)? out\b|\bby (?:itself|themselves)\b|\bon (?:its|their) own\b|\bwhat was that\b|\bwhat happened (?:to|with)\b|\bhow come\b|\bacting up\b|\bexplain\b|\bplay(?:ing|ed)? up\b|\bmatter with\b|\b(?:is|what'?s) up with\b`)
+	wantsCause       = regexp.MustCompile(`\bwhy\b|\bcaused?\b|\breason\b|\bflicker\w*|\bblink\w*|\bdiagnose\b|\bwrong with\b|\bwrong\b|\bproblems?\b|\bfaults?\b|\bissues?\b|\bgo(?:ing|es)? dark\b|\bwent dark\b|\bdropped? out\b|\bcut(?:ting)? out\b|\bby (?:itself|themselves)\b|\bon (?:its|their) own\b|\bwhat was that\b|\bwhat happened (?:to|with)\b|\bhow come\b|\bacting up\b|\bexplain\b|\bplay(?:ing|ed)? up\b|\b(?:weird|odd|strange|funny|fishy)\b|\bmatter with\b|\b(?:is|what'?s) up with\b`)
 	wantsPlan        = regexp.MustCompile(`\bmitigat\w*|\bsimulate\b|\bprevent\b|\bwhat (?:should|can|could|shall|do) (?:i|we) do\b|\bhow (?:can|do|could|should) (?:i|we) (?:fix|stop|solve|avoid|mend|repair|prevent)\b|\badvi[sc]e\b|\brecommend\w*|\bfix (?:it|that|this)\b|\bwhat would you (?:do|suggest|advise|recommend)\b|\bwhat now\b|\bwhat (?:is|can be|could be) (?:to (?:do|be done)|done) (?:about|against)\b|\bwhat to do\b|\bmake a plan\b|\bcreate a\b.*\bplan\b|\bnext steps?\b`)
-	wantsHappened    = regexp.MustCompile(`\bwhat(?: has)? changed\b|\bwhat happened\b|\bwhat(?:'s| has| was)? (?:been )?(?:going|went|gone|happening) on\b|\banything happen\w*|\bwhat was (?:up|going on)\b|\bwhat has happened\b|\bactivity\b|\bevents\b|\bdid anything\b|\blogbook\b|\bwhat did we miss\b|\bwhat's happened\b|\bhappened? (?:in|at)\b|\bwhat's been\b|\bsomething happen\w*|\bwhat did (?:the |my |our )?\S+(?: \S+)? (?:do|get up to)\b`)
+	wantsHappened    = regexp.MustCompile(`\banything (?:weird|odd|strange|funny|unusual|interesting|else) happen\w*|\bwhat(?: has)? changed\b|\bwhat happened\b|\bwhat(?:'s| has| was)? (?:been )?(?:going|went|gone|happening) on\b|\banything happen\w*|\bwhat was (?:up|going on)\b|\bwhat has happened\b|\bactivity\b|\bevents\b|\bdid anything\b|\blogbook\b|\bwhat did we miss\b|\bwhat's happened\b|\bhappened? (?:in|at)\b|\bwhat's been\b|\bsomething happen\w*|\bwhat did (?:the |my |our )?\S+(?: \S+)? (?:do|get up to)\b|\bwhat has (?:\S+ ){1,3}been (?:doing|up to)\b`)
 	wantsCost        = regexp.MustCompile(`\bcosts?\b|\bprice\b|\btariff\b|\bexpensive\b|\bbill\b|\bhow much money\b|\beuros?\b|\bpay\b`)
 	wantsUse         = regexp.MustCompile(`\b(?:use|used|using|usage|consume|consumed|consumption|need|needed|burn|burnt|burned|spend|spent|go through|went through|got through)\b`)
 	wantsFigures     = regexp.MustCompile(`\blowest\b|\bhighest\b|\bminimum\b|\bmaximum\b|\baverage\b|\bmean\b|\bvar(?:y|ied|ies|iation)\b|\brange\b|\bpeak\b|\bfluctuat\w*|\bswing\b|\bhow (?:low|high)\b|\bat (?:its|their) (?:lowest|highest)\b|\bcoldest\b|\bwarmest\b|\bhottest\b`)
@@ -21,6 +21,12 @@ var (
 )
 
 var sinceAsk = regexp.MustCompile(`\bsince (?:when|how long)\b|\bhow long (?:has|have|is|are)\b|^(?:and )?how long$`)
+
+// leftSo asks whether somebody left a thing in a state in which it still is.
+var leftSo = regexp.MustCompile(`\bdid (?:i|we) (?:leave|forget)\b|^(?:did|has|have) (?:\S+ ){1,2}(?:leave|left|forget|forgot|forgotten) (?:\S+ ){1,5}(?:open|on|unlocked|running)\b`)
+
+// odd asks whether something is out of the ordinary.
+var odd = regexp.MustCompile(`\b(?:anything|something) (?:\w+ ){0,2}(?:weird|odd|strange|funny|unusual|abnormal|amiss|fishy|out of the ordinary)\b|\b(?:weird|odd|strange|funny|abnormal|amiss|fishy)\b`)
 
 // eating asks which thing it is that uses power now.
 var eating = regexp.MustCompile(`^(?:and |so )?(?:what'?s?|which \S+|who'?s?)(?: is| are)? (?:using|eating|drawing|burning|guzzling|hogging|sucking|consuming)\b`)
@@ -33,7 +39,7 @@ func (u *turn) intentOf(q *ask, flat, rest string) (in intent, plain bool) {
 		return isCause, false
 	case !asking.MatchString(rest) && acting.MatchString(rest) && !strings.HasPrefix(rest, "make a "):
 		return isAct, false
-	case !q.own() && !slices.ContainsFunc(q.ws, func(w string) bool { return pronouns[w] }) && re(`\b(?:problems?|issues?|faults?|trouble|anything wrong)\b`).MatchString(flat):
+	case !q.own() && !slices.ContainsFunc(q.ws, func(w string) bool { return pronouns[w] }) && re(`\b(?:problems?|issues?|faults?|trouble|anything (?:wrong|weird|odd|strange|funny|unusual|amiss|fishy))\b`).MatchString(flat):
 		return isErrors, false
 	case wantsErrors.MatchString(flat):
 		return isErrors, false
@@ -43,7 +49,7 @@ func (u *turn) intentOf(q *ask, flat, rest string) (in intent, plain bool) {
 		return isUnavailable, false
 	case wantsWhere.MatchString(flat) && q.extreme == 0:
 		return isWhere, false
-	case sinceAsk.MatchString(flat), re(`\bdid (?:i|we) (?:leave|forget)\b`).MatchString(flat):
+	case sinceAsk.MatchString(flat), leftSo.MatchString(flat) && (!past || re(`^did (?:i|we)\b`).MatchString(flat)):
 		return isState, true
 	case q.kind != nil && q.kind.domain == "sun" && !past && !wantsPast.MatchString(flat):
 		return isState, true

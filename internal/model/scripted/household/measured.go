@@ -132,8 +132,17 @@ func suits(q *ask, e entity, heaters []entity) string {
 	if !ok || !re(`^(?:and |so |but )*is `).MatchString(strings.Join(q.ws, " ")) {
 		return ""
 	}
-	if r, judged := ranges[e.class]; judged && has(q.ws, "stuffy|stale") {
-		return map[bool]string{true: "Yes", false: "No"}[v > r.high]
+	if r, judged := ranges[e.class]; judged && e.class != "battery" {
+		switch flat := strings.Join(q.ws, " "); {
+		case has(q.ws, "stuffy|stale") || re(`\btoo (?:high|much|humid|damp|moist)\b`).MatchString(flat):
+			return map[bool]string{true: "Yes", false: "No"}[v > r.high]
+		case re(`\btoo (?:low|little|dry)\b`).MatchString(flat):
+			return map[bool]string{true: "Yes", false: "No"}[v < r.low]
+		case re(`\b(?:good|fine|ok|okay|alright|healthy|safe|acceptable|fresh)\b`).MatchString(flat):
+			return map[bool]string{true: "Yes", false: "No"}[v >= r.low && v <= r.high]
+		case re(`\b(?:bad|dangerous|unhealthy|harmful|worrying)\b`).MatchString(flat):
+			return map[bool]string{true: "Yes", false: "No"}[v < r.low || v > r.high]
+		}
 	}
 	if flat := strings.Join(q.ws, " "); e.class == "battery" && (hopesLow.MatchString(flat) || hopesFull.MatchString(flat)) {
 		return map[bool]string{true: "Yes", false: "No"}[v < ranges["battery"].low == hopesLow.MatchString(flat)]

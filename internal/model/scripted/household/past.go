@@ -63,9 +63,22 @@ func (u *turn) past(q *ask, a *answered) []Call {
 		u.stateAt(q, es, all, state, t, a)
 		return nil
 	}
+	said := q.when.said
+	if said == "" || q.when.tool == "now" {
+		said = "in the time that is recorded"
+	}
+	within := all
+	var begun []change
+	if q.out {
+		out, when, calls := u.inAbsence(q, since)
+		if len(calls) > 0 {
+			return calls
+		}
+		within, said, begun = during(all, out), when, already(es, all, past, out, state)
+	}
 	var hits []change
 	ended := map[string]bool{} // a program that ends and the machine that goes off later count as one end
-	for _, c := range all {
+	for _, c := range within {
 		is := c.of(es)
 		again := state == "finished" && ended[c.id]
 		ended[c.id] = is.is("finished")
@@ -76,23 +89,23 @@ func (u *turn) past(q *ask, a *answered) []Call {
 	if q.whose && slices.ContainsFunc(hits, func(c change) bool { return c.by != "" }) {
 		hits = slices.DeleteFunc(hits, func(c change) bool { return c.by == "" })
 	}
-	begun := u.begun(q, es, all, past, states, state)
+	if !q.out {
+		begun = u.begun(q, es, all, past, states, state)
+	}
 	const most = 12
 	for _, c := range all[max(0, len(all)-most):] {
 		a.prove("%s: %s %s%s", c.name, c.of(es).told(), u.know.when(c.at), byWhom(c))
 	}
-	said := q.when.said
-	if said == "" || q.when.tool == "now" {
-		said = "in the time that is recorded"
-	}
 	switch {
+	case q.out && len(hits)+len(begun) == 0 && q.aspect != "who" && q.aspect != "often":
+		a.say("No: %s %s not %s %s.", theNames(es), map[string]string{"is": "was", "are": "were"}[are(es)], doneWord(state), said)
 	case len(es) == 2 && q.aspect == "" && len(hits) > 0 && sooner.MatchString(strings.Join(q.ws, " ")):
 		u.sooner(q, es, hits, state, a)
 	case q.aspect == "who" || q.first:
 		u.who(q, es, hits, state, said, a)
 	case q.aspect == "often":
 		if len(hits) == 0 {
-			a.say("%s", u.notSeen(es, past, state, said))
+			a.say("%s", u.notSeen(q, es, past, state, said))
 			return nil
 		}
 		a.say("%s: %s %s%s.", upper(times(len(hits))), theNames(es), verbed(state), strings.TrimPrefix(clocksOf(u, hits), ","))
@@ -105,7 +118,7 @@ func (u *turn) past(q *ask, a *answered) []Call {
 		}
 		return calls
 	case len(hits)+len(begun) == 0:
-		a.say("%s", u.notSeen(es, past, state, said))
+		a.say("%s", u.notSeen(q, es, past, state, said))
 	case len(hits) == 0 && q.aspect == "when" && len(begun) == len(es) && q.when.short() && !ongoing.MatchString(strings.Join(q.ws, " ")):
 		for _, h := range begun {
 			a.say("%s %s %s already when that time began, %s.", upper(h.of(es).the()), was(h.of(es)), h.of(es).told(), u.know.when(h.at))

@@ -3,6 +3,7 @@ package household
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -80,6 +81,7 @@ func sum(e entity, hits, all []change, last time.Time) (total time.Duration, n i
 func (u *turn) intervals(q *ask, es []entity, hits, all []change, state, said string, a *answered) {
 	for _, e := range es {
 		var spans []string
+		day := "" // of the span before, where there are several days
 		for i, h := range hits {
 			if h.id != e.id || i >= 12 {
 				continue
@@ -101,7 +103,13 @@ func (u *turn) intervals(q *ask, es []entity, hits, all []change, state, said st
 			case end.IsZero(): // it ended after the period that was asked about
 				spans = append(spans, "from "+h.at.Format("15:04")+" on")
 			default:
-				spans = append(spans, fmt.Sprintf("from %s to %s", h.at.Format("15:04"), end.Format("15:04")))
+				on, _, _ := strings.Cut(u.know.when(h.at), "at ")
+				if on = orText(on, "today "); q.when.short() || on == day || on == "today " && day == "" {
+					on = ""
+				} else {
+					day = on
+				}
+				spans = append(spans, fmt.Sprintf("%sfrom %s to %s", on, h.at.Format("15:04"), end.Format("15:04")))
 			}
 		}
 		if len(spans) == 0 {

@@ -235,6 +235,9 @@ func (h house) clocks(ts []time.Time) string {
 		said := t.Format("15:04")
 		if d := h.daysAgo(t); d != last {
 			said = h.when(t)
+			if d == 0 && last > 0 {
+				said = "today " + said
+			}
 			last = d
 		}
 		out = append(out, said)

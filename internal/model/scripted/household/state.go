@@ -277,6 +277,10 @@ func (u *turn) single(q *ask, e entity) string {
 		}
 		return fmt.Sprintf("%s has %s I cannot read.", upper(e.the()), entries)
 	}
+	if e.domain() == "calendar" {
+		on := map[bool]string{true: "one is on now", false: "none is on now"}[e.state == "on"]
+		return fmt.Sprintf("I cannot tell: the entries of the calendar %s I cannot read. Home Assistant says only that %s.", e.short(), on)
+	}
 	if e.domain() == "timer" && !has(q.ws, "timer|timers") {
 		return fmt.Sprintf("I cannot tell: of %s Home Assistant knows only a timer, which is %s.", e.the(), e.told())
 	}
@@ -310,7 +314,7 @@ func yesNo(q *ask, es []entity) string {
 	if len(q.ws) > 0 {
 		first = strings.TrimSuffix(q.ws[0], "'s")
 	}
-	begins := slices.Contains([]string{"is", "are", "has", "have", "does", "do", "any", "was"}, first) || first == "so" || first == "and" || re(`^did (?:i|we) (?:leave|forget)\b`).MatchString(strings.Join(q.ws, " "))
+	begins := slices.Contains([]string{"is", "are", "has", "have", "does", "do", "any", "was"}, first) || first == "so" || first == "and" || leftSo.MatchString(strings.Join(q.ws, " "))
 	picks := slices.ContainsFunc(es, func(e entity) bool { // what is docked may charge
 		return !e.can(q.state) || e.state == "docked" && has(q.ws, "charging|charged")
 	})

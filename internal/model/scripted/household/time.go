@@ -15,7 +15,10 @@ type span struct {
 	half       int // part of a night: 1 after midnight, -1 before
 }
 
-const weekday = `(monday|tuesday|wednesday|thursday|friday|saturday|sunday)`
+const (
+	weekdays = `monday|tuesday|wednesday|thursday|friday|saturday|sunday`
+	weekday  = `(` + weekdays + `)`
+)
 
 // spans are the words for periods. The first match wins. $1 is the pattern's group; the
 // day of the week gets its capital for people.
@@ -23,6 +26,10 @@ var spans = []struct {
 	words      *regexp.Regexp
 	tool, said string
 }{
+	{spanWords(`since (?:this |early |earlier this )*(morning|afternoon|evening)`), "since this $1", "since this $1"},
+	{spanWords(`since (yesterday|last|` + weekdays + `)(?:'s)? (morning|afternoon|evening|night)`), "since $1 $2", "since $1 $2"},
+	{spanWords(`since (?:last )?(yesterday|` + weekdays + `)`), "since $1", "since $1"},
+	{spanWords(`since (lunch|breakfast|dinner|noon|midday|midnight)(?:time)?`), "since $1", "since $1"},
 	{spanWords(`day before yesterday(?:'s)?,? (?:in the )?(morning|afternoon|evening|night)`), "day before yesterday $1", "the $1 before last"},
 	{spanWords(`(?:evening|night) before last`), "day before yesterday night", "the night before last"},
 	{spanWords(`(?:this|today(?:'s)?) night`), "tonight", "tonight"},
@@ -37,7 +44,7 @@ var spans = []struct {
 	{spanWords(`yesterdays?|yesterday's`), "yesterday", "yesterday"},
 	{spanWords(`tonights?`), "tonight", "tonight"},
 	{spanWords(`during the night|in the night|overnight|at night|over night|all night`), "night", "during the night"},
-	{spanWords(`todays?|today's|so far`), "today", "today"},
+	{spanWords(`todays?|today's|so far|all day|the whole day`), "today", "today"},
 	{spanWords(`(?:last|past) week`), "last week", "last week"},
 	{spanWords(`this week`), "this week", "this week"},
 	{spanWords(`(?:last|past) month`), "last month", "last month"},
@@ -104,8 +111,11 @@ func ago(n, unit string) span {
 // short reports whether the span is a day or less. The hour alone then tells when
 // something happened in it.
 func (s span) short() bool {
-	return s.tool != "" && s.tool != "now" && !strings.HasSuffix(s.tool, "week") && !strings.HasSuffix(s.tool, "month") && !strings.HasPrefix(s.tool, "-")
+	return s.tool != "" && s.tool != "now" && !strings.HasSuffix(s.tool, "week") && !strings.HasSuffix(s.tool, "month") && !strings.HasPrefix(s.tool, "-") && (!strings.HasPrefix(s.tool, "since ") || slices.Contains(sinceToday, s.tool))
 }
+
+// sinceToday are the spans that begin on the day of the question.
+var sinceToday = []string{"since this morning", "since this afternoon", "since this evening", "since lunch", "since breakfast", "since dinner", "since noon", "since midday", "since midnight"}
 
 // day returns the whole day that a part of a day belongs to.
 func (s span) day() span {
@@ -148,10 +158,48 @@ func (s span) before() span {
 	return span{}
 }
 
+// partBegins are the hours at which the parts of a day begin, as for the tools.
+var partBegins = map[string]int{"morning": 5, "afternoon": 12, "evening": evening, "night": 20}
+
+// since returns the moment at which a span begins that lasts until now.
+func (u *turn) since(s span) time.Time {
+	day, part, _ := strings.Cut(strings.TrimPrefix(s.tool, "since "), " ")
+	at := func(back int, clock string) time.Time {
+		c, _ := time.Parse("15:04", clock)
+		now := u.know.now
+		return time.Date(now.Year(), now.Month(), now.Day()-back, c.Hour(), c.Minute(), 0, 0, now.Location())
+	}
+	if c := meals[day]; c != "" {
+		if t := at(0, c); t.Before(u.know.now) {
+			return t
+		}
+		return at(1, c)
+	}
+	back := map[string]int{"yesterday": 1, "last": 1}[day]
+	if day == "this" && u.know.now.Hour() < dawn || day == "last" && part == "night" && u.know.now.Hour() < dawn {
+		back++
+	}
+	for d := 1; d <= 7 && back == 0; d++ {
+		if strings.EqualFold(u.know.now.AddDate(0, 0, -d).Weekday().String(), day) {
+			back = d
+		}
+	}
+	clock := fmt.Sprintf("%02d:00", partBegins[part])
+	if t := at(back, clock); t.Before(u.know.now) {
+		return t
+	}
+	return at(back+1, clock)
+}
+
 // span returns the words for a tool. "During the night" means the current or the last
-// night. The tools have different words for these before and after noon.
+// night. The tools have different words for these before and after noon. For people,
+// "tonight" begins with the evening; for the tools, later.
 func (u *turn) span(s span, otherwise string) string {
 	switch {
+	case strings.HasPrefix(s.tool, "since "):
+		return u.since(s).Format("2006-01-02 15:04")
+	case s.tool == "tonight" && u.know.now.Hour() >= evening:
+		return "this evening"
 	case s.tool == "" || s.tool == "now":
 		return otherwise
 	case s.tool == "night" && u.know.now.Hour() >= 12:
@@ -162,7 +210,11 @@ func (u *turn) span(s span, otherwise string) string {
 	return s.tool
 }
 
-var atClock = regexp.MustCompile(`\b(?:at|around|about|by) (?:about |around )?(?:(noon|midday|midnight)|(\d{1,2})(?:[.: ]([0-5]\d))? ?(am|pm|a\.m|p\.m|o'clock)?)(?:\s|$)`)
+// meals are times of day that people name. Everybody has them at another hour, so an answer
+// says which hour it took.
+var meals = map[string]string{"breakfast": "08:00", "lunch": "12:30", "dinner": "19:00", "supper": "19:00", "noon": "12:00", "midday": "12:00", "midnight": "00:00"}
+
+var atClock = regexp.MustCompile(`\b(?:at|around|about|by|over|during) (?:about |around )?(?:(noon|midday|midnight|breakfast|lunch|dinner|supper)(?: ?time)?|(\d{1,2})(?:[.: ]([0-5]\d))? ?(am|pm|a\.m|p\.m|o'clock)?)(?:\s|$)`)
 
 // clockIn returns the time of day that a question names: "03:00" for "at 3 am".
 func clockIn(flat string) string {
@@ -173,10 +225,8 @@ func clockIn(flat string) string {
 	hour, _ := strconv.Atoi(m[2])
 	minute, _ := strconv.Atoi(m[3])
 	switch {
-	case m[1] == "midnight":
-		hour = 0
 	case m[1] != "":
-		hour = 12
+		return meals[m[1]]
 	case strings.HasPrefix(m[4], "p") && hour < 12:
 		hour += 12
 	case strings.HasPrefix(m[4], "a") && hour == 12:

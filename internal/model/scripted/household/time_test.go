@@ -1,6 +1,9 @@
 package household
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // Each period: the tools' words, people's words, and the words for one day earlier.
 func TestTimes(t *testing.T) {
@@ -26,6 +29,10 @@ func TestTimes(t *testing.T) {
 		"so far":                                  {"today", "today", "yesterday"},
 		"overnight":                               {"night", "during the night", "last night"},
 		"after midnight":                          {"night", "during the night", "last night"},
+		"since this morning":                      {"since this morning", "since this morning", ""},
+		"since monday":                            {"since monday", "since Monday", ""},
+		"since lunchtime":                         {"since lunch", "since lunch", ""},
+		"all day":                                 {"today", "today", "yesterday"},
 		"right now":                               {"now", "now", "yesterday"},
 		"is the yesterdaying lamp on":             {"", "", ""},
 		"turn on the night light in the nightroom": {"", "", ""},
@@ -35,9 +42,30 @@ func TestTimes(t *testing.T) {
 			t.Errorf("%q is %q, want %q", words, got, want)
 		}
 	}
-	for words, want := range map[string]string{"at 3 am": "03:00", "at noon": "12:00", "at 12 am": "00:00", "around 7.30 pm": "19:30", "at 17:05": "17:05", "at 20 percent": "", "at home": ""} {
+	for words, want := range map[string]string{"at 3 am": "03:00", "at noon": "12:00", "at 12 am": "00:00", "around 7.30 pm": "19:30", "at 17:05": "17:05", "at lunchtime": "12:30", "over breakfast": "08:00", "at 20 percent": "", "at home": ""} {
 		if got := clockIn(words); got != want {
 			t.Errorf("%q is at %q, want %q", words, got, want)
+		}
+	}
+}
+
+// A span that begins with "since" lasts until now, so it never begins after now.
+func TestSince(t *testing.T) {
+	t.Parallel()
+	for now, wants := range map[string]map[string]string{
+		"2026-11-23 19:06": {"since this morning": "2026-11-23 05:00", "since yesterday": "2026-11-22 00:00", "since last night": "2026-11-22 20:00", "since friday": "2026-11-20 00:00", "since monday": "2026-11-16 00:00", "since lunch": "2026-11-23 12:30", "since yesterday evening": "2026-11-22 17:00", "tonight": "this evening"},
+		"2026-11-23 09:00": {"since this evening": "2026-11-22 17:00", "since lunch": "2026-11-22 12:30", "since midnight": "2026-11-23 00:00", "tonight": "tonight"},
+		"2026-11-23 01:07": {"since this morning": "2026-11-22 05:00", "since last night": "2026-11-21 20:00", "tonight": "tonight"},
+	} {
+		at, err := time.Parse("2006-01-02 15:04", now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &turn{know: house{now: at}}
+		for words, want := range wants {
+			if got := u.span(timeIn(words), ""); got != want {
+				t.Errorf("at %s %q begins at %q, want %q", now, words, got, want)
+			}
 		}
 	}
 }

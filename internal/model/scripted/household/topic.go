@@ -69,18 +69,24 @@ func (t *topic) after(q ask) *topic {
 func (u *turn) asked(text string, t *topic) []ask {
 	var out []ask
 	u.mark = strings.HasSuffix(strings.TrimSpace(text), "?")
-	for i, part := range u.parts(text) {
+	parts := u.parts(text)
+	for i, part := range parts {
 		if i > 0 && asking.MatchString(part) && slices.ContainsFunc(clean(part), func(w string) bool { return pronouns[w] }) {
 			part = "and " + part // it leans on the part before
 		}
 		for _, full := range t.inFull(part, u.mark) {
 			q := u.one(full, t)
-			out = append(out, q)
+			if i+1 >= len(parts) || q.intent == isAct || !remarked.MatchString(part) || !asking.MatchString(parts[i+1]) {
+				out = append(out, q)
+			} // else it only leads to the question: "the air is stuffy, is the CO2 too high?"
 			t = t.after(q)
 		}
 	}
 	return out
 }
+
+// remarked matches a statement.
+var remarked = regexp.MustCompile(`^(?:and |so |but )?(?:it's|that's|there's|the|my|our|it|that|this|there|i|we|he|she)\b(?:.* (?:feels?|is|are|looks?|smells?|sounds?|seems?|keeps?|gets?|was|were|think|thought)\b)?`)
 
 const (
 	lightly = `(?:(?:and|now|then|please|ok|okay|no|yes|yeah|actually|rather|but|just|maybe|also|well|hm+) )*`

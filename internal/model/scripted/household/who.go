@@ -3,6 +3,7 @@ package household
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -25,8 +26,25 @@ func theNames(es []entity) string {
 	return listed(out)
 }
 
-func (u *turn) notSeen(es []entity, past map[string]*series, state, said string) string {
+func (u *turn) notSeen(q *ask, es []entity, past map[string]*series, state, said string) string {
 	e := es[0]
+	var held []entity // in the state all the time
+	for _, e := range es {
+		if p := past[e.id]; p != nil {
+			for s, share := range p.share {
+				was := e
+				was.state, was.attrs = s, nil
+				if share > 99.9 && was.is(state) && !was.lost() {
+					held = append(held, was)
+				}
+			}
+		}
+	}
+	yesNo := q.aspect == "" && re(`^(?:and |so |but )*(?:was|were|did|has|have|is|are)\b`).MatchString(strings.Join(q.ws, " "))
+	if len(held) > 0 && (len(es) > 1 || yesNo) {
+		yes := map[bool]string{true: "Yes: "}[yesNo]
+		return upper(fmt.Sprintf("%s%s %s %s all the time %s.", yes, theNames(held), map[string]string{"is": "was", "are": "were"}[are(held)], held[0].told(), said))
+	}
 	if len(es) > 1 && e.domain() == "person" {
 		return fmt.Sprintf("No, nobody %s %s.", verbed(state), said)
 	}

@@ -28,9 +28,9 @@ type kind struct {
 var kinds = []*kind{
 	{name: "thermometer", noun: "temperature", words: "temperature|temperatures|temp|temps|thermometer|warm|cold|hot|cool|chilly|freezing|degrees|toasty|cosy", class: "temperature", measure: true, low: "coldest|colder|coolest|chilliest", high: "warmest|hottest|warmer"},
 	{name: "humidity sensor", noun: "humidity", words: "humidity|humid|damp|moist|moisture|dry air", class: "humidity", measure: true, low: "driest", high: "dampest|most humid|moistest"},
-	{name: "battery", noun: "battery", words: "battery|batteries|charge left", class: "battery", measure: true, low: "emptiest|weakest|flattest", high: "fullest"},
-	{name: "voltmeter", noun: "voltage", words: "voltage|volt|volts", class: "voltage", measure: true},
-	{name: "energy meter", noun: "energy", words: "energy|electricity|kwh|kilowatt hours", class: "energy", measure: true},
+	{name: "battery", noun: "battery", words: "battery|batteries|charge left|low on juice|out of juice|juice left", class: "battery", measure: true, low: "emptiest|weakest|flattest", high: "fullest"},
+	{name: "voltmeter", noun: "voltage", words: "voltage|volt|volts|electrics|wiring|electrical system", class: "voltage", measure: true},
+	{name: "energy meter", noun: "energy", words: "energy|electricity|juice|kwh|kilowatt hours", class: "energy", measure: true},
 	{name: "power meter", noun: "power", words: "power|watt|watts|consumer|consumers|draw|draws|drawing|consumes|consuming|guzzles", class: "power", measure: true, high: "hungriest"},
 	{name: "CO2 sensor", noun: "CO2", words: "co2|carbon dioxide|air quality|stuffy|stale|fresh air", class: "carbon_dioxide", measure: true},
 	{name: "noise meter", noun: "noise", words: "noise|loud|noisy", class: "sound_pressure", measure: true, low: "quietest", high: "loudest|noisiest"},
@@ -61,6 +61,7 @@ var kinds = []*kind{
 	{name: "hot water", words: "hot water|boiler|water tank|hot-water", domain: "water_heater"},
 	{name: "television", words: "tv|telly|television", domain: "media_player", class: "tv"},
 	{name: "automation", words: "automations|routines", domain: "automation"},
+	{name: "calendar", words: "calendar|calendars|appointment|appointments|diary|agenda|meeting|meetings|birthday|birthdays|dentist|doctor|hairdresser", domain: "calendar"},
 	{name: "plug", words: "plug|plugs|socket|sockets|outlet|outlets", domain: "switch"},
 }
 
@@ -129,6 +130,7 @@ var idle = words(`% draw draws drawing ° °c c a pm am o'clock rise rose rises 
 	lot lots against smell smells stuffy stale fresh anywhere leaking eating burning floor guzzling
 	ready worked biggest consumer consumers good strong weak know coast clear active inactive enabled disabled ring rings rang rung ringing up-to-date
 	wet thirsty speed fast slow new replace replaced replacing replacement changing swap recharge flat dying
+	overnight weekend fortnight lunch lunchtime breakfast dinner dinnertime supper suppertime noon midday weird odd strange funny abnormal amiss fishy electrics wiring
 	dip dips outage outages failure failures alright someone's lamp-wise guys darling mate dear sir madam ta cheers`)
 
 // compiled caches the compiled patterns of the rules.
