@@ -31,7 +31,7 @@ type Sampled struct {
 // The answers to a question that has [Interaction.Sampling]. Any other answer is a no.
 const (
 	SamplingOnce    = "This once"
-	SamplingSession = "In this session"
+	SamplingSession = "In this conversation"
 )
 
 // SamplingRule is the Tool of the rule by which a server gets replies of the model in a session
