@@ -4,6 +4,8 @@ package proc
 
 import (
 	"io"
+	"os"
+	"os/exec"
 	"testing"
 	"time"
 )
@@ -36,4 +38,17 @@ func ReadLate(t *testing.T, text string, to io.Writer) {
 	}
 	p.copy()
 	p.finish(0)
+}
+
+// Before returns what a program finds in its standard input when it begins, and whether that is
+// all of it.
+func Before(from io.Reader) (text []byte, all bool, err error) {
+	var p pipes
+	defer p.closeAll()
+	c := &exec.Cmd{}
+	if err := p.input(c, from); err != nil {
+		return nil, false, err
+	}
+	theirs := c.Stdin.(*os.File)
+	return rest(theirs), len(p.work) == 0, nil
 }

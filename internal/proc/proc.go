@@ -41,7 +41,9 @@ type Spec struct {
 	Grace  time.Duration // from SIGTERM to SIGKILL when ctx ends; 0: none
 
 	// Stdin is read until it ends or the program has ended. The caller must end a reader
-	// that blocks.
+	// that blocks. A [bytes.Reader] that fits into a pipe, which on Linux has 64 KiB, is
+	// there as a whole before the program begins: if this process is killed, the program
+	// does not take half an input, or none, for the input.
 	Stdin          io.Reader // nil: empty
 	Stdout, Stderr io.Writer // nil: discarded; an error of a writer discards the rest
 }
@@ -239,11 +241,46 @@ func (p *pipes) input(c *exec.Cmd, from io.Reader) error {
 	}
 	c.Stdin = theirs
 	p.theirs, p.ins = append(p.theirs, theirs), append(p.ins, ours)
+	if whole, ok := from.(*bytes.Reader); ok {
+		if err := fill(ours, whole); err != nil {
+			return err
+		}
+		if whole.Len() == 0 {
+			return ours.Close()
+		}
+	}
 	p.work = append(p.work, func() {
 		_, _ = io.Copy(ours, from) // a program need not read all
 		ours.Close()
 	})
 	return nil
+}
+
+// fill writes as much to a pipe as it takes at once.
+func fill(pipe *os.File, from *bytes.Reader) error {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return err
+	}
+	text := make([]byte, min(from.Len(), maxPipe))
+	_, _ = from.ReadAt(text, from.Size()-int64(from.Len()))
+	for len(text) > 0 && err == nil {
+		n := 0
+		if e := raw.Write(func(fd uintptr) bool { n, err = syscall.Write(int(fd), text); return true }); e != nil {
+			return e
+		}
+		if errors.Is(err, syscall.EINTR) {
+			err = nil
+			continue
+		}
+		n = max(n, 0)
+		text = text[n:]
+		_, _ = from.Seek(int64(n), io.SeekCurrent)
+	}
+	if errors.Is(err, syscall.EAGAIN) {
+		return nil // full
+	}
+	return err
 }
 
 func (p *pipes) output(at *io.Writer, to io.Writer) error {

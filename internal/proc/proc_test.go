@@ -373,3 +373,27 @@ func TestDoesNotStart(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestInput_is_there_before_the_program: what fits into a pipe does not depend on this process any
+// more when the program begins. The rest follows.
+func TestInput_is_there_before_the_program(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{0, 1, 4096, 16 << 10} {
+		in := bytes.Repeat([]byte("x"), size)
+		got, all, err := proc.Before(bytes.NewReader(in))
+		if err != nil || !all || !bytes.Equal(got, in) {
+			t.Errorf("%d bytes: %d are there, all: %v, %v", size, len(got), all, err)
+		}
+	}
+	in := make([]byte, 3<<20)
+	for i := range in {
+		in[i] = byte('a' + i%23)
+	}
+	if got, all, err := proc.Before(bytes.NewReader(in)); err != nil || all || len(got) == 0 || !bytes.HasPrefix(in, got) {
+		t.Errorf("more than a pipe takes: %d bytes are there, all: %v, %v", len(got), all, err)
+	}
+	out, errs, err := run(t, proc.Spec{Args: []string{sh, "-c", "cat"}, Stdin: bytes.NewReader(in)})
+	if err != nil || out != string(in) {
+		t.Errorf("%d of %d bytes come through, %v %s", len(out), len(in), err, errs)
+	}
+}
