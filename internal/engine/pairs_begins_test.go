@@ -16,7 +16,7 @@ import (
 )
 
 // twoQuestions asks two questions in one call.
-var twoQuestions = inquirer{[]string{"a", "b"}, []parley.Interaction{
+var twoQuestions = inquirer{keys: []string{"a", "b"}, asks: []parley.Interaction{
 	{Kind: parley.KindQuestion, Title: "A", Choices: []string{parley.ChoiceAnswered, parley.ChoiceDeny}},
 	{Kind: parley.KindQuestion, Title: "B", Choices: []string{parley.ChoiceAnswered, parley.ChoiceDeny}},
 }}

@@ -145,10 +145,12 @@ func TestNobodyToAsk(t *testing.T) {
 	})
 }
 
-// inquirer is a tool that asks the given questions one after the other in one call.
+// inquirer is a tool that asks the given questions in one call: one after the other, or all of them
+// before it has an answer.
 type inquirer struct {
-	keys []string
-	asks []parley.Interaction
+	keys   []string
+	asks   []parley.Interaction
+	atOnce bool
 }
 
 func (q inquirer) Tools(context.Context) ([]parley.ToolDecl, error) {
@@ -160,19 +162,25 @@ func (q inquirer) Tools(context.Context) ([]parley.ToolDecl, error) {
 
 func (q inquirer) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
 	var said []string
+	var asked error
 	for i, in := range q.asks {
 		in.Key = q.keys[i]
 		a, err := r.Ask(ctx, in)
-		if err != nil {
+		if err != nil && !q.atOnce {
 			return parley.ToolResult{}, err
 		}
+		asked = errors.Join(asked, err)
 		said = append(said, a.Choice+a.Text)
+	}
+	if asked != nil {
+		return parley.ToolResult{}, asked
 	}
 	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: strings.Join(said, ", ")}, nil
 }
 
-// TestQuestionsOfOneCall: each question of a call gets its own answer, also after a crash. Two
-// questions with one key are the tool's mistake.
+// TestQuestionsOfOneCall: each question of a call gets its own answer, also after a crash, and in
+// whatever order they are answered if they are asked at once. Two questions with one key are the
+// tool's mistake.
 func TestQuestionsOfOneCall(t *testing.T) {
 	question := func(title string) parley.Interaction {
 		return parley.Interaction{Kind: parley.KindQuestion, Title: title, Choices: []string{parley.ChoiceAnswered, parley.ChoiceDeny}}
@@ -184,6 +192,7 @@ func TestQuestionsOfOneCall(t *testing.T) {
 		want string
 	}{
 		"three questions": {[]string{"a", "b", "c"}, []parley.Interaction{question("A"), question("B"), question("C")}, "done: answered to A, answered to B, answered to C"},
+		"three at once":   {[]string{"a", "b", "c"}, []parley.Interaction{question("A"), question("B"), question("C")}, "done: answered to A, answered to B, answered to C"},
 		"a confirmation":  {[]string{"", "sure"}, []parley.Interaction{question("A"), confirm}, "done: answered to A, allow to Sure?"},
 		"one key":         {[]string{"", ""}, []parley.Interaction{question("A"), question("B")}, `has asked under the key "question" already`},
 		"a permission":    {[]string{"a"}, []parley.Interaction{{Kind: parley.KindPermission, Title: "May I?"}}, "asked about a call but not by it"},
@@ -191,7 +200,7 @@ func TestQuestionsOfOneCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				q := inquirer{tc.keys, tc.asks}
+				q := inquirer{tc.keys, tc.asks, name == "three at once"}
 				app := enginetest.App(func(a *parley.App) {
 					def := a.Agents["lead"]
 					def.Tools = []string{"inquire"}
@@ -208,19 +217,25 @@ func TestQuestionsOfOneCall(t *testing.T) {
 				r := enginetest.New(t, mailer("inquire"), app, box)
 				id := r.Session().ID
 				turn := r.Await(r.Send(id, "go").ID)
-				for range len(tc.asks) {
+				for left := len(tc.asks); left > 0; left-- {
 					if turn.Status != parley.StatusWaiting {
 						break
 					}
+					synctest.Wait() // the turn waits from its first question on
 					disk := r.Mem.Clone()
 					r.Kill()
 					r = enginetest.Over(t, disk, r.Service, mailer("inquire"), app, box)
 					open, err := r.Engine.Interactions(ctx, enginetest.User, 10)
-					if err != nil || len(open) != 1 {
-						t.Fatalf("%d open, %v", len(open), err)
+					want := 1
+					if q.atOnce {
+						want = left
 					}
-					if _, err := r.Engine.Answer(ctx, enginetest.User, open[0].ID, parley.AnswerInteraction{
-						Answer: parley.Answer{Choice: open[0].Choices[0], Text: " to " + open[0].Title},
+					if err != nil || len(open) != want {
+						t.Fatalf("%d open, want %d, %v", len(open), want, err)
+					}
+					last := open[len(open)-1]
+					if _, err := r.Engine.Answer(ctx, enginetest.User, last.ID, parley.AnswerInteraction{
+						Answer: parley.Answer{Choice: last.Choices[0], Text: " to " + last.Title},
 					}); err != nil {
 						t.Fatal(err)
 					}

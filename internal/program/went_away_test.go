@@ -82,6 +82,15 @@ func TestFolderThatWentAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.refuses("an empty database", []string{"serve", "--addr", "127.0.0.1:0"}, 1, "is empty", "backup")
+
+	// An archive of old steps alone belongs to a server, too.
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(db + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	p.write(filepath.Join(p.data, "archive", "S", "1-2.ndjson.gz"), "steps")
+	p.refuses("an archive without its database", []string{"serve", "--addr", "127.0.0.1:0"}, 1, "is missing", "archive", "backup")
 }
 
 // TestFolderThatWentAway_under_load renames the data folder of a busy server, or its lock alone,

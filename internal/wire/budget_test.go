@@ -60,6 +60,48 @@ func TestSmallAnswers(t *testing.T) {
 	})
 }
 
+// TestExportsWait: two exports of a user are under way and a few wait. One more is refused at once,
+// and the exports of another user are not.
+func TestExportsWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := wire.NewProcessBudgets()
+		hold := make(chan struct{})
+		export := func(user string) (err error) {
+			wire.BoundedBy(b, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if err = wire.ReserveExport(r.Context(), 1<<20); err == nil && user == "ana" {
+					<-hold
+				}
+			}), func(context.Context) parley.Principal { return parley.Principal{User: user} }).
+				ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+			return err
+		}
+		var exports sync.WaitGroup
+		for range 2 + wire.ExportsWaiting {
+			exports.Go(func() {
+				if err := export("ana"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		exports.Go(func() {
+			if err := export("ana"); !errors.Is(err, wire.ErrFull) {
+				t.Errorf("one more: got %v, want ErrFull", err)
+			}
+		})
+		if err := export("bob"); err != nil {
+			t.Errorf("another user's: %v", err)
+		}
+		synctest.Wait()
+		close(hold)
+		exports.Wait()
+		if err := export("ana"); err != nil {
+			t.Errorf("later: %v", err)
+		}
+	})
+}
+
 // TestBudget: as many clients that do not read stay as fit in the budget. The others are cut.
 // Meanwhile a client that reads gets everything.
 func TestBudget(t *testing.T) {

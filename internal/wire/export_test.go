@@ -20,6 +20,12 @@ func NewBudgets(max, each, small int) *Budget {
 	return &Budget{b}
 }
 
+// NewProcessBudgets is what a process begins with.
+func NewProcessBudgets() *Budget { return &Budget{newBudgets()} }
+
+// ExportsWaiting is how many exports of one user may wait.
+const ExportsWaiting = exportsWaiting
+
 // BoundedBy is Bounded with the given budget.
 func BoundedBy(b *Budget, next http.Handler, user func(context.Context) parley.Principal) http.Handler {
 	return bounded(next, user, b.b)
