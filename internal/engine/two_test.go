@@ -140,3 +140,26 @@ func TestResumedTurnsThatWaitHoldNoPlace(t *testing.T) {
 		}
 	})
 }
+
+// TestSweepOfAnothersSession: a sweep leaves a session that has rested for long to the node that
+// drives it, and that is no error.
+func TestSweepOfAnothersSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		app := enginetest.App(func(a *parley.App) { a.TTL.SessionIdle = parley.Duration(time.Minute) })
+		store := mem.New()
+		one := enginetest.Over(t, store, &enginetest.Service{}, mailer("look"), app)
+		defer one.Close()
+		two := enginetest.Over(t, store, one.Service, mailer("look"), app)
+		defer two.Close()
+		s := one.Session()
+		one.Await(one.Send(s.ID, "go").ID)
+		time.Sleep(time.Minute + time.Second)
+		if done, err := two.Engine.Sweep(ctx, parley.System()); err != nil || done.Expired != 0 {
+			t.Errorf("elsewhere: %+v, %v", done, err)
+		}
+		if done, err := one.Engine.Sweep(ctx, parley.System()); err != nil || done.Expired != 1 {
+			t.Errorf("where it is driven: %+v, %v", done, err)
+		}
+	})
+}
