@@ -22,3 +22,15 @@ func heldBy(operation string) int {
 	}
 	return heldSmall
 }
+
+// waits reports whether an operation may wait for a service or program of somebody else: an MCP
+// server whose resources or prompts a message has, an authorization server. Such an operation
+// counts its answer when it has it. If it held a share meanwhile, a server that does not answer
+// would use up the small answers of everybody.
+func waits(operation string) bool {
+	switch operation {
+	case "send", "stream-turn", "answer-interaction", "list-resources", "list-app-resources", "finish-login", "forget-login", "forget-logins":
+		return true
+	}
+	return false
+}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/api"
 	"github.com/parley-server/parley/internal/engine/enginetest"
 	"github.com/parley-server/parley/internal/wire"
 )
@@ -195,8 +196,8 @@ func stillServed(t *testing.T, unread []string) {
 }
 
 // newUnread is a server whose connections buffer little, with two users.
-func newUnread(t *testing.T) (*world, *unread, *httptest.Server) {
-	w := newWorld(t, enginetest.Echo, enginetest.App())
+func newUnread(t *testing.T, change ...func(*api.Options)) (*world, *unread, *httptest.Server) {
+	w := newWorld(t, enginetest.Echo, enginetest.App(), change...)
 	// As in package program, before all doors.
 	u := &unread{next: wire.Bounded(wire.Compressed(w.api, func(r *http.Request) bool { return r.Header.Get("Accept-Encoding") == "gzip" }),
 		func(ctx context.Context) parley.Principal {
@@ -328,4 +329,102 @@ func TestPages_of_events_and_turns(t *testing.T) {
 	if after != last.Version {
 		t.Errorf("the pages end at %d, want %d", after, last.Version)
 	}
+}
+
+// slow is an engine that waits for services of others until the gate is closed.
+type slow struct {
+	api.Engine
+	gate chan struct{}
+}
+
+func (s slow) wait(ctx context.Context) error {
+	select {
+	case <-s.gate:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s slow) Send(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.Send) (parley.TurnInfo, error) {
+	if err := s.wait(ctx); err != nil {
+		return parley.TurnInfo{}, err
+	}
+	return s.Engine.Send(ctx, p, id, c)
+}
+
+func (s slow) Resources(ctx context.Context, p parley.Principal, id parley.SessionID, after parley.ResourceRef, limit int) (parley.ResourceList, parley.ResourceRef, error) {
+	if err := s.wait(ctx); err != nil {
+		return parley.ResourceList{}, parley.ResourceRef{}, err
+	}
+	return s.Engine.Resources(ctx, p, id, after, limit)
+}
+
+func (s slow) AppResources(ctx context.Context, p parley.Principal, app string, after parley.ResourceRef, limit int) (parley.ResourceList, parley.ResourceRef, error) {
+	if err := s.wait(ctx); err != nil {
+		return parley.ResourceList{}, parley.ResourceRef{}, err
+	}
+	return s.Engine.AppResources(ctx, p, app, after, limit)
+}
+
+// TestWaitingHoldsNothing: requests that wait for somebody else's service, more than all small
+// answers together may be, hold up no other request, and are answered when it answers.
+func TestWaitingHoldsNothing(t *testing.T) {
+	gate := make(chan struct{})
+	w, u, srv := newUnread(t, func(o *api.Options) { o.Engine = slow{o.Engine, gate} })
+	var s parley.SessionInfo
+	w.call(201, &s, "POST", "/v1/sessions", `{"app":"test"}`, "Test-User", "ana")
+	ask := func(method, path, body string) int {
+		r, err := http.NewRequestWithContext(t.Context(), method, srv.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Test-User", "ana")
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		defer resp.Body.Close()
+		_, _ = io.Copy(io.Discard, resp.Body)
+		return resp.StatusCode
+	}
+	const each = 70 // of 64 KiB are more than 4 MiB
+	var waiting sync.WaitGroup
+	at := "/v1/sessions/" + string(s.ID)
+	for range each {
+		waiting.Go(func() {
+			if got := ask("POST", at+"/turns", `{"message":"hello","busy":"enqueue"}`); got != http.StatusAccepted && got != http.StatusConflict { // the queue is full
+				t.Errorf("send: %d", got)
+			}
+		})
+		waiting.Go(func() {
+			if got := ask("GET", at+"/resources", ""); got != http.StatusOK && got != http.StatusTooManyRequests {
+				t.Errorf("resources: %d", got)
+			}
+		})
+		waiting.Go(func() {
+			if got := ask("GET", "/v1/apps/test/resources", ""); got != http.StatusOK && got != http.StatusTooManyRequests {
+				t.Errorf("resources of the app: %d", got)
+			}
+		})
+	}
+	for end := time.Now().Add(time.Minute); u.begun.Load() < 3*each; <-time.After(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d requests have begun", u.begun.Load())
+		}
+	}
+	soon := make(chan int, 1)
+	go func() { soon <- ask("GET", "/v1/sessions/"+string(s.ID), "") }()
+	select {
+	case got := <-soon:
+		if got != http.StatusOK {
+			t.Errorf("the session: %d", got)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the session waits behind requests that wait for a service")
+	}
+	close(gate)
+	waiting.Wait()
 }
