@@ -108,6 +108,7 @@ type child struct {
 	mu     sync.Mutex // held while a line is written
 	in     *json.Encoder
 	lines  chan line
+	read   chan struct{} // closed when no more lines come
 	gone   <-chan struct{}
 	cancel context.CancelFunc
 	close  func()
@@ -139,7 +140,7 @@ func (c *CLI) child(id parley.SessionID) (p *child, fresh bool, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	theirIn, in := io.Pipe()
 	out, theirOut := io.Pipe()
-	p = &child{in: json.NewEncoder(in), lines: make(chan line), cancel: cancel}
+	p = &child{in: json.NewEncoder(in), lines: make(chan line, 100), read: make(chan struct{}), cancel: cancel}
 	p.close = func() { in.Close(); theirIn.Close(); out.Close(); theirOut.Close() }
 	if p.gone, err = c.Start(ctx, theirIn, theirOut); err != nil {
 		cancel()
@@ -155,6 +156,7 @@ func (c *CLI) child(id parley.SessionID) (p *child, fresh bool, err error) {
 		p.close()
 	})
 	c.tasks.Go(func() {
+		defer close(p.read)
 		from := json.NewDecoder(out)
 		for {
 			var l line
@@ -168,7 +170,12 @@ func (c *CLI) child(id parley.SessionID) (p *child, fresh bool, err error) {
 			}
 			select {
 			case p.lines <- l:
-			case <-p.gone:
+				continue
+			default:
+			}
+			select {
+			case p.lines <- l:
+			case <-p.gone: // with so many lines that nobody follows
 				return
 			}
 		}
@@ -265,7 +272,7 @@ func (r *cliRun) run(ctx context.Context) (seam.Ending, error) {
 }
 
 // follow serves the program until its turn ends.
-func (r *cliRun) follow(ctx context.Context, afresh bool) (seam.Ending, error) {
+func (r *cliRun) follow(ctx context.Context, afresh bool) (end seam.Ending, err error) {
 	stop, listens := ctx.Done(), ""
 	hear := func() {
 		if t := r.h.State().Turn; listens != "" && t != nil && len(t.Steers) > 0 {
@@ -273,49 +280,67 @@ func (r *cliRun) follow(ctx context.Context, afresh bool) (seam.Ending, error) {
 			listens = ""
 		}
 	}
+	handle := func(l line) (over bool, err error) {
+		switch l.Type {
+		case "listen":
+			listens = l.ID
+			hear()
+		case "end":
+			end, err = r.end(ctx, l, afresh)
+			return true, err
+		case "assistant": // handled in order, because permissions for its calls follow
+			return false, r.replied(l)
+		case "result":
+			return false, r.result(ctx, l)
+		default:
+			r.work.Go(func() { r.serve(ctx, l) })
+		}
+		return false, nil
+	}
 	for {
 		select {
 		case err := <-r.fails:
 			return seam.Ending{}, err
-		case <-r.p.gone:
-			return seam.Ending{}, errGone
+		case <-r.p.read:
+			for { // what it said before it ended holds
+				select {
+				case l := <-r.p.lines:
+					if over, err := handle(l); over || err != nil {
+						return end, err
+					}
+					continue
+				default:
+				}
+				return seam.Ending{}, errGone
+			}
 		case <-stop:
 			stop = nil
 			r.p.send(line{Type: "stop"})
 		case <-r.h.Commands():
 			hear()
 		case l := <-r.p.lines:
-			switch l.Type {
-			case "listen":
-				listens = l.ID
-				hear()
-			case "end":
-				r.work.Wait()
-				select {
-				case err := <-r.fails:
-					return seam.Ending{}, err
-				default:
-				}
-				if ctx.Err() != nil {
-					return seam.Ending{Response: parley.Response{Message: l.Text}}, context.Cause(ctx)
-				}
-				if err := r.h.Keep(ctx, seam.Keeping{State: []byte(l.State), Entry: l.ID, Afresh: afresh}); err != nil {
-					return seam.Ending{}, err
-				}
-				return seam.Ending{Response: parley.Response{Message: l.Text}}, nil
-			case "assistant": // handled in order, because permissions for its calls follow
-				if err := r.replied(l); err != nil {
-					return seam.Ending{}, err
-				}
-			case "result":
-				if err := r.result(ctx, l); err != nil {
-					return seam.Ending{}, err
-				}
-			default:
-				r.work.Go(func() { r.serve(ctx, l) })
+			if over, err := handle(l); over || err != nil {
+				return end, err
 			}
 		}
 	}
+}
+
+// end ends the turn as the program said.
+func (r *cliRun) end(ctx context.Context, l line, afresh bool) (seam.Ending, error) {
+	r.work.Wait()
+	select {
+	case err := <-r.fails:
+		return seam.Ending{}, err
+	default:
+	}
+	if ctx.Err() != nil {
+		return seam.Ending{Response: parley.Response{Message: l.Text}}, context.Cause(ctx)
+	}
+	if err := r.h.Keep(ctx, seam.Keeping{State: []byte(l.State), Entry: l.ID, Afresh: afresh}); err != nil {
+		return seam.Ending{}, err
+	}
+	return seam.Ending{Response: parley.Response{Message: l.Text}}, nil
 }
 
 // serve answers a request of the program.
