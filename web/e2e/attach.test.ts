@@ -150,28 +150,6 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
     await b.close();
   });
 
-  test("that take long can be given up", async () => {
-    const b = await startBrowser(sizes[1][1]);
-    const { input, menu, chips, stop, last, done } = at(b);
-    await open(b);
-    await input.pressSequentially("@ledger");
-    await menu.waitFor();
-    await input.press("Enter");
-    await input.pressSequentially("What is in it?");
-    await input.press("Enter");
-    await stop.click();
-    await last.getByText("You stopped this before it was sent.").waitFor();
-    await b.shot("attach-stopped");
-    await last.getByRole("button", { name: "Edit" }).click();
-    expect(await input.inputValue()).toBe("What is in it?");
-    expect(await chips.allInnerTexts()).toEqual(["Ledger\nshelf"]);
-    await b.page.getByRole("button", { name: "Remove Ledger" }).click();
-    await input.press("Enter");
-    await done();
-    await last.getByText("Nothing is attached to: What is in it?").waitFor();
-    await b.close();
-  });
-
   test("are no matter of what merely looks like one", async () => {
     const b = await startBrowser(sizes[1][1]);
     const { input, menu, last, done } = at(b);
@@ -213,6 +191,30 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
     await done();
     expect(await last.innerText()).not.toContain("The moon");
     expect(b.complaints).toEqual([]);
+    await b.close();
+  });
+
+  // The last one: a server of the older era that was left in the middle of a reading has its next question refused,
+  // since the question does not say which call it belongs to.
+  test("that take long can be given up", async () => {
+    const b = await startBrowser(sizes[1][1]);
+    const { input, menu, chips, stop, last, done } = at(b);
+    await open(b);
+    await input.pressSequentially("@ledger");
+    await menu.waitFor();
+    await input.press("Enter");
+    await input.pressSequentially("What is in it?");
+    await input.press("Enter");
+    await stop.click();
+    await last.getByText("You stopped this before it was sent.").waitFor();
+    await b.shot("attach-stopped");
+    await last.getByRole("button", { name: "Edit" }).click();
+    expect(await input.inputValue()).toBe("What is in it?");
+    expect(await chips.allInnerTexts()).toEqual(["Ledger\nshelf"]);
+    await b.page.getByRole("button", { name: "Remove Ledger" }).click();
+    await input.press("Enter");
+    await done();
+    await last.getByText("Nothing is attached to: What is in it?").waitFor();
     await b.close();
   });
 });

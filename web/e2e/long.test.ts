@@ -55,9 +55,12 @@ test("a session of 10,000 turns opens like one of 10, and loads as far as reques
     return shown.count();
   }).toBe(1);
   const list = page().locator("article");
-  const drawn = await list.count();
-  const name = /Question \d+\?/.exec(await list.first().innerText())?.[0] ?? "";
-  await page().getByRole("region", { name: "Conversation" }).evaluate((e) => e.scrollTo(0, 100));
+  // In one step, since the page before may arrive at any moment.
+  const { drawn, name } = await page().getByRole("region", { name: "Conversation" }).evaluate((e) => {
+    e.scrollTo(0, 100);
+    const all = e.ownerDocument.querySelectorAll("article");
+    return { drawn: all.length, name: /Question \d+\?/.exec(all[0]?.innerText ?? "")?.[0] ?? "" };
+  });
   await expect.poll(() => list.count()).toBeGreaterThan(drawn);
   const kept = list.filter({ hasText: name });
   await expect.poll(() => kept.evaluate((e) => e.getBoundingClientRect().top < innerHeight && e.getBoundingClientRect().bottom > 0)).toBe(true);
