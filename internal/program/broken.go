@@ -24,7 +24,7 @@ type broken struct {
 // breaks records that an app cannot be served as it is. It returns err where the mistake ends the
 // start.
 func (p *plan) breaks(read config.Read, err error) error {
-	if read.Files == nil || p.strict {
+	if read.Files == nil {
 		return err
 	}
 	p.broken[read.Name] = broken{read, err}
@@ -59,7 +59,7 @@ func (p *plan) open(read config.Read, log *slog.Logger) error {
 		return read.Err
 	}
 	meta := p.meta
-	made, err := p.toolsets(read.App, p.strict, nil, log)
+	made, err := p.toolsets(read.App, p.inspect, nil, log)
 	if off, ok := errors.AsType[*app.Off](err); ok {
 		p.off[read.Name] = off.Why
 		return nil

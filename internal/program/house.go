@@ -70,7 +70,7 @@ type house struct {
 type plan struct {
 	kit      *kit
 	settings config.Settings
-	strict   bool          // a mistake in any app is an error
+	inspect  bool          // nothing is served: apps whose service is not configured are there, too
 	read     []config.Read // the apps as they were read, without those that are off or broken
 	apps     []*config.App // of read
 	resolved []parley.App
@@ -102,9 +102,9 @@ func (k *kit) plan(s config.Settings, log *slog.Logger) (*plan, error) {
 	return k.planFor(s, false, log)
 }
 
-// planFor makes the plan of a house. With check set it is only inspected, and includes
-// apps whose service is not configured; then a mistake in any app is an error.
-func (k *kit) planFor(s config.Settings, check bool, log *slog.Logger) (made *plan, err error) {
+// planFor makes the plan of a house. With inspect set it is only inspected, and includes
+// apps whose service is not configured.
+func (k *kit) planFor(s config.Settings, inspect bool, log *slog.Logger) (made *plan, err error) {
 	answers, err := newAnswerers(s, log)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (k *kit) planFor(s config.Settings, check bool, log *slog.Logger) (made *pl
 		}
 	}
 	p := &plan{
-		kit: k, settings: s, strict: check, boxes: map[string]*toolbox.Box{}, models: answers, sets: map[string][]seam.Toolset{}, unknown: map[string][]string{}, opened: map[string][]*opened{},
+		kit: k, settings: s, inspect: inspect, boxes: map[string]*toolbox.Box{}, models: answers, sets: map[string][]seam.Toolset{}, unknown: map[string][]string{}, opened: map[string][]*opened{},
 		off: map[string]string{}, broken: map[string]broken{},
 	}
 	p.logins = login.New(login.Options{Vault: p.vault.Load, Base: p.base, Logger: log})

@@ -29,6 +29,17 @@ func TestSession_replay(t *testing.T) {
 	if out := p.must("session", "replay", at("s.zip")); !strings.Contains(out, "1 turn, ") || !strings.Contains(out, "There is no difference.") {
 		t.Errorf("it says %q", out)
 	}
+	// An app that is none of the recording's may be in the middle of an edit.
+	for name, text := range map[string]string{"broken": "a: [", "whole": "model: scripted/demo\nagents: {a: {prompt: p.md}}\n"} {
+		if err := os.MkdirAll(filepath.Join(at("apps"), name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(filepath.Join("apps", name, "p.md"), "Be kind.")
+		write(filepath.Join("apps", name, "app.yaml"), text)
+	}
+	if out := p.must("session", "replay", at("s.zip"), "--apps", at("apps")); !strings.Contains(out, "There is no difference.") {
+		t.Errorf("beside a broken app it says %q", out)
+	}
 	out := p.must("session", "to-test", at("s.zip"), at("tests"), "--name", "spec", "--about", "The first question.")
 	scenario := filepath.Join(at("tests"), "spec.txtar")
 	file, err := os.ReadFile(scenario)
