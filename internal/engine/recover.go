@@ -95,6 +95,9 @@ func (s *session) goOnByItself(least time.Duration) {
 	switch {
 	case s.resumesItself():
 		times, _ := s.view.Turn.InVain()
+		if s.awaitsReport(s.view.Turn) {
+			times = 0 // it will call nothing that could have crashed the server
+		}
 		s.e.goOnLater(s.id, max(least, time.Duration(times)*2*time.Second))
 	case s.e.resumes(s.view.App) && s.startsNext():
 		s.e.goOnLater(s.id, least)
@@ -111,10 +114,16 @@ func (s *session) resumesItself() bool {
 // leaves reports whether an interrupted turn does not continue automatically. Such a turn stays
 // for somebody to resume, or is closed if it was asked to stop or is a lost call.
 func (s *session) leaves(t *parley.Turn) bool {
-	times, _ := t.InVain()
+	if (t.Stop != nil || s.view.Direct) && s.awaitsReport(t) {
+		return false
+	}
 	if t.Stop != nil && !s.canAsk(t) {
 		return true
 	}
+	if s.lacksItsEnd(t) {
+		return false
+	}
+	times, _ := t.InVain()
 	if t.Stop == nil && !s.e.resumes(s.view.App) || times >= maxAutoResumes || s.e.triedInVain(t.ID) != "" {
 		_, undecided := s.lostCall(t)
 		return !undecided
@@ -125,6 +134,9 @@ func (s *session) leaves(t *parley.Turn) bool {
 // whyInterrupted is the reason of an interruption.
 func (s *session) whyInterrupted(t *parley.Turn) string {
 	const reason = "the server stopped while the turn was running"
+	if !s.leaves(t) {
+		return reason
+	}
 	switch times, tool := t.InVain(); {
 	case times >= maxAutoResumes && tool != "":
 		return reason + fmt.Sprintf("; it was resumed automatically twice and the server stopped again after a call of %q, so it is left for you to resume", tool)
@@ -313,8 +325,8 @@ func (s *session) resumptionStaged() bool {
 // interrupt marks the turn that the session's previous owner left running, and records whether
 // it continues automatically. Its open model calls end with the part of their text that was
 // stored. The turn becomes interrupted. It becomes cancelled instead if somebody had asked to
-// stop it and no service must be asked first. A lost call is closed. interrupt is called once,
-// when the session is loaded.
+// stop it, no service must be asked first, and no client may still report. A lost call is
+// closed. interrupt is called once, when the session is loaded.
 func (s *session) interrupt(ctx context.Context) error {
 	t := s.view.Turn
 	chunks, err := s.e.o.Store.Chunks(ctx, s.state.Principal(), s.id)

@@ -276,7 +276,7 @@ func (s *session) guarded(r *run) (ending seam.Ending, err error) {
 func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 	r.stopTimers()
 	cause := context.Cause(r.ctx)
-	shutdown := errors.Is(cause, errShutdown) || errors.Is(err, errShutdown)
+	shutdown := errors.Is(cause, errShutdown) || errors.Is(err, errShutdown) || s.leavesWrite(r)
 	switch {
 	case s.gone:
 		r.kept(parley.Errorf(parley.CodeFenced, "session %s is driven elsewhere now", s.id).WithRetry(time.Second))
@@ -372,6 +372,13 @@ func (s *session) finish(r *run, ending seam.Ending, err error) (again bool) {
 		s.startNext()
 	}
 	return false
+}
+
+// leavesWrite reports whether the server is stopping and a write of the turn has no outcome yet.
+// The next start learns it, also if the turn was stopped before.
+func (s *session) leavesWrite(r *run) bool {
+	t := s.view.Turn
+	return s.e.open.Err() != nil && t != nil && t.ID == r.turn && startedWrite(t) != nil
 }
 
 // dropRun records that r no longer runs. If its turn could not be stored, another may

@@ -7,16 +7,50 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// asks reports whether the session's turn is interrupted, and its tools can ask what
-// became of a write that it had started. It is then not closed at once when somebody
-// stops it: see stopAsking.
+// asks reports whether the session's turn is interrupted, and the outcome of a write that it
+// had started can still be learned: from the service, or from the client that runs it. It is
+// then not closed at once when somebody stops it: see stopAsking.
 func (s *session) asks() bool {
-	if !s.cutInWrite() || s.e.triedInVain(s.view.Turn.ID) != "" {
+	if !s.cutInWrite() || s.e.triedInVain(s.view.Turn.ID) != "" || !s.resolves() {
 		return false
 	}
 	t := s.view.Turn
 	times, _ := t.InVain()
-	return times < maxAutoResumes && s.resolves() && s.canAsk(t)
+	return s.awaitsReport(t) || times < maxAutoResumes && s.canAsk(t)
+}
+
+// awaitsReport reports whether a client has claimed a write of the interrupted turn and may
+// still report it. Neither a stop nor a restart takes the claim away, so the turn is not closed
+// before: it continues automatically until the report or the deadline. That makes no call, so
+// it does not matter how often it was resumed in vain.
+func (s *session) awaitsReport(t *parley.Turn) bool {
+	for _, c := range t.Tools.All() {
+		if c.Effect != parley.EffectRead && c.Claimed() && s.e.now().Before(c.Deadline) {
+			return s.mayContinue(t)
+		}
+	}
+	return false
+}
+
+// lacksItsEnd reports whether t is a direct call that has its outcome. Only the turn's end is
+// missing, and to continue makes no call.
+func (s *session) lacksItsEnd(t *parley.Turn) bool {
+	if !s.view.Direct || t.Tools.Len() == 0 {
+		return false
+	}
+	for _, c := range t.Tools.All() {
+		if c.Status != parley.ToolIsEnded {
+			return false
+		}
+	}
+	return s.mayContinue(t)
+}
+
+// mayContinue reports whether the turn's app is served, and this process has not failed to
+// resume the turn.
+func (s *session) mayContinue(t *parley.Turn) bool {
+	_, err := s.appOf(t)
+	return err == nil && s.e.triedInVain(t.ID) == ""
 }
 
 // acquireToStop is acquire for commands that may stop a turn. Where an interrupted one has
@@ -83,7 +117,7 @@ func (s *session) canAsk(t *parley.Turn) bool {
 // determined yet.
 func (s *session) lostCall(t *parley.Turn) (lost, undecided bool) {
 	c := startedWrite(t) // there is only one: a direct call is repeated only after it has ended
-	if !s.view.Direct || c == nil {
+	if !s.view.Direct || c == nil || s.awaitsReport(t) {
 		return false, false
 	}
 	open := s.resolves()
