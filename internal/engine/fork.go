@@ -11,6 +11,9 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
+// ForkedHere is the reason why a turn that was open in the parent is cancelled in a fork.
+const ForkedHere = "the session was forked here"
+
 // Fork makes a new session from the first events of another, with the turns that have
 // ended by then. What was open or queued at that point is cancelled in the fork. The fork
 // takes over no grants, rules, open interactions, keys or provider state. It has the
@@ -84,7 +87,7 @@ func (e *Engine) Fork(ctx context.Context, p parley.Principal, id parley.Session
 	if events, err = s.offered(app, p, &ix, events); err != nil {
 		return none, err
 	}
-	if events, err = s.cutOff(&ix, events, st.Queue, parley.TurnCancelled{Reason: "the session was forked here", By: "forked"}); err != nil {
+	if events, err = s.cutOff(&ix, events, st.Queue, parley.TurnCancelled{Reason: ForkedHere, By: "forked"}); err != nil {
 		return none, err
 	}
 	// The store copies the rows of turns and interactions that have ended. Those that are

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/parley-server/parley"
+	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/seam"
 )
 
@@ -108,14 +109,20 @@ var ofProvider = []string{"signature", "provider", "provider_id"}
 // plain removes from a log what may differ between runs; with other, also what differs
 // between models, except what they say and call.
 func plain(events []parley.Event, other bool) []entry {
-	cut := map[parley.CallID]bool{} // calls that were made again
+	cut := map[parley.CallID]bool{}    // calls that were made again
+	forked := map[parley.TurnID]bool{} // turns that were open when the session was forked
 	for _, ev := range events {
 		p, err := ev.Payload()
 		if err != nil {
 			continue
 		}
-		if f, ok := p.(parley.ModelFailed); ok && (f.Error.Code == "interrupted" || other && f.Retry) {
-			cut[f.Call] = true
+		switch p := p.(type) {
+		case parley.ModelFailed:
+			if p.Error.Code == "interrupted" || other && p.Retry {
+				cut[p.Call] = true
+			}
+		case parley.TurnCancelled:
+			forked[ev.Turn] = p.Reason == engine.ForkedHere
 		}
 	}
 	turns := map[parley.TurnID]int{}
@@ -140,6 +147,10 @@ func plain(events []parley.Event, other bool) []entry {
 		case parley.ModelFailed:
 			if cut[p.Call] {
 				continue
+			}
+		case parley.InteractionExpired:
+			if forked[ev.Turn] {
+				continue // the fork has none, and the run, which has no parent, had to close it
 			}
 		case parley.ToolStarted:
 			if began[p.Call] {

@@ -402,7 +402,7 @@ func (r *runner) client(ctx context.Context, t *turn, q *question, id parley.Int
 		return err
 	}
 	said := parley.ReportCall{Token: claimed.Token}
-	reported := false
+	reported, cut := false, false
 	for _, c := range t.tools {
 		if c.call != q.Call || c.claim != q.ID {
 			continue
@@ -412,6 +412,12 @@ func (r *runner) client(ctx context.Context, t *turn, q *question, id parley.Int
 		}
 		if reported = c.ended != nil && c.ended.Report != ""; reported {
 			said.Outcome, said.Output, said.Data = c.ended.Outcome, c.ended.Output, c.ended.Data
+		}
+		cut = c.ended != nil && !reported
+	}
+	if end, ok := t.end.(parley.TurnCancelled); ok && cut { // the turn ended, or was forked, while the client had the call
+		if _, err := r.engine.Cancel(ctx, r.who, claimed.Turn, end.Reason); err != nil {
+			return err
 		}
 	}
 	if !reported {
