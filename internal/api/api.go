@@ -264,6 +264,9 @@ func (s *Server) fail(ctx context.Context, op huma.Operation, err error) *status
 	e := problem(err)
 	if e.status >= http.StatusInternalServerError && ctx.Err() == nil {
 		level, why := slog.LevelError, err
+		if e.status == http.StatusBadGateway || e.status == http.StatusGatewayTimeout {
+			level = slog.LevelWarn // a service of somebody else, or a wait that was too short
+		}
 		if own, ok := errors.AsType[*parley.Error](err); ok && e.status == http.StatusServiceUnavailable {
 			if _, said := errors.AsType[*parley.Error](own.Err); own.Err == nil || said {
 				level = slog.LevelInfo // the server is full or stopping, or its data folder is away, which is logged once elsewhere

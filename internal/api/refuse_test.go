@@ -223,14 +223,24 @@ func TestErrors_are_logged_as_what_they_are(t *testing.T) {
 	if resp := w.ask("POST", "/v1/sessions", `{"app":"test"}`, "Content-Type", "application/json"); resp.StatusCode < 500 {
 		t.Errorf("without a disk: got %d", resp.StatusCode)
 	}
+	w.rig.Mem.SetFaults(mem.Faults{Before: func(mem.Call) error { return parley.Errorf(parley.CodeTimeout, "docs did not answer") }})
+	if resp := w.ask("POST", "/v1/sessions", `{"app":"test"}`, "Content-Type", "application/json"); resp.StatusCode != 504 {
+		t.Errorf("too slow: got %d", resp.StatusCode)
+	}
 	w.rig.Mem.SetFaults(mem.Faults{})
 	w.rig.Close()
 	if resp := w.ask("POST", "/v1/sessions/"+string(s.ID)+"/turns", `{"message":"hello"}`); resp.StatusCode != 503 {
 		t.Errorf("stopped: got %d", resp.StatusCode)
 	}
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], "level=ERROR") || !strings.Contains(lines[0], "the disk is gone") || !strings.Contains(lines[1], "level=INFO") || !strings.Contains(lines[1], "shutting down") {
-		t.Errorf("the log says\n%s", &log)
+	want := [][2]string{{"level=ERROR", "the disk is gone"}, {"level=WARN", "docs did not answer"}, {"level=INFO", "shutting down"}}
+	if len(lines) != len(want) {
+		t.Fatalf("the log says\n%s", &log)
+	}
+	for i, w := range want {
+		if !strings.Contains(lines[i], w[0]) || !strings.Contains(lines[i], w[1]) {
+			t.Errorf("want %q, got %s", w, lines[i])
+		}
 	}
 }
 
