@@ -445,3 +445,43 @@ func TestOutageOfADirectCall(t *testing.T) {
 		}
 	}
 }
+
+// TestOutageWhileAReadRuns: the store goes away just before the start of a long read is committed,
+// and comes back while the read runs. Its start is committed then, not only when the read ends, so
+// that those who watch see it.
+func TestOutageWhileAReadRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := &enginetest.Outage{Store: mem.New(), Lasts: 6 * time.Second}
+		service := &enginetest.Service{Gate: func(ctx context.Context, _ seam.Run) error {
+			o.Leave()
+			select {
+			case <-time.After(time.Minute):
+			case <-ctx.Done():
+			}
+			return nil
+		}}
+		app := enginetest.App(func(a *parley.App) {
+			for i := range a.Tools {
+				a.Tools[i].Timeout = parley.Duration(2 * time.Minute)
+			}
+		})
+		r := enginetest.Over(t, o, service, mailer("look"), app)
+		defer r.Close()
+		s := r.Session()
+		turn := r.Send(s.ID, "go")
+		synctest.Wait()
+		started := func() bool {
+			return slices.ContainsFunc(r.Log(s.ID), func(ev parley.Event) bool { return ev.Type == "tool.started" })
+		}
+		if time.Sleep(5 * time.Second); o.Check(ctx) == nil {
+			t.Fatal("the store is there")
+		}
+		if time.Sleep(5 * time.Second); !started() {
+			t.Errorf("the start is not in the log: %s", enginetest.Types(r.Log(s.ID)))
+		}
+		if got := r.Await(turn.ID); got.Status != parley.StatusCompleted {
+			t.Errorf("the turn is %s: %v", got.Status, got.Error)
+		}
+	})
+}

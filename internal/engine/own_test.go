@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,7 +19,9 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/engine"
 	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/scope"
 	"github.com/parley-server/parley/internal/seam"
+	"github.com/parley-server/parley/internal/toolbox"
 )
 
 const (
@@ -381,4 +384,50 @@ func TestOwnInputCrashAtEveryPoint(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOwnInputOfAToolThatIsNoLongerOwn: while a call waits for a person, the app is changed, and its
+// tool is not workspace-own any more. The original input, which is still held, does not reach it.
+func TestOwnInputOfAToolThatIsNoLongerOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &folder{t: t, effect: parley.EffectWrite, own: true}
+		var scopes *scope.Scopes
+		boxed := func() *toolbox.Box {
+			box, err := toolbox.New([]seam.Toolset{f}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return box
+		}
+		r := enginetest.New(t, writes(ownText, 1), f.app(asking), f.in, func(o *engine.Options) {
+			var err error
+			scopes, err = scope.New(scope.Options{Apps: []scope.App{{App: f.app(asking), Tools: boxed()}}, Clean: o.Log.RedactFile, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Scopes = scopes
+		})
+		defer r.Close()
+		s := r.Session()
+		turn := r.Await(r.Send(s.ID, "go").ID)
+		synctest.Wait() // until the turn has parked: one that runs keeps its tools
+		if r.Engine.HeldInputs() == 0 {
+			t.Fatal("the input is not held")
+		}
+		f.own = false
+		if err := scopes.Replace(scope.App{App: f.app(asking), Tools: boxed()}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Engine.Answer(ctx, enginetest.User, turn.Interactions[0], parley.AnswerInteraction{Answer: parley.Answer{Choice: parley.ChoiceAllow}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Await(turn.ID); !got.Status.Ended() {
+			t.Errorf("the turn is %s", got.Status)
+		}
+		if got := f.written(); got != nil {
+			t.Errorf("written: %q", got)
+		}
+		noSecret(t, r.Log(s.ID))
+	})
 }

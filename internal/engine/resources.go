@@ -114,19 +114,59 @@ func (e *Engine) gather(ctx context.Context, p parley.Principal, s *session, a *
 			continue
 		}
 		tools, takes, owner := s.tools.Share(), s.takes(a.Model), s.view.Principal()
+		asking, cancel := s.whileActive(ctx)
 		s.release()
 		if ok {
-			a.expand(ctx, tools, name, args)
+			a.expand(asking, tools, name, args)
 		}
 		if len(wanted) > 0 && a.wrong == nil {
-			a.read, a.files, a.wrong = e.readAll(ctx, reader{tools: tools, owner: owner, session: id, takes: takes, given: a.Credentials}, wanted)
+			a.read, a.files, a.wrong = e.readAll(asking, reader{tools: tools, owner: owner, session: id, takes: takes, given: a.Credentials}, wanted)
 		}
+		cancel()
 		tools.Release()
 		if s, err = e.ready(ctx, p, id); err != nil {
 			done()
 			return nil, end, err
 		}
 		return s, done, nil
+	}
+}
+
+// whileActive returns a context that also ends when the session does, so that nobody waits for a
+// server in vain. The caller holds the lock, and calls cancel without it.
+func (s *session) whileActive(ctx context.Context) (_ context.Context, cancel func()) {
+	ctx, stop := context.WithCancel(ctx)
+	if _, err := s.e.enter(s.id); err != nil {
+		return ctx, stop
+	}
+	changed := s.changed
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer s.e.leave(s)
+		for {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case s.lock <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			over := s.gone || s.view.Status != parley.Active
+			changed = s.changed
+			s.unlock()
+			if over {
+				stop()
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		stop()
+		<-done
 	}
 }
 

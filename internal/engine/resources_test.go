@@ -547,8 +547,14 @@ func TestResources_and_what_happens_meanwhile(t *testing.T) {
 				})
 				synctest.Wait()
 				c.do(t, r, cancel)
-				close(r.l.hang)
-				work.Wait()
+				if c.code == "" {
+					close(r.l.hang)
+				}
+				asked := time.Now()
+				work.Wait() // a message that will be refused does not wait for the server
+				if took := time.Since(asked); took > 0 {
+					t.Errorf("it waited %s", took)
+				}
 				switch {
 				case c.code == "" && err != nil:
 					t.Error(err)
