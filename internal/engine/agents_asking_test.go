@@ -10,7 +10,8 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// twoAsk is a turn whose two sub-agents each ask whether they may send a mail.
+// twoAsk returns a turn that waits because each of its two sub-agents asks whether it may send a
+// mail.
 func twoAsk(t *testing.T, change ...func(*parley.App)) (*enginetest.Rig, parley.SessionInfo, parley.TurnInfo) {
 	t.Helper()
 	r := enginetest.New(t, teamwork, enginetest.App(append([]func(*parley.App){team, asking, queued}, change...)...))
@@ -22,7 +23,7 @@ func twoAsk(t *testing.T, change ...func(*parley.App)) (*enginetest.Rig, parley.
 	return r, s, turn
 }
 
-// question is what the agent at path asks.
+// question returns the open interaction of the agent at path.
 func question(t *testing.T, r *enginetest.Rig, id parley.SessionID, path parley.AgentPath) parley.InteractionID {
 	t.Helper()
 	for _, in := range stateOf(t, r, id).Interactions {
@@ -41,8 +42,8 @@ func answerAs(t *testing.T, r *enginetest.Rig, id parley.InteractionID, choice, 
 	}
 }
 
-// TestSteerWhileOneAsks: a message to a turn declines what one of its agents asks, also while
-// another one works, which goes on.
+// TestSteerWhileOneAsks: a steered message declines the open question of one agent. Another agent
+// that is at work goes on.
 func TestSteerWhileOneAsks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,8 +78,8 @@ func TestSteerWhileOneAsks(t *testing.T) {
 	})
 }
 
-// TestTwoAsk: of two agents that ask at once, each gets its own answer, in either order. That one
-// is declined, or not answered in time, does not end the other.
+// TestTwoAsk: two agents ask at once. Each gets its own answer, whichever is given first. When one
+// question is declined or expires, the other agent goes on.
 func TestTwoAsk(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// byClient changes an app so that clients run its tool of that name, in 10 s at most.
+// byClient makes clients run the app's tool of that name, with a timeout of 10 s.
 func byClient(tool string) func(*parley.App) {
 	return func(a *parley.App) {
 		a.Tools = slices.Clone(a.Tools)
@@ -21,7 +21,7 @@ func byClient(tool string) func(*parley.App) {
 	}
 }
 
-// offerOf is the call that the agent at path offers to clients.
+// offerOf returns the call of the agent at path that is offered to clients.
 func offerOf(t *testing.T, r *enginetest.Rig, id parley.SessionID, path parley.AgentPath) seam.InteractionRow {
 	t.Helper()
 	row, err := r.Engine.Interaction(ctx, enginetest.User, question(t, r, id, path))
@@ -31,8 +31,9 @@ func offerOf(t *testing.T, r *enginetest.Rig, id parley.SessionID, path parley.A
 	return row
 }
 
-// TestAgentsClientCrashAtEveryPoint: clients run the calls of sub-agents that work at once, and of
-// one that works for another. After a crash at any point each gets its own report.
+// TestAgentsClientCrashAtEveryPoint: clients run the calls of sub-agents: of two that work at once,
+// and of one that another sub-agent has started. After a crash at any point each agent gets the
+// report of its own call.
 func TestAgentsClientCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	auto := func(a *parley.App) { a.Resume = parley.ResumeAuto }
@@ -48,8 +49,8 @@ func TestAgentsClientCrashAtEveryPoint(t *testing.T) {
 	}
 }
 
-// TestClientOfSubAgents: each of two sub-agents gets what a client reports of its own call, in
-// either order, and what becomes of one call does not end the other agent.
+// TestClientOfSubAgents: two sub-agents each get the report of their own call, in either order.
+// Whatever becomes of one call, the other agent goes on.
 func TestClientOfSubAgents(t *testing.T) {
 	t.Parallel()
 	const one, two parley.AgentPath = "lead/worker", "lead/worker#2"
@@ -151,8 +152,9 @@ func TestClientOfSubAgents(t *testing.T) {
 	}
 }
 
-// TestClientOfSubAgent_and_its_team: while a client has the call of one agent, the other goes on;
-// a cancellation of the turn waits for the report of a write and ends both.
+// TestClientOfSubAgent_and_its_team: while a client has claimed the call of one agent, the other
+// agent goes on. After a cancellation the turn waits for the report of the claimed write, and then
+// ends.
 func TestClientOfSubAgent_and_its_team(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

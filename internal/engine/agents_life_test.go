@@ -17,8 +17,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestEndOfTwoThatAsk: whatever ends a turn ends the agents that ask, and their questions. The turn
-// that comes next begins without them.
+// TestEndOfTwoThatAsk: whatever ends a turn also ends the agents that ask, and closes their
+// questions. The next turn begins without them.
 func TestEndOfTwoThatAsk(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -81,7 +81,7 @@ func eventsOf(log []parley.Event, what parley.EventType) (n int) {
 	return n
 }
 
-// TestForkOfTwoThatAsk: a fork ends the turn of its copy, while the original goes on.
+// TestForkOfTwoThatAsk: a fork ends the waiting turn in the copy. The turn of the original goes on.
 func TestForkOfTwoThatAsk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestForkOfTwoThatAsk(t *testing.T) {
 	})
 }
 
-// TestRetryOfATeam: a turn that is tried again is told what the sub-agents of the first one did.
+// TestRetryOfATeam: the retry of a turn is told what the sub-agents of the first attempt did.
 func TestRetryOfATeam(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,8 +150,8 @@ func TestRetryOfATeam(t *testing.T) {
 	})
 }
 
-// TestBudgetOfATeam: a budget that sub-agents use up ends the agents that need more of it. The one
-// that gave the tasks hears so, and what the others found.
+// TestBudgetOfATeam: when sub-agents have used up a budget, the agents that need more of it end.
+// The agent that gave the tasks is told so, and gets the results of the others.
 func TestBudgetOfATeam(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -187,7 +187,7 @@ func TestBudgetOfATeam(t *testing.T) {
 	}
 }
 
-// TestTeamIsCondensed: when the steps of a team's turn have left the log, the session is the same and
+// TestTeamIsCondensed: after the steps of a team's turn were condensed, the session is the same and
 // goes on.
 func TestTeamIsCondensed(t *testing.T) {
 	t.Parallel()
@@ -284,7 +284,7 @@ func TestTeamIsFollowedThroughCuts(t *testing.T) {
 	})
 }
 
-// cutClient is a client that goes on from its last event after each cut.
+// cutClient is a client that resumes after its last event whenever it was cut.
 type cutClient struct {
 	log    []parley.Event
 	text   map[parley.CallID]string // in flight
@@ -292,9 +292,9 @@ type cutClient struct {
 	wrong  string
 }
 
-// follow takes so many frames, or so many events; 0: any number.
+// follow reads at most this many frames, or this many events; 0 means no limit.
 func (c *cutClient) follow(ctx context.Context, from *eventlog.Reader, id parley.SessionID, frames, events int) {
-	clear(c.text) // it comes again, as a partial
+	clear(c.text) // text in flight is sent again, as a partial
 	for f, err := range from.Follow(ctx, enginetest.User, id, int64(len(c.log))) {
 		if err != nil {
 			return

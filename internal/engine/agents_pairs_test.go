@@ -11,12 +11,14 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// teamMoves are the commands that concern one sub-agent, or what all of them work with.
+// teamMoves are the commands that concern one sub-agent, or that change the mode or the app for all
+// of them.
 var teamMoves = []string{"steer worker", "answer one", "decline one", "plan mode", "other app"}
 
 // team plays pairs of commands while sub-agents work: all pairs with a command of teamMoves, and a
-// third of the others. "team both" has two that each ask a human, "team back" has one that asks and
-// one that works in the background. Which of the two begins a pair depends on the pair alone.
+// third of the others. In "team both" two sub-agents each ask a human. In "team back" one asks a
+// human and one works in the background. With which of these messages a pair begins depends only on
+// the pair.
 func (h *pairs) team() {
 	h.moves = slices.Concat(pairMoves, teamMoves)
 	base := h.app
@@ -75,7 +77,7 @@ func (h *pairs) doTeam(move string, before parley.Session) (err error) {
 	case "plan mode":
 		plan := parley.ModePlan
 		_, err = e.Update(ctx, enginetest.User, h.id, parley.UpdateSession{Mode: &plan})
-	case "other app": // whose agent has nobody to work for it
+	case "other app": // an app whose agent has no sub-agents
 		h.restart(enginetest.App(func(a *parley.App) {
 			a.Resume, a.MaxOpenTurns, a.TTL, a.Policy = h.app.Resume, h.app.MaxOpenTurns, h.app.TTL, h.app.Policy
 		}))
@@ -94,7 +96,7 @@ func (h *pairs) doTeam(move string, before parley.Session) (err error) {
 	return err
 }
 
-// choose is choice, unless in asks about an outcome that is unknown.
+// choose returns choice, or ChoiceLeave if in asks about an unknown outcome.
 func choose(in parley.Interaction, choice string) string {
 	if in.Kind == parley.KindUnknown {
 		return parley.ChoiceLeave
@@ -102,7 +104,7 @@ func choose(in parley.Interaction, choice string) string {
 	return choice
 }
 
-// once checks that no more mails were sent in a session than its log says were, or may have been.
+// once checks that no more mails were sent in a session than its log records as sent or as unknown.
 func (h *pairs) once(log []parley.Event) {
 	said := 0
 	for _, ev := range log {

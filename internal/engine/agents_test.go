@@ -14,7 +14,7 @@ import (
 	"github.com/parley-server/parley/internal/task"
 )
 
-// team is an app whose agent lead has workers do things.
+// team changes an app so that its agent lead can give tasks to workers.
 func team(a *parley.App) {
 	a.Agents = map[string]parley.AgentDef{
 		"lead":   {Name: "lead", Prompt: "Lead.", Tools: []string{"Task", "AgentOutputTool", "look"}},
@@ -23,13 +23,13 @@ func team(a *parley.App) {
 	a.Tools = append(a.Tools, task.Decls(*a)...)
 }
 
-// give is a call that gives a worker a task.
+// give returns a call that gives a worker a task.
 func give(prompt string, background bool) parley.Part {
 	return enginetest.Call("Task", map[string]any{"description": prompt, "prompt": prompt, "subagent_type": "worker", "run_in_background": background})
 }
 
-// teamwork: lead gives a worker each task of the message, and repeats what they return. A
-// worker does what the first word of its task says.
+// teamwork is the model of a team. As lead it gives each task of the message to a worker, and
+// repeats what the workers return. As a worker it does what the first word of its task says.
 func teamwork(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	results := enginetest.Results(r)
 	if r.Agent == "worker" {
@@ -115,8 +115,8 @@ func (g *gates) begun(n int) {
 	}
 }
 
-// TestQuestionOfOneAgent: a question of one agent is on the session at once and names it, while
-// the other goes on; its answer lets that agent go on while the other still works.
+// TestQuestionOfOneAgent: while one agent works, the question of another is on the session at once
+// and names its agent. The answer lets that agent go on while the other still works.
 func TestQuestionOfOneAgent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -222,8 +222,8 @@ func TestSteerOfOneAgent(t *testing.T) {
 	})
 }
 
-// TestPoolOfSiblings: sub-agents that work at once never reserve more together than the turn may
-// spend; one that has no room waits, and all come to their end.
+// TestPoolOfSiblings: sub-agents that work at once never reserve more in total than the turn may
+// spend. An agent for which there is no room waits, and all finish.
 func TestPoolOfSiblings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

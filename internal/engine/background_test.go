@@ -20,9 +20,9 @@ var (
 	findings = regexp.MustCompile(`(seen|mailed) \w+|has ended: failed`)
 )
 
-// boss leads workers that work in the background. After "fetch" it asks for each result with
-// AgentOutputTool, unless it hears that a worker waits for a person. After "tell" it waits until it is
-// told. It answers when it has them all.
+// boss gives tasks to workers in the background. After "fetch" it asks for each result with
+// AgentOutputTool, unless it was told that a worker waits for a person. After "tell" it waits to be
+// told. It answers once it has all results.
 func boss(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	if r.Agent == "worker" {
 		return teamwork(ctx, r, say)
@@ -61,8 +61,8 @@ func boss(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, er
 	return seam.Reply{Parts: parts}, nil
 }
 
-// withoutFetching takes the questions for results out of outcomes: after a crash a worker may have
-// ended before its result is asked for.
+// withoutFetching removes the calls of AgentOutputTool from outcomes: after a crash a worker may
+// have ended before its result is asked for.
 func withoutFetching(outcomes string) string {
 	return regexp.MustCompile(`(?m)^AgentOutputTool ok\n`).ReplaceAllString(outcomes, "")
 }
@@ -90,8 +90,8 @@ func TestBackgroundCrashAtEveryPoint(t *testing.T) {
 	}
 }
 
-// TestBackground: an agent that has tasks in the background may end its reply. It is told each
-// result when it is there, and answers the user when it has them.
+// TestBackground: an agent with tasks in the background may end its reply. It is told each result
+// when there is one, and answers the user when it has them all.
 func TestBackground(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string]string{
@@ -118,8 +118,8 @@ func TestBackground(t *testing.T) {
 }
 
 // TestPollsForAResult: an agent may ask again and again for a result that is not there yet. It is
-// told that the task is at work, or that it waits for a person, and the turn does not fail as one
-// that goes round in circles.
+// told that the task is running or waits for a person. The turn does not fail as if the model were
+// going round in circles.
 func TestPollsForAResult(t *testing.T) {
 	t.Parallel()
 	for name, app := range map[string]parley.App{
@@ -143,7 +143,7 @@ func TestPollsForAResult(t *testing.T) {
 							g.begun(1)
 							if len(app.Policy.Rules) > 0 && app.Policy.Rules[0].Verdict == parley.Ask {
 								close(g.gate["a"])
-								<-time.After(time.Second) // it asks
+								<-time.After(time.Second) // the worker asks
 							}
 						}
 						return seam.Reply{Parts: []parley.Part{enginetest.Call("AgentOutputTool", map[string]any{"agentId": "lead/worker", "block": false})}}, nil
@@ -184,8 +184,8 @@ func TestPollsForAResult(t *testing.T) {
 	}
 }
 
-// TestFetchWaits: a question for a result waits no longer than it says, and is answered as soon as
-// the result is there.
+// TestFetchWaits: AgentOutputTool waits no longer than its call says, and returns as soon as the
+// result is there.
 func TestFetchWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

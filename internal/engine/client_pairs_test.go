@@ -12,8 +12,9 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestPairs_of_clients is TestPairs for calls that clients run, over each store: a write is
-// offered, or a client has it. Which of the two begins a pair depends on the pair alone.
+// TestPairs_of_clients is TestPairs for calls that clients run, over each store. A write is offered
+// to clients, or a client has claimed it. With which of the two a pair begins depends only on the
+// pair.
 func TestPairs_of_clients(t *testing.T) {
 	eachStore(t, func(t *testing.T, store seam.Store) {
 		h := &pairs{t: t, store: store, held: held{gate: make(chan struct{})}, kept: archive.NewFolder(datafolder.New(t.TempDir(), nil)), saw: map[parley.EventType]bool{}}
@@ -36,7 +37,7 @@ func TestPairs_of_clients(t *testing.T) {
 	})
 }
 
-// reports lets the client say what the server may not have heard.
+// reports lets the client repeat the reports that the server may not have received.
 func (h *pairs) reports() {
 	if h.client == nil {
 		return

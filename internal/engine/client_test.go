@@ -20,8 +20,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// TestClientCrashAtEveryPoint: clients run the tools. They outlive the server and say all
-// again, or die whenever it does not answer.
+// TestClientCrashAtEveryPoint: clients run the tools. They outlive the server and repeat all that
+// they said, or die whenever the server does not answer.
 func TestClientCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	ask := func(a *parley.App) {
@@ -58,8 +58,8 @@ func callers(a *parley.App) {
 // offeredMail is a tool that a caller offers.
 var offeredMail = []parley.OfferedTool{{Name: "mail", Description: "Mails from here.", InputSchema: []byte(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`)}}
 
-// TestCallerToolsCrashAtEveryPoint: the tools that a caller offers are in the log of the
-// turn, which goes on with them.
+// TestCallerToolsCrashAtEveryPoint: the tools that a caller offers are in the log of its turn, so
+// the turn goes on with them after a crash.
 func TestCallerToolsCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	enginetest.CrashEverywhere(t, enginetest.Scenario{
@@ -68,8 +68,8 @@ func TestCallerToolsCrashAtEveryPoint(t *testing.T) {
 	})
 }
 
-// TestCallerTools: they are off by default, are writes under a name of their own, and end
-// with their turn. A retry has them again.
+// TestCallerTools: a caller's tools are off by default. They are writes, have a name of their own,
+// and end with their turn. A retry has them again.
 func TestCallerTools(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +177,7 @@ func clientApp(change ...func(*parley.App)) parley.App {
 	return enginetest.App(append([]func(*parley.App){enginetest.ByClients}, change...)...)
 }
 
-// offer is the call that a turn offers to clients.
+// offer returns the call that a turn offers to clients.
 func offer(t *testing.T, r *enginetest.Rig, turn parley.TurnID) seam.InteractionRow {
 	t.Helper()
 	info := r.Await(turn)
@@ -226,8 +226,8 @@ func wantCode(t *testing.T, what string, err error, want parley.Code) {
 	}
 }
 
-// TestClaim: one of two claims wins, only its token may report, and what is said twice is
-// answered alike, also after the turn.
+// TestClaim: of two claims one wins, and only its token may report. A repeated claim or report gets
+// the same answer, also after the turn.
 func TestClaim(t *testing.T) {
 	client(t, "mail", func(t *testing.T, r *enginetest.Rig, turn parley.TurnID, in seam.InteractionRow) {
 		_, err := claim(r, in.ID, "short")
@@ -305,8 +305,8 @@ func TestClaimTwice(t *testing.T) {
 	})
 }
 
-// TestClaimLate: after the deadline a read is offered again, and of a write it is asked
-// whether it took effect. The late report is refused; that of a write is kept.
+// TestClaimLate: after the deadline a read is offered again. Of a write, a person is asked whether
+// it took effect. A late report is refused, but that of a write is kept.
 func TestClaimLate(t *testing.T) {
 	t.Run("read", func(t *testing.T) {
 		client(t, "look", func(t *testing.T, r *enginetest.Rig, turn parley.TurnID, in seam.InteractionRow) {
@@ -371,7 +371,8 @@ func TestClaimLate(t *testing.T) {
 	})
 }
 
-// tells checks what an open question says, wherever it is read: in the lists, and in the folds.
+// tells checks the text of an open question wherever it can be read: in the lists, and in the
+// folds.
 func tells(t *testing.T, r *enginetest.Rig, id parley.InteractionID, want string) {
 	t.Helper()
 	row, err := r.Engine.Interaction(ctx, enginetest.User, id)
@@ -402,12 +403,12 @@ func tells(t *testing.T, r *enginetest.Rig, id parley.InteractionID, want string
 	}
 }
 
-// TestClaimLateFirst: a report that comes before anybody has noticed that the deadline has passed
-// is in the question, too.
+// TestClaimLateFirst: a report may come after the deadline, but before the server has noticed that
+// the deadline has passed. The question has that report, too.
 func TestClaimLateFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var ahead atomic.Int64 // of the clock by which the run sleeps
+		var ahead atomic.Int64 // how far the engine's clock is ahead of the one that the run sleeps by
 		r := enginetest.New(t, mailer("mail"), clientApp(), func(o *engine.Options) {
 			o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 		})
@@ -519,8 +520,8 @@ func TestClaimAndCommands(t *testing.T) {
 	})
 }
 
-// cancelsClaimed stops a turn at once after a client has claimed its write, which it does some
-// time after the call was offered. The turn waits for the report.
+// cancelsClaimed cancels a turn right after a client has claimed its write. The client claims it
+// this long after the call was offered. The turn waits for the report.
 func cancelsClaimed(t *testing.T, later time.Duration) {
 	client(t, "mail", func(t *testing.T, r *enginetest.Rig, turn parley.TurnID, in seam.InteractionRow) {
 		time.Sleep(later)
@@ -542,8 +543,8 @@ func cancelsClaimed(t *testing.T, later time.Duration) {
 	})
 }
 
-// TestReport: what is too large becomes an artifact, secrets are taken out before it is
-// cut, and a report with too much is refused.
+// TestReport: an output that is too large becomes an artifact, and secrets are removed before it is
+// cut. A report over the limits is refused.
 func TestReport(t *testing.T) {
 	client(t, "look", func(t *testing.T, r *enginetest.Rig, turn parley.TurnID, in seam.InteractionRow) {
 		if _, err := claim(r, in.ID, ownToken); err != nil {
@@ -590,8 +591,8 @@ func TestReport(t *testing.T) {
 	})
 }
 
-// TestClaimedBesideAnOffer: while a client has one call the turn runs, although another is
-// only offered. So the deadline of the first is seen to, also after a crash.
+// TestClaimedBesideAnOffer: while a client has claimed one call the turn runs, although another
+// call is only offered. So the deadline of the claimed call is noticed, also after a crash.
 func TestClaimedBesideAnOffer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -57,7 +57,7 @@ func (l lossyTools) Run(_ context.Context, r seam.Run) (parley.ToolResult, error
 	l.mu.Lock()
 	l.made[r.Call]++
 	n := l.made[r.Call]
-	if n == 1 || r.Name != "put" { // it knows the keys of puts
+	if n == 1 || r.Name != "put" { // a put with a key that it knows takes effect only once
 		l.done[r.Name]++
 	}
 	l.mu.Unlock()

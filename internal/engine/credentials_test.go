@@ -19,11 +19,11 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// canary has no shape by which it could be recognised.
+// canary has no shape by which redaction could recognise it.
 const canary = "quiet canary over nine hills"
 
-// crm is a service behind credentials. It says what it was given, in each way that a
-// service may. It outlives crashes.
+// crm is a service that needs a credential. It repeats what it was given in each way in which a
+// service can. It outlives crashes.
 type crm struct {
 	effect parley.Effect
 	memory bool // it can be asked what became of a call
@@ -249,14 +249,14 @@ func TestCredential(t *testing.T) {
 					t.Errorf("calls: %q", calls)
 				}
 				nowhere(r, canary, s.ID)
-				// It is gone with the turn.
+				// The credential is gone with the turn.
 				waitsFor(r, r.Send(s.ID, "again").ID)
 			})
 		})
 	}
 }
 
-// TestCredentialEchoed has a service and a model that say a credential again, also in pieces.
+// TestCredentialEchoed: a service and a model repeat a credential, also in pieces.
 func TestCredentialEchoed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestCredentialEchoed(t *testing.T) {
 			if len(enginetest.Results(r)) == 0 {
 				return clerk(ctx, r, say)
 			}
-			for i := range canary { // it guessed it
+			for i := range canary { // as if the model had guessed it
 				say(canary[i : i+1])
 			}
 			return seam.Reply{StopReason: "end_turn"}, nil
@@ -296,7 +296,7 @@ func TestCredentialEchoed(t *testing.T) {
 			}
 			seen <- all.String()
 		}()
-		synctest.Wait() // it follows
+		synctest.Wait() // until the client follows
 		send := withCRM(canary)
 		send.Message = "my token is " + canary
 		turn, err := r.Engine.Send(ctx, enginetest.User, s.ID, send)
@@ -541,8 +541,8 @@ func TestCredentialAndCommands(t *testing.T) {
 	}
 }
 
-// TestCredentialsOfTwoUsers: a name is each user's own, and what one has is no secret in the
-// sessions of the other, who could find it out otherwise.
+// TestCredentialsOfTwoUsers: each user has a credential of the same name. The credential of one is
+// not treated as a secret in the sessions of the other, who could otherwise find out what it is.
 func TestCredentialsOfTwoUsers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -629,7 +629,8 @@ func TestCredentialLimits(t *testing.T) {
 	})
 }
 
-// TestConfirmation: a call that is to be confirmed is, whatever else allows it, and as it is.
+// TestConfirmation: a call that must be confirmed is confirmed each time, whatever else allows it,
+// and its input cannot be edited.
 func TestConfirmation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -665,7 +666,7 @@ func TestConfirmation(t *testing.T) {
 	})
 }
 
-// TestCredentialReplay runs sessions again whose turns had credentials, and were asked for them.
+// TestCredentialReplay replays sessions whose turns had credentials, or were asked for them.
 func TestCredentialReplay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,17 +22,17 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// slow is a toolset with one hook for an event, which says something once its gate is open.
+// slow is a toolset with one hook for an event. The hook answers once its gate is open.
 type slow struct {
 	event string
 	gate  chan struct{}
 	say   func(input string) string
-	tool  string // all others pass at once; empty: none does
+	tool  string // calls of other tools pass at once; empty: the hook is slow for all
 
 	mu    sync.Mutex
 	gone  bool           // the file with the hook was removed
 	asked map[string]int // by call
-	cut   map[string]int // of these, ended with the turn
+	cut   map[string]int // how many of these ended with the turn
 }
 
 func newSlow(event, say string) *slow {
@@ -95,7 +95,7 @@ func (h *slow) remove(gone bool) {
 	h.mu.Unlock()
 }
 
-// counts are how often the hook was asked, and how often it was cut.
+// counts returns how often the hook was asked, and how often it was cut.
 func (h *slow) counts() (asked, cut int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,9 +143,9 @@ func (h *slow) check(t *testing.T, r *enginetest.Rig, log []parley.Event) {
 	defer h.mu.Unlock()
 	for call, n := range h.asked {
 		if strings.HasSuffix(call, " more") && ran[call] == 0 {
-			continue // a message whose turn ended meanwhile begins one of its own, and is asked about there
+			continue // its turn ended meanwhile, so the message begins a turn of its own, and the hook is asked about it there
 		}
-		if decided := n - h.cut[call]; decided != ran[call] || n > 1 && h.cut[call] == 0 && h.event != hook.Stop { // it is asked again about another end
+		if decided := n - h.cut[call]; decided != ran[call] || n > 1 && h.cut[call] == 0 && h.event != hook.Stop { // a Stop hook is asked again when the turn would end again
 			t.Errorf("call %s: asked %d times, cut %d times, and the log has %d decisions\n%s", call, n, h.cut[call], ran[call], enginetest.Types(log))
 		}
 	}
@@ -154,11 +154,11 @@ func (h *slow) check(t *testing.T, r *enginetest.Rig, log []parley.Event) {
 	}
 }
 
-// slowHooks are a hook for each time when it can be asked, with what its app asks for.
+// slowHooks has a hook for each event of a call, and the app in which that hook is asked.
 var slowHooks = map[string]struct {
 	say   string
 	app   func(*parley.App)
-	mails int // sent when it is asked
+	mails int // how many are sent when the hook is asked
 	want  string
 }{
 	hook.PreToolUse:        {`{"hookSpecificOutput":{"permissionDecision":"allow"}}`, func(*parley.App) {}, 0, "done: mailed hi"},
@@ -166,7 +166,7 @@ var slowHooks = map[string]struct {
 	hook.PostToolUse:       {`{"hookSpecificOutput":{"additionalContext":"it is Sunday"}}`, func(*parley.App) {}, 1, "done: mailed hi\n[a hook says: it is Sunday]"},
 }
 
-// slowInTurns are like slowHooks, for what is about a turn and not about a call.
+// slowInTurns is like slowHooks, for the events of a turn.
 var slowInTurns = map[string]struct {
 	say   string
 	app   func(*parley.App)
@@ -179,7 +179,8 @@ var slowInTurns = map[string]struct {
 }
 
 // TestWhileAHookIsAsked does each thing that can happen to a turn while one of its hooks takes its
-// time. A turn that ends cuts its hook. All else leaves it alone, and it is asked once.
+// time. When the turn ends, its hook is cut. Anything else leaves the hook alone, and it is asked
+// once.
 func TestWhileAHookIsAsked(t *testing.T) {
 	t.Parallel()
 	type turnOf struct {
@@ -195,9 +196,9 @@ func TestWhileAHookIsAsked(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		do   func(x turnOf) error
-		ends parley.TurnStatus // of the turn, which is cut; empty: it completes
+		ends parley.TurnStatus // how the turn ends, which cuts the hook; empty: it completes
 		more int               // turns that complete after it
-		gone bool              // the session is
+		gone bool              // the session is deleted
 	}{
 		"cancel": {do: func(x turnOf) error {
 			info, err := x.r.Engine.Cancel(ctx, enginetest.User, x.turn, "enough")
@@ -208,7 +209,7 @@ func TestWhileAHookIsAsked(t *testing.T) {
 		}, ends: parley.StatusCancelled},
 		"interrupt": {do: send(parley.BusyInterrupt), ends: parley.StatusCancelled, more: 1},
 		"steer": {do: func(x turnOf) error {
-			go func() { // which waits for the hooks of the message, if there are some
+			go func() { // Send waits for the hooks of the message, if there are any
 				if err := send(parley.BusySteer)(x); err != nil {
 					x.r.T.Error(err)
 				}
@@ -305,8 +306,8 @@ func TestWhileAHookIsAsked(t *testing.T) {
 	}
 }
 
-// TestAfterAHookHasDecided: a fork and another try of a turn that a hook has decided in do not ask
-// it about that turn again, and ask it about calls of their own.
+// TestAfterAHookHasDecided: a hook has decided in a turn. A fork and a retry of the turn do not ask
+// the hook about it again, but ask about calls of their own.
 func TestAfterAHookHasDecided(t *testing.T) {
 	t.Parallel()
 	for event, e := range slowHooks {
@@ -338,7 +339,7 @@ func TestAfterAHookHasDecided(t *testing.T) {
 				if asked, _ := h.counts(); asked != 1 {
 					t.Errorf("asked %d times after the fork", asked)
 				}
-				for at := range r.Log(s.ID) { // a fork anywhere is at rest
+				for at := range r.Log(s.ID) { // a fork at any event is at rest
 					cut, err := r.Engine.Fork(ctx, enginetest.User, s.ID, parley.ForkSession{At: int64(at) + 1})
 					if err != nil {
 						t.Fatal(err)
@@ -373,8 +374,8 @@ func TestAfterAHookHasDecided(t *testing.T) {
 	}
 }
 
-// TestDirectCallIsHooked: a call without a model is guarded, cut and told about like one of an
-// agent, and its caller gets what the hooks leave of the result.
+// TestDirectCallIsHooked: hooks are asked about a direct call as about the call of an agent, and
+// are cut when it is cancelled. The caller gets the result as the hooks leave it.
 func TestDirectCallIsHooked(t *testing.T) {
 	t.Parallel()
 	for event, e := range slowHooks {
@@ -420,7 +421,7 @@ func TestDirectCallIsHooked(t *testing.T) {
 	}
 }
 
-// TestCallerReadsWhatAHookLeaves: what a hook puts in place of a result is what a direct call returns.
+// TestCallerReadsWhatAHookLeaves: a direct call returns what a hook put in place of the result.
 func TestCallerReadsWhatAHookLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -439,8 +440,8 @@ func TestCallerReadsWhatAHookLeaves(t *testing.T) {
 	})
 }
 
-// TestHookSaysTheSame: a hook that returns the input as it is changes nothing. What a person has
-// allowed is not asked for again.
+// TestHookSaysTheSame: a hook that returns the same input, written in another way, changes nothing.
+// A person who has allowed the call is not asked again.
 func TestHookSaysTheSame(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -462,8 +463,8 @@ func TestHookSaysTheSame(t *testing.T) {
 	})
 }
 
-// TestAllowedWasAnotherInput: what a hook allowed in place of a person is not what another hook
-// makes of it afterwards. A person is asked about that.
+// TestAllowedWasAnotherInput: one hook allows an input in place of a person, and then another hook
+// changes that input. A person is asked about the changed input.
 func TestAllowedWasAnotherInput(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -580,8 +581,8 @@ func TestHookOfASubAgent(t *testing.T) {
 	}
 }
 
-// TestHooksAreFollowedThroughCuts: clients that lose the connection at any frame of a turn with hooks,
-// which is steered meanwhile, end with the same log.
+// TestHooksAreFollowedThroughCuts: a turn with hooks is steered while clients lose the connection
+// at any of its frames. All clients end with the same log.
 func TestHooksAreFollowedThroughCuts(t *testing.T) {
 	t.Parallel()
 	both := maps.Clone(slowHooks)
@@ -609,7 +610,7 @@ func TestHooksAreFollowedThroughCuts(t *testing.T) {
 				turn := r.Send(s.ID, "go")
 				synctest.Wait()
 				asked := len(clients[0].log)
-				all.Go(func() { // which waits for the hooks of the message, if there are some
+				all.Go(func() { // Send waits for the hooks of the message, if there are any
 					if _, err := r.Engine.Send(ctx, enginetest.User, s.ID, parley.Send{Message: "more", Busy: parley.BusySteer}); err != nil {
 						t.Error(err)
 					}

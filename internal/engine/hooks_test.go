@@ -31,8 +31,8 @@ func (h *hooked) Run(context.Context, seam.Run) (parley.ToolResult, error) {
 }
 func (h *hooked) Hooks() []hook.Hook { return h.list }
 
-// on adds a hook that says what say returns: JSON, "2 why" for exit code 2, "1" for a crash,
-// "hang" for one that never ends.
+// on adds a hook. What say returns decides its outcome: JSON, "2 why" for exit code 2, "1" for a
+// crash, "hang" for a hook that never ends.
 func (h *hooked) on(level, event string, say func(m map[string]any) string) *hooked {
 	name := fmt.Sprintf("%s%d", level, len(h.list))
 	h.list = append(h.list, hook.Hook{
@@ -82,7 +82,7 @@ func changes(input string) func(map[string]any) string {
 	return says(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","updatedInput":` + input + `}}`)
 }
 
-// hookRan are the hook.ran events of a log, in short.
+// hookRan returns the hook.ran events of a log as a short text.
 func hookRan(log []parley.Event) string {
 	var list []string
 	for _, ev := range log {
@@ -121,7 +121,7 @@ func endOfCall(t *testing.T, log []parley.Event) (end parley.ToolEnded) {
 	return end
 }
 
-// TestPreToolUse: what hooks decide before a call, against what the policy says. They fail
+// TestPreToolUse: what hooks decide before a call, combined with what the policy says. Hooks fail
 // closed, and never allow more than the policy and the mode do.
 func TestPreToolUse(t *testing.T) {
 	t.Parallel()
@@ -224,8 +224,9 @@ func TestPreToolUse(t *testing.T) {
 	}
 }
 
-// TestPostToolUse: hooks hear of the end of a call, and may tell the model more. What they do
-// not say changes nothing, and the result is in the log before they are asked.
+// TestPostToolUse: hooks are asked after the end of a call. They may tell the model more, or
+// replace the result. A hook that says nothing, or fails, changes nothing. The result is in the log
+// before the hooks are asked.
 func TestPostToolUse(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -260,7 +261,8 @@ func TestPostToolUse(t *testing.T) {
 	}
 }
 
-// TestPermissionRequest: a hook may answer in place of a human, once, and not what only a human may.
+// TestPermissionRequest: a hook may allow or deny one call in place of a human. It cannot lift a
+// denial, and cannot confirm what only a human may confirm.
 func TestPermissionRequest(t *testing.T) {
 	t.Parallel()
 	answers := func(d string) func(map[string]any) string {

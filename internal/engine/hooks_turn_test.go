@@ -54,8 +54,8 @@ func adds(event, text string) func(map[string]any) string {
 	return says(fmt.Sprintf(`{"hookSpecificOutput":{"hookEventName":%q,"additionalContext":%q}}`, event, text))
 }
 
-// TestUserPromptSubmit: a hook may block a message, of which no model reads anything then, or add
-// to it. When it fails, the message passes.
+// TestUserPromptSubmit: a hook may add to a message, or block it so that no model reads it. If the
+// hook fails, the message passes.
 func TestUserPromptSubmit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -98,7 +98,8 @@ func TestUserPromptSubmit(t *testing.T) {
 				if turn.Status != parley.StatusFailed || turn.Error.Code != parley.CodeForbidden || !strings.Contains(turn.Error.Message, c.blocked) {
 					t.Errorf("the turn is %s: %+v", turn.Status, turn.Error)
 				}
-				// Nor later, here, in a fork, or when it is tried again.
+				// No model reads the message later either: not in this session, in a fork or in a
+				// retry.
 				if got := r.Await(r.Send(s.ID, "harmless").ID); got.Status != parley.StatusCompleted {
 					t.Errorf("the next turn is %s", got.Status)
 				}
@@ -127,8 +128,8 @@ func TestUserPromptSubmit(t *testing.T) {
 	}
 }
 
-// TestBlockedBeforeItIsDecided: a message about which hooks have not decided is not in later
-// prompts either, whatever has ended its turn.
+// TestBlockedBeforeItIsDecided: a turn may end before its hooks have decided about its message.
+// Later prompts do not contain that message either.
 func TestBlockedBeforeItIsDecided(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -153,8 +154,8 @@ func TestBlockedBeforeItIsDecided(t *testing.T) {
 	})
 }
 
-// TestSteeredMessageIsHeard: a message to a turn that runs passes the hooks, too. Nothing of a
-// blocked one is in the log.
+// TestSteeredMessageIsHeard: a message that is steered into a running turn passes the hooks, too.
+// Nothing of a blocked message is in the log.
 func TestSteeredMessageIsHeard(t *testing.T) {
 	t.Parallel()
 	for _, blocks := range []bool{true, false} {
@@ -205,8 +206,9 @@ func TestSteeredMessageIsHeard(t *testing.T) {
 	}
 }
 
-// TestSteeredMessageAfterItsTurn: a turn ends while hooks are asked about a message to it. The
-// message has a turn of its own then, which hooks may block, and its key finds that turn.
+// TestSteeredMessageAfterItsTurn: a turn ends while hooks are asked about a message that was
+// steered into it. The message then gets a turn of its own, which hooks may block, and its key
+// finds that turn.
 func TestSteeredMessageAfterItsTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -254,7 +256,8 @@ func TestSteeredMessageAfterItsTurn(t *testing.T) {
 	})
 }
 
-// TestStop: a hook may have a turn go on, with a reason that the model reads, but not for ever.
+// TestStop: a hook may make a turn go on, with a reason that the model reads, but only so many
+// times.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -301,7 +304,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestSubagentHooks: hooks tell a sub-agent something before it begins, and have it go on instead
+// TestSubagentHooks: hooks tell a sub-agent something before it begins, and make it go on instead
 // of returning.
 func TestSubagentHooks(t *testing.T) {
 	t.Parallel()
@@ -376,7 +379,7 @@ func TestSiblingsOfAnAskedTask(t *testing.T) {
 				synctest.Wait()
 				want := 1
 				if event == hook.PostToolUse || event == hook.SubagentStop {
-					want = 2 // both have worked before
+					want = 2 // both workers have looked by then
 				}
 				if looks, _, _ := r.Service.Counts(); looks != want || asked.Load() != 2 {
 					t.Errorf("while one is asked about: %d looks, %d hooks asked\n%s", looks, asked.Load(), enginetest.Types(r.Log(s.ID)))
@@ -433,8 +436,8 @@ func TestHookIsCutWithItsTurn(t *testing.T) {
 	}
 }
 
-// TestSessionStart: what hooks say at the start of a session is in all of its prompts, and they say
-// it once. Those of a resumption say it to the turn that goes on.
+// TestSessionStart: hooks are asked once, at the start of a session, and what they say is in all of
+// its prompts. What they say when a session is resumed is told to the turn that goes on.
 func TestSessionStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -461,7 +464,7 @@ func TestSessionStart(t *testing.T) {
 	})
 }
 
-// TestPreCompact: a hook that blocks it keeps earlier turns out of a summary.
+// TestPreCompact: a hook that blocks a compaction keeps earlier turns out of the summary.
 func TestPreCompact(t *testing.T) {
 	t.Parallel()
 	for _, blocks := range []bool{false, true} {
@@ -505,8 +508,8 @@ func TestPreCompact(t *testing.T) {
 	}
 }
 
-// TestNotificationAndSessionEnd: hooks hear of what a human is asked, and of the end of a session,
-// and nothing waits for them.
+// TestNotificationAndSessionEnd: hooks are told of questions to a human and of the end of a
+// session. Nothing waits for them.
 func TestNotificationAndSessionEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(r *enginetest.Rig, s parley.SessionID) error{
@@ -548,8 +551,8 @@ func TestNotificationAndSessionEnd(t *testing.T) {
 	}
 }
 
-// TestHooksAreBounded: what hooks say in a turn is limited in bytes of the log, and what they decide
-// holds beyond that.
+// TestHooksAreBounded: what the hooks of a turn add to the log is limited in bytes. What they
+// decide holds beyond that limit.
 func TestHooksAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,13 +15,13 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// mailDirect makes the one direct call of the tests below, or finds it by its key.
+// mailDirect makes the one direct call of the tests below, or finds that call by its key.
 func mailDirect(r *enginetest.Rig) (parley.TurnInfo, error) {
 	return r.Engine.CallTool(ctx, enginetest.User, parley.CallTool{App: "test", Name: "mail", Input: json.RawMessage(`{"text":"x"}`), Key: "k"})
 }
 
-// endsUnknown checks that the call has ended with unknown, for those who ask by its turn and
-// by its key, and that it was made once.
+// endsUnknown checks that the call has ended with an unknown outcome, both by its turn and by its
+// key, and that it was made once.
 func endsUnknown(t *testing.T, r *enginetest.Rig, turn parley.TurnInfo) {
 	t.Helper()
 	got := r.Await(turn.ID)
@@ -43,9 +43,9 @@ func endsUnknown(t *testing.T, r *enginetest.Rig, turn parley.TurnInfo) {
 	}
 }
 
-// TestLostDirectCall: the server dies during a direct write about which nobody can be asked, and
-// twice more at any point of the recovery, or while it waits. The call is not left interrupted, for
-// no list shows its session. It ends with unknown, and is not made again.
+// TestLostDirectCall: the server dies during a direct write, and nobody can be asked about the
+// write. It dies twice more, at any point of the recovery or while it waits. No list shows the
+// call's session, so the call does not stay interrupted: it ends as unknown, and is not made again.
 func TestLostDirectCall(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []parley.ResumeMode{parley.ResumeAuto, parley.ResumeManual} {
@@ -71,7 +71,7 @@ func TestLostDirectCall(t *testing.T) {
 	}
 }
 
-// diesInMail begins the call in a process that dies when the mail is out.
+// diesInMail starts the call in a process that dies after the mail was sent.
 func diesInMail(t *testing.T, app parley.App) (*mem.Store, *enginetest.Service, parley.TurnInfo) {
 	r := enginetest.New(t, enginetest.Echo, app)
 	dead := make(chan struct{})
@@ -86,8 +86,8 @@ func diesInMail(t *testing.T, app parley.App) (*mem.Store, *enginetest.Service, 
 	return disk, r.Service, turn
 }
 
-// diesAt recovers in a process that dies before its n-th write. If it has fewer to do, it dies
-// while it waits, or is at rest, and more is false.
+// diesAt recovers the sessions in a process that dies before its n-th write. If there are fewer
+// writes, it dies while it waits or is at rest, and more is false.
 func diesAt(t *testing.T, disk *mem.Store, service *enginetest.Service, app parley.App, turn parley.TurnInfo, n int) (left *mem.Store, more bool) {
 	gone, writes := make(chan *mem.Store, 1), 0
 	disk.SetFaults(mem.Faults{Before: func(mem.Call) error {
@@ -118,7 +118,7 @@ func diesAt(t *testing.T, disk *mem.Store, service *enginetest.Service, app parl
 	return left, more
 }
 
-// TestLostDirectCallOnStores is TestLostDirectCall on each store, with deaths while the
+// TestLostDirectCallOnStores is TestLostDirectCall on each store. The server dies while the
 // recovery waits for the deadline.
 func TestLostDirectCallOnStores(t *testing.T) {
 	eachStore(t, func(t *testing.T, store seam.Store) {
@@ -146,7 +146,7 @@ func TestLostDirectCallOnStores(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if f.Event != nil && f.Event.Type == "turn.resumed" { // it waits from here on
+				if f.Event != nil && f.Event.Type == "turn.resumed" { // from here on it waits
 					break
 				}
 			}
@@ -161,8 +161,9 @@ func TestLostDirectCallOnStores(t *testing.T) {
 	})
 }
 
-// TestDirectCallThatMayBeSettled: a direct write that can still be asked about, or made again with
-// its key, is not given up. Who asks for it is told that it was interrupted, and may resume it.
+// TestDirectCallThatMayBeSettled: a direct call is not given up if its service can still be asked
+// about it, or if it can be made again. Its caller is told that it was interrupted, and may resume
+// it.
 func TestDirectCallThatMayBeSettled(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -210,7 +211,7 @@ func TestDirectCallThatMayBeSettled(t *testing.T) {
 }
 
 // TestLostDirectCallOfAScope: whether a service can be asked is known only once the scope's tools
-// are open, which they are not when the session is loaded.
+// are open. They are not open when the session is loaded.
 func TestLostDirectCallOfAScope(t *testing.T) {
 	t.Parallel()
 	for name, can := range map[string]bool{"cannot be asked": false, "can be asked": true} {

@@ -17,10 +17,10 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// unclear is a store that goes away in the middle of an append that makes a session.
+// unclear is a store that is lost in the middle of an append that makes a session.
 type unclear struct {
 	seam.Store
-	kept bool // it was made
+	kept bool // the append took place before the store was lost
 	gone atomic.Bool
 }
 
@@ -34,7 +34,7 @@ func (u *unclear) makes(do func() error) error {
 	return errUnclear
 }
 
-// back makes it readable again.
+// back makes the store readable again.
 func (u *unclear) back() { u.gone.Store(false) }
 
 func (u *unclear) Append(ctx context.Context, p parley.Principal, b seam.Batch) error {
@@ -56,7 +56,8 @@ func (u *unclear) Read(ctx context.Context, p parley.Principal, id parley.Sessio
 	return u.Store.Read(ctx, p, id, after, limit)
 }
 
-// ofEachKind makes a session of another one, by each command that does, with a key or without.
+// ofEachKind has each command that makes a session, with a key or without. A fork and an import
+// copy the session of.
 func ofEachKind(t *testing.T, r *enginetest.Rig, of parley.SessionID) map[string]func(*enginetest.Rig, string) (parley.SessionInfo, error) {
 	log := r.Log(of)
 	return map[string]func(*enginetest.Rig, string) (parley.SessionInfo, error){
@@ -83,7 +84,8 @@ func sessionsIn(t *testing.T, store seam.Store) int {
 	return len(list)
 }
 
-// TestMadeOnce: the same key at once makes one session. Another request under it is refused.
+// TestMadeOnce: concurrent requests with the same key make one session. Another request with that
+// key is refused.
 func TestMadeOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, store seam.Store) {
 		r := enginetest.Over(t, store, &enginetest.Service{}, enginetest.Echo, enginetest.App())
@@ -121,8 +123,8 @@ func TestMadeOnce(t *testing.T) {
 	})
 }
 
-// TestMadeInDoubt: the store is gone in the middle of the commit. Who asks with a key is told to
-// ask again, which after a restart gives one session. Who asks without one is told where to look.
+// TestMadeInDoubt: the store is lost in the middle of the commit. A caller with a key is told to
+// ask again, which gives one session after a restart. A caller without a key is told where to look.
 func TestMadeInDoubt(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"create", "fork", "import"} {
@@ -158,7 +160,7 @@ func TestMadeInDoubt(t *testing.T) {
 					two, err2 := do(r, "k")
 					want := 2
 					if kept {
-						want = 3 // with the one without a key
+						want = 3 // one more, made without a key
 					}
 					if n := sessionsIn(t, store); err != nil || err2 != nil || one.ID != two.ID || n != want {
 						t.Errorf("after a restart: %s and %s, %d sessions: %v, %v", one.ID, two.ID, n, err, err2)
@@ -169,8 +171,8 @@ func TestMadeInDoubt(t *testing.T) {
 	}
 }
 
-// TestCallWhoseSessionIsInDoubt: when only the session of a direct call may have been made, the
-// caller may call again.
+// TestCallWhoseSessionIsInDoubt: if only the session of a direct call may have been made, the
+// caller is told to call again.
 func TestCallWhoseSessionIsInDoubt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +185,7 @@ func TestCallWhoseSessionIsInDoubt(t *testing.T) {
 	})
 }
 
-// blind is a store that cannot be asked about sessions once it has made one.
+// blind is a store that cannot read sessions any more once it has made one.
 type blind struct {
 	seam.Store
 	on atomic.Bool
@@ -209,8 +211,9 @@ func (b *blind) Session(ctx context.Context, p parley.Principal, id parley.Sessi
 	return b.Store.Session(ctx, p, id)
 }
 
-// TestMadeJustBeforeAnOutage: who made a session is told so, although the store cannot be read any
-// more. An error that asks for another attempt would make a second one.
+// TestMadeJustBeforeAnOutage: a caller that has made a session gets it, although the store cannot
+// be read any more. After an error that asks for another attempt, the caller would make a second
+// session.
 func TestMadeJustBeforeAnOutage(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"create", "fork", "import"} {

@@ -25,9 +25,9 @@ func (b *beginner) Starts(start func(context.Context, parley.SessionID, seam.Own
 	b.start = start
 }
 
-// TestPairs_of_own_turns is TestPairs where the runtime begins turns by itself: the one with which
-// a pair begins, or one beside it, or both. Which of them, and with what, depends on the pair
-// alone. The stores outside this process see a third of the pairs.
+// TestPairs_of_own_turns is TestPairs with a runtime that begins turns by itself: the turn with
+// which a pair begins, or one beside it, or both. Which of them, and with which message, depends
+// only on the pair. Stores other than the one in memory are tested with a third of the pairs.
 func TestPairs_of_own_turns(t *testing.T) {
 	eachStore(t, func(t *testing.T, store seam.Store) {
 		h := &pairs{t: t, store: store, held: held{gate: make(chan struct{})}, kept: archive.NewFolder(datafolder.New(t.TempDir(), nil)), saw: map[parley.EventType]bool{}}
@@ -47,7 +47,7 @@ func TestPairs_of_own_turns(t *testing.T) {
 				if !all && (i+2*j)%3 > 0 {
 					continue
 				}
-				h.begins = (i+j)%3 > 0 || i > 2 && j > 2 // else it is a turn beside a user's
+				h.begins = (i+j)%3 > 0 || i > 2 && j > 2 // otherwise a user's turn begins the pair
 				h.play([]string{"long one", "mail one"}[(i+j)%2], first, second)
 			}
 		}
@@ -55,7 +55,7 @@ func TestPairs_of_own_turns(t *testing.T) {
 	})
 }
 
-// beginOwn has the runtime begin a turn, and checks what it does to the session.
+// beginOwn has the runtime begin a turn, and checks the session afterwards.
 func (h *pairs) beginOwn(message string) (parley.TurnID, error) {
 	before := h.state()
 	id, err := h.own.start(ctx, h.id, seam.OwnTurn{Message: message, Key: message})
@@ -76,14 +76,14 @@ func (h *pairs) beginOwn(message string) (parley.TurnID, error) {
 	return id, nil
 }
 
-// doOwn is a move of the runtime.
+// doOwn is one move of the runtime.
 func (h *pairs) doOwn(move string) error {
 	switch move {
 	case "own":
 		h.n++
 		_, err := h.beginOwn(fmt.Sprint("own ", h.n))
 		return err
-	case "own again": // as by a program that has not heard the answer
+	case "own again": // as a program does that has not received the answer
 		h.n++
 		message := fmt.Sprint("own ", h.n)
 		id, err := h.beginOwn(message)
@@ -94,7 +94,7 @@ func (h *pairs) doOwn(move string) error {
 			h.t.Errorf("%s: the same again is %s, %v, not %s", h.what, again, err, id)
 		}
 		return nil
-	case "owns": // as many as the session takes
+	case "owns": // more than the session allows
 		for range h.app.MaxOpenTurns + 1 {
 			h.n++
 			if _, err := h.beginOwn(fmt.Sprint("long own ", h.n)); err != nil {

@@ -411,7 +411,7 @@ func TestOwnInputOfAToolThatIsNoLongerOwn(t *testing.T) {
 		defer r.Close()
 		s := r.Session()
 		turn := r.Await(r.Send(s.ID, "go").ID)
-		synctest.Wait() // until the turn has parked: one that runs keeps its tools
+		synctest.Wait() // until the turn has parked: a running turn keeps its tools
 		if r.Engine.HeldInputs() == 0 {
 			t.Fatal("the input is not held")
 		}

@@ -21,7 +21,8 @@ var twoQuestions = inquirer{keys: []string{"a", "b"}, asks: []parley.Interaction
 	{Kind: parley.KindQuestion, Title: "B", Choices: []string{parley.ChoiceAnswered, parley.ChoiceDeny}},
 }}
 
-// inquiring lets the agents of an app ask two questions in one call, and put without asking.
+// inquiring lets the agents of an app ask two questions in one call, and use put without
+// permission.
 func inquiring(a *parley.App) {
 	def := a.Agents["lead"]
 	def.Tools = append(def.Tools, "inquire")
@@ -31,8 +32,8 @@ func inquiring(a *parley.App) {
 	a.Policy.Rules = append(a.Policy.Rules, parley.Rule{Verdict: parley.Allow, Tool: "put"})
 }
 
-// inquirer gives an engine the tool that asks, and holds each put of "put held" until the gate of
-// its play is open.
+// inquirer gives an engine the tool that asks. It holds each put of "put held" until the gate of
+// the play is open.
 func (h *pairs) inquirer(o *engine.Options, service *enginetest.Service) {
 	gone := make(chan struct{})
 	h.gone = gone
@@ -59,14 +60,14 @@ func (h *pairs) inquirer(o *engine.Options, service *enginetest.Service) {
 // opens opens the gate of the play.
 func (h *pairs) opens() { h.open.Do(func() { close(h.held.gate) }) }
 
-// release opens the gate for a put that is waited for.
+// release opens the gate if the turn is in a put that waits for it.
 func (h *pairs) release() {
 	if h.inquires && inWrite(h.state().Turn) {
 		h.opens()
 	}
 }
 
-// answerTo is what a person says to in. The answer to a question names it.
+// answerTo is a person's answer to in. The answer to a question contains its title.
 func answerTo(in parley.Interaction) parley.Answer {
 	a := parley.Answer{Choice: choose(in, parley.ChoiceAllow)}
 	if in.Kind == parley.KindQuestion {
@@ -106,8 +107,8 @@ func (h *pairs) rests() {
 	}
 }
 
-// unheard checks that a message that was queued or refused has answered nothing, and has not ended a
-// turn that goes on by itself after a crash. before is the state before it.
+// unheard checks that a queued or refused message has answered no question, and has not ended a
+// turn that continues automatically after a crash. before is the state before the message.
 func (h *pairs) unheard(before parley.Session) {
 	if before.Turn == nil {
 		return
@@ -118,8 +119,8 @@ func (h *pairs) unheard(before parley.Session) {
 	h.goesOn(before)
 }
 
-// heard checks that a message into a turn that waits has declined what was open, and that none has
-// ended a turn that goes on by itself after a crash.
+// heard checks that a message into a waiting turn has declined its open questions, and that no
+// message has ended a turn that continues automatically after a crash.
 func (h *pairs) heard(before parley.Session, info parley.TurnInfo, err error) {
 	if before.Turn == nil || err != nil {
 		return
@@ -132,8 +133,8 @@ func (h *pairs) heard(before parley.Session, info parley.TurnInfo, err error) {
 	h.goesOn(before)
 }
 
-// goesOn checks that a turn that a crash cut off was not ended by a message that came before it went
-// on.
+// goesOn checks that no message has ended a turn that was cut off by a crash and was about to be
+// resumed.
 func (h *pairs) goesOn(before parley.Session) {
 	if times, _ := before.Turn.InVain(); !h.late || times > 0 || before.Turn.Stop != nil {
 		return
@@ -147,7 +148,7 @@ func (h *pairs) goesOn(before parley.Session) {
 }
 
 // alone makes two calls without a session. One asks for permission, and nobody answers. The other
-// only reads, and waits neither for it nor for the session of the play.
+// only reads. It waits neither for the first call nor for the session of the play.
 func (h *pairs) alone() {
 	call := func(tool string) parley.TurnInfo {
 		info, err := h.r.Engine.CallTool(ctx, enginetest.User, parley.CallTool{App: h.app.Name, Name: tool, Input: []byte(`{"text":"alone"}`)})

@@ -22,11 +22,12 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// TestPairs sends each pair of commands, sometimes followed by a random one, to a running session,
-// to one that waits for a human, and to one that is in a write or asks the second of two questions,
-// over each store. In every combination, nothing runs after a stop, an interrupting message runs
-// next, each question has its own answer, and every acknowledged turn runs to its end. Some of the
-// sessions are temporary. Direct calls without a session wait for nothing.
+// TestPairs sends each pair of commands, sometimes followed by a random one, over each store. It
+// sends them to a session that is running, to one that waits for a human, to one in the middle of a
+// write, and to one that asks the second of two questions. In every combination, nothing runs after
+// a stop, an interrupting message runs next, each question has its own answer, and every
+// acknowledged turn runs to its end. Some of the sessions are temporary. Direct calls without a
+// session wait for nothing.
 func TestPairs(t *testing.T) {
 	eachStore(t, func(t *testing.T, store seam.Store) {
 		h := &pairs{t: t, store: store, held: held{gate: make(chan struct{})}, kept: archive.NewFolder(datafolder.New(t.TempDir(), nil)), saw: map[parley.EventType]bool{}, moves: append([]string{"alone"}, pairMoves...)}
@@ -46,15 +47,15 @@ func TestPairs(t *testing.T) {
 	})
 }
 
-// TestPairs_of_a_program is TestPairs for a program that runs its own tools: it is in the
-// middle of a write, or waits for permission.
+// TestPairs_of_a_program is TestPairs for a program that runs its own tools. It is in the middle of
+// a write, or waits for permission.
 func TestPairs_of_a_program(t *testing.T) {
 	t.Parallel()
 	h := &pairs{t: t, retried: map[string]int{}, store: mem.New(), held: held{gate: make(chan struct{})}, kept: archive.NewFolder(datafolder.New(t.TempDir(), nil)), saw: map[parley.EventType]bool{}, moves: pairMoves}
 	h.app = enginetest.App(queued, func(a *parley.App) {
 		a.Runtime, a.Tools = "cli", runtimetest.CLITools()
 		for i := range a.Tools {
-			a.Tools[i].Timeout = parley.Duration(300 * time.Millisecond) // what is held ends then
+			a.Tools[i].Timeout = parley.Duration(300 * time.Millisecond) // ends a call that is held
 		}
 		a.Agents = map[string]parley.AgentDef{"lead": {Name: "lead", Tools: []string{"look", "add"}}}
 		a.Policy.Rules = []parley.Rule{{Verdict: parley.Ask, Tool: "add(asked*)"}, {Verdict: parley.Allow}}
@@ -73,7 +74,7 @@ func TestPairs_of_a_program(t *testing.T) {
 			done[what]++
 			mu.Unlock()
 			if strings.HasPrefix(what, "held") {
-				<-*h.gate.Load() // a program that was killed may come here late
+				<-*h.gate.Load() // a killed program may arrive here late
 			}
 			return nil
 		}})}
@@ -89,8 +90,8 @@ func TestPairs_of_a_program(t *testing.T) {
 	}
 }
 
-// all plays all pairs, beginning with each of the messages. Half of them also begin with two
-// questions.
+// all plays all pairs, beginning with each of the messages. "inquire both", which asks two
+// questions, begins only half of them.
 func (h *pairs) all(begins ...string) {
 	h.start(&enginetest.Service{}, h.app)
 	for i, first := range h.moves {
@@ -119,21 +120,21 @@ type pairs struct {
 	store  seam.Store
 	kept   *archive.Folder
 	held   held
-	gate   atomic.Pointer[chan struct{}] // held's, for those who may outlive a play
+	gate   atomic.Pointer[chan struct{}] // that of held, for calls that may outlive a play
 	app    parley.App
 	moves  []string
 	r      *enginetest.Rig
-	change func(*engine.Options) // of the engine; nil: nothing
-	hooks  *hooked               // hear of everything and decide nothing; nil: there are none
-	client *enginetest.Client    // runs what is offered to clients; nil: nothing is
-	own    *beginner             // the runtime; nil: it begins nothing by itself
-	begins bool                  // and begins the turn with which a pair begins
-	// retried counts by message how often an ended turn was asked again, which does it again.
+	change func(*engine.Options) // of the engine's options; nil: none
+	hooks  *hooked               // they hear of everything and decide nothing; nil: no hooks
+	client *enginetest.Client    // runs the calls that are offered to clients; nil: none are
+	own    *beginner             // the runtime; nil: it begins no turns by itself
+	begins bool                  // own begins the turn with which a pair begins
+	// retried counts, by message, the retries of an ended turn. Each of them does the work again.
 	retried map[string]int
-	// inquires says that the app has a tool that asks, and that puts can be held.
+	// inquires says that the app has the tool that asks, and that puts can be held.
 	inquires bool
 	plays    int
-	later    atomic.Int64 // by how much the engine's clock is ahead
+	later    atomic.Int64 // how far the engine's clock is ahead
 	forks    []parley.SessionID
 	saw      map[parley.EventType]bool
 
@@ -142,11 +143,11 @@ type pairs struct {
 	acks    map[parley.TurnID]string // the message of each acknowledged turn
 	late    bool                     // the engine has not been told to recover the sessions yet
 	cut     bool                     // the last command was a stop, which took effect
-	cutTurn parley.TurnID            // what was stopped
-	cutAt   int64                    // the number of the last event then
+	cutTurn parley.TurnID            // the turn that was stopped
+	cutAt   int64                    // the number of the last event at the stop
 	gone    chan struct{}            // closed when the process is killed
 	open    sync.Once                // opens the gate
-	mails   int                      // sent before
+	mails   int                      // how many were sent before the play
 	n       int
 }
 
@@ -167,7 +168,7 @@ func (h *pairs) play(begin, first, second string) {
 	}
 	if h.change != nil && h.own == nil {
 		h.plays++
-		begin += fmt.Sprintf("%d", h.plays) // what is done twice shows by its name
+		begin += fmt.Sprintf("%d", h.plays) // so that the name shows what is done twice
 	}
 	if h.begins {
 		if _, err := h.beginOwn(begin); err != nil {
@@ -185,8 +186,8 @@ func (h *pairs) play(begin, first, second string) {
 	rnd := rand.New(rand.NewPCG(1, seed))
 	moves := []string{first, second}
 	switch {
-	case second == "cancel": // what follows a stop is checked
-	case first == "cancel": // stopped again after what came in between
+	case second == "cancel": // the play checks what follows a stop
+	case first == "cancel": // a second stop, after what came in between
 		moves = append(moves, "cancel")
 	case rnd.IntN(2) == 0:
 		moves = append(moves, h.moves[rnd.IntN(len(h.moves))])
@@ -269,7 +270,7 @@ func (h *pairs) do(move string) {
 			if before.Turn != nil && before.Turn.ID == info.ID {
 				h.t.Errorf("%s: a message that interrupts a turn has joined it", h.what)
 			}
-			h.reports() // what a client has is waited for
+			h.reports() // the message waits for the claimed calls of clients
 			h.release()
 			h.next(info.ID)
 		}
@@ -279,7 +280,7 @@ func (h *pairs) do(move string) {
 	case "cancel":
 		if before.Turn != nil {
 			info, err = e.Cancel(ctx, enginetest.User, before.Turn.ID, "enough")
-			// It had not ended by itself just before.
+			// The turn had not ended by itself just before.
 			h.cut = err == nil && (info.Reason == "enough" || info.Stopping)
 			h.cutTurn, h.cutAt = before.Turn.ID, h.state().Seq
 		}
@@ -314,7 +315,7 @@ func (h *pairs) do(move string) {
 		}
 	case "end":
 		if inWrite(before.Turn) {
-			h.release() // the end of the session waits for a write
+			h.release() // the session ends only after the write
 		}
 		_, err = e.End(ctx, enginetest.User, h.id, "")
 	case "condense":
@@ -369,7 +370,7 @@ func (h *pairs) start(service *enginetest.Service, app parley.App) {
 	if h.r != nil {
 		if cut, ok := h.r.Store.(*enginetest.Cut); ok && h.gone != nil {
 			cut.Off()
-			close(h.gone) // Kill would wait for a put
+			close(h.gone) // otherwise Kill would wait for a put
 			h.gone = nil
 		}
 		h.r.Kill()
@@ -378,7 +379,7 @@ func (h *pairs) start(service *enginetest.Service, app parley.App) {
 		if h.change != nil {
 			h.change(o)
 		}
-		if h.hooks != nil && o.Tools["test"] != nil { // else the app is off
+		if h.hooks != nil && o.Tools["test"] != nil { // otherwise the app is off
 			h.hooks.in(o)
 		}
 		if h.inquires && o.Tools["test"] != nil {
@@ -417,8 +418,8 @@ func (h *pairs) whole(id parley.SessionID) (log []parley.Event) {
 	return log
 }
 
-// next checks that an interrupting message is the first to start once it is in the log. The turn
-// that it ends may have begun only a moment before, even in the same append.
+// next checks that an interrupting message is the next to start after it is in the log. The turn
+// that it interrupts may have begun only a moment before, even in the same append.
 func (h *pairs) next(message parley.TurnID) {
 	h.until("interrupted", func(s parley.Session) bool {
 		return s.Turn != nil && s.Turn.ID == message || len(s.Queue) == 0 || s.Last != nil && s.Last.ID == message
@@ -441,13 +442,13 @@ func (h *pairs) settle() {
 	h.reports()
 	h.until("stopped", func(s parley.Session) bool { return s.Turn == nil || s.Turn.Stop == nil })
 	if s := h.state(); s.Status == parley.Active && s.Turn == nil {
-		// The next of a full queue may have begun since.
+		// The next message of a full queue may have begun since.
 		busy := parley.BusyEnqueue
 		if s.Held && len(h.what)%2 == 0 {
 			busy = parley.BusyInterrupt
 		}
 		info, err := h.send(busy)
-		if now := h.state(); err != nil && now.Status == parley.Active && (s.Held || code(err) != parley.CodeBusy) { // a temporary one may have ended since
+		if now := h.state(); err != nil && now.Status == parley.Active && (s.Held || code(err) != parley.CodeBusy) { // a temporary session may have ended since
 			h.t.Errorf("%s: the next command: %v", h.what, err)
 		}
 		if err == nil && busy == parley.BusyInterrupt {

@@ -17,7 +17,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// driven is a runtime that is a function. It counts its runs.
+// driven is a runtime that calls a function for each run and counts the runs.
 type driven struct {
 	run   func(ctx context.Context, h seam.Host) (seam.Ending, error)
 	runs  atomic.Int32
@@ -37,7 +37,7 @@ func by(d *driven) func(*engine.Options) {
 	return func(o *engine.Options) { o.Runtimes["driven"] = d }
 }
 
-// drivenApp has the tool edit, which the runtime runs, and asks before it.
+// drivenApp has a tool edit, which the runtime runs and which needs permission.
 func drivenApp(change ...func(*parley.App)) parley.App {
 	return enginetest.App(append([]func(*parley.App){func(a *parley.App) {
 		a.Runtime = "driven"
@@ -51,7 +51,8 @@ func drivenApp(change ...func(*parley.App)) parley.App {
 	}}, change...)...)
 }
 
-// calls makes the turn's one model call, which asks for a tool, unless that is done.
+// calls makes the turn's one model call, which asks for a tool, unless it was made already. It
+// returns the tool call.
 func calls(ctx context.Context, h seam.Host, tool string) (*parley.Tool, error) {
 	if h.State().Turn.Tools.Len() == 0 {
 		turn := h.Turn()
@@ -69,7 +70,7 @@ func calls(ctx context.Context, h seam.Host, tool string) (*parley.Tool, error) 
 	return nil, errors.New("no call")
 }
 
-// edits is the run of a runtime that waits until it may edit.
+// edits is a runtime's run that waits until it may call edit.
 func edits(done *atomic.Int32) func(context.Context, seam.Host) (seam.Ending, error) {
 	return func(ctx context.Context, h seam.Host) (seam.Ending, error) {
 		c, err := calls(ctx, h, "edit")
@@ -116,8 +117,8 @@ func answer(t *testing.T, r *enginetest.Rig, choice string) {
 	}
 }
 
-// TestPatience: a run that waits for a human goes on where it is, and the waiting costs none of
-// its time. It parks when nobody answers for a while, and when the server stops.
+// TestPatience: a run that waits for a human continues from where it waits, and the wait does not
+// count as running time. It parks when nobody answers for a while, and when the server stops.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	brief := func(a *parley.App) { a.Budgets.MaxDurationMS = 60_000 }
@@ -167,8 +168,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestPatience_ends_with_the_turn: a run that waits ends when the turn does, and its budget
-// of time runs again after an answer.
+// TestPatience_ends_with_the_turn: a run that waits ends with its turn. After an answer, the turn's
+// time budget runs again.
 func TestPatience_ends_with_the_turn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -212,7 +213,7 @@ func TestPatience_ends_with_the_turn(t *testing.T) {
 	})
 }
 
-// TestWriteAsks: a call with effects asks and waits. Its time stands meanwhile. When it
+// TestWriteAsks: a call with effects asks and waits. Its timeout does not run meanwhile. When it
 // cannot wait any longer, it gets a denial and ends by itself.
 func TestWriteAsks(t *testing.T) {
 	t.Parallel()
@@ -298,8 +299,8 @@ func TestWriteAsks(t *testing.T) {
 	}
 }
 
-// TestWriteAsksThroughACrash: what a lost call with effects has asked is closed, and the
-// call is unknown.
+// TestWriteAsksThroughACrash: when a call with effects is lost in a crash, its open question is
+// closed, and its outcome is unknown.
 func TestWriteAsksThroughACrash(t *testing.T) {
 	t.Parallel()
 	enginetest.CrashEverywhere(t, enginetest.Scenario{
@@ -341,8 +342,8 @@ func (s *askingService) Run(ctx context.Context, r seam.Run) (parley.ToolResult,
 	return s.Service.Run(ctx, r)
 }
 
-// TestRuntimeTools: the runtime's own tools go through the journal. Policy judges them, a
-// large output is cut, and nobody is offered to make a lost one again.
+// TestRuntimeTools: the runtime's own tools are recorded like others. Policy decides about them, a
+// large output is cut, and no person is offered to repeat a lost call.
 func TestRuntimeTools(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -427,8 +428,8 @@ func (s *secretService) Run(ctx context.Context, r seam.Run) (parley.ToolResult,
 	return res, err
 }
 
-// TestCallAsksForSecretThroughACrash: what a call asks for in its middle that is secret is in
-// no event, and whatever was lost with the process is asked for again or given up.
+// TestCallAsksForSecretThroughACrash: a call asks for a secret while it runs. The secret is in no
+// event. If the process dies, a call asks for it again or is given up.
 func TestCallAsksForSecretThroughACrash(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"mail", "look"} {
@@ -442,8 +443,8 @@ func TestCallAsksForSecretThroughACrash(t *testing.T) {
 	}
 }
 
-// TestCallAsksForSecret: the secret reaches the call and nothing else, and a value without a
-// name to ask for is a mistake of the tool.
+// TestCallAsksForSecret: the secret reaches the call and nothing else. A request for a secret
+// without its name is the tool's mistake.
 func TestCallAsksForSecret(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,11 +15,10 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// gateway is a service at which a human has to log in before it can be called. It outlives
-// crashes.
+// gateway is a service that can be called only after a human has logged in. It outlives crashes.
 type gateway struct {
 	effect parley.Effect
-	clicks int // how many answers it takes; more than 3: it is never enough
+	clicks int // how many answers it needs; more than 3: it never has enough
 
 	mu    sync.Mutex
 	asked int
@@ -97,8 +96,8 @@ func (g *gateway) with(o *engine.Options) {
 
 func (g *gateway) app(change ...func(*parley.App)) parley.App { return withTool(g, "crm", change...) }
 
-// TestPrepareCrashAtEveryPoint: what a call needs first is asked through every crash, and the call
-// is made once.
+// TestPrepareCrashAtEveryPoint: a call that needs a login asks for it across every crash, and is
+// made once.
 func TestPrepareCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	for name, effect := range map[string]parley.Effect{"write": parley.EffectWrite, "read": parley.EffectRead} {
@@ -112,7 +111,8 @@ func TestPrepareCrashAtEveryPoint(t *testing.T) {
 	}
 }
 
-// TestPrepareAndCommands does with a turn that waits for a login what else can be done with one.
+// TestPrepareAndCommands does each thing that can be done with a turn to a turn that waits for a
+// login.
 func TestPrepareAndCommands(t *testing.T) {
 	t.Parallel()
 	type stand struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// abroad is the test's service with a time zone of another country.
+// abroad is the test's service in the time zone of another country.
 type abroad struct{ *enginetest.Service }
 
 func (abroad) Zone(at time.Time) (parley.Zone, bool) {

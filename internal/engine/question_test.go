@@ -145,8 +145,8 @@ func TestNobodyToAsk(t *testing.T) {
 	})
 }
 
-// inquirer is a tool that asks the given questions in one call: one after the other, or all of them
-// before it has an answer.
+// inquirer is a tool that asks the given questions in one call, either one after the other or all
+// at once.
 type inquirer struct {
 	keys   []string
 	asks   []parley.Interaction
@@ -178,8 +178,8 @@ func (q inquirer) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: strings.Join(said, ", ")}, nil
 }
 
-// TestQuestionsOfOneCall: each question of a call gets its own answer, also after a crash, and in
-// whatever order they are answered if they are asked at once. Two questions with one key are the
+// TestQuestionsOfOneCall: each question of a call gets its own answer, also after a crash.
+// Questions that are asked at once may be answered in any order. Two questions with one key are the
 // tool's mistake.
 func TestQuestionsOfOneCall(t *testing.T) {
 	question := func(title string) parley.Interaction {

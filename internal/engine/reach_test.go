@@ -93,7 +93,7 @@ func TestGrantsReach(t *testing.T) {
 			{"lamp.d", parley.Answer{Choice: parley.ChoiceAllowSession, Input: json.RawMessage(`{"lamps":"lamp.e"}`)}, []string{"asked", "lamp.d"}},
 			{"lamp.d", once, []string{"asked", "lamp.d"}},
 			{"lamp.e", once, nil},
-			{"whatever", always, []string{"asked"}}, // what it reaches is unknown
+			{"whatever", always, []string{"asked"}}, // what it reaches is not known
 			{"whatever", once, []string{"asked"}},
 		} {
 			if diff := cmp.Diff(c.want, ask(c.lamps, c.answer)); diff != "" {

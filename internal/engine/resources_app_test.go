@@ -14,8 +14,8 @@ import (
 	"github.com/parley-server/parley/internal/scope"
 )
 
-// TestResources_of_an_app_that_is_off: nothing is read for a session whose app is off, and the refusal
-// is about the app. A message that was accepted before is found by its key.
+// TestResources_of_an_app_that_is_off: nothing is read for a session whose app is off, and the
+// error is about the app. A message that was accepted earlier is found by its key.
 func TestResources_of_an_app_that_is_off(t *testing.T) {
 	resourced(t, func(t *testing.T, r *reading) {
 		sent := parley.Send{Message: "see", Resources: []parley.ResourceRef{{Server: "docs", URI: "x:a"}}, Key: "k"}
@@ -40,8 +40,9 @@ func TestResources_of_an_app_that_is_off(t *testing.T) {
 	})
 }
 
-// TestResources_of_an_app_that_is_replaced: an app that has lost its servers while one of them is read
-// gets what that says. The next message has nobody to ask.
+// TestResources_of_an_app_that_is_replaced: an app is replaced by one without its server while the
+// server is being read. That message still gets what the server returns. For the next message there
+// is no such server.
 func TestResources_of_an_app_that_is_replaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

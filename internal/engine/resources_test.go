@@ -23,10 +23,10 @@ import (
 	"github.com/parley-server/parley/internal/toolbox"
 )
 
-// library is a server with resources. What its texts say changes with each reading.
+// library is a server with resources. Each read returns another text.
 type library struct {
 	name, short, of string
-	hang            chan struct{} // until it is closed, a reading of x:hang waits
+	hang            chan struct{} // reads of x:hang wait until it is closed
 
 	mu    sync.Mutex
 	count map[string]int
@@ -116,7 +116,7 @@ func (l *library) read(uri string) int {
 	return l.count[uri]
 }
 
-// with gives an engine the library, and models that take images and documents.
+// with gives an engine the library, and models that accept images and documents.
 func (l *library) with(o *engine.Options) {
 	box, err := toolbox.New([]seam.Toolset{l}, toolbox.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -135,7 +135,7 @@ func (l *library) app(change ...func(*parley.App)) parley.App {
 	}}, change...)...)
 }
 
-// seeing are models that take images and documents.
+// seeing are models that accept images and documents.
 type seeing struct{ seam.Models }
 
 func (s seeing) Model(name string) (seam.Model, error) {
@@ -151,7 +151,8 @@ func (s seer) Info() seam.ModelInfo {
 	return info
 }
 
-// toldBy is what the model was told by the user last: the texts, and what files say.
+// toldBy returns the user messages at the end of a request: their texts, and the contents of their
+// files.
 func toldBy(t *testing.T, r seam.Request) string {
 	t.Helper()
 	var b strings.Builder
@@ -177,14 +178,14 @@ func toldBy(t *testing.T, r seam.Request) string {
 	return strings.TrimSpace(b.String())
 }
 
-// reading is a rig over a library. asked has what the model was told, call by call.
+// reading is a rig over a library. asked has the last user messages of each model call.
 type reading struct {
 	*enginetest.Rig
 	l     *library
 	s     parley.SessionID
 	mu    sync.Mutex
 	asked []string
-	first func() []parley.Part // the reply to the first call; nil: as to all
+	first func() []parley.Part // the reply to the first call; nil: the same as to all others
 }
 
 func resourced(t *testing.T, f func(t *testing.T, r *reading), change ...func(*parley.App)) {
@@ -237,8 +238,9 @@ const (
 
 func quoted(uri string, n int) string { return fmt.Sprintf(quote, uri, n) }
 
-// TestResources: what a message mentions or has attached is read once, is in the log with its server
-// and URI, and reaches the model as data. Retries, forks, imports and later turns say the same.
+// TestResources: a resource that a message mentions or attaches is read once. The log has it with
+// its server and URI, and the model gets it as data. Retries, forks, imports and later turns have
+// the same text.
 func TestResources(t *testing.T) {
 	resourced(t, func(t *testing.T, r *reading) {
 		turn := r.Await(r.must(parley.Send{
@@ -321,8 +323,8 @@ func TestResources(t *testing.T) {
 	})
 }
 
-// TestResources_refused: a message whose resources cannot be had is refused, with the field at fault,
-// and nothing of it is kept.
+// TestResources_refused: a message whose resources cannot be read is refused with the field at
+// fault, and nothing of it is kept.
 func TestResources_refused(t *testing.T) {
 	resourced(t, func(t *testing.T, r *reading) {
 		seq := len(r.Log(r.s))
@@ -369,7 +371,7 @@ func TestResources_refused(t *testing.T) {
 		if kept, _ := r.Store.Artifacts(ctx, enginetest.User, r.s); len(kept) != 0 {
 			t.Errorf("artifacts: %v", kept)
 		}
-		// A credential reads, and is in nothing that is kept.
+		// A credential is used to read, and nothing that is kept contains it.
 		turn := r.Await(r.must(parley.Send{Message: "@docs:x:key and @docs:x:secret", Credentials: parley.Credentials{"key": "hunter2hunter2"}}).ID)
 		if turn.Status != parley.StatusCompleted || !strings.Contains(r.last(), "read with ") {
 			t.Errorf("got %+v: %s", turn, r.last())
@@ -382,8 +384,8 @@ func TestResources_refused(t *testing.T) {
 	})
 }
 
-// TestResources_that_no_model_takes: an image for a model that takes none is refused before anything
-// is kept.
+// TestResources_that_no_model_takes: an image for a model that accepts none is refused before
+// anything is kept.
 func TestResources_that_no_model_takes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -403,8 +405,9 @@ func TestResources_that_no_model_takes(t *testing.T) {
 	})
 }
 
-// TestResources_of_a_repeated_message: what has a key is read once, also when it is sent again before
-// the server has answered. If the first one is refused, the next one is read.
+// TestResources_of_a_repeated_message: the resources of a message with a key are read once, even if
+// the message is sent again before the server has answered. If the first attempt is refused, the
+// next one reads again.
 func TestResources_of_a_repeated_message(t *testing.T) {
 	resourced(t, func(t *testing.T, r *reading) {
 		first := r.must(parley.Send{Message: "@docs:x:a", Key: "k"})
@@ -461,7 +464,7 @@ func TestResources_of_a_repeated_message(t *testing.T) {
 	})
 }
 
-// TestResources_while_a_turn_runs: whatever the busy mode does with a message, its resources come
+// TestResources_while_a_turn_runs: whatever the busy mode does with a message, its resources stay
 // with it.
 func TestResources_while_a_turn_runs(t *testing.T) {
 	for _, busy := range []parley.BusyMode{parley.BusyEnqueue, parley.BusySteer, parley.BusyInterrupt, parley.BusyReject} {
@@ -507,8 +510,9 @@ func TestResources_while_a_turn_runs(t *testing.T) {
 	}
 }
 
-// TestResources_and_what_happens_meanwhile: while a server is asked, its session is free for all
-// else. What became of the session decides about the message, and nothing is half there.
+// TestResources_and_what_happens_meanwhile: while a server is being read, its session accepts all
+// other commands. The state of the session afterwards decides whether the message is accepted, and
+// nothing is kept in part.
 func TestResources_and_what_happens_meanwhile(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(t *testing.T, r *reading, cancel func())
@@ -531,7 +535,7 @@ func TestResources_and_what_happens_meanwhile(t *testing.T) {
 		}, parley.CodeNotFound},
 		"another turn begins": {func(_ *testing.T, r *reading, _ func()) { r.Await(r.must(parley.Send{Message: "quick"}).ID) }, ""},
 		"the server stops": {func(_ *testing.T, r *reading, _ func()) {
-			go r.Close() //nolint:errcheck // it reports itself
+			go r.Close() //nolint:errcheck // Close reports its error itself
 			synctest.Wait()
 		}, parley.CodeUnavailable},
 	} {
@@ -577,7 +581,7 @@ func TestResources_and_what_happens_meanwhile(t *testing.T) {
 	}
 }
 
-// shelves is a library of each run, for crashes.
+// shelves gives each run of a crash test a new library.
 type shelves struct{}
 
 func (shelves) Live(o *engine.Options, _ func() error) func() {
@@ -587,7 +591,7 @@ func (shelves) Live(o *engine.Options, _ func() error) func() {
 func (shelves) Effects() map[string]int { return nil }
 func (shelves) Close()                  {}
 
-// TestResourcesCrashAtEveryPoint: a message is there with all of its resources, or not at all.
+// TestResourcesCrashAtEveryPoint: a message is in the log with all of its resources, or not at all.
 func TestResourcesCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	enginetest.CrashEverywhere(t, enginetest.Scenario{
@@ -606,8 +610,8 @@ func TestResourcesCrashAtEveryPoint(t *testing.T) {
 	})
 }
 
-// TestResources_of_scopes: servers of one name in the scopes of two users and two workspaces have
-// nothing to do with one another, for lists and readings alike.
+// TestResources_of_scopes: servers of the same name in the scopes of two users and two workspaces
+// are separate, both in lists and when they are read.
 func TestResources_of_scopes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

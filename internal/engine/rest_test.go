@@ -66,7 +66,7 @@ func (c *counted) Claim(ctx context.Context, p parley.Principal, id parley.Sessi
 
 func counting() *counted { return &counted{Store: mem.New()} }
 
-// many makes n sessions whose turn waits for a yes, and n that sleep.
+// many makes n sessions whose turn waits for a yes, and n that are at rest.
 func many(t *testing.T, r *enginetest.Rig, n int) (waiting []parley.TurnInfo) {
 	t.Helper()
 	for range n {

@@ -318,8 +318,8 @@ func TestCrashWhileItWaits(t *testing.T) {
 	})
 }
 
-// TestPromiseThatCannotBeTakenBack: the log says that the turn goes on by itself, which it does not,
-// and the store refuses to take that back. Who waits for the turn is told at once.
+// TestPromiseThatCannotBeTakenBack: the log says that a turn continues by itself, but it cannot,
+// and the store refuses the event that says so. A caller that awaits the turn is told at once.
 func TestPromiseThatCannotBeTakenBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -336,7 +336,7 @@ func TestPromiseThatCannotBeTakenBack(t *testing.T) {
 			if c.Method == "Append" && begun {
 				return parley.Errorf(parley.CodeTooLarge, "it is too large")
 			}
-			begun = begun || c.Method == "Append" // turn.interrupted, which says that it goes on
+			begun = begun || c.Method == "Append" // the append of turn.interrupted, which says that the turn continues
 			return nil
 		}})
 		r := enginetest.Over(t, disk, first.Service, h.model, enginetest.App(auto))

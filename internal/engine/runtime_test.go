@@ -18,7 +18,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// remembers is a run of a runtime that keeps what it was told, after what it kept before.
+// remembers is a run of a runtime that appends what it was told to what it kept before.
 func remembers(ctx context.Context, h seam.Host) (seam.Ending, error) {
 	before, err := h.Kept(ctx)
 	if err != nil && !errors.Is(err, parley.ErrNotFound) {
@@ -37,9 +37,9 @@ func remembers(ctx context.Context, h seam.Host) (seam.Ending, error) {
 	return seam.Ending{Response: parley.Response{Message: string(before)}}, err
 }
 
-// TestKept: what a runtime keeps of a session is there in its next turn and in its forks, in
-// an export, and after a restart. Retention of a step that it contains removes it, an import
-// does not use it, and it counts as what its user holds.
+// TestKept: what a runtime keeps of a session is there in its next turn, in its forks, in an export
+// and after a restart. It is removed when retention removes a step that it contains. An import does
+// not use it. It counts towards what its user holds.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, store seam.Store) {
@@ -92,7 +92,7 @@ func TestKept(t *testing.T) {
 		}
 		said(s.ID, strings.Repeat("x", 5000), "one\ntwo\nthree\n")
 		after, err := r.Store.Held(ctx, enginetest.User, s.ID)
-		if err != nil || after.Bytes-before.Bytes < 10_000 { // the message, and what is kept of it
+		if err != nil || after.Bytes-before.Bytes < 10_000 { // the message, and what the runtime keeps of it
 			t.Errorf("%d bytes, %d before: %v", after.Bytes, before.Bytes, err)
 		}
 		old, err := r.Engine.State(ctx, enginetest.User, s.ID)
@@ -134,8 +134,8 @@ func TestKept_is_behind(t *testing.T) {
 	})
 }
 
-// TestOwnTurns: a runtime begins turns by itself, once for a key, behind what runs. It does
-// not release a held queue, and not for ever.
+// TestOwnTurns: a runtime begins turns by itself, once for each key, after the turns that run or
+// wait. Such turns do not release a held queue, and their number is limited.
 func TestOwnTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -224,8 +224,8 @@ func TestOwnTurns(t *testing.T) {
 	})
 }
 
-// TestEmit_notes: a runtime's news are in the log, within limits; what only the engine may
-// append is refused.
+// TestEmit_notes: notes of a runtime are in the log, within limits. Events that only the engine may
+// append are refused.
 func TestEmit_notes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// institute is a server whose one tool has the model reply to some questions, all at once or one
-// after the other, before it does anything. It outlives crashes.
+// institute is a server with one tool, which asks for replies of the model before it does anything.
+// It asks all at once or one after the other. It outlives crashes.
 type institute struct {
 	effect parley.Effect
 	atOnce bool
@@ -104,7 +104,8 @@ func wishes(key, text string) parley.Sampling {
 	return parley.Sampling{Key: key, Server: "deep", System: "Be brief.", Messages: []parley.Message{parley.Text(parley.RoleUser, text)}, MaxTokens: 100}
 }
 
-// scholar calls the tool once and says what became of it. To a server it says how long what it asks is.
+// scholar calls the tool once and says its result. When a server asks for a reply, it repeats the
+// last message.
 func scholar(ctx context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	if r.Agent == parley.SamplingAgent {
 		say("reply to " + enginetest.Last(r))
@@ -113,7 +114,8 @@ func scholar(ctx context.Context, r seam.Request, say func(string)) (seam.Reply,
 	return mailer("study")(ctx, r, say)
 }
 
-// answers answers what is asked with an option, or declines if it is empty, until nothing is.
+// answers answers all open questions with the option label, or declines them if label is empty. It
+// returns their texts.
 func answers(t *testing.T, r *enginetest.Rig, label string) (texts []string) {
 	t.Helper()
 	list, err := r.Engine.Interactions(ctx, enginetest.User, 10)
@@ -133,7 +135,7 @@ func answers(t *testing.T, r *enginetest.Rig, label string) (texts []string) {
 	return texts
 }
 
-// studied has a turn whose server asks, and answers each question with label.
+// studied runs a turn whose server asks, and answers each question with label.
 func studied(t *testing.T, r *enginetest.Rig, id parley.SessionID, label string) (parley.TurnInfo, []string) {
 	t.Helper()
 	turn := r.Send(id, "go")
@@ -167,9 +169,9 @@ func replayed(t *testing.T, r *enginetest.Rig, app parley.App, id parley.Session
 	}
 }
 
-// TestSample: a server gets replies of the model once a person has allowed it, who sees everything
-// that the model reads. The calls cost like others, are no steps, and are in no prompt. A read that
-// is made again does not pay for a reply twice.
+// TestSample: a server gets replies of the model once a person has allowed it. That person sees
+// everything that the model reads. These calls cost like others, but are not steps and are in no
+// prompt. A read that is made again does not pay for a reply twice.
 func TestSample(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []parley.Effect{parley.EffectRead, parley.EffectWrite} {
@@ -237,7 +239,8 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestSampleInSession: a yes for the session holds for this server in it, until it is taken back.
+// TestSampleInSession: permission for the session holds for this server and this session, until it
+// is revoked.
 func TestSampleInSession(t *testing.T) {
 	t.Parallel()
 	l := &institute{effect: parley.EffectRead, asks: []parley.Sampling{wishes("a", "1"), wishes("b", "2")}}
@@ -277,7 +280,7 @@ func TestSampleInSession(t *testing.T) {
 	})
 }
 
-// TestSampleNot: who gets no reply is told why, and the call goes on.
+// TestSampleNot: a server that gets no reply is told why, and its call continues.
 func TestSampleNot(t *testing.T) {
 	t.Parallel()
 	with := func(f func(q *parley.Sampling)) parley.Sampling {
@@ -334,7 +337,8 @@ func TestSampleNot(t *testing.T) {
 	}
 }
 
-// TestSampleSecrets: what is secret here is neither asked for nor shown nor sent to the model.
+// TestSampleSecrets: known secrets are redacted in the question to the person, in the request to
+// the model and in its reply.
 func TestSampleSecrets(t *testing.T) {
 	t.Parallel()
 	key := "sk-" + "ant-api03-" + strings.Repeat("aB3x", 12)
@@ -364,8 +368,8 @@ func TestSampleSecrets(t *testing.T) {
 	})
 }
 
-// TestSampleUnderWay does with a turn whose server is being given a reply what else can be done
-// with a turn. The time of the tool's call stands meanwhile.
+// TestSampleUnderWay does each thing that can be done with a turn while its server waits for a
+// reply. The timeout of the tool call does not run meanwhile.
 func TestSampleUnderWay(t *testing.T) {
 	t.Parallel()
 	type stand struct {
@@ -381,7 +385,7 @@ func TestSampleUnderWay(t *testing.T) {
 			want   string
 		}{
 			"slow": {func(_ *testing.T, r stand) {
-				time.Sleep(50 * time.Second) // longer than the tool may take, and shorter than a silent model may
+				time.Sleep(50 * time.Second) // longer than the tool's timeout, and shorter than the limit for a silent model
 				close(r.gate)
 			}, parley.StatusCompleted, "done: reply to 1"},
 			"cancelled": {func(t *testing.T, r stand) {
@@ -463,7 +467,7 @@ func TestSampleUnderWay(t *testing.T) {
 	}
 }
 
-// TestSampleAtOnce: a turn has four such model calls at once, and refuses the others.
+// TestSampleAtOnce: a turn makes four such model calls at once, and refuses any more.
 func TestSampleAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -492,7 +496,8 @@ func TestSampleAtOnce(t *testing.T) {
 	})
 }
 
-// TestSampleWhileAsked: a turn runs while a server gets a reply, also if it waits for another yes.
+// TestSampleWhileAsked: a turn counts as running while a server gets a reply, even if another
+// request waits for permission.
 func TestSampleWhileAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -532,7 +537,7 @@ func TestSampleWhileAsked(t *testing.T) {
 	})
 }
 
-// TestSampleModel: a hint chooses among the app's models, and no others.
+// TestSampleModel: a hint chooses among the models of the app only.
 func TestSampleModel(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -564,8 +569,9 @@ func TestSampleModel(t *testing.T) {
 	}
 }
 
-// TestSampleCrashAtEveryPoint: whatever the crash hits, the model call has an end, a read asks again
-// for what it did not get and gets the rest from the log, and a write does not happen twice.
+// TestSampleCrashAtEveryPoint: wherever the crash comes, the model call has an end. A read asks
+// again for the replies that it did not get and takes the others from the log. A write does not
+// happen twice.
 func TestSampleCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	auto := func(a *parley.App) { a.Resume = parley.ResumeAuto }

@@ -42,11 +42,11 @@ type desk struct {
 	sources []scope.Source // nil: source
 
 	mu   sync.Mutex
-	gone bool // scopes have no tools of their own any more
+	gone bool // the scopes have lost their own tools
 	sold map[string]int
-	open int // toolsets of scopes
+	open int // how many toolsets of scopes are open
 
-	changes int64 // of the tools of scopes
+	changes int64 // how often the tools of scopes have changed
 }
 
 func newDesk(t testing.TB) *desk {
@@ -75,8 +75,8 @@ func (d *desk) read(path string) string {
 	return string(raw)
 }
 
-// in gives the engine the tools of the desk: "whose", "edit" and "stamp" in every scope, and a
-// "crm" that each scope has to itself.
+// in gives the engine the tools of the desk: "whose", "edit" and "stamp" work in every scope, and
+// each scope has a "crm" of its own.
 func (d *desk) in(o *engine.Options) {
 	log := slog.New(slog.DiscardHandler)
 	box, err := toolbox.New([]seam.Toolset{filesOf{d}}, toolbox.Options{Logger: log})
@@ -172,7 +172,7 @@ func (c *crmOf) Close() error {
 	return nil
 }
 
-// Hooks has a hook of the same name in every scope, which says whose it is.
+// Hooks returns a hook that has the same name in every scope. It says which scope it belongs to.
 func (c *crmOf) Hooks() []hook.Hook {
 	var list []hook.Hook
 	for _, event := range []string{hook.PostToolUse, hook.SessionStart, hook.Stop} {
@@ -185,7 +185,7 @@ func (c *crmOf) Hooks() []hook.Hook {
 
 var textSchema = json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)
 
-// filesOf are tools of the app that work in whatever workspace the session has.
+// filesOf are tools of the app that work in the workspace of the session.
 type filesOf struct{ d *desk }
 
 func (f filesOf) Tools(context.Context) ([]parley.ToolDecl, error) {
@@ -214,7 +214,7 @@ func (f filesOf) Run(_ context.Context, r seam.Run) (parley.ToolResult, error) {
 	return parley.ToolResult{Output: string(raw)}, err
 }
 
-// caller calls the tools that the user names and says their results.
+// caller is a model that calls the tools that the user names and repeats their results.
 func caller(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	if got := enginetest.Results(r); len(got) > 0 {
 		say(strings.Join(got, "; "))
@@ -227,7 +227,7 @@ func caller(_ context.Context, r seam.Request, say func(string)) (seam.Reply, er
 	return reply, nil
 }
 
-// as is what a user's message gets as its answer.
+// as returns the answer to a user's message.
 func as(t *testing.T, r *enginetest.Rig, p parley.Principal, id parley.SessionID, message string) string {
 	t.Helper()
 	turn, err := r.Engine.Send(ctx, p, id, parley.Send{Message: message})
@@ -257,9 +257,9 @@ func createIn(t *testing.T, r *enginetest.Rig, p parley.Principal, w parley.Work
 	return info
 }
 
-// TestScopes: users and workspaces, of which several have the same name and tools of the same name,
-// work at once. Each gets what is its own, in a second turn, after a restart and by direct calls,
-// too, and can name nothing of another.
+// TestScopes: users and workspaces work at once, and some have the same names and tools of the same
+// names. Each gets only what is its own, also in a second turn, after a restart and in direct
+// calls. None can name anything of another.
 func TestScopes(t *testing.T) {
 	table := []struct {
 		who  parley.Principal
@@ -350,7 +350,7 @@ func TestScopes(t *testing.T) {
 		}
 		want := map[string]int{}
 		for _, row := range table {
-			want[row.crm] = 6 // two lives of two turns and a call
+			want[row.crm] = 6 // two lives, each with two turns and a direct call
 		}
 		for i, row := range table {
 			if hooks[i] == 0 {
@@ -363,8 +363,8 @@ func TestScopes(t *testing.T) {
 	})
 }
 
-// TestWorkspaceRefused: what cannot be the workspace of a session or call is refused, and the error
-// names the field.
+// TestWorkspaceRefused: an invalid workspace of a session or call is refused, and the error names
+// the field.
 func TestWorkspaceRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -413,8 +413,9 @@ func TestWorkspaceRefused(t *testing.T) {
 	})
 }
 
-// TestWorkspaceOfACopy: a fork has the workspace read-only unless it names one; an import has the
-// log's own if it is the importer's. A read-only workspace is not edited, and tools are told.
+// TestWorkspaceOfACopy: a fork has the workspace read-only unless it names one. An import keeps the
+// workspace of the log if that is the importer's. Files in a read-only workspace are not changed,
+// and tools are told that it is read-only.
 func TestWorkspaceOfACopy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -494,8 +495,8 @@ func TestWorkspaceOfACopy(t *testing.T) {
 	})
 }
 
-// TestWorkspaceStays: retries of turns and calls work where the first try did; deleting a session
-// deletes no file.
+// TestWorkspaceStays: retries of turns and calls use the workspace of the first attempt. Deleting a
+// session deletes no file.
 func TestWorkspaceStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -541,8 +542,8 @@ func TestWorkspaceStays(t *testing.T) {
 	})
 }
 
-// TestIdleScopes: a scope's tools are closed while its turn waits for a human, though somebody
-// waits for the turn, and opened again for the answer.
+// TestIdleScopes: a scope's tools are closed while its turn waits for a human, even if a caller
+// awaits the turn. They are opened again for the answer.
 func TestIdleScopes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -572,8 +573,8 @@ func TestIdleScopes(t *testing.T) {
 	})
 }
 
-// TestScopeGone resumes turns whose scope has lost its tools. A call of one is settled with the
-// reason, and so is one that was started.
+// TestScopeGone resumes turns whose scope has lost its tools. The result of a call of such a tool
+// gives the reason, also if the call was started before.
 func TestScopeGone(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -640,8 +641,8 @@ func TestScopeGone(t *testing.T) {
 	}
 }
 
-// TestQueueOfAScope: a queued turn whose scope's tools have changed meanwhile begins with those of
-// now.
+// TestQueueOfAScope: the tools of a scope change while a turn is queued. The turn begins with the
+// new tools.
 func TestQueueOfAScope(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -694,7 +695,7 @@ func (d *desk) Close() {
 	}
 }
 
-// TestScopesCrashAtEveryPoint: tools of a scope are not called twice, whenever the process dies.
+// TestScopesCrashAtEveryPoint: wherever the process dies, no tool of a scope is called twice.
 func TestScopesCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	enginetest.CrashEverywhere(t, enginetest.Scenario{
@@ -706,7 +707,7 @@ func TestScopesCrashAtEveryPoint(t *testing.T) {
 	})
 }
 
-// asked is a source of a tool whose service says that a lost call happened.
+// asked is a source of a tool whose service always says that a lost call took effect.
 func (d *desk) asked(_ context.Context, at scope.Place) ([]seam.Toolset, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -720,8 +721,9 @@ func (crmAsked) Reconcile(context.Context, seam.Run) (parley.ToolResult, bool, e
 	return parley.ToolResult{Outcome: parley.OutcomeOK, Output: "sold"}, true, nil
 }
 
-// TestScopeAskedAfterACrash: a turn was stopped while a tool of its scope wrote, and the server died.
-// The scope's service is asked, although the scope is not open when the session is loaded.
+// TestScopeAskedAfterACrash: the server dies while a tool of a scope writes, and the turn is
+// stopped before or after that. The scope's service is asked, although the scope is not open when
+// the session is loaded.
 func TestScopeAskedAfterACrash(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]bool{"stopped before the crash": true, "stopped after it": false} {
@@ -770,8 +772,8 @@ func TestScopeAskedAfterACrash(t *testing.T) {
 	}
 }
 
-// TestSlowScopesHoldUpNobody: after a crash, turns of a scope that opens slowly do not keep the
-// turns of other scopes from going on.
+// TestSlowScopesHoldUpNobody: after a crash, turns of a scope that opens slowly do not delay the
+// turns of other scopes.
 func TestSlowScopesHoldUpNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -837,7 +839,7 @@ func TestSlowScopesHoldUpNobody(t *testing.T) {
 
 func ofTurn(r *enginetest.Rig, id parley.TurnID) parley.TurnStatus { return r.Await(id).Status }
 
-// restless changes its tools whenever they are listed.
+// restless changes its tools each time they are listed.
 type restless struct{ *crmOf }
 
 func (l restless) Tools(c context.Context) ([]parley.ToolDecl, error) {
@@ -847,7 +849,7 @@ func (l restless) Tools(c context.Context) ([]parley.ToolDecl, error) {
 	return l.crmOf.Tools(c)
 }
 
-// TestRestlessScope: a command does not wait for tools to stop changing.
+// TestRestlessScope: a command does not wait until a scope's tools have stopped changing.
 func TestRestlessScope(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -371,7 +371,7 @@ func (v *vault) search() {
 			v.t.Errorf("%s has %s", s.where, leak)
 		}
 	}
-	// A place where nothing was searched would prove nothing.
+	// If nothing was searched somewhere, the test would prove nothing.
 	for _, where := range []string{"frame", "prompt", "turn", "session", "interaction", "chunks", "export", "import", "artifact", "open files", "closed files", "log"} {
 		if counts[where] == 0 || !redacted[where] {
 			v.t.Errorf("%s: %d were seen, one with something redacted: %v", where, counts[where], redacted[where])

@@ -12,7 +12,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// replies answers whether a mail was made, according to the time of the question.
+// replies is a service that answers whether a mail was made, depending on the time at which it is
+// asked.
 type replies struct {
 	*enginetest.Service
 	known  func(since time.Duration) (yes, known bool)
@@ -144,7 +145,7 @@ func TestSettleWaits(t *testing.T) {
 	}
 }
 
-// resident makes its calls inside the process.
+// resident is a service whose calls run inside the process.
 type resident struct {
 	*enginetest.Service
 	over func(parley.CallID) bool
@@ -152,9 +153,9 @@ type resident struct {
 
 func (l resident) Over(_ string, call parley.CallID) bool { return l.over(call) }
 
-// TestSettleOver: a write that was made inside a process that is dead is not waited for. It is,
-// if a second process may be alive over the same store, and if the call still runs in this one,
-// whose first engine has only lost the session.
+// TestSettleOver: a write that ran inside a process that is dead is not waited for. It is waited
+// for if another process may be alive over the same store. It is also waited for if the call still
+// runs in this process, whose first engine has only lost the session.
 func TestSettleOver(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

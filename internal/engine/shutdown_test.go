@@ -35,8 +35,8 @@ func (a *almanac) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error
 	}
 }
 
-// TestShutdownInARead: a server that is stopped, and does not wait, leaves a read as a crash
-// would. The model never hears that it was cancelled: the next start makes it again.
+// TestShutdownInARead: a server that is stopped without waiting leaves a read as a crash would. The
+// model never hears that the read was cancelled, because the next start makes the read again.
 func TestShutdownInARead(t *testing.T) {
 	t.Parallel()
 	for name, times := range map[string]int{"once": 1, "twice": 2} {
@@ -59,7 +59,7 @@ func TestShutdownInARead(t *testing.T) {
 					time.Sleep(10 * time.Second)
 					now, stop := context.WithCancel(t.Context())
 					stop()
-					_ = r.Engine.Close(now) // which says that it was not given the time to end its turns
+					_ = r.Engine.Close(now) // it returns an error, since it had no time to end its turns
 					_ = r.Writer.Close(t.Context())
 					r = enginetest.Over(t, r.Mem, r.Service, model, app, enginetest.With(a))
 					if _, err := r.Engine.Recover(t.Context()); err != nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// extensions is a source of what the folders of the desk's users and workspaces add.
+// extensions is a source of the commands, skills and instructions in the folders of users and
+// workspaces.
 func (d *desk) extensions(_ context.Context, at scope.Place) ([]seam.Toolset, error) {
 	rooted := func(open func() (*os.Root, error)) func() (fs.FS, func(), error) {
 		return func() (fs.FS, func(), error) {
@@ -37,7 +38,7 @@ func (d *desk) extensions(_ context.Context, at scope.Place) ([]seam.Toolset, er
 	}})}, nil
 }
 
-// listener remembers what the model was asked, and answers with the last thing it was told.
+// listener is a model that remembers its requests and always says "done".
 type listener struct{ asked []seam.Request }
 
 func (m *listener) model(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
@@ -46,7 +47,7 @@ func (m *listener) model(_ context.Context, r seam.Request, say func(string)) (s
 	return seam.Reply{}, nil
 }
 
-// last is what the model was told by the user last, without the notes about the turn.
+// last is the last message to the model, without the notes about the turn.
 func (m *listener) last() string {
 	msgs := m.asked[len(m.asked)-1].Messages
 	text := msgs[len(msgs)-1].Text()
@@ -68,8 +69,8 @@ func slashed(t *testing.T, f func(t *testing.T, d *desk, m *listener, r *enginet
 	})
 }
 
-// TestSlashCommand: a message that names a command says to the model what the command stands for,
-// in that turn. People, and later turns, see the message as it was sent.
+// TestSlashCommand: if a message names a command, the model reads what the command stands for, in
+// that turn only. People, and later turns, see the message as it was sent.
 func TestSlashCommand(t *testing.T) {
 	slashed(t, func(t *testing.T, d *desk, m *listener, r *enginetest.Rig, s parley.SessionInfo) {
 		turn := r.Await(r.Send(s.ID, "/review a.go").ID)
@@ -87,7 +88,7 @@ func TestSlashCommand(t *testing.T) {
 		if first := m.asked[1].Messages[0].Text(); first != "/review a.go" {
 			t.Errorf("the next turn has %q", first)
 		}
-		// A retry says the same, whatever has become of the file.
+		// A retry has the same text, whatever has become of the file.
 		if err := os.Remove(filepath.Join(d.dir, "users/ana=acme/vault/.claude/commands/review.md")); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +100,7 @@ func TestSlashCommand(t *testing.T) {
 		if got := m.last(); got != want {
 			t.Errorf("the retry says %q", got)
 		}
-		// What is no command is sent as it is.
+		// A message that names no command is sent as it is.
 		for _, text := range []string{"/etc/hosts is broken", "/none x", "/", "//", "say /review"} {
 			r.Await(r.Send(s.ID, text).ID)
 			if got := m.last(); got != text {
@@ -109,8 +110,8 @@ func TestSlashCommand(t *testing.T) {
 	})
 }
 
-// TestSlashCommand_that_cannot_be_read: the message is refused, and a repeated one still gets its
-// turn.
+// TestSlashCommand_that_cannot_be_read: the message is refused. A message that was sent before and
+// is repeated still gets its turn.
 func TestSlashCommand_that_cannot_be_read(t *testing.T) {
 	slashed(t, func(t *testing.T, d *desk, _ *listener, r *enginetest.Rig, s parley.SessionInfo) {
 		send := func(key string) (parley.TurnInfo, error) {
@@ -138,8 +139,8 @@ func TestSlashCommand_that_cannot_be_read(t *testing.T) {
 	})
 }
 
-// TestSlashCommand_queued_and_steered: a command that waits says what it said when it was sent; one
-// for the turn that runs reaches it.
+// TestSlashCommand_queued_and_steered: a queued command keeps the text that it had when it was
+// sent. A steered command reaches the running turn.
 func TestSlashCommand_queued_and_steered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,8 +182,9 @@ func TestSlashCommand_queued_and_steered(t *testing.T) {
 	})
 }
 
-// TestInstructions: what a user's and a workspace's files say is in the prompts of their turns and of
-// no others'. A change is seen by the next turn, and the log names what each turn began with.
+// TestInstructions: the instruction files of a user and a workspace are in the prompts of their
+// turns and of no others. The next turn has the changed files, and the log names the files that
+// each turn began with.
 func TestInstructions(t *testing.T) {
 	slashed(t, func(t *testing.T, d *desk, m *listener, r *enginetest.Rig, s parley.SessionInfo) {
 		d.write("users/ana=acme/vault/AGENTS.md", "VAULT of ana")

@@ -14,9 +14,9 @@ import (
 	"github.com/parley-server/parley/internal/store/mem"
 )
 
-// TestStoppedAfterACrash: a crash cut a write off, and its turn is stopped before it is resumed.
-// If the service can be asked, it is asked before the turn ends, and what was sent after the stop
-// request runs then. Otherwise the turn ends at once.
+// TestStoppedAfterACrash: a crash cuts off a write, and the turn is stopped before it is resumed.
+// If the service can be asked about the write, it is asked before the turn ends, and messages that
+// were sent after the stop run then. Otherwise the turn ends at once.
 func TestStoppedAfterACrash(t *testing.T) {
 	const all = 15 * time.Second // the deadline of the mail and 5 s
 	type rig = enginetest.Rig
@@ -36,10 +36,10 @@ func TestStoppedAfterACrash(t *testing.T) {
 	for name, tc := range map[string]struct {
 		says    func(time.Duration) (yes, known bool) // nil: it cannot be asked
 		do      func(t *testing.T, r *rig, id parley.SessionID, one parley.TurnID)
-		before  bool // it is done before the crash
-		crashes int  // further ones, while the service is asked
+		before  bool // the turn is stopped before the crash
+		crashes int  // further crashes while the service is asked
 		want    []string
-		waits   bool // until a no counts
+		waits   bool // the turn waits until a no is final
 	}{
 		"cancelled, yes":            {says: yes, do: cancel, want: is("mail ok", "two: pending")},
 		"cancelled, no":             {says: no, do: cancel, want: is("mail error", "two: pending"), waits: true},

@@ -123,14 +123,15 @@ func (d *deleting) Resting(ctx context.Context, p parley.Principal, q seam.RestQ
 	return page, err
 }
 
-// holed is a store in which something of every session is missing.
+// holed is a store that cannot find part of any session.
 type holed struct{ seam.Store }
 
 func (holed) Claim(context.Context, parley.Principal, parley.SessionID, string) (int64, error) {
 	return 0, parley.Errorf(parley.CodeNotFound, "there is no such row")
 }
 
-// TestSweepOfADamagedSession: what a sweep does not find is not "not found" for who asked for it.
+// TestSweepOfADamagedSession: if a sweep does not find part of a session, its caller does not get
+// "not found".
 func TestSweepOfADamagedSession(t *testing.T) {
 	t.Parallel()
 	app := enginetest.App(func(a *parley.App) { a.TTL.SessionIdle = parley.Duration(time.Hour) })

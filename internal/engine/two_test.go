@@ -91,8 +91,8 @@ func TestTwoEngines(t *testing.T) {
 	})
 }
 
-// TestResumedTurnsThatWaitHoldNoPlace: a resumed turn releases its slot once its start is durable. More
-// turns are resumed than there are slots, and each takes an hour. All of them run at once.
+// TestResumedTurnsThatWaitHoldNoPlace: a resumed turn releases its slot once its start is durable.
+// More turns are resumed than there are slots, and each takes an hour. All of them run at once.
 func TestResumedTurnsThatWaitHoldNoPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,8 +141,8 @@ func TestResumedTurnsThatWaitHoldNoPlace(t *testing.T) {
 	})
 }
 
-// TestSweepOfAnothersSession: a sweep leaves a session that has rested for long to the node that
-// drives it, and that is no error.
+// TestSweepOfAnothersSession: a sweep leaves an idle session to the node that drives it, and
+// returns no error.
 func TestSweepOfAnothersSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
