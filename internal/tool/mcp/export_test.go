@@ -30,4 +30,13 @@ const (
 	MaxBackoff = maxBackoff
 )
 
+// Outline reads a message in parts. It returns the id, and whether the message is an answer.
+func Outline(parts ...[]byte) (id string, answer bool) {
+	var o outline
+	for _, p := range parts {
+		o.read(p)
+	}
+	return string(o.id), o.answer() && !o.broken
+}
+
 func LastWords(text string) string { return lastWords(text) }

@@ -199,11 +199,10 @@ func whole(resp *http.Response, id json.RawMessage) (*http.Response, error) {
 		return nil, fmt.Errorf("its answer broke off: %w", err)
 	}
 	if len(body) > maxMessage {
-		why := fmt.Sprintf("its answer has more than %d bytes and was not read", maxMessage)
 		if id == nil || resp.StatusCode/100 != 2 {
-			return nil, fmt.Errorf("%s", why)
+			return nil, errNotRead
 		}
-		if body, err = json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": codeTooLarge, "message": why}}); err != nil {
+		if body, err = notRead(id); err != nil {
 			return nil, err
 		}
 		resp.Header.Set("Content-Type", "application/json")
@@ -211,10 +210,6 @@ func whole(resp *http.Response, id json.RawMessage) (*http.Response, error) {
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return resp, nil
 }
-
-// codeTooLarge is our own code for an answer that was not read. It does not say whether the
-// call was made.
-const codeTooLarge = -32099
 
 // paced reads a stream no faster than its messages can be handled.
 type paced struct {

@@ -184,7 +184,7 @@ func TestTools(t *testing.T) {
 		for _, name := range []string{"echo", "whoami", "hang", "files", "flood"} {
 			want["mcp__test__"+name] = parley.EffectRead
 		}
-		for _, name := range []string{"fail", "huge", "note", "change", "deaf"} {
+		for _, name := range []string{"fail", "huge", "big", "note", "change", "deaf"} {
 			want["mcp__test__"+name] = parley.EffectWrite
 		}
 		if diff := cmp.Diff(want, effects); diff != "" {

@@ -207,9 +207,10 @@ func (c *core) refused(ctx context.Context, l *link, trip *trip, uri string, err
 		return parley.Errorf(parley.CodeInvalid, "the MCP server %s has no resource %s: %s", c.o.Name, c.o.clean(uri, 300), c.o.clean(e.Message, 300)).
 			WithHint("choose one from the list of resources, or leave it out")
 	case answered && e.Code == codeTooLarge:
+		l.server.worked(l)
 		return parley.Errorf(parley.CodeTooLarge, "the resource %s of the MCP server %s is too large: %s", c.o.clean(uri, 300), c.o.Name, c.o.clean(e.Message, 300)).
 			WithHint("leave it out, or attach a smaller part of it")
-	case errors.Is(err, errTooLarge): // which answer it was is not known
+	case errors.Is(err, errTooLarge): // whether it was this answer is not known
 		return parley.Errorf(parley.CodeTool, "the MCP server %s does not return the resource %s: %w", c.o.Name, c.o.clean(uri, 300), errTooLarge).
 			WithHint("if this resource is so large, leave it out; otherwise try again")
 	case answered:

@@ -110,6 +110,9 @@ func newTestServer(over <-chan struct{}) *sdk.Server {
 		hundredMB(os.Stdout) // as a server that writes past its own library
 		return said("written"), nil
 	})
+	add("big", nil, func(context.Context, *sdk.CallToolRequest, in) (*sdk.CallToolResult, error) {
+		return said("%s", strings.Repeat("x", mcp.MaxMessage)), nil
+	})
 	add("flood", read, func(ctx context.Context, r *sdk.CallToolRequest, in in) (*sdk.CallToolResult, error) {
 		n, _ := in["n"].(float64)
 		for i := range int(n) {

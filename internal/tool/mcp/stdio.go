@@ -3,21 +3,17 @@
 package mcp
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/time/rate"
 
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/proc"
@@ -103,71 +99,6 @@ func (p *program) dial(ctx context.Context) (carrier, error) {
 		Transport: &watched{&sdk.IOTransport{Reader: newLines(out), Writer: to, MaxLineLength: -1}, to},
 		end:       end, said: func() string { return lastWords(errs.String()) },
 	}, nil
-}
-
-// lines reads the messages of a program, one per line. It skips lines that are not messages,
-// because many programs print other things as well. It limits the length of a line and the number
-// of messages per second.
-type lines struct {
-	from *io.PipeReader
-	buf  *bufio.Reader
-	pace *rate.Limiter
-	life context.Context // ends at Close, and ends all waiting
-	end  context.CancelFunc
-	rest []byte
-	once sync.Once
-}
-
-func newLines(from *io.PipeReader) *lines {
-	l := &lines{from: from, buf: bufio.NewReaderSize(from, 64<<10), pace: rate.NewLimiter(perSecond, burst)}
-	l.life, l.end = context.WithCancel(context.Background())
-	return l
-}
-
-func (l *lines) Read(p []byte) (int, error) {
-	for len(l.rest) == 0 {
-		if err := l.pace.Wait(l.life); err != nil {
-			return 0, io.EOF
-		}
-		line, err := l.line()
-		if err != nil {
-			return 0, err
-		}
-		if bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) || bytes.HasPrefix(bytes.TrimSpace(line), []byte("[")) {
-			l.rest = append(line, '\n')
-		}
-	}
-	n := copy(p, l.rest)
-	l.rest = l.rest[n:]
-	return n, nil
-}
-
-// errTooLarge ends the connection: where the next message begins is not known.
-var errTooLarge = fmt.Errorf("it sent a message of more than %d bytes", maxMessage)
-
-func (l *lines) line() ([]byte, error) {
-	var line []byte
-	for {
-		part, err := l.buf.ReadSlice('\n')
-		if len(line)+len(part) > maxMessage {
-			return nil, errTooLarge
-		}
-		line = append(line, part...)
-		switch {
-		case err == nil:
-			return bytes.TrimSuffix(line, []byte("\n")), nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, err
-		}
-	}
-}
-
-func (l *lines) Close() error {
-	l.once.Do(func() {
-		l.end()
-		_ = l.from.Close()
-	})
-	return nil
 }
 
 // patient is how long a program may take to read a request after the call that sent it has ended.
