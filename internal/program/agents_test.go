@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestExample_agents runs the example of agents that work for one another: two readers at once, of
-// which one asks a person, and then a checker. The terminal names each by its path.
+// TestExample_agents runs the example of agents that work for one another: two readers at once, one
+// of which asks a person, and then a checker. The terminal names each agent by its path.
 func TestExample_agents(t *testing.T) {
 	t.Parallel()
 	apps, err := filepath.Abs("../../examples/agents/apps")

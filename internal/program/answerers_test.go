@@ -95,7 +95,7 @@ func TestModels_names(t *testing.T) {
 	}
 }
 
-// TestModels_calls_per_minute: limiting how often a model is called takes no ability from it.
+// TestModels_calls_per_minute: a limit on how often a model is called takes no capability from it.
 func TestModels_calls_per_minute(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -111,7 +111,7 @@ func TestAppCheck_of_what_is_no_app(t *testing.T) {
 	if code, out, errs := p.run("app", "check", "chaos"); code != 0 || !strings.Contains(out, "ok  chaos: ") {
 		t.Errorf("an app beside a folder of its name: exit %d\n%s%s", code, out, errs)
 	}
-	// A missing script is one mistake: that there is no model without it is no other.
+	// A missing script is one mistake. That its model is missing is not reported as another.
 	code, out, errs := p.run("app", "check", filepath.Join(p.dir, "apps", "mine"))
 	if code != 1 || !strings.Contains(out, "script: script.yaml is missing") || strings.Count(out, "\n") != 1 {
 		t.Errorf("a missing script: exit %d\n%s%s", code, out, errs)

@@ -24,8 +24,8 @@ import (
 	"github.com/parley-server/parley/internal/tui"
 )
 
-// TestFollow_of_a_turn_that_waits_already: events before an open question are printed before
-// the command ends at it. A question that was answered meanwhile is not asked. A reader slower
+// TestFollow_of_a_turn_that_waits_already: events before an open question are printed before the
+// command asks it. A question that was answered meanwhile is not asked. A reader that is slower
 // than the server sees a turn in this state.
 func TestFollow_of_a_turn_that_waits_already(t *testing.T) {
 	t.Parallel()

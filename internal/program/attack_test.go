@@ -27,8 +27,8 @@ func (s *process) descriptors() int {
 }
 
 // TestConnections_that_do_nothing: a client without a key opens far more connections than the
-// server has room for. Clients with a key are served during the attack, and afterwards all is
-// as before.
+// server allows. Clients with a key are served during the attack, and everything is as before after
+// it.
 func TestConnections_that_do_nothing(t *testing.T) {
 	t.Parallel()
 	const bound = 150
@@ -138,7 +138,7 @@ func (s *process) memory() (now, most int64) {
 func TestStreams_that_nobody_reads(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ limit, unread, sessions int }{
-		"all places":                  {10, 15, 1},   // and less memory than answers may use: the limit on streams makes room
+		"all places":                  {10, 15, 1},   // and less memory than answers may use: the limit on streams is reached first
 		"all memory":                  {300, 400, 1}, // a few streams may keep an event in memory
 		"all places, of all sessions": {10, 15, 2},
 		"all memory, of all sessions": {300, 400, 2},
@@ -149,8 +149,8 @@ func TestStreams_that_nobody_reads(t *testing.T) {
 				size  = 800_000          // bytes of one event
 				byOwn = 30 * time.Second // after this time, a stream that reads nothing ends by itself
 			)
-			// Memory of answers and streams, twice, because the heap may grow to that; then the
-			// connections, and the server's own work.
+			// Twice the memory of answers and streams, because the heap may grow to that, plus the
+			// connections and the server's own work.
 			most := int64(min(c.unread*size, 200<<20) + 24<<20)
 			p := newPlace(t, fmt.Sprintf("PARLEY_LIMITS_MAX_STREAMS=%d", c.limit))
 			p.withDesk("http://127.0.0.1:1", "0s")

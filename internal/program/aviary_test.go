@@ -22,7 +22,7 @@ import (
 	"github.com/parley-server/parley/internal/redact/redacttest"
 )
 
-// wires are the ways on which credentials come to a server.
+// wires are the ways by which credentials reach a server.
 var wires = []string{"turn", "answer", "socket", "socket answer", "chat", "mcp", "bridge", "run", "session answer", "queued", "crash", "refused"}
 
 // tokens are the credentials that the tools of the app bank need, by the path of each tool's
@@ -40,20 +40,20 @@ func canaries(wire string) parley.Credentials {
 	return c
 }
 
-// aviary is the service behind the tools of the app bank. It checks that each tool brings its
-// own credential and no other, and says again what it got.
+// aviary is the service behind the tools of the app bank. It checks that each tool sends its own
+// credential and no other, and repeats what it got.
 type aviary struct {
 	*httptest.Server
 	t    *testing.T
-	of   map[string]*redacttest.Finder // of the credentials that must not come to a path
+	of   map[string]*redacttest.Finder // finds the credentials that must not reach a path
 	held chan struct{}                 // gets one for each call that hangs
-	free chan struct{}                 // lets one of them go on
+	free chan struct{}                 // lets one of these calls go on
 
 	mu   sync.Mutex
 	came map[string]bool // "path wire"
 }
 
-// echo says a text in each form that a service may.
+// echo returns a text in each form in which a service may repeat it.
 func echo(text string) string {
 	return strings.Join([]string{text, url.QueryEscape(text), url.PathEscape(text), base64.StdEncoding.EncodeToString([]byte(text)), base64.RawURLEncoding.EncodeToString([]byte("user:" + text))}, " or ")
 }
@@ -102,7 +102,7 @@ func (a *aviary) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hang waits until the call is let go, or its client is gone.
+// hang waits until the call is released or its client has gone.
 func (a *aviary) hang(ctx context.Context) {
 	a.held <- struct{}{}
 	select {
@@ -111,7 +111,7 @@ func (a *aviary) hang(ctx context.Context) {
 	}
 }
 
-// mcp is the MCP server as somebody with a token has it.
+// mcp is the MCP server for a client with this token.
 func (a *aviary) mcp(token string) http.Handler {
 	s := mcp.NewServer(&mcp.Implementation{Name: "aviary", Version: "1"}, nil)
 	s.AddTool(&mcp.Tool{

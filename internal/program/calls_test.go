@@ -10,7 +10,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// TestCalls_of_a_script: a script lists what is offered, takes it and reports, by commands alone.
+// TestCalls_of_a_script: a script lists the offered calls, claims them and reports, using commands
+// only.
 func TestCalls_of_a_script(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "PARLEY_ENABLED=desk")
@@ -51,7 +52,7 @@ func TestCalls_of_a_script(t *testing.T) {
 	}
 	const none = "No call waits for a client program."
 
-	// A read, with standard input and a token of the server's.
+	// A read, with its report on standard input and a token that the server made.
 	runs(0, none, "calls")
 	read := s.send(id, "What have I noted?")
 	in := offered()
@@ -83,7 +84,7 @@ func TestCalls_of_a_script(t *testing.T) {
 	runs(1, "a different report for this call was already accepted", "report", string(in.ID), "No.", "--token", "env:TOKEN")
 	p.env = env
 
-	// A write, with a token of one's own, a file, and JSON.
+	// A write, with a token of the script's own, a file, and JSON.
 	write := s.send(id, "Note that the plants need water.")
 	s.until("a person is asked", func() bool { out, _ := runs(0, "", "questions"); return strings.Contains(out, "permission") })
 	list, _ := runs(0, "", "questions", "--json")
@@ -94,7 +95,7 @@ func TestCalls_of_a_script(t *testing.T) {
 	runs(0, "", "answer", string(asked[0].ID), "allow", "--no-wait")
 	in = offered()
 	runs(0, "deadline", "claim", string(in.ID), "--token", "file:"+token)
-	runs(0, "token     0123456789abcdefghijklmnop", "claim", string(in.ID), "--token", "file:"+token) // the answer was lost, say
+	runs(0, "token     0123456789abcdefghijklmnop", "claim", string(in.ID), "--token", "file:"+token) // as if the first answer was lost
 	runs(2, "--result is not JSON", "report", string(in.ID), "--result", "{", "--token", "file:"+token)
 	runs(2, "no such file", "report", string(in.ID), "--file", filepath.Join(p.dir, "none.txt"), "--token", "file:"+token)
 	runs(2, "--token is missing", "report", string(in.ID), "x")
@@ -116,7 +117,7 @@ func TestCalls_of_a_script(t *testing.T) {
 		t.Errorf("a token is in the log: %s", shown)
 	}
 
-	// Nobody would go on with the turn.
+	// Without a server, nobody would continue the turn.
 	s.stop()
 	runs(0, none, "calls")
 	runs(1, "no server has the data folder open", "claim", string(in.ID))

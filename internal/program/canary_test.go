@@ -54,10 +54,10 @@ func TestCredentials_over_plain_HTTP(t *testing.T) {
 	}
 }
 
-// TestCredentialsNeverLeaveTheProgram sends credentials by every wire that takes them, and
-// has the calls succeed, fail, be redirected, cancelled, queued and killed. They come to the
-// service that the app's file names, and are found nowhere else: not on any wire, in a file of
-// the server, its log, a trace, a prompt, an export, an archive or a fork.
+// TestCredentialsNeverLeaveTheProgram sends credentials over every wire that takes them, and makes
+// the calls succeed, fail, be redirected, cancelled, queued and killed. The credentials reach the
+// service that the app's file names, and nothing else: no wire, no file of the server, no log,
+// trace, prompt, export, archive or fork.
 func TestCredentialsNeverLeaveTheProgram(t *testing.T) {
 	t.Parallel()
 	var secrets []redacttest.Secret
@@ -103,7 +103,7 @@ func TestCredentialsNeverLeaveTheProgram(t *testing.T) {
 	}
 	p.write(filepath.Join(p.dir, "parley.yaml"), strings.TrimSuffix(string(raw), "}")+`,"telemetry":{"otlp_endpoint":"`+collector.URL+`","content":true}}`)
 	p.withBank(a, model.Model)
-	cli := *p // the variables of a command, which the server does not have
+	cli := *p // the environment of a command, which the server does not have
 	for name, v := range canaries("run") {
 		cli.env = append(cli.env[:len(cli.env):len(cli.env)], name+"="+v)
 	}
@@ -131,7 +131,7 @@ func TestCredentialsNeverLeaveTheProgram(t *testing.T) {
 	s := p.serve()
 	b := bank{w, s}
 
-	// By the native wire: each tool, each way in which a call may end.
+	// Over the native wire: each tool, and each way in which a call may end.
 	id := s.session("bank")
 	follow := func(id parley.SessionID) {
 		path := "/v1/sessions/" + string(id) + "/events?deltas=true"
@@ -145,13 +145,13 @@ func TestCredentialsNeverLeaveTheProgram(t *testing.T) {
 			b.ends(b.send(id, tool+" "+what, "turn"))
 		}
 	}
-	// With the answer to the question for it.
+	// With the answer to the question that asks for the credential.
 	for _, tool := range bankTools {
 		turn := s.send(id, tool+" fly").ID
 		b.answer(turn, "answer")
 		b.ends(turn)
 	}
-	// Over a WebSocket, which is followed at the same time.
+	// Over a WebSocket, which is followed meanwhile.
 	c, err := s.socket(id, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestCredentialsNeverLeaveTheProgram(t *testing.T) {
 		say(map[string]any{"do": "answer", "id": mark + "a", "interaction": in, "body": map[string]any{"choice": "answered", "credentials": canaries("socket answer")}}, `"id":"`+mark+`a"`)
 		b.ends(turn)
 	}
-	// By the headers of /chat and MCP, and by the flags of commands.
+	// In the headers of /chat and MCP, and in the flags of commands.
 	header := func(wire string) string {
 		raw, err := json.Marshal(map[string]string(canaries(wire)))
 		if err != nil {
@@ -213,8 +213,8 @@ func TestCredentialsNeverLeaveTheProgram(t *testing.T) {
 	}
 	b.refusals(id, header("refused"))
 
-	// A call that hangs is cancelled; what is queued behind it has credentials of its own, and
-	// those of a turn that is taken out of the queue die with it.
+	// A call that hangs is cancelled. The turn that is queued behind it has credentials of its own.
+	// The credentials of a turn that is taken out of the queue are dropped with it.
 	for _, tool := range bankTools {
 		turn := b.send(id, tool+" hang", "turn")
 		next, dropped := b.send(id, tool+" fly", "queued"), b.send(id, tool+" fly", "refused")
@@ -236,7 +236,8 @@ func TestCredentialsNeverLeaveTheProgram(t *testing.T) {
 	waits := s.send(forked.ID, "fly fly").ID // a fork has none of them
 	s.waiting(waits)
 
-	// The server dies in a call, with another turn behind it. What was given is gone.
+	// The server dies during a call, with another turn in the queue. The credentials of both are
+	// gone.
 	turn, next := b.send(id, "go_pay hang", "crash"), b.send(id, "fly fly", "crash")
 	<-a.held
 	w.look(p.data)
@@ -256,7 +257,7 @@ func TestCredentialsNeverLeaveTheProgram(t *testing.T) {
 	b.answer(next, "answer")
 	b.ends(next)
 
-	// All that can be read, also when it is archived.
+	// Everything that can be read, also after it was archived.
 	w.export(s, "/v1/sessions/"+string(id))
 	command(0, "session", "sweep")
 	if kept, _ := filepath.Glob(filepath.Join(p.data, "archive", "*", "*")); len(kept) == 0 {
@@ -270,7 +271,7 @@ func TestCredentialsNeverLeaveTheProgram(t *testing.T) {
 	} {
 		w.ask(s, 200, "GET", path, "")
 	}
-	w.try(s, "GET", "/apps/bank/", "") // which may not be built
+	w.try(s, "GET", "/apps/bank/", "") // the page may not have been built
 	for _, args := range [][]string{{"session", "why", string(id)}, {"session", "show", string(id)}, {"session", "events", string(id)}, {"doctor"}} {
 		_, out, errs := cli.run(args...)
 		w.saw("command", []byte(out+errs))
@@ -307,7 +308,7 @@ func TestCredentialsNeverLeaveTheProgram(t *testing.T) {
 	}
 }
 
-// teller is a model that makes the call that its user names, and says what became of it.
+// teller is a model that makes the call that its user names, and repeats the result.
 func teller(_ context.Context, r seam.Request, say func(string)) (seam.Reply, error) {
 	asked := ""
 	for _, m := range r.Messages {
@@ -358,7 +359,7 @@ func (b *bank) send(id parley.SessionID, message, wire string) parley.TurnID {
 	return turn.ID
 }
 
-// answer gives what a turn waits for.
+// answer gives the credentials that a turn waits for.
 func (b *bank) answer(turn parley.TurnID, wire string) {
 	b.w.t.Helper()
 	in := b.s.waiting(turn).Interactions[0]
@@ -372,14 +373,14 @@ func (b *bank) answer(turn parley.TurnID, wire string) {
 	b.w.ask(b.s, 200, "POST", "/v1/interactions/"+string(in)+"/answer", string(raw))
 }
 
-// ends waits for the end of a turn, and looks at it.
+// ends waits for the end of a turn, and searches it.
 func (b *bank) ends(turn parley.TurnID) {
 	b.w.t.Helper()
 	b.s.settle(turn)
 	b.w.ask(b.s, 200, "GET", "/v1/turns/"+string(turn), "")
 }
 
-// last is the last turn of a session.
+// last returns the last turn of a session.
 func (b *bank) last(id parley.SessionID) parley.TurnID {
 	b.w.t.Helper()
 	list := must[struct{ Turns []parley.TurnInfo }](b.s, "GET", "/v1/sessions/"+string(id)+"/turns?limit=100", "")
@@ -392,7 +393,7 @@ func (b *bank) last(id parley.SessionID) parley.TurnID {
 	return newest.ID
 }
 
-// refusals sends credentials that are refused, and does not see them again.
+// refusals sends credentials that are refused, and checks that no answer repeats them.
 func (b *bank) refusals(id parley.SessionID, header string) {
 	b.w.t.Helper()
 	good := canaries("refused")
@@ -415,7 +416,7 @@ func (b *bank) refusals(id parley.SessionID, header string) {
 	}
 }
 
-// hosted uses the app as an MCP host does: over an agent, and by calls of its own.
+// hosted uses the app as an MCP host does: through an agent, and with direct calls.
 func (w *watch) hosted(transport mcp.Transport) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), within)

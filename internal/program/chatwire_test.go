@@ -104,7 +104,7 @@ func readChat(t *testing.T, resp *http.Response, raw []byte) chat {
 		var again bytes.Buffer
 		e := json.NewEncoder(&again)
 		e.SetEscapeHTML(false)
-		_ = e.Encode(token.Text) // a string can be encoded
+		_ = e.Encode(token.Text) // a string can always be encoded
 		if want := `{"text":` + strings.TrimSpace(again.String()) + "}"; m[2] != want || token.Text == "" {
 			t.Errorf("a token is %s, want %s", m[2], want)
 		}
@@ -144,7 +144,7 @@ func TestChat_demo_to_the_byte(t *testing.T) {
 	if second.session != first.session || second.turn == first.turn {
 		t.Errorf("one browser's session is %s and %s, its turns %s and %s", first.session, second.session, first.turn, second.turn)
 	}
-	// done came after the turn was durable, and the text of done is the stored one.
+	// done was sent only after the turn was durable, and its text is the stored one.
 	for _, c := range []chat{first, second} {
 		if turn := must[parley.TurnInfo](s, "GET", "/v1/turns/"+string(c.turn), ""); turn.Status != parley.StatusCompleted || turn.Response.Message != c.text {
 			t.Errorf("the turn is %s with %q, and the wire had %q", turn.Status, turn.Response.Message, c.text)

@@ -13,31 +13,32 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// TestCut_at_every_event_of_a_turn_with_client_tools follows turns whose calls a client runs. One
-// follower per wire and event is cut after that event and resumes from its cursor, and one is cut
-// after every event. Whoever does so in the middle of an offer or a claim sees the same log.
+// TestCut_at_every_event_of_a_turn_with_client_tools follows turns whose calls a client runs. For
+// each wire and event, one follower is cut after that event and resumes from its cursor. Another
+// one is cut after every event. All see the same log, even if they are cut in the middle of an
+// offer or a claim.
 func TestCut_at_every_event_of_a_turn_with_client_tools(t *testing.T) {
 	t.Parallel()
 	onStores(t, cutClientTools)
 }
 
-// cutFollower is cut after some frames, and resumes from its cursor.
+// cutFollower is cut after some frames and resumes from its cursor.
 type cutFollower struct {
 	*watcher
 	name string
 	cuts atomic.Int64
 }
 
-// cutFollowers follow one session over wires, on each of which most are cut once.
+// cutFollowers follow one session over several wires. Most of them are cut once.
 type cutFollowers struct {
 	list  []*cutFollower
 	wires []string
 	most  int
 }
 
-// cutEverywhere follows a session until ctx ends, on each wire with one follower that is never cut,
-// one that is cut after every frame, and one for each of the first most frames, after which it is
-// cut. The list begins with those of the first wire, in this order.
+// cutEverywhere follows a session until ctx ends. Each wire has one follower that is never cut, one
+// that is cut after every frame, and one for each of the first most frames, which is cut after that
+// frame. The list begins with the followers of the first wire, in this order.
 func cutEverywhere(ctx context.Context, hands *sync.WaitGroup, s *process, id parley.SessionID, most int, wires ...string) cutFollowers {
 	all := cutFollowers{wires: wires, most: most}
 	start := func(wire, name string, limit func(connection int) int) {
@@ -67,8 +68,8 @@ func cutEverywhere(ctx context.Context, hands *sync.WaitGroup, s *process, id pa
 	return all
 }
 
-// have waits until each follower has exactly the log, and checks that there was a cut at each of its
-// events on each wire.
+// have waits until each follower has exactly the log. It checks that on each wire there was a cut
+// at each event.
 func (all cutFollowers) have(ctx context.Context, t *testing.T, log []string) {
 	t.Helper()
 	cuts := int64(0)
@@ -94,7 +95,7 @@ func cutClientTools(t *testing.T, store string) {
 	var hands sync.WaitGroup
 	defer func() { stop(); hands.Wait() }()
 
-	followers := cutEverywhere(ctx, &hands, s, id, 45, resumable...) // more than there are
+	followers := cutEverywhere(ctx, &hands, s, id, 45, resumable...) // more than there are frames
 
 	// next waits until the follower that is cut after every frame has seen the session's
 	// interaction of that number, and returns it.

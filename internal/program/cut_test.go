@@ -48,7 +48,7 @@ func cutAfterEveryFrame(t *testing.T, store string) {
 			}
 		})
 	}
-	const most = 240 // about as many as there are
+	const most = 240 // about as many as there are frames
 	step := 1
 	if store != "sqlite" {
 		step = 6 // how a wire handles a frame does not depend on the store

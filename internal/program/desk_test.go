@@ -31,7 +31,7 @@ const (
 	paceVariable = "PARLEY_TEST_PACE"
 	// postVariable is the service's time limit for a mail. If it is not set, the limit is long.
 	postVariable = "PARLEY_TEST_POST"
-	// goVariable makes the tool of "desk" one of a Go function.
+	// goVariable makes the tool of "desk" a Go function.
 	goVariable = "PARLEY_TEST_GO"
 	// bankVariable is the address of a service. If it is set, the tables have the toolset
 	// "bank", whose tool sends a credential there.
@@ -94,7 +94,7 @@ func (doubt) Run(ctx context.Context, r seam.Run) (parley.ToolResult, error) {
 	return parley.ToolResult{Output: "the answer is " + a.Choice}, err
 }
 
-// payFrom is a tool of a Go function that sends a credential to a service, and says it again.
+// payFrom is a Go function as a tool. It sends a credential to a service and repeats it.
 func payFrom(at string) tool.Tool {
 	type in struct {
 		Text string `json:"text"`
@@ -135,7 +135,8 @@ func payFrom(at string) tool.Tool {
 	})
 }
 
-// desk is a toolset with a write that can neither be repeated nor asked about.
+// desk is a toolset with a write that cannot be repeated, and whose service cannot be asked about
+// it.
 type desk struct {
 	url     string
 	timeout time.Duration

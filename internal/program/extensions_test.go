@@ -10,8 +10,9 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// TestExtensions: skills, instructions and commands of the platform, the app, the user and the
-// workspace reach an app with workspaces, over the real server; those of another user do not.
+// TestExtensions: an app with workspaces gets the skills, instructions and commands of the
+// platform, the app, the user and the workspace from the real server. It does not get those of
+// another user.
 func TestExtensions(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -53,7 +54,7 @@ func TestExtensions(t *testing.T) {
 	if got := strings.Join(names, " "); got != "do@workspace everybody@platform mine@user ours@app" {
 		t.Errorf("commands: %s", got)
 	}
-	// What a new session would have can be listed without one.
+	// The commands of a new session can be listed before there is one.
 	p.write(filepath.Join(users, "local/main/.claude/commands/usual.md"), "---\ndescription: As ever.\n---\nusual")
 	names = nil
 	for _, c := range must[struct{ Commands []parley.SlashCommand }](s, "GET", "/v1/apps/notes/commands", "").Commands {

@@ -21,8 +21,8 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// mount mounts a small file system, or reports that this process may not. Root may, and where
-// these tests count, root runs them.
+// mount mounts a small file system, or reports that this process may not mount one. Root may, and
+// root runs these tests where they matter.
 func mount(t *testing.T, size string) (dir string, ok bool) {
 	t.Helper()
 	dir = t.TempDir()
@@ -215,7 +215,7 @@ func TestBrokenFolder_is_refused_and_left_alone(t *testing.T) {
 	p := newPlace(t, "PARLEY_SCRIPTED_PACE=0s")
 	s := p.serve()
 	id := s.session("chaos")
-	for range 4 { // more than one page of anything
+	for range 4 { // more than one page of each kind
 		s.settle(s.send(id, spec).ID)
 	}
 	log := s.log(id)

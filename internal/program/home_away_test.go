@@ -11,9 +11,9 @@ import (
 	sim "github.com/parley-server/parley/internal/sim/homeassistant"
 )
 
-// TestHome_away asks while Home Assistant cannot be reached. What was known before is said with its
-// age. Nothing is claimed of a past that could not be read, no source is named for it, and no
-// address, id or time of a machine is shown.
+// TestHome_away asks while Home Assistant cannot be reached. The answer gives what was known
+// before, with its age. It claims nothing about a past that could not be read and names no source
+// for it. It shows no internal address, id or time.
 func TestHome_away(t *testing.T) {
 	t.Parallel()
 	house := sim.New(sim.Options{Token: "a-long-lived-token", TimeZone: sim.Afternoon(time.Now())})
@@ -51,7 +51,7 @@ func TestHome_away(t *testing.T) {
 		{never, "Why did the bedroom lights flicker last night?", blind, false},
 	} {
 		var r parley.Response
-		// The connection is found to be lost a moment after it is.
+		// It takes a moment until the server notices that the connection is lost.
 		s.until("an answer with the age of the data to "+c.ask, func() bool {
 			r = c.server.answered(c.server.session("home"), c.ask)
 			return strings.Contains(r.Message, "cannot be reached")

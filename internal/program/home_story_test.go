@@ -32,9 +32,9 @@ type seen struct {
 }
 
 // TestHome_story_over_MCP_and_events plays the example of the home specification as its client
-// would. A question is answered from the recorded history. A follow-up takes too long, because
-// the house does not answer, and is cancelled. Then the follow-up is sent again. The SDK's own
-// client drives it all, and one stream at /events shows it.
+// would. A question is answered from the recorded history. A follow-up takes too long, because the
+// house does not answer, and is cancelled. Then the follow-up is sent again. The SDK's own client
+// makes all requests, and one stream at /events shows the session.
 func TestHome_story_over_MCP_and_events(t *testing.T) {
 	t.Parallel()
 	p, house := atHome(t, "", "")

@@ -14,9 +14,9 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// TestCut_at_every_event_of_a_turn_with_hooks follows turns that hooks have a say in, over SSE: the
-// wires do not tell these events from others. Whoever
-// resumes before, between or after what the hooks of one moment decided sees the same log.
+// TestCut_at_every_event_of_a_turn_with_hooks follows turns in which hooks decide. SSE is enough,
+// because no wire treats these events differently from others. A client that resumes before,
+// between or after the decisions of several hooks sees the same log.
 func TestCut_at_every_event_of_a_turn_with_hooks(t *testing.T) {
 	t.Parallel()
 	onStores(t, cutHooks)
@@ -31,8 +31,8 @@ func cutHooks(t *testing.T, store string) {
 	adds := func(event, text string) string {
 		return fmt.Sprintf(`echo '{"hookSpecificOutput":{"hookEventName":%q,"additionalContext":%q}}'`, event, text)
 	}
-	// The platform's hooks block a message and deny a call. The app's replace a result and keep the
-	// first turn from its end once.
+	// The platform's hooks block a message and deny a call. The app's hooks replace a result and
+	// once keep the first turn from ending.
 	p.write(filepath.Join(p.dir, "platform/.claude/settings.json"), `{"hooks":{"UserPromptSubmit":[`+says("if grep -q blocked; then echo 'not today' >&2; exit 2; fi")+
 		`],"PreToolUse":[`+says("if grep -q forbidden; then echo 'the platform forbids it' >&2; exit 2; fi")+
 		`],"PostToolUse":[`+says(adds("PostToolUse", "it is Sunday"))+`]}}`)
@@ -44,7 +44,7 @@ func cutHooks(t *testing.T, store string) {
 	ctx, stop := context.WithTimeout(t.Context(), within)
 	var hands sync.WaitGroup
 	defer func() { stop(); hands.Wait() }()
-	followers := cutEverywhere(ctx, &hands, s, id, 50, "sse") // more than there are
+	followers := cutEverywhere(ctx, &hands, s, id, 50, "sse") // more than there are frames
 	for _, c := range []struct {
 		message string
 		want    parley.TurnStatus

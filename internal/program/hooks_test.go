@@ -14,7 +14,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// hookPlace has an app with workspaces whose model calls the tool Skill with the question.
+// hookPlace has an app with workspaces. Its model calls the tool Skill with the user's question.
 func hookPlace(t *testing.T, more string) *place {
 	t.Helper()
 	p := newPlace(t)
@@ -40,7 +40,7 @@ func settingsFile(event, handler string) string {
 	return `{"hooks":{"` + event + `":[{"hooks":[` + handler + `]}]}}`
 }
 
-// said is the answer to a message, which is what the model was told of its call.
+// said returns the answer to a message, which is the result of the model's call.
 func said(t *testing.T, s *process, id parley.SessionID, message string) string {
 	t.Helper()
 	turn := s.settle(s.send(id, message).ID)
@@ -50,8 +50,8 @@ func said(t *testing.T, s *process, id parley.SessionID, message string) string 
 	return turn.Response.Message
 }
 
-// TestHooks: hooks of the platform and the app run without an approval, and a mistake in their
-// files is refused with its line, or denies everything.
+// TestHooks: hooks of the platform and the app run without an approval. A mistake in a settings
+// file of the app is reported with its line; one in the platform's file denies every call.
 func TestHooks(t *testing.T) {
 	t.Parallel()
 	p := hookPlace(t, "")
@@ -76,7 +76,7 @@ func TestHooks(t *testing.T) {
 	}
 	p.write(filepath.Join(p.dir, "platform/.claude/settings.json"), "{\n\"hooks\": oops")
 	again := s.session("notes")
-	s.ask("GET", "/v1/sessions/"+string(again)+"/approvals", "") // which looks at the files
+	s.ask("GET", "/v1/sessions/"+string(again)+"/approvals", "") // this request makes the server read the files
 	if got := said(t, s, again, "ours"); !strings.Contains(got, "line 2: the file cannot be read") {
 		t.Errorf("the model was told %q", got)
 	}
@@ -86,8 +86,8 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// TestHooksOfWorkspaces: what a file of a workspace would run is off unless the operator allows it,
-// and runs once a person has approved exactly it, for that user and workspace alone.
+// TestHooksOfWorkspaces: what a workspace's file would run is off unless the operator allows it. It
+// runs once a person has approved exactly that, and only for that user and workspace.
 func TestHooksOfWorkspaces(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
@@ -154,8 +154,8 @@ func TestHooksOfWorkspaces(t *testing.T) {
 	}
 }
 
-// TestHostileHooks: a workspace file cannot read the server's variables nor reach hosts that the
-// operator has not listed, even if a person approves it.
+// TestHostileHooks: a workspace file can neither read the server's variables nor reach hosts that
+// the operator has not listed, even if a person approves it.
 func TestHostileHooks(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 10)
@@ -195,7 +195,7 @@ func TestHostileHooks(t *testing.T) {
 	}
 }
 
-// TestExample_hooks runs the example: its hook keeps one person off the list.
+// TestExample_hooks runs the example, whose hook keeps one person off the list.
 func TestExample_hooks(t *testing.T) {
 	t.Parallel()
 	example, err := filepath.Abs("../../examples/hooks")

@@ -357,8 +357,9 @@ func TestIsolation_by_the_table_of_routes(t *testing.T) {
 	k.must(nil, "ana", "POST", "/v1/interactions/"+string(ana.interaction)+"/answer", `{"choice":"deny"}`)
 }
 
-// tryRoutes tries every route with Ana's ids, as somebody who may not have them. They get the answer for an
-// id that never existed. many is the status of a stream of several sessions.
+// tryRoutes tries every route with Ana's ids as the user of the key as, who may not see them. Each
+// answer is the one for an id that never existed. many is the expected status of routes that belong
+// to no single app.
 func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 	t := k.t
 	t.Helper()
@@ -420,7 +421,7 @@ func (k *keyed) tryRoutes(ana owned, as string, many int, header ...string) {
 		tried++
 		want, never, _ := k.ask(as, r.Method, path(r, none), body, header...)
 		expected := http.StatusNotFound
-		if r.Path == "/v1/stream" || r.Path == "/v1/logins/{id}" { // which are of no app
+		if r.Path == "/v1/stream" || r.Path == "/v1/logins/{id}" { // these routes belong to no app
 			expected = many
 		}
 		if status != expected || status != want || plain(text, ana) != plain(never, none) {

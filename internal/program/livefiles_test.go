@@ -157,7 +157,7 @@ func TestHome_files_that_can_not_be_written(t *testing.T) {
 	p.becomes(s, "made", id)
 	_, out, _ := p.run("doctor")
 	holds(t, out, "ok    files")
-	// A folder is in the place of a file, because root may write everywhere else.
+	// A folder takes the place of the file, because root could write to any file.
 	in := filepath.Join(p.data, "sessions", string(id), "session.json")
 	if err := os.Remove(in); err != nil {
 		t.Fatal(err)

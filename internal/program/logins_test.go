@@ -20,8 +20,8 @@ import (
 	"github.com/parley-server/parley/internal/sim/oauth"
 )
 
-// public is where browsers come back to, which nobody does here: the port of a server that is
-// started again is another.
+// public is the address to which browsers return after a login. No browser does so in this test,
+// because a restarted server has another port.
 const public = "https://parley.example.com"
 
 // withLogin gives the program an app with an MCP server at which users log in. Its tool mail counts
@@ -75,8 +75,8 @@ resume: auto
 	return func() int { n := <-count; count <- n; return n }
 }
 
-// visit opens the link that a turn waits with in the browser of its user, and returns what that
-// hands in.
+// visit opens the link of a waiting turn as its user's browser would. It returns the body that the
+// login page then sends to the server.
 func (s *process) visit(as *oauth.Server, in parley.Interaction) string {
 	s.t.Helper()
 	if in.Kind != parley.KindQuestion || in.URL == "" || !strings.Contains(in.Text, in.URL) {
@@ -94,8 +94,9 @@ func (s *process) visit(as *oauth.Server, in parley.Interaction) string {
 	return string(raw)
 }
 
-// TestLogins: a user logs in at an MCP server, whose tools are known from then on. The turns that
-// wait for it go on, also after the server was killed. The log has no token, which the tool repeats.
+// TestLogins: a user logs in at an MCP server, and its tools are known from then on. Turns that
+// wait for the login go on, also after the server was killed. The tool repeats the token, and the
+// log does not have it.
 func TestLogins(t *testing.T) {
 	t.Parallel()
 	as := oauth.New()
@@ -115,7 +116,8 @@ func TestLogins(t *testing.T) {
 		return must[parley.ResourceList](s, "GET", "/v1/sessions/"+string(first)+"/resources", "")
 	}
 	const letter = `{"message": "letter", "resources": [{"server": "post", "uri": "post://letter"}]}`
-	// Nobody is logged in. The list says so, and a message with a resource is refused with what to do.
+	// Nobody is logged in. The list says so, and a message with a resource is refused with a hint
+	// what to do.
 	if got := resources(); len(got.Resources) != 0 || len(got.Failed) != 1 || got.Failed[0].Error.Code != parley.CodeForbidden || !strings.Contains(got.Failed[0].Error.Hint, "log in when you are asked to") {
 		t.Errorf("resources: %+v", got)
 	}
@@ -154,7 +156,7 @@ func TestLogins(t *testing.T) {
 		t.Errorf("the log:\n%s", log)
 	}
 
-	// The login is removed: a write waits for another one before it has begun.
+	// The login is removed, so a write waits for a new login before it begins.
 	code, out, errs := p.run("logins", "list")
 	id, _, _ := strings.Cut(out, " ")
 	if code != 0 || !strings.Contains(out, "post (http://") || !strings.Contains(out, "since ") {

@@ -17,10 +17,10 @@ func mcpEntry(name, printed, mode string) string {
 	return `{"mcpServers": {"` + name + `": {"command": "` + os.Args[0] + `", "env": {"` + mcpPress + `": "1", "PRINTED": "` + printed + `", "MODE": "` + mode + `"}}}}`
 }
 
-// TestMCP_of_files: files of platform, user and workspace add servers to a session. Those of
-// users and workspaces run only where the operator allows it and a person has approved exactly
-// that; what is of another name, scope or file is approved by nobody, and their tools are
-// writes under names of their own.
+// TestMCP_of_files: files of the platform, the user and the workspace add servers to a session.
+// Those of users and workspaces run only where the operator allows it and a person has approved
+// exactly that server. The approval covers no other name, scope or file. The tools of such servers
+// are writes and have names of their own.
 func TestMCP_of_files(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -93,7 +93,7 @@ func TestMCP_of_files(t *testing.T) {
 		t.Errorf("before the approval, started %v: %s, %+v", started("vault"), got, a)
 	}
 	decide(vault, "allowed")
-	turn := s.waiting(s.send(vault, "go").ID) // no rule for mcp__press__ is about it
+	turn := s.waiting(s.send(vault, "go").ID) // the rule for mcp__press__ does not cover it
 	if asked := s.interaction(turn.Interactions[0]); asked.Kind != parley.KindPermission || asked.Tool != tool(a) {
 		t.Errorf("asked %+v", asked)
 	}
@@ -114,7 +114,7 @@ func TestMCP_of_files(t *testing.T) {
 		t.Error("a file got a variable that nobody listed")
 	}
 
-	// Another program under the same name is something else.
+	// Another program under the same name needs another approval.
 	p.write(at("vault"), mcpEntry("press", printed("vault2"), "changed"))
 	again := in("vault")
 	if now := approval(again); now.State != parley.ApprovalOpen || now.Digest == a.Digest {
@@ -125,8 +125,8 @@ func TestMCP_of_files(t *testing.T) {
 	}
 }
 
-// TestMCP_of_two_users: two users have the same file. What one approves runs for that one
-// alone, with that one's workspace.
+// TestMCP_of_two_users: two users have the same file. A server that one of them approves runs for
+// that user only, in that user's workspace.
 func TestMCP_of_two_users(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "PARLEY_AUTH_MODE=keys", "PARLEY_API_KEYS=x@ana=a-key-of-ana-from-outside,y@bob=a-key-of-bob-from-outside")
@@ -187,7 +187,7 @@ func TestMCP_of_two_users(t *testing.T) {
 			t.Errorf("%s: %s, started %v", user, states, err == nil)
 		}
 	}
-	// So do resources: of a server that is not approved, a mention is just text.
+	// The same holds for resources: a mention of a server that is not approved is just text.
 	for user, n := range map[string]int{"ana": 1, "bob": 0} {
 		var list parley.ResourceList
 		get(user, "GET", sessions[user]+"/resources", "", &list)

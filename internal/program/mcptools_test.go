@@ -105,7 +105,7 @@ func TestMCP_server_of_ones_own(t *testing.T) {
 		t.Fatalf("app check: exit %d\n%s%s", code, out, errs)
 	}
 	s := p.serve()
-	// What messages of a new session may have attached can be listed without one.
+	// The resources that a message may attach can be listed before there is a session.
 	if list := must[parley.ResourceList](s, "GET", "/v1/apps/press/resources", ""); len(list.Resources) != 1 || list.Resources[0].URI != "press://sheet" {
 		t.Errorf("resources of a new session: %+v", list)
 	}
@@ -192,8 +192,8 @@ func TestMCP_that_is_wrong(t *testing.T) {
 	wrong(os.Args[0], "/bin/false", `app.yaml:9: tools.mcp[1]: the MCP server press cannot be used`)
 }
 
-// TestMCP_started_when_used: a server is started once to learn its tools, by the first turn of
-// an app, and from then on only for calls: not by the start of Parley, and not by a turn that
+// TestMCP_started_when_used: a server is started once, by the first turn of an app, to learn its
+// tools. After that it is started only for calls: neither when Parley starts nor by a turn that
 // calls nothing.
 func TestMCP_started_when_used(t *testing.T) {
 	t.Parallel()
@@ -233,8 +233,8 @@ func TestMCP_started_when_used(t *testing.T) {
 	starts("after a call", 2)
 }
 
-// TestMCP_that_is_dead: a server that cannot be used neither keeps Parley from starting nor an
-// app from being served, and the page says what is wrong with it.
+// TestMCP_that_is_dead: a server that cannot be used keeps neither Parley from starting nor its app
+// from being served. The page says what is wrong with the server.
 func TestMCP_that_is_dead(t *testing.T) {
 	t.Parallel()
 	for what, program := range map[string]string{"one that ends": "/bin/false", "none": "/absent/server"} {

@@ -20,14 +20,14 @@ import (
 	"github.com/parley-server/parley/internal/config"
 )
 
-// TestNewApp: what parley app new makes is right, runs at once, and uses its tools. The kind go is
-// tested where strangers' modules are, in internal/release.
+// TestNewApp: what parley app new makes has no mistakes, runs at once, and uses its tools. The kind
+// go is tested in internal/release, with the modules of other authors.
 func TestNewApp(t *testing.T) {
 	t.Parallel()
 	for kind, noted := range map[string]string{"blank": "", "page": "", "mcp": "It is noted.", "http": "It is noted.", "openapi": `"the tomatoes are planted"`} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			name := "my-" + kind // which its service's port follows from
+			name := "my-" + kind // the port of its service depends on the name
 			apps := filepath.Join(t.TempDir(), "my apps")
 			dir := filepath.Join(apps, name)
 			if code, out := parleyIn(t, "app", "new", name, "--with", kind, "--apps", apps); code != 0 || !strings.Contains(out, "made "+dir) {
@@ -45,7 +45,7 @@ func TestNewApp(t *testing.T) {
 			if raw, err := os.ReadFile(filepath.Join(dir, "app.yaml")); err != nil || strings.Contains(string(raw), apps) {
 				t.Errorf("its file names the folder where it happens to be: %s, %v", raw, err)
 			}
-			moved := filepath.Join(t.TempDir(), "moved") // with all that is in it
+			moved := filepath.Join(t.TempDir(), "moved") // with everything in it
 			if err := os.Rename(apps, moved); err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,8 @@ func TestNewApp(t *testing.T) {
 	}
 }
 
-// TestNewApp_says_what_to_type: what it prints can be typed as it stands, before a release, too.
+// TestNewApp_says_what_to_type: the commands that it prints can be typed as they are, also before a
+// release.
 func TestNewApp_says_what_to_type(t *testing.T) {
 	t.Parallel()
 	for arg0, want := range map[string]string{
@@ -145,7 +146,7 @@ func parleyIn(t *testing.T, args ...string) (code int, out string) {
 	return code, b.String()
 }
 
-// insideAt is the address of a server in the test.
+// insideAt starts a server inside the test and returns its address.
 func insideAt(t *testing.T, settings map[string]string) (url string) {
 	t.Helper()
 	flags := map[string]string{"data": t.TempDir(), "store": "mem", "scripted.pace": "0s"}
@@ -170,7 +171,7 @@ func insideAt(t *testing.T, settings map[string]string) (url string) {
 	return web.URL
 }
 
-// ownPageOf is a file at the own origin of an app's page.
+// ownPageOf returns a file of an app's own page, from the page's own origin.
 func ownPageOf(t *testing.T, url, app, path string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
@@ -190,7 +191,7 @@ func ownPageOf(t *testing.T, url, app, path string) string {
 	return string(body)
 }
 
-// startService runs a service of Node until the test ends, if it is there.
+// startService runs a service with Node until the test ends, if the file exists.
 func startService(t *testing.T, file string) {
 	t.Helper()
 	if _, err := os.Stat(file); err != nil {

@@ -22,9 +22,9 @@ import (
 	"github.com/parley-server/parley/internal/config"
 )
 
-// TestOwnPage_reaches_its_app_alone: at the origin of the page of chaos, with the key for it, Ana's
-// sessions of home are as unknown as if they had never been, on every route. No other door of the server
-// is there, and the lists over all apps are not.
+// TestOwnPage_reaches_its_app_alone: at the origin of chaos's own page, with a key for that page,
+// every route answers for Ana's sessions of home as if they had never existed. The server's other
+// doors and the lists over all apps are not there.
 func TestOwnPage_reaches_its_app_alone(t *testing.T) {
 	t.Parallel()
 	k := newKeyed(t)
@@ -45,11 +45,11 @@ func TestOwnPage_reaches_its_app_alone(t *testing.T) {
 			t.Errorf("GET %s: got %d %s", p, status, text)
 		}
 	}
-	// Whatever else the server has at a path of its own is not there.
+	// None of the server's other paths is there.
 	fill := strings.NewReplacer("{app}", "home", "{session_id}", id, "{id}", id, "{turn}", id)
 	for _, pattern := range k.house.table.Patterns() {
 		if pattern == "/v1/" || pattern == "/healthz" || pattern == "/readyz" {
-			continue // the API, tried above; and what the description says is everywhere
+			continue // the API was tried above, and every host has the health checks
 		}
 		for _, method := range []string{"GET", "POST"} {
 			status, text, _ := k.ask(pageKey, method, fill.Replace(pattern), "{}", at...)
@@ -60,7 +60,8 @@ func TestOwnPage_reaches_its_app_alone(t *testing.T) {
 	}
 	k.unchanged("ana", ana, before)
 
-	// Its own app is there, over every way of the client. An outside id of another app's is another session.
+	// The page's own app is there, on each route that its client uses. If another app has a session
+	// with some outside id, that id is a different session here.
 	var own parley.SessionInfo
 	status, text, _ := k.ask(pageKey, "POST", "/v1/sessions", `{"app":"chaos"}`, at...)
 	if err := json.Unmarshal([]byte(text), &own); err != nil || status != http.StatusCreated || own.App != "chaos" || own.User != "ana" {
@@ -85,7 +86,8 @@ func TestOwnPage_reaches_its_app_alone(t *testing.T) {
 			t.Errorf("%s %s: got %d %s", c[0], c[1], status, text)
 		}
 	}
-	// Her whole key is refused there, and the page's key is refused elsewhere and at other pages.
+	// Ana's own key is refused at the page. The page's key is refused at the server and at other
+	// pages.
 	for _, c := range [][2]string{{"ana", "chaos.localhost"}, {pageKey, "home.localhost"}, {pageKey, "127.0.0.1"}} {
 		if status, text, _ := k.ask(c[0], "GET", path, "", "Host", c[1]); status != http.StatusForbidden {
 			t.Errorf("%s at %s: %d %s", c[0], c[1], status, text)
@@ -96,7 +98,7 @@ func TestOwnPage_reaches_its_app_alone(t *testing.T) {
 	}
 }
 
-// TestOwnNames: every spelling of a page's host is the page's, also when a proxy passes it on.
+// TestOwnNames: every spelling of a page's host name means that page, also behind a proxy.
 func TestOwnNames(t *testing.T) {
 	t.Parallel()
 	of := ownNames(config.Settings{Pages: map[string]string{"desk": "https://Desk.Example.com", "shop": "127.0.0.1:8001"}, Hosts: []string{"parley.localhost"}})
@@ -129,8 +131,8 @@ func TestOwnNames(t *testing.T) {
 // paged is a server of one app with a page of its own, without a login, on a real port.
 type paged struct {
 	t   *testing.T
-	dir string // of the page
-	url string // of the server itself
+	dir string // the folder of the page
+	url string // the address of the server itself
 	h   *house
 }
 
@@ -207,7 +209,8 @@ func (p *paged) ask(host, method, path, body string, header ...string) (int, str
 
 const deskHost = "desk.localhost"
 
-// TestOwnPage_files: the folder is served and nothing beside it, as it is now, and asked for again.
+// TestOwnPage_files: only the folder is served, as it is now, and browsers must revalidate each
+// file.
 func TestOwnPage_files(t *testing.T) {
 	t.Parallel()
 	p := newPaged(t)
@@ -265,8 +268,8 @@ func TestOwnPage_files(t *testing.T) {
 	}
 }
 
-// TestOwnPage_is_not_ours: what a page of an app asks of our origin is refused or cannot be read by it, and
-// pages of other origins do not act at the page's either.
+// TestOwnPage_is_not_ours: requests of an app's page to the server's own origin are refused, or the
+// page cannot read the answers. Pages of other origins cannot act at the origin of the page either.
 func TestOwnPage_is_not_ours(t *testing.T) {
 	t.Parallel()
 	p := newPaged(t)
@@ -300,13 +303,13 @@ func TestOwnPage_is_not_ours(t *testing.T) {
 	if status, _, h := p.ask(ours, "GET", "/v1/sessions", "", "Origin", "http://"+deskHost); status != 200 || h.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("our list may be read by the page: %d %v", status, h)
 	}
-	// There is no login, so the page asks as the user local. It sees its own app only.
+	// There is no login, so the page acts as the user local. It sees its own app only.
 	for path, want := range map[string]int{"/v1/sessions?app=desk": 200, "/v1/sessions": 403, "/v1/apps/desk": 200, "/v1/server": 403, "/v1/server/kill": 404} {
 		if status, text, _ := p.ask(deskHost, "GET", path, ""); status != want {
 			t.Errorf("GET %s: got %d %s, want %d", path, status, text, want)
 		}
 	}
-	// Where an app has no page, its origin is nobody's: ours is not there.
+	// If an app has no page of its own, its origin serves nothing, not even the server's page.
 	for _, host := range []string{"home.localhost", "nothing.localhost"} {
 		if status, text, _ := p.ask(host, "GET", "/", "", "Accept", "text/html"); status != 404 || strings.Contains(text, "<html") {
 			t.Errorf("%s: %d %s", host, status, text)
@@ -317,7 +320,8 @@ func TestOwnPage_is_not_ours(t *testing.T) {
 	}
 }
 
-// TestMount: a page in Go takes the place of the folder, and gets what is not the API's.
+// TestMount: a page that is a Go handler replaces the folder, and gets every request that is not
+// for the API.
 func TestMount(t *testing.T) {
 	t.Parallel()
 	p := newPaged(t, app.App{Name: "desk", Page: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -333,7 +337,8 @@ func TestMount(t *testing.T) {
 	if status, _, _ := p.ask(deskHost, "GET", "/v1/apps/desk", ""); status != 200 {
 		t.Errorf("the API: %d", status)
 	}
-	// The server reads so much more of a body that it has refused, and a client that writes on is not cut off.
+	// The server reads some more of a body that it has refused, so that a client that goes on
+	// writing is not cut off.
 	if status, text, _ := p.ask(deskHost, "POST", "/", strings.Repeat("x", 1<<20+64<<10)); status != http.StatusRequestEntityTooLarge {
 		t.Errorf("a large body: %d %.100s", status, text)
 	}
@@ -347,7 +352,7 @@ func TestMount(t *testing.T) {
 	}
 }
 
-// TestPageSettings: two pages do not share an origin, nor one with the server.
+// TestPageSettings: no two pages share an origin, and none shares one with the server.
 func TestPageSettings(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "parley.yaml")

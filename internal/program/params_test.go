@@ -120,7 +120,7 @@ func TestParameters_that_are_wrong_are_named(t *testing.T) {
 				continue // a pattern of types is valid
 			}
 			refused(known.method, path, name, value, others[known.row])
-			if path == "/v1/sessions/{id}/events" && name != "format" { // as a stream
+			if path == "/v1/sessions/{id}/events" && name != "format" { // this path with other parameters is a stream
 				refused(known.method, path, name, value, "", "Accept", "text/event-stream")
 			}
 		}

@@ -86,8 +86,8 @@ func script(t *testing.T, app string) seam.Model {
 	return m
 }
 
-// TestProviders_chaos_same_frames: the demo has the same bytes on each provider's wire as on
-// the scripted model, whose words each provider says there.
+// TestProviders_chaos_same_frames: over each provider's wire the demo has the same bytes as with
+// the scripted model. Each simulated provider says the words of the scripted model.
 func TestProviders_chaos_same_frames(t *testing.T) {
 	t.Parallel()
 	direct := newPlace(t, "PARLEY_SCRIPTED_PACE=0s").serve()
@@ -195,7 +195,7 @@ func inTurn(calls [][2]string) simtest.Brain {
 	}
 }
 
-// told is the answer made from the results.
+// told returns the answer that is made from the results.
 func told(results []string) string {
 	var b strings.Builder
 	for i, r := range results {

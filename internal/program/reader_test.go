@@ -25,7 +25,7 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// growing is a server over a folder of apps that a test writes.
+// growing is a server over a folder of apps that the test changes.
 type growing struct {
 	*client.Client
 	t    *testing.T
@@ -35,8 +35,8 @@ type growing struct {
 	read *reader
 
 	opened, closed atomic.Int32
-	called         chan string   // by the tool wait, with the option of its toolset
-	goOn           chan struct{} // lets its calls end
+	called         chan string   // by the tool wait, with the url of its toolset
+	goOn           chan struct{} // lets the calls of wait end
 }
 
 type lockedBuffer struct {
@@ -56,7 +56,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// waiting is a toolset whose only tool waits; the option url of its kind is part of what it returns.
+// waiting is a toolset with one tool, which waits. Its result contains the option url of the
+// toolset.
 type waiting struct {
 	g   *growing
 	url string
@@ -122,7 +123,7 @@ func (g *growing) serve(data, store string) (end func()) {
 	}
 }
 
-// write writes an app whose model answers greeting to everything but "wait", and whose toolset has the
+// write writes an app. Its model answers greeting to everything but "wait", and its toolset has the
 // option url.
 func (g *growing) write(name, agent, greeting, url string) {
 	g.t.Helper()
@@ -147,7 +148,7 @@ func (g *growing) file(app, name, text string) {
 	}
 }
 
-// looks is two looks, since what has just changed may change on.
+// looks looks twice, because a file that has just changed may still be changing.
 func (g *growing) looks() { g.read.look(); g.read.look() }
 
 func (g *growing) ask(app, question string) string {
@@ -172,8 +173,8 @@ func (g *growing) notices(app string) string {
 	return strings.Join(a.Notices, "\n")
 }
 
-// TestReader: an app is served as its files are. While they have mistakes, it is served as it was, and the
-// page and the log say where they are.
+// TestReader: an app is served as its files say. While they have mistakes, it is served as before,
+// and the page and the log say where the mistakes are.
 func TestReader(t *testing.T) {
 	t.Parallel()
 	g := newGrowing(t)
@@ -229,8 +230,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestReader_turns: a turn that runs keeps the app and the tools that it began with. They are closed after
-// it.
+// TestReader_turns: a running turn keeps the app and the tools that it began with. They are closed
+// after the turn.
 func TestReader_turns(t *testing.T) {
 	t.Parallel()
 	g := newGrowing(t)
@@ -255,7 +256,8 @@ func TestReader_turns(t *testing.T) {
 	}
 }
 
-// TestReader_new: an app that appears is served, at its doors too; one with mistakes is off, and says why.
+// TestReader_new: an app that appears is served, also at its doors. An app with mistakes is off,
+// and the server says why.
 func TestReader_new(t *testing.T) {
 	t.Parallel()
 	g := newGrowing(t)
@@ -291,9 +293,9 @@ func TestReader_new(t *testing.T) {
 	}
 }
 
-// TestReader_broken_at_the_start: an app with mistakes does not keep a server that was ended in the
-// middle of its turn from coming back. The others are served, the turn stays as it is, and goes on
-// when the mistakes are mended.
+// TestReader_broken_at_the_start: a server was ended in the middle of a turn, and the turn's app
+// has mistakes at the next start. The server starts and serves the other apps. The turn stays as it
+// is, and goes on once the mistakes are mended.
 func TestReader_broken_at_the_start(t *testing.T) {
 	t.Parallel()
 	for name, mistake := range map[string]func(g *growing){
@@ -352,7 +354,8 @@ func TestReader_broken_at_the_start(t *testing.T) {
 	}
 }
 
-// TestReader_all_broken: where every app has mistakes, the server does not start, and names them.
+// TestReader_all_broken: if every app has mistakes, the server does not start, and lists the
+// mistakes.
 func TestReader_all_broken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestSession_replay: a session of the demo runs again to the same events, offline and from the
-// test made of it. With another prompt or policy, the first difference is shown. A file that is
-// no recording is refused.
+// TestSession_replay: a replay of a demo session has the same events, offline, and so has the test
+// that is made of it. With another prompt or policy, the first difference is shown. A file that is
+// not a recording is refused.
 func TestSession_replay(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)
@@ -29,7 +29,7 @@ func TestSession_replay(t *testing.T) {
 	if out := p.must("session", "replay", at("s.zip")); !strings.Contains(out, "1 turn, ") || !strings.Contains(out, "There is no difference.") {
 		t.Errorf("it says %q", out)
 	}
-	// An app that is none of the recording's may be in the middle of an edit.
+	// An app that the recording does not use may be in the middle of an edit.
 	for name, text := range map[string]string{"broken": "a: [", "whole": "model: scripted/demo\nagents: {a: {prompt: p.md}}\n"} {
 		if err := os.MkdirAll(filepath.Join(at("apps"), name), 0o700); err != nil {
 			t.Fatal(err)

@@ -16,9 +16,9 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// mcpShelf makes this test binary an MCP server with resources, as [place.withShelf] has it. Each
-// reading is a line of the file READS. While there is a file HANG, the resource slow and the tool
-// wait open the file HELD and wait until they are cancelled.
+// mcpShelf makes this test binary an MCP server with resources, as [place.withShelf] sets it up.
+// Each read adds a line to the file READS. While the file HANG exists, the resource slow and the
+// tool wait open the file HELD and wait until they are cancelled.
 const mcpShelf = "PARLEY_TEST_AS_SHELF"
 
 func init() {
@@ -28,7 +28,7 @@ func init() {
 	s := mcp.NewServer(&mcp.Implementation{Name: "shelf", Version: "1"}, nil)
 	hang := func(ctx context.Context) error {
 		if _, err := os.Stat(os.Getenv("HANG")); err != nil {
-			return nil //nolint:nilerr // it goes on
+			return nil //nolint:nilerr // without the file it does not wait
 		}
 		held, err := os.OpenFile(os.Getenv("HELD"), os.O_WRONLY, 0)
 		if err != nil {
@@ -105,7 +105,7 @@ resume: auto
 	return f
 }
 
-// goOn lets what is slow go on from now on.
+// goOn removes the file HANG, so that nothing waits from then on.
 func (f shelf) goOn() {
 	f.t.Helper()
 	if err := os.Remove(f.hang); err != nil {
@@ -145,8 +145,8 @@ func (s *process) told(turn parley.TurnID, want string) {
 	}
 }
 
-// TestResources_of_a_killed_server: what a message had attached when it was accepted is there after a
-// kill, without another reading, whether its turn had begun or waited in the queue.
+// TestResources_of_a_killed_server: the resources of an accepted message are there after a kill and
+// are not read again, whether its turn had begun or was queued.
 func TestResources_of_a_killed_server(t *testing.T) {
 	t.Parallel()
 	f := newPlace(t).withShelf()
@@ -179,8 +179,8 @@ func TestResources_of_a_killed_server(t *testing.T) {
 	}
 }
 
-// TestResources_killed_while_they_are_read: a message that was not accepted is not there. Sent again
-// with its key it is a turn, and one only.
+// TestResources_killed_while_they_are_read: a message that was not accepted before the kill is not
+// there. When it is sent again with its key, it becomes one turn.
 func TestResources_killed_while_they_are_read(t *testing.T) {
 	t.Parallel()
 	f := newPlace(t).withShelf()
@@ -215,8 +215,8 @@ func TestResources_killed_while_they_are_read(t *testing.T) {
 	}
 }
 
-// TestResources_whose_sender_leaves: the server is told to stop reading, nothing is accepted, and the
-// session is free.
+// TestResources_whose_sender_leaves: the MCP server is told to stop reading, no message is
+// accepted, and the session is free.
 func TestResources_whose_sender_leaves(t *testing.T) {
 	t.Parallel()
 	f := newPlace(t).withShelf()
@@ -242,7 +242,8 @@ func TestResources_whose_sender_leaves(t *testing.T) {
 	s.told(s.attached(id, "k", "shelf://slow").ID, "| slow reading 2")
 }
 
-// TestResources_of_100_MB: such a resource is refused, is never in memory, and the next one is read.
+// TestResources_of_100_MB: a resource of 100 MB is refused and never held in memory, and the next
+// resource is read.
 func TestResources_of_100_MB(t *testing.T) {
 	t.Parallel()
 	f := newPlace(t).withShelf()

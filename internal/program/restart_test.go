@@ -7,8 +7,8 @@ import (
 	"github.com/parley-server/parley/internal/auth"
 )
 
-// TestKill: only a demo that this machine alone reaches can be killed from its page, by a request of
-// that page, and it starts again at its address.
+// TestKill: a server can be killed from its page only if it is a demo that only this machine can
+// reach. The request must come from that page. The server starts again at the same address.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	var began [][]string

@@ -14,13 +14,13 @@ import (
 	"github.com/parley-server/parley/internal/sim/simtest"
 )
 
-// TestScripted_is_said_on_each_wire: an answer that a script wrote says so wherever it is read, in
-// the same field; that of a language model says nothing. POST /chat has no field for it, since the
-// seed fixes each of its frames, and has a header.
+// TestScripted_is_said_on_each_wire: an answer that a script wrote is marked as such wherever it is
+// read, in the same field. An answer of a language model has no such mark. POST /chat has a header
+// instead of a field, because its frames are fixed byte for byte.
 func TestScripted_is_said_on_each_wire(t *testing.T) {
 	t.Parallel()
 	const said = `"scripted":true`
-	// Each returns what the wire has of one answer.
+	// Each function returns the mark that a wire has for one answer.
 	wires := map[string]func(t *testing.T, p *place, s *process) string{
 		"turn": func(t *testing.T, _ *place, s *process) string {
 			return string(s.ask("GET", "/v1/turns/"+string(asksChaos(s).ID), "").body)
@@ -70,7 +70,7 @@ func TestScripted_is_said_on_each_wire(t *testing.T) {
 
 	provider := simtest.Providers()[0]
 	sim := provider.Start(t, script(t, "chaos"), simtest.ByPrompt(prompts(t, "chaos")))
-	live, _ := atHome(t, "", "") // whose wire is /events
+	live, _ := atHome(t, "", "") // the app of which has the wire /events
 	live.account(map[*simtest.Server]simtest.Provider{sim: provider})
 	demo, _ := atHome(t, "", "")
 	for _, of := range []struct {
@@ -93,13 +93,13 @@ func TestScripted_is_said_on_each_wire(t *testing.T) {
 	}
 }
 
-// asksChaos is a turn that has answered the question of the demo.
+// asksChaos returns a turn that has answered the question of the demo.
 func asksChaos(s *process) parley.TurnInfo {
 	s.t.Helper()
 	return s.settle(s.send(s.session("chaos"), spec).ID)
 }
 
-// lineOf follows a session as far as the first line that has a text, and returns that line.
+// lineOf follows a session up to the first line that contains a text, and returns that line.
 func (s *process) lineOf(path, text string) string {
 	s.t.Helper()
 	ctx, stop := context.WithTimeout(s.t.Context(), within)
@@ -123,7 +123,7 @@ func (s *process) lineOf(path, text string) string {
 	return ""
 }
 
-// overMCP asks over MCP, and returns the result of a tool: its text, or its data.
+// overMCP asks over MCP, and returns the result of a tool, either its text or its data.
 func (s *process) overMCP(t *testing.T, tool string, text bool) string {
 	t.Helper()
 	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).

@@ -9,8 +9,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// TestShadowed: a server of a nearer file takes the place of the app's server of the same name,
-// and of no other.
+// TestShadowed: a server in the file of a user or workspace replaces the app's server of the same
+// name, and no other.
 func TestShadowed(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("n", 30)

@@ -28,8 +28,8 @@ func (s *process) socket(id parley.SessionID, after int, header ...string) (*web
 	return c, err
 }
 
-// heard reads a socket up to a message that holds text, or to its end, and returns its events and
-// how it was closed.
+// heard reads a socket up to a message that contains text, or to its end. It returns the events and
+// the status with which it was closed.
 func heard(t *testing.T, c *websocket.Conn, text string) (events []string, status websocket.StatusCode) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -96,7 +96,8 @@ func TestSocket_through_a_kill(t *testing.T) {
 	}
 }
 
-// TestSocket_asks_who_it_is: as every door does. Revoking the key ends the connection.
+// TestSocket_asks_who_it_is: the socket asks for a key as every door does. Revoking the key ends
+// the connection.
 func TestSocket_asks_who_it_is(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "PARLEY_AUTH_MODE=keys")

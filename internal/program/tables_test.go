@@ -47,8 +47,8 @@ func TestDoors_two_apps_with_one_wire_are_refused(t *testing.T) {
 	}
 }
 
-// TestDoors_path_that_is_taken: no app gets a path of another app or of the server, in whatever
-// form, and a mistake in a pattern is an error, too.
+// TestDoors_path_that_is_taken: no app gets a path of another app or of the server, however the
+// path is written. A mistake in a pattern is an error, too.
 func TestDoors_path_that_is_taken(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{"/chat", "POST /chat", "/events/{id}", "/v1/", "/healthz", "/apps/{app}/mcp", "GET /", "chat", "/{", "/apps/{app}/"} {
@@ -60,8 +60,8 @@ func TestDoors_path_that_is_taken(t *testing.T) {
 	}
 }
 
-// TestDoors_of_an_app: an app has any number of routes, each with its methods, which know who
-// asks and which app they are of.
+// TestDoors_of_an_app: an app has any number of routes, each with its methods. A handler knows the
+// caller and its app.
 func TestDoors_of_an_app(t *testing.T) {
 	t.Parallel()
 	crm := app.App{Name: "crm", Mount: func(m app.Mux, d app.Deps) {

@@ -18,7 +18,7 @@ import (
 	"github.com/parley-server/parley/internal/store/sqlite"
 )
 
-// front stands before a data folder's server in the eyes of commands.
+// front is a server that commands take for the one that has the data folder.
 type front struct {
 	*httptest.Server
 	socket string
@@ -42,8 +42,8 @@ func newFront(t *testing.T, h http.Handler) *front {
 	return f
 }
 
-// asks is a parley run that a front is before. It waits for a server for less time than in
-// production, so that a test that fails does so soon.
+// asks is a parley run whose requests go to a front. It waits for a server for less time than in
+// production, so that a failing test fails soon.
 type asks struct {
 	t         *testing.T
 	cmd       *exec.Cmd
@@ -63,7 +63,7 @@ func (p *program) asks(message string) *asks {
 	return a
 }
 
-// until waits for c, which happens while the command runs.
+// until waits for c, which must happen while the command runs.
 func (a *asks) until(c <-chan struct{}, what string) {
 	a.t.Helper()
 	select {
@@ -73,7 +73,7 @@ func (a *asks) until(c <-chan struct{}, what string) {
 	}
 }
 
-// answered checks that the command ended with an answer that it made itself.
+// answered checks that the command ended with an answer that it made itself, without a server.
 func (a *asks) answered() {
 	a.t.Helper()
 	err := <-a.done
@@ -83,8 +83,8 @@ func (a *asks) answered() {
 	}
 }
 
-// stopping is a front of a server that is about to stop and accepts nothing. It has the folder
-// until the command has tried to send its message.
+// stopping is a front that answers like a server that is about to stop and accepts nothing. It
+// holds the folder until the command has tried to send its message.
 func (p *program) stopping() (f *front, own *lock, refused chan struct{}) {
 	p.t.Helper()
 	p.serve().stop(p.t)
@@ -109,8 +109,8 @@ func (p *program) stopping() (f *front, own *lock, refused chan struct{}) {
 	return f, own, refused
 }
 
-// TestRun_when_the_folder_cannot_be_opened: a command that cannot take the place of a server that
-// has stopped says why at once. Nobody mends the folder while it waits.
+// TestRun_when_the_folder_cannot_be_opened: a server has stopped, and the command cannot take its
+// place. It says why at once, because nobody repairs the folder while it waits.
 func TestRun_when_the_folder_cannot_be_opened(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)
@@ -129,9 +129,9 @@ func TestRun_when_the_folder_cannot_be_opened(t *testing.T) {
 	}
 }
 
-// TestRun_when_the_server_stops: a server that is stopping has accepted nothing of the command, or
-// has accepted its message and could not say so. The command works in its place as soon as it has
-// given the folder free, and the message is sent once.
+// TestRun_when_the_server_stops: a server that is stopping has not accepted the message of the
+// command, or has accepted it but could not say so. The command continues in its place as soon as
+// the server has released the folder. The message is sent only once.
 func TestRun_when_the_server_stops(t *testing.T) {
 	t.Parallel()
 	t.Run("nothing was accepted", func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestRun_when_the_server_stops(t *testing.T) {
 	})
 }
 
-// oneTurn checks that the only session was asked once.
+// oneTurn checks that the only session has exactly one turn.
 func oneTurn(t *testing.T, p *program) {
 	t.Helper()
 	asked := 0

@@ -167,7 +167,7 @@ func TestRun_question_goes_away(t *testing.T) {
 	open := s.waiting(turn).Interactions[0]
 	two := p.sit(false, "session", "answer", string(open))
 	two.sees(whichMenu)
-	one.types("2") // half an answer
+	one.types("2") // half an answer, without a line end
 	if a := s.answer(open, parley.Answer{Choice: parley.ChoiceAnswered, Answers: map[string]string{whichOne: "Bedside right"}}); a.status != http.StatusOK {
 		t.Fatalf("answer: %s", a)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/parley-server/parley/internal/vault"
 )
 
-// TestVaultAtStart: a new key takes over at the start, one that is missing is reported and
-// stops nothing, and one that is no key is a mistake of the settings.
+// TestVaultAtStart: a new key takes effect at the start. A missing key is reported but does not
+// stop the start. A malformed key is a mistake of the settings.
 func TestVaultAtStart(t *testing.T) {
 	t.Parallel()
 	keyOf := func(c byte) string { return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{c}, 32)) }

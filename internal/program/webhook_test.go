@@ -186,9 +186,9 @@ func TestService_killed_in_a_write(t *testing.T) {
 	}
 }
 
-// TestService_killed_after_a_lost_answer: the answer to a call is lost while the server lives, and
-// then the server is killed: between two attempts of an idempotent call, or while it asks what
-// became of a write. The next server goes on from there; the write is not made again.
+// TestService_killed_after_a_lost_answer: the answer to a call is lost while the server lives. Then
+// the server is killed, either between two attempts of an idempotent call, or while it asks what
+// became of a write. The next server continues from there, and the write is not made again.
 func TestService_killed_after_a_lost_answer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

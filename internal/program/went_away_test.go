@@ -83,7 +83,7 @@ func TestFolderThatWentAway(t *testing.T) {
 	}
 	p.refuses("an empty database", []string{"serve", "--addr", "127.0.0.1:0"}, 1, "is empty", "backup")
 
-	// An archive of old steps alone belongs to a server, too.
+	// A folder that has only an archive of old steps also belongs to a server.
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(db + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
@@ -144,8 +144,8 @@ func TestFolderThatWentAway_under_load(t *testing.T) {
 					t.Fatal(err)
 				}
 				said := fmt.Sprintf("round %d", round)
-				// Without a store no event makes the files' owner write. It would notice within a
-				// minute.
+				// Without a store, no event makes the writer of the files notice. It would notice
+				// within a minute.
 				notices := map[string]string{"sqlite": "a write failed", "mem": "the files of sessions cannot be written"}[store]
 				s.until("somebody to say it in "+said, func() bool { return strings.Count(s.errs.String(), notices) > round })
 				if a := s.ask("GET", "/readyz", ""); store == "sqlite" && a.status != 503 {
@@ -178,8 +178,8 @@ func TestFolderThatWentAway_under_load(t *testing.T) {
 					t.Errorf("session %d has %d turns, and %d were acknowledged", i, n, kept[i].Load())
 				}
 			}
-			// In each round, one line from the store's writer, one from the files, and those
-			// for what each session and the text in flight wait for.
+			// In each round there may be one line from the store's writer, one from the files, and
+			// one for each thing that a session or text in flight waits for.
 			most := 4 * (3 + 3*len(ids))
 			if n := strings.Count(s.errs.String(), "the data folder was removed"); n > most {
 				t.Errorf("it was said %d times, want at most %d", n, most)
@@ -191,8 +191,8 @@ func TestFolderThatWentAway_under_load(t *testing.T) {
 	}
 }
 
-// waits checks that a server has started without its store, and that it uses the store after
-// free.
+// waits checks that a server has started without its store, and that it uses the store after free
+// makes it available.
 func waits(t *testing.T, s *process, says string, free func()) {
 	t.Helper()
 	if a := s.ask("GET", "/healthz", ""); a.status != 200 {
@@ -283,7 +283,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 					}
 				}
 				if name == "of files" && how == "killed" {
-					free() // the files it left behind are all that it needs
+					free() // the files that the server left behind are all that it needs
 				} else {
 					waits(t, s, "", free)
 				}

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// TestWorkspaceInAFolderThatWentAway: no workspace is made in a folder that replaced the data
+// TestWorkspaceInAFolderThatWentAway: no workspace is made in a folder that has replaced the data
 // folder.
 func TestWorkspaceInAFolderThatWentAway(t *testing.T) {
 	t.Parallel()
@@ -34,8 +34,9 @@ func TestWorkspaceInAFolderThatWentAway(t *testing.T) {
 	}
 }
 
-// TestWorkspace: a session gets the app's default workspace, which is made below the data folder,
-// or the one that is asked for, over the API and by commands. Anything else is refused by name.
+// TestWorkspace: a session gets the workspace that is asked for, over the API or by commands, or
+// else the app's default one, which is made below the data folder. Any other workspace is refused
+// by name.
 func TestWorkspace(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
