@@ -239,11 +239,9 @@ func route[I, O any](s *Server, op huma.Operation, h func(ctx context.Context, p
 		if err != nil {
 			return nil, s.fail(ctx, op, err)
 		}
-		late := waits(op.OperationID)
-		if !late {
-			if err := wire.Reserve(ctx, heldBy(op.OperationID)); err != nil {
-				return nil, s.fail(ctx, op, err)
-			}
+		bytes, late := heldBy(op.OperationID)
+		if err := wire.Reserve(ctx, bytes); err != nil {
+			return nil, s.fail(ctx, op, err)
 		}
 		if err := s.within(ctx, p, in); err != nil {
 			return nil, s.fail(ctx, op, err)

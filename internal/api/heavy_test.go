@@ -199,16 +199,11 @@ func (e *statesEngine) Queue(ctx context.Context, p parley.Principal, id parley.
 	return e.Engine.Queue(ctx, p, id)
 }
 
-func (e *statesEngine) Commands(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.SlashCommand, error) {
-	e.wait(p)
-	return e.Engine.Commands(ctx, p, id)
-}
-
 // TestHeavy_states: requests that make a session's state from its log, or read many turns, take
 // turns, so 40 requests of one user never run at once.
 func TestHeavy_states(t *testing.T) {
 	t.Parallel()
-	for name, turns := range map[string]bool{"window": false, "window of turns": true, "rules": false, "queue": false, "commands": false} {
+	for name, turns := range map[string]bool{"window": false, "window of turns": true, "rules": false, "queue": false} {
 		what, _, _ := strings.Cut(name, " ")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

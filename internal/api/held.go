@@ -9,28 +9,25 @@ const (
 	heldExport = 1 << 20  // the compressor, and the turn being written
 )
 
-// heldBy is roughly the most that an operation holds; 0 for those that count it
-// themselves.
-func heldBy(operation string) int {
+// heldBy says what an operation counts of its answer before it begins: roughly the most that it
+// holds. Late is for those that count heldSmall once they have the answer; 0 is for those that
+// count it themselves.
+func heldBy(operation string) (bytes int, late bool) {
 	switch operation {
 	case "list-turns", "list-interactions", "list-queue", "get-window":
-		return heldList
+		return heldList, false
 	case "get-artifact":
-		return maxArtifact
+		return maxArtifact, false
 	case "events", "await-turn", "import-session", "stream", "list-sessions", "export-session":
-		return 0
+		return 0, false
+	// These may wait for a service or program of somebody else. If they held a share meanwhile, a
+	// server that does not answer would use up the small answers of everybody. The session's MCP
+	// servers may have to be started first, and they may be asked for resources and prompts:
+	case "send", "stream-turn", "resume-turn", "retry-turn", "cancel-turn", "answer-interaction", "claim-call", "report-call",
+		"list-commands", "list-app-commands", "list-resources", "list-app-resources", "list-approvals", "decide-approval",
+		"end-session", "delete-session", // and for the end of a write that has started
+		"list-providers", "finish-login", "forget-login", "forget-logins": // providers, authorization servers
+		return 0, true
 	}
-	return heldSmall
-}
-
-// waits reports whether an operation may wait for a service or program of somebody else: an MCP
-// server whose resources or prompts a message has, an authorization server. Such an operation
-// counts its answer when it has it. If it held a share meanwhile, a server that does not answer
-// would use up the small answers of everybody.
-func waits(operation string) bool {
-	switch operation {
-	case "send", "stream-turn", "answer-interaction", "list-resources", "list-app-resources", "finish-login", "forget-login", "forget-logins":
-		return true
-	}
-	return false
+	return heldSmall, false
 }

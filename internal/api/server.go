@@ -131,7 +131,7 @@ func (s *Server) serverRoutes() {
 		OperationID: "list-app-commands", Method: http.MethodGet, Path: "/v1/apps/{app}/commands", Tags: tags, Summary: "List the slash commands of a new session of an app",
 		Description: "Those that a session would have if it were created now without naming a workspace. No session is made.",
 	}, func(ctx context.Context, p parley.Principal, in *AppParam) (*body[commandList], error) {
-		list, err := inTurn(ctx, s, p, func() ([]parley.SlashCommand, error) { return e.AppCommands(ctx, p, in.App) })
+		list, err := e.AppCommands(ctx, p, in.App)
 		return ok(commandList{some(list)}, err)
 	})
 	route(s, huma.Operation{

@@ -294,7 +294,7 @@ func (s *Server) sessionRoutes() {
 		OperationID: "list-commands", Method: http.MethodGet, Path: "/v1/sessions/{id}/commands", Tags: tags, Summary: "List the slash commands of a session",
 		Description: "A message that begins with /NAME calls the command of that name. The text after the name is its arguments.",
 	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*body[commandList], error) {
-		list, err := inTurn(ctx, s, p, func() ([]parley.SlashCommand, error) { return e.Commands(ctx, p, in.ID) })
+		list, err := e.Commands(ctx, p, in.ID) // not in turn, as the next: they wait for servers, and not for a processor
 		return ok(commandList{some(list)}, err)
 	})
 	route(s, huma.Operation{
@@ -303,7 +303,7 @@ func (s *Server) sessionRoutes() {
 			"Servers are started for the list. failed says which of them could not be asked; the resources are those of the others.",
 	}, func(ctx context.Context, p parley.Principal, in *resourcesInput) (*body[parley.ResourceList], error) {
 		return listResources(in.ResourcePage, func(after parley.ResourceRef, limit int) (parley.ResourceList, parley.ResourceRef, error) {
-			return e.Resources(ctx, p, in.ID, after, limit) // not in turn: it waits for servers, and not for a processor
+			return e.Resources(ctx, p, in.ID, after, limit)
 		})
 	})
 	route(s, huma.Operation{
@@ -311,7 +311,7 @@ func (s *Server) sessionRoutes() {
 		Summary:     "List what files of the session's user and workspace would run",
 		Description: "Hooks and MCP servers in these files run only if the app's operator allows it and a person has approved each of them.",
 	}, func(ctx context.Context, p parley.Principal, in *SessionParam) (*body[approvalList], error) {
-		list, err := inTurn(ctx, s, p, func() ([]parley.Approval, error) { return e.Approvals(ctx, p, in.ID) })
+		list, err := e.Approvals(ctx, p, in.ID)
 		return ok(approvalList{some(list)}, err)
 	})
 	route(s, huma.Operation{
@@ -319,9 +319,7 @@ func (s *Server) sessionRoutes() {
 		Summary:     "Approve or deny what a file would run",
 		Description: "The digest covers the whole command line and the files that it names. When one of them changes, the digest changes, and a new approval is needed.",
 	}, func(ctx context.Context, p parley.Principal, in *approvalInput) (*body[parley.Approval], error) {
-		return ok(inTurn(ctx, s, p, func() (parley.Approval, error) {
-			return e.Approve(ctx, p, in.ID, in.Digest, parley.DecideApproval{State: in.Body.State, Was: in.Body.Was})
-		}))
+		return ok(e.Approve(ctx, p, in.ID, in.Digest, parley.DecideApproval{State: in.Body.State, Was: in.Body.Was}))
 	})
 	route(s, huma.Operation{
 		OperationID: "unqueue-turn", Method: http.MethodDelete, Path: "/v1/sessions/{id}/queue/{turn}", Tags: tags, DefaultStatus: http.StatusNoContent,

@@ -21,6 +21,7 @@ import (
 	"github.com/parley-server/parley"
 	"github.com/parley-server/parley/internal/api"
 	"github.com/parley-server/parley/internal/engine/enginetest"
+	"github.com/parley-server/parley/internal/seam"
 	"github.com/parley-server/parley/internal/wire"
 )
 
@@ -337,53 +338,132 @@ type slow struct {
 	gate chan struct{}
 }
 
-func (s slow) wait(ctx context.Context) error {
+// after returns what f does, after the wait.
+func after[T any](ctx context.Context, s slow, f func() (T, error)) (out T, err error) {
 	select {
 	case <-s.gate:
-		return nil
+		return f()
 	case <-ctx.Done():
-		return ctx.Err()
+		return out, ctx.Err()
 	}
 }
 
 func (s slow) Send(ctx context.Context, p parley.Principal, id parley.SessionID, c parley.Send) (parley.TurnInfo, error) {
-	if err := s.wait(ctx); err != nil {
-		return parley.TurnInfo{}, err
-	}
-	return s.Engine.Send(ctx, p, id, c)
+	return after(ctx, s, func() (parley.TurnInfo, error) { return s.Engine.Send(ctx, p, id, c) })
 }
 
-func (s slow) Resources(ctx context.Context, p parley.Principal, id parley.SessionID, after parley.ResourceRef, limit int) (parley.ResourceList, parley.ResourceRef, error) {
-	if err := s.wait(ctx); err != nil {
-		return parley.ResourceList{}, parley.ResourceRef{}, err
-	}
-	return s.Engine.Resources(ctx, p, id, after, limit)
+func (s slow) Resume(ctx context.Context, p parley.Principal, id parley.TurnID) (parley.TurnInfo, error) {
+	return after(ctx, s, func() (parley.TurnInfo, error) { return s.Engine.Resume(ctx, p, id) })
 }
 
-func (s slow) AppResources(ctx context.Context, p parley.Principal, app string, after parley.ResourceRef, limit int) (parley.ResourceList, parley.ResourceRef, error) {
-	if err := s.wait(ctx); err != nil {
+func (s slow) Retry(ctx context.Context, p parley.Principal, id parley.TurnID, key, client string) (parley.TurnInfo, error) {
+	return after(ctx, s, func() (parley.TurnInfo, error) { return s.Engine.Retry(ctx, p, id, key, client) })
+}
+
+func (s slow) Cancel(ctx context.Context, p parley.Principal, id parley.TurnID, reason string) (parley.TurnInfo, error) {
+	return after(ctx, s, func() (parley.TurnInfo, error) { return s.Engine.Cancel(ctx, p, id, reason) })
+}
+
+func (s slow) Answer(ctx context.Context, p parley.Principal, id parley.InteractionID, a parley.AnswerInteraction) (seam.InteractionRow, error) {
+	return after(ctx, s, func() (seam.InteractionRow, error) { return s.Engine.Answer(ctx, p, id, a) })
+}
+
+func (s slow) Claim(ctx context.Context, p parley.Principal, id parley.InteractionID, c parley.ClaimCall) (parley.Claimed, error) {
+	return after(ctx, s, func() (parley.Claimed, error) { return s.Engine.Claim(ctx, p, id, c) })
+}
+
+func (s slow) Report(ctx context.Context, p parley.Principal, id parley.InteractionID, c parley.ReportCall) (parley.ToolResult, error) {
+	return after(ctx, s, func() (parley.ToolResult, error) { return s.Engine.Report(ctx, p, id, c) })
+}
+
+func (s slow) End(ctx context.Context, p parley.Principal, id parley.SessionID, reason string) (parley.SessionInfo, error) {
+	return after(ctx, s, func() (parley.SessionInfo, error) { return s.Engine.End(ctx, p, id, reason) })
+}
+
+func (s slow) Delete(ctx context.Context, p parley.Principal, id parley.SessionID) error {
+	_, err := after(ctx, s, func() (struct{}, error) { return struct{}{}, s.Engine.Delete(ctx, p, id) })
+	return err
+}
+
+func (s slow) Commands(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.SlashCommand, error) {
+	return after(ctx, s, func() ([]parley.SlashCommand, error) { return s.Engine.Commands(ctx, p, id) })
+}
+
+func (s slow) AppCommands(ctx context.Context, p parley.Principal, app string) ([]parley.SlashCommand, error) {
+	return after(ctx, s, func() ([]parley.SlashCommand, error) { return s.Engine.AppCommands(ctx, p, app) })
+}
+
+func (s slow) Approvals(ctx context.Context, p parley.Principal, id parley.SessionID) ([]parley.Approval, error) {
+	return after(ctx, s, func() ([]parley.Approval, error) { return s.Engine.Approvals(ctx, p, id) })
+}
+
+func (s slow) Approve(ctx context.Context, p parley.Principal, id parley.SessionID, d parley.Digest, c parley.DecideApproval) (parley.Approval, error) {
+	return after(ctx, s, func() (parley.Approval, error) { return s.Engine.Approve(ctx, p, id, d, c) })
+}
+
+func (s slow) Resources(ctx context.Context, p parley.Principal, id parley.SessionID, mark parley.ResourceRef, limit int) (parley.ResourceList, parley.ResourceRef, error) {
+	if _, err := after(ctx, s, func() (any, error) { return nil, nil }); err != nil { //nolint:nilnil // it only waits
 		return parley.ResourceList{}, parley.ResourceRef{}, err
 	}
-	return s.Engine.AppResources(ctx, p, app, after, limit)
+	return s.Engine.Resources(ctx, p, id, mark, limit)
+}
+
+func (s slow) AppResources(ctx context.Context, p parley.Principal, app string, mark parley.ResourceRef, limit int) (parley.ResourceList, parley.ResourceRef, error) {
+	if _, err := after(ctx, s, func() (any, error) { return nil, nil }); err != nil { //nolint:nilnil // it only waits
+		return parley.ResourceList{}, parley.ResourceRef{}, err
+	}
+	return s.Engine.AppResources(ctx, p, app, mark, limit)
 }
 
 // TestWaitingHoldsNothing: requests that wait for somebody else's service, more than all small
-// answers together may be, hold up no other request, and are answered when it answers.
+// answers together may be, hold up no other request, neither for their share of the answers nor for
+// their turn at a processor, and are answered when it answers. All that need what a session's scope
+// resolves to may wait: its servers may have to be started.
 func TestWaitingHoldsNothing(t *testing.T) {
+	const id = "01ARZ3NDEKTSV4RRFFQ69G5FAV" // of nothing
+	for name, asks := range map[string]struct{ method, path, body string }{
+		"send":               {"POST", "SESSION/turns", `{"message":"hello","busy":"enqueue"}`},
+		"stream-turn":        {"POST", "SESSION/turns/stream", `{"message":"hello","busy":"enqueue"}`},
+		"resume-turn":        {"POST", "/v1/turns/" + id + "/resume", ""},
+		"retry-turn":         {"POST", "/v1/turns/" + id + "/retry", ""},
+		"cancel-turn":        {"POST", "/v1/turns/" + id + "/cancel", ""},
+		"answer-interaction": {"POST", "/v1/interactions/" + id + "/answer", `{"choice":"allow"}`},
+		"claim-call":         {"POST", "/v1/interactions/" + id + "/claim", ""},
+		"report-call":        {"POST", "/v1/interactions/" + id + "/report", `{"token":"x"}`},
+		"end-session":        {"POST", "/v1/sessions/" + id + "/end", ""},
+		"delete-session":     {"DELETE", "/v1/sessions/" + id, ""},
+		"list-commands":      {"GET", "SESSION/commands", ""},
+		"list-app-commands":  {"GET", "/v1/apps/test/commands", ""},
+		"list-resources":     {"GET", "SESSION/resources", ""},
+		"list-app-resources": {"GET", "/v1/apps/test/resources", ""},
+		"list-approvals":     {"GET", "SESSION/approvals", ""},
+		"decide-approval":    {"POST", "SESSION/approvals/" + id, `{"state":"allowed"}`},
+	} {
+		t.Run(name, func(t *testing.T) { waitingHoldsNothing(t, asks.method, asks.path, asks.body) })
+	}
+}
+
+func waitingHoldsNothing(t *testing.T, method, path, body string) {
 	gate := make(chan struct{})
 	w, u, srv := newUnread(t, func(o *api.Options) { o.Engine = slow{o.Engine, gate} })
-	var s parley.SessionInfo
-	w.call(201, &s, "POST", "/v1/sessions", `{"app":"test"}`, "Test-User", "ana")
-	ask := func(method, path, body string) int {
+	open := sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(open)
+	sessions := map[string]parley.SessionInfo{}
+	for _, user := range []string{"ana", "bo"} {
+		var s parley.SessionInfo
+		w.call(201, &s, "POST", "/v1/sessions", `{"app":"test"}`, "Test-User", user)
+		sessions[user] = s
+	}
+	at := func(user string) string { return "/v1/sessions/" + string(sessions[user].ID) }
+	ask := func(user, method, path, body string) int {
 		r, err := http.NewRequestWithContext(t.Context(), method, srv.URL+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Test-User", "ana")
+		r.Header.Set("Test-User", user)
 		r.Header.Set("Content-Type", "application/json")
 		resp, err := http.DefaultClient.Do(r)
 		if err != nil {
-			t.Error(err)
 			return 0
 		}
 		defer resp.Body.Close()
@@ -392,39 +472,30 @@ func TestWaitingHoldsNothing(t *testing.T) {
 	}
 	const each = 70 // of 64 KiB are more than 4 MiB
 	var waiting sync.WaitGroup
-	at := "/v1/sessions/" + string(s.ID)
 	for range each {
 		waiting.Go(func() {
-			if got := ask("POST", at+"/turns", `{"message":"hello","busy":"enqueue"}`); got != http.StatusAccepted && got != http.StatusConflict { // the queue is full
-				t.Errorf("send: %d", got)
-			}
-		})
-		waiting.Go(func() {
-			if got := ask("GET", at+"/resources", ""); got != http.StatusOK && got != http.StatusTooManyRequests {
-				t.Errorf("resources: %d", got)
-			}
-		})
-		waiting.Go(func() {
-			if got := ask("GET", "/v1/apps/test/resources", ""); got != http.StatusOK && got != http.StatusTooManyRequests {
-				t.Errorf("resources of the app: %d", got)
+			if got := ask("ana", method, strings.ReplaceAll(path, "SESSION", at("ana")), body); got == 0 || got >= 500 {
+				t.Errorf("%s %s: %d", method, path, got)
 			}
 		})
 	}
-	for end := time.Now().Add(time.Minute); u.begun.Load() < 3*each; <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); u.begun.Load() < each; <-time.After(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d requests have begun", u.begun.Load())
 		}
 	}
-	soon := make(chan int, 1)
-	go func() { soon <- ask("GET", "/v1/sessions/"+string(s.ID), "") }()
-	select {
-	case got := <-soon:
-		if got != http.StatusOK {
-			t.Errorf("the session: %d", got)
+	for user, path := range map[string]string{"ana": "", "bo": "/rules"} { // a small answer, and one that takes its turn at a processor
+		soon := make(chan int, 1)
+		go func() { soon <- ask(user, "GET", at(user)+path, "") }()
+		select {
+		case got := <-soon:
+			if got != http.StatusOK {
+				t.Errorf("%s of %s: %d", path, user, got)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s of %s waits behind requests that wait for a service", path, user)
 		}
-	case <-time.After(20 * time.Second):
-		t.Error("the session waits behind requests that wait for a service")
 	}
-	close(gate)
+	open()
 	waiting.Wait()
 }

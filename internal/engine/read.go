@@ -217,14 +217,14 @@ func (e *Engine) Approve(ctx context.Context, p parley.Principal, id parley.Sess
 // inScope calls f with the resolved scope of a session. It returns CodeConflict if the
 // session's app is off.
 func (e *Engine) inScope(ctx context.Context, p parley.Principal, id parley.SessionID, f func(in *scope.Resolved) error) error {
-	st, err := e.State(ctx, p, id)
+	info, err := e.Session(ctx, p, id)
 	if err != nil {
 		return err
 	}
-	if _, err := e.appOf(st.App); err != nil {
+	if _, err := e.appOf(info.App); err != nil {
 		return err
 	}
-	in, err := e.scopes.Resolve(ctx, seam.Scope{Principal: st.Principal(), App: st.App, Workspace: st.Workspace})
+	in, err := e.scopes.Resolve(ctx, seam.Scope{Principal: parley.Principal{User: info.User, Org: info.Org}, App: info.App, Workspace: info.Workspace})
 	if err != nil {
 		return err
 	}
