@@ -6,6 +6,7 @@ import { join } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
+import type { SessionInfo } from "../src/api/types.gen.ts";
 import { violations } from "./axe.ts";
 import { parts, phone, startBrowser, startServer, temporary, type Browser, type Server } from "./harness.ts";
 
@@ -35,6 +36,12 @@ const at = (b: Browser) => {
     chips: page.locator("footer").getByRole("list", { name: "Attached" }).getByRole("listitem"),
     alert: page.locator("footer").getByRole("alert"),
   };
+};
+
+/** The names of the sessions in which nothing was said. */
+const empty = async () => {
+  const list = (await (await fetch(`${server.url}/v1/sessions?app=library`)).json()) as { sessions: SessionInfo[] };
+  return list.sessions.filter((s) => !s.preview).map((s) => s.id);
 };
 
 const sizes = [
@@ -133,6 +140,8 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
     expect(await input.inputValue()).toBe("What happened in May?");
     expect(await chips.allInnerTexts()).toEqual(["Garden plan\nshelf", "Old diary\nshelf"]);
     expect(await answers.count()).toBe(0);
+    expect(await empty()).toEqual([]);
+    expect(b.page.url()).toBe(`${server.url}/apps/library/`);
     await look(b, `attach-gone-${name}`);
     await b.page.getByRole("button", { name: "Remove Old diary" }).click();
     await input.press("End");
@@ -141,12 +150,35 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
     await input.press("Tab");
     await input.press("Enter");
     await alert.getByText("is too large").waitFor();
+    expect(await empty()).toEqual([]);
     await b.page.getByRole("button", { name: "Remove Seed catalogue" }).click();
     await input.press("Enter");
     await done();
     expect(await answers.count()).toBe(1);
     expect(await alert.count()).toBe(0);
     expect(b.complaints).toEqual([]);
+    await b.close();
+  });
+
+  test("a first message that is refused leaves no conversation in the list", async () => {
+    const b = await startBrowser(sizes[1][1]);
+    const { input, send, done, last } = at(b);
+    await open(b);
+    const rows = b.page.locator("[data-session]");
+    await rows.first().waitFor();
+    const before = await rows.count();
+    await input.fill("long ".repeat(60_000));
+    await send.click();
+    await last.getByText("longer than").waitFor();
+    expect(await empty()).toEqual([]);
+    await expect.poll(() => rows.count()).toBe(before);
+    expect(await b.page.getByText("New conversation").count()).toBe(0);
+    await b.shot("attach-refused");
+    await last.getByRole("button", { name: "Edit" }).click();
+    await input.fill("And now?");
+    await send.click();
+    await done();
+    await expect.poll(() => rows.count()).toBe(before + 1);
     await b.close();
   });
 

@@ -31,13 +31,14 @@ export function connectBrowser(chat: Chat): void {
     else if (opened.phase !== "new" || opened.exchanges.length > 0) chat.newChat();
   };
 
-  // A new chat gets its URL with the first message. It replaces the URL of the empty chat.
+  // A new chat gets its URL with the first message. It replaces the URL of the empty chat, and that one comes back
+  // with a message that the server refused: then there is nothing at the chat's URL.
   chat.store.subscribe(({ opened }) => {
     const want = opened.phase === "new" && opened.exchanges.length === 0 ? "" : opened.id;
     const is = named().session;
     if (want === is) return;
     const address = want === "" ? location.pathname + location.search : addressOf(want);
-    if (is === "" && opened.exchanges.length === 1) history.replaceState(null, "", address);
+    if ((is === "" && opened.exchanges.length === 1) || (want === "" && is === opened.id)) history.replaceState(null, "", address);
     else history.pushState(null, "", address);
   });
 

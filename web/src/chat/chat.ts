@@ -86,6 +86,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
   readonly #modes = new Map<string, PermissionMode>();
   /** Likewise its initial model. */
   readonly #models = new Map<string, string>();
+  /** Sessions that were made for a first message which the server has not accepted yet. */
+  readonly #made = new Set<string>();
 
   constructor(deps: ChatDeps & { app: string }, own: Omit<S, keyof ChatState>, known: Record<string, Known> = {}) {
     this.client = deps.client;
@@ -447,17 +449,29 @@ export abstract class Chat<S extends ChatState = ChatState> {
     this.#show({ exchanges: this.#withOutbox(id, exchanges) });
   }
 
-  /** The server's id of a session. A new session is created on the server. */
+  /** The server's id of a session. A new session is created on the server, and stays there. */
   async #server(id: string): Promise<string> {
+    const server = await this.#make(id);
+    this.#settle(id);
+    return server;
+  }
+
+  /** Likewise, but until it is settled, the session can be made again as it was. */
+  async #make(id: string): Promise<string> {
     const have = this.state.known[id]?.server;
     if (have !== undefined) return have;
     const mode = this.#modes.get(id);
     const model = this.#models.get(id);
     const { id: server } = await this.client.createSession(this.app, id, { ...(mode && { mode }), ...(model && { model }) });
     this.#know(id, { server });
+    this.#made.add(id);
+    return server;
+  }
+
+  #settle(id: string): void {
+    this.#made.delete(id);
     this.#modes.delete(id);
     this.#models.delete(id);
-    return server;
   }
 
   async #deliver(id: string): Promise<void> {
@@ -465,11 +479,12 @@ export abstract class Chat<S extends ChatState = ChatState> {
     if (!o) return;
     const away = (o.away = new AbortController());
     try {
-      const server = await this.#server(id);
+      const server = await this.#make(id);
       const w = await this.#watched(id, server);
       if (this.#outboxes.get(id) !== o) return;
       const turn = await this.client.send(server, o.text, o.key, { busy: o.busy, resources: o.attached, signal: away.signal });
       o.turn = turn.id;
+      this.#settle(id);
       w.retry(); // at once, if it polls
       if (o.stop) await this.#cancel(turn.id);
       // Listed from now on, so that a reload in the middle of the first answer finds it.
@@ -477,7 +492,8 @@ export abstract class Chat<S extends ChatState = ChatState> {
       this.#changed(id, w);
     } catch (cause) {
       const error = away.signal.aborted ? stopped : toApiError(cause);
-      if (error.code === "not_found") this.#forget(id); // deleted elsewhere: the next attempt makes it again
+      if (isRefusal(error) && this.#made.has(id)) await this.#unmake(id);
+      else if (error.code === "not_found") this.#forget(id); // deleted elsewhere: the next attempt makes it again
       if (o.attached.length > 0 && isOfMessage(error) && this.state.opened.id === id) {
         const back = this.takeBack();
         this.#show({ back });
@@ -487,6 +503,26 @@ export abstract class Chat<S extends ChatState = ChatState> {
       o.error = error;
       this.#redraw(id);
     }
+  }
+
+  /** Deletes a session whose first message was refused, unless something else was done in it meanwhile. */
+  async #unmake(id: string): Promise<void> {
+    const server = this.state.known[id]?.server;
+    if (server === undefined) return;
+    try {
+      const { preview, title, turn } = await this.client.session(server);
+      if (preview || title || turn) return this.#settle(id);
+      if (!this.#made.has(id)) return;
+      this.#unwatch(id);
+      await this.client.remove(server);
+    } catch {
+      // If it is still there, the next message goes to it: to make it again returns it.
+    }
+    this.#unwatch(id);
+    this.#forget(id);
+    this.#made.delete(id);
+    if (this.state.opened.id === id) this.set({ opened: { ...this.#fresh(id), exchanges: this.state.opened.exchanges } });
+    void this.refreshList();
   }
 
   async stop(): Promise<void> {
@@ -540,6 +576,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     const server = this.state.known[id]?.server;
     if (server !== undefined) {
       await this.attempt(this.client.update(server, { mode }));
+      if (this.#made.has(id)) this.#modes.set(id, mode);
       return;
     }
     this.#modes.set(id, mode);
@@ -579,6 +616,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     const server = this.state.known[id]?.server;
     if (server !== undefined) {
       await this.attempt(this.client.update(server, { model }));
+      if (this.#made.has(id)) this.#models.set(id, model);
       return;
     }
     this.#models.set(id, model);
@@ -620,6 +658,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
     if (server !== undefined && !(await this.attempt(this.client.remove(server), ["not_found"]))) return;
     this.#unwatch(id);
     this.#outboxes.delete(id);
+    this.#settle(id);
     this.#forget(id);
     this.#mark(id, false);
     this.dropped(id);
@@ -673,6 +712,9 @@ export abstract class Chat<S extends ChatState = ChatState> {
 }
 
 const stopped = new ApiError({ code: "cancelled", message: "You stopped this before it was sent." });
+
+/** Whether the server has refused a request. After any other failure it may have carried it out. */
+const isRefusal = (e: ApiError): boolean => (e.status >= 400 && e.status < 500) || isOfMessage(e);
 
 /** Whether an error says that the message itself cannot be accepted, so that nothing of it was kept. */
 const isOfMessage = (e: ApiError): boolean => /^(message|resources|app)\b/.test(e.field);
