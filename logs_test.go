@@ -256,7 +256,7 @@ func logs() map[string][]parley.Event {
 	l = newTape()
 	l.add(t1, "", parley.TurnStarted{TurnRequest: withResources(ask("What is in @docs:file:///a.md?"),
 		parley.Part{Type: parley.PartResource, Server: "docs", URI: "file:///a.md", MediaType: "text/markdown", Text: strings.Repeat("ü", 2100)},
-		parley.Part{Type: parley.PartImage, Server: "docs", URI: "file:///b.png", MediaType: "image/png", Name: "b.png", Artifact: stored}), App: "d1"}).
+		parley.Part{Type: parley.PartImage, Server: "docs", URI: "file:///b.png", Title: "A pear", MediaType: "image/png", Name: "b.png", Artifact: stored}), App: "d1"}).
 		add(t1, "", parley.ArtifactStored{ArtifactRef: parley.ArtifactRef{ID: stored, Name: "b.png", MediaType: "image/png", Size: 3, SHA256: "d2"}}).
 		add(t1, in, parley.AgentStarted{Name: "interface"}).
 		add(t1, in, parley.ModelStarted{Call: "c1", Model: "m", Context: "x", Reserved: used(10, 100)}).

@@ -32,8 +32,8 @@ const (
 	PartProvider PartType = "provider"
 	PartCommand  PartType = "command" // Name (the slash command in the text), Text (the prompt that it stands for)
 	// PartResource is the text of a resource of an MCP server that the user attached: Server,
-	// URI, MediaType, Text. It is the server's word, and no instruction. A resource that is an
-	// image or a file is a PartImage or PartFile with Server and URI.
+	// URI, Title, MediaType, Text. It is the server's word, and no instruction. A resource that
+	// is an image or a file is a PartImage or PartFile with Server, URI and Title.
 	PartResource PartType = "resource"
 )
 
@@ -52,6 +52,7 @@ type Part struct {
 	MediaType  string          `json:"media_type,omitempty"`
 	Server     string          `json:"server,omitempty"` // of a resource: the MCP server that it is from
 	URI        string          `json:"uri,omitempty"`    // of a resource
+	Title      string          `json:"title,omitempty"`  // of a resource: what people are shown
 
 	// Signature is a provider's seal over this part. It is opaque: it goes back byte for
 	// byte, only to the Provider that made it, and is never parsed. Thinking and provider
@@ -93,7 +94,7 @@ func (m Message) Said() Message {
 // Resources are those that m has.
 func (m Message) Resources() (list []ResourceRef) {
 	for _, p := range m.Parts {
-		if r := (ResourceRef{p.Server, p.URI}); p.Server != "" && !slices.Contains(list, r) {
+		if r := (ResourceRef{p.Server, p.URI, p.Title}); p.Server != "" && !slices.ContainsFunc(list, r.Is) {
 			list = append(list, r)
 		}
 	}

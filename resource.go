@@ -18,7 +18,13 @@ type ResourceRef struct {
 	// Server is the server's name, as its tools and slash commands have it.
 	Server string `json:"server"`
 	URI    string `json:"uri"`
+	// Title is shown to people instead of the URI. Whoever attaches the resource says it, usually
+	// with the name from the list of resources. No model reads it.
+	Title string `json:"title,omitempty"`
 }
+
+// Is reports whether r and s name the same resource, whatever their titles.
+func (r ResourceRef) Is(s ResourceRef) bool { return r.Server == s.Server && r.URI == s.URI }
 
 // String is r as a message mentions it.
 func (r ResourceRef) String() string { return "@" + r.Server + ":" + r.URI }
@@ -35,6 +41,10 @@ func (r ResourceRef) Check() *Error {
 		return Errorf(CodeTooLarge, "the URI of a resource has %d bytes; at most %d are allowed", len(r.URI), MaxURI).WithField("uri")
 	case !utf8.ValidString(r.URI) || strings.ContainsFunc(r.URI, isControl):
 		return Errorf(CodeInvalid, "the URI of a resource has control characters or is not UTF-8").WithField("uri")
+	case utf8.RuneCountInString(r.Title) > MaxTitle:
+		return Errorf(CodeTooLarge, "the title of a resource is longer than %d characters", MaxTitle).WithField("title")
+	case !utf8.ValidString(r.Title) || strings.ContainsFunc(r.Title, isControl):
+		return Errorf(CodeInvalid, "the title of a resource has control characters or is not UTF-8").WithField("title")
 	}
 	return nil
 }

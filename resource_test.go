@@ -73,6 +73,9 @@ func TestResourceRef(t *testing.T) {
 		"uri ":    {Server: "docs", URI: "x:" + strings.Repeat("y", parley.MaxURI)},
 		"uri  ":   {Server: "docs", URI: "x:\ny"},
 		"uri   ":  {Server: "docs", URI: "x:\xff"},
+		"title":   {Server: "docs", URI: "x:y", Title: strings.Repeat("ü", parley.MaxTitle+1)},
+		"title ":  {Server: "docs", URI: "x:y", Title: "Garden\nplan"},
+		"title  ": {Server: "docs", URI: "x:y", Title: "\xff"},
 	} {
 		if err := r.Check(); err == nil || err.Field != strings.TrimSpace(field) {
 			t.Errorf("%q: %v", r, err)

@@ -369,7 +369,7 @@ func (s *Session) dropHistory(n int) {
 func (x Exchange) size() int {
 	n := len(x.Reply) + 64
 	for _, p := range x.User.Parts {
-		n += len(p.Text) + len(p.Input) + len(p.URI) + 32
+		n += len(p.Text) + len(p.Input) + len(p.URI) + len(p.Title) + 32
 	}
 	for _, e := range x.Effects {
 		n += len(e.Call) + len(e.Tool) + 32

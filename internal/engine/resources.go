@@ -199,7 +199,7 @@ func (s *session) wanted(c parley.Send) (list []resource, err error) {
 			return false
 		}
 		r.Server, _ = from.ServerName()
-		if !slices.ContainsFunc(list, func(have resource) bool { return have.ResourceRef == r }) {
+		if !slices.ContainsFunc(list, func(have resource) bool { return have.Is(r) }) {
 			list = append(list, resource{r, field, from})
 		}
 		return true
@@ -302,7 +302,7 @@ func (e *Engine) readAll(ctx context.Context, r reader, list []resource) (parts 
 			got = []seam.ResourceContent{{}}
 		}
 		for _, piece := range got {
-			part := parley.Part{Type: parley.PartResource, Server: want.Server, URI: want.URI, MediaType: piece.MediaType, Text: piece.Text}
+			part := parley.Part{Type: parley.PartResource, Server: want.Server, URI: want.URI, Title: want.Title, MediaType: piece.MediaType, Text: piece.Text}
 			if f := piece.File; f != nil {
 				if part, err = r.file(want, *f); err != nil {
 					return nil, nil, err
@@ -358,7 +358,7 @@ func inField(err error, field string) error {
 
 // file is the part of a message for a file. Its artifact is set later.
 func (r reader) file(of resource, f seam.File) (parley.Part, error) {
-	p := parley.Part{Type: parley.PartFile, Server: of.Server, URI: of.URI, MediaType: f.MediaType, Name: f.Name}
+	p := parley.Part{Type: parley.PartFile, Server: of.Server, URI: of.URI, Title: of.Title, MediaType: f.MediaType, Name: f.Name}
 	refuse := func(why string) (parley.Part, error) {
 		return parley.Part{}, parley.Errorf(parley.CodeInvalid, "the resource %s %s", of, why).WithField(of.field).WithHint("leave it out")
 	}
@@ -416,7 +416,7 @@ func stored(turn parley.TurnID, agent parley.AgentPath, files []parley.ArtifactR
 // readSize is the size of a message's resources in bytes.
 func (c asked) readSize() (n int) {
 	for _, p := range c.read {
-		n += len(p.Text) + len(p.URI)
+		n += len(p.Text) + len(p.URI) + len(p.Title)
 	}
 	for _, f := range c.files {
 		n += int(f.Size)

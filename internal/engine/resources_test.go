@@ -244,7 +244,7 @@ func quoted(uri string, n int) string { return fmt.Sprintf(quote, uri, n) }
 func TestResources(t *testing.T) {
 	resourced(t, func(t *testing.T, r *reading) {
 		turn := r.Await(r.must(parley.Send{
-			Message: "Compare @docs:x:a and @d:x:b with ana@docs:x:c, @nobody:x:d and @docs:x:a.", Resources: []parley.ResourceRef{{Server: "d", URI: "img:p"}, {Server: "docs", URI: "x:b"}},
+			Message: "Compare @docs:x:a and @d:x:b with ana@docs:x:c, @nobody:x:d and @docs:x:a.", Resources: []parley.ResourceRef{{Server: "d", URI: "img:p", Title: "Portrait"}, {Server: "docs", URI: "x:b", Title: "Letter B"}, {Server: "d", URI: "x:b", Title: "The same"}},
 		}).ID)
 		want := turn.Message + "\n\n" + fmt.Sprintf(head, "img:p") + " It follows.]<image p.png PPP>\n\n" + quoted("x:b", 1) + "\n\n\n" + quoted("x:a", 1)
 		if diff := cmp.Diff(want, r.last()); diff != "" || turn.Status != parley.StatusCompleted {
@@ -254,7 +254,7 @@ func TestResources(t *testing.T) {
 		for _, ev := range r.Log(r.s) {
 			view.Apply(ev)
 		}
-		refs := []parley.ResourceRef{{Server: "docs", URI: "img:p"}, {Server: "docs", URI: "x:b"}, {Server: "docs", URI: "x:a"}}
+		refs := []parley.ResourceRef{{Server: "docs", URI: "img:p", Title: "Portrait"}, {Server: "docs", URI: "x:b", Title: "Letter B"}, {Server: "docs", URI: "x:a"}}
 		if diff := cmp.Diff(refs, view.Turns[0].Resources); diff != "" {
 			t.Error(diff)
 		}

@@ -63,7 +63,7 @@ func (s *session) roomInQueue(r parley.TurnRequest) error {
 // weight is roughly the size of a message in bytes.
 func weight(m parley.Message) (bytes int) {
 	for _, p := range m.Parts {
-		bytes += 64 + len(p.Text) + len(p.URI)
+		bytes += 64 + len(p.Text) + len(p.URI) + len(p.Title)
 	}
 	return bytes
 }

@@ -92,11 +92,11 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
     await done();
     await last.getByText("Bed 3: tomatoes.").waitFor();
     const shown = () => last.getByRole("list", { name: "Attached" }).innerText();
-    expect(await shown()).toBe("plan.md\nshelf");
+    expect(await shown()).toBe("Garden plan\nshelf");
     expect(await chips.count()).toBe(0);
     await b.page.reload();
     await last.getByText("Bed 3: tomatoes.").waitFor();
-    expect(await shown()).toBe("plan.md\nshelf");
+    expect(await shown()).toBe("Garden plan\nshelf");
     await look(b, `attach-sent-${name}`);
     expect(b.complaints).toEqual([]);
     await b.close();

@@ -21,7 +21,7 @@ func (th *thread) add(role parley.Role, parts ...parley.Part) {
 			p = parley.Part{Type: parley.PartText, Text: resource(p)}
 		case p.Server != "":
 			keep = append(keep, parley.Part{Type: parley.PartText, Text: resource(p)})
-			p.Server, p.URI = "", ""
+			p.Server, p.URI, p.Title = "", "", ""
 		}
 		if p.Type != parley.PartText || !blank(p.Text) {
 			keep = append(keep, p)

@@ -410,7 +410,7 @@ export function createClient(base: string, fetcher: Fetch = (input, init) => fet
     remove: async (session) => void (await call("DELETE", `v1/sessions/${id(session)}`)),
     send: async (session, message, key, { busy, resources = [], signal } = {}) =>
       (await call("POST", `v1/sessions/${id(session)}/turns`, {
-        body: { message, ...(busy && { busy }), ...(resources.length > 0 && { resources: resources.map(({ server, uri }) => ({ server, uri })) }) },
+        body: { message, ...(busy && { busy }), ...(resources.length > 0 && { resources }) },
         key,
         signal,
       })) as TurnInfo,

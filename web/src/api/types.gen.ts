@@ -467,6 +467,7 @@ export interface TurnView {
 export interface ResourceRef {
   server: string;
   uri: string;
+  title?: string;
 }
 
 /** StepView is one line of a turn's thought process. */
@@ -734,6 +735,7 @@ export interface Part {
   media_type?: string;
   server?: string; // of a resource: the MCP server that it is from
   uri?: string; // of a resource
+  title?: string; // of a resource: what people are shown
   signature?: unknown;
   provider?: string;
 }

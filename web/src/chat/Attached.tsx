@@ -3,8 +3,9 @@
 import type { ResourceRef } from "../api/types.gen.ts";
 import { Close, File } from "../ui/icons.tsx";
 import { oneLine } from "../ui/tame.ts";
-import { nameIn, type Attached as Resource } from "./mention.ts";
+import { nameIn } from "./mention.ts";
 
+const nameOf = (r: ResourceRef): string => oneLine(r.title || nameIn(r.uri), 80);
 const mention = (r: ResourceRef): string => `@${r.server}:${oneLine(r.uri, 500)}`;
 
 export function AttachedTo({ resources }: { resources: readonly ResourceRef[] }) {
@@ -15,7 +16,7 @@ export function AttachedTo({ resources }: { resources: readonly ResourceRef[] })
           <span className="text-text-muted">
             <File size={14} />
           </span>
-          <bdi className="min-w-0 truncate">{oneLine(nameIn(r.uri), 80)}</bdi>
+          <bdi className="min-w-0 truncate">{nameOf(r)}</bdi>
           <span className="max-w-32 shrink-0 truncate text-text-muted">{r.server}</span>
         </li>
       ))}
@@ -23,12 +24,12 @@ export function AttachedTo({ resources }: { resources: readonly ResourceRef[] })
   );
 }
 
-export function ToAttach({ resources, wrong, onRemove }: { resources: readonly Resource[]; wrong: number | undefined; onRemove(r: Resource): void }) {
+export function ToAttach({ resources, wrong, onRemove }: { resources: readonly ResourceRef[]; wrong: number | undefined; onRemove(r: ResourceRef): void }) {
   if (resources.length === 0) return null;
   return (
     <ul aria-label="Attached" className="flex max-h-32 flex-wrap gap-1.5 overflow-y-auto px-2.5 pt-2.5">
       {resources.map((r, i) => {
-        const name = oneLine(r.name, 80);
+        const name = nameOf(r);
         return (
           <li
             key={mention(r)}

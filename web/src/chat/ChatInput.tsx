@@ -1,10 +1,9 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 
 import { ArrowUp, Stop } from "../ui/icons.tsx";
-import type { BusyMode } from "../api/types.gen.ts";
+import type { BusyMode, ResourceRef } from "../api/types.gen.ts";
 import { putBackEvent } from "./AgentMessage.tsx";
 import { ToAttach } from "./Attached.tsx";
-import type { Attached } from "./mention.ts";
 import { ResourceMenu, useResources } from "./ResourceMenu.tsx";
 import { Settings } from "./settings/Settings.tsx";
 import { SlashMenu, useSlash } from "./SlashMenu.tsx";
@@ -22,7 +21,7 @@ interface Props {
   stopping: boolean;
   /** Nothing can be sent now, for another reason. */
   blocked: boolean;
-  onSend(text: string, busy: BusyMode | undefined, attached: readonly Attached[]): void;
+  onSend(text: string, busy: BusyMode | undefined, attached: readonly ResourceRef[]): void;
   onStop(): void;
 }
 

@@ -1,11 +1,12 @@
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
 
 import { toApiError, type ApiError, type Resource, type ResourceList } from "../api/client.ts";
+import type { ResourceRef } from "../api/types.gen.ts";
 import { Button } from "../ui/button.tsx";
 import { Alert, File } from "../ui/icons.tsx";
 import { oneLine } from "../ui/tame.ts";
 import { count, sentence } from "../ui/text.ts";
-import { expanded, isAmong, mentionAt, mostAttached, nameIn, offered, valuesOf, without, type Attached } from "./mention.ts";
+import { expanded, isAmong, mentionAt, mostAttached, nameIn, offered, valuesOf, without } from "./mention.ts";
 import { useActions, useChat } from "./use-chat.ts";
 
 /** How many are drawn. A person who looks for another one types more. */
@@ -13,8 +14,14 @@ const mostShown = 50;
 /** Most lists arrive sooner, and a note that one is loading would only flicker. */
 const quiet = 250;
 
+/** What a message has of a resource that its server lists. */
+function refTo({ server, uri, name }: Resource): ResourceRef {
+  const title = oneLine(name, 100);
+  return { server, uri, ...(title && { title }) };
+}
+
 /** The resources offered after an "@" in the message. */
-export function useResources(text: string, caret: number, setText: (text: string, caret: number) => void, before: readonly Attached[] = []) {
+export function useResources(text: string, caret: number, setText: (text: string, caret: number) => void, before: readonly ResourceRef[] = []) {
   const chat = useActions();
   const session = useChat((s) => s.opened.id);
   const [attached, setAttached] = useState(before);
@@ -52,7 +59,7 @@ export function useResources(text: string, caret: number, setText: (text: string
   const found = open && !full ? all.slice(0, mostShown) : [];
   const chosen = Math.min(at, found.length - 1);
 
-  const attach = (r: Attached) => {
+  const attach = (r: ResourceRef) => {
     if (!isAmong(r, attached)) setAttached([...attached, r]);
   };
   const choose = (r: Resource | undefined) => {
@@ -61,7 +68,7 @@ export function useResources(text: string, caret: number, setText: (text: string
     const rest = without(text, mention);
     setText(rest.text, rest.caret);
     if (r.template && valuesOf(r.uri).length > 0) setFilling(r);
-    else attach({ server: r.server, uri: r.uri, name: r.name || nameIn(r.uri) });
+    else attach(refTo(r));
   };
 
   return {
@@ -72,7 +79,7 @@ export function useResources(text: string, caret: number, setText: (text: string
     choose,
     filling,
     fill(uri: string | undefined) {
-      if (filling && uri !== undefined) attach({ server: filling.server, uri, name: nameIn(uri) });
+      if (filling && uri !== undefined) attach({ server: filling.server, uri });
       setFilling(undefined);
     },
     more: open && !full ? all.length - found.length : 0,

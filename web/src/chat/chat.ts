@@ -5,13 +5,12 @@
 import { createStore, type StoreApi } from "zustand/vanilla";
 
 import { ApiError, toApiError, type Approval, type ApprovalState, type Client, type ResourceList, type SessionWindow, type SlashCommand } from "../api/client.ts";
-import type { Answer, BusyMode, PermissionMode, Pin, Rule, SessionInfo, TurnView } from "../api/types.gen.ts";
+import type { Answer, BusyMode, PermissionMode, Pin, ResourceRef, Rule, SessionInfo, TurnView } from "../api/types.gen.ts";
 import { exchangesOf, isOpen, type Exchange } from "../session/exchange.ts";
 import { Inbox } from "../session/inbox.ts";
 import { beginAt } from "../session/live.ts";
 import { isWaiting, noRecords, type Records } from "../session/records.ts";
 import { perFrame, watch, type Schedule, type Watch } from "../session/session.ts";
-import type { Attached } from "./mention.ts";
 import { keyOf, type ChatState, type Draft, type Known, type Opened, type Words } from "./state.ts";
 import { newUUID } from "./uuid.ts";
 import { heldIn } from "./waiting.ts";
@@ -20,7 +19,7 @@ import { heldIn } from "./waiting.ts";
 interface Outbox {
   key: string;
   text: string;
-  attached: readonly Attached[];
+  attached: readonly ResourceRef[];
   /** What happens to it while a turn is open; undefined: the session's setting. */
   busy: BusyMode | undefined;
   /** The last turn before it. */
@@ -411,7 +410,7 @@ export abstract class Chat<S extends ChatState = ChatState> {
    * Sends a message in the open session. While its turn waits for a human, "steer" declines with
    * these words, and "enqueue" queues the message after the turn.
    */
-  async send(text: string, busy?: BusyMode, attached: readonly Attached[] = []): Promise<void> {
+  async send(text: string, busy?: BusyMode, attached: readonly ResourceRef[] = []): Promise<void> {
     const { id, exchanges } = this.state.opened;
     const before = this.#watches.get(id)?.view.transcript.turns?.at(-1)?.id;
     this.#outboxes.set(id, { key: this.uuid(), text, attached, busy, before });

@@ -4,11 +4,6 @@
 import type { Resource } from "../api/client.ts";
 import type { ResourceRef } from "../api/types.gen.ts";
 
-/** A resource to attach to a message, with its name. */
-export interface Attached extends ResourceRef {
-  name: string;
-}
-
 /** The most resources of a message. */
 export const mostAttached = 10;
 

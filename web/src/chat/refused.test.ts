@@ -6,7 +6,7 @@ import { createClient } from "../api/client.ts";
 import { FakeParley } from "../testing/fake.ts";
 import { Listed } from "./listed.ts";
 
-const plan = { server: "shelf", uri: "file:///plan.md", name: "Garden plan" };
+const plan = { server: "shelf", uri: "file:///plan.md", title: "Garden plan" };
 
 let server: FakeParley;
 let chat: Listed;

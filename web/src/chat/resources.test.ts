@@ -6,8 +6,8 @@ import { createClient } from "../api/client.ts";
 import { FakeParley } from "../testing/fake.ts";
 import { Listed } from "./listed.ts";
 
-const plan = { server: "shelf", uri: "file:///plan.md", name: "Garden plan" };
-const diary = { server: "shelf", uri: "file:///diary.md", name: "Old diary" };
+const plan = { server: "shelf", uri: "file:///plan.md", title: "Garden plan" };
+const diary = { server: "shelf", uri: "file:///diary.md", title: "Old diary" };
 
 let server: FakeParley;
 let sent: unknown[];
@@ -50,7 +50,8 @@ test("they are sent by server and URI, shown at once, and then as the log has th
   expect(shown()).toEqual([["What grows?", "sending", [plan.uri, diary.uri]]]);
   await done;
   await vi.advanceTimersByTimeAsync(0);
-  expect(sent).toEqual([{ message: "What grows?", resources: [{ server: "shelf", uri: plan.uri }, { server: "shelf", uri: diary.uri }] }]);
+  expect(sent).toEqual([{ message: "What grows?", resources: [plan, diary] }]);
+  expect(opened().exchanges[0]?.resources).toEqual([plan, diary]);
   expect(shown()).toEqual([["What grows?", "running", [plan.uri, diary.uri]]]);
 });
 

@@ -2,10 +2,9 @@
 
 import type { ApiError, AppInfo } from "../api/client.ts";
 import type { Connection } from "../api/stream.ts";
-import type { SessionInfo } from "../api/types.gen.ts";
+import type { ResourceRef, SessionInfo } from "../api/types.gen.ts";
 import type { Exchange } from "../session/exchange.ts";
 import type { Records } from "../session/records.ts";
-import type { Attached } from "./mention.ts";
 
 /** The open session's phase on this page. */
 export type Phase =
@@ -39,7 +38,7 @@ export interface Opened {
 /** A message that is not sent. */
 export interface Draft {
   text: string;
-  attached: readonly Attached[];
+  attached: readonly ResourceRef[];
 }
 
 /** What is known about a session besides its log: the server's id and its name. */

@@ -332,8 +332,8 @@ function setList<K extends "citations" | "follow_ups" | "interactions">(t: TurnV
 /** The resources that a message has attached, each once. */
 export function resourcesOf(parts: readonly Part[] | null | undefined): ResourceRef[] {
   const list: ResourceRef[] = [];
-  for (const { server, uri = "" } of parts ?? []) {
-    if (server && !list.some((r) => r.server === server && r.uri === uri)) list.push({ server, uri });
+  for (const { server, uri = "", title } of parts ?? []) {
+    if (server && !list.some((r) => r.server === server && r.uri === uri)) list.push({ server, uri, ...(title && { title }) });
   }
   return list;
 }
