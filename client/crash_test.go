@@ -325,8 +325,8 @@ func TestServer_that_never_comes_back(t *testing.T) {
 	}
 }
 
-// TestClient_that_insists: each method that does nothing twice waits for a server that says it
-// is unavailable, and for one that does not answer. A client that does not insist gets the error.
+// TestClient_that_insists: each method that is safe to repeat waits for a server that says it is
+// unavailable, and for one that does not answer. A client that does not insist gets the error.
 func TestClient_that_insists(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(*client.Client) error{

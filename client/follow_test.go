@@ -12,8 +12,9 @@ import (
 	"github.com/parley-server/parley/client"
 )
 
-// TestFollowTurn_over_interruptions: following a turn ends at an interruption that lasts, unless
-// it is older than the turn that the caller has: that one has been resumed since.
+// TestFollowTurn_over_interruptions: following a turn ends at a lasting interruption. It does not
+// end at one that is older than the turn that the caller has, because the turn has been resumed
+// since.
 func TestFollowTurn_over_interruptions(t *testing.T) {
 	t.Parallel()
 	lasts, passes, ends := parley.TurnInterrupted{}, parley.TurnInterrupted{Resumes: true}, parley.TurnCompleted{}

@@ -18,8 +18,9 @@ type tripper func(*http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestHandleOfAllSessions: the list of what waits, which nothing announces, is read less often
-// while nothing does, and often again as soon as there was a call.
+// TestHandleOfAllSessions: nothing announces the calls that wait in all sessions, so the client
+// reads a list of them. It reads the list less often while it is empty, and often again as soon as
+// there was a call.
 func TestHandleOfAllSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/parley-server/parley/tool"
 )
 
-// What a program of one's own brings: an app, the tools that its file names, and its page. In main it
-// is server.Main(parts...); here it runs inside a test.
+// A program of your own can bring an app, the tools that the app's file names, and the app's page.
+// In main, this is server.Main(parts...). Here it runs inside a test.
 func Example() {
 	files := fstest.MapFS{ // usually an embed.FS
 		"app.yaml":    {Data: []byte("name: clock\nscript: script.yaml\nagents: {one: {prompt: one.md, tools: [noon]}}\ntools: {clocks: {}}\n")},

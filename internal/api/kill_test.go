@@ -10,8 +10,9 @@ import (
 	"github.com/parley-server/parley/internal/engine/enginetest"
 )
 
-// TestKill_from_a_page: only a page of the server's own kills a demo. What another page can make a browser
-// send, a form or a request that needs no leave, is refused, under whatever name it finds the server.
+// TestKill_from_a_page: only a page of the demo server's own origin can kill it. Another page can
+// make a browser send a form, or another request without a preflight. Such a request is refused,
+// whatever name that page uses for the server.
 func TestKill_from_a_page(t *testing.T) {
 	t.Parallel()
 	var kills atomic.Int32
@@ -57,7 +58,8 @@ func TestKill_from_a_page(t *testing.T) {
 			t.Errorf("%s: got %d, killed %t, want %d", c.what, resp.StatusCode, kills.Load() > before, c.want)
 		}
 	}
-	// A server that is no demo has no such route. (TestKill of program says which is one.)
+	// A server that is not a demo has no such route. TestKill of package program says which server
+	// is one.
 	without := newWorld(t, enginetest.Echo, enginetest.App())
 	without.call(http.StatusNotFound, nil, "POST", "/v1/server/kill", "{}", "Content-Type", "application/json")
 }

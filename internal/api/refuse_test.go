@@ -320,8 +320,8 @@ func TestRoutes_show_nothing_of_another_user(t *testing.T) {
 	}
 }
 
-// TestSweep_condenses: the document says how an event looks whose data was condensed, by which
-// each answer is checked.
+// TestSweep_condenses: the document describes an event whose data was condensed, and each answer is
+// checked against the document.
 func TestSweep_condenses(t *testing.T) {
 	t.Parallel()
 	app := enginetest.App()

@@ -156,7 +156,7 @@ func TestSocket_a_whole_conversation(t *testing.T) {
 		t.Errorf("resume of a turn that is over: %v", got)
 	}
 	w.call(200, nil, "POST", "/v1/turns/"+second+"/await", "")
-	// What it showed is the log, and a client that comes back gets the rest.
+	// What the socket showed is the log, and a client that comes back gets the rest.
 	all := jsonOf(w.rig.Log(s.ID))
 	for l.last < int64(len(all)) {
 		l.next()
@@ -176,7 +176,8 @@ func TestSocket_a_whole_conversation(t *testing.T) {
 	}
 }
 
-// TestSocket_refuses_commands: a wrong command costs a reply of the one shape, and no connection.
+// TestSocket_refuses_commands: a wrong command gets an error of the one shape in its reply, and the
+// connection stays open.
 func TestSocket_refuses_commands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.Echo, enginetest.App())
@@ -265,7 +266,8 @@ func TestSocket_is_refused_before_the_handshake(t *testing.T) {
 	}
 }
 
-// TestSocket_redacts_refusals: they may quote what was said, and do not pass the guard.
+// TestSocket_redacts_refusals: a refusal may quote the command. It does not pass the guard, but it
+// is redacted, too.
 func TestSocket_redacts_refusals(t *testing.T) {
 	t.Parallel()
 	red := redact.New(redacttest.Known)

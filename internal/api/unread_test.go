@@ -170,7 +170,7 @@ func stillServed(t *testing.T, unread []string) {
 	for u.begun.Load() < clients {
 		<-time.After(time.Millisecond)
 	}
-	// Where somebody waits for what is never given up, a request takes as long as the test.
+	// A request that waits for memory that is never released would take as long as the test.
 	patience, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	for _, path := range []string{
@@ -269,8 +269,8 @@ func noise(size int) string {
 	return string(b)
 }
 
-// heap is what a collection of garbage found to be in use. What handlers have allocated since then
-// is not in it: on a busy machine that is more than what the test is about.
+// heap returns the bytes that the last garbage collection found in use. It leaves out what handlers
+// have allocated since then: on a busy machine that is more than what the test is about.
 func heap() int64 {
 	runtime.GC()
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -415,10 +415,11 @@ func (s slow) AppResources(ctx context.Context, p parley.Principal, app string, 
 	return s.Engine.AppResources(ctx, p, app, mark, limit)
 }
 
-// TestWaitingHoldsNothing: requests that wait for somebody else's service, more than all small
-// answers together may be, hold up no other request, neither for their share of the answers nor for
-// their turn at a processor, and are answered when it answers. All that need what a session's scope
-// resolves to may wait: its servers may have to be started.
+// TestWaitingHoldsNothing: requests wait for the service of somebody else. There are more of them
+// than there is room for small answers. They hold up no other request, neither by their share of
+// the answers nor by their turn at a processor, and are answered when the service answers. Every
+// request that needs what a session's scope resolves to may wait, because the scope's servers may
+// have to be started.
 func TestWaitingHoldsNothing(t *testing.T) {
 	const id = "01ARZ3NDEKTSV4RRFFQ69G5FAV" // of nothing
 	for name, asks := range map[string]struct{ method, path, body string }{
@@ -470,7 +471,7 @@ func waitingHoldsNothing(t *testing.T, method, path, body string) {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		return resp.StatusCode
 	}
-	const each = 70 // of 64 KiB are more than 4 MiB
+	const each = 70 // 70 answers of 64 KiB are more than 4 MiB
 	var waiting sync.WaitGroup
 	for range each {
 		waiting.Go(func() {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestSchemasAreShared: a schema in use is not compiled again, and one that nobody uses is
-// not kept.
+// TestSchemasAreShared: a schema that is in use is not compiled again, and a schema that nobody
+// uses is not kept.
 func TestSchemasAreShared(t *testing.T) {
 	raw := json.RawMessage(`{"type":"object","properties":{"only in this test":{"type":"string"}}}`)
 	first, err := compile(raw)

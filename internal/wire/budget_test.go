@@ -17,8 +17,8 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// TestSmallAnswers: a user's small answers wait for none of that user's large ones, which
-// are not even cut for them.
+// TestSmallAnswers: a user's small answers do not wait for that user's large ones, and do not cause
+// large ones to be cut.
 func TestSmallAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestSmallAnswers(t *testing.T) {
 				ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
 			return err
 		}
-		for range 6 { // four have all there is, two wait
+		for range 6 { // four hold all the memory there is, two wait
 			held.Go(func() {
 				if err := ask(t.Context(), large); err != nil {
 					t.Error(err)
@@ -102,8 +102,8 @@ func TestExportsWait(t *testing.T) {
 	})
 }
 
-// TestBudget: as many clients that do not read stay as fit in the budget. The others are cut.
-// Meanwhile a client that reads gets everything.
+// TestBudget: clients that do not read stay as long as there is room for them in the budget. The
+// others are cut. Meanwhile a client that reads gets everything.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	const (

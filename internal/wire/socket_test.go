@@ -26,7 +26,7 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// room serves a house's log over WebSockets. Whatever a client says is said back.
+// room serves a house's log over WebSockets. It sends back whatever a client sends.
 type room struct {
 	*house
 	url   string
@@ -124,7 +124,8 @@ func TestSocket_to_the_letter(t *testing.T) {
 	}
 }
 
-// TestSocket_cut_after_every_message_and_resumed_equals_uncut: as the other native streams.
+// TestSocket_cut_after_every_message_and_resumed_equals_uncut: a client that is cut after every
+// message sees the same as one that is not, as with the other native streams.
 func TestSocket_cut_after_every_message_and_resumed_equals_uncut(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, wire.Socket{}, wire.Options{})
@@ -189,7 +190,8 @@ func TestSocket_cut_after_every_message_and_resumed_equals_uncut(t *testing.T) {
 	}
 }
 
-// TestSocket_large_events_are_one_message: also those that are written in several pieces.
+// TestSocket_large_events_are_one_message: an event is one message, even if it is written in
+// several pieces.
 func TestSocket_large_events_are_one_message(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, wire.Socket{}, wire.Options{})
@@ -279,8 +281,8 @@ func TestSocket_input_has_limits(t *testing.T) {
 	}
 }
 
-// TestSocket_frames_that_carry_nothing: they cost a processor as others do, so too many of them end
-// the connection, while a large message in large pieces does not.
+// TestSocket_frames_that_carry_nothing: empty frames cost processor time as others do, so too many
+// of them end the connection. A large message in large pieces does not end it.
 func TestSocket_frames_that_carry_nothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -352,7 +354,8 @@ func TestSocket_says_why_it_ends(t *testing.T) {
 	}
 }
 
-// TestSocket_a_client_that_goes_ends_it: at once, not with the next frame.
+// TestSocket_a_client_that_goes_ends_it: when the client leaves, the connection ends at once, not
+// with the next frame.
 func TestSocket_a_client_that_goes_ends_it(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, wire.Socket{}, wire.Options{Heartbeat: -1})
@@ -369,8 +372,8 @@ func TestSocket_a_client_that_goes_ends_it(t *testing.T) {
 	}
 }
 
-// TestSocket_client_that_does_not_read_is_cut: within WriteWithin, and it resumes where it was, also
-// if it is slow again.
+// TestSocket_client_that_does_not_read_is_cut: a client that does not read is cut within
+// WriteWithin. It resumes where it was, even if it is slow again.
 func TestSocket_client_that_does_not_read_is_cut(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, wire.Socket{}, wire.Options{WriteWithin: 50 * time.Millisecond, Heartbeat: -1})
@@ -411,8 +414,8 @@ func TestSocket_client_that_does_not_read_is_cut(t *testing.T) {
 	}
 }
 
-// TestSocket_handshake: what is no handshake is refused like any request, before the connection is
-// another one.
+// TestSocket_handshake: a request that is not a handshake is refused like any request, before the
+// connection is upgraded.
 func TestSocket_handshake(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, wire.Socket{}, wire.Options{})
@@ -456,7 +459,7 @@ func TestSocket_handshake(t *testing.T) {
 	}
 }
 
-// wire of bytes: a client below the library, with fake time.
+// The tests below need a client that writes single frames, in fake time.
 
 // pipe is a connection to a handler, after the handshake.
 type pipe struct {
@@ -493,7 +496,7 @@ func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 func (h *hijacked) SetWriteDeadline(at time.Time) error { return h.conn.SetWriteDeadline(at) }
 
-// frame reads a frame; a server's are short here, and not masked.
+// frame reads a frame from the server, which is short here and not masked.
 func (p *pipe) frame() (op byte, data string, err error) {
 	head := make([]byte, 2)
 	if _, err := io.ReadFull(p.r, head); err != nil {
@@ -536,9 +539,9 @@ func TestSocket_heartbeat(t *testing.T) {
 		if op, _, err := p.frame(); err != nil || op != 0x89 {
 			t.Fatalf("%x, %v", op, err)
 		}
-		last := time.Now() // and now it says nothing more
+		last := time.Now() // from now on the client sends nothing
 		go func() {
-			for { // it reads, though
+			for { // but it still reads
 				if _, _, err := p.frame(); err != nil {
 					return
 				}
@@ -573,8 +576,8 @@ func TestSocket_message_that_does_not_end(t *testing.T) {
 	})
 }
 
-// TestSocket_a_panic_in_input_is_the_handlers: whoever guards the handler against panics meets it
-// there, and the client's connection ends as for every other fault of the server.
+// TestSocket_a_panic_in_input_is_the_handlers: a panic in Input reaches the handler's own guard
+// against panics. The client's connection ends as for every other fault of the server.
 func TestSocket_a_panic_in_input_is_the_handlers(t *testing.T) {
 	t.Parallel()
 	r := &room{house: newHouse(t, wire.Options{}), ended: make(chan error, 1)}

@@ -21,8 +21,8 @@ import (
 	"github.com/parley-server/parley/internal/wire"
 )
 
-// TestText_cut_anywhere: whatever fragments were lost, and wherever a whole text came in their
-// place, what is sent of a call adds up to its text.
+// TestText_cut_anywhere: any fragments may be lost, and a whole text may come in their place
+// anywhere. What is sent of a call still adds up to its text.
 func TestText_cut_anywhere(t *testing.T) {
 	t.Parallel()
 	const said = "The mains voltage dipped, each time the compressor started."
@@ -42,7 +42,7 @@ func TestText_cut_anywhere(t *testing.T) {
 			case 0: // fragments were dropped, and a partial takes their place
 				at += n
 				text.Add(said[:at], true)
-			case 1: // a partial that is behind, and again what follows it
+			case 1: // a partial with less text than was sent already; what follows is sent again
 				at = r.IntN(at + 1)
 				text.Add(said[:at], true)
 			default:
@@ -69,8 +69,8 @@ func TestText_cut_anywhere(t *testing.T) {
 	}
 }
 
-// TestGathered: the first fragment goes on at once, what comes within the time goes on together,
-// and everything else is not delayed by that.
+// TestGathered: the first fragment goes on at once. Fragments that come within the time go on
+// together. Everything else is not delayed by that.
 func TestGathered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,8 @@ func TestGathered(t *testing.T) {
 	})
 }
 
-// TestGathered_ends_with_its_context: whoever waits until a time learns that it has come.
+// TestGathered_ends_with_its_context: when the context's time is up, the sequence ends with that
+// error.
 func TestGathered_ends_with_its_context(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -145,8 +146,8 @@ func TestGathered_ends_with_its_context(t *testing.T) {
 	})
 }
 
-// TestCarriers_carry_any_wire: an encoder knows no carrier. A message whose data does not name its
-// type gets it where messages have no names.
+// TestCarriers_carry_any_wire: an encoder does not know its carrier. Where messages have no names,
+// a message whose data does not name its type gets the type added.
 func TestCarriers_carry_any_wire(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -175,8 +176,8 @@ func (three) Encode(_ eventlog.Frame, send func(wire.Message)) {
 
 func (three) Failed(error, func(wire.Message)) {}
 
-// TestLimits_bound_bodies: a body beyond the limit is refused, before its bytes are waited for if it
-// says how many it has.
+// TestLimits_bound_bodies: a body over the limit is refused. If the request says how long its body
+// is, it is refused before the body is read.
 func TestLimits_bound_bodies(t *testing.T) {
 	t.Parallel()
 	l := wire.Limits{MaxBody: 10}.Defaults()

@@ -225,8 +225,8 @@ func TestEndOf_an_interruption(t *testing.T) {
 	}
 }
 
-// TestServeMessages: messages of no log take any carrier's form. What comes together is written
-// together, at once, and nothing is asked for when the client is gone.
+// TestServeMessages: messages that are not from a log take any carrier's form, too. Messages that
+// come together are written together, at once. No more are asked for when the client is gone.
 func TestServeMessages(t *testing.T) {
 	t.Parallel()
 	lists := [][]wire.Message{{{Data: []byte(`{"a":1}`)}, {Event: "b", Data: []byte(`{"c":2}`)}}, {{Data: []byte(`{"d":3}`)}}}

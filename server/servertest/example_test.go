@@ -53,7 +53,7 @@ func ExampleSession_Answer() {
 	// Paid 7 euros.
 }
 
-// What a call needs and nobody sent is asked for.
+// A call needs a credential that nobody has sent, so the turn asks for it.
 func ExampleSession_AnswerWith() {
 	t, end := exampletest.T()
 	defer end()
@@ -70,7 +70,7 @@ func ExampleSession_AnswerWith() {
 	// Paid 7 euros.
 }
 
-// The page that an app brings is at an origin of its own.
+// An app's own page is served at an origin of its own.
 func ExampleServer_Browser() {
 	t, end := exampletest.T()
 	defer end()

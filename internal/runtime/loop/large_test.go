@@ -8,12 +8,12 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// largeTurn is a turn that has made so many calls, all of which have ended except for the last
-// four: two of its agent and two of a sub-agent.
+// largeTurn makes a turn with this many calls. All have ended except for the last four: two of its
+// agent and two of a sub-agent.
 func largeTurn(tb testing.TB, calls int) *parley.Session {
 	tb.Helper()
 	es := join(asked(parley.Budgets{}), parley.AgentStarted{Name: "front"})
-	const each = 250 // as many as a reply may hold, nearly
+	const each = 250 // nearly as many as a reply may hold
 	for n := 0; n < calls; n += each {
 		var parts []parley.Part
 		var ends []any
@@ -30,7 +30,7 @@ func largeTurn(tb testing.TB, calls int) *parley.Session {
 	return fold(tb, es...)
 }
 
-// oneRound is what the loop does at each completion, besides the work itself.
+// oneRound does what the loop does at each completion, besides the work itself.
 func oneRound(tb testing.TB, g given, s *parley.Session) {
 	now := s.Clone()
 	if got := len(next(g, &now)); got != 3 {
@@ -38,8 +38,8 @@ func oneRound(tb testing.TB, g given, s *parley.Session) {
 	}
 }
 
-// TestLargeTurns counts the bytes that are allocated whenever something in a turn is done: they
-// do not grow with the calls that it has made.
+// TestLargeTurns counts the bytes that are allocated each time something in a turn is done. They do
+// not grow with the number of calls that the turn has made.
 func TestLargeTurns(t *testing.T) {
 	g := testGiven(team)
 	cost := func(calls int) uint64 {

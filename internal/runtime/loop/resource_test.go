@@ -7,8 +7,8 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// TestResource: whatever a resource says, each line of it is quoted, so that it can end nothing and
-// begin nothing in the prompt. The estimate counts what is really sent.
+// TestResource: each line of a resource's text is quoted, so that it can neither end nor begin
+// anything in the prompt. The estimate counts what is really sent.
 func TestResource(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

@@ -141,7 +141,7 @@ func answerAll(t *testing.T, r *enginetest.Rig, choice string) {
 	}
 }
 
-// TestCLI: what a program with an agent in it does becomes a turn like any other.
+// TestCLI: the work of a program with an agent in it becomes a turn like any other.
 func TestCLI(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -264,7 +264,7 @@ func TestCLICrashAtEveryPoint(t *testing.T) {
 	}
 }
 
-// TestCLICutAtEveryFrame: a client that follows from any event on gets the rest.
+// TestCLICutAtEveryFrame: a client that follows from any event gets the rest.
 func TestCLICutAtEveryFrame(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -219,7 +219,7 @@ func TestProcess_of_a_killed_server(t *testing.T) {
 		t.Fatalf("%q, %v", rest, err)
 	}
 	go drainOf(fifo) // the next program opens it, too
-	// The write may be under way until its deadline, as far as a new owner knows.
+	// As far as a new owner knows, the write may be under way until its deadline.
 	r, stop := onDisk(t, dir, time.Hour, auto)
 	defer stop()
 	done, err := r.Engine.Recover(ctx)

@@ -198,10 +198,8 @@ func TestAfternoon(t *testing.T) {
 	}
 }
 
-// TestTimePasses: when the house is asked, its sensors report and its days go on. They do not
-// go on by themselves.
-// TestUnlit: the bedroom is dark at whatever hour somebody begins to look, and stays so, since the demo offers to
-// turn its lights on. The evenings before are in its history.
+// TestUnlit: the bedroom is dark at whatever hour somebody begins to look, and stays dark, because
+// the demo offers to turn its lights on. The evenings before are in its history.
 func TestUnlit(t *testing.T) {
 	t.Parallel()
 	for _, hour := range []time.Duration{7, 12, 22, 23} {
@@ -225,6 +223,8 @@ func TestUnlit(t *testing.T) {
 	}
 }
 
+// TestTimePasses: when the house is asked, its sensors report and its days go on. They do not
+// go on by themselves.
 func TestTimePasses(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -21,9 +21,9 @@ type plan struct {
 	days                         []daily
 	category                     string
 	hidden                       bool
-	// unlit: it is off whenever somebody begins to look at the house, and nobody but they switch it. So the
-	// demo's question "Turn on the bedroom light" has the same answer at any hour. Its evenings
-	// and mornings are history once they are over.
+	// unlit makes a light that is off whenever somebody begins to look at the house, and that only
+	// they switch. So the demo's question "Turn on the bedroom light" has the same answer at any
+	// hour. The light's evenings and mornings are in the history once they are over.
 	unlit bool
 }
 

@@ -138,9 +138,8 @@ func (h *House) usual(e *entity, from, to time.Time) []due {
 	if len(e.days) > 0 {
 		for day := h.day(from).AddDate(0, 0, -1); !day.After(to); day = day.AddDate(0, 0, 1) {
 			for i, d := range e.days {
-				// Everything in the same hour is early or late by the same minutes, so that a
-				// door opens before its owner is away.
-				// so that a door opens before its owner is away.
+				// Everything in the same hour is early or late by the same minutes, so that a door
+				// opens before its owner is away.
 				late := time.Duration(mix(h.o.Seed^uint64(day.Unix())^uint64(d.at/h1))%uint64(4*m1)) + time.Duration(hash(e.id+strconv.Itoa(i))%9000)*time.Millisecond
 				if t := day.Add(d.at + late).Truncate(time.Millisecond); t.After(from) && !t.After(to) {
 					out = append(out, due{t, e, d.state})
