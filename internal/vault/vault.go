@@ -3,8 +3,8 @@
 //
 // The key is neither in the store nor in its backup: it is in a file or an environment variable
 // of the operator. [Open] takes a list of keys. The first one encrypts. The others only decrypt
-// what they once encrypted; reading such a secret encrypts it again with the first key. To
-// replace a key, put the new one in front, call [Vault.Reseal], and then remove the old one.
+// what they once encrypted. To replace a key, put the new one in front, call [Vault.Reseal], and
+// then remove the old one.
 //
 // A secret belongs to a user and a [Scope]. It is encrypted with AES-256-GCM and a random
 // nonce. User, scope and name are authenticated with it, so a row that somebody moves in the

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/mail"
 	"net/url"
 	"slices"
@@ -226,7 +227,7 @@ func (d *field) value(said string) (v any, ok bool) {
 			return n, true
 		}
 	case d.Type == "number":
-		if n, err := strconv.ParseFloat(said, 64); err == nil {
+		if n, err := strconv.ParseFloat(said, 64); err == nil && !math.IsNaN(n) && !math.IsInf(n, 0) {
 			return n, true
 		}
 	}

@@ -254,6 +254,7 @@ func (l *link) call(ctx context.Context, d definition, r seam.Run) (*sdk.CallToo
 	}
 	params := &sdk.CallToolParams{Meta: sdk.Meta{IdempotencyKey: string(r.Call)}, Name: d.name, Arguments: input}
 	params.SetProgressToken(token)
+	begun := false // the server has asked a question in it, so it may have done a part of it
 	for round := 0; ; round++ {
 		res, err := l.session.CallTool(ctx, params)
 		leave(err)
@@ -266,7 +267,7 @@ func (l *link) call(ctx context.Context, d definition, r seam.Run) (*sdk.CallToo
 			if err := who.visit(ctx, e.Data); err != nil {
 				return nil, err
 			}
-		case err != nil && round > 0 && !wire:
+		case err != nil && begun && !(wire && e.Code != codeRejected):
 			return nil, &lateError{err} // the server has begun the call, whatever happened to this request
 		case err != nil:
 			return nil, err
@@ -287,10 +288,12 @@ func (l *link) call(ctx context.Context, d definition, r seam.Run) (*sdk.CallToo
 			}
 			next := *params
 			next.InputResponses, next.RequestState = responses, res.RequestState
-			params = &next
+			params, begun = &next, true
 		}
-		if leave, err = l.enter(ctx, token, who); err != nil {
+		if leave, err = l.enter(ctx, token, who); err != nil && begun {
 			return nil, &lateError{err}
+		} else if err != nil {
+			return nil, seam.NotSent(err)
 		}
 	}
 }

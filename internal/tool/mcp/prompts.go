@@ -176,7 +176,12 @@ func (t *Toolset) Expand(ctx context.Context, name, args string) (string, error)
 	for i, v := range given {
 		params.Arguments[p.args[i]] = v
 	}
+	ctx, left, err := l.enterForNobody(ctx)
+	if err != nil {
+		return "", t.unsaid(name, err)
+	}
 	res, err := l.session.GetPrompt(ctx, params)
+	left(err)
 	switch {
 	case err != nil:
 		return "", t.unsaid(name, l.explain(err))

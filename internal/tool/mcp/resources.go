@@ -290,10 +290,7 @@ func uncached(next sdk.MethodHandler) sdk.MethodHandler {
 
 // read reads a resource. If the server asks for input, that is an error.
 func (l *link) read(ctx context.Context, uri string) (*sdk.ReadResourceResult, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	nobody := seam.Run{Progress: func(string) {}}
-	leave, err := l.enter(ctx, fmt.Sprintf("read/%d", l.server.reads.Add(1)), &asker{o: l.server.o, r: nobody, over: ctx, stop: cancel})
+	ctx, leave, err := l.enterForNobody(ctx)
 	if err != nil {
 		return nil, err
 	}

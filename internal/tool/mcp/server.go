@@ -45,7 +45,7 @@ type server struct {
 	work sync.WaitGroup
 	asks atomic.Bool // it has asked a question in a call of the older era, see link.enter
 
-	reads     atomic.Int64 // of resources, so far
+	others    atomic.Int64 // requests so far that may ask nobody, see link.enterForNobody
 	restocked atomic.Int64 // how often its resources may have changed
 
 	mu       sync.Mutex

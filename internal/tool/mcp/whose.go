@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -18,9 +19,10 @@ import (
 // request of its own, which does not name the call. Such a request is answered only if it can
 // belong to one call alone: exactly one is under way, and none has ended without an answer that
 // might still be running. So a question never reaches the wrong person. From its first question on,
-// such a server gets one call at a time.
+// such a server gets one call at a time. The text of a prompt and a resource count as calls in
+// which nobody can be asked. Lists do not count: they are made for no person.
 
-// enter records a call that is under way. leave records how it ended; only the first leave counts.
+// enter records a call that is under way. leave records how it ended, and must be called once.
 func (l *link) enter(ctx context.Context, token string, who *asker) (leave func(error), err error) {
 	one := l.server.asks.Load()
 	if one {
@@ -48,6 +50,19 @@ func (l *link) enter(ctx context.Context, token string, who *asker) (leave func(
 			l.server.retire(l)
 		}
 	}, nil
+}
+
+// enterForNobody records a request that is made for a person, but outside of a call, so that its
+// questions reach nobody. The request uses the returned context, which ends with leave.
+func (l *link) enterForNobody(ctx context.Context) (_ context.Context, leave func(error), err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	nobody := &asker{o: l.server.o, r: seam.Run{Progress: func(string) {}}, over: ctx, stop: cancel}
+	left, err := l.enter(ctx, fmt.Sprintf("other/%d", l.server.others.Add(1)), nobody)
+	if err != nil {
+		cancel(nil)
+		return nil, nil, err
+	}
+	return ctx, func(err error) { left(err); cancel(nil) }, nil
 }
 
 var errWhose = errors.New("it is not clear which call this question belongs to")
