@@ -72,20 +72,7 @@ func (b *Box) Run(ctx context.Context, r seam.Run, deadline time.Time) Result {
 		})
 	}
 
-	if r.Ask == nil {
-		r.Ask = func(context.Context, parley.Interaction) (parley.Answer, error) {
-			return parley.Answer{}, parley.Errorf(parley.CodeForbidden, "there is nobody to ask")
-		}
-	}
-	if r.Workspace == nil {
-		r.Workspace = noWorkspace
-	}
-	if r.Credential == nil {
-		r.Credential = noCredential
-	}
-	if r.Changes == nil {
-		r.Changes = func(context.Context, ...string) error { return nil }
-	}
+	r = whole(r)
 	var shelf shelf
 	r.Keep = func(f seam.File) error { return shelf.keep(f, b.o.MaxArtifact) }
 	started := time.Now()
@@ -106,6 +93,26 @@ func (b *Box) Run(ctx context.Context, r seam.Run, deadline time.Time) Result {
 	res := b.answered(t, r, a.res)
 	res.Files = files
 	return res
+}
+
+// whole returns r with a function in place of each one that it lacks, so that a toolset can
+// call all of them.
+func whole(r seam.Run) seam.Run {
+	if r.Ask == nil {
+		r.Ask = func(context.Context, parley.Interaction) (parley.Answer, error) {
+			return parley.Answer{}, parley.Errorf(parley.CodeForbidden, "there is nobody to ask")
+		}
+	}
+	if r.Workspace == nil {
+		r.Workspace = noWorkspace
+	}
+	if r.Credential == nil {
+		r.Credential = noCredential
+	}
+	if r.Changes == nil {
+		r.Changes = func(context.Context, ...string) error { return nil }
+	}
+	return r
 }
 
 func noWorkspace() (*os.Root, error) {
@@ -367,11 +374,9 @@ func (b *Box) Reconcile(ctx context.Context, r seam.Run) (res parley.ToolResult,
 	if r.Effect == "" {
 		r.Effect = t.decl.Effect
 	}
-	if r.Workspace == nil {
-		r.Workspace = noWorkspace
-	}
-	if r.Credential == nil {
-		r.Credential = noCredential
+	r = whole(r)
+	r.Keep = func(seam.File) error { // there is no place for it
+		return parley.Errorf(parley.CodeConflict, "the call is over, so it can keep no file")
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.timeout(t))
 	defer cancel()

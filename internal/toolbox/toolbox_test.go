@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"runtime"
@@ -421,6 +422,22 @@ func TestReconcile(t *testing.T) {
 			return parley.ToolResult{}, true, errors.New("away")
 		}, false, "", true},
 		"it panics": {func(context.Context, seam.Run) (parley.ToolResult, bool, error) { panic("boom") }, false, "", true},
+		"it makes use of the whole call": {func(ctx context.Context, r seam.Run) (parley.ToolResult, bool, error) {
+			r.Progress("looking")
+			if _, err := r.Credential("key", "host"); parley.CodeOf(err) != parley.CodeForbidden {
+				return parley.ToolResult{}, false, fmt.Errorf("a credential: %w", err)
+			}
+			if err := r.Changes(ctx, "a.txt"); err != nil {
+				return parley.ToolResult{}, false, err
+			}
+			if err := r.Keep(seam.File{Name: "a.txt"}); parley.CodeOf(err) != parley.CodeConflict {
+				return parley.ToolResult{}, false, fmt.Errorf("a file: %w", err)
+			}
+			if _, err := r.Ask(ctx, parley.Interaction{}); parley.CodeOf(err) != parley.CodeForbidden {
+				return parley.ToolResult{}, false, fmt.Errorf("a question: %w", err)
+			}
+			return parley.ToolResult{Output: "made"}, true, nil
+		}, true, parley.OutcomeOK, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
