@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,10 +79,10 @@ func newLink(s *server, c carrier) *link {
 		ProgressNotificationHandler: l.progressed,
 	})
 	s.o.addRoots(l.client)
-	l.client.AddSendingMiddleware(uncached)
+	l.client.AddSendingMiddleware(uncached, l.unbroken)
 	// A server of the newer era reports changes only after its acknowledgement. Changes from
 	// before, while the session began, are found by listing the tools again.
-	l.client.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+	l.client.AddReceivingMiddleware(l.unbroken, func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, q sdk.Request) (sdk.Result, error) {
 			switch method {
 			case "notifications/subscriptions/acknowledged":
@@ -97,6 +98,20 @@ func newLink(s *server, c carrier) *link {
 		}
 	})
 	return l
+}
+
+// unbroken makes an error of a panic, because a server must not be able to end this process. The
+// SDK panics when it reads some answers with null in them.
+func (l *link) unbroken(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, q sdk.Request) (res sdk.Result, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				l.server.o.Logger.Error("a message of an MCP server cannot be handled", "server", l.server.o.Name, "method", method, "panic", v, "stack", string(debug.Stack()))
+				res, err = nil, fmt.Errorf("what it sent for %s cannot be read", method)
+			}
+		}()
+		return next(ctx, method, q)
+	}
 }
 
 // connect begins the session.

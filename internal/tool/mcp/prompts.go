@@ -101,6 +101,9 @@ func (l *link) prompts(ctx context.Context) (list []prompt, err error) {
 			return nil, l.explain(err)
 		}
 		for _, p := range page.Prompts {
+			if p == nil {
+				continue
+			}
 			made := l.server.o.prompt(p)
 			if len(list) < maxPrompts && !seen[made.Name] {
 				seen[made.Name] = true
