@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -176,6 +177,8 @@ func (l *link) list(ctx context.Context) ([]*sdk.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
+	tokens := l.server.o.tokens(ctx)
+	tools = slices.DeleteFunc(tools, func(t *sdk.Tool) bool { return l.server.o.reveals(tokens, t.Name, t) })
 	live := map[string]string{}
 	for _, tool := range tools {
 		live[tool.Name] = fingerprint(tool)

@@ -3,6 +3,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,12 +91,42 @@ func (t *Toolset) Prepare(ctx context.Context, r seam.Run) (*parley.Interaction,
 
 // hide keeps the person's tokens out of everything that the session stores or shows.
 func (t *Toolset) hide(ctx context.Context, r seam.Run) error {
-	if t.o.Login == nil || r.Hide == nil {
+	if r.Hide == nil {
 		return nil
 	}
-	values := t.o.Login.Values(ctx)
+	values := t.o.tokens(ctx)
 	if len(values) == 0 {
 		return nil
 	}
 	return r.Hide(values...)
+}
+
+// tokens returns the tokens of the person whose toolset this is.
+func (o Options) tokens(ctx context.Context) []string {
+	if o.Login == nil {
+		return nil
+	}
+	return o.Login.Values(ctx)
+}
+
+// reveals reports whether something that a server lists contains one of the tokens. Lists are
+// kept, and are in prompts, so what reveals a token is left out of them.
+func (o Options) reveals(tokens []string, name string, listed any) bool {
+	if len(tokens) == 0 {
+		return false
+	}
+	raw, err := json.Marshal(listed)
+	if err == nil && !slices.ContainsFunc(tokens, func(s string) bool { return bytes.Contains(raw, []byte(s)) }) {
+		return false
+	}
+	o.Logger.Warn("something of an MCP server is left out, because it repeats the login of its user", "server", o.Name, "name", o.clean(without(tokens, name), 200))
+	return true
+}
+
+// without returns a text without the tokens.
+func without(tokens []string, text string) string {
+	for _, s := range tokens {
+		text = strings.ReplaceAll(text, s, "[redacted]")
+	}
+	return text
 }

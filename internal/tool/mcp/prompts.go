@@ -93,7 +93,7 @@ func (l *link) prompts(ctx context.Context) (list []prompt, err error) {
 	if init := l.session.InitializeResult(); init == nil || init.Capabilities == nil || init.Capabilities.Prompts == nil {
 		return nil, nil
 	}
-	seen := map[string]bool{}
+	seen, tokens := map[string]bool{}, l.server.o.tokens(ctx)
 	next := ""
 	for range maxPages {
 		page, err := l.session.ListPrompts(ctx, &sdk.ListPromptsParams{Cursor: next})
@@ -101,7 +101,7 @@ func (l *link) prompts(ctx context.Context) (list []prompt, err error) {
 			return nil, l.explain(err)
 		}
 		for _, p := range page.Prompts {
-			if p == nil {
+			if p == nil || l.server.o.reveals(tokens, p.Name, p) {
 				continue
 			}
 			made := l.server.o.prompt(p)
@@ -183,11 +183,13 @@ func (t *Toolset) Expand(ctx context.Context, name, args string) (string, error)
 	if err != nil {
 		return "", t.unsaid(name, err)
 	}
+	tokens := t.o.tokens(ctx)
 	res, err := l.session.GetPrompt(ctx, params)
+	tokens = append(tokens, t.o.tokens(ctx)...) // they may have been renewed meanwhile
 	left(err)
 	switch {
 	case err != nil:
-		return "", t.unsaid(name, l.explain(err))
+		return "", t.unsaid(name, errors.New(without(tokens, l.explain(err).Error())))
 	case len(res.InputRequests) > 0:
 		return "", t.unsaid(name, errors.New("it asks for input, which is not supported for prompts"))
 	}
@@ -195,7 +197,7 @@ func (t *Toolset) Expand(ctx context.Context, name, args string) (string, error)
 	var parts []string
 	size := 0
 	for _, m := range res.Messages {
-		text := t.o.said(m)
+		text := without(tokens, t.o.said(m))
 		if size += len(text); size > maxPrompt {
 			return "", parley.Errorf(parley.CodeTooLarge, "the text of /%s has more than %d bytes", name, maxPrompt).WithField("message")
 		}
@@ -205,7 +207,7 @@ func (t *Toolset) Expand(ctx context.Context, name, args string) (string, error)
 }
 
 func (t *Toolset) unsaid(name string, err error) error {
-	return parley.Errorf(parley.CodeUnavailable, "the MCP server %s does not return the text of /%s: %w", t.o.Name, name, err).WithField("message")
+	return parley.Errorf(parley.CodeUnavailable, "the MCP server %s does not return the text of /%s: %s", t.o.Name, name, t.o.clean(err.Error(), maxShown)).WithField("message")
 }
 
 func (t *Toolset) prompt(name string) (prompt, bool) {

@@ -180,13 +180,13 @@ func (c *core) Read(ctx context.Context, r seam.Reading) ([]seam.ResourceContent
 		if err != nil {
 			return nil, c.unstarted(err)
 		}
-		tokens, trip := c.tokens(ctx), &trip{}
+		tokens, trip := c.o.tokens(ctx), &trip{}
 		res, err := l.read(context.WithValue(ctx, tripKey{}, trip), r.URI)
 		done()
 		switch {
 		case err == nil:
 			l.server.worked(l)
-			return c.contents(r.URI, res, append(tokens, c.tokens(ctx)...)) // the tokens may have been renewed meanwhile
+			return c.contents(r.URI, res, append(tokens, c.o.tokens(ctx)...)) // the tokens may have been renewed meanwhile
 		case !again && ctx.Err() == nil && (errors.Is(err, sdk.ErrSessionMissing) || errors.Is(err, sdk.ErrConnectionClosed) || l.gone()):
 			l.server.drop(l) // the server ended, or forgot the connection, between two calls
 		default:
@@ -221,14 +221,6 @@ func (c *core) refused(ctx context.Context, l *link, trip *trip, uri string, err
 		err = l.explain(err)
 	}
 	return c.unread(ctx, "does not return the resource "+c.o.clean(uri, 300), err)
-}
-
-// tokens returns the tokens of the person whose toolset this is.
-func (c *core) tokens(ctx context.Context) []string {
-	if c.o.Login == nil {
-		return nil
-	}
-	return c.o.Login.Values(ctx)
 }
 
 // unstarted is the error for a server that could not be started. No login is asked for here.
@@ -324,13 +316,10 @@ func (c *core) contents(uri string, res *sdk.ReadResourceResult, secrets []strin
 		if !isText && textual(kind) && utf8.Valid(piece.Blob) && !slices.Contains(piece.Blob, 0) {
 			text, isText = string(piece.Blob), true
 		}
-		for _, s := range secrets {
-			if isText {
-				text = strings.ReplaceAll(text, s, "[redacted]")
-			} else if s != "" && bytes.Contains(piece.Blob, []byte(s)) {
-				return nil, parley.Errorf(parley.CodeForbidden, "the resource %s contains the login of its reader", c.o.clean(uri, 300))
-			}
+		if !isText && slices.ContainsFunc(secrets, func(s string) bool { return bytes.Contains(piece.Blob, []byte(s)) }) {
+			return nil, parley.Errorf(parley.CodeForbidden, "the resource %s contains the login of its reader", c.o.clean(uri, 300))
 		}
+		text = without(secrets, text)
 		if isText {
 			if name := c.o.clean(piece.URI, 300); len(res.Contents) > 1 && name != "" {
 				text = name + "\n" + text
