@@ -274,7 +274,7 @@ describe("on a desktop", () => {
     const body = JSON.stringify({ error: { code: "busy", message: "A turn is running in this session.", hint: "Wait for its end." } });
     await page().route("**/v1/sessions/*/turns", (route) => route.fulfill({ status: 409, contentType: "application/json", body }), { times: 1 });
     await p.ask(second);
-    await p.last.getByText("A turn is running in this session.").waitFor();
+    await p.last.getByText("A turn is running in this conversation.").waitFor();
     expect(await p.last.getByText("Wait for its end.").count()).toBe(1);
     await page().getByRole("button", { name: "Edit" }).click();
     await expect.poll(() => p.input.inputValue()).toBe(second);

@@ -3,6 +3,7 @@
 
 import { Slots } from "./slots.ts";
 import type { Answer, BusyMode, Code, Effect, ErrorInfo, Event, Interaction, LoginAnswer, LoginFinished, PermissionMode, Pin, ResourceRef, Rule, SessionInfo, TurnInfo, Usage as TokenUsage } from "./types.gen.ts";
+import { errorInPageWords } from "./words.ts";
 
 /** The server's base URL: the pages may be served below a prefix, at PREFIX/ or at PREFIX/apps/{app}/. */
 export function baseOf(href: string): string {
@@ -77,18 +78,18 @@ export async function errorOf(response: Response): Promise<ApiError> {
   return new ApiError({ ...fallback, retryAfterMs: Number.isFinite(wait) ? wait * 1000 : 0, ...infoOf(body), status: response.status });
 }
 
-/** The fields of a body in our error shape; nothing for other bodies. */
+/** The fields of a body in our error shape, in the page's words; nothing for other bodies. */
 export function infoOf(body: unknown): { code?: Code; message?: string; hint?: string; field?: string; retryAfterMs?: number } {
   if (typeof body !== "object" || body === null || !("error" in body)) return {};
   const e = body.error as Partial<ErrorInfo> | null;
   if (typeof e !== "object" || e === null) return {};
-  return {
+  return errorInPageWords({
     ...(typeof e.code === "string" && { code: e.code }),
     ...(typeof e.message === "string" && { message: e.message }),
     ...(typeof e.hint === "string" && { hint: e.hint }),
     ...(typeof e.field === "string" && { field: e.field }),
     ...(typeof e.retry_after_ms === "number" && { retryAfterMs: e.retry_after_ms }),
-  };
+  });
 }
 
 /** The fields of GET /v1/apps that the pages need. */

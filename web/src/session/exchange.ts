@@ -1,6 +1,7 @@
 // A turn as a chat shows it: a question, the thought process, and an answer.
 
 import type { Citation, ErrorInfo, ResourceRef, StepView, TurnStatus, TurnView, Usage } from "../api/types.gen.ts";
+import { errorInPageWords, inPageWords } from "../api/words.ts";
 import type { InFlight } from "./live.ts";
 import type { Asked, Records } from "./records.ts";
 
@@ -119,9 +120,10 @@ function exchangeOf(t: TurnView, live: ReadonlyMap<string, InFlight>, records: P
     steps: t.steps ?? [],
     answer: text,
     cut,
-    ...(t.error && { error: t.error }),
+    ...(t.error && { error: errorInPageWords(t.error) }),
     ...(t.error?.retry_after_ms && t.ended_at && { retryAt: Date.parse(t.ended_at) + t.error.retry_after_ms }),
-    ...(t.reason && { reason: t.reason }),
+    // The server says why a turn expired; why one was stopped may be a person's own words.
+    ...(t.reason && { reason: t.status === "expired" ? inPageWords(t.reason) : t.reason }),
     ...(t.warning && { warning: t.warning }),
     ...(t.usage && { usage: t.usage }),
     ...(before.usd > 0 && { spentBefore: before.usd }),
