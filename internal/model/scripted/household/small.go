@@ -41,7 +41,7 @@ func small(t Turn) string {
 		return say
 	}
 	if m := remembering.FindStringSubmatch(q); m != nil {
-		return "I keep in mind for this session: " + m[1] + "."
+		return "I keep in mind for this conversation: " + m[1] + "."
 	}
 	undo := askUndo.MatchString(q)
 	if askChanged.MatchString(q) || undo {
