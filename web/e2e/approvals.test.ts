@@ -39,7 +39,7 @@ describe.runIf(!process.env["PARLEY_URL"])("what may run", () => {
   afterEach(async () => {
     const { complaints } = browser;
     await browser.close();
-    // What has changed is refused, and the browser says so.
+    // An approval of something that has changed is refused, and the browser reports the status.
     expect(complaints.filter((c) => !/40[49]/.test(c))).toEqual([]);
   });
 
@@ -111,7 +111,7 @@ describe.runIf(!process.env["PARLEY_URL"])("what may run", () => {
     await guard().getByText("May run").waitFor();
     expect(await browser.page.getByRole("alert").count()).toBe(0);
 
-    // The last one goes.
+    // The last of them is removed.
     rmSync(join(vault, ".claude"), { recursive: true });
     await browser.page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
     await browser.page.evaluate(() => window.dispatchEvent(new Event("focus")));

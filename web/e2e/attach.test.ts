@@ -216,7 +216,7 @@ describe.runIf(!process.env["PARLEY_URL"])("resources", () => {
     await b.page.reload();
     await last.getByText("Studied. The model said: The moon, mostly.", { exact: true }).waitFor();
     await look(b, `sampling-done-${name}`);
-    // Once is once.
+    // A permission for one time does not cover the next question.
     await ask("And the tides again?");
     await card.getByRole("heading", { name: "shelf asks for a reply of the model" }).waitFor();
     await card.getByRole("button", { name: "Do not allow" }).click();

@@ -1,4 +1,4 @@
-// An app whose file was changed and has a mistake: the page says where, and the last version that was right answers.
+// An app whose file was changed and has a mistake: the page says where, and the last version without a mistake answers.
 
 import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

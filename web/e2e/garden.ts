@@ -5,9 +5,9 @@ import type { AddressInfo } from "node:net";
 
 export interface Garden {
   url: string;
-  /** The next call of a tool is not answered; resolves when it is there. */
+  /** Leaves the next call of a tool without an answer. Resolves when the call has arrived. */
   lose(tool: string): Promise<void>;
-  /** What was asked of it by anything but a tool's call. */
+  /** The requests that are not calls of a tool. */
   strangers: string[];
   close(): Promise<void>;
 }

@@ -89,7 +89,7 @@ describe.runIf(!process.env["PARLEY_URL"])("a page of one's own", () => {
     expect(await ask(`${server.url}/v1/sessions`, "POST")).toBe("TypeError");
     expect(await ask("http://127.0.0.1:9/")).toBe("TypeError");
     expect(await page.evaluate(() => navigator.serviceWorker.register("/page.js").then(() => "registered", (e: Error) => e.name))).not.toBe("registered");
-    // Our page at our origin is not its page's, in storage too.
+    // The server's own page is at another origin than the app's page, so their storage is separate, too.
     await page.evaluate(() => localStorage.setItem("parley.theme", "stolen"));
     await page.goto(`${server.url}/apps/order/`);
     await page.getByRole("textbox", { name: "Message" }).waitFor();

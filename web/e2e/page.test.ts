@@ -1,5 +1,5 @@
-// The page of an app of somebody's own, on the real server: its look, what its tools made, its commands, and what becomes
-// of an answer when the server is killed from the page.
+// The server's page for an app that does not come with Parley, on the real server: its look, what its tools made, its
+// commands, and what becomes of an answer when the server is killed from the page.
 
 import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";

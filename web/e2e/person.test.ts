@@ -69,7 +69,7 @@ resume: auto
     expect(await violations(page)).toEqual([]);
     await browser.shot("person-asked");
 
-    // They say no: the agent is told, and nothing else happened.
+    // The person says no: the agent is told so, and nothing else happens.
     const [refused] = await Promise.all([context.waitForEvent("page"), link.click()]);
     await refused.getByRole("link", { name: "Deny" }).click();
     await refused.getByText("You are not logged in at").waitFor();
@@ -78,7 +78,7 @@ resume: auto
     await browser.shot("person-denied");
     expect(mailer.sent).toEqual([]);
 
-    // They say yes, while the server is killed behind the question.
+    // The person says yes. Before that, the server was killed while it waited for the answer.
     await p.newChat.click();
     await p.ask("Log in");
     await link.waitFor();
@@ -102,7 +102,7 @@ resume: auto
     await browser.shot("person-sent");
     expect(await page.content()).not.toContain(mailer.sent[0]);
 
-    // The login has ended there: the call fails, the next one asks again, and one mail is sent.
+    // The other server has ended the login: the call fails, the next one asks again, and one mail is sent.
     mailer.forget();
     await p.ask("Send it");
     await p.last.locator("p", { hasText: "call the tool again" }).waitFor();

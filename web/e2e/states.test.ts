@@ -1,5 +1,5 @@
 // Every card and state of the page: axe finds nothing in it, and nothing leaves the window, on a phone, on a tablet and on
-// a desktop, in both themes. What can be is shown at once, because axe takes its time. The pictures are for people.
+// a desktop, in both themes. Many states are shown at once, because axe is slow. The pictures are for people.
 
 import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
@@ -42,7 +42,7 @@ const nameOf = (log: (typeof open)[number]) => log.flatMap((e) => (e.type === "t
 const both = ["dark", "light"] as const;
 const widths = [1440, 1024, 390] as const;
 
-/** Looks at what is there in both themes and each width, in a window as high as all of it. */
+/** Checks what the page shows, in both themes and at each width, in a window that is high enough for all of it. */
 async function look(name: string, height: number, at: readonly number[] = widths): Promise<void> {
   for (const width of at) {
     for (const theme of both) {

@@ -56,7 +56,7 @@ describe.runIf(!process.env["PARLEY_URL"])("eight tabs that are all visible", ()
     }
     expect(most).toBeLessThanOrEqual(4);
 
-    // The seventh does not hear of the answer before it has answered, too. It has no stream.
+    // The seventh tab has no stream. It does not learn of the last tab's answer before it has sent an answer, too.
     const [late, last] = tabs.slice(-2) as [Page, Page];
     let hear = () => {};
     const heard = new Promise<void>((done) => (hear = done));

@@ -12,7 +12,7 @@ const diary = { server: "shelf", uri: "file:///diary.md", title: "Old diary" };
 let server: FakeParley;
 let sent: unknown[];
 let chat: Listed;
-/** Messages do not arrive: the server they need is read for long. */
+/** The server does not accept messages yet, because it is still reading their resources. */
 let held: boolean;
 
 const opened = () => chat.store.getState().opened;

@@ -7,7 +7,7 @@ import { connectIn, ParleyError } from "./client.ts";
 
 let server: FakeParley;
 let slept: (() => void)[];
-/** Whether the answer to a request, which the server has carried out, does not arrive. */
+/** Whether the answer to a request is lost after the server has carried the request out. */
 let lose: (method: string, path: string) => boolean;
 
 const fetch: Fetch = async (input, init) => {
