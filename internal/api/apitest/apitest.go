@@ -32,8 +32,7 @@ import (
 	"github.com/parley-server/parley/internal/sse"
 )
 
-// kept bounds the bytes that are kept of an answer; what is longer is not
-// looked at.
+// kept limits how many bytes of an answer are kept. Longer answers are not checked.
 const kept = 1 << 20
 
 // Checker knows a document.
@@ -59,8 +58,8 @@ type response struct {
 
 const docURL = "http://document/openapi.json"
 
-// checkers are those of a process, by their document: of the many servers that
-// tests start, most have the same one, and its schemas take megabytes.
+// checkers holds the checkers of the process, by document. Most of the servers that tests start
+// have the same document, and its schemas take megabytes.
 var checkers sync.Map
 
 // New reads a document.
@@ -105,7 +104,7 @@ func read(doc []byte) (*Checker, error) {
 	return c, nil
 }
 
-// Of is the checker of the document that h serves.
+// Of returns the checker of the document that h serves.
 func Of(t testing.TB, h http.Handler) *Checker {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -130,9 +129,9 @@ func (c *Checker) Answer(r *http.Request, status int, h http.Header, body []byte
 		return nil
 	case r.Method == http.MethodHead && status == http.StatusMethodNotAllowed:
 		return nil
-	case status == http.StatusTemporaryRedirect && h.Get("Location") != r.URL.Path: // to the path without its dots and double slashes
+	case status == http.StatusTemporaryRedirect && h.Get("Location") != r.URL.Path: // a redirect to the path without its dots and double slashes
 		return nil
-	case status == http.StatusNotFound && odd(r.URL.EscapedPath()): // no path of the document's: the mux has made it one
+	case status == http.StatusNotFound && odd(r.URL.EscapedPath()): // not a path of the document: only what the mux made of it is one
 		return nil
 	}
 	media, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
@@ -148,7 +147,7 @@ func (c *Checker) Answer(r *http.Request, status int, h http.Header, body []byte
 	if len(body) == 0 && r.Method != http.MethodHead {
 		media = ""
 	}
-	// A stream that was asked for by Accept is the operation beside.
+	// A stream that the Accept header asks for is documented as an operation of its own.
 	side := path + map[string]string{"text/event-stream": "/stream", "application/x-ndjson": "/lines"}[media]
 	if beside, ok := c.paths[side][method]; ok && status == http.StatusOK {
 		path, op = side, beside
@@ -207,7 +206,7 @@ func documents(media string, body []byte) [][]byte {
 		return all
 	case media == "application/x-ndjson":
 		lines := bytes.Split(body, []byte("\n"))
-		lines = lines[:len(lines)-1] // behind the last break is nothing, or half a line
+		lines = lines[:len(lines)-1] // after the last line break there is nothing, or half a line
 		return slices.DeleteFunc(lines, func(l []byte) bool { return len(bytes.TrimSpace(l)) == 0 })
 	case media == "application/json":
 		return [][]byte{body}
@@ -294,5 +293,5 @@ func (r *recorder) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Flush is for those who ask by assertion.
+// Flush is for handlers that look for http.Flusher by assertion.
 func (r *recorder) Flush() { _ = http.NewResponseController(r.ResponseWriter).Flush() }

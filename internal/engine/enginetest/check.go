@@ -8,10 +8,9 @@ import (
 	"github.com/parley-server/parley"
 )
 
-// CheckLog says what is wrong with a log that is at rest, or nil: numbers
-// without gaps, times that do not run backwards, every call ended exactly once
-// and before its turn, nothing after the end of a turn, no turn after the end of
-// the session.
+// CheckLog returns what is wrong with the log of a session at rest, or nil. Numbers have no gaps,
+// and times do not run backwards. Every call has ended exactly once, and before its turn. Nothing
+// follows the end of a turn, and no turn follows the end of the session.
 func CheckLog(events []parley.Event) error {
 	var s parley.Session
 	type call struct {
@@ -53,7 +52,7 @@ func CheckLog(events []parley.Event) error {
 		case parley.SessionEnded:
 			closed = true
 		case parley.SessionForked:
-			closed = false // the end was its parent's
+			closed = false // it was the parent that had ended
 		case parley.ModelStarted:
 			began(p.Call)
 		case parley.ToolRequested:
@@ -92,8 +91,8 @@ func CheckLog(events []parley.Event) error {
 	return nil
 }
 
-// CheckNumbers says whether numbers have gaps, or nil. It is what can be said of
-// a log that retention has been at.
+// CheckNumbers returns an error if the numbers have gaps. Nothing else can be checked in a log from
+// which retention has removed data.
 func CheckNumbers(events []parley.Event) error {
 	for i, e := range events {
 		if e.Seq != int64(i)+1 {
@@ -103,9 +102,9 @@ func CheckNumbers(events []parley.Event) error {
 	return nil
 }
 
-// Outcomes are what came of a log: per ended turn the outcomes of its tool
-// calls, in order of their names since reads run at once, and then its status
-// and message.
+// Outcomes returns what became of the turns of a log. For each ended turn it has the outcomes of
+// the tool calls, and then the turn's status and message. The outcomes are in the order of the
+// tools' names, because reads run at once.
 func Outcomes(events []parley.Event) []string {
 	var out []string
 	sorted := 0

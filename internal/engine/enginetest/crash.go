@@ -33,8 +33,8 @@ type Scenario struct {
 	Before []string
 	// World makes what lies outside of the process, for one run. nil: a Service.
 	World func() World
-	// Told takes out of outcomes what a crash may change, such as the time at which
-	// something was looked at. nil: nothing may be different.
+	// Told removes from outcomes what a crash may change, such as the time at which something was
+	// looked at. nil: nothing may be different.
 	Told func(outcomes string) string
 	// Sparse crashes each recovery only at every n-th write, beginning at another one each
 	// time, so that all of them are reached after some crash; 0: at each one.
@@ -50,18 +50,18 @@ type Scenario struct {
 
 // World is what an app's own tools act on. It outlives crashes.
 type World interface {
-	// Live begins a life of the process: it gives the engine tools that call gate
-	// in the middle of each of their calls, when it has taken effect and nobody has
-	// been told. An error of gate is the connection's. What it returns ends all that
-	// it has begun, as the end of a process would.
+	// Live begins a life of the process. It gives the engine tools that call gate in the middle of
+	// each call, when the call has taken effect and nobody has been told. An error of gate is the
+	// connection's. The function that Live returns ends everything that it has begun, as the end of
+	// a process would.
 	Live(o *engine.Options, gate func() error) (end func())
-	// Effects counts what was done, ever, by what it is.
+	// Effects counts everything that was ever done, by what it is.
 	Effects() map[string]int
 	// Close is called when the run is over.
 	Close()
 }
 
-// point is where a run is to crash.
+// point is where a run crashes.
 type point struct {
 	at    int    // the n-th write of the store, from 1; or the n-th effect
 	where string // before, after, effect, fail
@@ -69,14 +69,14 @@ type point struct {
 
 func (p point) String() string { return fmt.Sprintf("%s %d", p.where, p.at) }
 
-// CrashEverywhere runs the scenario once to its end, then again for every point
-// at which it can crash: before each write of the store, after each write but
-// before the caller knows, after each effect and before its answer; and again
-// with a second crash at each write of the recovery. Those pairs are run without the
-// race detector only: with it they take ten times as long, and do nothing at once that
-// the first crashes do not. It also lets each write fail once without a crash. After recovery the outcome must equal the
-// uncrashed run, except for writes that are reported unknown; no write may have
-// happened twice.
+// CrashEverywhere runs the scenario once to its end. Then it runs the scenario again for every
+// point at which it can crash: before each write of the store, after each write but before the
+// caller knows, and after each effect but before its answer. It repeats these with a second crash
+// at each write of the recovery. Those pairs are run without the race detector only: with it they
+// take ten times as long, and they do nothing at once that the first crashes do not.
+// CrashEverywhere also lets each write fail once without a crash. After recovery the outcome must
+// equal that of the run without a crash, except for writes that are reported unknown. No write may
+// have happened twice.
 func CrashEverywhere(t *testing.T, sc Scenario) {
 	t.Helper()
 	var from *start
@@ -129,7 +129,7 @@ type result struct {
 	took             time.Duration
 }
 
-// start is where a run begins when something went before it.
+// start is the state in which a run begins, if something went before it.
 type start struct {
 	disk  *mem.Store
 	after time.Duration
@@ -170,7 +170,7 @@ func (sc Scenario) compare(t *testing.T, base, got result, where string) {
 		unknown = unknown || missed && strings.HasSuffix(o, " error")
 	}
 	if unknown && base.got+base.puts+done > 0 {
-		return // said so, and not repeated
+		return // it was reported, and not repeated
 	}
 	want, have := sc.told(base.outcomes), sc.told(got.outcomes)
 	if want != have || got.got != base.got || missed {
@@ -186,8 +186,7 @@ func (sc Scenario) told(outcomes []string) string {
 	return all
 }
 
-// run plays the scenario, crashing at first and, in the start after it, at
-// second.
+// run plays the scenario with a crash at first and, in the start after that, a crash at second.
 func (sc Scenario) run(t *testing.T, from *start, first, second *point) (res result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -247,8 +246,8 @@ func (sc Scenario) run(t *testing.T, from *start, first, second *point) (res res
 
 var errDead = errors.New("the process is gone")
 
-// live is one life of the process. It returns the disk as the crash left it, or
-// nil when none came.
+// live is one life of the process. It returns the disk as the crash left it, or nil if there was no
+// crash.
 func (sc Scenario) live(t *testing.T, store *mem.Store, service *Service, world World, crash *point, again bool) (disk *mem.Store, writes, effects int, err error) {
 	var count, effect atomic.Int64
 	var left atomic.Pointer[mem.Store]
@@ -315,8 +314,8 @@ func (sc Scenario) live(t *testing.T, store *mem.Store, service *Service, world 
 	return left.Load(), int(count.Load()), int(effect.Load()), err
 }
 
-// drive is a client that knows nothing but its own keys: it asks for the same
-// things again until they are there, or the process is gone.
+// drive is a client that knows only its own keys. It repeats the same requests until they are done
+// or the process is gone.
 func (sc Scenario) drive(r *Rig, recover bool, dead func() bool) error {
 	ctx := context.Background()
 	if recover {
@@ -405,8 +404,7 @@ func (sc Scenario) answer(ctx context.Context, r *Rig) error {
 	return nil
 }
 
-// First is an answer to anything: choice, or to questions the first option of
-// each.
+// First returns an answer to any interaction: choice, or for questions the first option of each.
 func First(in parley.Interaction, choice string) parley.Answer {
 	if in.Kind != parley.KindQuestion {
 		return parley.Answer{Choice: choice}

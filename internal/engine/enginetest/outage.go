@@ -15,16 +15,16 @@ import (
 // can be read or written.
 type Outage struct {
 	seam.Store
-	At    int64 // the append in which it goes away, from 1; 0: none
+	At    int64 // the append in which the store goes away, from 1; 0: none
 	Lasts time.Duration
 	Lost  bool // that append did not take place
-	Says  bool // and says so
+	Says  bool // its error says that it did not take place
 
 	appends atomic.Int64
-	back    atomic.Int64 // when it is there again, in Unix nanoseconds
+	back    atomic.Int64 // when the store is there again, in Unix nanoseconds
 }
 
-// Leave makes it go away now.
+// Leave makes the store go away now.
 func (o *Outage) Leave() { o.back.Store(time.Now().Add(o.Lasts).UnixNano()) }
 
 func (o *Outage) away() error {

@@ -17,15 +17,15 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// CrashRetention crashes an engine before and after each write, of its store and of its
-// archive, while steps are condensed, a fork of them is made, the steps of both are
-// condensed again, and the parent is deleted. In the next life the client asks again for
-// what it was not told of. Then the fork is whole and its fold is that of its whole log,
-// and the archive has nothing else.
+// CrashRetention crashes an engine before and after each write of its store and of its archive.
+// Meanwhile steps of a session are condensed, a fork of it is made, the steps of both are condensed
+// again, and the parent is deleted. In the next life the client repeats the requests that it got no
+// answer to. Then the fork must be whole, its fold must be that of its whole log, and the archive
+// must have nothing else.
 //
-// fresh makes an empty place, and returns how to open the store in it, once in each
-// life. Of the writes only each stride-th is taken. How many they are can differ by a few
-// from one time to the next: what only reads is committed with whatever comes next.
+// fresh makes an empty location and returns how to open the store in it, once in each life. Only
+// every stride-th write is tried. The number of writes can differ by a few from run to run, because
+// a read is committed together with whatever comes next.
 func CrashRetention(t *testing.T, stride int, fresh func(t *testing.T) (open func() seam.Store)) {
 	t.Helper()
 	writes := retained(t, fresh(t), 0, false)
@@ -45,7 +45,7 @@ type mortal struct {
 	Cut
 	writes atomic.Int64
 	at     atomic.Int64 // the write, from 1; 0: none
-	after  bool         // it took place
+	after  bool         // the write took place
 	end    context.CancelFunc
 }
 
@@ -102,7 +102,7 @@ func (s mortalShelf) Drop(ctx context.Context, id parley.SessionID) error {
 	return s.m.do(func() error { return s.Folder.Drop(ctx, id) })
 }
 
-// retained plays it with a crash at a write, and returns how many there were.
+// retained plays all of this with a crash at one write, and returns how many writes there were.
 func retained(t *testing.T, open func() seam.Store, at int64, after bool) int {
 	t.Helper()
 	fail := func(format string, args ...any) {
@@ -110,7 +110,7 @@ func retained(t *testing.T, open func() seam.Store, at int64, after bool) int {
 		t.Errorf("a crash at write %d, after it %v: %s", at, after, fmt.Sprintf(format, args...))
 	}
 	folder, service := archive.NewFolder(datafolder.New(t.TempDir(), nil)), &Service{}
-	var clock atomic.Int64 // ahead of time
+	var clock atomic.Int64 // how far the clock is ahead
 	app := App(func(a *parley.App) {
 		a.Resume, a.TTL = parley.ResumeAuto, parley.TTL{TurnSteps: parley.Duration(time.Hour)}
 	})
@@ -172,7 +172,7 @@ func retained(t *testing.T, open func() seam.Store, at int64, after bool) int {
 		func() error {
 			err := r.Engine.Delete(ctx, User, parent)
 			if errors.Is(err, parley.ErrNotFound) {
-				err = nil // in an earlier life
+				err = nil // it was done in an earlier life
 			}
 			return err
 		},
@@ -203,7 +203,7 @@ func retained(t *testing.T, open func() seam.Store, at int64, after bool) int {
 		} else {
 			<-done
 		}
-		i-- // asked again
+		i-- // the request is repeated
 	}
 	if _, err := r.Engine.Session(ctx, User, parent); !errors.Is(err, parley.ErrNotFound) {
 		fail("the parent: %v", err)
@@ -241,7 +241,7 @@ func retained(t *testing.T, open func() seam.Store, at int64, after bool) int {
 	return writes
 }
 
-// asTold is a state without what condensing may change.
+// asTold returns a state without what condensing may change.
 func asTold(t *testing.T, s parley.Session) string {
 	t.Helper()
 	s.Condensed, s.CondensedAt, s.StepsSince, s.Provider = 0, time.Time{}, time.Time{}, nil

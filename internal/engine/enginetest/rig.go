@@ -45,7 +45,7 @@ type Rig struct {
 	options []func(*engine.Options)
 }
 
-// User is who the tests act as.
+// User is the user that the tests act as.
 var User = parley.Principal{User: "ana", Org: "acme"}
 
 // New starts a rig over an empty store in memory.
@@ -86,8 +86,7 @@ func Over(t testing.TB, store seam.Store, service *Service, model Model, app par
 	return r
 }
 
-// lateArchive is the archive of the engine's options, which are known later than
-// those of the log.
+// lateArchive is the archive of the engine's options, which are known only after those of the log.
 type lateArchive struct{ is eventlog.Archive }
 
 func (l *lateArchive) Kept(ctx context.Context, id parley.SessionID, seq int64) iter.Seq2[parley.Event, error] {
@@ -97,7 +96,7 @@ func (l *lateArchive) Kept(ctx context.Context, id parley.SessionID, seq int64) 
 	return l.is.Kept(ctx, id, seq)
 }
 
-// Loop is the runtimes of an engine over other models than the rig's own.
+// Loop returns the runtimes of an engine over other models than the rig's own.
 func Loop(m seam.Models) map[string]seam.Runtime {
 	return map[string]seam.Runtime{"loop": loop.New(m, loop.Options{})}
 }
@@ -155,7 +154,7 @@ func (r *Rig) Session(change ...func(*parley.CreateSession)) parley.SessionInfo 
 	return info
 }
 
-// Send sends a message that must be taken.
+// Send sends a message that must be accepted.
 func (r *Rig) Send(id parley.SessionID, message string) parley.TurnInfo {
 	r.T.Helper()
 	info, err := r.Engine.Send(context.Background(), User, id, parley.Send{Message: message})
@@ -225,7 +224,7 @@ func App(change ...func(*parley.App)) parley.App {
 // Model answers a request: it yields deltas and a reply through say, or fails.
 type Model func(ctx context.Context, r seam.Request, say func(text string)) (seam.Reply, error)
 
-// Models is the one model under every name that begins with "test/".
+// Models has the same model under every name that begins with "test/".
 type Models struct{ F Model }
 
 // Model implements seam.Models.
@@ -323,7 +322,7 @@ func Last(r seam.Request) string {
 	return ""
 }
 
-// AboutTurn begins what the loop tells of the turn behind the user's words.
+// AboutTurn begins the note about the turn that the loop adds after the user's words.
 const AboutTurn = "[about this turn]"
 
 // Service is the outside world: it looks, puts (keyed) and mails (not keyed),
@@ -337,7 +336,7 @@ type Service struct {
 	// Gate, when set, is called in the middle of every call: after the request
 	// has taken effect and before its answer. Its error is the connection's.
 	Gate func(ctx context.Context, r seam.Run) error
-	// Memory makes mails findable: the service can be asked what became of one.
+	// Memory lets the service be asked what became of a mail.
 	Memory bool
 	// Timeout of a mail; zero: 10 s.
 	Timeout time.Duration

@@ -117,7 +117,7 @@ type child struct {
 func (p *child) send(l line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = p.in.Encode(l) // if the program is gone, the one who waits for the answer will notice
+	_ = p.in.Encode(l) // whoever waits for the answer notices if the program is gone
 }
 
 func (p *child) kill() {
@@ -175,7 +175,7 @@ func (c *CLI) child(id parley.SessionID) (p *child, fresh bool, err error) {
 			}
 			select {
 			case p.lines <- l:
-			case <-p.gone: // with so many lines that nobody follows
+			case <-p.gone: // there were more lines than fit, and nobody reads them
 				return
 			}
 		}
@@ -302,7 +302,7 @@ func (r *cliRun) follow(ctx context.Context, afresh bool) (end seam.Ending, err 
 		case err := <-r.fails:
 			return seam.Ending{}, err
 		case <-r.p.read:
-			for { // what it said before it ended holds
+			for { // what the program said before it ended still counts
 				select {
 				case l := <-r.p.lines:
 					if over, err := handle(l); over || err != nil {

@@ -8,13 +8,12 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// Script says what the model replies to a request. An error is what the call
-// ends with, after the text of the reply beside it.
+// Script returns the model's reply to a request. With an error, the call fails after the text of
+// the reply.
 type Script func(seam.Request) (seam.Reply, error)
 
-// Func is a model whose replies are a function of the request. It streams text
-// in small fragments. It is also the one [seam.Models] that holds it, under any
-// name.
+// Func is a model whose replies are a function of the request. It streams text in small fragments.
+// It also implements [seam.Models], and is the model of every name.
 type Func struct {
 	ModelInfo seam.ModelInfo
 	Script    Script
@@ -91,7 +90,7 @@ func Tool(name, input string) parley.Part {
 	return parley.Part{Type: parley.PartToolCall, Name: name, Input: []byte(input)}
 }
 
-// To is a part that hands to an agent.
+// To is a part that hands off to an agent.
 func To(agent, why string) parley.Part {
 	return parley.Part{Type: parley.PartHandoff, Name: agent, Text: why}
 }

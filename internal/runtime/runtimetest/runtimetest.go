@@ -116,8 +116,8 @@ func (sc *scenario) crash(t *testing.T, newRuntime func(seam.Models) seam.Runtim
 	}
 }
 
-// check compares how the turn came out with what the scenario says. After a
-// crash a write may be unknown where it was known else.
+// check compares how the turn came out with what the scenario says. After a crash, the outcome of a
+// write may be unknown that is otherwise known.
 func (r *run) check(crashed bool) {
 	r.tb.Helper()
 	log := r.rig.Log()

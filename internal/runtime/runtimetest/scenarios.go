@@ -24,7 +24,7 @@ type scenario struct {
 	message  string
 	code     parley.Code
 	outcomes []string // of the tools, in any order
-	commits  int      // from turn.started to the turn's end; 0: they depend on who is first
+	commits  int      // it depends on which part is first
 	// loose: a crash changes which outcomes there are, but nothing else.
 	loose bool
 	lost  string // the answer when a crash lost the outcome of the write

@@ -83,8 +83,8 @@ func Task(agent, prompt string, background bool) parley.Part {
 	return Tool("Task", fmt.Sprintf(`{"description":"%s","prompt":"%s","subagent_type":"%s","run_in_background":%v}`, "a task", prompt, agent, background))
 }
 
-// team is the script of lead, who begins with begin and answers with what came of it, and
-// of workers, who do what the first word of their prompt says.
+// team is the script of a team. The agent lead begins with begin, and answers with what came of it.
+// A worker does what the first word of its prompt says.
 func team(begin seam.Reply, answer func(results []string) seam.Reply) func(int) Script {
 	return func(int) Script {
 		return func(r seam.Request) (seam.Reply, error) {

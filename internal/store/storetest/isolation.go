@@ -135,7 +135,7 @@ var reaches = map[string]reach{
 		got, err := s.Blob(ctx, p, w.id, w.digest)
 		return bytes.Equal(got, w.blob), err
 	},
-	// What a user seals replaces nobody else's, and each sees their own.
+	// A value that a user seals replaces nobody else's value, and each user sees their own.
 	"PutSealed": func(ctx context.Context, s seam.Store, w world, p parley.Principal) (bool, error) {
 		owner := parley.Principal{User: w.info.User, Org: w.info.Org}
 		mine := seam.Sealed{App: "app", Workspace: "a/b", Name: "n", Body: []byte("sealed by the owner")}

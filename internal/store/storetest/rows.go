@@ -86,7 +86,7 @@ func deleted(t *testing.T, s seam.Store) {
 	for name, try := range reaches {
 		switch seen, err := try(ctx, s, w, ann); {
 		case name == "Spent" || name == "Held": // spending stays, and B still exists
-		case strings.HasSuffix(name, "Sealed") || strings.Contains(name, "Approval"): // of the user, whichever sessions there are
+		case strings.HasSuffix(name, "Sealed") || strings.Contains(name, "Approval"): // they belong to the user, whichever sessions exist
 		case seen || err != nil && parley.CodeOf(err) != parley.CodeNotFound:
 			t.Errorf("%s of a deleted session: got %v, %v, want false and not_found", name, seen, err)
 		}

@@ -10,11 +10,11 @@ import (
 	"github.com/parley-server/parley/internal/seam"
 )
 
-// sealed: one for each user, app, workspace and name; the last counts, and an empty one
-// removes it.
+// sealed checks that there is one sealed value for each user, app, workspace and name. A later
+// value replaces it, and an empty one removes it.
 func sealed(t *testing.T, s seam.Store) { owned(t, s.PutSealed, s.Sealed) }
 
-// approvals are kept like what is sealed, and apart from it.
+// approvals checks the same of approvals, which are kept apart from sealed values.
 func approvals(t *testing.T, s seam.Store) {
 	ctx := context.Background()
 	must(t, s.PutSealed(ctx, ann, seam.Sealed{App: "a", Name: "n", Body: []byte("sealed")}))
